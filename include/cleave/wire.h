@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wire.h -- messages: 64 bytes of header, the same for all, and the groups they decode to
+ *
+ * A header arrives in host memory, its payload in device memory. wire_*_decode checks every field of
+ * a group of opcodes, once; behind it only the decoded struct exists. Replies have the request's
+ * opcode with WIRE_REPLY set and its request_id.
+ *
+ * Who fills what: the caller fills what its group names; the split library stamps magic, version,
+ * payload_bytes, credits and header_crc when it sends, and has checked these when a message arrives.
+ */
+#ifndef CLEAVE_WIRE_H
+#define CLEAVE_WIRE_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cleave/batch.h"
+#include "cleave/engine.h"
+
+#define WIRE_MAGIC 0x45564c43u /* "CLVE" */
+#define WIRE_VERSION 1u
+#define WIRE_HEADER_BYTES 64u
+#define WIRE_PAYLOAD_BYTES_MAX (256u * 1024u)          /* to and from a node */
+#define WIRE_CLIENT_PAYLOAD_BYTES_MAX (64u * 1024u)    /* to and from a VM client */
+#define WIRE_REPLY 0x80u
+
+#define CLEAVE_SEGMENT_BYTES (UINT64_C(32) << 30)
+#define CLEAVE_CHUNK_BYTES (UINT64_C(64) << 20)
+#define CLEAVE_CHUNK_BLOCKS (CLEAVE_CHUNK_BYTES / CLEAVE_BLOCK_BYTES)
+#define CLEAVE_SEGMENT_CHUNKS (CLEAVE_SEGMENT_BYTES / CLEAVE_CHUNK_BYTES)
+#define CLEAVE_SEGMENT_BLOCKS (CLEAVE_SEGMENT_BYTES / CLEAVE_BLOCK_BYTES)
+#define CLEAVE_VOLUME_BYTES_MAX (UINT64_C(64) << 40)
+#define CLEAVE_VOLUME_NAME_BYTES_MAX 63u
+#define CLEAVE_SHARDS_MAX 4096u
+
+struct wire_header {
+	uint32_t magic;         /*  0 */
+	uint8_t version;        /*  4 */
+	uint8_t opcode;         /*  5 */
+	uint8_t service_class;  /*  6 */
+	uint8_t engine;         /*  7 */
+	uint64_t request_id;    /*  8 */
+	uint64_t object_id;     /* 16 segment, packed extent id, or shard */
+	uint64_t offset_bytes;  /* 24 */
+	uint32_t length_bytes;  /* 32 */
+	uint32_t payload_bytes; /* 36 */
+	uint32_t epoch;         /* 40 */
+	uint32_t vm_id;         /* 44 */
+	uint16_t flags;         /* 48 */
+	uint16_t status;        /* 50 */
+	uint16_t credits;       /* 52 */
+	uint16_t reserved;      /* 54 */
+	uint32_t payload_crc;   /* 56 */
+	uint32_t header_crc;    /* 60 of bytes 0..59 */
+} __attribute__((packed));
+_Static_assert(sizeof(struct wire_header) == WIRE_HEADER_BYTES, "wire header");
+_Static_assert(offsetof(struct wire_header, object_id) == 16, "wire header");
+_Static_assert(offsetof(struct wire_header, epoch) == 40, "wire header");
+_Static_assert(offsetof(struct wire_header, credits) == 52, "wire header");
+_Static_assert(offsetof(struct wire_header, header_crc) == 60, "wire header");
+
+enum wire_opcode {
+	WIRE_CREDIT = 0x00, /* split library: credits alone; no reply */
+	WIRE_HELLO = 0x01,  /* split library: connection set-up where the transport has none */
+	WIRE_ECHO = 0x02,   /* answered with the same payload; tests, bench, keep-alive */
+	/* VM client to gateway. */
+	WIRE_WRITE = 0x10,
+	WIRE_READ = 0x11,
+	WIRE_DISCARD = 0x12,      /* reads as zeros afterwards */
+	WIRE_WRITE_ZEROES = 0x13, /* the same, but stays allocated */
+	/* Anyone to gateway or node: JSON in the payload, JSON in the reply. */
+	WIRE_CONTROL = 0x20,
+	/* Gateway to storage node. */
+	WIRE_EXTENT_CREATE = 0x40,
+	WIRE_EXTENT_APPEND = 0x41,
+	WIRE_EXTENT_READ = 0x42,
+	WIRE_EXTENT_FREEZE = 0x43,
+	WIRE_EXTENT_CUT = 0x44,
+	WIRE_EXTENT_DELETE = 0x45,
+	WIRE_EXTENT_LIST = 0x46,
+	WIRE_SHARD_FENCE = 0x47,
+};
+
+enum service_class {
+	SERVICE_STANDARD = 0, /* compressed */
+	SERVICE_LATENCY = 1,  /* not compressed, ahead of queued engine work */
+	SERVICE_CAPACITY = 2, /* compressed harder */
+	SERVICE_CLASS_NR
+};
+
+enum wire_flags {
+	/* APPEND: re-sent bytes of a frozen extent under the epoch that froze it (take-over). */
+	WIRE_FLAG_RECOVERY = 1u << 0,
+	/* FREEZE reply: the extent was sealed before; offset_bytes is its sealed length. */
+	WIRE_FLAG_SEALED = 1u << 1,
+	/* FREEZE reply, LIST: the copy ends below a mark it carries, or unreadably. */
+	WIRE_FLAG_DAMAGED = 1u << 2,
+};
+
+/* What two ends tell each other before the first message; at most 56 bytes (librdmacm's limit). */
+#define WIRE_HELLO_BYTES 56u
+enum wire_role { WIRE_ROLE_CLIENT = 1, WIRE_ROLE_GATEWAY = 2, WIRE_ROLE_NODE = 3 };
+struct wire_hello {
+	uint8_t role;          /* enum wire_role of the sender */
+	uint32_t node_id;      /* of a node; else 0 */
+	uint64_t cluster_id;   /* 0 from a client: any */
+	uint64_t volume_id;    /* of a client's I/O connection; 0: control only */
+	uint64_t session_id;   /* of a client; random, once per open volume */
+	uint64_t attach;       /* the number its attach was given */
+	uint64_t incarnation;  /* grows with each reconnect of the session to this port */
+};
+void wire_hello_encode(uint8_t out[WIRE_HELLO_BYTES], const struct wire_hello *hello);
+/* wire_hello_decode -- 0; -EPROTO; -EPROTONOSUPPORT for another version. */
+int wire_hello_decode(const uint8_t *in, uint32_t bytes, struct wire_hello *ret_hello,
+    const char **ret_field);
+
+/* An extent id as one number: 14 bits of shard, 24 of epoch, 26 of counter. */
+#define EXTENT_EPOCH_MAX ((1u << 24) - 1)
+#define EXTENT_COUNTER_MAX ((1u << 26) - 1)
+uint64_t extent_id_pack(const struct extent_id *id);
+struct extent_id extent_id_unpack(uint64_t packed);
+
+/* wire_shard_of -- which shard owns a chunk: neighbours go to different shards. */
+uint32_t wire_shard_of(uint64_t segment, uint64_t offset_bytes, uint32_t shard_count);
+
+/* A request of a VM client, decoded. */
+struct wire_io {
+	enum wire_opcode opcode;
+	enum service_class service_class;
+	uint64_t request_id;
+	uint64_t segment;
+	uint64_t offset_bytes; /* in the segment; block aligned; the request stays in one chunk */
+	uint32_t length_bytes; /* 4 KiB .. 64 KiB; DISCARD and WRITE_ZEROES: up to a chunk */
+	uint32_t epoch;        /* of the shard, as the client knew it */
+	uint32_t vm_id;
+	uint32_t payload_crc;  /* WRITE */
+};
+/* wire_io_decode -- 0, or -EPROTO and the field's name. @header has passed the split library. */
+int wire_io_decode(const struct wire_header *header, struct wire_io *ret_io,
+    const char **ret_field);
+void wire_io_encode(struct wire_header *header, const struct wire_io *io);
+/* wire_io_reply -- a reply to @request; a READ's carries length_bytes of payload. */
+void wire_io_reply(struct wire_header *header, const struct wire_io *request, int rc,
+    uint32_t payload_crc, uint32_t epoch);
+/* A reply to a VM client, decoded. */
+struct wire_io_reply {
+	enum wire_opcode opcode; /* without WIRE_REPLY */
+	uint64_t request_id;
+	int rc;                /* 0 or a negative errno */
+	uint32_t length_bytes; /* READ: bytes that follow */
+	uint32_t payload_crc;  /* READ */
+	uint32_t epoch;        /* of the shard, as the gateway knows it */
+};
+int wire_io_reply_decode(const struct wire_header *header, struct wire_io_reply *ret_reply,
+    const char **ret_field);
+
+/* A request of a gateway to a storage node, decoded. */
+struct wire_node {
+	enum wire_opcode opcode;
+	uint64_t request_id;
+	struct extent_id id;   /* FENCE, LIST: id.shard alone; LIST UINT32_MAX: every shard */
+	enum extent_kind kind; /* CREATE, APPEND */
+	uint64_t offset_bytes; /* APPEND, READ: where; CUT: length; DELETE: incarnation; LIST: cursor */
+	uint32_t length_bytes; /* APPEND: payload; READ: how much */
+	uint32_t epoch;        /* of the owner that asks */
+	uint16_t flags;
+};
+int wire_node_decode(const struct wire_header *header, struct wire_node *ret_node,
+    const char **ret_field);
+void wire_node_encode(struct wire_header *header, const struct wire_node *node);
+
+/* A node's reply, decoded. */
+struct wire_node_reply {
+	enum wire_opcode opcode; /* without WIRE_REPLY */
+	uint64_t request_id;
+	struct extent_id id;
+	int rc;                /* 0 or a negative errno */
+	uint64_t offset_bytes; /* CREATE: incarnation; APPEND, FREEZE, CUT: durable length; LIST: next cursor, 0 at the end */
+	uint32_t length_bytes; /* READ: bytes that follow; FREEZE: mark; LIST: entries' bytes */
+	uint32_t chain_crc;    /* FREEZE: batch_crc of the last good batch (or the seed) */
+	uint32_t epoch;        /* the shard's fence */
+	uint16_t flags;
+};
+int wire_node_reply_decode(const struct wire_header *header, struct wire_node_reply *ret_reply,
+    const char **ret_field);
+void wire_node_reply_encode(struct wire_header *header, const struct wire_node_reply *reply);
+
+/* LIST entries, in the payload. */
+struct wire_extent_entry {
+	uint64_t extent;      /*  0 packed */
+	uint64_t incarnation; /*  8 of this copy */
+	uint64_t length_bytes; /* 16 durable */
+	uint64_t mark_bytes;  /* 24 */
+	uint8_t kind;         /* 32 */
+	uint8_t state;        /* 33 enum wire_extent_state */
+	uint16_t flags;       /* 34 WIRE_FLAG_DAMAGED */
+	uint32_t fence_epoch; /* 36 */
+} __attribute__((packed));
+_Static_assert(sizeof(struct wire_extent_entry) == 40, "wire extent entry");
+enum wire_extent_state { WIRE_EXTENT_OPEN = 1, WIRE_EXTENT_FROZEN = 2, WIRE_EXTENT_SEALED = 3 };
+
+/* Control messages: a JSON object in the payload, at most 64 KiB each way. */
+struct wire_control {
+	uint64_t request_id;
+	uint32_t payload_bytes;
+};
+int wire_control_decode(const struct wire_header *header, struct wire_control *ret_control,
+    const char **ret_field);
+
+#endif /* CLEAVE_WIRE_H */
