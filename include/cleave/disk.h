@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * disk.h -- the disk seam: read, write and durable flush, completing into handlers
+ *
+ * disk_uring_open: a file or block device through io_uring and O_DIRECT. disk_sim_open: bytes in
+ * memory that tear, vanish and rot from a seed. All offsets, lengths and buffers are multiples of
+ * DISK_ALIGN. Requests submitted in a loop turn go down together at its end.
+ *
+ * A write is durable only once a flush submitted after its completion has completed. A failed flush
+ * says nothing about any write before it, for ever (I3): the owner must stop trusting the disk.
+ */
+#ifndef CLEAVE_DISK_H
+#define CLEAVE_DISK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cleave/dev_ptr.h"
+#include "cleave/loop.h"
+
+#define DISK_ALIGN 4096u
+#define DISK_PIECES_MAX 64u
+
+enum disk_op { DISK_READ, DISK_WRITE, DISK_FLUSH };
+
+struct disk;
+
+/* One request, owned by the caller until @fn. Host pages are given as their address in a dev_ptr. */
+struct disk_io {
+	struct loop_link link; /* owned by the disk */
+	enum disk_op op;
+	uint64_t offset_bytes;
+	const struct dev_piece *pieces; /* borrowed until @fn */
+	uint32_t piece_count;
+	/* rc: 0, all bytes moved (short transfers are resumed inside); or a negative errno. */
+	void (*fn)(struct disk_io *io, int rc, void *arg);
+	void *arg;
+	uint64_t private_state[24]; /* the implementation's: no allocation a request */
+};
+
+struct disk_ops {
+	const char *name;
+	/* 0: @io->fn will be called exactly once, not from inside. -ENOBUFS: too many in flight. */
+	int (*submit)(struct disk *disk, struct disk_io *io);
+	void (*close)(struct disk *disk); /* waits for what is in flight */
+};
+
+struct disk {
+	uint32_t magic;
+	const struct disk_ops *ops;
+	uint64_t capacity_bytes;
+	bool is_cache_volatile; /* what the device says; flushes are needed */
+};
+
+static inline int
+disk_submit(struct disk *disk, struct disk_io *io)
+{
+	return disk->ops->submit(disk, io);
+}
+
+static inline void
+disk_close(struct disk *disk)
+{
+	disk->ops->close(disk);
+}
+
+#endif /* CLEAVE_DISK_H */

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * engine.h -- what computes on device memory: compression and checksums
+ *
+ * Three layers. A *codec* (struct engine_ops) turns bytes into fewer bytes and back; one file each,
+ * found by name or wire id in the registry. A *job* (struct engine_job) is what a daemon asks for:
+ * "check these blocks against the sender's CRC, compress them there, tell me both CRCs". An *engine
+ * set* (struct engine_set) runs jobs, on the caller's thread or on worker threads, and is what a
+ * port owns; it reuses codec state from job to job.
+ *
+ * An engine set is the only code besides transports and disks that sees payload bytes (I1): it opens
+ * the memory guard round each job. Results that software needs to decide with (lengths, CRCs) come
+ * back in the job, in host memory.
+ */
+#ifndef CLEAVE_ENGINE_H
+#define CLEAVE_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cleave/dev_ptr.h"
+#include "cleave/loop.h"
+
+#define CLEAVE_BLOCK_BYTES 4096u
+#define ENGINE_RECORD_BLOCKS_MAX 16u
+#define ENGINE_RECORD_BYTES_MAX (ENGINE_RECORD_BLOCKS_MAX * CLEAVE_BLOCK_BYTES)
+
+/* Stored in every record descriptor: never reuse a value. */
+enum engine_id { ENGINE_NONE = 0, ENGINE_LZ4 = 1, ENGINE_ZSTD = 2, ENGINE_ID_NR };
+
+/* One codec. Instances are const, one a file. */
+struct engine_ops {
+	const char *name; /* what --engine accepts */
+	uint8_t wire_id;
+	int level_min, level_max, level_default; /* higher: more effort */
+	/* Required. State for one thread, reused from call to call. NULL: out of memory. */
+	void *(*create)(void);
+	void (*destroy)(void *state);
+	/*
+	 * Required. Never writes past @dst_cap_bytes; 0 and *@ret_dst_bytes, or -ENOSPC = does not
+	 * fit, store it raw. @dst is undefined then.
+	 */
+	int (*compress)(void *state, int level, const void *src, uint32_t src_bytes, void *dst,
+	    uint32_t dst_cap_bytes, uint32_t *ret_dst_bytes);
+	/*
+	 * Required. Yields exactly @dst_bytes, else -EBADMSG; reads and writes within bounds
+	 * whatever @src holds.
+	 */
+	int (*decompress)(void *state, const void *src, uint32_t src_bytes, void *dst,
+	    uint32_t dst_bytes);
+};
+
+/* engine_by_name, engine_by_id -- NULL when there is none. engine_at: 0..engine_count()-1. */
+const struct engine_ops *engine_by_name(const char *name);
+const struct engine_ops *engine_by_id(uint8_t wire_id);
+
+enum engine_job_kind {
+	/*
+	 * STORE: a client's write becomes a record. @src: block_count blocks. Computes each block's
+	 * plain CRC into block_crcs, combines them and compares with payload_crc (-EBADMSG), then
+	 * compresses into @dst with @codec_id at @level. When that saves less than one eighth, or
+	 * codec_id is ENGINE_NONE, copies raw. Results: dst_bytes, ret_codec_id, stored_crc,
+	 * block_crcs. dst_cap_bytes must be at least src_bytes.
+	 */
+	ENGINE_JOB_STORE,
+	/*
+	 * LOAD: a stored record becomes blocks. Checks stored_crc over src, decompresses to
+	 * record_blocks blocks, copies blocks [first_block, first_block + block_count) to @dst and
+	 * checks each one against block_crcs[0..block_count). -EBADMSG where any does not match.
+	 */
+	ENGINE_JOB_LOAD,
+	/* BATCH: a storage node checks a batch in @src; see batch.h. */
+	ENGINE_JOB_BATCH,
+	/* CRC: payload_crc = CRC-32C of src. */
+	ENGINE_JOB_CRC,
+	/* COPY: src to dst. ZERO: zeroes src_bytes of dst. Device to device, nothing else. */
+	ENGINE_JOB_COPY,
+	ENGINE_JOB_ZERO,
+	/* CODEC: plain compression or decompression for dev_func: src to dst by codec_id. */
+	ENGINE_JOB_COMPRESS,
+	ENGINE_JOB_DECOMPRESS,
+	ENGINE_JOB_KIND_NR
+};
+
+struct batch_check; /* batch.h */
+
+/*
+ * One job. The caller owns it, fills the inputs and keeps it and the memory behind src and dst
+ * still until it is done. Not copied, not allocated.
+ */
+struct engine_job {
+	enum engine_job_kind kind;
+	uint8_t codec_id;
+	int level;
+	dev_ptr src;
+	uint32_t src_bytes;
+	dev_ptr dst;
+	uint32_t dst_cap_bytes;
+	uint32_t payload_crc; /* STORE: expected. CRC: result */
+	uint32_t stored_crc;  /* STORE: result. LOAD: expected */
+	uint8_t record_blocks, first_block, block_count;
+	uint32_t block_crcs[ENGINE_RECORD_BLOCKS_MAX]; /* STORE: results. LOAD: expected */
+	struct batch_check *batch; /* BATCH: in and out */
+	/* Results. */
+	int rc;
+	uint32_t dst_bytes;
+	uint8_t ret_codec_id;
+	/* Called on the loop's thread when engine_submit returned 0. */
+	void (*fn)(struct engine_job *job, void *arg);
+	void *arg;
+	struct engine_job *next;    /* owned by the set while it runs */
+	struct loop_post done_post; /* owned by the set while it runs */
+};
+
+struct engine_set_options {
+	uint32_t thread_count;    /* 0: inline, on the submitting thread */
+	uint32_t queue_depth_max; /* jobs waiting for a thread; ignored when inline */
+};
+
+struct engine_set;
+
+/* engine_set_create -- a set whose completions come to @loop. NULL with errno. */
+struct engine_set *engine_set_create(struct loop *loop, const struct engine_set_options *options);
+/* engine_set_destroy -- waits for running jobs, drops none: call it when none is submitted. */
+void engine_set_destroy(struct engine_set *set);
+
+/*
+ * engine_submit -- run @job
+ *
+ * Returns: 1: done already, results are in @job, @job->fn is not called (inline sets always); 0: @fn
+ * will be called exactly once from the loop; -ENOBUFS: queue full, try when one completes; -EINVAL:
+ * the shape is wrong (our bug or an unknown codec; nothing was touched).
+ * Threads: the loop's. Urgent jobs (engine_submit_urgent) go ahead of those queued.
+ */
+int engine_submit(struct engine_set *set, struct engine_job *job);
+int engine_submit_urgent(struct engine_set *set, struct engine_job *job);
+uint32_t engine_set_queued_count(const struct engine_set *set);
+
+/*
+ * The vtable through which splitlib's dev_func reaches a set without linking to engines. A port gets
+ * a pointer to engine_set_gate_ops and the set.
+ */
+struct engine_gate_ops {
+	int (*submit)(struct engine_set *set, struct engine_job *job);
+};
+extern const struct engine_gate_ops engine_set_gate_ops;
+
+#endif /* CLEAVE_ENGINE_H */

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * meta.h -- the metadata seam: compare-and-swap on small keys, leases, watches
+ *
+ * What etcd can give, and no more: versioned keys, one small transaction (all compares hold, then all
+ * puts and deletes happen, durably), leases that expire, watches that say "look again". Stores:
+ * meta_lmdb (one directory, one host), meta_memory (the simulator). Keys are text, '/'-separated.
+ *
+ * Every call completes into a handler on the loop, never inside the call. A handler's views of keys
+ * and values are valid during it alone.
+ */
+#ifndef CLEAVE_META_H
+#define CLEAVE_META_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cleave/loop.h"
+
+#define META_KEY_BYTES_MAX 255u
+#define META_VALUE_BYTES_MAX 65536u
+#define META_TXN_OPS_MAX 32u
+
+struct meta;
+
+struct meta_item {
+	const char *key;
+	const void *value;
+	uint32_t value_bytes;
+	uint64_t version; /* grows with each change of the key; 0: absent */
+};
+
+enum meta_op_kind {
+	META_COMPARE_VERSION, /* version must be equal; 0: must be absent */
+	META_PUT,             /* lease 0: stays; else goes when the lease does */
+	META_DELETE,
+};
+
+struct meta_op {
+	enum meta_op_kind kind;
+	const char *key;
+	const void *value;
+	uint32_t value_bytes;
+	uint64_t version;
+	uint64_t lease;
+};
+
+/* rc: 0; -EAGAIN a compare failed, nothing happened; -EIO, -ENOSPC, -ETIMEDOUT (may have happened). */
+typedef void (*meta_txn_fn)(int rc, void *arg);
+/* @items is sorted by key. rc: 0, -EIO, -ETIMEDOUT. */
+typedef void (*meta_list_fn)(int rc, const struct meta_item *items, uint32_t count, void *arg);
+typedef void (*meta_lease_fn)(int rc, uint64_t lease, void *arg);
+/* Something under the watched prefix changed (or may have). */
+typedef void (*meta_watch_fn)(void *arg);
+
+struct meta_ops {
+	const char *name;
+	/* Returns 0: @fn is called exactly once; -ENOMEM, -EINVAL: never. Inputs are copied. */
+	int (*txn)(struct meta *meta, const struct meta_op *ops, uint32_t count, meta_txn_fn fn,
+	    void *arg);
+	/* All keys that start with @prefix (a whole key: that key alone or with its suffixes). */
+	int (*list)(struct meta *meta, const char *prefix, meta_list_fn fn, void *arg);
+	int (*lease_grant)(struct meta *meta, uint64_t ttl_ns, meta_lease_fn fn, void *arg);
+	/* rc -ENOENT: the lease is gone. The holder counts its time from before the call. */
+	int (*lease_renew)(struct meta *meta, uint64_t lease, meta_lease_fn fn, void *arg);
+	int (*lease_revoke)(struct meta *meta, uint64_t lease, meta_lease_fn fn, void *arg);
+	int (*watch)(struct meta *meta, const char *prefix, meta_watch_fn fn, void *arg);
+	void (*unwatch)(struct meta *meta, meta_watch_fn fn, void *arg);
+	void (*close)(struct meta *meta); /* outstanding handlers are not called any more */
+};
+
+struct meta {
+	uint32_t magic;
+	const struct meta_ops *ops;
+};
+
+#endif /* CLEAVE_META_H */

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * split.h -- the split library: messages whose header is host memory and whose payload is device
+ * memory
+ *
+ * After SmartDS (ISCA '23), section 4.1 and table 2, whose names the first group of calls keeps. A
+ * *port* (the paper's RoCE instance) owns two arenas, host and device, a pool of receives, and queue
+ * pairs; it belongs to one loop and one thread and shares nothing with another port. A *queue pair*
+ * carries messages reliably and in order over a transport chosen by the address:
+ *
+ *	tcp://HOST:PORT   sockets (splitlib/transport_tcp.c)
+ *	sim://HOST:PORT   the simulated network (splitlib/transport_sim.c)
+ *
+ * Two ways to use it, which mix:
+ *   events    dev_mixed_recv / dev_mixed_send / dev_func return a dev_event that is polled, or
+ *             completes into a handler. What the paper shows; for programs and tests.
+ *   handlers  daemons: messages arrive in batches from the port's pool (split_qp_ops.on_messages), are
+ *             answered by split_msg_reply, and split_send queues caller-owned work requests. Nothing
+ *             is allocated a message.
+ *
+ * Credits: a request (opcode without WIRE_REPLY) needs a receive at the peer, which the peer has
+ * granted in header.credits; without one it waits in the queue pair. A reply never waits: its receive
+ * was set aside when its request was sent. Credit messages cost none.
+ *
+ * The library stamps and checks magic, version, payload_bytes, credits and header_crc of every
+ * message; a message that fails closes its queue pair with -EPROTO and a reason naming the field.
+ *
+ * Threads: every call on a port or its queue pairs comes from its loop's thread.
+ */
+#ifndef CLEAVE_SPLIT_H
+#define CLEAVE_SPLIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cleave/dev_ptr.h"
+#include "cleave/engine.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
+
+#define SPLIT_HEADER_BYTES_MAX 16384u
+#define SPLIT_PIECES_MAX 64u
+#define SPLIT_ADDRESS_BYTES_MAX 128u
+#define SPLIT_REASON_BYTES_MAX 128u
+
+struct split_port;
+struct split_qp;
+struct dev_event;
+struct sim_host; /* sim_net.h */
+
+/* What a port is made with. Zero means the default in brackets. */
+struct split_port_options {
+	struct loop *loop;
+	struct sim_host *sim_host;  /* for sim:// addresses; else NULL */
+	uint64_t host_bytes;        /* host arena [4 MiB] */
+	uint64_t device_bytes;      /* device arena, the pool's buffers included [64 MiB] */
+	uint32_t receive_count;     /* receives in the pool [0: none, only dev_mixed_recv] */
+	uint32_t receive_payload_bytes; /* device bytes a pool receive holds [65536] */
+	uint32_t qp_count_max;      /* [1024] */
+	uint32_t qp_credits_max;    /* granted to one queue pair at a time [64] */
+	uint32_t qp_send_depth_max; /* sends queued on one queue pair [1024] */
+	uint32_t event_count_max;   /* dev_events in existence [256] */
+	uint64_t keepalive_ns;      /* a silent peer is found within this [10 s] */
+	struct engine_set *engines; /* for dev_func; borrowed; may be NULL */
+	const struct engine_gate_ops *engine_ops;
+};
+
+/*
+ * open_roce_instance -- open a port
+ *
+ * Allocates both arenas and the pool at once; nothing grows later.
+ * Returns: the port, or NULL with errno: ENOMEM (or the limit on locked memory), EINVAL a size that
+ * does not fit.
+ */
+struct split_port *open_roce_instance(const struct split_port_options *options);
+
+/* split_port_close -- close every queue pair (their on_closed runs), free all. NULL is a no-op. */
+void split_port_close(struct split_port *port);
+
+/* host_alloc, dev_alloc -- from the port's arenas, 64-byte aligned, device memory 4096-byte aligned
+ * when @bytes >= 4096. Return NULL (DEV_PTR_NULL) with errno ENOMEM. For start-up, not the data path. */
+void *host_alloc(struct split_port *port, size_t bytes);
+void host_free(struct split_port *port, void *memory);
+dev_ptr dev_alloc(struct split_port *port, size_t bytes);
+void dev_free(struct split_port *port, dev_ptr memory);
+
+/*
+ * dev_copy_to_host, dev_copy_from_host -- a counted copy across the device link
+ *
+ * For what software must read or make: descriptors at take-over, manifests, control texts. Never for
+ * a payload between its receive and its send (I1).
+ */
+void dev_copy_to_host(struct split_port *port, void *dst, dev_ptr src, size_t bytes);
+void dev_copy_from_host(struct split_port *port, dev_ptr dst, const void *src, size_t bytes);
+
+/* A message from the pool. Valid until split_msg_reply or split_msg_release. */
+struct split_msg {
+	struct split_qp *qp;              /* NULL once the queue pair is closed */
+	const struct wire_header *header; /* host memory; framing fields checked, others raw */
+	dev_ptr payload;                  /* device memory, 4096-byte aligned */
+	uint32_t payload_bytes;
+	void *user;                       /* the receiver's */
+};
+
+enum split_qp_state { QP_CONNECTING, QP_ACCEPTING, QP_READY, QP_CLOSING, QP_CLOSED, QP_STATE_NR };
+
+/* A queue pair's handlers. All run from the loop, never inside a call that caused them. */
+struct split_qp_ops {
+	/* Connected: @hello is the peer's private data. Also after split_qp_accept. May be NULL. */
+	void (*on_ready)(struct split_qp *qp, const void *hello, uint32_t hello_bytes, void *arg);
+	/* Messages, oldest first, from the pool; the handler owns each until reply or release. */
+	void (*on_messages)(struct split_qp *qp, struct split_msg *const *msgs, uint32_t count,
+	    void *arg);
+	/*
+	 * Gone, for good; called once, after every send's completion. @rc: 0 closed here,
+	 * -ECONNRESET peer gone, -ECONNREFUSED, -ETIMEDOUT, -EPROTO, or the status with which the
+	 * peer rejected us. @qp is freed when this returns. Messages of the pool survive.
+	 */
+	void (*on_closed)(struct split_qp *qp, int rc, const char *reason, void *arg);
+};
+
+struct split_connect_options {
+	const char *address;
+	const void *hello; /* at most WIRE_HELLO_BYTES; copied */
+	uint32_t hello_bytes;
+	uint64_t timeout_ns; /* [5 s] */
+	const struct split_qp_ops *ops; /* NULL: receives are posted by dev_mixed_recv */
+	void *arg;
+};
+
+/* connect_qp -- start connecting; on_ready or on_closed follows. NULL with errno: nothing follows. */
+struct split_qp *connect_qp(struct split_port *port, const struct split_connect_options *options);
+
+/*
+ * A listener asks @on_accept about each connection, with the peer's hello. It must call
+ * split_qp_accept or split_qp_reject, now or later (bounded by keepalive_ns).
+ */
+typedef void (*split_accept_fn)(struct split_qp *qp, const void *hello, uint32_t hello_bytes,
+    void *arg);
+/*
+ * split_listen -- @ret_address (SPLIT_ADDRESS_BYTES_MAX, may be NULL) gets the bound address, so
+ * that port 0 can be asked for. Returns 0; -EADDRINUSE; -EADDRNOTAVAIL; -EINVAL unparsable; -EACCES.
+ */
+int split_listen(struct split_port *port, const char *address, split_accept_fn on_accept, void *arg,
+    char *ret_address);
+void split_qp_accept(struct split_qp *qp, const struct split_qp_ops *ops, void *arg,
+    const void *hello, uint32_t hello_bytes);
+/* split_qp_reject -- the peer's on_closed gets @rc (a negative errno with a wire status). */
+void split_qp_reject(struct split_qp *qp, int rc);
+
+/* split_qp_close -- flush: queued sends complete with -ECANCELED, then on_closed(0). Idempotent. */
+void split_qp_close(struct split_qp *qp);
+enum split_qp_state split_qp_state(const struct split_qp *qp);
+const char *split_qp_peer(const struct split_qp *qp); /* address text, for logs */
+void *split_qp_arg(const struct split_qp *qp);
+struct split_port *split_qp_port(const struct split_qp *qp);
+
+/*
+ * A send work request, owned by the caller from split_send until @fn. The wire sees @header_bytes of
+ * host memory (64 .. 16 KiB; what exceeds 64 is the payload's beginning), then the pieces.
+ */
+struct split_send {
+	struct loop_link link; /* owned by the queue pair */
+	struct wire_header *header;
+	uint32_t header_bytes;
+	uint32_t piece_count; /* at most SPLIT_PIECES_MAX */
+	const struct dev_piece *pieces;
+	/* rc: 0 the buffers are free again and the message is on its way; -ECANCELED, -ECONNRESET. */
+	void (*fn)(struct split_send *send, int rc, void *arg);
+	void *arg;
+	uint64_t total_bytes; /* owned by the queue pair */
+	uint64_t sent_bytes;  /* owned by the queue pair */
+};
+
+/*
+ * split_send -- queue @send; sent at the end of the loop turn together with its neighbours
+ *
+ * Returns 0: @fn is called exactly once; -ENOTCONN; -ENOBUFS: send queue full; -EMSGSIZE; -EINVAL.
+ */
+int split_send(struct split_qp *qp, struct split_send *send);
+/* split_send_cancel -- 1: taken back, @fn will not be called; 0: too late, it will. */
+int split_send_cancel(struct split_qp *qp, struct split_send *send);
+
+/*
+ * split_msg_reply -- answer @msg with @header (copied) and device pieces (copied, at most 4)
+ *
+ * The message and its receive go back to the pool when the reply is on its way or the queue pair is
+ * gone; @fn (may be NULL) is called then: pieces outside the message's own payload are free.
+ */
+void split_msg_reply(struct split_msg *msg, const struct wire_header *header,
+    const struct dev_piece *pieces, uint32_t piece_count,
+    void (*fn)(int rc, void *arg), void *arg);
+/* split_msg_release -- give a message back unanswered (replies to us, or a dead peer's). */
+void split_msg_release(struct split_msg *msg);
+
+/*
+ * The paper's events. An event is released by the dev_poll (or harvest) that returns it, or after
+ * its handler.
+ */
+struct dev_completion {
+	struct dev_event *event; /* for identity only: it is released */
+	int rc;                  /* 0 or a negative errno */
+	uint32_t bytes;          /* received payload beyond the header; sent; or produced by an engine */
+};
+
+/*
+ * dev_mixed_recv -- post one split receive
+ *
+ * Cuts the next message on @qp at @h_size bytes: the head lands in @h_buf, the rest in @d_buf.
+ * Shape:     @h_buf: 64..SPLIT_HEADER_BYTES_MAX bytes of host memory. @d_buf: a capacity of @d_size
+ *            bytes of device memory; a message no longer than the header leaves it untouched.
+ * Ownership: both are borrowed from the call until the event completes.
+ * Returns:   an event that completes exactly once; NULL with errno set: none will, buffers are free.
+ * Errors:    EINVAL header size; ENOTCONN qp not ready; ENOBUFS receive queue or events exhausted.
+ *            In the event: -EMSGSIZE message longer than both (the message is consumed, the queue
+ *            pair lives); -ECONNRESET peer gone; -ECANCELED qp closed.
+ * Threads:   the loop thread that owns @qp. Does not block, allocate or log.
+ * Source:    SmartDS (ISCA '23), section 4.1, table 2
+ */
+struct dev_event *dev_mixed_recv(struct split_qp *qp, void *h_buf, size_t h_size, dev_ptr d_buf,
+    size_t d_size);
+/* dev_mixed_send -- assemble @h_size bytes of host and @d_size of device memory into one message. */
+struct dev_event *dev_mixed_send(struct split_qp *qp, void *h_buf, size_t h_size, dev_ptr d_buf,
+    size_t d_size);
+/* dev_mixed_sendv -- the same with several device pieces (copied, at most SPLIT_PIECES_MAX). */
+struct dev_event *dev_mixed_sendv(struct split_qp *qp, void *h_buf, size_t h_size,
+    const struct dev_piece *pieces, uint32_t piece_count);
+/* What dev_func's engine argument names. */
+enum dev_engine {
+	DEV_ENGINE_COMPRESS_LZ4,
+	DEV_ENGINE_DECOMPRESS_LZ4,
+	DEV_ENGINE_COMPRESS_ZSTD,
+	DEV_ENGINE_DECOMPRESS_ZSTD,
+	DEV_ENGINE_COPY,
+	DEV_ENGINE_NR
+};
+/* dev_func -- run @engine from @src to @dst; completion.bytes is what it produced. */
+struct dev_event *dev_func(struct split_port *port, dev_ptr src, size_t src_size, dev_ptr dst,
+    size_t dst_size, enum dev_engine engine);
+
+/*
+ * dev_poll -- wait for @event and release it
+ *
+ * Outside a loop it runs the loop until the event completes; inside a handler it returns -EAGAIN at
+ * once unless the event has completed. Returns 0 with *@ret_completion (whose rc is the work's).
+ */
+int dev_poll(struct dev_event *event, struct dev_completion *ret_completion);
+/* dev_poll_many -- harvest up to @max completed events of @port without handlers; never blocks. */
+uint32_t dev_poll_many(struct split_port *port, struct dev_completion *ret_completions,
+    uint32_t max);
+/* dev_event_on -- complete into @fn instead of being polled; the event is released after it. */
+void dev_event_on(struct dev_event *event,
+    void (*fn)(const struct dev_completion *completion, void *arg), void *arg);
+/* dev_event_cancel -- give up: 1: it completes with -ECANCELED soon, 0: too late. */
+int dev_event_cancel(struct dev_event *event);
+/* dev_wait_ready -- outside a loop: run the loop until @qp is READY (0) or closed (negative). */
+int dev_wait_ready(struct split_qp *qp);
+
+/* What crossed, since the port was opened. */
+#define SPLIT_COUNTER_LIST(X)                                                                      \
+	X(host_bytes_in, "bytes", "received into host memory")                                     \
+	X(host_bytes_out, "bytes", "sent from host memory")                                        \
+	X(device_bytes_in, "bytes", "received into device memory")                                 \
+	X(device_bytes_out, "bytes", "sent from device memory")                                    \
+	X(copied_to_host_bytes, "bytes", "dev_copy_to_host")                                       \
+	X(copied_from_host_bytes, "bytes", "dev_copy_from_host")                                   \
+	X(spill_bytes, "bytes", "moved once more after a wrong guess")                             \
+	X(messages_in, "count", "messages received")                                               \
+	X(messages_out, "count", "messages sent")                                                  \
+	X(receive_calls, "count", "system calls that received")                                    \
+	X(send_calls, "count", "system calls that sent")                                           \
+	X(credit_messages_out, "count", "messages that carried nothing but credits")               \
+	X(credit_waits, "count", "requests that waited for a credit")                              \
+	X(protocol_errors, "count", "queue pairs closed for a broken message")                     \
+	X(qps_opened, "count", "queue pairs that became ready")                                    \
+	X(qps_closed, "count", "queue pairs that ended")
+struct split_counters {
+#define SPLIT_COUNTER_MEMBER(name, unit, help) uint64_t name;
+	SPLIT_COUNTER_LIST(SPLIT_COUNTER_MEMBER)
+#undef SPLIT_COUNTER_MEMBER
+};
+/* split_port_counters -- live values; other threads read them with metric_read. */
+const struct split_counters *split_port_counters(const struct split_port *port);
+/* split_port_receives_free -- pool receives that nobody holds; for leak checks and admission. */
+uint32_t split_port_receives_free(const struct split_port *port);
+
+#endif /* CLEAVE_SPLIT_H */

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * status.h -- the errors that travel: one list, converted in one function each way
+ *
+ * Inside a process errors are negative errnos. On the wire and in sessions' replies they are one of
+ * these values, which are for ever: never reuse or renumber one.
+ */
+#ifndef CLEAVE_STATUS_H
+#define CLEAVE_STATUS_H
+
+#include <stdint.h>
+
+/* X(symbol, wire value, errno, text) */
+#define CLEAVE_STATUS_LIST(X)                                                                      \
+	X(OK, 0, 0, "ok")                                                                          \
+	X(INVALID, 1, EINVAL, "a field is out of range")                                           \
+	X(PROTOCOL, 2, EPROTO, "the message breaks the protocol")                                  \
+	X(VERSION, 3, EPROTONOSUPPORT, "the peer speaks another version")                          \
+	X(CLUSTER, 4, EXDEV, "the peer belongs to another cluster")                                \
+	X(NOT_FOUND, 5, ENOENT, "no such object")                                                  \
+	X(EXISTS, 6, EEXIST, "the object exists already")                                          \
+	X(NO_SPACE, 7, ENOSPC, "no space left")                                                    \
+	X(IO, 8, EIO, "the disk failed")                                                           \
+	X(CHECKSUM, 9, EBADMSG, "a checksum does not match")                                       \
+	X(READ_ONLY, 10, EROFS, "the disk no longer accepts writes")                               \
+	X(STALE_EPOCH, 11, ESTALE, "an older epoch than the fence allows")                         \
+	X(NOT_AT_END, 12, ESPIPE, "the append is not at the extent's end")                         \
+	X(SEALED, 13, EPERM, "the extent is sealed")                                               \
+	X(FROZEN, 14, EACCES, "the extent is frozen")                                              \
+	X(BEYOND_END, 15, ERANGE, "beyond the end")                                                \
+	X(NOT_OWNER, 16, EREMCHG, "another gateway owns the shard")                                \
+	X(STALE_SESSION, 17, ESHUTDOWN, "a newer session has attached the volume")                 \
+	X(BUSY, 18, EBUSY, "busy, try again")                                                      \
+	X(UNAVAILABLE, 19, EHOSTDOWN, "too few storage nodes answer")                              \
+	X(NO_MEMORY, 20, ENOMEM, "out of memory")                                                  \
+	X(UNSUPPORTED, 21, ENOTSUP, "not supported")                                               \
+	X(TOO_LARGE, 22, EMSGSIZE, "larger than allowed")                                          \
+	X(DAMAGED, 23, EUCLEAN, "the stored copy is damaged")                                      \
+	X(TIMED_OUT, 24, ETIMEDOUT, "no answer in time")                                           \
+	X(CANCELED, 25, ECANCELED, "given up")                                                     \
+	X(NOT_EMPTY, 26, ENOTEMPTY, "still in use")                                                \
+	X(CONFLICT, 27, EAGAIN, "another change came first")
+
+enum cleave_status {
+#define CLEAVE_STATUS_ENUM(symbol, value, err, text) CLEAVE_STATUS_##symbol = (value),
+	CLEAVE_STATUS_LIST(CLEAVE_STATUS_ENUM)
+#undef CLEAVE_STATUS_ENUM
+	    CLEAVE_STATUS_NR
+};
+
+/* status_from_errno -- @rc: 0 or a negative errno. An errno that has no status becomes IO. */
+uint16_t status_from_errno(int rc);
+/* status_to_errno -- 0 or a negative errno. An unknown status becomes -EPROTO. */
+int status_to_errno(uint16_t status);
+/* status_text -- a static string, "unknown status" for what is not in the list. */
+const char *status_text(uint16_t status);
+
+#endif /* CLEAVE_STATUS_H */

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gateway.h -- a whole gateway as an object, for main() and for the simulator */
+#ifndef CLEAVE_MIDDLETIER_GATEWAY_H
+#define CLEAVE_MIDDLETIER_GATEWAY_H
+
+#include "internal.h"
+
+struct mt_gateway_options {
+	struct loop *loop; /* main loop */
+	struct meta *meta; /* borrowed */
+	uint64_t cluster_id;
+	uint64_t gateway_id, boot_id;
+	uint32_t shard_count; /* used when the cluster is made; else must agree or be 0 */
+	uint32_t min_replicas;
+	struct mt_node_config nodes[MT_NODES_MAX];
+	uint32_t node_count;
+	struct {
+		char address[SPLIT_ADDRESS_BYTES_MAX];
+		int cpu; /* -1: any */
+	} ports[MT_PORTS_MAX];
+	uint32_t port_count;
+	bool is_single_loop;        /* simulator: ports run on @loop, no threads */
+	struct sim_host *sim_host;  /* simulator */
+	uint64_t device_bytes;      /* per port: receives, ring, reads */
+	uint32_t engine_threads;    /* per port; 0: inline */
+	uint32_t client_receives;   /* requests a port takes at a time */
+	uint64_t node_timeout_ns;
+	void (*on_ready)(void *arg); /* every shard of every port serves */
+	void *arg;
+};
+
+struct mt_gateway *mt_gateway_create(const struct mt_gateway_options *options, char *ret_error,
+    size_t error_bytes);
+/* mt_gateway_start -- listen and take the shards over. 0 or negative errno, with the text. */
+int mt_gateway_start(struct mt_gateway *gateway, char *ret_error, size_t error_bytes);
+/* mt_gateway_stop -- orderly: finish requests, seal nothing, close; @fn when done. */
+void mt_gateway_stop(struct mt_gateway *gateway, void (*fn)(void *arg), void *arg);
+/* mt_gateway_destroy -- at once, as a kill would (simulator) or after stop. */
+void mt_gateway_destroy(struct mt_gateway *gateway);
+/* mt_gateway_status_json -- caller frees; for `cleave status` and tests. */
+char *mt_gateway_status_json(struct mt_gateway *gateway);
+/* mt_gateway_metric -- sum over ports. */
+uint64_t mt_gateway_metric(struct mt_gateway *gateway, enum mt_metric metric);
+
+#endif /* CLEAVE_MIDDLETIER_GATEWAY_H */

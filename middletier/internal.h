@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * internal.h -- the gateway's nouns, in blocks headed by the file that owns them
+ *
+ * A gateway is a main loop (metadata, volumes, control) and ports, each a loop, a split port, an
+ * engine set, links to the storage nodes, client sessions and a few shards. Main and ports talk by
+ * loop_post alone; everything of a port belongs to its thread. In the simulator they share one loop.
+ *
+ *	client QP -> session -> write_path -> ring (open batch) -> replicate -> node links
+ *	                    \-> read_path  -> memtable -> ring, or node links -> engine -> reply
+ *	shard: takeover (claim, freeze, agree, replay) -> serving; manifest records extents
+ */
+#ifndef CLEAVE_MIDDLETIER_INTERNAL_H
+#define CLEAVE_MIDDLETIER_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/metrics.h"
+#include "base/sm.h"
+#include "cleave/batch.h"
+#include "cleave/engine.h"
+#include "cleave/loop.h"
+#include "cleave/meta.h"
+#include "cleave/split.h"
+#include "cleave/wire.h"
+
+#define MT_REPLICAS_MAX 3u
+#define MT_NODES_MAX 64u
+#define MT_PORTS_MAX 16u
+#define MT_SHARDS_DEFAULT 8u
+#define MT_EXTENTS_PER_SHARD_MAX 65536u
+#define MT_APPENDS_IN_FLIGHT_MAX 2u /* before the open batch waits to fill */
+#define MT_NAME_BYTES (CLEAVE_VOLUME_NAME_BYTES_MAX + 1)
+
+struct mt_gateway;
+struct mt_port;
+struct mt_shard;
+struct mt_link;
+struct mt_extent;
+
+/* ---- metrics.c: one array a port; the names go to `cleave status` ---- */
+#define MT_METRIC_LIST(X)                                                                          \
+	X(writes, "count", "write messages acknowledged")                                          \
+	X(write_bytes, "bytes", "plain bytes of acknowledged writes")                              \
+	X(stored_bytes, "bytes", "bytes of those after compression, one copy")                     \
+	X(reads, "count", "read messages answered")                                                \
+	X(read_bytes, "bytes", "plain bytes read")                                                 \
+	X(reads_from_memory, "count", "records served from the ring")                              \
+	X(reads_from_node, "count", "records read from a replica")                                 \
+	X(discards, "count", "discards and zero writes acknowledged")                              \
+	X(batches, "count", "batches acknowledged by all replicas")                                \
+	X(records, "count", "records in those batches")                                            \
+	X(payload_crc_errors, "count", "writes refused: payload does not match its CRC")           \
+	X(replica_read_errors, "count", "replica reads that failed or did not match their CRC")    \
+	X(repairs_queued, "count", "records found bad on a replica, to be repaired")               \
+	X(unreadable_blocks, "count", "reads answered EIO: bad on every replica")                  \
+	X(extents_opened, "count", "extents created")                                              \
+	X(extents_sealed, "count", "extents sealed")                                               \
+	X(extents_broken, "count", "open extents given up after a replica failed")                 \
+	X(batches_resent, "count", "batches sent again to a new extent")                           \
+	X(node_reconnects, "count", "links to storage nodes that came back")                       \
+	X(sessions, "count", "client queue pairs accepted")                                        \
+	X(sessions_refused, "count", "client queue pairs refused")                                 \
+	X(requests_refused, "count", "requests answered with an error")                            \
+	X(engine_ns, "ns", "time inside engine jobs (inline engines)")
+enum mt_metric {
+#define MT_METRIC_ENUM(name, unit, help) MT_METRIC_##name,
+	MT_METRIC_LIST(MT_METRIC_ENUM)
+#undef MT_METRIC_ENUM
+	    MT_METRIC_NR
+};
+extern const struct metric_info mt_metric_infos[MT_METRIC_NR];
+
+/* ---- policy.c: which engine, how hard, how urgent ---- */
+struct mt_policy {
+	uint8_t codec_id;
+	int level;
+	bool is_urgent;
+};
+/* mt_policy_pick -- from the volume's wish, the message's service class and the port's load. */
+struct mt_volume;
+struct mt_policy mt_policy_pick(const struct mt_port *port, const struct mt_volume *volume,
+    enum service_class service_class);
+
+/* ---- node_link.c: one queue pair from a port to a storage node ---- */
+struct mt_node_config {
+	char address[SPLIT_ADDRESS_BYTES_MAX];
+	char domain[32]; /* failure domain; "" is a domain of its own per node */
+};
+
+enum mt_link_state { MT_LINK_DOWN, MT_LINK_CONNECTING, MT_LINK_UP, MT_LINK_STATE_NR };
+
+struct mt_call;
+/*
+ * @rc: 0, or the node's status, or -ECONNRESET, -ETIMEDOUT. @reply is NULL unless the node answered.
+ * @msg (READ, LIST, CONTROL) belongs to the handler when it is not NULL: release it.
+ * The call's buffers are free when this runs.
+ */
+typedef void (*mt_call_fn)(struct mt_call *call, int rc, const struct wire_node_reply *reply,
+    struct split_msg *msg, void *arg);
+
+/* A request to a node, owned by the caller from mt_link_call until @fn. */
+struct mt_call {
+	uint32_t magic;
+	struct loop_link link; /* in the node link's list of outstanding calls */
+	struct mt_link *node;
+	struct wire_node request; /* request_id is filled by the link */
+	/*
+	 * Host bytes to send: room for the 64-byte wire header, then head_bytes of batch head. NULL:
+	 * the call's own small buffer, no head.
+	 */
+	uint8_t *host;
+	uint32_t head_bytes;
+	struct dev_piece pieces[4];
+	uint32_t piece_count;
+	mt_call_fn fn;
+	void *arg;
+	/* The link's. */
+	struct split_send send;
+	uint8_t own_header[WIRE_HEADER_BYTES];
+	uint64_t sent_ns;
+	struct wire_node_reply reply;
+	struct split_msg *reply_msg;
+	int rc;
+	bool is_sent, is_answered;
+};
+
+struct mt_link {
+	uint32_t magic;
+	struct mt_port *port;
+	uint32_t index; /* in port->links and in the configuration */
+	struct mt_node_config config;
+	struct sm sm;
+	struct split_qp *qp;
+	uint32_t node_id; /* learnt from its hello; 0: not yet */
+	uint64_t slots_total, slots_free, slot_bytes; /* from its status; estimates in between */
+	struct loop_link calls; /* outstanding, oldest first */
+	uint32_t call_count;
+	uint64_t next_request_id;
+	struct loop_timer retry_timer, watch_timer;
+	uint64_t backoff_ns;
+	/* implementation: id -> call */
+	struct mt_call **call_slots;
+	uint32_t call_slot_count;
+};
+
+int mt_link_init(struct mt_link *link, struct mt_port *port, uint32_t index,
+    const struct mt_node_config *config);
+void mt_link_start(struct mt_link *link);
+/* mt_link_fini -- closes; outstanding calls have completed when @port's queue pairs are closed. */
+void mt_link_stop(struct mt_link *link);
+void mt_link_fini(struct mt_link *link);
+/* mt_link_call -- 0: @call->fn once, from the loop; -ENOTCONN, -ENOBUFS: never. */
+int mt_link_call(struct mt_link *link, struct mt_call *call);
+bool mt_link_is_up(const struct mt_link *link);
+/* mt_port_link -- the link to a node by its id, NULL while unknown. */
+struct mt_link *mt_port_link(struct mt_port *port, uint32_t node_id);
+
+/* ---- placement.c: three nodes of different failure domains, by free space and load ---- */
+/* Returns @count links in @ret_links, or -EHOSTDOWN (too few up or domains), -ENOSPC (up, but full). */
+int mt_placement_pick(struct mt_port *port, enum extent_kind kind, uint32_t count,
+    struct mt_link **ret_links);
+
+/* ---- extent.c (replicate): an extent and its replicas; appends in order to all of them ---- */
+struct mt_replica {
+	uint32_t node_id;
+	uint64_t incarnation;
+	bool is_cut;     /* the node has confirmed the sealed length */
+	bool is_damaged; /* answered so at a freeze: not read from, not counted */
+};
+
+enum mt_extent_state {
+	MT_EXTENT_CREATING, /* CREATE at its nodes outstanding */
+	MT_EXTENT_OPEN,     /* takes appends */
+	MT_EXTENT_BROKEN,   /* a replica failed: no more appends; can only be sealed */
+	MT_EXTENT_SEALED,   /* its length is in the manifest */
+	MT_EXTENT_STATE_NR
+};
+
+struct mt_batch;
+
+struct mt_extent {
+	uint32_t magic;
+	struct mt_shard *shard;
+	struct extent_id id;
+	enum extent_kind kind;
+	uint32_t index; /* in shard->extents: what the memtable stores */
+	struct sm sm;
+	struct mt_replica replicas[MT_REPLICAS_MAX];
+	uint32_t replica_count;
+	uint64_t capacity_bytes;
+	uint64_t end_bytes;    /* where the next append goes */
+	uint64_t acked_bytes;  /* acknowledged by every replica; the mark */
+	uint64_t sealed_bytes; /* SEALED: the agreed length */
+	uint32_t chain_crc;
+	struct loop_link appends; /* batches in flight, oldest first */
+	uint32_t append_count;
+	uint32_t read_rotor; /* spreads reads over replicas */
+};
+
+/*
+ * One batch, of the log or the manifest: host head and device payload, kept until every replica has
+ * answered (log: until it leaves the ring).
+ */
+typedef void (*mt_batch_fn)(struct mt_batch *batch, int rc, void *arg);
+struct mt_batch {
+	uint32_t magic;
+	struct loop_link link; /* extent->appends */
+	struct mt_extent *extent;
+	struct batch_info info; /* id, offset, prev_crc and mark are filled at append */
+	/* MT_REPLICAS_MAX host buffers: 64 bytes for the wire header, then the batch head. The
+	 * caller writes descriptors (or edits) into hosts[0] + 64 + 128; the append copies. */
+	uint8_t *hosts[MT_REPLICAS_MAX];
+	dev_ptr payload; /* packed payloads: used_bytes - head bytes of them */
+	struct mt_call calls[MT_REPLICAS_MAX];
+	uint32_t unanswered_count;
+	int rc;
+	mt_batch_fn fn;
+	void *arg;
+};
+
+typedef void (*mt_extent_fn)(struct mt_extent *extent, int rc, void *arg);
+/*
+ * mt_extent_create -- place and create an extent at replica_count nodes
+ *
+ * Returns a CREATING extent, @fn follows once (rc 0: OPEN; -EHOSTDOWN, -ENOSPC: the extent is gone
+ * and must not be used); NULL with errno ENOMEM.
+ */
+struct mt_extent *mt_extent_create(struct mt_shard *shard, enum extent_kind kind, mt_extent_fn fn,
+    void *arg);
+/* mt_extent_restore -- one that the manifest names: SEALED (or BROKEN, to be agreed upon). */
+struct mt_extent *mt_extent_restore(struct mt_shard *shard, const struct extent_id *id,
+    enum extent_kind kind, const struct mt_replica *replicas, uint32_t replica_count);
+void mt_extent_free(struct mt_extent *extent);
+/*
+ * mt_extent_append -- send @batch to every replica
+ *
+ * @batch->fn is called once, in append order: 0 = durable on all replicas (I4), acked_bytes has
+ * moved; else the extent is BROKEN, this batch may or may not be on some replicas, its buffers are
+ * free and it may be appended to another extent. Returns -ENOSPC when it does not fit (seal and roll
+ * over), -EPIPE when not OPEN.
+ */
+int mt_extent_append(struct mt_extent *extent, struct mt_batch *batch);
+/* mt_extent_cut_replicas -- tell nodes that are up the sealed length; repeated when links come up. */
+void mt_extent_cut_replicas(struct mt_extent *extent);
+/* mt_extent_delete -- delete at the nodes that are up, best effort, then free. */
+void mt_extent_delete(struct mt_extent *extent);
+/* mt_extent_on_link -- a link of the port went down or came up. */
+void mt_extent_on_link(struct mt_extent *extent, struct mt_link *link, bool is_up);
+int mt_batch_init(struct mt_batch *batch, struct mt_port *port); /* allocates hosts */
+void mt_batch_fini(struct mt_batch *batch, struct mt_port *port);
+
+/* ---- manifest.c: a shard's log of edits ---- */
+enum mt_edit_kind {
+	MT_EDIT_EPOCH = 1,
+	MT_EDIT_EXTENT_OPENED = 2,
+	MT_EDIT_EXTENT_SEALED = 3,
+	MT_EDIT_EXTENT_DELETED = 4,
+	MT_EDIT_RUN_ADDED = 5,   /* formats fixed and golden-tested; written from flush on */
+	MT_EDIT_RUN_REMOVED = 6,
+	MT_EDIT_CUT = 7,
+	MT_EDIT_CHECKPOINT_END = 8,
+	MT_EDIT_SUCCESSOR = 9,
+};
+struct mt_edit {
+	enum mt_edit_kind kind;
+	struct extent_id id; /* OPENED, SEALED, DELETED, SUCCESSOR; RUN_*: where the run lies */
+	enum extent_kind extent_kind;
+	struct mt_replica replicas[MT_REPLICAS_MAX];
+	uint32_t replica_count;
+	uint64_t length_bytes;     /* SEALED; RUN_ADDED: of the run */
+	uint64_t offset_bytes;     /* RUN_*: in the extent */
+	uint32_t epoch;            /* EPOCH */
+	uint64_t chunk;            /* RUN_* */
+	uint64_t flushed_sequence; /* RUN_ADDED */
+	uint64_t cut;              /* CUT, RUN_ADDED */
+	uint64_t sequence;         /* CUT; CHECKPOINT_END: next sequence seen */
+};
+#define MT_EDIT_BYTES_MAX 128u
+uint32_t mt_edit_encode(uint8_t out[MT_EDIT_BYTES_MAX], const struct mt_edit *edit);
+/* Returns bytes consumed, or -EBADMSG and the field. */
+int mt_edit_decode(const uint8_t *in, uint32_t bytes, struct mt_edit *ret_edit,
+    const char **ret_field);
+
+typedef void (*mt_manifest_fn)(int rc, void *arg);
+/*
+ * mt_manifest_commit -- make @edits durable, all or none; at most 16 of them, copied
+ *
+ * A full or broken manifest extent is replaced: new extent, checkpoint with these edits, root key by
+ * compare-and-swap. Calls are applied in order. rc: 0; -ESTALE another owner has the root: the shard
+ * must stop; -EHOSTDOWN is not returned: it waits for nodes and says so in the log.
+ */
+int mt_manifest_commit(struct mt_shard *shard, const struct mt_edit *edits, uint32_t count,
+    mt_manifest_fn fn, void *arg);
+
+/* The root key "shards/NNNNN": JSON of this. */
+struct mt_root {
+	uint32_t epoch;
+	uint64_t gateway_id, boot_id;
+	char port_address[SPLIT_ADDRESS_BYTES_MAX];
+	bool has_manifest;
+	struct extent_id manifest;
+	struct mt_replica manifest_replicas[MT_REPLICAS_MAX];
+	uint32_t manifest_replica_count;
+	uint64_t manifest_sealed_bytes; /* UINT64_MAX: open */
+	uint64_t version;               /* of the key */
+};
+
+/* ---- meta_proxy.c: the metadata store belongs to the main loop; shards ask through posts ---- */
+typedef void (*mt_root_fn)(int rc, const struct mt_root *root, void *arg);
+/* Completions run on the shard's port loop. Store is a compare-and-swap on root->version. */
+int mt_root_load(struct mt_shard *shard, mt_root_fn fn, void *arg);
+int mt_root_store(struct mt_shard *shard, const struct mt_root *root, mt_root_fn fn, void *arg);
+
+/* ---- memtable.c: block -> where its newest record is ---- */
+struct mt_location {
+	uint64_t ring_position; /* of the record's stored bytes in the ring; 0: never was there */
+	uint32_t extent_index;
+	uint32_t offset_bytes; /* of the stored bytes in the extent */
+	uint32_t stored_bytes; /* 0: tombstone, reads as zeros */
+	uint32_t stored_crc;
+	uint32_t block_crc;
+	uint8_t codec_id;
+	uint8_t record_blocks;
+	uint8_t block_in_record;
+	uint8_t record_kind;
+};
+struct mt_memtable; /* open addressing; key = segment, block; grows by doubling, incrementally */
+struct mt_memtable *mt_memtable_create(void);
+void mt_memtable_destroy(struct mt_memtable *table);
+/* mt_memtable_reserve -- room for @count more keys, so that put cannot fail. -ENOMEM. */
+int mt_memtable_reserve(struct mt_memtable *table, uint64_t count);
+void mt_memtable_put(struct mt_memtable *table, uint64_t segment, uint32_t block,
+    const struct mt_location *location);
+const struct mt_location *mt_memtable_get(const struct mt_memtable *table, uint64_t segment,
+    uint32_t block);
+uint64_t mt_memtable_count(const struct mt_memtable *table);
+uint64_t mt_memtable_bytes(const struct mt_memtable *table);
+/* mt_memtable_apply -- a record (from an acknowledged batch, or replayed) into the table. */
+void mt_memtable_apply(struct mt_memtable *table, const struct record_desc *record,
+    uint32_t extent_index, uint64_t batch_offset_bytes, uint64_t ring_position);
+
+/* ---- ring.c: the device ring that holds the newest part of a shard's log ---- */
+struct mt_ring {
+	dev_ptr base;
+	uint64_t size_bytes;
+	uint64_t head; /* next position to hand out; positions only grow; 0 is never used */
+	uint64_t tail; /* oldest position still valid */
+	/* batches in ring order, oldest first: entries with position, bytes, pin count */
+	struct mt_ring_entry *entries;
+	uint32_t entry_head, entry_count, entry_max;
+};
+int mt_ring_init(struct mt_ring *ring, struct mt_port *port, uint64_t size_bytes);
+void mt_ring_fini(struct mt_ring *ring, struct mt_port *port);
+/* mt_ring_reserve -- contiguous room for a batch; evicts old released entries. -ENOBUFS: all held. */
+int mt_ring_reserve(struct mt_ring *ring, uint32_t bytes, uint64_t *ret_position);
+/* mt_ring_commit -- shrink the newest reservation to @bytes. */
+void mt_ring_commit(struct mt_ring *ring, uint64_t position, uint32_t bytes);
+/* hold: not evictable (in flight, or being read); counted. */
+void mt_ring_hold(struct mt_ring *ring, uint64_t position);
+void mt_ring_release(struct mt_ring *ring, uint64_t position);
+bool mt_ring_contains(const struct mt_ring *ring, uint64_t position);
+dev_ptr mt_ring_at(const struct mt_ring *ring, uint64_t position);
+
+/* ---- volume.c: what main tells ports about a volume ---- */
+struct mt_volume {
+	uint64_t id;
+	char name[MT_NAME_BYTES];
+	uint64_t size_bytes;
+	uint64_t segment_base;
+	uint32_t segment_count;
+	enum service_class service_class;
+	uint8_t codec_id;
+	int level;
+	uint32_t replica_count;
+	uint64_t attach;     /* number of the newest attach; 0: never */
+	uint64_t session_id; /* who made it */
+};
+
+/* ---- session.c: a client's queue pair on a port ---- */
+struct mt_session {
+	uint32_t magic;
+	struct loop_link link; /* port->sessions */
+	struct mt_port *port;
+	struct split_qp *qp; /* NULL: gone, requests in flight are finishing */
+	struct sm sm;
+	struct wire_hello hello;
+	struct mt_volume volume; /* valid for I/O sessions */
+	uint32_t write_count;    /* writes in flight; nothing new is admitted before they end (I11) */
+	uint32_t request_count;
+};
+/* mt_session_on_accept -- the port's listener: checks hello, volume, attach and incarnation. */
+void mt_session_on_accept(struct split_qp *qp, const void *hello, uint32_t hello_bytes, void *arg);
+/* mt_session_request_done -- a request of this session was answered or dropped. */
+void mt_session_request_done(struct mt_session *session, bool is_write);
+
+/* ---- write_path.c, read_path.c: called by the session for each decoded, checked message ---- */
+/*
+ * They own @msg until they reply to it, and call mt_session_request_done then. @io is within the
+ * volume. A shard that is not serving yet parks the request (bounded by the receive pool).
+ */
+void mt_write(struct mt_shard *shard, struct mt_session *session, struct split_msg *msg,
+    const struct wire_io *io);
+void mt_read(struct mt_shard *shard, struct mt_session *session, struct split_msg *msg,
+    const struct wire_io *io);
+int mt_write_path_init(struct mt_shard *shard);
+void mt_write_path_fini(struct mt_shard *shard);
+int mt_read_path_init(struct mt_port *port);
+void mt_read_path_fini(struct mt_port *port);
+/* mt_write_path_start -- the shard is SERVING: sequence and extents are known, parked requests go. */
+void mt_write_path_start(struct mt_shard *shard);
+/* mt_write_path_stop -- answer everything parked or batched with @rc. */
+void mt_write_path_stop(struct mt_shard *shard, int rc);
+void mt_write_path_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up);
+/* mt_reply_error -- answer with a status and count it. */
+void mt_reply_error(struct mt_session *session, struct split_msg *msg, const struct wire_io *io,
+    int rc, uint32_t epoch);
+
+/* ---- shard.c, takeover.c ---- */
+enum mt_shard_state {
+	MT_SHARD_IDLE,
+	MT_SHARD_CLAIMING,  /* root key: epoch + 1, owner */
+	MT_SHARD_AGREEING,  /* freeze, repair and cut the manifest extent, then open log extents */
+	MT_SHARD_REPLAYING, /* read descriptors into the memtable */
+	MT_SHARD_OPENING,   /* new manifest extent, new log extent */
+	MT_SHARD_SERVING,
+	MT_SHARD_STOPPED, /* lost ownership, or shutting down */
+	MT_SHARD_STATE_NR
+};
+
+struct mt_write_state; /* write_path.c */
+struct mt_manifest;    /* manifest.c */
+struct mt_takeover;    /* takeover.c */
+
+struct mt_shard {
+	uint32_t magic;
+	struct mt_port *port;
+	uint32_t index; /* shard number in the cluster */
+	struct sm sm;
+	uint32_t epoch;
+	uint64_t next_counter;  /* extents created under this epoch */
+	uint64_t next_sequence; /* of the next record */
+	uint64_t cut;
+	struct mt_extent **extents; /* by index; NULL: deleted */
+	uint32_t extent_count, extent_max;
+	struct mt_extent *log; /* OPEN log extent; NULL: being replaced */
+	struct mt_memtable *memtable;
+	struct mt_ring ring;
+	struct mt_write_state *write;
+	struct mt_manifest *manifest;
+	struct mt_takeover *takeover;
+	struct mt_root root;
+	uint64_t log_bytes; /* in all log extents */
+};
+int mt_shard_init(struct mt_shard *shard, struct mt_port *port, uint32_t index);
+void mt_shard_start(struct mt_shard *shard); /* begins the take-over */
+void mt_shard_stop(struct mt_shard *shard, int rc);
+void mt_shard_fini(struct mt_shard *shard);
+void mt_shard_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up);
+/* mt_shard_extent_add -- give @extent an index. -ENOSPC at MT_EXTENTS_PER_SHARD_MAX. */
+int mt_shard_extent_add(struct mt_shard *shard, struct mt_extent *extent);
+int mt_takeover_start(struct mt_shard *shard); /* ends in mt_write_path_start */
+void mt_takeover_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up);
+void mt_takeover_fini(struct mt_shard *shard);
+
+/* ---- port.c ---- */
+struct mt_port {
+	uint32_t magic;
+	struct mt_gateway *gateway;
+	uint32_t index;
+	struct loop *loop;
+	struct split_port *split;
+	struct engine_set *engines;
+	char address[SPLIT_ADDRESS_BYTES_MAX]; /* as bound */
+	struct mt_link *links;
+	uint32_t link_count;
+	struct mt_shard *shards; /* those this port owns */
+	uint32_t shard_count;
+	struct mt_shard **shard_by_number; /* cluster's shard_count; NULL: another port's */
+	struct loop_link sessions;
+	dev_ptr zero_page; /* 4 KiB of zeros, for padding */
+	struct mt_read_state *read;
+	uint64_t metrics[MT_METRIC_NR];
+};
+
+/* ---- gateway.c: the process, free of main(); see gateway.h for its options ---- */
+struct mt_gateway;
+uint64_t mt_gateway_cluster_id(const struct mt_gateway *gateway);
+uint32_t mt_gateway_shard_count(const struct mt_gateway *gateway);
+uint32_t mt_gateway_min_replicas(const struct mt_gateway *gateway);
+uint64_t mt_gateway_node_timeout_ns(const struct mt_gateway *gateway);
+uint64_t mt_gateway_id(const struct mt_gateway *gateway);
+uint64_t mt_gateway_boot_id(const struct mt_gateway *gateway);
+struct loop *mt_gateway_loop(const struct mt_gateway *gateway);
+struct meta *mt_gateway_meta(const struct mt_gateway *gateway);
+
+#endif /* CLEAVE_MIDDLETIER_INTERNAL_H */

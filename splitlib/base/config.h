@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * config.h -- one table of options serves the command line, the config file and --help
+ *
+ * A program declares a table; config_parse fills the program's struct from, in rising precedence,
+ * defaults, `--config FILE` (INI without sections; each key an option's name) and the command line.
+ * Every error names the option or the file and line, and what would have been right.
+ */
+#ifndef CLEAVE_BASE_CONFIG_H
+#define CLEAVE_BASE_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define CONFIG_LIST_MAX 64
+
+enum config_type {
+	CONFIG_FLAG,   /* bool; "--x" or x = yes|no */
+	CONFIG_STRING, /* const char *; points into argv or config-owned memory */
+	CONFIG_U64,    /* uint64_t; decimal, within min..max */
+	CONFIG_SIZE,   /* uint64_t bytes; 4096, 4K, 64M, 2G, 1T (powers of two), within min..max */
+	CONFIG_DURATION, /* uint64_t ns; 10ms, 2s, 500us, 1m */
+	CONFIG_CHOICE, /* unsigned; one of `choices`, a NULL-terminated array */
+	CONFIG_LIST,   /* struct config_list; the option may be repeated */
+};
+
+struct config_list {
+	const char *items[CONFIG_LIST_MAX];
+	uint32_t count;
+};
+
+struct config_option {
+	const char *name; /* without the dashes; NULL ends the table */
+	char short_name;  /* 0: none */
+	enum config_type type;
+	size_t offset; /* of the member in the program's struct */
+	const char *value_name;   /* "PATH", "SIZE"; in --help */
+	const char *help;         /* one sentence */
+	const char *default_text; /* parsed like the command line; NULL: zero */
+	bool is_required;
+	uint64_t min, max; /* CONFIG_U64, _SIZE, _DURATION; max 0: no bound */
+	const char *const *choices;
+};
+
+struct config_program {
+	const char *name;     /* "cleave-storage" */
+	const char *synopsis; /* "--disk PATH --listen ADDR [options]" */
+	const char *purpose;  /* one or two sentences */
+	const struct config_option *options;
+	uint32_t operands_max; /* how many words without dashes it takes */
+};
+
+struct config_result {
+	const char *operands[16];
+	uint32_t operand_count;
+	void *owned; /* memory behind strings from the config file; config_result_fini */
+};
+
+/*
+ * config_parse -- fill @ret_values from argv and the config file
+ *
+ * --help and --version are handled here: printed to stdout.
+ * Returns: 0; 1 when help or version was printed (exit 0); -EINVAL after a message on stderr
+ * (exit 2); -ENOMEM; -ENOENT and others when the config file cannot be read, after a message.
+ */
+int config_parse(const struct config_program *program, int argc, char *const argv[],
+    void *ret_values, struct config_result *ret_result);
+void config_result_fini(struct config_result *result);
+/* config_print_help -- what --help prints. */
+void config_print_help(const struct config_program *program, FILE *out);
+/* The parsers, for others' use. Return 0, -EINVAL or -ERANGE; output untouched on failure. */
+int config_parse_u64(const char *text, uint64_t *ret_value);
+int config_parse_size(const char *text, uint64_t *ret_bytes);
+int config_parse_duration(const char *text, uint64_t *ret_ns);
+
+#endif /* CLEAVE_BASE_CONFIG_H */

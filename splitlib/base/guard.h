@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * guard.h -- keeps host code out of device memory (invariant I1), in test builds
+ *
+ * Device arenas registered here are out of reach for ordinary code; transports, disks and engines
+ * open the guard round a system call or an engine's run. Enter and leave nest, per thread.
+ *
+ *	pkey      a memory protection key (pkeys(7)); per thread, 14 ns a switch. The default in
+ *	          test builds (CLEAVE_TEST_BUILD) where the processor has it.
+ *	mprotect  for processes with one thread that touches arenas (unit tests, the simulator):
+ *	          CLEAVE_GUARD=mprotect in the environment. Slow and exact.
+ *	off       release builds, and where pkey_alloc fails; guard_mode_text says why.
+ */
+#ifndef CLEAVE_BASE_GUARD_H
+#define CLEAVE_BASE_GUARD_H
+
+#include <stddef.h>
+
+enum guard_mode { GUARD_OFF, GUARD_PKEY, GUARD_MPROTECT };
+
+/* guard_init -- choose the mode once per process; later calls are no-ops. Thread-safe. */
+enum guard_mode guard_init(void);
+const char *guard_mode_text(void);
+/* guard_add, guard_remove -- @memory is page aligned. Returns 0 or a negative errno. */
+int guard_add(void *memory, size_t bytes);
+void guard_remove(void *memory, size_t bytes);
+void guard_enter(void);
+void guard_leave(void);
+
+#endif /* CLEAVE_BASE_GUARD_H */
