@@ -54,6 +54,8 @@ struct engine_ops {
 /* engine_by_name, engine_by_id -- NULL when there is none. engine_at: 0..engine_count()-1. */
 const struct engine_ops *engine_by_name(const char *name);
 const struct engine_ops *engine_by_id(uint8_t wire_id);
+uint32_t engine_count(void);
+const struct engine_ops *engine_at(uint32_t index);
 
 enum engine_job_kind {
 	/*

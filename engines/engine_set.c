@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * engine_set.c -- what a port submits its jobs to
+ *
+ * An inline set has one runner and runs a job within the submit. A threaded set hands jobs to worker
+ * threads (offload.c) that have a runner each. Either way a job's shape is checked here, once.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "internal.h"
+#include "offload.h"
+
+#define ENGINE_SET_MAGIC 0x45534554u /* "ESET" */
+
+struct engine_set {
+	uint32_t magic;
+	struct engine_runner runner; /* inline sets */
+	struct offload *offload;     /* threaded sets; NULL: inline */
+};
+
+struct engine_set *
+engine_set_create(struct loop *loop, const struct engine_set_options *options)
+{
+	struct engine_set *set = calloc(1, sizeof(*set));
+	int rc;
+
+	if (set == NULL)
+		goto err;
+	if (options->thread_count == 0)
+		rc = engine_runner_init(&set->runner);
+	else
+		rc = offload_create(loop, options, &set->offload);
+	if (rc != 0) {
+		errno = -rc;
+		goto err_free;
+	}
+	set->magic = ENGINE_SET_MAGIC;
+	return set;
+
+err_free:
+	free(set);
+err:
+	return NULL;
+}
+
+void
+engine_set_destroy(struct engine_set *set)
+{
+	if (set == NULL)
+		return;
+	CHECK_OBJ(set, ENGINE_SET_MAGIC);
+	set->magic = 0;
+	if (set->offload != NULL)
+		offload_destroy(set->offload);
+	else
+		engine_runner_fini(&set->runner);
+	free(set);
+}
+
+static int
+engine_set_submit(struct engine_set *set, struct engine_job *job, bool is_urgent)
+{
+	CHECK_OBJ(set, ENGINE_SET_MAGIC);
+	if (engine_job_check(job) != 0)
+		return -EINVAL;
+	if (set->offload != NULL)
+		return offload_submit(set->offload, job, is_urgent);
+	engine_job_run(&set->runner, job);
+	return 1;
+}
+
+int
+engine_submit(struct engine_set *set, struct engine_job *job)
+{
+	return engine_set_submit(set, job, false);
+}
+
+int
+engine_submit_urgent(struct engine_set *set, struct engine_job *job)
+{
+	return engine_set_submit(set, job, true);
+}
+
+uint32_t
+engine_set_queued_count(const struct engine_set *set)
+{
+	CHECK_OBJ(set, ENGINE_SET_MAGIC);
+	return set->offload != NULL ? offload_queued_count(set->offload) : 0;
+}
+
+const struct engine_gate_ops engine_set_gate_ops = { .submit = engine_submit };

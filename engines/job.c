@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * job.c -- what each kind of job does
+ *
+ * engine_job_check looks at a job's shape before anything is touched; behind it, assertions.
+ * engine_job_run opens the memory guard, and is the one place where a dev_ptr becomes an address.
+ *
+ * Each byte is read as seldom as can be: a STORE computes one CRC a block and derives both the
+ * payload's and, of a raw record, the stored CRC from them; so does the LOAD of a raw record.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/crc32c.h"
+#include "base/guard.h"
+#include "base/num.h"
+#include "cleave/batch.h"
+#include "internal.h"
+
+/* What a compressed record must save to be kept: less is not worth the reader's time. */
+#define STORE_SAVING_SHIFT 3
+
+static uint8_t *
+address_of(dev_ptr ptr)
+{
+	return (uint8_t *)ptr.device_address_private;
+}
+
+/* ---- the runner ---- */
+
+int
+engine_runner_init(struct engine_runner *runner)
+{
+	*runner = (struct engine_runner){ .scratch = malloc(ENGINE_RECORD_BYTES_MAX) };
+	if (runner->scratch == NULL)
+		return -ENOMEM;
+	for (uint8_t id = 0; id < ENGINE_ID_NR; id++) {
+		runner->states[id] = engine_by_id(id)->create();
+		if (runner->states[id] == NULL) {
+			engine_runner_fini(runner);
+			return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+void
+engine_runner_fini(struct engine_runner *runner)
+{
+	for (uint8_t id = 0; id < ENGINE_ID_NR; id++)
+		if (runner->states[id] != NULL)
+			engine_by_id(id)->destroy(runner->states[id]);
+	free(runner->scratch);
+	*runner = (struct engine_runner){ 0 };
+}
+
+/* ---- shapes ---- */
+
+static bool
+has_src(const struct engine_job *job)
+{
+	return !dev_ptr_is_null(job->src) && job->src_bytes > 0;
+}
+
+static bool
+has_dst(const struct engine_job *job, uint32_t bytes)
+{
+	return !dev_ptr_is_null(job->dst) && job->dst_cap_bytes >= bytes;
+}
+
+static bool
+has_level(const struct engine_job *job)
+{
+	const struct engine_ops *ops = engine_by_id(job->codec_id);
+
+	if (ops == NULL)
+		return false;
+	/* Storing raw takes no effort: whatever level the policy left there is fine. */
+	return job->codec_id == ENGINE_NONE ||
+	    (job->level >= ops->level_min && job->level <= ops->level_max);
+}
+
+static bool
+store_is_valid(const struct engine_job *job)
+{
+	return job->block_count >= 1 && job->block_count <= ENGINE_RECORD_BLOCKS_MAX &&
+	    has_src(job) && job->src_bytes == job->block_count * CLEAVE_BLOCK_BYTES &&
+	    has_dst(job, job->src_bytes) && has_level(job);
+}
+
+static bool
+load_is_valid(const struct engine_job *job)
+{
+	return job->record_blocks >= 1 && job->record_blocks <= ENGINE_RECORD_BLOCKS_MAX &&
+	    job->block_count >= 1 && job->first_block + job->block_count <= job->record_blocks &&
+	    has_src(job) && has_dst(job, job->block_count * CLEAVE_BLOCK_BYTES) &&
+	    engine_by_id(job->codec_id) != NULL;
+}
+
+static bool
+compress_is_valid(const struct engine_job *job)
+{
+	return has_src(job) && job->src_bytes <= ENGINE_CODEC_BYTES_MAX && has_dst(job, 1) &&
+	    has_level(job);
+}
+
+static bool
+decompress_is_valid(const struct engine_job *job)
+{
+	return has_src(job) && job->src_bytes <= ENGINE_CODEC_BYTES_MAX && has_dst(job, 1) &&
+	    job->dst_cap_bytes <= ENGINE_CODEC_BYTES_MAX && engine_by_id(job->codec_id) != NULL;
+}
+
+static bool
+job_is_valid(const struct engine_job *job)
+{
+	switch (job->kind) {
+	case ENGINE_JOB_STORE:
+		return store_is_valid(job);
+	case ENGINE_JOB_LOAD:
+		return load_is_valid(job);
+	case ENGINE_JOB_BATCH:
+		return has_src(job) && job->batch != NULL;
+	case ENGINE_JOB_CRC:
+		return has_src(job);
+	case ENGINE_JOB_COPY:
+		return has_src(job) && has_dst(job, job->src_bytes);
+	case ENGINE_JOB_ZERO:
+		return job->src_bytes > 0 && has_dst(job, job->src_bytes);
+	case ENGINE_JOB_COMPRESS:
+		return compress_is_valid(job);
+	case ENGINE_JOB_DECOMPRESS:
+		return decompress_is_valid(job);
+	case ENGINE_JOB_KIND_NR:
+		break;
+	}
+	return false;
+}
+
+int
+engine_job_check(const struct engine_job *job)
+{
+	return job_is_valid(job) ? 0 : -EINVAL;
+}
+
+/* ---- STORE ---- */
+
+/* The CRC of each block into @ret_crcs; returns that of all of them. */
+static uint32_t
+blocks_crc(const uint8_t *blocks, uint32_t count, uint32_t *ret_crcs)
+{
+	uint32_t whole = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		ret_crcs[i] = crc32c(0, blocks + i * CLEAVE_BLOCK_BYTES, CLEAVE_BLOCK_BYTES);
+		whole = i == 0 ? ret_crcs[0]
+			       : crc32c_combine(whole, ret_crcs[i], CLEAVE_BLOCK_BYTES);
+	}
+	return whole;
+}
+
+static int
+job_store(struct engine_runner *runner, struct engine_job *job)
+{
+	const uint8_t *src = address_of(job->src);
+	uint8_t *dst = address_of(job->dst);
+	uint32_t dst_bytes_max = job->src_bytes - (job->src_bytes >> STORE_SAVING_SHIFT);
+	const struct engine_ops *ops = engine_by_id(job->codec_id);
+	void *state = runner->states[job->codec_id];
+	uint32_t plain_crc = blocks_crc(src, job->block_count, job->block_crcs);
+
+	if (plain_crc != job->payload_crc)
+		return -EBADMSG;
+	if (job->codec_id != ENGINE_NONE &&
+	    ops->compress(
+		state, job->level, src, job->src_bytes, dst, dst_bytes_max, &job->dst_bytes) == 0) {
+		job->ret_codec_id = job->codec_id;
+		job->stored_crc = crc32c(0, dst, job->dst_bytes);
+		return 0;
+	}
+	memcpy(dst, src, job->src_bytes);
+	job->dst_bytes = job->src_bytes;
+	job->ret_codec_id = ENGINE_NONE;
+	job->stored_crc = plain_crc;
+	return 0;
+}
+
+/* ---- LOAD ---- */
+
+static int
+wanted_check(const struct engine_job *job, const uint32_t *crcs)
+{
+	for (uint32_t i = 0; i < job->block_count; i++)
+		if (crcs[i] != job->block_crcs[i])
+			return -EBADMSG;
+	return 0;
+}
+
+static int
+load_raw(struct engine_job *job)
+{
+	const uint8_t *src = address_of(job->src);
+	uint32_t crcs[ENGINE_RECORD_BLOCKS_MAX];
+	uint32_t wanted_bytes = job->block_count * CLEAVE_BLOCK_BYTES;
+
+	if (job->src_bytes != job->record_blocks * CLEAVE_BLOCK_BYTES)
+		return -EBADMSG;
+	if (blocks_crc(src, job->record_blocks, crcs) != job->stored_crc)
+		return -EBADMSG;
+	if (wanted_check(job, crcs + job->first_block) != 0)
+		return -EBADMSG;
+	memcpy(address_of(job->dst), src + job->first_block * CLEAVE_BLOCK_BYTES, wanted_bytes);
+	job->dst_bytes = wanted_bytes;
+	return 0;
+}
+
+static int
+load_compressed(struct engine_runner *runner, struct engine_job *job)
+{
+	const uint8_t *src = address_of(job->src);
+	uint8_t *dst = address_of(job->dst);
+	uint32_t record_bytes = job->record_blocks * CLEAVE_BLOCK_BYTES;
+	uint32_t wanted_bytes = job->block_count * CLEAVE_BLOCK_BYTES;
+	uint8_t *record = job->block_count == job->record_blocks ? dst : runner->scratch;
+	uint32_t crcs[ENGINE_RECORD_BLOCKS_MAX];
+	const struct engine_ops *ops = engine_by_id(job->codec_id);
+	void *state = runner->states[job->codec_id];
+	int rc;
+
+	if (crc32c(0, src, job->src_bytes) != job->stored_crc)
+		return -EBADMSG;
+	rc = ops->decompress(state, src, job->src_bytes, record, record_bytes);
+	if (rc != 0)
+		return rc;
+	if (record != dst)
+		memcpy(dst, record + job->first_block * CLEAVE_BLOCK_BYTES, wanted_bytes);
+	(void)blocks_crc(dst, job->block_count, crcs);
+	if (wanted_check(job, crcs) != 0)
+		return -EBADMSG;
+	job->dst_bytes = wanted_bytes;
+	return 0;
+}
+
+static int
+job_load(struct engine_runner *runner, struct engine_job *job)
+{
+	if (job->src_bytes > ENGINE_RECORD_BYTES_MAX)
+		return -EBADMSG;
+	if (job->codec_id == ENGINE_NONE)
+		return load_raw(job);
+	return load_compressed(runner, job);
+}
+
+/* ---- the others ---- */
+
+static int
+job_compress(struct engine_runner *runner, struct engine_job *job)
+{
+	const struct engine_ops *ops = engine_by_id(job->codec_id);
+	void *state = runner->states[job->codec_id];
+
+	job->ret_codec_id = job->codec_id;
+	return ops->compress(state, job->level, address_of(job->src), job->src_bytes,
+	    address_of(job->dst), job->dst_cap_bytes, &job->dst_bytes);
+}
+
+static int
+job_decompress(struct engine_runner *runner, struct engine_job *job)
+{
+	const struct engine_ops *ops = engine_by_id(job->codec_id);
+	void *state = runner->states[job->codec_id];
+	int rc;
+
+	rc = ops->decompress(
+	    state, address_of(job->src), job->src_bytes, address_of(job->dst), job->dst_cap_bytes);
+	if (rc == 0)
+		job->dst_bytes = job->dst_cap_bytes;
+	return rc;
+}
+
+static int
+job_dispatch(struct engine_runner *runner, struct engine_job *job)
+{
+	switch (job->kind) {
+	case ENGINE_JOB_STORE:
+		return job_store(runner, job);
+	case ENGINE_JOB_LOAD:
+		return job_load(runner, job);
+	case ENGINE_JOB_BATCH:
+		return batch_check_run(address_of(job->src), job->src_bytes, job->batch);
+	case ENGINE_JOB_CRC:
+		job->payload_crc = crc32c(0, address_of(job->src), job->src_bytes);
+		return 0;
+	case ENGINE_JOB_COPY:
+		/* Both may lie in one buffer. */
+		memmove(address_of(job->dst), address_of(job->src), job->src_bytes);
+		job->dst_bytes = job->src_bytes;
+		return 0;
+	case ENGINE_JOB_ZERO:
+		memset(address_of(job->dst), 0, job->src_bytes);
+		job->dst_bytes = job->src_bytes;
+		return 0;
+	case ENGINE_JOB_COMPRESS:
+		return job_compress(runner, job);
+	case ENGINE_JOB_DECOMPRESS:
+		return job_decompress(runner, job);
+	case ENGINE_JOB_KIND_NR:
+		break;
+	}
+	return -EINVAL; /* engine_job_check lets nothing else through */
+}
+
+void
+engine_job_run(struct engine_runner *runner, struct engine_job *job)
+{
+	job->dst_bytes = 0;
+	job->ret_codec_id = ENGINE_NONE;
+	guard_enter();
+	job->rc = job_dispatch(runner, job);
+	guard_leave();
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * offload.c -- worker threads that run jobs
+ *
+ * Two queues of jobs, urgent ones and the others, and a number of threads that take from their heads.
+ * A finished job goes back to the loop by loop_post; its handler runs there.
+ *
+ * The mutex guards the queues, their count and the stop flag, and nothing else: it is held for a few
+ * loads and stores, once a job on either side. A job takes microseconds, so a lock-free queue would
+ * gain nothing here; and a waiting worker needs a place to sleep anyway.
+ *
+ * A job belongs to the queue from submit until a worker takes it, then to that worker, then to the
+ * loop's post until its handler runs. Workers never look at a job again after posting it.
+ */
+#include "offload.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "internal.h"
+
+#define OFFLOAD_MAGIC 0x4f464c44u /* "OFLD" */
+
+/* First in, first out, through engine_job.next. */
+struct job_queue {
+	struct engine_job *head;
+	struct engine_job *tail;
+};
+
+struct worker {
+	struct offload *offload;
+	pthread_t thread;
+	struct engine_runner runner;
+};
+
+struct offload {
+	uint32_t magic;
+	struct loop *loop;
+	uint32_t queue_depth_max;
+	uint32_t worker_count; /* threads that run */
+	pthread_mutex_t lock;
+	pthread_cond_t has_work;
+	struct job_queue urgent; /* lock */
+	struct job_queue normal; /* lock */
+	uint32_t queued_count;   /* written under lock, read anywhere */
+	bool is_stopping;        /* lock */
+	struct worker workers[];
+};
+
+static void
+job_queue_push(struct job_queue *queue, struct engine_job *job)
+{
+	job->next = NULL;
+	if (queue->tail == NULL)
+		queue->head = job;
+	else
+		queue->tail->next = job;
+	queue->tail = job;
+}
+
+static struct engine_job *
+job_queue_pop(struct job_queue *queue)
+{
+	struct engine_job *job = queue->head;
+
+	if (job == NULL)
+		return NULL;
+	queue->head = job->next;
+	if (queue->head == NULL)
+		queue->tail = NULL;
+	job->next = NULL;
+	return job;
+}
+
+static void
+job_on_posted(struct loop_post *post, void *arg)
+{
+	struct engine_job *job = arg;
+
+	(void)post;
+	job->fn(job, job->arg); /* the last act: the job is its owner's again */
+}
+
+/* The next job; NULL when there is none and there will be none. */
+static struct engine_job *
+worker_wait(struct offload *offload)
+{
+	struct engine_job *job;
+
+	(void)pthread_mutex_lock(&offload->lock);
+	while (offload->queued_count == 0 && !offload->is_stopping)
+		(void)pthread_cond_wait(&offload->has_work, &offload->lock);
+	job = job_queue_pop(&offload->urgent);
+	if (job == NULL)
+		job = job_queue_pop(&offload->normal);
+	if (job != NULL)
+		__atomic_store_n(
+		    &offload->queued_count, offload->queued_count - 1, __ATOMIC_RELAXED);
+	(void)pthread_mutex_unlock(&offload->lock);
+	return job;
+}
+
+static void *
+worker_main(void *arg)
+{
+	struct worker *worker = arg;
+	struct offload *offload = worker->offload;
+	struct engine_job *job;
+
+	while ((job = worker_wait(offload)) != NULL) {
+		engine_job_run(&worker->runner, job);
+		job->done_post = (struct loop_post){ .fn = job_on_posted, .arg = job };
+		loop_post(offload->loop, &job->done_post);
+	}
+	return NULL;
+}
+
+static int
+worker_start(struct offload *offload, struct worker *worker)
+{
+	int rc;
+
+	worker->offload = offload;
+	rc = engine_runner_init(&worker->runner);
+	if (rc != 0)
+		return rc;
+	rc = pthread_create(&worker->thread, NULL, worker_main, worker);
+	if (rc != 0) {
+		engine_runner_fini(&worker->runner);
+		return -rc;
+	}
+	(void)pthread_setname_np(worker->thread, "engine"); /* for a person in top(1) */
+	offload->worker_count++;
+	return 0;
+}
+
+/* Signals are the loop's business: workers are born with all of them blocked. */
+static int
+workers_start(struct offload *offload, uint32_t count)
+{
+	sigset_t all, before;
+	int rc = 0;
+
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_BLOCK, &all, &before);
+	for (uint32_t i = 0; i < count && rc == 0; i++)
+		rc = worker_start(offload, &offload->workers[i]);
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return rc;
+}
+
+int
+offload_create(
+    struct loop *loop, const struct engine_set_options *options, struct offload **ret_offload)
+{
+	struct offload *offload;
+	int rc;
+
+	if (loop == NULL || options->thread_count < 1 ||
+	    options->thread_count > OFFLOAD_THREADS_MAX || options->queue_depth_max < 1 ||
+	    options->queue_depth_max > OFFLOAD_QUEUE_DEPTH_MAX)
+		return -EINVAL;
+	offload = calloc(1, sizeof(*offload) + options->thread_count * sizeof(struct worker));
+	if (offload == NULL)
+		return -ENOMEM;
+	offload->magic = OFFLOAD_MAGIC;
+	offload->loop = loop;
+	offload->queue_depth_max = options->queue_depth_max;
+	(void)pthread_mutex_init(&offload->lock, NULL); /* with default attributes neither fails */
+	(void)pthread_cond_init(&offload->has_work, NULL);
+	rc = workers_start(offload, options->thread_count);
+	if (rc != 0) {
+		offload_destroy(offload);
+		return rc;
+	}
+	*ret_offload = offload;
+	return 0;
+}
+
+void
+offload_destroy(struct offload *offload)
+{
+	CHECK_OBJ(offload, OFFLOAD_MAGIC);
+	(void)pthread_mutex_lock(&offload->lock);
+	offload->is_stopping = true;
+	(void)pthread_cond_broadcast(&offload->has_work);
+	(void)pthread_mutex_unlock(&offload->lock);
+	for (uint32_t i = 0; i < offload->worker_count; i++) {
+		(void)pthread_join(offload->workers[i].thread, NULL);
+		engine_runner_fini(&offload->workers[i].runner);
+	}
+	assert(offload->queued_count == 0);
+	(void)pthread_cond_destroy(&offload->has_work);
+	(void)pthread_mutex_destroy(&offload->lock);
+	offload->magic = 0;
+	free(offload);
+}
+
+int
+offload_submit(struct offload *offload, struct engine_job *job, bool is_urgent)
+{
+	int rc = 0;
+
+	CHECK_OBJ(offload, OFFLOAD_MAGIC);
+	assert(job->fn != NULL);
+	(void)pthread_mutex_lock(&offload->lock);
+	assert(!offload->is_stopping);
+	if (offload->queued_count == offload->queue_depth_max) {
+		rc = -ENOBUFS;
+	} else {
+		job_queue_push(is_urgent ? &offload->urgent : &offload->normal, job);
+		__atomic_store_n(
+		    &offload->queued_count, offload->queued_count + 1, __ATOMIC_RELAXED);
+		(void)pthread_cond_signal(&offload->has_work);
+	}
+	(void)pthread_mutex_unlock(&offload->lock);
+	return rc;
+}
+
+uint32_t
+offload_queued_count(const struct offload *offload)
+{
+	CHECK_OBJ(offload, OFFLOAD_MAGIC);
+	return __atomic_load_n(&offload->queued_count, __ATOMIC_RELAXED);
+}

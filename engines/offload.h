@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* offload.h -- worker threads that run jobs; used by engine_set.c alone */
+#ifndef CLEAVE_ENGINES_OFFLOAD_H
+#define CLEAVE_ENGINES_OFFLOAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cleave/engine.h"
+
+#define OFFLOAD_THREADS_MAX 64u
+#define OFFLOAD_QUEUE_DEPTH_MAX 65536u
+
+struct offload;
+
+/*
+ * offload_create -- start the threads
+ *
+ * Returns: 0; -EINVAL thread_count or queue_depth_max out of 1.._MAX, or no loop; -ENOMEM; -EAGAIN
+ * too many threads in this system.
+ */
+int offload_create(
+    struct loop *loop, const struct engine_set_options *options, struct offload **ret_offload);
+/* offload_destroy -- lets the threads finish what is queued, then ends them. */
+void offload_destroy(struct offload *offload);
+/* offload_submit -- 0: job->fn will be called from the loop; -ENOBUFS: the queue is full. */
+int offload_submit(struct offload *offload, struct engine_job *job, bool is_urgent);
+/* offload_queued_count -- jobs that wait for a thread. */
+uint32_t offload_queued_count(const struct offload *offload);
+
+#endif /* CLEAVE_ENGINES_OFFLOAD_H */

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* registry.c -- finds a codec by its name or its number; the only list of codecs */
+#include <string.h>
+
+#include "base/num.h"
+#include "internal.h"
+
+/* The index is the wire id. */
+static const struct engine_ops *const engines[ENGINE_ID_NR] = {
+	[ENGINE_NONE] = &engine_none_ops,
+	[ENGINE_LZ4] = &engine_lz4_ops,
+	[ENGINE_ZSTD] = &engine_zstd_ops,
+};
+
+const struct engine_ops *
+engine_by_name(const char *name)
+{
+	for (uint32_t i = 0; i < NUM_COUNT(engines); i++)
+		if (strcmp(engines[i]->name, name) == 0)
+			return engines[i];
+	return NULL;
+}
+
+const struct engine_ops *
+engine_by_id(uint8_t wire_id)
+{
+	return wire_id < NUM_COUNT(engines) ? engines[wire_id] : NULL;
+}
+
+uint32_t
+engine_count(void)
+{
+	return NUM_COUNT(engines);
+}
+
+const struct engine_ops *
+engine_at(uint32_t index)
+{
+	return index < NUM_COUNT(engines) ? engines[index] : NULL;
+}
