@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real cluster on loopback for one test: daemons as child processes, each ended by its own pid.
+
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "64M")
+        c.load("--volume", "v", "--operations", "1000")
+        c.nodes[1].kill()          # kill -9
+        c.nodes[1].start()         # the same disk, the same port
+
+Waiting is always for a condition (a line in a log, the end of a process), with a bound that only
+turns a hang into a failure. Every daemon's log is printed when a test fails.
+"""
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+BUILD = os.environ.get("CLEAVE_BUILD_DIR") or os.path.join(
+    os.path.dirname(os.path.abspath(__file__)), "..", "..", "build", "dev"
+)
+CLUSTER_ID = "c1ea7e0000000001"
+WAIT_S = float(os.environ.get("CLEAVE_TEST_WAIT_S", "120"))
+
+
+def binary(name):
+    folder = {"cleave-storage": "storage-node", "cleave-gateway": "middletier"}.get(
+        name, "vm-client"
+    )
+    path = os.path.join(BUILD, folder, name)
+    if not os.path.exists(path):
+        skip(f"{path} has not been built")
+    return path
+
+
+def skip(why):
+    print(f"SKIP: {why}")
+    sys.exit(77)
+
+
+class Failure(Exception):
+    pass
+
+
+def check(condition, text):
+    if not condition:
+        raise Failure(text)
+
+
+class Daemon:
+    """A child process whose standard error is read line by line into `lines`."""
+
+    def __init__(self, name, argv):
+        self.name, self.argv = name, argv
+        self.lines, self.process, self.reader = [], None, None
+        self.changed = threading.Condition()
+
+    def start(self, wait=True, argv=None):
+        check(self.process is None, f"{self.name} is running already")
+        self.first_line = len(self.lines)
+        self.process = subprocess.Popen(
+            argv or self.argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        )
+        self.reader = threading.Thread(target=self._read, args=(self.process,), daemon=True)
+        self.reader.start()
+        if wait:
+            self.wait_ready()
+        return self
+
+    def _read(self, process):
+        for line in process.stderr:
+            with self.changed:
+                self.lines.append(line.rstrip("\n"))
+                self.changed.notify_all()
+        with self.changed:
+            self.lines.append(f"({self.name} ended)")
+            self.changed.notify_all()
+
+    def wait_line(self, pattern, from_line=None, timeout_s=WAIT_S):
+        """The first line since the last start (or from_line) that matches; a Failure if it ends."""
+        regex, at = re.compile(pattern), self.first_line if from_line is None else from_line
+        deadline = time.monotonic() + timeout_s
+        with self.changed:
+            while True:
+                while at < len(self.lines):
+                    if regex.search(self.lines[at]):
+                        return self.lines[at]
+                    if self.lines[at] == f"({self.name} ended)" and at >= self.first_line:
+                        raise Failure(f"{self.name} ended before '{pattern}'")
+                    at += 1
+                left = deadline - time.monotonic()
+                check(left > 0, f"{self.name}: no line '{pattern}' in {timeout_s:.0f} s")
+                self.changed.wait(left)
+
+    def wait_ready(self):
+        return self.wait_line(r"\bready\b")
+
+    def count_lines(self, pattern):
+        with self.changed:
+            return sum(1 for line in self.lines if re.search(pattern, line))
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def _reap(self, timeout_s):
+        try:
+            code = self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise Failure(f"{self.name} (pid {self.pid}) is still there after {timeout_s:.0f} s")
+        self.reader.join()
+        self.process.stderr.close()
+        self.process = None
+        return code
+
+    def kill(self):
+        self.signal(signal.SIGKILL)
+        return self._reap(WAIT_S)
+
+    def stop(self, timeout_s=WAIT_S):
+        """SIGTERM; the exit status."""
+        self.signal(signal.SIGTERM)
+        return self._reap(timeout_s)
+
+    def wait_exit(self, timeout_s=WAIT_S):
+        return self._reap(timeout_s)
+
+    def cpu_ticks(self):
+        with open(f"/proc/{self.pid}/stat") as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+        return int(fields[11]) + int(fields[12])
+
+    def rss_bytes(self):
+        with open(f"/proc/{self.pid}/status") as f:
+            for line in f:
+                if line.startswith("VmRSS:"):
+                    return int(line.split()[1]) * 1024
+        raise Failure(f"no VmRSS for {self.name}")
+
+
+class Cluster:
+    def __init__(self, nodes=3, disk_size="1G", slot_size="4M", shards=2, device_memory="64M",
+                 gateway_args=(), node_args=(), ports=1):
+        self.folder = tempfile.mkdtemp(prefix="cleave-test-")
+        self.node_args, self.gateway_args = list(node_args), list(gateway_args)
+        self.slot_size, self.disk_size, self.shards = slot_size, disk_size, shards
+        self.device_memory, self.port_count = device_memory, ports
+        self.nodes = [Daemon(f"node{i + 1}", None) for i in range(nodes)]
+        self.gateway = Daemon("gateway", None)
+        self.addresses = []
+
+    def disk(self, index):
+        return os.path.join(self.folder, f"disk{index + 1}")
+
+    def format(self, index, extra=(), check_rc=True):
+        return run("cleave-storage", "format", "--disk", self.disk(index), "--size",
+                   self.disk_size, "--slot-size", self.slot_size, "--cluster-id", CLUSTER_ID,
+                   "--node-id", str(index + 1), *extra, check_rc=check_rc)
+
+    def start_node(self, index, listen="tcp://127.0.0.1:0"):
+        node = self.nodes[index]
+        node.argv = [binary("cleave-storage"), "--disk", self.disk(index), "--listen", listen,
+                     *self.node_args]
+        line = node.start().wait_ready()
+        address = re.search(r"listen=(tcp://\S+)", line).group(1)
+        node.argv[node.argv.index("--listen") + 1] = address
+        return address
+
+    def gateway_argv(self, ports=None):
+        argv = [binary("cleave-gateway"), "--meta", os.path.join(self.folder, "meta"),
+                "--cluster-id", CLUSTER_ID, "--shards", str(self.shards), "--device-memory",
+                self.device_memory]
+        for port in ports or ["tcp://127.0.0.1:0"] * self.port_count:
+            argv += ["--port", port]
+        for i, address in enumerate(self.addresses):
+            argv += ["--node", f"{address},domain=rack{i + 1}"]
+        return argv + self.gateway_args
+
+    def start(self):
+        for i in range(len(self.nodes)):
+            self.format(i)
+            self.addresses.append(self.start_node(i))
+        self.gateway.argv = self.gateway_argv()
+        line = self.gateway.start().wait_ready()
+        ports = re.findall(r"tcp://[0-9.:\[\]a-f]+", line)
+        self.gateway.argv = self.gateway_argv(ports)
+        self.address = ports[0]
+        return self
+
+    def __enter__(self):
+        try:
+            return self.start()
+        except BaseException:
+            self.__exit__(*sys.exc_info())
+            raise
+
+    def __exit__(self, kind, value, trace):
+        for daemon in [self.gateway, *self.nodes]:
+            if daemon.process is not None:
+                daemon.kill()
+        if kind is not None and kind is not SystemExit:
+            for daemon in [self.gateway, *self.nodes]:
+                print(f"---- log of {daemon.name}")
+                print("\n".join(daemon.lines[-80:]))
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return False
+
+    def cleave(self, *words, check_rc=True):
+        return run("cleave", "--gateway", self.address, *words, check_rc=check_rc)
+
+    def volume_create(self, name, size, *extra):
+        return self.cleave("volume", "create", name, "--size", size, *extra)
+
+    def load_argv(self, *words):
+        return [binary("cleave-load"), "--gateway", self.address, *words]
+
+    def load(self, *words, check_rc=True, timeout_s=WAIT_S):
+        return run_argv(self.load_argv(*words), check_rc=check_rc, timeout_s=timeout_s)
+
+    def status(self):
+        import json
+
+        return json.loads(self.cleave("--json", "status").stdout)
+
+    def metric(self, name):
+        """A gateway metric, summed over its ports."""
+        def total(value):
+            if isinstance(value, dict):
+                return sum(v if k == name and isinstance(v, int) else total(v)
+                           for k, v in value.items())
+            if isinstance(value, list):
+                return sum(total(v) for v in value)
+            return 0
+        return total(self.status())
+
+
+def run_argv(argv, check_rc=True, timeout_s=WAIT_S):
+    result = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True, errors="replace",
+                            timeout=timeout_s)
+    if check_rc and result.returncode != 0:
+        raise Failure(f"{' '.join(argv)}: exit {result.returncode}\n{result.stdout}"
+                      f"{result.stderr}")
+    return result
+
+
+def run(name, *words, check_rc=True, timeout_s=WAIT_S):
+    return run_argv([binary(name), *words], check_rc=check_rc, timeout_s=timeout_s)
+
+
+def expect_error(result, *patterns, codes=(1, 2)):
+    """It failed, with one of the codes, and said each pattern; never a crash."""
+    text = result.stdout + result.stderr
+    check(result.returncode in codes,
+          f"{' '.join(result.args)}: exit {result.returncode}, wanted {codes}\n{text}")
+    for pattern in patterns:
+        check(re.search(pattern, text, re.I), f"{' '.join(result.args)}: no '{pattern}' in\n{text}")
+
+
+def free_port():
+    """A port number that was free a moment ago, for tests of "in use"."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def main(*tests):
+    """Run the tests of one file, in order; the first failure ends it."""
+    wanted = sys.argv[1:]
+    for test in tests:
+        if wanted and test.__name__ not in wanted:
+            continue
+        started = time.monotonic()
+        try:
+            test()
+        except Failure as failure:
+            print(f"FAIL {test.__name__}: {failure}")
+            sys.exit(1)
+        print(f"ok {test.__name__} ({time.monotonic() - started:.1f} s)", flush=True)

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Starting, stopping, idling, restarting with a long log, and memory under overload."""
+import os
+import re
+import time
+
+from libcluster import Cluster, check, main
+
+
+def stops_on_sigterm():
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "64M")
+        c.load("--volume", "v", "--operations", "2000", "--in-flight", "32")
+        for daemon in [c.gateway, *c.nodes]:
+            started = time.monotonic()
+            check(daemon.stop() == 0, f"{daemon.name}: exit status after SIGTERM")
+            print(f"  {daemon.name} stopped in {time.monotonic() - started:.2f} s")
+        check(not any(re.search("ERROR", line) for d in [c.gateway, *c.nodes]
+                      for line in d.lines), "a clean stop logged an ERROR")
+
+
+def idle_daemons_sleep():
+    """I12: the CPU time of five seconds without load; a busy loop would use 500 ticks."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "64M")
+        c.load("--volume", "v", "--operations", "1000")
+        daemons = [c.gateway, *c.nodes]
+        before = [d.cpu_ticks() for d in daemons]
+        end = time.monotonic() + 5
+        while (left := end - time.monotonic()) > 0:
+            try:
+                c.gateway.wait_line("no such line", timeout_s=left)
+            except Exception:  # the bound ends it; what happened meanwhile is the point
+                pass
+        for d, ticks in zip(daemons, before):
+            check(d.cpu_ticks() - ticks <= 25, f"{d.name} used {d.cpu_ticks() - ticks} ticks idle")
+
+
+def restarts_with_a_long_log():
+    """1 GiB of log is replayed, with progress in the log; everything reads back."""
+    size = os.environ.get("CLEAVE_TEST_LOG", "1G")
+    with Cluster(nodes=3, disk_size="1800M", slot_size="16M", shards=2,
+                 device_memory="128M") as c:
+        c.volume_create("v", size, "--engine", "none")
+        journal = os.path.join(c.folder, "journal")
+        c.load("--volume", "v", "--pattern", "sequential", "--block-size", "64K", "--in-flight",
+               "32", "--bytes", size, "--journal", journal, timeout_s=600)
+        for d in [c.gateway, *c.nodes]:
+            d.signal(9)
+        for d in [c.gateway, *c.nodes]:
+            d.wait_exit()
+        started = time.monotonic()
+        for d in [*c.nodes, c.gateway]:
+            d.start()
+        print(f"  ready {time.monotonic() - started:.1f} s after kill -9 of all")
+        check(c.gateway.count_lines("replayed .* of .* MiB") > 0, "no progress in the log")
+        c.load("--verify-journal", journal, "--volume", "v", timeout_s=600)
+
+
+def memory_stays_bounded():
+    """More load than the disks can take: resident memory is the budget plus 64 MiB at most."""
+    seconds = os.environ.get("CLEAVE_TEST_OVERLOAD_S", "20")
+    budget = 64 << 20
+    with Cluster(nodes=3, disk_size="4G", slot_size="16M", device_memory="64M") as c:
+        c.volume_create("v", "1G")
+        c.load("--volume", "v", "--pattern", "random", "--in-flight", "1024", "--seconds",
+               seconds, timeout_s=300)
+        peak = c.gateway.rss_bytes()
+        index = c.metric("index_bytes")
+        print(f"  gateway {peak >> 20} MiB, of which index {index >> 20} MiB")
+        check(peak <= budget + (64 << 20) + index, f"gateway uses {peak >> 20} MiB")
+
+
+def full_disk_is_enospc():
+    """Writes are refused with a clear error, reads go on (fault 8)."""
+    with Cluster(nodes=3, disk_size="64M", slot_size="1M") as c:
+        c.volume_create("v", "1G", "--engine", "none")
+        journal = os.path.join(c.folder, "journal")
+        result = c.load("--volume", "v", "--pattern", "sequential", "--bytes", "256M",
+                        "--in-flight", "32", "--journal", journal, check_rc=False)
+        check(result.returncode == 1, f"exit {result.returncode}: {result.stdout}")
+        check("space" in (result.stdout + result.stderr).lower(), "no word about space")
+        c.load("--verify-journal", journal, "--volume", "v")
+
+
+if __name__ == "__main__":
+    main(stops_on_sigterm, idle_daemons_sleep, restarts_with_a_long_log, memory_stays_bounded,
+         full_disk_is_enospc)
