@@ -84,6 +84,7 @@ struct loop_ops {
 	const char *name;
 	void (*destroy)(struct loop *loop);
 	uint64_t (*now_ns)(struct loop *loop);
+	uint64_t (*now_fresh_ns)(struct loop *loop);
 	void (*timer_start)(struct loop *loop, struct loop_timer *timer, uint64_t delay_ns);
 	void (*timer_stop)(struct loop *loop, struct loop_timer *timer);
 	int (*fd_start)(struct loop *loop, struct loop_fd *watcher);
@@ -103,6 +104,7 @@ struct loop {
 	uint64_t random_state[4];
 	bool is_running;
 	bool is_stopping;
+	bool is_halted; /* simulator: the process was paused or killed; the turn goes no further */
 };
 
 /* loop_ev_create -- a loop on libev. Returns NULL with errno set. @seed 0: seeded from getrandom. */
@@ -117,6 +119,7 @@ void loop_destroy(struct loop *loop);
  * Real loop: CLOCK_MONOTONIC, cached per turn (libev's ev_now rule); loop_now_fresh_ns asks anew.
  */
 uint64_t loop_now_ns(struct loop *loop);
+uint64_t loop_now_fresh_ns(struct loop *loop);
 
 /* loop_random_u64 -- the loop's seeded generator (xoshiro256**). Not for secrets. */
 uint64_t loop_random_u64(struct loop *loop);
@@ -154,11 +157,12 @@ void loop_turn_end_remove(struct loop *loop, struct loop_turn_end *hook);
 void loop_post(struct loop *loop, struct loop_post *post);
 
 /*
- * loop_run -- run handlers until loop_stop, or until @until(@arg) is true (checked after each turn)
+ * loop_run -- run handlers until loop_stop, or until @until(@arg) is true (checked before each turn)
  *
  * Returns 0; -EBUSY when called from a handler; -EDEADLK (simulator) when nothing is left to run.
  */
 int loop_run(struct loop *loop, bool (*until)(void *arg), void *arg);
+/* loop_stop -- makes loop_run return after this turn; the next loop_run when none is running. */
 void loop_stop(struct loop *loop);
 /* loop_is_running -- true inside a handler: dev_poll must not block then. */
 bool loop_is_running(const struct loop *loop);

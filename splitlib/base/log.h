@@ -54,8 +54,8 @@ const char *log_errno(int rc);
 #define log_limited(level, ...)                                                                    \
 	do {                                                                                       \
 		static _Thread_local struct log_limit log_limit_here_;                             \
-		if (log_limit_pass(&log_limit_here_))                                              \
-			log_at((level), __VA_ARGS__);                                              \
+		if ((level) >= log_level_get() && log_limit_pass(&log_limit_here_))                \
+			log_line((level), __VA_ARGS__);                                            \
 	} while (0)
 
 #endif /* CLEAVE_BASE_LOG_H */

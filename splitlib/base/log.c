@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * log.c -- see log.h
+ *
+ * Level and sink are per process. A line is built on the caller's stack and leaves in one write(2),
+ * so lines of different threads do not mix. Control characters become '?': what a peer sent cannot
+ * forge a line.
+ */
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/num.h"
+
+#define LOG_TIME_BYTES 40
+#define LOG_LEVEL_BYTES 8
+
+/* Every errno of Linux that has a number of its own. */
+#define LOG_ERRNO_LIST(X)                                                                          \
+	X(EPERM) X(ENOENT) X(ESRCH) X(EINTR) X(EIO) X(ENXIO) X(E2BIG) X(ENOEXEC) X(EBADF)          \
+	X(ECHILD) X(EAGAIN) X(ENOMEM) X(EACCES) X(EFAULT) X(ENOTBLK) X(EBUSY) X(EEXIST)            \
+	X(EXDEV) X(ENODEV) X(ENOTDIR) X(EISDIR) X(EINVAL) X(ENFILE) X(EMFILE) X(ENOTTY)            \
+	X(ETXTBSY) X(EFBIG) X(ENOSPC) X(ESPIPE) X(EROFS) X(EMLINK) X(EPIPE) X(EDOM)                \
+	X(ERANGE) X(EDEADLK) X(ENAMETOOLONG) X(ENOLCK) X(ENOSYS) X(ENOTEMPTY) X(ELOOP)             \
+	X(ENOMSG) X(EIDRM) X(ECHRNG) X(EL2NSYNC) X(EL3HLT) X(EL3RST) X(ELNRNG) X(EUNATCH)          \
+	X(ENOCSI) X(EL2HLT) X(EBADE) X(EBADR) X(EXFULL) X(ENOANO) X(EBADRQC) X(EBADSLT)            \
+	X(EBFONT) X(ENOSTR) X(ENODATA) X(ETIME) X(ENOSR) X(ENONET) X(ENOPKG) X(EREMOTE)            \
+	X(ENOLINK) X(EADV) X(ESRMNT) X(ECOMM) X(EPROTO) X(EMULTIHOP) X(EDOTDOT) X(EBADMSG)         \
+	X(EOVERFLOW) X(ENOTUNIQ) X(EBADFD) X(EREMCHG) X(ELIBACC) X(ELIBBAD) X(ELIBSCN)             \
+	X(ELIBMAX) X(ELIBEXEC) X(EILSEQ) X(ERESTART) X(ESTRPIPE) X(EUSERS) X(ENOTSOCK)             \
+	X(EDESTADDRREQ) X(EMSGSIZE) X(EPROTOTYPE) X(ENOPROTOOPT) X(EPROTONOSUPPORT)                \
+	X(ESOCKTNOSUPPORT) X(EOPNOTSUPP) X(EPFNOSUPPORT) X(EAFNOSUPPORT) X(EADDRINUSE)             \
+	X(EADDRNOTAVAIL) X(ENETDOWN) X(ENETUNREACH) X(ENETRESET) X(ECONNABORTED)                   \
+	X(ECONNRESET) X(ENOBUFS) X(EISCONN) X(ENOTCONN) X(ESHUTDOWN) X(ETOOMANYREFS)               \
+	X(ETIMEDOUT) X(ECONNREFUSED) X(EHOSTDOWN) X(EHOSTUNREACH) X(EALREADY) X(EINPROGRESS)       \
+	X(ESTALE) X(EUCLEAN) X(ENOTNAM) X(ENAVAIL) X(EISNAM) X(EREMOTEIO) X(EDQUOT)                \
+	X(ENOMEDIUM) X(EMEDIUMTYPE) X(ECANCELED) X(ENOKEY) X(EKEYEXPIRED) X(EKEYREVOKED)           \
+	X(EKEYREJECTED) X(EOWNERDEAD) X(ENOTRECOVERABLE) X(ERFKILL) X(EHWPOISON)
+
+static const char *const level_names[LOG_OFF] = {
+	[LOG_TRACE] = "TRACE",
+	[LOG_DEBUG] = "DEBUG",
+	[LOG_INFO] = "INFO",
+	[LOG_WARN] = "WARN",
+	[LOG_ERROR] = "ERROR",
+};
+
+static void sink_stderr(enum log_level level, const char *line, void *arg);
+
+static atomic_int level_now = LOG_INFO;
+static log_sink_fn sink = sink_stderr;
+static void *sink_arg;
+
+void
+log_set_level(enum log_level level)
+{
+	atomic_store_explicit(&level_now, (int)level, memory_order_relaxed);
+}
+
+enum log_level
+log_level_get(void)
+{
+	return (enum log_level)atomic_load_explicit(&level_now, memory_order_relaxed);
+}
+
+int
+log_level_parse(const char *text, enum log_level *ret_level)
+{
+	for (unsigned i = 0; i < LOG_OFF; i++) {
+		if (strcasecmp(text, level_names[i]) == 0) {
+			*ret_level = (enum log_level)i;
+			return 0;
+		}
+	}
+	if (strcasecmp(text, "off") != 0)
+		return -EINVAL;
+	*ret_level = LOG_OFF;
+	return 0;
+}
+
+void
+log_set_sink(log_sink_fn fn, void *arg)
+{
+	sink = fn != NULL ? fn : sink_stderr;
+	sink_arg = arg;
+}
+
+static void
+sink_stderr(enum log_level level, const char *line, void *arg)
+{
+	char text[LOG_TIME_BYTES + LOG_LEVEL_BYTES + LOG_LINE_BYTES_MAX];
+	struct timespec now;
+	struct tm utc;
+	int bytes;
+
+	(void)arg;
+	(void)clock_gettime(CLOCK_REALTIME, &now); /* cannot fail for this clock */
+	(void)gmtime_r(&now.tv_sec, &utc);         /* nor this before the year 2^31 */
+	bytes = snprintf(text, sizeof(text), "%04d-%02d-%02dT%02d:%02d:%02d.%06ldZ %s %s\n",
+	    utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
+	    now.tv_nsec / 1000, level_names[level], line);
+	assert(bytes > 0 && (size_t)bytes < sizeof(text));
+	/* A log that cannot be written is nothing a daemon can act on. */
+	(void)!write(STDERR_FILENO, text, (size_t)bytes);
+}
+
+void
+log_line(enum log_level level, const char *format, ...)
+{
+	char line[LOG_LINE_BYTES_MAX];
+	va_list args;
+	int bytes;
+
+	if (level < log_level_get() || level >= LOG_OFF)
+		return;
+	va_start(args, format);
+	bytes = vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	if (bytes < 0)
+		return;
+	if ((size_t)bytes >= sizeof(line))
+		memcpy(line + sizeof(line) - 4, "...", 4);
+	for (char *c = line; *c != '\0'; c++) {
+		if ((unsigned char)*c < 0x20 || *c == 0x7f)
+			*c = '?';
+	}
+	sink(level, line, sink_arg);
+}
+
+int
+log_limit_pass(struct log_limit *limit)
+{
+	struct timespec now;
+	uint64_t now_ns;
+
+	(void)clock_gettime(CLOCK_MONOTONIC_COARSE, &now); /* cannot fail for this clock */
+	now_ns = (uint64_t)now.tv_sec * NUM_S(1) + (uint64_t)now.tv_nsec;
+	if (limit->window_start_ns == 0 || now_ns - limit->window_start_ns >= NUM_S(1)) {
+		if (limit->dropped_count > 0)
+			log_line(LOG_WARN, "log: dropped repeats of the next line dropped_count=%u",
+			    limit->dropped_count);
+		*limit = (struct log_limit){ .window_start_ns = now_ns };
+	}
+	if (limit->count >= LOG_LIMIT_PER_S) {
+		limit->dropped_count++;
+		return 0;
+	}
+	limit->count++;
+	return 1;
+}
+
+const char *
+log_errno(int rc)
+{
+	switch (-rc) {
+	case 0:
+		return "0";
+#define LOG_ERRNO_CASE(symbol)                                                                     \
+	case symbol:                                                                               \
+		return "-" #symbol;
+		LOG_ERRNO_LIST(LOG_ERRNO_CASE)
+#undef LOG_ERRNO_CASE
+	default:
+		return "unknown errno";
+	}
+}
