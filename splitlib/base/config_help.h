@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* config_help.h -- how options and their bounds look in text; for config.c */
+#ifndef CLEAVE_BASE_CONFIG_HELP_H
+#define CLEAVE_BASE_CONFIG_HELP_H
+
+#include <stddef.h>
+
+#include "base/config.h"
+
+#define CONFIG_RANGE_BYTES 256
+
+/* config_format_range -- "4K to 64M", "at least 1", "a number below 2^64"; cut at @bytes. */
+void config_format_range(const struct config_option *option, char *ret_text, size_t bytes);
+/* config_format_choices -- "lz4, zstd, none"; cut at @bytes. */
+void config_format_choices(const struct config_option *option, char *ret_text, size_t bytes);
+
+#endif /* CLEAVE_BASE_CONFIG_HELP_H */
