@@ -26,6 +26,8 @@ struct mt_gateway_options {
 	uint32_t client_receives;   /* requests a port takes at a time */
 	uint64_t node_timeout_ns;
 	void (*on_ready)(void *arg); /* every shard of every port serves */
+	/* It cannot serve, and never will: another cluster's store, disks too small. Stop it. */
+	void (*on_failed)(int rc, const char *text, void *arg);
 	void *arg;
 };
 

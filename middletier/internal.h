@@ -31,6 +31,8 @@
 #define MT_PORTS_MAX 16u
 #define MT_SHARDS_DEFAULT 8u
 #define MT_EXTENTS_PER_SHARD_MAX 65536u
+#define MT_RECEIVE_BYTES (64u * 1024u) /* device bytes of a port's receive: a node's longest reply */
+#define MT_SLOTS_PER_SHARD_MIN 6u      /* and replica: fewer, and a cluster is refused */
 #define MT_APPENDS_IN_FLIGHT_MAX 2u /* before the open batch waits to fill */
 #define MT_NAME_BYTES (CLEAVE_VOLUME_NAME_BYTES_MAX + 1)
 
@@ -390,11 +392,31 @@ struct mt_session {
 	struct mt_volume volume; /* valid for I/O sessions */
 	uint32_t write_count;    /* writes in flight; nothing new is admitted before they end (I11) */
 	uint32_t request_count;
+	/* session.c's: the question to main, and for how long a peer may wait for its accept. */
+	struct mt_volume_query {
+		struct loop_post post;
+		struct mt_gateway *gateway;
+		uint64_t volume_id;
+		int rc; /* the answer: 0 and volume; -ENOENT; -EHOSTDOWN main does not know yet */
+		struct mt_volume volume;
+		bool is_out; /* with main: the session's memory stays */
+	} query;
+	struct loop_timer accept_timer;
 };
 /* mt_session_on_accept -- the port's listener: checks hello, volume, attach and incarnation. */
 void mt_session_on_accept(struct split_qp *qp, const void *hello, uint32_t hello_bytes, void *arg);
 /* mt_session_request_done -- a request of this session was answered or dropped. */
 void mt_session_request_done(struct mt_session *session, bool is_write);
+/* mt_session_io -- a decoded read, write or discard: check it against volume and shard, pass it on. */
+void mt_session_io(struct mt_session *session, struct split_msg *msg, const struct wire_io *io);
+/* mt_session_begin -- for requests that other files answer; a session lives until the last. */
+void mt_session_begin(struct mt_session *session, bool is_write);
+/* mt_session_close -- close its queue pair or refuse it, with a reason for the log. */
+void mt_session_close(struct mt_session *session, int rc);
+/* mt_session_is_live -- it has, or is about to get, an accepted queue pair. */
+bool mt_session_is_live(const struct mt_session *session);
+/* mt_session_fini_all -- forget what is left when the port goes. */
+void mt_session_fini_all(struct mt_port *port);
 
 /* ---- write_path.c, read_path.c: called by the session for each decoded, checked message ---- */
 /*
@@ -483,7 +505,28 @@ struct mt_port {
 	dev_ptr zero_page; /* 4 KiB of zeros, for padding */
 	struct mt_read_state *read;
 	uint64_t metrics[MT_METRIC_NR];
+	uint64_t ring_bytes;    /* of each shard's ring: a fixed share of the device memory */
+	uint32_t receive_count; /* in the pool: clients' requests and nodes' replies together */
+	/* port.c's. */
+	enum { MT_PORT_OPENING, MT_PORT_RUNNING, MT_PORT_STOPPING, MT_PORT_STOPPED } state;
+	bool is_ready; /* every shard serves, and main was told */
+	uint64_t stop_deadline_ns;
+	struct loop_timer stop_timer;
+	struct mt_control_request *control_requests; /* control.c: MT_CONTROL_IN_FLIGHT_MAX */
+	struct mt_port_report {
+		struct loop_post post;
+		bool is_out;
+	} ready_report, stopped_report, failed_report;
+	char failure[256];
 };
+/*
+ * mt_port_on_link -- node_link.c says that @link came up (id and slots are known) or went down
+ *
+ * Tells every shard of the port (mt_shard_on_link), and checks the disks' size once all are known.
+ */
+void mt_port_on_link(struct mt_port *port, struct mt_link *link, bool is_up);
+/* mt_port_on_shard -- shard.c, takeover.c: claimed (its epoch is known), serving, or stopped. */
+void mt_port_on_shard(struct mt_shard *shard);
 
 /* ---- gateway.c: the process, free of main(); see gateway.h for its options ---- */
 struct mt_gateway;
