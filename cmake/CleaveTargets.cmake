@@ -57,7 +57,7 @@ function(cleave_add_library name)
 endfunction()
 
 # cleave_add_program(NAME SOURCES file... LINK target...): files that do not exist are left out, and
-# without any there is no target. Programs land in the build's root.
+# without any there is no target.
 function(cleave_add_program name)
 	cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
 	set(sources)
@@ -73,7 +73,6 @@ function(cleave_add_program name)
 	cleave_existing_targets(links ${arg_LINK})
 	add_executable(${name} ${sources})
 	target_link_libraries(${name} PRIVATE cleave_flags ${links})
-	set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 endfunction()
 
 set(CLEAVE_LIBRARIES cleave_gateway_core cleave_node_core cleave_client cleave_split cleave_engines

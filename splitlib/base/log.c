@@ -143,7 +143,7 @@ log_limit_pass(struct log_limit *limit)
 
 	(void)clock_gettime(CLOCK_MONOTONIC_COARSE, &now); /* cannot fail for this clock */
 	now_ns = (uint64_t)now.tv_sec * NUM_S(1) + (uint64_t)now.tv_nsec;
-	if (limit->window_start_ns == 0 || now_ns - limit->window_start_ns >= NUM_S(1)) {
+	if (limit->window_start_ns == 0 || now_ns >= limit->window_start_ns + NUM_S(1)) {
 		if (limit->dropped_count > 0)
 			log_line(LOG_WARN, "log: dropped repeats of the next line dropped_count=%u",
 			    limit->dropped_count);

@@ -127,6 +127,7 @@ alarm_set(struct loop_ev *self)
 {
 	const struct timer_entry *first = timer_heap_first(&self->timers);
 	struct itimerspec spec = { 0 };
+	int rc;
 
 	if (first == NULL)
 		return false;
@@ -136,8 +137,8 @@ alarm_set(struct loop_ev *self)
 		return false;
 	spec.it_value.tv_sec = (time_t)(first->due_ns / NUM_S(1));
 	spec.it_value.tv_nsec = (long)(first->due_ns % NUM_S(1));
-	if (timerfd_settime(self->alarm_fd, TFD_TIMER_ABSTIME, &spec, NULL) != 0)
-		assert(!"timerfd_settime refused a valid time");
+	rc = timerfd_settime(self->alarm_fd, TFD_TIMER_ABSTIME, &spec, NULL);
+	assert(rc == 0); /* the descriptor and the time are valid */
 	self->alarm_due_ns = first->due_ns;
 	return false;
 }

@@ -471,6 +471,8 @@ sim_world_destroy(struct sim_world *world)
 		return;
 	CHECK_OBJ(world, SIM_WORLD_MAGIC);
 	assert(!world->is_running);
+	/* At once: the timers of any of them may lie in memory that is gone. */
+	world->events.count = 0;
 	while ((link = list_first(&world->loops)) != NULL)
 		sim_destroy(&LIST_ENTRY(link, struct sim_loop, link)->base);
 	timer_heap_fini(&world->events);
