@@ -22,8 +22,8 @@ enum config_type {
 	CONFIG_U64,    /* uint64_t; decimal, within min..max */
 	CONFIG_SIZE,   /* uint64_t bytes; 4096, 4K, 64M, 2G, 1T (powers of two), within min..max */
 	CONFIG_DURATION, /* uint64_t ns; 10ms, 2s, 500us, 1m */
-	CONFIG_CHOICE, /* unsigned; one of `choices`, a NULL-terminated array */
-	CONFIG_LIST,   /* struct config_list; the option may be repeated */
+	CONFIG_CHOICE,   /* unsigned; one of `choices`, a NULL-terminated array */
+	CONFIG_LIST,     /* struct config_list; the option may be repeated */
 };
 
 struct config_list {
@@ -35,7 +35,7 @@ struct config_option {
 	const char *name; /* without the dashes; NULL ends the table */
 	char short_name;  /* 0: none */
 	enum config_type type;
-	size_t offset; /* of the member in the program's struct */
+	size_t offset;            /* of the member in the program's struct */
 	const char *value_name;   /* "PATH", "SIZE"; in --help */
 	const char *help;         /* one sentence */
 	const char *default_text; /* parsed like the command line; NULL: zero */

@@ -24,6 +24,7 @@
 #define LOG_LEVEL_BYTES 8
 
 /* Every errno of Linux that has a number of its own. */
+/* clang-format off */
 #define LOG_ERRNO_LIST(X)                                                                          \
 	X(EPERM) X(ENOENT) X(ESRCH) X(EINTR) X(EIO) X(ENXIO) X(E2BIG) X(ENOEXEC) X(EBADF)          \
 	X(ECHILD) X(EAGAIN) X(ENOMEM) X(EACCES) X(EFAULT) X(ENOTBLK) X(EBUSY) X(EEXIST)            \
@@ -44,6 +45,7 @@
 	X(ESTALE) X(EUCLEAN) X(ENOTNAM) X(ENAVAIL) X(EISNAM) X(EREMOTEIO) X(EDQUOT)                \
 	X(ENOMEDIUM) X(EMEDIUMTYPE) X(ECANCELED) X(ENOKEY) X(EKEYEXPIRED) X(EKEYREVOKED)           \
 	X(EKEYREJECTED) X(EOWNERDEAD) X(ENOTRECOVERABLE) X(ERFKILL) X(EHWPOISON)
+/* clang-format on */
 
 static const char *const level_names[LOG_OFF] = {
 	[LOG_TRACE] = "TRACE",

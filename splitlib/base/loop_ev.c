@@ -32,8 +32,8 @@ struct loop_ev {
 	ev_check check_watcher; /* reads the clock when libev wakes, before any handler */
 	ev_io wake_watcher;
 	ev_io alarm_watcher;
-	int wake_fd;  /* eventfd */
-	int alarm_fd; /* timerfd */
+	int wake_fd;           /* eventfd */
+	int alarm_fd;          /* timerfd */
 	uint64_t alarm_due_ns; /* what alarm_fd is set to; 0: nothing */
 	uint64_t now_ns;
 	uint64_t timer_sequence;
@@ -88,11 +88,12 @@ loop_ev_timer_start(struct loop *loop, struct loop_timer *timer, uint64_t delay_
 
 	timer->due_ns = delay_ns < UINT64_MAX - now_ns ? now_ns + delay_ns : UINT64_MAX;
 	timer->sequence = self->timer_sequence++;
-	timer_heap_push(&self->timers, &(struct timer_entry){ .due_ns = timer->due_ns,
-					   .rank_ns = timer->due_ns,
-					   .sequence = timer->sequence,
-					   .loop = loop,
-					   .timer = timer });
+	timer_heap_push(&self->timers,
+	    &(struct timer_entry){ .due_ns = timer->due_ns,
+		.rank_ns = timer->due_ns,
+		.sequence = timer->sequence,
+		.loop = loop,
+		.timer = timer });
 }
 
 static void

@@ -27,14 +27,14 @@
 #define SIM_PPM 1000000
 
 struct sim_loop {
-	struct loop base; /* first */
+	struct loop base;      /* first */
 	struct loop_link link; /* in world->loops */
 	struct sim_world *world;
 	char name[SIM_LOOP_NAME_BYTES];
 	uint32_t id;
-	struct loop_post *posts; /* newest first; reversed into posts_due at a turn */
+	struct loop_post *posts;     /* newest first; reversed into posts_due at a turn */
 	struct loop_post *posts_due; /* oldest first */
-	uint64_t paused_until_ns; /* world time */
+	uint64_t paused_until_ns;    /* world time */
 	/* The loop's clock reads base_local_ns at base_world_ns and runs drift_ppm faster. */
 	uint64_t base_world_ns, base_local_ns;
 	int32_t drift_ppm;
@@ -150,7 +150,8 @@ world_time_of(const struct sim_loop *self, uint64_t local_ns)
 		return self->base_world_ns;
 	if (local_ns == UINT64_MAX)
 		return UINT64_MAX;
-	elapsed_ns = ((unsigned __int128)(local_ns - self->base_local_ns) * SIM_PPM + rate - 1) / rate;
+	elapsed_ns = ((unsigned __int128)(local_ns - self->base_local_ns) * SIM_PPM + rate - 1) /
+	    rate;
 	if (elapsed_ns > UINT64_MAX)
 		return UINT64_MAX;
 	return saturating_add(self->base_world_ns, (uint64_t)elapsed_ns);
@@ -169,8 +170,8 @@ event_set_keys(struct sim_loop *self, struct timer_entry *entry)
 	entry->order = 0;
 	/* One value for all that a loop has due at one time: its own order stays as it is. */
 	if (world->is_shuffled)
-		entry->order = num_mix_u64(world->shuffle_seed ^
-		    num_mix_u64(entry->due_ns + ((uint64_t)self->id << 40)));
+		entry->order = num_mix_u64(
+		    world->shuffle_seed ^ num_mix_u64(entry->due_ns + ((uint64_t)self->id << 40)));
 }
 
 static void

@@ -13,9 +13,9 @@
 #define NUM_KIB(n) ((uint64_t)(n) << 10)
 #define NUM_MIB(n) ((uint64_t)(n) << 20)
 #define NUM_GIB(n) ((uint64_t)(n) << 30)
-#define NUM_US(n) ((uint64_t)(n) * 1000u)
-#define NUM_MS(n) ((uint64_t)(n) * 1000000u)
-#define NUM_S(n) ((uint64_t)(n) * 1000000000u)
+#define NUM_US(n) (1000u * (uint64_t)(n))
+#define NUM_MS(n) (1000000u * (uint64_t)(n))
+#define NUM_S(n) (1000000000u * (uint64_t)(n))
 
 /* The structure that holds @member at @ptr. */
 #define NUM_CONTAINER_OF(ptr, type, member)                                                        \

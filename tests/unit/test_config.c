@@ -158,8 +158,8 @@ Test(config, defaults_fill_what_is_not_given)
 
 Test(config, the_command_line_sets_every_type)
 {
-	cr_assert_eq(PARSE("-d", "x", "--size=2G", "-c", "7", "--delay", "500us", "--engine", "zstd",
-			 "-n", "a", "--node", "b", "-v", "--safe=no"),
+	cr_assert_eq(PARSE("-d", "x", "--size=2G", "-c", "7", "--delay", "500us", "--engine",
+			 "zstd", "-n", "a", "--node", "b", "-v", "--safe=no"),
 	    0);
 	cr_assert_eq(values.size, NUM_GIB(2));
 	cr_assert_eq(values.count, 7);
@@ -232,8 +232,8 @@ REFUSES(refuses_an_unknown_letter, "there is no option -x, see --help", "-vx")
 REFUSES(refuses_an_option_without_its_value, "--disk needs a value, see --help", "--disk")
 REFUSES(refuses_a_letter_without_its_value, "-d needs a value, see --help", "-d")
 REFUSES(refuses_a_value_for_help, "--help=me takes no value, see --help", "--help=me")
-REFUSES(refuses_what_is_no_size,
-    "--size: '16Q' is not a size such as 4096, 64K, 16M, 2G or 1T", "-d", "x", "--size", "16Q")
+REFUSES(refuses_what_is_no_size, "--size: '16Q' is not a size such as 4096, 64K, 16M, 2G or 1T",
+    "-d", "x", "--size", "16Q")
 REFUSES(refuses_a_size_out_of_range, "--size: '4K' is out of range, give 1M to 1T", "-d", "x",
     "--size", "4K")
 REFUSES(refuses_a_number_below_its_minimum, "--count: '0' is out of range, give at least 1", "-d",
