@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "cleave/engine.h"
 
@@ -65,6 +66,33 @@ data_create(size_t bytes, enum data_kind kind, uint64_t seed)
 		abort();
 	data_fill(data, bytes, kind, seed);
 	return data;
+}
+
+/*
+ * A buffer that ends where the process's memory ends: the codecs' libraries are not instrumented, so
+ * only the processor sees them go one byte too far.
+ */
+struct data_fence {
+	uint8_t *start;
+	uint8_t *end; /* the first byte that faults */
+};
+
+static inline struct data_fence
+data_fence_create(size_t capacity)
+{
+	size_t bytes = (capacity + 4095) / 4096 * 4096;
+	uint8_t *start =
+	    mmap(NULL, bytes + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (start == MAP_FAILED || mprotect(start + bytes, 4096, PROT_NONE) != 0)
+		abort();
+	return (struct data_fence){ .start = start, .end = start + bytes };
+}
+
+static inline void
+data_fence_destroy(struct data_fence *fence)
+{
+	(void)munmap(fence->start, (size_t)(fence->end - fence->start) + 4096);
 }
 
 static inline dev_ptr

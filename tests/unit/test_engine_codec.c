@@ -2,8 +2,8 @@
 /*
  * test_engine_codec.c -- what every codec owes: exact round trips, and bounds whatever it is fed
  *
- * All buffers are of the exact size on the heap: under the address sanitizer one byte too many ends
- * the test; without it the bytes behind the destination are checked.
+ * Hostile sources and tight destinations end at a page that faults: the codecs' libraries are not
+ * built with a sanitizer, which would therefore not see them.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -38,8 +38,8 @@ compress_all(const struct engine_ops *ops, void *state, const uint8_t *plain, ui
 }
 
 static void
-round_trip(
-    const struct engine_ops *ops, void *state, int level, uint32_t bytes, enum data_kind kind)
+round_trip(const struct engine_ops *ops, void *state, int level, uint32_t bytes,
+    enum data_kind kind)
 {
 	uint8_t *plain = data_create(bytes, kind, bytes);
 	uint32_t cap_bytes = bytes + bytes / 100 + 1024, stored_bytes = 0;
@@ -65,8 +65,8 @@ Test(engine_codec, gives_back_what_it_was_given)
 		cr_assert_not_null(state);
 		for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 			for (int kind = 0; kind < DATA_KIND_NR; kind++)
-				round_trip(
-				    ops, state, ops->level_default, sizes[i], (enum data_kind)kind);
+				round_trip(ops, state, ops->level_default, sizes[i],
+				    (enum data_kind)kind);
 		ops->destroy(state);
 	}
 }
@@ -98,8 +98,9 @@ Test(engine_codec, more_effort_does_not_store_more)
 	void *state = ops->create();
 
 	for (size_t i = 0; i < 3; i++, before = bytes) {
-		cr_assert_eq(
-		    ops->compress(state, lz4_levels[i], plain, 65536, stored, 65536, &bytes), 0);
+		cr_assert_eq(ops->compress(state, lz4_levels[i], plain, 65536, stored, 65536,
+				 &bytes),
+		    0);
 		cr_assert_leq(bytes, before);
 	}
 	ops->destroy(state);
@@ -107,8 +108,9 @@ Test(engine_codec, more_effort_does_not_store_more)
 	state = ops->create();
 	before = UINT32_MAX;
 	for (size_t i = 0; i < 4; i++, before = bytes) {
-		cr_assert_eq(
-		    ops->compress(state, zstd_levels[i], plain, 65536, stored, 65536, &bytes), 0);
+		cr_assert_eq(ops->compress(state, zstd_levels[i], plain, 65536, stored, 65536,
+				 &bytes),
+		    0);
 		cr_assert_leq(bytes, before);
 	}
 	ops->destroy(state);
@@ -120,6 +122,7 @@ Test(engine_codec, more_effort_does_not_store_more)
 Test(engine_codec, what_does_not_fit_is_enospc)
 {
 	uint8_t *plain = data_create(4096, DATA_MIXED, 4);
+	struct data_fence fence = data_fence_create(8192);
 
 	for (size_t codec = 0; codec < engine_count(); codec++) {
 		const struct engine_ops *ops = codec_at(codec);
@@ -128,12 +131,8 @@ Test(engine_codec, what_does_not_fit_is_enospc)
 		uint8_t *stored = compress_all(ops, state, plain, 4096, &needed);
 
 		for (uint32_t cap = 0; cap < needed; cap += 1 + cap / 50) {
-			uint8_t *dst = malloc(cap + 1);
-
-			dst[cap] = 0xa5;
-			dst = realloc(dst, cap + 1);
-			int rc = ops->compress(
-			    state, ops->level_default, plain, 4096, dst, cap, &ignored);
+			int rc = ops->compress(state, ops->level_default, plain, 4096,
+			    fence.end - cap, cap, &ignored);
 
 			/* Near the end a codec may find a smaller form; it still stays inside. */
 			if (rc != 0) {
@@ -143,13 +142,12 @@ Test(engine_codec, what_does_not_fit_is_enospc)
 				cr_assert_leq(ignored, cap);
 				ignored = 77;
 			}
-			cr_assert_eq(dst[cap], 0xa5);
-			free(dst);
 		}
 		round_trip(ops, state, ops->level_default, 4096, DATA_TEXT);
 		ops->destroy(state);
 		free(stored);
 	}
+	data_fence_destroy(&fence);
 	free(plain);
 }
 
@@ -205,10 +203,40 @@ Test(engine_codec, another_length_than_stored_is_refused)
 }
 
 /* Mutated and invented sources: any answer but an overrun, and the state works afterwards. */
+static void
+attack(const struct engine_ops *ops, void *state, const uint8_t *stored, uint32_t stored_bytes)
+{
+	struct data_fence src_fence = data_fence_create(stored_bytes + 16);
+	struct data_fence dst_fence = data_fence_create(70000);
+	uint64_t random = 8;
+
+	for (int i = 0; i < MUTATIONS; i++) {
+		uint32_t src_bytes = 1 + (uint32_t)(data_random(&random) % (stored_bytes + 16));
+		uint32_t dst_bytes = i % 2 ? 4096 : 1 + data_random(&random) % 69990;
+		uint8_t *src = src_fence.end - src_bytes;
+		uint8_t *dst = dst_fence.end - dst_bytes;
+		uint32_t flips = 1 + data_random(&random) % 8;
+		int rc;
+
+		data_fill(src, src_bytes, DATA_RANDOM, data_random(&random));
+		if (i % 4 != 0) {
+			memcpy(src, stored, stored_bytes < src_bytes ? stored_bytes : src_bytes);
+			while (flips-- > 0)
+				src[data_random(&random) % src_bytes] ^=
+				    (uint8_t)(1u << data_random(&random) % 8);
+		}
+		dst[-1] = 0xa5;
+		rc = ops->decompress(state, src, src_bytes, dst, dst_bytes);
+		cr_assert(rc == 0 || rc == -EBADMSG, "%s: %d", ops->name, rc);
+		cr_assert_eq(dst[-1], 0xa5);
+	}
+	data_fence_destroy(&src_fence);
+	data_fence_destroy(&dst_fence);
+}
+
 Test(engine_codec, hostile_sources_never_overrun, .timeout = 100)
 {
 	uint8_t *plain = data_create(4096, DATA_MIXED, 7);
-	uint64_t random = 8;
 
 	for (size_t codec = 0; codec < engine_count(); codec++) {
 		const struct engine_ops *ops = codec_at(codec);
@@ -216,25 +244,7 @@ Test(engine_codec, hostile_sources_never_overrun, .timeout = 100)
 		uint32_t bytes = 0;
 		uint8_t *stored = compress_all(ops, state, plain, 4096, &bytes);
 
-		for (int i = 0; i < MUTATIONS; i++) {
-			uint32_t src_bytes = 1 + (uint32_t)(data_random(&random) % (bytes + 16));
-			uint32_t dst_bytes = i % 2 ? 4096 : 1 + data_random(&random) % 70000;
-			uint8_t *src = data_create(src_bytes, DATA_RANDOM, data_random(&random));
-			uint8_t *dst = malloc(dst_bytes);
-			uint32_t flips = 1 + data_random(&random) % 8;
-
-			if (i % 4 != 0) {
-				memcpy(src, stored, bytes < src_bytes ? bytes : src_bytes);
-				while (flips-- > 0)
-					src[data_random(&random) % src_bytes] ^=
-					    (uint8_t)(1u << data_random(&random) % 8);
-			}
-			int rc = ops->decompress(state, src, src_bytes, dst, dst_bytes);
-
-			cr_assert(rc == 0 || rc == -EBADMSG, "%s: %d", ops->name, rc);
-			free(src);
-			free(dst);
-		}
+		attack(ops, state, stored, bytes);
 		round_trip(ops, state, ops->level_default, 4096, DATA_TEXT);
 		ops->destroy(state);
 		free(stored);
