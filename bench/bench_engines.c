@@ -52,7 +52,7 @@ struct candidate {
 	uint32_t (*decompress)(void *state, const void *src, uint32_t src_bytes, void *dst);
 };
 
-static void
+static _Noreturn void
 die(const char *what, const char *which)
 {
 	(void)fprintf(stderr, "bench_engines: %s: %s: %s\n", what, which, strerror(errno));
@@ -94,15 +94,15 @@ lz4_default(void *state, int level, const void *src, void *dst)
 static uint32_t
 lz4_ext_state(void *state, int level, const void *src, void *dst)
 {
-	return (uint32_t)LZ4_compress_fast_extState(
-	    &((struct lz4 *)state)->stream, src, dst, (int)BLOCK_BYTES, (int)FIT_BYTES, level);
+	return (uint32_t)LZ4_compress_fast_extState(&((struct lz4 *)state)->stream, src, dst,
+	    (int)BLOCK_BYTES, (int)FIT_BYTES, level);
 }
 
 static uint32_t
 lz4_fast_reset(void *state, int level, const void *src, void *dst)
 {
-	return (uint32_t)LZ4_compress_fast_extState_fastReset(
-	    &((struct lz4 *)state)->stream, src, dst, (int)BLOCK_BYTES, (int)FIT_BYTES, level);
+	return (uint32_t)LZ4_compress_fast_extState_fastReset(&((struct lz4 *)state)->stream, src,
+	    dst, (int)BLOCK_BYTES, (int)FIT_BYTES, level);
 }
 
 /* The streaming call: its tables survive LZ4_resetStream_fast, so nothing is cleared. */
@@ -113,8 +113,8 @@ lz4_continue(void *state, int level, const void *src, void *dst)
 	int bytes;
 
 	LZ4_resetStream_fast(stream);
-	bytes = LZ4_compress_fast_continue(
-	    stream, src, dst, (int)BLOCK_BYTES, (int)FIT_BYTES, level);
+	bytes =
+	    LZ4_compress_fast_continue(stream, src, dst, (int)BLOCK_BYTES, (int)FIT_BYTES, level);
 	if (bytes == 0)
 		(void)LZ4_initStream(stream, sizeof(*stream)); /* its state is undefined now */
 	return (uint32_t)bytes;
@@ -198,8 +198,8 @@ zstd_destroy(void *state)
 static uint32_t
 zstd_compress_cctx(void *state, int level, const void *src, void *dst)
 {
-	size_t bytes = ZSTD_compressCCtx(
-	    ((struct zstd *)state)->cctx, dst, FIT_BYTES, src, BLOCK_BYTES, level);
+	size_t bytes = ZSTD_compressCCtx(((struct zstd *)state)->cctx, dst, FIT_BYTES, src,
+	    BLOCK_BYTES, level);
 
 	return ZSTD_isError(bytes) ? 0 : (uint32_t)bytes;
 }
@@ -217,8 +217,8 @@ zstd_compress2(void *state, int level, const void *src, void *dst)
 static uint32_t
 zstd_decompress(void *state, const void *src, uint32_t src_bytes, void *dst)
 {
-	size_t bytes = ZSTD_decompressDCtx(
-	    ((struct zstd *)state)->dctx, dst, BLOCK_BYTES, src, src_bytes);
+	size_t bytes =
+	    ZSTD_decompressDCtx(((struct zstd *)state)->dctx, dst, BLOCK_BYTES, src, src_bytes);
 
 	return ZSTD_isError(bytes) ? 0 : (uint32_t)bytes;
 }
@@ -276,8 +276,8 @@ shipped_compress(void *state, int level, const void *src, void *dst)
 	struct shipped *shipped = state;
 	uint32_t bytes;
 
-	if (shipped->ops->compress(
-		shipped->state, level, src, BLOCK_BYTES, dst, FIT_BYTES, &bytes) != 0)
+	if (shipped->ops->compress(shipped->state, level, src, BLOCK_BYTES, dst, FIT_BYTES,
+		&bytes) != 0)
 		return 0;
 	return bytes;
 }

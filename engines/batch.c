@@ -377,10 +377,10 @@ batch_header_check(const struct batch_header_disk *disk, struct batch_check *che
 	return 0;
 }
 
-/* Header, CRC and records, of which @bytes are there; the batch itself takes @need of them. */
+/* Header, CRC and records. @must_be_whole: all of the batch has to be within @bytes. */
 static int
-batch_head_check_within(
-    const uint8_t *head, uint32_t bytes, bool must_be_whole, struct batch_check *check)
+batch_head_check_within(const uint8_t *head, uint32_t bytes, bool must_be_whole,
+    struct batch_check *check)
 {
 	static const uint8_t zeros[sizeof(((struct batch_header_disk *)0)->reserved)];
 	struct batch_header_disk disk;

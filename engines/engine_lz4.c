@@ -54,11 +54,11 @@ lz4_compress(void *opaque, int level, const void *src, uint32_t src_bytes, void 
 	int bytes;
 
 	if (level >= LZ4_HC_LEVEL_FIRST)
-		bytes = LZ4_compress_HC_extStateHC_fastReset(
-		    &state->hc, src, dst, (int)src_bytes, (int)dst_cap_bytes, level);
+		bytes = LZ4_compress_HC_extStateHC_fastReset(&state->hc, src, dst, (int)src_bytes,
+		    (int)dst_cap_bytes, level);
 	else
-		bytes = LZ4_compress_fast_extState_fastReset(
-		    &state->fast, src, dst, (int)src_bytes, (int)dst_cap_bytes, acceleration);
+		bytes = LZ4_compress_fast_extState_fastReset(&state->fast, src, dst, (int)src_bytes,
+		    (int)dst_cap_bytes, acceleration);
 	if (bytes <= 0)
 		return -ENOSPC;
 	*ret_dst_bytes = (uint32_t)bytes;

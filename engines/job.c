@@ -175,8 +175,8 @@ job_store(struct engine_runner *runner, struct engine_job *job)
 	if (plain_crc != job->payload_crc)
 		return -EBADMSG;
 	if (job->codec_id != ENGINE_NONE &&
-	    ops->compress(
-		state, job->level, src, job->src_bytes, dst, dst_bytes_max, &job->dst_bytes) == 0) {
+	    ops->compress(state, job->level, src, job->src_bytes, dst, dst_bytes_max,
+		&job->dst_bytes) == 0) {
 		job->ret_codec_id = job->codec_id;
 		job->stored_crc = crc32c(0, dst, job->dst_bytes);
 		return 0;
@@ -274,8 +274,8 @@ job_decompress(struct engine_runner *runner, struct engine_job *job)
 	void *state = runner->states[job->codec_id];
 	int rc;
 
-	rc = ops->decompress(
-	    state, address_of(job->src), job->src_bytes, address_of(job->dst), job->dst_cap_bytes);
+	rc = ops->decompress(state, address_of(job->src), job->src_bytes, address_of(job->dst),
+	    job->dst_cap_bytes);
 	if (rc == 0)
 		job->dst_bytes = job->dst_cap_bytes;
 	return rc;

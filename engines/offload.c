@@ -97,8 +97,8 @@ worker_wait(struct offload *offload)
 	if (job == NULL)
 		job = job_queue_pop(&offload->normal);
 	if (job != NULL)
-		__atomic_store_n(
-		    &offload->queued_count, offload->queued_count - 1, __ATOMIC_RELAXED);
+		__atomic_store_n(&offload->queued_count, offload->queued_count - 1,
+		    __ATOMIC_RELAXED);
 	(void)pthread_mutex_unlock(&offload->lock);
 	return job;
 }
@@ -153,8 +153,8 @@ workers_start(struct offload *offload, uint32_t count)
 }
 
 int
-offload_create(
-    struct loop *loop, const struct engine_set_options *options, struct offload **ret_offload)
+offload_create(struct loop *loop, const struct engine_set_options *options,
+    struct offload **ret_offload)
 {
 	struct offload *offload;
 	int rc;
@@ -212,8 +212,8 @@ offload_submit(struct offload *offload, struct engine_job *job, bool is_urgent)
 		rc = -ENOBUFS;
 	} else {
 		job_queue_push(is_urgent ? &offload->urgent : &offload->normal, job);
-		__atomic_store_n(
-		    &offload->queued_count, offload->queued_count + 1, __ATOMIC_RELAXED);
+		__atomic_store_n(&offload->queued_count, offload->queued_count + 1,
+		    __ATOMIC_RELAXED);
 		(void)pthread_cond_signal(&offload->has_work);
 	}
 	(void)pthread_mutex_unlock(&offload->lock);

@@ -19,8 +19,8 @@ struct offload;
  * Returns: 0; -EINVAL thread_count or queue_depth_max out of 1.._MAX, or no loop; -ENOMEM; -EAGAIN
  * too many threads in this system.
  */
-int offload_create(
-    struct loop *loop, const struct engine_set_options *options, struct offload **ret_offload);
+int offload_create(struct loop *loop, const struct engine_set_options *options,
+    struct offload **ret_offload);
 /* offload_destroy -- lets the threads finish what is queued, then ends them. */
 void offload_destroy(struct offload *offload);
 /* offload_submit -- 0: job->fn will be called from the loop; -ENOBUFS: the queue is full. */

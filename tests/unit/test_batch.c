@@ -578,8 +578,8 @@ golden(const char *name, enum extent_kind kind)
 	if (is_writing) {
 		cr_assert_eq(fwrite(bytes, 1, b->info.batch_bytes, file), b->info.batch_bytes);
 	} else {
-		cr_assert_eq(
-		    fread(expected, 1, b->info.batch_bytes + 1, file), b->info.batch_bytes);
+		cr_assert_eq(fread(expected, 1, b->info.batch_bytes + 1, file),
+		    b->info.batch_bytes);
 		cr_assert_arr_eq(expected, bytes, b->info.batch_bytes);
 	}
 	cr_assert_eq(fclose(file), 0);

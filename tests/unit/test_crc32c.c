@@ -71,8 +71,8 @@ Test(crc32c, combines_what_was_cut)
 		uint32_t a = crc32c(0, data, cut), b = crc32c(0, data + cut, whole - cut);
 
 		cr_assert_eq(crc32c_combine(a, b, whole - cut), expected, "%zu of %zu", cut, whole);
-		cr_assert_eq(
-		    shift_portable(a, whole - cut) ^ b, expected, "%zu of %zu", cut, whole);
+		cr_assert_eq(shift_portable(a, whole - cut) ^ b, expected, "%zu of %zu", cut,
+		    whole);
 	}
 	free(data);
 }

@@ -313,9 +313,9 @@ Test(engine_load, refuses_more_bytes_than_a_record_has)
 Test(engine_job, crc_is_that_of_the_source)
 {
 	uint8_t *src = data_create(10001, DATA_RANDOM, 1);
-	struct engine_job job = {
-		.kind = ENGINE_JOB_CRC, .src = data_dev_ptr(src), .src_bytes = 10001
-	};
+	struct engine_job job = { .kind = ENGINE_JOB_CRC,
+		.src = data_dev_ptr(src),
+		.src_bytes = 10001 };
 
 	cr_assert_eq(run(&job), 1);
 	cr_assert_eq(job.rc, 0);

@@ -20,8 +20,8 @@
 static uint8_t *
 arena_create(void)
 {
-	void *memory = mmap(
-	    NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *memory =
+	    mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	cr_assert_neq(memory, MAP_FAILED);
 	data_fill(memory, ARENA_BYTES, DATA_TEXT, 1);
