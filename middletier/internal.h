@@ -143,9 +143,19 @@ struct mt_link {
 	uint64_t next_request_id;
 	struct loop_timer retry_timer, watch_timer;
 	uint64_t backoff_ns;
+	bool is_read_only; /* its disk takes no more writes */
 	/* implementation: id -> call */
 	struct mt_call **call_slots;
 	uint32_t call_slot_count;
+	struct mt_call status_call;
+	uint8_t *status_host; /* its request's text */
+	uint64_t status_ns;   /* when it was last asked */
+	bool is_status_asked; /* status_call is outstanding */
+	bool is_stopped;
+	bool was_up;          /* at least once: the next time is a reconnect */
+	bool is_failure_logged; /* since it was last up */
+	int close_rc;         /* why we closed the queue pair; 0: we did not */
+	const char *close_reason;
 };
 
 int mt_link_init(struct mt_link *link, struct mt_port *port, uint32_t index,
@@ -395,7 +405,9 @@ struct mt_session {
 	/* session.c's: the question to main, and for how long a peer may wait for its accept. */
 	struct mt_volume_query {
 		struct loop_post post;
-		struct mt_gateway *gateway;
+		struct mt_port *port;
+		void (*fn)(struct loop_post *post, void *arg); /* on the port's loop */
+		void *arg;
 		uint64_t volume_id;
 		int rc; /* the answer: 0 and volume; -ENOENT; -EHOSTDOWN main does not know yet */
 		struct mt_volume volume;
@@ -510,6 +522,7 @@ struct mt_port {
 	/* port.c's. */
 	enum { MT_PORT_OPENING, MT_PORT_RUNNING, MT_PORT_STOPPING, MT_PORT_STOPPED } state;
 	bool is_ready; /* every shard serves, and main was told */
+	uint32_t next_session_id;
 	uint64_t stop_deadline_ns;
 	struct loop_timer stop_timer;
 	struct mt_control_request *control_requests; /* control.c: MT_CONTROL_IN_FLIGHT_MAX */

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * placement.c -- which nodes get a new extent: of different failure domains, by free space and load
+ *
+ * Candidates are the port's links that are up, writable and have a free slot. They are ranked by the
+ * share of their slots that is free (in PLACEMENT_STEPS steps, so that a slot more or less does not
+ * decide), then by calls outstanding, then by chance; the best of each failure domain is taken until
+ * there are enough. A node without a configured domain is a domain of its own.
+ *
+ * What a node keeps back for manifest and run extents is the node's to judge: it answers -ENOSPC, and
+ * its link then counts as full until its status is asked for again.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "internal.h"
+
+#define PLACEMENT_STEPS 16u
+
+struct candidate {
+	struct mt_link *link;
+	uint64_t free_steps;
+	uint64_t tie;
+};
+
+static bool
+placement_is_same_domain(const struct mt_link *a, const struct mt_link *b)
+{
+	if (a == b)
+		return true;
+	return a->config.domain[0] != '\0' && strcmp(a->config.domain, b->config.domain) == 0;
+}
+
+static bool
+candidate_is_better(const struct candidate *a, const struct candidate *b)
+{
+	if (a->free_steps != b->free_steps)
+		return a->free_steps > b->free_steps;
+	if (a->link->call_count != b->link->call_count)
+		return a->link->call_count < b->link->call_count;
+	return a->tie < b->tie;
+}
+
+/* Is a node of @link's domain among the first @count of @links? */
+static bool
+placement_has_domain(struct mt_link *const *links, uint32_t count, const struct mt_link *link)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		if (placement_is_same_domain(links[i], link))
+			return true;
+	}
+	return false;
+}
+
+/* How many domains have a node that is up and writable, full or not. */
+static uint32_t
+placement_count_domains(struct mt_port *port)
+{
+	struct mt_link *seen[MT_NODES_MAX];
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < port->link_count; i++) {
+		struct mt_link *link = &port->links[i];
+
+		if (mt_link_is_up(link) && !link->is_read_only &&
+		    !placement_has_domain(seen, count, link))
+			seen[count++] = link;
+	}
+	return count;
+}
+
+static uint32_t
+placement_candidates(struct mt_port *port, struct candidate out[MT_NODES_MAX])
+{
+	uint32_t count = 0;
+
+	assert(port->link_count <= MT_NODES_MAX);
+	for (uint32_t i = 0; i < port->link_count; i++) {
+		struct mt_link *link = &port->links[i];
+
+		if (!mt_link_is_up(link) || link->is_read_only || link->slots_free == 0)
+			continue;
+		out[count++] = (struct candidate){ .link = link,
+			.free_steps = link->slots_free * PLACEMENT_STEPS / link->slots_total,
+			.tie = loop_random_u64(port->loop) };
+	}
+	return count;
+}
+
+int
+mt_placement_pick(struct mt_port *port, enum extent_kind kind, uint32_t count,
+    struct mt_link **ret_links)
+{
+	struct candidate candidates[MT_NODES_MAX];
+	struct mt_link *picked[MT_REPLICAS_MAX];
+	uint32_t candidate_count, picked_count = 0;
+
+	(void)kind; /* the node keeps room back by kind */
+	assert(count >= 1);
+	assert(count <= MT_REPLICAS_MAX);
+	if (placement_count_domains(port) < count)
+		return -EHOSTDOWN;
+	candidate_count = placement_candidates(port, candidates);
+	while (picked_count < count) {
+		const struct candidate *best = NULL;
+
+		for (uint32_t i = 0; i < candidate_count; i++) {
+			if (placement_has_domain(picked, picked_count, candidates[i].link))
+				continue;
+			if (best == NULL || candidate_is_better(&candidates[i], best))
+				best = &candidates[i];
+		}
+		if (best == NULL)
+			return -ENOSPC;
+		picked[picked_count++] = best->link;
+	}
+	memcpy(ret_links, picked, count * sizeof(picked[0]));
+	return 0;
+}
