@@ -40,8 +40,8 @@ struct loop_timer {
 	struct loop_link link; /* owned by the loop */
 	void (*fn)(struct loop_timer *timer, void *arg);
 	void *arg;
-	uint64_t due_ns;   /* loop_now_ns at which it fires; owned by the loop */
-	uint64_t sequence; /* ties are broken by start order; owned by the loop */
+	uint64_t due_ns;     /* loop_now_ns at which it fires; owned by the loop */
+	uint64_t sequence;   /* ties are broken by start order; owned by the loop */
 	uint32_t heap_index; /* owned by the loop */
 	bool is_active;
 };
@@ -138,8 +138,8 @@ void loop_task_init(struct loop_task *task, void (*fn)(struct loop_task *, void 
 void loop_defer(struct loop *loop, struct loop_task *task);
 void loop_task_cancel(struct loop *loop, struct loop_task *task);
 
-void loop_fd_init(struct loop_fd *watcher, int fd,
-    void (*fn)(struct loop_fd *, unsigned, void *), void *arg);
+void loop_fd_init(struct loop_fd *watcher, int fd, void (*fn)(struct loop_fd *, unsigned, void *),
+    void *arg);
 int loop_fd_start(struct loop *loop, struct loop_fd *watcher, unsigned events);
 void loop_fd_modify(struct loop *loop, struct loop_fd *watcher, unsigned events);
 void loop_fd_stop(struct loop *loop, struct loop_fd *watcher);
