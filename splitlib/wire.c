@@ -171,10 +171,12 @@ wire_io_decode_range(const struct wire_header *header, const char **ret_field)
 	uint64_t in_chunk = header->offset_bytes % CLEAVE_CHUNK_BYTES;
 
 	WIRE_EXPECT(header->offset_bytes < CLEAVE_SEGMENT_BYTES &&
-	    num_is_aligned(header->offset_bytes, CLEAVE_BLOCK_BYTES), "offset_bytes");
+		num_is_aligned(header->offset_bytes, CLEAVE_BLOCK_BYTES),
+	    "offset_bytes");
 	WIRE_EXPECT(header->length_bytes > 0 && header->length_bytes <= length_max &&
-	    num_is_aligned(header->length_bytes, CLEAVE_BLOCK_BYTES) &&
-	    in_chunk + header->length_bytes <= CLEAVE_CHUNK_BYTES, "length_bytes");
+		num_is_aligned(header->length_bytes, CLEAVE_BLOCK_BYTES) &&
+		in_chunk + header->length_bytes <= CLEAVE_CHUNK_BYTES,
+	    "length_bytes");
 	return 0;
 }
 
@@ -330,7 +332,8 @@ wire_node_decode_range(const struct wire_header *header, const char **ret_field)
 		WIRE_EXPECT(offset < CLEAVE_CHUNK_BYTES && num_is_aligned(offset, BATCH_ALIGN),
 		    "offset_bytes");
 		WIRE_EXPECT(length > 0 && length <= BATCH_BYTES_MAX &&
-		    num_is_aligned(length, BATCH_ALIGN) && offset + length <= CLEAVE_CHUNK_BYTES,
+			num_is_aligned(length, BATCH_ALIGN) &&
+			offset + length <= CLEAVE_CHUNK_BYTES,
 		    "length_bytes");
 		break;
 	case WIRE_EXTENT_READ:
@@ -421,7 +424,8 @@ wire_node_reply_decode_payload(const struct wire_header *header, enum wire_opcod
 	if (has_payload) {
 		WIRE_EXPECT(header->length_bytes <= WIRE_PAYLOAD_BYTES_MAX, "length_bytes");
 		WIRE_EXPECT(opcode != WIRE_EXTENT_LIST ||
-		    header->length_bytes % sizeof(struct wire_extent_entry) == 0, "length_bytes");
+			header->length_bytes % sizeof(struct wire_extent_entry) == 0,
+		    "length_bytes");
 	}
 	WIRE_EXPECT(header->payload_bytes == (has_payload ? header->length_bytes : 0),
 	    "payload_bytes");

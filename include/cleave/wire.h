@@ -100,6 +100,13 @@ enum wire_flags {
 	WIRE_FLAG_DAMAGED = 1u << 2,
 };
 
+/* WIRE_CREDIT's flags; its `credits` are granted as in any message. */
+enum wire_credit_flags {
+	WIRE_CREDIT_WANT = 1u << 0,   /* the sender has requests waiting and no credit */
+	WIRE_CREDIT_RECALL = 1u << 1, /* the peer shall return the credits that it does not use */
+	WIRE_CREDIT_RETURN = 1u << 2, /* length_bytes credits are returned */
+};
+
 /* What two ends tell each other before the first message; at most 56 bytes (librdmacm's limit). */
 #define WIRE_HELLO_BYTES 56u
 enum wire_role { WIRE_ROLE_CLIENT = 1, WIRE_ROLE_GATEWAY = 2, WIRE_ROLE_NODE = 3 };

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * connect.c -- addresses, listeners, and the hello that opens a queue pair
+ *
+ *	connector                                   acceptor
+ *	connect_qp
+ *	  transport is through
+ *	  WIRE_HELLO, private data  ------------>   on_accept(private data)
+ *	                                              split_qp_accept or split_qp_reject, now or later
+ *	  on_ready or on_closed     <------------   WIRE_HELLO | WIRE_REPLY, status, credits, private data
+ *
+ * Until its hello has arrived, a connection is a stranger: anything but a well-formed hello within
+ * the port's keepalive_ns closes it, and nobody is told. A hello of another version is answered
+ * with a status, so that the peer's operator learns why.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cleave/status.h"
+#include "internal.h"
+
+#define CONNECT_TIMEOUT_NS_DEFAULT NUM_S(5)
+#define ADDRESS_SEPARATOR "://"
+
+static const struct transport_ops *const connect_transports[] = {
+	&transport_tcp_ops,
+	&transport_sim_ops,
+};
+
+/* "tcp://127.0.0.1:1" is the transport tcp and "127.0.0.1:1". NULL: no such transport. */
+static const struct transport_ops *
+address_split(const char *address, const char **ret_host_port)
+{
+	const char *separator;
+
+	if (address == NULL || strlen(address) >= SPLIT_ADDRESS_BYTES_MAX)
+		return NULL;
+	separator = strstr(address, ADDRESS_SEPARATOR);
+	if (separator == NULL)
+		return NULL;
+	for (size_t i = 0; i < NUM_COUNT(connect_transports); i++) {
+		const char *scheme = connect_transports[i]->scheme;
+		size_t bytes = (size_t)(separator - address);
+
+		if (strlen(scheme) == bytes && memcmp(scheme, address, bytes) == 0) {
+			*ret_host_port = separator + strlen(ADDRESS_SEPARATOR);
+			return connect_transports[i];
+		}
+	}
+	return NULL;
+}
+
+static void
+hello_fill(struct split_qp *qp, uint8_t opcode, int rc, const void *hello, uint32_t hello_bytes)
+{
+	struct qp_control *control = &qp->hello;
+
+	control->header = (struct wire_header){
+		.opcode = opcode,
+		.status = status_from_errno(rc),
+	};
+	if (hello_bytes > 0)
+		memcpy(control->hello, hello, hello_bytes);
+	control->hello_bytes = hello_bytes;
+}
+
+static bool
+handlers_use_pool(const struct split_qp_ops *handlers)
+{
+	return handlers != NULL && handlers->on_messages != NULL;
+}
+
+struct split_qp *
+connect_qp(struct split_port *port, const struct split_connect_options *options)
+{
+	const struct transport_ops *ops;
+	const char *host_port;
+	struct split_qp *qp;
+	int rc;
+
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
+	ops = address_split(options->address, &host_port);
+	if (ops == NULL || options->hello_bytes > WIRE_HELLO_BYTES ||
+	    (handlers_use_pool(options->ops) && port->pool.count == 0)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	qp = qp_create(port, ops, QP_CONNECTING);
+	if (qp == NULL)
+		return NULL;
+	qp->handlers = options->ops;
+	qp->arg = options->arg;
+	qp->is_pooled = handlers_use_pool(options->ops);
+	hello_fill(qp, WIRE_HELLO, 0, options->hello, options->hello_bytes);
+	rc = ops->connect(qp, host_port);
+	if (rc != 0) {
+		assert(qp->transport == NULL);
+		qp_free(qp);
+		errno = -rc;
+		return NULL;
+	}
+	loop_timer_start(port->loop, &qp->timer,
+	    options->timeout_ns != 0 ? options->timeout_ns : CONNECT_TIMEOUT_NS_DEFAULT);
+	return qp;
+}
+
+void
+connect_on_open(struct split_qp *qp)
+{
+	assert(qp_is(qp, QP_CONNECTING));
+	send_post_control(qp, &qp->hello);
+}
+
+int
+split_listen(struct split_port *port, const char *address, split_accept_fn on_accept, void *arg,
+    char *ret_address)
+{
+	struct split_listener *listener;
+	const struct transport_ops *ops;
+	char bound[SPLIT_ADDRESS_BYTES_MAX];
+	const char *host_port;
+	int rc;
+
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
+	assert(on_accept != NULL);
+	ops = address_split(address, &host_port);
+	if (ops == NULL)
+		return -EINVAL;
+	listener = split_calloc(1, sizeof(*listener));
+	if (listener == NULL)
+		return -ENOMEM;
+	listener->magic = SPLIT_LISTENER_MAGIC;
+	listener->port = port;
+	listener->ops = ops;
+	listener->on_accept = on_accept;
+	listener->arg = arg;
+	rc = ops->listen(listener, host_port, bound);
+	if (rc != 0) {
+		split_free(listener);
+		return rc;
+	}
+	memcpy(listener->address, bound, sizeof(bound));
+	list_push_back(&port->listeners, &listener->link);
+	if (ret_address != NULL)
+		memcpy(ret_address, bound, sizeof(bound));
+	return 0;
+}
+
+void
+connect_unlisten(struct split_listener *listener)
+{
+	CHECK_OBJ(listener, SPLIT_LISTENER_MAGIC);
+	listener->ops->unlisten(listener);
+	list_remove(&listener->link);
+	listener->magic = 0;
+	split_free(listener);
+}
+
+struct split_qp *
+connect_accept(struct split_listener *listener)
+{
+	struct split_port *port = listener->port;
+	struct split_qp *qp;
+
+	CHECK_OBJ(listener, SPLIT_LISTENER_MAGIC);
+	qp = qp_create(port, listener->ops, QP_ACCEPTING);
+	if (qp == NULL)
+		return NULL;
+	qp->is_acceptor = true;
+	qp->listener = listener;
+	loop_timer_start(port->loop, &qp->timer, port->options.keepalive_ns);
+	return qp;
+}
+
+int
+connect_hello_check(const struct split_qp *qp, const struct wire_header *header,
+    const char **ret_field)
+{
+	uint8_t expected = qp->is_acceptor ? WIRE_HELLO : WIRE_HELLO | WIRE_REPLY;
+
+	*ret_field = NULL;
+	if (header->opcode != expected)
+		*ret_field = "opcode";
+	else if (header->payload_bytes > WIRE_HELLO_BYTES)
+		*ret_field = "payload_bytes";
+	else if (header->flags != 0)
+		*ret_field = "flags";
+	else if (header->status >= CLEAVE_STATUS_NR || (qp->is_acceptor && header->status != 0))
+		*ret_field = "status";
+	return *ret_field == NULL ? 0 : -EPROTO;
+}
+
+static void
+connect_on_request(struct split_qp *qp)
+{
+	struct split_port *port = qp->port;
+
+	qp->is_offered = true;
+	loop_timer_start(port->loop, &qp->timer, port->options.keepalive_ns);
+	port_call_begin(port);
+	qp->listener->on_accept(qp, qp->hello_in, qp->hello_in_bytes, qp->listener->arg);
+	port_call_end(port);
+}
+
+static void
+connect_on_answer(struct split_qp *qp)
+{
+	uint16_t status = qp->hello_header.status;
+
+	if (status != 0) {
+		qp_fail(qp, status_to_errno(status), "the peer refused: %s", status_text(status));
+		return;
+	}
+	qp_become_ready(qp);
+	if (qp->handlers == NULL || qp->handlers->on_ready == NULL)
+		return;
+	port_call_begin(qp->port);
+	qp->handlers->on_ready(qp, qp->hello_in, qp->hello_in_bytes, qp->arg);
+	port_call_end(qp->port);
+}
+
+void
+connect_on_hello(struct split_qp *qp)
+{
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	qp->credits = qp->hello_header.credits;
+	if (qp->is_acceptor)
+		connect_on_request(qp);
+	else
+		connect_on_answer(qp);
+}
+
+void
+split_qp_accept(struct split_qp *qp, const struct split_qp_ops *handlers, void *arg,
+    const void *hello, uint32_t hello_bytes)
+{
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	assert(qp->is_offered);
+	assert(hello_bytes <= WIRE_HELLO_BYTES);
+	assert(!handlers_use_pool(handlers) || qp->port->pool.count > 0);
+	qp->is_offered = false;
+	qp->handlers = handlers;
+	qp->arg = arg;
+	qp->is_pooled = handlers_use_pool(handlers);
+	if (!qp_is_open(qp)) {
+		/* It died while its owner was thinking: only on_closed is left. */
+		loop_defer(qp->port->loop, &qp->close_task);
+		return;
+	}
+	hello_fill(qp, WIRE_HELLO | WIRE_REPLY, 0, hello, hello_bytes);
+	qp_become_ready(qp);
+	send_post_control(qp, &qp->hello);
+	loop_defer(qp->port->loop, &qp->ready_task);
+}
+
+void
+connect_reject(struct split_qp *qp, int rc)
+{
+	qp->is_abandoned = true;
+	qp->is_rejecting = true;
+	hello_fill(qp, WIRE_HELLO | WIRE_REPLY, rc, NULL, 0);
+	send_post_control(qp, &qp->hello);
+}
+
+void
+split_qp_reject(struct split_qp *qp, int rc)
+{
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	assert(qp->is_offered);
+	assert(rc < 0);
+	qp->is_offered = false;
+	qp->is_abandoned = true;
+	if (qp_is_open(qp))
+		connect_reject(qp, rc);
+	else
+		loop_defer(qp->port->loop, &qp->close_task);
+}

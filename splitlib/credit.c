@@ -1,0 +1,650 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * credit.c -- who may use which receive
+ *
+ * Each receive of a port's pool is in one of five hands: free; *granted* to a peer for a request;
+ * *reserved* for the reply to a request of ours; held by a handler, with a request or with a reply.
+ * Always
+ *
+ *	granted + reserved + held requests + held replies <= pool
+ *
+ * so whatever arrives finds a receive. A quarter of the pool is kept from each side (requests in, and
+ * replies in), so neither can lock the other out: a gateway full of its clients' writes can still
+ * send them on.
+ *
+ * As the receiver of requests. A queue pair whose peer sends requests is granted up to a fair share,
+ * clamp(pool / queue pairs, 1, qp_credits_max). As requests arrive the share is filled up again, and
+ * told with the next message, or by a WIRE_CREDIT message when the peer has less than half left.
+ * Where the pool has nothing to give, the queue pair queues in grant_wait. Credits that lie idle with
+ * one peer while others queue are recalled: the peer returns what it does not use.
+ *
+ *	peer's view		has credits --(used the last)--> waits: we know, it is in grant_wait
+ *				has credits --(RECALL, RETURN)--> dormant --(has a request, WANT)--> waits
+ *
+ * As the sender. A request that finds no credit, or no receive to set aside for its reply, waits in
+ * its queue pair. A queue pair whose peer owes it nothing (no credits in its hello, or all of them
+ * returned) is dormant: it says WANT before it waits.
+ *
+ * A queue pair without handlers grants a credit for each receive posted on it, and reserves none.
+ */
+#include <errno.h>
+
+#include "internal.h"
+
+#define CREDIT_SHARE_KEPT 4u /* one over this part of the pool is kept from each side */
+#define CREDIT_RECALL_DELAY_NS NUM_MS(1)
+#define CREDIT_COUNT_MAX (2u * UINT16_MAX)
+#define CREDIT_FLAGS_KNOWN (WIRE_CREDIT_WANT | WIRE_CREDIT_RECALL | WIRE_CREDIT_RETURN)
+
+static void credit_on_recall_timer(struct loop_timer *timer, void *arg);
+
+void
+credit_port_init(struct split_port *port)
+{
+	struct port_credits *credits = &port->credits;
+
+	list_init(&credits->reserve_wait);
+	list_init(&credits->grant_wait);
+	list_init(&credits->announce_due);
+	loop_timer_init(&credits->recall_timer, credit_on_recall_timer, port);
+}
+
+void
+credit_port_fini(struct split_port *port)
+{
+	loop_timer_stop(port->loop, &port->credits.recall_timer);
+}
+
+/* What the pool has, and for whom. */
+
+static uint32_t
+saturating_sub(uint32_t a, uint32_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+static uint32_t
+pool_kept_count(const struct split_port *port)
+{
+	return (uint32_t)num_max(port->pool.count / CREDIT_SHARE_KEPT, 1);
+}
+
+static uint32_t
+pool_unpromised_count(const struct split_port *port)
+{
+	const struct port_credits *credits = &port->credits;
+	uint32_t taken = credits->granted_count + credits->reserved_count +
+	    credits->held_requests_count + credits->held_replies_count;
+
+	assert(taken <= port->pool.count);
+	return port->pool.count - taken;
+}
+
+static uint32_t
+request_cap(const struct split_port *port)
+{
+	return port->pool.count - pool_kept_count(port);
+}
+
+/* How many more credits may be granted. */
+static uint32_t
+request_room(const struct split_port *port)
+{
+	const struct port_credits *credits = &port->credits;
+	uint32_t used = credits->granted_count + credits->held_requests_count;
+
+	uint32_t room = saturating_sub(request_cap(port), used);
+
+	return (uint32_t)num_min(pool_unpromised_count(port), room);
+}
+
+/* How many more replies may be set aside for. A port that nobody sends requests to keeps none back. */
+static uint32_t
+reply_room(const struct split_port *port)
+{
+	const struct port_credits *credits = &port->credits;
+	uint32_t cap = credits->granting_qp_count > 0 ? request_cap(port) : port->pool.count;
+	uint32_t used = credits->reserved_count + credits->held_replies_count;
+
+	return (uint32_t)num_min(pool_unpromised_count(port), saturating_sub(cap, used));
+}
+
+static void
+credits_mark_dirty(struct split_port *port)
+{
+	struct port_credits *credits = &port->credits;
+
+	if (credits->is_dirty)
+		return;
+	if (list_is_empty(&credits->reserve_wait) && list_is_empty(&credits->grant_wait))
+		return;
+	credits->is_dirty = true;
+	port_wake(port);
+}
+
+/* Granting. */
+
+static uint32_t
+grant_share(const struct split_qp *qp)
+{
+	const struct split_port *port = qp->port;
+	uint64_t share;
+
+	if (!qp->is_pooled)
+		return qp->posted_count;
+	share = request_cap(port) / num_max(port->credits.granting_qp_count, 1);
+	return (uint32_t)num_min(num_max(share, 1), port->options.qp_credits_max);
+}
+
+static bool
+grant_is_announce_due(const struct split_qp *qp)
+{
+	uint64_t announced = qp->granted - qp->unannounced;
+
+	if (qp->unannounced == 0 || !qp_is(qp, QP_READY))
+		return false;
+	return qp->is_hungry || announced == 0 || announced * 2 < grant_share(qp);
+}
+
+static void
+grant_check_announce(struct split_qp *qp)
+{
+	struct split_port *port = qp->port;
+
+	if (!grant_is_announce_due(qp) || list_contains(&qp->announce_link))
+		return;
+	list_push_back(&port->credits.announce_due, &qp->announce_link);
+	port_wake(port);
+}
+
+static void
+grant_give(struct split_qp *qp, uint32_t count)
+{
+	qp->granted += count;
+	qp->unannounced += count;
+	if (qp->is_pooled)
+		qp->port->credits.granted_count += count;
+}
+
+static void
+grant_wait_join(struct split_qp *qp)
+{
+	struct port_credits *credits = &qp->port->credits;
+
+	if (list_contains(&qp->grant_link))
+		return;
+	list_push_back(&credits->grant_wait, &qp->grant_link);
+	credits->grant_wait_count++;
+	credits_mark_dirty(qp->port);
+}
+
+static void
+grant_wait_leave(struct split_qp *qp)
+{
+	if (!list_contains(&qp->grant_link))
+		return;
+	list_remove(&qp->grant_link);
+	qp->port->credits.grant_wait_count--;
+}
+
+static bool
+grant_is_low(const struct split_qp *qp)
+{
+	return (uint64_t)qp->granted * 2 < grant_share(qp);
+}
+
+/* Fill up to the fair share, unless others have waited for longer. */
+static void
+grant_fill(struct split_qp *qp)
+{
+	struct split_port *port = qp->port;
+	uint32_t share = grant_share(qp);
+
+	if (qp->granted < share && list_is_empty(&port->credits.grant_wait))
+		grant_give(qp, (uint32_t)num_min(share - qp->granted, request_room(port)));
+	if (grant_is_low(qp))
+		grant_wait_join(qp);
+	grant_check_announce(qp);
+}
+
+static void
+grant_begin(struct split_qp *qp)
+{
+	if (qp->is_granting || !qp->is_pooled)
+		return;
+	qp->is_granting = true;
+	qp->port->credits.granting_qp_count++;
+}
+
+void
+credit_on_ready(struct split_qp *qp)
+{
+	struct split_port *port = qp->port;
+	uint32_t count;
+
+	/* Who connects sends requests; the other side asks if it ever wants to. */
+	if (!qp->is_acceptor || !qp->is_pooled)
+		return;
+	grant_begin(qp);
+	if (!list_is_empty(&port->credits.grant_wait))
+		return;
+	count = (uint32_t)num_min(grant_share(qp), request_room(port));
+	grant_give(qp, count);
+}
+
+void
+credit_on_batch(struct split_qp *qp)
+{
+	struct split_port *port = qp->port;
+
+	if (!qp->is_granting || qp->granted == grant_share(qp))
+		return;
+	qp->heard_ns = loop_now_ns(port->loop);
+	qp->is_recalled = false;
+	list_remove(&qp->link);
+	list_push_back(&port->qps, &qp->link);
+	grant_fill(qp);
+}
+
+void
+credit_on_posted(struct split_qp *qp)
+{
+	if (qp->is_pooled)
+		return;
+	if (qp->granted < qp->posted_count)
+		grant_give(qp, qp->posted_count - qp->granted);
+	grant_check_announce(qp);
+}
+
+/* Each in turn gets an equal part of what there is. */
+static void
+grant_serve(struct split_port *port)
+{
+	struct port_credits *credits = &port->credits;
+	uint32_t waiting = credits->grant_wait_count;
+
+	while (waiting-- > 0) {
+		uint32_t room = request_room(port);
+		struct split_qp *qp;
+		uint32_t part;
+
+		if (room == 0)
+			return;
+		qp = LIST_ENTRY(list_first(&credits->grant_wait), struct split_qp, grant_link);
+		part = (uint32_t)num_max(room / credits->grant_wait_count, 1);
+		grant_wait_leave(qp);
+		if (qp->granted < grant_share(qp))
+			grant_give(qp, (uint32_t)num_min(part, grant_share(qp) - qp->granted));
+		if (grant_is_low(qp))
+			grant_wait_join(qp);
+		grant_check_announce(qp);
+	}
+}
+
+/* Recalling. */
+
+static void
+control_post(struct split_qp *qp, uint32_t flags)
+{
+	qp->control_flags |= flags;
+	send_post_control(qp, &qp->control);
+}
+
+static bool
+recall_is_candidate(const struct split_qp *qp)
+{
+	return qp_is(qp, QP_READY) && qp->is_granting && qp->granted > 0 && !qp->is_recalled &&
+	    !list_contains(&qp->grant_link);
+}
+
+static void
+recall_from(struct split_qp *qp)
+{
+	/* What the peer was not told of yet needs no asking. */
+	qp->port->credits.granted_count -= qp->unannounced;
+	qp->granted -= qp->unannounced;
+	qp->unannounced = 0;
+	if (qp->granted == 0)
+		return;
+	qp->is_recalled = true;
+	control_post(qp, WIRE_CREDIT_RECALL);
+}
+
+static void
+credit_on_recall_timer(struct loop_timer *timer, void *arg)
+{
+	struct split_port *port = arg;
+	struct port_credits *credits = &port->credits;
+	uint64_t now_ns = loop_now_ns(port->loop);
+	uint32_t wanted = credits->grant_wait_count;
+	uint32_t recalled = 0;
+	struct loop_link *link, *next;
+	bool must_wait = false;
+
+	LIST_FOREACH_SAFE(&credits->reserve_wait, link, next) {
+		wanted++;
+	}
+	LIST_FOREACH_SAFE(&port->qps, link, next) {
+		struct split_qp *qp = LIST_ENTRY(link, struct split_qp, link);
+
+		if (recalled >= wanted)
+			break;
+		if (!recall_is_candidate(qp))
+			continue;
+		/* A peer that is at work will use its credits, and they come back that way. */
+		if (now_ns - qp->heard_ns < CREDIT_RECALL_DELAY_NS) {
+			must_wait = true;
+			continue;
+		}
+		recalled += qp->granted;
+		recall_from(qp);
+	}
+	if (recalled > 0)
+		credits_mark_dirty(port);
+	else if (must_wait)
+		loop_timer_start(port->loop, timer, CREDIT_RECALL_DELAY_NS);
+}
+
+static bool
+credits_are_starved(struct port_credits *credits)
+{
+	struct loop_link *link = list_first(&credits->grant_wait);
+
+	if (!list_is_empty(&credits->reserve_wait))
+		return true;
+	return link != NULL && LIST_ENTRY(link, struct split_qp, grant_link)->granted == 0;
+}
+
+/* Sending. */
+
+static bool
+credit_take_now(struct split_qp *qp)
+{
+	struct split_port *port = qp->port;
+
+	if (qp->credits == 0 || (qp->is_pooled && reply_room(port) == 0))
+		return false;
+	qp->credits--;
+	qp->replies_expected++;
+	if (qp->is_pooled)
+		port->credits.reserved_count++;
+	return true;
+}
+
+bool
+credit_take(struct split_qp *qp)
+{
+	/* Others were here first. */
+	if (qp->is_pooled && !list_is_empty(&qp->port->credits.reserve_wait))
+		return false;
+	return credit_take_now(qp);
+}
+
+static void
+reply_unreserve(struct split_qp *qp)
+{
+	assert(qp->replies_expected > 0);
+	qp->replies_expected--;
+	if (qp->is_pooled)
+		qp->port->credits.reserved_count--;
+}
+
+static void
+credit_drain_waiting(struct split_qp *qp)
+{
+	struct port_credits *credits = &qp->port->credits;
+
+	while (!list_is_empty(&qp->credit_wait) && credit_take(qp))
+		send_make_sendable(qp);
+	if (!list_is_empty(&qp->credit_wait) && qp->credits > 0 &&
+	    !list_contains(&qp->reserve_link)) {
+		list_push_back(&credits->reserve_wait, &qp->reserve_link);
+		credits_mark_dirty(qp->port);
+	}
+}
+
+void
+credit_untake(struct split_qp *qp)
+{
+	qp->credits++;
+	reply_unreserve(qp);
+	credits_mark_dirty(qp->port);
+	credit_drain_waiting(qp);
+}
+
+void
+credit_wait_begin(struct split_qp *qp)
+{
+	if (qp->credits > 0) {
+		credit_drain_waiting(qp);
+	} else if (qp->is_dormant && !qp->is_asked) {
+		qp->is_asked = true;
+		control_post(qp, WIRE_CREDIT_WANT);
+	}
+}
+
+/* One request of each queue pair in turn. */
+static void
+reserve_serve(struct split_port *port)
+{
+	struct port_credits *credits = &port->credits;
+	struct loop_link *link;
+
+	while (reply_room(port) > 0 && (link = list_pop_front(&credits->reserve_wait)) != NULL) {
+		struct split_qp *qp = LIST_ENTRY(link, struct split_qp, reserve_link);
+
+		if (list_is_empty(&qp->credit_wait) || !credit_take_now(qp))
+			continue;
+		send_make_sendable(qp);
+		if (!list_is_empty(&qp->credit_wait) && qp->credits > 0)
+			list_push_back(&credits->reserve_wait, &qp->reserve_link);
+	}
+}
+
+void
+credit_turn(struct split_port *port)
+{
+	struct port_credits *credits = &port->credits;
+	struct loop_link *link;
+
+	if (credits->is_dirty) {
+		credits->is_dirty = false;
+		reserve_serve(port);
+		grant_serve(port);
+		if (credits_are_starved(credits) && !credits->recall_timer.is_active)
+			loop_timer_start(port->loop, &credits->recall_timer,
+			    CREDIT_RECALL_DELAY_NS);
+	}
+	while ((link = list_pop_front(&credits->announce_due)) != NULL) {
+		struct split_qp *qp = LIST_ENTRY(link, struct split_qp, announce_link);
+
+		/* What left in this turn may have told it. */
+		if (grant_is_announce_due(qp))
+			control_post(qp, 0);
+	}
+}
+
+/* What arrives. */
+
+int
+credit_on_header(struct split_qp *qp, const struct wire_header *header)
+{
+	if (header->credits == 0)
+		return 0;
+	qp->credits += header->credits;
+	if (qp->credits > CREDIT_COUNT_MAX)
+		return -EPROTO;
+	qp->is_dormant = false;
+	qp->is_asked = false;
+	credit_drain_waiting(qp);
+	return 0;
+}
+
+static int
+control_on_return(struct split_qp *qp, uint32_t count)
+{
+	struct split_port *port = qp->port;
+
+	if (count > qp->granted - qp->unannounced)
+		return -EPROTO;
+	qp->granted -= count;
+	qp->is_recalled = false;
+	if (qp->is_pooled)
+		port->credits.granted_count -= count;
+	/* It waits for nothing; if it does, WANT is in the same message. */
+	grant_wait_leave(qp);
+	credits_mark_dirty(port);
+	return 0;
+}
+
+static void
+control_on_want(struct split_qp *qp)
+{
+	qp->is_hungry = true;
+	grant_begin(qp);
+	if (qp->is_pooled && qp->granted == 0)
+		grant_fill(qp);
+	grant_check_announce(qp);
+}
+
+static void
+control_on_recall(struct split_qp *qp)
+{
+	qp->return_count += qp->credits;
+	qp->credits = 0;
+	qp->is_dormant = true;
+	qp->is_asked = false;
+	list_remove(&qp->reserve_link);
+	control_post(qp, WIRE_CREDIT_RETURN);
+	if (!list_is_empty(&qp->credit_wait))
+		credit_wait_begin(qp);
+}
+
+static int
+control_check(const struct wire_header *header, const char **ret_field)
+{
+	*ret_field = NULL;
+	if (header->payload_bytes != 0)
+		*ret_field = "payload_bytes";
+	else if ((header->flags & ~CREDIT_FLAGS_KNOWN) != 0)
+		*ret_field = "flags";
+	else if ((header->flags & WIRE_CREDIT_RETURN) == 0 && header->length_bytes != 0)
+		*ret_field = "length_bytes";
+	return *ret_field == NULL ? 0 : -EPROTO;
+}
+
+int
+credit_on_control(struct split_qp *qp, const struct wire_header *header, const char **ret_field)
+{
+	int rc = control_check(header, ret_field);
+
+	if (rc != 0)
+		return rc;
+	if (credit_on_header(qp, header) != 0) {
+		*ret_field = "credits";
+		return -EPROTO;
+	}
+	if ((header->flags & WIRE_CREDIT_RETURN) != 0 &&
+	    control_on_return(qp, header->length_bytes) != 0) {
+		*ret_field = "length_bytes";
+		return -EPROTO;
+	}
+	if ((header->flags & WIRE_CREDIT_WANT) != 0)
+		control_on_want(qp);
+	if ((header->flags & WIRE_CREDIT_RECALL) != 0)
+		control_on_recall(qp);
+	return 0;
+}
+
+static int
+arrival_of_reply(struct split_qp *qp, bool is_to_pool)
+{
+	if (qp->replies_expected == 0)
+		return -EPROTO;
+	reply_unreserve(qp);
+	if (is_to_pool)
+		qp->port->credits.held_replies_count++;
+	else
+		credits_mark_dirty(qp->port);
+	return 0;
+}
+
+static int
+arrival_of_request(struct split_qp *qp, bool is_to_pool)
+{
+	struct port_credits *credits = &qp->port->credits;
+
+	if (qp->granted == qp->unannounced)
+		return -EPROTO;
+	qp->granted--;
+	qp->replies_owed++;
+	if (qp->is_pooled)
+		credits->granted_count--;
+	if (is_to_pool)
+		credits->held_requests_count++;
+	else
+		credits_mark_dirty(qp->port);
+	return 0;
+}
+
+int
+credit_on_arrival(struct split_qp *qp, bool is_reply, bool is_to_pool)
+{
+	return is_reply ? arrival_of_reply(qp, is_to_pool) : arrival_of_request(qp, is_to_pool);
+}
+
+void
+credit_on_released(struct split_port *port, bool is_reply)
+{
+	if (is_reply)
+		port->credits.held_replies_count--;
+	else
+		port->credits.held_requests_count--;
+	credits_mark_dirty(port);
+}
+
+void
+credit_on_closed(struct split_qp *qp)
+{
+	struct port_credits *credits = &qp->port->credits;
+
+	list_remove(&qp->reserve_link);
+	list_remove(&qp->announce_link);
+	grant_wait_leave(qp);
+	if (qp->is_pooled) {
+		credits->granted_count -= qp->granted;
+		credits->reserved_count -= qp->replies_expected;
+	}
+	qp->granted = qp->unannounced = qp->replies_expected = 0;
+	if (qp->is_granting)
+		credits->granting_qp_count--;
+	qp->is_granting = false;
+	credits_mark_dirty(qp->port);
+}
+
+/* What leaves. */
+
+uint16_t
+credit_stamp(struct split_qp *qp)
+{
+	uint16_t count = (uint16_t)num_min(qp->unannounced, UINT16_MAX);
+
+	if (count > 0) {
+		qp->unannounced -= count;
+		qp->is_hungry = false;
+	}
+	return count;
+}
+
+void
+credit_stamp_control(struct split_qp *qp, struct wire_header *header)
+{
+	*header = (struct wire_header){
+		.opcode = WIRE_CREDIT,
+		.flags = (uint16_t)qp->control_flags,
+		.length_bytes = qp->return_count,
+	};
+	qp->control_flags = 0;
+	qp->return_count = 0;
+	metric_add(&qp->port->counters.credit_messages_out, 1);
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * device_memory.c -- a port's two arenas, and its pool of receives
+ *
+ * An arena is one mapping, cut by first fit at start-up. What is where is kept in a list beside it:
+ * the host may not look into device memory. The device arena lies behind the guard.
+ *
+ * The pool's payload buffers are a page further apart than they are long. Buffers of a power of two
+ * would start in the same sets of a cache, and a batch of small messages, of which each fills only the
+ * beginning of its buffer, would evict itself. Free receives are a stack, so that the buffer that
+ * was used last, and is still in the cache, is used first.
+ *
+ * Pages are not locked: the soft device is this process. A transport with a real device registers
+ * the arena, and meets RLIMIT_MEMLOCK there.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/guard.h"
+#include "internal.h"
+
+#define ARENA_PAGE_BYTES 4096u
+#define ARENA_HUGE_PAGE_BYTES (2u << 20)
+#define ARENA_ALIGN 64u
+#define POOL_STAGGER_BYTES 4096u
+
+struct arena_block {
+	struct loop_link link;
+	uint64_t offset_bytes;
+	uint64_t bytes;
+	bool is_used;
+};
+
+static struct arena_block *
+block_create(uint64_t offset_bytes, uint64_t bytes)
+{
+	struct arena_block *block = split_calloc(1, sizeof(*block));
+
+	if (block != NULL) {
+		block->offset_bytes = offset_bytes;
+		block->bytes = bytes;
+	}
+	return block;
+}
+
+/* Aligned to a huge page, so that the kernel can use them throughout. */
+static uint8_t *
+arena_map(uint64_t bytes)
+{
+	uint64_t mapped_bytes = bytes + ARENA_HUGE_PAGE_BYTES;
+	uint64_t head_bytes;
+	uint8_t *memory;
+
+	memory = mmap(NULL, mapped_bytes, PROT_READ | PROT_WRITE,
+	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (memory == MAP_FAILED)
+		return NULL;
+	head_bytes = num_round_up((uintptr_t)memory, ARENA_HUGE_PAGE_BYTES) - (uintptr_t)memory;
+	/* Unmapping the ends of what was mapped can only waste address space, if it fails. */
+	if (head_bytes > 0)
+		(void)munmap(memory, head_bytes);
+	(void)munmap(memory + head_bytes + bytes, ARENA_HUGE_PAGE_BYTES - head_bytes);
+	/* A hint: a kernel without transparent huge pages refuses, and small pages do as well. */
+	(void)madvise(memory + head_bytes, bytes, MADV_HUGEPAGE);
+	return memory + head_bytes;
+}
+
+int
+arena_init(struct arena *arena, uint64_t bytes, bool is_device)
+{
+	struct arena_block *whole;
+	int rc;
+
+	*arena = (struct arena){ .bytes = num_round_up(bytes, ARENA_PAGE_BYTES),
+		.is_device = is_device };
+	list_init(&arena->blocks);
+	whole = block_create(0, arena->bytes);
+	if (whole == NULL)
+		return -ENOMEM;
+	arena->memory = arena_map(arena->bytes);
+	if (arena->memory == NULL) {
+		rc = -ENOMEM;
+		goto err_block;
+	}
+	rc = is_device ? guard_add(arena->memory, arena->bytes) : 0;
+	if (rc != 0)
+		goto err_map;
+	list_push_back(&arena->blocks, &whole->link);
+	return 0;
+
+err_map:
+	(void)munmap(arena->memory, arena->bytes); /* it was mapped: cannot fail */
+	arena->memory = NULL;
+err_block:
+	split_free(whole);
+	return rc;
+}
+
+void
+arena_fini(struct arena *arena)
+{
+	struct loop_link *link;
+
+	if (arena->memory == NULL)
+		return;
+	while ((link = list_pop_front(&arena->blocks)) != NULL)
+		split_free(LIST_ENTRY(link, struct arena_block, link));
+	if (arena->is_device)
+		guard_remove(arena->memory, arena->bytes);
+	(void)munmap(arena->memory, arena->bytes); /* it was mapped: cannot fail */
+	arena->memory = NULL;
+}
+
+/* Cut @bytes off the front of @block; what is left becomes a free block behind it. */
+static int
+block_cut(struct arena_block *block, uint64_t bytes)
+{
+	struct arena_block *rest;
+
+	if (block->bytes == bytes)
+		return 0;
+	rest = block_create(block->offset_bytes + bytes, block->bytes - bytes);
+	if (rest == NULL)
+		return -ENOMEM;
+	block->bytes = bytes;
+	list_insert_before(block->link.next, &rest->link);
+	return 0;
+}
+
+void *
+arena_alloc(struct arena *arena, size_t bytes, size_t align)
+{
+	struct loop_link *link, *next;
+	uint64_t wanted_bytes = num_round_up(num_max(bytes, 1), ARENA_ALIGN);
+
+	if (bytes > arena->bytes)
+		return NULL;
+	LIST_FOREACH_SAFE(&arena->blocks, link, next) {
+		struct arena_block *block = LIST_ENTRY(link, struct arena_block, link);
+		uint64_t skip_bytes = num_round_up(block->offset_bytes, align) -
+		    block->offset_bytes;
+
+		if (block->is_used || block->bytes < skip_bytes ||
+		    block->bytes - skip_bytes < wanted_bytes)
+			continue;
+		if (skip_bytes > 0) {
+			if (block_cut(block, skip_bytes) != 0)
+				return NULL;
+			block = LIST_ENTRY(block->link.next, struct arena_block, link);
+		}
+		if (block_cut(block, wanted_bytes) != 0)
+			return NULL;
+		block->is_used = true;
+		return arena->memory + block->offset_bytes;
+	}
+	return NULL;
+}
+
+/* Join @block with a free one right behind it. */
+static void
+block_join_next(struct arena *arena, struct arena_block *block)
+{
+	struct arena_block *next;
+
+	if (block->link.next == &arena->blocks)
+		return;
+	next = LIST_ENTRY(block->link.next, struct arena_block, link);
+	if (block->is_used || next->is_used)
+		return;
+	block->bytes += next->bytes;
+	list_remove(&next->link);
+	split_free(next);
+}
+
+void
+arena_free(struct arena *arena, const void *memory)
+{
+	uint64_t offset_bytes = (uint64_t)((const uint8_t *)memory - arena->memory);
+	struct arena_block *found = NULL;
+	struct loop_link *link, *next;
+
+	if (memory == NULL)
+		return;
+	LIST_FOREACH_SAFE(&arena->blocks, link, next) {
+		struct arena_block *block = LIST_ENTRY(link, struct arena_block, link);
+
+		if (block->offset_bytes == offset_bytes && block->is_used)
+			found = block;
+	}
+	assert(found != NULL); /* freed what was not allocated */
+	found->is_used = false;
+	block_join_next(arena, found);
+	if (found->link.prev != &arena->blocks)
+		block_join_next(arena, LIST_ENTRY(found->link.prev, struct arena_block, link));
+}
+
+static uint64_t
+pool_stride_bytes(const struct receive_pool *pool)
+{
+	return num_round_up(pool->payload_bytes_max, ARENA_PAGE_BYTES) + POOL_STAGGER_BYTES;
+}
+
+static void
+receive_init(struct split_receive *receive, struct split_port *port, uint32_t index)
+{
+	struct receive_pool *pool = &port->pool;
+
+	receive->magic = SPLIT_RECEIVE_MAGIC;
+	receive->port = port;
+	receive->header = &pool->headers[index];
+	receive->payload = dev_ptr_add(pool->payloads, index * pool_stride_bytes(pool));
+	receive->msg.header = receive->header;
+	receive->msg.payload = receive->payload;
+}
+
+int
+receive_pool_init(struct split_port *port)
+{
+	struct receive_pool *pool = &port->pool;
+	uint32_t count = port->options.receive_count;
+
+	*pool = (struct receive_pool){
+		.count = count,
+		.payload_bytes_max = port->options.receive_payload_bytes,
+	};
+	if (count == 0)
+		return 0;
+	/* The caller's sizes do not fit: that is no shortage of memory. */
+	if (pool_stride_bytes(pool) * count > port->device.bytes ||
+	    (uint64_t)WIRE_HEADER_BYTES * count > port->host.bytes)
+		return -EINVAL;
+	pool->headers = arena_alloc(&port->host, (size_t)WIRE_HEADER_BYTES * count, ARENA_ALIGN);
+	pool->payloads = dev_ptr_of(
+	    arena_alloc(&port->device, pool_stride_bytes(pool) * count, ARENA_PAGE_BYTES));
+	pool->receives = split_calloc(count, sizeof(*pool->receives));
+	pool->free = split_calloc(count, sizeof(struct split_receive *));
+	if (pool->headers == NULL || dev_ptr_is_null(pool->payloads) || pool->receives == NULL ||
+	    pool->free == NULL) {
+		receive_pool_fini(port);
+		return -ENOMEM;
+	}
+	for (uint32_t i = count; i > 0; i--) {
+		receive_init(&pool->receives[i - 1], port, i - 1);
+		receive_pool_push(pool, &pool->receives[i - 1]);
+	}
+	return 0;
+}
+
+void
+receive_pool_fini(struct split_port *port)
+{
+	struct receive_pool *pool = &port->pool;
+
+	arena_free(&port->host, pool->headers);
+	if (!dev_ptr_is_null(pool->payloads))
+		arena_free(&port->device, dev_ptr_raw(pool->payloads));
+	split_free(pool->receives);
+	split_free(pool->free);
+	*pool = (struct receive_pool){ 0 };
+}
+
+uint32_t
+split_port_receives_free(const struct split_port *port)
+{
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
+	return port->pool.free_count;
+}
+
+void *
+host_alloc(struct split_port *port, size_t bytes)
+{
+	void *memory;
+
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
+	memory = arena_alloc(&port->host, bytes, ARENA_ALIGN);
+	if (memory == NULL)
+		errno = ENOMEM;
+	return memory;
+}
+
+void
+host_free(struct split_port *port, void *memory)
+{
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
+	arena_free(&port->host, memory);
+}
+
+dev_ptr
+dev_alloc(struct split_port *port, size_t bytes)
+{
+	void *memory;
+
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
+	memory = arena_alloc(&port->device, bytes,
+	    bytes >= ARENA_PAGE_BYTES ? ARENA_PAGE_BYTES : ARENA_ALIGN);
+	if (memory == NULL)
+		errno = ENOMEM;
+	return dev_ptr_of(memory);
+}
+
+void
+dev_free(struct split_port *port, dev_ptr memory)
+{
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
+	arena_free(&port->device, dev_ptr_raw(memory));
+}
+
+void
+dev_copy_to_host(struct split_port *port, void *dst, dev_ptr src, size_t bytes)
+{
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
+	guard_enter();
+	memcpy(dst, dev_ptr_raw(src), bytes);
+	guard_leave();
+	metric_add(&port->counters.copied_to_host_bytes, bytes);
+}
+
+void
+dev_copy_from_host(struct split_port *port, dev_ptr dst, const void *src, size_t bytes)
+{
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
+	guard_enter();
+	memcpy(dev_ptr_raw(dst), src, bytes);
+	guard_leave();
+	metric_add(&port->counters.copied_from_host_bytes, bytes);
+}

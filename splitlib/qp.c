@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * qp.c -- a queue pair's life
+ *
+ *	connect_qp                    a transport's listener
+ *	    |                                 |
+ *	    v                                 v
+ *	CONNECTING --(hello answered)   (hello arrived, on_accept, split_qp_accept)-- ACCEPTING
+ *	    |            \                                   /                           |
+ *	    |             `--------------> READY <----------'                            |
+ *	    |                                |                                           |
+ *	    `------(refused, timed out)------+------(rejected, timed out)----------------'
+ *	                                     |  split_qp_close, peer gone, broken message
+ *	                                     v
+ *	                                  CLOSING   still in the caller's stack; nothing moves
+ *	                                     |  close task: transport closed, all sends, receives and
+ *	                                     v  events completed
+ *	                                  CLOSED    on_closed, then freed
+ *
+ * CLOSED without being freed: a queue pair without handlers, until its owner calls split_qp_close;
+ * one offered to on_accept, until the owner has accepted or rejected it. Whoever holds a pointer has
+ * one call left that ends it.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "internal.h"
+
+static const struct sm_state qp_table[QP_STATE_NR] = {
+	[QP_CONNECTING] = { "connecting", SM_TO(QP_READY) | SM_TO(QP_CLOSING), SM_INITIAL },
+	[QP_ACCEPTING] = { "accepting", SM_TO(QP_READY) | SM_TO(QP_CLOSING), SM_INITIAL },
+	[QP_READY] = { "ready", SM_TO(QP_CLOSING), 0 },
+	[QP_CLOSING] = { "closing", SM_TO(QP_CLOSED), 0 },
+	[QP_CLOSED] = { "closed", 0, SM_FINAL },
+};
+
+static void qp_on_close_task(struct loop_task *task, void *arg);
+static void qp_on_ready_task(struct loop_task *task, void *arg);
+static void qp_on_timer(struct loop_timer *timer, void *arg);
+
+static void
+qp_lists_init(struct split_qp *qp)
+{
+	list_init(&qp->credit_wait);
+	list_init(&qp->sendable);
+	list_init(&qp->posted);
+	list_init(&qp->messages);
+}
+
+struct split_qp *
+qp_create(struct split_port *port, const struct transport_ops *ops, enum split_qp_state state)
+{
+	struct split_qp *qp;
+
+	if (port->qp_count >= port->options.qp_count_max) {
+		errno = ENOBUFS;
+		return NULL;
+	}
+	qp = split_calloc(1, sizeof(*qp));
+	if (qp == NULL)
+		return NULL;
+	qp->magic = SPLIT_QP_MAGIC;
+	qp->port = port;
+	qp->ops = ops;
+	qp_lists_init(qp);
+	sm_init(&qp->sm, "qp", qp_table, (uint32_t)state, port->qp_id_next++);
+	loop_timer_init(&qp->timer, qp_on_timer, qp);
+	loop_task_init(&qp->close_task, qp_on_close_task, qp);
+	loop_task_init(&qp->ready_task, qp_on_ready_task, qp);
+	list_push_back(&port->qps, &qp->link);
+	port->qp_count++;
+	return qp;
+}
+
+void
+qp_free(struct split_qp *qp)
+{
+	struct split_port *port = qp->port;
+
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	assert(qp->transport == NULL);
+	loop_timer_stop(port->loop, &qp->timer);
+	loop_task_cancel(port->loop, &qp->close_task);
+	loop_task_cancel(port->loop, &qp->ready_task);
+	list_remove(&qp->link);
+	port->qp_count--;
+	qp->magic = 0;
+	split_free(qp);
+}
+
+static void
+qp_tell_awaiter(struct split_qp *qp, int rc)
+{
+	struct split_port *port = qp->port;
+
+	if (port->awaited_qp != qp)
+		return;
+	port->awaited_qp = NULL;
+	port->awaited_rc = rc;
+}
+
+void
+qp_become_ready(struct split_qp *qp)
+{
+	sm_move(&qp->sm, QP_READY);
+	loop_timer_stop(qp->port->loop, &qp->timer);
+	metric_add(&qp->port->counters.qps_opened, 1);
+	qp->is_dormant = qp->credits == 0;
+	credit_on_ready(qp);
+	qp_tell_awaiter(qp, 0);
+}
+
+/* An acceptor's on_ready: split_qp_accept may be in the stack of the handler's owner. */
+static void
+qp_on_ready_task(struct loop_task *task, void *arg)
+{
+	struct split_qp *qp = arg;
+
+	(void)task;
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	if (!qp_is(qp, QP_READY) || qp->handlers == NULL || qp->handlers->on_ready == NULL)
+		return;
+	port_call_begin(qp->port);
+	qp->handlers->on_ready(qp, qp->hello_in, qp->hello_in_bytes, qp->arg);
+	port_call_end(qp->port);
+}
+
+static void
+qp_on_timer(struct loop_timer *timer, void *arg)
+{
+	struct split_qp *qp = arg;
+
+	(void)timer;
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	if (qp_is(qp, QP_CONNECTING))
+		qp_fail(qp, -ETIMEDOUT, "no answer in time");
+	else if (qp_is(qp, QP_ACCEPTING))
+		qp_fail(qp, -ETIMEDOUT,
+		    qp->is_offered ? "not accepted in time" : "no hello in time");
+}
+
+void
+qp_fail(struct split_qp *qp, int rc, const char *format, ...)
+{
+	va_list args;
+
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	if (!qp_is_open(qp))
+		return;
+	qp->close_rc = rc;
+	va_start(args, format);
+	(void)vsnprintf(qp->reason, sizeof(qp->reason), format, args); /* cut where too long */
+	va_end(args);
+	/* Nobody was told of a connection that is not offered yet. */
+	if (qp_is(qp, QP_ACCEPTING) && !qp->is_offered)
+		qp->is_abandoned = true;
+	sm_move(&qp->sm, QP_CLOSING);
+	loop_timer_stop(qp->port->loop, &qp->timer);
+	loop_defer(qp->port->loop, &qp->close_task);
+}
+
+/* CLOSING to CLOSED: every completion is called, and every promise ends. */
+static void
+qp_flush(struct split_qp *qp)
+{
+	int rc = qp->close_rc == 0 ? -ECANCELED : -ECONNRESET;
+
+	assert(qp_is(qp, QP_CLOSING));
+	loop_timer_stop(qp->port->loop, &qp->timer);
+	loop_task_cancel(qp->port->loop, &qp->ready_task);
+	if (qp->transport != NULL)
+		qp->ops->close(qp);
+	list_remove(&qp->send_link);
+	recv_flush(qp);
+	send_flush(qp, rc);
+	if (port_is_halted(qp->port)) {
+		loop_defer(qp->port->loop, &qp->close_task);
+		return;
+	}
+	credit_on_closed(qp);
+	sm_move(&qp->sm, QP_CLOSED);
+	metric_add(&qp->port->counters.qps_closed, 1);
+	qp_tell_awaiter(qp, qp->close_rc == 0 ? -ECANCELED : qp->close_rc);
+}
+
+static bool
+qp_is_parked(const struct split_qp *qp)
+{
+	return qp->is_offered || (qp->handlers == NULL && !qp->is_abandoned);
+}
+
+static void
+qp_on_close_task(struct loop_task *task, void *arg)
+{
+	struct split_qp *qp = arg;
+	struct split_port *port = qp->port;
+
+	(void)task;
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	if (qp_is(qp, QP_CLOSING))
+		qp_flush(qp);
+	if (qp_is(qp, QP_CLOSING) || qp_is_parked(qp))
+		return;
+	if (qp->handlers != NULL && qp->handlers->on_closed != NULL) {
+		port_call_begin(port);
+		qp->handlers->on_closed(qp, qp->close_rc, qp->reason, qp->arg);
+		port_call_end(port);
+	}
+	qp_free(qp);
+}
+
+void
+qp_finish_now(struct split_qp *qp)
+{
+	qp_fail(qp, 0, "the port was closed");
+	qp->is_offered = false;
+	qp->is_abandoned = true;
+	loop_task_cancel(qp->port->loop, &qp->close_task);
+	qp_on_close_task(&qp->close_task, qp);
+}
+
+void
+split_qp_close(struct split_qp *qp)
+{
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	assert(!qp->is_offered); /* accept or reject it instead */
+	qp->is_abandoned = true;
+	if (qp_is(qp, QP_CLOSED))
+		loop_defer(qp->port->loop, &qp->close_task);
+	else
+		qp_fail(qp, 0, "closed here");
+}
+
+enum split_qp_state
+split_qp_state(const struct split_qp *qp)
+{
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	return (enum split_qp_state)qp->sm.state;
+}
+
+const char *
+split_qp_peer(const struct split_qp *qp)
+{
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	return qp->peer;
+}
+
+void *
+split_qp_arg(const struct split_qp *qp)
+{
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	return qp->arg;
+}
+
+struct split_port *
+split_qp_port(const struct split_qp *qp)
+{
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	return qp->port;
+}

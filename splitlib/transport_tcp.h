@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* transport_tcp.h -- what the files of the TCP transport share */
+#ifndef CLEAVE_SPLIT_TRANSPORT_TCP_H
+#define CLEAVE_SPLIT_TRANSPORT_TCP_H
+
+#include <sys/socket.h>
+
+#include "internal.h"
+
+/* The transport's part of a queue pair. */
+struct tcp_qp {
+	struct split_qp *qp;
+	struct loop_fd watcher;
+	struct loop_task resume_task;
+	bool is_connected;
+	bool is_send_blocked; /* the socket's buffer is full: wait until it is writable */
+	bool is_paused;       /* a message waits for a receive: do not read */
+	/* The header that is coming in. */
+	struct wire_header header;
+	uint32_t header_have_bytes;
+	/* What the next messages will look like, if all stays as it was. */
+	uint32_t guess_payload_bytes;
+	uint32_t guess_count;
+};
+
+/* transport_tcp.c */
+
+/* tcp_update_interest -- watch the socket for what can go on. */
+void tcp_update_interest(struct tcp_qp *tcp);
+
+/* tcp_receive.c */
+
+/* tcp_receive -- read what there is, within bounds, and hand it up. */
+void tcp_receive(struct tcp_qp *tcp);
+
+/* tcp_address.c */
+
+/*
+ * tcp_address_parse -- "HOST:PORT", "[V6]:PORT"; HOST is numeric, or localhost
+ *
+ * Names are not looked up: that would block the loop. Returns 0 or -EINVAL.
+ */
+int tcp_address_parse(const char *host_port, struct sockaddr_storage *ret_address,
+    socklen_t *ret_bytes);
+/* tcp_address_format -- with the scheme, into SPLIT_ADDRESS_BYTES_MAX bytes. */
+void tcp_address_format(const struct sockaddr_storage *address, char *ret_text);
+
+#endif /* CLEAVE_SPLIT_TRANSPORT_TCP_H */
