@@ -19,11 +19,11 @@ struct mt_gateway_options {
 		int cpu; /* -1: any */
 	} ports[MT_PORTS_MAX];
 	uint32_t port_count;
-	bool is_single_loop;        /* simulator: ports run on @loop, no threads */
-	struct sim_host *sim_host;  /* simulator */
-	uint64_t device_bytes;      /* per port: receives, ring, reads */
-	uint32_t engine_threads;    /* per port; 0: inline */
-	uint32_t client_receives;   /* requests a port takes at a time */
+	bool is_single_loop;       /* simulator: ports run on @loop, no threads */
+	struct sim_host *sim_host; /* simulator */
+	uint64_t device_bytes;     /* per port: receives, ring, reads */
+	uint32_t engine_threads;   /* per port; 0: inline */
+	uint32_t client_receives;  /* requests a port takes at a time */
 	uint64_t node_timeout_ns;
 	void (*on_ready)(void *arg); /* every shard of every port serves */
 	/* It cannot serve, and never will: another cluster's store, disks too small. Stop it. */

@@ -144,6 +144,7 @@ struct mt_link {
 	struct loop_timer retry_timer, watch_timer;
 	uint64_t backoff_ns;
 	bool is_read_only; /* its disk takes no more writes */
+	uint32_t full_kinds; /* bit set of the extent kinds it had no room for, since its status */
 	/* implementation: id -> call */
 	struct mt_call **call_slots;
 	uint32_t call_slot_count;
@@ -167,6 +168,8 @@ void mt_link_fini(struct mt_link *link);
 /* mt_link_call -- 0: @call->fn once, from the loop; -ENOTCONN, -ENOBUFS: never. */
 int mt_link_call(struct mt_link *link, struct mt_call *call);
 bool mt_link_is_up(const struct mt_link *link);
+/* mt_link_refresh -- ask for the node's status now, unless that was done within the last second. */
+void mt_link_refresh(struct mt_link *link);
 /* mt_port_link -- the link to a node by its id, NULL while unknown. */
 struct mt_link *mt_port_link(struct mt_port *port, uint32_t node_id);
 
@@ -192,6 +195,8 @@ enum mt_extent_state {
 };
 
 struct mt_batch;
+struct mt_extent;
+typedef void (*mt_extent_fn)(struct mt_extent *extent, int rc, void *arg);
 
 struct mt_extent {
 	uint32_t magic;
@@ -209,7 +214,13 @@ struct mt_extent {
 	uint32_t chain_crc;
 	struct loop_link appends; /* batches in flight, oldest first */
 	uint32_t append_count;
-	uint32_t read_rotor; /* spreads reads over replicas */
+	uint32_t read_rotor;        /* spreads reads over replicas */
+	struct loop_link requests;  /* CREATE, CUT, DELETE outstanding at nodes */
+	struct loop_task make_task; /* ends a creation that no node was asked for */
+	mt_extent_fn make_fn;
+	void *make_arg;
+	int make_rc;
+	bool is_going; /* deleted: freed when its requests have ended */
 };
 
 /*
@@ -233,19 +244,24 @@ struct mt_batch {
 	void *arg;
 };
 
-typedef void (*mt_extent_fn)(struct mt_extent *extent, int rc, void *arg);
 /*
- * mt_extent_create -- place and create an extent at replica_count nodes
+ * mt_extent_create -- place and create an extent at three nodes, or at min_replicas at least
  *
- * Returns a CREATING extent, @fn follows once (rc 0: OPEN; -EHOSTDOWN, -ENOSPC: the extent is gone
- * and must not be used); NULL with errno ENOMEM.
+ * Returns a CREATING extent, @fn follows once, never within the call. rc 0: OPEN; -EHOSTDOWN,
+ * -ENOSPC, -ESTALE (a node knows a newer owner): the extent is gone after @fn. NULL with errno
+ * ENOMEM, or ENOSPC when the epoch has no numbers left: no @fn.
  */
 struct mt_extent *mt_extent_create(struct mt_shard *shard, enum extent_kind kind, mt_extent_fn fn,
     void *arg);
 /* mt_extent_restore -- one that the manifest names: SEALED (or BROKEN, to be agreed upon). */
 struct mt_extent *mt_extent_restore(struct mt_shard *shard, const struct extent_id *id,
     enum extent_kind kind, const struct mt_replica *replicas, uint32_t replica_count);
+/* mt_extent_free -- NULL is a no-op; requests that are out end unseen. No append may be in flight. */
 void mt_extent_free(struct mt_extent *extent);
+/*
+ * mt_extent_seal -- OPEN or BROKEN becomes SEALED at @bytes, which the manifest holds durably
+ */
+void mt_extent_seal(struct mt_extent *extent, uint64_t bytes);
 /*
  * mt_extent_append -- send @batch to every replica
  *
@@ -339,7 +355,9 @@ struct mt_location {
 	uint8_t block_in_record;
 	uint8_t record_kind;
 };
-struct mt_memtable; /* open addressing; key = segment, block; grows by doubling, incrementally */
+/* Open addressing; key = segment, block; grows by doubling, incrementally. 48 bytes a slot, 69 to 137
+ * a key. A location that get returned is valid until the next put. */
+struct mt_memtable;
 struct mt_memtable *mt_memtable_create(void);
 void mt_memtable_destroy(struct mt_memtable *table);
 /* mt_memtable_reserve -- room for @count more keys, so that put cannot fail. -ENOMEM. */
@@ -350,7 +368,15 @@ const struct mt_location *mt_memtable_get(const struct mt_memtable *table, uint6
     uint32_t block);
 uint64_t mt_memtable_count(const struct mt_memtable *table);
 uint64_t mt_memtable_bytes(const struct mt_memtable *table);
-/* mt_memtable_apply -- a record (from an acknowledged batch, or replayed) into the table. */
+/* mt_memtable_prefetch -- the cache line that get and put of this block begin with. */
+void mt_memtable_prefetch(const struct mt_memtable *table, uint64_t segment, uint32_t block);
+/*
+ * mt_memtable_apply -- a record (from an acknowledged batch, or replayed) into the table
+ *
+ * @ring_position: of the record's stored bytes, 0: not in the ring. Reserve block_count before for a
+ * RECORD_WRITE; a tombstone adds no key: blocks that were never written stay unknown, and read as
+ * zeros all the same (as long as no run lies under the table).
+ */
 void mt_memtable_apply(struct mt_memtable *table, const struct record_desc *record,
     uint32_t extent_index, uint64_t batch_offset_bytes, uint64_t ring_position);
 
@@ -366,11 +392,15 @@ struct mt_ring {
 };
 int mt_ring_init(struct mt_ring *ring, struct mt_port *port, uint64_t size_bytes);
 void mt_ring_fini(struct mt_ring *ring, struct mt_port *port);
-/* mt_ring_reserve -- contiguous room for a batch; evicts old released entries. -ENOBUFS: all held. */
+/*
+ * mt_ring_reserve -- contiguous room for a batch, held once; evicts the oldest released entries
+ *
+ * Returns 0; -ENOBUFS: the oldest is held, or @bytes is more than the ring.
+ */
 int mt_ring_reserve(struct mt_ring *ring, uint32_t bytes, uint64_t *ret_position);
-/* mt_ring_commit -- shrink the newest reservation to @bytes. */
+/* mt_ring_commit -- shrink the newest reservation to @bytes (at least 64 stay). */
 void mt_ring_commit(struct mt_ring *ring, uint64_t position, uint32_t bytes);
-/* hold: not evictable (in flight, or being read); counted. */
+/* hold: not evictable (in flight, or being read); counted. Any position within the entry will do. */
 void mt_ring_hold(struct mt_ring *ring, uint64_t position);
 void mt_ring_release(struct mt_ring *ring, uint64_t position);
 bool mt_ring_contains(const struct mt_ring *ring, uint64_t position);
@@ -432,23 +462,33 @@ void mt_session_fini_all(struct mt_port *port);
 
 /* ---- write_path.c, read_path.c: called by the session for each decoded, checked message ---- */
 /*
- * They own @msg until they reply to it, and call mt_session_request_done then. @io is within the
- * volume. A shard that is not serving yet parks the request (bounded by the receive pool).
+ * They own @msg until they reply to it, and call mt_session_request_done then, possibly before they
+ * return. @io is within the volume. A shard that is not serving yet parks the request (bounded by the
+ * receive pool); one that has stopped answers -EREMCHG. A READ is answered from its message's own
+ * payload buffer.
  */
 void mt_write(struct mt_shard *shard, struct mt_session *session, struct split_msg *msg,
     const struct wire_io *io);
 void mt_read(struct mt_shard *shard, struct mt_session *session, struct split_msg *msg,
     const struct wire_io *io);
+/*
+ * Inits come before the port listens (its free receives are counted then), after the engine set, and
+ * for shards after the ring. Finis: when no queue pair is left and no engine job can run any more.
+ */
 int mt_write_path_init(struct mt_shard *shard);
 void mt_write_path_fini(struct mt_shard *shard);
 int mt_read_path_init(struct mt_port *port);
 void mt_read_path_fini(struct mt_port *port);
 /* mt_write_path_start -- the shard is SERVING: sequence and extents are known, parked requests go. */
 void mt_write_path_start(struct mt_shard *shard);
-/* mt_write_path_stop -- answer everything parked or batched with @rc. */
+/*
+ * mt_write_path_stop -- answer everything parked or batched with @rc, reads too
+ *
+ * What is in flight is answered when its replicas have; -ESTALE travels as -EREMCHG.
+ */
 void mt_write_path_stop(struct mt_shard *shard, int rc);
 void mt_write_path_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up);
-/* mt_reply_error -- answer with a status and count it. */
+/* mt_reply_error -- answer with a status and count it. Does not call mt_session_request_done. */
 void mt_reply_error(struct mt_session *session, struct split_msg *msg, const struct wire_io *io,
     int rc, uint32_t epoch);
 
@@ -522,7 +562,9 @@ struct mt_port {
 	/* port.c's. */
 	enum { MT_PORT_OPENING, MT_PORT_RUNNING, MT_PORT_STOPPING, MT_PORT_STOPPED } state;
 	bool is_ready; /* every shard serves, and main was told */
+	uint32_t ready_epoch; /* greatest of its shards then */
 	uint32_t next_session_id;
+	bool is_closing; /* STOPPING: requests have ended, everything is being closed */
 	uint64_t stop_deadline_ns;
 	struct loop_timer stop_timer;
 	struct mt_control_request *control_requests; /* control.c: MT_CONTROL_IN_FLIGHT_MAX */

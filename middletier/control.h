@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * control.h -- the main loop's side of a gateway: volumes, control requests, asking every port
+ *
+ * Blocks are headed by the file that owns them. What lives on a port's thread is in internal.h; the
+ * two sides meet in posts: a port's control request and volume query travel to main and back, and an
+ * mt_ask travels from main to every port and back.
+ */
+#ifndef CLEAVE_MIDDLETIER_CONTROL_H
+#define CLEAVE_MIDDLETIER_CONTROL_H
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <pthread.h>
+
+#include "gateway.h"
+
+#define MT_CONTROL_TEXT_BYTES_MAX (64u * 1024u)
+#define MT_CONTROL_IN_FLIGHT_MAX 16u /* control requests a port takes at a time; more get BUSY */
+#define MT_STATUS_SHARDS_MAX 256u    /* listed one by one in the answer to status */
+#define MT_CONTROL_ERROR_BYTES 256u
+#define MT_VOLUMES_MAX 65536u
+#define MT_VOLUMES_PER_LIST 128u /* in one answer to volume.list */
+#define MT_CLUSTER_FORMAT 1u
+
+/* ---- gateway.c ---- */
+
+/* The key "cluster". */
+struct mt_cluster {
+	uint64_t cluster_id;
+	uint32_t shard_count;
+	uint64_t next_volume_id;
+	uint64_t next_segment;
+	uint64_t version; /* of the key */
+};
+
+enum mt_gateway_state {
+	MT_GATEWAY_CREATED,
+	MT_GATEWAY_STARTING, /* ports listen; cluster and volumes are being read */
+	MT_GATEWAY_TAKING,   /* shards are being taken over */
+	MT_GATEWAY_SERVING,
+	MT_GATEWAY_FAILED, /* waits for mt_gateway_stop */
+	MT_GATEWAY_STOPPING,
+	MT_GATEWAY_STOPPED,
+	MT_GATEWAY_STATE_NR
+};
+
+/* ---- volume.c: every volume of the cluster, as main knows it ---- */
+typedef void (*mt_volume_fn)(int rc, const struct mt_volume *volume, void *arg);
+
+struct mt_volume_entry {
+	struct mt_volume volume;
+	uint64_t version; /* of the key */
+	bool is_deleting; /* no session is let in meanwhile */
+};
+
+struct mt_volumes {
+	struct mt_volume_entry *entries; /* sorted by name */
+	uint32_t count, max;
+	bool is_loaded;
+	/* The one change under way: control.c makes them one after the other. */
+	struct mt_volume_entry change;
+	struct mt_cluster change_cluster;
+	int change_rc;
+	mt_volume_fn fn;
+	void *arg;
+};
+
+struct mt_gateway {
+	uint32_t magic;
+	struct sm sm;
+	struct mt_gateway_options options;
+	struct mt_port *ports;
+	uint32_t port_count;
+	pthread_t threads[MT_PORTS_MAX];
+	bool has_thread[MT_PORTS_MAX];
+	struct loop_post begin_posts[MT_PORTS_MAX], stop_posts[MT_PORTS_MAX];
+	uint32_t opened_count, ready_count, stopped_count;
+	uint32_t epoch_max; /* of shards that serve, for the ready line */
+	struct mt_cluster cluster;
+	struct mt_volumes volumes;
+	struct loop_link control_queue; /* mt_control_request: changes that wait for their turn */
+	struct mt_control_request *control_current;
+	struct loop_link asks;        /* mt_ask: out with the ports */
+	struct loop_timer load_timer; /* the store did not answer: ask again */
+	uint64_t started_ns;
+	bool is_killed; /* simulator: destroyed without stop, the split ports are gone already */
+	int failure_rc;
+	char failure[MT_CONTROL_ERROR_BYTES];
+	void (*stop_fn)(void *arg);
+	void *stop_arg;
+};
+
+/* mt_gateway_fail -- main: it will never serve; tells options.on_failed, once. */
+void mt_gateway_fail(struct mt_gateway *gateway, int rc, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+bool mt_gateway_is_killed(const struct mt_gateway *gateway);
+/* What ports report, on main. */
+void mt_gateway_on_port_ready(struct mt_gateway *gateway, struct mt_port *port);
+void mt_gateway_on_port_stopped(struct mt_gateway *gateway, struct mt_port *port);
+/* The key "cluster": 0, or -EINVAL and the field. The text is the caller's to free, NULL: no memory. */
+int mt_cluster_decode(const void *value, uint32_t bytes, struct mt_cluster *ret_cluster,
+    const char **ret_field);
+char *mt_cluster_encode(const struct mt_cluster *cluster);
+
+/* Volumes. */
+/* mt_volume_name_check -- NULL, or what is wrong with it. */
+const char *mt_volume_name_check(const char *name);
+char *mt_volume_encode(const struct mt_volume *volume);
+int mt_volume_decode(const char *name, const void *value, uint32_t bytes,
+    struct mt_volume *ret_volume, const char **ret_field);
+/* mt_volumes_load -- read cluster and volumes anew; @fn's rc: 0 or why not. */
+int mt_volumes_load(struct mt_gateway *gateway, mt_volume_fn fn, void *arg);
+void mt_volumes_fini(struct mt_volumes *volumes);
+struct mt_volume_entry *mt_volumes_by_name(struct mt_volumes *volumes, const char *name);
+struct mt_volume_entry *mt_volumes_by_id(struct mt_volumes *volumes, uint64_t id);
+/* mt_volumes_after -- index of the first volume whose name is greater than @name ("": the first). */
+uint32_t mt_volumes_after(const struct mt_volumes *volumes, const char *name);
+/*
+ * Changes, one at a time: 0 and @fn later, or a negative errno and never. @fn's rc: 0 durable;
+ * -EAGAIN another change came first (and has been read by now).
+ */
+int mt_volume_create(struct mt_gateway *gateway, const struct mt_volume *wish, mt_volume_fn fn,
+    void *arg);
+int mt_volume_attach(struct mt_gateway *gateway, const char *name, uint64_t session_id,
+    mt_volume_fn fn, void *arg);
+int mt_volume_delete(struct mt_gateway *gateway, const char *name, mt_volume_fn fn, void *arg);
+/* mt_volume_query_send -- a session's question, from its port; comes back by @query->post to @fn. */
+void mt_volume_query_send(struct mt_volume_query *query, struct mt_port *port,
+    void (*fn)(struct loop_post *post, void *arg), void *arg);
+
+/* ---- port.c ---- */
+/* What a port says about itself. */
+struct mt_shard_snapshot {
+	uint32_t index;
+	enum mt_shard_state state;
+	uint32_t epoch;
+	uint32_t extent_count;
+	uint64_t log_bytes, index_blocks, index_bytes, ring_bytes;
+};
+struct mt_link_snapshot {
+	uint32_t node_id;
+	enum mt_link_state state;
+	uint64_t slots_total, slots_free, slot_bytes;
+};
+struct mt_port_snapshot {
+	uint32_t shard_count, link_count, session_count;
+	uint32_t asked_session_count; /* live sessions of the volume that was asked about */
+	uint32_t receives_free;
+	struct mt_shard_snapshot *shards; /* NULL: out of memory, or none yet */
+	struct mt_link_snapshot *links;
+};
+void mt_port_snapshot_take(struct mt_port *port, struct mt_port_snapshot *ret_snapshot);
+void mt_port_snapshot_fini(struct mt_port_snapshot *snapshot);
+
+int mt_port_open(struct mt_port *port, struct mt_gateway *gateway, uint32_t index, char *ret_error,
+    size_t error_bytes);
+/* mt_port_begin, mt_port_stop -- on the port's thread; both report to main. */
+void mt_port_begin(struct mt_port *port);
+void mt_port_stop(struct mt_port *port);
+/* mt_port_close -- free everything; nobody runs its loop any more. With requests in flight as well. */
+void mt_port_close(struct mt_port *port);
+/* mt_port_on_messages -- of every session's queue pair. */
+void mt_port_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t count,
+    void *arg);
+
+/* ---- control.c: requests from ports, run on main ---- */
+enum mt_ask_kind {
+	MT_ASK_SNAPSHOT,
+	MT_ASK_ATTACH, /* close what is older than volume->attach, then snapshot */
+	MT_ASK_DELETE, /* close every session of the volume, then snapshot */
+};
+struct mt_ask;
+typedef void (*mt_ask_fn)(struct mt_ask *ask, void *arg);
+/* One question to every port and their answers; @fn runs on main and @ask is freed after it. */
+struct mt_ask {
+	struct loop_link link; /* gateway->asks */
+	struct mt_gateway *gateway;
+	enum mt_ask_kind kind;
+	struct mt_volume volume;
+	struct mt_ask_leg {
+		struct loop_post post;
+		struct mt_ask *ask;
+		struct mt_port *port;
+		struct mt_port_snapshot snapshot;
+	} legs[MT_PORTS_MAX];
+	uint32_t left_count;
+	mt_ask_fn fn;
+	void *arg;
+};
+/* mt_ask_ports -- @volume may be NULL. 0 and @fn later; -ENOMEM; -ESHUTDOWN the gateway stops. */
+int mt_ask_ports(struct mt_gateway *gateway, enum mt_ask_kind kind, const struct mt_volume *volume,
+    mt_ask_fn fn, void *arg);
+
+/* One control request: a slot of its port, filled there, run on main, answered there. */
+struct mt_control_request {
+	struct loop_link link; /* gateway->control_queue */
+	struct loop_post post;
+	struct mt_port *port;
+	struct mt_gateway *gateway;
+	struct mt_session *session;
+	struct split_msg *msg;
+	uint64_t request_id;
+	bool is_busy;
+	char *text; /* the request's, NUL-terminated */
+	uint32_t text_bytes;
+	/* Main's. */
+	const struct mt_control_op *op;
+	json_t *in;
+	struct mt_volume volume; /* of the volume.* ops: wish, then result */
+	bool is_forced;
+	uint64_t session_id;
+	/* The answer. */
+	int rc;
+	char *answer; /* NULL: out of memory */
+};
+
+int mt_control_init(struct mt_port *port);
+void mt_control_fini(struct mt_port *port);
+/* mt_control_on_message -- on the port's thread; owns @msg. */
+void mt_control_on_message(struct mt_session *session, struct split_msg *msg,
+    const struct wire_control *control);
+/* mt_control_drop_all -- main: the gateway goes; what waits will not be run. */
+void mt_control_drop_all(struct mt_gateway *gateway);
+
+/* ---- control_json.c: the texts ---- */
+enum mt_json_kind { MT_JSON_TEXT, MT_JSON_U64, MT_JSON_I64, MT_JSON_BOOL };
+/* A member of a request. Outputs stay untouched when it is absent. */
+struct mt_json_member {
+	const char *name;
+	enum mt_json_kind kind;
+	bool is_required;
+	uint64_t min, max; /* U64; max 0: none. TEXT: max is its length */
+	union {
+		const char **text;
+		uint64_t *u64;
+		int64_t *i64;
+		bool *flag;
+	} ret;
+};
+/*
+ * mt_json_read -- fill @members from @object, strictly
+ *
+ * "op" may always be there. Returns 0, or -EINVAL and a sentence that names the member: unknown,
+ * missing, of another type, out of range.
+ */
+int mt_json_read(const json_t *object, const struct mt_json_member *members, uint32_t count,
+    char ret_error[MT_CONTROL_ERROR_BYTES]);
+/* Integers are JSON integers; those of 2^63 and above, which JSON cannot hold here, are refused. */
+json_t *mt_json_volume(const struct mt_volume *volume);
+json_t *mt_json_map(const struct mt_gateway *gateway, const struct mt_ask *ask);
+json_t *mt_json_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask);
+json_t *mt_json_status(const struct mt_gateway *gateway, const struct mt_ask *ask, bool has_shards);
+/* mt_json_error -- {"error": text}. */
+char *mt_json_error(const char *text);
+const char *mt_service_class_name(enum service_class service_class);
+/* mt_service_class_parse -- 0 or -EINVAL. */
+int mt_service_class_parse(const char *name, enum service_class *ret_class);
+/* mt_hex_parse -- exactly 16 hex digits. 0 or -EINVAL. */
+int mt_hex_parse(const char *text, uint64_t *ret_value);
+
+#endif /* CLEAVE_MIDDLETIER_CONTROL_H */

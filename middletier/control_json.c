@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * control_json.c -- the texts of the control protocol: strict reading, and what answers are made of
+ *
+ * Requests are objects whose members are all known, of the right type and in range; the first one
+ * that is not is named. Answers are built from copies that main holds, never from a port's memory
+ * but its metrics, which are made to be read from outside.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "control.h"
+
+static const char *const service_class_names[SERVICE_CLASS_NR] = {
+	[SERVICE_STANDARD] = "standard",
+	[SERVICE_LATENCY] = "latency",
+	[SERVICE_CAPACITY] = "capacity",
+};
+
+const char *
+mt_service_class_name(enum service_class service_class)
+{
+	assert(service_class < SERVICE_CLASS_NR);
+	return service_class_names[service_class];
+}
+
+int
+mt_service_class_parse(const char *name, enum service_class *ret_class)
+{
+	for (unsigned i = 0; i < SERVICE_CLASS_NR; i++) {
+		if (strcmp(name, service_class_names[i]) == 0) {
+			*ret_class = (enum service_class)i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+int
+mt_hex_parse(const char *text, uint64_t *ret_value)
+{
+	if (strlen(text) != 16 || strspn(text, "0123456789abcdefABCDEF") != 16)
+		return -EINVAL;
+	*ret_value = strtoull(text, NULL, 16);
+	return 0;
+}
+
+/* Reading. */
+
+static int __attribute__((format(printf, 2, 3)))
+json_refuse(char ret_error[MT_CONTROL_ERROR_BYTES], const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(ret_error, MT_CONTROL_ERROR_BYTES, format, args); /* cut where too long */
+	va_end(args);
+	return -EINVAL;
+}
+
+static int
+json_read_u64(const json_t *value, const struct mt_json_member *member,
+    char ret_error[MT_CONTROL_ERROR_BYTES])
+{
+	json_int_t number = json_integer_value(value);
+
+	if (!json_is_integer(value))
+		return json_refuse(ret_error, "%s: must be an integer", member->name);
+	if (number < 0 || (uint64_t)number < member->min ||
+	    (member->max != 0 && (uint64_t)number > member->max)) {
+		if (member->max == 0)
+			return json_refuse(ret_error, "%s: must be at least %" PRIu64, member->name,
+			    member->min);
+		return json_refuse(ret_error, "%s: must be %" PRIu64 " to %" PRIu64, member->name,
+		    member->min, member->max);
+	}
+	*member->ret.u64 = (uint64_t)number;
+	return 0;
+}
+
+static int
+json_read_text(const json_t *value, const struct mt_json_member *member,
+    char ret_error[MT_CONTROL_ERROR_BYTES])
+{
+	if (!json_is_string(value))
+		return json_refuse(ret_error, "%s: must be a string", member->name);
+	if (member->max != 0 && json_string_length(value) > member->max)
+		return json_refuse(ret_error, "%s: at most %" PRIu64 " characters", member->name,
+		    member->max);
+	*member->ret.text = json_string_value(value);
+	return 0;
+}
+
+static int
+json_read_member(const json_t *value, const struct mt_json_member *member,
+    char ret_error[MT_CONTROL_ERROR_BYTES])
+{
+	switch (member->kind) {
+	case MT_JSON_TEXT:
+		return json_read_text(value, member, ret_error);
+	case MT_JSON_U64:
+		return json_read_u64(value, member, ret_error);
+	case MT_JSON_I64:
+		if (!json_is_integer(value))
+			return json_refuse(ret_error, "%s: must be an integer", member->name);
+		*member->ret.i64 = json_integer_value(value);
+		return 0;
+	default:
+		if (!json_is_boolean(value))
+			return json_refuse(ret_error, "%s: must be true or false", member->name);
+		*member->ret.flag = json_is_true(value);
+		return 0;
+	}
+}
+
+int
+mt_json_read(const json_t *object, const struct mt_json_member *members, uint32_t count,
+    char ret_error[MT_CONTROL_ERROR_BYTES])
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach((json_t *)(uintptr_t)object, key, value)
+	{
+		uint32_t i = 0;
+
+		if (strcmp(key, "op") == 0)
+			continue;
+		while (i < count && strcmp(key, members[i].name) != 0)
+			i++;
+		if (i == count)
+			return json_refuse(ret_error, "%.64s: unknown member", key);
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		int rc;
+
+		value = json_object_get(object, members[i].name);
+		if (value == NULL && members[i].is_required)
+			return json_refuse(ret_error, "%s: missing", members[i].name);
+		if (value == NULL)
+			continue;
+		rc = json_read_member(value, &members[i], ret_error);
+		if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* Answers. A NULL from jansson is out of memory; its packers pass it on. */
+
+char *
+mt_json_error(const char *text)
+{
+	json_t *object = json_pack("{s:s}", "error", text);
+	char *answer = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
+
+	json_decref(object);
+	return answer;
+}
+
+json_t *
+mt_json_volume(const struct mt_volume *volume)
+{
+	return json_pack("{s:s, s:I, s:I, s:s, s:s, s:i, s:i, s:I, s:i, s:I}", "name", volume->name,
+	    "id", (json_int_t)volume->id, "size_bytes", (json_int_t)volume->size_bytes,
+	    "service_class", mt_service_class_name(volume->service_class), "engine",
+	    engine_by_id(volume->codec_id)->name, "level", volume->level, "replicas",
+	    (int)volume->replica_count, "segment_base", (json_int_t)volume->segment_base,
+	    "segment_count", (int)volume->segment_count, "attach", (json_int_t)volume->attach);
+}
+
+json_t *
+mt_json_map(const struct mt_gateway *gateway, const struct mt_ask *ask)
+{
+	json_t *ports = json_array(), *port_of = json_array(), *epoch_of = json_array();
+	uint32_t shard_count = gateway->cluster.shard_count;
+
+	for (uint32_t i = 0; i < gateway->port_count; i++)
+		json_array_append_new(ports, json_string(gateway->ports[i].address));
+	for (uint32_t i = 0; i < shard_count; i++) {
+		const struct mt_port_snapshot *snapshot =
+		    &ask->legs[i % gateway->port_count].snapshot;
+		uint32_t at = i / gateway->port_count;
+		bool is_known = snapshot->shards != NULL && at < snapshot->shard_count;
+
+		json_array_append_new(port_of, json_integer(i % gateway->port_count));
+		json_array_append_new(epoch_of,
+		    json_integer(is_known ? snapshot->shards[at].epoch : 0));
+	}
+	return json_pack("{s:i, s:o, s:o, s:o}", "shard_count", (int)shard_count, "ports", ports,
+	    "port_of_shard", port_of, "epoch_of_shard", epoch_of);
+}
+
+/* Up only when every port reaches it. */
+static const char *
+json_link_state(const struct mt_gateway *gateway, const struct mt_ask *ask, uint32_t index)
+{
+	static const char *const names[MT_LINK_STATE_NR] = { "down", "connecting", "up" };
+	enum mt_link_state worst = MT_LINK_UP;
+
+	for (uint32_t i = 0; i < gateway->port_count; i++) {
+		const struct mt_port_snapshot *snapshot = &ask->legs[i].snapshot;
+
+		if (snapshot->links == NULL)
+			return names[MT_LINK_DOWN];
+		if (snapshot->links[index].state < worst)
+			worst = snapshot->links[index].state;
+	}
+	return names[worst];
+}
+
+json_t *
+mt_json_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask)
+{
+	const struct mt_link_snapshot *links = ask->legs[0].snapshot.links;
+	json_t *nodes = json_array();
+
+	for (uint32_t i = 0; i < gateway->options.node_count; i++) {
+		struct mt_link_snapshot link = { 0 };
+
+		if (links != NULL)
+			link = links[i];
+		json_array_append_new(nodes,
+		    json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:I}", "id", (json_int_t)link.node_id,
+			"address", gateway->options.nodes[i].address, "domain",
+			gateway->options.nodes[i].domain, "state", json_link_state(gateway, ask, i),
+			"slots_total", (json_int_t)link.slots_total, "slots_free",
+			(json_int_t)link.slots_free, "slot_bytes", (json_int_t)link.slot_bytes));
+	}
+	return nodes;
+}
+
+static json_t *
+json_shards(const struct mt_gateway *gateway, const struct mt_ask *ask)
+{
+	static const char *const states[MT_SHARD_STATE_NR] = {
+		[MT_SHARD_IDLE] = "idle",
+		[MT_SHARD_CLAIMING] = "claiming",
+		[MT_SHARD_AGREEING] = "agreeing",
+		[MT_SHARD_REPLAYING] = "replaying",
+		[MT_SHARD_OPENING] = "opening",
+		[MT_SHARD_SERVING] = "serving",
+		[MT_SHARD_STOPPED] = "stopped",
+	};
+	json_t *shards = json_array();
+
+	for (uint32_t i = 0; i < gateway->cluster.shard_count; i++) {
+		uint32_t port = i % gateway->port_count, at = i / gateway->port_count;
+		const struct mt_port_snapshot *snapshot = &ask->legs[port].snapshot;
+		const struct mt_shard_snapshot *shard;
+
+		if (snapshot->shards == NULL || at >= snapshot->shard_count)
+			continue;
+		shard = &snapshot->shards[at];
+		json_array_append_new(shards,
+		    json_pack("{s:i, s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "shard",
+			(int)shard->index, "port", (int)port, "state", states[shard->state],
+			"epoch", (json_int_t)shard->epoch, "extents",
+			(json_int_t)shard->extent_count, "log_bytes", (json_int_t)shard->log_bytes,
+			"index_blocks", (json_int_t)shard->index_blocks, "index_bytes",
+			(json_int_t)shard->index_bytes, "ring_bytes",
+			(json_int_t)shard->ring_bytes));
+	}
+	return shards;
+}
+
+static json_t *
+json_metrics(const struct mt_port *port)
+{
+	json_t *metrics = json_object();
+
+	for (uint32_t i = 0; i < MT_METRIC_NR; i++)
+		json_object_set_new(metrics, mt_metric_infos[i].name,
+		    json_integer((json_int_t)metric_read(&port->metrics[i])));
+	return metrics;
+}
+
+static json_t *
+json_split(const struct mt_port *port)
+{
+	json_t *object = json_object();
+
+	if (port->split == NULL)
+		return object;
+#define JSON_COUNTER(name, unit, help)                                                             \
+	json_object_set_new(object, #name,                                                         \
+	    json_integer((json_int_t)metric_read(&split_port_counters(port->split)->name)));
+	SPLIT_COUNTER_LIST(JSON_COUNTER)
+#undef JSON_COUNTER
+	return object;
+}
+
+json_t *
+mt_json_status(const struct mt_gateway *gateway, const struct mt_ask *ask, bool has_shards)
+{
+	json_t *ports = json_array(), *status;
+	char id[17], boot[17], cluster[17];
+
+	(void)snprintf(id, sizeof(id), "%016" PRIx64, gateway->options.gateway_id);
+	(void)snprintf(boot, sizeof(boot), "%016" PRIx64, gateway->options.boot_id);
+	(void)snprintf(cluster, sizeof(cluster), "%016" PRIx64, gateway->options.cluster_id);
+	for (uint32_t i = 0; i < gateway->port_count; i++)
+		json_array_append_new(ports,
+		    json_pack("{s:i, s:s, s:i, s:i, s:o, s:o}", "port", (int)i, "address",
+			gateway->ports[i].address, "sessions_open",
+			(int)ask->legs[i].snapshot.session_count, "receives_free",
+			(int)ask->legs[i].snapshot.receives_free, "metrics",
+			json_metrics(&gateway->ports[i]), "split", json_split(&gateway->ports[i])));
+	status = json_pack("{s:s, s:s, s:s, s:s, s:I, s:i, s:i, s:o}", "gateway", id, "boot", boot,
+	    "cluster", cluster, "state", sm_state_name(&gateway->sm), "uptime_ns",
+	    (json_int_t)(loop_now_ns(gateway->options.loop) - gateway->started_ns), "shard_count",
+	    (int)gateway->cluster.shard_count, "volume_count", (int)gateway->volumes.count, "ports",
+	    ports);
+	/* Thousands of shards do not fit into one answer: then their number has to do. */
+	if (has_shards && status != NULL)
+		json_object_set_new(status, "shards", json_shards(gateway, ask));
+	return status;
+}

@@ -1,0 +1,612 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gateway.c -- a whole gateway: the main loop's part, and the threads of the ports
+ *
+ *	CREATED -> STARTING -------> TAKING -----------> SERVING ---> STOPPING -> STOPPED
+ *	           ports listen;     every port knows    "ready"      every port
+ *	           "cluster" and     its shards and                   stops by itself
+ *	           volumes are read  takes them over
+ *	               |                 |                  ^
+ *	               +----> FAILED <---+  another cluster, disks too small: never serves; still stops
+ *
+ * The key "cluster" is made by the first gateway that finds none, by compare-and-swap; every later
+ * one must agree with it. Ports listen from the start, so that a wrong address is an error of
+ * mt_gateway_start, and clients of a restarted gateway wait in their sessions.
+ *
+ * A port's thread runs its loop until the port has stopped; main joins it and, in mt_gateway_destroy,
+ * frees the port. In the simulator all ports run on main's loop.
+ */
+#include "gateway.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "control.h"
+
+#define GATEWAY_MAGIC 0x45544147u /* "GATE" */
+#define GATEWAY_MIN_REPLICAS_DEFAULT 3u
+#define GATEWAY_DEVICE_BYTES_MIN NUM_MIB(2)
+#define GATEWAY_LOAD_RETRY_NS NUM_MS(200)
+#define GATEWAY_READY_BYTES (MT_PORTS_MAX * SPLIT_ADDRESS_BYTES_MAX)
+
+static const struct sm_state gateway_table[MT_GATEWAY_STATE_NR] = {
+	[MT_GATEWAY_CREATED] = { "created", SM_TO(MT_GATEWAY_STARTING) | SM_TO(MT_GATEWAY_STOPPED),
+	    SM_INITIAL },
+	[MT_GATEWAY_STARTING] = { "starting",
+	    SM_TO(MT_GATEWAY_TAKING) | SM_TO(MT_GATEWAY_FAILED) | SM_TO(MT_GATEWAY_STOPPING), 0 },
+	[MT_GATEWAY_TAKING] = { "taking over",
+	    SM_TO(MT_GATEWAY_SERVING) | SM_TO(MT_GATEWAY_FAILED) | SM_TO(MT_GATEWAY_STOPPING), 0 },
+	[MT_GATEWAY_SERVING] = { "serving", SM_TO(MT_GATEWAY_FAILED) | SM_TO(MT_GATEWAY_STOPPING),
+	    0 },
+	[MT_GATEWAY_FAILED] = { "failed", SM_TO(MT_GATEWAY_STOPPING), SM_FAILURE },
+	[MT_GATEWAY_STOPPING] = { "stopping", SM_TO(MT_GATEWAY_STOPPED), 0 },
+	[MT_GATEWAY_STOPPED] = { "stopped", 0, SM_FINAL },
+};
+
+static void gateway_load(struct mt_gateway *gateway);
+static void gateway_on_load_timer(struct loop_timer *timer, void *arg);
+
+/* What shards, links and ports ask. */
+
+uint64_t
+mt_gateway_cluster_id(const struct mt_gateway *gateway)
+{
+	return gateway->options.cluster_id;
+}
+
+/* Known to ports from their begin on; does not change any more. */
+uint32_t
+mt_gateway_shard_count(const struct mt_gateway *gateway)
+{
+	return gateway->cluster.shard_count;
+}
+
+uint32_t
+mt_gateway_min_replicas(const struct mt_gateway *gateway)
+{
+	return gateway->options.min_replicas;
+}
+
+uint64_t
+mt_gateway_node_timeout_ns(const struct mt_gateway *gateway)
+{
+	return gateway->options.node_timeout_ns;
+}
+
+uint64_t
+mt_gateway_id(const struct mt_gateway *gateway)
+{
+	return gateway->options.gateway_id;
+}
+
+uint64_t
+mt_gateway_boot_id(const struct mt_gateway *gateway)
+{
+	return gateway->options.boot_id;
+}
+
+struct loop *
+mt_gateway_loop(const struct mt_gateway *gateway)
+{
+	return gateway->options.loop;
+}
+
+struct meta *
+mt_gateway_meta(const struct mt_gateway *gateway)
+{
+	return gateway->options.meta;
+}
+
+bool
+mt_gateway_is_killed(const struct mt_gateway *gateway)
+{
+	return gateway->is_killed;
+}
+
+/* The key "cluster". */
+
+char *
+mt_cluster_encode(const struct mt_cluster *cluster)
+{
+	char id[17];
+	json_t *object;
+	char *text;
+
+	(void)snprintf(id, sizeof(id), "%016" PRIx64, cluster->cluster_id);
+	object = json_pack("{s:i, s:s, s:i, s:I, s:I}", "format", (int)MT_CLUSTER_FORMAT,
+	    "cluster_id", id, "shard_count", (int)cluster->shard_count, "next_volume_id",
+	    (json_int_t)cluster->next_volume_id, "next_segment", (json_int_t)cluster->next_segment);
+	text = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
+	json_decref(object);
+	return text;
+}
+
+int
+mt_cluster_decode(const void *value, uint32_t bytes, struct mt_cluster *ret_cluster,
+    const char **ret_field)
+{
+	static _Thread_local char error[MT_CONTROL_ERROR_BYTES];
+	struct mt_cluster cluster = { 0 };
+	uint64_t format = 0, shard_count = 0;
+	const char *id = NULL;
+	const struct mt_json_member members[] = {
+		{ "format", MT_JSON_U64, true, MT_CLUSTER_FORMAT, MT_CLUSTER_FORMAT,
+		    { .u64 = &format } },
+		{ "cluster_id", MT_JSON_TEXT, true, 0, 0, { .text = &id } },
+		{ "shard_count", MT_JSON_U64, true, 1, CLEAVE_SHARDS_MAX, { .u64 = &shard_count } },
+		{ "next_volume_id", MT_JSON_U64, true, 1, 0, { .u64 = &cluster.next_volume_id } },
+		{ "next_segment", MT_JSON_U64, true, 1, 0, { .u64 = &cluster.next_segment } },
+	};
+	json_t *object = json_loadb(value, bytes, JSON_REJECT_DUPLICATES, NULL);
+	int rc = -EINVAL;
+
+	*ret_field = "not a JSON object";
+	if (json_is_object(object)) {
+		rc = mt_json_read(object, members, NUM_COUNT(members), error);
+		*ret_field = error;
+	}
+	if (rc == 0 && mt_hex_parse(id, &cluster.cluster_id) != 0) {
+		*ret_field = "cluster_id";
+		rc = -EINVAL;
+	}
+	json_decref(object);
+	if (rc != 0)
+		return rc;
+	cluster.shard_count = (uint32_t)shard_count;
+	*ret_cluster = cluster;
+	return 0;
+}
+
+/* Creating. */
+
+static int __attribute__((format(printf, 3, 4)))
+gateway_refuse(char *ret_error, size_t error_bytes, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(ret_error, error_bytes, format, args); /* cut where too long */
+	va_end(args);
+	return -EINVAL;
+}
+
+static int
+gateway_check_options(const struct mt_gateway_options *options, char *ret_error, size_t error_bytes)
+{
+	if (options->cluster_id == 0)
+		return gateway_refuse(ret_error, error_bytes, "cluster-id: must not be 0");
+	if (options->port_count == 0 || options->port_count > MT_PORTS_MAX)
+		return gateway_refuse(ret_error, error_bytes, "port: 1 to %u of them",
+		    MT_PORTS_MAX);
+	if (options->node_count == 0 || options->node_count > MT_NODES_MAX)
+		return gateway_refuse(ret_error, error_bytes, "node: 1 to %u of them",
+		    MT_NODES_MAX);
+	if (options->shard_count > CLEAVE_SHARDS_MAX)
+		return gateway_refuse(ret_error, error_bytes, "shards: at most %u",
+		    CLEAVE_SHARDS_MAX);
+	if (options->min_replicas > MT_REPLICAS_MAX)
+		return gateway_refuse(ret_error, error_bytes, "min-replicas: 1 to %u",
+		    MT_REPLICAS_MAX);
+	if (options->device_bytes < GATEWAY_DEVICE_BYTES_MIN)
+		return gateway_refuse(ret_error, error_bytes,
+		    "device-memory: at least %" PRIu64 " bytes", GATEWAY_DEVICE_BYTES_MIN);
+	for (uint32_t i = 0; i < options->node_count; i++) {
+		for (uint32_t k = 0; k < i; k++) {
+			if (strcmp(options->nodes[i].address, options->nodes[k].address) == 0)
+				return gateway_refuse(ret_error, error_bytes,
+				    "node: %s is given twice", options->nodes[i].address);
+		}
+	}
+	return 0;
+}
+
+struct mt_gateway *
+mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, size_t error_bytes)
+{
+	struct mt_gateway *gateway;
+
+	if (gateway_check_options(options, ret_error, error_bytes) != 0) {
+		errno = EINVAL;
+		return NULL;
+	}
+	gateway = mt_calloc(1, sizeof(*gateway));
+	if (gateway == NULL)
+		goto err;
+	gateway->ports = mt_calloc(options->port_count, sizeof(*gateway->ports));
+	if (gateway->ports == NULL)
+		goto err_gateway;
+	gateway->magic = GATEWAY_MAGIC;
+	gateway->options = *options;
+	gateway->port_count = options->port_count;
+	if (options->min_replicas == 0)
+		gateway->options.min_replicas = GATEWAY_MIN_REPLICAS_DEFAULT;
+	list_init(&gateway->control_queue);
+	list_init(&gateway->asks);
+	loop_timer_init(&gateway->load_timer, gateway_on_load_timer, gateway);
+	sm_init(&gateway->sm, "gateway", gateway_table, MT_GATEWAY_CREATED, 0);
+	return gateway;
+
+err_gateway:
+	mt_free(gateway);
+err:
+	(void)snprintf(ret_error, error_bytes, "out of memory");
+	errno = ENOMEM;
+	return NULL;
+}
+
+/* Failing. */
+
+void
+mt_gateway_fail(struct mt_gateway *gateway, int rc, const char *format, ...)
+{
+	va_list args;
+
+	CHECK_OBJ(gateway, GATEWAY_MAGIC);
+	if (gateway->sm.state >= MT_GATEWAY_FAILED)
+		return;
+	gateway->failure_rc = rc;
+	va_start(args, format);
+	(void)vsnprintf(gateway->failure, sizeof(gateway->failure), format, args);
+	va_end(args);
+	sm_move(&gateway->sm, MT_GATEWAY_FAILED);
+	log_error("gateway: cannot serve: %s", gateway->failure);
+	if (gateway->options.on_failed != NULL)
+		gateway->options.on_failed(rc, gateway->failure, gateway->options.arg);
+}
+
+/* Starting: the cluster's key and volumes. */
+
+static void
+gateway_begin_port(struct loop_post *post, void *arg)
+{
+	(void)post;
+	mt_port_begin(arg);
+}
+
+static void
+gateway_begin_ports(struct mt_gateway *gateway)
+{
+	sm_move(&gateway->sm, MT_GATEWAY_TAKING);
+	for (uint32_t i = 0; i < gateway->port_count; i++) {
+		struct loop_post *post = &gateway->begin_posts[i];
+
+		*post = (struct loop_post){ .fn = gateway_begin_port, .arg = &gateway->ports[i] };
+		loop_post(gateway->ports[i].loop, post);
+	}
+}
+
+static void
+gateway_on_load_timer(struct loop_timer *timer, void *arg)
+{
+	(void)timer;
+	gateway_load(arg);
+}
+
+static void
+gateway_load_later(struct mt_gateway *gateway)
+{
+	log_limited(LOG_WARN, "gateway: the metadata store does not answer, asking again");
+	loop_timer_start(gateway->options.loop, &gateway->load_timer, GATEWAY_LOAD_RETRY_NS);
+}
+
+/* Written by us or by another gateway just now: look again, either way. */
+static void
+gateway_on_cluster_made(int rc, void *arg)
+{
+	struct mt_gateway *gateway = arg;
+
+	if (rc == 0)
+		log_info("gateway: cluster made cluster_id=%016" PRIx64,
+		    gateway->options.cluster_id);
+	if (rc == 0 || rc == -EAGAIN)
+		gateway_load(gateway);
+	else if (rc == -ETIMEDOUT)
+		gateway_load_later(gateway);
+	else
+		mt_gateway_fail(gateway, rc, "the metadata store cannot be written: %s",
+		    strerror(-rc));
+}
+
+static void
+gateway_make_cluster(struct mt_gateway *gateway)
+{
+	const struct mt_gateway_options *options = &gateway->options;
+	struct mt_cluster cluster = {
+		.cluster_id = options->cluster_id,
+		.shard_count = options->shard_count != 0 ? options->shard_count : MT_SHARDS_DEFAULT,
+		.next_volume_id = 1,
+		.next_segment = 1,
+	};
+	char *text = mt_cluster_encode(&cluster);
+	int rc = -ENOMEM;
+
+	if (text != NULL) {
+		const struct meta_op ops[] = {
+			{ .kind = META_COMPARE_VERSION, .key = "cluster", .version = 0 },
+			{ .kind = META_PUT,
+			    .key = "cluster",
+			    .value = text,
+			    .value_bytes = (uint32_t)strlen(text) },
+		};
+
+		rc = options->meta->ops->txn(options->meta, ops, NUM_COUNT(ops),
+		    gateway_on_cluster_made, gateway);
+		free(text);
+	}
+	if (rc != 0)
+		mt_gateway_fail(gateway, rc, "the metadata store cannot be written: %s",
+		    strerror(-rc));
+}
+
+static void
+gateway_on_loaded(int rc, const struct mt_volume *volume, void *arg)
+{
+	struct mt_gateway *gateway = arg;
+	const struct mt_gateway_options *options = &gateway->options;
+	const struct mt_cluster *cluster = &gateway->cluster;
+
+	(void)volume;
+	if (gateway->sm.state != MT_GATEWAY_STARTING)
+		return;
+	if (rc == -ENOENT)
+		gateway_make_cluster(gateway);
+	else if (rc == -ETIMEDOUT)
+		gateway_load_later(gateway);
+	else if (rc != 0)
+		mt_gateway_fail(gateway, rc, "the metadata store cannot be read: %s",
+		    strerror(-rc));
+	else if (cluster->cluster_id != options->cluster_id)
+		mt_gateway_fail(gateway, -EXDEV,
+		    "cluster-id: the metadata store belongs to cluster %016" PRIx64
+		    ", not to %016" PRIx64,
+		    cluster->cluster_id, options->cluster_id);
+	else if (options->shard_count != 0 && options->shard_count != cluster->shard_count)
+		mt_gateway_fail(gateway, -EINVAL,
+		    "shards: the cluster was made with %" PRIu32 ", not with %" PRIu32,
+		    cluster->shard_count, options->shard_count);
+	else
+		gateway_begin_ports(gateway);
+}
+
+static void
+gateway_load(struct mt_gateway *gateway)
+{
+	int rc;
+
+	if (gateway->sm.state != MT_GATEWAY_STARTING)
+		return;
+	rc = mt_volumes_load(gateway, gateway_on_loaded, gateway);
+	if (rc != 0)
+		mt_gateway_fail(gateway, rc, "the metadata store cannot be read: %s",
+		    strerror(-rc));
+}
+
+/* Starting: ports and threads. */
+
+static void *
+gateway_port_thread(void *arg)
+{
+	struct mt_port *port = arg;
+
+	(void)loop_run(port->loop, NULL, NULL); /* ends when the port has stopped */
+	return NULL;
+}
+
+static int
+gateway_start_thread(struct mt_gateway *gateway, uint32_t index)
+{
+	int cpu = gateway->options.ports[index].cpu;
+	char name[16];
+	cpu_set_t set;
+	int rc;
+
+	rc = pthread_create(&gateway->threads[index], NULL, gateway_port_thread,
+	    &gateway->ports[index]);
+	if (rc != 0)
+		return -rc;
+	gateway->has_thread[index] = true;
+	(void)snprintf(name, sizeof(name), "cleave-port%u", index);
+	(void)pthread_setname_np(gateway->threads[index], name); /* for those who look at it */
+	if (cpu < 0)
+		return 0;
+	CPU_ZERO(&set);
+	CPU_SET((unsigned)cpu, &set);
+	rc = pthread_setaffinity_np(gateway->threads[index], sizeof(set), &set);
+	if (rc != 0)
+		log_warn("gateway: cannot pin port=%" PRIu32 " cpu=%d rc=%s", index, cpu,
+		    log_errno(-rc));
+	return 0;
+}
+
+static void
+gateway_join(struct mt_gateway *gateway, uint32_t index)
+{
+	if (!gateway->has_thread[index])
+		return;
+	(void)pthread_join(gateway->threads[index], NULL); /* it was created, and is not joined */
+	gateway->has_thread[index] = false;
+}
+
+/* Threads that run already end as in an orderly stop; nothing was served yet. */
+static void gateway_undo_threads(struct mt_gateway *gateway);
+
+int
+mt_gateway_start(struct mt_gateway *gateway, char *ret_error, size_t error_bytes)
+{
+	int rc = 0;
+
+	CHECK_OBJ(gateway, GATEWAY_MAGIC);
+	gateway->started_ns = loop_now_ns(gateway->options.loop);
+	while (gateway->opened_count < gateway->port_count && rc == 0) {
+		uint32_t index = gateway->opened_count;
+
+		rc = mt_port_open(&gateway->ports[index], gateway, index, ret_error, error_bytes);
+		if (rc == 0)
+			gateway->opened_count++;
+	}
+	if (rc != 0)
+		return rc; /* mt_gateway_destroy closes those that are open */
+	sm_move(&gateway->sm, MT_GATEWAY_STARTING);
+	for (uint32_t i = 0; i < gateway->port_count && !gateway->options.is_single_loop; i++) {
+		rc = gateway_start_thread(gateway, i);
+		if (rc != 0) {
+			gateway_undo_threads(gateway);
+			(void)snprintf(ret_error, error_bytes, "threads: %s", strerror(-rc));
+			return rc;
+		}
+	}
+	gateway_load(gateway);
+	return 0;
+}
+
+/* Reports of ports. */
+
+static void
+gateway_log_ready(struct mt_gateway *gateway)
+{
+	char addresses[GATEWAY_READY_BYTES];
+	size_t bytes = 0;
+
+	addresses[0] = '\0';
+	for (uint32_t i = 0; i < gateway->port_count; i++)
+		bytes += (size_t)snprintf(addresses + bytes, sizeof(addresses) - bytes, "%s%s",
+		    i == 0 ? "" : ",", gateway->ports[i].address);
+	log_info("gateway: ready port=%s shards=%" PRIu32 " epoch=%" PRIu32, addresses,
+	    gateway->cluster.shard_count, gateway->epoch_max);
+}
+
+void
+mt_gateway_on_port_ready(struct mt_gateway *gateway, struct mt_port *port)
+{
+	CHECK_OBJ(gateway, GATEWAY_MAGIC);
+	gateway->epoch_max = (uint32_t)num_max(gateway->epoch_max, port->ready_epoch);
+	gateway->ready_count++;
+	if (gateway->ready_count < gateway->port_count || gateway->sm.state != MT_GATEWAY_TAKING)
+		return;
+	sm_move(&gateway->sm, MT_GATEWAY_SERVING);
+	gateway_log_ready(gateway);
+	if (gateway->options.on_ready != NULL)
+		gateway->options.on_ready(gateway->options.arg);
+}
+
+void
+mt_gateway_on_port_stopped(struct mt_gateway *gateway, struct mt_port *port)
+{
+	void (*fn)(void *arg) = gateway->stop_fn;
+
+	CHECK_OBJ(gateway, GATEWAY_MAGIC);
+	gateway_join(gateway, port->index);
+	gateway->stopped_count++;
+	if (gateway->stopped_count < gateway->port_count)
+		return;
+	sm_move(&gateway->sm, MT_GATEWAY_STOPPED);
+	if (fn != NULL)
+		fn(gateway->stop_arg);
+}
+
+/* Stopping. */
+
+static void
+gateway_stop_port(struct loop_post *post, void *arg)
+{
+	(void)post;
+	mt_port_stop(arg);
+}
+
+static void
+gateway_post_stop(struct mt_gateway *gateway, uint32_t index)
+{
+	struct loop_post *post = &gateway->stop_posts[index];
+
+	*post = (struct loop_post){ .fn = gateway_stop_port, .arg = &gateway->ports[index] };
+	loop_post(gateway->ports[index].loop, post);
+}
+
+static void
+gateway_undo_threads(struct mt_gateway *gateway)
+{
+	for (uint32_t i = 0; i < gateway->port_count; i++) {
+		if (!gateway->has_thread[i])
+			continue;
+		gateway_post_stop(gateway, i);
+		gateway_join(gateway, i);
+	}
+}
+
+void
+mt_gateway_stop(struct mt_gateway *gateway, void (*fn)(void *arg), void *arg)
+{
+	CHECK_OBJ(gateway, GATEWAY_MAGIC);
+	assert(gateway->sm.state > MT_GATEWAY_CREATED && gateway->sm.state < MT_GATEWAY_STOPPING);
+	gateway->stop_fn = fn;
+	gateway->stop_arg = arg;
+	sm_move(&gateway->sm, MT_GATEWAY_STOPPING);
+	for (uint32_t i = 0; i < gateway->port_count; i++)
+		gateway_post_stop(gateway, i);
+}
+
+void
+mt_gateway_destroy(struct mt_gateway *gateway)
+{
+	if (gateway == NULL)
+		return;
+	CHECK_OBJ(gateway, GATEWAY_MAGIC);
+	/* Threads end by mt_gateway_stop alone: a process that has threads is killed by a signal. */
+	for (uint32_t i = 0; i < gateway->port_count; i++)
+		assert(!gateway->has_thread[i]);
+	gateway->is_killed = gateway->options.sim_host != NULL &&
+	    gateway->sm.state > MT_GATEWAY_CREATED && gateway->sm.state < MT_GATEWAY_STOPPED;
+	loop_timer_stop(gateway->options.loop, &gateway->load_timer);
+	mt_control_drop_all(gateway);
+	for (uint32_t i = 0; i < gateway->port_count; i++)
+		mt_port_close(&gateway->ports[i]);
+	mt_volumes_fini(&gateway->volumes);
+	mt_free(gateway->ports);
+	gateway->magic = 0;
+	mt_free(gateway);
+}
+
+/* Looking in. */
+
+char *
+mt_gateway_status_json(struct mt_gateway *gateway)
+{
+	struct mt_ask *ask = mt_calloc(1, sizeof(*ask));
+	json_t *status = NULL;
+	char *text = NULL;
+
+	CHECK_OBJ(gateway, GATEWAY_MAGIC);
+	/* Ports with threads of their own answer the control request "status". */
+	assert(gateway->options.is_single_loop);
+	if (ask != NULL) {
+		for (uint32_t i = 0; i < gateway->port_count; i++)
+			mt_port_snapshot_take(&gateway->ports[i], &ask->legs[i].snapshot);
+		status = mt_json_status(gateway, ask, true);
+		for (uint32_t i = 0; i < gateway->port_count; i++)
+			mt_port_snapshot_fini(&ask->legs[i].snapshot);
+	}
+	if (status != NULL)
+		text = json_dumps(status, JSON_COMPACT);
+	json_decref(status);
+	mt_free(ask);
+	return text;
+}
+
+uint64_t
+mt_gateway_metric(struct mt_gateway *gateway, enum mt_metric metric)
+{
+	uint64_t sum = 0;
+
+	assert(metric < MT_METRIC_NR);
+	for (uint32_t i = 0; i < gateway->port_count; i++)
+		sum += metric_read(&gateway->ports[i].metrics[metric]);
+	return sum;
+}

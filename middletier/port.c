@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * port.c -- a port of the gateway: its split port, engines, links, shards and sessions
+ *
+ * Everything here belongs to the port's thread. Main opens ports and lets them listen before any
+ * shard can serve, so that clients find somebody and wait there; then it posts "begin", and much later
+ * "stop". A port posts back "ready", "failed" and "stopped", once each.
+ *
+ *	OPENING ---------> RUNNING --------------> STOPPING ------------> STOPPED
+ *	listens, knows     shards are taken over   1. requests in flight finish
+ *	no shards yet      and serve               2. sessions, shards, links close
+ *
+ * Device memory has fixed shares: a quarter for receives, the rest in equal rings, one a shard.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "alloc.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "control.h"
+
+#define PORT_MAGIC 0x504f5254u      /* "TROP" */
+#define PORT_HOST_BYTES NUM_MIB(32) /* batch heads and what links need; touched as it is used */
+#define PORT_RECEIVE_STRIDE_BYTES (MT_RECEIVE_BYTES + 4096u)
+#define PORT_RECEIVES_MIN 16u
+#define PORT_RECEIVES_MAX 4096u
+#define PORT_RING_BYTES_MIN (4u * BATCH_BYTES_MAX)
+#define PORT_SPARE_BYTES NUM_KIB(64) /* device memory for the zero page and the arena's edges */
+#define PORT_ENGINE_QUEUE_MAX 4096u
+#define PORT_STOP_CHECK_NS NUM_MS(1)
+#define PORT_STOP_DRAIN_NS NUM_S(2)
+#define PORT_STOP_CLOSE_NS NUM_S(1)
+
+static void port_on_stop_timer(struct loop_timer *timer, void *arg);
+
+static int __attribute__((format(printf, 4, 5)))
+port_refuse(char *ret_error, size_t error_bytes, int rc, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(ret_error, error_bytes, format, args); /* cut where too long */
+	va_end(args);
+	return rc;
+}
+
+/* Opening: on main, before the port's thread runs. */
+
+static uint32_t
+port_receive_count(const struct mt_gateway_options *options)
+{
+	uint64_t count = options->device_bytes / 4 / PORT_RECEIVE_STRIDE_BYTES;
+
+	/* As many again for the replies of nodes: a read holds its request while a replica is read. */
+	if (options->client_receives != 0)
+		count = num_min(count, 2 * (uint64_t)options->client_receives);
+	return (uint32_t)num_max(PORT_RECEIVES_MIN, num_min(count, PORT_RECEIVES_MAX));
+}
+
+static uint32_t
+port_shard_count(const struct mt_port *port, uint32_t cluster_shard_count)
+{
+	uint32_t port_count = port->gateway->port_count;
+
+	return cluster_shard_count / port_count +
+	    (port->index < cluster_shard_count % port_count ? 1 : 0);
+}
+
+static int
+port_open_split(struct mt_port *port, char *ret_error, size_t error_bytes)
+{
+	const struct mt_gateway_options *options = &port->gateway->options;
+	struct engine_set_options engine_options = {
+		.thread_count = options->engine_threads,
+		.queue_depth_max = PORT_ENGINE_QUEUE_MAX,
+	};
+	static const uint8_t zeros[CLEAVE_BLOCK_BYTES];
+	struct split_port_options split_options;
+
+	port->engines = engine_set_create(port->loop, &engine_options);
+	if (port->engines == NULL)
+		return port_refuse(ret_error, error_bytes, -errno, "engines: %s", strerror(errno));
+	split_options = (struct split_port_options){
+		.loop = port->loop,
+		.sim_host = options->sim_host,
+		.host_bytes = PORT_HOST_BYTES,
+		.device_bytes = options->device_bytes,
+		.receive_count = port->receive_count,
+		.receive_payload_bytes = MT_RECEIVE_BYTES,
+		.engines = port->engines,
+		.engine_ops = &engine_set_gate_ops,
+	};
+	port->split = open_roce_instance(&split_options);
+	if (port->split == NULL)
+		return port_refuse(ret_error, error_bytes, -errno, "device memory: %s",
+		    strerror(errno));
+	port->zero_page = dev_alloc(port->split, CLEAVE_BLOCK_BYTES);
+	if (dev_ptr_is_null(port->zero_page))
+		return port_refuse(ret_error, error_bytes, -ENOMEM, "device memory is too small");
+	dev_copy_from_host(port->split, port->zero_page, zeros, sizeof(zeros));
+	return 0;
+}
+
+static int
+port_open_links(struct mt_port *port)
+{
+	const struct mt_gateway_options *options = &port->gateway->options;
+
+	port->links = mt_calloc(options->node_count, sizeof(*port->links));
+	if (port->links == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < options->node_count; i++) {
+		int rc = mt_link_init(&port->links[i], port, i, &options->nodes[i]);
+
+		if (rc != 0)
+			return rc;
+		port->link_count++;
+	}
+	return 0;
+}
+
+static int
+port_open_parts(struct mt_port *port, char *ret_error, size_t error_bytes)
+{
+	const char *address = port->gateway->options.ports[port->index].address;
+	int rc = port_open_split(port, ret_error, error_bytes);
+
+	if (rc != 0)
+		return rc;
+	rc = port_open_links(port);
+	if (rc == 0)
+		rc = mt_read_path_init(port);
+	if (rc == 0)
+		rc = mt_control_init(port);
+	if (rc != 0)
+		return port_refuse(ret_error, error_bytes, rc, "port %s: %s", address,
+		    log_errno(rc));
+	rc = split_listen(port->split, address, mt_session_on_accept, port, port->address);
+	if (rc == -EADDRINUSE)
+		return port_refuse(ret_error, error_bytes, rc, "port %s: the address is in use",
+		    address);
+	if (rc != 0)
+		return port_refuse(ret_error, error_bytes, rc, "port %s: cannot listen there: %s",
+		    address, strerror(-rc));
+	return 0;
+}
+
+int
+mt_port_open(struct mt_port *port, struct mt_gateway *gateway, uint32_t index, char *ret_error,
+    size_t error_bytes)
+{
+	const struct mt_gateway_options *options = &gateway->options;
+	int rc;
+
+	*port = (struct mt_port){ .magic = PORT_MAGIC, .gateway = gateway, .index = index };
+	list_init(&port->sessions);
+	loop_timer_init(&port->stop_timer, port_on_stop_timer, port);
+	port->state = MT_PORT_OPENING;
+	port->receive_count = port_receive_count(options);
+	port->loop = options->is_single_loop ? options->loop : loop_ev_create(0);
+	if (port->loop == NULL)
+		return port_refuse(ret_error, error_bytes, -errno, "loop: %s", strerror(errno));
+	rc = port_open_parts(port, ret_error, error_bytes);
+	if (rc != 0)
+		mt_port_close(port);
+	return rc;
+}
+
+/* Reports to main. */
+
+static struct mt_gateway *
+port_report_take(struct mt_port *port, struct mt_port_report *report)
+{
+	CHECK_OBJ(port, PORT_MAGIC);
+	assert(report->is_out);
+	return port->gateway;
+}
+
+static void
+port_on_ready_report(struct loop_post *post, void *arg)
+{
+	struct mt_port *port = arg;
+
+	(void)post;
+	mt_gateway_on_port_ready(port_report_take(port, &port->ready_report), port);
+}
+
+static void
+port_on_failed_report(struct loop_post *post, void *arg)
+{
+	struct mt_port *port = arg;
+
+	(void)post;
+	mt_gateway_fail(port_report_take(port, &port->failed_report), -EINVAL, "%s", port->failure);
+}
+
+static void
+port_on_stopped_report(struct loop_post *post, void *arg)
+{
+	struct mt_port *port = arg;
+
+	(void)post;
+	mt_gateway_on_port_stopped(port_report_take(port, &port->stopped_report), port);
+}
+
+/* A report is made once. */
+static void
+port_report(struct mt_port *port, struct mt_port_report *report,
+    void (*fn)(struct loop_post *post, void *arg))
+{
+	if (report->is_out)
+		return;
+	report->is_out = true;
+	report->post = (struct loop_post){ .fn = fn, .arg = port };
+	loop_post(mt_gateway_loop(port->gateway), &report->post);
+}
+
+static void __attribute__((format(printf, 2, 3)))
+port_fail(struct mt_port *port, const char *format, ...)
+{
+	va_list args;
+
+	if (port->failed_report.is_out)
+		return;
+	va_start(args, format);
+	(void)vsnprintf(port->failure, sizeof(port->failure), format, args);
+	va_end(args);
+	port_report(port, &port->failed_report, port_on_failed_report);
+}
+
+/* Running. */
+
+static int
+port_begin_shards(struct mt_port *port)
+{
+	struct mt_gateway *gateway = port->gateway;
+	uint32_t cluster_shard_count = gateway->cluster.shard_count;
+	uint32_t count = port_shard_count(port, cluster_shard_count);
+	uint64_t taken_bytes = (uint64_t)port->receive_count * PORT_RECEIVE_STRIDE_BYTES +
+	    PORT_SPARE_BYTES;
+	uint64_t ring_bytes = 0;
+
+	if (gateway->options.device_bytes > taken_bytes && count > 0)
+		ring_bytes = (gateway->options.device_bytes - taken_bytes) / count;
+	port->ring_bytes = num_round_down(ring_bytes, CLEAVE_BLOCK_BYTES);
+	if (count > 0 && port->ring_bytes < PORT_RING_BYTES_MIN) {
+		port_fail(port,
+		    "device-memory: too little for %" PRIu32 " shards a port: at least "
+		    "%" PRIu64 " bytes",
+		    count, taken_bytes + (uint64_t)count * PORT_RING_BYTES_MIN);
+		return -EINVAL;
+	}
+	port->shard_by_number = mt_calloc(cluster_shard_count, sizeof(*port->shard_by_number));
+	port->shards = mt_calloc(num_max(count, 1), sizeof(*port->shards));
+	if (port->shards == NULL || port->shard_by_number == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t number = port->index + i * gateway->port_count;
+		int rc = mt_shard_init(&port->shards[i], port, number);
+
+		if (rc != 0)
+			return rc;
+		port->shard_count++;
+		port->shard_by_number[number] = &port->shards[i];
+	}
+	return 0;
+}
+
+void
+mt_port_begin(struct mt_port *port)
+{
+	int rc;
+
+	CHECK_OBJ(port, PORT_MAGIC);
+	if (port->state != MT_PORT_OPENING)
+		return;
+	port->state = MT_PORT_RUNNING;
+	rc = port_begin_shards(port);
+	if (rc != 0) {
+		port_fail(port, "port %s: %s", port->address, log_errno(rc));
+		return;
+	}
+	for (uint32_t i = 0; i < port->shard_count; i++)
+		mt_shard_start(&port->shards[i]);
+	for (uint32_t i = 0; i < port->link_count; i++)
+		mt_link_start(&port->links[i]);
+	if (port->shard_count == 0) {
+		port->is_ready = true;
+		port_report(port, &port->ready_report, port_on_ready_report);
+	}
+}
+
+void
+mt_port_on_shard(struct mt_shard *shard)
+{
+	struct mt_port *port = shard->port;
+
+	CHECK_OBJ(port, PORT_MAGIC);
+	if (port->is_ready || port->state != MT_PORT_RUNNING ||
+	    port->shard_count < port_shard_count(port, port->gateway->cluster.shard_count))
+		return;
+	for (uint32_t i = 0; i < port->shard_count; i++) {
+		if (port->shards[i].sm.state != MT_SHARD_SERVING)
+			return;
+		port->ready_epoch = (uint32_t)num_max(port->ready_epoch, port->shards[i].epoch);
+	}
+	port->is_ready = true;
+	port_report(port, &port->ready_report, port_on_ready_report);
+}
+
+/* What only a look at all nodes shows: two with one name, or too little room for the shards. */
+static void
+port_check_nodes(struct mt_port *port)
+{
+	uint32_t shard_count = port->gateway->cluster.shard_count;
+	uint64_t copies = num_min(port->link_count, MT_REPLICAS_MAX);
+	uint64_t slots_needed = (uint64_t)MT_SLOTS_PER_SHARD_MIN * shard_count * copies;
+	uint64_t slots_total = 0;
+	bool is_complete = true;
+
+	for (uint32_t i = 0; i < port->link_count; i++) {
+		const struct mt_link *link = &port->links[i];
+
+		slots_total += link->slots_total;
+		is_complete = is_complete && link->node_id != 0 && link->slots_total != 0;
+		for (uint32_t k = 0; k < i; k++) {
+			if (link->node_id == 0 || port->links[k].node_id != link->node_id)
+				continue;
+			port_fail(port, "node: %s and %s both say that they are node %" PRIu32,
+			    port->links[k].config.address, link->config.address, link->node_id);
+			return;
+		}
+	}
+	if (is_complete && slots_total < slots_needed)
+		port_fail(port,
+		    "node: the disks have %" PRIu64 " slots, but %" PRIu32 " shards in "
+		    "%" PRIu64 " copies need at least %" PRIu64,
+		    slots_total, shard_count, copies, slots_needed);
+}
+
+void
+mt_port_on_link(struct mt_port *port, struct mt_link *link, bool is_up)
+{
+	CHECK_OBJ(port, PORT_MAGIC);
+	if (is_up)
+		port_check_nodes(port);
+	for (uint32_t i = 0; i < port->shard_count; i++)
+		mt_shard_on_link(&port->shards[i], link, is_up);
+}
+
+/* Messages. */
+
+static void
+port_echo(struct mt_session *session, struct split_msg *msg)
+{
+	struct wire_header header = {
+		.opcode = WIRE_ECHO | WIRE_REPLY,
+		.request_id = msg->header->request_id,
+	};
+
+	(void)session;
+	split_msg_reply(msg, &header, &(struct dev_piece){ msg->payload, msg->payload_bytes },
+	    msg->payload_bytes > 0, NULL, NULL);
+}
+
+/* 0, or -EPROTO and what was wrong; @msg is still ours then. */
+static int
+port_dispatch(struct mt_session *session, struct split_msg *msg, const char **ret_field)
+{
+	struct wire_control control;
+	struct wire_io io;
+	int rc;
+
+	if (msg->header->opcode == WIRE_ECHO) {
+		port_echo(session, msg);
+		return 0;
+	}
+	if (msg->header->opcode == WIRE_CONTROL) {
+		rc = wire_control_decode(msg->header, &control, ret_field);
+		if (rc == 0)
+			mt_control_on_message(session, msg, &control);
+		return rc;
+	}
+	rc = wire_io_decode(msg->header, &io, ret_field);
+	if (rc == 0)
+		mt_session_io(session, msg, &io);
+	return rc;
+}
+
+void
+mt_port_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t count, void *arg)
+{
+	struct mt_session *session = arg;
+	struct mt_port *port = session->port;
+	const char *field = "opcode";
+
+	for (uint32_t i = 0; i < count; i++) {
+		/* What comes after a close, or while stopping, was never taken: its client sends it again. */
+		if (!mt_session_is_live(session) || port->state >= MT_PORT_STOPPING) {
+			split_msg_release(msgs[i]);
+			continue;
+		}
+		if (port_dispatch(session, msgs[i], &field) == 0)
+			continue;
+		log_limited(LOG_WARN, "port: bad message peer=%s field=%s opcode=%u",
+		    split_qp_peer(qp), field, msgs[i]->header->opcode);
+		split_msg_release(msgs[i]);
+		mt_session_close(session, -EPROTO);
+	}
+}
+
+/* Snapshots. */
+
+static void
+snapshot_shard(const struct mt_shard *shard, struct mt_shard_snapshot *ret_snapshot)
+{
+	uint32_t extent_count = 0;
+
+	for (uint32_t i = 0; i < shard->extent_count; i++)
+		extent_count += shard->extents[i] != NULL;
+	*ret_snapshot = (struct mt_shard_snapshot){
+		.index = shard->index,
+		.state = (enum mt_shard_state)shard->sm.state,
+		.epoch = shard->epoch,
+		.extent_count = extent_count,
+		.log_bytes = shard->log_bytes,
+		.ring_bytes = shard->ring.size_bytes,
+	};
+	if (shard->memtable == NULL)
+		return;
+	ret_snapshot->index_blocks = mt_memtable_count(shard->memtable);
+	ret_snapshot->index_bytes = mt_memtable_bytes(shard->memtable);
+}
+
+void
+mt_port_snapshot_take(struct mt_port *port, struct mt_port_snapshot *ret_snapshot)
+{
+	struct mt_port_snapshot *snapshot = ret_snapshot;
+	struct loop_link *link, *next;
+
+	snapshot->shards = mt_calloc(num_max(port->shard_count, 1), sizeof(*snapshot->shards));
+	snapshot->links = mt_calloc(num_max(port->link_count, 1), sizeof(*snapshot->links));
+	snapshot->shard_count = port->shard_count;
+	snapshot->link_count = port->link_count;
+	snapshot->receives_free = split_port_receives_free(port->split);
+	snapshot->session_count = 0;
+	LIST_FOREACH_SAFE(&port->sessions, link, next)
+		snapshot->session_count++;
+	for (uint32_t i = 0; i < port->shard_count && snapshot->shards != NULL; i++)
+		snapshot_shard(&port->shards[i], &snapshot->shards[i]);
+	for (uint32_t i = 0; i < port->link_count && snapshot->links != NULL; i++) {
+		const struct mt_link *node = &port->links[i];
+
+		snapshot->links[i] = (struct mt_link_snapshot){
+			.node_id = node->node_id,
+			.state = (enum mt_link_state)node->sm.state,
+			.slots_total = node->slots_total,
+			.slots_free = node->slots_free,
+			.slot_bytes = node->slot_bytes,
+		};
+	}
+}
+
+void
+mt_port_snapshot_fini(struct mt_port_snapshot *snapshot)
+{
+	mt_free(snapshot->shards);
+	mt_free(snapshot->links);
+	*snapshot = (struct mt_port_snapshot){ 0 };
+}
+
+/* Stopping. */
+
+static bool
+port_is_drained(const struct mt_port *port)
+{
+	const struct loop_link *link;
+
+	for (link = port->sessions.next; link != &port->sessions; link = link->next) {
+		if (LIST_ENTRY(link, struct mt_session, link)->request_count > 0)
+			return false;
+	}
+	return true;
+}
+
+static bool
+port_is_closed(const struct mt_port *port)
+{
+	if (!list_is_empty(&port->sessions))
+		return false;
+	for (uint32_t i = 0; i < port->link_count; i++) {
+		if (port->links[i].qp != NULL)
+			return false;
+	}
+	return true;
+}
+
+static void
+port_close_all(struct mt_port *port)
+{
+	struct loop_link *link, *next;
+
+	/* Sessions first: what the shards then give up is not answered with an error. */
+	LIST_FOREACH_SAFE(&port->sessions, link, next)
+		mt_session_close(LIST_ENTRY(link, struct mt_session, link), -EBUSY);
+	for (uint32_t i = 0; i < port->shard_count; i++)
+		mt_shard_stop(&port->shards[i], -ECANCELED);
+	for (uint32_t i = 0; i < port->link_count; i++)
+		mt_link_stop(&port->links[i]);
+	port->is_closing = true;
+	port->stop_deadline_ns = loop_now_ns(port->loop) + PORT_STOP_CLOSE_NS;
+}
+
+static void
+port_on_stop_timer(struct loop_timer *timer, void *arg)
+{
+	struct mt_port *port = arg;
+	bool is_late = loop_now_ns(port->loop) >= port->stop_deadline_ns;
+
+	(void)timer;
+	CHECK_OBJ(port, PORT_MAGIC);
+	if (!port->is_closing && (is_late || port_is_drained(port))) {
+		if (is_late)
+			log_warn("port: stopping with requests in flight port=%s", port->address);
+		port_close_all(port);
+	} else if (port->is_closing && (is_late || port_is_closed(port))) {
+		port->state = MT_PORT_STOPPED;
+		port_report(port, &port->stopped_report, port_on_stopped_report);
+		if (!port->gateway->options.is_single_loop)
+			loop_stop(port->loop);
+		return;
+	}
+	loop_timer_start(port->loop, &port->stop_timer, PORT_STOP_CHECK_NS);
+}
+
+void
+mt_port_stop(struct mt_port *port)
+{
+	CHECK_OBJ(port, PORT_MAGIC);
+	if (port->state >= MT_PORT_STOPPING)
+		return;
+	port->state = MT_PORT_STOPPING;
+	port->stop_deadline_ns = loop_now_ns(port->loop) + PORT_STOP_DRAIN_NS;
+	loop_timer_start(port->loop, &port->stop_timer, 0);
+}
+
+/*
+ * The split port goes first and takes its queue pairs along: outstanding calls and sends end in their
+ * handlers, which need links and shards. In the simulator a killed process's port is gone already,
+ * without a word to anyone.
+ */
+void
+mt_port_close(struct mt_port *port)
+{
+	if (port->magic == 0)
+		return;
+	CHECK_OBJ(port, PORT_MAGIC);
+	loop_timer_stop(port->loop, &port->stop_timer);
+	if (!mt_gateway_is_killed(port->gateway)) {
+		if (!port->is_closing)
+			port_close_all(port);
+		split_port_close(port->split);
+	}
+	port->split = NULL;
+	for (uint32_t i = 0; i < port->link_count; i++)
+		mt_link_fini(&port->links[i]);
+	for (uint32_t i = 0; i < port->shard_count; i++)
+		mt_shard_fini(&port->shards[i]);
+	mt_session_fini_all(port);
+	mt_read_path_fini(port);
+	mt_control_fini(port);
+	engine_set_destroy(port->engines);
+	mt_free(port->links);
+	mt_free(port->shards);
+	mt_free(port->shard_by_number);
+	if (!port->gateway->options.is_single_loop)
+		loop_destroy(port->loop);
+	*port = (struct mt_port){ 0 };
+}
