@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_cluster.c -- one gateway, three nodes, two clients in virtual time
+ *
+ * CLEAVE_SIM_SEED=N runs the fault test with that seed alone; CLEAVE_SIM_SEEDS=N with seeds 1..N.
+ */
+#include <criterion/criterion.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/guard.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "workload.h"
+
+#define CLIENTS 2u
+#define SEEDS_DEFAULT 12u
+#define HEAL_LIMIT_NS NUM_S(600)
+
+struct run {
+	struct sim_cluster *cluster;
+	struct workload *workloads[CLIENTS];
+};
+
+static void
+run_begin(struct run *run, uint64_t seed, uint32_t op_count)
+{
+	struct sim_cluster_options options = { .seed = seed, .is_shuffled = seed % 2 == 1 };
+
+	log_set_level(getenv("CLEAVE_SIM_LOG") != NULL ? LOG_INFO : LOG_OFF);
+	run->cluster = sim_cluster_create(&options);
+	if (getenv("CLEAVE_SIM_TRACE") != NULL)
+		sim_world_set_trace_file(run->cluster->world, stderr);
+	sim_cluster_start(run->cluster);
+	for (uint32_t i = 0; i < CLIENTS; i++) {
+		struct workload_options workload = { .cluster = run->cluster, .client_index = i,
+			.volume_bytes = NUM_MIB(4), .op_count = op_count, .read_percent = 45,
+			.discard_percent = 10 };
+
+		run->workloads[i] = workload_create(&workload);
+	}
+	for (uint32_t i = 0; i < CLIENTS; i++)
+		workload_start(run->workloads[i]);
+}
+
+static bool
+run_is_done(void *arg)
+{
+	const struct run *run = arg;
+
+	for (uint32_t i = 0; i < CLIENTS; i++)
+		if (!workload_is_done(run->workloads[i]))
+			return false;
+	return true;
+}
+
+/* Everything heals, everything is answered, everything is there; returns the trace's hash. */
+static uint64_t
+run_end(struct run *run)
+{
+	uint64_t hash;
+
+	sim_net_heal_all(run->cluster->net);
+	for (uint32_t i = 0; i < run->cluster->options.node_count; i++)
+		sim_cluster_node_start(run->cluster, i);
+	sim_cluster_gateway_start(run->cluster);
+	sim_cluster_run_until(run->cluster, run_is_done, run, HEAL_LIMIT_NS,
+	    "all operations are answered");
+	for (uint32_t i = 0; i < CLIENTS; i++)
+		workload_verify_all(run->workloads[i]);
+	/* Once more from the disks: a new gateway has nothing in memory. */
+	sim_cluster_gateway_kill(run->cluster);
+	sim_cluster_gateway_start(run->cluster);
+	for (uint32_t i = 0; i < CLIENTS; i++)
+		workload_verify_all(run->workloads[i]);
+	hash = sim_world_trace_hash(run->cluster->world);
+	for (uint32_t i = 0; i < CLIENTS; i++)
+		workload_destroy(run->workloads[i]);
+	sim_cluster_destroy(run->cluster);
+	return hash;
+}
+
+static uint64_t
+run_quiet(uint64_t seed, uint32_t op_count)
+{
+	struct run run;
+
+	run_begin(&run, seed, op_count);
+	return run_end(&run);
+}
+
+/* What a fault is undone by comes a random while later, or at the end. */
+static void
+fault_inject(struct sim_cluster *cluster)
+{
+	uint32_t node = (uint32_t)sim_world_random_below(cluster->world, cluster->options.node_count);
+	struct sim_host *host = cluster->nodes[node].host;
+
+	switch (sim_world_random_below(cluster->world, 8)) {
+	case 0:
+		sim_cluster_node_kill(cluster, node, false);
+		break;
+	case 1:
+		sim_cluster_node_kill(cluster, node, true);
+		break;
+	case 2:
+		sim_cluster_gateway_kill(cluster);
+		break;
+	case 3: /* power fails everywhere */
+		sim_cluster_gateway_kill(cluster);
+		for (uint32_t i = 0; i < cluster->options.node_count; i++)
+			sim_cluster_node_kill(cluster, i, true);
+		break;
+	case 4:
+		sim_net_partition(cluster->gateway_host, host);
+		break;
+	case 5:
+		sim_net_cut(host, cluster->gateway_host);
+		break;
+	case 6:
+		(void)sim_net_reset(cluster->gateway_host, host);
+		break;
+	default:
+		(void)sim_net_reset(cluster->gateway_host,
+		    cluster->client_hosts[sim_world_random_below(cluster->world, CLIENTS)]);
+		break;
+	}
+}
+
+static void
+fault_heal(struct sim_cluster *cluster)
+{
+	sim_net_heal_all(cluster->net);
+	for (uint32_t i = 0; i < cluster->options.node_count; i++)
+		sim_cluster_node_start(cluster, i);
+	sim_cluster_gateway_start(cluster);
+}
+
+static uint64_t
+run_with_faults(uint64_t seed, uint32_t op_count)
+{
+	struct run run;
+
+	run_begin(&run, seed, op_count);
+	for (uint32_t round = 0; round < 12 && !run_is_done(&run); round++) {
+		struct sim_world *world = run.cluster->world;
+
+		sim_cluster_run(run.cluster, sim_world_random_below(world, NUM_MS(60)));
+		fault_inject(run.cluster);
+		if (sim_world_random_below(world, 3) == 0) {
+			sim_cluster_run(run.cluster, sim_world_random_below(world, NUM_MS(5)));
+			fault_inject(run.cluster);
+		}
+		sim_cluster_run(run.cluster, sim_world_random_below(world, NUM_S(8)));
+		fault_heal(run.cluster);
+	}
+	return run_end(&run);
+}
+
+static uint64_t
+env_u64(const char *name, uint64_t otherwise)
+{
+	const char *text = getenv(name);
+
+	return text == NULL ? otherwise : strtoull(text, NULL, 10);
+}
+
+Test(cluster, same_seed_same_trace)
+{
+	uint64_t first = run_quiet(1, 5000), second = run_quiet(1, 5000);
+
+	cr_assert_eq(first, second, "trace hashes differ: %" PRIx64 " and %" PRIx64, first, second);
+}
+
+Test(cluster, another_seed_another_trace)
+{
+	cr_assert_neq(run_quiet(2, 300), run_quiet(4, 300));
+}
+
+Test(cluster, nothing_acknowledged_is_lost_whatever_fails)
+{
+	uint64_t only = env_u64("CLEAVE_SIM_SEED", 0);
+	uint64_t last = env_u64("CLEAVE_SIM_SEEDS", SEEDS_DEFAULT);
+
+	if (only != 0) {
+		(void)run_with_faults(only, 2000);
+		return;
+	}
+	for (uint64_t seed = 1; seed <= last; seed++)
+		(void)run_with_faults(seed, 2000);
+}
+
+Test(cluster, faults_replay_from_their_seed)
+{
+	uint64_t first = run_with_faults(7, 1000), second = run_with_faults(7, 1000);
+
+	cr_assert_eq(first, second, "trace hashes differ: %" PRIx64 " and %" PRIx64, first, second);
+}
+
+/* I1: any access of host code to device memory is a fault that kills this test. */
+Test(cluster, host_code_leaves_payloads_alone)
+{
+	cr_assert_eq(setenv("CLEAVE_GUARD", "mprotect", 1), 0);
+	if (guard_init() != GUARD_MPROTECT)
+		cr_skip_test("%s", guard_mode_text());
+	(void)run_quiet(3, 1000);
+}
