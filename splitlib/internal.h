@@ -472,8 +472,6 @@ struct transport_ops {
 	void (*kick_send)(struct split_qp *qp);
 	/* A receive was posted: a header that waits may go on. Handlers run later. */
 	void (*kick_receive)(struct split_qp *qp);
-	/* Free @qp's part without a word to loop or peer: the process was killed. Simulator only. */
-	void (*abandon)(struct split_qp *qp);
 };
 
 extern const struct transport_ops transport_tcp_ops;

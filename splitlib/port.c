@@ -279,8 +279,6 @@ port_abandon(struct split_port *port)
 	while ((link = list_pop_front(&port->qps)) != NULL) {
 		struct split_qp *qp = LIST_ENTRY(link, struct split_qp, link);
 
-		if (qp->transport != NULL)
-			qp->ops->abandon(qp);
 		qp->magic = 0;
 		split_free(qp);
 	}
