@@ -220,7 +220,7 @@ struct mt_extent {
 	mt_extent_fn make_fn;
 	void *make_arg;
 	int make_rc;
-	bool is_going; /* deleted: freed when its requests have ended */
+	bool is_going; /* failed or deleted: freed when its requests have ended */
 };
 
 /*
@@ -258,9 +258,7 @@ struct mt_extent *mt_extent_restore(struct mt_shard *shard, const struct extent_
     enum extent_kind kind, const struct mt_replica *replicas, uint32_t replica_count);
 /* mt_extent_free -- NULL is a no-op; requests that are out end unseen. No append may be in flight. */
 void mt_extent_free(struct mt_extent *extent);
-/*
- * mt_extent_seal -- OPEN or BROKEN becomes SEALED at @bytes, which the manifest holds durably
- */
+/* mt_extent_seal -- OPEN or BROKEN becomes SEALED at @bytes, which the manifest holds durably. */
 void mt_extent_seal(struct mt_extent *extent, uint64_t bytes);
 /*
  * mt_extent_append -- send @batch to every replica
@@ -392,6 +390,8 @@ struct mt_ring {
 };
 int mt_ring_init(struct mt_ring *ring, struct mt_port *port, uint64_t size_bytes);
 void mt_ring_fini(struct mt_ring *ring, struct mt_port *port);
+/* mt_ring_give -- before the first reservation: take @bytes of its memory for something else. */
+dev_ptr mt_ring_give(struct mt_ring *ring, uint64_t bytes);
 /*
  * mt_ring_reserve -- contiguous room for a batch, held once; evicts the oldest released entries
  *

@@ -21,9 +21,9 @@
  */
 #include <errno.h>
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "alloc.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
@@ -35,6 +35,7 @@
 #define LINK_BACKOFF_MIN_NS NUM_MS(100)
 #define LINK_BACKOFF_MAX_NS NUM_S(5)
 #define LINK_STATUS_NS NUM_S(10)
+#define LINK_REFRESH_NS NUM_S(1)
 #define LINK_STATUS_REPLY_BYTES_MAX MT_RECEIVE_BYTES
 
 static const char link_status_text[] = "{\"op\":\"status\"}";
@@ -62,14 +63,6 @@ mt_port_link(struct mt_port *port, uint32_t node_id)
 			return &port->links[i];
 	}
 	return NULL;
-}
-
-/* Everyone of the port who cares. Only for links that are, or were, UP. */
-static void
-link_tell(struct mt_link *link, bool is_up)
-{
-	for (uint32_t i = 0; i < link->port->shard_count; i++)
-		mt_shard_on_link(&link->port->shards[i], link, is_up);
 }
 
 /* Close for a reason of ours; on_closed does the rest. The first reason stays. */
@@ -221,14 +214,20 @@ mt_link_call(struct mt_link *link, struct mt_call *call)
 static void
 link_note_space(struct mt_link *link, const struct mt_call *call)
 {
-	if (call->request.opcode == WIRE_EXTENT_CREATE && call->rc == 0 && link->slots_free > 0)
+	const struct wire_node *request = &call->request;
+
+	if (request->opcode == WIRE_EXTENT_DELETE && call->rc == 0) {
+		link->slots_free = num_min(link->slots_free + 1, link->slots_total);
+		link->full_kinds = 0;
+	}
+	if (request->opcode != WIRE_EXTENT_CREATE)
+		return;
+	if (call->rc == 0 && link->slots_free > 0)
 		link->slots_free--;
-	else if (call->request.opcode == WIRE_EXTENT_CREATE && call->rc == -ENOSPC)
-		link->slots_free = 0; /* until it is asked again */
-	else if (call->request.opcode == WIRE_EXTENT_CREATE && call->rc == -EROFS)
+	else if (call->rc == -ENOSPC)
+		link->full_kinds |= 1u << request->kind;
+	else if (call->rc == -EROFS)
 		link->is_read_only = true;
-	else if (call->request.opcode == WIRE_EXTENT_DELETE && call->rc == 0)
-		link->slots_free++;
 }
 
 /* The call that @reply answers, or NULL with what is wrong. */
@@ -349,6 +348,7 @@ link_status_decode(struct mt_link *link, const char *text, size_t bytes)
 		link->slots_total = total;
 		link->slots_free = free_count;
 		link->slot_bytes = slot_bytes;
+		link->full_kinds = 0;
 		link->is_read_only = json_is_true(json_object_get(object, "read_only"));
 		rc = 0;
 	}
@@ -365,12 +365,12 @@ link_status_read(struct mt_link *link, struct split_msg *msg)
 	if (msg == NULL || msg->payload_bytes == 0 ||
 	    msg->payload_bytes > LINK_STATUS_REPLY_BYTES_MAX)
 		return -EPROTO;
-	text = malloc(msg->payload_bytes);
+	text = mt_calloc(1, msg->payload_bytes);
 	if (text == NULL)
 		return -ENOMEM;
 	dev_copy_to_host(link->port->split, text, msg->payload, msg->payload_bytes);
 	rc = link_status_decode(link, text, msg->payload_bytes);
-	free(text);
+	mt_free(text);
 	return rc;
 }
 
@@ -386,7 +386,7 @@ link_become_up(struct mt_link *link)
 	link->was_up = true;
 	link->is_failure_logged = false;
 	link->backoff_ns = LINK_BACKOFF_MIN_NS;
-	link_tell(link, true);
+	mt_port_on_link(link->port, link, true);
 }
 
 static void
@@ -432,6 +432,15 @@ link_ask_status(struct mt_link *link)
 	/* Without room for one more call it is asked again with the next one. */
 	if (rc != 0 && link->sm.state == MT_LINK_CONNECTING)
 		link_close(link, rc, "its status cannot be asked for");
+}
+
+void
+mt_link_refresh(struct mt_link *link)
+{
+	CHECK_OBJ(link, LINK_MAGIC);
+	if (mt_link_is_up(link) && link->close_rc == 0 &&
+	    loop_now_ns(link->port->loop) - link->status_ns >= LINK_REFRESH_NS)
+		link_ask_status(link);
 }
 
 /* ---- connecting ---- */
@@ -556,7 +565,7 @@ link_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 	link_log_closed(link, was_up, rc, reason != NULL ? reason : "");
 	link_finish_calls(link, rc == -ETIMEDOUT ? -ETIMEDOUT : -ECONNRESET);
 	if (was_up)
-		link_tell(link, false);
+		mt_port_on_link(link->port, link, false);
 	link_retry_later(link);
 }
 
@@ -610,12 +619,12 @@ mt_link_init(struct mt_link *link, struct mt_port *port, uint32_t index,
 	loop_timer_init(&link->watch_timer, link_on_watch, link);
 	sm_init(&link->sm, "link", link_table, MT_LINK_DOWN, index);
 	link->call_slot_count = LINK_CALLS_MAX;
-	link->call_slots = calloc(LINK_CALLS_MAX, sizeof(struct mt_call *));
+	link->call_slots = mt_calloc(LINK_CALLS_MAX, sizeof(struct mt_call *));
 	if (link->call_slots == NULL)
 		return -ENOMEM;
 	link->status_host = host_alloc(port->split, WIRE_HEADER_BYTES + LINK_STATUS_TEXT_BYTES);
 	if (link->status_host == NULL) {
-		free(link->call_slots);
+		mt_free(link->call_slots);
 		link->call_slots = NULL;
 		return -ENOMEM;
 	}
@@ -651,6 +660,6 @@ mt_link_fini(struct mt_link *link)
 	 * without calling anyone. */
 	loop_timer_stop(link->port->loop, &link->retry_timer);
 	loop_timer_stop(link->port->loop, &link->watch_timer);
-	free(link->call_slots); /* status_host goes with the port's arena */
+	mt_free(link->call_slots); /* status_host goes with the port's arena */
 	link->magic = 0;
 }

@@ -8,7 +8,8 @@
  * there are enough. A node without a configured domain is a domain of its own.
  *
  * What a node keeps back for manifest and run extents is the node's to judge: it answers -ENOSPC, and
- * its link then counts as full until its status is asked for again.
+ * its link then counts as full for that kind until its status is known anew. Whoever finds too little
+ * room asks for it.
  */
 #include <errno.h>
 #include <string.h>
@@ -71,7 +72,8 @@ placement_count_domains(struct mt_port *port)
 }
 
 static uint32_t
-placement_candidates(struct mt_port *port, struct candidate out[MT_NODES_MAX])
+placement_candidates(struct mt_port *port, enum extent_kind kind,
+    struct candidate out[MT_NODES_MAX])
 {
 	uint32_t count = 0;
 
@@ -79,13 +81,21 @@ placement_candidates(struct mt_port *port, struct candidate out[MT_NODES_MAX])
 	for (uint32_t i = 0; i < port->link_count; i++) {
 		struct mt_link *link = &port->links[i];
 
-		if (!mt_link_is_up(link) || link->is_read_only || link->slots_free == 0)
+		if (!mt_link_is_up(link) || link->is_read_only || link->slots_free == 0 ||
+		    (link->full_kinds & 1u << kind) != 0)
 			continue;
 		out[count++] = (struct candidate){ .link = link,
 			.free_steps = link->slots_free * PLACEMENT_STEPS / link->slots_total,
 			.tie = loop_random_u64(port->loop) };
 	}
 	return count;
+}
+
+static void
+placement_refresh(struct mt_port *port)
+{
+	for (uint32_t i = 0; i < port->link_count; i++)
+		mt_link_refresh(&port->links[i]);
 }
 
 int
@@ -96,12 +106,13 @@ mt_placement_pick(struct mt_port *port, enum extent_kind kind, uint32_t count,
 	struct mt_link *picked[MT_REPLICAS_MAX];
 	uint32_t candidate_count, picked_count = 0;
 
-	(void)kind; /* the node keeps room back by kind */
 	assert(count >= 1);
 	assert(count <= MT_REPLICAS_MAX);
-	if (placement_count_domains(port) < count)
+	if (placement_count_domains(port) < count) {
+		placement_refresh(port);
 		return -EHOSTDOWN;
-	candidate_count = placement_candidates(port, candidates);
+	}
+	candidate_count = placement_candidates(port, kind, candidates);
 	while (picked_count < count) {
 		const struct candidate *best = NULL;
 
@@ -111,8 +122,10 @@ mt_placement_pick(struct mt_port *port, enum extent_kind kind, uint32_t count,
 			if (best == NULL || candidate_is_better(&candidates[i], best))
 				best = &candidates[i];
 		}
-		if (best == NULL)
+		if (best == NULL) {
+			placement_refresh(port);
 			return -ENOSPC;
+		}
 		picked[picked_count++] = best->link;
 	}
 	memcpy(ret_links, picked, count * sizeof(picked[0]));

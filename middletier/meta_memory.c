@@ -1,0 +1,750 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * meta_memory.c -- a metadata store in memory; see meta_memory.h
+ *
+ * A request travels to the store (a timer on the store's loop), takes effect there at once and whole,
+ * and its answer travels back (the same timer again, then a post to the caller's loop). Everything
+ * in flight belongs to the store, in `requests` and `watches`, whether its handle still lives or
+ * not: what a closed handle has left behind on a loop is freed when that loop comes to it, or with
+ * the store.
+ */
+#include "meta_memory.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "alloc.h"
+#include "base/check.h"
+#include "base/list.h"
+#include "base/num.h"
+#include "meta_txn.h"
+
+#define MEMORY_MAGIC 0x4d454d4du  /* "MEMM" */
+#define STORE_MAGIC 0x524f5453u   /* "STOR" */
+#define REQUEST_MAGIC 0x5145524du /* "MREQ" */
+
+struct store_item {
+	struct loop_link link; /* store->items, by key */
+	uint64_t version;
+	uint64_t lease;
+	uint32_t value_bytes;
+	char *value; /* behind the key */
+	char key[];
+};
+
+struct store_lease {
+	struct loop_link link; /* store->leases */
+	struct meta_store *store;
+	uint64_t id;
+	uint64_t ttl_ns;
+	struct loop_timer timer; /* when it expires */
+};
+
+struct meta_store {
+	uint32_t magic;
+	struct meta_store_options options;
+	struct loop *loop;
+	struct loop_link items, leases, handles, requests, watches;
+	uint64_t version_last, lease_last;
+	uint32_t lost_per_mille, late_per_mille;
+	uint64_t applied_count;
+};
+
+struct meta_memory {
+	struct meta base;
+	struct loop_link link; /* store->handles */
+	struct meta_store *store;
+	struct loop *loop;
+	bool is_cut_off;
+};
+
+enum request_kind { REQUEST_TXN, REQUEST_LIST, REQUEST_GRANT, REQUEST_RENEW, REQUEST_REVOKE };
+
+struct store_request {
+	uint32_t magic;
+	enum request_kind kind;
+	struct loop_link link; /* store->requests */
+	struct meta_store *store;
+	struct meta_memory *handle; /* NULL: closed, nobody waits */
+	struct loop_timer timer;
+	struct loop_post post;
+	bool is_posted, is_applied;
+	struct meta_txn *txn;
+	char *prefix;
+	uint64_t lease, ttl_ns;
+	meta_txn_fn txn_fn;
+	meta_list_fn list_fn;
+	meta_lease_fn lease_fn;
+	void *arg;
+	int rc;
+	struct meta_item *items;
+	uint32_t item_count;
+};
+
+struct store_watch {
+	struct loop_link link; /* store->watches */
+	struct meta_store *store;
+	struct meta_memory *handle; /* NULL: gone */
+	struct loop_timer timer;
+	struct loop_post post;
+	bool is_posted;
+	meta_watch_fn fn;
+	void *arg;
+	char prefix[];
+};
+
+static uint64_t
+store_delay(struct meta_store *store)
+{
+	uint64_t min_ns = store->options.delay_min_ns;
+
+	return min_ns +
+	    loop_random_below(store->loop, store->options.delay_max_ns - min_ns + 1);
+}
+
+/* ---- the store's keys ---- */
+
+static struct store_item *
+store_find(struct meta_store *store, const char *key)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE (&store->items, link, next) {
+		struct store_item *item = LIST_ENTRY(link, struct store_item, link);
+
+		if (strcmp(item->key, key) == 0)
+			return item;
+	}
+	return NULL;
+}
+
+static void
+store_notify(struct meta_store *store, const char *key)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE (&store->watches, link, next) {
+		struct store_watch *watch = LIST_ENTRY(link, struct store_watch, link);
+
+		if (watch->handle != NULL && !watch->is_posted && !watch->timer.is_active &&
+		    meta_key_has_prefix(key, watch->prefix))
+			loop_timer_start(store->loop, &watch->timer, store_delay(store));
+	}
+}
+
+static void
+store_remove(struct meta_store *store, struct store_item *item)
+{
+	store->version_last++;
+	store_notify(store, item->key);
+	list_remove(&item->link);
+	mt_free(item);
+}
+
+static void
+store_insert(struct meta_store *store, struct store_item *item)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE (&store->items, link, next) {
+		if (strcmp(LIST_ENTRY(link, struct store_item, link)->key, item->key) > 0)
+			break;
+	}
+	list_insert_before(link, &item->link);
+}
+
+static struct store_item *
+store_item_create(const struct meta_op *op)
+{
+	size_t key_bytes = strlen(op->key) + 1;
+	struct store_item *item = mt_calloc(1, sizeof(*item) + key_bytes + op->value_bytes);
+
+	if (item == NULL)
+		return NULL;
+	item->lease = op->lease;
+	item->value_bytes = op->value_bytes;
+	item->value = item->key + key_bytes;
+	memcpy(item->key, op->key, key_bytes);
+	if (op->value_bytes > 0)
+		memcpy(item->value, op->value, op->value_bytes);
+	return item;
+}
+
+static void
+store_put(struct meta_store *store, struct store_item *item)
+{
+	struct store_item *old = store_find(store, item->key);
+
+	if (old != NULL) {
+		list_remove(&old->link);
+		mt_free(old);
+	}
+	item->version = ++store->version_last;
+	store_insert(store, item);
+	store_notify(store, item->key);
+}
+
+/* ---- leases ---- */
+
+static struct store_lease *
+store_find_lease(struct meta_store *store, uint64_t id)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE (&store->leases, link, next) {
+		struct store_lease *lease = LIST_ENTRY(link, struct store_lease, link);
+
+		if (lease->id == id)
+			return lease;
+	}
+	return NULL;
+}
+
+static void
+store_end_lease(struct meta_store *store, struct store_lease *lease)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE (&store->items, link, next) {
+		struct store_item *item = LIST_ENTRY(link, struct store_item, link);
+
+		if (item->lease == lease->id)
+			store_remove(store, item);
+	}
+	loop_timer_stop(store->loop, &lease->timer);
+	list_remove(&lease->link);
+	mt_free(lease);
+}
+
+static void
+store_on_lease_end(struct loop_timer *timer, void *arg)
+{
+	struct store_lease *lease = arg;
+
+	(void)timer;
+	store_end_lease(lease->store, lease);
+}
+
+static int
+store_grant(struct meta_store *store, struct store_request *request)
+{
+	struct store_lease *lease = mt_calloc(1, sizeof(*lease));
+
+	if (lease == NULL)
+		return -EIO;
+	lease->store = store;
+	lease->id = ++store->lease_last;
+	lease->ttl_ns = request->ttl_ns;
+	loop_timer_init(&lease->timer, store_on_lease_end, lease);
+	loop_timer_start(store->loop, &lease->timer, lease->ttl_ns);
+	list_push_back(&store->leases, &lease->link);
+	request->lease = lease->id;
+	return 0;
+}
+
+/* ---- requests take effect ---- */
+
+/* 0; -EAGAIN a version differs; -ENOENT a lease is gone. */
+static int
+store_check_txn(struct meta_store *store, const struct meta_txn *txn)
+{
+	for (uint32_t i = 0; i < txn->count; i++) {
+		const struct meta_op *op = &txn->ops[i];
+		struct store_item *item = store_find(store, op->key);
+
+		if (op->kind == META_COMPARE_VERSION &&
+		    op->version != (item != NULL ? item->version : 0))
+			return -EAGAIN;
+	}
+	for (uint32_t i = 0; i < txn->count; i++) {
+		if (txn->ops[i].lease != 0 && store_find_lease(store, txn->ops[i].lease) == NULL)
+			return -ENOENT;
+	}
+	return 0;
+}
+
+/* All or nothing, memory included: what is put is made before anything changes. */
+static int
+store_apply_txn(struct meta_store *store, const struct meta_txn *txn)
+{
+	struct store_item *made[META_TXN_OPS_MAX] = { NULL };
+	int rc = store_check_txn(store, txn);
+
+	for (uint32_t i = 0; rc == 0 && i < txn->count; i++) {
+		if (txn->ops[i].kind != META_PUT)
+			continue;
+		made[i] = store_item_create(&txn->ops[i]);
+		if (made[i] == NULL)
+			rc = -EIO;
+	}
+	for (uint32_t i = 0; rc != 0 && i < txn->count; i++)
+		mt_free(made[i]);
+	for (uint32_t i = 0; rc == 0 && i < txn->count; i++) {
+		struct store_item *old = store_find(store, txn->ops[i].key);
+
+		if (txn->ops[i].kind == META_PUT)
+			store_put(store, made[i]);
+		else if (txn->ops[i].kind == META_DELETE && old != NULL)
+			store_remove(store, old);
+	}
+	return rc;
+}
+
+/* The answer is what was true then: it is copied. */
+static int
+store_apply_list(struct meta_store *store, struct store_request *request)
+{
+	struct loop_link *link, *next;
+	size_t bytes = 0;
+	uint32_t count = 0;
+	char *at;
+
+	LIST_FOREACH_SAFE (&store->items, link, next) {
+		struct store_item *item = LIST_ENTRY(link, struct store_item, link);
+
+		bytes += sizeof(struct meta_item) + strlen(item->key) + 1 + item->value_bytes;
+		count++;
+	}
+	request->items = mt_calloc(1, bytes + 1);
+	if (request->items == NULL)
+		return -EIO;
+	at = (char *)(request->items + count);
+	LIST_FOREACH_SAFE (&store->items, link, next) {
+		struct store_item *item = LIST_ENTRY(link, struct store_item, link);
+		size_t item_bytes = strlen(item->key) + 1 + item->value_bytes;
+
+		if (!meta_key_has_prefix(item->key, request->prefix))
+			continue;
+		memcpy(at, item->key, item_bytes);
+		request->items[request->item_count++] = (struct meta_item){ .key = at,
+			.value = at + strlen(item->key) + 1,
+			.value_bytes = item->value_bytes,
+			.version = item->version };
+		at += item_bytes;
+	}
+	return 0;
+}
+
+static int
+store_apply(struct meta_store *store, struct store_request *request)
+{
+	struct store_lease *lease;
+
+	switch (request->kind) {
+	case REQUEST_TXN:
+		return store_apply_txn(store, request->txn);
+	case REQUEST_LIST:
+		return store_apply_list(store, request);
+	case REQUEST_GRANT:
+		return store_grant(store, request);
+	case REQUEST_RENEW:
+	case REQUEST_REVOKE:
+		lease = store_find_lease(store, request->lease);
+		if (lease == NULL)
+			return -ENOENT;
+		if (request->kind == REQUEST_REVOKE)
+			store_end_lease(store, lease);
+		else
+			loop_timer_start(store->loop, &lease->timer, lease->ttl_ns);
+		return 0;
+	}
+	return -EINVAL;
+}
+
+/* ---- requests travel ---- */
+
+static void
+request_free(struct store_request *request)
+{
+	list_remove(&request->link);
+	loop_timer_stop(request->store->loop, &request->timer);
+	mt_free(request->txn);
+	mt_free(request->prefix);
+	mt_free(request->items);
+	request->magic = 0;
+	mt_free(request);
+}
+
+static void
+request_on_post(struct loop_post *post, void *arg)
+{
+	struct store_request *request = arg;
+
+	(void)post;
+	CHECK_OBJ(request, REQUEST_MAGIC);
+	request->is_posted = false;
+	if (request->handle == NULL) {
+		request_free(request);
+		return;
+	}
+	/* The handler may close the handle: nothing may happen to the request then. */
+	request->handle = NULL;
+	list_remove(&request->link);
+	if (request->kind == REQUEST_TXN)
+		request->txn_fn(request->rc, request->arg);
+	else if (request->kind == REQUEST_LIST)
+		request->list_fn(request->rc, request->rc == 0 ? request->items : NULL,
+		    request->rc == 0 ? request->item_count : 0, request->arg);
+	else
+		request->lease_fn(request->rc, request->rc == 0 ? request->lease : 0,
+		    request->arg);
+	request_free(request);
+}
+
+static bool
+store_has_bad_luck(struct meta_store *store, uint32_t per_mille)
+{
+	return per_mille > 0 && loop_random_below(store->loop, 1000) < per_mille;
+}
+
+static void
+request_on_timer(struct loop_timer *timer, void *arg)
+{
+	struct store_request *request = arg;
+	struct meta_store *store = request->store;
+	bool is_cut_off = request->handle != NULL && request->handle->is_cut_off;
+	uint64_t delay_ns = store_delay(store);
+
+	CHECK_OBJ(request, REQUEST_MAGIC);
+	if (!request->is_applied) {
+		request->is_applied = true;
+		if (is_cut_off || store_has_bad_luck(store, store->lost_per_mille)) {
+			request->rc = -ETIMEDOUT;
+			delay_ns = store->options.timeout_ns;
+		} else {
+			request->rc = store_apply(store, request);
+			store->applied_count++;
+		}
+		if (store_has_bad_luck(store, store->late_per_mille)) {
+			request->rc = -ETIMEDOUT;
+			delay_ns = store->options.timeout_ns;
+		}
+		loop_timer_start(store->loop, timer, delay_ns);
+		return;
+	}
+	if (request->handle == NULL) {
+		request_free(request);
+		return;
+	}
+	if (is_cut_off && request->rc != -ETIMEDOUT) {
+		request->rc = -ETIMEDOUT;
+		loop_timer_start(store->loop, timer, store->options.timeout_ns);
+		return;
+	}
+	request->is_posted = true;
+	loop_post(request->handle->loop, &request->post);
+}
+
+static struct store_request *
+request_create(struct meta *meta, enum request_kind kind, void *arg)
+{
+	struct meta_memory *handle = (struct meta_memory *)meta;
+	struct store_request *request = mt_calloc(1, sizeof(*request));
+
+	CHECK_OBJ(meta, MEMORY_MAGIC);
+	if (request == NULL)
+		return NULL;
+	request->magic = REQUEST_MAGIC;
+	request->kind = kind;
+	request->store = handle->store;
+	request->handle = handle;
+	request->arg = arg;
+	request->post = (struct loop_post){ .fn = request_on_post, .arg = request };
+	loop_timer_init(&request->timer, request_on_timer, request);
+	list_push_back(&handle->store->requests, &request->link);
+	return request;
+}
+
+static void
+request_send(struct store_request *request)
+{
+	struct meta_store *store = request->store;
+
+	loop_timer_start(store->loop, &request->timer, store_delay(store));
+}
+
+/* ---- the seam ---- */
+
+static int
+memory_txn(struct meta *meta, const struct meta_op *ops, uint32_t count, meta_txn_fn fn, void *arg)
+{
+	struct meta_txn *txn;
+	struct store_request *request;
+	int rc = meta_txn_copy(ops, count, &txn);
+
+	if (rc != 0)
+		return rc;
+	request = request_create(meta, REQUEST_TXN, arg);
+	if (request == NULL) {
+		mt_free(txn);
+		return -ENOMEM;
+	}
+	request->txn = txn;
+	request->txn_fn = fn;
+	request_send(request);
+	return 0;
+}
+
+static int
+memory_list(struct meta *meta, const char *prefix, meta_list_fn fn, void *arg)
+{
+	struct store_request *request;
+
+	if (!meta_prefix_is_valid(prefix))
+		return -EINVAL;
+	request = request_create(meta, REQUEST_LIST, arg);
+	if (request == NULL)
+		return -ENOMEM;
+	request->prefix = mt_strdup(prefix);
+	if (request->prefix == NULL) {
+		request_free(request);
+		return -ENOMEM;
+	}
+	request->list_fn = fn;
+	request_send(request);
+	return 0;
+}
+
+static int
+memory_lease(struct meta *meta, enum request_kind kind, uint64_t lease, uint64_t ttl_ns,
+    meta_lease_fn fn, void *arg)
+{
+	struct store_request *request = request_create(meta, kind, arg);
+
+	if (request == NULL)
+		return -ENOMEM;
+	request->lease = lease;
+	request->ttl_ns = ttl_ns;
+	request->lease_fn = fn;
+	request_send(request);
+	return 0;
+}
+
+static int
+memory_lease_grant(struct meta *meta, uint64_t ttl_ns, meta_lease_fn fn, void *arg)
+{
+	if (ttl_ns == 0)
+		return -EINVAL;
+	return memory_lease(meta, REQUEST_GRANT, 0, ttl_ns, fn, arg);
+}
+
+static int
+memory_lease_renew(struct meta *meta, uint64_t lease, meta_lease_fn fn, void *arg)
+{
+	return memory_lease(meta, REQUEST_RENEW, lease, 0, fn, arg);
+}
+
+static int
+memory_lease_revoke(struct meta *meta, uint64_t lease, meta_lease_fn fn, void *arg)
+{
+	return memory_lease(meta, REQUEST_REVOKE, lease, 0, fn, arg);
+}
+
+static void
+watch_free(struct store_watch *watch)
+{
+	list_remove(&watch->link);
+	loop_timer_stop(watch->store->loop, &watch->timer);
+	mt_free(watch);
+}
+
+static void
+watch_on_post(struct loop_post *post, void *arg)
+{
+	struct store_watch *watch = arg;
+
+	(void)post;
+	watch->is_posted = false;
+	if (watch->handle == NULL)
+		watch_free(watch);
+	else
+		watch->fn(watch->arg);
+}
+
+static void
+watch_on_timer(struct loop_timer *timer, void *arg)
+{
+	struct store_watch *watch = arg;
+
+	if (watch->handle->is_cut_off) {
+		/* It hears of it when it is heard again. */
+		loop_timer_start(watch->store->loop, timer, watch->store->options.timeout_ns);
+		return;
+	}
+	watch->is_posted = true;
+	loop_post(watch->handle->loop, &watch->post);
+}
+
+static int
+memory_watch(struct meta *meta, const char *prefix, meta_watch_fn fn, void *arg)
+{
+	struct meta_memory *handle = (struct meta_memory *)meta;
+	struct store_watch *watch;
+
+	CHECK_OBJ(meta, MEMORY_MAGIC);
+	if (!meta_prefix_is_valid(prefix))
+		return -EINVAL;
+	watch = mt_calloc(1, sizeof(*watch) + strlen(prefix) + 1);
+	if (watch == NULL)
+		return -ENOMEM;
+	watch->store = handle->store;
+	watch->handle = handle;
+	watch->fn = fn;
+	watch->arg = arg;
+	watch->post = (struct loop_post){ .fn = watch_on_post, .arg = watch };
+	loop_timer_init(&watch->timer, watch_on_timer, watch);
+	memcpy(watch->prefix, prefix, strlen(prefix) + 1);
+	list_push_back(&handle->store->watches, &watch->link);
+	return 0;
+}
+
+/* Nobody is called any more; what the caller's loop still holds is freed when it comes by. */
+static void
+watch_drop(struct store_watch *watch)
+{
+	loop_timer_stop(watch->store->loop, &watch->timer);
+	watch->handle = NULL;
+	if (!watch->is_posted)
+		watch_free(watch);
+}
+
+static void
+memory_unwatch(struct meta *meta, meta_watch_fn fn, void *arg)
+{
+	struct meta_memory *handle = (struct meta_memory *)meta;
+	struct loop_link *link, *next;
+
+	CHECK_OBJ(meta, MEMORY_MAGIC);
+	LIST_FOREACH_SAFE (&handle->store->watches, link, next) {
+		struct store_watch *watch = LIST_ENTRY(link, struct store_watch, link);
+
+		if (watch->handle == handle && watch->fn == fn && watch->arg == arg)
+			watch_drop(watch);
+	}
+}
+
+static void
+memory_close(struct meta *meta)
+{
+	struct meta_memory *handle = (struct meta_memory *)meta;
+	struct meta_store *store = handle->store;
+	struct loop_link *link, *next;
+
+	CHECK_OBJ(meta, MEMORY_MAGIC);
+	LIST_FOREACH_SAFE (&store->watches, link, next) {
+		struct store_watch *watch = LIST_ENTRY(link, struct store_watch, link);
+
+		if (watch->handle == handle)
+			watch_drop(watch);
+	}
+	/* A request under way still arrives; one that was answered is dropped by its post. */
+	LIST_FOREACH_SAFE (&store->requests, link, next) {
+		struct store_request *request = LIST_ENTRY(link, struct store_request, link);
+
+		if (request->handle != handle)
+			continue;
+		request->handle = NULL;
+		if (handle->is_cut_off && !request->is_posted)
+			request_free(request);
+	}
+	list_remove(&handle->link);
+	meta->magic = 0;
+	mt_free(handle);
+}
+
+static const struct meta_ops meta_memory_ops = {
+	.name = "memory",
+	.txn = memory_txn,
+	.list = memory_list,
+	.lease_grant = memory_lease_grant,
+	.lease_renew = memory_lease_renew,
+	.lease_revoke = memory_lease_revoke,
+	.watch = memory_watch,
+	.unwatch = memory_unwatch,
+	.close = memory_close,
+};
+
+struct meta *
+meta_memory_open(struct meta_store *store, struct loop *loop)
+{
+	struct meta_memory *handle;
+
+	CHECK_OBJ(store, STORE_MAGIC);
+	handle = mt_calloc(1, sizeof(*handle));
+	if (handle == NULL)
+		return NULL;
+	handle->base = (struct meta){ .magic = MEMORY_MAGIC, .ops = &meta_memory_ops };
+	handle->store = store;
+	handle->loop = loop;
+	list_push_back(&store->handles, &handle->link);
+	return &handle->base;
+}
+
+struct meta_store *
+meta_store_create(const struct meta_store_options *options)
+{
+	struct meta_store *store = mt_calloc(1, sizeof(*store));
+
+	if (store == NULL)
+		return NULL;
+	store->magic = STORE_MAGIC;
+	store->options = *options;
+	store->loop = options->loop;
+	if (store->options.delay_min_ns == 0)
+		store->options.delay_min_ns = NUM_US(50);
+	if (store->options.delay_max_ns == 0)
+		store->options.delay_max_ns = NUM_US(500);
+	store->options.delay_max_ns =
+	    num_max(store->options.delay_max_ns, store->options.delay_min_ns);
+	if (store->options.timeout_ns == 0)
+		store->options.timeout_ns = NUM_S(1);
+	list_init(&store->items);
+	list_init(&store->leases);
+	list_init(&store->handles);
+	list_init(&store->requests);
+	list_init(&store->watches);
+	return store;
+}
+
+void
+meta_store_destroy(struct meta_store *store)
+{
+	struct loop_link *link;
+
+	if (store == NULL)
+		return;
+	CHECK_OBJ(store, STORE_MAGIC);
+	assert(list_is_empty(&store->handles));
+	while ((link = list_first(&store->requests)) != NULL)
+		request_free(LIST_ENTRY(link, struct store_request, link));
+	while ((link = list_first(&store->watches)) != NULL)
+		watch_free(LIST_ENTRY(link, struct store_watch, link));
+	while ((link = list_first(&store->leases)) != NULL)
+		store_end_lease(store, LIST_ENTRY(link, struct store_lease, link));
+	while ((link = list_pop_front(&store->items)) != NULL)
+		mt_free(LIST_ENTRY(link, struct store_item, link));
+	store->magic = 0;
+	mt_free(store);
+}
+
+void
+meta_store_set_timeouts(struct meta_store *store, uint32_t lost_per_mille, uint32_t late_per_mille)
+{
+	CHECK_OBJ(store, STORE_MAGIC);
+	store->lost_per_mille = lost_per_mille;
+	store->late_per_mille = late_per_mille;
+}
+
+void
+meta_memory_cut_off(struct meta *meta, bool is_cut_off)
+{
+	CHECK_OBJ(meta, MEMORY_MAGIC);
+	((struct meta_memory *)meta)->is_cut_off = is_cut_off;
+}
+
+uint64_t
+meta_store_applied_count(const struct meta_store *store)
+{
+	CHECK_OBJ(store, STORE_MAGIC);
+	return store->applied_count;
+}

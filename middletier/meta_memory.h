@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * meta_memory.h -- a metadata store in memory, outside of the simulated processes that use it
+ *
+ * A *store* stands for the service: it outlives gateways, keeps time of its own (the loop it is given:
+ * the simulation's nature) and takes a seeded while for everything. A *handle* is one process's
+ * connection. A request that was sent takes effect even if the process dies meanwhile; its answer
+ * then goes nowhere.
+ */
+#ifndef CLEAVE_MIDDLETIER_META_MEMORY_H
+#define CLEAVE_MIDDLETIER_META_MEMORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cleave/loop.h"
+#include "cleave/meta.h"
+
+struct meta_store;
+
+/* Zero means the default in brackets. */
+struct meta_store_options {
+	struct loop *loop;     /* the store's: its clock, its chance */
+	uint64_t delay_min_ns; /* one way [50 us] */
+	uint64_t delay_max_ns; /* [500 us; at least delay_min_ns] */
+	uint64_t timeout_ns;   /* after which a caller stops waiting [1 s] */
+};
+
+/* meta_store_create -- NULL when out of memory. */
+struct meta_store *meta_store_create(const struct meta_store_options *options);
+/* meta_store_destroy -- after every handle was closed. NULL is a no-op. */
+void meta_store_destroy(struct meta_store *store);
+
+/* meta_memory_open -- a handle whose completions come to @loop. NULL when out of memory. */
+struct meta *meta_memory_open(struct meta_store *store, struct loop *loop);
+
+/*
+ * meta_store_set_timeouts -- of 1000 requests, how many end in -ETIMEDOUT without an effect, and how
+ * many with it
+ */
+void meta_store_set_timeouts(struct meta_store *store, uint32_t lost_per_mille,
+    uint32_t late_per_mille);
+/* meta_memory_cut_off -- @meta's process and the store no longer hear each other. */
+void meta_memory_cut_off(struct meta *meta, bool is_cut_off);
+/* meta_store_applied_count -- requests that took effect so far. */
+uint64_t meta_store_applied_count(const struct meta_store *store);
+
+#endif /* CLEAVE_MIDDLETIER_META_MEMORY_H */

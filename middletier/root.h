@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* root.h -- a shard's root key as text; see root.c */
+#ifndef CLEAVE_MIDDLETIER_ROOT_H
+#define CLEAVE_MIDDLETIER_ROOT_H
+
+#include "internal.h"
+
+#define MT_ROOT_OPEN UINT64_MAX /* manifest_sealed_bytes of a manifest extent that takes edits */
+#define MT_ROOT_KEY_BYTES 32u
+
+/* mt_root_key -- "shards/00003" */
+void mt_root_key(char out[MT_ROOT_KEY_BYTES], uint32_t shard);
+/* mt_root_encode -- JSON, to be freed with free(). NULL: out of memory. Leaves version out. */
+char *mt_root_encode(const struct mt_root *root);
+/*
+ * mt_root_decode -- 0 and everything but version; -EBADMSG and the field; -ENOMEM
+ *
+ * @shard: whose root it must be.
+ */
+int mt_root_decode(const void *text, uint32_t bytes, uint32_t shard, struct mt_root *ret_root,
+    const char **ret_field);
+/* mt_root_is_equal -- the same in everything but version. */
+bool mt_root_is_equal(const struct mt_root *a, const struct mt_root *b);
+
+#endif /* CLEAVE_MIDDLETIER_ROOT_H */
