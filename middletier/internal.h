@@ -336,9 +336,20 @@ struct mt_root {
 
 /* ---- meta_proxy.c: the metadata store belongs to the main loop; shards ask through posts ---- */
 typedef void (*mt_root_fn)(int rc, const struct mt_root *root, void *arg);
-/* Completions run on the shard's port loop. Store is a compare-and-swap on root->version. */
+/*
+ * Completions run on the shard's port loop. load: rc 0 and the root; -ENOENT there is none yet;
+ * -EBADMSG it cannot be understood; -EIO, -ETIMEDOUT, -ENOMEM: try again.
+ *
+ * store: a compare-and-swap on root->version (0: must be absent). rc 0 and the root as it is now,
+ * with its version; -ESTALE somebody else has changed it; -EIO, -ETIMEDOUT, -ENOMEM, -ENOSPC it is
+ * not known to have happened: store the same root again until it is 0 or -ESTALE.
+ *
+ * Return 0; -ENOMEM: no handler.
+ */
 int mt_root_load(struct mt_shard *shard, mt_root_fn fn, void *arg);
 int mt_root_store(struct mt_shard *shard, const struct mt_root *root, mt_root_fn fn, void *arg);
+/* mt_root_abandon -- forget @shard's calls: their handlers are not called any more. */
+void mt_root_abandon(struct mt_shard *shard);
 
 /* ---- memtable.c: block -> where its newest record is ---- */
 struct mt_location {
@@ -526,6 +537,7 @@ struct mt_shard {
 	struct mt_manifest *manifest;
 	struct mt_takeover *takeover;
 	struct mt_root root;
+	struct loop_link root_calls; /* meta_proxy.c: outstanding */
 	uint64_t log_bytes; /* in all log extents */
 };
 int mt_shard_init(struct mt_shard *shard, struct mt_port *port, uint32_t index);
