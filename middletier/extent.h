@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* extent.h -- what extent.c, which makes and ends extents, and replicate.c, which fills them, share */
+#ifndef CLEAVE_MIDDLETIER_EXTENT_H
+#define CLEAVE_MIDDLETIER_EXTENT_H
+
+#include <stdbool.h>
+
+#include "internal.h"
+
+#define MT_EXTENT_MAGIC 0x54545845u /* "EXTT" */
+#define MT_EXTENT_OVERHEAD_BYTES 12288u /* of a node's slot: header page and two state pages */
+
+/* mt_extent_text -- "3.1.7": shard, epoch, counter. Into the caller's buffer, which it returns. */
+#define MT_EXTENT_TEXT_BYTES 48
+const char *mt_extent_text(const struct mt_extent *extent, char out[MT_EXTENT_TEXT_BYTES]);
+
+/* mt_extent_break -- OPEN becomes BROKEN, with one line that says why; else a no-op. */
+void mt_extent_break(struct mt_extent *extent, uint32_t node_id, int rc);
+
+#endif /* CLEAVE_MIDDLETIER_EXTENT_H */
