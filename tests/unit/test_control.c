@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_control.c -- control requests: each operation, and each way to get one wrong */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "middletier/control.h"
+#include "support/sim_gateway.h"
+
+static struct sg sg;
+static struct sg_qp qp;
+
+static void
+setup(void)
+{
+	sg_init(&sg, 1);
+	cr_assert_eq(sg_start(&sg), 0, "%s", sg.error);
+	sg_run_for(&sg, NUM_MS(50)); /* cluster and volumes are read */
+	sg_connect(&sg, &qp, NULL);
+	cr_assert_eq(sg_wait_open(&qp), 0);
+}
+
+static void
+teardown(void)
+{
+	sg_close(&qp);
+	sg_fini(&sg);
+}
+
+TestSuite(control, .init = setup, .fini = teardown);
+
+/* The request fails with @rc and a text that holds @word. */
+static void
+expect_error(const char *request, int rc, const char *word)
+{
+	int got = 0;
+	json_t *answer = sg_control(&qp, request, &got);
+	const char *text = json_string_value(json_object_get(answer, "error"));
+
+	cr_assert_eq(got, rc, "%s: rc %d", request, got);
+	cr_assert(text != NULL, "%s: no error text", request);
+	cr_assert(strstr(text, word) != NULL, "%s: '%s' does not name %s", request, text, word);
+	json_decref(answer);
+}
+
+/* The request succeeds; the caller drops the answer. */
+static json_t *
+expect_ok(const char *request)
+{
+	int got = 0;
+	json_t *answer = sg_control(&qp, request, &got);
+
+	cr_assert_eq(got, 0, "%s: rc %d: %s", request, got,
+	    json_string_value(json_object_get(answer, "error")));
+	cr_assert(answer != NULL);
+	return answer;
+}
+
+static json_int_t
+integer(const json_t *object, const char *name)
+{
+	const json_t *value = json_object_get(object, name);
+
+	cr_assert(json_is_integer(value), "%s", name);
+	return json_integer_value(value);
+}
+
+Test(control, create_fills_in_what_the_class_means)
+{
+	json_t *answer = expect_ok("{\"op\":\"volume.create\",\"name\":\"a\",\"size_bytes\":8192}");
+	json_t *volume = json_object_get(answer, "volume");
+
+	cr_assert_str_eq(json_string_value(json_object_get(volume, "name")), "a");
+	cr_assert_str_eq(json_string_value(json_object_get(volume, "engine")), "lz4");
+	cr_assert_str_eq(json_string_value(json_object_get(volume, "service_class")), "standard");
+	cr_assert_eq(integer(volume, "id"), 1);
+	cr_assert_eq(integer(volume, "size_bytes"), 8192);
+	cr_assert_eq(integer(volume, "level"), 1);
+	cr_assert_eq(integer(volume, "replicas"), 3);
+	cr_assert_eq(integer(volume, "segment_base"), 1);
+	cr_assert_eq(integer(volume, "segment_count"), 1);
+	cr_assert_eq(integer(volume, "attach"), 0);
+	json_decref(answer);
+	answer = expect_ok("{\"op\":\"volume.create\",\"name\":\"b\",\"size_bytes\":70368744177664,"
+			   "\"service_class\":\"capacity\",\"level\":9,\"replicas\":2}");
+	volume = json_object_get(answer, "volume");
+	cr_assert_str_eq(json_string_value(json_object_get(volume, "engine")), "zstd");
+	cr_assert_eq(integer(volume, "level"), 9);
+	cr_assert_eq(integer(volume, "replicas"), 2);
+	cr_assert_eq(integer(volume, "segment_base"), 2);
+	cr_assert_eq(integer(volume, "segment_count"), 2048);
+	json_decref(answer);
+	answer = expect_ok("{\"op\":\"volume.create\",\"name\":\"c\",\"size_bytes\":4096,"
+			   "\"service_class\":\"latency\"}");
+	volume = json_object_get(answer, "volume");
+	cr_assert_str_eq(json_string_value(json_object_get(volume, "engine")), "none");
+	cr_assert_eq(integer(volume, "segment_base"), 2050);
+	json_decref(answer);
+}
+
+Test(control, create_names_what_is_wrong)
+{
+	static const struct {
+		const char *members;
+		const char *word;
+	} cases[] = {
+		{ "", "name" },
+		{ ",\"name\":\"a\"", "size_bytes" },
+		{ ",\"name\":1,\"size_bytes\":4096", "name" },
+		{ ",\"name\":\"\",\"size_bytes\":4096", "name" },
+		{ ",\"name\":\"-a\",\"size_bytes\":4096", "name" },
+		{ ",\"name\":\".a\",\"size_bytes\":4096", "name" },
+		{ ",\"name\":\"a/b\",\"size_bytes\":4096", "name" },
+		{ ",\"name\":\"1234567890123456789012345678901234567890123456789012345678901234\","
+		  "\"size_bytes\":4096",
+		    "name" },
+		{ ",\"name\":\"a\",\"size_bytes\":0", "size_bytes" },
+		{ ",\"name\":\"a\",\"size_bytes\":4097", "size_bytes" },
+		{ ",\"name\":\"a\",\"size_bytes\":-4096", "size_bytes" },
+		{ ",\"name\":\"a\",\"size_bytes\":\"4096\"", "size_bytes" },
+		{ ",\"name\":\"a\",\"size_bytes\":4096.0", "size_bytes" },
+		{ ",\"name\":\"a\",\"size_bytes\":70368744181760", "size_bytes" },
+		{ ",\"name\":\"a\",\"size_bytes\":4096,\"service_class\":\"gold\"",
+		    "service_class" },
+		{ ",\"name\":\"a\",\"size_bytes\":4096,\"engine\":\"gzip\"", "engine" },
+		{ ",\"name\":\"a\",\"size_bytes\":4096,\"engine\":\"lz4\",\"level\":100", "level" },
+		{ ",\"name\":\"a\",\"size_bytes\":4096,\"level\":true", "level" },
+		{ ",\"name\":\"a\",\"size_bytes\":4096,\"replicas\":0", "replicas" },
+		{ ",\"name\":\"a\",\"size_bytes\":4096,\"replicas\":4", "replicas" },
+		{ ",\"name\":\"a\",\"size_bytes\":4096,\"replicas\":1", "replicas" },
+		{ ",\"name\":\"a\",\"size_bytes\":4096,\"colour\":\"red\"", "colour" },
+	};
+
+	for (size_t i = 0; i < NUM_COUNT(cases); i++) {
+		char request[512];
+
+		(void)snprintf(request, sizeof(request), "{\"op\":\"volume.create\"%s}",
+		    cases[i].members);
+		expect_error(request, -EINVAL, cases[i].word);
+		sg_close(&qp);
+		sg_connect(&sg, &qp, NULL);
+		cr_assert_eq(sg_wait_open(&qp), 0);
+	}
+	json_decref(expect_ok("{\"op\":\"volume.create\",\"name\":\"a\",\"size_bytes\":4096}"));
+	expect_error("{\"op\":\"volume.create\",\"name\":\"a\",\"size_bytes\":4096}", -EEXIST,
+	    "'a'");
+}
+
+Test(control, texts_that_are_no_request_are_refused)
+{
+	expect_error("", -EINVAL, "JSON");
+	expect_error("{", -EINVAL, "JSON");
+	expect_error("[]", -EINVAL, "JSON");
+	expect_error("{}", -EINVAL, "op");
+	expect_error("{\"op\":7}", -EINVAL, "op");
+	expect_error("{\"op\":\"volume.paint\"}", -EINVAL, "volume.paint");
+	expect_error("{\"op\":\"map\",\"op\":\"map\"}", -EINVAL, "JSON");
+	expect_error("{\"op\":\"map\",\"x\":1}", -EINVAL, "x");
+	expect_error("{\"op\":\"status\",\"name\":\"a\"}", -EINVAL, "name");
+	expect_error("{\"op\":\"volume.list\",\"after\":5}", -EINVAL, "after");
+}
+
+Test(control, list_is_sorted_and_comes_in_pages)
+{
+	json_t *answer, *volumes;
+
+	for (unsigned i = 0; i < MT_VOLUMES_PER_LIST + 2; i++) {
+		char request[128];
+		int rc;
+
+		/* Odd ones first, so that order of creation is not order of names. */
+		(void)snprintf(request, sizeof(request),
+		    "{\"op\":\"volume.create\",\"name\":\"v%03u\",\"size_bytes\":4096}",
+		    (i * 77) % (MT_VOLUMES_PER_LIST + 2));
+		if (i % 32 == 0) {
+			sg_close(&qp);
+			sg_connect(&sg, &qp, NULL);
+			cr_assert_eq(sg_wait_open(&qp), 0);
+		}
+		answer = sg_control(&qp, request, &rc);
+		cr_assert_eq(rc, 0);
+		json_decref(answer);
+	}
+	answer = expect_ok("{\"op\":\"volume.list\"}");
+	volumes = json_object_get(answer, "volumes");
+	cr_assert_eq(json_array_size(volumes), MT_VOLUMES_PER_LIST);
+	cr_assert(json_is_true(json_object_get(answer, "more")));
+	for (size_t i = 1; i < json_array_size(volumes); i++)
+		cr_assert(strcmp(json_string_value(
+				     json_object_get(json_array_get(volumes, i - 1), "name")),
+			      json_string_value(
+				  json_object_get(json_array_get(volumes, i), "name"))) < 0);
+	json_decref(answer);
+	answer = expect_ok("{\"op\":\"volume.list\",\"after\":\"v127\"}");
+	cr_assert_eq(json_array_size(json_object_get(answer, "volumes")), 2);
+	cr_assert(json_is_false(json_object_get(answer, "more")));
+	json_decref(answer);
+}
+
+Test(control, show_and_delete)
+{
+	json_decref(expect_ok("{\"op\":\"volume.create\",\"name\":\"a\",\"size_bytes\":4096}"));
+	json_decref(expect_ok("{\"op\":\"volume.show\",\"name\":\"a\"}"));
+	expect_error("{\"op\":\"volume.show\",\"name\":\"b\"}", -ENOENT, "'b'");
+	expect_error("{\"op\":\"volume.show\"}", -EINVAL, "name");
+	expect_error("{\"op\":\"volume.delete\",\"name\":\"b\"}", -ENOENT, "'b'");
+	expect_error("{\"op\":\"volume.delete\",\"name\":\"a\",\"force\":1}", -EINVAL, "force");
+	json_decref(expect_ok("{\"op\":\"volume.delete\",\"name\":\"a\"}"));
+	expect_error("{\"op\":\"volume.show\",\"name\":\"a\"}", -ENOENT, "'a'");
+	/* An id is never given again. */
+	json_t *answer = expect_ok("{\"op\":\"volume.create\",\"name\":\"a\",\"size_bytes\":4096}");
+	cr_assert_eq(integer(json_object_get(answer, "volume"), "id"), 2);
+	cr_assert_eq(integer(json_object_get(answer, "volume"), "segment_base"), 2);
+	json_decref(answer);
+}
+
+Test(control, attach_counts_up_and_tells_the_map)
+{
+	json_t *answer, *map;
+
+	json_decref(expect_ok("{\"op\":\"volume.create\",\"name\":\"a\",\"size_bytes\":4096}"));
+	answer = expect_ok(
+	    "{\"op\":\"volume.attach\",\"name\":\"a\",\"session\":\"00000000000000Ab\"}");
+	cr_assert_eq(integer(answer, "attach"), 1);
+	map = json_object_get(answer, "map");
+	cr_assert_eq(integer(map, "shard_count"), 4);
+	cr_assert_eq(json_array_size(json_object_get(map, "ports")), 1);
+	cr_assert_eq(json_array_size(json_object_get(map, "port_of_shard")), 4);
+	cr_assert_eq(json_array_size(json_object_get(map, "epoch_of_shard")), 4);
+	json_decref(answer);
+	answer = expect_ok(
+	    "{\"op\":\"volume.attach\",\"name\":\"a\",\"session\":\"00000000000000ac\"}");
+	cr_assert_eq(integer(answer, "attach"), 2);
+	json_decref(answer);
+	expect_error("{\"op\":\"volume.attach\",\"name\":\"a\"}", -EINVAL, "session");
+	expect_error("{\"op\":\"volume.attach\",\"name\":\"a\",\"session\":\"12\"}", -EINVAL,
+	    "session");
+	expect_error("{\"op\":\"volume.attach\",\"name\":\"a\",\"session\":\"000000000000000g\"}",
+	    -EINVAL, "session");
+	expect_error("{\"op\":\"volume.attach\",\"name\":\"b\",\"session\":\"0000000000000001\"}",
+	    -ENOENT, "'b'");
+}
+
+Test(control, map_nodes_and_status)
+{
+	json_t *answer = expect_ok("{\"op\":\"map\"}");
+	json_t *node, *port;
+
+	cr_assert_eq(integer(json_object_get(answer, "map"), "shard_count"), 4);
+	json_decref(answer);
+	answer = expect_ok("{\"op\":\"node.list\"}");
+	cr_assert_eq(json_array_size(json_object_get(answer, "nodes")), 3);
+	node = json_array_get(json_object_get(answer, "nodes"), 2);
+	cr_assert_str_eq(json_string_value(json_object_get(node, "address")), "sim://node3:7200");
+	cr_assert(json_is_string(json_object_get(node, "state")));
+	(void)integer(node, "slots_free");
+	json_decref(answer);
+	answer = expect_ok("{\"op\":\"status\"}");
+	cr_assert_str_eq(json_string_value(json_object_get(answer, "gateway")), "0000000000000001");
+	cr_assert_eq(json_array_size(json_object_get(answer, "shards")), 4);
+	port = json_array_get(json_object_get(answer, "ports"), 0);
+	cr_assert_eq(integer(json_object_get(port, "metrics"), "sessions"), 1);
+	(void)integer(json_object_get(port, "split"), "host_bytes_in");
+	json_decref(answer);
+}
+
+Test(control, changes_survive_a_kill)
+{
+	json_t *answer;
+
+	json_decref(expect_ok("{\"op\":\"volume.create\",\"name\":\"a\",\"size_bytes\":4096}"));
+	json_decref(expect_ok("{\"op\":\"volume.create\",\"name\":\"b\",\"size_bytes\":4096}"));
+	json_decref(expect_ok("{\"op\":\"volume.delete\",\"name\":\"b\"}"));
+	json_decref(expect_ok(
+	    "{\"op\":\"volume.attach\",\"name\":\"a\",\"session\":\"0000000000000001\"}"));
+	sg_kill(&sg);
+	cr_assert(sg_wait_closed(&qp));
+	sg_close(&qp);
+	cr_assert_eq(sg_start(&sg), 0);
+	sg_run_for(&sg, NUM_MS(50));
+	sg_connect(&sg, &qp, NULL);
+	cr_assert_eq(sg_wait_open(&qp), 0);
+	answer = expect_ok("{\"op\":\"volume.show\",\"name\":\"a\"}");
+	cr_assert_eq(integer(json_object_get(answer, "volume"), "attach"), 1);
+	json_decref(answer);
+	expect_error("{\"op\":\"volume.show\",\"name\":\"b\"}", -ENOENT, "'b'");
+	answer = expect_ok("{\"op\":\"volume.create\",\"name\":\"c\",\"size_bytes\":4096}");
+	cr_assert_eq(integer(json_object_get(answer, "volume"), "id"), 3);
+	json_decref(answer);
+}
+
+/* More at once than a port has slots for: the rest is told BUSY, and nothing is lost. */
+Test(control, a_flood_is_pushed_back)
+{
+	static const char request[] = "{\"op\":\"status\"}";
+	uint32_t ok_count = 0, busy_count = 0;
+
+	for (uint32_t i = 0; i < 40; i++) {
+		struct wire_header header = { .opcode = WIRE_CONTROL, .request_id = i };
+
+		sg_send(&qp, &header, request, sizeof(request) - 1);
+	}
+	cr_assert(sg_wait_replies(&qp, 40));
+	for (uint32_t i = 0; i < 40; i++) {
+		if (qp.replies[i].header.status == 0)
+			ok_count++;
+		else if (qp.replies[i].header.status == 18)
+			busy_count++;
+	}
+	cr_assert_eq(ok_count + busy_count, 40);
+	cr_assert_geq(ok_count, MT_CONTROL_IN_FLIGHT_MAX);
+}
+
+Test(control, a_header_out_of_range_closes_the_queue_pair)
+{
+	struct wire_header header = { .opcode = WIRE_CONTROL, .request_id = 1, .vm_id = 7 };
+
+	sg_send(&qp, &header, "{}", 2);
+	cr_assert(sg_wait_closed(&qp));
+}
+
+Test(control, a_client_that_leaves_does_not_hurt)
+{
+	static const char request[] =
+	    "{\"op\":\"volume.create\",\"name\":\"a\",\"size_bytes\":4096}";
+	struct wire_header header = { .opcode = WIRE_CONTROL, .request_id = 1 };
+
+	sg_send(&qp, &header, request, sizeof(request) - 1);
+	sg_run_for(&sg, NUM_US(150)); /* it has arrived, and main asks the store */
+	sg_close(&qp);
+	sg_run_for(&sg, NUM_MS(50));
+	sg_connect(&sg, &qp, NULL);
+	cr_assert_eq(sg_wait_open(&qp), 0);
+	json_decref(expect_ok("{\"op\":\"volume.show\",\"name\":\"a\"}"));
+}

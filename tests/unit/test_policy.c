@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_policy.c -- the table of policy.c, idle and under load */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+#include "middletier/internal.h"
+
+static struct mt_port port;
+
+static void
+expect(const struct mt_volume *volume, enum service_class service_class, uint8_t codec_id,
+    int level, bool is_urgent)
+{
+	struct mt_policy policy = mt_policy_pick(&port, volume, service_class);
+
+	cr_assert_eq(policy.codec_id, codec_id, "codec %u", policy.codec_id);
+	cr_assert_eq(policy.level, level, "level %d", policy.level);
+	cr_assert_eq(policy.is_urgent, is_urgent);
+}
+
+static const struct mt_volume lz4 = { .codec_id = ENGINE_LZ4, .level = 3 };
+static const struct mt_volume zstd = { .codec_id = ENGINE_ZSTD, .level = 9 };
+static const struct mt_volume none = { .codec_id = ENGINE_NONE };
+
+Test(policy, idle)
+{
+	expect(&lz4, SERVICE_STANDARD, ENGINE_LZ4, 3, false);
+	expect(&zstd, SERVICE_STANDARD, ENGINE_ZSTD, 9, false);
+	expect(&none, SERVICE_STANDARD, ENGINE_NONE, 0, false);
+	expect(&lz4, SERVICE_CAPACITY, ENGINE_ZSTD, 3, false);
+	expect(&zstd, SERVICE_CAPACITY, ENGINE_ZSTD, 9, false);
+	expect(&lz4, SERVICE_LATENCY, ENGINE_NONE, 0, true);
+	expect(&zstd, SERVICE_LATENCY, ENGINE_NONE, 0, true);
+}
+
+static void
+on_job(struct engine_job *job, void *arg)
+{
+	(void)job;
+	(*(size_t *)arg)--;
+}
+
+static bool
+is_none_left(void *arg)
+{
+	return *(const size_t *)arg == 0;
+}
+
+/*
+ * One worker that has hundreds of MiB to checksum: what is submitted meanwhile waits. The jobs share
+ * their source, which they only read.
+ */
+Test(policy, under_load)
+{
+	static struct engine_job jobs[200];
+	static uint8_t bytes[4 << 20];
+	const struct engine_set_options options = { .thread_count = 1, .queue_depth_max = 256 };
+	struct loop *loop = loop_ev_create(1);
+	size_t left_count = 0;
+	bool has_high = false, has_extreme = false;
+
+	port.engines = engine_set_create(loop, &options);
+	cr_assert(port.engines != NULL);
+	for (size_t i = 0; i < NUM_COUNT(jobs); i++) {
+		uint32_t queued = engine_set_queued_count(port.engines);
+
+		jobs[i] = (struct engine_job){
+			.kind = ENGINE_JOB_CRC,
+			.src = { (uintptr_t)bytes },
+			.src_bytes = sizeof(bytes),
+			.fn = on_job,
+			.arg = &left_count,
+		};
+		if (queued >= 34 && queued < 60) {
+			expect(&lz4, SERVICE_STANDARD, ENGINE_LZ4, -7, false);
+			expect(&none, SERVICE_STANDARD, ENGINE_NONE, 0, false);
+			expect(&zstd, SERVICE_CAPACITY, ENGINE_LZ4, 1, false);
+			has_high = true;
+		} else if (queued >= 70) {
+			expect(&zstd, SERVICE_STANDARD, ENGINE_NONE, 0, false);
+			expect(&zstd, SERVICE_CAPACITY, ENGINE_LZ4, -7, false);
+			expect(&zstd, SERVICE_LATENCY, ENGINE_NONE, 0, true);
+			has_extreme = true;
+		}
+		if (engine_submit(port.engines, &jobs[i]) != 0)
+			break;
+		left_count++;
+	}
+	cr_assert(has_high && has_extreme);
+	(void)loop_run(loop, is_none_left, &left_count);
+	engine_set_destroy(port.engines);
+	port.engines = NULL;
+	loop_destroy(loop);
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_session.c -- who may connect, what a session may ask for, and who gives way to whom (I11) */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc32c.h"
+#include "cleave/status.h"
+#include "middletier/control.h"
+#include "support/sim_gateway.h"
+
+#define SESSION_A UINT64_C(0xa)
+#define SESSION_B UINT64_C(0xb)
+#define VOLUME_BYTES (UINT64_C(1) << 20)
+
+static struct sg sg;
+static struct sg_qp control;
+
+static void
+command(const char *text)
+{
+	int rc = 0;
+	json_t *answer = sg_control(&control, text, &rc);
+
+	cr_assert_eq(rc, 0, "%s: %d", text, rc);
+	json_decref(answer);
+}
+
+static void
+attach(uint64_t session_id)
+{
+	char text[128];
+
+	(void)snprintf(text, sizeof(text),
+	    "{\"op\":\"volume.attach\",\"name\":\"v\",\"session\":\"%016" PRIx64 "\"}", session_id);
+	command(text);
+}
+
+static void
+setup(void)
+{
+	sg_init(&sg, 2);
+	cr_assert_eq(sg_start(&sg), 0, "%s", sg.error);
+	sg_run_for(&sg, NUM_MS(50));
+	sg_connect(&sg, &control, NULL);
+	cr_assert_eq(sg_wait_open(&control), 0);
+	command("{\"op\":\"volume.create\",\"name\":\"v\",\"size_bytes\":1048576}");
+}
+
+static void
+teardown(void)
+{
+	sg_close(&control);
+	sg_fini(&sg);
+}
+
+TestSuite(session, .init = setup, .fini = teardown);
+
+/* Connect and wait: 0, or why not. */
+static int
+open_session(struct sg_qp *qp, uint64_t session_id, uint64_t attach_number, uint64_t incarnation)
+{
+	struct wire_hello hello = sg_hello(1, session_id, attach_number, incarnation);
+
+	sg_connect(&sg, qp, &hello);
+	return sg_wait_open(qp);
+}
+
+/* One request and its answer's status as an errno; -ETIME: none came. */
+static int
+ask(struct sg_qp *qp, const struct wire_header *header)
+{
+	uint32_t count = qp->reply_count + 1;
+
+	sg_send(qp, header, NULL, 0);
+	if (!sg_wait_replies(qp, count))
+		return qp->is_closed ? -ECONNRESET : -ETIME;
+	return status_to_errno(qp->replies[count - 1].header.status);
+}
+
+/* Of the shards, once they are claimed. */
+static uint32_t
+epoch(void)
+{
+	return sg.gateway->ports[0].shards[0].epoch;
+}
+
+static void
+send_write(struct sg_qp *qp)
+{
+	static uint8_t block[4096];
+	struct wire_header header = sg_io(WIRE_WRITE, 1, 0, sizeof(block), epoch());
+
+	header.payload_crc = crc32c(0, block, sizeof(block));
+	sg_send(qp, &header, block, sizeof(block));
+	sg_run_for(&sg, NUM_MS(1)); /* it is parked in its shard, which waits for nodes */
+}
+
+static uint64_t
+metric(enum mt_metric index)
+{
+	return mt_gateway_metric(sg.gateway, index);
+}
+
+Test(session, an_unknown_volume_is_refused)
+{
+	struct wire_hello hello = sg_hello(77, SESSION_A, 1, 1);
+	struct sg_qp qp;
+
+	sg_connect(&sg, &qp, &hello);
+	cr_assert_eq(sg_wait_open(&qp), -ENOENT);
+	cr_assert_eq(metric(MT_METRIC_sessions_refused), 1);
+}
+
+Test(session, another_cluster_is_refused)
+{
+	struct wire_hello hello = sg_hello(1, SESSION_A, 1, 1);
+	struct sg_qp qp;
+
+	hello.cluster_id++;
+	sg_connect(&sg, &qp, &hello);
+	cr_assert_eq(sg_wait_open(&qp), -EXDEV);
+}
+
+Test(session, only_clients_are_let_in)
+{
+	struct wire_hello hello = { .role = WIRE_ROLE_GATEWAY, .cluster_id = SG_CLUSTER_ID };
+	struct sg_qp qp;
+
+	sg_connect(&sg, &qp, &hello);
+	cr_assert_eq(sg_wait_open(&qp), -EPROTO);
+}
+
+Test(session, attach_number_and_session_must_be_the_newest)
+{
+	struct sg_qp qp;
+
+	/* Nobody has attached yet. */
+	cr_assert_eq(open_session(&qp, SESSION_A, 0, 1), -ESHUTDOWN);
+	attach(SESSION_A);
+	attach(SESSION_B);
+	cr_assert_eq(open_session(&qp, SESSION_A, 1, 1), -ESHUTDOWN);
+	cr_assert_eq(open_session(&qp, SESSION_A, 2, 1), -ESHUTDOWN);
+	cr_assert_eq(open_session(&qp, SESSION_B, 3, 1), -ESHUTDOWN);
+	cr_assert_eq(open_session(&qp, SESSION_B, 2, 1), 0);
+	sg_close(&qp);
+}
+
+Test(session, a_newer_incarnation_replaces_the_older)
+{
+	struct sg_qp first, second, stale;
+
+	attach(SESSION_A);
+	cr_assert_eq(open_session(&first, SESSION_A, 1, 5), 0);
+	cr_assert_eq(open_session(&stale, SESSION_A, 1, 5), -ESHUTDOWN);
+	cr_assert_eq(open_session(&stale, SESSION_A, 1, 4), -ESHUTDOWN);
+	cr_assert(!first.is_closed);
+	cr_assert_eq(open_session(&second, SESSION_A, 1, 6), 0);
+	cr_assert(sg_wait_closed(&first));
+	sg_close(&second);
+	/* Nobody is there any more: any incarnation will do. */
+	sg_run_for(&sg, NUM_MS(1));
+	cr_assert_eq(open_session(&first, SESSION_A, 1, 2), 0);
+	sg_close(&first);
+}
+
+Test(session, an_attach_closes_the_session_before_it)
+{
+	struct sg_qp first, second;
+
+	attach(SESSION_A);
+	cr_assert_eq(open_session(&first, SESSION_A, 1, 1), 0);
+	attach(SESSION_B);
+	cr_assert(sg_wait_closed(&first));
+	cr_assert_eq(open_session(&second, SESSION_B, 2, 1), 0);
+	sg_close(&second);
+}
+
+/* I11: what the older one has in flight ends before the newer one is let in. */
+Test(session, a_newer_one_waits_for_the_writes_of_the_older)
+{
+	struct wire_hello hello = sg_hello(1, SESSION_A, 1, 2);
+	struct sg_qp first, second;
+
+	attach(SESSION_A);
+	cr_assert_eq(open_session(&first, SESSION_A, 1, 1), 0);
+	send_write(&first);
+	sg_connect(&sg, &second, &hello);
+	sg_run_for(&sg, NUM_S(1));
+	cr_assert(first.is_closed);
+	cr_assert(!second.is_ready && !second.is_closed);
+	/* The write waits for nodes that never come: the newcomer is told to try again. */
+	cr_assert_eq(sg_wait_open(&second), -EBUSY);
+	/* A restart ends what was in flight. */
+	sg_close(&control);
+	sg_kill(&sg);
+	cr_assert_eq(sg_start(&sg), 0);
+	sg_run_for(&sg, NUM_MS(50));
+	cr_assert_eq(open_session(&second, SESSION_A, 1, 3), 0);
+	sg_close(&second);
+}
+
+Test(session, of_two_that_wait_the_newer_is_kept)
+{
+	struct wire_hello hello = sg_hello(1, SESSION_A, 1, 2);
+	struct sg_qp first, second, third;
+
+	attach(SESSION_A);
+	cr_assert_eq(open_session(&first, SESSION_A, 1, 1), 0);
+	send_write(&first);
+	sg_connect(&sg, &second, &hello);
+	sg_run_for(&sg, NUM_MS(1));
+	hello.incarnation = 3;
+	sg_connect(&sg, &third, &hello);
+	cr_assert_eq(sg_wait_open(&second), -ESHUTDOWN);
+	cr_assert(!third.is_closed);
+	cr_assert_eq(sg_wait_open(&third), -EBUSY);
+}
+
+/* Reads hold nobody up. */
+Test(session, a_newer_one_does_not_wait_for_reads)
+{
+	struct wire_header header = sg_io(WIRE_READ, 1, 0, 4096, epoch());
+	struct sg_qp first, second;
+
+	attach(SESSION_A);
+	cr_assert_eq(open_session(&first, SESSION_A, 1, 1), 0);
+	sg_send(&first, &header, NULL, 0);
+	sg_run_for(&sg, NUM_MS(1));
+	cr_assert_eq(open_session(&second, SESSION_A, 1, 2), 0);
+	sg_close(&second);
+}
+
+Test(session, a_volume_in_use_is_not_deleted)
+{
+	struct sg_qp qp;
+	json_t *answer;
+	int rc;
+
+	attach(SESSION_A);
+	cr_assert_eq(open_session(&qp, SESSION_A, 1, 1), 0);
+	answer = sg_control(&control, "{\"op\":\"volume.delete\",\"name\":\"v\"}", &rc);
+	json_decref(answer);
+	cr_assert_eq(rc, -ENOTEMPTY);
+	cr_assert(!qp.is_closed);
+	command("{\"op\":\"volume.delete\",\"name\":\"v\",\"force\":true}");
+	cr_assert(sg_wait_closed(&qp));
+	cr_assert_eq(open_session(&qp, SESSION_A, 1, 2), -ENOENT);
+}
+
+Test(session, requests_beyond_the_volume_are_refused_and_the_session_lives)
+{
+	struct wire_header header;
+	struct sg_qp qp;
+
+	attach(SESSION_A);
+	cr_assert_eq(open_session(&qp, SESSION_A, 1, 1), 0);
+	header = sg_io(WIRE_READ, 1, VOLUME_BYTES, 4096, 0);
+	cr_assert_eq(ask(&qp, &header), -ERANGE);
+	header = sg_io(WIRE_READ, 1, VOLUME_BYTES - 4096, 8192, 0);
+	cr_assert_eq(ask(&qp, &header), -ERANGE);
+	header = sg_io(WIRE_READ, 0, 0, 4096, 0);
+	cr_assert_eq(ask(&qp, &header), -ERANGE);
+	header = sg_io(WIRE_DISCARD, 2, 0, 4096, 0);
+	cr_assert_eq(ask(&qp, &header), -ERANGE);
+	header = sg_io(WIRE_READ, UINT64_MAX, 0, 4096, 0);
+	cr_assert_eq(ask(&qp, &header), -ERANGE);
+	cr_assert(!qp.is_closed);
+	cr_assert_eq(metric(MT_METRIC_requests_refused), 5);
+	sg_close(&qp);
+}
+
+Test(session, a_stale_epoch_is_told_the_new_one)
+{
+	struct wire_header header = sg_io(WIRE_READ, 1, 0, 4096, 99);
+	struct sg_qp qp;
+
+	attach(SESSION_A);
+	cr_assert_eq(open_session(&qp, SESSION_A, 1, 1), 0);
+	cr_assert_eq(ask(&qp, &header), -ESTALE);
+	cr_assert_eq(qp.replies[0].header.epoch, epoch());
+	sg_close(&qp);
+}
+
+Test(session, a_control_session_does_no_io)
+{
+	struct wire_header header = sg_io(WIRE_READ, 1, 0, 4096, 0);
+
+	cr_assert_eq(ask(&control, &header), -EINVAL);
+}
+
+Test(session, a_header_that_is_out_of_range_closes_it)
+{
+	struct wire_header header = sg_io(WIRE_READ, 1, 0, 4096, 0);
+	struct sg_qp qp;
+
+	header.length_bytes = 100;
+	attach(SESSION_A);
+	cr_assert_eq(open_session(&qp, SESSION_A, 1, 1), 0);
+	cr_assert_eq(ask(&qp, &header), -ECONNRESET);
+	header = (struct wire_header){ .opcode = WIRE_EXTENT_APPEND };
+	cr_assert_eq(open_session(&qp, SESSION_A, 1, 2), 0);
+	cr_assert_eq(ask(&qp, &header), -ECONNRESET);
+}
+
+Test(session, echo_comes_back)
+{
+	struct wire_header header = { .opcode = WIRE_ECHO, .request_id = 9 };
+	uint32_t count = control.reply_count + 1;
+
+	sg_send(&control, &header, "hello", 5);
+	cr_assert(sg_wait_replies(&control, count));
+	cr_assert_str_eq(control.replies[count - 1].text, "hello");
+	cr_assert_eq(control.replies[count - 1].header.request_id, 9);
+}
+
+/* Requests in flight when the queue pair goes: the session stays until they end, then is freed. */
+Test(session, a_client_that_leaves_with_requests_in_flight_leaks_nothing)
+{
+	struct sg_qp qp;
+
+	attach(SESSION_A);
+	cr_assert_eq(open_session(&qp, SESSION_A, 1, 1), 0);
+	send_write(&qp);
+	sg_close(&qp);
+	sg_run_for(&sg, NUM_MS(10));
+	sg_close(&control);
+	sg_stop(&sg);
+	cr_assert_eq(sg_start(&sg), 0);
+}
