@@ -413,7 +413,7 @@ gateway_start_thread(struct mt_gateway *gateway, uint32_t index)
 	if (rc != 0)
 		return -rc;
 	gateway->has_thread[index] = true;
-	(void)snprintf(name, sizeof(name), "cleave-port%u", index);
+	(void)snprintf(name, sizeof(name), "port%u", index % MT_PORTS_MAX);
 	(void)pthread_setname_np(gateway->threads[index], name); /* for those who look at it */
 	if (cpu < 0)
 		return 0;

@@ -547,6 +547,32 @@ mt_port_stop(struct mt_port *port)
 	loop_timer_start(port->loop, &port->stop_timer, 0);
 }
 
+static void
+port_on_last_turn(struct loop_task *task, void *arg)
+{
+	(void)task;
+	*(bool *)arg = true;
+}
+
+static bool
+port_is_last_turn_over(void *arg)
+{
+	return *(const bool *)arg;
+}
+
+/* Posts that crossed the port's end, such as an answer of the metadata store, find it still there. */
+static void
+port_run_last_turn(struct mt_port *port)
+{
+	struct loop_task task;
+	bool is_over = false;
+
+	memset(&task, 0, sizeof(task));
+	loop_task_init(&task, port_on_last_turn, &is_over);
+	loop_defer(port->loop, &task);
+	(void)loop_run(port->loop, port_is_last_turn_over, &is_over);
+}
+
 /*
  * The split port goes first and takes its queue pairs along: outstanding calls and sends end in their
  * handlers, which need links and shards. In the simulator a killed process's port is gone already,
@@ -559,6 +585,8 @@ mt_port_close(struct mt_port *port)
 		return;
 	CHECK_OBJ(port, PORT_MAGIC);
 	loop_timer_stop(port->loop, &port->stop_timer);
+	if (port->state == MT_PORT_STOPPED && !port->gateway->options.is_single_loop)
+		port_run_last_turn(port);
 	if (!mt_gateway_is_killed(port->gateway)) {
 		if (!port->is_closing)
 			port_close_all(port);
