@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "middletier/control.h"
 #include "support/sim_gateway.h"
 
@@ -195,4 +196,168 @@ Test(gateway, status_is_one_json_object)
 	cr_assert_eq(json_array_size(json_object_get(status, "shards")), 4);
 	json_decref(status);
 	free(text);
+}
+
+/* Real time, real sockets, real threads: the same gateway with three ports. */
+
+struct real {
+	struct loop *loop;
+	struct split_port *client;
+	struct mt_gateway *gateway;
+	uint32_t ready_count, closed_count, reply_count;
+	bool has_stopped;
+};
+
+static void
+real_on_ready(struct split_qp *qp, const void *hello, uint32_t hello_bytes, void *arg)
+{
+	struct real *real = arg;
+
+	(void)qp;
+	(void)hello;
+	(void)hello_bytes;
+	real->ready_count++;
+}
+
+static void
+real_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t count, void *arg)
+{
+	struct real *real = arg;
+
+	(void)qp;
+	real->reply_count += count;
+	for (uint32_t i = 0; i < count; i++) {
+		cr_assert_eq(msgs[i]->header->status, 0);
+		cr_assert_gt(msgs[i]->payload_bytes, 1000);
+		split_msg_release(msgs[i]);
+	}
+}
+
+static void
+real_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
+{
+	struct real *real = arg;
+
+	(void)qp;
+	(void)rc;
+	(void)reason;
+	real->closed_count++;
+}
+
+static const struct split_qp_ops real_ops = {
+	.on_ready = real_on_ready,
+	.on_messages = real_on_messages,
+	.on_closed = real_on_closed,
+};
+
+static void
+real_on_sent(struct split_send *send, int rc, void *arg)
+{
+	(void)send;
+	(void)rc;
+	(void)arg;
+}
+
+static void
+real_on_stopped(void *arg)
+{
+	struct real *real = arg;
+
+	real->has_stopped = true;
+}
+
+static bool
+real_is_taking(void *arg)
+{
+	const struct real *real = arg;
+
+	return real->gateway->sm.state == MT_GATEWAY_TAKING;
+}
+
+static bool
+real_is_connected(void *arg)
+{
+	return ((const struct real *)arg)->ready_count == 3;
+}
+
+static bool
+real_is_answered(void *arg)
+{
+	return ((const struct real *)arg)->reply_count == 3;
+}
+
+static bool
+real_is_over(void *arg)
+{
+	const struct real *real = arg;
+
+	return real->has_stopped && real->closed_count == 3;
+}
+
+Test(gateway_threads, ports_answer_and_stop)
+{
+	static const char request[] = "{\"op\":\"status\"}";
+	static struct mt_gateway_options options;
+	struct real real = { .loop = loop_ev_create(1) };
+	struct meta_store *store = meta_store_create(
+	    &(struct meta_store_options){ .loop = real.loop });
+	struct split_port_options client = { .loop = real.loop, .receive_count = 16 };
+	struct wire_header headers[3];
+	struct split_send sends[3];
+	struct dev_piece piece;
+	struct split_qp *qps[3];
+	uint8_t hello[WIRE_HELLO_BYTES];
+	char error[256];
+
+	log_set_level(LOG_OFF);
+	options = (struct mt_gateway_options){ .loop = real.loop,
+		.cluster_id = 1,
+		.gateway_id = 1,
+		.boot_id = 1,
+		.shard_count = 5,
+		.node_count = 1,
+		.port_count = 3,
+		.device_bytes = NUM_MIB(16),
+		.engine_threads = 1,
+		.node_timeout_ns = NUM_S(1) };
+	options.meta = meta_memory_open(store, real.loop);
+	strcpy(options.nodes[0].address, "tcp://127.0.0.1:1");
+	for (int i = 0; i < 3; i++) {
+		strcpy(options.ports[i].address, "tcp://127.0.0.1:0");
+		options.ports[i].cpu = i == 0 ? 0 : -1;
+	}
+	real.gateway = mt_gateway_create(&options, error, sizeof(error));
+	cr_assert_eq(mt_gateway_start(real.gateway, error, sizeof(error)), 0, "%s", error);
+	cr_assert_eq(loop_run(real.loop, real_is_taking, &real), 0);
+
+	real.client = open_roce_instance(&client);
+	wire_hello_encode(hello, &(struct wire_hello){ .role = WIRE_ROLE_CLIENT });
+	for (int i = 0; i < 3; i++)
+		qps[i] = connect_qp(real.client,
+		    &(struct split_connect_options){ .address = real.gateway->ports[i].address,
+			.hello = hello,
+			.hello_bytes = sizeof(hello),
+			.ops = &real_ops,
+			.arg = &real });
+	cr_assert_eq(loop_run(real.loop, real_is_connected, &real), 0);
+	piece = (struct dev_piece){ dev_alloc(real.client, 4096), sizeof(request) - 1 };
+	dev_copy_from_host(real.client, piece.ptr, request, sizeof(request) - 1);
+	for (int i = 0; i < 3; i++) {
+		headers[i] = (struct wire_header){ .opcode = WIRE_CONTROL, .request_id = 1 };
+		sends[i] = (struct split_send){ .header = &headers[i],
+			.header_bytes = WIRE_HEADER_BYTES,
+			.pieces = &piece,
+			.piece_count = 1,
+			.fn = real_on_sent };
+		cr_assert_eq(split_send(qps[i], &sends[i]), 0);
+	}
+	cr_assert_eq(loop_run(real.loop, real_is_answered, &real), 0);
+	mt_gateway_stop(real.gateway, real_on_stopped, &real);
+	cr_assert_eq(loop_run(real.loop, real_is_over, &real), 0);
+	cr_assert_eq(mt_gateway_metric(real.gateway, MT_METRIC_sessions), 3);
+	mt_gateway_destroy(real.gateway);
+	options.meta->ops->close(options.meta);
+	split_port_close(real.client);
+	meta_store_destroy(store);
+	loop_destroy(real.loop);
 }
