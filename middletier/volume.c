@@ -552,8 +552,10 @@ query_on_main(struct loop_post *post, void *arg)
 
 	if (!volumes->is_loaded) {
 		query->rc = -EHOSTDOWN;
-	} else if (entry == NULL || entry->is_deleting) {
+	} else if (entry == NULL) {
 		query->rc = -ENOENT;
+	} else if (entry->is_deleting) {
+		query->rc = -EBUSY; /* the deletion may yet be refused */
 	} else {
 		query->rc = 0;
 		query->volume = entry->volume;

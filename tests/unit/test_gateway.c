@@ -2,6 +2,7 @@
 /* test_gateway.c -- a gateway's start, its refusals and its end */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,12 @@ teardown(void)
 }
 
 TestSuite(gateway, .init = setup, .fini = teardown);
+
+static void
+set_address(char ret_address[SPLIT_ADDRESS_BYTES_MAX], const char *address)
+{
+	(void)snprintf(ret_address, SPLIT_ADDRESS_BYTES_MAX, "%s", address);
+}
 
 static void
 ignore(int rc, void *arg)
@@ -77,20 +84,20 @@ Test(gateway, options_out_of_range_are_named)
 	sg.options.device_bytes = 4096;
 	expect_refusal("device-memory");
 	sg.options = good;
-	strcpy(sg.options.nodes[2].address, sg.options.nodes[0].address);
+	set_address(sg.options.nodes[2].address, good.nodes[0].address);
 	expect_refusal("twice");
 }
 
 Test(gateway, an_address_in_use_is_named)
 {
 	sg.options.port_count = 2;
-	strcpy(sg.options.ports[1].address, sg.options.ports[0].address);
+	set_address(sg.options.ports[1].address, "sim://gateway:7100");
 	expect_refusal("in use");
 }
 
 Test(gateway, an_address_that_makes_no_sense_is_named)
 {
-	strcpy(sg.options.ports[0].address, "nonsense");
+	set_address(sg.options.ports[0].address, "nonsense");
 	expect_refusal("nonsense");
 }
 
@@ -321,9 +328,9 @@ Test(gateway_threads, ports_answer_and_stop)
 		.engine_threads = 1,
 		.node_timeout_ns = NUM_S(1) };
 	options.meta = meta_memory_open(store, real.loop);
-	strcpy(options.nodes[0].address, "tcp://127.0.0.1:1");
+	set_address(options.nodes[0].address, "tcp://127.0.0.1:1");
 	for (int i = 0; i < 3; i++) {
-		strcpy(options.ports[i].address, "tcp://127.0.0.1:0");
+		set_address(options.ports[i].address, "tcp://127.0.0.1:0");
 		options.ports[i].cpu = i == 0 ? 0 : -1;
 	}
 	real.gateway = mt_gateway_create(&options, error, sizeof(error));

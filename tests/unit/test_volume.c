@@ -2,6 +2,7 @@
 /* test_volume.c -- volumes as texts, their names, their table and its changes */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -184,7 +185,7 @@ create(struct sg *sg, const char *name)
 	struct outcome outcome = { 0 };
 	int rc;
 
-	strcpy(wish.name, name);
+	(void)snprintf(wish.name, sizeof(wish.name), "%s", name);
 	rc = mt_volume_create(sg->gateway, &wish, on_change, &outcome);
 	if (rc != 0)
 		return rc;
