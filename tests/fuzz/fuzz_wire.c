@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fuzz_wire.c -- arbitrary bytes as hellos and headers
+ *
+ * The first byte may make the frame pass, so that the fuzzer reaches the groups. Whatever a decoder
+ * lets through must encode to the bytes that it came from; whatever it refuses must be named.
+ */
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "internal.h"
+
+#define CHOICE_STAMP 1u
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+static void
+check_same(const struct wire_header *header, struct wire_header *again)
+{
+	wire_frame_stamp(again, header->payload_bytes, header->credits);
+	assert(memcmp(header, again, sizeof(*header)) == 0);
+}
+
+static void
+check_groups(const struct wire_header *header)
+{
+	struct wire_header again;
+	struct wire_node_reply node_reply;
+	struct wire_io_reply io_reply;
+	struct wire_control control;
+	struct wire_node node;
+	struct wire_io io;
+	const char *field = NULL;
+
+	if (wire_io_decode(header, &io, &field) == 0) {
+		wire_io_encode(&again, &io);
+		check_same(header, &again);
+	} else {
+		assert(field != NULL);
+	}
+	if (wire_node_decode(header, &node, &field) == 0) {
+		wire_node_encode(&again, &node);
+		check_same(header, &again);
+	}
+	if (wire_node_reply_decode(header, &node_reply, &field) == 0) {
+		assert(node_reply.rc <= 0);
+		wire_node_reply_encode(&again, &node_reply);
+		check_same(header, &again);
+	}
+	if (wire_io_reply_decode(header, &io_reply, &field) == 0)
+		assert(io_reply.rc <= 0 && io_reply.length_bytes <= CLEAVE_CHUNK_BYTES);
+	if (wire_control_decode(header, &control, &field) == 0)
+		assert(control.payload_bytes <= WIRE_CLIENT_PAYLOAD_BYTES_MAX);
+}
+
+static void
+check_hello(const uint8_t *data, size_t bytes)
+{
+	uint8_t again[WIRE_HELLO_BYTES];
+	struct wire_hello hello;
+	const char *field = NULL;
+
+	if (wire_hello_decode(data, (uint32_t)num_min(bytes, 4096), &hello, &field) != 0) {
+		assert(field != NULL);
+		return;
+	}
+	wire_hello_encode(again, &hello);
+	assert(memcmp(again, data, sizeof(again)) == 0);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	struct wire_header header;
+	const char *field = NULL;
+	uint8_t choice;
+
+	if (bytes < 1)
+		return 0;
+	choice = data[0];
+	data++;
+	bytes--;
+	check_hello(data, bytes);
+	if (bytes < sizeof(header))
+		return 0;
+	memcpy(&header, data, sizeof(header));
+	if ((choice & CHOICE_STAMP) != 0)
+		wire_frame_stamp(&header, header.payload_bytes % (WIRE_PAYLOAD_BYTES_MAX + 1),
+		    header.credits);
+	if (wire_frame_check(&header, &field) == 0)
+		check_groups(&header);
+	else
+		assert(field != NULL);
+	return 0;
+}

@@ -1,0 +1,643 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_wire.c -- every group round trips; every field that is wrong is named; the bytes stay
+ *
+ * tests/golden/wire_*.bin hold the bytes of one message a group. CLEAVE_GOLDEN_WRITE=1 writes them
+ * anew: that is a change of the format, and bumps WIRE_VERSION.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc32c.h"
+#include "base/num.h"
+#include "cleave/wire.h"
+#include "internal.h"
+
+TestSuite(wire, .timeout = 60);
+
+static void
+golden_check(const char *name, const void *bytes, size_t count)
+{
+	const char *folder = getenv("CLEAVE_SOURCE_DIR");
+	uint8_t expected[256];
+	char path[512];
+	FILE *file;
+
+	(void)snprintf(path, sizeof(path), "%s/tests/golden/wire_%s.bin",
+	    folder != NULL ? folder : ".", name);
+	if (getenv("CLEAVE_GOLDEN_WRITE") != NULL) {
+		file = fopen(path, "wb");
+		cr_assert_not_null(file);
+		cr_assert_eq(fwrite(bytes, 1, count, file), count);
+		cr_assert_eq(fclose(file), 0);
+		return;
+	}
+	file = fopen(path, "rb");
+	cr_assert_not_null(file, "%s", path);
+	cr_assert_eq(fread(expected, 1, sizeof(expected), file), count);
+	(void)fclose(file);
+	cr_assert_arr_eq(bytes, expected, count, "%s: the format changed", name);
+}
+
+static const struct wire_io io_write = {
+	.opcode = WIRE_WRITE,
+	.service_class = SERVICE_CAPACITY,
+	.request_id = 0x1122334455667788,
+	.segment = 0x99aabbccddeeff01,
+	.offset_bytes = 3 * CLEAVE_CHUNK_BYTES - 8192,
+	.length_bytes = 8192,
+	.epoch = 0x31323334,
+	.vm_id = 0x41424344,
+	.payload_crc = 0x51525354,
+};
+
+static const struct wire_node node_append = {
+	.opcode = WIRE_EXTENT_APPEND,
+	.request_id = 7,
+	.id = { .shard = 4095, .epoch = EXTENT_EPOCH_MAX, .counter = EXTENT_COUNTER_MAX },
+	.kind = EXTENT_RUN,
+	.offset_bytes = 4096,
+	.length_bytes = 262144,
+	.epoch = 9,
+	.flags = WIRE_FLAG_RECOVERY,
+};
+
+static const struct wire_node_reply node_freeze_reply = {
+	.opcode = WIRE_EXTENT_FREEZE,
+	.request_id = 8,
+	.id = { .shard = 1, .epoch = 2, .counter = 3 },
+	.offset_bytes = 40960,
+	.length_bytes = 36864,
+	.chain_crc = 0xdeadbeef,
+	.epoch = 4,
+	.flags = WIRE_FLAG_SEALED | WIRE_FLAG_DAMAGED,
+};
+
+static void
+stamp(struct wire_header *header, uint32_t payload_bytes)
+{
+	wire_frame_stamp(header, payload_bytes, 0x0102);
+}
+
+Test(wire, frame_is_stamped_and_checked)
+{
+	struct wire_header header = { .opcode = WIRE_ECHO, .request_id = 5 };
+	const char *field = NULL;
+
+	wire_frame_stamp(&header, 77, 3);
+	cr_assert_eq(wire_frame_check(&header, &field), 0);
+	cr_assert_eq(header.magic, WIRE_MAGIC);
+	cr_assert_eq(header.version, WIRE_VERSION);
+	cr_assert_eq(header.payload_bytes, 77);
+	cr_assert_eq(header.credits, 3);
+	cr_assert_eq(header.header_crc, crc32c(0, &header, 60));
+}
+
+Test(wire, every_flipped_bit_of_a_header_is_found)
+{
+	for (uint32_t bit = 0; bit < WIRE_HEADER_BYTES * 8; bit++) {
+		struct wire_header header = { .opcode = WIRE_ECHO, .request_id = 5 };
+		const char *field = NULL;
+		int rc;
+
+		stamp(&header, 77);
+		((uint8_t *)&header)[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+		rc = wire_frame_check(&header, &field);
+		cr_assert_eq(rc, bit / 8 == 4 ? -EPROTONOSUPPORT : -EPROTO, "bit %u", bit);
+		cr_assert_str_eq(field,
+		    bit / 8 < 4        ? "magic"
+			: bit / 8 == 4 ? "version"
+				       : "header_crc");
+	}
+}
+
+static void
+frame_expect(struct wire_header *header, const char *expected)
+{
+	const char *field = NULL;
+
+	header->header_crc = crc32c(0, header, 60);
+	cr_assert_eq(wire_frame_check(header, &field), -EPROTO);
+	cr_assert_str_eq(field, expected);
+}
+
+Test(wire, frame_bounds)
+{
+	struct wire_header header = { 0 };
+	const char *field;
+
+	stamp(&header, WIRE_PAYLOAD_BYTES_MAX);
+	cr_assert_eq(wire_frame_check(&header, &field), 0);
+	header.payload_bytes++;
+	frame_expect(&header, "payload_bytes");
+	header.payload_bytes--;
+	header.reserved = 1;
+	frame_expect(&header, "reserved");
+}
+
+Test(wire, hello_round_trip)
+{
+	struct wire_hello hello = { .role = WIRE_ROLE_CLIENT,
+		.cluster_id = 1,
+		.volume_id = 2,
+		.session_id = 0x0807060504030201,
+		.attach = 4,
+		.incarnation = 5 };
+	struct wire_hello node = { .role = WIRE_ROLE_NODE, .node_id = 9, .cluster_id = 1 };
+	struct wire_hello out;
+	uint8_t bytes[WIRE_HELLO_BYTES];
+	const char *field = NULL;
+
+	wire_hello_encode(bytes, &hello);
+	golden_check("hello", bytes, sizeof(bytes));
+	cr_assert_eq(wire_hello_decode(bytes, sizeof(bytes), &out, &field), 0);
+	cr_assert_eq(out.role, WIRE_ROLE_CLIENT);
+	cr_assert_eq(out.node_id, 0);
+	cr_assert_eq(out.cluster_id, 1);
+	cr_assert_eq(out.volume_id, 2);
+	cr_assert_eq(out.session_id, hello.session_id);
+	cr_assert_eq(out.attach, 4);
+	cr_assert_eq(out.incarnation, 5);
+	wire_hello_encode(bytes, &node);
+	cr_assert_eq(wire_hello_decode(bytes, sizeof(bytes), &out, &field), 0);
+	cr_assert_eq(out.node_id, 9);
+}
+
+static void
+hello_expect(const struct wire_hello *hello, uint32_t at, uint8_t value, int rc,
+    const char *expected)
+{
+	struct wire_hello out = { .role = 77 };
+	uint8_t bytes[WIRE_HELLO_BYTES];
+	const char *field = NULL;
+
+	wire_hello_encode(bytes, hello);
+	bytes[at] = value;
+	cr_assert_eq(wire_hello_decode(bytes, sizeof(bytes), &out, &field), rc, "byte %u", at);
+	cr_assert_str_eq(field, expected);
+	cr_assert_eq(out.role, 77); /* untouched */
+}
+
+Test(wire, hello_fields_are_checked)
+{
+	struct wire_hello client = { .role = WIRE_ROLE_CLIENT };
+	struct wire_hello gateway = { .role = WIRE_ROLE_GATEWAY };
+	struct wire_hello out;
+	uint8_t bytes[WIRE_HELLO_BYTES];
+	const char *field = NULL;
+
+	wire_hello_encode(bytes, &client);
+	cr_assert_eq(wire_hello_decode(bytes, WIRE_HELLO_BYTES - 1, &out, &field), -EPROTO);
+	cr_assert_str_eq(field, "hello_bytes");
+	hello_expect(&client, 0, 0, -EPROTO, "magic");
+	hello_expect(&client, 4, WIRE_VERSION + 1, -EPROTONOSUPPORT, "version");
+	hello_expect(&client, 5, 0, -EPROTO, "role");
+	hello_expect(&client, 5, WIRE_ROLE_NODE + 1, -EPROTO, "role");
+	hello_expect(&client, 6, 1, -EPROTO, "reserved");
+	hello_expect(&client, 15, 1, -EPROTO, "reserved");
+	hello_expect(&client, 8, 1, -EPROTO, "node_id");
+	hello_expect(&gateway, 24, 1, -EPROTO, "volume_id");
+	hello_expect(&gateway, 32, 1, -EPROTO, "session_id");
+	hello_expect(&gateway, 40, 1, -EPROTO, "attach");
+}
+
+Test(wire, extent_ids_round_trip)
+{
+	static const struct extent_id ids[] = { { 0, 0, 0 },
+		{ 4095, EXTENT_EPOCH_MAX, EXTENT_COUNTER_MAX }, { 1, 0, 0 }, { 0, 1, 0 },
+		{ 0, 0, 1 } };
+
+	for (size_t i = 0; i < NUM_COUNT(ids); i++) {
+		struct extent_id id = extent_id_unpack(extent_id_pack(&ids[i]));
+
+		cr_assert_eq(id.shard, ids[i].shard);
+		cr_assert_eq(id.epoch, ids[i].epoch);
+		cr_assert_eq(id.counter, ids[i].counter);
+	}
+	cr_assert_eq(extent_id_pack(&ids[2]), UINT64_C(1) << 50);
+	cr_assert_eq(extent_id_pack(&ids[3]), UINT64_C(1) << 26);
+}
+
+Test(wire, neighbouring_chunks_go_to_different_shards)
+{
+	for (uint32_t shards = 1; shards <= 9; shards++)
+		for (uint64_t segment = 0; segment < 50; segment++) {
+			uint32_t last = UINT32_MAX;
+
+			for (uint64_t i = 0; i < CLEAVE_SEGMENT_CHUNKS; i += 1) {
+				uint64_t offset = i * CLEAVE_CHUNK_BYTES;
+				uint32_t shard = wire_shard_of(segment, offset, shards);
+
+				cr_assert_lt(shard, shards);
+				cr_assert(shards == 1 || shard != last);
+				cr_assert_eq(shard,
+				    wire_shard_of(segment, offset + CLEAVE_CHUNK_BYTES - 1,
+					shards));
+				last = shard;
+			}
+		}
+}
+
+Test(wire, io_round_trip)
+{
+	struct wire_header header, again;
+	struct wire_io out;
+	const char *field = NULL;
+
+	wire_io_encode(&header, &io_write);
+	stamp(&header, 8192);
+	golden_check("write", &header, sizeof(header));
+	cr_assert_eq(wire_io_decode(&header, &out, &field), 0);
+	wire_io_encode(&again, &out);
+	stamp(&again, 8192);
+	cr_assert_eq(memcmp(&again, &header, sizeof(again)), 0);
+}
+
+/* Each row breaks one field of a good message. */
+struct bad_field {
+	size_t offset;
+	size_t bytes;
+	uint64_t value;
+	const char *field;
+};
+
+#define BAD(member, value, name)                                                                   \
+	{                                                                                          \
+		offsetof(struct wire_header, member), sizeof(((struct wire_header *)0)->member),   \
+		    (value), (name)                                                                \
+	}
+
+typedef int (*decode_fn)(const struct wire_header *header, const char **ret_field);
+
+static void
+bad_fields_check(const struct wire_header *good, decode_fn decode, const struct bad_field *bad,
+    size_t count)
+{
+	const char *field = NULL;
+
+	cr_assert_eq(decode(good, &field), 0, "%s", field != NULL ? field : "");
+	for (size_t i = 0; i < count; i++) {
+		struct wire_header header = *good;
+		uint64_t value = htole64(bad[i].value);
+
+		memcpy((uint8_t *)&header + bad[i].offset, &value, bad[i].bytes);
+		field = NULL;
+		cr_assert_eq(decode(&header, &field), -EPROTO, "row %zu: %s", i, bad[i].field);
+		cr_assert_str_eq(field, bad[i].field, "row %zu: %s", i, field);
+	}
+}
+
+static int
+decode_io(const struct wire_header *header, const char **ret_field)
+{
+	struct wire_io out = { .vm_id = 77 };
+	int rc = wire_io_decode(header, &out, ret_field);
+
+	cr_assert(rc == 0 || out.vm_id == 77);
+	return rc;
+}
+
+Test(wire, io_fields_are_checked)
+{
+	static const struct bad_field bad[] = {
+		BAD(opcode, 0x0f, "opcode"),
+		BAD(opcode, 0x14, "opcode"),
+		BAD(opcode, WIRE_WRITE | WIRE_REPLY, "opcode"),
+		BAD(service_class, SERVICE_CLASS_NR, "service_class"),
+		BAD(engine, 1, "engine"),
+		BAD(offset_bytes, CLEAVE_SEGMENT_BYTES, "offset_bytes"),
+		BAD(offset_bytes, 512, "offset_bytes"),
+		BAD(length_bytes, 0, "length_bytes"),
+		BAD(length_bytes, 4097, "length_bytes"),
+		BAD(length_bytes, 12288, "length_bytes"), /* crosses the chunk's end */
+		BAD(length_bytes, 65536 + 4096, "length_bytes"),
+		BAD(payload_bytes, 4096, "payload_bytes"),
+		BAD(flags, 1, "flags"),
+		BAD(status, 1, "status"),
+	};
+	static const struct bad_field bad_read[] = {
+		BAD(payload_bytes, 8192, "payload_bytes"),
+		BAD(payload_crc, 1, "payload_crc"),
+	};
+	struct wire_io io = io_write;
+	struct wire_header header;
+
+	wire_io_encode(&header, &io);
+	stamp(&header, 8192);
+	bad_fields_check(&header, decode_io, bad, NUM_COUNT(bad));
+	io.opcode = WIRE_READ;
+	wire_io_encode(&header, &io);
+	stamp(&header, 0);
+	bad_fields_check(&header, decode_io, bad_read, NUM_COUNT(bad_read));
+	io.opcode = WIRE_DISCARD;
+	io.offset_bytes = 0;
+	io.length_bytes = (uint32_t)CLEAVE_CHUNK_BYTES;
+	wire_io_encode(&header, &io);
+	stamp(&header, 0);
+	bad_fields_check(&header, decode_io, bad_read, NUM_COUNT(bad_read));
+	io.opcode = WIRE_WRITE_ZEROES;
+	io.length_bytes += 4096;
+	wire_io_encode(&header, &io);
+	stamp(&header, 0);
+	cr_assert_eq(decode_io(&header, &(const char *){ NULL }), -EPROTO);
+}
+
+static int
+decode_io_reply(const struct wire_header *header, const char **ret_field)
+{
+	struct wire_io_reply out;
+
+	return wire_io_reply_decode(header, &out, ret_field);
+}
+
+Test(wire, io_replies_round_trip)
+{
+	static const struct bad_field bad[] = {
+		BAD(opcode, WIRE_READ, "opcode"), BAD(opcode, 0x20 | WIRE_REPLY, "opcode"),
+		BAD(service_class, SERVICE_CLASS_NR, "service_class"), BAD(engine, 1, "engine"),
+		BAD(length_bytes, CLEAVE_CHUNK_BYTES + 1, "length_bytes"),
+		BAD(payload_bytes, 0, "payload_bytes"), BAD(flags, 1, "flags"),
+		BAD(status, 999, "payload_bytes"), /* a failed READ has none */
+	};
+	struct wire_io io = io_write;
+	struct wire_io_reply out;
+	struct wire_header header;
+	const char *field = NULL;
+
+	io.opcode = WIRE_READ;
+	wire_io_reply(&header, &io, 0, 0xabcd, 17);
+	stamp(&header, 8192);
+	golden_check("read_reply", &header, sizeof(header));
+	bad_fields_check(&header, decode_io_reply, bad, NUM_COUNT(bad));
+	cr_assert_eq(wire_io_reply_decode(&header, &out, &field), 0);
+	cr_assert_eq(out.opcode, WIRE_READ);
+	cr_assert_eq(out.request_id, io.request_id);
+	cr_assert_eq(out.rc, 0);
+	cr_assert_eq(out.length_bytes, 8192);
+	cr_assert_eq(out.payload_crc, 0xabcd);
+	cr_assert_eq(out.epoch, 17);
+
+	wire_io_reply(&header, &io, -EREMCHG, 0xabcd, 18);
+	stamp(&header, 0);
+	cr_assert_eq(wire_io_reply_decode(&header, &out, &field), 0);
+	cr_assert_eq(out.rc, -EREMCHG);
+	cr_assert_eq(out.payload_crc, 0);
+	header.status = 999;
+	cr_assert_eq(wire_io_reply_decode(&header, &out, &field), -EPROTO);
+	cr_assert_str_eq(field, "status");
+}
+
+static int
+decode_node(const struct wire_header *header, const char **ret_field)
+{
+	struct wire_node out = { .epoch = 77 };
+	int rc = wire_node_decode(header, &out, ret_field);
+
+	cr_assert(rc == 0 || out.epoch == 77);
+	return rc;
+}
+
+Test(wire, node_requests_round_trip)
+{
+	static const struct wire_node nodes[] = {
+		{ .opcode = WIRE_EXTENT_CREATE, .id = { 1, 2, 3 }, .kind = EXTENT_LOG, .epoch = 2 },
+		{ .opcode = WIRE_EXTENT_READ,
+		    .id = { 1, 2, 3 },
+		    .offset_bytes = 100,
+		    .length_bytes = 262144,
+		    .epoch = 2 },
+		{ .opcode = WIRE_EXTENT_FREEZE, .id = { 1, 2, 3 }, .epoch = EXTENT_EPOCH_MAX },
+		{ .opcode = WIRE_EXTENT_CUT,
+		    .id = { 1, 2, 3 },
+		    .offset_bytes = CLEAVE_CHUNK_BYTES,
+		    .epoch = 2 },
+		{ .opcode = WIRE_EXTENT_DELETE, .id = { 1, 2, 3 }, .offset_bytes = UINT64_MAX },
+		{ .opcode = WIRE_EXTENT_LIST,
+		    .id = { .shard = UINT32_MAX },
+		    .offset_bytes = 123456789 },
+		{ .opcode = WIRE_EXTENT_LIST, .id = { .shard = 7 } },
+		{ .opcode = WIRE_SHARD_FENCE, .id = { .shard = 4095 }, .epoch = 3 },
+	};
+	struct wire_header header, again;
+	struct wire_node out;
+	const char *field = NULL;
+
+	wire_node_encode(&header, &node_append);
+	stamp(&header, 262144);
+	golden_check("append", &header, sizeof(header));
+	cr_assert_eq(wire_node_decode(&header, &out, &field), 0, "%s", field);
+	wire_node_encode(&again, &out);
+	stamp(&again, 262144);
+	cr_assert_eq(memcmp(&again, &header, sizeof(again)), 0);
+	for (size_t i = 0; i < NUM_COUNT(nodes); i++) {
+		wire_node_encode(&header, &nodes[i]);
+		stamp(&header, 0);
+		cr_assert_eq(wire_node_decode(&header, &out, &field), 0, "%zu: %s", i, field);
+		cr_assert_eq(out.opcode, nodes[i].opcode);
+		cr_assert_eq(out.id.shard, nodes[i].id.shard);
+		cr_assert_eq(out.id.counter, nodes[i].id.counter);
+		cr_assert_eq(out.offset_bytes, nodes[i].offset_bytes);
+		cr_assert_eq(out.length_bytes, nodes[i].length_bytes);
+		cr_assert_eq(out.epoch, nodes[i].epoch);
+	}
+}
+
+static void
+node_good(struct wire_header *header, enum wire_opcode opcode)
+{
+	struct wire_node node = { .opcode = opcode, .id = { 1, 2, 3 }, .kind = EXTENT_LOG };
+
+	if (opcode == WIRE_EXTENT_READ || opcode == WIRE_EXTENT_APPEND)
+		node.length_bytes = 4096;
+	wire_node_encode(header, &node);
+	stamp(header, opcode == WIRE_EXTENT_APPEND ? 4096 : 0);
+}
+
+Test(wire, node_request_fields_are_checked)
+{
+	static const struct bad_field bad_append[] = {
+		BAD(opcode, 0x3f, "opcode"),
+		BAD(opcode, 0x48, "opcode"),
+		BAD(service_class, 1, "service_class"),
+		BAD(engine, 0, "kind"),
+		BAD(engine, EXTENT_MANIFEST + 1, "kind"),
+		BAD(object_id, UINT64_MAX, "object_id"),
+		BAD(object_id, (uint64_t)CLEAVE_SHARDS_MAX << 50, "object_id"),
+		BAD(offset_bytes, 512, "offset_bytes"),
+		BAD(offset_bytes, CLEAVE_CHUNK_BYTES, "offset_bytes"),
+		BAD(offset_bytes, UINT64_MAX - 4095, "offset_bytes"),
+		BAD(length_bytes, 0, "length_bytes"),
+		BAD(length_bytes, 4097, "length_bytes"),
+		BAD(length_bytes, 262144 + 4096, "length_bytes"),
+		BAD(payload_bytes, 8192, "payload_bytes"),
+		BAD(epoch, EXTENT_EPOCH_MAX + 1, "epoch"),
+		BAD(vm_id, 1, "vm_id"),
+		BAD(flags, WIRE_FLAG_SEALED, "flags"),
+		BAD(status, 1, "status"),
+		BAD(payload_crc, 1, "payload_crc"),
+	};
+	static const struct bad_field bad_create[] = {
+		BAD(offset_bytes, 1, "offset_bytes"),
+		BAD(length_bytes, 1, "length_bytes"),
+		BAD(payload_bytes, 1, "payload_bytes"),
+		BAD(flags, WIRE_FLAG_RECOVERY, "flags"),
+		BAD(engine, 0, "kind"),
+	};
+	static const struct bad_field bad_read[] = {
+		BAD(engine, 1, "kind"),
+		BAD(offset_bytes, CLEAVE_CHUNK_BYTES, "offset_bytes"),
+		BAD(length_bytes, 0, "length_bytes"),
+		BAD(length_bytes, WIRE_PAYLOAD_BYTES_MAX + 1, "length_bytes"),
+		BAD(payload_bytes, 4096, "payload_bytes"),
+	};
+	static const struct bad_field bad_cut[] = {
+		BAD(offset_bytes, 1, "offset_bytes"),
+		BAD(offset_bytes, CLEAVE_CHUNK_BYTES + 4096, "offset_bytes"),
+		BAD(length_bytes, 1, "length_bytes"),
+	};
+	static const struct bad_field bad_short[] = {
+		/* DELETE, LIST */
+		BAD(length_bytes, 1, "length_bytes"),
+		BAD(payload_bytes, 1, "payload_bytes"),
+	};
+	static const struct bad_field bad_fence[] = {
+		BAD(object_id, CLEAVE_SHARDS_MAX, "object_id"),
+		BAD(object_id, UINT32_MAX, "object_id"),
+		BAD(offset_bytes, 1, "offset_bytes"),
+	};
+	static const struct bad_field bad_list[] = {
+		BAD(object_id, CLEAVE_SHARDS_MAX, "object_id"),
+		BAD(object_id, (uint64_t)UINT32_MAX + 1, "object_id"),
+	};
+	struct wire_header header;
+
+	node_good(&header, WIRE_EXTENT_APPEND);
+	bad_fields_check(&header, decode_node, bad_append, NUM_COUNT(bad_append));
+	node_good(&header, WIRE_EXTENT_CREATE);
+	bad_fields_check(&header, decode_node, bad_create, NUM_COUNT(bad_create));
+	node_good(&header, WIRE_EXTENT_READ);
+	bad_fields_check(&header, decode_node, bad_read, NUM_COUNT(bad_read));
+	node_good(&header, WIRE_EXTENT_CUT);
+	bad_fields_check(&header, decode_node, bad_cut, NUM_COUNT(bad_cut));
+	node_good(&header, WIRE_EXTENT_DELETE);
+	bad_fields_check(&header, decode_node, bad_short, NUM_COUNT(bad_short));
+	node_good(&header, WIRE_EXTENT_LIST);
+	bad_fields_check(&header, decode_node, bad_short, NUM_COUNT(bad_short));
+	bad_fields_check(&header, decode_node, bad_list, NUM_COUNT(bad_list));
+	node_good(&header, WIRE_SHARD_FENCE);
+	bad_fields_check(&header, decode_node, bad_fence, NUM_COUNT(bad_fence));
+}
+
+static int
+decode_node_reply(const struct wire_header *header, const char **ret_field)
+{
+	struct wire_node_reply out;
+
+	return wire_node_reply_decode(header, &out, ret_field);
+}
+
+Test(wire, node_replies_round_trip)
+{
+	struct wire_node_reply list = {
+		.opcode = WIRE_EXTENT_LIST,
+		.id = { .shard = UINT32_MAX },
+		.length_bytes = 80,
+	};
+	struct wire_node_reply out;
+	struct wire_header header, again;
+	const char *field = NULL;
+
+	wire_node_reply_encode(&header, &node_freeze_reply);
+	stamp(&header, 0);
+	golden_check("freeze_reply", &header, sizeof(header));
+	cr_assert_eq(wire_node_reply_decode(&header, &out, &field), 0, "%s", field);
+	wire_node_reply_encode(&again, &out);
+	stamp(&again, 0);
+	cr_assert_eq(memcmp(&again, &header, sizeof(again)), 0);
+	wire_node_reply_encode(&header, &list);
+	stamp(&header, 80);
+	cr_assert_eq(wire_node_reply_decode(&header, &out, &field), 0, "%s", field);
+	cr_assert_eq(out.id.shard, UINT32_MAX);
+	list.rc = -EUCLEAN;
+	wire_node_reply_encode(&header, &list);
+	stamp(&header, 0);
+	cr_assert_eq(wire_node_reply_decode(&header, &out, &field), 0, "%s", field);
+	cr_assert_eq(out.rc, -EUCLEAN);
+}
+
+Test(wire, node_reply_fields_are_checked)
+{
+	static const struct bad_field bad[] = {
+		BAD(opcode, WIRE_EXTENT_FREEZE, "opcode"),
+		BAD(opcode, 0x48 | WIRE_REPLY, "opcode"),
+		BAD(service_class, 1, "service_class"),
+		BAD(engine, 1, "kind"),
+		BAD(object_id, UINT64_MAX, "object_id"),
+		BAD(status, 999, "status"),
+		BAD(payload_bytes, 1, "payload_bytes"),
+		BAD(epoch, EXTENT_EPOCH_MAX + 1, "epoch"),
+		BAD(vm_id, 1, "vm_id"),
+		BAD(flags, 1u << 3, "flags"),
+	};
+	static const struct bad_field bad_read[] = {
+		BAD(length_bytes, WIRE_PAYLOAD_BYTES_MAX + 1, "length_bytes"),
+		BAD(payload_bytes, 1, "payload_bytes"),
+		BAD(payload_crc, 1, "payload_crc"),
+	};
+	static const struct bad_field bad_list[] = { BAD(length_bytes, 39, "length_bytes") };
+	struct wire_node_reply reply = { .opcode = WIRE_EXTENT_READ, .length_bytes = 100 };
+	struct wire_header header;
+
+	wire_node_reply_encode(&header, &node_freeze_reply);
+	stamp(&header, 0);
+	bad_fields_check(&header, decode_node_reply, bad, NUM_COUNT(bad));
+	wire_node_reply_encode(&header, &reply);
+	stamp(&header, 100);
+	bad_fields_check(&header, decode_node_reply, bad_read, NUM_COUNT(bad_read));
+	reply.opcode = WIRE_EXTENT_LIST;
+	reply.length_bytes = 40;
+	wire_node_reply_encode(&header, &reply);
+	stamp(&header, 40);
+	bad_fields_check(&header, decode_node_reply, bad_list, NUM_COUNT(bad_list));
+}
+
+static int
+decode_control(const struct wire_header *header, const char **ret_field)
+{
+	struct wire_control out;
+
+	return wire_control_decode(header, &out, ret_field);
+}
+
+Test(wire, control_fields_are_checked)
+{
+	static const struct bad_field bad[] = {
+		BAD(opcode, 0x21, "opcode"),
+		BAD(service_class, 1, "service_class"),
+		BAD(engine, 1, "engine"),
+		BAD(object_id, 1, "object_id"),
+		BAD(offset_bytes, 1, "offset_bytes"),
+		BAD(length_bytes, 1, "length_bytes"),
+		BAD(payload_bytes, WIRE_CLIENT_PAYLOAD_BYTES_MAX + 1, "payload_bytes"),
+		BAD(epoch, 1, "epoch"),
+		BAD(vm_id, 1, "vm_id"),
+		BAD(flags, 1, "flags"),
+		BAD(status, 1, "status"),
+	};
+	struct wire_header header = { .opcode = WIRE_CONTROL, .request_id = 3 };
+	struct wire_control out;
+	const char *field = NULL;
+
+	stamp(&header, 1000);
+	bad_fields_check(&header, decode_control, bad, NUM_COUNT(bad));
+	header.opcode |= WIRE_REPLY;
+	header.status = 5;
+	cr_assert_eq(wire_control_decode(&header, &out, &field), 0);
+	cr_assert_eq(out.request_id, 3);
+	cr_assert_eq(out.payload_bytes, 1000);
+	header.status = 999;
+	cr_assert_eq(wire_control_decode(&header, &out, &field), -EPROTO);
+}
