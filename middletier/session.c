@@ -396,17 +396,6 @@ session_check_io(const struct mt_session *session, const struct wire_io *io,
 	return 0;
 }
 
-static void
-session_reply_error(struct mt_session *session, struct split_msg *msg, const struct wire_io *io,
-    int rc, uint32_t epoch)
-{
-	struct wire_header header;
-
-	metric_add(&session->port->metrics[MT_METRIC_requests_refused], 1);
-	wire_io_reply(&header, io, rc, 0, epoch);
-	split_msg_reply(msg, &header, NULL, 0, NULL, NULL);
-}
-
 void
 mt_session_io(struct mt_session *session, struct split_msg *msg, const struct wire_io *io)
 {
@@ -418,7 +407,7 @@ mt_session_io(struct mt_session *session, struct split_msg *msg, const struct wi
 	assert(session->sm.state == SESSION_READY);
 	rc = session_check_io(session, io, &shard, &epoch);
 	if (rc != 0) {
-		session_reply_error(session, msg, io, rc, epoch);
+		mt_reply_error(session, msg, io, rc, epoch);
 		return;
 	}
 	mt_session_begin(session, io->opcode != WIRE_READ);
