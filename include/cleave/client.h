@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * client.h -- libcleave: a volume as a disk
+ *
+ * Layer 1 runs on the caller's loop: a *client* owns a split port, a control connection to one of its
+ * gateways, and volumes; a *volume* owns a connection to each port of the gateway that serves it.
+ * Everything completes into handlers that the loop calls, never from inside the call that caused them.
+ * Layer 2 (the second half) runs layer 1 on a thread of the library's own: submissions from any
+ * thread, completions through an event fd, and blocking helpers.
+ *
+ *	cleave_io -> volume queue -> messages (<= 64 KiB, within a chunk) -> connection -> gateway
+ *
+ * What the library promises:
+ *   - A write that has completed with 0 is durable. A flush completes when everything submitted
+ *     before it has.
+ *   - Overlapping writes (discards and zero writes too) take effect in the order of their submission:
+ *     one waits for the other. A block is 4096 bytes and the unit of atomicity.
+ *   - Busy and unavailable gateways, lost connections and moved shards are the library's business: it
+ *     backs off, fetches the map, resends; until the request's time is over, and then it closes the
+ *     connection before it gives the request back with -ETIMEDOUT, so that the write cannot take
+ *     effect after a later one (I11).
+ *   - Every payload carries its CRC-32C; what a read returns has been checked against the gateway's.
+ *   - Memory and queues are bounded by the options: what exceeds them gets -ENOBUFS.
+ *
+ * Threads: layer 1 belongs to its loop's thread; each call of layer 2 says what it allows.
+ */
+#ifndef CLEAVE_CLIENT_H
+#define CLEAVE_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "cleave/dev_ptr.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
+
+#define CLEAVE_IO_BYTES_MAX (UINT64_C(32) << 20) /* of a read or write */
+#define CLEAVE_ERROR_BYTES_MAX 256u
+#define CLEAVE_GATEWAYS_MAX 16u
+#define CLEAVE_CALLS_MAX 64u         /* control calls waiting for an answer */
+#define CLEAVE_CALL_BYTES_MAX 16320u /* of a control request's text */
+#define CLEAVE_MESSAGES_MAX 4096u    /* options.message_count_max */
+#define CLEAVE_DEFAULT_GATEWAY "tcp://127.0.0.1:7100"
+
+struct cleave_client;
+struct cleave_volume;
+struct sim_host;
+
+/* What a client is made with. Zero means the default in brackets. */
+struct cleave_client_options {
+	struct loop *loop;             /* layer 1: required; layer 2 makes its own */
+	const char *const *gateways;   /* required; copied; tried in turn */
+	uint32_t gateway_count;        /* 1 .. CLEAVE_GATEWAYS_MAX */
+	struct sim_host *sim_host;     /* for sim:// addresses; else NULL */
+	uint32_t message_count_max;    /* messages in flight, all volumes together [256] */
+	uint32_t connection_depth_max; /* of them on one connection [128] */
+	uint32_t queue_count_max;    /* requests submitted to a volume, not yet completed [4096] */
+	uint64_t buffer_bytes;       /* device memory for cleave_buffer_alloc [0] */
+	uint64_t io_timeout_ns;      /* from submission to -ETIMEDOUT [60 s] */
+	uint64_t control_timeout_ns; /* the same for control calls [30 s] */
+	uint64_t connect_timeout_ns; /* [5 s] */
+	uint64_t backoff_min_ns;     /* first pause before a retry [5 ms] */
+	uint64_t backoff_max_ns;     /* longest [1 s] */
+	uint64_t keepalive_ns;       /* a silent gateway is found within this [10 s] */
+	uint32_t vm_id;              /* goes into each message, for the gateway's traces */
+	bool is_impatient;           /* control calls fail once every gateway has refused */
+};
+
+/*
+ * cleave_client_create -- a client on @options->loop
+ *
+ * Allocates all that it will ever use for messages; connects when there is something to say.
+ * Returns: 0 and *@ret_client; -EINVAL an option is out of range, an address unparsable; -ENOMEM.
+ * @ret_error (CLEAVE_ERROR_BYTES_MAX bytes, may be NULL) gets a text on failure.
+ */
+int cleave_client_create(const struct cleave_client_options *options,
+    struct cleave_client **ret_client, char *ret_error);
+
+/*
+ * cleave_client_destroy -- at once: connections are closed, no handler is called any more
+ *
+ * Volumes are gone with it; requests outstanding are the caller's again and may or may not have
+ * happened. For an orderly end close the volumes first. NULL is a no-op. Not from a handler.
+ */
+void cleave_client_destroy(struct cleave_client *client);
+
+/* What happened, since the client was created. */
+#define CLEAVE_STAT_LIST(X)                                                                        \
+	X(ios_completed, "requests completed with 0")                                              \
+	X(ios_failed, "requests completed with an error")                                          \
+	X(messages_sent, "messages sent, repetitions included")                                    \
+	X(messages_resent, "messages sent again after a lost connection")                          \
+	X(messages_delayed, "messages sent again after BUSY, UNAVAILABLE and the like")            \
+	X(messages_remapped, "messages sent again after another owner or epoch was named")         \
+	X(overlaps, "writes that waited for an earlier overlapping one")                           \
+	X(checksum_errors, "payloads that did not match their CRC, either way")                    \
+	X(connects, "connections that became ready")                                               \
+	X(connection_losses, "connections that ended or could not be made")                        \
+	X(protocol_errors, "answers that broke the protocol")                                      \
+	X(map_fetches, "maps fetched")                                                             \
+	X(timeouts, "requests given up")
+struct cleave_stats {
+#define CLEAVE_STAT_MEMBER(name, help) uint64_t name;
+	CLEAVE_STAT_LIST(CLEAVE_STAT_MEMBER)
+#undef CLEAVE_STAT_MEMBER
+};
+/* cleave_client_stats -- live values; other threads read them with metric_read. */
+const struct cleave_stats *cleave_client_stats(const struct cleave_client *client);
+
+/*
+ * Control: a JSON object goes to a gateway, a JSON object comes back. See ARCHITECTURE.md for the
+ * operations ({"op":"volume.create", ...}).
+ */
+struct cleave_call;
+/*
+ * @rc: 0, or the gateway's status, -ETIMEDOUT, -ECONNREFUSED and the like (the gateway could not be
+ * asked), -ECONNRESET (a call that must not be repeated was sent and the answer is lost).
+ * @reply: the JSON text of the answer, NUL-terminated; NULL when none came. @error: a text for people
+ * unless @rc is 0. Both are valid during the handler alone.
+ */
+typedef void (*cleave_call_fn)(struct cleave_call *call, int rc, const char *reply,
+    const char *error, void *arg);
+
+/* One call, owned by the caller from cleave_control until @fn. */
+struct cleave_call {
+	bool must_not_repeat; /* it changes something: not sent twice when the connection is lost */
+	cleave_call_fn fn;
+	void *arg;
+	/* The library's. */
+	struct loop_link link;
+	uint64_t deadline_ns, request_id;
+	void *message; /* header and text, as sent */
+	uint32_t message_bytes, attempts;
+	uint64_t not_before_ns;
+	bool is_expired; /* its connection is being closed */
+};
+
+/*
+ * cleave_control -- ask a gateway
+ *
+ * @request: JSON text, copied. Returns 0: @call->fn is called once; -EMSGSIZE longer than
+ * CLEAVE_CALL_BYTES_MAX; -ENOBUFS too many calls; -ENOMEM.
+ */
+int cleave_control(struct cleave_client *client, struct cleave_call *call, const char *request);
+
+/* What a volume is. */
+struct cleave_volume_info {
+	char name[CLEAVE_VOLUME_NAME_BYTES_MAX + 1];
+	uint64_t id;
+	uint64_t size_bytes;
+	enum service_class service_class;
+	char engine[16];
+	int level;
+	uint32_t replicas;
+	uint64_t segment_base;
+	uint32_t segment_count;
+	uint64_t attach; /* the number this open was given */
+};
+
+enum cleave_open_flags {
+	CLEAVE_OPEN_READ_ONLY = 1u << 0, /* writes, discards and zero writes get -EROFS here */
+};
+
+/* @volume is NULL unless @rc is 0. @error: a text for people, valid during the handler. */
+typedef void (*cleave_open_fn)(struct cleave_volume *volume, int rc, const char *error, void *arg);
+
+/*
+ * cleave_volume_open -- attach a volume: this becomes its one writing session
+ *
+ * Whoever had it attached before gets -ESHUTDOWN for everything from then on.
+ * Returns 0: @fn is called once: rc 0, -ENOENT no such volume, -ETIMEDOUT, or what the gateway or the
+ * connection said; -EINVAL: the name is empty or too long, an unknown flag; -ENOBUFS; -ENOMEM.
+ */
+int cleave_volume_open(struct cleave_client *client, const char *name, unsigned flags,
+    cleave_open_fn fn, void *arg);
+
+/*
+ * cleave_volume_close -- take no more requests, wait for those submitted, then disconnect
+ *
+ * @fn (may be NULL) is called when @volume is no more. Once a volume.
+ */
+void cleave_volume_close(struct cleave_volume *volume, void (*fn)(void *arg), void *arg);
+
+const struct cleave_volume_info *cleave_volume_info(const struct cleave_volume *volume);
+
+/* Zero-copy buffers: device memory, 4096-byte aligned, which messages are sent from directly. */
+/* cleave_buffer_alloc -- DEV_PTR_NULL with errno ENOMEM. For start-up, not the data path. */
+dev_ptr cleave_buffer_alloc(struct cleave_client *client, size_t bytes);
+void cleave_buffer_free(struct cleave_client *client, dev_ptr buffer);
+/* cleave_buffer_fill, cleave_buffer_copy -- host memory to the buffer, and back. */
+void cleave_buffer_fill(struct cleave_client *client, dev_ptr buffer, const void *src,
+    size_t bytes);
+void cleave_buffer_copy(struct cleave_client *client, void *dst, dev_ptr buffer, size_t bytes);
+
+enum cleave_op {
+	CLEAVE_READ,
+	CLEAVE_WRITE,
+	CLEAVE_DISCARD,      /* reads as zeros afterwards, space is given back */
+	CLEAVE_WRITE_ZEROES, /* reads as zeros afterwards */
+	CLEAVE_FLUSH,        /* everything submitted before has completed */
+};
+
+struct cleave_io;
+/*
+ * @rc: 0, or a negative errno: -ETIMEDOUT (a write may or may not have happened), -ENOSPC, -EIO,
+ * -EBADMSG (a checksum that stays wrong), -ESHUTDOWN (another session has the volume), -ECANCELED.
+ * After an error a write's blocks, and a read's buffer, hold old or new content, block by block.
+ */
+typedef void (*cleave_io_fn)(struct cleave_io *io, int rc, void *arg);
+
+/* One request, owned by the caller; the library's from submission until @fn. */
+struct cleave_io {
+	enum cleave_op op;
+	uint64_t offset_bytes; /* multiple of 4096 */
+	uint64_t length_bytes; /* multiple of 4096, not 0; FLUSH: 0 */
+	void *data;            /* READ, WRITE: any memory, left alone until @fn; or NULL and ... */
+	dev_ptr buffer;        /* ... cleave_buffer_alloc's memory */
+	cleave_io_fn fn;
+	void *arg;
+	int rc; /* what @fn was told */
+	/* The library's. */
+	struct loop_link link;
+	struct loop_link split_link;
+	struct cleave_volume *volume;
+	uint64_t deadline_ns;
+	uint64_t split_bytes;
+	uint32_t message_count;
+	void *owner;
+	struct loop_post post;
+	struct cleave_io *next;
+};
+
+/*
+ * cleave_submit -- start @io
+ *
+ * Returns 0: @io->fn is called exactly once, later; else nothing was started: -EINVAL unaligned, empty,
+ * longer than CLEAVE_IO_BYTES_MAX (reads and writes) or without a buffer; -ERANGE beyond the volume's
+ * end; -EROFS; -ENOBUFS queue full: try when a request completes; -ESHUTDOWN, or what else ended the
+ * volume; -ECANCELED it is being closed.
+ */
+int cleave_submit(struct cleave_volume *volume, struct cleave_io *io);
+/* cleave_io_check -- what cleave_submit would refuse about @io's shape; 0, -EINVAL or -ERANGE. */
+int cleave_io_check(const struct cleave_io *io, uint64_t volume_size_bytes);
+
+/*
+ * Layer 2: the library's own thread.
+ */
+struct cleave;      /* a client and its thread */
+struct cleave_disk; /* a volume opened through it */
+
+/*
+ * cleave_start -- start the thread and the client on it; @options->loop must be NULL
+ *
+ * Returns as cleave_client_create, or -EAGAIN: no thread could be made.
+ */
+int cleave_start(const struct cleave_client_options *options, struct cleave **ret_cleave,
+    char *ret_error);
+/* cleave_stop -- as cleave_client_destroy, then ends the thread. From no handler. NULL is a no-op. */
+void cleave_stop(struct cleave *cleave);
+
+/* cleave_control_wait -- cleave_control, blocking. *@ret_reply: free() it; NULL when none came. */
+int cleave_control_wait(struct cleave *cleave, const char *request, bool must_not_repeat,
+    char **ret_reply, char *ret_error);
+
+/* cleave_disk_open -- cleave_volume_open, blocking. @ret_error as above. Any thread. */
+int cleave_disk_open(struct cleave *cleave, const char *name, unsigned flags,
+    struct cleave_disk **ret_disk, char *ret_error);
+/* cleave_disk_close -- waits for what was submitted. Any thread, once. NULL is a no-op. */
+void cleave_disk_close(struct cleave_disk *disk);
+const struct cleave_volume_info *cleave_disk_info(const struct cleave_disk *disk);
+
+/*
+ * cleave_disk_submit -- start @io from any thread
+ *
+ * @io->fn NULL: @io comes out of cleave_reap; else @fn is called on the library's thread and must not
+ * block. Returns 0, -EINVAL or -ERANGE; everything else is found in @io->rc.
+ */
+int cleave_disk_submit(struct cleave_disk *disk, struct cleave_io *io);
+/* cleave_event_fd -- readable while cleave_reap has something to give. Owned by @cleave. */
+int cleave_event_fd(struct cleave *cleave);
+/* cleave_reap -- up to @max completed requests, oldest first; never blocks. Any thread. */
+uint32_t cleave_reap(struct cleave *cleave, struct cleave_io **ret_ios, uint32_t max);
+
+/* Blocking helpers, from any thread but the library's. Return 0 (all of it) or a negative errno. */
+int cleave_pread(struct cleave_disk *disk, void *data, uint64_t bytes, uint64_t offset_bytes);
+int cleave_pwrite(struct cleave_disk *disk, const void *data, uint64_t bytes,
+    uint64_t offset_bytes);
+int cleave_discard(struct cleave_disk *disk, uint64_t bytes, uint64_t offset_bytes);
+int cleave_write_zeroes(struct cleave_disk *disk, uint64_t bytes, uint64_t offset_bytes);
+int cleave_flush(struct cleave_disk *disk);
+
+#endif /* CLEAVE_CLIENT_H */

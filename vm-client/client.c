@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * client.c -- a client: its port, its messages, the map that all of its volumes follow
+ *
+ * The map is fetched when somebody met a wrong owner or a lost connection (client_want_map): at once
+ * the first time, later with a growing pause as long as the wish comes back.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "internal.h"
+
+#define CLIENT_MAP_REQUEST "{\"op\":\"map\"}"
+#define CLIENT_HOST_BYTES (4u << 20)
+/* What the arenas need beside what is counted: rounding, and the pool's distances. */
+#define CLIENT_DEVICE_SPARE_BYTES (1u << 20)
+#define CLIENT_RECEIVE_STRIDE_BYTES (CLIENT_MESSAGE_BYTES_MAX + 4096u)
+
+static void __attribute__((format(printf, 2, 3)))
+error_text(char *ret_error, const char *format, ...)
+{
+	va_list args;
+
+	if (ret_error == NULL)
+		return;
+	va_start(args, format);
+	(void)vsnprintf(ret_error, CLEAVE_ERROR_BYTES_MAX, format, args); /* cut where too long */
+	va_end(args);
+}
+
+/* Options. */
+
+static void
+default_u32(uint32_t *value, uint32_t fallback)
+{
+	if (*value == 0)
+		*value = fallback;
+}
+
+static void
+default_u64(uint64_t *value, uint64_t fallback)
+{
+	if (*value == 0)
+		*value = fallback;
+}
+
+static void
+options_fill(struct cleave_client_options *options)
+{
+	default_u32(&options->message_count_max, 256);
+	default_u32(&options->connection_depth_max, 128);
+	default_u32(&options->queue_count_max, 4096);
+	default_u64(&options->io_timeout_ns, NUM_S(60));
+	default_u64(&options->control_timeout_ns, NUM_S(30));
+	default_u64(&options->connect_timeout_ns, NUM_S(5));
+	default_u64(&options->backoff_min_ns, NUM_MS(5));
+	default_u64(&options->backoff_max_ns, NUM_S(1));
+	default_u64(&options->keepalive_ns, NUM_S(10));
+}
+
+static int
+options_check(const struct cleave_client_options *options, char *ret_error)
+{
+	if (options->message_count_max > CLEAVE_MESSAGES_MAX) {
+		error_text(ret_error, "message_count_max: at most %u", CLEAVE_MESSAGES_MAX);
+		return -EINVAL;
+	}
+	if (options->backoff_max_ns < options->backoff_min_ns) {
+		error_text(ret_error, "backoff_max_ns: less than backoff_min_ns");
+		return -EINVAL;
+	}
+	if (options->gateway_count == 0 || options->gateway_count > CLEAVE_GATEWAYS_MAX) {
+		error_text(ret_error, "gateways: 1 to %u are needed", CLEAVE_GATEWAYS_MAX);
+		return -EINVAL;
+	}
+	for (uint32_t i = 0; i < options->gateway_count; i++) {
+		const char *address = options->gateways[i];
+
+		if (strlen(address) >= SPLIT_ADDRESS_BYTES_MAX || strstr(address, "://") == NULL) {
+			error_text(ret_error, "gateway '%.100s': not an address like %s", address,
+			    CLEAVE_DEFAULT_GATEWAY);
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
+
+/* Life. */
+
+static int
+client_open_port(struct cleave_client *client)
+{
+	const struct cleave_client_options *options = &client->options;
+	uint64_t receive_count = options->message_count_max + CLIENT_CONTROL_RECEIVES;
+	struct engine_set_options engine_options = { 0 };
+	struct split_port_options port_options = {
+		.loop = client->loop,
+		.sim_host = options->sim_host,
+		.host_bytes = CLIENT_HOST_BYTES,
+		.device_bytes = receive_count * CLIENT_RECEIVE_STRIDE_BYTES +
+		    (uint64_t)options->message_count_max * CLIENT_RECEIVE_STRIDE_BYTES +
+		    num_round_up(options->buffer_bytes, 4096) + CLIENT_DEVICE_SPARE_BYTES,
+		.receive_count = (uint32_t)receive_count,
+		.receive_payload_bytes = CLIENT_MESSAGE_BYTES_MAX,
+		.qp_send_depth_max = (uint32_t)num_max(1024, options->connection_depth_max),
+		.keepalive_ns = options->keepalive_ns,
+	};
+
+	client->engines = engine_set_create(client->loop, &engine_options);
+	if (client->engines == NULL)
+		return -errno;
+	client->port = open_roce_instance(&port_options);
+	return client->port == NULL ? -errno : 0;
+}
+
+/* Volumes that wait for messages get one each, in turn. */
+static void
+client_on_split_task(struct loop_task *task, void *arg)
+{
+	struct cleave_client *client = arg;
+	struct loop_link *link;
+
+	(void)task;
+	CHECK_OBJ(client, CLIENT_MAGIC);
+	while (
+	    !list_is_empty(&client->free) && (link = list_pop_front(&client->split_wait)) != NULL) {
+		struct cleave_volume *volume = LIST_ENTRY(link, struct cleave_volume, split_wait);
+
+		if (!volume_is_live(volume) || list_is_empty(&volume->split_ios))
+			continue;
+		volume_split_one(volume);
+		if (!list_is_empty(&volume->split_ios))
+			list_push_back(&client->split_wait, &volume->split_wait);
+	}
+}
+
+static void client_on_map_timer(struct loop_timer *timer, void *arg);
+
+static void
+client_init(struct cleave_client *client, const struct cleave_client_options *options)
+{
+	client->magic = CLIENT_MAGIC;
+	client->options = *options;
+	options_fill(&client->options);
+	client->loop = options->loop;
+	list_init(&client->volumes);
+	list_init(&client->free);
+	list_init(&client->split_wait);
+	loop_task_init(&client->split_task, client_on_split_task, client);
+	loop_timer_init(&client->map_timer, client_on_map_timer, client);
+}
+
+int
+cleave_client_create(const struct cleave_client_options *options, struct cleave_client **ret_client,
+    char *ret_error)
+{
+	struct cleave_client *client = calloc(1, sizeof(*client));
+	int rc;
+
+	assert(options->loop != NULL);
+	if (client == NULL) {
+		error_text(ret_error, "out of memory");
+		return -ENOMEM;
+	}
+	client_init(client, options);
+	rc = options_check(&client->options, ret_error);
+	if (rc != 0)
+		goto err_free;
+	for (uint32_t i = 0; i < options->gateway_count; i++)
+		memcpy(client->gateways[i], options->gateways[i], strlen(options->gateways[i]) + 1);
+	rc = control_init(client);
+	if (rc == 0)
+		rc = client_open_port(client);
+	if (rc == 0)
+		rc = messages_init(client);
+	if (rc != 0) {
+		error_text(ret_error, "memory for %u messages: %s",
+		    client->options.message_count_max, strerror(-rc));
+		goto err_destroy;
+	}
+	*ret_client = client;
+	return 0;
+
+err_destroy:
+	cleave_client_destroy(client);
+	return rc;
+err_free:
+	free(client);
+	return rc;
+}
+
+static void
+volume_discard(struct cleave_volume *volume)
+{
+	struct loop *loop = volume->client->loop;
+	struct loop_link *link;
+
+	while ((link = list_pop_front(&volume->connections)) != NULL) {
+		struct connection *connection = LIST_ENTRY(link, struct connection, link);
+
+		loop_timer_stop(loop, &connection->timer);
+		free(connection);
+	}
+	volume_free(volume);
+}
+
+void
+cleave_client_destroy(struct cleave_client *client)
+{
+	struct loop_link *link;
+
+	if (client == NULL)
+		return;
+	CHECK_OBJ(client, CLIENT_MAGIC);
+	client->is_destroying = true;
+	if (client->port != NULL)
+		split_port_close(client->port);
+	messages_fini(client);
+	while ((link = list_first(&client->volumes)) != NULL)
+		volume_discard(LIST_ENTRY(link, struct cleave_volume, link));
+	control_fini(client);
+	loop_task_cancel(client->loop, &client->split_task);
+	loop_timer_stop(client->loop, &client->map_timer);
+	engine_set_destroy(client->engines);
+	free(client->map);
+	client->magic = 0;
+	free(client);
+}
+
+const struct cleave_stats *
+cleave_client_stats(const struct cleave_client *client)
+{
+	CHECK_OBJ(client, CLIENT_MAGIC);
+	return &client->stats;
+}
+
+/* Buffers. */
+
+dev_ptr
+cleave_buffer_alloc(struct cleave_client *client, size_t bytes)
+{
+	CHECK_OBJ(client, CLIENT_MAGIC);
+	return dev_alloc(client->port, num_round_up(bytes, CLEAVE_BLOCK_BYTES));
+}
+
+void
+cleave_buffer_free(struct cleave_client *client, dev_ptr buffer)
+{
+	CHECK_OBJ(client, CLIENT_MAGIC);
+	if (!dev_ptr_is_null(buffer))
+		dev_free(client->port, buffer);
+}
+
+void
+cleave_buffer_fill(struct cleave_client *client, dev_ptr buffer, const void *src, size_t bytes)
+{
+	CHECK_OBJ(client, CLIENT_MAGIC);
+	dev_copy_from_host(client->port, buffer, src, bytes);
+}
+
+void
+cleave_buffer_copy(struct cleave_client *client, void *dst, dev_ptr buffer, size_t bytes)
+{
+	CHECK_OBJ(client, CLIENT_MAGIC);
+	dev_copy_to_host(client->port, dst, buffer, bytes);
+}
+
+/* The map. */
+
+int
+client_set_map(struct cleave_client *client, const struct client_map *map)
+{
+	struct loop_link *link, *next;
+
+	if (client->map == NULL)
+		client->map = malloc(sizeof(*client->map));
+	if (client->map == NULL)
+		return -ENOMEM;
+	*client->map = *map;
+	client->map_serial++;
+	LIST_FOREACH_SAFE(&client->volumes, link, next)
+		volume_on_map(LIST_ENTRY(link, struct cleave_volume, link));
+	return 0;
+}
+
+static void
+client_on_map(struct cleave_call *call, int rc, const char *reply, const char *error, void *arg)
+{
+	struct cleave_client *client = arg;
+	struct client_map *map = NULL;
+	const char *field;
+
+	(void)call;
+	(void)error;
+	CHECK_OBJ(client, CLIENT_MAGIC);
+	client->is_map_call_out = false;
+	if (rc == 0) {
+		map = malloc(sizeof(*map));
+		rc = map == NULL ? -ENOMEM : map_parse(reply, map, &field);
+	}
+	if (rc == 0)
+		rc = client_set_map(client, map);
+	free(map);
+	if (rc == -EBADMSG)
+		CLIENT_STAT(client, protocol_errors, 1);
+	if (rc == 0)
+		CLIENT_STAT(client, map_fetches, 1);
+	else if (!list_is_empty(&client->volumes))
+		client_want_map(client);
+}
+
+static void
+client_on_map_timer(struct loop_timer *timer, void *arg)
+{
+	struct cleave_client *client = arg;
+
+	(void)timer;
+	CHECK_OBJ(client, CLIENT_MAGIC);
+	if (list_is_empty(&client->volumes))
+		return;
+	client->map_call.fn = client_on_map;
+	client->map_call.arg = client;
+	client->is_map_call_out = true;
+	if (cleave_control(client, &client->map_call, CLIENT_MAP_REQUEST) != 0) {
+		client->is_map_call_out = false;
+		client_want_map(client);
+	}
+}
+
+void
+client_want_map(struct cleave_client *client)
+{
+	const struct cleave_client_options *options = &client->options;
+	uint64_t now_ns = loop_now_ns(client->loop), delay_ns = 0;
+
+	if (client->is_map_call_out || client->map_timer.is_active)
+		return;
+	if (client->map_wanted_ns != 0 &&
+	    now_ns - client->map_wanted_ns <= 2 * options->backoff_max_ns)
+		delay_ns = retry_delay_ns(client->loop, client->map_wants_in_row++,
+		    options->backoff_min_ns, options->backoff_max_ns);
+	else
+		client->map_wants_in_row = 0;
+	client->map_wanted_ns = now_ns;
+	loop_timer_start(client->loop, &client->map_timer, delay_ns);
+}

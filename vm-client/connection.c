@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * connection.c -- a volume's queue pair to one port of a gateway, kept up as long as it is wanted
+ *
+ *	DOWN --(timer)--> CONNECTING --> UP --> CLOSING --(on_closed)--> DOWN or GONE
+ *	  ^                   |          |
+ *	  '----(on_closed)----'----------'
+ *
+ * Each attempt says hello with the session's id and an incarnation that is higher than any before,
+ * so that the gateway finishes or drops what an older one had sent before it admits this one.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "internal.h"
+
+static const struct sm_state connection_table[CONNECTION_STATE_NR] = {
+	[CONNECTION_DOWN] = { "down", SM_TO(CONNECTION_CONNECTING) | SM_TO(CONNECTION_GONE),
+	    SM_INITIAL },
+	[CONNECTION_CONNECTING] = { "connecting",
+	    SM_TO(CONNECTION_UP) | SM_TO(CONNECTION_CLOSING) | SM_TO(CONNECTION_DOWN), 0 },
+	[CONNECTION_UP] = { "up", SM_TO(CONNECTION_CLOSING) | SM_TO(CONNECTION_DOWN), 0 },
+	[CONNECTION_CLOSING] = { "closing", SM_TO(CONNECTION_DOWN), 0 },
+	[CONNECTION_GONE] = { "gone", 0, SM_FINAL },
+};
+
+static void connection_on_timer(struct loop_timer *timer, void *arg);
+
+struct connection *
+connection_create(struct cleave_volume *volume, const char *address)
+{
+	struct connection *connection = calloc(1, sizeof(*connection));
+
+	if (connection == NULL)
+		return NULL;
+	connection->magic = CONNECTION_MAGIC;
+	connection->volume = volume;
+	connection->is_wanted = true;
+	memcpy(connection->address, address, strlen(address) + 1);
+	list_init(&connection->queue);
+	list_init(&connection->sent);
+	sm_init(&connection->sm, "connection", connection_table, CONNECTION_DOWN, volume->sm.id);
+	loop_timer_init(&connection->timer, connection_on_timer, connection);
+	loop_timer_start(volume->client->loop, &connection->timer, 0);
+	list_push_back(&volume->connections, &connection->link);
+	return connection;
+}
+
+void
+connection_free(struct connection *connection)
+{
+	struct cleave_volume *volume = connection->volume;
+	struct loop_link *link;
+
+	assert(connection->sm.state == CONNECTION_DOWN);
+	assert(list_is_empty(&connection->sent));
+	sm_move(&connection->sm, CONNECTION_GONE);
+	loop_timer_stop(volume->client->loop, &connection->timer);
+	list_remove(&connection->link);
+	for (uint32_t i = 0; i < CLIENT_PORTS_MAX; i++) {
+		if (volume->by_port[i] == connection)
+			volume->by_port[i] = NULL;
+	}
+	while ((link = list_first(&connection->queue)) != NULL)
+		message_route(LIST_ENTRY(link, struct message, queue_link));
+	connection->magic = 0;
+	free(connection);
+	volume_wake(volume);
+}
+
+/* After an end: wait, then try again. */
+static void
+connection_retry_later(struct connection *connection)
+{
+	struct cleave_client *client = connection->volume->client;
+
+	loop_timer_start(client->loop, &connection->timer,
+	    retry_delay_ns(client->loop, connection->failures_in_row++,
+		client->options.backoff_min_ns, client->options.backoff_max_ns));
+	client_want_map(client);
+}
+
+void
+connection_pump(struct connection *connection)
+{
+	uint32_t depth_max = connection->volume->client->options.connection_depth_max;
+	struct loop_link *link;
+
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	while (connection->sm.state == CONNECTION_UP && connection->sent_count < depth_max &&
+	    (link = list_first(&connection->queue)) != NULL) {
+		int rc = message_send(LIST_ENTRY(link, struct message, queue_link));
+
+		if (rc == 0)
+			continue;
+		/* A full send queue drains and wakes us; anything else cannot work here. */
+		if (rc != -ENOBUFS || connection->sent_count == 0)
+			connection_reset(connection);
+		return;
+	}
+}
+
+void
+connection_reset(struct connection *connection)
+{
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	if (connection->sm.state != CONNECTION_UP && connection->sm.state != CONNECTION_CONNECTING)
+		return;
+	sm_move(&connection->sm, CONNECTION_CLOSING);
+	split_qp_close(connection->qp);
+}
+
+void
+connection_retire(struct connection *connection)
+{
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	connection->is_wanted = false;
+	if (connection->sm.state == CONNECTION_DOWN)
+		connection_free(connection);
+	else
+		connection_reset(connection);
+}
+
+/* What the split library calls. */
+
+static void
+connection_on_ready(struct split_qp *qp, const void *hello, uint32_t hello_bytes, void *arg)
+{
+	struct connection *connection = arg;
+	struct cleave_volume *volume = connection->volume;
+	struct wire_hello peer;
+	const char *field;
+
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	if (connection->sm.state != CONNECTION_CONNECTING)
+		return;
+	assert(connection->qp == qp);
+	sm_move(&connection->sm, CONNECTION_UP);
+	CLIENT_STAT(volume->client, connects, 1);
+	if (wire_hello_decode(hello, hello_bytes, &peer, &field) != 0 ||
+	    peer.role != WIRE_ROLE_GATEWAY) {
+		CLIENT_STAT(volume->client, protocol_errors, 1);
+		connection_reset(connection);
+		return;
+	}
+	volume_wake(volume);
+}
+
+/* The message that @reply answers; NULL: none of this connection's, or another length. */
+static struct message *
+connection_find(struct connection *connection, const struct wire_io_reply *reply)
+{
+	struct cleave_client *client = connection->volume->client;
+	uint32_t index = (uint32_t)(reply->request_id & REQUEST_INDEX_MASK);
+	struct message *message;
+
+	if (index >= client->options.message_count_max)
+		return NULL;
+	message = &client->messages[index];
+	if (message->sm.state != MESSAGE_SENT || message->connection != connection ||
+	    message->request_id != reply->request_id ||
+	    message->header.opcode != (uint8_t)reply->opcode)
+		return NULL;
+	if (reply->opcode == WIRE_READ && reply->rc == 0 &&
+	    reply->length_bytes != message->length_bytes)
+		return NULL;
+	return message;
+}
+
+static void
+connection_on_message(struct connection *connection, struct split_msg *msg)
+{
+	struct wire_io_reply reply;
+	struct message *message = NULL;
+	const char *field;
+
+	if (wire_io_reply_decode(msg->header, &reply, &field) == 0)
+		message = connection_find(connection, &reply);
+	if (message == NULL) {
+		CLIENT_STAT(connection->volume->client, protocol_errors, 1);
+		connection_reset(connection);
+		return;
+	}
+	message_on_reply(message, &reply, msg);
+}
+
+static void
+connection_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t count,
+    void *arg)
+{
+	struct connection *connection = arg;
+
+	(void)qp;
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	for (uint32_t i = 0; i < count; i++) {
+		if (connection->sm.state == CONNECTION_UP)
+			connection_on_message(connection, msgs[i]);
+		split_msg_release(msgs[i]);
+	}
+	volume_wake(connection->volume);
+}
+
+static void
+connection_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
+{
+	struct connection *connection = arg;
+	struct cleave_volume *volume = connection->volume;
+	bool is_refusal = connection->sm.state == CONNECTION_CONNECTING && retry_is_fatal(rc);
+	struct loop_link *link;
+
+	(void)reason;
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	assert(connection->qp == qp);
+	connection->qp = NULL;
+	if (volume->client->is_destroying)
+		return;
+	CLIENT_STAT(volume->client, connection_losses, 1);
+	sm_move(&connection->sm, CONNECTION_DOWN);
+	if (is_refusal)
+		volume_fail(volume, rc);
+	if (connection->is_wanted && volume_is_live(volume))
+		connection_retry_later(connection);
+	/* Those that are sent again join a queue, never this list: it gets shorter. */
+	while ((link = list_first(&connection->sent)) != NULL)
+		message_on_lost(LIST_ENTRY(link, struct message, queue_link));
+	if (!connection->is_wanted || !volume_is_live(volume))
+		connection_free(connection);
+}
+
+static const struct split_qp_ops connection_qp_ops = {
+	.on_ready = connection_on_ready,
+	.on_messages = connection_on_messages,
+	.on_closed = connection_on_closed,
+};
+
+static void
+connection_on_timer(struct loop_timer *timer, void *arg)
+{
+	struct connection *connection = arg;
+	struct cleave_volume *volume = connection->volume;
+	struct wire_hello hello = {
+		.role = WIRE_ROLE_CLIENT,
+		.volume_id = volume->info.id,
+		.session_id = volume->session_id,
+		.attach = volume->info.attach,
+		.incarnation = ++volume->incarnation,
+	};
+	uint8_t bytes[WIRE_HELLO_BYTES];
+	struct split_connect_options options = {
+		.address = connection->address,
+		.hello = bytes,
+		.hello_bytes = sizeof(bytes),
+		.timeout_ns = volume->client->options.connect_timeout_ns,
+		.ops = &connection_qp_ops,
+		.arg = connection,
+	};
+
+	(void)timer;
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	assert(connection->sm.state == CONNECTION_DOWN);
+	wire_hello_encode(bytes, &hello);
+	connection->qp = connect_qp(volume->client->port, &options);
+	if (connection->qp == NULL) {
+		CLIENT_STAT(volume->client, connection_losses, 1);
+		connection_retry_later(connection);
+		return;
+	}
+	sm_move(&connection->sm, CONNECTION_CONNECTING);
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * internal.h -- the client library's nouns, in blocks headed by the file that owns them
+ *
+ *	cleave_submit -> volume->ios ---(split, volume.c)---> message -> connection -> split library
+ *	                                   |  ^                  |
+ *	             (overlap.c) BLOCKED <-'  '--- DELAYED, REMAPPING (retry.c decides)
+ *
+ * A *message* is one request on the wire: a slot of the client's fixed array, with 64 KiB of device
+ * memory for the payload of a write. A *connection* is a volume's queue pair to one address of the
+ * map. Everything belongs to the loop's thread.
+ */
+#ifndef CLEAVE_VM_CLIENT_INTERNAL_H
+#define CLEAVE_VM_CLIENT_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/metrics.h"
+#include "base/sm.h"
+#include "cleave/client.h"
+#include "cleave/engine.h"
+#include "cleave/loop.h"
+#include "cleave/split.h"
+#include "cleave/wire.h"
+
+#define CLIENT_MAGIC 0x544e4c43u     /* "CLNT" */
+#define VOLUME_MAGIC 0x554c4f56u     /* "VOLU" */
+#define CONNECTION_MAGIC 0x4e4e4f43u /* "CONN" */
+#define MESSAGE_MAGIC 0x4753534du    /* "MSSG" */
+
+#define CLIENT_PORTS_MAX 64u /* addresses in a map */
+#define CLIENT_MESSAGE_BYTES_MAX WIRE_CLIENT_PAYLOAD_BYTES_MAX
+#define CLIENT_REGION_BYTES WIRE_CLIENT_PAYLOAD_BYTES_MAX
+#define CLIENT_CHECKSUM_TRIES_MAX 3u
+#define CLIENT_CONTROL_RECEIVES CLEAVE_CALLS_MAX
+
+/* A request id grows with each send and names the message: its index is in the low bits. */
+#define REQUEST_INDEX_BITS 16
+#define REQUEST_INDEX_MASK ((1u << REQUEST_INDEX_BITS) - 1)
+_Static_assert(CLEAVE_MESSAGES_MAX <= 1u << REQUEST_INDEX_BITS, "index fits a request id");
+
+struct message;
+struct connection;
+
+/* ---- retry.c: what an error means, and how long to wait ---- */
+enum retry_verdict {
+	RETRY_NONE,     /* tell the caller */
+	RETRY_LATER,    /* back off, send again */
+	RETRY_CHECKSUM, /* the same, a few times */
+	RETRY_REMAP,    /* fetch the map, send again */
+	RETRY_FATAL,    /* the volume is lost to this session */
+};
+/* retry_verdict_io -- @rc: a negative errno in a reply to a read (or a write). */
+enum retry_verdict retry_verdict_io(int rc, bool is_read);
+/* retry_is_fatal -- @rc ended a connection, and no other attempt can end otherwise. */
+bool retry_is_fatal(int rc);
+/* retry_delay_ns -- pause before attempt @attempt (0: the first repetition): exponential, jittered. */
+uint64_t retry_delay_ns(struct loop *loop, uint32_t attempt, uint64_t min_ns, uint64_t max_ns);
+
+/* ---- map.c: JSON texts of gateways, checked ---- */
+struct client_map {
+	uint32_t shard_count;
+	uint32_t port_count;
+	char ports[CLIENT_PORTS_MAX][SPLIT_ADDRESS_BYTES_MAX];
+	uint8_t port_of_shard[CLEAVE_SHARDS_MAX];
+	uint32_t epoch_of_shard[CLEAVE_SHARDS_MAX];
+};
+/* Return 0; -EBADMSG and the member that is wrong; -ENOMEM. Outputs are untouched on failure. */
+int map_parse(const char *text, struct client_map *ret_map, const char **ret_field);
+int map_parse_attach(const char *text, struct cleave_volume_info *ret_info,
+    struct client_map *ret_map, const char **ret_field);
+
+/* ---- control.c: the connection to a gateway that is asked things ---- */
+enum control_state { CONTROL_DOWN, CONTROL_CONNECTING, CONTROL_UP, CONTROL_CLOSING, CONTROL_NR };
+
+struct control {
+	struct sm sm;
+	struct split_qp *qp;
+	struct loop_link waiting; /* calls to be sent */
+	struct loop_link sent;    /* calls to be answered */
+	struct loop_link orphans; /* requests still being sent whose call has ended */
+	uint32_t call_count;
+	uint32_t gateway_index;
+	uint32_t failures_in_row; /* connections; of calls each counts its own attempts */
+	uint64_t next_request_id;
+	struct loop_timer timer; /* the next thing due: a retry, a deadline */
+	struct loop_task task;   /* look at everything */
+	uint64_t connect_not_before_ns;
+	char *reply;                        /* CLIENT_MESSAGE_BYTES_MAX + 1 bytes */
+	char error[CLEAVE_ERROR_BYTES_MAX]; /* what went wrong last; "": nothing since */
+};
+int control_init(struct cleave_client *client);
+void control_fini(struct cleave_client *client);
+
+/* ---- overlap.c: which writes of a volume are on their way, by 64 KiB region ---- */
+#define OVERLAP_BUCKETS 512u
+
+struct overlap_node {
+	struct loop_link link;
+	struct message *message;
+};
+struct overlap {
+	struct loop_link buckets[OVERLAP_BUCKETS];
+	struct loop_link wide; /* messages longer than a region */
+};
+void overlap_init(struct overlap *overlap);
+/* overlap_add -- @message (a write, discard, zero write), the newest of all. */
+void overlap_add(struct overlap *overlap, struct message *message);
+void overlap_remove(struct overlap *overlap, struct message *message);
+/* overlap_find -- the newest message that overlaps @message and is older; NULL: none. */
+struct message *overlap_find(struct overlap *overlap, const struct message *message);
+
+/* ---- message.c ---- */
+enum message_state {
+	MESSAGE_FREE,
+	MESSAGE_BLOCKED,   /* in blocker->waiters: an earlier write overlaps */
+	MESSAGE_QUEUED,    /* in connection->queue, or volume->homeless: nobody to send it to */
+	MESSAGE_SENT,      /* in connection->sent */
+	MESSAGE_ANSWERED,  /* there too: the answer came before the send completed */
+	MESSAGE_DELAYED,   /* in volume->delayed; its timer runs */
+	MESSAGE_REMAPPING, /* in volume->remapping: waits for a map */
+	MESSAGE_STATE_NR
+};
+
+struct message {
+	uint32_t magic;
+	uint32_t index; /* in client->messages */
+	struct sm sm;
+	struct cleave_client *client;
+	struct cleave_volume *volume;
+	struct connection *connection; /* QUEUED (NULL: homeless), SENT, ANSWERED */
+	struct cleave_io *io;
+	struct loop_link queue_link; /* in the queue that its state names; FREE: client->free */
+	struct loop_link all_link;   /* in volume->messages, by order */
+	struct loop_link waiters;    /* messages that this one blocks */
+	struct overlap_node nodes[2];
+	uint64_t order;        /* of creation in the volume */
+	uint64_t offset_bytes; /* in the volume */
+	uint64_t io_offset_bytes;
+	uint32_t length_bytes;
+	uint32_t shard;
+	uint64_t request_id;
+	uint32_t attempts;
+	uint32_t checksum_errors;
+	uint32_t payload_crc;
+	bool is_write;       /* anything but a read */
+	bool is_staged;      /* payload_crc and the payload's device memory are ready */
+	bool is_sending;     /* the split library holds send, header and piece */
+	bool is_given_up;    /* SENT: ends when its connection has */
+	int rc;              /* ANSWERED, given up */
+	uint64_t map_serial; /* REMAPPING: wants a newer one */
+	struct loop_timer timer;
+	dev_ptr staging;
+	struct dev_piece piece;
+	struct wire_header header;
+	struct split_send send;
+};
+/* message_start -- the next piece of @io, whose cursor moves on. A message must be free. */
+void message_start(struct cleave_volume *volume, struct cleave_io *io);
+/* message_route -- QUEUED at the connection that serves its shard now. */
+void message_route(struct message *message);
+/* message_send -- from QUEUED to SENT; 0, or the split library's error: still QUEUED. */
+int message_send(struct message *message);
+void message_on_reply(struct message *message, const struct wire_io_reply *reply,
+    struct split_msg *msg);
+/* message_on_lost -- its connection, now gone, had it in sent. */
+void message_on_lost(struct message *message);
+/* message_give_up -- end it with @rc; a sent one when its connection has been closed. */
+void message_give_up(struct message *message, int rc);
+/* message_on_map -- REMAPPING: a new map has come. */
+void message_on_map(struct message *message);
+int messages_init(struct cleave_client *client);
+void messages_fini(struct cleave_client *client);
+
+/* ---- connection.c ---- */
+enum connection_state {
+	CONNECTION_DOWN, /* its timer runs */
+	CONNECTION_CONNECTING,
+	CONNECTION_UP,
+	CONNECTION_CLOSING, /* closed here; on_closed follows */
+	CONNECTION_GONE,
+	CONNECTION_STATE_NR
+};
+
+struct connection {
+	uint32_t magic;
+	struct sm sm;
+	struct loop_link link; /* volume->connections */
+	struct cleave_volume *volume;
+	char address[SPLIT_ADDRESS_BYTES_MAX];
+	bool is_wanted; /* the map names it */
+	struct split_qp *qp;
+	struct loop_link queue, sent;
+	uint32_t sent_count;
+	uint32_t failures_in_row;
+	struct loop_timer timer;
+};
+struct connection *connection_create(struct cleave_volume *volume, const char *address);
+/* connection_free -- of one that is DOWN or GONE; its messages have left. */
+void connection_free(struct connection *connection);
+/* connection_pump -- send what is queued as far as its depth allows. */
+void connection_pump(struct connection *connection);
+/* connection_reset -- close the queue pair; it reconnects after on_closed if it is still wanted. */
+void connection_reset(struct connection *connection);
+/* connection_retire -- not wanted any more: close, hand its messages back, free. */
+void connection_retire(struct connection *connection);
+
+/* ---- volume.c, open.c ---- */
+enum volume_state {
+	VOLUME_ATTACHING,
+	VOLUME_OPEN,
+	VOLUME_DRAINING, /* cleave_volume_close: requests end */
+	VOLUME_FAILED,   /* every request gets fail_rc; waits for cleave_volume_close */
+	VOLUME_CLOSING,  /* no requests; connections end */
+	VOLUME_CLOSED,
+	VOLUME_STATE_NR
+};
+
+struct cleave_volume {
+	uint32_t magic;
+	struct sm sm;
+	struct loop_link link; /* client->volumes */
+	struct cleave_client *client;
+	struct cleave_volume_info info;
+	unsigned flags;
+	uint64_t session_id;
+	uint64_t incarnation;
+	uint64_t send_count; /* makes request ids */
+	uint64_t message_order;
+	struct loop_link ios; /* submitted, not completed, in order */
+	uint32_t io_count;
+	struct loop_link split_ios;  /* of them, those not wholly made into messages */
+	struct loop_link split_wait; /* in client->split_wait: wants free messages */
+	struct loop_link messages;   /* in use, by order */
+	struct loop_link homeless, delayed, remapping;
+	struct loop_link connections;
+	struct connection *by_port[CLIENT_PORTS_MAX]; /* as the map numbers them; NULL: none */
+	struct overlap overlap;
+	struct loop_task task;   /* split, complete flushes, notice the end */
+	struct loop_timer timer; /* the deadline of the oldest request */
+	int fail_rc;
+	/* Opening and closing. */
+	struct cleave_call attach;
+	cleave_open_fn open_fn;
+	void *open_arg;
+	void (*close_fn)(void *arg);
+	void *close_arg;
+};
+/* volume_is_live -- it sends messages. */
+bool volume_is_live(const struct cleave_volume *volume);
+void volume_wake(struct cleave_volume *volume);
+/* volume_split_one -- make one message of the first request that has something left. */
+void volume_split_one(struct cleave_volume *volume);
+/* volume_message_done -- a message of @io is finished. */
+void volume_message_done(struct cleave_volume *volume, struct cleave_io *io, int rc);
+/* volume_fail -- for good: everything ends with @rc. */
+void volume_fail(struct cleave_volume *volume, int rc);
+/* volume_on_map -- client->map is new: connections and messages follow it. */
+void volume_on_map(struct cleave_volume *volume);
+/* volume_connection_of -- who serves @shard now; NULL: nobody known. */
+struct connection *volume_connection_of(struct cleave_volume *volume, uint32_t shard);
+void volume_timer_on(struct loop_timer *timer, void *arg);
+void volume_task_on(struct loop_task *task, void *arg);
+void volume_free(struct cleave_volume *volume);
+
+/* ---- client.c ---- */
+struct cleave_client {
+	uint32_t magic;
+	struct cleave_client_options options; /* defaults filled in */
+	char gateways[CLEAVE_GATEWAYS_MAX][SPLIT_ADDRESS_BYTES_MAX];
+	struct loop *loop;
+	struct engine_set *engines; /* inline: CRCs of device buffers */
+	struct split_port *port;
+	struct control control;
+	struct loop_link volumes;
+	uint32_t next_volume_index; /* for traces */
+	struct client_map *map;     /* NULL until the first attach */
+	uint64_t map_serial;        /* grows with each map */
+	struct cleave_call map_call;
+	bool is_map_call_out;
+	struct loop_timer map_timer;
+	uint64_t map_wanted_ns;    /* when somebody last asked for one; 0: never */
+	uint32_t map_wants_in_row; /* shortly after each other */
+	struct message *messages;
+	struct loop_link free;       /* messages */
+	struct loop_link split_wait; /* volumes that want free messages, in turn */
+	struct loop_task split_task;
+	dev_ptr staging;
+	bool is_destroying; /* handlers are not called any more */
+	struct cleave_stats stats;
+};
+/* client_want_map -- fetch it soon; often asked, once done. */
+void client_want_map(struct cleave_client *client);
+/* client_set_map -- @map is a new one (copied): tell the volumes. 0, or -ENOMEM. */
+int client_set_map(struct cleave_client *client, const struct client_map *map);
+
+#define CLIENT_STAT(client, name, delta) metric_add(&(client)->stats.name, (delta))
+
+#endif /* CLEAVE_VM_CLIENT_INTERNAL_H */

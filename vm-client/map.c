@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* map.c -- the JSON texts that gateways answer with, checked and made into structs */
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "internal.h"
+
+static const char *const service_class_names[SERVICE_CLASS_NR] = {
+	[SERVICE_STANDARD] = "standard",
+	[SERVICE_LATENCY] = "latency",
+	[SERVICE_CAPACITY] = "capacity",
+};
+
+/* A parser's position: the first member that is wrong stays. */
+struct reader {
+	const char *field;
+};
+
+static uint64_t
+read_u64(struct reader *reader, const json_t *object, const char *name, uint64_t max)
+{
+	const json_t *value = json_object_get(object, name);
+	json_int_t number = json_integer_value(value);
+
+	if (!json_is_integer(value) || number < 0 || (uint64_t)number > max) {
+		if (reader->field == NULL)
+			reader->field = name;
+		return 0;
+	}
+	return (uint64_t)number;
+}
+
+static void
+read_text(struct reader *reader, const json_t *object, const char *name, char *ret_text,
+    size_t bytes)
+{
+	const char *text = json_string_value(json_object_get(object, name));
+
+	if (text == NULL || strlen(text) >= bytes) {
+		if (reader->field == NULL)
+			reader->field = name;
+		return;
+	}
+	memcpy(ret_text, text, strlen(text) + 1);
+}
+
+static const json_t *
+read_array(struct reader *reader, const json_t *object, const char *name, size_t min, size_t max)
+{
+	const json_t *array = json_object_get(object, name);
+
+	if (!json_is_array(array) || json_array_size(array) < min || json_array_size(array) > max) {
+		if (reader->field == NULL)
+			reader->field = name;
+		return NULL;
+	}
+	return array;
+}
+
+static void
+read_shards(struct reader *reader, const json_t *object, struct client_map *map)
+{
+	size_t count = map->shard_count;
+	const json_t *ports = read_array(reader, object, "port_of_shard", count, count);
+	const json_t *epochs = read_array(reader, object, "epoch_of_shard", count, count);
+
+	if (ports == NULL || epochs == NULL)
+		return;
+	for (size_t i = 0; i < count; i++) {
+		const json_t *port = json_array_get(ports, i), *epoch = json_array_get(epochs, i);
+		json_int_t port_number = json_integer_value(port);
+		json_int_t epoch_number = json_integer_value(epoch);
+
+		if (!json_is_integer(port) || port_number < 0 || port_number >= map->port_count)
+			reader->field = "port_of_shard";
+		else if (!json_is_integer(epoch) || epoch_number < 0 || epoch_number > UINT32_MAX)
+			reader->field = "epoch_of_shard";
+		if (reader->field != NULL)
+			return;
+		map->port_of_shard[i] = (uint8_t)port_number;
+		map->epoch_of_shard[i] = (uint32_t)epoch_number;
+	}
+}
+
+static void
+read_map(struct reader *reader, const json_t *root, struct client_map *map)
+{
+	const json_t *object = json_object_get(root, "map");
+	const json_t *ports;
+
+	memset(map, 0, sizeof(*map));
+	if (!json_is_object(object)) {
+		reader->field = "map";
+		return;
+	}
+	map->shard_count = (uint32_t)read_u64(reader, object, "shard_count", CLEAVE_SHARDS_MAX);
+	if (reader->field == NULL && map->shard_count == 0)
+		reader->field = "shard_count";
+	ports = read_array(reader, object, "ports", 1, CLIENT_PORTS_MAX);
+	if (reader->field != NULL)
+		return;
+	map->port_count = (uint32_t)json_array_size(ports);
+	for (uint32_t i = 0; i < map->port_count; i++) {
+		const char *address = json_string_value(json_array_get(ports, i));
+
+		if (address == NULL || strlen(address) >= SPLIT_ADDRESS_BYTES_MAX) {
+			reader->field = "ports";
+			return;
+		}
+		memcpy(map->ports[i], address, strlen(address) + 1);
+	}
+	read_shards(reader, object, map);
+}
+
+static void
+read_volume(struct reader *reader, const json_t *root, struct cleave_volume_info *info)
+{
+	const json_t *object = json_object_get(root, "volume");
+	const json_t *level = json_object_get(object, "level");
+	char service_class[16] = "";
+	unsigned i = 0;
+
+	memset(info, 0, sizeof(*info));
+	if (!json_is_object(object)) {
+		reader->field = "volume";
+		return;
+	}
+	read_text(reader, object, "name", info->name, sizeof(info->name));
+	info->id = read_u64(reader, object, "id", INT64_MAX);
+	info->size_bytes = read_u64(reader, object, "size_bytes", CLEAVE_VOLUME_BYTES_MAX);
+	read_text(reader, object, "service_class", service_class, sizeof(service_class));
+	read_text(reader, object, "engine", info->engine, sizeof(info->engine));
+	info->replicas = (uint32_t)read_u64(reader, object, "replicas", 255);
+	info->segment_base = read_u64(reader, object, "segment_base", INT64_MAX);
+	info->segment_count = (uint32_t)read_u64(reader, object, "segment_count",
+	    CLEAVE_VOLUME_BYTES_MAX / CLEAVE_SEGMENT_BYTES);
+	info->attach = read_u64(reader, root, "attach", INT64_MAX);
+	info->level = (int)json_integer_value(level);
+	if (reader->field != NULL)
+		return;
+	while (i < SERVICE_CLASS_NR && strcmp(service_class, service_class_names[i]) != 0)
+		i++;
+	info->service_class = (enum service_class)i;
+	if (i == SERVICE_CLASS_NR)
+		reader->field = "service_class";
+	else if (info->id == 0)
+		reader->field = "id";
+	else if (info->size_bytes == 0 || info->size_bytes % CLEAVE_BLOCK_BYTES != 0)
+		reader->field = "size_bytes";
+	else if (info->segment_count * CLEAVE_SEGMENT_BYTES < info->size_bytes)
+		reader->field = "segment_count";
+	else if (!json_is_integer(level))
+		reader->field = "level";
+}
+
+static int
+parse(const char *text, struct cleave_volume_info *ret_info, struct client_map *ret_map,
+    const char **ret_field)
+{
+	struct reader reader = { NULL };
+	struct cleave_volume_info info;
+	struct client_map *map = malloc(sizeof(*map));
+	json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+	int rc = 0;
+
+	if (map == NULL) {
+		rc = -ENOMEM;
+	} else if (!json_is_object(root)) {
+		reader.field = "(not a JSON object)";
+	} else {
+		read_map(&reader, root, map);
+		if (reader.field == NULL && ret_info != NULL)
+			read_volume(&reader, root, &info);
+	}
+	if (rc == 0 && reader.field == NULL) {
+		*ret_map = *map;
+		if (ret_info != NULL)
+			*ret_info = info;
+	} else {
+		*ret_field = reader.field != NULL ? reader.field : "memory";
+		rc = rc != 0 ? rc : -EBADMSG;
+	}
+	json_decref(root);
+	free(map);
+	return rc;
+}
+
+int
+map_parse(const char *text, struct client_map *ret_map, const char **ret_field)
+{
+	return parse(text, NULL, ret_map, ret_field);
+}
+
+int
+map_parse_attach(const char *text, struct cleave_volume_info *ret_info, struct client_map *ret_map,
+    const char **ret_field)
+{
+	return parse(text, ret_info, ret_map, ret_field);
+}

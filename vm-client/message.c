@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * message.c -- one request on the wire, from a piece of a cleave_io to its answer
+ *
+ *	FREE --> BLOCKED --> QUEUED --> SENT ---------> FREE
+ *	  |                  ^ ^ ^  \    | \             ^
+ *	  '------------------' | |   \   |  '-> ANSWERED-'  the send completes after the answer
+ *	                       | |    \  v
+ *	    DELAYED, REMAPPING-' |     '-> FREE             given up
+ *	                         '------- SENT              the connection was lost
+ *
+ * The send and its answer are two events in either order; a message is decided upon (message_decide)
+ * when both have come, so its device memory is never reused under a send. A message that was sent
+ * and is given up ends when its connection has ended: the gateway finishes or drops what an older
+ * incarnation had sent before it admits the next one (I11).
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/crc32c.h"
+#include "internal.h"
+
+/* Buffers a page further apart than they are long do not fight for cache sets. */
+#define STAGING_STRIDE_BYTES (CLIENT_MESSAGE_BYTES_MAX + 4096u)
+
+#define ENDED (SM_TO(MESSAGE_FREE))
+#define AGAIN (SM_TO(MESSAGE_QUEUED) | SM_TO(MESSAGE_DELAYED) | SM_TO(MESSAGE_REMAPPING))
+
+static const struct sm_state message_table[MESSAGE_STATE_NR] = {
+	[MESSAGE_FREE] = { "free", SM_TO(MESSAGE_BLOCKED) | SM_TO(MESSAGE_QUEUED),
+	    SM_INITIAL | SM_FINAL },
+	[MESSAGE_BLOCKED] = { "blocked", SM_TO(MESSAGE_QUEUED) | ENDED, 0 },
+	[MESSAGE_QUEUED] = { "queued", SM_TO(MESSAGE_SENT) | ENDED, 0 },
+	[MESSAGE_SENT] = { "sent", SM_TO(MESSAGE_ANSWERED) | AGAIN | ENDED, 0 },
+	[MESSAGE_ANSWERED] = { "answered", AGAIN | ENDED, 0 },
+	[MESSAGE_DELAYED] = { "delayed", SM_TO(MESSAGE_QUEUED) | ENDED, 0 },
+	[MESSAGE_REMAPPING] = { "remapping", SM_TO(MESSAGE_QUEUED) | ENDED, 0 },
+};
+
+static const enum wire_opcode message_opcodes[] = {
+	[CLEAVE_READ] = WIRE_READ,
+	[CLEAVE_WRITE] = WIRE_WRITE,
+	[CLEAVE_DISCARD] = WIRE_DISCARD,
+	[CLEAVE_WRITE_ZEROES] = WIRE_WRITE_ZEROES,
+};
+
+static void message_on_timer(struct loop_timer *timer, void *arg);
+
+int
+messages_init(struct cleave_client *client)
+{
+	uint32_t count = client->options.message_count_max;
+
+	client->messages = calloc(count, sizeof(*client->messages));
+	if (client->messages == NULL)
+		return -ENOMEM;
+	client->staging = dev_alloc(client->port, (size_t)STAGING_STRIDE_BYTES * count);
+	if (dev_ptr_is_null(client->staging))
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++) {
+		struct message *message = &client->messages[i];
+
+		message->magic = MESSAGE_MAGIC;
+		message->index = i;
+		message->client = client;
+		message->staging = dev_ptr_add(client->staging, (uint64_t)i * STAGING_STRIDE_BYTES);
+		list_init(&message->waiters);
+		loop_timer_init(&message->timer, message_on_timer, message);
+		sm_init(&message->sm, "message", message_table, MESSAGE_FREE, i);
+		list_push_back(&client->free, &message->queue_link);
+	}
+	return 0;
+}
+
+void
+messages_fini(struct cleave_client *client)
+{
+	for (uint32_t i = 0; client->messages != NULL && i < client->options.message_count_max; i++)
+		loop_timer_stop(client->loop, &client->messages[i].timer);
+	free(client->messages);
+	client->messages = NULL;
+}
+
+/* Starting. */
+
+static bool
+message_has_payload(const struct message *message)
+{
+	return message->io->op == CLEAVE_WRITE;
+}
+
+/* QUEUED at whoever serves its shard now. */
+static void
+message_enqueue(struct message *message)
+{
+	struct cleave_volume *volume = message->volume;
+	const struct client_map *map = message->client->map;
+
+	message->shard =
+	    wire_shard_of(volume->info.segment_base + message->offset_bytes / CLEAVE_SEGMENT_BYTES,
+		message->offset_bytes % CLEAVE_SEGMENT_BYTES, map->shard_count);
+	message->connection = volume_connection_of(volume, message->shard);
+	list_push_back(message->connection != NULL ? &message->connection->queue
+						   : &volume->homeless,
+	    &message->queue_link);
+	volume_wake(volume);
+}
+
+void
+message_route(struct message *message)
+{
+	list_remove(&message->queue_link);
+	if (message->sm.state != MESSAGE_QUEUED)
+		sm_move(&message->sm, MESSAGE_QUEUED);
+	message_enqueue(message);
+}
+
+/* To its blocker's queue, or, without one, QUEUED. */
+static void
+message_block_or_route(struct message *message)
+{
+	struct message *blocker = NULL;
+
+	list_remove(&message->queue_link);
+	if (message->is_write)
+		blocker = overlap_find(&message->volume->overlap, message);
+	if (blocker == NULL) {
+		message_route(message);
+		return;
+	}
+	if (message->sm.state != MESSAGE_BLOCKED)
+		sm_move(&message->sm, MESSAGE_BLOCKED);
+	list_push_back(&blocker->waiters, &message->queue_link);
+}
+
+/* How much of @io, from its cursor, one message takes. */
+static uint32_t
+piece_length(const struct cleave_io *io)
+{
+	bool has_data = io->op == CLEAVE_READ || io->op == CLEAVE_WRITE;
+	uint64_t at = io->offset_bytes + io->split_bytes;
+	uint64_t length = io->length_bytes - io->split_bytes;
+
+	length = num_min(length, CLEAVE_CHUNK_BYTES - at % CLEAVE_CHUNK_BYTES);
+	return (uint32_t)num_min(length, has_data ? CLIENT_MESSAGE_BYTES_MAX : CLEAVE_CHUNK_BYTES);
+}
+
+void
+message_start(struct cleave_volume *volume, struct cleave_io *io)
+{
+	struct message *message =
+	    LIST_ENTRY(list_pop_front(&volume->client->free), struct message, queue_link);
+
+	CHECK_OBJ(message, MESSAGE_MAGIC);
+	assert(message->sm.state == MESSAGE_FREE);
+	assert(!message->is_sending);
+	message->volume = volume;
+	message->io = io;
+	message->order = volume->message_order++;
+	message->offset_bytes = io->offset_bytes + io->split_bytes;
+	message->io_offset_bytes = io->split_bytes;
+	message->length_bytes = piece_length(io);
+	message->attempts = message->checksum_errors = 0;
+	message->is_write = io->op != CLEAVE_READ;
+	message->is_staged = message->is_given_up = false;
+	message->rc = 0;
+	io->split_bytes += message->length_bytes;
+	io->message_count++;
+	list_push_back(&volume->messages, &message->all_link);
+	if (message->is_write)
+		overlap_add(&volume->overlap, message);
+	message_block_or_route(message);
+	if (message->sm.state == MESSAGE_BLOCKED)
+		CLIENT_STAT(volume->client, overlaps, 1);
+}
+
+/* Ending. */
+
+/* The last act of whoever calls it. */
+static void
+message_finish(struct message *message, int rc)
+{
+	struct cleave_client *client = message->client;
+	struct cleave_volume *volume = message->volume;
+	struct cleave_io *io = message->io;
+	struct loop_link *link;
+
+	assert(!message->is_sending);
+	loop_timer_stop(client->loop, &message->timer);
+	list_remove(&message->queue_link);
+	list_remove(&message->all_link);
+	overlap_remove(&volume->overlap, message);
+	sm_move(&message->sm, MESSAGE_FREE);
+	message->volume = NULL;
+	message->connection = NULL;
+	message->io = NULL;
+	while ((link = list_first(&message->waiters)) != NULL)
+		message_block_or_route(LIST_ENTRY(link, struct message, queue_link));
+	/* The memory that was used last is still in the cache. */
+	list_push_front(&client->free, &message->queue_link);
+	if (!list_is_empty(&client->split_wait))
+		loop_defer(client->loop, &client->split_task);
+	volume_message_done(volume, io, rc);
+}
+
+static void
+message_leave_sent(struct message *message)
+{
+	assert(message->connection->sent_count > 0);
+	list_remove(&message->queue_link);
+	message->connection->sent_count--;
+	message->connection = NULL;
+}
+
+void
+message_give_up(struct message *message, int rc)
+{
+	CHECK_OBJ(message, MESSAGE_MAGIC);
+	if (message->sm.state == MESSAGE_SENT || message->sm.state == MESSAGE_ANSWERED) {
+		if (message->is_given_up)
+			return;
+		message->is_given_up = true;
+		message->rc = rc;
+		connection_reset(message->connection);
+		return;
+	}
+	message_finish(message, rc);
+}
+
+void
+message_on_lost(struct message *message)
+{
+	struct cleave_volume *volume = message->volume;
+
+	CHECK_OBJ(message, MESSAGE_MAGIC);
+	assert(!message->is_sending);
+	message_leave_sent(message);
+	if (message->is_given_up) {
+		message_finish(message, message->rc);
+		return;
+	}
+	if (!volume_is_live(volume)) {
+		message_finish(message, volume->fail_rc);
+		return;
+	}
+	CLIENT_STAT(message->client, messages_resent, 1);
+	message_route(message);
+}
+
+static void
+message_on_timer(struct loop_timer *timer, void *arg)
+{
+	struct message *message = arg;
+
+	(void)timer;
+	CHECK_OBJ(message, MESSAGE_MAGIC);
+	assert(message->sm.state == MESSAGE_DELAYED);
+	message_route(message);
+}
+
+static void
+message_delay(struct message *message)
+{
+	struct cleave_client *client = message->client;
+
+	CLIENT_STAT(client, messages_delayed, 1);
+	sm_move(&message->sm, MESSAGE_DELAYED);
+	list_push_back(&message->volume->delayed, &message->queue_link);
+	loop_timer_start(client->loop, &message->timer,
+	    retry_delay_ns(client->loop, message->attempts++, client->options.backoff_min_ns,
+		client->options.backoff_max_ns));
+}
+
+static void
+message_remap(struct message *message)
+{
+	struct cleave_client *client = message->client;
+
+	CLIENT_STAT(client, messages_remapped, 1);
+	message->attempts++;
+	if (message->map_serial != client->map_serial) {
+		message_route(message); /* a newer one came meanwhile */
+		return;
+	}
+	sm_move(&message->sm, MESSAGE_REMAPPING);
+	list_push_back(&message->volume->remapping, &message->queue_link);
+	client_want_map(client);
+}
+
+void
+message_on_map(struct message *message)
+{
+	assert(message->sm.state == MESSAGE_REMAPPING);
+	message_route(message);
+}
+
+/* The send has completed and the answer is there. */
+static void
+message_decide(struct message *message)
+{
+	struct cleave_volume *volume = message->volume;
+	int rc = message->rc;
+	enum retry_verdict verdict;
+
+	message_leave_sent(message);
+	if (rc == 0 || message->is_given_up || !volume_is_live(volume)) {
+		message_finish(message, rc);
+		return;
+	}
+	verdict = retry_verdict_io(rc, !message->is_write);
+	if (rc == -EBADMSG && message->checksum_errors > 0)
+		verdict = RETRY_CHECKSUM; /* found here, whatever it is */
+	switch (verdict) {
+	case RETRY_CHECKSUM:
+		message->is_staged = false;
+		if (message->attempts >= CLIENT_CHECKSUM_TRIES_MAX)
+			break;
+		message_delay(message);
+		return;
+	case RETRY_LATER:
+		message_delay(message);
+		return;
+	case RETRY_REMAP:
+		message_remap(message);
+		return;
+	case RETRY_FATAL:
+		volume_fail(volume, rc);
+		break;
+	case RETRY_NONE:
+		break;
+	}
+	message_finish(message, rc);
+}
+
+/* Sending. */
+
+static void
+message_on_send(struct split_send *send, int rc, void *arg)
+{
+	struct message *message = arg;
+
+	(void)send;
+	CHECK_OBJ(message, MESSAGE_MAGIC);
+	assert(message->is_sending);
+	message->is_sending = false;
+	if (message->client->is_destroying)
+		return;
+	/* A failure is followed by the connection's end, which decides about all of its messages. */
+	if (message->sm.state == MESSAGE_ANSWERED)
+		message_decide(message);
+	else
+		assert(message->sm.state == MESSAGE_SENT || rc != 0);
+}
+
+static uint32_t
+device_crc(struct cleave_client *client, dev_ptr data, uint32_t bytes)
+{
+	struct engine_job job = { .kind = ENGINE_JOB_CRC, .src = data, .src_bytes = bytes };
+	int rc = engine_submit(client->engines, &job);
+
+	assert(rc == 1); /* inline, and the shape is right */
+	return job.payload_crc;
+}
+
+/* The payload's place in device memory, and its CRC. */
+static void
+message_stage(struct message *message)
+{
+	struct cleave_client *client = message->client;
+	const struct cleave_io *io = message->io;
+
+	if (io->data != NULL) {
+		const uint8_t *from = (const uint8_t *)io->data + message->io_offset_bytes;
+
+		dev_copy_from_host(client->port, message->staging, from, message->length_bytes);
+		message->payload_crc = crc32c(0, from, message->length_bytes);
+		message->piece.ptr = message->staging;
+	} else {
+		message->piece.ptr = dev_ptr_add(io->buffer, message->io_offset_bytes);
+		message->payload_crc =
+		    device_crc(client, message->piece.ptr, message->length_bytes);
+	}
+	message->piece.bytes = message->length_bytes;
+	message->is_staged = true;
+}
+
+static void
+message_encode(struct message *message)
+{
+	struct cleave_client *client = message->client;
+	struct cleave_volume *volume = message->volume;
+	uint64_t segment_index = message->offset_bytes / CLEAVE_SEGMENT_BYTES;
+	struct wire_io io = {
+		.opcode = message_opcodes[message->io->op],
+		.service_class = volume->info.service_class,
+		.segment = volume->info.segment_base + segment_index,
+		.offset_bytes = message->offset_bytes % CLEAVE_SEGMENT_BYTES,
+		.length_bytes = message->length_bytes,
+		.epoch = client->map->epoch_of_shard[message->shard],
+		.vm_id = client->options.vm_id,
+		.payload_crc = message->payload_crc,
+	};
+
+	message->request_id = ++volume->send_count << REQUEST_INDEX_BITS | message->index;
+	io.request_id = message->request_id;
+	wire_io_encode(&message->header, &io);
+}
+
+int
+message_send(struct message *message)
+{
+	struct connection *connection = message->connection;
+	bool has_payload = message_has_payload(message);
+	int rc;
+
+	CHECK_OBJ(message, MESSAGE_MAGIC);
+	assert(message->sm.state == MESSAGE_QUEUED);
+	assert(!message->is_sending);
+	if (has_payload && !message->is_staged)
+		message_stage(message);
+	message_encode(message);
+	message->send = (struct split_send){
+		.header = &message->header,
+		.header_bytes = WIRE_HEADER_BYTES,
+		.pieces = &message->piece,
+		.piece_count = has_payload ? 1 : 0,
+		.fn = message_on_send,
+		.arg = message,
+	};
+	rc = split_send(connection->qp, &message->send);
+	if (rc != 0)
+		return rc;
+	CLIENT_STAT(message->client, messages_sent, 1);
+	message->map_serial = message->client->map_serial;
+	message->is_sending = true;
+	sm_move(&message->sm, MESSAGE_SENT);
+	list_remove(&message->queue_link);
+	list_push_back(&connection->sent, &message->queue_link);
+	connection->sent_count++;
+	return 0;
+}
+
+/* Answers. */
+
+/* What a read returned goes to the caller's memory and is checked there. */
+static int
+message_take_payload(struct message *message, const struct wire_io_reply *reply, dev_ptr payload)
+{
+	struct cleave_client *client = message->client;
+	const struct cleave_io *io = message->io;
+	uint32_t crc;
+
+	if (io->data != NULL) {
+		uint8_t *to = (uint8_t *)io->data + message->io_offset_bytes;
+
+		dev_copy_to_host(client->port, to, payload, message->length_bytes);
+		crc = crc32c(0, to, message->length_bytes);
+	} else {
+		struct engine_job job = {
+			.kind = ENGINE_JOB_COPY,
+			.src = payload,
+			.src_bytes = message->length_bytes,
+			.dst = dev_ptr_add(io->buffer, message->io_offset_bytes),
+			.dst_cap_bytes = message->length_bytes,
+		};
+		int rc = engine_submit(client->engines, &job);
+
+		assert(rc == 1); /* inline, and the shape is right */
+		crc = device_crc(client, job.dst, message->length_bytes);
+	}
+	if (crc == reply->payload_crc)
+		return 0;
+	message->checksum_errors++;
+	return -EBADMSG;
+}
+
+void
+message_on_reply(struct message *message, const struct wire_io_reply *reply, struct split_msg *msg)
+{
+	CHECK_OBJ(message, MESSAGE_MAGIC);
+	assert(message->sm.state == MESSAGE_SENT);
+	if (message->is_given_up)
+		return; /* its connection is being closed */
+	message->rc = reply->rc;
+	if (reply->rc == 0 && !message->is_write)
+		message->rc = message_take_payload(message, reply, msg->payload);
+	if (message->rc == -EBADMSG)
+		CLIENT_STAT(message->client, checksum_errors, 1);
+	message->connection->failures_in_row = 0;
+	sm_move(&message->sm, MESSAGE_ANSWERED);
+	if (!message->is_sending)
+		message_decide(message);
+}

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * volume.c -- requests on a volume: accepted, cut into messages, completed, or given up in time
+ *
+ * A request stays in volume->ios, in order of submission, until it completes; so a flush is complete
+ * when it is the oldest, and the oldest has the next deadline. Cutting, pumping and endings happen in
+ * the volume's task, after the handlers that asked for it (volume_wake).
+ *
+ * Handlers of the caller run from here alone (io_complete), always as a last act; they may submit,
+ * close and open, and never free what is in use: volumes and connections are freed by tasks.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "internal.h"
+
+static struct cleave_io *
+io_of(struct loop_link *link)
+{
+	return LIST_ENTRY(link, struct cleave_io, link);
+}
+
+bool
+volume_is_live(const struct cleave_volume *volume)
+{
+	return volume->sm.state == VOLUME_OPEN || volume->sm.state == VOLUME_DRAINING;
+}
+
+void
+volume_wake(struct cleave_volume *volume)
+{
+	loop_defer(volume->client->loop, &volume->task);
+}
+
+const struct cleave_volume_info *
+cleave_volume_info(const struct cleave_volume *volume)
+{
+	CHECK_OBJ(volume, VOLUME_MAGIC);
+	return &volume->info;
+}
+
+struct connection *
+volume_connection_of(struct cleave_volume *volume, uint32_t shard)
+{
+	return volume->by_port[volume->client->map->port_of_shard[shard]];
+}
+
+/* Accepting. */
+
+int
+cleave_io_check(const struct cleave_io *io, uint64_t volume_size_bytes)
+{
+	bool has_data = io->op == CLEAVE_READ || io->op == CLEAVE_WRITE;
+
+	if (io->op == CLEAVE_FLUSH)
+		return 0;
+	if ((unsigned)io->op > CLEAVE_FLUSH || io->length_bytes == 0 ||
+	    !num_is_aligned(io->offset_bytes, CLEAVE_BLOCK_BYTES) ||
+	    !num_is_aligned(io->length_bytes, CLEAVE_BLOCK_BYTES))
+		return -EINVAL;
+	if (has_data &&
+	    (io->length_bytes > CLEAVE_IO_BYTES_MAX ||
+		(io->data == NULL) == dev_ptr_is_null(io->buffer)))
+		return -EINVAL;
+	if (io->offset_bytes > volume_size_bytes ||
+	    io->length_bytes > volume_size_bytes - io->offset_bytes)
+		return -ERANGE;
+	return 0;
+}
+
+static int
+volume_check_submit(const struct cleave_volume *volume, const struct cleave_io *io)
+{
+	bool is_change = io->op != CLEAVE_READ && io->op != CLEAVE_FLUSH;
+	int rc;
+
+	if (volume->fail_rc != 0)
+		return volume->fail_rc;
+	if (volume->sm.state != VOLUME_OPEN)
+		return -ECANCELED;
+	rc = cleave_io_check(io, volume->info.size_bytes);
+	if (rc != 0)
+		return rc;
+	if (is_change && (volume->flags & CLEAVE_OPEN_READ_ONLY) != 0)
+		return -EROFS;
+	return volume->io_count < volume->client->options.queue_count_max ? 0 : -ENOBUFS;
+}
+
+int
+cleave_submit(struct cleave_volume *volume, struct cleave_io *io)
+{
+	struct cleave_client *client = volume->client;
+	int rc;
+
+	CHECK_OBJ(volume, VOLUME_MAGIC);
+	assert(io->fn != NULL);
+	rc = volume_check_submit(volume, io);
+	if (rc != 0)
+		return rc;
+	io->volume = volume;
+	io->rc = 0;
+	io->split_bytes = 0;
+	io->message_count = 0;
+	io->link = io->split_link = (struct loop_link){ NULL, NULL };
+	io->deadline_ns = loop_now_ns(client->loop) + client->options.io_timeout_ns;
+	list_push_back(&volume->ios, &io->link);
+	if (io->op != CLEAVE_FLUSH)
+		list_push_back(&volume->split_ios, &io->split_link);
+	volume->io_count++;
+	if (!volume->timer.is_active)
+		loop_timer_start(client->loop, &volume->timer, client->options.io_timeout_ns);
+	volume_wake(volume);
+	return 0;
+}
+
+/* Cutting. */
+
+void
+volume_split_one(struct cleave_volume *volume)
+{
+	struct cleave_io *io =
+	    LIST_ENTRY(list_first(&volume->split_ios), struct cleave_io, split_link);
+
+	message_start(volume, io);
+	if (io->split_bytes == io->length_bytes)
+		list_remove(&io->split_link);
+}
+
+static void
+volume_split(struct cleave_volume *volume)
+{
+	struct cleave_client *client = volume->client;
+
+	if (!volume_is_live(volume) || list_contains(&volume->split_wait))
+		return;
+	/* Those that wait for messages come first. */
+	while (!list_is_empty(&volume->split_ios) && list_is_empty(&client->split_wait) &&
+	    !list_is_empty(&client->free))
+		volume_split_one(volume);
+	if (!list_is_empty(&volume->split_ios)) {
+		list_push_back(&client->split_wait, &volume->split_wait);
+		if (!list_is_empty(&client->free))
+			loop_defer(client->loop, &client->split_task);
+	}
+}
+
+/* Completing. */
+
+/* The last act of whoever calls it. */
+static void
+io_complete(struct cleave_io *io)
+{
+	struct cleave_volume *volume = io->volume;
+	struct cleave_client *client = volume->client;
+	struct loop_link *head;
+
+	assert(io->message_count == 0);
+	list_remove(&io->split_link);
+	list_remove(&io->link);
+	volume->io_count--;
+	if (io->rc == 0)
+		CLIENT_STAT(client, ios_completed, 1);
+	else
+		CLIENT_STAT(client, ios_failed, 1);
+	head = list_first(&volume->ios);
+	if (head == NULL || io_of(head)->op == CLEAVE_FLUSH)
+		volume_wake(volume);
+	io->fn(io, io->rc, io->arg);
+}
+
+void
+volume_message_done(struct cleave_volume *volume, struct cleave_io *io, int rc)
+{
+	assert(io->volume == volume);
+	assert(io->message_count > 0);
+	io->message_count--;
+	if (rc != 0 && io->rc == 0)
+		io->rc = rc;
+	/* After an error what is left would only be work. */
+	if (io->rc != 0)
+		list_remove(&io->split_link);
+	if (io->message_count == 0 && !list_contains(&io->split_link))
+		io_complete(io);
+}
+
+/* Give up what is left of @io; its sent messages hold it until their connections have ended. */
+static void
+io_give_up(struct cleave_io *io, int rc)
+{
+	struct cleave_volume *volume = io->volume;
+	struct loop_link *link, *next;
+
+	io->rc = rc;
+	io->message_count++; /* so that it does not complete in this loop */
+	LIST_FOREACH_SAFE(&volume->messages, link, next) {
+		struct message *message = LIST_ENTRY(link, struct message, all_link);
+
+		if (message->io == io)
+			message_give_up(message, rc);
+	}
+	volume_message_done(volume, io, rc);
+}
+
+static void
+volume_complete_flushes(struct cleave_volume *volume)
+{
+	struct loop_link *link;
+
+	while ((link = list_first(&volume->ios)) != NULL && io_of(link)->op == CLEAVE_FLUSH) {
+		io_of(link)->rc = volume->fail_rc;
+		io_complete(io_of(link));
+	}
+}
+
+/* The oldest request that nobody has given up, flushes aside: they end with those before them. */
+static struct cleave_io *
+volume_oldest(struct cleave_volume *volume)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&volume->ios, link, next) {
+		struct cleave_io *io = io_of(link);
+
+		if (io->op != CLEAVE_FLUSH && io->rc == 0)
+			return io;
+	}
+	return NULL;
+}
+
+void
+volume_timer_on(struct loop_timer *timer, void *arg)
+{
+	struct cleave_volume *volume = arg;
+	struct loop *loop = volume->client->loop;
+	uint64_t now_ns = loop_now_ns(loop);
+	struct cleave_io *io;
+
+	CHECK_OBJ(volume, VOLUME_MAGIC);
+	while ((io = volume_oldest(volume)) != NULL && io->deadline_ns <= now_ns) {
+		CLIENT_STAT(volume->client, timeouts, 1);
+		io_give_up(io, -ETIMEDOUT);
+	}
+	if (io != NULL)
+		loop_timer_start(loop, timer, io->deadline_ns - now_ns);
+}
+
+/* Ending. */
+
+void
+volume_fail(struct cleave_volume *volume, int rc)
+{
+	assert(rc < 0);
+	if (!volume_is_live(volume))
+		return;
+	volume->fail_rc = rc;
+	sm_move(&volume->sm, VOLUME_FAILED);
+	volume_wake(volume);
+}
+
+static void
+volume_retire_connections(struct cleave_volume *volume)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&volume->connections, link, next)
+		connection_retire(LIST_ENTRY(link, struct connection, link));
+}
+
+/*
+ * FAILED: everything is given up; what was sent ends with its connection. Nothing can be submitted
+ * any more, so the list only gets shorter, by the request that was just given up.
+ */
+static void
+volume_end_all(struct cleave_volume *volume)
+{
+	struct loop_link *link, *next;
+
+	list_remove(&volume->split_wait);
+	LIST_FOREACH_SAFE(&volume->ios, link, next) {
+		if (io_of(link)->op != CLEAVE_FLUSH)
+			io_give_up(io_of(link), volume->fail_rc);
+	}
+	volume_retire_connections(volume);
+}
+
+static void
+volume_check_end(struct cleave_volume *volume)
+{
+	if (volume->close_fn == NULL || volume->io_count > 0)
+		return;
+	if (volume->sm.state == VOLUME_DRAINING || volume->sm.state == VOLUME_FAILED) {
+		sm_move(&volume->sm, VOLUME_CLOSING);
+		volume_retire_connections(volume);
+	}
+	if (volume->sm.state == VOLUME_CLOSING && list_is_empty(&volume->connections)) {
+		void (*fn)(void *arg) = volume->close_fn;
+		void *arg = volume->close_arg;
+
+		sm_move(&volume->sm, VOLUME_CLOSED);
+		volume_free(volume);
+		fn(arg);
+	}
+}
+
+void
+volume_task_on(struct loop_task *task, void *arg)
+{
+	struct cleave_volume *volume = arg;
+	struct loop_link *link, *next;
+
+	(void)task;
+	CHECK_OBJ(volume, VOLUME_MAGIC);
+	if (volume->sm.state == VOLUME_FAILED)
+		volume_end_all(volume);
+	volume_split(volume);
+	LIST_FOREACH_SAFE(&volume->connections, link, next)
+		connection_pump(LIST_ENTRY(link, struct connection, link));
+	volume_complete_flushes(volume);
+	volume_check_end(volume);
+}
+
+static void
+close_nobody_waits(void *arg)
+{
+	(void)arg;
+}
+
+void
+cleave_volume_close(struct cleave_volume *volume, void (*fn)(void *arg), void *arg)
+{
+	CHECK_OBJ(volume, VOLUME_MAGIC);
+	assert(volume->sm.state == VOLUME_OPEN || volume->sm.state == VOLUME_FAILED);
+	assert(volume->close_fn == NULL);
+	volume->close_fn = fn != NULL ? fn : close_nobody_waits;
+	volume->close_arg = arg;
+	if (volume->sm.state == VOLUME_OPEN)
+		sm_move(&volume->sm, VOLUME_DRAINING);
+	volume_wake(volume);
+}
+
+/* Following the map. */
+
+static struct connection *
+volume_connection_to(struct cleave_volume *volume, const char *address)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&volume->connections, link, next) {
+		struct connection *connection = LIST_ENTRY(link, struct connection, link);
+
+		if (strcmp(connection->address, address) == 0)
+			return connection;
+	}
+	return connection_create(volume, address);
+}
+
+static void
+volume_reroute(struct cleave_volume *volume)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&volume->messages, link, next) {
+		struct message *message = LIST_ENTRY(link, struct message, all_link);
+
+		if (message->sm.state == MESSAGE_QUEUED)
+			message_route(message);
+		else if (message->sm.state == MESSAGE_REMAPPING)
+			message_on_map(message);
+	}
+}
+
+void
+volume_on_map(struct cleave_volume *volume)
+{
+	const struct client_map *map = volume->client->map;
+	struct loop_link *link, *next;
+
+	CHECK_OBJ(volume, VOLUME_MAGIC);
+	if (!volume_is_live(volume))
+		return;
+	LIST_FOREACH_SAFE(&volume->connections, link, next)
+		LIST_ENTRY(link, struct connection, link)->is_wanted = false;
+	memset(volume->by_port, 0, sizeof(volume->by_port));
+	for (uint32_t i = 0; i < map->port_count; i++) {
+		struct connection *connection = volume_connection_to(volume, map->ports[i]);
+
+		if (connection == NULL) {
+			client_want_map(volume->client); /* out of memory: again, later */
+			continue;
+		}
+		connection->is_wanted = true;
+		volume->by_port[i] = connection;
+	}
+	volume_reroute(volume);
+	LIST_FOREACH_SAFE(&volume->connections, link, next) {
+		struct connection *connection = LIST_ENTRY(link, struct connection, link);
+
+		if (!connection->is_wanted)
+			connection_retire(connection);
+	}
+}
