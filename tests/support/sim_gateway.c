@@ -100,6 +100,8 @@ sg_start(struct sg *sg)
 
 	sg->gateway_loop = sim_loop_create(sg->world, "gateway");
 	sg->meta = meta_memory_open(sg->store, sg->gateway_loop);
+	if (sg->meta == NULL)
+		return -ENOMEM;
 	sg->options.loop = sg->gateway_loop;
 	sg->options.meta = sg->meta;
 	sg->options.boot_id++;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "middletier/alloc.h"
 #include "middletier/control.h"
 #include "support/sim_gateway.h"
 
@@ -367,4 +368,33 @@ Test(gateway_threads, ports_answer_and_stop)
 	split_port_close(real.client);
 	meta_store_destroy(store);
 	loop_destroy(real.loop);
+}
+
+/* Every allocation of a start and of a first connection fails once: refused or survived, no leak. */
+Test(gateway, the_nth_allocation_fails)
+{
+	uint32_t nth = 0;
+
+	do {
+		struct sg_qp qp;
+		int rc;
+
+		nth++;
+		mt_alloc_fail_at(nth);
+		rc = sg_start(&sg);
+		if (rc == 0) {
+			sg_run_for(&sg, NUM_MS(50));
+			sg_connect(&sg, &qp, NULL);
+			if (sg_wait_open(&qp) == 0)
+				json_decref(sg_control(&qp, "{\"op\":\"status\"}", &rc));
+			sg_close(&qp);
+		}
+		if (nth % 2 == 0)
+			sg_stop(&sg);
+		else
+			sg_kill(&sg);
+		cr_assert_lt(nth, 2000);
+	} while (mt_alloc_has_failed());
+	mt_alloc_fail_at(0);
+	cr_assert_gt(nth, 10);
 }
