@@ -3,8 +3,9 @@
 #include "histogram.h"
 
 #include <assert.h>
-#include <math.h>
 #include <string.h>
+
+#include "base/num.h"
 
 void
 histogram_init(struct histogram *h)
@@ -67,13 +68,14 @@ histogram_add(struct histogram *h, const struct histogram *other)
 uint64_t
 histogram_percentile(const struct histogram *h, double percent)
 {
-	uint64_t rank, seen = 0;
+	double wanted = (double)h->value_count * percent / 100.0;
+	uint64_t rank = (uint64_t)wanted, seen = 0;
 
 	if (h->value_count == 0)
 		return 0;
-	rank = (uint64_t)ceil((double)h->value_count * percent / 100.0);
-	if (rank == 0)
-		rank = 1;
+	if ((double)rank < wanted || rank == 0)
+		rank++;
+	rank = num_min(rank, h->value_count);
 	for (uint32_t i = 0; i < HISTOGRAM_BUCKET_COUNT; i++) {
 		seen += h->counts[i];
 		if (seen >= rank)

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * workload.c -- seeded streams of operations
+ *
+ * Source (zipf): Gray et al., "Quickly generating billion-record synthetic databases", SIGMOD '94;
+ * the constants need zeta(n), whose tail is an integral here: a volume may have 2^28 units.
+ */
+#include "workload.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/num.h"
+
+#define ZETA_TERMS_MAX 10000u
+
+uint64_t
+workload_random_u64(uint64_t *state)
+{
+	*state += 0x9e3779b97f4a7c15u;
+	return num_mix_u64(*state);
+}
+
+/* Uniform in [0, @limit): the high half of a 128-bit product; the bias is below limit / 2^64. */
+static uint64_t
+random_below(uint64_t *state, uint64_t limit)
+{
+	__extension__ typedef unsigned __int128 wide;
+
+	return (uint64_t)(((wide)workload_random_u64(state) * limit) >> 64);
+}
+
+/* The sum of i^-theta, i = 1 .. n; Euler-Maclaurin beyond the first ZETA_TERMS_MAX. */
+static double
+zeta(uint64_t n, double theta)
+{
+	uint64_t terms = num_min(n, ZETA_TERMS_MAX);
+	double sum = 0;
+
+	for (uint64_t i = 1; i <= terms; i++)
+		sum += pow((double)i, -theta);
+	if (n > terms) {
+		double a = (double)terms, b = (double)n;
+
+		sum += (pow(b, 1 - theta) - pow(a, 1 - theta)) / (1 - theta);
+		sum += (pow(b, -theta) - pow(a, -theta)) / 2;
+	}
+	return sum;
+}
+
+void
+workload_init(struct workload *w, const struct workload_options *options)
+{
+	double theta = options->zipf_theta;
+
+	assert(options->unit_count > 0);
+	assert(options->read_percent + options->discard_percent <= 100);
+	memset(w, 0, sizeof(*w));
+	w->options = *options;
+	w->random_state = options->seed;
+	if (options->pattern != WORKLOAD_ZIPF)
+		return;
+	assert(theta > 0 && theta < 1);
+	w->zeta_n = zeta(options->unit_count, theta);
+	w->second = 1 + pow(0.5, theta);
+	w->alpha = 1 / (1 - theta);
+	w->eta = (1 - pow(2.0 / (double)options->unit_count, 1 - theta)) /
+	    (1 - w->second / w->zeta_n);
+}
+
+/* The rank, 0 the most frequent. */
+static uint64_t
+zipf_rank(struct workload *w)
+{
+	double u = (double)(workload_random_u64(&w->random_state) >> 11) * 0x1.0p-53;
+	double uz = u * w->zeta_n;
+	double n = (double)w->options.unit_count;
+
+	if (uz < 1 || w->options.unit_count == 1)
+		return 0;
+	if (uz < w->second || w->options.unit_count == 2)
+		return 1;
+	return num_min((uint64_t)(n * pow(w->eta * u - w->eta + 1, w->alpha)),
+	    w->options.unit_count - 1);
+}
+
+static uint64_t
+next_unit(struct workload *w)
+{
+	switch (w->options.pattern) {
+	case WORKLOAD_SEQUENTIAL: {
+		uint64_t unit = w->next_unit;
+
+		w->next_unit = unit + 1 == w->options.unit_count ? 0 : unit + 1;
+		return unit;
+	}
+	case WORKLOAD_RANDOM:
+		break;
+	case WORKLOAD_ZIPF:
+		/* Scattered: neighbours in rank are none on the volume. */
+		return num_mix_u64(zipf_rank(w) + 1) % w->options.unit_count;
+	}
+	return random_below(&w->random_state, w->options.unit_count);
+}
+
+enum workload_op
+workload_next(struct workload *w, uint64_t *ret_unit)
+{
+	const struct workload_options *o = &w->options;
+	uint64_t die = 100;
+
+	*ret_unit = next_unit(w);
+	if (o->read_percent + o->discard_percent > 0)
+		die = random_below(&w->random_state, 100);
+	if (die < o->read_percent)
+		return WORKLOAD_READ;
+	return die < o->read_percent + o->discard_percent ? WORKLOAD_DISCARD : WORKLOAD_WRITE;
+}
