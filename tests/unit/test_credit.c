@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_credit.c -- no peer sends what has no receive, and none waits for ever */
+#include <stdlib.h>
+
+#include "unit/split_fixture.h"
+
+static struct fixture f;
+static struct test_send sends[4096];
+
+static void
+setup(void)
+{
+	memset(&f, 0, sizeof(f));
+}
+
+TestSuite(credit, .init = setup, .timeout = 100);
+
+static void
+promises_check(const struct split_port *port)
+{
+	const struct port_credits *credits = &port->credits;
+
+	cr_assert_leq(credits->granted_count + credits->reserved_count +
+		credits->held_requests_count + credits->held_replies_count,
+	    port->pool.count);
+}
+
+static struct split_port_options
+small_port(uint32_t receive_count, uint32_t credits_max)
+{
+	return (struct split_port_options){ .receive_count = receive_count,
+		.receive_payload_bytes = 4096,
+		.qp_credits_max = credits_max,
+		.device_bytes = NUM_MIB(1) + receive_count * 8192ull };
+}
+
+static void
+send_requests(struct side *side, uint32_t first, uint32_t count)
+{
+	for (uint32_t i = first; i < first + count; i++) {
+		test_send_init(&sends[i], side, WIRE_ECHO, i, DEV_PTR_NULL, 0);
+		cr_assert_eq(split_send(side->qp, &sends[i].send), 0);
+	}
+}
+
+static void
+release_held(struct side *side, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		side_answer(side->held[i]);
+	memmove(side->held, side->held + count, (side->held_count - count) * sizeof(side->held[0]));
+	side->held_count -= count;
+}
+
+BOTH(credit, a_peer_sends_no_more_than_it_was_granted)
+{
+	struct split_port_options server = small_port(16, 64), client = small_port(256, 64);
+
+	fixture_open(&f, kind, &server, &client);
+	fixture_connect_both(&f);
+	f.client.mode = SIDE_RELEASE;
+	/* Three quarters of the pool for requests. */
+	cr_assert_eq(f.client.qp->credits, 12);
+	send_requests(&f.client, 0, 100);
+	cr_assert_eq(f.client_port->counters.credit_waits, 88);
+	fixture_run(&f, server_got, 12);
+	fixture_idle(&f);
+	cr_assert_eq(f.server.message_count, 12);
+	cr_assert_eq(f.client.sent_count, 12);
+	promises_check(f.server_port);
+	/* As receives come back, more arrive, in order. */
+	for (uint32_t got = 12; got < 100;) {
+		uint32_t wanted =
+		    (uint32_t)num_min(f.server.message_count + f.server.held_count, 100);
+
+		release_held(&f.server, f.server.held_count);
+		fixture_run(&f, server_got, wanted);
+		promises_check(f.server_port);
+		got = f.server.message_count;
+	}
+	release_held(&f.server, f.server.held_count);
+	fixture_run(&f, client_got, 100);
+	for (uint32_t i = 0; i < 100; i++)
+		cr_assert_eq(f.server.request_ids[i], i);
+	cr_assert_eq(split_port_receives_free(f.server_port), 16);
+	fixture_close(&f);
+}
+
+BOTH(credit, qp_credits_max_bounds_a_grant)
+{
+	struct split_port_options server = small_port(256, 5);
+
+	fixture_open(&f, kind, &server, NULL);
+	fixture_connect_both(&f);
+	cr_assert_eq(f.client.qp->credits, 5);
+	f.server.mode = SIDE_ANSWER;
+	f.client.mode = SIDE_RELEASE;
+	send_requests(&f.client, 0, 200);
+	fixture_run(&f, client_got, 200);
+	cr_assert_leq(f.client.qp->credits, 5);
+	cr_assert_leq(f.server.qp->granted, 5);
+	fixture_close(&f);
+}
+
+BOTH(credit, credits_ride_on_replies)
+{
+	fixture_open(&f, kind, NULL, NULL);
+	fixture_connect_both(&f);
+	f.server.mode = SIDE_ANSWER;
+	f.client.mode = SIDE_RELEASE;
+	for (uint32_t i = 0; i < 1000; i++) {
+		send_requests(&f.client, i, 1);
+		fixture_run(&f, client_got, i + 1);
+	}
+	cr_assert_eq(f.server_port->counters.credit_messages_out, 0);
+	cr_assert_eq(f.client_port->counters.credit_messages_out, 0);
+	fixture_close(&f);
+}
+
+BOTH(credit, half_used_credits_come_back_by_themselves)
+{
+	struct split_port_options server = small_port(256, 8);
+
+	fixture_open(&f, kind, &server, NULL);
+	fixture_connect_both(&f);
+	/* Held, not answered: nothing for the credits to ride on. */
+	send_requests(&f.client, 0, 3);
+	fixture_run(&f, server_got, 3);
+	fixture_idle(&f);
+	cr_assert_eq(f.server_port->counters.credit_messages_out, 0);
+	send_requests(&f.client, 3, 2);
+	fixture_run(&f, server_got, 5);
+	fixture_idle(&f);
+	cr_assert_eq(f.server_port->counters.credit_messages_out, 1);
+	cr_assert_eq(f.client.qp->credits, 8);
+	fixture_close(&f);
+}
+
+/* The server side's own requests: it connected nobody, so it was granted nothing at first. */
+BOTH(credit, an_acceptor_asks_before_its_first_request)
+{
+	fixture_open(&f, kind, NULL, NULL);
+	fixture_connect_both(&f);
+	cr_assert_eq(f.server.qp->credits, 0);
+	f.client.mode = SIDE_ANSWER;
+	f.server.mode = SIDE_RELEASE;
+	send_requests(&f.server, 0, 300);
+	fixture_run(&f, server_got, 300);
+	cr_assert_eq(f.server_port->counters.credit_messages_out, 1);
+	fixture_close(&f);
+}
+
+BOTH(credit, replies_overtake_requests_that_wait)
+{
+	struct split_port_options small = small_port(8, 64);
+
+	/* Both ends fill each other with requests, hold them, and only then answer. */
+	fixture_open(&f, kind, &small, &small);
+	fixture_connect_both(&f);
+	send_requests(&f.client, 0, 50);
+	send_requests(&f.server, 100, 50);
+	fixture_idle(&f);
+	promises_check(f.client_port);
+	promises_check(f.server_port);
+	cr_assert_gt(f.client.held_count, 0);
+	cr_assert_gt(f.server.held_count, 0);
+	f.client.mode = SIDE_ANSWER;
+	f.server.mode = SIDE_ANSWER;
+	release_held(&f.client, f.client.held_count);
+	release_held(&f.server, f.server.held_count);
+	fixture_run(&f, client_got, 100);
+	fixture_run(&f, server_got, 100);
+	fixture_idle(&f);
+	cr_assert_eq(split_port_receives_free(f.client_port), 8);
+	cr_assert_eq(split_port_receives_free(f.server_port), 8);
+	fixture_close(&f);
+}
+
+BOTH(credit, a_request_waits_for_its_replys_receive)
+{
+	struct split_port_options server = small_port(256, 64), client = small_port(2, 64);
+
+	fixture_open(&f, kind, &server, &client);
+	fixture_connect_both(&f);
+	f.client.mode = SIDE_RELEASE;
+	send_requests(&f.client, 0, 20);
+	fixture_idle(&f);
+	cr_assert_eq(f.server.message_count, 2);
+	promises_check(f.client_port);
+	f.server.mode = SIDE_ANSWER;
+	release_held(&f.server, 2);
+	fixture_run(&f, client_got, 20);
+	fixture_close(&f);
+}
+
+/* Many queue pairs of one port. */
+enum { MANY_MAX = 1024 };
+
+struct many {
+	struct side sides[MANY_MAX]; /* of the clients */
+	uint32_t count;
+	uint32_t ready_count;
+};
+
+static struct many *many;
+
+static void
+many_on_ready(struct split_qp *qp, const void *hello, uint32_t hello_bytes, void *arg)
+{
+	side_on_ready(qp, hello, hello_bytes, arg);
+	many->ready_count++;
+}
+
+static const struct split_qp_ops many_ops = {
+	.on_ready = many_on_ready,
+	.on_messages = side_on_messages,
+	.on_closed = side_on_closed,
+};
+
+static void
+many_connect(uint32_t count, uint32_t server_receives, enum net_kind kind)
+{
+	struct split_port_options server = small_port(server_receives, 64);
+	struct split_port_options client = small_port(2 * MANY_MAX, 64);
+
+	many = calloc(1, sizeof(*many));
+	cr_assert_not_null(many);
+	server.keepalive_ns = NUM_S(60);
+	fixture_open(&f, kind, &server, &client);
+	f.server.mode = SIDE_ANSWER;
+	many->count = count;
+	for (uint32_t i = 0; i < count; i++) {
+		struct split_connect_options options = { .address = f.address,
+			.timeout_ns = NUM_S(60),
+			.ops = &many_ops,
+			.arg = &many->sides[i] };
+
+		many->sides[i].mode = SIDE_RELEASE;
+		many->sides[i].qp = connect_qp(f.client_port, &options);
+		cr_assert_not_null(many->sides[i].qp);
+	}
+}
+
+static bool
+many_ready(struct fixture *fixture, uint64_t wanted)
+{
+	(void)fixture;
+	return many->ready_count >= wanted;
+}
+
+static bool
+many_got_each(struct fixture *fixture, uint64_t wanted)
+{
+	(void)fixture;
+	for (uint32_t i = 0; i < many->count; i++)
+		if (many->sides[i].message_count < wanted)
+			return false;
+	return true;
+}
+
+BOTH(credit, a_thousand_peers_share_a_small_pool)
+{
+	many_connect(MANY_MAX, 32, kind);
+	fixture_run(&f, many_ready, MANY_MAX);
+	promises_check(f.server_port);
+	/* Most hold nothing; the first ones hold all and do nothing with it. */
+	for (uint32_t round = 1; round <= 3; round++) {
+		for (uint32_t i = 0; i < MANY_MAX; i++)
+			send_requests(&many->sides[i], (round - 1) * MANY_MAX + i, 1);
+		fixture_run(&f, many_got_each, round);
+		promises_check(f.server_port);
+	}
+	fixture_idle(&f);
+	cr_assert_eq(split_port_receives_free(f.server_port), 32);
+	fixture_close(&f);
+	free(many);
+}
+
+BOTH(credit, a_busy_peer_does_not_starve_a_new_one)
+{
+	many_connect(2, 8, kind);
+	fixture_run(&f, many_ready, 2);
+	/* The first keeps its queue full for ever. */
+	send_requests(&many->sides[0], 0, 1000);
+	send_requests(&many->sides[1], 1000, 10);
+	fixture_run(&f, many_got_each, 10);
+	cr_assert_lt(many->sides[0].message_count, 900, "%u", many->sides[0].message_count);
+	fixture_close(&f);
+	free(many);
+}
+
+BOTH(credit, idle_credits_are_recalled_from_a_live_peer)
+{
+	many_connect(1, 8, kind);
+	fixture_run(&f, many_ready, 1);
+	cr_assert_eq(many->sides[0].qp->credits, 6); /* all there is */
+	many->count = 2;
+	{
+		struct split_connect_options options = { .address = f.address,
+			.ops = &many_ops,
+			.arg = &many->sides[1] };
+
+		many->sides[1].mode = SIDE_RELEASE;
+		many->sides[1].qp = connect_qp(f.client_port, &options);
+	}
+	fixture_run(&f, many_ready, 2);
+	cr_assert_eq(many->sides[1].qp->credits, 0);
+	send_requests(&many->sides[1], 0, 1);
+	send_requests(&many->sides[0], 1, 1);
+	fixture_run(&f, many_got_each, 1);
+	/* And back. */
+	send_requests(&many->sides[0], 2, 20);
+	send_requests(&many->sides[1], 30, 20);
+	fixture_run(&f, many_got_each, 21);
+	fixture_close(&f);
+	free(many);
+}
+
+BOTH(credit, promises_end_with_their_queue_pair)
+{
+	fixture_open(&f, kind, NULL, NULL);
+	fixture_connect_both(&f);
+	send_requests(&f.client, 0, 40);
+	send_requests(&f.server, 100, 40);
+	fixture_idle(&f);
+	split_qp_close(f.client.qp);
+	fixture_run(&f, client_closed, 0);
+	fixture_run(&f, server_closed, 0);
+	cr_assert_eq(f.client_port->credits.granted_count, 0);
+	cr_assert_eq(f.client_port->credits.reserved_count, 0);
+	cr_assert_eq(f.server_port->credits.granted_count, 0);
+	cr_assert_eq(f.server_port->credits.reserved_count, 0);
+	cr_assert_eq(f.client_port->credits.granting_qp_count, 0);
+	for (uint32_t i = 0; i < f.server.held_count; i++)
+		split_msg_release(f.server.held[i]);
+	for (uint32_t i = 0; i < f.client.held_count; i++)
+		split_msg_release(f.client.held[i]);
+	cr_assert_eq(f.server_port->credits.held_requests_count, 0);
+	cr_assert_eq(split_port_receives_free(f.server_port), 256);
+	cr_assert_eq(split_port_receives_free(f.client_port), 256);
+	fixture_close(&f);
+}
+
+BOTH(credit, a_pool_of_one_is_made_two)
+{
+	struct split_port_options one = small_port(1, 64);
+
+	fixture_open(&f, kind, &one, &one);
+	fixture_connect_both(&f);
+	cr_assert_eq(split_port_receives_free(f.server_port), 2);
+	f.server.mode = SIDE_ANSWER;
+	f.client.mode = SIDE_ANSWER;
+	send_requests(&f.client, 0, 20);
+	send_requests(&f.server, 100, 20);
+	fixture_run(&f, client_got, 40);
+	fixture_run(&f, server_got, 40);
+	fixture_close(&f);
+}
