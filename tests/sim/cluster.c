@@ -45,9 +45,11 @@ node_init(struct sim_cluster *cluster, uint32_t index)
 	struct disk_sim_options disk = { .capacity_bytes = cluster->options.disk_bytes,
 		.seed = cluster->options.seed * 1000 + index };
 	struct node_format format = { .capacity_bytes = cluster->options.disk_bytes,
-		.slot_bytes = cluster->options.slot_bytes, .cluster_id = CLUSTER_ID,
-		.node_id = index + 1, .disk_uuid = { (uint8_t)(index + 1) } };
-	char name[16], reason[NODE_REASON_BYTES_MAX];
+		.slot_bytes = cluster->options.slot_bytes,
+		.cluster_id = CLUSTER_ID,
+		.node_id = index + 1,
+		.disk_uuid = { (uint8_t)(index + 1) } };
+	char name[24], reason[NODE_REASON_BYTES_MAX];
 
 	(void)snprintf(name, sizeof(name), "node%u", index + 1);
 	node->cluster = cluster;
@@ -99,7 +101,7 @@ sim_cluster_create(const struct sim_cluster_options *options)
 	for (uint32_t i = 0; i < cluster->options.node_count; i++)
 		node_init(cluster, i);
 	for (uint32_t i = 0; i < cluster->options.client_count; i++) {
-		char name[16];
+		char name[24];
 
 		(void)snprintf(name, sizeof(name), "client%u", i + 1);
 		cluster->client_hosts[i] = sim_host_create(cluster->net, name);
@@ -115,7 +117,8 @@ sim_cluster_destroy(struct sim_cluster *cluster)
 	for (uint32_t i = 0; i < cluster->options.node_count; i++)
 		sim_cluster_node_kill(cluster, i, false);
 	/* What a kill leaves behind is freed in the world's next turn. */
-	(void)sim_world_run(cluster->world, NULL, NULL, sim_world_now_ns(cluster->world) + NUM_S(1));
+	(void)sim_world_run(cluster->world, NULL, NULL,
+	    sim_world_now_ns(cluster->world) + NUM_S(1));
 	for (uint32_t i = 0; i < cluster->options.node_count; i++)
 		disk_sim_destroy(cluster->nodes[i].disk);
 	meta_store_destroy(cluster->store);
@@ -140,8 +143,11 @@ void
 sim_cluster_node_start(struct sim_cluster *cluster, uint32_t index)
 {
 	struct sim_cluster_node *own = &cluster->nodes[index];
-	struct node_options options = { .sim_host = own->host, .listen = own->address,
-		.cluster_id = CLUSTER_ID, .device_bytes = NUM_MIB(16), .on_ready = node_on_ready,
+	struct node_options options = { .sim_host = own->host,
+		.listen = own->address,
+		.cluster_id = CLUSTER_ID,
+		.device_bytes = NUM_MIB(16),
+		.on_ready = node_on_ready,
 		.arg = own };
 
 	if (own->node != NULL)
@@ -195,12 +201,20 @@ gateway_on_failed(int rc, const char *text, void *arg)
 void
 sim_cluster_gateway_start(struct sim_cluster *cluster)
 {
-	struct mt_gateway_options options = { .cluster_id = CLUSTER_ID, .gateway_id = 1,
-		.shard_count = cluster->options.shard_count, .min_replicas = 3,
-		.node_count = cluster->options.node_count, .port_count = 1, .is_single_loop = true,
-		.sim_host = cluster->gateway_host, .device_bytes = NUM_MIB(32),
-		.client_receives = 64, .node_timeout_ns = NUM_S(5), .on_ready = gateway_on_ready,
-		.on_failed = gateway_on_failed, .arg = cluster };
+	struct mt_gateway_options options = { .cluster_id = CLUSTER_ID,
+		.gateway_id = 1,
+		.shard_count = cluster->options.shard_count,
+		.min_replicas = 3,
+		.node_count = cluster->options.node_count,
+		.port_count = 1,
+		.is_single_loop = true,
+		.sim_host = cluster->gateway_host,
+		.device_bytes = NUM_MIB(32),
+		.client_receives = 64,
+		.node_timeout_ns = NUM_S(5),
+		.on_ready = gateway_on_ready,
+		.on_failed = gateway_on_failed,
+		.arg = cluster };
 	char error[256] = "";
 
 	if (cluster->gateway != NULL)
@@ -257,8 +271,8 @@ void
 sim_cluster_run_until(struct sim_cluster *cluster, bool (*until)(void *arg), void *arg,
     uint64_t limit_ns, const char *what)
 {
-	int rc = sim_world_run(cluster->world, until, arg,
-	    sim_world_now_ns(cluster->world) + limit_ns);
+	int rc =
+	    sim_world_run(cluster->world, until, arg, sim_world_now_ns(cluster->world) + limit_ns);
 
 	if (rc != 0)
 		sim_cluster_fail(cluster, "waited in vain until %s (%s)", what,

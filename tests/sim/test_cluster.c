@@ -34,8 +34,11 @@ run_begin(struct run *run, uint64_t seed, uint32_t op_count)
 		sim_world_set_trace_file(run->cluster->world, stderr);
 	sim_cluster_start(run->cluster);
 	for (uint32_t i = 0; i < CLIENTS; i++) {
-		struct workload_options workload = { .cluster = run->cluster, .client_index = i,
-			.volume_bytes = NUM_MIB(4), .op_count = op_count, .read_percent = 45,
+		struct workload_options workload = { .cluster = run->cluster,
+			.client_index = i,
+			.volume_bytes = NUM_MIB(4),
+			.op_count = op_count,
+			.read_percent = 45,
 			.discard_percent = 10 };
 
 		run->workloads[i] = workload_create(&workload);
@@ -94,7 +97,8 @@ run_quiet(uint64_t seed, uint32_t op_count)
 static void
 fault_inject(struct sim_cluster *cluster)
 {
-	uint32_t node = (uint32_t)sim_world_random_below(cluster->world, cluster->options.node_count);
+	uint32_t node =
+	    (uint32_t)sim_world_random_below(cluster->world, cluster->options.node_count);
 	struct sim_host *host = cluster->nodes[node].host;
 
 	switch (sim_world_random_below(cluster->world, 8)) {

@@ -20,7 +20,7 @@ struct stamp {
 	uint64_t magic;
 	uint64_t block;
 	uint32_t client;
-	uint32_t number; /* of the operation */
+	uint32_t number;   /* of the operation */
 	uint32_t fill_crc; /* of the rest of the block */
 	uint32_t reserved;
 };
@@ -296,15 +296,15 @@ is_opened(void *arg)
 static void
 workload_open(struct workload *workload)
 {
-	char name[16], request[128];
+	char name[24], request[128];
 	int rc;
 
 	(void)snprintf(name, sizeof(name), "volume%u", workload->options.client_index + 1);
 	(void)snprintf(request, sizeof(request),
 	    "{\"op\":\"volume.create\",\"name\":\"%s\",\"size_bytes\":%" PRIu64 "}", name,
 	    workload->options.volume_bytes);
-	workload->call = (struct cleave_call){ .must_not_repeat = true, .fn = on_created,
-		.arg = workload };
+	workload->call =
+	    (struct cleave_call){ .must_not_repeat = true, .fn = on_created, .arg = workload };
 	rc = cleave_control(workload->client, &workload->call, request);
 	if (rc != 0)
 		sim_cluster_fail(workload->cluster, "cleave_control: %d", rc);
@@ -322,8 +322,11 @@ workload_create(const struct workload_options *options)
 {
 	static const char *const gateways[] = { "sim://gateway:1" };
 	struct workload *workload = calloc(1, sizeof(*workload));
-	struct cleave_client_options client = { .gateways = gateways, .gateway_count = 1,
-		.message_count_max = 64, .io_timeout_ns = NUM_S(300), .keepalive_ns = NUM_S(2) };
+	struct cleave_client_options client = { .gateways = gateways,
+		.gateway_count = 1,
+		.message_count_max = 64,
+		.io_timeout_ns = NUM_S(300),
+		.keepalive_ns = NUM_S(2) };
 	char error[CLEAVE_ERROR_BYTES_MAX] = "";
 
 	assert(workload != NULL);
