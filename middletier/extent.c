@@ -37,8 +37,9 @@ static const struct sm_state extent_table[MT_EXTENT_STATE_NR] = {
 
 struct extent_request {
 	uint32_t magic;
-	struct loop_link link; /* extent->requests */
-	struct mt_extent *extent; /* NULL: freed meanwhile */
+	struct loop_link link;       /* extent->requests */
+	struct loop_link shard_link; /* shard->extent_requests */
+	struct mt_extent *extent;    /* NULL: freed meanwhile */
 	uint32_t replica_index;
 	struct mt_call call;
 };
@@ -66,6 +67,33 @@ extent_try_free(struct mt_extent *extent)
 }
 
 static void
+request_free(struct extent_request *request)
+{
+	list_remove(&request->link);
+	list_remove(&request->shard_link);
+	request->magic = 0;
+	mt_free(request);
+}
+
+void
+mt_extent_requests_fini(struct mt_shard *shard)
+{
+	struct loop_link *link;
+
+	if (shard->extent_requests.next == NULL)
+		return; /* there never was one */
+	while ((link = list_first(&shard->extent_requests)) != NULL) {
+		struct extent_request *request =
+		    LIST_ENTRY(link, struct extent_request, shard_link);
+		struct mt_extent *extent = request->extent;
+
+		request_free(request);
+		if (extent != NULL)
+			extent_try_free(extent);
+	}
+}
+
+static void
 request_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *reply,
     struct split_msg *msg, void *arg)
 {
@@ -76,9 +104,7 @@ request_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *re
 
 	CHECK_OBJ(request, REQUEST_MAGIC);
 	assert(msg == NULL);
-	list_remove(&request->link);
-	request->magic = 0;
-	mt_free(request);
+	request_free(request);
 	if (extent == NULL)
 		return;
 	CHECK_OBJ(extent, MT_EXTENT_MAGIC);
@@ -97,9 +123,12 @@ extent_ask(struct mt_extent *extent, uint32_t replica_index, enum wire_opcode op
 {
 	struct mt_link *node =
 	    mt_port_link(extent->shard->port, extent->replicas[replica_index].node_id);
+	struct loop_link *outstanding = &extent->shard->extent_requests;
 	struct extent_request *request;
 	int rc;
 
+	if (outstanding->next == NULL)
+		list_init(outstanding);
 	if (node == NULL)
 		return -ENOTCONN;
 	request = mt_calloc(1, sizeof(*request));
@@ -108,8 +137,10 @@ extent_ask(struct mt_extent *extent, uint32_t replica_index, enum wire_opcode op
 	request->magic = REQUEST_MAGIC;
 	request->extent = extent;
 	request->replica_index = replica_index;
-	request->call.request = (struct wire_node){ .opcode = opcode, .id = extent->id,
-		.kind = extent->kind, .offset_bytes = offset_bytes,
+	request->call.request = (struct wire_node){ .opcode = opcode,
+		.id = extent->id,
+		.kind = extent->kind,
+		.offset_bytes = offset_bytes,
 		.epoch = extent->shard->epoch };
 	request->call.fn = request_on_answer;
 	request->call.arg = request;
@@ -119,6 +150,7 @@ extent_ask(struct mt_extent *extent, uint32_t replica_index, enum wire_opcode op
 		return rc;
 	}
 	list_push_back(&extent->requests, &request->link);
+	list_push_back(outstanding, &request->shard_link);
 	return 0;
 }
 
@@ -187,8 +219,7 @@ extent_place(struct mt_extent *extent, struct mt_link **ret_links)
 	}
 	if (slot_bytes < MT_EXTENT_OVERHEAD_BYTES + BATCH_ALIGN)
 		return -ENOSPC;
-	extent->capacity_bytes =
-	    num_round_down(slot_bytes - MT_EXTENT_OVERHEAD_BYTES, BATCH_ALIGN);
+	extent->capacity_bytes = num_round_down(slot_bytes - MT_EXTENT_OVERHEAD_BYTES, BATCH_ALIGN);
 	return 0;
 }
 
@@ -213,7 +244,8 @@ extent_note_make_rc(struct mt_extent *extent, int rc)
 struct mt_extent *
 mt_extent_create(struct mt_shard *shard, enum extent_kind kind, mt_extent_fn fn, void *arg)
 {
-	struct extent_id id = { .shard = shard->index, .epoch = shard->epoch,
+	struct extent_id id = { .shard = shard->index,
+		.epoch = shard->epoch,
 		.counter = shard->next_counter };
 	struct mt_link *links[MT_REPLICAS_MAX];
 	struct mt_extent *extent;
@@ -288,9 +320,9 @@ extent_on_created(struct mt_extent *extent, uint32_t replica_index, int rc,
 	extent_note_make_rc(extent, rc);
 	/* A node that has no room again and again is nothing new; the caller says so once. */
 	if (rc != 0 && rc != -ENOSPC)
-		log_limited(LOG_WARN, "extent: not created shard=%" PRIu32 " node=%" PRIu32
-		    " rc=%s", extent->id.shard, extent->replicas[replica_index].node_id,
-		    log_errno(rc));
+		log_limited(LOG_WARN,
+		    "extent: not created shard=%" PRIu32 " node=%" PRIu32 " rc=%s",
+		    extent->id.shard, extent->replicas[replica_index].node_id, log_errno(rc));
 	if (list_is_empty(&extent->requests))
 		extent_finish_create(extent);
 }
@@ -384,9 +416,11 @@ extent_on_cut(struct mt_extent *extent, uint32_t replica_index, int rc)
 	} else if (is_copy_lost(rc)) {
 		replica->is_damaged = true;
 		metric_add(&extent->shard->port->metrics[MT_METRIC_repairs_queued], 1);
-		log_limited(LOG_WARN, "extent: a copy is damaged extent=%s node=%" PRIu32
-		    " sealed_bytes=%" PRIu64 " rc=%s", mt_extent_text(extent, text),
-		    replica->node_id, extent->sealed_bytes, log_errno(rc));
+		log_limited(LOG_WARN,
+		    "extent: a copy is damaged extent=%s node=%" PRIu32 " sealed_bytes=%" PRIu64
+		    " rc=%s",
+		    mt_extent_text(extent, text), replica->node_id, extent->sealed_bytes,
+		    log_errno(rc));
 	}
 	extent_try_free(extent);
 }
@@ -402,8 +436,9 @@ mt_extent_break(struct mt_extent *extent, uint32_t node_id, int rc)
 		return;
 	sm_move(&extent->sm, MT_EXTENT_BROKEN);
 	metric_add(&extent->shard->port->metrics[MT_METRIC_extents_broken], 1);
-	log_limited(LOG_WARN, "extent: broken extent=%s node=%" PRIu32 " acked_bytes=%" PRIu64
-	    " rc=%s", mt_extent_text(extent, text), node_id, extent->acked_bytes, log_errno(rc));
+	log_limited(LOG_WARN,
+	    "extent: broken extent=%s node=%" PRIu32 " acked_bytes=%" PRIu64 " rc=%s",
+	    mt_extent_text(extent, text), node_id, extent->acked_bytes, log_errno(rc));
 }
 
 void

@@ -7,7 +7,7 @@
 
 #include "internal.h"
 
-#define MT_EXTENT_MAGIC 0x54545845u /* "EXTT" */
+#define MT_EXTENT_MAGIC 0x54545845u     /* "EXTT" */
 #define MT_EXTENT_OVERHEAD_BYTES 12288u /* of a node's slot: header page and two state pages */
 
 /* mt_extent_text -- "3.1.7": shard, epoch, counter. Into the caller's buffer, which it returns. */
@@ -16,5 +16,12 @@ const char *mt_extent_text(const struct mt_extent *extent, char out[MT_EXTENT_TE
 
 /* mt_extent_break -- OPEN becomes BROKEN, with one line that says why; else a no-op. */
 void mt_extent_break(struct mt_extent *extent, uint32_t node_id, int rc);
+
+/*
+ * mt_extent_requests_fini -- forget what is outstanding at nodes, and free what waited for it
+ *
+ * For the end of a shard whose links will not answer any more (a process that is killed).
+ */
+void mt_extent_requests_fini(struct mt_shard *shard);
 
 #endif /* CLEAVE_MIDDLETIER_EXTENT_H */

@@ -539,6 +539,7 @@ struct mt_shard {
 	struct mt_root root;
 	struct loop_link root_calls; /* meta_proxy.c: outstanding */
 	uint64_t log_bytes; /* in all log extents */
+	struct loop_link extent_requests; /* extent.c: of all its extents, also of those freed */
 };
 int mt_shard_init(struct mt_shard *shard, struct mt_port *port, uint32_t index);
 void mt_shard_start(struct mt_shard *shard); /* begins the take-over */

@@ -178,8 +178,8 @@ move_some(struct mt_memtable *table, uint64_t slot_count)
 		return;
 	}
 	/* Giving it all back at the end would be one long call. */
-	moved_bytes = num_round_down(table->old_at * sizeof(struct memtable_slot),
-	    MEMTABLE_UNMAP_BYTES);
+	moved_bytes =
+	    num_round_down(table->old_at * sizeof(struct memtable_slot), MEMTABLE_UNMAP_BYTES);
 	if (moved_bytes > table->old_unmapped_bytes) {
 		(void)munmap((uint8_t *)table->old.slots + table->old_unmapped_bytes,
 		    moved_bytes - table->old_unmapped_bytes);

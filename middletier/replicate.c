@@ -113,18 +113,22 @@ batch_fill_call(struct mt_batch *batch, uint32_t replica_index)
 	const struct batch_info *info = &batch->info;
 	uint32_t head_bytes = BATCH_HEADER_BYTES + info->desc_bytes;
 
-	call->request = (struct wire_node){ .opcode = WIRE_EXTENT_APPEND, .id = extent->id,
-		.kind = extent->kind, .offset_bytes = info->offset_bytes,
-		.length_bytes = info->batch_bytes, .epoch = extent->shard->epoch };
+	call->request = (struct wire_node){ .opcode = WIRE_EXTENT_APPEND,
+		.id = extent->id,
+		.kind = extent->kind,
+		.offset_bytes = info->offset_bytes,
+		.length_bytes = info->batch_bytes,
+		.epoch = extent->shard->epoch };
 	call->host = batch->hosts[replica_index];
 	call->head_bytes = head_bytes;
 	call->piece_count = 0;
 	if (info->used_bytes > head_bytes)
-		call->pieces[call->piece_count++] = (struct dev_piece){ batch->payload,
-			info->used_bytes - head_bytes };
+		call->pieces[call->piece_count++] =
+		    (struct dev_piece){ batch->payload, info->used_bytes - head_bytes };
 	if (info->batch_bytes > info->used_bytes)
-		call->pieces[call->piece_count++] = (struct dev_piece){
-			extent->shard->port->zero_page, info->batch_bytes - info->used_bytes };
+		call->pieces[call->piece_count++] =
+		    (struct dev_piece){ extent->shard->port->zero_page,
+			    info->batch_bytes - info->used_bytes };
 	call->fn = append_on_answer;
 	call->arg = batch;
 	if (replica_index > 0)

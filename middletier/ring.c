@@ -43,8 +43,8 @@ ring_entry_at(const struct mt_ring *ring, uint32_t index)
 int
 mt_ring_init(struct mt_ring *ring, struct mt_port *port, uint64_t size_bytes)
 {
-	uint64_t entry_max = num_max(RING_ENTRIES_MIN,
-	    num_min(size_bytes / RING_BYTES_AN_ENTRY, RING_ENTRIES_MAX));
+	uint64_t entry_max =
+	    num_max(RING_ENTRIES_MIN, num_min(size_bytes / RING_BYTES_AN_ENTRY, RING_ENTRIES_MAX));
 
 	assert(num_is_aligned(size_bytes, RING_ALIGN));
 	*ring = (struct mt_ring){ .size_bytes = size_bytes, .entry_max = (uint32_t)entry_max };
@@ -106,16 +106,17 @@ mt_ring_reserve(struct mt_ring *ring, uint32_t bytes, uint64_t *ret_position)
 		return -ENOBUFS;
 	if (in_lap + bytes > ring->size_bytes)
 		position += ring->size_bytes - in_lap;
-	while (ring->entry_count > 0 && (ring->entry_count == ring->entry_max ||
-	    position + bytes - ring->tail > ring->size_bytes)) {
+	while (ring->entry_count > 0 &&
+	    (ring->entry_count == ring->entry_max ||
+		position + bytes - ring->tail > ring->size_bytes)) {
 		if (!ring_evict(ring))
 			return -ENOBUFS;
 	}
 	if (ring->entry_count == 0)
 		ring->tail = position;
 	ring->entry_count++;
-	*ring_entry_at(ring, ring->entry_count - 1) = (struct mt_ring_entry){
-		.position = position, .bytes = bytes, .hold_count = 1 };
+	*ring_entry_at(ring, ring->entry_count - 1) =
+	    (struct mt_ring_entry){ .position = position, .bytes = bytes, .hold_count = 1 };
 	ring->head = position + bytes;
 	*ret_position = position;
 	return 0;

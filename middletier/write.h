@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * write.h -- what the files of the write path share: requests (write_path.c), batches
+ * (write_batch.c), the log's extents (log_roll.c)
+ */
+#ifndef CLEAVE_MIDDLETIER_WRITE_H
+#define CLEAVE_MIDDLETIER_WRITE_H
+
+#include <stdbool.h>
+
+#include "internal.h"
+
+/* Of a shard: two in flight, one closed behind them, one filling. */
+#define WRITE_BATCHES_MAX (MT_APPENDS_IN_FLIGHT_MAX + 2u)
+/* Of a shard with engine threads: records that are being compressed, or wait for those before. */
+#define WRITE_JOBS_MAX 16u
+#define WRITE_JOBS_SMALL 4u /* where the ring is small */
+
+struct mt_write;
+
+/* ---- log_roll.c: which extent the log goes to ---- */
+
+enum log_roll_state {
+	LOG_ROLL_STEADY,  /* shard->log takes appends */
+	LOG_ROLL_TURNING, /* it is broken, full or missing: its last appends end, a spare is made */
+	LOG_ROLL_COMMITTING, /* the manifest edit that seals the old and opens the new is on its way */
+	LOG_ROLL_STOPPED,
+	LOG_ROLL_STATE_NR
+};
+
+struct log_roll {
+	struct sm sm;
+	struct mt_extent *old;   /* TURNING, COMMITTING: to be sealed; NULL: there is none */
+	struct mt_extent *spare; /* CREATING or OPEN, in no manifest; COMMITTING: the next log */
+	struct loop_timer retry_timer;
+	uint32_t attempt_count; /* to make a spare, since the last pause */
+	bool is_commit_failed;  /* pauses before it commits again */
+	bool is_full;           /* no node has room: writes are answered so */
+	bool is_wait_logged;
+};
+
+void log_roll_init(struct mt_write_state *state);
+void log_roll_start(struct mt_write_state *state);
+/* log_roll_step -- go on as far as can be; cheap when there is nothing to do. */
+void log_roll_step(struct mt_write_state *state);
+/* log_roll_turn -- the log takes no more: it is broken, or full. */
+void log_roll_turn(struct mt_write_state *state);
+void log_roll_on_link(struct mt_write_state *state, struct mt_link *link, bool is_up);
+void log_roll_stop(struct mt_write_state *state);
+void log_roll_fini(struct mt_write_state *state);
+
+/* ---- write_batch.c: records on their way to the log ---- */
+
+enum write_batch_state {
+	WRITE_BATCH_FREE,
+	WRITE_BATCH_FILLING,  /* takes records */
+	WRITE_BATCH_READY,    /* closed; in state->ready, oldest first */
+	WRITE_BATCH_SENT,     /* at its replicas */
+	WRITE_BATCH_DRAINING, /* given up; copies into it are still running */
+	WRITE_BATCH_STATE_NR
+};
+
+struct write_batch {
+	struct mt_batch batch;
+	struct sm sm;
+	struct loop_link link;   /* state->free_batches or ready */
+	struct loop_link writes; /* in the order of their records */
+	uint64_t ring_position;
+	uint32_t desc_bytes;
+	uint32_t payload_bytes;
+	uint32_t record_count;
+	uint32_t key_count;  /* that its records may add to the memtable */
+	uint32_t copy_count; /* engine jobs that still write into it */
+	bool was_sent;       /* to an extent that broke */
+	struct mt_write_state *state;
+};
+
+int write_batches_init(struct mt_write_state *state);
+void write_batches_fini(struct mt_write_state *state);
+/*
+ * write_batch_room -- the filling batch, with room for a record of @stored_bytes and @crc_count block
+ * CRCs; closes a full one and opens the next. NULL: wait for a batch to end, or the ring.
+ */
+struct write_batch *write_batch_room(struct mt_write_state *state, uint32_t stored_bytes,
+    uint32_t crc_count);
+/* write_batch_payload -- where the next record's stored bytes go. */
+dev_ptr write_batch_payload(const struct write_batch *batch);
+/* write_batch_add -- @record becomes the batch's next one, @write's answer waits for it. */
+void write_batch_add(struct write_batch *batch, struct mt_write *write,
+    const struct record_desc *record);
+/* write_batch_copied -- a job that wrote into @batch has ended. */
+void write_batch_copied(struct write_batch *batch);
+/* write_batches_send -- append what the log takes now. True: something was sent. */
+bool write_batches_send(struct mt_write_state *state);
+/* write_batches_fail -- answer all records that are not in flight with @rc. */
+void write_batches_fail(struct mt_write_state *state, int rc);
+
+/* ---- write_path.c ---- */
+
+enum write_state {
+	WRITE_FREE,
+	WRITE_PARKED,  /* in state->parked: the shard does not serve yet, or there is no room */
+	WRITE_STORING, /* in state->storing: an engine thread has it */
+	WRITE_STORED,  /* in state->storing: waits for those before it, and room in a batch */
+	WRITE_BATCHED, /* in its batch's list */
+	WRITE_STATE_NR
+};
+
+/* An engine job of a write, and the device memory it compresses into. Threaded sets only. */
+struct write_job {
+	struct engine_job job;
+	struct loop_link link; /* state->free_jobs */
+	struct mt_write_state *state;
+	struct mt_write *write;    /* whose record is being made */
+	struct write_batch *batch; /* into which it is being copied */
+	dev_ptr scratch;
+};
+
+struct mt_write {
+	uint32_t magic;
+	struct sm sm;
+	struct loop_link link; /* in the one queue that its state names */
+	struct mt_session *session;
+	struct split_msg *msg;
+	struct wire_io io;
+	struct write_job *job; /* STORING, STORED */
+	uint32_t stored_bytes; /* BATCHED */
+	uint32_t key_count;    /* memtable entries promised to it; 0 before it is admitted */
+};
+
+struct mt_write_state {
+	uint32_t magic;
+	struct mt_shard *shard;
+	bool is_started;
+	bool is_stopped;
+	int stop_rc;
+	struct mt_write *writes; /* one for each receive of the port */
+	uint32_t write_max;
+	struct loop_link free_writes, parked, storing;
+	/* Blocks of admitted writes that are not in the memtable yet: their keys are reserved. */
+	uint64_t pending_key_count;
+	struct write_batch batches[WRITE_BATCHES_MAX];
+	struct loop_link free_batches, ready;
+	struct write_batch *filling;
+	uint32_t batch_bytes_max; /* BATCH_BYTES_MAX, or what an extent can hold if that is less */
+	struct write_job *jobs;   /* NULL: the engine set runs inline */
+	uint32_t job_max;
+	struct loop_link free_jobs;
+	struct engine_job inline_job;
+	struct loop_task pump_task;
+	struct loop_timer retry_timer; /* the engine's queue was full */
+	struct log_roll roll;
+};
+
+/* write_finish -- answer @write; the sole exit of each. */
+void write_finish(struct mt_write_state *state, struct mt_write *write, int rc);
+/* write_pump -- soon, look at everything that may go on. */
+void write_pump_soon(struct mt_write_state *state);
+/* write_fail_parked -- answer what waits for admission or for room in a batch. */
+void write_fail_parked(struct mt_write_state *state, int rc);
+/* mt_write_path_kick -- read_path.c has let go of the ring. */
+void mt_write_path_kick(struct mt_shard *shard);
+
+/* ---- read_path.c, for write_path.c, which is told about shards and links ---- */
+void mt_read_path_on_shard(struct mt_shard *shard);
+void mt_read_path_on_link(struct mt_port *port);
+
+#endif /* CLEAVE_MIDDLETIER_WRITE_H */

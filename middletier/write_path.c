@@ -1,0 +1,667 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * write_path.c -- a write message, from its arrival to its answer
+ *
+ *	           room in a batch, inline engine
+ *	PARKED ----------------------------------------> BATCHED -----> FREE (answered)
+ *	   \    engine thread                               ^
+ *	    +-------------------> STORING ----> STORED -----+
+ *
+ * A write is PARKED while the shard does not serve, no batch has room, or no index entry can be
+ * promised. Everything happens in order of arrival, a shard at a time: parked writes are admitted in
+ * it, and records enter batches in it. That is more than overlapping writes need; but it makes the
+ * log's order the order of arrival, and with it replay, re-sending and batching simple. So a latency
+ * class write, though compressed by nobody and ahead of others in the engines' queue, goes into the
+ * same batch as its neighbours: it waits for the engine jobs of those before it, never for more.
+ *
+ * With an inline engine the job runs straight into the batch's place in the ring. With engine threads
+ * several run at a time, each into a scratch buffer; when its turn comes a second, short job copies the
+ * record into the batch, which is not sent before its copies have ended.
+ *
+ * The payload is never looked at here (I1): the engine says how long the record is and what its CRCs
+ * are. Nothing is allocated for a request: there is an mt_write for each receive of the port's pool.
+ */
+#include <errno.h>
+
+#include "alloc.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "extent.h"
+#include "write.h"
+
+#define WRITE_MAGIC 0x54495257u         /* "WRIT" */
+#define WRITE_STATE_MAGIC 0x54535257u   /* "WRST" */
+#define WRITE_ENGINE_RETRY_NS NUM_MS(1) /* after "queue full", which other shards may cause */
+#define WRITE_RING_SMALL_BYTES NUM_MIB(8)
+
+static const struct sm_state write_table[WRITE_STATE_NR] = {
+	[WRITE_FREE] = { "free", SM_TO(WRITE_PARKED), SM_INITIAL },
+	[WRITE_PARKED] = { "parked",
+	    SM_TO(WRITE_STORING) | SM_TO(WRITE_STORED) | SM_TO(WRITE_BATCHED) | SM_TO(WRITE_FREE),
+	    0 },
+	[WRITE_STORING] = { "storing", SM_TO(WRITE_STORED), 0 },
+	[WRITE_STORED] = { "stored", SM_TO(WRITE_BATCHED) | SM_TO(WRITE_FREE), 0 },
+	[WRITE_BATCHED] = { "batched", SM_TO(WRITE_FREE), 0 },
+};
+
+static struct mt_write *
+write_of(struct loop_link *link)
+{
+	return LIST_ENTRY(link, struct mt_write, link);
+}
+
+static bool
+write_has_payload(const struct mt_write *write)
+{
+	return write->io.opcode == WIRE_WRITE;
+}
+
+static uint32_t
+write_block_count(const struct mt_write *write)
+{
+	return write->io.length_bytes / CLEAVE_BLOCK_BYTES;
+}
+
+/* ---- answers ---- */
+
+void
+mt_reply_error(struct mt_session *session, struct split_msg *msg, const struct wire_io *io, int rc,
+    uint32_t epoch)
+{
+	struct wire_header header;
+
+	assert(rc < 0);
+	metric_add(&session->port->metrics[MT_METRIC_requests_refused], 1);
+	wire_io_reply(&header, io, rc, 0, epoch);
+	split_msg_reply(msg, &header, NULL, 0, NULL, NULL);
+}
+
+static void
+write_reply_ok(struct mt_shard *shard, const struct mt_write *write)
+{
+	uint64_t *metrics = shard->port->metrics;
+	struct wire_header header;
+
+	if (write_has_payload(write)) {
+		metric_add(&metrics[MT_METRIC_writes], 1);
+		metric_add(&metrics[MT_METRIC_write_bytes], write->io.length_bytes);
+		metric_add(&metrics[MT_METRIC_stored_bytes], write->stored_bytes);
+	} else {
+		metric_add(&metrics[MT_METRIC_discards], 1);
+	}
+	wire_io_reply(&header, &write->io, 0, 0, shard->epoch);
+	/* A queue pair that is gone takes no reply: the message goes back to the pool all the same. */
+	split_msg_reply(write->msg, &header, NULL, 0, NULL, NULL);
+}
+
+static void
+job_free(struct mt_write_state *state, struct write_job *job)
+{
+	job->write = NULL;
+	job->batch = NULL;
+	list_push_back(&state->free_jobs, &job->link);
+}
+
+void
+write_finish(struct mt_write_state *state, struct mt_write *write, int rc)
+{
+	struct mt_session *session = write->session;
+
+	CHECK_OBJ(write, WRITE_MAGIC);
+	assert(state->pending_key_count >= write->key_count);
+	state->pending_key_count -= write->key_count;
+	if (write->job != NULL)
+		job_free(state, write->job);
+	list_remove(&write->link);
+	if (rc == 0)
+		write_reply_ok(state->shard, write);
+	else
+		mt_reply_error(session, write->msg, &write->io, rc, state->shard->epoch);
+	write->job = NULL;
+	write->msg = NULL;
+	write->session = NULL;
+	sm_move(&write->sm, WRITE_FREE);
+	list_push_front(&state->free_writes, &write->link);
+	mt_session_request_done(session, true);
+}
+
+/* ---- records ---- */
+
+static void
+write_fill_desc(const struct mt_write *write, struct record_desc *record)
+{
+	record->flags = 0;
+	record->segment = write->io.segment;
+	record->block = (uint32_t)(write->io.offset_bytes / CLEAVE_BLOCK_BYTES);
+	record->block_count = write_block_count(write);
+	record->attach = (uint32_t)write->session->hello.attach;
+	record->request_id = write->io.request_id;
+}
+
+static void
+write_fill_record(const struct mt_write *write, const struct engine_job *job,
+    struct record_desc *record)
+{
+	write_fill_desc(write, record);
+	record->kind = RECORD_WRITE;
+	record->codec_id = job->ret_codec_id;
+	record->stored_bytes = job->dst_bytes;
+	record->stored_crc = job->stored_crc;
+	for (uint32_t i = 0; i < record->block_count; i++)
+		record->block_crcs[i] = job->block_crcs[i];
+}
+
+static void
+write_fill_tombstone(const struct mt_write *write, struct record_desc *record)
+{
+	write_fill_desc(write, record);
+	record->kind = write->io.opcode == WIRE_DISCARD ? RECORD_DISCARD : RECORD_ZEROES;
+	record->codec_id = ENGINE_NONE;
+	record->stored_bytes = 0;
+	record->stored_crc = 0;
+}
+
+static void
+write_fill_store(const struct mt_shard *shard, const struct mt_write *write, struct engine_job *job,
+    bool *ret_is_urgent)
+{
+	struct mt_policy policy =
+	    mt_policy_pick(shard->port, &write->session->volume, write->io.service_class);
+
+	job->kind = ENGINE_JOB_STORE;
+	job->codec_id = policy.codec_id;
+	job->level = policy.level;
+	job->src = write->msg->payload;
+	job->src_bytes = write->io.length_bytes;
+	job->dst_cap_bytes = write->io.length_bytes;
+	job->payload_crc = write->io.payload_crc;
+	job->block_count = (uint8_t)write_block_count(write);
+	*ret_is_urgent = policy.is_urgent;
+}
+
+/* What a failed STORE means to the client. */
+static int
+write_store_rc(struct mt_shard *shard, int rc)
+{
+	if (rc == -EBADMSG) {
+		metric_add(&shard->port->metrics[MT_METRIC_payload_crc_errors], 1);
+		return -EBADMSG;
+	}
+	return rc == 0 ? 0 : -EIO;
+}
+
+/* ---- inline engines ---- */
+
+/* False: no room, @write stays where it is. */
+static bool
+write_store_inline(struct mt_write_state *state, struct mt_write *write)
+{
+	struct mt_port *port = state->shard->port;
+	struct engine_job *job = &state->inline_job;
+	struct write_batch *batch =
+	    write_batch_room(state, write->io.length_bytes, write_block_count(write));
+	struct record_desc record;
+	bool is_urgent;
+	uint64_t begin_ns;
+	int rc;
+
+	if (batch == NULL)
+		return false;
+	write_fill_store(state->shard, write, job, &is_urgent);
+	job->dst = write_batch_payload(batch);
+	begin_ns = loop_now_fresh_ns(port->loop);
+	rc = engine_submit(port->engines, job);
+	metric_add(&port->metrics[MT_METRIC_engine_ns], loop_now_fresh_ns(port->loop) - begin_ns);
+	assert(rc != 0); /* an inline set never calls back */
+	rc = write_store_rc(state->shard, rc == 1 ? job->rc : rc);
+	if (rc != 0) {
+		write_finish(state, write, rc);
+		return true;
+	}
+	write_fill_record(write, job, &record);
+	write_batch_add(batch, write, &record);
+	return true;
+}
+
+/* ---- engine threads ---- */
+
+static void
+write_on_stored(struct engine_job *engine_job, void *arg)
+{
+	struct write_job *job = arg;
+	struct mt_write_state *state = job->state;
+	struct mt_write *write = job->write;
+
+	(void)engine_job;
+	CHECK_OBJ(state, WRITE_STATE_MAGIC);
+	sm_move(&write->sm, WRITE_STORED);
+	if (state->is_stopped)
+		write_finish(state, write, state->stop_rc);
+	else
+		write_pump_soon(state);
+}
+
+/* 0, or why the job was not taken; -ENOBUFS is looked at again soon. */
+static int
+job_submit(struct mt_write_state *state, struct write_job *job, bool is_urgent)
+{
+	struct mt_port *port = state->shard->port;
+	int rc = is_urgent ? engine_submit_urgent(port->engines, &job->job)
+			   : engine_submit(port->engines, &job->job);
+
+	assert(rc <= 0); /* a set with threads is never done at once */
+	if (rc == -ENOBUFS)
+		loop_timer_start(port->loop, &state->retry_timer, WRITE_ENGINE_RETRY_NS);
+	return rc;
+}
+
+/* False: no job or no room in the engine's queue, @write stays where it is. */
+static bool
+write_store_threaded(struct mt_write_state *state, struct mt_write *write)
+{
+	struct loop_link *link = list_first(&state->free_jobs);
+	struct write_job *job;
+	bool is_urgent;
+	int rc;
+
+	if (link == NULL)
+		return false;
+	job = LIST_ENTRY(link, struct write_job, link);
+	write_fill_store(state->shard, write, &job->job, &is_urgent);
+	job->job.dst = job->scratch;
+	job->job.fn = write_on_stored;
+	rc = job_submit(state, job, is_urgent);
+	if (rc == -ENOBUFS)
+		return false;
+	if (rc != 0) {
+		write_finish(state, write, write_store_rc(state->shard, rc));
+		return true;
+	}
+	list_remove(&job->link);
+	job->write = write;
+	write->job = job;
+	list_remove(&write->link);
+	list_push_back(&state->storing, &write->link);
+	sm_move(&write->sm, WRITE_STORING);
+	return true;
+}
+
+static void
+write_on_copied(struct engine_job *engine_job, void *arg)
+{
+	struct write_job *job = arg;
+	struct mt_write_state *state = job->state;
+	struct write_batch *batch = job->batch;
+
+	(void)engine_job;
+	CHECK_OBJ(state, WRITE_STATE_MAGIC);
+	assert(job->job.rc == 0); /* there is nothing in a copy that could fail */
+	job_free(state, job);
+	write_batch_copied(batch);
+}
+
+/* The record in @write's scratch goes into @batch; its job is the copy's from here on. */
+static bool
+write_copy(struct mt_write_state *state, struct mt_write *write, struct write_batch *batch)
+{
+	struct write_job *job = write->job;
+	struct record_desc record;
+	int rc;
+
+	/* What the first job found out stays in the job until the copy runs. */
+	write_fill_record(write, &job->job, &record);
+	job->job.kind = ENGINE_JOB_COPY;
+	job->job.src = job->scratch;
+	job->job.src_bytes = record.stored_bytes;
+	job->job.dst = write_batch_payload(batch);
+	job->job.dst_cap_bytes = record.stored_bytes;
+	job->job.fn = write_on_copied;
+	rc = job_submit(state, job, true);
+	if (rc != 0) {
+		assert(rc == -ENOBUFS);
+		return false;
+	}
+	job->write = NULL;
+	job->batch = batch;
+	write->job = NULL;
+	batch->copy_count++;
+	write_batch_add(batch, write, &record);
+	return true;
+}
+
+/* ---- in order of arrival ---- */
+
+static bool
+write_add_tombstone(struct mt_write_state *state, struct mt_write *write)
+{
+	struct write_batch *batch = write_batch_room(state, 0, 0);
+	struct record_desc record;
+
+	if (batch == NULL)
+		return false;
+	write_fill_tombstone(write, &record);
+	write_batch_add(batch, write, &record);
+	return true;
+}
+
+/* From `storing` into batches: those at the front that engines are done with. */
+static void
+write_collect(struct mt_write_state *state)
+{
+	struct loop_link *link;
+
+	while ((link = list_first(&state->storing)) != NULL) {
+		struct mt_write *write = write_of(link);
+		struct write_batch *batch;
+		int rc;
+
+		if (write->sm.state != WRITE_STORED)
+			return;
+		if (write->job == NULL) {
+			if (!write_add_tombstone(state, write))
+				return;
+			continue;
+		}
+		rc = write_store_rc(state->shard, write->job->job.rc);
+		if (rc != 0) {
+			write_finish(state, write, rc);
+			continue;
+		}
+		batch =
+		    write_batch_room(state, write->job->job.dst_bytes, write_block_count(write));
+		if (batch == NULL || !write_copy(state, write, batch))
+			return;
+	}
+}
+
+/* What would never fit, or has no room anywhere, is answered at once. 0: it may go on. */
+static int
+write_check(const struct mt_write_state *state, const struct mt_write *write)
+{
+	uint32_t bytes_max = BATCH_HEADER_BYTES + BATCH_DESC_BYTES_MAX;
+
+	if (state->roll.is_full)
+		return -ENOSPC;
+	if (write_has_payload(write))
+		bytes_max += write->io.length_bytes;
+	return bytes_max <= state->batch_bytes_max ? 0 : -EMSGSIZE;
+}
+
+/* False: it has to wait. */
+static bool
+write_admit_one(struct mt_write_state *state, struct mt_write *write)
+{
+	uint32_t key_count = write_has_payload(write) ? write_block_count(write) : 0;
+	int rc = write_check(state, write);
+
+	if (rc == 0 && write->key_count == 0 && key_count > 0) {
+		/* A promise: what is durable must find its place in the index. */
+		rc = mt_memtable_reserve(state->shard->memtable,
+		    state->pending_key_count + key_count);
+		if (rc == 0) {
+			write->key_count = key_count;
+			state->pending_key_count += key_count;
+		}
+	}
+	if (rc != 0) {
+		write_finish(state, write, rc);
+		return true;
+	}
+	if (state->jobs == NULL)
+		return write_has_payload(write) ? write_store_inline(state, write)
+						: write_add_tombstone(state, write);
+	if (write_has_payload(write))
+		return write_store_threaded(state, write);
+	list_remove(&write->link);
+	list_push_back(&state->storing, &write->link);
+	sm_move(&write->sm, WRITE_STORED);
+	return true;
+}
+
+static void
+write_admit(struct mt_write_state *state)
+{
+	struct loop_link *link;
+
+	if (!state->is_started || state->is_stopped)
+		return;
+	while ((link = list_first(&state->parked)) != NULL) {
+		if (!write_admit_one(state, write_of(link)))
+			return;
+	}
+}
+
+static void
+write_on_pump(struct loop_task *task, void *arg)
+{
+	struct mt_write_state *state = arg;
+
+	(void)task;
+	CHECK_OBJ(state, WRITE_STATE_MAGIC);
+	if (!state->is_started || state->is_stopped)
+		return;
+	do {
+		write_collect(state);
+		write_admit(state);
+		write_collect(state); /* tombstones */
+	} while (!state->is_stopped && write_batches_send(state));
+	if (!state->is_stopped)
+		log_roll_step(state);
+}
+
+void
+write_pump_soon(struct mt_write_state *state)
+{
+	if (!state->is_stopped)
+		loop_defer(state->shard->port->loop, &state->pump_task);
+}
+
+void
+mt_write_path_kick(struct mt_shard *shard)
+{
+	if (!list_is_empty(&shard->write->parked) || !list_is_empty(&shard->write->storing))
+		write_pump_soon(shard->write);
+}
+
+static void
+write_on_retry(struct loop_timer *timer, void *arg)
+{
+	(void)timer;
+	write_pump_soon(arg);
+}
+
+void
+mt_write(struct mt_shard *shard, struct mt_session *session, struct split_msg *msg,
+    const struct wire_io *io)
+{
+	struct mt_write_state *state = shard->write;
+	struct loop_link *link = list_pop_front(&state->free_writes);
+	struct mt_write *write;
+
+	CHECK_OBJ(state, WRITE_STATE_MAGIC);
+	assert(link != NULL); /* one for each receive of the pool, and @msg is one of these */
+	write = write_of(link);
+	write->session = session;
+	write->msg = msg;
+	write->io = *io;
+	write->key_count = write->stored_bytes = 0;
+	sm_move(&write->sm, WRITE_PARKED);
+	list_push_back(&state->parked, &write->link);
+	if (state->is_stopped) {
+		write_finish(state, write, -EREMCHG);
+		return;
+	}
+	write_admit(state);
+	write_pump_soon(state);
+}
+
+/* ---- the shard's life ---- */
+
+static void
+write_on_probe(struct engine_job *job, void *arg)
+{
+	(void)job;
+	(void)arg;
+}
+
+/* Inline or threads? The set does not say, so a job of no consequence is tried. */
+static bool
+engine_is_inline(struct mt_write_state *state)
+{
+	struct mt_port *port = state->shard->port;
+
+	state->inline_job = (struct engine_job){ .kind = ENGINE_JOB_CRC,
+		.src = port->zero_page,
+		.src_bytes = CLEAVE_BLOCK_BYTES,
+		.fn = write_on_probe };
+	return engine_submit(port->engines, &state->inline_job) == 1;
+}
+
+static int
+write_jobs_init(struct mt_write_state *state)
+{
+	struct mt_ring *ring = &state->shard->ring;
+	uint32_t job_max = ring->size_bytes < WRITE_RING_SMALL_BYTES ? WRITE_JOBS_SMALL
+								     : WRITE_JOBS_MAX;
+	dev_ptr scratch;
+
+	list_init(&state->free_jobs);
+	if (engine_is_inline(state))
+		return 0;
+	state->jobs = mt_calloc(job_max, sizeof(*state->jobs));
+	if (state->jobs == NULL)
+		return -ENOMEM;
+	scratch = mt_ring_give(ring, (uint64_t)job_max * ENGINE_RECORD_BYTES_MAX);
+	for (uint32_t i = 0; i < job_max; i++) {
+		struct write_job *job = &state->jobs[i];
+
+		job->state = state;
+		job->job.arg = job;
+		job->scratch = dev_ptr_add(scratch, (uint64_t)i * ENGINE_RECORD_BYTES_MAX);
+		list_push_back(&state->free_jobs, &job->link);
+	}
+	return 0;
+}
+
+static int
+write_table_init(struct mt_write_state *state)
+{
+	state->write_max = state->shard->port->receive_count;
+	state->writes = mt_calloc(state->write_max, sizeof(*state->writes));
+	if (state->writes == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < state->write_max; i++) {
+		state->writes[i].magic = WRITE_MAGIC;
+		sm_init(&state->writes[i].sm, "write", write_table, WRITE_FREE, i);
+		list_push_back(&state->free_writes, &state->writes[i].link);
+	}
+	return 0;
+}
+
+int
+mt_write_path_init(struct mt_shard *shard)
+{
+	struct mt_write_state *state = mt_calloc(1, sizeof(*state));
+	int rc;
+
+	if (state == NULL)
+		return -ENOMEM;
+	state->magic = WRITE_STATE_MAGIC;
+	state->shard = shard;
+	shard->write = state;
+	list_init(&state->free_writes);
+	list_init(&state->parked);
+	list_init(&state->storing);
+	loop_task_init(&state->pump_task, write_on_pump, state);
+	loop_timer_init(&state->retry_timer, write_on_retry, state);
+	log_roll_init(state);
+	rc = write_batches_init(state);
+	if (rc == 0)
+		rc = write_table_init(state);
+	if (rc == 0)
+		rc = write_jobs_init(state);
+	if (rc != 0)
+		mt_write_path_fini(shard);
+	return rc;
+}
+
+void
+mt_write_path_fini(struct mt_shard *shard)
+{
+	struct mt_write_state *state = shard->write;
+
+	if (state == NULL)
+		return;
+	CHECK_OBJ(state, WRITE_STATE_MAGIC);
+	log_roll_fini(state);
+	mt_extent_requests_fini(shard);
+	loop_timer_stop(shard->port->loop, &state->retry_timer);
+	loop_task_cancel(shard->port->loop, &state->pump_task);
+	write_batches_fini(state);
+	mt_free(state->jobs);
+	mt_free(state->writes);
+	state->magic = 0;
+	mt_free(state);
+	shard->write = NULL;
+}
+
+void
+mt_write_path_start(struct mt_shard *shard)
+{
+	struct mt_write_state *state = shard->write;
+
+	CHECK_OBJ(state, WRITE_STATE_MAGIC);
+	if (state->is_stopped)
+		return;
+	assert(!state->is_started);
+	state->is_started = true;
+	log_roll_start(state);
+	write_pump_soon(state);
+	mt_read_path_on_shard(shard);
+}
+
+void
+write_fail_parked(struct mt_write_state *state, int rc)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&state->storing, link, next) {
+		struct mt_write *write = write_of(link);
+
+		/* An engine thread still reads the others' payloads. */
+		if (write->sm.state == WRITE_STORED)
+			write_finish(state, write, rc);
+	}
+	while ((link = list_first(&state->parked)) != NULL)
+		write_finish(state, write_of(link), rc);
+}
+
+void
+mt_write_path_stop(struct mt_shard *shard, int rc)
+{
+	struct mt_write_state *state = shard->write;
+
+	CHECK_OBJ(state, WRITE_STATE_MAGIC);
+	assert(rc < 0);
+	if (state->is_stopped)
+		return;
+	state->is_stopped = true;
+	state->stop_rc = rc == -ESTALE ? -EREMCHG : rc;
+	loop_timer_stop(shard->port->loop, &state->retry_timer);
+	log_roll_stop(state);
+	write_fail_parked(state, state->stop_rc);
+	write_batches_fail(state, state->stop_rc);
+	mt_read_path_on_shard(shard);
+}
+
+void
+mt_write_path_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up)
+{
+	struct mt_write_state *state = shard->write;
+
+	CHECK_OBJ(state, WRITE_STATE_MAGIC);
+	if (!state->is_stopped)
+		log_roll_on_link(state, link, is_up);
+	mt_read_path_on_link(shard->port);
+}
