@@ -8,7 +8,6 @@
 #include "workload.h"
 
 #include <assert.h>
-#include <math.h>
 #include <string.h>
 
 #include "base/num.h"
@@ -31,6 +30,58 @@ random_below(uint64_t *state, uint64_t limit)
 	return (uint64_t)(((wide)workload_random_u64(state) * limit) >> 64);
 }
 
+/*
+ * Powers of positive numbers, to about 1e-13: a library that is linked into virtual machines' agents
+ * shall not need libm for its load generator.
+ */
+static double
+log2_of(double x)
+{
+	uint64_t bits;
+	double mantissa, t, t2, term, sum = 0;
+	int exponent;
+
+	memcpy(&bits, &x, sizeof(bits));
+	exponent = (int)(bits >> 52) - 1023;
+	bits = (bits & ((UINT64_C(1) << 52) - 1)) | UINT64_C(1023) << 52;
+	memcpy(&mantissa, &bits, sizeof(mantissa)); /* 1 <= mantissa < 2 */
+	if (mantissa > 1.4142135623730951) {
+		mantissa /= 2;
+		exponent++;
+	}
+	t = (mantissa - 1) / (mantissa + 1); /* ln m = 2 artanh t, |t| < 0.172 */
+	t2 = t * t;
+	term = t;
+	for (int i = 1; i < 18; i += 2, term *= t2)
+		sum += term / i;
+	return exponent + 2 * sum * 1.4426950408889634;
+}
+
+static double
+exp2_of(double y)
+{
+	double rest, term = 1, sum = 1, scale;
+	int whole = (int)y;
+	uint64_t bits;
+
+	if (y < -1000)
+		return 0;
+	rest = (y - whole) * 0.6931471805599453;
+	for (int i = 1; i < 20; i++) {
+		term *= rest / i;
+		sum += term;
+	}
+	bits = (uint64_t)(whole + 1023) << 52;
+	memcpy(&scale, &bits, sizeof(scale));
+	return sum * scale;
+}
+
+static double
+power(double x, double y)
+{
+	return x <= 0 ? 0 : exp2_of(y * log2_of(x));
+}
+
 /* The sum of i^-theta, i = 1 .. n; Euler-Maclaurin beyond the first ZETA_TERMS_MAX. */
 static double
 zeta(uint64_t n, double theta)
@@ -39,12 +90,12 @@ zeta(uint64_t n, double theta)
 	double sum = 0;
 
 	for (uint64_t i = 1; i <= terms; i++)
-		sum += pow((double)i, -theta);
+		sum += power((double)i, -theta);
 	if (n > terms) {
 		double a = (double)terms, b = (double)n;
 
-		sum += (pow(b, 1 - theta) - pow(a, 1 - theta)) / (1 - theta);
-		sum += (pow(b, -theta) - pow(a, -theta)) / 2;
+		sum += (power(b, 1 - theta) - power(a, 1 - theta)) / (1 - theta);
+		sum += (power(b, -theta) - power(a, -theta)) / 2;
 	}
 	return sum;
 }
@@ -63,9 +114,9 @@ workload_init(struct workload *w, const struct workload_options *options)
 		return;
 	assert(theta > 0 && theta < 1);
 	w->zeta_n = zeta(options->unit_count, theta);
-	w->second = 1 + pow(0.5, theta);
+	w->second = 1 + power(0.5, theta);
 	w->alpha = 1 / (1 - theta);
-	w->eta = (1 - pow(2.0 / (double)options->unit_count, 1 - theta)) /
+	w->eta = (1 - power(2.0 / (double)options->unit_count, 1 - theta)) /
 	    (1 - w->second / w->zeta_n);
 }
 
@@ -81,7 +132,7 @@ zipf_rank(struct workload *w)
 		return 0;
 	if (uz < w->second || w->options.unit_count == 2)
 		return 1;
-	return num_min((uint64_t)(n * pow(w->eta * u - w->eta + 1, w->alpha)),
+	return num_min((uint64_t)(n * power(w->eta * u - w->eta + 1, w->alpha)),
 	    w->options.unit_count - 1);
 }
 
