@@ -1,8 +1,125 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * command.h -- what the files of the `cleave` command share
+ *
+ *	command_parse --> command_execute --> run --command_ask--> gateway
+ *	                                       '----> out: the reply (--json), or tables of it
+ *
+ * One process, one thread, one or two questions, one after the other. Replies come from another
+ * program: a member that is absent or of another type is shown as 0 or "?".
  */
 #ifndef CLEAVE_COMMAND_H
 #define CLEAVE_COMMAND_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/config.h"
+#include "cleave/client.h"
+
+#define COMMAND_EXIT_FAILURE 1
+#define COMMAND_EXIT_USAGE 2
+
+struct command;
+
+/* The words after `cleave`. Zero and NULL: not given. */
+struct command_options {
+	struct config_list gateways;
+	bool is_json;
+	bool is_forced;
+	bool is_help;
+	uint64_t timeout_ns;
+	uint64_t size_bytes;
+	uint64_t replicas;
+	unsigned service_class; /* of command_service_classes */
+	unsigned engine;        /* of command_engines */
+	const char *level_text;
+	int level;
+	const char *name;              /* the volume's */
+	const struct command *command; /* NULL: help about all of them */
+};
+
+/* The choices' first word is the default, which the gateway is left to choose. */
+extern const char *const command_service_classes[];
+extern const char *const command_engines[];
+
+enum command_option {
+	COMMAND_SIZE = 1u << 0,
+	COMMAND_SERVICE_CLASS = 1u << 1,
+	COMMAND_ENGINE = 1u << 2,
+	COMMAND_LEVEL = 1u << 3,
+	COMMAND_REPLICAS = 1u << 4,
+	COMMAND_FORCE = 1u << 5,
+};
+
+/* Where a command asks, and prints. */
+struct command_session {
+	const struct command_options *options;
+	struct loop *loop;
+	struct cleave_client *client;
+	FILE *out;
+	char error[2 * CLEAVE_ERROR_BYTES_MAX]; /* why a command failed, for people */
+};
+
+struct command {
+	const char *noun;
+	const char *verb; /* NULL: the noun is all */
+	const char *synopsis;
+	const char *help;
+	bool has_name;    /* a volume's name follows */
+	unsigned options; /* enum command_option: those it takes, beside the common ones */
+	/* 0, or a negative errno with session->error set. */
+	int (*run)(struct command_session *session);
+};
+
+/*
+ * command_parse -- the command line, checked
+ *
+ * Returns 0; 1 when the version was printed (exit 0); -EINVAL after a message on stderr (exit 2), and
+ * what config_parse returns. @ret_result keeps strings alive: config_result_fini.
+ */
+int command_parse(int argc, char *const argv[], struct command_options *ret_options,
+    struct config_result *ret_result);
+/* command_print_help -- about options->command; about all when that is NULL. */
+void command_print_help(const struct command_options *options, FILE *out);
+/* command_execute -- connect, run options->command, disconnect. Returns the exit status. */
+int command_execute(const struct command_options *options, FILE *out);
+
+/*
+ * command_ask -- one question, one answer
+ *
+ * @request is taken over; NULL is out of memory. @must_not_repeat: it changes something.
+ * Returns 0 and *@ret_reply, an object to json_decref; else a negative errno with session->error set.
+ */
+int command_ask(struct command_session *session, json_t *request, bool must_not_repeat,
+    json_t **ret_reply);
+/* command_fail -- set session->error; returns @rc. */
+int command_fail(struct command_session *session, int rc, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* command_print_json -- indented, with a newline. 0 or -ENOMEM. */
+int command_print_json(const json_t *value, FILE *out);
+
+/* Members of a reply. Absent or of another type: 0 and "?". */
+uint64_t command_u64(const json_t *object, const char *member);
+const char *command_text(const json_t *object, const char *member);
+
+/* command_volume.c */
+int command_volume_create(struct command_session *session);
+int command_volume_list(struct command_session *session);
+int command_volume_show(struct command_session *session);
+int command_volume_delete(struct command_session *session);
+/* The request that `volume create` sends; NULL: out of memory. */
+json_t *command_create_request(const struct command_options *options);
+/* Tables of replies. 0 or -ENOMEM. */
+int command_print_volume(const json_t *reply, FILE *out);
+int command_print_volumes(const json_t *reply, FILE *out);
+
+/* command_status.c */
+int command_status(struct command_session *session);
+int command_node_list(struct command_session *session);
+int command_print_nodes(const json_t *reply, FILE *out);
+int command_print_status(const json_t *status, const json_t *nodes, FILE *out);
 
 #endif /* CLEAVE_COMMAND_H */

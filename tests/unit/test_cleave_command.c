@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_cleave_command.c -- the operator's command: words, tables, and replies that are odd */
+#include <criterion/criterion.h>
+#include <criterion/redirect.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/num.h"
+#include "vm-client/command.h"
+#include "vm-client/table.h"
+
+#define WORDS_MAX 16
+
+static struct command_options options;
+static struct config_result result;
+
+/* command_parse on the words of @line, which are one blank apart. */
+static int
+parse(const char *line)
+{
+	static char text[512];
+	char *argv[WORDS_MAX + 1] = { (char *)(uintptr_t) "cleave" };
+	int argc = 1;
+
+	(void)snprintf(text, sizeof(text), "%s", line);
+	for (char *word = strtok(text, " "); word != NULL; word = strtok(NULL, " ")) {
+		cr_assert_lt(argc, WORDS_MAX);
+		argv[argc++] = word;
+	}
+	return command_parse(argc, argv, &options, &result);
+}
+
+/* The same with stderr kept; what it says is in @ret_text. */
+static int
+parse_bad(const char *line, char *ret_text, size_t bytes)
+{
+	int fds[2], kept = dup(STDERR_FILENO), rc;
+	ssize_t got;
+
+	cr_assert_eq(pipe(fds), 0);
+	(void)fflush(stderr);
+	cr_assert_geq(dup2(fds[1], STDERR_FILENO), 0);
+	rc = parse(line);
+	(void)fflush(stderr);
+	cr_assert_geq(dup2(kept, STDERR_FILENO), 0);
+	close(kept);
+	close(fds[1]);
+	got = read(fds[0], ret_text, bytes - 1);
+	ret_text[got > 0 ? got : 0] = '\0';
+	close(fds[0]);
+	return rc;
+}
+
+static void
+expect_refused(const char *line, const char *part)
+{
+	char text[1024];
+
+	cr_assert_eq(parse_bad(line, text, sizeof(text)), -EINVAL, "'%s' was taken", line);
+	cr_assert_eq(strncmp(text, "cleave: ", 8), 0, "'%s' says: %s", line, text);
+	cr_assert_not_null(strstr(text, part), "'%s' says: %s", line, text);
+}
+
+/* What @print writes about the JSON text @reply. */
+static char *
+printed(int (*print)(const json_t *, FILE *), const char *reply)
+{
+	json_t *value = json_loads(reply, 0, NULL);
+	size_t bytes;
+	char *text;
+	FILE *out = open_memstream(&text, &bytes);
+
+	cr_assert_not_null(value, "not JSON: %s", reply);
+	cr_assert_eq(print(value, out), 0);
+	cr_assert_eq(fclose(out), 0);
+	json_decref(value);
+	return text;
+}
+
+static void
+expect_lines(char *text, const char *want)
+{
+	cr_assert_str_eq(text, want);
+	free(text);
+}
+
+Test(command, options_stand_before_or_after_the_words)
+{
+	const char *const lines[] = {
+		"--gateway tcp://a:1 --json volume create v --size 10G --engine zstd --level -3",
+		"volume create v --size 10G --engine zstd --level=-3 --gateway tcp://a:1 --json",
+		"volume --json create --size 10G v --engine=zstd --level -3 --gateway=tcp://a:1",
+	};
+
+	for (size_t i = 0; i < NUM_COUNT(lines); i++) {
+		cr_assert_eq(parse(lines[i]), 0, "%s", lines[i]);
+		cr_assert_str_eq(options.command->verb, "create");
+		cr_assert_str_eq(options.name, "v");
+		cr_assert_eq(options.size_bytes, NUM_GIB(10));
+		cr_assert_eq(options.level, -3);
+		cr_assert(options.is_json);
+		cr_assert_eq(options.gateways.count, 1);
+		cr_assert_str_eq(options.gateways.items[0], "tcp://a:1");
+		config_result_fini(&result);
+	}
+}
+
+Test(command, every_command_is_found)
+{
+	const char *const lines[] = { "volume create v --size 4096", "volume list", "volume show v",
+		"volume delete v --force", "node list", "status", "help", "help volume create",
+		"help volume", "help status" };
+
+	for (size_t i = 0; i < NUM_COUNT(lines); i++) {
+		cr_assert_eq(parse(lines[i]), 0, "%s", lines[i]);
+		cr_assert_eq(options.is_help, strncmp(lines[i], "help", 4) == 0);
+		config_result_fini(&result);
+	}
+}
+
+Test(command, the_gateway_comes_from_the_environment)
+{
+	cr_assert_eq(unsetenv("CLEAVE_GATEWAY"), 0);
+	cr_assert_eq(parse("status"), 0);
+	cr_assert_str_eq(options.gateways.items[0], CLEAVE_DEFAULT_GATEWAY);
+	cr_assert_eq(setenv("CLEAVE_GATEWAY", "tcp://b:2", 1), 0);
+	cr_assert_eq(parse("status"), 0);
+	cr_assert_eq(options.gateways.count, 1);
+	cr_assert_str_eq(options.gateways.items[0], "tcp://b:2");
+	cr_assert_eq(parse("--gateway tcp://c:3 --gateway tcp://d:4 status"), 0);
+	cr_assert_eq(options.gateways.count, 2);
+	cr_assert_str_eq(options.gateways.items[0], "tcp://c:3");
+}
+
+Test(command, a_wrong_command_line_is_named)
+{
+	expect_refused("", "no command");
+	expect_refused("frob", "frob");
+	expect_refused("volume", "another word");
+	expect_refused("volume frob", "volume frob");
+	expect_refused("help frob", "frob");
+	expect_refused("help volume frob", "volume frob");
+	expect_refused("help status now", "now");
+	expect_refused("--no-such-option", "no-such-option");
+	expect_refused("status --no-such-option", "no-such-option");
+	expect_refused("status now", "now");
+	expect_refused("volume show", "NAME");
+	expect_refused("volume show a b", "'b'");
+	expect_refused("volume create v", "size");
+	expect_refused("volume create v --size", "size");
+	expect_refused("volume create v --size 8M --replicas 4", "replicas");
+	expect_refused("volume create v --size 8M --engine gzip", "engine");
+	expect_refused("volume create v --size 8M --service-class fast", "service-class");
+	expect_refused("volume create v --size 8M --level high", "level");
+	expect_refused("volume create v --size 8M --level 99999999999999999999", "level");
+	expect_refused("volume create v --size 8M --force", "force");
+	expect_refused("volume list --size 8M", "size");
+	expect_refused("status --timeout 0", "timeout");
+}
+
+Test(command, a_bad_size_is_refused_as_a_size)
+{
+	const char *const sizes[] = { "12Q", "0", "65T", "4097", "4095", "-1", "1e9", "G" };
+
+	for (size_t i = 0; i < NUM_COUNT(sizes); i++) {
+		char line[64];
+
+		(void)snprintf(line, sizeof(line), "volume create v --size %s", sizes[i]);
+		expect_refused(line, "size");
+	}
+}
+
+Test(command, help_names_every_command)
+{
+	const char *const names[] = { "sage", "volume create", "volume list", "volume show",
+		"volume delete", "node list", "status", "help", "--gateway", "--timeout" };
+	size_t bytes;
+	char *text;
+	FILE *out = open_memstream(&text, &bytes);
+
+	cr_assert_eq(parse("volume --help"), 0);
+	cr_assert(options.is_help);
+	command_print_help(&options, out);
+	cr_assert_eq(fclose(out), 0);
+	for (size_t i = 0; i < NUM_COUNT(names); i++)
+		cr_assert_not_null(strstr(text, names[i]), "%s: not in: %s", names[i], text);
+	free(text);
+}
+
+Test(command, create_sends_what_was_given_alone)
+{
+	json_t *request;
+	char *text;
+
+	cr_assert_eq(parse("volume create v --size 1T"), 0);
+	request = command_create_request(&options);
+	text = json_dumps(request, JSON_COMPACT | JSON_SORT_KEYS);
+	expect_lines(text,
+	    "{\"name\":\"v\",\"op\":\"volume.create\",\"size_bytes\":1099511627776}");
+	json_decref(request);
+	cr_assert_eq(parse("volume create v --size 8K --service-class capacity --engine none "
+			   "--level 0 --replicas 2"),
+	    0);
+	request = command_create_request(&options);
+	text = json_dumps(request, JSON_COMPACT | JSON_SORT_KEYS);
+	expect_lines(text,
+	    "{\"engine\":\"none\",\"level\":0,\"name\":\"v\",\"op\":\"volume.create\","
+	    "\"replicas\":2,\"service_class\":\"capacity\",\"size_bytes\":8192}");
+	json_decref(request);
+}
+
+Test(command, an_unreachable_gateway_fails_at_once, .timeout = 20)
+{
+	int fds[2], kept = dup(STDERR_FILENO);
+	char text[512] = "";
+
+	cr_assert_eq(parse("--gateway tcp://127.0.0.1:1 status"), 0);
+	cr_assert_eq(pipe(fds), 0);
+	cr_assert_geq(dup2(fds[1], STDERR_FILENO), 0);
+	cr_assert_eq(command_execute(&options, stdout), COMMAND_EXIT_FAILURE);
+	cr_assert_geq(dup2(kept, STDERR_FILENO), 0);
+	cr_assert_gt(read(fds[0], text, sizeof(text) - 1), 0);
+	cr_assert_not_null(strstr(text, "cleave: tcp://127.0.0.1:1: "), "%s", text);
+}
+
+Test(command, volumes_are_a_table)
+{
+	expect_lines(
+	    printed(command_print_volumes,
+		"{\"volumes\":[{\"name\":\"disk1\",\"id\":1,\"size_bytes\":10737418240,"
+		"\"service_class\":\"standard\",\"engine\":\"lz4\",\"level\":1,\"replicas\":3},"
+		"{\"name\":\"b\",\"id\":22,\"size_bytes\":4096,\"service_class\":\"latency\","
+		"\"engine\":\"none\",\"level\":0,\"replicas\":3}],\"more\":false}"),
+	    "NAME     SIZE  CLASS     ENGINE  LEVEL  REPLICAS  ID\n"
+	    "disk1  10 GiB  standard  lz4         1         3   1\n"
+	    "b       4 KiB  latency   none        0         3  22\n");
+}
+
+Test(command, odd_replies_are_shown_as_far_as_they_go)
+{
+	const char *const replies[] = {
+		"{}", "[]",
+		"{\"volumes\":7,\"volume\":[1],\"nodes\":{\"a\":1},\"ports\":3,\"shards\":\"x\"}",
+		"{\"volumes\":[null,{\"name\":4,\"size_bytes\":-1}],\"nodes\":[[],{\"id\":\"x\"}]}"
+	};
+
+	for (size_t i = 0; i < NUM_COUNT(replies); i++) {
+		free(printed(command_print_volumes, replies[i]));
+		free(printed(command_print_volume, replies[i]));
+		free(printed(command_print_nodes, replies[i]));
+	}
+}
+
+Test(command, status_shows_shards_metrics_ratio_and_nodes)
+{
+	json_t *status = json_loads(
+	    "{\"gateway\":\"00000000000000aa\",\"state\":\"serving\",\"uptime_ns\":65000000000,"
+	    "\"shard_count\":1,\"volume_count\":2,\"ports\":[{\"port\":0,\"address\":\"tcp://a:1\","
+	    "\"metrics\":{\"writes\":5,\"write_bytes\":8192,\"stored_bytes\":4096,\"reads\":0,"
+	    "\"engine_ns\":12},\"split\":{}},{\"port\":1,\"metrics\":{\"write_bytes\":1024}}],"
+	    "\"shards\":[{\"shard\":0,\"port\":0,\"state\":\"serving\",\"epoch\":3,\"extents\":1,"
+	    "\"log_bytes\":1572864,\"index_blocks\":77}]}",
+	    0, NULL);
+	json_t *nodes =
+	    json_loads("{\"nodes\":[{\"id\":1,\"address\":\"tcp://n:1\",\"domain\":\"a\","
+		       "\"state\":\"up\",\"slots_total\":4,\"slots_free\":2,"
+		       "\"slot_bytes\":1048576}]}",
+		0, NULL);
+	const char *const parts[] = { "00000000000000aa", "1m 05s", "2.25 (9 KiB written", "1.50",
+		"77", "engine_ns", "ns\n", "tcp://n:1", "4 MiB", "2 of 4 free" };
+	size_t bytes;
+	char *text;
+	FILE *out = open_memstream(&text, &bytes);
+
+	cr_assert_not_null(status);
+	cr_assert_not_null(nodes);
+	cr_assert_eq(command_print_status(status, nodes, out), 0);
+	cr_assert_eq(fclose(out), 0);
+	for (size_t i = 0; i < NUM_COUNT(parts); i++)
+		cr_assert_not_null(strstr(text, parts[i]), "%s: not in:\n%s", parts[i], text);
+	cr_assert_null(strstr(text, "reads"), "a zero is shown:\n%s", text);
+	free(text);
+	json_decref(status);
+	json_decref(nodes);
+}
+
+Test(table, sizes_are_exact_or_have_two_digits)
+{
+	static const struct {
+		uint64_t bytes;
+		const char *text;
+	} cases[] = {
+		{ 0, "0 B" },
+		{ 1, "1 B" },
+		{ 1023, "1023 B" },
+		{ 4096, "4 KiB" },
+		{ 1536, "1.50 KiB" },
+		{ NUM_MIB(512), "512 MiB" },
+		{ NUM_GIB(1) - 1, "1023.99 MiB" },
+		{ NUM_GIB(10), "10 GiB" },
+		{ NUM_GIB(64) * 1024, "64 TiB" },
+		{ NUM_GIB(1536), "1.50 TiB" },
+		{ UINT64_MAX, "15.99 EiB" },
+	};
+	char text[TABLE_NUMBER_BYTES];
+
+	for (size_t i = 0; i < NUM_COUNT(cases); i++)
+		cr_assert_str_eq(table_format_size(cases[i].bytes, text), cases[i].text);
+}
+
+Test(table, ratios_and_times)
+{
+	char text[TABLE_NUMBER_BYTES];
+
+	cr_assert_str_eq(table_format_ratio(213, 100, text), "2.13");
+	cr_assert_str_eq(table_format_ratio(1, 0, text), "-");
+	cr_assert_str_eq(table_format_time(0, text), "0s");
+	cr_assert_str_eq(table_format_time(NUM_S(59) + 1, text), "59s");
+	cr_assert_str_eq(table_format_time(NUM_S(185), text), "3m 05s");
+	cr_assert_str_eq(table_format_time(NUM_S(7207), text), "2h 00m 07s");
+	cr_assert_str_eq(table_format_time(NUM_S(86400 * 12 + 7), text), "12d 00h 00m 07s");
+	cr_assert_str_eq(table_format_time(UINT64_MAX, text), "213503d 23h 34m 33s");
+}
+
+Test(table, columns_are_aligned_without_blanks_at_the_end)
+{
+	static const struct table_column columns[] = { { "A", true }, { "LONG", false },
+		{ "C", false } };
+	struct table *table = table_create(columns, NUM_COUNT(columns));
+	size_t bytes;
+	char *text;
+	FILE *out = open_memstream(&text, &bytes);
+
+	for (int i = 0; i < 100; i++) {
+		table_add(table, "%d", i);
+		table_add(table, "x");
+		table_add(table, "%s", i == 50 ? "much longer" : "y");
+	}
+	cr_assert_eq(table_print(table, 1, out), 0);
+	cr_assert_eq(fclose(out), 0);
+	cr_assert_eq(strncmp(text, "  A  LONG  C\n  0  x     y\n", 26), 0, "%s", text);
+	cr_assert_not_null(strstr(text, "\n 99  x     y\n"));
+	free(text);
+	table_destroy(table);
+	table_destroy(NULL);
+}

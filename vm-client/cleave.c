@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cleave.c -- cleave, the operator's command: main, nothing else; see command.h */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "command.h"
+
+/* What is written is written: a full disk or a closed pipe is no success. */
+static int
+finish_output(int status)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return status;
+	fprintf(stderr, "cleave: standard output: %s\n", strerror(errno));
+	return status != 0 ? status : COMMAND_EXIT_FAILURE;
+}
+
+int
+main(int argc, char *argv[])
+{
+	struct command_options options;
+	struct config_result result;
+	int rc, status = 0;
+
+	(void)signal(SIGPIPE, SIG_IGN); /* a reader that left is an error with a message */
+	rc = command_parse(argc, argv, &options, &result);
+	if (rc == 1)
+		return finish_output(0);
+	if (rc != 0)
+		return rc == -EINVAL ? COMMAND_EXIT_USAGE : COMMAND_EXIT_FAILURE;
+	if (options.is_help)
+		command_print_help(&options, stdout);
+	else
+		status = command_execute(&options, stdout);
+	config_result_fini(&result);
+	return finish_output(status);
+}

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * command.c -- the table of commands, the command line, and asking a gateway
+ *
+ * One table of options serves all commands (base/config.h); each command says which of them it takes,
+ * and any other that was given is refused. The client runs on a loop of this thread, one question a
+ * run of it.
+ */
+#include "command.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/num.h"
+
+#define COMMAND_ENVIRONMENT "CLEAVE_GATEWAY"
+#define COMMAND_CONNECT_NS_MAX NUM_S(5)
+#define COMMAND_REPLICAS_MAX 3u
+#define COMMAND_LEVEL_MAX 1000 /* the gateway knows each engine's range */
+
+const char *const command_service_classes[] = { "standard", "latency", "capacity", NULL };
+const char *const command_engines[] = { "default", "lz4", "zstd", "none", NULL };
+
+static const struct config_option option_table[] = {
+	{ "gateway", 'g', CONFIG_LIST, offsetof(struct command_options, gateways), "ADDR",
+	    "A gateway, tcp://HOST:PORT; the first that can be reached is asked. Default: "
+	    "$CLEAVE_GATEWAY, else " CLEAVE_DEFAULT_GATEWAY ".",
+	    NULL, false, 0, 0, NULL },
+	{ "json", 'j', CONFIG_FLAG, offsetof(struct command_options, is_json), NULL,
+	    "Print the gateway's reply.", NULL, false, 0, 0, NULL },
+	{ "timeout", 't', CONFIG_DURATION, offsetof(struct command_options, timeout_ns), "DURATION",
+	    "Give up after this long.", "15s", false, NUM_MS(1), NUM_S(3600), NULL },
+	{ "size", 's', CONFIG_SIZE, offsetof(struct command_options, size_bytes), "SIZE",
+	    "volume create: its size, a multiple of 4096 bytes.", NULL, false, CLEAVE_BLOCK_BYTES,
+	    CLEAVE_VOLUME_BYTES_MAX, NULL },
+	{ "service-class", 0, CONFIG_CHOICE, offsetof(struct command_options, service_class),
+	    "CLASS", "volume create: what it is used for.", NULL, false, 0, 0,
+	    command_service_classes },
+	{ "engine", 0, CONFIG_CHOICE, offsetof(struct command_options, engine), "ENGINE",
+	    "volume create: what compresses it; by default what the service class asks for.", NULL,
+	    false, 0, 0, command_engines },
+	{ "level", 0, CONFIG_STRING, offsetof(struct command_options, level_text), "N",
+	    "volume create: the engine's level.", NULL, false, 0, 0, NULL },
+	{ "replicas", 0, CONFIG_U64, offsetof(struct command_options, replicas), "N",
+	    "volume create: copies of each block.", NULL, false, 1, COMMAND_REPLICAS_MAX, NULL },
+	{ "force", 'f', CONFIG_FLAG, offsetof(struct command_options, is_forced), NULL,
+	    "volume delete: even while somebody uses it.", NULL, false, 0, 0, NULL },
+	{ .name = NULL },
+};
+
+static const struct config_program program = {
+	.name = "cleave",
+	.synopsis = "[options] COMMAND",
+	.purpose = "Asks a gateway of a Cleave cluster about its volumes, nodes and state, and "
+		   "changes its volumes.",
+	.options = option_table,
+	.operands_max = 4,
+};
+
+#define CREATE_OPTIONS                                                                             \
+	(COMMAND_SIZE | COMMAND_SERVICE_CLASS | COMMAND_ENGINE | COMMAND_LEVEL | COMMAND_REPLICAS)
+
+static const struct command command_table[] = {
+	{ "volume", "create",
+	    "NAME --size SIZE [--service-class CLASS] [--engine ENGINE] [--level N] "
+	    "[--replicas N]",
+	    "Make a volume.", true, CREATE_OPTIONS, command_volume_create },
+	{ "volume", "list", "", "List all volumes.", false, 0, command_volume_list },
+	{ "volume", "show", "NAME", "Show one volume.", true, 0, command_volume_show },
+	{ "volume", "delete", "NAME [--force]", "Delete a volume and what is on it.", true,
+	    COMMAND_FORCE, command_volume_delete },
+	{ "node", "list", "", "List the storage nodes.", false, 0, command_node_list },
+	{ "status", NULL, "", "Show the gateway's state, shards, metrics and nodes.", false, 0,
+	    command_status },
+	{ "help", NULL, "[COMMAND]", "Explain a command, or list them all.", false, 0, NULL },
+};
+
+/* The command line. */
+
+static int __attribute__((format(printf, 1, 2))) usage_error(const char *format, ...)
+{
+	va_list args;
+
+	fprintf(stderr, "cleave: ");
+	va_start(args, format);
+	(void)vfprintf(stderr, format, args);
+	va_end(args);
+	fprintf(stderr, ", see --help\n");
+	return -EINVAL;
+}
+
+/* The command that @words begin with; *@ret_used: how many of them are its name. */
+static const struct command *
+find_command(const char *const words[], uint32_t count, uint32_t *ret_used)
+{
+	for (size_t i = 0; i < NUM_COUNT(command_table); i++) {
+		const struct command *command = &command_table[i];
+
+		if (count == 0 || strcmp(words[0], command->noun) != 0)
+			continue;
+		if (command->verb != NULL && (count < 2 || strcmp(words[1], command->verb) != 0))
+			continue;
+		*ret_used = command->verb == NULL ? 1 : 2;
+		return command;
+	}
+	return NULL;
+}
+
+static int
+refuse_command(const char *const words[], uint32_t count)
+{
+	if (count == 0)
+		return usage_error("no command was given");
+	for (size_t i = 0; i < NUM_COUNT(command_table); i++) {
+		if (strcmp(words[0], command_table[i].noun) != 0)
+			continue;
+		if (count == 1)
+			return usage_error("'%s' needs another word", words[0]);
+		return usage_error("there is no command '%s %s'", words[0], words[1]);
+	}
+	return usage_error("there is no command '%s'", words[0]);
+}
+
+static unsigned
+given_options(const struct command_options *options)
+{
+	return (options->size_bytes != 0 ? COMMAND_SIZE : 0u) |
+	    (options->service_class != 0 ? COMMAND_SERVICE_CLASS : 0u) |
+	    (options->engine != 0 ? COMMAND_ENGINE : 0u) |
+	    (options->level_text != NULL ? COMMAND_LEVEL : 0u) |
+	    (options->replicas != 0 ? COMMAND_REPLICAS : 0u) |
+	    (options->is_forced ? COMMAND_FORCE : 0u);
+}
+
+static int
+check_options(struct command_options *options)
+{
+	static const char *const names[] = { "size", "service-class", "engine", "level", "replicas",
+		"force" };
+	const struct command *command = options->command;
+	unsigned foreign = given_options(options) & ~command->options;
+	char *end;
+	long level;
+
+	if (foreign != 0)
+		return usage_error("'%s%s%s' takes no --%s", command->noun,
+		    command->verb == NULL ? "" : " ", command->verb == NULL ? "" : command->verb,
+		    names[__builtin_ctz(foreign)]);
+	if ((command->options & COMMAND_SIZE) != 0 && options->size_bytes == 0)
+		return usage_error("--size is required: how large volume '%s' is to be",
+		    options->name);
+	if (options->size_bytes % CLEAVE_BLOCK_BYTES != 0)
+		return usage_error("--size: must be a multiple of 4096 bytes");
+	if (options->level_text == NULL)
+		return 0;
+	errno = 0;
+	level = strtol(options->level_text, &end, 10);
+	if (errno != 0 || end == options->level_text || *end != '\0' ||
+	    level < -COMMAND_LEVEL_MAX || level > COMMAND_LEVEL_MAX)
+		return usage_error("--level: '%s' is not a level", options->level_text);
+	options->level = (int)level;
+	return 0;
+}
+
+/* `help` and what follows it. */
+static int
+take_help(struct command_options *options, const char *const words[], uint32_t count)
+{
+	uint32_t used = 0;
+
+	options->is_help = true;
+	options->command = NULL;
+	if (count == 0)
+		return 0;
+	options->command = find_command(words, count, &used);
+	if (options->command == NULL && count > 1)
+		return refuse_command(words, count);
+	if (options->command != NULL)
+		return used == count ? 0 : usage_error("did not expect '%s'", words[used]);
+	/* A noun alone: all of its commands are in the list. */
+	for (size_t i = 0; i < NUM_COUNT(command_table); i++) {
+		if (strcmp(words[0], command_table[i].noun) == 0)
+			return 0;
+	}
+	return refuse_command(words, count);
+}
+
+static int
+take_words(struct command_options *options, const char *const words[], uint32_t count)
+{
+	uint32_t used = 0;
+
+	options->command = find_command(words, count, &used);
+	if (options->command == NULL)
+		return refuse_command(words, count);
+	if (options->command->run == NULL)
+		return take_help(options, words + 1, count - 1);
+	if (options->command->has_name) {
+		if (used == count)
+			return usage_error("'%s %s' needs the NAME of a volume",
+			    options->command->noun, options->command->verb);
+		options->name = words[used++];
+	}
+	if (used < count)
+		return usage_error("did not expect '%s'", words[used]);
+	return check_options(options);
+}
+
+static int
+take_gateways(struct command_options *options)
+{
+	const char *address = getenv(COMMAND_ENVIRONMENT);
+
+	if (options->gateways.count > CLEAVE_GATEWAYS_MAX)
+		return usage_error("--gateway: at most %u of them", CLEAVE_GATEWAYS_MAX);
+	if (options->gateways.count > 0)
+		return 0;
+	options->gateways.items[0] = address != NULL && address[0] != '\0' ? address
+									   : CLEAVE_DEFAULT_GATEWAY;
+	options->gateways.count = 1;
+	return 0;
+}
+
+/* config_parse would print its own text, which knows nothing of commands. */
+static bool
+wants_help(int argc, char *const argv[])
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+			return true;
+	}
+	return false;
+}
+
+int
+command_parse(int argc, char *const argv[], struct command_options *ret_options,
+    struct config_result *ret_result)
+{
+	int rc;
+
+	*ret_options = (struct command_options){ 0 };
+	*ret_result = (struct config_result){ 0 };
+	if (wants_help(argc, argv)) {
+		ret_options->is_help = true;
+		return 0;
+	}
+	rc = config_parse(&program, argc, argv, ret_options, ret_result);
+	if (rc != 0)
+		return rc;
+	rc = take_words(ret_options, ret_result->operands, ret_result->operand_count);
+	if (rc == 0)
+		rc = take_gateways(ret_options);
+	if (rc != 0)
+		config_result_fini(ret_result);
+	return rc;
+}
+
+static void
+print_command(const struct command *command, FILE *out)
+{
+	fprintf(out, "%s%s%s%s%s", command->noun, command->verb == NULL ? "" : " ",
+	    command->verb == NULL ? "" : command->verb, command->synopsis[0] == '\0' ? "" : " ",
+	    command->synopsis);
+}
+
+void
+command_print_help(const struct command_options *options, FILE *out)
+{
+	if (options->command != NULL) {
+		fprintf(out, "Usage: cleave [options] ");
+		print_command(options->command, out);
+		fprintf(out, "\n\n%s `cleave --help` explains the options.\n",
+		    options->command->help);
+		return;
+	}
+	config_print_help(&program, out);
+	fprintf(out, "\nCommands; options may stand anywhere:\n");
+	for (size_t i = 0; i < NUM_COUNT(command_table); i++) {
+		fprintf(out, "  ");
+		print_command(&command_table[i], out);
+		fprintf(out, ": %s\n", command_table[i].help);
+	}
+	fprintf(out, "\nExit status: 0 done, 1 failed, 2 the command line is wrong.\n");
+}
+
+/* Asking. */
+
+int
+command_fail(struct command_session *session, int rc, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(session->error, sizeof(session->error), format, args); /* cut if too long */
+	va_end(args);
+	return rc;
+}
+
+struct question {
+	struct cleave_call call;
+	struct command_session *session;
+	json_t *reply;
+	int rc;
+	bool is_done;
+};
+
+static void
+question_on_answer(struct cleave_call *call, int rc, const char *reply, const char *error,
+    void *arg)
+{
+	struct question *question = arg;
+	struct command_session *session = question->session;
+	const char *name = session->options->name;
+	json_error_t where;
+
+	(void)call;
+	question->rc = rc;
+	question->is_done = true;
+	if (rc == 0) {
+		question->reply = json_loads(reply, 0, &where);
+		if (json_is_object(question->reply))
+			return;
+		json_decref(question->reply);
+		question->rc =
+		    command_fail(session, -EPROTO, "the gateway's reply is no JSON object");
+	} else if (error == NULL) {
+		(void)command_fail(session, rc, "%s", strerror(-rc));
+	} else if (reply != NULL && name != NULL && strstr(error, name) == NULL) {
+		/* The gateway names what is wrong, but not always the volume. */
+		(void)command_fail(session, rc, "volume '%.64s': %s", name, error);
+	} else {
+		(void)command_fail(session, rc, "%s", error);
+	}
+}
+
+static bool
+question_is_done(void *arg)
+{
+	const struct question *question = arg;
+
+	return question->is_done;
+}
+
+int
+command_ask(struct command_session *session, json_t *request, bool must_not_repeat,
+    json_t **ret_reply)
+{
+	char *text = request == NULL ? NULL : json_dumps(request, JSON_COMPACT);
+	struct question question = {
+		.call = { .must_not_repeat = must_not_repeat, .fn = question_on_answer },
+		.session = session,
+	};
+	int rc;
+
+	json_decref(request);
+	if (text == NULL)
+		return command_fail(session, -ENOMEM, "out of memory, or a name that is not UTF-8");
+	question.call.arg = &question;
+	rc = cleave_control(session->client, &question.call, text);
+	free(text);
+	if (rc != 0)
+		return command_fail(session, rc, "the request: %s", strerror(-rc));
+	(void)loop_run(session->loop, question_is_done, &question);
+	assert(question.is_done); /* the client gives up when its time is over */
+	if (question.rc == 0)
+		*ret_reply = question.reply;
+	return question.rc;
+}
+
+static int
+session_init(struct command_session *session)
+{
+	const struct command_options *options = session->options;
+	const struct cleave_client_options client_options = {
+		.loop = session->loop,
+		.gateways = options->gateways.items,
+		.gateway_count = options->gateways.count,
+		.control_timeout_ns = options->timeout_ns,
+		.connect_timeout_ns = num_min(options->timeout_ns, COMMAND_CONNECT_NS_MAX),
+		.is_impatient = true,
+	};
+	char error[CLEAVE_ERROR_BYTES_MAX] = "";
+	int rc = cleave_client_create(&client_options, &session->client, error);
+
+	if (rc == 0)
+		return 0;
+	return command_fail(session, rc, "%s", error[0] != '\0' ? error : strerror(-rc));
+}
+
+int
+command_execute(const struct command_options *options, FILE *out)
+{
+	struct command_session session = { .options = options, .out = out };
+	int rc;
+
+	session.loop = loop_ev_create(0);
+	if (session.loop == NULL) {
+		rc = command_fail(&session, -errno, "the event loop: %s", strerror(errno));
+	} else {
+		rc = session_init(&session);
+		if (rc == 0)
+			rc = options->command->run(&session);
+		cleave_client_destroy(session.client);
+		loop_destroy(session.loop);
+	}
+	if (rc == 0)
+		return 0;
+	fprintf(stderr, "cleave: %s\n", session.error[0] != '\0' ? session.error : strerror(-rc));
+	return COMMAND_EXIT_FAILURE;
+}
+
+/* Replies. */
+
+int
+command_print_json(const json_t *value, FILE *out)
+{
+	char *text = json_dumps(value, JSON_INDENT(2));
+
+	if (text == NULL)
+		return -ENOMEM;
+	fprintf(out, "%s\n", text);
+	free(text);
+	return 0;
+}
+
+uint64_t
+command_u64(const json_t *object, const char *member)
+{
+	json_int_t value = json_integer_value(json_object_get(object, member));
+
+	return value < 0 ? 0 : (uint64_t)value;
+}
+
+const char *
+command_text(const json_t *object, const char *member)
+{
+	const char *text = json_string_value(json_object_get(object, member));
+
+	return text == NULL ? "?" : text;
+}

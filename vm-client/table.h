@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * table.h -- aligned columns of text, and numbers that people read
+ */
+#ifndef CLEAVE_TABLE_H
+#define CLEAVE_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define TABLE_COLUMNS_MAX 16u
+#define TABLE_ROWS_MAX 1000000u
+#define TABLE_NUMBER_BYTES 48u
+
+struct table_column {
+	const char *title; /* NULL in the first column: no line of titles */
+	bool is_right;     /* aligned, as numbers are */
+};
+
+struct table;
+
+/* table_create -- @columns (borrowed): 1..TABLE_COLUMNS_MAX. NULL: out of memory. */
+struct table *table_create(const struct table_column *columns, uint32_t column_count);
+/* NULL is a no-op. */
+void table_destroy(struct table *table);
+/*
+ * table_add -- the next cell, row by row from the left
+ *
+ * Does not fail: table_print tells when memory or TABLE_ROWS_MAX did not suffice. @table may be NULL.
+ */
+void table_add(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* table_print -- columns two spaces apart, @indent spaces before each line. 0 or -ENOMEM. */
+int table_print(const struct table *table, uint32_t indent, FILE *out);
+
+/* table_format_size -- "0 B", "512 B", "4 KiB", "1.50 GiB"; two digits where it is not even. */
+const char *table_format_size(uint64_t bytes, char ret_text[TABLE_NUMBER_BYTES]);
+/* table_format_ratio -- "2.13", "-" where @below is 0. */
+const char *table_format_ratio(uint64_t above, uint64_t below, char ret_text[TABLE_NUMBER_BYTES]);
+/* table_format_time -- "42s", "3m 05s", "2h 00m 07s", "12d 03h 00m 07s". */
+const char *table_format_time(uint64_t ns, char ret_text[TABLE_NUMBER_BYTES]);
+
+#endif /* CLEAVE_TABLE_H */
