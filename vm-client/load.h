@@ -32,11 +32,10 @@ struct load_options {
 	uint64_t read_percent, discard_percent;
 	uint64_t block_bytes;
 	uint64_t in_flight_count;
-	uint64_t rate_per_s;  /* 0: as fast as in_flight_count allows */
-	uint64_t duration_ns; /* these three 0: no such end */
+	uint64_t rate_per_s; /* 0: as fast as in_flight_count allows */
+	uint64_t seconds;    /* these three 0: no such end */
 	uint64_t operation_count_max;
 	uint64_t bytes_max;
-	uint64_t seconds;
 	struct config_list data;
 	uint64_t compressibility_percent;
 	bool is_data_exact;
@@ -55,13 +54,14 @@ struct load {
 	struct cleave_client *client;
 	struct cleave_volume *volume;
 	struct cleave_volume_info info;
+	uint64_t buffer_bytes; /* of the client's, for load_run */
 	bool is_interrupted; /* SIGINT or SIGTERM came */
 	struct loop_fd signal_watcher;
 	int signal_fd;
 	int open_rc;
 	bool is_open_done;
 	bool is_close_done;
-	/* Called when a signal comes; may be NULL. */
+	/* Called when the first signal comes; may be NULL. The second one ends the process. */
 	void (*on_interrupt)(void *arg);
 	void *on_interrupt_arg;
 };

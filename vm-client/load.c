@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* load.c -- cleave-load: options, what a job runs in, and which job it is */
+#include "load.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/num.h"
+#include "workload.h"
+
+#define SECONDS_DEFAULT 10
+#define BUFFER_BYTES_MAX NUM_GIB(1)
+#define MESSAGE_COUNT_MIN 256u
+#define MESSAGE_COUNT_MAX 1024u
+
+static const char *const pattern_names[] = { "sequential", "random", "zipf", NULL };
+
+#define O(member) offsetof(struct load_options, member)
+static const struct config_option options_table[] = {
+	{ "gateway", 'g', CONFIG_LIST, O(gateways), "ADDR",
+	    "A gateway; again for others to turn to [$CLEAVE_GATEWAY or " CLEAVE_DEFAULT_GATEWAY
+	    "].",
+	    NULL, false, 0, 0, NULL },
+	{ "volume", 'v', CONFIG_STRING, O(volume), "NAME", "The volume; its content is replaced.",
+	    NULL, true, 0, 0, NULL },
+	{ "pattern", 'p', CONFIG_CHOICE, O(pattern), NULL, "Where requests go.", "random", false, 0,
+	    0, pattern_names },
+	{ "zipf-theta", 0, CONFIG_U64, O(zipf_theta_percent), "PERCENT",
+	    "How skewed the zipf pattern is, in hundredths.", "99", false, 1, 99, NULL },
+	{ "read-percent", 'r', CONFIG_U64, O(read_percent), "N", "Reads among the requests.", "0",
+	    false, 0, 100, NULL },
+	{ "discard-percent", 0, CONFIG_U64, O(discard_percent), "N", "Discards among the requests.",
+	    "0", false, 0, 100, NULL },
+	{ "block-size", 'b', CONFIG_SIZE, O(block_bytes), "SIZE",
+	    "Of each request: a multiple of 4K.", "4K", false, LOAD_BLOCK_BYTES,
+	    LOAD_BLOCK_BYTES_MAX, NULL },
+	{ "in-flight", 'q', CONFIG_U64, O(in_flight_count), "N", "Requests at a time.", "32", false,
+	    1, LOAD_IN_FLIGHT_MAX, NULL },
+	{ "rate", 0, CONFIG_U64, O(rate_per_s), "N",
+	    "Requests a second, started on time whatever the others do; latency counts from then.",
+	    "0", false, 0, 10000000, NULL },
+	{ "seconds", 's', CONFIG_U64, O(seconds), "N",
+	    "End after that; the first end given counts; none given: 10 s.", "0", false, 0,
+	    1000000000, NULL },
+	{ "operations", 'n', CONFIG_U64, O(operation_count_max), "N", "End after that many requests.",
+	    "0", false, 0, 0, NULL },
+	{ "bytes", 0, CONFIG_SIZE, O(bytes_max), "SIZE", "End after requests of that many bytes.",
+	    "0", false, 0, 0, NULL },
+	{ "data", 'd', CONFIG_LIST, O(data), "FILE",
+	    "Write the blocks of FILE, behind stamps; may be repeated.", NULL, false, 0, 0, NULL },
+	{ "compressibility", 0, CONFIG_U64, O(compressibility_percent), "PERCENT",
+	    "Of generated blocks (no --data): how much of each compresses away.", "50", false, 0,
+	    100, NULL },
+	{ "data-exact", 0, CONFIG_FLAG, O(is_data_exact), NULL,
+	    "Write blocks without stamps; reads are checked against checksums kept in memory.", NULL,
+	    false, 0, 0, NULL },
+	{ "journal", 'j', CONFIG_STRING, O(journal), "FILE",
+	    "Append to FILE what is issued and what is acknowledged.", NULL, false, 0, 0, NULL },
+	{ "verify-journal", 0, CONFIG_STRING, O(verify_journal), "FILE",
+	    "Prove that the volume holds what FILE promises; nothing is written.", NULL, false, 0,
+	    0, NULL },
+	{ "file-copy", 0, CONFIG_LIST, O(file_copy), "FILE",
+	    "Write FILE to the volume, from its start on, and compare; may be repeated.", NULL,
+	    false, 0, 0, NULL },
+	{ "file-verify", 0, CONFIG_LIST, O(file_verify), "FILE",
+	    "Compare what --file-copy has written; may be repeated.", NULL, false, 0, 0, NULL },
+	{ "json", 0, CONFIG_STRING, O(json), "FILE", "Write the report to FILE, too.", NULL, false,
+	    0, 0, NULL },
+	{ "seed", 0, CONFIG_U64, O(seed), "N", "The same seed, the same requests.", "1", false, 0, 0,
+	    NULL },
+	{ "quiet", 0, CONFIG_FLAG, O(is_quiet), NULL, "No progress lines.", NULL, false, 0, 0,
+	    NULL },
+	{ NULL, 0, CONFIG_FLAG, 0, NULL, NULL, NULL, false, 0, 0, NULL },
+};
+#undef O
+
+static const struct config_program program = {
+	.name = "cleave-load",
+	.synopsis = "--volume NAME [options]\n"
+		    "       cleave-load --volume NAME --verify-journal FILE\n"
+		    "       cleave-load --volume NAME --file-copy FILE... | --file-verify FILE...",
+	.purpose = "Puts load on a volume and checks every block that it reads. Exits with 1 when a "
+		   "block is not what it must be or a request fails.",
+	.options = options_table,
+	.operands_max = 16,
+};
+
+void
+load_complain(const char *format, ...)
+{
+	char line[768];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	fprintf(stderr, "cleave-load: %s\n", line);
+}
+
+/* ---- options ---- */
+/* Words without dashes are further files of the job that takes files. */
+static int
+take_operands(struct load_options *o, const struct config_result *result)
+{
+	struct config_list *list = o->file_copy.count > 0 ? &o->file_copy : &o->file_verify;
+
+	if (result->operand_count > 0 && list->count == 0) {
+		load_complain("unexpected word '%s'", result->operands[0]);
+		return -EINVAL;
+	}
+	for (uint32_t i = 0; i < result->operand_count; i++) {
+		if (list->count == CONFIG_LIST_MAX) {
+			load_complain("more than %d files", CONFIG_LIST_MAX);
+			return -EINVAL;
+		}
+		list->items[list->count++] = result->operands[i];
+	}
+	return 0;
+}
+
+static int
+check_options(struct load_options *o, const struct config_result *result)
+{
+	const char *gateway = getenv("CLEAVE_GATEWAY");
+	bool is_file_job = o->file_copy.count > 0 || o->file_verify.count > 0;
+
+	if (o->gateways.count == 0) {
+		o->gateways.items[0] = gateway != NULL && *gateway != '\0' ? gateway
+									   : CLEAVE_DEFAULT_GATEWAY;
+		o->gateways.count = 1;
+	}
+	if (o->gateways.count > CLEAVE_GATEWAYS_MAX) {
+		load_complain("--gateway: at most %u", CLEAVE_GATEWAYS_MAX);
+		return -EINVAL;
+	}
+	if (!num_is_aligned(o->block_bytes, LOAD_BLOCK_BYTES)) {
+		load_complain("--block-size: %llu is not a multiple of 4096",
+		    (unsigned long long)o->block_bytes);
+		return -EINVAL;
+	}
+	if (o->block_bytes * o->in_flight_count > BUFFER_BYTES_MAX) {
+		load_complain("--block-size times --in-flight: more than 1 GiB");
+		return -EINVAL;
+	}
+	if (o->read_percent + o->discard_percent > 100) {
+		load_complain("--read-percent and --discard-percent: more than 100 together");
+		return -EINVAL;
+	}
+	if (o->is_data_exact && o->journal != NULL) {
+		load_complain("--journal: needs stamped blocks, so not with --data-exact");
+		return -EINVAL;
+	}
+	if (o->verify_journal != NULL && (is_file_job || o->journal != NULL)) {
+		load_complain("--verify-journal: is a job of its own");
+		return -EINVAL;
+	}
+	if (o->seconds == 0 && o->operation_count_max == 0 && o->bytes_max == 0)
+		o->seconds = SECONDS_DEFAULT;
+	return take_operands(o, result);
+}
+
+/* ---- what a job runs in ---- */
+static void
+on_signal(struct loop_fd *watcher, unsigned events, void *arg)
+{
+	struct load *load = arg;
+	struct signalfd_siginfo info;
+
+	(void)events;
+	if (read(watcher->fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+		return;
+	/* The second one means it: requests that never end must not keep us. */
+	if (load->is_interrupted)
+		_exit(1);
+	load->is_interrupted = true;
+	if (load->on_interrupt != NULL)
+		load->on_interrupt(load->on_interrupt_arg);
+}
+
+static int
+watch_signals(struct load *load)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	load->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (load->signal_fd < 0)
+		return -errno;
+	loop_fd_init(&load->signal_watcher, load->signal_fd, on_signal, load);
+	return loop_fd_start(load->loop, &load->signal_watcher, LOOP_READABLE);
+}
+
+static int
+create_client(struct load *load)
+{
+	const struct load_options *o = load->options;
+	uint64_t messages = o->in_flight_count * ((o->block_bytes + 65535) / 65536);
+	uint32_t message_count =
+	    (uint32_t)num_min(num_max(messages, MESSAGE_COUNT_MIN), MESSAGE_COUNT_MAX);
+	struct cleave_client_options options = {
+		.loop = load->loop,
+		.gateways = o->gateways.items,
+		.gateway_count = o->gateways.count,
+		.message_count_max = message_count,
+		.connection_depth_max = message_count,
+		.buffer_bytes = load->buffer_bytes,
+	};
+	char error[CLEAVE_ERROR_BYTES_MAX] = "";
+	int rc = cleave_client_create(&options, &load->client, error);
+
+	if (rc != 0)
+		load_complain("client: %s", error[0] != '\0' ? error : strerror(-rc));
+	return rc;
+}
+
+static void
+on_open(struct cleave_volume *volume, int rc, const char *error, void *arg)
+{
+	struct load *load = arg;
+
+	load->volume = volume;
+	load->open_rc = rc;
+	load->is_open_done = true;
+	if (rc != 0)
+		load_complain("volume %s: %s", load->options->volume,
+		    error != NULL && *error != '\0' ? error : strerror(-rc));
+}
+
+static bool
+is_open_done(void *arg)
+{
+	const struct load *load = arg;
+
+	return load->is_open_done || load->is_interrupted;
+}
+
+static int
+open_volume(struct load *load, unsigned flags)
+{
+	int rc =
+	    cleave_volume_open(load->client, load->options->volume, flags, on_open, load);
+
+	if (rc != 0) {
+		load_complain("volume %s: %s", load->options->volume, strerror(-rc));
+		return rc;
+	}
+	loop_run(load->loop, is_open_done, load);
+	if (!load->is_open_done)
+		return -EINTR;
+	if (load->open_rc == 0)
+		load->info = *cleave_volume_info(load->volume);
+	return load->open_rc;
+}
+
+static void
+on_close(void *arg)
+{
+	struct load *load = arg;
+
+	load->is_close_done = true;
+}
+
+static bool
+is_close_done(void *arg)
+{
+	const struct load *load = arg;
+
+	return load->is_close_done;
+}
+
+static int
+set_up(struct load *load, unsigned flags)
+{
+	int rc;
+
+	load->signal_fd = -1;
+	load->loop = loop_ev_create(0);
+	if (load->loop == NULL) {
+		load_complain("event loop: %s", strerror(errno));
+		return -errno;
+	}
+	rc = watch_signals(load);
+	if (rc != 0) {
+		load_complain("signals: %s", strerror(-rc));
+		return rc;
+	}
+	rc = create_client(load);
+	return rc != 0 ? rc : open_volume(load, flags);
+}
+
+static void
+tear_down(struct load *load)
+{
+	if (load->volume != NULL) {
+		cleave_volume_close(load->volume, on_close, load);
+		loop_run(load->loop, is_close_done, load);
+	}
+	cleave_client_destroy(load->client);
+	if (load->signal_fd >= 0) {
+		loop_fd_stop(load->loop, &load->signal_watcher);
+		close(load->signal_fd);
+	}
+	loop_destroy(load->loop);
+}
+
+static int
+run_job(struct load *load)
+{
+	const struct load_options *o = load->options;
+	bool is_file_job = o->file_copy.count > 0 || o->file_verify.count > 0;
+	bool is_reader = o->verify_journal != NULL || (is_file_job && o->file_copy.count == 0);
+	int status = 1;
+
+	/* Jobs that are not a run have small requests of their own memory. */
+	if (o->verify_journal == NULL && !is_file_job)
+		load->buffer_bytes = o->block_bytes * o->in_flight_count;
+	if (set_up(load, is_reader ? CLEAVE_OPEN_READ_ONLY : 0) == 0) {
+		if (o->verify_journal != NULL)
+			status = load_verify(load);
+		else if (is_file_job)
+			status = load_copy(load);
+		else
+			status = load_run(load);
+	}
+	tear_down(load);
+	return status;
+}
+
+int
+main(int argc, char *argv[])
+{
+	struct load_options options = { 0 };
+	struct config_result result = { 0 };
+	struct load load = { .options = &options };
+	int rc = config_parse(&program, argc, argv, &options, &result);
+
+	if (rc == 1)
+		return 0;
+	if (rc != 0 || check_options(&options, &result) != 0) {
+		config_result_fini(&result);
+		return 2;
+	}
+	rc = run_job(&load);
+	config_result_fini(&result);
+	return rc;
+}
