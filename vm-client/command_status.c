@@ -129,15 +129,15 @@ print_shards(const json_t *status, FILE *out)
 	return rc;
 }
 
-/* The unit is in the name, where it is not a count: write_bytes, engine_ns. */
+/* The unit is in the name, where it is not a count: write_bytes, host_bytes_in, engine_ns. */
 static const char *
 unit_of(const char *name)
 {
 	const char *suffix = strrchr(name, '_');
 
-	if (suffix != NULL && (strcmp(suffix, "_bytes") == 0 || strcmp(suffix, "_ns") == 0))
-		return suffix + 1;
-	return "count";
+	if (strstr(name, "_bytes") != NULL)
+		return "bytes";
+	return suffix != NULL && strcmp(suffix, "_ns") == 0 ? "ns" : "count";
 }
 
 static void

@@ -260,7 +260,7 @@ Test(command, status_shows_shards_metrics_ratio_and_nodes)
 	    "{\"gateway\":\"00000000000000aa\",\"state\":\"serving\",\"uptime_ns\":65000000000,"
 	    "\"shard_count\":1,\"volume_count\":2,\"ports\":[{\"port\":0,\"address\":\"tcp://a:1\","
 	    "\"metrics\":{\"writes\":5,\"write_bytes\":8192,\"stored_bytes\":4096,\"reads\":0,"
-	    "\"engine_ns\":12},\"split\":{}},{\"port\":1,\"metrics\":{\"write_bytes\":1024}}],"
+	    "\"engine_ns\":12},\"split\":{\"host_bytes_in\":9}},{\"port\":1,\"metrics\":{\"write_bytes\":1024}}],"
 	    "\"shards\":[{\"shard\":0,\"port\":0,\"state\":\"serving\",\"epoch\":3,\"extents\":1,"
 	    "\"log_bytes\":1572864,\"index_blocks\":77}]}",
 	    0, NULL);
@@ -270,7 +270,7 @@ Test(command, status_shows_shards_metrics_ratio_and_nodes)
 		       "\"slot_bytes\":1048576}]}",
 		0, NULL);
 	const char *const parts[] = { "00000000000000aa", "1m 05s", "2.25 (9 KiB written", "1.50",
-		"77", "engine_ns", "ns\n", "tcp://n:1", "4 MiB", "2 of 4 free" };
+		"77", "engine_ns", "ns\n", "9  bytes\n", "tcp://n:1", "4 MiB", "2 of 4 free" };
 	size_t bytes;
 	char *text;
 	FILE *out = open_memstream(&text, &bytes);
