@@ -1,0 +1,605 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * change.c -- create, freeze, cut, delete, fence: durable first, answered then
+ *
+ *	QUEUED --its turn--> SETTLING --> (SCANNING) --> WRITING --> SYNCING --> DONE
+ *	    \                   \             \             \           \
+ *	     +-------------------+-------------+-------------+-----------+--> FAILED
+ *
+ * The changes of an extent stand in its queue and the first is at work. Its turn moves the extent to
+ * FREEZING, SEALING or DELETING, which stops appends; it settles when those in flight have ended
+ * (for a delete, reads too). A cut below the durable length follows the chain from the beginning, to
+ * learn whether that length is a batch's end, and the mark and CRC there. Then one page is written
+ * and flushed. A freeze raises its shard's fence when it comes, before its turn, and waits for both.
+ *
+ * State pages have two copies, written in turn by generation; a generation counts as used only once
+ * it is durable, so a failed write leaves the copy that counts alone.
+ *
+ * Failure: a page that could not be written leaves the extent STOPPED (or as it was, when sealed);
+ * the change may be asked for again. What was written may still be there after a restart: a failed
+ * change is one whose outcome is not known.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "internal.h"
+
+const struct sm_state change_table[CHANGE_STATE_NR] = {
+	[CHANGE_QUEUED] = { "queued",
+	    SM_TO(CHANGE_SETTLING) | SM_TO(CHANGE_WRITING) | SM_TO(CHANGE_SYNCING) |
+	    SM_TO(CHANGE_DONE) | SM_TO(CHANGE_FAILED), SM_INITIAL },
+	[CHANGE_SETTLING] = { "settling",
+	    SM_TO(CHANGE_SCANNING) | SM_TO(CHANGE_WRITING) | SM_TO(CHANGE_SYNCING) |
+	    SM_TO(CHANGE_FAILED), 0 },
+	[CHANGE_SCANNING] = { "scanning", SM_TO(CHANGE_WRITING) | SM_TO(CHANGE_FAILED), 0 },
+	[CHANGE_WRITING] = { "writing", SM_TO(CHANGE_SYNCING) | SM_TO(CHANGE_FAILED), 0 },
+	[CHANGE_SYNCING] = { "syncing", SM_TO(CHANGE_DONE) | SM_TO(CHANGE_FAILED), 0 },
+	[CHANGE_DONE] = { "done", 0, SM_FINAL },
+	[CHANGE_FAILED] = { "failed", 0, SM_FINAL | SM_FAILURE },
+};
+
+static void extent_run_changes(struct sn_extent *extent);
+
+static struct sn_request *
+request_of(struct sn_change *change)
+{
+	struct sn_request *req = NUM_CONTAINER_OF(change, struct sn_request, change);
+
+	CHECK_OBJ(req, SN_REQUEST_MAGIC);
+	return req;
+}
+
+/* ---- the end of a change ---- */
+
+static void
+change_reply(struct sn_request *req, int rc)
+{
+	const struct sn_extent *extent = req->extent;
+	struct wire_node_reply reply = { .rc = rc };
+
+	if (extent != NULL && req->wire.opcode == WIRE_EXTENT_CREATE && rc == 0) {
+		reply.offset_bytes = extent->slot.incarnation;
+		reply.length_bytes = (uint32_t)sn_capacity(req->node);
+	} else if (extent != NULL && req->wire.opcode != WIRE_EXTENT_DELETE &&
+	    sn_extent_is_held(extent)) {
+		reply.offset_bytes = extent->durable_bytes;
+	}
+	if (req->wire.opcode == WIRE_EXTENT_FREEZE && rc == 0) {
+		reply.length_bytes = (uint32_t)extent->mark_bytes;
+		reply.chain_crc = extent->chain_crc;
+		if (extent->sm.state == EXTENT_SEALED)
+			reply.flags |= WIRE_FLAG_SEALED;
+		if (sn_extent_is_damaged(extent))
+			reply.flags |= WIRE_FLAG_DAMAGED;
+	}
+	sn_request_finish(req, &reply, NULL);
+}
+
+static void
+freeze_apply(struct sn_request *req, int rc)
+{
+	struct sn_extent *extent = req->extent;
+
+	if (rc == 0)
+		SN_COUNT(req->node, freezes, 1);
+	if (extent->sm.state != EXTENT_FREEZING)
+		return; /* sealed before: there was only the fence */
+	if (rc != 0) {
+		sm_move(&extent->sm, EXTENT_STOPPED);
+		extent->stop_rc = -EACCES;
+		return;
+	}
+	sm_move(&extent->sm, EXTENT_FROZEN);
+	extent->freeze_epoch = req->wire.epoch;
+	extent->stop_rc = 0;
+}
+
+/* Back to what it was, if nothing happened to it meanwhile. */
+static void
+cut_undo(struct sn_request *req)
+{
+	struct sn_extent *extent = req->extent;
+	enum extent_state to = req->change.was;
+
+	/* A page may lie on the disk that says "sealed", or an append has failed. */
+	if (req->change.sm.state == CHANGE_WRITING || req->change.sm.state == CHANGE_SYNCING ||
+	    extent->stop_rc != 0)
+		to = EXTENT_STOPPED;
+	if (to == EXTENT_STOPPED && extent->stop_rc == 0)
+		extent->stop_rc = -EACCES;
+	sm_move(&extent->sm, to);
+}
+
+static void
+cut_apply(struct sn_request *req, int rc)
+{
+	struct sn_extent *extent = req->extent;
+	const struct ondisk_state *state = &req->change.state;
+
+	if (extent->sm.state != EXTENT_SEALING)
+		return; /* sealed before */
+	if (rc != 0) {
+		cut_undo(req);
+		return;
+	}
+	SN_COUNT(req->node, cuts, 1);
+	extent->durable_bytes = extent->end_bytes = state->length_bytes;
+	extent->mark_bytes = state->mark_bytes;
+	extent->chain_crc = extent->end_crc = state->chain_crc;
+	extent->whole_bytes = state->mark_bytes;
+	sm_move(&extent->sm, EXTENT_SEALED);
+}
+
+static void
+delete_apply(struct sn_request *req, int rc)
+{
+	struct sn_extent *extent = req->extent;
+
+	if (extent->sm.state != EXTENT_DELETING)
+		return;
+	if (rc == 0) {
+		SN_COUNT(req->node, deletes, 1);
+		sn_extent_release(extent);
+		return;
+	}
+	if (req->change.was != EXTENT_SEALED && extent->stop_rc == 0)
+		extent->stop_rc = -EACCES;
+	sm_move(&extent->sm, req->change.was == EXTENT_SEALED ? EXTENT_SEALED : EXTENT_STOPPED);
+}
+
+/* The header may be half on the disk: nothing is created in this slot again before a restart. */
+static void
+extent_retire(struct sn_extent *extent)
+{
+	struct node *node = extent->node;
+
+	sn_extent_release(extent);
+	list_remove(&extent->link);
+	node->free_count--;
+	sm_move(&extent->sm, EXTENT_BAD);
+	node->bad_count++;
+}
+
+static void
+create_apply(struct sn_request *req, int rc)
+{
+	struct sn_extent *extent = req->extent;
+
+	if (rc == 0) {
+		SN_COUNT(req->node, creates, 1);
+		sm_move(&extent->sm, EXTENT_OPEN);
+	} else {
+		extent_retire(extent);
+	}
+}
+
+static void
+change_apply(struct sn_request *req, int rc)
+{
+	switch (req->wire.opcode) {
+	case WIRE_EXTENT_FREEZE:
+		freeze_apply(req, rc);
+		break;
+	case WIRE_EXTENT_CUT:
+		cut_apply(req, rc);
+		break;
+	case WIRE_EXTENT_DELETE:
+		delete_apply(req, rc);
+		break;
+	case WIRE_EXTENT_CREATE:
+		create_apply(req, rc);
+		break;
+	default:
+		break; /* a fence has no extent */
+	}
+}
+
+/* Sole exit; the extent's next change is its caller's to start. */
+static void
+change_finish(struct sn_request *req, int rc)
+{
+	struct sn_change *change = &req->change;
+	bool is_used = rc == 0 && change->state.generation != 0;
+
+	assert(change->pending_count == 0);
+	if (is_used)
+		req->extent->state_generation = change->state.generation;
+	list_remove(&change->link);
+	if (req->extent != NULL)
+		change_apply(req, rc);
+	sm_move(&change->sm, rc == 0 ? CHANGE_DONE : CHANGE_FAILED);
+	change_reply(req, rc);
+}
+
+/* After the page, the fence, or both: the last one ends it. */
+static void
+change_join(struct sn_request *req, int rc)
+{
+	struct sn_change *change = &req->change;
+	struct sn_extent *extent = req->extent;
+
+	assert(change->pending_count > 0);
+	if (rc != 0 && change->rc == 0)
+		change->rc = rc;
+	if (--change->pending_count > 0)
+		return;
+	/* Before its turn, or still settling: then only the fence has ended, and well or not is
+	 * told when the rest has. */
+	if (change->sm.state != CHANGE_WRITING && change->sm.state != CHANGE_SYNCING)
+		return;
+	assert(change->sm.state == CHANGE_SYNCING || change->rc != 0);
+	change_finish(req, change->rc);
+	if (extent != NULL)
+		extent_run_changes(extent);
+}
+
+static void
+change_on_synced(struct sn_sync_waiter *waiter, int rc)
+{
+	change_join(request_of(NUM_CONTAINER_OF(waiter, struct sn_change, sync_waiter)), rc);
+}
+
+static void
+change_on_fenced(struct sn_fence_waiter *waiter, int rc)
+{
+	change_join(request_of(NUM_CONTAINER_OF(waiter, struct sn_change, fence_waiter)), rc);
+}
+
+/* ---- the page ---- */
+
+static void
+change_on_written(struct disk_io *io, int rc, void *arg)
+{
+	struct sn_request *req = arg;
+
+	(void)io;
+	CHECK_OBJ(req, SN_REQUEST_MAGIC);
+	assert(req->change.sm.state == CHANGE_WRITING);
+	if (rc != 0) {
+		SN_COUNT(req->node, disk_errors, 1);
+		log_limited(LOG_WARN, "change: page not written extent=%u.%u.%llu rc=%s",
+		    req->wire.id.shard, req->wire.id.epoch,
+		    (unsigned long long)req->wire.id.counter, log_errno(rc));
+		change_join(req, -EIO);
+		return;
+	}
+	sm_move(&req->change.sm, CHANGE_SYNCING);
+	sn_sync_wait(req->node, &req->change.sync_waiter, change_on_synced, true);
+}
+
+static void
+change_on_refused(struct sn_sync_waiter *waiter, int rc)
+{
+	(void)rc;
+	change_join(request_of(NUM_CONTAINER_OF(waiter, struct sn_change, sync_waiter)), -EIO);
+}
+
+static void
+change_submit_page(struct sn_request *req, uint64_t offset_bytes)
+{
+	struct sn_change *change = &req->change;
+
+	change->piece = disk_host_piece(req->page, ONDISK_PAGE_BYTES);
+	change->io = (struct disk_io){
+		.op = DISK_WRITE,
+		.offset_bytes = offset_bytes,
+		.pieces = &change->piece,
+		.piece_count = 1,
+		.fn = change_on_written,
+		.arg = req,
+	};
+	sm_move(&change->sm, CHANGE_WRITING);
+	change->pending_count++;
+	if (disk_submit(req->node->disk, &change->io) != 0)
+		sn_sync_wait(req->node, &change->sync_waiter, change_on_refused, false);
+}
+
+static void
+change_write_state(struct sn_request *req)
+{
+	struct node *node = req->node;
+	struct sn_extent *extent = req->extent;
+	struct ondisk_state *state = &req->change.state;
+
+	state->slot = extent->slot;
+	state->generation = extent->state_generation + 1;
+	ondisk_state_encode(req->page, &node->super, state);
+	change_submit_page(req, ondisk_state_offset(&node->super, extent->slot.slot_index,
+	    (uint32_t)(state->generation & 1)));
+}
+
+/* ---- freeze, cut, delete ---- */
+
+static void
+freeze_on_settled(struct sn_request *req)
+{
+	struct sn_change *change = &req->change;
+	struct sn_extent *extent = req->extent;
+	bool is_repeated = change->was == EXTENT_FROZEN &&
+	    extent->freeze_epoch == req->wire.epoch;
+
+	if (extent->sm.state == EXTENT_SEALED || is_repeated) {
+		sm_move(&change->sm, CHANGE_SYNCING);
+		change->pending_count++;
+		change_join(req, 0);
+		return;
+	}
+	change->state = (struct ondisk_state){
+		.state = ONDISK_SLOT_FROZEN,
+		.freeze_epoch = req->wire.epoch,
+		.length_bytes = extent->durable_bytes,
+		.mark_bytes = extent->mark_bytes,
+		.chain_crc = extent->chain_crc,
+		.is_damaged = sn_extent_is_damaged(extent),
+	};
+	change_write_state(req);
+}
+
+static void
+cut_write(struct sn_request *req, uint64_t mark_bytes, uint32_t chain_crc)
+{
+	req->change.state = (struct ondisk_state){
+		.state = ONDISK_SLOT_SEALED,
+		.length_bytes = req->wire.offset_bytes,
+		.mark_bytes = mark_bytes,
+		.chain_crc = chain_crc,
+		.is_damaged = mark_bytes > req->wire.offset_bytes,
+	};
+	change_write_state(req);
+}
+
+static void
+cut_on_scanned(struct sn_scan_job *job)
+{
+	struct sn_request *req = job->arg;
+	struct sn_extent *extent = req->extent;
+
+	assert(req->change.sm.state == CHANGE_SCANNING);
+	if (job->length_bytes == req->wire.offset_bytes && !req->node->is_read_only) {
+		cut_write(req, job->mark_bytes, job->chain_crc);
+		return;
+	}
+	/* The chain breaks before: damage. Or a batch crosses the length: not a boundary. */
+	if (req->node->is_read_only)
+		change_finish(req, -EROFS);
+	else if (job->end_rc == -EMSGSIZE || job->end_rc == 0)
+		change_finish(req, -EINVAL);
+	else
+		change_finish(req, -EUCLEAN);
+	extent_run_changes(extent);
+}
+
+/* Returns 0: goes on. Negative: it failed, and is the caller's to finish. */
+static int
+cut_on_settled(struct sn_request *req)
+{
+	struct sn_change *change = &req->change;
+	struct sn_extent *extent = req->extent;
+	uint64_t length_bytes = req->wire.offset_bytes;
+
+	if (length_bytes > extent->durable_bytes)
+		return -ERANGE;
+	if (length_bytes == extent->durable_bytes) {
+		cut_write(req, extent->mark_bytes, extent->chain_crc);
+		return 0;
+	}
+	sm_move(&change->sm, CHANGE_SCANNING);
+	change->scan_job = (struct sn_scan_job){
+		.extent = extent,
+		.limit_bytes = length_bytes,
+		.fn = cut_on_scanned,
+		.arg = req,
+	};
+	sn_scan_start(req->node, &change->scan_job);
+	return 0;
+}
+
+static void
+delete_on_settled(struct sn_request *req)
+{
+	struct sn_extent *extent = req->extent;
+
+	req->change.state = (struct ondisk_state){
+		.state = ONDISK_SLOT_DELETED,
+		.length_bytes = extent->durable_bytes,
+		.mark_bytes = extent->mark_bytes,
+		.chain_crc = extent->chain_crc,
+	};
+	change_write_state(req);
+}
+
+static void
+change_try_settled(struct sn_request *req)
+{
+	struct sn_extent *extent = req->extent;
+	int rc = 0;
+
+	assert(req->change.sm.state == CHANGE_SETTLING);
+	if (!sn_append_is_settled(extent))
+		return;
+	if (req->wire.opcode == WIRE_EXTENT_DELETE && extent->read_count > 0)
+		return;
+	if (req->node->is_read_only)
+		rc = -EROFS;
+	/* Its fence could not be made durable meanwhile. */
+	else if (req->change.rc != 0)
+		rc = req->change.rc;
+	else if (req->wire.opcode == WIRE_EXTENT_FREEZE)
+		freeze_on_settled(req);
+	else if (req->wire.opcode == WIRE_EXTENT_CUT)
+		rc = cut_on_settled(req);
+	else
+		delete_on_settled(req);
+	if (rc == 0)
+		return;
+	if (req->change.pending_count > 0) {
+		/* The fence's handler is still to come: let it end this. */
+		req->change.rc = rc;
+		sm_move(&req->change.sm, CHANGE_SYNCING);
+		return;
+	}
+	change_finish(req, rc);
+}
+
+/* ---- turns ---- */
+
+/* Returns 1: it waits for the extent to settle; else it has its result already. */
+static int
+change_begin(struct sn_request *req)
+{
+	struct sn_extent *extent = req->extent;
+	enum extent_state state = (enum extent_state)extent->sm.state;
+
+	req->change.was = state;
+	if (req->node->is_read_only)
+		return -EROFS;
+	/* Somebody newer may have come while it waited. */
+	if (req->wire.epoch < sn_fence_epoch(req->node, req->wire.id.shard))
+		return -ESTALE;
+	if (!sn_extent_is_held(extent))
+		return -ENOENT;
+	switch (req->wire.opcode) {
+	case WIRE_EXTENT_FREEZE:
+		if (state != EXTENT_SEALED)
+			sm_move(&extent->sm, EXTENT_FREEZING);
+		return 1;
+	case WIRE_EXTENT_CUT:
+		if (state == EXTENT_SEALED)
+			return req->wire.offset_bytes == extent->durable_bytes ? 0 : -EPERM;
+		sm_move(&extent->sm, EXTENT_SEALING);
+		return 1;
+	default:
+		sm_move(&extent->sm, EXTENT_DELETING);
+		return 1;
+	}
+}
+
+static void
+extent_run_changes(struct sn_extent *extent)
+{
+	struct loop_link *link;
+
+	while ((link = list_first(&extent->changes)) != NULL) {
+		struct sn_change *change = LIST_ENTRY(link, struct sn_change, link);
+		struct sn_request *req = request_of(change);
+		int rc;
+
+		if (change->sm.state != CHANGE_QUEUED)
+			return;
+		rc = change_begin(req);
+		if (rc == 1) {
+			sm_move(&change->sm, CHANGE_SETTLING);
+			change_try_settled(req);
+		} else if (change->pending_count > 0) {
+			/* As in change_try_settled: a freeze's fence is still on its way. */
+			change->rc = rc;
+			sm_move(&change->sm, CHANGE_SYNCING);
+			return;
+		} else {
+			change_finish(req, rc);
+		}
+	}
+}
+
+void
+sn_change_on_settled(struct sn_extent *extent)
+{
+	struct loop_link *link = list_first(&extent->changes);
+	struct sn_change *change;
+
+	if (link == NULL)
+		return;
+	change = LIST_ENTRY(link, struct sn_change, link);
+	if (change->sm.state != CHANGE_SETTLING)
+		return;
+	change_try_settled(request_of(change));
+	extent_run_changes(extent);
+}
+
+/* ---- the beginning ---- */
+
+static int
+create_start(struct sn_request *req)
+{
+	struct node *node = req->node;
+	const struct wire_node *wire = &req->wire;
+	struct sn_extent *extent = sn_extent_find(node, &wire->id);
+	int rc;
+
+	if (wire->id.epoch > wire->epoch)
+		return -EINVAL;
+	if (extent != NULL)
+		return sn_extent_is_held(extent) ? -EEXIST : -EBUSY;
+	rc = sn_extent_claim(node, &wire->id, wire->kind, wire->epoch, &extent);
+	if (rc != 0) {
+		SN_COUNT(node, creates_refused, 1);
+		return rc;
+	}
+	req->extent = extent;
+	list_push_back(&extent->changes, &req->change.link);
+	ondisk_slot_encode(req->page, &node->super, &extent->slot);
+	change_submit_page(req, ondisk_slot_offset(&node->super, extent->slot.slot_index));
+	return 0;
+}
+
+static int
+fence_start(struct sn_request *req)
+{
+	struct sn_change *change = &req->change;
+
+	sm_move(&change->sm, CHANGE_SYNCING);
+	change->pending_count = 1;
+	if (sn_fence_raise(req->node, req->wire.id.shard, req->wire.epoch, &change->fence_waiter,
+	    change_on_fenced) == 1)
+		change_join(req, 0);
+	return 0;
+}
+
+static int
+extent_change_start(struct sn_request *req)
+{
+	struct node *node = req->node;
+	const struct wire_node *wire = &req->wire;
+	struct sn_extent *extent = sn_extent_find(node, &wire->id);
+
+	if (extent == NULL || extent->sm.state == EXTENT_DELETING)
+		return -ENOENT;
+	if (extent->sm.state == EXTENT_CREATING)
+		return -EBUSY;
+	if (wire->opcode == WIRE_EXTENT_DELETE && wire->offset_bytes != extent->slot.incarnation)
+		return -ENOENT;
+	if (wire->opcode == WIRE_EXTENT_FREEZE &&
+	    sn_fence_raise(node, wire->id.shard, wire->epoch, &req->change.fence_waiter,
+	    change_on_fenced) == 0)
+		req->change.pending_count = 1;
+	req->extent = extent;
+	list_push_back(&extent->changes, &req->change.link);
+	extent_run_changes(extent);
+	return 0;
+}
+
+void
+sn_change_start(struct sn_request *req)
+{
+	struct node *node = req->node;
+	int rc;
+
+	req->change = (struct sn_change){ 0 };
+	req->extent = NULL;
+	sm_init(&req->change.sm, "change", change_table, CHANGE_QUEUED,
+	    (uint32_t)(req - node->requests));
+	if (node->is_read_only) {
+		rc = -EROFS;
+	} else if (req->wire.epoch < sn_fence_epoch(node, req->wire.id.shard)) {
+		SN_COUNT(node, stale_epochs, 1);
+		rc = -ESTALE;
+	} else if (req->wire.opcode == WIRE_EXTENT_CREATE) {
+		rc = create_start(req);
+	} else if (req->wire.opcode == WIRE_SHARD_FENCE) {
+		rc = fence_start(req);
+	} else {
+		rc = extent_change_start(req);
+	}
+	if (rc != 0)
+		sn_request_fail(req, rc);
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * control.c -- what people and gateways ask about a node: LIST, and JSON
+ *
+ * A control message is a JSON object with "op"; so is the answer. {"op":"status"} is all there is.
+ * An answer that is an error has a status and {"error": text}. Both ways through host memory, by
+ * counted copies: there is no block in it.
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+_Static_assert(SN_LIST_BYTES_MAX >= SN_TEXT_BYTES_MAX, "node->text is as long as the longer");
+_Static_assert(SN_LIST_BYTES_MAX <= SN_RECEIVE_BYTES, "an answer fits a receive");
+
+/* ---- LIST ---- */
+
+static void
+list_entry_fill(struct wire_extent_entry *entry, const struct sn_extent *extent)
+{
+	*entry = (struct wire_extent_entry){
+		.extent = extent_id_pack(&extent->slot.id),
+		.incarnation = extent->slot.incarnation,
+		.length_bytes = extent->durable_bytes,
+		.mark_bytes = extent->mark_bytes,
+		.kind = (uint8_t)extent->slot.kind,
+		.state = (uint8_t)sn_extent_wire_state(extent),
+		.flags = sn_extent_is_damaged(extent) ? WIRE_FLAG_DAMAGED : 0,
+		.fence_epoch = sn_fence_epoch(extent->node, extent->slot.id.shard),
+	};
+}
+
+void
+sn_list_run(struct sn_request *req)
+{
+	struct node *node = req->node;
+	uint32_t shard = req->wire.id.shard;
+	struct wire_node_reply reply = { .rc = 0 };
+	struct dev_piece piece = { .ptr = req->msg->payload };
+	uint64_t slot = req->wire.offset_bytes;
+
+	/* The cursor is a slot: creates and deletes between two pages shift nothing. */
+	for (; slot < node->super.slot_count; slot++) {
+		const struct sn_extent *extent = &node->extents[slot];
+		struct wire_extent_entry entry;
+
+		if (!sn_extent_is_held(extent))
+			continue;
+		if (shard != UINT32_MAX && extent->slot.id.shard != shard)
+			continue;
+		if (piece.bytes + sizeof(entry) > SN_LIST_BYTES_MAX)
+			break;
+		list_entry_fill(&entry, extent);
+		memcpy(node->text + piece.bytes, &entry, sizeof(entry));
+		piece.bytes += (uint32_t)sizeof(entry);
+	}
+	reply.offset_bytes = slot < node->super.slot_count ? slot : 0;
+	reply.length_bytes = piece.bytes;
+	dev_copy_from_host(node->port, piece.ptr, node->text, piece.bytes);
+	sn_request_finish(req, &reply, piece.bytes > 0 ? &piece : NULL);
+}
+
+/* ---- JSON ---- */
+
+struct control_metric {
+	const char *name;
+	size_t offset;
+};
+
+static json_t *
+control_counters_of(const void *counters, const struct control_metric *metrics, size_t count)
+{
+	json_t *object = json_object();
+
+	for (size_t i = 0; i < count; i++) {
+		const uint64_t *value = (const void *)((const char *)counters + metrics[i].offset);
+
+		/* A counter that does not fit memory is left out; the whole is checked at its end. */
+		(void)json_object_set_new(object, metrics[i].name,
+		    json_integer((json_int_t)metric_read(value)));
+	}
+	return object;
+}
+
+static const struct control_metric node_metrics[] = {
+#define CONTROL_METRIC(name, unit, help) { #name, offsetof(struct node_counters, name) },
+	NODE_COUNTER_LIST(CONTROL_METRIC)
+#undef CONTROL_METRIC
+};
+
+static const struct control_metric port_metrics[] = {
+#define CONTROL_METRIC(name, unit, help) { #name, offsetof(struct split_counters, name) },
+	SPLIT_COUNTER_LIST(CONTROL_METRIC)
+#undef CONTROL_METRIC
+};
+
+static json_t *
+control_kinds(const struct node *node)
+{
+	return json_pack("{s:i, s:i, s:i}", "log", (int)node->kind_counts[EXTENT_LOG],
+	    "run", (int)node->kind_counts[EXTENT_RUN],
+	    "manifest", (int)node->kind_counts[EXTENT_MANIFEST]);
+}
+
+static json_t *
+control_states(const struct node *node)
+{
+	int counts[EXTENT_STATE_NR] = { 0 };
+	int damaged_count = 0;
+
+	for (uint32_t i = 0; i < node->super.slot_count; i++) {
+		const struct sn_extent *extent = &node->extents[i];
+
+		counts[extent->sm.state]++;
+		if (sn_extent_is_held(extent) && sn_extent_is_damaged(extent))
+			damaged_count++;
+	}
+	return json_pack("{s:i, s:i, s:i, s:i, s:i}", "open", counts[EXTENT_OPEN],
+	    "stopped", counts[EXTENT_STOPPED], "frozen", counts[EXTENT_FROZEN],
+	    "sealed", counts[EXTENT_SEALED], "damaged", damaged_count);
+}
+
+static json_t *
+control_status(const struct node *node)
+{
+	char uuid[ONDISK_UUID_TEXT_BYTES], cluster[17];
+
+	ondisk_uuid_text(node->super.disk_uuid, uuid);
+	(void)snprintf(cluster, sizeof(cluster), "%016llx", /* fits: 16 digits */
+	    (unsigned long long)node->super.cluster_id);
+	return json_pack("{s:s, s:I, s:s, s:s, s:s, s:s, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:I,"
+	    " s:o, s:o, s:I, s:o, s:o}",
+	    "role", "node",
+	    "node_id", (json_int_t)node->super.node_id,
+	    "cluster_id", cluster,
+	    "disk_id", uuid,
+	    "disk", node->disk_name,
+	    "listen", node->address,
+	    "read_only", node->is_read_only,
+	    "write_cache", node->options.write_cache == NODE_CACHE_PROTECTED ? "protected" :
+	    "volatile",
+	    "slot_bytes", (json_int_t)node->super.slot_bytes,
+	    "extent_bytes_max", (json_int_t)sn_capacity(node),
+	    "slots_total", (json_int_t)node->super.slot_count,
+	    "slots_free", (json_int_t)node_slots_free(node),
+	    "slots_bad", (json_int_t)node->bad_count,
+	    "slots_reserved", (json_int_t)sn_extent_reserve(node, EXTENT_LOG),
+	    "extents", control_kinds(node),
+	    "states", control_states(node),
+	    "receives_free", (json_int_t)split_port_receives_free(node->port),
+	    "counters", control_counters_of(&node->counters, node_metrics,
+	    NUM_COUNT(node_metrics)),
+	    "port", control_counters_of(split_port_counters(node->port), port_metrics,
+	    NUM_COUNT(port_metrics)));
+}
+
+static json_t *
+control_error(const char *text)
+{
+	return json_pack("{s:s}", "error", text);
+}
+
+static json_t *
+control_answer(const struct node *node, uint32_t bytes, int *ret_rc)
+{
+	json_error_t error;
+	json_t *request = json_loadb(node->text, bytes, JSON_REJECT_DUPLICATES, &error);
+	const char *op = json_string_value(json_object_get(request, "op"));
+	json_t *answer;
+
+	if (request == NULL || op == NULL) {
+		*ret_rc = -EINVAL;
+		answer = control_error("the request is no JSON object with a string \"op\"");
+	} else if (strcmp(op, "status") == 0) {
+		*ret_rc = 0;
+		answer = control_status(node);
+	} else {
+		*ret_rc = -ENOTSUP;
+		answer = control_error("a storage node knows the op \"status\" only");
+	}
+	json_decref(request);
+	return answer;
+}
+
+int
+sn_control_run(struct node *node, struct split_msg *msg, const char **ret_field)
+{
+	struct wire_control control;
+	struct wire_header header;
+	struct dev_piece piece = { .ptr = msg->payload };
+	json_t *answer;
+	size_t bytes;
+	int rc = wire_control_decode(msg->header, &control, ret_field);
+
+	if (rc != 0)
+		return rc;
+	if (control.payload_bytes > SN_TEXT_BYTES_MAX) {
+		*ret_field = "payload_bytes";
+		return -EPROTO;
+	}
+	dev_copy_to_host(node->port, node->text, msg->payload, control.payload_bytes);
+	answer = control_answer(node, control.payload_bytes, &rc);
+	bytes = answer == NULL ? 0 :
+	    json_dumpb(answer, node->text, SN_TEXT_BYTES_MAX, JSON_COMPACT);
+	json_decref(answer);
+	if (bytes == 0 || bytes > SN_TEXT_BYTES_MAX) {
+		bytes = 0;
+		rc = -ENOMEM;
+	}
+	piece.bytes = (uint32_t)bytes;
+	dev_copy_from_host(node->port, piece.ptr, node->text, bytes);
+	header = (struct wire_header){
+		.opcode = WIRE_CONTROL | WIRE_REPLY,
+		.request_id = control.request_id,
+		.length_bytes = piece.bytes,
+		.status = status_from_errno(rc),
+	};
+	sn_reply_raw(node, msg, &header, bytes > 0 ? &piece : NULL);
+	return 0;
+}

@@ -1,0 +1,743 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * disk_sim.c -- a disk in memory that tears, loses, rots and stalls from a seed
+ *
+ * Each page has its present bytes, which reads see, and, while it differs, its durable bytes. A write
+ * changes the present bytes when it completes and joins the list of unflushed writes with a copy of
+ * its data. A flush carries the writes that had completed before it was submitted to the durable
+ * bytes, in order. Power loss starts from the durable bytes and lays a seeded choice of the unflushed
+ * writes over them, in order, each whole, torn by sector, or not at all.
+ *
+ * A failed flush (injected) loses about half of what it was to carry, for good, while reads go on to
+ * show it: what Linux does with pages it could not write back. A later flush succeeds and does not
+ * bring it back (fault 6).
+ *
+ * This is a test's tool: it asserts that memory suffices.
+ */
+#include "disk_sim.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/guard.h"
+#include "base/list.h"
+#include "base/random.h"
+#include "disk_host.h"
+
+#define DISK_SIM_MAGIC 0x4d495344u    /* "DSIM" */
+#define DISK_HANDLE_MAGIC 0x444e4844u /* "DHND" */
+#define READ_LATENCY_NS NUM_US(80)
+#define WRITE_LATENCY_NS NUM_US(20)
+#define FLUSH_LATENCY_NS NUM_US(200)
+#define TAIL_ONE_IN 100u
+#define TAIL_FACTOR 10u
+
+struct sim_page {
+	uint8_t present[DISK_ALIGN];
+	uint8_t *durable;       /* NULL: the same as present */
+	uint32_t pending_count; /* unflushed writes that touch it */
+	bool is_lost;           /* a failed flush gave its present bytes up */
+};
+
+/* An unflushed write, oldest first in disk_sim.unflushed. */
+struct sim_write {
+	struct loop_link link;
+	uint64_t sequence;
+	uint64_t offset_bytes;
+	uint64_t bytes;
+	uint8_t data[];
+};
+
+struct sim_range {
+	uint64_t offset_bytes, bytes;
+};
+
+struct sim_handle;
+
+struct disk_sim {
+	uint32_t magic;
+	struct disk_sim_options options;
+	uint64_t random_state[4];
+	struct sim_page **pages; /* NULL: zeros */
+	uint64_t page_count;
+	struct loop_link unflushed;
+	uint32_t unflushed_count;
+	uint64_t write_sequence; /* of the last write that completed */
+	struct sim_handle *handle; /* NULL: no process has it open */
+	struct disk_fault fault;
+	uint32_t slowness;
+	uint64_t stalled_until_ns;
+	bool is_full, is_lying, is_next_lost, is_next_misdirected;
+	uint64_t misdirect_to_bytes;
+	struct sim_range bad[DISK_SIM_BAD_RANGES_MAX];
+	uint32_t bad_count;
+	struct disk_sim_counters counters;
+};
+
+struct sim_handle {
+	struct disk disk; /* first: its magic is ours */
+	struct disk_sim *sim;
+	struct loop *loop;
+	struct loop_link in_flight; /* ios */
+};
+
+/* In disk_io.private_state. */
+struct sim_io {
+	struct sim_handle *handle;
+	struct loop_timer timer;
+	uint64_t covers_sequence; /* FLUSH: the writes that it makes durable */
+	int rc;                   /* injected; 0: none */
+} __attribute__((may_alias));
+_Static_assert(sizeof(struct sim_io) <= sizeof(((struct disk_io *)0)->private_state), "fits");
+
+static struct sim_io *
+sim_io_of(struct disk_io *io)
+{
+	return (struct sim_io *)io->private_state;
+}
+
+static uint64_t
+sim_below(struct disk_sim *sim, uint64_t limit)
+{
+	return random_below(sim->random_state, limit);
+}
+
+/* ---- bytes ---- */
+
+static struct sim_page *
+page_get(struct disk_sim *sim, uint64_t index)
+{
+	assert(index < sim->page_count);
+	if (sim->pages[index] == NULL) {
+		sim->pages[index] = calloc(1, sizeof(struct sim_page));
+		assert(sim->pages[index] != NULL);
+	}
+	return sim->pages[index];
+}
+
+/* Keep what is durable now apart before the present bytes change. */
+static void
+page_set_apart(struct sim_page *page)
+{
+	if (page->durable != NULL)
+		return;
+	page->durable = malloc(DISK_ALIGN);
+	assert(page->durable != NULL);
+	memcpy(page->durable, page->present, DISK_ALIGN);
+}
+
+static void
+page_rejoin(struct sim_page *page)
+{
+	if (page->pending_count > 0 || page->is_lost)
+		return;
+	free(page->durable);
+	page->durable = NULL;
+}
+
+enum page_target { TO_PRESENT, TO_DURABLE, TO_BOTH };
+
+/* Any alignment; within a disk. */
+static void
+bytes_put(struct disk_sim *sim, uint64_t offset, const uint8_t *data, uint64_t bytes,
+    enum page_target target)
+{
+	while (bytes > 0) {
+		struct sim_page *page = page_get(sim, offset / DISK_ALIGN);
+		uint64_t in_page = offset % DISK_ALIGN;
+		uint64_t step = num_min(bytes, DISK_ALIGN - in_page);
+
+		if (target != TO_DURABLE)
+			memcpy(page->present + in_page, data, step);
+		if (target != TO_PRESENT && page->durable != NULL)
+			memcpy(page->durable + in_page, data, step);
+		offset += step;
+		data += step;
+		bytes -= step;
+	}
+}
+
+void
+disk_sim_peek(const struct disk_sim *sim, uint64_t offset_bytes, void *data, size_t bytes)
+{
+	uint8_t *out = data;
+
+	CHECK_OBJ(sim, DISK_SIM_MAGIC);
+	assert(offset_bytes + bytes <= sim->options.capacity_bytes);
+	while (bytes > 0) {
+		const struct sim_page *page = sim->pages[offset_bytes / DISK_ALIGN];
+		uint64_t in_page = offset_bytes % DISK_ALIGN;
+		uint64_t step = num_min(bytes, DISK_ALIGN - in_page);
+
+		if (page == NULL)
+			memset(out, 0, step);
+		else
+			memcpy(out, page->present + in_page, step);
+		offset_bytes += step;
+		out += step;
+		bytes -= step;
+	}
+}
+
+void
+disk_sim_poke(struct disk_sim *sim, uint64_t offset_bytes, const void *data, size_t bytes)
+{
+	CHECK_OBJ(sim, DISK_SIM_MAGIC);
+	assert(offset_bytes + bytes <= sim->options.capacity_bytes);
+	bytes_put(sim, offset_bytes, data, bytes, TO_BOTH);
+}
+
+void
+disk_sim_rot(struct disk_sim *sim, uint64_t offset_bytes, uint32_t bit)
+{
+	struct sim_page *page;
+	uint8_t mask = (uint8_t)(1u << (bit & 7));
+
+	CHECK_OBJ(sim, DISK_SIM_MAGIC);
+	page = page_get(sim, offset_bytes / DISK_ALIGN);
+	page->present[offset_bytes % DISK_ALIGN] ^= mask;
+	if (page->durable != NULL)
+		page->durable[offset_bytes % DISK_ALIGN] ^= mask;
+}
+
+/* ---- unflushed writes ---- */
+
+static uint64_t
+write_first_page(const struct sim_write *write)
+{
+	return write->offset_bytes / DISK_ALIGN;
+}
+
+static uint64_t
+write_end_page(const struct sim_write *write)
+{
+	return (write->offset_bytes + write->bytes) / DISK_ALIGN;
+}
+
+static void
+write_forget(struct disk_sim *sim, struct sim_write *write)
+{
+	for (uint64_t i = write_first_page(write); i < write_end_page(write); i++) {
+		struct sim_page *page = sim->pages[i];
+
+		assert(page->pending_count > 0);
+		page->pending_count--;
+		page_rejoin(page);
+	}
+	list_remove(&write->link);
+	sim->unflushed_count--;
+	free(write);
+}
+
+/* @data: host memory, at @offset; present from now on, durable after a flush. */
+static void
+write_apply(struct disk_sim *sim, struct sim_write *write)
+{
+	for (uint64_t i = write_first_page(write); i < write_end_page(write); i++) {
+		struct sim_page *page = page_get(sim, i);
+
+		page_set_apart(page);
+		page->pending_count++;
+	}
+	bytes_put(sim, write->offset_bytes, write->data, write->bytes, TO_PRESENT);
+	write->sequence = ++sim->write_sequence;
+	list_push_back(&sim->unflushed, &write->link);
+	sim->unflushed_count++;
+}
+
+static void
+write_make_durable(struct disk_sim *sim, struct sim_write *write)
+{
+	for (uint64_t i = write_first_page(write); i < write_end_page(write); i++)
+		sim->pages[i]->is_lost = false; /* these bytes at least are whole again */
+	bytes_put(sim, write->offset_bytes, write->data, write->bytes, TO_DURABLE);
+	write_forget(sim, write);
+}
+
+/* Reads go on to show it, but it will never be durable. */
+static void
+write_give_up(struct disk_sim *sim, struct sim_write *write)
+{
+	for (uint64_t i = write_first_page(write); i < write_end_page(write); i++)
+		sim->pages[i]->is_lost = true;
+	write_forget(sim, write);
+}
+
+static void
+sim_flush(struct disk_sim *sim, uint64_t covers_sequence, bool is_failed)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&sim->unflushed, link, next) {
+		struct sim_write *write = LIST_ENTRY(link, struct sim_write, link);
+
+		if (write->sequence > covers_sequence)
+			break;
+		if (is_failed && sim_below(sim, 2) == 0)
+			write_give_up(sim, write);
+		else if (!is_failed)
+			write_make_durable(sim, write);
+	}
+}
+
+/* ---- requests ---- */
+
+static bool
+ranges_overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes)
+{
+	return a < b + b_bytes && b < a + a_bytes;
+}
+
+static bool
+sim_is_bad(const struct disk_sim *sim, uint64_t offset, uint64_t bytes)
+{
+	for (uint32_t i = 0; i < sim->bad_count; i++)
+		if (ranges_overlap(sim->bad[i].offset_bytes, sim->bad[i].bytes, offset, bytes))
+			return true;
+	return false;
+}
+
+/* A write heals a bad range that it covers. */
+static void
+sim_heal(struct disk_sim *sim, uint64_t offset, uint64_t bytes)
+{
+	for (uint32_t i = 0; i < sim->bad_count;) {
+		const struct sim_range *bad = &sim->bad[i];
+
+		if (offset <= bad->offset_bytes &&
+		    bad->offset_bytes + bad->bytes <= offset + bytes)
+			sim->bad[i] = sim->bad[--sim->bad_count];
+		else
+			i++;
+	}
+}
+
+static struct sim_write *
+write_copy_of(const struct disk_io *io)
+{
+	uint64_t bytes = disk_pieces_bytes(io->pieces, io->piece_count);
+	struct sim_write *write = calloc(1, sizeof(*write) + bytes);
+	uint8_t *at;
+
+	assert(write != NULL);
+	write->offset_bytes = io->offset_bytes;
+	write->bytes = bytes;
+	at = write->data;
+	guard_enter();
+	for (uint32_t i = 0; i < io->piece_count; i++) {
+		memcpy(at, disk_piece_address(&io->pieces[i]), io->pieces[i].bytes);
+		at += io->pieces[i].bytes;
+	}
+	guard_leave();
+	return write;
+}
+
+static int
+sim_write_run(struct disk_sim *sim, const struct disk_io *io)
+{
+	struct sim_write *write;
+
+	if (sim->is_full)
+		return -ENOSPC;
+	if (sim->is_next_lost) {
+		sim->is_next_lost = false;
+		return 0;
+	}
+	write = write_copy_of(io);
+	if (sim->is_next_misdirected) {
+		sim->is_next_misdirected = false;
+		write->offset_bytes = num_min(sim->misdirect_to_bytes,
+		    sim->options.capacity_bytes - write->bytes);
+	}
+	sim_heal(sim, write->offset_bytes, write->bytes);
+	sim->counters.written_bytes += write->bytes;
+	write_apply(sim, write);
+	return 0;
+}
+
+static int
+sim_read_run(struct disk_sim *sim, const struct disk_io *io)
+{
+	uint64_t bytes = disk_pieces_bytes(io->pieces, io->piece_count);
+	uint64_t at = io->offset_bytes;
+
+	if (sim_is_bad(sim, at, bytes))
+		return -EIO;
+	guard_enter();
+	for (uint32_t i = 0; i < io->piece_count; i++) {
+		disk_sim_peek(sim, at, disk_piece_address(&io->pieces[i]), io->pieces[i].bytes);
+		at += io->pieces[i].bytes;
+	}
+	guard_leave();
+	sim->counters.read_bytes += bytes;
+	return 0;
+}
+
+static int
+sim_run(struct disk_sim *sim, struct disk_io *io)
+{
+	const struct sim_io *private = sim_io_of(io);
+
+	switch (io->op) {
+	case DISK_READ:
+		return private->rc != 0 ? private->rc : sim_read_run(sim, io);
+	case DISK_WRITE:
+		/* A write that fails may yet have happened. */
+		if (private->rc != 0 && sim_below(sim, 2) == 0)
+			return private->rc;
+		return private->rc != 0 ? (sim_write_run(sim, io), private->rc) :
+		    sim_write_run(sim, io);
+	case DISK_FLUSH:
+		if (!sim->is_lying)
+			sim_flush(sim, private->covers_sequence, private->rc != 0);
+		return private->rc;
+	}
+	return -EINVAL;
+}
+
+static void
+sim_io_on_timer(struct loop_timer *timer, void *arg)
+{
+	struct disk_io *io = arg;
+	struct sim_io *private = sim_io_of(io);
+	struct disk_sim *sim = private->handle->sim;
+	uint64_t now_ns = loop_now_ns(private->handle->loop);
+	int rc;
+
+	if (now_ns < sim->stalled_until_ns) {
+		loop_timer_start(private->handle->loop, timer, sim->stalled_until_ns - now_ns);
+		return;
+	}
+	list_remove(&io->link);
+	rc = sim_run(sim, io);
+	io->fn(io, rc, io->arg);
+}
+
+static uint64_t
+sim_latency_ns(struct disk_sim *sim, enum disk_op op)
+{
+	uint64_t base_ns = sim->options.read_latency_ns;
+	uint64_t ns;
+
+	if (op == DISK_WRITE)
+		base_ns = sim->options.write_latency_ns;
+	else if (op == DISK_FLUSH)
+		base_ns = sim->options.flush_latency_ns;
+	ns = (base_ns + sim_below(sim, base_ns)) * sim->slowness;
+	return sim_below(sim, TAIL_ONE_IN) == 0 ? ns * TAIL_FACTOR : ns;
+}
+
+static struct sim_handle *
+handle_of(struct disk *disk)
+{
+	CHECK_OBJ(disk, DISK_HANDLE_MAGIC);
+	return NUM_CONTAINER_OF(disk, struct sim_handle, disk);
+}
+
+static void
+sim_count(struct disk_sim *sim, enum disk_op op)
+{
+	switch (op) {
+	case DISK_READ:
+		sim->counters.reads_count++;
+		break;
+	case DISK_WRITE:
+		sim->counters.writes_count++;
+		break;
+	case DISK_FLUSH:
+		sim->counters.flushes_count++;
+		break;
+	}
+}
+
+static int
+handle_submit(struct disk *disk, struct disk_io *io)
+{
+	struct sim_handle *handle = handle_of(disk);
+	struct disk_sim *sim = handle->sim;
+	uint64_t bytes = disk_pieces_bytes(io->pieces, io->piece_count);
+	struct sim_io *private = sim_io_of(io);
+	enum disk_fault_verdict verdict;
+
+	assert(io->piece_count <= DISK_PIECES_MAX);
+	assert((io->op == DISK_FLUSH) == (io->piece_count == 0));
+	assert(num_is_aligned(io->offset_bytes, DISK_ALIGN) && num_is_aligned(bytes, DISK_ALIGN));
+	assert(io->op == DISK_FLUSH || io->offset_bytes + bytes <= disk->capacity_bytes);
+	sim_count(sim, io->op);
+	*private = (struct sim_io){ .handle = handle, .covers_sequence = sim->write_sequence };
+	io->link = (struct loop_link){ NULL, NULL };
+	list_push_back(&handle->in_flight, &io->link);
+	loop_timer_init(&private->timer, sim_io_on_timer, io);
+	if (sim->fault.is_hit && sim->fault.verdict == DISK_FAULT_HALT)
+		return 0; /* in flight for ever */
+	verdict = disk_fault_judge(&sim->fault, io->op);
+	if (verdict == DISK_FAULT_HALT)
+		return 0;
+	if (verdict == DISK_FAULT_FAIL)
+		private->rc = sim->fault.rc;
+	loop_timer_start(handle->loop, &private->timer, sim_latency_ns(sim, io->op));
+	return 0;
+}
+
+static void
+handle_close(struct disk *disk)
+{
+	struct sim_handle *handle = handle_of(disk);
+	struct disk_sim *sim = handle->sim;
+	struct loop_link *link;
+
+	while ((link = list_pop_front(&handle->in_flight)) != NULL) {
+		struct disk_io *io = LIST_ENTRY(link, struct disk_io, link);
+
+		loop_timer_stop(handle->loop, &sim_io_of(io)->timer);
+		if (io->op == DISK_WRITE && sim_below(sim, 2) == 0)
+			(void)sim_write_run(sim, io); /* nobody is left to be told */
+	}
+	sim->handle = NULL;
+	handle->disk.magic = 0;
+	free(handle);
+}
+
+static const struct disk_ops sim_ops = {
+	.name = "sim",
+	.submit = handle_submit,
+	.close = handle_close,
+};
+
+/* ---- power loss ---- */
+
+enum loss_mode { LOSS_ALL, LOSS_NONE, LOSS_BY_WRITE, LOSS_BY_SECTOR, LOSS_MODE_NR };
+
+/* Lay what the mode lets through of @write over the present bytes. */
+static void
+loss_apply(struct disk_sim *sim, const struct sim_write *write, enum loss_mode mode)
+{
+	bool is_kept = mode == LOSS_NONE || (mode == LOSS_BY_WRITE && sim_below(sim, 2) == 0);
+	uint32_t kept_count = 0;
+	uint64_t sectors = write->bytes / DISK_SIM_SECTOR_BYTES;
+
+	if (mode == LOSS_BY_WRITE && sim_below(sim, 4) == 0)
+		mode = LOSS_BY_SECTOR;
+	for (uint64_t i = 0; i < sectors; i++) {
+		uint64_t at = i * DISK_SIM_SECTOR_BYTES;
+
+		if (mode == LOSS_BY_SECTOR ? sim_below(sim, 2) != 0 : !is_kept)
+			continue;
+		bytes_put(sim, write->offset_bytes + at, write->data + at, DISK_SIM_SECTOR_BYTES,
+		    TO_PRESENT);
+		kept_count++;
+	}
+	if (kept_count == 0)
+		sim->counters.lost_writes_count++;
+	else if (kept_count < sectors)
+		sim->counters.torn_writes_count++;
+}
+
+void
+disk_sim_power_loss(struct disk_sim *sim)
+{
+	enum loss_mode mode;
+	struct loop_link *link;
+
+	CHECK_OBJ(sim, DISK_SIM_MAGIC);
+	assert(sim->handle == NULL);
+	mode = (enum loss_mode)sim_below(sim, LOSS_MODE_NR);
+	for (uint64_t i = 0; i < sim->page_count; i++) {
+		struct sim_page *page = sim->pages[i];
+
+		if (page == NULL || page->durable == NULL)
+			continue;
+		memcpy(page->present, page->durable, DISK_ALIGN);
+		free(page->durable);
+		page->durable = NULL;
+		page->pending_count = 0;
+		page->is_lost = false;
+	}
+	while ((link = list_pop_front(&sim->unflushed)) != NULL) {
+		struct sim_write *write = LIST_ENTRY(link, struct sim_write, link);
+
+		loss_apply(sim, write, mode);
+		free(write);
+	}
+	sim->unflushed_count = 0;
+	sim->counters.power_losses_count++;
+}
+
+/* ---- the rest ---- */
+
+static uint64_t
+default_of(uint64_t value, uint64_t otherwise)
+{
+	return value != 0 ? value : otherwise;
+}
+
+struct disk_sim *
+disk_sim_create(const struct disk_sim_options *options)
+{
+	struct disk_sim *sim;
+
+	if (options->capacity_bytes == 0 || !num_is_aligned(options->capacity_bytes, DISK_ALIGN)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	sim = calloc(1, sizeof(*sim));
+	if (sim == NULL)
+		return NULL;
+	sim->magic = DISK_SIM_MAGIC;
+	sim->options = *options;
+	sim->options.read_latency_ns = default_of(options->read_latency_ns, READ_LATENCY_NS);
+	sim->options.write_latency_ns = default_of(options->write_latency_ns, WRITE_LATENCY_NS);
+	sim->options.flush_latency_ns = default_of(options->flush_latency_ns, FLUSH_LATENCY_NS);
+	sim->slowness = 1;
+	sim->page_count = options->capacity_bytes / DISK_ALIGN;
+	sim->pages = calloc(sim->page_count, sizeof(struct sim_page *));
+	if (sim->pages == NULL) {
+		free(sim);
+		errno = ENOMEM;
+		return NULL;
+	}
+	random_seed(sim->random_state, options->seed);
+	list_init(&sim->unflushed);
+	return sim;
+}
+
+void
+disk_sim_destroy(struct disk_sim *sim)
+{
+	struct loop_link *link;
+
+	if (sim == NULL)
+		return;
+	CHECK_OBJ(sim, DISK_SIM_MAGIC);
+	assert(sim->handle == NULL);
+	while ((link = list_pop_front(&sim->unflushed)) != NULL)
+		free(LIST_ENTRY(link, struct sim_write, link));
+	for (uint64_t i = 0; i < sim->page_count; i++) {
+		if (sim->pages[i] != NULL)
+			free(sim->pages[i]->durable);
+		free(sim->pages[i]);
+	}
+	free(sim->pages);
+	sim->magic = 0;
+	free(sim);
+}
+
+int
+disk_sim_open(struct disk_sim *sim, struct loop *loop, struct disk **ret_disk)
+{
+	struct sim_handle *handle;
+
+	CHECK_OBJ(sim, DISK_SIM_MAGIC);
+	if (sim->handle != NULL)
+		return -EBUSY;
+	handle = calloc(1, sizeof(*handle));
+	if (handle == NULL)
+		return -ENOMEM;
+	handle->disk = (struct disk){
+		.magic = DISK_HANDLE_MAGIC,
+		.ops = &sim_ops,
+		.capacity_bytes = sim->options.capacity_bytes,
+		.is_cache_volatile = true,
+	};
+	handle->sim = sim;
+	handle->loop = loop;
+	list_init(&handle->in_flight);
+	sim->handle = handle;
+	sim->stalled_until_ns = 0; /* clocks of two processes do not compare */
+	*ret_disk = &handle->disk;
+	return 0;
+}
+
+bool
+disk_sim_is_open(const struct disk_sim *sim)
+{
+	CHECK_OBJ(sim, DISK_SIM_MAGIC);
+	return sim->handle != NULL;
+}
+
+struct disk_fault *
+disk_sim_fault(struct disk_sim *sim)
+{
+	CHECK_OBJ(sim, DISK_SIM_MAGIC);
+	return &sim->fault;
+}
+
+void
+disk_sim_stall(struct disk_sim *sim, uint64_t duration_ns)
+{
+	CHECK_OBJ(sim, DISK_SIM_MAGIC);
+	assert(sim->handle != NULL);
+	sim->stalled_until_ns = loop_now_ns(sim->handle->loop) + duration_ns;
+}
+
+void
+disk_sim_set_slowness(struct disk_sim *sim, uint32_t factor)
+{
+	CHECK_OBJ(sim, DISK_SIM_MAGIC);
+	assert(factor > 0);
+	sim->slowness = factor;
+}
+
+void
+disk_sim_set_full(struct disk_sim *sim, bool is_full)
+{
+	CHECK_OBJ(sim, DISK_SIM_MAGIC);
+	sim->is_full = is_full;
+}
+
+void
+disk_sim_set_lying(struct disk_sim *sim, bool is_lying)
+{
+	CHECK_OBJ(sim, DISK_SIM_MAGIC);
+	sim->is_lying = is_lying;
+}
+
+void
+disk_sim_misdirect_next_write(struct disk_sim *sim, uint64_t offset_bytes)
+{
+	CHECK_OBJ(sim, DISK_SIM_MAGIC);
+	assert(num_is_aligned(offset_bytes, DISK_ALIGN));
+	sim->is_next_misdirected = true;
+	sim->misdirect_to_bytes = offset_bytes;
+}
+
+void
+disk_sim_lose_next_write(struct disk_sim *sim)
+{
+	CHECK_OBJ(sim, DISK_SIM_MAGIC);
+	sim->is_next_lost = true;
+}
+
+int
+disk_sim_set_bad(struct disk_sim *sim, uint64_t offset_bytes, uint64_t bytes)
+{
+	CHECK_OBJ(sim, DISK_SIM_MAGIC);
+	if (sim->bad_count == DISK_SIM_BAD_RANGES_MAX)
+		return -ENOBUFS;
+	sim->bad[sim->bad_count++] =
+	    (struct sim_range){ .offset_bytes = offset_bytes, .bytes = bytes };
+	return 0;
+}
+
+const struct disk_sim_counters *
+disk_sim_counters(const struct disk_sim *sim)
+{
+	CHECK_OBJ(sim, DISK_SIM_MAGIC);
+	return &sim->counters;
+}
+
+uint32_t
+disk_sim_unflushed_count(const struct disk_sim *sim)
+{
+	CHECK_OBJ(sim, DISK_SIM_MAGIC);
+	return sim->unflushed_count;
+}
+
+uint64_t
+disk_sim_capacity(const struct disk_sim *sim)
+{
+	CHECK_OBJ(sim, DISK_SIM_MAGIC);
+	return sim->options.capacity_bytes;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * disk_sim.h -- a disk in memory that tears, loses, rots and stalls from a seed
+ *
+ * A *simulated disk* is what survives a process: its bytes, sparse by 4 KiB page, and the writes that
+ * no flush has covered yet, kept apart in order. A process reaches it through a *handle*, an ordinary
+ * struct disk. Closing the handle (a process that stops or is killed) leaves the bytes as they are;
+ * disk_sim_power_loss then decides, by the seed, which unflushed writes are there, and which are torn
+ * at 512 bytes.
+ *
+ * Threads: that of the loop; the simulator has one.
+ */
+#ifndef CLEAVE_STORAGE_DISK_SIM_H
+#define CLEAVE_STORAGE_DISK_SIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cleave/disk.h"
+#include "disk_fault.h"
+
+#define DISK_SIM_SECTOR_BYTES 512u
+#define DISK_SIM_BAD_RANGES_MAX 16u
+
+struct disk_sim;
+
+/* Zero means the default in brackets. A request takes latency_ns plus up to as much again by the
+ * seed; one in 100 takes ten times as long. */
+struct disk_sim_options {
+	uint64_t capacity_bytes;
+	uint64_t seed;
+	uint64_t read_latency_ns;  /* [80 us] */
+	uint64_t write_latency_ns; /* [20 us] */
+	uint64_t flush_latency_ns; /* [200 us] */
+};
+
+/* disk_sim_create -- a disk of zeros. NULL with errno ENOMEM or EINVAL. */
+struct disk_sim *disk_sim_create(const struct disk_sim_options *options);
+/* disk_sim_destroy -- when no handle is open. NULL is a no-op. */
+void disk_sim_destroy(struct disk_sim *sim);
+
+/*
+ * disk_sim_open -- a handle for one process. -EBUSY while another is open; -ENOMEM.
+ *
+ * Closing it with writes in flight: each has happened or not, by the seed; no handler runs any more.
+ */
+int disk_sim_open(struct disk_sim *sim, struct loop *loop, struct disk **ret_disk);
+bool disk_sim_is_open(const struct disk_sim *sim);
+
+/* disk_sim_power_loss -- decide the fate of every unflushed write. No handle may be open. */
+void disk_sim_power_loss(struct disk_sim *sim);
+
+/* disk_sim_fault -- the n-th request fails or halts; owned by the disk, changed by the test. */
+struct disk_fault *disk_sim_fault(struct disk_sim *sim);
+/* disk_sim_stall -- nothing completes for @duration_ns from now. A handle must be open. */
+void disk_sim_stall(struct disk_sim *sim, uint64_t duration_ns);
+/* disk_sim_set_slowness -- latencies times @factor from now on; 1 is usual. */
+void disk_sim_set_slowness(struct disk_sim *sim, uint32_t factor);
+/* disk_sim_set_full -- writes fail with -ENOSPC. */
+void disk_sim_set_full(struct disk_sim *sim, bool is_full);
+/* disk_sim_set_lying -- flushes answer 0 and make nothing durable. */
+void disk_sim_set_lying(struct disk_sim *sim, bool is_lying);
+/* disk_sim_misdirect_next_write -- it lands at @offset_bytes and nobody is told. */
+void disk_sim_misdirect_next_write(struct disk_sim *sim, uint64_t offset_bytes);
+/* disk_sim_lose_next_write -- it succeeds and changes nothing. */
+void disk_sim_lose_next_write(struct disk_sim *sim);
+/* disk_sim_rot -- flip a bit where it lies, durable copy included. */
+void disk_sim_rot(struct disk_sim *sim, uint64_t offset_bytes, uint32_t bit);
+/* disk_sim_set_bad -- reads that touch these bytes give -EIO until they are written over. Returns
+ * -ENOBUFS beyond DISK_SIM_BAD_RANGES_MAX. */
+int disk_sim_set_bad(struct disk_sim *sim, uint64_t offset_bytes, uint64_t bytes);
+
+/* disk_sim_peek, disk_sim_poke -- look at, and change durably, what a read would return. */
+void disk_sim_peek(const struct disk_sim *sim, uint64_t offset_bytes, void *data, size_t bytes);
+void disk_sim_poke(struct disk_sim *sim, uint64_t offset_bytes, const void *data, size_t bytes);
+
+struct disk_sim_counters {
+	uint64_t reads_count, writes_count, flushes_count;
+	uint64_t read_bytes, written_bytes;
+	uint64_t power_losses_count;
+	uint64_t lost_writes_count; /* in power losses */
+	uint64_t torn_writes_count;
+};
+const struct disk_sim_counters *disk_sim_counters(const struct disk_sim *sim);
+uint32_t disk_sim_unflushed_count(const struct disk_sim *sim);
+uint64_t disk_sim_capacity(const struct disk_sim *sim);
+
+#endif /* CLEAVE_STORAGE_DISK_SIM_H */

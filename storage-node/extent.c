@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * extent.c -- the slots of a disk and the extents they hold
+ *
+ *	        claim            durable           error, restart
+ *	 FREE --------> CREATING -------> OPEN --------------------> STOPPED
+ *	  |  ^             |                \                       /   ^  ^
+ *	  v  | failed      |                 \  freeze             /    |  | failed
+ *	ZEROING <----------+                  +---> FREEZING <----+-----+--+
+ *	  ^                                   |        | durable  |     |
+ *	  |                                   |        v          |     |
+ *	  |                                   |      FROZEN ------+     |
+ *	  |  durable                          | cut    | cut            |
+ *	  +---------- DELETING <--+           +---> SEALING ------------+
+ *	   (to FREE)              |                    | durable
+ *	                          +----- SEALED <------+
+ *
+ * An extent exists once a slot: the array is as long as the disk has slots, and what is in it moves
+ * between a hash table (it holds an extent) and two free lists. OPEN takes plain appends; STOPPED has
+ * met an error or a restart and can only be frozen, sealed, deleted; FROZEN takes re-sent bytes of
+ * the epoch that froze it.
+ *
+ * Space: a log extent may not take the last 1/16 of the slots (2 at least), a run not the last half
+ * of those, a manifest may take any: what frees space needs space.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "internal.h"
+
+#define RESERVE_ONE_IN 16u
+#define RESERVE_MIN 2u
+
+#define CHANGES (SM_TO(EXTENT_FREEZING) | SM_TO(EXTENT_SEALING) | SM_TO(EXTENT_DELETING))
+
+const struct sm_state extent_table[EXTENT_STATE_NR] = {
+	[EXTENT_FREE] = { "free",
+	    SM_TO(EXTENT_CREATING) | SM_TO(EXTENT_ZEROING) | SM_TO(EXTENT_BAD) |
+	    SM_TO(EXTENT_STOPPED) | SM_TO(EXTENT_FROZEN) | SM_TO(EXTENT_SEALED), SM_INITIAL },
+	[EXTENT_ZEROING] = { "zeroing", SM_TO(EXTENT_FREE), 0 },
+	[EXTENT_BAD] = { "bad", 0, SM_FINAL | SM_FAILURE },
+	[EXTENT_CREATING] = { "creating",
+	    SM_TO(EXTENT_OPEN) | SM_TO(EXTENT_FREE) | SM_TO(EXTENT_BAD), 0 },
+	[EXTENT_OPEN] = { "open", CHANGES | SM_TO(EXTENT_STOPPED), 0 },
+	[EXTENT_STOPPED] = { "stopped", CHANGES, 0 },
+	[EXTENT_FREEZING] = { "freezing", SM_TO(EXTENT_FROZEN) | SM_TO(EXTENT_STOPPED), 0 },
+	[EXTENT_FROZEN] = { "frozen", CHANGES | SM_TO(EXTENT_STOPPED), 0 },
+	[EXTENT_SEALING] = { "sealing",
+	    SM_TO(EXTENT_SEALED) | SM_TO(EXTENT_STOPPED) | SM_TO(EXTENT_OPEN) |
+	    SM_TO(EXTENT_FROZEN), 0 },
+	[EXTENT_SEALED] = { "sealed", SM_TO(EXTENT_DELETING), 0 },
+	[EXTENT_DELETING] = { "deleting",
+	    SM_TO(EXTENT_FREE) | SM_TO(EXTENT_STOPPED) | SM_TO(EXTENT_SEALED), 0 },
+};
+
+uint64_t
+sn_capacity(const struct node *node)
+{
+	return ondisk_capacity(&node->super);
+}
+
+static struct sn_extent **
+hash_bucket(struct node *node, const struct extent_id *id)
+{
+	uint64_t mixed = num_mix_u64(extent_id_pack(id));
+
+	return &node->hash[(uint32_t)mixed & node->hash_mask];
+}
+
+static bool
+id_is_same(const struct extent_id *a, const struct extent_id *b)
+{
+	return a->shard == b->shard && a->epoch == b->epoch && a->counter == b->counter;
+}
+
+struct sn_extent *
+sn_extent_find(struct node *node, const struct extent_id *id)
+{
+	struct sn_extent *extent;
+
+	for (extent = *hash_bucket(node, id); extent != NULL; extent = extent->hash_next) {
+		CHECK_OBJ(extent, SN_EXTENT_MAGIC);
+		if (id_is_same(&extent->slot.id, id))
+			return extent;
+	}
+	return NULL;
+}
+
+void
+sn_extent_insert(struct sn_extent *extent)
+{
+	struct node *node = extent->node;
+	struct sn_extent **bucket = hash_bucket(node, &extent->slot.id);
+
+	extent->hash_next = *bucket;
+	*bucket = extent;
+	node->held_count++;
+	node->kind_counts[extent->slot.kind]++;
+}
+
+static void
+extent_remove(struct sn_extent *extent)
+{
+	struct node *node = extent->node;
+	struct sn_extent **at = hash_bucket(node, &extent->slot.id);
+
+	while (*at != extent)
+		at = &(*at)->hash_next;
+	*at = extent->hash_next;
+	extent->hash_next = NULL;
+	node->held_count--;
+	node->kind_counts[extent->slot.kind]--;
+}
+
+/* Everything but identity, slot and lists. */
+void
+sn_extent_clear(struct sn_extent *extent)
+{
+	extent->end_bytes = extent->durable_bytes = 0;
+	extent->mark_bytes = extent->whole_bytes = 0;
+	extent->chain_crc = extent->end_crc =
+	    batch_chain_seed(&extent->slot.id, extent->slot.kind);
+	extent->freeze_epoch = 0;
+	extent->state_generation = 0;
+	extent->stop_rc = 0;
+	extent->failed_bytes = UINT64_MAX;
+	extent->failed_rc = 0;
+}
+
+void
+sn_extent_add_free(struct sn_extent *extent)
+{
+	struct node *node = extent->node;
+
+	assert(extent->sm.state == EXTENT_FREE);
+	list_push_back(extent->is_virgin && !extent->is_prewritten ? &node->free_virgin :
+	    &node->free_used, &extent->link);
+	node->free_count++;
+}
+
+uint32_t
+sn_extent_reserve(const struct node *node, enum extent_kind kind)
+{
+	uint32_t reserve = (uint32_t)num_max(node->super.slot_count / RESERVE_ONE_IN, RESERVE_MIN);
+
+	switch (kind) {
+	case EXTENT_LOG:
+		return reserve;
+	case EXTENT_RUN:
+		return reserve / 2;
+	case EXTENT_MANIFEST:
+		return 0;
+	}
+	return reserve;
+}
+
+/* A slot whose last extent had the same name holds bytes that would pass as the new one's. */
+static struct sn_extent *
+free_list_first_not(struct loop_link *list, const struct extent_id *id)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(list, link, next) {
+		struct sn_extent *extent = LIST_ENTRY(link, struct sn_extent, link);
+
+		if (extent->is_virgin || !id_is_same(&extent->slot.id, id))
+			return extent;
+	}
+	return NULL;
+}
+
+int
+sn_extent_claim(struct node *node, const struct extent_id *id, enum extent_kind kind,
+    uint32_t epoch, struct sn_extent **ret_extent)
+{
+	struct sn_extent *extent;
+
+	if (node->free_count <= sn_extent_reserve(node, kind))
+		return -ENOSPC;
+	extent = free_list_first_not(&node->free_used, id);
+	if (extent == NULL)
+		extent = free_list_first_not(&node->free_virgin, id);
+	if (extent == NULL)
+		return -EBUSY;
+	list_remove(&extent->link);
+	node->free_count--;
+	sm_move(&extent->sm, EXTENT_CREATING);
+	extent->is_virgin = false;
+	extent->slot = (struct ondisk_slot){
+		.slot_index = (uint32_t)(extent - node->extents),
+		.id = *id,
+		.kind = kind,
+		.create_epoch = epoch,
+		.incarnation = ++node->incarnation_last,
+	};
+	sn_extent_clear(extent);
+	sn_extent_insert(extent);
+	sn_zero_kick(node);
+	*ret_extent = extent;
+	return 0;
+}
+
+void
+sn_extent_release(struct sn_extent *extent)
+{
+	assert(list_is_empty(&extent->checking) && list_is_empty(&extent->queued));
+	assert(list_is_empty(&extent->in_flight));
+	assert(extent->read_count == 0);
+	extent_remove(extent);
+	sm_move(&extent->sm, EXTENT_FREE);
+	sn_extent_add_free(extent);
+}
+
+bool
+sn_extent_is_damaged(const struct sn_extent *extent)
+{
+	return extent->durable_bytes < extent->whole_bytes;
+}
+
+bool
+sn_extent_is_held(const struct sn_extent *extent)
+{
+	switch ((enum extent_state)extent->sm.state) {
+	case EXTENT_OPEN:
+	case EXTENT_STOPPED:
+	case EXTENT_FREEZING:
+	case EXTENT_FROZEN:
+	case EXTENT_SEALING:
+	case EXTENT_SEALED:
+		return true;
+	default:
+		return false;
+	}
+}
+
+enum wire_extent_state
+sn_extent_wire_state(const struct sn_extent *extent)
+{
+	switch ((enum extent_state)extent->sm.state) {
+	case EXTENT_SEALED:
+		return WIRE_EXTENT_SEALED;
+	case EXTENT_FROZEN:
+		return WIRE_EXTENT_FROZEN;
+	default:
+		return WIRE_EXTENT_OPEN;
+	}
+}
+
+void
+sn_extent_init_all(struct node *node)
+{
+	list_init(&node->free_used);
+	list_init(&node->free_virgin);
+	for (uint32_t i = 0; i < node->super.slot_count; i++) {
+		struct sn_extent *extent = &node->extents[i];
+
+		extent->magic = SN_EXTENT_MAGIC;
+		sm_init(&extent->sm, "extent", extent_table, EXTENT_FREE, i);
+		extent->node = node;
+		extent->slot.slot_index = i;
+		extent->failed_bytes = UINT64_MAX;
+		list_init(&extent->checking);
+		list_init(&extent->queued);
+		list_init(&extent->in_flight);
+		list_init(&extent->changes);
+	}
+}

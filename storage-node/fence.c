@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fence.c -- shard -> epoch: requests of older epochs are refused, also after a restart
+ *
+ *	CLEAN --raise--> WRITING --written--> SYNCING --durable--> CLEAN, or WRITING where more waits
+ *	                    \___________________/ \--- failed ---> the same
+ *
+ * A raised fence holds in memory at once, and is answered when it is durable. A page holds the fences
+ * of 512 shards and has two copies, written in turn: the one that is being written is never the one
+ * that counts. What is raised while a page is being written goes with its next write.
+ *
+ * Failure: a page that cannot be written leaves its durable copy alone; those who waited get the
+ * error, and the fence goes on to hold in memory.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "internal.h"
+
+const struct sm_state fence_table[FENCE_STATE_NR] = {
+	[FENCE_CLEAN] = { "clean", SM_TO(FENCE_WRITING), SM_INITIAL },
+	[FENCE_WRITING] = { "writing", SM_TO(FENCE_SYNCING) | SM_TO(FENCE_CLEAN), 0 },
+	[FENCE_SYNCING] = { "syncing", SM_TO(FENCE_CLEAN), 0 },
+};
+
+static void fence_page_write(struct sn_fence_page *page);
+
+static struct sn_fence_page *
+fence_page_of(struct node *node, uint32_t shard)
+{
+	assert(shard < CLEAVE_SHARDS_MAX);
+	return &node->fences[shard / ONDISK_FENCE_SHARDS];
+}
+
+uint32_t
+sn_fence_epoch(const struct node *node, uint32_t shard)
+{
+	assert(shard < CLEAVE_SHARDS_MAX);
+	return node->fences[shard / ONDISK_FENCE_SHARDS].now.epochs[shard % ONDISK_FENCE_SHARDS];
+}
+
+static void
+fence_page_finish(struct sn_fence_page *page, int rc)
+{
+	struct loop_link done, *link;
+
+	list_init(&done);
+	while ((link = list_pop_front(&page->covered)) != NULL)
+		list_push_back(&done, link);
+	sm_move(&page->sm, FENCE_CLEAN);
+	if (rc == 0) {
+		page->now.generation++;
+		memcpy(page->durable_epochs, page->writing_epochs, sizeof(page->durable_epochs));
+		SN_COUNT(page->node, fences, 1);
+	} else {
+		log_limited(LOG_WARN, "fence: page not written page=%u rc=%s",
+		    page->now.page_index, log_errno(rc));
+	}
+	if (!list_is_empty(&page->waiting))
+		fence_page_write(page);
+	while ((link = list_pop_front(&done)) != NULL) {
+		struct sn_fence_waiter *waiter = LIST_ENTRY(link, struct sn_fence_waiter, link);
+
+		waiter->fn(waiter, rc);
+	}
+}
+
+static void
+fence_on_synced(struct sn_sync_waiter *waiter, int rc)
+{
+	struct sn_fence_page *page = NUM_CONTAINER_OF(waiter, struct sn_fence_page, sync_waiter);
+
+	assert(page->sm.state == FENCE_SYNCING);
+	fence_page_finish(page, rc);
+}
+
+/* Also for a page that could not even be submitted: the error comes by the same way, later. */
+static void
+fence_on_not_written(struct sn_sync_waiter *waiter, int rc)
+{
+	struct sn_fence_page *page = NUM_CONTAINER_OF(waiter, struct sn_fence_page, sync_waiter);
+
+	(void)rc;
+	fence_page_finish(page, -EIO);
+}
+
+static void
+fence_on_written(struct disk_io *io, int rc, void *arg)
+{
+	struct sn_fence_page *page = arg;
+
+	(void)io;
+	assert(page->sm.state == FENCE_WRITING);
+	if (rc != 0) {
+		SN_COUNT(page->node, disk_errors, 1);
+		fence_page_finish(page, rc);
+		return;
+	}
+	sm_move(&page->sm, FENCE_SYNCING);
+	sn_sync_wait(page->node, &page->sync_waiter, fence_on_synced, true);
+}
+
+static void
+fence_page_write(struct sn_fence_page *page)
+{
+	struct node *node = page->node;
+	struct ondisk_fence next = page->now;
+	struct loop_link *link;
+	int rc;
+
+	while ((link = list_pop_front(&page->waiting)) != NULL)
+		list_push_back(&page->covered, link);
+	memcpy(page->writing_epochs, page->now.epochs, sizeof(page->writing_epochs));
+	next.generation++;
+	ondisk_fence_encode(page->page, &node->super, &next);
+	page->piece = disk_host_piece(page->page, ONDISK_PAGE_BYTES);
+	page->io = (struct disk_io){
+		.op = DISK_WRITE,
+		.offset_bytes = ondisk_fence_offset(next.page_index,
+		    (uint32_t)(next.generation & 1)),
+		.pieces = &page->piece,
+		.piece_count = 1,
+		.fn = fence_on_written,
+		.arg = page,
+	};
+	sm_move(&page->sm, FENCE_WRITING);
+	rc = disk_submit(node->disk, &page->io);
+	if (rc != 0)
+		sn_sync_wait(node, &page->sync_waiter, fence_on_not_written, false);
+}
+
+int
+sn_fence_raise(struct node *node, uint32_t shard, uint32_t epoch,
+    struct sn_fence_waiter *waiter, void (*fn)(struct sn_fence_waiter *waiter, int rc))
+{
+	struct sn_fence_page *page = fence_page_of(node, shard);
+	uint32_t i = shard % ONDISK_FENCE_SHARDS;
+
+	assert(epoch >= page->now.epochs[i]);
+	page->now.epochs[i] = epoch;
+	if (page->durable_epochs[i] >= epoch)
+		return 1;
+	waiter->fn = fn;
+	waiter->link = (struct loop_link){ NULL, NULL };
+	/* The write in flight carries it already, if somebody else raised it before us. */
+	if (page->sm.state != FENCE_CLEAN && page->writing_epochs[i] >= epoch) {
+		list_push_back(&page->covered, &waiter->link);
+		return 0;
+	}
+	list_push_back(&page->waiting, &waiter->link);
+	if (page->sm.state == FENCE_CLEAN)
+		fence_page_write(page);
+	return 0;
+}
+
+void
+sn_fence_note(struct node *node, uint32_t shard, uint32_t epoch)
+{
+	struct sn_fence_page *page = fence_page_of(node, shard);
+	uint32_t i = shard % ONDISK_FENCE_SHARDS;
+
+	/* Not durable as a fence, yet just as good: the same page of the disk will say so again. */
+	page->now.epochs[i] = (uint32_t)num_max(page->now.epochs[i], epoch);
+}
+
+void
+sn_fence_init(struct node *node)
+{
+	for (uint32_t i = 0; i < ONDISK_FENCE_PAGES; i++) {
+		struct sn_fence_page *page = &node->fences[i];
+
+		sm_init(&page->sm, "fence", fence_table, FENCE_CLEAN, i);
+		page->node = node;
+		page->now.page_index = i;
+		page->page = (uint8_t *)node->fence_pages + i * ONDISK_PAGE_BYTES;
+		list_init(&page->waiting);
+		list_init(&page->covered);
+	}
+}

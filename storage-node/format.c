@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * format.c -- `cleave-storage format`: make a file or block device a node's empty disk
+ *
+ * Everything on it is lost: a file is emptied and its blocks reserved anew, a block device zeroed.
+ * That is not for tidiness. Another cluster may give its first extents the names that this disk's old
+ * bytes carry, and these would pass as its own.
+ *
+ * A disk that is formatted already, or a file with something in it, is refused without --force.
+ */
+#include "format.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <linux/fs.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/config.h"
+#include "base/num.h"
+#include "cleave/disk.h"
+#include "node.h"
+
+#define ZERO_STEP_BYTES NUM_MIB(4)
+
+struct format_options {
+	const char *disk;
+	uint64_t size, slot_size;
+	const char *cluster_id;
+	uint64_t node_id;
+	bool is_forced;
+};
+
+static const struct config_option format_table[] = {
+	{ "disk", 0, CONFIG_STRING, offsetof(struct format_options, disk), "PATH",
+	    "The file (made when it is absent) or block device.", NULL, true, 0, 0, NULL },
+	{ "size", 0, CONFIG_SIZE, offsetof(struct format_options, size), "SIZE",
+	    "Size of the file; by default what it has. Not for a block device.", NULL, false,
+	    0, NUM_GIB(1024) * 64, NULL },
+	{ "slot-size", 0, CONFIG_SIZE, offsetof(struct format_options, slot_size), "SIZE",
+	    "Bytes of a slot, which holds one extent.", "64M", false, NUM_KIB(64), NUM_MIB(64),
+	    NULL },
+	{ "cluster-id", 0, CONFIG_STRING, offsetof(struct format_options, cluster_id), "HEX",
+	    "The cluster it belongs to: up to 16 hex digits.", NULL, true, 0, 0, NULL },
+	{ "node-id", 0, CONFIG_U64, offsetof(struct format_options, node_id), "N",
+	    "The node's number in the cluster, from 1.", NULL, true, 1, UINT32_MAX, NULL },
+	{ "force", 0, CONFIG_FLAG, offsetof(struct format_options, is_forced), NULL,
+	    "Format what is formatted already, or holds something else.", NULL, false, 0, 0,
+	    NULL },
+	{ .name = NULL },
+};
+
+static const struct config_program format_program = {
+	.name = "cleave-storage format",
+	.synopsis = "--disk PATH --cluster-id HEX --node-id N [options]",
+	.purpose = "Makes a file or block device the empty disk of a storage node.",
+	.options = format_table,
+};
+
+static int __attribute__((format(printf, 2, 3)))
+format_error(const struct format_options *options, const char *format, ...)
+{
+	va_list args;
+
+	(void)fprintf(stderr, "cleave-storage format: %s: ", options->disk);
+	va_start(args, format);
+	(void)vfprintf(stderr, format, args);
+	va_end(args);
+	(void)fprintf(stderr, "\n");
+	return -1;
+}
+
+int
+storage_parse_hex(const char *text, uint64_t *ret_value)
+{
+	size_t digits = strlen(text);
+	uint64_t value;
+
+	if (digits < 1 || digits > 16 || strspn(text, "0123456789abcdefABCDEF") != digits)
+		return -EINVAL;
+	value = strtoull(text, NULL, 16);
+	if (value == 0)
+		return -EINVAL;
+	*ret_value = value;
+	return 0;
+}
+
+/* ---- the disk as a descriptor ---- */
+
+struct format_disk {
+	int fd;
+	bool is_block;
+	bool is_new;
+	uint64_t capacity_bytes;
+};
+
+static int
+disk_open(const struct format_options *options, struct format_disk *disk)
+{
+	struct stat st;
+	int flags = O_RDWR | O_CLOEXEC;
+	bool exists = stat(options->disk, &st) == 0;
+
+	disk->is_new = !exists;
+	disk->is_block = exists && S_ISBLK(st.st_mode);
+	if (exists && !disk->is_block && !S_ISREG(st.st_mode))
+		return format_error(options, "neither a file nor a block device");
+	if (!exists && options->size == 0)
+		return format_error(options, "does not exist; --size says how large to make it");
+	if (disk->is_block && options->size != 0)
+		return format_error(options, "--size is not for a block device");
+	if (disk->is_block)
+		flags |= O_EXCL;
+	else
+		flags |= O_CREAT;
+	disk->fd = open(options->disk, flags, 0600);
+	if (disk->fd < 0)
+		return format_error(options, "%s",
+		    errno == EBUSY ? "in use" : strerror(errno));
+	if (!disk->is_block && flock(disk->fd, LOCK_EX | LOCK_NB) != 0)
+		return format_error(options, "%s",
+		    errno == EWOULDBLOCK ? "in use by another process" : strerror(errno));
+	if (disk->is_block && ioctl(disk->fd, BLKGETSIZE64, &disk->capacity_bytes) != 0)
+		return format_error(options, "%s", strerror(errno));
+	if (!disk->is_block)
+		disk->capacity_bytes = options->size != 0 || !exists ? options->size :
+		    (uint64_t)st.st_size;
+	disk->capacity_bytes = num_round_down(disk->capacity_bytes, DISK_ALIGN);
+	return 0;
+}
+
+/* Does it hold something that the user may want? */
+static int
+disk_check_empty(const struct format_options *options, const struct format_disk *disk)
+{
+	static const uint8_t zeros[DISK_ALIGN];
+	uint8_t page[DISK_ALIGN] = { 0 };
+	uint64_t cluster_id;
+	uint32_t node;
+	ssize_t got = pread(disk->fd, page, sizeof(page), 0);
+
+	if (got < 0)
+		return format_error(options, "cannot read: %s", strerror(errno));
+	if (options->is_forced)
+		return 0;
+	if (node_probe(page, &cluster_id, &node) == 0)
+		return format_error(options, "formatted already, cluster %016llx node %u; "
+		    "--force formats it again", (unsigned long long)cluster_id, node);
+	if (memcmp(page, zeros, sizeof(page)) != 0)
+		return format_error(options, "holds something else; --force formats it all the "
+		    "same");
+	return 0;
+}
+
+static int
+file_write_zeros(int fd, uint64_t bytes)
+{
+	uint8_t *zeros = calloc(1, ZERO_STEP_BYTES);
+	int rc = zeros == NULL ? -ENOMEM : 0;
+
+	for (uint64_t at = 0; rc == 0 && at < bytes;) {
+		ssize_t put = pwrite(fd, zeros, num_min(ZERO_STEP_BYTES, bytes - at), (off_t)at);
+
+		if (put < 0 && errno != EINTR)
+			rc = -errno;
+		else if (put > 0)
+			at += (uint64_t)put;
+	}
+	free(zeros);
+	return rc;
+}
+
+/* A file that reads as zeros and whose blocks are its own, so that it cannot run out of space. */
+static int
+file_make_empty(const struct format_options *options, const struct format_disk *disk)
+{
+	int rc;
+
+	if (ftruncate(disk->fd, 0) != 0 || ftruncate(disk->fd, (off_t)disk->capacity_bytes) != 0)
+		return format_error(options, "cannot resize: %s", strerror(errno));
+	rc = fallocate(disk->fd, 0, 0, (off_t)disk->capacity_bytes) == 0 ? 0 : -errno;
+	if (rc == -EOPNOTSUPP)
+		rc = file_write_zeros(disk->fd, disk->capacity_bytes);
+	if (rc != 0)
+		return format_error(options, "cannot reserve %llu bytes: %s",
+		    (unsigned long long)disk->capacity_bytes, strerror(-rc));
+	return 0;
+}
+
+static int
+block_make_empty(const struct format_options *options, const struct format_disk *disk)
+{
+	uint64_t range[2] = { 0, disk->capacity_bytes };
+
+	if (ioctl(disk->fd, BLKZEROOUT, range) != 0)
+		return format_error(options, "cannot zero it: %s", strerror(errno));
+	return 0;
+}
+
+static int
+format_put(void *arg, uint64_t offset_bytes, const void *page)
+{
+	const struct format_disk *disk = arg;
+	ssize_t put = pwrite(disk->fd, page, DISK_ALIGN, (off_t)offset_bytes);
+
+	if (put < 0)
+		return -errno;
+	return put == (ssize_t)DISK_ALIGN ? 0 : -EIO;
+}
+
+/* A new file's name must survive too. */
+static int
+folder_sync(const char *path)
+{
+	char copy[PATH_MAX];
+	int fd, rc;
+
+	(void)snprintf(copy, sizeof(copy), "%s", path);
+	fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	rc = fsync(fd) == 0 ? 0 : -errno;
+	(void)close(fd); /* nothing was written through it */
+	return rc;
+}
+
+static int
+format_write(const struct format_options *options, struct format_disk *disk,
+    struct node_format *format)
+{
+	char reason[NODE_REASON_BYTES_MAX];
+	int rc;
+
+	if (disk->is_block ? block_make_empty(options, disk) : file_make_empty(options, disk))
+		return -1;
+	rc = node_format(format, format_put, disk, reason);
+	if (rc != 0)
+		return format_error(options, "%s", reason);
+	if (fsync(disk->fd) != 0)
+		return format_error(options, "cannot sync: %s", strerror(errno));
+	rc = disk->is_new ? folder_sync(options->disk) : 0;
+	if (rc != 0)
+		return format_error(options, "cannot sync its folder: %s", strerror(-rc));
+	return 0;
+}
+
+static int
+format_no_put(void *arg, uint64_t offset_bytes, const void *page)
+{
+	(void)arg;
+	(void)offset_bytes;
+	(void)page;
+	return 0;
+}
+
+static int
+format_run(const struct format_options *options, struct node_format *format)
+{
+	struct format_disk disk = { .fd = -1 };
+	char reason[NODE_REASON_BYTES_MAX];
+	struct stat st;
+	int rc = disk_open(options, &disk);
+
+	if (rc == 0)
+		rc = disk_check_empty(options, &disk);
+	if (rc == 0) {
+		format->capacity_bytes = disk.capacity_bytes;
+		/* For people, and all that is known of time here: when the file was last touched. */
+		if (fstat(disk.fd, &st) == 0)
+			format->created_unix_ns = (uint64_t)st.st_ctim.tv_sec * NUM_S(1) +
+			    (uint64_t)st.st_ctim.tv_nsec;
+		/* Would it do? Ask before anything is lost. */
+		if (node_format(format, format_no_put, NULL, reason) != 0)
+			rc = format_error(options, "%s", reason);
+	}
+	if (rc == 0)
+		rc = format_write(options, &disk, format);
+	/* What did not become a disk should not stay behind as a file. */
+	if (rc != 0 && disk.fd >= 0 && disk.is_new)
+		(void)unlink(options->disk);
+	if (disk.fd >= 0 && close(disk.fd) != 0 && rc == 0)
+		rc = format_error(options, "cannot close: %s", strerror(errno));
+	return rc;
+}
+
+int
+format_main(int argc, char *const argv[])
+{
+	struct format_options options = { 0 };
+	struct config_result result = { 0 };
+	struct node_format format = { 0 };
+	int rc = config_parse(&format_program, argc, argv, &options, &result);
+
+	if (rc != 0) {
+		config_result_fini(&result);
+		return rc == 1 ? 0 : STORAGE_EXIT_USAGE;
+	}
+	if (storage_parse_hex(options.cluster_id, &format.cluster_id) != 0) {
+		(void)fprintf(stderr, "cleave-storage format: --cluster-id: '%s': 1 to 16 hex digits "
+		    "are wanted, and not 0\n", options.cluster_id);
+		config_result_fini(&result);
+		return STORAGE_EXIT_USAGE;
+	}
+	format.slot_bytes = options.slot_size;
+	format.node_id = (uint32_t)options.node_id;
+	if (getrandom(format.disk_uuid, sizeof(format.disk_uuid), 0) !=
+	    (ssize_t)sizeof(format.disk_uuid))
+		rc = format_error(&options, "no random bytes: %s", strerror(errno));
+	if (rc == 0)
+		rc = format_run(&options, &format);
+	if (rc == 0)
+		(void)printf("formatted %s cluster=%016llx node=%u slot_bytes=%llu\n",
+		    options.disk, (unsigned long long)format.cluster_id, format.node_id,
+		    (unsigned long long)format.slot_bytes);
+	config_result_fini(&result);
+	return rc == 0 ? 0 : STORAGE_EXIT_FAILURE;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* format_pages.c -- the pages of an empty disk; how they reach it is the caller's business */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "node.h"
+#include "ondisk.h"
+
+#define SLOT_BYTES_DEFAULT NUM_MIB(64)
+
+struct format_target {
+	int (*put)(void *arg, uint64_t offset_bytes, const void *page);
+	void *arg;
+};
+
+static int
+format_fences(const struct ondisk_super *super, const struct format_target *to, void *page)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < 2 * ONDISK_FENCE_PAGES; i++) {
+		struct ondisk_fence fence = { .page_index = i / 2, .generation = i % 2 };
+
+		ondisk_fence_encode(page, super, &fence);
+		rc = to->put(to->arg, ondisk_fence_offset(i / 2, i % 2), page);
+	}
+	return rc;
+}
+
+static int
+format_supers(struct ondisk_super *super, const struct format_target *to, void *page)
+{
+	int rc = 0;
+
+	/* The first copy last: before it is there the disk is not formatted. */
+	for (uint32_t i = ONDISK_SUPER_COPIES; rc == 0 && i-- > 0;) {
+		super->generation = i;
+		ondisk_super_encode(page, super);
+		rc = to->put(to->arg, ondisk_super_offset(i), page);
+	}
+	return rc;
+}
+
+static int
+format_plan(const struct node_format *format, struct ondisk_super *ret_super, char *reason)
+{
+	int rc;
+
+	*ret_super = (struct ondisk_super){
+		.cluster_id = format->cluster_id,
+		.node_id = format->node_id,
+		.slot_bytes = format->slot_bytes != 0 ? format->slot_bytes : SLOT_BYTES_DEFAULT,
+		.created_unix_ns = format->created_unix_ns,
+	};
+	memcpy(ret_super->disk_uuid, format->disk_uuid, sizeof(ret_super->disk_uuid));
+	if (format->cluster_id == 0 || format->node_id == 0) {
+		(void)snprintf(reason, NODE_REASON_BYTES_MAX, "%s must not be 0",
+		    format->cluster_id == 0 ? "the cluster id" : "the node id");
+		return -EINVAL;
+	}
+	rc = ondisk_super_plan(ret_super, format->capacity_bytes);
+	if (rc == -EINVAL)
+		(void)snprintf(reason, NODE_REASON_BYTES_MAX,
+		    "the slot size must be a multiple of 4 KiB from 64 KiB to 64 MiB");
+	else if (rc == -ENOSPC)
+		(void)snprintf(reason, NODE_REASON_BYTES_MAX,
+		    "%llu bytes are too few for one slot of %llu",
+		    (unsigned long long)format->capacity_bytes,
+		    (unsigned long long)ret_super->slot_bytes);
+	return rc;
+}
+
+int
+node_format(const struct node_format *format,
+    int (*put)(void *arg, uint64_t offset_bytes, const void *page), void *arg, char *reason)
+{
+	struct format_target to = { .put = put, .arg = arg };
+	struct ondisk_super super;
+	void *page;
+	int rc = format_plan(format, &super, reason);
+
+	if (rc != 0)
+		return rc;
+	page = aligned_alloc(ONDISK_PAGE_BYTES, ONDISK_PAGE_BYTES);
+	if (page == NULL) {
+		(void)snprintf(reason, NODE_REASON_BYTES_MAX, "out of memory");
+		return -ENOMEM;
+	}
+	rc = format_fences(&super, &to, page);
+	if (rc == 0)
+		rc = format_supers(&super, &to, page);
+	if (rc != 0)
+		(void)snprintf(reason, NODE_REASON_BYTES_MAX, "cannot write: %s", strerror(-rc));
+	free(page);
+	return rc;
+}
+
+int
+node_probe(const void *page, uint64_t *ret_cluster_id, uint32_t *ret_node_id)
+{
+	struct ondisk_super super;
+	const char *field;
+	int rc = ondisk_super_decode(page, UINT64_MAX, &super, &field);
+
+	if (rc != 0)
+		return rc;
+	*ret_cluster_id = super.cluster_id;
+	*ret_node_id = super.node_id;
+	return 0;
+}

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * main.c -- cleave-storage: options, the disk, signals; nothing else
+ *
+ *	cleave-storage format ...     format.c
+ *	cleave-storage --disk ...     the daemon
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/config.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "disk_fault.h"
+#include "disk_uring.h"
+#include "format.h"
+#include "node.h"
+
+/* Requests that a node of this much device memory may have at the disk, at a time, and more. */
+#define WAITING_PER_RECEIVE 4u
+#define RECEIVE_BYTES (256u * 1024u)
+
+enum write_cache_choice { WRITE_CACHE_AUTO, WRITE_CACHE_VOLATILE, WRITE_CACHE_PROTECTED };
+
+struct main_options {
+	const char *disk, *listen, *cluster_id;
+	uint64_t node_id;
+	unsigned write_cache;
+	uint64_t device_memory;
+	uint64_t engine_threads;
+	unsigned log_level;
+#ifdef CLEAVE_TEST_BUILD
+	const char *fail_point;
+#endif
+};
+
+static const char *const write_caches[] = { "auto", "volatile", "protected", NULL };
+static const char *const log_levels[] = { "trace", "debug", "info", "warn", "error", "off", NULL };
+
+static const struct config_option option_table[] = {
+	{ "disk", 0, CONFIG_STRING, offsetof(struct main_options, disk), "PATH",
+	    "The formatted file or block device.", NULL, true, 0, 0, NULL },
+	{ "listen", 0, CONFIG_STRING, offsetof(struct main_options, listen), "tcp://HOST:PORT",
+	    "Where gateways connect; port 0 takes a free one.", NULL, true, 0, 0, NULL },
+	{ "cluster-id", 0, CONFIG_STRING, offsetof(struct main_options, cluster_id), "HEX",
+	    "Refuse a disk of another cluster.", NULL, false, 0, 0, NULL },
+	{ "node-id", 0, CONFIG_U64, offsetof(struct main_options, node_id), "N",
+	    "Refuse a disk of another node.", "0", false, 0, UINT32_MAX, NULL },
+	{ "write-cache", 0, CONFIG_CHOICE, offsetof(struct main_options, write_cache), "KIND",
+	    "Does the disk keep what it has acknowledged when power fails? auto asks a block "
+	    "device, and takes a file's for volatile.", "auto", false, 0, 0, write_caches },
+	{ "device-memory", 0, CONFIG_SIZE, offsetof(struct main_options, device_memory), "SIZE",
+	    "Device memory for messages.", "64M", false, NUM_MIB(8), NUM_GIB(16), NULL },
+	{ "engine-threads", 0, CONFIG_U64, offsetof(struct main_options, engine_threads), "N",
+	    "Threads that check batches; 0: the daemon's own.", "0", false, 0, 64, NULL },
+	{ "log-level", 0, CONFIG_CHOICE, offsetof(struct main_options, log_level), "LEVEL",
+	    "Least level to log.", "info", false, 0, 0, log_levels },
+#ifdef CLEAVE_TEST_BUILD
+	{ "fail-point", 0, CONFIG_STRING, offsetof(struct main_options, fail_point),
+	    "WHAT-OP=N", "Test builds: fail or kill at the N-th read, write, flush or any, "
+	    "as in fail-write=3, kill-flush=1, failall-read=5.", NULL, false, 0, 0, NULL },
+#endif
+	{ .name = NULL },
+};
+
+static const struct config_program program = {
+	.name = "cleave-storage",
+	.synopsis = "--disk PATH --listen tcp://HOST:PORT [options]\n"
+		    "       cleave-storage format --disk PATH --cluster-id HEX --node-id N [options]",
+	.purpose = "A storage node of a Cleave cluster: a disk of extents behind queue pairs.",
+	.options = option_table,
+};
+
+struct storage_process {
+	struct main_options options;
+	struct loop *loop;
+	struct disk *disk; /* until the node has it */
+	struct node *node;
+	struct disk_fault fault;
+	struct loop_fd signals;
+	int signal_fd;
+	bool is_stopping;
+	int exit_code;
+};
+
+static int __attribute__((format(printf, 1, 2)))
+storage_error(const char *format, ...)
+{
+	va_list args;
+
+	(void)fprintf(stderr, "cleave-storage: ");
+	va_start(args, format);
+	(void)vfprintf(stderr, format, args);
+	va_end(args);
+	(void)fprintf(stderr, "\n");
+	return STORAGE_EXIT_FAILURE;
+}
+
+/* ---- fail points ---- */
+
+#ifdef CLEAVE_TEST_BUILD
+static void
+fail_point_on_kill(void *arg)
+{
+	(void)arg;
+	(void)raise(SIGKILL); /* does not return */
+}
+
+static int
+fail_point_parse(const char *text, struct disk_fault *fault)
+{
+	static const struct {
+		const char *name;
+		uint32_t ops;
+	} ops[] = {
+		{ "read", DISK_FAULT_OP(DISK_READ) },
+		{ "write", DISK_FAULT_OP(DISK_WRITE) },
+		{ "flush", DISK_FAULT_OP(DISK_FLUSH) },
+		{ "any", DISK_FAULT_ANY },
+	};
+	char what[16] = "", op[16] = "";
+	unsigned long long at;
+	int end = 0;
+
+	if (sscanf(text, "%15[a-z]-%15[a-z]=%llu%n", what, op, &at, &end) != 3 ||
+	    text[end] != '\0' || at == 0)
+		return -EINVAL;
+	*fault = (struct disk_fault){ .at_count = at, .verdict = DISK_FAULT_FAIL, .rc = -EIO };
+	for (size_t i = 0; i < NUM_COUNT(ops); i++)
+		if (strcmp(op, ops[i].name) == 0)
+			fault->ops = ops[i].ops;
+	if (strcmp(what, "kill") == 0)
+		fault->on_hit = fail_point_on_kill;
+	else if (strcmp(what, "failall") == 0)
+		fault->is_sticky = true;
+	else if (strcmp(what, "fail") != 0)
+		return -EINVAL;
+	return fault->ops == 0 ? -EINVAL : 0;
+}
+
+static int
+storage_add_fault(struct storage_process *process)
+{
+	const char *text = process->options.fail_point;
+	struct disk *faulty;
+	int rc;
+
+	if (text == NULL)
+		return 0;
+	if (fail_point_parse(text, &process->fault) != 0) {
+		(void)storage_error("--fail-point: '%s': fail-write=3 or the like is wanted", text);
+		return STORAGE_EXIT_USAGE;
+	}
+	rc = disk_fault_open(process->loop, process->disk, &process->fault, &faulty);
+	if (rc != 0)
+		return storage_error("%s", strerror(-rc));
+	process->disk = faulty;
+	return 0;
+}
+#else
+static int
+storage_add_fault(struct storage_process *process)
+{
+	(void)process;
+	return 0;
+}
+#endif
+
+/* ---- the node's life ---- */
+
+static void
+storage_on_stopped(struct node *node, int rc, void *arg)
+{
+	struct storage_process *process = arg;
+
+	(void)node;
+	if (rc != 0)
+		process->exit_code = STORAGE_EXIT_FAILURE;
+	loop_stop(process->loop);
+}
+
+static void
+storage_on_ready(struct node *node, int rc, const char *reason, void *arg)
+{
+	struct storage_process *process = arg;
+
+	if (rc != 0) {
+		process->exit_code = storage_error("%s", reason);
+		loop_stop(process->loop);
+		return;
+	}
+	log_info("ready listen=%s node=%u extents=%u slots_free=%u%s", node_address(node),
+	    node_id(node), node_extent_count(node), node_slots_free(node),
+	    node_is_read_only(node) ? " read-only" : "");
+}
+
+static void
+storage_on_signal(struct loop_fd *watcher, unsigned events, void *arg)
+{
+	struct storage_process *process = arg;
+	struct signalfd_siginfo info;
+
+	(void)events;
+	if (read(watcher->fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+		return;
+	log_info("storage: stopping signal=%u", info.ssi_signo);
+	/* The second one does not wait. */
+	if (process->is_stopping) {
+		process->exit_code = STORAGE_EXIT_FAILURE;
+		loop_stop(process->loop);
+		return;
+	}
+	process->is_stopping = true;
+	node_stop(process->node, storage_on_stopped, process);
+}
+
+static int
+storage_watch_signals(struct storage_process *process)
+{
+	sigset_t set;
+	int rc;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
+		return storage_error("signals: %s", strerror(errno));
+	if (signal(SIGPIPE, SIG_IGN) == SIG_ERR)
+		return storage_error("signals: %s", strerror(errno));
+	process->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (process->signal_fd < 0)
+		return storage_error("signals: %s", strerror(errno));
+	loop_fd_init(&process->signals, process->signal_fd, storage_on_signal, process);
+	rc = loop_fd_start(process->loop, &process->signals, LOOP_READABLE);
+	return rc == 0 ? 0 : storage_error("signals: %s", strerror(-rc));
+}
+
+static int
+storage_open_disk(struct storage_process *process)
+{
+	const char *path = process->options.disk;
+	struct disk_uring_options options = { .path = path,
+		.waiting_max = (uint32_t)num_max(4096, WAITING_PER_RECEIVE *
+		    (process->options.device_memory / RECEIVE_BYTES)) };
+	int rc = disk_uring_open(process->loop, &options, &process->disk);
+
+	switch (rc) {
+	case 0:
+		return 0;
+	case -EBUSY:
+		return storage_error("%s: in use by another process", path);
+	case -EINVAL:
+		return storage_error("%s: not a file or block device that takes direct I/O of "
+		    "4096 bytes", path);
+	case -ENOSYS:
+	case -EPERM:
+		return storage_error("%s: no io_uring here, or not allowed: %s", path,
+		    strerror(-rc));
+	default:
+		return storage_error("%s: %s", path, strerror(-rc));
+	}
+}
+
+static bool
+storage_is_protected(const struct storage_process *process)
+{
+	if (process->options.write_cache == WRITE_CACHE_AUTO)
+		return !process->disk->is_cache_volatile;
+	return process->options.write_cache == WRITE_CACHE_PROTECTED;
+}
+
+static int
+storage_make_node(struct storage_process *process, uint64_t cluster_id)
+{
+	bool is_file = disk_uring_is_file(process->disk);
+	struct node_options options = {
+		.loop = process->loop,
+		.disk_name = process->options.disk,
+		.listen = process->options.listen,
+		.cluster_id = cluster_id,
+		.node_id = (uint32_t)process->options.node_id,
+		.write_cache = storage_is_protected(process) ? NODE_CACHE_PROTECTED :
+		    NODE_CACHE_VOLATILE,
+		.must_prewrite = is_file,
+		.device_bytes = process->options.device_memory,
+		.engine_threads = (uint32_t)process->options.engine_threads,
+		.on_ready = storage_on_ready,
+		.arg = process,
+	};
+	int rc = storage_add_fault(process);
+
+	if (rc != 0)
+		return rc;
+	options.disk = process->disk;
+	process->node = node_create(&options);
+	if (process->node == NULL)
+		return storage_error("%s", strerror(errno));
+	process->disk = NULL;
+	return 0;
+}
+
+static int
+storage_run(struct storage_process *process, uint64_t cluster_id)
+{
+	int rc;
+
+	process->loop = loop_ev_create(0);
+	if (process->loop == NULL)
+		return storage_error("no event loop: %s", strerror(errno));
+	rc = storage_open_disk(process);
+	if (rc == 0)
+		rc = storage_make_node(process, cluster_id);
+	if (rc == 0)
+		rc = storage_watch_signals(process);
+	if (rc == 0) {
+		node_start(process->node);
+		(void)loop_run(process->loop, NULL, NULL); /* until loop_stop */
+		rc = process->exit_code;
+	}
+	node_destroy(process->node);
+	if (process->disk != NULL)
+		disk_close(process->disk);
+	if (process->signal_fd >= 0) {
+		loop_fd_stop(process->loop, &process->signals);
+		(void)close(process->signal_fd);
+	}
+	loop_destroy(process->loop);
+	return rc;
+}
+
+static int
+storage_options_check(const struct main_options *options, uint64_t *ret_cluster_id)
+{
+	if (options->cluster_id != NULL &&
+	    storage_parse_hex(options->cluster_id, ret_cluster_id) != 0) {
+		(void)storage_error("--cluster-id: '%s': 1 to 16 hex digits are wanted, and not 0",
+		    options->cluster_id);
+		return STORAGE_EXIT_USAGE;
+	}
+	if (strncmp(options->listen, "tcp://", 6) != 0 ||
+	    strlen(options->listen) >= SPLIT_ADDRESS_BYTES_MAX) {
+		(void)storage_error("--listen: '%s': an address like tcp://HOST:PORT is wanted",
+		    options->listen);
+		return STORAGE_EXIT_USAGE;
+	}
+	return 0;
+}
+
+int
+main(int argc, char *argv[])
+{
+	struct storage_process process = { .signal_fd = -1 };
+	struct config_result result = { 0 };
+	uint64_t cluster_id = 0;
+	int rc;
+
+	if (argc > 1 && strcmp(argv[1], "format") == 0)
+		return format_main(argc - 1, argv + 1);
+	rc = config_parse(&program, argc, argv, &process.options, &result);
+	if (rc != 0) {
+		config_result_fini(&result);
+		return rc == 1 ? 0 : STORAGE_EXIT_USAGE;
+	}
+	log_set_level((enum log_level)process.options.log_level);
+	rc = storage_options_check(&process.options, &cluster_id);
+	if (rc == 0)
+		rc = storage_run(&process, cluster_id);
+	config_result_fini(&result);
+	return rc;
+}

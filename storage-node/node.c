@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * node.c -- a node's life: create, recover, serve, stop
+ *
+ *	CREATED --start--> RECOVERING --all known, listening--> READY --stop--> STOPPING --> STOPPED
+ *	                        \--- the disk, memory, the address --> FAILED --stop--> STOPPED
+ *
+ * What depends on the disk's geometry is allocated when the superblock is known. Stopping refuses new
+ * requests, waits for those at work and for their replies to leave, then closes the port. Everything
+ * is freed in node_destroy alone, which must also do for a node that is killed in the middle: first
+ * the disk, so that it lets go of all memory, then the rest.
+ */
+#include "node.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+#define DEVICE_BYTES_DEFAULT NUM_MIB(64)
+#define DEVICE_BYTES_MIN NUM_MIB(8)
+#define SCAN_COUNT_DEFAULT 4u
+#define SCAN_BUFFER_DEFAULT (1024u * 1024u)
+#define SCAN_BUFFER_MIN (512u * 1024u)
+#define CREDITS_DEFAULT 64u
+#define RECEIVES_MIN 8u
+/* What the port's arena loses to alignment and its own needs. */
+#define DEVICE_SLACK_BYTES NUM_KIB(64)
+#define HOST_BYTES_A_RECEIVE 4096u
+
+const struct sm_state node_table[NODE_STATE_NR] = {
+	[NODE_CREATED] = { "created", SM_TO(NODE_RECOVERING) | SM_TO(NODE_STOPPED), SM_INITIAL },
+	[NODE_RECOVERING] = { "recovering",
+	    SM_TO(NODE_READY) | SM_TO(NODE_FAILED) | SM_TO(NODE_STOPPED), 0 },
+	[NODE_READY] = { "ready", SM_TO(NODE_STOPPING), 0 },
+	[NODE_STOPPING] = { "stopping", SM_TO(NODE_STOPPED), 0 },
+	[NODE_STOPPED] = { "stopped", 0, SM_FINAL },
+	[NODE_FAILED] = { "failed", SM_TO(NODE_STOPPED), SM_FAILURE },
+};
+
+void *
+sn_page_alloc(uint64_t bytes)
+{
+	void *memory = aligned_alloc(ONDISK_PAGE_BYTES, bytes);
+
+	if (memory != NULL)
+		memset(memory, 0, bytes);
+	return memory;
+}
+
+/* ---- ready, or not ---- */
+
+static void
+node_on_ready_task(struct loop_task *task, void *arg)
+{
+	struct node *node = arg;
+
+	(void)task;
+	if (node->options.on_ready != NULL)
+		node->options.on_ready(node, node->ready_rc,
+		    node->ready_rc == 0 ? NULL : node->ready_reason, node->options.arg);
+}
+
+void
+sn_node_fail(struct node *node, int rc, const char *format, ...)
+{
+	va_list args;
+
+	if (node->sm.state != NODE_RECOVERING)
+		return; /* the first reason counts */
+	va_start(args, format);
+	(void)vsnprintf(node->ready_reason, sizeof(node->ready_reason), format, args);
+	va_end(args);
+	node->ready_rc = rc;
+	sm_move(&node->sm, NODE_FAILED);
+	loop_timer_stop(node->loop, &node->recover.progress);
+	loop_defer(node->loop, &node->ready_task);
+}
+
+void
+sn_node_recovered(struct node *node)
+{
+	const struct sn_recover *recover = &node->recover;
+	int rc;
+
+	if (node->sm.state != NODE_RECOVERING)
+		return;
+	loop_timer_stop(node->loop, &node->recover.progress);
+	rc = sn_server_listen(node);
+	if (rc != 0) {
+		sn_node_fail(node, rc, "%s: cannot listen: %s", node->listen, log_errno(rc));
+		return;
+	}
+	log_info("recover: done disk=%s extents=%u followed=%u bytes=%llu ms=%llu",
+	    node->disk_name, node->held_count, recover->open_count,
+	    (unsigned long long)node->counters.recovered_bytes,
+	    (unsigned long long)((loop_now_ns(node->loop) - recover->started_ns) / NUM_MS(1)));
+	node->ready_rc = 0;
+	sm_move(&node->sm, NODE_READY);
+	sn_zero_kick(node);
+	loop_defer(node->loop, &node->ready_task);
+}
+
+/* ---- what the superblock decides ---- */
+
+static int
+node_alloc_extents(struct node *node)
+{
+	uint32_t slots = node->super.slot_count;
+	uint32_t buckets = 16;
+
+	while (buckets < slots)
+		buckets *= 2;
+	node->extents = calloc(slots, sizeof(*node->extents));
+	node->hash = calloc(buckets, sizeof(*node->hash));
+	node->hash_mask = buckets - 1;
+	if (node->extents == NULL || node->hash == NULL)
+		return -ENOMEM;
+	sn_extent_init_all(node);
+	return 0;
+}
+
+static int
+node_open_port(struct node *node)
+{
+	const struct node_options *options = &node->options;
+	struct split_port_options port = {
+		.loop = node->loop,
+		.sim_host = options->sim_host,
+		.device_bytes = options->device_bytes,
+		.host_bytes = num_max(NUM_MIB(1), (uint64_t)HOST_BYTES_A_RECEIVE *
+		    node->request_count),
+		.receive_count = node->request_count,
+		.receive_payload_bytes = SN_RECEIVE_BYTES,
+		.qp_credits_max = options->qp_credits_max,
+	};
+	struct engine_set_options engines = { .thread_count = options->engine_threads,
+		.queue_depth_max = node->request_count + options->scan_count };
+
+	node->port = open_roce_instance(&port);
+	if (node->port == NULL)
+		return -errno;
+	node->engines = engine_set_create(node->loop, &engines);
+	return node->engines == NULL ? -errno : 0;
+}
+
+int
+sn_node_loaded(struct node *node)
+{
+	int rc;
+
+	rc = node_alloc_extents(node);
+	if (rc != 0)
+		return rc;
+	rc = node_open_port(node);
+	if (rc != 0)
+		return rc;
+	node->writes = calloc(node->request_count, sizeof(*node->writes));
+	node->fence_pages = sn_page_alloc((uint64_t)ONDISK_FENCE_PAGES * ONDISK_PAGE_BYTES);
+	node->super_page = sn_page_alloc(ONDISK_PAGE_BYTES);
+	if (node->writes == NULL || node->fence_pages == NULL || node->super_page == NULL)
+		return -ENOMEM;
+	sn_fence_init(node);
+	sn_sync_init(node);
+	sn_append_init(node);
+	rc = sn_server_init(node);
+	if (rc == 0)
+		rc = sn_scan_init(node);
+	if (rc == 0)
+		rc = sn_zero_init(node);
+	return rc;
+}
+
+/* ---- create and start ---- */
+
+/* Fill the defaults in; -EINVAL where they do not fit together. */
+static int
+node_options_check(struct node *node)
+{
+	struct node_options *options = &node->options;
+	uint64_t scan_bytes, room_bytes;
+
+	if (options->device_bytes == 0)
+		options->device_bytes = DEVICE_BYTES_DEFAULT;
+	if (options->scan_count == 0)
+		options->scan_count = SCAN_COUNT_DEFAULT;
+	if (options->scan_buffer_bytes == 0)
+		options->scan_buffer_bytes = SCAN_BUFFER_DEFAULT;
+	if (options->qp_credits_max == 0)
+		options->qp_credits_max = CREDITS_DEFAULT;
+	if (options->device_bytes < DEVICE_BYTES_MIN || options->scan_count > SN_SCANS_MAX ||
+	    options->scan_buffer_bytes < SCAN_BUFFER_MIN ||
+	    !num_is_aligned(options->scan_buffer_bytes, DISK_ALIGN))
+		return -EINVAL;
+	scan_bytes = (uint64_t)options->scan_count * options->scan_buffer_bytes;
+	if (options->device_bytes < scan_bytes + DEVICE_SLACK_BYTES)
+		return -EINVAL;
+	room_bytes = options->device_bytes - scan_bytes - DEVICE_SLACK_BYTES;
+	node->request_count = (uint32_t)num_min(room_bytes / SN_RECEIVE_BYTES, SN_REQUESTS_MAX);
+	if (options->receive_count != 0)
+		node->request_count = (uint32_t)num_min(node->request_count,
+		    options->receive_count);
+	return node->request_count < RECEIVES_MIN ? -EINVAL : 0;
+}
+
+static void node_on_stop_task(struct loop_task *task, void *arg);
+static void node_on_stop_timer(struct loop_timer *timer, void *arg);
+
+struct node *
+node_create(const struct node_options *options)
+{
+	struct node *node = calloc(1, sizeof(*node));
+	int rc;
+
+	if (node == NULL)
+		return NULL;
+	node->magic = SN_NODE_MAGIC;
+	node->options = *options;
+	node->loop = options->loop;
+	node->disk = options->disk;
+	sm_init(&node->sm, "node", node_table, NODE_CREATED, options->node_id);
+	(void)snprintf(node->listen, sizeof(node->listen), "%s", options->listen);
+	(void)snprintf(node->disk_name, sizeof(node->disk_name), "%s",
+	    options->disk_name != NULL ? options->disk_name : "disk");
+	loop_task_init(&node->ready_task, node_on_ready_task, node);
+	loop_task_init(&node->stop_task, node_on_stop_task, node);
+	loop_timer_init(&node->stop_timer, node_on_stop_timer, node);
+	rc = node_options_check(node);
+	if (rc == 0)
+		rc = sn_recover_init(node);
+	if (rc == 0)
+		return node;
+	sn_recover_fini(node);
+	node->magic = 0;
+	free(node);
+	errno = -rc;
+	return NULL;
+}
+
+void
+node_start(struct node *node)
+{
+	CHECK_OBJ(node, SN_NODE_MAGIC);
+	sm_move(&node->sm, NODE_RECOVERING);
+	sn_recover_start(node);
+}
+
+/* ---- stop ---- */
+
+static void
+node_stopped(struct node *node, int rc)
+{
+	loop_timer_stop(node->loop, &node->stop_timer);
+	sm_move(&node->sm, NODE_STOPPED);
+	if (node->on_stopped != NULL)
+		node->on_stopped(node, rc, node->on_stopped_arg);
+}
+
+static bool
+node_is_idle(const struct node *node)
+{
+	return node->requests_busy_count == 0 && node->replies_count == 0 &&
+	    node->zero.extent == NULL;
+}
+
+static void
+node_on_stop_task(struct loop_task *task, void *arg)
+{
+	struct node *node = arg;
+
+	(void)task;
+	if (node->sm.state != NODE_STOPPING) {
+		if (node->sm.state != NODE_STOPPED)
+			node_stopped(node, 0);
+	} else if (node_is_idle(node)) {
+		node_stopped(node, 0);
+	}
+}
+
+static void
+node_on_stop_timer(struct loop_timer *timer, void *arg)
+{
+	struct node *node = arg;
+
+	(void)timer;
+	log_warn("node: stopped with work left requests=%u replies=%u",
+	    node->requests_busy_count, node->replies_count);
+	node_stopped(node, -ETIMEDOUT);
+}
+
+void
+sn_node_idle_check(struct node *node)
+{
+	if (node->sm.state == NODE_STOPPING)
+		loop_defer(node->loop, &node->stop_task);
+}
+
+void
+node_stop(struct node *node, void (*on_stopped)(struct node *node, int rc, void *arg), void *arg)
+{
+	CHECK_OBJ(node, SN_NODE_MAGIC);
+	assert(node->sm.state != NODE_STOPPING && node->sm.state != NODE_STOPPED);
+	node->on_stopped = on_stopped;
+	node->on_stopped_arg = arg;
+	loop_task_cancel(node->loop, &node->ready_task);
+	loop_timer_stop(node->loop, &node->recover.progress);
+	if (node->sm.state == NODE_READY) {
+		sm_move(&node->sm, NODE_STOPPING);
+		sn_zero_stop(node);
+		loop_timer_start(node->loop, &node->stop_timer, SN_STOP_TIMEOUT_NS);
+	}
+	loop_defer(node->loop, &node->stop_task);
+}
+
+void
+node_destroy(struct node *node)
+{
+	if (node == NULL)
+		return;
+	CHECK_OBJ(node, SN_NODE_MAGIC);
+	/* The disk first: it lets go of every buffer, and no handler runs after that. */
+	disk_close(node->disk);
+	loop_timer_stop(node->loop, &node->stop_timer);
+	if (node->sync.task.fn != NULL)
+		sn_sync_fini(node);
+	if (node->commit_task.fn != NULL)
+		sn_append_fini(node);
+	sn_zero_fini(node);
+	sn_scan_fini(node);
+	sn_recover_fini(node);
+	if (node->engines != NULL)
+		engine_set_destroy(node->engines);
+	split_port_close(node->port);
+	/* After the port: replies that it drops still come to our handler. */
+	loop_task_cancel(node->loop, &node->ready_task);
+	loop_task_cancel(node->loop, &node->stop_task);
+	sn_server_fini(node);
+	free(node->writes);
+	free(node->fence_pages);
+	free(node->super_page);
+	free(node->extents);
+	free(node->hash);
+	node->magic = 0;
+	free(node);
+}
+
+/* ---- asking ---- */
+
+const char *
+node_address(const struct node *node)
+{
+	CHECK_OBJ(node, SN_NODE_MAGIC);
+	return node->address;
+}
+
+uint32_t
+node_id(const struct node *node)
+{
+	CHECK_OBJ(node, SN_NODE_MAGIC);
+	return node->super.node_id;
+}
+
+uint64_t
+node_cluster_id(const struct node *node)
+{
+	CHECK_OBJ(node, SN_NODE_MAGIC);
+	return node->super.cluster_id;
+}
+
+uint32_t
+node_extent_count(const struct node *node)
+{
+	CHECK_OBJ(node, SN_NODE_MAGIC);
+	return node->held_count;
+}
+
+uint32_t
+node_slots_free(const struct node *node)
+{
+	CHECK_OBJ(node, SN_NODE_MAGIC);
+	return node->free_count + (node->zero.extent != NULL ? 1 : 0);
+}
+
+bool
+node_is_read_only(const struct node *node)
+{
+	CHECK_OBJ(node, SN_NODE_MAGIC);
+	return node->is_read_only;
+}
+
+const struct node_counters *
+node_counters(const struct node *node)
+{
+	CHECK_OBJ(node, SN_NODE_MAGIC);
+	return &node->counters;
+}
+
+struct split_port *
+node_port(const struct node *node)
+{
+	CHECK_OBJ(node, SN_NODE_MAGIC);
+	return node->port;
+}

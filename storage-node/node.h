@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * node.h -- a storage node: a disk of extents behind queue pairs
+ *
+ * What main.c wires to a real loop, ring and sockets, and the simulator to simulated ones. A node
+ * owns the disk handle it is given, opens its own port, and belongs to one loop and one thread.
+ *
+ *	node_create -> node_start -> on_ready -> ... -> node_stop -> on_stopped -> node_destroy
+ *
+ * node_destroy without node_stop is a kill -9: nothing is finished, nobody is told.
+ */
+#ifndef CLEAVE_STORAGE_NODE_H
+#define CLEAVE_STORAGE_NODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "cleave/disk.h"
+#include "cleave/loop.h"
+#include "cleave/split.h"
+
+struct node;
+
+#define NODE_REASON_BYTES_MAX 256u
+
+enum node_write_cache {
+	NODE_CACHE_VOLATILE,  /* a write is durable after a flush: the safe assumption */
+	NODE_CACHE_PROTECTED, /* a completed write survives power loss: appends need no flush */
+};
+
+/* Zero means the default in brackets. */
+struct node_options {
+	struct loop *loop;
+	struct disk *disk;          /* the node's from a successful node_create on */
+	const char *disk_name;      /* for messages: a path ["disk"] */
+	struct sim_host *sim_host;  /* for sim:// addresses; else NULL */
+	const char *listen;         /* tcp://HOST:PORT or sim://HOST:PORT; copied */
+	uint64_t cluster_id;        /* what the disk must belong to [whatever it says] */
+	uint32_t node_id;           /* [whatever the disk says] */
+	enum node_write_cache write_cache;
+	/* A regular file: zero slots before their first use, so that appends find written blocks. */
+	bool must_prewrite;
+	uint64_t device_bytes;      /* device memory [64 MiB; at least 8 MiB] */
+	uint32_t receive_count;     /* receives in the pool [what device_bytes has room for] */
+	uint32_t scan_count;        /* extents followed at a time at start [4] */
+	uint32_t scan_buffer_bytes; /* device memory each [1 MiB; at least 256 KiB] */
+	uint32_t qp_credits_max;    /* granted to one queue pair at a time [64] */
+	uint32_t engine_threads;    /* [0: checks run on the loop's thread] */
+	/* Called once after node_start: 0, serving; else it never will, and @reason says why. */
+	void (*on_ready)(struct node *node, int rc, const char *reason, void *arg);
+	void *arg;
+};
+
+#define NODE_COUNTER_LIST(X)                                                                       \
+	X(appends, "count", "appends acknowledged")                                                \
+	X(append_bytes, "bytes", "of batches acknowledged")                                        \
+	X(appends_refused, "count", "appends refused: offset, epoch, state or content")            \
+	X(appends_failed, "count", "appends that the disk failed")                                 \
+	X(batches_bad, "count", "appends whose batch did not pass its check")                      \
+	X(writes, "count", "gathered writes of appends")                                           \
+	X(flushes, "count", "flushes")                                                             \
+	X(flush_waiters, "count", "writes that flushes made durable")                              \
+	X(reads, "count", "reads answered")                                                        \
+	X(read_bytes, "bytes", "read for answers, alignment not counted")                          \
+	X(reads_failed, "count", "reads that the disk failed")                                     \
+	X(creates, "count", "extents created")                                                     \
+	X(creates_refused, "count", "creates refused for want of space")                           \
+	X(freezes, "count", "freezes answered")                                                    \
+	X(cuts, "count", "extents sealed")                                                         \
+	X(deletes, "count", "extents deleted")                                                     \
+	X(fences, "count", "fence pages written")                                                  \
+	X(stale_epochs, "count", "requests refused for an older epoch")                            \
+	X(disk_errors, "count", "reads, writes and flushes that failed")                           \
+	X(messages_bad, "count", "messages that failed a check and closed their queue pair")       \
+	X(connections, "count", "queue pairs accepted")                                            \
+	X(connections_refused, "count", "queue pairs rejected")                                    \
+	X(zeroed_bytes, "bytes", "written ahead of first use")                                     \
+	X(recovered_extents, "count", "open extents followed at start")                            \
+	X(recovered_bytes, "bytes", "of batches found in them")                                    \
+	X(damaged_extents, "count", "extents found damaged at start")
+struct node_counters {
+#define NODE_COUNTER_MEMBER(name, unit, help) uint64_t name;
+	NODE_COUNTER_LIST(NODE_COUNTER_MEMBER)
+#undef NODE_COUNTER_MEMBER
+};
+
+/* node_create -- a node that does nothing yet. NULL with errno: ENOMEM, EINVAL; the disk is the
+ * caller's still. */
+struct node *node_create(const struct node_options *options);
+
+/* node_start -- read the disk, recover, listen; on_ready tells the end, never from inside. */
+void node_start(struct node *node);
+
+/*
+ * node_stop -- refuse new work, finish what is in flight, close the queue pairs
+ *
+ * @on_stopped is called from the loop, when all is done or after a few seconds: rc 0 or -ETIMEDOUT.
+ * Only once, and also before on_ready.
+ */
+void node_stop(struct node *node, void (*on_stopped)(struct node *node, int rc, void *arg),
+    void *arg);
+
+/* node_destroy -- free everything at once, the disk handle too; no handler runs any more. Before the
+ * loop is destroyed; not from one of the node's own callbacks. NULL is a no-op. */
+void node_destroy(struct node *node);
+
+/* Once ready. */
+const char *node_address(const struct node *node); /* where it listens */
+uint32_t node_id(const struct node *node);
+uint64_t node_cluster_id(const struct node *node);
+uint32_t node_extent_count(const struct node *node);
+uint32_t node_slots_free(const struct node *node);
+bool node_is_read_only(const struct node *node);
+const struct node_counters *node_counters(const struct node *node);
+struct split_port *node_port(const struct node *node);
+
+/* What format writes. */
+struct node_format {
+	uint64_t capacity_bytes;
+	uint64_t slot_bytes; /* [64 MiB] */
+	uint64_t cluster_id; /* not 0 */
+	uint32_t node_id;    /* not 0 */
+	uint8_t disk_uuid[16];
+	uint64_t created_unix_ns;
+};
+
+/*
+ * node_format -- hand every page of an empty disk to @put, the superblocks last
+ *
+ * The rest of the disk must read as zeros, or as pages and batches of other disk and extent ids. The
+ * caller writes and flushes; the simulator pokes. @put returns 0 or a negative errno, which ends it.
+ * Returns: 0; -EINVAL or -ENOSPC with a text in @reason (NODE_REASON_BYTES_MAX); what @put returned.
+ */
+int node_format(const struct node_format *format,
+    int (*put)(void *arg, uint64_t offset_bytes, const void *page), void *arg, char *reason);
+
+/* node_probe -- what the first superblock page at @page says; for "formatted already?". 0 or -errno. */
+int node_probe(const void *page, uint64_t *ret_cluster_id, uint32_t *ret_node_id);
+
+#endif /* CLEAVE_STORAGE_NODE_H */

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ondisk.h -- the bytes of a storage node's disk; ONDISK.md is the same by byte
+ *
+ *	0        superblock, copy 0
+ *	4096     fence pages: 8 of them, two copies each
+ *	126976   superblock, copy 1
+ *	131072   slot 0, slot 1, ... each slot_bytes long
+ *
+ *	slot:    header page, state page copy 0, copy 1, then batches (batch.h)
+ *
+ * This is the only file pair that knows the layout. Everything else sees decoded structs. Encoders
+ * fill a whole 4 KiB page; decoders check every field once and name the first that is wrong, by a
+ * static string. Whatever a page says that must survive a torn write lies in its first 512 bytes, the
+ * unit that a disk writes whole; what is updated in place has two copies besides, of which the
+ * younger good one counts.
+ */
+#ifndef CLEAVE_STORAGE_ONDISK_H
+#define CLEAVE_STORAGE_ONDISK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cleave/batch.h"
+
+#define ONDISK_VERSION 1u
+#define ONDISK_PAGE_BYTES 4096u
+#define ONDISK_SECTOR_BYTES 512u
+#define ONDISK_UUID_BYTES 16u
+
+#define ONDISK_SUPER_COPIES 2u
+#define ONDISK_FENCE_PAGES 8u
+#define ONDISK_FENCE_SHARDS 512u /* shards a fence page holds */
+#define ONDISK_SLOTS_OFFSET 131072u
+#define ONDISK_SLOT_PAGES 3u /* header, two states */
+#define ONDISK_SLOT_HEAD_BYTES (ONDISK_SLOT_PAGES * ONDISK_PAGE_BYTES)
+#define ONDISK_SLOT_BYTES_MIN 65536u
+#define ONDISK_SLOT_BYTES_MAX (64u * 1024u * 1024u)
+#define ONDISK_SLOTS_MAX (1u << 20)
+
+/* What a disk is. Written by format; is_failed is set, best effort, when a flush has failed (I3). */
+struct ondisk_super {
+	uint64_t cluster_id;
+	uint32_t node_id;
+	uint8_t disk_uuid[ONDISK_UUID_BYTES];
+	uint64_t slot_bytes;
+	uint32_t slot_count;
+	uint64_t created_unix_ns; /* for people */
+	uint64_t generation;      /* the younger copy counts */
+	bool is_failed;
+};
+
+struct ondisk_fence {
+	uint32_t page_index;
+	uint64_t generation;
+	uint32_t epochs[ONDISK_FENCE_SHARDS]; /* of shard page_index * 512 + i */
+};
+
+/* Which extent a slot holds: written once, when it is created. */
+struct ondisk_slot {
+	uint32_t slot_index;
+	struct extent_id id;
+	enum extent_kind kind;
+	uint32_t create_epoch; /* of the owner that created this copy: id.epoch or newer */
+	uint64_t incarnation;  /* of this copy; grows with each create on this disk */
+};
+
+enum ondisk_slot_state {
+	ONDISK_SLOT_OPEN = 0, /* no state page yet */
+	ONDISK_SLOT_FROZEN = 1,
+	ONDISK_SLOT_SEALED = 2,
+	ONDISK_SLOT_DELETED = 3,
+};
+
+/* What became of it. Repeats the identity, so that a lost header page does not orphan it. */
+struct ondisk_state {
+	struct ondisk_slot slot;
+	uint64_t generation;
+	enum ondisk_slot_state state;
+	uint32_t freeze_epoch; /* FROZEN: under which */
+	uint64_t length_bytes; /* FROZEN: at least; SEALED: exactly */
+	uint64_t mark_bytes;   /* highest mark in those bytes */
+	uint32_t chain_crc;    /* batch_crc of the last batch in them, or the seed */
+	bool is_damaged;
+};
+
+/* Where things lie. */
+uint64_t ondisk_super_offset(uint32_t copy);
+uint64_t ondisk_fence_offset(uint32_t page_index, uint32_t copy);
+uint64_t ondisk_slot_offset(const struct ondisk_super *super, uint32_t slot_index);
+uint64_t ondisk_state_offset(const struct ondisk_super *super, uint32_t slot_index, uint32_t copy);
+uint64_t ondisk_data_offset(const struct ondisk_super *super, uint32_t slot_index);
+/* ondisk_capacity -- bytes of batches that a slot holds. */
+uint64_t ondisk_capacity(const struct ondisk_super *super);
+
+/*
+ * ondisk_super_plan -- choose slot_count for a disk of @capacity_bytes
+ *
+ * @super: slot_bytes is set. Returns 0; -EINVAL slot_bytes out of range or no multiple of 4096;
+ * -ENOSPC not even one slot fits.
+ */
+int ondisk_super_plan(struct ondisk_super *super, uint64_t capacity_bytes);
+
+/*
+ * Encoders fill ONDISK_PAGE_BYTES at @page. Decoders return 0; -ENODATA where the page was never
+ * written (all zeros in its first sector); -EBADMSG where a field is wrong; -EPROTONOSUPPORT for
+ * another version (superblock). @ret_field names what is wrong. Outputs are untouched on failure.
+ */
+void ondisk_super_encode(void *page, const struct ondisk_super *super);
+int ondisk_super_decode(const void *page, uint64_t capacity_bytes, struct ondisk_super *ret_super,
+    const char **ret_field);
+
+void ondisk_fence_encode(void *page, const struct ondisk_super *super,
+    const struct ondisk_fence *fence);
+int ondisk_fence_decode(const void *page, const struct ondisk_super *super, uint32_t page_index,
+    struct ondisk_fence *ret_fence, const char **ret_field);
+
+/* A slot or state page of another disk id is -ENODATA: what the disk held before its format. */
+void ondisk_slot_encode(void *page, const struct ondisk_super *super,
+    const struct ondisk_slot *slot);
+int ondisk_slot_decode(const void *page, const struct ondisk_super *super, uint32_t slot_index,
+    struct ondisk_slot *ret_slot, const char **ret_field);
+
+void ondisk_state_encode(void *page, const struct ondisk_super *super,
+    const struct ondisk_state *state);
+int ondisk_state_decode(const void *page, const struct ondisk_super *super, uint32_t slot_index,
+    struct ondisk_state *ret_state, const char **ret_field);
+
+/* ondisk_uuid_text -- 36 characters and a zero. */
+#define ONDISK_UUID_TEXT_BYTES 37
+void ondisk_uuid_text(const uint8_t uuid[ONDISK_UUID_BYTES], char out[ONDISK_UUID_TEXT_BYTES]);
+
+#endif /* CLEAVE_STORAGE_ONDISK_H */

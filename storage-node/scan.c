@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scan.c -- follow an extent's chain of batches, as far as it is good
+ *
+ *	IDLE --job--> READING --bytes--> CHECKING --all of them passed, or one is cut off--> READING
+ *	                                    \-- the chain ends --> IDLE
+ *
+ * A scanner owns a buffer of device memory; the batch engine looks into it, we do not. It reads much
+ * at a time. A read that fails does not say that the chain is unreadable: the bytes may lie beyond
+ * its end. So the read is done again a page long, and what the header in it says is read alone. Only
+ * when a page where the chain should go on, or a batch that is there, cannot be read, is it an error.
+ *
+ * A batch that claims more bytes than the limit leaves ends the chain with -EMSGSIZE.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "internal.h"
+
+const struct sm_state scan_table[SCAN_STATE_NR] = {
+	[SCAN_IDLE] = { "idle", SM_TO(SCAN_READING), SM_INITIAL },
+	[SCAN_READING] = { "reading", SM_TO(SCAN_CHECKING) | SM_TO(SCAN_IDLE), 0 },
+	[SCAN_CHECKING] = { "checking", SM_TO(SCAN_READING) | SM_TO(SCAN_IDLE), 0 },
+};
+
+static void scan_check(struct sn_scan *scan);
+
+static void
+scan_finish(struct sn_scan *scan, int end_rc)
+{
+	struct sn_scan_job *job = scan->job;
+	struct node *node = scan->node;
+
+	job->end_rc = end_rc;
+	scan->job = NULL;
+	sm_move(&scan->sm, SCAN_IDLE);
+	list_push_back(&node->free_scans, &scan->link);
+	if (!list_is_empty(&node->scans_waiting))
+		loop_defer(node->loop, &node->scan_task);
+	job->fn(job);
+}
+
+static void scan_on_read(struct disk_io *io, int rc, void *arg);
+
+static void
+scan_read(struct sn_scan *scan)
+{
+	struct sn_scan_job *job = scan->job;
+	uint64_t left_bytes = job->limit_bytes - job->length_bytes;
+	int rc;
+
+	sm_move(&scan->sm, SCAN_READING);
+	scan->filled_bytes = (uint32_t)num_min(left_bytes, scan->read_bytes);
+	scan->at_bytes = 0;
+	scan->piece = (struct dev_piece){ .ptr = scan->buffer, .bytes = scan->filled_bytes };
+	scan->io = (struct disk_io){
+		.op = DISK_READ,
+		.offset_bytes = ondisk_data_offset(&scan->node->super,
+		    job->extent->slot.slot_index) + job->length_bytes,
+		.pieces = &scan->piece,
+		.piece_count = 1,
+		.fn = scan_on_read,
+		.arg = scan,
+	};
+	rc = disk_submit(scan->node->disk, &scan->io);
+	if (rc != 0)
+		scan_finish(scan, rc);
+}
+
+static void
+scan_on_read(struct disk_io *io, int rc, void *arg)
+{
+	struct sn_scan *scan = arg;
+
+	(void)io;
+	CHECK_OBJ(scan, SN_SCAN_MAGIC);
+	assert(scan->sm.state == SCAN_READING);
+	sm_move(&scan->sm, SCAN_CHECKING);
+	if (rc == 0) {
+		scan_check(scan);
+		return;
+	}
+	SN_COUNT(scan->node, disk_errors, 1);
+	if (scan->read_bytes == scan->node->options.scan_buffer_bytes) {
+		scan->read_bytes = DISK_ALIGN;
+		scan_read(scan);
+		return;
+	}
+	scan_finish(scan, -EIO);
+}
+
+/* Returns true while there may be another batch in the buffer. */
+static bool
+scan_on_batch(struct sn_scan *scan, int rc)
+{
+	struct sn_scan_job *job = scan->job;
+	const struct batch_info *info = &scan->check.info;
+
+	if (rc == 0) {
+		job->length_bytes += info->batch_bytes;
+		job->mark_bytes = num_max(job->mark_bytes, info->mark_bytes);
+		job->chain_crc = info->batch_crc;
+		scan->at_bytes += info->batch_bytes;
+		scan->read_bytes = scan->node->options.scan_buffer_bytes;
+		if (job->length_bytes == job->limit_bytes)
+			scan_finish(scan, 0);
+		else if (scan->at_bytes == scan->filled_bytes)
+			scan_read(scan);
+		else
+			return true;
+		return false;
+	}
+	if (rc == -EMSGSIZE && job->length_bytes + info->batch_bytes <= job->limit_bytes) {
+		/* It is cut off by the buffer's end, or by a small read: read it from its start. */
+		if (scan->read_bytes < info->batch_bytes)
+			scan->read_bytes = info->batch_bytes;
+		scan_read(scan);
+		return false;
+	}
+	job->end_field = scan->check.ret_field;
+	scan_finish(scan, rc);
+	return false;
+}
+
+static void
+scan_on_checked(struct engine_job *check_job, void *arg)
+{
+	struct sn_scan *scan = arg;
+
+	if (scan_on_batch(scan, check_job->rc))
+		scan_check(scan);
+}
+
+static void
+scan_check(struct sn_scan *scan)
+{
+	struct sn_scan_job *job = scan->job;
+	int rc;
+
+	do {
+		scan->check = (struct batch_check){
+			.id = job->extent->slot.id,
+			.kind = job->extent->slot.kind,
+			.offset_bytes = job->length_bytes,
+			.prev_crc = job->chain_crc,
+			.must_check_payload = true,
+		};
+		scan->check_job = (struct engine_job){
+			.kind = ENGINE_JOB_BATCH,
+			.src = dev_ptr_add(scan->buffer, scan->at_bytes),
+			.src_bytes = scan->filled_bytes - scan->at_bytes,
+			.batch = &scan->check,
+			.fn = scan_on_checked,
+			.arg = scan,
+		};
+		rc = engine_submit(scan->node->engines, &scan->check_job);
+		if (rc == 0)
+			return;
+		if (rc < 0) {
+			scan_finish(scan, rc);
+			return;
+		}
+	} while (scan_on_batch(scan, scan->check_job.rc));
+}
+
+static void
+scan_on_task(struct loop_task *task, void *arg)
+{
+	struct node *node = arg;
+
+	(void)task;
+	while (!list_is_empty(&node->scans_waiting) && !list_is_empty(&node->free_scans)) {
+		struct sn_scan_job *job = LIST_ENTRY(list_pop_front(&node->scans_waiting),
+		    struct sn_scan_job, link);
+		struct sn_scan *scan = LIST_ENTRY(list_pop_front(&node->free_scans),
+		    struct sn_scan, link);
+
+		scan->job = job;
+		scan->read_bytes = node->options.scan_buffer_bytes;
+		job->length_bytes = job->mark_bytes = 0;
+		job->chain_crc = batch_chain_seed(&job->extent->slot.id, job->extent->slot.kind);
+		job->end_field = NULL;
+		if (job->limit_bytes == 0) {
+			/* Through a state, so that every job has the same history. */
+			sm_move(&scan->sm, SCAN_READING);
+			scan_finish(scan, 0);
+		} else {
+			scan_read(scan);
+		}
+	}
+}
+
+void
+sn_scan_start(struct node *node, struct sn_scan_job *job)
+{
+	assert(job->limit_bytes <= sn_capacity(node));
+	assert(num_is_aligned(job->limit_bytes, DISK_ALIGN));
+	job->link = (struct loop_link){ NULL, NULL };
+	list_push_back(&node->scans_waiting, &job->link);
+	loop_defer(node->loop, &node->scan_task);
+}
+
+int
+sn_scan_init(struct node *node)
+{
+	list_init(&node->free_scans);
+	list_init(&node->scans_waiting);
+	loop_task_init(&node->scan_task, scan_on_task, node);
+	node->scans = calloc(node->options.scan_count, sizeof(*node->scans));
+	if (node->scans == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < node->options.scan_count; i++) {
+		struct sn_scan *scan = &node->scans[i];
+
+		scan->magic = SN_SCAN_MAGIC;
+		scan->node = node;
+		sm_init(&scan->sm, "scan", scan_table, SCAN_IDLE, i);
+		scan->buffer = dev_alloc(node->port, node->options.scan_buffer_bytes);
+		if (dev_ptr_is_null(scan->buffer))
+			return -ENOMEM;
+		list_push_back(&node->free_scans, &scan->link);
+	}
+	return 0;
+}
+
+void
+sn_scan_fini(struct node *node)
+{
+	/* The buffers belong to the port's arena and go with it. */
+	if (node->scan_task.fn != NULL)
+		loop_task_cancel(node->loop, &node->scan_task);
+	free(node->scans);
+	node->scans = NULL;
+}

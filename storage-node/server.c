@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * server.c -- queue pairs in, requests out, replies back
+ *
+ * Gateways send requests about extents; anyone may ask for the status and an echo. A message is
+ * decoded once, becomes a request from a pool as large as the pool of receives, and goes to the file
+ * of its opcode, which ends it by sn_request_finish. A queue pair that goes away takes nothing with
+ * it: its requests go on to their end, and the answer is dropped.
+ *
+ * A message that fails a check closes its queue pair, with one line in the log that names the field.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+/* What a queue pair may ask for is in its argument. */
+static struct sn_peer *
+peer_of(const struct split_qp *qp)
+{
+	return split_qp_arg(qp);
+}
+
+/* ---- replies ---- */
+
+static void
+server_on_replied(int rc, void *arg)
+{
+	struct node *node = arg;
+
+	(void)rc; /* a peer that is gone needs no answer */
+	assert(node->replies_count > 0);
+	node->replies_count--;
+	sn_node_idle_check(node);
+}
+
+void
+sn_reply_raw(struct node *node, struct split_msg *msg, const struct wire_header *header,
+    const struct dev_piece *piece)
+{
+	node->replies_count++;
+	split_msg_reply(msg, header, piece, piece == NULL ? 0 : 1, server_on_replied, node);
+}
+
+static void
+request_free(struct sn_request *req)
+{
+	struct node *node = req->node;
+
+	req->msg = NULL;
+	list_push_back(&node->free_requests, &req->link);
+	assert(node->requests_busy_count > 0);
+	node->requests_busy_count--;
+}
+
+void
+sn_request_finish(struct sn_request *req, struct wire_node_reply *reply,
+    const struct dev_piece *piece)
+{
+	struct node *node = req->node;
+	struct split_msg *msg = req->msg;
+	struct wire_header header;
+
+	CHECK_OBJ(req, SN_REQUEST_MAGIC);
+	reply->opcode = req->wire.opcode;
+	reply->request_id = req->wire.request_id;
+	reply->id = req->wire.id;
+	if (req->wire.id.shard < CLEAVE_SHARDS_MAX) /* LIST may be for all of them */
+		reply->epoch = sn_fence_epoch(node, req->wire.id.shard);
+	wire_node_reply_encode(&header, reply);
+	request_free(req);
+	sn_reply_raw(node, msg, &header, piece);
+}
+
+void
+sn_request_fail(struct sn_request *req, int rc)
+{
+	struct wire_node_reply reply = { .rc = rc };
+
+	sn_request_finish(req, &reply, NULL);
+}
+
+/* ---- requests ---- */
+
+static void
+server_break(struct node *node, struct split_msg *msg, const char *field)
+{
+	SN_COUNT(node, messages_bad, 1);
+	log_limited(LOG_WARN, "server: bad message peer=%s opcode=0x%02x field=%s",
+	    split_qp_peer(msg->qp), msg->header->opcode, field);
+	split_qp_close(msg->qp);
+	split_msg_release(msg);
+}
+
+static void
+server_run(struct sn_request *req)
+{
+	switch (req->wire.opcode) {
+	case WIRE_EXTENT_APPEND:
+		sn_append_start(req);
+		break;
+	case WIRE_EXTENT_READ:
+		sn_read_start(req);
+		break;
+	case WIRE_EXTENT_LIST:
+		sn_list_run(req);
+		break;
+	default:
+		sn_change_start(req);
+		break;
+	}
+}
+
+static void
+server_on_request(struct node *node, struct split_msg *msg)
+{
+	struct sn_request *req;
+	struct wire_node wire;
+	const char *field = "opcode";
+
+	if (!peer_of(msg->qp)->is_gateway || wire_node_decode(msg->header, &wire, &field) != 0) {
+		server_break(node, msg, field);
+		return;
+	}
+	/* As many as there are receives, and this message holds one. */
+	req = LIST_ENTRY(list_pop_front(&node->free_requests), struct sn_request, link);
+	node->requests_busy_count++;
+	req->msg = msg;
+	req->wire = wire;
+	req->extent = NULL;
+	if (node->sm.state == NODE_READY)
+		server_run(req);
+	else
+		sn_request_fail(req, -EHOSTDOWN);
+}
+
+static void
+server_on_echo(struct node *node, struct split_msg *msg)
+{
+	struct dev_piece piece = { .ptr = msg->payload, .bytes = msg->payload_bytes };
+	struct wire_header header = *msg->header;
+
+	header.opcode = WIRE_ECHO | WIRE_REPLY;
+	sn_reply_raw(node, msg, &header, piece.bytes > 0 ? &piece : NULL);
+}
+
+static void
+server_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t count, void *arg)
+{
+	struct node *node = ((struct sn_peer *)arg)->node;
+
+	(void)qp;
+	for (uint32_t i = 0; i < count; i++) {
+		const char *field = NULL;
+
+		/* One of those before it was bad, and closed the queue pair. */
+		if (msgs[i]->qp == NULL || split_qp_state(msgs[i]->qp) != QP_READY) {
+			split_msg_release(msgs[i]);
+			continue;
+		}
+		switch (msgs[i]->header->opcode) {
+		case WIRE_ECHO:
+			server_on_echo(node, msgs[i]);
+			break;
+		case WIRE_CONTROL:
+			if (sn_control_run(node, msgs[i], &field) != 0)
+				server_break(node, msgs[i], field);
+			break;
+		default:
+			server_on_request(node, msgs[i]);
+			break;
+		}
+	}
+}
+
+/* ---- connections ---- */
+
+static void
+server_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
+{
+	(void)arg;
+	log_debug("server: closed peer=%s rc=%s reason=%s", split_qp_peer(qp), log_errno(rc),
+	    reason != NULL ? reason : "-");
+}
+
+static const struct split_qp_ops server_qp_ops = {
+	.on_messages = server_on_messages,
+	.on_closed = server_on_closed,
+};
+
+static int
+server_judge_hello(const struct node *node, const void *hello, uint32_t hello_bytes,
+    struct wire_hello *ret_hello, const char **ret_field)
+{
+	int rc = wire_hello_decode(hello, hello_bytes, ret_hello, ret_field);
+
+	if (rc != 0)
+		return rc;
+	*ret_field = "role";
+	if (ret_hello->role != WIRE_ROLE_GATEWAY && ret_hello->role != WIRE_ROLE_CLIENT)
+		return -EPROTO;
+	/* A client comes for the status alone. */
+	*ret_field = "volume_id";
+	if (ret_hello->volume_id != 0)
+		return -EPROTO;
+	*ret_field = "cluster_id";
+	if (ret_hello->cluster_id != node->super.cluster_id &&
+	    !(ret_hello->role == WIRE_ROLE_CLIENT && ret_hello->cluster_id == 0))
+		return -EXDEV;
+	return 0;
+}
+
+static void
+server_on_accept(struct split_qp *qp, const void *hello_in, uint32_t hello_bytes, void *arg)
+{
+	struct node *node = arg;
+	struct wire_hello hello;
+	uint8_t answer[WIRE_HELLO_BYTES];
+	const char *field = NULL;
+	int rc = server_judge_hello(node, hello_in, hello_bytes, &hello, &field);
+
+	if (rc == 0 && node->sm.state != NODE_READY) {
+		rc = -EHOSTDOWN;
+		field = "state";
+	}
+	if (rc != 0) {
+		SN_COUNT(node, connections_refused, 1);
+		log_limited(LOG_WARN, "server: refused peer=%s field=%s rc=%s",
+		    split_qp_peer(qp), field, log_errno(rc));
+		split_qp_reject(qp, rc);
+		return;
+	}
+	SN_COUNT(node, connections, 1);
+	wire_hello_encode(answer, &(struct wire_hello){ .role = WIRE_ROLE_NODE,
+		.node_id = node->super.node_id, .cluster_id = node->super.cluster_id });
+	split_qp_accept(qp, &server_qp_ops,
+	    hello.role == WIRE_ROLE_GATEWAY ? &node->gateway_peer : &node->client_peer,
+	    answer, sizeof(answer));
+}
+
+int
+sn_server_listen(struct node *node)
+{
+	return split_listen(node->port, node->listen, server_on_accept, node, node->address);
+}
+
+int
+sn_server_init(struct node *node)
+{
+	uint32_t count = node->request_count;
+
+	list_init(&node->free_requests);
+	node->gateway_peer = (struct sn_peer){ .node = node, .is_gateway = true };
+	node->client_peer = (struct sn_peer){ .node = node };
+	node->requests = calloc(count, sizeof(*node->requests));
+	node->request_pages = sn_page_alloc((uint64_t)count * ONDISK_PAGE_BYTES);
+	node->text = malloc(SN_LIST_BYTES_MAX);
+	if (node->requests == NULL || node->request_pages == NULL || node->text == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++) {
+		struct sn_request *req = &node->requests[i];
+
+		req->magic = SN_REQUEST_MAGIC;
+		req->node = node;
+		req->page = (uint8_t *)node->request_pages + (uint64_t)i * ONDISK_PAGE_BYTES;
+		list_push_back(&node->free_requests, &req->link);
+	}
+	return 0;
+}
+
+void
+sn_server_fini(struct node *node)
+{
+	free(node->requests);
+	free(node->request_pages);
+	free(node->text);
+	node->requests = NULL;
+	node->request_pages = NULL;
+	node->text = NULL;
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sync.c -- one flush at a time for everybody who waits for one: group commit
+ *
+ *	            waiter                task                 done, none waits
+ *	  IDLE ----------------> GATHERING -----> FLUSHING ------------------------> IDLE
+ *	                             ^               |  \
+ *	                             +---------------+   \ failed
+ *	                              done, some wait     +--------> BROKEN
+ *
+ * A waiter is a write that has completed. It is covered by the first flush that is submitted after
+ * that, and never by the one in flight. Gathering lasts to the end of the loop turn, so that all
+ * completions of a turn share a flush; while one is in flight the next group gathers by itself.
+ *
+ * A flush that fails breaks the disk for good (I3): what it covered fails, what gathers fails, what
+ * comes later fails. The superblock gets a mark, best effort and unflushed: should the process alone
+ * restart, the drive's cache shows it; should the power fail, the disk shows what it really holds.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "internal.h"
+
+const struct sm_state sync_table[SYNC_STATE_NR] = {
+	[SYNC_IDLE] = { "idle", SM_TO(SYNC_GATHERING) | SM_TO(SYNC_BROKEN), SM_INITIAL },
+	[SYNC_GATHERING] = { "gathering", SM_TO(SYNC_FLUSHING) | SM_TO(SYNC_BROKEN), 0 },
+	[SYNC_FLUSHING] = { "flushing",
+	    SM_TO(SYNC_IDLE) | SM_TO(SYNC_GATHERING) | SM_TO(SYNC_BROKEN), 0 },
+	[SYNC_BROKEN] = { "broken", 0, SM_FINAL | SM_FAILURE },
+};
+
+static void
+list_move_all(struct loop_link *from, struct loop_link *to)
+{
+	struct loop_link *link;
+
+	while ((link = list_pop_front(from)) != NULL)
+		list_push_back(to, link);
+}
+
+/* @list may gain members meanwhile; they are called too. */
+static void
+sync_complete(struct loop_link *list, int rc)
+{
+	struct loop_link *link;
+
+	while ((link = list_pop_front(list)) != NULL) {
+		struct sn_sync_waiter *waiter = LIST_ENTRY(link, struct sn_sync_waiter, link);
+
+		waiter->fn(waiter, rc);
+	}
+}
+
+static void
+sync_on_mark_written(struct disk_io *io, int rc, void *arg)
+{
+	struct node *node = arg;
+
+	(void)io;
+	log_at(rc == 0 ? LOG_INFO : LOG_WARN, "disk: marked as failed disk=%s rc=%s",
+	    node->disk_name, log_errno(rc));
+}
+
+static void
+sync_mark_failed(struct node *node)
+{
+	uint32_t copy;
+
+	node->super.is_failed = true;
+	node->super.generation++;
+	copy = (uint32_t)(node->super.generation % ONDISK_SUPER_COPIES);
+	ondisk_super_encode(node->super_page, &node->super);
+	node->super_piece = disk_host_piece(node->super_page, ONDISK_PAGE_BYTES);
+	node->super_io = (struct disk_io){
+		.op = DISK_WRITE,
+		.offset_bytes = ondisk_super_offset(copy),
+		.pieces = &node->super_piece,
+		.piece_count = 1,
+		.fn = sync_on_mark_written,
+		.arg = node,
+	};
+	(void)disk_submit(node->disk, &node->super_io); /* best effort */
+}
+
+void
+sn_disk_break(struct node *node, int rc)
+{
+	struct sn_sync *sync = &node->sync;
+
+	if (sync->sm.state == SYNC_BROKEN)
+		return;
+	sm_move(&sync->sm, SYNC_BROKEN);
+	node->is_read_only = true;
+	SN_COUNT(node, disk_errors, 1);
+	log_error("disk: flush failed, read-only from now on disk=%s rc=%s", node->disk_name,
+	    log_errno(rc));
+	if (!node->super.is_failed)
+		sync_mark_failed(node);
+	for (uint32_t i = 0; i < node->super.slot_count; i++)
+		sn_append_stop(&node->extents[i], -EROFS);
+	sync_complete(&sync->covered, -EIO);
+	sync_complete(&sync->waiting, -EIO);
+}
+
+static void
+sync_on_flushed(struct disk_io *io, int rc, void *arg)
+{
+	struct node *node = arg;
+	struct sn_sync *sync = &node->sync;
+
+	(void)io;
+	if (rc != 0) {
+		sn_disk_break(node, rc);
+		return;
+	}
+	SN_COUNT(node, flushes, 1);
+	/* Its state first: a waiter may well wait again, and must then go with the next one. */
+	if (list_is_empty(&sync->waiting)) {
+		sm_move(&sync->sm, SYNC_IDLE);
+	} else {
+		sm_move(&sync->sm, SYNC_GATHERING);
+		loop_defer(node->loop, &sync->task);
+	}
+	sync_complete(&sync->covered, 0);
+}
+
+static void
+sync_submit_flush(struct node *node)
+{
+	struct sn_sync *sync = &node->sync;
+	struct loop_link *link, *next;
+	uint64_t count = 0;
+	int rc;
+
+	LIST_FOREACH_SAFE(&sync->waiting, link, next)
+		count++;
+	SN_COUNT(node, flush_waiters, count);
+	list_move_all(&sync->waiting, &sync->covered);
+	sm_move(&sync->sm, SYNC_FLUSHING);
+	sync->io = (struct disk_io){ .op = DISK_FLUSH, .fn = sync_on_flushed, .arg = node };
+	rc = disk_submit(node->disk, &sync->io);
+	/* Its queue is as long as we have requests: this does not happen. If it does, be safe. */
+	if (rc != 0)
+		sn_disk_break(node, rc);
+}
+
+static void
+sync_on_task(struct loop_task *task, void *arg)
+{
+	struct node *node = arg;
+	struct sn_sync *sync = &node->sync;
+	struct loop_link exempt;
+
+	(void)task;
+	list_init(&exempt);
+	list_move_all(&sync->exempt, &exempt);
+	sync_complete(&exempt, sync->sm.state == SYNC_BROKEN ? -EROFS : 0);
+	if (sync->sm.state == SYNC_GATHERING)
+		sync_submit_flush(node);
+}
+
+void
+sn_sync_wait(struct node *node, struct sn_sync_waiter *waiter,
+    void (*fn)(struct sn_sync_waiter *waiter, int rc), bool must_flush)
+{
+	struct sn_sync *sync = &node->sync;
+	bool is_protected = node->options.write_cache == NODE_CACHE_PROTECTED;
+
+	waiter->fn = fn;
+	waiter->link = (struct loop_link){ NULL, NULL };
+	if (sync->sm.state == SYNC_BROKEN || (is_protected && !must_flush)) {
+		list_push_back(&sync->exempt, &waiter->link);
+		loop_defer(node->loop, &sync->task);
+		return;
+	}
+	list_push_back(&sync->waiting, &waiter->link);
+	if (sync->sm.state == SYNC_IDLE) {
+		sm_move(&sync->sm, SYNC_GATHERING);
+		loop_defer(node->loop, &sync->task);
+	}
+}
+
+void
+sn_sync_init(struct node *node)
+{
+	struct sn_sync *sync = &node->sync;
+
+	sm_init(&sync->sm, "sync", sync_table, SYNC_IDLE, node->super.node_id);
+	list_init(&sync->waiting);
+	list_init(&sync->covered);
+	list_init(&sync->exempt);
+	loop_task_init(&sync->task, sync_on_task, node);
+}
+
+void
+sn_sync_fini(struct node *node)
+{
+	loop_task_cancel(node->loop, &node->sync.task);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * zero.c -- write zeros over one slot ahead of its first use
+ *
+ * For regular files: the first write into blocks that a file system has only reserved makes the flush
+ * behind it commit metadata. One slot that never held an extent is zeroed whenever none is ready, in
+ * small steps, one at a time; while appends are in flight there is a pause between two steps. Slots
+ * that held extents before need none of this.
+ *
+ * It never takes the last slots: what is being zeroed cannot be claimed.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "internal.h"
+
+#define ZERO_PAUSE_NS NUM_MS(2)
+
+static void
+zero_end(struct node *node, bool is_good)
+{
+	struct sn_zero *zero = &node->zero;
+	struct sn_extent *extent = zero->extent;
+
+	zero->extent = NULL;
+	extent->is_prewritten = is_good;
+	sm_move(&extent->sm, EXTENT_FREE);
+	sn_extent_add_free(extent);
+	sn_node_idle_check(node);
+}
+
+static void
+zero_on_written(struct disk_io *io, int rc, void *arg)
+{
+	struct node *node = arg;
+	struct sn_zero *zero = &node->zero;
+
+	(void)io;
+	zero->is_writing = false;
+	if (rc != 0) {
+		SN_COUNT(node, disk_errors, 1);
+		log_limited(LOG_WARN, "zero: write failed slot=%u rc=%s",
+		    zero->extent->slot.slot_index, log_errno(rc));
+		zero_end(node, false);
+		return; /* not again before the next create */
+	}
+	zero->done_bytes += zero->piece.bytes;
+	SN_COUNT(node, zeroed_bytes, zero->piece.bytes);
+	if (zero->done_bytes == sn_capacity(node) || node->is_read_only || zero->is_stopping) {
+		zero_end(node, zero->done_bytes == sn_capacity(node));
+		return;
+	}
+	loop_timer_start(node->loop, &zero->timer, node->appends_count > 0 ? ZERO_PAUSE_NS : 0);
+}
+
+static void
+zero_on_timer(struct loop_timer *timer, void *arg)
+{
+	struct node *node = arg;
+	struct sn_zero *zero = &node->zero;
+	uint64_t left_bytes = sn_capacity(node) - zero->done_bytes;
+
+	(void)timer;
+	zero->piece = disk_host_piece(zero->zeros, (uint32_t)num_min(left_bytes, SN_ZERO_BYTES));
+	zero->io = (struct disk_io){
+		.op = DISK_WRITE,
+		.offset_bytes = ondisk_data_offset(&node->super, zero->extent->slot.slot_index) +
+		    zero->done_bytes,
+		.pieces = &zero->piece,
+		.piece_count = 1,
+		.fn = zero_on_written,
+		.arg = node,
+	};
+	zero->is_writing = true;
+	if (disk_submit(node->disk, &zero->io) != 0) {
+		zero->is_writing = false;
+		loop_timer_start(node->loop, timer, ZERO_PAUSE_NS);
+	}
+}
+
+void
+sn_zero_kick(struct node *node)
+{
+	struct sn_zero *zero = &node->zero;
+	struct sn_extent *extent;
+
+	if (zero->zeros == NULL || zero->extent != NULL || node->is_read_only ||
+	    zero->is_stopping)
+		return;
+	if (!list_is_empty(&node->free_used) || list_is_empty(&node->free_virgin))
+		return; /* one is ready, or none is left to make ready */
+	if (node->free_count <= sn_extent_reserve(node, EXTENT_LOG) + 1)
+		return;
+	extent = LIST_ENTRY(list_pop_front(&node->free_virgin), struct sn_extent, link);
+	node->free_count--;
+	sm_move(&extent->sm, EXTENT_ZEROING);
+	zero->extent = extent;
+	zero->done_bytes = 0;
+	loop_timer_start(node->loop, &zero->timer, 0);
+}
+
+void
+sn_zero_stop(struct node *node)
+{
+	struct sn_zero *zero = &node->zero;
+
+	zero->is_stopping = true;
+	loop_timer_stop(node->loop, &zero->timer);
+	if (zero->extent != NULL && !zero->is_writing)
+		zero_end(node, false);
+}
+
+int
+sn_zero_init(struct node *node)
+{
+	struct sn_zero *zero = &node->zero;
+
+	loop_timer_init(&zero->timer, zero_on_timer, node);
+	if (!node->options.must_prewrite)
+		return 0;
+	zero->zeros = sn_page_alloc(SN_ZERO_BYTES);
+	return zero->zeros == NULL ? -ENOMEM : 0;
+}
+
+void
+sn_zero_fini(struct node *node)
+{
+	if (node->zero.timer.fn != NULL)
+		loop_timer_stop(node->loop, &node->zero.timer);
+	free(node->zero.zeros);
+	node->zero.zeros = NULL;
+}
