@@ -1,0 +1,619 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * load_run.c -- requests by a pattern, a fixed number in flight or at a fixed rate
+ *
+ * A *slot* is one request in flight; a *unit* is a request's place on the volume. The pump fills the
+ * free slots, writes the journal for all of them at once, and submits them. Nothing is allocated
+ * after the start.
+ *
+ * A write's sequence is how many times its unit has been written or discarded by this run. Overlapping
+ * requests take effect in the order of their submission, so a read may return sequence n if
+ *	acknowledged before the read was submitted <= n <= issued when it completed;
+ * a unit that had none acknowledged may also hold what was there before the run.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/crc32c.h"
+#include "base/num.h"
+#include "journal.h"
+#include "load.h"
+#include "report.h"
+#include "source.h"
+#include "stamp.h"
+#include "workload.h"
+
+#define COMPLAINTS_MAX 10u
+
+struct unit {
+	uint32_t issued, acknowledged; /* sequences; 0: none */
+	uint32_t discarded;            /* the newest discard issued */
+};
+
+struct slot {
+	struct cleave_io io;
+	struct run *run;
+	enum workload_op op;
+	uint64_t unit;
+	uint64_t started_ns;   /* when it was to start, for the latency */
+	uint32_t sequence;     /* writes, discards */
+	uint32_t acknowledged; /* reads: of the unit, at submission */
+	dev_ptr buffer;
+};
+
+struct run {
+	struct load *load;
+	const struct load_options *options;
+	uint64_t writer;
+	struct workload workload;
+	struct source source;
+	struct unit *units;
+	uint64_t unit_count;
+	struct slot *slots;
+	uint32_t *free_slots, *batch; /* indices; the first free_count, batch_count */
+	uint32_t free_count, batch_count;
+	dev_ptr buffers;
+	uint8_t *scratch; /* one request's bytes, read */
+	struct journal journal;
+	bool has_journal;
+	struct report *report;
+	uint64_t started_ns;
+	uint64_t issued_count, issued_bytes;
+	bool is_stopping, has_failed;
+	struct loop_task pump;
+	struct loop_timer end_timer, progress_timer;
+	struct loop_fd rate_watcher; /* a timerfd: libev's own timers are no finer than 1 ms */
+	int rate_fd;
+	uint64_t rate_armed_ns;
+};
+
+static const enum cleave_op client_ops[] = {
+	[WORKLOAD_READ] = CLEAVE_READ,
+	[WORKLOAD_WRITE] = CLEAVE_WRITE,
+	[WORKLOAD_DISCARD] = CLEAVE_DISCARD,
+};
+static const enum report_op report_ops[] = {
+	[WORKLOAD_READ] = REPORT_READ,
+	[WORKLOAD_WRITE] = REPORT_WRITE,
+	[WORKLOAD_DISCARD] = REPORT_DISCARD,
+};
+static const char *const op_names[] = {
+	[WORKLOAD_READ] = "read",
+	[WORKLOAD_WRITE] = "write",
+	[WORKLOAD_DISCARD] = "discard",
+};
+
+static uint64_t
+blocks_per_unit(const struct run *run)
+{
+	return run->options->block_bytes / LOAD_BLOCK_BYTES;
+}
+
+static void
+run_stop(struct run *run)
+{
+	run->is_stopping = true;
+	loop_defer(run->load->loop, &run->pump);
+}
+
+static void
+run_fail(struct run *run, const struct slot *slot, int rc)
+{
+	if (run->report->error_count++ == 0)
+		load_complain("%s at offset %" PRIu64 " failed: %s", op_names[slot->op],
+		    slot->io.offset_bytes, strerror(-rc));
+	run->has_failed = true;
+	run_stop(run);
+}
+
+/* ---- what a read may return ---- */
+static void
+on_mismatch(struct run *run, const struct slot *slot, uint64_t block, const char *got)
+{
+	const struct unit *unit = &run->units[slot->unit];
+
+	run->has_failed = true;
+	run_stop(run);
+	if (run->report->mismatch_count++ >= COMPLAINTS_MAX)
+		return;
+	load_complain("volume %s, offset %" PRIu64
+		      ": mismatch: expected sequence %u to %u of writer %" PRIx64 "%s, got %s",
+	    run->options->volume, block * LOAD_BLOCK_BYTES, slot->acknowledged, unit->issued,
+	    run->writer,
+	    unit->discarded != 0 && unit->discarded >= slot->acknowledged ? " or zeros" : "", got);
+}
+
+static void
+check_stamped(struct run *run, const struct slot *slot, uint64_t block, const uint8_t *data)
+{
+	const struct unit *unit = &run->units[slot->unit];
+	bool may_be_old = slot->acknowledged == 0, is_good = false;
+	struct stamp stamp = { 0 };
+	enum stamp_kind kind = stamp_check(data, &stamp);
+	char text[160];
+
+	switch (kind) {
+	case STAMP_VALID:
+		if (stamp.writer == run->writer)
+			is_good = stamp.volume_id == run->load->info.id &&
+			    stamp.sequence >= slot->acknowledged && stamp.sequence <= unit->issued;
+		else
+			is_good = may_be_old;
+		is_good = is_good && stamp.block == block;
+		break;
+	case STAMP_ZEROS:
+		is_good = may_be_old || unit->discarded >= slot->acknowledged;
+		break;
+	case STAMP_ABSENT:
+		is_good = may_be_old;
+		break;
+	case STAMP_DAMAGED:
+	case STAMP_BAD_DATA:
+		break;
+	}
+	if (is_good)
+		return;
+	stamp_describe(kind, &stamp, text, sizeof(text));
+	on_mismatch(run, slot, block, text);
+}
+
+static void
+check_exact(struct run *run, const struct slot *slot, uint64_t block, const uint8_t *data)
+{
+	const struct unit *unit = &run->units[slot->unit];
+	uint32_t crc;
+	char text[64];
+
+	if (slot->acknowledged == 0)
+		return;
+	crc = crc32c(0, data, LOAD_BLOCK_BYTES);
+	for (uint32_t sequence = slot->acknowledged; sequence <= unit->issued; sequence++)
+		if (run->source.block_crcs[source_pick(&run->source, block, sequence)] == crc)
+			return;
+	if (unit->discarded >= slot->acknowledged && data[0] == 0 &&
+	    memcmp(data, data + 1, LOAD_BLOCK_BYTES - 1) == 0)
+		return;
+	snprintf(text, sizeof(text), "a block with CRC-32C %08x", crc);
+	on_mismatch(run, slot, block, text);
+}
+
+static void
+check_read(struct run *run, const struct slot *slot)
+{
+	uint64_t first = slot->unit * blocks_per_unit(run);
+
+	cleave_buffer_copy(run->load->client, run->scratch, slot->buffer, slot->io.length_bytes);
+	for (uint64_t i = 0; i < blocks_per_unit(run); i++) {
+		const uint8_t *data = run->scratch + i * LOAD_BLOCK_BYTES;
+
+		if (run->options->is_data_exact)
+			check_exact(run, slot, first + i, data);
+		else
+			check_stamped(run, slot, first + i, data);
+	}
+}
+
+/* ---- slots ---- */
+static void
+journal_slot(struct run *run, const struct slot *slot, enum journal_kind kind)
+{
+	struct journal_record record = {
+		.kind = kind,
+		.block_count = (uint32_t)blocks_per_unit(run),
+		.block = slot->unit * blocks_per_unit(run),
+		.sequence = slot->sequence,
+		.writer = run->writer,
+	};
+
+	if (run->has_journal)
+		journal_append(&run->journal, &record);
+}
+
+static void
+flush_journal(struct run *run)
+{
+	int rc = run->has_journal ? journal_flush(&run->journal) : 0;
+
+	if (rc == 0 || run->has_failed)
+		return;
+	load_complain("journal %s: %s", run->options->journal, strerror(-rc));
+	run->has_failed = true;
+	run->is_stopping = true;
+}
+
+static void
+on_io(struct cleave_io *io, int rc, void *arg)
+{
+	struct slot *slot = arg;
+	struct run *run = slot->run;
+	struct unit *unit = &run->units[slot->unit];
+	uint64_t now_ns = loop_now_fresh_ns(run->load->loop);
+
+	run->free_slots[run->free_count++] = (uint32_t)(slot - run->slots);
+	loop_defer(run->load->loop, &run->pump);
+	if (rc != 0) {
+		run_fail(run, slot, rc);
+		return;
+	}
+	if (slot->op == WORKLOAD_READ) {
+		check_read(run, slot);
+	} else {
+		journal_slot(run, slot, JOURNAL_ACKNOWLEDGED);
+		if (slot->sequence > unit->acknowledged)
+			unit->acknowledged = slot->sequence;
+	}
+	report_add(run->report, report_ops[slot->op], io->length_bytes, now_ns - slot->started_ns);
+}
+
+static void
+fill_write(struct run *run, struct slot *slot)
+{
+	struct cleave_client *client = run->load->client;
+	struct stamp stamp = {
+		.volume_id = run->load->info.id,
+		.block = slot->unit * blocks_per_unit(run),
+		.writer = run->writer,
+		.sequence = slot->sequence,
+	};
+	dev_ptr to = slot->buffer;
+
+	for (uint64_t i = 0; i < blocks_per_unit(run); i++) {
+		uint64_t index = source_pick(&run->source, stamp.block, stamp.sequence);
+		const uint8_t *data = source_block(&run->source, index);
+
+		cleave_buffer_fill(client, to, data, LOAD_BLOCK_BYTES);
+		if (!run->options->is_data_exact) {
+			uint8_t bytes[STAMP_BYTES];
+
+			stamp.content_crc = run->source.content_crcs[index];
+			stamp_put(&stamp, bytes);
+			cleave_buffer_fill(client, to, bytes, STAMP_BYTES);
+		}
+		stamp.block++;
+		to = dev_ptr_add(to, LOAD_BLOCK_BYTES);
+	}
+}
+
+static void
+prepare(struct run *run, struct slot *slot, uint64_t started_ns)
+{
+	struct unit *unit;
+
+	slot->op = workload_next(&run->workload, &slot->unit);
+	unit = &run->units[slot->unit];
+	slot->started_ns = started_ns;
+	slot->acknowledged = unit->acknowledged;
+	if (slot->op != WORKLOAD_READ) {
+		slot->sequence = ++unit->issued;
+		if (slot->op == WORKLOAD_DISCARD)
+			unit->discarded = slot->sequence;
+		else
+			fill_write(run, slot);
+		journal_slot(run, slot,
+		    slot->op == WORKLOAD_DISCARD ? JOURNAL_DISCARD : JOURNAL_WRITE);
+	}
+	slot->io.op = client_ops[slot->op];
+	slot->io.offset_bytes = slot->unit * run->options->block_bytes;
+	slot->io.length_bytes = run->options->block_bytes;
+	slot->io.buffer = slot->op == WORKLOAD_DISCARD ? DEV_PTR_NULL : slot->buffer;
+}
+
+/* ---- the pump ---- */
+static uint64_t
+due_ns(const struct run *run, uint64_t now_ns)
+{
+	uint64_t rate = run->options->rate_per_s, n = run->issued_count;
+
+	if (rate == 0)
+		return now_ns;
+	return run->started_ns + n / rate * NUM_S(1) + n % rate * NUM_S(1) / rate;
+}
+
+static bool
+is_all_issued(const struct run *run)
+{
+	const struct load_options *o = run->options;
+
+	return (o->operation_count_max != 0 && run->issued_count >= o->operation_count_max) ||
+	    (o->bytes_max != 0 && run->issued_bytes >= o->bytes_max);
+}
+
+/* Wakes the pump when the next request is due. */
+static void
+arm_rate(struct run *run)
+{
+	uint64_t at_ns = due_ns(run, 0);
+	struct itimerspec spec = {
+		.it_value = { .tv_sec = (time_t)(at_ns / NUM_S(1)),
+		    .tv_nsec = (long)(at_ns % NUM_S(1)) },
+	};
+
+	if (run->rate_fd < 0 || run->rate_armed_ns == at_ns)
+		return;
+	run->rate_armed_ns = at_ns;
+	timerfd_settime(run->rate_fd, TFD_TIMER_ABSTIME, &spec, NULL);
+}
+
+static void
+submit_batch(struct run *run)
+{
+	for (uint32_t i = 0; i < run->batch_count; i++) {
+		struct slot *slot = &run->slots[run->batch[i]];
+		int rc = cleave_submit(run->load->volume, &slot->io);
+
+		if (rc == 0)
+			continue;
+		run->free_slots[run->free_count++] = run->batch[i];
+		run_fail(run, slot, rc);
+	}
+	run->batch_count = 0;
+}
+
+static void
+on_pump(struct loop_task *task, void *arg)
+{
+	struct run *run = arg;
+	uint64_t now_ns = loop_now_fresh_ns(run->load->loop);
+
+	(void)task;
+	while (!run->is_stopping && run->free_count > 0) {
+		uint64_t at_ns = due_ns(run, now_ns);
+
+		if (is_all_issued(run))
+			run->is_stopping = true;
+		if (run->is_stopping || at_ns > now_ns)
+			break;
+		run->batch[run->batch_count++] = run->free_slots[--run->free_count];
+		prepare(run, &run->slots[run->batch[run->batch_count - 1]], at_ns);
+		run->issued_count++;
+		run->issued_bytes += run->options->block_bytes;
+	}
+	flush_journal(run);
+	/* Without its journal nothing may be issued; what was prepared has not happened. */
+	if (run->has_journal && run->journal.rc != 0)
+		while (run->batch_count > 0)
+			run->free_slots[run->free_count++] = run->batch[--run->batch_count];
+	submit_batch(run);
+	if (!run->is_stopping && run->free_count > 0)
+		arm_rate(run);
+}
+
+static bool
+is_run_done(void *arg)
+{
+	const struct run *run = arg;
+
+	return run->is_stopping && run->free_count == run->options->in_flight_count;
+}
+
+/* ---- timers and signals ---- */
+static void
+on_rate(struct loop_fd *watcher, unsigned events, void *arg)
+{
+	struct run *run = arg;
+	uint64_t count;
+
+	(void)events;
+	if (read(watcher->fd, &count, sizeof(count)) == (ssize_t)sizeof(count))
+		loop_defer(run->load->loop, &run->pump);
+}
+
+static void
+on_end(struct loop_timer *timer, void *arg)
+{
+	(void)timer;
+	run_stop(arg);
+}
+
+static void
+on_interrupt(void *arg)
+{
+	run_stop(arg);
+}
+
+static void
+on_progress(struct loop_timer *timer, void *arg)
+{
+	struct run *run = arg;
+	uint64_t now_ns = loop_now_fresh_ns(run->load->loop), past_ns, delay_ns;
+
+	flush_journal(run);
+	report_progress(run->report, now_ns, stderr);
+	past_ns = now_ns - run->started_ns;
+	delay_ns = NUM_S(1) - past_ns % NUM_S(1);
+	loop_timer_start(run->load->loop, timer,
+	    delay_ns < NUM_MS(500) ? delay_ns + NUM_S(1) : delay_ns);
+}
+
+/* ---- life ---- */
+static int
+init_source(struct run *run)
+{
+	const struct load_options *o = run->options;
+	const char *path = NULL;
+	int rc = source_init(&run->source, o->data.items, o->data.count,
+	    (uint32_t)o->compressibility_percent, o->seed, &path);
+
+	if (rc != 0)
+		load_complain("data%s%s: %s", path != NULL ? " " : "", path != NULL ? path : "",
+		    rc == -EINVAL ? "the files are empty" : strerror(-rc));
+	return rc;
+}
+
+static int
+init_slots(struct run *run)
+{
+	const struct load_options *o = run->options;
+	uint32_t count = (uint32_t)o->in_flight_count;
+
+	run->slots = calloc(count, sizeof(*run->slots));
+	run->free_slots = calloc(count, sizeof(*run->free_slots));
+	run->batch = calloc(count, sizeof(*run->batch));
+	run->scratch = malloc(o->block_bytes);
+	run->report = malloc(sizeof(*run->report));
+	run->units = mmap(NULL, run->unit_count * sizeof(*run->units), PROT_READ | PROT_WRITE,
+	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	run->buffers = cleave_buffer_alloc(run->load->client, count * o->block_bytes);
+	if (run->slots == NULL || run->free_slots == NULL || run->batch == NULL ||
+	    run->scratch == NULL || run->report == NULL || run->units == MAP_FAILED ||
+	    dev_ptr_is_null(run->buffers)) {
+		load_complain("out of memory");
+		return -ENOMEM;
+	}
+	for (uint32_t i = count; i-- > 0;) {
+		struct slot *slot = &run->slots[i];
+
+		slot->run = run;
+		slot->io.fn = on_io;
+		slot->io.arg = slot;
+		slot->buffer = dev_ptr_add(run->buffers, i * o->block_bytes);
+		run->free_slots[run->free_count++] = i;
+	}
+	return 0;
+}
+
+static int
+init_rate(struct run *run)
+{
+	if (run->options->rate_per_s == 0)
+		return 0;
+	run->rate_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (run->rate_fd < 0) {
+		load_complain("timer: %s", strerror(errno));
+		return -errno;
+	}
+	loop_fd_init(&run->rate_watcher, run->rate_fd, on_rate, run);
+	return loop_fd_start(run->load->loop, &run->rate_watcher, LOOP_READABLE);
+}
+
+static int
+init_journal(struct run *run)
+{
+	int rc;
+
+	if (run->options->journal == NULL)
+		return 0;
+	rc = journal_open(&run->journal, run->options->journal);
+	if (rc != 0)
+		load_complain("journal %s: %s", run->options->journal,
+		    rc == -EBADMSG ? "damaged, or no journal" : strerror(-rc));
+	run->has_journal = rc == 0;
+	return rc;
+}
+
+static int
+run_init(struct run *run)
+{
+	const struct load_options *o = run->options;
+	struct workload_options workload = {
+		.pattern = (enum workload_pattern)o->pattern,
+		.unit_count = run->load->info.size_bytes / o->block_bytes,
+		.zipf_theta = (double)o->zipf_theta_percent / 100,
+		.read_percent = (uint32_t)o->read_percent,
+		.discard_percent = (uint32_t)o->discard_percent,
+		.seed = o->seed,
+	};
+	int rc;
+
+	run->units = MAP_FAILED;
+	run->rate_fd = -1;
+	run->writer = loop_random_u64(run->load->loop);
+	run->unit_count = workload.unit_count;
+	if (run->unit_count == 0) {
+		load_complain("--block-size: larger than volume %s", o->volume);
+		return -EINVAL;
+	}
+	workload_init(&run->workload, &workload);
+	loop_task_init(&run->pump, on_pump, run);
+	loop_timer_init(&run->end_timer, on_end, run);
+	loop_timer_init(&run->progress_timer, on_progress, run);
+	rc = init_source(run);
+	if (rc == 0)
+		rc = init_slots(run);
+	if (rc == 0)
+		rc = init_rate(run);
+	return rc != 0 ? rc : init_journal(run);
+}
+
+static void
+run_fini(struct run *run)
+{
+	struct loop *loop = run->load->loop;
+
+	run->load->on_interrupt = NULL;
+	loop_task_cancel(loop, &run->pump);
+	loop_timer_stop(loop, &run->end_timer);
+	loop_timer_stop(loop, &run->progress_timer);
+	if (run->rate_fd >= 0) {
+		loop_fd_stop(loop, &run->rate_watcher);
+		close(run->rate_fd);
+	}
+	if (run->has_journal)
+		(void)journal_close(&run->journal); /* its errors have been told */
+	if (run->units != MAP_FAILED)
+		munmap(run->units, run->unit_count * sizeof(*run->units));
+	cleave_buffer_free(run->load->client, run->buffers);
+	source_fini(&run->source);
+	free(run->report);
+	free(run->scratch);
+	free(run->batch);
+	free(run->free_slots);
+	free(run->slots);
+	free(run);
+}
+
+static void
+run_go(struct run *run)
+{
+	struct load *load = run->load;
+	const struct load_options *o = run->options;
+
+	run->started_ns = loop_now_fresh_ns(load->loop);
+	report_start(run->report, run->started_ns);
+	load->on_interrupt_arg = run;
+	load->on_interrupt = on_interrupt;
+	if (load->is_interrupted)
+		run->is_stopping = true;
+	if (o->seconds != 0)
+		loop_timer_start(load->loop, &run->end_timer, NUM_S(o->seconds));
+	if (!o->is_quiet)
+		loop_timer_start(load->loop, &run->progress_timer, NUM_S(1));
+	loop_defer(load->loop, &run->pump);
+	loop_run(load->loop, is_run_done, run);
+	flush_journal(run);
+	run->report->ended_ns = loop_now_fresh_ns(load->loop);
+}
+
+int
+load_run(struct load *load)
+{
+	struct run *run = calloc(1, sizeof(*run));
+	int status = 1, rc;
+
+	if (run == NULL) {
+		load_complain("out of memory");
+		return 1;
+	}
+	run->load = load;
+	run->options = load->options;
+	if (run_init(run) == 0) {
+		run_go(run);
+		status = run->has_failed ? 1 : 0;
+		report_print(run->report, stdout);
+		rc = load->options->json == NULL
+		    ? 0
+		    : report_write_json(run->report, load->options->json);
+		if (rc != 0) {
+			load_complain("%s: %s", load->options->json, strerror(-rc));
+			status = 1;
+		}
+	}
+	run_fini(run);
+	return status;
+}
