@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fake_gateway.h -- a gateway that keeps its volumes in memory and misbehaves on request
+ *
+ * For tests of the client: it speaks the whole client side of the protocol (control and I/O, several
+ * ports, epochs, attaches, incarnations) over the split library, on the loop it is given. What it
+ * shall do wrong, and when, is in members that a test sets at any time; what it saw is in its log.
+ */
+#ifndef CLEAVE_TESTS_FAKE_GATEWAY_H
+#define CLEAVE_TESTS_FAKE_GATEWAY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "cleave/split.h"
+#include "cleave/wire.h"
+
+#define FAKE_PORTS_MAX 4u
+#define FAKE_SHARDS_MAX 16u
+#define FAKE_VOLUMES_MAX 8u
+#define FAKE_LOG_MAX 65536u
+#define FAKE_SEGMENT_BASE 1000u
+
+struct fake_volume {
+	char name[CLEAVE_VOLUME_NAME_BYTES_MAX + 1];
+	uint64_t id, size_bytes, segment_base;
+	uint64_t attach, session_id;
+	uint8_t *data; /* sparse */
+};
+
+/* An I/O request as it came. */
+struct fake_record {
+	struct wire_io io;
+	uint64_t volume_offset_bytes;
+	uint64_t incarnation, session_id;
+	uint32_t port;
+};
+
+struct fake_gateway {
+	struct loop *loop;
+	struct split_port *split;
+	char addresses[FAKE_PORTS_MAX][SPLIT_ADDRESS_BYTES_MAX]; /* as bound */
+	uint32_t port_count;
+	uint32_t shard_count;
+	uint8_t port_of_shard[FAKE_SHARDS_MAX];
+	uint32_t epoch_of_shard[FAKE_SHARDS_MAX];
+	uint32_t map_epoch_of_shard[FAKE_SHARDS_MAX]; /* what maps say: 0: the truth */
+	struct fake_volume volumes[FAKE_VOLUMES_MAX];
+	uint32_t volume_count;
+	struct loop_link sessions, held;
+	uint32_t held_count;
+	struct loop_timer timer;
+
+	/* What it does wrong. Counts go down as it is done. */
+	uint32_t status_count;  /* I/O requests answered with ... */
+	int status_rc;          /* ... this, without being done */
+	uint32_t drop_after;    /* the nth I/O request from now closes its connection; 0: none */
+	bool is_drop_done;      /* that request, and those held, take effect all the same */
+	uint32_t corrupt_count; /* reads answered with a flipped byte */
+	uint32_t write_checksum_count; /* writes refused with -EBADMSG */
+	bool is_holding;               /* I/O requests are kept until fake_gateway_release */
+	uint64_t delay_ns;             /* each I/O request is answered that much later */
+	enum { FAKE_SANE, FAKE_WRONG_ID, FAKE_WRONG_OPCODE, FAKE_WRONG_LENGTH } answers;
+	uint32_t wrong_answer_count; /* how many answers are like that */
+	uint32_t refuse_count;       /* I/O hellos refused with ... */
+	int refuse_rc;
+	bool refuses_all;              /* every hello, until it is false */
+	uint32_t control_status_count; /* control requests answered with ... */
+	int control_status_rc;
+	uint32_t control_drop_count; /* control requests that close their connection instead */
+	bool control_drop_done;      /* having been executed */
+	bool control_is_holding;     /* not answered at all */
+	const char *control_answer;  /* instead of what it should be; NULL: none */
+
+	/* What it saw. */
+	struct fake_record *log;
+	uint32_t log_count;
+	uint32_t overlap_violations; /* a write came while an overlapping one was held */
+	uint32_t order_violations;   /* a request id of a session did not grow */
+	uint32_t map_count, attach_count, control_count, hello_count;
+};
+
+struct fake_options {
+	struct loop *loop;
+	struct sim_host *sim_host;
+	const char *address; /* "tcp://127.0.0.1:0", "sim://gateway:1": with each port one more */
+	uint32_t port_count, shard_count;
+};
+
+void fake_gateway_init(struct fake_gateway *fake, const struct fake_options *options);
+void fake_gateway_fini(struct fake_gateway *fake);
+struct fake_volume *fake_gateway_add(struct fake_gateway *fake, const char *name, uint64_t bytes);
+/* fake_gateway_release -- do and answer the held requests, oldest or newest first. */
+void fake_gateway_release(struct fake_gateway *fake, bool is_reversed);
+/* fake_gateway_cut -- close every connection; is_drop_done says what becomes of held requests. */
+void fake_gateway_cut(struct fake_gateway *fake);
+/* fake_gateway_count -- logged requests of one opcode. */
+uint32_t fake_gateway_count(const struct fake_gateway *fake, enum wire_opcode opcode);
+
+#endif /* CLEAVE_TESTS_FAKE_GATEWAY_H */
