@@ -22,8 +22,7 @@ bucket_of(uint64_t value)
 		return (uint32_t)value;
 	uint32_t shift = 63u - (uint32_t)__builtin_clzll(value) - HISTOGRAM_SUB_BITS;
 
-	return (shift + 1) * HISTOGRAM_SUB_COUNT + (uint32_t)(value >> shift) -
-	    HISTOGRAM_SUB_COUNT;
+	return (shift + 1) * HISTOGRAM_SUB_COUNT + (uint32_t)(value >> shift) - HISTOGRAM_SUB_COUNT;
 }
 
 static uint64_t

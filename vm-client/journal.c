@@ -90,8 +90,7 @@ journal_flush(struct journal *journal)
 	uint32_t done = 0;
 
 	while (journal->rc == 0 && done < journal->used_bytes) {
-		ssize_t n =
-		    write(journal->fd, journal->buffer + done, journal->used_bytes - done);
+		ssize_t n = write(journal->fd, journal->buffer + done, journal->used_bytes - done);
 
 		if (n >= 0)
 			done += (uint32_t)n;

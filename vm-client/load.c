@@ -48,8 +48,8 @@ static const struct config_option options_table[] = {
 	{ "seconds", 's', CONFIG_U64, O(seconds), "N",
 	    "End after that; the first end given counts; none given: 10 s.", "0", false, 0,
 	    1000000000, NULL },
-	{ "operations", 'n', CONFIG_U64, O(operation_count_max), "N", "End after that many requests.",
-	    "0", false, 0, 0, NULL },
+	{ "operations", 'n', CONFIG_U64, O(operation_count_max), "N",
+	    "End after that many requests.", "0", false, 0, 0, NULL },
 	{ "bytes", 0, CONFIG_SIZE, O(bytes_max), "SIZE", "End after requests of that many bytes.",
 	    "0", false, 0, 0, NULL },
 	{ "data", 'd', CONFIG_LIST, O(data), "FILE",
@@ -58,8 +58,8 @@ static const struct config_option options_table[] = {
 	    "Of generated blocks (no --data): how much of each compresses away.", "50", false, 0,
 	    100, NULL },
 	{ "data-exact", 0, CONFIG_FLAG, O(is_data_exact), NULL,
-	    "Write blocks without stamps; reads are checked against checksums kept in memory.", NULL,
-	    false, 0, 0, NULL },
+	    "Write blocks without stamps; reads are checked against checksums kept in memory.",
+	    NULL, false, 0, 0, NULL },
 	{ "journal", 'j', CONFIG_STRING, O(journal), "FILE",
 	    "Append to FILE what is issued and what is acknowledged.", NULL, false, 0, 0, NULL },
 	{ "verify-journal", 0, CONFIG_STRING, O(verify_journal), "FILE",
@@ -72,8 +72,8 @@ static const struct config_option options_table[] = {
 	    "Compare what --file-copy has written; may be repeated.", NULL, false, 0, 0, NULL },
 	{ "json", 0, CONFIG_STRING, O(json), "FILE", "Write the report to FILE, too.", NULL, false,
 	    0, 0, NULL },
-	{ "seed", 0, CONFIG_U64, O(seed), "N", "The same seed, the same requests.", "1", false, 0, 0,
-	    NULL },
+	{ "seed", 0, CONFIG_U64, O(seed), "N", "The same seed, the same requests.", "1", false, 0,
+	    0, NULL },
 	{ "quiet", 0, CONFIG_FLAG, O(is_quiet), NULL, "No progress lines.", NULL, false, 0, 0,
 	    NULL },
 	{ NULL, 0, CONFIG_FLAG, 0, NULL, NULL, NULL, false, 0, 0, NULL },
@@ -85,8 +85,9 @@ static const struct config_program program = {
 	.synopsis = "--volume NAME [options]\n"
 		    "       cleave-load --volume NAME --verify-journal FILE\n"
 		    "       cleave-load --volume NAME --file-copy FILE... | --file-verify FILE...",
-	.purpose = "Puts load on a volume and checks every block that it reads. Exits with 1 when a "
-		   "block is not what it must be or a request fails.",
+	.purpose =
+	    "Puts load on a volume and checks every block that it reads. Exits with 1 when a "
+	    "block is not what it must be or a request fails.",
 	.options = options_table,
 	.operands_max = 16,
 };
@@ -247,8 +248,7 @@ is_open_done(void *arg)
 static int
 open_volume(struct load *load, unsigned flags)
 {
-	int rc =
-	    cleave_volume_open(load->client, load->options->volume, flags, on_open, load);
+	int rc = cleave_volume_open(load->client, load->options->volume, flags, on_open, load);
 
 	if (rc != 0) {
 		load_complain("volume %s: %s", load->options->volume, strerror(-rc));

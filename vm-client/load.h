@@ -55,7 +55,7 @@ struct load {
 	struct cleave_volume *volume;
 	struct cleave_volume_info info;
 	uint64_t buffer_bytes; /* of the client's, for load_run */
-	bool is_interrupted; /* SIGINT or SIGTERM came */
+	bool is_interrupted;   /* SIGINT or SIGTERM came */
 	struct loop_fd signal_watcher;
 	int signal_fd;
 	int open_rc;

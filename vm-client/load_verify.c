@@ -67,8 +67,7 @@ candidate_new(struct verify *v)
 	}
 	if (v->candidate_count == v->candidate_capacity) {
 		uint32_t capacity = v->candidate_capacity == 0 ? 4096 : 2 * v->candidate_capacity;
-		struct candidate *grown =
-		    realloc(v->candidates, capacity * sizeof(*v->candidates));
+		struct candidate *grown = realloc(v->candidates, capacity * sizeof(*v->candidates));
 
 		if (grown == NULL || capacity <= v->candidate_capacity)
 			return 0;
@@ -105,8 +104,9 @@ on_acknowledged(struct verify *v, struct block *block, const struct journal_reco
 {
 	uint32_t index = block->first;
 
-	while (index != 0 && (v->candidates[index].writer != record->writer ||
-				 v->candidates[index].sequence != record->sequence))
+	while (index != 0 &&
+	    (v->candidates[index].writer != record->writer ||
+		v->candidates[index].sequence != record->sequence))
 		index = v->candidates[index].next;
 	if (index == 0)
 		return; /* a later one has been acknowledged already */

@@ -91,15 +91,16 @@ report_print(const struct report *report, FILE *out)
 		op_count += c->op_count;
 		if (c->op_count == 0)
 			continue;
-		fprintf(out, "%ss: %" PRIu64 " in %.2f s, %.0f/s, %.1f MB/s; latency in us:",
-		    op_names[op], c->op_count, s, (double)c->op_count / s,
-		    (double)c->bytes / s / 1e6);
+		fprintf(out,
+		    "%ss: %" PRIu64 " in %.2f s, %.0f/s, %.1f MB/s; latency in us:", op_names[op],
+		    c->op_count, s, (double)c->op_count / s, (double)c->bytes / s / 1e6);
 		for (size_t i = 0; i < NUM_COUNT(percentiles); i++)
 			fprintf(out, " p%g %.1f", percentiles[i].percent,
 			    (double)histogram_percentile(h, percentiles[i].percent) / 1e3);
 		fprintf(out, " max %.1f\n", (double)h->max / 1e3);
 	}
-	fprintf(out, "operations: %" PRIu64 ", %" PRIu64 " errors, %" PRIu64 " mismatches; own CPU %.2f s",
+	fprintf(out,
+	    "operations: %" PRIu64 ", %" PRIu64 " errors, %" PRIu64 " mismatches; own CPU %.2f s",
 	    op_count, report->error_count, report->mismatch_count, cpu_s);
 	if (op_count > 0)
 		fprintf(out, ", %.2f us each", cpu_s * 1e6 / (double)op_count);

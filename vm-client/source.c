@@ -68,8 +68,8 @@ add_file(struct source *source, const char *path)
 	if (n < 0)
 		rc = (int)n;
 	else
-		source->block_count +=
-		    num_round_up((uint64_t)n, SOURCE_BLOCK_BYTES) / SOURCE_BLOCK_BYTES;
+		source->block_count += num_round_up((uint64_t)n, SOURCE_BLOCK_BYTES) /
+		    SOURCE_BLOCK_BYTES;
 out:
 	close(fd);
 	return rc;
@@ -78,7 +78,8 @@ out:
 static int
 generate(struct source *source, uint32_t compressibility_percent, uint64_t seed)
 {
-	uint64_t random_bytes = SOURCE_BLOCK_BYTES * (100 - (uint64_t)compressibility_percent) / 100;
+	uint64_t random_bytes = SOURCE_BLOCK_BYTES * (100 - (uint64_t)compressibility_percent) /
+	    100;
 
 	source->blocks = calloc(SOURCE_GENERATED_COUNT, SOURCE_BLOCK_BYTES);
 	if (source->blocks == NULL)
