@@ -148,6 +148,7 @@ struct message {
 	bool is_write;       /* anything but a read */
 	bool is_staged;      /* payload_crc and the payload's device memory are ready */
 	bool is_sending;     /* the split library holds send, header and piece */
+	bool is_damaged;     /* ANSWERED: what a read returned does not match its CRC */
 	bool is_given_up;    /* SENT: ends when its connection has */
 	int rc;              /* ANSWERED, given up */
 	uint64_t map_serial; /* REMAPPING: wants a newer one */

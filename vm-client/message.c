@@ -309,12 +309,12 @@ message_decide(struct message *message)
 		return;
 	}
 	verdict = retry_verdict_io(rc, !message->is_write);
-	if (rc == -EBADMSG && message->checksum_errors > 0)
-		verdict = RETRY_CHECKSUM; /* found here, whatever it is */
+	if (message->is_damaged)
+		verdict = RETRY_CHECKSUM; /* found here: the gateway's copy is good */
 	switch (verdict) {
 	case RETRY_CHECKSUM:
 		message->is_staged = false;
-		if (message->attempts >= CLIENT_CHECKSUM_TRIES_MAX)
+		if (++message->checksum_errors >= CLIENT_CHECKSUM_TRIES_MAX)
 			break;
 		message_delay(message);
 		return;
@@ -469,10 +469,8 @@ message_take_payload(struct message *message, const struct wire_io_reply *reply,
 		assert(rc == 1); /* inline, and the shape is right */
 		crc = device_crc(client, job.dst, message->length_bytes);
 	}
-	if (crc == reply->payload_crc)
-		return 0;
-	message->checksum_errors++;
-	return -EBADMSG;
+	message->is_damaged = crc != reply->payload_crc;
+	return message->is_damaged ? -EBADMSG : 0;
 }
 
 void
@@ -483,6 +481,7 @@ message_on_reply(struct message *message, const struct wire_io_reply *reply, str
 	if (message->is_given_up)
 		return; /* its connection is being closed */
 	message->rc = reply->rc;
+	message->is_damaged = false;
 	if (reply->rc == 0 && !message->is_write)
 		message->rc = message_take_payload(message, reply, msg->payload);
 	if (message->rc == -EBADMSG)
