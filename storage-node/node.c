@@ -26,8 +26,9 @@
 #define SCAN_BUFFER_MIN (512u * 1024u)
 #define CREDITS_DEFAULT 64u
 #define RECEIVES_MIN 8u
-/* What the port's arena loses to alignment and its own needs. */
+/* What the port's arena loses to alignment and its own needs, in all and for each receive. */
 #define DEVICE_SLACK_BYTES NUM_KIB(64)
+#define RECEIVE_SLACK_BYTES NUM_KIB(8)
 #define HOST_BYTES_A_RECEIVE 4096u
 
 const struct sm_state node_table[NODE_STATE_NR] = {
@@ -198,7 +199,8 @@ node_options_check(struct node *node)
 	if (options->device_bytes < scan_bytes + DEVICE_SLACK_BYTES)
 		return -EINVAL;
 	room_bytes = options->device_bytes - scan_bytes - DEVICE_SLACK_BYTES;
-	node->request_count = (uint32_t)num_min(room_bytes / SN_RECEIVE_BYTES, SN_REQUESTS_MAX);
+	node->request_count = (uint32_t)num_min(
+	    room_bytes / (SN_RECEIVE_BYTES + RECEIVE_SLACK_BYTES), SN_REQUESTS_MAX);
 	if (options->receive_count != 0)
 		node->request_count = (uint32_t)num_min(node->request_count,
 		    options->receive_count);
