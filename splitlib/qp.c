@@ -17,6 +17,8 @@
  *	                                     v  events completed
  *	                                  CLOSED    on_closed, then freed
  *
+ * What arrived before the peer's end is still delivered, before on_closed.
+ *
  * CLOSED without being freed: a queue pair without handlers, until its owner calls split_qp_close;
  * one offered to on_accept, until the owner has accepted or rejected it. Whoever holds a pointer has
  * one call left that ends it.
@@ -204,6 +206,7 @@ qp_on_close_task(struct loop_task *task, void *arg)
 	if (qp_is(qp, QP_CLOSING) || qp_is_parked(qp))
 		return;
 	if (qp->handlers != NULL && qp->handlers->on_closed != NULL) {
+		event_run_handlers(port); /* its events' too: on_closed is the last call */
 		port_call_begin(port);
 		qp->handlers->on_closed(qp, qp->close_rc, qp->reason, qp->arg);
 		port_call_end(port);

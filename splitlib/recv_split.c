@@ -185,9 +185,11 @@ recv_deliver(struct split_qp *qp)
 {
 	uint32_t count = qp->batch_count;
 
-	if (count == 0 || !qp_is(qp, QP_READY))
+	/* What came before the peer's end is delivered; after split_qp_close nothing is. */
+	if (count == 0 || (!qp_is(qp, QP_READY) && qp->close_rc == 0))
 		return;
-	credit_on_batch(qp);
+	if (qp_is(qp, QP_READY))
+		credit_on_batch(qp);
 	qp->batch_count = 0;
 	port_call_begin(qp->port);
 	qp->handlers->on_messages(qp, qp->batch, count, qp->arg);

@@ -149,7 +149,11 @@ void split_qp_accept(struct split_qp *qp, const struct split_qp_ops *ops, void *
 /* split_qp_reject -- the peer's on_closed gets @rc (a negative errno with a wire status). */
 void split_qp_reject(struct split_qp *qp, int rc);
 
-/* split_qp_close -- flush: queued sends complete with -ECANCELED, then on_closed(0). Idempotent. */
+/*
+ * split_qp_close -- flush: queued sends complete with -ECANCELED, then on_closed(0). Idempotent.
+ *
+ * A queue pair without handlers (ops NULL) is not freed when it closes, but by this call.
+ */
 void split_qp_close(struct split_qp *qp);
 enum split_qp_state split_qp_state(const struct split_qp *qp);
 const char *split_qp_peer(const struct split_qp *qp); /* address text, for logs */

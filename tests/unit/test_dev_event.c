@@ -414,6 +414,38 @@ BOTH(dev_event, a_posted_receive_goes_before_the_pool)
 	fixture_close(&f);
 }
 
+static uint32_t called_before_closed_count;
+
+static void
+counting_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
+{
+	called_before_closed_count = called_count;
+	side_on_closed(qp, rc, reason, arg);
+}
+
+BOTH(dev_event, on_closed_is_the_last_call)
+{
+	static const struct split_qp_ops ops = { .on_ready = side_on_ready,
+		.on_messages = side_on_messages,
+		.on_closed = counting_on_closed };
+	struct dev_event *received, *sent;
+
+	called_count = called_before_closed_count = 0;
+	fixture_open(&f, kind, NULL, NULL);
+	(void)fixture_connect(&f, &ops);
+	cr_assert_eq(dev_wait_ready(f.client.qp), 0);
+	received = dev_mixed_recv(f.client.qp, host_alloc(f.client_port, 64), 64, DEV_PTR_NULL, 0);
+	sent = dev_mixed_send(f.client.qp, header_alloc(f.client_port, WIRE_ECHO, 1, 64), 64,
+	    DEV_PTR_NULL, 0);
+	dev_event_on(received, on_event, &f);
+	dev_event_on(sent, on_event, &f);
+	split_qp_close(f.client.qp);
+	fixture_run(&f, client_closed, 0);
+	cr_assert_eq(called_before_closed_count, 2);
+	cr_assert_eq(called_with.rc, -ECANCELED);
+	fixture_close(&f);
+}
+
 BOTH(dev_event, engines_run_between_receive_and_send)
 {
 	struct engine_set_options inline_set = { .thread_count = 0 };

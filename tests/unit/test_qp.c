@@ -481,6 +481,26 @@ BOTH(qp, handler_may_close_in_the_middle_of_a_batch)
 	fixture_close(&f);
 }
 
+BOTH(qp, what_came_before_the_peers_end_is_delivered)
+{
+	static struct test_send sends[20];
+
+	fixture_open(&f, kind, NULL, NULL);
+	fixture_connect_both(&f);
+	for (uint32_t i = 0; i < NUM_COUNT(sends); i++) {
+		test_send_init(&sends[i], &f.client, WIRE_ECHO, i, DEV_PTR_NULL, 0);
+		cr_assert_eq(split_send(f.client.qp, &sends[i].send), 0);
+	}
+	/* The server is busy with other things until all has come. */
+	if (kind == NET_SIM)
+		sim_loop_pause(f.server_loop, NUM_S(1));
+	fixture_run(&f, client_sent, NUM_COUNT(sends));
+	split_qp_close(f.client.qp);
+	fixture_run(&f, server_closed, 0);
+	cr_assert_eq(f.server.message_count, NUM_COUNT(sends));
+	fixture_close(&f);
+}
+
 BOTH(qp, port_close_calls_everything_once)
 {
 	static struct test_send sends[8];

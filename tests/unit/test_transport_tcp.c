@@ -450,6 +450,7 @@ Test(transport_tcp, request_without_credit_closes)
 	fixture_run(&f, server_closed, 0);
 	cr_assert_eq(f.server.closed_rc, -EPROTO);
 	cr_assert_not_null(strstr(f.server.reason, "no credit"));
+	cr_assert_eq(f.server.message_count, 4); /* those that had one */
 	release_held();
 	cr_assert_eq(split_port_receives_free(f.server_port), 64);
 	(void)close(fd);
