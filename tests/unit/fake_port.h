@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fake_port.h -- a port's surroundings in memory and virtual time, for tests of one shard's paths
+ *
+ * Stands in for node_link.c, placement.c, manifest.c, shard.c, session.c, the split library and the
+ * engine set: it defines their functions, so a test program includes it once and links the rest.
+ */
+#ifndef CLEAVE_TESTS_FAKE_PORT_H
+#define CLEAVE_TESTS_FAKE_PORT_H
+
+#include "fake_node.h"
+
+/* ---- manifest, shard, session, gateway ---- */
+
+static inline void
+fake_on_commit(struct loop_timer *timer, void *arg)
+{
+	struct fake_commit *commit = &fake.commit;
+	int rc = fake.commit_rc;
+
+	(void)timer;
+	(void)arg;
+	commit->is_out = false;
+	for (uint32_t i = 0; i < commit->count && rc == 0; i++) {
+		cr_assert_lt(fake.edit_count, NUM_COUNT(fake.edits));
+		fake.edits[fake.edit_count++] = commit->edits[i];
+	}
+	commit->fn(rc, commit->arg);
+}
+
+int
+mt_manifest_commit(struct mt_shard *shard, const struct mt_edit *edits, uint32_t count,
+    mt_manifest_fn fn, void *arg)
+{
+	struct fake_commit *commit = &fake.commit;
+
+	(void)shard;
+	cr_assert(!commit->is_out);
+	memcpy(commit->edits, edits, count * sizeof(*edits));
+	commit->count = count;
+	commit->fn = fn;
+	commit->arg = arg;
+	commit->is_out = true;
+	loop_timer_init(&commit->timer, fake_on_commit, NULL);
+	loop_timer_start(fake.loop, &commit->timer, loop_random_below(fake.loop, NUM_US(500)));
+	return 0;
+}
+
+int
+mt_shard_extent_add(struct mt_shard *shard, struct mt_extent *extent)
+{
+	if (shard->extent_count == FAKE_EXTENTS_MAX)
+		return -ENOSPC;
+	extent->index = shard->extent_count;
+	shard->extents[shard->extent_count++] = extent;
+	return 0;
+}
+
+void
+mt_shard_stop(struct mt_shard *shard, int rc)
+{
+	fake.stop_rc = rc;
+	mt_write_path_stop(shard, rc);
+}
+
+void
+mt_session_request_done(struct mt_session *session, bool is_write)
+{
+	session->request_count--;
+	session->write_count -= is_write;
+	fake.done_count++;
+}
+
+uint32_t
+mt_gateway_min_replicas(const struct mt_gateway *gateway)
+{
+	(void)gateway;
+	return fake.min_replicas;
+}
+
+uint64_t
+mt_gateway_node_timeout_ns(const struct mt_gateway *gateway)
+{
+	(void)gateway;
+	return NUM_S(2);
+}
+
+/* ---- set-up ---- */
+
+static inline void
+fake_init(uint64_t seed, bool is_threaded)
+{
+	memset(&fake, 0, sizeof(fake));
+	log_set_level(LOG_OFF);
+	fake.world = sim_world_create(seed);
+	fake.loop = sim_loop_create(fake.world, "port");
+	fake.slot_bytes = FAKE_SLOT_BYTES;
+	fake.min_replicas = MT_REPLICAS_MAX;
+	(void)guard_init();
+	fake.device = mmap(NULL, FAKE_DEVICE_BYTES, PROT_READ | PROT_WRITE,
+	    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	cr_assert_neq((void *)fake.device, MAP_FAILED);
+	cr_assert_eq(guard_add(fake.device, FAKE_DEVICE_BYTES), 0);
+	cr_assert_eq(engine_runner_init(&fake.engines.runner), 0);
+	fake.engines.is_threaded = is_threaded;
+	fake.port = (struct mt_port){ .loop = fake.loop, .links = fake.links,
+		.link_count = FAKE_NODES, .engines = &fake.engines, .receive_count = FAKE_MSGS };
+	fake.port.split = (struct split_port *)(void *)&fake;
+	fake.port.zero_page = dev_alloc(NULL, 4096);
+	for (uint32_t i = 0; i < FAKE_NODES; i++) {
+		fake.links[i] = (struct mt_link){ .port = &fake.port, .index = i, .node_id = i + 1,
+			.slot_bytes = fake.slot_bytes };
+		list_init(&fake.links[i].calls);
+		fake.nodes[i].index = i;
+		fake.nodes[i].is_up = true;
+		loop_timer_init(&fake.nodes[i].timer, fake_on_node_timer, &fake.nodes[i]);
+	}
+	for (uint32_t i = 0; i < FAKE_MSGS; i++) {
+		fake.msgs[i].msg.payload = dev_alloc(NULL, ENGINE_RECORD_BYTES_MAX);
+		fake.msgs[i].msg.header = &fake.msgs[i].header;
+	}
+	fake.session = (struct mt_session){ .port = &fake.port };
+	fake.session.volume.codec_id = ENGINE_LZ4;
+	fake.session.volume.level = 1;
+	fake.shard = (struct mt_shard){ .port = &fake.port, .index = 3, .epoch = 5,
+		.next_sequence = 100, .extents = fake.extents };
+	fake.shard.memtable = mt_memtable_create();
+	cr_assert_eq(mt_ring_init(&fake.shard.ring, &fake.port, FAKE_RING_BYTES), 0);
+	cr_assert_eq(mt_read_path_init(&fake.port), 0);
+	cr_assert_eq(mt_write_path_init(&fake.shard), 0);
+}
+
+static inline void
+fake_set_slot_bytes(uint64_t bytes)
+{
+	fake.slot_bytes = bytes;
+	for (uint32_t i = 0; i < FAKE_NODES; i++)
+		fake.links[i].slot_bytes = bytes;
+}
+
+static inline void
+fake_fini(void)
+{
+	mt_write_path_fini(&fake.shard);
+	mt_read_path_fini(&fake.port);
+	mt_ring_fini(&fake.shard.ring, &fake.port);
+	mt_memtable_destroy(fake.shard.memtable);
+	for (uint32_t i = 0; i < fake.shard.extent_count; i++)
+		mt_extent_free(fake.shard.extents[i]);
+	for (uint32_t i = 0; i < FAKE_NODES; i++) {
+		loop_timer_stop(fake.loop, &fake.nodes[i].timer);
+		for (uint32_t k = 0; k < fake.nodes[i].copy_count; k++)
+			free(fake.nodes[i].copies[k].bytes);
+	}
+	engine_runner_fini(&fake.engines.runner);
+	sim_world_destroy(fake.world);
+	guard_remove(fake.device, FAKE_DEVICE_BYTES);
+	(void)munmap(fake.device, FAKE_DEVICE_BYTES);
+}
+
+static inline void
+fake_run_for(uint64_t ns)
+{
+	(void)sim_world_run(fake.world, NULL, NULL, sim_world_now_ns(fake.world) + ns);
+}
+
+static inline bool
+fake_is_quiet(void *arg)
+{
+	(void)arg;
+	return fake.session.request_count == 0;
+}
+
+/* Until every request is answered; false: some never are. */
+static inline bool
+fake_run_quiet(void)
+{
+	return sim_world_run(fake.world, fake_is_quiet, NULL,
+		   sim_world_now_ns(fake.world) + NUM_S(60)) == 0;
+}
+
+/* ---- requests ---- */
+
+/* What version @version of @block looks like: every fourth version does not compress. */
+static inline void
+fake_pattern(uint8_t out[CLEAVE_BLOCK_BYTES], uint32_t block, uint64_t version)
+{
+	uint64_t words[CLEAVE_BLOCK_BYTES / 8];
+
+	for (uint32_t i = 0; i < NUM_COUNT(words); i++)
+		words[i] = version % 4 == 0 ? num_mix_u64(version * 1000003 + i) : version;
+	words[0] = version;
+	words[1] = block;
+	memcpy(out, words, sizeof(words));
+}
+
+static inline struct fake_msg *
+fake_msg_take(void)
+{
+	for (uint32_t i = 0; i < FAKE_MSGS; i++) {
+		struct fake_msg *msg = &fake.msgs[i];
+
+		if (!msg->is_out) {
+			msg->is_out = true;
+			msg->is_answered = false;
+			msg->on_reply = NULL;
+			return msg;
+		}
+	}
+	return NULL;
+}
+
+static inline struct wire_io
+fake_io(enum wire_opcode opcode, uint32_t block, uint32_t block_count)
+{
+	return (struct wire_io){ .opcode = opcode, .segment = FAKE_SEGMENT,
+		.request_id = fake.done_count, .offset_bytes = (uint64_t)block * CLEAVE_BLOCK_BYTES,
+		.length_bytes = block_count * CLEAVE_BLOCK_BYTES, .epoch = 5 };
+}
+
+static inline void
+fake_submit(struct fake_msg *msg, const struct wire_io *io)
+{
+	fake.session.request_count++;
+	if (io->opcode == WIRE_READ) {
+		msg->msg.payload_bytes = 0;
+		mt_read(&fake.shard, &fake.session, &msg->msg, io);
+		return;
+	}
+	fake.session.write_count++;
+	mt_write(&fake.shard, &fake.session, &msg->msg, io);
+}
+
+static inline struct fake_msg *
+fake_write(uint32_t block, uint32_t block_count, uint64_t version)
+{
+	struct fake_msg *msg = fake_msg_take();
+	struct wire_io io = fake_io(WIRE_WRITE, block, block_count);
+	uint8_t data[ENGINE_RECORD_BYTES_MAX];
+
+	cr_assert_not_null(msg);
+	for (uint32_t i = 0; i < block_count; i++)
+		fake_pattern(data + i * CLEAVE_BLOCK_BYTES, block + i, version);
+	fake_to_device(msg->msg.payload, data, io.length_bytes);
+	msg->msg.payload_bytes = io.length_bytes;
+	io.payload_crc = crc32c(0, data, io.length_bytes);
+	fake_submit(msg, &io);
+	return msg;
+}
+
+static inline struct fake_msg *
+fake_read(uint32_t block, uint32_t block_count)
+{
+	struct fake_msg *msg = fake_msg_take();
+	struct wire_io io = fake_io(WIRE_READ, block, block_count);
+
+	cr_assert_not_null(msg);
+	fake_submit(msg, &io);
+	return msg;
+}
+
+static inline struct fake_msg *
+fake_discard(uint32_t block, uint32_t block_count)
+{
+	struct fake_msg *msg = fake_msg_take();
+	struct wire_io io = fake_io(WIRE_DISCARD, block, block_count);
+
+	cr_assert_not_null(msg);
+	fake_submit(msg, &io);
+	return msg;
+}
+
+/* Run until @msg is answered, and say how. */
+static inline int
+fake_wait(struct fake_msg *msg)
+{
+	cr_assert(fake_run_quiet());
+	cr_assert(msg->is_answered);
+	return msg->reply.rc;
+}
+
+/* A read of one block now gives @version; 0: zeros. */
+static inline void
+fake_expect(uint32_t block, uint64_t version)
+{
+	struct fake_msg *msg = fake_read(block, 1);
+	uint8_t expected[CLEAVE_BLOCK_BYTES] = { 0 };
+
+	if (version != 0)
+		fake_pattern(expected, block, version);
+	cr_assert_eq(fake_wait(msg), 0, "block %u rc %d", block, msg->reply.rc);
+	cr_assert(memcmp(msg->payload, expected, sizeof(expected)) == 0, "block %u", block);
+}
+
+/* Serve, with nothing in the log yet. */
+static inline void
+fake_start(void)
+{
+	mt_write_path_start(&fake.shard);
+}
+
+#endif /* CLEAVE_TESTS_FAKE_PORT_H */
