@@ -33,7 +33,7 @@
 #define CLIENT_PORTS_MAX 64u /* addresses in a map */
 #define CLIENT_MESSAGE_BYTES_MAX WIRE_CLIENT_PAYLOAD_BYTES_MAX
 #define CLIENT_REGION_BYTES WIRE_CLIENT_PAYLOAD_BYTES_MAX
-#define CLIENT_CHECKSUM_TRIES_MAX 3u
+#define CLIENT_CHECKSUM_TRIES_MAX 5u
 #define CLIENT_CONTROL_RECEIVES CLEAVE_CALLS_MAX
 
 /* A request id grows with each send and names the message: its index is in the low bits. */

@@ -30,12 +30,14 @@ struct cleave {
 	pthread_t thread;
 	struct loop_post stop_post;
 	int event_fd;
-	pthread_mutex_t lock; /* of the two that follow */
+	pthread_mutex_t lock; /* of what follows */
 	struct cleave_io *done_first, *done_last;
+	struct loop_link disks;
 };
 
 struct cleave_disk {
 	uint32_t magic;
+	struct loop_link link; /* cleave->disks */
 	struct cleave *cleave;
 	struct cleave_volume *volume; /* the thread's */
 	struct cleave_volume_info info;
@@ -116,7 +118,11 @@ thread_on_stop(struct loop_post *post, void *arg)
 static void
 cleave_free(struct cleave *cleave)
 {
+	struct loop_link *link;
+
 	cleave_client_destroy(cleave->client);
+	while ((link = list_pop_front(&cleave->disks)) != NULL)
+		free(LIST_ENTRY(link, struct cleave_disk, link));
 	loop_destroy(cleave->loop);
 	if (cleave->event_fd >= 0)
 		(void)close(cleave->event_fd); /* nothing was written that could be lost */
@@ -138,6 +144,7 @@ cleave_start(const struct cleave_client_options *options, struct cleave **ret_cl
 	if (cleave == NULL)
 		return -ENOMEM;
 	cleave->magic = CLEAVE_THREAD_MAGIC;
+	list_init(&cleave->disks);
 	(void)pthread_mutex_init(&cleave->lock, NULL); /* cannot fail with these arguments */
 	cleave->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	cleave->loop = cleave->event_fd < 0 ? NULL : loop_ev_create(0);
@@ -277,11 +284,15 @@ cleave_disk_open(struct cleave *cleave, const char *name, unsigned flags,
 	wait.text = name;
 	wait.flags = flags;
 	rc = wait_for(&wait, thread_on_open, ret_error);
-	if (rc != 0)
+	if (rc != 0) {
 		free(disk);
-	else
-		*ret_disk = disk;
-	return rc;
+		return rc;
+	}
+	(void)pthread_mutex_lock(&cleave->lock); /* ours: cannot fail */
+	list_push_back(&cleave->disks, &disk->link);
+	(void)pthread_mutex_unlock(&cleave->lock);
+	*ret_disk = disk;
+	return 0;
 }
 
 static void
@@ -309,7 +320,10 @@ cleave_disk_close(struct cleave_disk *disk)
 	CHECK_OBJ(disk, CLEAVE_DISK_MAGIC);
 	wait_begin(&wait, disk->cleave);
 	wait.disk = disk;
-	(void)wait_for(&wait, thread_on_close, NULL); /* always 0 */
+	(void)wait_for(&wait, thread_on_close, NULL);  /* always 0 */
+	(void)pthread_mutex_lock(&disk->cleave->lock); /* ours: cannot fail */
+	list_remove(&disk->link);
+	(void)pthread_mutex_unlock(&disk->cleave->lock);
 	disk->magic = 0;
 	free(disk);
 }

@@ -257,7 +257,11 @@ struct cleave_disk; /* a volume opened through it */
  */
 int cleave_start(const struct cleave_client_options *options, struct cleave **ret_cleave,
     char *ret_error);
-/* cleave_stop -- as cleave_client_destroy, then ends the thread. From no handler. NULL is a no-op. */
+/*
+ * cleave_stop -- as cleave_client_destroy, and the thread ends
+ *
+ * Its disks are gone with it. Nobody may be in another call on it. Not from a handler. NULL is a no-op.
+ */
 void cleave_stop(struct cleave *cleave);
 
 /* cleave_control_wait -- cleave_control, blocking. *@ret_reply: free() it; NULL when none came. */

@@ -339,6 +339,22 @@ fixture_pass(struct fixture *f, uint64_t ns)
 	fixture_run(f, fixture_passes);
 }
 
+static inline bool
+fixture_is_held(void *arg)
+{
+	struct fixture *f = arg;
+
+	return f->fake.held_count >= f->ios[FIXTURE_IOS_MAX - 1].split_bytes;
+}
+
+/* Run until the gateway holds @count requests or more. */
+static inline void
+fixture_wait_held(struct fixture *f, uint32_t count)
+{
+	f->ios[FIXTURE_IOS_MAX - 1].split_bytes = count;
+	fixture_run(f, fixture_is_held);
+}
+
 /* @bytes of content that differs from block to block and from @seed to seed. */
 static inline uint8_t *
 fixture_data(uint64_t bytes, uint64_t seed)

@@ -302,8 +302,7 @@ CLIENT_BOTH(client, destroy_with_everything_outstanding)
 		cr_assert(
 		    fixture_submit(f, i, CLEAVE_WRITE, i / 2 * NUM_MIB(1), NUM_MIB(1), data) == 0);
 	cr_assert(fixture_submit(f, 32, CLEAVE_FLUSH, 0, 0, NULL) == 0);
-	fixture_pass(f, NUM_MS(10));
-	cr_assert(f->fake.held_count > 0);
+	fixture_wait_held(f, 1);
 	cleave_client_destroy(f->client);
 	f->client = NULL;
 	f->volume = NULL;

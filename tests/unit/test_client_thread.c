@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_client_thread.c -- layer 2: the library's own thread, event fd, blocking helpers */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "cleave/client.h"
+#include "support/fake_gateway.h"
+
+#define WAIT_MS 30000
+#define THREADS 4
+#define IOS_PER_THREAD 200
+
+/* A gateway on a thread of its own. */
+struct remote {
+	struct loop *loop;
+	struct fake_gateway fake;
+	pthread_t thread;
+	struct loop_post post;
+	const char *gateways[1];
+	struct cleave_client_options options;
+	struct cleave *cleave;
+	struct cleave_disk *disk;
+	char error[CLEAVE_ERROR_BYTES_MAX];
+};
+
+static void *
+remote_main(void *arg)
+{
+	struct remote *r = arg;
+
+	(void)loop_run(r->loop, NULL, NULL);
+	return NULL;
+}
+
+static void
+remote_on_stop(struct loop_post *post, void *arg)
+{
+	struct remote *r = arg;
+
+	(void)post;
+	loop_stop(r->loop);
+}
+
+static struct remote *
+remote_create(void)
+{
+	struct remote *r = calloc(1, sizeof(*r));
+	struct fake_options options = {
+		.address = "tcp://127.0.0.1:0",
+		.port_count = 2,
+		.shard_count = 4,
+	};
+	int rc;
+
+	cr_assert(r != NULL);
+	r->loop = options.loop = loop_ev_create(3);
+	fake_gateway_init(&r->fake, &options);
+	fake_gateway_add(&r->fake, "v", NUM_MIB(128));
+	r->gateways[0] = r->fake.addresses[0];
+	r->options.gateways = r->gateways;
+	r->options.gateway_count = 1;
+	r->options.backoff_min_ns = NUM_MS(1);
+	rc = cleave_start(&r->options, &r->cleave, r->error);
+	cr_assert(rc == 0, "%s", r->error);
+	return r;
+}
+
+static void
+remote_run(struct remote *r)
+{
+	cr_assert(pthread_create(&r->thread, NULL, remote_main, r) == 0);
+}
+
+static struct remote *
+remote_with_disk(void)
+{
+	struct remote *r = remote_create();
+	int rc;
+
+	remote_run(r);
+	rc = cleave_disk_open(r->cleave, "v", 0, &r->disk, r->error);
+	cr_assert(rc == 0, "%s", r->error);
+	return r;
+}
+
+static void
+remote_destroy(struct remote *r)
+{
+	cleave_disk_close(r->disk);
+	cleave_stop(r->cleave);
+	r->post = (struct loop_post){ .fn = remote_on_stop, .arg = r };
+	loop_post(r->loop, &r->post);
+	cr_assert(pthread_join(r->thread, NULL) == 0);
+	fake_gateway_fini(&r->fake);
+	loop_destroy(r->loop);
+	free(r);
+}
+
+static uint8_t *
+data_create(uint64_t bytes, uint64_t seed)
+{
+	uint64_t *data = malloc(bytes);
+
+	cr_assert(data != NULL);
+	for (uint64_t i = 0; i < bytes / 8; i++)
+		data[i] = num_mix_u64(seed * 999983 + i + 1);
+	return (uint8_t *)data;
+}
+
+Test(client_thread, blocking_helpers)
+{
+	struct remote *r = remote_with_disk();
+	uint8_t *data = data_create(NUM_MIB(40), 1), *back = data_create(NUM_MIB(40), 2);
+
+	cr_assert(strcmp(cleave_disk_info(r->disk)->name, "v") == 0);
+	/* More than one request may hold. */
+	cr_assert(cleave_pwrite(r->disk, data, NUM_MIB(40), NUM_MIB(1)) == 0);
+	cr_assert(cleave_pread(r->disk, back, NUM_MIB(40), NUM_MIB(1)) == 0);
+	cr_assert(memcmp(data, back, NUM_MIB(40)) == 0);
+	cr_assert(cleave_discard(r->disk, NUM_MIB(2), NUM_MIB(1)) == 0);
+	cr_assert(cleave_write_zeroes(r->disk, 4096, NUM_MIB(3)) == 0);
+	cr_assert(cleave_flush(r->disk) == 0);
+	memset(data, 0, NUM_MIB(2) + 4096);
+	cr_assert(cleave_pread(r->disk, back, NUM_MIB(4), NUM_MIB(1)) == 0);
+	cr_assert(memcmp(data, back, NUM_MIB(4)) == 0);
+	cr_assert(cleave_pread(r->disk, back, 4096, 1) == -EINVAL);
+	cr_assert(cleave_pread(r->disk, back, 4096, NUM_MIB(128)) == -ERANGE);
+	free(data);
+	free(back);
+	remote_destroy(r);
+}
+
+Test(client_thread, errors_have_texts)
+{
+	struct remote *r = remote_create();
+	struct cleave_disk *disk = NULL;
+	char *reply = NULL;
+
+	remote_run(r);
+	cr_assert(cleave_disk_open(r->cleave, "w", 0, &disk, r->error) == -ENOENT);
+	cr_assert(strstr(r->error, "'w'") != NULL, "%s", r->error);
+	cr_assert(cleave_disk_open(r->cleave, "", 0, &disk, r->error) == -EINVAL);
+	cr_assert(disk == NULL);
+	cr_assert(
+	    cleave_control_wait(r->cleave, "{\"op\":\"status\"}", false, &reply, r->error) == 0);
+	cr_assert(strstr(reply, "serving") != NULL);
+	free(reply);
+	cr_assert(cleave_control_wait(r->cleave, "{\"op\":\"nonsense\"}", false, &reply,
+		      r->error) == -EINVAL);
+	cr_assert(strstr(r->error, "unknown") != NULL, "%s", r->error);
+	free(reply);
+	remote_destroy(r);
+}
+
+Test(client_thread, start_refuses_bad_options)
+{
+	const char *gateways[] = { "nonsense" };
+	struct cleave_client_options options = { .gateways = gateways, .gateway_count = 1 };
+	struct cleave *cleave = NULL;
+	char error[CLEAVE_ERROR_BYTES_MAX];
+
+	cr_assert(cleave_start(&options, &cleave, error) == -EINVAL);
+	cr_assert(strstr(error, "nonsense") != NULL, "%s", error);
+	cr_assert(cleave == NULL);
+	cleave_stop(NULL);
+	cleave_disk_close(NULL);
+}
+
+static uint32_t
+reap_all(struct remote *r, uint32_t count)
+{
+	struct pollfd fd = { .fd = cleave_event_fd(r->cleave), .events = POLLIN };
+	struct cleave_io *ios[7];
+	uint32_t reaped = 0;
+
+	while (reaped < count) {
+		uint32_t now;
+
+		cr_assert(poll(&fd, 1, WAIT_MS) == 1, "nothing to reap after %u", reaped);
+		now = cleave_reap(r->cleave, ios, 7);
+		for (uint32_t i = 0; i < now; i++)
+			cr_assert(ios[i]->rc == 0, "rc %d", ios[i]->rc);
+		reaped += now;
+	}
+	cr_assert(poll(&fd, 1, 0) == 0, "readable without anything to reap");
+	return reaped;
+}
+
+Test(client_thread, submit_and_reap)
+{
+	struct remote *r = remote_with_disk();
+	uint8_t *data = data_create(NUM_MIB(1), 1);
+	static struct cleave_io ios[256];
+	struct cleave_io *none[1];
+
+	for (int round = 0; round < 3; round++) {
+		for (uint32_t i = 0; i < 256; i++) {
+			ios[i] = (struct cleave_io){ .op = CLEAVE_WRITE,
+				.offset_bytes = i * 4096,
+				.length_bytes = 4096,
+				.data = data + i * 4096 };
+			cr_assert(cleave_disk_submit(r->disk, &ios[i]) == 0);
+		}
+		cr_assert(reap_all(r, 256) == 256);
+	}
+	cr_assert(cleave_reap(r->cleave, none, 1) == 0);
+	ios[0].length_bytes = 1;
+	cr_assert(cleave_disk_submit(r->disk, &ios[0]) == -EINVAL);
+	ios[0].length_bytes = NUM_MIB(16);
+	ios[0].offset_bytes = NUM_MIB(120);
+	cr_assert(cleave_disk_submit(r->disk, &ios[0]) == -ERANGE);
+	free(data);
+	remote_destroy(r);
+}
+
+struct writer {
+	struct remote *r;
+	uint32_t index;
+	pthread_t thread;
+	uint8_t *data;
+};
+
+static void *
+writer_main(void *arg)
+{
+	struct writer *writer = arg;
+	uint64_t base = writer->index * NUM_MIB(8);
+	uint8_t back[4096];
+
+	for (uint32_t i = 0; i < IOS_PER_THREAD; i++) {
+		uint8_t *block = writer->data + i * 4096;
+
+		cr_assert(cleave_pwrite(writer->r->disk, block, 4096, base + i * 4096) == 0);
+		cr_assert(cleave_pread(writer->r->disk, back, 4096, base + i * 4096) == 0);
+		cr_assert(memcmp(block, back, 4096) == 0);
+	}
+	return NULL;
+}
+
+Test(client_thread, threads_share_a_disk)
+{
+	struct remote *r = remote_with_disk();
+	struct writer writers[THREADS];
+
+	for (uint32_t i = 0; i < THREADS; i++) {
+		writers[i] = (struct writer){ .r = r,
+			.index = i,
+			.data = data_create(IOS_PER_THREAD * 4096, i) };
+		cr_assert(pthread_create(&writers[i].thread, NULL, writer_main, &writers[i]) == 0);
+	}
+	for (uint32_t i = 0; i < THREADS; i++) {
+		cr_assert(pthread_join(writers[i].thread, NULL) == 0);
+		free(writers[i].data);
+	}
+	remote_destroy(r);
+}
+
+Test(client_thread, stop_gives_requests_up)
+{
+	struct remote *r = remote_create();
+	uint8_t *data = data_create(4096, 1);
+	static struct cleave_io io;
+
+	r->fake.is_holding = true;
+	remote_run(r);
+	cr_assert(cleave_disk_open(r->cleave, "v", 0, &r->disk, r->error) == 0);
+	io = (struct cleave_io){ .op = CLEAVE_WRITE, .length_bytes = 4096, .data = data };
+	cr_assert(cleave_disk_submit(r->disk, &io) == 0);
+	cleave_stop(r->cleave);
+	r->cleave = NULL;
+	r->disk = NULL; /* gone with it */
+	free(data);
+	remote_destroy(r);
+}
