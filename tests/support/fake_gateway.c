@@ -377,6 +377,8 @@ run_list(struct fake_gateway *fake, const json_t *request)
 	json_t *list = json_array();
 	uint32_t i = 0;
 
+	if (after != NULL && after[0] == '\0')
+		after = NULL;
 	while (after != NULL && i < fake->volume_count && strcmp(fake->volumes[i].name, after) != 0)
 		i++;
 	if (after != NULL)
