@@ -27,8 +27,8 @@ static const struct config_option options_table[] = {
 	    "A gateway; again for others to turn to [$CLEAVE_GATEWAY or " CLEAVE_DEFAULT_GATEWAY
 	    "].",
 	    NULL, false, 0, 0, NULL },
-	{ "volume", 'v', CONFIG_STRING, O(volume), "NAME", "The volume; its content is replaced.",
-	    NULL, true, 0, 0, NULL },
+	{ "volume", 'v', CONFIG_STRING, O(volume), "NAME",
+	    "The volume; a run replaces its content.", NULL, true, 0, 0, NULL },
 	{ "pattern", 'p', CONFIG_CHOICE, O(pattern), NULL, "Where requests go.", "random", false, 0,
 	    0, pattern_names },
 	{ "zipf-theta", 0, CONFIG_U64, O(zipf_theta_percent), "PERCENT",
@@ -82,9 +82,7 @@ static const struct config_option options_table[] = {
 
 static const struct config_program program = {
 	.name = "cleave-load",
-	.synopsis = "--volume NAME [options]\n"
-		    "       cleave-load --volume NAME --verify-journal FILE\n"
-		    "       cleave-load --volume NAME --file-copy FILE... | --file-verify FILE...",
+	.synopsis = "--volume NAME [--verify-journal FILE | --file-copy FILE... | options]",
 	.purpose =
 	    "Puts load on a volume and checks every block that it reads. Exits with 1 when a "
 	    "block is not what it must be or a request fails.",
@@ -232,7 +230,12 @@ on_open(struct cleave_volume *volume, int rc, const char *error, void *arg)
 	load->volume = volume;
 	load->open_rc = rc;
 	load->is_open_done = true;
-	if (rc != 0)
+	if (rc == 0)
+		return;
+	/* The library's text names the volume, mostly. */
+	if (error != NULL && strstr(error, load->options->volume) != NULL)
+		load_complain("%s", error);
+	else
 		load_complain("volume %s: %s", load->options->volume,
 		    error != NULL && *error != '\0' ? error : strerror(-rc));
 }
