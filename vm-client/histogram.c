@@ -14,7 +14,7 @@ histogram_init(struct histogram *h)
 	h->min = UINT64_MAX;
 }
 
-/* Values below SUB_COUNT have a bucket each; above, the SUB_BITS bits after the leading one choose. */
+/* Values below SUB_COUNT have a bucket each; above, the SUB_BITS after the leading one choose. */
 static uint32_t
 bucket_of(uint64_t value)
 {

@@ -2,8 +2,8 @@
 /*
  * histogram.h -- latencies, counted in log-linear buckets (after HdrHistogram)
  *
- * Each power of two is cut into HISTOGRAM_SUB_COUNT equal buckets, so that what a percentile says is
- * at most 1 / HISTOGRAM_SUB_COUNT above the truth, whatever its size. Fixed memory; recording is a
+ * Each power of two is cut into HISTOGRAM_SUB_COUNT equal buckets, so that what a percentile says
+ * is at most 1 / HISTOGRAM_SUB_COUNT above the truth, whatever its size. Fixed memory; recording is a
  * shift and an increment. Threads: one.
  */
 #ifndef CLEAVE_VM_CLIENT_HISTOGRAM_H
@@ -31,7 +31,7 @@ void histogram_add(struct histogram *h, const struct histogram *other);
 /*
  * histogram_percentile -- the value that @percent (0 .. 100) of those recorded do not exceed
  *
- * Returns the upper end of its bucket, but never more than the maximum; 0 when nothing was recorded.
+ * Returns the upper end of its bucket, never more than the maximum; 0 when nothing was recorded.
  */
 uint64_t histogram_percentile(const struct histogram *h, double percent);
 /* histogram_mean -- 0 when nothing was recorded. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * journal.h -- what was issued and what was acknowledged, on a file that outlives the load generator
+ * journal.h -- what was issued and what was acknowledged, in a file that outlives its writer
  *
  * Records of 32 bytes, appended: an issue is in the file before the request is submitted, an
  * acknowledgement before it is counted. write(2) is enough: what kills the process leaves the page
@@ -52,7 +52,7 @@ struct journal {
  * Returns 0; -EBADMSG it is no journal, or is damaged before its end; what the file system said.
  */
 int journal_open(struct journal *journal, const char *path);
-/* journal_append -- into the buffer; a full one is written. The error, if any, comes with the flush. */
+/* journal_append -- into the buffer; a full one is written. Errors come with the flush. */
 void journal_append(struct journal *journal, const struct journal_record *record);
 /* journal_flush -- everything appended is in the file. Returns 0 or a negative errno. */
 int journal_flush(struct journal *journal);

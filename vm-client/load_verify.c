@@ -4,8 +4,8 @@
  *
  * The journal is replayed into *candidates*: for each block the issues that it may hold. An
  * acknowledgement removes the issues before the one it names; as long as a block has none, it may
- * also hold what was there before. Then each block of the journal is read, one by one: neighbours may
- * come from different runs.
+ * also hold what was there before. Then each block of the journal is read, one by one: neighbours
+ * may come from different runs.
  */
 #include <assert.h>
 #include <errno.h>

@@ -24,15 +24,15 @@ struct source {
 /*
  * source_init -- from @paths, or generated when there are none
  *
- * The files are cut into blocks back to back, the first SOURCE_BYTES_MAX of them, a file's last block
- * padded with zeros. @compressibility_percent of each generated block are one repeated byte.
+ * The files are cut into blocks back to back, the first SOURCE_BYTES_MAX of them, a file's last
+ * block padded with zeros. @compressibility_percent of each generated block are one repeated byte.
  * Returns: 0; -EINVAL the files are empty; -ENOMEM; what opening or reading a file said, and then
  * *@ret_path is its name.
  */
 int source_init(struct source *source, const char *const *paths, uint32_t path_count,
     uint32_t compressibility_percent, uint64_t seed, const char **ret_path);
 void source_fini(struct source *source);
-/* source_pick -- the index of the block that is written to @block (4096 bytes) as its @sequence-th. */
+/* source_pick -- the index of the content that the @sequence-th write of @block gets. */
 uint64_t source_pick(const struct source *source, uint64_t block, uint64_t sequence);
 
 static inline const uint8_t *

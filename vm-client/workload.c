@@ -31,8 +31,8 @@ random_below(uint64_t *state, uint64_t limit)
 }
 
 /*
- * Powers of positive numbers, to about 1e-13: a library that is linked into virtual machines' agents
- * shall not need libm for its load generator.
+ * Powers of positive numbers, to about 1e-13: this folder is also a library that others link, and
+ * it shall not need libm for a load generator.
  */
 static double
 log2_of(double x)
