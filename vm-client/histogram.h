@@ -3,8 +3,8 @@
  * histogram.h -- latencies, counted in log-linear buckets (after HdrHistogram)
  *
  * Each power of two is cut into HISTOGRAM_SUB_COUNT equal buckets, so that what a percentile says
- * is at most 1 / HISTOGRAM_SUB_COUNT above the truth, whatever its size. Fixed memory; recording is a
- * shift and an increment. Threads: one.
+ * is at most 1 / HISTOGRAM_SUB_COUNT above the truth, whatever its size. Fixed memory; recording is
+ * a shift and an increment. Threads: one.
  */
 #ifndef CLEAVE_VM_CLIENT_HISTOGRAM_H
 #define CLEAVE_VM_CLIENT_HISTOGRAM_H
