@@ -2,9 +2,9 @@
 /*
  * client.h -- libcleave: a volume as a disk
  *
- * Layer 1 runs on the caller's loop: a *client* owns a split port, a control connection to one of its
- * gateways, and volumes; a *volume* owns a connection to each port of the gateway that serves it.
- * Everything completes into handlers that the loop calls, never from inside the call that caused them.
+ * Layer 1 runs on the caller's loop: a *client* owns a split port, a control connection to one of
+ * its gateways, and volumes; a *volume* owns a connection to each port of the gateway that serves it.
+ * Everything completes into handlers that the loop calls, never inside the call that caused them.
  * Layer 2 (the second half) runs layer 1 on a thread of the library's own: submissions from any
  * thread, completions through an event fd, and blocking helpers.
  *
@@ -13,13 +13,13 @@
  * What the library promises:
  *   - A write that has completed with 0 is durable. A flush completes when everything submitted
  *     before it has.
- *   - Overlapping writes (discards and zero writes too) take effect in the order of their submission:
- *     one waits for the other. A block is 4096 bytes and the unit of atomicity.
- *   - Busy and unavailable gateways, lost connections and moved shards are the library's business: it
- *     backs off, fetches the map, resends; until the request's time is over, and then it closes the
- *     connection before it gives the request back with -ETIMEDOUT, so that the write cannot take
- *     effect after a later one (I11).
- *   - Every payload carries its CRC-32C; what a read returns has been checked against the gateway's.
+ *   - Overlapping writes (discards and zero writes too) take effect in the order of submission: one
+ *     waits for the other. A block is 4096 bytes and the unit of atomicity.
+ *   - Busy and unavailable gateways, lost connections and moved shards are the library's business:
+ *     it backs off, fetches the map, resends; until the request's time is over, and then it closes
+ *     the connection before it gives the request back with -ETIMEDOUT, so that the write cannot
+ *     take effect after a later one (I11).
+ *   - Every payload carries its CRC-32C; what a read returns has been checked against its own.
  *   - Memory and queues are bounded by the options: what exceeds them gets -ENOBUFS.
  *
  * Threads: layer 1 belongs to its loop's thread; each call of layer 2 says what it allows.
@@ -110,15 +110,24 @@ struct cleave_stats {
 const struct cleave_stats *cleave_client_stats(const struct cleave_client *client);
 
 /*
- * Control: a JSON object goes to a gateway, a JSON object comes back. See ARCHITECTURE.md for the
- * operations ({"op":"volume.create", ...}).
+ * Control: a JSON object goes to a gateway, a JSON object comes back.
+ *
+ *	{"op":"volume.create","name":N,"size_bytes":S,"service_class":C,"engine":E,"level":L,
+ *	    "replicas":R}                           "volume":{...}
+ *	{"op":"volume.list","after":N}              "volumes":[...]; "more":true: ask after the last
+ *	{"op":"volume.show","name":N}               "volume":{...}
+ *	{"op":"volume.delete","name":N,"force":false}
+ *	{"op":"volume.attach","name":N,"session":"16 hex digits"}   what cleave_volume_open sends
+ *	{"op":"map"}  {"op":"node.list"}  {"op":"status"}
+ *
+ * All but op, name and size_bytes may be left out. An answer that is an error has text in "error".
  */
 struct cleave_call;
 /*
  * @rc: 0, or the gateway's status, -ETIMEDOUT, -ECONNREFUSED and the like (the gateway could not be
  * asked), -ECONNRESET (a call that must not be repeated was sent and the answer is lost).
- * @reply: the JSON text of the answer, NUL-terminated; NULL when none came. @error: a text for people
- * unless @rc is 0. Both are valid during the handler alone.
+ * @reply: the JSON text of the answer, NUL-terminated; NULL when none came. @error: a text for
+ * people unless @rc is 0. Both are valid during the handler alone.
  */
 typedef void (*cleave_call_fn)(struct cleave_call *call, int rc, const char *reply,
     const char *error, void *arg);
@@ -170,8 +179,8 @@ typedef void (*cleave_open_fn)(struct cleave_volume *volume, int rc, const char 
  * cleave_volume_open -- attach a volume: this becomes its one writing session
  *
  * Whoever had it attached before gets -ESHUTDOWN for everything from then on.
- * Returns 0: @fn is called once: rc 0, -ENOENT no such volume, -ETIMEDOUT, or what the gateway or the
- * connection said; -EINVAL: the name is empty or too long, an unknown flag; -ENOBUFS; -ENOMEM.
+ * Returns 0: @fn is called once: rc 0, -ENOENT no such volume, -ETIMEDOUT, or what the gateway or
+ * the connection said; -EINVAL: the name is empty or too long, an unknown flag; -ENOBUFS; -ENOMEM.
  */
 int cleave_volume_open(struct cleave_client *client, const char *name, unsigned flags,
     cleave_open_fn fn, void *arg);
@@ -235,10 +244,10 @@ struct cleave_io {
 /*
  * cleave_submit -- start @io
  *
- * Returns 0: @io->fn is called exactly once, later; else nothing was started: -EINVAL unaligned, empty,
- * longer than CLEAVE_IO_BYTES_MAX (reads and writes) or without a buffer; -ERANGE beyond the volume's
- * end; -EROFS; -ENOBUFS queue full: try when a request completes; -ESHUTDOWN, or what else ended the
- * volume; -ECANCELED it is being closed.
+ * Returns 0: @io->fn is called exactly once, later; else nothing was started: -EINVAL unaligned,
+ * empty, longer than CLEAVE_IO_BYTES_MAX (reads and writes) or without a buffer; -ERANGE beyond the
+ * volume's end; -EROFS; -ENOBUFS queue full: try when a request completes; -ESHUTDOWN, or what else
+ * ended the volume; -ECANCELED it is being closed.
  */
 int cleave_submit(struct cleave_volume *volume, struct cleave_io *io);
 /* cleave_io_check -- what cleave_submit would refuse about @io's shape; 0, -EINVAL or -ERANGE. */
@@ -260,7 +269,8 @@ int cleave_start(const struct cleave_client_options *options, struct cleave **re
 /*
  * cleave_stop -- as cleave_client_destroy, and the thread ends
  *
- * Its disks are gone with it. Nobody may be in another call on it. Not from a handler. NULL is a no-op.
+ * Its disks are gone with it. Nobody may be in another call on it. Not from a handler. NULL is a
+ * no-op.
  */
 void cleave_stop(struct cleave *cleave);
 
@@ -278,8 +288,8 @@ const struct cleave_volume_info *cleave_disk_info(const struct cleave_disk *disk
 /*
  * cleave_disk_submit -- start @io from any thread
  *
- * @io->fn NULL: @io comes out of cleave_reap; else @fn is called on the library's thread and must not
- * block. Returns 0, -EINVAL or -ERANGE; everything else is found in @io->rc.
+ * @io->fn NULL: @io comes out of cleave_reap; else @fn is called on the library's thread and must
+ * not block. Returns 0, -EINVAL or -ERANGE; everything else is found in @io->rc.
  */
 int cleave_disk_submit(struct cleave_disk *disk, struct cleave_io *io);
 /* cleave_event_fd -- readable while cleave_reap has something to give. Owned by @cleave. */
