@@ -15,15 +15,14 @@
  * As the receiver of requests. A queue pair whose peer sends requests is granted up to a fair share,
  * clamp(pool / queue pairs, 1, qp_credits_max). As requests arrive the share is filled up again, and
  * told with the next message, or by a WIRE_CREDIT message when the peer has less than half left.
- * Where the pool has nothing to give, the queue pair queues in grant_wait. Credits that lie idle with
- * one peer while others queue are recalled: the peer returns what it does not use.
- *
- *	peer's view		has credits --(used the last)--> waits: we know, it is in grant_wait
- *				has credits --(RECALL, RETURN)--> dormant --(has a request, WANT)--> waits
+ * Where the pool has nothing to give, the queue pair queues in grant_wait, and is served when receives
+ * come back. A peer that has requests but no credit says WANT: it queues in grant_wanted, goes first,
+ * and is worth recalling credits that lie idle with other peers: they return what they do not use.
  *
  * As the sender. A request that finds no credit, or no receive to set aside for its reply, waits in
- * its queue pair. A queue pair whose peer owes it nothing (no credits in its hello, or all of them
- * returned) is dormant: it says WANT before it waits.
+ * its queue pair. It says WANT when no credit comes within CREDIT_WANT_DELAY_NS: mostly one does, with
+ * the replies. A queue pair whose peer believes it idle (no credits in its hello, or all of them
+ * returned) is dormant, and says WANT at once.
  *
  * A queue pair without handlers grants a credit for each receive posted on it, and reserves none.
  */
@@ -33,10 +32,12 @@
 
 #define CREDIT_SHARE_KEPT 4u /* one over this part of the pool is kept from each side */
 #define CREDIT_RECALL_DELAY_NS NUM_MS(1)
+#define CREDIT_WANT_DELAY_NS NUM_MS(1)
 #define CREDIT_COUNT_MAX (2u * UINT16_MAX)
 #define CREDIT_FLAGS_KNOWN (WIRE_CREDIT_WANT | WIRE_CREDIT_RECALL | WIRE_CREDIT_RETURN)
 
 static void credit_on_recall_timer(struct loop_timer *timer, void *arg);
+static void credit_on_want_timer(struct loop_timer *timer, void *arg);
 
 void
 credit_port_init(struct split_port *port)
@@ -44,15 +45,19 @@ credit_port_init(struct split_port *port)
 	struct port_credits *credits = &port->credits;
 
 	list_init(&credits->reserve_wait);
+	list_init(&credits->grant_wanted);
 	list_init(&credits->grant_wait);
+	list_init(&credits->starving);
 	list_init(&credits->announce_due);
 	loop_timer_init(&credits->recall_timer, credit_on_recall_timer, port);
+	loop_timer_init(&credits->want_timer, credit_on_want_timer, port);
 }
 
 void
 credit_port_fini(struct split_port *port)
 {
 	loop_timer_stop(port->loop, &port->credits.recall_timer);
+	loop_timer_stop(port->loop, &port->credits.want_timer);
 }
 
 /* What the pool has, and for whom. */
@@ -116,7 +121,7 @@ credits_mark_dirty(struct split_port *port)
 
 	if (credits->is_dirty)
 		return;
-	if (list_is_empty(&credits->reserve_wait) && list_is_empty(&credits->grant_wait))
+	if (list_is_empty(&credits->reserve_wait) && credits->grant_wait_count == 0)
 		return;
 	credits->is_dirty = true;
 	port_wake(port);
@@ -171,9 +176,11 @@ grant_wait_join(struct split_qp *qp)
 {
 	struct port_credits *credits = &qp->port->credits;
 
+	bool is_wanted = qp->is_hungry && qp->granted == 0;
+
 	if (list_contains(&qp->grant_link))
 		return;
-	list_push_back(&credits->grant_wait, &qp->grant_link);
+	list_push_back(is_wanted ? &credits->grant_wanted : &credits->grant_wait, &qp->grant_link);
 	credits->grant_wait_count++;
 	credits_mark_dirty(qp->port);
 }
@@ -185,6 +192,16 @@ grant_wait_leave(struct split_qp *qp)
 		return;
 	list_remove(&qp->grant_link);
 	qp->port->credits.grant_wait_count--;
+}
+
+static struct split_qp *
+grant_wait_first(struct port_credits *credits)
+{
+	struct loop_link *link = list_first(&credits->grant_wanted);
+
+	if (link == NULL)
+		link = list_first(&credits->grant_wait);
+	return LIST_ENTRY(link, struct split_qp, grant_link);
 }
 
 static bool
@@ -200,7 +217,7 @@ grant_fill(struct split_qp *qp)
 	struct split_port *port = qp->port;
 	uint32_t share = grant_share(qp);
 
-	if (qp->granted < share && list_is_empty(&port->credits.grant_wait))
+	if (qp->granted < share && port->credits.grant_wait_count == 0)
 		grant_give(qp, (uint32_t)num_min(share - qp->granted, request_room(port)));
 	if (grant_is_low(qp))
 		grant_wait_join(qp);
@@ -226,7 +243,8 @@ credit_on_ready(struct split_qp *qp)
 	if (!qp->is_acceptor || !qp->is_pooled)
 		return;
 	grant_begin(qp);
-	if (!list_is_empty(&port->credits.grant_wait))
+	qp->heard_ns = loop_now_ns(port->loop);
+	if (port->credits.grant_wait_count > 0)
 		return;
 	count = (uint32_t)num_min(grant_share(qp), request_room(port));
 	grant_give(qp, count);
@@ -270,7 +288,7 @@ grant_serve(struct split_port *port)
 
 		if (room == 0)
 			return;
-		qp = LIST_ENTRY(list_first(&credits->grant_wait), struct split_qp, grant_link);
+		qp = grant_wait_first(credits);
 		part = (uint32_t)num_max(room / credits->grant_wait_count, 1);
 		grant_wait_leave(qp);
 		if (qp->granted < grant_share(qp))
@@ -293,21 +311,9 @@ control_post(struct split_qp *qp, uint32_t flags)
 static bool
 recall_is_candidate(const struct split_qp *qp)
 {
-	return qp_is(qp, QP_READY) && qp->is_granting && qp->granted > 0 && !qp->is_recalled &&
-	    !list_contains(&qp->grant_link);
-}
-
-static void
-recall_from(struct split_qp *qp)
-{
-	/* What the peer was not told of yet needs no asking. */
-	qp->port->credits.granted_count -= qp->unannounced;
-	qp->granted -= qp->unannounced;
-	qp->unannounced = 0;
-	if (qp->granted == 0)
-		return;
-	qp->is_recalled = true;
-	control_post(qp, WIRE_CREDIT_RECALL);
+	/* Grants that the peer has not heard of may be what it waits for: leave them. */
+	return qp_is(qp, QP_READY) && qp->is_granting && qp->granted > qp->unannounced &&
+	    !qp->is_recalled && !list_contains(&qp->grant_link);
 }
 
 static void
@@ -316,12 +322,14 @@ credit_on_recall_timer(struct loop_timer *timer, void *arg)
 	struct split_port *port = arg;
 	struct port_credits *credits = &port->credits;
 	uint64_t now_ns = loop_now_ns(port->loop);
-	uint32_t wanted = credits->grant_wait_count;
-	uint32_t recalled = 0;
+	uint32_t wanted = 0, recalled = 0;
 	struct loop_link *link, *next;
 	bool must_wait = false;
 
 	LIST_FOREACH_SAFE(&credits->reserve_wait, link, next) {
+		wanted++;
+	}
+	LIST_FOREACH_SAFE(&credits->grant_wanted, link, next) {
 		wanted++;
 	}
 	LIST_FOREACH_SAFE(&port->qps, link, next) {
@@ -336,23 +344,18 @@ credit_on_recall_timer(struct loop_timer *timer, void *arg)
 			must_wait = true;
 			continue;
 		}
-		recalled += qp->granted;
-		recall_from(qp);
+		recalled += qp->granted - qp->unannounced;
+		qp->is_recalled = true;
+		control_post(qp, WIRE_CREDIT_RECALL);
 	}
-	if (recalled > 0)
-		credits_mark_dirty(port);
-	else if (must_wait)
+	if (recalled == 0 && must_wait)
 		loop_timer_start(port->loop, timer, CREDIT_RECALL_DELAY_NS);
 }
 
 static bool
 credits_are_starved(struct port_credits *credits)
 {
-	struct loop_link *link = list_first(&credits->grant_wait);
-
-	if (!list_is_empty(&credits->reserve_wait))
-		return true;
-	return link != NULL && LIST_ENTRY(link, struct split_qp, grant_link)->granted == 0;
+	return !list_is_empty(&credits->reserve_wait) || !list_is_empty(&credits->grant_wanted);
 }
 
 /* Sending. */
@@ -390,17 +393,55 @@ reply_unreserve(struct split_qp *qp)
 }
 
 static void
-credit_drain_waiting(struct split_qp *qp)
+credit_ask(struct split_qp *qp)
+{
+	qp->is_asked = true;
+	list_remove(&qp->starve_link);
+	control_post(qp, WIRE_CREDIT_WANT);
+}
+
+static void
+credit_on_want_timer(struct loop_timer *timer, void *arg)
+{
+	struct split_port *port = arg;
+	struct loop_link *link;
+
+	(void)timer;
+	while ((link = list_first(&port->credits.starving)) != NULL)
+		credit_ask(LIST_ENTRY(link, struct split_qp, starve_link));
+}
+
+/* What the oldest request that waits is waiting for decides where its queue pair queues. */
+static void
+credit_queue_waiting(struct split_qp *qp)
 {
 	struct port_credits *credits = &qp->port->credits;
 
-	while (!list_is_empty(&qp->credit_wait) && credit_take(qp))
-		send_make_sendable(qp);
-	if (!list_is_empty(&qp->credit_wait) && qp->credits > 0 &&
-	    !list_contains(&qp->reserve_link)) {
+	if (list_is_empty(&qp->credit_wait))
+		return;
+	if (qp->credits > 0) {
+		if (list_contains(&qp->reserve_link))
+			return;
 		list_push_back(&credits->reserve_wait, &qp->reserve_link);
 		credits_mark_dirty(qp->port);
+	} else if (qp->is_asked || list_contains(&qp->starve_link)) {
+		return;
+	} else if (qp->is_dormant) {
+		credit_ask(qp);
+	} else {
+		list_push_back(&credits->starving, &qp->starve_link);
+		if (!credits->want_timer.is_active)
+			loop_timer_start(qp->port->loop, &credits->want_timer,
+			    CREDIT_WANT_DELAY_NS);
 	}
+}
+
+static void
+credit_drain_waiting(struct split_qp *qp)
+{
+	while (!list_is_empty(&qp->credit_wait) && credit_take(qp))
+		send_make_sendable(qp);
+	credit_queue_waiting(qp);
 }
 
 void
@@ -415,12 +456,7 @@ credit_untake(struct split_qp *qp)
 void
 credit_wait_begin(struct split_qp *qp)
 {
-	if (qp->credits > 0) {
-		credit_drain_waiting(qp);
-	} else if (qp->is_dormant && !qp->is_asked) {
-		qp->is_asked = true;
-		control_post(qp, WIRE_CREDIT_WANT);
-	}
+	credit_queue_waiting(qp);
 }
 
 /* One request of each queue pair in turn. */
@@ -436,8 +472,7 @@ reserve_serve(struct split_port *port)
 		if (list_is_empty(&qp->credit_wait) || !credit_take_now(qp))
 			continue;
 		send_make_sendable(qp);
-		if (!list_is_empty(&qp->credit_wait) && qp->credits > 0)
-			list_push_back(&credits->reserve_wait, &qp->reserve_link);
+		credit_queue_waiting(qp);
 	}
 }
 
@@ -476,6 +511,7 @@ credit_on_header(struct split_qp *qp, const struct wire_header *header)
 		return -EPROTO;
 	qp->is_dormant = false;
 	qp->is_asked = false;
+	list_remove(&qp->starve_link);
 	credit_drain_waiting(qp);
 	return 0;
 }
@@ -502,6 +538,7 @@ control_on_want(struct split_qp *qp)
 {
 	qp->is_hungry = true;
 	grant_begin(qp);
+	grant_wait_leave(qp); /* to join anew, ahead of those that only could use more */
 	if (qp->is_pooled && qp->granted == 0)
 		grant_fill(qp);
 	grant_check_announce(qp);
@@ -515,9 +552,9 @@ control_on_recall(struct split_qp *qp)
 	qp->is_dormant = true;
 	qp->is_asked = false;
 	list_remove(&qp->reserve_link);
+	list_remove(&qp->starve_link);
 	control_post(qp, WIRE_CREDIT_RETURN);
-	if (!list_is_empty(&qp->credit_wait))
-		credit_wait_begin(qp);
+	credit_queue_waiting(qp);
 }
 
 static int
@@ -609,6 +646,7 @@ credit_on_closed(struct split_qp *qp)
 	struct port_credits *credits = &qp->port->credits;
 
 	list_remove(&qp->reserve_link);
+	list_remove(&qp->starve_link);
 	list_remove(&qp->announce_link);
 	grant_wait_leave(qp);
 	if (qp->is_pooled) {

@@ -127,10 +127,13 @@ struct port_credits {
 	uint32_t held_replies_count;
 	uint32_t granting_qp_count;    /* queue pairs whose peers send requests */
 	struct loop_link reserve_wait; /* QPs with requests that lack a receive for the reply */
+	struct loop_link grant_wanted; /* QPs whose peers have none and said WANT: first */
 	struct loop_link grant_wait;   /* QPs whose peers could use more than they have */
 	struct loop_link announce_due; /* QPs with grants to tell now, alone if need be */
-	uint32_t grant_wait_count;
+	uint32_t grant_wait_count;     /* in both */
 	struct loop_timer recall_timer;
+	struct loop_link starving; /* QPs with requests and no credit, that have not said so */
+	struct loop_timer want_timer;
 	bool is_dirty; /* something was given back: look at the queues at the turn's end */
 };
 
@@ -255,6 +258,7 @@ struct split_qp {
 	uint32_t replies_expected;     /* requests of ours without an answer so far */
 	bool is_dormant;               /* the peer believes we need no credit: ask before we wait */
 	bool is_asked;                 /* and we have */
+	struct loop_link starve_link;  /* in credits.starving */
 	struct loop_link reserve_link; /* in credits.reserve_wait */
 	/* Credits as the receiver of requests. */
 	uint32_t granted;               /* to the peer, not yet used */
