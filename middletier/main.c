@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * main.c -- cleave-gateway: options, the metadata store, signals; nothing else
+ *
+ * The metadata directory also holds "gateway-id", 16 hex digits chosen once: a shard's root names its
+ * owner by it. The boot id is new with every start.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/config.h"
+#include "base/log.h"
+#include "control.h"
+#include "meta_lmdb.h"
+
+#define EXIT_USAGE 2
+#define ERROR_BYTES 512
+#define PATH_BYTES 4096
+#define CPU_MAX 1023u
+
+struct main_options {
+	const char *meta;
+	struct config_list ports, nodes;
+	const char *cluster_id;
+	uint64_t shards;
+	uint64_t device_memory;
+	uint64_t engine_threads;
+	uint64_t min_replicas;
+	uint64_t node_timeout;
+	unsigned log_level;
+};
+
+static const char *const log_levels[] = { "trace", "debug", "info", "warn", "error", "off", NULL };
+
+static const struct config_option option_table[] = {
+	{ "meta", 0, CONFIG_STRING, offsetof(struct main_options, meta), "DIR",
+	    "Directory of the metadata store; made when it is absent.", NULL, true, 0, 0, NULL },
+	{ "port", 0, CONFIG_LIST, offsetof(struct main_options, ports), "tcp://HOST:PORT[,cpu=N]",
+	    "Listen here for clients; one thread each. May be repeated.", NULL, true, 0, 0, NULL },
+	{ "node", 0, CONFIG_LIST, offsetof(struct main_options, nodes),
+	    "tcp://HOST:PORT[,domain=NAME]",
+	    "A storage node and its failure domain. May be repeated.", NULL, true, 0, 0, NULL },
+	{ "cluster-id", 0, CONFIG_STRING, offsetof(struct main_options, cluster_id), "HEX",
+	    "The cluster, as the nodes' disks were formatted for it: 16 hex digits.", NULL, true, 0,
+	    0, NULL },
+	{ "shards", 0, CONFIG_U64, offsetof(struct main_options, shards), "N",
+	    "Number of shards of a new cluster (8); an old one must agree.", "0", false, 0,
+	    CLEAVE_SHARDS_MAX, NULL },
+	{ "device-memory", 0, CONFIG_SIZE, offsetof(struct main_options, device_memory), "SIZE",
+	    "Device memory of each port.", "256M", false, NUM_MIB(2), NUM_GIB(256), NULL },
+	{ "engine-threads", 0, CONFIG_U64, offsetof(struct main_options, engine_threads), "N",
+	    "Engine threads of each port; 0: engines run on the port's own thread.", "0", false, 0,
+	    64, NULL },
+	{ "min-replicas", 0, CONFIG_U64, offsetof(struct main_options, min_replicas), "N",
+	    "Fewest replicas that a volume may have.", "3", false, 1, MT_REPLICAS_MAX, NULL },
+	{ "node-timeout", 0, CONFIG_DURATION, offsetof(struct main_options, node_timeout),
+	    "DURATION", "A storage node that does not answer for this long is given up.", "5s",
+	    false, NUM_MS(10), NUM_S(600), NULL },
+	{ "log-level", 0, CONFIG_CHOICE, offsetof(struct main_options, log_level), "LEVEL",
+	    "Least level to log.", "info", false, 0, 0, log_levels },
+	{ .name = NULL },
+};
+
+static const struct config_program program = {
+	.name = "cleave-gateway",
+	.synopsis = "--meta DIR --port ADDR --node ADDR --cluster-id HEX [options]",
+	.purpose = "The middle tier of a Cleave cluster: takes blocks from clients, compresses and "
+		   "replicates them.",
+	.options = option_table,
+};
+
+struct gateway_process {
+	struct loop *loop;
+	struct meta *meta;
+	struct mt_gateway *gateway;
+	struct loop_fd signals;
+	int signal_fd;
+	bool is_stopping;
+	int exit_code;
+};
+
+/* Options. */
+
+static int __attribute__((format(printf, 1, 2))) usage_error(const char *format, ...)
+{
+	va_list args;
+
+	(void)fprintf(stderr, "cleave-gateway: ");
+	va_start(args, format);
+	(void)vfprintf(stderr, format, args);
+	va_end(args);
+	(void)fprintf(stderr, "\n");
+	return -EINVAL;
+}
+
+/*
+ * "ADDRESS[,key=value]" into @ret_address; *@ret_value is behind "key=", NULL where there is none.
+ */
+static int
+split_item(const char *option, const char *item, const char *key,
+    char ret_address[SPLIT_ADDRESS_BYTES_MAX], const char **ret_value)
+{
+	const char *comma = strchr(item, ',');
+	size_t bytes = comma == NULL ? strlen(item) : (size_t)(comma - item);
+	size_t key_bytes = strlen(key);
+
+	*ret_value = NULL;
+	if (bytes == 0 || bytes >= SPLIT_ADDRESS_BYTES_MAX)
+		return usage_error("--%s: '%s': an address like tcp://HOST:PORT is wanted", option,
+		    item);
+	if (strncmp(item, "tcp://", 6) != 0)
+		return usage_error("--%s: '%s' does not begin with tcp://", option, item);
+	memcpy(ret_address, item, bytes);
+	ret_address[bytes] = '\0';
+	if (comma == NULL)
+		return 0;
+	if (strncmp(comma + 1, key, key_bytes) != 0 || comma[1 + key_bytes] != '=' ||
+	    comma[2 + key_bytes] == '\0' || strchr(comma + 1, ',') != NULL)
+		return usage_error("--%s: '%s': only ',%s=...' may follow the address", option,
+		    item, key);
+	*ret_value = comma + 2 + key_bytes;
+	return 0;
+}
+
+static int
+take_ports(const struct config_list *list, struct mt_gateway_options *options)
+{
+	if (list->count > MT_PORTS_MAX)
+		return usage_error("--port: at most %u", MT_PORTS_MAX);
+	for (uint32_t i = 0; i < list->count; i++) {
+		const char *cpu_text;
+		uint64_t cpu;
+		int rc =
+		    split_item("port", list->items[i], "cpu", options->ports[i].address, &cpu_text);
+
+		if (rc != 0)
+			return rc;
+		options->ports[i].cpu = -1;
+		if (cpu_text == NULL)
+			continue;
+		if (config_parse_u64(cpu_text, &cpu) != 0 || cpu > CPU_MAX)
+			return usage_error("--port: '%s': cpu must be 0 to %u", list->items[i],
+			    CPU_MAX);
+		options->ports[i].cpu = (int)cpu;
+	}
+	options->port_count = list->count;
+	return 0;
+}
+
+static int
+take_nodes(const struct config_list *list, struct mt_gateway_options *options)
+{
+	for (uint32_t i = 0; i < list->count; i++) {
+		struct mt_node_config *node = &options->nodes[i];
+		const char *domain;
+		int rc = split_item("node", list->items[i], "domain", node->address, &domain);
+
+		if (rc != 0)
+			return rc;
+		if (domain == NULL)
+			continue;
+		if (strlen(domain) >= sizeof(node->domain))
+			return usage_error("--node: '%s': domain has at most %zu characters",
+			    list->items[i], sizeof(node->domain) - 1);
+		(void)snprintf(node->domain, sizeof(node->domain), "%s", domain);
+	}
+	options->node_count = list->count;
+	return 0;
+}
+
+static int
+take_options(const struct main_options *values, struct mt_gateway_options *options)
+{
+	int rc = take_ports(&values->ports, options);
+
+	if (rc == 0)
+		rc = take_nodes(&values->nodes, options);
+	if (rc != 0)
+		return rc;
+	if (mt_hex_parse(values->cluster_id, &options->cluster_id) != 0 || options->cluster_id == 0)
+		return usage_error("--cluster-id: '%s': 16 hex digits, not all 0",
+		    values->cluster_id);
+	options->shard_count = (uint32_t)values->shards;
+	options->device_bytes = values->device_memory;
+	options->engine_threads = (uint32_t)values->engine_threads;
+	options->min_replicas = (uint32_t)values->min_replicas;
+	options->node_timeout_ns = values->node_timeout;
+	return 0;
+}
+
+/* Ids. */
+
+static int
+read_gateway_id(const char *path, uint64_t *ret_id)
+{
+	char text[32];
+	ssize_t bytes;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	bytes = read(fd, text, sizeof(text) - 1);
+	(void)close(fd); /* only read from */
+	if (bytes < 0)
+		return -EIO;
+	text[bytes] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+	return mt_hex_parse(text, ret_id) == 0 && *ret_id != 0 ? 0 : -EBADMSG;
+}
+
+/* Written beside, flushed, then renamed: a half-written id is never seen. */
+static int
+write_gateway_id(const char *path, uint64_t id)
+{
+	char beside[PATH_BYTES], text[18];
+	int fd, rc = 0;
+
+	if (snprintf(beside, sizeof(beside), "%s.new", path) >= (int)sizeof(beside))
+		return -ENAMETOOLONG;
+	(void)snprintf(text, sizeof(text), "%016" PRIx64 "\n", id);
+	fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	if (write(fd, text, 17) != 17 || fsync(fd) != 0)
+		rc = -EIO;
+	if (close(fd) != 0 || (rc == 0 && rename(beside, path) != 0))
+		rc = -EIO;
+	return rc;
+}
+
+static int
+random_id(uint64_t *ret_id)
+{
+	do {
+		if (getrandom(ret_id, sizeof(*ret_id), 0) != (ssize_t)sizeof(*ret_id))
+			return -EIO;
+	} while (*ret_id == 0);
+	return 0;
+}
+
+static int
+take_ids(const char *meta, struct mt_gateway_options *options)
+{
+	char path[PATH_BYTES];
+	int rc;
+
+	if (snprintf(path, sizeof(path), "%s/gateway-id", meta) >= (int)sizeof(path))
+		return usage_error("--meta: '%s' is too long", meta);
+	rc = read_gateway_id(path, &options->gateway_id);
+	if (rc == -ENOENT) {
+		rc = random_id(&options->gateway_id);
+		if (rc == 0)
+			rc = write_gateway_id(path, options->gateway_id);
+	}
+	if (rc == 0)
+		rc = random_id(&options->boot_id);
+	if (rc != 0)
+		log_error("gateway: cannot use %s: %s", path,
+		    rc == -EBADMSG ? "it does not hold 16 hex digits" : strerror(-rc));
+	return rc;
+}
+
+/* Running. */
+
+static void
+on_stopped(void *arg)
+{
+	struct gateway_process *process = arg;
+
+	loop_stop(process->loop);
+}
+
+static void
+process_stop(struct gateway_process *process)
+{
+	if (process->is_stopping)
+		return;
+	process->is_stopping = true;
+	mt_gateway_stop(process->gateway, on_stopped, process);
+}
+
+static void
+on_signal(struct loop_fd *watcher, unsigned events, void *arg)
+{
+	struct gateway_process *process = arg;
+	struct signalfd_siginfo info;
+
+	(void)events;
+	if (read(watcher->fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+		return;
+	log_info("gateway: stopping signal=%" PRIu32, info.ssi_signo);
+	process_stop(process);
+}
+
+/* mt_gateway_fail has said why. */
+static void
+on_failed(int rc, const char *text, void *arg)
+{
+	struct gateway_process *process = arg;
+
+	(void)rc;
+	(void)text;
+	process->exit_code = EXIT_FAILURE;
+	process_stop(process);
+}
+
+/* Before any thread is made, so that all of them leave the signals to the loop. */
+static int
+watch_signals(struct gateway_process *process)
+{
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	if (signal(SIGPIPE, SIG_IGN) == SIG_ERR || sigprocmask(SIG_BLOCK, &set, NULL) != 0)
+		return -errno;
+	process->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (process->signal_fd < 0)
+		return -errno;
+	loop_fd_init(&process->signals, process->signal_fd, on_signal, process);
+	return loop_fd_start(process->loop, &process->signals, LOOP_READABLE);
+}
+
+static int
+run(struct gateway_process *process, const char *meta_path, struct mt_gateway_options *options)
+{
+	char error[ERROR_BYTES];
+	int rc;
+
+	process->loop = loop_ev_create(0);
+	if (process->loop == NULL || watch_signals(process) != 0) {
+		log_error("gateway: no event loop: %s", strerror(errno));
+		return EXIT_FAILURE;
+	}
+	process->meta = meta_lmdb_open(process->loop, meta_path, error, sizeof(error));
+	if (process->meta == NULL) {
+		log_error("gateway: metadata store: %s", error);
+		return EXIT_FAILURE;
+	}
+	if (take_ids(meta_path, options) != 0)
+		return EXIT_FAILURE;
+	options->loop = process->loop;
+	options->meta = process->meta;
+	options->on_failed = on_failed;
+	options->arg = process;
+	process->gateway = mt_gateway_create(options, error, sizeof(error));
+	if (process->gateway == NULL) {
+		log_error("gateway: %s", error);
+		return EXIT_FAILURE;
+	}
+	rc = mt_gateway_start(process->gateway, error, sizeof(error));
+	if (rc != 0) {
+		log_error("gateway: %s", error);
+		return EXIT_FAILURE;
+	}
+	(void)loop_run(process->loop, NULL, NULL);
+	return process->exit_code;
+}
+
+static void
+process_fini(struct gateway_process *process)
+{
+	mt_gateway_destroy(process->gateway);
+	if (process->meta != NULL)
+		process->meta->ops->close(process->meta);
+	if (process->signal_fd >= 0) {
+		loop_fd_stop(process->loop, &process->signals);
+		(void)close(process->signal_fd); /* nothing was written to it */
+	}
+	loop_destroy(process->loop);
+}
+
+int
+main(int argc, char *argv[])
+{
+	struct gateway_process process = { .signal_fd = -1, .exit_code = EXIT_SUCCESS };
+	struct mt_gateway_options options = { 0 };
+	struct main_options values = { 0 };
+	struct config_result result = { 0 };
+	int rc = config_parse(&program, argc, argv, &values, &result);
+
+	if (rc != 0)
+		return rc > 0 ? EXIT_SUCCESS : EXIT_USAGE;
+	log_set_level((enum log_level)values.log_level);
+	if (take_options(&values, &options) != 0) {
+		rc = EXIT_USAGE;
+	} else {
+		rc = run(&process, values.meta, &options);
+		process_fini(&process);
+		if (rc == EXIT_SUCCESS)
+			log_info("gateway: stopped");
+	}
+	config_result_fini(&result);
+	return rc;
+}
