@@ -7,8 +7,8 @@
  * allocated after the start.
  *
  * A write's sequence is how many times its unit has been written or discarded by this run.
- * Overlapping requests take effect in the order of their submission, so a read may return sequence n
- * if
+ * Overlapping requests take effect in the order of their submission, so a read may return
+ * sequence n if
  *	acknowledged before the read was submitted <= n <= issued when it completed;
  * a unit that had none acknowledged may also hold what was there before the run.
  */
