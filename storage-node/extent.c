@@ -98,8 +98,8 @@ sn_extent_insert(struct sn_extent *extent)
 	node->kind_counts[extent->slot.kind]++;
 }
 
-static void
-extent_remove(struct sn_extent *extent)
+void
+sn_extent_remove(struct sn_extent *extent)
 {
 	struct node *node = extent->node;
 	struct sn_extent **at = hash_bucket(node, &extent->slot.id);
@@ -206,7 +206,7 @@ sn_extent_release(struct sn_extent *extent)
 	assert(list_is_empty(&extent->checking) && list_is_empty(&extent->queued));
 	assert(list_is_empty(&extent->in_flight));
 	assert(extent->read_count == 0);
-	extent_remove(extent);
+	sn_extent_remove(extent);
 	sm_move(&extent->sm, EXTENT_FREE);
 	sn_extent_add_free(extent);
 }

@@ -55,6 +55,17 @@ struct node;
 struct sn_extent;
 struct sn_request;
 
+/* ---- alloc.c ---- */
+
+/* Zeroed; freed by free(). NULL with errno: out of memory. */
+void *sn_calloc(size_t count, size_t bytes);
+/* sn_page_alloc -- the same, aligned so that the disk can be given it; @bytes in whole pages. */
+void *sn_page_alloc(uint64_t bytes);
+#ifdef CLEAVE_TEST_BUILD
+/* sn_alloc_fail_at -- the @nth allocation from now on fails; 0: none. */
+void sn_alloc_fail_at(uint32_t nth);
+#endif
+
 /* ---- sync.c: make completed writes durable ---- */
 
 enum sync_state { SYNC_IDLE, SYNC_GATHERING, SYNC_FLUSHING, SYNC_BROKEN, SYNC_STATE_NR };
@@ -218,7 +229,9 @@ struct sn_extent {
 
 void sn_extent_init_all(struct node *node);
 struct sn_extent *sn_extent_find(struct node *node, const struct extent_id *id);
+/* sn_extent_insert, sn_extent_remove -- into and out of the table. */
 void sn_extent_insert(struct sn_extent *extent);
+void sn_extent_remove(struct sn_extent *extent);
 /*
  * sn_extent_claim -- a free slot for a new extent of @kind, moved to CREATING and into the table
  *
@@ -517,9 +530,6 @@ int sn_node_loaded(struct node *node);
 void sn_node_recovered(struct node *node);
 /* sn_node_idle_check -- stopping: has all ended? */
 void sn_node_idle_check(struct node *node);
-/* sn_page_alloc -- zeroed host memory that the disk can be given. NULL: out of memory. */
-void *sn_page_alloc(uint64_t bytes);
-
 #define SN_COUNT(node, name, delta) metric_add(&(node)->counters.name, (delta))
 
 #endif /* CLEAVE_STORAGE_INTERNAL_H */

@@ -41,16 +41,6 @@ const struct sm_state node_table[NODE_STATE_NR] = {
 	[NODE_FAILED] = { "failed", SM_TO(NODE_STOPPED), SM_FAILURE },
 };
 
-void *
-sn_page_alloc(uint64_t bytes)
-{
-	void *memory = aligned_alloc(ONDISK_PAGE_BYTES, bytes);
-
-	if (memory != NULL)
-		memset(memory, 0, bytes);
-	return memory;
-}
-
 /* ---- ready, or not ---- */
 
 static void
@@ -114,8 +104,8 @@ node_alloc_extents(struct node *node)
 
 	while (buckets < slots)
 		buckets *= 2;
-	node->extents = calloc(slots, sizeof(*node->extents));
-	node->hash = calloc(buckets, sizeof(*node->hash));
+	node->extents = sn_calloc(slots, sizeof(*node->extents));
+	node->hash = sn_calloc(buckets, sizeof(*node->hash));
 	node->hash_mask = buckets - 1;
 	if (node->extents == NULL || node->hash == NULL)
 		return -ENOMEM;
@@ -158,7 +148,7 @@ sn_node_loaded(struct node *node)
 	rc = node_open_port(node);
 	if (rc != 0)
 		return rc;
-	node->writes = calloc(node->request_count, sizeof(*node->writes));
+	node->writes = sn_calloc(node->request_count, sizeof(*node->writes));
 	node->fence_pages = sn_page_alloc((uint64_t)ONDISK_FENCE_PAGES * ONDISK_PAGE_BYTES);
 	node->super_page = sn_page_alloc(ONDISK_PAGE_BYTES);
 	if (node->writes == NULL || node->fence_pages == NULL || node->super_page == NULL)
@@ -213,7 +203,7 @@ static void node_on_stop_timer(struct loop_timer *timer, void *arg);
 struct node *
 node_create(const struct node_options *options)
 {
-	struct node *node = calloc(1, sizeof(*node));
+	struct node *node = sn_calloc(1, sizeof(*node));
 	int rc;
 
 	if (node == NULL)

@@ -303,7 +303,8 @@ extent_is_superseded(struct sn_extent *extent)
 	if (other->slot.incarnation > extent->slot.incarnation)
 		return true;
 	sm_move(&other->sm, EXTENT_DELETING);
-	sn_extent_release(other);
+	sn_extent_remove(other);
+	sm_move(&other->sm, EXTENT_FREE);
 	return false;
 }
 
@@ -319,10 +320,8 @@ extent_load(struct sn_extent *extent, const struct slot_view *view)
 	sn_extent_clear(extent);
 	node->incarnation_last = num_max(node->incarnation_last, extent->slot.incarnation);
 	sn_fence_note(node, extent->slot.id.shard, extent->slot.create_epoch);
-	if (what == ONDISK_SLOT_DELETED || extent_is_superseded(extent)) {
-		sn_extent_add_free(extent);
-		return;
-	}
+	if (what == ONDISK_SLOT_DELETED || extent_is_superseded(extent))
+		return; /* free */
 	extent->state_generation = view->has_state ? state->generation : 0;
 	extent->stop_rc = -EACCES;
 	if (what == ONDISK_SLOT_OPEN) {
@@ -360,7 +359,6 @@ slot_load(const struct sn_slot_read *read)
 		node->bad_count++;
 	} else {
 		extent->is_virgin = true;
-		sn_extent_add_free(extent);
 	}
 }
 
@@ -372,6 +370,9 @@ recover_start_scans(struct node *node)
 	for (uint32_t i = 0; i < node->super.slot_count; i++) {
 		enum extent_state state = (enum extent_state)node->extents[i].sm.state;
 
+		/* In order of slots, whatever the order of reads was. */
+		if (state == EXTENT_FREE)
+			sn_extent_add_free(&node->extents[i]);
 		if (state != EXTENT_STOPPED && state != EXTENT_FROZEN)
 			continue;
 		recover->open_count++;
@@ -560,8 +561,8 @@ sn_recover_init(struct node *node)
 
 	loop_timer_init(&recover->progress, recover_on_progress, node);
 	recover->page = sn_page_alloc(ONDISK_PAGE_BYTES);
-	recover->slot_reads = calloc(SN_SLOT_READS, sizeof(*recover->slot_reads));
-	recover->scan_jobs = calloc(node->options.scan_count, sizeof(*recover->scan_jobs));
+	recover->slot_reads = sn_calloc(SN_SLOT_READS, sizeof(*recover->slot_reads));
+	recover->scan_jobs = sn_calloc(node->options.scan_count, sizeof(*recover->scan_jobs));
 	if (recover->page == NULL || recover->slot_reads == NULL || recover->scan_jobs == NULL)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < SN_SLOT_READS; i++) {

@@ -206,7 +206,7 @@ sn_scan_init(struct node *node)
 	list_init(&node->free_scans);
 	list_init(&node->scans_waiting);
 	loop_task_init(&node->scan_task, scan_on_task, node);
-	node->scans = calloc(node->options.scan_count, sizeof(*node->scans));
+	node->scans = sn_calloc(node->options.scan_count, sizeof(*node->scans));
 	if (node->scans == NULL)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < node->options.scan_count; i++) {

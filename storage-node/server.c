@@ -253,9 +253,9 @@ sn_server_init(struct node *node)
 	list_init(&node->free_requests);
 	node->gateway_peer = (struct sn_peer){ .node = node, .is_gateway = true };
 	node->client_peer = (struct sn_peer){ .node = node };
-	node->requests = calloc(count, sizeof(*node->requests));
+	node->requests = sn_calloc(count, sizeof(*node->requests));
 	node->request_pages = sn_page_alloc((uint64_t)count * ONDISK_PAGE_BYTES);
-	node->text = malloc(SN_LIST_BYTES_MAX);
+	node->text = sn_calloc(1, SN_LIST_BYTES_MAX);
 	if (node->requests == NULL || node->request_pages == NULL || node->text == NULL)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < count; i++) {
