@@ -22,6 +22,7 @@ teardown(void)
 	loop_destroy(loop);
 }
 
+TestSuite(device_memory_guarded, .timeout = 60);
 TestSuite(device_memory, .init = setup, .fini = teardown, .timeout = 60);
 
 static struct split_port *
@@ -165,6 +166,40 @@ Test(device_memory, pool_buffers_are_staggered_and_the_hottest_is_first)
 	cr_assert_eq(receive_pool_pop(&port->pool), a);
 	receive_pool_push(&port->pool, a);
 	split_port_close(port);
+}
+
+static bool
+client_answered(struct fixture *f, uint64_t wanted)
+{
+	return f->client.message_count >= wanted;
+}
+
+/* Every access of the library's own is a guarded one, or this dies. */
+BOTH(device_memory_guarded, messages_pass_while_the_guard_is_shut)
+{
+	static struct fixture f;
+	static struct test_send sends[64];
+	dev_ptr payload;
+
+	cr_assert_eq(setenv("CLEAVE_GUARD", "mprotect", 1), 0);
+	if (guard_init() == GUARD_OFF)
+		cr_skip_test("the guard is off: %s", guard_mode_text());
+	memset(&f, 0, sizeof(f));
+	fixture_open(&f, kind, NULL, NULL);
+	f.server.mode = SIDE_ANSWER;
+	fixture_connect_both(&f);
+	payload = pattern_alloc(f.client_port, 65536, 1);
+	for (uint32_t i = 0; i < NUM_COUNT(sends); i++) {
+		test_send_init(&sends[i], &f.client, WIRE_ECHO, i, payload, (i * 977u) % 20000u);
+		cr_assert_eq(split_send(f.client.qp, &sends[i].send), 0);
+	}
+	fixture_run(&f, client_answered, NUM_COUNT(sends));
+	for (uint32_t i = 0; i < NUM_COUNT(sends); i++) {
+		pattern_check(f.client_port, f.client.held[i]->payload,
+		    f.client.held[i]->payload_bytes, 1, 0);
+		split_msg_release(f.client.held[i]);
+	}
+	fixture_close(&f);
 }
 
 /* A child reads or writes device memory without the guard. Returns whether that killed it. */

@@ -104,6 +104,21 @@ BOTH(qp, accept_of_one_that_died_meanwhile_ends_in_on_closed)
 	fixture_close(&f);
 }
 
+BOTH(qp, port_may_close_while_a_queue_pair_is_undecided)
+{
+	fixture_open(&f, kind, NULL, NULL);
+	f.is_undecided = true;
+	(void)fixture_connect(&f, &side_ops);
+	fixture_idle(&f);
+	cr_assert_eq(f.accept_count, 1);
+	split_port_close(f.server_port);
+	f.server_port = NULL;
+	fixture_run(&f, client_closed, 0);
+	cr_assert_eq(f.server.closed_count, 0); /* its owner never took it */
+	split_port_close(NULL);
+	fixture_close(&f);
+}
+
 BOTH(qp, reject_of_one_that_died_meanwhile_frees_it)
 {
 	fixture_open(&f, kind, NULL, NULL);
