@@ -570,6 +570,7 @@ mt_write_path_init(struct mt_shard *shard)
 	state->magic = WRITE_STATE_MAGIC;
 	state->shard = shard;
 	shard->write = state;
+	state->batch_bytes_max = BATCH_BYTES_MAX;
 	list_init(&state->free_writes);
 	list_init(&state->parked);
 	list_init(&state->storing);

@@ -51,8 +51,8 @@ struct fake_fault {
 	uint32_t countdown; /* 0: never */
 	int rc;
 	bool is_sticky;
-	bool is_done_anyway;  /* the node does it, and then says that it failed */
-	bool is_link_lost;    /* the link goes down instead of an answer */
+	bool is_done_anyway; /* the node does it, and then says that it failed */
+	bool is_link_lost;   /* the link goes down instead of an answer */
 };
 
 struct fake_node {
@@ -110,11 +110,12 @@ static struct fake_world {
 	uint8_t *device;
 	uint64_t device_used;
 	struct fake_msg msgs[FAKE_MSGS];
+	uint32_t next_msg;
 	struct split_msg replies[FAKE_REPLY_MSGS];
 	bool reply_used[FAKE_REPLY_MSGS];
 	struct engine_set engines;
 	struct fake_commit commit;
-	int commit_rc; /* what the next ones end with */
+	int commit_rc;              /* what the next ones end with */
 	struct mt_edit edits[1024]; /* durable */
 	uint32_t edit_count;
 	struct mt_extent *extents[FAKE_EXTENTS_MAX];
@@ -316,7 +317,9 @@ fake_do_create(struct fake_node *node, const struct wire_node *request,
 		return -EEXIST;
 	cr_assert_lt(node->copy_count, FAKE_EXTENTS_MAX);
 	copy = &node->copies[node->copy_count++];
-	*copy = (struct fake_copy){ .id = request->id, .kind = request->kind, .exists = true,
+	*copy = (struct fake_copy){ .id = request->id,
+		.kind = request->kind,
+		.exists = true,
 		.incarnation = ++node->next_incarnation,
 		.chain_crc = batch_chain_seed(&request->id, request->kind) };
 	copy->bytes = malloc(fake.slot_bytes);
@@ -356,8 +359,10 @@ fake_do_append(struct fake_node *node, const struct mt_call *call, struct wire_n
 	if (request->offset_bytes != copy->length)
 		return -ESPIPE;
 	cr_assert(request->kind != EXTENT_LOG || fake_is_opened(&request->id));
-	check = (struct batch_check){ .id = request->id, .kind = request->kind,
-		.offset_bytes = copy->length, .prev_crc = copy->chain_crc,
+	check = (struct batch_check){ .id = request->id,
+		.kind = request->kind,
+		.offset_bytes = copy->length,
+		.prev_crc = copy->chain_crc,
 		.must_check_payload = true };
 	cr_assert_eq(batch_check_run(data, bytes, &check), 0, "%s", check.ret_field);
 	cr_assert_leq(copy->length + bytes, fake.slot_bytes - MT_EXTENT_OVERHEAD_BYTES);
@@ -488,8 +493,8 @@ fake_node_schedule(struct fake_node *node)
 {
 	if (!node->timer.is_active && !node->is_stalled &&
 	    !list_is_empty(&fake.links[node->index].calls))
-		loop_timer_start(
-		    fake.loop, &node->timer, NUM_US(20) + loop_random_below(fake.loop, NUM_US(100)));
+		loop_timer_start(fake.loop, &node->timer,
+		    NUM_US(20) + loop_random_below(fake.loop, NUM_US(100)));
 }
 
 static inline void

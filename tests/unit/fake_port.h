@@ -103,12 +103,17 @@ fake_init(uint64_t seed, bool is_threaded)
 	cr_assert_eq(guard_add(fake.device, FAKE_DEVICE_BYTES), 0);
 	cr_assert_eq(engine_runner_init(&fake.engines.runner), 0);
 	fake.engines.is_threaded = is_threaded;
-	fake.port = (struct mt_port){ .loop = fake.loop, .links = fake.links,
-		.link_count = FAKE_NODES, .engines = &fake.engines, .receive_count = FAKE_MSGS };
+	fake.port = (struct mt_port){ .loop = fake.loop,
+		.links = fake.links,
+		.link_count = FAKE_NODES,
+		.engines = &fake.engines,
+		.receive_count = FAKE_MSGS };
 	fake.port.split = (struct split_port *)(void *)&fake;
 	fake.port.zero_page = dev_alloc(NULL, 4096);
 	for (uint32_t i = 0; i < FAKE_NODES; i++) {
-		fake.links[i] = (struct mt_link){ .port = &fake.port, .index = i, .node_id = i + 1,
+		fake.links[i] = (struct mt_link){ .port = &fake.port,
+			.index = i,
+			.node_id = i + 1,
 			.slot_bytes = fake.slot_bytes };
 		list_init(&fake.links[i].calls);
 		fake.nodes[i].index = i;
@@ -122,8 +127,11 @@ fake_init(uint64_t seed, bool is_threaded)
 	fake.session = (struct mt_session){ .port = &fake.port };
 	fake.session.volume.codec_id = ENGINE_LZ4;
 	fake.session.volume.level = 1;
-	fake.shard = (struct mt_shard){ .port = &fake.port, .index = 3, .epoch = 5,
-		.next_sequence = 100, .extents = fake.extents };
+	fake.shard = (struct mt_shard){ .port = &fake.port,
+		.index = 3,
+		.epoch = 5,
+		.next_sequence = 100,
+		.extents = fake.extents };
 	fake.shard.memtable = mt_memtable_create();
 	cr_assert_eq(mt_ring_init(&fake.shard.ring, &fake.port, FAKE_RING_BYTES), 0);
 	cr_assert_eq(mt_read_path_init(&fake.port), 0);
@@ -188,17 +196,19 @@ fake_pattern(uint8_t out[CLEAVE_BLOCK_BYTES], uint32_t block, uint64_t version)
 	uint64_t words[CLEAVE_BLOCK_BYTES / 8];
 
 	for (uint32_t i = 0; i < NUM_COUNT(words); i++)
-		words[i] = version % 4 == 0 ? num_mix_u64(version * 1000003 + i) : version;
+		words[i] = version % 4 == 0 ? num_mix_u64((version << 32) + block * 512 + i)
+					    : version;
 	words[0] = version;
 	words[1] = block;
 	memcpy(out, words, sizeof(words));
 }
 
+/* The one that was given back longest ago, so that a test can look at answers for a while. */
 static inline struct fake_msg *
 fake_msg_take(void)
 {
 	for (uint32_t i = 0; i < FAKE_MSGS; i++) {
-		struct fake_msg *msg = &fake.msgs[i];
+		struct fake_msg *msg = &fake.msgs[fake.next_msg++ % FAKE_MSGS];
 
 		if (!msg->is_out) {
 			msg->is_out = true;
@@ -210,12 +220,25 @@ fake_msg_take(void)
 	return NULL;
 }
 
+/* Are all messages of the pool out? */
+static inline bool
+fake_msg_take_is_empty(void)
+{
+	for (uint32_t i = 0; i < FAKE_MSGS; i++)
+		if (!fake.msgs[i].is_out)
+			return false;
+	return true;
+}
+
 static inline struct wire_io
 fake_io(enum wire_opcode opcode, uint32_t block, uint32_t block_count)
 {
-	return (struct wire_io){ .opcode = opcode, .segment = FAKE_SEGMENT,
-		.request_id = fake.done_count, .offset_bytes = (uint64_t)block * CLEAVE_BLOCK_BYTES,
-		.length_bytes = block_count * CLEAVE_BLOCK_BYTES, .epoch = 5 };
+	return (struct wire_io){ .opcode = opcode,
+		.segment = FAKE_SEGMENT,
+		.request_id = fake.done_count,
+		.offset_bytes = (uint64_t)block * CLEAVE_BLOCK_BYTES,
+		.length_bytes = block_count * CLEAVE_BLOCK_BYTES,
+		.epoch = 5 };
 }
 
 static inline void

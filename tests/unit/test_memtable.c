@@ -27,7 +27,8 @@ TestSuite(memtable, .init = setup, .fini = teardown);
 static struct mt_location
 location_of(uint32_t value)
 {
-	return (struct mt_location){ .record_kind = RECORD_WRITE, .offset_bytes = value,
+	return (struct mt_location){ .record_kind = RECORD_WRITE,
+		.offset_bytes = value,
 		.stored_bytes = 100 };
 }
 
@@ -149,9 +150,15 @@ Test(memtable, random_use_against_a_model)
 
 Test(memtable, a_record_becomes_its_blocks)
 {
-	struct record_desc record = { .kind = RECORD_WRITE, .codec_id = ENGINE_LZ4, .segment = 3,
-		.block = 100, .block_count = 3, .stored_bytes = 555, .stored_crc = 0xabc,
-		.block_crcs = { 11, 12, 13 }, .payload_offset_bytes = 300 };
+	struct record_desc record = { .kind = RECORD_WRITE,
+		.codec_id = ENGINE_LZ4,
+		.segment = 3,
+		.block = 100,
+		.block_count = 3,
+		.stored_bytes = 555,
+		.stored_crc = 0xabc,
+		.block_crcs = { 11, 12, 13 },
+		.payload_offset_bytes = 300 };
 
 	cr_assert_eq(mt_memtable_reserve(table, 3), 0);
 	mt_memtable_apply(table, &record, 8, 40960, 777);
@@ -173,8 +180,11 @@ Test(memtable, a_record_becomes_its_blocks)
 
 Test(memtable, a_tombstone_covers_what_is_there_and_adds_nothing)
 {
-	struct record_desc discard = { .kind = RECORD_DISCARD, .segment = 1, .block = 0,
-		.block_count = 16384, .payload_offset_bytes = 300 };
+	struct record_desc discard = { .kind = RECORD_DISCARD,
+		.segment = 1,
+		.block = 0,
+		.block_count = 16384,
+		.payload_offset_bytes = 300 };
 	struct record_desc zeroes = discard;
 
 	zeroes.kind = RECORD_ZEROES;
