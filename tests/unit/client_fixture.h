@@ -47,6 +47,7 @@ struct fixture {
 	enum net_kind kind;
 	struct sim_world *world;
 	struct sim_net *net;
+	struct sim_host *gateway_host, *client_host;
 	struct loop *gateway_loop, *client_loop;
 	struct loop_timer guard;
 	bool has_timed_out;
@@ -103,16 +104,13 @@ fixture_is_answered(void *arg)
 static inline void
 fixture_sim_init(struct fixture *f, struct fake_options *fake_options)
 {
-	struct sim_host *host;
-
 	f->world = sim_world_create(42);
 	f->net = sim_net_create(f->world);
 	f->gateway_loop = sim_loop_create(f->world, "gateway");
 	f->client_loop = sim_loop_create(f->world, "client");
-	host = sim_host_create(f->net, "gateway");
+	f->gateway_host = fake_options->sim_host = sim_host_create(f->net, "gateway");
+	f->client_host = f->options.sim_host = sim_host_create(f->net, "client");
 	fake_options->address = "sim://gateway:1";
-	fake_options->sim_host = host;
-	f->options.sim_host = sim_host_create(f->net, "client");
 }
 
 /* The gateway alone; fixture_client makes the client when the test has set its options. */

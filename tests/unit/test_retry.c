@@ -424,6 +424,48 @@ CLIENT_BOTH(retry, others_survive_the_time_out_of_one)
 	fixture_destroy(f);
 }
 
+/* A link that swallows everything, one way or both, and works again: found by keep-alive. */
+static void
+survive_silence(bool is_to_gateway, bool is_to_client)
+{
+	struct fixture *f = fixture_create(NET_SIM, 2, 4);
+	uint8_t *data = fixture_data(NUM_MIB(1), 1);
+	uint64_t started_ns;
+
+	fake_gateway_add(&f->fake, "v", NUM_MIB(256));
+	f->options.keepalive_ns = NUM_S(2);
+	fixture_client(f);
+	cr_assert(fixture_open(f, "v") == 0);
+	cr_assert(fixture_io(f, CLEAVE_WRITE, 0, 4096, data) == 0);
+	if (is_to_gateway)
+		sim_net_cut(f->client_host, f->gateway_host);
+	if (is_to_client)
+		sim_net_cut(f->gateway_host, f->client_host);
+	f->done_count = 0;
+	started_ns = sim_world_now_ns(f->world);
+	for (uint32_t i = 0; i < 16; i++)
+		cr_assert(
+		    fixture_submit(f, i, CLEAVE_WRITE, i * NUM_MIB(16), NUM_MIB(1), data) == 0);
+	fixture_pass(f, NUM_S(12));
+	cr_assert(f->done_count == 0);
+	sim_net_heal_all(f->net);
+	fixture_wait(f, 16);
+	for (uint32_t i = 0; i < 16; i++)
+		cr_assert(f->ios[i].rc == 0, "io %u: %d", i, f->ios[i].rc);
+	cr_assert(sim_world_now_ns(f->world) - started_ns < NUM_S(25));
+	cr_assert(fixture_stats(f)->connection_losses > 0);
+	cr_assert(f->fake.order_violations == 0);
+	free(data);
+	fixture_destroy(f);
+}
+
+Test(retry, silent_links_are_found)
+{
+	survive_silence(true, true);
+	survive_silence(true, false);
+	survive_silence(false, true);
+}
+
 /* Everything at once, from a seed: every request ends, and what was acknowledged is there. */
 CLIENT_BOTH(retry, chaos)
 {
