@@ -507,9 +507,9 @@ void mt_reply_error(struct mt_session *session, struct split_msg *msg, const str
 enum mt_shard_state {
 	MT_SHARD_IDLE,
 	MT_SHARD_CLAIMING,  /* root key: epoch + 1, owner */
-	MT_SHARD_AGREEING,  /* freeze, repair and cut the manifest extent, then open log extents */
+	MT_SHARD_AGREEING,  /* freeze, repair and cut the manifest extent, read it; then open extents */
+	MT_SHARD_OPENING,   /* new manifest extent, which holds all agreed lengths */
 	MT_SHARD_REPLAYING, /* read descriptors into the memtable */
-	MT_SHARD_OPENING,   /* new manifest extent, new log extent */
 	MT_SHARD_SERVING,
 	MT_SHARD_STOPPED, /* lost ownership, or shutting down */
 	MT_SHARD_STATE_NR
@@ -544,11 +544,13 @@ struct mt_shard {
 int mt_shard_init(struct mt_shard *shard, struct mt_port *port, uint32_t index);
 void mt_shard_start(struct mt_shard *shard); /* begins the take-over */
 void mt_shard_stop(struct mt_shard *shard, int rc);
+/* mt_shard_is_quiet -- stopped, and nothing that it asked for can still come back. */
+bool mt_shard_is_quiet(const struct mt_shard *shard);
 void mt_shard_fini(struct mt_shard *shard);
 void mt_shard_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up);
 /* mt_shard_extent_add -- give @extent an index. -ENOSPC at MT_EXTENTS_PER_SHARD_MAX. */
 int mt_shard_extent_add(struct mt_shard *shard, struct mt_extent *extent);
-int mt_takeover_start(struct mt_shard *shard); /* ends in mt_write_path_start */
+void mt_takeover_start(struct mt_shard *shard); /* ends in mt_write_path_start */
 void mt_takeover_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up);
 void mt_takeover_fini(struct mt_shard *shard);
 

@@ -1,0 +1,720 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * agree.c -- the replicas of an extent whose owner is gone become one length
+ *
+ *	                +--------- a node is lost ---------+-----------+
+ *	                v                                  |           |
+ *	start --> FREEZING --> (judge) --> READING --> APPENDING ---> (judge)
+ *	             ^            |  \                                 |
+ *	      later  |            v   +--------> CUTTING <-------------+
+ *	             +--------- STUCK               |
+ *	                                            v
+ *	                                          DONE
+ *
+ * FREEZE is the fence (I6): once a replica has answered, no append of an older epoch is acknowledged
+ * by all. In this version every replica must answer. What an answer is worth:
+ *
+ *	a checked chain      counts; the longest one among them is the agreed length
+ *	sealed               an earlier take-over got this far: its length is the agreed one
+ *	damaged, no copy,    counts for nothing, but a mark it carries is still evidence of what was
+ *	the disk has failed  acknowledged
+ *	busy, no memory      no answer: asked again
+ *
+ * A write is acknowledged when every replica has it (I4), so any single undamaged chain holds all
+ * that was acknowledged. A chain that ends below a mark is therefore damaged; and when no undamaged
+ * chain reaches the highest mark, something that was acknowledged is gone, or lies on a node that
+ * gives a wrong answer today: that is never agreed upon. It is logged, and asked again.
+ *
+ * A shorter chain gets the others' tail, batch by batch: the payload goes from the message it arrived
+ * in straight on to the node that lacks it, and only the batch's head is looked at, on its way.
+ */
+#include "recovery.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "alloc.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "base/num.h"
+
+#define AGREE_MAGIC 0x45524741u /* "AGRE" */
+#define AGREE_RETRY_NS NUM_S(1)
+#define AGREE_LOG_NS NUM_S(5)
+#define AGREE_STUCK_NS NUM_S(5)
+
+static const struct sm_state replica_table[MT_AGREE_REPLICA_STATE_NR] = {
+	[MT_AGREE_UNASKED] = { "unasked", SM_TO(MT_AGREE_ASKED), SM_INITIAL },
+	[MT_AGREE_ASKED] = { "asked", SM_TO(MT_AGREE_UNASKED) | SM_TO(MT_AGREE_FROZEN) |
+	    SM_TO(MT_AGREE_DAMAGED), 0 },
+	[MT_AGREE_FROZEN] = { "frozen", SM_TO(MT_AGREE_UNASKED) | SM_TO(MT_AGREE_DAMAGED), 0 },
+	[MT_AGREE_DAMAGED] = { "damaged", SM_TO(MT_AGREE_UNASKED), 0 },
+};
+
+static const struct sm_state agree_table[MT_AGREE_STATE_NR] = {
+	[MT_AGREE_FREEZING] = { "freezing", SM_TO(MT_AGREE_READING) | SM_TO(MT_AGREE_STUCK) |
+	    SM_TO(MT_AGREE_CUTTING), SM_INITIAL },
+	[MT_AGREE_STUCK] = { "stuck", SM_TO(MT_AGREE_FREEZING), 0 },
+	[MT_AGREE_READING] = { "reading", SM_TO(MT_AGREE_APPENDING) | SM_TO(MT_AGREE_FREEZING),
+	    0 },
+	[MT_AGREE_APPENDING] = { "appending", SM_TO(MT_AGREE_FREEZING), 0 },
+	[MT_AGREE_CUTTING] = { "cutting", SM_TO(MT_AGREE_DONE) | SM_TO(MT_AGREE_FREEZING), 0 },
+	[MT_AGREE_DONE] = { "done", 0, SM_FINAL },
+};
+
+static void agree_step(struct mt_agree *agree);
+
+/* ---- words for the log ---- */
+
+#define AGREE_TEXT_BYTES 48
+
+static const char *
+agree_text(const struct mt_agree *agree, char out[AGREE_TEXT_BYTES])
+{
+	(void)snprintf(out, AGREE_TEXT_BYTES, "%" PRIu32 ".%" PRIu32 ".%" PRIu64,
+	    agree->id.shard, agree->id.epoch, agree->id.counter);
+	return out;
+}
+
+static uint32_t
+agree_index(const struct mt_agree_replica *replica)
+{
+	return (uint32_t)(replica - replica->agree->states);
+}
+
+static uint32_t
+agree_node_id(const struct mt_agree_replica *replica)
+{
+	return replica->agree->replicas[agree_index(replica)].node_id;
+}
+
+/* ---- calls ---- */
+
+/* What becomes of an error: the node has spoken, and its copy is of no use. */
+static bool
+is_verdict(int rc)
+{
+	return rc == -ENOENT || rc == -EUCLEAN || rc == -EIO || rc == -EROFS || rc == -EBADMSG ||
+	    rc == -ERANGE || rc == -ENOSPC || rc == -EPERM || rc == -EINVAL || rc == -EMSGSIZE;
+}
+
+static void
+agree_finish(struct mt_agree *agree, int rc)
+{
+	agree->is_stopped = true;
+	loop_timer_stop(agree->shard->port->loop, &agree->timer);
+	agree->fn(agree, rc, agree->arg);
+}
+
+/* 0, or why it was not asked; asked again when the link comes up, or by the timer. */
+static int
+agree_call(struct mt_agree *agree, uint32_t replica_index, struct mt_call *call, mt_call_fn fn,
+    void *arg)
+{
+	struct mt_link *link =
+	    mt_port_link(agree->shard->port, agree->replicas[replica_index].node_id);
+	int rc;
+
+	if (link == NULL)
+		return -ENOTCONN;
+	call->request.id = agree->id;
+	call->request.kind = agree->kind;
+	call->request.epoch = agree->shard->epoch;
+	call->host = NULL;
+	call->head_bytes = 0;
+	call->fn = fn;
+	call->arg = arg;
+	rc = mt_link_call(link, call);
+	if (rc == 0)
+		agree->outstanding_count++;
+	return rc;
+}
+
+/* True when the answer is for nobody any more. */
+static bool
+agree_answered(struct mt_agree *agree, int rc)
+{
+	CHECK_OBJ(agree, AGREE_MAGIC);
+	assert(agree->outstanding_count > 0);
+	agree->outstanding_count--;
+	if (agree->is_stopped)
+		return true;
+	if (rc == -ESTALE) {
+		agree_finish(agree, rc);
+		return true;
+	}
+	return false;
+}
+
+static void
+agree_damage(struct mt_agree_replica *replica, const char *why, int rc)
+{
+	struct mt_agree *agree = replica->agree;
+	char text[AGREE_TEXT_BYTES];
+
+	log_warn("shard %" PRIu32 ": a copy is damaged extent=%s node=%" PRIu32
+	    " length_bytes=%" PRIu64 " rc=%s: %s", agree->shard->index, agree_text(agree, text),
+	    agree_node_id(replica), replica->length_bytes, log_errno(rc), why);
+	sm_move(&replica->sm, MT_AGREE_DAMAGED);
+}
+
+/* ---- freeze ---- */
+
+static void
+replica_take_length(struct mt_agree_replica *replica, const struct wire_node_reply *reply)
+{
+	replica->length_bytes = reply->offset_bytes;
+	replica->mark_bytes = reply->length_bytes;
+	replica->chain_crc = reply->chain_crc;
+	replica->is_sealed = (reply->flags & WIRE_FLAG_SEALED) != 0;
+	replica->is_cut = replica->is_sealed;
+	if ((reply->flags & WIRE_FLAG_DAMAGED) != 0)
+		agree_damage(replica, "its node says so", -EUCLEAN);
+	else if (!num_is_aligned(replica->length_bytes, BATCH_ALIGN) ||
+	    replica->length_bytes > CLEAVE_CHUNK_BYTES)
+		agree_damage(replica, "its length is none", -EUCLEAN);
+	else if (replica->mark_bytes > replica->length_bytes)
+		agree_damage(replica, "it ends below its mark", -EUCLEAN);
+	else
+		sm_move(&replica->sm, MT_AGREE_FROZEN);
+}
+
+static void
+replica_on_frozen(struct mt_call *call, int rc, const struct wire_node_reply *reply,
+    struct split_msg *msg, void *arg)
+{
+	struct mt_agree_replica *replica = arg;
+	struct mt_agree *agree = replica->agree;
+
+	(void)call;
+	assert(msg == NULL);
+	if (agree_answered(agree, rc))
+		return;
+	assert(replica->sm.state == MT_AGREE_ASKED);
+	if (rc == 0) {
+		replica_take_length(replica, reply);
+	} else if (is_verdict(rc)) {
+		replica->length_bytes = replica->mark_bytes = 0;
+		agree_damage(replica, "its node has no good copy", rc);
+	} else {
+		/* Lost, or busy: asked again when it is back, or by the timer. */
+		sm_move(&replica->sm, MT_AGREE_UNASKED);
+		return;
+	}
+	agree_step(agree);
+}
+
+static void
+replica_freeze(struct mt_agree_replica *replica)
+{
+	replica->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_FREEZE };
+	replica->call.piece_count = 0;
+	if (agree_call(replica->agree, agree_index(replica), &replica->call, replica_on_frozen,
+	    replica) == 0)
+		sm_move(&replica->sm, MT_AGREE_ASKED);
+}
+
+/* ---- judge ---- */
+
+static void
+agree_stick(struct mt_agree *agree, const char *why)
+{
+	char text[AGREE_TEXT_BYTES];
+
+	for (uint32_t i = 0; i < agree->replica_count && !agree->is_stuck_logged; i++) {
+		const struct mt_agree_replica *replica = &agree->states[i];
+
+		log_error("shard %" PRIu32 ": cannot be taken over: %s extent=%s node=%" PRIu32
+		    " state=%s length_bytes=%" PRIu64 " mark_bytes=%" PRIu64 " chain=%08" PRIx32,
+		    agree->shard->index, why, agree_text(agree, text), agree_node_id(replica),
+		    sm_state_name(&replica->sm), replica->length_bytes, replica->mark_bytes,
+		    replica->chain_crc);
+	}
+	agree->is_stuck_logged = true;
+	sm_move(&agree->sm, MT_AGREE_STUCK);
+	loop_timer_start(agree->shard->port->loop, &agree->timer, AGREE_STUCK_NS);
+}
+
+static bool
+replica_is_good(const struct mt_agree_replica *replica)
+{
+	return replica->sm.state == MT_AGREE_FROZEN;
+}
+
+/* The agreed length and its chain; NULL, or what keeps the answers from agreeing. */
+static const char *
+agree_find_length(struct mt_agree *agree)
+{
+	const struct mt_agree_replica *longest = NULL, *sealed = NULL;
+	uint64_t mark_bytes = 0;
+
+	for (uint32_t i = 0; i < agree->replica_count; i++) {
+		const struct mt_agree_replica *replica = &agree->states[i];
+
+		mark_bytes = num_max(mark_bytes, replica->mark_bytes);
+		if (!replica_is_good(replica))
+			continue;
+		if (longest == NULL || replica->length_bytes > longest->length_bytes)
+			longest = replica;
+		if (!replica->is_sealed)
+			continue;
+		if (sealed != NULL && sealed->length_bytes != replica->length_bytes)
+			return "its copies are sealed at different lengths";
+		sealed = replica;
+	}
+	if (longest == NULL)
+		return "no copy is undamaged";
+	if (sealed != NULL)
+		longest = sealed;
+	if (mark_bytes > longest->length_bytes)
+		return "no undamaged copy reaches what was acknowledged";
+	for (uint32_t i = 0; i < agree->replica_count; i++) {
+		const struct mt_agree_replica *replica = &agree->states[i];
+
+		if (replica_is_good(replica) && replica->length_bytes == longest->length_bytes &&
+		    replica->chain_crc != longest->chain_crc)
+			return "its copies are of one length and differ";
+	}
+	agree->agreed_bytes = longest->length_bytes;
+	return NULL;
+}
+
+/* Whoever lacks something that is known to have been acknowledged has lost it. */
+static void
+agree_damage_below_mark(struct mt_agree *agree)
+{
+	uint64_t mark_bytes = 0;
+
+	for (uint32_t i = 0; i < agree->replica_count; i++)
+		mark_bytes = num_max(mark_bytes, agree->states[i].mark_bytes);
+	for (uint32_t i = 0; i < agree->replica_count; i++) {
+		struct mt_agree_replica *replica = &agree->states[i];
+
+		if (replica_is_good(replica) && replica->length_bytes < mark_bytes)
+			agree_damage(replica, "it ends below what was acknowledged", -EUCLEAN);
+	}
+}
+
+/* A good replica for which @has_it; NULL: none. */
+static struct mt_agree_replica *
+agree_find(struct mt_agree *agree, bool has_it)
+{
+	for (uint32_t i = 0; i < agree->replica_count; i++) {
+		struct mt_agree_replica *replica = &agree->states[i];
+
+		if (replica_is_good(replica) &&
+		    (replica->length_bytes >= agree->agreed_bytes) == has_it)
+			return replica;
+	}
+	return NULL;
+}
+
+static void agree_read(struct mt_agree *agree, uint32_t from, uint32_t to);
+static void agree_cut(struct mt_agree *agree);
+
+/* In FREEZING, with every replica's answer. */
+static void
+agree_judge(struct mt_agree *agree)
+{
+	const char *why = agree_find_length(agree);
+	struct mt_agree_replica *lacking;
+
+	if (why != NULL) {
+		agree_stick(agree, why);
+		return;
+	}
+	agree->is_stuck_logged = false;
+	agree_damage_below_mark(agree);
+	lacking = agree_find(agree, false);
+	if (lacking != NULL)
+		agree_read(agree, agree_index(agree_find(agree, true)), agree_index(lacking));
+	else
+		agree_cut(agree);
+}
+
+/* In FREEZING: ask who was not asked; judge when all have answered. */
+static void
+agree_step(struct mt_agree *agree)
+{
+	bool is_complete = true;
+
+	if (agree->sm.state != MT_AGREE_FREEZING)
+		return;
+	for (uint32_t i = 0; i < agree->replica_count; i++) {
+		struct mt_agree_replica *replica = &agree->states[i];
+
+		if (replica->sm.state == MT_AGREE_UNASKED)
+			replica_freeze(replica);
+		if (replica->sm.state < MT_AGREE_FROZEN)
+			is_complete = false;
+	}
+	if (is_complete)
+		agree_judge(agree);
+}
+
+/* ---- repair: read ---- */
+
+static void
+repair_release(struct mt_agree_repair *repair)
+{
+	for (uint32_t i = 0; i < MT_AGREE_READS_MAX; i++) {
+		if (repair->msgs[i] != NULL)
+			split_msg_release(repair->msgs[i]);
+		repair->msgs[i] = NULL;
+	}
+}
+
+/* Back to asking, after @replica (may be NULL) has failed in a repair. */
+static void
+repair_failed(struct mt_agree *agree, struct mt_agree_replica *replica, const char *why, int rc)
+{
+	repair_release(&agree->repair);
+	sm_move(&agree->sm, MT_AGREE_FREEZING);
+	if (is_verdict(rc))
+		agree_damage(replica, why, rc);
+	else
+		sm_move(&replica->sm, MT_AGREE_UNASKED);
+	/* A node that is not lost is asked again at leisure: else this could go round at full speed. */
+	if (is_verdict(rc) || rc == -ECONNRESET || rc == -ENOTCONN)
+		agree_step(agree);
+}
+
+static void repair_append(struct mt_agree *agree);
+static void repair_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply,
+    struct split_msg *msg, void *arg);
+
+/* The @index-th piece of the batch. @bytes: of it. */
+static int
+repair_read_piece(struct mt_agree *agree, uint32_t index, uint32_t bytes)
+{
+	struct mt_agree_repair *repair = &agree->repair;
+	struct mt_call *call = &repair->reads[index];
+	uint64_t offset_bytes = agree->states[repair->to].length_bytes;
+	int rc;
+
+	call->request = (struct wire_node){ .opcode = WIRE_EXTENT_READ,
+		.offset_bytes = offset_bytes + (uint64_t)index * MT_RECEIVE_BYTES,
+		.length_bytes = bytes };
+	call->piece_count = 0;
+	rc = agree_call(agree, repair->from, call, repair_on_read, agree);
+	if (rc == 0)
+		repair->read_outstanding_count++;
+	return rc;
+}
+
+/* The first piece is here: is it the batch that comes next, and how long is it? */
+static int
+repair_check_head(struct mt_agree *agree)
+{
+	struct mt_agree_repair *repair = &agree->repair;
+	const struct mt_agree_replica *to = &agree->states[repair->to];
+	struct batch_check check = { .id = agree->id, .kind = agree->kind,
+		.offset_bytes = to->length_bytes, .prev_crc = to->chain_crc };
+	uint32_t bytes =
+	    (uint32_t)num_min(repair->msgs[0]->payload_bytes, BATCH_HEAD_BYTES_MAX);
+	int rc;
+
+	dev_copy_to_host(agree->shard->port->split, agree->head, repair->msgs[0]->payload, bytes);
+	rc = batch_head_check(agree->head, bytes, &check);
+	if (rc != 0)
+		return -EBADMSG;
+	if (check.info.batch_bytes > agree->agreed_bytes - to->length_bytes)
+		return -EBADMSG; /* it would end behind the agreed length */
+	repair->info = check.info;
+	return 0;
+}
+
+/* The pieces behind the first. Returns how the first that failed did. */
+static int
+repair_read_rest(struct mt_agree *agree)
+{
+	struct mt_agree_repair *repair = &agree->repair;
+	uint32_t batch_bytes = repair->info.batch_bytes;
+	int rc = 0;
+
+	repair->read_count = (batch_bytes + MT_RECEIVE_BYTES - 1) / MT_RECEIVE_BYTES;
+	for (uint32_t i = 1; i < repair->read_count && rc == 0; i++)
+		rc = repair_read_piece(agree, i,
+		    (uint32_t)num_min(batch_bytes - i * MT_RECEIVE_BYTES, MT_RECEIVE_BYTES));
+	return rc;
+}
+
+static void
+repair_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply,
+    struct split_msg *msg, void *arg)
+{
+	struct mt_agree *agree = arg;
+	struct mt_agree_repair *repair = &agree->repair;
+	uint32_t index = (uint32_t)(call - repair->reads);
+
+	(void)reply;
+	repair->read_outstanding_count--;
+	if (rc != 0 && msg != NULL)
+		split_msg_release(msg);
+	else
+		repair->msgs[index] = msg;
+	if ((agree->is_stopped || rc == -ESTALE) && repair->read_outstanding_count == 0)
+		repair_release(repair);
+	if (agree_answered(agree, rc))
+		return;
+	assert(agree->sm.state == MT_AGREE_READING);
+	if (rc == 0 && index == 0) {
+		rc = repair_check_head(agree);
+		if (rc == 0)
+			rc = repair_read_rest(agree);
+	}
+	if (repair->read_rc == 0)
+		repair->read_rc = rc;
+	if (repair->read_outstanding_count > 0)
+		return;
+	if (repair->read_rc != 0)
+		repair_failed(agree, &agree->states[repair->from],
+		    "a batch of it cannot be read", repair->read_rc);
+	else
+		repair_append(agree);
+}
+
+static void
+agree_read(struct mt_agree *agree, uint32_t from, uint32_t to)
+{
+	struct mt_agree_repair *repair = &agree->repair;
+	uint64_t left_bytes = agree->agreed_bytes - agree->states[to].length_bytes;
+	int rc;
+
+	repair->from = from;
+	repair->to = to;
+	repair->read_rc = 0;
+	repair->read_count = 1;
+	sm_move(&agree->sm, MT_AGREE_READING);
+	rc = repair_read_piece(agree, 0, (uint32_t)num_min(left_bytes, MT_RECEIVE_BYTES));
+	if (rc != 0)
+		repair_failed(agree, &agree->states[from], "", rc);
+}
+
+/* ---- repair: append ---- */
+
+static void
+repair_on_appended(struct mt_call *call, int rc, const struct wire_node_reply *reply,
+    struct split_msg *msg, void *arg)
+{
+	struct mt_agree *agree = arg;
+	struct mt_agree_repair *repair = &agree->repair;
+	struct mt_agree_replica *to = &agree->states[repair->to];
+
+	(void)call;
+	assert(msg == NULL);
+	if (agree->is_stopped || rc == -ESTALE)
+		repair_release(repair);
+	if (agree_answered(agree, rc))
+		return;
+	assert(agree->sm.state == MT_AGREE_APPENDING);
+	if (rc == 0 && reply->offset_bytes != to->length_bytes + repair->info.batch_bytes)
+		rc = -EBUSY; /* not where we believed it to be: ask again */
+	if (rc == -EBADMSG) {
+		/* The head has passed here, so it is the payload, which came from there. */
+		repair_failed(agree, &agree->states[repair->from],
+		    "a batch of it does not pass its check", rc);
+		return;
+	}
+	if (rc != 0) {
+		repair_failed(agree, to, "its node cannot take what it lacks", rc);
+		return;
+	}
+	repair_release(repair);
+	to->length_bytes += repair->info.batch_bytes;
+	to->chain_crc = repair->info.batch_crc;
+	sm_move(&agree->sm, MT_AGREE_FREEZING);
+	agree_step(agree);
+}
+
+static void
+repair_append(struct mt_agree *agree)
+{
+	struct mt_agree_repair *repair = &agree->repair;
+	struct mt_agree_replica *to = &agree->states[repair->to];
+	uint32_t batch_bytes = repair->info.batch_bytes;
+	int rc;
+
+	to->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_APPEND,
+		.offset_bytes = to->length_bytes, .length_bytes = batch_bytes,
+		.flags = WIRE_FLAG_RECOVERY };
+	to->call.piece_count = repair->read_count;
+	for (uint32_t i = 0; i < repair->read_count; i++)
+		to->call.pieces[i] = (struct dev_piece){ repair->msgs[i]->payload,
+			(uint32_t)num_min(batch_bytes - i * MT_RECEIVE_BYTES, MT_RECEIVE_BYTES) };
+	sm_move(&agree->sm, MT_AGREE_APPENDING);
+	rc = agree_call(agree, repair->to, &to->call, repair_on_appended, agree);
+	if (rc != 0)
+		repair_failed(agree, to, "", rc);
+}
+
+/* ---- cut ---- */
+
+/* Every replica that could be asked has answered. */
+static void
+agree_cut_done(struct mt_agree *agree)
+{
+	uint32_t good_count = 0;
+	char text[AGREE_TEXT_BYTES];
+
+	for (uint32_t i = 0; i < agree->replica_count; i++) {
+		const struct mt_agree_replica *replica = &agree->states[i];
+
+		good_count += replica_is_good(replica);
+		agree->replicas[i].is_damaged = !replica_is_good(replica);
+		agree->replicas[i].is_cut = replica->is_cut;
+	}
+	if (good_count == 0) {
+		sm_move(&agree->sm, MT_AGREE_FREEZING);
+		agree_judge(agree);
+		return;
+	}
+	if (good_count < agree->replica_count)
+		log_warn("shard %" PRIu32 ": extent=%s has %" PRIu32 " of %" PRIu32 " copies",
+		    agree->shard->index, agree_text(agree, text), good_count,
+		    agree->replica_count);
+	sm_move(&agree->sm, MT_AGREE_DONE);
+	agree_finish(agree, 0);
+}
+
+static void
+replica_on_cut(struct mt_call *call, int rc, const struct wire_node_reply *reply,
+    struct split_msg *msg, void *arg)
+{
+	struct mt_agree_replica *replica = arg;
+	struct mt_agree *agree = replica->agree;
+
+	(void)call;
+	(void)reply;
+	assert(msg == NULL);
+	if (agree_answered(agree, rc))
+		return;
+	assert(agree->sm.state == MT_AGREE_CUTTING);
+	if (rc == 0)
+		replica->is_cut = true;
+	else if (is_verdict(rc))
+		agree_damage(replica, "it could not be sealed", rc);
+	/* One that is lost meanwhile is told when it comes back. */
+	if (agree->outstanding_count == 0)
+		agree_cut_done(agree);
+}
+
+static void
+agree_cut(struct mt_agree *agree)
+{
+	assert(agree->outstanding_count == 0);
+	sm_move(&agree->sm, MT_AGREE_CUTTING);
+	for (uint32_t i = 0; i < agree->replica_count; i++) {
+		struct mt_agree_replica *replica = &agree->states[i];
+
+		if (!replica_is_good(replica) || replica->is_cut)
+			continue;
+		replica->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_CUT,
+			.offset_bytes = agree->agreed_bytes };
+		replica->call.piece_count = 0;
+		(void)agree_call(agree, i, &replica->call, replica_on_cut, replica);
+	}
+	if (agree->outstanding_count == 0)
+		agree_cut_done(agree);
+}
+
+/* ---- its life ---- */
+
+static void
+agree_log_waiting(struct mt_agree *agree)
+{
+	uint64_t now_ns = loop_now_ns(agree->shard->port->loop);
+	char text[AGREE_TEXT_BYTES];
+
+	if (agree->sm.state != MT_AGREE_FREEZING || now_ns - agree->log_ns < AGREE_LOG_NS)
+		return;
+	agree->log_ns = now_ns;
+	for (uint32_t i = 0; i < agree->replica_count; i++) {
+		if (agree->states[i].sm.state < MT_AGREE_FROZEN)
+			log_info("shard %" PRIu32 ": waits for node %" PRIu32
+			    " to freeze extent %s", agree->shard->index,
+			    agree->replicas[i].node_id, agree_text(agree, text));
+	}
+}
+
+static void
+agree_on_timer(struct loop_timer *timer, void *arg)
+{
+	struct mt_agree *agree = arg;
+
+	CHECK_OBJ(agree, AGREE_MAGIC);
+	if (agree->sm.state == MT_AGREE_STUCK) {
+		for (uint32_t i = 0; i < agree->replica_count; i++)
+			sm_move(&agree->states[i].sm, MT_AGREE_UNASKED);
+		sm_move(&agree->sm, MT_AGREE_FREEZING);
+	}
+	agree_log_waiting(agree);
+	loop_timer_start(agree->shard->port->loop, timer, AGREE_RETRY_NS);
+	agree_step(agree);
+}
+
+int
+mt_agree_start(struct mt_agree *agree)
+{
+	struct loop *loop = agree->shard->port->loop;
+
+	assert(agree->replica_count >= 1);
+	assert(agree->replica_count <= MT_REPLICAS_MAX);
+	agree->head = mt_calloc(1, BATCH_HEAD_BYTES_MAX);
+	if (agree->head == NULL)
+		return -ENOMEM;
+	agree->magic = AGREE_MAGIC;
+	sm_init(&agree->sm, "agree", agree_table, MT_AGREE_FREEZING, agree->shard->index);
+	for (uint32_t i = 0; i < agree->replica_count; i++) {
+		struct mt_agree_replica *replica = &agree->states[i];
+
+		*replica = (struct mt_agree_replica){ .agree = agree };
+		sm_init(&replica->sm, "agree replica", replica_table, MT_AGREE_UNASKED,
+		    agree->replicas[i].node_id);
+	}
+	agree->repair = (struct mt_agree_repair){ 0 };
+	agree->outstanding_count = 0;
+	agree->is_stopped = agree->is_stuck_logged = false;
+	/* Links come up one after the other: the first seconds are nothing to tell of. */
+	agree->log_ns = loop_now_ns(loop) - AGREE_LOG_NS + 2 * AGREE_RETRY_NS;
+	loop_timer_init(&agree->timer, agree_on_timer, agree);
+	loop_timer_start(loop, &agree->timer, AGREE_RETRY_NS);
+	agree_step(agree);
+	return 0;
+}
+
+void
+mt_agree_on_link(struct mt_agree *agree, struct mt_link *link, bool is_up)
+{
+	(void)link;
+	CHECK_OBJ(agree, AGREE_MAGIC);
+	if (is_up && !agree->is_stopped)
+		agree_step(agree);
+}
+
+void
+mt_agree_stop(struct mt_agree *agree)
+{
+	CHECK_OBJ(agree, AGREE_MAGIC);
+	agree->is_stopped = true;
+	loop_timer_stop(agree->shard->port->loop, &agree->timer);
+}
+
+bool
+mt_agree_is_quiet(const struct mt_agree *agree)
+{
+	return agree->outstanding_count == 0;
+}
+
+void
+mt_agree_fini(struct mt_agree *agree)
+{
+	if (agree->magic == 0)
+		return;
+	CHECK_OBJ(agree, AGREE_MAGIC);
+	loop_timer_stop(agree->shard->port->loop, &agree->timer);
+	mt_free(agree->head);
+	agree->head = NULL;
+	agree->magic = 0;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * manifest.h -- what a manifest says, and how a take-over begins a new one
+ *
+ * The *state* is what all edits so far come to: the extents that live, the runs in them, the cuts. A
+ * checkpoint is the state written as edits.
+ */
+#ifndef CLEAVE_MIDDLETIER_MANIFEST_H
+#define CLEAVE_MIDDLETIER_MANIFEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "internal.h"
+
+#define MT_COMMIT_EDITS_MAX 16u
+
+/* ---- manifest_state.c ---- */
+
+struct mt_state_extent {
+	struct extent_id id;
+	enum extent_kind kind;
+	struct mt_replica replicas[MT_REPLICAS_MAX];
+	uint32_t replica_count;
+	bool is_sealed;
+	uint64_t sealed_bytes;
+};
+
+struct mt_state_run {
+	struct extent_id id;
+	uint64_t chunk;
+	uint64_t offset_bytes, length_bytes;
+	uint64_t flushed_sequence;
+	uint64_t cut;
+};
+
+struct mt_state_cut {
+	uint64_t cut;
+	uint64_t sequence;
+};
+
+struct mt_manifest_state {
+	uint32_t epoch;
+	struct mt_state_extent *extents; /* by id, which is by age */
+	uint32_t extent_count, extent_max;
+	struct mt_state_run *runs; /* by chunk, then as added */
+	uint32_t run_count, run_max;
+	struct mt_state_cut *cuts;
+	uint32_t cut_count, cut_max;
+	uint64_t next_sequence; /* at least; of the checkpoint */
+	bool is_complete;       /* a checkpoint's end was seen */
+};
+
+void mt_manifest_state_init(struct mt_manifest_state *state);
+void mt_manifest_state_fini(struct mt_manifest_state *state);
+/*
+ * mt_manifest_state_apply -- 0; -ENOMEM; -EBADMSG and the field: the edit contradicts the state
+ *
+ * Nothing changes unless it is 0.
+ */
+int mt_manifest_state_apply(struct mt_manifest_state *state, const struct mt_edit *edit,
+    const char **ret_field);
+/* mt_manifest_state_reserve -- so that the next @count edits do not need memory. 0 or -ENOMEM. */
+int mt_manifest_state_reserve(struct mt_manifest_state *state, uint32_t count);
+/* mt_manifest_state_find -- NULL where there is no such extent. Valid until the next edit. */
+struct mt_state_extent *mt_manifest_state_find(const struct mt_manifest_state *state,
+    const struct extent_id *id);
+/* mt_manifest_state_flushed -- the sequence that @chunk's runs reach; 0: it has none. */
+uint64_t mt_manifest_state_flushed(const struct mt_manifest_state *state, uint64_t chunk);
+/*
+ * mt_manifest_state_edit -- the @index-th edit of a checkpoint; false behind the last
+ *
+ * @next_sequence goes into the last one.
+ */
+bool mt_manifest_state_edit(const struct mt_manifest_state *state, uint64_t index,
+    uint64_t next_sequence, struct mt_edit *ret_edit);
+
+/* ---- manifest.c ---- */
+
+/*
+ * mt_manifest_open -- begin a new manifest extent under the shard's epoch
+ *
+ * Takes @state over (it is empty afterwards), writes it as a checkpoint, moves the root (shard->root is
+ * the present one), deletes the extent that the root named before. Waits for nodes as long as it takes.
+ * @fn: 0; -ESTALE the root is another's; -EFBIG the state does not fit an extent.
+ * Returns 0; -ENOMEM: no @fn, @state is the caller's still.
+ */
+int mt_manifest_open(struct mt_shard *shard, struct mt_manifest_state *state, mt_manifest_fn fn,
+    void *arg);
+/* mt_manifest_state -- what has been committed or is being; NULL before mt_manifest_open. */
+const struct mt_manifest_state *mt_manifest_state(const struct mt_shard *shard);
+void mt_manifest_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up);
+/* mt_manifest_stop -- every commit ends with @rc, later ones at once; appends in flight run out. */
+void mt_manifest_stop(struct mt_shard *shard, int rc);
+void mt_manifest_fini(struct mt_shard *shard);
+
+#endif /* CLEAVE_MIDDLETIER_MANIFEST_H */

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * manifest_state.c -- what a manifest's edits come to
+ *
+ * Three sorted arrays. Extents are sorted by id, which is by age, and new ones come last; runs by
+ * chunk. Each edit is checked against the state: one that does not fit (an extent sealed that was never
+ * opened) means a manifest that lost or repeated something, and is never passed over.
+ */
+#include "manifest.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "alloc.h"
+#include "base/check.h"
+
+#define STATE_GROWTH_MIN 16u
+
+#define STATE_EXPECT(condition, name)                                                              \
+	do {                                                                                       \
+		if (!(condition)) {                                                                \
+			*ret_field = (name);                                                       \
+			return -EBADMSG;                                                           \
+		}                                                                                  \
+	} while (0)
+
+void
+mt_manifest_state_init(struct mt_manifest_state *state)
+{
+	*state = (struct mt_manifest_state){ 0 };
+}
+
+void
+mt_manifest_state_fini(struct mt_manifest_state *state)
+{
+	mt_free(state->extents);
+	mt_free(state->runs);
+	mt_free(state->cuts);
+	*state = (struct mt_manifest_state){ 0 };
+}
+
+/* ---- memory ---- */
+
+/* Room for @need entries of @entry_bytes in the array at @memory, whose room is *@max. */
+static int
+state_grow(void **memory, uint32_t *max, uint64_t need, size_t entry_bytes)
+{
+	uint64_t new_max = *max < STATE_GROWTH_MIN ? STATE_GROWTH_MIN : *max;
+	void *grown;
+
+	if (need <= *max)
+		return 0;
+	while (new_max < need)
+		new_max *= 2;
+	if (new_max > UINT32_MAX)
+		return -ENOMEM;
+	grown = mt_realloc(*memory, new_max * entry_bytes);
+	if (grown == NULL)
+		return -ENOMEM;
+	*memory = grown;
+	*max = (uint32_t)new_max;
+	return 0;
+}
+
+int
+mt_manifest_state_reserve(struct mt_manifest_state *state, uint32_t count)
+{
+	void *extents = state->extents, *runs = state->runs, *cuts = state->cuts;
+	int rc = state_grow(&extents, &state->extent_max, (uint64_t)state->extent_count + count,
+	    sizeof(*state->extents));
+
+	state->extents = extents;
+	if (rc == 0)
+		rc = state_grow(&runs, &state->run_max, (uint64_t)state->run_count + count,
+		    sizeof(*state->runs));
+	state->runs = runs;
+	if (rc == 0)
+		rc = state_grow(&cuts, &state->cut_max, (uint64_t)state->cut_count + count,
+		    sizeof(*state->cuts));
+	state->cuts = cuts;
+	return rc;
+}
+
+/* ---- extents ---- */
+
+static int
+extent_id_compare(const struct extent_id *a, const struct extent_id *b)
+{
+	uint64_t packed_a = extent_id_pack(a), packed_b = extent_id_pack(b);
+
+	return packed_a < packed_b ? -1 : packed_a > packed_b;
+}
+
+/* Where @id is, or would be. */
+static uint32_t
+state_extent_position(const struct mt_manifest_state *state, const struct extent_id *id)
+{
+	uint32_t low = 0, high = state->extent_count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (extent_id_compare(&state->extents[middle].id, id) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+struct mt_state_extent *
+mt_manifest_state_find(const struct mt_manifest_state *state, const struct extent_id *id)
+{
+	uint32_t position = state_extent_position(state, id);
+
+	if (position == state->extent_count ||
+	    extent_id_compare(&state->extents[position].id, id) != 0)
+		return NULL;
+	return &state->extents[position];
+}
+
+static int
+state_apply_opened(struct mt_manifest_state *state, const struct mt_edit *edit,
+    const char **ret_field)
+{
+	uint32_t position = state_extent_position(state, &edit->id);
+	struct mt_state_extent *at;
+
+	STATE_EXPECT(mt_manifest_state_find(state, &edit->id) == NULL, "extent opened twice");
+	STATE_EXPECT(edit->id.epoch <= state->epoch, "extent of a later epoch");
+	if (mt_manifest_state_reserve(state, 1) != 0)
+		return -ENOMEM;
+	at = &state->extents[position];
+	memmove(at + 1, at, (state->extent_count - position) * sizeof(*at));
+	*at = (struct mt_state_extent){ .id = edit->id, .kind = edit->extent_kind,
+		.replica_count = edit->replica_count };
+	for (uint32_t i = 0; i < edit->replica_count; i++) {
+		at->replicas[i] = edit->replicas[i];
+		at->replicas[i].is_cut = false; /* asked again: cutting twice is cutting once */
+	}
+	state->extent_count++;
+	return 0;
+}
+
+static int
+state_apply_sealed(struct mt_manifest_state *state, const struct mt_edit *edit,
+    const char **ret_field)
+{
+	struct mt_state_extent *extent = mt_manifest_state_find(state, &edit->id);
+
+	STATE_EXPECT(extent != NULL, "sealed extent was not opened");
+	STATE_EXPECT(!extent->is_sealed, "extent sealed twice");
+	extent->is_sealed = true;
+	extent->sealed_bytes = edit->length_bytes;
+	return 0;
+}
+
+static int
+state_apply_deleted(struct mt_manifest_state *state, const struct mt_edit *edit,
+    const char **ret_field)
+{
+	struct mt_state_extent *extent = mt_manifest_state_find(state, &edit->id);
+
+	STATE_EXPECT(extent != NULL, "deleted extent was not opened");
+	for (uint32_t i = 0; i < state->run_count; i++)
+		STATE_EXPECT(extent_id_compare(&state->runs[i].id, &edit->id) != 0,
+		    "deleted extent holds a run");
+	state->extent_count--;
+	memmove(extent, extent + 1,
+	    (size_t)(state->extents + state->extent_count - extent) * sizeof(*extent));
+	return 0;
+}
+
+/* ---- runs and cuts ---- */
+
+/* The first run of @chunk or of a later one. */
+static uint32_t
+state_run_position(const struct mt_manifest_state *state, uint64_t chunk)
+{
+	uint32_t low = 0, high = state->run_count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (state->runs[middle].chunk < chunk)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static struct mt_state_run *
+state_find_run(const struct mt_manifest_state *state, const struct mt_edit *edit)
+{
+	for (uint32_t i = state_run_position(state, edit->chunk);
+	     i < state->run_count && state->runs[i].chunk == edit->chunk; i++) {
+		if (state->runs[i].offset_bytes == edit->offset_bytes &&
+		    extent_id_compare(&state->runs[i].id, &edit->id) == 0)
+			return &state->runs[i];
+	}
+	return NULL;
+}
+
+static int
+state_apply_run_added(struct mt_manifest_state *state, const struct mt_edit *edit,
+    const char **ret_field)
+{
+	uint32_t position = state_run_position(state, edit->chunk);
+	struct mt_state_run *at;
+
+	STATE_EXPECT(mt_manifest_state_find(state, &edit->id) != NULL, "run's extent was not opened");
+	STATE_EXPECT(state_find_run(state, edit) == NULL, "run added twice");
+	if (mt_manifest_state_reserve(state, 1) != 0)
+		return -ENOMEM;
+	while (position < state->run_count && state->runs[position].chunk == edit->chunk)
+		position++;
+	at = &state->runs[position];
+	memmove(at + 1, at, (state->run_count - position) * sizeof(*at));
+	*at = (struct mt_state_run){ .id = edit->id, .chunk = edit->chunk,
+		.offset_bytes = edit->offset_bytes, .length_bytes = edit->length_bytes,
+		.flushed_sequence = edit->flushed_sequence, .cut = edit->cut };
+	state->run_count++;
+	return 0;
+}
+
+static int
+state_apply_run_removed(struct mt_manifest_state *state, const struct mt_edit *edit,
+    const char **ret_field)
+{
+	struct mt_state_run *run = state_find_run(state, edit);
+
+	STATE_EXPECT(run != NULL, "removed run was not added");
+	state->run_count--;
+	memmove(run, run + 1, (size_t)(state->runs + state->run_count - run) * sizeof(*run));
+	return 0;
+}
+
+static int
+state_apply_cut(struct mt_manifest_state *state, const struct mt_edit *edit,
+    const char **ret_field)
+{
+	STATE_EXPECT(state->cut_count == 0 || edit->cut > state->cuts[state->cut_count - 1].cut,
+	    "cuts out of order");
+	if (mt_manifest_state_reserve(state, 1) != 0)
+		return -ENOMEM;
+	state->cuts[state->cut_count++] = (struct mt_state_cut){ .cut = edit->cut,
+		.sequence = edit->sequence };
+	return 0;
+}
+
+uint64_t
+mt_manifest_state_flushed(const struct mt_manifest_state *state, uint64_t chunk)
+{
+	uint64_t flushed = 0;
+
+	for (uint32_t i = state_run_position(state, chunk);
+	     i < state->run_count && state->runs[i].chunk == chunk; i++) {
+		if (state->runs[i].flushed_sequence > flushed)
+			flushed = state->runs[i].flushed_sequence;
+	}
+	return flushed;
+}
+
+/* ---- all kinds ---- */
+
+int
+mt_manifest_state_apply(struct mt_manifest_state *state, const struct mt_edit *edit,
+    const char **ret_field)
+{
+	STATE_EXPECT(edit->kind == MT_EDIT_EPOCH || state->epoch != 0, "no epoch yet");
+	switch (edit->kind) {
+	case MT_EDIT_EPOCH:
+		STATE_EXPECT(edit->epoch >= state->epoch, "epochs out of order");
+		state->epoch = edit->epoch;
+		return 0;
+	case MT_EDIT_EXTENT_OPENED:
+		return state_apply_opened(state, edit, ret_field);
+	case MT_EDIT_EXTENT_SEALED:
+		return state_apply_sealed(state, edit, ret_field);
+	case MT_EDIT_EXTENT_DELETED:
+		return state_apply_deleted(state, edit, ret_field);
+	case MT_EDIT_RUN_ADDED:
+		return state_apply_run_added(state, edit, ret_field);
+	case MT_EDIT_RUN_REMOVED:
+		return state_apply_run_removed(state, edit, ret_field);
+	case MT_EDIT_CUT:
+		return state_apply_cut(state, edit, ret_field);
+	case MT_EDIT_CHECKPOINT_END:
+		STATE_EXPECT(!state->is_complete, "two checkpoints");
+		state->is_complete = true;
+		state->next_sequence = edit->sequence;
+		return 0;
+	case MT_EDIT_SUCCESSOR:
+		return 0; /* the root says which extent counts */
+	}
+	STATE_EXPECT(false, "kind");
+	return 0;
+}
+
+static void
+state_extent_edit(const struct mt_state_extent *extent, bool is_seal, struct mt_edit *ret_edit)
+{
+	*ret_edit = (struct mt_edit){ .id = extent->id };
+	if (is_seal) {
+		ret_edit->kind = MT_EDIT_EXTENT_SEALED;
+		ret_edit->length_bytes = extent->sealed_bytes;
+		return;
+	}
+	ret_edit->kind = MT_EDIT_EXTENT_OPENED;
+	ret_edit->extent_kind = extent->kind;
+	ret_edit->replica_count = extent->replica_count;
+	memcpy(ret_edit->replicas, extent->replicas, sizeof(extent->replicas));
+}
+
+static void
+state_run_edit(const struct mt_state_run *run, struct mt_edit *ret_edit)
+{
+	*ret_edit = (struct mt_edit){ .kind = MT_EDIT_RUN_ADDED, .id = run->id,
+		.chunk = run->chunk, .offset_bytes = run->offset_bytes,
+		.length_bytes = run->length_bytes, .flushed_sequence = run->flushed_sequence,
+		.cut = run->cut };
+}
+
+/*
+ * EPOCH, then for each extent OPENED and SEALED (where it is open, its epoch again instead, so that
+ * any edit is found without a walk), runs, cuts, the end.
+ */
+bool
+mt_manifest_state_edit(const struct mt_manifest_state *state, uint64_t index,
+    uint64_t next_sequence, struct mt_edit *ret_edit)
+{
+	uint64_t extents_end = 1 + 2 * (uint64_t)state->extent_count;
+	uint64_t runs_end = extents_end + state->run_count;
+	uint64_t cuts_end = runs_end + state->cut_count;
+
+	if (index > cuts_end)
+		return false;
+	if (index == 0) {
+		*ret_edit = (struct mt_edit){ .kind = MT_EDIT_EPOCH, .epoch = state->epoch };
+	} else if (index < extents_end) {
+		const struct mt_state_extent *extent = &state->extents[(index - 1) / 2];
+		bool is_seal = (index - 1) % 2 == 1;
+
+		state_extent_edit(extent, is_seal, ret_edit);
+		if (is_seal && !extent->is_sealed)
+			*ret_edit = (struct mt_edit){ .kind = MT_EDIT_EPOCH, .epoch = state->epoch };
+	} else if (index < runs_end) {
+		state_run_edit(&state->runs[index - extents_end], ret_edit);
+	} else if (index < cuts_end) {
+		const struct mt_state_cut *cut = &state->cuts[index - runs_end];
+
+		*ret_edit = (struct mt_edit){ .kind = MT_EDIT_CUT, .cut = cut->cut,
+			.sequence = cut->sequence };
+	} else {
+		*ret_edit = (struct mt_edit){ .kind = MT_EDIT_CHECKPOINT_END,
+			.sequence = next_sequence };
+	}
+	return true;
+}

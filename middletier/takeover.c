@@ -1,0 +1,789 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * takeover.c -- a shard begins: every start is a take-over, also the same gateway's
+ *
+ *	CLAIMING   load the root; store it with epoch + 1 and us as owner
+ *	AGREEING   freeze the manifest extent under the new epoch, agree on its length, record that in
+ *	           the root; read it; then the same, without the root, for each extent it left open
+ *	OPENING    a new manifest extent: a checkpoint with all these lengths; the root moves to it
+ *	REPLAYING  every log extent in order: descriptors into the memtable
+ *	SERVING    mt_write_path_start
+ *
+ * A length counts only once it is durable, in the root or the manifest, and nothing is replayed before
+ * that: a second take-over in the middle of ours comes to the same lengths.
+ *
+ * Each step waits for what it needs as long as it takes, and says for what. A step never goes on with
+ * less: a shard does not start without an extent that its manifest names. It stops for good only when
+ * it is another's, when the metadata store is older than what nodes have seen, or when a manifest
+ * passes its checksums and still makes no sense.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "alloc.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "manifest.h"
+#include "recovery.h"
+#include "root.h"
+
+#define TAKEOVER_MAGIC 0x4f454b54u /* "TKEO" */
+#define TAKEOVER_RETRY_NS NUM_MS(200)
+#define TAKEOVER_PROGRESS_NS NUM_S(1)
+#define TAKEOVER_CLAIMS_MAX 5u
+
+struct mt_takeover {
+	uint32_t magic;
+	struct mt_shard *shard;
+	struct mt_agree agree;
+	struct mt_replay replay;
+	bool is_agreeing, is_replaying; /* which of the two is at work */
+	struct mt_root wanted;          /* being stored */
+	struct mt_manifest_state state; /* of the old manifest, as it grows */
+	uint32_t state_at;              /* extents before this are agreed upon, or restored */
+	struct mt_replay_source *sources;
+	uint32_t source_count;
+	uint32_t claim_count;
+	struct loop_timer retry_timer;
+	void (*retry_fn)(struct mt_takeover *takeover);
+	struct loop_timer progress_timer;
+	bool is_retry_logged;
+	bool is_checking_stale;
+	uint64_t started_ns;
+	uint64_t record_count;
+};
+
+static void takeover_load(struct mt_takeover *takeover);
+static void takeover_agree_next(struct mt_takeover *takeover);
+
+static bool
+takeover_is_stopped(const struct mt_takeover *takeover)
+{
+	return takeover->shard->sm.state == MT_SHARD_STOPPED;
+}
+
+static void
+takeover_give_up(struct mt_takeover *takeover, int rc, const char *why)
+{
+	log_error("shard %" PRIu32 ": stopped: %s epoch=%" PRIu32 " rc=%s",
+	    takeover->shard->index, why, takeover->shard->epoch, log_errno(rc));
+	mt_shard_stop(takeover->shard, rc);
+}
+
+/* ---- trying again ---- */
+
+static void
+takeover_on_retry(struct loop_timer *timer, void *arg)
+{
+	struct mt_takeover *takeover = arg;
+
+	(void)timer;
+	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
+	takeover->retry_fn(takeover);
+}
+
+static void
+takeover_retry(struct mt_takeover *takeover, void (*fn)(struct mt_takeover *), int rc)
+{
+	struct loop *loop = takeover->shard->port->loop;
+
+	if (!takeover->is_retry_logged)
+		log_warn("shard %" PRIu32 ": waits for %s state=%s rc=%s", takeover->shard->index,
+		    rc == -ENOMEM ? "memory" : "the metadata store",
+		    sm_state_name(&takeover->shard->sm), log_errno(rc));
+	takeover->is_retry_logged = true;
+	takeover->retry_fn = fn;
+	loop_timer_start(loop, &takeover->retry_timer,
+	    TAKEOVER_RETRY_NS / 2 + loop_random_below(loop, TAKEOVER_RETRY_NS));
+}
+
+/* ---- claiming ---- */
+
+static void takeover_begin_agreeing(struct mt_takeover *takeover);
+static void takeover_store_claim(struct mt_takeover *takeover);
+
+static void
+takeover_on_claimed(int rc, const struct mt_root *root, void *arg)
+{
+	struct mt_takeover *takeover = arg;
+	struct mt_shard *shard = takeover->shard;
+
+	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
+	if (takeover_is_stopped(takeover))
+		return;
+	if (rc == -ESTALE && ++takeover->claim_count < TAKEOVER_CLAIMS_MAX) {
+		takeover_retry(takeover, takeover_load, rc);
+		return;
+	}
+	if (rc == -ESTALE) {
+		takeover_give_up(takeover, rc, "other gateways claim it again and again");
+		return;
+	}
+	if (rc != 0) {
+		takeover_retry(takeover, takeover_store_claim, rc);
+		return;
+	}
+	takeover->is_retry_logged = false;
+	shard->root = *root;
+	shard->epoch = root->epoch;
+	shard->next_counter = 1;
+	log_info("shard %" PRIu32 ": claimed epoch=%" PRIu32, shard->index, shard->epoch);
+	mt_port_on_shard(shard);
+	takeover_begin_agreeing(takeover);
+}
+
+static void
+takeover_store_claim(struct mt_takeover *takeover)
+{
+	int rc = mt_root_store(takeover->shard, &takeover->wanted, takeover_on_claimed, takeover);
+
+	if (rc != 0)
+		takeover_retry(takeover, takeover_store_claim, rc);
+}
+
+static void
+takeover_claim(struct mt_takeover *takeover, const struct mt_root *root)
+{
+	struct mt_port *port = takeover->shard->port;
+	struct mt_root *wanted = &takeover->wanted;
+
+	*wanted = *root;
+	if (root->epoch >= EXTENT_EPOCH_MAX) {
+		takeover_give_up(takeover, -EOVERFLOW, "there are no epochs left");
+		return;
+	}
+	wanted->epoch = root->epoch + 1;
+	wanted->gateway_id = mt_gateway_id(port->gateway);
+	wanted->boot_id = mt_gateway_boot_id(port->gateway);
+	memcpy(wanted->port_address, port->address, sizeof(wanted->port_address));
+	takeover_store_claim(takeover);
+}
+
+static void
+takeover_on_loaded(int rc, const struct mt_root *root, void *arg)
+{
+	static const struct mt_root none = { 0 };
+	struct mt_takeover *takeover = arg;
+
+	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
+	if (takeover_is_stopped(takeover))
+		return;
+	if (rc == 0)
+		takeover_claim(takeover, root);
+	else if (rc == -ENOENT)
+		takeover_claim(takeover, &none);
+	else if (rc == -EBADMSG)
+		takeover_give_up(takeover, rc, "its root cannot be understood");
+	else
+		takeover_retry(takeover, takeover_load, rc);
+}
+
+static void
+takeover_load(struct mt_takeover *takeover)
+{
+	int rc = mt_root_load(takeover->shard, takeover_on_loaded, takeover);
+
+	if (rc != 0)
+		takeover_retry(takeover, takeover_load, rc);
+}
+
+/* ---- agreeing: the manifest extent ---- */
+
+static void takeover_read_manifest(struct mt_takeover *takeover);
+static void takeover_agree_manifest(struct mt_takeover *takeover);
+static void takeover_store_length(struct mt_takeover *takeover);
+
+static void
+takeover_on_length_stored(int rc, const struct mt_root *root, void *arg)
+{
+	struct mt_takeover *takeover = arg;
+
+	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
+	if (takeover_is_stopped(takeover))
+		return;
+	if (rc == -ESTALE) {
+		takeover_give_up(takeover, rc, "another gateway has taken it over");
+		return;
+	}
+	if (rc != 0) {
+		takeover_retry(takeover, takeover_store_length, rc);
+		return;
+	}
+	takeover->is_retry_logged = false;
+	takeover->shard->root = *root;
+	takeover_read_manifest(takeover);
+}
+
+static void
+takeover_store_length(struct mt_takeover *takeover)
+{
+	int rc = mt_root_store(takeover->shard, &takeover->wanted, takeover_on_length_stored,
+	    takeover);
+
+	if (rc != 0)
+		takeover_retry(takeover, takeover_store_length, rc);
+}
+
+static void
+takeover_on_manifest_agreed(struct mt_agree *agree, int rc, void *arg)
+{
+	struct mt_takeover *takeover = arg;
+
+	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
+	takeover->is_agreeing = false;
+	if (rc != 0) {
+		mt_takeover_on_stale(takeover->shard);
+		return;
+	}
+	takeover->wanted = takeover->shard->root;
+	takeover->wanted.manifest_sealed_bytes = agree->agreed_bytes;
+	memcpy(takeover->wanted.manifest_replicas, agree->replicas, sizeof(agree->replicas));
+	mt_agree_fini(agree);
+	takeover_store_length(takeover);
+}
+
+static int
+takeover_start_agree(struct mt_takeover *takeover, const struct mt_state_extent *extent,
+    mt_agree_fn fn)
+{
+	struct mt_agree *agree = &takeover->agree;
+	int rc;
+
+	agree->shard = takeover->shard;
+	agree->id = extent->id;
+	agree->kind = extent->kind;
+	memcpy(agree->replicas, extent->replicas, sizeof(agree->replicas));
+	agree->replica_count = extent->replica_count;
+	agree->fn = fn;
+	agree->arg = takeover;
+	rc = mt_agree_start(agree);
+	takeover->is_agreeing = rc == 0;
+	return rc;
+}
+
+static void
+takeover_agree_manifest(struct mt_takeover *takeover)
+{
+	const struct mt_root *root = &takeover->shard->root;
+	struct mt_state_extent extent = { .id = root->manifest, .kind = EXTENT_MANIFEST,
+		.replica_count = root->manifest_replica_count };
+	int rc;
+
+	memcpy(extent.replicas, root->manifest_replicas, sizeof(extent.replicas));
+	rc = takeover_start_agree(takeover, &extent, takeover_on_manifest_agreed);
+	if (rc != 0)
+		takeover_retry(takeover, takeover_agree_manifest, rc);
+}
+
+static void
+takeover_begin_agreeing(struct mt_takeover *takeover)
+{
+	const struct mt_root *root = &takeover->shard->root;
+
+	sm_move(&takeover->shard->sm, MT_SHARD_AGREEING);
+	if (!root->has_manifest)
+		takeover_agree_next(takeover); /* a new shard: there is nothing to agree upon */
+	else if (root->manifest_sealed_bytes == MT_ROOT_OPEN)
+		takeover_agree_manifest(takeover);
+	else
+		takeover_read_manifest(takeover);
+}
+
+/* ---- agreeing: reading the manifest ---- */
+
+/* All of a batch's edits, or none of them: memory is set aside first. */
+static int
+takeover_on_edits(struct mt_replay *replay, const struct mt_replay_source *source,
+    const struct batch_info *info, const uint8_t *head, void *arg)
+{
+	struct mt_takeover *takeover = arg;
+	const uint8_t *at = head + BATCH_HEADER_BYTES;
+	uint32_t left_bytes = info->desc_bytes;
+	const char *field = "record_count";
+
+	(void)replay;
+	(void)source;
+	if (mt_manifest_state_reserve(&takeover->state, info->record_count) != 0)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < info->record_count; i++) {
+		struct mt_edit edit;
+		int rc = mt_edit_decode(at, left_bytes, &edit, &field);
+
+		if (rc < 0)
+			goto err;
+		at += rc;
+		left_bytes -= (uint32_t)rc;
+		if (mt_manifest_state_apply(&takeover->state, &edit, &field) != 0)
+			goto err;
+	}
+	if (left_bytes == 0)
+		return 0;
+	field = "desc_bytes";
+err:
+	log_error("shard %" PRIu32 ": bad edit in the manifest offset_bytes=%" PRIu64
+	    " field=\"%s\"", takeover->shard->index, info->offset_bytes, field);
+	return -EBADMSG;
+}
+
+static void
+takeover_on_manifest_read(struct mt_replay *replay, int rc, void *arg)
+{
+	struct mt_takeover *takeover = arg;
+
+	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
+	takeover->is_replaying = false;
+	mt_replay_fini(replay);
+	if (rc == -ESTALE)
+		mt_takeover_on_stale(takeover->shard);
+	else if (rc != 0)
+		takeover_give_up(takeover, rc, "its manifest cannot be understood");
+	else if (!takeover->state.is_complete)
+		takeover_give_up(takeover, -EBADMSG, "its manifest has no whole checkpoint");
+	else if (takeover->state.epoch > takeover->shard->epoch)
+		takeover_give_up(takeover, -ESTALE,
+		    "the metadata store is stale: its manifest is of a later epoch");
+	else
+		takeover_agree_next(takeover);
+}
+
+static void
+takeover_read_manifest(struct mt_takeover *takeover)
+{
+	const struct mt_root *root = &takeover->shard->root;
+	struct mt_replay *replay = &takeover->replay;
+	int rc = 0;
+
+	mt_manifest_state_fini(&takeover->state);
+	if (takeover->sources == NULL)
+		takeover->sources = mt_calloc(1, sizeof(*takeover->sources));
+	if (takeover->sources == NULL)
+		rc = -ENOMEM;
+	if (rc == 0) {
+		*takeover->sources = (struct mt_replay_source){ .id = root->manifest,
+			.kind = EXTENT_MANIFEST, .replica_count = root->manifest_replica_count,
+			.length_bytes = root->manifest_sealed_bytes };
+		memcpy(takeover->sources->replicas, root->manifest_replicas,
+		    sizeof(root->manifest_replicas));
+		replay->shard = takeover->shard;
+		replay->sources = takeover->sources;
+		replay->source_count = 1;
+		replay->on_batch = takeover_on_edits;
+		replay->fn = takeover_on_manifest_read;
+		replay->arg = takeover;
+		rc = mt_replay_start(replay);
+		takeover->is_replaying = rc == 0;
+	}
+	if (rc != 0)
+		takeover_retry(takeover, takeover_read_manifest, rc);
+}
+
+/* ---- agreeing: extents that were open ---- */
+
+static void takeover_open(struct mt_takeover *takeover);
+
+static void
+takeover_on_extent_agreed(struct mt_agree *agree, int rc, void *arg)
+{
+	struct mt_takeover *takeover = arg;
+	struct mt_state_extent *extent;
+
+	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
+	takeover->is_agreeing = false;
+	if (rc != 0) {
+		mt_takeover_on_stale(takeover->shard);
+		return;
+	}
+	extent = &takeover->state.extents[takeover->state_at++];
+	extent->is_sealed = true;
+	extent->sealed_bytes = agree->agreed_bytes;
+	memcpy(extent->replicas, agree->replicas, sizeof(extent->replicas));
+	mt_agree_fini(agree);
+	takeover_agree_next(takeover);
+}
+
+static void
+takeover_agree_next(struct mt_takeover *takeover)
+{
+	struct mt_manifest_state *state = &takeover->state;
+	int rc;
+
+	while (takeover->state_at < state->extent_count &&
+	    state->extents[takeover->state_at].is_sealed)
+		takeover->state_at++;
+	if (takeover->state_at == state->extent_count) {
+		sm_move(&takeover->shard->sm, MT_SHARD_OPENING);
+		takeover->state_at = 0;
+		takeover_open(takeover);
+		return;
+	}
+	rc = takeover_start_agree(takeover, &state->extents[takeover->state_at],
+	    takeover_on_extent_agreed);
+	if (rc != 0)
+		takeover_retry(takeover, takeover_agree_next, rc);
+}
+
+/* ---- opening ---- */
+
+static void takeover_replay(struct mt_takeover *takeover);
+
+static void
+takeover_on_opened(int rc, void *arg)
+{
+	struct mt_takeover *takeover = arg;
+	struct mt_shard *shard = takeover->shard;
+
+	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
+	if (rc != 0 || takeover_is_stopped(takeover))
+		return; /* the manifest has stopped the shard */
+	takeover->is_retry_logged = false;
+	/* The lengths are durable now. Nodes that were away are told. */
+	for (uint32_t i = 0; i < shard->extent_count; i++)
+		mt_extent_cut_replicas(shard->extents[i]);
+	sm_move(&shard->sm, MT_SHARD_REPLAYING);
+	takeover_replay(takeover);
+}
+
+/* One of the state's extents becomes the shard's; log extents are to be replayed. */
+static int
+takeover_restore(struct mt_takeover *takeover, const struct mt_state_extent *from)
+{
+	struct mt_shard *shard = takeover->shard;
+	struct mt_extent *extent = mt_extent_restore(shard, &from->id, from->kind, from->replicas,
+	    from->replica_count);
+	struct mt_replay_source *source = &takeover->sources[takeover->source_count];
+	int rc;
+
+	if (extent == NULL)
+		return -ENOMEM;
+	rc = mt_shard_extent_add(shard, extent);
+	if (rc != 0) {
+		mt_extent_free(extent);
+		return rc;
+	}
+	mt_extent_seal(extent, from->sealed_bytes);
+	if (from->kind != EXTENT_LOG)
+		return 0;
+	shard->log_bytes += from->sealed_bytes;
+	*source = (struct mt_replay_source){ .id = from->id, .kind = from->kind,
+		.replica_count = from->replica_count, .length_bytes = from->sealed_bytes,
+		.extent_index = extent->index };
+	memcpy(source->replicas, from->replicas, sizeof(source->replicas));
+	takeover->source_count++;
+	return 0;
+}
+
+static int
+takeover_restore_all(struct mt_takeover *takeover)
+{
+	struct mt_manifest_state *state = &takeover->state;
+
+	if (takeover->state_at == 0) {
+		/* By id is by age, and a log is written one extent after the other. */
+		mt_free(takeover->sources);
+		takeover->sources = mt_calloc(num_max(state->extent_count, 1),
+		    sizeof(*takeover->sources));
+		if (takeover->sources == NULL)
+			return -ENOMEM;
+		takeover->source_count = 0;
+	}
+	while (takeover->state_at < state->extent_count) {
+		int rc = takeover_restore(takeover, &state->extents[takeover->state_at]);
+
+		if (rc != 0)
+			return rc;
+		takeover->state_at++;
+	}
+	return 0;
+}
+
+static void
+takeover_open(struct mt_takeover *takeover)
+{
+	struct mt_shard *shard = takeover->shard;
+	const struct mt_manifest_state *state = &takeover->state;
+	int rc = takeover_restore_all(takeover);
+
+	if (rc == -ENOSPC) {
+		takeover_give_up(takeover, rc, "it has too many extents");
+		return;
+	}
+	if (rc == 0) {
+		takeover->state.epoch = shard->epoch;
+		shard->next_sequence = num_max(state->next_sequence, 1);
+		if (state->cut_count > 0) {
+			const struct mt_state_cut *cut = &state->cuts[state->cut_count - 1];
+
+			shard->cut = cut->cut;
+			shard->next_sequence = num_max(shard->next_sequence, cut->sequence + 1);
+		}
+		rc = mt_manifest_open(shard, &takeover->state, takeover_on_opened, takeover);
+	}
+	if (rc != 0)
+		takeover_retry(takeover, takeover_open, rc);
+}
+
+/* ---- replaying ---- */
+
+/* How many keys the records of a batch may add. -EBADMSG when its sequence goes back. */
+static int
+takeover_count_blocks(const struct batch_info *info, const uint8_t *head, uint64_t *ret_count)
+{
+	struct record_iter it;
+	struct record_desc record;
+	const char *field;
+	uint64_t count = 0;
+
+	record_iter_init(&it, head, info);
+	while (record_iter_next(&it, &record, &field) == 1) {
+		if (record.kind == RECORD_WRITE)
+			count += record.block_count;
+	}
+	*ret_count = count;
+	return 0;
+}
+
+static void
+takeover_apply(struct mt_takeover *takeover, const struct record_desc *record,
+    const struct mt_replay_source *source, uint64_t offset_bytes)
+{
+	struct mt_shard *shard = takeover->shard;
+	uint64_t chunk = record->segment * CLEAVE_SEGMENT_CHUNKS +
+	    record->block / CLEAVE_CHUNK_BLOCKS;
+
+	takeover->record_count++;
+	/* What a run holds already is not taken from the log. */
+	if (record->sequence <= mt_manifest_state_flushed(mt_manifest_state(shard), chunk))
+		return;
+	mt_memtable_apply(shard->memtable, record, source->extent_index, offset_bytes, 0);
+}
+
+static int
+takeover_on_records(struct mt_replay *replay, const struct mt_replay_source *source,
+    const struct batch_info *info, const uint8_t *head, void *arg)
+{
+	struct mt_takeover *takeover = arg;
+	struct mt_shard *shard = takeover->shard;
+	struct record_iter it;
+	struct record_desc record;
+	const char *field;
+	uint64_t count;
+
+	(void)replay;
+	/* An older record over a newer one would undo an acknowledged write. */
+	if (info->record_count > 0 && takeover->record_count > 0 &&
+	    info->base_sequence < shard->next_sequence) {
+		log_error("shard %" PRIu32 ": the log's sequence goes back extent=%" PRIu32
+		    ".%" PRIu32 ".%" PRIu64 " offset_bytes=%" PRIu64 " sequence=%" PRIu64
+		    " expected=%" PRIu64, shard->index, source->id.shard, source->id.epoch,
+		    source->id.counter, info->offset_bytes, info->base_sequence,
+		    shard->next_sequence);
+		return -EBADMSG;
+	}
+	if (takeover_count_blocks(info, head, &count) != 0 ||
+	    mt_memtable_reserve(shard->memtable, count) != 0)
+		return -ENOMEM;
+	record_iter_init(&it, head, info);
+	while (record_iter_next(&it, &record, &field) == 1)
+		takeover_apply(takeover, &record, source, info->offset_bytes);
+	shard->next_sequence =
+	    num_max(shard->next_sequence, info->base_sequence + info->record_count);
+	return 0;
+}
+
+static void
+takeover_serve(struct mt_takeover *takeover)
+{
+	struct mt_shard *shard = takeover->shard;
+	uint64_t took_ns = loop_now_ns(shard->port->loop) - takeover->started_ns;
+
+	mt_free(takeover->sources);
+	takeover->sources = NULL;
+	log_info("shard %" PRIu32 ": serving epoch=%" PRIu32 " extents=%" PRIu32
+	    " records=%" PRIu64 " next_sequence=%" PRIu64 " took_ms=%" PRIu64, shard->index,
+	    shard->epoch, shard->extent_count, takeover->record_count, shard->next_sequence,
+	    took_ns / NUM_MS(1));
+	sm_move(&shard->sm, MT_SHARD_SERVING);
+	mt_write_path_start(shard);
+	mt_port_on_shard(shard);
+}
+
+static void
+takeover_on_replayed(struct mt_replay *replay, int rc, void *arg)
+{
+	struct mt_takeover *takeover = arg;
+
+	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
+	takeover->is_replaying = false;
+	loop_timer_stop(takeover->shard->port->loop, &takeover->progress_timer);
+	mt_replay_fini(replay);
+	if (rc == -ESTALE)
+		mt_takeover_on_stale(takeover->shard);
+	else if (rc != 0)
+		takeover_give_up(takeover, rc, "its log cannot be understood");
+	else
+		takeover_serve(takeover);
+}
+
+static void
+takeover_on_progress(struct loop_timer *timer, void *arg)
+{
+	struct mt_takeover *takeover = arg;
+	const struct mt_replay *replay = &takeover->replay;
+
+	log_info("shard %" PRIu32 ": replayed %" PRIu64 " of %" PRIu64 " MiB",
+	    takeover->shard->index, replay->done_bytes / NUM_MIB(1),
+	    replay->total_bytes / NUM_MIB(1));
+	loop_timer_start(takeover->shard->port->loop, timer, TAKEOVER_PROGRESS_NS);
+}
+
+static void
+takeover_replay(struct mt_takeover *takeover)
+{
+	struct mt_replay *replay = &takeover->replay;
+	int rc;
+
+	replay->shard = takeover->shard;
+	replay->sources = takeover->sources;
+	replay->source_count = takeover->source_count;
+	replay->on_batch = takeover_on_records;
+	replay->fn = takeover_on_replayed;
+	replay->arg = takeover;
+	rc = mt_replay_start(replay);
+	if (rc != 0) {
+		takeover_retry(takeover, takeover_replay, rc);
+		return;
+	}
+	takeover->is_replaying = true;
+	loop_timer_start(takeover->shard->port->loop, &takeover->progress_timer,
+	    TAKEOVER_PROGRESS_NS);
+}
+
+/* ---- a newer owner ---- */
+
+static void takeover_check_stale(struct mt_takeover *takeover);
+
+static void
+takeover_on_stale_checked(int rc, const struct mt_root *root, void *arg)
+{
+	struct mt_takeover *takeover = arg;
+	const struct mt_shard *shard = takeover->shard;
+
+	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
+	if (takeover_is_stopped(takeover))
+		return;
+	if (rc != 0 && rc != -ENOENT && rc != -EBADMSG)
+		takeover_retry(takeover, takeover_check_stale, rc);
+	else if (rc == 0 && (root->epoch != shard->epoch ||
+	    root->boot_id != shard->root.boot_id))
+		takeover_give_up(takeover, -ESTALE, "another gateway has taken it over");
+	else
+		takeover_give_up(takeover, -ESTALE,
+		    "the metadata store is stale: a node knows a newer owner");
+}
+
+static void
+takeover_check_stale(struct mt_takeover *takeover)
+{
+	int rc = mt_root_load(takeover->shard, takeover_on_stale_checked, takeover);
+
+	if (rc != 0)
+		takeover_retry(takeover, takeover_check_stale, rc);
+}
+
+void
+mt_takeover_on_stale(struct mt_shard *shard)
+{
+	struct mt_takeover *takeover = shard->takeover;
+
+	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
+	if (takeover_is_stopped(takeover) || takeover->is_checking_stale)
+		return;
+	takeover->is_checking_stale = true;
+	takeover_check_stale(takeover);
+}
+
+/* ---- its life ---- */
+
+int
+mt_takeover_init(struct mt_shard *shard)
+{
+	struct mt_takeover *takeover = mt_calloc(1, sizeof(*takeover));
+
+	if (takeover == NULL)
+		return -ENOMEM;
+	takeover->magic = TAKEOVER_MAGIC;
+	takeover->shard = shard;
+	mt_manifest_state_init(&takeover->state);
+	loop_timer_init(&takeover->retry_timer, takeover_on_retry, takeover);
+	loop_timer_init(&takeover->progress_timer, takeover_on_progress, takeover);
+	shard->takeover = takeover;
+	return 0;
+}
+
+void
+mt_takeover_start(struct mt_shard *shard)
+{
+	struct mt_takeover *takeover = shard->takeover;
+
+	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
+	assert(shard->sm.state == MT_SHARD_IDLE);
+	takeover->started_ns = loop_now_ns(shard->port->loop);
+	sm_move(&shard->sm, MT_SHARD_CLAIMING);
+	takeover_load(takeover);
+}
+
+void
+mt_takeover_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up)
+{
+	struct mt_takeover *takeover = shard->takeover;
+
+	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
+	if (takeover->is_agreeing)
+		mt_agree_on_link(&takeover->agree, link, is_up);
+	if (takeover->is_replaying)
+		mt_replay_on_link(&takeover->replay, link, is_up);
+}
+
+void
+mt_takeover_stop(struct mt_shard *shard)
+{
+	struct mt_takeover *takeover = shard->takeover;
+	struct loop *loop = shard->port->loop;
+
+	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
+	loop_timer_stop(loop, &takeover->retry_timer);
+	loop_timer_stop(loop, &takeover->progress_timer);
+	if (takeover->is_agreeing)
+		mt_agree_stop(&takeover->agree);
+	if (takeover->is_replaying)
+		mt_replay_stop(&takeover->replay);
+}
+
+bool
+mt_takeover_is_quiet(const struct mt_shard *shard)
+{
+	const struct mt_takeover *takeover = shard->takeover;
+
+	return mt_agree_is_quiet(&takeover->agree) && mt_replay_is_quiet(&takeover->replay);
+}
+
+void
+mt_takeover_fini(struct mt_shard *shard)
+{
+	struct mt_takeover *takeover = shard->takeover;
+
+	if (takeover == NULL)
+		return;
+	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
+	loop_timer_stop(shard->port->loop, &takeover->retry_timer);
+	loop_timer_stop(shard->port->loop, &takeover->progress_timer);
+	mt_agree_fini(&takeover->agree);
+	mt_replay_fini(&takeover->replay);
+	mt_manifest_state_fini(&takeover->state);
+	mt_free(takeover->sources);
+	takeover->magic = 0;
+	mt_free(takeover);
+	shard->takeover = NULL;
+}
