@@ -187,7 +187,8 @@ write_on_failed(struct sn_write *write, int rc)
 	    extent->slot.id.shard, extent->slot.id.epoch,
 	    (unsigned long long)extent->slot.id.counter,
 	    (unsigned long long)(write->io.offset_bytes -
-	    ondisk_data_offset(&node->super, extent->slot.slot_index)), log_errno(rc));
+		ondisk_data_offset(&node->super, extent->slot.slot_index)),
+	    log_errno(rc));
 	while ((link = list_pop_front(&write->appends)) != NULL) {
 		struct sn_append *append = LIST_ENTRY(link, struct sn_append, group_link);
 
@@ -251,8 +252,9 @@ extent_write_group(struct sn_extent *extent)
 	};
 	while (append != NULL && count < DISK_PIECES_MAX &&
 	    bytes + append->bytes <= SN_WRITE_BYTES_MAX) {
-		write->pieces[count++] = (struct dev_piece){
-			.ptr = request_of(append)->msg->payload, .bytes = append->bytes };
+		write->pieces[count++] =
+		    (struct dev_piece){ .ptr = request_of(append)->msg->payload,
+			    .bytes = append->bytes };
 		bytes += append->bytes;
 		sm_move(&append->sm, APPEND_WRITING);
 		list_remove(&append->link);
@@ -436,8 +438,7 @@ append_judge_state(const struct sn_extent *extent, const struct wire_node *wire)
 }
 
 static int
-append_judge_request(struct node *node, const struct wire_node *wire,
-    struct sn_extent **ret_extent)
+append_judge_request(struct node *node, const struct wire_node *wire, struct sn_extent **ret_extent)
 {
 	struct sn_extent *extent;
 	int rc;

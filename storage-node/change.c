@@ -27,10 +27,12 @@
 const struct sm_state change_table[CHANGE_STATE_NR] = {
 	[CHANGE_QUEUED] = { "queued",
 	    SM_TO(CHANGE_SETTLING) | SM_TO(CHANGE_WRITING) | SM_TO(CHANGE_SYNCING) |
-	    SM_TO(CHANGE_DONE) | SM_TO(CHANGE_FAILED), SM_INITIAL },
+		SM_TO(CHANGE_DONE) | SM_TO(CHANGE_FAILED),
+	    SM_INITIAL },
 	[CHANGE_SETTLING] = { "settling",
 	    SM_TO(CHANGE_SCANNING) | SM_TO(CHANGE_WRITING) | SM_TO(CHANGE_SYNCING) |
-	    SM_TO(CHANGE_FAILED), 0 },
+		SM_TO(CHANGE_FAILED),
+	    0 },
 	[CHANGE_SCANNING] = { "scanning", SM_TO(CHANGE_WRITING) | SM_TO(CHANGE_FAILED), 0 },
 	[CHANGE_WRITING] = { "writing", SM_TO(CHANGE_SYNCING) | SM_TO(CHANGE_FAILED), 0 },
 	[CHANGE_SYNCING] = { "syncing", SM_TO(CHANGE_DONE) | SM_TO(CHANGE_FAILED), 0 },
@@ -304,8 +306,9 @@ change_write_state(struct sn_request *req)
 	state->slot = extent->slot;
 	state->generation = extent->state_generation + 1;
 	ondisk_state_encode(req->page, &node->super, state);
-	change_submit_page(req, ondisk_state_offset(&node->super, extent->slot.slot_index,
-	    (uint32_t)(state->generation & 1)));
+	change_submit_page(req,
+	    ondisk_state_offset(&node->super, extent->slot.slot_index,
+		(uint32_t)(state->generation & 1)));
 }
 
 /* ---- freeze, cut, delete ---- */
@@ -315,8 +318,7 @@ freeze_on_settled(struct sn_request *req)
 {
 	struct sn_change *change = &req->change;
 	struct sn_extent *extent = req->extent;
-	bool is_repeated = change->was == EXTENT_FROZEN &&
-	    extent->freeze_epoch == req->wire.epoch;
+	bool is_repeated = change->was == EXTENT_FROZEN && extent->freeze_epoch == req->wire.epoch;
 
 	if (extent->sm.state == EXTENT_SEALED || is_repeated) {
 		sm_move(&change->sm, CHANGE_SYNCING);
@@ -550,7 +552,7 @@ fence_start(struct sn_request *req)
 	sm_move(&change->sm, CHANGE_SYNCING);
 	change->pending_count = 1;
 	if (sn_fence_raise(req->node, req->wire.id.shard, req->wire.epoch, &change->fence_waiter,
-	    change_on_fenced) == 1)
+		change_on_fenced) == 1)
 		change_join(req, 0);
 	return 0;
 }
@@ -570,7 +572,7 @@ extent_change_start(struct sn_request *req)
 		return -ENOENT;
 	if (wire->opcode == WIRE_EXTENT_FREEZE &&
 	    sn_fence_raise(node, wire->id.shard, wire->epoch, &req->change.fence_waiter,
-	    change_on_fenced) == 0)
+		change_on_fenced) == 0)
 		req->change.pending_count = 1;
 	req->extent = extent;
 	list_push_back(&extent->changes, &req->change.link);

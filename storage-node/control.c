@@ -100,9 +100,9 @@ static const struct control_metric port_metrics[] = {
 static json_t *
 control_kinds(const struct node *node)
 {
-	return json_pack("{s:i, s:i, s:i}", "log", (int)node->kind_counts[EXTENT_LOG],
-	    "run", (int)node->kind_counts[EXTENT_RUN],
-	    "manifest", (int)node->kind_counts[EXTENT_MANIFEST]);
+	return json_pack("{s:i, s:i, s:i}", "log", (int)node->kind_counts[EXTENT_LOG], "run",
+	    (int)node->kind_counts[EXTENT_RUN], "manifest",
+	    (int)node->kind_counts[EXTENT_MANIFEST]);
 }
 
 static json_t *
@@ -118,9 +118,9 @@ control_states(const struct node *node)
 		if (sn_extent_is_held(extent) && sn_extent_is_damaged(extent))
 			damaged_count++;
 	}
-	return json_pack("{s:i, s:i, s:i, s:i, s:i}", "open", counts[EXTENT_OPEN],
-	    "stopped", counts[EXTENT_STOPPED], "frozen", counts[EXTENT_FROZEN],
-	    "sealed", counts[EXTENT_SEALED], "damaged", damaged_count);
+	return json_pack("{s:i, s:i, s:i, s:i, s:i}", "open", counts[EXTENT_OPEN], "stopped",
+	    counts[EXTENT_STOPPED], "frozen", counts[EXTENT_FROZEN], "sealed",
+	    counts[EXTENT_SEALED], "damaged", damaged_count);
 }
 
 static json_t *
@@ -132,29 +132,21 @@ control_status(const struct node *node)
 	(void)snprintf(cluster, sizeof(cluster), "%016llx", /* fits: 16 digits */
 	    (unsigned long long)node->super.cluster_id);
 	return json_pack("{s:s, s:I, s:s, s:s, s:s, s:s, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:I,"
-	    " s:o, s:o, s:I, s:o, s:o}",
-	    "role", "node",
-	    "node_id", (json_int_t)node->super.node_id,
-	    "cluster_id", cluster,
-	    "disk_id", uuid,
-	    "disk", node->disk_name,
-	    "listen", node->address,
-	    "read_only", node->is_read_only,
-	    "write_cache", node->options.write_cache == NODE_CACHE_PROTECTED ? "protected" :
-	    "volatile",
-	    "slot_bytes", (json_int_t)node->super.slot_bytes,
-	    "extent_bytes_max", (json_int_t)sn_capacity(node),
-	    "slots_total", (json_int_t)node->super.slot_count,
-	    "slots_free", (json_int_t)node_slots_free(node),
-	    "slots_bad", (json_int_t)node->bad_count,
-	    "slots_reserved", (json_int_t)sn_extent_reserve(node, EXTENT_LOG),
-	    "extents", control_kinds(node),
-	    "states", control_states(node),
-	    "receives_free", (json_int_t)split_port_receives_free(node->port),
-	    "counters", control_counters_of(&node->counters, node_metrics,
-	    NUM_COUNT(node_metrics)),
-	    "port", control_counters_of(split_port_counters(node->port), port_metrics,
-	    NUM_COUNT(port_metrics)));
+			 " s:o, s:o, s:I, s:o, s:o}",
+	    "role", "node", "node_id", (json_int_t)node->super.node_id, "cluster_id", cluster,
+	    "disk_id", uuid, "disk", node->disk_name, "listen", node->address, "read_only",
+	    node->is_read_only, "write_cache",
+	    node->options.write_cache == NODE_CACHE_PROTECTED ? "protected" : "volatile",
+	    "slot_bytes", (json_int_t)node->super.slot_bytes, "extent_bytes_max",
+	    (json_int_t)sn_capacity(node), "slots_total", (json_int_t)node->super.slot_count,
+	    "slots_free", (json_int_t)node_slots_free(node), "slots_bad",
+	    (json_int_t)node->bad_count, "slots_reserved",
+	    (json_int_t)sn_extent_reserve(node, EXTENT_LOG), "extents", control_kinds(node),
+	    "states", control_states(node), "receives_free",
+	    (json_int_t)split_port_receives_free(node->port), "counters",
+	    control_counters_of(&node->counters, node_metrics, NUM_COUNT(node_metrics)), "port",
+	    control_counters_of(split_port_counters(node->port), port_metrics,
+		NUM_COUNT(port_metrics)));
 }
 
 static json_t *
@@ -203,8 +195,8 @@ sn_control_run(struct node *node, struct split_msg *msg, const char **ret_field)
 	}
 	dev_copy_to_host(node->port, node->text, msg->payload, control.payload_bytes);
 	answer = control_answer(node, control.payload_bytes, &rc);
-	bytes = answer == NULL ? 0 :
-	    json_dumpb(answer, node->text, SN_TEXT_BYTES_MAX, JSON_COMPACT);
+	bytes = answer == NULL ? 0
+			       : json_dumpb(answer, node->text, SN_TEXT_BYTES_MAX, JSON_COMPACT);
 	json_decref(answer);
 	if (bytes == 0 || bytes > SN_TEXT_BYTES_MAX) {
 		bytes = 0;

@@ -15,16 +15,17 @@
 #include "cleave/disk.h"
 
 #define DISK_FAULT_OP(op) (1u << (op))
-#define DISK_FAULT_ANY (DISK_FAULT_OP(DISK_READ) | DISK_FAULT_OP(DISK_WRITE) | DISK_FAULT_OP(DISK_FLUSH))
+#define DISK_FAULT_ANY                                                                             \
+	(DISK_FAULT_OP(DISK_READ) | DISK_FAULT_OP(DISK_WRITE) | DISK_FAULT_OP(DISK_FLUSH))
 
 enum disk_fault_verdict { DISK_FAULT_PASS, DISK_FAULT_FAIL, DISK_FAULT_HALT };
 
 struct disk_fault {
-	uint32_t ops;        /* DISK_FAULT_OP bits that are counted; 0: none */
-	uint64_t at_count;   /* the request that fails, 1 is the next; 0: never */
-	bool is_sticky;      /* FAIL: all later ones too. A halt always is */
+	uint32_t ops;      /* DISK_FAULT_OP bits that are counted; 0: none */
+	uint64_t at_count; /* the request that fails, 1 is the next; 0: never */
+	bool is_sticky;    /* FAIL: all later ones too. A halt always is */
 	enum disk_fault_verdict verdict;
-	int rc;              /* FAIL: with what */
+	int rc;                    /* FAIL: with what */
 	void (*on_hit)(void *arg); /* called when at_count is reached, inside submit; may be NULL */
 	void *arg;
 	uint64_t seen_count; /* of the matching requests */

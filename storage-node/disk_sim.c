@@ -64,7 +64,7 @@ struct disk_sim {
 	uint64_t page_count;
 	struct loop_link unflushed;
 	uint32_t unflushed_count;
-	uint64_t write_sequence; /* of the last write that completed */
+	uint64_t write_sequence;   /* of the last write that completed */
 	struct sim_handle *handle; /* NULL: no process has it open */
 	struct disk_fault fault;
 	uint32_t slowness;
@@ -306,8 +306,7 @@ sim_heal(struct disk_sim *sim, uint64_t offset, uint64_t bytes)
 	for (uint32_t i = 0; i < sim->bad_count;) {
 		const struct sim_range *bad = &sim->bad[i];
 
-		if (offset <= bad->offset_bytes &&
-		    bad->offset_bytes + bad->bytes <= offset + bytes)
+		if (offset <= bad->offset_bytes && bad->offset_bytes + bad->bytes <= offset + bytes)
 			sim->bad[i] = sim->bad[--sim->bad_count];
 		else
 			i++;
@@ -348,8 +347,8 @@ sim_write_run(struct disk_sim *sim, const struct disk_io *io)
 	write = write_copy_of(io);
 	if (sim->is_next_misdirected) {
 		sim->is_next_misdirected = false;
-		write->offset_bytes = num_min(sim->misdirect_to_bytes,
-		    sim->options.capacity_bytes - write->bytes);
+		write->offset_bytes =
+		    num_min(sim->misdirect_to_bytes, sim->options.capacity_bytes - write->bytes);
 	}
 	sim_heal(sim, write->offset_bytes, write->bytes);
 	sim->counters.written_bytes += write->bytes;
@@ -387,8 +386,8 @@ sim_run(struct disk_sim *sim, struct disk_io *io)
 		/* A write that fails may yet have happened. */
 		if (private->rc != 0 && sim_below(sim, 2) == 0)
 			return private->rc;
-		return private->rc != 0 ? (sim_write_run(sim, io), private->rc) :
-		    sim_write_run(sim, io);
+		return private->rc != 0 ? (sim_write_run(sim, io), private->rc)
+					: sim_write_run(sim, io);
 	case DISK_FLUSH:
 		if (!sim->is_lying)
 			sim_flush(sim, private->covers_sequence, private->rc != 0);
@@ -476,7 +475,7 @@ handle_submit(struct disk *disk, struct disk_io *io)
 	if (verdict == DISK_FAULT_HALT)
 		return 0;
 	if (verdict == DISK_FAULT_FAIL)
-		private->rc = sim->fault.rc;
+	private->rc = sim->fault.rc;
 	loop_timer_start(handle->loop, &private->timer, sim_latency_ns(sim, io->op));
 	return 0;
 }

@@ -73,8 +73,8 @@ struct disk_uring {
 	struct uring_slot *slots;
 	uint32_t slot_count;
 	struct loop_link free_slots;
-	struct loop_link resumed;  /* slots whose rest goes again */
-	struct loop_link waiting;  /* ios, oldest first */
+	struct loop_link resumed; /* slots whose rest goes again */
+	struct loop_link waiting; /* ios, oldest first */
 	uint32_t waiting_count;
 	uint32_t waiting_max;
 	uint32_t in_kernel_count;
@@ -210,7 +210,7 @@ uring_submit(struct disk *disk, struct disk_io *io)
 	assert(io_is_aligned(io));
 	assert(io->op == DISK_FLUSH ||
 	    io->offset_bytes + disk_pieces_bytes(io->pieces, io->piece_count) <=
-	    disk->capacity_bytes);
+		disk->capacity_bytes);
 	if (u->waiting_count == u->waiting_max)
 		return -ENOBUFS;
 	io->link = (struct loop_link){ NULL, NULL };
@@ -486,8 +486,7 @@ uring_init_slots(struct disk_uring *u)
 }
 
 int
-disk_uring_open(struct loop *loop, const struct disk_uring_options *options,
-    struct disk **ret_disk)
+disk_uring_open(struct loop *loop, const struct disk_uring_options *options, struct disk **ret_disk)
 {
 	struct disk_uring *u = calloc(1, sizeof(*u));
 	int rc;

@@ -36,7 +36,7 @@ struct disk_uring_counters {
 	uint64_t enters_count;  /* io_uring_enter calls that submitted */
 	uint64_t submits_count; /* requests they carried, resumed tails included */
 	uint64_t resumed_count; /* tails of short transfers */
-	uint64_t redone_count;  /* test builds: transfers done here, past a kernel worker's EFAULT */
+	uint64_t redone_count; /* test builds: transfers done here, past a kernel worker's EFAULT */
 };
 const struct disk_uring_counters *disk_uring_counters(const struct disk *disk);
 

@@ -36,7 +36,8 @@
 const struct sm_state extent_table[EXTENT_STATE_NR] = {
 	[EXTENT_FREE] = { "free",
 	    SM_TO(EXTENT_CREATING) | SM_TO(EXTENT_ZEROING) | SM_TO(EXTENT_BAD) |
-	    SM_TO(EXTENT_STOPPED) | SM_TO(EXTENT_FROZEN) | SM_TO(EXTENT_SEALED), SM_INITIAL },
+		SM_TO(EXTENT_STOPPED) | SM_TO(EXTENT_FROZEN) | SM_TO(EXTENT_SEALED),
+	    SM_INITIAL },
 	[EXTENT_ZEROING] = { "zeroing", SM_TO(EXTENT_FREE), 0 },
 	[EXTENT_BAD] = { "bad", 0, SM_FINAL | SM_FAILURE },
 	[EXTENT_CREATING] = { "creating",
@@ -47,7 +48,8 @@ const struct sm_state extent_table[EXTENT_STATE_NR] = {
 	[EXTENT_FROZEN] = { "frozen", CHANGES | SM_TO(EXTENT_STOPPED), 0 },
 	[EXTENT_SEALING] = { "sealing",
 	    SM_TO(EXTENT_SEALED) | SM_TO(EXTENT_STOPPED) | SM_TO(EXTENT_OPEN) |
-	    SM_TO(EXTENT_FROZEN), 0 },
+		SM_TO(EXTENT_FROZEN),
+	    0 },
 	[EXTENT_SEALED] = { "sealed", SM_TO(EXTENT_DELETING), 0 },
 	[EXTENT_DELETING] = { "deleting",
 	    SM_TO(EXTENT_FREE) | SM_TO(EXTENT_STOPPED) | SM_TO(EXTENT_SEALED), 0 },
@@ -118,8 +120,7 @@ sn_extent_clear(struct sn_extent *extent)
 {
 	extent->end_bytes = extent->durable_bytes = 0;
 	extent->mark_bytes = extent->whole_bytes = 0;
-	extent->chain_crc = extent->end_crc =
-	    batch_chain_seed(&extent->slot.id, extent->slot.kind);
+	extent->chain_crc = extent->end_crc = batch_chain_seed(&extent->slot.id, extent->slot.kind);
 	extent->freeze_epoch = 0;
 	extent->state_generation = 0;
 	extent->stop_rc = 0;
@@ -133,8 +134,9 @@ sn_extent_add_free(struct sn_extent *extent)
 	struct node *node = extent->node;
 
 	assert(extent->sm.state == EXTENT_FREE);
-	list_push_back(extent->is_virgin && !extent->is_prewritten ? &node->free_virgin :
-	    &node->free_used, &extent->link);
+	list_push_back(extent->is_virgin && !extent->is_prewritten ? &node->free_virgin
+								   : &node->free_used,
+	    &extent->link);
 	node->free_count++;
 }
 

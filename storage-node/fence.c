@@ -53,8 +53,8 @@ fence_page_finish(struct sn_fence_page *page, int rc)
 		memcpy(page->durable_epochs, page->writing_epochs, sizeof(page->durable_epochs));
 		SN_COUNT(page->node, fences, 1);
 	} else {
-		log_limited(LOG_WARN, "fence: page not written page=%u rc=%s",
-		    page->now.page_index, log_errno(rc));
+		log_limited(LOG_WARN, "fence: page not written page=%u rc=%s", page->now.page_index,
+		    log_errno(rc));
 	}
 	if (!list_is_empty(&page->waiting))
 		fence_page_write(page);
@@ -116,8 +116,8 @@ fence_page_write(struct sn_fence_page *page)
 	page->piece = disk_host_piece(page->page, ONDISK_PAGE_BYTES);
 	page->io = (struct disk_io){
 		.op = DISK_WRITE,
-		.offset_bytes = ondisk_fence_offset(next.page_index,
-		    (uint32_t)(next.generation & 1)),
+		.offset_bytes =
+		    ondisk_fence_offset(next.page_index, (uint32_t)(next.generation & 1)),
 		.pieces = &page->piece,
 		.piece_count = 1,
 		.fn = fence_on_written,
@@ -130,8 +130,8 @@ fence_page_write(struct sn_fence_page *page)
 }
 
 int
-sn_fence_raise(struct node *node, uint32_t shard, uint32_t epoch,
-    struct sn_fence_waiter *waiter, void (*fn)(struct sn_fence_waiter *waiter, int rc))
+sn_fence_raise(struct node *node, uint32_t shard, uint32_t epoch, struct sn_fence_waiter *waiter,
+    void (*fn)(struct sn_fence_waiter *waiter, int rc))
 {
 	struct sn_fence_page *page = fence_page_of(node, shard);
 	uint32_t i = shard % ONDISK_FENCE_SHARDS;

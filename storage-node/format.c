@@ -45,8 +45,8 @@ static const struct config_option format_table[] = {
 	{ "disk", 0, CONFIG_STRING, offsetof(struct format_options, disk), "PATH",
 	    "The file (made when it is absent) or block device.", NULL, true, 0, 0, NULL },
 	{ "size", 0, CONFIG_SIZE, offsetof(struct format_options, size), "SIZE",
-	    "Size of the file; by default what it has. Not for a block device.", NULL, false,
-	    0, NUM_GIB(1024) * 64, NULL },
+	    "Size of the file; by default what it has. Not for a block device.", NULL, false, 0,
+	    NUM_GIB(1024) * 64, NULL },
 	{ "slot-size", 0, CONFIG_SIZE, offsetof(struct format_options, slot_size), "SIZE",
 	    "Bytes of a slot, which holds one extent.", "64M", false, NUM_KIB(64), NUM_MIB(64),
 	    NULL },
@@ -55,8 +55,7 @@ static const struct config_option format_table[] = {
 	{ "node-id", 0, CONFIG_U64, offsetof(struct format_options, node_id), "N",
 	    "The node's number in the cluster, from 1.", NULL, true, 1, UINT32_MAX, NULL },
 	{ "force", 0, CONFIG_FLAG, offsetof(struct format_options, is_forced), NULL,
-	    "Format what is formatted already, or holds something else.", NULL, false, 0, 0,
-	    NULL },
+	    "Format what is formatted already, or holds something else.", NULL, false, 0, 0, NULL },
 	{ .name = NULL },
 };
 
@@ -125,16 +124,15 @@ disk_open(const struct format_options *options, struct format_disk *disk)
 		flags |= O_CREAT;
 	disk->fd = open(options->disk, flags, 0600);
 	if (disk->fd < 0)
-		return format_error(options, "%s",
-		    errno == EBUSY ? "in use" : strerror(errno));
+		return format_error(options, "%s", errno == EBUSY ? "in use" : strerror(errno));
 	if (!disk->is_block && flock(disk->fd, LOCK_EX | LOCK_NB) != 0)
 		return format_error(options, "%s",
 		    errno == EWOULDBLOCK ? "in use by another process" : strerror(errno));
 	if (disk->is_block && ioctl(disk->fd, BLKGETSIZE64, &disk->capacity_bytes) != 0)
 		return format_error(options, "%s", strerror(errno));
 	if (!disk->is_block)
-		disk->capacity_bytes = options->size != 0 || !exists ? options->size :
-		    (uint64_t)st.st_size;
+		disk->capacity_bytes = options->size != 0 || !exists ? options->size
+								     : (uint64_t)st.st_size;
 	disk->capacity_bytes = num_round_down(disk->capacity_bytes, DISK_ALIGN);
 	return 0;
 }
@@ -154,10 +152,13 @@ disk_check_empty(const struct format_options *options, const struct format_disk 
 	if (options->is_forced)
 		return 0;
 	if (node_probe(page, &cluster_id, &node) == 0)
-		return format_error(options, "formatted already, cluster %016llx node %u; "
-		    "--force formats it again", (unsigned long long)cluster_id, node);
+		return format_error(options,
+		    "formatted already, cluster %016llx node %u; "
+		    "--force formats it again",
+		    (unsigned long long)cluster_id, node);
 	if (memcmp(page, zeros, sizeof(page)) != 0)
-		return format_error(options, "holds something else; --force formats it all the "
+		return format_error(options,
+		    "holds something else; --force formats it all the "
 		    "same");
 	return 0;
 }
@@ -306,8 +307,10 @@ format_main(int argc, char *const argv[])
 		return rc == 1 ? 0 : STORAGE_EXIT_USAGE;
 	}
 	if (storage_parse_hex(options.cluster_id, &format.cluster_id) != 0) {
-		(void)fprintf(stderr, "cleave-storage format: --cluster-id: '%s': 1 to 16 hex digits "
-		    "are wanted, and not 0\n", options.cluster_id);
+		(void)fprintf(stderr,
+		    "cleave-storage format: --cluster-id: '%s': 1 to 16 hex digits "
+		    "are wanted, and not 0\n",
+		    options.cluster_id);
 		config_result_fini(&result);
 		return STORAGE_EXIT_USAGE;
 	}
@@ -319,8 +322,8 @@ format_main(int argc, char *const argv[])
 	if (rc == 0)
 		rc = format_run(&options, &format);
 	if (rc == 0)
-		(void)printf("formatted %s cluster=%016llx node=%u slot_bytes=%llu\n",
-		    options.disk, (unsigned long long)format.cluster_id, format.node_id,
+		(void)printf("formatted %s cluster=%016llx node=%u slot_bytes=%llu\n", options.disk,
+		    (unsigned long long)format.cluster_id, format.node_id,
 		    (unsigned long long)format.slot_bytes);
 	config_result_fini(&result);
 	return rc == 0 ? 0 : STORAGE_EXIT_FAILURE;

@@ -159,8 +159,8 @@ struct sn_fence_page {
 	struct ondisk_fence now; /* what is enforced; its generation is the durable one's */
 	uint32_t durable_epochs[ONDISK_FENCE_SHARDS];
 	uint32_t writing_epochs[ONDISK_FENCE_SHARDS]; /* in the write in flight */
-	struct loop_link waiting; /* for a write that is not submitted yet */
-	struct loop_link covered; /* by the one in flight */
+	struct loop_link waiting;                     /* for a write that is not submitted yet */
+	struct loop_link covered;                     /* by the one in flight */
 	struct disk_io io;
 	struct dev_piece piece;
 	struct sn_sync_waiter sync_waiter;
@@ -205,26 +205,26 @@ struct sn_extent {
 	struct node *node;
 	struct loop_link link; /* in one of the node's free lists */
 	struct sn_extent *hash_next;
-	struct ondisk_slot slot;  /* identity; of a free slot: the last one's */
-	bool is_virgin;           /* never held an extent */
-	bool is_prewritten;       /* all its blocks were written by this process */
-	uint64_t end_bytes;       /* where the next append goes, those in flight counted */
+	struct ondisk_slot slot; /* identity; of a free slot: the last one's */
+	bool is_virgin;          /* never held an extent */
+	bool is_prewritten;      /* all its blocks were written by this process */
+	uint64_t end_bytes;      /* where the next append goes, those in flight counted */
 	uint64_t durable_bytes;
-	uint64_t mark_bytes;      /* highest mark in the durable bytes */
-	uint64_t whole_bytes;     /* shorter than this it is damaged */
-	uint32_t chain_crc;       /* of the last durable batch, or the seed */
-	uint32_t end_crc;         /* of the last batch that passed its check */
-	uint32_t freeze_epoch;    /* FROZEN: who may re-send */
+	uint64_t mark_bytes;   /* highest mark in the durable bytes */
+	uint64_t whole_bytes;  /* shorter than this it is damaged */
+	uint32_t chain_crc;    /* of the last durable batch, or the seed */
+	uint32_t end_crc;      /* of the last batch that passed its check */
+	uint32_t freeze_epoch; /* FROZEN: who may re-send */
 	uint64_t state_generation;
-	int stop_rc;              /* STOPPED: what plain appends get */
-	uint64_t failed_bytes;    /* in-flight appends from here on fail; UINT64_MAX: none */
+	int stop_rc;           /* STOPPED: what plain appends get */
+	uint64_t failed_bytes; /* in-flight appends from here on fail; UINT64_MAX: none */
 	int failed_rc;
-	struct loop_link checking;  /* appends; only the first one's check runs */
-	struct loop_link queued;    /* appends that the next commit writes */
-	struct loop_link in_flight; /* appends, WRITING to DURABLE */
+	struct loop_link checking;   /* appends; only the first one's check runs */
+	struct loop_link queued;     /* appends that the next commit writes */
+	struct loop_link in_flight;  /* appends, WRITING to DURABLE */
 	struct loop_link ready_link; /* in node->ready: has queued appends */
-	struct loop_link changes;   /* requests; the first is at work */
-	uint32_t read_count;        /* reads in flight */
+	struct loop_link changes;    /* requests; the first is at work */
+	uint32_t read_count;         /* reads in flight */
 };
 
 void sn_extent_init_all(struct node *node);
@@ -328,11 +328,11 @@ extern const struct sm_state change_table[CHANGE_STATE_NR];
 
 struct sn_change {
 	struct sm sm;
-	struct loop_link link; /* in extent->changes */
-	enum extent_state was;  /* the extent's state, to go back to */
+	struct loop_link link;     /* in extent->changes */
+	enum extent_state was;     /* the extent's state, to go back to */
 	struct ondisk_state state; /* what is being written */
-	uint32_t pending_count; /* page and fence outstanding */
-	int rc;                 /* the first failure of those */
+	uint32_t pending_count;    /* page and fence outstanding */
+	int rc;                    /* the first failure of those */
 	struct disk_io io;
 	struct dev_piece piece;
 	struct sn_sync_waiter sync_waiter;
@@ -468,7 +468,7 @@ struct node {
 	struct sn_extent *extents; /* super.slot_count of them */
 	struct sn_extent **hash;
 	uint32_t hash_mask;
-	struct loop_link free_used;   /* held extents before, or written ahead */
+	struct loop_link free_used; /* held extents before, or written ahead */
 	struct loop_link free_virgin;
 	uint32_t free_count;
 	uint32_t held_count;

@@ -55,7 +55,8 @@ static const struct config_option option_table[] = {
 	    "Refuse a disk of another node.", "0", false, 0, UINT32_MAX, NULL },
 	{ "write-cache", 0, CONFIG_CHOICE, offsetof(struct main_options, write_cache), "KIND",
 	    "Does the disk keep what it has acknowledged when power fails? auto asks a block "
-	    "device, and takes a file's for volatile.", "auto", false, 0, 0, write_caches },
+	    "device, and takes a file's for volatile.",
+	    "auto", false, 0, 0, write_caches },
 	{ "device-memory", 0, CONFIG_SIZE, offsetof(struct main_options, device_memory), "SIZE",
 	    "Device memory for messages.", "64M", false, NUM_MIB(8), NUM_GIB(16), NULL },
 	{ "engine-threads", 0, CONFIG_U64, offsetof(struct main_options, engine_threads), "N",
@@ -63,17 +64,19 @@ static const struct config_option option_table[] = {
 	{ "log-level", 0, CONFIG_CHOICE, offsetof(struct main_options, log_level), "LEVEL",
 	    "Least level to log.", "info", false, 0, 0, log_levels },
 #ifdef CLEAVE_TEST_BUILD
-	{ "fail-point", 0, CONFIG_STRING, offsetof(struct main_options, fail_point),
-	    "WHAT-OP=N", "Test builds: fail or kill at the N-th read, write, flush or any, "
-	    "as in fail-write=3, kill-flush=1, failall-read=5.", NULL, false, 0, 0, NULL },
+	{ "fail-point", 0, CONFIG_STRING, offsetof(struct main_options, fail_point), "WHAT-OP=N",
+	    "Test builds: fail or kill at the N-th read, write, flush or any, "
+	    "as in fail-write=3, kill-flush=1, failall-read=5.",
+	    NULL, false, 0, 0, NULL },
 #endif
 	{ .name = NULL },
 };
 
 static const struct config_program program = {
 	.name = "cleave-storage",
-	.synopsis = "--disk PATH --listen tcp://HOST:PORT [options]\n"
-		    "       cleave-storage format --disk PATH --cluster-id HEX --node-id N [options]",
+	.synopsis =
+	    "--disk PATH --listen tcp://HOST:PORT [options]\n"
+	    "       cleave-storage format --disk PATH --cluster-id HEX --node-id N [options]",
 	.purpose = "A storage node of a Cleave cluster: a disk of extents behind queue pairs.",
 	.options = option_table,
 };
@@ -90,8 +93,7 @@ struct storage_process {
 	int exit_code;
 };
 
-static int __attribute__((format(printf, 1, 2)))
-storage_error(const char *format, ...)
+static int __attribute__((format(printf, 1, 2))) storage_error(const char *format, ...)
 {
 	va_list args;
 
@@ -247,8 +249,8 @@ storage_open_disk(struct storage_process *process)
 {
 	const char *path = process->options.disk;
 	struct disk_uring_options options = { .path = path,
-		.waiting_max = (uint32_t)num_max(4096, WAITING_PER_RECEIVE *
-		    (process->options.device_memory / RECEIVE_BYTES)) };
+		.waiting_max = (uint32_t)num_max(4096,
+		    WAITING_PER_RECEIVE * (process->options.device_memory / RECEIVE_BYTES)) };
 	int rc = disk_uring_open(process->loop, &options, &process->disk);
 
 	switch (rc) {
@@ -258,7 +260,8 @@ storage_open_disk(struct storage_process *process)
 		return storage_error("%s: in use by another process", path);
 	case -EINVAL:
 		return storage_error("%s: not a file or block device that takes direct I/O of "
-		    "4096 bytes", path);
+				     "4096 bytes",
+		    path);
 	case -ENOSYS:
 	case -EPERM:
 		return storage_error("%s: no io_uring here, or not allowed: %s", path,
@@ -286,8 +289,8 @@ storage_make_node(struct storage_process *process, uint64_t cluster_id)
 		.listen = process->options.listen,
 		.cluster_id = cluster_id,
 		.node_id = (uint32_t)process->options.node_id,
-		.write_cache = storage_is_protected(process) ? NODE_CACHE_PROTECTED :
-		    NODE_CACHE_VOLATILE,
+		.write_cache = storage_is_protected(process) ? NODE_CACHE_PROTECTED
+							     : NODE_CACHE_VOLATILE,
 		.must_prewrite = is_file,
 		.device_bytes = process->options.device_memory,
 		.engine_threads = (uint32_t)process->options.engine_threads,

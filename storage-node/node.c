@@ -84,8 +84,8 @@ sn_node_recovered(struct node *node)
 		sn_node_fail(node, rc, "%s: cannot listen: %s", node->listen, log_errno(rc));
 		return;
 	}
-	log_info("recover: done disk=%s extents=%u followed=%u bytes=%llu ms=%llu",
-	    node->disk_name, node->held_count, recover->open_count,
+	log_info("recover: done disk=%s extents=%u followed=%u bytes=%llu ms=%llu", node->disk_name,
+	    node->held_count, recover->open_count,
 	    (unsigned long long)node->counters.recovered_bytes,
 	    (unsigned long long)((loop_now_ns(node->loop) - recover->started_ns) / NUM_MS(1)));
 	node->ready_rc = 0;
@@ -121,8 +121,8 @@ node_open_port(struct node *node)
 		.loop = node->loop,
 		.sim_host = options->sim_host,
 		.device_bytes = options->device_bytes,
-		.host_bytes = num_max(NUM_MIB(1), (uint64_t)HOST_BYTES_A_RECEIVE *
-		    node->request_count),
+		.host_bytes =
+		    num_max(NUM_MIB(1), (uint64_t)HOST_BYTES_A_RECEIVE * node->request_count),
 		.receive_count = node->request_count,
 		.receive_payload_bytes = SN_RECEIVE_BYTES,
 		.qp_credits_max = options->qp_credits_max,
@@ -189,11 +189,12 @@ node_options_check(struct node *node)
 	if (options->device_bytes < scan_bytes + DEVICE_SLACK_BYTES)
 		return -EINVAL;
 	room_bytes = options->device_bytes - scan_bytes - DEVICE_SLACK_BYTES;
-	node->request_count = (uint32_t)num_min(
-	    room_bytes / (SN_RECEIVE_BYTES + RECEIVE_SLACK_BYTES), SN_REQUESTS_MAX);
+	node->request_count =
+	    (uint32_t)num_min(room_bytes / (SN_RECEIVE_BYTES + RECEIVE_SLACK_BYTES),
+		SN_REQUESTS_MAX);
 	if (options->receive_count != 0)
-		node->request_count = (uint32_t)num_min(node->request_count,
-		    options->receive_count);
+		node->request_count =
+		    (uint32_t)num_min(node->request_count, options->receive_count);
 	return node->request_count < RECEIVES_MIN ? -EINVAL : 0;
 }
 
@@ -277,8 +278,8 @@ node_on_stop_timer(struct loop_timer *timer, void *arg)
 	struct node *node = arg;
 
 	(void)timer;
-	log_warn("node: stopped with work left requests=%u replies=%u",
-	    node->requests_busy_count, node->replies_count);
+	log_warn("node: stopped with work left requests=%u replies=%u", node->requests_busy_count,
+	    node->replies_count);
 	node_stopped(node, -ETIMEDOUT);
 }
 

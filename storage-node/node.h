@@ -32,12 +32,12 @@ enum node_write_cache {
 /* Zero means the default in brackets. */
 struct node_options {
 	struct loop *loop;
-	struct disk *disk;          /* the node's from a successful node_create on */
-	const char *disk_name;      /* for messages: a path ["disk"] */
-	struct sim_host *sim_host;  /* for sim:// addresses; else NULL */
-	const char *listen;         /* tcp://HOST:PORT or sim://HOST:PORT; copied */
-	uint64_t cluster_id;        /* what the disk must belong to [whatever it says] */
-	uint32_t node_id;           /* [whatever the disk says] */
+	struct disk *disk;         /* the node's from a successful node_create on */
+	const char *disk_name;     /* for messages: a path ["disk"] */
+	struct sim_host *sim_host; /* for sim:// addresses; else NULL */
+	const char *listen;        /* tcp://HOST:PORT or sim://HOST:PORT; copied */
+	uint64_t cluster_id;       /* what the disk must belong to [whatever it says] */
+	uint32_t node_id;          /* [whatever the disk says] */
 	enum node_write_cache write_cache;
 	/* A regular file: zero slots before their first use, so that appends find written blocks. */
 	bool must_prewrite;

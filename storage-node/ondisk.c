@@ -23,7 +23,7 @@
 #include "cleave/wire.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "pages are used as they are stored");
-_Static_assert(ONDISK_FENCE_PAGES * ONDISK_FENCE_SHARDS == CLEAVE_SHARDS_MAX, "a fence a shard");
+_Static_assert(ONDISK_FENCE_PAGES *ONDISK_FENCE_SHARDS == CLEAVE_SHARDS_MAX, "a fence a shard");
 
 #define MAGIC_SUPER 0x314b5344564c4321u /* "!CLVDSK1" */
 #define MAGIC_FENCE 0x31434e46564c4321u /* "!CLVFNC1" */
@@ -110,7 +110,8 @@ _Static_assert(offsetof(struct state_disk, reserved) == 100, "state page");
 #define FENCE_OFFSET ((uint64_t)ONDISK_PAGE_BYTES)
 #define SUPER_SECOND_OFFSET ((uint64_t)ONDISK_SLOTS_OFFSET - ONDISK_PAGE_BYTES)
 _Static_assert(FENCE_OFFSET + (uint64_t)ONDISK_PAGE_BYTES * 2 * ONDISK_FENCE_PAGES <=
-    SUPER_SECOND_OFFSET, "the fence area ends before the second superblock");
+	SUPER_SECOND_OFFSET,
+    "the fence area ends before the second superblock");
 
 static const uint8_t zeros[ONDISK_PAGE_BYTES];
 
@@ -477,7 +478,8 @@ ondisk_state_decode(const void *page, const struct ondisk_super *super, uint32_t
 	ONDISK_EXPECT(state.freeze_epoch <= EXTENT_EPOCH_MAX, "freeze_epoch");
 	ONDISK_EXPECT(state.generation != 0, "generation");
 	ONDISK_EXPECT(state.length_bytes <= ondisk_capacity(super) &&
-	    num_is_aligned(state.length_bytes, BATCH_ALIGN), "length_bytes");
+		num_is_aligned(state.length_bytes, BATCH_ALIGN),
+	    "length_bytes");
 	ONDISK_EXPECT(is_zero(disk.reserved, sizeof(disk.reserved)), "reserved");
 	*ret_state = state;
 	return 0;

@@ -62,18 +62,23 @@ recover_fail_super(struct node *node)
 
 	switch (recover->super_rc) {
 	case -ENODATA:
-		sn_node_fail(node, -ENODATA, "%s: not formatted: no superblock "
-		    "(see cleave-storage format --help)", name);
+		sn_node_fail(node, -ENODATA,
+		    "%s: not formatted: no superblock "
+		    "(see cleave-storage format --help)",
+		    name);
 		break;
 	case -EPROTONOSUPPORT:
-		sn_node_fail(node, -EPROTONOSUPPORT, "%s: superblock: version is not %u, "
-		    "the only one known here", name, ONDISK_VERSION);
+		sn_node_fail(node, -EPROTONOSUPPORT,
+		    "%s: superblock: version is not %u, "
+		    "the only one known here",
+		    name, ONDISK_VERSION);
 		break;
 	case -EBADMSG:
 		if (strcmp(recover->super_field, "capacity") == 0)
-			sn_node_fail(node, -EBADMSG, "%s: superblock: capacity: the disk has only "
-			    "%llu bytes left, was it truncated?", name,
-			    (unsigned long long)node->disk->capacity_bytes);
+			sn_node_fail(node, -EBADMSG,
+			    "%s: superblock: capacity: the disk has only "
+			    "%llu bytes left, was it truncated?",
+			    name, (unsigned long long)node->disk->capacity_bytes);
 		else
 			sn_node_fail(node, -EBADMSG, "%s: superblock: %s is wrong in both copies",
 			    name, recover->super_field);
@@ -107,8 +112,8 @@ recover_on_supers(struct node *node)
 		return;
 	}
 	if (options->node_id != 0 && options->node_id != super->node_id) {
-		sn_node_fail(node, -EXDEV, "%s: superblock: node_id is %u, not %u",
-		    node->disk_name, super->node_id, options->node_id);
+		sn_node_fail(node, -EXDEV, "%s: superblock: node_id is %u, not %u", node->disk_name,
+		    super->node_id, options->node_id);
 		return;
 	}
 	rc = sn_node_loaded(node);
@@ -446,8 +451,7 @@ slot_read_next(struct sn_slot_read *read)
 	};
 	rc = disk_submit(node->disk, &read->io);
 	if (rc != 0)
-		sn_node_fail(node, rc, "%s: cannot read slots: %s", node->disk_name,
-		    log_errno(rc));
+		sn_node_fail(node, rc, "%s: cannot read slots: %s", node->disk_name, log_errno(rc));
 }
 
 /* ---- chains ---- */
@@ -491,7 +495,8 @@ recover_on_scanned(struct sn_scan_job *job)
 	if (sn_extent_is_damaged(extent)) {
 		SN_COUNT(node, damaged_extents, 1);
 		log_warn("recover: damaged extent=%u.%u.%llu length_bytes=%llu whole_bytes=%llu "
-		    "rc=%s field=%s", extent->slot.id.shard, extent->slot.id.epoch,
+			 "rc=%s field=%s",
+		    extent->slot.id.shard, extent->slot.id.epoch,
 		    (unsigned long long)extent->slot.id.counter,
 		    (unsigned long long)extent->durable_bytes,
 		    (unsigned long long)extent->whole_bytes, log_errno(job->end_rc),

@@ -55,8 +55,9 @@ scan_read(struct sn_scan *scan)
 	scan->piece = (struct dev_piece){ .ptr = scan->buffer, .bytes = scan->filled_bytes };
 	scan->io = (struct disk_io){
 		.op = DISK_READ,
-		.offset_bytes = ondisk_data_offset(&scan->node->super,
-		    job->extent->slot.slot_index) + job->length_bytes,
+		.offset_bytes =
+		    ondisk_data_offset(&scan->node->super, job->extent->slot.slot_index) +
+		    job->length_bytes,
 		.pieces = &scan->piece,
 		.piece_count = 1,
 		.fn = scan_on_read,
@@ -170,10 +171,10 @@ scan_on_task(struct loop_task *task, void *arg)
 
 	(void)task;
 	while (!list_is_empty(&node->scans_waiting) && !list_is_empty(&node->free_scans)) {
-		struct sn_scan_job *job = LIST_ENTRY(list_pop_front(&node->scans_waiting),
-		    struct sn_scan_job, link);
-		struct sn_scan *scan = LIST_ENTRY(list_pop_front(&node->free_scans),
-		    struct sn_scan, link);
+		struct sn_scan_job *job =
+		    LIST_ENTRY(list_pop_front(&node->scans_waiting), struct sn_scan_job, link);
+		struct sn_scan *scan =
+		    LIST_ENTRY(list_pop_front(&node->free_scans), struct sn_scan, link);
 
 		scan->job = job;
 		scan->read_bytes = node->options.scan_buffer_bytes;

@@ -226,17 +226,19 @@ server_on_accept(struct split_qp *qp, const void *hello_in, uint32_t hello_bytes
 	}
 	if (rc != 0) {
 		SN_COUNT(node, connections_refused, 1);
-		log_limited(LOG_WARN, "server: refused peer=%s field=%s rc=%s",
-		    split_qp_peer(qp), field, log_errno(rc));
+		log_limited(LOG_WARN, "server: refused peer=%s field=%s rc=%s", split_qp_peer(qp),
+		    field, log_errno(rc));
 		split_qp_reject(qp, rc);
 		return;
 	}
 	SN_COUNT(node, connections, 1);
-	wire_hello_encode(answer, &(struct wire_hello){ .role = WIRE_ROLE_NODE,
-		.node_id = node->super.node_id, .cluster_id = node->super.cluster_id });
+	wire_hello_encode(answer,
+	    &(struct wire_hello){ .role = WIRE_ROLE_NODE,
+		.node_id = node->super.node_id,
+		.cluster_id = node->super.cluster_id });
 	split_qp_accept(qp, &server_qp_ops,
-	    hello.role == WIRE_ROLE_GATEWAY ? &node->gateway_peer : &node->client_peer,
-	    answer, sizeof(answer));
+	    hello.role == WIRE_ROLE_GATEWAY ? &node->gateway_peer : &node->client_peer, answer,
+	    sizeof(answer));
 }
 
 int

@@ -84,8 +84,7 @@ sn_zero_kick(struct node *node)
 	struct sn_zero *zero = &node->zero;
 	struct sn_extent *extent;
 
-	if (zero->zeros == NULL || zero->extent != NULL || node->is_read_only ||
-	    zero->is_stopping)
+	if (zero->zeros == NULL || zero->extent != NULL || node->is_read_only || zero->is_stopping)
 		return;
 	if (!list_is_empty(&node->free_used) || list_is_empty(&node->free_virgin))
 		return; /* one is ready, or none is left to make ready */

@@ -18,8 +18,7 @@
 #define RIG_ADDRESS "sim://node:1"
 #define RIG_DESC_BYTES (BATCH_DESC_FIXED_BYTES + 4u)
 
-static void __attribute__((noreturn))
-rig_abort(const char *what)
+static void __attribute__((noreturn)) rig_abort(const char *what)
 {
 	(void)fprintf(stderr, "node_rig: %s\n", what);
 	abort();
@@ -60,7 +59,8 @@ struct node_rig *
 rig_create(const struct rig_options *options)
 {
 	struct node_rig *rig = calloc(1, sizeof(*rig));
-	struct split_port_options port = { .device_bytes = NUM_MIB(40), .receive_count = 96,
+	struct split_port_options port = { .device_bytes = NUM_MIB(40),
+		.receive_count = 96,
 		.receive_payload_bytes = WIRE_PAYLOAD_BYTES_MAX };
 
 	RIG_CHECK(rig != NULL);
@@ -303,7 +303,8 @@ rig_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 }
 
 static const struct split_qp_ops rig_qp_ops = { .on_ready = rig_on_ready_qp,
-	.on_messages = rig_on_messages, .on_closed = rig_on_closed };
+	.on_messages = rig_on_messages,
+	.on_closed = rig_on_closed };
 
 static bool
 rig_is_settled(void *arg)
@@ -317,8 +318,11 @@ int
 rig_connect_as(struct node_rig *rig, const struct wire_hello *hello)
 {
 	uint8_t bytes[WIRE_HELLO_BYTES];
-	struct split_connect_options options = { .address = RIG_ADDRESS, .hello = bytes,
-		.hello_bytes = sizeof(bytes), .ops = &rig_qp_ops, .arg = rig };
+	struct split_connect_options options = { .address = RIG_ADDRESS,
+		.hello = bytes,
+		.hello_bytes = sizeof(bytes),
+		.ops = &rig_qp_ops,
+		.arg = rig };
 
 	wire_hello_encode(bytes, hello);
 	rig->is_connected = rig->is_closed = false;
@@ -331,8 +335,8 @@ rig_connect_as(struct node_rig *rig, const struct wire_hello *hello)
 int
 rig_connect(struct node_rig *rig)
 {
-	return rig_connect_as(rig, &(struct wire_hello){ .role = WIRE_ROLE_GATEWAY,
-		.cluster_id = RIG_CLUSTER_ID });
+	return rig_connect_as(rig,
+	    &(struct wire_hello){ .role = WIRE_ROLE_GATEWAY, .cluster_id = RIG_CLUSTER_ID });
 }
 
 void
@@ -506,8 +510,10 @@ rig_extent_fini(struct rig_extent *extent)
 int
 rig_extent_create(struct node_rig *rig, struct rig_extent *extent)
 {
-	struct wire_node request = { .opcode = WIRE_EXTENT_CREATE, .id = extent->id,
-		.kind = extent->kind, .epoch = extent->epoch };
+	struct wire_node request = { .opcode = WIRE_EXTENT_CREATE,
+		.id = extent->id,
+		.kind = extent->kind,
+		.epoch = extent->epoch };
 	struct wire_node_reply reply;
 	int rc = rig_call_rc(rig, &request, NULL, 0, &reply);
 
@@ -541,15 +547,18 @@ rig_batch(struct node_rig *rig, struct rig_extent *extent, uint32_t blocks, uint
 	memset(batch, 0, info.batch_bytes);
 	for (uint32_t i = 0; i < blocks && extent->kind != EXTENT_MANIFEST; i++) {
 		uint8_t *block = batch + BATCH_HEADER_BYTES + desc_bytes + i * CLEAVE_BLOCK_BYTES;
-		struct record_desc record = { .kind = RECORD_WRITE, .codec_id = ENGINE_NONE,
-			.stored_bytes = CLEAVE_BLOCK_BYTES, .block = i, .block_count = 1 };
+		struct record_desc record = { .kind = RECORD_WRITE,
+			.codec_id = ENGINE_NONE,
+			.stored_bytes = CLEAVE_BLOCK_BYTES,
+			.block = i,
+			.block_count = 1 };
 
 		for (uint32_t j = 0; j < CLEAVE_BLOCK_BYTES; j += 8)
 			num_put_le64(block + j, random_u64(rig->random_state));
 		record.stored_crc = crc32c(0, block, CLEAVE_BLOCK_BYTES);
 		record.block_crcs[0] = record.stored_crc;
-		RIG_CHECK(record_encode(batch + BATCH_HEADER_BYTES + i * RIG_DESC_BYTES,
-		    &record) == RIG_DESC_BYTES);
+		RIG_CHECK(record_encode(batch + BATCH_HEADER_BYTES + i * RIG_DESC_BYTES, &record) ==
+		    RIG_DESC_BYTES);
 	}
 	batch_head_encode(batch, &info);
 	extent->batches[extent->batch_count].offset_bytes = extent->end_bytes;
@@ -569,9 +578,14 @@ rig_append_post(struct node_rig *rig, struct rig_extent *extent, uint32_t blocks
 	uint32_t bytes;
 	const uint8_t *batch = rig_batch(rig, extent, blocks, extent->acked_bytes, &bytes);
 
-	return rig_post(rig, &(struct wire_node){ .opcode = WIRE_EXTENT_APPEND, .id = extent->id,
-		.kind = extent->kind, .offset_bytes = offset, .length_bytes = bytes,
-		.epoch = extent->epoch }, batch, bytes);
+	return rig_post(rig,
+	    &(struct wire_node){ .opcode = WIRE_EXTENT_APPEND,
+		.id = extent->id,
+		.kind = extent->kind,
+		.offset_bytes = offset,
+		.length_bytes = bytes,
+		.epoch = extent->epoch },
+	    batch, bytes);
 }
 
 int
@@ -594,50 +608,69 @@ rig_append_again(struct node_rig *rig, struct rig_extent *extent, uint32_t index
 {
 	uint64_t offset = extent->batches[index].offset_bytes;
 
-	return rig_call_rc(rig, &(struct wire_node){ .opcode = WIRE_EXTENT_APPEND,
-		.id = extent->id, .kind = extent->kind, .offset_bytes = offset,
-		.length_bytes = extent->batches[index].bytes, .epoch = epoch,
-		.flags = WIRE_FLAG_RECOVERY }, extent->data + offset, extent->batches[index].bytes,
-	    NULL);
+	return rig_call_rc(rig,
+	    &(struct wire_node){ .opcode = WIRE_EXTENT_APPEND,
+		.id = extent->id,
+		.kind = extent->kind,
+		.offset_bytes = offset,
+		.length_bytes = extent->batches[index].bytes,
+		.epoch = epoch,
+		.flags = WIRE_FLAG_RECOVERY },
+	    extent->data + offset, extent->batches[index].bytes, NULL);
 }
 
 int
 rig_freeze(struct node_rig *rig, const struct rig_extent *extent, uint32_t epoch,
     struct wire_node_reply *ret_reply)
 {
-	return rig_call_rc(rig, &(struct wire_node){ .opcode = WIRE_EXTENT_FREEZE,
-		.id = extent->id, .epoch = epoch }, NULL, 0, ret_reply);
+	return rig_call_rc(rig,
+	    &(struct wire_node){ .opcode = WIRE_EXTENT_FREEZE, .id = extent->id, .epoch = epoch },
+	    NULL, 0, ret_reply);
 }
 
 int
 rig_cut(struct node_rig *rig, const struct rig_extent *extent, uint32_t epoch,
     uint64_t length_bytes)
 {
-	return rig_call_rc(rig, &(struct wire_node){ .opcode = WIRE_EXTENT_CUT, .id = extent->id,
-		.epoch = epoch, .offset_bytes = length_bytes }, NULL, 0, NULL);
+	return rig_call_rc(rig,
+	    &(struct wire_node){ .opcode = WIRE_EXTENT_CUT,
+		.id = extent->id,
+		.epoch = epoch,
+		.offset_bytes = length_bytes },
+	    NULL, 0, NULL);
 }
 
 int
 rig_delete(struct node_rig *rig, const struct rig_extent *extent, uint32_t epoch)
 {
-	return rig_call_rc(rig, &(struct wire_node){ .opcode = WIRE_EXTENT_DELETE,
-		.id = extent->id, .epoch = epoch, .offset_bytes = extent->incarnation }, NULL, 0,
-	    NULL);
+	return rig_call_rc(rig,
+	    &(struct wire_node){ .opcode = WIRE_EXTENT_DELETE,
+		.id = extent->id,
+		.epoch = epoch,
+		.offset_bytes = extent->incarnation },
+	    NULL, 0, NULL);
 }
 
 int
 rig_fence(struct node_rig *rig, uint32_t shard, uint32_t epoch)
 {
-	return rig_call_rc(rig, &(struct wire_node){ .opcode = WIRE_SHARD_FENCE,
-		.id = { .shard = shard }, .epoch = epoch }, NULL, 0, NULL);
+	return rig_call_rc(rig,
+	    &(struct wire_node){ .opcode = WIRE_SHARD_FENCE,
+		.id = { .shard = shard },
+		.epoch = epoch },
+	    NULL, 0, NULL);
 }
 
 int
 rig_read(struct node_rig *rig, const struct rig_extent *extent, uint64_t offset_bytes,
     uint32_t bytes, void *out)
 {
-	struct rig_call *call = rig_post(rig, &(struct wire_node){ .opcode = WIRE_EXTENT_READ,
-		.id = extent->id, .offset_bytes = offset_bytes, .length_bytes = bytes }, NULL, 0);
+	struct rig_call *call = rig_post(rig,
+	    &(struct wire_node){ .opcode = WIRE_EXTENT_READ,
+		.id = extent->id,
+		.offset_bytes = offset_bytes,
+		.length_bytes = bytes },
+	    NULL, 0);
 	int rc;
 
 	if (call == NULL)
@@ -658,9 +691,11 @@ rig_list(struct node_rig *rig, uint32_t shard, struct wire_extent_entry *entries
 	uint32_t count = 0;
 
 	do {
-		struct rig_call *call = rig_post(rig, &(struct wire_node){
-			.opcode = WIRE_EXTENT_LIST, .id = { .shard = shard },
-			.offset_bytes = cursor }, NULL, 0);
+		struct rig_call *call = rig_post(rig,
+		    &(struct wire_node){ .opcode = WIRE_EXTENT_LIST,
+			.id = { .shard = shard },
+			.offset_bytes = cursor },
+		    NULL, 0);
 		int rc = call == NULL ? -ENOTCONN : rig_wait(call);
 
 		if (rc != 0)

@@ -28,8 +28,8 @@
 /* Zero means the default in brackets. */
 struct rig_options {
 	uint64_t seed;
-	uint64_t slot_bytes;  /* [RIG_SLOT_BYTES] */
-	uint32_t slot_count;  /* [16] */
+	uint64_t slot_bytes; /* [RIG_SLOT_BYTES] */
+	uint32_t slot_count; /* [16] */
 	enum node_write_cache write_cache;
 	bool must_prewrite;
 	uint32_t engine_threads;
@@ -152,8 +152,7 @@ int rig_fence(struct node_rig *rig, uint32_t shard, uint32_t epoch);
 int rig_read(struct node_rig *rig, const struct rig_extent *extent, uint64_t offset_bytes,
     uint32_t bytes, void *out);
 /* rig_list -- up to @max entries of @shard (UINT32_MAX: all); how many there are, or -errno. */
-int rig_list(struct node_rig *rig, uint32_t shard, struct wire_extent_entry *entries,
-    uint32_t max);
+int rig_list(struct node_rig *rig, uint32_t shard, struct wire_extent_entry *entries, uint32_t max);
 /* rig_extent_matches -- do the first @length_bytes on the node equal what was sent? */
 bool rig_extent_matches(struct node_rig *rig, const struct rig_extent *extent,
     uint64_t length_bytes);

@@ -92,9 +92,15 @@ static int
 append_raw(uint64_t offset, uint32_t epoch, enum extent_kind kind, uint16_t flags,
     const uint8_t *batch, uint32_t bytes)
 {
-	return rig_call_rc(rig, &(struct wire_node){ .opcode = WIRE_EXTENT_APPEND, .id = extent.id,
-		.kind = kind, .offset_bytes = offset, .length_bytes = bytes, .epoch = epoch,
-		.flags = flags }, batch, bytes, NULL);
+	return rig_call_rc(rig,
+	    &(struct wire_node){ .opcode = WIRE_EXTENT_APPEND,
+		.id = extent.id,
+		.kind = kind,
+		.offset_bytes = offset,
+		.length_bytes = bytes,
+		.epoch = epoch,
+		.flags = flags },
+	    batch, bytes, NULL);
 }
 
 Test(append, refuses_what_the_table_says)
@@ -162,9 +168,13 @@ Test(append, bad_batch_takes_those_behind_it_along)
 	const uint8_t *batch = rig_batch(rig, &extent, 1, 0, &bytes);
 
 	((uint8_t *)(uintptr_t)batch)[5000] ^= 1;
-	calls[0] = rig_post(rig, &(struct wire_node){ .opcode = WIRE_EXTENT_APPEND,
-		.id = extent.id, .kind = EXTENT_LOG, .length_bytes = bytes, .epoch = 5 }, batch,
-	    bytes);
+	calls[0] = rig_post(rig,
+	    &(struct wire_node){ .opcode = WIRE_EXTENT_APPEND,
+		.id = extent.id,
+		.kind = EXTENT_LOG,
+		.length_bytes = bytes,
+		.epoch = 5 },
+	    batch, bytes);
 	calls[1] = rig_append_post(rig, &extent, 1);
 	calls[2] = rig_append_post(rig, &extent, 1);
 	cr_assert_eq(rig_wait(calls[0]), -EBADMSG);
@@ -191,8 +201,10 @@ Test(append, failed_write_fails_it_and_those_behind_it)
 	struct rig_extent other;
 
 	cr_assert_eq(rig_append(rig, &extent, 1), 0);
-	*fault = (struct disk_fault){ .ops = DISK_FAULT_OP(DISK_WRITE), .at_count = 1,
-		.verdict = DISK_FAULT_FAIL, .rc = -EIO };
+	*fault = (struct disk_fault){ .ops = DISK_FAULT_OP(DISK_WRITE),
+		.at_count = 1,
+		.verdict = DISK_FAULT_FAIL,
+		.rc = -EIO };
 	first = rig_append_post(rig, &extent, 1);
 	rig_run(rig, NUM_US(60)); /* another turn, another write */
 	second = rig_append_post(rig, &extent, 1);
@@ -220,8 +232,10 @@ Test(append, failed_flush_makes_the_disk_read_only_for_ever)
 	cr_assert_eq(rig_append(rig, &extent, 1), 0);
 	rig_extent_init(&other, 4, 5, 2, EXTENT_LOG);
 	cr_assert_eq(rig_extent_create(rig, &other), 0);
-	*fault = (struct disk_fault){ .ops = DISK_FAULT_OP(DISK_FLUSH), .at_count = 1,
-		.verdict = DISK_FAULT_FAIL, .rc = -EIO };
+	*fault = (struct disk_fault){ .ops = DISK_FAULT_OP(DISK_FLUSH),
+		.at_count = 1,
+		.verdict = DISK_FAULT_FAIL,
+		.rc = -EIO };
 	cr_assert_eq(rig_append(rig, &extent, 1), -EIO);
 	/* Every extent, every change; reads go on. */
 	for (int life = 0; life < 2; life++) {
@@ -285,8 +299,11 @@ fail_loop(enum disk_op op, bool is_sticky)
 		uint64_t seen;
 		int rc;
 
-		*fault = (struct disk_fault){ .ops = DISK_FAULT_OP(op), .at_count = n,
-			.is_sticky = is_sticky, .verdict = DISK_FAULT_FAIL, .rc = -EIO };
+		*fault = (struct disk_fault){ .ops = DISK_FAULT_OP(op),
+			.at_count = n,
+			.is_sticky = is_sticky,
+			.verdict = DISK_FAULT_FAIL,
+			.rc = -EIO };
 		rig_extent_init(&e, 8, 5, 1, EXTENT_LOG);
 		if (rig_extent_create(rig, &e) == 0)
 			for (int i = 0; i < 3 && rig_append(rig, &e, 1) == 0; i++)
@@ -357,8 +374,10 @@ Test(append, takes_every_edge)
 	}
 	/* A write that fails while a later one of the extent is through. */
 	fault = disk_sim_fault(rig->disk);
-	*fault = (struct disk_fault){ .ops = DISK_FAULT_OP(DISK_WRITE), .at_count = 1,
-		.verdict = DISK_FAULT_FAIL, .rc = -EIO };
+	*fault = (struct disk_fault){ .ops = DISK_FAULT_OP(DISK_WRITE),
+		.at_count = 1,
+		.verdict = DISK_FAULT_FAIL,
+		.rc = -EIO };
 	calls[0] = rig_append_post(rig, &extent, 1);
 	rig_run(rig, NUM_US(60));
 	calls[1] = rig_append_post(rig, &extent, 1);
@@ -370,8 +389,10 @@ Test(append, takes_every_edge)
 	rig_extent_fini(&extent);
 	rig_extent_init(&extent, 3, 5, 2, EXTENT_LOG);
 	cr_assert_eq(rig_extent_create(rig, &extent), 0);
-	*fault = (struct disk_fault){ .ops = DISK_FAULT_OP(DISK_FLUSH), .at_count = 1,
-		.verdict = DISK_FAULT_FAIL, .rc = -EIO };
+	*fault = (struct disk_fault){ .ops = DISK_FAULT_OP(DISK_FLUSH),
+		.at_count = 1,
+		.verdict = DISK_FAULT_FAIL,
+		.rc = -EIO };
 	cr_assert_eq(rig_append(rig, &extent, 1), -EIO);
 	sm_set_tracer(NULL);
 	cr_assert_eq(edges[APPEND_CHECKING], SM_TO(APPEND_QUEUED) | SM_TO(APPEND_FAILED));

@@ -1,449 +1,287 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_extent.c -- an extent's life, its appends, and each replica's failure at each point */
-#include "fake_port.h"
+/* test_extent.c -- slots: created, kept back, deleted, used again, zeroed ahead */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdlib.h>
 
-#define BATCHES 4u
+#include "storage-node/internal.h"
+#include "support/node_rig.h"
 
-struct result {
-	uint32_t count;
-	int rc;
-	struct mt_extent *extent;
-};
-
-static struct mt_batch batches[BATCHES];
-static int batch_rcs[BATCHES];
-static uint32_t batch_order[BATCHES], batch_done_count;
+static struct node_rig *rig;
 
 static void
-on_batch(struct mt_batch *batch, int rc, void *arg)
+make(const struct rig_options *options)
 {
-	uint32_t index = (uint32_t)(batch - batches);
-
-	(void)arg;
-	cr_assert_eq(batch->unanswered_count, 0);
-	for (uint32_t i = 0; i < FAKE_NODES; i++) {
-		struct loop_link *link, *next;
-
-		LIST_FOREACH_SAFE(&fake.links[i].calls, link, next)
-		for (uint32_t k = 0; k < MT_REPLICAS_MAX; k++)
-			cr_assert_neq(link, &batch->calls[k].link, "a buffer is still in use");
-	}
-	batch_rcs[index] = rc;
-	batch_order[batch_done_count++] = index;
+	rig = rig_create(options);
+	rig_up(rig);
 }
 
 static void
 setup(void)
 {
-	fake_init(11, false);
-	batch_done_count = 0;
-	for (uint32_t i = 0; i < BATCHES; i++) {
-		cr_assert_eq(mt_batch_init(&batches[i], &fake.port), 0);
-		batches[i].fn = on_batch;
-		batch_rcs[i] = 1;
-	}
+	make(NULL);
 }
 
 static void
 teardown(void)
 {
-	for (uint32_t i = 0; i < BATCHES; i++)
-		mt_batch_fini(&batches[i], &fake.port);
-	fake_fini();
+	rig_destroy(rig);
 }
 
 TestSuite(extent, .init = setup, .fini = teardown);
 
-static void
-on_extent(struct mt_extent *extent, int rc, void *arg)
-{
-	struct result *result = arg;
-
-	result->count++;
-	result->rc = rc;
-	result->extent = rc == 0 ? extent : NULL;
-}
-
-static struct result
-create(void)
-{
-	struct result result = { .rc = 1 };
-	struct mt_extent *extent =
-	    mt_extent_create(&fake.shard, EXTENT_MANIFEST, on_extent, &result);
-
-	cr_assert_not_null(extent);
-	cr_assert_eq(extent->sm.state, MT_EXTENT_CREATING);
-	cr_assert_eq(result.count, 0, "not within the call");
-	fake_run_for(NUM_MS(10));
-	cr_assert_eq(result.count, 1);
-	return result;
-}
-
-static struct mt_extent *
-create_open(void)
-{
-	struct result result = create();
-
-	cr_assert_eq(result.rc, 0);
-	cr_assert_eq(result.extent->sm.state, MT_EXTENT_OPEN);
-	cr_assert_eq(mt_shard_extent_add(&fake.shard, result.extent), 0);
-	return result.extent;
-}
-
-/* A manifest batch: edit bytes, no payload. */
-static void
-fill(struct mt_batch *batch, uint32_t desc_bytes)
-{
-	memset(batch->hosts[0] + WIRE_HEADER_BYTES + BATCH_HEADER_BYTES, 0x5a, desc_bytes);
-	batch->info = (struct batch_info){ .record_count = 1, .desc_bytes = desc_bytes,
-		.used_bytes = BATCH_HEADER_BYTES + desc_bytes,
-		.batch_bytes =
-		    (uint32_t)num_round_up(BATCH_HEADER_BYTES + desc_bytes, BATCH_ALIGN) };
-}
-
 static int
-append(struct mt_extent *extent, uint32_t index)
+create(uint32_t counter, enum extent_kind kind)
 {
-	fill(&batches[index], 100 + index);
-	return mt_extent_append(extent, &batches[index]);
+	struct rig_extent e;
+	int rc;
+
+	rig_extent_init(&e, 1, 1, counter, kind);
+	rc = rig_extent_create(rig, &e);
+	rig_extent_fini(&e);
+	return rc;
 }
 
-static uint32_t
-copies_count(void)
+Test(extent, create_tells_incarnation_and_capacity)
 {
-	uint32_t count = 0;
+	struct wire_node_reply reply;
+	struct wire_node request = { .opcode = WIRE_EXTENT_CREATE,
+		.id = { 1, 1, 1 },
+		.kind = EXTENT_LOG,
+		.epoch = 1 };
 
-	for (uint32_t i = 0; i < FAKE_NODES; i++)
-		for (uint32_t k = 0; k < fake.nodes[i].copy_count; k++)
-			count += fake.nodes[i].copies[k].exists;
-	return count;
+	cr_assert_eq(rig_call_rc(rig, &request, NULL, 0, &reply), 0);
+	cr_assert_eq(reply.offset_bytes, 1);
+	cr_assert_eq(reply.length_bytes, rig_capacity(rig));
+	cr_assert_eq(rig_call_rc(rig, &request, NULL, 0, &reply), -EEXIST);
+	request.id.counter = 2;
+	cr_assert_eq(rig_call_rc(rig, &request, NULL, 0, &reply), 0);
+	cr_assert_eq(reply.offset_bytes, 2);
+	/* An id of the future makes no sense; a copy of an older epoch's extent does. */
+	request.id = (struct extent_id){ 1, 2, 3 };
+	cr_assert_eq(rig_call_rc(rig, &request, NULL, 0, &reply), -EINVAL);
+	request.id = (struct extent_id){ 1, 1, 3 };
+	request.epoch = 9;
+	cr_assert_eq(rig_call_rc(rig, &request, NULL, 0, &reply), 0);
 }
 
-static struct fake_node *
-node_of(const struct mt_extent *extent, uint32_t replica_index)
+Test(extent, created_under_a_newer_epoch_takes_its_appends)
 {
-	return &fake.nodes[extent->replicas[replica_index].node_id - 1];
+	struct rig_extent e;
+
+	rig_extent_init(&e, 1, 1, 1, EXTENT_LOG);
+	e.epoch = 4;
+	cr_assert_eq(rig_extent_create(rig, &e), 0);
+	cr_assert_eq(rig_append(rig, &e, 1), 0);
+	cr_assert_eq(rig_cut(rig, &e, 4, e.end_bytes), 0);
+	rig_extent_fini(&e);
 }
 
-Test(extent, is_created_at_three_nodes)
+Test(extent, survives_once_created)
 {
-	struct mt_extent *extent = create_open();
-
-	cr_assert_eq(extent->replica_count, 3);
-	cr_assert_eq(extent->capacity_bytes, FAKE_SLOT_BYTES - 12288);
-	cr_assert_eq(copies_count(), 3);
-	for (uint32_t i = 0; i < 3; i++)
-		cr_assert_neq(extent->replicas[i].incarnation, 0);
-	cr_assert_eq(fake.shard.next_counter, 1);
+	for (uint32_t i = 1; i <= 5; i++)
+		cr_assert_eq(create(i, EXTENT_LOG), 0);
+	rig_kill(rig, true);
+	rig_up(rig);
+	cr_assert_eq(node_extent_count(rig->node), 5);
+	cr_assert_eq(create(3, EXTENT_LOG), -EEXIST);
+	cr_assert_eq(create(6, EXTENT_LOG), 0);
 }
 
-Test(extent, too_few_nodes_is_hostdown)
+Test(extent, space_is_kept_back_by_kind)
 {
-	for (uint32_t i = 2; i < FAKE_NODES; i++)
-		fake_node_down(i, 0);
-	cr_assert_eq(create().rc, -EHOSTDOWN);
-	cr_assert_eq(copies_count(), 0);
-}
+	uint32_t counter = 1;
 
-Test(extent, min_replicas_lets_it_go_on_with_fewer)
-{
-	fake.min_replicas = 2;
-	for (uint32_t i = 2; i < FAKE_NODES; i++)
-		fake_node_down(i, 0);
-	cr_assert_eq(create_open()->replica_count, 2);
-}
-
-Test(extent, full_nodes_are_enospc)
-{
-	for (uint32_t i = 0; i < 3; i++)
-		fake.nodes[i].is_full = true;
-	cr_assert_eq(create().rc, -ENOSPC);
-}
-
-Test(extent, each_failure_of_a_creation_deletes_what_there_is)
-{
-	static const int causes[][2] = { { -ENOSPC, -ENOSPC }, { -EROFS, -EHOSTDOWN },
-		{ -EIO, -EHOSTDOWN }, { -ESTALE, -ESTALE }, { -ETIMEDOUT, -EHOSTDOWN } };
-
-	fake.port.link_count = 3;
-	for (uint32_t i = 0; i < 3; i++) {
-		for (uint32_t k = 0; k < NUM_COUNT(causes); k++) {
-			fake.nodes[i].fault = (struct fake_fault){
-				.opcode = WIRE_EXTENT_CREATE, .countdown = 1, .rc = causes[k][0] };
-			cr_assert_eq(create().rc, causes[k][1]);
-			fake_run_for(NUM_MS(10));
-			cr_assert_eq(copies_count(), 0);
-		}
+	/* 16 slots: 2 kept back from logs, 1 of them from runs. */
+	for (int life = 0; life < 2; life++) {
+		while (create(counter, EXTENT_LOG) == 0)
+			counter++;
+		cr_assert_eq(create(counter, EXTENT_LOG), -ENOSPC);
+		cr_assert_eq(node_slots_free(rig->node), 2);
+		rig_kill(rig, true);
+		rig_up(rig);
 	}
+	cr_assert_eq(create(counter++, EXTENT_RUN), 0);
+	cr_assert_eq(create(counter, EXTENT_RUN), -ENOSPC);
+	cr_assert_eq(create(counter, EXTENT_LOG), -ENOSPC);
+	cr_assert_eq(create(counter++, EXTENT_MANIFEST), 0);
+	cr_assert_eq(create(counter, EXTENT_MANIFEST), -ENOSPC);
+	cr_assert_eq(counter, 17);
 }
 
-Test(extent, a_link_lost_while_creating_is_hostdown)
+Test(extent, full_disk_reads_and_deletes)
 {
-	struct result result = { 0 };
+	struct rig_extent e;
+	uint32_t counter = 2;
 
-	fake.port.link_count = 3;
-	cr_assert_not_null(mt_extent_create(&fake.shard, EXTENT_LOG, on_extent, &result));
-	fake_node_down(1, 0);
-	fake_run_for(NUM_MS(10));
-	cr_assert_eq(result.count, 1);
-	cr_assert_eq(result.rc, -EHOSTDOWN);
-	cr_assert_eq(copies_count(), 0);
+	rig_extent_init(&e, 1, 1, 1, EXTENT_LOG);
+	cr_assert_eq(rig_extent_create(rig, &e), 0);
+	cr_assert_eq(rig_append(rig, &e, 1), 0);
+	while (create(counter, EXTENT_MANIFEST) == 0)
+		counter++;
+	cr_assert_eq(rig_append(rig, &e, 1), 0);
+	cr_assert(rig_extent_matches(rig, &e, e.end_bytes));
+	cr_assert_eq(rig_delete(rig, &e, 1), 0);
+	cr_assert_eq(create(counter, EXTENT_LOG), -ENOSPC);
+	cr_assert_eq(create(counter, EXTENT_MANIFEST), 0);
+	rig_extent_fini(&e);
 }
 
-Test(extent, a_fence_counts_more_than_no_space)
+Test(extent, same_name_avoids_its_former_slot)
 {
-	fake.port.link_count = 3;
-	fake.nodes[0].fault =
-	    (struct fake_fault){ .opcode = WIRE_EXTENT_CREATE, .countdown = 1, .rc = -ESTALE };
-	fake.nodes[1].fault =
-	    (struct fake_fault){ .opcode = WIRE_EXTENT_CREATE, .countdown = 1, .rc = -ENOSPC };
-	cr_assert_eq(create().rc, -ESTALE);
+	struct rig_extent e;
+	uint32_t slot;
+
+	rig_extent_init(&e, 1, 1, 1, EXTENT_LOG);
+	cr_assert_eq(rig_extent_create(rig, &e), 0);
+	slot = sn_extent_find(rig->node, &e.id)->slot.slot_index;
+	cr_assert_eq(rig_delete(rig, &e, 1), 0);
+	cr_assert_eq(rig_extent_create(rig, &e), 0);
+	cr_assert_neq(sn_extent_find(rig->node, &e.id)->slot.slot_index, slot);
+	rig_extent_fini(&e);
 }
 
-Test(extent, an_epoch_runs_out_of_numbers)
+Test(extent, delete_waits_for_reads)
 {
-	struct result result = { 0 };
+	struct rig_extent e, next;
+	struct rig_call *reads[8], *delete;
+	uint8_t *expected;
 
-	fake.shard.next_counter = EXTENT_COUNTER_MAX + 1;
-	cr_assert_null(mt_extent_create(&fake.shard, EXTENT_LOG, on_extent, &result));
-	cr_assert_eq(errno, ENOSPC);
-}
-
-Test(extent, can_be_freed_while_it_is_being_created)
-{
-	struct result result = { 0 };
-	struct mt_extent *extent =
-	    mt_extent_create(&fake.shard, EXTENT_LOG, on_extent, &result);
-
-	mt_extent_free(extent);
-	fake_run_for(NUM_MS(10));
-	cr_assert_eq(result.count, 0);
-}
-
-Test(extent, appends_are_identical_on_each_replica_and_chained)
-{
-	struct mt_extent *extent = create_open();
-
-	for (uint32_t i = 0; i < 3; i++)
-		cr_assert_eq(append(extent, i), 0);
-	cr_assert_eq(extent->append_count, 3);
-	cr_assert_eq(batch_done_count, 0, "not within the call");
-	fake_run_for(NUM_MS(10));
-	cr_assert_eq(batch_done_count, 3);
-	for (uint32_t i = 0; i < 3; i++) {
-		const struct fake_node *node = node_of(extent, i);
-
-		cr_assert_eq(batch_order[i], i);
-		cr_assert_eq(batch_rcs[i], 0);
-		cr_assert_eq(node->copies[0].length, 3 * 4096);
-		cr_assert_eq(memcmp(node->copies[0].bytes, node_of(extent, 0)->copies[0].bytes,
-				 3 * 4096), 0);
+	rig_destroy(rig);
+	make(&(struct rig_options){ .slot_count = 1 });
+	rig_extent_init(&e, 1, 1, 1, EXTENT_MANIFEST);
+	rig_extent_init(&next, 1, 1, 2, EXTENT_MANIFEST);
+	cr_assert_eq(rig_extent_create(rig, &e), 0);
+	cr_assert_eq(rig_append(rig, &e, 3), 0);
+	expected = malloc(4096);
+	memcpy(expected, e.data, 4096);
+	disk_sim_set_slowness(rig->disk, 20);
+	for (int i = 0; i < 8; i++)
+		reads[i] = rig_post(rig,
+		    &(struct wire_node){ .opcode = WIRE_EXTENT_READ,
+			.id = e.id,
+			.length_bytes = 4096 },
+		    NULL, 0);
+	delete = rig_post(rig,
+	    &(struct wire_node){ .opcode = WIRE_EXTENT_DELETE,
+		.id = e.id,
+		.offset_bytes = e.incarnation,
+		.epoch = 1 },
+	    NULL, 0);
+	cr_assert_eq(rig_wait(delete), 0);
+	for (int i = 0; i < 8; i++) {
+		cr_assert(reads[i]->is_answered);
+		cr_assert_eq(reads[i]->rc, 0);
+		cr_assert_arr_eq(reads[i]->payload, expected, 4096);
+		rig_done(reads[i]);
 	}
-	cr_assert_eq(extent->acked_bytes, 3 * 4096);
-	cr_assert_eq(batches[2].info.mark_bytes, 0);
-	cr_assert_eq(append(extent, 0), 0);
-	cr_assert_eq(batches[0].info.mark_bytes, 3 * 4096);
-	fake_run_for(NUM_MS(10));
+	rig_done(delete);
+	cr_assert_eq(rig_extent_create(rig, &next), 0);
+	free(expected);
+	rig_extent_fini(&e);
+	rig_extent_fini(&next);
 }
 
-Test(extent, a_batch_that_does_not_fit_is_enospc)
+Test(extent, create_that_fails_uses_the_slot_up)
 {
-	struct mt_extent *extent = create_open();
+	struct disk_fault *fault = disk_sim_fault(rig->disk);
 
-	extent->capacity_bytes = 8192;
-	cr_assert_eq(append(extent, 0), 0);
-	cr_assert_eq(append(extent, 1), 0);
-	cr_assert_eq(append(extent, 2), -ENOSPC);
-	cr_assert_eq(extent->sm.state, MT_EXTENT_OPEN);
-	fake_run_for(NUM_MS(10));
-	cr_assert_eq(batch_done_count, 2);
+	*fault = (struct disk_fault){ .ops = DISK_FAULT_OP(DISK_WRITE),
+		.at_count = 1,
+		.verdict = DISK_FAULT_FAIL,
+		.rc = -EIO };
+	cr_assert_eq(create(1, EXTENT_LOG), -EIO);
+	cr_assert_eq(node_slots_free(rig->node), 15);
+	cr_assert_eq(create(1, EXTENT_LOG), 0, "elsewhere");
+	rig_kill(rig, true);
+	rig_up(rig);
+	cr_assert_eq(node_extent_count(rig->node), 1, "one of the two, the younger");
+	cr_assert_eq(node_slots_free(rig->node), 15);
 }
 
-Test(extent, nothing_is_acknowledged_before_all_replicas)
+Test(extent, list_pages_through_all)
 {
-	struct mt_extent *extent = create_open();
-	struct fake_node *slow = node_of(extent, 2);
+	static struct wire_extent_entry entries[4000];
+	uint32_t count;
 
-	slow->is_stalled = true;
-	cr_assert_eq(append(extent, 0), 0);
-	fake_run_for(NUM_S(1));
-	cr_assert_eq(batch_done_count, 0);
-	cr_assert_eq(extent->acked_bytes, 0);
-	fake_node_resume(slow->index);
-	fake_run_for(NUM_MS(10));
-	cr_assert_eq(batch_done_count, 1);
-}
+	rig_destroy(rig);
+	make(&(struct rig_options){ .slot_count = 3000 });
+	for (uint32_t i = 0; i < 2000; i++) {
+		struct wire_node request = { .opcode = WIRE_EXTENT_CREATE,
+			.id = { i % 3, 1, i },
+			.kind = EXTENT_LOG,
+			.epoch = 1 };
 
-/* Each replica fails at each of three appends that are all in flight. */
-Test(extent, each_replica_fails_at_each_append)
-{
-	static const int causes[] = { -EIO, -ENOSPC, -EROFS, -ESPIPE, -ESTALE };
-
-	for (uint32_t replica = 0; replica < 3; replica++) {
-		for (uint32_t at = 0; at < 3; at++) {
-			int cause = causes[(replica + at) % NUM_COUNT(causes)];
-			struct mt_extent *extent = create_open();
-
-			batch_done_count = 0;
-			node_of(extent, replica)->fault =
-			    (struct fake_fault){ .opcode = WIRE_EXTENT_APPEND,
-				    .countdown = at + 1, .rc = cause };
-			for (uint32_t i = 0; i < 3; i++)
-				cr_assert_eq(append(extent, i), 0);
-			fake_run_for(NUM_MS(10));
-			cr_assert_eq(extent->sm.state, MT_EXTENT_BROKEN);
-			cr_assert_eq(batch_done_count, 3);
-			for (uint32_t i = 0; i < 3; i++) {
-				cr_assert_eq(batch_order[i], i);
-				cr_assert_eq(batch_rcs[i] == 0, i < at);
-			}
-			cr_assert_eq(batch_rcs[at], cause);
-			cr_assert_eq(extent->acked_bytes, at * 4096);
-			cr_assert_eq(append(extent, 3), -EPIPE);
-		}
+		cr_assert_eq(rig_call_rc(rig, &request, NULL, 0, NULL), 0);
 	}
-}
+	cr_assert_eq(rig_list(rig, UINT32_MAX, entries, 4000), 2000);
+	for (uint32_t i = 0; i < 2000; i++) {
+		struct extent_id id = extent_id_unpack(entries[i].extent);
 
-Test(extent, a_lost_link_breaks_it_and_gives_the_buffers_back)
-{
-	for (uint32_t done_count = 0; done_count <= 2; done_count++) {
-		struct mt_extent *extent = create_open();
-		struct fake_node *node = node_of(extent, done_count);
-
-		batch_done_count = 0;
-		node->is_stalled = true;
-		cr_assert_eq(append(extent, 0), 0);
-		cr_assert_eq(append(extent, 1), 0);
-		fake_run_for(NUM_MS(5));
-		cr_assert_eq(batch_done_count, 0);
-		fake_node_down(node->index, done_count);
-		cr_assert_eq(batch_done_count, 2);
-		cr_assert_lt(batch_rcs[0], 0, "durable there, but nobody said so");
-		cr_assert_lt(batch_rcs[1], 0);
-		cr_assert_eq(extent->sm.state, MT_EXTENT_BROKEN);
-		cr_assert_eq(extent->acked_bytes, 0);
-		fake_node_up(node->index);
+		cr_assert_eq(id.counter, i);
+		cr_assert_eq(entries[i].incarnation, i + 1);
 	}
+	count = (uint32_t)rig_list(rig, 1, entries, 4000);
+	cr_assert_eq(count, 667);
+	for (uint32_t i = 0; i < count; i++)
+		cr_assert_eq(extent_id_unpack(entries[i].extent).shard, 1);
+	cr_assert_eq(rig_list(rig, 77, entries, 4000), 0);
 }
 
-Test(extent, a_link_that_is_down_before_the_append_breaks_it)
+Test(extent, zeroes_one_slot_ahead_of_logs)
 {
-	struct mt_extent *extent = create_open();
+	struct rig_extent e;
+	uint64_t flushes;
 
-	fake.nodes[extent->replicas[1].node_id - 1].is_up = false;
-	cr_assert_eq(append(extent, 0), -EPIPE);
-	cr_assert_eq(extent->sm.state, MT_EXTENT_BROKEN);
-	cr_assert_eq(extent->append_count, 0);
-	fake_run_for(NUM_MS(10));
-	cr_assert_eq(batch_done_count, 0);
+	rig_destroy(rig);
+	make(&(struct rig_options){ .must_prewrite = true, .write_cache = NODE_CACHE_PROTECTED });
+	rig_run(rig, NUM_S(1));
+	cr_assert_eq(node_counters(rig->node)->zeroed_bytes, rig_capacity(rig));
+	cr_assert_eq(node_slots_free(rig->node), 16);
+	rig_extent_init(&e, 1, 1, 1, EXTENT_LOG);
+	cr_assert_eq(rig_extent_create(rig, &e), 0);
+	flushes = node_counters(rig->node)->flushes;
+	cr_assert_eq(rig_append(rig, &e, 1), 0);
+	cr_assert_eq(node_counters(rig->node)->flushes, flushes, "its blocks are written");
+	rig_run(rig, NUM_S(1));
+	cr_assert_eq(node_counters(rig->node)->zeroed_bytes, 2 * rig_capacity(rig));
+	/* An idle node sleeps. */
+	rig_run(rig, NUM_S(60));
+	cr_assert_eq(node_counters(rig->node)->zeroed_bytes, 2 * rig_capacity(rig));
+	cr_assert_eq(rig_stop(rig), 0);
+	rig_extent_fini(&e);
 }
 
-Test(extent, an_idle_one_breaks_when_its_link_is_lost)
+Test(extent, blocks_never_written_are_flushed_in_any_case)
 {
-	struct mt_extent *extent = create_open();
+	struct rig_extent e;
+	uint64_t flushes;
 
-	fake_node_down(extent->replicas[0].node_id - 1, 0);
-	cr_assert_eq(extent->sm.state, MT_EXTENT_BROKEN);
-	cr_assert_eq(fake.port.metrics[MT_METRIC_extents_broken], 1);
+	rig_destroy(rig);
+	make(&(struct rig_options){ .slot_count = 2,
+	    .must_prewrite = true,
+	    .write_cache = NODE_CACHE_PROTECTED });
+	rig_extent_init(&e, 1, 1, 1, EXTENT_MANIFEST);
+	cr_assert_eq(rig_extent_create(rig, &e), 0);
+	flushes = node_counters(rig->node)->flushes;
+	cr_assert_eq(rig_append(rig, &e, 1), 0);
+	cr_assert_eq(node_counters(rig->node)->flushes, flushes + 1);
+	rig_extent_fini(&e);
 }
 
-Test(extent, a_broken_batch_goes_to_another_extent_unchanged)
+Test(extent, zeroing_that_fails_is_given_up)
 {
-	struct mt_extent *first = create_open(), *second;
-	const struct fake_copy *copy;
-
-	node_of(first, 1)->fault =
-	    (struct fake_fault){ .opcode = WIRE_EXTENT_APPEND, .countdown = 1, .rc = -EIO };
-	cr_assert_eq(append(first, 0), 0);
-	fake_run_for(NUM_MS(10));
-	cr_assert_eq(batch_rcs[0], -EIO);
-	second = create_open();
-	cr_assert_eq(mt_extent_append(second, &batches[0]), 0);
-	fake_run_for(NUM_MS(10));
-	cr_assert_eq(batch_rcs[0], 0);
-	copy = fake_copy_find(node_of(second, 0), &second->id);
-	cr_assert_eq(copy->length, 4096);
-	cr_assert_eq(copy->bytes[BATCH_HEADER_BYTES + 99], 0x5a);
-}
-
-Test(extent, a_sealed_one_is_cut_at_each_replica_also_later)
-{
-	struct mt_extent *extent = create_open();
-	struct fake_node *away = node_of(extent, 2);
-
-	cr_assert_eq(append(extent, 0), 0);
-	fake_run_for(NUM_MS(10));
-	fake_node_down(away->index, 0);
-	mt_extent_seal(extent, extent->acked_bytes);
-	mt_extent_cut_replicas(extent);
-	mt_extent_cut_replicas(extent); /* asked already: not twice */
-	fake_run_for(NUM_MS(10));
-	cr_assert(extent->replicas[0].is_cut && extent->replicas[1].is_cut);
-	cr_assert_not(extent->replicas[2].is_cut);
-	cr_assert_eq(node_of(extent, 0)->counts[WIRE_EXTENT_CUT], 1);
-	fake_node_up(away->index);
-	fake_run_for(NUM_MS(10));
-	cr_assert(extent->replicas[2].is_cut);
-	cr_assert_eq(away->copies[0].sealed_bytes, 4096);
-	cr_assert_eq(append(extent, 1), -EPIPE);
-}
-
-Test(extent, a_short_copy_is_damaged)
-{
-	struct mt_extent *extent = create_open();
-
-	cr_assert_eq(append(extent, 0), 0);
-	fake_run_for(NUM_MS(10));
-	node_of(extent, 1)->copies[0].length = 0;
-	mt_extent_seal(extent, extent->acked_bytes);
-	mt_extent_cut_replicas(extent);
-	fake_run_for(NUM_MS(10));
-	cr_assert(extent->replicas[1].is_damaged);
-	cr_assert_not(extent->replicas[1].is_cut);
-	cr_assert_eq(fake.port.metrics[MT_METRIC_repairs_queued], 1);
-}
-
-Test(extent, a_deleted_one_is_gone_from_the_nodes_that_are_up)
-{
-	struct mt_extent *extent = create_open();
-
-	fake.shard.extents[extent->index] = NULL;
-	fake_node_down(extent->replicas[0].node_id - 1, 0);
-	mt_extent_delete(extent);
-	fake_run_for(NUM_MS(10));
-	cr_assert_eq(copies_count(), 1);
-}
-
-Test(extent, a_restored_one_can_only_be_sealed)
-{
-	struct mt_replica replicas[2] = { { .node_id = 1, .incarnation = 4 },
-		{ .node_id = 2, .incarnation = 5, .is_damaged = true } };
-	struct extent_id id = { 3, 4, 17 };
-	struct mt_extent *extent =
-	    mt_extent_restore(&fake.shard, &id, EXTENT_LOG, replicas, 2);
-
-	cr_assert_eq(mt_shard_extent_add(&fake.shard, extent), 0);
-	cr_assert_eq(extent->sm.state, MT_EXTENT_BROKEN);
-	cr_assert_eq(append(extent, 0), -EPIPE);
-	mt_extent_seal(extent, 8192);
-	cr_assert_eq(extent->sealed_bytes, 8192);
-	cr_assert(extent->replicas[1].is_damaged);
-}
-
-/* Nobody answers, and nothing leaks. */
-Test(extent, requests_of_a_killed_process_are_forgotten)
-{
-	struct result result = { 0 };
-	struct mt_extent *extent = create_open(), *other;
-
-	fake.shard.extents[extent->index] = NULL;
-	for (uint32_t i = 0; i < FAKE_NODES; i++)
-		fake.nodes[i].is_stalled = true;
-	mt_extent_delete(extent);
-	other = mt_extent_create(&fake.shard, EXTENT_LOG, on_extent, &result);
-	mt_extent_free(other);
-	for (uint32_t i = 0; i < FAKE_NODES; i++)
-		list_init(&fake.links[i].calls);
-	mt_extent_requests_fini(&fake.shard);
-	cr_assert_eq(result.count, 0);
+	rig_destroy(rig);
+	rig = rig_create(&(struct rig_options){ .must_prewrite = true });
+	*disk_sim_fault(rig->disk) = (struct disk_fault){ .ops = DISK_FAULT_OP(DISK_WRITE),
+		.at_count = 1,
+		.is_sticky = true,
+		.verdict = DISK_FAULT_FAIL,
+		.rc = -EIO };
+	rig_up(rig);
+	rig_run(rig, NUM_S(1));
+	cr_assert_eq(node_slots_free(rig->node), 16);
+	cr_assert_eq(node_counters(rig->node)->zeroed_bytes, 0);
+	*disk_sim_fault(rig->disk) = (struct disk_fault){ 0 };
+	cr_assert_eq(create(1, EXTENT_LOG), 0);
 }

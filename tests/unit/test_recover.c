@@ -116,7 +116,8 @@ Test(recover, unreadable_batch_is_damage)
 		rig_kill(rig, false);
 		/* Its payload, then its header too. */
 		cr_assert_eq(disk_sim_set_bad(rig->disk,
-		    rig_data_offset(rig, 0, i == 0 ? 12288 : 8192), 4096), 0);
+				 rig_data_offset(rig, 0, i == 0 ? 12288 : 8192), 4096),
+		    0);
 		rig_up(rig);
 		cr_assert_eq(rig_freeze(rig, &extent, 6, &reply), 0);
 		cr_assert_eq(reply.offset_bytes, 8192);
@@ -178,8 +179,10 @@ Test(recover, batches_across_the_buffers_end)
 Test(recover, batch_that_claims_more_than_the_slot_has)
 {
 	struct wire_node_reply reply;
-	struct batch_info info = { .kind = EXTENT_LOG, .offset_bytes = 49152,
-		.used_bytes = 12288, .batch_bytes = 12288 };
+	struct batch_info info = { .kind = EXTENT_LOG,
+		.offset_bytes = 49152,
+		.used_bytes = 12288,
+		.batch_bytes = 12288 };
 	uint8_t page[4096] = { 0 };
 
 	append_many(&extent, 5);
@@ -479,7 +482,8 @@ Test(recover, every_allocation_fails)
 {
 	append_many(&extent, 2);
 	for (uint32_t n = 1;; n++) {
-		struct node_options options = { .sim_host = rig->node_host, .listen = "sim://node:1",
+		struct node_options options = { .sim_host = rig->node_host,
+			.listen = "sim://node:1",
 			.device_bytes = NUM_MIB(24) };
 		struct node *node;
 		int rc;
@@ -529,8 +533,10 @@ Test(recover, every_read_fails)
 		int rc;
 
 		rig_kill(rig, false);
-		*fault = (struct disk_fault){ .ops = DISK_FAULT_OP(DISK_READ), .at_count = n,
-			.verdict = DISK_FAULT_FAIL, .rc = -EIO };
+		*fault = (struct disk_fault){ .ops = DISK_FAULT_OP(DISK_READ),
+			.at_count = n,
+			.verdict = DISK_FAULT_FAIL,
+			.rc = -EIO };
 		rc = rig_start(rig);
 		seen = fault->seen_count;
 		*fault = (struct disk_fault){ 0 };
@@ -568,8 +574,8 @@ crash_at(uint64_t n, uint64_t seed, bool *ret_is_over)
 	}
 	cr_assert_eq(rig_append(rig, &e[0], 2), 0);
 	fault = disk_sim_fault(rig->disk);
-	*fault = (struct disk_fault){ .ops = DISK_FAULT_ANY, .at_count = n,
-		.verdict = DISK_FAULT_HALT };
+	*fault =
+	    (struct disk_fault){ .ops = DISK_FAULT_ANY, .at_count = n, .verdict = DISK_FAULT_HALT };
 	for (uint32_t i = 0; i < 12; i++) {
 		calls[count++] = rig_append_post(rig, &e[i % 3], 1 + i % 2);
 		rig_run(rig, rig_random(rig, NUM_US(200)));
@@ -578,8 +584,8 @@ crash_at(uint64_t n, uint64_t seed, bool *ret_is_over)
 	*ret_is_over = !fault->is_hit;
 	for (uint32_t i = 0; i < count; i++)
 		if (calls[i]->is_answered && calls[i]->rc == 0)
-			e[i % 3].acked_bytes = num_max(e[i % 3].acked_bytes,
-			    calls[i]->reply.offset_bytes);
+			e[i % 3].acked_bytes =
+			    num_max(e[i % 3].acked_bytes, calls[i]->reply.offset_bytes);
 	*fault = (struct disk_fault){ 0 };
 	rig_kill(rig, true);
 	for (uint32_t i = 0; i < count; i++)
@@ -619,7 +625,8 @@ Test(recover, killed_in_a_start)
 		bool is_hit;
 
 		rig_kill(rig, true);
-		*fault = (struct disk_fault){ .ops = DISK_FAULT_ANY, .at_count = n,
+		*fault = (struct disk_fault){ .ops = DISK_FAULT_ANY,
+			.at_count = n,
 			.verdict = DISK_FAULT_HALT };
 		rig_start_begin(rig);
 		rig_run(rig, NUM_MS(50));
@@ -639,8 +646,10 @@ Test(recover, failed_flush_of_a_start_makes_it_read_only)
 
 	append_many(&extent, 3);
 	rig_kill(rig, false);
-	*fault = (struct disk_fault){ .ops = DISK_FAULT_OP(DISK_FLUSH), .at_count = 1,
-		.verdict = DISK_FAULT_FAIL, .rc = -EIO };
+	*fault = (struct disk_fault){ .ops = DISK_FAULT_OP(DISK_FLUSH),
+		.at_count = 1,
+		.verdict = DISK_FAULT_FAIL,
+		.rc = -EIO };
 	rig_up(rig);
 	cr_assert(node_is_read_only(rig->node));
 	cr_assert_eq(rig_freeze(rig, &extent, 6, NULL), -EROFS);

@@ -88,8 +88,9 @@ Test(seal, freeze_tells_length_mark_and_chain)
 Test(seal, freeze_waits_for_appends_in_flight)
 {
 	struct rig_call *append = rig_append_post(rig, &extent, 1);
-	struct rig_call *freeze = rig_post(rig, &(struct wire_node){
-		.opcode = WIRE_EXTENT_FREEZE, .id = extent.id, .epoch = 6 }, NULL, 0);
+	struct rig_call *freeze = rig_post(rig,
+	    &(struct wire_node){ .opcode = WIRE_EXTENT_FREEZE, .id = extent.id, .epoch = 6 }, NULL,
+	    0);
 
 	cr_assert_eq(rig_wait(freeze), 0);
 	cr_assert(append->is_answered);
@@ -207,8 +208,11 @@ Test(seal, many_fences_at_once_share_their_pages)
 	uint64_t before = node_counters(rig->node)->fences;
 
 	for (uint32_t i = 0; i < 32; i++)
-		calls[i] = rig_post(rig, &(struct wire_node){ .opcode = WIRE_SHARD_FENCE,
-			.id = { .shard = i * 100 }, .epoch = i + 10 }, NULL, 0);
+		calls[i] = rig_post(rig,
+		    &(struct wire_node){ .opcode = WIRE_SHARD_FENCE,
+			.id = { .shard = i * 100 },
+			.epoch = i + 10 },
+		    NULL, 0);
 	for (uint32_t i = 0; i < 32; i++) {
 		cr_assert_eq(rig_wait(calls[i]), 0);
 		cr_assert_eq(calls[i]->reply.epoch, i + 10);
@@ -242,9 +246,13 @@ Test(seal, changes_in_line)
 	struct rig_call *calls[NUM_COUNT(line)];
 
 	for (size_t i = 0; i < NUM_COUNT(line); i++)
-		calls[i] = rig_post(rig, &(struct wire_node){ .opcode = line[i].opcode,
-			.id = extent.id, .epoch = 6, .offset_bytes =
-			line[i].opcode == WIRE_EXTENT_DELETE ? extent.incarnation : 0 }, NULL, 0);
+		calls[i] = rig_post(rig,
+		    &(struct wire_node){ .opcode = line[i].opcode,
+			.id = extent.id,
+			.epoch = 6,
+			.offset_bytes = line[i].opcode == WIRE_EXTENT_DELETE ? extent.incarnation
+									     : 0 },
+		    NULL, 0);
 	for (size_t i = 0; i < NUM_COUNT(line); i++) {
 		cr_assert_eq(rig_wait(calls[i]), line[i].rc, "request %zu", i);
 		rig_done(calls[i]);
@@ -259,12 +267,18 @@ Test(seal, newer_freeze_stops_an_older_cut_in_line)
 	struct rig_call *older, *cut, *newer;
 
 	cr_assert_eq(rig_append(rig, &extent, 1), 0);
-	older = rig_post(rig, &(struct wire_node){ .opcode = WIRE_EXTENT_FREEZE,
-		.id = extent.id, .epoch = 5 }, NULL, 0);
-	cut = rig_post(rig, &(struct wire_node){ .opcode = WIRE_EXTENT_CUT, .id = extent.id,
-		.epoch = 5, .offset_bytes = 8192 }, NULL, 0);
-	newer = rig_post(rig, &(struct wire_node){ .opcode = WIRE_EXTENT_FREEZE,
-		.id = extent.id, .epoch = 6 }, NULL, 0);
+	older = rig_post(rig,
+	    &(struct wire_node){ .opcode = WIRE_EXTENT_FREEZE, .id = extent.id, .epoch = 5 }, NULL,
+	    0);
+	cut = rig_post(rig,
+	    &(struct wire_node){ .opcode = WIRE_EXTENT_CUT,
+		.id = extent.id,
+		.epoch = 5,
+		.offset_bytes = 8192 },
+	    NULL, 0);
+	newer = rig_post(rig,
+	    &(struct wire_node){ .opcode = WIRE_EXTENT_FREEZE, .id = extent.id, .epoch = 6 }, NULL,
+	    0);
 	cr_assert_eq(rig_wait(newer), 0);
 	cr_assert_eq(rig_wait(older), 0);
 	cr_assert_eq(rig_wait(cut), -ESTALE);
@@ -289,8 +303,10 @@ fail_loop(enum disk_op op)
 		cr_assert_eq(rig_append(rig, &extent, 1), 0);
 		rig_extent_init(&other, 9, 5, 1, EXTENT_RUN);
 		cr_assert_eq(rig_extent_create(rig, &other), 0);
-		*fault = (struct disk_fault){ .ops = DISK_FAULT_OP(op), .at_count = n,
-			.verdict = DISK_FAULT_FAIL, .rc = -EIO };
+		*fault = (struct disk_fault){ .ops = DISK_FAULT_OP(op),
+			.at_count = n,
+			.verdict = DISK_FAULT_FAIL,
+			.rc = -EIO };
 		fence_rc = rig_fence(rig, 100, 3);
 		freeze_rc = rig_freeze(rig, &extent, 6, &reply);
 		if (freeze_rc == 0)
@@ -311,8 +327,8 @@ fail_loop(enum disk_op op)
 			cr_assert_eq(reply.flags, WIRE_FLAG_SEALED);
 			cr_assert_eq(reply.offset_bytes, 8192);
 		}
-		cr_assert_eq(node_extent_count(rig->node) == 1, delete_rc == 0 ||
-		    node_extent_count(rig->node) == 1, "deleted means gone");
+		cr_assert_eq(node_extent_count(rig->node) == 1,
+		    delete_rc == 0 || node_extent_count(rig->node) == 1, "deleted means gone");
 		rig_extent_fini(&other);
 		teardown();
 		setup();
@@ -348,16 +364,26 @@ Test(seal, killed_at_each_request)
 
 			cr_assert_eq(rig_append(rig, &extent, 1), 0);
 			cr_assert_eq(rig_append(rig, &extent, 1), 0);
-			*fault = (struct disk_fault){ .ops = DISK_FAULT_ANY, .at_count = n,
+			*fault = (struct disk_fault){ .ops = DISK_FAULT_ANY,
+				.at_count = n,
 				.verdict = DISK_FAULT_HALT };
-			calls[0] = rig_post(rig, &(struct wire_node){ .opcode = WIRE_SHARD_FENCE,
-				.id = { .shard = 100 }, .epoch = 3 }, NULL, 0);
+			calls[0] = rig_post(rig,
+			    &(struct wire_node){ .opcode = WIRE_SHARD_FENCE,
+				.id = { .shard = 100 },
+				.epoch = 3 },
+			    NULL, 0);
 			calls[1] = rig_append_post(rig, &extent, 1);
-			calls[2] = rig_post(rig, &(struct wire_node){
-				.opcode = WIRE_EXTENT_FREEZE, .id = extent.id, .epoch = 6 }, NULL,
-			    0);
-			calls[3] = rig_post(rig, &(struct wire_node){ .opcode = WIRE_EXTENT_CUT,
-				.id = extent.id, .epoch = 6, .offset_bytes = 8192 }, NULL, 0);
+			calls[2] = rig_post(rig,
+			    &(struct wire_node){ .opcode = WIRE_EXTENT_FREEZE,
+				.id = extent.id,
+				.epoch = 6 },
+			    NULL, 0);
+			calls[3] = rig_post(rig,
+			    &(struct wire_node){ .opcode = WIRE_EXTENT_CUT,
+				.id = extent.id,
+				.epoch = 6,
+				.offset_bytes = 8192 },
+			    NULL, 0);
 			rig_run(rig, NUM_MS(100));
 			is_over = !fault->is_hit;
 			/* Answers that were on their way count: look before the peer is gone. */
@@ -378,8 +404,8 @@ Test(seal, killed_at_each_request)
 			if (is_ok[3])
 				cr_assert_eq(reply.offset_bytes, 8192);
 			else if ((reply.flags & WIRE_FLAG_SEALED) == 0)
-				cr_assert_geq(reply.offset_bytes, is_ok[1] ? extent.end_bytes :
-				    16384);
+				cr_assert_geq(reply.offset_bytes,
+				    is_ok[1] ? extent.end_bytes : 16384);
 			cr_assert_eq(reply.flags & WIRE_FLAG_DAMAGED, 0);
 			cr_assert(rig_extent_matches(rig, &extent, reply.offset_bytes));
 			teardown();

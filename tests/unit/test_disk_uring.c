@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_disk_uring.c -- a real file through io_uring and O_DIRECT */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/guard.h"
+#include "base/num.h"
+#include "storage-node/disk_fault.h"
+#include "storage-node/disk_host.h"
+#include "storage-node/disk_uring.h"
+
+#define FILE_BYTES NUM_MIB(4)
+#define IOS 300u
+
+static char path[256];
+static struct loop *loop;
+static struct disk *disk;
+static uint8_t *memory; /* behind the guard */
+static uint32_t done_count;
+static int last_rc;
+
+static void
+setup(void)
+{
+	const char *folder = getenv("CLEAVE_BUILD_DIR");
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "%s/test_disk_uring.XXXXXX",
+	    folder != NULL ? folder : "/tmp");
+	fd = mkstemp(path);
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(posix_fallocate(fd, 0, (off_t)FILE_BYTES), 0);
+	cr_assert_eq(close(fd), 0);
+	loop = loop_ev_create(1);
+	cr_assert_not_null(loop);
+	(void)guard_init();
+	memory = mmap(NULL, FILE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	cr_assert_neq(memory, MAP_FAILED);
+	cr_assert_eq(guard_add(memory, FILE_BYTES), 0);
+	cr_assert_eq(disk_uring_open(loop,
+			 &(struct disk_uring_options){ .path = path, .queue_depth = 32 }, &disk),
+	    0);
+}
+
+static void
+teardown(void)
+{
+	if (disk != NULL)
+		disk_close(disk);
+	loop_destroy(loop);
+	guard_remove(memory, FILE_BYTES);
+	(void)munmap(memory, FILE_BYTES);
+	(void)unlink(path);
+}
+
+TestSuite(disk_uring, .init = setup, .fini = teardown);
+
+static void
+on_done(struct disk_io *io, int rc, void *arg)
+{
+	(void)io;
+	(void)arg;
+	done_count++;
+	last_rc = rc;
+}
+
+static bool
+is_done(void *arg)
+{
+	return done_count >= *(uint32_t *)arg;
+}
+
+static void
+wait_for(uint32_t count)
+{
+	cr_assert_eq(loop_run(loop, is_done, &count), 0);
+}
+
+static int
+one(enum disk_op op, uint64_t offset, const struct dev_piece *pieces, uint32_t count)
+{
+	struct disk_io io = { .op = op,
+		.offset_bytes = offset,
+		.pieces = pieces,
+		.piece_count = count,
+		.fn = on_done };
+
+	done_count = 0;
+	cr_assert_eq(disk_submit(disk, &io), 0);
+	cr_assert_eq(done_count, 0, "never from inside");
+	wait_for(1);
+	return last_rc;
+}
+
+static struct dev_piece
+piece_at(uint64_t offset, uint32_t bytes)
+{
+	return disk_host_piece(memory + offset, bytes);
+}
+
+static void
+fill(uint64_t offset, uint64_t bytes, int value)
+{
+	guard_enter();
+	memset(memory + offset, value, bytes);
+	guard_leave();
+}
+
+static bool
+holds(uint64_t offset, uint64_t bytes, int value)
+{
+	bool is_equal = true;
+
+	guard_enter();
+	for (uint64_t i = 0; i < bytes; i++)
+		is_equal = is_equal && memory[offset + i] == value;
+	guard_leave();
+	return is_equal;
+}
+
+Test(disk_uring, writes_flushes_and_reads_back)
+{
+	struct dev_piece out[] = { piece_at(0, 4096), piece_at(65536, 8192),
+		piece_at(32768, 4096) };
+	struct dev_piece in = piece_at(1 << 20, 16384);
+
+	fill(0, 4096, 1);
+	fill(65536, 8192, 2);
+	fill(32768, 4096, 3);
+	cr_assert_eq(one(DISK_WRITE, 12288, out, 3), 0);
+	cr_assert_eq(one(DISK_FLUSH, 0, NULL, 0), 0);
+	cr_assert_eq(one(DISK_READ, 12288, &in, 1), 0);
+	cr_assert(holds(1 << 20, 4096, 1));
+	cr_assert(holds((1 << 20) + 4096, 8192, 2));
+	cr_assert(holds((1 << 20) + 12288, 4096, 3));
+	cr_assert_eq(disk->capacity_bytes, FILE_BYTES);
+	cr_assert(disk->is_cache_volatile);
+	cr_assert(disk_uring_is_file(disk));
+}
+
+Test(disk_uring, turn_goes_down_in_one_call_and_the_queue_may_exceed_the_ring)
+{
+	static struct disk_io ios[IOS];
+	static struct dev_piece pieces[IOS];
+	uint64_t enters = disk_uring_counters(disk)->enters_count;
+
+	done_count = 0;
+	for (uint32_t i = 0; i < 32; i++) {
+		pieces[i] = piece_at(i * 4096, 4096);
+		ios[i] = (struct disk_io){ .op = DISK_WRITE,
+			.offset_bytes = i * 4096,
+			.pieces = &pieces[i],
+			.piece_count = 1,
+			.fn = on_done };
+		fill(i * 4096, 4096, (int)i);
+		cr_assert_eq(disk_submit(disk, &ios[i]), 0);
+	}
+	wait_for(32);
+	cr_assert_eq(disk_uring_counters(disk)->enters_count - enters, 1);
+	done_count = 0;
+	for (uint32_t i = 0; i < IOS; i++) {
+		pieces[i] = piece_at(i * 4096, 4096);
+		ios[i] = (struct disk_io){ .op = i % 7 == 0 ? DISK_READ : DISK_WRITE,
+			.offset_bytes = i * 4096,
+			.pieces = &pieces[i],
+			.piece_count = 1,
+			.fn = on_done };
+		cr_assert_eq(disk_submit(disk, &ios[i]), 0);
+	}
+	wait_for(IOS);
+	cr_assert_eq(last_rc, 0);
+}
+
+Test(disk_uring, many_pieces)
+{
+	struct dev_piece pieces[DISK_PIECES_MAX];
+	struct dev_piece in = piece_at(1 << 20, DISK_PIECES_MAX * 4096);
+
+	for (uint32_t i = 0; i < DISK_PIECES_MAX; i++) {
+		pieces[i] = piece_at((DISK_PIECES_MAX - 1 - i) * 4096, 4096);
+		fill((DISK_PIECES_MAX - 1 - i) * 4096, 4096, (int)i);
+	}
+	cr_assert_eq(one(DISK_WRITE, 0, pieces, DISK_PIECES_MAX), 0);
+	cr_assert_eq(one(DISK_READ, 0, &in, 1), 0);
+	for (uint32_t i = 0; i < DISK_PIECES_MAX; i++)
+		cr_assert(holds((1 << 20) + i * 4096, 4096, (int)i));
+}
+
+Test(disk_uring, waiting_queue_is_bounded)
+{
+	static struct disk_io ios[9];
+	struct dev_piece piece = piece_at(0, 4096);
+
+	disk_close(disk);
+	cr_assert_eq(disk_uring_open(loop,
+			 &(struct disk_uring_options){ .path = path,
+			     .queue_depth = 4,
+			     .waiting_max = 8 },
+			 &disk),
+	    0);
+	done_count = 0;
+	for (uint32_t i = 0; i < 9; i++) {
+		ios[i] = (struct disk_io){ .op = DISK_READ,
+			.pieces = &piece,
+			.piece_count = 1,
+			.fn = on_done };
+		cr_assert_eq(disk_submit(disk, &ios[i]), i < 8 ? 0 : -ENOBUFS);
+	}
+	wait_for(8);
+}
+
+Test(disk_uring, file_cut_short_beneath_us_is_an_error)
+{
+	struct dev_piece in = piece_at(0, 65536);
+
+	cr_assert_eq(truncate(path, 32768), 0);
+	cr_assert_eq(one(DISK_READ, 0, &in, 1), -EIO, "the tail of a short read is resumed");
+	cr_assert_geq(disk_uring_counters(disk)->resumed_count, 1);
+	cr_assert_eq(one(DISK_READ, 1 << 20, &in, 1), -EIO);
+}
+
+Test(disk_uring, second_process_is_told_it_is_in_use)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0) {
+		struct loop *other = loop_ev_create(2);
+		struct disk *second = NULL;
+
+		_exit(disk_uring_open(other, &(struct disk_uring_options){ .path = path },
+			  &second) == -EBUSY
+			? 0
+			: 1);
+	}
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert_eq(status, 0);
+}
+
+Test(disk_uring, refuses_what_is_no_disk)
+{
+	struct disk *other = NULL;
+	struct disk_uring_options options = { .path = "/nonexistent/disk" };
+
+	cr_assert_eq(disk_uring_open(loop, &options, &other), -ENOENT);
+	options.path = "/dev/zero";
+	cr_assert_eq(disk_uring_open(loop, &options, &other), -EINVAL);
+	options.path = "/tmp";
+	cr_assert_neq(disk_uring_open(loop, &options, &other), 0);
+	cr_assert_null(other);
+}
+
+Test(disk_uring, close_waits_for_what_is_in_flight)
+{
+	static struct disk_io ios[16];
+	static struct dev_piece pieces[16];
+
+	done_count = 0;
+	for (uint32_t i = 0; i < 16; i++) {
+		pieces[i] = piece_at(i * 65536, 65536);
+		ios[i] = (struct disk_io){ .op = DISK_WRITE,
+			.offset_bytes = i * 65536,
+			.pieces = &pieces[i],
+			.piece_count = 1,
+			.fn = on_done };
+		cr_assert_eq(disk_submit(disk, &ios[i]), 0);
+	}
+	uint32_t none = 0;
+	cr_assert_eq(loop_run(loop, is_done, &none), 0); /* one turn: submitted */
+	disk_close(disk);
+	disk = NULL;
+	done_count = 0;
+	guard_enter();
+	memset(memory, 7, 16 * 65536); /* nobody else's any more */
+	guard_leave();
+	cr_assert_eq(done_count, 0);
+}
+
+Test(disk_uring, nth_request_fails)
+{
+	struct disk_fault fault = { .ops = DISK_FAULT_OP(DISK_WRITE),
+		.at_count = 2,
+		.verdict = DISK_FAULT_FAIL,
+		.rc = -EIO };
+	struct dev_piece piece = piece_at(0, 4096);
+	struct disk *faulty;
+
+	cr_assert_eq(disk_fault_open(loop, disk, &fault, &faulty), 0);
+	disk = faulty;
+	cr_assert_eq(one(DISK_WRITE, 0, &piece, 1), 0);
+	cr_assert_eq(one(DISK_READ, 0, &piece, 1), 0);
+	cr_assert_eq(one(DISK_WRITE, 0, &piece, 1), -EIO);
+	cr_assert_eq(one(DISK_WRITE, 0, &piece, 1), 0);
+	fault = (struct disk_fault){ .ops = DISK_FAULT_OP(DISK_FLUSH),
+		.at_count = 1,
+		.is_sticky = true,
+		.verdict = DISK_FAULT_FAIL,
+		.rc = -EIO };
+	cr_assert_eq(one(DISK_FLUSH, 0, NULL, 0), -EIO);
+	cr_assert_eq(one(DISK_FLUSH, 0, NULL, 0), -EIO);
+}
+
+/* A kernel worker thread cannot reach guarded memory; the disk does such a transfer again itself. */
+Test(disk_uring, first_write_of_reserved_blocks_passes_the_guard)
+{
+	for (uint32_t i = 0; i < 16; i++) {
+		struct dev_piece piece = piece_at(i * 65536, 65536);
+
+		fill(i * 65536, 65536, 9);
+		cr_assert_eq(one(DISK_WRITE, i * 131072, &piece, 1), 0);
+	}
+	cr_log_warn("guard %s, %lu of 16 done again", guard_mode_text(),
+	    (unsigned long)disk_uring_counters(disk)->redone_count);
+}
