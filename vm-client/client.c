@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "cleave/status.h"
 #include "internal.h"
 
 #define CLIENT_MAP_REQUEST "{\"op\":\"map\"}"
@@ -236,6 +237,14 @@ cleave_client_stats(const struct cleave_client *client)
 {
 	CHECK_OBJ(client, CLIENT_MAGIC);
 	return &client->stats;
+}
+
+const char *
+cleave_error_text(int rc)
+{
+	uint16_t status = status_from_errno(rc);
+
+	return status_to_errno(status) == rc ? status_text(status) : strerror(-rc);
 }
 
 /* Buffers. */

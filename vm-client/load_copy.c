@@ -97,7 +97,7 @@ on_io(struct cleave_io *io, int rc, void *arg)
 	if (rc != 0) {
 		copy->report->error_count++;
 		on_error(copy, is_read ? "read failed: " : "write failed: ", slot->at_bytes,
-		    strerror(-rc));
+		    cleave_error_text(rc));
 		/* A volume that cannot be written will not take the rest; other blocks may be read. */
 		if (!is_read)
 			copy->next_bytes = copy->file_bytes;
@@ -133,7 +133,7 @@ submit_next(struct copy *copy, struct copy_slot *slot)
 	rc = cleave_submit(copy->load->volume, &slot->io);
 	if (rc != 0) {
 		copy->report->error_count++;
-		on_error(copy, "request refused: ", slot->at_bytes, strerror(-rc));
+		on_error(copy, "request refused: ", slot->at_bytes, cleave_error_text(rc));
 		copy->next_bytes = copy->file_bytes;
 		return false;
 	}

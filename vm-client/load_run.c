@@ -108,7 +108,7 @@ run_fail(struct run *run, const struct slot *slot, int rc)
 {
 	if (run->report->error_count++ == 0)
 		load_complain("%s at offset %" PRIu64 " failed: %s", op_names[slot->op],
-		    slot->io.offset_bytes, strerror(-rc));
+		    slot->io.offset_bytes, cleave_error_text(rc));
 	run->has_failed = true;
 	run_stop(run);
 }

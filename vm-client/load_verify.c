@@ -200,7 +200,7 @@ on_io(struct cleave_io *io, int rc, void *arg)
 		check_block(v, io->offset_bytes / LOAD_BLOCK_BYTES, slot->data);
 	else if (v->error_count++ < COMPLAINTS_MAX)
 		load_complain("volume %s: read at offset %" PRIu64 " failed: %s",
-		    v->load->options->volume, io->offset_bytes, strerror(-rc));
+		    v->load->options->volume, io->offset_bytes, cleave_error_text(rc));
 	submit_next(v, slot);
 }
 
@@ -221,7 +221,7 @@ submit_next(struct verify *v, struct verify_slot *slot)
 	if (rc != 0) {
 		v->error_count++;
 		load_complain("volume %s: read at offset %" PRIu64 " failed: %s",
-		    v->load->options->volume, slot->io.offset_bytes, strerror(-rc));
+		    v->load->options->volume, slot->io.offset_bytes, cleave_error_text(rc));
 		v->next_block = v->block_count;
 		return false;
 	}

@@ -86,6 +86,9 @@ int cleave_client_create(const struct cleave_client_options *options,
  */
 void cleave_client_destroy(struct cleave_client *client);
 
+/* cleave_error_text -- what @rc means in this library; a static string (or strerror's). */
+const char *cleave_error_text(int rc);
+
 /* What happened, since the client was created. */
 #define CLEAVE_STAT_LIST(X)                                                                        \
 	X(ios_completed, "requests completed with 0")                                              \

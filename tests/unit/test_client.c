@@ -311,6 +311,14 @@ CLIENT_BOTH(client, destroy_with_everything_outstanding)
 	fixture_destroy(f);
 }
 
+Test(client, errors_have_texts)
+{
+	cr_assert(strstr(cleave_error_text(-ESHUTDOWN), "newer session") != NULL);
+	cr_assert(strcmp(cleave_error_text(-ENOSPC), "no space left") == 0);
+	cr_assert(strcmp(cleave_error_text(-ECONNREFUSED), strerror(ECONNREFUSED)) == 0);
+	cr_assert(strcmp(cleave_error_text(0), "ok") == 0);
+}
+
 Test(client, backoff_grows_to_its_limit)
 {
 	struct loop *loop = loop_ev_create(7);
