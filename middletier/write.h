@@ -142,7 +142,7 @@ struct mt_write_state {
 	struct write_batch batches[WRITE_BATCHES_MAX];
 	struct loop_link free_batches, ready;
 	struct write_batch *filling;
-	uint32_t batch_bytes_max; /* BATCH_BYTES_MAX, or what an extent can hold if that is less */
+	uint32_t batch_bytes_max; /* BATCH_BYTES_MAX or what the log can hold; 0: no log yet */
 	struct write_job *jobs;   /* NULL: the engine set runs inline */
 	uint32_t job_max;
 	struct loop_link free_jobs;

@@ -375,7 +375,8 @@ write_collect(struct mt_write_state *state)
 	}
 }
 
-/* What would never fit, or has no room anywhere, is answered at once. 0: it may go on. */
+/* What would never fit, or has no room anywhere, is answered at once. 0: it may go on; -EAGAIN: how
+ * much fits is not known before there is a log. */
 static int
 write_check(const struct mt_write_state *state, const struct mt_write *write)
 {
@@ -383,6 +384,8 @@ write_check(const struct mt_write_state *state, const struct mt_write *write)
 
 	if (state->roll.is_full)
 		return -ENOSPC;
+	if (state->batch_bytes_max == 0)
+		return -EAGAIN;
 	if (write_has_payload(write))
 		bytes_max += write->io.length_bytes;
 	return bytes_max <= state->batch_bytes_max ? 0 : -EMSGSIZE;
@@ -395,6 +398,8 @@ write_admit_one(struct mt_write_state *state, struct mt_write *write)
 	uint32_t key_count = write_has_payload(write) ? write_block_count(write) : 0;
 	int rc = write_check(state, write);
 
+	if (rc == -EAGAIN)
+		return false;
 	if (rc == 0 && write->key_count == 0 && key_count > 0) {
 		/* A promise: what is durable must find its place in the index. */
 		rc = mt_memtable_reserve(state->shard->memtable,
@@ -570,7 +575,6 @@ mt_write_path_init(struct mt_shard *shard)
 	state->magic = WRITE_STATE_MAGIC;
 	state->shard = shard;
 	shard->write = state;
-	state->batch_bytes_max = BATCH_BYTES_MAX;
 	list_init(&state->free_writes);
 	list_init(&state->parked);
 	list_init(&state->storing);

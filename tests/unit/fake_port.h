@@ -87,6 +87,9 @@ mt_gateway_node_timeout_ns(const struct mt_gateway *gateway)
 
 /* ---- set-up ---- */
 
+/* Of the next fake_init. */
+static uint64_t fake_ring_bytes = FAKE_RING_BYTES;
+
 static inline void
 fake_init(uint64_t seed, bool is_threaded)
 {
@@ -133,7 +136,7 @@ fake_init(uint64_t seed, bool is_threaded)
 		.next_sequence = 100,
 		.extents = fake.extents };
 	fake.shard.memtable = mt_memtable_create();
-	cr_assert_eq(mt_ring_init(&fake.shard.ring, &fake.port, FAKE_RING_BYTES), 0);
+	cr_assert_eq(mt_ring_init(&fake.shard.ring, &fake.port, fake_ring_bytes), 0);
 	cr_assert_eq(mt_read_path_init(&fake.port), 0);
 	cr_assert_eq(mt_write_path_init(&fake.shard), 0);
 }
