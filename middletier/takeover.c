@@ -53,6 +53,7 @@ struct mt_takeover {
 	bool is_checking_stale;
 	uint64_t started_ns;
 	uint64_t record_count;
+	uint64_t next_sequence; /* behind the last record replayed */
 };
 
 static void takeover_load(struct mt_takeover *takeover);
@@ -67,8 +68,8 @@ takeover_is_stopped(const struct mt_takeover *takeover)
 static void
 takeover_give_up(struct mt_takeover *takeover, int rc, const char *why)
 {
-	log_error("shard %" PRIu32 ": stopped: %s epoch=%" PRIu32 " rc=%s",
-	    takeover->shard->index, why, takeover->shard->epoch, log_errno(rc));
+	log_error("shard %" PRIu32 ": stopped: %s epoch=%" PRIu32 " rc=%s", takeover->shard->index,
+	    why, takeover->shard->epoch, log_errno(rc));
 	mt_shard_stop(takeover->shard, rc);
 }
 
@@ -219,8 +220,8 @@ takeover_on_length_stored(int rc, const struct mt_root *root, void *arg)
 static void
 takeover_store_length(struct mt_takeover *takeover)
 {
-	int rc = mt_root_store(takeover->shard, &takeover->wanted, takeover_on_length_stored,
-	    takeover);
+	int rc =
+	    mt_root_store(takeover->shard, &takeover->wanted, takeover_on_length_stored, takeover);
 
 	if (rc != 0)
 		takeover_retry(takeover, takeover_store_length, rc);
@@ -267,7 +268,8 @@ static void
 takeover_agree_manifest(struct mt_takeover *takeover)
 {
 	const struct mt_root *root = &takeover->shard->root;
-	struct mt_state_extent extent = { .id = root->manifest, .kind = EXTENT_MANIFEST,
+	struct mt_state_extent extent = { .id = root->manifest,
+		.kind = EXTENT_MANIFEST,
 		.replica_count = root->manifest_replica_count };
 	int rc;
 
@@ -323,8 +325,20 @@ takeover_on_edits(struct mt_replay *replay, const struct mt_replay_source *sourc
 	field = "desc_bytes";
 err:
 	log_error("shard %" PRIu32 ": bad edit in the manifest offset_bytes=%" PRIu64
-	    " field=\"%s\"", takeover->shard->index, info->offset_bytes, field);
+		  " field=\"%s\"",
+	    takeover->shard->index, info->offset_bytes, field);
 	return -EBADMSG;
+}
+
+/* One that failed may have reads out: its memory stays until the take-over goes. */
+static void
+takeover_end_replay(struct mt_takeover *takeover, int rc)
+{
+	takeover->is_replaying = false;
+	if (rc == 0)
+		mt_replay_fini(&takeover->replay);
+	else
+		mt_replay_stop(&takeover->replay);
 }
 
 static void
@@ -332,9 +346,9 @@ takeover_on_manifest_read(struct mt_replay *replay, int rc, void *arg)
 {
 	struct mt_takeover *takeover = arg;
 
+	(void)replay;
 	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
-	takeover->is_replaying = false;
-	mt_replay_fini(replay);
+	takeover_end_replay(takeover, rc);
 	if (rc == -ESTALE)
 		mt_takeover_on_stale(takeover->shard);
 	else if (rc != 0)
@@ -362,7 +376,8 @@ takeover_read_manifest(struct mt_takeover *takeover)
 		rc = -ENOMEM;
 	if (rc == 0) {
 		*takeover->sources = (struct mt_replay_source){ .id = root->manifest,
-			.kind = EXTENT_MANIFEST, .replica_count = root->manifest_replica_count,
+			.kind = EXTENT_MANIFEST,
+			.replica_count = root->manifest_replica_count,
 			.length_bytes = root->manifest_sealed_bytes };
 		memcpy(takeover->sources->replicas, root->manifest_replicas,
 		    sizeof(root->manifest_replicas));
@@ -450,8 +465,8 @@ static int
 takeover_restore(struct mt_takeover *takeover, const struct mt_state_extent *from)
 {
 	struct mt_shard *shard = takeover->shard;
-	struct mt_extent *extent = mt_extent_restore(shard, &from->id, from->kind, from->replicas,
-	    from->replica_count);
+	struct mt_extent *extent =
+	    mt_extent_restore(shard, &from->id, from->kind, from->replicas, from->replica_count);
 	struct mt_replay_source *source = &takeover->sources[takeover->source_count];
 	int rc;
 
@@ -466,8 +481,10 @@ takeover_restore(struct mt_takeover *takeover, const struct mt_state_extent *fro
 	if (from->kind != EXTENT_LOG)
 		return 0;
 	shard->log_bytes += from->sealed_bytes;
-	*source = (struct mt_replay_source){ .id = from->id, .kind = from->kind,
-		.replica_count = from->replica_count, .length_bytes = from->sealed_bytes,
+	*source = (struct mt_replay_source){ .id = from->id,
+		.kind = from->kind,
+		.replica_count = from->replica_count,
+		.length_bytes = from->sealed_bytes,
 		.extent_index = extent->index };
 	memcpy(source->replicas, from->replicas, sizeof(source->replicas));
 	takeover->source_count++;
@@ -482,8 +499,8 @@ takeover_restore_all(struct mt_takeover *takeover)
 	if (takeover->state_at == 0) {
 		/* By id is by age, and a log is written one extent after the other. */
 		mt_free(takeover->sources);
-		takeover->sources = mt_calloc(num_max(state->extent_count, 1),
-		    sizeof(*takeover->sources));
+		takeover->sources =
+		    mt_calloc(num_max(state->extent_count, 1), sizeof(*takeover->sources));
 		if (takeover->sources == NULL)
 			return -ENOMEM;
 		takeover->source_count = 0;
@@ -572,13 +589,12 @@ takeover_on_records(struct mt_replay *replay, const struct mt_replay_source *sou
 
 	(void)replay;
 	/* An older record over a newer one would undo an acknowledged write. */
-	if (info->record_count > 0 && takeover->record_count > 0 &&
-	    info->base_sequence < shard->next_sequence) {
+	if (info->record_count > 0 && info->base_sequence < takeover->next_sequence) {
 		log_error("shard %" PRIu32 ": the log's sequence goes back extent=%" PRIu32
-		    ".%" PRIu32 ".%" PRIu64 " offset_bytes=%" PRIu64 " sequence=%" PRIu64
-		    " expected=%" PRIu64, shard->index, source->id.shard, source->id.epoch,
-		    source->id.counter, info->offset_bytes, info->base_sequence,
-		    shard->next_sequence);
+			  ".%" PRIu32 ".%" PRIu64 " offset_bytes=%" PRIu64 " sequence=%" PRIu64
+			  " expected=%" PRIu64,
+		    shard->index, source->id.shard, source->id.epoch, source->id.counter,
+		    info->offset_bytes, info->base_sequence, takeover->next_sequence);
 		return -EBADMSG;
 	}
 	if (takeover_count_blocks(info, head, &count) != 0 ||
@@ -587,8 +603,10 @@ takeover_on_records(struct mt_replay *replay, const struct mt_replay_source *sou
 	record_iter_init(&it, head, info);
 	while (record_iter_next(&it, &record, &field) == 1)
 		takeover_apply(takeover, &record, source, info->offset_bytes);
-	shard->next_sequence =
-	    num_max(shard->next_sequence, info->base_sequence + info->record_count);
+	takeover->next_sequence =
+	    num_max(takeover->next_sequence, info->base_sequence + info->record_count);
+	/* The checkpoint may know of later ones: of records that were never acknowledged. */
+	shard->next_sequence = num_max(shard->next_sequence, takeover->next_sequence);
 	return 0;
 }
 
@@ -600,10 +618,10 @@ takeover_serve(struct mt_takeover *takeover)
 
 	mt_free(takeover->sources);
 	takeover->sources = NULL;
-	log_info("shard %" PRIu32 ": serving epoch=%" PRIu32 " extents=%" PRIu32
-	    " records=%" PRIu64 " next_sequence=%" PRIu64 " took_ms=%" PRIu64, shard->index,
-	    shard->epoch, shard->extent_count, takeover->record_count, shard->next_sequence,
-	    took_ns / NUM_MS(1));
+	log_info("shard %" PRIu32 ": serving epoch=%" PRIu32 " extents=%" PRIu32 " records=%" PRIu64
+		 " next_sequence=%" PRIu64 " took_ms=%" PRIu64,
+	    shard->index, shard->epoch, shard->extent_count, takeover->record_count,
+	    shard->next_sequence, took_ns / NUM_MS(1));
 	sm_move(&shard->sm, MT_SHARD_SERVING);
 	mt_write_path_start(shard);
 	mt_port_on_shard(shard);
@@ -614,10 +632,10 @@ takeover_on_replayed(struct mt_replay *replay, int rc, void *arg)
 {
 	struct mt_takeover *takeover = arg;
 
+	(void)replay;
 	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
-	takeover->is_replaying = false;
 	loop_timer_stop(takeover->shard->port->loop, &takeover->progress_timer);
-	mt_replay_fini(replay);
+	takeover_end_replay(takeover, rc);
 	if (rc == -ESTALE)
 		mt_takeover_on_stale(takeover->shard);
 	else if (rc != 0)
@@ -675,8 +693,7 @@ takeover_on_stale_checked(int rc, const struct mt_root *root, void *arg)
 		return;
 	if (rc != 0 && rc != -ENOENT && rc != -EBADMSG)
 		takeover_retry(takeover, takeover_check_stale, rc);
-	else if (rc == 0 && (root->epoch != shard->epoch ||
-	    root->boot_id != shard->root.boot_id))
+	else if (rc == 0 && (root->epoch != shard->epoch || root->boot_id != shard->root.boot_id))
 		takeover_give_up(takeover, -ESTALE, "another gateway has taken it over");
 	else
 		takeover_give_up(takeover, -ESTALE,

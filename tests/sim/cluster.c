@@ -153,7 +153,8 @@ sim_cluster_node_start(struct sim_cluster *cluster, uint32_t index)
 	if (own->node != NULL)
 		return;
 	sim_world_trace(cluster->world, "start node %u", index + 1);
-	sim_host_start(own->host);
+	if (!sim_host_is_up(own->host))
+		sim_host_start(own->host);
 	own->loop = sim_loop_create(cluster->world, sim_host_name(own->host));
 	own->is_ready = false;
 	options.loop = own->loop;
@@ -220,7 +221,8 @@ sim_cluster_gateway_start(struct sim_cluster *cluster)
 	if (cluster->gateway != NULL)
 		return;
 	sim_world_trace(cluster->world, "start gateway");
-	sim_host_start(cluster->gateway_host);
+	if (!sim_host_is_up(cluster->gateway_host))
+		sim_host_start(cluster->gateway_host);
 	cluster->is_gateway_ready = false;
 	cluster->gateway_loop = sim_loop_create(cluster->world, "gateway");
 	assert(cluster->gateway_loop != NULL);
@@ -250,9 +252,10 @@ sim_cluster_gateway_kill(struct sim_cluster *cluster)
 	if (cluster->gateway == NULL)
 		return;
 	sim_world_trace(cluster->world, "kill gateway");
+	/* The host first: nobody is told anything. */
+	sim_host_kill(cluster->gateway_host, SIM_DEATH_RESET);
 	mt_gateway_destroy(cluster->gateway);
 	cluster->meta->ops->close(cluster->meta);
-	sim_host_kill(cluster->gateway_host, SIM_DEATH_RESET);
 	loop_destroy(cluster->gateway_loop);
 	cluster->gateway = NULL;
 	cluster->meta = NULL;
