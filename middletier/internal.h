@@ -256,7 +256,7 @@ struct mt_extent *mt_extent_create(struct mt_shard *shard, enum extent_kind kind
 /* mt_extent_restore -- one that the manifest names: SEALED (or BROKEN, to be agreed upon). */
 struct mt_extent *mt_extent_restore(struct mt_shard *shard, const struct extent_id *id,
     enum extent_kind kind, const struct mt_replica *replicas, uint32_t replica_count);
-/* mt_extent_free -- NULL is a no-op; requests that are out end unseen. No append may be in flight. */
+/* mt_extent_free -- NULL is a no-op; requests and appends that are out end unseen. */
 void mt_extent_free(struct mt_extent *extent);
 /* mt_extent_seal -- OPEN or BROKEN becomes SEALED at @bytes, which the manifest holds durably. */
 void mt_extent_seal(struct mt_extent *extent, uint64_t bytes);

@@ -169,7 +169,7 @@ roll_check_spare(struct mt_write_state *state)
 {
 	struct mt_extent *spare = state->roll.spare;
 
-	if (spare == NULL || spare->sm.state != MT_EXTENT_BROKEN || spare->index != UINT32_MAX)
+	if (spare == NULL || spare->sm.state != MT_EXTENT_BROKEN || state->roll.is_offered)
 		return;
 	state->roll.spare = NULL;
 	mt_extent_delete(spare);
@@ -202,7 +202,7 @@ roll_on_committed(int rc, void *arg)
 	sm_move(&roll->sm, LOG_ROLL_STEADY);
 	roll_use(state, roll->spare);
 	roll->old = roll->spare = NULL;
-	roll->is_full = false;
+	roll->is_offered = roll->is_full = false;
 	if (roll->is_wait_logged)
 		log_info("shard %" PRIu32 ": goes on", state->shard->index);
 	roll->is_wait_logged = false;
@@ -234,12 +234,13 @@ roll_commit(struct mt_write_state *state)
 	uint32_t count = 0;
 	int rc = 0;
 
-	if (roll->spare->index == UINT32_MAX)
+	if (!roll->is_offered)
 		rc = mt_shard_extent_add(state->shard, roll->spare);
 	if (rc != 0) {
 		roll_pause(state, rc);
 		return;
 	}
+	roll->is_offered = true; /* it is the shard's from here on */
 	if (roll->old != NULL)
 		roll_fill_edit(&edits[count++], MT_EDIT_EXTENT_SEALED, roll->old);
 	roll_fill_edit(&edits[count++], MT_EDIT_EXTENT_OPENED, roll->spare);
@@ -321,7 +322,7 @@ log_roll_stop(struct mt_write_state *state)
 	if (spare == NULL || spare->sm.state == MT_EXTENT_CREATING)
 		return;
 	roll->spare = NULL;
-	if (spare->index == UINT32_MAX)
+	if (!roll->is_offered)
 		mt_extent_delete(spare);
 }
 
@@ -331,7 +332,7 @@ log_roll_fini(struct mt_write_state *state)
 	struct log_roll *roll = &state->roll;
 
 	loop_timer_stop(state->shard->port->loop, &roll->retry_timer);
-	if (roll->spare != NULL && roll->spare->index == UINT32_MAX)
+	if (!roll->is_offered)
 		mt_extent_free(roll->spare);
 	roll->spare = NULL;
 }

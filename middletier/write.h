@@ -33,6 +33,7 @@ struct log_roll {
 	struct mt_extent *old;   /* TURNING, COMMITTING: to be sealed; NULL: there is none */
 	struct mt_extent *spare; /* CREATING or OPEN, in no manifest; COMMITTING: the next log */
 	struct loop_timer retry_timer;
+	bool is_offered;        /* the spare is in shard->extents, and may be in the manifest */
 	uint32_t attempt_count; /* to make a spare, since the last pause */
 	bool is_commit_failed;  /* pauses before it commits again */
 	bool is_full;           /* no node has room: writes are answered so */
