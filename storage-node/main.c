@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -26,6 +27,8 @@
 /* Requests that a node of this much device memory may have at the disk, at a time, and more. */
 #define WAITING_PER_RECEIVE 4u
 #define RECEIVE_BYTES (256u * 1024u)
+#define DISK_BUSY_PAUSE_NS NUM_MS(20)
+#define DISK_BUSY_TRIES_MAX 150u
 
 enum write_cache_choice { WRITE_CACHE_AUTO, WRITE_CACHE_VOLATILE, WRITE_CACHE_PROTECTED };
 
@@ -244,6 +247,23 @@ storage_watch_signals(struct storage_process *process)
 	return rc == 0 ? 0 : storage_error("signals: %s", strerror(-rc));
 }
 
+/*
+ * After kill -9 the kernel keeps the disk open, and locked, until the last request of the dead
+ * process's ring has ended; whoever starts it again at once must not be turned away.
+ */
+static int
+storage_open_free_disk(struct storage_process *process, const struct disk_uring_options *options)
+{
+	const struct timespec pause = { .tv_nsec = (long)DISK_BUSY_PAUSE_NS };
+	int rc = disk_uring_open(process->loop, options, &process->disk);
+
+	for (unsigned i = 0; rc == -EBUSY && i < DISK_BUSY_TRIES_MAX; i++) {
+		(void)nanosleep(&pause, NULL); /* shorter is fine */
+		rc = disk_uring_open(process->loop, options, &process->disk);
+	}
+	return rc;
+}
+
 static int
 storage_open_disk(struct storage_process *process)
 {
@@ -251,7 +271,7 @@ storage_open_disk(struct storage_process *process)
 	struct disk_uring_options options = { .path = path,
 		.waiting_max = (uint32_t)num_max(4096,
 		    WAITING_PER_RECEIVE * (process->options.device_memory / RECEIVE_BYTES)) };
-	int rc = disk_uring_open(process->loop, &options, &process->disk);
+	int rc = storage_open_free_disk(process, &options);
 
 	switch (rc) {
 	case 0:
