@@ -289,6 +289,7 @@ ondisk_super_decode(const void *page, uint64_t capacity_bytes, struct ondisk_sup
 	ONDISK_EXPECT(ondisk_slot_bytes_is_valid(disk.slot_bytes), "slot_bytes");
 	ONDISK_EXPECT(disk.slot_count > 0 && disk.slot_count <= ONDISK_SLOTS_MAX, "slot_count");
 	ONDISK_EXPECT((disk.flags & ~SUPER_FLAG_FAILED) == 0, "flags");
+	ONDISK_EXPECT(disk.generation <= ONDISK_COUNT_MAX, "generation");
 	ONDISK_EXPECT(disk.node_id != 0, "node_id");
 	ONDISK_EXPECT(disk.cluster_id != 0, "cluster_id");
 	ONDISK_EXPECT(is_zero(disk.reserved, sizeof(disk.reserved)), "reserved");
@@ -336,6 +337,7 @@ ondisk_fence_decode(const void *page, const struct ondisk_super *super, uint32_t
 	memcpy(&disk, page, sizeof(disk));
 	ONDISK_EXPECT(disk.page_index == page_index, "page_index");
 	ONDISK_EXPECT(disk.shard_count == ONDISK_FENCE_SHARDS, "shard_count");
+	ONDISK_EXPECT(disk.generation <= ONDISK_COUNT_MAX, "generation");
 	ONDISK_EXPECT(is_zero(disk.reserved, sizeof(disk.reserved)), "reserved");
 	ONDISK_EXPECT(is_zero(disk.tail, sizeof(disk.tail)), "reserved");
 	for (uint32_t i = 0; i < ONDISK_FENCE_SHARDS; i++)
@@ -367,7 +369,7 @@ slot_wrong_field(const struct ondisk_slot *slot, uint32_t slot_index)
 		return "kind";
 	if (slot->create_epoch < slot->id.epoch || slot->create_epoch > EXTENT_EPOCH_MAX)
 		return "create_epoch";
-	if (slot->incarnation == 0)
+	if (slot->incarnation == 0 || slot->incarnation > ONDISK_COUNT_MAX)
 		return "incarnation";
 	return NULL;
 }
@@ -476,7 +478,7 @@ ondisk_state_decode(const void *page, const struct ondisk_super *super, uint32_t
 	    "state");
 	ONDISK_EXPECT((disk.flags & ~STATE_FLAG_DAMAGED) == 0, "flags");
 	ONDISK_EXPECT(state.freeze_epoch <= EXTENT_EPOCH_MAX, "freeze_epoch");
-	ONDISK_EXPECT(state.generation != 0, "generation");
+	ONDISK_EXPECT(state.generation != 0 && state.generation <= ONDISK_COUNT_MAX, "generation");
 	ONDISK_EXPECT(state.length_bytes <= ondisk_capacity(super) &&
 		num_is_aligned(state.length_bytes, BATCH_ALIGN),
 	    "length_bytes");

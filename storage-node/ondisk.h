@@ -37,6 +37,8 @@
 #define ONDISK_SLOT_BYTES_MIN 65536u
 #define ONDISK_SLOT_BYTES_MAX (64u * 1024u * 1024u)
 #define ONDISK_SLOTS_MAX (1u << 20)
+/* No generation or incarnation is larger: what counts up cannot wrap. */
+#define ONDISK_COUNT_MAX (UINT64_C(1) << 62)
 
 /* What a disk is. Written by format; is_failed is set, best effort, when a flush has failed (I3). */
 struct ondisk_super {
