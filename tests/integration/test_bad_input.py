@@ -22,20 +22,20 @@ def options():
                  codes=(2,))
 
 
-def config_file():
-    with Cluster(nodes=0) as c:
-        path = os.path.join(c.folder, "node.conf")
-        with open(path, "w") as f:
-            f.write("listen = tcp://127.0.0.1:0\ndisc = /x\n")
-        result = run("cleave-storage", "--config", path, check_rc=False)
-        expect_error(result, r"node\.conf:2", "disc", codes=(2,))
-
-
 class NoGateway(Cluster):
     """Nodes are formatted and started by the test itself."""
 
     def start(self):
         return self
+
+
+def config_file():
+    with NoGateway(nodes=0) as c:
+        path = os.path.join(c.folder, "node.conf")
+        with open(path, "w") as f:
+            f.write("listen = tcp://127.0.0.1:0\ndisc = /x\n")
+        result = run("cleave-storage", "--config", path, check_rc=False)
+        expect_error(result, r"node\.conf:2", "disc", codes=(2,))
 
 
 def disks():
@@ -55,11 +55,13 @@ def disks():
         expect_error(run("cleave-storage", "--disk", c.disk(0), *listen, check_rc=False), "in use",
                      codes=(1,))
         c.format(1)
-        # The version field follows the 8-byte or 4-byte magic of both superblock copies; rather
-        # than know the layout here, flip one byte a time in the first 64 and want a refusal or
-        # the other copy's service, never a crash. With both copies gone it must be refused.
+        # One bad superblock leaves the other (ONDISK.md); with both gone the disk is refused.
         with open(c.disk(1), "r+b") as f:
-            f.write(os.urandom(8192))
+            f.write(os.urandom(4096))
+        c.start_node(1)
+        c.nodes[1].stop()
+        with open(c.disk(1), "r+b") as f:
+            f.write(os.urandom(128 << 10))
         expect_error(run("cleave-storage", "--disk", c.disk(1), *listen, check_rc=False),
                      "superblock|format", codes=(1,))
         # A port in use.
