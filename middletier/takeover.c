@@ -45,6 +45,8 @@ struct mt_takeover {
 	uint32_t state_at;              /* extents before this are agreed upon, or restored */
 	struct mt_replay_source *sources;
 	uint32_t source_count;
+	struct mt_extent **empties; /* extents in which nothing was written: to be deleted */
+	uint32_t empty_count;
 	uint32_t claim_count;
 	struct loop_timer retry_timer;
 	void (*retry_fn)(struct mt_takeover *takeover);
@@ -456,6 +458,8 @@ takeover_on_opened(int rc, void *arg)
 	/* The lengths are durable now. Nodes that were away are told. */
 	for (uint32_t i = 0; i < shard->extent_count; i++)
 		mt_extent_cut_replicas(shard->extents[i]);
+	while (takeover->empty_count > 0)
+		mt_extent_delete(takeover->empties[--takeover->empty_count]);
 	sm_move(&shard->sm, MT_SHARD_REPLAYING);
 	takeover_replay(takeover);
 }
@@ -491,12 +495,55 @@ takeover_restore(struct mt_takeover *takeover, const struct mt_state_extent *fro
 	return 0;
 }
 
+/*
+ * Log extents in which nothing was written leave the state: every start opens one, and most of them
+ * stay empty. They are deleted once a manifest without them is durable.
+ */
+static int
+takeover_drop_empties(struct mt_takeover *takeover)
+{
+	struct mt_manifest_state *state = &takeover->state;
+
+	if (takeover->empties == NULL)
+		takeover->empties =
+		    mt_calloc(num_max(state->extent_count, 1), sizeof(struct mt_extent *));
+	if (takeover->empties == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < state->extent_count;) {
+		const struct mt_state_extent *at = &state->extents[i];
+		struct mt_edit edit = { .kind = MT_EDIT_EXTENT_DELETED, .id = at->id };
+		struct mt_extent *extent;
+		const char *field;
+
+		if (at->kind != EXTENT_LOG || at->sealed_bytes != 0) {
+			i++;
+			continue;
+		}
+		extent = mt_extent_restore(takeover->shard, &at->id, at->kind, at->replicas,
+		    at->replica_count);
+		if (extent == NULL)
+			return -ENOMEM;
+		/* One that holds a run, empty as it may be, stays. */
+		if (mt_manifest_state_apply(state, &edit, &field) != 0) {
+			mt_extent_free(extent);
+			i++;
+			continue;
+		}
+		takeover->empties[takeover->empty_count++] = extent;
+	}
+	return 0;
+}
+
 static int
 takeover_restore_all(struct mt_takeover *takeover)
 {
 	struct mt_manifest_state *state = &takeover->state;
 
 	if (takeover->state_at == 0) {
+		int rc = takeover_drop_empties(takeover);
+
+		if (rc != 0)
+			return rc;
 		/* By id is by age, and a log is written one extent after the other. */
 		mt_free(takeover->sources);
 		takeover->sources =
@@ -628,6 +675,25 @@ takeover_serve(struct mt_takeover *takeover)
 }
 
 static void
+takeover_log_progress(const struct mt_takeover *takeover)
+{
+	const struct mt_replay *replay = &takeover->replay;
+
+	log_info("shard %" PRIu32 ": replayed %" PRIu64 " of %" PRIu64 " MiB",
+	    takeover->shard->index, replay->done_bytes / NUM_MIB(1),
+	    replay->total_bytes / NUM_MIB(1));
+}
+
+static void
+takeover_on_progress(struct loop_timer *timer, void *arg)
+{
+	struct mt_takeover *takeover = arg;
+
+	takeover_log_progress(takeover);
+	loop_timer_start(takeover->shard->port->loop, timer, TAKEOVER_PROGRESS_NS);
+}
+
+static void
 takeover_on_replayed(struct mt_replay *replay, int rc, void *arg)
 {
 	struct mt_takeover *takeover = arg;
@@ -635,6 +701,7 @@ takeover_on_replayed(struct mt_replay *replay, int rc, void *arg)
 	(void)replay;
 	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
 	loop_timer_stop(takeover->shard->port->loop, &takeover->progress_timer);
+	takeover_log_progress(takeover);
 	takeover_end_replay(takeover, rc);
 	if (rc == -ESTALE)
 		mt_takeover_on_stale(takeover->shard);
@@ -642,18 +709,6 @@ takeover_on_replayed(struct mt_replay *replay, int rc, void *arg)
 		takeover_give_up(takeover, rc, "its log cannot be understood");
 	else
 		takeover_serve(takeover);
-}
-
-static void
-takeover_on_progress(struct loop_timer *timer, void *arg)
-{
-	struct mt_takeover *takeover = arg;
-	const struct mt_replay *replay = &takeover->replay;
-
-	log_info("shard %" PRIu32 ": replayed %" PRIu64 " of %" PRIu64 " MiB",
-	    takeover->shard->index, replay->done_bytes / NUM_MIB(1),
-	    replay->total_bytes / NUM_MIB(1));
-	loop_timer_start(takeover->shard->port->loop, timer, TAKEOVER_PROGRESS_NS);
 }
 
 static void
@@ -799,6 +854,9 @@ mt_takeover_fini(struct mt_shard *shard)
 	mt_agree_fini(&takeover->agree);
 	mt_replay_fini(&takeover->replay);
 	mt_manifest_state_fini(&takeover->state);
+	while (takeover->empty_count > 0)
+		mt_extent_free(takeover->empties[--takeover->empty_count]);
+	mt_free(takeover->empties);
 	mt_free(takeover->sources);
 	takeover->magic = 0;
 	mt_free(takeover);
