@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -247,6 +246,31 @@ storage_watch_signals(struct storage_process *process)
 	return rc == 0 ? 0 : storage_error("signals: %s", strerror(-rc));
 }
 
+static void
+storage_on_pause(struct loop_timer *timer, void *arg)
+{
+	(void)timer;
+	*(bool *)arg = true;
+}
+
+static bool
+storage_is_pause_over(void *arg)
+{
+	return *(const bool *)arg;
+}
+
+static void
+storage_pause(struct storage_process *process, uint64_t duration_ns)
+{
+	struct loop_timer timer;
+	bool is_over = false;
+
+	loop_timer_init(&timer, storage_on_pause, &is_over);
+	loop_timer_start(process->loop, &timer, duration_ns);
+	(void)loop_run(process->loop, storage_is_pause_over, &is_over); /* shorter is fine */
+	loop_timer_stop(process->loop, &timer);
+}
+
 /*
  * After kill -9 the kernel keeps the disk open, and locked, until the last request of the dead
  * process's ring has ended; whoever starts it again at once must not be turned away.
@@ -254,11 +278,10 @@ storage_watch_signals(struct storage_process *process)
 static int
 storage_open_free_disk(struct storage_process *process, const struct disk_uring_options *options)
 {
-	const struct timespec pause = { .tv_nsec = (long)DISK_BUSY_PAUSE_NS };
 	int rc = disk_uring_open(process->loop, options, &process->disk);
 
 	for (unsigned i = 0; rc == -EBUSY && i < DISK_BUSY_TRIES_MAX; i++) {
-		(void)nanosleep(&pause, NULL); /* shorter is fine */
+		storage_pause(process, DISK_BUSY_PAUSE_NS);
 		rc = disk_uring_open(process->loop, options, &process->disk);
 	}
 	return rc;
