@@ -39,7 +39,8 @@
 #define MANIFEST_COMMITS_MAX 256u
 #define MANIFEST_BACKOFF_MIN_NS NUM_MS(50)
 #define MANIFEST_BACKOFF_MAX_NS NUM_S(2)
-#define MANIFEST_EDITS_BYTES_MAX (BATCH_HEAD_BYTES_MAX - BATCH_HEADER_BYTES)
+/* A batch's head goes out behind the wire header, in one piece of host memory. */
+#define MANIFEST_EDITS_BYTES_MAX (SPLIT_HEADER_BYTES_MAX - WIRE_HEADER_BYTES - BATCH_HEADER_BYTES)
 
 _Static_assert(MT_COMMIT_EDITS_MAX * MT_EDIT_BYTES_MAX <= MANIFEST_EDITS_BYTES_MAX,
     "a commit fits a batch");

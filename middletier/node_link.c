@@ -82,6 +82,7 @@ link_close(struct mt_link *link, int rc, const char *reason)
 static void
 link_call_finish(struct mt_link *link, struct mt_call *call)
 {
+	struct wire_node_reply reply = call->reply; /* the handler may free the call */
 	struct split_msg *msg = call->reply_msg;
 	bool must_pass_msg = false;
 
@@ -98,7 +99,7 @@ link_call_finish(struct mt_link *link, struct mt_call *call)
 			split_msg_release(msg);
 		call->reply_msg = NULL;
 	}
-	call->fn(call, call->rc, call->is_answered ? &call->reply : NULL,
+	call->fn(call, call->rc, call->is_answered ? &reply : NULL,
 	    must_pass_msg ? msg : NULL, call->arg);
 }
 
@@ -185,6 +186,7 @@ link_submit(struct mt_link *link, struct mt_call *call)
 		.fn = link_on_sent,
 		.arg = call };
 	rc = split_send(link->qp, &call->send);
+	assert(rc != -EINVAL && rc != -EMSGSIZE); /* our callers' shapes */
 	if (rc != 0)
 		return rc == -ENOBUFS ? rc : -ENOTCONN;
 	*slot = call;

@@ -87,7 +87,9 @@ batch_has_room(const struct mt_write_state *state, const struct write_batch *bat
 	uint32_t head_bytes = BATCH_HEADER_BYTES + batch->desc_bytes + BATCH_DESC_FIXED_BYTES +
 	    4 * crc_count;
 
-	return batch->record_count < BATCH_RECORDS_MAX && head_bytes <= BATCH_HEAD_BYTES_MAX &&
+	/* The head goes out behind the wire header, in one piece of host memory. */
+	return batch->record_count < BATCH_RECORDS_MAX &&
+	    WIRE_HEADER_BYTES + head_bytes <= SPLIT_HEADER_BYTES_MAX &&
 	    head_bytes + batch->payload_bytes + stored_bytes <= state->batch_bytes_max;
 }
 
