@@ -46,18 +46,17 @@
 
 static const struct sm_state replica_table[MT_AGREE_REPLICA_STATE_NR] = {
 	[MT_AGREE_UNASKED] = { "unasked", SM_TO(MT_AGREE_ASKED), SM_INITIAL },
-	[MT_AGREE_ASKED] = { "asked", SM_TO(MT_AGREE_UNASKED) | SM_TO(MT_AGREE_FROZEN) |
-	    SM_TO(MT_AGREE_DAMAGED), 0 },
+	[MT_AGREE_ASKED] = { "asked",
+	    SM_TO(MT_AGREE_UNASKED) | SM_TO(MT_AGREE_FROZEN) | SM_TO(MT_AGREE_DAMAGED), 0 },
 	[MT_AGREE_FROZEN] = { "frozen", SM_TO(MT_AGREE_UNASKED) | SM_TO(MT_AGREE_DAMAGED), 0 },
 	[MT_AGREE_DAMAGED] = { "damaged", SM_TO(MT_AGREE_UNASKED), 0 },
 };
 
 static const struct sm_state agree_table[MT_AGREE_STATE_NR] = {
-	[MT_AGREE_FREEZING] = { "freezing", SM_TO(MT_AGREE_READING) | SM_TO(MT_AGREE_STUCK) |
-	    SM_TO(MT_AGREE_CUTTING), SM_INITIAL },
+	[MT_AGREE_FREEZING] = { "freezing",
+	    SM_TO(MT_AGREE_READING) | SM_TO(MT_AGREE_STUCK) | SM_TO(MT_AGREE_CUTTING), SM_INITIAL },
 	[MT_AGREE_STUCK] = { "stuck", SM_TO(MT_AGREE_FREEZING), 0 },
-	[MT_AGREE_READING] = { "reading", SM_TO(MT_AGREE_APPENDING) | SM_TO(MT_AGREE_FREEZING),
-	    0 },
+	[MT_AGREE_READING] = { "reading", SM_TO(MT_AGREE_APPENDING) | SM_TO(MT_AGREE_FREEZING), 0 },
 	[MT_AGREE_APPENDING] = { "appending", SM_TO(MT_AGREE_FREEZING), 0 },
 	[MT_AGREE_CUTTING] = { "cutting", SM_TO(MT_AGREE_DONE) | SM_TO(MT_AGREE_FREEZING), 0 },
 	[MT_AGREE_DONE] = { "done", 0, SM_FINAL },
@@ -72,8 +71,8 @@ static void agree_step(struct mt_agree *agree);
 static const char *
 agree_text(const struct mt_agree *agree, char out[AGREE_TEXT_BYTES])
 {
-	(void)snprintf(out, AGREE_TEXT_BYTES, "%" PRIu32 ".%" PRIu32 ".%" PRIu64,
-	    agree->id.shard, agree->id.epoch, agree->id.counter);
+	(void)snprintf(out, AGREE_TEXT_BYTES, "%" PRIu32 ".%" PRIu32 ".%" PRIu64, agree->id.shard,
+	    agree->id.epoch, agree->id.counter);
 	return out;
 }
 
@@ -154,8 +153,9 @@ agree_damage(struct mt_agree_replica *replica, const char *why, int rc)
 	char text[AGREE_TEXT_BYTES];
 
 	log_warn("shard %" PRIu32 ": a copy is damaged extent=%s node=%" PRIu32
-	    " length_bytes=%" PRIu64 " rc=%s: %s", agree->shard->index, agree_text(agree, text),
-	    agree_node_id(replica), replica->length_bytes, log_errno(rc), why);
+		 " length_bytes=%" PRIu64 " rc=%s: %s",
+	    agree->shard->index, agree_text(agree, text), agree_node_id(replica),
+	    replica->length_bytes, log_errno(rc), why);
 	sm_move(&replica->sm, MT_AGREE_DAMAGED);
 }
 
@@ -211,7 +211,7 @@ replica_freeze(struct mt_agree_replica *replica)
 	replica->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_FREEZE };
 	replica->call.piece_count = 0;
 	if (agree_call(replica->agree, agree_index(replica), &replica->call, replica_on_frozen,
-	    replica) == 0)
+		replica) == 0)
 		sm_move(&replica->sm, MT_AGREE_ASKED);
 }
 
@@ -226,7 +226,8 @@ agree_stick(struct mt_agree *agree, const char *why)
 		const struct mt_agree_replica *replica = &agree->states[i];
 
 		log_error("shard %" PRIu32 ": cannot be taken over: %s extent=%s node=%" PRIu32
-		    " state=%s length_bytes=%" PRIu64 " mark_bytes=%" PRIu64 " chain=%08" PRIx32,
+			  " state=%s length_bytes=%" PRIu64 " mark_bytes=%" PRIu64
+			  " chain=%08" PRIx32,
 		    agree->shard->index, why, agree_text(agree, text), agree_node_id(replica),
 		    sm_state_name(&replica->sm), replica->length_bytes, replica->mark_bytes,
 		    replica->chain_crc);
@@ -409,10 +410,11 @@ repair_check_head(struct mt_agree *agree)
 {
 	struct mt_agree_repair *repair = &agree->repair;
 	const struct mt_agree_replica *to = &agree->states[repair->to];
-	struct batch_check check = { .id = agree->id, .kind = agree->kind,
-		.offset_bytes = to->length_bytes, .prev_crc = to->chain_crc };
-	uint32_t bytes =
-	    (uint32_t)num_min(repair->msgs[0]->payload_bytes, BATCH_HEAD_BYTES_MAX);
+	struct batch_check check = { .id = agree->id,
+		.kind = agree->kind,
+		.offset_bytes = to->length_bytes,
+		.prev_crc = to->chain_crc };
+	uint32_t bytes = (uint32_t)num_min(repair->msgs[0]->payload_bytes, BATCH_HEAD_BYTES_MAX);
 	int rc;
 
 	dev_copy_to_host(agree->shard->port->split, agree->head, repair->msgs[0]->payload, bytes);
@@ -469,8 +471,8 @@ repair_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply
 	if (repair->read_outstanding_count > 0)
 		return;
 	if (repair->read_rc != 0)
-		repair_failed(agree, &agree->states[repair->from],
-		    "a batch of it cannot be read", repair->read_rc);
+		repair_failed(agree, &agree->states[repair->from], "a batch of it cannot be read",
+		    repair->read_rc);
 	else
 		repair_append(agree);
 }
@@ -537,7 +539,8 @@ repair_append(struct mt_agree *agree)
 	int rc;
 
 	to->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_APPEND,
-		.offset_bytes = to->length_bytes, .length_bytes = batch_bytes,
+		.offset_bytes = to->length_bytes,
+		.length_bytes = batch_bytes,
 		.flags = WIRE_FLAG_RECOVERY };
 	to->call.piece_count = repair->read_count;
 	for (uint32_t i = 0; i < repair->read_count; i++)
@@ -572,8 +575,7 @@ agree_cut_done(struct mt_agree *agree)
 	}
 	if (good_count < agree->replica_count)
 		log_warn("shard %" PRIu32 ": extent=%s has %" PRIu32 " of %" PRIu32 " copies",
-		    agree->shard->index, agree_text(agree, text), good_count,
-		    agree->replica_count);
+		    agree->shard->index, agree_text(agree, text), good_count, agree->replica_count);
 	sm_move(&agree->sm, MT_AGREE_DONE);
 	agree_finish(agree, 0);
 }
@@ -633,8 +635,9 @@ agree_log_waiting(struct mt_agree *agree)
 	for (uint32_t i = 0; i < agree->replica_count; i++) {
 		if (agree->states[i].sm.state < MT_AGREE_FROZEN)
 			log_info("shard %" PRIu32 ": waits for node %" PRIu32
-			    " to freeze extent %s", agree->shard->index,
-			    agree->replicas[i].node_id, agree_text(agree, text));
+				 " to freeze extent %s",
+			    agree->shard->index, agree->replicas[i].node_id,
+			    agree_text(agree, text));
 	}
 }
 

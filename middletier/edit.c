@@ -35,7 +35,8 @@
 #define EDIT_REPLICA_DAMAGED 1u
 
 _Static_assert(EDIT_HEAD_BYTES + EDIT_OPENED_FIXED_BYTES + MT_REPLICAS_MAX * EDIT_REPLICA_BYTES <=
-    MT_EDIT_BYTES_MAX, "the longest edit");
+	MT_EDIT_BYTES_MAX,
+    "the longest edit");
 
 /* The order of these checks is the order in which a field is blamed. */
 #define EDIT_EXPECT(condition, name)                                                               \
@@ -146,8 +147,7 @@ edit_decode_id(const uint8_t *value, struct mt_edit *edit, const char **ret_fiel
 }
 
 static int
-edit_decode_replica(const uint8_t *in, struct mt_edit *edit, uint32_t index,
-    const char **ret_field)
+edit_decode_replica(const uint8_t *in, struct mt_edit *edit, uint32_t index, const char **ret_field)
 {
 	struct mt_replica *replica = &edit->replicas[index];
 
@@ -192,8 +192,8 @@ edit_decode_opened(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 static int
 edit_decode_length(uint64_t length_bytes, struct mt_edit *edit, const char **ret_field)
 {
-	EDIT_EXPECT(length_bytes <= CLEAVE_CHUNK_BYTES &&
-	    num_is_aligned(length_bytes, BATCH_ALIGN), "length_bytes");
+	EDIT_EXPECT(length_bytes <= CLEAVE_CHUNK_BYTES && num_is_aligned(length_bytes, BATCH_ALIGN),
+	    "length_bytes");
 	edit->length_bytes = length_bytes;
 	return 0;
 }
@@ -208,14 +208,16 @@ edit_decode_run(const uint8_t *value, struct mt_edit *edit, const char **ret_fie
 	edit->chunk = num_get_le64(value + 8);
 	edit->offset_bytes = num_get_le64(value + 16);
 	EDIT_EXPECT(edit->offset_bytes < CLEAVE_CHUNK_BYTES &&
-	    num_is_aligned(edit->offset_bytes, BATCH_ALIGN), "offset_bytes");
+		num_is_aligned(edit->offset_bytes, BATCH_ALIGN),
+	    "offset_bytes");
 	if (edit->kind == MT_EDIT_RUN_REMOVED)
 		return 0;
 	rc = edit_decode_length(num_get_le64(value + 24), edit, ret_field);
 	if (rc != 0)
 		return rc;
 	EDIT_EXPECT(edit->length_bytes > 0 &&
-	    edit->offset_bytes + edit->length_bytes <= CLEAVE_CHUNK_BYTES, "length_bytes");
+		edit->offset_bytes + edit->length_bytes <= CLEAVE_CHUNK_BYTES,
+	    "length_bytes");
 	edit->flushed_sequence = num_get_le64(value + 32);
 	edit->cut = num_get_le64(value + 40);
 	return 0;
@@ -234,9 +236,14 @@ edit_decode_epoch(const uint8_t *value, struct mt_edit *edit, const char **ret_f
 static uint32_t
 edit_value_bytes(uint8_t kind, uint32_t bytes)
 {
-	static const uint8_t table[] = { [MT_EDIT_EPOCH] = 8, [MT_EDIT_EXTENT_SEALED] = 16,
-		[MT_EDIT_EXTENT_DELETED] = 8, [MT_EDIT_RUN_ADDED] = 48, [MT_EDIT_RUN_REMOVED] = 24,
-		[MT_EDIT_CUT] = 16, [MT_EDIT_CHECKPOINT_END] = 8, [MT_EDIT_SUCCESSOR] = 8 };
+	static const uint8_t table[] = { [MT_EDIT_EPOCH] = 8,
+		[MT_EDIT_EXTENT_SEALED] = 16,
+		[MT_EDIT_EXTENT_DELETED] = 8,
+		[MT_EDIT_RUN_ADDED] = 48,
+		[MT_EDIT_RUN_REMOVED] = 24,
+		[MT_EDIT_CUT] = 16,
+		[MT_EDIT_CHECKPOINT_END] = 8,
+		[MT_EDIT_SUCCESSOR] = 8 };
 
 	if (kind == MT_EDIT_EXTENT_OPENED)
 		return bytes;
@@ -276,8 +283,7 @@ edit_decode_value(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 }
 
 int
-mt_edit_decode(const uint8_t *in, uint32_t bytes, struct mt_edit *ret_edit,
-    const char **ret_field)
+mt_edit_decode(const uint8_t *in, uint32_t bytes, struct mt_edit *ret_edit, const char **ret_field)
 {
 	struct mt_edit edit = { 0 };
 	uint32_t value_bytes, expected_bytes;

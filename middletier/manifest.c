@@ -42,7 +42,7 @@
 /* A batch's head goes out behind the wire header, in one piece of host memory. */
 #define MANIFEST_EDITS_BYTES_MAX (SPLIT_HEADER_BYTES_MAX - WIRE_HEADER_BYTES - BATCH_HEADER_BYTES)
 
-_Static_assert(MT_COMMIT_EDITS_MAX * MT_EDIT_BYTES_MAX <= MANIFEST_EDITS_BYTES_MAX,
+_Static_assert(MT_COMMIT_EDITS_MAX *MT_EDIT_BYTES_MAX <= MANIFEST_EDITS_BYTES_MAX,
     "a commit fits a batch");
 
 enum manifest_machine {
@@ -57,18 +57,19 @@ enum manifest_machine {
 };
 
 static const struct sm_state manifest_table[MANIFEST_NR] = {
-	[MANIFEST_CREATING] = { "creating", SM_TO(MANIFEST_CHECKPOINTING) |
-	    SM_TO(MANIFEST_WAITING) | SM_TO(MANIFEST_STOPPED), SM_INITIAL },
-	[MANIFEST_CHECKPOINTING] = { "checkpointing", SM_TO(MANIFEST_STORING) |
-	    SM_TO(MANIFEST_WAITING) | SM_TO(MANIFEST_STOPPED), 0 },
-	[MANIFEST_STORING] = { "storing", SM_TO(MANIFEST_READY) | SM_TO(MANIFEST_WAITING) |
-	    SM_TO(MANIFEST_STOPPED), 0 },
-	[MANIFEST_READY] = { "ready", SM_TO(MANIFEST_APPENDING) | SM_TO(MANIFEST_CREATING) |
-	    SM_TO(MANIFEST_STOPPED), 0 },
-	[MANIFEST_APPENDING] = { "appending", SM_TO(MANIFEST_READY) | SM_TO(MANIFEST_CREATING) |
-	    SM_TO(MANIFEST_STOPPED), 0 },
-	[MANIFEST_WAITING] = { "waiting", SM_TO(MANIFEST_CREATING) | SM_TO(MANIFEST_STORING) |
-	    SM_TO(MANIFEST_STOPPED), 0 },
+	[MANIFEST_CREATING] = { "creating",
+	    SM_TO(MANIFEST_CHECKPOINTING) | SM_TO(MANIFEST_WAITING) | SM_TO(MANIFEST_STOPPED),
+	    SM_INITIAL },
+	[MANIFEST_CHECKPOINTING] = { "checkpointing",
+	    SM_TO(MANIFEST_STORING) | SM_TO(MANIFEST_WAITING) | SM_TO(MANIFEST_STOPPED), 0 },
+	[MANIFEST_STORING] = { "storing",
+	    SM_TO(MANIFEST_READY) | SM_TO(MANIFEST_WAITING) | SM_TO(MANIFEST_STOPPED), 0 },
+	[MANIFEST_READY] = { "ready",
+	    SM_TO(MANIFEST_APPENDING) | SM_TO(MANIFEST_CREATING) | SM_TO(MANIFEST_STOPPED), 0 },
+	[MANIFEST_APPENDING] = { "appending",
+	    SM_TO(MANIFEST_READY) | SM_TO(MANIFEST_CREATING) | SM_TO(MANIFEST_STOPPED), 0 },
+	[MANIFEST_WAITING] = { "waiting",
+	    SM_TO(MANIFEST_CREATING) | SM_TO(MANIFEST_STORING) | SM_TO(MANIFEST_STOPPED), 0 },
 	[MANIFEST_STOPPED] = { "stopped", 0, SM_FINAL },
 };
 
@@ -94,7 +95,7 @@ struct mt_manifest {
 	uint32_t commit_count;    /* in both */
 	uint8_t *checkpoint;      /* edits */
 	uint64_t checkpoint_bytes, checkpoint_at;
-	struct mt_root wanted;    /* STORING */
+	struct mt_root wanted;        /* STORING */
 	enum manifest_machine resume; /* WAITING: what to do next */
 	struct loop_timer timer;
 	struct loop_task task;
@@ -262,8 +263,7 @@ manifest_send(struct mt_manifest *manifest, struct mt_extent *extent, uint32_t e
 		.record_count = edit_count,
 		.desc_bytes = edit_bytes,
 		.used_bytes = BATCH_HEADER_BYTES + edit_bytes,
-		.batch_bytes =
-		    (uint32_t)num_round_up(BATCH_HEADER_BYTES + edit_bytes, BATCH_ALIGN),
+		.batch_bytes = (uint32_t)num_round_up(BATCH_HEADER_BYTES + edit_bytes, BATCH_ALIGN),
 	};
 	batch->payload = DEV_PTR_NULL;
 	batch->fn = fn;
@@ -322,7 +322,7 @@ manifest_kick(struct mt_manifest *manifest)
 		list_push_back(&manifest->flying, link);
 	}
 	if (manifest_send(manifest, manifest->extent, edit_count, edit_bytes,
-	    manifest_on_appended) == 0) {
+		manifest_on_appended) == 0) {
 		sm_move(&manifest->sm, MANIFEST_APPENDING);
 		return;
 	}
@@ -469,8 +469,8 @@ manifest_begin(struct mt_manifest *manifest)
 		sm_move(&manifest->sm, MANIFEST_CREATING);
 	assert(manifest->sm.state == MANIFEST_CREATING);
 	assert(manifest->next == NULL);
-	manifest->next = mt_extent_create(manifest->shard, EXTENT_MANIFEST, manifest_on_created,
-	    manifest);
+	manifest->next =
+	    mt_extent_create(manifest->shard, EXTENT_MANIFEST, manifest_on_created, manifest);
 	if (manifest->next != NULL)
 		return;
 	if (errno == ENOSPC)

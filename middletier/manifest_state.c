@@ -132,7 +132,8 @@ state_apply_opened(struct mt_manifest_state *state, const struct mt_edit *edit,
 		return -ENOMEM;
 	at = &state->extents[position];
 	memmove(at + 1, at, (state->extent_count - position) * sizeof(*at));
-	*at = (struct mt_state_extent){ .id = edit->id, .kind = edit->extent_kind,
+	*at = (struct mt_state_extent){ .id = edit->id,
+		.kind = edit->extent_kind,
 		.replica_count = edit->replica_count };
 	for (uint32_t i = 0; i < edit->replica_count; i++) {
 		at->replicas[i] = edit->replicas[i];
@@ -209,7 +210,8 @@ state_apply_run_added(struct mt_manifest_state *state, const struct mt_edit *edi
 	uint32_t position = state_run_position(state, edit->chunk);
 	struct mt_state_run *at;
 
-	STATE_EXPECT(mt_manifest_state_find(state, &edit->id) != NULL, "run's extent was not opened");
+	STATE_EXPECT(mt_manifest_state_find(state, &edit->id) != NULL,
+	    "run's extent was not opened");
 	STATE_EXPECT(state_find_run(state, edit) == NULL, "run added twice");
 	if (mt_manifest_state_reserve(state, 1) != 0)
 		return -ENOMEM;
@@ -217,9 +219,12 @@ state_apply_run_added(struct mt_manifest_state *state, const struct mt_edit *edi
 		position++;
 	at = &state->runs[position];
 	memmove(at + 1, at, (state->run_count - position) * sizeof(*at));
-	*at = (struct mt_state_run){ .id = edit->id, .chunk = edit->chunk,
-		.offset_bytes = edit->offset_bytes, .length_bytes = edit->length_bytes,
-		.flushed_sequence = edit->flushed_sequence, .cut = edit->cut };
+	*at = (struct mt_state_run){ .id = edit->id,
+		.chunk = edit->chunk,
+		.offset_bytes = edit->offset_bytes,
+		.length_bytes = edit->length_bytes,
+		.flushed_sequence = edit->flushed_sequence,
+		.cut = edit->cut };
 	state->run_count++;
 	return 0;
 }
@@ -237,15 +242,14 @@ state_apply_run_removed(struct mt_manifest_state *state, const struct mt_edit *e
 }
 
 static int
-state_apply_cut(struct mt_manifest_state *state, const struct mt_edit *edit,
-    const char **ret_field)
+state_apply_cut(struct mt_manifest_state *state, const struct mt_edit *edit, const char **ret_field)
 {
 	STATE_EXPECT(state->cut_count == 0 || edit->cut > state->cuts[state->cut_count - 1].cut,
 	    "cuts out of order");
 	if (mt_manifest_state_reserve(state, 1) != 0)
 		return -ENOMEM;
-	state->cuts[state->cut_count++] = (struct mt_state_cut){ .cut = edit->cut,
-		.sequence = edit->sequence };
+	state->cuts[state->cut_count++] =
+	    (struct mt_state_cut){ .cut = edit->cut, .sequence = edit->sequence };
 	return 0;
 }
 
@@ -316,9 +320,12 @@ state_extent_edit(const struct mt_state_extent *extent, bool is_seal, struct mt_
 static void
 state_run_edit(const struct mt_state_run *run, struct mt_edit *ret_edit)
 {
-	*ret_edit = (struct mt_edit){ .kind = MT_EDIT_RUN_ADDED, .id = run->id,
-		.chunk = run->chunk, .offset_bytes = run->offset_bytes,
-		.length_bytes = run->length_bytes, .flushed_sequence = run->flushed_sequence,
+	*ret_edit = (struct mt_edit){ .kind = MT_EDIT_RUN_ADDED,
+		.id = run->id,
+		.chunk = run->chunk,
+		.offset_bytes = run->offset_bytes,
+		.length_bytes = run->length_bytes,
+		.flushed_sequence = run->flushed_sequence,
 		.cut = run->cut };
 }
 
@@ -344,17 +351,19 @@ mt_manifest_state_edit(const struct mt_manifest_state *state, uint64_t index,
 
 		state_extent_edit(extent, is_seal, ret_edit);
 		if (is_seal && !extent->is_sealed)
-			*ret_edit = (struct mt_edit){ .kind = MT_EDIT_EPOCH, .epoch = state->epoch };
+			*ret_edit =
+			    (struct mt_edit){ .kind = MT_EDIT_EPOCH, .epoch = state->epoch };
 	} else if (index < runs_end) {
 		state_run_edit(&state->runs[index - extents_end], ret_edit);
 	} else if (index < cuts_end) {
 		const struct mt_state_cut *cut = &state->cuts[index - runs_end];
 
-		*ret_edit = (struct mt_edit){ .kind = MT_EDIT_CUT, .cut = cut->cut,
+		*ret_edit = (struct mt_edit){ .kind = MT_EDIT_CUT,
+			.cut = cut->cut,
 			.sequence = cut->sequence };
 	} else {
-		*ret_edit = (struct mt_edit){ .kind = MT_EDIT_CHECKPOINT_END,
-			.sequence = next_sequence };
+		*ret_edit =
+		    (struct mt_edit){ .kind = MT_EDIT_CHECKPOINT_END, .sequence = next_sequence };
 	}
 	return true;
 }

@@ -98,8 +98,7 @@ store_delay(struct meta_store *store)
 {
 	uint64_t min_ns = store->options.delay_min_ns;
 
-	return min_ns +
-	    loop_random_below(store->loop, store->options.delay_max_ns - min_ns + 1);
+	return min_ns + loop_random_below(store->loop, store->options.delay_max_ns - min_ns + 1);
 }
 
 /* ---- the store's keys ---- */
@@ -109,7 +108,7 @@ store_find(struct meta_store *store, const char *key)
 {
 	struct loop_link *link, *next;
 
-	LIST_FOREACH_SAFE (&store->items, link, next) {
+	LIST_FOREACH_SAFE(&store->items, link, next) {
 		struct store_item *item = LIST_ENTRY(link, struct store_item, link);
 
 		if (strcmp(item->key, key) == 0)
@@ -123,7 +122,7 @@ store_notify(struct meta_store *store, const char *key)
 {
 	struct loop_link *link, *next;
 
-	LIST_FOREACH_SAFE (&store->watches, link, next) {
+	LIST_FOREACH_SAFE(&store->watches, link, next) {
 		struct store_watch *watch = LIST_ENTRY(link, struct store_watch, link);
 
 		if (watch->handle != NULL && !watch->is_posted && !watch->timer.is_active &&
@@ -146,7 +145,7 @@ store_insert(struct meta_store *store, struct store_item *item)
 {
 	struct loop_link *link, *next;
 
-	LIST_FOREACH_SAFE (&store->items, link, next) {
+	LIST_FOREACH_SAFE(&store->items, link, next) {
 		if (strcmp(LIST_ENTRY(link, struct store_item, link)->key, item->key) > 0)
 			break;
 	}
@@ -191,7 +190,7 @@ store_find_lease(struct meta_store *store, uint64_t id)
 {
 	struct loop_link *link, *next;
 
-	LIST_FOREACH_SAFE (&store->leases, link, next) {
+	LIST_FOREACH_SAFE(&store->leases, link, next) {
 		struct store_lease *lease = LIST_ENTRY(link, struct store_lease, link);
 
 		if (lease->id == id)
@@ -205,7 +204,7 @@ store_end_lease(struct meta_store *store, struct store_lease *lease)
 {
 	struct loop_link *link, *next;
 
-	LIST_FOREACH_SAFE (&store->items, link, next) {
+	LIST_FOREACH_SAFE(&store->items, link, next) {
 		struct store_item *item = LIST_ENTRY(link, struct store_item, link);
 
 		if (item->lease == lease->id)
@@ -299,7 +298,7 @@ store_apply_list(struct meta_store *store, struct store_request *request)
 	uint32_t count = 0;
 	char *at;
 
-	LIST_FOREACH_SAFE (&store->items, link, next) {
+	LIST_FOREACH_SAFE(&store->items, link, next) {
 		struct store_item *item = LIST_ENTRY(link, struct store_item, link);
 
 		bytes += sizeof(struct meta_item) + strlen(item->key) + 1 + item->value_bytes;
@@ -309,7 +308,7 @@ store_apply_list(struct meta_store *store, struct store_request *request)
 	if (request->items == NULL)
 		return -EIO;
 	at = (char *)(request->items + count);
-	LIST_FOREACH_SAFE (&store->items, link, next) {
+	LIST_FOREACH_SAFE(&store->items, link, next) {
 		struct store_item *item = LIST_ENTRY(link, struct store_item, link);
 		size_t item_bytes = strlen(item->key) + 1 + item->value_bytes;
 
@@ -386,8 +385,7 @@ request_on_post(struct loop_post *post, void *arg)
 		request->list_fn(request->rc, request->rc == 0 ? request->items : NULL,
 		    request->rc == 0 ? request->item_count : 0, request->arg);
 	else
-		request->lease_fn(request->rc, request->rc == 0 ? request->lease : 0,
-		    request->arg);
+		request->lease_fn(request->rc, request->rc == 0 ? request->lease : 0, request->arg);
 	request_free(request);
 }
 
@@ -615,7 +613,7 @@ memory_unwatch(struct meta *meta, meta_watch_fn fn, void *arg)
 	struct loop_link *link, *next;
 
 	CHECK_OBJ(meta, MEMORY_MAGIC);
-	LIST_FOREACH_SAFE (&handle->store->watches, link, next) {
+	LIST_FOREACH_SAFE(&handle->store->watches, link, next) {
 		struct store_watch *watch = LIST_ENTRY(link, struct store_watch, link);
 
 		if (watch->handle == handle && watch->fn == fn && watch->arg == arg)
@@ -631,14 +629,14 @@ memory_close(struct meta *meta)
 	struct loop_link *link, *next;
 
 	CHECK_OBJ(meta, MEMORY_MAGIC);
-	LIST_FOREACH_SAFE (&store->watches, link, next) {
+	LIST_FOREACH_SAFE(&store->watches, link, next) {
 		struct store_watch *watch = LIST_ENTRY(link, struct store_watch, link);
 
 		if (watch->handle == handle)
 			watch_drop(watch);
 	}
 	/* A request under way still arrives; one that was answered is dropped by its post. */
-	LIST_FOREACH_SAFE (&store->requests, link, next) {
+	LIST_FOREACH_SAFE(&store->requests, link, next) {
 		struct store_request *request = LIST_ENTRY(link, struct store_request, link);
 
 		if (request->handle != handle)

@@ -120,7 +120,8 @@ root_call_decode(struct root_call *call, const struct meta_item *items, uint32_t
 		rc = mt_root_decode(items[i].value, items[i].value_bytes, call->shard_index,
 		    &call->found, &field);
 		if (rc == -EBADMSG)
-			log_limited(LOG_ERROR, "shard %u: its root cannot be understood field=\"%s\"",
+			log_limited(LOG_ERROR,
+			    "shard %u: its root cannot be understood field=\"%s\"",
 			    call->shard_index, field);
 		if (rc == 0)
 			call->found.version = items[i].version;
@@ -171,9 +172,12 @@ root_call_txn(struct root_call *call)
 
 	if (text != NULL) {
 		const struct meta_op ops[] = {
-			{ .kind = META_COMPARE_VERSION, .key = call->key,
+			{ .kind = META_COMPARE_VERSION,
+			    .key = call->key,
 			    .version = call->wanted.version },
-			{ .kind = META_PUT, .key = call->key, .value = text,
+			{ .kind = META_PUT,
+			    .key = call->key,
+			    .value = text,
 			    .value_bytes = (uint32_t)strlen(text) },
 		};
 

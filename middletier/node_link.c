@@ -29,7 +29,7 @@
 #include "base/num.h"
 #include "internal.h"
 
-#define LINK_MAGIC 0x4b4e494cu /* "LINK" */
+#define LINK_MAGIC 0x4b4e494cu      /* "LINK" */
 #define LINK_CALL_MAGIC 0x4c4c4143u /* "CALL" */
 #define LINK_CALLS_MAX 1024u
 #define LINK_BACKOFF_MIN_NS NUM_MS(100)
@@ -99,8 +99,8 @@ link_call_finish(struct mt_link *link, struct mt_call *call)
 			split_msg_release(msg);
 		call->reply_msg = NULL;
 	}
-	call->fn(call, call->rc, call->is_answered ? &reply : NULL,
-	    must_pass_msg ? msg : NULL, call->arg);
+	call->fn(call, call->rc, call->is_answered ? &reply : NULL, must_pass_msg ? msg : NULL,
+	    call->arg);
 }
 
 static void
@@ -493,8 +493,8 @@ link_on_ready(struct split_qp *qp, const void *hello_bytes, uint32_t bytes, void
 	}
 	if (link_is_duplicate(link, hello.node_id)) {
 		if (!link->is_failure_logged)
-			log_error("node %u: found at two addresses, using %s, not %s", hello.node_id,
-			    mt_port_link(link->port, hello.node_id)->config.address,
+			log_error("node %u: found at two addresses, using %s, not %s",
+			    hello.node_id, mt_port_link(link->port, hello.node_id)->config.address,
 			    link->config.address);
 		link->is_failure_logged = true;
 		link->backoff_ns = LINK_BACKOFF_MAX_NS;
@@ -529,8 +529,8 @@ link_log_closed(struct mt_link *link, bool was_up, int rc, const char *reason)
 	if (was_up)
 		log_warn("node %u: lost rc=%s reason=%s", link->node_id, log_errno(rc), reason);
 	else if (!link->is_failure_logged)
-		log_warn("node: cannot be reached address=%s rc=%s reason=%s",
-		    link->config.address, log_errno(rc), reason);
+		log_warn("node: cannot be reached address=%s rc=%s reason=%s", link->config.address,
+		    log_errno(rc), reason);
 	link->is_failure_logged = true;
 }
 
@@ -590,7 +590,8 @@ link_connect(struct mt_link *link)
 	};
 
 	assert(link->qp == NULL);
-	wire_hello_encode(hello, &(struct wire_hello){ .role = WIRE_ROLE_GATEWAY,
+	wire_hello_encode(hello,
+	    &(struct wire_hello){ .role = WIRE_ROLE_GATEWAY,
 		.cluster_id = mt_gateway_cluster_id(link->port->gateway) });
 	link->close_rc = 0;
 	link->close_reason = NULL;
@@ -614,7 +615,9 @@ int
 mt_link_init(struct mt_link *link, struct mt_port *port, uint32_t index,
     const struct mt_node_config *config)
 {
-	*link = (struct mt_link){ .port = port, .index = index, .config = *config,
+	*link = (struct mt_link){ .port = port,
+		.index = index,
+		.config = *config,
 		.backoff_ns = LINK_BACKOFF_MIN_NS };
 	list_init(&link->calls);
 	loop_timer_init(&link->retry_timer, link_on_retry, link);

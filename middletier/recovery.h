@@ -28,7 +28,7 @@ void mt_takeover_on_stale(struct mt_shard *shard);
 /* ---- agree.c ---- */
 
 #define MT_AGREE_READS_MAX 4u
-_Static_assert(MT_AGREE_READS_MAX * MT_RECEIVE_BYTES >= BATCH_BYTES_MAX, "reads hold a batch");
+_Static_assert(MT_AGREE_READS_MAX *MT_RECEIVE_BYTES >= BATCH_BYTES_MAX, "reads hold a batch");
 
 enum mt_agree_replica_state {
 	MT_AGREE_UNASKED,
@@ -52,7 +52,7 @@ struct mt_agree_replica {
 
 /* A batch on its way from one replica to another: the messages that hold it. */
 struct mt_agree_repair {
-	uint32_t from, to; /* replica indexes */
+	uint32_t from, to;      /* replica indexes */
 	struct batch_info info; /* once its head has passed */
 	struct mt_call reads[MT_AGREE_READS_MAX];
 	struct split_msg *msgs[MT_AGREE_READS_MAX];
@@ -90,7 +90,7 @@ struct mt_agree {
 	struct mt_agree_repair repair;
 	uint8_t *head; /* BATCH_HEAD_BYTES_MAX */
 	struct loop_timer timer;
-	uint64_t log_ns; /* when waiting was last logged */
+	uint64_t log_ns;            /* when waiting was last logged */
 	uint32_t outstanding_count; /* calls at nodes */
 	bool is_stuck_logged;
 	bool is_stopped;
@@ -172,16 +172,16 @@ struct mt_replay {
 	struct sm sm;
 	struct mt_replay_read reads[MT_REPLAY_READS_MAX]; /* a ring */
 	uint32_t read_first, read_count;
-	uint32_t ask_source;       /* what is asked for next */
+	uint32_t ask_source; /* what is asked for next */
 	uint64_t ask_offset_bytes;
-	uint32_t source_index;     /* what is expected next: the batch at at_bytes */
+	uint32_t source_index; /* what is expected next: the batch at at_bytes */
 	uint64_t at_bytes;
 	uint32_t prev_crc;
-	uint8_t *head;             /* of that batch, as far as it is here; BATCH_HEAD_BYTES_MAX */
+	uint8_t *head; /* of that batch, as far as it is here; BATCH_HEAD_BYTES_MAX */
 	uint32_t head_bytes;
-	uint32_t tried;            /* bit set: replicas of source_index that have failed */
-	bool is_content_bad;       /* one of them by what it returned */
-	bool must_wait;            /* before the next try, whichever copy it is */
+	uint32_t tried;      /* bit set: replicas of source_index that have failed */
+	bool is_content_bad; /* one of them by what it returned */
+	bool must_wait;      /* before the next try, whichever copy it is */
 	struct loop_timer timer;
 	uint64_t log_ns;
 	bool is_stopped;

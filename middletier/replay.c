@@ -37,8 +37,8 @@
 static const struct sm_state replay_table[MT_REPLAY_STATE_NR] = {
 	[MT_REPLAY_RUNNING] = { "running", SM_TO(MT_REPLAY_DRAINING) | SM_TO(MT_REPLAY_DONE),
 	    SM_INITIAL },
-	[MT_REPLAY_DRAINING] = { "draining", SM_TO(MT_REPLAY_RUNNING) |
-	    SM_TO(MT_REPLAY_WAITING) | SM_TO(MT_REPLAY_DONE), 0 },
+	[MT_REPLAY_DRAINING] = { "draining",
+	    SM_TO(MT_REPLAY_RUNNING) | SM_TO(MT_REPLAY_WAITING) | SM_TO(MT_REPLAY_DONE), 0 },
 	[MT_REPLAY_WAITING] = { "waiting", SM_TO(MT_REPLAY_RUNNING), 0 },
 	[MT_REPLAY_DONE] = { "done", 0, SM_FINAL },
 };
@@ -157,10 +157,12 @@ replay_ask(struct mt_replay *replay)
 	read->replay = replay;
 	read->source_index = replay->ask_source;
 	read->offset_bytes = replay->ask_offset_bytes;
-	read->bytes = (uint32_t)num_min(source->length_bytes - replay->ask_offset_bytes,
-	    MT_RECEIVE_BYTES);
-	read->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_READ, .id = source->id,
-		.offset_bytes = read->offset_bytes, .length_bytes = read->bytes,
+	read->bytes =
+	    (uint32_t)num_min(source->length_bytes - replay->ask_offset_bytes, MT_RECEIVE_BYTES);
+	read->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_READ,
+		.id = source->id,
+		.offset_bytes = read->offset_bytes,
+		.length_bytes = read->bytes,
 		.epoch = replay->shard->epoch };
 	read->call.fn = replay_on_read;
 	read->call.arg = read;
@@ -228,8 +230,10 @@ replay_take_head(struct mt_replay *replay, const struct mt_replay_read *read)
 	uint32_t need_bytes = BATCH_HEADER_BYTES;
 
 	for (;;) {
-		struct batch_check check = { .id = source->id, .kind = source->kind,
-			.offset_bytes = replay->at_bytes, .prev_crc = replay->prev_crc };
+		struct batch_check check = { .id = source->id,
+			.kind = source->kind,
+			.offset_bytes = replay->at_bytes,
+			.prev_crc = replay->prev_crc };
 		uint64_t from_bytes = replay->at_bytes + replay->head_bytes;
 		uint32_t bytes;
 		int rc;
@@ -303,9 +307,9 @@ replay_wait(struct mt_replay *replay)
 		replay->log_ns = now_ns;
 		log_at(replay->is_content_bad ? LOG_ERROR : LOG_INFO,
 		    "shard %" PRIu32 ": waits for a%s copy of extent %" PRIu32 ".%" PRIu32
-		    ".%" PRIu64 " offset_bytes=%" PRIu64, replay->shard->index,
-		    replay->is_content_bad ? " good" : "", source->id.shard, source->id.epoch,
-		    source->id.counter, replay->at_bytes);
+		    ".%" PRIu64 " offset_bytes=%" PRIu64,
+		    replay->shard->index, replay->is_content_bad ? " good" : "", source->id.shard,
+		    source->id.epoch, source->id.counter, replay->at_bytes);
 	}
 	replay->tried = 0;
 	replay->is_content_bad = replay->must_wait = false;
@@ -352,11 +356,11 @@ replay_fail(struct mt_replay *replay, const struct mt_replay_read *read, int rc)
 		replay->tried |= 1u << read->replica_index;
 		replay->is_content_bad |= rc == -EBADMSG;
 		metric_add(&replay->shard->port->metrics[MT_METRIC_replica_read_errors], 1);
-		log_limited(LOG_WARN, "shard %" PRIu32 ": cannot read a copy extent=%" PRIu32
-		    ".%" PRIu32 ".%" PRIu64 " node=%" PRIu32 " offset_bytes=%" PRIu64 " rc=%s",
+		log_limited(LOG_WARN,
+		    "shard %" PRIu32 ": cannot read a copy extent=%" PRIu32 ".%" PRIu32 ".%" PRIu64
+		    " node=%" PRIu32 " offset_bytes=%" PRIu64 " rc=%s",
 		    replay->shard->index, source->id.shard, source->id.epoch, source->id.counter,
-		    source->replicas[read->replica_index].node_id, replay->at_bytes,
-		    log_errno(rc));
+		    source->replicas[read->replica_index].node_id, replay->at_bytes, log_errno(rc));
 	} else {
 		replay->must_wait = true; /* then the same again */
 	}

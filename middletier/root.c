@@ -94,8 +94,7 @@ mt_root_encode(const struct mt_root *root)
 	root_hex(gateway, root->gateway_id);
 	root_hex(boot, root->boot_id);
 	object = json_pack("{s:i, s:I, s:s, s:s, s:s}", "format", ROOT_FORMAT, "epoch",
-	    (json_int_t)root->epoch, "gateway", gateway, "boot", boot, "port",
-	    root->port_address);
+	    (json_int_t)root->epoch, "gateway", gateway, "boot", boot, "port", root->port_address);
 	if (object == NULL)
 		return NULL;
 	if (root->has_manifest &&
@@ -117,7 +116,8 @@ root_get_u64(const json_t *object, const char *name, uint64_t max, uint64_t *ret
 	const json_t *value = json_object_get(object, name);
 
 	ROOT_EXPECT(json_is_integer(value) && json_integer_value(value) >= 0 &&
-	    (uint64_t)json_integer_value(value) <= max, name);
+		(uint64_t)json_integer_value(value) <= max,
+	    name);
 	*ret_value = (uint64_t)json_integer_value(value);
 	return 0;
 }
@@ -128,7 +128,8 @@ root_get_hex(const json_t *object, const char *name, uint64_t *ret_value, const 
 	const char *text = json_string_value(json_object_get(object, name));
 
 	ROOT_EXPECT(text != NULL && strlen(text) == ROOT_HEX_BYTES - 1 &&
-	    strspn(text, "0123456789abcdef") == ROOT_HEX_BYTES - 1, name);
+		strspn(text, "0123456789abcdef") == ROOT_HEX_BYTES - 1,
+	    name);
 	*ret_value = strtoull(text, NULL, 16);
 	return 0;
 }
@@ -159,7 +160,8 @@ static int
 root_get_replicas(const json_t *array, struct mt_root *root, const char **ret_field)
 {
 	ROOT_EXPECT(json_is_array(array) && json_array_size(array) >= 1 &&
-	    json_array_size(array) <= MT_REPLICAS_MAX, "replicas");
+		json_array_size(array) <= MT_REPLICAS_MAX,
+	    "replicas");
 	root->manifest_replica_count = (uint32_t)json_array_size(array);
 	for (uint32_t i = 0; i < root->manifest_replica_count; i++) {
 		int rc = root_get_replica(json_array_get(array, i), &root->manifest_replicas[i],
@@ -169,7 +171,8 @@ root_get_replicas(const json_t *array, struct mt_root *root, const char **ret_fi
 			return rc;
 		for (uint32_t k = 0; k < i; k++)
 			ROOT_EXPECT(root->manifest_replicas[k].node_id !=
-			    root->manifest_replicas[i].node_id, "node");
+				root->manifest_replicas[i].node_id,
+			    "node");
 	}
 	return 0;
 }
@@ -198,8 +201,8 @@ root_get_manifest(const json_t *object, uint32_t shard, struct mt_root *root,
 		    "sealed_bytes");
 	}
 	root->has_manifest = true;
-	root->manifest = (struct extent_id){ .shard = shard, .epoch = (uint32_t)epoch,
-		.counter = counter };
+	root->manifest =
+	    (struct extent_id){ .shard = shard, .epoch = (uint32_t)epoch, .counter = counter };
 	return root_get_replicas(json_object_get(object, "replicas"), root, ret_field);
 }
 

@@ -137,8 +137,8 @@ mt_shard_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up)
 int
 mt_shard_extent_add(struct mt_shard *shard, struct mt_extent *extent)
 {
-	uint32_t max = shard->extent_max < SHARD_EXTENTS_MIN ? SHARD_EXTENTS_MIN :
-							       shard->extent_max;
+	uint32_t max = shard->extent_max < SHARD_EXTENTS_MIN ? SHARD_EXTENTS_MIN
+							     : shard->extent_max;
 	struct mt_extent **extents;
 
 	if (shard->extent_count == MT_EXTENTS_PER_SHARD_MAX)

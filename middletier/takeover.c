@@ -25,50 +25,23 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
-#include "manifest.h"
-#include "recovery.h"
 #include "root.h"
+#include "takeover.h"
 
-#define TAKEOVER_MAGIC 0x4f454b54u /* "TKEO" */
 #define TAKEOVER_RETRY_NS NUM_MS(200)
-#define TAKEOVER_PROGRESS_NS NUM_S(1)
 #define TAKEOVER_CLAIMS_MAX 5u
-
-struct mt_takeover {
-	uint32_t magic;
-	struct mt_shard *shard;
-	struct mt_agree agree;
-	struct mt_replay replay;
-	bool is_agreeing, is_replaying; /* which of the two is at work */
-	struct mt_root wanted;          /* being stored */
-	struct mt_manifest_state state; /* of the old manifest, as it grows */
-	uint32_t state_at;              /* extents before this are agreed upon, or restored */
-	struct mt_replay_source *sources;
-	uint32_t source_count;
-	struct mt_extent **empties; /* extents in which nothing was written: to be deleted */
-	uint32_t empty_count;
-	uint32_t claim_count;
-	struct loop_timer retry_timer;
-	void (*retry_fn)(struct mt_takeover *takeover);
-	struct loop_timer progress_timer;
-	bool is_retry_logged;
-	bool is_checking_stale;
-	uint64_t started_ns;
-	uint64_t record_count;
-	uint64_t next_sequence; /* behind the last record replayed */
-};
 
 static void takeover_load(struct mt_takeover *takeover);
 static void takeover_agree_next(struct mt_takeover *takeover);
 
-static bool
-takeover_is_stopped(const struct mt_takeover *takeover)
+bool
+mt_takeover_is_stopped(const struct mt_takeover *takeover)
 {
 	return takeover->shard->sm.state == MT_SHARD_STOPPED;
 }
 
-static void
-takeover_give_up(struct mt_takeover *takeover, int rc, const char *why)
+void
+mt_takeover_give_up(struct mt_takeover *takeover, int rc, const char *why)
 {
 	log_error("shard %" PRIu32 ": stopped: %s epoch=%" PRIu32 " rc=%s", takeover->shard->index,
 	    why, takeover->shard->epoch, log_errno(rc));
@@ -87,8 +60,8 @@ takeover_on_retry(struct loop_timer *timer, void *arg)
 	takeover->retry_fn(takeover);
 }
 
-static void
-takeover_retry(struct mt_takeover *takeover, void (*fn)(struct mt_takeover *), int rc)
+void
+mt_takeover_retry(struct mt_takeover *takeover, void (*fn)(struct mt_takeover *), int rc)
 {
 	struct loop *loop = takeover->shard->port->loop;
 
@@ -114,18 +87,18 @@ takeover_on_claimed(int rc, const struct mt_root *root, void *arg)
 	struct mt_shard *shard = takeover->shard;
 
 	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
-	if (takeover_is_stopped(takeover))
+	if (mt_takeover_is_stopped(takeover))
 		return;
 	if (rc == -ESTALE && ++takeover->claim_count < TAKEOVER_CLAIMS_MAX) {
-		takeover_retry(takeover, takeover_load, rc);
+		mt_takeover_retry(takeover, takeover_load, rc);
 		return;
 	}
 	if (rc == -ESTALE) {
-		takeover_give_up(takeover, rc, "other gateways claim it again and again");
+		mt_takeover_give_up(takeover, rc, "other gateways claim it again and again");
 		return;
 	}
 	if (rc != 0) {
-		takeover_retry(takeover, takeover_store_claim, rc);
+		mt_takeover_retry(takeover, takeover_store_claim, rc);
 		return;
 	}
 	takeover->is_retry_logged = false;
@@ -143,7 +116,7 @@ takeover_store_claim(struct mt_takeover *takeover)
 	int rc = mt_root_store(takeover->shard, &takeover->wanted, takeover_on_claimed, takeover);
 
 	if (rc != 0)
-		takeover_retry(takeover, takeover_store_claim, rc);
+		mt_takeover_retry(takeover, takeover_store_claim, rc);
 }
 
 static void
@@ -154,7 +127,7 @@ takeover_claim(struct mt_takeover *takeover, const struct mt_root *root)
 
 	*wanted = *root;
 	if (root->epoch >= EXTENT_EPOCH_MAX) {
-		takeover_give_up(takeover, -EOVERFLOW, "there are no epochs left");
+		mt_takeover_give_up(takeover, -EOVERFLOW, "there are no epochs left");
 		return;
 	}
 	wanted->epoch = root->epoch + 1;
@@ -171,16 +144,16 @@ takeover_on_loaded(int rc, const struct mt_root *root, void *arg)
 	struct mt_takeover *takeover = arg;
 
 	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
-	if (takeover_is_stopped(takeover))
+	if (mt_takeover_is_stopped(takeover))
 		return;
 	if (rc == 0)
 		takeover_claim(takeover, root);
 	else if (rc == -ENOENT)
 		takeover_claim(takeover, &none);
 	else if (rc == -EBADMSG)
-		takeover_give_up(takeover, rc, "its root cannot be understood");
+		mt_takeover_give_up(takeover, rc, "its root cannot be understood");
 	else
-		takeover_retry(takeover, takeover_load, rc);
+		mt_takeover_retry(takeover, takeover_load, rc);
 }
 
 static void
@@ -189,7 +162,7 @@ takeover_load(struct mt_takeover *takeover)
 	int rc = mt_root_load(takeover->shard, takeover_on_loaded, takeover);
 
 	if (rc != 0)
-		takeover_retry(takeover, takeover_load, rc);
+		mt_takeover_retry(takeover, takeover_load, rc);
 }
 
 /* ---- agreeing: the manifest extent ---- */
@@ -204,14 +177,14 @@ takeover_on_length_stored(int rc, const struct mt_root *root, void *arg)
 	struct mt_takeover *takeover = arg;
 
 	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
-	if (takeover_is_stopped(takeover))
+	if (mt_takeover_is_stopped(takeover))
 		return;
 	if (rc == -ESTALE) {
-		takeover_give_up(takeover, rc, "another gateway has taken it over");
+		mt_takeover_give_up(takeover, rc, "another gateway has taken it over");
 		return;
 	}
 	if (rc != 0) {
-		takeover_retry(takeover, takeover_store_length, rc);
+		mt_takeover_retry(takeover, takeover_store_length, rc);
 		return;
 	}
 	takeover->is_retry_logged = false;
@@ -226,7 +199,7 @@ takeover_store_length(struct mt_takeover *takeover)
 	    mt_root_store(takeover->shard, &takeover->wanted, takeover_on_length_stored, takeover);
 
 	if (rc != 0)
-		takeover_retry(takeover, takeover_store_length, rc);
+		mt_takeover_retry(takeover, takeover_store_length, rc);
 }
 
 static void
@@ -278,7 +251,7 @@ takeover_agree_manifest(struct mt_takeover *takeover)
 	memcpy(extent.replicas, root->manifest_replicas, sizeof(extent.replicas));
 	rc = takeover_start_agree(takeover, &extent, takeover_on_manifest_agreed);
 	if (rc != 0)
-		takeover_retry(takeover, takeover_agree_manifest, rc);
+		mt_takeover_retry(takeover, takeover_agree_manifest, rc);
 }
 
 static void
@@ -333,8 +306,8 @@ err:
 }
 
 /* One that failed may have reads out: its memory stays until the take-over goes. */
-static void
-takeover_end_replay(struct mt_takeover *takeover, int rc)
+void
+mt_takeover_end_replay(struct mt_takeover *takeover, int rc)
 {
 	takeover->is_replaying = false;
 	if (rc == 0)
@@ -350,15 +323,15 @@ takeover_on_manifest_read(struct mt_replay *replay, int rc, void *arg)
 
 	(void)replay;
 	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
-	takeover_end_replay(takeover, rc);
+	mt_takeover_end_replay(takeover, rc);
 	if (rc == -ESTALE)
 		mt_takeover_on_stale(takeover->shard);
 	else if (rc != 0)
-		takeover_give_up(takeover, rc, "its manifest cannot be understood");
+		mt_takeover_give_up(takeover, rc, "its manifest cannot be understood");
 	else if (!takeover->state.is_complete)
-		takeover_give_up(takeover, -EBADMSG, "its manifest has no whole checkpoint");
+		mt_takeover_give_up(takeover, -EBADMSG, "its manifest has no whole checkpoint");
 	else if (takeover->state.epoch > takeover->shard->epoch)
-		takeover_give_up(takeover, -ESTALE,
+		mt_takeover_give_up(takeover, -ESTALE,
 		    "the metadata store is stale: its manifest is of a later epoch");
 	else
 		takeover_agree_next(takeover);
@@ -393,12 +366,10 @@ takeover_read_manifest(struct mt_takeover *takeover)
 		takeover->is_replaying = rc == 0;
 	}
 	if (rc != 0)
-		takeover_retry(takeover, takeover_read_manifest, rc);
+		mt_takeover_retry(takeover, takeover_read_manifest, rc);
 }
 
 /* ---- agreeing: extents that were open ---- */
-
-static void takeover_open(struct mt_takeover *takeover);
 
 static void
 takeover_on_extent_agreed(struct mt_agree *agree, int rc, void *arg)
@@ -432,305 +403,13 @@ takeover_agree_next(struct mt_takeover *takeover)
 	if (takeover->state_at == state->extent_count) {
 		sm_move(&takeover->shard->sm, MT_SHARD_OPENING);
 		takeover->state_at = 0;
-		takeover_open(takeover);
+		mt_takeover_open(takeover);
 		return;
 	}
 	rc = takeover_start_agree(takeover, &state->extents[takeover->state_at],
 	    takeover_on_extent_agreed);
 	if (rc != 0)
-		takeover_retry(takeover, takeover_agree_next, rc);
-}
-
-/* ---- opening ---- */
-
-static void takeover_replay(struct mt_takeover *takeover);
-
-static void
-takeover_on_opened(int rc, void *arg)
-{
-	struct mt_takeover *takeover = arg;
-	struct mt_shard *shard = takeover->shard;
-
-	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
-	if (rc != 0 || takeover_is_stopped(takeover))
-		return; /* the manifest has stopped the shard */
-	takeover->is_retry_logged = false;
-	/* The lengths are durable now. Nodes that were away are told. */
-	for (uint32_t i = 0; i < shard->extent_count; i++)
-		mt_extent_cut_replicas(shard->extents[i]);
-	while (takeover->empty_count > 0)
-		mt_extent_delete(takeover->empties[--takeover->empty_count]);
-	sm_move(&shard->sm, MT_SHARD_REPLAYING);
-	takeover_replay(takeover);
-}
-
-/* One of the state's extents becomes the shard's; log extents are to be replayed. */
-static int
-takeover_restore(struct mt_takeover *takeover, const struct mt_state_extent *from)
-{
-	struct mt_shard *shard = takeover->shard;
-	struct mt_extent *extent =
-	    mt_extent_restore(shard, &from->id, from->kind, from->replicas, from->replica_count);
-	struct mt_replay_source *source = &takeover->sources[takeover->source_count];
-	int rc;
-
-	if (extent == NULL)
-		return -ENOMEM;
-	rc = mt_shard_extent_add(shard, extent);
-	if (rc != 0) {
-		mt_extent_free(extent);
-		return rc;
-	}
-	mt_extent_seal(extent, from->sealed_bytes);
-	if (from->kind != EXTENT_LOG)
-		return 0;
-	shard->log_bytes += from->sealed_bytes;
-	*source = (struct mt_replay_source){ .id = from->id,
-		.kind = from->kind,
-		.replica_count = from->replica_count,
-		.length_bytes = from->sealed_bytes,
-		.extent_index = extent->index };
-	memcpy(source->replicas, from->replicas, sizeof(source->replicas));
-	takeover->source_count++;
-	return 0;
-}
-
-/*
- * Log extents in which nothing was written leave the state: every start opens one, and most of them
- * stay empty. They are deleted once a manifest without them is durable.
- */
-static int
-takeover_drop_empties(struct mt_takeover *takeover)
-{
-	struct mt_manifest_state *state = &takeover->state;
-
-	if (takeover->empties == NULL)
-		takeover->empties =
-		    mt_calloc(num_max(state->extent_count, 1), sizeof(struct mt_extent *));
-	if (takeover->empties == NULL)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < state->extent_count;) {
-		const struct mt_state_extent *at = &state->extents[i];
-		struct mt_edit edit = { .kind = MT_EDIT_EXTENT_DELETED, .id = at->id };
-		struct mt_extent *extent;
-		const char *field;
-
-		if (at->kind != EXTENT_LOG || at->sealed_bytes != 0) {
-			i++;
-			continue;
-		}
-		extent = mt_extent_restore(takeover->shard, &at->id, at->kind, at->replicas,
-		    at->replica_count);
-		if (extent == NULL)
-			return -ENOMEM;
-		/* One that holds a run, empty as it may be, stays. */
-		if (mt_manifest_state_apply(state, &edit, &field) != 0) {
-			mt_extent_free(extent);
-			i++;
-			continue;
-		}
-		takeover->empties[takeover->empty_count++] = extent;
-	}
-	return 0;
-}
-
-static int
-takeover_restore_all(struct mt_takeover *takeover)
-{
-	struct mt_manifest_state *state = &takeover->state;
-
-	if (takeover->state_at == 0) {
-		int rc = takeover_drop_empties(takeover);
-
-		if (rc != 0)
-			return rc;
-		/* By id is by age, and a log is written one extent after the other. */
-		mt_free(takeover->sources);
-		takeover->sources =
-		    mt_calloc(num_max(state->extent_count, 1), sizeof(*takeover->sources));
-		if (takeover->sources == NULL)
-			return -ENOMEM;
-		takeover->source_count = 0;
-	}
-	while (takeover->state_at < state->extent_count) {
-		int rc = takeover_restore(takeover, &state->extents[takeover->state_at]);
-
-		if (rc != 0)
-			return rc;
-		takeover->state_at++;
-	}
-	return 0;
-}
-
-static void
-takeover_open(struct mt_takeover *takeover)
-{
-	struct mt_shard *shard = takeover->shard;
-	const struct mt_manifest_state *state = &takeover->state;
-	int rc = takeover_restore_all(takeover);
-
-	if (rc == -ENOSPC) {
-		takeover_give_up(takeover, rc, "it has too many extents");
-		return;
-	}
-	if (rc == 0) {
-		takeover->state.epoch = shard->epoch;
-		shard->next_sequence = num_max(state->next_sequence, 1);
-		if (state->cut_count > 0) {
-			const struct mt_state_cut *cut = &state->cuts[state->cut_count - 1];
-
-			shard->cut = cut->cut;
-			shard->next_sequence = num_max(shard->next_sequence, cut->sequence + 1);
-		}
-		rc = mt_manifest_open(shard, &takeover->state, takeover_on_opened, takeover);
-	}
-	if (rc != 0)
-		takeover_retry(takeover, takeover_open, rc);
-}
-
-/* ---- replaying ---- */
-
-/* How many keys the records of a batch may add. -EBADMSG when its sequence goes back. */
-static int
-takeover_count_blocks(const struct batch_info *info, const uint8_t *head, uint64_t *ret_count)
-{
-	struct record_iter it;
-	struct record_desc record;
-	const char *field;
-	uint64_t count = 0;
-
-	record_iter_init(&it, head, info);
-	while (record_iter_next(&it, &record, &field) == 1) {
-		if (record.kind == RECORD_WRITE)
-			count += record.block_count;
-	}
-	*ret_count = count;
-	return 0;
-}
-
-static void
-takeover_apply(struct mt_takeover *takeover, const struct record_desc *record,
-    const struct mt_replay_source *source, uint64_t offset_bytes)
-{
-	struct mt_shard *shard = takeover->shard;
-	uint64_t chunk = record->segment * CLEAVE_SEGMENT_CHUNKS +
-	    record->block / CLEAVE_CHUNK_BLOCKS;
-
-	takeover->record_count++;
-	/* What a run holds already is not taken from the log. */
-	if (record->sequence <= mt_manifest_state_flushed(mt_manifest_state(shard), chunk))
-		return;
-	mt_memtable_apply(shard->memtable, record, source->extent_index, offset_bytes, 0);
-}
-
-static int
-takeover_on_records(struct mt_replay *replay, const struct mt_replay_source *source,
-    const struct batch_info *info, const uint8_t *head, void *arg)
-{
-	struct mt_takeover *takeover = arg;
-	struct mt_shard *shard = takeover->shard;
-	struct record_iter it;
-	struct record_desc record;
-	const char *field;
-	uint64_t count;
-
-	(void)replay;
-	/* An older record over a newer one would undo an acknowledged write. */
-	if (info->record_count > 0 && info->base_sequence < takeover->next_sequence) {
-		log_error("shard %" PRIu32 ": the log's sequence goes back extent=%" PRIu32
-			  ".%" PRIu32 ".%" PRIu64 " offset_bytes=%" PRIu64 " sequence=%" PRIu64
-			  " expected=%" PRIu64,
-		    shard->index, source->id.shard, source->id.epoch, source->id.counter,
-		    info->offset_bytes, info->base_sequence, takeover->next_sequence);
-		return -EBADMSG;
-	}
-	if (takeover_count_blocks(info, head, &count) != 0 ||
-	    mt_memtable_reserve(shard->memtable, count) != 0)
-		return -ENOMEM;
-	record_iter_init(&it, head, info);
-	while (record_iter_next(&it, &record, &field) == 1)
-		takeover_apply(takeover, &record, source, info->offset_bytes);
-	takeover->next_sequence =
-	    num_max(takeover->next_sequence, info->base_sequence + info->record_count);
-	/* The checkpoint may know of later ones: of records that were never acknowledged. */
-	shard->next_sequence = num_max(shard->next_sequence, takeover->next_sequence);
-	return 0;
-}
-
-static void
-takeover_serve(struct mt_takeover *takeover)
-{
-	struct mt_shard *shard = takeover->shard;
-	uint64_t took_ns = loop_now_ns(shard->port->loop) - takeover->started_ns;
-
-	mt_free(takeover->sources);
-	takeover->sources = NULL;
-	log_info("shard %" PRIu32 ": serving epoch=%" PRIu32 " extents=%" PRIu32 " records=%" PRIu64
-		 " next_sequence=%" PRIu64 " took_ms=%" PRIu64,
-	    shard->index, shard->epoch, shard->extent_count, takeover->record_count,
-	    shard->next_sequence, took_ns / NUM_MS(1));
-	sm_move(&shard->sm, MT_SHARD_SERVING);
-	mt_write_path_start(shard);
-	mt_port_on_shard(shard);
-}
-
-static void
-takeover_log_progress(const struct mt_takeover *takeover)
-{
-	const struct mt_replay *replay = &takeover->replay;
-
-	log_info("shard %" PRIu32 ": replayed %" PRIu64 " of %" PRIu64 " MiB",
-	    takeover->shard->index, replay->done_bytes / NUM_MIB(1),
-	    replay->total_bytes / NUM_MIB(1));
-}
-
-static void
-takeover_on_progress(struct loop_timer *timer, void *arg)
-{
-	struct mt_takeover *takeover = arg;
-
-	takeover_log_progress(takeover);
-	loop_timer_start(takeover->shard->port->loop, timer, TAKEOVER_PROGRESS_NS);
-}
-
-static void
-takeover_on_replayed(struct mt_replay *replay, int rc, void *arg)
-{
-	struct mt_takeover *takeover = arg;
-
-	(void)replay;
-	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
-	loop_timer_stop(takeover->shard->port->loop, &takeover->progress_timer);
-	takeover_log_progress(takeover);
-	takeover_end_replay(takeover, rc);
-	if (rc == -ESTALE)
-		mt_takeover_on_stale(takeover->shard);
-	else if (rc != 0)
-		takeover_give_up(takeover, rc, "its log cannot be understood");
-	else
-		takeover_serve(takeover);
-}
-
-static void
-takeover_replay(struct mt_takeover *takeover)
-{
-	struct mt_replay *replay = &takeover->replay;
-	int rc;
-
-	replay->shard = takeover->shard;
-	replay->sources = takeover->sources;
-	replay->source_count = takeover->source_count;
-	replay->on_batch = takeover_on_records;
-	replay->fn = takeover_on_replayed;
-	replay->arg = takeover;
-	rc = mt_replay_start(replay);
-	if (rc != 0) {
-		takeover_retry(takeover, takeover_replay, rc);
-		return;
-	}
-	takeover->is_replaying = true;
-	loop_timer_start(takeover->shard->port->loop, &takeover->progress_timer,
-	    TAKEOVER_PROGRESS_NS);
+		mt_takeover_retry(takeover, takeover_agree_next, rc);
 }
 
 /* ---- a newer owner ---- */
@@ -744,14 +423,14 @@ takeover_on_stale_checked(int rc, const struct mt_root *root, void *arg)
 	const struct mt_shard *shard = takeover->shard;
 
 	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
-	if (takeover_is_stopped(takeover))
+	if (mt_takeover_is_stopped(takeover))
 		return;
 	if (rc != 0 && rc != -ENOENT && rc != -EBADMSG)
-		takeover_retry(takeover, takeover_check_stale, rc);
+		mt_takeover_retry(takeover, takeover_check_stale, rc);
 	else if (rc == 0 && (root->epoch != shard->epoch || root->boot_id != shard->root.boot_id))
-		takeover_give_up(takeover, -ESTALE, "another gateway has taken it over");
+		mt_takeover_give_up(takeover, -ESTALE, "another gateway has taken it over");
 	else
-		takeover_give_up(takeover, -ESTALE,
+		mt_takeover_give_up(takeover, -ESTALE,
 		    "the metadata store is stale: a node knows a newer owner");
 }
 
@@ -761,7 +440,7 @@ takeover_check_stale(struct mt_takeover *takeover)
 	int rc = mt_root_load(takeover->shard, takeover_on_stale_checked, takeover);
 
 	if (rc != 0)
-		takeover_retry(takeover, takeover_check_stale, rc);
+		mt_takeover_retry(takeover, takeover_check_stale, rc);
 }
 
 void
@@ -770,7 +449,7 @@ mt_takeover_on_stale(struct mt_shard *shard)
 	struct mt_takeover *takeover = shard->takeover;
 
 	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
-	if (takeover_is_stopped(takeover) || takeover->is_checking_stale)
+	if (mt_takeover_is_stopped(takeover) || takeover->is_checking_stale)
 		return;
 	takeover->is_checking_stale = true;
 	takeover_check_stale(takeover);
@@ -789,7 +468,7 @@ mt_takeover_init(struct mt_shard *shard)
 	takeover->shard = shard;
 	mt_manifest_state_init(&takeover->state);
 	loop_timer_init(&takeover->retry_timer, takeover_on_retry, takeover);
-	loop_timer_init(&takeover->progress_timer, takeover_on_progress, takeover);
+	loop_timer_init(&takeover->progress_timer, mt_takeover_on_progress, takeover);
 	shard->takeover = takeover;
 	return 0;
 }
@@ -854,10 +533,7 @@ mt_takeover_fini(struct mt_shard *shard)
 	mt_agree_fini(&takeover->agree);
 	mt_replay_fini(&takeover->replay);
 	mt_manifest_state_fini(&takeover->state);
-	while (takeover->empty_count > 0)
-		mt_extent_free(takeover->empties[--takeover->empty_count]);
-	mt_free(takeover->empties);
-	mt_free(takeover->sources);
+	mt_takeover_open_fini(takeover);
 	takeover->magic = 0;
 	mt_free(takeover);
 	shard->takeover = NULL;

@@ -301,7 +301,7 @@ bool
 mt_rig_run_until(struct mt_rig *rig, bool (*until)(void *arg), void *arg)
 {
 	return sim_world_run(rig->world, until, arg,
-	    sim_world_now_ns(rig->world) + MT_RIG_LIMIT_NS) == 0;
+		   sim_world_now_ns(rig->world) + MT_RIG_LIMIT_NS) == 0;
 }
 
 static bool
@@ -489,22 +489,25 @@ batch_fill(struct mt_rig *rig, struct mt_batch *batch, uint32_t block, uint32_t 
 
 /* To replica @index alone, past mt_extent_append. */
 static int
-batch_send_to(struct mt_rig *rig, struct mt_extent *extent, struct mt_batch *batch,
-    uint32_t index)
+batch_send_to(struct mt_rig *rig, struct mt_extent *extent, struct mt_batch *batch, uint32_t index)
 {
 	const struct batch_info *info = &batch->info;
 	uint32_t head_bytes = BATCH_HEADER_BYTES + info->desc_bytes;
 	struct call_wait wait = { .call.request = { .opcode = WIRE_EXTENT_APPEND,
-		.id = extent->id, .kind = extent->kind, .offset_bytes = info->offset_bytes,
-		.length_bytes = info->batch_bytes, .epoch = extent->shard->epoch } };
+				      .id = extent->id,
+				      .kind = extent->kind,
+				      .offset_bytes = info->offset_bytes,
+				      .length_bytes = info->batch_bytes,
+				      .epoch = extent->shard->epoch } };
 
 	wait.call.host = batch->hosts[0];
 	wait.call.head_bytes = head_bytes;
 	wait.call.pieces[wait.call.piece_count++] =
 	    (struct dev_piece){ batch->payload, info->used_bytes - head_bytes };
 	if (info->batch_bytes > info->used_bytes)
-		wait.call.pieces[wait.call.piece_count++] = (struct dev_piece){
-			mt_rig_port(rig)->zero_page, info->batch_bytes - info->used_bytes };
+		wait.call.pieces[wait.call.piece_count++] =
+		    (struct dev_piece){ mt_rig_port(rig)->zero_page,
+			    info->batch_bytes - info->used_bytes };
 	return call_wait_for(rig, mt_rig_index(&extent->replicas[index]), &wait);
 }
 
@@ -529,8 +532,8 @@ batch_send_some(struct mt_rig *rig, struct mt_extent *extent, struct mt_batch *b
 }
 
 int
-mt_rig_append(struct mt_rig *rig, struct mt_extent *extent, uint32_t block,
-    uint32_t record_count, uint32_t replica_mask, uint64_t mark_bytes)
+mt_rig_append(struct mt_rig *rig, struct mt_extent *extent, uint32_t block, uint32_t record_count,
+    uint32_t replica_mask, uint64_t mark_bytes)
 {
 	struct mt_port *port = mt_rig_port(rig);
 	struct call_wait wait = { .rig = rig };

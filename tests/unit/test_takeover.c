@@ -77,7 +77,8 @@ find_log(void)
 static struct wire_node_reply
 freeze_at(uint32_t node_index, const struct extent_id *id)
 {
-	struct wire_node request = { .opcode = WIRE_EXTENT_FREEZE, .id = *id,
+	struct wire_node request = { .opcode = WIRE_EXTENT_FREEZE,
+		.id = *id,
 		.epoch = mt_rig_shard(rig, 0)->epoch };
 	struct wire_node_reply reply = { 0 };
 
@@ -325,7 +326,8 @@ Test(takeover, never_starts_without_an_undamaged_copy)
 	(void)make_log();
 	/* A take-over that went no further: nodes remember how long it was. */
 	for (uint32_t i = 0; i < 3; i++) {
-		struct wire_node freeze = { .opcode = WIRE_EXTENT_FREEZE, .id = log_id,
+		struct wire_node freeze = { .opcode = WIRE_EXTENT_FREEZE,
+			.id = log_id,
 			.epoch = 2 };
 
 		cr_assert_eq(mt_rig_call(rig, i, &freeze, NULL), 0);
@@ -378,9 +380,12 @@ Test(takeover, manifest_of_many_batches)
 	/* Runs are cheap to make up: they name the log extent. */
 	for (uint32_t i = 0; i < 60; i++) {
 		for (uint32_t k = 0; k < 16; k++)
-			edits[k] = (struct mt_edit){ .kind = MT_EDIT_RUN_ADDED, .id = extent->id,
-				.chunk = 1000 + i * 16 + k, .offset_bytes = 4096,
-				.length_bytes = 4096, .flushed_sequence = sequence++ };
+			edits[k] = (struct mt_edit){ .kind = MT_EDIT_RUN_ADDED,
+				.id = extent->id,
+				.chunk = 1000 + i * 16 + k,
+				.offset_bytes = 4096,
+				.length_bytes = 4096,
+				.flushed_sequence = sequence++ };
 		cr_assert_eq(mt_rig_commit(rig, edits, 16), 0);
 	}
 	for (uint32_t i = 0; i < 3; i++) {
@@ -393,8 +398,11 @@ Test(takeover, manifest_of_many_batches)
 Test(takeover, records_below_a_run_are_skipped)
 {
 	struct mt_extent *extent = make_log();
-	struct mt_edit edit = { .kind = MT_EDIT_RUN_ADDED, .id = extent->id,
-		.chunk = 1 * CLEAVE_SEGMENT_CHUNKS, .length_bytes = 4096, .flushed_sequence = 6 };
+	struct mt_edit edit = { .kind = MT_EDIT_RUN_ADDED,
+		.id = extent->id,
+		.chunk = 1 * CLEAVE_SEGMENT_CHUNKS,
+		.length_bytes = 4096,
+		.flushed_sequence = 6 };
 
 	cr_assert_eq(mt_rig_commit(rig, &edit, 1), 0);
 	mt_rig_gateway_restart(rig);
@@ -472,8 +480,12 @@ put_root(const struct mt_root *root)
 
 	mt_root_key(key, 0);
 	cr_assert_eq(rig->meta->ops->txn(rig->meta,
-	    &(struct meta_op){ .kind = META_PUT, .key = key, .value = text,
-		.value_bytes = (uint32_t)strlen(text) }, 1, put_on_txn, &outcome), 0);
+			 &(struct meta_op){ .kind = META_PUT,
+			     .key = key,
+			     .value = text,
+			     .value_bytes = (uint32_t)strlen(text) },
+			 1, put_on_txn, &outcome),
+	    0);
 	free(text);
 	cr_assert(mt_rig_run_until(rig, is_nonzero, &outcome));
 	cr_assert_eq(outcome, 1);
@@ -509,8 +521,12 @@ Test(takeover, root_that_makes_no_sense_is_not_taken_over)
 
 	mt_rig_up(rig);
 	cr_assert_eq(rig->meta->ops->txn(rig->meta,
-	    &(struct meta_op){ .kind = META_PUT, .key = "shards/00000", .value = "{}",
-		.value_bytes = 2 }, 1, put_on_txn, &outcome), 0);
+			 &(struct meta_op){ .kind = META_PUT,
+			     .key = "shards/00000",
+			     .value = "{}",
+			     .value_bytes = 2 },
+			 1, put_on_txn, &outcome),
+	    0);
 	cr_assert(mt_rig_run_until(rig, is_nonzero, &outcome));
 	mt_rig_gateway_kill(rig);
 	mt_rig_gateway_start(rig);
@@ -565,8 +581,8 @@ Test(takeover, nth_allocation_fails)
 		mt_rig_gateway_kill(rig);
 		mt_rig_gateway_start(rig);
 		mt_alloc_fail_at(nth);
-		cr_assert(mt_rig_run_until(rig, is_nonzero, &rig->is_ready) ||
-		    rig->has_failed, "allocation %u", nth);
+		cr_assert(mt_rig_run_until(rig, is_nonzero, &rig->is_ready) || rig->has_failed,
+		    "allocation %u", nth);
 		if (!mt_alloc_has_failed())
 			break;
 		mt_alloc_fail_at(0);

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lmdb_store.c -- requests as LMDB transactions; all of it runs on the store's one worker
+ *
+ * Keys are kept as [u64 version][u64 lease][value] in table "keys"; "leases" has lease -> struct
+ * lmdb_lease; "state" the two counters that versions and leases come from. A lease expires by the
+ * monotonic clock of the boot that granted it; one of another boot is gone. Every request's transaction
+ * ends expired leases first.
+ */
+#include "lmdb_store.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "alloc.h"
+#include "base/num.h"
+
+#define LMDB_MAP_BYTES ((size_t)1 << 30)
+#define LMDB_ITEM_HEAD_BYTES 16u
+
+/* As stored. */
+struct lmdb_lease {
+	uint64_t ttl_ns;
+	uint64_t expires_ns;
+	char boot[LMDB_BOOT_BYTES];
+};
+
+uint64_t
+lmdb_store_clock_ns(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now); /* tidy: allow call: the worker has no loop */
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static int
+errno_of(int mdb_rc)
+{
+	switch (mdb_rc) {
+	case MDB_SUCCESS:
+		return 0;
+	case MDB_MAP_FULL:
+	case ENOSPC:
+		return -ENOSPC;
+	case ENOMEM:
+		return -ENOMEM;
+	default:
+		return -EIO;
+	}
+}
+
+static MDB_val
+val_of(const void *data, size_t bytes)
+{
+	return (MDB_val){ .mv_size = bytes, .mv_data = (void *)(uintptr_t)data };
+}
+
+/* ---- keys, inside a transaction ---- */
+
+/* Version and lease of @key; version 0 when it is absent. Returns 0 or LMDB's error. */
+static int
+key_head(struct lmdb_store *store, MDB_txn *txn, const char *key, uint64_t *ret_version)
+{
+	MDB_val name = val_of(key, strlen(key)), value;
+	int rc = mdb_get(txn, store->keys, &name, &value);
+
+	*ret_version = 0;
+	if (rc == MDB_NOTFOUND)
+		return 0;
+	if (rc != 0)
+		return rc;
+	if (value.mv_size < LMDB_ITEM_HEAD_BYTES)
+		return MDB_CORRUPTED;
+	*ret_version = num_get_le64(value.mv_data);
+	return 0;
+}
+
+/* The next number of a counter kept in `state`. */
+static int
+next_number(struct lmdb_store *store, MDB_txn *txn, const char *counter, uint64_t *ret_number)
+{
+	MDB_val name = val_of(counter, strlen(counter)), value;
+	uint8_t bytes[8] = { 0 };
+	uint64_t number = 0;
+	int rc = mdb_get(txn, store->state, &name, &value);
+
+	if (rc == 0 && value.mv_size == sizeof(bytes))
+		number = num_get_le64(value.mv_data);
+	else if (rc != MDB_NOTFOUND)
+		return rc == 0 ? MDB_CORRUPTED : rc;
+	num_put_le64(bytes, ++number);
+	value = val_of(bytes, sizeof(bytes));
+	*ret_number = number;
+	return mdb_put(txn, store->state, &name, &value, 0);
+}
+
+static int
+key_put(struct lmdb_store *store, MDB_txn *txn, const struct meta_op *op)
+{
+	MDB_val name = val_of(op->key, strlen(op->key)), value;
+	uint64_t version;
+	int rc = next_number(store, txn, "version", &version);
+
+	if (rc != 0)
+		return rc;
+	value = val_of(NULL, LMDB_ITEM_HEAD_BYTES + op->value_bytes);
+	rc = mdb_put(txn, store->keys, &name, &value, MDB_RESERVE);
+	if (rc != 0)
+		return rc;
+	num_put_le64(value.mv_data, version);
+	num_put_le64((uint8_t *)value.mv_data + 8, op->lease);
+	if (op->value_bytes > 0)
+		memcpy((uint8_t *)value.mv_data + LMDB_ITEM_HEAD_BYTES, op->value, op->value_bytes);
+	return 0;
+}
+
+/* ---- leases, inside a transaction ---- */
+
+static int
+lease_get(struct lmdb_store *store, MDB_txn *txn, uint64_t id, struct lmdb_lease *ret_lease)
+{
+	uint8_t key[8] = { 0 };
+	MDB_val name = val_of(key, sizeof(key)), value;
+	int rc;
+
+	num_put_le64(key, id);
+	rc = mdb_get(txn, store->leases, &name, &value);
+	if (rc != 0)
+		return rc == MDB_NOTFOUND ? -ENOENT : errno_of(rc);
+	if (value.mv_size != sizeof(*ret_lease))
+		return -EIO;
+	memcpy(ret_lease, value.mv_data, sizeof(*ret_lease));
+	return 0;
+}
+
+static int
+lease_put(struct lmdb_store *store, MDB_txn *txn, uint64_t id, uint64_t ttl_ns)
+{
+	struct lmdb_lease lease = { .ttl_ns = ttl_ns,
+		.expires_ns = lmdb_store_clock_ns() + ttl_ns };
+	uint8_t key[8] = { 0 };
+	MDB_val name = val_of(key, sizeof(key)), value = val_of(&lease, sizeof(lease));
+
+	memcpy(lease.boot, store->boot, sizeof(lease.boot));
+	num_put_le64(key, id);
+	/* A wake-up too early, for a lease since renewed, is harmless. */
+	if (store->next_expiry_ns == 0 || lease.expires_ns < store->next_expiry_ns)
+		store->next_expiry_ns = lease.expires_ns;
+	return errno_of(mdb_put(txn, store->leases, &name, &value, 0));
+}
+
+/* The lease and every key that hangs on it. */
+static int
+lease_end(struct lmdb_store *store, MDB_txn *txn, uint64_t id, bool *ret_changed)
+{
+	uint8_t key[8] = { 0 };
+	MDB_val name = val_of(key, sizeof(key)), value;
+	MDB_cursor *cursor;
+	int rc;
+
+	num_put_le64(key, id);
+	rc = mdb_del(txn, store->leases, &name, NULL);
+	if (rc != 0 && rc != MDB_NOTFOUND)
+		return errno_of(rc);
+	rc = mdb_cursor_open(txn, store->keys, &cursor);
+	if (rc != 0)
+		return errno_of(rc);
+	while ((rc = mdb_cursor_get(cursor, &name, &value, MDB_NEXT)) == 0) {
+		if (value.mv_size < LMDB_ITEM_HEAD_BYTES ||
+		    num_get_le64((uint8_t *)value.mv_data + 8) != id)
+			continue;
+		rc = mdb_cursor_del(cursor, 0);
+		if (rc != 0)
+			break;
+		*ret_changed = true;
+	}
+	mdb_cursor_close(cursor);
+	return rc == MDB_NOTFOUND ? 0 : errno_of(rc);
+}
+
+static bool
+lease_is_over(const struct lmdb_store *store, const struct lmdb_lease *lease, uint64_t now_ns)
+{
+	return lease->expires_ns <= now_ns ||
+	    memcmp(lease->boot, store->boot, sizeof(lease->boot)) != 0;
+}
+
+/* One lease that is over, or 0; and when the next one will be. */
+static int
+lease_find_over(struct lmdb_store *store, MDB_txn *txn, uint64_t *ret_id)
+{
+	uint64_t now_ns = lmdb_store_clock_ns();
+	MDB_cursor *cursor;
+	MDB_val name, value;
+	int rc = mdb_cursor_open(txn, store->leases, &cursor);
+
+	*ret_id = 0;
+	store->next_expiry_ns = 0;
+	if (rc != 0)
+		return errno_of(rc);
+	while ((rc = mdb_cursor_get(cursor, &name, &value, MDB_NEXT)) == 0) {
+		struct lmdb_lease lease;
+
+		if (name.mv_size != 8 || value.mv_size != sizeof(lease)) {
+			rc = MDB_CORRUPTED;
+			break;
+		}
+		memcpy(&lease, value.mv_data, sizeof(lease));
+		if (lease_is_over(store, &lease, now_ns)) {
+			*ret_id = num_get_le64(name.mv_data);
+			break;
+		}
+		if (store->next_expiry_ns == 0 || lease.expires_ns < store->next_expiry_ns)
+			store->next_expiry_ns = lease.expires_ns;
+	}
+	mdb_cursor_close(cursor);
+	return rc == MDB_NOTFOUND ? 0 : errno_of(rc);
+}
+
+static int
+leases_expire(struct lmdb_store *store, MDB_txn *txn, bool *ret_changed)
+{
+	uint64_t id;
+	int rc;
+
+	while ((rc = lease_find_over(store, txn, &id)) == 0 && id != 0) {
+		rc = lease_end(store, txn, id, ret_changed);
+		if (rc != 0)
+			break;
+	}
+	return rc;
+}
+
+/* ---- requests, on the worker ---- */
+
+static int
+txn_compare(struct lmdb_store *store, MDB_txn *txn, const struct meta_txn *wanted)
+{
+	for (uint32_t i = 0; i < wanted->count; i++) {
+		const struct meta_op *op = &wanted->ops[i];
+		struct lmdb_lease lease;
+		uint64_t version;
+		int rc = 0;
+
+		if (op->lease != 0)
+			rc = lease_get(store, txn, op->lease, &lease);
+		else if (op->kind == META_COMPARE_VERSION) {
+			rc = errno_of(key_head(store, txn, op->key, &version));
+			if (rc == 0 && version != op->version)
+				rc = -EAGAIN;
+		}
+		if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int
+txn_apply(struct lmdb_store *store, MDB_txn *txn, const struct meta_txn *wanted)
+{
+	for (uint32_t i = 0; i < wanted->count; i++) {
+		const struct meta_op *op = &wanted->ops[i];
+		MDB_val name = val_of(op->key, strlen(op->key));
+		int rc = 0;
+
+		if (op->kind == META_PUT)
+			rc = key_put(store, txn, op);
+		else if (op->kind == META_DELETE)
+			rc = mdb_del(txn, store->keys, &name, NULL);
+		if (rc != 0 && rc != MDB_NOTFOUND)
+			return errno_of(rc);
+	}
+	return 0;
+}
+
+/* Keys from @prefix on: first their number and size, then, with room made, a copy. */
+static int
+list_walk(struct lmdb_store *store, MDB_txn *txn, struct lmdb_request *request, size_t *text_bytes)
+{
+	size_t prefix_bytes = strlen(request->prefix);
+	MDB_val name = val_of(request->prefix, prefix_bytes), value;
+	MDB_cursor *cursor;
+	char *at = request->text;
+	int rc = mdb_cursor_open(txn, store->keys, &cursor);
+
+	if (rc != 0)
+		return errno_of(rc);
+	request->item_count = 0;
+	*text_bytes = 0;
+	rc = mdb_cursor_get(cursor, &name, &value, prefix_bytes == 0 ? MDB_FIRST : MDB_SET_RANGE);
+	for (; rc == 0; rc = mdb_cursor_get(cursor, &name, &value, MDB_NEXT)) {
+		if (name.mv_size < prefix_bytes ||
+		    memcmp(name.mv_data, request->prefix, prefix_bytes) != 0)
+			break;
+		if (value.mv_size < LMDB_ITEM_HEAD_BYTES) {
+			rc = MDB_CORRUPTED;
+			break;
+		}
+		if (at != NULL) {
+			struct meta_item *item = &request->items[request->item_count];
+
+			item->key = memcpy(at, name.mv_data, name.mv_size);
+			at += name.mv_size;
+			*at++ = '\0';
+			item->version = num_get_le64(value.mv_data);
+			item->value_bytes = (uint32_t)(value.mv_size - LMDB_ITEM_HEAD_BYTES);
+			item->value = memcpy(at, (uint8_t *)value.mv_data + LMDB_ITEM_HEAD_BYTES,
+			    item->value_bytes);
+			at += item->value_bytes;
+		}
+		request->item_count++;
+		*text_bytes += name.mv_size + 1 + value.mv_size - LMDB_ITEM_HEAD_BYTES;
+	}
+	mdb_cursor_close(cursor);
+	return rc == MDB_NOTFOUND ? 0 : errno_of(rc);
+}
+
+static int
+request_list(struct lmdb_store *store, MDB_txn *txn, struct lmdb_request *request)
+{
+	size_t text_bytes;
+	int rc = list_walk(store, txn, request, &text_bytes);
+
+	if (rc != 0 || request->item_count == 0)
+		return rc;
+	request->items = mt_calloc(request->item_count, sizeof(*request->items));
+	request->text = mt_calloc(1, text_bytes);
+	if (request->items == NULL || request->text == NULL)
+		return -ENOMEM;
+	return list_walk(store, txn, request, &text_bytes);
+}
+
+static int
+request_do(struct lmdb_store *store, MDB_txn *txn, struct lmdb_request *request)
+{
+	struct lmdb_lease lease;
+	int rc;
+
+	switch (request->kind) {
+	case REQUEST_TXN:
+		rc = txn_compare(store, txn, request->txn);
+		if (rc != 0)
+			return rc;
+		request->has_changed = true;
+		return txn_apply(store, txn, request->txn);
+	case REQUEST_LIST:
+		return request_list(store, txn, request);
+	case REQUEST_GRANT:
+		rc = errno_of(next_number(store, txn, "lease", &request->lease));
+		return rc != 0 ? rc : lease_put(store, txn, request->lease, request->ttl_ns);
+	case REQUEST_RENEW:
+		rc = lease_get(store, txn, request->lease, &lease);
+		return rc != 0 ? rc : lease_put(store, txn, request->lease, lease.ttl_ns);
+	case REQUEST_REVOKE:
+		rc = lease_get(store, txn, request->lease, &lease);
+		return rc != 0 ? rc : lease_end(store, txn, request->lease, &request->has_changed);
+	}
+	return -EINVAL;
+}
+
+void
+lmdb_store_run(struct lmdb_store *store, struct lmdb_request *request, bool *ret_expired)
+{
+	MDB_txn *txn;
+	int rc = errno_of(mdb_txn_begin(store->env, NULL, 0, &txn));
+	int result = rc;
+
+	*ret_expired = false;
+	if (rc == 0) {
+		rc = leases_expire(store, txn, ret_expired);
+		result = rc;
+		if (rc == 0 && request != NULL)
+			result = request_do(store, txn, request);
+		/* What a request was refused for leaves no trace; expired leases stay expired. */
+		if (rc != 0 || (result != 0 && result != -EAGAIN && result != -ENOENT)) {
+			mdb_txn_abort(txn);
+			*ret_expired = false;
+		} else {
+			rc = errno_of(mdb_txn_commit(txn));
+			result = rc != 0 ? rc : result;
+		}
+	}
+	if (request != NULL) {
+		request->rc = result;
+		request->has_changed &= result == 0;
+	}
+}
+
+int
+lmdb_store_open(struct lmdb_store *store, const char *path)
+{
+	MDB_txn *txn;
+	int rc = mdb_env_create(&store->env);
+
+	if (rc != 0)
+		return rc;
+	if ((rc = mdb_env_set_mapsize(store->env, LMDB_MAP_BYTES)) != 0 ||
+	    (rc = mdb_env_set_maxdbs(store->env, 3)) != 0 ||
+	    (rc = mdb_env_open(store->env, path, MDB_NOTLS, 0600)) != 0 ||
+	    (rc = mdb_txn_begin(store->env, NULL, 0, &txn)) != 0)
+		return rc;
+	if ((rc = mdb_dbi_open(txn, "keys", MDB_CREATE, &store->keys)) != 0 ||
+	    (rc = mdb_dbi_open(txn, "leases", MDB_CREATE, &store->leases)) != 0 ||
+	    (rc = mdb_dbi_open(txn, "state", MDB_CREATE, &store->state)) != 0) {
+		mdb_txn_abort(txn);
+		return rc;
+	}
+	return mdb_txn_commit(txn);
+}
+
+void
+lmdb_store_close(struct lmdb_store *store)
+{
+	if (store->env != NULL)
+		mdb_env_close(store->env);
+	store->env = NULL;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lmdb_store.h -- what meta_lmdb.c, the seam and its thread, and lmdb_store.c, the transactions, share */
+#ifndef CLEAVE_MIDDLETIER_LMDB_STORE_H
+#define CLEAVE_MIDDLETIER_LMDB_STORE_H
+
+#include <lmdb.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cleave/loop.h"
+#include "cleave/meta.h"
+#include "meta_txn.h"
+
+#define LMDB_BOOT_BYTES 36u
+
+enum request_kind { REQUEST_TXN, REQUEST_LIST, REQUEST_GRANT, REQUEST_RENEW, REQUEST_REVOKE };
+
+struct lmdb_request {
+	struct loop_link link; /* waiting or done */
+	enum request_kind kind;
+	struct meta_txn *txn;
+	char *prefix;
+	uint64_t lease, ttl_ns;
+	meta_txn_fn txn_fn;
+	meta_list_fn list_fn;
+	meta_lease_fn lease_fn;
+	void *arg;
+	/* The answer. */
+	int rc;
+	struct meta_item *items; /* keys and values behind each other in `text` */
+	uint32_t item_count;
+	char *text;
+	bool has_changed; /* watches are to be called */
+};
+
+/* The worker's part of the store: what its transactions need. */
+struct lmdb_store {
+	MDB_env *env;
+	MDB_dbi keys, leases, state;
+	char boot[LMDB_BOOT_BYTES];
+	uint64_t next_expiry_ns; /* 0: no lease */
+};
+
+/* lmdb_store_open -- 0, or what mdb_strerror explains. lmdb_store_close: NULL env is a no-op. */
+int lmdb_store_open(struct lmdb_store *store, const char *path);
+void lmdb_store_close(struct lmdb_store *store);
+/* lmdb_store_run -- one transaction. @request may be NULL: only expire leases. *@ret_expired: keys went
+ * with them. */
+void lmdb_store_run(struct lmdb_store *store, struct lmdb_request *request, bool *ret_expired);
+/* lmdb_store_clock_ns -- the clock that leases are judged by. */
+uint64_t lmdb_store_clock_ns(void);
+
+#endif /* CLEAVE_MIDDLETIER_LMDB_STORE_H */

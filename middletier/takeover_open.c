@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * takeover_open.c -- the second half of a take-over: OPENING and REPLAYING
+ *
+ * takeover.c has found the state: every extent that the manifest names, sealed at an agreed length. Here
+ * they become the shard's extents, a new manifest makes the lengths durable, and only then the log's
+ * descriptors go into the memtable, extent after extent, which is the order they were written in.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "alloc.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "takeover.h"
+
+#define TAKEOVER_PROGRESS_NS NUM_S(1)
+
+/* ---- opening ---- */
+
+static void takeover_replay(struct mt_takeover *takeover);
+
+static void
+takeover_on_opened(int rc, void *arg)
+{
+	struct mt_takeover *takeover = arg;
+	struct mt_shard *shard = takeover->shard;
+
+	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
+	if (rc != 0 || mt_takeover_is_stopped(takeover))
+		return; /* the manifest has stopped the shard */
+	takeover->is_retry_logged = false;
+	/* The lengths are durable now. Nodes that were away are told. */
+	for (uint32_t i = 0; i < shard->extent_count; i++)
+		mt_extent_cut_replicas(shard->extents[i]);
+	while (takeover->empty_count > 0)
+		mt_extent_delete(takeover->empties[--takeover->empty_count]);
+	sm_move(&shard->sm, MT_SHARD_REPLAYING);
+	takeover_replay(takeover);
+}
+
+/* One of the state's extents becomes the shard's; log extents are to be replayed. */
+static int
+takeover_restore(struct mt_takeover *takeover, const struct mt_state_extent *from)
+{
+	struct mt_shard *shard = takeover->shard;
+	struct mt_extent *extent =
+	    mt_extent_restore(shard, &from->id, from->kind, from->replicas, from->replica_count);
+	struct mt_replay_source *source = &takeover->sources[takeover->source_count];
+	int rc;
+
+	if (extent == NULL)
+		return -ENOMEM;
+	rc = mt_shard_extent_add(shard, extent);
+	if (rc != 0) {
+		mt_extent_free(extent);
+		return rc;
+	}
+	mt_extent_seal(extent, from->sealed_bytes);
+	if (from->kind != EXTENT_LOG)
+		return 0;
+	shard->log_bytes += from->sealed_bytes;
+	*source = (struct mt_replay_source){ .id = from->id,
+		.kind = from->kind,
+		.replica_count = from->replica_count,
+		.length_bytes = from->sealed_bytes,
+		.extent_index = extent->index };
+	memcpy(source->replicas, from->replicas, sizeof(source->replicas));
+	takeover->source_count++;
+	return 0;
+}
+
+/*
+ * Log extents in which nothing was written leave the state: every start opens one, and most of them
+ * stay empty. They are deleted once a manifest without them is durable.
+ */
+static int
+takeover_drop_empties(struct mt_takeover *takeover)
+{
+	struct mt_manifest_state *state = &takeover->state;
+
+	if (takeover->empties == NULL)
+		takeover->empties =
+		    mt_calloc(num_max(state->extent_count, 1), sizeof(struct mt_extent *));
+	if (takeover->empties == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < state->extent_count;) {
+		const struct mt_state_extent *at = &state->extents[i];
+		struct mt_edit edit = { .kind = MT_EDIT_EXTENT_DELETED, .id = at->id };
+		struct mt_extent *extent;
+		const char *field;
+
+		if (at->kind != EXTENT_LOG || at->sealed_bytes != 0) {
+			i++;
+			continue;
+		}
+		extent = mt_extent_restore(takeover->shard, &at->id, at->kind, at->replicas,
+		    at->replica_count);
+		if (extent == NULL)
+			return -ENOMEM;
+		/* One that holds a run, empty as it may be, stays. */
+		if (mt_manifest_state_apply(state, &edit, &field) != 0) {
+			mt_extent_free(extent);
+			i++;
+			continue;
+		}
+		takeover->empties[takeover->empty_count++] = extent;
+	}
+	return 0;
+}
+
+static int
+takeover_restore_all(struct mt_takeover *takeover)
+{
+	struct mt_manifest_state *state = &takeover->state;
+
+	if (takeover->state_at == 0) {
+		int rc = takeover_drop_empties(takeover);
+
+		if (rc != 0)
+			return rc;
+		/* By id is by age, and a log is written one extent after the other. */
+		mt_free(takeover->sources);
+		takeover->sources =
+		    mt_calloc(num_max(state->extent_count, 1), sizeof(*takeover->sources));
+		if (takeover->sources == NULL)
+			return -ENOMEM;
+		takeover->source_count = 0;
+	}
+	while (takeover->state_at < state->extent_count) {
+		int rc = takeover_restore(takeover, &state->extents[takeover->state_at]);
+
+		if (rc != 0)
+			return rc;
+		takeover->state_at++;
+	}
+	return 0;
+}
+
+void
+mt_takeover_open(struct mt_takeover *takeover)
+{
+	struct mt_shard *shard = takeover->shard;
+	const struct mt_manifest_state *state = &takeover->state;
+	int rc = takeover_restore_all(takeover);
+
+	if (rc == -ENOSPC) {
+		mt_takeover_give_up(takeover, rc, "it has too many extents");
+		return;
+	}
+	if (rc == 0) {
+		takeover->state.epoch = shard->epoch;
+		shard->next_sequence = num_max(state->next_sequence, 1);
+		if (state->cut_count > 0) {
+			const struct mt_state_cut *cut = &state->cuts[state->cut_count - 1];
+
+			shard->cut = cut->cut;
+			shard->next_sequence = num_max(shard->next_sequence, cut->sequence + 1);
+		}
+		rc = mt_manifest_open(shard, &takeover->state, takeover_on_opened, takeover);
+	}
+	if (rc != 0)
+		mt_takeover_retry(takeover, mt_takeover_open, rc);
+}
+
+/* ---- replaying ---- */
+
+/* How many keys the records of a batch may add. -EBADMSG when its sequence goes back. */
+static int
+takeover_count_blocks(const struct batch_info *info, const uint8_t *head, uint64_t *ret_count)
+{
+	struct record_iter it;
+	struct record_desc record;
+	const char *field;
+	uint64_t count = 0;
+
+	record_iter_init(&it, head, info);
+	while (record_iter_next(&it, &record, &field) == 1) {
+		if (record.kind == RECORD_WRITE)
+			count += record.block_count;
+	}
+	*ret_count = count;
+	return 0;
+}
+
+static void
+takeover_apply(struct mt_takeover *takeover, const struct record_desc *record,
+    const struct mt_replay_source *source, uint64_t offset_bytes)
+{
+	struct mt_shard *shard = takeover->shard;
+	uint64_t chunk = record->segment * CLEAVE_SEGMENT_CHUNKS +
+	    record->block / CLEAVE_CHUNK_BLOCKS;
+
+	takeover->record_count++;
+	/* What a run holds already is not taken from the log. */
+	if (record->sequence <= mt_manifest_state_flushed(mt_manifest_state(shard), chunk))
+		return;
+	mt_memtable_apply(shard->memtable, record, source->extent_index, offset_bytes, 0);
+}
+
+static int
+takeover_on_records(struct mt_replay *replay, const struct mt_replay_source *source,
+    const struct batch_info *info, const uint8_t *head, void *arg)
+{
+	struct mt_takeover *takeover = arg;
+	struct mt_shard *shard = takeover->shard;
+	struct record_iter it;
+	struct record_desc record;
+	const char *field;
+	uint64_t count;
+
+	(void)replay;
+	/* An older record over a newer one would undo an acknowledged write. */
+	if (info->record_count > 0 && info->base_sequence < takeover->next_sequence) {
+		log_error("shard %" PRIu32 ": the log's sequence goes back extent=%" PRIu32
+			  ".%" PRIu32 ".%" PRIu64 " offset_bytes=%" PRIu64 " sequence=%" PRIu64
+			  " expected=%" PRIu64,
+		    shard->index, source->id.shard, source->id.epoch, source->id.counter,
+		    info->offset_bytes, info->base_sequence, takeover->next_sequence);
+		return -EBADMSG;
+	}
+	if (takeover_count_blocks(info, head, &count) != 0 ||
+	    mt_memtable_reserve(shard->memtable, count) != 0)
+		return -ENOMEM;
+	record_iter_init(&it, head, info);
+	while (record_iter_next(&it, &record, &field) == 1)
+		takeover_apply(takeover, &record, source, info->offset_bytes);
+	takeover->next_sequence =
+	    num_max(takeover->next_sequence, info->base_sequence + info->record_count);
+	/* The checkpoint may know of later ones: of records that were never acknowledged. */
+	shard->next_sequence = num_max(shard->next_sequence, takeover->next_sequence);
+	return 0;
+}
+
+static void
+takeover_serve(struct mt_takeover *takeover)
+{
+	struct mt_shard *shard = takeover->shard;
+	uint64_t took_ns = loop_now_ns(shard->port->loop) - takeover->started_ns;
+
+	mt_free(takeover->sources);
+	takeover->sources = NULL;
+	log_info("shard %" PRIu32 ": serving epoch=%" PRIu32 " extents=%" PRIu32 " records=%" PRIu64
+		 " next_sequence=%" PRIu64 " took_ms=%" PRIu64,
+	    shard->index, shard->epoch, shard->extent_count, takeover->record_count,
+	    shard->next_sequence, took_ns / NUM_MS(1));
+	sm_move(&shard->sm, MT_SHARD_SERVING);
+	mt_write_path_start(shard);
+	mt_port_on_shard(shard);
+}
+
+static void
+takeover_log_progress(const struct mt_takeover *takeover)
+{
+	const struct mt_replay *replay = &takeover->replay;
+
+	log_info("shard %" PRIu32 ": replayed %" PRIu64 " of %" PRIu64 " MiB",
+	    takeover->shard->index, replay->done_bytes / NUM_MIB(1),
+	    replay->total_bytes / NUM_MIB(1));
+}
+
+void
+mt_takeover_on_progress(struct loop_timer *timer, void *arg)
+{
+	struct mt_takeover *takeover = arg;
+
+	takeover_log_progress(takeover);
+	loop_timer_start(takeover->shard->port->loop, timer, TAKEOVER_PROGRESS_NS);
+}
+
+static void
+takeover_on_replayed(struct mt_replay *replay, int rc, void *arg)
+{
+	struct mt_takeover *takeover = arg;
+
+	(void)replay;
+	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
+	loop_timer_stop(takeover->shard->port->loop, &takeover->progress_timer);
+	takeover_log_progress(takeover);
+	mt_takeover_end_replay(takeover, rc);
+	if (rc == -ESTALE)
+		mt_takeover_on_stale(takeover->shard);
+	else if (rc != 0)
+		mt_takeover_give_up(takeover, rc, "its log cannot be understood");
+	else
+		takeover_serve(takeover);
+}
+
+static void
+takeover_replay(struct mt_takeover *takeover)
+{
+	struct mt_replay *replay = &takeover->replay;
+	int rc;
+
+	replay->shard = takeover->shard;
+	replay->sources = takeover->sources;
+	replay->source_count = takeover->source_count;
+	replay->on_batch = takeover_on_records;
+	replay->fn = takeover_on_replayed;
+	replay->arg = takeover;
+	rc = mt_replay_start(replay);
+	if (rc != 0) {
+		mt_takeover_retry(takeover, takeover_replay, rc);
+		return;
+	}
+	takeover->is_replaying = true;
+	loop_timer_start(takeover->shard->port->loop, &takeover->progress_timer,
+	    TAKEOVER_PROGRESS_NS);
+}
+
+void
+mt_takeover_open_fini(struct mt_takeover *takeover)
+{
+	while (takeover->empty_count > 0)
+		mt_extent_free(takeover->empties[--takeover->empty_count]);
+	mt_free(takeover->empties);
+	mt_free(takeover->sources);
+}
