@@ -6,6 +6,7 @@
  */
 #include <criterion/criterion.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,6 +17,7 @@
 
 #define CLIENTS 2u
 #define SEEDS_DEFAULT 12u
+#define OPS_PER_FAULT 200u /* on average half of it */
 #define HEAL_LIMIT_NS NUM_S(600)
 
 struct run {
@@ -23,11 +25,27 @@ struct run {
 	struct workload *workloads[CLIENTS];
 };
 
+/* An assertion of the daemons' own does not know the seed. */
+static uint64_t running_seed;
+
+static void
+on_abort(int number)
+{
+	(void)number;
+	(void)fprintf(stderr, "reproduce: CLEAVE_SIM_SEED=%" PRIu64 " sim_test_cluster\n",
+	    running_seed);
+}
+
+/* Small slots: the log turns to another extent all the time. */
 static void
 run_begin(struct run *run, uint64_t seed, uint32_t op_count)
 {
-	struct sim_cluster_options options = { .seed = seed, .is_shuffled = seed % 2 == 1 };
+	struct sim_cluster_options options = { .seed = seed,
+		.is_shuffled = seed % 2 == 1,
+		.slot_bytes = NUM_KIB(128) << seed % 3 };
 
+	running_seed = seed;
+	(void)signal(SIGABRT, on_abort);
 	log_set_level(getenv("CLEAVE_SIM_LOG") != NULL ? LOG_INFO : LOG_OFF);
 	run->cluster = sim_cluster_create(&options);
 	if (getenv("CLEAVE_SIM_TRACE") != NULL)
@@ -141,22 +159,63 @@ fault_heal(struct sim_cluster *cluster)
 	sim_cluster_gateway_start(cluster);
 }
 
+/* What stops a pause: so many operations more, or all of them. */
+struct progress {
+	struct run *run;
+	uint32_t completed_count;
+};
+
+static uint32_t
+run_completed_count(const struct run *run)
+{
+	uint32_t sum = 0;
+
+	for (uint32_t i = 0; i < CLIENTS; i++)
+		sum += workload_completed_count(run->workloads[i]);
+	return sum;
+}
+
+static bool
+progress_is_made(void *arg)
+{
+	const struct progress *progress = arg;
+
+	return run_completed_count(progress->run) >= progress->completed_count ||
+	    run_is_done(progress->run);
+}
+
+/* From a microsecond to eight seconds, each order of magnitude as often as another. */
+static uint64_t
+random_duration_ns(struct sim_world *world)
+{
+	return sim_world_random_below(world, UINT64_C(1000) << sim_world_random_below(world, 24));
+}
+
+/*
+ * Faults come by work done, so that they meet every part of it, and a little after, so that they meet
+ * it halfway. Some come in pairs.
+ */
 static uint64_t
 run_with_faults(uint64_t seed, uint32_t op_count)
 {
+	struct sim_world *world;
 	struct run run;
 
 	run_begin(&run, seed, op_count);
-	for (uint32_t round = 0; round < 12 && !run_is_done(&run); round++) {
-		struct sim_world *world = run.cluster->world;
+	world = run.cluster->world;
+	while (!run_is_done(&run)) {
+		struct progress progress = { &run, run_completed_count(&run) };
 
-		sim_cluster_run(run.cluster, sim_world_random_below(world, NUM_MS(60)));
+		progress.completed_count += (uint32_t)sim_world_random_below(world, OPS_PER_FAULT);
+		(void)sim_world_run(world, progress_is_made, &progress,
+		    sim_world_now_ns(world) + NUM_S(20));
+		sim_cluster_run(run.cluster, sim_world_random_below(world, NUM_US(500)));
 		fault_inject(run.cluster);
 		if (sim_world_random_below(world, 3) == 0) {
-			sim_cluster_run(run.cluster, sim_world_random_below(world, NUM_MS(5)));
+			sim_cluster_run(run.cluster, random_duration_ns(world));
 			fault_inject(run.cluster);
 		}
-		sim_cluster_run(run.cluster, sim_world_random_below(world, NUM_S(8)));
+		sim_cluster_run(run.cluster, random_duration_ns(world));
 		fault_heal(run.cluster);
 	}
 	return run_end(&run);
