@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/crc32c.h"
+#include "splitlib/internal.h"
 #include "storage-node/internal.h"
 #include "support/node_rig.h"
 
@@ -517,6 +518,25 @@ Test(recover, every_allocation_fails)
 		if (rc == 0)
 			break;
 		cr_assert_not_null(strstr(rig->ready_reason, "memory"));
+	}
+	cr_assert_eq(rig_connect(rig), 0);
+	cr_assert(rig_extent_matches(rig, &extent, extent.acked_bytes));
+}
+
+/* The same for what the port allocates. */
+Test(recover, every_allocation_of_the_port_fails)
+{
+	append_many(&extent, 2);
+	for (uint32_t n = 1;; n++) {
+		int rc;
+
+		rig_kill(rig, false);
+		split_alloc_fail_at(n);
+		rc = rig_start(rig);
+		split_alloc_fail_at(0);
+		cr_assert(rc == 0 || rc == -ENOMEM, "n=%u rc=%d", n, rc);
+		if (rc == 0)
+			break;
 	}
 	cr_assert_eq(rig_connect(rig), 0);
 	cr_assert(rig_extent_matches(rig, &extent, extent.acked_bytes));
