@@ -113,8 +113,8 @@ static struct shared *
 shared_create(void)
 {
 	pthread_barrierattr_t attr;
-	struct shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
-	    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct shared *shared =
+	    mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	if (shared == MAP_FAILED)
 		return NULL;
@@ -154,8 +154,8 @@ main(int argc, char *argv[])
 	if (failed)
 		return 1;
 	qsort(shared->round_ns, rounds, sizeof(shared->round_ns[0]), compare_u64);
-	printf("{\"rounds_count\": %u, \"latency_us_p50\": %.1f, \"latency_us_p99\": %.1f}\n", rounds,
-	    (double)shared->round_ns[rounds / 2] / 1e3,
+	printf("{\"rounds_count\": %u, \"latency_us_p50\": %.1f, \"latency_us_p99\": %.1f}\n",
+	    rounds, (double)shared->round_ns[rounds / 2] / 1e3,
 	    (double)shared->round_ns[rounds * 99 / 100] / 1e3);
 	return 0;
 }

@@ -31,8 +31,9 @@
 #define MT_PORTS_MAX 16u
 #define MT_SHARDS_DEFAULT 8u
 #define MT_EXTENTS_PER_SHARD_MAX 65536u
-#define MT_RECEIVE_BYTES (64u * 1024u) /* device bytes of a port's receive: a node's longest reply */
-#define MT_SLOTS_PER_SHARD_MIN 6u      /* and replica: fewer, and a cluster is refused */
+#define MT_RECEIVE_BYTES                                                                           \
+	(64u * 1024u)               /* device bytes of a port's receive: a node's longest reply */
+#define MT_SLOTS_PER_SHARD_MIN 6u   /* and replica: fewer, and a cluster is refused */
 #define MT_APPENDS_IN_FLIGHT_MAX 2u /* before the open batch waits to fill */
 #define MT_NAME_BYTES (CLEAVE_VOLUME_NAME_BYTES_MAX + 1)
 
@@ -136,14 +137,14 @@ struct mt_link {
 	struct mt_node_config config;
 	struct sm sm;
 	struct split_qp *qp;
-	uint32_t node_id; /* learnt from its hello; 0: not yet */
+	uint32_t node_id;                             /* learnt from its hello; 0: not yet */
 	uint64_t slots_total, slots_free, slot_bytes; /* from its status; estimates in between */
-	struct loop_link calls; /* outstanding, oldest first */
+	struct loop_link calls;                       /* outstanding, oldest first */
 	uint32_t call_count;
 	uint64_t next_request_id;
 	struct loop_timer retry_timer, watch_timer;
 	uint64_t backoff_ns;
-	bool is_read_only; /* its disk takes no more writes */
+	bool is_read_only;   /* its disk takes no more writes */
 	uint32_t full_kinds; /* bit set of the extent kinds it had no room for, since its status */
 	/* implementation: id -> call */
 	struct mt_call **call_slots;
@@ -153,9 +154,9 @@ struct mt_link {
 	uint64_t status_ns;   /* when it was last asked */
 	bool is_status_asked; /* status_call is outstanding */
 	bool is_stopped;
-	bool was_up;          /* at least once: the next time is a reconnect */
+	bool was_up;            /* at least once: the next time is a reconnect */
 	bool is_failure_logged; /* since it was last up */
-	int close_rc;         /* why we closed the queue pair; 0: we did not */
+	int close_rc;           /* why we closed the queue pair; 0: we did not */
 	const char *close_reason;
 };
 
@@ -284,7 +285,7 @@ enum mt_edit_kind {
 	MT_EDIT_EXTENT_OPENED = 2,
 	MT_EDIT_EXTENT_SEALED = 3,
 	MT_EDIT_EXTENT_DELETED = 4,
-	MT_EDIT_RUN_ADDED = 5,   /* formats fixed and golden-tested; written from flush on */
+	MT_EDIT_RUN_ADDED = 5, /* formats fixed and golden-tested; written from flush on */
 	MT_EDIT_RUN_REMOVED = 6,
 	MT_EDIT_CUT = 7,
 	MT_EDIT_CHECKPOINT_END = 8,
@@ -441,7 +442,7 @@ struct mt_session {
 	struct sm sm;
 	struct wire_hello hello;
 	struct mt_volume volume; /* valid for I/O sessions */
-	uint32_t write_count;    /* writes in flight; nothing new is admitted before they end (I11) */
+	uint32_t write_count; /* writes in flight; nothing new is admitted before they end (I11) */
 	uint32_t request_count;
 	/* session.c's: the question to main, and for how long a peer may wait for its accept. */
 	struct mt_volume_query {
@@ -506,8 +507,8 @@ void mt_reply_error(struct mt_session *session, struct split_msg *msg, const str
 /* ---- shard.c, takeover.c ---- */
 enum mt_shard_state {
 	MT_SHARD_IDLE,
-	MT_SHARD_CLAIMING,  /* root key: epoch + 1, owner */
-	MT_SHARD_AGREEING,  /* freeze, repair and cut the manifest extent, read it; then open extents */
+	MT_SHARD_CLAIMING, /* root key: epoch + 1, owner */
+	MT_SHARD_AGREEING, /* freeze, repair and cut the manifest extent, read it; then open extents */
 	MT_SHARD_OPENING,   /* new manifest extent, which holds all agreed lengths */
 	MT_SHARD_REPLAYING, /* read descriptors into the memtable */
 	MT_SHARD_SERVING,
@@ -537,8 +538,8 @@ struct mt_shard {
 	struct mt_manifest *manifest;
 	struct mt_takeover *takeover;
 	struct mt_root root;
-	struct loop_link root_calls; /* meta_proxy.c: outstanding */
-	uint64_t log_bytes; /* in all log extents */
+	struct loop_link root_calls;      /* meta_proxy.c: outstanding */
+	uint64_t log_bytes;               /* in all log extents */
 	struct loop_link extent_requests; /* extent.c: of all its extents, also of those freed */
 };
 int mt_shard_init(struct mt_shard *shard, struct mt_port *port, uint32_t index);
@@ -576,7 +577,7 @@ struct mt_port {
 	uint32_t receive_count; /* in the pool: clients' requests and nodes' replies together */
 	/* port.c's. */
 	enum { MT_PORT_OPENING, MT_PORT_RUNNING, MT_PORT_STOPPING, MT_PORT_STOPPED } state;
-	bool is_ready; /* every shard serves, and main was told */
+	bool is_ready;        /* every shard serves, and main was told */
 	uint32_t ready_epoch; /* greatest of its shards then */
 	uint32_t next_session_id;
 	bool is_closing; /* STOPPING: requests have ended, everything is being closed */

@@ -48,25 +48,25 @@ enum extent_kind { EXTENT_LOG = 1, EXTENT_RUN = 2, EXTENT_MANIFEST = 3 };
 
 /* As stored; never copied raw beyond batch.c. */
 struct batch_header_disk {
-	uint32_t magic;         /*   0 */
-	uint8_t version;        /*   4 */
-	uint8_t kind;           /*   5 enum extent_kind */
-	uint16_t record_count;  /*   6 */
-	uint32_t shard;         /*   8 the extent's identity */
-	uint32_t epoch;         /*  12 */
-	uint64_t counter;       /*  16 */
-	uint64_t offset_bytes;  /*  24 of this batch in the extent */
-	uint64_t mark_bytes;    /*  32 length of the extent known acknowledged by all replicas */
-	uint64_t base_sequence; /*  40 shard sequence of the first record; one a record */
-	uint64_t cut;           /*  48 snapshots taken of the shard so far */
-	uint32_t batch_bytes;   /*  56 with padding */
-	uint32_t used_bytes;    /*  60 without it */
-	uint32_t desc_bytes;    /*  64 */
-	uint32_t prev_crc;      /*  68 batch_crc of the batch before, or the seed */
-	uint64_t chunk;         /*  72 run batches: the chunk (segment * 512 + index); else 0 */
+	uint32_t magic;            /*   0 */
+	uint8_t version;           /*   4 */
+	uint8_t kind;              /*   5 enum extent_kind */
+	uint16_t record_count;     /*   6 */
+	uint32_t shard;            /*   8 the extent's identity */
+	uint32_t epoch;            /*  12 */
+	uint64_t counter;          /*  16 */
+	uint64_t offset_bytes;     /*  24 of this batch in the extent */
+	uint64_t mark_bytes;       /*  32 length of the extent known acknowledged by all replicas */
+	uint64_t base_sequence;    /*  40 shard sequence of the first record; one a record */
+	uint64_t cut;              /*  48 snapshots taken of the shard so far */
+	uint32_t batch_bytes;      /*  56 with padding */
+	uint32_t used_bytes;       /*  60 without it */
+	uint32_t desc_bytes;       /*  64 */
+	uint32_t prev_crc;         /*  68 batch_crc of the batch before, or the seed */
+	uint64_t chunk;            /*  72 run batches: the chunk (segment * 512 + index); else 0 */
 	uint64_t flushed_sequence; /* 80 run batches: flushed to here; else 0 */
-	uint8_t reserved[36];   /*  88 zeros */
-	uint32_t batch_crc;     /* 124 */
+	uint8_t reserved[36];      /*  88 zeros */
+	uint32_t batch_crc;        /* 124 */
 } __attribute__((packed));
 _Static_assert(sizeof(struct batch_header_disk) == BATCH_HEADER_BYTES, "batch header");
 
@@ -78,16 +78,16 @@ enum record_kind {
 
 /* One record, decoded. On disk: 40 bytes fixed, then block_count CRCs for RECORD_WRITE. */
 struct record_desc {
-	uint8_t kind;       /*  0 enum record_kind */
-	uint8_t codec_id;   /*  1 */
-	uint16_t flags;     /*  2 zero */
+	uint8_t kind;          /*  0 enum record_kind */
+	uint8_t codec_id;      /*  1 */
+	uint16_t flags;        /*  2 zero */
 	uint32_t stored_bytes; /* 4; 0 for tombstones */
-	uint64_t segment;   /*  8 */
-	uint32_t block;     /* 16 index of the first block in the segment */
-	uint32_t block_count; /* 20: 1..16 for writes, up to a chunk's for tombstones */
-	uint32_t stored_crc; /* 24 of the stored bytes */
-	uint32_t attach;    /* 28 low bits of the session's attach number */
-	uint64_t request_id; /* 32 of the client, for tracing */
+	uint64_t segment;      /*  8 */
+	uint32_t block;        /* 16 index of the first block in the segment */
+	uint32_t block_count;  /* 20: 1..16 for writes, up to a chunk's for tombstones */
+	uint32_t stored_crc;   /* 24 of the stored bytes */
+	uint32_t attach;       /* 28 low bits of the session's attach number */
+	uint64_t request_id;   /* 32 of the client, for tracing */
 	uint32_t block_crcs[ENGINE_RECORD_BLOCKS_MAX]; /* 40 */
 	/* Not stored: from decoding. */
 	uint32_t payload_offset_bytes; /* in the batch */

@@ -103,7 +103,7 @@ struct engine_job {
 	uint32_t stored_crc;  /* STORE: result. LOAD: expected */
 	uint8_t record_blocks, first_block, block_count;
 	uint32_t block_crcs[ENGINE_RECORD_BLOCKS_MAX]; /* STORE: results. LOAD: expected */
-	struct batch_check *batch; /* BATCH: in and out */
+	struct batch_check *batch;                     /* BATCH: in and out */
 	/* Results. */
 	int rc;
 	uint32_t dst_bytes;

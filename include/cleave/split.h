@@ -52,17 +52,17 @@ struct sim_host; /* sim_net.h */
 /* What a port is made with. Zero means the default in brackets. */
 struct split_port_options {
 	struct loop *loop;
-	struct sim_host *sim_host;  /* for sim:// addresses; else NULL */
-	uint64_t host_bytes;        /* host arena [4 MiB] */
-	uint64_t device_bytes;      /* device arena, the pool's buffers included [64 MiB] */
-	uint32_t receive_count;     /* receives in the pool [0: none, only dev_mixed_recv] */
+	struct sim_host *sim_host;      /* for sim:// addresses; else NULL */
+	uint64_t host_bytes;            /* host arena [4 MiB] */
+	uint64_t device_bytes;          /* device arena, the pool's buffers included [64 MiB] */
+	uint32_t receive_count;         /* receives in the pool [0: none, only dev_mixed_recv] */
 	uint32_t receive_payload_bytes; /* device bytes a pool receive holds [65536] */
-	uint32_t qp_count_max;      /* [1024] */
-	uint32_t qp_credits_max;    /* granted to one queue pair at a time [64] */
-	uint32_t qp_send_depth_max; /* sends queued on one queue pair [1024] */
-	uint32_t event_count_max;   /* dev_events in existence [256] */
-	uint64_t keepalive_ns;      /* a silent peer is found within this [10 s] */
-	struct engine_set *engines; /* for dev_func; borrowed; may be NULL */
+	uint32_t qp_count_max;          /* [1024] */
+	uint32_t qp_credits_max;        /* granted to one queue pair at a time [64] */
+	uint32_t qp_send_depth_max;     /* sends queued on one queue pair [1024] */
+	uint32_t event_count_max;       /* dev_events in existence [256] */
+	uint64_t keepalive_ns;          /* a silent peer is found within this [10 s] */
+	struct engine_set *engines;     /* for dev_func; borrowed; may be NULL */
 	const struct engine_gate_ops *engine_ops;
 };
 
@@ -100,7 +100,7 @@ struct split_msg {
 	const struct wire_header *header; /* host memory; framing fields checked, others raw */
 	dev_ptr payload;                  /* device memory, 4096-byte aligned */
 	uint32_t payload_bytes;
-	void *user;                       /* the receiver's */
+	void *user; /* the receiver's */
 };
 
 enum split_qp_state { QP_CONNECTING, QP_ACCEPTING, QP_READY, QP_CLOSING, QP_CLOSED, QP_STATE_NR };
@@ -124,7 +124,7 @@ struct split_connect_options {
 	const char *address;
 	const void *hello; /* at most WIRE_HELLO_BYTES; copied */
 	uint32_t hello_bytes;
-	uint64_t timeout_ns; /* [5 s] */
+	uint64_t timeout_ns;            /* [5 s] */
 	const struct split_qp_ops *ops; /* NULL: receives are posted by dev_mixed_recv */
 	void *arg;
 };
@@ -136,8 +136,8 @@ struct split_qp *connect_qp(struct split_port *port, const struct split_connect_
  * A listener asks @on_accept about each connection, with the peer's hello. It must call
  * split_qp_accept or split_qp_reject, now or later (bounded by keepalive_ns).
  */
-typedef void (*split_accept_fn)(struct split_qp *qp, const void *hello, uint32_t hello_bytes,
-    void *arg);
+typedef void (
+    *split_accept_fn)(struct split_qp *qp, const void *hello, uint32_t hello_bytes, void *arg);
 /*
  * split_listen -- @ret_address (SPLIT_ADDRESS_BYTES_MAX, may be NULL) gets the bound address, so
  * that port 0 can be asked for. Returns 0; -EADDRINUSE; -EADDRNOTAVAIL; -EINVAL unparsable; -EACCES.
@@ -193,8 +193,7 @@ int split_send_cancel(struct split_qp *qp, struct split_send *send);
  * gone; @fn (may be NULL) is called then: pieces outside the message's own payload are free.
  */
 void split_msg_reply(struct split_msg *msg, const struct wire_header *header,
-    const struct dev_piece *pieces, uint32_t piece_count,
-    void (*fn)(int rc, void *arg), void *arg);
+    const struct dev_piece *pieces, uint32_t piece_count, void (*fn)(int rc, void *arg), void *arg);
 /* split_msg_release -- give a message back unanswered (replies to us, or a dead peer's). */
 void split_msg_release(struct split_msg *msg);
 
@@ -205,7 +204,7 @@ void split_msg_release(struct split_msg *msg);
 struct dev_completion {
 	struct dev_event *event; /* for identity only: it is released */
 	int rc;                  /* 0 or a negative errno */
-	uint32_t bytes;          /* received payload beyond the header; sent; or produced by an engine */
+	uint32_t bytes; /* received payload beyond the header; sent; or produced by an engine */
 };
 
 /*

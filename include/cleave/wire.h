@@ -23,8 +23,8 @@
 #define WIRE_MAGIC 0x45564c43u /* "CLVE" */
 #define WIRE_VERSION 1u
 #define WIRE_HEADER_BYTES 64u
-#define WIRE_PAYLOAD_BYTES_MAX (256u * 1024u)          /* to and from a node */
-#define WIRE_CLIENT_PAYLOAD_BYTES_MAX (64u * 1024u)    /* to and from a VM client */
+#define WIRE_PAYLOAD_BYTES_MAX (256u * 1024u)       /* to and from a node */
+#define WIRE_CLIENT_PAYLOAD_BYTES_MAX (64u * 1024u) /* to and from a VM client */
 #define WIRE_REPLY 0x80u
 
 #define CLEAVE_SEGMENT_BYTES (UINT64_C(32) << 30)
@@ -111,13 +111,13 @@ enum wire_credit_flags {
 #define WIRE_HELLO_BYTES 56u
 enum wire_role { WIRE_ROLE_CLIENT = 1, WIRE_ROLE_GATEWAY = 2, WIRE_ROLE_NODE = 3 };
 struct wire_hello {
-	uint8_t role;          /* enum wire_role of the sender */
-	uint32_t node_id;      /* of a node; else 0 */
-	uint64_t cluster_id;   /* 0 from a client: any */
-	uint64_t volume_id;    /* of a client's I/O connection; 0: control only */
-	uint64_t session_id;   /* of a client; random, once per open volume */
-	uint64_t attach;       /* the number its attach was given */
-	uint64_t incarnation;  /* grows with each reconnect of the session to this port */
+	uint8_t role;         /* enum wire_role of the sender */
+	uint32_t node_id;     /* of a node; else 0 */
+	uint64_t cluster_id;  /* 0 from a client: any */
+	uint64_t volume_id;   /* of a client's I/O connection; 0: control only */
+	uint64_t session_id;  /* of a client; random, once per open volume */
+	uint64_t attach;      /* the number its attach was given */
+	uint64_t incarnation; /* grows with each reconnect of the session to this port */
 };
 void wire_hello_encode(uint8_t out[WIRE_HELLO_BYTES], const struct wire_hello *hello);
 /* wire_hello_decode -- 0; -EPROTO; -EPROTONOSUPPORT for another version. */
@@ -143,7 +143,7 @@ struct wire_io {
 	uint32_t length_bytes; /* 4 KiB .. 64 KiB; DISCARD and WRITE_ZEROES: up to a chunk */
 	uint32_t epoch;        /* of the shard, as the client knew it */
 	uint32_t vm_id;
-	uint32_t payload_crc;  /* WRITE */
+	uint32_t payload_crc; /* WRITE */
 };
 /* wire_io_decode -- 0, or -EPROTO and the field's name. @header has passed the split library. */
 int wire_io_decode(const struct wire_header *header, struct wire_io *ret_io,
@@ -170,7 +170,8 @@ struct wire_node {
 	uint64_t request_id;
 	struct extent_id id;   /* FENCE, LIST: id.shard alone; LIST UINT32_MAX: every shard */
 	enum extent_kind kind; /* CREATE, APPEND */
-	uint64_t offset_bytes; /* APPEND, READ: where; CUT: length; DELETE: incarnation; LIST: cursor */
+	uint64_t
+	    offset_bytes; /* APPEND, READ: where; CUT: length; DELETE: incarnation; LIST: cursor */
 	uint32_t length_bytes; /* APPEND: payload; READ: how much */
 	uint32_t epoch;        /* of the owner that asks */
 	uint16_t flags;
@@ -184,8 +185,9 @@ struct wire_node_reply {
 	enum wire_opcode opcode; /* without WIRE_REPLY */
 	uint64_t request_id;
 	struct extent_id id;
-	int rc;                /* 0 or a negative errno */
-	uint64_t offset_bytes; /* CREATE: incarnation; APPEND, FREEZE, CUT: durable length; LIST: next cursor, 0 at the end */
+	int rc; /* 0 or a negative errno */
+	uint64_t
+	    offset_bytes; /* CREATE: incarnation; APPEND, FREEZE, CUT: durable length; LIST: next cursor, 0 at the end */
 	uint32_t length_bytes; /* READ: bytes that follow; FREEZE: mark; LIST: entries' bytes */
 	uint32_t chain_crc;    /* FREEZE: batch_crc of the last good batch (or the seed) */
 	uint32_t epoch;        /* the shard's fence */
@@ -197,14 +199,14 @@ void wire_node_reply_encode(struct wire_header *header, const struct wire_node_r
 
 /* LIST entries, in the payload. */
 struct wire_extent_entry {
-	uint64_t extent;      /*  0 packed */
-	uint64_t incarnation; /*  8 of this copy */
+	uint64_t extent;       /*  0 packed */
+	uint64_t incarnation;  /*  8 of this copy */
 	uint64_t length_bytes; /* 16 durable */
-	uint64_t mark_bytes;  /* 24 */
-	uint8_t kind;         /* 32 */
-	uint8_t state;        /* 33 enum wire_extent_state */
-	uint16_t flags;       /* 34 WIRE_FLAG_DAMAGED */
-	uint32_t fence_epoch; /* 36 */
+	uint64_t mark_bytes;   /* 24 */
+	uint8_t kind;          /* 32 */
+	uint8_t state;         /* 33 enum wire_extent_state */
+	uint16_t flags;        /* 34 WIRE_FLAG_DAMAGED */
+	uint32_t fence_epoch;  /* 36 */
 } __attribute__((packed));
 _Static_assert(sizeof(struct wire_extent_entry) == 40, "wire extent entry");
 enum wire_extent_state { WIRE_EXTENT_OPEN = 1, WIRE_EXTENT_FROZEN = 2, WIRE_EXTENT_SEALED = 3 };
