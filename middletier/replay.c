@@ -340,7 +340,13 @@ replay_drain(struct mt_replay *replay)
 	}
 	while (replay->read_count > 0)
 		replay_pop(replay);
-	if (!replay->must_wait && replay_pick(replay, replay->source_index, &replica_index) == 0)
+	/* The last head was taken, and what failed was only the payload behind it. */
+	if (replay->at_bytes == replay_source(replay)->length_bytes)
+		replay_enter_source(replay, replay->source_index + 1);
+	if (replay->source_index == replay->source_count)
+		replay_restart(replay);
+	else if (!replay->must_wait &&
+	    replay_pick(replay, replay->source_index, &replica_index) == 0)
 		replay_restart(replay);
 	else
 		replay_wait(replay);
