@@ -88,6 +88,7 @@ port_open_split(struct mt_port *port, char *ret_error, size_t error_bytes)
 		.sim_host = options->sim_host,
 		.host_bytes = PORT_HOST_BYTES,
 		.device_bytes = options->device_bytes,
+		.must_populate = options->sim_host == NULL,
 		.receive_count = port->receive_count,
 		.receive_payload_bytes = MT_RECEIVE_BYTES,
 		.engines = port->engines,

@@ -66,6 +66,14 @@ arena_map(uint64_t bytes)
 	return memory + head_bytes;
 }
 
+void
+arena_populate(struct arena *arena)
+{
+	guard_enter();
+	(void)madvise(arena->memory, arena->bytes, MADV_POPULATE_WRITE);
+	guard_leave();
+}
+
 int
 arena_init(struct arena *arena, uint64_t bytes, bool is_device)
 {

@@ -98,6 +98,8 @@ struct receive_pool {
 /* arena_init -- map and guard @bytes. Returns 0 or a negative errno. fini: nothing may be in use. */
 int arena_init(struct arena *arena, uint64_t bytes, bool is_device);
 void arena_fini(struct arena *arena);
+/* arena_populate -- make its pages now. Where the kernel cannot, they come with the first use. */
+void arena_populate(struct arena *arena);
 /* arena_alloc -- NULL when nothing fits. @align is a power of two. */
 void *arena_alloc(struct arena *arena, size_t bytes, size_t align);
 void arena_free(struct arena *arena, const void *memory);

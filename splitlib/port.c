@@ -166,6 +166,8 @@ port_memory_init(struct split_port *port)
 	rc = arena_init(&port->device, port->options.device_bytes, true);
 	if (rc != 0)
 		goto err_host;
+	if (port->options.must_populate)
+		arena_populate(&port->device);
 	rc = receive_pool_init(port);
 	if (rc != 0)
 		goto err_device;

@@ -122,6 +122,7 @@ node_open_port(struct node *node)
 		.loop = node->loop,
 		.sim_host = options->sim_host,
 		.device_bytes = options->device_bytes,
+		.must_populate = options->sim_host == NULL,
 		.host_bytes =
 		    num_max(NUM_MIB(1), (uint64_t)HOST_BYTES_A_RECEIVE * node->request_count),
 		.receive_count = node->request_count,

@@ -61,8 +61,10 @@ struct split_port_options {
 	uint32_t qp_credits_max;        /* granted to one queue pair at a time [64] */
 	uint32_t qp_send_depth_max;     /* sends queued on one queue pair [1024] */
 	uint32_t event_count_max;       /* dev_events in existence [256] */
-	uint64_t keepalive_ns;          /* a silent peer is found within this [10 s] */
-	struct engine_set *engines;     /* for dev_func; borrowed; may be NULL */
+	bool
+	    must_populate; /* have device memory's pages at open, so that none is made on the data path */
+	uint64_t keepalive_ns;      /* a silent peer is found within this [10 s] */
+	struct engine_set *engines; /* for dev_func; borrowed; may be NULL */
 	const struct engine_gate_ops *engine_ops;
 };
 
