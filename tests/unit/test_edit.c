@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_edit.c -- a manifest's edits: every kind as bytes, every field checked; and what they come to */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "middletier/alloc.h"
+#include "middletier/manifest.h"
+
+#define REPLICA_FIRST 20u /* of an OPENED edit */
+
+static const struct mt_edit samples[] = {
+	{ .kind = MT_EDIT_EPOCH, .epoch = 0x00abcdef },
+	{ .kind = MT_EDIT_EXTENT_OPENED,
+	    .id = { .shard = 7, .epoch = 0x123456, .counter = 0x2345678 },
+	    .extent_kind = EXTENT_LOG,
+	    .replicas = { { .node_id = 1, .incarnation = 0x1122334455667788 },
+		{ .node_id = 2, .incarnation = 2, .is_damaged = true },
+		{ .node_id = 0xfffffffe, .incarnation = UINT64_MAX } },
+	    .replica_count = 3 },
+	{ .kind = MT_EDIT_EXTENT_SEALED,
+	    .id = { .shard = 7, .epoch = 0x123456, .counter = 0x2345678 },
+	    .length_bytes = 0x123000 },
+	{ .kind = MT_EDIT_EXTENT_DELETED, .id = { .shard = 4095, .epoch = 1, .counter = 1 } },
+	{ .kind = MT_EDIT_RUN_ADDED,
+	    .id = { .shard = 7, .epoch = 3, .counter = 9 },
+	    .chunk = 0x0102030405060708,
+	    .offset_bytes = 0x10000,
+	    .length_bytes = 0x20000,
+	    .flushed_sequence = 0x1112131415161718,
+	    .cut = 0x2122232425262728 },
+	{ .kind = MT_EDIT_RUN_REMOVED,
+	    .id = { .shard = 7, .epoch = 3, .counter = 9 },
+	    .chunk = 0x0102030405060708,
+	    .offset_bytes = 0x10000 },
+	{ .kind = MT_EDIT_CUT, .cut = 0x3132333435363738, .sequence = 0x4142434445464748 },
+	{ .kind = MT_EDIT_CHECKPOINT_END, .sequence = 0x5152535455565758 },
+	{ .kind = MT_EDIT_SUCCESSOR, .id = { .shard = 7, .epoch = 4, .counter = 10 } },
+};
+
+static uint8_t bytes[MT_EDIT_BYTES_MAX];
+
+/* ---- bytes ---- */
+
+Test(edit, every_kind_comes_back)
+{
+	for (uint32_t i = 0; i < NUM_COUNT(samples); i++) {
+		uint32_t length = mt_edit_encode(bytes, &samples[i]);
+		uint8_t again[MT_EDIT_BYTES_MAX];
+		struct mt_edit edit;
+		const char *field = NULL;
+
+		cr_assert_leq(length, MT_EDIT_BYTES_MAX);
+		cr_assert_eq(mt_edit_decode(bytes, length, &edit, &field), (int)length, "%u: %s", i,
+		    field);
+		cr_assert_eq(mt_edit_encode(again, &edit), length);
+		cr_assert_eq(memcmp(again, bytes, length), 0, "kind %u", i + 1);
+	}
+}
+
+/* CLEAVE_GOLDEN_WRITE=1 writes the file: only when the format's version changes. */
+Test(edit, golden_bytes)
+{
+	const char *root = getenv("CLEAVE_SOURCE_DIR");
+	uint8_t all[NUM_COUNT(samples) * MT_EDIT_BYTES_MAX], stored[sizeof(all)];
+	char path[4096];
+	size_t length = 0;
+	FILE *file;
+
+	for (uint32_t i = 0; i < NUM_COUNT(samples); i++)
+		length += mt_edit_encode(all + length, &samples[i]);
+	(void)snprintf(path, sizeof(path), "%s/tests/golden/edits.bin", root == NULL ? "." : root);
+	if (getenv("CLEAVE_GOLDEN_WRITE") != NULL) {
+		file = fopen(path, "wb");
+		cr_assert_not_null(file);
+		cr_assert_eq(fwrite(all, 1, length, file), length);
+		cr_assert_eq(fclose(file), 0);
+	}
+	file = fopen(path, "rb");
+	if (file == NULL && root == NULL)
+		cr_skip_test("tests/golden is not here: set CLEAVE_SOURCE_DIR");
+	cr_assert_not_null(file, "%s", path);
+	cr_assert_eq(fread(stored, 1, sizeof(stored), file), length);
+	(void)fclose(file);
+	cr_assert_eq(memcmp(all, stored, length), 0);
+}
+
+Test(edit, cut_short_is_refused)
+{
+	for (uint32_t i = 0; i < NUM_COUNT(samples); i++) {
+		uint32_t length = mt_edit_encode(bytes, &samples[i]);
+		struct mt_edit edit;
+
+		for (uint32_t part = 0; part < length; part++) {
+			const char *field = NULL;
+			uint8_t *exact = malloc(part + 1);
+
+			memcpy(exact, bytes, part);
+			cr_assert_eq(mt_edit_decode(exact, part, &edit, &field), -EBADMSG);
+			cr_assert_str_eq(field, "bytes");
+			free(exact);
+		}
+	}
+}
+
+/* Changes a byte of a sample and names the field that must be blamed. */
+static void
+expect_refused(uint32_t sample, uint32_t at, uint8_t value, const char *name)
+{
+	uint32_t length = mt_edit_encode(bytes, &samples[sample]);
+	const char *field = NULL;
+	struct mt_edit edit = { .epoch = 77 };
+
+	bytes[at] = value;
+	cr_assert_eq(mt_edit_decode(bytes, length, &edit, &field), -EBADMSG);
+	cr_assert_str_eq(field, name, "%s, not %s", field, name);
+	cr_assert_eq(edit.epoch, 77, "output touched");
+}
+
+Test(edit, wrong_fields_are_named)
+{
+	expect_refused(0, 0, 0, "kind");
+	expect_refused(0, 0, MT_EDIT_SUCCESSOR + 1, "kind");
+	expect_refused(0, 0, 255, "kind");
+	expect_refused(0, 1, 2, "version");
+	expect_refused(0, 2, 7, "value_bytes");
+	expect_refused(0, 3, 1, "value_bytes");
+	expect_refused(0, 7, 1, "epoch");
+	expect_refused(0, 8, 1, "reserved");
+	expect_refused(1, 2, 15, "value_bytes");
+	expect_refused(1, 11, 0xff, "extent");
+	expect_refused(1, 12, 0, "extent_kind");
+	expect_refused(1, 12, EXTENT_MANIFEST + 1, "extent_kind");
+	expect_refused(1, 13, 0, "replica_count");
+	expect_refused(1, 13, MT_REPLICAS_MAX + 1, "replica_count");
+	expect_refused(1, 13, 2, "value_bytes");
+	expect_refused(1, 14, 1, "reserved");
+	expect_refused(1, 19, 1, "reserved");
+	expect_refused(1, REPLICA_FIRST, 0, "node_id");
+	expect_refused(1, REPLICA_FIRST, 2, "node_id"); /* that of the second */
+	expect_refused(1, REPLICA_FIRST + 4, 2, "replica_flags");
+	expect_refused(1, REPLICA_FIRST + 7, 1, "reserved");
+	expect_refused(2, 12, 1, "length_bytes");  /* not aligned */
+	expect_refused(2, 15, 16, "length_bytes"); /* longer than an extent */
+	expect_refused(4, 20, 1, "offset_bytes");
+	expect_refused(4, 23, 4, "offset_bytes");
+	expect_refused(4, 30, 0, "length_bytes"); /* nothing in it */
+	expect_refused(4, 28, 1, "length_bytes");
+	expect_refused(4, 31, 4, "length_bytes"); /* beyond the extent's end */
+}
+
+Test(edit, epoch_zero_is_refused)
+{
+	struct mt_edit edit = { .kind = MT_EDIT_EPOCH };
+	uint32_t length = mt_edit_encode(bytes, &edit);
+	const char *field = NULL;
+
+	cr_assert_eq(mt_edit_decode(bytes, length, &edit, &field), -EBADMSG);
+	cr_assert_str_eq(field, "epoch");
+}
+
+/* ---- state ---- */
+
+static struct mt_manifest_state state;
+
+static void
+state_setup(void)
+{
+	struct mt_edit edit = { .kind = MT_EDIT_EPOCH, .epoch = 5 };
+	const char *field;
+
+	mt_manifest_state_init(&state);
+	cr_assert_eq(mt_manifest_state_apply(&state, &edit, &field), 0);
+}
+
+static void
+state_teardown(void)
+{
+	mt_manifest_state_fini(&state);
+}
+
+TestSuite(manifest_state, .init = state_setup, .fini = state_teardown);
+
+static struct mt_edit
+opened(uint64_t counter)
+{
+	return (struct mt_edit){ .kind = MT_EDIT_EXTENT_OPENED,
+		.id = { .shard = 1, .epoch = 5, .counter = counter },
+		.extent_kind = EXTENT_LOG,
+		.replicas = { { .node_id = 1, .incarnation = counter } },
+		.replica_count = 1 };
+}
+
+static struct mt_edit
+of_kind(enum mt_edit_kind kind, uint64_t counter, uint64_t length_bytes)
+{
+	return (struct mt_edit){ .kind = kind,
+		.id = { .shard = 1, .epoch = 5, .counter = counter },
+		.length_bytes = length_bytes };
+}
+
+static struct mt_edit
+run(uint64_t counter, uint64_t chunk, uint64_t offset_bytes, uint64_t flushed_sequence)
+{
+	return (struct mt_edit){ .kind = MT_EDIT_RUN_ADDED,
+		.id = { .shard = 1, .epoch = 5, .counter = counter },
+		.chunk = chunk,
+		.offset_bytes = offset_bytes,
+		.length_bytes = 4096,
+		.flushed_sequence = flushed_sequence };
+}
+
+static void
+apply(struct mt_edit edit)
+{
+	const char *field = NULL;
+
+	cr_assert_eq(mt_manifest_state_apply(&state, &edit, &field), 0, "%s", field);
+}
+
+static void
+expect_contradiction(struct mt_edit edit, const char *text)
+{
+	const char *field = NULL;
+
+	cr_assert_eq(mt_manifest_state_apply(&state, &edit, &field), -EBADMSG);
+	cr_assert_str_eq(field, text, "%s", field);
+}
+
+Test(manifest_state, extents_open_seal_and_go)
+{
+	struct mt_edit second = opened(2);
+
+	apply(second);
+	apply(opened(1));
+	apply(opened(3));
+	cr_assert_eq(state.extent_count, 3);
+	cr_assert_eq(state.extents[0].id.counter, 1);
+	cr_assert_eq(state.extents[2].id.counter, 3);
+	apply(of_kind(MT_EDIT_EXTENT_SEALED, 2, 8192));
+	cr_assert(mt_manifest_state_find(&state, &second.id)->is_sealed);
+	cr_assert_eq(mt_manifest_state_find(&state, &second.id)->sealed_bytes, 8192);
+	apply(of_kind(MT_EDIT_EXTENT_DELETED, 2, 0));
+	cr_assert_null(mt_manifest_state_find(&state, &second.id));
+	cr_assert_eq(state.extent_count, 2);
+	cr_assert_eq(state.extents[1].id.counter, 3);
+}
+
+Test(manifest_state, contradictions_are_named)
+{
+	apply(opened(1));
+	expect_contradiction(opened(1), "extent opened twice");
+	expect_contradiction(of_kind(MT_EDIT_EXTENT_SEALED, 2, 0), "sealed extent was not opened");
+	expect_contradiction(of_kind(MT_EDIT_EXTENT_DELETED, 2, 0),
+	    "deleted extent was not opened");
+	apply(of_kind(MT_EDIT_EXTENT_SEALED, 1, 4096));
+	expect_contradiction(of_kind(MT_EDIT_EXTENT_SEALED, 1, 4096), "extent sealed twice");
+	expect_contradiction(run(2, 9, 0, 1), "run's extent was not opened");
+	apply(run(1, 9, 0, 1));
+	expect_contradiction(run(1, 9, 0, 1), "run added twice");
+	expect_contradiction(of_kind(MT_EDIT_EXTENT_DELETED, 1, 0), "deleted extent holds a run");
+	expect_contradiction((struct mt_edit){ .kind = MT_EDIT_RUN_REMOVED, .chunk = 8 },
+	    "removed run was not added");
+	apply((struct mt_edit){ .kind = MT_EDIT_CUT, .cut = 3 });
+	expect_contradiction((struct mt_edit){ .kind = MT_EDIT_CUT, .cut = 3 },
+	    "cuts out of order");
+	expect_contradiction((struct mt_edit){ .kind = MT_EDIT_EPOCH, .epoch = 4 },
+	    "epochs out of order");
+	apply((struct mt_edit){ .kind = MT_EDIT_CHECKPOINT_END });
+	expect_contradiction((struct mt_edit){ .kind = MT_EDIT_CHECKPOINT_END }, "two checkpoints");
+}
+
+Test(manifest_state, later_epochs_extent_is_refused)
+{
+	struct mt_edit edit = opened(1);
+
+	edit.id.epoch = 6;
+	expect_contradiction(edit, "extent of a later epoch");
+}
+
+Test(manifest_state, first_edit_is_the_epoch)
+{
+	struct mt_manifest_state empty = { 0 };
+	struct mt_edit edit = opened(1);
+	const char *field;
+
+	cr_assert_eq(mt_manifest_state_apply(&empty, &edit, &field), -EBADMSG);
+	cr_assert_str_eq(field, "no epoch yet");
+}
+
+Test(manifest_state, flushed_is_the_newest_runs)
+{
+	apply(opened(1));
+	apply(run(1, 9, 0, 10));
+	apply(run(1, 9, 4096, 30));
+	apply(run(1, 9, 8192, 20));
+	apply(run(1, 8, 12288, 99));
+	cr_assert_eq(mt_manifest_state_flushed(&state, 7), 0);
+	cr_assert_eq(mt_manifest_state_flushed(&state, 8), 99);
+	cr_assert_eq(mt_manifest_state_flushed(&state, 9), 30);
+	cr_assert_eq(mt_manifest_state_flushed(&state, 10), 0);
+}
+
+Test(manifest_state, checkpoint_makes_the_same_state)
+{
+	struct mt_manifest_state copy;
+	struct mt_edit edit;
+	const char *field = NULL;
+
+	for (uint64_t i = 1; i <= 100; i++) {
+		apply(opened(i));
+		if (i % 3 != 0)
+			apply(of_kind(MT_EDIT_EXTENT_SEALED, i, i * 4096));
+		apply(run(i, 1000 - i, 0, i));
+		if (i % 10 == 0)
+			apply((struct mt_edit){ .kind = MT_EDIT_CUT, .cut = i, .sequence = 7 * i });
+	}
+	mt_manifest_state_init(&copy);
+	for (uint64_t i = 0; mt_manifest_state_edit(&state, i, 4711, &edit); i++)
+		cr_assert_eq(mt_manifest_state_apply(&copy, &edit, &field), 0, "%s", field);
+	cr_assert(copy.is_complete);
+	cr_assert_eq(copy.next_sequence, 4711);
+	copy.is_complete = state.is_complete;
+	for (uint64_t i = 0; mt_manifest_state_edit(&state, i, 4711, &edit); i++) {
+		uint8_t expected[MT_EDIT_BYTES_MAX];
+		uint32_t length = mt_edit_encode(expected, &edit);
+
+		cr_assert(mt_manifest_state_edit(&copy, i, 4711, &edit));
+		cr_assert_eq(mt_edit_encode(bytes, &edit), length);
+		cr_assert_eq(memcmp(bytes, expected, length), 0, "edit %lu", (unsigned long)i);
+	}
+	mt_manifest_state_fini(&copy);
+}
+
+Test(manifest_state, nth_allocation_changes_nothing)
+{
+	/* Extents, runs, cuts: what has grown stays. */
+	for (uint32_t nth = 1; nth <= 2; nth++) {
+		struct mt_edit edit = opened(1);
+		const char *field;
+
+		mt_alloc_fail_at(nth);
+		cr_assert_eq(mt_manifest_state_apply(&state, &edit, &field), -ENOMEM);
+		cr_assert_eq(state.extent_count, 0);
+	}
+	mt_alloc_fail_at(0);
+	apply(opened(1));
+	/* Set aside before, an edit needs nothing. */
+	cr_assert_eq(mt_manifest_state_reserve(&state, 100), 0);
+	mt_alloc_fail_at(1);
+	for (uint64_t i = 2; i <= 101; i++)
+		apply(opened(i));
+	cr_assert_not(mt_alloc_has_failed());
+	mt_alloc_fail_at(0);
+}

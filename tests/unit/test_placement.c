@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_placement.c -- which nodes get an extent */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/loop_sim.h"
+#include "middletier/internal.h"
+
+#define NODES 6u
+
+static struct sim_world *world;
+static struct mt_port port;
+static struct mt_link links[NODES];
+static struct mt_link *picked[MT_REPLICAS_MAX];
+
+static const struct sm_state up_table[] = {
+	[MT_LINK_DOWN] = { "down", 0, SM_INITIAL },
+	[MT_LINK_UP] = { "up", 0, SM_INITIAL },
+};
+
+static void
+set_up(uint32_t index, bool is_up)
+{
+	sm_init(&links[index].sm, "link", up_table, is_up ? MT_LINK_UP : MT_LINK_DOWN, index);
+}
+
+static void
+setup(void)
+{
+	world = sim_world_create(1);
+	port = (struct mt_port){ .loop = sim_world_nature(world),
+		.links = links,
+		.link_count = NODES };
+	memset(links, 0, sizeof(links));
+	for (uint32_t i = 0; i < NODES; i++) {
+		links[i].magic = 0x4b4e494cu; /* LINK_MAGIC: a refresh looks at it */
+		links[i].port = &port;
+		links[i].node_id = i + 1;
+		links[i].slots_total = 100;
+		links[i].slots_free = 50;
+		set_up(i, true);
+		/* Asked just now: nothing is asked again. */
+		links[i].status_ns = loop_now_ns(port.loop);
+	}
+}
+
+static void
+teardown(void)
+{
+	sim_world_destroy(world);
+}
+
+TestSuite(placement, .init = setup, .fini = teardown);
+
+static bool
+is_picked(uint32_t index)
+{
+	for (uint32_t i = 0; i < MT_REPLICAS_MAX; i++) {
+		if (picked[i] == &links[index])
+			return true;
+	}
+	return false;
+}
+
+static void
+set_domain(uint32_t index, const char *domain)
+{
+	(void)snprintf(links[index].config.domain, sizeof(links[index].config.domain), "%s",
+	    domain);
+}
+
+Test(placement, picks_different_nodes)
+{
+	for (uint32_t i = 0; i < 100; i++) {
+		cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 3, picked), 0);
+		cr_assert(
+		    picked[0] != picked[1] && picked[1] != picked[2] && picked[0] != picked[2]);
+	}
+}
+
+Test(placement, equals_take_turns_by_chance)
+{
+	uint32_t counts[NODES] = { 0 };
+
+	for (uint32_t i = 0; i < 600; i++) {
+		cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 3, picked), 0);
+		for (uint32_t k = 0; k < NODES; k++)
+			counts[k] += is_picked(k);
+	}
+	for (uint32_t k = 0; k < NODES; k++)
+		cr_assert(counts[k] > 200 && counts[k] < 400, "%u: %u", k, counts[k]);
+}
+
+Test(placement, the_emptiest_go_first)
+{
+	links[1].slots_free = links[3].slots_free = links[5].slots_free = 90;
+	cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 3, picked), 0);
+	cr_assert(is_picked(1) && is_picked(3) && is_picked(5));
+}
+
+Test(placement, share_counts_not_number)
+{
+	for (uint32_t i = 0; i < 3; i++) {
+		links[i].slots_total = 1000; /* larger disks, as many free: fuller */
+		links[i].slots_free = 60;
+	}
+	cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 3, picked), 0);
+	cr_assert(is_picked(3) && is_picked(4) && is_picked(5));
+}
+
+Test(placement, busy_nodes_come_last)
+{
+	links[0].call_count = links[1].call_count = links[2].call_count = 7;
+	cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 3, picked), 0);
+	cr_assert(is_picked(3) && is_picked(4) && is_picked(5));
+}
+
+Test(placement, one_of_each_domain)
+{
+	for (uint32_t i = 0; i < NODES; i++)
+		set_domain(i, i < 4 ? "a" : i == 4 ? "b" : "c");
+	for (uint32_t i = 0; i < 20; i++) {
+		cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 3, picked), 0);
+		cr_assert(is_picked(4) && is_picked(5));
+	}
+}
+
+Test(placement, too_few_domains_is_unavailable)
+{
+	for (uint32_t i = 0; i < NODES; i++)
+		set_domain(i, i % 2 == 0 ? "a" : "b");
+	picked[0] = NULL;
+	cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 3, picked), -EHOSTDOWN);
+	cr_assert_null(picked[0], "output touched");
+	cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 2, picked), 0);
+}
+
+Test(placement, too_few_up_is_unavailable)
+{
+	for (uint32_t i = 2; i < NODES; i++)
+		set_up(i, false);
+	cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 3, picked), -EHOSTDOWN);
+	set_up(2, true);
+	cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 3, picked), 0);
+	links[0].is_read_only = true;
+	cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 3, picked), -EHOSTDOWN);
+}
+
+Test(placement, too_few_with_room_is_full)
+{
+	for (uint32_t i = 2; i < NODES; i++)
+		links[i].slots_free = 0;
+	cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 3, picked), -ENOSPC);
+	cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 2, picked), 0);
+	cr_assert(is_picked(0) && is_picked(1));
+}
+
+Test(placement, room_is_asked_for_by_kind)
+{
+	for (uint32_t i = 0; i < NODES; i++)
+		links[i].full_kinds = 1u << EXTENT_LOG;
+	cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 3, picked), -ENOSPC);
+	cr_assert_eq(mt_placement_pick(&port, EXTENT_MANIFEST, 3, picked), 0);
+}
