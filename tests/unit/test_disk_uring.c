@@ -316,6 +316,6 @@ Test(disk_uring, first_write_of_reserved_blocks_passes_the_guard)
 		fill(i * 65536, 65536, 9);
 		cr_assert_eq(one(DISK_WRITE, i * 131072, &piece, 1), 0);
 	}
-	cr_log_warn("guard %s, %lu of 16 done again", guard_mode_text(),
+	cr_log_info("guard %s, %lu of 16 done again", guard_mode_text(),
 	    (unsigned long)disk_uring_counters(disk)->redone_count);
 }
