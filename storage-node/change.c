@@ -292,7 +292,8 @@ change_submit_page(struct sn_request *req, uint64_t offset_bytes)
 	};
 	sm_move(&change->sm, CHANGE_WRITING);
 	change->pending_count++;
-	if (disk_submit(req->node->disk, &change->io) != 0)
+	if (change->state.generation > ONDISK_COUNT_MAX ||
+	    disk_submit(req->node->disk, &change->io) != 0)
 		sn_sync_wait(req->node, &change->sync_waiter, change_on_refused, false);
 }
 

@@ -177,7 +177,9 @@ sn_extent_claim(struct node *node, const struct extent_id *id, enum extent_kind 
 {
 	struct sn_extent *extent;
 
-	if (node->free_count <= sn_extent_reserve(node, kind))
+	/* The count of incarnations ends only on a disk that somebody has scribbled on. */
+	if (node->free_count <= sn_extent_reserve(node, kind) ||
+	    node->incarnation_last >= ONDISK_COUNT_MAX)
 		return -ENOSPC;
 	extent = free_list_first_not(&node->free_used, id);
 	if (extent == NULL)

@@ -124,7 +124,7 @@ fence_page_write(struct sn_fence_page *page)
 		.arg = page,
 	};
 	sm_move(&page->sm, FENCE_WRITING);
-	rc = disk_submit(node->disk, &page->io);
+	rc = next.generation > ONDISK_COUNT_MAX ? -EIO : disk_submit(node->disk, &page->io);
 	if (rc != 0)
 		sn_sync_wait(node, &page->sync_waiter, fence_on_not_written, false);
 }
