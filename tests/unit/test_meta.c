@@ -1,0 +1,687 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_meta.c -- what every metadata store must do, asked of each; then what one alone does
+ *
+ * META_TEST runs a check against meta_memory in virtual time and against meta_lmdb in a directory of
+ * its own.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/loop_sim.h"
+#include "base/num.h"
+#include "middletier/alloc.h"
+#include "middletier/meta_lmdb.h"
+#include "middletier/meta_memory.h"
+
+#define ITEMS_MAX 16
+
+struct fixture {
+	bool is_lmdb;
+	struct sim_world *world;
+	struct meta_store *store;
+	char path[64];
+	struct loop *loop;
+	struct meta *meta;
+};
+
+/* An answer, copied. */
+struct answer {
+	bool is_done;
+	uint32_t count; /* how often it came */
+	int rc;
+	uint64_t lease;
+	uint32_t item_count;
+	struct {
+		char key[64];
+		char value[64];
+		uint32_t value_bytes;
+		uint64_t version;
+	} items[ITEMS_MAX];
+};
+
+static void
+meta_reopen(struct fixture *f)
+{
+	char error[256] = "";
+
+	if (f->meta != NULL)
+		f->meta->ops->close(f->meta);
+	f->meta = f->is_lmdb ? meta_lmdb_open(f->loop, f->path, error, sizeof(error))
+			     : meta_memory_open(f->store, f->loop);
+	cr_assert_not_null(f->meta, "%s", error);
+}
+
+static void
+fixture_init(struct fixture *f, bool is_lmdb)
+{
+	*f = (struct fixture){ .is_lmdb = is_lmdb };
+	if (is_lmdb) {
+		(void)snprintf(f->path, sizeof(f->path), "/tmp/cleave_meta_XXXXXX");
+		cr_assert_not_null(mkdtemp(f->path));
+		f->loop = loop_ev_create(1);
+	} else {
+		f->world = sim_world_create(1);
+		f->store = meta_store_create(
+		    &(struct meta_store_options){ .loop = sim_world_nature(f->world) });
+		f->loop = sim_loop_create(f->world, "process");
+	}
+	meta_reopen(f);
+}
+
+static int
+remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+	(void)st;
+	(void)flag;
+	(void)ftw;
+	return remove(path);
+}
+
+static void
+fixture_fini(struct fixture *f)
+{
+	if (f->meta != NULL)
+		f->meta->ops->close(f->meta);
+	if (f->is_lmdb)
+		(void)nftw(f->path, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+	loop_destroy(f->loop);
+	meta_store_destroy(f->store);
+	sim_world_destroy(f->world);
+}
+
+#define META_TEST(check)                                                                           \
+	static void check(struct fixture *f);                                                      \
+	Test(meta_memory, check)                                                                   \
+	{                                                                                          \
+		struct fixture fixture;                                                            \
+		fixture_init(&fixture, false);                                                     \
+		check(&fixture);                                                                   \
+		fixture_fini(&fixture);                                                            \
+	}                                                                                          \
+	Test(meta_lmdb, check)                                                                     \
+	{                                                                                          \
+		struct fixture fixture;                                                            \
+		fixture_init(&fixture, true);                                                      \
+		check(&fixture);                                                                   \
+		fixture_fini(&fixture);                                                            \
+	}                                                                                          \
+	static void check(struct fixture *f)
+
+/* ---- asking ---- */
+
+static bool
+answer_is_done(void *arg)
+{
+	return ((struct answer *)arg)->is_done;
+}
+
+static void
+wait_for(struct fixture *f, struct answer *answer)
+{
+	cr_assert_eq(loop_run(f->loop, answer_is_done, answer), 0);
+}
+
+static void
+on_txn(int rc, void *arg)
+{
+	struct answer *answer = arg;
+
+	answer->is_done = true;
+	answer->count++;
+	answer->rc = rc;
+}
+
+static void
+on_lease(int rc, uint64_t lease, void *arg)
+{
+	on_txn(rc, arg);
+	((struct answer *)arg)->lease = lease;
+}
+
+static void
+on_list(int rc, const struct meta_item *items, uint32_t count, void *arg)
+{
+	struct answer *answer = arg;
+
+	on_txn(rc, arg);
+	cr_assert_leq(count, ITEMS_MAX);
+	answer->item_count = count;
+	for (uint32_t i = 0; i < count; i++) {
+		(void)snprintf(answer->items[i].key, sizeof(answer->items[i].key), "%s",
+		    items[i].key);
+		(void)snprintf(answer->items[i].value, sizeof(answer->items[i].value), "%.*s",
+		    (int)items[i].value_bytes, (const char *)items[i].value);
+		answer->items[i].value_bytes = items[i].value_bytes;
+		answer->items[i].version = items[i].version;
+	}
+}
+
+static void
+on_watch(void *arg)
+{
+	on_txn(0, arg);
+}
+
+static int
+txn(struct fixture *f, const struct meta_op *ops, uint32_t count)
+{
+	struct answer answer = { 0 };
+
+	cr_assert_eq(f->meta->ops->txn(f->meta, ops, count, on_txn, &answer), 0);
+	cr_assert_not(answer.is_done, "answered within the call");
+	wait_for(f, &answer);
+	cr_assert_eq(answer.count, 1);
+	return answer.rc;
+}
+
+static struct meta_op
+put(const char *key, const char *value)
+{
+	return (struct meta_op){ .kind = META_PUT,
+		.key = key,
+		.value = value,
+		.value_bytes = (uint32_t)strlen(value) };
+}
+
+static struct meta_op
+compare(const char *key, uint64_t version)
+{
+	return (struct meta_op){ .kind = META_COMPARE_VERSION, .key = key, .version = version };
+}
+
+static int
+put_one(struct fixture *f, const char *key, const char *value)
+{
+	struct meta_op op = put(key, value);
+
+	return txn(f, &op, 1);
+}
+
+static struct answer
+list(struct fixture *f, const char *prefix)
+{
+	struct answer answer = { 0 };
+
+	cr_assert_eq(f->meta->ops->list(f->meta, prefix, on_list, &answer), 0);
+	cr_assert_not(answer.is_done, "answered within the call");
+	wait_for(f, &answer);
+	cr_assert_eq(answer.rc, 0);
+	return answer;
+}
+
+static uint64_t
+version_of(struct fixture *f, const char *key)
+{
+	struct answer answer = list(f, key);
+
+	return answer.item_count == 0 ? 0 : answer.items[0].version;
+}
+
+/* ---- keys ---- */
+
+META_TEST(empty_store_has_no_keys)
+{
+	cr_assert_eq(list(f, "").item_count, 0);
+	cr_assert_eq(list(f, "shards/").item_count, 0);
+}
+
+META_TEST(put_is_listed)
+{
+	struct answer answer;
+
+	cr_assert_eq(put_one(f, "a/1", "one"), 0);
+	answer = list(f, "a/1");
+	cr_assert_eq(answer.item_count, 1);
+	cr_assert_str_eq(answer.items[0].key, "a/1");
+	cr_assert_str_eq(answer.items[0].value, "one");
+	cr_assert_gt(answer.items[0].version, 0);
+}
+
+META_TEST(list_is_sorted_and_by_prefix)
+{
+	const char *keys[] = { "b/2", "a/9", "b/1", "b", "c", "b/10" };
+	const char *expected[] = { "b", "b/1", "b/10", "b/2" };
+	struct answer answer;
+
+	for (uint32_t i = 0; i < NUM_COUNT(keys); i++)
+		cr_assert_eq(put_one(f, keys[i], "x"), 0);
+	answer = list(f, "b");
+	cr_assert_eq(answer.item_count, NUM_COUNT(expected));
+	for (uint32_t i = 0; i < NUM_COUNT(expected); i++)
+		cr_assert_str_eq(answer.items[i].key, expected[i]);
+	cr_assert_eq(list(f, "").item_count, NUM_COUNT(keys));
+	cr_assert_eq(list(f, "b/1").item_count, 2);
+	cr_assert_eq(list(f, "bb").item_count, 0);
+}
+
+META_TEST(versions_grow_with_each_change)
+{
+	uint64_t last = 0;
+
+	for (uint32_t i = 0; i < 5; i++) {
+		uint64_t version;
+
+		cr_assert_eq(put_one(f, "k", "v"), 0);
+		version = version_of(f, "k");
+		cr_assert_gt(version, last);
+		last = version;
+	}
+	/* Also over a deletion: nobody takes the new key for the old one. */
+	cr_assert_eq(txn(f, &(struct meta_op){ .kind = META_DELETE, .key = "k" }, 1), 0);
+	cr_assert_eq(version_of(f, "k"), 0);
+	cr_assert_eq(put_one(f, "k", "v"), 0);
+	cr_assert_gt(version_of(f, "k"), last);
+}
+
+META_TEST(compare_decides)
+{
+	struct meta_op absent[] = { compare("k", 0), put("k", "first") };
+	struct meta_op ops[2];
+	uint64_t version;
+
+	cr_assert_eq(txn(f, absent, 2), 0);
+	cr_assert_eq(txn(f, absent, 2), -EAGAIN);
+	version = version_of(f, "k");
+	ops[0] = compare("k", version);
+	ops[1] = put("k", "second");
+	cr_assert_eq(txn(f, ops, 2), 0);
+	cr_assert_eq(txn(f, ops, 2), -EAGAIN);
+	cr_assert_str_eq(list(f, "k").items[0].value, "second");
+}
+
+META_TEST(transaction_is_all_or_nothing)
+{
+	struct meta_op ops[] = { put("a", "1"), put("b", "2"), compare("c", 0), put("c", "3"),
+		{ .kind = META_DELETE, .key = "d" } };
+
+	cr_assert_eq(put_one(f, "c", "old"), 0);
+	cr_assert_eq(put_one(f, "d", "old"), 0);
+	cr_assert_eq(txn(f, ops, NUM_COUNT(ops)), -EAGAIN);
+	cr_assert_eq(list(f, "").item_count, 2);
+	cr_assert_str_eq(list(f, "c").items[0].value, "old");
+	ops[2] = compare("c", version_of(f, "c"));
+	cr_assert_eq(txn(f, ops, NUM_COUNT(ops)), 0);
+	cr_assert_eq(list(f, "").item_count, 3);
+	cr_assert_eq(version_of(f, "d"), 0);
+}
+
+META_TEST(deleting_what_is_absent_is_no_error)
+{
+	cr_assert_eq(txn(f, &(struct meta_op){ .kind = META_DELETE, .key = "k" }, 1), 0);
+}
+
+META_TEST(inputs_are_copied)
+{
+	char key[] = "key", value[] = "value";
+	struct meta_op op = put(key, value);
+	struct answer answer = { 0 };
+
+	cr_assert_eq(f->meta->ops->txn(f->meta, &op, 1, on_txn, &answer), 0);
+	memset(key, 'x', 3);
+	memset(value, 'x', 5);
+	wait_for(f, &answer);
+	cr_assert_str_eq(list(f, "key").items[0].value, "value");
+}
+
+META_TEST(longest_and_emptiest)
+{
+	char key[META_KEY_BYTES_MAX + 1];
+	char *value = calloc(1, META_VALUE_BYTES_MAX);
+	struct meta_op op = { .kind = META_PUT,
+		.key = key,
+		.value = value,
+		.value_bytes = META_VALUE_BYTES_MAX };
+
+	memset(key, 'k', META_KEY_BYTES_MAX);
+	key[META_KEY_BYTES_MAX] = '\0';
+	cr_assert_eq(txn(f, &op, 1), 0);
+	cr_assert_eq(list(f, key).items[0].value_bytes, META_VALUE_BYTES_MAX);
+	op = (struct meta_op){ .kind = META_PUT, .key = "e" };
+	cr_assert_eq(txn(f, &op, 1), 0);
+	cr_assert_eq(list(f, "e").items[0].value_bytes, 0);
+	free(value);
+}
+
+META_TEST(bad_inputs_are_refused_at_once)
+{
+	char key[META_KEY_BYTES_MAX + 2];
+	struct meta_op many[META_TXN_OPS_MAX + 1], op = put("k", "v");
+	struct answer answer = { 0 };
+
+	memset(key, 'k', sizeof(key) - 1);
+	key[sizeof(key) - 1] = '\0';
+	for (uint32_t i = 0; i < NUM_COUNT(many); i++)
+		many[i] = put("k", "v");
+	cr_assert_eq(f->meta->ops->txn(f->meta, many, 0, on_txn, &answer), -EINVAL);
+	cr_assert_eq(f->meta->ops->txn(f->meta, many, META_TXN_OPS_MAX + 1, on_txn, &answer),
+	    -EINVAL);
+	op.key = key;
+	cr_assert_eq(f->meta->ops->txn(f->meta, &op, 1, on_txn, &answer), -EINVAL);
+	op.key = "";
+	cr_assert_eq(f->meta->ops->txn(f->meta, &op, 1, on_txn, &answer), -EINVAL);
+	op = put("k", "v");
+	op.value_bytes = META_VALUE_BYTES_MAX + 1;
+	cr_assert_eq(f->meta->ops->txn(f->meta, &op, 1, on_txn, &answer), -EINVAL);
+	cr_assert_eq(f->meta->ops->list(f->meta, key, on_list, &answer), -EINVAL);
+	cr_assert_eq(f->meta->ops->lease_grant(f->meta, 0, on_lease, &answer), -EINVAL);
+	cr_assert_eq(list(f, "").item_count, 0);
+	cr_assert_eq(answer.count, 0);
+}
+
+META_TEST(keys_survive_the_process)
+{
+	cr_assert_eq(put_one(f, "k", "v"), 0);
+	meta_reopen(f);
+	cr_assert_str_eq(list(f, "k").items[0].value, "v");
+}
+
+META_TEST(closing_calls_nobody)
+{
+	struct answer answer = { 0 };
+	struct meta_op op = put("k", "v");
+
+	for (uint32_t i = 0; i < 10; i++) {
+		cr_assert_eq(f->meta->ops->txn(f->meta, &op, 1, on_txn, &answer), 0);
+		cr_assert_eq(f->meta->ops->list(f->meta, "", on_list, &answer), 0);
+	}
+	meta_reopen(f);
+	(void)list(f, "");
+	cr_assert_eq(answer.count, 0);
+}
+
+/* ---- leases ---- */
+
+static uint64_t
+grant(struct fixture *f, uint64_t ttl_ns)
+{
+	struct answer answer = { 0 };
+
+	cr_assert_eq(f->meta->ops->lease_grant(f->meta, ttl_ns, on_lease, &answer), 0);
+	wait_for(f, &answer);
+	cr_assert_eq(answer.rc, 0);
+	cr_assert_neq(answer.lease, 0);
+	return answer.lease;
+}
+
+static int
+put_leased(struct fixture *f, const char *key, uint64_t lease)
+{
+	struct meta_op op = put(key, "v");
+
+	op.lease = lease;
+	return txn(f, &op, 1);
+}
+
+static int
+lease_renew(struct fixture *f, uint64_t lease)
+{
+	struct answer answer = { 0 };
+
+	cr_assert_eq(f->meta->ops->lease_renew(f->meta, lease, on_lease, &answer), 0);
+	wait_for(f, &answer);
+	return answer.rc;
+}
+
+static int
+lease_revoke(struct fixture *f, uint64_t lease)
+{
+	struct answer answer = { 0 };
+
+	cr_assert_eq(f->meta->ops->lease_revoke(f->meta, lease, on_lease, &answer), 0);
+	wait_for(f, &answer);
+	return answer.rc;
+}
+
+META_TEST(keys_go_with_their_lease)
+{
+	uint64_t lease = grant(f, NUM_S(1000)), other = grant(f, NUM_S(1000));
+
+	cr_assert_neq(lease, other);
+	cr_assert_eq(put_leased(f, "a", lease), 0);
+	cr_assert_eq(put_leased(f, "b", other), 0);
+	cr_assert_eq(put_one(f, "c", "v"), 0);
+	cr_assert_eq(lease_renew(f, lease), 0);
+	cr_assert_eq(lease_revoke(f, lease), 0);
+	cr_assert_eq(version_of(f, "a"), 0);
+	cr_assert_neq(version_of(f, "b"), 0);
+	cr_assert_neq(version_of(f, "c"), 0);
+	cr_assert_eq(lease_renew(f, lease), -ENOENT);
+	cr_assert_eq(lease_revoke(f, lease), -ENOENT);
+	cr_assert_eq(put_leased(f, "a", lease), -ENOENT);
+	cr_assert_eq(version_of(f, "a"), 0);
+}
+
+META_TEST(lease_expires_by_itself)
+{
+	struct answer watch = { 0 };
+	uint64_t lease = grant(f, NUM_MS(50));
+
+	cr_assert_eq(put_leased(f, "gateways/1", lease), 0);
+	cr_assert_eq(f->meta->ops->watch(f->meta, "gateways/", on_watch, &watch), 0);
+	wait_for(f, &watch);
+	cr_assert_eq(version_of(f, "gateways/1"), 0);
+	cr_assert_eq(lease_renew(f, lease), -ENOENT);
+}
+
+META_TEST(key_put_without_lease_stays)
+{
+	uint64_t lease = grant(f, NUM_S(1000));
+
+	cr_assert_eq(put_leased(f, "a", lease), 0);
+	cr_assert_eq(put_one(f, "a", "mine"), 0);
+	cr_assert_eq(lease_revoke(f, lease), 0);
+	cr_assert_str_eq(list(f, "a").items[0].value, "mine");
+}
+
+/* ---- watches ---- */
+
+META_TEST(watch_sees_its_prefix_alone)
+{
+	struct answer watch = { 0 }, other = { 0 };
+
+	cr_assert_eq(f->meta->ops->watch(f->meta, "a/", on_watch, &watch), 0);
+	cr_assert_eq(f->meta->ops->watch(f->meta, "b/", on_watch, &other), 0);
+	cr_assert_eq(put_one(f, "a/1", "v"), 0);
+	wait_for(f, &watch);
+	cr_assert_eq(other.count, 0);
+	/* A compare that failed is no change. */
+	watch.is_done = false;
+	watch.count = 0;
+	cr_assert_eq(txn(f, (struct meta_op[]){ compare("a/1", 99), put("a/1", "w") }, 2), -EAGAIN);
+	(void)list(f, "");
+	cr_assert_eq(watch.count, 0);
+	cr_assert_eq(txn(f, &(struct meta_op){ .kind = META_DELETE, .key = "a/1" }, 1), 0);
+	wait_for(f, &watch);
+	f->meta->ops->unwatch(f->meta, on_watch, &watch);
+	watch.count = 0;
+	cr_assert_eq(put_one(f, "a/2", "v"), 0);
+	cr_assert_eq(put_one(f, "b/2", "v"), 0);
+	wait_for(f, &other);
+	cr_assert_eq(watch.count, 0);
+}
+
+/* ---- memory runs out ---- */
+
+META_TEST(nth_allocation_fails)
+{
+	for (uint32_t nth = 1; nth < 20; nth++) {
+		struct meta_op op = put("k", "v");
+		struct answer put_answer = { 0 }, list_answer = { 0 }, lease_answer = { 0 };
+		int rc;
+
+		mt_alloc_fail_at(nth);
+		rc = f->meta->ops->txn(f->meta, &op, 1, on_txn, &put_answer);
+		cr_assert(rc == 0 || rc == -ENOMEM);
+		if (rc == 0)
+			wait_for(f, &put_answer);
+		rc = f->meta->ops->list(f->meta, "", on_list, &list_answer);
+		cr_assert(rc == 0 || rc == -ENOMEM);
+		if (rc == 0)
+			wait_for(f, &list_answer);
+		rc = f->meta->ops->lease_grant(f->meta, NUM_S(1), on_lease, &lease_answer);
+		cr_assert(rc == 0 || rc == -ENOMEM);
+		if (rc == 0)
+			wait_for(f, &lease_answer);
+		mt_alloc_fail_at(0);
+		cr_assert_leq(put_answer.count, 1);
+		cr_assert_leq(list_answer.count, 1);
+		cr_assert_leq(lease_answer.count, 1);
+	}
+	cr_assert_eq(put_one(f, "k", "v"), 0);
+}
+
+/* ---- LMDB alone ---- */
+
+Test(meta_lmdb, second_opener_is_told)
+{
+	struct fixture fixture;
+	char error[256] = "";
+
+	fixture_init(&fixture, true);
+	cr_assert_null(meta_lmdb_open(fixture.loop, fixture.path, error, sizeof(error)));
+	cr_assert_not_null(strstr(error, "in use by another process"), "%s", error);
+	fixture_fini(&fixture);
+}
+
+Test(meta_lmdb, path_that_cannot_be_is_told)
+{
+	struct loop *loop = loop_ev_create(1);
+	char error[256] = "";
+
+	cr_assert_null(meta_lmdb_open(loop, "/proc/nowhere/meta", error, sizeof(error)));
+	cr_assert_not_null(strstr(error, "/proc/nowhere/meta"), "%s", error);
+	loop_destroy(loop);
+}
+
+/* In a child that writes until it is killed. */
+static void
+write_until_killed(const char *path)
+{
+	struct fixture f = { .is_lmdb = true, .loop = loop_ev_create(1) };
+	char error[256], value[16];
+	FILE *told;
+
+	f.meta = meta_lmdb_open(f.loop, path, error, sizeof(error));
+	told = f.meta == NULL ? NULL : fdopen(STDOUT_FILENO, "w");
+	for (uint32_t i = 1; told != NULL; i++) {
+		struct answer answer = { 0 };
+		struct meta_op ops[2];
+
+		(void)snprintf(value, sizeof(value), "%u", i);
+		ops[0] = put("a", value);
+		ops[1] = put("b", value);
+		if (f.meta->ops->txn(f.meta, ops, 2, on_txn, &answer) != 0 ||
+		    loop_run(f.loop, answer_is_done, &answer) != 0 || answer.rc != 0)
+			break;
+		(void)fprintf(told, "%u\n", i);
+		(void)fflush(told);
+	}
+	_exit(1);
+}
+
+Test(meta_lmdb, what_was_answered_survives_a_kill)
+{
+	struct fixture fixture;
+	int pipes[2];
+	pid_t child;
+	FILE *told;
+	unsigned last = 0;
+	struct answer answer;
+
+	fixture_init(&fixture, true);
+	fixture.meta->ops->close(fixture.meta);
+	fixture.meta = NULL;
+	cr_assert_eq(pipe(pipes), 0);
+	child = fork();
+	if (child == 0) {
+		(void)dup2(pipes[1], STDOUT_FILENO);
+		(void)close(pipes[0]);
+		write_until_killed(fixture.path);
+	}
+	(void)close(pipes[1]);
+	told = fdopen(pipes[0], "r");
+	while (last < 200)
+		cr_assert_eq(fscanf(told, "%u", &last), 1);
+	(void)kill(child, SIGKILL);
+	while (fscanf(told, "%u", &last) == 1)
+		;
+	(void)waitpid(child, NULL, 0);
+	(void)fclose(told);
+	meta_reopen(&fixture);
+	answer = list(&fixture, "");
+	cr_assert_eq(answer.item_count, 2);
+	cr_assert_geq(strtoul(answer.items[0].value, NULL, 10), last);
+	cr_assert_str_eq(answer.items[0].value, answer.items[1].value);
+	fixture_fini(&fixture);
+}
+
+/* ---- memory alone ---- */
+
+Test(meta_memory, request_of_a_dead_process_still_arrives)
+{
+	struct fixture fixture;
+	struct answer answer = { 0 };
+	struct meta_op op = put("k", "v");
+
+	fixture_init(&fixture, false);
+	cr_assert_eq(fixture.meta->ops->txn(fixture.meta, &op, 1, on_txn, &answer), 0);
+	fixture.meta->ops->close(fixture.meta);
+	fixture.meta = NULL;
+	loop_destroy(fixture.loop);
+	(void)sim_world_run(fixture.world, NULL, NULL, NUM_S(10));
+	fixture.loop = sim_loop_create(fixture.world, "again");
+	meta_reopen(&fixture);
+	cr_assert_eq(list(&fixture, "").item_count, 1);
+	cr_assert_eq(answer.count, 0);
+	fixture_fini(&fixture);
+}
+
+Test(meta_memory, time_outs_happen_both_ways)
+{
+	struct fixture fixture;
+	uint32_t lost = 0, late = 0, good = 0;
+
+	fixture_init(&fixture, false);
+	meta_store_set_timeouts(fixture.store, 300, 300);
+	for (uint32_t i = 0; i < 200; i++) {
+		uint64_t before = meta_store_applied_count(fixture.store);
+		int rc = put_one(&fixture, "k", "v");
+		bool is_applied = meta_store_applied_count(fixture.store) > before;
+
+		cr_assert(rc == 0 || rc == -ETIMEDOUT);
+		cr_assert(rc != 0 || is_applied);
+		good += rc == 0;
+		late += rc != 0 && is_applied;
+		lost += !is_applied;
+	}
+	cr_assert(good > 20 && late > 20 && lost > 20, "%u %u %u", good, late, lost);
+	meta_store_set_timeouts(fixture.store, 0, 0);
+	fixture_fini(&fixture);
+}
+
+Test(meta_memory, one_that_is_cut_off_hears_nothing)
+{
+	struct fixture fixture;
+	struct meta *other;
+	struct answer watch = { 0 };
+
+	fixture_init(&fixture, false);
+	other = meta_memory_open(fixture.store, fixture.loop);
+	cr_assert_eq(other->ops->watch(other, "", on_watch, &watch), 0);
+	meta_memory_cut_off(fixture.meta, true);
+	cr_assert_eq(put_one(&fixture, "k", "v"), -ETIMEDOUT);
+	cr_assert_eq(watch.count, 0);
+	meta_memory_cut_off(fixture.meta, false);
+	cr_assert_eq(put_one(&fixture, "k", "v"), 0);
+	wait_for(&fixture, &watch);
+	other->ops->close(other);
+	fixture_fini(&fixture);
+}
