@@ -40,7 +40,7 @@ node_make_disk(struct mt_rig_node *node, uint32_t index)
 	struct node_format format = { .capacity_bytes = disk_bytes(rig),
 		.slot_bytes = rig->options.slot_bytes,
 		.cluster_id = MT_RIG_CLUSTER_ID,
-		.node_id = index + 1,
+		.node_id = node->id,
 		.disk_uuid = { (uint8_t)(index + 1) } };
 	char reason[NODE_REASON_BYTES_MAX];
 
@@ -237,6 +237,7 @@ mt_rig_create(const struct mt_rig_options *options)
 
 		(void)snprintf(name, sizeof(name), "node%u", i + 1);
 		node->rig = rig;
+		node->id = i + 1;
 		node->host = sim_host_create(rig->net, name);
 		(void)snprintf(node->address, sizeof(node->address), "sim://node%u:1", i + 1);
 		(void)snprintf(gateway->nodes[i].address, sizeof(gateway->nodes[i].address),

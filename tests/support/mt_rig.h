@@ -43,6 +43,7 @@ struct mt_rig_node {
 	struct disk_sim *disk;
 	struct loop *loop;
 	struct node *node; /* NULL: not running */
+	uint32_t id; /* on its disk [index + 1] */
 	char address[SPLIT_ADDRESS_BYTES_MAX];
 };
 
@@ -72,7 +73,7 @@ void mt_rig_up(struct mt_rig *rig);
 
 void mt_rig_node_start(struct mt_rig *rig, uint32_t index);
 void mt_rig_node_kill(struct mt_rig *rig, uint32_t index, bool is_power_loss);
-/* mt_rig_node_blank -- its disk is replaced by an empty one of the same id. It must be down. */
+/* mt_rig_node_blank -- its disk is replaced by an empty one of id nodes[].id. It must be down. */
 void mt_rig_node_blank(struct mt_rig *rig, uint32_t index);
 
 void mt_rig_gateway_start(struct mt_rig *rig);
