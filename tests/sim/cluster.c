@@ -166,6 +166,13 @@ sim_cluster_node_start(struct sim_cluster *cluster, uint32_t index)
 	node_start(own->node);
 }
 
+/* Half of the deaths are noticed by nobody until a keep-alive fails. */
+static enum sim_death
+random_death(struct sim_cluster *cluster)
+{
+	return sim_world_random_below(cluster->world, 2) == 0 ? SIM_DEATH_RESET : SIM_DEATH_SILENT;
+}
+
 void
 sim_cluster_node_kill(struct sim_cluster *cluster, uint32_t index, bool is_power_loss)
 {
@@ -175,7 +182,7 @@ sim_cluster_node_kill(struct sim_cluster *cluster, uint32_t index, bool is_power
 		return;
 	sim_world_trace(cluster->world, "kill node %u power_loss=%d", index + 1, is_power_loss);
 	node_destroy(own->node);
-	sim_host_kill(own->host, SIM_DEATH_RESET);
+	sim_host_kill(own->host, random_death(cluster));
 	loop_destroy(own->loop);
 	own->node = NULL;
 	own->loop = NULL;
@@ -253,7 +260,7 @@ sim_cluster_gateway_kill(struct sim_cluster *cluster)
 		return;
 	sim_world_trace(cluster->world, "kill gateway");
 	/* The host first: nobody is told anything. */
-	sim_host_kill(cluster->gateway_host, SIM_DEATH_RESET);
+	sim_host_kill(cluster->gateway_host, random_death(cluster));
 	mt_gateway_destroy(cluster->gateway);
 	cluster->meta->ops->close(cluster->meta);
 	loop_destroy(cluster->gateway_loop);

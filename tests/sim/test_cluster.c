@@ -13,6 +13,7 @@
 #include "base/guard.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "middletier/meta_memory.h"
 #include "workload.h"
 
 #define CLIENTS 2u
@@ -76,16 +77,23 @@ run_is_done(void *arg)
 	return true;
 }
 
+static void
+fault_heal(struct sim_cluster *cluster)
+{
+	sim_net_heal_all(cluster->net);
+	meta_store_set_timeouts(cluster->store, 0, 0);
+	for (uint32_t i = 0; i < cluster->options.node_count; i++)
+		sim_cluster_node_start(cluster, i);
+	sim_cluster_gateway_start(cluster);
+}
+
 /* Everything heals, everything is answered, everything is there; returns the trace's hash. */
 static uint64_t
 run_end(struct run *run)
 {
 	uint64_t hash;
 
-	sim_net_heal_all(run->cluster->net);
-	for (uint32_t i = 0; i < run->cluster->options.node_count; i++)
-		sim_cluster_node_start(run->cluster, i);
-	sim_cluster_gateway_start(run->cluster);
+	fault_heal(run->cluster);
 	sim_cluster_run_until(run->cluster, run_is_done, run, HEAL_LIMIT_NS,
 	    "all operations are answered");
 	for (uint32_t i = 0; i < CLIENTS; i++)
@@ -111,6 +119,21 @@ run_quiet(uint64_t seed, uint32_t op_count)
 	return run_end(&run);
 }
 
+/* From a microsecond to eight seconds, each order of magnitude as often as another. */
+static uint64_t
+random_duration_ns(struct sim_world *world)
+{
+	return sim_world_random_below(world, UINT64_C(1000) << sim_world_random_below(world, 24));
+}
+
+/* A process that does not run for a while: paging, a debugger, a busy machine. */
+static void
+fault_pause(struct sim_cluster *cluster, struct loop *loop)
+{
+	if (loop != NULL)
+		sim_loop_pause(loop, random_duration_ns(cluster->world));
+}
+
 /* What a fault is undone by comes a random while later, or at the end. */
 static void
 fault_inject(struct sim_cluster *cluster)
@@ -119,7 +142,16 @@ fault_inject(struct sim_cluster *cluster)
 	    (uint32_t)sim_world_random_below(cluster->world, cluster->options.node_count);
 	struct sim_host *host = cluster->nodes[node].host;
 
-	switch (sim_world_random_below(cluster->world, 8)) {
+	switch (sim_world_random_below(cluster->world, 11)) {
+	case 8:
+		fault_pause(cluster, cluster->nodes[node].loop);
+		break;
+	case 9:
+		fault_pause(cluster, cluster->gateway_loop);
+		break;
+	case 10:
+		meta_store_set_timeouts(cluster->store, 200, 200);
+		break;
 	case 0:
 		sim_cluster_node_kill(cluster, node, false);
 		break;
@@ -150,15 +182,6 @@ fault_inject(struct sim_cluster *cluster)
 	}
 }
 
-static void
-fault_heal(struct sim_cluster *cluster)
-{
-	sim_net_heal_all(cluster->net);
-	for (uint32_t i = 0; i < cluster->options.node_count; i++)
-		sim_cluster_node_start(cluster, i);
-	sim_cluster_gateway_start(cluster);
-}
-
 /* What stops a pause: so many operations more, or all of them. */
 struct progress {
 	struct run *run;
@@ -182,13 +205,6 @@ progress_is_made(void *arg)
 
 	return run_completed_count(progress->run) >= progress->completed_count ||
 	    run_is_done(progress->run);
-}
-
-/* From a microsecond to eight seconds, each order of magnitude as often as another. */
-static uint64_t
-random_duration_ns(struct sim_world *world)
-{
-	return sim_world_random_below(world, UINT64_C(1000) << sim_world_random_below(world, 24));
 }
 
 /*
