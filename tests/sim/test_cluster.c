@@ -141,8 +141,10 @@ fault_inject(struct sim_cluster *cluster)
 	uint32_t node =
 	    (uint32_t)sim_world_random_below(cluster->world, cluster->options.node_count);
 	struct sim_host *host = cluster->nodes[node].host;
+	struct sim_host *client =
+	    cluster->client_hosts[sim_world_random_below(cluster->world, CLIENTS)];
 
-	switch (sim_world_random_below(cluster->world, 11)) {
+	switch (sim_world_random_below(cluster->world, 13)) {
 	case 8:
 		fault_pause(cluster, cluster->nodes[node].loop);
 		break;
@@ -151,6 +153,12 @@ fault_inject(struct sim_cluster *cluster)
 		break;
 	case 10:
 		meta_store_set_timeouts(cluster->store, 200, 200);
+		break;
+	case 11:
+		sim_net_partition(cluster->gateway_host, client);
+		break;
+	case 12:
+		sim_net_cut(client, cluster->gateway_host);
 		break;
 	case 0:
 		sim_cluster_node_kill(cluster, node, false);
@@ -176,8 +184,7 @@ fault_inject(struct sim_cluster *cluster)
 		(void)sim_net_reset(cluster->gateway_host, host);
 		break;
 	default:
-		(void)sim_net_reset(cluster->gateway_host,
-		    cluster->client_hosts[sim_world_random_below(cluster->world, CLIENTS)]);
+		(void)sim_net_reset(cluster->gateway_host, client);
 		break;
 	}
 }
