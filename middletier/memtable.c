@@ -29,7 +29,7 @@
 #define MEMTABLE_SLOTS_MAX (UINT64_C(1) << 40)
 #define MEMTABLE_LOAD_TENTHS 7u
 #define MEMTABLE_MOVE_SLOTS 8u /* with each put: the move ends long before the new table is full */
-#define MEMTABLE_UNMAP_BYTES NUM_MIB(1)
+#define MEMTABLE_UNMAP_BYTES NUM_KIB(256)
 #define MEMTABLE_GROUP_BITS 2u
 #define MEMTABLE_GROUP_MASK ((1u << MEMTABLE_GROUP_BITS) - 1)
 

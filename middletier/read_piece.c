@@ -238,6 +238,7 @@ piece_on_loaded(struct read_piece *piece)
 		piece_on_run_done(piece);
 		return;
 	}
+	assert(!piece->is_zero); /* there is nothing in making zeros that could fail */
 	if (was_in_ring) {
 		log_limited(LOG_ERROR,
 		    "read: device memory does not match its CRC shard=%" PRIu32 " rc=%s",

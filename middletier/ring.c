@@ -23,6 +23,7 @@
 #define RING_ALIGN 64u
 #define RING_ENTRIES_MIN 16u
 #define RING_ENTRIES_MAX 65536u
+#define RING_LOOK_BACK 4u
 #define RING_BYTES_AN_ENTRY 4096u /* how long batches have to be for the whole ring to be used */
 
 struct mt_ring_entry {
@@ -143,6 +144,12 @@ ring_find(const struct mt_ring *ring, uint64_t position)
 	struct mt_ring_entry *entry;
 
 	assert(mt_ring_contains(ring, position));
+	/* Batches that end are among the newest. */
+	for (uint32_t i = 1; i <= RING_LOOK_BACK && i <= ring->entry_count; i++) {
+		entry = ring_entry_at(ring, ring->entry_count - i);
+		if (entry->position <= position)
+			return entry;
+	}
 	while (high - low > 1) {
 		uint32_t middle = low + (high - low) / 2;
 

@@ -4,9 +4,10 @@
  *
  *	      first record        full, or sent            accepted by the extent
  *	FREE ------------> FILLING ------------> READY ------------------------> SENT
- *	 ^  \                 |                   |  ^                             |
- *	 |   DRAINING <-------+-------------------+  +---- the extent broke -------+
- *	 +--------+------------------------------------------- acknowledged -------+
+ *	 ^                    |                   |  ^                             |
+ *	 |<-------------------+                   |  +---- the extent broke -------+
+ *	 |<---------- DRAINING <------------------+                                |
+ *	 +---------------------------------------------------- acknowledged -------+
  *
  * One batch fills at a time: engines put stored bytes into its place in the ring, their descriptors are
  * encoded into its host buffer as they come. It is closed when the log can take it at once, else when
@@ -26,8 +27,8 @@
 
 static const struct sm_state write_batch_table[WRITE_BATCH_STATE_NR] = {
 	[WRITE_BATCH_FREE] = { "free", SM_TO(WRITE_BATCH_FILLING), SM_INITIAL },
-	[WRITE_BATCH_FILLING] = { "filling",
-	    SM_TO(WRITE_BATCH_READY) | SM_TO(WRITE_BATCH_DRAINING) | SM_TO(WRITE_BATCH_FREE), 0 },
+	[WRITE_BATCH_FILLING] = { "filling", SM_TO(WRITE_BATCH_READY) | SM_TO(WRITE_BATCH_FREE),
+	    0 },
 	[WRITE_BATCH_READY] = { "ready",
 	    SM_TO(WRITE_BATCH_SENT) | SM_TO(WRITE_BATCH_DRAINING) | SM_TO(WRITE_BATCH_FREE), 0 },
 	[WRITE_BATCH_SENT] = { "sent", SM_TO(WRITE_BATCH_READY) | SM_TO(WRITE_BATCH_FREE), 0 },

@@ -27,10 +27,10 @@
 
 #define FAKE_NODES 5u
 #define FAKE_EXTENTS_MAX 512u
-#define FAKE_MSGS 64u
+#define FAKE_MSGS 450u /* more than a batch has records */
 #define FAKE_REPLY_MSGS 512u
 #define FAKE_JOBS 128u
-#define FAKE_DEVICE_BYTES NUM_MIB(64)
+#define FAKE_DEVICE_BYTES NUM_MIB(128)
 #define FAKE_SLOT_BYTES (NUM_KIB(512) + 12288u)
 #define FAKE_RING_BYTES NUM_MIB(2)
 #define FAKE_SEGMENT 7u
@@ -76,7 +76,7 @@ struct fake_msg {
 	bool is_answered;
 	struct wire_io_reply reply;
 	uint32_t answer_number; /* 1 was the first */
-	uint8_t payload[ENGINE_RECORD_BYTES_MAX];
+	uint8_t *payload;       /* ENGINE_RECORD_BYTES_MAX of it */
 };
 
 struct engine_set {
@@ -111,6 +111,7 @@ static struct fake_world {
 	uint64_t device_used;
 	struct fake_msg msgs[FAKE_MSGS];
 	uint32_t next_msg;
+	uint32_t hosts_until_failure; /* the n-th host_alloc from now on fails; 0: none */
 	struct split_msg replies[FAKE_REPLY_MSGS];
 	bool reply_used[FAKE_REPLY_MSGS];
 	struct engine_set engines;
@@ -131,6 +132,8 @@ void *
 host_alloc(struct split_port *port, size_t bytes)
 {
 	(void)port;
+	if (fake.hosts_until_failure > 0 && --fake.hosts_until_failure == 0)
+		return NULL;
 	return calloc(1, bytes);
 }
 
@@ -544,6 +547,9 @@ mt_link_call(struct mt_link *link, struct mt_call *call)
 {
 	if (!fake.nodes[link->index].is_up)
 		return -ENOTCONN;
+	/* What a real link can send. */
+	cr_assert_leq(WIRE_HEADER_BYTES + call->head_bytes, SPLIT_HEADER_BYTES_MAX);
+	cr_assert_leq(call->piece_count, NUM_COUNT(call->pieces));
 	call->node = link;
 	call->link = (struct loop_link){ NULL, NULL };
 	list_push_back(&link->calls, &call->link);

@@ -87,6 +87,8 @@ mt_gateway_node_timeout_ns(const struct mt_gateway *gateway)
 
 /* ---- set-up ---- */
 
+static uint8_t fake_payloads[FAKE_MSGS][ENGINE_RECORD_BYTES_MAX];
+
 /* Of the next fake_init. */
 static uint64_t fake_ring_bytes = FAKE_RING_BYTES;
 
@@ -126,6 +128,7 @@ fake_init(uint64_t seed, bool is_threaded)
 	for (uint32_t i = 0; i < FAKE_MSGS; i++) {
 		fake.msgs[i].msg.payload = dev_alloc(NULL, ENGINE_RECORD_BYTES_MAX);
 		fake.msgs[i].msg.header = &fake.msgs[i].header;
+		fake.msgs[i].payload = fake_payloads[i];
 	}
 	fake.session = (struct mt_session){ .port = &fake.port };
 	fake.session.volume.codec_id = ENGINE_LZ4;

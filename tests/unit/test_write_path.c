@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_write_path.c -- batches, answers, roll-over, failures; with inline engines and with threads */
 #include "fake_port.h"
+#include "middletier/alloc.h"
 
 static void
 setup(void)
@@ -153,6 +154,29 @@ Test(write_path, a_full_batch_is_closed_and_the_next_one_fills)
 	cr_assert_eq(metric(MT_METRIC_batches), 3);
 	for (uint32_t i = 0; i < 8; i++)
 		fake_expect(16 * i + 5, 4);
+}
+
+/* Many short records: the batch's head is full before anything else. */
+Test(write_path, a_batch_ends_where_its_head_does)
+{
+	for (uint32_t round = 0; round < 2; round++) {
+		if (round == 1)
+			with_threads();
+		start_quiet();
+		stall_all(true);
+		for (uint32_t i = 0; i < 400; i++) {
+			if (i < 2)
+				fake_run_for(NUM_MS(1));
+			(void)fake_write(i, 1, 1);
+		}
+		fake_run_for(NUM_MS(50));
+		stall_all(false);
+		cr_assert(fake_run_quiet());
+		cr_assert_eq(metric(MT_METRIC_writes), 400);
+		cr_assert_geq(metric(MT_METRIC_batches), 3);
+		cr_assert_eq(metric(MT_METRIC_extents_broken), 0);
+		fake_expect(399, 1);
+	}
 }
 
 Test(write_path, what_batches_cannot_take_waits_its_turn)
@@ -601,6 +625,73 @@ Test(write_path, slots_smaller_than_a_batch_hold_smaller_batches)
 	cr_assert_eq(metric(MT_METRIC_writes), 100);
 	for (uint32_t i = 0; i < 10; i++)
 		fake_expect(8 * i + 7, 40);
+}
+
+/* ---- memory ---- */
+
+/* Each allocation of a shard's start fails once; nothing is left over. */
+Test(write_path, initialisation_survives_each_failure)
+{
+	uint32_t nth = 0;
+	int rc;
+
+	for (uint32_t is_threaded = 0; is_threaded < 2; is_threaded++) {
+		fake_fini();
+		fake_init(1, is_threaded == 1);
+		do {
+			mt_write_path_fini(&fake.shard);
+			mt_ring_fini(&fake.shard.ring, &fake.port);
+			fake.device_used -= FAKE_RING_BYTES;
+			cr_assert_eq(mt_ring_init(&fake.shard.ring, &fake.port, FAKE_RING_BYTES),
+			    0);
+			fake.hosts_until_failure = 0;
+			mt_alloc_fail_at(++nth);
+			rc = mt_write_path_init(&fake.shard);
+			cr_assert(rc == 0 || rc == -ENOMEM);
+			cr_assert_eq(rc != 0, mt_alloc_has_failed());
+		} while (rc != 0);
+		cr_assert_geq(nth, 3);
+		nth = 0;
+		mt_alloc_fail_at(0);
+		for (uint32_t i = 1; i <= WRITE_BATCHES_MAX * MT_REPLICAS_MAX; i++) {
+			mt_write_path_fini(&fake.shard);
+			fake.hosts_until_failure = i;
+			cr_assert_eq(mt_write_path_init(&fake.shard), -ENOMEM);
+		}
+		fake.hosts_until_failure = 0;
+		fake_fini();
+		fake_init(1, is_threaded == 1);
+	}
+}
+
+/* Each allocation while an extent is made fails once: writes wait, and go on. */
+Test(write_path, running_survives_each_failure)
+{
+	for (uint32_t nth = 1; nth < 12; nth++) {
+		struct fake_msg *msg;
+
+		fake_fini();
+		fake_init(nth, false);
+		fake_start();
+		mt_alloc_fail_at(nth);
+		msg = fake_write(1, 1, 4);
+		fake_run_for(NUM_MS(100));
+		fake_node_down(0, 0);
+		cr_assert_eq(fake_wait(msg), 0);
+		cr_assert_eq(fake_wait(fake_write(1, 1, 5)), 0);
+		mt_alloc_fail_at(0);
+		fake_expect(1, 5);
+	}
+}
+
+Test(write_path, an_index_that_cannot_grow_refuses_the_write)
+{
+	start_quiet();
+	cr_assert_eq(fake_wait(fake_write(1, 1, 4)), 0);
+	fake.shard.write->pending_key_count = UINT64_C(1) << 50;
+	cr_assert_eq(fake_wait(fake_write(1, 1, 8)), -ENOMEM);
+	fake.shard.write->pending_key_count = 0;
+	fake_expect(1, 4);
 }
 
 Test(write_path, a_ring_that_is_held_makes_writes_wait)
