@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "../middletier/internal.h"
 #include "base/num.h"
 #include "base/random.h"
-#include "middletier/internal.h"
 
 #define KEYS_DEFAULT (4u << 20)
 #define AHEAD 16u
