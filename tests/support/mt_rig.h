@@ -43,7 +43,7 @@ struct mt_rig_node {
 	struct disk_sim *disk;
 	struct loop *loop;
 	struct node *node; /* NULL: not running */
-	uint32_t id; /* on its disk [index + 1] */
+	uint32_t id;       /* on its disk [index + 1] */
 	char address[SPLIT_ADDRESS_BYTES_MAX];
 };
 
