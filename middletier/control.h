@@ -12,6 +12,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "gateway.h"
 
@@ -84,6 +85,8 @@ struct mt_gateway {
 	struct loop_link asks;        /* mt_ask: out with the ports */
 	struct loop_timer load_timer; /* the store did not answer: ask again */
 	uint64_t started_ns;
+	_Atomic uint64_t
+	    lease_until_ns; /* main writes, ports read; see mt_gateway_lease_until_ns */
 	bool is_killed; /* simulator: destroyed without stop, the split ports are gone already */
 	int failure_rc;
 	char failure[MT_CONTROL_ERROR_BYTES];
@@ -158,6 +161,20 @@ int mt_port_open(struct mt_port *port, struct mt_gateway *gateway, uint32_t inde
 /* mt_port_begin, mt_port_stop -- on the port's thread; both report to main. */
 void mt_port_begin(struct mt_port *port);
 void mt_port_stop(struct mt_port *port);
+/*
+ * mt_port_shards -- main tells a port which of its shards it shall own: take some, release some
+ *
+ * @wanted: a bit set over the cluster's shard numbers; those of other ports are ignored. Posts: the last
+ * set counts. A shard that is wanted and IDLE begins its take-over; one that finds its owner alive
+ * goes back to IDLE, and is tried again when the next set comes. One that is not wanted and runs is
+ * stopped, its root released, and is IDLE again when it is quiet. @rc 0; or -ESTALE: the lease was lost,
+ * so whatever runs stops at once, and nothing is released.
+ */
+#define MT_SHARD_SET_WORDS (CLEAVE_SHARDS_MAX / 64u)
+void mt_port_shards(struct mt_port *port, const uint64_t wanted[MT_SHARD_SET_WORDS], int rc);
+/* mt_gateway_on_shard -- on main, posted by a port: this shard's state or epoch has changed. */
+void mt_gateway_on_shard(struct mt_gateway *gateway, uint32_t shard, enum mt_shard_state state,
+    uint32_t epoch);
 /* mt_port_close -- free everything; nobody runs its loop any more. With requests in flight as well. */
 void mt_port_close(struct mt_port *port);
 /* mt_port_on_messages -- of every session's queue pair. */

@@ -22,6 +22,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,11 @@
 #define GATEWAY_MIN_REPLICAS_DEFAULT 3u
 #define GATEWAY_DEVICE_BYTES_MIN NUM_MIB(2)
 #define GATEWAY_LOAD_RETRY_NS NUM_MS(200)
+#define GATEWAY_LEASE_NS NUM_S(3)
+#define GATEWAY_REPAIR_AFTER_NS NUM_S(60)
+#define GATEWAY_REPAIR_BYTES_PER_S NUM_MIB(64)
+#define GATEWAY_SCRUB_INTERVAL_NS NUM_S(UINT64_C(7) * 24 * 3600)
+#define GATEWAY_SWEEP_INTERVAL_NS NUM_S(600)
 #define GATEWAY_READY_BYTES (MT_PORTS_MAX * SPLIT_ADDRESS_BYTES_MAX)
 
 static const struct sm_state gateway_table[MT_GATEWAY_STATE_NR] = {
@@ -79,6 +85,42 @@ uint64_t
 mt_gateway_node_timeout_ns(const struct mt_gateway *gateway)
 {
 	return gateway->options.node_timeout_ns;
+}
+
+uint64_t
+mt_gateway_repair_after_ns(const struct mt_gateway *gateway)
+{
+	return gateway->options.repair_after_ns;
+}
+
+uint64_t
+mt_gateway_repair_bytes_per_s(const struct mt_gateway *gateway)
+{
+	return gateway->options.repair_bytes_per_s;
+}
+
+uint64_t
+mt_gateway_scrub_interval_ns(const struct mt_gateway *gateway)
+{
+	return gateway->options.scrub_interval_ns;
+}
+
+uint64_t
+mt_gateway_sweep_interval_ns(const struct mt_gateway *gateway)
+{
+	return gateway->options.sweep_interval_ns;
+}
+
+uint64_t
+mt_gateway_lease_until_ns(const struct mt_gateway *gateway)
+{
+	return atomic_load_explicit(&gateway->lease_until_ns, memory_order_acquire);
+}
+
+bool
+mt_gateway_has_lease(const struct mt_gateway *gateway, struct loop *loop)
+{
+	return loop_now_ns(loop) < mt_gateway_lease_until_ns(gateway);
 }
 
 uint64_t
@@ -208,6 +250,23 @@ gateway_check_options(const struct mt_gateway_options *options, char *ret_error,
 	return 0;
 }
 
+static void
+gateway_set_defaults(struct mt_gateway_options *options)
+{
+	if (options->min_replicas == 0)
+		options->min_replicas = GATEWAY_MIN_REPLICAS_DEFAULT;
+	if (options->lease_ns == 0)
+		options->lease_ns = GATEWAY_LEASE_NS;
+	if (options->repair_after_ns == 0)
+		options->repair_after_ns = GATEWAY_REPAIR_AFTER_NS;
+	if (options->repair_bytes_per_s == 0)
+		options->repair_bytes_per_s = GATEWAY_REPAIR_BYTES_PER_S;
+	if (options->scrub_interval_ns == 0)
+		options->scrub_interval_ns = GATEWAY_SCRUB_INTERVAL_NS;
+	if (options->sweep_interval_ns == 0)
+		options->sweep_interval_ns = GATEWAY_SWEEP_INTERVAL_NS;
+}
+
 struct mt_gateway *
 mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, size_t error_bytes)
 {
@@ -226,8 +285,9 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 	gateway->magic = GATEWAY_MAGIC;
 	gateway->options = *options;
 	gateway->port_count = options->port_count;
-	if (options->min_replicas == 0)
-		gateway->options.min_replicas = GATEWAY_MIN_REPLICAS_DEFAULT;
+	gateway_set_defaults(&gateway->options);
+	/* Alone, until there is a membership: nobody else takes anything. */
+	atomic_init(&gateway->lease_until_ns, UINT64_MAX);
 	list_init(&gateway->control_queue);
 	list_init(&gateway->asks);
 	loop_timer_init(&gateway->load_timer, gateway_on_load_timer, gateway);

@@ -25,6 +25,13 @@ struct mt_gateway_options {
 	uint32_t engine_threads;   /* per port; 0: inline */
 	uint32_t client_receives;  /* requests a port takes at a time */
 	uint64_t node_timeout_ns;
+	/* Zero means the default in brackets. */
+	uint64_t lease_ns;           /* how long a silent gateway keeps its shards [3 s] */
+	uint64_t repair_after_ns;    /* how long a lost node may be away before its copies are
+				      * made anew elsewhere [60 s] */
+	uint64_t repair_bytes_per_s; /* of a port, for all its copying [64 MiB] */
+	uint64_t scrub_interval_ns;  /* every copy is verified once in it [7 days] */
+	uint64_t sweep_interval_ns;  /* between two looks for orphans at a node [10 min] */
 	void (*on_ready)(void *arg); /* every shard of every port serves */
 	/* It cannot serve, and never will: another cluster's store, disks too small. Stop it. */
 	void (*on_failed)(int rc, const char *text, void *arg);

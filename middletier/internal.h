@@ -325,6 +325,8 @@ int mt_manifest_commit(struct mt_shard *shard, const struct mt_edit *edits, uint
 /* The root key "shards/NNNNN": JSON of this. */
 struct mt_root {
 	uint32_t epoch;
+	bool
+	    is_released; /* its owner has stopped serving it of its own accord: anybody may claim */
 	uint64_t gateway_id, boot_id;
 	char port_address[SPLIT_ADDRESS_BYTES_MAX];
 	bool has_manifest;
@@ -605,6 +607,18 @@ uint64_t mt_gateway_cluster_id(const struct mt_gateway *gateway);
 uint32_t mt_gateway_shard_count(const struct mt_gateway *gateway);
 uint32_t mt_gateway_min_replicas(const struct mt_gateway *gateway);
 uint64_t mt_gateway_node_timeout_ns(const struct mt_gateway *gateway);
+uint64_t mt_gateway_repair_after_ns(const struct mt_gateway *gateway);
+uint64_t mt_gateway_repair_bytes_per_s(const struct mt_gateway *gateway);
+uint64_t mt_gateway_scrub_interval_ns(const struct mt_gateway *gateway);
+uint64_t mt_gateway_sweep_interval_ns(const struct mt_gateway *gateway);
+/*
+ * mt_gateway_lease_until_ns -- the monotonic time until which this gateway surely owns what it owns (I7)
+ *
+ * Counted from when the last renewal was sent, less what clocks may drift; 0: no lease. Any thread.
+ */
+uint64_t mt_gateway_lease_until_ns(const struct mt_gateway *gateway);
+/* mt_gateway_has_lease -- now, by @loop's clock. Judged when an answer is sent, not when it is made. */
+bool mt_gateway_has_lease(const struct mt_gateway *gateway, struct loop *loop);
 uint64_t mt_gateway_id(const struct mt_gateway *gateway);
 uint64_t mt_gateway_boot_id(const struct mt_gateway *gateway);
 struct loop *mt_gateway_loop(const struct mt_gateway *gateway);

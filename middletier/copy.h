@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * copy.h -- one sealed extent to one more node, batch by batch
+ *
+ *	CREATING ---> READING <---> APPENDING ---> CUTTING ---> DONE
+ *	   \____________\_____________\_____________\_______> FAILED (what is there is deleted)
+ *
+ * The target's node checks every batch as it checks appends, so a copy that was cut at the sealed
+ * length is whole. Until a manifest names it, it is nobody's: a crash leaves an orphan.
+ */
+#ifndef CLEAVE_MIDDLETIER_COPY_H
+#define CLEAVE_MIDDLETIER_COPY_H
+
+#include "internal.h"
+
+struct mt_copy;
+/* rc 0: @incarnation is the new copy's. Else the reason: -ENOTCONN, -ENOSPC, -ESTALE (fenced), -EIO. */
+typedef void (*mt_copy_fn)(struct mt_copy *copy, int rc, uint64_t incarnation, void *arg);
+
+struct mt_copy_options {
+	struct mt_shard *shard;
+	struct extent_id id;
+	enum extent_kind kind;
+	uint64_t length_bytes;                      /* agreed; batches end there */
+	struct mt_replica sources[MT_REPLICAS_MAX]; /* damaged ones are left out */
+	uint32_t source_count;
+	uint32_t target_node_id;
+	uint64_t bytes_per_s; /* budget; 0: none */
+	mt_copy_fn fn;
+	void *arg;
+};
+
+/*
+ * mt_copy_start -- NULL with errno ENOMEM, ENOTCONN: no @fn. A source that fails is replaced by another.
+ */
+struct mt_copy *mt_copy_start(const struct mt_copy_options *options);
+/* mt_copy_stop -- @fn is not called any more; calls that are out end by themselves, then it is freed. */
+void mt_copy_stop(struct mt_copy *copy);
+/* mt_copy_on_link -- a link of the port went down or came up. */
+void mt_copy_on_link(struct mt_copy *copy, struct mt_link *link, bool is_up);
+
+#endif /* CLEAVE_MIDDLETIER_COPY_H */
