@@ -280,7 +280,7 @@ wire_io_reply_decode(const struct wire_header *header, struct wire_io_reply *ret
 static bool
 wire_node_is_opcode(uint8_t opcode)
 {
-	return opcode >= WIRE_EXTENT_CREATE && opcode <= WIRE_SHARD_FENCE;
+	return opcode >= WIRE_EXTENT_CREATE && opcode <= WIRE_EXTENT_VERIFY;
 }
 
 static bool

@@ -106,6 +106,9 @@ server_run(struct sn_request *req)
 	case WIRE_EXTENT_LIST:
 		sn_list_run(req);
 		break;
+	case WIRE_EXTENT_VERIFY:
+		sn_request_fail(req, -ENOTSUP);
+		break;
 	default:
 		sn_change_start(req);
 		break;

@@ -82,6 +82,9 @@ enum wire_opcode {
 	WIRE_EXTENT_DELETE = 0x45,
 	WIRE_EXTENT_LIST = 0x46,
 	WIRE_SHARD_FENCE = 0x47,
+	/* The node reads its whole copy and checks chain, descriptors and payload CRCs; writes nothing.
+	 * Any epoch may ask. Answers when done, which may take long; -EBUSY: enough at work already. */
+	WIRE_EXTENT_VERIFY = 0x48,
 };
 
 enum service_class {
@@ -187,7 +190,8 @@ struct wire_node_reply {
 	struct extent_id id;
 	int rc; /* 0 or a negative errno */
 	uint64_t
-	    offset_bytes; /* CREATE: incarnation; APPEND, FREEZE, CUT: durable length; LIST: next cursor, 0 at the end */
+	    offset_bytes; /* CREATE: incarnation; APPEND, FREEZE, CUT: durable length; LIST: next cursor, 0 at the end;
+			     VERIFY: the length that passed; with -EBADMSG or -EIO: where it ends */
 	uint32_t length_bytes; /* READ: bytes that follow; FREEZE: mark; LIST: entries' bytes */
 	uint32_t chain_crc;    /* FREEZE: batch_crc of the last good batch (or the seed) */
 	uint32_t epoch;        /* the shard's fence */

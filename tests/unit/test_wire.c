@@ -420,6 +420,7 @@ Test(wire, node_requests_round_trip)
 		    .offset_bytes = 123456789 },
 		{ .opcode = WIRE_EXTENT_LIST, .id = { .shard = 7 } },
 		{ .opcode = WIRE_SHARD_FENCE, .id = { .shard = 4095 }, .epoch = 3 },
+		{ .opcode = WIRE_EXTENT_VERIFY, .id = { 1, 2, 3 }, .epoch = 9 },
 	};
 	struct wire_header header, again;
 	struct wire_node out;
@@ -445,6 +446,36 @@ Test(wire, node_requests_round_trip)
 	}
 }
 
+Test(wire, verify_round_trip)
+{
+	const struct wire_node verify = { .opcode = WIRE_EXTENT_VERIFY,
+		.request_id = 77,
+		.id = { 9, 4, 1000 },
+		.epoch = 6 };
+	const struct wire_node_reply bad = { .opcode = WIRE_EXTENT_VERIFY,
+		.request_id = 77,
+		.id = { 9, 4, 1000 },
+		.rc = -EBADMSG,
+		.offset_bytes = 65536,
+		.epoch = 6 };
+	struct wire_header headers[2];
+	struct wire_node out;
+	struct wire_node_reply reply;
+	const char *field = NULL;
+
+	wire_node_encode(&headers[0], &verify);
+	stamp(&headers[0], 0);
+	wire_node_reply_encode(&headers[1], &bad);
+	stamp(&headers[1], 0);
+	golden_check("verify", headers, sizeof(headers));
+	cr_assert_eq(wire_node_decode(&headers[0], &out, &field), 0, "%s", field);
+	cr_assert_eq(out.opcode, WIRE_EXTENT_VERIFY);
+	cr_assert_eq(out.id.counter, 1000);
+	cr_assert_eq(wire_node_reply_decode(&headers[1], &reply, &field), 0, "%s", field);
+	cr_assert_eq(reply.rc, -EBADMSG);
+	cr_assert_eq(reply.offset_bytes, 65536);
+}
+
 static void
 node_good(struct wire_header *header, enum wire_opcode opcode)
 {
@@ -460,7 +491,7 @@ Test(wire, append_fields_are_checked)
 {
 	static const struct bad_field bad_append[] = {
 		BAD(opcode, 0x3f, "opcode"),
-		BAD(opcode, 0x48, "opcode"),
+		BAD(opcode, 0x49, "opcode"),
 		BAD(service_class, 1, "service_class"),
 		BAD(engine, 0, "kind"),
 		BAD(engine, EXTENT_MANIFEST + 1, "kind"),
@@ -516,6 +547,13 @@ Test(wire, node_request_fields_are_checked)
 		BAD(object_id, UINT32_MAX, "object_id"),
 		BAD(offset_bytes, 1, "offset_bytes"),
 	};
+	static const struct bad_field bad_verify[] = {
+		BAD(offset_bytes, 4096, "offset_bytes"),
+		BAD(length_bytes, 4096, "length_bytes"),
+		BAD(payload_bytes, 1, "payload_bytes"),
+		BAD(flags, WIRE_FLAG_RECOVERY, "flags"),
+		BAD(engine, 1, "kind"),
+	};
 	static const struct bad_field bad_list[] = {
 		BAD(object_id, CLEAVE_SHARDS_MAX, "object_id"),
 		BAD(object_id, (uint64_t)UINT32_MAX + 1, "object_id"),
@@ -533,6 +571,8 @@ Test(wire, node_request_fields_are_checked)
 	node_good(&header, WIRE_EXTENT_LIST);
 	bad_fields_check(&header, decode_node, bad_short, NUM_COUNT(bad_short));
 	bad_fields_check(&header, decode_node, bad_list, NUM_COUNT(bad_list));
+	node_good(&header, WIRE_EXTENT_VERIFY);
+	bad_fields_check(&header, decode_node, bad_verify, NUM_COUNT(bad_verify));
 	node_good(&header, WIRE_SHARD_FENCE);
 	bad_fields_check(&header, decode_node, bad_fence, NUM_COUNT(bad_fence));
 }
@@ -578,7 +618,7 @@ Test(wire, node_reply_fields_are_checked)
 {
 	static const struct bad_field bad[] = {
 		BAD(opcode, WIRE_EXTENT_FREEZE, "opcode"),
-		BAD(opcode, 0x48 | WIRE_REPLY, "opcode"),
+		BAD(opcode, 0x49 | WIRE_REPLY, "opcode"),
 		BAD(service_class, 1, "service_class"),
 		BAD(engine, 1, "kind"),
 		BAD(object_id, UINT64_MAX, "object_id"),
