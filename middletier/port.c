@@ -575,9 +575,10 @@ port_run_last_turn(struct mt_port *port)
 }
 
 /*
- * The split port goes first and takes its queue pairs along: outstanding calls and sends end in their
- * handlers, which need links and shards. In the simulator a killed process's port is gone already,
- * without a word to anyone.
+ * Engine threads go first, while what their jobs refer to is still there: shards, reads, the port's
+ * device memory. What they have finished is told in the last turn. Then the split port, which takes its
+ * queue pairs along: outstanding calls and sends end in their handlers, which need links and shards.
+ * In the simulator a killed process's port is gone already, without a word to anyone.
  */
 void
 mt_port_close(struct mt_port *port)
@@ -586,13 +587,14 @@ mt_port_close(struct mt_port *port)
 		return;
 	CHECK_OBJ(port, PORT_MAGIC);
 	loop_timer_stop(port->loop, &port->stop_timer);
+	if (!port->is_closing && !mt_gateway_is_killed(port->gateway))
+		port_close_all(port); /* nothing submits a job behind this */
+	engine_set_destroy(port->engines);
+	port->engines = NULL;
 	if (port->state == MT_PORT_STOPPED && !port->gateway->options.is_single_loop)
 		port_run_last_turn(port);
-	if (!mt_gateway_is_killed(port->gateway)) {
-		if (!port->is_closing)
-			port_close_all(port);
+	if (!mt_gateway_is_killed(port->gateway))
 		split_port_close(port->split);
-	}
 	port->split = NULL;
 	for (uint32_t i = 0; i < port->link_count; i++)
 		mt_link_fini(&port->links[i]);
@@ -601,7 +603,6 @@ mt_port_close(struct mt_port *port)
 	mt_session_fini_all(port);
 	mt_read_path_fini(port);
 	mt_control_fini(port);
-	engine_set_destroy(port->engines);
 	mt_free(port->links);
 	mt_free(port->shards);
 	mt_free(port->shard_by_number);

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_port.c -- a port's end, with a thread of its own and engine threads */
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "middletier/control.h"
+#include "middletier/meta_memory.h"
+
+#define JOBS 2000u
+
+static struct {
+	struct loop *loop;
+	struct meta_store *store;
+	struct meta *meta;
+	struct mt_gateway *gateway;
+	struct engine_job jobs[JOBS];
+	uint32_t done_count;
+	bool has_stopped;
+} real;
+
+static void
+on_stopped(void *arg)
+{
+	(void)arg;
+	real.has_stopped = true;
+}
+
+static bool
+is_taking(void *arg)
+{
+	(void)arg;
+	return real.gateway->sm.state == MT_GATEWAY_TAKING;
+}
+
+static bool
+has_stopped(void *arg)
+{
+	(void)arg;
+	return real.has_stopped;
+}
+
+static void
+start(void)
+{
+	static struct mt_gateway_options options;
+	char error[256] = "";
+
+	log_set_level(LOG_OFF);
+	real.loop = loop_ev_create(1);
+	real.store = meta_store_create(&(struct meta_store_options){ .loop = real.loop });
+	real.meta = meta_memory_open(real.store, real.loop);
+	options = (struct mt_gateway_options){ .loop = real.loop,
+		.meta = real.meta,
+		.cluster_id = 1,
+		.gateway_id = 1,
+		.boot_id = 1,
+		.shard_count = 2,
+		.node_count = 1,
+		.nodes[0].address = "tcp://127.0.0.1:1",
+		.ports[0] = { .address = "tcp://127.0.0.1:0", .cpu = -1 },
+		.port_count = 1,
+		.device_bytes = NUM_MIB(16),
+		.engine_threads = 1,
+		.node_timeout_ns = NUM_S(1) };
+	real.gateway = mt_gateway_create(&options, error, sizeof(error));
+	cr_assert_eq(mt_gateway_start(real.gateway, error, sizeof(error)), 0, "%s", error);
+	cr_assert_eq(loop_run(real.loop, is_taking, NULL), 0);
+}
+
+static void
+end(void)
+{
+	mt_gateway_destroy(real.gateway);
+	real.meta->ops->close(real.meta);
+	meta_store_destroy(real.store);
+	loop_destroy(real.loop);
+}
+
+/* Shards and the port's memory are still there. */
+static void
+on_job(struct engine_job *job, void *arg)
+{
+	struct mt_port *port = arg;
+
+	cr_assert_eq(job->rc, 0);
+	cr_assert_eq(port->shard_count, 2);
+	for (uint32_t i = 0; i < port->shard_count; i++) {
+		cr_assert_not_null(port->shards[i].write);
+		cr_assert_not_null(port->shards[i].memtable);
+	}
+	cr_assert_not_null(port->split);
+	real.done_count++;
+}
+
+/* As after a stop that did not wait for the last of them: each ends before what it refers to goes. */
+Test(port, engine_jobs_left_at_its_end_find_shards_and_memory)
+{
+	struct mt_port *port;
+
+	start();
+	mt_gateway_stop(real.gateway, on_stopped, NULL);
+	cr_assert_eq(loop_run(real.loop, has_stopped, NULL), 0);
+	port = &real.gateway->ports[0];
+	for (uint32_t i = 0; i < JOBS; i++) {
+		struct engine_job *job = &real.jobs[i];
+
+		*job = (struct engine_job){ .kind = ENGINE_JOB_COPY,
+			.src = port->shards[0].ring.base,
+			.src_bytes = ENGINE_RECORD_BYTES_MAX,
+			.dst = port->shards[1].ring.base,
+			.dst_cap_bytes = ENGINE_RECORD_BYTES_MAX,
+			.fn = on_job,
+			.arg = port };
+		cr_assert_eq(engine_submit(port->engines, job), 0);
+	}
+	end();
+	cr_assert_eq(real.done_count, JOBS);
+}
