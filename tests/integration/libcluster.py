@@ -55,16 +55,17 @@ def check(condition, text):
 class Daemon:
     """A child process whose standard error is read line by line into `lines`."""
 
-    def __init__(self, name, argv):
-        self.name, self.argv = name, argv
+    def __init__(self, name, argv, net=None):
+        self.name, self.argv, self.net = name, argv, net
         self.lines, self.process, self.reader = [], None, None
         self.changed = threading.Condition()
 
     def start(self, wait=True, argv=None):
         check(self.process is None, f"{self.name} is running already")
         self.first_line = len(self.lines)
+        argv = argv or self.argv
         self.process = subprocess.Popen(
-            argv or self.argv,
+            argv if self.net is None else self.net.exec_argv(self.name, argv),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -143,6 +144,17 @@ class Daemon:
             fields = f.read().rsplit(")", 1)[1].split()
         return int(fields[11]) + int(fields[12])
 
+    def wait_idle(self, seconds=1.0, timeout_s=WAIT_S):
+        """Until it has used no CPU for so long."""
+        deadline = time.monotonic() + timeout_s
+        ticks, since = self.cpu_ticks(), time.monotonic()
+        while time.monotonic() - since < seconds:
+            check(time.monotonic() < deadline, f"{self.name} is never idle")
+            with self.changed:
+                self.changed.wait(0.05)
+            if self.cpu_ticks() != ticks:
+                ticks, since = self.cpu_ticks(), time.monotonic()
+
     def rss_bytes(self):
         with open(f"/proc/{self.pid}/status") as f:
             for line in f:
@@ -152,15 +164,25 @@ class Daemon:
 
 
 class Cluster:
+    """`gateways` share one metadata directory. With `net` every daemon is a host of that network,
+    named after itself ("node1", "gateway", "gateway2"), and "client" runs cleave and cleave-load."""
+
     def __init__(self, nodes=3, disk_size="1G", slot_size="4M", shards=2, device_memory="64M",
-                 gateway_args=(), node_args=(), ports=1):
+                 gateway_args=(), node_args=(), ports=1, gateways=1, net=None):
         self.folder = tempfile.mkdtemp(prefix="cleave-test-")
         self.node_args, self.gateway_args = list(node_args), list(gateway_args)
         self.slot_size, self.disk_size, self.shards = slot_size, disk_size, shards
         self.device_memory, self.port_count = device_memory, ports
-        self.nodes = [Daemon(f"node{i + 1}", None) for i in range(nodes)]
-        self.gateway = Daemon("gateway", None)
-        self.addresses = []
+        self.net = net
+        self.nodes = [Daemon(f"node{i + 1}", None, net) for i in range(nodes)]
+        self.gateways = [Daemon("gateway" if i == 0 else f"gateway{i + 1}", None, net)
+                         for i in range(gateways)]
+        self.gateway = self.gateways[0]
+        self.addresses, self.gateway_addresses = [], []
+        if net is not None:
+            for daemon in [*self.nodes, *self.gateways]:
+                net.add(daemon.name)
+            net.add("client")
 
     def disk(self, index):
         return os.path.join(self.folder, f"disk{index + 1}")
@@ -170,8 +192,12 @@ class Cluster:
                    self.disk_size, "--slot-size", self.slot_size, "--cluster-id", CLUSTER_ID,
                    "--node-id", str(index + 1), *extra, check_rc=check_rc)
 
-    def start_node(self, index, listen="tcp://127.0.0.1:0"):
+    def listen_address(self, daemon):
+        return f"tcp://{'127.0.0.1' if self.net is None else self.net.address(daemon.name)}:0"
+
+    def start_node(self, index, listen=None):
         node = self.nodes[index]
+        listen = listen or self.listen_address(node)
         node.argv = [binary("cleave-storage"), "--disk", self.disk(index), "--listen", listen,
                      *self.node_args]
         line = node.start().wait_ready()
@@ -179,11 +205,13 @@ class Cluster:
         node.argv[node.argv.index("--listen") + 1] = address
         return address
 
-    def gateway_argv(self, ports=None):
+    def gateway_argv(self, ports=None, index=0):
         argv = [binary("cleave-gateway"), "--meta", os.path.join(self.folder, "meta"),
                 "--cluster-id", CLUSTER_ID, "--shards", str(self.shards), "--device-memory",
                 self.device_memory]
-        for port in ports or ["tcp://127.0.0.1:0"] * self.port_count:
+        if len(self.gateways) > 1:
+            argv += ["--gateway-id", str(index + 1)]
+        for port in ports or [self.listen_address(self.gateways[index])] * self.port_count:
             argv += ["--port", port]
         for i, address in enumerate(self.addresses):
             argv += ["--node", f"{address},domain=rack{i + 1}"]
@@ -193,12 +221,18 @@ class Cluster:
         for i in range(len(self.nodes)):
             self.format(i)
             self.addresses.append(self.start_node(i))
-        self.gateway.argv = self.gateway_argv()
-        line = self.gateway.start().wait_ready()
-        ports = re.findall(r"tcp://[0-9.:\[\]a-f]+", line)
-        self.gateway.argv = self.gateway_argv(ports)
-        self.address = ports[0]
+        for i in range(len(self.gateways)):
+            self.start_gateway(i)
+        self.address = self.gateway_addresses[0]
         return self
+
+    def start_gateway(self, index):
+        gateway = self.gateways[index]
+        gateway.argv = self.gateway_argv(index=index)
+        line = gateway.start().wait_ready()
+        ports = re.findall(r"tcp://[0-9.:\[\]a-f]+", line)
+        gateway.argv = self.gateway_argv(ports, index)
+        self.gateway_addresses.append(ports[0])
 
     def __enter__(self):
         try:
@@ -208,24 +242,31 @@ class Cluster:
             raise
 
     def __exit__(self, kind, value, trace):
-        for daemon in [self.gateway, *self.nodes]:
+        for daemon in [*self.gateways, *self.nodes]:
             if daemon.process is not None:
                 daemon.kill()
         if kind is not None and kind is not SystemExit:
-            for daemon in [self.gateway, *self.nodes]:
+            for daemon in [*self.gateways, *self.nodes]:
                 print(f"---- log of {daemon.name}")
                 print("\n".join(daemon.lines[-80:]))
         shutil.rmtree(self.folder, ignore_errors=True)
         return False
 
+    def at_client(self, argv):
+        return argv if self.net is None else self.net.exec_argv("client", argv)
+
+    def gateway_words(self):
+        return [word for address in self.gateway_addresses for word in ("--gateway", address)]
+
     def cleave(self, *words, check_rc=True):
-        return run("cleave", "--gateway", self.address, *words, check_rc=check_rc)
+        return run_argv(self.at_client([binary("cleave"), *self.gateway_words(), *words]),
+                        check_rc=check_rc)
 
     def volume_create(self, name, size, *extra):
         return self.cleave("volume", "create", name, "--size", size, *extra)
 
     def load_argv(self, *words):
-        return [binary("cleave-load"), "--gateway", self.address, *words]
+        return self.at_client([binary("cleave-load"), *self.gateway_words(), *words])
 
     def load(self, *words, check_rc=True, timeout_s=WAIT_S):
         return run_argv(self.load_argv(*words), check_rc=check_rc, timeout_s=timeout_s)

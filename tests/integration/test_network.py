@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Links that are cut, lossy or slow, one way or both, in network namespaces (faults 12 to 18).
+
+Each test breaks something under load, sees the load go on, heals it, sees it go on again; at the end
+the journal of what was acknowledged must be what the volume holds.
+"""
+import signal
+
+from libcluster import Cluster, check, main
+from libload import Load
+from libnet import Network
+
+ARGS = ("--node-timeout", "1s")
+
+
+def with_cluster(fault, nodes=4, **options):
+    with Network() as net, Cluster(nodes=nodes, net=net, gateway_args=ARGS, **options) as c:
+        with Load(c) as load:
+            load.wait_writes(2000)
+            fault(c, net, load)
+            net.heal()
+            load.wait_writes(2000)
+
+
+def node_cut_off():
+    def fault(c, net, load):
+        net.link_down("node1")
+        load.wait_writes(2000)
+
+    with_cluster(fault)
+
+
+def node_hears_but_is_not_heard():
+    def fault(c, net, load):
+        net.drop("node1", "gateway")
+        load.wait_writes(2000)
+
+    with_cluster(fault)
+
+
+def node_is_heard_but_does_not_hear():
+    def fault(c, net, load):
+        net.drop("gateway", "node1")
+        load.wait_writes(2000)
+
+    with_cluster(fault)
+
+
+def client_cut_off():
+    """Nothing moves meanwhile; when the link is back the load goes on by itself."""
+    def fault(c, net, load):
+        net.link_down("client")
+        before = c.nodes[0].cpu_ticks()
+        c.nodes[0].wait_idle()
+        check(c.nodes[0].cpu_ticks() >= before, "time runs backwards")
+
+    with_cluster(fault, nodes=3)
+
+
+def lossy_link():
+    def fault(c, net, load):
+        net.drop_some("node1", 5)
+        net.drop_some("gateway", 2)
+        load.wait_writes(1000)
+
+    with_cluster(fault)
+
+
+def slow_link():
+    """A token bucket on one node's link: it is left out, and the load keeps its pace."""
+    def fault(c, net, load):
+        net.rate("node1", "256kbit")
+        load.wait_writes(4000)
+
+    with_cluster(fault)
+
+
+def node_stopped_and_continued():
+    """SIGSTOP: no FIN, no RST, and the kernel still acknowledges what is sent (fault 17)."""
+    def fault(c, net, load):
+        c.nodes[0].signal(signal.SIGSTOP)
+        try:
+            load.wait_writes(2000)
+        finally:
+            c.nodes[0].signal(signal.SIGCONT)
+
+    with_cluster(fault)
+
+
+def node_dies_without_a_word():
+    """kill -9, and no FIN or RST reaches the gateway: found by its silence alone (fault 17)."""
+    def fault(c, net, load):
+        net.drop_resets("node1")
+        c.nodes[0].kill()
+        load.wait_writes(2000)
+        net.heal()
+        c.nodes[0].start()
+
+    with_cluster(fault)
+
+
+def two_nodes_cut_off():
+    """Below three nodes writes wait, and none is lost; they go on when one is back (fault 14)."""
+    def fault(c, net, load):
+        net.link_down("node1")
+        net.link_down("node2")
+        c.gateway.wait_line(r"node \d+: lost", from_line=len(c.gateway.lines))
+        c.gateway.wait_line(r"too few|waits? for", from_line=len(c.gateway.lines) - 1)
+
+    with_cluster(fault)
+
+
+if __name__ == "__main__":
+    main(node_cut_off, node_hears_but_is_not_heard, node_is_heard_but_does_not_hear,
+         client_cut_off, lossy_link, slow_link, node_stopped_and_continued,
+         node_dies_without_a_word, two_nodes_cut_off)
