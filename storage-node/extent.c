@@ -123,6 +123,7 @@ sn_extent_clear(struct sn_extent *extent)
 	extent->chain_crc = extent->end_crc = batch_chain_seed(&extent->slot.id, extent->slot.kind);
 	extent->freeze_epoch = 0;
 	extent->state_generation = 0;
+	extent->is_rotten = false;
 	extent->stop_rc = 0;
 	extent->failed_bytes = UINT64_MAX;
 	extent->failed_rc = 0;
@@ -218,7 +219,7 @@ sn_extent_release(struct sn_extent *extent)
 bool
 sn_extent_is_damaged(const struct sn_extent *extent)
 {
-	return extent->durable_bytes < extent->whole_bytes;
+	return extent->is_rotten || extent->durable_bytes < extent->whole_bytes;
 }
 
 bool

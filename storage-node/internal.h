@@ -9,6 +9,7 @@
  *	fence.c    shard -> epoch, durable
  *	extent.c   the table of slots and extents
  *	scan.c     follow a chain of batches
+ *	verify.c   read a whole copy while it is in use
  *	recover.c  what the disk says at start
  *
  * Everything is allocated at start, a request a receive; nothing on the way of a message allocates.
@@ -216,6 +217,7 @@ struct sn_extent {
 	uint32_t end_crc;      /* of the last batch that passed its check */
 	uint32_t freeze_epoch; /* FROZEN: who may re-send */
 	uint64_t state_generation;
+	bool is_rotten;        /* a verification has found so; not on the disk */
 	int stop_rc;           /* STOPPED: what plain appends get */
 	uint64_t failed_bytes; /* in-flight appends from here on fail; UINT64_MAX: none */
 	int failed_rc;
@@ -273,7 +275,7 @@ void sn_zero_kick(struct node *node);
 
 /* ---- scan.c: follow a chain ---- */
 
-enum scan_state { SCAN_IDLE, SCAN_READING, SCAN_CHECKING, SCAN_STATE_NR };
+enum scan_state { SCAN_IDLE, SCAN_WAITING, SCAN_READING, SCAN_CHECKING, SCAN_STATE_NR };
 extern const struct sm_state scan_table[SCAN_STATE_NR];
 
 /* What somebody wants to know about an extent's chain. */
@@ -288,6 +290,12 @@ struct sn_scan_job {
 	const char *end_field; /* out: of the batch that does not pass; may be NULL */
 	void (*fn)(struct sn_scan_job *job);
 	void *arg;
+	/*
+	 * May be NULL. Asked before each read, may lower limit_bytes: 0: read; 1: not now, the owner
+	 * will call sn_scan_resume; negative: end so. After each read that was allowed: after_read.
+	 */
+	int (*before_read)(struct sn_scan_job *job, uint32_t bytes);
+	void (*after_read)(struct sn_scan_job *job);
 };
 
 /* Who finds it out: a buffer and the requests in flight. */
@@ -295,10 +303,12 @@ struct sn_scan {
 	uint32_t magic;
 	struct sm sm;
 	struct node *node;
+	bool is_shared;        /* one of node->scans */
 	struct loop_link link; /* in node->free_scans */
 	struct sn_scan_job *job;
 	dev_ptr buffer;
-	uint32_t filled_bytes; /* of the buffer */
+	uint32_t buffer_bytes; /* more than a batch can have */
+	uint32_t filled_bytes; /* of it */
 	uint32_t at_bytes;     /* next batch in it */
 	uint32_t read_bytes;   /* what to read at once; small after an error */
 	struct disk_io io;
@@ -309,6 +319,12 @@ struct sn_scan {
 
 /* sn_scan_start -- follow a chain from its beginning; @job->fn is called once, never from inside. */
 void sn_scan_start(struct node *node, struct sn_scan_job *job);
+/* sn_scan_run -- the same at once with a scanner of one's own, which is idle. */
+void sn_scan_run(struct sn_scan *scan, struct sn_scan_job *job);
+/* sn_scan_resume -- ask before_read again. The scanner is WAITING. */
+void sn_scan_resume(struct sn_scan *scan);
+/* sn_scan_make -- an idle scanner with a buffer of its own. -ENOMEM. */
+int sn_scan_make(struct node *node, struct sn_scan *scan, uint32_t index, uint32_t buffer_bytes);
 int sn_scan_init(struct node *node);
 void sn_scan_fini(struct node *node);
 
@@ -395,6 +411,36 @@ struct sn_read {
 
 void sn_read_start(struct sn_request *req);
 
+/* ---- verify.c ---- */
+
+#define SN_VERIFIES_MAX 4u /* at work or in line; others are told to try again */
+#define SN_VERIFY_BUFFER_BYTES (512u * 1024u)
+
+/* A request's share of it. */
+struct sn_verify_request {
+	struct loop_link link; /* in sn_verify.waiting */
+	uint64_t incarnation;  /* of the copy that was asked about */
+};
+
+struct sn_verify {
+	struct sn_request *req;   /* being verified; NULL: none */
+	struct loop_link waiting; /* requests in line, oldest first */
+	uint32_t count;           /* of them all */
+	struct sn_scan scan;
+	struct sn_scan_job job;
+	struct loop_task task;   /* starts the next */
+	struct loop_timer timer; /* until the next read */
+	uint64_t next_read_ns;   /* the budget allows none before */
+	uint32_t yields_count;   /* times that the next read has given way */
+	bool is_stopping;
+};
+
+void sn_verify_start(struct sn_request *req);
+/* sn_verify_stop -- those at work and in line end soon; no other is taken. */
+void sn_verify_stop(struct node *node);
+int sn_verify_init(struct node *node);
+void sn_verify_fini(struct node *node);
+
 /* ---- control.c: LIST and JSON ---- */
 void sn_list_run(struct sn_request *req);
 /* sn_control_run -- 0, or -EPROTO with the field's name: the queue pair is to be closed. */
@@ -415,6 +461,7 @@ struct sn_request {
 		struct sn_append append;
 		struct sn_change change;
 		struct sn_read read;
+		struct sn_verify_request verify;
 	};
 };
 
@@ -481,6 +528,8 @@ struct node {
 	struct sn_sync sync;
 	struct sn_zero zero;
 	struct sn_recover recover;
+	struct sn_verify verify;
+	uint32_t reads_count; /* of gateways, at the disk */
 
 	/* append.c */
 	struct loop_link ready; /* extents with queued appends */

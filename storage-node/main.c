@@ -37,6 +37,7 @@ struct main_options {
 	unsigned write_cache;
 	uint64_t device_memory;
 	uint64_t engine_threads;
+	uint64_t verify_rate;
 	unsigned log_level;
 #ifdef CLEAVE_TEST_BUILD
 	const char *fail_point;
@@ -63,6 +64,9 @@ static const struct config_option option_table[] = {
 	    "Device memory for messages.", "64M", false, NUM_MIB(8), NUM_GIB(16), NULL },
 	{ "engine-threads", 0, CONFIG_U64, offsetof(struct main_options, engine_threads), "N",
 	    "Threads that check batches; 0: the daemon's own.", "0", false, 0, 64, NULL },
+	{ "verify-rate", 0, CONFIG_SIZE, offsetof(struct main_options, verify_rate), "SIZE",
+	    "Bytes a second that verifications of copies may read.", "64M", false, NUM_KIB(64),
+	    NUM_GIB(64), NULL },
 	{ "log-level", 0, CONFIG_CHOICE, offsetof(struct main_options, log_level), "LEVEL",
 	    "Least level to log.", "info", false, 0, 0, log_levels },
 #ifdef CLEAVE_TEST_BUILD
@@ -337,6 +341,7 @@ storage_make_node(struct storage_process *process, uint64_t cluster_id)
 		.must_prewrite = is_file,
 		.device_bytes = process->options.device_memory,
 		.engine_threads = (uint32_t)process->options.engine_threads,
+		.verify_bytes_s = process->options.verify_rate,
 		.on_ready = storage_on_ready,
 		.arg = process,
 	};

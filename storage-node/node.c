@@ -24,6 +24,7 @@
 #define SCAN_COUNT_DEFAULT 4u
 #define SCAN_BUFFER_DEFAULT (1024u * 1024u)
 #define SCAN_BUFFER_MIN (512u * 1024u)
+#define VERIFY_BYTES_S_DEFAULT NUM_MIB(64)
 #define CREDITS_DEFAULT 64u
 #define RECEIVES_MIN 8u
 /* What the port's arena loses to alignment and its own needs, in all and for each receive. */
@@ -130,7 +131,7 @@ node_open_port(struct node *node)
 		.qp_credits_max = options->qp_credits_max,
 	};
 	struct engine_set_options engines = { .thread_count = options->engine_threads,
-		.queue_depth_max = node->request_count + options->scan_count };
+		.queue_depth_max = node->request_count + options->scan_count + 1 /* verify.c */ };
 
 	node->port = open_roce_instance(&port);
 	if (node->port == NULL)
@@ -162,6 +163,8 @@ sn_node_loaded(struct node *node)
 	if (rc == 0)
 		rc = sn_scan_init(node);
 	if (rc == 0)
+		rc = sn_verify_init(node);
+	if (rc == 0)
 		rc = sn_zero_init(node);
 	return rc;
 }
@@ -181,13 +184,16 @@ node_options_check(struct node *node)
 		options->scan_count = SCAN_COUNT_DEFAULT;
 	if (options->scan_buffer_bytes == 0)
 		options->scan_buffer_bytes = SCAN_BUFFER_DEFAULT;
+	if (options->verify_bytes_s == 0)
+		options->verify_bytes_s = VERIFY_BYTES_S_DEFAULT;
 	if (options->qp_credits_max == 0)
 		options->qp_credits_max = CREDITS_DEFAULT;
 	if (options->device_bytes < DEVICE_BYTES_MIN || options->scan_count > SN_SCANS_MAX ||
 	    options->scan_buffer_bytes < SCAN_BUFFER_MIN ||
 	    !num_is_aligned(options->scan_buffer_bytes, DISK_ALIGN))
 		return -EINVAL;
-	scan_bytes = (uint64_t)options->scan_count * options->scan_buffer_bytes;
+	scan_bytes = (uint64_t)options->scan_count * options->scan_buffer_bytes +
+	    SN_VERIFY_BUFFER_BYTES;
 	if (options->device_bytes < scan_bytes + DEVICE_SLACK_BYTES)
 		return -EINVAL;
 	room_bytes = options->device_bytes - scan_bytes - DEVICE_SLACK_BYTES;
@@ -304,6 +310,7 @@ node_stop(struct node *node, void (*on_stopped)(struct node *node, int rc, void 
 	if (node->sm.state == NODE_READY) {
 		sm_move(&node->sm, NODE_STOPPING);
 		sn_zero_stop(node);
+		sn_verify_stop(node);
 		loop_timer_start(node->loop, &node->stop_timer, SN_STOP_TIMEOUT_NS);
 	}
 	loop_defer(node->loop, &node->stop_task);
@@ -323,6 +330,7 @@ node_destroy(struct node *node)
 	if (node->commit_task.fn != NULL)
 		sn_append_fini(node);
 	sn_zero_fini(node);
+	sn_verify_fini(node);
 	sn_scan_fini(node);
 	sn_recover_fini(node);
 	if (node->engines != NULL)

@@ -47,6 +47,7 @@ struct node_options {
 	uint32_t scan_buffer_bytes; /* device memory each [1 MiB; at least 256 KiB] */
 	uint32_t qp_credits_max;    /* granted to one queue pair at a time [64] */
 	uint32_t engine_threads;    /* [0: checks run on the loop's thread] */
+	uint64_t verify_bytes_s;    /* budget of all verifications, bytes a second [64 MiB] */
 	/* Called once after node_start: 0, serving; else it never will, and @reason says why. */
 	void (*on_ready)(struct node *node, int rc, const char *reason, void *arg);
 	void *arg;
@@ -78,7 +79,10 @@ struct node_options {
 	X(zeroed_bytes, "bytes", "written ahead of first use")                                     \
 	X(recovered_extents, "count", "open extents followed at start")                            \
 	X(recovered_bytes, "bytes", "of batches found in them")                                    \
-	X(damaged_extents, "count", "extents found damaged at start")
+	X(damaged_extents, "count", "extents found damaged at start")                              \
+	X(verifies, "count", "copies verified whole")                                              \
+	X(verified_bytes, "bytes", "read for verifications")                                       \
+	X(verifies_bad, "count", "verifications that found damage")
 struct node_counters {
 #define NODE_COUNTER_MEMBER(name, unit, help) uint64_t name;
 	NODE_COUNTER_LIST(NODE_COUNTER_MEMBER)

@@ -22,6 +22,7 @@ read_on_done(struct disk_io *io, int rc, void *arg)
 	(void)io;
 	CHECK_OBJ(req, SN_REQUEST_MAGIC);
 	extent->read_count--;
+	node->reads_count--;
 	if (rc != 0) {
 		SN_COUNT(node, disk_errors, 1);
 		SN_COUNT(node, reads_failed, 1);
@@ -83,9 +84,11 @@ sn_read_start(struct sn_request *req)
 		},
 	};
 	extent->read_count++;
+	node->reads_count++;
 	rc = disk_submit(node->disk, &req->read.io);
 	if (rc != 0) {
 		extent->read_count--;
+		node->reads_count--;
 		sn_request_fail(req, -EBUSY);
 	}
 }

@@ -2,8 +2,10 @@
 /*
  * scan.c -- follow an extent's chain of batches, as far as it is good
  *
- *	IDLE --job--> READING --bytes--> CHECKING --all of them passed, or one is cut off--> READING
- *	                                    \-- the chain ends --> IDLE
+ *	IDLE --job--> WAITING --may--> READING --bytes--> CHECKING --all passed, or one is cut off--> WAITING
+ *	                 \-- must not --> IDLE               \-- the chain ends --> IDLE
+ *
+ * Only a job with before_read ever waits in WAITING.
  *
  * A scanner owns a buffer of device memory; the batch engine looks into it, we do not. It reads much
  * at a time. A read that fails does not say that the chain is unreadable: the bytes may lie beyond
@@ -18,9 +20,10 @@
 #include "internal.h"
 
 const struct sm_state scan_table[SCAN_STATE_NR] = {
-	[SCAN_IDLE] = { "idle", SM_TO(SCAN_READING), SM_INITIAL },
+	[SCAN_IDLE] = { "idle", SM_TO(SCAN_WAITING), SM_INITIAL },
+	[SCAN_WAITING] = { "waiting", SM_TO(SCAN_READING) | SM_TO(SCAN_IDLE), 0 },
 	[SCAN_READING] = { "reading", SM_TO(SCAN_CHECKING) | SM_TO(SCAN_IDLE), 0 },
-	[SCAN_CHECKING] = { "checking", SM_TO(SCAN_READING) | SM_TO(SCAN_IDLE), 0 },
+	[SCAN_CHECKING] = { "checking", SM_TO(SCAN_WAITING) | SM_TO(SCAN_IDLE), 0 },
 };
 
 static void scan_check(struct sn_scan *scan);
@@ -34,7 +37,8 @@ scan_finish(struct sn_scan *scan, int end_rc)
 	job->end_rc = end_rc;
 	scan->job = NULL;
 	sm_move(&scan->sm, SCAN_IDLE);
-	list_push_back(&node->free_scans, &scan->link);
+	if (scan->is_shared)
+		list_push_back(&node->free_scans, &scan->link);
 	if (!list_is_empty(&node->scans_waiting))
 		loop_defer(node->loop, &node->scan_task);
 	job->fn(job);
@@ -42,15 +46,22 @@ scan_finish(struct sn_scan *scan, int end_rc)
 
 static void scan_on_read(struct disk_io *io, int rc, void *arg);
 
+static uint32_t
+scan_want_bytes(const struct sn_scan *scan)
+{
+	const struct sn_scan_job *job = scan->job;
+
+	return (uint32_t)num_min(job->limit_bytes - job->length_bytes, scan->read_bytes);
+}
+
 static void
-scan_read(struct sn_scan *scan)
+scan_submit_read(struct sn_scan *scan)
 {
 	struct sn_scan_job *job = scan->job;
-	uint64_t left_bytes = job->limit_bytes - job->length_bytes;
 	int rc;
 
 	sm_move(&scan->sm, SCAN_READING);
-	scan->filled_bytes = (uint32_t)num_min(left_bytes, scan->read_bytes);
+	scan->filled_bytes = scan_want_bytes(scan);
 	scan->at_bytes = 0;
 	scan->piece = (struct dev_piece){ .ptr = scan->buffer, .bytes = scan->filled_bytes };
 	scan->io = (struct disk_io){
@@ -64,8 +75,35 @@ scan_read(struct sn_scan *scan)
 		.arg = scan,
 	};
 	rc = disk_submit(scan->node->disk, &scan->io);
-	if (rc != 0)
+	if (rc == 0)
+		return;
+	if (job->after_read != NULL)
+		job->after_read(job);
+	scan_finish(scan, rc);
+}
+
+void
+sn_scan_resume(struct sn_scan *scan)
+{
+	struct sn_scan_job *job = scan->job;
+	int rc = 0;
+
+	assert(scan->sm.state == SCAN_WAITING);
+	if (job->before_read != NULL)
+		rc = job->before_read(job, scan_want_bytes(scan));
+	if (rc == 1)
+		return;
+	if (rc < 0 || job->length_bytes >= job->limit_bytes)
 		scan_finish(scan, rc);
+	else
+		scan_submit_read(scan);
+}
+
+static void
+scan_read(struct sn_scan *scan)
+{
+	sm_move(&scan->sm, SCAN_WAITING);
+	sn_scan_resume(scan);
 }
 
 static void
@@ -77,12 +115,14 @@ scan_on_read(struct disk_io *io, int rc, void *arg)
 	CHECK_OBJ(scan, SN_SCAN_MAGIC);
 	assert(scan->sm.state == SCAN_READING);
 	sm_move(&scan->sm, SCAN_CHECKING);
+	if (scan->job->after_read != NULL)
+		scan->job->after_read(scan->job);
 	if (rc == 0) {
 		scan_check(scan);
 		return;
 	}
 	SN_COUNT(scan->node, disk_errors, 1);
-	if (scan->read_bytes == scan->node->options.scan_buffer_bytes) {
+	if (scan->read_bytes == scan->buffer_bytes) {
 		scan->read_bytes = DISK_ALIGN;
 		scan_read(scan);
 		return;
@@ -102,7 +142,7 @@ scan_on_batch(struct sn_scan *scan, int rc)
 		job->mark_bytes = num_max(job->mark_bytes, info->mark_bytes);
 		job->chain_crc = info->batch_crc;
 		scan->at_bytes += info->batch_bytes;
-		scan->read_bytes = scan->node->options.scan_buffer_bytes;
+		scan->read_bytes = scan->buffer_bytes;
 		if (job->length_bytes == job->limit_bytes)
 			scan_finish(scan, 0);
 		else if (scan->at_bytes == scan->filled_bytes)
@@ -176,19 +216,20 @@ scan_on_task(struct loop_task *task, void *arg)
 		struct sn_scan *scan =
 		    LIST_ENTRY(list_pop_front(&node->free_scans), struct sn_scan, link);
 
-		scan->job = job;
-		scan->read_bytes = node->options.scan_buffer_bytes;
-		job->length_bytes = job->mark_bytes = 0;
-		job->chain_crc = batch_chain_seed(&job->extent->slot.id, job->extent->slot.kind);
-		job->end_field = NULL;
-		if (job->limit_bytes == 0) {
-			/* Through a state, so that every job has the same history. */
-			sm_move(&scan->sm, SCAN_READING);
-			scan_finish(scan, 0);
-		} else {
-			scan_read(scan);
-		}
+		sn_scan_run(scan, job);
 	}
+}
+
+void
+sn_scan_run(struct sn_scan *scan, struct sn_scan_job *job)
+{
+	assert(scan->sm.state == SCAN_IDLE);
+	scan->job = job;
+	scan->read_bytes = scan->buffer_bytes;
+	job->length_bytes = job->mark_bytes = 0;
+	job->chain_crc = batch_chain_seed(&job->extent->slot.id, job->extent->slot.kind);
+	job->end_field = NULL;
+	scan_read(scan);
 }
 
 void
@@ -202,6 +243,18 @@ sn_scan_start(struct node *node, struct sn_scan_job *job)
 }
 
 int
+sn_scan_make(struct node *node, struct sn_scan *scan, uint32_t index, uint32_t buffer_bytes)
+{
+	assert(buffer_bytes > BATCH_BYTES_MAX);
+	scan->magic = SN_SCAN_MAGIC;
+	scan->node = node;
+	sm_init(&scan->sm, "scan", scan_table, SCAN_IDLE, index);
+	scan->buffer_bytes = buffer_bytes;
+	scan->buffer = dev_alloc(node->port, buffer_bytes);
+	return dev_ptr_is_null(scan->buffer) ? -ENOMEM : 0;
+}
+
+int
 sn_scan_init(struct node *node)
 {
 	list_init(&node->free_scans);
@@ -211,15 +264,12 @@ sn_scan_init(struct node *node)
 	if (node->scans == NULL)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < node->options.scan_count; i++) {
-		struct sn_scan *scan = &node->scans[i];
+		int rc = sn_scan_make(node, &node->scans[i], i, node->options.scan_buffer_bytes);
 
-		scan->magic = SN_SCAN_MAGIC;
-		scan->node = node;
-		sm_init(&scan->sm, "scan", scan_table, SCAN_IDLE, i);
-		scan->buffer = dev_alloc(node->port, node->options.scan_buffer_bytes);
-		if (dev_ptr_is_null(scan->buffer))
-			return -ENOMEM;
-		list_push_back(&node->free_scans, &scan->link);
+		if (rc != 0)
+			return rc;
+		node->scans[i].is_shared = true;
+		list_push_back(&node->free_scans, &node->scans[i].link);
 	}
 	return 0;
 }

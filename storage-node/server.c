@@ -107,7 +107,7 @@ server_run(struct sn_request *req)
 		sn_list_run(req);
 		break;
 	case WIRE_EXTENT_VERIFY:
-		sn_request_fail(req, -ENOTSUP);
+		sn_verify_start(req);
 		break;
 	default:
 		sn_change_start(req);

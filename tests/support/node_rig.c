@@ -152,6 +152,7 @@ rig_start_begin(struct node_rig *rig)
 		.write_cache = rig->options.write_cache,
 		.must_prewrite = rig->options.must_prewrite,
 		.engine_threads = rig->options.engine_threads,
+		.verify_bytes_s = rig->options.verify_bytes_s,
 		.device_bytes = NUM_MIB(24),
 		.on_ready = rig_on_ready,
 		.arg = rig,
@@ -649,6 +650,30 @@ rig_delete(struct node_rig *rig, const struct rig_extent *extent, uint32_t epoch
 		.epoch = epoch,
 		.offset_bytes = extent->incarnation },
 	    NULL, 0, NULL);
+}
+
+static struct wire_node
+rig_verify_request(const struct rig_extent *extent)
+{
+	return (struct wire_node){ .opcode = WIRE_EXTENT_VERIFY,
+		.id = extent->id,
+		.epoch = extent->epoch };
+}
+
+struct rig_call *
+rig_verify_post(struct node_rig *rig, const struct rig_extent *extent)
+{
+	struct wire_node request = rig_verify_request(extent);
+
+	return rig_post(rig, &request, NULL, 0);
+}
+
+int
+rig_verify(struct node_rig *rig, const struct rig_extent *extent, struct wire_node_reply *ret_reply)
+{
+	struct wire_node request = rig_verify_request(extent);
+
+	return rig_call_rc(rig, &request, NULL, 0, ret_reply);
 }
 
 int

@@ -33,6 +33,7 @@ struct rig_options {
 	enum node_write_cache write_cache;
 	bool must_prewrite;
 	uint32_t engine_threads;
+	uint64_t verify_bytes_s;
 };
 
 /* A request under way or answered. */
@@ -147,6 +148,10 @@ int rig_freeze(struct node_rig *rig, const struct rig_extent *extent, uint32_t e
 int rig_cut(struct node_rig *rig, const struct rig_extent *extent, uint32_t epoch,
     uint64_t length_bytes);
 int rig_delete(struct node_rig *rig, const struct rig_extent *extent, uint32_t epoch);
+/* rig_verify -- @ret_reply may be NULL. */
+int rig_verify(struct node_rig *rig, const struct rig_extent *extent,
+    struct wire_node_reply *ret_reply);
+struct rig_call *rig_verify_post(struct node_rig *rig, const struct rig_extent *extent);
 int rig_fence(struct node_rig *rig, uint32_t shard, uint32_t epoch);
 /* rig_read -- @out: @bytes. */
 int rig_read(struct node_rig *rig, const struct rig_extent *extent, uint64_t offset_bytes,

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * verify.c -- read a whole copy and check it, while it is in use
+ *
+ * A verification follows the chain from its beginning to the durable length of the moment it started
+ * (scan.c, with a buffer of its own): each batch's header, chain, descriptors and payload CRCs, by
+ * the batch engine. One is at work, a few stand in line, more are told to try again.
+ *
+ * It goes behind everybody else: one read is outstanding, reads are spaced by the budget of bytes a
+ * second, and while appends or reads are at the disk the next one waits, though not for ever.
+ *
+ * It ends early when the copy is deleted (-ENOENT), when whoever asked is gone, and when the node
+ * stops. A cut below where it wanted to go shortens it. What is found is answered, and marks the copy
+ * damaged in memory (a later verification that passes takes the mark away); nothing is written, for
+ * it is the owner's to judge. Damage at an offset is -EBADMSG, unreadable is -EIO.
+ */
+#include <errno.h>
+
+#include "internal.h"
+
+#define VERIFY_YIELD_NS NUM_MS(1)
+#define VERIFY_YIELDS_MAX 16u
+
+static struct sn_extent *
+verify_extent(const struct sn_request *req)
+{
+	struct sn_extent *extent = sn_extent_find(req->node, &req->wire.id);
+
+	if (extent == NULL || !sn_extent_is_held(extent) ||
+	    extent->slot.incarnation != req->verify.incarnation)
+		return NULL;
+	return extent;
+}
+
+static bool
+verify_is_wanted(const struct sn_request *req)
+{
+	struct split_qp *qp = req->msg->qp;
+
+	return qp != NULL && split_qp_state(qp) == QP_READY;
+}
+
+/* ---- the end ---- */
+
+static void
+verify_leave(struct sn_request *req, struct wire_node_reply *reply)
+{
+	struct sn_verify *verify = &req->node->verify;
+
+	assert(verify->count > 0);
+	verify->count--;
+	if (!list_is_empty(&verify->waiting))
+		loop_defer(req->node->loop, &verify->task);
+	sn_request_finish(req, reply, NULL);
+}
+
+/* What the end of the chain means for a copy that is still there. */
+static int
+verify_judge(const struct sn_scan_job *job, const struct sn_extent *extent)
+{
+	switch (job->end_rc) {
+	case 0:
+		/* A cut may have come since; behind it nothing matters. */
+		if (job->length_bytes == extent->durable_bytes &&
+		    job->chain_crc != extent->chain_crc)
+			return -EBADMSG;
+		return 0;
+	case -ENODATA:
+	case -EBADMSG:
+	case -EMSGSIZE:
+		return job->length_bytes >= extent->durable_bytes ? 0 : -EBADMSG;
+	case -EIO:
+	case -EHOSTDOWN:
+	case -ECANCELED:
+		return job->end_rc;
+	default:
+		return -EBUSY; /* a queue was full */
+	}
+}
+
+static void
+verify_note(struct sn_extent *extent, const struct sn_scan_job *job, int rc)
+{
+	struct node *node = extent->node;
+
+	if (rc == 0) {
+		SN_COUNT(node, verifies, 1);
+		extent->is_rotten = false;
+	}
+	if (rc != -EBADMSG && rc != -EIO)
+		return;
+	SN_COUNT(node, verifies_bad, 1);
+	extent->is_rotten = true;
+	log_limited(LOG_WARN, "verify: damaged extent=%u.%u.%llu offset_bytes=%llu rc=%s field=%s",
+	    extent->slot.id.shard, extent->slot.id.epoch,
+	    (unsigned long long)extent->slot.id.counter, (unsigned long long)job->length_bytes,
+	    log_errno(rc), job->end_field != NULL ? job->end_field : "-");
+}
+
+static void
+verify_on_scanned(struct sn_scan_job *job)
+{
+	struct sn_request *req = job->arg;
+	struct sn_extent *extent = verify_extent(req);
+	struct wire_node_reply reply = { .rc = -ENOENT };
+
+	req->node->verify.req = NULL;
+	if (extent != NULL) {
+		reply.rc = verify_judge(job, extent);
+		reply.offset_bytes = job->length_bytes;
+		verify_note(extent, job, reply.rc);
+		if (sn_extent_is_damaged(extent))
+			reply.flags = WIRE_FLAG_DAMAGED;
+	}
+	verify_leave(req, &reply);
+}
+
+/* ---- pace ---- */
+
+static bool
+verify_must_yield(struct node *node)
+{
+	struct sn_verify *verify = &node->verify;
+
+	if (node->appends_count + node->reads_count == 0 ||
+	    verify->yields_count == VERIFY_YIELDS_MAX) {
+		verify->yields_count = 0;
+		return false;
+	}
+	verify->yields_count++;
+	return true;
+}
+
+static int
+verify_before_read(struct sn_scan_job *job, uint32_t bytes)
+{
+	struct sn_request *req = job->arg;
+	struct node *node = req->node;
+	struct sn_verify *verify = &node->verify;
+	struct sn_extent *extent = verify_extent(req);
+	uint64_t now_ns = loop_now_ns(node->loop);
+
+	if (verify->is_stopping)
+		return -EHOSTDOWN;
+	if (extent == NULL || !verify_is_wanted(req))
+		return -ECANCELED;
+	job->limit_bytes = num_min(job->limit_bytes, extent->durable_bytes);
+	if (job->length_bytes >= job->limit_bytes)
+		return 0;
+	if (now_ns < verify->next_read_ns) {
+		loop_timer_start(node->loop, &verify->timer, verify->next_read_ns - now_ns);
+		return 1;
+	}
+	if (verify_must_yield(node)) {
+		loop_timer_start(node->loop, &verify->timer, VERIFY_YIELD_NS);
+		return 1;
+	}
+	verify->next_read_ns = now_ns + (uint64_t)bytes * NUM_S(1) / node->options.verify_bytes_s;
+	SN_COUNT(node, verified_bytes, bytes);
+	extent->read_count++;
+	return 0;
+}
+
+/* A delete waits for this: the slot is the same as before. */
+static void
+verify_after_read(struct sn_scan_job *job)
+{
+	struct sn_extent *extent = job->extent;
+
+	assert(extent->read_count > 0);
+	if (--extent->read_count == 0)
+		sn_change_on_settled(extent);
+}
+
+static void
+verify_on_timer(struct loop_timer *timer, void *arg)
+{
+	struct node *node = arg;
+
+	(void)timer;
+	sn_scan_resume(&node->verify.scan);
+}
+
+/* ---- the beginning ---- */
+
+static void
+verify_run(struct sn_request *req)
+{
+	struct sn_verify *verify = &req->node->verify;
+	struct sn_extent *extent = verify_extent(req);
+	struct wire_node_reply reply = { .rc = -ENOENT };
+
+	if (extent == NULL || verify->is_stopping) {
+		if (extent != NULL)
+			reply.rc = -EHOSTDOWN;
+		verify_leave(req, &reply);
+		return;
+	}
+	verify->req = req;
+	verify->yields_count = 0;
+	verify->job = (struct sn_scan_job){
+		.extent = extent,
+		.limit_bytes = extent->durable_bytes,
+		.fn = verify_on_scanned,
+		.arg = req,
+		.before_read = verify_before_read,
+		.after_read = verify_after_read,
+	};
+	sn_scan_run(&verify->scan, &verify->job);
+}
+
+static void
+verify_on_task(struct loop_task *task, void *arg)
+{
+	struct node *node = arg;
+	struct sn_verify *verify = &node->verify;
+	struct loop_link *link;
+
+	(void)task;
+	while (verify->req == NULL && (link = list_pop_front(&verify->waiting)) != NULL)
+		verify_run(LIST_ENTRY(link, struct sn_request, verify.link));
+}
+
+void
+sn_verify_start(struct sn_request *req)
+{
+	struct node *node = req->node;
+	struct sn_verify *verify = &node->verify;
+	const struct sn_extent *extent = sn_extent_find(node, &req->wire.id);
+
+	if (extent == NULL || !sn_extent_is_held(extent)) {
+		sn_request_fail(req, -ENOENT);
+		return;
+	}
+	if (verify->count == SN_VERIFIES_MAX) {
+		sn_request_fail(req, -EBUSY);
+		return;
+	}
+	req->verify = (struct sn_verify_request){ .incarnation = extent->slot.incarnation };
+	verify->count++;
+	list_push_back(&verify->waiting, &req->verify.link);
+	loop_defer(node->loop, &verify->task);
+}
+
+void
+sn_verify_stop(struct node *node)
+{
+	struct sn_verify *verify = &node->verify;
+
+	verify->is_stopping = true;
+	loop_defer(node->loop, &verify->task);
+	if (verify->req != NULL && verify->scan.sm.state == SCAN_WAITING) {
+		loop_timer_stop(node->loop, &verify->timer);
+		sn_scan_resume(&verify->scan);
+	}
+}
+
+int
+sn_verify_init(struct node *node)
+{
+	struct sn_verify *verify = &node->verify;
+
+	list_init(&verify->waiting);
+	loop_task_init(&verify->task, verify_on_task, node);
+	loop_timer_init(&verify->timer, verify_on_timer, node);
+	return sn_scan_make(node, &verify->scan, node->options.scan_count, SN_VERIFY_BUFFER_BYTES);
+}
+
+void
+sn_verify_fini(struct node *node)
+{
+	struct sn_verify *verify = &node->verify;
+
+	if (verify->task.fn == NULL)
+		return;
+	loop_task_cancel(node->loop, &verify->task);
+	loop_timer_stop(node->loop, &verify->timer);
+}
