@@ -4,8 +4,13 @@
  *
  * Keys are kept as [u64 version][u64 lease][value] in table "keys"; "leases" has lease -> struct
  * lmdb_lease; "state" the two counters that versions and leases come from. A lease expires by the
- * monotonic clock of the boot that granted it; one of another boot is gone. Every request's transaction
- * ends expired leases first.
+ * monotonic clock of the boot that granted it, which all processes of a host share; one of another
+ * boot is gone. Every request's transaction ends expired leases first.
+ *
+ * Several processes have the environment open, each its own MDB_env. Every transaction here is one of
+ * LMDB's write transactions, also where it only reads: its robust lock puts all processes in one
+ * order, survives a killed holder, and there are no reader slots that could go stale. Each change of
+ * a key, a deletion too, counts "version" up, so one look at it tells whether others did anything.
  */
 #include "lmdb_store.h"
 
@@ -96,6 +101,21 @@ next_number(struct lmdb_store *store, MDB_txn *txn, const char *counter, uint64_
 	return mdb_put(txn, store->state, &name, &value, 0);
 }
 
+/* The last number that a counter gave. */
+static int
+last_number(struct lmdb_store *store, MDB_txn *txn, const char *counter, uint64_t *ret_number)
+{
+	MDB_val name = val_of(counter, strlen(counter)), value;
+	int rc = mdb_get(txn, store->state, &name, &value);
+
+	if (rc != 0 && rc != MDB_NOTFOUND)
+		return rc;
+	if (rc == 0 && value.mv_size != 8)
+		return MDB_CORRUPTED;
+	*ret_number = rc == 0 ? num_get_le64(value.mv_data) : 0;
+	return 0;
+}
+
 static int
 key_put(struct lmdb_store *store, MDB_txn *txn, const struct meta_op *op)
 {
@@ -114,6 +134,18 @@ key_put(struct lmdb_store *store, MDB_txn *txn, const struct meta_op *op)
 	if (op->value_bytes > 0)
 		memcpy((uint8_t *)value.mv_data + LMDB_ITEM_HEAD_BYTES, op->value, op->value_bytes);
 	return 0;
+}
+
+static int
+key_delete(struct lmdb_store *store, MDB_txn *txn, const char *key)
+{
+	MDB_val name = val_of(key, strlen(key));
+	uint64_t version;
+	int rc = mdb_del(txn, store->keys, &name, NULL);
+
+	if (rc == MDB_NOTFOUND)
+		return 0;
+	return rc != 0 ? rc : next_number(store, txn, "version", &version);
 }
 
 /* ---- leases, inside a transaction ---- */
@@ -158,6 +190,8 @@ lease_end(struct lmdb_store *store, MDB_txn *txn, uint64_t id, bool *ret_changed
 	uint8_t key[8] = { 0 };
 	MDB_val name = val_of(key, sizeof(key)), value;
 	MDB_cursor *cursor;
+	uint64_t version;
+	bool has_keys = false;
 	int rc;
 
 	num_put_le64(key, id);
@@ -174,10 +208,13 @@ lease_end(struct lmdb_store *store, MDB_txn *txn, uint64_t id, bool *ret_changed
 		rc = mdb_cursor_del(cursor, 0);
 		if (rc != 0)
 			break;
-		*ret_changed = true;
+		has_keys = true;
 	}
 	mdb_cursor_close(cursor);
-	return rc == MDB_NOTFOUND ? 0 : errno_of(rc);
+	if (rc == MDB_NOTFOUND)
+		rc = has_keys ? next_number(store, txn, "version", &version) : 0;
+	*ret_changed |= has_keys;
+	return errno_of(rc);
 }
 
 static bool
@@ -235,26 +272,29 @@ leases_expire(struct lmdb_store *store, MDB_txn *txn, bool *ret_changed)
 
 /* ---- requests, on the worker ---- */
 
+/* 0; -EAGAIN a version differs; -ENOENT a lease is gone. */
 static int
 txn_compare(struct lmdb_store *store, MDB_txn *txn, const struct meta_txn *wanted)
 {
-	for (uint32_t i = 0; i < wanted->count; i++) {
-		const struct meta_op *op = &wanted->ops[i];
-		struct lmdb_lease lease;
-		uint64_t version;
-		int rc = 0;
+	int rc = 0;
 
-		if (op->lease != 0)
-			rc = lease_get(store, txn, op->lease, &lease);
-		else if (op->kind == META_COMPARE_VERSION) {
-			rc = errno_of(key_head(store, txn, op->key, &version));
-			if (rc == 0 && version != op->version)
-				rc = -EAGAIN;
-		}
-		if (rc != 0)
-			return rc;
+	for (uint32_t i = 0; rc == 0 && i < wanted->count; i++) {
+		const struct meta_op *op = &wanted->ops[i];
+		uint64_t version = 0;
+
+		if (op->kind != META_COMPARE_VERSION)
+			continue;
+		rc = errno_of(key_head(store, txn, op->key, &version));
+		if (rc == 0 && version != op->version)
+			rc = -EAGAIN;
 	}
-	return 0;
+	for (uint32_t i = 0; rc == 0 && i < wanted->count; i++) {
+		struct lmdb_lease lease;
+
+		if (wanted->ops[i].lease != 0)
+			rc = lease_get(store, txn, wanted->ops[i].lease, &lease);
+	}
+	return rc;
 }
 
 static int
@@ -262,14 +302,13 @@ txn_apply(struct lmdb_store *store, MDB_txn *txn, const struct meta_txn *wanted)
 {
 	for (uint32_t i = 0; i < wanted->count; i++) {
 		const struct meta_op *op = &wanted->ops[i];
-		MDB_val name = val_of(op->key, strlen(op->key));
 		int rc = 0;
 
 		if (op->kind == META_PUT)
 			rc = key_put(store, txn, op);
 		else if (op->kind == META_DELETE)
-			rc = mdb_del(txn, store->keys, &name, NULL);
-		if (rc != 0 && rc != MDB_NOTFOUND)
+			rc = key_delete(store, txn, op->key);
+		if (rc != 0)
 			return errno_of(rc);
 	}
 	return 0;
@@ -360,32 +399,107 @@ request_do(struct lmdb_store *store, MDB_txn *txn, struct lmdb_request *request)
 	return -EINVAL;
 }
 
-void
-lmdb_store_run(struct lmdb_store *store, struct lmdb_request *request, bool *ret_expired)
+/* Another process may have made the map larger than it is here. */
+static int
+txn_begin(struct lmdb_store *store, MDB_txn **ret_txn)
 {
+	int rc = mdb_txn_begin(store->env, NULL, 0, ret_txn);
+
+	if (rc == MDB_MAP_RESIZED && (rc = mdb_env_set_mapsize(store->env, 0)) == 0)
+		rc = mdb_txn_begin(store->env, NULL, 0, ret_txn);
+	return errno_of(rc);
+}
+
+/* What a request was refused for leaves no trace; expired leases stay expired. */
+static bool
+is_refusal(int rc)
+{
+	return rc == -EAGAIN || rc == -ENOENT;
+}
+
+/* Did others change keys before this transaction? */
+static int
+others_look(struct lmdb_store *store, MDB_txn *txn, bool *ret_others)
+{
+	uint64_t version = 0;
+	int rc = last_number(store, txn, "version", &version);
+
+	store->start_version = version;
+	if (rc == 0 && store->has_seen && version != store->seen_version)
+		*ret_others = true;
+	return errno_of(rc);
+}
+
+/*
+ * What this process knows from now on. LMDB spends no number on a transaction that changed nothing: only
+ * one that surely did may count its own, or the next commit of another process would go unseen.
+ */
+static int
+run_commit(struct lmdb_store *store, MDB_txn *txn, const struct lmdb_request *request)
+{
+	bool is_lease = request != NULL && request->rc == 0 &&
+	    (request->kind == REQUEST_GRANT || request->kind == REQUEST_RENEW);
+	uint64_t version = 0;
+	bool is_changed;
+	size_t commit = mdb_txn_id(txn);
+	int rc = errno_of(last_number(store, txn, "version", &version));
+
+	if (rc != 0) {
+		mdb_txn_abort(txn);
+		return rc;
+	}
+	is_changed = is_lease || version != store->start_version;
+	rc = errno_of(mdb_txn_commit(txn));
+	if (rc != 0)
+		return rc;
+	store->has_seen = true;
+	store->seen_version = version;
+	store->seen_commit = is_changed ? commit : commit - 1;
+	return 0;
+}
+
+void
+lmdb_store_run(struct lmdb_store *store, struct lmdb_request *request, bool *ret_others)
+{
+	bool has_others = false, has_expired = false;
 	MDB_txn *txn;
-	int rc = errno_of(mdb_txn_begin(store->env, NULL, 0, &txn));
+	int rc = txn_begin(store, &txn);
 	int result = rc;
 
-	*ret_expired = false;
 	if (rc == 0) {
-		rc = leases_expire(store, txn, ret_expired);
+		rc = others_look(store, txn, &has_others);
+		if (rc == 0)
+			rc = leases_expire(store, txn, &has_expired);
 		result = rc;
 		if (rc == 0 && request != NULL)
-			result = request_do(store, txn, request);
-		/* What a request was refused for leaves no trace; expired leases stay expired. */
-		if (rc != 0 || (result != 0 && result != -EAGAIN && result != -ENOENT)) {
+			result = request->rc = request_do(store, txn, request);
+		if (rc != 0 || (result != 0 && !is_refusal(result))) {
 			mdb_txn_abort(txn);
-			*ret_expired = false;
+			has_expired = has_others = false; /* the next one sees it again */
 		} else {
-			rc = errno_of(mdb_txn_commit(txn));
+			rc = run_commit(store, txn, request);
+			if (rc != 0)
+				has_expired = has_others = false;
 			result = rc != 0 ? rc : result;
 		}
 	}
+	/* A store that fails is asked again, but not at once and for ever. */
+	if (rc != 0)
+		store->next_expiry_ns = lmdb_store_clock_ns() + NUM_S(1);
+	*ret_others = has_others || has_expired;
 	if (request != NULL) {
 		request->rc = result;
 		request->has_changed &= result == 0;
 	}
+}
+
+bool
+lmdb_store_is_behind(const struct lmdb_store *store)
+{
+	MDB_envinfo info;
+
+	return !store->has_seen || mdb_env_info(store->env, &info) != 0 ||
+	    info.me_last_txnid > store->seen_commit;
 }
 
 int
@@ -399,6 +513,7 @@ lmdb_store_open(struct lmdb_store *store, const char *path)
 	if ((rc = mdb_env_set_mapsize(store->env, LMDB_MAP_BYTES)) != 0 ||
 	    (rc = mdb_env_set_maxdbs(store->env, 3)) != 0 ||
 	    (rc = mdb_env_open(store->env, path, MDB_NOTLS, 0600)) != 0 ||
+	    (rc = mdb_reader_check(store->env, NULL)) != 0 ||
 	    (rc = mdb_txn_begin(store->env, NULL, 0, &txn)) != 0)
 		return rc;
 	if ((rc = mdb_dbi_open(txn, "keys", MDB_CREATE, &store->keys)) != 0 ||

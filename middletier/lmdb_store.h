@@ -38,15 +38,25 @@ struct lmdb_store {
 	MDB_env *env;
 	MDB_dbi keys, leases, state;
 	char boot[LMDB_BOOT_BYTES];
+	bool has_seen;           /* the first transaction is over */
+	uint64_t seen_version;   /* of the newest change known here, own ones included */
+	uint64_t start_version;  /* of the newest change when the present transaction began */
+	size_t seen_commit;      /* LMDB's number of the last commit known here */
 	uint64_t next_expiry_ns; /* 0: no lease */
 };
 
 /* lmdb_store_open -- 0, or what mdb_strerror explains. lmdb_store_close: NULL env is a no-op. */
 int lmdb_store_open(struct lmdb_store *store, const char *path);
 void lmdb_store_close(struct lmdb_store *store);
-/* lmdb_store_run -- one transaction. @request may be NULL: only expire leases. *@ret_expired: keys went
- * with them. */
-void lmdb_store_run(struct lmdb_store *store, struct lmdb_request *request, bool *ret_expired);
+/*
+ * lmdb_store_run -- one transaction
+ *
+ * @request may be NULL: only expire leases, and look what other processes did.
+ * *@ret_others: keys changed that @request did not change: leases expired, or another process did it.
+ */
+void lmdb_store_run(struct lmdb_store *store, struct lmdb_request *request, bool *ret_others);
+/* lmdb_store_is_behind -- another process has committed since the last transaction here. Takes no lock. */
+bool lmdb_store_is_behind(const struct lmdb_store *store);
 /* lmdb_store_clock_ns -- the clock that leases are judged by. */
 uint64_t lmdb_store_clock_ns(void);
 

@@ -10,16 +10,24 @@
  *
  * lmdb_store.c is what a request does inside its transaction. The worker ends expired leases before
  * each request and, while there are any, when the next one is due.
+ *
+ * The doorbell of the other processes is inotify on data.mdb, which LMDB writes with pwrite: the
+ * kernel rings it for every commit, also for the last one of a process that is killed right after
+ * it, and nothing has to be cleaned up. Own commits ring it too and are told apart by their number.
+ * The worker then looks: it learns of keys changed (watches are called) and of leases granted (it
+ * knows when to wake).
  */
 #include "meta_lmdb.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,14 +52,17 @@ struct lmdb_watch {
 struct meta_lmdb {
 	struct meta base;
 	struct loop *loop;
-	struct loop_fd answers;
-	int answer_fd, lock_fd;
+	struct loop_fd answers, doorbell;
+	int answer_fd, doorbell_fd;
+	int directory_fd, claim_fd; /* the store's; gateway-ID.lock, or -1 */
 	pthread_t worker;
 	pthread_mutex_t mutex;
 	pthread_cond_t has_work;
 	struct loop_link waiting, done;
 	uint32_t request_count;
-	bool is_closing, has_expired;
+	bool is_closing;
+	bool has_rung;   /* another process may have committed: look */
+	bool has_others; /* keys changed that no request of ours changed: call all watches */
 	struct loop_link watches;
 	bool *ret_closed;        /* told when a handler closes the store under lmdb_on_answers */
 	struct lmdb_store store; /* the worker's */
@@ -70,6 +81,18 @@ worker_wait(struct meta_lmdb *lmdb)
 	(void)pthread_cond_timedwait(&lmdb->has_work, &lmdb->mutex, &until);
 }
 
+/* Is there anything to do without a request? */
+static bool
+worker_has_to_look(struct meta_lmdb *lmdb)
+{
+	bool has_rung = lmdb->has_rung;
+
+	lmdb->has_rung = false;
+	if (lmdb->store.next_expiry_ns != 0 && lmdb->store.next_expiry_ns <= lmdb_store_clock_ns())
+		return true;
+	return has_rung && lmdb_store_is_behind(&lmdb->store);
+}
+
 static void *
 worker_main(void *arg)
 {
@@ -80,25 +103,24 @@ worker_main(void *arg)
 		struct loop_link *link = list_pop_front(&lmdb->waiting);
 		struct lmdb_request *request =
 		    link == NULL ? NULL : LIST_ENTRY(link, struct lmdb_request, link);
-		bool is_over = lmdb->store.next_expiry_ns != 0 &&
-		    lmdb->store.next_expiry_ns <= lmdb_store_clock_ns();
-		bool has_expired;
+		bool has_others;
 		uint64_t one = 1;
 
 		if (request == NULL && lmdb->is_closing)
 			break;
-		if (request == NULL && !is_over) {
+		if (request == NULL && !worker_has_to_look(lmdb)) {
 			worker_wait(lmdb);
 			continue;
 		}
 		(void)pthread_mutex_unlock(&lmdb->mutex);
-		lmdb_store_run(&lmdb->store, request, &has_expired);
+		lmdb_store_run(&lmdb->store, request, &has_others);
 		(void)pthread_mutex_lock(&lmdb->mutex);
-		lmdb->has_expired |= has_expired;
+		lmdb->has_others |= has_others;
 		if (request != NULL)
 			list_push_back(&lmdb->done, &request->link);
 		/* Fails only when the counter is full, and then the loop is awake anyway. */
-		(void)!write(lmdb->answer_fd, &one, sizeof(one));
+		if (request != NULL || has_others)
+			(void)!write(lmdb->answer_fd, &one, sizeof(one));
 	}
 	(void)pthread_mutex_unlock(&lmdb->mutex);
 	return NULL;
@@ -128,7 +150,7 @@ request_touches(const struct lmdb_request *request, const char *prefix)
 	return false;
 }
 
-/* @request NULL: leases have expired, anything may have changed. Stops when the store is closed. */
+/* @request NULL: anything may have changed. Stops when the store is closed. */
 static void
 watches_call(struct meta_lmdb *lmdb, const struct lmdb_request *request, const bool *is_closed)
 {
@@ -163,15 +185,15 @@ lmdb_on_answers(struct loop_fd *watcher, unsigned events, void *arg)
 	struct meta_lmdb *lmdb = arg;
 	struct loop_link *link;
 	uint64_t count;
-	bool is_closed = false, has_expired;
+	bool is_closed = false, has_others;
 
 	(void)watcher;
 	(void)events;
 	(void)!read(lmdb->answer_fd, &count, sizeof(count)); /* only resets it */
 	lmdb->ret_closed = &is_closed;
 	(void)pthread_mutex_lock(&lmdb->mutex);
-	has_expired = lmdb->has_expired;
-	lmdb->has_expired = false;
+	has_others = lmdb->has_others;
+	lmdb->has_others = false;
 	while ((link = list_pop_front(&lmdb->done)) != NULL) {
 		struct lmdb_request *request = LIST_ENTRY(link, struct lmdb_request, link);
 
@@ -186,10 +208,27 @@ lmdb_on_answers(struct loop_fd *watcher, unsigned events, void *arg)
 		(void)pthread_mutex_lock(&lmdb->mutex);
 	}
 	(void)pthread_mutex_unlock(&lmdb->mutex);
-	if (has_expired)
+	if (has_others)
 		watches_call(lmdb, NULL, &is_closed);
 	if (!is_closed)
 		lmdb->ret_closed = NULL;
+}
+
+/* Another process committed, or this one. */
+static void
+lmdb_on_doorbell(struct loop_fd *watcher, unsigned events, void *arg)
+{
+	struct meta_lmdb *lmdb = arg;
+	char ignored[16 * sizeof(struct inotify_event)];
+
+	(void)watcher;
+	(void)events;
+	/* Same events in a row are one, so one read gets nearly all; what is left rings again. */
+	(void)!read(lmdb->doorbell_fd, ignored, sizeof(ignored));
+	(void)pthread_mutex_lock(&lmdb->mutex);
+	lmdb->has_rung = true;
+	(void)pthread_cond_signal(&lmdb->has_work);
+	(void)pthread_mutex_unlock(&lmdb->mutex);
 }
 
 /* ---- calls, on the loop ---- */
@@ -340,8 +379,12 @@ lmdb_free(struct meta_lmdb *lmdb)
 	lmdb_store_close(&lmdb->store);
 	if (lmdb->answer_fd >= 0)
 		(void)close(lmdb->answer_fd);
-	if (lmdb->lock_fd >= 0)
-		(void)close(lmdb->lock_fd); /* and with it the lock */
+	if (lmdb->doorbell_fd >= 0)
+		(void)close(lmdb->doorbell_fd);
+	if (lmdb->claim_fd >= 0)
+		(void)close(lmdb->claim_fd); /* and with it the lock */
+	if (lmdb->directory_fd >= 0)
+		(void)close(lmdb->directory_fd);
 	(void)pthread_cond_destroy(&lmdb->has_work);
 	(void)pthread_mutex_destroy(&lmdb->mutex);
 	lmdb->base.magic = 0;
@@ -360,6 +403,7 @@ lmdb_close(struct meta *meta)
 	(void)pthread_mutex_unlock(&lmdb->mutex);
 	(void)pthread_join(lmdb->worker, NULL);
 	loop_fd_stop(lmdb->loop, &lmdb->answers);
+	loop_fd_stop(lmdb->loop, &lmdb->doorbell);
 	requests_free(&lmdb->waiting);
 	requests_free(&lmdb->done);
 	while ((link = list_pop_front(&lmdb->watches)) != NULL)
@@ -382,28 +426,48 @@ static const struct meta_ops lmdb_ops = {
 };
 
 static int
-lock_directory(struct meta_lmdb *lmdb, const char *path, char *ret_error, size_t error_bytes)
+open_directory(struct meta_lmdb *lmdb, const char *path, char *ret_error, size_t error_bytes)
 {
-	char lock[LMDB_PATH_BYTES_MAX];
+	int rc = 0;
 
-	if ((size_t)snprintf(lock, sizeof(lock), "%s/lock", path) >= sizeof(lock)) {
-		(void)snprintf(ret_error, error_bytes, "the path is too long");
-		return -ENAMETOOLONG;
-	}
-	if (mkdir(path, 0700) != 0 && errno != EEXIST) {
-		(void)snprintf(ret_error, error_bytes, "%s: %s", path, strerror(errno));
-		return -errno;
-	}
-	lmdb->lock_fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (lmdb->lock_fd < 0) {
-		(void)snprintf(ret_error, error_bytes, "%s: %s", lock, strerror(errno));
-		return -errno;
-	}
-	if (flock(lmdb->lock_fd, LOCK_EX | LOCK_NB) != 0) {
-		(void)snprintf(ret_error, error_bytes, "%s: in use by another process", path);
+	if (mkdir(path, 0700) != 0 && errno != EEXIST)
+		rc = -errno;
+	if (rc == 0)
+		lmdb->directory_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (rc == 0 && lmdb->directory_fd < 0)
+		rc = -errno;
+	if (rc != 0)
+		(void)snprintf(ret_error, error_bytes, "%s: %s", path, strerror(-rc));
+	return rc;
+}
+
+int
+meta_lmdb_claim_id(struct meta *meta, uint64_t gateway_id, char *ret_error, size_t error_bytes)
+{
+	struct meta_lmdb *lmdb = lmdb_of(meta);
+	char name[64];
+	int fd, rc;
+
+	(void)snprintf(name, sizeof(name), "gateway-%" PRIu64 ".lock", gateway_id);
+	if (lmdb->claim_fd >= 0) {
+		(void)snprintf(ret_error, error_bytes, "this process has claimed an id already");
 		return -EBUSY;
 	}
-	return 0;
+	fd = openat(lmdb->directory_fd, name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+		lmdb->claim_fd = fd;
+		return 0;
+	}
+	rc = errno == EWOULDBLOCK ? -EBUSY : -errno;
+	if (fd >= 0)
+		(void)close(fd);
+	if (rc == -EBUSY)
+		(void)snprintf(ret_error, error_bytes,
+		    "gateway %" PRIu64 " runs already on this host (%s is locked)", gateway_id,
+		    name);
+	else
+		(void)snprintf(ret_error, error_bytes, "%s: %s", name, strerror(-rc));
+	return rc;
 }
 
 /* Which boot of the machine this is: the monotonic clock means nothing in another. */
@@ -421,21 +485,47 @@ read_boot_id(char boot[LMDB_BOOT_BYTES])
 }
 
 static int
-start_worker(struct meta_lmdb *lmdb)
+start_doorbell(struct meta_lmdb *lmdb, const char *path)
+{
+	char file[LMDB_PATH_BYTES_MAX];
+
+	if ((size_t)snprintf(file, sizeof(file), "%s/data.mdb", path) >= sizeof(file))
+		return -ENAMETOOLONG;
+	lmdb->doorbell_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	if (lmdb->doorbell_fd < 0 || inotify_add_watch(lmdb->doorbell_fd, file, IN_MODIFY) < 0)
+		return -errno;
+	loop_fd_init(&lmdb->doorbell, lmdb->doorbell_fd, lmdb_on_doorbell, lmdb);
+	return loop_fd_start(lmdb->loop, &lmdb->doorbell, LOOP_READABLE);
+}
+
+static int
+start_worker(struct meta_lmdb *lmdb, const char *path)
 {
 	int rc;
 
+	rc = start_doorbell(lmdb, path);
+	if (rc != 0)
+		return rc;
+	lmdb->has_rung = true; /* leases of before may be over or due */
 	lmdb->answer_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (lmdb->answer_fd < 0)
-		return -errno;
+	if (lmdb->answer_fd < 0) {
+		rc = -errno;
+		goto err_doorbell;
+	}
 	loop_fd_init(&lmdb->answers, lmdb->answer_fd, lmdb_on_answers, lmdb);
 	rc = loop_fd_start(lmdb->loop, &lmdb->answers, LOOP_READABLE);
 	if (rc != 0)
-		return rc;
-	rc = pthread_create(&lmdb->worker, NULL, worker_main, lmdb);
+		goto err_doorbell;
+	rc = -pthread_create(&lmdb->worker, NULL, worker_main, lmdb);
 	if (rc != 0)
-		loop_fd_stop(lmdb->loop, &lmdb->answers);
-	return -rc;
+		goto err_answers;
+	return 0;
+
+err_answers:
+	loop_fd_stop(lmdb->loop, &lmdb->answers);
+err_doorbell:
+	loop_fd_stop(lmdb->loop, &lmdb->doorbell);
+	return rc;
 }
 
 static struct meta_lmdb *
@@ -448,7 +538,8 @@ lmdb_alloc(struct loop *loop)
 		return NULL;
 	lmdb->base = (struct meta){ .magic = LMDB_MAGIC, .ops = &lmdb_ops };
 	lmdb->loop = loop;
-	lmdb->answer_fd = lmdb->lock_fd = -1;
+	lmdb->answer_fd = lmdb->doorbell_fd = -1;
+	lmdb->directory_fd = lmdb->claim_fd = -1;
 	list_init(&lmdb->waiting);
 	list_init(&lmdb->done);
 	list_init(&lmdb->watches);
@@ -471,7 +562,7 @@ meta_lmdb_open(struct loop *loop, const char *path, char *ret_error, size_t erro
 		(void)snprintf(ret_error, error_bytes, "out of memory");
 		return NULL;
 	}
-	if (lock_directory(lmdb, path, ret_error, error_bytes) != 0)
+	if (open_directory(lmdb, path, ret_error, error_bytes) != 0)
 		goto err_free;
 	rc = lmdb_store_open(&lmdb->store, path);
 	if (rc != 0) {
@@ -480,7 +571,7 @@ meta_lmdb_open(struct loop *loop, const char *path, char *ret_error, size_t erro
 	}
 	rc = read_boot_id(lmdb->store.boot);
 	if (rc == 0)
-		rc = start_worker(lmdb);
+		rc = start_worker(lmdb, path);
 	if (rc != 0) {
 		(void)snprintf(ret_error, error_bytes, "%s: %s", path, strerror(-rc));
 		goto err_free;

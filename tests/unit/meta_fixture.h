@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * meta_fixture.h -- a metadata store to ask: meta_memory in virtual time, or meta_lmdb in a directory of
+ * its own
+ */
+#ifndef CLEAVE_TESTS_META_FIXTURE_H
+#define CLEAVE_TESTS_META_FIXTURE_H
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/loop_sim.h"
+#include "base/num.h"
+#include "middletier/alloc.h"
+#include "middletier/meta_lmdb.h"
+#include "middletier/meta_memory.h"
+
+#define ITEMS_MAX 16
+
+struct fixture {
+	bool is_lmdb;
+	struct sim_world *world;
+	struct meta_store *store;
+	char path[64];
+	struct loop *loop;
+	struct meta *meta;
+	uint64_t until_ns; /* when a test stops waiting */
+};
+
+/* An answer, copied. */
+struct answer {
+	bool is_done;
+	uint32_t count; /* how often it came */
+	int rc;
+	uint64_t lease;
+	uint32_t item_count;
+	struct {
+		char key[64];
+		char value[64];
+		uint32_t value_bytes;
+		uint64_t version;
+	} items[ITEMS_MAX];
+};
+
+static inline void
+meta_reopen(struct fixture *f)
+{
+	char error[256] = "";
+
+	if (f->meta != NULL)
+		f->meta->ops->close(f->meta);
+	f->meta = f->is_lmdb ? meta_lmdb_open(f->loop, f->path, error, sizeof(error))
+			     : meta_memory_open(f->store, f->loop);
+	cr_assert_not_null(f->meta, "%s", error);
+}
+
+static inline void
+fixture_init(struct fixture *f, bool is_lmdb)
+{
+	*f = (struct fixture){ .is_lmdb = is_lmdb };
+	if (is_lmdb) {
+		(void)snprintf(f->path, sizeof(f->path), "/tmp/cleave_meta_XXXXXX");
+		cr_assert_not_null(mkdtemp(f->path));
+		f->loop = loop_ev_create(1);
+	} else {
+		f->world = sim_world_create(1);
+		f->store = meta_store_create(
+		    &(struct meta_store_options){ .loop = sim_world_nature(f->world) });
+		f->loop = sim_loop_create(f->world, "process");
+	}
+	meta_reopen(f);
+}
+
+static inline int
+remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+	(void)st;
+	(void)flag;
+	(void)ftw;
+	return remove(path);
+}
+
+static inline void
+fixture_fini(struct fixture *f)
+{
+	if (f->meta != NULL)
+		f->meta->ops->close(f->meta);
+	if (f->is_lmdb)
+		(void)nftw(f->path, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+	loop_destroy(f->loop);
+	meta_store_destroy(f->store);
+	sim_world_destroy(f->world);
+}
+
+#define META_TEST(check)                                                                           \
+	static void check(struct fixture *f);                                                      \
+	Test(meta_memory, check)                                                                   \
+	{                                                                                          \
+		struct fixture fixture;                                                            \
+		fixture_init(&fixture, false);                                                     \
+		check(&fixture);                                                                   \
+		fixture_fini(&fixture);                                                            \
+	}                                                                                          \
+	Test(meta_lmdb, check)                                                                     \
+	{                                                                                          \
+		struct fixture fixture;                                                            \
+		fixture_init(&fixture, true);                                                      \
+		check(&fixture);                                                                   \
+		fixture_fini(&fixture);                                                            \
+	}                                                                                          \
+	static void check(struct fixture *f)
+
+/* ---- asking ---- */
+
+static inline bool
+answer_is_done(void *arg)
+{
+	return ((struct answer *)arg)->is_done;
+}
+
+static inline void
+wait_for(struct fixture *f, struct answer *answer)
+{
+	cr_assert_eq(loop_run(f->loop, answer_is_done, answer), 0);
+}
+
+static inline void
+on_txn(int rc, void *arg)
+{
+	struct answer *answer = arg;
+
+	answer->is_done = true;
+	answer->count++;
+	answer->rc = rc;
+}
+
+static inline void
+on_lease(int rc, uint64_t lease, void *arg)
+{
+	on_txn(rc, arg);
+	((struct answer *)arg)->lease = lease;
+}
+
+static inline void
+on_list(int rc, const struct meta_item *items, uint32_t count, void *arg)
+{
+	struct answer *answer = arg;
+
+	on_txn(rc, arg);
+	cr_assert_leq(count, ITEMS_MAX);
+	answer->item_count = count;
+	for (uint32_t i = 0; i < count; i++) {
+		(void)snprintf(answer->items[i].key, sizeof(answer->items[i].key), "%s",
+		    items[i].key);
+		(void)snprintf(answer->items[i].value, sizeof(answer->items[i].value), "%.*s",
+		    (int)items[i].value_bytes, (const char *)items[i].value);
+		answer->items[i].value_bytes = items[i].value_bytes;
+		answer->items[i].version = items[i].version;
+	}
+}
+
+static inline void
+on_watch(void *arg)
+{
+	on_txn(0, arg);
+}
+
+static inline int
+txn(struct fixture *f, const struct meta_op *ops, uint32_t count)
+{
+	struct answer answer = { 0 };
+
+	cr_assert_eq(f->meta->ops->txn(f->meta, ops, count, on_txn, &answer), 0);
+	cr_assert_not(answer.is_done, "answered within the call");
+	wait_for(f, &answer);
+	cr_assert_eq(answer.count, 1);
+	return answer.rc;
+}
+
+static inline struct meta_op
+put(const char *key, const char *value)
+{
+	return (struct meta_op){ .kind = META_PUT,
+		.key = key,
+		.value = value,
+		.value_bytes = (uint32_t)strlen(value) };
+}
+
+static inline struct meta_op
+compare(const char *key, uint64_t version)
+{
+	return (struct meta_op){ .kind = META_COMPARE_VERSION, .key = key, .version = version };
+}
+
+static inline int
+put_one(struct fixture *f, const char *key, const char *value)
+{
+	struct meta_op op = put(key, value);
+
+	return txn(f, &op, 1);
+}
+
+static inline struct answer
+list(struct fixture *f, const char *prefix)
+{
+	struct answer answer = { 0 };
+
+	cr_assert_eq(f->meta->ops->list(f->meta, prefix, on_list, &answer), 0);
+	cr_assert_not(answer.is_done, "answered within the call");
+	wait_for(f, &answer);
+	cr_assert_eq(answer.rc, 0);
+	return answer;
+}
+
+static inline uint64_t
+version_of(struct fixture *f, const char *key)
+{
+	struct answer answer = list(f, key);
+
+	return answer.item_count == 0 ? 0 : answer.items[0].version;
+}
+
+/* ---- leases ---- */
+
+static inline uint64_t
+grant(struct fixture *f, uint64_t ttl_ns)
+{
+	struct answer answer = { 0 };
+
+	cr_assert_eq(f->meta->ops->lease_grant(f->meta, ttl_ns, on_lease, &answer), 0);
+	wait_for(f, &answer);
+	cr_assert_eq(answer.rc, 0);
+	cr_assert_neq(answer.lease, 0);
+	return answer.lease;
+}
+
+static inline int
+put_leased(struct fixture *f, const char *key, uint64_t lease)
+{
+	struct meta_op op = put(key, "v");
+
+	op.lease = lease;
+	return txn(f, &op, 1);
+}
+
+static inline int
+lease_renew(struct fixture *f, uint64_t lease)
+{
+	struct answer answer = { 0 };
+
+	cr_assert_eq(f->meta->ops->lease_renew(f->meta, lease, on_lease, &answer), 0);
+	wait_for(f, &answer);
+	return answer.rc;
+}
+
+static inline int
+lease_revoke(struct fixture *f, uint64_t lease)
+{
+	struct answer answer = { 0 };
+
+	cr_assert_eq(f->meta->ops->lease_revoke(f->meta, lease, on_lease, &answer), 0);
+	wait_for(f, &answer);
+	return answer.rc;
+}
+
+#endif /* CLEAVE_TESTS_META_FIXTURE_H */

@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_meta_shared.c -- one meta_lmdb directory, several processes of a host
+ *
+ * A test forks its peers before it opens anything itself. A peer runs a function on a handle of its
+ * own and speaks with the test in lines over two pipes.
+ */
+#include "meta_fixture.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sys/resource.h>
+
+#define RACE_ROUNDS 1000u
+
+struct peer {
+	pid_t pid;
+	FILE *to, *from; /* in the peer: its stdin and stdout, told and asked by the test */
+	struct fixture f;
+};
+
+typedef void (*peer_fn)(struct peer *self);
+
+static void
+path_make(char path[64])
+{
+	(void)snprintf(path, 64, "/tmp/cleave_meta_XXXXXX");
+	cr_assert_not_null(mkdtemp(path));
+}
+
+static void
+open_shared(struct fixture *f, const char *path)
+{
+	*f = (struct fixture){ .is_lmdb = true, .loop = loop_ev_create(1) };
+	(void)snprintf(f->path, sizeof(f->path), "%s", path);
+	meta_reopen(f);
+}
+
+static void
+say(FILE *to, const char *line)
+{
+	(void)fprintf(to, "%s\n", line);
+	(void)fflush(to);
+}
+
+/* Blocks until a line comes; it must be @line unless that is NULL. */
+static void
+hear(FILE *from, const char *line, char ret_line[64])
+{
+	char text[64] = "";
+
+	cr_assert_not_null(fgets(text, sizeof(text), from), "waiting for '%s'", line);
+	text[strcspn(text, "\n")] = '\0';
+	if (line != NULL)
+		cr_assert_str_eq(text, line);
+	if (ret_line != NULL)
+		memcpy(ret_line, text, sizeof(text));
+}
+
+static void
+peer_start(struct peer *peer, const char *path, peer_fn fn)
+{
+	int there[2], back[2];
+
+	*peer = (struct peer){ 0 };
+	cr_assert_eq(pipe2(there, O_CLOEXEC), 0);
+	cr_assert_eq(pipe2(back, O_CLOEXEC), 0);
+	peer->pid = fork();
+	if (peer->pid == 0) {
+		(void)close(there[1]);
+		(void)close(back[0]);
+		peer->from = fdopen(there[0], "r");
+		peer->to = fdopen(back[1], "w");
+		open_shared(&peer->f, path);
+		say(peer->to, "open");
+		fn(peer);
+		peer->f.meta->ops->close(peer->f.meta);
+		_exit(0);
+	}
+	(void)close(there[0]);
+	(void)close(back[1]);
+	peer->to = fdopen(there[1], "w");
+	peer->from = fdopen(back[0], "r");
+	hear(peer->from, "open", NULL);
+}
+
+static void
+peer_end(struct peer *peer, bool is_killed)
+{
+	int status;
+
+	if (is_killed)
+		(void)kill(peer->pid, SIGKILL);
+	cr_assert_eq(waitpid(peer->pid, &status, 0), peer->pid);
+	cr_assert(is_killed || (WIFEXITED(status) && WEXITSTATUS(status) == 0));
+	(void)fclose(peer->to);
+	(void)fclose(peer->from);
+}
+
+static void
+watch_start(struct fixture *f, const char *prefix, struct answer *watch)
+{
+	*watch = (struct answer){ 0 };
+	cr_assert_eq(f->meta->ops->watch(f->meta, prefix, on_watch, watch), 0);
+}
+
+/* Until @key is there, or is not: looks again only when the watch calls. */
+static void
+wait_for_key(struct fixture *f, struct answer *watch, const char *key, bool is_there)
+{
+	while ((version_of(f, key) != 0) != is_there) {
+		wait_for(f, watch);
+		watch->is_done = false;
+	}
+}
+
+/* ---- watches ---- */
+
+static void
+put_and_delete_when_told(struct peer *self)
+{
+	hear(self->from, "put", NULL);
+	cr_assert_eq(put_one(&self->f, "gateways/2", "two"), 0);
+	hear(self->from, "delete", NULL);
+	cr_assert_eq(txn(&self->f, &(struct meta_op){ .kind = META_DELETE, .key = "gateways/2" },
+			 1),
+	    0);
+}
+
+Test(meta_shared, change_by_one_process_calls_the_watch_of_another)
+{
+	char path[64];
+	struct fixture f;
+	struct answer watch;
+	struct peer peer;
+
+	path_make(path);
+	peer_start(&peer, path, put_and_delete_when_told);
+	open_shared(&f, path);
+	watch_start(&f, "gateways/", &watch);
+	say(peer.to, "put");
+	wait_for_key(&f, &watch, "gateways/2", true);
+	cr_assert_str_eq(list(&f, "gateways/2").items[0].value, "two");
+	say(peer.to, "delete");
+	wait_for_key(&f, &watch, "gateways/2", false);
+	peer_end(&peer, false);
+	fixture_fini(&f);
+}
+
+static void
+put_and_die(struct peer *self)
+{
+	struct answer answer = { 0 };
+	struct meta_op op = put("last", "words");
+
+	hear(self->from, "go", NULL);
+	cr_assert_eq(self->f.meta->ops->txn(self->f.meta, &op, 1, on_txn, &answer), 0);
+	wait_for(&self->f, &answer);
+	(void)kill(getpid(), SIGKILL);
+}
+
+Test(meta_shared, last_change_of_a_killed_process_is_heard)
+{
+	char path[64];
+	struct fixture f;
+	struct answer watch;
+	struct peer peer;
+
+	path_make(path);
+	peer_start(&peer, path, put_and_die);
+	open_shared(&f, path);
+	watch_start(&f, "", &watch);
+	say(peer.to, "go");
+	wait_for_key(&f, &watch, "last", true);
+	peer_end(&peer, true);
+	fixture_fini(&f);
+}
+
+/* ---- leases ---- */
+
+static void
+lease_and_wait(struct peer *self)
+{
+	uint64_t lease = grant(&self->f, NUM_MS(200));
+
+	cr_assert_eq(put_leased(&self->f, "gateways/2", lease), 0);
+	say(self->to, "leased");
+	hear(self->from, "never", NULL);
+}
+
+/* The survivor granted no lease and asks for nothing: it learns of the lease, and of its end. */
+Test(meta_shared, lease_of_a_killed_process_expires_for_the_others)
+{
+	char path[64];
+	struct fixture f;
+	struct answer watch;
+	struct peer peer;
+
+	path_make(path);
+	open_shared(&f, path);
+	cr_assert_eq(put_one(&f, "mine", "stays"), 0);
+	f.meta->ops->close(f.meta);
+	f.meta = NULL;
+	loop_destroy(f.loop);
+	peer_start(&peer, path, lease_and_wait);
+	open_shared(&f, path);
+	watch_start(&f, "gateways/", &watch);
+	hear(peer.from, "leased", NULL);
+	peer_end(&peer, true);
+	wait_for_key(&f, &watch, "gateways/2", false);
+	cr_assert_neq(version_of(&f, "mine"), 0);
+	fixture_fini(&f);
+}
+
+static void
+lease_later(struct peer *self)
+{
+	hear(self->from, "go", NULL);
+	lease_and_wait(self);
+}
+
+/* The same, granted when the survivor is asleep and knows of no expiry. */
+Test(meta_shared, lease_granted_by_another_process_wakes_who_slept)
+{
+	char path[64];
+	struct fixture f;
+	struct answer watch;
+	struct peer peer;
+
+	path_make(path);
+	peer_start(&peer, path, lease_later);
+	open_shared(&f, path);
+	watch_start(&f, "gateways/", &watch);
+	(void)list(&f, "");
+	say(peer.to, "go");
+	hear(peer.from, "leased", NULL);
+	peer_end(&peer, true);
+	wait_for(&f, &watch); /* put, or already gone */
+	watch.is_done = false;
+	wait_for_key(&f, &watch, "gateways/2", false);
+	fixture_fini(&f);
+}
+
+static void
+renew_until_told(struct peer *self)
+{
+	uint64_t lease = grant(&self->f, NUM_S(1000));
+	char line[64];
+
+	cr_assert_eq(put_leased(&self->f, "gateways/2", lease), 0);
+	(void)snprintf(line, sizeof(line), "%" PRIu64, lease);
+	say(self->to, line);
+	hear(self->from, "revoked", NULL);
+	cr_assert_eq(lease_renew(&self->f, lease), -ENOENT);
+	cr_assert_eq(put_leased(&self->f, "gateways/2", lease), -ENOENT);
+	say(self->to, "gone");
+}
+
+Test(meta_shared, lease_that_another_process_revoked_is_gone)
+{
+	char path[64], line[64];
+	struct fixture f;
+	struct peer peer;
+
+	path_make(path);
+	peer_start(&peer, path, renew_until_told);
+	open_shared(&f, path);
+	hear(peer.from, NULL, line);
+	cr_assert_eq(lease_revoke(&f, strtoull(line, NULL, 10)), 0);
+	cr_assert_eq(version_of(&f, "gateways/2"), 0);
+	say(peer.to, "revoked");
+	hear(peer.from, "gone", NULL);
+	peer_end(&peer, false);
+	fixture_fini(&f);
+}
+
+/* ---- races ---- */
+
+/* Adds one to the key "sum" RACE_ROUNDS times; returns how many of its compares held. */
+static uint32_t
+race(struct fixture *f)
+{
+	uint32_t won = 0;
+
+	for (uint32_t i = 0; i < RACE_ROUNDS; i++) {
+		struct answer now = list(f, "sum");
+		char value[16];
+		struct meta_op ops[2];
+		int rc;
+
+		(void)snprintf(value, sizeof(value), "%lu",
+		    strtoul(now.items[0].value, NULL, 10) + 1);
+		ops[0] = compare("sum", now.items[0].version);
+		ops[1] = put("sum", value);
+		rc = txn(f, ops, 2);
+		cr_assert(rc == 0 || rc == -EAGAIN);
+		won += rc == 0;
+	}
+	return won;
+}
+
+static void
+race_as_peer(struct peer *self)
+{
+	char line[64];
+
+	hear(self->from, "go", NULL);
+	(void)snprintf(line, sizeof(line), "%u", race(&self->f));
+	say(self->to, line);
+}
+
+Test(meta_shared, of_two_processes_that_compare_one_wins, .timeout = 60)
+{
+	char path[64], line[64];
+	struct fixture f;
+	struct peer peer;
+	uint32_t won;
+
+	path_make(path);
+	peer_start(&peer, path, race_as_peer);
+	open_shared(&f, path);
+	cr_assert_eq(put_one(&f, "sum", "0"), 0);
+	say(peer.to, "go");
+	won = race(&f);
+	hear(peer.from, NULL, line);
+	won += (uint32_t)strtoul(line, NULL, 10);
+	cr_assert_eq(strtoul(list(&f, "sum").items[0].value, NULL, 10), won);
+	cr_assert_gt(won, 0);
+	peer_end(&peer, false);
+	fixture_fini(&f);
+}
+
+static void
+write_for_ever(struct peer *self)
+{
+	for (;;) {
+		cr_assert_eq(put_one(&self->f, "k", "v"), 0);
+		say(self->to, "put");
+	}
+}
+
+/* Whatever a killed process was doing within the store, it holds nobody up. */
+Test(meta_shared, writers_that_are_killed_leave_the_store_to_others, .timeout = 60)
+{
+	char path[64];
+	struct fixture f;
+
+	path_make(path);
+	for (uint32_t round = 0; round < 10; round++) {
+		struct peer peers[2];
+
+		for (uint32_t i = 0; i < 2; i++)
+			peer_start(&peers[i], path, write_for_ever);
+		for (uint32_t i = 0; i < 10 + round; i++)
+			hear(peers[i % 2].from, "put", NULL);
+		peer_end(&peers[0], true);
+		peer_end(&peers[1], true);
+	}
+	open_shared(&f, path);
+	cr_assert_eq(put_one(&f, "k", "after"), 0);
+	cr_assert_str_eq(list(&f, "k").items[0].value, "after");
+	fixture_fini(&f);
+}
+
+/* ---- idle ---- */
+
+static bool
+clock_is_past(void *arg)
+{
+	struct fixture *f = arg;
+
+	return loop_now_ns(f->loop) >= f->until_ns;
+}
+
+static void
+timer_ignore(struct loop_timer *timer, void *arg)
+{
+	(void)timer;
+	(void)arg;
+}
+
+/* A process that nobody changes anything for is not woken: no look at the clock, no poll. */
+Test(meta_shared, nothing_happens_when_nothing_changes)
+{
+	char path[64];
+	struct fixture f;
+	struct answer watch;
+	struct loop_timer timer;
+	struct rusage before, after;
+
+	path_make(path);
+	open_shared(&f, path);
+	watch_start(&f, "", &watch);
+	(void)list(&f, "");
+	(void)list(&f, "");
+	cr_assert_eq(getrusage(RUSAGE_SELF, &before), 0);
+	loop_timer_init(&timer, timer_ignore, NULL);
+	loop_timer_start(f.loop, &timer, NUM_MS(300));
+	f.until_ns = loop_now_ns(f.loop) + NUM_MS(300);
+	cr_assert_eq(loop_run(f.loop, clock_is_past, &f), 0);
+	cr_assert_eq(getrusage(RUSAGE_SELF, &after), 0);
+	cr_assert_leq(after.ru_nvcsw - before.ru_nvcsw, 10);
+	cr_assert_eq(watch.count, 0);
+	fixture_fini(&f);
+}
+
+/* ---- one process a gateway id ---- */
+
+static void
+claim_seven(struct peer *self)
+{
+	char error[256] = "";
+
+	cr_assert_eq(meta_lmdb_claim_id(self->f.meta, 7, error, sizeof(error)), 0, "%s", error);
+	say(self->to, "claimed");
+	hear(self->from, "never", NULL);
+}
+
+Test(meta_shared, gateway_id_runs_once)
+{
+	char path[64], error[256] = "";
+	struct fixture f;
+	struct peer peer;
+
+	path_make(path);
+	peer_start(&peer, path, claim_seven);
+	open_shared(&f, path);
+	hear(peer.from, "claimed", NULL);
+	cr_assert_eq(meta_lmdb_claim_id(f.meta, 7, error, sizeof(error)), -EBUSY);
+	cr_assert_not_null(strstr(error, "gateway 7 runs already"), "%s", error);
+	peer_end(&peer, true);
+	cr_assert_eq(meta_lmdb_claim_id(f.meta, 7, error, sizeof(error)), 0);
+	cr_assert_eq(meta_lmdb_claim_id(f.meta, 8, error, sizeof(error)), -EBUSY);
+	cr_assert_not_null(strstr(error, "claimed an id already"), "%s", error);
+	meta_reopen(&f);
+	cr_assert_eq(meta_lmdb_claim_id(f.meta, 8, error, sizeof(error)), 0, "%s", error);
+	fixture_fini(&f);
+}
+
+Test(meta_shared, lock_that_cannot_be_made_is_told)
+{
+	char path[64], lock[128], error[256] = "";
+	struct fixture f;
+
+	path_make(path);
+	(void)snprintf(lock, sizeof(lock), "%s/gateway-7.lock", path);
+	cr_assert_eq(mkdir(lock, 0700), 0);
+	open_shared(&f, path);
+	cr_assert_eq(meta_lmdb_claim_id(f.meta, 7, error, sizeof(error)), -EISDIR);
+	cr_assert_not_null(strstr(error, "gateway-7.lock"), "%s", error);
+	fixture_fini(&f);
+}
