@@ -25,56 +25,14 @@
 #include "base/list.h"
 #include "base/random.h"
 #include "disk_host.h"
+#include "disk_sim_internal.h"
 
-#define DISK_SIM_MAGIC 0x4d495344u    /* "DSIM" */
 #define DISK_HANDLE_MAGIC 0x444e4844u /* "DHND" */
 #define READ_LATENCY_NS NUM_US(80)
 #define WRITE_LATENCY_NS NUM_US(20)
 #define FLUSH_LATENCY_NS NUM_US(200)
 #define TAIL_ONE_IN 100u
 #define TAIL_FACTOR 10u
-
-struct sim_page {
-	uint8_t present[DISK_ALIGN];
-	uint8_t *durable;       /* NULL: the same as present */
-	uint32_t pending_count; /* unflushed writes that touch it */
-	bool is_lost;           /* a failed flush gave its present bytes up */
-};
-
-/* An unflushed write, oldest first in disk_sim.unflushed. */
-struct sim_write {
-	struct loop_link link;
-	uint64_t sequence;
-	uint64_t offset_bytes;
-	uint64_t bytes;
-	uint8_t data[];
-};
-
-struct sim_range {
-	uint64_t offset_bytes, bytes;
-};
-
-struct sim_handle;
-
-struct disk_sim {
-	uint32_t magic;
-	struct disk_sim_options options;
-	uint64_t random_state[4];
-	struct sim_page **pages; /* NULL: zeros */
-	uint64_t page_count;
-	struct loop_link unflushed;
-	uint32_t unflushed_count;
-	uint64_t write_sequence;   /* of the last write that completed */
-	struct sim_handle *handle; /* NULL: no process has it open */
-	struct disk_fault fault;
-	uint32_t slowness;
-	uint64_t stalled_until_ns;
-	bool is_full, is_lying, is_next_lost, is_next_misdirected;
-	uint64_t misdirect_to_bytes;
-	struct sim_range bad[DISK_SIM_BAD_RANGES_MAX];
-	uint32_t bad_count;
-	struct disk_sim_counters counters;
-};
 
 struct sim_handle {
 	struct disk disk; /* first: its magic is ours */
@@ -106,8 +64,8 @@ sim_below(struct disk_sim *sim, uint64_t limit)
 
 /* ---- bytes ---- */
 
-static struct sim_page *
-page_get(struct disk_sim *sim, uint64_t index)
+struct sim_page *
+sim_page_get(struct disk_sim *sim, uint64_t index)
 {
 	assert(index < sim->page_count);
 	if (sim->pages[index] == NULL) {
@@ -145,7 +103,7 @@ bytes_put(struct disk_sim *sim, uint64_t offset, const uint8_t *data, uint64_t b
     enum page_target target)
 {
 	while (bytes > 0) {
-		struct sim_page *page = page_get(sim, offset / DISK_ALIGN);
+		struct sim_page *page = sim_page_get(sim, offset / DISK_ALIGN);
 		uint64_t in_page = offset % DISK_ALIGN;
 		uint64_t step = num_min(bytes, DISK_ALIGN - in_page);
 
@@ -189,19 +147,6 @@ disk_sim_poke(struct disk_sim *sim, uint64_t offset_bytes, const void *data, siz
 	bytes_put(sim, offset_bytes, data, bytes, TO_BOTH);
 }
 
-void
-disk_sim_rot(struct disk_sim *sim, uint64_t offset_bytes, uint32_t bit)
-{
-	struct sim_page *page;
-	uint8_t mask = (uint8_t)(1u << (bit & 7));
-
-	CHECK_OBJ(sim, DISK_SIM_MAGIC);
-	page = page_get(sim, offset_bytes / DISK_ALIGN);
-	page->present[offset_bytes % DISK_ALIGN] ^= mask;
-	if (page->durable != NULL)
-		page->durable[offset_bytes % DISK_ALIGN] ^= mask;
-}
-
 /* ---- unflushed writes ---- */
 
 static uint64_t
@@ -236,7 +181,7 @@ static void
 write_apply(struct disk_sim *sim, struct sim_write *write)
 {
 	for (uint64_t i = write_first_page(write); i < write_end_page(write); i++) {
-		struct sim_page *page = page_get(sim, i);
+		struct sim_page *page = sim_page_get(sim, i);
 
 		page_set_apart(page);
 		page->pending_count++;
@@ -284,35 +229,6 @@ sim_flush(struct disk_sim *sim, uint64_t covers_sequence, bool is_failed)
 
 /* ---- requests ---- */
 
-static bool
-ranges_overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes)
-{
-	return a < b + b_bytes && b < a + a_bytes;
-}
-
-static bool
-sim_is_bad(const struct disk_sim *sim, uint64_t offset, uint64_t bytes)
-{
-	for (uint32_t i = 0; i < sim->bad_count; i++)
-		if (ranges_overlap(sim->bad[i].offset_bytes, sim->bad[i].bytes, offset, bytes))
-			return true;
-	return false;
-}
-
-/* A write heals a bad range that it covers. */
-static void
-sim_heal(struct disk_sim *sim, uint64_t offset, uint64_t bytes)
-{
-	for (uint32_t i = 0; i < sim->bad_count;) {
-		const struct sim_range *bad = &sim->bad[i];
-
-		if (offset <= bad->offset_bytes && bad->offset_bytes + bad->bytes <= offset + bytes)
-			sim->bad[i] = sim->bad[--sim->bad_count];
-		else
-			i++;
-	}
-}
-
 static struct sim_write *
 write_copy_of(const struct disk_io *io)
 {
@@ -340,19 +256,14 @@ sim_write_run(struct disk_sim *sim, const struct disk_io *io)
 
 	if (sim->is_full)
 		return -ENOSPC;
-	if (sim->is_next_lost) {
-		sim->is_next_lost = false;
+	if (sim_faults_lose_write(sim, io->offset_bytes))
 		return 0;
-	}
 	write = write_copy_of(io);
-	if (sim->is_next_misdirected) {
-		sim->is_next_misdirected = false;
-		write->offset_bytes =
-		    num_min(sim->misdirect_to_bytes, sim->options.capacity_bytes - write->bytes);
-	}
+	write->offset_bytes = sim_faults_write_to(sim, write->offset_bytes, write->bytes);
 	sim_heal(sim, write->offset_bytes, write->bytes);
 	sim->counters.written_bytes += write->bytes;
 	write_apply(sim, write);
+	sim_faults_rot(sim);
 	return 0;
 }
 
@@ -360,7 +271,7 @@ static int
 sim_read_run(struct disk_sim *sim, const struct disk_io *io)
 {
 	uint64_t bytes = disk_pieces_bytes(io->pieces, io->piece_count);
-	uint64_t at = io->offset_bytes;
+	uint64_t at = sim_faults_read_from(sim, io->offset_bytes, bytes);
 
 	if (sim_is_bad(sim, at, bytes))
 		return -EIO;
@@ -389,7 +300,7 @@ sim_run(struct disk_sim *sim, struct disk_io *io)
 		return private->rc != 0 ? (sim_write_run(sim, io), private->rc)
 					: sim_write_run(sim, io);
 	case DISK_FLUSH:
-		if (!sim->is_lying)
+		if (private->rc != 0 || !sim_faults_flush_lies(sim))
 			sim_flush(sim, private->covers_sequence, private->rc != 0);
 		return private->rc;
 	}
@@ -474,9 +385,11 @@ handle_submit(struct disk *disk, struct disk_io *io)
 	verdict = disk_fault_judge(&sim->fault, io->op);
 	if (verdict == DISK_FAULT_HALT)
 		return 0;
+	private->rc = sim_faults_judge(sim, io, bytes);
 	if (verdict == DISK_FAULT_FAIL)
 	private->rc = sim->fault.rc;
-	loop_timer_start(handle->loop, &private->timer, sim_latency_ns(sim, io->op));
+	loop_timer_start(handle->loop, &private->timer,
+	    sim_faults_delay(sim, loop_now_ns(handle->loop), sim_latency_ns(sim, io->op)));
 	return 0;
 }
 
@@ -598,6 +511,7 @@ disk_sim_create(const struct disk_sim_options *options)
 		return NULL;
 	}
 	random_seed(sim->random_state, options->seed);
+	sim_faults_init(sim);
 	list_init(&sim->unflushed);
 	return sim;
 }
@@ -656,68 +570,13 @@ disk_sim_is_open(const struct disk_sim *sim)
 	return sim->handle != NULL;
 }
 
-struct disk_fault *
-disk_sim_fault(struct disk_sim *sim)
-{
-	CHECK_OBJ(sim, DISK_SIM_MAGIC);
-	return &sim->fault;
-}
-
 void
 disk_sim_stall(struct disk_sim *sim, uint64_t duration_ns)
 {
 	CHECK_OBJ(sim, DISK_SIM_MAGIC);
 	assert(sim->handle != NULL);
 	sim->stalled_until_ns = loop_now_ns(sim->handle->loop) + duration_ns;
-}
-
-void
-disk_sim_set_slowness(struct disk_sim *sim, uint32_t factor)
-{
-	CHECK_OBJ(sim, DISK_SIM_MAGIC);
-	assert(factor > 0);
-	sim->slowness = factor;
-}
-
-void
-disk_sim_set_full(struct disk_sim *sim, bool is_full)
-{
-	CHECK_OBJ(sim, DISK_SIM_MAGIC);
-	sim->is_full = is_full;
-}
-
-void
-disk_sim_set_lying(struct disk_sim *sim, bool is_lying)
-{
-	CHECK_OBJ(sim, DISK_SIM_MAGIC);
-	sim->is_lying = is_lying;
-}
-
-void
-disk_sim_misdirect_next_write(struct disk_sim *sim, uint64_t offset_bytes)
-{
-	CHECK_OBJ(sim, DISK_SIM_MAGIC);
-	assert(num_is_aligned(offset_bytes, DISK_ALIGN));
-	sim->is_next_misdirected = true;
-	sim->misdirect_to_bytes = offset_bytes;
-}
-
-void
-disk_sim_lose_next_write(struct disk_sim *sim)
-{
-	CHECK_OBJ(sim, DISK_SIM_MAGIC);
-	sim->is_next_lost = true;
-}
-
-int
-disk_sim_set_bad(struct disk_sim *sim, uint64_t offset_bytes, uint64_t bytes)
-{
-	CHECK_OBJ(sim, DISK_SIM_MAGIC);
-	if (sim->bad_count == DISK_SIM_BAD_RANGES_MAX)
-		return -ENOBUFS;
-	sim->bad[sim->bad_count++] =
-	    (struct sim_range){ .offset_bytes = offset_bytes, .bytes = bytes };
-	return 0;
+	sim->counts.stalls++;
 }
 
 const struct disk_sim_counters *

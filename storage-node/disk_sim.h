@@ -22,6 +22,7 @@
 
 #define DISK_SIM_SECTOR_BYTES 512u
 #define DISK_SIM_BAD_RANGES_MAX 16u
+#define DISK_SIM_RULES_MAX 16u
 
 struct disk_sim;
 
@@ -51,6 +52,39 @@ bool disk_sim_is_open(const struct disk_sim *sim);
 /* disk_sim_power_loss -- decide the fate of every unflushed write. No handle may be open. */
 void disk_sim_power_loss(struct disk_sim *sim);
 
+/*
+ * What goes wrong by itself: chances in a thousand, 0 is never. Writes that fail may have happened; a
+ * flush that fails, or lies, loses what it should have covered at the next power loss, if the seed
+ * wants, also when a later flush succeeds (after a lie, a later one that is none makes it good).
+ */
+struct disk_sim_faults {
+	uint32_t read_fails, write_fails, flush_fails; /* -EIO, each request by itself */
+	uint32_t flush_lies;                           /* 0, and nothing was made durable */
+	uint32_t write_lost;                           /* 0, and nothing was written */
+	uint32_t write_misdirected;                    /* it lands at another aligned offset */
+	uint32_t read_misdirected;                     /* it brings another offset's bytes */
+	uint32_t rot;                                  /* a write: some stored bit flips */
+	uint32_t rot_places_max;                       /* no more than so many flip in all */
+	uint32_t slow_requests;                        /* one takes 10 to 1,000 times as long */
+	uint32_t stalls;                     /* a request: nothing completes for a while */
+	uint64_t stall_min_ns, stall_max_ns; /* [2 s, 30 s] */
+	/* Reads and writes that fail or stray, and bits that rot, do so from here to there [all]. */
+	uint64_t first_bytes, end_bytes;
+};
+/* disk_sim_set_faults -- copied; what was set before is forgotten. */
+void disk_sim_set_faults(struct disk_sim *sim, const struct disk_sim_faults *faults);
+
+/* What certain requests fail with. */
+struct disk_sim_rule {
+	uint32_t ops; /* DISK_FAULT_OP bits */
+	int rc;
+	uint64_t offset_bytes, bytes; /* reads and writes that touch these; bytes 0: all */
+	uint32_t count;               /* so many of them; 0: for ever */
+};
+/* disk_sim_add_rule -- the first that fits counts. -ENOBUFS beyond DISK_SIM_RULES_MAX. */
+int disk_sim_add_rule(struct disk_sim *sim, const struct disk_sim_rule *rule);
+void disk_sim_clear_rules(struct disk_sim *sim);
+
 /* disk_sim_fault -- the n-th request fails or halts; owned by the disk, changed by the test. */
 struct disk_fault *disk_sim_fault(struct disk_sim *sim);
 /* disk_sim_stall -- nothing completes for @duration_ns from now. A handle must be open. */
@@ -63,10 +97,14 @@ void disk_sim_set_full(struct disk_sim *sim, bool is_full);
 void disk_sim_set_lying(struct disk_sim *sim, bool is_lying);
 /* disk_sim_misdirect_next_write -- it lands at @offset_bytes and nobody is told. */
 void disk_sim_misdirect_next_write(struct disk_sim *sim, uint64_t offset_bytes);
+/* disk_sim_misdirect_next_read -- it brings what is at @offset_bytes. */
+void disk_sim_misdirect_next_read(struct disk_sim *sim, uint64_t offset_bytes);
 /* disk_sim_lose_next_write -- it succeeds and changes nothing. */
 void disk_sim_lose_next_write(struct disk_sim *sim);
 /* disk_sim_rot -- flip a bit where it lies, durable copy included. */
 void disk_sim_rot(struct disk_sim *sim, uint64_t offset_bytes, uint32_t bit);
+/* disk_sim_rot_somewhere -- flip a bit of a written page within the faults' reach; false: none is. */
+bool disk_sim_rot_somewhere(struct disk_sim *sim, uint64_t *ret_offset_bytes);
 /* disk_sim_set_bad -- reads that touch these bytes give -EIO until they are written over. Returns
  * -ENOBUFS beyond DISK_SIM_BAD_RANGES_MAX. */
 int disk_sim_set_bad(struct disk_sim *sim, uint64_t offset_bytes, uint64_t bytes);
@@ -83,6 +121,15 @@ struct disk_sim_counters {
 	uint64_t torn_writes_count;
 };
 const struct disk_sim_counters *disk_sim_counters(const struct disk_sim *sim);
+/* What was injected by rules, dice and calls; what disk_sim_fault did is not in it. */
+struct disk_sim_counts {
+	uint64_t failed_reads, failed_writes, failed_flushes;
+	uint64_t lying_flushes;
+	uint64_t lost_writes, misdirected_writes, misdirected_reads;
+	uint64_t rotten_bits;
+	uint64_t stalls, slow_requests;
+};
+const struct disk_sim_counts *disk_sim_counts(const struct disk_sim *sim);
 uint32_t disk_sim_unflushed_count(const struct disk_sim *sim);
 uint64_t disk_sim_capacity(const struct disk_sim *sim);
 
