@@ -154,9 +154,9 @@ struct mt_link {
 	uint64_t status_ns;   /* when it was last asked */
 	bool is_status_asked; /* status_call is outstanding */
 	bool is_stopped;
-	bool was_up;            /* at least once: the next time is a reconnect */
-	bool is_failure_logged; /* since it was last up */
-	int close_rc;           /* why we closed the queue pair; 0: we did not */
+	bool was_up;         /* at least once: the next time is a reconnect */
+	uint32_t logged_crc; /* of the failure that was last logged since it was up; 0: none */
+	int close_rc;        /* why we closed the queue pair; 0: we did not */
 	const char *close_reason;
 };
 

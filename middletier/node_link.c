@@ -25,6 +25,7 @@
 
 #include "alloc.h"
 #include "base/check.h"
+#include "base/crc32c.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "internal.h"
@@ -35,6 +36,7 @@
 #define LINK_BACKOFF_MIN_NS NUM_MS(100)
 #define LINK_BACKOFF_MAX_NS NUM_S(5)
 #define LINK_STATUS_NS NUM_S(10)
+#define LINK_DUPLICATE_TEXT "its node id is taken"
 #define LINK_REFRESH_NS NUM_S(1)
 #define LINK_STATUS_REPLY_BYTES_MAX MT_RECEIVE_BYTES
 
@@ -386,7 +388,7 @@ link_become_up(struct mt_link *link)
 	if (link->was_up)
 		metric_add(&link->port->metrics[MT_METRIC_node_reconnects], 1);
 	link->was_up = true;
-	link->is_failure_logged = false;
+	link->logged_crc = 0;
 	link->backoff_ns = LINK_BACKOFF_MIN_NS;
 	mt_port_on_link(link->port, link, true);
 }
@@ -465,6 +467,17 @@ link_hello_check(struct mt_link *link, const void *bytes, uint32_t count,
 	return NULL;
 }
 
+/* A failure is logged when it differs from the last one; attempts that end alike are not. */
+static bool
+link_is_news(struct mt_link *link, int rc, const char *reason)
+{
+	uint32_t crc = crc32c((uint32_t)-rc, reason, strlen(reason)) | 1;
+	bool is_news = link->logged_crc != crc;
+
+	link->logged_crc = crc;
+	return is_news;
+}
+
 /* The first address that a node was found at keeps it. */
 static bool
 link_is_duplicate(const struct mt_link *link, uint32_t node_id)
@@ -492,13 +505,12 @@ link_on_ready(struct split_qp *qp, const void *hello_bytes, uint32_t bytes, void
 		return;
 	}
 	if (link_is_duplicate(link, hello.node_id)) {
-		if (!link->is_failure_logged)
+		if (link_is_news(link, -EEXIST, LINK_DUPLICATE_TEXT))
 			log_error("node %u: found at two addresses, using %s, not %s",
 			    hello.node_id, mt_port_link(link->port, hello.node_id)->config.address,
 			    link->config.address);
-		link->is_failure_logged = true;
 		link->backoff_ns = LINK_BACKOFF_MAX_NS;
-		link_close(link, -EEXIST, "its node id is taken");
+		link_close(link, -EEXIST, LINK_DUPLICATE_TEXT);
 		return;
 	}
 	if (link->node_id != 0 && link->node_id != hello.node_id)
@@ -524,14 +536,15 @@ link_retry_later(struct mt_link *link)
 static void
 link_log_closed(struct mt_link *link, bool was_up, int rc, const char *reason)
 {
+	bool is_news = link_is_news(link, rc, reason);
+
 	if (link->is_stopped)
 		return;
 	if (was_up)
 		log_warn("node %u: lost rc=%s reason=%s", link->node_id, log_errno(rc), reason);
-	else if (!link->is_failure_logged)
+	else if (is_news)
 		log_warn("node: cannot be reached address=%s rc=%s reason=%s", link->config.address,
 		    log_errno(rc), reason);
-	link->is_failure_logged = true;
 }
 
 static void

@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_node_link.c -- links to real nodes, and to a peer that only claims to be one
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "cleave/status.h"
+#include "middletier/alloc.h"
+#include "support/mt_rig.h"
+
+#define CALLS_MAX 1100u
+
+static struct mt_rig *rig;
+
+static struct test_call {
+	struct mt_call call;
+	uint32_t count;
+	int rc;
+	bool has_msg;
+} calls[CALLS_MAX];
+static uint32_t call_count, done_count;
+
+/* ---- a peer that answers as it is told ---- */
+
+enum peer_answer {
+	PEER_RIGHT,
+	PEER_SILENT,
+	PEER_WRONG_ID,
+	PEER_WRONG_OPCODE,
+	PEER_NO_JSON,
+	PEER_LACKING_JSON,
+	PEER_WRONG_JSON,
+	PEER_ERROR_STATUS,
+	PEER_REQUEST, /* answers with a request */
+};
+
+static struct peer {
+	struct sim_host *host;
+	struct loop *loop;
+	struct split_port *port;
+	struct wire_hello hello;
+	enum peer_answer answer;
+	uint32_t accept_count, request_count;
+	dev_ptr text;
+	struct split_send extra;
+	struct wire_header extra_header;
+	struct dev_piece extra_piece;
+} peer;
+
+static void
+peer_on_sent(struct split_send *send, int rc, void *arg)
+{
+	(void)send;
+	(void)rc;
+	(void)arg;
+}
+
+static const char *
+peer_text(void)
+{
+	switch (peer.answer) {
+	case PEER_NO_JSON:
+		return "{\"slots_total\":";
+	case PEER_LACKING_JSON:
+		return "{\"slots_total\":10,\"slots_free\":5}";
+	case PEER_WRONG_JSON:
+		return "{\"slots_total\":10,\"slots_free\":11,\"slot_bytes\":65536}";
+	default:
+		return "{\"slots_total\":10,\"slots_free\":5,\"slot_bytes\":65536,\"more\":[]}";
+	}
+}
+
+static void
+peer_answer_with(struct split_msg *msg, struct wire_header *header)
+{
+	const char *text = peer_text();
+	bool has_text = header->opcode == (WIRE_CONTROL | WIRE_REPLY);
+	struct dev_piece piece = { peer.text, (uint32_t)strlen(text) };
+
+	dev_copy_from_host(peer.port, peer.text, text, strlen(text));
+	split_msg_reply(msg, header, &piece, has_text ? 1 : 0, NULL, NULL);
+}
+
+static void
+peer_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t count, void *arg)
+{
+	(void)arg;
+	for (uint32_t i = 0; i < count; i++) {
+		struct wire_header header = { .opcode = msgs[i]->header->opcode | WIRE_REPLY,
+			.request_id = msgs[i]->header->request_id };
+
+		peer.request_count++;
+		if (peer.answer == PEER_SILENT) {
+			split_msg_release(msgs[i]);
+			continue;
+		}
+		if (peer.answer == PEER_WRONG_ID)
+			header.request_id += 1000;
+		if (peer.answer == PEER_WRONG_OPCODE)
+			header.opcode = WIRE_EXTENT_CUT | WIRE_REPLY;
+		if (peer.answer == PEER_ERROR_STATUS)
+			header.status = CLEAVE_STATUS_NO_MEMORY;
+		if (peer.answer == PEER_REQUEST) {
+			peer.extra_header = header;
+			peer.extra_header.opcode = WIRE_CONTROL;
+			peer.extra_piece =
+			    (struct dev_piece){ peer.text, (uint32_t)strlen(peer_text()) };
+			peer.extra = (struct split_send){ .header = &peer.extra_header,
+				.header_bytes = WIRE_HEADER_BYTES,
+				.pieces = &peer.extra_piece,
+				.piece_count = 1,
+				.fn = peer_on_sent };
+			(void)split_send(qp, &peer.extra);
+		}
+		peer_answer_with(msgs[i], &header);
+	}
+}
+
+static void
+peer_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
+{
+	(void)qp;
+	(void)rc;
+	(void)reason;
+	(void)arg;
+}
+
+static const struct split_qp_ops peer_ops = { .on_messages = peer_on_messages,
+	.on_closed = peer_on_closed };
+
+static void
+peer_on_accept(struct split_qp *qp, const void *hello, uint32_t hello_bytes, void *arg)
+{
+	uint8_t bytes[WIRE_HELLO_BYTES];
+	struct wire_hello theirs;
+	const char *field;
+
+	(void)arg;
+	cr_assert_eq(wire_hello_decode(hello, hello_bytes, &theirs, &field), 0);
+	cr_assert_eq(theirs.role, WIRE_ROLE_GATEWAY);
+	cr_assert_eq(theirs.cluster_id, MT_RIG_CLUSTER_ID);
+	peer.accept_count++;
+	wire_hello_encode(bytes, &peer.hello);
+	split_qp_accept(qp, &peer_ops, NULL, bytes, sizeof(bytes));
+}
+
+/* In the place of node 4, with which the rig was made and which does not run. */
+static void
+peer_start(enum peer_answer answer)
+{
+	struct split_port_options options = { .sim_host = rig->nodes[3].host, .receive_count = 64 };
+
+	peer = (struct peer){ .host = rig->nodes[3].host, .answer = answer };
+	peer.hello = (struct wire_hello){ .role = WIRE_ROLE_NODE,
+		.node_id = 4,
+		.cluster_id = MT_RIG_CLUSTER_ID };
+	peer.loop = sim_loop_create(rig->world, "peer");
+	options.loop = peer.loop;
+	peer.port = open_roce_instance(&options);
+	cr_assert_not_null(peer.port);
+	peer.text = dev_alloc(peer.port, 4096);
+	cr_assert_eq(split_listen(peer.port, rig->nodes[3].address, peer_on_accept, NULL, NULL), 0);
+}
+
+static void
+peer_stop(void)
+{
+	sim_host_kill(peer.host, SIM_DEATH_RESET);
+	loop_destroy(peer.loop);
+	peer.port = NULL;
+}
+
+/* ---- the rig ---- */
+
+static void
+setup(void)
+{
+	rig = mt_rig_create(&(struct mt_rig_options){ .node_count = 4 });
+	mt_rig_log_start(rig);
+	for (uint32_t i = 0; i < 3; i++)
+		mt_rig_node_start(rig, i);
+	mt_rig_gateway_start(rig);
+	cr_assert(mt_rig_wait_ready(rig));
+	mt_rig_run(rig, NUM_S(1));
+	call_count = done_count = 0;
+	memset(calls, 0, sizeof(calls));
+}
+
+static void
+teardown(void)
+{
+	if (peer.port != NULL)
+		peer_stop();
+	mt_rig_destroy(rig);
+}
+
+TestSuite(node_link, .init = setup, .fini = teardown);
+
+static void
+on_call(struct mt_call *call, int rc, const struct wire_node_reply *reply, struct split_msg *msg,
+    void *arg)
+{
+	struct test_call *test = arg;
+
+	cr_assert_eq(call, &test->call);
+	cr_assert(rc != 0 || reply != NULL);
+	test->count++;
+	test->rc = rc;
+	test->has_msg = msg != NULL;
+	done_count++;
+	if (msg != NULL)
+		split_msg_release(msg);
+}
+
+static int
+post_call(uint32_t index, const struct wire_node *request)
+{
+	struct test_call *test = &calls[call_count];
+	int rc;
+
+	test->call.request = *request;
+	test->call.fn = on_call;
+	test->call.arg = test;
+	rc = mt_link_call(mt_rig_link(rig, index), &test->call);
+	if (rc == 0)
+		call_count++;
+	return rc;
+}
+
+/* Some request that changes nothing. */
+static int
+post_list(uint32_t index)
+{
+	return post_call(index,
+	    &(struct wire_node){ .opcode = WIRE_EXTENT_LIST, .id.shard = 4000 });
+}
+
+static bool
+all_done(void *arg)
+{
+	(void)arg;
+	return done_count == call_count;
+}
+
+static void
+wait_calls(int rc)
+{
+	cr_assert(mt_rig_run_until(rig, all_done, NULL));
+	for (uint32_t i = 0; i < call_count; i++) {
+		cr_assert_eq(calls[i].count, 1, "call %u came back %u times", i, calls[i].count);
+		cr_assert_eq(calls[i].rc, rc, "call %u: %d", i, calls[i].rc);
+	}
+}
+
+struct link_wait {
+	uint32_t index;
+	bool is_up;
+};
+
+static bool
+link_is(void *arg)
+{
+	const struct link_wait *wait = arg;
+
+	return mt_link_is_up(mt_rig_link(rig, wait->index)) == wait->is_up;
+}
+
+static void
+wait_link(uint32_t index, bool is_up)
+{
+	struct link_wait wait = { index, is_up };
+
+	cr_assert(mt_rig_run_until(rig, link_is, &wait));
+}
+
+/* ---- real nodes ---- */
+
+Test(node_link, node_says_who_it_is_and_how_much_room_it_has)
+{
+	const struct mt_link *link = mt_rig_link(rig, 1);
+
+	cr_assert(mt_link_is_up(link));
+	cr_assert_eq(link->node_id, 2);
+	cr_assert_eq(link->slots_total, 32);
+	cr_assert_eq(link->slot_bytes, NUM_KIB(256));
+	cr_assert_eq(link->slots_free, node_slots_free(rig->nodes[1].node));
+	cr_assert_eq(mt_port_link(mt_rig_port(rig), 2), link);
+	cr_assert_null(mt_port_link(mt_rig_port(rig), 77));
+	cr_assert_null(mt_port_link(mt_rig_port(rig), 0), "a link without a name was found");
+}
+
+Test(node_link, room_is_estimated_between_answers)
+{
+	struct mt_link *link = mt_rig_link(rig, 0);
+	uint64_t slots_free = link->slots_free;
+	struct wire_node create = { .opcode = WIRE_EXTENT_CREATE,
+		.id = { .shard = 9, .epoch = 1, .counter = 1 },
+		.kind = EXTENT_LOG,
+		.epoch = 1 };
+	struct wire_node_reply reply;
+
+	cr_assert_eq(mt_rig_call(rig, 0, &create, &reply), 0);
+	cr_assert_eq(link->slots_free, slots_free - 1);
+	create.opcode = WIRE_EXTENT_DELETE;
+	create.offset_bytes = reply.offset_bytes;
+	cr_assert_eq(mt_rig_call(rig, 0, &create, NULL), 0);
+	cr_assert_eq(link->slots_free, slots_free);
+}
+
+Test(node_link, status_is_asked_while_calls_flow_and_never_else)
+{
+	struct mt_link *link = mt_rig_link(rig, 0);
+	uint64_t asked_ns = link->status_ns;
+
+	mt_rig_run(rig, NUM_S(100));
+	cr_assert_eq(link->status_ns, asked_ns, "an idle link asked (I12)");
+	cr_assert_eq(post_list(0), 0);
+	cr_assert_neq(link->status_ns, asked_ns);
+	asked_ns = link->status_ns;
+	for (uint32_t i = 0; i < 98; i++) {
+		cr_assert_eq(post_list(0), 0);
+		cr_assert_eq(link->status_ns, asked_ns, "asked again too soon");
+		mt_rig_run(rig, NUM_MS(100));
+	}
+	mt_rig_run(rig, NUM_S(1));
+	cr_assert_eq(post_list(0), 0);
+	cr_assert_neq(link->status_ns, asked_ns);
+	wait_calls(0);
+}
+
+Test(node_link, calls_are_answered_once)
+{
+	for (uint32_t i = 0; i < 200; i++)
+		cr_assert_eq(post_list(i % 3), 0);
+	wait_calls(0);
+	for (uint32_t i = 0; i < 200; i++)
+		cr_assert(calls[i].has_msg);
+	cr_assert_eq(mt_rig_link(rig, 0)->call_count, 0);
+}
+
+Test(node_link, error_of_the_node_comes_back)
+{
+	struct wire_node cut = { .opcode = WIRE_EXTENT_CUT,
+		.id = { .shard = 9, .epoch = 1, .counter = 1 },
+		.epoch = 1 };
+
+	cr_assert_eq(post_call(0, &cut), 0);
+	wait_calls(-ENOENT);
+	cr_assert_not(calls[0].has_msg);
+}
+
+Test(node_link, calls_are_bounded)
+{
+	int rc = 0;
+
+	while (rc == 0 && call_count < CALLS_MAX)
+		rc = post_list(0);
+	cr_assert_eq(rc, -ENOBUFS);
+	cr_assert_gt(call_count, 500);
+	wait_calls(0);
+	cr_assert_eq(post_list(0), 0);
+	wait_calls(0);
+}
+
+Test(node_link, lost_node_ends_every_call)
+{
+	for (uint32_t i = 0; i < 100; i++)
+		cr_assert_eq(post_list(1), 0);
+	mt_rig_node_kill(rig, 1, false);
+	wait_calls(-ECONNRESET);
+	cr_assert_eq(post_list(1), -ENOTCONN);
+	cr_assert(mt_rig_logged(rig, "node 2: lost rc=-ECONNRESET"));
+	cr_assert_eq(mt_rig_link(rig, 1)->node_id, 2, "its name is forgotten");
+}
+
+Test(node_link, node_that_does_not_answer_is_given_up)
+{
+	uint64_t start_ns;
+
+	sim_net_partition(rig->gateway_host, rig->nodes[1].host);
+	start_ns = sim_world_now_ns(rig->world);
+	for (uint32_t i = 0; i < 10; i++)
+		cr_assert_eq(post_list(1), 0);
+	wait_calls(-ETIMEDOUT);
+	/* The rig's node_timeout is 2 s. */
+	cr_assert_geq(sim_world_now_ns(rig->world) - start_ns, NUM_S(2));
+	cr_assert_lt(sim_world_now_ns(rig->world) - start_ns, NUM_S(3));
+	cr_assert(mt_rig_logged(rig, "node 2: lost rc=-ETIMEDOUT"));
+	sim_net_join(rig->gateway_host, rig->nodes[1].host);
+	wait_link(1, true);
+}
+
+Test(node_link, comes_back_and_logs_once_a_change)
+{
+	mt_rig_node_kill(rig, 2, false);
+	wait_link(2, false);
+	cr_assert(mt_rig_logged(rig, "node 3: lost"));
+	mt_rig_log_clear(rig);
+	mt_rig_run(rig, NUM_S(10)); /* the first attempt ends in another way, and says so */
+	cr_assert(mt_rig_logged(rig, "node: cannot be reached"));
+	mt_rig_log_clear(rig);
+	mt_rig_run(rig, NUM_S(60));
+	cr_assert_not(mt_rig_logged(rig, "node"), "every attempt is logged:\n%s", rig->log);
+	mt_rig_node_start(rig, 2);
+	wait_link(2, true);
+	cr_assert(mt_rig_logged(rig, "node 3: link up"));
+	cr_assert_eq(mt_gateway_metric(rig->gateway, MT_METRIC_node_reconnects), 1);
+	cr_assert_eq(post_list(2), 0);
+	wait_calls(0);
+}
+
+Test(node_link, backoff_is_bounded)
+{
+	uint32_t before;
+
+	peer_start(PEER_RIGHT);
+	peer.hello.role = WIRE_ROLE_GATEWAY; /* refused each time */
+	mt_rig_run(rig, NUM_S(60));
+	before = peer.accept_count;
+	mt_rig_run(rig, NUM_S(100));
+	/* 2.5 to 5 s between attempts. */
+	cr_assert_geq(peer.accept_count - before, 15);
+	cr_assert_leq(peer.accept_count - before, 45);
+}
+
+Test(node_link, duplicate_id_is_refused_and_said_once)
+{
+	rig->nodes[3].id = 2;
+	mt_rig_node_blank(rig, 3);
+	mt_rig_log_clear(rig);
+	mt_rig_node_start(rig, 3);
+	mt_rig_run(rig, NUM_S(30));
+	cr_assert_not(mt_link_is_up(mt_rig_link(rig, 3)));
+	cr_assert(mt_link_is_up(mt_rig_link(rig, 1)));
+	cr_assert(mt_rig_logged(rig, "node 2: found at two addresses"));
+	mt_rig_log_clear(rig);
+	mt_rig_run(rig, NUM_S(30));
+	cr_assert_not(mt_rig_logged(rig, "node 2"));
+	cr_assert_eq(mt_port_link(mt_rig_port(rig), 2), mt_rig_link(rig, 1));
+}
+
+/* ---- a peer that is none ---- */
+
+static void
+expect_refused(const char *text)
+{
+	mt_rig_log_clear(rig);
+	mt_rig_run(rig, NUM_S(20));
+	cr_assert_not(mt_link_is_up(mt_rig_link(rig, 3)));
+	cr_assert(mt_rig_logged(rig, text), "%s", text);
+	cr_assert_geq(peer.accept_count, 2, "not tried again");
+}
+
+Test(node_link, right_peer_is_taken)
+{
+	peer_start(PEER_RIGHT);
+	wait_link(3, true);
+	cr_assert_eq(mt_rig_link(rig, 3)->slots_free, 5);
+}
+
+Test(node_link, other_cluster_is_refused)
+{
+	peer_start(PEER_RIGHT);
+	peer.hello.cluster_id++;
+	expect_refused("it belongs to another cluster");
+}
+
+Test(node_link, other_role_is_refused)
+{
+	peer_start(PEER_RIGHT);
+	peer.hello.role = WIRE_ROLE_GATEWAY;
+	peer.hello.node_id = 0;
+	expect_refused("it is no storage node");
+}
+
+Test(node_link, node_without_a_name_is_refused)
+{
+	peer_start(PEER_RIGHT);
+	peer.hello.node_id = 0;
+	expect_refused("it has no node id");
+}
+
+Test(node_link, status_that_is_no_json)
+{
+	peer_start(PEER_NO_JSON);
+	expect_refused("its status cannot be understood");
+}
+
+Test(node_link, status_that_lacks_a_field)
+{
+	peer_start(PEER_LACKING_JSON);
+	expect_refused("its status cannot be understood");
+}
+
+Test(node_link, status_that_contradicts_itself)
+{
+	peer_start(PEER_WRONG_JSON);
+	expect_refused("its status cannot be understood");
+}
+
+Test(node_link, status_that_is_an_error)
+{
+	peer_start(PEER_ERROR_STATUS);
+	expect_refused("its status cannot be understood");
+}
+
+Test(node_link, status_that_never_comes)
+{
+	peer_start(PEER_SILENT);
+	expect_refused("a call was not answered in time");
+}
+
+Test(node_link, answer_to_no_request)
+{
+	peer_start(PEER_WRONG_ID);
+	expect_refused("an answer to no request");
+}
+
+Test(node_link, answer_of_another_kind)
+{
+	peer_start(PEER_WRONG_OPCODE);
+	expect_refused("an answer of another kind");
+}
+
+Test(node_link, request_instead_of_an_answer)
+{
+	peer_start(PEER_REQUEST);
+	expect_refused("opcode");
+}
+
+Test(node_link, later_answers_are_matched_too)
+{
+	peer_start(PEER_RIGHT);
+	wait_link(3, true);
+	peer.answer = PEER_WRONG_ID;
+	cr_assert_eq(post_list(3), 0);
+	wait_calls(-ECONNRESET);
+}
+
+Test(node_link, init_without_memory)
+{
+	struct mt_link link;
+
+	mt_alloc_fail_at(1);
+	cr_assert_eq(mt_link_init(&link, mt_rig_port(rig), 9, &rig->gateway_options.nodes[0]),
+	    -ENOMEM);
+	mt_alloc_fail_at(0);
+	mt_link_fini(&link); /* a no-op */
+}
