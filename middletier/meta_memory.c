@@ -2,6 +2,8 @@
 /*
  * meta_memory.c -- a metadata store in memory; see meta_memory.h
  *
+ * meta_store.c is the service; this file is the way to it and back, and what a handle holds.
+ *
  * A request travels to the store (a timer on the store's loop), takes effect there at once and whole,
  * and its answer travels back (the same timer again, then a post to the caller's loop). Everything
  * in flight belongs to the store, in `requests` and `watches`, whether its handle still lives or
@@ -17,38 +19,11 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/num.h"
+#include "meta_store.h"
 #include "meta_txn.h"
 
 #define MEMORY_MAGIC 0x4d454d4du  /* "MEMM" */
-#define STORE_MAGIC 0x524f5453u   /* "STOR" */
 #define REQUEST_MAGIC 0x5145524du /* "MREQ" */
-
-struct store_item {
-	struct loop_link link; /* store->items, by key */
-	uint64_t version;
-	uint64_t lease;
-	uint32_t value_bytes;
-	char *value; /* behind the key */
-	char key[];
-};
-
-struct store_lease {
-	struct loop_link link; /* store->leases */
-	struct meta_store *store;
-	uint64_t id;
-	uint64_t ttl_ns;
-	struct loop_timer timer; /* when it expires */
-};
-
-struct meta_store {
-	uint32_t magic;
-	struct meta_store_options options;
-	struct loop *loop;
-	struct loop_link items, leases, handles, requests, watches;
-	uint64_t version_last, lease_last;
-	uint32_t lost_per_mille, late_per_mille;
-	uint64_t applied_count;
-};
 
 struct meta_memory {
 	struct meta base;
@@ -101,24 +76,8 @@ store_delay(struct meta_store *store)
 	return min_ns + loop_random_below(store->loop, store->options.delay_max_ns - min_ns + 1);
 }
 
-/* ---- the store's keys ---- */
-
-static struct store_item *
-store_find(struct meta_store *store, const char *key)
-{
-	struct loop_link *link, *next;
-
-	LIST_FOREACH_SAFE(&store->items, link, next) {
-		struct store_item *item = LIST_ENTRY(link, struct store_item, link);
-
-		if (strcmp(item->key, key) == 0)
-			return item;
-	}
-	return NULL;
-}
-
-static void
-store_notify(struct meta_store *store, const char *key)
+void
+meta_store_notify(struct meta_store *store, const char *key)
 {
 	struct loop_link *link, *next;
 
@@ -126,231 +85,31 @@ store_notify(struct meta_store *store, const char *key)
 		struct store_watch *watch = LIST_ENTRY(link, struct store_watch, link);
 
 		if (watch->handle != NULL && !watch->is_posted && !watch->timer.is_active &&
-		    meta_key_has_prefix(key, watch->prefix))
+		    (key == NULL || meta_key_has_prefix(key, watch->prefix)))
 			loop_timer_start(store->loop, &watch->timer, store_delay(store));
 	}
 }
 
-static void
-store_remove(struct meta_store *store, struct store_item *item)
-{
-	store->version_last++;
-	store_notify(store, item->key);
-	list_remove(&item->link);
-	mt_free(item);
-}
-
-static void
-store_insert(struct meta_store *store, struct store_item *item)
-{
-	struct loop_link *link, *next;
-
-	LIST_FOREACH_SAFE(&store->items, link, next) {
-		if (strcmp(LIST_ENTRY(link, struct store_item, link)->key, item->key) > 0)
-			break;
-	}
-	list_insert_before(link, &item->link);
-}
-
-static struct store_item *
-store_item_create(const struct meta_op *op)
-{
-	size_t key_bytes = strlen(op->key) + 1;
-	struct store_item *item = mt_calloc(1, sizeof(*item) + key_bytes + op->value_bytes);
-
-	if (item == NULL)
-		return NULL;
-	item->lease = op->lease;
-	item->value_bytes = op->value_bytes;
-	item->value = item->key + key_bytes;
-	memcpy(item->key, op->key, key_bytes);
-	if (op->value_bytes > 0)
-		memcpy(item->value, op->value, op->value_bytes);
-	return item;
-}
-
-static void
-store_put(struct meta_store *store, struct store_item *item)
-{
-	struct store_item *old = store_find(store, item->key);
-
-	if (old != NULL) {
-		list_remove(&old->link);
-		mt_free(old);
-	}
-	item->version = ++store->version_last;
-	store_insert(store, item);
-	store_notify(store, item->key);
-}
-
-/* ---- leases ---- */
-
-static struct store_lease *
-store_find_lease(struct meta_store *store, uint64_t id)
-{
-	struct loop_link *link, *next;
-
-	LIST_FOREACH_SAFE(&store->leases, link, next) {
-		struct store_lease *lease = LIST_ENTRY(link, struct store_lease, link);
-
-		if (lease->id == id)
-			return lease;
-	}
-	return NULL;
-}
-
-static void
-store_end_lease(struct meta_store *store, struct store_lease *lease)
-{
-	struct loop_link *link, *next;
-
-	LIST_FOREACH_SAFE(&store->items, link, next) {
-		struct store_item *item = LIST_ENTRY(link, struct store_item, link);
-
-		if (item->lease == lease->id)
-			store_remove(store, item);
-	}
-	loop_timer_stop(store->loop, &lease->timer);
-	list_remove(&lease->link);
-	mt_free(lease);
-}
-
-static void
-store_on_lease_end(struct loop_timer *timer, void *arg)
-{
-	struct store_lease *lease = arg;
-
-	(void)timer;
-	store_end_lease(lease->store, lease);
-}
-
-static int
-store_grant(struct meta_store *store, struct store_request *request)
-{
-	struct store_lease *lease = mt_calloc(1, sizeof(*lease));
-
-	if (lease == NULL)
-		return -EIO;
-	lease->store = store;
-	lease->id = ++store->lease_last;
-	lease->ttl_ns = request->ttl_ns;
-	loop_timer_init(&lease->timer, store_on_lease_end, lease);
-	loop_timer_start(store->loop, &lease->timer, lease->ttl_ns);
-	list_push_back(&store->leases, &lease->link);
-	request->lease = lease->id;
-	return 0;
-}
-
-/* ---- requests take effect ---- */
-
-/* 0; -EAGAIN a version differs; -ENOENT a lease is gone. */
-static int
-store_check_txn(struct meta_store *store, const struct meta_txn *txn)
-{
-	for (uint32_t i = 0; i < txn->count; i++) {
-		const struct meta_op *op = &txn->ops[i];
-		struct store_item *item = store_find(store, op->key);
-
-		if (op->kind == META_COMPARE_VERSION &&
-		    op->version != (item != NULL ? item->version : 0))
-			return -EAGAIN;
-	}
-	for (uint32_t i = 0; i < txn->count; i++) {
-		if (txn->ops[i].lease != 0 && store_find_lease(store, txn->ops[i].lease) == NULL)
-			return -ENOENT;
-	}
-	return 0;
-}
-
-/* All or nothing, memory included: what is put is made before anything changes. */
-static int
-store_apply_txn(struct meta_store *store, const struct meta_txn *txn)
-{
-	struct store_item *made[META_TXN_OPS_MAX] = { NULL };
-	int rc = store_check_txn(store, txn);
-
-	for (uint32_t i = 0; rc == 0 && i < txn->count; i++) {
-		if (txn->ops[i].kind != META_PUT)
-			continue;
-		made[i] = store_item_create(&txn->ops[i]);
-		if (made[i] == NULL)
-			rc = -EIO;
-	}
-	for (uint32_t i = 0; rc != 0 && i < txn->count; i++)
-		mt_free(made[i]);
-	for (uint32_t i = 0; rc == 0 && i < txn->count; i++) {
-		struct store_item *old = store_find(store, txn->ops[i].key);
-
-		if (txn->ops[i].kind == META_PUT)
-			store_put(store, made[i]);
-		else if (txn->ops[i].kind == META_DELETE && old != NULL)
-			store_remove(store, old);
-	}
-	return rc;
-}
-
-/* The answer is what was true then: it is copied. */
-static int
-store_apply_list(struct meta_store *store, struct store_request *request)
-{
-	struct loop_link *link, *next;
-	size_t bytes = 0;
-	uint32_t count = 0;
-	char *at;
-
-	LIST_FOREACH_SAFE(&store->items, link, next) {
-		struct store_item *item = LIST_ENTRY(link, struct store_item, link);
-
-		bytes += sizeof(struct meta_item) + strlen(item->key) + 1 + item->value_bytes;
-		count++;
-	}
-	request->items = mt_calloc(1, bytes + 1);
-	if (request->items == NULL)
-		return -EIO;
-	at = (char *)(request->items + count);
-	LIST_FOREACH_SAFE(&store->items, link, next) {
-		struct store_item *item = LIST_ENTRY(link, struct store_item, link);
-		size_t item_bytes = strlen(item->key) + 1 + item->value_bytes;
-
-		if (!meta_key_has_prefix(item->key, request->prefix))
-			continue;
-		memcpy(at, item->key, item_bytes);
-		request->items[request->item_count++] = (struct meta_item){ .key = at,
-			.value = at + strlen(item->key) + 1,
-			.value_bytes = item->value_bytes,
-			.version = item->version };
-		at += item_bytes;
-	}
-	return 0;
-}
+/* ---- requests travel ---- */
 
 static int
 store_apply(struct meta_store *store, struct store_request *request)
 {
-	struct store_lease *lease;
-
 	switch (request->kind) {
 	case REQUEST_TXN:
-		return store_apply_txn(store, request->txn);
+		return meta_store_txn(store, request->txn);
 	case REQUEST_LIST:
-		return store_apply_list(store, request);
+		return meta_store_list(store, request->prefix, &request->items,
+		    &request->item_count);
 	case REQUEST_GRANT:
-		return store_grant(store, request);
+		return meta_store_grant(store, request->ttl_ns, &request->lease);
 	case REQUEST_RENEW:
+		return meta_store_renew(store, request->lease);
 	case REQUEST_REVOKE:
-		lease = store_find_lease(store, request->lease);
-		if (lease == NULL)
-			return -ENOENT;
-		if (request->kind == REQUEST_REVOKE)
-			store_end_lease(store, lease);
-		else
-			loop_timer_start(store->loop, &lease->timer, lease->ttl_ns);
-		return 0;
+		return meta_store_revoke(store, request->lease);
 	}
 	return -EINVAL;
 }
-
-/* ---- requests travel ---- */
 
 static void
 request_free(struct store_request *request)
@@ -400,7 +159,8 @@ request_on_timer(struct loop_timer *timer, void *arg)
 {
 	struct store_request *request = arg;
 	struct meta_store *store = request->store;
-	bool is_cut_off = request->handle != NULL && request->handle->is_cut_off;
+	bool is_cut_off = store->is_down ||
+	    (request->handle != NULL && request->handle->is_cut_off);
 	uint64_t delay_ns = store_delay(store);
 
 	CHECK_OBJ(request, REQUEST_MAGIC);
@@ -564,7 +324,7 @@ watch_on_timer(struct loop_timer *timer, void *arg)
 {
 	struct store_watch *watch = arg;
 
-	if (watch->handle->is_cut_off) {
+	if (watch->store->is_down || watch->handle->is_cut_off) {
 		/* It hears of it when it is heard again. */
 		loop_timer_start(watch->store->loop, timer, watch->store->options.timeout_ns);
 		return;
@@ -667,7 +427,7 @@ meta_memory_open(struct meta_store *store, struct loop *loop)
 {
 	struct meta_memory *handle;
 
-	CHECK_OBJ(store, STORE_MAGIC);
+	CHECK_OBJ(store, META_STORE_MAGIC);
 	handle = mt_calloc(1, sizeof(*handle));
 	if (handle == NULL)
 		return NULL;
@@ -678,59 +438,16 @@ meta_memory_open(struct meta_store *store, struct loop *loop)
 	return &handle->base;
 }
 
-struct meta_store *
-meta_store_create(const struct meta_store_options *options)
-{
-	struct meta_store *store = mt_calloc(1, sizeof(*store));
-
-	if (store == NULL)
-		return NULL;
-	store->magic = STORE_MAGIC;
-	store->options = *options;
-	store->loop = options->loop;
-	if (store->options.delay_min_ns == 0)
-		store->options.delay_min_ns = NUM_US(50);
-	if (store->options.delay_max_ns == 0)
-		store->options.delay_max_ns = NUM_US(500);
-	store->options.delay_max_ns =
-	    num_max(store->options.delay_max_ns, store->options.delay_min_ns);
-	if (store->options.timeout_ns == 0)
-		store->options.timeout_ns = NUM_S(1);
-	list_init(&store->items);
-	list_init(&store->leases);
-	list_init(&store->handles);
-	list_init(&store->requests);
-	list_init(&store->watches);
-	return store;
-}
-
 void
-meta_store_destroy(struct meta_store *store)
+meta_store_drop_travellers(struct meta_store *store)
 {
 	struct loop_link *link;
 
-	if (store == NULL)
-		return;
-	CHECK_OBJ(store, STORE_MAGIC);
 	assert(list_is_empty(&store->handles));
 	while ((link = list_first(&store->requests)) != NULL)
 		request_free(LIST_ENTRY(link, struct store_request, link));
 	while ((link = list_first(&store->watches)) != NULL)
 		watch_free(LIST_ENTRY(link, struct store_watch, link));
-	while ((link = list_first(&store->leases)) != NULL)
-		store_end_lease(store, LIST_ENTRY(link, struct store_lease, link));
-	while ((link = list_pop_front(&store->items)) != NULL)
-		mt_free(LIST_ENTRY(link, struct store_item, link));
-	store->magic = 0;
-	mt_free(store);
-}
-
-void
-meta_store_set_timeouts(struct meta_store *store, uint32_t lost_per_mille, uint32_t late_per_mille)
-{
-	CHECK_OBJ(store, STORE_MAGIC);
-	store->lost_per_mille = lost_per_mille;
-	store->late_per_mille = late_per_mille;
 }
 
 void
@@ -738,11 +455,4 @@ meta_memory_cut_off(struct meta *meta, bool is_cut_off)
 {
 	CHECK_OBJ(meta, MEMORY_MAGIC);
 	((struct meta_memory *)meta)->is_cut_off = is_cut_off;
-}
-
-uint64_t
-meta_store_applied_count(const struct meta_store *store)
-{
-	CHECK_OBJ(store, STORE_MAGIC);
-	return store->applied_count;
 }

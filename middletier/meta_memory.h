@@ -40,8 +40,25 @@ struct meta *meta_memory_open(struct meta_store *store, struct loop *loop);
  */
 void meta_store_set_timeouts(struct meta_store *store, uint32_t lost_per_mille,
     uint32_t late_per_mille);
+/* meta_store_set_delay -- how long a message takes from now on, one way; @min_ns <= @max_ns. */
+void meta_store_set_delay(struct meta_store *store, uint64_t min_ns, uint64_t max_ns);
+/* meta_store_set_down -- nobody hears the store, requests time out; leases expire all the same. */
+void meta_store_set_down(struct meta_store *store, bool is_down);
 /* meta_memory_cut_off -- @meta's process and the store no longer hear each other. */
 void meta_memory_cut_off(struct meta *meta, bool is_cut_off);
+
+/*
+ * meta_store_snapshot -- all keys, leases and counters as they are now; NULL when out of memory
+ * meta_store_restore -- all of that back, as from an old copy of the disk: what happened since is
+ *	forgotten, versions are given again, leases of then that are over by now end, watches are
+ *	called. Returns 0 or -ENOMEM (then leases may be missing).
+ */
+struct meta_snapshot;
+struct meta_snapshot *meta_store_snapshot(struct meta_store *store);
+int meta_store_restore(struct meta_store *store, const struct meta_snapshot *snapshot);
+/* meta_snapshot_destroy -- NULL is a no-op. */
+void meta_snapshot_destroy(struct meta_snapshot *snapshot);
+
 /* meta_store_applied_count -- requests that took effect so far. */
 uint64_t meta_store_applied_count(const struct meta_store *store);
 

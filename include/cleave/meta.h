@@ -2,9 +2,24 @@
 /*
  * meta.h -- the metadata seam: compare-and-swap on small keys, leases, watches
  *
- * What etcd can give, and no more: versioned keys, one small transaction (all compares hold, then all
- * puts and deletes happen, durably), leases that expire, watches that say "look again". Stores:
- * meta_lmdb (one directory, one host), meta_memory (the simulator). Keys are text, '/'-separated.
+ * What etcd can give, and no more: versioned keys, one small transaction, leases that expire, watches
+ * that say "look again". Stores: meta_lmdb (one directory, the processes of one host), meta_memory
+ * (the simulator). Keys are text, '/'-separated. What a user may rely on:
+ *
+ * - A transaction happens as a whole or not at all, and durably before its handler is called.
+ * - Transactions and lists of all processes happen in one order that agrees with real time: who was
+ *   answered is seen by every request that is sent afterwards.
+ * - A key's version grows with each put, also over a deletion: equal versions mean the same value.
+ * - -ETIMEDOUT means "perhaps": read again, and let a compare decide.
+ * - A key put with a lease goes when that lease ends; put again, it belongs to the last put's lease
+ *   (or to none) alone.
+ * - A lease ends no sooner than its time after the grant or renewal was *sent*, and some time after
+ *   it is over; from then on each use of it is -ENOENT. Only the store's clock judges it.
+ * - After a change under its prefix by any process, a lease's end included, a watch is called: once
+ *   or more for any number of changes, some time later, perhaps for no change at all. What is listed
+ *   after the call includes the change. A change before the watch was made may call it or not: watch
+ *   first, then list.
+ * - Requests of one process are not kept in order by themselves: wait for the answer.
  *
  * Every call completes into a handler on the loop, never inside the call. A handler's views of keys
  * and values are valid during it alone.

@@ -463,3 +463,116 @@ Test(meta_memory, one_that_is_cut_off_hears_nothing)
 	other->ops->close(other);
 	fixture_fini(&fixture);
 }
+
+Test(meta_memory, delay_is_what_was_set)
+{
+	struct fixture fixture;
+	uint64_t start_ns;
+
+	fixture_init(&fixture, false);
+	meta_store_set_delay(fixture.store, NUM_MS(10), NUM_MS(20));
+	start_ns = loop_now_ns(fixture.loop);
+	cr_assert_eq(put_one(&fixture, "k", "v"), 0);
+	cr_assert_geq(loop_now_ns(fixture.loop) - start_ns, NUM_MS(20));
+	cr_assert_leq(loop_now_ns(fixture.loop) - start_ns, NUM_MS(41));
+	fixture_fini(&fixture);
+}
+
+Test(meta_memory, store_that_is_down_answers_nobody)
+{
+	struct fixture fixture;
+	struct answer watch = { 0 };
+	uint64_t lease;
+
+	fixture_init(&fixture, false);
+	lease = grant(&fixture, NUM_MS(500));
+	cr_assert_eq(put_leased(&fixture, "a", lease), 0);
+	cr_assert_eq(fixture.meta->ops->watch(fixture.meta, "a", on_watch, &watch), 0);
+	meta_store_set_down(fixture.store, true);
+	cr_assert_eq(put_one(&fixture, "k", "v"), -ETIMEDOUT);
+	cr_assert_eq(lease_renew(&fixture, lease), -ETIMEDOUT);
+	cr_assert_eq(watch.count, 0);
+	meta_store_set_down(fixture.store, false);
+	wait_for(&fixture, &watch);
+	cr_assert_eq(version_of(&fixture, "a"), 0);
+	cr_assert_eq(version_of(&fixture, "k"), 0);
+	fixture_fini(&fixture);
+}
+
+Test(meta_memory, restored_store_forgets_what_came_after_the_snapshot)
+{
+	struct fixture fixture;
+	struct meta_snapshot *snapshot;
+	struct answer watch = { 0 };
+	uint64_t version;
+
+	fixture_init(&fixture, false);
+	cr_assert_eq(put_one(&fixture, "a", "old"), 0);
+	cr_assert_eq(put_one(&fixture, "b", "old"), 0);
+	version = version_of(&fixture, "a");
+	snapshot = meta_store_snapshot(fixture.store);
+	for (uint32_t round = 0; round < 2; round++) {
+		cr_assert_eq(put_one(&fixture, "a", "new"), 0);
+		cr_assert_eq(put_one(&fixture, "c", "new"), 0);
+		cr_assert_eq(txn(&fixture, &(struct meta_op){ .kind = META_DELETE, .key = "b" }, 1),
+		    0);
+		watch = (struct answer){ 0 };
+		cr_assert_eq(fixture.meta->ops->watch(fixture.meta, "z", on_watch, &watch), 0);
+		cr_assert_eq(meta_store_restore(fixture.store, snapshot), 0);
+		wait_for(&fixture, &watch);
+		fixture.meta->ops->unwatch(fixture.meta, on_watch, &watch);
+		cr_assert_eq(list(&fixture, "").item_count, 2);
+		cr_assert_str_eq(list(&fixture, "a").items[0].value, "old");
+		cr_assert_eq(version_of(&fixture, "a"), version);
+	}
+	meta_snapshot_destroy(snapshot);
+	fixture_fini(&fixture);
+}
+
+Test(meta_memory, leases_of_a_snapshot_end_when_their_time_is_over)
+{
+	struct fixture fixture;
+	struct meta_snapshot *snapshot;
+	struct answer watch = { 0 };
+	uint64_t brief, lasting;
+
+	fixture_init(&fixture, false);
+	brief = grant(&fixture, NUM_MS(50));
+	lasting = grant(&fixture, NUM_S(1000));
+	cr_assert_eq(put_leased(&fixture, "a", brief), 0);
+	cr_assert_eq(put_leased(&fixture, "b", lasting), 0);
+	snapshot = meta_store_snapshot(fixture.store);
+	cr_assert_eq(fixture.meta->ops->watch(fixture.meta, "a", on_watch, &watch), 0);
+	wait_for(&fixture, &watch);
+	cr_assert_eq(meta_store_restore(fixture.store, snapshot), 0);
+	cr_assert_eq(version_of(&fixture, "a"), 0);
+	cr_assert_neq(version_of(&fixture, "b"), 0);
+	cr_assert_eq(lease_renew(&fixture, lasting), 0);
+	cr_assert_eq(lease_renew(&fixture, brief), -ENOENT);
+	meta_snapshot_destroy(snapshot);
+	fixture_fini(&fixture);
+}
+
+Test(meta_memory, nth_allocation_of_a_copy_fails)
+{
+	struct fixture fixture;
+	struct meta_snapshot *snapshot = NULL;
+	uint32_t failed = 0;
+
+	fixture_init(&fixture, false);
+	cr_assert_eq(put_leased(&fixture, "a", grant(&fixture, NUM_S(1000))), 0);
+	cr_assert_eq(put_one(&fixture, "b", "v"), 0);
+	for (uint32_t nth = 1; snapshot == NULL; nth++) {
+		mt_alloc_fail_at(nth);
+		snapshot = meta_store_snapshot(fixture.store);
+		failed += snapshot == NULL;
+	}
+	mt_alloc_fail_at(0);
+	cr_assert_eq(failed, 4);
+	mt_alloc_fail_at(2);
+	cr_assert_eq(meta_store_restore(fixture.store, snapshot), -ENOMEM);
+	mt_alloc_fail_at(0);
+	cr_assert_eq(list(&fixture, "").item_count, 2);
+	meta_snapshot_destroy(snapshot);
+	fixture_fini(&fixture);
+}
