@@ -51,9 +51,13 @@ typedef void (*mt_volume_fn)(int rc, const struct mt_volume *volume, void *arg);
 
 struct mt_volume_entry {
 	struct mt_volume volume;
-	uint64_t version; /* of the key */
-	bool is_deleting; /* no session is let in meanwhile */
+	uint64_t version;     /* of the key */
+	uint64_t told_attach; /* the newest one that every port of ours knows */
+	bool is_deleting;     /* no session is let in meanwhile */
 };
+
+/* volume_refresh.c: what every port must be told after a reading, one after the other. */
+struct mt_volume_tell;
 
 struct mt_volumes {
 	struct mt_volume_entry *entries; /* sorted by name */
@@ -65,6 +69,17 @@ struct mt_volumes {
 	int change_rc;
 	mt_volume_fn fn;
 	void *arg;
+	/* volume_refresh.c */
+	struct loop_link waiters; /* mt_volumes_waiter: for the next reading */
+	struct loop_link readers; /* and of the one under way */
+	bool is_refreshing;
+	uint32_t change_serial;  /* grows when a change begins and when it ends */
+	uint32_t refresh_serial; /* what it was when the reading began */
+	struct mt_volume_tell *tells;
+	uint32_t tell_count, tell_index;
+	struct mt_volumes_waiter watch_waiter; /* ours, after a watch fired */
+	struct loop_timer watch_timer;         /* the store did not answer it */
+	bool is_watching, is_watch_missed;     /* it fired again while we were reading */
 };
 
 struct mt_gateway {
@@ -85,6 +100,8 @@ struct mt_gateway {
 	struct loop_link asks;        /* mt_ask: out with the ports */
 	struct loop_timer load_timer; /* the store did not answer: ask again */
 	uint64_t started_ns;
+	char member_key[32];
+	uint64_t member_version; /* of our key "gateways/ID"; 0: we are no member */
 	_Atomic uint64_t
 	    lease_until_ns; /* main writes, ports read; see mt_gateway_lease_until_ns */
 	bool is_killed; /* simulator: destroyed without stop, the split ports are gone already */
@@ -114,7 +131,28 @@ int mt_volume_decode(const char *name, const void *value, uint32_t bytes,
     struct mt_volume *ret_volume, const char **ret_field);
 /* mt_volumes_load -- read cluster and volumes anew; @fn's rc: 0 or why not. */
 int mt_volumes_load(struct mt_gateway *gateway, mt_volume_fn fn, void *arg);
+void mt_volumes_init(struct mt_volumes *volumes);
 void mt_volumes_fini(struct mt_volumes *volumes);
+/*
+ * mt_volumes_refresh -- read cluster and volumes anew; those who ask meanwhile share one reading
+ *
+ * @waiter->fn, once (within the call only with -ENOMEM): rc 0 the table is as the store was after the call, and every
+ * port knows the attaches and deletions of other gateways; -EIO, -ETIMEDOUT, -ENOMEM; -EBADMSG the
+ * cluster's key cannot be understood or is of another cluster; -ESHUTDOWN the gateway stops.
+ */
+void mt_volumes_refresh(struct mt_gateway *gateway, struct mt_volumes_waiter *waiter);
+/* mt_volumes_watch -- from now on read anew whatever other gateways change. 0 or -ENOMEM. */
+int mt_volumes_watch(struct mt_gateway *gateway);
+void mt_volumes_unwatch(struct mt_gateway *gateway);
+/* mt_volumes_drop_waiters -- the gateway goes: all get -ESHUTDOWN. */
+void mt_volumes_drop_waiters(struct mt_gateway *gateway);
+/* mt_volumes_on_change_end -- volume.c: a change was made, or was not. */
+void mt_volumes_on_change_end(struct mt_gateway *gateway);
+/* What the refresh is made of. */
+int mt_volumes_read_cluster(struct mt_gateway *gateway, int rc, const struct meta_item *items,
+    uint32_t count);
+int mt_volumes_put_item(struct mt_volumes *volumes, const struct meta_item *item);
+#define MT_VOLUME_PREFIX "volumes/"
 struct mt_volume_entry *mt_volumes_by_name(struct mt_volumes *volumes, const char *name);
 struct mt_volume_entry *mt_volumes_by_id(struct mt_volumes *volumes, uint64_t id);
 /* mt_volumes_after -- index of the first volume whose name is greater than @name ("": the first). */
@@ -128,9 +166,19 @@ int mt_volume_create(struct mt_gateway *gateway, const struct mt_volume *wish, m
 int mt_volume_attach(struct mt_gateway *gateway, const char *name, uint64_t session_id,
     mt_volume_fn fn, void *arg);
 int mt_volume_delete(struct mt_gateway *gateway, const char *name, mt_volume_fn fn, void *arg);
-/* mt_volume_query_send -- a session's question, from its port; comes back by @query->post to @fn. */
+/*
+ * mt_volume_query_send -- a session's question, from its port; comes back by @query->post to @fn
+ *
+ * A volume that main does not know, or with an attach older than @query->attach, is read anew first.
+ */
 void mt_volume_query_send(struct mt_volume_query *query, struct mt_port *port,
     void (*fn)(struct loop_post *post, void *arg), void *arg);
+
+/* ---- member.c: which gateways live ---- */
+/* mt_member_key -- "gateways/ID", decimal. */
+void mt_member_key(char out[32], uint64_t gateway_id);
+/* mt_member_decode_boot -- whose incarnation holds the key. 0; -EBADMSG; -ENOMEM. */
+int mt_member_decode_boot(const void *value, uint32_t bytes, uint64_t *ret_boot_id);
 
 /* ---- port.c ---- */
 /* What a port says about itself. */

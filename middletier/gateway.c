@@ -288,6 +288,8 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 	gateway_set_defaults(&gateway->options);
 	/* Alone, until there is a membership: nobody else takes anything. */
 	atomic_init(&gateway->lease_until_ns, UINT64_MAX);
+	mt_volumes_init(&gateway->volumes);
+	mt_member_key(gateway->member_key, options->gateway_id);
 	list_init(&gateway->control_queue);
 	list_init(&gateway->asks);
 	loop_timer_init(&gateway->load_timer, gateway_on_load_timer, gateway);
@@ -625,6 +627,7 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 	gateway->is_killed = gateway->options.sim_host != NULL &&
 	    gateway->sm.state > MT_GATEWAY_CREATED && gateway->sm.state < MT_GATEWAY_STOPPED;
 	loop_timer_stop(gateway->options.loop, &gateway->load_timer);
+	mt_volumes_drop_waiters(gateway);
 	mt_control_drop_all(gateway);
 	for (uint32_t i = 0; i < gateway->port_count; i++)
 		mt_port_close(&gateway->ports[i]);

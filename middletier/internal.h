@@ -351,6 +351,16 @@ typedef void (*mt_root_fn)(int rc, const struct mt_root *root, void *arg);
  */
 int mt_root_load(struct mt_shard *shard, mt_root_fn fn, void *arg);
 int mt_root_store(struct mt_shard *shard, const struct mt_root *root, mt_root_fn fn, void *arg);
+/*
+ * mt_root_claim -- store @root, which names us as its owner under a new epoch, if nobody living owns it
+ *
+ * Beside the compare of mt_root_store: the old owner is ourselves, or has released it, or its key
+ * "gateways/ID" is gone or of another boot; and our own key is as we left it. @root->version is that of
+ * the root it was made from. rc as of mt_root_store, and -EBUSY: the old owner lives, or we are no
+ * member just now; nothing was changed, and it is worth another try later. To release: mt_root_store
+ * with is_released.
+ */
+int mt_root_claim(struct mt_shard *shard, const struct mt_root *root, mt_root_fn fn, void *arg);
 /* mt_root_abandon -- forget @shard's calls: their handlers are not called any more. */
 void mt_root_abandon(struct mt_shard *shard);
 
@@ -435,6 +445,22 @@ struct mt_volume {
 	uint64_t session_id; /* who made it */
 };
 
+/*
+ * mt_shard_volumes_refresh -- main reads the volumes anew, for a shard that was claimed
+ *
+ * What was attached or deleted elsewhere before the claim is known on this gateway, and older sessions
+ * are closed, when @fn runs with rc 0, on the shard's port loop. Else -EIO, -ETIMEDOUT, -ENOMEM,
+ * -ESHUTDOWN. Returns 0; -ENOMEM: no handler. mt_root_abandon covers these calls as well.
+ */
+int mt_shard_volumes_refresh(struct mt_shard *shard, void (*fn)(int rc, void *arg), void *arg);
+
+/* Waits for a reading of the volumes that begins after it was asked for. */
+struct mt_volumes_waiter {
+	struct loop_link link;
+	void (*fn)(int rc, void *arg);
+	void *arg;
+};
+
 /* ---- session.c: a client's queue pair on a port ---- */
 struct mt_session {
 	uint32_t magic;
@@ -453,9 +479,11 @@ struct mt_session {
 		void (*fn)(struct loop_post *post, void *arg); /* on the port's loop */
 		void *arg;
 		uint64_t volume_id;
+		uint64_t attach; /* the one that the client says it made */
 		int rc; /* the answer: 0 and volume; -ENOENT; -EHOSTDOWN main does not know yet */
 		struct mt_volume volume;
-		bool is_out; /* with main: the session's memory stays */
+		bool is_out;                     /* with main: the session's memory stays */
+		struct mt_volumes_waiter waiter; /* main's */
 	} query;
 	struct loop_timer accept_timer;
 };

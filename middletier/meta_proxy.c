@@ -13,6 +13,12 @@
  * and a transaction whose outcome is unknown (a time-out, a compare that failed against our own
  * earlier attempt) is decided by what the key now holds. So storing the same root twice is harmless.
  *
+ * A claim reads first: the root, to know whom it takes the shard from, then that gateway's key.
+ *
+ *	list shards/NNNNN --> list gateways/OLD --> txn --> list shards/NNNNN
+ *
+ * The transaction compares all that was read, so an owner that comes back meanwhile keeps its shard.
+ *
  * A call is one piece of memory, made when it is asked for: nothing on its way can fail for want of
  * more, and its handler is called once, unless the shard goes first. While the call is with main it
  * is main's; a shard that goes away leaves it there, orphaned, and main frees it.
@@ -39,19 +45,28 @@ struct root_call {
 	struct loop *port_loop;
 	struct loop_post post;
 	enum root_call_place place;
-	bool is_store;
+	enum { ROOT_LOAD, ROOT_STORE, ROOT_CLAIM, ROOT_REFRESH } kind;
 	char key[MT_ROOT_KEY_BYTES];
 	uint32_t shard_index;
 	struct mt_root wanted; /* to be stored */
 	struct mt_root found;
 	int rc;
 	mt_root_fn fn;
+	/* ROOT_CLAIM: whom it is taken from. */
+	char old_key[MT_ROOT_KEY_BYTES];
+	bool has_old;
+	uint64_t old_version; /* of its key; 0: absent */
+	int txn_rc;
+	/* ROOT_REFRESH */
+	struct mt_volumes_waiter waiter;
+	void (*refresh_fn)(int rc, void *arg);
 	void *arg;
 };
 
 static void
 root_call_free(struct root_call *call)
 {
+	list_remove(&call->waiter.link);
 	call->magic = 0;
 	mt_free(call);
 }
@@ -68,7 +83,10 @@ root_call_on_back(struct loop_post *post, void *arg)
 	CHECK_OBJ(call, ROOT_CALL_MAGIC);
 	if (call->shard != NULL) {
 		list_remove(&call->link);
-		call->fn(call->rc, has_root ? &call->found : NULL, call->arg);
+		if (call->kind == ROOT_REFRESH)
+			call->refresh_fn(call->rc, call->arg);
+		else
+			call->fn(call->rc, has_root ? &call->found : NULL, call->arg);
 	}
 	root_call_free(call);
 }
@@ -90,11 +108,18 @@ root_call_answer(struct root_call *call, int rc)
 	loop_post(call->port_loop, &call->post);
 }
 
+/* A claim that failed, but not over the root: the old owner has come back, or we are gone ourselves. */
+static bool
+root_call_is_refused(const struct root_call *call)
+{
+	return call->kind == ROOT_CLAIM && (call->txn_rc == -EAGAIN || call->txn_rc == -ENOENT);
+}
+
 /* What a store came to, now that the key was read. */
 static int
 root_call_judge(const struct root_call *call, int rc)
 {
-	if (!call->is_store)
+	if (call->kind == ROOT_LOAD)
 		return rc;
 	if (rc == 0 && call->found.version != call->wanted.version &&
 	    mt_root_is_equal(&call->found, &call->wanted))
@@ -103,7 +128,7 @@ root_call_judge(const struct root_call *call, int rc)
 	 * do what its caller wants. */
 	if ((rc == 0 && call->found.version == call->wanted.version) ||
 	    (rc == -ENOENT && call->wanted.version == 0))
-		return -ETIMEDOUT;
+		return root_call_is_refused(call) ? -EBUSY : -ETIMEDOUT;
 	return rc == 0 || rc == -ENOENT ? -ESTALE : rc;
 }
 
@@ -157,10 +182,31 @@ root_call_on_txn(int rc, void *arg)
 	struct root_call *call = arg;
 
 	CHECK_OBJ(call, ROOT_CALL_MAGIC);
+	call->txn_rc = rc;
 	if (rc == -ENOSPC)
 		root_call_answer(call, rc); /* nothing happened, and it will not get better soon */
 	else
 		root_call_list(call);
+}
+
+/* What must hold beside the root's own version. Returns how many; -EBUSY. */
+static int
+root_call_add_compares(const struct root_call *call, struct meta_op ops[2])
+{
+	const struct mt_gateway *gateway = call->gateway;
+	uint32_t count = 0;
+
+	if (call->kind != ROOT_CLAIM)
+		return 0;
+	if (call->has_old)
+		ops[count++] = (struct meta_op){ .kind = META_COMPARE_VERSION,
+			.key = call->old_key,
+			.version = call->old_version };
+	if (gateway->member_version != 0)
+		ops[count++] = (struct meta_op){ .kind = META_COMPARE_VERSION,
+			.key = gateway->member_key,
+			.version = gateway->member_version };
+	return (int)count;
 }
 
 static void
@@ -171,7 +217,7 @@ root_call_txn(struct root_call *call)
 	int rc = -ENOMEM;
 
 	if (text != NULL) {
-		const struct meta_op ops[] = {
+		struct meta_op ops[4] = {
 			{ .kind = META_COMPARE_VERSION,
 			    .key = call->key,
 			    .version = call->wanted.version },
@@ -181,11 +227,91 @@ root_call_txn(struct root_call *call)
 			    .value_bytes = (uint32_t)strlen(text) },
 		};
 
-		rc = meta->ops->txn(meta, ops, NUM_COUNT(ops), root_call_on_txn, call);
+		rc = root_call_add_compares(call, &ops[2]);
+		if (rc >= 0)
+			rc = meta->ops->txn(meta, ops, 2 + (uint32_t)rc, root_call_on_txn, call);
 		free(text);
 	}
 	if (rc != 0)
 		root_call_answer(call, rc);
+}
+
+/* ---- on main: claiming ---- */
+
+static void
+root_call_on_old_owner(int rc, const struct meta_item *items, uint32_t count, void *arg)
+{
+	struct root_call *call = arg;
+	uint64_t boot_id;
+
+	CHECK_OBJ(call, ROOT_CALL_MAGIC);
+	for (uint32_t i = 0; i < count && rc == 0; i++) {
+		if (strcmp(items[i].key, call->old_key) != 0)
+			continue; /* another gateway, whose number begins with the same digits */
+		call->old_version = items[i].version;
+		/* A key that cannot be understood is somebody's all the same. */
+		if (mt_member_decode_boot(items[i].value, items[i].value_bytes, &boot_id) != 0 ||
+		    boot_id == call->found.boot_id)
+			rc = -EBUSY;
+	}
+	if (rc != 0)
+		root_call_answer(call, rc);
+	else
+		root_call_txn(call);
+}
+
+static void
+root_call_on_old_root(int rc, const struct meta_item *items, uint32_t count, void *arg)
+{
+	struct root_call *call = arg;
+	struct meta *meta = mt_gateway_meta(call->gateway);
+	uint64_t version = 0;
+
+	CHECK_OBJ(call, ROOT_CALL_MAGIC);
+	if (rc == 0)
+		rc = root_call_decode(call, items, count);
+	if (rc == 0)
+		version = call->found.version;
+	if ((rc != 0 && rc != -ENOENT) || version != call->wanted.version) {
+		root_call_answer(call, root_call_judge(call, rc));
+		return;
+	}
+	call->has_old = version != 0 && !call->found.is_released &&
+	    call->found.gateway_id != mt_gateway_id(call->gateway);
+	if (!call->has_old) {
+		root_call_txn(call);
+		return;
+	}
+	mt_member_key(call->old_key, call->found.gateway_id);
+	rc = meta->ops->list(meta, call->old_key, root_call_on_old_owner, call);
+	if (rc != 0)
+		root_call_answer(call, rc);
+}
+
+static void
+root_call_claim(struct root_call *call)
+{
+	struct meta *meta = mt_gateway_meta(call->gateway);
+	int rc = meta->ops->list(meta, call->key, root_call_on_old_root, call);
+
+	if (rc != 0)
+		root_call_answer(call, rc);
+}
+
+/* ---- on main: volumes ---- */
+
+static void
+root_call_on_refreshed(int rc, void *arg)
+{
+	root_call_answer(arg, rc);
+}
+
+static void
+root_call_refresh(struct root_call *call)
+{
+	call->waiter.fn = root_call_on_refreshed;
+	call->waiter.arg = call;
+	mt_volumes_refresh(call->gateway, &call->waiter);
 }
 
 static void
@@ -197,34 +323,41 @@ root_call_on_main(struct loop_post *post, void *arg)
 	CHECK_OBJ(call, ROOT_CALL_MAGIC);
 	if (call->shard == NULL)
 		root_call_free(call);
-	else if (call->is_store)
+	else if (call->kind == ROOT_STORE)
 		root_call_txn(call);
+	else if (call->kind == ROOT_CLAIM)
+		root_call_claim(call);
+	else if (call->kind == ROOT_REFRESH)
+		root_call_refresh(call);
 	else
 		root_call_list(call);
 }
 
 /* ---- from the port's loop ---- */
 
-static int
-root_call_start(struct mt_shard *shard, const struct mt_root *root, mt_root_fn fn, void *arg)
+static struct root_call *
+root_call_create(struct mt_shard *shard)
 {
 	struct root_call *call = mt_calloc(1, sizeof(*call));
 
 	if (call == NULL)
-		return -ENOMEM;
+		return NULL;
 	call->magic = ROOT_CALL_MAGIC;
 	call->shard = shard;
 	call->gateway = shard->port->gateway;
 	call->port_loop = shard->port->loop;
 	call->shard_index = shard->index;
 	mt_root_key(call->key, shard->index);
-	call->is_store = root != NULL;
-	if (root != NULL)
-		call->wanted = *root;
-	call->fn = fn;
-	call->arg = arg;
+	return call;
+}
+
+static int
+root_call_start(struct root_call *call)
+{
+	if (call == NULL)
+		return -ENOMEM;
 	call->post = (struct loop_post){ .fn = root_call_on_main, .arg = call };
-	list_push_back(&shard->root_calls, &call->link);
+	list_push_back(&call->shard->root_calls, &call->link);
 	loop_post(mt_gateway_loop(call->gateway), &call->post);
 	return 0;
 }
@@ -232,13 +365,55 @@ root_call_start(struct mt_shard *shard, const struct mt_root *root, mt_root_fn f
 int
 mt_root_load(struct mt_shard *shard, mt_root_fn fn, void *arg)
 {
-	return root_call_start(shard, NULL, fn, arg);
+	struct root_call *call = root_call_create(shard);
+
+	if (call != NULL) {
+		call->kind = ROOT_LOAD;
+		call->fn = fn;
+		call->arg = arg;
+	}
+	return root_call_start(call);
 }
 
 int
 mt_root_store(struct mt_shard *shard, const struct mt_root *root, mt_root_fn fn, void *arg)
 {
-	return root_call_start(shard, root, fn, arg);
+	struct root_call *call = root_call_create(shard);
+
+	if (call != NULL) {
+		call->kind = ROOT_STORE;
+		call->wanted = *root;
+		call->fn = fn;
+		call->arg = arg;
+	}
+	return root_call_start(call);
+}
+
+int
+mt_root_claim(struct mt_shard *shard, const struct mt_root *root, mt_root_fn fn, void *arg)
+{
+	struct root_call *call = root_call_create(shard);
+
+	if (call != NULL) {
+		call->kind = ROOT_CLAIM;
+		call->wanted = *root;
+		call->fn = fn;
+		call->arg = arg;
+	}
+	return root_call_start(call);
+}
+
+int
+mt_shard_volumes_refresh(struct mt_shard *shard, void (*fn)(int rc, void *arg), void *arg)
+{
+	struct root_call *call = root_call_create(shard);
+
+	if (call != NULL) {
+		call->kind = ROOT_REFRESH;
+		call->refresh_fn = fn;
+		call->arg = arg;
+	}
+	return root_call_start(call);
 }
 
 /* On main, after the port's thread has ended; see the top. */

@@ -8,8 +8,9 @@
  *	  "replicas":[{"node":1,"incarnation":"000000000000002a","damaged":false}, ...]}}
  *
  * 64-bit names are 16 hex digits, because JSON's numbers are not that long. "manifest" is missing
- * until the shard has one; sealed_bytes is -1 while it takes edits. What is not listed here is
- * refused: a root that is not understood may not be taken over.
+ * until the shard has one; sealed_bytes is -1 while it takes edits. "released":true is there when its
+ * owner has let go of it. What is not listed here is refused: a root that is not understood may not
+ * be taken over.
  */
 #include "root.h"
 
@@ -97,8 +98,9 @@ mt_root_encode(const struct mt_root *root)
 	    (json_int_t)root->epoch, "gateway", gateway, "boot", boot, "port", root->port_address);
 	if (object == NULL)
 		return NULL;
-	if (root->has_manifest &&
-	    json_object_set_new(object, "manifest", root_encode_manifest(root)) != 0) {
+	if ((root->is_released && json_object_set_new(object, "released", json_true()) != 0) ||
+	    (root->has_manifest &&
+		json_object_set_new(object, "manifest", root_encode_manifest(root)) != 0)) {
 		json_decref(object);
 		return NULL;
 	}
@@ -210,6 +212,7 @@ static int
 root_get_all(const json_t *object, uint32_t shard, struct mt_root *root, const char **ret_field)
 {
 	const json_t *manifest = json_object_get(object, "manifest");
+	const json_t *released = json_object_get(object, "released");
 	const char *port = json_string_value(json_object_get(object, "port"));
 	uint64_t format, epoch;
 	int rc;
@@ -219,7 +222,10 @@ root_get_all(const json_t *object, uint32_t shard, struct mt_root *root, const c
 	if (rc != 0)
 		return rc;
 	ROOT_EXPECT(format == ROOT_FORMAT, "format");
-	ROOT_EXPECT(json_object_size(object) == (manifest != NULL ? 6 : 5), "unknown member");
+	ROOT_EXPECT(json_object_size(object) ==
+		5u + (manifest != NULL ? 1u : 0) + (released != NULL ? 1u : 0),
+	    "unknown member");
+	ROOT_EXPECT(released == NULL || json_is_boolean(released), "released");
 	rc = root_get_u64(object, "epoch", EXTENT_EPOCH_MAX, &epoch, ret_field);
 	if (rc == 0)
 		rc = root_get_hex(object, "gateway", &root->gateway_id, ret_field);
@@ -230,6 +236,7 @@ root_get_all(const json_t *object, uint32_t shard, struct mt_root *root, const c
 	ROOT_EXPECT(epoch != 0, "epoch");
 	ROOT_EXPECT(port != NULL && strlen(port) < sizeof(root->port_address), "port");
 	root->epoch = (uint32_t)epoch;
+	root->is_released = json_is_true(released);
 	memcpy(root->port_address, port, strlen(port) + 1);
 	return manifest == NULL ? 0 : root_get_manifest(manifest, shard, root, ret_field);
 }
@@ -255,7 +262,8 @@ mt_root_decode(const void *text, uint32_t bytes, uint32_t shard, struct mt_root 
 bool
 mt_root_is_equal(const struct mt_root *a, const struct mt_root *b)
 {
-	if (a->epoch != b->epoch || a->gateway_id != b->gateway_id || a->boot_id != b->boot_id ||
+	if (a->epoch != b->epoch || a->is_released != b->is_released ||
+	    a->gateway_id != b->gateway_id || a->boot_id != b->boot_id ||
 	    strcmp(a->port_address, b->port_address) != 0 || a->has_manifest != b->has_manifest)
 		return false;
 	if (!a->has_manifest)

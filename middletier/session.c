@@ -283,6 +283,7 @@ mt_session_on_accept(struct split_qp *qp, const void *hello_data, uint32_t hello
 	}
 	loop_timer_start(port->loop, &session->accept_timer, SESSION_ACCEPT_NS);
 	session->query.volume_id = hello.volume_id;
+	session->query.attach = hello.attach;
 	session->query.is_out = true;
 	mt_volume_query_send(&session->query, port, session_on_answer, session);
 	return;

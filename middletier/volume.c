@@ -23,7 +23,7 @@
 #include "base/log.h"
 #include "control.h"
 
-#define VOLUME_PREFIX "volumes/"
+#define VOLUME_PREFIX MT_VOLUME_PREFIX
 #define VOLUME_KEY_BYTES (sizeof(VOLUME_PREFIX) + MT_NAME_BYTES)
 
 const char *
@@ -210,6 +210,8 @@ volumes_put(struct mt_volumes *volumes, const struct mt_volume *volume, uint64_t
 {
 	struct mt_volume_entry *entry = mt_volumes_by_name(volumes, volume->name);
 	bool is_deleting = entry != NULL && entry->is_deleting;
+	/* Of one that was not known no port has a session. */
+	uint64_t told_attach = entry != NULL ? entry->told_attach : volume->attach;
 
 	if (entry == NULL) {
 		uint32_t at = mt_volumes_after(volumes, volume->name);
@@ -219,7 +221,12 @@ volumes_put(struct mt_volumes *volumes, const struct mt_volume *volume, uint64_t
 		memmove(entry + 1, entry, (volumes->count - at) * sizeof(*entry));
 		volumes->count++;
 	}
-	*entry = (struct mt_volume_entry){ *volume, version, is_deleting };
+	*entry = (struct mt_volume_entry){
+		.volume = *volume,
+		.version = version,
+		.told_attach = told_attach,
+		.is_deleting = is_deleting,
+	};
 }
 
 static void
@@ -235,14 +242,24 @@ volumes_remove(struct mt_volumes *volumes, const char *name)
 }
 
 void
+mt_volumes_init(struct mt_volumes *volumes)
+{
+	*volumes = (struct mt_volumes){ 0 };
+	list_init(&volumes->waiters);
+	list_init(&volumes->readers);
+}
+
+void
 mt_volumes_fini(struct mt_volumes *volumes)
 {
+	assert(list_is_empty(&volumes->waiters) && list_is_empty(&volumes->readers));
 	mt_free(volumes->entries);
+	mt_free(volumes->tells);
 	*volumes = (struct mt_volumes){ 0 };
 }
 
-static int
-volumes_put_item(struct mt_volumes *volumes, const struct meta_item *item)
+int
+mt_volumes_put_item(struct mt_volumes *volumes, const struct meta_item *item)
 {
 	const char *name = item->key + strlen(VOLUME_PREFIX);
 	struct mt_volume volume;
@@ -271,11 +288,13 @@ volumes_finish(struct mt_gateway *gateway, int rc)
 
 	assert(fn != NULL);
 	volumes->fn = NULL;
+	volumes->change_serial++;
+	mt_volumes_on_change_end(gateway);
 	fn(rc, &volumes->change.volume, volumes->arg);
 }
 
-static int
-volumes_read_cluster(struct mt_gateway *gateway, int rc, const struct meta_item *items,
+int
+mt_volumes_read_cluster(struct mt_gateway *gateway, int rc, const struct meta_item *items,
     uint32_t count)
 {
 	struct mt_cluster cluster;
@@ -289,6 +308,13 @@ volumes_read_cluster(struct mt_gateway *gateway, int rc, const struct meta_item 
 	if (rc != 0) {
 		log_error("gateway: unreadable in the metadata store key=cluster field=\"%s\"",
 		    field);
+		return -EBADMSG;
+	}
+	if (gateway->sm.state > MT_GATEWAY_STARTING &&
+	    (cluster.cluster_id != gateway->cluster.cluster_id ||
+		cluster.shard_count != gateway->cluster.shard_count)) {
+		log_error("gateway: the metadata store is another cluster's now, or has another "
+			  "number of shards");
 		return -EBADMSG;
 	}
 	cluster.version = items[0].version;
@@ -305,7 +331,7 @@ volumes_on_list(int rc, const struct meta_item *items, uint32_t count, void *arg
 	if (rc == 0)
 		volumes->count = 0;
 	for (uint32_t i = 0; i < count && rc == 0; i++)
-		rc = volumes_put_item(volumes, &items[i]);
+		rc = mt_volumes_put_item(volumes, &items[i]);
 	volumes->is_loaded = rc == 0;
 	volumes_finish(gateway, rc);
 }
@@ -316,7 +342,7 @@ volumes_on_cluster(int rc, const struct meta_item *items, uint32_t count, void *
 	struct mt_gateway *gateway = arg;
 	struct meta *meta = gateway->options.meta;
 
-	rc = volumes_read_cluster(gateway, rc, items, count);
+	rc = mt_volumes_read_cluster(gateway, rc, items, count);
 	if (rc == 0)
 		rc = meta->ops->list(meta, VOLUME_PREFIX, volumes_on_list, gateway);
 	if (rc != 0)
@@ -332,6 +358,7 @@ volumes_start(struct mt_gateway *gateway, mt_volume_fn fn, void *arg)
 		return -EBUSY;
 	volumes->fn = fn;
 	volumes->arg = arg;
+	volumes->change_serial++;
 	return 0;
 }
 
@@ -363,7 +390,7 @@ change_on_item(int rc, const struct meta_item *items, uint32_t count, void *arg)
 	volume_key(name, key);
 	is_there = rc == 0 && count > 0 && strcmp(items[0].key, key) == 0;
 	if (is_there)
-		rc = volumes_put_item(volumes, &items[0]);
+		rc = mt_volumes_put_item(volumes, &items[0]);
 	else if (rc == 0)
 		volumes_remove(volumes, name);
 	/* Durable, but main could not read it back: say so rather than answer from an old copy. */
@@ -377,7 +404,7 @@ change_on_cluster(int rc, const struct meta_item *items, uint32_t count, void *a
 	struct meta *meta = gateway->options.meta;
 	char key[VOLUME_KEY_BYTES];
 
-	rc = volumes_read_cluster(gateway, rc, items, count);
+	rc = mt_volumes_read_cluster(gateway, rc, items, count);
 	volume_key(gateway->volumes.change.volume.name, key);
 	if (rc == 0)
 		rc = meta->ops->list(meta, key, change_on_item, gateway);
@@ -538,40 +565,4 @@ mt_volume_delete(struct mt_gateway *gateway, const char *name, mt_volume_fn fn, 
 	}
 	free(text);
 	return rc;
-}
-
-/* A session asks from its port. */
-
-static void
-query_on_main(struct loop_post *post, void *arg)
-{
-	struct mt_volume_query *query = arg;
-	struct mt_port *port = query->port;
-	struct mt_volumes *volumes = &port->gateway->volumes;
-	const struct mt_volume_entry *entry = mt_volumes_by_id(volumes, query->volume_id);
-
-	if (!volumes->is_loaded) {
-		query->rc = -EHOSTDOWN;
-	} else if (entry == NULL) {
-		query->rc = -ENOENT;
-	} else if (entry->is_deleting) {
-		query->rc = -EBUSY; /* the deletion may yet be refused */
-	} else {
-		query->rc = 0;
-		query->volume = entry->volume;
-	}
-	post->fn = query->fn;
-	post->arg = query->arg;
-	loop_post(port->loop, post);
-}
-
-void
-mt_volume_query_send(struct mt_volume_query *query, struct mt_port *port,
-    void (*fn)(struct loop_post *post, void *arg), void *arg)
-{
-	query->port = port;
-	query->fn = fn;
-	query->arg = arg;
-	query->post = (struct loop_post){ .fn = query_on_main, .arg = query };
-	loop_post(mt_gateway_loop(port->gateway), &query->post);
 }
