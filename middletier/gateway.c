@@ -545,6 +545,17 @@ gateway_log_ready(struct mt_gateway *gateway)
 	    gateway->cluster.shard_count, gateway->epoch_max);
 }
 
+/* Nobody else wants shards yet: there is nothing to decide. */
+void
+mt_gateway_on_shard(struct mt_gateway *gateway, uint32_t shard, enum mt_shard_state state,
+    uint32_t epoch)
+{
+	CHECK_OBJ(gateway, GATEWAY_MAGIC);
+	assert(shard < gateway->cluster.shard_count);
+	(void)state;
+	(void)epoch;
+}
+
 void
 mt_gateway_on_port_ready(struct mt_gateway *gateway, struct mt_port *port)
 {

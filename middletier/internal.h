@@ -13,6 +13,7 @@
 #ifndef CLEAVE_MIDDLETIER_INTERNAL_H
 #define CLEAVE_MIDDLETIER_INTERNAL_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -414,6 +415,8 @@ struct mt_ring {
 };
 int mt_ring_init(struct mt_ring *ring, struct mt_port *port, uint64_t size_bytes);
 void mt_ring_fini(struct mt_ring *ring, struct mt_port *port);
+/* mt_ring_reset -- empty again, as after mt_ring_init and mt_ring_give. Nothing is held. */
+void mt_ring_reset(struct mt_ring *ring);
 /* mt_ring_give -- before the first reservation: take @bytes of its memory for something else. */
 dev_ptr mt_ring_give(struct mt_ring *ring, uint64_t bytes);
 /*
@@ -519,8 +522,18 @@ void mt_read(struct mt_shard *shard, struct mt_session *session, struct split_ms
  */
 int mt_write_path_init(struct mt_shard *shard);
 void mt_write_path_fini(struct mt_shard *shard);
+/* mt_write_path_is_quiet -- stopped, every write answered, no batch or job out. */
+bool mt_write_path_is_quiet(const struct mt_shard *shard);
+/* mt_write_path_reset -- quiet: as after init, without asking for memory. */
+void mt_write_path_reset(struct mt_shard *shard);
 int mt_read_path_init(struct mt_port *port);
 void mt_read_path_fini(struct mt_port *port);
+/*
+ * mt_write_path_claimed -- the shard's epoch is known: what was parked before must name it
+ *
+ * A request of an older epoch may be one that its client gave up long ago (I11): it is answered -ESTALE.
+ */
+void mt_write_path_claimed(struct mt_shard *shard);
 /* mt_write_path_start -- the shard is SERVING: sequence and extents are known, parked requests go. */
 void mt_write_path_start(struct mt_shard *shard);
 /*
@@ -542,7 +555,7 @@ enum mt_shard_state {
 	MT_SHARD_OPENING,   /* new manifest extent, which holds all agreed lengths */
 	MT_SHARD_REPLAYING, /* read descriptors into the memtable */
 	MT_SHARD_SERVING,
-	MT_SHARD_STOPPED, /* lost ownership, or shutting down */
+	MT_SHARD_STOPPED, /* not wanted, lost, or shutting down: what is out comes back, then IDLE */
 	MT_SHARD_STATE_NR
 };
 
@@ -571,9 +584,28 @@ struct mt_shard {
 	struct loop_link root_calls;      /* meta_proxy.c: outstanding */
 	uint64_t log_bytes;               /* in all log extents */
 	struct loop_link extent_requests; /* extent.c: of all its extents, also of those freed */
+	uint32_t read_count;              /* read_path.c: reads that are not answered yet */
+	/* shard.c's. */
+	bool is_wanted;    /* by the last set that the port was given */
+	bool is_releasing; /* STOPPED: the root is to say so before it is IDLE */
+	bool is_claimed;   /* its root may name us, and not say that it is released */
+	struct loop_timer quiet_timer;
+	uint64_t quiet_wait_ns;
+	struct mt_shard_report { /* port.c: main is told the newest; under port->lock */
+		struct loop_post post;
+		enum mt_shard_state state;
+		uint32_t epoch;
+		bool is_out;
+	} report;
 };
 int mt_shard_init(struct mt_shard *shard, struct mt_port *port, uint32_t index);
-void mt_shard_start(struct mt_shard *shard); /* begins the take-over */
+/*
+ * mt_shard_want -- shall it be served here? Begins a take-over, or stops it and releases its root
+ *
+ * One that stopped by itself is not taken again before the next call.
+ */
+void mt_shard_want(struct mt_shard *shard, bool is_wanted);
+/* mt_shard_stop -- at once, whatever its state; releases nothing. Requests are answered with @rc. */
 void mt_shard_stop(struct mt_shard *shard, int rc);
 /* mt_shard_is_quiet -- stopped, and nothing that it asked for can still come back. */
 bool mt_shard_is_quiet(const struct mt_shard *shard);
@@ -607,7 +639,7 @@ struct mt_port {
 	uint32_t receive_count; /* in the pool: clients' requests and nodes' replies together */
 	/* port.c's. */
 	enum { MT_PORT_OPENING, MT_PORT_RUNNING, MT_PORT_STOPPING, MT_PORT_STOPPED } state;
-	bool is_ready;        /* every shard serves, and main was told */
+	bool is_ready;        /* every wanted shard serves, and main was told */
 	uint32_t ready_epoch; /* greatest of its shards then */
 	uint32_t next_session_id;
 	bool is_closing; /* STOPPING: requests have ended, everything is being closed */
@@ -618,6 +650,16 @@ struct mt_port {
 		struct loop_post post;
 		bool is_out;
 	} ready_report, stopped_report, failed_report;
+	pthread_mutex_t lock; /* what main and the port hand each other; held for a copy */
+	struct mt_port_set {  /* mt_port_shards: the newest set */
+		struct loop_post post;
+		uint64_t wanted[CLEAVE_SHARDS_MAX / 64u];
+		bool is_out;    /* posted; lock */
+		int rc;         /* lock */
+		bool is_lost;   /* the lease was lost since the last one was taken; lock */
+		bool has_come;  /* there was one; the port's */
+		bool has_begun; /* shards are there to be told; the port's */
+	} set;
 	char failure[256];
 };
 /*

@@ -53,6 +53,7 @@ log_roll_init(struct mt_write_state *state)
 {
 	struct log_roll *roll = &state->roll;
 
+	*roll = (struct log_roll){ 0 };
 	sm_init(&roll->sm, "log_roll", log_roll_table, LOG_ROLL_STEADY, state->shard->index);
 	loop_timer_init(&roll->retry_timer, roll_on_retry, state);
 }

@@ -629,6 +629,15 @@ mt_manifest_stop(struct mt_shard *shard, int rc)
 	manifest_finish(manifest, &manifest->waiting, rc);
 }
 
+bool
+mt_manifest_is_quiet(const struct mt_shard *shard)
+{
+	const struct mt_manifest *manifest = shard->manifest;
+
+	return manifest == NULL ||
+	    (manifest->sm.state == MANIFEST_STOPPED && manifest->batch.unanswered_count == 0);
+}
+
 void
 mt_manifest_fini(struct mt_shard *shard)
 {

@@ -92,6 +92,8 @@ const struct mt_manifest_state *mt_manifest_state(const struct mt_shard *shard);
 void mt_manifest_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up);
 /* mt_manifest_stop -- every commit ends with @rc, later ones at once; appends in flight run out. */
 void mt_manifest_stop(struct mt_shard *shard, int rc);
+/* mt_manifest_is_quiet -- stopped or not there, and no append is out: it may go. */
+bool mt_manifest_is_quiet(const struct mt_shard *shard);
 void mt_manifest_fini(struct mt_shard *shard);
 
 #endif /* CLEAVE_MIDDLETIER_MANIFEST_H */

@@ -10,6 +10,10 @@
  *	listens, knows     shards are taken over   1. requests in flight finish
  *	no shards yet      and serve               2. sessions, shards, links close
  *
+ * A port has a struct mt_shard for every number n with n % port_count == index, whoever owns it. Main
+ * says which of them it shall own (mt_port_shards), and is told of each change; without a word from
+ * main, it shall own them all.
+ *
  * Device memory has fixed shares: a quarter for receives, the rest in equal rings, one a shard.
  */
 #include <errno.h>
@@ -157,13 +161,17 @@ mt_port_open(struct mt_port *port, struct mt_gateway *gateway, uint32_t index, c
 	int rc;
 
 	*port = (struct mt_port){ .magic = PORT_MAGIC, .gateway = gateway, .index = index };
+	(void)pthread_mutex_init(&port->lock, NULL); /* of the default kind: cannot fail */
 	list_init(&port->sessions);
 	loop_timer_init(&port->stop_timer, port_on_stop_timer, port);
 	port->state = MT_PORT_OPENING;
 	port->receive_count = port_receive_count(options);
 	port->loop = options->is_single_loop ? options->loop : loop_ev_create(0);
-	if (port->loop == NULL)
-		return port_refuse(ret_error, error_bytes, -errno, "loop: %s", strerror(errno));
+	if (port->loop == NULL) {
+		rc = port_refuse(ret_error, error_bytes, -errno, "loop: %s", strerror(errno));
+		*port = (struct mt_port){ 0 };
+		return rc;
+	}
 	rc = port_open_parts(port, ret_error, error_bytes);
 	if (rc != 0)
 		mt_port_close(port);
@@ -270,9 +278,132 @@ port_begin_shards(struct mt_port *port)
 	return 0;
 }
 
+/* Shards: which of them, and what has become of them. */
+
+/* Every shard that it shall own serves: told once, for the first time that it is so. */
+static void
+port_check_ready(struct mt_port *port)
+{
+	if (port->is_ready || port->state != MT_PORT_RUNNING || !port->set.has_begun)
+		return;
+	for (uint32_t i = 0; i < port->shard_count; i++) {
+		const struct mt_shard *shard = &port->shards[i];
+
+		if (!shard->is_wanted && shard->sm.state == MT_SHARD_IDLE)
+			continue;
+		if (shard->sm.state != MT_SHARD_SERVING)
+			return;
+		port->ready_epoch = (uint32_t)num_max(port->ready_epoch, shard->epoch);
+	}
+	port->is_ready = true;
+	port_report(port, &port->ready_report, port_on_ready_report);
+}
+
+static void
+port_on_shard_report(struct loop_post *post, void *arg)
+{
+	struct mt_shard *shard = arg;
+	struct mt_port *port = shard->port;
+	enum mt_shard_state state;
+	uint32_t epoch;
+
+	(void)post;
+	CHECK_OBJ(port, PORT_MAGIC);
+	(void)pthread_mutex_lock(&port->lock);
+	shard->report.is_out = false;
+	state = shard->report.state;
+	epoch = shard->report.epoch;
+	(void)pthread_mutex_unlock(&port->lock);
+	mt_gateway_on_shard(port->gateway, shard->index, state, epoch);
+}
+
+void
+mt_port_on_shard(struct mt_shard *shard)
+{
+	struct mt_port *port = shard->port;
+	struct mt_shard_report *report = &shard->report;
+	bool was_out;
+
+	CHECK_OBJ(port, PORT_MAGIC);
+	port_check_ready(port);
+	if (port->is_closing)
+		return; /* main may not come by any more */
+	(void)pthread_mutex_lock(&port->lock);
+	report->state = (enum mt_shard_state)shard->sm.state;
+	report->epoch = shard->epoch;
+	was_out = report->is_out;
+	report->is_out = true;
+	(void)pthread_mutex_unlock(&port->lock);
+	if (was_out)
+		return;
+	report->post = (struct loop_post){ .fn = port_on_shard_report, .arg = shard };
+	loop_post(mt_gateway_loop(port->gateway), &report->post);
+}
+
+static void
+port_tell_shards(struct mt_port *port, const uint64_t *wanted)
+{
+	for (uint32_t i = 0; i < port->shard_count; i++) {
+		uint32_t number = port->shards[i].index;
+
+		mt_shard_want(&port->shards[i],
+		    (wanted[number / 64] & UINT64_C(1) << number % 64) != 0);
+	}
+	port_check_ready(port);
+}
+
+static void
+port_on_set(struct loop_post *post, void *arg)
+{
+	struct mt_port *port = arg;
+	uint64_t wanted[MT_SHARD_SET_WORDS];
+	bool is_lost;
+	int rc;
+
+	(void)post;
+	CHECK_OBJ(port, PORT_MAGIC);
+	(void)pthread_mutex_lock(&port->lock);
+	port->set.is_out = false;
+	rc = port->set.rc;
+	memcpy(wanted, port->set.wanted, sizeof(wanted));
+	is_lost = port->set.is_lost;
+	port->set.is_lost = false;
+	(void)pthread_mutex_unlock(&port->lock);
+	port->set.has_come = true;
+	if (port->state != MT_PORT_RUNNING || !port->set.has_begun)
+		return; /* begin looks at it; at the end it is too late */
+	for (uint32_t i = 0; i < port->shard_count && is_lost; i++) {
+		port->shards[i].is_wanted = port->shards[i].is_releasing = false;
+		mt_shard_stop(&port->shards[i], -ESTALE);
+	}
+	if (rc == 0)
+		port_tell_shards(port, wanted);
+}
+
+void
+mt_port_shards(struct mt_port *port, const uint64_t wanted[MT_SHARD_SET_WORDS], int rc)
+{
+	bool was_out;
+
+	CHECK_OBJ(port, PORT_MAGIC);
+	assert(rc == 0 || rc == -ESTALE);
+	(void)pthread_mutex_lock(&port->lock);
+	memcpy(port->set.wanted, wanted, sizeof(port->set.wanted));
+	port->set.rc = rc;
+	port->set.is_lost = port->set.is_lost || rc != 0;
+	was_out = port->set.is_out;
+	port->set.is_out = true;
+	(void)pthread_mutex_unlock(&port->lock);
+	if (was_out)
+		return;
+	port->set.post = (struct loop_post){ .fn = port_on_set, .arg = port };
+	loop_post(port->loop, &port->set.post);
+}
+
 void
 mt_port_begin(struct mt_port *port)
 {
+	uint64_t wanted[MT_SHARD_SET_WORDS];
 	int rc;
 
 	CHECK_OBJ(port, PORT_MAGIC);
@@ -284,32 +415,16 @@ mt_port_begin(struct mt_port *port)
 		port_fail(port, "port %s: %s", port->address, log_errno(rc));
 		return;
 	}
-	for (uint32_t i = 0; i < port->shard_count; i++)
-		mt_shard_start(&port->shards[i]);
+	port->set.has_begun = true;
+	memset(wanted, 0xff, sizeof(wanted));
+	if (port->set.has_come) {
+		(void)pthread_mutex_lock(&port->lock);
+		memcpy(wanted, port->set.wanted, sizeof(wanted));
+		(void)pthread_mutex_unlock(&port->lock);
+	}
 	for (uint32_t i = 0; i < port->link_count; i++)
 		mt_link_start(&port->links[i]);
-	if (port->shard_count == 0) {
-		port->is_ready = true;
-		port_report(port, &port->ready_report, port_on_ready_report);
-	}
-}
-
-void
-mt_port_on_shard(struct mt_shard *shard)
-{
-	struct mt_port *port = shard->port;
-
-	CHECK_OBJ(port, PORT_MAGIC);
-	if (port->is_ready || port->state != MT_PORT_RUNNING ||
-	    port->shard_count < port_shard_count(port, port->gateway->cluster.shard_count))
-		return;
-	for (uint32_t i = 0; i < port->shard_count; i++) {
-		if (port->shards[i].sm.state != MT_SHARD_SERVING)
-			return;
-		port->ready_epoch = (uint32_t)num_max(port->ready_epoch, port->shards[i].epoch);
-	}
-	port->is_ready = true;
-	port_report(port, &port->ready_report, port_on_ready_report);
+	port_tell_shards(port, wanted);
 }
 
 /* What only a look at all nodes shows: two with one name, or too little room for the shards. */
@@ -608,5 +723,6 @@ mt_port_close(struct mt_port *port)
 	mt_free(port->shard_by_number);
 	if (!port->gateway->options.is_single_loop)
 		loop_destroy(port->loop);
+	(void)pthread_mutex_destroy(&port->lock);
 	*port = (struct mt_port){ 0 };
 }

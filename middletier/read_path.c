@@ -83,6 +83,7 @@ read_finish(struct mt_read *read, int rc)
 		mt_reply_error(session, read->msg, &read->io, rc, read->shard->epoch);
 	read->msg = NULL;
 	read->session = NULL;
+	read->shard->read_count--;
 	sm_move(&read->sm, READ_FREE);
 	list_push_front(&state->free_reads, &read->link);
 	mt_session_request_done(session, false);
@@ -176,6 +177,7 @@ mt_read(struct mt_shard *shard, struct mt_session *session, struct split_msg *ms
 	assert(link != NULL); /* one for each receive of the pool, and @msg is one of these */
 	read = read_of(link);
 	read->shard = shard;
+	shard->read_count++;
 	read->session = session;
 	read->msg = msg;
 	read->io = *io;
@@ -194,6 +196,21 @@ mt_read(struct mt_shard *shard, struct mt_session *session, struct split_msg *ms
 }
 
 /* ---- what others report ---- */
+
+void
+mt_read_path_claimed(struct mt_shard *shard)
+{
+	struct mt_read_state *state = shard->port->read;
+	struct loop_link *link, *next;
+
+	CHECK_OBJ(state, READ_STATE_MAGIC);
+	LIST_FOREACH_SAFE(&state->parked, link, next) {
+		struct mt_read *read = read_of(link);
+
+		if (read->shard == shard && read->io.epoch != shard->epoch)
+			read_finish(read, -ESTALE);
+	}
+}
 
 void
 mt_read_path_on_shard(struct mt_shard *shard)

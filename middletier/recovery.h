@@ -18,6 +18,8 @@ int mt_takeover_init(struct mt_shard *shard);
 void mt_takeover_stop(struct mt_shard *shard);
 /* mt_takeover_is_quiet -- no call to a node is out. */
 bool mt_takeover_is_quiet(const struct mt_shard *shard);
+/* mt_takeover_reset -- quiet: ready for the next mt_takeover_start. */
+void mt_takeover_reset(struct mt_shard *shard);
 /*
  * mt_takeover_on_stale -- a node knows a newer owner of @shard
  *

@@ -73,6 +73,15 @@ mt_ring_fini(struct mt_ring *ring, struct mt_port *port)
 	*ring = (struct mt_ring){ 0 };
 }
 
+void
+mt_ring_reset(struct mt_ring *ring)
+{
+	for (uint32_t i = 0; i < ring->entry_count; i++)
+		assert(ring_entry_at(ring, i)->hold_count == 0);
+	ring->entry_head = ring->entry_count = 0;
+	ring->head = ring->tail = ring->size_bytes;
+}
+
 dev_ptr
 mt_ring_give(struct mt_ring *ring, uint64_t bytes)
 {

@@ -387,9 +387,11 @@ session_check_io(const struct mt_session *session, const struct wire_io *io,
 		return -EBUSY;
 	shard = port->shard_by_number[wire_shard_of(io->segment, io->offset_bytes,
 	    mt_gateway_shard_count(port->gateway))];
-	if (shard == NULL || shard->sm.state == MT_SHARD_STOPPED)
+	if (shard == NULL)
 		return -EREMCHG;
 	*ret_epoch = shard->epoch;
+	if (shard->sm.state == MT_SHARD_IDLE || shard->sm.state == MT_SHARD_STOPPED)
+		return -EREMCHG;
 	/* Before the claim the epoch is not known; such requests are parked and run under the new one. */
 	if (shard->sm.state > MT_SHARD_CLAIMING && io->epoch != shard->epoch)
 		return -ESTALE;

@@ -106,8 +106,9 @@ takeover_on_claimed(int rc, const struct mt_root *root, void *arg)
 	shard->epoch = root->epoch;
 	shard->next_counter = 1;
 	log_info("shard %" PRIu32 ": claimed epoch=%" PRIu32, shard->index, shard->epoch);
-	mt_port_on_shard(shard);
 	takeover_begin_agreeing(takeover);
+	mt_write_path_claimed(shard);
+	mt_port_on_shard(shard);
 }
 
 static void
@@ -115,6 +116,7 @@ takeover_store_claim(struct mt_takeover *takeover)
 {
 	int rc = mt_root_store(takeover->shard, &takeover->wanted, takeover_on_claimed, takeover);
 
+	takeover->shard->is_claimed = true;
 	if (rc != 0)
 		mt_takeover_retry(takeover, takeover_store_claim, rc);
 }
@@ -131,6 +133,7 @@ takeover_claim(struct mt_takeover *takeover, const struct mt_root *root)
 		return;
 	}
 	wanted->epoch = root->epoch + 1;
+	wanted->is_released = false;
 	wanted->gateway_id = mt_gateway_id(port->gateway);
 	wanted->boot_id = mt_gateway_boot_id(port->gateway);
 	memcpy(wanted->port_address, port->address, sizeof(wanted->port_address));
@@ -159,7 +162,13 @@ takeover_on_loaded(int rc, const struct mt_root *root, void *arg)
 static void
 takeover_load(struct mt_takeover *takeover)
 {
-	int rc = mt_root_load(takeover->shard, takeover_on_loaded, takeover);
+	struct mt_shard *shard = takeover->shard;
+	int rc = -ENOMEM;
+
+	if (shard->memtable == NULL)
+		shard->memtable = mt_memtable_create();
+	if (shard->memtable != NULL)
+		rc = mt_root_load(shard, takeover_on_loaded, takeover);
 
 	if (rc != 0)
 		mt_takeover_retry(takeover, takeover_load, rc);
@@ -457,6 +466,15 @@ mt_takeover_on_stale(struct mt_shard *shard)
 
 /* ---- its life ---- */
 
+static void
+takeover_init(struct mt_takeover *takeover, struct mt_shard *shard)
+{
+	*takeover = (struct mt_takeover){ .magic = TAKEOVER_MAGIC, .shard = shard };
+	mt_manifest_state_init(&takeover->state);
+	loop_timer_init(&takeover->retry_timer, takeover_on_retry, takeover);
+	loop_timer_init(&takeover->progress_timer, mt_takeover_on_progress, takeover);
+}
+
 int
 mt_takeover_init(struct mt_shard *shard)
 {
@@ -464,11 +482,7 @@ mt_takeover_init(struct mt_shard *shard)
 
 	if (takeover == NULL)
 		return -ENOMEM;
-	takeover->magic = TAKEOVER_MAGIC;
-	takeover->shard = shard;
-	mt_manifest_state_init(&takeover->state);
-	loop_timer_init(&takeover->retry_timer, takeover_on_retry, takeover);
-	loop_timer_init(&takeover->progress_timer, mt_takeover_on_progress, takeover);
+	takeover_init(takeover, shard);
 	shard->takeover = takeover;
 	return 0;
 }
@@ -520,21 +534,35 @@ mt_takeover_is_quiet(const struct mt_shard *shard)
 	return mt_agree_is_quiet(&takeover->agree) && mt_replay_is_quiet(&takeover->replay);
 }
 
-void
-mt_takeover_fini(struct mt_shard *shard)
+static void
+takeover_fini(struct mt_takeover *takeover)
 {
-	struct mt_takeover *takeover = shard->takeover;
+	struct loop *loop = takeover->shard->port->loop;
 
-	if (takeover == NULL)
-		return;
 	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
-	loop_timer_stop(shard->port->loop, &takeover->retry_timer);
-	loop_timer_stop(shard->port->loop, &takeover->progress_timer);
+	loop_timer_stop(loop, &takeover->retry_timer);
+	loop_timer_stop(loop, &takeover->progress_timer);
 	mt_agree_fini(&takeover->agree);
 	mt_replay_fini(&takeover->replay);
 	mt_manifest_state_fini(&takeover->state);
 	mt_takeover_open_fini(takeover);
 	takeover->magic = 0;
-	mt_free(takeover);
+}
+
+void
+mt_takeover_reset(struct mt_shard *shard)
+{
+	assert(mt_takeover_is_quiet(shard));
+	takeover_fini(shard->takeover);
+	takeover_init(shard->takeover, shard);
+}
+
+void
+mt_takeover_fini(struct mt_shard *shard)
+{
+	if (shard->takeover == NULL)
+		return;
+	takeover_fini(shard->takeover);
+	mt_free(shard->takeover);
 	shard->takeover = NULL;
 }

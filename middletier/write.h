@@ -163,6 +163,7 @@ void write_fail_parked(struct mt_write_state *state, int rc);
 void mt_write_path_kick(struct mt_shard *shard);
 
 /* ---- read_path.c, for write_path.c, which is told about shards and links ---- */
+void mt_read_path_claimed(struct mt_shard *shard);
 void mt_read_path_on_shard(struct mt_shard *shard);
 void mt_read_path_on_link(struct mt_port *port);
 

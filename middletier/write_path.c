@@ -537,6 +537,7 @@ write_jobs_init(struct mt_write_state *state)
 	state->jobs = mt_calloc(job_max, sizeof(*state->jobs));
 	if (state->jobs == NULL)
 		return -ENOMEM;
+	state->job_max = job_max;
 	scratch = mt_ring_give(ring, (uint64_t)job_max * ENGINE_RECORD_BYTES_MAX);
 	for (uint32_t i = 0; i < job_max; i++) {
 		struct write_job *job = &state->jobs[i];
@@ -609,6 +610,58 @@ mt_write_path_fini(struct mt_shard *shard)
 	state->magic = 0;
 	mt_free(state);
 	shard->write = NULL;
+}
+
+void
+mt_write_path_claimed(struct mt_shard *shard)
+{
+	struct mt_write_state *state = shard->write;
+	struct loop_link *link, *next;
+
+	CHECK_OBJ(state, WRITE_STATE_MAGIC);
+	assert(!state->is_started);
+	LIST_FOREACH_SAFE(&state->parked, link, next) {
+		struct mt_write *write = write_of(link);
+
+		if (write->io.epoch != shard->epoch)
+			write_finish(state, write, -ESTALE);
+	}
+	mt_read_path_claimed(shard);
+}
+
+bool
+mt_write_path_is_quiet(const struct mt_shard *shard)
+{
+	const struct mt_write_state *state = shard->write;
+
+	if (!state->is_stopped || !list_is_empty(&state->parked) ||
+	    !list_is_empty(&state->storing) || state->roll.spare != NULL)
+		return false;
+	for (uint32_t i = 0; i < WRITE_BATCHES_MAX; i++) {
+		if (state->batches[i].sm.state != WRITE_BATCH_FREE)
+			return false;
+	}
+	for (uint32_t i = 0; state->jobs != NULL && i < state->job_max; i++) {
+		if (state->jobs[i].write != NULL || state->jobs[i].batch != NULL)
+			return false;
+	}
+	return true;
+}
+
+void
+mt_write_path_reset(struct mt_shard *shard)
+{
+	struct mt_write_state *state = shard->write;
+
+	CHECK_OBJ(state, WRITE_STATE_MAGIC);
+	assert(mt_write_path_is_quiet(shard));
+	assert(state->pending_key_count == 0);
+	loop_task_cancel(shard->port->loop, &state->pump_task);
+	state->is_started = state->is_stopped = false;
+	state->stop_rc = 0;
+	state->batch_bytes_max = 0;
+	log_roll_fini(state);
+	log_roll_init(state);
 }
 
 void

@@ -294,7 +294,8 @@ Test(manifest, stop_ends_every_commit)
 		cr_assert_eq(commits[i].rc, -ECANCELED);
 	cr_assert_eq(commit_cut(), -ECANCELED);
 	mt_rig_run(rig, NUM_S(1));
-	cr_assert(mt_shard_is_quiet(mt_rig_shard(rig, 0)));
+	cr_assert_eq(mt_rig_shard(rig, 0)->sm.state, MT_SHARD_IDLE);
+	cr_assert_null(mt_rig_shard(rig, 0)->manifest);
 	mt_rig_gateway_stop(rig);
 }
 
