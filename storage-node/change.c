@@ -327,10 +327,13 @@ freeze_on_settled(struct sn_request *req)
 		change_join(req, 0);
 		return;
 	}
+	/* What it should have is what a damaged copy is measured by, now and after a restart. */
 	change->state = (struct ondisk_state){
 		.state = ONDISK_SLOT_FROZEN,
 		.freeze_epoch = req->wire.epoch,
-		.length_bytes = extent->durable_bytes,
+		.length_bytes = num_max(extent->durable_bytes,
+		    num_min(num_round_up(extent->whole_bytes, BATCH_ALIGN),
+			sn_capacity(req->node))),
 		.mark_bytes = extent->mark_bytes,
 		.chain_crc = extent->chain_crc,
 		.is_damaged = sn_extent_is_damaged(extent),

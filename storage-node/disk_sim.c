@@ -190,6 +190,13 @@ write_apply(struct disk_sim *sim, struct sim_write *write)
 	write->sequence = ++sim->write_sequence;
 	list_push_back(&sim->unflushed, &write->link);
 	sim->unflushed_count++;
+	if (sim->trace_fn != NULL)
+		sim->trace_fn(&(struct disk_sim_event){ .op = DISK_WRITE,
+				  .sequence = write->sequence,
+				  .offset_bytes = write->offset_bytes,
+				  .bytes = write->bytes,
+				  .data = write->data },
+		    sim->trace_arg);
 }
 
 static void
@@ -214,6 +221,11 @@ static void
 sim_flush(struct disk_sim *sim, uint64_t covers_sequence, bool is_failed)
 {
 	struct loop_link *link, *next;
+
+	if (!is_failed && sim->trace_fn != NULL)
+		sim->trace_fn(&(struct disk_sim_event){ .op = DISK_FLUSH,
+				  .sequence = covers_sequence },
+		    sim->trace_arg);
 
 	LIST_FOREACH_SAFE(&sim->unflushed, link, next) {
 		struct sim_write *write = LIST_ENTRY(link, struct sim_write, link);
@@ -577,6 +589,15 @@ disk_sim_stall(struct disk_sim *sim, uint64_t duration_ns)
 	assert(sim->handle != NULL);
 	sim->stalled_until_ns = loop_now_ns(sim->handle->loop) + duration_ns;
 	sim->counts.stalls++;
+}
+
+void
+disk_sim_trace(struct disk_sim *sim, void (*fn)(const struct disk_sim_event *event, void *arg),
+    void *arg)
+{
+	CHECK_OBJ(sim, DISK_SIM_MAGIC);
+	sim->trace_fn = fn;
+	sim->trace_arg = arg;
 }
 
 const struct disk_sim_counters *

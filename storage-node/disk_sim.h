@@ -113,6 +113,18 @@ int disk_sim_set_bad(struct disk_sim *sim, uint64_t offset_bytes, uint64_t bytes
 void disk_sim_peek(const struct disk_sim *sim, uint64_t offset_bytes, void *data, size_t bytes);
 void disk_sim_poke(struct disk_sim *sim, uint64_t offset_bytes, const void *data, size_t bytes);
 
+/* What was done, as it was done: a test can replay any part of it. */
+struct disk_sim_event {
+	enum disk_op op;       /* DISK_WRITE or DISK_FLUSH, done without an error */
+	uint64_t sequence;     /* of a write, from 1 on; of a flush: it covers those up to this */
+	uint64_t offset_bytes; /* where a write landed */
+	uint64_t bytes;
+	const uint8_t *data; /* of a write, for the call */
+};
+/* disk_sim_trace -- call @fn for each event from now on; NULL: no more. */
+void disk_sim_trace(struct disk_sim *sim, void (*fn)(const struct disk_sim_event *event, void *arg),
+    void *arg);
+
 struct disk_sim_counters {
 	uint64_t reads_count, writes_count, flushes_count;
 	uint64_t read_bytes, written_bytes;

@@ -58,6 +58,8 @@ struct disk_sim {
 	struct disk_sim_faults faults;
 	uint64_t fault_random[4]; /* faults draw from their own: they change nothing else */
 	struct disk_sim_counters counters;
+	void (*trace_fn)(const struct disk_sim_event *event, void *arg);
+	void *trace_arg;
 	struct disk_sim_counts counts;
 };
 

@@ -485,7 +485,7 @@ recover_on_scanned(struct sn_scan_job *job)
 		break;
 	default:
 		/* Unreadable: something lies there, or may. */
-		extent->whole_bytes = num_max(extent->whole_bytes, job->length_bytes + 1);
+		extent->whole_bytes = num_max(extent->whole_bytes, job->length_bytes + DISK_ALIGN);
 		break;
 	}
 	recover->done_count++;
