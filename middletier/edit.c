@@ -17,6 +17,11 @@
  *	CUT               u64 cut, u64 sequence
  *	CHECKPOINT_END    u64 sequence
  *	SUCCESSOR         u64 extent
+ *	VOLUME            u64 id, u64 size_bytes, u64 segment_base, u64 attach, u64 session,
+ *	                  u32 segment_count, i32 level, u8 service_class, u8 codec_id,
+ *	                  u8 replica_count, u8 flags (1: deleted), u32 zero, name: 64 bytes, zeros
+ *	                  behind it
+ *	CLUSTER           u64 next_volume_id, u64 next_segment, u32 shard_count, u32 zero
  *
  * An extent is its packed id. A kind's value has one length: a longer one is another version, and
  * refused, because an edit that is not understood may not be skipped.
@@ -33,10 +38,14 @@
 #define EDIT_OPENED_FIXED_BYTES 16u
 #define EDIT_REPLICA_BYTES 16u
 #define EDIT_REPLICA_DAMAGED 1u
+#define EDIT_VOLUME_FIXED_BYTES 56u
+#define EDIT_VOLUME_DELETED 1u
 
 _Static_assert(EDIT_HEAD_BYTES + EDIT_OPENED_FIXED_BYTES + MT_REPLICAS_MAX * EDIT_REPLICA_BYTES <=
 	MT_EDIT_BYTES_MAX,
     "the longest edit");
+_Static_assert(EDIT_HEAD_BYTES + EDIT_VOLUME_FIXED_BYTES + MT_NAME_BYTES <= MT_EDIT_BYTES_MAX,
+    "another long one");
 
 /* The order of these checks is the order in which a field is blamed. */
 #define EDIT_EXPECT(condition, name)                                                               \
@@ -99,6 +108,27 @@ edit_put_run(struct edit_writer *writer, const struct mt_edit *edit)
 	edit_put_u64(writer, edit->cut);
 }
 
+static void
+edit_put_volume(struct edit_writer *writer, const struct mt_edit *edit)
+{
+	const struct mt_volume *volume = &edit->volume;
+
+	edit_put_u64(writer, volume->id);
+	edit_put_u64(writer, volume->size_bytes);
+	edit_put_u64(writer, volume->segment_base);
+	edit_put_u64(writer, volume->attach);
+	edit_put_u64(writer, volume->session_id);
+	edit_put_u32(writer, volume->segment_count);
+	edit_put_u32(writer, (uint32_t)volume->level);
+	*writer->at++ = (uint8_t)volume->service_class;
+	*writer->at++ = volume->codec_id;
+	*writer->at++ = (uint8_t)volume->replica_count;
+	*writer->at++ = edit->is_deleted ? EDIT_VOLUME_DELETED : 0;
+	edit_put_u32(writer, 0);
+	memcpy(writer->at, volume->name, strnlen(volume->name, MT_NAME_BYTES));
+	writer->at += MT_NAME_BYTES;
+}
+
 uint32_t
 mt_edit_encode(uint8_t out[MT_EDIT_BYTES_MAX], const struct mt_edit *edit)
 {
@@ -117,6 +147,15 @@ mt_edit_encode(uint8_t out[MT_EDIT_BYTES_MAX], const struct mt_edit *edit)
 		break;
 	case MT_EDIT_CHECKPOINT_END:
 		edit_put_u64(&writer, edit->sequence);
+		break;
+	case MT_EDIT_VOLUME:
+		edit_put_volume(&writer, edit);
+		break;
+	case MT_EDIT_CLUSTER:
+		edit_put_u64(&writer, edit->next_volume_id);
+		edit_put_u64(&writer, edit->next_segment);
+		edit_put_u32(&writer, edit->shard_count);
+		edit_put_u32(&writer, 0);
 		break;
 	default:
 		assert(edit->kind >= MT_EDIT_EPOCH && edit->kind <= MT_EDIT_SUCCESSOR);
@@ -232,6 +271,63 @@ edit_decode_epoch(const uint8_t *value, struct mt_edit *edit, const char **ret_f
 	return 0;
 }
 
+/* What is wrong with the name is the metadata store's matter: here it must only be one text. */
+static int
+edit_decode_name(const uint8_t *in, struct mt_volume *volume, const char **ret_field)
+{
+	size_t bytes = strnlen((const char *)in, MT_NAME_BYTES);
+
+	EDIT_EXPECT(bytes >= 1 && bytes < MT_NAME_BYTES, "name");
+	for (size_t i = bytes; i < MT_NAME_BYTES; i++)
+		EDIT_EXPECT(in[i] == 0, "name");
+	memcpy(volume->name, in, MT_NAME_BYTES);
+	return 0;
+}
+
+static int
+edit_decode_volume(const uint8_t *value, struct mt_edit *edit, const char **ret_field)
+{
+	struct mt_volume *volume = &edit->volume;
+
+	volume->id = num_get_le64(value);
+	volume->size_bytes = num_get_le64(value + 8);
+	volume->segment_base = num_get_le64(value + 16);
+	volume->attach = num_get_le64(value + 24);
+	volume->session_id = num_get_le64(value + 32);
+	volume->segment_count = num_get_le32(value + 40);
+	volume->level = (int)num_get_le32(value + 44);
+	EDIT_EXPECT(volume->id != 0, "id");
+	EDIT_EXPECT(volume->size_bytes >= CLEAVE_BLOCK_BYTES &&
+		volume->size_bytes <= CLEAVE_VOLUME_BYTES_MAX,
+	    "size_bytes");
+	EDIT_EXPECT(volume->segment_count ==
+		(volume->size_bytes + CLEAVE_SEGMENT_BYTES - 1) / CLEAVE_SEGMENT_BYTES,
+	    "segment_count");
+	EDIT_EXPECT(value[48] < SERVICE_CLASS_NR, "service_class");
+	EDIT_EXPECT(value[50] >= 1 && value[50] <= MT_REPLICAS_MAX, "replica_count");
+	EDIT_EXPECT((value[51] & ~EDIT_VOLUME_DELETED) == 0, "volume_flags");
+	EDIT_EXPECT(num_get_le32(value + 52) == 0, "reserved");
+	volume->service_class = (enum service_class)value[48];
+	volume->codec_id = value[49];
+	volume->replica_count = value[50];
+	edit->is_deleted = (value[51] & EDIT_VOLUME_DELETED) != 0;
+	return edit_decode_name(value + EDIT_VOLUME_FIXED_BYTES, volume, ret_field);
+}
+
+static int
+edit_decode_cluster(const uint8_t *value, struct mt_edit *edit, const char **ret_field)
+{
+	edit->next_volume_id = num_get_le64(value);
+	edit->next_segment = num_get_le64(value + 8);
+	edit->shard_count = num_get_le32(value + 16);
+	EDIT_EXPECT(edit->next_volume_id != 0, "next_volume_id");
+	EDIT_EXPECT(edit->next_segment != 0, "next_segment");
+	EDIT_EXPECT(edit->shard_count >= 1 && edit->shard_count <= CLEAVE_SHARDS_MAX,
+	    "shard_count");
+	EDIT_EXPECT(num_get_le32(value + 20) == 0, "reserved");
+	return 0;
+}
+
 /* What a kind's value takes; OPENED, which varies, says so itself. 0: no such kind. */
 static uint32_t
 edit_value_bytes(uint8_t kind, uint32_t bytes)
@@ -243,7 +339,9 @@ edit_value_bytes(uint8_t kind, uint32_t bytes)
 		[MT_EDIT_RUN_REMOVED] = 24,
 		[MT_EDIT_CUT] = 16,
 		[MT_EDIT_CHECKPOINT_END] = 8,
-		[MT_EDIT_SUCCESSOR] = 8 };
+		[MT_EDIT_SUCCESSOR] = 8,
+		[MT_EDIT_VOLUME] = EDIT_VOLUME_FIXED_BYTES + MT_NAME_BYTES,
+		[MT_EDIT_CLUSTER] = 24 };
 
 	if (kind == MT_EDIT_EXTENT_OPENED)
 		return bytes;
@@ -274,6 +372,10 @@ edit_decode_value(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 	case MT_EDIT_CHECKPOINT_END:
 		edit->sequence = num_get_le64(value);
 		return 0;
+	case MT_EDIT_VOLUME:
+		return edit_decode_volume(value, edit, ret_field);
+	case MT_EDIT_CLUSTER:
+		return edit_decode_cluster(value, edit, ret_field);
 	case MT_EDIT_EXTENT_DELETED:
 	case MT_EDIT_SUCCESSOR:
 		return edit_decode_id(value, edit, ret_field);

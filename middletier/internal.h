@@ -280,6 +280,37 @@ void mt_extent_on_link(struct mt_extent *extent, struct mt_link *link, bool is_u
 int mt_batch_init(struct mt_batch *batch, struct mt_port *port); /* allocates hosts */
 void mt_batch_fini(struct mt_batch *batch, struct mt_port *port);
 
+/* ---- volume.c: what main tells ports about a volume ---- */
+struct mt_volume {
+	uint64_t id;
+	char name[MT_NAME_BYTES];
+	uint64_t size_bytes;
+	uint64_t segment_base;
+	uint32_t segment_count;
+	enum service_class service_class;
+	uint8_t codec_id;
+	int level;
+	uint32_t replica_count;
+	uint64_t attach;     /* number of the newest attach; 0: never */
+	uint64_t session_id; /* who made it */
+};
+
+/*
+ * mt_shard_volumes_refresh -- main reads the volumes anew, for a shard that was claimed
+ *
+ * What was attached or deleted elsewhere before the claim is known on this gateway, and older sessions
+ * are closed, when @fn runs with rc 0, on the shard's port loop. Else -EIO, -ETIMEDOUT, -ENOMEM,
+ * -ESHUTDOWN. Returns 0; -ENOMEM: no handler. mt_root_abandon covers these calls as well.
+ */
+int mt_shard_volumes_refresh(struct mt_shard *shard, void (*fn)(int rc, void *arg), void *arg);
+
+/* Waits for a reading of the volumes that begins after it was asked for. */
+struct mt_volumes_waiter {
+	struct loop_link link;
+	void (*fn)(int rc, void *arg);
+	void *arg;
+};
+
 /* ---- manifest.c: a shard's log of edits ---- */
 enum mt_edit_kind {
 	MT_EDIT_EPOCH = 1,
@@ -291,6 +322,8 @@ enum mt_edit_kind {
 	MT_EDIT_CUT = 7,
 	MT_EDIT_CHECKPOINT_END = 8,
 	MT_EDIT_SUCCESSOR = 9,
+	MT_EDIT_VOLUME = 10,  /* shard 0's manifest mirrors the volumes, for `cleave recover` ... */
+	MT_EDIT_CLUSTER = 11, /* ... and the key "cluster" */
 };
 struct mt_edit {
 	enum mt_edit_kind kind;
@@ -298,13 +331,17 @@ struct mt_edit {
 	enum extent_kind extent_kind;
 	struct mt_replica replicas[MT_REPLICAS_MAX];
 	uint32_t replica_count;
-	uint64_t length_bytes;     /* SEALED; RUN_ADDED: of the run */
-	uint64_t offset_bytes;     /* RUN_*: in the extent */
-	uint32_t epoch;            /* EPOCH */
-	uint64_t chunk;            /* RUN_* */
-	uint64_t flushed_sequence; /* RUN_ADDED */
-	uint64_t cut;              /* CUT, RUN_ADDED */
-	uint64_t sequence;         /* CUT; CHECKPOINT_END: next sequence seen */
+	uint64_t length_bytes;                 /* SEALED; RUN_ADDED: of the run */
+	uint64_t offset_bytes;                 /* RUN_*: in the extent */
+	uint32_t epoch;                        /* EPOCH */
+	uint64_t chunk;                        /* RUN_* */
+	uint64_t flushed_sequence;             /* RUN_ADDED */
+	uint64_t cut;                          /* CUT, RUN_ADDED */
+	uint64_t sequence;                     /* CUT; CHECKPOINT_END: next sequence seen */
+	struct mt_volume volume;               /* VOLUME */
+	bool is_deleted;                       /* VOLUME: it is no more */
+	uint64_t next_volume_id, next_segment; /* CLUSTER */
+	uint32_t shard_count;                  /* CLUSTER */
 };
 #define MT_EDIT_BYTES_MAX 128u
 uint32_t mt_edit_encode(uint8_t out[MT_EDIT_BYTES_MAX], const struct mt_edit *edit);
@@ -432,37 +469,6 @@ void mt_ring_hold(struct mt_ring *ring, uint64_t position);
 void mt_ring_release(struct mt_ring *ring, uint64_t position);
 bool mt_ring_contains(const struct mt_ring *ring, uint64_t position);
 dev_ptr mt_ring_at(const struct mt_ring *ring, uint64_t position);
-
-/* ---- volume.c: what main tells ports about a volume ---- */
-struct mt_volume {
-	uint64_t id;
-	char name[MT_NAME_BYTES];
-	uint64_t size_bytes;
-	uint64_t segment_base;
-	uint32_t segment_count;
-	enum service_class service_class;
-	uint8_t codec_id;
-	int level;
-	uint32_t replica_count;
-	uint64_t attach;     /* number of the newest attach; 0: never */
-	uint64_t session_id; /* who made it */
-};
-
-/*
- * mt_shard_volumes_refresh -- main reads the volumes anew, for a shard that was claimed
- *
- * What was attached or deleted elsewhere before the claim is known on this gateway, and older sessions
- * are closed, when @fn runs with rc 0, on the shard's port loop. Else -EIO, -ETIMEDOUT, -ENOMEM,
- * -ESHUTDOWN. Returns 0; -ENOMEM: no handler. mt_root_abandon covers these calls as well.
- */
-int mt_shard_volumes_refresh(struct mt_shard *shard, void (*fn)(int rc, void *arg), void *arg);
-
-/* Waits for a reading of the volumes that begins after it was asked for. */
-struct mt_volumes_waiter {
-	struct loop_link link;
-	void (*fn)(int rc, void *arg);
-	void *arg;
-};
 
 /* ---- session.c: a client's queue pair on a port ---- */
 struct mt_session {

@@ -47,6 +47,11 @@ struct mt_manifest_state {
 	uint32_t run_count, run_max;
 	struct mt_state_cut *cuts;
 	uint32_t cut_count, cut_max;
+	/* Shard 0's: what mirror.c has written of the metadata store. shard_count 0: nothing yet. */
+	struct mt_volume *volumes; /* by id */
+	uint32_t volume_count, volume_max;
+	uint64_t next_volume_id, next_segment;
+	uint32_t shard_count;
 	uint64_t next_sequence; /* at least; of the checkpoint */
 	bool is_complete;       /* a checkpoint's end was seen */
 };
@@ -65,6 +70,9 @@ int mt_manifest_state_reserve(struct mt_manifest_state *state, uint32_t count);
 /* mt_manifest_state_find -- NULL where there is no such extent. Valid until the next edit. */
 struct mt_state_extent *mt_manifest_state_find(const struct mt_manifest_state *state,
     const struct extent_id *id);
+/* mt_manifest_state_volume -- NULL where it is not mirrored. Valid until the next edit. */
+const struct mt_volume *mt_manifest_state_volume(const struct mt_manifest_state *state,
+    uint64_t id);
 /* mt_manifest_state_flushed -- the sequence that @chunk's runs reach; 0: it has none. */
 uint64_t mt_manifest_state_flushed(const struct mt_manifest_state *state, uint64_t chunk);
 /*

@@ -36,6 +36,7 @@ mt_manifest_state_fini(struct mt_manifest_state *state)
 	mt_free(state->extents);
 	mt_free(state->runs);
 	mt_free(state->cuts);
+	mt_free(state->volumes);
 	*state = (struct mt_manifest_state){ 0 };
 }
 
@@ -66,6 +67,7 @@ int
 mt_manifest_state_reserve(struct mt_manifest_state *state, uint32_t count)
 {
 	void *extents = state->extents, *runs = state->runs, *cuts = state->cuts;
+	void *volumes = state->volumes;
 	int rc = state_grow(&extents, &state->extent_max, (uint64_t)state->extent_count + count,
 	    sizeof(*state->extents));
 
@@ -78,6 +80,10 @@ mt_manifest_state_reserve(struct mt_manifest_state *state, uint32_t count)
 		rc = state_grow(&cuts, &state->cut_max, (uint64_t)state->cut_count + count,
 		    sizeof(*state->cuts));
 	state->cuts = cuts;
+	if (rc == 0)
+		rc = state_grow(&volumes, &state->volume_max, (uint64_t)state->volume_count + count,
+		    sizeof(*state->volumes));
+	state->volumes = volumes;
 	return rc;
 }
 
@@ -266,6 +272,72 @@ mt_manifest_state_flushed(const struct mt_manifest_state *state, uint64_t chunk)
 	return flushed;
 }
 
+/* ---- the mirror of the volumes ---- */
+
+/* Where volume @id is, or would be. */
+static uint32_t
+state_volume_position(const struct mt_manifest_state *state, uint64_t id)
+{
+	uint32_t low = 0, high = state->volume_count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (state->volumes[middle].id < id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+const struct mt_volume *
+mt_manifest_state_volume(const struct mt_manifest_state *state, uint64_t id)
+{
+	uint32_t position = state_volume_position(state, id);
+
+	if (position == state->volume_count || state->volumes[position].id != id)
+		return NULL;
+	return &state->volumes[position];
+}
+
+static int
+state_apply_volume(struct mt_manifest_state *state, const struct mt_edit *edit,
+    const char **ret_field)
+{
+	uint32_t position = state_volume_position(state, edit->volume.id);
+	bool is_there = mt_manifest_state_volume(state, edit->volume.id) != NULL;
+	struct mt_volume *at;
+
+	STATE_EXPECT(is_there || !edit->is_deleted, "deleted volume was not there");
+	if (mt_manifest_state_reserve(state, 1) != 0)
+		return -ENOMEM;
+	at = &state->volumes[position];
+	if (edit->is_deleted) {
+		state->volume_count--;
+		memmove(at, at + 1, (state->volume_count - position) * sizeof(*at));
+		return 0;
+	}
+	if (!is_there) {
+		memmove(at + 1, at, (state->volume_count - position) * sizeof(*at));
+		state->volume_count++;
+	}
+	*at = edit->volume;
+	return 0;
+}
+
+static int
+state_apply_cluster(struct mt_manifest_state *state, const struct mt_edit *edit,
+    const char **ret_field)
+{
+	STATE_EXPECT(state->shard_count == 0 || state->shard_count == edit->shard_count,
+	    "number of shards changed");
+	state->shard_count = edit->shard_count;
+	state->next_volume_id = edit->next_volume_id;
+	state->next_segment = edit->next_segment;
+	return 0;
+}
+
 /* ---- all kinds ---- */
 
 int
@@ -295,6 +367,10 @@ mt_manifest_state_apply(struct mt_manifest_state *state, const struct mt_edit *e
 		state->is_complete = true;
 		state->next_sequence = edit->sequence;
 		return 0;
+	case MT_EDIT_VOLUME:
+		return state_apply_volume(state, edit, ret_field);
+	case MT_EDIT_CLUSTER:
+		return state_apply_cluster(state, edit, ret_field);
 	case MT_EDIT_SUCCESSOR:
 		return 0; /* the root says which extent counts */
 	}
@@ -331,7 +407,7 @@ state_run_edit(const struct mt_state_run *run, struct mt_edit *ret_edit)
 
 /*
  * EPOCH, then for each extent OPENED and SEALED (where it is open, its epoch again instead, so that
- * any edit is found without a walk), runs, cuts, the end.
+ * any edit is found without a walk), runs, cuts, volumes, the cluster where it is known, the end.
  */
 bool
 mt_manifest_state_edit(const struct mt_manifest_state *state, uint64_t index,
@@ -340,8 +416,10 @@ mt_manifest_state_edit(const struct mt_manifest_state *state, uint64_t index,
 	uint64_t extents_end = 1 + 2 * (uint64_t)state->extent_count;
 	uint64_t runs_end = extents_end + state->run_count;
 	uint64_t cuts_end = runs_end + state->cut_count;
+	uint64_t volumes_end = cuts_end + state->volume_count;
+	uint64_t end = volumes_end + (state->shard_count != 0 ? 1 : 0);
 
-	if (index > cuts_end)
+	if (index > end)
 		return false;
 	if (index == 0) {
 		*ret_edit = (struct mt_edit){ .kind = MT_EDIT_EPOCH, .epoch = state->epoch };
@@ -361,6 +439,14 @@ mt_manifest_state_edit(const struct mt_manifest_state *state, uint64_t index,
 		*ret_edit = (struct mt_edit){ .kind = MT_EDIT_CUT,
 			.cut = cut->cut,
 			.sequence = cut->sequence };
+	} else if (index < volumes_end) {
+		*ret_edit = (struct mt_edit){ .kind = MT_EDIT_VOLUME,
+			.volume = state->volumes[index - cuts_end] };
+	} else if (index < end) {
+		*ret_edit = (struct mt_edit){ .kind = MT_EDIT_CLUSTER,
+			.next_volume_id = state->next_volume_id,
+			.next_segment = state->next_segment,
+			.shard_count = state->shard_count };
 	} else {
 		*ret_edit =
 		    (struct mt_edit){ .kind = MT_EDIT_CHECKPOINT_END, .sequence = next_sequence };

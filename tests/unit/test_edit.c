@@ -39,6 +39,29 @@ static const struct mt_edit samples[] = {
 	{ .kind = MT_EDIT_CUT, .cut = 0x3132333435363738, .sequence = 0x4142434445464748 },
 	{ .kind = MT_EDIT_CHECKPOINT_END, .sequence = 0x5152535455565758 },
 	{ .kind = MT_EDIT_SUCCESSOR, .id = { .shard = 7, .epoch = 4, .counter = 10 } },
+	{ .kind = MT_EDIT_VOLUME,
+	    .volume = { .id = 0x6162636465666768,
+		.name = "a-volume",
+		.size_bytes = 33 * NUM_GIB(1),
+		.segment_base = 0x7172737475767778,
+		.segment_count = 2,
+		.service_class = SERVICE_CAPACITY,
+		.codec_id = 3,
+		.level = -5,
+		.replica_count = 2,
+		.attach = 0x8182838485868788,
+		.session_id = 0x9192939495969798 } },
+	{ .kind = MT_EDIT_VOLUME,
+	    .volume = { .id = 1,
+		.name = "the-longest-name-that-a-volume-may-have-is-of-sixty-three-bytes",
+		.size_bytes = 4096,
+		.segment_count = 1,
+		.replica_count = 3 },
+	    .is_deleted = true },
+	{ .kind = MT_EDIT_CLUSTER,
+	    .next_volume_id = 0xa1a2a3a4a5a6a7a8,
+	    .next_segment = 0xb1b2b3b4b5b6b7b8,
+	    .shard_count = 4096 },
 };
 
 static uint8_t bytes[MT_EDIT_BYTES_MAX];
@@ -123,7 +146,7 @@ expect_refused(uint32_t sample, uint32_t at, uint8_t value, const char *name)
 Test(edit, wrong_fields_are_named)
 {
 	expect_refused(0, 0, 0, "kind");
-	expect_refused(0, 0, MT_EDIT_SUCCESSOR + 1, "kind");
+	expect_refused(0, 0, MT_EDIT_CLUSTER + 1, "kind");
 	expect_refused(0, 0, 255, "kind");
 	expect_refused(0, 1, 2, "version");
 	expect_refused(0, 2, 7, "value_bytes");
@@ -150,6 +173,23 @@ Test(edit, wrong_fields_are_named)
 	expect_refused(4, 30, 0, "length_bytes"); /* nothing in it */
 	expect_refused(4, 28, 1, "length_bytes");
 	expect_refused(4, 31, 4, "length_bytes"); /* beyond the extent's end */
+}
+
+Test(edit, wrong_fields_of_the_mirror_are_named)
+{
+	expect_refused(9, 2, 119, "value_bytes");
+	expect_refused(9, 12 + 7, 1, "size_bytes"); /* more than a volume may have */
+	expect_refused(9, 44, 3, "segment_count");
+	expect_refused(9, 52, SERVICE_CLASS_NR, "service_class");
+	expect_refused(9, 54, 0, "replica_count");
+	expect_refused(9, 54, MT_REPLICAS_MAX + 1, "replica_count");
+	expect_refused(9, 55, 2, "volume_flags");
+	expect_refused(9, 59, 1, "reserved");
+	expect_refused(9, 60, 0, "name");
+	expect_refused(9, 123, 'x', "name");
+	expect_refused(10, 4, 0, "id");
+	expect_refused(11, 21, 0, "shard_count");
+	expect_refused(11, 24, 1, "reserved");
 }
 
 Test(edit, epoch_zero_is_refused)
@@ -211,6 +251,21 @@ run(uint64_t counter, uint64_t chunk, uint64_t offset_bytes, uint64_t flushed_se
 		.offset_bytes = offset_bytes,
 		.length_bytes = 4096,
 		.flushed_sequence = flushed_sequence };
+}
+
+static struct mt_edit
+volume(uint64_t id, const char *name, uint64_t attach)
+{
+	struct mt_edit edit = { .kind = MT_EDIT_VOLUME,
+		.volume = { .id = id,
+		    .size_bytes = 4096,
+		    .segment_base = id,
+		    .segment_count = 1,
+		    .replica_count = 3,
+		    .attach = attach } };
+
+	(void)snprintf(edit.volume.name, sizeof(edit.volume.name), "%s", name);
+	return edit;
 }
 
 static void
@@ -317,7 +372,13 @@ Test(manifest_state, checkpoint_makes_the_same_state)
 		apply(run(i, 1000 - i, 0, i));
 		if (i % 10 == 0)
 			apply((struct mt_edit){ .kind = MT_EDIT_CUT, .cut = i, .sequence = 7 * i });
+		if (i % 7 == 0)
+			apply(volume(i, "name", i));
 	}
+	apply((struct mt_edit){ .kind = MT_EDIT_CLUSTER,
+	    .next_volume_id = 101,
+	    .next_segment = 102,
+	    .shard_count = 2 });
 	mt_manifest_state_init(&copy);
 	for (uint64_t i = 0; mt_manifest_state_edit(&state, i, 4711, &edit); i++)
 		cr_assert_eq(mt_manifest_state_apply(&copy, &edit, &field), 0, "%s", field);
@@ -335,9 +396,43 @@ Test(manifest_state, checkpoint_makes_the_same_state)
 	mt_manifest_state_fini(&copy);
 }
 
+Test(manifest_state, volumes_come_change_and_go)
+{
+	struct mt_edit gone = volume(5, "e", 0);
+
+	apply(volume(5, "e", 1));
+	apply(volume(2, "b", 1));
+	apply(volume(9, "i", 1));
+	apply(volume(5, "e", 2));
+	cr_assert_eq(state.volume_count, 3);
+	cr_assert_eq(state.volumes[0].id, 2);
+	cr_assert_eq(mt_manifest_state_volume(&state, 5)->attach, 2);
+	gone.is_deleted = true;
+	apply(gone);
+	cr_assert_null(mt_manifest_state_volume(&state, 5));
+	cr_assert_eq(state.volume_count, 2);
+	cr_assert_eq(state.volumes[1].id, 9);
+	expect_contradiction(gone, "deleted volume was not there");
+}
+
+Test(manifest_state, number_of_shards_stays)
+{
+	struct mt_edit edit = { .kind = MT_EDIT_CLUSTER,
+		.next_volume_id = 3,
+		.next_segment = 4,
+		.shard_count = 8 };
+
+	apply(edit);
+	edit.next_segment = 5;
+	apply(edit);
+	cr_assert_eq(state.next_segment, 5);
+	edit.shard_count = 9;
+	expect_contradiction(edit, "number of shards changed");
+}
+
 Test(manifest_state, nth_allocation_changes_nothing)
 {
-	/* Extents, runs, cuts: what has grown stays. */
+	/* Extents, runs, cuts, volumes: what has grown stays. */
 	for (uint32_t nth = 1; nth <= 2; nth++) {
 		struct mt_edit edit = opened(1);
 		const char *field;
