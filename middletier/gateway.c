@@ -120,7 +120,8 @@ mt_gateway_lease_until_ns(const struct mt_gateway *gateway)
 bool
 mt_gateway_has_lease(const struct mt_gateway *gateway, struct loop *loop)
 {
-	return loop_now_ns(loop) < mt_gateway_lease_until_ns(gateway);
+	/* Asked anew: a process that was paused in the middle of a turn knows the time before. */
+	return loop_now_fresh_ns(loop) < mt_gateway_lease_until_ns(gateway);
 }
 
 uint64_t

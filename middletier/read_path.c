@@ -14,8 +14,8 @@
  *
  * The newest acknowledged version of each block is found in the index when its run is looked up, and
  * acknowledged writes enter the index before they are answered: a read sees every write that was
- * answered before it came (I7). When the shard has stopped meanwhile, another owner may have accepted
- * newer ones: the answer is then an error.
+ * answered before it came (I7). When the shard has stopped meanwhile, or the gateway's lease has ended,
+ * another owner may have accepted newer ones: the answer is then an error.
  */
 #include <errno.h>
 
@@ -76,6 +76,9 @@ read_finish(struct mt_read *read, int rc)
 	assert(read->piece_count == 0);
 	if (read->shard->write->is_stopped)
 		rc = read->shard->write->stop_rc;
+	/* Now, not when it was looked up: what was read is still the newest, wherever it came from. */
+	if (rc == 0 && !mt_gateway_has_lease(session->port->gateway, session->port->loop))
+		rc = -EREMCHG;
 	list_remove(&read->link);
 	if (rc == 0)
 		read_reply_ok(read);

@@ -7,15 +7,15 @@
  *	           the root; read it; then the same, without the root, for each extent it left open
  *	OPENING    a new manifest extent: a checkpoint with all these lengths; the root moves to it
  *	REPLAYING  every log extent in order: descriptors into the memtable
- *	SERVING    mt_write_path_start
+ *	SERVING    mt_write_path_start, once main has read the volumes anew since the claim
  *
  * A length counts only once it is durable, in the root or the manifest, and nothing is replayed before
  * that: a second take-over in the middle of ours comes to the same lengths.
  *
  * Each step waits for what it needs as long as it takes, and says for what. A step never goes on with
- * less: a shard does not start without an extent that its manifest names. It stops for good only when
- * it is another's, when the metadata store is older than what nodes have seen, or when a manifest
- * passes its checksums and still makes no sense.
+ * less: a shard does not start without an extent that its manifest names. It stops only when it is
+ * another's or not wanted here any more, when the metadata store is older than what nodes have seen, or
+ * when a manifest passes its checksums and still makes no sense.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -30,6 +30,7 @@
 
 #define TAKEOVER_RETRY_NS NUM_MS(200)
 #define TAKEOVER_CLAIMS_MAX 5u
+#define TAKEOVER_REFRESH_RETRY_NS NUM_MS(50)
 
 static void takeover_load(struct mt_takeover *takeover);
 static void takeover_agree_next(struct mt_takeover *takeover);
@@ -75,6 +76,47 @@ mt_takeover_retry(struct mt_takeover *takeover, void (*fn)(struct mt_takeover *)
 	    TAKEOVER_RETRY_NS / 2 + loop_random_below(loop, TAKEOVER_RETRY_NS));
 }
 
+/* ---- the volumes, as the old owner knew them ---- */
+
+static void takeover_refresh(struct mt_takeover *takeover);
+
+static void
+takeover_on_refreshed(int rc, void *arg)
+{
+	struct mt_takeover *takeover = arg;
+
+	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
+	if (mt_takeover_is_stopped(takeover))
+		return;
+	if (rc != 0) {
+		loop_timer_start(takeover->shard->port->loop, &takeover->refresh_timer,
+		    TAKEOVER_REFRESH_RETRY_NS);
+		return;
+	}
+	takeover->is_refreshed = true;
+	mt_takeover_try_serve(takeover);
+}
+
+static void
+takeover_on_refresh_timer(struct loop_timer *timer, void *arg)
+{
+	(void)timer;
+	takeover_refresh(arg);
+}
+
+/*
+ * Beside everything else, after the claim: an attach that the old owner knew of is in the store since
+ * before it, and what is older must not be let in by us (I11).
+ */
+static void
+takeover_refresh(struct mt_takeover *takeover)
+{
+	int rc = mt_shard_volumes_refresh(takeover->shard, takeover_on_refreshed, takeover);
+
+	if (rc != 0)
+		takeover_on_refreshed(rc, takeover);
+}
+
 /* ---- claiming ---- */
 
 static void takeover_begin_agreeing(struct mt_takeover *takeover);
@@ -93,8 +135,11 @@ takeover_on_claimed(int rc, const struct mt_root *root, void *arg)
 		mt_takeover_retry(takeover, takeover_load, rc);
 		return;
 	}
-	if (rc == -ESTALE) {
-		mt_takeover_give_up(takeover, rc, "other gateways claim it again and again");
+	if (rc == -ESTALE || rc == -EBUSY) {
+		/* It is another's, who lives: main says when it is worth another try. */
+		shard->is_claimed = takeover->was_ours;
+		log_debug("shard %" PRIu32 ": not claimed rc=%s", shard->index, log_errno(rc));
+		mt_shard_stop(shard, -EREMCHG);
 		return;
 	}
 	if (rc != 0) {
@@ -106,6 +151,7 @@ takeover_on_claimed(int rc, const struct mt_root *root, void *arg)
 	shard->epoch = root->epoch;
 	shard->next_counter = 1;
 	log_info("shard %" PRIu32 ": claimed epoch=%" PRIu32, shard->index, shard->epoch);
+	takeover_refresh(takeover);
 	takeover_begin_agreeing(takeover);
 	mt_write_path_claimed(shard);
 	mt_port_on_shard(shard);
@@ -114,7 +160,7 @@ takeover_on_claimed(int rc, const struct mt_root *root, void *arg)
 static void
 takeover_store_claim(struct mt_takeover *takeover)
 {
-	int rc = mt_root_store(takeover->shard, &takeover->wanted, takeover_on_claimed, takeover);
+	int rc = mt_root_claim(takeover->shard, &takeover->wanted, takeover_on_claimed, takeover);
 
 	takeover->shard->is_claimed = true;
 	if (rc != 0)
@@ -132,6 +178,8 @@ takeover_claim(struct mt_takeover *takeover, const struct mt_root *root)
 		mt_takeover_give_up(takeover, -EOVERFLOW, "there are no epochs left");
 		return;
 	}
+	takeover->was_ours = root->gateway_id == mt_gateway_id(port->gateway) &&
+	    root->boot_id == mt_gateway_boot_id(port->gateway);
 	wanted->epoch = root->epoch + 1;
 	wanted->is_released = false;
 	wanted->gateway_id = mt_gateway_id(port->gateway);
@@ -472,6 +520,7 @@ takeover_init(struct mt_takeover *takeover, struct mt_shard *shard)
 	*takeover = (struct mt_takeover){ .magic = TAKEOVER_MAGIC, .shard = shard };
 	mt_manifest_state_init(&takeover->state);
 	loop_timer_init(&takeover->retry_timer, takeover_on_retry, takeover);
+	loop_timer_init(&takeover->refresh_timer, takeover_on_refresh_timer, takeover);
 	loop_timer_init(&takeover->progress_timer, mt_takeover_on_progress, takeover);
 }
 
@@ -519,6 +568,7 @@ mt_takeover_stop(struct mt_shard *shard)
 
 	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
 	loop_timer_stop(loop, &takeover->retry_timer);
+	loop_timer_stop(loop, &takeover->refresh_timer);
 	loop_timer_stop(loop, &takeover->progress_timer);
 	if (takeover->is_agreeing)
 		mt_agree_stop(&takeover->agree);
@@ -541,6 +591,7 @@ takeover_fini(struct mt_takeover *takeover)
 
 	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
 	loop_timer_stop(loop, &takeover->retry_timer);
+	loop_timer_stop(loop, &takeover->refresh_timer);
 	loop_timer_stop(loop, &takeover->progress_timer);
 	mt_agree_fini(&takeover->agree);
 	mt_replay_fini(&takeover->replay);

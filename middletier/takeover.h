@@ -25,6 +25,10 @@ struct mt_takeover {
 	struct loop_timer retry_timer;
 	void (*retry_fn)(struct mt_takeover *takeover);
 	struct loop_timer progress_timer;
+	struct loop_timer refresh_timer;
+	bool is_refreshed; /* main has read the volumes since the claim, and told the ports */
+	bool is_replayed;  /* only that is waited for */
+	bool was_ours;     /* the root named this very process before the claim */
 	bool is_retry_logged;
 	bool is_checking_stale;
 	uint64_t started_ns;
@@ -45,6 +49,8 @@ void mt_takeover_end_replay(struct mt_takeover *takeover, int rc);
 /* mt_takeover_open -- every extent of takeover->state has its length: OPENING, and all that follows. */
 void mt_takeover_open(struct mt_takeover *takeover);
 void mt_takeover_open_fini(struct mt_takeover *takeover);
+/* mt_takeover_try_serve -- when everything is replayed and the volumes are known. */
+void mt_takeover_try_serve(struct mt_takeover *takeover);
 void mt_takeover_on_progress(struct loop_timer *timer, void *arg);
 
 #endif /* CLEAVE_MIDDLETIER_TAKEOVER_H */

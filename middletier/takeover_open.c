@@ -234,12 +234,14 @@ takeover_on_records(struct mt_replay *replay, const struct mt_replay_source *sou
 	return 0;
 }
 
-static void
-takeover_serve(struct mt_takeover *takeover)
+void
+mt_takeover_try_serve(struct mt_takeover *takeover)
 {
 	struct mt_shard *shard = takeover->shard;
 	uint64_t took_ns = loop_now_ns(shard->port->loop) - takeover->started_ns;
 
+	if (!takeover->is_replayed || !takeover->is_refreshed)
+		return;
 	mt_free(takeover->sources);
 	takeover->sources = NULL;
 	log_info("shard %" PRIu32 ": serving epoch=%" PRIu32 " extents=%" PRIu32 " records=%" PRIu64
@@ -285,7 +287,8 @@ takeover_on_replayed(struct mt_replay *replay, int rc, void *arg)
 	else if (rc != 0)
 		mt_takeover_give_up(takeover, rc, "its log cannot be understood");
 	else
-		takeover_serve(takeover);
+		takeover->is_replayed = true;
+	mt_takeover_try_serve(takeover);
 }
 
 static void

@@ -25,6 +25,8 @@
 #include "base/num.h"
 #include "write.h"
 
+#define WRITE_LEASE_RETRY_NS NUM_MS(10)
+
 static const struct sm_state write_batch_table[WRITE_BATCH_STATE_NR] = {
 	[WRITE_BATCH_FREE] = { "free", SM_TO(WRITE_BATCH_FILLING), SM_INITIAL },
 	[WRITE_BATCH_FILLING] = { "filling", SM_TO(WRITE_BATCH_READY) | SM_TO(WRITE_BATCH_FREE),
@@ -345,6 +347,18 @@ batch_send(struct mt_write_state *state, struct write_batch *batch)
 	return false;
 }
 
+/* Nothing is sent without a lease; the next may come, or the shard is stopped. */
+static bool
+write_may_append(struct mt_write_state *state)
+{
+	struct mt_port *port = state->shard->port;
+
+	if (mt_gateway_has_lease(port->gateway, port->loop))
+		return true;
+	loop_timer_start(port->loop, &state->retry_timer, WRITE_LEASE_RETRY_NS);
+	return false;
+}
+
 bool
 write_batches_send(struct mt_write_state *state)
 {
@@ -355,6 +369,8 @@ write_batches_send(struct mt_write_state *state)
 		struct write_batch *batch;
 
 		if (log == NULL || log->append_count >= MT_APPENDS_IN_FLIGHT_MAX)
+			break;
+		if (!write_may_append(state))
 			break;
 		batch = batch_next(state);
 		if (batch == NULL || !batch_send(state, batch))

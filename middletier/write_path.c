@@ -114,6 +114,9 @@ write_finish(struct mt_write_state *state, struct mt_write *write, int rc)
 	if (write->job != NULL)
 		job_free(state, write->job);
 	list_remove(&write->link);
+	/* Durable it may be; but whether a later owner has answered for it is not ours to know (I7). */
+	if (rc == 0 && !mt_gateway_has_lease(session->port->gateway, session->port->loop))
+		rc = -EREMCHG;
 	if (rc == 0)
 		write_reply_ok(state->shard, write);
 	else
@@ -400,6 +403,9 @@ write_admit_one(struct mt_write_state *state, struct mt_write *write)
 
 	if (rc == -EAGAIN)
 		return false;
+	/* What waited while its session went is dropped: a newer one may have written elsewhere (I11). */
+	if (!mt_session_is_live(write->session))
+		rc = -ESHUTDOWN;
 	if (rc == 0 && write->key_count == 0 && key_count > 0) {
 		/* A promise: what is durable must find its place in the index. */
 		rc = mt_memtable_reserve(state->shard->memtable,

@@ -124,6 +124,8 @@ static struct fake_world {
 	uint32_t min_replicas;
 	int stop_rc;
 	uint64_t slot_bytes;
+	uint64_t lease_until_ns; /* 0: for ever */
+	bool is_session_gone;
 } fake;
 
 /* ---- the split library ---- */

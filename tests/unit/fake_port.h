@@ -71,6 +71,20 @@ mt_session_request_done(struct mt_session *session, bool is_write)
 	fake.done_count++;
 }
 
+bool
+mt_session_is_live(const struct mt_session *session)
+{
+	(void)session;
+	return !fake.is_session_gone;
+}
+
+bool
+mt_gateway_has_lease(const struct mt_gateway *gateway, struct loop *loop)
+{
+	(void)gateway;
+	return fake.lease_until_ns == 0 || loop_now_ns(loop) < fake.lease_until_ns;
+}
+
 uint32_t
 mt_gateway_min_replicas(const struct mt_gateway *gateway)
 {
