@@ -2,8 +2,8 @@
 /*
  * copy.h -- one sealed extent to one more node, batch by batch
  *
- *	CREATING ---> READING <---> APPENDING ---> CUTTING ---> DONE
- *	   \____________\_____________\_____________\_______> FAILED (what is there is deleted)
+ *	CREATING --> PACING <--> READING --> APPENDING --> ... --> CUTTING --> DONE
+ *	     \_________\____________\____________\_________________\____> FAILED (it is deleted there)
  *
  * The target's node checks every batch as it checks appends, so a copy that was cut at the sealed
  * length is whole. Until a manifest names it, it is nobody's: a crash leaves an orphan.
@@ -14,7 +14,11 @@
 #include "internal.h"
 
 struct mt_copy;
-/* rc 0: @incarnation is the new copy's. Else the reason: -ENOTCONN, -ENOSPC, -ESTALE (fenced), -EIO. */
+/*
+ * rc 0: @incarnation is the new copy's. Else: -ENOTCONN the target was lost; -ENOSPC; -EEXIST it holds
+ * some copy already (an orphan); -EBUSY, -ENOMEM, -ENOBUFS for too long; -ESTALE fenced; -EIO no source
+ * has it all, or the target's disk fails. @copy is gone after it.
+ */
 typedef void (*mt_copy_fn)(struct mt_copy *copy, int rc, uint64_t incarnation, void *arg);
 
 struct mt_copy_options {
@@ -38,5 +42,11 @@ struct mt_copy *mt_copy_start(const struct mt_copy_options *options);
 void mt_copy_stop(struct mt_copy *copy);
 /* mt_copy_on_link -- a link of the port went down or came up. */
 void mt_copy_on_link(struct mt_copy *copy, struct mt_link *link, bool is_up);
+/* mt_copy_is_going -- is one of @id on its way to that node, or being deleted there? */
+bool mt_copy_is_going(const struct mt_shard *shard, const struct extent_id *id, uint32_t node_id);
+/* mt_copy_is_quiet -- no copy of the shard has a call out. */
+bool mt_copy_is_quiet(const struct mt_shard *shard);
+/* mt_copy_fini -- forget what is left, for the end of a shard whose links will not answer any more. */
+void mt_copy_fini(struct mt_shard *shard);
 
 #endif /* CLEAVE_MIDDLETIER_COPY_H */

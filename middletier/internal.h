@@ -590,6 +590,7 @@ struct mt_shard {
 	struct loop_link root_calls;      /* meta_proxy.c: outstanding */
 	uint64_t log_bytes;               /* in all log extents */
 	struct loop_link extent_requests; /* extent.c: of all its extents, also of those freed */
+	struct loop_link copies;          /* copy.c: on their way */
 	uint32_t read_count;              /* read_path.c: reads that are not answered yet */
 	/* shard.c's. */
 	bool is_wanted;    /* by the last set that the port was given */

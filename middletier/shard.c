@@ -26,6 +26,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "copy.h"
 #include "manifest.h"
 #include "recovery.h"
 
@@ -136,7 +137,7 @@ mt_shard_is_quiet(const struct mt_shard *shard)
 {
 	return shard->sm.state == MT_SHARD_STOPPED && list_is_empty(&shard->root_calls) &&
 	    list_is_empty(&shard->extent_requests) && shard->read_count == 0 &&
-	    mt_takeover_is_quiet(shard) && mt_manifest_is_quiet(shard) &&
+	    mt_takeover_is_quiet(shard) && mt_manifest_is_quiet(shard) && mt_copy_is_quiet(shard) &&
 	    mt_write_path_is_quiet(shard);
 }
 
@@ -252,6 +253,7 @@ mt_shard_fini(struct mt_shard *shard)
 	loop_timer_stop(shard->port->loop, &shard->quiet_timer);
 	mt_root_abandon(shard);
 	mt_takeover_fini(shard);
+	mt_copy_fini(shard);
 	mt_manifest_fini(shard);
 	shard_free_extents(shard);
 	mt_write_path_fini(shard);

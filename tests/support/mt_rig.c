@@ -347,6 +347,7 @@ struct call_wait {
 	bool is_done;
 	int rc;
 	struct wire_node_reply reply;
+	uint8_t *bytes; /* room for a READ's answer; NULL: not wanted */
 };
 
 static void
@@ -360,6 +361,9 @@ call_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *reply
 	wait->rc = rc;
 	if (reply != NULL)
 		wait->reply = *reply;
+	if (msg != NULL && wait->bytes != NULL)
+		dev_copy_to_host(mt_rig_port(wait->rig)->split, wait->bytes, msg->payload,
+		    msg->payload_bytes);
 	if (msg != NULL)
 		split_msg_release(msg);
 }
@@ -394,6 +398,20 @@ mt_rig_call(struct mt_rig *rig, uint32_t index, const struct wire_node *request,
 	if (ret_reply != NULL)
 		*ret_reply = wait.reply;
 	return rc;
+}
+
+int
+mt_rig_read(struct mt_rig *rig, uint32_t index, const struct extent_id *id, uint64_t offset_bytes,
+    uint8_t *out, uint32_t bytes)
+{
+	struct call_wait wait = { .call.request = { .opcode = WIRE_EXTENT_READ,
+				      .id = *id,
+				      .offset_bytes = offset_bytes,
+				      .length_bytes = bytes,
+				      .epoch = mt_rig_shard(rig, 0)->epoch },
+		.bytes = out };
+
+	return call_wait_for(rig, index, &wait);
 }
 
 static void
@@ -441,6 +459,22 @@ mt_rig_log_open(struct mt_rig *rig)
 	if (mt_rig_commit(rig, &edit, 1) != 0 || mt_shard_extent_add(shard, extent) != 0)
 		abort();
 	return extent;
+}
+
+void
+mt_rig_log_seal(struct mt_rig *rig, struct mt_extent *extent)
+{
+	struct mt_edit edit = { .kind = MT_EDIT_EXTENT_SEALED,
+		.id = extent->id,
+		.length_bytes = extent->acked_bytes };
+
+	edit.replica_count = extent->replica_count;
+	memcpy(edit.replicas, extent->replicas, sizeof(extent->replicas));
+	if (mt_rig_commit(rig, &edit, 1) != 0)
+		abort();
+	mt_extent_seal(extent, extent->acked_bytes);
+	mt_extent_cut_replicas(extent);
+	mt_rig_run(rig, NUM_MS(10));
 }
 
 static void

@@ -98,6 +98,9 @@ bool mt_rig_wait_state(struct mt_rig *rig, enum mt_shard_state state);
 /* mt_rig_call -- one call to node @index, waited for. @ret_reply and @ret_bytes may be NULL. */
 int mt_rig_call(struct mt_rig *rig, uint32_t index, const struct wire_node *request,
     struct wire_node_reply *ret_reply);
+/* mt_rig_read -- at most MT_RECEIVE_BYTES of node @index's copy of an extent. */
+int mt_rig_read(struct mt_rig *rig, uint32_t index, const struct extent_id *id,
+    uint64_t offset_bytes, uint8_t *out, uint32_t bytes);
 /* mt_rig_commit -- edits through the manifest of shard 0, waited for. */
 int mt_rig_commit(struct mt_rig *rig, const struct mt_edit *edits, uint32_t count);
 
@@ -107,6 +110,8 @@ int mt_rig_commit(struct mt_rig *rig, const struct mt_edit *edits, uint32_t coun
  * NULL where it cannot be.
  */
 struct mt_extent *mt_rig_log_open(struct mt_rig *rig);
+/* mt_rig_log_seal -- at what is acknowledged: in the manifest, and at its nodes. */
+void mt_rig_log_seal(struct mt_rig *rig, struct mt_extent *extent);
 /*
  * mt_rig_append -- one batch of @record_count raw one-block writes to @extent, waited for
  *
