@@ -369,7 +369,7 @@ batch_header_check(const struct batch_header_disk *disk, struct batch_check *che
 		return refuse(&check->ret_field, "kind");
 	if (info->offset_bytes != check->offset_bytes)
 		return refuse(&check->ret_field, "offset_bytes");
-	if (info->prev_crc != check->prev_crc)
+	if (!check->is_probe && info->prev_crc != check->prev_crc)
 		return refuse(&check->ret_field, "prev_crc");
 	field = batch_sizes_wrong_field(info);
 	if (field != NULL)
@@ -450,9 +450,9 @@ batch_padding_check(const uint8_t *data, struct batch_check *check)
 int
 batch_check_run(const void *data, uint32_t bytes, struct batch_check *check)
 {
-	int rc = batch_head_check_within(data, bytes, true, check);
+	int rc = batch_head_check_within(data, bytes, !check->is_probe, check);
 
-	if (rc != 0)
+	if (rc != 0 || check->is_probe)
 		return rc;
 	rc = batch_padding_check(data, check);
 	if (rc != 0)

@@ -47,6 +47,7 @@
 #define SN_WRITE_BYTES_MAX (4u * 1024u * 1024u) /* of one gathered write */
 #define SN_REQUESTS_MAX 65536u
 #define SN_SCANS_MAX 64u
+#define SN_SCAN_BUFFER_MIN (512u * 1024u)
 #define SN_TEXT_BYTES_MAX 32768u /* of a control answer */
 #define SN_LIST_BYTES_MAX 65536u /* of entries in one LIST answer */
 #define SN_STOP_TIMEOUT_NS NUM_S(5)
@@ -283,8 +284,10 @@ struct sn_scan_job {
 	struct loop_link link; /* in node->scans_waiting */
 	struct sn_extent *extent;
 	uint64_t limit_bytes;  /* look no further */
+	bool must_look_ahead;  /* for marks behind the end */
 	uint64_t length_bytes; /* out: the chain is good up to here */
 	uint64_t mark_bytes;   /* out: highest mark in it */
+	uint64_t ahead_bytes;  /* out: highest mark that was found behind it, above it; else 0 */
 	uint32_t chain_crc;    /* out: of its last batch, or the seed */
 	int end_rc;            /* out: why it ends: 0 at the limit; -ENODATA; -EBADMSG; -EIO ... */
 	const char *end_field; /* out: of the batch that does not pass; may be NULL */
@@ -311,6 +314,7 @@ struct sn_scan {
 	uint32_t filled_bytes; /* of it */
 	uint32_t at_bytes;     /* next batch in it */
 	uint32_t read_bytes;   /* what to read at once; small after an error */
+	bool is_looking;       /* behind the chain's end */
 	struct disk_io io;
 	struct dev_piece piece;
 	struct engine_job check_job;

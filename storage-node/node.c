@@ -23,7 +23,6 @@
 #define DEVICE_BYTES_MIN NUM_MIB(8)
 #define SCAN_COUNT_DEFAULT 4u
 #define SCAN_BUFFER_DEFAULT (1024u * 1024u)
-#define SCAN_BUFFER_MIN (512u * 1024u)
 #define VERIFY_BYTES_S_DEFAULT NUM_MIB(64)
 #define CREDITS_DEFAULT 64u
 #define RECEIVES_MIN 8u
@@ -189,7 +188,7 @@ node_options_check(struct node *node)
 	if (options->qp_credits_max == 0)
 		options->qp_credits_max = CREDITS_DEFAULT;
 	if (options->device_bytes < DEVICE_BYTES_MIN || options->scan_count > SN_SCANS_MAX ||
-	    options->scan_buffer_bytes < SCAN_BUFFER_MIN ||
+	    options->scan_buffer_bytes < SN_SCAN_BUFFER_MIN ||
 	    !num_is_aligned(options->scan_buffer_bytes, DISK_ALIGN))
 		return -EINVAL;
 	scan_bytes = (uint64_t)options->scan_count * options->scan_buffer_bytes +

@@ -474,9 +474,10 @@ recover_on_scanned(struct sn_scan_job *job)
 	struct sn_recover *recover = &node->recover;
 
 	extent->durable_bytes = extent->end_bytes = job->length_bytes;
-	extent->mark_bytes = job->mark_bytes;
+	/* Also one behind the end: it tells what was acknowledged, here or elsewhere. */
+	extent->mark_bytes = num_max(job->mark_bytes, job->ahead_bytes);
 	extent->chain_crc = extent->end_crc = job->chain_crc;
-	extent->whole_bytes = num_max(extent->whole_bytes, job->mark_bytes);
+	extent->whole_bytes = num_max(extent->whole_bytes, extent->mark_bytes);
 	switch (job->end_rc) {
 	case 0:
 	case -ENODATA:
@@ -518,6 +519,7 @@ recover_scan_next(struct node *node, struct sn_scan_job *job)
 		*job = (struct sn_scan_job){
 			.extent = extent,
 			.limit_bytes = sn_capacity(node),
+			.must_look_ahead = true,
 			.fn = recover_on_scanned,
 		};
 		sn_scan_start(node, job);

@@ -13,6 +13,11 @@
  * when a page where the chain should go on, or a batch that is there, cannot be read, is it an error.
  *
  * A batch that claims more bytes than the limit leaves ends the chain with -EMSGSIZE.
+ *
+ * Where a chain ends tells nothing about what should be there: a torn tail looks like rot. What comes
+ * behind does: a batch carries the length that was acknowledged when it was sent. So a start looks one
+ * buffer further, at each page for a head of this extent, and keeps the highest mark. Four batches fit
+ * a buffer, and a mark is never more than two behind.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,7 +31,10 @@ const struct sm_state scan_table[SCAN_STATE_NR] = {
 	[SCAN_CHECKING] = { "checking", SM_TO(SCAN_WAITING) | SM_TO(SCAN_IDLE), 0 },
 };
 
+_Static_assert(SN_SCAN_BUFFER_MIN >= 2 * BATCH_BYTES_MAX, "a batch behind the broken one is seen");
+
 static void scan_check(struct sn_scan *scan);
+static void scan_look(struct sn_scan *scan);
 
 static void
 scan_finish(struct sn_scan *scan, int end_rc)
@@ -118,16 +126,40 @@ scan_on_read(struct disk_io *io, int rc, void *arg)
 	if (scan->job->after_read != NULL)
 		scan->job->after_read(scan->job);
 	if (rc == 0) {
-		scan_check(scan);
+		if (scan->is_looking)
+			scan_look(scan);
+		else
+			scan_check(scan);
 		return;
 	}
 	SN_COUNT(scan->node, disk_errors, 1);
+	if (scan->is_looking) {
+		scan_finish(scan, scan->job->end_rc);
+		return;
+	}
 	if (scan->read_bytes == scan->buffer_bytes) {
 		scan->read_bytes = DISK_ALIGN;
 		scan_read(scan);
 		return;
 	}
 	scan_finish(scan, -EIO);
+}
+
+/* The chain ends. What lies behind it? */
+static void
+scan_end(struct sn_scan *scan, int rc)
+{
+	struct sn_scan_job *job = scan->job;
+
+	if (!job->must_look_ahead || job->limit_bytes - job->length_bytes <= DISK_ALIGN ||
+	    (rc != -ENODATA && rc != -EBADMSG && rc != -EMSGSIZE)) {
+		scan_finish(scan, rc);
+		return;
+	}
+	job->end_rc = rc;
+	scan->is_looking = true;
+	scan->read_bytes = scan->buffer_bytes;
+	scan_read(scan);
 }
 
 /* Returns true while there may be another batch in the buffer. */
@@ -159,9 +191,65 @@ scan_on_batch(struct sn_scan *scan, int rc)
 		return false;
 	}
 	job->end_field = scan->check.ret_field;
-	scan_finish(scan, rc);
+	scan_end(scan, rc);
 	return false;
 }
+
+/* ---- behind the end ---- */
+
+static void
+scan_note_probe(struct sn_scan *scan)
+{
+	struct sn_scan_job *job = scan->job;
+
+	if (scan->check_job.rc == 0 && scan->check.info.mark_bytes > job->length_bytes)
+		job->ahead_bytes = num_max(job->ahead_bytes, scan->check.info.mark_bytes);
+}
+
+static void
+scan_on_probed(struct engine_job *check_job, void *arg)
+{
+	(void)check_job;
+	scan_note_probe(arg);
+	scan_look(arg);
+}
+
+/* The first page of the buffer is where the chain ends: from the second on. */
+static void
+scan_look(struct sn_scan *scan)
+{
+	struct sn_scan_job *job = scan->job;
+	int rc;
+
+	for (scan->at_bytes += DISK_ALIGN; scan->at_bytes < scan->filled_bytes;
+	     scan->at_bytes += DISK_ALIGN) {
+		scan->check = (struct batch_check){
+			.id = job->extent->slot.id,
+			.kind = job->extent->slot.kind,
+			.offset_bytes = job->length_bytes + scan->at_bytes,
+			.is_probe = true,
+		};
+		scan->check_job = (struct engine_job){
+			.kind = ENGINE_JOB_BATCH,
+			.src = dev_ptr_add(scan->buffer, scan->at_bytes),
+			.src_bytes = scan->filled_bytes - scan->at_bytes,
+			.batch = &scan->check,
+			.fn = scan_on_probed,
+			.arg = scan,
+		};
+		rc = engine_submit(scan->node->engines, &scan->check_job);
+		if (rc == 0)
+			return;
+		if (rc < 0) {
+			scan_finish(scan, rc);
+			return;
+		}
+		scan_note_probe(scan);
+	}
+	scan_finish(scan, job->end_rc);
+}
+
+/* ---- in the chain ---- */
 
 static void
 scan_on_checked(struct engine_job *check_job, void *arg)
@@ -225,8 +313,9 @@ sn_scan_run(struct sn_scan *scan, struct sn_scan_job *job)
 {
 	assert(scan->sm.state == SCAN_IDLE);
 	scan->job = job;
+	scan->is_looking = false;
 	scan->read_bytes = scan->buffer_bytes;
-	job->length_bytes = job->mark_bytes = 0;
+	job->length_bytes = job->mark_bytes = job->ahead_bytes = 0;
 	job->chain_crc = batch_chain_seed(&job->extent->slot.id, job->extent->slot.kind);
 	job->end_field = NULL;
 	scan_read(scan);

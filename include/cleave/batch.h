@@ -111,6 +111,7 @@ struct batch_check {
 	uint64_t offset_bytes;   /* in */
 	uint32_t prev_crc;       /* in */
 	bool must_check_payload; /* in: also each record's stored CRC */
+	bool is_probe;           /* in: the head alone, whatever its predecessor was */
 	struct batch_info info;  /* out, valid when rc is 0 */
 	const char *ret_field;   /* out: the field that is wrong, a static string; NULL: none */
 };

@@ -181,6 +181,15 @@ Test(batch, each_one_follows_its_predecessor)
 	check.prev_crc ^= 1;
 	cr_assert_eq(batch_check_run(bytes[1], second->info.batch_bytes, &check), -EBADMSG);
 	cr_assert_str_eq(check.ret_field, "prev_crc");
+	/* A probe asks for no predecessor and looks at the head alone, but at all of that. */
+	check.is_probe = true;
+	cr_assert_eq(batch_check_run(bytes[1], second->info.batch_bytes, &check), 0);
+	bytes[1][second->info.used_bytes - 1] ^= 1;
+	cr_assert_eq(batch_check_run(bytes[1], second->info.batch_bytes, &check), 0);
+	bytes[1][BATCH_HEADER_BYTES] ^= 1;
+	cr_assert_eq(batch_check_run(bytes[1], second->info.batch_bytes, &check), -EBADMSG);
+	check.offset_bytes += 4096;
+	cr_assert_eq(batch_check_run(bytes[1], second->info.batch_bytes, &check), -EBADMSG);
 	free(bytes[0]);
 	free(bytes[1]);
 	free(first);

@@ -38,6 +38,25 @@ append_many(struct rig_extent *e, int count)
 		cr_assert_eq(rig_append(rig, e, 1), 0);
 }
 
+/* A batch of one block that says how much of the extent was acknowledged. */
+static void
+append_marked(uint64_t mark_bytes)
+{
+	uint64_t offset = extent.end_bytes;
+	uint32_t bytes;
+	const uint8_t *batch = rig_batch(rig, &extent, 1, mark_bytes, &bytes);
+
+	cr_assert_eq(rig_call_rc(rig,
+			 &(struct wire_node){ .opcode = WIRE_EXTENT_APPEND,
+			     .id = extent.id,
+			     .kind = extent.kind,
+			     .offset_bytes = offset,
+			     .length_bytes = bytes,
+			     .epoch = extent.epoch },
+			 batch, bytes, NULL),
+	    0);
+}
+
 /* ---- chains ---- */
 
 Test(recover, open_extent_can_only_be_sealed)
@@ -137,6 +156,60 @@ Test(recover, unreadable_bytes_behind_the_end_are_no_damage)
 	rig_up(rig);
 	cr_assert_eq(rig_freeze(rig, &extent, 6, &reply), 0);
 	cr_assert_eq(reply.offset_bytes, 16384);
+	cr_assert_eq(reply.flags, 0);
+}
+
+Test(recover, rot_below_a_mark_is_damage_without_any_freeze)
+{
+	/* Batch i carries what was acknowledged when it was made: i - 1 of them. */
+	for (uint32_t rotten = 0; rotten < 6; rotten++) {
+		struct wire_node_reply reply;
+
+		teardown();
+		setup();
+		for (uint32_t i = 0; i < 6; i++)
+			append_marked(i > 0 ? (i - 1) * 8192ull : 0);
+		reply = reply_after_rot(rotten * 8192ull + 5000);
+		cr_assert_eq(reply.offset_bytes, rotten * 8192ull);
+		/* The last one to tell is batch 5, which knows of 4; of later ones nobody does. */
+		cr_assert_eq(reply.flags, rotten < 4 ? WIRE_FLAG_DAMAGED : 0, "%u", rotten);
+		if (rotten < 4)
+			cr_assert_eq(reply.length_bytes, 4 * 8192);
+	}
+}
+
+Test(recover, lost_write_below_a_mark_is_damage)
+{
+	struct wire_node_reply reply;
+
+	append_marked(0);
+	disk_sim_lose_next_write(rig->disk);
+	append_marked(8192);
+	append_marked(16384);
+	rig_kill(rig, true);
+	rig_up(rig);
+	cr_assert_eq(rig_freeze(rig, &extent, 6, &reply), 0);
+	cr_assert_eq(reply.offset_bytes, 8192);
+	cr_assert_eq(reply.flags, WIRE_FLAG_DAMAGED);
+	/* It is remembered, and made good. */
+	rig_kill(rig, true);
+	rig_up(rig);
+	cr_assert_eq(rig_freeze(rig, &extent, 7, &reply), 0);
+	cr_assert_eq(reply.flags, WIRE_FLAG_DAMAGED);
+	cr_assert_eq(rig_append_again(rig, &extent, 1, 7), 0);
+	cr_assert_eq(rig_freeze(rig, &extent, 7, &reply), 0);
+	cr_assert_eq(reply.flags, 0);
+}
+
+Test(recover, look_ahead_that_cannot_be_read_tells_nothing)
+{
+	struct wire_node_reply reply;
+
+	for (uint32_t i = 0; i < 5; i++)
+		append_marked(i * 8192ull);
+	cr_assert_eq(disk_sim_set_bad(rig->disk, rig_data_offset(rig, 0, 45056), 4096), 0);
+	reply = reply_after_rot(8192 + 5000);
+	cr_assert_eq(reply.offset_bytes, 8192);
 	cr_assert_eq(reply.flags, 0);
 }
 
