@@ -1,0 +1,268 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""cleave-agent as others' programs see it: nbdinfo, nbdcopy, qemu-img, qemu-io, fio, libnbd."""
+import os
+import shutil
+import socket
+import struct
+
+from libcluster import BUILD, Cluster, Daemon, check, main, run_argv, skip
+
+for tool in ("nbdinfo", "nbdcopy", "qemu-img", "qemu-io", "fio"):
+    if shutil.which(tool) is None:
+        skip(f"{tool} is not installed")
+
+if run_argv(["/usr/bin/python3", "-c", "import nbd"], check_rc=False).returncode != 0:
+    skip("python3-libnbd is not installed")
+
+IHAVEOPT = 0x49484156454F5054
+REPLY = 0x0003E889045565A9
+ERR_UNSUP, ERR_INVALID, ERR_UNKNOWN = 2**31 + 1, 2**31 + 3, 2**31 + 6
+EINVAL, ENOSPC, EPERM = 22, 28, 1
+
+
+class Agent(Daemon):
+    def __init__(self, c, *words):
+        self.socket = os.path.join(c.folder, "nbd.sock")
+        super().__init__("agent", [
+            os.path.join(BUILD, "vm-client", "cleave-agent"), "--gateway", c.address, "--listen",
+            f"unix:{self.socket}", *(words or ("--volume", "v"))])
+
+    def uri(self, name="v"):
+        return f"nbd+unix:///{name}?socket={self.socket}"
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, kind, value, trace):
+        if kind is None:
+            check(self.stop() == 0, "the agent's exit status")
+        else:
+            self.kill()
+            print("---- log of agent\n" + "\n".join(self.lines[-60:]))
+        return False
+
+
+class Client:
+    """The protocol by hand, for what no well-behaved program sends."""
+
+    def __init__(self, agent, flags=3):
+        self.s = socket.socket(socket.AF_UNIX)
+        self.s.settimeout(60)
+        self.s.connect(agent.socket)
+        magic, opt, self.server_flags = struct.unpack(">QQH", self.get(18))
+        check(magic == 0x4E42444D41474943 and opt == IHAVEOPT, "greeting")
+        self.s.sendall(struct.pack(">I", flags))
+
+    def get(self, count):
+        data = b""
+        while len(data) < count:
+            piece = self.s.recv(count - len(data))
+            check(piece != b"", "the agent closed the connection")
+            data += piece
+        return data
+
+    def is_closed(self):
+        try:
+            while self.s.recv(4096) != b"":
+                pass
+        except ConnectionResetError:
+            pass
+        return True
+
+    def option(self, option, data=b"", length=None):
+        self.s.sendall(struct.pack(">QII", IHAVEOPT, option,
+                                   len(data) if length is None else length) + data)
+
+    def reply(self):
+        magic, option, kind, length = struct.unpack(">QIII", self.get(20))
+        check(magic == REPLY, f"option reply magic {magic:x}")
+        return option, kind, self.get(length)
+
+    def go(self, name=b"v"):
+        self.option(7, struct.pack(">I", len(name)) + name + struct.pack(">H", 0))
+        while True:
+            _, kind, _ = self.reply()
+            if kind != 3:
+                return kind
+
+    def command(self, kind, offset=0, length=0, flags=0, data=b"", magic=0x25609513, cookie=7):
+        self.s.sendall(struct.pack(">IHHQQI", magic, flags, kind, cookie, offset, length) + data)
+
+    def error(self):
+        magic, error, cookie = struct.unpack(">IIQ", self.get(16))
+        check(magic == 0x67446698 and cookie == 7, f"reply {magic:x}, cookie {cookie}")
+        return error
+
+
+def tools():
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "64M")
+        with Agent(c) as agent:
+            uri, raw = agent.uri(), os.path.join(c.folder, "raw")
+            info = run_argv(["nbdinfo", "--list", uri]).stdout
+            check("export-size: 67108864" in info, info)
+            check("block_size_minimum: 1\n" in info.replace("\t", ""), info)
+            run_argv(["nbdinfo", "--map", uri])
+            with open(raw, "wb") as f:
+                f.write(os.urandom(16 << 20) + bytes(32 << 20) + os.urandom(16 << 20))
+            run_argv(["nbdcopy", raw, uri])
+            run_argv(["nbdcopy", uri, raw + "2"])
+            run_argv(["cmp", raw, raw + "2"])
+            run_argv(["qemu-img", "compare", "-f", "raw", "-F", "raw", raw, uri])
+            run_argv(["qemu-img", "convert", "-n", "-f", "raw", "-O", "raw", raw, uri])
+            run_argv(["qemu-img", "convert", "-f", "raw", "-O", "qcow2", uri, raw + ".qcow2"])
+            run_argv(["qemu-img", "compare", raw + ".qcow2", uri])
+            out = run_argv(["qemu-io", "-f", "raw", uri] + [w for command in (
+                "write -P 7 1000 5000", "read -P 7 1000 5000", "write -z 8192 10001",
+                "read -P 0 8192 10001", "write -P 9 20000 1", "read -P 9 20000 1",
+                "discard 1M 64k", "read -P 0 1M 64k", "read -P 7 1000 5000", "flush",
+                "write -f -P 3 2097151 3", "read -P 3 2097151 3") for w in ("-c", command)]).stdout
+            check("failed" not in out.lower(), out)
+
+
+def fio_verifies():
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "64M")
+        with Agent(c) as agent:
+            for words in (["--rw=randrw", "--bs=512-64k", "--bs_unaligned=1", "--iodepth=32"],
+                          ["--rw=write", "--bs=128k", "--iodepth=8"],
+                          ["--rw=randwrite", "--bs=4k", "--iodepth=64", "--numjobs=3",
+                           "--size=16m", "--offset_increment=16m"]):
+                run_argv(["fio", "--name=t", "--ioengine=nbd", f"--uri={agent.uri()}",
+                          "--size=32m", "--verify=crc32c", "--minimal", "--randseed=1", *words])
+
+
+def random_bytes_against_a_mirror():
+    exerciser = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libnbdfsx.py")
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "8M")
+        with Agent(c) as agent:
+            for seed, connections in ((1, 1), (2, 4)):
+                run_argv(["/usr/bin/python3", exerciser, agent.uri(), str(seed), "4000",
+                          str(connections)])
+
+
+def gateway_killed_under_fio():
+    """The client sees a pause, no error."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "64M")
+        with Agent(c) as agent:
+            load = Daemon("fio", ["fio", "--name=t", "--ioengine=nbd", f"--uri={agent.uri()}",
+                                  "--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=64m",
+                                  "--verify=crc32c", "--minimal", "--loops=2",
+                                  "--do_verify=1"]).start(wait=False)
+            try:
+                for _ in range(2):
+                    before = c.metric("writes")
+                    while c.metric("writes") < before + 2000:
+                        check(load.process.poll() is None, "fio ended too early")
+                    c.gateway.kill()
+                    c.gateway.start()
+                check(load.wait_exit() == 0, "fio failed\n" + "\n".join(load.lines))
+            finally:
+                if load.process is not None:
+                    load.kill()
+
+
+def handshake_errors():
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        with Agent(c) as agent:
+            check(Client(agent, flags=1 << 9).is_closed(), "unknown flags")
+            s = Client(agent)
+            s.option(99, b"what?")
+            check(s.reply()[1] == ERR_UNSUP, "an unknown option")
+            check(s.go(b"nobody") == ERR_UNKNOWN, "an unknown export")
+            s.option(7, b"\x00\x00\xff\xffv")
+            check(s.reply()[1] == ERR_INVALID, "GO with a name longer than the option")
+            s.option(7, struct.pack(">I", 1) + b"v" + struct.pack(">H", 9))
+            check(s.reply()[1] == ERR_INVALID, "GO with too few requests")
+            s.option(3, b"x")
+            check(s.reply()[1] == ERR_INVALID, "LIST with data")
+            s.option(10, struct.pack(">I", 1) + b"v" + struct.pack(">I", 0))
+            check(s.reply()[1] == ERR_INVALID, "a context without structured replies")
+            s.option(5)
+            check(s.reply()[1] == ERR_UNSUP, "TLS that is not configured")
+            check(s.go() == 1, "GO after all that")
+            s = Client(agent)
+            s.option(7, b"", length=1 << 30)
+            check(s.is_closed(), "an option of a gigabyte")
+            s = Client(agent)
+            s.s.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            check(s.is_closed(), "no option at all")
+            s = Client(agent, flags=0)
+            s.option(3)
+            check(s.is_closed(), "haggling without fixed newstyle")
+            s = Client(agent)
+            s.option(2)
+            check(s.reply()[1] == 1 and s.is_closed(), "ABORT")
+            s = Client(agent)
+            s.option(1, b"v")
+            check(struct.unpack(">Q", s.get(10)[:8])[0] == 4 << 20, "EXPORT_NAME")
+            s.command(0, 0, 4096)
+            check(s.error() == 0 and s.get(4096) == bytes(4096), "a read after EXPORT_NAME")
+
+
+def request_errors():
+    size = 4 << 20
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", str(size))
+        with Agent(c) as agent:
+            s = Client(agent)
+            check(s.go() == 1, "GO")
+            for name, error, words in (
+                    ("a read beyond the end", EINVAL, (0, size - 1, 2)),
+                    ("a read at a wild offset", EINVAL, (0, 2**64 - 1, 4096)),
+                    ("an empty read", EINVAL, (0, 0, 0)),
+                    ("a read of 64 MiB", EINVAL, (0, 0, 64 << 20)),
+                    ("a trim beyond the end", EINVAL, (4, size, 4096)),
+                    ("zeroes beyond the end", ENOSPC, (6, size, 4096)),
+                    ("an unknown command", EINVAL, (77, 0, 4096)),
+                    ("an unknown flag", EINVAL, (0, 0, 4096, 1 << 12)),
+                    ("a status without a context", EINVAL, (7, 0, 4096)),
+                    ("a flush with a length", EINVAL, (3, 0, 1))):
+                s.command(*words)
+                check(s.error() == error, name)
+            s.command(1, size, 4096, data=bytes(4096))
+            check(s.error() == ENOSPC, "a write beyond the end, whose payload is skipped")
+            s.command(1, 0, 33 << 20, data=bytes(33 << 20))
+            check(s.error() == EINVAL, "a write of 33 MiB, whose payload is skipped")
+            s.command(1, 5, 3, data=b"abc")
+            check(s.error() == 0, "a write after these")
+            s.command(0, 4, 5)
+            check(s.error() == 0 and s.get(5) == b"\0abc\0", "a read after these")
+            s.command(0, 0, 4096, magic=0x12345678)
+            check(s.is_closed(), "a wrong magic")
+            s = Client(agent)
+            check(s.go() == 1, "GO")
+            s.command(1, 0, 8192, data=bytes(100))  # and goes in the middle of it
+            s.s.close()
+            s = Client(agent)
+            check(s.go() == 1, "GO")
+            s.command(2)
+            check(s.is_closed(), "DISC")
+        with Agent(c, "--volume", "v", "--read-only") as agent:
+            s = Client(agent)
+            check(s.go() == 1, "GO")
+            for command, data in ((1, bytes(4096)), (4, b""), (6, b"")):
+                s.command(command, 0, 4096, data=data)
+                check(s.error() == EPERM, f"command {command} on a read-only export")
+
+
+def started_by_its_client():
+    """Over standard input and output, and with a socket passed as systemd does."""
+    script = ("import nbd, sys\nh = nbd.NBD()\ngetattr(h, sys.argv[1])(sys.argv[2:])\n"
+              "h.pwrite(b'x' * 512, 512)\nassert h.pread(512, 512) == b'x' * 512\n"
+              "h.shutdown()\n")
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        agent = [os.path.join(BUILD, "vm-client", "cleave-agent"), "--gateway", c.address,
+                 "--volume", "v"]
+        run_argv(["/usr/bin/python3", "-c", script, "connect_command", *agent, "--stdio"])
+        run_argv(["/usr/bin/python3", "-c", script, "connect_systemd_socket_activation", *agent])
+
+
+if __name__ == "__main__":
+    main(tools, fio_verifies, random_bytes_against_a_mirror, gateway_killed_under_fio,
+         handshake_errors, request_errors, started_by_its_client)

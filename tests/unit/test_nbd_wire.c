@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "vm-client/nbd_wire.h"
+
+static uint32_t
+put_text(uint8_t *out, const char *text)
+{
+	nbd_put32(out, (uint32_t)strlen(text));
+	memcpy(out + 4, text, strlen(text));
+	return 4 + (uint32_t)strlen(text);
+}
+
+Test(nbd_wire, numbers_are_big_endian)
+{
+	uint8_t out[8];
+	const uint8_t expected[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+
+	nbd_put64(out, UINT64_C(0x0102030405060708));
+	cr_assert_eq(memcmp(out, expected, 8), 0);
+}
+
+Test(nbd_wire, option_head_needs_its_magic)
+{
+	uint8_t in[NBD_OPTION_BYTES];
+	struct nbd_option_head head;
+
+	nbd_put64(in, NBD_IHAVEOPT);
+	nbd_put32(in + 8, NBD_OPT_GO);
+	nbd_put32(in + 12, 77);
+	cr_assert_eq(nbd_option_head_decode(in, &head), 0);
+	cr_assert_eq(head.option, NBD_OPT_GO);
+	cr_assert_eq(head.length_bytes, 77);
+	in[7] ^= 1;
+	cr_assert_eq(nbd_option_head_decode(in, &head), -EPROTO);
+}
+
+/* Every shorter option is refused, and so is every longer one. */
+Test(nbd_wire, info_fits_its_option_exactly)
+{
+	uint8_t in[64] = { 0 };
+	struct nbd_info_request request;
+	const char *text = NULL;
+	uint32_t bytes = put_text(in, "disk");
+
+	nbd_put16(in + bytes, 2);
+	nbd_put16(in + bytes + 2, NBD_INFO_BLOCK_SIZE);
+	nbd_put16(in + bytes + 4, NBD_INFO_NAME);
+	bytes += 6;
+	cr_assert_eq(nbd_info_decode(in, bytes, &request, &text), 0);
+	cr_assert_eq(request.name_bytes, 4);
+	cr_assert_eq(memcmp(request.name, "disk", 4), 0);
+	cr_assert(request.wants_block_size);
+	cr_assert(request.wants_name);
+	for (uint32_t other = 0; other < sizeof(in); other++) {
+		if (other == bytes)
+			continue;
+		cr_assert_eq(nbd_info_decode(in, other, &request, &text), -EINVAL, "%u", other);
+		cr_assert_not_null(text);
+	}
+}
+
+static uint32_t
+put_meta(uint8_t *in, const char *query)
+{
+	uint32_t bytes = put_text(in, "disk");
+
+	nbd_put32(in + bytes, query == NULL ? 0 : 1);
+	bytes += 4;
+	return query == NULL ? bytes : bytes + put_text(in + bytes, query);
+}
+
+Test(nbd_wire, meta_knows_one_context)
+{
+	static const struct {
+		const char *query;
+		bool is_list, has_allocation;
+	} cases[] = {
+		{ "base:allocation", false, true },
+		{ "base:allocation", true, true },
+		{ "base:", false, false },
+		{ "base:", true, true },
+		{ NULL, true, true },
+		{ NULL, false, false },
+		{ "qemu:dirty-bitmap:x", false, false },
+		{ "base:allocatio", false, false },
+		{ "", true, false },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint8_t in[64];
+		struct nbd_meta_request request;
+		const char *text;
+		uint32_t bytes = put_meta(in, cases[i].query);
+
+		cr_assert_eq(nbd_meta_decode(in, bytes, cases[i].is_list, &request, &text), 0);
+		cr_assert_eq(request.has_allocation, cases[i].has_allocation, "case %zu", i);
+		for (uint32_t shorter = 0; shorter < bytes; shorter++)
+			cr_assert_eq(nbd_meta_decode(in, shorter, cases[i].is_list, &request,
+					 &text),
+			    -EINVAL);
+	}
+}
+
+Test(nbd_wire, a_query_count_beyond_the_data_is_refused)
+{
+	uint8_t in[64];
+	struct nbd_meta_request request;
+	const char *text;
+	uint32_t bytes = put_meta(in, NULL);
+
+	nbd_put32(in + bytes - 4, UINT32_MAX);
+	cr_assert_eq(nbd_meta_decode(in, bytes, false, &request, &text), -EINVAL);
+}
+
+Test(nbd_wire, requests_of_both_sizes)
+{
+	uint8_t in[NBD_EXTENDED_REQUEST_BYTES] = { 0 };
+	struct nbd_request_head head;
+
+	nbd_put32(in, NBD_REQUEST_MAGIC);
+	nbd_put16(in + 4, NBD_CMD_FLAG_FUA);
+	nbd_put16(in + 6, NBD_CMD_WRITE);
+	nbd_put64(in + 8, 99);
+	nbd_put64(in + 16, 1000);
+	nbd_put32(in + 24, 2000);
+	cr_assert_eq(nbd_request_decode(in, NBD_SIMPLE, &head), 0);
+	cr_assert_eq(head.length_bytes, 2000);
+	cr_assert_eq(head.cookie, 99);
+	cr_assert_eq(nbd_request_decode(in, NBD_EXTENDED, &head), -EPROTO);
+	nbd_put32(in, NBD_EXTENDED_REQUEST_MAGIC);
+	nbd_put64(in + 24, UINT64_C(1) << 40);
+	cr_assert_eq(nbd_request_decode(in, NBD_EXTENDED, &head), 0);
+	cr_assert_eq(head.length_bytes, UINT64_C(1) << 40);
+	cr_assert_eq(nbd_request_decode(in, NBD_STRUCTURED, &head), -EPROTO);
+}
+
+/* The lengths in the heads count what follows them. */
+Test(nbd_wire, replies_say_how_long_they_are)
+{
+	const struct nbd_request_head head = { .cookie = 5,
+		.offset_bytes = 512,
+		.length_bytes = 100 };
+	uint8_t out[NBD_REPLY_HEAD_BYTES_MAX];
+
+	cr_assert_eq(nbd_put_done(out, NBD_SIMPLE, &head), 16);
+	cr_assert_eq(nbd_put_done(out, NBD_STRUCTURED, &head), 20);
+	cr_assert_eq(nbd_put_done(out, NBD_EXTENDED, &head), 32);
+	cr_assert_eq(nbd_put_data(out, NBD_SIMPLE, &head), 16);
+	cr_assert_eq(nbd_put_data(out, NBD_STRUCTURED, &head), 28);
+	cr_assert_eq(out[19], 108);
+	cr_assert_eq(nbd_put_data(out, NBD_EXTENDED, &head), 40);
+	cr_assert_eq(out[31], 108);
+	cr_assert_eq(nbd_put_error(out, NBD_STRUCTURED, &head, NBD_EIO, 0), 26);
+	cr_assert_eq(out[19], 6);
+	cr_assert_eq(nbd_put_status(out, NBD_STRUCTURED, &head, 1, 100, 0), 32);
+	cr_assert_eq(out[19], 12);
+	cr_assert_eq(nbd_put_status(out, NBD_EXTENDED, &head, 1, 100, 0), 56);
+	cr_assert_eq(out[31], 24);
+}
+
+Test(nbd_wire, errors_are_of_the_protocol)
+{
+	cr_assert_eq(nbd_error_of(0), NBD_SUCCESS);
+	cr_assert_eq(nbd_error_of(-EROFS), NBD_EPERM);
+	cr_assert_eq(nbd_error_of(-ENOSPC), NBD_ENOSPC);
+	cr_assert_eq(nbd_error_of(-ESHUTDOWN), NBD_ESHUTDOWN);
+	cr_assert_eq(nbd_error_of(-ETIMEDOUT), NBD_EIO);
+	cr_assert_eq(nbd_error_of(-EBADMSG), NBD_EIO);
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* agent.c -- cleave-agent: volumes as NBD exports, for QEMU, the kernel, libnbd, fio */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/config.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "nbd.h"
+
+#define EXIT_USAGE 2
+#define AGENT_LISTEN_FD_FIRST 3 /* systemd's */
+#define AGENT_MESSAGES 512u
+#define AGENT_STOP_NS NUM_S(10)
+
+struct agent_options {
+	struct config_list gateways, listens, volumes;
+	bool is_read_only, exports_all, is_stdio;
+	uint64_t timeout_ns;
+	unsigned log_level;
+};
+
+struct agent {
+	const struct agent_options *options;
+	struct loop *loop;
+	struct cleave_client *client;
+	struct nbd_server *server;
+	struct loop_fd signal_watcher;
+	struct loop_timer stop_timer;
+	int signal_fd;
+	bool is_stopping;
+};
+
+static const char *const log_levels[] = { "trace", "debug", "info", "warn", "error", "off", NULL };
+
+#define O(member) offsetof(struct agent_options, member)
+static const struct config_option option_table[] = {
+	{ "gateway", 'g', CONFIG_LIST, O(gateways), "ADDR",
+	    "A gateway; again for others to turn to [$CLEAVE_GATEWAY or " CLEAVE_DEFAULT_GATEWAY
+	    "].",
+	    NULL, false, 0, 0, NULL },
+	{ "listen", 'l', CONFIG_LIST, O(listens), "unix:PATH|tcp://HOST:PORT",
+	    "Where NBD clients connect; may be repeated. Sockets in $LISTEN_FDS are used, too.",
+	    NULL, false, 0, 0, NULL },
+	{ "volume", 'v', CONFIG_LIST, O(volumes), "NAME",
+	    "Export this volume; the first one is the default export.", NULL, false, 0, 0, NULL },
+	{ "all", 0, CONFIG_FLAG, O(exports_all), NULL, "Export every volume that a client names.",
+	    NULL, false, 0, 0, NULL },
+	{ "read-only", 'r', CONFIG_FLAG, O(is_read_only), NULL, "Refuse changes.", NULL, false, 0,
+	    0, NULL },
+	{ "stdio", 's', CONFIG_FLAG, O(is_stdio), NULL,
+	    "Serve one client on standard input and output, then exit.", NULL, false, 0, 0, NULL },
+	{ "timeout", 't', CONFIG_DURATION, O(timeout_ns), "DURATION",
+	    "How long a request waits for a gateway before its client gets an error.", "60s", false,
+	    NUM_MS(100), NUM_S(86400), NULL },
+	{ "log-level", 0, CONFIG_CHOICE, O(log_level), "LEVEL", "Least level to log.", "info",
+	    false, 0, 0, log_levels },
+	{ 0 },
+};
+#undef O
+
+static const struct config_program program = {
+	.name = "cleave-agent",
+	.synopsis = "--volume NAME --listen unix:PATH [options]",
+	.purpose = "Exports Cleave volumes over NBD, for QEMU, the Linux kernel, libnbd and fio.",
+	.options = option_table,
+};
+
+/* ---- options ---- */
+
+static int
+check_options(struct agent_options *o)
+{
+	const char *gateway = getenv("CLEAVE_GATEWAY");
+
+	if (o->gateways.count == 0) {
+		o->gateways.items[0] = gateway != NULL && *gateway != '\0' ? gateway
+									   : CLEAVE_DEFAULT_GATEWAY;
+		o->gateways.count = 1;
+	}
+	if (o->gateways.count > CLEAVE_GATEWAYS_MAX) {
+		log_error("agent: --gateway: at most %u", CLEAVE_GATEWAYS_MAX);
+		return -EINVAL;
+	}
+	if (o->volumes.count == 0 && !o->exports_all) {
+		log_error("agent: nothing to export: --volume NAME, or --all");
+		return -EINVAL;
+	}
+	if (o->is_stdio && o->listens.count > 0) {
+		log_error("agent: --stdio and --listen exclude each other");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* How many sockets systemd has opened for this process. */
+static int
+listen_fd_count(void)
+{
+	const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
+	uint64_t value;
+
+	if (count == NULL || config_parse_u64(count, &value) != 0 || value > NBD_LISTENERS_MAX)
+		return 0;
+	if (pid != NULL && strtol(pid, NULL, 10) != (long)getpid())
+		return 0;
+	return (int)value;
+}
+
+/* ---- stopping ---- */
+
+static void
+agent_on_empty(void *arg)
+{
+	struct agent *agent = arg;
+
+	loop_stop(agent->loop);
+}
+
+static void
+agent_on_stop_timer(struct loop_timer *timer, void *arg)
+{
+	struct agent *agent = arg;
+
+	(void)timer;
+	log_warn("agent: stopping with requests in flight");
+	loop_stop(agent->loop);
+}
+
+static void
+agent_on_signal(struct loop_fd *watcher, unsigned events, void *arg)
+{
+	struct agent *agent = arg;
+	struct signalfd_siginfo info;
+
+	(void)events;
+	if (read(watcher->fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+		return;
+	log_info("agent: stopping signal=%u", info.ssi_signo);
+	if (agent->is_stopping) {
+		loop_stop(agent->loop);
+		return;
+	}
+	agent->is_stopping = true;
+	loop_timer_start(agent->loop, &agent->stop_timer, AGENT_STOP_NS);
+	nbd_server_stop(agent->server);
+}
+
+static int
+agent_watch_signals(struct agent *agent)
+{
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	if (signal(SIGPIPE, SIG_IGN) == SIG_ERR || sigprocmask(SIG_BLOCK, &set, NULL) != 0)
+		return -errno;
+	agent->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (agent->signal_fd < 0)
+		return -errno;
+	loop_fd_init(&agent->signal_watcher, agent->signal_fd, agent_on_signal, agent);
+	return loop_fd_start(agent->loop, &agent->signal_watcher, LOOP_READABLE);
+}
+
+/* ---- starting ---- */
+
+static int
+agent_add_exports(struct agent *agent)
+{
+	const struct config_list *volumes = &agent->options->volumes;
+
+	for (uint32_t i = 0; i < volumes->count; i++) {
+		if (nbd_export_add(agent->server, volumes->items[i],
+			agent->options->is_read_only) == NULL) {
+			log_error("agent: --volume %s: %s", volumes->items[i], strerror(errno));
+			return -errno;
+		}
+	}
+	return 0;
+}
+
+static int
+agent_serve_stdio(struct agent *agent)
+{
+	int in = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+	int out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+
+	if (in < 0 || out < 0 || fcntl(in, F_SETFL, fcntl(in, F_GETFL) | O_NONBLOCK) < 0 ||
+	    fcntl(out, F_SETFL, fcntl(out, F_GETFL) | O_NONBLOCK) < 0) {
+		log_error("agent: standard input or output: %s", strerror(errno));
+		return -errno;
+	}
+	agent->server->is_single = true;
+	return nbd_connection_create(agent->server, in, out, "stdio") == NULL ? -ENOMEM : 0;
+}
+
+static int
+agent_listen(struct agent *agent)
+{
+	const struct config_list *listens = &agent->options->listens;
+	char bound[160], error[256];
+	int count = listen_fd_count();
+
+	for (int i = 0; i < count; i++) {
+		int rc = nbd_server_adopt(agent->server, AGENT_LISTEN_FD_FIRST + i);
+
+		if (rc != 0) {
+			log_error("agent: LISTEN_FDS: descriptor %d: %s", AGENT_LISTEN_FD_FIRST + i,
+			    strerror(-rc));
+			return rc;
+		}
+		log_info("agent: ready listen=fd:%d", AGENT_LISTEN_FD_FIRST + i);
+	}
+	for (uint32_t i = 0; i < listens->count; i++) {
+		if (nbd_server_listen(agent->server, listens->items[i], bound, sizeof(bound), error,
+			sizeof(error)) != 0) {
+			log_error("agent: --listen %s", error);
+			return -EINVAL;
+		}
+		log_info("agent: ready listen=%s", bound);
+	}
+	if (count == 0 && listens->count == 0) {
+		log_error(
+		    "agent: nowhere to listen: --listen unix:PATH, tcp://HOST:PORT, or --stdio");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int
+agent_run(struct agent *agent)
+{
+	const struct agent_options *o = agent->options;
+	struct nbd_server_options server = { .is_read_only = o->is_read_only,
+		.allows_any = o->exports_all,
+		.on_empty = agent_on_empty,
+		.arg = agent };
+	struct cleave_client_options client = { .gateways = o->gateways.items,
+		.gateway_count = o->gateways.count,
+		.message_count_max = AGENT_MESSAGES,
+		.connection_depth_max = AGENT_MESSAGES,
+		.io_timeout_ns = o->timeout_ns };
+	char error[CLEAVE_ERROR_BYTES_MAX] = "";
+	int rc;
+
+	agent->loop = loop_ev_create(0);
+	if (agent->loop == NULL || agent_watch_signals(agent) != 0) {
+		log_error("agent: no event loop: %s", strerror(errno));
+		return EXIT_FAILURE;
+	}
+	loop_timer_init(&agent->stop_timer, agent_on_stop_timer, agent);
+	client.loop = server.loop = agent->loop;
+	rc = cleave_client_create(&client, &agent->client, error);
+	if (rc != 0) {
+		log_error("agent: client: %s", error[0] != '\0' ? error : strerror(-rc));
+		return EXIT_FAILURE;
+	}
+	server.client = agent->client;
+	agent->server = nbd_server_create(&server);
+	if (agent->server == NULL) {
+		log_error("agent: out of memory");
+		return EXIT_FAILURE;
+	}
+	rc = agent_add_exports(agent);
+	if (rc == 0)
+		rc = o->is_stdio ? agent_serve_stdio(agent) : agent_listen(agent);
+	if (rc != 0)
+		return EXIT_FAILURE;
+	(void)loop_run(agent->loop, NULL, NULL);
+	return EXIT_SUCCESS;
+}
+
+static void
+agent_fini(struct agent *agent)
+{
+	if (agent->loop == NULL)
+		return;
+	/* Requests that are in flight even now end with the client, unheard. */
+	cleave_client_destroy(agent->client);
+	nbd_server_destroy(agent->server);
+	if (agent->client != NULL)
+		loop_timer_stop(agent->loop, &agent->stop_timer);
+	if (agent->signal_fd >= 0) {
+		loop_fd_stop(agent->loop, &agent->signal_watcher);
+		(void)close(agent->signal_fd);
+	}
+	loop_destroy(agent->loop);
+}
+
+int
+main(int argc, char *argv[])
+{
+	struct agent_options options = { 0 };
+	struct config_result result = { 0 };
+	struct agent agent = { .options = &options, .signal_fd = -1 };
+	int rc = config_parse(&program, argc, argv, &options, &result);
+
+	if (rc != 0)
+		return rc > 0 ? EXIT_SUCCESS : EXIT_USAGE;
+	log_set_level((enum log_level)options.log_level);
+	if (check_options(&options) != 0) {
+		rc = EXIT_USAGE;
+	} else {
+		rc = agent_run(&agent);
+		agent_fini(&agent);
+	}
+	config_result_fini(&result);
+	return rc;
+}

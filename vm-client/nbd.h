@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nbd.h -- the NBD agent's nouns, in blocks headed by the file that owns them
+ *
+ *	socket -> connection: options (nbd_option.c), then requests (nbd_request.c)
+ *	               \-> export (nbd_export.c): an open volume, shared by connections -> libcleave
+ *
+ * Everything runs on one loop. A write that libcleave has completed is durable, so FUA is what every
+ * write has, FLUSH has nothing left to do, and several connections to an export see one disk.
+ */
+#ifndef CLEAVE_VM_CLIENT_NBD_H
+#define CLEAVE_VM_CLIENT_NBD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "base/list.h"
+#include "base/sm.h"
+#include "cleave/client.h"
+#include "nbd_wire.h"
+
+#define NBD_CONNECTIONS_MAX 1024u
+#define NBD_LISTENERS_MAX 8u
+#define NBD_EXPORTS_MAX 4096u
+#define NBD_REQUESTS_MAX 256u               /* of a connection, at a time */
+#define NBD_IN_FLIGHT_BYTES_MAX (64u << 20) /* of a connection; one request always goes */
+#define NBD_INPUT_BYTES (128u * 1024u)      /* options' data and its head always fit */
+#define NBD_PREFERRED_BYTES 4096u
+#define NBD_CONTEXT_ID 1u /* of base:allocation */
+
+struct nbd_server;
+struct nbd_connection;
+
+/* ---- nbd_buffer.c: 4096-aligned memory in powers of two, kept for the next ---- */
+#define NBD_BUFFER_CLASSES 15u /* 4 KiB .. 64 MiB */
+struct nbd_buffers {
+	void *free[NBD_BUFFER_CLASSES];
+	uint64_t free_bytes; /* kept */
+};
+/* nbd_buffer_get -- at least @bytes; NULL: out of memory. */
+void *nbd_buffer_get(struct nbd_buffers *buffers, uint64_t bytes);
+/* nbd_buffer_put -- @bytes: as it was asked for. NULL is a no-op. */
+void nbd_buffer_put(struct nbd_buffers *buffers, void *buffer, uint64_t bytes);
+void nbd_buffers_fini(struct nbd_buffers *buffers);
+
+/* ---- nbd_export.c: a volume, open while somebody uses it ---- */
+enum nbd_export_state {
+	NBD_EXPORT_CLOSED,
+	NBD_EXPORT_OPENING,
+	NBD_EXPORT_OPEN,
+	NBD_EXPORT_CLOSING, /* the last user has gone */
+	NBD_EXPORT_STATE_NR
+};
+
+struct nbd_export {
+	uint32_t magic;
+	struct loop_link link; /* server->exports */
+	struct nbd_server *server;
+	char name[CLEAVE_VOLUME_NAME_BYTES_MAX + 1];
+	bool is_read_only;
+	bool is_on_demand; /* made because a client named it: goes when nobody uses it */
+	struct sm sm;
+	struct cleave_volume *volume; /* OPEN, CLOSING */
+	uint64_t size_bytes;
+	uint32_t user_count;      /* connections that use it or wait for it */
+	struct loop_link waiters; /* connections, while it opens */
+	struct loop_link active;  /* requests that change it, under way */
+	struct loop_link waiting; /* requests that must wait for one of these, oldest first */
+	bool is_retrying;
+	struct loop_task open_task; /* opens it, tells who came when it was open, frees it */
+};
+
+/* nbd_export_find -- by name ("" is the default), or made where the server allows any; else NULL. */
+struct nbd_export *nbd_export_find(struct nbd_server *server, const char *name,
+    uint32_t name_bytes);
+/* nbd_export_add -- NULL with errno EINVAL (name), EEXIST, ENOMEM, ENOSPC (too many). */
+struct nbd_export *nbd_export_add(struct nbd_server *server, const char *name, bool is_read_only);
+/* nbd_export_use -- @connection->export is it; nbd_connection_on_export once it is open, or not. */
+void nbd_export_use(struct nbd_export *export, struct nbd_connection *connection);
+/* nbd_export_leave -- the last one closes the volume. Its requests have ended. */
+void nbd_export_leave(struct nbd_export *export, struct nbd_connection *connection);
+void nbd_export_free(struct nbd_export *export);
+
+/* ---- nbd_request.c: one command ---- */
+enum nbd_request_state {
+	NBD_REQUEST_RECEIVING, /* its payload comes in */
+	NBD_REQUEST_WAITING,   /* for a change of the same blocks, or for room in libcleave */
+	NBD_REQUEST_FETCHING,  /* the blocks that it changes in part */
+	NBD_REQUEST_RUNNING,
+	NBD_REQUEST_REPLYING, /* queued, or partly sent */
+	NBD_REQUEST_DONE,
+	NBD_REQUEST_STATE_NR
+};
+
+#define NBD_REQUEST_IOS_MAX 3u /* zeroes: first block, middle, last block */
+struct nbd_request {
+	uint32_t magic;
+	struct loop_link link;      /* connection->requests */
+	struct loop_link lock_link; /* export->active or ->waiting */
+	struct loop_link send_link; /* connection->replies */
+	struct nbd_connection *connection;
+	struct nbd_export *export;
+	struct sm sm;
+	struct nbd_request_head head;
+	uint8_t *data; /* of whole blocks: from first_bytes on; NULL: none */
+	uint64_t data_bytes;
+	uint64_t first_bytes, end_bytes; /* the blocks it touches */
+	uint8_t *edges;                  /* first and last block, when it changes them in part */
+	bool has_edge[2];
+	struct cleave_io ios[NBD_REQUEST_IOS_MAX];
+	uint32_t io_next, io_count, io_out; /* to be submitted, of; not yet completed */
+	int rc;
+	uint8_t reply[NBD_REPLY_HEAD_BYTES_MAX];
+	uint32_t reply_bytes;
+	const uint8_t *reply_data;
+	uint64_t reply_data_bytes, sent_bytes;
+};
+
+/*
+ * nbd_request_start -- a head was decoded
+ *
+ * Returns the request whose payload is to be received next (WRITE: reply_data points to where, for
+ * length_bytes), or NULL: nothing more is needed. *@ret_skip_bytes: payload of a refused WRITE.
+ */
+struct nbd_request *nbd_request_start(struct nbd_connection *connection,
+    const struct nbd_request_head *head, uint64_t *ret_skip_bytes);
+/* nbd_request_received -- the payload is there. */
+void nbd_request_received(struct nbd_request *request);
+/* nbd_request_sent -- the whole reply is. */
+void nbd_request_sent(struct nbd_request *request);
+/* nbd_request_retry -- what waits at @export may go on now. */
+void nbd_request_retry(struct nbd_export *export);
+/* nbd_request_drop -- its connection is gone, and libcleave has nothing of it: free it. */
+void nbd_request_drop(struct nbd_request *request);
+
+/* ---- nbd_option.c: the handshake ---- */
+/* nbd_greet -- queue the server's first bytes. */
+void nbd_greet(struct nbd_connection *connection);
+/* nbd_client_flags -- 0, or -EPROTO. */
+int nbd_client_flags(struct nbd_connection *connection, const uint8_t in[4]);
+/*
+ * nbd_option_run -- a whole option is there
+ *
+ * 0: go on; -EINPROGRESS: stop reading until nbd_connection_on_export; -ESHUTDOWN: answered, close;
+ * -EPROTO: close.
+ */
+int nbd_option_run(struct nbd_connection *connection, const struct nbd_option_head *head,
+    const uint8_t *data);
+/* nbd_option_on_export -- the answer to the option that waited. The same returns. */
+int nbd_option_on_export(struct nbd_connection *connection, int rc, const char *error);
+
+/* ---- nbd_connection.c: a socket and what it has to say ---- */
+enum nbd_connection_state {
+	NBD_CONNECTION_FLAGS,   /* greeted; the client's flags come */
+	NBD_CONNECTION_OPTIONS, /* haggling */
+	NBD_CONNECTION_OPENING, /* an option waits for its export */
+	NBD_CONNECTION_SERVING,
+	NBD_CONNECTION_ENDING, /* no more is read; what is queued is sent */
+	NBD_CONNECTION_CLOSED, /* requests in flight end */
+	NBD_CONNECTION_STATE_NR
+};
+
+/* How bytes come and go: plain, or through TLS. Both return as readv and writev do, with -errno. */
+struct nbd_stream_ops {
+	ssize_t (*read)(struct nbd_connection *connection, void *data, size_t bytes);
+	ssize_t (*writev)(struct nbd_connection *connection, const struct iovec *iovecs, int count);
+};
+
+struct nbd_connection {
+	uint32_t magic;
+	struct loop_link link; /* server->connections */
+	struct loop_link wait_link;
+	struct nbd_server *server;
+	struct sm sm;
+	char peer[64];
+	int in_fd, out_fd; /* the same, but for standard input and output */
+	struct loop_fd in_watcher, out_watcher;
+	bool is_reading, is_writing; /* the watchers' interests */
+	const struct nbd_stream_ops *stream;
+	/* The handshake's outcome. */
+	bool is_fixed, has_no_zeroes, has_context;
+	enum nbd_reply_style style;
+	struct nbd_export *export;                             /* used, or waited for */
+	char context_export[CLEAVE_VOLUME_NAME_BYTES_MAX + 1]; /* what has_context is about */
+	/* The option that waits for it. */
+	uint32_t option;
+	bool wants_block_size, wants_name;
+	/* Input. */
+	uint8_t *input; /* NBD_INPUT_BYTES */
+	uint32_t input_at, input_end;
+	struct nbd_request *receiving;
+	uint64_t received_bytes, skip_bytes;
+	/* Output: text of the handshake first, then replies in the order they became ready. */
+	uint8_t *text;
+	uint32_t text_bytes, text_sent_bytes, text_max_bytes;
+	struct loop_link replies;
+	struct loop_task send_task;
+	/* Requests. */
+	struct loop_link requests;
+	uint32_t request_count;
+	uint64_t in_flight_bytes;
+	bool is_busy; /* one of its handlers runs: it is not freed under it */
+};
+
+/* nbd_connection_create -- takes the descriptors, also on failure. NULL: out of memory. */
+struct nbd_connection *nbd_connection_create(struct nbd_server *server, int in_fd, int out_fd,
+    const char *peer);
+/* nbd_connection_end -- an orderly end: finish requests, send what is queued, close. */
+void nbd_connection_end(struct nbd_connection *connection);
+/* nbd_connection_break -- close now; requests in flight end unheard. */
+void nbd_connection_break(struct nbd_connection *connection, const char *why);
+/* nbd_connection_destroy -- with all its requests, which nobody else will end: the client is gone. */
+void nbd_connection_destroy(struct nbd_connection *connection);
+void nbd_connection_on_export(struct nbd_connection *connection, int rc, const char *error);
+/* nbd_connection_text -- queue bytes of the handshake. -ENOMEM. */
+int nbd_connection_text(struct nbd_connection *connection, const void *bytes, uint32_t count);
+/* nbd_connection_reply -- @request has its reply. */
+void nbd_connection_reply(struct nbd_connection *connection, struct nbd_request *request);
+/* nbd_connection_request_gone -- one has ended: read on, or go. The caller's last act. */
+void nbd_connection_request_gone(struct nbd_connection *connection);
+
+/* ---- nbd_server.c: listeners, connections, exports ---- */
+struct nbd_server_options {
+	struct loop *loop;
+	struct cleave_client *client;
+	bool is_read_only;
+	bool allows_any; /* every volume of the cluster, by its name */
+	/* Standard input's client has gone, or the last connection after nbd_server_stop. */
+	void (*on_empty)(void *arg);
+	void *arg;
+};
+
+struct nbd_server {
+	uint32_t magic;
+	struct nbd_server_options options;
+	struct nbd_listener {
+		struct nbd_server *server;
+		struct loop_fd watcher;
+		int fd;
+		bool is_listening;
+		char path[108]; /* of a unix socket, to be unlinked; "" */
+	} listeners[NBD_LISTENERS_MAX];
+	uint32_t listener_count;
+	struct loop_link exports;
+	uint32_t export_count;
+	struct loop_link connections;
+	uint32_t connection_count;
+	struct nbd_buffers buffers;
+	struct loop_task empty_task;
+	bool is_stopping;
+	bool is_single; /* on_empty when the last connection goes */
+};
+
+struct nbd_server *nbd_server_create(const struct nbd_server_options *options);
+/* nbd_server_listen -- "unix:PATH", "tcp://HOST:PORT". 0, or negative errno and a text. */
+int nbd_server_listen(struct nbd_server *server, const char *address, char *ret_bound,
+    size_t bound_bytes, char *ret_error, size_t error_bytes);
+/* nbd_server_adopt -- a socket that listens already (LISTEN_FDS). */
+int nbd_server_adopt(struct nbd_server *server, int fd);
+/* nbd_server_stop -- no new connections; the others end; on_empty. */
+void nbd_server_stop(struct nbd_server *server);
+/* nbd_server_destroy -- connections are closed at once; the client is destroyed before. */
+void nbd_server_destroy(struct nbd_server *server);
+/* nbd_server_connection_gone -- by nbd_connection.c alone. */
+void nbd_server_connection_gone(struct nbd_server *server);
+
+#endif /* CLEAVE_VM_CLIENT_NBD_H */

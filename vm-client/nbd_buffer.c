@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nbd_buffer.c -- payload memory: small buffers are kept, large ones go back to the system */
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/num.h"
+#include "nbd.h"
+
+#define BUFFER_ALIGN 4096u
+#define BUFFER_KEPT_BYTES_MAX NUM_MIB(64)
+
+static uint32_t
+class_of(uint64_t bytes)
+{
+	uint32_t class = 0;
+
+	while (((uint64_t)BUFFER_ALIGN << class) < bytes)
+		class ++;
+	assert(class < NBD_BUFFER_CLASSES);
+	return class;
+}
+
+void *
+nbd_buffer_get(struct nbd_buffers *buffers, uint64_t bytes)
+{
+	uint32_t class = class_of(bytes);
+	void *buffer = buffers->free[class];
+
+	if (buffer == NULL)
+		return aligned_alloc(BUFFER_ALIGN, (size_t)BUFFER_ALIGN << class);
+	/* The next free one is named in the first bytes of this one. */
+	buffers->free[class] = *(void **)buffer;
+	buffers->free_bytes -= (uint64_t)BUFFER_ALIGN << class;
+	return buffer;
+}
+
+void
+nbd_buffer_put(struct nbd_buffers *buffers, void *buffer, uint64_t bytes)
+{
+	uint64_t class_bytes;
+	uint32_t class;
+
+	if (buffer == NULL)
+		return;
+	class = class_of(bytes);
+	class_bytes = (uint64_t)BUFFER_ALIGN << class;
+	if (buffers->free_bytes + class_bytes > BUFFER_KEPT_BYTES_MAX) {
+		free(buffer);
+		return;
+	}
+	*(void **)buffer = buffers->free[class];
+	buffers->free[class] = buffer;
+	buffers->free_bytes += class_bytes;
+}
+
+void
+nbd_buffers_fini(struct nbd_buffers *buffers)
+{
+	for (uint32_t class = 0; class < NBD_BUFFER_CLASSES; class ++) {
+		while (buffers->free[class] != NULL) {
+			void *buffer = buffers->free[class];
+
+			buffers->free[class] = *(void **)buffer;
+			free(buffer);
+		}
+	}
+	buffers->free_bytes = 0;
+}

@@ -1,0 +1,667 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nbd_connection.c -- a client's socket: bytes in, bytes out
+ *
+ *	FLAGS -> OPTIONS <-> OPENING -> SERVING
+ *	   \________\__________\__________\____> ENDING -> CLOSED -> (freed)
+ *	                                    \______________^
+ *	DISC, ABORT, the server stops: what was taken is answered, then the socket is closed. An error
+ *	of the socket or the peer: CLOSED at once. CLOSED lasts until libcleave has given everything back.
+ *
+ * Input is read into one buffer; a write's payload that is not there yet goes to its place directly.
+ * While too much is in flight nothing is read (I9). Replies that become ready in one turn leave in
+ * one system call.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "nbd.h"
+
+#define CONNECTION_MAGIC 0x4e43424eu /* "NBCN" */
+#define CONNECTION_IOVECS_MAX 64
+#define CONNECTION_TEXT_BYTES_MAX (4u << 20) /* names of all exports */
+#define CONNECTION_TEXT_BYTES_MIN 4096u
+#define CONNECTION_SKIP_BYTES_MAX (UINT64_C(1) << 32)
+
+static const struct sm_state connection_table[NBD_CONNECTION_STATE_NR] = {
+	[NBD_CONNECTION_FLAGS] = { "flags",
+	    SM_TO(NBD_CONNECTION_OPTIONS) | SM_TO(NBD_CONNECTION_ENDING) |
+		SM_TO(NBD_CONNECTION_CLOSED),
+	    SM_INITIAL },
+	[NBD_CONNECTION_OPTIONS] = { "options",
+	    SM_TO(NBD_CONNECTION_OPENING) | SM_TO(NBD_CONNECTION_ENDING) |
+		SM_TO(NBD_CONNECTION_CLOSED),
+	    0 },
+	[NBD_CONNECTION_OPENING] = { "opening",
+	    SM_TO(NBD_CONNECTION_OPTIONS) | SM_TO(NBD_CONNECTION_SERVING) |
+		SM_TO(NBD_CONNECTION_ENDING) | SM_TO(NBD_CONNECTION_CLOSED),
+	    0 },
+	[NBD_CONNECTION_SERVING] = { "serving",
+	    SM_TO(NBD_CONNECTION_ENDING) | SM_TO(NBD_CONNECTION_CLOSED), 0 },
+	[NBD_CONNECTION_ENDING] = { "ending", SM_TO(NBD_CONNECTION_CLOSED), 0 },
+	[NBD_CONNECTION_CLOSED] = { "closed", 0, SM_FINAL },
+};
+
+static void connection_flush(struct nbd_connection *connection);
+static void connection_parse(struct nbd_connection *connection);
+
+/* ---- the plain stream ---- */
+
+static ssize_t
+plain_read(struct nbd_connection *connection, void *data, size_t bytes)
+{
+	ssize_t n = read(connection->in_fd, data, bytes);
+
+	return n < 0 ? -errno : n;
+}
+
+static ssize_t
+plain_writev(struct nbd_connection *connection, const struct iovec *iovecs, int count)
+{
+	ssize_t n = writev(connection->out_fd, iovecs, count);
+
+	return n < 0 ? -errno : n;
+}
+
+static const struct nbd_stream_ops plain_stream = { plain_read, plain_writev };
+
+/* ---- interests ---- */
+
+static bool
+connection_is_open(const struct nbd_connection *connection)
+{
+	return connection->sm.state < NBD_CONNECTION_ENDING;
+}
+
+static bool
+connection_wants_input(const struct nbd_connection *connection)
+{
+	if (!connection_is_open(connection) || connection->sm.state == NBD_CONNECTION_OPENING)
+		return false;
+	if (connection->receiving != NULL)
+		return true; /* its memory is taken already */
+	return connection->request_count < NBD_REQUESTS_MAX &&
+	    connection->in_flight_bytes < NBD_IN_FLIGHT_BYTES_MAX;
+}
+
+static void
+connection_watch(struct nbd_connection *connection)
+{
+	struct loop *loop = connection->server->options.loop;
+	bool wants_input = connection_wants_input(connection);
+
+	if (connection->sm.state == NBD_CONNECTION_CLOSED)
+		return;
+	if (wants_input != connection->is_reading) {
+		connection->is_reading = wants_input;
+		loop_fd_modify(loop, &connection->in_watcher, wants_input ? LOOP_READABLE : 0);
+	}
+}
+
+static void
+connection_watch_output(struct nbd_connection *connection, bool is_wanted)
+{
+	if (is_wanted == connection->is_writing)
+		return;
+	connection->is_writing = is_wanted;
+	loop_fd_modify(connection->server->options.loop, &connection->out_watcher,
+	    is_wanted ? LOOP_WRITABLE : 0);
+}
+
+/* ---- the end ---- */
+
+static bool
+connection_has_output(const struct nbd_connection *connection)
+{
+	return connection->text_sent_bytes < connection->text_bytes ||
+	    !list_is_empty(&connection->replies);
+}
+
+/* The last act of whoever calls it. */
+static void
+connection_try_free(struct nbd_connection *connection)
+{
+	struct nbd_server *server = connection->server;
+
+	if (connection->sm.state != NBD_CONNECTION_CLOSED || connection->request_count > 0 ||
+	    connection->is_busy)
+		return;
+	if (connection->export != NULL)
+		nbd_export_leave(connection->export, connection);
+	loop_task_cancel(server->options.loop, &connection->send_task);
+	list_remove(&connection->link);
+	free(connection->input);
+	free(connection->text);
+	connection->magic = 0;
+	free(connection);
+	nbd_server_connection_gone(server);
+}
+
+/* Close the socket; requests that libcleave has go on, those that only wait for the socket end. */
+static void
+connection_close(struct nbd_connection *connection)
+{
+	struct loop *loop = connection->server->options.loop;
+	bool was_busy = connection->is_busy;
+	struct loop_link *link;
+
+	sm_move(&connection->sm, NBD_CONNECTION_CLOSED);
+	loop_fd_stop(loop, &connection->in_watcher);
+	loop_fd_stop(loop, &connection->out_watcher);
+	(void)close(connection->in_fd);
+	if (connection->out_fd != connection->in_fd)
+		(void)close(connection->out_fd);
+	connection->is_busy = true;
+	if (connection->receiving != NULL)
+		nbd_request_drop(connection->receiving);
+	connection->receiving = NULL;
+	while ((link = list_pop_front(&connection->replies)) != NULL)
+		nbd_request_drop(LIST_ENTRY(link, struct nbd_request, send_link));
+	connection->is_busy = was_busy;
+}
+
+void
+nbd_connection_break(struct nbd_connection *connection, const char *why)
+{
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	if (connection->sm.state == NBD_CONNECTION_CLOSED)
+		return;
+	log_limited(LOG_INFO, "nbd: closed peer=%s state=%s reason=\"%s\"", connection->peer,
+	    sm_state_name(&connection->sm), why);
+	connection_close(connection);
+	connection_try_free(connection);
+}
+
+void
+nbd_connection_destroy(struct nbd_connection *connection)
+{
+	struct loop_link *link;
+
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	if (connection->sm.state != NBD_CONNECTION_CLOSED)
+		connection_close(connection);
+	connection->is_busy = true;
+	while ((link = list_first(&connection->requests)) != NULL)
+		nbd_request_drop(LIST_ENTRY(link, struct nbd_request, link));
+	connection->is_busy = false;
+	/* The volume went with its client. */
+	if (connection->export != NULL)
+		connection->export->volume = NULL;
+	connection_try_free(connection);
+}
+
+/* ENDING, and nothing left to do? */
+static void
+connection_try_close(struct nbd_connection *connection)
+{
+	if (connection->sm.state == NBD_CONNECTION_ENDING && connection->request_count == 0 &&
+	    !connection_has_output(connection))
+		connection_close(connection);
+	connection_try_free(connection);
+}
+
+void
+nbd_connection_end(struct nbd_connection *connection)
+{
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	if (!connection_is_open(connection))
+		return;
+	sm_move(&connection->sm, NBD_CONNECTION_ENDING);
+	/* A payload that is half here will not be waited for. */
+	if (connection->receiving != NULL) {
+		struct nbd_request *request = connection->receiving;
+		bool was_busy = connection->is_busy;
+
+		connection->receiving = NULL;
+		connection->is_busy = true;
+		nbd_request_drop(request);
+		connection->is_busy = was_busy;
+	}
+	connection_watch(connection);
+	connection_try_close(connection);
+}
+
+/* ---- output ---- */
+
+static void
+connection_send_soon(struct nbd_connection *connection)
+{
+	loop_defer(connection->server->options.loop, &connection->send_task);
+}
+
+int
+nbd_connection_text(struct nbd_connection *connection, const void *bytes, uint32_t count)
+{
+	uint32_t max = connection->text_max_bytes;
+
+	if (connection->text_bytes + count > CONNECTION_TEXT_BYTES_MAX)
+		return -ENOMEM;
+	while (max < connection->text_bytes + count)
+		max = max == 0 ? CONNECTION_TEXT_BYTES_MIN : 2 * max;
+	if (max != connection->text_max_bytes) {
+		uint8_t *text = realloc(connection->text, max);
+
+		if (text == NULL)
+			return -ENOMEM;
+		connection->text = text;
+		connection->text_max_bytes = max;
+	}
+	memcpy(connection->text + connection->text_bytes, bytes, count);
+	connection->text_bytes += count;
+	connection_send_soon(connection);
+	return 0;
+}
+
+void
+nbd_connection_reply(struct nbd_connection *connection, struct nbd_request *request)
+{
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	list_push_back(&connection->replies, &request->send_link);
+	connection_send_soon(connection);
+}
+
+static int
+add_iovec(struct iovec *iovecs, int count, const uint8_t *bytes, uint64_t total, uint64_t sent)
+{
+	if (sent >= total)
+		return count;
+	iovecs[count] = (struct iovec){ (void *)(uintptr_t)(bytes + sent), (size_t)(total - sent) };
+	return count + 1;
+}
+
+static int
+connection_gather(struct nbd_connection *connection, struct iovec *iovecs)
+{
+	struct loop_link *link, *next;
+	int count = add_iovec(iovecs, 0, connection->text, connection->text_bytes,
+	    connection->text_sent_bytes);
+
+	LIST_FOREACH_SAFE(&connection->replies, link, next) {
+		struct nbd_request *request = LIST_ENTRY(link, struct nbd_request, send_link);
+		uint64_t data_sent = request->sent_bytes <= request->reply_bytes
+		    ? 0
+		    : request->sent_bytes - request->reply_bytes;
+
+		if (count + 2 > CONNECTION_IOVECS_MAX)
+			break;
+		count = add_iovec(iovecs, count, request->reply, request->reply_bytes,
+		    request->sent_bytes);
+		count = add_iovec(iovecs, count, request->reply_data, request->reply_data_bytes,
+		    data_sent);
+	}
+	return count;
+}
+
+/* @bytes have left: whose were they? */
+static void
+connection_sent(struct nbd_connection *connection, uint64_t bytes)
+{
+	uint64_t text_bytes = num_min(bytes, connection->text_bytes - connection->text_sent_bytes);
+
+	connection->text_sent_bytes += (uint32_t)text_bytes;
+	bytes -= text_bytes;
+	if (connection->text_sent_bytes == connection->text_bytes)
+		connection->text_sent_bytes = connection->text_bytes = 0;
+	while (bytes > 0) {
+		struct nbd_request *request =
+		    LIST_ENTRY(list_first(&connection->replies), struct nbd_request, send_link);
+		uint64_t left_bytes = request->reply_bytes + request->reply_data_bytes -
+		    request->sent_bytes;
+
+		if (bytes < left_bytes) {
+			request->sent_bytes += bytes;
+			return;
+		}
+		bytes -= left_bytes;
+		list_remove(&request->send_link);
+		nbd_request_sent(request);
+	}
+}
+
+/* The caller's last act: the connection may end in it. */
+static void
+connection_flush(struct nbd_connection *connection)
+{
+	struct iovec iovecs[CONNECTION_IOVECS_MAX];
+	ssize_t n = 0;
+
+	assert(!connection->is_busy);
+	connection->is_busy = true;
+	while (connection_has_output(connection)) {
+		n = connection->stream->writev(connection, iovecs,
+		    connection_gather(connection, iovecs));
+		if (n < 0)
+			break;
+		connection_sent(connection, (uint64_t)n);
+	}
+	connection->is_busy = false;
+	if (n < 0 && n != -EAGAIN && n != -EINTR) {
+		nbd_connection_break(connection, strerror((int)-n));
+		return;
+	}
+	connection_watch_output(connection, connection_has_output(connection));
+	connection_watch(connection);
+	connection_try_close(connection);
+}
+
+static void
+connection_on_send_task(struct loop_task *task, void *arg)
+{
+	struct nbd_connection *connection = arg;
+
+	(void)task;
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	if (connection->sm.state != NBD_CONNECTION_CLOSED && !connection->is_writing)
+		connection_flush(connection);
+}
+
+static void
+connection_on_writable(struct loop_fd *watcher, unsigned events, void *arg)
+{
+	struct nbd_connection *connection = arg;
+
+	(void)watcher;
+	(void)events;
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	connection_flush(connection);
+}
+
+/* ---- input ---- */
+
+static uint32_t
+input_bytes(const struct nbd_connection *connection)
+{
+	return connection->input_end - connection->input_at;
+}
+
+static const uint8_t *
+input_take(struct nbd_connection *connection, uint32_t bytes)
+{
+	const uint8_t *at = connection->input + connection->input_at;
+
+	connection->input_at += bytes;
+	return at;
+}
+
+/* What an option's handler returned. False: stop parsing. */
+static bool
+option_result(struct nbd_connection *connection, int rc)
+{
+	switch (rc) {
+	case 0:
+		return true;
+	case -EINPROGRESS:
+		sm_move(&connection->sm, NBD_CONNECTION_OPENING);
+		return false;
+	case -ESHUTDOWN:
+		nbd_connection_end(connection);
+		return false;
+	default:
+		nbd_connection_break(connection,
+		    rc == -EPROTO ? "the handshake cannot go on" : cleave_error_text(rc));
+		return false;
+	}
+}
+
+/* False: more bytes are needed, or it is over. */
+static bool
+parse_option(struct nbd_connection *connection)
+{
+	struct nbd_option_head head;
+	const uint8_t *data;
+
+	if (input_bytes(connection) < NBD_OPTION_BYTES)
+		return false;
+	if (nbd_option_head_decode(connection->input + connection->input_at, &head) != 0) {
+		nbd_connection_break(connection, "no option where one must be");
+		return false;
+	}
+	if (head.length_bytes > NBD_OPTION_DATA_BYTES_MAX) {
+		nbd_connection_break(connection, "an option's data is too long");
+		return false;
+	}
+	if (input_bytes(connection) < NBD_OPTION_BYTES + head.length_bytes)
+		return false;
+	data = input_take(connection, NBD_OPTION_BYTES + head.length_bytes) + NBD_OPTION_BYTES;
+	return option_result(connection, nbd_option_run(connection, &head, data));
+}
+
+static bool
+parse_flags(struct nbd_connection *connection)
+{
+	if (input_bytes(connection) < 4)
+		return false;
+	if (nbd_client_flags(connection, input_take(connection, 4)) != 0) {
+		nbd_connection_break(connection, "unknown client flags");
+		return false;
+	}
+	sm_move(&connection->sm, NBD_CONNECTION_OPTIONS);
+	return true;
+}
+
+/* Payload that is in the buffer already. */
+static void
+take_payload(struct nbd_connection *connection)
+{
+	struct nbd_request *request = connection->receiving;
+	uint32_t bytes = (uint32_t)num_min(input_bytes(connection),
+	    request->head.length_bytes - connection->received_bytes);
+	uint8_t *to = (uint8_t *)(uintptr_t)request->reply_data + connection->received_bytes;
+
+	memcpy(to, input_take(connection, bytes), bytes);
+	connection->received_bytes += bytes;
+}
+
+/* False: it is not all there. */
+static bool
+finish_payload(struct nbd_connection *connection)
+{
+	struct nbd_request *request = connection->receiving;
+
+	if (connection->received_bytes < request->head.length_bytes)
+		return false;
+	connection->receiving = NULL;
+	nbd_request_received(request);
+	return true;
+}
+
+static bool
+parse_request(struct nbd_connection *connection)
+{
+	uint32_t head_bytes = connection->style == NBD_EXTENDED ? NBD_EXTENDED_REQUEST_BYTES
+								: NBD_REQUEST_BYTES;
+	struct nbd_request_head head;
+
+	if (connection->receiving != NULL) {
+		take_payload(connection);
+		return finish_payload(connection);
+	}
+	if (connection->skip_bytes > 0) {
+		uint32_t bytes = (uint32_t)num_min(connection->skip_bytes, input_bytes(connection));
+
+		(void)input_take(connection, bytes);
+		connection->skip_bytes -= bytes;
+		if (connection->skip_bytes > 0)
+			return false;
+	}
+	if (input_bytes(connection) < head_bytes || !connection_wants_input(connection))
+		return false;
+	if (nbd_request_decode(input_take(connection, head_bytes), connection->style, &head) != 0) {
+		nbd_connection_break(connection, "no request where one must be");
+		return false;
+	}
+	if (head.type == NBD_CMD_DISC) {
+		nbd_connection_end(connection);
+		return false;
+	}
+	if (head.type == NBD_CMD_WRITE && head.length_bytes > CONNECTION_SKIP_BYTES_MAX) {
+		nbd_connection_break(connection, "a write of more than 4 GiB");
+		return false;
+	}
+	connection->received_bytes = 0;
+	connection->receiving = nbd_request_start(connection, &head, &connection->skip_bytes);
+	return connection_is_open(connection);
+}
+
+/* As far as it goes. The caller's last act. */
+static void
+connection_parse(struct nbd_connection *connection)
+{
+	bool goes_on = true;
+
+	connection->is_busy = true;
+	while (goes_on && connection_is_open(connection)) {
+		if (connection->sm.state == NBD_CONNECTION_FLAGS)
+			goes_on = parse_flags(connection);
+		else if (connection->sm.state == NBD_CONNECTION_OPTIONS)
+			goes_on = parse_option(connection);
+		else
+			goes_on = connection->sm.state == NBD_CONNECTION_SERVING &&
+			    parse_request(connection);
+	}
+	connection->is_busy = false;
+	connection_watch(connection);
+	connection_try_close(connection);
+}
+
+/* Where the next bytes go: a payload's own place when nothing of the buffer is left. */
+static ssize_t
+connection_read(struct nbd_connection *connection)
+{
+	struct nbd_request *request = connection->receiving;
+	ssize_t n;
+
+	if (request != NULL && input_bytes(connection) == 0) {
+		uint8_t *to = (uint8_t *)(uintptr_t)request->reply_data +
+		    connection->received_bytes;
+
+		n = connection->stream->read(connection, to,
+		    (size_t)(request->head.length_bytes - connection->received_bytes));
+		if (n > 0)
+			connection->received_bytes += (uint64_t)n;
+		return n;
+	}
+	if (connection->input_at > 0) {
+		memmove(connection->input, connection->input + connection->input_at,
+		    input_bytes(connection));
+		connection->input_end -= connection->input_at;
+		connection->input_at = 0;
+	}
+	n = connection->stream->read(connection, connection->input + connection->input_end,
+	    NBD_INPUT_BYTES - connection->input_end);
+	if (n > 0)
+		connection->input_end += (uint32_t)n;
+	return n;
+}
+
+static void
+connection_on_readable(struct loop_fd *watcher, unsigned events, void *arg)
+{
+	struct nbd_connection *connection = arg;
+	ssize_t n;
+
+	(void)watcher;
+	(void)events;
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	n = connection_read(connection);
+	if (n == 0)
+		nbd_connection_break(connection, "the peer has closed");
+	else if (n < 0 && n != -EAGAIN && n != -EINTR)
+		nbd_connection_break(connection, strerror((int)-n));
+	else if (n > 0)
+		connection_parse(connection);
+}
+
+void
+nbd_connection_request_gone(struct nbd_connection *connection)
+{
+	/* Within a handler of ours: that goes on where it was. */
+	if (connection->is_busy)
+		return;
+	if (connection->sm.state == NBD_CONNECTION_SERVING && input_bytes(connection) > 0)
+		connection_parse(connection);
+	else
+		connection_try_close(connection);
+}
+
+void
+nbd_connection_on_export(struct nbd_connection *connection, int rc, const char *error)
+{
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	if (connection->sm.state != NBD_CONNECTION_OPENING)
+		return;
+	rc = nbd_option_on_export(connection, rc, error);
+	if (rc != 0) {
+		(void)option_result(connection, rc);
+		return;
+	}
+	if (connection->sm.state == NBD_CONNECTION_OPENING)
+		sm_move(&connection->sm, NBD_CONNECTION_OPTIONS);
+	connection_parse(connection);
+}
+
+/* ---- the beginning ---- */
+
+static struct nbd_connection *
+connection_alloc(void)
+{
+	struct nbd_connection *connection = calloc(1, sizeof(*connection));
+
+	if (connection == NULL)
+		return NULL;
+	connection->input = malloc(NBD_INPUT_BYTES);
+	if (connection->input == NULL) {
+		free(connection);
+		return NULL;
+	}
+	return connection;
+}
+
+struct nbd_connection *
+nbd_connection_create(struct nbd_server *server, int in_fd, int out_fd, const char *peer)
+{
+	struct nbd_connection *connection = connection_alloc();
+	struct loop *loop = server->options.loop;
+
+	if (connection == NULL)
+		goto err;
+	connection->magic = CONNECTION_MAGIC;
+	connection->server = server;
+	connection->in_fd = in_fd;
+	connection->out_fd = out_fd;
+	connection->stream = &plain_stream;
+	(void)snprintf(connection->peer, sizeof(connection->peer), "%s", peer);
+	list_init(&connection->replies);
+	list_init(&connection->requests);
+	sm_init(&connection->sm, "nbd connection", connection_table, NBD_CONNECTION_FLAGS,
+	    (uint32_t)in_fd);
+	loop_task_init(&connection->send_task, connection_on_send_task, connection);
+	loop_fd_init(&connection->in_watcher, in_fd, connection_on_readable, connection);
+	loop_fd_init(&connection->out_watcher, out_fd, connection_on_writable, connection);
+	if (loop_fd_start(loop, &connection->in_watcher, LOOP_READABLE) != 0)
+		goto err_connection;
+	if (loop_fd_start(loop, &connection->out_watcher, 0) != 0)
+		goto err_watcher;
+	connection->is_reading = true;
+	list_push_back(&server->connections, &connection->link);
+	server->connection_count++;
+	nbd_greet(connection);
+	return connection;
+
+err_watcher:
+	loop_fd_stop(loop, &connection->in_watcher);
+err_connection:
+	free(connection->input);
+	free(connection);
+err:
+	(void)close(in_fd);
+	if (out_fd != in_fd)
+		(void)close(out_fd);
+	return NULL;
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nbd_export.c -- a volume as several connections see it
+ *
+ *	CLOSED <---------------- CLOSING
+ *	  | first user             ^  last user has left
+ *	  v                        |
+ *	OPENING ---------------> OPEN
+ *	  \-> CLOSED: refused, every waiter is told
+ *
+ * Opening attaches the volume, which takes it from whoever had it; so it is done when a client comes
+ * and not before. A user that comes while it closes waits for that, then it opens again.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "nbd.h"
+
+#define EXPORT_MAGIC 0x5058424eu /* "NBXP" */
+
+static const struct sm_state export_table[NBD_EXPORT_STATE_NR] = {
+	[NBD_EXPORT_CLOSED] = { "closed", SM_TO(NBD_EXPORT_OPENING), SM_INITIAL | SM_FINAL },
+	[NBD_EXPORT_OPENING] = { "opening", SM_TO(NBD_EXPORT_OPEN) | SM_TO(NBD_EXPORT_CLOSED), 0 },
+	[NBD_EXPORT_OPEN] = { "open", SM_TO(NBD_EXPORT_CLOSING), 0 },
+	[NBD_EXPORT_CLOSING] = { "closing", SM_TO(NBD_EXPORT_CLOSED), 0 },
+};
+
+static void
+export_tell(struct nbd_export *export, int rc, const char *error)
+{
+	struct loop_link *link;
+
+	while ((link = list_pop_front(&export->waiters)) != NULL)
+		nbd_connection_on_export(LIST_ENTRY(link, struct nbd_connection, wait_link), rc,
+		    error);
+}
+
+static void
+export_on_closed(void *arg)
+{
+	struct nbd_export *export = arg;
+
+	CHECK_OBJ(export, EXPORT_MAGIC);
+	export->volume = NULL;
+	sm_move(&export->sm, NBD_EXPORT_CLOSED);
+	log_info("export: closed name=%s", export->name);
+	loop_defer(export->server->options.loop, &export->open_task);
+}
+
+static void
+export_close(struct nbd_export *export)
+{
+	sm_move(&export->sm, NBD_EXPORT_CLOSING);
+	cleave_volume_close(export->volume, export_on_closed, export);
+}
+
+static void
+export_on_open(struct cleave_volume *volume, int rc, const char *error, void *arg)
+{
+	struct nbd_export *export = arg;
+
+	CHECK_OBJ(export, EXPORT_MAGIC);
+	if (rc != 0) {
+		log_warn("export: cannot be opened name=%s rc=%s text=\"%s\"", export->name,
+		    log_errno(rc), error == NULL ? "" : error);
+		sm_move(&export->sm, NBD_EXPORT_CLOSED);
+		export_tell(export, rc, error);
+		return;
+	}
+	export->volume = volume;
+	export->size_bytes = cleave_volume_info(volume)->size_bytes;
+	sm_move(&export->sm, NBD_EXPORT_OPEN);
+	log_info("export: open name=%s size_bytes=%llu", export->name,
+	    (unsigned long long)export->size_bytes);
+	if (export->user_count == 0)
+		export_close(export);
+	else
+		export_tell(export, 0, NULL);
+}
+
+static void
+export_open(struct nbd_export *export)
+{
+	unsigned flags = export->is_read_only ? CLEAVE_OPEN_READ_ONLY : 0;
+	int rc;
+
+	sm_move(&export->sm, NBD_EXPORT_OPENING);
+	rc = cleave_volume_open(export->server->options.client, export->name, flags, export_on_open,
+	    export);
+	if (rc != 0)
+		export_on_open(NULL, rc, cleave_error_text(rc), export);
+}
+
+/* In a turn of its own, so that a user is never told inside nbd_export_use. */
+static void
+export_on_open_task(struct loop_task *task, void *arg)
+{
+	struct nbd_export *export = arg;
+
+	(void)task;
+	CHECK_OBJ(export, EXPORT_MAGIC);
+	if (export->sm.state == NBD_EXPORT_OPEN)
+		export_tell(export, 0, NULL);
+	else if (export->sm.state == NBD_EXPORT_CLOSED && export->user_count > 0)
+		export_open(export);
+	else if (export->sm.state == NBD_EXPORT_CLOSED && export->is_on_demand)
+		nbd_export_free(export);
+}
+
+void
+nbd_export_use(struct nbd_export *export, struct nbd_connection *connection)
+{
+	CHECK_OBJ(export, EXPORT_MAGIC);
+	assert(connection->export == NULL);
+	connection->export = export;
+	export->user_count++;
+	list_push_back(&export->waiters, &connection->wait_link);
+	loop_defer(export->server->options.loop, &export->open_task);
+}
+
+void
+nbd_export_leave(struct nbd_export *export, struct nbd_connection *connection)
+{
+	CHECK_OBJ(export, EXPORT_MAGIC);
+	assert(export->user_count > 0);
+	assert(connection->export == export);
+	if (list_contains(&connection->wait_link))
+		list_remove(&connection->wait_link);
+	connection->export = NULL;
+	export->user_count--;
+	if (export->user_count > 0)
+		return;
+	if (export->sm.state == NBD_EXPORT_OPEN && export->volume != NULL)
+		export_close(export);
+	else if (export->sm.state == NBD_EXPORT_CLOSED)
+		loop_defer(export->server->options.loop, &export->open_task);
+}
+
+struct nbd_export *
+nbd_export_add(struct nbd_server *server, const char *name, bool is_read_only)
+{
+	struct nbd_export *export;
+
+	if (*name == '\0' || strlen(name) > CLEAVE_VOLUME_NAME_BYTES_MAX) {
+		errno = EINVAL;
+		return NULL;
+	}
+	if (server->export_count == NBD_EXPORTS_MAX) {
+		errno = ENOSPC;
+		return NULL;
+	}
+	export = calloc(1, sizeof(*export));
+	if (export == NULL)
+		return NULL;
+	export->magic = EXPORT_MAGIC;
+	export->server = server;
+	export->is_read_only = is_read_only;
+	memcpy(export->name, name, strlen(name) + 1);
+	list_init(&export->waiters);
+	list_init(&export->active);
+	list_init(&export->waiting);
+	loop_task_init(&export->open_task, export_on_open_task, export);
+	sm_init(&export->sm, "export", export_table, NBD_EXPORT_CLOSED, server->export_count);
+	list_push_back(&server->exports, &export->link);
+	server->export_count++;
+	return export;
+}
+
+struct nbd_export *
+nbd_export_find(struct nbd_server *server, const char *name, uint32_t name_bytes)
+{
+	char text[CLEAVE_VOLUME_NAME_BYTES_MAX + 1];
+	struct nbd_export *export;
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&server->exports, link, next) {
+		export = LIST_ENTRY(link, struct nbd_export, link);
+
+		if (name_bytes == 0 ||
+		    (strlen(export->name) == name_bytes &&
+			memcmp(export->name, name, name_bytes) == 0))
+			return export;
+	}
+	if (!server->options.allows_any || name_bytes == 0 || name_bytes >= sizeof(text))
+		return NULL;
+	memcpy(text, name, name_bytes);
+	text[name_bytes] = '\0';
+	if (strlen(text) != name_bytes)
+		return NULL; /* a NUL in it */
+	export = nbd_export_add(server, text, server->options.is_read_only);
+	if (export != NULL)
+		export->is_on_demand = true;
+	return export;
+}
+
+void
+nbd_export_free(struct nbd_export *export)
+{
+	CHECK_OBJ(export, EXPORT_MAGIC);
+	assert(export->user_count == 0);
+	loop_task_cancel(export->server->options.loop, &export->open_task);
+	list_remove(&export->link);
+	export->server->export_count--;
+	export->magic = 0;
+	free(export);
+}

@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nbd_request.c -- one NBD command, from its head to its reply
+ *
+ *	          WRITE               room, no conflict      its edges are here
+ *	start -> RECEIVING -> WAITING ----------------> FETCHING --------> RUNNING -> REPLYING -> DONE
+ *	   \\__________________/   \\_________________________________________/
+ *	     no payload                 whole blocks only
+ *
+ * NBD counts bytes, a volume blocks. A read reads the blocks around it. A change of part of a block
+ * fetches that block, patches it, writes it whole; meanwhile no other change of that block may be
+ * under way, in either direction, or one would undo the other. So changes are kept in
+ * export->active, and one that overlaps another with either of them partial waits its turn in
+ * export->waiting; nobody overtakes who waits for the same blocks. Changes of whole blocks only never
+ * wait: libcleave keeps their order.
+ *
+ * When the connection goes while a request is with libcleave, the request ends by itself.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/num.h"
+#include "nbd.h"
+
+#define REQUEST_MAGIC 0x5152424eu /* "NBRQ" */
+#define BLOCK CLEAVE_BLOCK_BYTES
+
+static const struct sm_state request_table[NBD_REQUEST_STATE_NR] = {
+	[NBD_REQUEST_RECEIVING] = { "receiving",
+	    SM_TO(NBD_REQUEST_WAITING) | SM_TO(NBD_REQUEST_DONE), SM_INITIAL },
+	[NBD_REQUEST_WAITING] = { "waiting",
+	    SM_TO(NBD_REQUEST_FETCHING) | SM_TO(NBD_REQUEST_RUNNING) | SM_TO(NBD_REQUEST_REPLYING) |
+		SM_TO(NBD_REQUEST_DONE),
+	    SM_INITIAL },
+	[NBD_REQUEST_FETCHING] = { "fetching",
+	    SM_TO(NBD_REQUEST_RUNNING) | SM_TO(NBD_REQUEST_REPLYING) | SM_TO(NBD_REQUEST_DONE), 0 },
+	[NBD_REQUEST_RUNNING] = { "running", SM_TO(NBD_REQUEST_REPLYING) | SM_TO(NBD_REQUEST_DONE),
+	    0 },
+	[NBD_REQUEST_REPLYING] = { "replying", SM_TO(NBD_REQUEST_DONE), 0 },
+	[NBD_REQUEST_DONE] = { "done", 0, SM_FINAL },
+};
+
+static void request_on_io(struct cleave_io *io, int rc, void *arg);
+static void request_submit(struct nbd_request *request);
+
+/* ---- what a command is ---- */
+
+static bool
+is_change(const struct nbd_request *request)
+{
+	return request->head.type == NBD_CMD_WRITE || request->head.type == NBD_CMD_TRIM ||
+	    request->head.type == NBD_CMD_WRITE_ZEROES;
+}
+
+static bool
+has_edges(const struct nbd_request *request)
+{
+	return request->has_edge[0] || request->has_edge[1];
+}
+
+static uint64_t
+head_end(const struct nbd_request_head *head)
+{
+	return head->offset_bytes + head->length_bytes;
+}
+
+static uint16_t
+flags_allowed(uint16_t type, enum nbd_reply_style style)
+{
+	switch (type) {
+	case NBD_CMD_READ:
+		return style == NBD_SIMPLE ? 0 : NBD_CMD_FLAG_DF;
+	case NBD_CMD_WRITE:
+		return NBD_CMD_FLAG_FUA | (style == NBD_EXTENDED ? NBD_CMD_FLAG_PAYLOAD_LEN : 0);
+	case NBD_CMD_TRIM:
+		return NBD_CMD_FLAG_FUA;
+	case NBD_CMD_WRITE_ZEROES:
+		return NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_NO_HOLE | NBD_CMD_FLAG_FAST_ZERO;
+	case NBD_CMD_BLOCK_STATUS:
+		return NBD_CMD_FLAG_REQ_ONE;
+	default:
+		return 0;
+	}
+}
+
+/* 0, or what the reply says. */
+static int
+request_check(const struct nbd_connection *connection, const struct nbd_request_head *head)
+{
+	const struct nbd_export *export = connection->export;
+	bool is_beyond;
+
+	if ((head->flags & ~flags_allowed(head->type, connection->style)) != 0)
+		return -EINVAL;
+	if (head->type == NBD_CMD_FLUSH)
+		return head->offset_bytes == 0 && head->length_bytes == 0 ? 0 : -EINVAL;
+	if (head->type >= NBD_CMD_NR || head->length_bytes == 0)
+		return -EINVAL;
+	if (export->is_read_only &&
+	    (head->type == NBD_CMD_WRITE || head->type == NBD_CMD_TRIM ||
+		head->type == NBD_CMD_WRITE_ZEROES))
+		return -EPERM;
+	if ((head->type == NBD_CMD_READ || head->type == NBD_CMD_WRITE) &&
+	    head->length_bytes > NBD_PAYLOAD_BYTES_MAX)
+		return head->type == NBD_CMD_READ && connection->style != NBD_SIMPLE ? -EOVERFLOW
+										     : -EINVAL;
+	is_beyond = head->length_bytes > export->size_bytes ||
+	    head->offset_bytes > export->size_bytes - head->length_bytes;
+	if (is_beyond && (head->type == NBD_CMD_WRITE || head->type == NBD_CMD_WRITE_ZEROES))
+		return -ENOSPC;
+	if (is_beyond)
+		return -EINVAL;
+	if (head->type == NBD_CMD_BLOCK_STATUS && !connection->has_context)
+		return -EINVAL;
+	return 0;
+}
+
+/* ---- its end ---- */
+
+static void
+request_free(struct nbd_request *request)
+{
+	struct nbd_connection *connection = request->connection;
+	struct nbd_buffers *buffers = &connection->server->buffers;
+
+	sm_move(&request->sm, NBD_REQUEST_DONE);
+	nbd_buffer_put(buffers, request->data, request->data_bytes);
+	nbd_buffer_put(buffers, request->edges, 2 * (uint64_t)BLOCK);
+	list_remove(&request->link);
+	connection->request_count--;
+	connection->in_flight_bytes -= request->data_bytes;
+	request->magic = 0;
+	free(request);
+	nbd_connection_request_gone(connection);
+}
+
+void
+nbd_request_sent(struct nbd_request *request)
+{
+	CHECK_OBJ(request, REQUEST_MAGIC);
+	request_free(request);
+}
+
+void
+nbd_request_drop(struct nbd_request *request)
+{
+	CHECK_OBJ(request, REQUEST_MAGIC);
+	if (list_contains(&request->lock_link))
+		list_remove(&request->lock_link);
+	request_free(request);
+}
+
+static void
+request_make_reply(struct nbd_request *request)
+{
+	enum nbd_reply_style style = request->connection->style;
+	const struct nbd_request_head *head = &request->head;
+	uint64_t skew = head->offset_bytes - request->first_bytes;
+
+	if (request->rc != 0) {
+		/* A read beyond the end is invalid; only changes run out of space. */
+		request->reply_bytes = nbd_put_error(request->reply, style, head,
+		    head->type == NBD_CMD_READ && request->rc == -ERANGE
+			? NBD_EINVAL
+			: nbd_error_of(request->rc),
+		    0);
+	} else if (head->type == NBD_CMD_READ) {
+		request->reply_bytes = nbd_put_data(request->reply, style, head);
+		request->reply_data = request->data + skew;
+		request->reply_data_bytes = head->length_bytes;
+	} else if (head->type == NBD_CMD_BLOCK_STATUS) {
+		uint64_t length_bytes = head->length_bytes;
+
+		if (style != NBD_EXTENDED)
+			length_bytes = num_min(length_bytes, UINT32_MAX - BLOCK + 1);
+		/* Allocated data, until gateways tell what is a hole. */
+		request->reply_bytes =
+		    nbd_put_status(request->reply, style, head, NBD_CONTEXT_ID, length_bytes, 0);
+	} else {
+		request->reply_bytes = nbd_put_done(request->reply, style, head);
+	}
+}
+
+/* The sole exit of what was started: unlock, reply. @request may be gone. */
+static void
+request_finish(struct nbd_request *request)
+{
+	struct nbd_export *export = request->export;
+	bool was_locked = list_contains(&request->lock_link);
+
+	if (was_locked)
+		list_remove(&request->lock_link);
+	request->reply_data = NULL;
+	request->reply_data_bytes = 0;
+	request_make_reply(request);
+	sm_move(&request->sm, NBD_REQUEST_REPLYING);
+	if (request->connection->sm.state == NBD_CONNECTION_CLOSED)
+		request_free(request);
+	else
+		nbd_connection_reply(request->connection, request);
+	/* Whatever its command was, libcleave has room again. */
+	nbd_request_retry(export);
+}
+
+/* ---- running ---- */
+
+/* Copy between the edges' blocks and the payload around which they lie. */
+static void
+request_patch(struct nbd_request *request)
+{
+	uint64_t skew = request->head.offset_bytes - request->first_bytes;
+	uint64_t tail = request->end_bytes - head_end(&request->head);
+	uint8_t *last = request->edges + BLOCK;
+
+	if (request->head.type == NBD_CMD_WRITE) {
+		if (skew > 0)
+			memcpy(request->data, request->edges, skew);
+		if (tail > 0)
+			memcpy(request->data + request->data_bytes - tail,
+			    (request->has_edge[1] ? last : request->edges) + BLOCK - tail, tail);
+		return;
+	}
+	/* Zeroes: within the first block from skew on, within the last one up to tail. */
+	if (request->has_edge[0] && request->end_bytes - request->first_bytes == BLOCK) {
+		memset(request->edges + skew, 0, BLOCK - skew - tail);
+		return;
+	}
+	if (request->has_edge[0])
+		memset(request->edges + skew, 0, BLOCK - skew);
+	if (request->has_edge[1])
+		memset(last, 0, BLOCK - tail);
+}
+
+static void
+request_add_io(struct nbd_request *request, enum cleave_op op, uint64_t offset_bytes,
+    uint64_t length_bytes, void *data)
+{
+	if (length_bytes == 0)
+		return;
+	request->ios[request->io_count++] = (struct cleave_io){ .op = op,
+		.offset_bytes = offset_bytes,
+		.length_bytes = length_bytes,
+		.data = data,
+		.fn = request_on_io,
+		.arg = request };
+}
+
+static void
+request_plan_edges(struct nbd_request *request)
+{
+	request->io_next = request->io_count = 0;
+	if (request->has_edge[0])
+		request_add_io(request, CLEAVE_READ, request->first_bytes, BLOCK, request->edges);
+	if (request->has_edge[1])
+		request_add_io(request, CLEAVE_READ, request->end_bytes - BLOCK, BLOCK,
+		    request->edges + BLOCK);
+}
+
+/* A TRIM is of the whole blocks in it; may be of none. */
+static void
+request_plan(struct nbd_request *request)
+{
+	uint64_t first = request->first_bytes, end = request->end_bytes;
+
+	request->io_next = request->io_count = 0;
+	switch (request->head.type) {
+	case NBD_CMD_READ:
+		request_add_io(request, CLEAVE_READ, first, end - first, request->data);
+		break;
+	case NBD_CMD_WRITE:
+		request_add_io(request, CLEAVE_WRITE, first, end - first, request->data);
+		break;
+	case NBD_CMD_TRIM:
+		request_add_io(request, CLEAVE_DISCARD, first, end - first, NULL);
+		break;
+	case NBD_CMD_WRITE_ZEROES:
+		if (request->has_edge[0])
+			request_add_io(request, CLEAVE_WRITE, first, BLOCK, request->edges);
+		if (request->has_edge[1])
+			request_add_io(request, CLEAVE_WRITE, end - BLOCK, BLOCK,
+			    request->edges + BLOCK);
+		first += request->has_edge[0] ? BLOCK : 0;
+		end -= request->has_edge[1] ? BLOCK : 0;
+		request_add_io(request,
+		    (request->head.flags & NBD_CMD_FLAG_NO_HOLE) != 0 ? CLEAVE_WRITE_ZEROES
+								      : CLEAVE_DISCARD,
+		    first, end - first, NULL);
+		break;
+	default:
+		break;
+	}
+}
+
+/* A step's requests have all ended. */
+static void
+request_on_step(struct nbd_request *request)
+{
+	if (request->sm.state == NBD_REQUEST_FETCHING && request->rc == 0) {
+		request_patch(request);
+		request_plan(request);
+		sm_move(&request->sm, NBD_REQUEST_RUNNING);
+		request_submit(request);
+		return;
+	}
+	request_finish(request);
+}
+
+static void
+request_on_io(struct cleave_io *io, int rc, void *arg)
+{
+	struct nbd_request *request = arg;
+
+	(void)io;
+	CHECK_OBJ(request, REQUEST_MAGIC);
+	assert(request->io_out > 0);
+	request->io_out--;
+	if (request->rc == 0)
+		request->rc = rc;
+	if (request->io_next < request->io_count && request->rc == 0)
+		request_submit(request);
+	else if (request->io_out == 0)
+		request_on_step(request);
+}
+
+/*
+ * What libcleave has no room for is submitted when something else of this request completes; a request
+ * of which nothing is under way is put among those that wait.
+ */
+static void
+request_submit(struct nbd_request *request)
+{
+	struct nbd_export *export = request->export;
+	int rc = 0;
+
+	while (request->io_next < request->io_count && rc == 0) {
+		rc = cleave_submit(export->volume, &request->ios[request->io_next]);
+		if (rc == 0) {
+			request->io_next++;
+			request->io_out++;
+		}
+	}
+	if (request->io_out > 0) {
+		if (rc != 0 && rc != -ENOBUFS) {
+			request->rc = rc;
+			request->io_next = request->io_count;
+		}
+		return;
+	}
+	if (rc == -ENOBUFS) {
+		if (list_contains(&request->lock_link))
+			list_remove(&request->lock_link);
+		list_push_front(&export->waiting, &request->lock_link);
+		return;
+	}
+	request->rc = rc;
+	request_finish(request);
+}
+
+/* ---- waiting ---- */
+
+static bool
+is_conflict(const struct nbd_request *a, const struct nbd_request *b)
+{
+	return is_change(a) && is_change(b) && (has_edges(a) || has_edges(b)) &&
+	    a->first_bytes < b->end_bytes && b->first_bytes < a->end_bytes;
+}
+
+/* One that was asked for before, and is under way or waits. */
+static bool
+request_must_wait(struct nbd_request *request)
+{
+	struct nbd_export *export = request->export;
+	struct loop_link *link, *next;
+
+	if (!is_change(request))
+		return false;
+	LIST_FOREACH_SAFE(&export->active, link, next) {
+		if (is_conflict(LIST_ENTRY(link, struct nbd_request, lock_link), request))
+			return true;
+	}
+	LIST_FOREACH_SAFE(&export->waiting, link, next) {
+		struct nbd_request *other = LIST_ENTRY(link, struct nbd_request, lock_link);
+
+		if (other == request)
+			break;
+		if (is_conflict(other, request))
+			return true;
+	}
+	return false;
+}
+
+/* It may begin, or go on where libcleave had no room. */
+static void
+request_begin(struct nbd_request *request)
+{
+	if (list_contains(&request->lock_link))
+		list_remove(&request->lock_link);
+	if (is_change(request))
+		list_push_back(&request->export->active, &request->lock_link);
+	if (request->sm.state == NBD_REQUEST_WAITING) {
+		if (has_edges(request)) {
+			request_plan_edges(request);
+			sm_move(&request->sm, NBD_REQUEST_FETCHING);
+		} else {
+			request_plan(request);
+			sm_move(&request->sm, NBD_REQUEST_RUNNING);
+		}
+	}
+	request_submit(request);
+}
+
+void
+nbd_request_retry(struct nbd_export *export)
+{
+	struct loop_link *link, *next;
+
+	/* Each that begins may end at once and come here again: one at a time, from the front. */
+	if (export->is_retrying)
+		return;
+	export->is_retrying = true;
+	LIST_FOREACH_SAFE(&export->waiting, link, next) {
+		struct nbd_request *request = LIST_ENTRY(link, struct nbd_request, lock_link);
+
+		if (request_must_wait(request))
+			continue;
+		request_begin(request);
+		if (list_first(&export->waiting) == &request->lock_link)
+			break; /* no room again */
+		next = list_first(&export->waiting);
+		if (next == NULL)
+			break;
+	}
+	export->is_retrying = false;
+}
+
+static void
+request_queue(struct nbd_request *request)
+{
+	if (request_must_wait(request))
+		list_push_back(&request->export->waiting, &request->lock_link);
+	else
+		request_begin(request);
+}
+
+/* ---- starting ---- */
+
+static int
+request_alloc_memory(struct nbd_request *request)
+{
+	struct nbd_buffers *buffers = &request->connection->server->buffers;
+	const struct nbd_request_head *head = &request->head;
+	bool has_head_edge = !num_is_aligned(head->offset_bytes, BLOCK);
+	bool has_tail_edge = !num_is_aligned(head_end(head), BLOCK);
+
+	request->first_bytes = num_round_down(head->offset_bytes, BLOCK);
+	request->end_bytes = num_round_up(head_end(head), BLOCK);
+	if (head->type == NBD_CMD_TRIM) {
+		request->first_bytes = num_round_up(head->offset_bytes, BLOCK);
+		request->end_bytes =
+		    num_max(request->first_bytes, num_round_down(head_end(head), BLOCK));
+	}
+	if (head->type == NBD_CMD_READ || head->type == NBD_CMD_WRITE) {
+		request->data_bytes = request->end_bytes - request->first_bytes;
+		request->data = nbd_buffer_get(buffers, request->data_bytes);
+		if (request->data == NULL) {
+			request->data_bytes = 0;
+			return -ENOMEM;
+		}
+		request->connection->in_flight_bytes += request->data_bytes;
+	}
+	if (head->type != NBD_CMD_WRITE && head->type != NBD_CMD_WRITE_ZEROES)
+		return 0;
+	/* Of a single block both edges are one. */
+	request->has_edge[1] = has_tail_edge &&
+	    (!has_head_edge || request->end_bytes - request->first_bytes > BLOCK);
+	request->has_edge[0] = has_head_edge;
+	if (!has_edges(request))
+		return 0;
+	request->edges = nbd_buffer_get(buffers, 2 * (uint64_t)BLOCK);
+	return request->edges == NULL ? -ENOMEM : 0;
+}
+
+static struct nbd_request *
+request_alloc(struct nbd_connection *connection, const struct nbd_request_head *head, bool receives)
+{
+	struct nbd_request *request = calloc(1, sizeof(*request));
+
+	if (request == NULL)
+		return NULL;
+	request->magic = REQUEST_MAGIC;
+	request->connection = connection;
+	request->export = connection->export;
+	request->head = *head;
+	sm_init(&request->sm, "nbd request", request_table,
+	    receives ? NBD_REQUEST_RECEIVING : NBD_REQUEST_WAITING, (uint32_t)head->cookie);
+	list_push_back(&connection->requests, &request->link);
+	connection->request_count++;
+	return request;
+}
+
+struct nbd_request *
+nbd_request_start(struct nbd_connection *connection, const struct nbd_request_head *head,
+    uint64_t *ret_skip_bytes)
+{
+	int rc = request_check(connection, head);
+	bool receives = head->type == NBD_CMD_WRITE && rc == 0;
+	struct nbd_request *request = request_alloc(connection, head, receives);
+
+	*ret_skip_bytes = 0;
+	if (request == NULL) {
+		nbd_connection_break(connection, "out of memory");
+		return NULL;
+	}
+	if (rc == 0)
+		rc = request_alloc_memory(request);
+	if (head->type == NBD_CMD_WRITE && rc != 0)
+		*ret_skip_bytes = head->length_bytes;
+	if (rc != 0) {
+		if (request->sm.state == NBD_REQUEST_RECEIVING)
+			sm_move(&request->sm, NBD_REQUEST_WAITING);
+		request->rc = rc;
+		request_finish(request);
+		return NULL;
+	}
+	if (receives) {
+		request->reply_data = request->data + (head->offset_bytes - request->first_bytes);
+		return request;
+	}
+	if (head->type == NBD_CMD_READ ||
+	    (is_change(request) && request->first_bytes < request->end_bytes))
+		request_queue(request);
+	else
+		request_finish(request); /* FLUSH, CACHE, BLOCK_STATUS, a TRIM of no whole block */
+	return NULL;
+}
+
+void
+nbd_request_received(struct nbd_request *request)
+{
+	CHECK_OBJ(request, REQUEST_MAGIC);
+	sm_move(&request->sm, NBD_REQUEST_WAITING);
+	request_queue(request);
+}

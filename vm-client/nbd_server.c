@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nbd_server.c -- where clients come in, and the lists of connections and exports */
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "nbd.h"
+
+#define SERVER_MAGIC 0x5653424eu /* "NBSV" */
+#define SERVER_BACKLOG 128
+#define SERVER_ACCEPTS_MAX 16 /* in a turn */
+
+static void
+server_on_empty_task(struct loop_task *task, void *arg)
+{
+	struct nbd_server *server = arg;
+
+	(void)task;
+	CHECK_OBJ(server, SERVER_MAGIC);
+	if (server->connection_count == 0 && server->options.on_empty != NULL)
+		server->options.on_empty(server->options.arg);
+}
+
+void
+nbd_server_connection_gone(struct nbd_server *server)
+{
+	CHECK_OBJ(server, SERVER_MAGIC);
+	assert(server->connection_count > 0);
+	server->connection_count--;
+	if (server->connection_count == 0 && (server->is_stopping || server->is_single))
+		loop_defer(server->options.loop, &server->empty_task);
+}
+
+static void
+peer_text(int fd, char *out, size_t bytes)
+{
+	struct sockaddr_storage address;
+	socklen_t length = sizeof(address);
+	char host[48], port[8];
+
+	if (getpeername(fd, (struct sockaddr *)&address, &length) != 0 ||
+	    address.ss_family == AF_UNIX ||
+	    getnameinfo((struct sockaddr *)&address, length, host, sizeof(host), port, sizeof(port),
+		NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+		(void)snprintf(out, bytes, "unix");
+	else
+		(void)snprintf(out, bytes, "%s:%s", host, port);
+}
+
+static void
+server_take(struct nbd_server *server, int fd)
+{
+	char peer[64];
+	int one = 1;
+
+	if (server->connection_count == NBD_CONNECTIONS_MAX) {
+		log_limited(LOG_WARN, "nbd: refused, there are %u connections",
+		    NBD_CONNECTIONS_MAX);
+		(void)close(fd);
+		return;
+	}
+	/* Fails on a unix socket, which does not need it. */
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	peer_text(fd, peer, sizeof(peer));
+	if (nbd_connection_create(server, fd, fd, peer) == NULL)
+		log_limited(LOG_WARN, "nbd: out of memory, refused peer=%s", peer);
+}
+
+static void
+server_on_accept(struct loop_fd *watcher, unsigned events, void *arg)
+{
+	struct nbd_listener *listener = arg;
+
+	(void)events;
+	for (int i = 0; i < SERVER_ACCEPTS_MAX; i++) {
+		int fd = accept4(watcher->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd >= 0) {
+			server_take(listener->server, fd);
+			continue;
+		}
+		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+			log_limited(LOG_WARN, "nbd: accept: %s", strerror(errno));
+		return;
+	}
+}
+
+/* ---- listening ---- */
+
+static int
+refuse(char *ret_error, size_t error_bytes, const char *address, const char *why, int rc)
+{
+	(void)snprintf(ret_error, error_bytes, "%s: %s", address, why);
+	return rc;
+}
+
+static int
+server_watch(struct nbd_server *server, int fd, const char *path)
+{
+	struct nbd_listener *listener = &server->listeners[server->listener_count];
+	int rc;
+
+	if (server->listener_count == NBD_LISTENERS_MAX)
+		return -ENOSPC;
+	*listener = (struct nbd_listener){ .server = server, .fd = fd };
+	(void)snprintf(listener->path, sizeof(listener->path), "%s", path);
+	loop_fd_init(&listener->watcher, fd, server_on_accept, listener);
+	rc = loop_fd_start(server->options.loop, &listener->watcher, LOOP_READABLE);
+	if (rc != 0)
+		return rc;
+	listener->is_listening = true;
+	server->listener_count++;
+	return 0;
+}
+
+/* A socket that a dead process left is in the way; one that is answered is in use. */
+static int
+unix_clear(const struct sockaddr_un *address)
+{
+	struct stat status;
+	int fd, rc = 0;
+
+	if (lstat(address->sun_path, &status) != 0)
+		return 0;
+	if (!S_ISSOCK(status.st_mode))
+		return -EEXIST;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 || errno == EAGAIN)
+		rc = -EADDRINUSE;
+	else if (errno == ECONNREFUSED)
+		rc = unlink(address->sun_path) == 0 ? 0 : -errno;
+	(void)close(fd);
+	return rc;
+}
+
+static int
+listen_unix(struct nbd_server *server, const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd, rc;
+
+	if (*path == '\0' || strlen(path) >= sizeof(address.sun_path))
+		return -ENAMETOOLONG;
+	memcpy(address.sun_path, path, strlen(path) + 1);
+	rc = unix_clear(&address);
+	if (rc != 0)
+		return rc;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
+	    listen(fd, SERVER_BACKLOG) != 0)
+		rc = -errno;
+	else
+		rc = server_watch(server, fd, path);
+	if (rc != 0)
+		(void)close(fd);
+	return rc;
+}
+
+static int
+listen_at(struct nbd_server *server, const struct addrinfo *info)
+{
+	int one = 1, rc = 0;
+	int fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return -errno;
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
+	    bind(fd, info->ai_addr, info->ai_addrlen) != 0 || listen(fd, SERVER_BACKLOG) != 0)
+		rc = -errno;
+	if (rc == 0)
+		rc = server_watch(server, fd, "");
+	if (rc != 0)
+		(void)close(fd);
+	return rc;
+}
+
+static int
+listen_tcp(struct nbd_server *server, const char *text)
+{
+	struct addrinfo hints = { .ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM };
+	const char *colon = strrchr(text, ':');
+	struct addrinfo *infos;
+	char host[256];
+	size_t bytes;
+	int rc;
+
+	if (colon == NULL || (size_t)(colon - text) >= sizeof(host))
+		return -EINVAL;
+	if (*text == '[' && colon > text && colon[-1] == ']') {
+		bytes = (size_t)(colon - text) - 2;
+		memcpy(host, text + 1, bytes);
+	} else {
+		bytes = (size_t)(colon - text);
+		memcpy(host, text, bytes);
+	}
+	host[bytes] = '\0';
+	if (getaddrinfo(host[0] == '\0' ? NULL : host, colon + 1, &hints, &infos) != 0)
+		return -EINVAL;
+	rc = listen_at(server, infos);
+	freeaddrinfo(infos);
+	return rc;
+}
+
+/* As a client would name it: with the port that the system chose. */
+static void
+bound_text(int fd, const char *path, char *out, size_t bytes)
+{
+	struct sockaddr_storage address;
+	socklen_t length = sizeof(address);
+	char host[48], port[8];
+
+	if (*path != '\0')
+		(void)snprintf(out, bytes, "unix:%s", path);
+	else if (getsockname(fd, (struct sockaddr *)&address, &length) == 0 &&
+	    getnameinfo((struct sockaddr *)&address, length, host, sizeof(host), port, sizeof(port),
+		NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+		(void)snprintf(out, bytes,
+		    strchr(host, ':') != NULL ? "tcp://[%s]:%s" : "tcp://%s:%s", host, port);
+}
+
+int
+nbd_server_listen(struct nbd_server *server, const char *address, char *ret_bound,
+    size_t bound_bytes, char *ret_error, size_t error_bytes)
+{
+	int rc;
+
+	CHECK_OBJ(server, SERVER_MAGIC);
+	if (server->listener_count == NBD_LISTENERS_MAX)
+		return refuse(ret_error, error_bytes, address, "too many addresses", -ENOSPC);
+	if (strncmp(address, "unix:", 5) == 0)
+		rc = listen_unix(server, address + 5);
+	else if (strncmp(address, "tcp://", 6) == 0)
+		rc = listen_tcp(server, address + 6);
+	else
+		return refuse(ret_error, error_bytes, address,
+		    "neither unix:PATH nor tcp://HOST:PORT", -EINVAL);
+	if (rc != 0)
+		return refuse(ret_error, error_bytes, address,
+		    rc == -EINVAL ? "not HOST:PORT" : strerror(-rc), rc);
+	bound_text(server->listeners[server->listener_count - 1].fd,
+	    server->listeners[server->listener_count - 1].path, ret_bound, bound_bytes);
+	return 0;
+}
+
+int
+nbd_server_adopt(struct nbd_server *server, int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	CHECK_OBJ(server, SERVER_MAGIC);
+	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
+	    fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+		return -errno;
+	return server_watch(server, fd, "");
+}
+
+/* ---- life ---- */
+
+struct nbd_server *
+nbd_server_create(const struct nbd_server_options *options)
+{
+	struct nbd_server *server = calloc(1, sizeof(*server));
+
+	if (server == NULL)
+		return NULL;
+	server->magic = SERVER_MAGIC;
+	server->options = *options;
+	list_init(&server->exports);
+	list_init(&server->connections);
+	loop_task_init(&server->empty_task, server_on_empty_task, server);
+	return server;
+}
+
+static void
+server_stop_listening(struct nbd_server *server)
+{
+	for (uint32_t i = 0; i < server->listener_count; i++) {
+		struct nbd_listener *listener = &server->listeners[i];
+
+		if (!listener->is_listening)
+			continue;
+		listener->is_listening = false;
+		loop_fd_stop(server->options.loop, &listener->watcher);
+		(void)close(listener->fd);
+		if (listener->path[0] != '\0')
+			(void)unlink(listener->path); /* gone already is as well */
+	}
+}
+
+void
+nbd_server_stop(struct nbd_server *server)
+{
+	struct loop_link *link, *next;
+
+	CHECK_OBJ(server, SERVER_MAGIC);
+	if (server->is_stopping)
+		return;
+	server->is_stopping = true;
+	server_stop_listening(server);
+	LIST_FOREACH_SAFE(&server->connections, link, next)
+		nbd_connection_end(LIST_ENTRY(link, struct nbd_connection, link));
+	if (server->connection_count == 0)
+		loop_defer(server->options.loop, &server->empty_task);
+}
+
+void
+nbd_server_destroy(struct nbd_server *server)
+{
+	struct loop_link *link;
+
+	if (server == NULL)
+		return;
+	CHECK_OBJ(server, SERVER_MAGIC);
+	server->options.on_empty = NULL;
+	server_stop_listening(server);
+	while ((link = list_first(&server->connections)) != NULL)
+		nbd_connection_destroy(LIST_ENTRY(link, struct nbd_connection, link));
+	while ((link = list_first(&server->exports)) != NULL)
+		nbd_export_free(LIST_ENTRY(link, struct nbd_export, link));
+	loop_task_cancel(server->options.loop, &server->empty_task);
+	nbd_buffers_fini(&server->buffers);
+	server->magic = 0;
+	free(server);
+}

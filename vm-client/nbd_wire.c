@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nbd_wire.c -- see nbd_wire.h */
+#include "nbd_wire.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define META_CONTEXT_NAME "base:allocation"
+#define META_CONTEXT_NAMESPACE "base:"
+
+static uint16_t
+get16(const uint8_t *in)
+{
+	return (uint16_t)(in[0] << 8 | in[1]);
+}
+
+static uint32_t
+get32(const uint8_t *in)
+{
+	return (uint32_t)get16(in) << 16 | get16(in + 2);
+}
+
+static uint64_t
+get64(const uint8_t *in)
+{
+	return (uint64_t)get32(in) << 32 | get32(in + 4);
+}
+
+void
+nbd_put16(uint8_t *out, uint16_t value)
+{
+	out[0] = (uint8_t)(value >> 8);
+	out[1] = (uint8_t)value;
+}
+
+void
+nbd_put32(uint8_t *out, uint32_t value)
+{
+	nbd_put16(out, (uint16_t)(value >> 16));
+	nbd_put16(out + 2, (uint16_t)value);
+}
+
+void
+nbd_put64(uint8_t *out, uint64_t value)
+{
+	nbd_put32(out, (uint32_t)(value >> 32));
+	nbd_put32(out + 4, (uint32_t)value);
+}
+
+/* ---- options ---- */
+
+int
+nbd_option_head_decode(const uint8_t *in, struct nbd_option_head *ret_head)
+{
+	if (get64(in) != NBD_IHAVEOPT)
+		return -EPROTO;
+	*ret_head = (struct nbd_option_head){ get32(in + 8), get32(in + 12) };
+	return 0;
+}
+
+static int
+refuse(const char *text, const char **ret_text)
+{
+	*ret_text = text;
+	return -EINVAL;
+}
+
+/* A string with its length before it. Moves *@in behind it; NULL: it does not fit. */
+static const char *
+take_string(const uint8_t **in, uint32_t *bytes, uint32_t *ret_bytes)
+{
+	const uint8_t *text = *in + 4;
+	uint32_t text_bytes;
+
+	if (*bytes < 4)
+		return NULL;
+	text_bytes = get32(*in);
+	if (text_bytes > *bytes - 4 || text_bytes > NBD_STRING_BYTES_MAX)
+		return NULL;
+	*in += 4 + text_bytes;
+	*bytes -= 4 + text_bytes;
+	*ret_bytes = text_bytes;
+	return (const char *)text;
+}
+
+int
+nbd_info_decode(const uint8_t *in, uint32_t bytes, struct nbd_info_request *ret_request,
+    const char **ret_text)
+{
+	struct nbd_info_request request = { 0 };
+	uint32_t count;
+
+	request.name = take_string(&in, &bytes, &request.name_bytes);
+	if (request.name == NULL)
+		return refuse("the export's name does not fit the option", ret_text);
+	if (bytes < 2)
+		return refuse("the count of information requests is missing", ret_text);
+	count = get16(in);
+	if (bytes != 2 + 2 * count)
+		return refuse("the information requests do not fit the option", ret_text);
+	for (uint32_t i = 0; i < count; i++) {
+		uint16_t wanted = get16(in + 2 + (size_t)2 * i);
+
+		request.wants_block_size |= wanted == NBD_INFO_BLOCK_SIZE;
+		request.wants_name |= wanted == NBD_INFO_NAME;
+	}
+	*ret_request = request;
+	return 0;
+}
+
+static bool
+is_text(const char *text, uint32_t bytes, const char *expected)
+{
+	return bytes == strlen(expected) && memcmp(text, expected, bytes) == 0;
+}
+
+int
+nbd_meta_decode(const uint8_t *in, uint32_t bytes, bool is_list,
+    struct nbd_meta_request *ret_request, const char **ret_text)
+{
+	struct nbd_meta_request request = { 0 };
+
+	request.name = take_string(&in, &bytes, &request.name_bytes);
+	if (request.name == NULL)
+		return refuse("the export's name does not fit the option", ret_text);
+	if (bytes < 4)
+		return refuse("the count of queries is missing", ret_text);
+	request.query_count = get32(in);
+	in += 4;
+	bytes -= 4;
+	for (uint32_t i = 0; i < request.query_count; i++) {
+		uint32_t query_bytes;
+		const char *query = take_string(&in, &bytes, &query_bytes);
+
+		if (query == NULL)
+			return refuse("a query does not fit the option", ret_text);
+		if (is_text(query, query_bytes, META_CONTEXT_NAME) ||
+		    (is_list && is_text(query, query_bytes, META_CONTEXT_NAMESPACE)))
+			request.has_allocation = true;
+	}
+	if (bytes != 0)
+		return refuse("there is more behind the last query", ret_text);
+	if (is_list && request.query_count == 0)
+		request.has_allocation = true;
+	*ret_request = request;
+	return 0;
+}
+
+uint32_t
+nbd_put_option_reply(uint8_t *out, uint32_t option, uint32_t type, uint32_t bytes)
+{
+	nbd_put64(out, NBD_OPTION_REPLY_MAGIC);
+	nbd_put32(out + 8, option);
+	nbd_put32(out + 12, type);
+	nbd_put32(out + 16, bytes);
+	return NBD_OPTION_REPLY_BYTES;
+}
+
+/* ---- requests ---- */
+
+int
+nbd_request_decode(const uint8_t *in, enum nbd_reply_style style, struct nbd_request_head *ret_head)
+{
+	bool is_extended = style == NBD_EXTENDED;
+
+	if (get32(in) != (is_extended ? NBD_EXTENDED_REQUEST_MAGIC : NBD_REQUEST_MAGIC))
+		return -EPROTO;
+	*ret_head = (struct nbd_request_head){ .flags = get16(in + 4),
+		.type = get16(in + 6),
+		.cookie = get64(in + 8),
+		.offset_bytes = get64(in + 16),
+		.length_bytes = is_extended ? get64(in + 24) : get32(in + 24) };
+	return 0;
+}
+
+/* ---- replies ---- */
+
+enum reply_type {
+	REPLY_NONE = 0,
+	REPLY_OFFSET_DATA = 1,
+	REPLY_BLOCK_STATUS = 5,
+	REPLY_BLOCK_STATUS_EXT = 6,
+	REPLY_ERROR = 1 << 15 | 1,
+};
+#define REPLY_FLAG_DONE 1u
+
+/* The head of the one chunk that a reply is; @bytes follow it. */
+static uint32_t
+put_chunk(uint8_t *out, enum nbd_reply_style style, enum reply_type type,
+    const struct nbd_request_head *head, uint64_t bytes)
+{
+	bool is_extended = style == NBD_EXTENDED;
+
+	nbd_put32(out, is_extended ? NBD_EXTENDED_REPLY_MAGIC : NBD_STRUCTURED_REPLY_MAGIC);
+	nbd_put16(out + 4, REPLY_FLAG_DONE);
+	nbd_put16(out + 6, (uint16_t)type);
+	nbd_put64(out + 8, head->cookie);
+	if (!is_extended) {
+		nbd_put32(out + 16, (uint32_t)bytes);
+		return 20;
+	}
+	nbd_put64(out + 16, head->offset_bytes);
+	nbd_put64(out + 24, bytes);
+	return 32;
+}
+
+static uint32_t
+put_simple(uint8_t *out, const struct nbd_request_head *head, enum nbd_error error)
+{
+	nbd_put32(out, NBD_SIMPLE_REPLY_MAGIC);
+	nbd_put32(out + 4, error);
+	nbd_put64(out + 8, head->cookie);
+	return 16;
+}
+
+uint32_t
+nbd_put_done(uint8_t *out, enum nbd_reply_style style, const struct nbd_request_head *head)
+{
+	if (style == NBD_SIMPLE)
+		return put_simple(out, head, NBD_SUCCESS);
+	return put_chunk(out, style, REPLY_NONE, head, 0);
+}
+
+uint32_t
+nbd_put_error(uint8_t *out, enum nbd_reply_style style, const struct nbd_request_head *head,
+    enum nbd_error error, uint16_t text_bytes)
+{
+	uint32_t bytes;
+
+	if (style == NBD_SIMPLE)
+		return put_simple(out, head, error);
+	bytes = put_chunk(out, style, REPLY_ERROR, head, UINT64_C(6) + text_bytes);
+	nbd_put32(out + bytes, error);
+	nbd_put16(out + bytes + 4, text_bytes);
+	return bytes + 6;
+}
+
+uint32_t
+nbd_put_data(uint8_t *out, enum nbd_reply_style style, const struct nbd_request_head *head)
+{
+	uint32_t bytes;
+
+	if (style == NBD_SIMPLE)
+		return put_simple(out, head, NBD_SUCCESS);
+	bytes = put_chunk(out, style, REPLY_OFFSET_DATA, head, 8 + head->length_bytes);
+	nbd_put64(out + bytes, head->offset_bytes);
+	return bytes + 8;
+}
+
+uint32_t
+nbd_put_status(uint8_t *out, enum nbd_reply_style style, const struct nbd_request_head *head,
+    uint32_t context_id, uint64_t length_bytes, uint32_t status)
+{
+	uint32_t bytes;
+
+	if (style == NBD_EXTENDED) {
+		bytes = put_chunk(out, style, REPLY_BLOCK_STATUS_EXT, head, 4 + 4 + 16);
+		nbd_put32(out + bytes, context_id);
+		nbd_put32(out + bytes + 4, 1);
+		nbd_put64(out + bytes + 8, length_bytes);
+		nbd_put64(out + bytes + 16, status);
+		return bytes + 24;
+	}
+	bytes = put_chunk(out, style, REPLY_BLOCK_STATUS, head, 4 + 8);
+	nbd_put32(out + bytes, context_id);
+	nbd_put32(out + bytes + 4, (uint32_t)length_bytes);
+	nbd_put32(out + bytes + 8, status);
+	return bytes + 12;
+}
+
+enum nbd_error
+nbd_error_of(int rc)
+{
+	switch (rc) {
+	case 0:
+		return NBD_SUCCESS;
+	case -EROFS:
+	case -EPERM:
+	case -EACCES:
+		return NBD_EPERM;
+	case -ENOMEM:
+	case -ENOBUFS:
+		return NBD_ENOMEM;
+	case -EINVAL:
+		return NBD_EINVAL;
+	case -ENOSPC:
+	case -ERANGE: /* beyond the end: what the protocol asks for of writes */
+		return NBD_ENOSPC;
+	case -EOVERFLOW:
+		return NBD_EOVERFLOW;
+	case -ENOTSUP:
+		return NBD_ENOTSUP;
+	case -ESHUTDOWN:
+	case -ECANCELED:
+		return NBD_ESHUTDOWN;
+	default:
+		return NBD_EIO;
+	}
+}
