@@ -63,6 +63,7 @@ struct mt_volumes {
 	struct mt_volume_entry *entries; /* sorted by name */
 	uint32_t count, max;
 	bool is_loaded;
+	bool is_incomplete; /* a key could not be understood, and its volume is missing here */
 	/* The one change under way: control.c makes them one after the other. */
 	struct mt_volume_entry change;
 	struct mt_cluster change_cluster;
@@ -82,6 +83,32 @@ struct mt_volumes {
 	bool is_watching, is_watch_missed;     /* it fired again while we were reading */
 };
 
+/* ---- mirror.c: volumes and cluster in shard 0's manifest ---- */
+#define MT_MIRROR_EDITS_MAX 16u
+
+struct mt_mirror {
+	struct mt_gateway *gateway;
+	bool is_owner;           /* shard 0 serves here */
+	bool is_out;             /* all but these five is the port's */
+	bool is_dirty;           /* changed while it is out */
+	struct loop_timer timer; /* it could not be made: again */
+	struct loop_post post;
+	struct mt_volume *volumes; /* a copy, by id */
+	uint32_t volume_count;
+	struct mt_cluster cluster;
+	bool is_incomplete; /* some could not be read: what is missing is not deleted */
+	struct mt_edit edits[MT_MIRROR_EDITS_MAX];
+	uint32_t edit_count;
+	int rc;
+};
+void mt_mirror_init(struct mt_gateway *gateway);
+/* mt_mirror_kick -- on main: the table has changed. */
+void mt_mirror_kick(struct mt_gateway *gateway);
+/* mt_mirror_on_shard -- on main: a shard of this gateway has changed its state. */
+void mt_mirror_on_shard(struct mt_gateway *gateway, uint32_t shard, enum mt_shard_state state);
+/* mt_mirror_fini -- nobody runs the ports' loops any more. */
+void mt_mirror_fini(struct mt_gateway *gateway);
+
 struct mt_gateway {
 	uint32_t magic;
 	struct sm sm;
@@ -95,6 +122,7 @@ struct mt_gateway {
 	uint32_t epoch_max; /* of shards that serve, for the ready line */
 	struct mt_cluster cluster;
 	struct mt_volumes volumes;
+	struct mt_mirror mirror;
 	struct loop_link control_queue; /* mt_control_request: changes that wait for their turn */
 	struct mt_control_request *control_current;
 	struct loop_link asks;        /* mt_ask: out with the ports */

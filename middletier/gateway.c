@@ -291,6 +291,7 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 	atomic_init(&gateway->lease_until_ns, UINT64_MAX);
 	mt_volumes_init(&gateway->volumes);
 	mt_member_key(gateway->member_key, options->gateway_id);
+	mt_mirror_init(gateway);
 	list_init(&gateway->control_queue);
 	list_init(&gateway->asks);
 	loop_timer_init(&gateway->load_timer, gateway_on_load_timer, gateway);
@@ -553,8 +554,8 @@ mt_gateway_on_shard(struct mt_gateway *gateway, uint32_t shard, enum mt_shard_st
 {
 	CHECK_OBJ(gateway, GATEWAY_MAGIC);
 	assert(shard < gateway->cluster.shard_count);
-	(void)state;
 	(void)epoch;
+	mt_mirror_on_shard(gateway, shard, state);
 }
 
 void
@@ -643,6 +644,7 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 	mt_control_drop_all(gateway);
 	for (uint32_t i = 0; i < gateway->port_count; i++)
 		mt_port_close(&gateway->ports[i]);
+	mt_mirror_fini(gateway);
 	mt_volumes_fini(&gateway->volumes);
 	mt_free(gateway->ports);
 	gateway->magic = 0;

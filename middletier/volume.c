@@ -270,6 +270,7 @@ mt_volumes_put_item(struct mt_volumes *volumes, const struct meta_item *item)
 	if (rc != 0) {
 		log_error("volume: unreadable in the metadata store key=%s field=\"%s\"", item->key,
 		    field);
+		volumes->is_incomplete = true;
 		return 0; /* the others are served */
 	}
 	rc = volumes_reserve(volumes, volumes->count + 1);
@@ -290,6 +291,7 @@ volumes_finish(struct mt_gateway *gateway, int rc)
 	volumes->fn = NULL;
 	volumes->change_serial++;
 	mt_volumes_on_change_end(gateway);
+	mt_mirror_kick(gateway);
 	fn(rc, &volumes->change.volume, volumes->arg);
 }
 
@@ -328,8 +330,10 @@ volumes_on_list(int rc, const struct meta_item *items, uint32_t count, void *arg
 	struct mt_gateway *gateway = arg;
 	struct mt_volumes *volumes = &gateway->volumes;
 
-	if (rc == 0)
+	if (rc == 0) {
 		volumes->count = 0;
+		volumes->is_incomplete = false;
+	}
 	for (uint32_t i = 0; i < count && rc == 0; i++)
 		rc = mt_volumes_put_item(volumes, &items[i]);
 	volumes->is_loaded = rc == 0;

@@ -172,6 +172,8 @@ refresh_on_list(int rc, const struct meta_item *items, uint32_t count, void *arg
 	volumes->count = next.count;
 	volumes->max = next.max;
 	volumes->is_loaded = true;
+	volumes->is_incomplete = next.is_incomplete;
+	mt_mirror_kick(gateway);
 	refresh_tell(gateway);
 }
 

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_mirror.c -- volumes and next ids follow into shard 0's manifest, and stay there */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "middletier/alloc.h"
+#include "tests/support/mt_rig.h"
+
+static struct mt_rig *rig;
+
+static void
+setup(void)
+{
+	rig = mt_rig_create(&(struct mt_rig_options){ .shard_count = 2 });
+	mt_rig_up(rig);
+}
+
+static void
+teardown(void)
+{
+	mt_rig_destroy(rig);
+}
+
+TestSuite(mirror, .init = setup, .fini = teardown);
+
+struct change {
+	bool is_done;
+	int rc;
+};
+
+static void
+on_change(int rc, const struct mt_volume *volume, void *arg)
+{
+	struct change *change = arg;
+
+	(void)volume;
+	change->is_done = true;
+	change->rc = rc;
+}
+
+static bool
+change_is_done(void *arg)
+{
+	return ((struct change *)arg)->is_done;
+}
+
+static void
+wait_for(struct change *change, int rc)
+{
+	cr_assert_eq(rc, 0);
+	cr_assert(mt_rig_run_until(rig, change_is_done, change));
+	cr_assert_eq(change->rc, 0);
+}
+
+static void
+make(const char *name, uint64_t size_bytes)
+{
+	struct mt_volume wish = { .size_bytes = size_bytes, .codec_id = 1, .replica_count = 3 };
+	struct change change = { 0 };
+
+	(void)snprintf(wish.name, sizeof(wish.name), "%s", name);
+	wait_for(&change, mt_volume_create(rig->gateway, &wish, on_change, &change));
+}
+
+static void
+attach(const char *name)
+{
+	struct change change = { 0 };
+
+	wait_for(&change, mt_volume_attach(rig->gateway, name, 77, on_change, &change));
+}
+
+static void
+remove_volume(const char *name)
+{
+	struct change change = { 0 };
+
+	wait_for(&change, mt_volume_delete(rig->gateway, name, on_change, &change));
+}
+
+/* The manifest says what the table says. */
+static bool
+is_mirrored(void *arg)
+{
+	const struct mt_manifest_state *state;
+	const struct mt_volumes *volumes = &rig->gateway->volumes;
+
+	(void)arg;
+	if (mt_rig_shard(rig, 0)->sm.state != MT_SHARD_SERVING || rig->gateway->mirror.is_out)
+		return false;
+	state = mt_manifest_state(mt_rig_shard(rig, 0));
+	if (state->volume_count != volumes->count || state->shard_count != 2 ||
+	    state->next_volume_id != rig->gateway->cluster.next_volume_id ||
+	    state->next_segment != rig->gateway->cluster.next_segment)
+		return false;
+	for (uint32_t i = 0; i < volumes->count; i++) {
+		const struct mt_volume *volume = &volumes->entries[i].volume;
+		const struct mt_volume *copy = mt_manifest_state_volume(state, volume->id);
+
+		if (copy == NULL || strcmp(copy->name, volume->name) != 0 ||
+		    copy->size_bytes != volume->size_bytes || copy->attach != volume->attach ||
+		    copy->session_id != volume->session_id ||
+		    copy->segment_base != volume->segment_base)
+			return false;
+	}
+	return true;
+}
+
+Test(mirror, cluster_is_there_before_any_volume)
+{
+	cr_assert(mt_rig_run_until(rig, is_mirrored, NULL));
+	cr_assert_eq(mt_manifest_state(mt_rig_shard(rig, 0))->shard_count, 2);
+	cr_assert_eq(mt_manifest_state(mt_rig_shard(rig, 1))->shard_count, 0);
+}
+
+Test(mirror, changes_follow)
+{
+	make("b", NUM_GIB(40));
+	make("a", NUM_MIB(1));
+	cr_assert(mt_rig_run_until(rig, is_mirrored, NULL));
+	attach("a");
+	attach("a");
+	cr_assert(mt_rig_run_until(rig, is_mirrored, NULL));
+	remove_volume("b");
+	make("c", NUM_MIB(1));
+	cr_assert(mt_rig_run_until(rig, is_mirrored, NULL));
+	cr_assert_eq(mt_manifest_state(mt_rig_shard(rig, 0))->volume_count, 2);
+}
+
+Test(mirror, many_volumes_take_several_commits)
+{
+	char name[16];
+
+	for (uint32_t i = 0; i < 50; i++) {
+		(void)snprintf(name, sizeof(name), "v%u", i);
+		make(name, NUM_MIB(1));
+	}
+	cr_assert(mt_rig_run_until(rig, is_mirrored, NULL));
+}
+
+Test(mirror, outlives_the_gateway)
+{
+	make("a", NUM_MIB(1));
+	make("b", NUM_MIB(2));
+	cr_assert(mt_rig_run_until(rig, is_mirrored, NULL));
+	mt_rig_gateway_restart(rig);
+	cr_assert_eq(mt_manifest_state(mt_rig_shard(rig, 0))->volume_count, 2);
+	cr_assert(mt_rig_run_until(rig, is_mirrored, NULL));
+	/* Killed before it was mirrored: the next owner does it. */
+	remove_volume("a");
+	mt_rig_gateway_restart(rig);
+	cr_assert(mt_rig_run_until(rig, is_mirrored, NULL));
+	cr_assert_eq(mt_manifest_state(mt_rig_shard(rig, 0))->volume_count, 1);
+}
+
+Test(mirror, volume_that_cannot_be_read_is_not_forgotten)
+{
+	make("a", NUM_MIB(1));
+	make("b", NUM_MIB(1));
+	cr_assert(mt_rig_run_until(rig, is_mirrored, NULL));
+	rig->gateway->volumes.is_incomplete = true;
+	rig->gateway->volumes.count = 1; /* as if "b" had not been understood */
+	mt_mirror_kick(rig->gateway);
+	mt_rig_run(rig, NUM_S(5));
+	cr_assert_eq(mt_manifest_state(mt_rig_shard(rig, 0))->volume_count, 2);
+}
+
+Test(mirror, out_of_memory_it_tries_again)
+{
+	make("a", NUM_MIB(1));
+	cr_assert(mt_rig_run_until(rig, is_mirrored, NULL));
+	snprintf(rig->gateway->volumes.entries[0].volume.name, MT_NAME_BYTES, "z");
+	mt_alloc_fail_at(1);
+	mt_mirror_kick(rig->gateway);
+	mt_alloc_fail_at(0);
+	cr_assert_not(rig->gateway->mirror.is_out);
+	cr_assert(mt_rig_run_until(rig, is_mirrored, NULL));
+}
+
+Test(mirror, stopping_ends_what_is_under_way)
+{
+	make("a", NUM_MIB(1));
+	mt_mirror_kick(rig->gateway);
+	cr_assert(rig->gateway->mirror.is_out);
+	mt_rig_gateway_stop(rig);
+}
