@@ -10,7 +10,8 @@
  * FREEZING, SEALING or DELETING, which stops appends; it settles when those in flight have ended
  * (for a delete, reads too). A cut below the durable length follows the chain from the beginning, to
  * learn whether that length is a batch's end, and the mark and CRC there. Then one page is written
- * and flushed. A freeze raises its shard's fence when it comes, before its turn, and waits for both.
+ * and flushed. A freeze raises its shard's fence when it comes, before its turn, and waits for both;
+ * also one of an extent that is not here, so that no older owner creates it later.
  *
  * State pages have two copies, written in turn by generation; a generation counts as used only once
  * it is durable, so a failed write leaves the copy that counts alone.
@@ -230,7 +231,7 @@ change_join(struct sn_request *req, int rc)
 	if (change->sm.state != CHANGE_WRITING && change->sm.state != CHANGE_SYNCING)
 		return;
 	assert(change->sm.state == CHANGE_SYNCING || change->rc != 0);
-	change_finish(req, change->rc);
+	change_finish(req, change->rc != 0 ? change->rc : change->answer_rc);
 	if (extent != NULL)
 		extent_run_changes(extent);
 }
@@ -534,8 +535,16 @@ create_start(struct sn_request *req)
 
 	if (wire->id.epoch > wire->epoch)
 		return -EINVAL;
+	if (extent != NULL && sn_extent_is_held(extent)) {
+		/* An unfinished copy, perhaps: with its incarnation it can be deleted. */
+		sn_request_finish(req,
+		    &(struct wire_node_reply){ .rc = -EEXIST,
+			.offset_bytes = extent->slot.incarnation },
+		    NULL);
+		return 0;
+	}
 	if (extent != NULL)
-		return sn_extent_is_held(extent) ? -EEXIST : -EBUSY;
+		return -EBUSY;
 	rc = sn_extent_claim(node, &wire->id, wire->kind, wire->epoch, &extent);
 	if (rc != 0) {
 		SN_COUNT(node, creates_refused, 1);
@@ -548,12 +557,14 @@ create_start(struct sn_request *req)
 	return 0;
 }
 
+/* Raise the fence, and answer @answer_rc when that is durable. */
 static int
-fence_start(struct sn_request *req)
+fence_start(struct sn_request *req, int answer_rc)
 {
 	struct sn_change *change = &req->change;
 
 	sm_move(&change->sm, CHANGE_SYNCING);
+	change->answer_rc = answer_rc;
 	change->pending_count = 1;
 	if (sn_fence_raise(req->node, req->wire.id.shard, req->wire.epoch, &change->fence_waiter,
 		change_on_fenced) == 1)
@@ -568,10 +579,17 @@ extent_change_start(struct sn_request *req)
 	const struct wire_node *wire = &req->wire;
 	struct sn_extent *extent = sn_extent_find(node, &wire->id);
 
+	int rc = 0;
+
 	if (extent == NULL || extent->sm.state == EXTENT_DELETING)
-		return -ENOENT;
-	if (extent->sm.state == EXTENT_CREATING)
-		return -EBUSY;
+		rc = -ENOENT;
+	else if (extent->sm.state == EXTENT_CREATING)
+		rc = -EBUSY;
+	/* A freeze is a fence also where there is nothing to freeze: a late create must not succeed. */
+	if (rc != 0 && wire->opcode == WIRE_EXTENT_FREEZE)
+		return fence_start(req, rc);
+	if (rc != 0)
+		return rc;
 	if (wire->opcode == WIRE_EXTENT_DELETE && wire->offset_bytes != extent->slot.incarnation)
 		return -ENOENT;
 	if (wire->opcode == WIRE_EXTENT_FREEZE &&
@@ -602,7 +620,7 @@ sn_change_start(struct sn_request *req)
 	} else if (req->wire.opcode == WIRE_EXTENT_CREATE) {
 		rc = create_start(req);
 	} else if (req->wire.opcode == WIRE_SHARD_FENCE) {
-		rc = fence_start(req);
+		rc = fence_start(req, 0);
 	} else {
 		rc = extent_change_start(req);
 	}

@@ -200,6 +200,8 @@ sn_extent_claim(struct node *node, const struct extent_id *id, enum extent_kind 
 	};
 	sn_extent_clear(extent);
 	sn_extent_insert(extent);
+	/* Whoever owned the shard before has nothing to say about this one, nor about its copies. */
+	sn_fence_note(node, id->shard, epoch);
 	sn_zero_kick(node);
 	*ret_extent = extent;
 	return 0;

@@ -353,6 +353,7 @@ struct sn_change {
 	struct ondisk_state state; /* what is being written */
 	uint32_t pending_count;    /* page and fence outstanding */
 	int rc;                    /* the first failure of those */
+	int answer_rc;             /* what is told when none failed */
 	struct disk_io io;
 	struct dev_piece piece;
 	struct sn_sync_waiter sync_waiter;

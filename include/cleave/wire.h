@@ -183,15 +183,20 @@ int wire_node_decode(const struct wire_header *header, struct wire_node *ret_nod
     const char **ret_field);
 void wire_node_encode(struct wire_header *header, const struct wire_node *node);
 
-/* A node's reply, decoded. */
+/*
+ * A node's reply, decoded. offset_bytes is
+ *
+ *	CREATE                incarnation of the copy, also with -EEXIST
+ *	APPEND, FREEZE, CUT   durable length
+ *	LIST                  next cursor, 0 at the end
+ *	VERIFY                the length that passed; with -EBADMSG or -EIO where it ends
+ */
 struct wire_node_reply {
 	enum wire_opcode opcode; /* without WIRE_REPLY */
 	uint64_t request_id;
 	struct extent_id id;
 	int rc; /* 0 or a negative errno */
-	uint64_t
-	    offset_bytes; /* CREATE: incarnation; APPEND, FREEZE, CUT: durable length; LIST: next cursor, 0 at the end;
-			     VERIFY: the length that passed; with -EBADMSG or -EIO: where it ends */
+	uint64_t offset_bytes;
 	uint32_t length_bytes; /* READ: bytes that follow; FREEZE: mark; LIST: entries' bytes */
 	uint32_t chain_crc;    /* FREEZE: batch_crc of the last good batch (or the seed) */
 	uint32_t epoch;        /* the shard's fence */
