@@ -9,6 +9,7 @@
  *	EPOCH             u32 epoch, u32 zero
  *	EXTENT_OPENED     u64 extent, u8 extent_kind, u8 replica_count, u16 zero, u32 zero,
  *	                  then a replica: u32 node_id, u8 flags, u8[3] zero, u64 incarnation
+ *	EXTENT_REPLICAS   the same
  *	EXTENT_SEALED     u64 extent, u64 length_bytes
  *	EXTENT_DELETED    u64 extent
  *	RUN_ADDED         u64 extent, u64 chunk, u64 offset_bytes, u64 length_bytes,
@@ -55,6 +56,12 @@ _Static_assert(EDIT_HEAD_BYTES + EDIT_VOLUME_FIXED_BYTES + MT_NAME_BYTES <= MT_E
 			return -EBADMSG;                                                           \
 		}                                                                                  \
 	} while (0)
+
+static bool
+edit_has_replicas(uint32_t kind)
+{
+	return kind == MT_EDIT_EXTENT_OPENED || kind == MT_EDIT_EXTENT_REPLICAS;
+}
 
 /* ---- encode ---- */
 
@@ -158,9 +165,9 @@ mt_edit_encode(uint8_t out[MT_EDIT_BYTES_MAX], const struct mt_edit *edit)
 		edit_put_u32(&writer, 0);
 		break;
 	default:
-		assert(edit->kind >= MT_EDIT_EPOCH && edit->kind <= MT_EDIT_SUCCESSOR);
+		assert(edit->kind >= MT_EDIT_EPOCH && edit->kind <= MT_EDIT_EXTENT_REPLICAS);
 		edit_put_u64(&writer, extent_id_pack(&edit->id));
-		if (edit->kind == MT_EDIT_EXTENT_OPENED)
+		if (edit_has_replicas(edit->kind))
 			edit_put_replicas(&writer, edit);
 		else if (edit->kind == MT_EDIT_EXTENT_SEALED)
 			edit_put_u64(&writer, edit->length_bytes);
@@ -328,7 +335,7 @@ edit_decode_cluster(const uint8_t *value, struct mt_edit *edit, const char **ret
 	return 0;
 }
 
-/* What a kind's value takes; OPENED, which varies, says so itself. 0: no such kind. */
+/* What a kind's value takes; that of replicas, which varies, says so itself. 0: no such kind. */
 static uint32_t
 edit_value_bytes(uint8_t kind, uint32_t bytes)
 {
@@ -343,7 +350,7 @@ edit_value_bytes(uint8_t kind, uint32_t bytes)
 		[MT_EDIT_VOLUME] = EDIT_VOLUME_FIXED_BYTES + MT_NAME_BYTES,
 		[MT_EDIT_CLUSTER] = 24 };
 
-	if (kind == MT_EDIT_EXTENT_OPENED)
+	if (edit_has_replicas(kind))
 		return bytes;
 	return kind < NUM_COUNT(table) ? table[kind] : 0;
 }
@@ -358,6 +365,7 @@ edit_decode_value(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 	case MT_EDIT_EPOCH:
 		return edit_decode_epoch(value, edit, ret_field);
 	case MT_EDIT_EXTENT_OPENED:
+	case MT_EDIT_EXTENT_REPLICAS:
 		return edit_decode_opened(value, bytes, edit, ret_field);
 	case MT_EDIT_EXTENT_SEALED:
 		rc = edit_decode_id(value, edit, ret_field);
@@ -394,7 +402,7 @@ mt_edit_decode(const uint8_t *in, uint32_t bytes, struct mt_edit *ret_edit, cons
 	EDIT_EXPECT(bytes >= EDIT_HEAD_BYTES, "bytes");
 	value_bytes = num_get_le16(in + 2);
 	expected_bytes = edit_value_bytes(in[0], value_bytes);
-	EDIT_EXPECT(expected_bytes != 0 || in[0] == MT_EDIT_EXTENT_OPENED, "kind");
+	EDIT_EXPECT(expected_bytes != 0 || edit_has_replicas(in[0]), "kind");
 	EDIT_EXPECT(in[1] == EDIT_VERSION, "version");
 	EDIT_EXPECT(value_bytes == expected_bytes, "value_bytes");
 	EDIT_EXPECT(value_bytes <= bytes - EDIT_HEAD_BYTES, "bytes");

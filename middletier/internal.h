@@ -324,10 +324,11 @@ enum mt_edit_kind {
 	MT_EDIT_SUCCESSOR = 9,
 	MT_EDIT_VOLUME = 10,  /* shard 0's manifest mirrors the volumes, for `cleave recover` ... */
 	MT_EDIT_CLUSTER = 11, /* ... and the key "cluster" */
+	MT_EDIT_EXTENT_REPLICAS = 12, /* of a sealed extent: these from now on */
 };
 struct mt_edit {
 	enum mt_edit_kind kind;
-	struct extent_id id; /* OPENED, SEALED, DELETED, SUCCESSOR; RUN_*: where the run lies */
+	struct extent_id id; /* EXTENT_*, SUCCESSOR; RUN_*: where the run lies */
 	enum extent_kind extent_kind;
 	struct mt_replica replicas[MT_REPLICAS_MAX];
 	uint32_t replica_count;

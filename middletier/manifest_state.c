@@ -125,6 +125,16 @@ mt_manifest_state_find(const struct mt_manifest_state *state, const struct exten
 	return &state->extents[position];
 }
 
+static void
+state_take_replicas(struct mt_state_extent *extent, const struct mt_edit *edit)
+{
+	extent->replica_count = edit->replica_count;
+	for (uint32_t i = 0; i < edit->replica_count; i++) {
+		extent->replicas[i] = edit->replicas[i];
+		extent->replicas[i].is_cut = false; /* asked again: cutting twice is cutting once */
+	}
+}
+
 static int
 state_apply_opened(struct mt_manifest_state *state, const struct mt_edit *edit,
     const char **ret_field)
@@ -141,10 +151,7 @@ state_apply_opened(struct mt_manifest_state *state, const struct mt_edit *edit,
 	*at = (struct mt_state_extent){ .id = edit->id,
 		.kind = edit->extent_kind,
 		.replica_count = edit->replica_count };
-	for (uint32_t i = 0; i < edit->replica_count; i++) {
-		at->replicas[i] = edit->replicas[i];
-		at->replicas[i].is_cut = false; /* asked again: cutting twice is cutting once */
-	}
+	state_take_replicas(at, edit);
 	state->extent_count++;
 	return 0;
 }
@@ -159,6 +166,21 @@ state_apply_sealed(struct mt_manifest_state *state, const struct mt_edit *edit,
 	STATE_EXPECT(!extent->is_sealed, "extent sealed twice");
 	extent->is_sealed = true;
 	extent->sealed_bytes = edit->length_bytes;
+	return 0;
+}
+
+/* A copy was made, or found to be of no use. */
+static int
+state_apply_replicas(struct mt_manifest_state *state, const struct mt_edit *edit,
+    const char **ret_field)
+{
+	struct mt_state_extent *extent = mt_manifest_state_find(state, &edit->id);
+
+	STATE_EXPECT(extent != NULL, "extent with new replicas was not opened");
+	STATE_EXPECT(extent->is_sealed, "extent with new replicas is not sealed");
+	STATE_EXPECT(extent->kind == edit->extent_kind,
+	    "extent with new replicas is of another kind");
+	state_take_replicas(extent, edit);
 	return 0;
 }
 
@@ -356,6 +378,8 @@ mt_manifest_state_apply(struct mt_manifest_state *state, const struct mt_edit *e
 		return state_apply_sealed(state, edit, ret_field);
 	case MT_EDIT_EXTENT_DELETED:
 		return state_apply_deleted(state, edit, ret_field);
+	case MT_EDIT_EXTENT_REPLICAS:
+		return state_apply_replicas(state, edit, ret_field);
 	case MT_EDIT_RUN_ADDED:
 		return state_apply_run_added(state, edit, ret_field);
 	case MT_EDIT_RUN_REMOVED:

@@ -62,6 +62,12 @@ static const struct mt_edit samples[] = {
 	    .next_volume_id = 0xa1a2a3a4a5a6a7a8,
 	    .next_segment = 0xb1b2b3b4b5b6b7b8,
 	    .shard_count = 4096 },
+	{ .kind = MT_EDIT_EXTENT_REPLICAS,
+	    .id = { .shard = 7, .epoch = 3, .counter = 9 },
+	    .extent_kind = EXTENT_LOG,
+	    .replica_count = 2,
+	    .replicas = { { .node_id = 5, .incarnation = 0xc1c2c3c4c5c6c7c8 },
+		{ .node_id = 6, .incarnation = 2, .is_damaged = true } } },
 };
 
 static uint8_t bytes[MT_EDIT_BYTES_MAX];
@@ -146,7 +152,7 @@ expect_refused(uint32_t sample, uint32_t at, uint8_t value, const char *name)
 Test(edit, wrong_fields_are_named)
 {
 	expect_refused(0, 0, 0, "kind");
-	expect_refused(0, 0, MT_EDIT_CLUSTER + 1, "kind");
+	expect_refused(0, 0, MT_EDIT_EXTENT_REPLICAS + 1, "kind");
 	expect_refused(0, 0, 255, "kind");
 	expect_refused(0, 1, 2, "version");
 	expect_refused(0, 2, 7, "value_bytes");
@@ -302,6 +308,32 @@ Test(manifest_state, extents_open_seal_and_go)
 	cr_assert_null(mt_manifest_state_find(&state, &second.id));
 	cr_assert_eq(state.extent_count, 2);
 	cr_assert_eq(state.extents[1].id.counter, 3);
+}
+
+Test(manifest_state, replicas_of_a_sealed_extent_change)
+{
+	struct mt_edit edit = opened(1);
+
+	edit.kind = MT_EDIT_EXTENT_REPLICAS;
+	edit.replica_count = 2;
+	edit.replicas[0] = (struct mt_replica){ .node_id = 8, .incarnation = 80, .is_cut = true };
+	edit.replicas[1] =
+	    (struct mt_replica){ .node_id = 9, .incarnation = 90, .is_damaged = true };
+	expect_contradiction(edit, "extent with new replicas was not opened");
+	apply(opened(1));
+	expect_contradiction(edit, "extent with new replicas is not sealed");
+	apply(of_kind(MT_EDIT_EXTENT_SEALED, 1, 4096));
+	edit.extent_kind = EXTENT_RUN;
+	expect_contradiction(edit, "extent with new replicas is of another kind");
+	edit.extent_kind = EXTENT_LOG;
+	apply(edit);
+	apply(edit);
+	cr_assert_eq(state.extents[0].replica_count, 2);
+	cr_assert_eq(state.extents[0].replicas[0].node_id, 8);
+	cr_assert_eq(state.extents[0].replicas[0].incarnation, 80);
+	cr_assert_not(state.extents[0].replicas[0].is_cut);
+	cr_assert(state.extents[0].replicas[1].is_damaged);
+	cr_assert_eq(state.extents[0].sealed_bytes, 4096);
 }
 
 Test(manifest_state, contradictions_are_named)
