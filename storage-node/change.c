@@ -590,6 +590,11 @@ extent_change_start(struct sn_request *req)
 		return fence_start(req, rc);
 	if (rc != 0)
 		return rc;
+	/* A copy that a newer owner has made is no older one's to change, fence or not. */
+	if (wire->epoch < extent->slot.create_epoch) {
+		SN_COUNT(node, stale_epochs, 1);
+		return -ESTALE;
+	}
 	if (wire->opcode == WIRE_EXTENT_DELETE && wire->offset_bytes != extent->slot.incarnation)
 		return -ENOENT;
 	if (wire->opcode == WIRE_EXTENT_FREEZE &&

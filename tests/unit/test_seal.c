@@ -62,6 +62,22 @@ Test(seal, fence_refuses_older_epochs_of_its_shard_alone)
 	rig_extent_fini(&other);
 }
 
+Test(seal, copy_is_safe_from_owners_before_its_maker)
+{
+	struct rig_extent copy;
+
+	/* Of an older epoch's extent, at a node that no freeze has come to. */
+	rig_extent_init(&copy, 5, 5, 2, EXTENT_LOG);
+	copy.epoch = 7;
+	cr_assert_eq(rig_extent_create(rig, &copy), 0);
+	cr_assert_eq(rig_delete(rig, &copy, 6), -ESTALE);
+	cr_assert_eq(rig_cut(rig, &copy, 6, 0), -ESTALE);
+	cr_assert_eq(rig_freeze(rig, &copy, 6, NULL), -ESTALE);
+	cr_assert_eq(rig_cut(rig, &copy, 7, 0), 0);
+	cr_assert_eq(rig_delete(rig, &copy, 7), 0);
+	rig_extent_fini(&copy);
+}
+
 Test(seal, freeze_tells_length_mark_and_chain)
 {
 	struct wire_node_reply reply;
