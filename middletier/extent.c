@@ -41,6 +41,7 @@ struct extent_request {
 	struct loop_link shard_link; /* shard->extent_requests */
 	struct mt_extent *extent;    /* NULL: freed meanwhile */
 	uint32_t replica_index;
+	uint32_t node_id; /* the replica's, when it was asked */
 	struct mt_call call;
 };
 
@@ -100,15 +101,18 @@ request_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *re
 	struct extent_request *request = arg;
 	struct mt_extent *extent = request->extent;
 	enum wire_opcode opcode = call->request.opcode;
-	uint32_t replica_index = request->replica_index;
+	uint32_t replica_index = request->replica_index, node_id;
 
 	CHECK_OBJ(request, REQUEST_MAGIC);
 	assert(msg == NULL);
+	node_id = request->node_id;
 	request_free(request);
 	if (extent == NULL)
 		return;
 	CHECK_OBJ(extent, MT_EXTENT_MAGIC);
-	if (opcode == WIRE_EXTENT_CREATE)
+	if (extent->replicas[replica_index].node_id != node_id)
+		extent_try_free(extent); /* replaced meanwhile */
+	else if (opcode == WIRE_EXTENT_CREATE)
 		extent_on_created(extent, replica_index, rc, reply);
 	else if (opcode == WIRE_EXTENT_CUT)
 		extent_on_cut(extent, replica_index, rc);
@@ -116,14 +120,13 @@ request_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *re
 		extent_try_free(extent);
 }
 
-/* Ask the node of a replica. Returns 0, or why it was not asked. */
+/* Ask a node about @id; @extent is NULL when nobody wants to know. Returns 0, or why it was not asked. */
 static int
-extent_ask(struct mt_extent *extent, uint32_t replica_index, enum wire_opcode opcode,
-    uint64_t offset_bytes)
+request_send(struct mt_shard *shard, struct mt_extent *extent, uint32_t node_id,
+    const struct wire_node *wire)
 {
-	struct mt_link *node =
-	    mt_port_link(extent->shard->port, extent->replicas[replica_index].node_id);
-	struct loop_link *outstanding = &extent->shard->extent_requests;
+	struct mt_link *node = mt_port_link(shard->port, node_id);
+	struct loop_link *outstanding = &shard->extent_requests;
 	struct extent_request *request;
 	int rc;
 
@@ -136,12 +139,9 @@ extent_ask(struct mt_extent *extent, uint32_t replica_index, enum wire_opcode op
 		return -ENOMEM;
 	request->magic = REQUEST_MAGIC;
 	request->extent = extent;
-	request->replica_index = replica_index;
-	request->call.request = (struct wire_node){ .opcode = opcode,
-		.id = extent->id,
-		.kind = extent->kind,
-		.offset_bytes = offset_bytes,
-		.epoch = extent->shard->epoch };
+	request->node_id = node_id;
+	request->call.request = *wire;
+	request->call.request.epoch = shard->epoch;
 	request->call.fn = request_on_answer;
 	request->call.arg = request;
 	rc = mt_link_call(node, &request->call);
@@ -149,9 +149,34 @@ extent_ask(struct mt_extent *extent, uint32_t replica_index, enum wire_opcode op
 		mt_free(request);
 		return rc;
 	}
-	list_push_back(&extent->requests, &request->link);
+	if (extent != NULL) {
+		request->replica_index = (uint32_t)mt_extent_replica(extent, node_id);
+		list_push_back(&extent->requests, &request->link);
+	}
 	list_push_back(outstanding, &request->shard_link);
 	return 0;
+}
+
+static int
+extent_ask(struct mt_extent *extent, uint32_t replica_index, enum wire_opcode opcode,
+    uint64_t offset_bytes)
+{
+	return request_send(extent->shard, extent, extent->replicas[replica_index].node_id,
+	    &(struct wire_node){ .opcode = opcode,
+		.id = extent->id,
+		.kind = extent->kind,
+		.offset_bytes = offset_bytes });
+}
+
+void
+mt_extent_drop_copy(struct mt_shard *shard, const struct extent_id *id, uint32_t node_id,
+    uint64_t incarnation)
+{
+	/* What a node that is down keeps is swept when it is back. */
+	(void)request_send(shard, NULL, node_id,
+	    &(struct wire_node){ .opcode = WIRE_EXTENT_DELETE,
+		.id = *id,
+		.offset_bytes = incarnation });
 }
 
 static bool
@@ -192,6 +217,10 @@ extent_alloc(struct mt_shard *shard, const struct extent_id *id, enum extent_kin
 	extent->chain_crc = batch_chain_seed(id, kind);
 	list_init(&extent->appends);
 	list_init(&extent->requests);
+	if (shard->live_extents.next == NULL)
+		list_init(&shard->live_extents);
+	list_push_back(&shard->live_extents, &extent->shard_link);
+	extent->placed_ns = loop_now_ns(shard->port->loop);
 	loop_task_init(&extent->make_task, extent_on_make_task, extent);
 	sm_init(&extent->sm, "extent", extent_table, state, (uint32_t)id->counter);
 	return extent;
@@ -358,6 +387,7 @@ mt_extent_free(struct mt_extent *extent)
 	while ((link = list_pop_front(&extent->appends)) != NULL)
 		LIST_ENTRY(link, struct mt_batch, link)->extent = NULL;
 	loop_task_cancel(extent->shard->port->loop, &extent->make_task);
+	list_remove(&extent->shard_link);
 	extent->magic = 0;
 	mt_free(extent);
 }
@@ -408,21 +438,88 @@ is_copy_lost(int rc)
 static void
 extent_on_cut(struct mt_extent *extent, uint32_t replica_index, int rc)
 {
+	if (rc == 0)
+		extent->replicas[replica_index].is_cut = true;
+	else if (is_copy_lost(rc))
+		mt_extent_damage(extent, replica_index, "it cannot be sealed", rc);
+	extent_try_free(extent);
+}
+
+/* ---- copies ---- */
+
+void
+mt_extent_upkeep(struct mt_shard *shard)
+{
+	if (shard->upkeep_task != NULL)
+		loop_defer(shard->port->loop, shard->upkeep_task);
+}
+
+int
+mt_extent_replica(const struct mt_extent *extent, uint32_t node_id)
+{
+	for (uint32_t i = 0; i < extent->replica_count; i++) {
+		if (extent->replicas[i].node_id == node_id)
+			return (int)i;
+	}
+	return -1;
+}
+
+void
+mt_extent_damage(struct mt_extent *extent, uint32_t replica_index, const char *why, int rc)
+{
 	struct mt_replica *replica = &extent->replicas[replica_index];
 	char text[MT_EXTENT_TEXT_BYTES];
 
-	if (rc == 0) {
-		replica->is_cut = true;
-	} else if (is_copy_lost(rc)) {
-		replica->is_damaged = true;
-		metric_add(&extent->shard->port->metrics[MT_METRIC_repairs_queued], 1);
-		log_limited(LOG_WARN,
-		    "extent: a copy is damaged extent=%s node=%" PRIu32 " sealed_bytes=%" PRIu64
-		    " rc=%s",
-		    mt_extent_text(extent, text), replica->node_id, extent->sealed_bytes,
-		    log_errno(rc));
+	replica->is_suspect = false;
+	if (replica->is_damaged)
+		return;
+	replica->is_damaged = extent->is_dirty = true;
+	metric_add(&extent->shard->port->metrics[MT_METRIC_copies_damaged], 1);
+	log_limited(LOG_WARN,
+	    "extent: a copy is damaged extent=%s node=%" PRIu32 " sealed_bytes=%" PRIu64
+	    " rc=%s: %s",
+	    mt_extent_text(extent, text), replica->node_id, extent->sealed_bytes, log_errno(rc),
+	    why);
+	mt_extent_upkeep(extent->shard);
+}
+
+void
+mt_extent_suspect(struct mt_extent *extent, uint32_t node_id)
+{
+	int index = mt_extent_replica(extent, node_id);
+
+	if (index < 0 || extent->replicas[index].is_damaged || extent->replicas[index].is_suspect)
+		return;
+	extent->replicas[index].is_suspect = true;
+	mt_extent_upkeep(extent->shard);
+}
+
+void
+mt_extent_replace(struct mt_extent *extent, uint32_t replica_index,
+    const struct mt_replica *replica)
+{
+	assert(replica_index <= extent->replica_count);
+	assert(replica_index < MT_REPLICAS_MAX);
+	if (replica_index == extent->replica_count)
+		extent->replica_count++;
+	extent->replicas[replica_index] = *replica;
+	extent->placed_ns = loop_now_ns(extent->shard->port->loop);
+}
+
+bool
+mt_extent_is_live(const struct mt_shard *shard, const struct extent_id *id, uint32_t node_id)
+{
+	if (shard->live_extents.next == NULL)
+		return false;
+	for (struct loop_link *link = shard->live_extents.next; link != &shard->live_extents;
+	     link = link->next) {
+		const struct mt_extent *extent = LIST_ENTRY(link, struct mt_extent, shard_link);
+
+		if (extent->id.counter == id->counter && extent->id.epoch == id->epoch &&
+		    mt_extent_replica(extent, node_id) >= 0)
+			return true;
 	}
-	extent_try_free(extent);
+	return false;
 }
 
 /* ---- links ---- */

@@ -17,6 +17,23 @@ const char *mt_extent_text(const struct mt_extent *extent, char out[MT_EXTENT_TE
 /* mt_extent_break -- OPEN becomes BROKEN, with one line that says why; else a no-op. */
 void mt_extent_break(struct mt_extent *extent, uint32_t node_id, int rc);
 
+/* mt_extent_replica -- its index among @extent's replicas, or -1. */
+int mt_extent_replica(const struct mt_extent *extent, uint32_t node_id);
+/* mt_extent_damage -- that replica is of no use: to be made anew elsewhere. Says so once. */
+void mt_extent_damage(struct mt_extent *extent, uint32_t replica_index, const char *why, int rc);
+/* mt_extent_suspect -- a read at that node has failed; it may have been the wire. */
+void mt_extent_suspect(struct mt_extent *extent, uint32_t node_id);
+/* mt_extent_replace -- @replica instead of the one at @index; replica_count: one more. */
+void mt_extent_replace(struct mt_extent *extent, uint32_t replica_index,
+    const struct mt_replica *replica);
+/* mt_extent_drop_copy -- delete that incarnation, best effort: nobody names it any more. */
+void mt_extent_drop_copy(struct mt_shard *shard, const struct extent_id *id, uint32_t node_id,
+    uint64_t incarnation);
+/* mt_extent_is_live -- does an extent object of the shard, made or being made, lie on that node? */
+bool mt_extent_is_live(const struct mt_shard *shard, const struct extent_id *id, uint32_t node_id);
+/* mt_extent_upkeep -- have @shard's copies looked at soon. */
+void mt_extent_upkeep(struct mt_shard *shard);
+
 /*
  * mt_extent_requests_fini -- forget what is outstanding at nodes, and free what waited for it
  *

@@ -59,6 +59,7 @@ struct mt_extent;
 	X(payload_crc_errors, "count", "writes refused: payload does not match its CRC")           \
 	X(replica_read_errors, "count", "replica reads that failed or did not match their CRC")    \
 	X(repairs_queued, "count", "records found bad on a replica, to be repaired")               \
+	X(copies_damaged, "count", "copies of extents found damaged, short or gone")               \
 	X(unreadable_blocks, "count", "reads answered EIO: bad on every replica")                  \
 	X(extents_opened, "count", "extents created")                                              \
 	X(extents_sealed, "count", "extents sealed")                                               \
@@ -185,7 +186,8 @@ struct mt_replica {
 	uint32_t node_id;
 	uint64_t incarnation;
 	bool is_cut;     /* the node has confirmed the sealed length */
-	bool is_damaged; /* answered so at a freeze: not read from, not counted */
+	bool is_damaged; /* not what it should be: not counted, and read from last */
+	bool is_suspect; /* a read of it has failed: to be verified */
 };
 
 enum mt_extent_state {
@@ -222,7 +224,11 @@ struct mt_extent {
 	mt_extent_fn make_fn;
 	void *make_arg;
 	int make_rc;
-	bool is_going; /* failed or deleted: freed when its requests have ended */
+	bool is_going;               /* failed or deleted: freed when its requests have ended */
+	struct loop_link shard_link; /* shard->live_extents */
+	uint64_t placed_ns;          /* when its replicas were last made */
+	uint64_t repair_ns;          /* not repaired again before */
+	bool is_dirty;               /* its replicas' flags are not what the manifest says */
 };
 
 /*
@@ -591,7 +597,9 @@ struct mt_shard {
 	struct loop_link root_calls;      /* meta_proxy.c: outstanding */
 	uint64_t log_bytes;               /* in all log extents */
 	struct loop_link extent_requests; /* extent.c: of all its extents, also of those freed */
+	struct loop_link live_extents;    /* extent.c: every one that there is, in extents or not */
 	struct loop_link copies;          /* copy.c: on their way */
+	struct loop_task *upkeep_task;    /* upkeep.c: look at the copies now; NULL: not serving */
 	uint32_t read_count;              /* read_path.c: reads that are not answered yet */
 	/* shard.c's. */
 	bool is_wanted;    /* by the last set that the port was given */

@@ -190,15 +190,17 @@ static void
 piece_note_bad_copy(struct read_piece *piece, int rc)
 {
 	uint64_t *metrics = piece->state->port->metrics;
-	const struct mt_extent *extent = piece_extent(piece);
+	struct mt_extent *extent = piece_extent(piece);
 	const struct wire_io *io = &piece->read->io;
 	char text[MT_EXTENT_TEXT_BYTES] = "gone";
 
 	metric_add(&metrics[MT_METRIC_replica_read_errors], 1);
 	metric_add(&metrics[MT_METRIC_repairs_queued], 1);
 	piece->bad |= (uint8_t)(1u << piece->replica_index);
-	if (extent != NULL)
+	if (extent != NULL) {
+		mt_extent_suspect(extent, piece->call.node->node_id);
 		(void)mt_extent_text(extent, text);
+	}
 	log_limited(LOG_WARN,
 	    "read: bad copy node=%" PRIu32 " extent=%s offset_bytes=%" PRIu32 " volume=%" PRIu64
 	    " segment=%" PRIu64 " block=%" PRIu64 " rc=%s",
@@ -388,23 +390,30 @@ piece_ask(struct read_piece *piece, const struct mt_extent *extent, struct mt_li
 	return true;
 }
 
-/* The least loaded node that was not asked yet; ties go round. Its index, or -1. */
+/*
+ * The least loaded node that was not asked yet; ties go round. A damaged copy comes last: whatever it
+ * returns must pass its CRC like any other. Its index, or -1.
+ */
 static int
 piece_pick_replica(struct read_piece *piece, struct mt_extent *extent, struct mt_link **ret_node)
 {
 	struct mt_link *best = NULL;
+	bool is_best_damaged = false;
 	int best_index = -1;
 
 	for (uint32_t i = 0; i < extent->replica_count; i++) {
 		uint32_t at = (extent->read_rotor + i) % extent->replica_count;
+		bool is_damaged = extent->replicas[at].is_damaged;
 		struct mt_link *node;
 
-		if (extent->replicas[at].is_damaged || (piece->tried & 1u << at) != 0)
+		if ((piece->tried & 1u << at) != 0)
 			continue;
 		node = mt_port_link(extent->shard->port, extent->replicas[at].node_id);
 		if (node == NULL || !mt_link_is_up(node))
 			continue;
-		if (best == NULL || node->call_count < best->call_count) {
+		if (best == NULL || (is_best_damaged && !is_damaged) ||
+		    (is_best_damaged == is_damaged && node->call_count < best->call_count)) {
+			is_best_damaged = is_damaged;
 			best = node;
 			best_index = (int)at;
 		}
@@ -418,7 +427,7 @@ static bool
 has_hope(const struct read_piece *piece, const struct mt_extent *extent)
 {
 	for (uint32_t i = 0; i < extent->replica_count; i++) {
-		if (!extent->replicas[i].is_damaged && (piece->bad & 1u << i) == 0)
+		if ((piece->bad & 1u << i) == 0)
 			return true;
 	}
 	return false;

@@ -404,7 +404,7 @@ Test(mt_extent, a_short_copy_is_damaged)
 	fake_run_for(NUM_MS(10));
 	cr_assert(extent->replicas[1].is_damaged);
 	cr_assert_not(extent->replicas[1].is_cut);
-	cr_assert_eq(fake.port.metrics[MT_METRIC_repairs_queued], 1);
+	cr_assert_eq(fake.port.metrics[MT_METRIC_copies_damaged], 1);
 }
 
 Test(mt_extent, a_deleted_one_is_gone_from_the_nodes_that_are_up)

@@ -233,7 +233,7 @@ Test(read_path, all_copies_bad_is_an_error_for_that_block_alone)
 	expect_range(0, 2, versions); /* an overwrite heals it */
 }
 
-Test(read_path, damaged_replicas_are_not_asked)
+Test(read_path, damaged_replicas_are_asked_last)
 {
 	struct mt_extent *extent;
 
@@ -245,6 +245,10 @@ Test(read_path, damaged_replicas_are_not_asked)
 		fake_expect(0, 4);
 	cr_assert_eq(node_of(0, 1)->counts[WIRE_EXTENT_READ], 5);
 	extent->replicas[1].is_damaged = true;
+	fake_expect(0, 4);
+	node_of(0, 0)->is_rotten = node_of(0, 2)->is_rotten = true;
+	fake_expect(0, 4);
+	node_of(0, 1)->is_rotten = true;
 	cr_assert_eq(fake_wait(fake_read(0, 1)), -EIO);
 }
 
