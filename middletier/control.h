@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 
 #include "gateway.h"
+#include "member.h"
 
 #define MT_CONTROL_TEXT_BYTES_MAX (64u * 1024u)
 #define MT_CONTROL_IN_FLIGHT_MAX 16u /* control requests a port takes at a time; more get BUSY */
@@ -118,8 +119,7 @@ struct mt_gateway {
 	pthread_t threads[MT_PORTS_MAX];
 	bool has_thread[MT_PORTS_MAX];
 	struct loop_post begin_posts[MT_PORTS_MAX], stop_posts[MT_PORTS_MAX];
-	uint32_t opened_count, ready_count, stopped_count;
-	uint32_t epoch_max; /* of shards that serve, for the ready line */
+	uint32_t opened_count, stopped_count;
 	struct mt_cluster cluster;
 	struct mt_volumes volumes;
 	struct mt_mirror mirror;
@@ -128,8 +128,7 @@ struct mt_gateway {
 	struct loop_link asks;        /* mt_ask: out with the ports */
 	struct loop_timer load_timer; /* the store did not answer: ask again */
 	uint64_t started_ns;
-	char member_key[32];
-	uint64_t member_version; /* of our key "gateways/ID"; 0: we are no member */
+	struct mt_member member;
 	_Atomic uint64_t
 	    lease_until_ns; /* main writes, ports read; see mt_gateway_lease_until_ns */
 	bool is_killed; /* simulator: destroyed without stop, the split ports are gone already */
@@ -145,6 +144,8 @@ void mt_gateway_fail(struct mt_gateway *gateway, int rc, const char *format, ...
 bool mt_gateway_is_killed(const struct mt_gateway *gateway);
 /* What ports report, on main. */
 void mt_gateway_on_port_ready(struct mt_gateway *gateway, struct mt_port *port);
+/* mt_gateway_on_all_served -- member_view.c: every shard has an owner that serves it, for the first time. */
+void mt_gateway_on_all_served(struct mt_gateway *gateway);
 void mt_gateway_on_port_stopped(struct mt_gateway *gateway, struct mt_port *port);
 /* The key "cluster": 0, or -EINVAL and the field. The text is the caller's to free, NULL: no memory. */
 int mt_cluster_decode(const void *value, uint32_t bytes, struct mt_cluster *ret_cluster,
@@ -201,12 +202,6 @@ int mt_volume_delete(struct mt_gateway *gateway, const char *name, mt_volume_fn 
  */
 void mt_volume_query_send(struct mt_volume_query *query, struct mt_port *port,
     void (*fn)(struct loop_post *post, void *arg), void *arg);
-
-/* ---- member.c: which gateways live ---- */
-/* mt_member_key -- "gateways/ID", decimal. */
-void mt_member_key(char out[32], uint64_t gateway_id);
-/* mt_member_decode_boot -- whose incarnation holds the key. 0; -EBADMSG; -ENOMEM. */
-int mt_member_decode_boot(const void *value, uint32_t bytes, uint64_t *ret_boot_id);
 
 /* ---- port.c ---- */
 /* What a port says about itself. */

@@ -3,9 +3,9 @@
  * gateway.c -- a whole gateway: the main loop's part, and the threads of the ports
  *
  *	CREATED -> STARTING -------> TAKING -----------> SERVING ---> STOPPING -> STOPPED
- *	           ports listen;     every port knows    "ready"      every port
- *	           "cluster" and     its shards and                   stops by itself
- *	           volumes are read  takes them over
+ *	           ports listen;     a member of the     "ready"      every port stops
+ *	           "cluster" and     cluster; every                   by itself; then the
+ *	           volumes are read  shard gets an owner              lease is given back
  *	               |                 |                  ^
  *	               +----> FAILED <---+  another cluster, disks too small: never serves; still stops
  *
@@ -287,10 +287,8 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 	gateway->options = *options;
 	gateway->port_count = options->port_count;
 	gateway_set_defaults(&gateway->options);
-	/* Alone, until there is a membership: nobody else takes anything. */
-	atomic_init(&gateway->lease_until_ns, UINT64_MAX);
+	atomic_init(&gateway->lease_until_ns, 0);
 	mt_volumes_init(&gateway->volumes);
-	mt_member_key(gateway->member_key, options->gateway_id);
 	mt_mirror_init(gateway);
 	list_init(&gateway->control_queue);
 	list_init(&gateway->asks);
@@ -335,13 +333,27 @@ gateway_begin_port(struct loop_post *post, void *arg)
 	mt_port_begin(arg);
 }
 
+/* The ports are told that they own nothing yet; then the membership gives them their shards. */
 static void
 gateway_begin_ports(struct mt_gateway *gateway)
 {
+	static const uint64_t none[MT_SHARD_SET_WORDS];
+	int rc;
+
 	sm_move(&gateway->sm, MT_GATEWAY_TAKING);
+	rc = mt_member_init(&gateway->member, gateway);
+	if (rc == 0)
+		rc = mt_volumes_watch(gateway);
+	if (rc == 0)
+		rc = mt_member_start(&gateway->member);
+	if (rc != 0) {
+		mt_gateway_fail(gateway, rc, "membership: %s", strerror(-rc));
+		return;
+	}
 	for (uint32_t i = 0; i < gateway->port_count; i++) {
 		struct loop_post *post = &gateway->begin_posts[i];
 
+		mt_port_shards(&gateway->ports[i], none, 0);
 		*post = (struct loop_post){ .fn = gateway_begin_port, .arg = &gateway->ports[i] };
 		loop_post(gateway->ports[i].loop, post);
 	}
@@ -537,34 +549,42 @@ static void
 gateway_log_ready(struct mt_gateway *gateway)
 {
 	char addresses[GATEWAY_READY_BYTES];
+	uint32_t epoch_max = 0;
 	size_t bytes = 0;
 
 	addresses[0] = '\0';
 	for (uint32_t i = 0; i < gateway->port_count; i++)
 		bytes += (size_t)snprintf(addresses + bytes, sizeof(addresses) - bytes, "%s%s",
 		    i == 0 ? "" : ",", gateway->ports[i].address);
+	for (uint32_t i = 0; i < gateway->cluster.shard_count; i++)
+		epoch_max = (uint32_t)num_max(epoch_max, gateway->member.shards[i].own_epoch);
 	log_info("gateway: ready port=%s shards=%" PRIu32 " epoch=%" PRIu32, addresses,
-	    gateway->cluster.shard_count, gateway->epoch_max);
+	    gateway->cluster.shard_count, epoch_max);
 }
 
-/* Nobody else wants shards yet: there is nothing to decide. */
 void
 mt_gateway_on_shard(struct mt_gateway *gateway, uint32_t shard, enum mt_shard_state state,
     uint32_t epoch)
 {
 	CHECK_OBJ(gateway, GATEWAY_MAGIC);
-	assert(shard < gateway->cluster.shard_count);
-	(void)epoch;
 	mt_mirror_on_shard(gateway, shard, state);
+	mt_view_on_shard(&gateway->member, shard, state, epoch);
 }
 
+/* Its own shards serve; those of other gateways may not yet. The membership knows. */
 void
 mt_gateway_on_port_ready(struct mt_gateway *gateway, struct mt_port *port)
 {
 	CHECK_OBJ(gateway, GATEWAY_MAGIC);
-	gateway->epoch_max = (uint32_t)num_max(gateway->epoch_max, port->ready_epoch);
-	gateway->ready_count++;
-	if (gateway->ready_count < gateway->port_count || gateway->sm.state != MT_GATEWAY_TAKING)
+	log_debug("gateway: port=%s serves its shards epoch=%" PRIu32, port->address,
+	    port->ready_epoch);
+}
+
+void
+mt_gateway_on_all_served(struct mt_gateway *gateway)
+{
+	CHECK_OBJ(gateway, GATEWAY_MAGIC);
+	if (gateway->sm.state != MT_GATEWAY_TAKING)
 		return;
 	sm_move(&gateway->sm, MT_GATEWAY_SERVING);
 	gateway_log_ready(gateway);
@@ -572,19 +592,30 @@ mt_gateway_on_port_ready(struct mt_gateway *gateway, struct mt_port *port)
 		gateway->options.on_ready(gateway->options.arg);
 }
 
+static void
+gateway_on_left(void *arg)
+{
+	struct mt_gateway *gateway = arg;
+	void (*fn)(void *arg) = gateway->stop_fn;
+
+	sm_move(&gateway->sm, MT_GATEWAY_STOPPED);
+	if (fn != NULL)
+		fn(gateway->stop_arg);
+}
+
 void
 mt_gateway_on_port_stopped(struct mt_gateway *gateway, struct mt_port *port)
 {
-	void (*fn)(void *arg) = gateway->stop_fn;
-
 	CHECK_OBJ(gateway, GATEWAY_MAGIC);
 	gateway_join(gateway, port->index);
 	gateway->stopped_count++;
 	if (gateway->stopped_count < gateway->port_count)
 		return;
-	sm_move(&gateway->sm, MT_GATEWAY_STOPPED);
-	if (fn != NULL)
-		fn(gateway->stop_arg);
+	/* Nothing of ours is under way any more: whoever waits for our shards may take them. */
+	if (gateway->member.gateway != NULL)
+		mt_member_leave(&gateway->member, gateway_on_left, gateway);
+	else
+		gateway_on_left(gateway);
 }
 
 /* Stopping. */
@@ -624,6 +655,9 @@ mt_gateway_stop(struct mt_gateway *gateway, void (*fn)(void *arg), void *arg)
 	gateway->stop_fn = fn;
 	gateway->stop_arg = arg;
 	sm_move(&gateway->sm, MT_GATEWAY_STOPPING);
+	mt_volumes_unwatch(gateway);
+	if (gateway->member.gateway != NULL)
+		mt_view_stop(&gateway->member);
 	for (uint32_t i = 0; i < gateway->port_count; i++)
 		gateway_post_stop(gateway, i);
 }
@@ -640,6 +674,8 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 	gateway->is_killed = gateway->options.sim_host != NULL &&
 	    gateway->sm.state > MT_GATEWAY_CREATED && gateway->sm.state < MT_GATEWAY_STOPPED;
 	loop_timer_stop(gateway->options.loop, &gateway->load_timer);
+	mt_volumes_unwatch(gateway);
+	mt_member_fini(&gateway->member);
 	mt_volumes_drop_waiters(gateway);
 	mt_control_drop_all(gateway);
 	for (uint32_t i = 0; i < gateway->port_count; i++)

@@ -53,7 +53,7 @@ struct root_call {
 	int rc;
 	mt_root_fn fn;
 	/* ROOT_CLAIM: whom it is taken from. */
-	char old_key[MT_ROOT_KEY_BYTES];
+	char old_key[MT_MEMBER_KEY_BYTES];
 	bool has_old;
 	uint64_t old_version; /* of its key; 0: absent */
 	int txn_rc;
@@ -202,10 +202,11 @@ root_call_add_compares(const struct root_call *call, struct meta_op ops[2])
 		ops[count++] = (struct meta_op){ .kind = META_COMPARE_VERSION,
 			.key = call->old_key,
 			.version = call->old_version };
-	if (gateway->member_version != 0)
-		ops[count++] = (struct meta_op){ .kind = META_COMPARE_VERSION,
-			.key = gateway->member_key,
-			.version = gateway->member_version };
+	if (gateway->member.key_version == 0)
+		return -EBUSY; /* the lease was lost; the shard is about to hear of it */
+	ops[count++] = (struct meta_op){ .kind = META_COMPARE_VERSION,
+		.key = gateway->member.key,
+		.version = gateway->member.key_version };
 	return (int)count;
 }
 
@@ -242,7 +243,8 @@ static void
 root_call_on_old_owner(int rc, const struct meta_item *items, uint32_t count, void *arg)
 {
 	struct root_call *call = arg;
-	uint64_t boot_id;
+	struct mt_member_peer peer;
+	const char *field;
 
 	CHECK_OBJ(call, ROOT_CALL_MAGIC);
 	for (uint32_t i = 0; i < count && rc == 0; i++) {
@@ -250,8 +252,8 @@ root_call_on_old_owner(int rc, const struct meta_item *items, uint32_t count, vo
 			continue; /* another gateway, whose number begins with the same digits */
 		call->old_version = items[i].version;
 		/* A key that cannot be understood is somebody's all the same. */
-		if (mt_member_decode_boot(items[i].value, items[i].value_bytes, &boot_id) != 0 ||
-		    boot_id == call->found.boot_id)
+		if (mt_member_decode(items[i].value, items[i].value_bytes, &peer, &field) != 0 ||
+		    peer.boot_id == call->found.boot_id)
 			rc = -EBUSY;
 	}
 	if (rc != 0)

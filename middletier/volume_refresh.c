@@ -305,7 +305,8 @@ mt_volumes_unwatch(struct mt_gateway *gateway)
 	if (!volumes->is_watching)
 		return;
 	volumes->is_watching = false;
-	meta->ops->unwatch(meta, refresh_on_watch, gateway);
+	if (!mt_gateway_is_killed(gateway))
+		meta->ops->unwatch(meta, refresh_on_watch, gateway);
 	loop_timer_stop(gateway->options.loop, &volumes->watch_timer);
 }
 

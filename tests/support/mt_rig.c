@@ -220,6 +220,7 @@ mt_rig_create(const struct mt_rig_options *options)
 		.gateway_id = 1,
 		.shard_count = options->shard_count != 0 ? options->shard_count : 1,
 		.min_replicas = options->min_replicas != 0 ? options->min_replicas : 3,
+		.lease_ns = options->lease_ns,
 		.node_count = rig->options.node_count,
 		.ports[0] = { .address = "sim://gateway:1", .cpu = -1 },
 		.port_count = 1,

@@ -35,6 +35,7 @@ struct mt_rig_options {
 	uint32_t min_replicas; /* [3] */
 	uint64_t slot_bytes;   /* [256 KiB] */
 	uint32_t slot_count;   /* [32] */
+	uint64_t lease_ns;     /* [3 s] */
 };
 
 struct mt_rig_node {

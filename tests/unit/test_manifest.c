@@ -40,7 +40,7 @@ rig_start(const struct mt_rig_options *options)
 static void
 setup(void)
 {
-	rig_start(&(struct mt_rig_options){ .node_count = 4 });
+	rig_start(&(struct mt_rig_options){ .node_count = 4, .lease_ns = NUM_S(3600) });
 }
 
 static void

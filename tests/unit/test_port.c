@@ -87,7 +87,6 @@ on_job(struct engine_job *job, void *arg)
 	cr_assert_eq(port->shard_count, 2);
 	for (uint32_t i = 0; i < port->shard_count; i++) {
 		cr_assert_not_null(port->shards[i].write);
-		cr_assert_not_null(port->shards[i].memtable);
 	}
 	cr_assert_not_null(port->split);
 	real.done_count++;

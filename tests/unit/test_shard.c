@@ -73,8 +73,9 @@ static void
 setup(void)
 {
 	memset(wanted_all, 0xff, sizeof(wanted_all));
-	rig = mt_rig_create(
-	    &(struct mt_rig_options){ .slot_bytes = NUM_KIB(128), .slot_count = 1024 });
+	rig = mt_rig_create(&(struct mt_rig_options){ .slot_bytes = NUM_KIB(128),
+	    .slot_count = 1024,
+	    .lease_ns = NUM_S(3600) }); /* the words to the port are the test's alone */
 	mt_rig_log_start(rig);
 	mt_rig_up(rig);
 	open_client();

@@ -470,15 +470,11 @@ is_nonzero(void *arg)
 	return *(int *)arg != 0;
 }
 
-/* Changes the root behind the shard's back. */
 static void
-put_root(const struct mt_root *root)
+put_key(const char *key, const char *text)
 {
-	char key[MT_ROOT_KEY_BYTES];
-	char *text = mt_root_encode(root);
 	int outcome = 0;
 
-	mt_root_key(key, 0);
 	cr_assert_eq(rig->meta->ops->txn(rig->meta,
 			 &(struct meta_op){ .kind = META_PUT,
 			     .key = key,
@@ -486,9 +482,20 @@ put_root(const struct mt_root *root)
 			     .value_bytes = (uint32_t)strlen(text) },
 			 1, put_on_txn, &outcome),
 	    0);
-	free(text);
 	cr_assert(mt_rig_run_until(rig, is_nonzero, &outcome));
 	cr_assert_eq(outcome, 1);
+}
+
+/* Changes the root behind the shard's back. */
+static void
+put_root(const struct mt_root *root)
+{
+	char key[MT_ROOT_KEY_BYTES];
+	char *text = mt_root_encode(root);
+
+	mt_root_key(key, 0);
+	put_key(key, text);
+	free(text);
 }
 
 Test(takeover, lost_root_stops_the_shard)
@@ -501,6 +508,8 @@ Test(takeover, lost_root_stops_the_shard)
 	root.epoch = 7;
 	root.gateway_id = 2;
 	root.boot_id = 77;
+	put_key("gateways/2",
+	    "{\"format\":1,\"boot_id\":\"000000000000004d\",\"ports\":[\"sim://other:7100\"]}");
 	put_root(&root);
 	for (uint32_t i = 0; i < 3; i++) {
 		struct wire_node fence = { .opcode = WIRE_SHARD_FENCE, .id.shard = 0, .epoch = 7 };
