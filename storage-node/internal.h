@@ -388,7 +388,8 @@ struct sn_recover {
 	int super_rc;  /* why the first bad superblock is bad; 0: none is */
 	const char *super_field;
 	bool has_super;
-	int fence_rcs[2]; /* of a page's copies */
+	bool is_other_version; /* a whole copy of another version */
+	int fence_rcs[2];      /* of a page's copies */
 	const char *fence_field;
 	struct sn_slot_read *slot_reads;
 	uint32_t next_slot;

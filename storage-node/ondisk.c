@@ -308,6 +308,15 @@ ondisk_super_decode(const void *page, uint64_t capacity_bytes, struct ondisk_sup
 	return 0;
 }
 
+bool
+ondisk_crc_is_good(const void *page)
+{
+	struct page_prefix prefix;
+
+	memcpy(&prefix, page, sizeof(prefix));
+	return prefix.crc == page_crc(page, sizeof(struct super_disk));
+}
+
 /* ---- fences ---- */
 
 void

@@ -112,6 +112,9 @@ void ondisk_super_encode(void *page, const struct ondisk_super *super);
 int ondisk_super_decode(const void *page, uint64_t capacity_bytes, struct ondisk_super *ret_super,
     const char **ret_field);
 
+/* ondisk_crc_is_good -- of a superblock, whatever its version. */
+bool ondisk_crc_is_good(const void *page);
+
 void ondisk_fence_encode(void *page, const struct ondisk_super *super,
     const struct ondisk_fence *fence);
 int ondisk_fence_decode(const void *page, const struct ondisk_super *super, uint32_t page_index,

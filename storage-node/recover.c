@@ -97,7 +97,9 @@ recover_on_supers(struct node *node)
 	const struct ondisk_super *super = &node->super;
 	int rc;
 
-	if (!node->recover.has_super) {
+	if (node->recover.is_other_version)
+		node->recover.super_rc = -EPROTONOSUPPORT;
+	if (!node->recover.has_super || node->recover.is_other_version) {
 		recover_fail_super(node);
 		return;
 	}
@@ -106,14 +108,17 @@ recover_on_supers(struct node *node)
 		    node->disk_name, log_errno(node->recover.super_rc),
 		    node->recover.super_field != NULL ? node->recover.super_field : "-");
 	if (options->cluster_id != 0 && options->cluster_id != super->cluster_id) {
-		sn_node_fail(node, -EXDEV, "%s: superblock: cluster_id is %016llx, not %016llx",
+		sn_node_fail(node, -EXDEV,
+		    "%s: superblock: cluster_id is %016llx, not %016llx: "
+		    "this disk belongs to another cluster",
 		    node->disk_name, (unsigned long long)super->cluster_id,
 		    (unsigned long long)options->cluster_id);
 		return;
 	}
 	if (options->node_id != 0 && options->node_id != super->node_id) {
-		sn_node_fail(node, -EXDEV, "%s: superblock: node_id is %u, not %u", node->disk_name,
-		    super->node_id, options->node_id);
+		sn_node_fail(node, -EXDEV,
+		    "%s: superblock: node_id is %u, not %u: this is another node's disk",
+		    node->disk_name, super->node_id, options->node_id);
 		return;
 	}
 	rc = sn_node_loaded(node);
@@ -142,6 +147,10 @@ recover_on_super(struct disk_io *io, int rc, void *arg)
 	(void)io;
 	if (rc == 0)
 		rc = ondisk_super_decode(recover->page, node->disk->capacity_bytes, &super, &field);
+	/* One copy of another version is enough: somebody has begun to make it one. A flipped bit of
+	 * the version fails the CRC, and is damage like any other. */
+	if (rc == -EPROTONOSUPPORT && ondisk_crc_is_good(recover->page))
+		recover->is_other_version = true;
 	if (rc == 0 && (!recover->has_super || super.generation > node->super.generation)) {
 		node->super = super;
 		recover->has_super = true;

@@ -64,6 +64,20 @@ def disks():
             f.write(os.urandom(128 << 10))
         expect_error(run("cleave-storage", "--disk", c.disk(1), *listen, check_rc=False),
                      "superblock|format", codes=(1,))
+        # A version that nobody knows yet, on a disk that is sound otherwise.
+        c.format(1, extra=("--force",))
+        with open(c.disk(1), "r+b") as f:
+            for offset in (0, 126976):
+                f.seek(offset + 8)
+                f.write((2).to_bytes(4, "little"))
+        expect_error(run("cleave-storage", "--disk", c.disk(1), *listen, check_rc=False),
+                     "version is not 1", codes=(1,))
+        # Disks swapped between nodes, or clusters.
+        c.format(1, extra=("--force",))
+        expect_error(run("cleave-storage", "--disk", c.disk(1), *listen, "--node-id", "1",
+                         check_rc=False), "node_id is 2, not 1", "another node", codes=(1,))
+        expect_error(run("cleave-storage", "--disk", c.disk(1), *listen, "--cluster-id", "77",
+                         check_rc=False), "cluster_id", "another cluster", codes=(1,))
         # A port in use.
         address = c.nodes[0].argv[c.nodes[0].argv.index("--listen") + 1]
         c.format(1, extra=("--force",))

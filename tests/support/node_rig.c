@@ -148,7 +148,9 @@ rig_start_begin(struct node_rig *rig)
 		.sim_host = rig->node_host,
 		.disk_name = "sim",
 		.listen = RIG_ADDRESS,
-		.cluster_id = RIG_CLUSTER_ID,
+		.cluster_id = rig->options.cluster_id != 0 ? rig->options.cluster_id
+							   : RIG_CLUSTER_ID,
+		.node_id = rig->options.node_id,
 		.write_cache = rig->options.write_cache,
 		.must_prewrite = rig->options.must_prewrite,
 		.engine_threads = rig->options.engine_threads,

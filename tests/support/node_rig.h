@@ -34,6 +34,8 @@ struct rig_options {
 	bool must_prewrite;
 	uint32_t engine_threads;
 	uint64_t verify_bytes_s;
+	uint32_t node_id;    /* expected [any] */
+	uint64_t cluster_id; /* [RIG_CLUSTER_ID] */
 };
 
 /* A request under way or answered. */

@@ -438,18 +438,22 @@ Test(recover, epochs_of_extents_are_fences_too)
 /* ---- refused disks ---- */
 
 static void
+patch_super_copy(uint32_t copy, uint32_t offset, const void *bytes, uint32_t count)
+{
+	uint8_t page[4096];
+
+	disk_sim_peek(rig->disk, ondisk_super_offset(copy), page, sizeof(page));
+	memcpy(page + offset, bytes, count);
+	num_put_le32(page + 12, 0);
+	num_put_le32(page + 12, crc32c(0, page, 512));
+	disk_sim_poke(rig->disk, ondisk_super_offset(copy), page, sizeof(page));
+}
+
+static void
 patch_super(uint32_t offset, const void *bytes, uint32_t count)
 {
-	for (uint32_t copy = 0; copy < 2; copy++) {
-		uint8_t page[4096];
-		uint32_t zero = 0;
-
-		disk_sim_peek(rig->disk, ondisk_super_offset(copy), page, sizeof(page));
-		memcpy(page + offset, bytes, count);
-		memcpy(page + 12, &zero, 4);
-		num_put_le32(page + 12, crc32c(0, page, 512));
-		disk_sim_poke(rig->disk, ondisk_super_offset(copy), page, sizeof(page));
-	}
+	for (uint32_t copy = 0; copy < 2; copy++)
+		patch_super_copy(copy, offset, bytes, count);
 }
 
 static void
@@ -479,6 +483,72 @@ Test(recover, refuses_another_version)
 	rig_kill(rig, false);
 	patch_super(8, &version, sizeof(version));
 	expect_refusal(-EPROTONOSUPPORT, "version");
+}
+
+Test(recover, refuses_a_disk_that_is_half_of_another_version)
+{
+	uint8_t page[4096];
+
+	for (uint32_t copy = 0; copy < 2; copy++) {
+		uint32_t version = 2;
+
+		rig_kill(rig, false);
+		disk_sim_peek(rig->disk, ondisk_super_offset(copy), page, sizeof(page));
+		patch_super_copy(copy, 8, &version, sizeof(version));
+		expect_refusal(-EPROTONOSUPPORT, "version");
+		rig_kill(rig, false);
+		/* A version that rotted is no version. */
+		disk_sim_poke(rig->disk, ondisk_super_offset(copy), page, sizeof(page));
+		disk_sim_rot(rig->disk, ondisk_super_offset(copy) + 8, 1);
+		rig_up(rig);
+		rig_kill(rig, false);
+		disk_sim_rot(rig->disk, ondisk_super_offset(copy) + 8, 1);
+	}
+}
+
+/* Who the disk is, against who it should be. */
+Test(recover, refuses_disks_of_others)
+{
+	static const struct {
+		uint64_t cluster_id;
+		uint32_t node_id;
+		int rc;
+		const char *text;
+	} table[] = {
+		{ 0, 0, 0, NULL },
+		{ RIG_CLUSTER_ID, RIG_NODE_ID, 0, NULL },
+		{ RIG_CLUSTER_ID + 1, RIG_NODE_ID, -EXDEV, "another cluster" },
+		{ RIG_CLUSTER_ID + 1, RIG_NODE_ID, -EXDEV,
+		    "1122334455667788, not 1122334455667789" },
+		{ RIG_CLUSTER_ID, RIG_NODE_ID + 1, -EXDEV, "another node" },
+		{ RIG_CLUSTER_ID, RIG_NODE_ID + 1, -EXDEV, "node_id is 7, not 8" },
+		{ 42, 42, -EXDEV, "another cluster" },
+	};
+
+	for (size_t i = 0; i < NUM_COUNT(table); i++) {
+		rig_kill(rig, false);
+		rig->options.cluster_id = table[i].cluster_id;
+		rig->options.node_id = table[i].node_id;
+		if (table[i].rc != 0)
+			expect_refusal(table[i].rc, table[i].text);
+		else
+			cr_assert_eq(rig_start(rig), 0, "%zu: %s", i, rig->ready_reason);
+	}
+}
+
+Test(recover, fence_pages_of_another_version_are_refused)
+{
+	rig_kill(rig, false);
+	for (uint32_t copy = 0; copy < 2; copy++) {
+		uint8_t page[4096];
+
+		disk_sim_peek(rig->disk, ondisk_fence_offset(2, copy), page, sizeof(page));
+		num_put_le32(page + 8, 2);
+		num_put_le32(page + 12, 0);
+		num_put_le32(page + 12, crc32c(0, page, sizeof(page)));
+		disk_sim_poke(rig->disk, ondisk_fence_offset(2, copy), page, sizeof(page));
+	}
+	expect_refusal(-EBADMSG, "fence page 2: version");
 }
 
 Test(recover, refuses_another_cluster)
