@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "nbd.h"
+#include "nbd_tls.h"
 
 #define EXIT_USAGE 2
 #define AGENT_LISTEN_FD_FIRST 3 /* systemd's */
@@ -23,6 +24,8 @@
 struct agent_options {
 	struct config_list gateways, listens, volumes;
 	bool is_read_only, exports_all, is_stdio;
+	const char *tls_certificates, *tls_psk;
+	bool tls_verifies_peer, tls_is_optional;
 	uint64_t timeout_ns;
 	unsigned log_level;
 };
@@ -31,6 +34,7 @@ struct agent {
 	const struct agent_options *options;
 	struct loop *loop;
 	struct cleave_client *client;
+	struct nbd_tls *tls;
 	struct nbd_server *server;
 	struct loop_fd signal_watcher;
 	struct loop_timer stop_timer;
@@ -57,6 +61,16 @@ static const struct config_option option_table[] = {
 	    0, NULL },
 	{ "stdio", 's', CONFIG_FLAG, O(is_stdio), NULL,
 	    "Serve one client on standard input and output, then exit.", NULL, false, 0, 0, NULL },
+	{ "tls-certificates", 0, CONFIG_STRING, O(tls_certificates), "FOLDER",
+	    "Require TLS, with ca-cert.pem, server-cert.pem and server-key.pem in FOLDER.", NULL,
+	    false, 0, 0, NULL },
+	{ "tls-verify-peer", 0, CONFIG_FLAG, O(tls_verifies_peer), NULL,
+	    "Clients must show a certificate that the CA has signed.", NULL, false, 0, 0, NULL },
+	{ "tls-psk", 0, CONFIG_STRING, O(tls_psk), "FILE",
+	    "Require TLS, with keys of lines USER:HEX in FILE (psktool makes them).", NULL, false,
+	    0, 0, NULL },
+	{ "tls-optional", 0, CONFIG_FLAG, O(tls_is_optional), NULL,
+	    "With --tls-...: take plain clients, too.", NULL, false, 0, 0, NULL },
 	{ "timeout", 't', CONFIG_DURATION, O(timeout_ns), "DURATION",
 	    "How long a request waits for a gateway before its client gets an error.", "60s", false,
 	    NUM_MS(100), NUM_S(86400), NULL },
@@ -91,6 +105,17 @@ check_options(struct agent_options *o)
 	}
 	if (o->volumes.count == 0 && !o->exports_all) {
 		log_error("agent: nothing to export: --volume NAME, or --all");
+		return -EINVAL;
+	}
+	if (o->tls_certificates != NULL && o->tls_psk != NULL) {
+		log_error("agent: --tls-certificates and --tls-psk exclude each other");
+		return -EINVAL;
+	}
+	if ((o->tls_verifies_peer && o->tls_certificates == NULL) ||
+	    (o->tls_is_optional && o->tls_certificates == NULL && o->tls_psk == NULL)) {
+		log_error("agent: --%s: needs --tls-certificates%s",
+		    o->tls_verifies_peer ? "tls-verify-peer" : "tls-optional",
+		    o->tls_verifies_peer ? "" : " or --tls-psk");
 		return -EINVAL;
 	}
 	if (o->is_stdio && o->listens.count > 0) {
@@ -236,6 +261,25 @@ agent_listen(struct agent *agent)
 }
 
 static int
+agent_load_tls(struct agent *agent)
+{
+	const struct agent_options *o = agent->options;
+	const struct nbd_tls_options options = { .certificates = o->tls_certificates,
+		.psk_file = o->tls_psk,
+		.verifies_peer = o->tls_verifies_peer };
+	char error[512];
+
+	if (o->tls_certificates == NULL && o->tls_psk == NULL)
+		return 0;
+	agent->tls = nbd_tls_create(&options, error, sizeof(error));
+	if (agent->tls == NULL) {
+		log_error("agent: TLS: %s", error);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int
 agent_run(struct agent *agent)
 {
 	const struct agent_options *o = agent->options;
@@ -263,6 +307,10 @@ agent_run(struct agent *agent)
 		log_error("agent: client: %s", error[0] != '\0' ? error : strerror(-rc));
 		return EXIT_FAILURE;
 	}
+	if (agent_load_tls(agent) != 0)
+		return EXIT_FAILURE;
+	server.tls = agent->tls;
+	server.requires_tls = agent->tls != NULL && !o->tls_is_optional;
 	server.client = agent->client;
 	agent->server = nbd_server_create(&server);
 	if (agent->server == NULL) {
@@ -286,6 +334,7 @@ agent_fini(struct agent *agent)
 	/* Requests that are in flight even now end with the client, unheard. */
 	cleave_client_destroy(agent->client);
 	nbd_server_destroy(agent->server);
+	nbd_tls_destroy(agent->tls);
 	if (agent->client != NULL)
 		loop_timer_stop(agent->loop, &agent->stop_timer);
 	if (agent->signal_fd >= 0) {

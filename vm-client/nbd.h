@@ -32,6 +32,7 @@
 
 struct nbd_server;
 struct nbd_connection;
+struct nbd_tls;
 
 /* ---- nbd_buffer.c: 4096-aligned memory in powers of two, kept for the next ---- */
 #define NBD_BUFFER_CLASSES 15u /* 4 KiB .. 64 MiB */
@@ -143,8 +144,8 @@ int nbd_client_flags(struct nbd_connection *connection, const uint8_t in[4]);
 /*
  * nbd_option_run -- a whole option is there
  *
- * 0: go on; -EINPROGRESS: stop reading until nbd_connection_on_export; -ESHUTDOWN: answered, close;
- * -EPROTO: close.
+ * 0: go on; -EINPROGRESS: stop reading until nbd_connection_on_export; -EALREADY: begin TLS;
+ * -ESHUTDOWN: answered, close; -EPROTO: close.
  */
 int nbd_option_run(struct nbd_connection *connection, const struct nbd_option_head *head,
     const uint8_t *data);
@@ -153,9 +154,10 @@ int nbd_option_on_export(struct nbd_connection *connection, int rc, const char *
 
 /* ---- nbd_connection.c: a socket and what it has to say ---- */
 enum nbd_connection_state {
-	NBD_CONNECTION_FLAGS,   /* greeted; the client's flags come */
-	NBD_CONNECTION_OPTIONS, /* haggling */
-	NBD_CONNECTION_OPENING, /* an option waits for its export */
+	NBD_CONNECTION_FLAGS,    /* greeted; the client's flags come */
+	NBD_CONNECTION_OPTIONS,  /* haggling */
+	NBD_CONNECTION_STARTTLS, /* the answer to STARTTLS leaves in plain, then the handshake */
+	NBD_CONNECTION_OPENING,  /* an option waits for its export */
 	NBD_CONNECTION_SERVING,
 	NBD_CONNECTION_ENDING, /* no more is read; what is queued is sent */
 	NBD_CONNECTION_CLOSED, /* requests in flight end */
@@ -166,6 +168,8 @@ enum nbd_connection_state {
 struct nbd_stream_ops {
 	ssize_t (*read)(struct nbd_connection *connection, void *data, size_t bytes);
 	ssize_t (*writev)(struct nbd_connection *connection, const struct iovec *iovecs, int count);
+	/* Bytes that were taken from the socket and not yet read: it will not say so again. */
+	bool (*has_pending)(const struct nbd_connection *connection);
 };
 
 struct nbd_connection {
@@ -179,6 +183,9 @@ struct nbd_connection {
 	struct loop_fd in_watcher, out_watcher;
 	bool is_reading, is_writing; /* the watchers' interests */
 	const struct nbd_stream_ops *stream;
+	void *tls_session; /* gnutls_session_t; NULL: plain */
+	bool is_secure;    /* its handshake is over */
+	struct loop_task read_task;
 	/* The handshake's outcome. */
 	bool is_fixed, has_no_zeroes, has_context;
 	enum nbd_reply_style style;
@@ -226,7 +233,9 @@ struct nbd_server_options {
 	struct loop *loop;
 	struct cleave_client *client;
 	bool is_read_only;
-	bool allows_any; /* every volume of the cluster, by its name */
+	bool allows_any;     /* every volume of the cluster, by its name */
+	struct nbd_tls *tls; /* borrowed; NULL: plain only */
+	bool requires_tls;
 	/* Standard input's client has gone, or the last connection after nbd_server_stop. */
 	void (*on_empty)(void *arg);
 	void *arg;

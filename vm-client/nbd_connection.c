@@ -2,6 +2,8 @@
 /*
  * nbd_connection.c -- a client's socket: bytes in, bytes out
  *
+ *	         STARTTLS
+ *	          ^ v
  *	FLAGS -> OPTIONS <-> OPENING -> SERVING
  *	   \________\__________\__________\____> ENDING -> CLOSED -> (freed)
  *	                                    \______________^
@@ -22,6 +24,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "nbd.h"
+#include "nbd_tls.h"
 
 #define CONNECTION_MAGIC 0x4e43424eu /* "NBCN" */
 #define CONNECTION_IOVECS_MAX 64
@@ -35,7 +38,11 @@ static const struct sm_state connection_table[NBD_CONNECTION_STATE_NR] = {
 		SM_TO(NBD_CONNECTION_CLOSED),
 	    SM_INITIAL },
 	[NBD_CONNECTION_OPTIONS] = { "options",
-	    SM_TO(NBD_CONNECTION_OPENING) | SM_TO(NBD_CONNECTION_ENDING) |
+	    SM_TO(NBD_CONNECTION_STARTTLS) | SM_TO(NBD_CONNECTION_OPENING) |
+		SM_TO(NBD_CONNECTION_ENDING) | SM_TO(NBD_CONNECTION_CLOSED),
+	    0 },
+	[NBD_CONNECTION_STARTTLS] = { "starttls",
+	    SM_TO(NBD_CONNECTION_OPTIONS) | SM_TO(NBD_CONNECTION_ENDING) |
 		SM_TO(NBD_CONNECTION_CLOSED),
 	    0 },
 	[NBD_CONNECTION_OPENING] = { "opening",
@@ -50,6 +57,7 @@ static const struct sm_state connection_table[NBD_CONNECTION_STATE_NR] = {
 
 static void connection_flush(struct nbd_connection *connection);
 static void connection_parse(struct nbd_connection *connection);
+static void connection_secure(struct nbd_connection *connection);
 
 /* ---- the plain stream ---- */
 
@@ -69,7 +77,18 @@ plain_writev(struct nbd_connection *connection, const struct iovec *iovecs, int 
 	return n < 0 ? -errno : n;
 }
 
-static const struct nbd_stream_ops plain_stream = { plain_read, plain_writev };
+static bool
+plain_has_pending(const struct nbd_connection *connection)
+{
+	(void)connection;
+	return false;
+}
+
+static const struct nbd_stream_ops plain_stream = {
+	.read = plain_read,
+	.writev = plain_writev,
+	.has_pending = plain_has_pending,
+};
 
 /* ---- interests ---- */
 
@@ -98,6 +117,8 @@ connection_watch(struct nbd_connection *connection)
 
 	if (connection->sm.state == NBD_CONNECTION_CLOSED)
 		return;
+	if (wants_input && connection->is_secure && connection->stream->has_pending(connection))
+		loop_defer(loop, &connection->read_task);
 	if (wants_input != connection->is_reading) {
 		connection->is_reading = wants_input;
 		loop_fd_modify(loop, &connection->in_watcher, wants_input ? LOOP_READABLE : 0);
@@ -135,6 +156,7 @@ connection_try_free(struct nbd_connection *connection)
 	if (connection->export != NULL)
 		nbd_export_leave(connection->export, connection);
 	loop_task_cancel(server->options.loop, &connection->send_task);
+	loop_task_cancel(server->options.loop, &connection->read_task);
 	list_remove(&connection->link);
 	free(connection->input);
 	free(connection->text);
@@ -154,6 +176,7 @@ connection_close(struct nbd_connection *connection)
 	sm_move(&connection->sm, NBD_CONNECTION_CLOSED);
 	loop_fd_stop(loop, &connection->in_watcher);
 	loop_fd_stop(loop, &connection->out_watcher);
+	nbd_tls_end(connection);
 	(void)close(connection->in_fd);
 	if (connection->out_fd != connection->in_fd)
 		(void)close(connection->out_fd);
@@ -346,8 +369,49 @@ connection_flush(struct nbd_connection *connection)
 		return;
 	}
 	connection_watch_output(connection, connection_has_output(connection));
+	if (connection->sm.state == NBD_CONNECTION_STARTTLS && !connection_has_output(connection)) {
+		connection_secure(connection);
+		return;
+	}
 	connection_watch(connection);
 	connection_try_close(connection);
+}
+
+/*
+ * The answer to STARTTLS has left: go on with the handshake. What was agreed upon in plain is void, and
+ * bytes that came behind STARTTLS in plain are somebody's injection.
+ */
+static void
+connection_secure(struct nbd_connection *connection)
+{
+	const char *text = "bytes in plain behind STARTTLS";
+	bool wants_output = false;
+	int rc = 0;
+
+	if (connection->tls_session == NULL && connection->input_at < connection->input_end)
+		rc = -EPROTO;
+	else if (connection->tls_session == NULL)
+		rc = nbd_tls_begin(connection->server->options.tls, connection);
+	if (rc == -ENOMEM)
+		text = "out of memory";
+	if (rc == 0)
+		rc = nbd_tls_handshake(connection, &wants_output, &text);
+	if (rc != 0 && rc != -EAGAIN) {
+		log_limited(LOG_WARN, "nbd: TLS handshake failed peer=%s reason=\"%s\"",
+		    connection->peer, text);
+		nbd_connection_break(connection, text);
+		return;
+	}
+	connection_watch_output(connection, wants_output);
+	if (rc == 0) {
+		connection->is_secure = true;
+		connection->style = NBD_SIMPLE;
+		connection->has_context = false;
+		if (connection->export != NULL)
+			nbd_export_leave(connection->export, connection);
+		sm_move(&connection->sm, NBD_CONNECTION_OPTIONS);
+	}
+	connection_watch(connection);
 }
 
 static void
@@ -369,7 +433,10 @@ connection_on_writable(struct loop_fd *watcher, unsigned events, void *arg)
 	(void)watcher;
 	(void)events;
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
-	connection_flush(connection);
+	if (connection->sm.state == NBD_CONNECTION_STARTTLS && !connection_has_output(connection))
+		connection_secure(connection);
+	else
+		connection_flush(connection);
 }
 
 /* ---- input ---- */
@@ -398,6 +465,9 @@ option_result(struct nbd_connection *connection, int rc)
 		return true;
 	case -EINPROGRESS:
 		sm_move(&connection->sm, NBD_CONNECTION_OPENING);
+		return false;
+	case -EALREADY:
+		sm_move(&connection->sm, NBD_CONNECTION_STARTTLS);
 		return false;
 	case -ESHUTDOWN:
 		nbd_connection_end(connection);
@@ -561,14 +631,15 @@ connection_read(struct nbd_connection *connection)
 }
 
 static void
-connection_on_readable(struct loop_fd *watcher, unsigned events, void *arg)
+connection_take_input(struct nbd_connection *connection)
 {
-	struct nbd_connection *connection = arg;
 	ssize_t n;
 
-	(void)watcher;
-	(void)events;
-	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	if (connection->sm.state == NBD_CONNECTION_STARTTLS) {
+		if (!connection_has_output(connection))
+			connection_secure(connection);
+		return;
+	}
 	n = connection_read(connection);
 	if (n == 0)
 		nbd_connection_break(connection, "the peer has closed");
@@ -576,6 +647,29 @@ connection_on_readable(struct loop_fd *watcher, unsigned events, void *arg)
 		nbd_connection_break(connection, strerror((int)-n));
 	else if (n > 0)
 		connection_parse(connection);
+}
+
+static void
+connection_on_readable(struct loop_fd *watcher, unsigned events, void *arg)
+{
+	struct nbd_connection *connection = arg;
+
+	(void)watcher;
+	(void)events;
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	connection_take_input(connection);
+}
+
+/* What TLS has decrypted already does not make the socket readable. */
+static void
+connection_on_read_task(struct loop_task *task, void *arg)
+{
+	struct nbd_connection *connection = arg;
+
+	(void)task;
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	if (connection->is_reading)
+		connection_take_input(connection);
 }
 
 void
@@ -642,6 +736,7 @@ nbd_connection_create(struct nbd_server *server, int in_fd, int out_fd, const ch
 	sm_init(&connection->sm, "nbd connection", connection_table, NBD_CONNECTION_FLAGS,
 	    (uint32_t)in_fd);
 	loop_task_init(&connection->send_task, connection_on_send_task, connection);
+	loop_task_init(&connection->read_task, connection_on_read_task, connection);
 	loop_fd_init(&connection->in_watcher, in_fd, connection_on_readable, connection);
 	loop_fd_init(&connection->out_watcher, out_fd, connection_on_writable, connection);
 	if (loop_fd_start(loop, &connection->in_watcher, LOOP_READABLE) != 0)

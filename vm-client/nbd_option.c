@@ -285,6 +285,32 @@ option_style(struct nbd_connection *connection, const struct nbd_option_head *he
 	return reply(connection, head->option, NBD_REP_ACK, NULL, 0);
 }
 
+static int
+option_starttls(struct nbd_connection *connection, const struct nbd_option_head *head)
+{
+	int rc;
+
+	if (head->length_bytes != 0)
+		return reply_error(connection, head->option, NBD_REP_ERR_INVALID,
+		    "this option has no data");
+	if (connection->server->options.tls == NULL)
+		return reply_error(connection, head->option, NBD_REP_ERR_UNSUP,
+		    "TLS is not configured here");
+	if (connection->is_secure)
+		return reply_error(connection, head->option, NBD_REP_ERR_INVALID,
+		    "this is TLS already");
+	rc = reply(connection, head->option, NBD_REP_ACK, NULL, 0);
+	return rc != 0 ? rc : -EALREADY;
+}
+
+/* Before TLS, where it is required, nothing is told but that. */
+static bool
+must_be_secure(const struct nbd_connection *connection, uint32_t option)
+{
+	return connection->server->options.requires_tls && !connection->is_secure &&
+	    option != NBD_OPT_STARTTLS && option != NBD_OPT_ABORT;
+}
+
 int
 nbd_option_run(struct nbd_connection *connection, const struct nbd_option_head *head,
     const uint8_t *data)
@@ -292,7 +318,17 @@ nbd_option_run(struct nbd_connection *connection, const struct nbd_option_head *
 	assert(connection->sm.state == NBD_CONNECTION_OPTIONS);
 	if (!connection->is_fixed && head->option != NBD_OPT_EXPORT_NAME)
 		return -EPROTO;
+	if (must_be_secure(connection, head->option)) {
+		log_limited(LOG_WARN, "nbd: plain client refused, TLS is required peer=%s",
+		    connection->peer);
+		if (head->option == NBD_OPT_EXPORT_NAME)
+			return -EPROTO;
+		return reply_error(connection, head->option, NBD_REP_ERR_TLS_REQD,
+		    "TLS is required here");
+	}
 	switch (head->option) {
+	case NBD_OPT_STARTTLS:
+		return option_starttls(connection, head);
 	case NBD_OPT_EXPORT_NAME:
 		return use(connection, head->option, (const char *)data, head->length_bytes);
 	case NBD_OPT_ABORT:

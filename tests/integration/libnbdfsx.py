@@ -21,6 +21,7 @@ class Exerciser:
         self.handles = []
         for _ in range(connections):
             h = nbd.NBD()
+            h.set_uri_allow_local_file(True)
             h.connect_uri(uri)
             self.handles.append(h)
         self.size = self.handles[0].get_size()

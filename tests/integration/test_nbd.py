@@ -8,7 +8,7 @@ import struct
 
 from libcluster import BUILD, Cluster, Daemon, check, main, run_argv, skip
 
-for tool in ("nbdinfo", "nbdcopy", "qemu-img", "qemu-io", "fio"):
+for tool in ("nbdinfo", "nbdcopy", "qemu-img", "qemu-io", "fio", "certtool", "psktool"):
     if shutil.which(tool) is None:
         skip(f"{tool} is not installed")
 
@@ -263,6 +263,86 @@ def started_by_its_client():
         run_argv(["/usr/bin/python3", "-c", script, "connect_systemd_socket_activation", *agent])
 
 
+def make_certificates(folder):
+    """A CA, a server's and a client's certificate as GnuTLS' certtool makes them, and a stranger's CA."""
+    for name, lines in {
+            "ca": ["cn = test", "ca", "cert_signing_key"],
+            "stranger": ["cn = stranger", "ca", "cert_signing_key"],
+            "server": ["cn = localhost", "dns_name = localhost", "ip_address = 127.0.0.1",
+                       "tls_www_server"],
+            "client": ["cn = client", "tls_www_client"]}.items():
+        key, cert, template = (os.path.join(folder, name + end)
+                               for end in ("-key.pem", "-cert.pem", ".info"))
+        with open(template, "w") as f:
+            f.write("\n".join([*lines, "expiration_days = 7"]) + "\n")
+        run_argv(["certtool", "--generate-privkey", "--key-type", "ecdsa", "--outfile", key])
+        by = (["--generate-self-signed"] if name in ("ca", "stranger") else
+              ["--generate-certificate", "--load-ca-certificate", f"{folder}/ca-cert.pem",
+               "--load-ca-privkey", f"{folder}/ca-key.pem"])
+        run_argv(["certtool", *by, "--load-privkey", key, "--template", template, "--outfile",
+                  cert])
+
+
+def tls_refuses(agent, uri, line):
+    before = len(agent.lines)
+    result = run_argv(["nbdinfo", uri], check_rc=False)
+    check(result.returncode != 0, f"{uri} was served")
+    agent.wait_line(line, from_line=before)
+
+
+def tls_with_certificates():
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        server, client, stranger = (os.path.join(c.folder, d) for d in "sct")
+        for folder in (server, client, stranger):
+            os.mkdir(folder)
+        make_certificates(server)
+        for name in ("ca-cert.pem", "client-cert.pem", "client-key.pem"):
+            shutil.copy(os.path.join(server, name), client)
+        shutil.copy(os.path.join(server, "ca-cert.pem"), os.path.join(stranger, "ca-cert.pem"))
+        with Agent(c, "--volume", "v", "--listen", "tcp://127.0.0.1:0", "--tls-certificates",
+                   server, "--tls-verify-peer") as agent:
+            address = agent.wait_line("listen=tcp").split("tcp://")[1].split()[0]
+            uri = f"nbds://{address}/v?tls-certificates="
+            check("with TLS" in run_argv(["nbdinfo", uri + client]).stdout, "no TLS")
+            raw = os.path.join(c.folder, "raw")
+            with open(raw, "wb") as f:
+                f.write(os.urandom(4 << 20))
+            run_argv(["nbdcopy", raw, uri + client])
+            run_argv(["nbdcopy", uri + client, raw + "2"])
+            run_argv(["cmp", raw, raw + "2"])
+            tls_refuses(agent, f"nbd://{address}/v", "TLS is required")
+            tls_refuses(agent, uri + stranger, "TLS handshake failed")
+            shutil.copy(os.path.join(server, "stranger-cert.pem"),
+                        os.path.join(stranger, "client-cert.pem"))
+            shutil.copy(os.path.join(server, "stranger-key.pem"),
+                        os.path.join(stranger, "client-key.pem"))
+            tls_refuses(agent, uri + stranger, "TLS handshake failed")
+            s = Client(agent)
+            s.option(5)
+            s.s.sendall(b"injected in plain")
+            check(s.reply()[1] == 1 and s.is_closed(), "bytes in plain behind STARTTLS")
+
+
+def tls_with_keys():
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        keys, wrong = os.path.join(c.folder, "keys"), os.path.join(c.folder, "wrong")
+        for file in (keys, wrong):
+            run_argv(["psktool", "-u", "alice", "-p", file])
+        with Agent(c, "--volume", "v", "--tls-psk", keys) as agent:
+            uri = f"nbds+unix://alice@/v?socket={agent.socket}&tls-psk-file="
+            check("with TLS" in run_argv(["nbdinfo", uri + keys]).stdout, "no TLS")
+            tls_refuses(agent, uri + wrong, "TLS handshake failed")
+            tls_refuses(agent, agent.uri(), "TLS is required")
+        with Agent(c, "--volume", "v", "--tls-psk", keys, "--tls-optional") as agent:
+            run_argv(["nbdinfo", agent.uri()])
+            run_argv(["/usr/bin/python3", os.path.join(os.path.dirname(
+                os.path.abspath(__file__)), "libnbdfsx.py"),
+                f"nbds+unix://alice@/v?socket={agent.socket}&tls-psk-file={keys}", "3", "2000"])
+
+
 if __name__ == "__main__":
     main(tools, fio_verifies, random_bytes_against_a_mirror, gateway_killed_under_fio,
-         handshake_errors, request_errors, started_by_its_client)
+         handshake_errors, request_errors, started_by_its_client,
+         tls_with_certificates, tls_with_keys)
