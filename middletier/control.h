@@ -173,7 +173,7 @@ void mt_volumes_refresh(struct mt_gateway *gateway, struct mt_volumes_waiter *wa
 /* mt_volumes_watch -- from now on read anew whatever other gateways change. 0 or -ENOMEM. */
 int mt_volumes_watch(struct mt_gateway *gateway);
 void mt_volumes_unwatch(struct mt_gateway *gateway);
-/* mt_volumes_drop_waiters -- the gateway goes: all get -ESHUTDOWN. */
+/* mt_volumes_drop_waiters -- the gateway is destroyed: all get -ECANCELED. */
 void mt_volumes_drop_waiters(struct mt_gateway *gateway);
 /* mt_volumes_on_change_end -- volume.c: a change was made, or was not. */
 void mt_volumes_on_change_end(struct mt_gateway *gateway);
@@ -298,10 +298,26 @@ struct mt_control_request {
 	struct mt_volume volume; /* of the volume.* ops: wish, then result */
 	bool is_forced;
 	uint64_t session_id;
+	struct mt_volumes_waiter waiter; /* volumes are read anew before @op runs */
+	uint32_t conflict_count;         /* with changes of other gateways */
 	/* The answer. */
 	int rc;
 	char *answer; /* NULL: out of memory */
 };
+
+/* What an op may end in, once, as its last act. */
+/* mt_control_finish -- @out is taken over; NULL: out of memory. */
+void mt_control_finish(struct mt_control_request *request, json_t *out);
+void mt_control_fail(struct mt_control_request *request, int rc, const char *text);
+/* mt_control_fail_volume -- names the volume; a conflict with another gateway is run again first. */
+void mt_control_fail_volume(struct mt_control_request *request, int rc);
+
+/* ---- control_volume.c: the volume.* ops ---- */
+void mt_control_volume_create(struct mt_control_request *request);
+void mt_control_volume_list(struct mt_control_request *request);
+void mt_control_volume_show(struct mt_control_request *request);
+void mt_control_volume_delete(struct mt_control_request *request);
+void mt_control_volume_attach(struct mt_control_request *request);
 
 int mt_control_init(struct mt_port *port);
 void mt_control_fini(struct mt_port *port);
@@ -337,6 +353,8 @@ int mt_json_read(const json_t *object, const struct mt_json_member *members, uin
 /* Integers are JSON integers; those of 2^63 and above, which JSON cannot hold here, are refused. */
 json_t *mt_json_volume(const struct mt_volume *volume);
 json_t *mt_json_map(const struct mt_gateway *gateway, const struct mt_ask *ask);
+/* mt_json_gateways -- {"member", "lease_ms", "gateways":[...]}: as main has seen them last. */
+json_t *mt_json_gateways(const struct mt_gateway *gateway);
 json_t *mt_json_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask);
 json_t *mt_json_status(const struct mt_gateway *gateway, const struct mt_ask *ask, bool has_shards);
 /* mt_json_error -- {"error": text}. */

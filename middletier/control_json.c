@@ -173,26 +173,136 @@ mt_json_volume(const struct mt_volume *volume)
 	    "segment_count", (int)volume->segment_count, "attach", (json_int_t)volume->attach);
 }
 
+/* ---- the map: where each shard is, or should be ---- */
+
+/* Clients take as many addresses, of all gateways together. */
+#define JSON_MAP_PORTS_MAX 64u
+
+struct json_map {
+	const char *addresses[JSON_MAP_PORTS_MAX];
+	uint32_t count;
+};
+
+/* The number of @address, which is added when it is not known; 0 when there is no room. */
+static uint32_t
+json_map_port(struct json_map *map, const char *address)
+{
+	for (uint32_t i = 0; i < map->count; i++) {
+		if (strcmp(map->addresses[i], address) == 0)
+			return i;
+	}
+	if (map->count == JSON_MAP_PORTS_MAX)
+		return 0;
+	map->addresses[map->count] = address;
+	return map->count++;
+}
+
+static bool
+json_is_ours(enum mt_shard_state state)
+{
+	return state != MT_SHARD_IDLE && state != MT_SHARD_CLAIMING && state != MT_SHARD_STOPPED;
+}
+
+/*
+ * Ours when our port has claimed it; else its root's owner, while that lives; else whoever shall own it,
+ * who keeps requests until it does. Its epoch is not known then: the old one makes clients ask again.
+ */
+static const char *
+json_map_shard(const struct mt_gateway *gateway, const struct mt_shard_snapshot *own,
+    uint32_t index, uint32_t *ret_epoch)
+{
+	const struct mt_port *port = &gateway->ports[index % gateway->port_count];
+	const struct mt_member *member = &gateway->member;
+	const struct mt_member_shard *shard;
+	const struct mt_member_peer *peer;
+
+	*ret_epoch = own == NULL ? 0 : own->epoch;
+	if ((own != NULL && json_is_ours(own->state)) || member->shards == NULL)
+		return port->address;
+	shard = &member->shards[index];
+	if (shard->has_root && shard->epoch > *ret_epoch)
+		*ret_epoch = shard->epoch;
+	if (shard->has_root && !shard->is_released &&
+	    shard->gateway_id != gateway->options.gateway_id &&
+	    mt_view_is_live(member, shard->gateway_id, shard->boot_id))
+		return shard->address;
+	peer = mt_view_pick(member, index);
+	return peer == NULL || peer->gateway_id == gateway->options.gateway_id
+	    ? port->address
+	    : peer->ports[index % peer->port_count];
+}
+
 json_t *
 mt_json_map(const struct mt_gateway *gateway, const struct mt_ask *ask)
 {
 	json_t *ports = json_array(), *port_of = json_array(), *epoch_of = json_array();
 	uint32_t shard_count = gateway->cluster.shard_count;
+	struct json_map map = { .count = 0 };
 
 	for (uint32_t i = 0; i < gateway->port_count; i++)
-		json_array_append_new(ports, json_string(gateway->ports[i].address));
+		(void)json_map_port(&map, gateway->ports[i].address);
 	for (uint32_t i = 0; i < shard_count; i++) {
 		const struct mt_port_snapshot *snapshot =
 		    &ask->legs[i % gateway->port_count].snapshot;
-		uint32_t at = i / gateway->port_count;
+		uint32_t at = i / gateway->port_count, epoch, port;
 		bool is_known = snapshot->shards != NULL && at < snapshot->shard_count;
 
-		json_array_append_new(port_of, json_integer(i % gateway->port_count));
-		json_array_append_new(epoch_of,
-		    json_integer(is_known ? snapshot->shards[at].epoch : 0));
+		port = json_map_port(&map,
+		    json_map_shard(gateway, is_known ? &snapshot->shards[at] : NULL, i, &epoch));
+		json_array_append_new(port_of, json_integer(port));
+		json_array_append_new(epoch_of, json_integer(epoch));
 	}
+	/* Gateways that own nothing can be asked, too. */
+	for (uint32_t i = 0; i < gateway->member.peer_count; i++)
+		(void)json_map_port(&map, gateway->member.peers[i].ports[0]);
+	for (uint32_t i = 0; i < map.count; i++)
+		json_array_append_new(ports, json_string(map.addresses[i]));
 	return json_pack("{s:i, s:o, s:o, s:o}", "shard_count", (int)shard_count, "ports", ports,
 	    "port_of_shard", port_of, "epoch_of_shard", epoch_of);
+}
+
+/* ---- gateways ---- */
+
+static json_t *
+json_gateway(const struct mt_gateway *gateway, const struct mt_member_peer *peer)
+{
+	const struct mt_member *member = &gateway->member;
+	uint64_t now_ns = loop_now_ns(gateway->options.loop);
+	bool is_self = peer->gateway_id == gateway->options.gateway_id;
+	json_t *ports = json_array(), *object;
+	uint32_t owned_count = 0, share_count = 0;
+	char boot[17], id[17];
+
+	for (uint32_t i = 0; i < gateway->cluster.shard_count; i++) {
+		const struct mt_member_shard *shard = &member->shards[i];
+
+		owned_count += shard->has_root && !shard->is_released &&
+		    shard->gateway_id == peer->gateway_id && shard->boot_id == peer->boot_id;
+		share_count += mt_view_pick(member, i) == peer;
+	}
+	for (uint32_t i = 0; i < peer->port_count; i++)
+		json_array_append_new(ports, json_string(peer->ports[i]));
+	(void)snprintf(boot, sizeof(boot), "%016" PRIx64, peer->boot_id);
+	(void)snprintf(id, sizeof(id), "%016" PRIx64, peer->gateway_id);
+	object = json_pack("{s:s, s:s, s:b, s:o, s:i, s:i, s:I}", "gateway", id, "boot", boot,
+	    "self", is_self, "ports", ports, "shards_owned", (int)owned_count, "shards_share",
+	    (int)share_count, "seen_for_ms", (json_int_t)((now_ns - peer->seen_ns) / NUM_MS(1)));
+	if (object != NULL && is_self && member->until_ns > now_ns)
+		json_object_set_new(object, "lease_left_ms",
+		    json_integer((json_int_t)((member->until_ns - now_ns) / NUM_MS(1))));
+	return object;
+}
+
+json_t *
+mt_json_gateways(const struct mt_gateway *gateway)
+{
+	json_t *gateways = json_array();
+
+	for (uint32_t i = 0; i < gateway->member.peer_count; i++)
+		json_array_append_new(gateways, json_gateway(gateway, &gateway->member.peers[i]));
+	return json_pack("{s:s, s:I, s:o}", "member",
+	    gateway->member.gateway == NULL ? "out" : sm_state_name(&gateway->member.sm),
+	    "lease_ms", (json_int_t)(gateway->options.lease_ns / NUM_MS(1)), "gateways", gateways);
 }
 
 /* Up only when every port reaches it. */
@@ -318,5 +428,7 @@ mt_json_status(const struct mt_gateway *gateway, const struct mt_ask *ask, bool 
 	/* Thousands of shards do not fit into one answer: then their number has to do. */
 	if (has_shards && status != NULL)
 		json_object_set_new(status, "shards", json_shards(gateway, ask));
+	if (status != NULL)
+		json_object_set_new(status, "membership", mt_json_gateways(gateway));
 	return status;
 }

@@ -676,8 +676,8 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 	loop_timer_stop(gateway->options.loop, &gateway->load_timer);
 	mt_volumes_unwatch(gateway);
 	mt_member_fini(&gateway->member);
-	mt_volumes_drop_waiters(gateway);
 	mt_control_drop_all(gateway);
+	mt_volumes_drop_waiters(gateway);
 	for (uint32_t i = 0; i < gateway->port_count; i++)
 		mt_port_close(&gateway->ports[i]);
 	mt_mirror_fini(gateway);

@@ -230,8 +230,8 @@ mt_volumes_on_change_end(struct mt_gateway *gateway)
 void
 mt_volumes_drop_waiters(struct mt_gateway *gateway)
 {
-	refresh_answer(&gateway->volumes.readers, -ESHUTDOWN);
-	refresh_answer(&gateway->volumes.waiters, -ESHUTDOWN);
+	refresh_answer(&gateway->volumes.readers, -ECANCELED);
+	refresh_answer(&gateway->volumes.waiters, -ECANCELED);
 }
 
 /* Watching. */
@@ -257,7 +257,8 @@ refresh_on_watch_read(int rc, void *arg)
 	struct mt_volumes *volumes = &gateway->volumes;
 	struct loop *loop = gateway->options.loop;
 
-	if (!volumes->is_watching || rc == -ESHUTDOWN || (rc == 0 && !volumes->is_watch_missed))
+	if (!volumes->is_watching || rc == -ESHUTDOWN || rc == -ECANCELED ||
+	    (rc == 0 && !volumes->is_watch_missed))
 		return;
 	if (rc != 0)
 		log_limited(LOG_WARN, "volume: cannot be read anew, asking again rc=%s",

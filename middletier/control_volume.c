@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * control_volume.c -- what is asked about volumes: create, list, show, delete, attach
+ *
+ * control.c has read the volumes anew before each of these runs. A change that another gateway's came
+ * before is run again, from the beginning.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "cleave/status.h"
+#include "control.h"
+
+/* The member "name", into request->volume.name. */
+static bool
+control_take_name(struct mt_control_request *request, const char *name)
+{
+	const char *problem = mt_volume_name_check(name);
+	char text[MT_CONTROL_ERROR_BYTES];
+
+	if (problem != NULL) {
+		(void)snprintf(text, sizeof(text), "name: %s", problem);
+		mt_control_fail(request, -EINVAL, text);
+		return false;
+	}
+	(void)snprintf(request->volume.name, sizeof(request->volume.name), "%s", name);
+	return true;
+}
+
+static void
+control_on_created(int rc, const struct mt_volume *volume, void *arg)
+{
+	struct mt_control_request *request = arg;
+
+	if (rc != 0) {
+		mt_control_fail_volume(request, rc);
+		return;
+	}
+	log_info("volume: created name=%s size_bytes=%" PRIu64, volume->name, volume->size_bytes);
+	mt_control_finish(request, json_pack("{s:o}", "volume", mt_json_volume(volume)));
+}
+
+/* Engine and level: what was asked for, else what the service class means. */
+static const char *
+control_take_engine(struct mt_volume *volume, const char *engine_name, const int64_t *level)
+{
+	static const uint8_t defaults[SERVICE_CLASS_NR] = {
+		[SERVICE_STANDARD] = ENGINE_LZ4,
+		[SERVICE_LATENCY] = ENGINE_NONE,
+		[SERVICE_CAPACITY] = ENGINE_ZSTD,
+	};
+	const struct engine_ops *engine = engine_by_id(defaults[volume->service_class]);
+
+	if (engine_name != NULL)
+		engine = engine_by_name(engine_name);
+	if (engine == NULL)
+		return "engine: must be none, lz4 or zstd";
+	volume->codec_id = engine->wire_id;
+	volume->level = engine->level_default;
+	if (*level == INT64_MIN)
+		return NULL;
+	if (*level < engine->level_min || *level > engine->level_max)
+		return "level: out of the engine's range";
+	volume->level = (int)*level;
+	return NULL;
+}
+
+static const char *
+control_take_wish(struct mt_control_request *request, const char *service_class, const char *engine,
+    const int64_t *level)
+{
+	struct mt_volume *volume = &request->volume;
+	uint32_t min_replicas = request->gateway->options.min_replicas;
+
+	if (volume->size_bytes % CLEAVE_BLOCK_BYTES != 0)
+		return "size_bytes: must be a multiple of 4096";
+	if (service_class != NULL &&
+	    mt_service_class_parse(service_class, &volume->service_class) != 0)
+		return "service_class: must be standard, latency or capacity";
+	if (volume->replica_count < min_replicas)
+		return "replicas: fewer than the gateway's --min-replicas";
+	return control_take_engine(volume, engine, level);
+}
+
+void
+mt_control_volume_create(struct mt_control_request *request)
+{
+	struct mt_volume *volume = &request->volume;
+	const char *name = NULL, *service_class = NULL, *engine = NULL, *problem;
+	uint64_t replicas = MT_REPLICAS_MAX;
+	int64_t level = INT64_MIN;
+	char error[MT_CONTROL_ERROR_BYTES];
+	const struct mt_json_member members[] = {
+		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
+		{ "size_bytes", MT_JSON_U64, true, CLEAVE_BLOCK_BYTES, CLEAVE_VOLUME_BYTES_MAX,
+		    { .u64 = &volume->size_bytes } },
+		{ "service_class", MT_JSON_TEXT, false, 0, 0, { .text = &service_class } },
+		{ "engine", MT_JSON_TEXT, false, 0, 0, { .text = &engine } },
+		{ "level", MT_JSON_I64, false, 0, 0, { .i64 = &level } },
+		{ "replicas", MT_JSON_U64, false, 1, MT_REPLICAS_MAX, { .u64 = &replicas } },
+	};
+	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+
+	if (rc != 0) {
+		mt_control_fail(request, rc, error);
+		return;
+	}
+	if (!control_take_name(request, name))
+		return;
+	volume->replica_count = (uint32_t)replicas;
+	problem = control_take_wish(request, service_class, engine, &level);
+	if (problem != NULL) {
+		mt_control_fail(request, -EINVAL, problem);
+		return;
+	}
+	rc = mt_volume_create(request->gateway, volume, control_on_created, request);
+	if (rc != 0)
+		mt_control_fail_volume(request, rc);
+}
+
+void
+mt_control_volume_list(struct mt_control_request *request)
+{
+	struct mt_volumes *volumes = &request->gateway->volumes;
+	const char *after = "";
+	char error[MT_CONTROL_ERROR_BYTES];
+	const struct mt_json_member members[] = {
+		{ "after", MT_JSON_TEXT, false, 0, CLEAVE_VOLUME_NAME_BYTES_MAX,
+		    { .text = &after } },
+	};
+	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+	uint32_t first, end;
+	json_t *list;
+
+	if (rc != 0) {
+		mt_control_fail(request, rc, error);
+		return;
+	}
+	first = mt_volumes_after(volumes, after);
+	end = (uint32_t)num_min(volumes->count, (uint64_t)first + MT_VOLUMES_PER_LIST);
+	list = json_array();
+	for (uint32_t i = first; i < end; i++)
+		json_array_append_new(list, mt_json_volume(&volumes->entries[i].volume));
+	mt_control_finish(request,
+	    json_pack("{s:o, s:b}", "volumes", list, "more", end < volumes->count));
+}
+
+void
+mt_control_volume_show(struct mt_control_request *request)
+{
+	const struct mt_volume_entry *entry;
+	const char *name = NULL;
+	char error[MT_CONTROL_ERROR_BYTES];
+	const struct mt_json_member members[] = {
+		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
+	};
+	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+
+	if (rc != 0) {
+		mt_control_fail(request, rc, error);
+		return;
+	}
+	if (!control_take_name(request, name))
+		return;
+	entry = mt_volumes_by_name(&request->gateway->volumes, name);
+	if (entry == NULL)
+		mt_control_fail_volume(request, -ENOENT);
+	else
+		mt_control_finish(request,
+		    json_pack("{s:o}", "volume", mt_json_volume(&entry->volume)));
+}
+
+/* Deleting: nobody new may come in, nobody may be there (or is put out), then the durable mark. */
+
+static void
+control_delete_fail(struct mt_control_request *request, int rc)
+{
+	struct mt_volume_entry *entry =
+	    mt_volumes_by_name(&request->gateway->volumes, request->volume.name);
+
+	if (entry != NULL)
+		entry->is_deleting = false;
+	mt_control_fail_volume(request, rc);
+}
+
+static void
+control_on_sessions_closed(struct mt_ask *ask, void *arg)
+{
+	(void)ask;
+	mt_control_finish(arg, json_object());
+}
+
+static void
+control_on_deleted(int rc, const struct mt_volume *volume, void *arg)
+{
+	struct mt_control_request *request = arg;
+
+	if (rc == 0) {
+		log_info("volume: deleted name=%s id=%" PRIu64, volume->name, volume->id);
+		rc = mt_ask_ports(request->gateway, MT_ASK_DELETE, volume,
+		    control_on_sessions_closed, request);
+	}
+	if (rc != 0)
+		control_delete_fail(request, rc);
+}
+
+static void
+control_on_sessions_counted(struct mt_ask *ask, void *arg)
+{
+	struct mt_control_request *request = arg;
+	uint32_t session_count = 0;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < ask->gateway->port_count; i++)
+		session_count += ask->legs[i].snapshot.asked_session_count;
+	if (session_count > 0 && !request->is_forced)
+		rc = -ENOTEMPTY;
+	if (rc == 0)
+		rc = mt_volume_delete(request->gateway, request->volume.name, control_on_deleted,
+		    request);
+	if (rc != 0)
+		control_delete_fail(request, rc);
+}
+
+void
+mt_control_volume_delete(struct mt_control_request *request)
+{
+	struct mt_volume_entry *entry;
+	const char *name = NULL;
+	char error[MT_CONTROL_ERROR_BYTES];
+	const struct mt_json_member members[] = {
+		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
+		{ "force", MT_JSON_BOOL, false, 0, 0, { .flag = &request->is_forced } },
+	};
+	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+
+	if (rc != 0) {
+		mt_control_fail(request, rc, error);
+		return;
+	}
+	if (!control_take_name(request, name))
+		return;
+	entry = mt_volumes_by_name(&request->gateway->volumes, name);
+	if (entry == NULL) {
+		mt_control_fail_volume(request, -ENOENT);
+		return;
+	}
+	entry->is_deleting = true;
+	rc = mt_ask_ports(request->gateway, MT_ASK_SNAPSHOT, &entry->volume,
+	    control_on_sessions_counted, request);
+	if (rc != 0)
+		control_delete_fail(request, rc);
+}
+
+/* Attaching: durable first, then on every port, then answered. */
+
+static void
+control_on_attach_installed(struct mt_ask *ask, void *arg)
+{
+	struct mt_control_request *request = arg;
+
+	mt_control_finish(request,
+	    json_pack("{s:o, s:I, s:o}", "volume", mt_json_volume(&ask->volume), "attach",
+		(json_int_t)ask->volume.attach, "map", mt_json_map(ask->gateway, ask)));
+}
+
+static void
+control_on_attached(int rc, const struct mt_volume *volume, void *arg)
+{
+	struct mt_control_request *request = arg;
+
+	if (rc == 0)
+		rc = mt_ask_ports(request->gateway, MT_ASK_ATTACH, volume,
+		    control_on_attach_installed, request);
+	if (rc != 0)
+		mt_control_fail_volume(request, rc);
+}
+
+void
+mt_control_volume_attach(struct mt_control_request *request)
+{
+	const char *name = NULL, *session = NULL;
+	char error[MT_CONTROL_ERROR_BYTES];
+	const struct mt_json_member members[] = {
+		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
+		{ "session", MT_JSON_TEXT, true, 0, 0, { .text = &session } },
+	};
+	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+
+	if (rc != 0) {
+		mt_control_fail(request, rc, error);
+		return;
+	}
+	if (mt_hex_parse(session, &request->session_id) != 0) {
+		mt_control_fail(request, -EINVAL, "session: must be 16 hex digits");
+		return;
+	}
+	if (!control_take_name(request, name))
+		return;
+	rc = mt_volume_attach(request->gateway, name, request->session_id, control_on_attached,
+	    request);
+	if (rc != 0)
+		mt_control_fail_volume(request, rc);
+}
