@@ -15,8 +15,8 @@ struct mt_gateway_options {
 	struct mt_node_config nodes[MT_NODES_MAX];
 	uint32_t node_count;
 	struct {
-		char address[SPLIT_ADDRESS_BYTES_MAX];
-		int cpu; /* -1: any */
+		char address[SPLIT_ADDRESS_BYTES_MAX]; /* "": listens nowhere (rebuild.c) */
+		int cpu;                               /* -1: any */
 	} ports[MT_PORTS_MAX];
 	uint32_t port_count;
 	bool is_single_loop;       /* simulator: ports run on @loop, no threads */

@@ -653,6 +653,9 @@ struct mt_port {
 	uint64_t metrics[MT_METRIC_NR];
 	uint64_t ring_bytes;    /* of each shard's ring: a fixed share of the device memory */
 	uint32_t receive_count; /* in the pool: clients' requests and nodes' replies together */
+	/* rebuild.c, whose port has no shards, hears of links itself. */
+	void (*on_link)(struct mt_port *port, struct mt_link *link, bool is_up);
+	void *on_link_arg;
 	/* port.c's. */
 	enum { MT_PORT_OPENING, MT_PORT_RUNNING, MT_PORT_STOPPING, MT_PORT_STOPPED } state;
 	bool is_ready;        /* every wanted shard serves, and main was told */

@@ -65,6 +65,13 @@ void mt_manifest_state_fini(struct mt_manifest_state *state);
  */
 int mt_manifest_state_apply(struct mt_manifest_state *state, const struct mt_edit *edit,
     const char **ret_field);
+/*
+ * mt_manifest_state_apply_batch -- the edits of a manifest's batch, whose head was checked
+ *
+ * 0; -ENOMEM, having changed nothing; -EBADMSG and the field: the state is of no use any more.
+ */
+int mt_manifest_state_apply_batch(struct mt_manifest_state *state, const struct batch_info *info,
+    const uint8_t *head, const char **ret_field);
 /* mt_manifest_state_reserve -- so that the next @count edits do not need memory. 0 or -ENOMEM. */
 int mt_manifest_state_reserve(struct mt_manifest_state *state, uint32_t count);
 /* mt_manifest_state_find -- NULL where there is no such extent. Valid until the next edit. */

@@ -402,6 +402,29 @@ mt_manifest_state_apply(struct mt_manifest_state *state, const struct mt_edit *e
 	return 0;
 }
 
+int
+mt_manifest_state_apply_batch(struct mt_manifest_state *state, const struct batch_info *info,
+    const uint8_t *head, const char **ret_field)
+{
+	const uint8_t *at = head + BATCH_HEADER_BYTES;
+	uint32_t left_bytes = info->desc_bytes;
+
+	/* All edits, or none: memory is set aside first. */
+	if (mt_manifest_state_reserve(state, info->record_count) != 0)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < info->record_count; i++) {
+		struct mt_edit edit;
+		int rc = mt_edit_decode(at, left_bytes, &edit, ret_field);
+
+		if (rc < 0 || mt_manifest_state_apply(state, &edit, ret_field) != 0)
+			return -EBADMSG;
+		at += rc;
+		left_bytes -= (uint32_t)rc;
+	}
+	STATE_EXPECT(left_bytes == 0, "desc_bytes");
+	return 0;
+}
+
 static void
 state_extent_edit(const struct mt_state_extent *extent, bool is_seal, struct mt_edit *ret_edit)
 {

@@ -143,6 +143,8 @@ port_open_parts(struct mt_port *port, char *ret_error, size_t error_bytes)
 	if (rc != 0)
 		return port_refuse(ret_error, error_bytes, rc, "port %s: %s", address,
 		    log_errno(rc));
+	if (address[0] == '\0')
+		return 0;
 	rc = split_listen(port->split, address, mt_session_on_accept, port, port->address);
 	if (rc == -EADDRINUSE)
 		return port_refuse(ret_error, error_bytes, rc, "port %s: the address is in use",
@@ -461,6 +463,10 @@ void
 mt_port_on_link(struct mt_port *port, struct mt_link *link, bool is_up)
 {
 	CHECK_OBJ(port, PORT_MAGIC);
+	if (port->on_link != NULL) {
+		port->on_link(port, link, is_up);
+		return;
+	}
 	if (is_up)
 		port_check_nodes(port);
 	for (uint32_t i = 0; i < port->shard_count; i++)

@@ -327,39 +327,21 @@ takeover_begin_agreeing(struct mt_takeover *takeover)
 
 /* ---- agreeing: reading the manifest ---- */
 
-/* All of a batch's edits, or none of them: memory is set aside first. */
 static int
 takeover_on_edits(struct mt_replay *replay, const struct mt_replay_source *source,
     const struct batch_info *info, const uint8_t *head, void *arg)
 {
 	struct mt_takeover *takeover = arg;
-	const uint8_t *at = head + BATCH_HEADER_BYTES;
-	uint32_t left_bytes = info->desc_bytes;
-	const char *field = "record_count";
+	const char *field;
+	int rc = mt_manifest_state_apply_batch(&takeover->state, info, head, &field);
 
 	(void)replay;
 	(void)source;
-	if (mt_manifest_state_reserve(&takeover->state, info->record_count) != 0)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < info->record_count; i++) {
-		struct mt_edit edit;
-		int rc = mt_edit_decode(at, left_bytes, &edit, &field);
-
-		if (rc < 0)
-			goto err;
-		at += rc;
-		left_bytes -= (uint32_t)rc;
-		if (mt_manifest_state_apply(&takeover->state, &edit, &field) != 0)
-			goto err;
-	}
-	if (left_bytes == 0)
-		return 0;
-	field = "desc_bytes";
-err:
-	log_error("shard %" PRIu32 ": bad edit in the manifest offset_bytes=%" PRIu64
-		  " field=\"%s\"",
-	    takeover->shard->index, info->offset_bytes, field);
-	return -EBADMSG;
+	if (rc == -EBADMSG)
+		log_error("shard %" PRIu32 ": bad edit in the manifest offset_bytes=%" PRIu64
+			  " field=\"%s\"",
+		    takeover->shard->index, info->offset_bytes, field);
+	return rc;
 }
 
 /* One that failed may have reads out: its memory stays until the take-over goes. */
