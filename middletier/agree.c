@@ -5,14 +5,14 @@
  *	                +--------- a node is lost ---------+-----------+
  *	                v                                  |           |
  *	start --> FREEZING --> (judge) --> READING --> APPENDING ---> (judge)
- *	             ^            |  \                                 |
- *	      later  |            v   +--------> CUTTING <-------------+
- *	             +--------- STUCK               |
- *	                                            v
- *	                                          DONE
+ *	             ^            | | \                                 |
+ *	      later  |            | |  +-----> COPYING ---> (judge)     |
+ *	             +--- STUCK <-+ |                                   |
+ *	                            +-------> CUTTING --> DONE <--------+
  *
  * FREEZE is the fence (I6): once a replica has answered, no append of an older epoch is acknowledged
- * by all. In this version every replica must answer. What an answer is worth:
+ * by all. Every replica is waited for, until the deadline; then those that have answered will do. What an
+ * answer is worth:
  *
  *	a checked chain      counts; the longest one among them is the agreed length
  *	sealed               an earlier take-over got this far: its length is the agreed one
@@ -24,6 +24,16 @@
  * that was acknowledged. A chain that ends below a mark is therefore damaged; and when no undamaged
  * chain reaches the highest mark, something that was acknowledged is gone, or lies on a node that
  * gives a wrong answer today: that is never agreed upon. It is logged, and asked again.
+ *
+ * What lies behind the highest mark may have been acknowledged or not; but once it is read by somebody it
+ * must not vanish. So when replicas are missing it has to be on min_replicas nodes before it counts:
+ * the extent is copied to further ones, and else the missing are waited for, by name. (A manifest extent
+ * is not: its next checkpoint is on that many before anything is served.) When all have answered, and
+ * some are damaged, and there is no further node, it goes on with what there is. A replica that did
+ * not answer stays in the list, uncut: it is told the length when it comes back, and counts only then.
+ *
+ * Two take-overs that died before they recorded a length may have cut different replicas at different
+ * ones. Neither was served from; the longest holds all that was acknowledged, and so would any other.
  *
  * A shorter chain gets the others' tail, batch by batch: the payload goes from the message it arrived
  * in straight on to the node that lacks it, and only the batch's head is looked at, on its way.
@@ -38,8 +48,8 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "copy.h"
 
-#define AGREE_MAGIC 0x45524741u /* "AGRE" */
 #define AGREE_RETRY_NS NUM_S(1)
 #define AGREE_LOG_NS NUM_S(5)
 #define AGREE_STUCK_NS NUM_S(5)
@@ -54,15 +64,16 @@ static const struct sm_state replica_table[MT_AGREE_REPLICA_STATE_NR] = {
 
 static const struct sm_state agree_table[MT_AGREE_STATE_NR] = {
 	[MT_AGREE_FREEZING] = { "freezing",
-	    SM_TO(MT_AGREE_READING) | SM_TO(MT_AGREE_STUCK) | SM_TO(MT_AGREE_CUTTING), SM_INITIAL },
+	    SM_TO(MT_AGREE_READING) | SM_TO(MT_AGREE_STUCK) | SM_TO(MT_AGREE_COPYING) |
+		SM_TO(MT_AGREE_CUTTING),
+	    SM_INITIAL },
 	[MT_AGREE_STUCK] = { "stuck", SM_TO(MT_AGREE_FREEZING), 0 },
 	[MT_AGREE_READING] = { "reading", SM_TO(MT_AGREE_APPENDING) | SM_TO(MT_AGREE_FREEZING), 0 },
 	[MT_AGREE_APPENDING] = { "appending", SM_TO(MT_AGREE_FREEZING), 0 },
+	[MT_AGREE_COPYING] = { "copying", SM_TO(MT_AGREE_FREEZING), 0 },
 	[MT_AGREE_CUTTING] = { "cutting", SM_TO(MT_AGREE_DONE) | SM_TO(MT_AGREE_FREEZING), 0 },
 	[MT_AGREE_DONE] = { "done", 0, SM_FINAL },
 };
-
-static void agree_step(struct mt_agree *agree);
 
 /* ---- words for the log ---- */
 
@@ -91,8 +102,8 @@ agree_node_id(const struct mt_agree_replica *replica)
 /* ---- calls ---- */
 
 /* What becomes of an error: the node has spoken, and its copy is of no use. */
-static bool
-is_verdict(int rc)
+bool
+mt_agree_is_verdict(int rc)
 {
 	return rc == -ENOENT || rc == -EUCLEAN || rc == -EIO || rc == -EROFS || rc == -EBADMSG ||
 	    rc == -ERANGE || rc == -ENOSPC || rc == -EPERM || rc == -EINVAL || rc == -EMSGSIZE;
@@ -107,8 +118,8 @@ agree_finish(struct mt_agree *agree, int rc)
 }
 
 /* 0, or why it was not asked; asked again when the link comes up, or by the timer. */
-static int
-agree_call(struct mt_agree *agree, uint32_t replica_index, struct mt_call *call, mt_call_fn fn,
+int
+mt_agree_call(struct mt_agree *agree, uint32_t replica_index, struct mt_call *call, mt_call_fn fn,
     void *arg)
 {
 	struct mt_link *link =
@@ -131,8 +142,8 @@ agree_call(struct mt_agree *agree, uint32_t replica_index, struct mt_call *call,
 }
 
 /* True when the answer is for nobody any more. */
-static bool
-agree_answered(struct mt_agree *agree, int rc)
+bool
+mt_agree_answered(struct mt_agree *agree, int rc)
 {
 	CHECK_OBJ(agree, AGREE_MAGIC);
 	assert(agree->outstanding_count > 0);
@@ -146,8 +157,8 @@ agree_answered(struct mt_agree *agree, int rc)
 	return false;
 }
 
-static void
-agree_damage(struct mt_agree_replica *replica, const char *why, int rc)
+void
+mt_agree_damage(struct mt_agree_replica *replica, const char *why, int rc)
 {
 	struct mt_agree *agree = replica->agree;
 	char text[AGREE_TEXT_BYTES];
@@ -170,12 +181,12 @@ replica_take_length(struct mt_agree_replica *replica, const struct wire_node_rep
 	replica->is_sealed = (reply->flags & WIRE_FLAG_SEALED) != 0;
 	replica->is_cut = replica->is_sealed;
 	if ((reply->flags & WIRE_FLAG_DAMAGED) != 0)
-		agree_damage(replica, "its node says so", -EUCLEAN);
+		mt_agree_damage(replica, "its node says so", -EUCLEAN);
 	else if (!num_is_aligned(replica->length_bytes, BATCH_ALIGN) ||
 	    replica->length_bytes > CLEAVE_CHUNK_BYTES)
-		agree_damage(replica, "its length is none", -EUCLEAN);
+		mt_agree_damage(replica, "its length is none", -EUCLEAN);
 	else if (replica->mark_bytes > replica->length_bytes)
-		agree_damage(replica, "it ends below its mark", -EUCLEAN);
+		mt_agree_damage(replica, "it ends below its mark", -EUCLEAN);
 	else
 		sm_move(&replica->sm, MT_AGREE_FROZEN);
 }
@@ -189,20 +200,20 @@ replica_on_frozen(struct mt_call *call, int rc, const struct wire_node_reply *re
 
 	(void)call;
 	assert(msg == NULL);
-	if (agree_answered(agree, rc))
+	if (mt_agree_answered(agree, rc))
 		return;
 	assert(replica->sm.state == MT_AGREE_ASKED);
 	if (rc == 0) {
 		replica_take_length(replica, reply);
-	} else if (is_verdict(rc)) {
+	} else if (mt_agree_is_verdict(rc)) {
 		replica->length_bytes = replica->mark_bytes = 0;
-		agree_damage(replica, "its node has no good copy", rc);
+		mt_agree_damage(replica, "its node has no good copy", rc);
 	} else {
 		/* Lost, or busy: asked again when it is back, or by the timer. */
 		sm_move(&replica->sm, MT_AGREE_UNASKED);
 		return;
 	}
-	agree_step(agree);
+	mt_agree_step(agree);
 }
 
 static void
@@ -210,7 +221,7 @@ replica_freeze(struct mt_agree_replica *replica)
 {
 	replica->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_FREEZE };
 	replica->call.piece_count = 0;
-	if (agree_call(replica->agree, agree_index(replica), &replica->call, replica_on_frozen,
+	if (mt_agree_call(replica->agree, agree_index(replica), &replica->call, replica_on_frozen,
 		replica) == 0)
 		sm_move(&replica->sm, MT_AGREE_ASKED);
 }
@@ -237,8 +248,8 @@ agree_stick(struct mt_agree *agree, const char *why)
 	loop_timer_start(agree->shard->port->loop, &agree->timer, AGREE_STUCK_NS);
 }
 
-static bool
-replica_is_good(const struct mt_agree_replica *replica)
+bool
+mt_agree_is_good(const struct mt_agree_replica *replica)
 {
 	return replica->sm.state == MT_AGREE_FROZEN;
 }
@@ -254,15 +265,13 @@ agree_find_length(struct mt_agree *agree)
 		const struct mt_agree_replica *replica = &agree->states[i];
 
 		mark_bytes = num_max(mark_bytes, replica->mark_bytes);
-		if (!replica_is_good(replica))
+		if (!mt_agree_is_good(replica))
 			continue;
 		if (longest == NULL || replica->length_bytes > longest->length_bytes)
 			longest = replica;
-		if (!replica->is_sealed)
-			continue;
-		if (sealed != NULL && sealed->length_bytes != replica->length_bytes)
-			return "its copies are sealed at different lengths";
-		sealed = replica;
+		if (replica->is_sealed &&
+		    (sealed == NULL || replica->length_bytes > sealed->length_bytes))
+			sealed = replica;
 	}
 	if (longest == NULL)
 		return "no copy is undamaged";
@@ -273,7 +282,7 @@ agree_find_length(struct mt_agree *agree)
 	for (uint32_t i = 0; i < agree->replica_count; i++) {
 		const struct mt_agree_replica *replica = &agree->states[i];
 
-		if (replica_is_good(replica) && replica->length_bytes == longest->length_bytes &&
+		if (mt_agree_is_good(replica) && replica->length_bytes == longest->length_bytes &&
 		    replica->chain_crc != longest->chain_crc)
 			return "its copies are of one length and differ";
 	}
@@ -281,19 +290,30 @@ agree_find_length(struct mt_agree *agree)
 	return NULL;
 }
 
-/* Whoever lacks something that is known to have been acknowledged has lost it. */
-static void
-agree_damage_below_mark(struct mt_agree *agree)
+static uint64_t
+agree_mark_bytes(const struct mt_agree *agree)
 {
 	uint64_t mark_bytes = 0;
 
 	for (uint32_t i = 0; i < agree->replica_count; i++)
 		mark_bytes = num_max(mark_bytes, agree->states[i].mark_bytes);
+	return mark_bytes;
+}
+
+/* Whoever lacks something that is known to have been acknowledged has lost it. */
+static void
+agree_damage_short(struct mt_agree *agree)
+{
+	uint64_t mark_bytes = agree_mark_bytes(agree);
+
 	for (uint32_t i = 0; i < agree->replica_count; i++) {
 		struct mt_agree_replica *replica = &agree->states[i];
 
-		if (replica_is_good(replica) && replica->length_bytes < mark_bytes)
-			agree_damage(replica, "it ends below what was acknowledged", -EUCLEAN);
+		if (mt_agree_is_good(replica) && replica->length_bytes < mark_bytes)
+			mt_agree_damage(replica, "it ends below what was acknowledged", -EUCLEAN);
+		else if (mt_agree_is_good(replica) && replica->is_sealed &&
+		    replica->length_bytes < agree->agreed_bytes)
+			mt_agree_damage(replica, "it was sealed shorter than another", -EUCLEAN);
 	}
 }
 
@@ -304,252 +324,128 @@ agree_find(struct mt_agree *agree, bool has_it)
 	for (uint32_t i = 0; i < agree->replica_count; i++) {
 		struct mt_agree_replica *replica = &agree->states[i];
 
-		if (replica_is_good(replica) &&
+		if (mt_agree_is_good(replica) &&
 		    (replica->length_bytes >= agree->agreed_bytes) == has_it)
 			return replica;
 	}
 	return NULL;
 }
 
-static void agree_read(struct mt_agree *agree, uint32_t from, uint32_t to);
 static void agree_cut(struct mt_agree *agree);
 
-/* In FREEZING, with every replica's answer. */
+static uint32_t
+agree_count(const struct mt_agree *agree, enum mt_agree_replica_state state)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < agree->replica_count; i++)
+		count += agree->states[i].sm.state == state;
+	return count;
+}
+
+/* May what lies behind the highest mark count, on the good replicas that there are? */
+static bool
+agree_is_enough(const struct mt_agree *agree)
+{
+	uint32_t good_count = agree_count(agree, MT_AGREE_FROZEN);
+
+	return agree->kind == EXTENT_MANIFEST || good_count == agree->replica_count ||
+	    good_count >= mt_gateway_min_replicas(agree->shard->port->gateway) ||
+	    agree->agreed_bytes <= agree_mark_bytes(agree);
+}
+
+static void
+agree_log_short(struct mt_agree *agree)
+{
+	char text[AGREE_TEXT_BYTES];
+
+	if (agree->is_short_logged)
+		return;
+	agree->is_short_logged = true;
+	log_warn("shard %" PRIu32 ": extent=%s has %" PRIu32 " good copies, %" PRIu32
+		 " are wanted, and no node is there for another",
+	    agree->shard->index, agree_text(agree, text), agree_count(agree, MT_AGREE_FROZEN),
+	    mt_gateway_min_replicas(agree->shard->port->gateway));
+}
+
+/* In FREEZING; no answer is outstanding. Some replicas may be away. */
 static void
 agree_judge(struct mt_agree *agree)
 {
 	const char *why = agree_find_length(agree);
+	bool is_complete = agree_count(agree, MT_AGREE_UNASKED) == 0;
 	struct mt_agree_replica *lacking;
 
 	if (why != NULL) {
-		agree_stick(agree, why);
+		/* One that is away may hold what these have not. */
+		if (is_complete)
+			agree_stick(agree, why);
 		return;
 	}
 	agree->is_stuck_logged = false;
-	agree_damage_below_mark(agree);
+	agree_damage_short(agree);
 	lacking = agree_find(agree, false);
-	if (lacking != NULL)
-		agree_read(agree, agree_index(agree_find(agree, true)), agree_index(lacking));
-	else
-		agree_cut(agree);
+	if (lacking != NULL) {
+		mt_agree_repair(agree, agree_index(agree_find(agree, true)), agree_index(lacking));
+		return;
+	}
+	if (!agree_is_enough(agree)) {
+		if (mt_agree_place(agree)) {
+			sm_move(&agree->sm, MT_AGREE_COPYING);
+			return;
+		}
+		agree_log_short(agree);
+		if (!is_complete)
+			return; /* until they come back, or another node */
+	}
+	agree_cut(agree);
 }
 
-/* In FREEZING: ask who was not asked; judge when all have answered. */
-static void
-agree_step(struct mt_agree *agree)
+/* In FREEZING: ask who was not asked; judge when all have answered, or those that will. */
+void
+mt_agree_step(struct mt_agree *agree)
 {
-	bool is_complete = true;
-
 	if (agree->sm.state != MT_AGREE_FREEZING)
 		return;
 	for (uint32_t i = 0; i < agree->replica_count; i++) {
-		struct mt_agree_replica *replica = &agree->states[i];
-
-		if (replica->sm.state == MT_AGREE_UNASKED)
-			replica_freeze(replica);
-		if (replica->sm.state < MT_AGREE_FROZEN)
-			is_complete = false;
+		if (agree->states[i].sm.state == MT_AGREE_UNASKED)
+			replica_freeze(&agree->states[i]);
 	}
-	if (is_complete)
-		agree_judge(agree);
+	if (agree_count(agree, MT_AGREE_ASKED) > 0)
+		return;
+	if (agree_count(agree, MT_AGREE_UNASKED) > 0 &&
+	    loop_now_ns(agree->shard->port->loop) < agree->deadline_ns)
+		return;
+	agree_judge(agree);
 }
 
-/* ---- repair: read ---- */
+/* ---- one more node ---- */
 
-static void
-repair_release(struct mt_agree_repair *repair)
+void
+mt_agree_replica_set_whole(struct mt_agree *agree, uint32_t index, uint32_t chain_crc)
 {
-	for (uint32_t i = 0; i < MT_AGREE_READS_MAX; i++) {
-		if (repair->msgs[i] != NULL)
-			split_msg_release(repair->msgs[i]);
-		repair->msgs[i] = NULL;
-	}
+	struct mt_agree_replica *replica = &agree->states[index];
+
+	*replica = (struct mt_agree_replica){ .agree = agree,
+		.length_bytes = agree->agreed_bytes,
+		.chain_crc = chain_crc,
+		.is_sealed = true,
+		.is_cut = true };
+	sm_init(&replica->sm, "agree replica", replica_table, MT_AGREE_UNASKED,
+	    agree->replicas[index].node_id);
+	sm_move(&replica->sm, MT_AGREE_ASKED);
+	sm_move(&replica->sm, MT_AGREE_FROZEN);
 }
 
-/* Back to asking, after @replica (may be NULL) has failed in a repair. */
-static void
-repair_failed(struct mt_agree *agree, struct mt_agree_replica *replica, const char *why, int rc)
+void
+mt_agree_placed(struct mt_agree *agree, int rc)
 {
-	repair_release(&agree->repair);
+	if (rc == -ESTALE) {
+		agree_finish(agree, rc);
+		return;
+	}
 	sm_move(&agree->sm, MT_AGREE_FREEZING);
-	if (is_verdict(rc))
-		agree_damage(replica, why, rc);
-	else
-		sm_move(&replica->sm, MT_AGREE_UNASKED);
-	/* A node that is not lost is asked again at leisure: else this could go round at full speed. */
-	if (is_verdict(rc) || rc == -ECONNRESET || rc == -ENOTCONN)
-		agree_step(agree);
-}
-
-static void repair_append(struct mt_agree *agree);
-static void repair_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply,
-    struct split_msg *msg, void *arg);
-
-/* The @index-th piece of the batch. @bytes: of it. */
-static int
-repair_read_piece(struct mt_agree *agree, uint32_t index, uint32_t bytes)
-{
-	struct mt_agree_repair *repair = &agree->repair;
-	struct mt_call *call = &repair->reads[index];
-	uint64_t offset_bytes = agree->states[repair->to].length_bytes;
-	int rc;
-
-	call->request = (struct wire_node){ .opcode = WIRE_EXTENT_READ,
-		.offset_bytes = offset_bytes + (uint64_t)index * MT_RECEIVE_BYTES,
-		.length_bytes = bytes };
-	call->piece_count = 0;
-	rc = agree_call(agree, repair->from, call, repair_on_read, agree);
-	if (rc == 0)
-		repair->read_outstanding_count++;
-	return rc;
-}
-
-/* The first piece is here: is it the batch that comes next, and how long is it? */
-static int
-repair_check_head(struct mt_agree *agree)
-{
-	struct mt_agree_repair *repair = &agree->repair;
-	const struct mt_agree_replica *to = &agree->states[repair->to];
-	struct batch_check check = { .id = agree->id,
-		.kind = agree->kind,
-		.offset_bytes = to->length_bytes,
-		.prev_crc = to->chain_crc };
-	uint32_t bytes = (uint32_t)num_min(repair->msgs[0]->payload_bytes, BATCH_HEAD_BYTES_MAX);
-	int rc;
-
-	dev_copy_to_host(agree->shard->port->split, agree->head, repair->msgs[0]->payload, bytes);
-	rc = batch_head_check(agree->head, bytes, &check);
-	if (rc != 0)
-		return -EBADMSG;
-	if (check.info.batch_bytes > agree->agreed_bytes - to->length_bytes)
-		return -EBADMSG; /* it would end behind the agreed length */
-	repair->info = check.info;
-	return 0;
-}
-
-/* The pieces behind the first. Returns how the first that failed did. */
-static int
-repair_read_rest(struct mt_agree *agree)
-{
-	struct mt_agree_repair *repair = &agree->repair;
-	uint32_t batch_bytes = repair->info.batch_bytes;
-	int rc = 0;
-
-	repair->read_count = (batch_bytes + MT_RECEIVE_BYTES - 1) / MT_RECEIVE_BYTES;
-	for (uint32_t i = 1; i < repair->read_count && rc == 0; i++)
-		rc = repair_read_piece(agree, i,
-		    (uint32_t)num_min(batch_bytes - i * MT_RECEIVE_BYTES, MT_RECEIVE_BYTES));
-	return rc;
-}
-
-static void
-repair_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply,
-    struct split_msg *msg, void *arg)
-{
-	struct mt_agree *agree = arg;
-	struct mt_agree_repair *repair = &agree->repair;
-	uint32_t index = (uint32_t)(call - repair->reads);
-
-	(void)reply;
-	repair->read_outstanding_count--;
-	if (rc != 0 && msg != NULL)
-		split_msg_release(msg);
-	else
-		repair->msgs[index] = msg;
-	if ((agree->is_stopped || rc == -ESTALE) && repair->read_outstanding_count == 0)
-		repair_release(repair);
-	if (agree_answered(agree, rc))
-		return;
-	assert(agree->sm.state == MT_AGREE_READING);
-	if (rc == 0 && index == 0) {
-		rc = repair_check_head(agree);
-		if (rc == 0)
-			rc = repair_read_rest(agree);
-	}
-	if (repair->read_rc == 0)
-		repair->read_rc = rc;
-	if (repair->read_outstanding_count > 0)
-		return;
-	if (repair->read_rc != 0)
-		repair_failed(agree, &agree->states[repair->from], "a batch of it cannot be read",
-		    repair->read_rc);
-	else
-		repair_append(agree);
-}
-
-static void
-agree_read(struct mt_agree *agree, uint32_t from, uint32_t to)
-{
-	struct mt_agree_repair *repair = &agree->repair;
-	uint64_t left_bytes = agree->agreed_bytes - agree->states[to].length_bytes;
-	int rc;
-
-	repair->from = from;
-	repair->to = to;
-	repair->read_rc = 0;
-	repair->read_count = 1;
-	sm_move(&agree->sm, MT_AGREE_READING);
-	rc = repair_read_piece(agree, 0, (uint32_t)num_min(left_bytes, MT_RECEIVE_BYTES));
-	if (rc != 0)
-		repair_failed(agree, &agree->states[from], "", rc);
-}
-
-/* ---- repair: append ---- */
-
-static void
-repair_on_appended(struct mt_call *call, int rc, const struct wire_node_reply *reply,
-    struct split_msg *msg, void *arg)
-{
-	struct mt_agree *agree = arg;
-	struct mt_agree_repair *repair = &agree->repair;
-	struct mt_agree_replica *to = &agree->states[repair->to];
-
-	(void)call;
-	assert(msg == NULL);
-	if (agree->is_stopped || rc == -ESTALE)
-		repair_release(repair);
-	if (agree_answered(agree, rc))
-		return;
-	assert(agree->sm.state == MT_AGREE_APPENDING);
-	if (rc == 0 && reply->offset_bytes != to->length_bytes + repair->info.batch_bytes)
-		rc = -EBUSY; /* not where we believed it to be: ask again */
-	if (rc == -EBADMSG) {
-		/* The head has passed here, so it is the payload, which came from there. */
-		repair_failed(agree, &agree->states[repair->from],
-		    "a batch of it does not pass its check", rc);
-		return;
-	}
-	if (rc != 0) {
-		repair_failed(agree, to, "its node cannot take what it lacks", rc);
-		return;
-	}
-	repair_release(repair);
-	to->length_bytes += repair->info.batch_bytes;
-	to->chain_crc = repair->info.batch_crc;
-	sm_move(&agree->sm, MT_AGREE_FREEZING);
-	agree_step(agree);
-}
-
-static void
-repair_append(struct mt_agree *agree)
-{
-	struct mt_agree_repair *repair = &agree->repair;
-	struct mt_agree_replica *to = &agree->states[repair->to];
-	uint32_t batch_bytes = repair->info.batch_bytes;
-	int rc;
-
-	to->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_APPEND,
-		.offset_bytes = to->length_bytes,
-		.length_bytes = batch_bytes,
-		.flags = WIRE_FLAG_RECOVERY };
-	to->call.piece_count = repair->read_count;
-	for (uint32_t i = 0; i < repair->read_count; i++)
-		to->call.pieces[i] = (struct dev_piece){ repair->msgs[i]->payload,
-			(uint32_t)num_min(batch_bytes - i * MT_RECEIVE_BYTES, MT_RECEIVE_BYTES) };
-	sm_move(&agree->sm, MT_AGREE_APPENDING);
-	rc = agree_call(agree, repair->to, &to->call, repair_on_appended, agree);
-	if (rc != 0)
-		repair_failed(agree, to, "", rc);
+	mt_agree_step(agree);
 }
 
 /* ---- cut ---- */
@@ -564,9 +460,9 @@ agree_cut_done(struct mt_agree *agree)
 	for (uint32_t i = 0; i < agree->replica_count; i++) {
 		const struct mt_agree_replica *replica = &agree->states[i];
 
-		good_count += replica_is_good(replica);
-		agree->replicas[i].is_damaged = !replica_is_good(replica);
-		agree->replicas[i].is_cut = replica->is_cut;
+		good_count += mt_agree_is_good(replica);
+		agree->replicas[i].is_damaged = replica->sm.state == MT_AGREE_DAMAGED;
+		agree->replicas[i].is_cut = mt_agree_is_good(replica) && replica->is_cut;
 	}
 	if (good_count == 0) {
 		sm_move(&agree->sm, MT_AGREE_FREEZING);
@@ -590,13 +486,13 @@ replica_on_cut(struct mt_call *call, int rc, const struct wire_node_reply *reply
 	(void)call;
 	(void)reply;
 	assert(msg == NULL);
-	if (agree_answered(agree, rc))
+	if (mt_agree_answered(agree, rc))
 		return;
 	assert(agree->sm.state == MT_AGREE_CUTTING);
 	if (rc == 0)
 		replica->is_cut = true;
-	else if (is_verdict(rc))
-		agree_damage(replica, "it could not be sealed", rc);
+	else if (mt_agree_is_verdict(rc))
+		mt_agree_damage(replica, "it could not be sealed", rc);
 	/* One that is lost meanwhile is told when it comes back. */
 	if (agree->outstanding_count == 0)
 		agree_cut_done(agree);
@@ -610,12 +506,12 @@ agree_cut(struct mt_agree *agree)
 	for (uint32_t i = 0; i < agree->replica_count; i++) {
 		struct mt_agree_replica *replica = &agree->states[i];
 
-		if (!replica_is_good(replica) || replica->is_cut)
+		if (!mt_agree_is_good(replica) || replica->is_cut)
 			continue;
 		replica->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_CUT,
 			.offset_bytes = agree->agreed_bytes };
 		replica->call.piece_count = 0;
-		(void)agree_call(agree, i, &replica->call, replica_on_cut, replica);
+		(void)mt_agree_call(agree, i, &replica->call, replica_on_cut, replica);
 	}
 	if (agree->outstanding_count == 0)
 		agree_cut_done(agree);
@@ -641,11 +537,24 @@ agree_log_waiting(struct mt_agree *agree)
 	}
 }
 
+/* At the deadline it is looked anew, at the latest. */
+static void
+agree_start_timer(struct mt_agree *agree)
+{
+	struct loop *loop = agree->shard->port->loop;
+	uint64_t now_ns = loop_now_ns(loop), wait_ns = AGREE_RETRY_NS;
+
+	if (agree->deadline_ns > now_ns)
+		wait_ns = num_min(wait_ns, agree->deadline_ns - now_ns);
+	loop_timer_start(loop, &agree->timer, wait_ns);
+}
+
 static void
 agree_on_timer(struct loop_timer *timer, void *arg)
 {
 	struct mt_agree *agree = arg;
 
+	(void)timer;
 	CHECK_OBJ(agree, AGREE_MAGIC);
 	if (agree->sm.state == MT_AGREE_STUCK) {
 		for (uint32_t i = 0; i < agree->replica_count; i++)
@@ -653,8 +562,9 @@ agree_on_timer(struct loop_timer *timer, void *arg)
 		sm_move(&agree->sm, MT_AGREE_FREEZING);
 	}
 	agree_log_waiting(agree);
-	loop_timer_start(agree->shard->port->loop, timer, AGREE_RETRY_NS);
-	agree_step(agree);
+	agree->copy_tried = agree->orphans_tried = 0;
+	agree_start_timer(agree);
+	mt_agree_step(agree);
 }
 
 int
@@ -678,22 +588,27 @@ mt_agree_start(struct mt_agree *agree)
 	}
 	agree->repair = (struct mt_agree_repair){ 0 };
 	agree->outstanding_count = 0;
-	agree->is_stopped = agree->is_stuck_logged = false;
+	agree->is_stopped = agree->is_stuck_logged = agree->is_short_logged = false;
+	agree->copy = NULL;
+	agree->copy_tried = agree->orphans_tried = 0;
 	/* Links come up one after the other: the first seconds are nothing to tell of. */
 	agree->log_ns = loop_now_ns(loop) - AGREE_LOG_NS + 2 * AGREE_RETRY_NS;
 	loop_timer_init(&agree->timer, agree_on_timer, agree);
-	loop_timer_start(loop, &agree->timer, AGREE_RETRY_NS);
-	agree_step(agree);
+	agree_start_timer(agree);
+	mt_agree_step(agree);
 	return 0;
 }
 
 void
 mt_agree_on_link(struct mt_agree *agree, struct mt_link *link, bool is_up)
 {
-	(void)link;
 	CHECK_OBJ(agree, AGREE_MAGIC);
-	if (is_up && !agree->is_stopped)
-		agree_step(agree);
+	if (agree->is_stopped)
+		return;
+	if (agree->copy != NULL)
+		mt_copy_on_link(agree->copy, link, is_up);
+	else if (is_up)
+		mt_agree_step(agree);
 }
 
 void
@@ -702,6 +617,9 @@ mt_agree_stop(struct mt_agree *agree)
 	CHECK_OBJ(agree, AGREE_MAGIC);
 	agree->is_stopped = true;
 	loop_timer_stop(agree->shard->port->loop, &agree->timer);
+	if (agree->copy != NULL)
+		mt_copy_stop(agree->copy);
+	agree->copy = NULL;
 }
 
 bool

@@ -150,6 +150,7 @@ takeover_on_claimed(int rc, const struct mt_root *root, void *arg)
 	shard->root = *root;
 	shard->epoch = root->epoch;
 	shard->next_counter = 1;
+	takeover->claimed_ns = loop_now_ns(shard->port->loop);
 	log_info("shard %" PRIu32 ": claimed epoch=%" PRIu32, shard->index, shard->epoch);
 	takeover_refresh(takeover);
 	takeover_begin_agreeing(takeover);
@@ -272,6 +273,7 @@ takeover_on_manifest_agreed(struct mt_agree *agree, int rc, void *arg)
 	}
 	takeover->wanted = takeover->shard->root;
 	takeover->wanted.manifest_sealed_bytes = agree->agreed_bytes;
+	takeover->wanted.manifest_replica_count = agree->replica_count;
 	memcpy(takeover->wanted.manifest_replicas, agree->replicas, sizeof(agree->replicas));
 	mt_agree_fini(agree);
 	takeover_store_length(takeover);
@@ -289,6 +291,9 @@ takeover_start_agree(struct mt_takeover *takeover, const struct mt_state_extent 
 	agree->kind = extent->kind;
 	memcpy(agree->replicas, extent->replicas, sizeof(agree->replicas));
 	agree->replica_count = extent->replica_count;
+	/* One wait for all that are away, not one an extent. */
+	agree->deadline_ns = takeover->claimed_ns +
+	    mt_gateway_node_timeout_ns(takeover->shard->port->gateway);
 	agree->fn = fn;
 	agree->arg = takeover;
 	rc = mt_agree_start(agree);
@@ -425,6 +430,7 @@ takeover_on_extent_agreed(struct mt_agree *agree, int rc, void *arg)
 	extent = &takeover->state.extents[takeover->state_at++];
 	extent->is_sealed = true;
 	extent->sealed_bytes = agree->agreed_bytes;
+	extent->replica_count = agree->replica_count;
 	memcpy(extent->replicas, agree->replicas, sizeof(extent->replicas));
 	mt_agree_fini(agree);
 	takeover_agree_next(takeover);

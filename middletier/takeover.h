@@ -31,7 +31,7 @@ struct mt_takeover {
 	bool was_ours;     /* the root named this very process before the claim */
 	bool is_retry_logged;
 	bool is_checking_stale;
-	uint64_t started_ns;
+	uint64_t started_ns, claimed_ns;
 	uint64_t record_count;
 	uint64_t next_sequence; /* behind the last record replayed */
 };
