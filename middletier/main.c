@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "control.h"
 #include "meta_lmdb.h"
+#include "rebuild.h"
 
 #define EXIT_USAGE 2
 #define ERROR_BYTES 512
@@ -38,6 +39,7 @@ struct main_options {
 	uint64_t min_replicas;
 	uint64_t node_timeout;
 	unsigned log_level;
+	bool is_recovery, is_forced;
 };
 
 static const char *const log_levels[] = { "trace", "debug", "info", "warn", "error", "off", NULL };
@@ -46,7 +48,7 @@ static const struct config_option option_table[] = {
 	{ "meta", 0, CONFIG_STRING, offsetof(struct main_options, meta), "DIR",
 	    "Directory of the metadata store; made when it is absent.", NULL, true, 0, 0, NULL },
 	{ "port", 0, CONFIG_LIST, offsetof(struct main_options, ports), "tcp://HOST:PORT[,cpu=N]",
-	    "Listen here for clients; one thread each. May be repeated.", NULL, true, 0, 0, NULL },
+	    "Listen here for clients; one thread each. May be repeated.", NULL, false, 0, 0, NULL },
 	{ "node", 0, CONFIG_LIST, offsetof(struct main_options, nodes),
 	    "tcp://HOST:PORT[,domain=NAME]",
 	    "A storage node and its failure domain. May be repeated.", NULL, true, 0, 0, NULL },
@@ -68,12 +70,18 @@ static const struct config_option option_table[] = {
 	    false, NUM_MS(10), NUM_S(600), NULL },
 	{ "log-level", 0, CONFIG_CHOICE, offsetof(struct main_options, log_level), "LEVEL",
 	    "Least level to log.", "info", false, 0, 0, log_levels },
+	{ "recover", 0, CONFIG_FLAG, offsetof(struct main_options, is_recovery), NULL,
+	    "Do not serve: make a lost or stale metadata store anew from all the nodes, and end.",
+	    NULL, false, 0, 0, NULL },
+	{ "force", 0, CONFIG_FLAG, offsetof(struct main_options, is_forced), NULL,
+	    "With --recover: also where newer data may exist that was not found.", NULL, false, 0,
+	    0, NULL },
 	{ .name = NULL },
 };
 
 static const struct config_program program = {
 	.name = "cleave-gateway",
-	.synopsis = "--meta DIR --port ADDR --node ADDR --cluster-id HEX [options]",
+	.synopsis = "--meta DIR --port ADDR|--recover --node ADDR --cluster-id HEX [options]",
 	.purpose = "The middle tier of a Cleave cluster: takes blocks from clients, compresses and "
 		   "replicates them.",
 	.options = option_table,
@@ -135,6 +143,8 @@ split_item(const char *option, const char *item, const char *key,
 static int
 take_ports(const struct config_list *list, struct mt_gateway_options *options)
 {
+	if (list->count == 0)
+		return usage_error("--port is required, see --help");
 	if (list->count > MT_PORTS_MAX)
 		return usage_error("--port: at most %u", MT_PORTS_MAX);
 	for (uint32_t i = 0; i < list->count; i++) {
@@ -181,8 +191,10 @@ take_nodes(const struct config_list *list, struct mt_gateway_options *options)
 static int
 take_options(const struct main_options *values, struct mt_gateway_options *options)
 {
-	int rc = take_ports(&values->ports, options);
+	int rc = values->is_recovery ? 0 : take_ports(&values->ports, options);
 
+	if (values->is_forced && !values->is_recovery)
+		return usage_error("--force goes with --recover alone");
 	if (rc == 0)
 		rc = take_nodes(&values->nodes, options);
 	if (rc != 0)
@@ -395,6 +407,9 @@ main(int argc, char *argv[])
 	log_set_level((enum log_level)values.log_level);
 	if (take_options(&values, &options) != 0) {
 		rc = EXIT_USAGE;
+	} else if (values.is_recovery) {
+		rc = mt_rebuild_main(&options, values.meta, values.is_forced) == 0 ? EXIT_SUCCESS
+										   : EXIT_FAILURE;
 	} else {
 		rc = run(&process, values.meta, &options);
 		process_fini(&process);

@@ -35,4 +35,9 @@ struct mt_rebuild *mt_rebuild_start(const struct mt_rebuild_options *options, ch
 /* mt_rebuild_destroy -- at any time, not within fn. NULL is a no-op. */
 void mt_rebuild_destroy(struct mt_rebuild *rebuild);
 
+/* ---- rebuild_main.c ---- */
+/* mt_rebuild_main -- all of it, with the LMDB store in @meta_path. 0; else the log says why not. */
+int mt_rebuild_main(const struct mt_gateway_options *gateway, const char *meta_path,
+    bool is_forced);
+
 #endif /* CLEAVE_MIDDLETIER_REBUILD_H */

@@ -23,6 +23,8 @@ main(int argc, char *argv[])
 	struct config_result result;
 	int rc, status = 0;
 
+	if (argc > 1 && strcmp(argv[1], "recover") == 0)
+		return command_recover_exec(argc - 2, argv + 2);
 	(void)signal(SIGPIPE, SIG_IGN); /* a reader that left is an error with a message */
 	rc = command_parse(argc, argv, &options, &result);
 	if (rc == 1)

@@ -75,6 +75,10 @@ static const struct command command_table[] = {
 	{ "node", "list", "", "List the storage nodes.", false, 0, command_node_list },
 	{ "status", NULL, "", "Show the gateway's state, shards, metrics and nodes.", false, 0,
 	    command_status },
+	{ "recover", NULL, "--meta DIR --node ADDR ... --cluster-id HEX [--force]",
+	    "Make a lost or stale metadata store anew from all storage nodes: runs cleave-gateway "
+	    "--recover on this host, with these options. It must be the first word.",
+	    false, 0, command_recover },
 	{ "help", NULL, "[COMMAND]", "Explain a command, or list them all.", false, 0, NULL },
 };
 

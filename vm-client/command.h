@@ -122,4 +122,14 @@ int command_node_list(struct command_session *session);
 int command_print_nodes(const json_t *reply, FILE *out);
 int command_print_status(const json_t *status, const json_t *nodes, FILE *out);
 
+/* command_recover.c */
+int command_recover(struct command_session *session);
+/*
+ * command_recover_exec -- become cleave-gateway --recover with the options behind `cleave recover`
+ *
+ * The one beside this program, else the one in a build's middletier folder, else that of $PATH.
+ * Returns the exit status, after a message, when none can be run.
+ */
+int command_recover_exec(int argc, char *const argv[]);
+
 #endif /* CLEAVE_COMMAND_H */

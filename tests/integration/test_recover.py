@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`cleave recover`: a lost metadata store, or an old copy of it, is made anew; nothing acknowledged is lost."""
+import os
+import shutil
+
+from libcluster import CLUSTER_ID, Cluster, binary, check, expect_error, main, run_argv
+
+
+def meta(c):
+    return os.path.join(c.folder, "meta")
+
+
+def recover(c, *words, check_rc=True):
+    argv = [binary("cleave"), "recover", "--meta", meta(c), "--cluster-id", CLUSTER_ID,
+            "--node-timeout", "2s", *words]
+    for address in c.addresses:
+        argv += ["--node", address]
+    return run_argv(argv, check_rc=check_rc)
+
+
+def write(c, journal, operations):
+    c.load("--volume", "v", "--pattern", "random", "--operations", str(operations), "--in-flight",
+           "16", "--journal", journal)
+
+
+def verify(c, journal):
+    c.load("--verify-journal", journal, "--volume", "v")
+
+
+def volume_id(c, name):
+    import json
+
+    return json.loads(c.cleave("--json", "volume", "show", name).stdout)["volume"]["id"]
+
+
+def lost_store_is_made_anew():
+    with Cluster(nodes=4, shards=4) as c:
+        c.volume_create("v", "256M")
+        c.volume_create("empty", "1G")
+        first, second = os.path.join(c.folder, "first"), os.path.join(c.folder, "second")
+        write(c, first, 5000)
+        old_id = volume_id(c, "v")
+        for _ in range(2):
+            c.gateway.stop()
+            shutil.rmtree(meta(c))
+            # One node away: the others hold a copy of everything.
+            c.nodes[3].stop()
+            result = recover(c)
+            text = result.stdout + result.stderr
+            check("was not reached" in text, text)
+            for shard in range(4):
+                check(f"recover: shard {shard}: manifest=" in text, text)
+            c.nodes[3].start()
+            c.gateway.start()
+            verify(c, first)
+            check(volume_id(c, "v") == old_id, "another id")
+        check(c.cleave("volume", "show", "empty").returncode == 0, "a volume is missing")
+        c.load("--volume", "v", "--pattern", "random", "--operations", "5000", "--in-flight", "16",
+               "--journal", second)
+        verify(c, second)
+        c.volume_create("new", "1G")
+        check(volume_id(c, "new") > old_id + 1000, "an id that may have been given before")
+
+
+def old_copy_is_refused_then_replaced():
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "256M")
+        journal = os.path.join(c.folder, "journal")
+        c.gateway.stop()
+        shutil.copytree(meta(c), meta(c) + ".old")
+        for _ in range(2):
+            c.gateway.start()
+            c.gateway.stop()
+        c.gateway.start()
+        c.volume_create("later", "64M")
+        write(c, journal, 5000)
+        c.gateway.stop()
+        shutil.rmtree(meta(c))
+        shutil.move(meta(c) + ".old", meta(c))
+        c.gateway.start(wait=False)
+        c.gateway.wait_line("the metadata store is stale")
+        c.gateway.stop()
+        recover(c)
+        c.gateway.start()
+        verify(c, journal)
+        check(c.cleave("volume", "show", "later").returncode == 0, "a volume is missing")
+
+
+def store_that_is_not_older_is_left_alone():
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "64M")
+        journal = os.path.join(c.folder, "journal")
+        write(c, journal, 1000)
+        c.gateway.stop()
+        expect_error(recover(c, check_rc=False), "not older", codes=(1,))
+        c.gateway.start()
+        verify(c, journal)
+        c.gateway.stop()
+        for node in c.nodes:
+            node.stop()
+        expect_error(recover(c, check_rc=False), "no node was reached", codes=(1,))
+
+
+def what_is_wrong_is_said():
+    def gateway(*words):
+        return run_argv([binary("cleave-gateway"), *words], check_rc=False)
+
+    common = ["--meta", "/nonexistent/meta", "--cluster-id", CLUSTER_ID, "--node",
+              "tcp://127.0.0.1:1"]
+    expect_error(gateway("--recover", *common), "/nonexistent/meta", codes=(1,))
+    expect_error(gateway(*common), "--port", codes=(2,))
+    expect_error(gateway(*common, "--port", "tcp://127.0.0.1:0", "--force"), "--recover",
+                 codes=(2,))
+
+
+if __name__ == "__main__":
+    main(lost_store_is_made_anew, old_copy_is_refused_then_replaced,
+         store_that_is_not_older_is_left_alone, what_is_wrong_is_said)
