@@ -1,0 +1,771 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_member.c -- several gateways: who lives, who owns which shard, and what each knows of the others
+ *
+ * Real gateways, real nodes and one metadata store in virtual time. After every step of the world it is
+ * checked that no shard is served by two gateways that both may answer.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "middletier/alloc.h"
+#include "support/mt_rig.h"
+#include "support/sim_gateway.h"
+
+#define PEERS_MAX 4u
+#define SHARDS 12u
+
+struct peer {
+	uint64_t id;
+	struct sim_host *host;
+	struct loop *loop;
+	struct meta *meta;
+	struct mt_gateway *gateway; /* NULL: not running */
+	bool is_ready, has_stopped, has_failed;
+	uint32_t ready_count;
+	uint64_t boot_id;
+};
+
+static struct mt_rig *rig;
+static struct peer peers[PEERS_MAX];
+
+static void
+setup(void)
+{
+	rig = mt_rig_create(&(struct mt_rig_options){ .shard_count = SHARDS,
+	    .slot_bytes = NUM_KIB(64),
+	    .slot_count = 600 });
+	mt_rig_log_start(rig);
+	for (uint32_t i = 0; i < 3; i++)
+		mt_rig_node_start(rig, i);
+}
+
+static void
+peer_on_ready(void *arg)
+{
+	struct peer *peer = arg;
+
+	peer->is_ready = true;
+	peer->ready_count++;
+}
+
+static void
+peer_on_failed(int rc, const char *text, void *arg)
+{
+	struct peer *peer = arg;
+
+	(void)rc;
+	(void)text;
+	peer->has_failed = true;
+}
+
+static void
+peer_start(uint32_t index)
+{
+	struct peer *peer = &peers[index];
+	struct mt_gateway_options options = rig->gateway_options;
+	char error[256] = "", name[16];
+
+	peer->id = index + 1;
+	(void)snprintf(name, sizeof(name), "peer%u", index);
+	if (peer->host == NULL)
+		peer->host = sim_host_create(rig->net, name);
+	peer->loop = sim_loop_create(rig->world, name);
+	peer->meta = meta_memory_open(rig->store, peer->loop);
+	peer->is_ready = peer->has_stopped = peer->has_failed = false;
+	options.loop = peer->loop;
+	options.meta = peer->meta;
+	options.gateway_id = peer->id;
+	options.boot_id = peer->id << 32 | ++peer->boot_id;
+	options.sim_host = peer->host;
+	options.on_ready = peer_on_ready;
+	options.on_failed = peer_on_failed;
+	options.device_bytes = NUM_MIB(32);
+	options.arg = peer;
+	(void)snprintf(options.ports[0].address, SPLIT_ADDRESS_BYTES_MAX, "sim://%s:7100", name);
+	peer->gateway = mt_gateway_create(&options, error, sizeof(error));
+	cr_assert_not_null(peer->gateway, "%s", error);
+	cr_assert_eq(mt_gateway_start(peer->gateway, error, sizeof(error)), 0, "%s", error);
+}
+
+static void
+peer_end(struct peer *peer)
+{
+	mt_gateway_destroy(peer->gateway);
+	peer->meta->ops->close(peer->meta);
+	loop_destroy(peer->loop);
+	peer->gateway = NULL;
+	peer->meta = NULL;
+	peer->loop = NULL;
+}
+
+static void
+peer_kill(uint32_t index)
+{
+	sim_host_kill(peers[index].host, SIM_DEATH_RESET);
+	peer_end(&peers[index]);
+	sim_host_start(peers[index].host);
+}
+
+static void
+teardown(void)
+{
+	mt_alloc_fail_at(0);
+	for (uint32_t i = 0; i < PEERS_MAX; i++) {
+		if (peers[i].gateway != NULL)
+			peer_kill(i);
+	}
+	mt_rig_run(rig, NUM_MS(1));
+	mt_rig_destroy(rig);
+}
+
+TestSuite(member, .init = setup, .fini = teardown);
+
+static struct mt_shard *
+shard_of(uint32_t index, uint32_t shard)
+{
+	struct mt_port *port = &peers[index].gateway->ports[0];
+
+	return port->shard_by_number == NULL ? NULL : port->shard_by_number[shard];
+}
+
+static bool
+serves(uint32_t index, uint32_t shard)
+{
+	return peers[index].gateway != NULL && shard_of(index, shard) != NULL &&
+	    shard_of(index, shard)->sm.state == MT_SHARD_SERVING;
+}
+
+static uint32_t
+count_served(uint32_t index)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < SHARDS; i++)
+		count += serves(index, i);
+	return count;
+}
+
+/* Two that may answer for one shard at a time are one too many. */
+static void
+check_single_owners(void)
+{
+	for (uint32_t shard = 0; shard < SHARDS; shard++) {
+		uint32_t count = 0;
+
+		for (uint32_t i = 0; i < PEERS_MAX; i++)
+			count += serves(i, shard) &&
+			    mt_gateway_has_lease(peers[i].gateway, peers[i].loop);
+		cr_assert_leq(count, 1, "shard %u has %u owners", shard, count);
+	}
+}
+
+struct goal {
+	uint32_t members; /* bit set: these share all shards, by rank, and are ready */
+};
+
+static uint32_t
+winner(uint32_t members, uint32_t shard)
+{
+	uint32_t best = UINT32_MAX;
+
+	for (uint32_t i = 0; i < PEERS_MAX; i++) {
+		if ((members & 1u << i) != 0 &&
+		    (best == UINT32_MAX ||
+			mt_view_rank(shard, i + 1) > mt_view_rank(shard, best + 1)))
+			best = i;
+	}
+	return best;
+}
+
+static bool
+is_shared(void *arg)
+{
+	const struct goal *goal = arg;
+
+	check_single_owners();
+	for (uint32_t i = 0; i < SHARDS; i++) {
+		if (!serves(winner(goal->members, i), i))
+			return false;
+	}
+	for (uint32_t i = 0; i < PEERS_MAX; i++) {
+		if ((goal->members & 1u << i) != 0 && !peers[i].is_ready)
+			return false;
+	}
+	return true;
+}
+
+static uint64_t
+wait_shared(uint32_t members)
+{
+	struct goal goal = { members };
+	uint64_t begin_ns = sim_world_now_ns(rig->world);
+
+	cr_assert(mt_rig_run_until(rig, is_shared, &goal), "members %x\n%s", members,
+	    getenv("CLEAVE_TEST_LOG") != NULL ? rig->log : "");
+	return sim_world_now_ns(rig->world) - begin_ns;
+}
+
+Test(member, alone_it_takes_everything)
+{
+	peer_start(0);
+	(void)wait_shared(1);
+	cr_assert_eq(count_served(0), SHARDS);
+	cr_assert(mt_rig_logged(rig, "gateway: ready port=sim://peer0:7100 shards=12 epoch=1"));
+}
+
+Test(member, two_that_start_together_share)
+{
+	peer_start(0);
+	peer_start(1);
+	(void)wait_shared(3);
+	cr_assert_eq(count_served(0) + count_served(1), SHARDS);
+	cr_assert_gt(count_served(0), 0);
+	cr_assert_gt(count_served(1), 0);
+}
+
+Test(member, one_that_joins_gets_its_share_and_no_other_shard_moves)
+{
+	uint32_t epochs[SHARDS];
+
+	peer_start(0);
+	peer_start(1);
+	(void)wait_shared(3);
+	for (uint32_t i = 0; i < SHARDS; i++)
+		epochs[i] = shard_of(winner(3, i), i)->epoch;
+	peer_start(2);
+	(void)wait_shared(7);
+	for (uint32_t i = 0; i < SHARDS; i++) {
+		if (winner(7, i) != 2)
+			cr_assert_eq(shard_of(winner(7, i), i)->epoch, epochs[i]);
+	}
+	cr_assert_gt(count_served(2), 0);
+	cr_assert_eq(peers[0].ready_count, 1, "ready is said once");
+}
+
+Test(member, of_one_that_was_killed_the_shards_are_taken_when_its_lease_has_ended)
+{
+	uint64_t took_ns;
+
+	peer_start(0);
+	peer_start(1);
+	(void)wait_shared(3);
+	peer_kill(1);
+	took_ns = wait_shared(1);
+	cr_assert_gt(took_ns, NUM_S(1));
+	cr_assert_lt(took_ns, NUM_S(6));
+	/* It comes back as another boot, and gets its own again. */
+	peer_start(1);
+	(void)wait_shared(3);
+}
+
+Test(member, restarted_at_once_it_waits_for_no_lease)
+{
+	peer_start(0);
+	peer_start(1);
+	(void)wait_shared(3);
+	peer_kill(1);
+	peer_start(1);
+	cr_assert_lt(wait_shared(3), NUM_S(2));
+}
+
+static void
+on_stopped(void *arg)
+{
+	struct peer *peer = arg;
+
+	peer->has_stopped = true;
+}
+
+static bool
+has_stopped(void *arg)
+{
+	check_single_owners();
+	return ((const struct peer *)arg)->has_stopped;
+}
+
+Test(member, one_that_stops_leaves_its_shards_at_once)
+{
+	peer_start(0);
+	peer_start(1);
+	(void)wait_shared(3);
+	mt_gateway_stop(peers[1].gateway, on_stopped, &peers[1]);
+	cr_assert(mt_rig_run_until(rig, has_stopped, &peers[1]));
+	peer_end(&peers[1]);
+	cr_assert_lt(wait_shared(1), NUM_S(1));
+}
+
+Test(member, cut_off_from_the_store_it_stops_before_others_take)
+{
+	peer_start(0);
+	peer_start(1);
+	(void)wait_shared(3);
+	meta_memory_cut_off(peers[1].meta, true);
+	/* Fault 34: it goes on while its lease lasts. */
+	mt_rig_run(rig, NUM_S(1));
+	cr_assert_gt(count_served(1), 0);
+	(void)wait_shared(1);
+	cr_assert_eq(count_served(1), 0);
+	cr_assert_eq(mt_gateway_lease_until_ns(peers[1].gateway), 0);
+	cr_assert(mt_rig_logged(rig, "lost its lease"));
+	meta_memory_cut_off(peers[1].meta, false);
+	(void)wait_shared(3);
+	cr_assert_eq(peers[1].ready_count, 1);
+}
+
+Test(member, all_cut_off_nobody_serves_and_all_come_back)
+{
+	peer_start(0);
+	peer_start(1);
+	(void)wait_shared(3);
+	for (uint32_t i = 0; i < 2; i++)
+		meta_memory_cut_off(peers[i].meta, true);
+	mt_rig_run(rig, NUM_S(4));
+	cr_assert_eq(count_served(0) + count_served(1), 0);
+	for (uint32_t i = 0; i < 2; i++)
+		meta_memory_cut_off(peers[i].meta, false);
+	(void)wait_shared(3);
+}
+
+static void
+ignore(int rc, void *arg)
+{
+	(void)rc;
+	(void)arg;
+}
+
+Test(member, a_key_that_somebody_removes_is_written_again)
+{
+	const struct meta_op remove = { .kind = META_DELETE, .key = "gateways/2" };
+	struct meta *meta;
+
+	peer_start(0);
+	peer_start(1);
+	(void)wait_shared(3);
+	meta = peers[0].meta;
+	cr_assert_eq(meta->ops->txn(meta, &remove, 1, ignore, NULL), 0);
+	mt_rig_run(rig, NUM_MS(100));
+	(void)wait_shared(3);
+	cr_assert(mt_rig_logged(rig, "its key in the metadata store is gone"));
+}
+
+/* The last words of the process before it arrive late. */
+Test(member, a_key_of_an_earlier_boot_is_written_over)
+{
+	static const char text[] = "{\"format\":1,\"boot_id\":\"000000000000000f\","
+				   "\"ports\":[\"sim://peer1:7100\"]}";
+	const struct meta_op put = { .kind = META_PUT,
+		.key = "gateways/2",
+		.value = text,
+		.value_bytes = sizeof(text) - 1 };
+	struct meta *meta;
+
+	peer_start(0);
+	peer_start(1);
+	(void)wait_shared(3);
+	meta = peers[0].meta;
+	cr_assert_eq(meta->ops->txn(meta, &put, 1, ignore, NULL), 0);
+	mt_rig_run(rig, NUM_MS(100));
+	(void)wait_shared(3);
+}
+
+Test(member, a_store_that_times_out_only_delays)
+{
+	meta_store_set_timeouts(rig->store, 60, 60);
+	peer_start(0);
+	peer_start(1);
+	peer_start(2);
+	mt_rig_run(rig, NUM_S(20));
+	peer_kill(0);
+	mt_rig_run(rig, NUM_S(20));
+	meta_store_set_timeouts(rig->store, 0, 0);
+	(void)wait_shared(6);
+}
+
+Test(member, come_and_go_at_any_moment)
+{
+	uint32_t up = 0;
+
+	for (uint32_t round = 0; round < 40; round++) {
+		uint32_t index = (round * 7 + round / 5) % 3;
+
+		if ((up & 1u << index) != 0)
+			peer_kill(index);
+		else
+			peer_start(index);
+		up ^= 1u << index;
+		for (uint32_t i = 0; i < 20; i++) {
+			mt_rig_run(rig, NUM_MS(3) + NUM_US(371) * round);
+			check_single_owners();
+		}
+	}
+	if (up == 0)
+		peer_start(0);
+	(void)wait_shared(up == 0 ? 1 : up);
+}
+
+/* Claims. */
+
+struct claim {
+	int rc;
+	bool is_done;
+	struct mt_root root;
+};
+
+static void
+claim_on_done(int rc, const struct mt_root *root, void *arg)
+{
+	struct claim *claim = arg;
+
+	claim->rc = rc;
+	claim->is_done = true;
+	if (rc == 0)
+		claim->root = *root;
+}
+
+static bool
+is_claim_done(void *arg)
+{
+	return ((const struct claim *)arg)->is_done;
+}
+
+static int
+load_root(uint32_t index, uint32_t shard, struct mt_root *ret_root)
+{
+	struct claim claim = { 0 };
+
+	cr_assert_eq(mt_root_load(shard_of(index, shard), claim_on_done, &claim), 0);
+	cr_assert(mt_rig_run_until(rig, is_claim_done, &claim));
+	*ret_root = claim.root;
+	return claim.rc;
+}
+
+static int
+try_claim(uint32_t index, uint32_t shard, const struct mt_root *root)
+{
+	struct claim claim = { 0 };
+	struct mt_root wanted = *root;
+
+	wanted.epoch++;
+	wanted.gateway_id = peers[index].id;
+	wanted.boot_id = mt_gateway_boot_id(peers[index].gateway);
+	wanted.is_released = false;
+	cr_assert_eq(mt_root_claim(shard_of(index, shard), &wanted, claim_on_done, &claim), 0);
+	cr_assert(mt_rig_run_until(rig, is_claim_done, &claim));
+	return claim.rc;
+}
+
+static uint32_t
+shard_won_by(uint32_t members, uint32_t index)
+{
+	for (uint32_t i = 0; i < SHARDS; i++) {
+		if (winner(members, i) == index)
+			return i;
+	}
+	cr_assert(false, "nobody's");
+	return 0;
+}
+
+Test(member, a_shard_whose_owner_lives_cannot_be_claimed)
+{
+	struct mt_root root;
+	uint32_t shard;
+
+	peer_start(0);
+	peer_start(1);
+	(void)wait_shared(3);
+	shard = shard_won_by(3, 1);
+	cr_assert_eq(load_root(0, shard, &root), 0);
+	cr_assert_eq(root.gateway_id, 2);
+	cr_assert_eq(try_claim(0, shard, &root), -EBUSY);
+	/* Its owner lives, but the root has moved on. */
+	root.version--;
+	cr_assert_eq(try_claim(0, shard, &root), -ESTALE);
+	/* Nor by one that is no member. */
+	cr_assert_eq(load_root(0, shard, &root), 0);
+	peers[1].gateway->member.key_version = 0;
+	cr_assert_eq(try_claim(1, shard, &root), -EBUSY);
+}
+
+Test(member, a_claim_under_a_key_that_is_gone_is_refused)
+{
+	struct mt_root root;
+	uint32_t shard;
+
+	peer_start(0);
+	(void)wait_shared(1);
+	shard = 0;
+	cr_assert_eq(load_root(0, shard, &root), 0);
+	peers[0].gateway->member.key_version--;
+	cr_assert_eq(try_claim(0, shard, &root), -EBUSY);
+	cr_assert_eq(load_root(0, shard, &root), 0);
+	cr_assert_eq(root.epoch, 1);
+}
+
+/* Clients: what one gateway was told the others know. */
+
+static struct sg sg; /* the client's half of it */
+
+static void
+open_client(void)
+{
+	struct split_port_options options = { .receive_count = 64,
+		.host_bytes = NUM_MIB(1),
+		.device_bytes = NUM_MIB(16) };
+
+	sg = (struct sg){ .world = rig->world, .net = rig->net };
+	sg.client_host = sim_host_create(rig->net, "client");
+	sg.client_loop = sim_loop_create(rig->world, "client");
+	options.loop = sg.client_loop;
+	options.sim_host = sg.client_host;
+	sg.client = open_roce_instance(&options);
+	cr_assert_not_null(sg.client);
+	sg.options = rig->gateway_options;
+	peer_start(0);
+	peer_start(1);
+	(void)wait_shared(3);
+}
+
+static void
+close_client(void)
+{
+	split_port_close(sg.client);
+	loop_destroy(sg.client_loop);
+}
+
+static void
+connect_to(uint32_t index, struct sg_qp *qp, const struct wire_hello *hello)
+{
+	(void)snprintf(sg.options.ports[0].address, SPLIT_ADDRESS_BYTES_MAX, "sim://peer%u:7100",
+	    index);
+	sg_connect(&sg, qp, hello);
+}
+
+static json_t *
+ask(struct sg_qp *qp, const char *text)
+{
+	int rc = 0;
+	json_t *answer = sg_control(qp, text, &rc);
+
+	cr_assert_eq(rc, 0, "%s: %d", text, rc);
+	return answer;
+}
+
+Test(member, a_volume_made_at_one_is_known_to_the_other_at_once)
+{
+	struct sg_qp qps[2];
+	json_t *answer;
+
+	open_client();
+	for (uint32_t i = 0; i < 2; i++)
+		connect_to(i, &qps[i], NULL);
+	cr_assert(sg_wait_open(&qps[0]) == 0 && sg_wait_open(&qps[1]) == 0);
+	json_decref(ask(&qps[0], "{\"op\":\"volume.create\",\"name\":\"a\",\"size_bytes\":4096}"));
+	json_decref(ask(&qps[1], "{\"op\":\"volume.create\",\"name\":\"b\",\"size_bytes\":4096}"));
+	answer = ask(&qps[0], "{\"op\":\"volume.show\",\"name\":\"b\"}");
+	cr_assert_eq(json_integer_value(json_object_get(json_object_get(answer, "volume"), "id")),
+	    2);
+	json_decref(answer);
+	json_decref(ask(&qps[1], "{\"op\":\"volume.delete\",\"name\":\"a\"}"));
+	answer = ask(&qps[0], "{\"op\":\"volume.list\"}");
+	cr_assert_eq(json_array_size(json_object_get(answer, "volumes")), 1);
+	json_decref(answer);
+	sg_close(&qps[0]);
+	sg_close(&qps[1]);
+	close_client();
+}
+
+/* Both ask at the same moment: one of them meets the other's change, and is made again. */
+Test(member, changes_at_two_gateways_both_happen)
+{
+	static const char *const texts[2] = {
+		"{\"op\":\"volume.create\",\"name\":\"x\",\"size_bytes\":4096}",
+		"{\"op\":\"volume.create\",\"name\":\"y\",\"size_bytes\":4096}",
+	};
+	struct sg_qp qps[2];
+
+	open_client();
+	for (uint32_t i = 0; i < 2; i++)
+		connect_to(i, &qps[i], NULL);
+	cr_assert(sg_wait_open(&qps[0]) == 0 && sg_wait_open(&qps[1]) == 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		struct wire_header header = { .opcode = WIRE_CONTROL, .request_id = 1 };
+
+		sg_send(&qps[i], &header, texts[i], (uint32_t)strlen(texts[i]));
+	}
+	for (uint32_t i = 0; i < 2; i++) {
+		cr_assert(sg_wait_replies(&qps[i], 1));
+		cr_assert_eq(qps[i].replies[0].header.status, 0, "%s", qps[i].replies[0].text);
+		sg_close(&qps[i]);
+	}
+	close_client();
+}
+
+Test(member, an_attach_at_one_ends_older_sessions_at_the_other)
+{
+	struct wire_hello hello;
+	struct sg_qp control, old, new;
+
+	open_client();
+	connect_to(1, &control, NULL);
+	cr_assert_eq(sg_wait_open(&control), 0);
+	json_decref(
+	    ask(&control, "{\"op\":\"volume.create\",\"name\":\"v\",\"size_bytes\":65536}"));
+	json_decref(ask(&control,
+	    "{\"op\":\"volume.attach\",\"name\":\"v\",\"session\":\"000000000000000a\"}"));
+	/* Gateway 0 has not been told of either yet. */
+	hello = sg_hello(1, 0xa, 1, 1);
+	hello.cluster_id = 0;
+	connect_to(0, &old, &hello);
+	cr_assert_eq(sg_wait_open(&old), 0);
+	json_decref(ask(&control,
+	    "{\"op\":\"volume.attach\",\"name\":\"v\",\"session\":\"000000000000000b\"}"));
+	hello = sg_hello(1, 0xb, 2, 1);
+	hello.cluster_id = 0;
+	connect_to(0, &new, &hello);
+	cr_assert_eq(sg_wait_open(&new), 0);
+	cr_assert(sg_wait_closed(&old));
+	/* One that claims to be newer than anything is not let in. */
+	hello.attach = 9;
+	connect_to(0, &old, &hello);
+	cr_assert_neq(sg_wait_open(&old), 0);
+	sg_close(&new);
+	sg_close(&control);
+	close_client();
+}
+
+Test(member, each_has_the_whole_map)
+{
+	static const char *const ops[2] = { "{\"op\":\"map\"}", "{\"op\":\"gateways\"}" };
+
+	open_client();
+	for (uint32_t i = 0; i < 2; i++) {
+		struct sg_qp qp;
+		json_t *answer, *map, *list;
+
+		connect_to(i, &qp, NULL);
+		cr_assert_eq(sg_wait_open(&qp), 0);
+		answer = ask(&qp, ops[0]);
+		map = json_object_get(answer, "map");
+		cr_assert_eq(json_array_size(json_object_get(map, "ports")), 2);
+		for (uint32_t shard = 0; shard < SHARDS; shard++) {
+			char address[SPLIT_ADDRESS_BYTES_MAX];
+			size_t port = (size_t)json_integer_value(
+			    json_array_get(json_object_get(map, "port_of_shard"), shard));
+
+			(void)snprintf(address, sizeof(address), "sim://peer%u:7100",
+			    winner(3, shard));
+			cr_assert_str_eq(json_string_value(
+					     json_array_get(json_object_get(map, "ports"), port)),
+			    address);
+			cr_assert_eq(json_integer_value(
+					 json_array_get(json_object_get(map, "epoch_of_shard"),
+					     shard)),
+			    shard_of(winner(3, shard), shard)->epoch);
+		}
+		json_decref(answer);
+		answer = ask(&qp, ops[1]);
+		list = json_object_get(answer, "gateways");
+		cr_assert_eq(json_array_size(list), 2);
+		for (uint32_t k = 0; k < 2; k++) {
+			json_t *gateway = json_array_get(list, k);
+
+			cr_assert_eq(json_integer_value(json_object_get(gateway, "shards_owned")),
+			    count_served(k));
+			cr_assert_eq(json_is_true(json_object_get(gateway, "self")), k == i);
+			cr_assert_eq(json_object_get(gateway, "lease_left_ms") != NULL, k == i);
+		}
+		json_decref(answer);
+		sg_close(&qp);
+	}
+	close_client();
+}
+
+/* Ranks. */
+
+Test(member_rank, every_gateway_gets_about_its_share)
+{
+	uint32_t counts[8] = { 0 };
+
+	for (uint32_t shard = 0; shard < 4096; shard++) {
+		uint32_t best = 0;
+
+		for (uint32_t i = 1; i < 8; i++) {
+			if (mt_view_rank(shard, i + 1) > mt_view_rank(shard, best + 1))
+				best = i;
+		}
+		counts[best]++;
+	}
+	for (uint32_t i = 0; i < 8; i++) {
+		cr_assert_gt(counts[i], 4096 / 8 * 3 / 4);
+		cr_assert_lt(counts[i], 4096 / 8 * 5 / 4);
+	}
+}
+
+/* Keys. */
+
+static void
+expect_bad_key(const char *text, const char *field)
+{
+	struct mt_member_peer peer;
+	const char *got = NULL;
+
+	cr_assert_eq(mt_member_decode(text, (uint32_t)strlen(text), &peer, &got), -EBADMSG, "%s",
+	    text);
+	cr_assert_str_eq(got, field);
+}
+
+Test(member_key, broken_texts_are_named)
+{
+	struct mt_member_peer peer;
+	const char *field,
+	    *good = "{\"format\":1,\"boot_id\":\"00000000000000ff\","
+		    "\"ports\":[\"tcp://a:1\",\"tcp://b:2\"]}";
+
+	cr_assert_eq(mt_member_decode(good, (uint32_t)strlen(good), &peer, &field), 0);
+	cr_assert_eq(peer.boot_id, 255);
+	cr_assert_eq(peer.port_count, 2);
+	cr_assert_str_eq(peer.ports[1], "tcp://b:2");
+	expect_bad_key("", "not a JSON object");
+	expect_bad_key("[]", "not a JSON object");
+	expect_bad_key("{\"format\":2}", "format");
+	expect_bad_key("{\"format\":1,\"boot_id\":7}", "boot_id");
+	expect_bad_key("{\"format\":1,\"boot_id\":\"00000000000000ff\"}", "ports");
+	expect_bad_key("{\"format\":1,\"boot_id\":\"00000000000000ff\",\"ports\":[]}", "ports");
+	expect_bad_key("{\"format\":1,\"boot_id\":\"00000000000000ff\",\"ports\":[1]}", "ports");
+}
+
+static bool
+is_shared_or_failed(void *arg)
+{
+	return peers[0].has_failed || peers[1].has_failed || is_shared(arg);
+}
+
+Test(member, the_nth_allocation_fails)
+{
+	uint32_t nth;
+
+	for (nth = 1;; nth += 1 + nth / 40) {
+		struct goal goal = { 3 };
+
+		peer_start(0);
+		peer_start(1);
+		mt_rig_run(rig, NUM_MS(1) * (nth % 7));
+		mt_alloc_fail_at(nth);
+		cr_assert(mt_rig_run_until(rig, is_shared_or_failed, &goal), "allocation %u\n%s",
+		    nth, getenv("CLEAVE_TEST_LOG") != NULL ? rig->log : "");
+		if (!mt_alloc_has_failed())
+			break;
+		mt_alloc_fail_at(0);
+		peer_kill(nth % 2);
+		peer_kill(1 - nth % 2);
+		cr_assert_lt(nth, 3000);
+	}
+	mt_alloc_fail_at(0);
+	cr_assert_gt(nth, 10);
+}
