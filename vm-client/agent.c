@@ -14,6 +14,8 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "nbd.h"
+#include "nbd_control.h"
+#include "nbd_handover.h"
 #include "nbd_tls.h"
 
 #define EXIT_USAGE 2
@@ -24,6 +26,8 @@
 struct agent_options {
 	struct config_list gateways, listens, volumes;
 	bool is_read_only, exports_all, is_stdio;
+	const char *control;
+	bool replaces;
 	const char *tls_certificates, *tls_psk;
 	bool tls_verifies_peer, tls_is_optional;
 	uint64_t timeout_ns;
@@ -36,6 +40,7 @@ struct agent {
 	struct cleave_client *client;
 	struct nbd_tls *tls;
 	struct nbd_server *server;
+	struct nbd_control *control;
 	struct loop_fd signal_watcher;
 	struct loop_timer stop_timer;
 	int signal_fd;
@@ -71,6 +76,12 @@ static const struct config_option option_table[] = {
 	    0, 0, NULL },
 	{ "tls-optional", 0, CONFIG_FLAG, O(tls_is_optional), NULL,
 	    "With --tls-...: take plain clients, too.", NULL, false, 0, 0, NULL },
+	{ "control", 'c', CONFIG_STRING, O(control), "PATH",
+	    "Unix socket on which `cleave attach`, `cleave detach` and a successor ask.", NULL,
+	    false, 0, 0, NULL },
+	{ "replace", 0, CONFIG_FLAG, O(replaces), NULL,
+	    "Take sockets and clients from the agent that listens at --control.", NULL, false, 0, 0,
+	    NULL },
 	{ "timeout", 't', CONFIG_DURATION, O(timeout_ns), "DURATION",
 	    "How long a request waits for a gateway before its client gets an error.", "60s", false,
 	    NUM_MS(100), NUM_S(86400), NULL },
@@ -103,8 +114,12 @@ check_options(struct agent_options *o)
 		log_error("agent: --gateway: at most %u", CLEAVE_GATEWAYS_MAX);
 		return -EINVAL;
 	}
-	if (o->volumes.count == 0 && !o->exports_all) {
-		log_error("agent: nothing to export: --volume NAME, or --all");
+	if (o->replaces && o->control == NULL) {
+		log_error("agent: --replace: needs --control, where the other agent is");
+		return -EINVAL;
+	}
+	if (o->volumes.count == 0 && !o->exports_all && o->control == NULL) {
+		log_error("agent: nothing to export: --volume NAME, --all, or --control PATH");
 		return -EINVAL;
 	}
 	if (o->tls_certificates != NULL && o->tls_psk != NULL) {
@@ -224,7 +239,7 @@ agent_serve_stdio(struct agent *agent)
 		return -errno;
 	}
 	agent->server->is_single = true;
-	return nbd_connection_create(agent->server, in, out, "stdio") == NULL ? -ENOMEM : 0;
+	return nbd_connection_create(agent->server, in, out, "stdio", true) == NULL ? -ENOMEM : 0;
 }
 
 static int
@@ -235,7 +250,7 @@ agent_listen(struct agent *agent)
 	int count = listen_fd_count();
 
 	for (int i = 0; i < count; i++) {
-		int rc = nbd_server_adopt(agent->server, AGENT_LISTEN_FD_FIRST + i);
+		int rc = nbd_server_adopt(agent->server, AGENT_LISTEN_FD_FIRST + i, "");
 
 		if (rc != 0) {
 			log_error("agent: LISTEN_FDS: descriptor %d: %s", AGENT_LISTEN_FD_FIRST + i,
@@ -244,7 +259,8 @@ agent_listen(struct agent *agent)
 		}
 		log_info("agent: ready listen=fd:%d", AGENT_LISTEN_FD_FIRST + i);
 	}
-	for (uint32_t i = 0; i < listens->count; i++) {
+	/* A predecessor's sockets are ours already. */
+	for (uint32_t i = 0; i < listens->count && !agent->options->replaces; i++) {
 		if (nbd_server_listen(agent->server, listens->items[i], bound, sizeof(bound), error,
 			sizeof(error)) != 0) {
 			log_error("agent: --listen %s", error);
@@ -252,7 +268,7 @@ agent_listen(struct agent *agent)
 		}
 		log_info("agent: ready listen=%s", bound);
 	}
-	if (count == 0 && listens->count == 0) {
+	if (agent->server->listener_count == 0) {
 		log_error(
 		    "agent: nowhere to listen: --listen unix:PATH, tcp://HOST:PORT, or --stdio");
 		return -EINVAL;
@@ -274,6 +290,43 @@ agent_load_tls(struct agent *agent)
 	agent->tls = nbd_tls_create(&options, error, sizeof(error));
 	if (agent->tls == NULL) {
 		log_error("agent: TLS: %s", error);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static void
+agent_on_given(void *arg)
+{
+	struct agent *agent = arg;
+
+	agent->is_stopping = true;
+	loop_stop(agent->loop);
+}
+
+static int
+agent_start_control(struct agent *agent)
+{
+	const struct agent_options *o = agent->options;
+	char error[256];
+
+	if (o->control == NULL)
+		return 0;
+	if (o->replaces &&
+	    nbd_handover_take(agent->server, o->control, error, sizeof(error)) != 0) {
+		log_error("agent: --replace: %s", error);
+		return -EINVAL;
+	}
+	if (o->replaces)
+		log_info("agent: ready replaces=%s connections=%u", o->control,
+		    agent->server->connection_count);
+	/* The predecessor's path is ours now, and it does not remove it. */
+	if (o->replaces && unlink(o->control) != 0)
+		log_warn("agent: --control %s: %s", o->control, strerror(errno));
+	agent->control = nbd_control_create(agent->server, o->control, agent_on_given, agent, error,
+	    sizeof(error));
+	if (agent->control == NULL) {
+		log_error("agent: --control %s", error);
 		return -EINVAL;
 	}
 	return 0;
@@ -319,6 +372,8 @@ agent_run(struct agent *agent)
 	}
 	rc = agent_add_exports(agent);
 	if (rc == 0)
+		rc = agent_start_control(agent);
+	if (rc == 0)
 		rc = o->is_stdio ? agent_serve_stdio(agent) : agent_listen(agent);
 	if (rc != 0)
 		return EXIT_FAILURE;
@@ -331,6 +386,7 @@ agent_fini(struct agent *agent)
 {
 	if (agent->loop == NULL)
 		return;
+	nbd_control_destroy(agent->control);
 	/* Requests that are in flight even now end with the client, unheard. */
 	cleave_client_destroy(agent->client);
 	nbd_server_destroy(agent->server);

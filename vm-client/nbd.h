@@ -32,6 +32,7 @@
 
 struct nbd_server;
 struct nbd_connection;
+struct nbd_handover;
 struct nbd_tls;
 
 /* ---- nbd_buffer.c: 4096-aligned memory in powers of two, kept for the next ---- */
@@ -208,12 +209,20 @@ struct nbd_connection {
 	struct loop_link requests;
 	uint32_t request_count;
 	uint64_t in_flight_bytes;
-	bool is_busy; /* one of its handlers runs: it is not freed under it */
+	bool is_parking; /* no further request is taken; see nbd_handover.h */
+	bool is_adopted; /* until it serves */
+	bool is_busy;    /* one of its handlers runs: it is not freed under it */
 };
 
-/* nbd_connection_create -- takes the descriptors, also on failure. NULL: out of memory. */
+/*
+ * nbd_connection_create -- takes the descriptors, also on failure. NULL: out of memory.
+ *
+ * @is_new: greet the client. Else it was another process's: it serves once its export is open.
+ */
 struct nbd_connection *nbd_connection_create(struct nbd_server *server, int in_fd, int out_fd,
-    const char *peer);
+    const char *peer, bool is_new);
+/* nbd_connection_resume -- it may read and parse again. */
+void nbd_connection_resume(struct nbd_connection *connection);
 /* nbd_connection_end -- an orderly end: finish requests, send what is queued, close. */
 void nbd_connection_end(struct nbd_connection *connection);
 /* nbd_connection_break -- close now; requests in flight end unheard. */
@@ -258,6 +267,7 @@ struct nbd_server {
 	uint32_t connection_count;
 	struct nbd_buffers buffers;
 	struct loop_task empty_task;
+	struct nbd_handover *handover; /* under way, or NULL */
 	bool is_stopping;
 	bool is_single; /* on_empty when the last connection goes */
 };
@@ -266,13 +276,23 @@ struct nbd_server *nbd_server_create(const struct nbd_server_options *options);
 /* nbd_server_listen -- "unix:PATH", "tcp://HOST:PORT". 0, or negative errno and a text. */
 int nbd_server_listen(struct nbd_server *server, const char *address, char *ret_bound,
     size_t bound_bytes, char *ret_error, size_t error_bytes);
-/* nbd_server_adopt -- a socket that listens already (LISTEN_FDS). */
-int nbd_server_adopt(struct nbd_server *server, int fd);
+/*
+ * nbd_unix_clear -- make room for a unix socket: 0; -EEXIST something else is there; -EADDRINUSE
+ * somebody answers. @type: SOCK_STREAM, SOCK_SEQPACKET.
+ */
+struct sockaddr_un;
+int nbd_unix_clear(const struct sockaddr_un *address, int type);
+/* nbd_server_adopt -- a socket that listens already; @path: of a unix socket that is ours, or "". */
+int nbd_server_adopt(struct nbd_server *server, int fd, const char *path);
 /* nbd_server_stop -- no new connections; the others end; on_empty. */
 void nbd_server_stop(struct nbd_server *server);
 /* nbd_server_destroy -- connections are closed at once; the client is destroyed before. */
 void nbd_server_destroy(struct nbd_server *server);
 /* nbd_server_connection_gone -- by nbd_connection.c alone. */
 void nbd_server_connection_gone(struct nbd_server *server);
+
+/* ---- nbd_handover.c ---- */
+/* nbd_handover_soon -- a connection came nearer to being parked. */
+void nbd_handover_soon(struct nbd_handover *handover);
 
 #endif /* CLEAVE_VM_CLIENT_NBD_H */

@@ -48,7 +48,7 @@ static const struct sm_state connection_table[NBD_CONNECTION_STATE_NR] = {
 	[NBD_CONNECTION_OPENING] = { "opening",
 	    SM_TO(NBD_CONNECTION_OPTIONS) | SM_TO(NBD_CONNECTION_SERVING) |
 		SM_TO(NBD_CONNECTION_ENDING) | SM_TO(NBD_CONNECTION_CLOSED),
-	    0 },
+	    SM_INITIAL },
 	[NBD_CONNECTION_SERVING] = { "serving",
 	    SM_TO(NBD_CONNECTION_ENDING) | SM_TO(NBD_CONNECTION_CLOSED), 0 },
 	[NBD_CONNECTION_ENDING] = { "ending", SM_TO(NBD_CONNECTION_CLOSED), 0 },
@@ -105,6 +105,8 @@ connection_wants_input(const struct nbd_connection *connection)
 		return false;
 	if (connection->receiving != NULL)
 		return true; /* its memory is taken already */
+	if (connection->is_parking)
+		return false;
 	return connection->request_count < NBD_REQUESTS_MAX &&
 	    connection->in_flight_bytes < NBD_IN_FLIGHT_BYTES_MAX;
 }
@@ -219,14 +221,23 @@ nbd_connection_destroy(struct nbd_connection *connection)
 	connection_try_free(connection);
 }
 
-/* ENDING, and nothing left to do? */
+/* ENDING, and nothing left to do? Every handler comes by here. */
 static void
 connection_try_close(struct nbd_connection *connection)
 {
 	if (connection->sm.state == NBD_CONNECTION_ENDING && connection->request_count == 0 &&
 	    !connection_has_output(connection))
 		connection_close(connection);
+	if (connection->is_parking && connection->server->handover != NULL)
+		nbd_handover_soon(connection->server->handover);
 	connection_try_free(connection);
+}
+
+void
+nbd_connection_resume(struct nbd_connection *connection)
+{
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	connection_parse(connection);
 }
 
 void
@@ -690,6 +701,15 @@ nbd_connection_on_export(struct nbd_connection *connection, int rc, const char *
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
 	if (connection->sm.state != NBD_CONNECTION_OPENING)
 		return;
+	if (connection->is_adopted) {
+		if (rc != 0) {
+			nbd_connection_break(connection, "its export cannot be opened here");
+			return;
+		}
+		sm_move(&connection->sm, NBD_CONNECTION_SERVING);
+		connection_parse(connection);
+		return;
+	}
 	rc = nbd_option_on_export(connection, rc, error);
 	if (rc != 0) {
 		(void)option_result(connection, rc);
@@ -718,7 +738,8 @@ connection_alloc(void)
 }
 
 struct nbd_connection *
-nbd_connection_create(struct nbd_server *server, int in_fd, int out_fd, const char *peer)
+nbd_connection_create(struct nbd_server *server, int in_fd, int out_fd, const char *peer,
+    bool is_new)
 {
 	struct nbd_connection *connection = connection_alloc();
 	struct loop *loop = server->options.loop;
@@ -733,8 +754,9 @@ nbd_connection_create(struct nbd_server *server, int in_fd, int out_fd, const ch
 	(void)snprintf(connection->peer, sizeof(connection->peer), "%s", peer);
 	list_init(&connection->replies);
 	list_init(&connection->requests);
-	sm_init(&connection->sm, "nbd connection", connection_table, NBD_CONNECTION_FLAGS,
-	    (uint32_t)in_fd);
+	sm_init(&connection->sm, "nbd connection", connection_table,
+	    is_new ? NBD_CONNECTION_FLAGS : NBD_CONNECTION_OPENING, (uint32_t)in_fd);
+	connection->is_adopted = !is_new;
 	loop_task_init(&connection->send_task, connection_on_send_task, connection);
 	loop_task_init(&connection->read_task, connection_on_read_task, connection);
 	loop_fd_init(&connection->in_watcher, in_fd, connection_on_readable, connection);
@@ -746,7 +768,9 @@ nbd_connection_create(struct nbd_server *server, int in_fd, int out_fd, const ch
 	connection->is_reading = true;
 	list_push_back(&server->connections, &connection->link);
 	server->connection_count++;
-	nbd_greet(connection);
+	if (is_new)
+		nbd_greet(connection);
+	connection_watch(connection);
 	return connection;
 
 err_watcher:

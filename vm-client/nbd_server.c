@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "nbd.h"
+#include "nbd_handover.h"
 
 #define SERVER_MAGIC 0x5653424eu /* "NBSV" */
 #define SERVER_BACKLOG 128
@@ -73,7 +74,7 @@ server_take(struct nbd_server *server, int fd)
 	/* Fails on a unix socket, which does not need it. */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	peer_text(fd, peer, sizeof(peer));
-	if (nbd_connection_create(server, fd, fd, peer) == NULL)
+	if (nbd_connection_create(server, fd, fd, peer, true) == NULL)
 		log_limited(LOG_WARN, "nbd: out of memory, refused peer=%s", peer);
 }
 
@@ -125,8 +126,8 @@ server_watch(struct nbd_server *server, int fd, const char *path)
 }
 
 /* A socket that a dead process left is in the way; one that is answered is in use. */
-static int
-unix_clear(const struct sockaddr_un *address)
+int
+nbd_unix_clear(const struct sockaddr_un *address, int type)
 {
 	struct stat status;
 	int fd, rc = 0;
@@ -135,7 +136,7 @@ unix_clear(const struct sockaddr_un *address)
 		return 0;
 	if (!S_ISSOCK(status.st_mode))
 		return -EEXIST;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
 	if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 || errno == EAGAIN)
@@ -155,7 +156,7 @@ listen_unix(struct nbd_server *server, const char *path)
 	if (*path == '\0' || strlen(path) >= sizeof(address.sun_path))
 		return -ENAMETOOLONG;
 	memcpy(address.sun_path, path, strlen(path) + 1);
-	rc = unix_clear(&address);
+	rc = nbd_unix_clear(&address, SOCK_STREAM);
 	if (rc != 0)
 		return rc;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -258,7 +259,7 @@ nbd_server_listen(struct nbd_server *server, const char *address, char *ret_boun
 }
 
 int
-nbd_server_adopt(struct nbd_server *server, int fd)
+nbd_server_adopt(struct nbd_server *server, int fd, const char *path)
 {
 	int flags = fcntl(fd, F_GETFL);
 
@@ -266,7 +267,7 @@ nbd_server_adopt(struct nbd_server *server, int fd)
 	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
 	    fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
 		return -errno;
-	return server_watch(server, fd, "");
+	return server_watch(server, fd, path);
 }
 
 /* ---- life ---- */
@@ -310,6 +311,8 @@ nbd_server_stop(struct nbd_server *server)
 	CHECK_OBJ(server, SERVER_MAGIC);
 	if (server->is_stopping)
 		return;
+	if (server->handover != NULL)
+		nbd_handover_cancel(server->handover);
 	server->is_stopping = true;
 	server_stop_listening(server);
 	LIST_FOREACH_SAFE(&server->connections, link, next)
@@ -327,6 +330,8 @@ nbd_server_destroy(struct nbd_server *server)
 		return;
 	CHECK_OBJ(server, SERVER_MAGIC);
 	server->options.on_empty = NULL;
+	if (server->handover != NULL)
+		nbd_handover_cancel(server->handover);
 	server_stop_listening(server);
 	while ((link = list_first(&server->connections)) != NULL)
 		nbd_connection_destroy(LIST_ENTRY(link, struct nbd_connection, link));

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """cleave-agent as others' programs see it: nbdinfo, nbdcopy, qemu-img, qemu-io, fio, libnbd."""
+import json
 import os
 import shutil
 import socket
@@ -263,6 +264,86 @@ def started_by_its_client():
         run_argv(["/usr/bin/python3", "-c", script, "connect_systemd_socket_activation", *agent])
 
 
+def control(path, **request):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+        s.settimeout(60)
+        s.connect(path)
+        s.send(json.dumps(request).encode())
+        return json.loads(s.recv(65536))
+
+
+def attach_and_detach():
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        path = os.path.join(c.folder, "control")
+        with Agent(c, "--control", path) as agent:
+            check(run_argv(["nbdinfo", agent.uri()], check_rc=False).returncode != 0, "served")
+            check(control(path, op="attach", name="v")["uri"] == agent.uri(), "the URI")
+            run_argv(["nbdinfo", agent.uri()])
+            check("error" in control(path, op="attach", name="v", read_only=True), "both ways")
+            s = Client(agent)
+            check(s.go() == 1, "GO")
+            export, = control(path, op="list")["exports"]
+            check(export["users"] == 1 and export["state"] == "open", str(export))
+            check("in use" in control(path, op="detach", name="v")["error"], "in use")
+            check(control(path, op="detach", name="v", force=True) == {}, "by force")
+            check(s.is_closed(), "the client is still there")
+            check(run_argv(["nbdinfo", agent.uri()], check_rc=False).returncode != 0, "served")
+            for wrong in ({}, {"op": "dance"}, {"op": "attach"}, {"op": "detach", "name": "w"},
+                          {"op": "attach", "name": ""}):
+                check("error" in control(path, **wrong), str(wrong))
+
+
+def replaced_by_a_successor_under_load():
+    """Clients stay attached: those that pause, those in the middle of a write, a busy fio."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "64M")
+        c.volume_create("w", "4M")
+        path = os.path.join(c.folder, "control")
+        words = ("--volume", "v", "--volume", "w", "--control", path)
+        agent = Agent(c, *words).start()
+        try:
+            idle, half = Client(agent), Client(agent)
+            for client in (idle, half):
+                check(client.go(b"w") == 1, "GO")
+            fio = Daemon("fio", ["fio", "--name=t", "--ioengine=nbd", f"--uri={agent.uri()}",
+                                 "--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=64m",
+                                 "--verify=crc32c", "--minimal", "--loops=3",
+                                 "--do_verify=1"]).start(wait=False)
+            try:
+                for _ in range(3):
+                    before = c.metric("writes")
+                    while c.metric("writes") < before + 2000:
+                        check(fio.process.poll() is None, "fio ended too early")
+                    half.command(1, 0, 8192, data=b"x" * 5000)
+                    half.s.sendall(b"y" * 3192)
+                    successor = Agent(c, *words, "--replace").start()
+                    check(agent.wait_exit() == 0, "the old agent's exit status")
+                    check(agent.count_lines("handed over$") == 1, "it was not handed over")
+                    agent = successor
+                    check(half.error() == 0, "the write that was under way")
+                    idle.command(0, 0, 8192)
+                    check(idle.error() == 0 and idle.get(8192) == b"x" * 5000 + b"y" * 3192,
+                          "a client that was idle")
+                check(fio.wait_exit() == 0, "fio failed\n" + "\n".join(fio.lines))
+            finally:
+                if fio.process is not None:
+                    fio.kill()
+            # One that asks and goes again: the agent goes on.
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+                s.connect(path)
+                s.send(b'{"op":"give"}')
+                s.recv(65536)
+            agent.wait_line("not handed over, going on")
+            idle.command(0, 0, 4096)
+            check(idle.error() == 0 and len(idle.get(4096)) == 4096, "after a failed hand-over")
+            check(agent.stop() == 0, "the agent's exit status")
+        finally:
+            if agent.process is not None:
+                agent.kill()
+                print("\n".join(agent.lines[-40:]))
+
+
 def make_certificates(folder):
     """A CA, a server's and a client's certificate as GnuTLS' certtool makes them, and a stranger's CA."""
     for name, lines in {
@@ -345,4 +426,5 @@ def tls_with_keys():
 if __name__ == "__main__":
     main(tools, fio_verifies, random_bytes_against_a_mirror, gateway_killed_under_fio,
          handshake_errors, request_errors, started_by_its_client,
+         attach_and_detach, replaced_by_a_successor_under_load,
          tls_with_certificates, tls_with_keys)

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nbd_control.c -- see nbd_control.h
+ *
+ * A client's packet is answered in the handler that receives it, and the client stays for the next
+ * one. Only "give" takes time: the client's socket belongs to the hand-over then.
+ */
+#include "nbd_control.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "nbd_handover.h"
+
+#define CONTROL_MAGIC 0x4c43424eu /* "NBCL" */
+#define CONTROL_PATH_BYTES sizeof(((struct sockaddr_un *)0)->sun_path)
+
+struct control_client {
+	struct nbd_control *control;
+	struct loop_fd watcher;
+	int fd;
+	bool is_used;
+	bool is_taking; /* the hand-over is to this one */
+};
+
+struct nbd_control {
+	uint32_t magic;
+	struct nbd_server *server;
+	struct loop_fd watcher;
+	int fd;
+	char path[CONTROL_PATH_BYTES];
+	struct control_client clients[NBD_CONTROL_CLIENTS_MAX];
+	struct control_client *taker;
+	void (*on_given)(void *arg);
+	void *arg;
+};
+
+void
+nbd_uri(const struct nbd_server *server, const char *name, char *out, size_t bytes)
+{
+	bool is_secure = server->options.requires_tls;
+
+	out[0] = '\0';
+	for (uint32_t i = 0; i < server->listener_count && out[0] == '\0'; i++) {
+		if (server->listeners[i].path[0] != '\0')
+			(void)snprintf(out, bytes, "nbd%s+unix:///%s?socket=%s",
+			    is_secure ? "s" : "", name, server->listeners[i].path);
+	}
+}
+
+/* ---- operations: an answer, or NULL for want of memory ---- */
+
+static json_t *
+fail(const char *text)
+{
+	return json_pack("{s:s}", "error", text);
+}
+
+static json_t *
+control_list(struct nbd_server *server)
+{
+	json_t *exports = json_array();
+	struct loop_link *link, *next;
+	char uri[256];
+
+	LIST_FOREACH_SAFE(&server->exports, link, next) {
+		const struct nbd_export *export = LIST_ENTRY(link, struct nbd_export, link);
+
+		nbd_uri(server, export->name, uri, sizeof(uri));
+		if (json_array_append_new(exports,
+			json_pack("{s:s, s:s, s:i, s:I, s:b, s:s}", "name", export->name, "state",
+			    sm_state_name(&export->sm), "users", (int)export->user_count,
+			    "size_bytes", (json_int_t) export->size_bytes, "read_only",
+			    (int)export->is_read_only, "uri", uri)) != 0) {
+			json_decref(exports);
+			return NULL;
+		}
+	}
+	return json_pack("{s:o}", "exports", exports);
+}
+
+static struct nbd_export *
+find_exactly(struct nbd_server *server, const char *name)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&server->exports, link, next) {
+		struct nbd_export *export = LIST_ENTRY(link, struct nbd_export, link);
+
+		if (strcmp(export->name, name) == 0)
+			return export;
+	}
+	return NULL;
+}
+
+static json_t *
+control_attach(struct nbd_server *server, const json_t *in)
+{
+	struct nbd_export *export;
+	const char *name;
+	int is_read_only = 0;
+	char uri[256];
+
+	if (json_unpack((json_t *)(uintptr_t)in, "{s:s, s?b}", "name", &name, "read_only",
+		&is_read_only) != 0)
+		return fail("attach: needs a name");
+	export = find_exactly(server, name);
+	if (export != NULL && export->is_read_only != (is_read_only != 0))
+		return fail(export->is_read_only ? "it is attached read-only"
+						 : "it is attached for writing");
+	if (export == NULL)
+		export = nbd_export_add(server, name, is_read_only != 0);
+	if (export == NULL)
+		return fail(errno == EINVAL ? "this is no volume's name" : strerror(errno));
+	export->is_on_demand = false;
+	nbd_uri(server, name, uri, sizeof(uri));
+	log_info("agent: attached name=%s", name);
+	return json_pack("{s:s}", "uri", uri);
+}
+
+static json_t *
+control_detach(struct nbd_server *server, const json_t *in)
+{
+	struct loop_link *link, *next;
+	struct nbd_export *export;
+	const char *name;
+	int is_forced = 0;
+
+	if (json_unpack((json_t *)(uintptr_t)in, "{s:s, s?b}", "name", &name, "force",
+		&is_forced) != 0)
+		return fail("detach: needs a name");
+	export = find_exactly(server, name);
+	if (export == NULL)
+		return fail("it is not attached");
+	if (export->user_count > 0 && !is_forced)
+		return fail("it is in use");
+	/* It goes when its last client has. */
+	export->is_on_demand = true;
+	LIST_FOREACH_SAFE(&server->connections, link, next) {
+		struct nbd_connection *connection = LIST_ENTRY(link, struct nbd_connection, link);
+
+		if (connection->export == export)
+			nbd_connection_end(connection);
+	}
+	loop_defer(server->options.loop, &export->open_task);
+	log_info("agent: detached name=%s", name);
+	return json_object();
+}
+
+/* ---- clients ---- */
+
+static void
+client_close(struct control_client *client)
+{
+	loop_fd_stop(client->control->server->options.loop, &client->watcher);
+	(void)close(client->fd);
+	*client = (struct control_client){ 0 };
+}
+
+static void
+control_on_handover(int rc, void *arg)
+{
+	struct nbd_control *control = arg;
+	struct control_client *client = control->taker;
+
+	CHECK_OBJ(control, CONTROL_MAGIC);
+	control->taker = NULL;
+	(void)close(client->fd);
+	*client = (struct control_client){ 0 };
+	if (rc != 0) {
+		log_warn("agent: not handed over, going on rc=%s", log_errno(rc));
+		return;
+	}
+	log_info("agent: handed over");
+	control->path[0] = '\0'; /* the successor's by now */
+	control->on_given(control->arg);
+}
+
+static json_t *
+control_give(struct nbd_control *control, struct control_client *client)
+{
+	struct nbd_server *server = control->server;
+
+	if (server->handover != NULL || server->is_stopping)
+		return fail("the agent is going already");
+	log_info("agent: handing over to a successor");
+	loop_fd_stop(server->options.loop, &client->watcher);
+	control->taker = client;
+	if (nbd_handover_give(server, client->fd, control_on_handover, control) == NULL) {
+		control->taker = NULL;
+		return loop_fd_start(server->options.loop, &client->watcher, LOOP_READABLE) == 0
+		    ? fail("out of memory")
+		    : NULL;
+	}
+	return NULL;
+}
+
+static json_t *
+control_run(struct nbd_control *control, struct control_client *client, const char *text,
+    size_t bytes)
+{
+	json_t *in = json_loadb(text, bytes, JSON_DISABLE_EOF_CHECK, NULL), *out;
+	const char *op = json_string_value(json_object_get(in, "op"));
+
+	if (op == NULL)
+		out = fail("not a JSON object with an op");
+	else if (strcmp(op, "list") == 0)
+		out = control_list(control->server);
+	else if (strcmp(op, "attach") == 0)
+		out = control_attach(control->server, in);
+	else if (strcmp(op, "detach") == 0)
+		out = control_detach(control->server, in);
+	else if (strcmp(op, "give") == 0)
+		out = control_give(control, client);
+	else
+		out = fail("this op is not known here");
+	json_decref(in);
+	return out;
+}
+
+static void
+client_on_readable(struct loop_fd *watcher, unsigned events, void *arg)
+{
+	struct control_client *client = arg;
+	char text[NBD_CONTROL_BYTES_MAX];
+	ssize_t n = recv(watcher->fd, text, sizeof(text), MSG_DONTWAIT);
+	json_t *out;
+	char *answer;
+
+	(void)events;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		client_close(client);
+		return;
+	}
+	out = control_run(client->control, client, text, (size_t)n);
+	if (out == NULL && client->control->taker == client)
+		return;
+	answer = out == NULL ? NULL : json_dumps(out, JSON_COMPACT);
+	json_decref(out);
+	if (answer == NULL || send(client->fd, answer, strlen(answer), MSG_NOSIGNAL) < 0)
+		client_close(client);
+	free(answer);
+}
+
+static void
+control_on_accept(struct loop_fd *watcher, unsigned events, void *arg)
+{
+	struct nbd_control *control = arg;
+	int fd = accept4(watcher->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	(void)events;
+	if (fd < 0)
+		return; /* it went again, or comes again */
+	for (uint32_t i = 0; i < NBD_CONTROL_CLIENTS_MAX; i++) {
+		struct control_client *client = &control->clients[i];
+
+		if (client->is_used)
+			continue;
+		*client = (struct control_client){ .control = control, .fd = fd, .is_used = true };
+		loop_fd_init(&client->watcher, fd, client_on_readable, client);
+		if (loop_fd_start(control->server->options.loop, &client->watcher, LOOP_READABLE) ==
+		    0)
+			return;
+		client->is_used = false;
+		break;
+	}
+	(void)close(fd);
+}
+
+/* ---- life ---- */
+
+static int
+control_listen(struct nbd_control *control, const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int rc;
+
+	if (*path == '\0' || strlen(path) >= sizeof(address.sun_path))
+		return -ENAMETOOLONG;
+	memcpy(address.sun_path, path, strlen(path) + 1);
+	rc = nbd_unix_clear(&address, SOCK_SEQPACKET);
+	if (rc != 0)
+		return rc;
+	control->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (control->fd < 0)
+		return -errno;
+	if (bind(control->fd, (struct sockaddr *)&address, sizeof(address)) != 0)
+		return -errno;
+	memcpy(control->path, path, strlen(path) + 1);
+	if (chmod(path, 0600) != 0 || listen(control->fd, (int)NBD_CONTROL_CLIENTS_MAX) != 0)
+		return -errno;
+	loop_fd_init(&control->watcher, control->fd, control_on_accept, control);
+	return loop_fd_start(control->server->options.loop, &control->watcher, LOOP_READABLE);
+}
+
+struct nbd_control *
+nbd_control_create(struct nbd_server *server, const char *path, void (*on_given)(void *arg),
+    void *arg, char *ret_error, size_t error_bytes)
+{
+	struct nbd_control *control = calloc(1, sizeof(*control));
+	int rc = control == NULL ? -ENOMEM : 0;
+
+	if (rc == 0) {
+		control->magic = CONTROL_MAGIC;
+		control->server = server;
+		control->fd = -1;
+		control->on_given = on_given;
+		control->arg = arg;
+		rc = control_listen(control, path);
+	}
+	if (rc == 0)
+		return control;
+	(void)snprintf(ret_error, error_bytes, "%s: %s", path, strerror(-rc));
+	if (control != NULL && control->fd >= 0)
+		(void)close(control->fd);
+	free(control);
+	return NULL;
+}
+
+void
+nbd_control_destroy(struct nbd_control *control)
+{
+	if (control == NULL)
+		return;
+	CHECK_OBJ(control, CONTROL_MAGIC);
+	if (control->taker != NULL)
+		nbd_handover_cancel(control->server->handover);
+	for (uint32_t i = 0; i < NBD_CONTROL_CLIENTS_MAX; i++) {
+		if (control->clients[i].is_used && &control->clients[i] != control->taker)
+			client_close(&control->clients[i]);
+		else if (control->clients[i].is_used)
+			(void)close(control->clients[i].fd);
+	}
+	loop_fd_stop(control->server->options.loop, &control->watcher);
+	(void)close(control->fd);
+	if (control->path[0] != '\0')
+		(void)unlink(control->path);
+	control->magic = 0;
+	free(control);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nbd_control.h -- asking a running agent: list, attach, detach, and giving way to a new agent
+ *
+ * A unix socket of packets (SOCK_SEQPACKET): one JSON object asks, one answers.
+ *
+ *	{"op":"list"}                                    {"exports":[{"name","state","users",
+ *	                                                   "size_bytes","uri"}]}
+ *	{"op":"attach","name":N,"read_only":false}       {"uri":"nbd+unix:///N?socket=PATH"}
+ *	{"op":"detach","name":N,"force":false}           {}
+ *	{"op":"give"}   see nbd_handover.h
+ *	anything else, or what cannot be done            {"error":"..."}
+ */
+#ifndef CLEAVE_VM_CLIENT_NBD_CONTROL_H
+#define CLEAVE_VM_CLIENT_NBD_CONTROL_H
+
+#include "nbd.h"
+
+#define NBD_CONTROL_BYTES_MAX 16384u
+#define NBD_CONTROL_CLIENTS_MAX 8u
+
+struct nbd_control;
+
+/*
+ * nbd_control_create -- listen at @path, which must not be another agent's
+ *
+ * @on_given: the server's clients are another process's now; end. NULL with a text in @ret_error.
+ */
+struct nbd_control *nbd_control_create(struct nbd_server *server, const char *path,
+    void (*on_given)(void *arg), void *arg, char *ret_error, size_t error_bytes);
+/* nbd_control_destroy -- NULL is a no-op. */
+void nbd_control_destroy(struct nbd_control *control);
+
+/* nbd_uri -- how a client reaches @name through the server's first address; "" without one. */
+void nbd_uri(const struct nbd_server *server, const char *name, char *out, size_t bytes);
+
+#endif /* CLEAVE_VM_CLIENT_NBD_CONTROL_H */

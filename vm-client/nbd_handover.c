@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nbd_handover.c -- see nbd_handover.h */
+#include "nbd_handover.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/num.h"
+
+#define HANDOVER_MAGIC 0x4f48424eu /* "NBHO" */
+
+enum handover_state { HANDOVER_PARKING, HANDOVER_GIVEN, HANDOVER_DONE, HANDOVER_STATE_NR };
+
+static const struct sm_state handover_table[HANDOVER_STATE_NR] = {
+	[HANDOVER_PARKING] = { "parking", SM_TO(HANDOVER_GIVEN) | SM_TO(HANDOVER_DONE),
+	    SM_INITIAL },
+	[HANDOVER_GIVEN] = { "given", SM_TO(HANDOVER_DONE), 0 }, /* waits for "taken" */
+	[HANDOVER_DONE] = { "done", 0, SM_FINAL },
+};
+
+struct nbd_handover {
+	uint32_t magic;
+	struct nbd_server *server;
+	struct sm sm;
+	int fd;
+	struct loop_fd watcher;
+	struct loop_task park_task; /* a connection came nearer to being parked */
+	struct loop_timer timer;
+	nbd_handover_fn fn;
+	void *arg;
+};
+
+/* ---- packets with a descriptor ---- */
+
+union control_space {
+	struct cmsghdr align;
+	char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+/* @object is taken over; NULL is out of memory. @give: -1 for none. */
+static int
+packet_send(int fd, json_t *object, int give, const void *data, size_t bytes)
+{
+	char *text = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
+	union control_space space = { 0 };
+	struct iovec iovecs[2];
+	struct msghdr msg = { .msg_iov = iovecs, .msg_iovlen = 2 };
+	int rc = 0;
+
+	json_decref(object);
+	if (text == NULL)
+		return -ENOMEM;
+	iovecs[0] = (struct iovec){ text, strlen(text) + 1 };
+	iovecs[1] = (struct iovec){ (void *)(uintptr_t)data, bytes };
+	if (give >= 0) {
+		struct cmsghdr *head;
+
+		msg.msg_control = space.bytes;
+		msg.msg_controllen = sizeof(space.bytes);
+		head = CMSG_FIRSTHDR(&msg);
+		*head = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)),
+			.cmsg_level = SOL_SOCKET,
+			.cmsg_type = SCM_RIGHTS };
+		memcpy(CMSG_DATA(head), &give, sizeof(int));
+	}
+	if (sendmsg(fd, &msg, MSG_NOSIGNAL) < 0)
+		rc = -errno;
+	free(text);
+	return rc;
+}
+
+/* An object, perhaps a descriptor (else -1), perhaps bytes behind it. NULL: errno says why. */
+static json_t *
+packet_receive(int fd, uint8_t *buffer, int *ret_fd, const uint8_t **ret_data, size_t *ret_bytes)
+{
+	union control_space space = { 0 };
+	struct iovec iovec = { buffer, NBD_HANDOVER_BYTES_MAX };
+	struct msghdr msg = { .msg_iov = &iovec,
+		.msg_iovlen = 1,
+		.msg_control = space.bytes,
+		.msg_controllen = sizeof(space.bytes) };
+	ssize_t n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
+	struct cmsghdr *head;
+	const uint8_t *end;
+	json_t *object;
+
+	*ret_fd = -1;
+	if (n < 0)
+		return NULL;
+	head = CMSG_FIRSTHDR(&msg);
+	if (head != NULL && head->cmsg_type == SCM_RIGHTS)
+		memcpy(ret_fd, CMSG_DATA(head), sizeof(int));
+	end = memchr(buffer, 0, (size_t)n);
+	object = end == NULL ? NULL : json_loads((const char *)buffer, 0, NULL);
+	if (object == NULL) {
+		if (*ret_fd >= 0)
+			(void)close(*ret_fd);
+		errno = n == 0 ? ECONNRESET : EBADMSG;
+		return NULL;
+	}
+	*ret_data = end + 1;
+	*ret_bytes = (size_t)(buffer + n - (end + 1));
+	return object;
+}
+
+static int
+set_time_limit(int fd)
+{
+	const struct timeval limit = { .tv_sec = NBD_HANDOVER_S };
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) != 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) != 0)
+		return -errno;
+	return 0;
+}
+
+/* ---- the old agent ---- */
+
+/* Nothing is read behind the requests that were taken, nobody new comes in; or all goes on. */
+static void
+server_park(struct nbd_server *server, bool is_parking)
+{
+	struct loop *loop = server->options.loop;
+	struct loop_link *link, *next;
+
+	for (uint32_t i = 0; i < server->listener_count; i++)
+		loop_fd_modify(loop, &server->listeners[i].watcher, is_parking ? 0 : LOOP_READABLE);
+	LIST_FOREACH_SAFE(&server->connections, link, next) {
+		struct nbd_connection *connection = LIST_ENTRY(link, struct nbd_connection, link);
+
+		connection->is_parking = is_parking;
+		if (!is_parking)
+			nbd_connection_resume(connection);
+		else if (connection->sm.state != NBD_CONNECTION_SERVING || connection->is_secure)
+			nbd_connection_end(connection);
+	}
+}
+
+static bool
+connection_is_parked(const struct nbd_connection *connection)
+{
+	return connection->sm.state == NBD_CONNECTION_SERVING && connection->request_count == 0 &&
+	    connection->skip_bytes == 0 && connection->text_bytes == 0;
+}
+
+static void
+handover_free(struct nbd_handover *handover)
+{
+	struct loop *loop = handover->server->options.loop;
+
+	loop_task_cancel(loop, &handover->park_task);
+	loop_timer_stop(loop, &handover->timer);
+	loop_fd_stop(loop, &handover->watcher);
+	handover->server->handover = NULL;
+	handover->magic = 0;
+	free(handover);
+}
+
+void
+nbd_handover_cancel(struct nbd_handover *handover)
+{
+	struct nbd_server *server = handover->server;
+
+	CHECK_OBJ(handover, HANDOVER_MAGIC);
+	handover_free(handover);
+	server_park(server, false);
+}
+
+/* What was given is another process's: close our descriptors of it, and no more than that. */
+static void
+server_forget(struct nbd_server *server)
+{
+	struct loop_link *link;
+
+	for (uint32_t i = 0; i < server->listener_count; i++)
+		server->listeners[i].path[0] = '\0';
+	while ((link = list_first(&server->connections)) != NULL)
+		nbd_connection_destroy(LIST_ENTRY(link, struct nbd_connection, link));
+}
+
+static void
+handover_finish(struct nbd_handover *handover, int rc)
+{
+	struct nbd_server *server = handover->server;
+	nbd_handover_fn fn = handover->fn;
+	void *arg = handover->arg;
+
+	sm_move(&handover->sm, HANDOVER_DONE);
+	handover_free(handover);
+	if (rc == 0)
+		server_forget(server);
+	else
+		server_park(server, false);
+	fn(rc, arg);
+}
+
+static int
+give_listener(int fd, const struct nbd_listener *listener)
+{
+	return packet_send(fd, json_pack("{s:{s:s}}", "listener", "path", listener->path),
+	    listener->fd, NULL, 0);
+}
+
+static int
+give_connection(int fd, const struct nbd_connection *connection)
+{
+	json_t *object = json_pack("{s:{s:s, s:s, s:i, s:b}}", "connection", "export",
+	    connection->export->name, "peer", connection->peer, "style", (int)connection->style,
+	    "has_context", (int)connection->has_context);
+
+	return packet_send(fd, object, connection->in_fd, connection->input + connection->input_at,
+	    connection->input_end - connection->input_at);
+}
+
+/* All are parked: give them. */
+static int
+handover_give_all(struct nbd_handover *handover)
+{
+	struct nbd_server *server = handover->server;
+	struct loop_link *link, *next;
+	int rc = set_time_limit(handover->fd);
+
+	for (uint32_t i = 0; i < server->listener_count && rc == 0; i++)
+		rc = give_listener(handover->fd, &server->listeners[i]);
+	LIST_FOREACH_SAFE(&server->connections, link, next) {
+		if (rc == 0)
+			rc = give_connection(handover->fd,
+			    LIST_ENTRY(link, struct nbd_connection, link));
+	}
+	return rc != 0 ? rc : packet_send(handover->fd, json_pack("{s:b}", "end", 1), -1, NULL, 0);
+}
+
+static void
+handover_on_park_task(struct loop_task *task, void *arg)
+{
+	struct nbd_handover *handover = arg;
+	struct loop_link *link, *next;
+	int rc;
+
+	(void)task;
+	CHECK_OBJ(handover, HANDOVER_MAGIC);
+	if (handover->sm.state != HANDOVER_PARKING)
+		return;
+	LIST_FOREACH_SAFE(&handover->server->connections, link, next) {
+		if (!connection_is_parked(LIST_ENTRY(link, struct nbd_connection, link)))
+			return;
+	}
+	rc = handover_give_all(handover);
+	if (rc != 0)
+		handover_finish(handover, rc);
+	else
+		sm_move(&handover->sm, HANDOVER_GIVEN);
+}
+
+void
+nbd_handover_soon(struct nbd_handover *handover)
+{
+	loop_defer(handover->server->options.loop, &handover->park_task);
+}
+
+/* Anything but "taken" is an end without it. */
+static void
+handover_on_readable(struct loop_fd *watcher, unsigned events, void *arg)
+{
+	struct nbd_handover *handover = arg;
+	char text[NBD_HANDOVER_HEAD_BYTES_MAX];
+	ssize_t n = recv(watcher->fd, text, sizeof(text), MSG_DONTWAIT);
+
+	(void)events;
+	CHECK_OBJ(handover, HANDOVER_MAGIC);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n > 0 && handover->sm.state == HANDOVER_GIVEN && memmem(text, (size_t)n, "taken", 5))
+		handover_finish(handover, 0);
+	else
+		handover_finish(handover, -ECONNRESET);
+}
+
+/* A client that is in the middle of a payload, or does not read its replies, stops nobody. */
+static void
+handover_on_timer(struct loop_timer *timer, void *arg)
+{
+	struct nbd_handover *handover = arg;
+	struct loop_link *link, *next;
+
+	(void)timer;
+	CHECK_OBJ(handover, HANDOVER_MAGIC);
+	if (handover->sm.state != HANDOVER_PARKING) {
+		handover_finish(handover, -ETIMEDOUT);
+		return;
+	}
+	LIST_FOREACH_SAFE(&handover->server->connections, link, next) {
+		struct nbd_connection *connection = LIST_ENTRY(link, struct nbd_connection, link);
+
+		if (!connection_is_parked(connection))
+			nbd_connection_break(connection, "it cannot be handed over");
+	}
+	nbd_handover_soon(handover);
+	loop_timer_start(handover->server->options.loop, &handover->timer, NUM_S(NBD_HANDOVER_S));
+}
+
+struct nbd_handover *
+nbd_handover_give(struct nbd_server *server, int fd, nbd_handover_fn fn, void *arg)
+{
+	struct loop *loop = server->options.loop;
+	struct nbd_handover *handover = calloc(1, sizeof(*handover));
+
+	if (handover == NULL)
+		return NULL;
+	handover->magic = HANDOVER_MAGIC;
+	handover->server = server;
+	handover->fd = fd;
+	handover->fn = fn;
+	handover->arg = arg;
+	sm_init(&handover->sm, "nbd handover", handover_table, HANDOVER_PARKING, (uint32_t)fd);
+	loop_task_init(&handover->park_task, handover_on_park_task, handover);
+	loop_timer_init(&handover->timer, handover_on_timer, handover);
+	loop_fd_init(&handover->watcher, fd, handover_on_readable, handover);
+	if (loop_fd_start(loop, &handover->watcher, LOOP_READABLE) != 0) {
+		free(handover);
+		return NULL;
+	}
+	loop_timer_start(loop, &handover->timer, NUM_S(NBD_HANDOVER_S) / 2);
+	server->handover = handover;
+	server_park(server, true);
+	nbd_handover_soon(handover);
+	return handover;
+}
+
+/* ---- the new agent ---- */
+
+static int
+take_listener(struct nbd_server *server, const json_t *object, int fd)
+{
+	const char *path = "";
+
+	if (fd < 0 || json_unpack((json_t *)(uintptr_t)object, "{s:s}", "path", &path) != 0)
+		return -EBADMSG;
+	return nbd_server_adopt(server, fd, path);
+}
+
+/* A connection as it was: it serves as soon as its export is open. */
+static int
+adopt(struct nbd_server *server, int fd, const struct nbd_connection *as, const char *name,
+    const uint8_t *input, uint32_t input_bytes)
+{
+	struct nbd_export *export = nbd_export_find(server, name, (uint32_t)strlen(name));
+	struct nbd_connection *connection;
+
+	if (export == NULL) {
+		log_warn("nbd: not handed over, there is no such export name=%s peer=%s", name,
+		    as->peer);
+		(void)close(fd);
+		return 0;
+	}
+	connection = nbd_connection_create(server, fd, fd, as->peer, false);
+	if (connection == NULL)
+		return -ENOMEM;
+	connection->style = as->style;
+	connection->has_context = as->has_context;
+	memcpy(connection->input, input, input_bytes);
+	connection->input_end = input_bytes;
+	nbd_export_use(export, connection);
+	return 0;
+}
+
+static int
+take_connection(struct nbd_server *server, const json_t *object, int fd, const uint8_t *data,
+    size_t bytes)
+{
+	struct nbd_connection as = { 0 };
+	const char *name, *peer;
+	int style, has_context;
+
+	if (fd < 0 || bytes > NBD_INPUT_BYTES ||
+	    json_unpack((json_t *)(uintptr_t)object, "{s:s, s:s, s:i, s:b}", "export", &name,
+		"peer", &peer, "style", &style, "has_context", &has_context) != 0 ||
+	    style < NBD_SIMPLE || style > NBD_EXTENDED)
+		return -EBADMSG;
+	as.style = (enum nbd_reply_style)style;
+	as.has_context = has_context != 0;
+	(void)snprintf(as.peer, sizeof(as.peer), "%s", peer);
+	return adopt(server, fd, &as, name, data, (uint32_t)bytes);
+}
+
+/* 0; 1 at the end; negative errno. */
+static int
+take_packet(struct nbd_server *server, int fd, uint8_t *buffer)
+{
+	const uint8_t *data;
+	size_t bytes;
+	int given, rc = 1;
+	json_t *object = packet_receive(fd, buffer, &given, &data, &bytes);
+
+	if (object == NULL)
+		return -errno;
+	if (json_object_get(object, "listener") != NULL)
+		rc = take_listener(server, json_object_get(object, "listener"), given);
+	else if (json_object_get(object, "connection") != NULL)
+		rc = take_connection(server, json_object_get(object, "connection"), given, data,
+		    bytes);
+	else if (json_object_get(object, "end") == NULL)
+		rc = -EBADMSG;
+	json_decref(object);
+	return rc;
+}
+
+static int
+take_all(struct nbd_server *server, int fd)
+{
+	uint8_t *buffer = malloc(NBD_HANDOVER_BYTES_MAX);
+	int rc = buffer == NULL ? -ENOMEM : set_time_limit(fd);
+
+	if (rc == 0)
+		rc = packet_send(fd, json_pack("{s:s}", "op", "give"), -1, NULL, 0);
+	while (rc == 0)
+		rc = take_packet(server, fd, buffer);
+	free(buffer);
+	return rc < 0 ? rc : packet_send(fd, json_pack("{s:b}", "taken", 1), -1, NULL, 0);
+}
+
+int
+nbd_handover_take(struct nbd_server *server, const char *path, char *ret_error, size_t error_bytes)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	int rc = fd < 0 ? -errno : 0;
+
+	if (rc == 0 && strlen(path) >= sizeof(address.sun_path))
+		rc = -ENAMETOOLONG;
+	if (rc == 0) {
+		memcpy(address.sun_path, path, strlen(path) + 1);
+		if (connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0)
+			rc = -errno;
+	}
+	if (rc == 0)
+		rc = take_all(server, fd);
+	if (rc != 0)
+		(void)snprintf(ret_error, error_bytes, "%s: %s", path, strerror(-rc));
+	if (fd >= 0)
+		(void)close(fd);
+	return rc;
+}

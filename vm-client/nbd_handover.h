@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nbd_handover.h -- clients go from an agent to its successor and do not notice
+ *
+ *	old                                  new
+ *	 |  <------------- {"op":"give"} ---- |
+ *	 | park: read no further request,     |
+ *	 | finish those that were taken       |
+ *	 | --- {"listener":..} + descriptor ->|
+ *	 | --- {"connection":..} + descriptor, unread bytes ->
+ *	 | --- {"end":true} ----------------->|  takes them over
+ *	 | <-------------- {"taken":true} --- |  opens the volumes, which takes them from old
+ *	 | ends
+ *
+ * Until "taken" comes the old agent can go on as before, and does when the new one fails. A connection
+ * in its handshake or under TLS, whose keys nobody can hand over, is closed; its client comes again.
+ */
+#ifndef CLEAVE_VM_CLIENT_NBD_HANDOVER_H
+#define CLEAVE_VM_CLIENT_NBD_HANDOVER_H
+
+#include "nbd.h"
+
+#define NBD_HANDOVER_HEAD_BYTES_MAX 1024u
+#define NBD_HANDOVER_BYTES_MAX (NBD_HANDOVER_HEAD_BYTES_MAX + NBD_INPUT_BYTES)
+#define NBD_HANDOVER_S 5 /* bounds each step */
+
+struct nbd_handover;
+/* @rc: 0, everything was given; else nothing was, and the server goes on. */
+typedef void (*nbd_handover_fn)(int rc, void *arg);
+
+/* nbd_handover_give -- to whom asked at @fd, which is borrowed until @fn. NULL: out of memory. */
+struct nbd_handover *nbd_handover_give(struct nbd_server *server, int fd, nbd_handover_fn fn,
+    void *arg);
+/* nbd_handover_cancel -- no @fn; the server goes on. */
+void nbd_handover_cancel(struct nbd_handover *handover);
+/* nbd_handover_take -- everything of the agent that listens at @path. Blocks. 0, or a text. */
+int nbd_handover_take(struct nbd_server *server, const char *path, char *ret_error,
+    size_t error_bytes);
+
+#endif /* CLEAVE_VM_CLIENT_NBD_HANDOVER_H */
