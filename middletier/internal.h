@@ -547,6 +547,8 @@ void mt_read_path_fini(struct mt_port *port);
  * A request of an older epoch may be one that its client gave up long ago (I11): it is answered -ESTALE.
  */
 void mt_write_path_claimed(struct mt_shard *shard);
+/* mt_write_path_drop -- @session has gone: its writes that wait for admission are not made any more (I11) */
+void mt_write_path_drop(struct mt_shard *shard, const struct mt_session *session);
 /* mt_write_path_start -- the shard is SERVING: sequence and extents are known, parked requests go. */
 void mt_write_path_start(struct mt_shard *shard);
 /*

@@ -635,6 +635,21 @@ mt_write_path_claimed(struct mt_shard *shard)
 	mt_read_path_claimed(shard);
 }
 
+void
+mt_write_path_drop(struct mt_shard *shard, const struct mt_session *session)
+{
+	struct mt_write_state *state = shard->write;
+	struct loop_link *link, *next;
+
+	CHECK_OBJ(state, WRITE_STATE_MAGIC);
+	LIST_FOREACH_SAFE(&state->parked, link, next) {
+		struct mt_write *write = write_of(link);
+
+		if (write->session == session)
+			write_finish(state, write, -ESHUTDOWN);
+	}
+}
+
 bool
 mt_write_path_is_quiet(const struct mt_shard *shard)
 {

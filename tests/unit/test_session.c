@@ -178,45 +178,21 @@ Test(session, an_attach_closes_the_session_before_it)
 	sg_close(&second);
 }
 
-/* I11: what the older one has in flight ends before the newer one is let in. */
-Test(session, a_newer_one_waits_for_the_writes_of_the_older)
+/* I11: what the older one has waiting for a shard is not made any more. */
+Test(session, what_waits_for_a_shard_goes_with_its_session)
 {
-	struct wire_hello hello = sg_hello(1, SESSION_A, 1, 2);
 	struct sg_qp first, second;
 
 	attach(SESSION_A);
 	cr_assert_eq(open_session(&first, SESSION_A, 1, 1), 0);
 	send_write(&first);
-	sg_connect(&sg, &second, &hello);
-	sg_run_for(&sg, NUM_S(1));
+	cr_assert_eq(metric(MT_METRIC_requests_refused), 0);
+	cr_assert_eq(open_session(&second, SESSION_A, 1, 2), 0);
 	cr_assert(first.is_closed);
-	cr_assert(!second.is_ready && !second.is_closed);
-	/* The write waits for nodes that never come: the newcomer is told to try again. */
-	cr_assert_eq(sg_wait_open(&second), -EBUSY);
-	/* A restart ends what was in flight. */
-	sg_close(&control);
-	sg_kill(&sg);
-	cr_assert_eq(sg_start(&sg), 0);
-	sg_run_for(&sg, NUM_MS(50));
-	cr_assert_eq(open_session(&second, SESSION_A, 1, 3), 0);
+	cr_assert_eq(metric(MT_METRIC_requests_refused), 1);
+	send_write(&second);
+	cr_assert_eq(second.reply_count, 0, "it waits in its turn");
 	sg_close(&second);
-}
-
-Test(session, of_two_that_wait_the_newer_is_kept)
-{
-	struct wire_hello hello = sg_hello(1, SESSION_A, 1, 2);
-	struct sg_qp first, second, third;
-
-	attach(SESSION_A);
-	cr_assert_eq(open_session(&first, SESSION_A, 1, 1), 0);
-	send_write(&first);
-	sg_connect(&sg, &second, &hello);
-	sg_run_for(&sg, NUM_MS(1));
-	hello.incarnation = 3;
-	sg_connect(&sg, &third, &hello);
-	cr_assert_eq(sg_wait_open(&second), -ESHUTDOWN);
-	cr_assert(!third.is_closed);
-	cr_assert_eq(sg_wait_open(&third), -EBUSY);
 }
 
 /* Reads hold nobody up. */

@@ -505,3 +505,105 @@ Test(shard, the_nth_allocation_of_a_life_fails)
 		cr_assert_lt(nth, 300);
 	}
 }
+
+/* ---- sessions (I11) ---- */
+
+static void
+send_write(uint32_t block, uint8_t value)
+{
+	struct wire_header header =
+	    sg_io(WIRE_WRITE, 1, (uint64_t)block * BLOCK, BLOCK, shard()->epoch);
+	uint8_t data[BLOCK];
+
+	memset(data, value, sizeof(data));
+	header.payload_crc = crc32c(0, data, sizeof(data));
+	sg_send(&io, &header, data, BLOCK);
+}
+
+/* Its appends are on their way to nodes that do not answer. */
+static void
+write_in_flight(uint32_t block, uint8_t value, bool is_out)
+{
+	for (uint32_t i = 0; i < 3; i++)
+		sim_net_cut(rig->nodes[i].host, rig->gateway_host);
+	send_write(block, value);
+	mt_rig_run(rig, is_out ? NUM_MS(1) : NUM_US(1));
+}
+
+static void
+heal(void)
+{
+	for (uint32_t i = 0; i < 3; i++)
+		sim_net_heal(rig->nodes[i].host, rig->gateway_host);
+}
+
+/* Begin a newer incarnation's queue pair, without waiting for it. */
+static void
+connect_newer(struct sg_qp *qp)
+{
+	struct wire_hello hello = sg_hello(1, 0xa, 1, ++incarnation);
+
+	hello.cluster_id = 0;
+	sg_connect(&sg, qp, &hello);
+}
+
+Test(shard, a_newer_session_waits_for_the_writes_of_the_older)
+{
+	struct sg_qp newer;
+
+	cr_assert_eq(write_block(1, 7), 0);
+	write_in_flight(1, 8, true);
+	connect_newer(&newer);
+	mt_rig_run(rig, NUM_S(1));
+	cr_assert(io.is_closed);
+	cr_assert(!newer.is_ready && !newer.is_closed);
+	heal();
+	cr_assert_eq(sg_wait_open(&newer), 0);
+	sg_close(&newer);
+	fresh_io();
+	cr_assert_eq(write_block(1, 9), 0);
+	mt_rig_run(rig, NUM_S(5));
+	expect_value(1, 9);
+}
+
+Test(shard, of_two_sessions_that_wait_the_newer_is_kept)
+{
+	struct sg_qp second, third;
+
+	write_in_flight(1, 8, true);
+	connect_newer(&second);
+	mt_rig_run(rig, NUM_MS(1));
+	connect_newer(&third);
+	cr_assert_eq(sg_wait_open(&second), -ESHUTDOWN);
+	cr_assert(!third.is_closed);
+	heal();
+	cr_assert_eq(sg_wait_open(&third), 0);
+	sg_close(&third);
+}
+
+/* The shard stops with them in flight, and is taken again: they end before the newer one is let in. */
+Test(shard, a_newer_session_waits_over_the_end_of_a_shard)
+{
+	for (uint32_t i = 0; i < 20; i++) {
+		struct sg_qp newer;
+		uint8_t seen;
+
+		write_in_flight(1, (uint8_t)(2 * i + 1), i % 2 == 0);
+		want(false, i % 4 < 2 ? 0 : -ESTALE);
+		mt_rig_run(rig, NUM_US(50) * i);
+		connect_newer(&newer);
+		mt_rig_run(rig, NUM_MS(1));
+		heal();
+		want(true, 0);
+		cr_assert_eq(sg_wait_open(&newer), 0);
+		cr_assert(mt_rig_run_until(rig, is_serving, NULL));
+		sg_close(&newer);
+		fresh_io();
+		cr_assert_eq(write_block(1, (uint8_t)(2 * i + 2)), 0);
+		seen = (uint8_t)(2 * i + 2);
+		mt_rig_run(rig, NUM_S(5));
+		cr_assert(mt_rig_run_until(rig, is_serving, NULL));
+		fresh_io();
+		expect_value(1, seen);
+	}
+}
