@@ -38,6 +38,7 @@
  * A shorter chain gets the others' tail, batch by batch: the payload goes from the message it arrived
  * in straight on to the node that lacks it, and only the batch's head is looked at, on its way.
  */
+#include "base/mutant.h"
 #include "recovery.h"
 
 #include <errno.h>
@@ -267,7 +268,8 @@ agree_find_length(struct mt_agree *agree)
 		mark_bytes = num_max(mark_bytes, replica->mark_bytes);
 		if (!mt_agree_is_good(replica))
 			continue;
-		if (longest == NULL || replica->length_bytes > longest->length_bytes)
+		if (longest == NULL ||
+		    (replica->length_bytes > longest->length_bytes) != MUTANT(cut_to_shortest))
 			longest = replica;
 		if (replica->is_sealed &&
 		    (sealed == NULL || replica->length_bytes > sealed->length_bytes))
@@ -385,7 +387,7 @@ agree_judge(struct mt_agree *agree)
 	agree->is_stuck_logged = false;
 	agree_damage_short(agree);
 	lacking = agree_find(agree, false);
-	if (lacking != NULL) {
+	if (lacking != NULL && !MUTANT(tail_not_copied)) {
 		mt_agree_repair(agree, agree_index(agree_find(agree, true)), agree_index(lacking));
 		return;
 	}
@@ -462,7 +464,8 @@ agree_cut_done(struct mt_agree *agree)
 
 		good_count += mt_agree_is_good(replica);
 		agree->replicas[i].is_damaged = replica->sm.state == MT_AGREE_DAMAGED;
-		agree->replicas[i].is_cut = mt_agree_is_good(replica) && replica->is_cut;
+		agree->replicas[i].is_cut = mt_agree_is_good(replica) &&
+		    (replica->is_cut || MUTANT(tail_not_copied));
 	}
 	if (good_count == 0) {
 		sm_move(&agree->sm, MT_AGREE_FREEZING);
@@ -507,6 +510,8 @@ agree_cut(struct mt_agree *agree)
 		struct mt_agree_replica *replica = &agree->states[i];
 
 		if (!mt_agree_is_good(replica) || replica->is_cut)
+			continue;
+		if (MUTANT(tail_not_copied) && replica->length_bytes < agree->agreed_bytes)
 			continue;
 		replica->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_CUT,
 			.offset_bytes = agree->agreed_bytes };

@@ -15,6 +15,7 @@
  * What a failed creation leaves on nodes is deleted, best effort; orphans are swept elsewhere.
  */
 #include "extent.h"
+#include "base/mutant.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -438,7 +439,7 @@ is_copy_lost(int rc)
 static void
 extent_on_cut(struct mt_extent *extent, uint32_t replica_index, int rc)
 {
-	if (rc == 0)
+	if (rc == 0 || MUTANT(replica_unverified))
 		extent->replicas[replica_index].is_cut = true;
 	else if (is_copy_lost(rc))
 		mt_extent_damage(extent, replica_index, "it cannot be sealed", rc);

@@ -23,6 +23,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "write.h"
 
@@ -208,7 +209,7 @@ roll_on_committed(int rc, void *arg)
 		log_info("shard %" PRIu32 ": goes on", state->shard->index);
 	roll->is_wait_logged = false;
 	if (old != NULL) {
-		mt_extent_seal(old, old->acked_bytes);
+		mt_extent_seal(old, MUTANT(unacked_sealed) ? old->end_bytes : old->acked_bytes);
 		mt_extent_cut_replicas(old);
 	}
 	write_pump_soon(state);
@@ -224,7 +225,8 @@ roll_fill_edit(struct mt_edit *edit, enum mt_edit_kind kind, const struct mt_ext
 	for (uint32_t i = 0; i < extent->replica_count; i++)
 		edit->replicas[i] = extent->replicas[i];
 	if (kind == MT_EDIT_EXTENT_SEALED)
-		edit->length_bytes = extent->acked_bytes;
+		edit->length_bytes = MUTANT(unacked_sealed) ? extent->end_bytes
+							    : extent->acked_bytes;
 }
 
 static void

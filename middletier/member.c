@@ -16,6 +16,7 @@
  * a process before us, whose last words arrived late: it is written again.
  */
 #include "member.h"
+#include "base/mutant.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -154,7 +155,8 @@ member_extend(struct mt_member *member, uint64_t sent_ns)
 {
 	struct loop *loop = member_loop(member);
 	uint64_t now_ns = loop_now_ns(loop), ttl_ns = member_ttl_ns(member);
-	uint64_t until_ns = sent_ns + ttl_ns - ttl_ns / MEMBER_DRIFT_PART;
+	uint64_t from_ns = MUTANT(lease_from_answer) ? now_ns : sent_ns;
+	uint64_t until_ns = from_ns + ttl_ns - ttl_ns / MEMBER_DRIFT_PART;
 	uint64_t renew_ns = sent_ns + ttl_ns / MEMBER_RENEW_PART;
 
 	member->sent_ns = sent_ns;
@@ -189,7 +191,8 @@ mt_member_lose(struct mt_member *member, const char *why)
 	member_set_until(member, 0);
 	member->failures_in_row = 0;
 	member_out(member);
-	mt_view_on_lease(member, false);
+	if (!MUTANT(lease_ignored))
+		mt_view_on_lease(member, false);
 }
 
 static void

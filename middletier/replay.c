@@ -27,6 +27,7 @@
 #include "alloc.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "recovery.h"
 
@@ -59,6 +60,12 @@ replay_enter_source(struct mt_replay *replay, uint32_t index)
 	/* An empty extent has nothing to say. */
 	while (index < replay->source_count && replay->sources[index].length_bytes == 0)
 		index++;
+	/* The first extent once more, behind the last. */
+	if (MUTANT(replay_twice) && index == replay->source_count && index > 0 &&
+	    replay->sources[0].length_bytes > 0 && replay->done_bytes == replay->total_bytes) {
+		index = replay->ask_source = 0;
+		replay->ask_offset_bytes = 0;
+	}
 	replay->source_index = index;
 	replay->at_bytes = 0;
 	replay->head_bytes = 0;
@@ -204,11 +211,13 @@ static int
 replay_on_head(struct mt_replay *replay, const struct batch_info *info)
 {
 	const struct mt_replay_source *source = replay_source(replay);
-	int rc;
+	int rc = 0;
 
 	if (info->batch_bytes > source->length_bytes - replay->at_bytes)
 		return -EBADMSG; /* it would end behind the agreed length */
-	rc = replay->on_batch(replay, source, info, replay->head, replay->arg);
+	if (!MUTANT(last_batch_dropped) || source->kind != EXTENT_LOG ||
+	    replay->at_bytes + info->batch_bytes < source->length_bytes)
+		rc = replay->on_batch(replay, source, info, replay->head, replay->arg);
 	if (rc != 0)
 		return rc == -EBADMSG ? -EPROTO : rc; /* not this copy's fault */
 	replay->done_bytes += info->batch_bytes;

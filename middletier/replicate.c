@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "extent.h"
 
@@ -59,7 +60,8 @@ extent_complete(struct mt_extent *extent)
 			return;
 		list_remove(&batch->link);
 		extent->append_count--;
-		if (batch->rc == 0 && batch->info.offset_bytes != extent->acked_bytes)
+		if (batch->rc == 0 && batch->info.offset_bytes != extent->acked_bytes &&
+		    !MUTANT(gap_accepted))
 			batch->rc = -EPIPE; /* durable behind a gap is not durable */
 		if (batch->rc == 0) {
 			extent->acked_bytes += batch->info.batch_bytes;
@@ -98,6 +100,8 @@ append_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *rep
 	CHECK_OBJ(extent, MT_EXTENT_MAGIC);
 	if (rc == 0)
 		rc = append_reply_check(batch, reply);
+	if (rc != 0 && MUTANT(ack_two_of_three) && batch->calls[0].node == call->node)
+		rc = 0;
 	if (rc != 0) {
 		batch->rc = batch->rc == 0 || rc == -ESTALE ? rc : batch->rc;
 		mt_extent_break(extent, call->node->node_id, rc);

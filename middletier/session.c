@@ -25,6 +25,7 @@
 #include "alloc.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "base/mutant.h"
 #include "control.h"
 
 #define SESSION_MAGIC 0x53534553u /* "SESS" */
@@ -142,7 +143,7 @@ session_has_older_writes(const struct mt_session *session)
 	LIST_FOREACH_SAFE(&session->port->sessions, link, next) {
 		const struct mt_session *other = session_of(link);
 
-		if (other != session && other->write_count > 0 &&
+		if (other != session && other->write_count > 0 && !MUTANT(session_drop_skipped) &&
 		    session_has_volume(other, session->hello.volume_id))
 			return true;
 	}
@@ -192,6 +193,8 @@ session_check_attach(const struct mt_session *session)
 	const struct mt_volume *volume = &session->volume;
 
 	/* An attach that main does not know yet cannot be newer: the store lost it. Attach again. */
+	if (MUTANT(attach_ignored))
+		return 0;
 	if (session->hello.attach != volume->attach || volume->attach == 0)
 		return -ESHUTDOWN;
 	return session->hello.session_id == volume->session_id ? 0 : -ESHUTDOWN;

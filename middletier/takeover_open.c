@@ -13,6 +13,7 @@
 #include "alloc.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "takeover.h"
 
@@ -197,6 +198,8 @@ takeover_apply(struct mt_takeover *takeover, const struct record_desc *record,
 	/* What a run holds already is not taken from the log. */
 	if (record->sequence <= mt_manifest_state_flushed(mt_manifest_state(shard), chunk))
 		return;
+	if (MUTANT(discard_not_replayed) && record->kind == RECORD_DISCARD)
+		return;
 	mt_memtable_apply(shard->memtable, record, source->extent_index, offset_bytes, 0);
 }
 
@@ -213,7 +216,8 @@ takeover_on_records(struct mt_replay *replay, const struct mt_replay_source *sou
 
 	(void)replay;
 	/* An older record over a newer one would undo an acknowledged write. */
-	if (info->record_count > 0 && info->base_sequence < takeover->next_sequence) {
+	if (info->record_count > 0 && info->base_sequence < takeover->next_sequence &&
+	    !MUTANT(replay_twice)) {
 		log_error("shard %" PRIu32 ": the log's sequence goes back extent=%" PRIu32
 			  ".%" PRIu32 ".%" PRIu64 " offset_bytes=%" PRIu64 " sequence=%" PRIu64
 			  " expected=%" PRIu64,

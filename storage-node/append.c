@@ -25,6 +25,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/mutant.h"
 #include "internal.h"
 
 const struct sm_state append_table[APPEND_STATE_NR] = {
@@ -106,9 +107,10 @@ extent_settle(struct sn_extent *extent)
 	struct sn_append *append;
 
 	while ((append = first_of(&extent->in_flight)) != NULL &&
-	    append->sm.state == APPEND_DURABLE && append->offset_bytes < extent->failed_bytes) {
-		assert(append->offset_bytes == extent->durable_bytes);
-		extent->durable_bytes += append->bytes;
+	    append->sm.state == APPEND_DURABLE &&
+	    (append->offset_bytes < extent->failed_bytes || MUTANT(gap_accepted))) {
+		assert(append->offset_bytes == extent->durable_bytes || MUTANT(gap_accepted));
+		extent->durable_bytes = append->offset_bytes + append->bytes;
 		extent->mark_bytes = num_max(extent->mark_bytes, append->check.info.mark_bytes);
 		extent->chain_crc = append->check.info.batch_crc;
 		append_finish(append, 0);

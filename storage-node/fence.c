@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/mutant.h"
 #include "internal.h"
 
 const struct sm_state fence_table[FENCE_STATE_NR] = {
@@ -36,6 +37,8 @@ uint32_t
 sn_fence_epoch(const struct node *node, uint32_t shard)
 {
 	assert(shard < CLEAVE_SHARDS_MAX);
+	if (MUTANT(epoch_ignored))
+		return 0;
 	return node->fences[shard / ONDISK_FENCE_SHARDS].now.epochs[shard % ONDISK_FENCE_SHARDS];
 }
 
@@ -159,6 +162,8 @@ sn_fence_note(struct node *node, uint32_t shard, uint32_t epoch)
 	struct sn_fence_page *page = fence_page_of(node, shard);
 	uint32_t i = shard % ONDISK_FENCE_SHARDS;
 
+	if (MUTANT(fence_forgotten))
+		return;
 	/* Not durable as a fence, yet just as good: the same page of the disk will say so again. */
 	page->now.epochs[i] = (uint32_t)num_max(page->now.epochs[i], epoch);
 }

@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mutant.h"
 #include "internal.h"
 
 #define PROGRESS_NS NUM_S(1)
@@ -194,7 +195,9 @@ fence_page_load(struct node *node, const struct ondisk_fence *fence)
 	if (fence->generation < page->now.generation)
 		return;
 	page->now = *fence;
-	memcpy(page->durable_epochs, fence->epochs, sizeof(page->durable_epochs));
+	if (MUTANT(fence_forgotten))
+		memset(page->now.epochs, 0, sizeof(page->now.epochs));
+	memcpy(page->durable_epochs, page->now.epochs, sizeof(page->durable_epochs));
 }
 
 static void

@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/mutant.h"
 #include "internal.h"
 
 const struct sm_state sync_table[SYNC_STATE_NR] = {
@@ -109,6 +110,8 @@ sync_on_flushed(struct disk_io *io, int rc, void *arg)
 	struct sn_sync *sync = &node->sync;
 
 	(void)io;
+	if (rc != 0 && MUTANT(flush_retried) && disk_submit(node->disk, &sync->io) == 0)
+		return;
 	if (rc != 0) {
 		sn_disk_break(node, rc);
 		return;
@@ -164,7 +167,8 @@ sn_sync_wait(struct node *node, struct sn_sync_waiter *waiter,
     void (*fn)(struct sn_sync_waiter *waiter, int rc), bool must_flush)
 {
 	struct sn_sync *sync = &node->sync;
-	bool is_protected = node->options.write_cache == NODE_CACHE_PROTECTED;
+	bool is_protected = node->options.write_cache == NODE_CACHE_PROTECTED ||
+	    MUTANT(ack_before_flush);
 
 	waiter->fn = fn;
 	waiter->link = (struct loop_link){ NULL, NULL };

@@ -19,26 +19,27 @@
 /* X(name, what the daemon does wrong while it is on) */
 #define MUTANT_LIST(X)                                                                             \
 	/* The two safety layers of a take-over: each is tested with the other one off. */         \
-	X(lease_ignored, "a gateway serves without looking at its lease")                          \
-	X(epoch_ignored, "a node lets older epochs pass its fence")                                \
+	X(lease_ignored, "a gateway serves without a lease")                                       \
+	X(epoch_ignored, "a node has no fences")                                                   \
 	/* Storage node. */                                                                        \
 	X(ack_before_flush, "an append is acknowledged once written, before its flush")            \
 	X(fence_forgotten, "a node starts with the fences it had when formatted")                  \
-	X(fence_not_durable, "a freeze is answered before its fence is on disk")                   \
-	X(gap_accepted, "an append behind a gap is accepted")                                      \
+	X(gap_accepted, "an append is acknowledged although one before it failed")                 \
 	X(flush_retried, "a failed flush is tried again and believed")                             \
 	X(slot_trusted, "a batch's extent and predecessor are not checked on recovery")            \
-	X(last_batch_dropped, "recovery of an extent leaves its last batch out")                   \
 	/* Gateway. */                                                                             \
 	X(cut_to_shortest, "every replica is cut to the shortest answer")                          \
 	X(tail_not_copied, "a take-over serves what not all replicas hold")                        \
-	X(ack_two_of_three, "a write is acknowledged when all replicas but one have it")           \
-	X(replay_twice, "the log is replayed again over newer records")                            \
-	X(replay_short, "the replay leaves the log's last batch out")                              \
+	X(ack_two_of_three, "a write is acknowledged although one replica failed")                 \
+	X(replay_twice, "the first extent is replayed again over newer records")                   \
+	X(last_batch_dropped, "the replay leaves each extent's last batch out")                    \
+	X(discard_not_replayed, "the replay leaves discards out")                                  \
+	X(unacked_sealed, "a roll-over seals at what was sent, not at what is acknowledged")       \
 	X(buffer_reused, "a batch leaves the ring while a send may still read it")                 \
 	X(session_drop_skipped, "a new incarnation does not wait for writes of the older one")     \
-	X(replica_unverified, "a returning replica counts as whole, unread")                       \
-	X(read_own_crc_skipped, "a block's stored CRC is not compared with the index")
+	X(attach_ignored, "a client whose volume another one has attached is let in")              \
+	X(replica_unverified, "a returning replica counts as whole, whatever it answers")          \
+	X(lease_from_answer, "a lease is counted from its answer, not from its request")
 
 enum mutant {
 #define MUTANT_ENUM(name, text) MUTANT_##name,
