@@ -317,17 +317,41 @@ takeover_agree_manifest(struct mt_takeover *takeover)
 }
 
 static void
-takeover_begin_agreeing(struct mt_takeover *takeover)
+takeover_on_stale_looked(int rc, void *arg)
 {
+	struct mt_takeover *takeover = arg;
 	const struct mt_root *root = &takeover->shard->root;
 
-	sm_move(&takeover->shard->sm, MT_SHARD_AGREEING);
-	if (!root->has_manifest)
+	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
+	if (rc != 0)
+		mt_takeover_on_stale(takeover->shard);
+	else if (!root->has_manifest)
 		takeover_agree_next(takeover); /* a new shard: there is nothing to agree upon */
 	else if (root->manifest_sealed_bytes == MT_ROOT_OPEN)
 		takeover_agree_manifest(takeover);
 	else
 		takeover_read_manifest(takeover);
+}
+
+static void
+takeover_look_for_newer(struct mt_takeover *takeover)
+{
+	struct mt_stale_check *check = &takeover->stale;
+	int rc;
+
+	check->shard = takeover->shard;
+	check->fn = takeover_on_stale_looked;
+	check->arg = takeover;
+	rc = mt_stale_start(check);
+	if (rc != 0)
+		mt_takeover_retry(takeover, takeover_look_for_newer, rc);
+}
+
+static void
+takeover_begin_agreeing(struct mt_takeover *takeover)
+{
+	sm_move(&takeover->shard->sm, MT_SHARD_AGREEING);
+	takeover_look_for_newer(takeover);
 }
 
 /* ---- agreeing: reading the manifest ---- */
@@ -542,6 +566,7 @@ mt_takeover_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up)
 	struct mt_takeover *takeover = shard->takeover;
 
 	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
+	mt_stale_on_link(&takeover->stale, link, is_up);
 	if (takeover->is_agreeing)
 		mt_agree_on_link(&takeover->agree, link, is_up);
 	if (takeover->is_replaying)
@@ -558,6 +583,7 @@ mt_takeover_stop(struct mt_shard *shard)
 	loop_timer_stop(loop, &takeover->retry_timer);
 	loop_timer_stop(loop, &takeover->refresh_timer);
 	loop_timer_stop(loop, &takeover->progress_timer);
+	mt_stale_stop(&takeover->stale);
 	if (takeover->is_agreeing)
 		mt_agree_stop(&takeover->agree);
 	if (takeover->is_replaying)
@@ -569,7 +595,8 @@ mt_takeover_is_quiet(const struct mt_shard *shard)
 {
 	const struct mt_takeover *takeover = shard->takeover;
 
-	return mt_agree_is_quiet(&takeover->agree) && mt_replay_is_quiet(&takeover->replay);
+	return mt_stale_is_quiet(&takeover->stale) && mt_agree_is_quiet(&takeover->agree) &&
+	    mt_replay_is_quiet(&takeover->replay);
 }
 
 static void
@@ -581,6 +608,7 @@ takeover_fini(struct mt_takeover *takeover)
 	loop_timer_stop(loop, &takeover->retry_timer);
 	loop_timer_stop(loop, &takeover->refresh_timer);
 	loop_timer_stop(loop, &takeover->progress_timer);
+	mt_stale_fini(&takeover->stale);
 	mt_agree_fini(&takeover->agree);
 	mt_replay_fini(&takeover->replay);
 	mt_manifest_state_fini(&takeover->state);

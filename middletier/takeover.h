@@ -5,12 +5,14 @@
 
 #include "manifest.h"
 #include "recovery.h"
+#include "stale.h"
 
 #define TAKEOVER_MAGIC 0x4f454b54u /* "TKEO" */
 
 struct mt_takeover {
 	uint32_t magic;
 	struct mt_shard *shard;
+	struct mt_stale_check stale;
 	struct mt_agree agree;
 	struct mt_replay replay;
 	bool is_agreeing, is_replaying; /* which of the two is at work */
