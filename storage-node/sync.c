@@ -24,7 +24,7 @@
 
 const struct sm_state sync_table[SYNC_STATE_NR] = {
 	[SYNC_IDLE] = { "idle", SM_TO(SYNC_GATHERING) | SM_TO(SYNC_BROKEN), SM_INITIAL },
-	[SYNC_GATHERING] = { "gathering", SM_TO(SYNC_FLUSHING) | SM_TO(SYNC_BROKEN), 0 },
+	[SYNC_GATHERING] = { "gathering", SM_TO(SYNC_FLUSHING), 0 },
 	[SYNC_FLUSHING] = { "flushing",
 	    SM_TO(SYNC_IDLE) | SM_TO(SYNC_GATHERING) | SM_TO(SYNC_BROKEN), 0 },
 	[SYNC_BROKEN] = { "broken", 0, SM_FINAL | SM_FAILURE },
