@@ -509,6 +509,13 @@ sim_world_event_count(const struct sim_world *world)
 	return world->turn_count;
 }
 
+const char *
+sim_world_running(const struct sim_world *world)
+{
+	CHECK_OBJ(world, SIM_WORLD_MAGIC);
+	return world->current != NULL ? world->current->name : "-";
+}
+
 void
 sim_world_set_shuffle(struct sim_world *world, bool is_on)
 {

@@ -66,6 +66,8 @@ int sim_world_run(struct sim_world *world, bool (*until)(void *arg), void *arg,
 uint64_t sim_world_now_ns(const struct sim_world *world);
 /* sim_world_random_below -- the world's own generator: faults, schedules. @limit > 0. */
 uint64_t sim_world_random_below(struct sim_world *world, uint64_t limit);
+/* sim_world_running -- the name of the loop whose turn it is; "-": none's. */
+const char *sim_world_running(const struct sim_world *world);
 /* sim_world_event_count -- turns so far: how much work a run was. */
 uint64_t sim_world_event_count(const struct sim_world *world);
 /* sim_world_set_shuffle -- seeded order between loops that have something due at one time. */

@@ -10,25 +10,62 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/num.h"
 #include "middletier/meta_memory.h"
 
 #define CLUSTER_ID 0x51u
 #define START_LIMIT_NS NUM_S(120)
+#define RESTART_AFTER_NS NUM_S(1)
+#define BEAT_NS NUM_S(1)
+#define CLOCK_OFFSET_NS_MAX NUM_S(100000)
+
+static void (*fail_fn)(const char *text, void *arg);
+static void *fail_arg;
+
+void
+sim_cluster_set_fail_hook(void (*fn)(const char *text, void *arg), void *arg)
+{
+	fail_fn = fn;
+	fail_arg = arg;
+}
 
 void
 sim_cluster_fail(struct sim_cluster *cluster, const char *format, ...)
 {
+	char text[1024];
 	va_list args;
+	int bytes = snprintf(text, sizeof(text),
+	    "%.6f s: ", (double)sim_world_now_ns(cluster->world) / 1e9);
 
-	fprintf(stderr, "seed %" PRIu64 ", virtual time %.6f s: ", cluster->options.seed,
-	    (double)sim_world_now_ns(cluster->world) / 1e9);
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	(void)vsnprintf(text + bytes, sizeof(text) - (size_t)bytes, format, args);
 	va_end(args);
-	fprintf(stderr, "\nreproduce: CLEAVE_SIM_SEED=%" PRIu64 " sim_test_cluster\n",
-	    cluster->options.seed);
+	if (fail_fn != NULL)
+		fail_fn(text, fail_arg);
+	else
+		(void)fprintf(stderr, "seed %" PRIu64 ", at %s\n", cluster->options.seed, text);
 	exit(1);
+}
+
+uint32_t
+sim_cluster_below(struct sim_cluster *cluster, uint32_t limit)
+{
+	return (uint32_t)sim_world_random_below(cluster->world, limit);
+}
+
+/* A machine's clock: booted at another time, its crystal off by a little. */
+struct loop *
+sim_cluster_loop_create(struct sim_cluster *cluster, struct sim_host *host)
+{
+	struct loop *loop = sim_loop_create(cluster->world, sim_host_name(host));
+	uint32_t range = cluster->options.drift_ppm_max;
+
+	assert(loop != NULL);
+	if (cluster->options.has_drift)
+		sim_loop_set_skew(loop, sim_world_random_below(cluster->world, CLOCK_OFFSET_NS_MAX),
+		    (int32_t)sim_cluster_below(cluster, 2 * range + 1) - (int32_t)range);
+	return loop;
 }
 
 static int
@@ -39,44 +76,121 @@ node_poke(void *arg, uint64_t offset_bytes, const void *page)
 }
 
 static void
-node_init(struct sim_cluster *cluster, uint32_t index)
+node_format_disk(struct sim_cluster *cluster, uint32_t index)
 {
 	struct sim_cluster_node *node = &cluster->nodes[index];
+	uint32_t count = node->format_count++;
 	struct disk_sim_options disk = { .capacity_bytes = cluster->options.disk_bytes,
-		.seed = cluster->options.seed * 1000 + index };
+		.seed = cluster->options.seed * 1000 + index + count * 100 };
 	struct node_format format = { .capacity_bytes = cluster->options.disk_bytes,
 		.slot_bytes = cluster->options.slot_bytes,
 		.cluster_id = CLUSTER_ID,
 		.node_id = index + 1,
-		.disk_uuid = { (uint8_t)(index + 1) } };
-	char name[24], reason[NODE_REASON_BYTES_MAX];
+		.disk_uuid = { (uint8_t)(index + 1), (uint8_t)count } };
+	char reason[NODE_REASON_BYTES_MAX];
+
+	disk_sim_destroy(node->disk);
+	node->disk = disk_sim_create(&disk);
+	if (node->disk == NULL)
+		sim_cluster_fail(cluster, "out of memory");
+	if (node_format(&format, node_poke, node->disk, reason) != 0)
+		sim_cluster_fail(cluster, "format: %s", reason);
+}
+
+static void
+node_init(struct sim_cluster *cluster, uint32_t index)
+{
+	struct sim_cluster_node *node = &cluster->nodes[index];
+	char name[24];
 
 	(void)snprintf(name, sizeof(name), "node%u", index + 1);
 	node->cluster = cluster;
 	node->host = sim_host_create(cluster->net, name);
-	node->disk = disk_sim_create(&disk);
-	if (node->host == NULL || node->disk == NULL)
+	if (node->host == NULL)
 		sim_cluster_fail(cluster, "out of memory");
-	if (node_format(&format, node_poke, node->disk, reason) != 0)
-		sim_cluster_fail(cluster, "format: %s", reason);
+	node_format_disk(cluster, index);
 	(void)snprintf(node->address, sizeof(node->address), "sim://%s:1", name);
+}
+
+static void
+gateway_init(struct sim_cluster *cluster, uint32_t index)
+{
+	struct sim_cluster_gateway *gateway = &cluster->gateways[index];
+	char name[24];
+
+	(void)snprintf(name, sizeof(name), "gateway%u", index + 1);
+	gateway->cluster = cluster;
+	gateway->index = index;
+	gateway->host = sim_host_create(cluster->net, name);
+	assert(gateway->host != NULL);
+	(void)snprintf(gateway->address, sizeof(gateway->address), "sim://%s:1", name);
+}
+
+static void
+default_u32(uint32_t *value, uint32_t otherwise)
+{
+	if (*value == 0)
+		*value = otherwise;
+}
+
+static void
+default_u64(uint64_t *value, uint64_t otherwise)
+{
+	if (*value == 0)
+		*value = otherwise;
 }
 
 static void
 options_default(struct sim_cluster_options *options)
 {
-	if (options->node_count == 0)
-		options->node_count = 3;
-	if (options->client_count == 0)
-		options->client_count = 2;
-	if (options->shard_count == 0)
-		options->shard_count = 2;
-	if (options->disk_bytes == 0)
-		options->disk_bytes = NUM_MIB(256);
-	if (options->slot_bytes == 0)
-		options->slot_bytes = NUM_KIB(512);
+	default_u32(&options->gateway_count, 1);
+	default_u32(&options->node_count, 3);
+	default_u32(&options->client_count, 2);
+	default_u32(&options->shard_count, 2);
+	default_u32(&options->min_replicas, 3);
+	default_u64(&options->disk_bytes, NUM_MIB(256));
+	default_u64(&options->slot_bytes, NUM_KIB(512));
+	default_u64(&options->node_timeout_ns, NUM_S(5));
+	assert(options->gateway_count <= SIM_GATEWAYS_MAX);
 	assert(options->node_count <= SIM_NODES_MAX);
 	assert(options->client_count <= SIM_CLIENTS_MAX);
+}
+
+static void
+on_restart(struct loop_timer *timer, void *arg)
+{
+	struct sim_cluster *cluster = arg;
+
+	(void)timer;
+	for (uint32_t i = 0; i < cluster->options.node_count; i++) {
+		if (cluster->nodes[i].has_failed) {
+			sim_cluster_node_kill(cluster, i, false);
+			sim_cluster_node_start(cluster, i);
+		}
+	}
+	for (uint32_t i = 0; i < cluster->options.gateway_count; i++) {
+		if (cluster->gateways[i].has_failed) {
+			sim_cluster_gateway_kill(cluster, i);
+			sim_cluster_gateway_start(cluster, i);
+		}
+	}
+}
+
+/* So that time goes on while nothing runs at all. */
+static void
+on_beat(struct loop_timer *timer, void *arg)
+{
+	struct sim_cluster *cluster = arg;
+
+	loop_timer_start(sim_world_nature(cluster->world), timer, BEAT_NS);
+}
+
+static void
+restart_later(struct sim_cluster *cluster)
+{
+	if (!cluster->restart_timer.is_active)
+		loop_timer_start(sim_world_nature(cluster->world), &cluster->restart_timer,
+		    RESTART_AFTER_NS);
 }
 
 struct sim_cluster *
@@ -94,10 +208,13 @@ sim_cluster_create(const struct sim_cluster_options *options)
 	cluster->net = sim_net_create(cluster->world);
 	store.loop = sim_world_nature(cluster->world);
 	cluster->store = meta_store_create(&store);
-	cluster->gateway_host = sim_host_create(cluster->net, "gateway");
 	assert(cluster->net != NULL);
 	assert(cluster->store != NULL);
-	assert(cluster->gateway_host != NULL);
+	loop_timer_init(&cluster->restart_timer, on_restart, cluster);
+	loop_timer_init(&cluster->beat_timer, on_beat, cluster);
+	on_beat(&cluster->beat_timer, cluster);
+	for (uint32_t i = 0; i < cluster->options.gateway_count; i++)
+		gateway_init(cluster, i);
 	for (uint32_t i = 0; i < cluster->options.node_count; i++)
 		node_init(cluster, i);
 	for (uint32_t i = 0; i < cluster->options.client_count; i++) {
@@ -113,7 +230,10 @@ sim_cluster_create(const struct sim_cluster_options *options)
 void
 sim_cluster_destroy(struct sim_cluster *cluster)
 {
-	sim_cluster_gateway_kill(cluster);
+	loop_timer_stop(sim_world_nature(cluster->world), &cluster->restart_timer);
+	loop_timer_stop(sim_world_nature(cluster->world), &cluster->beat_timer);
+	for (uint32_t i = 0; i < cluster->options.gateway_count; i++)
+		sim_cluster_gateway_kill(cluster, i);
 	for (uint32_t i = 0; i < cluster->options.node_count; i++)
 		sim_cluster_node_kill(cluster, i, false);
 	/* What a kill leaves behind is freed in the world's next turn. */
@@ -127,16 +247,22 @@ sim_cluster_destroy(struct sim_cluster *cluster)
 	free(cluster);
 }
 
+/* Storage nodes. */
+
 static void
 node_on_ready(struct node *node, int rc, const char *reason, void *arg)
 {
 	struct sim_cluster_node *own = arg;
 
 	(void)node;
-	if (rc != 0)
-		sim_cluster_fail(own->cluster, "%s did not start: %d, %s", own->address, rc,
-		    reason);
-	own->is_ready = true;
+	if (rc == 0) {
+		own->is_ready = true;
+		return;
+	}
+	sim_world_trace(own->cluster->world, "%s did not start: %d", own->address, rc);
+	log_error("sim: %s did not start: %d, %s", own->address, rc, reason);
+	own->has_failed = true;
+	restart_later(own->cluster);
 }
 
 void
@@ -155,10 +281,10 @@ sim_cluster_node_start(struct sim_cluster *cluster, uint32_t index)
 	sim_world_trace(cluster->world, "start node %u", index + 1);
 	if (!sim_host_is_up(own->host))
 		sim_host_start(own->host);
-	own->loop = sim_loop_create(cluster->world, sim_host_name(own->host));
-	own->is_ready = false;
+	own->loop = sim_cluster_loop_create(cluster, own->host);
+	own->is_ready = own->has_failed = false;
 	options.loop = own->loop;
-	if (own->loop == NULL || disk_sim_open(own->disk, own->loop, &options.disk) != 0)
+	if (disk_sim_open(own->disk, own->loop, &options.disk) != 0)
 		sim_cluster_fail(cluster, "the disk of %s cannot be opened", own->address);
 	own->node = node_create(&options);
 	if (own->node == NULL)
@@ -186,89 +312,134 @@ sim_cluster_node_kill(struct sim_cluster *cluster, uint32_t index, bool is_power
 	loop_destroy(own->loop);
 	own->node = NULL;
 	own->loop = NULL;
-	own->is_ready = false;
+	own->is_ready = own->has_failed = false;
 	if (is_power_loss)
 		disk_sim_power_loss(own->disk);
 }
 
+void
+sim_cluster_node_replace(struct sim_cluster *cluster, uint32_t index)
+{
+	sim_cluster_node_kill(cluster, index, false);
+	sim_world_trace(cluster->world, "replace disk %u", index + 1);
+	node_format_disk(cluster, index);
+}
+
+/* Gateways. */
+
 static void
 gateway_on_ready(void *arg)
 {
-	struct sim_cluster *cluster = arg;
+	struct sim_cluster_gateway *own = arg;
 
-	cluster->is_gateway_ready = true;
-	sim_world_trace(cluster->world, "gateway ready");
+	own->is_ready = true;
+	sim_world_trace(own->cluster->world, "%s ready", own->address);
 }
 
 static void
 gateway_on_failed(int rc, const char *text, void *arg)
 {
-	sim_cluster_fail(arg, "the gateway gave up: %d, %s", rc, text);
+	struct sim_cluster_gateway *own = arg;
+
+	sim_world_trace(own->cluster->world, "%s gave up: %d", own->address, rc);
+	log_error("sim: %s gave up: %d, %s", own->address, rc, text);
+	own->has_failed = true;
+	restart_later(own->cluster);
 }
 
-void
-sim_cluster_gateway_start(struct sim_cluster *cluster)
+static void
+gateway_options_set(const struct sim_cluster_gateway *own, struct mt_gateway_options *options)
 {
-	struct mt_gateway_options options = { .cluster_id = CLUSTER_ID,
-		.gateway_id = 1,
-		.shard_count = cluster->options.shard_count,
-		.min_replicas = 3,
-		.node_count = cluster->options.node_count,
+	const struct sim_cluster *cluster = own->cluster;
+	const struct sim_cluster_options *from = &cluster->options;
+
+	*options = (struct mt_gateway_options){ .cluster_id = CLUSTER_ID,
+		.gateway_id = own->index + 1,
+		.shard_count = from->shard_count,
+		.min_replicas = from->min_replicas,
+		.node_count = from->node_count,
 		.port_count = 1,
 		.is_single_loop = true,
-		.sim_host = cluster->gateway_host,
-		.device_bytes = NUM_MIB(32),
+		.sim_host = own->host,
+		.device_bytes = NUM_MIB(16),
 		.client_receives = 64,
-		.node_timeout_ns = NUM_S(5),
+		.node_timeout_ns = from->node_timeout_ns,
+		.lease_ns = from->lease_ns,
+		.repair_after_ns = from->repair_after_ns,
+		.sweep_interval_ns = from->sweep_interval_ns,
+		.scrub_interval_ns = from->scrub_interval_ns,
 		.on_ready = gateway_on_ready,
-		.on_failed = gateway_on_failed,
-		.arg = cluster };
-	char error[256] = "";
-
-	if (cluster->gateway != NULL)
-		return;
-	sim_world_trace(cluster->world, "start gateway");
-	if (!sim_host_is_up(cluster->gateway_host))
-		sim_host_start(cluster->gateway_host);
-	cluster->is_gateway_ready = false;
-	cluster->gateway_loop = sim_loop_create(cluster->world, "gateway");
-	assert(cluster->gateway_loop != NULL);
-	cluster->meta = meta_memory_open(cluster->store, cluster->gateway_loop);
-	assert(cluster->meta != NULL);
-	options.loop = cluster->gateway_loop;
-	options.meta = cluster->meta;
-	options.boot_id = ++cluster->boot_count;
-	(void)snprintf(options.ports[0].address, sizeof(options.ports[0].address),
-	    "sim://gateway:1");
-	options.ports[0].cpu = -1;
-	for (uint32_t i = 0; i < cluster->options.node_count; i++) {
-		(void)snprintf(options.nodes[i].address, sizeof(options.nodes[i].address), "%s",
+		.on_failed = gateway_on_failed };
+	(void)snprintf(options->ports[0].address, sizeof(options->ports[0].address), "%s",
+	    own->address);
+	options->ports[0].cpu = -1;
+	for (uint32_t i = 0; i < from->node_count; i++) {
+		(void)snprintf(options->nodes[i].address, sizeof(options->nodes[i].address), "%s",
 		    cluster->nodes[i].address);
-		(void)snprintf(options.nodes[i].domain, sizeof(options.nodes[i].domain), "rack%u",
+		(void)snprintf(options->nodes[i].domain, sizeof(options->nodes[i].domain), "rack%u",
 		    i + 1);
 	}
-	cluster->gateway = mt_gateway_create(&options, error, sizeof(error));
-	if (cluster->gateway == NULL ||
-	    mt_gateway_start(cluster->gateway, error, sizeof(error)) != 0)
-		sim_cluster_fail(cluster, "the gateway did not start: %s", error);
 }
 
 void
-sim_cluster_gateway_kill(struct sim_cluster *cluster)
+sim_cluster_gateway_start(struct sim_cluster *cluster, uint32_t index)
 {
-	if (cluster->gateway == NULL)
+	struct sim_cluster_gateway *own = &cluster->gateways[index];
+	struct mt_gateway_options options;
+	char error[256] = "";
+
+	if (own->gateway != NULL)
 		return;
-	sim_world_trace(cluster->world, "kill gateway");
-	/* The host first: nobody is told anything. */
-	sim_host_kill(cluster->gateway_host, random_death(cluster));
-	mt_gateway_destroy(cluster->gateway);
-	cluster->meta->ops->close(cluster->meta);
-	loop_destroy(cluster->gateway_loop);
-	cluster->gateway = NULL;
-	cluster->meta = NULL;
-	cluster->gateway_loop = NULL;
-	cluster->is_gateway_ready = false;
+	sim_world_trace(cluster->world, "start gateway %u", index + 1);
+	if (!sim_host_is_up(own->host))
+		sim_host_start(own->host);
+	own->is_ready = own->has_failed = false;
+	own->loop = sim_cluster_loop_create(cluster, own->host);
+	own->meta = meta_memory_open(cluster->store, own->loop);
+	assert(own->meta != NULL);
+	gateway_options_set(own, &options);
+	options.loop = own->loop;
+	options.meta = own->meta;
+	options.boot_id = ++cluster->boot_count;
+	options.arg = own;
+	own->gateway = mt_gateway_create(&options, error, sizeof(error));
+	if (own->gateway == NULL || mt_gateway_start(own->gateway, error, sizeof(error)) != 0)
+		sim_cluster_fail(cluster, "gateway %u did not start: %s", index + 1, error);
 }
+
+void
+sim_cluster_gateway_kill(struct sim_cluster *cluster, uint32_t index)
+{
+	struct sim_cluster_gateway *own = &cluster->gateways[index];
+
+	if (own->gateway == NULL)
+		return;
+	sim_world_trace(cluster->world, "kill gateway %u", index + 1);
+	for (uint32_t i = 0; i < MT_METRIC_NR; i++)
+		cluster->metrics[i] += mt_gateway_metric(own->gateway, (enum mt_metric)i);
+	/* The host first: nobody is told anything. */
+	sim_host_kill(own->host, random_death(cluster));
+	mt_gateway_destroy(own->gateway);
+	own->meta->ops->close(own->meta);
+	loop_destroy(own->loop);
+	own->gateway = NULL;
+	own->meta = NULL;
+	own->loop = NULL;
+	own->is_ready = own->has_failed = false;
+}
+
+uint64_t
+sim_cluster_metric(const struct sim_cluster *cluster, enum mt_metric metric)
+{
+	uint64_t sum = cluster->metrics[metric];
+
+	for (uint32_t i = 0; i < cluster->options.gateway_count; i++)
+		if (cluster->gateways[i].gateway != NULL)
+			sum += mt_gateway_metric(cluster->gateways[i].gateway, metric);
+	return sum;
+}
+
+/* Running. */
 
 void
 sim_cluster_run(struct sim_cluster *cluster, uint64_t duration_ns)
@@ -290,19 +461,29 @@ sim_cluster_run_until(struct sim_cluster *cluster, bool (*until)(void *arg), voi
 }
 
 static bool
-gateway_is_ready(void *arg)
+gateways_are_ready(void *arg)
 {
 	const struct sim_cluster *cluster = arg;
 
-	return cluster->is_gateway_ready;
+	for (uint32_t i = 0; i < cluster->options.gateway_count; i++)
+		if (!cluster->gateways[i].is_ready)
+			return false;
+	return true;
+}
+
+void
+sim_cluster_start_all(struct sim_cluster *cluster)
+{
+	for (uint32_t i = 0; i < cluster->options.node_count; i++)
+		sim_cluster_node_start(cluster, i);
+	for (uint32_t i = 0; i < cluster->options.gateway_count; i++)
+		sim_cluster_gateway_start(cluster, i);
 }
 
 void
 sim_cluster_start(struct sim_cluster *cluster)
 {
-	for (uint32_t i = 0; i < cluster->options.node_count; i++)
-		sim_cluster_node_start(cluster, i);
-	sim_cluster_gateway_start(cluster);
-	sim_cluster_run_until(cluster, gateway_is_ready, cluster, START_LIMIT_NS,
-	    "the gateway is ready");
+	sim_cluster_start_all(cluster);
+	sim_cluster_run_until(cluster, gateways_are_ready, cluster, START_LIMIT_NS,
+	    "the gateways are ready");
 }

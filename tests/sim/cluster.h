@@ -2,11 +2,14 @@
 /*
  * cluster.h -- a whole cluster in one process and in virtual time, from a seed
  *
- * Storage nodes, one gateway and clients, each a simulated process with a host on the simulated
- * network and a loop in the world; the metadata store and the disks outlive the processes. The
- * daemons' code is the real one. Tests drive it from outside: run a while, kill something, go on.
+ * Storage nodes, gateways and clients, each a simulated process with a host on the simulated network
+ * and a loop in the world; the metadata store and the disks outlive the processes. The daemons' code
+ * is the real one. Tests drive it from outside: run a while, kill something, go on.
  *
- * A call that cannot fail unless the cluster is broken ends the test with the seed and a text.
+ * What may go wrong with a process (a gateway that gives up, a node that cannot read its disk) is
+ * remembered here and mended as an operator's service manager would: started again, after a while.
+ *
+ * A violation ends the process with the seed, the virtual time and a text.
  */
 #ifndef CLEAVE_TESTS_SIM_CLUSTER_H
 #define CLEAVE_TESTS_SIM_CLUSTER_H
@@ -22,17 +25,24 @@
 #include "storage-node/node.h"
 
 #define SIM_NODES_MAX 5u
-#define SIM_CLIENTS_MAX 4u
+#define SIM_GATEWAYS_MAX 3u
+#define SIM_CLIENTS_MAX 6u
 
 /* Zero means the default in brackets. */
 struct sim_cluster_options {
 	uint64_t seed;
-	uint32_t node_count;   /* [3] */
-	uint32_t client_count; /* [2] */
-	uint32_t shard_count;  /* [2] */
-	uint64_t disk_bytes;   /* [256 MiB] */
-	uint64_t slot_bytes;   /* [512 KiB] */
-	bool is_shuffled;      /* seeded order of what is due at one time */
+	uint32_t gateway_count; /* [1] */
+	uint32_t node_count;    /* [3] */
+	uint32_t client_count;  /* hosts for them [2] */
+	uint32_t shard_count;   /* [2] */
+	uint32_t min_replicas;  /* [3] */
+	uint64_t disk_bytes;    /* [256 MiB] */
+	uint64_t slot_bytes;    /* [512 KiB] */
+	uint64_t lease_ns, repair_after_ns, sweep_interval_ns, scrub_interval_ns; /* [gateway's] */
+	uint64_t node_timeout_ns;                                                 /* [5 s] */
+	bool is_shuffled; /* seeded order of what is due at one time */
+	bool has_drift;   /* clocks of processes begin anywhere and run at different rates */
+	uint32_t drift_ppm_max;
 };
 
 struct sim_cluster_node {
@@ -42,7 +52,19 @@ struct sim_cluster_node {
 	struct loop *loop;
 	struct node *node; /* NULL: not running */
 	char address[SPLIT_ADDRESS_BYTES_MAX];
-	bool is_ready;
+	bool is_ready, has_failed;
+	uint32_t format_count; /* disks it has had */
+};
+
+struct sim_cluster_gateway {
+	struct sim_cluster *cluster;
+	uint32_t index;
+	struct sim_host *host;
+	struct loop *loop;
+	struct meta *meta;
+	struct mt_gateway *gateway; /* NULL: not running */
+	char address[SPLIT_ADDRESS_BYTES_MAX];
+	bool is_ready, has_failed;
 };
 
 struct sim_cluster {
@@ -51,34 +73,45 @@ struct sim_cluster {
 	struct sim_net *net;
 	struct meta_store *store;
 	struct sim_cluster_node nodes[SIM_NODES_MAX];
-	struct sim_host *gateway_host;
-	struct loop *gateway_loop;
-	struct meta *meta;
-	struct mt_gateway *gateway; /* NULL: not running */
-	uint64_t boot_count;
-	bool is_gateway_ready;
+	struct sim_cluster_gateway gateways[SIM_GATEWAYS_MAX];
+	uint64_t boot_count; /* of all gateways: boot ids never repeat */
 	struct sim_host *client_hosts[SIM_CLIENTS_MAX];
+	uint64_t metrics[MT_METRIC_NR]; /* of gateways that are gone */
+	struct loop_timer restart_timer, beat_timer;
 };
 
 /* sim_cluster_create -- formatted disks, nothing running. */
 struct sim_cluster *sim_cluster_create(const struct sim_cluster_options *options);
 /* sim_cluster_destroy -- kills what runs. Clients must be gone. */
 void sim_cluster_destroy(struct sim_cluster *cluster);
-/* sim_cluster_start -- every node and the gateway; returns when the gateway is ready. */
+/* sim_cluster_start -- every node and gateway; returns when all gateways are ready. */
 void sim_cluster_start(struct sim_cluster *cluster);
+/* sim_cluster_start_all -- what does not run, or has failed, is started (again). */
+void sim_cluster_start_all(struct sim_cluster *cluster);
 
 void sim_cluster_node_start(struct sim_cluster *cluster, uint32_t index);
 /* @is_power_loss: what was not flushed is lost or torn by the seed. */
 void sim_cluster_node_kill(struct sim_cluster *cluster, uint32_t index, bool is_power_loss);
-void sim_cluster_gateway_start(struct sim_cluster *cluster);
-void sim_cluster_gateway_kill(struct sim_cluster *cluster);
+/* sim_cluster_node_replace -- kill it and give it an empty, formatted disk. */
+void sim_cluster_node_replace(struct sim_cluster *cluster, uint32_t index);
+void sim_cluster_gateway_start(struct sim_cluster *cluster, uint32_t index);
+void sim_cluster_gateway_kill(struct sim_cluster *cluster, uint32_t index);
+/* sim_cluster_loop_create -- a process's loop, with a clock of its own. */
+struct loop *sim_cluster_loop_create(struct sim_cluster *cluster, struct sim_host *host);
+/* sim_cluster_metric -- sum over all gateways that there were. */
+uint64_t sim_cluster_metric(const struct sim_cluster *cluster, enum mt_metric metric);
+
 /* sim_cluster_run -- let virtual time pass. */
 void sim_cluster_run(struct sim_cluster *cluster, uint64_t duration_ns);
-/* sim_cluster_run_until -- fails the test when @until is not true within @limit_ns. */
+/* sim_cluster_run_until -- a violation when @until is not true within @limit_ns. */
 void sim_cluster_run_until(struct sim_cluster *cluster, bool (*until)(void *arg), void *arg,
     uint64_t limit_ns, const char *what);
-/* sim_cluster_fail -- end the test: seed, virtual time and text. */
+/* sim_cluster_below -- the world's generator, as 32 bits. */
+uint32_t sim_cluster_below(struct sim_cluster *cluster, uint32_t limit);
+/* sim_cluster_fail -- a violation: virtual time and text to the hook, then exit(1). */
 void sim_cluster_fail(struct sim_cluster *cluster, const char *format, ...)
     __attribute__((format(printf, 2, 3), noreturn));
+/* sim_cluster_set_fail_hook -- who is told. NULL: standard error, with the seed. */
+void sim_cluster_set_fail_hook(void (*fn)(const char *text, void *arg), void *arg);
 
 #endif /* CLEAVE_TESTS_SIM_CLUSTER_H */

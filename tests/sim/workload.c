@@ -9,254 +9,366 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/crc32c.h"
 #include "base/num.h"
+#include "history.h"
 
 #define WAIT_LIMIT_NS NUM_S(600)
-#define STAMP_MAGIC 0x4b434f4c42444c4fu
-
-/* What stands at the beginning of each block that a workload writes. */
-struct stamp {
-	uint64_t magic;
-	uint64_t block;
-	uint32_t client;
-	uint32_t number;   /* of the operation */
-	uint32_t fill_crc; /* of the rest of the block */
-	uint32_t reserved;
-};
-
-struct operation {
-	enum cleave_op op;
-	uint32_t first_block, block_count;
-};
+#define FOR_EVER_NS NUM_S(100000)
+#define REOPEN_AFTER_NS NUM_MS(200)
+#define PROBES_MAX 4u
+#define HOT_BLOCKS 32u
 
 struct slot {
-	struct workload *workload;
+	struct session *session;
 	struct cleave_io io;
-	uint8_t data[WORKLOAD_BLOCKS_MAX * CLEAVE_BLOCK_BYTES];
+	uint8_t *data; /* WORKLOAD_BLOCKS_MAX blocks */
 	uint32_t number;
-	uint32_t floors[WORKLOAD_BLOCKS_MAX]; /* reads: what had happened at submission */
-	bool is_busy;
+	uint32_t floors[WORKLOAD_BLOCKS_MAX];
+	struct cleave_volume *volume; /* it was submitted to */
+	bool is_busy, is_probe;
 };
 
-struct block {
-	uint32_t happened; /* newest operation known to have happened; 0: none, zeros */
-	uint32_t issued;   /* newest operation submitted */
+/* A client process with the volume attached, or trying. */
+struct session {
+	struct workload *workload;
+	uint32_t number; /* in the history */
+	struct sim_host *host;
+	struct loop *loop;
+	struct cleave_client *client;
+	struct cleave_volume *volume; /* NULL: not open yet */
+	struct loop_task next_task, probe_task;
+	struct loop_timer open_timer;
+	bool is_old;  /* superseded: submits nothing but probes */
+	bool is_lost; /* was told that another session has the volume */
+	uint32_t probe_count, probe_block;
+	struct slot slots[WORKLOAD_IN_FLIGHT];
 };
 
 struct workload {
 	struct workload_options options;
 	struct sim_cluster *cluster;
-	struct loop *loop;
-	struct cleave_client *client;
-	struct cleave_volume *volume;
-	struct cleave_call call;
-	struct block *blocks;
+	struct history *history;
+	char name[24];
 	uint32_t block_count;
-	struct operation *operations; /* by number; 0 is none */
-	uint32_t issued_count, completed_count, operation_max;
-	struct loop_task next_task;
-	struct slot slots[WORKLOAD_IN_FLIGHT];
-	bool is_called, is_opened, is_verifying;
+	uint32_t issued_count;
+	uint32_t host_index; /* of the present session */
+	struct session *present, *old;
+	struct cleave_call call;
+	bool is_created, is_started, is_verifying;
 	uint32_t verify_next_block;
+	struct workload_counters counters;
 };
 
-/* Half of the blocks compress well, the others not at all. */
+static void slot_on_done(struct cleave_io *io, int rc, void *arg);
+static void session_on_open_timer(struct loop_timer *timer, void *arg);
+static void session_on_next(struct loop_task *task, void *arg);
+static void session_on_probe(struct loop_task *task, void *arg);
+
+/* Requests. */
+
+static uint32_t
+below(struct session *session, uint32_t limit)
+{
+	return (uint32_t)loop_random_below(session->loop, limit);
+}
+
+/* The present one by an attachment of its own that it had given up: it asks again. */
 static void
-block_fill(uint8_t *data, uint32_t client, uint64_t block, uint32_t number)
+session_lost(struct session *session)
 {
-	struct stamp stamp = { STAMP_MAGIC, block, client, number, 0, 0 };
-	uint64_t state = num_mix_u64(((uint64_t)client << 56) ^ (block << 32) ^ number);
-	uint8_t *rest = data + sizeof(stamp);
-	size_t rest_bytes = CLEAVE_BLOCK_BYTES - sizeof(stamp);
-
-	if (number % 2 == 0) {
-		memset(rest, (int)(state & 0xff), rest_bytes);
-	} else {
-		for (size_t at = 0; at + 8 <= rest_bytes; at += 8) {
-			state = num_mix_u64(state + at);
-			memcpy(rest + at, &state, 8);
-		}
-	}
-	stamp.fill_crc = crc32c(0, rest, rest_bytes);
-	memcpy(data, &stamp, sizeof(stamp));
-}
-
-static bool
-block_is_zero(const uint8_t *data)
-{
-	return data[0] == 0 && memcmp(data, data + 1, CLEAVE_BLOCK_BYTES - 1) == 0;
-}
-
-static bool
-operation_covers(const struct operation *operation, uint32_t block)
-{
-	return block >= operation->first_block &&
-	    block < operation->first_block + operation->block_count;
-}
-
-/* Zeros: nothing has happened yet, or a discard between floor and the newest may have. */
-static void
-check_zero(struct workload *workload, uint32_t block, uint32_t floor)
-{
-	if (floor == 0)
+	if (session->is_lost)
 		return;
-	for (uint32_t n = floor; n <= workload->blocks[block].issued; n++)
-		if (workload->operations[n].op == CLEAVE_DISCARD &&
-		    operation_covers(&workload->operations[n], block))
-			return;
-	sim_cluster_fail(workload->cluster, "client %u block %u: zeros, but operation %u was there",
-	    workload->options.client_index + 1, block, floor);
-}
-
-static void
-check_block(struct workload *workload, uint32_t block, const uint8_t *data, uint32_t floor)
-{
-	struct stamp stamp;
-	uint32_t client = workload->options.client_index;
-
-	if (block_is_zero(data)) {
-		check_zero(workload, block, floor);
-		return;
-	}
-	memcpy(&stamp, data, sizeof(stamp));
-	if (stamp.magic != STAMP_MAGIC || stamp.block != block || stamp.client != client ||
-	    stamp.fill_crc != crc32c(0, data + sizeof(stamp), CLEAVE_BLOCK_BYTES - sizeof(stamp)))
-		sim_cluster_fail(workload->cluster,
-		    "client %u block %u: garbage (block %" PRIu64 " client %u operation %u)",
-		    client + 1, block, stamp.block, stamp.client + 1, stamp.number);
-	if (stamp.number < floor || stamp.number > workload->blocks[block].issued ||
-	    !operation_covers(&workload->operations[stamp.number], block))
-		sim_cluster_fail(workload->cluster,
-		    "client %u block %u: operation %u, but %u to %u were possible", client + 1,
-		    block, stamp.number, floor, workload->blocks[block].issued);
-	workload->blocks[block].happened =
-	    (uint32_t)num_max(workload->blocks[block].happened, stamp.number);
-}
-
-static void
-slot_on_done(struct cleave_io *io, int rc, void *arg)
-{
-	struct slot *slot = arg;
-	struct workload *workload = slot->workload;
-	uint32_t first = (uint32_t)(io->offset_bytes / CLEAVE_BLOCK_BYTES);
-	uint32_t count = (uint32_t)(io->length_bytes / CLEAVE_BLOCK_BYTES);
-
-	if (rc != 0)
-		sim_cluster_fail(workload->cluster, "client %u: op %d at block %u of %u: %s",
-		    workload->options.client_index + 1, (int)io->op, first, count, strerror(-rc));
-	for (uint32_t i = 0; i < count; i++) {
-		struct block *block = &workload->blocks[first + i];
-
-		if (io->op == CLEAVE_READ)
-			check_block(workload, first + i, slot->data + i * CLEAVE_BLOCK_BYTES,
-			    slot->floors[i]);
-		else
-			block->happened = (uint32_t)num_max(block->happened, slot->number);
-	}
-	sim_world_trace(workload->cluster->world, "client %u done op=%d block=%u count=%u",
-	    workload->options.client_index + 1, (int)io->op, first, count);
-	slot->is_busy = false;
-	workload->completed_count++;
-	loop_defer(workload->loop, &workload->next_task);
+	session->is_lost = true;
+	if (!session->is_old)
+		loop_timer_start(session->loop, &session->open_timer, REOPEN_AFTER_NS);
 }
 
 static void
 slot_submit(struct slot *slot, enum cleave_op op, uint32_t first, uint32_t count)
 {
-	struct workload *workload = slot->workload;
+	struct session *session = slot->session;
+	struct workload *workload = session->workload;
+	struct history_op note = { .op = op,
+		.first_block = first,
+		.block_count = count,
+		.session = session->number,
+		.is_forbidden = slot->is_probe };
 	int rc;
 
+	slot->number = history_submit(workload->history, &note, slot->floors);
 	slot->io = (struct cleave_io){ .op = op,
 		.offset_bytes = (uint64_t)first * CLEAVE_BLOCK_BYTES,
 		.length_bytes = (uint64_t)count * CLEAVE_BLOCK_BYTES,
-		.data = op == CLEAVE_DISCARD ? NULL : slot->data,
+		.data = op == CLEAVE_READ || op == CLEAVE_WRITE ? slot->data : NULL,
 		.fn = slot_on_done,
 		.arg = slot };
-	for (uint32_t i = 0; i < count; i++) {
-		struct block *block = &workload->blocks[first + i];
-
-		slot->floors[i] = block->happened;
-		if (op == CLEAVE_READ)
-			continue;
-		block->issued = slot->number;
-		if (op == CLEAVE_WRITE)
-			block_fill(slot->data + i * CLEAVE_BLOCK_BYTES,
-			    workload->options.client_index, first + i, slot->number);
-	}
+	for (uint32_t i = 0; op == CLEAVE_WRITE && i < count; i++)
+		history_fill(workload->history, slot->number, first + i,
+		    slot->data + (size_t)i * CLEAVE_BLOCK_BYTES);
 	slot->is_busy = true;
-	rc = cleave_submit(workload->volume, &slot->io);
-	if (rc != 0)
+	slot->volume = session->volume;
+	rc = cleave_submit(session->volume, &slot->io);
+	if (rc == 0)
+		return;
+	if (rc != -ESHUTDOWN)
 		sim_cluster_fail(workload->cluster, "cleave_submit: %s", strerror(-rc));
+	slot->is_busy = false;
+	session_lost(session);
 }
 
+/* Half of all goes to a few hot blocks, so that requests meet each other. */
 static void
 slot_issue_random(struct slot *slot)
 {
-	struct workload *workload = slot->workload;
-	uint32_t count = 1 + (uint32_t)loop_random_below(workload->loop, WORKLOAD_BLOCKS_MAX);
-	uint32_t first = (uint32_t)loop_random_below(workload->loop, workload->block_count - count);
-	uint32_t dice = (uint32_t)loop_random_below(workload->loop, 100);
+	struct session *session = slot->session;
+	struct workload *workload = session->workload;
+	const struct workload_options *options = &workload->options;
+	uint32_t count = 1 + below(session, below(session, 2) == 0 ? 2 : WORKLOAD_BLOCKS_MAX);
+	uint32_t range = below(session, 2) == 0 ? HOT_BLOCKS : workload->block_count;
+	uint32_t first = below(session, (uint32_t)num_max(range, count + 1) - count);
+	uint32_t dice = below(session, 100);
 	enum cleave_op op = CLEAVE_WRITE;
 
-	if (dice < workload->options.read_percent)
+	if (dice < options->read_percent)
 		op = CLEAVE_READ;
-	else if (dice < workload->options.read_percent + workload->options.discard_percent)
-		op = CLEAVE_DISCARD;
-	slot->number = ++workload->issued_count;
-	workload->operations[slot->number] = (struct operation){ op, first, count };
+	else if (dice < options->read_percent + options->discard_percent)
+		op = below(session, 2) == 0 ? CLEAVE_DISCARD : CLEAVE_WRITE_ZEROES;
+	workload->issued_count++;
+	slot->is_probe = false;
 	slot_submit(slot, op, first, count);
 }
 
 static void
 slot_issue_verify(struct slot *slot)
 {
-	struct workload *workload = slot->workload;
+	struct workload *workload = slot->session->workload;
 	uint32_t first = workload->verify_next_block;
 	uint32_t count = (uint32_t)num_min(WORKLOAD_BLOCKS_MAX, workload->block_count - first);
 
 	workload->verify_next_block += count;
+	slot->is_probe = false;
 	slot_submit(slot, CLEAVE_READ, first, count);
 }
 
 static void
-workload_on_next(struct loop_task *task, void *arg)
+session_on_next(struct loop_task *task, void *arg)
 {
-	struct workload *workload = arg;
+	struct session *session = arg;
+	struct workload *workload = session->workload;
+	uint32_t depth = workload->options.in_flight;
 
 	(void)task;
-	for (uint32_t i = 0; i < WORKLOAD_IN_FLIGHT; i++) {
-		if (workload->slots[i].is_busy)
+	if (session->volume == NULL || !workload->is_started)
+		return;
+	for (uint32_t i = 0; i < depth && !session->is_old && !session->is_lost; i++) {
+		if (session->slots[i].is_busy)
 			continue;
 		if (workload->is_verifying) {
 			if (workload->verify_next_block < workload->block_count)
-				slot_issue_verify(&workload->slots[i]);
+				slot_issue_verify(&session->slots[i]);
 		} else if (workload->issued_count < workload->options.op_count) {
-			slot_issue_random(&workload->slots[i]);
+			slot_issue_random(&session->slots[i]);
 		}
 	}
 }
 
+/* The old session, at a block that the new one has been served. */
+static void
+session_on_probe(struct loop_task *task, void *arg)
+{
+	struct session *session = arg;
+
+	(void)task;
+	if (session->volume == NULL || session->is_lost || session->probe_count == PROBES_MAX)
+		return;
+	for (uint32_t i = 0; i < session->workload->options.in_flight; i++) {
+		struct slot *slot = &session->slots[i];
+
+		if (slot->is_busy)
+			continue;
+		session->probe_count++;
+		slot->is_probe = true;
+		slot_submit(slot, below(session, 2) == 0 ? CLEAVE_READ : CLEAVE_WRITE,
+		    session->probe_block, 1);
+		return;
+	}
+}
+
+/* Completions. */
+
+static void
+slot_on_success(struct slot *slot)
+{
+	struct session *session = slot->session;
+	struct workload *workload = session->workload;
+	uint32_t first = (uint32_t)(slot->io.offset_bytes / CLEAVE_BLOCK_BYTES);
+
+	if (slot->is_probe)
+		sim_cluster_fail(workload->cluster,
+		    "%s block %u: session %u was served after session %u", workload->name, first,
+		    session->number, workload->present->number);
+	if (slot->io.op == CLEAVE_READ)
+		history_read(workload->history, slot->number, slot->data, slot->floors);
+	else
+		history_written(workload->history, slot->number);
+	if (session->is_old || workload->old == NULL)
+		return;
+	workload->old->probe_block = first;
+	loop_defer(workload->old->loop, &workload->old->probe_task);
+}
+
+static void
+slot_on_error(struct slot *slot, int rc)
+{
+	struct session *session = slot->session;
+	struct workload *workload = session->workload;
+
+	if (slot->is_probe && (rc == -ESHUTDOWN || rc == -ETIMEDOUT))
+		workload->counters.probes_refused++;
+	if (rc == -ESHUTDOWN) {
+		workload->counters.ops_fenced++;
+		if (slot->volume == session->volume)
+			session_lost(session);
+		return;
+	}
+	if (rc == -ETIMEDOUT && (workload->options.io_timeout_ns != 0 || slot->is_probe)) {
+		workload->counters.ops_timed_out++;
+		if (workload->is_verifying && slot->io.op == CLEAVE_READ)
+			sim_cluster_fail(workload->cluster, "%s: a read timed out, nothing fails",
+			    workload->name);
+		return;
+	}
+	sim_cluster_fail(workload->cluster, "%s: op %d at block %" PRIu64 " of %" PRIu64 ": %s",
+	    workload->name, (int)slot->io.op, slot->io.offset_bytes / CLEAVE_BLOCK_BYTES,
+	    slot->io.length_bytes / CLEAVE_BLOCK_BYTES, strerror(-rc));
+}
+
+static void
+slot_on_done(struct cleave_io *io, int rc, void *arg)
+{
+	struct slot *slot = arg;
+	struct session *session = slot->session;
+	struct workload *workload = session->workload;
+
+	sim_world_trace(workload->cluster->world, "%s session %u done op=%d number=%u rc=%d",
+	    workload->name, session->number, (int)io->op, slot->number, rc);
+	slot->is_busy = false;
+	if (rc == 0)
+		slot_on_success(slot);
+	else
+		slot_on_error(slot, rc);
+	workload->counters.ops_done++;
+	loop_defer(session->loop, &session->next_task);
+}
+
+/* Sessions. */
+
+static void
+session_on_opened(struct cleave_volume *volume, int rc, const char *error, void *arg)
+{
+	struct session *session = arg;
+
+	(void)error;
+	sim_world_trace(session->workload->cluster->world, "%s session %u open rc=%d",
+	    session->workload->name, session->number, rc);
+	if (rc != 0) {
+		loop_timer_start(session->loop, &session->open_timer, REOPEN_AFTER_NS);
+		return;
+	}
+	session->volume = volume;
+	loop_defer(session->loop, &session->next_task);
+}
+
+static void
+session_open(struct session *session)
+{
+	int rc;
+
+	session->number = history_session(session->workload->history);
+	session->workload->counters.sessions++;
+	session->volume = NULL; /* one that was lost stays until the process ends */
+	session->is_lost = false;
+	rc = cleave_volume_open(session->client, session->workload->name, 0, session_on_opened,
+	    session);
+	if (rc != 0)
+		sim_cluster_fail(session->workload->cluster, "cleave_volume_open: %d", rc);
+}
+
+static void
+session_on_open_timer(struct loop_timer *timer, void *arg)
+{
+	struct session *session = arg;
+
+	(void)timer;
+	if (!session->is_old)
+		session_open(session);
+}
+
+static struct session *
+session_create(struct workload *workload)
+{
+	struct sim_cluster *cluster = workload->cluster;
+	const char *gateways[SIM_GATEWAYS_MAX];
+	struct session *session = calloc(1, sizeof(*session));
+	struct cleave_client_options client = { .gateways = gateways,
+		.gateway_count = cluster->options.gateway_count,
+		.message_count_max = 64,
+		.io_timeout_ns = workload->options.io_timeout_ns,
+		.keepalive_ns = NUM_S(2) };
+	char error[CLEAVE_ERROR_BYTES_MAX] = "";
+
+	assert(session != NULL);
+	if (client.io_timeout_ns == 0)
+		client.io_timeout_ns = FOR_EVER_NS;
+	for (uint32_t i = 0; i < client.gateway_count; i++)
+		gateways[i] = cluster->gateways[i].address;
+	session->workload = workload;
+	session->host =
+	    cluster->client_hosts[WORKLOAD_HOSTS * workload->options.index + workload->host_index];
+	if (!sim_host_is_up(session->host))
+		sim_host_start(session->host);
+	session->loop = sim_cluster_loop_create(cluster, session->host);
+	loop_task_init(&session->next_task, session_on_next, session);
+	loop_task_init(&session->probe_task, session_on_probe, session);
+	loop_timer_init(&session->open_timer, session_on_open_timer, session);
+	for (uint32_t i = 0; i < workload->options.in_flight; i++) {
+		session->slots[i].session = session;
+		session->slots[i].data = malloc((size_t)WORKLOAD_BLOCKS_MAX * CLEAVE_BLOCK_BYTES);
+		assert(session->slots[i].data != NULL);
+	}
+	client.loop = session->loop;
+	client.sim_host = session->host;
+	if (cleave_client_create(&client, &session->client, error) != 0)
+		sim_cluster_fail(cluster, "client: %s", error);
+	return session;
+}
+
+/* kill -9 of its process. */
+static void
+session_destroy(struct session *session)
+{
+	if (session == NULL)
+		return;
+	sim_host_kill(session->host,
+	    sim_cluster_below(session->workload->cluster, 2) == 0 ? SIM_DEATH_RESET
+								  : SIM_DEATH_SILENT);
+	cleave_client_destroy(session->client);
+	loop_destroy(session->loop);
+	for (uint32_t i = 0; i < session->workload->options.in_flight; i++)
+		free(session->slots[i].data);
+	free(session);
+}
+
 static bool
-workload_is_idle(const struct workload *workload)
+session_is_idle(const struct session *session)
 {
 	for (uint32_t i = 0; i < WORKLOAD_IN_FLIGHT; i++)
-		if (workload->slots[i].is_busy)
+		if (session->slots[i].is_busy)
 			return false;
 	return true;
 }
 
-bool
-workload_is_done(const struct workload *workload)
-{
-	return workload->issued_count == workload->options.op_count && workload_is_idle(workload);
-}
-
-uint32_t
-workload_completed_count(const struct workload *workload)
-{
-	return workload->completed_count;
-}
+/* The volume. */
 
 static void
 on_created(struct cleave_call *call, int rc, const char *reply, const char *error, void *arg)
@@ -267,104 +379,82 @@ on_created(struct cleave_call *call, int rc, const char *reply, const char *erro
 	(void)reply;
 	if (rc != 0)
 		sim_cluster_fail(workload->cluster, "volume.create: %d, %s", rc, error);
-	workload->is_called = true;
-}
-
-static void
-on_opened(struct cleave_volume *volume, int rc, const char *error, void *arg)
-{
-	struct workload *workload = arg;
-
-	if (rc != 0)
-		sim_cluster_fail(workload->cluster, "open: %d, %s", rc, error);
-	workload->volume = volume;
-	workload->is_opened = true;
+	workload->is_created = true;
 }
 
 static bool
-is_called(void *arg)
+is_created(void *arg)
 {
-	return ((struct workload *)arg)->is_called;
-}
-
-static bool
-is_opened(void *arg)
-{
-	return ((struct workload *)arg)->is_opened;
-}
-
-static void
-workload_open(struct workload *workload)
-{
-	char name[24], request[128];
-	int rc;
-
-	(void)snprintf(name, sizeof(name), "volume%u", workload->options.client_index + 1);
-	(void)snprintf(request, sizeof(request),
-	    "{\"op\":\"volume.create\",\"name\":\"%s\",\"size_bytes\":%" PRIu64 "}", name,
-	    workload->options.volume_bytes);
-	workload->call =
-	    (struct cleave_call){ .must_not_repeat = true, .fn = on_created, .arg = workload };
-	rc = cleave_control(workload->client, &workload->call, request);
-	if (rc != 0)
-		sim_cluster_fail(workload->cluster, "cleave_control: %d", rc);
-	sim_cluster_run_until(workload->cluster, is_called, workload, WAIT_LIMIT_NS,
-	    "the volume is made");
-	rc = cleave_volume_open(workload->client, name, 0, on_opened, workload);
-	if (rc != 0)
-		sim_cluster_fail(workload->cluster, "cleave_volume_open: %d", rc);
-	sim_cluster_run_until(workload->cluster, is_opened, workload, WAIT_LIMIT_NS,
-	    "the volume is open");
+	return ((struct workload *)arg)->is_created;
 }
 
 struct workload *
 workload_create(const struct workload_options *options)
 {
-	static const char *const gateways[] = { "sim://gateway:1" };
 	struct workload *workload = calloc(1, sizeof(*workload));
-	struct cleave_client_options client = { .gateways = gateways,
-		.gateway_count = 1,
-		.message_count_max = 64,
-		.io_timeout_ns = NUM_S(300),
-		.keepalive_ns = NUM_S(2) };
-	char error[CLEAVE_ERROR_BYTES_MAX] = "";
+	char request[128];
+	int rc;
 
 	assert(workload != NULL);
+	assert(options->in_flight > 0);
+	assert(options->in_flight <= WORKLOAD_IN_FLIGHT);
 	workload->options = *options;
 	workload->cluster = options->cluster;
 	workload->block_count = (uint32_t)(options->volume_bytes / CLEAVE_BLOCK_BYTES);
-	workload->blocks = calloc(workload->block_count, sizeof(*workload->blocks));
-	workload->operations = calloc(options->op_count + 1, sizeof(*workload->operations));
-	workload->loop = sim_loop_create(options->cluster->world,
-	    sim_host_name(options->cluster->client_hosts[options->client_index]));
-	assert(workload->blocks != NULL);
-	assert(workload->operations != NULL);
-	assert(workload->loop != NULL);
-	loop_task_init(&workload->next_task, workload_on_next, workload);
-	for (uint32_t i = 0; i < WORKLOAD_IN_FLIGHT; i++)
-		workload->slots[i].workload = workload;
-	client.loop = workload->loop;
-	client.sim_host = options->cluster->client_hosts[options->client_index];
-	if (cleave_client_create(&client, &workload->client, error) != 0)
-		sim_cluster_fail(workload->cluster, "client: %s", error);
-	workload_open(workload);
+	workload->history =
+	    history_create(workload->cluster, options->index, workload->block_count);
+	(void)snprintf(workload->name, sizeof(workload->name), "volume%u", options->index + 1);
+	(void)snprintf(request, sizeof(request),
+	    "{\"op\":\"volume.create\",\"name\":\"%s\",\"size_bytes\":%" PRIu64 "}", workload->name,
+	    options->volume_bytes);
+	workload->present = session_create(workload);
+	workload->call =
+	    (struct cleave_call){ .must_not_repeat = true, .fn = on_created, .arg = workload };
+	rc = cleave_control(workload->present->client, &workload->call, request);
+	if (rc != 0)
+		sim_cluster_fail(workload->cluster, "cleave_control: %d", rc);
+	sim_cluster_run_until(workload->cluster, is_created, workload, WAIT_LIMIT_NS,
+	    "the volume is made");
+	session_open(workload->present);
 	return workload;
 }
 
 void
 workload_destroy(struct workload *workload)
 {
-	cleave_client_destroy(workload->client);
-	loop_destroy(workload->loop);
-	free(workload->operations);
-	free(workload->blocks);
+	session_destroy(workload->old);
+	session_destroy(workload->present);
+	history_destroy(workload->history);
 	free(workload);
 }
 
 void
 workload_start(struct workload *workload)
 {
-	loop_defer(workload->loop, &workload->next_task);
+	workload->is_started = true;
+	if (workload->present != NULL)
+		loop_defer(workload->present->loop, &workload->present->next_task);
+}
+
+bool
+workload_is_done(const struct workload *workload)
+{
+	return workload->issued_count == workload->options.op_count && workload->present != NULL &&
+	    workload->present->volume != NULL && !workload->present->is_lost &&
+	    session_is_idle(workload->present) &&
+	    (workload->old == NULL || session_is_idle(workload->old));
+}
+
+uint32_t
+workload_completed_count(const struct workload *workload)
+{
+	return (uint32_t)workload->counters.ops_done;
+}
+
+const struct workload_counters *
+workload_counters(const struct workload *workload)
+{
+	return &workload->counters;
 }
 
 static bool
@@ -372,16 +462,64 @@ is_verified(void *arg)
 {
 	const struct workload *workload = arg;
 
-	return workload->verify_next_block == workload->block_count && workload_is_idle(workload);
+	return workload->verify_next_block == workload->block_count && workload_is_done(workload);
 }
 
 void
-workload_verify_all(struct workload *workload)
+workload_verify_all(struct workload *workload, uint64_t limit_ns, const char *what)
 {
 	workload->is_verifying = true;
 	workload->verify_next_block = 0;
-	loop_defer(workload->loop, &workload->next_task);
-	sim_cluster_run_until(workload->cluster, is_verified, workload, WAIT_LIMIT_NS,
-	    "the whole volume is read");
+	loop_defer(workload->present->loop, &workload->present->next_task);
+	sim_cluster_run_until(workload->cluster, is_verified, workload, limit_ns, what);
 	workload->is_verifying = false;
+}
+
+/* Faults. */
+
+void
+workload_kill(struct workload *workload)
+{
+	if (workload->present == NULL)
+		return;
+	sim_world_trace(workload->cluster->world, "kill %s session %u", workload->name,
+	    workload->present->number);
+	session_destroy(workload->present);
+	workload->present = NULL;
+}
+
+void
+workload_restart(struct workload *workload)
+{
+	if (workload->present != NULL)
+		return;
+	workload->present = session_create(workload);
+	session_open(workload->present);
+}
+
+void
+workload_takeover(struct workload *workload)
+{
+	if (workload->present == NULL)
+		return;
+	session_destroy(workload->old);
+	workload->old = workload->present;
+	workload->old->is_old = true;
+	workload->host_index = 1 - workload->host_index;
+	workload->present = session_create(workload);
+	session_open(workload->present);
+}
+
+void
+workload_pause(struct workload *workload, uint64_t duration_ns)
+{
+	if (workload->present != NULL)
+		sim_loop_pause(workload->present->loop, duration_ns);
+}
+
+struct sim_host *
+workload_host(const struct workload *workload)
+{
+	return workload->cluster
+	    ->client_hosts[WORKLOAD_HOSTS * workload->options.index + workload->host_index];
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * workload.h -- a simulated VM: mixed requests to one volume, every read checked
+ * workload.h -- a volume and the simulated VMs that use it: mixed requests, every read checked
  *
- * Each block that is written names its volume, its place and the operation that wrote it, so a read
- * tells which write it saw. Operations have growing numbers, and libcleave keeps overlapping writes in
- * order; so a read may see, of each block, the newest operation that was known to have happened when
- * the read was submitted, or any later one, and nothing else. What a read saw has happened.
+ * One session at a time works on the volume. Its process may be killed, and starts again with a new
+ * session; or another host takes the volume over, while the old one still lives, has requests in
+ * flight, and tries some more once the new one is served: those must be refused.
+ *
+ * Everything here is called from outside the processes.
  */
 #ifndef CLEAVE_TESTS_SIM_WORKLOAD_H
 #define CLEAVE_TESTS_SIM_WORKLOAD_H
@@ -14,25 +15,44 @@
 
 #define WORKLOAD_IN_FLIGHT 16u
 #define WORKLOAD_BLOCKS_MAX 16u /* of one request */
+#define WORKLOAD_HOSTS 2u
 
 struct workload;
 
 struct workload_options {
 	struct sim_cluster *cluster;
-	uint32_t client_index;
+	uint32_t index; /* uses client hosts 2 * index and the next */
 	uint64_t volume_bytes;
 	uint32_t op_count;
 	uint32_t read_percent, discard_percent; /* the rest writes */
+	uint32_t in_flight;                     /* at most WORKLOAD_IN_FLIGHT */
+	uint64_t io_timeout_ns;                 /* 0: requests wait for ever */
 };
 
-/* workload_create -- a client process; makes the volume and opens it. Runs the world meanwhile. */
+struct workload_counters {
+	uint64_t ops_done, ops_timed_out, ops_fenced, probes_refused, sessions;
+};
+
+/* workload_create -- makes the volume; runs the world meanwhile. */
 struct workload *workload_create(const struct workload_options *options);
+/* workload_destroy -- its processes are killed. */
 void workload_destroy(struct workload *workload);
 /* workload_start -- begin; ends by itself after op_count operations. */
 void workload_start(struct workload *workload);
 bool workload_is_done(const struct workload *workload);
 uint32_t workload_completed_count(const struct workload *workload);
-/* workload_verify_all -- read the whole volume; runs the world until done. */
-void workload_verify_all(struct workload *workload);
+const struct workload_counters *workload_counters(const struct workload *workload);
+/* workload_verify_all -- read the whole volume; runs the world until done, at most @limit_ns. */
+void workload_verify_all(struct workload *workload, uint64_t limit_ns, const char *what);
+
+/* workload_kill -- the present session's process dies. workload_restart -- if it is dead. */
+void workload_kill(struct workload *workload);
+void workload_restart(struct workload *workload);
+/* workload_takeover -- the other host attaches; what was there stays, as the old session. */
+void workload_takeover(struct workload *workload);
+/* workload_pause -- the present session's process stands still. */
+void workload_pause(struct workload *workload, uint64_t duration_ns);
+/* workload_host -- of the present session, dead or alive. */
+struct sim_host *workload_host(const struct workload *workload);
 
 #endif /* CLEAVE_TESTS_SIM_WORKLOAD_H */

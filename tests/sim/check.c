@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * check.c -- see check.h
+ *
+ * Copies are compared as they lie on the simulated disks, found by their slots' pages: no daemon's
+ * word is taken for it.
+ */
+#include "check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "storage-node/ondisk.h"
+
+/* A sealed copy that is not known to be damaged. */
+struct copy {
+	struct extent_id id;
+	uint32_t node;
+	uint64_t length_bytes, data_offset;
+};
+
+struct copies {
+	struct copy *items;
+	uint32_t count, max;
+};
+
+static void
+copies_add(struct copies *copies, const struct copy *copy)
+{
+	if (copies->count == copies->max) {
+		copies->max = copies->max * 2 + 256;
+		copies->items = realloc(copies->items, copies->max * sizeof(*copies->items));
+		assert(copies->items != NULL);
+	}
+	copies->items[copies->count++] = *copy;
+}
+
+/* The younger of a slot's two state pages. Returns false when there is none. */
+static bool
+slot_state(const struct disk_sim *disk, const struct ondisk_super *super, uint32_t slot,
+    struct ondisk_state *ret_state)
+{
+	uint8_t page[ONDISK_PAGE_BYTES];
+	struct ondisk_state state;
+	const char *field;
+	bool has_any = false;
+
+	for (uint32_t copy = 0; copy < 2; copy++) {
+		disk_sim_peek(disk, ondisk_state_offset(super, slot, copy), page, sizeof(page));
+		if (ondisk_state_decode(page, super, slot, &state, &field) != 0 ||
+		    (has_any && state.generation < ret_state->generation))
+			continue;
+		*ret_state = state;
+		has_any = true;
+	}
+	return has_any;
+}
+
+static void
+node_copies(struct sim_cluster *cluster, uint32_t index, struct copies *copies)
+{
+	const struct disk_sim *disk = cluster->nodes[index].disk;
+	uint8_t page[ONDISK_PAGE_BYTES];
+	struct ondisk_super super;
+	struct ondisk_slot slot;
+	struct ondisk_state state = { 0 };
+	const char *field;
+
+	disk_sim_peek(disk, ondisk_super_offset(0), page, sizeof(page));
+	if (ondisk_super_decode(page, disk_sim_capacity(disk), &super, &field) != 0)
+		sim_cluster_fail(cluster, "node %u: superblock: %s", index + 1, field);
+	for (uint32_t i = 0; i < super.slot_count; i++) {
+		disk_sim_peek(disk, ondisk_slot_offset(&super, i), page, sizeof(page));
+		if (ondisk_slot_decode(page, &super, i, &slot, &field) != 0 ||
+		    !slot_state(disk, &super, i, &state) || state.state != ONDISK_SLOT_SEALED ||
+		    state.is_damaged || state.slot.incarnation != slot.incarnation)
+			continue;
+		copies_add(copies,
+		    &(struct copy){ .id = slot.id,
+			.node = index,
+			.length_bytes = state.length_bytes,
+			.data_offset = ondisk_data_offset(&super, i) });
+	}
+}
+
+static int
+copy_compare(const void *a, const void *b)
+{
+	const struct copy *x = a, *y = b;
+
+	if (x->id.shard != y->id.shard)
+		return x->id.shard < y->id.shard ? -1 : 1;
+	if (x->id.epoch != y->id.epoch)
+		return x->id.epoch < y->id.epoch ? -1 : 1;
+	if (x->id.counter != y->id.counter)
+		return x->id.counter < y->id.counter ? -1 : 1;
+	return x->node < y->node ? -1 : 1;
+}
+
+static void
+copies_check_equal(struct sim_cluster *cluster, const struct copy *a, const struct copy *b)
+{
+	uint8_t page_a[DISK_ALIGN], page_b[DISK_ALIGN];
+
+	if (a->length_bytes != b->length_bytes)
+		sim_cluster_fail(cluster,
+		    "extent %u/%u/%llu is sealed at %llu on node %u, at %llu on node %u",
+		    a->id.shard, a->id.epoch, (unsigned long long)a->id.counter,
+		    (unsigned long long)a->length_bytes, a->node + 1,
+		    (unsigned long long)b->length_bytes, b->node + 1);
+	for (uint64_t at = 0; at < a->length_bytes; at += DISK_ALIGN) {
+		disk_sim_peek(cluster->nodes[a->node].disk, a->data_offset + at, page_a,
+		    sizeof(page_a));
+		disk_sim_peek(cluster->nodes[b->node].disk, b->data_offset + at, page_b,
+		    sizeof(page_b));
+		if (memcmp(page_a, page_b, sizeof(page_a)) != 0)
+			sim_cluster_fail(cluster,
+			    "extent %u/%u/%llu differs at %llu between nodes %u and %u",
+			    a->id.shard, a->id.epoch, (unsigned long long)a->id.counter,
+			    (unsigned long long)at, a->node + 1, b->node + 1);
+	}
+}
+
+void
+sim_check_quiet(struct sim_cluster *cluster)
+{
+	struct copies copies = { 0 };
+
+	for (uint32_t i = 0; i < cluster->options.node_count; i++)
+		node_copies(cluster, i, &copies);
+	if (copies.count > 0)
+		qsort(copies.items, copies.count, sizeof(*copies.items), copy_compare);
+	for (uint32_t i = 0; i + 1 < copies.count; i++) {
+		const struct copy *a = &copies.items[i], *b = a + 1;
+
+		if (a->id.shard == b->id.shard && a->id.epoch == b->id.epoch &&
+		    a->id.counter == b->id.counter)
+			copies_check_equal(cluster, a, b);
+	}
+	free(copies.items);
+}

@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* faults.c -- see faults.h */
+#include "faults.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/num.h"
+#include "middletier/meta_memory.h"
+
+#define USED_PAGE_TRIES 256u
+#define DRIFT_PPM_MAX 10000u
+
+static const struct sim_link_options link_usual = {
+	.latency_min_ns = NUM_US(20),
+	.latency_max_ns = NUM_US(60),
+	.bytes_per_s = UINT64_C(3000000000),
+};
+
+uint64_t
+sim_faults_duration_ns(struct sim_cluster *cluster)
+{
+	return sim_world_random_below(cluster->world,
+	    UINT64_C(1000) << sim_cluster_below(cluster, 24));
+}
+
+/* Whom. */
+
+static uint32_t
+random_node(struct sim_faults *faults)
+{
+	return sim_cluster_below(faults->cluster, faults->cluster->options.node_count);
+}
+
+static uint32_t
+random_gateway(struct sim_faults *faults)
+{
+	return sim_cluster_below(faults->cluster, faults->cluster->options.gateway_count);
+}
+
+static uint32_t
+random_workload(struct sim_faults *faults)
+{
+	return sim_cluster_below(faults->cluster, faults->workload_count);
+}
+
+/* Gateways are in the middle of everything. */
+static void
+random_link(struct sim_faults *faults, struct sim_fault_active *self)
+{
+	struct sim_cluster *cluster = faults->cluster;
+	uint32_t gateway = random_gateway(faults);
+	uint32_t dice = sim_cluster_below(cluster, 10);
+
+	self->a = cluster->gateways[gateway].host;
+	if (dice == 0 && cluster->options.gateway_count > 1)
+		self->b = cluster->gateways[(gateway + 1) % cluster->options.gateway_count].host;
+	else if (dice < 7)
+		self->b = cluster->nodes[random_node(faults)].host;
+	else
+		self->b = workload_host(faults->workloads[random_workload(faults)]);
+	if (sim_cluster_below(cluster, 2) == 0) {
+		struct sim_host *host = self->a;
+
+		self->a = self->b;
+		self->b = host;
+	}
+}
+
+/* A page of the disk that something was written to. Returns false when chance finds none. */
+static bool
+used_page(struct sim_faults *faults, const struct disk_sim *disk, uint64_t *ret_offset)
+{
+	uint64_t pages = disk_sim_capacity(disk) / DISK_ALIGN;
+	uint8_t page[DISK_ALIGN];
+
+	for (uint32_t i = 0; i < USED_PAGE_TRIES; i++) {
+		/* What is used lies in front. */
+		uint64_t range = pages >> sim_cluster_below(faults->cluster, 6);
+		uint64_t index = 32 + sim_world_random_below(faults->cluster->world, range);
+
+		if (index >= pages)
+			continue;
+		disk_sim_peek(disk, index * DISK_ALIGN, page, sizeof(page));
+		if (page[0] != 0 || memcmp(page, page + 1, sizeof(page) - 1) != 0) {
+			*ret_offset = index * DISK_ALIGN;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Processes. */
+
+static bool
+inject_process(struct sim_faults *faults, struct sim_fault_active *self, uint64_t pause_ns)
+{
+	struct sim_cluster *cluster = faults->cluster;
+
+	switch (self->fault) {
+	case SIM_FAULT_node_kill:
+	case SIM_FAULT_node_power:
+		self->index = random_node(faults);
+		sim_cluster_node_kill(cluster, self->index, self->fault == SIM_FAULT_node_power);
+		return true;
+	case SIM_FAULT_all_power:
+		for (uint32_t i = 0; i < cluster->options.gateway_count; i++)
+			sim_cluster_gateway_kill(cluster, i);
+		for (uint32_t i = 0; i < cluster->options.node_count; i++)
+			sim_cluster_node_kill(cluster, i, true);
+		return true;
+	case SIM_FAULT_gateway_kill:
+		self->index = random_gateway(faults);
+		sim_cluster_gateway_kill(cluster, self->index);
+		return true;
+	case SIM_FAULT_client_kill:
+		self->index = random_workload(faults);
+		workload_kill(faults->workloads[self->index]);
+		return true;
+	case SIM_FAULT_client_takeover:
+		workload_takeover(faults->workloads[random_workload(faults)]);
+		return true;
+	case SIM_FAULT_client_pause:
+		workload_pause(faults->workloads[random_workload(faults)], pause_ns);
+		return true;
+	case SIM_FAULT_node_pause:
+		self->index = random_node(faults);
+		if (cluster->nodes[self->index].loop != NULL)
+			sim_loop_pause(cluster->nodes[self->index].loop, pause_ns);
+		return true;
+	case SIM_FAULT_gateway_pause:
+		self->index = random_gateway(faults);
+		if (cluster->gateways[self->index].loop != NULL)
+			sim_loop_pause(cluster->gateways[self->index].loop, pause_ns);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* The network, the metadata store, clocks. */
+
+static void
+inject_slow_link(struct sim_faults *faults, const struct sim_fault_active *self)
+{
+	struct sim_cluster *cluster = faults->cluster;
+	struct sim_link_options slow = { .latency_min_ns = NUM_MS(1),
+		.latency_max_ns = NUM_MS(1 + sim_cluster_below(cluster, 100)),
+		.tail_ppm = 10000,
+		.tail_ns = NUM_MS(200), /* a packet was lost and is sent again */
+		.bytes_per_s = UINT64_C(100000) << sim_cluster_below(cluster, 10) };
+
+	sim_net_set_link(self->a, self->b, &slow);
+}
+
+static void
+each_other_host(struct sim_faults *faults, struct sim_host *host,
+    void (*fn)(struct sim_host *a, struct sim_host *b))
+{
+	struct sim_cluster *cluster = faults->cluster;
+
+	for (uint32_t i = 0; i < cluster->options.gateway_count; i++)
+		if (cluster->gateways[i].host != host)
+			fn(host, cluster->gateways[i].host);
+	for (uint32_t i = 0; i < cluster->options.node_count; i++)
+		if (cluster->nodes[i].host != host)
+			fn(host, cluster->nodes[i].host);
+	for (uint32_t i = 0; i < cluster->options.client_count; i++)
+		if (cluster->client_hosts[i] != host)
+			fn(host, cluster->client_hosts[i]);
+}
+
+static void
+inject_drift(struct sim_faults *faults)
+{
+	struct sim_cluster *cluster = faults->cluster;
+	uint32_t dice = sim_cluster_below(cluster, 3);
+	struct loop *loop = dice == 0 ? cluster->nodes[random_node(faults)].loop
+				      : cluster->gateways[random_gateway(faults)].loop;
+
+	if (loop != NULL)
+		sim_loop_set_skew(loop, 0,
+		    (int32_t)sim_cluster_below(cluster, 2 * DRIFT_PPM_MAX + 1) -
+			(int32_t)DRIFT_PPM_MAX);
+}
+
+static bool
+inject_network(struct sim_faults *faults, struct sim_fault_active *self)
+{
+	struct sim_cluster *cluster = faults->cluster;
+	struct sim_cluster_gateway *gateway = &cluster->gateways[random_gateway(faults)];
+
+	switch (self->fault) {
+	case SIM_FAULT_partition:
+		random_link(faults, self);
+		sim_net_partition(self->a, self->b);
+		return true;
+	case SIM_FAULT_cut:
+		random_link(faults, self);
+		sim_net_cut(self->a, self->b);
+		return true;
+	case SIM_FAULT_reset:
+		random_link(faults, self);
+		(void)sim_net_reset(self->a, self->b);
+		return true;
+	case SIM_FAULT_isolate:
+		self->a = sim_cluster_below(cluster, 2) == 0
+		    ? gateway->host
+		    : cluster->nodes[random_node(faults)].host;
+		each_other_host(faults, self->a, sim_net_partition);
+		return true;
+	case SIM_FAULT_slow_link:
+		random_link(faults, self);
+		inject_slow_link(faults, self);
+		return true;
+	case SIM_FAULT_meta_timeout:
+		meta_store_set_timeouts(cluster->store, 200, 200);
+		return true;
+	case SIM_FAULT_meta_cut:
+		self->index = gateway->index;
+		self->process = gateway->meta;
+		if (gateway->meta != NULL)
+			meta_memory_cut_off(gateway->meta, true);
+		return true;
+	case SIM_FAULT_drift:
+		inject_drift(faults);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Disks. */
+
+static void
+disk_errors_begin(struct disk_sim *disk, enum disk_op op, bool is_sticky)
+{
+	struct disk_fault *fault = disk_sim_fault(disk);
+
+	*fault = (struct disk_fault){ .ops = DISK_FAULT_OP(op),
+		.at_count = 1,
+		.is_sticky = is_sticky,
+		.verdict = DISK_FAULT_FAIL,
+		.rc = -EIO };
+}
+
+static bool
+inject_disk(struct sim_faults *faults, struct sim_fault_active *self)
+{
+	struct sim_cluster *cluster = faults->cluster;
+	struct disk_sim *disk;
+	uint64_t offset;
+
+	self->index = random_node(faults);
+	disk = cluster->nodes[self->index].disk;
+	switch (self->fault) {
+	case SIM_FAULT_disk_stall:
+		if (cluster->nodes[self->index].node != NULL)
+			disk_sim_stall(disk, sim_faults_duration_ns(cluster));
+		return true;
+	case SIM_FAULT_disk_slow:
+		disk_sim_set_slowness(disk, 10u << sim_cluster_below(cluster, 7));
+		return true;
+	case SIM_FAULT_disk_read_error:
+		disk_errors_begin(disk, DISK_READ, true);
+		return true;
+	case SIM_FAULT_disk_write_error:
+		disk_errors_begin(disk, DISK_WRITE, true);
+		return true;
+	case SIM_FAULT_disk_full:
+		disk_sim_set_full(disk, true);
+		return true;
+	default:
+		break;
+	}
+	/* What destroys data, or a disk for ever. */
+	self->index = faults->victim;
+	disk = cluster->nodes[self->index].disk;
+	switch (self->fault) {
+	case SIM_FAULT_disk_flush_error:
+		disk_errors_begin(disk, DISK_FLUSH, false);
+		return true;
+	case SIM_FAULT_disk_rot:
+		for (uint32_t i = 0; i < 4 && used_page(faults, disk, &offset); i++)
+			disk_sim_rot(disk, offset + sim_cluster_below(cluster, DISK_ALIGN),
+			    sim_cluster_below(cluster, 8));
+		return true;
+	case SIM_FAULT_disk_bad_sector:
+		if (used_page(faults, disk, &offset))
+			(void)disk_sim_set_bad(disk, offset, DISK_ALIGN); /* enough are bad */
+		return true;
+	case SIM_FAULT_disk_lost_write:
+		disk_sim_lose_next_write(disk);
+		return true;
+	case SIM_FAULT_disk_misdirect:
+		if (used_page(faults, disk, &offset))
+			disk_sim_misdirect_next_write(disk, offset);
+		return true;
+	case SIM_FAULT_disk_lie:
+		disk_sim_set_lying(disk, true);
+		return true;
+	case SIM_FAULT_disk_blank:
+		sim_cluster_node_replace(cluster, self->index);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Undoing. */
+
+static void
+undo_disk(struct sim_faults *faults, const struct sim_fault_active *self)
+{
+	struct disk_sim *disk = faults->cluster->nodes[self->index].disk;
+
+	switch (self->fault) {
+	case SIM_FAULT_disk_slow:
+		disk_sim_set_slowness(disk, 1);
+		break;
+	case SIM_FAULT_disk_read_error:
+	case SIM_FAULT_disk_write_error:
+	case SIM_FAULT_disk_flush_error:
+		*disk_sim_fault(disk) = (struct disk_fault){ 0 };
+		break;
+	case SIM_FAULT_disk_full:
+		disk_sim_set_full(disk, false);
+		break;
+	case SIM_FAULT_disk_lie:
+		disk_sim_set_lying(disk, false);
+		break;
+	case SIM_FAULT_disk_blank:
+		sim_cluster_node_start(faults->cluster, self->index);
+		break;
+	default:
+		break;
+	}
+}
+
+static void
+undo_network(struct sim_faults *faults, const struct sim_fault_active *self)
+{
+	struct sim_cluster *cluster = faults->cluster;
+
+	switch (self->fault) {
+	case SIM_FAULT_partition:
+		sim_net_join(self->a, self->b);
+		break;
+	case SIM_FAULT_cut:
+		sim_net_heal(self->a, self->b);
+		break;
+	case SIM_FAULT_isolate:
+		each_other_host(faults, self->a, sim_net_join);
+		break;
+	case SIM_FAULT_slow_link:
+		sim_net_set_link(self->a, self->b, &link_usual);
+		break;
+	case SIM_FAULT_meta_timeout:
+		meta_store_set_timeouts(cluster->store, 0, 0);
+		break;
+	case SIM_FAULT_meta_cut:
+		if (self->process != NULL && self->process == cluster->gateways[self->index].meta)
+			meta_memory_cut_off(cluster->gateways[self->index].meta, false);
+		break;
+	default:
+		undo_disk(faults, self);
+		break;
+	}
+}
+
+static void
+undo(struct sim_faults *faults, const struct sim_fault_active *self)
+{
+	switch (self->fault) {
+	case SIM_FAULT_node_kill:
+	case SIM_FAULT_node_power:
+		sim_cluster_node_start(faults->cluster, self->index);
+		break;
+	case SIM_FAULT_all_power:
+		sim_cluster_start_all(faults->cluster);
+		break;
+	case SIM_FAULT_gateway_kill:
+		sim_cluster_gateway_start(faults->cluster, self->index);
+		break;
+	case SIM_FAULT_client_kill:
+		workload_restart(faults->workloads[self->index]);
+		break;
+	default:
+		undo_network(faults, self);
+		break;
+	}
+}
+
+uint64_t
+sim_faults_next_ns(const struct sim_faults *faults)
+{
+	uint64_t next_ns = SIM_FOR_EVER;
+
+	for (uint32_t i = 0; i < faults->active_count; i++)
+		next_ns = num_min(next_ns, faults->active[i].until_ns);
+	return next_ns;
+}
+
+static void
+undo_at(struct sim_faults *faults, uint32_t i)
+{
+	struct sim_fault_active self = faults->active[i];
+
+	sim_world_trace(faults->cluster->world, "undo %s", sim_fault_name(self.fault));
+	faults->active[i] = faults->active[--faults->active_count];
+	undo(faults, &self);
+}
+
+void
+sim_faults_expire(struct sim_faults *faults)
+{
+	uint64_t now_ns = sim_world_now_ns(faults->cluster->world);
+
+	for (uint32_t i = faults->active_count; i-- > 0;)
+		if (faults->active[i].until_ns <= now_ns)
+			undo_at(faults, i);
+}
+
+void
+sim_faults_heal(struct sim_faults *faults)
+{
+	struct sim_cluster *cluster = faults->cluster;
+
+	while (faults->active_count > 0)
+		undo_at(faults, faults->active_count - 1);
+	sim_net_heal_all(cluster->net);
+	for (uint32_t i = 0; i < cluster->options.node_count; i++) {
+		struct sim_cluster_node *node = &cluster->nodes[i];
+
+		/* A disk whose flush failed is replaced by whoever looks after it. */
+		if (node->node != NULL && node->is_ready && node_is_read_only(node->node))
+			sim_cluster_node_replace(cluster, i);
+		if (node->loop != NULL)
+			sim_loop_pause(node->loop, 0);
+	}
+	for (uint32_t i = 0; i < cluster->options.gateway_count; i++)
+		if (cluster->gateways[i].loop != NULL)
+			sim_loop_pause(cluster->gateways[i].loop, 0);
+	sim_cluster_start_all(cluster);
+	for (uint32_t i = 0; i < faults->workload_count; i++) {
+		workload_pause(faults->workloads[i], 0);
+		workload_restart(faults->workloads[i]);
+	}
+}
+
+void
+sim_faults_inject(struct sim_faults *faults)
+{
+	struct sim_cluster *cluster = faults->cluster;
+	struct sim_fault_active self = { 0 };
+	uint64_t duration_ns = sim_faults_duration_ns(cluster);
+
+	if (faults->allowed == 0 || faults->active_count == SIM_FAULTS_ACTIVE_MAX)
+		return;
+	do
+		self.fault = (enum sim_fault)sim_cluster_below(cluster, SIM_FAULT_NR);
+	while ((faults->allowed >> self.fault & 1) == 0);
+	self.until_ns = sim_world_now_ns(cluster->world) + duration_ns;
+	sim_world_trace(cluster->world, "fault %s for %.6f s", sim_fault_name(self.fault),
+	    (double)duration_ns / 1e9);
+	faults->counts[self.fault]++;
+	if (inject_process(faults, &self, duration_ns) || inject_network(faults, &self) ||
+	    inject_disk(faults, &self))
+		faults->active[faults->active_count++] = self;
+}

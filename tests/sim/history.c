@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* history.c -- see history.h */
+#include "history.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/crc32c.h"
+#include "base/num.h"
+
+#define STAMP_MAGIC 0x4b434f4c42444c4fu
+
+/* What stands at the beginning of each block that is written. */
+struct stamp {
+	uint64_t magic;
+	uint64_t block;
+	uint32_t volume;
+	uint32_t number;   /* of the operation */
+	uint32_t fill_crc; /* of the rest of the block */
+	uint32_t reserved;
+};
+
+struct block {
+	uint32_t happened; /* newest operation known to have happened; 0: none, zeros */
+	uint32_t issued;   /* newest operation submitted */
+	/* Operations between these two never happened: their session was fenced without them. */
+	uint32_t dead_low, dead_high;
+};
+
+struct history {
+	struct sim_cluster *cluster;
+	uint32_t volume;
+	struct block *blocks;
+	uint32_t block_count;
+	struct history_op *ops;  /* by number; 0 is none */
+	uint32_t *session_first; /* by session: its first operation's number */
+	uint32_t op_count, op_max, session_count, session_max;
+};
+
+struct history *
+history_create(struct sim_cluster *cluster, uint32_t volume, uint32_t block_count)
+{
+	struct history *history = calloc(1, sizeof(*history));
+
+	assert(history != NULL);
+	history->cluster = cluster;
+	history->volume = volume;
+	history->block_count = block_count;
+	history->blocks = calloc(block_count, sizeof(*history->blocks));
+	history->op_max = 4096;
+	history->ops = calloc(history->op_max, sizeof(*history->ops));
+	history->session_max = 64;
+	history->session_first = calloc(history->session_max, sizeof(uint32_t));
+	assert(history->blocks != NULL);
+	assert(history->ops != NULL);
+	assert(history->session_first != NULL);
+	return history;
+}
+
+void
+history_destroy(struct history *history)
+{
+	free(history->session_first);
+	free(history->ops);
+	free(history->blocks);
+	free(history);
+}
+
+uint32_t
+history_session(struct history *history)
+{
+	history->session_count++;
+	if (history->session_count == history->session_max) {
+		history->session_max *= 2;
+		history->session_first =
+		    realloc(history->session_first, history->session_max * sizeof(uint32_t));
+		assert(history->session_first != NULL);
+	}
+	history->session_first[history->session_count] = history->op_count + 1;
+	return history->session_count;
+}
+
+uint32_t
+history_submit(struct history *history, const struct history_op *op, uint32_t *ret_floors)
+{
+	uint32_t number = ++history->op_count;
+
+	assert(op->first_block + op->block_count <= history->block_count);
+	if (number == history->op_max) {
+		history->op_max *= 2;
+		history->ops = realloc(history->ops, history->op_max * sizeof(*history->ops));
+		assert(history->ops != NULL);
+	}
+	history->ops[number] = *op;
+	for (uint32_t i = 0; i < op->block_count; i++) {
+		struct block *block = &history->blocks[op->first_block + i];
+
+		if (op->op == CLEAVE_READ)
+			ret_floors[i] = block->happened;
+		else if (!op->is_forbidden)
+			block->issued = number;
+	}
+	return number;
+}
+
+/* Half of the blocks compress well, the others not at all. */
+void
+history_fill(const struct history *history, uint32_t number, uint32_t block, uint8_t *data)
+{
+	struct stamp stamp = { STAMP_MAGIC, block, history->volume, number, 0, 0 };
+	uint64_t state = num_mix_u64(
+	    ((uint64_t)history->volume << 56) ^ ((uint64_t)block << 32) ^ number);
+	uint8_t *rest = data + sizeof(stamp);
+	size_t rest_bytes = CLEAVE_BLOCK_BYTES - sizeof(stamp);
+
+	if (number % 2 == 0) {
+		memset(rest, (int)(state & 0xff), rest_bytes);
+	} else {
+		for (size_t at = 0; at + 8 <= rest_bytes; at += 8) {
+			state = num_mix_u64(state + at);
+			memcpy(rest + at, &state, 8);
+		}
+	}
+	stamp.fill_crc = crc32c(0, rest, rest_bytes);
+	memcpy(data, &stamp, sizeof(stamp));
+}
+
+void
+history_written(struct history *history, uint32_t number)
+{
+	const struct history_op *op = &history->ops[number];
+
+	for (uint32_t i = 0; i < op->block_count; i++) {
+		struct block *block = &history->blocks[op->first_block + i];
+
+		block->happened = (uint32_t)num_max(block->happened, number);
+	}
+}
+
+static bool
+block_is_zero(const uint8_t *data)
+{
+	return data[0] == 0 && memcmp(data, data + 1, CLEAVE_BLOCK_BYTES - 1) == 0;
+}
+
+static bool
+op_covers(const struct history_op *op, uint32_t block)
+{
+	return op->op != CLEAVE_READ && block >= op->first_block &&
+	    block < op->first_block + op->block_count;
+}
+
+static bool
+block_is_dead(const struct block *block, uint32_t number)
+{
+	return number > block->dead_low && number < block->dead_high;
+}
+
+/* Zeros: nothing has happened yet, or a discard has, the oldest that explains it. */
+static void
+check_zero(struct history *history, uint32_t index, uint32_t floor)
+{
+	struct block *block = &history->blocks[index];
+
+	if (floor == 0)
+		return;
+	for (uint32_t n = floor; n <= block->issued; n++) {
+		const struct history_op *op = &history->ops[n];
+
+		if (op->op == CLEAVE_WRITE || op->is_forbidden || !op_covers(op, index) ||
+		    block_is_dead(block, n))
+			continue;
+		block->happened = (uint32_t)num_max(block->happened, n);
+		return;
+	}
+	sim_cluster_fail(history->cluster,
+	    "volume %u block %u: zeros, but operation %u was there (%u submitted)",
+	    history->volume + 1, index, floor, block->issued);
+}
+
+static bool
+stamp_is_of(const struct history *history, const struct stamp *stamp, uint32_t index,
+    const uint8_t *data)
+{
+	return stamp->magic == STAMP_MAGIC && stamp->block == index &&
+	    stamp->volume == history->volume && stamp->number <= history->op_count &&
+	    stamp->number > 0 && op_covers(&history->ops[stamp->number], index) &&
+	    stamp->fill_crc ==
+	    crc32c(0, data + sizeof(*stamp), CLEAVE_BLOCK_BYTES - sizeof(*stamp));
+}
+
+static void
+check_block(struct history *history, uint32_t session, uint32_t index, const uint8_t *data,
+    uint32_t floor)
+{
+	struct block *block = &history->blocks[index];
+	uint32_t first = history->session_first[session];
+	struct stamp stamp;
+
+	if (block_is_zero(data)) {
+		check_zero(history, index, floor);
+		return;
+	}
+	memcpy(&stamp, data, sizeof(stamp));
+	if (!stamp_is_of(history, &stamp, index, data))
+		sim_cluster_fail(history->cluster,
+		    "volume %u block %u: garbage (block %" PRIu64 " volume %u operation %u)",
+		    history->volume + 1, index, stamp.block, stamp.volume + 1, stamp.number);
+	if (stamp.number < floor || stamp.number > block->issued)
+		sim_cluster_fail(history->cluster,
+		    "volume %u block %u: operation %u, but %u to %u were possible",
+		    history->volume + 1, index, stamp.number, floor, block->issued);
+	if (history->ops[stamp.number].is_forbidden || block_is_dead(block, stamp.number))
+		sim_cluster_fail(history->cluster,
+		    "volume %u block %u: operation %u of session %u, which was fenced before",
+		    history->volume + 1, index, stamp.number, history->ops[stamp.number].session);
+	block->happened = (uint32_t)num_max(block->happened, stamp.number);
+	if (stamp.number < first && first > block->dead_high) {
+		block->dead_low = stamp.number;
+		block->dead_high = first;
+	}
+}
+
+void
+history_read(struct history *history, uint32_t number, const uint8_t *data, const uint32_t *floors)
+{
+	const struct history_op *op = &history->ops[number];
+
+	for (uint32_t i = 0; i < op->block_count; i++)
+		check_block(history, op->session, op->first_block + i,
+		    data + (size_t)i * CLEAVE_BLOCK_BYTES, floors[i]);
+}

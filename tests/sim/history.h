@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * history.h -- who wrote what to a volume, and what a read may therefore see
+ *
+ * Each block that is written names its volume, its place and the operation that wrote it. Operations
+ * have growing numbers. A volume has one writing session at a time, and libcleave keeps overlapping
+ * writes in order, so the writes to a block have one order, that of their numbers, and a block's
+ * history is linearizable exactly when each read sees
+ *
+ *   - no operation older than the newest one that was known to have happened when the read was
+ *     submitted: one that was acknowledged, or that another read had seen (the floor);
+ *   - none that had not been submitted when the read completed.
+ *
+ * An operation without an acknowledgement may have happened or not, and may still. But a session that
+ * was superseded is fenced: once a newer session has seen a block of it, no other of its operations
+ * may turn up there; and what it submits after the newer one was served never may.
+ */
+#ifndef CLEAVE_TESTS_SIM_HISTORY_H
+#define CLEAVE_TESTS_SIM_HISTORY_H
+
+#include "cluster.h"
+
+struct history;
+
+struct history_op {
+	enum cleave_op op;
+	uint32_t first_block, block_count;
+	uint32_t session;
+	bool is_forbidden; /* must never be seen: its session was fenced before */
+};
+
+struct history *history_create(struct sim_cluster *cluster, uint32_t volume, uint32_t block_count);
+void history_destroy(struct history *history);
+/* history_session -- a newer session begins; its number, 1 and up. */
+uint32_t history_session(struct history *history);
+/* history_submit -- note @op; returns its number. A read gets one @ret_floors value a block. */
+uint32_t history_submit(struct history *history, const struct history_op *op, uint32_t *ret_floors);
+/* history_fill -- the bytes that write @number puts into @block. */
+void history_fill(const struct history *history, uint32_t number, uint32_t block, uint8_t *data);
+/* history_written -- @number was acknowledged. */
+void history_written(struct history *history, uint32_t number);
+/* history_read -- @number, a read, returned @data. */
+void history_read(struct history *history, uint32_t number, const uint8_t *data,
+    const uint32_t *floors);
+
+#endif /* CLEAVE_TESTS_SIM_HISTORY_H */

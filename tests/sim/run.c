@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run.c -- see run.h */
+#include "run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/num.h"
+#include "base/random.h"
+#include "check.h"
+#include "faults.h"
+#include "workload.h"
+
+#define RUN_CLIENTS_MAX (SIM_CLIENTS_MAX / WORKLOAD_HOSTS)
+#define RUN_CPU_S 60u                /* of real time, then it is a loop without end */
+#define RUN_FAULTS_NS NUM_S(600)     /* of virtual time with faults, at most */
+#define RUN_HEAL_LIMIT_NS NUM_S(120) /* after the last fault: everything is answered */
+#define RUN_SETTLE_NS NUM_S(15)
+#define RUN_FAULT_GAP_NS NUM_S(10) /* without progress: the next fault */
+#define RUN_OPS_PER_FAULT 60u      /* on average half of it */
+
+/* What the daemons stand today. Sets grow as they learn more. */
+#define RUN_FAULTS_ALL                                                                             \
+	(SIM_FAULT(node_kill) | SIM_FAULT(node_power) | SIM_FAULT(all_power) |                     \
+	    SIM_FAULT(node_pause) | SIM_FAULT(gateway_kill) | SIM_FAULT(gateway_pause) |           \
+	    SIM_FAULT(client_kill) | SIM_FAULT(client_pause) | SIM_FAULT(client_takeover) |        \
+	    SIM_FAULT(partition) | SIM_FAULT(cut) | SIM_FAULT(reset) | SIM_FAULT(isolate) |        \
+	    SIM_FAULT(slow_link) | SIM_FAULT(meta_timeout) | SIM_FAULT(drift))
+#define RUN_GATEWAYS_MAX 1u
+
+struct run {
+	struct sim_run_options options;
+	uint64_t dice[4]; /* of the set-up; the world has its own */
+	struct sim_cluster *cluster;
+	struct workload *workloads[RUN_CLIENTS_MAX];
+	struct sim_faults faults;
+	uint64_t progress_count; /* what stops a pause: so many operations */
+};
+
+static const struct {
+	const char *name, *text;
+} fault_infos[] = {
+#define SIM_FAULT_INFO(name, text) { #name, text },
+	SIM_FAULT_LIST(SIM_FAULT_INFO)
+#undef SIM_FAULT_INFO
+};
+
+const char *
+sim_fault_name(enum sim_fault fault)
+{
+	return fault_infos[fault].name;
+}
+
+const char *
+sim_fault_text(enum sim_fault fault)
+{
+	return fault_infos[fault].text;
+}
+
+int
+sim_faults_parse(const char *text, uint64_t *ret_faults)
+{
+	uint64_t faults = 0;
+
+	if (strcmp(text, "none") == 0 || strcmp(text, "all") == 0) {
+		*ret_faults = text[0] == 'n' ? SIM_FAULTS_NONE : RUN_FAULTS_ALL;
+		return 0;
+	}
+	while (*text != 0) {
+		size_t bytes = strcspn(text, ",");
+		uint32_t i;
+
+		for (i = 0; i < SIM_FAULT_NR; i++)
+			if (strlen(fault_infos[i].name) == bytes &&
+			    memcmp(fault_infos[i].name, text, bytes) == 0)
+				break;
+		if (i == SIM_FAULT_NR)
+			return -EINVAL;
+		faults |= UINT64_C(1) << i;
+		text += bytes + (text[bytes] == ',');
+	}
+	*ret_faults = faults;
+	return faults != 0 ? 0 : -EINVAL;
+}
+
+void
+sim_run_command(const struct sim_run_options *options, char *ret_text, size_t text_bytes)
+{
+	size_t used =
+	    (size_t)snprintf(ret_text, text_bytes, "./dev sim --seed %" PRIu64, options->seed);
+	const struct {
+		const char *name;
+		uint32_t value;
+	} counts[] = { { "gateways", options->gateway_count }, { "nodes", options->node_count },
+		{ "clients", options->client_count }, { "operations", options->op_count } };
+	const char *separator = " --faults ";
+
+	for (uint32_t i = 0; i < NUM_COUNT(counts) && used < text_bytes; i++)
+		if (counts[i].value != 0)
+			used += (size_t)snprintf(ret_text + used, text_bytes - used, " --%s %u",
+			    counts[i].name, counts[i].value);
+	if (options->faults == SIM_FAULTS_NONE && used < text_bytes)
+		(void)snprintf(ret_text + used, text_bytes - used, " --faults none");
+	for (uint32_t i = 0; i < SIM_FAULT_NR && used < text_bytes; i++) {
+		if ((options->faults >> i & 1) == 0)
+			continue;
+		used += (size_t)snprintf(ret_text + used, text_bytes - used, "%s%s", separator,
+		    fault_infos[i].name);
+		separator = ",";
+	}
+}
+
+/* What a seed decides. */
+
+static uint32_t
+dice(struct run *run, uint32_t limit)
+{
+	return (uint32_t)random_below(run->dice, limit);
+}
+
+/* Each class is in half of the seeds: where few kinds meet, each is met more often. */
+static uint64_t
+choose_faults(struct run *run)
+{
+	uint64_t faults = random_u64(run->dice) & RUN_FAULTS_ALL;
+
+	if (run->options.faults == SIM_FAULTS_NONE)
+		return 0;
+	if (run->options.faults != 0)
+		return run->options.faults;
+	return faults != 0 ? faults : RUN_FAULTS_ALL;
+}
+
+static void
+choose_cluster(struct run *run, struct sim_cluster_options *options)
+{
+	const struct sim_run_options *given = &run->options;
+	uint32_t gateways = 1 + dice(run, RUN_GATEWAYS_MAX), nodes = 3 + dice(run, 3);
+
+	*options = (struct sim_cluster_options){ .seed = given->seed,
+		.is_shuffled = dice(run, 2) == 0,
+		.has_drift = dice(run, 2) == 0,
+		.drift_ppm_max = dice(run, 2) == 0 ? 200 : 10000,
+		.shard_count = 1 + dice(run, 4),
+		.min_replicas = 3,
+		.slot_bytes = NUM_KIB(128) << dice(run, 3),
+		.lease_ns = NUM_MS(500) << dice(run, 3),
+		.repair_after_ns = NUM_S(1 + dice(run, 2)),
+		.sweep_interval_ns = NUM_S(2),
+		.scrub_interval_ns = NUM_S(5 + dice(run, 60)),
+		.node_timeout_ns = NUM_S(1 + dice(run, 5)) };
+	options->disk_bytes = num_max(NUM_MIB(128), 1024 * options->slot_bytes);
+	options->gateway_count = given->gateway_count != 0 ? given->gateway_count : gateways;
+	options->node_count = given->node_count != 0 ? given->node_count : nodes;
+}
+
+static void
+run_create_workloads(struct run *run, uint32_t count, uint32_t op_count)
+{
+	struct workload_options workload = { .cluster = run->cluster,
+		.volume_bytes = NUM_MIB(1) << dice(run, 3),
+		.op_count = op_count / count,
+		.read_percent = 20 + dice(run, 50),
+		.discard_percent = dice(run, 20),
+		.in_flight = 1 + dice(run, WORKLOAD_IN_FLIGHT) };
+
+	if (dice(run, 4) == 0)
+		workload.io_timeout_ns = NUM_MS(500) << dice(run, 5);
+	for (uint32_t i = 0; i < count; i++) {
+		workload.index = i;
+		run->workloads[i] = workload_create(&workload);
+	}
+	run->faults.workload_count = count;
+	for (uint32_t i = 0; i < count; i++)
+		workload_start(run->workloads[i]);
+}
+
+static void
+log_in_virtual_time(enum log_level level, const char *line, void *arg)
+{
+	static const char letters[] = "TDIWE";
+	const struct sim_world *world = arg;
+
+	(void)fprintf(stderr, "%12.6f %-10s %c %s\n", (double)sim_world_now_ns(world) / 1e9,
+	    sim_world_running(world), letters[level], line);
+}
+
+static void
+run_begin(struct run *run)
+{
+	struct sim_cluster_options options;
+	const char *level_text = getenv("CLEAVE_SIM_LOG");
+	enum log_level level = LOG_OFF;
+	uint32_t clients, op_count = run->options.op_count;
+
+	random_seed(run->dice, run->options.seed * 2 + 1);
+	choose_cluster(run, &options);
+	clients = 1 + dice(run, RUN_CLIENTS_MAX);
+	if (run->options.client_count != 0)
+		clients = run->options.client_count;
+	options.client_count = clients * WORKLOAD_HOSTS;
+	if (level_text != NULL && log_level_parse(level_text, &level) != 0)
+		level = LOG_INFO;
+	log_set_level(level);
+	run->cluster = sim_cluster_create(&options);
+	log_set_sink(log_in_virtual_time, run->cluster->world);
+	if (getenv("CLEAVE_SIM_TRACE") != NULL)
+		sim_world_set_trace_file(run->cluster->world, stderr);
+	run->faults = (struct sim_faults){ .cluster = run->cluster,
+		.workloads = run->workloads,
+		.allowed = choose_faults(run),
+		.victim = dice(run, options.node_count) };
+	sim_cluster_start(run->cluster);
+	run_create_workloads(run, clients, op_count != 0 ? op_count : SIM_RUN_OPS_DEFAULT);
+}
+
+/* Running. */
+
+static uint64_t
+run_completed_count(const struct run *run)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < run->faults.workload_count; i++)
+		sum += workload_completed_count(run->workloads[i]);
+	return sum;
+}
+
+static bool
+run_is_done(void *arg)
+{
+	const struct run *run = arg;
+
+	for (uint32_t i = 0; i < run->faults.workload_count; i++)
+		if (!workload_is_done(run->workloads[i]))
+			return false;
+	return true;
+}
+
+static bool
+run_has_progressed(void *arg)
+{
+	const struct run *run = arg;
+
+	return run_completed_count(run) >= run->progress_count || run_is_done(arg);
+}
+
+/*
+ * Faults come by work done, so that they meet every part of it, and a little after, so that they meet
+ * it halfway; or when nothing goes on any more. Each ends by itself, so that they overlap.
+ */
+static void
+run_faults(struct run *run)
+{
+	struct sim_world *world = run->cluster->world;
+	uint64_t end_ns = sim_world_now_ns(world) + RUN_FAULTS_NS, next_ns = 0;
+
+	while (!run_is_done(run) && sim_world_now_ns(world) < end_ns) {
+		if (next_ns == 0) {
+			next_ns = sim_world_now_ns(world) + RUN_FAULT_GAP_NS;
+			run->progress_count = run_completed_count(run) +
+			    sim_world_random_below(world, RUN_OPS_PER_FAULT);
+		}
+		if (sim_world_run(world, run_has_progressed, run,
+			num_min(next_ns, sim_faults_next_ns(&run->faults))) == 0 ||
+		    sim_world_now_ns(world) >= next_ns) {
+			sim_cluster_run(run->cluster, sim_world_random_below(world, NUM_US(500)));
+			sim_faults_inject(&run->faults);
+			next_ns = 0;
+		}
+		sim_faults_expire(&run->faults);
+	}
+	sim_faults_heal(&run->faults);
+}
+
+static void
+run_verify(struct run *run, const char *what)
+{
+	for (uint32_t i = 0; i < run->faults.workload_count; i++)
+		workload_verify_all(run->workloads[i], RUN_HEAL_LIMIT_NS, what);
+}
+
+static void
+run_restart_gateways(struct run *run)
+{
+	for (uint32_t i = 0; i < run->cluster->options.gateway_count; i++)
+		sim_cluster_gateway_kill(run->cluster, i);
+	sim_cluster_start(run->cluster);
+}
+
+static void
+run_result(struct run *run, struct sim_run_result *result)
+{
+	*result = (struct sim_run_result){ .trace_hash = sim_world_trace_hash(run->cluster->world),
+		.virtual_ns = sim_world_now_ns(run->cluster->world),
+		.op_count = run_completed_count(run) };
+	memcpy(result->fault_counts, run->faults.counts, sizeof(result->fault_counts));
+}
+
+void
+sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_result)
+{
+	struct run run = { .options = *options };
+
+	run_begin(&run);
+	run_faults(&run);
+	sim_cluster_run_until(run.cluster, run_is_done, &run, RUN_HEAL_LIMIT_NS,
+	    "everything is answered");
+	sim_cluster_run(run.cluster, RUN_SETTLE_NS);
+	run_verify(&run, "everything is read");
+	/* Once more from the disks: new gateways have nothing in memory. */
+	run_restart_gateways(&run);
+	run_verify(&run, "everything is read from new gateways");
+	sim_check_quiet(run.cluster);
+	run_result(&run, ret_result);
+	for (uint32_t i = 0; i < run.faults.workload_count; i++)
+		workload_destroy(run.workloads[i]);
+	sim_cluster_destroy(run.cluster);
+}
+
+/* A process of its own. */
+
+struct report {
+	bool is_violation;
+	struct sim_run_result result;
+	char text[SIM_RUN_TEXT_BYTES];
+};
+
+static void
+report_violation(const char *text, void *arg)
+{
+	struct report *report = arg;
+
+	report->is_violation = true;
+	(void)snprintf(report->text, sizeof(report->text), "%s", text); /* cut where too long */
+}
+
+static void
+run_child(const struct sim_run_options *options, struct report *report, int errors)
+{
+	const struct rlimit cpu = { RUN_CPU_S, RUN_CPU_S };
+
+	if (getenv("CLEAVE_SIM_LOG") == NULL && getenv("CLEAVE_SIM_TRACE") == NULL)
+		(void)dup2(errors, STDERR_FILENO); /* else they stay on the screen */
+	(void)setrlimit(RLIMIT_CPU, &cpu);
+	sim_cluster_set_fail_hook(report_violation, report);
+	sim_run_here(options, &report->result);
+	exit(0);
+}
+
+/* The end of what a process that crashed has said. */
+static void
+report_crash(struct report *report, int errors, int status)
+{
+	size_t used = (size_t)snprintf(report->text, sizeof(report->text),
+	    "%s: ", WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "ended early");
+	off_t bytes = lseek(errors, 0, SEEK_END);
+	off_t room = (off_t)(sizeof(report->text) - used - 1) / 2;
+	ssize_t got;
+
+	got = pread(errors, report->text + used, (size_t)room, bytes > room ? bytes - room : 0);
+	report->text[used + (got > 0 ? (size_t)got : 0)] = 0;
+	report->is_violation = true;
+}
+
+int
+sim_run_seed(const struct sim_run_options *options, struct sim_run_result *ret_result,
+    char *ret_text, size_t text_bytes)
+{
+	struct report *report =
+	    mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int errors = memfd_create("errors", 0), status = 0, rc;
+	char command[512];
+	pid_t pid;
+
+	if (report == MAP_FAILED || errors < 0) {
+		perror("sim: mmap, memfd_create");
+		exit(1);
+	}
+	(void)fflush(NULL);
+	pid = fork();
+	if (pid == 0)
+		run_child(options, report, errors);
+	if (pid < 0 || waitpid(pid, &status, 0) != pid) {
+		perror("sim: fork, waitpid");
+		exit(1);
+	}
+	if (!report->is_violation && status != 0)
+		report_crash(report, errors, status);
+	sim_run_command(options, command, sizeof(command));
+	(void)snprintf(ret_text, text_bytes, "%s\n\t%s", report->text, command); /* cut */
+	rc = report->is_violation ? -EBADMSG : 0;
+	if (ret_result != NULL)
+		*ret_result = report->result;
+	(void)close(errors);
+	(void)munmap(report, sizeof(*report));
+	return rc;
+}

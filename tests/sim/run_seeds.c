@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * run_seeds.c -- run seed after seed, on several cores; for ctest and for `./dev sim`
+ *
+ * Workers are processes; worker k of n takes each n-th seed. They write what came of it to a shared
+ * table, one entry a worker, and violations to standard output as they are found.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/config.h"
+#include "base/num.h"
+#include "run.h"
+
+#define JOBS_MAX 64u
+
+struct search {
+	struct sim_run_options options;
+	uint64_t first_seed, seed_count; /* 0: without end */
+	uint64_t minutes;                /* 0: without end */
+	uint64_t job_count, twice_every; /* each n-th seed runs twice: one trace */
+	bool is_quiet;
+};
+
+/* Sums of one worker's runs. */
+struct tally {
+	uint64_t seed_count, failed_count, virtual_ns, op_count, takeover_count, repair_count;
+	uint64_t sweep_count;
+	uint64_t fault_counts[SIM_FAULT_NR];
+};
+
+static void __attribute__((noreturn)) usage(int rc)
+{
+	(void)fputs(
+	    "usage: sim_run_seeds [--seed S | --first S] [--seeds N] [--minutes M]\n"
+	    "  [--jobs N] [--gateways 1..3] [--nodes 3..5] [--clients 1..3] [--operations N]\n"
+	    "  [--faults none|all|NAME,...] [--twice-every N] [--quiet] [--here]\n"
+	    "CLEAVE_SIM_LOG=info|debug|trace prints the daemons' logs in virtual time;\n"
+	    "CLEAVE_SIM_TRACE=1 every event. Faults:\n",
+	    rc == 0 ? stdout : stderr);
+	for (uint32_t i = 0; i < SIM_FAULT_NR; i++)
+		(void)fprintf(rc == 0 ? stdout : stderr, "  %-18s %s\n",
+		    sim_fault_name((enum sim_fault)i), sim_fault_text((enum sim_fault)i));
+	exit(rc);
+}
+
+static uint64_t
+number(const char *text)
+{
+	uint64_t value;
+
+	if (config_parse_u64(text, &value) != 0)
+		usage(2);
+	return value;
+}
+
+static double
+wall_s(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail */
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void
+tally_add(struct tally *tally, const struct sim_run_result *result)
+{
+	tally->virtual_ns += result->virtual_ns;
+	tally->op_count += result->op_count;
+	tally->takeover_count += result->takeover_count;
+	tally->repair_count += result->repair_count;
+	tally->sweep_count += result->sweep_count;
+	for (uint32_t i = 0; i < SIM_FAULT_NR; i++)
+		tally->fault_counts[i] += result->fault_counts[i];
+}
+
+static void
+run_one(const struct search *search, uint64_t seed, struct tally *tally)
+{
+	struct sim_run_options options = search->options;
+	struct sim_run_result result = { 0 }, again = { 0 };
+	char text[SIM_RUN_TEXT_BYTES + 600];
+	int rc;
+
+	options.seed = seed;
+	rc = sim_run_seed(&options, &result, text, sizeof(text));
+	if (rc == 0 && search->twice_every != 0 && seed % search->twice_every == 0) {
+		rc = sim_run_seed(&options, &again, text, sizeof(text));
+		if (rc == 0 && result.trace_hash != again.trace_hash) {
+			(void)snprintf(text, sizeof(text),
+			    "two runs, two traces: %" PRIx64 ", %" PRIx64, result.trace_hash,
+			    again.trace_hash);
+			rc = -EBADMSG;
+		}
+	}
+	tally_add(tally, &result);
+	tally->seed_count++;
+	if (rc == 0)
+		return;
+	tally->failed_count++;
+	(void)printf("seed %" PRIu64 ": %s\n", seed, text);
+	(void)fflush(stdout);
+}
+
+static void
+worker_run(const struct search *search, uint64_t index, double end_s, struct tally *tally)
+{
+	for (uint64_t i = index; search->seed_count == 0 || i < search->seed_count;
+	     i += search->job_count) {
+		if (search->minutes != 0 && wall_s() >= end_s)
+			break;
+		run_one(search, search->first_seed + i, tally);
+	}
+}
+
+static void
+print_totals(const struct tally *sum, double seconds)
+{
+	uint64_t fault_count = 0;
+
+	for (uint32_t i = 0; i < SIM_FAULT_NR; i++) {
+		fault_count += sum->fault_counts[i];
+		if (sum->fault_counts[i] != 0)
+			(void)printf("%10" PRIu64 "  %s\n", sum->fault_counts[i],
+			    sim_fault_text((enum sim_fault)i));
+	}
+	(void)printf("%" PRIu64 " seeds, %.2f simulated hours, %" PRIu64 " operations, %" PRIu64
+		     " faults, %" PRIu64 " take-overs, %" PRIu64 " repairs, %" PRIu64
+		     " orphans swept, %.0f s; %" PRIu64 " seeds failed\n",
+	    sum->seed_count, (double)sum->virtual_ns / 3600e9, sum->op_count, fault_count,
+	    sum->takeover_count, sum->repair_count, sum->sweep_count, seconds, sum->failed_count);
+}
+
+static int
+search_run(const struct search *search)
+{
+	struct tally *tallies = mmap(NULL, JOBS_MAX * sizeof(*tallies), PROT_READ | PROT_WRITE,
+	    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	double begin_s = wall_s(), end_s = begin_s + (double)search->minutes * 60;
+	struct tally sum = { 0 };
+	int status, rc = 0;
+
+	if (tallies == MAP_FAILED)
+		return 1;
+	for (uint64_t i = 0; i < search->job_count; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			worker_run(search, i, end_s, &tallies[i]);
+			_exit(0);
+		}
+		if (pid < 0)
+			return 1;
+	}
+	while (wait(&status) > 0)
+		rc |= status != 0;
+	for (uint64_t i = 0; i < search->job_count; i++) {
+		const struct tally *tally = &tallies[i];
+
+		for (uint32_t k = 0; k < sizeof(sum) / sizeof(uint64_t); k++)
+			((uint64_t *)&sum)[k] += ((const uint64_t *)tally)[k];
+	}
+	if (!search->is_quiet)
+		print_totals(&sum, wall_s() - begin_s);
+	return rc != 0 || sum.failed_count != 0;
+}
+
+static void
+run_here(const struct search *search)
+{
+	struct sim_run_options options = search->options;
+	struct sim_run_result result;
+
+	options.seed = search->first_seed;
+	sim_run_here(&options, &result);
+	(void)printf("trace %" PRIx64 ", %.3f s\n", result.trace_hash,
+	    (double)result.virtual_ns / 1e9);
+	exit(0);
+}
+
+static const struct option long_options[] = { { "seed", 1, NULL, 's' }, { "first", 1, NULL, 'f' },
+	{ "seeds", 1, NULL, 'n' }, { "minutes", 1, NULL, 'm' }, { "jobs", 1, NULL, 'j' },
+	{ "gateways", 1, NULL, 'g' }, { "nodes", 1, NULL, 'k' }, { "clients", 1, NULL, 'c' },
+	{ "operations", 1, NULL, 'o' }, { "faults", 1, NULL, 'x' }, { "twice-every", 1, NULL, 't' },
+	{ "quiet", 0, NULL, 'q' }, { "here", 0, NULL, 'h' }, { "help", 0, NULL, '?' }, { 0 } };
+
+static void
+option_set(struct search *search, int letter, bool *is_here)
+{
+	switch (letter) {
+	case 's':
+		search->seed_count = 1;
+		search->first_seed = number(optarg);
+		break;
+	case 'f':
+		search->first_seed = number(optarg);
+		break;
+	case 'n':
+		search->seed_count = number(optarg);
+		break;
+	case 'm':
+		search->minutes = number(optarg);
+		break;
+	case 'j':
+		search->job_count = num_max(1, num_min(JOBS_MAX, number(optarg)));
+		break;
+	case 'g':
+		search->options.gateway_count = (uint32_t)number(optarg);
+		break;
+	case 'k':
+		search->options.node_count = (uint32_t)number(optarg);
+		break;
+	case 'c':
+		search->options.client_count = (uint32_t)number(optarg);
+		break;
+	case 'o':
+		search->options.op_count = (uint32_t)number(optarg);
+		break;
+	case 't':
+		search->twice_every = number(optarg);
+		break;
+	case 'q':
+		search->is_quiet = true;
+		break;
+	case 'h':
+		*is_here = true;
+		break;
+	case 'x':
+		if (sim_faults_parse(optarg, &search->options.faults) != 0)
+			usage(2);
+		break;
+	default:
+		usage(optopt == 0 ? 0 : 2);
+	}
+}
+
+int
+main(int argc, char **argv)
+{
+	struct search search = { .first_seed = 1, .twice_every = 50 };
+	bool is_here = false;
+	int letter;
+
+	search.job_count = num_max(1, num_min(JOBS_MAX, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN)));
+	while ((letter = getopt_long(argc, argv, "", long_options, NULL)) != -1)
+		option_set(&search, letter, &is_here);
+	if (optind != argc)
+		usage(2);
+	if (search.seed_count == 0 && search.minutes == 0)
+		search.seed_count = 100;
+	if (is_here)
+		run_here(&search);
+	return search_run(&search);
+}
