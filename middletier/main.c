@@ -3,7 +3,8 @@
  * main.c -- cleave-gateway: options, the metadata store, signals; nothing else
  *
  * The metadata directory also holds "gateway-id", 16 hex digits chosen once: a shard's root names its
- * owner by it. The boot id is new with every start.
+ * owner by it. Several gateways of one host share the directory, each with its --gateway-id. The boot
+ * id is new with every start.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,6 +39,10 @@ struct main_options {
 	uint64_t engine_threads;
 	uint64_t min_replicas;
 	uint64_t node_timeout;
+	uint64_t gateway_id;
+	uint64_t lease_ms;
+	uint64_t repair_after, repair_rate;
+	uint64_t scrub_interval, sweep_interval;
 	unsigned log_level;
 	bool is_recovery, is_forced;
 };
@@ -68,6 +73,25 @@ static const struct config_option option_table[] = {
 	{ "node-timeout", 0, CONFIG_DURATION, offsetof(struct main_options, node_timeout),
 	    "DURATION", "A storage node that does not answer for this long is given up.", "5s",
 	    false, NUM_MS(10), NUM_S(600), NULL },
+	{ "gateway-id", 0, CONFIG_U64, offsetof(struct main_options, gateway_id), "N",
+	    "Which of several gateways this is, for those that share a store. By default the one "
+	    "whose number the store's directory holds.",
+	    "0", false, 0, INT64_MAX, NULL },
+	{ "lease-ms", 0, CONFIG_U64, offsetof(struct main_options, lease_ms), "MS",
+	    "A gateway that is silent for this long loses its shards to the others.", "3000", false,
+	    200, 600000, NULL },
+	{ "repair-after", 0, CONFIG_DURATION, offsetof(struct main_options, repair_after),
+	    "DURATION", "Copies on a node that is away for this long are made anew elsewhere.",
+	    "60s", false, NUM_MS(100), NUM_S(86400), NULL },
+	{ "repair-rate", 0, CONFIG_SIZE, offsetof(struct main_options, repair_rate), "SIZE",
+	    "Bytes a second that each port copies for repairs.", "64M", false, NUM_KIB(64),
+	    NUM_GIB(64), NULL },
+	{ "scrub-interval", 0, CONFIG_DURATION, offsetof(struct main_options, scrub_interval),
+	    "DURATION", "Every copy is read and verified once in this time.", "168h", false,
+	    NUM_S(1), NUM_S(UINT64_C(365) * 86400), NULL },
+	{ "sweep-interval", 0, CONFIG_DURATION, offsetof(struct main_options, sweep_interval),
+	    "DURATION", "Between two looks at a node for extents that nobody owns.", "10m", false,
+	    NUM_S(1), NUM_S(86400), NULL },
 	{ "log-level", 0, CONFIG_CHOICE, offsetof(struct main_options, log_level), "LEVEL",
 	    "Least level to log.", "info", false, 0, 0, log_levels },
 	{ "recover", 0, CONFIG_FLAG, offsetof(struct main_options, is_recovery), NULL,
@@ -207,6 +231,12 @@ take_options(const struct main_options *values, struct mt_gateway_options *optio
 	options->engine_threads = (uint32_t)values->engine_threads;
 	options->min_replicas = (uint32_t)values->min_replicas;
 	options->node_timeout_ns = values->node_timeout;
+	options->gateway_id = values->gateway_id;
+	options->lease_ns = NUM_MS(values->lease_ms);
+	options->repair_after_ns = values->repair_after;
+	options->repair_bytes_per_s = values->repair_rate;
+	options->scrub_interval_ns = values->scrub_interval;
+	options->sweep_interval_ns = values->sweep_interval;
 	return 0;
 }
 
@@ -260,12 +290,15 @@ random_id(uint64_t *ret_id)
 	return 0;
 }
 
+/* The gateway's: --gateway-id, else the directory's own. The boot's: new. */
 static int
 take_ids(const char *meta, struct mt_gateway_options *options)
 {
 	char path[PATH_BYTES];
 	int rc;
 
+	if (options->gateway_id != 0)
+		return random_id(&options->boot_id);
 	if (snprintf(path, sizeof(path), "%s/gateway-id", meta) >= (int)sizeof(path))
 		return usage_error("--meta: '%s' is too long", meta);
 	rc = read_gateway_id(path, &options->gateway_id);
@@ -362,6 +395,12 @@ run(struct gateway_process *process, const char *meta_path, struct mt_gateway_op
 	}
 	if (take_ids(meta_path, options) != 0)
 		return EXIT_FAILURE;
+	if (meta_lmdb_claim_id(process->meta, options->gateway_id, error, sizeof(error)) != 0) {
+		log_error(
+		    "gateway: %s; another gateway of this store needs a --gateway-id of its own",
+		    error);
+		return EXIT_FAILURE;
+	}
 	options->loop = process->loop;
 	options->meta = process->meta;
 	options->on_failed = on_failed;
