@@ -34,18 +34,31 @@ stale_finish(struct mt_stale_check *check, int rc)
 	check->fn(rc, check->arg);
 }
 
-/* Should this node have a copy of the root's manifest? */
+/* Has this node been heard, and does it lack the root's manifest? */
 static bool
-stale_is_replica(const struct mt_stale_check *check, uint32_t node_id)
+stale_node_lacks_manifest(const struct mt_stale_check *check, uint32_t node_id)
+{
+	for (uint32_t i = 0; i < check->shard->port->link_count; i++) {
+		const struct mt_stale_node *node = &check->nodes[i];
+
+		if (node->link->node_id == node_id)
+			return node->is_listed && !node->has_manifest;
+	}
+	return false;
+}
+
+/* Every copy of it is gone. One that is not: a node has lost its disk, and the newer is an orphan. */
+static bool
+stale_is_manifest_gone(const struct mt_stale_check *check)
 {
 	const struct mt_root *root = &check->shard->root;
 
-	for (uint32_t i = 0; root->has_manifest && i < root->manifest_replica_count; i++) {
-		if (root->manifest_replicas[i].node_id == node_id &&
-		    !root->manifest_replicas[i].is_damaged)
-			return true;
+	for (uint32_t i = 0; i < root->manifest_replica_count; i++) {
+		if (!root->manifest_replicas[i].is_damaged &&
+		    !stale_node_lacks_manifest(check, root->manifest_replicas[i].node_id))
+			return false;
 	}
-	return false;
+	return root->has_manifest;
 }
 
 static void
@@ -70,8 +83,8 @@ stale_try_finish(struct mt_stale_check *check)
 	}
 	if (listed < wanted || (connecting > 0 && !check->has_waited))
 		return;
-	if (check->has_newer_manifest && check->is_manifest_missing) {
-		log_error("shard %" PRIu32 ": a node lacks the manifest that the root names, and "
+	if (check->has_newer_manifest && stale_is_manifest_gone(check)) {
+		log_error("shard %" PRIu32 ": no node has the manifest that the root names, and "
 			  "there is a newer one",
 		    check->shard->index);
 		stale_finish(check, -ESTALE);
@@ -137,11 +150,8 @@ stale_on_listed(struct mt_call *call, int rc, const struct wire_node_reply *repl
 		stale_ask(node, cursor);
 		return;
 	}
-	if (rc == 0) {
+	if (rc == 0)
 		node->is_listed = true;
-		if (!node->has_manifest && stale_is_replica(check, node->link->node_id))
-			check->is_manifest_missing = true;
-	}
 	stale_try_finish(check);
 }
 

@@ -24,9 +24,8 @@ struct mt_stale_check {
 	struct mt_stale_node *nodes; /* one a link */
 	struct loop_timer timer;
 	bool is_running, is_stopped;
-	bool has_waited;          /* long enough for links that are being connected */
-	bool has_newer_manifest;  /* than the root names: perhaps one that was never finished */
-	bool is_manifest_missing; /* at a node that should have a copy */
+	bool has_waited;         /* long enough for links that are being connected */
+	bool has_newer_manifest; /* than the root names: perhaps one that was never finished */
 	bool is_stale;
 };
 
@@ -34,8 +33,9 @@ struct mt_stale_check {
  * mt_stale_start -- ask every node that is up, or nearly, for its list of the shard
  *
  * shard->root and ->epoch are those of the claim. Waits for one answer, and where the root has no
- * manifest for as many as one will have copies, as long as it takes; @fn follows from the loop. Stale is: an extent of the claim's epoch or a later one;
- * a later fence; a newer manifest extent than the root's while a copy of that one is gone.
+ * manifest for as many as one will have copies, as long as it takes; @fn follows from the loop. Stale is:
+ * an extent of the claim's epoch or a later one; a later fence; a newer manifest extent than the root's
+ * while every copy of that one is gone.
  * Returns 0; -ENOMEM: no @fn.
  */
 int mt_stale_start(struct mt_stale_check *check);

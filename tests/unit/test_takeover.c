@@ -269,6 +269,34 @@ Test(takeover, blank_node_does_not_count)
 	cr_assert(find_log()->replicas[1].is_damaged);
 }
 
+/* What looks like a store that is too old: a node without the manifest, and a newer one elsewhere. */
+Test(takeover, blank_node_beside_a_manifest_that_was_never_finished)
+{
+	uint32_t found = 0;
+
+	for (uint32_t i = 0; i < 40; i++) {
+		if (i > 0) {
+			teardown();
+			setup();
+		}
+		(void)make_log();
+		mt_rig_gateway_kill(rig);
+		mt_rig_gateway_start(rig);
+		cr_assert(mt_rig_wait_state(rig, MT_SHARD_OPENING));
+		mt_rig_run(rig, NUM_US(50) * i);
+		found += mt_rig_shard(rig, 0)->sm.state == MT_SHARD_OPENING;
+		mt_rig_gateway_kill(rig);
+		mt_rig_node_kill(rig, i % 3, false);
+		mt_rig_node_blank(rig, i % 3);
+		mt_rig_node_start(rig, i % 3);
+		mt_rig_run(rig, NUM_S(1));
+		mt_rig_gateway_start(rig);
+		cr_assert(mt_rig_wait_ready(rig), "round %u", i);
+		expect_log();
+	}
+	cr_assert_gt(found, 3);
+}
+
 Test(takeover, rot_on_one_replica_after_sealing_is_read_from_another)
 {
 	struct mt_extent *extent = make_log();
