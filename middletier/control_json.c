@@ -429,6 +429,7 @@ mt_json_status(const struct mt_gateway *gateway, const struct mt_ask *ask, bool 
 	if (has_shards && status != NULL)
 		json_object_set_new(status, "shards", json_shards(gateway, ask));
 	if (status != NULL)
-		json_object_set_new(status, "membership", mt_json_gateways(gateway));
+		json_object_set_new(status, "gateway_count",
+		    json_integer(gateway->member.peer_count)); /* they have an op of their own */
 	return status;
 }

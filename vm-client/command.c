@@ -73,8 +73,10 @@ static const struct command command_table[] = {
 	{ "volume", "delete", "NAME [--force]", "Delete a volume and what is on it.", true,
 	    COMMAND_FORCE, command_volume_delete },
 	{ "node", "list", "", "List the storage nodes.", false, 0, command_node_list },
-	{ "status", NULL, "", "Show the gateway's state, shards, metrics and nodes.", false, 0,
-	    command_status },
+	{ "gateway", "list", "", "List the gateways that live, and their shards.", false, 0,
+	    command_gateway_list },
+	{ "status", NULL, "", "Show the gateway's state, shards, metrics, nodes and peers.", false,
+	    0, command_status },
 	{ "recover", NULL, "--meta DIR --node ADDR ... --cluster-id HEX [--force]",
 	    "Make a lost or stale metadata store anew from all storage nodes: runs cleave-gateway "
 	    "--recover on this host, with these options. It must be the first word.",

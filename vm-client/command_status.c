@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* command_status.c -- cleave status, cleave node list */
+/* command_status.c -- cleave status, cleave node list, cleave gateway list */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -39,6 +39,49 @@ command_print_nodes(const json_t *reply, FILE *out)
 		table_add(table, "%s", table_format_size(total * slot_bytes, text));
 		table_add(table, "%s", table_format_size(unused * slot_bytes, text));
 		table_add(table, "%" PRIu64 " of %" PRIu64 " free", unused, total);
+	}
+	rc = table_print(table, 0, out);
+	table_destroy(table);
+	return rc;
+}
+
+int
+command_print_gateways(const json_t *reply, FILE *out)
+{
+	static const struct table_column columns[] = {
+		{ "GATEWAY", false },
+		{ "PORTS", false },
+		{ "SHARDS", true },
+		{ "SHARE", true },
+		{ "SEEN FOR", true },
+		{ "LEASE LEFT", true },
+	};
+	struct table *table = table_create(columns, NUM_COUNT(columns));
+	char text[TABLE_NUMBER_BYTES];
+	const json_t *gateway;
+	size_t i;
+	int rc;
+
+	json_array_foreach(json_object_get(reply, "gateways"), i, gateway)
+	{
+		const json_t *ports = json_object_get(gateway, "ports");
+		const char *port = json_string_value(json_array_get(ports, 0));
+		size_t port_count = json_array_size(ports);
+
+		table_add(table, "%s%s", command_text(gateway, "gateway"),
+		    json_is_true(json_object_get(gateway, "self")) ? " (asked)" : "");
+		if (port_count > 1)
+			table_add(table, "%s +%zu", port == NULL ? "-" : port, port_count - 1);
+		else
+			table_add(table, "%s", port == NULL ? "-" : port);
+		table_add(table, "%" PRIu64, command_u64(gateway, "shards_owned"));
+		table_add(table, "%" PRIu64, command_u64(gateway, "shards_share"));
+		table_add(table, "%s",
+		    table_format_time(command_u64(gateway, "seen_for_ms") * NUM_MS(1), text));
+		if (json_object_get(gateway, "lease_left_ms") != NULL)
+			table_add(table, "%" PRIu64 " ms", command_u64(gateway, "lease_left_ms"));
+		else
+			table_add(table, "-");
 	}
 	rc = table_print(table, 0, out);
 	table_destroy(table);
@@ -200,7 +243,7 @@ command_print_status(const json_t *status, const json_t *nodes, FILE *out)
 int
 command_status(struct command_session *session)
 {
-	json_t *status = NULL, *nodes = NULL;
+	json_t *status = NULL, *nodes = NULL, *gateways = NULL;
 	int rc = command_ask(session, json_pack("{s:s}", "op", "status"), false, &status);
 
 	if (rc != 0)
@@ -210,8 +253,14 @@ command_status(struct command_session *session)
 	} else {
 		rc = command_ask(session, json_pack("{s:s}", "op", "node.list"), false, &nodes);
 		if (rc == 0)
+			rc = command_ask(session, json_pack("{s:s}", "op", "gateways"), false,
+			    &gateways);
+		if (rc == 0)
 			rc = command_print_status(status, nodes, session->out);
+		if (rc == 0 && fputc('\n', session->out) != EOF)
+			rc = command_print_gateways(gateways, session->out);
 		json_decref(nodes);
+		json_decref(gateways);
 	}
 	json_decref(status);
 	return rc;
@@ -227,6 +276,20 @@ command_node_list(struct command_session *session)
 		return rc;
 	rc = session->options->is_json ? command_print_json(reply, session->out)
 				       : command_print_nodes(reply, session->out);
+	json_decref(reply);
+	return rc;
+}
+
+int
+command_gateway_list(struct command_session *session)
+{
+	json_t *reply = NULL;
+	int rc = command_ask(session, json_pack("{s:s}", "op", "gateways"), false, &reply);
+
+	if (rc != 0)
+		return rc;
+	rc = session->options->is_json ? command_print_json(reply, session->out)
+				       : command_print_gateways(reply, session->out);
 	json_decref(reply);
 	return rc;
 }

@@ -111,8 +111,8 @@ Test(command, options_stand_before_or_after_the_words)
 Test(command, every_command_is_found)
 {
 	const char *const lines[] = { "volume create v --size 4096", "volume list", "volume show v",
-		"volume delete v --force", "node list", "status", "help", "help volume create",
-		"help volume", "help status" };
+		"volume delete v --force", "node list", "gateway list", "status", "help",
+		"help volume create", "help volume", "help status" };
 
 	for (size_t i = 0; i < NUM_COUNT(lines); i++) {
 		cr_assert_eq(parse(lines[i]), 0, "%s", lines[i]);
@@ -176,7 +176,8 @@ Test(command, a_bad_size_is_refused_as_a_size)
 Test(command, help_names_every_command)
 {
 	const char *const names[] = { "sage", "volume create", "volume list", "volume show",
-		"volume delete", "node list", "status", "help", "--gateway", "--timeout" };
+		"volume delete", "node list", "gateway list", "status", "help", "--gateway",
+		"--timeout" };
 	size_t bytes;
 	char *text;
 	FILE *out = open_memstream(&text, &bytes);
@@ -251,7 +252,24 @@ Test(command, odd_replies_are_shown_as_far_as_they_go)
 		free(printed(command_print_volumes, replies[i]));
 		free(printed(command_print_volume, replies[i]));
 		free(printed(command_print_nodes, replies[i]));
+		free(printed(command_print_gateways, replies[i]));
 	}
+}
+
+Test(command, gateways_are_listed)
+{
+	char *text = printed(command_print_gateways,
+	    "{\"member\":\"up\",\"lease_ms\":3000,\"gateways\":[{\"gateway\":\"0000000000000001\","
+	    "\"self\":true,\"ports\":[\"tcp://a:1\",\"tcp://a:2\"],\"shards_owned\":5,"
+	    "\"shards_share\":4,\"seen_for_ms\":65000,\"lease_left_ms\":2100},"
+	    "{\"gateway\":\"0000000000000002\",\"self\":false,\"ports\":[\"tcp://b:1\"],"
+	    "\"shards_owned\":3,\"shards_share\":4,\"seen_for_ms\":1000}]}");
+	const char *const parts[] = { "0000000000000001 (asked)", "tcp://a:1 +1", "1m 05s",
+		"2100 ms", "0000000000000002", "tcp://b:1" };
+
+	for (size_t i = 0; i < NUM_COUNT(parts); i++)
+		cr_assert_not_null(strstr(text, parts[i]), "%s: not in:\n%s", parts[i], text);
+	free(text);
 }
 
 Test(command, status_shows_shards_metrics_ratio_and_nodes)
