@@ -12,7 +12,8 @@
  * that does not pass changes nothing there. Only heads are looked at here. A window begins where the
  * target's copy ends, so whatever fails, the next one repairs it:
  *
- *	a source is lost, or what it returns does not pass    the next source; none left: -EIO
+ *	a source is lost, or what it returns does not pass    the next source; none left for that
+ *	                                                      batch: -EIO
  *	a node is busy                                        again after a pause
  *	the target is lost, full, fenced, refuses             the copy fails
  *
@@ -256,30 +257,29 @@ copy_target_failed(struct mt_copy *copy, int rc)
 
 /* ---- sources ---- */
 
-/* The next that has not failed, one whose node is up first. False: there is none. */
+/*
+ * The next that has not failed here; one whose node is up comes first, a damaged copy last: a target
+ * takes only what passes. False: there is none.
+ */
 static bool
 copy_choose_source(struct mt_copy *copy)
 {
 	const struct mt_copy_options *options = &copy->options;
-	uint32_t best = UINT32_MAX;
+	uint32_t best = UINT32_MAX, best_rank = UINT32_MAX;
 
 	for (uint32_t i = 0; i < options->source_count; i++) {
 		struct mt_link *link =
 		    mt_port_link(options->shard->port, options->sources[i].node_id);
+		bool is_up = link != NULL && mt_link_is_up(link);
+		uint32_t rank = (is_up ? 0 : 2u) + (options->sources[i].is_damaged ? 1 : 0);
 
-		if ((copy->tried & 1u << i) != 0 || options->sources[i].is_damaged)
+		if ((copy->tried & 1u << i) != 0 || rank >= best_rank)
 			continue;
-		if (link != NULL && mt_link_is_up(link)) {
-			best = i;
-			break;
-		}
-		if (best == UINT32_MAX)
-			best = i;
+		best = i;
+		best_rank = rank;
 	}
-	if (best == UINT32_MAX)
-		return false;
 	copy->source = best;
-	return true;
+	return best != UINT32_MAX;
 }
 
 static void
@@ -350,6 +350,7 @@ copy_on_appended(struct mt_call *call, int rc, const struct wire_node_reply *rep
 		copy->done_bytes = append->end_bytes;
 		copy->chain_crc = append->batch_crc;
 		copy->retries = 0;
+		copy->tried = 0; /* what failed there may be whole here */
 	} else if (rc != 0 && copy->rc == 0) {
 		copy->rc = rc; /* those behind it fail because of it */
 		copy->is_source_bad = rc == -EBADMSG;

@@ -26,7 +26,7 @@ struct mt_copy_options {
 	struct extent_id id;
 	enum extent_kind kind;
 	uint64_t length_bytes;                      /* agreed; batches end there */
-	struct mt_replica sources[MT_REPLICAS_MAX]; /* damaged ones are left out */
+	struct mt_replica sources[MT_REPLICAS_MAX]; /* damaged ones are asked last */
 	uint32_t source_count;
 	uint32_t target_node_id;
 	uint64_t bytes_per_s; /* budget; 0: none */

@@ -60,6 +60,13 @@ struct mt_extent;
 	X(replica_read_errors, "count", "replica reads that failed or did not match their CRC")    \
 	X(repairs_queued, "count", "records found bad on a replica, to be repaired")               \
 	X(copies_damaged, "count", "copies of extents found damaged, short or gone")               \
+	X(copies_made, "count", "copies made by repair")                                           \
+	X(copied_bytes, "bytes", "bytes of those")                                                 \
+	X(copies_failed, "count", "copies that repair began and gave up")                          \
+	X(copies_verified, "count", "copies verified whole")                                       \
+	X(verified_bytes, "bytes", "bytes of those")                                               \
+	X(scrubs_done, "count", "times that every copy of a shard was verified")                   \
+	X(orphans_deleted, "count", "copies at nodes that no manifest names, deleted")             \
 	X(unreadable_blocks, "count", "reads answered EIO: bad on every replica")                  \
 	X(extents_opened, "count", "extents created")                                              \
 	X(extents_sealed, "count", "extents sealed")                                               \
@@ -156,6 +163,7 @@ struct mt_link {
 	uint64_t status_ns;   /* when it was last asked */
 	bool is_status_asked; /* status_call is outstanding */
 	bool is_stopped;
+	uint64_t changed_ns; /* when it came up, or went down, or was made */
 	bool was_up;         /* at least once: the next time is a reconnect */
 	uint32_t logged_crc; /* of the failure that was last logged since it was up; 0: none */
 	int close_rc;        /* why we closed the queue pair; 0: we did not */
@@ -181,12 +189,19 @@ struct mt_link *mt_port_link(struct mt_port *port, uint32_t node_id);
 int mt_placement_pick(struct mt_port *port, enum extent_kind kind, uint32_t count,
     struct mt_link **ret_links);
 
+/* mt_placement_pick_one -- a link outside the domains of the nodes @others, or -EHOSTDOWN. */
+int mt_placement_pick_one(struct mt_port *port, enum extent_kind kind, const uint32_t *others,
+    uint32_t other_count, struct mt_link **ret_link);
+/* mt_placement_domain_count -- domains with a node that is up and writable, full or not. */
+uint32_t mt_placement_domain_count(struct mt_port *port);
+
 /* ---- extent.c (replicate): an extent and its replicas; appends in order to all of them ---- */
 struct mt_replica {
 	uint32_t node_id;
 	uint64_t incarnation;
 	bool is_cut;     /* the node has confirmed the sealed length */
 	bool is_damaged; /* not what it should be: not counted, and read from last */
+	uint32_t listed; /* the sweep in which its node last named it; of a manifest's state */
 	bool is_suspect; /* a read of it has failed: to be verified */
 };
 
@@ -577,6 +592,7 @@ enum mt_shard_state {
 struct mt_write_state; /* write_path.c */
 struct mt_manifest;    /* manifest.c */
 struct mt_takeover;    /* takeover.c */
+struct mt_upkeep;      /* upkeep.c */
 
 struct mt_shard {
 	uint32_t magic;
@@ -602,7 +618,8 @@ struct mt_shard {
 	struct loop_link live_extents;    /* extent.c: every one that there is, in extents or not */
 	struct loop_link copies;          /* copy.c: on their way */
 	struct loop_task *upkeep_task;    /* upkeep.c: look at the copies now; NULL: not serving */
-	uint32_t read_count;              /* read_path.c: reads that are not answered yet */
+	struct mt_upkeep *upkeep;
+	uint32_t read_count; /* read_path.c: reads that are not answered yet */
 	/* shard.c's. */
 	bool is_wanted;    /* by the last set that the port was given */
 	bool is_releasing; /* STOPPED: the root is to say so before it is IDLE */

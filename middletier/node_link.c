@@ -382,6 +382,7 @@ static void
 link_become_up(struct mt_link *link)
 {
 	sm_move(&link->sm, MT_LINK_UP);
+	link->changed_ns = loop_now_ns(link->port->loop);
 	log_info("node %u: link up address=%s slots_free=%llu slots_total=%llu%s", link->node_id,
 	    link->config.address, (unsigned long long)link->slots_free,
 	    (unsigned long long)link->slots_total, link->is_read_only ? " read-only" : "");
@@ -577,6 +578,8 @@ link_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 		reason = link->close_reason;
 	}
 	sm_move(&link->sm, MT_LINK_DOWN);
+	if (was_up)
+		link->changed_ns = loop_now_ns(link->port->loop);
 	link_log_closed(link, was_up, rc, reason != NULL ? reason : "");
 	link_finish_calls(link, rc == -ETIMEDOUT ? -ETIMEDOUT : -ECONNRESET);
 	if (was_up)
@@ -631,6 +634,7 @@ mt_link_init(struct mt_link *link, struct mt_port *port, uint32_t index,
 	*link = (struct mt_link){ .port = port,
 		.index = index,
 		.config = *config,
+		.changed_ns = loop_now_ns(port->loop),
 		.backoff_ns = LINK_BACKOFF_MIN_NS };
 	list_init(&link->calls);
 	loop_timer_init(&link->retry_timer, link_on_retry, link);

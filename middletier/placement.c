@@ -54,9 +54,8 @@ placement_has_domain(struct mt_link *const *links, uint32_t count, const struct 
 	return false;
 }
 
-/* How many domains have a node that is up and writable, full or not. */
-static uint32_t
-placement_count_domains(struct mt_port *port)
+uint32_t
+mt_placement_domain_count(struct mt_port *port)
 {
 	struct mt_link *seen[MT_NODES_MAX];
 	uint32_t count = 0;
@@ -91,6 +90,22 @@ placement_candidates(struct mt_port *port, enum extent_kind kind,
 	return count;
 }
 
+/* The best candidate whose domain is none of those of @taken; NULL: there is none. */
+static struct mt_link *
+placement_best(const struct candidate *candidates, uint32_t candidate_count,
+    struct mt_link *const *taken, uint32_t taken_count)
+{
+	const struct candidate *best = NULL;
+
+	for (uint32_t i = 0; i < candidate_count; i++) {
+		if (placement_has_domain(taken, taken_count, candidates[i].link))
+			continue;
+		if (best == NULL || candidate_is_better(&candidates[i], best))
+			best = &candidates[i];
+	}
+	return best != NULL ? best->link : NULL;
+}
+
 static void
 placement_refresh(struct mt_port *port)
 {
@@ -104,30 +119,45 @@ mt_placement_pick(struct mt_port *port, enum extent_kind kind, uint32_t count,
 {
 	struct candidate candidates[MT_NODES_MAX];
 	struct mt_link *picked[MT_REPLICAS_MAX];
-	uint32_t candidate_count, picked_count = 0;
+	uint32_t candidate_count;
 
 	assert(count >= 1);
 	assert(count <= MT_REPLICAS_MAX);
-	if (placement_count_domains(port) < count) {
+	if (mt_placement_domain_count(port) < count) {
 		placement_refresh(port);
 		return -EHOSTDOWN;
 	}
 	candidate_count = placement_candidates(port, kind, candidates);
-	while (picked_count < count) {
-		const struct candidate *best = NULL;
-
-		for (uint32_t i = 0; i < candidate_count; i++) {
-			if (placement_has_domain(picked, picked_count, candidates[i].link))
-				continue;
-			if (best == NULL || candidate_is_better(&candidates[i], best))
-				best = &candidates[i];
-		}
-		if (best == NULL) {
+	for (uint32_t i = 0; i < count; i++) {
+		picked[i] = placement_best(candidates, candidate_count, picked, i);
+		if (picked[i] == NULL) {
 			placement_refresh(port);
 			return -ENOSPC;
 		}
-		picked[picked_count++] = best->link;
 	}
 	memcpy(ret_links, picked, count * sizeof(picked[0]));
 	return 0;
+}
+
+int
+mt_placement_pick_one(struct mt_port *port, enum extent_kind kind, const uint32_t *others,
+    uint32_t other_count, struct mt_link **ret_link)
+{
+	struct candidate candidates[MT_NODES_MAX];
+	struct mt_link *taken[MT_REPLICAS_MAX];
+	uint32_t taken_count = 0;
+
+	assert(other_count <= MT_REPLICAS_MAX);
+	for (uint32_t i = 0; i < other_count; i++) {
+		struct mt_link *link = mt_port_link(port, others[i]);
+
+		if (link != NULL)
+			taken[taken_count++] = link;
+	}
+	*ret_link = placement_best(candidates, placement_candidates(port, kind, candidates), taken,
+	    taken_count);
+	if (*ret_link != NULL)
+		return 0;
+	placement_refresh(port);
+	return -EHOSTDOWN;
 }

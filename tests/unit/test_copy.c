@@ -243,7 +243,7 @@ Test(copy, fails_when_no_source_has_it)
 
 		disk_sim_rot(rig->nodes[source].disk,
 		    (uint64_t)mt_rig_data_offset(rig, source, &extent->id,
-			extent->sealed_bytes - 4096 * (i + 1)),
+			extent->sealed_bytes / 2),
 		    3);
 	}
 	start(&options);
@@ -251,15 +251,31 @@ Test(copy, fails_when_no_source_has_it)
 	expect_nothing_there();
 }
 
-Test(copy, never_reads_a_damaged_source)
+/* Each of three copies has a flaw of its own: together they are whole. */
+Test(copy, puts_damaged_copies_together)
 {
 	struct mt_copy_options options = options_of();
 
-	for (uint32_t i = 0; i < 3; i++)
-		options.sources[i].is_damaged = true;
+	for (uint32_t i = 0; i < 3; i++) {
+		uint32_t source = mt_rig_index(&extent->replicas[i]);
+
+		options.sources[i].is_damaged = i != 1;
+		disk_sim_rot(rig->nodes[source].disk,
+		    (uint64_t)mt_rig_data_offset(rig, source, &extent->id,
+			extent->sealed_bytes / 4 * (i + 1)),
+		    3);
+	}
 	start(&options);
-	cr_assert_eq(wait_over(), -EIO);
-	expect_nothing_there();
+	cr_assert_eq(wait_over(), 0);
+	for (uint32_t i = 0; i < 3; i++) {
+		uint32_t source = mt_rig_index(&extent->replicas[i]);
+
+		disk_sim_rot(rig->nodes[source].disk,
+		    (uint64_t)mt_rig_data_offset(rig, source, &extent->id,
+			extent->sealed_bytes / 4 * (i + 1)),
+		    3);
+	}
+	expect_identical(mt_rig_index(&extent->replicas[0]));
 }
 
 Test(copy, fails_with_its_target)
