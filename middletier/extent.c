@@ -169,12 +169,12 @@ extent_ask(struct mt_extent *extent, uint32_t replica_index, enum wire_opcode op
 		.offset_bytes = offset_bytes });
 }
 
-void
+int
 mt_extent_drop_copy(struct mt_shard *shard, const struct extent_id *id, uint32_t node_id,
     uint64_t incarnation)
 {
 	/* What a node that is down keeps is swept when it is back. */
-	(void)request_send(shard, NULL, node_id,
+	return request_send(shard, NULL, node_id,
 	    &(struct wire_node){ .opcode = WIRE_EXTENT_DELETE,
 		.id = *id,
 		.offset_bytes = incarnation });
@@ -412,6 +412,7 @@ mt_extent_seal(struct mt_extent *extent, uint64_t bytes)
 	sm_move(&extent->sm, MT_EXTENT_SEALED);
 	extent->sealed_bytes = extent->end_bytes = extent->acked_bytes = bytes;
 	metric_add(&extent->shard->port->metrics[MT_METRIC_extents_sealed], 1);
+	mt_extent_upkeep(extent->shard);
 }
 
 void

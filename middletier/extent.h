@@ -26,8 +26,8 @@ void mt_extent_suspect(struct mt_extent *extent, uint32_t node_id);
 /* mt_extent_replace -- @replica instead of the one at @index; replica_count: one more. */
 void mt_extent_replace(struct mt_extent *extent, uint32_t replica_index,
     const struct mt_replica *replica);
-/* mt_extent_drop_copy -- delete that incarnation, best effort: nobody names it any more. */
-void mt_extent_drop_copy(struct mt_shard *shard, const struct extent_id *id, uint32_t node_id,
+/* mt_extent_drop_copy -- delete that incarnation, best effort: nobody names it. 0, or why not. */
+int mt_extent_drop_copy(struct mt_shard *shard, const struct extent_id *id, uint32_t node_id,
     uint64_t incarnation);
 /* mt_extent_is_live -- does an extent object of the shard, made or being made, lie on that node? */
 bool mt_extent_is_live(const struct mt_shard *shard, const struct extent_id *id, uint32_t node_id);

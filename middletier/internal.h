@@ -572,6 +572,11 @@ void mt_write_path_start(struct mt_shard *shard);
  * What is in flight is answered when its replicas have; -ESTALE travels as -EREMCHG.
  */
 void mt_write_path_stop(struct mt_shard *shard, int rc);
+/*
+ * mt_write_path_tend -- begin a new log extent where the present one has fewer replicas than there are
+ * domains for. Returns when to ask again, UINT64_MAX: there is nothing to be done.
+ */
+uint64_t mt_write_path_tend(struct mt_shard *shard, uint32_t domain_count);
 void mt_write_path_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up);
 /* mt_reply_error -- answer with a status and count it. Does not call mt_session_request_done. */
 void mt_reply_error(struct mt_session *session, struct split_msg *msg, const struct wire_io *io,

@@ -39,6 +39,7 @@
 #define MANIFEST_COMMITS_MAX 256u
 #define MANIFEST_BACKOFF_MIN_NS NUM_MS(50)
 #define MANIFEST_BACKOFF_MAX_NS NUM_S(2)
+#define MANIFEST_TEND_NS NUM_S(5)
 /* A batch's head goes out behind the wire header, in one piece of host memory. */
 #define MANIFEST_EDITS_BYTES_MAX (SPLIT_HEADER_BYTES_MAX - WIRE_HEADER_BYTES - BATCH_HEADER_BYTES)
 
@@ -612,6 +613,34 @@ mt_manifest_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up)
 		mt_extent_on_link(manifest->next, link, is_up);
 	if (is_up && manifest->sm.state == MANIFEST_WAITING)
 		manifest_resume(manifest);
+}
+
+bool
+mt_manifest_is_settled(const struct mt_shard *shard)
+{
+	const struct mt_manifest *manifest = shard->manifest;
+
+	return manifest != NULL && manifest->sm.state == MANIFEST_READY &&
+	    manifest->commit_count == 0;
+}
+
+uint64_t
+mt_manifest_tend(struct mt_shard *shard, uint32_t domain_count)
+{
+	struct mt_manifest *manifest = shard->manifest;
+	const struct mt_extent *extent = manifest->extent;
+	uint64_t now_ns = loop_now_ns(shard->port->loop);
+
+	if (extent == NULL ||
+	    (extent->sm.state == MT_EXTENT_OPEN &&
+		extent->replica_count >= num_min(domain_count, MT_REPLICAS_MAX)))
+		return UINT64_MAX;
+	/* Not at every blink of a link. */
+	if (manifest->sm.state != MANIFEST_READY || now_ns < extent->placed_ns + MANIFEST_TEND_NS)
+		return now_ns + MANIFEST_TEND_NS;
+	sm_move(&manifest->sm, MANIFEST_CREATING);
+	manifest_begin(manifest);
+	return UINT64_MAX; /* once more when it has come to an end, or failed */
 }
 
 void

@@ -105,6 +105,15 @@ int mt_manifest_open(struct mt_shard *shard, struct mt_manifest_state *state, mt
 /* mt_manifest_state -- what has been committed or is being; NULL before mt_manifest_open. */
 const struct mt_manifest_state *mt_manifest_state(const struct mt_shard *shard);
 void mt_manifest_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up);
+/* mt_manifest_is_settled -- all that the state says is durable. */
+bool mt_manifest_is_settled(const struct mt_shard *shard);
+/*
+ * mt_manifest_tend -- begin a new manifest extent where the present one has lost a replica, or has fewer
+ * than there are domains for
+ *
+ * Returns when to ask again, UINT64_MAX: there is nothing to be done.
+ */
+uint64_t mt_manifest_tend(struct mt_shard *shard, uint32_t domain_count);
 /* mt_manifest_stop -- every commit ends with @rc, later ones at once; appends in flight run out. */
 void mt_manifest_stop(struct mt_shard *shard, int rc);
 /* mt_manifest_is_quiet -- stopped or not there, and no append is out: it may go. */

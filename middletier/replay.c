@@ -104,20 +104,26 @@ replica_can_be_read(const struct mt_replay *replay, const struct mt_replay_sourc
 	const struct mt_replica *replica = &source->replicas[replica_index];
 	struct mt_link *link = mt_port_link(replay->shard->port, replica->node_id);
 
-	return !replica->is_damaged && link != NULL && mt_link_is_up(link);
+	return link != NULL && mt_link_is_up(link);
 }
 
-/* Neighbouring extents begin with different copies, so that all nodes are read from. */
+/*
+ * Neighbouring extents begin with different copies, so that all nodes are read from. Damaged ones come
+ * last: what of them passes its check is as good as any.
+ */
 static int
 replay_pick(const struct mt_replay *replay, uint32_t source_index, uint32_t *ret_replica_index)
 {
 	const struct mt_replay_source *source = &replay->sources[source_index];
 	uint32_t tried = source_index == replay->source_index ? replay->tried : 0;
 
-	for (uint32_t i = 0; i < source->replica_count; i++) {
+	for (uint32_t i = 0; i < 2 * source->replica_count; i++) {
 		uint32_t index = (source_index + i) % source->replica_count;
+		bool is_last_resort = i >= source->replica_count;
 
-		if ((tried & 1u << index) == 0 && replica_can_be_read(replay, source, index)) {
+		if ((tried & 1u << index) == 0 &&
+		    source->replicas[index].is_damaged == is_last_resort &&
+		    replica_can_be_read(replay, source, index)) {
 			*ret_replica_index = index;
 			return 0;
 		}

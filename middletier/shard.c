@@ -29,6 +29,7 @@
 #include "copy.h"
 #include "manifest.h"
 #include "recovery.h"
+#include "upkeep.h"
 
 #define SHARD_MAGIC 0x44524853u /* "SHRD" */
 #define SHARD_EXTENTS_MIN 16u
@@ -63,9 +64,12 @@ mt_shard_init(struct mt_shard *shard, struct mt_port *port, uint32_t index)
 	rc = mt_takeover_init(shard);
 	if (rc != 0)
 		return rc;
-	rc = mt_ring_init(&shard->ring, port, port->ring_bytes);
+	rc = mt_upkeep_init(shard);
 	if (rc != 0)
 		goto err_takeover;
+	rc = mt_ring_init(&shard->ring, port, port->ring_bytes);
+	if (rc != 0)
+		goto err_upkeep;
 	rc = mt_write_path_init(shard);
 	if (rc != 0)
 		goto err_ring;
@@ -74,6 +78,8 @@ mt_shard_init(struct mt_shard *shard, struct mt_port *port, uint32_t index)
 
 err_ring:
 	mt_ring_fini(&shard->ring, port);
+err_upkeep:
+	mt_upkeep_fini(shard);
 err_takeover:
 	mt_takeover_fini(shard);
 	return rc;
@@ -124,6 +130,7 @@ mt_shard_stop(struct mt_shard *shard, int rc)
 	sm_move(&shard->sm, MT_SHARD_STOPPED);
 	if (!shard->is_releasing)
 		shard->is_wanted = false; /* by itself: until the next set */
+	mt_upkeep_stop(shard);
 	mt_takeover_stop(shard);
 	mt_manifest_stop(shard, rc);
 	mt_write_path_stop(shard, rc);
@@ -138,7 +145,7 @@ mt_shard_is_quiet(const struct mt_shard *shard)
 	return shard->sm.state == MT_SHARD_STOPPED && list_is_empty(&shard->root_calls) &&
 	    list_is_empty(&shard->extent_requests) && shard->read_count == 0 &&
 	    mt_takeover_is_quiet(shard) && mt_manifest_is_quiet(shard) && mt_copy_is_quiet(shard) &&
-	    mt_write_path_is_quiet(shard);
+	    mt_upkeep_is_quiet(shard) && mt_write_path_is_quiet(shard);
 }
 
 /* Extents know of the write path's batches, if any are left in flight: they go before it. */
@@ -253,6 +260,7 @@ mt_shard_fini(struct mt_shard *shard)
 	loop_timer_stop(shard->port->loop, &shard->quiet_timer);
 	mt_root_abandon(shard);
 	mt_takeover_fini(shard);
+	mt_upkeep_fini(shard);
 	mt_copy_fini(shard);
 	mt_manifest_fini(shard);
 	shard_free_extents(shard);
@@ -276,6 +284,7 @@ mt_shard_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up)
 			mt_extent_on_link(shard->extents[i], link, is_up);
 	}
 	mt_write_path_on_link(shard, link, is_up);
+	mt_upkeep_on_link(shard, link, is_up);
 }
 
 /* Indexes are not given twice: the memtable holds them. */

@@ -16,6 +16,7 @@
 #include "base/mutant.h"
 #include "base/num.h"
 #include "takeover.h"
+#include "upkeep.h"
 
 #define TAKEOVER_PROGRESS_NS NUM_S(1)
 
@@ -253,6 +254,7 @@ mt_takeover_try_serve(struct mt_takeover *takeover)
 	    shard->index, shard->epoch, shard->extent_count, takeover->record_count,
 	    shard->next_sequence, took_ns / NUM_MS(1));
 	sm_move(&shard->sm, MT_SHARD_SERVING);
+	mt_upkeep_start(shard);
 	mt_write_path_start(shard);
 	mt_port_on_shard(shard);
 }

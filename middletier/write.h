@@ -46,6 +46,8 @@ void log_roll_start(struct mt_write_state *state);
 void log_roll_step(struct mt_write_state *state);
 /* log_roll_turn -- the log takes no more: it is broken, or full. */
 void log_roll_turn(struct mt_write_state *state);
+/* log_roll_tend -- see mt_write_path_tend. */
+uint64_t log_roll_tend(struct mt_write_state *state, uint32_t domain_count);
 void log_roll_on_link(struct mt_write_state *state, struct mt_link *link, bool is_up);
 void log_roll_stop(struct mt_write_state *state);
 void log_roll_fini(struct mt_write_state *state);

@@ -734,6 +734,12 @@ mt_write_path_stop(struct mt_shard *shard, int rc)
 	mt_read_path_on_shard(shard);
 }
 
+uint64_t
+mt_write_path_tend(struct mt_shard *shard, uint32_t domain_count)
+{
+	return log_roll_tend(shard->write, domain_count);
+}
+
 void
 mt_write_path_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up)
 {

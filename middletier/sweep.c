@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sweep.c -- what a node holds of a shard, compared with what the shard's manifest says
+ *
+ *	IDLE --a node is due--> LISTING, page by page --> IDLE
+ *
+ * A node is asked for its list when its link comes up, every sweep_interval, and when somebody met
+ * something there. Judged by (extent, node, incarnation):
+ *
+ *	no later owner's, named by no manifest,    an orphan: deleted, by its incarnation
+ *	no object of ours, no copy on its way
+ *	named, but damaged, short, or another      that replica is damaged
+ *	incarnation
+ *	named, and not in the list                 suspect: verified before it is believed
+ *
+ * A list is judged only under a valid lease and while no edit is under way: what the state says is
+ * durable then, so nothing is deleted that a take-over could want. A paused owner that wakes up is
+ * refused by the node, by the fence and by the epoch under which a copy was made.
+ */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "copy.h"
+#include "extent.h"
+#include "manifest.h"
+#include "upkeep.h"
+
+#define SWEEP_ENTRIES 64u /* copied to host memory at a time */
+#define SWEEP_RETRY_NS NUM_S(1)
+
+_Static_assert(MT_NODES_MAX <= 64, "a bit each");
+
+enum sweep_state { SWEEP_IDLE, SWEEP_LISTING, SWEEP_STATE_NR };
+
+static const struct sm_state sweep_table[SWEEP_STATE_NR] = {
+	[SWEEP_IDLE] = { "idle", SM_TO(SWEEP_LISTING), SM_INITIAL },
+	[SWEEP_LISTING] = { "listing", SM_TO(SWEEP_IDLE), 0 },
+};
+
+static uint64_t
+sweep_now_ns(const struct mt_sweep *sweep)
+{
+	return loop_now_ns(sweep->shard->port->loop);
+}
+
+/* Is what the state says durable, and ours? */
+static bool
+sweep_may_judge(const struct mt_sweep *sweep)
+{
+	const struct mt_shard *shard = sweep->shard;
+
+	return mt_manifest_is_settled(shard) &&
+	    mt_gateway_has_lease(shard->port->gateway, shard->port->loop);
+}
+
+/* ---- entries ---- */
+
+static void
+sweep_damage(struct mt_sweep *sweep, const struct extent_id *id, const char *why, int rc)
+{
+	const struct mt_shard *shard = sweep->shard;
+
+	for (uint32_t i = 0; i < shard->extent_count; i++) {
+		struct mt_extent *extent = shard->extents[i];
+		int index;
+
+		if (extent == NULL || extent->sm.state != MT_EXTENT_SEALED ||
+		    extent_id_pack(&extent->id) != extent_id_pack(id))
+			continue;
+		index = mt_extent_replica(extent, sweep->node_id);
+		if (index >= 0 && extent->placed_ns < sweep->begun_ns)
+			mt_extent_damage(extent, (uint32_t)index, why, rc);
+		return;
+	}
+}
+
+/* The manifest's replica on the node that is swept; NULL: it names none. */
+static struct mt_replica *
+sweep_named(const struct mt_sweep *sweep, const struct extent_id *id, bool *ret_is_sealed,
+    uint64_t *ret_sealed_bytes)
+{
+	struct mt_state_extent *extent =
+	    mt_manifest_state_find(mt_manifest_state(sweep->shard), id);
+
+	for (uint32_t i = 0; extent != NULL && i < extent->replica_count; i++) {
+		if (extent->replicas[i].node_id != sweep->node_id)
+			continue;
+		*ret_is_sealed = extent->is_sealed;
+		*ret_sealed_bytes = extent->sealed_bytes;
+		return &extent->replicas[i];
+	}
+	return NULL;
+}
+
+static bool
+sweep_is_orphan(const struct mt_sweep *sweep, const struct extent_id *id)
+{
+	const struct mt_shard *shard = sweep->shard;
+
+	if (id->shard != shard->index || id->epoch > shard->epoch)
+		return false;
+	if (shard->root.has_manifest && extent_id_pack(&shard->root.manifest) == extent_id_pack(id))
+		return false;
+	return !mt_extent_is_live(shard, id, sweep->node_id) &&
+	    !mt_copy_is_going(shard, id, sweep->node_id);
+}
+
+static void
+sweep_delete(struct mt_sweep *sweep, const struct extent_id *id, uint64_t incarnation)
+{
+	log_limited(LOG_INFO,
+	    "sweep: orphan deleted extent=%" PRIu32 ".%" PRIu32 ".%" PRIu64 " node=%" PRIu32
+	    " incarnation=%" PRIu64,
+	    id->shard, id->epoch, id->counter, sweep->node_id, incarnation);
+	if (mt_extent_drop_copy(sweep->shard, id, sweep->node_id, incarnation) == 0)
+		metric_add(&sweep->shard->port->metrics[MT_METRIC_orphans_deleted], 1);
+	else
+		sweep->due_ns = num_min(sweep->due_ns, sweep_now_ns(sweep) + SWEEP_RETRY_NS);
+}
+
+static void
+sweep_entry(struct mt_sweep *sweep, const struct wire_extent_entry *entry)
+{
+	struct extent_id id = extent_id_unpack(entry->extent);
+	bool is_sealed = false;
+	uint64_t sealed_bytes = 0;
+	struct mt_replica *named = sweep_named(sweep, &id, &is_sealed, &sealed_bytes);
+
+	if (named == NULL) {
+		if (sweep_is_orphan(sweep, &id))
+			sweep_delete(sweep, &id, entry->incarnation);
+		return;
+	}
+	if (named->incarnation != entry->incarnation) {
+		if (!is_sealed || named->incarnation == 0)
+			return;
+		sweep_damage(sweep, &id, "another one is in its place", -ENOENT);
+		if (!mt_copy_is_going(sweep->shard, &id, sweep->node_id))
+			sweep_delete(sweep, &id, entry->incarnation);
+		return;
+	}
+	named->listed = sweep->number;
+	if (!is_sealed)
+		return;
+	if ((entry->flags & WIRE_FLAG_DAMAGED) != 0)
+		sweep_damage(sweep, &id, "its node says so", -EUCLEAN);
+	else if (entry->length_bytes < sealed_bytes)
+		sweep_damage(sweep, &id, "it is short", -ERANGE);
+}
+
+static void
+sweep_page(struct mt_sweep *sweep, const struct split_msg *msg)
+{
+	struct wire_extent_entry entries[SWEEP_ENTRIES];
+	uint32_t count = msg->payload_bytes / (uint32_t)sizeof(entries[0]);
+
+	for (uint32_t at = 0; at < count; at += SWEEP_ENTRIES) {
+		uint32_t here = (uint32_t)num_min(count - at, SWEEP_ENTRIES);
+
+		dev_copy_to_host(sweep->shard->port->split, entries,
+		    dev_ptr_add(msg->payload, (uint64_t)at * sizeof(entries[0])),
+		    here * sizeof(entries[0]));
+		for (uint32_t i = 0; i < here; i++)
+			sweep_entry(sweep, &entries[i]);
+	}
+}
+
+/* Named, and not in the list: it may have come there meanwhile, so its node is asked for it. */
+static void
+sweep_missing(struct mt_sweep *sweep)
+{
+	const struct mt_shard *shard = sweep->shard;
+
+	for (uint32_t i = 0; i < shard->extent_count; i++) {
+		struct mt_extent *extent = shard->extents[i];
+		const struct mt_replica *named;
+		bool is_sealed;
+		uint64_t sealed_bytes;
+
+		if (extent == NULL || extent->sm.state != MT_EXTENT_SEALED ||
+		    extent->placed_ns >= sweep->begun_ns ||
+		    mt_extent_replica(extent, sweep->node_id) < 0)
+			continue;
+		named = sweep_named(sweep, &extent->id, &is_sealed, &sealed_bytes);
+		if (named != NULL && named->listed != sweep->number)
+			mt_extent_suspect(extent, sweep->node_id);
+	}
+}
+
+/* ---- lists ---- */
+
+static int sweep_ask(struct mt_sweep *sweep, struct mt_link *link, uint64_t cursor);
+
+static void
+sweep_end(struct mt_sweep *sweep, bool is_again)
+{
+	sm_move(&sweep->sm, SWEEP_IDLE);
+	if (is_again)
+		sweep_node(sweep, sweep->node_id);
+	mt_extent_upkeep(sweep->shard);
+}
+
+static void
+sweep_on_list(struct mt_call *call, int rc, const struct wire_node_reply *reply,
+    struct split_msg *msg, void *arg)
+{
+	struct mt_sweep *sweep = arg;
+	bool may_judge;
+
+	sweep->is_call_out = false;
+	may_judge = !sweep->is_stopped && rc == 0 && sweep_may_judge(sweep);
+	if (msg != NULL && may_judge)
+		sweep_page(sweep, msg);
+	if (msg != NULL)
+		split_msg_release(msg);
+	if (sweep->is_stopped)
+		return;
+	if (!may_judge) {
+		/* A lost link is asked when it is back. */
+		sweep->due_ns = num_min(sweep->due_ns, sweep_now_ns(sweep) + SWEEP_RETRY_NS);
+		sweep_end(sweep, false);
+	} else if (reply->offset_bytes != 0 && reply->offset_bytes > call->request.offset_bytes) {
+		if (sweep_ask(sweep, call->node, reply->offset_bytes) != 0)
+			sweep_end(sweep, false);
+	} else {
+		sweep_missing(sweep);
+		sweep_end(sweep, false);
+	}
+}
+
+static int
+sweep_ask(struct mt_sweep *sweep, struct mt_link *link, uint64_t cursor)
+{
+	int rc;
+
+	sweep->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_LIST,
+		.id.shard = sweep->shard->index,
+		.offset_bytes = cursor,
+		.epoch = sweep->shard->epoch };
+	sweep->call.fn = sweep_on_list;
+	sweep->call.arg = sweep;
+	rc = mt_link_call(link, &sweep->call);
+	sweep->is_call_out = rc == 0;
+	return rc;
+}
+
+uint64_t
+sweep_step(struct mt_sweep *sweep)
+{
+	struct mt_port *port = sweep->shard->port;
+	uint64_t now_ns = sweep_now_ns(sweep);
+
+	if (sweep->sm.state != SWEEP_IDLE)
+		return UPKEEP_NEVER;
+	if (now_ns >= sweep->due_ns) {
+		sweep->due = UINT64_MAX;
+		sweep->due_ns = now_ns + mt_gateway_sweep_interval_ns(port->gateway);
+	}
+	if (sweep->due != 0 && !sweep_may_judge(sweep))
+		return now_ns + SWEEP_RETRY_NS;
+	for (uint32_t i = 0; i < port->link_count; i++) {
+		struct mt_link *link = &port->links[i];
+
+		if ((sweep->due & UINT64_C(1) << i) == 0)
+			continue;
+		sweep->due &= ~(UINT64_C(1) << i);
+		if (!mt_link_is_up(link))
+			continue;
+		sweep->number++;
+		sweep->begun_ns = now_ns;
+		sweep->node_id = link->node_id;
+		if (sweep_ask(sweep, link, 0) == 0) {
+			sm_move(&sweep->sm, SWEEP_LISTING);
+			return UPKEEP_NEVER;
+		}
+	}
+	sweep->due = 0;
+	return sweep->due_ns;
+}
+
+void
+sweep_node(struct mt_sweep *sweep, uint32_t node_id)
+{
+	const struct mt_link *link = mt_port_link(sweep->shard->port, node_id);
+
+	if (link != NULL)
+		sweep->due |= UINT64_C(1) << link->index;
+}
+
+/* ---- its life ---- */
+
+void
+sweep_init(struct mt_sweep *sweep, struct mt_shard *shard)
+{
+	*sweep = (struct mt_sweep){ .shard = shard, .is_stopped = true };
+	sm_init(&sweep->sm, "sweep", sweep_table, SWEEP_IDLE, shard->index);
+}
+
+void
+sweep_start(struct mt_sweep *sweep)
+{
+	assert(!sweep->is_call_out);
+	sweep_init(sweep, sweep->shard);
+	sweep->is_stopped = false;
+	sweep->due_ns = sweep_now_ns(sweep); /* all of them, now */
+}
+
+void
+sweep_stop(struct mt_sweep *sweep)
+{
+	sweep->is_stopped = true;
+}
