@@ -46,9 +46,11 @@ static struct peer {
 	enum peer_answer answer;
 	uint32_t accept_count, request_count;
 	dev_ptr text;
-	struct split_send extra;
-	struct wire_header extra_header;
-	struct dev_piece extra_piece;
+	struct peer_extra {
+		struct split_send send;
+		struct wire_header header;
+		struct dev_piece piece;
+	} extras[64];
 } peer;
 
 static void
@@ -105,16 +107,19 @@ peer_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t co
 		if (peer.answer == PEER_ERROR_STATUS)
 			header.status = CLEAVE_STATUS_NO_MEMORY;
 		if (peer.answer == PEER_REQUEST) {
-			peer.extra_header = header;
-			peer.extra_header.opcode = WIRE_CONTROL;
-			peer.extra_piece =
+			struct peer_extra *extra =
+			    &peer.extras[peer.request_count % NUM_COUNT(peer.extras)];
+
+			extra->header = header;
+			extra->header.opcode = WIRE_CONTROL;
+			extra->piece =
 			    (struct dev_piece){ peer.text, (uint32_t)strlen(peer_text()) };
-			peer.extra = (struct split_send){ .header = &peer.extra_header,
+			extra->send = (struct split_send){ .header = &extra->header,
 				.header_bytes = WIRE_HEADER_BYTES,
-				.pieces = &peer.extra_piece,
+				.pieces = &extra->piece,
 				.piece_count = 1,
 				.fn = peer_on_sent };
-			(void)split_send(qp, &peer.extra);
+			(void)split_send(qp, &extra->send);
 		}
 		peer_answer_with(msgs[i], &header);
 	}
