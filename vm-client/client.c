@@ -204,6 +204,7 @@ volume_discard(struct cleave_volume *volume)
 		struct connection *connection = LIST_ENTRY(link, struct connection, link);
 
 		loop_timer_stop(loop, &connection->timer);
+		loop_timer_stop(loop, &connection->slow_timer);
 		free(connection);
 	}
 	volume_free(volume);
@@ -280,20 +281,55 @@ cleave_buffer_copy(struct cleave_client *client, void *dst, dev_ptr buffer, size
 
 /* The map. */
 
+uint32_t
+client_gateway_count(const struct cleave_client *client)
+{
+	return client->options.gateway_count + client->learnt_count;
+}
+
+const char *
+client_gateway(const struct cleave_client *client, uint32_t index)
+{
+	index %= client_gateway_count(client);
+	if (index < client->options.gateway_count)
+		return client->gateways[index];
+	return client->learnt[index - client->options.gateway_count];
+}
+
+static void
+client_learn_gateways(struct cleave_client *client)
+{
+	const struct client_map *map = client->map;
+
+	client->learnt_count = 0;
+	for (uint32_t i = 0; i < map->port_count; i++) {
+		bool is_configured = false;
+
+		for (uint32_t k = 0; k < client->options.gateway_count; k++)
+			is_configured = is_configured ||
+			    strcmp(client->gateways[k], map->ports[i]) == 0;
+		if (!is_configured)
+			memcpy(client->learnt[client->learnt_count++], map->ports[i],
+			    SPLIT_ADDRESS_BYTES_MAX);
+	}
+}
+
 int
 client_set_map(struct cleave_client *client, const struct client_map *map)
 {
 	struct loop_link *link, *next;
+	bool has_changed;
 
 	if (client->map == NULL)
-		client->map = malloc(sizeof(*client->map));
+		client->map = calloc(1, sizeof(*client->map));
 	if (client->map == NULL)
 		return -ENOMEM;
-	*client->map = *map;
+	has_changed = map_merge(client->map, map);
 	client->map_serial++;
+	client_learn_gateways(client);
 	LIST_FOREACH_SAFE(&client->volumes, link, next)
 		volume_on_map(LIST_ENTRY(link, struct cleave_volume, link));
-	return 0;
+	return has_changed;
 }
 
 static void
@@ -316,10 +352,13 @@ client_on_map(struct cleave_call *call, int rc, const char *reply, const char *e
 	free(map);
 	if (rc == -EBADMSG)
 		CLIENT_STAT(client, protocol_errors, 1);
-	if (rc == 0)
+	if (rc >= 0)
 		CLIENT_STAT(client, map_fetches, 1);
 	else if (!list_is_empty(&client->volumes))
 		client_want_map(client);
+	/* Somebody met an error that this gateway cannot explain: another may know more. */
+	if (rc == 0)
+		control_move_on(client);
 }
 
 static void

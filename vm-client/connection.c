@@ -26,7 +26,11 @@ static const struct sm_state connection_table[CONNECTION_STATE_NR] = {
 	[CONNECTION_GONE] = { "gone", 0, SM_FINAL },
 };
 
+/* Without an answer for so long the map is asked for: its gateway may have lost the shard. */
+#define CONNECTION_SLOW_NS NUM_MS(1500)
+
 static void connection_on_timer(struct loop_timer *timer, void *arg);
+static void connection_on_slow(struct loop_timer *timer, void *arg);
 
 struct connection *
 connection_create(struct cleave_volume *volume, const char *address)
@@ -43,6 +47,7 @@ connection_create(struct cleave_volume *volume, const char *address)
 	list_init(&connection->sent);
 	sm_init(&connection->sm, "connection", connection_table, CONNECTION_DOWN, volume->sm.id);
 	loop_timer_init(&connection->timer, connection_on_timer, connection);
+	loop_timer_init(&connection->slow_timer, connection_on_slow, connection);
 	loop_timer_start(volume->client->loop, &connection->timer, 0);
 	list_push_back(&volume->connections, &connection->link);
 	return connection;
@@ -58,6 +63,7 @@ connection_free(struct connection *connection)
 	assert(list_is_empty(&connection->sent));
 	sm_move(&connection->sm, CONNECTION_GONE);
 	loop_timer_stop(volume->client->loop, &connection->timer);
+	loop_timer_stop(volume->client->loop, &connection->slow_timer);
 	list_remove(&connection->link);
 	for (uint32_t i = 0; i < CLIENT_PORTS_MAX; i++) {
 		if (volume->by_port[i] == connection)
@@ -68,6 +74,38 @@ connection_free(struct connection *connection)
 	connection->magic = 0;
 	free(connection);
 	volume_wake(volume);
+}
+
+/*
+ * A peer that is silent: a stopped process keeps its connections, a dead machine as well, for a while.
+ * If its shards have moved the next map takes them away, and with them what was sent here.
+ */
+static void
+connection_on_slow(struct loop_timer *timer, void *arg)
+{
+	struct connection *connection = arg;
+	struct cleave_client *client = connection->volume->client;
+	struct loop_link *oldest = list_first(&connection->sent);
+	uint64_t now_ns = loop_now_ns(client->loop), since_ns = now_ns - CONNECTION_SLOW_NS;
+
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	if (oldest != NULL)
+		since_ns = LIST_ENTRY(oldest, struct message, queue_link)->sent_ns;
+	else if (connection->sm.state == CONNECTION_UP || list_is_empty(&connection->queue))
+		return;
+	if (now_ns - since_ns >= CONNECTION_SLOW_NS) {
+		client_want_map(client);
+		since_ns = now_ns;
+	}
+	loop_timer_start(client->loop, timer, since_ns + CONNECTION_SLOW_NS - now_ns);
+}
+
+void
+connection_watch(struct connection *connection)
+{
+	if (!connection->slow_timer.is_active)
+		loop_timer_start(connection->volume->client->loop, &connection->slow_timer,
+		    CONNECTION_SLOW_NS);
 }
 
 /* After an end: wait, then try again. */
@@ -268,4 +306,5 @@ connection_on_timer(struct loop_timer *timer, void *arg)
 		return;
 	}
 	sm_move(&connection->sm, CONNECTION_CONNECTING);
+	connection_watch(connection);
 }

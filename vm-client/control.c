@@ -45,6 +45,9 @@ _Static_assert(offsetof(struct control_send, text) ==
 _Static_assert(CLEAVE_CALL_BYTES_MAX + WIRE_HEADER_BYTES <= SPLIT_HEADER_BYTES_MAX,
     "a request goes out from host memory");
 
+/* A gateway that takes longer to hand out a map has stopped, or its machine has: another is asked. */
+#define CONTROL_PATIENCE_NS NUM_S(2)
+
 static void control_on_task(struct loop_task *task, void *arg);
 static void control_on_timer(struct loop_timer *timer, void *arg);
 
@@ -57,7 +60,7 @@ call_of(struct loop_link *link)
 static const char *
 control_address(const struct cleave_client *client)
 {
-	return client->gateways[client->control.gateway_index];
+	return client_gateway(client, client->control.gateway_index);
 }
 
 int
@@ -203,6 +206,7 @@ call_send(struct cleave_client *client, struct cleave_call *call)
 	if (rc != 0)
 		return rc;
 	message->is_sending = true;
+	call->not_before_ns = loop_now_ns(client->loop); /* when it was sent, from here on */
 	list_remove(&call->link);
 	list_push_back(&control->sent, &call->link);
 	return 0;
@@ -236,6 +240,18 @@ control_close(struct control *control)
 		return;
 	sm_move(&control->sm, CONTROL_CLOSING);
 	split_qp_close(control->qp);
+}
+
+void
+control_move_on(struct cleave_client *client)
+{
+	struct control *control = &client->control;
+
+	if (client_gateway_count(client) == 1 || control->sm.state != CONTROL_UP ||
+	    !list_is_empty(&control->sent))
+		return;
+	control->is_moving = true;
+	control_close(control);
 }
 
 static void
@@ -342,6 +358,7 @@ control_on_failure(struct cleave_client *client, int rc, const char *reason)
 {
 	const struct cleave_client_options *options = &client->options;
 	struct control *control = &client->control;
+	uint32_t gateway_count = client_gateway_count(client);
 	struct loop_link *link;
 
 	(void)snprintf(control->error, sizeof(control->error), "%.100s: %.120s",
@@ -356,12 +373,12 @@ control_on_failure(struct cleave_client *client, int rc, const char *reason)
 		else
 			call_retry(client, call, 0);
 	}
-	control->gateway_index = (control->gateway_index + 1) % options->gateway_count;
+	control->gateway_index = (control->gateway_index + 1) % gateway_count;
 	control->connect_not_before_ns = loop_now_ns(client->loop) +
-	    retry_delay_ns(client->loop, control->failures_in_row / options->gateway_count,
+	    retry_delay_ns(client->loop, control->failures_in_row / gateway_count,
 		options->backoff_min_ns, options->backoff_max_ns);
 	control->failures_in_row++;
-	if (options->is_impatient && control->failures_in_row >= options->gateway_count)
+	if (options->is_impatient && control->failures_in_row >= gateway_count)
 		control_fail_waiting(client, rc);
 	loop_defer(client->loop, &control->task);
 }
@@ -377,8 +394,15 @@ control_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 	control->qp = NULL;
 	if (client->is_destroying)
 		return;
-	CLIENT_STAT(client, connection_losses, 1);
 	sm_move(&control->sm, CONTROL_DOWN);
+	if (control->is_moving) {
+		control->is_moving = false;
+		control->gateway_index = (control->gateway_index + 1) %
+		    client_gateway_count(client);
+		loop_defer(client->loop, &control->task);
+		return;
+	}
+	CLIENT_STAT(client, connection_losses, 1);
 	control_on_failure(client, rc == 0 ? -ECONNRESET : rc, reason == NULL ? "" : reason);
 }
 
@@ -394,11 +418,14 @@ control_connect(struct cleave_client *client)
 	struct control *control = &client->control;
 	struct wire_hello hello = { .role = WIRE_ROLE_CLIENT };
 	uint8_t bytes[WIRE_HELLO_BYTES];
+	bool is_only = client_gateway_count(client) == 1;
 	struct split_connect_options options = {
 		.address = control_address(client),
 		.hello = bytes,
 		.hello_bytes = sizeof(bytes),
-		.timeout_ns = client->options.connect_timeout_ns,
+		.timeout_ns = is_only
+		    ? client->options.connect_timeout_ns
+		    : num_min(client->options.connect_timeout_ns, CONTROL_PATIENCE_NS),
 		.ops = &control_qp_ops,
 		.arg = client,
 	};
@@ -417,6 +444,15 @@ control_connect(struct cleave_client *client)
 
 /* What is due. */
 
+/* When a sent call's gateway is given up. */
+static uint64_t
+call_due_ns(const struct cleave_client *client, const struct cleave_call *call)
+{
+	if (call != &client->map_call || client_gateway_count(client) == 1)
+		return call->deadline_ns;
+	return num_min(call->deadline_ns, call->not_before_ns + CONTROL_PATIENCE_NS);
+}
+
 static void
 control_expire(struct cleave_client *client, uint64_t now_ns)
 {
@@ -424,9 +460,9 @@ control_expire(struct cleave_client *client, uint64_t now_ns)
 	struct loop_link *link, *next;
 
 	LIST_FOREACH_SAFE(&control->sent, link, next) {
-		if (call_of(link)->deadline_ns > now_ns)
+		if (call_due_ns(client, call_of(link)) > now_ns)
 			continue;
-		call_of(link)->is_expired = true;
+		call_of(link)->is_expired = call_of(link)->deadline_ns <= now_ns;
 		control_close(control);
 	}
 	/* A handler may make new calls; they are not due, and come last. */
@@ -462,8 +498,11 @@ control_set_timer(struct cleave_client *client, uint64_t now_ns)
 	uint64_t due_ns = UINT64_MAX;
 	struct loop_link *link, *next;
 
+	/* On the way to being closed there is nothing to wait for but the end. */
 	LIST_FOREACH_SAFE(&control->sent, link, next)
-		due_ns = num_min(due_ns, call_of(link)->deadline_ns);
+		due_ns = num_min(due_ns,
+		    control->sm.state == CONTROL_UP ? call_due_ns(client, call_of(link))
+						    : call_of(link)->deadline_ns);
 	LIST_FOREACH_SAFE(&control->waiting, link, next) {
 		due_ns = num_min(due_ns, call_of(link)->deadline_ns);
 		if (call_of(link)->not_before_ns > now_ns)

@@ -66,7 +66,17 @@ struct client_map {
 	char ports[CLIENT_PORTS_MAX][SPLIT_ADDRESS_BYTES_MAX];
 	uint8_t port_of_shard[CLEAVE_SHARDS_MAX];
 	uint32_t epoch_of_shard[CLEAVE_SHARDS_MAX];
+	uint8_t
+	    older_count[CLEAVE_SHARDS_MAX]; /* map_merge: times that an older owner was offered */
 };
+/*
+ * map_merge -- take over what @newer knows better; true when any shard has another address or epoch
+ *
+ * Epochs grow with each change of owner, so one that is less comes from a gateway that was away for a
+ * while: the entry stays. Offered again and again it is taken all the same: the cluster may have been
+ * made anew.
+ */
+bool map_merge(struct client_map *map, const struct client_map *newer);
 /* Return 0; -EBADMSG and the member that is wrong; -ENOMEM. Outputs are untouched on failure. */
 int map_parse(const char *text, struct client_map *ret_map, const char **ret_field);
 int map_parse_attach(const char *text, struct cleave_volume_info *ret_info,
@@ -82,7 +92,8 @@ struct control {
 	struct loop_link sent;    /* calls to be answered */
 	struct loop_link orphans; /* requests still being sent whose call has ended */
 	uint32_t call_count;
-	uint32_t gateway_index;
+	uint32_t gateway_index;   /* of client_gateway_count; beyond it: modulo */
+	bool is_moving;           /* CLOSING: to ask another gateway, nothing has failed */
 	uint32_t failures_in_row; /* connections; of calls each counts its own attempts */
 	uint64_t next_request_id;
 	struct loop_timer timer; /* the next thing due: a retry, a deadline */
@@ -93,6 +104,8 @@ struct control {
 };
 int control_init(struct cleave_client *client);
 void control_fini(struct cleave_client *client);
+/* control_move_on -- this gateway knows nothing new: the next call goes to another one, if there is any. */
+void control_move_on(struct cleave_client *client);
 
 /* ---- overlap.c: which writes of a volume are on their way, by 64 KiB region ---- */
 #define OVERLAP_BUCKETS 512u
@@ -142,6 +155,7 @@ struct message {
 	uint32_t length_bytes;
 	uint32_t shard;
 	uint64_t request_id;
+	uint64_t sent_ns;
 	uint32_t attempts;
 	uint32_t checksum_errors;
 	uint32_t payload_crc;
@@ -197,7 +211,10 @@ struct connection {
 	uint32_t sent_count;
 	uint32_t failures_in_row;
 	struct loop_timer timer;
+	struct loop_timer slow_timer; /* no answer, or no connection, for CONNECTION_SLOW_NS? */
 };
+/* connection_watch -- something waits for it now. */
+void connection_watch(struct connection *connection);
 struct connection *connection_create(struct cleave_volume *volume, const char *address);
 /* connection_free -- of one that is DOWN or GONE; its messages have left. */
 void connection_free(struct connection *connection);
@@ -276,9 +293,11 @@ struct cleave_client {
 	struct split_port *port;
 	struct control control;
 	struct loop_link volumes;
-	uint32_t next_volume_index; /* for traces */
-	struct client_map *map;     /* NULL until the first attach */
-	uint64_t map_serial;        /* grows with each map */
+	uint32_t next_volume_index;                             /* for traces */
+	struct client_map *map;                                 /* NULL until the first attach */
+	char learnt[CLIENT_PORTS_MAX][SPLIT_ADDRESS_BYTES_MAX]; /* from the map, not configured */
+	uint32_t learnt_count;
+	uint64_t map_serial; /* grows with each map */
 	struct cleave_call map_call;
 	bool is_map_call_out;
 	struct loop_timer map_timer;
@@ -294,8 +313,15 @@ struct cleave_client {
 };
 /* client_want_map -- fetch it soon; often asked, once done. */
 void client_want_map(struct cleave_client *client);
-/* client_set_map -- @map is a new one (copied): tell the volumes. 0, or -ENOMEM. */
+/*
+ * client_set_map -- @map is a new one (copied): tell the volumes
+ *
+ * 1: it told something new; 0: nothing; -ENOMEM.
+ */
 int client_set_map(struct cleave_client *client, const struct client_map *map);
+/* The gateways that can be asked: those configured, then those learnt. */
+uint32_t client_gateway_count(const struct cleave_client *client);
+const char *client_gateway(const struct cleave_client *client, uint32_t index);
 
 #define CLIENT_STAT(client, name, delta) metric_add(&(client)->stats.name, (delta))
 

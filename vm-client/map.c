@@ -8,6 +8,8 @@
 #include "base/check.h"
 #include "internal.h"
 
+#define MAP_OLDER_MAX 8u
+
 static const char *const service_class_names[SERVICE_CLASS_NR] = {
 	[SERVICE_STANDARD] = "standard",
 	[SERVICE_LATENCY] = "latency",
@@ -154,6 +156,57 @@ read_volume(struct reader *reader, const json_t *root, struct cleave_volume_info
 		reader->field = "segment_count";
 	else if (!json_is_integer(level))
 		reader->field = "level";
+}
+
+/* An address in @map's list; added when there is room. CLIENT_PORTS_MAX: there is none. */
+static uint32_t
+map_port(struct client_map *map, const char *address)
+{
+	for (uint32_t i = 0; i < map->port_count; i++) {
+		if (strcmp(map->ports[i], address) == 0)
+			return i;
+	}
+	if (map->port_count < CLIENT_PORTS_MAX)
+		memcpy(map->ports[map->port_count++], address, strlen(address) + 1);
+	else
+		return CLIENT_PORTS_MAX;
+	return map->port_count - 1;
+}
+
+/* @next is about to replace @map: may shard @i of it stay as it was? */
+static void
+merge_shard(const struct client_map *map, struct client_map *next, uint32_t i)
+{
+	uint32_t port;
+
+	if (next->epoch_of_shard[i] >= map->epoch_of_shard[i] ||
+	    map->older_count[i] == MAP_OLDER_MAX)
+		return;
+	port = map_port(next, map->ports[map->port_of_shard[i]]);
+	if (port == CLIENT_PORTS_MAX)
+		return;
+	next->port_of_shard[i] = (uint8_t)port;
+	next->epoch_of_shard[i] = map->epoch_of_shard[i];
+	next->older_count[i] = (uint8_t)(map->older_count[i] + 1);
+}
+
+bool
+map_merge(struct client_map *map, const struct client_map *newer)
+{
+	static _Thread_local struct client_map next;
+	bool has_changed = false;
+
+	next = *newer;
+	memset(next.older_count, 0, sizeof(next.older_count));
+	has_changed = next.shard_count != map->shard_count;
+	for (uint32_t i = 0; i < next.shard_count && !has_changed; i++)
+		merge_shard(map, &next, i);
+	for (uint32_t i = 0; i < next.shard_count && !has_changed; i++)
+		has_changed = next.epoch_of_shard[i] != map->epoch_of_shard[i] ||
+		    strcmp(next.ports[next.port_of_shard[i]], map->ports[map->port_of_shard[i]]) !=
+			0;
+	*map = next;
+	return has_changed;
 }
 
 static int

@@ -433,11 +433,13 @@ message_send(struct message *message)
 		return rc;
 	CLIENT_STAT(message->client, messages_sent, 1);
 	message->map_serial = message->client->map_serial;
+	message->sent_ns = loop_now_ns(message->client->loop);
 	message->is_sending = true;
 	sm_move(&message->sm, MESSAGE_SENT);
 	list_remove(&message->queue_link);
 	list_push_back(&connection->sent, &message->queue_link);
 	connection->sent_count++;
+	connection_watch(connection);
 	return 0;
 }
 

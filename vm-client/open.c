@@ -111,7 +111,7 @@ volume_on_attach(struct cleave_call *call, int rc, const char *reply, const char
 	if (rc == 0)
 		rc = client_set_map(client, map);
 	free(map);
-	if (rc != 0) {
+	if (rc < 0) {
 		sm_move(&volume->sm, VOLUME_CLOSED);
 		volume_free(volume);
 		fn(NULL, rc, text, fn_arg);

@@ -374,17 +374,23 @@ void
 volume_on_map(struct cleave_volume *volume)
 {
 	const struct client_map *map = volume->client->map;
+	bool is_used[CLIENT_PORTS_MAX] = { false };
 	struct loop_link *link, *next;
 
 	CHECK_OBJ(volume, VOLUME_MAGIC);
 	if (!volume_is_live(volume))
 		return;
+	for (uint32_t i = 0; i < map->shard_count; i++)
+		is_used[map->port_of_shard[i]] = true;
 	LIST_FOREACH_SAFE(&volume->connections, link, next)
 		LIST_ENTRY(link, struct connection, link)->is_wanted = false;
 	memset(volume->by_port, 0, sizeof(volume->by_port));
 	for (uint32_t i = 0; i < map->port_count; i++) {
-		struct connection *connection = volume_connection_to(volume, map->ports[i]);
+		struct connection *connection =
+		    is_used[i] ? volume_connection_to(volume, map->ports[i]) : NULL;
 
+		if (!is_used[i])
+			continue; /* a gateway that owns nothing is asked for maps alone */
 		if (connection == NULL) {
 			client_want_map(volume->client); /* out of memory: again, later */
 			continue;

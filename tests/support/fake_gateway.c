@@ -344,6 +344,8 @@ json_map(const struct fake_gateway *fake)
 
 	for (uint32_t i = 0; i < fake->port_count; i++)
 		json_array_append_new(ports, json_string(fake->addresses[i]));
+	for (uint32_t i = 0; i < FAKE_PORTS_MAX && fake->foreign[i] != NULL; i++)
+		json_array_append_new(ports, json_string(fake->foreign[i]));
 	for (uint32_t i = 0; i < fake->shard_count; i++) {
 		uint32_t epoch = fake->map_epoch_of_shard[i] != 0 ? fake->map_epoch_of_shard[i]
 								  : fake->epoch_of_shard[i];

@@ -43,7 +43,8 @@ struct fake_gateway {
 	char addresses[FAKE_PORTS_MAX][SPLIT_ADDRESS_BYTES_MAX]; /* as bound */
 	uint32_t port_count;
 	uint32_t shard_count;
-	uint8_t port_of_shard[FAKE_SHARDS_MAX];
+	uint8_t port_of_shard[FAKE_SHARDS_MAX]; /* port_count and more: foreign */
+	const char *foreign[FAKE_PORTS_MAX]; /* ports of other gateways, for the map; NULL: end */
 	uint32_t epoch_of_shard[FAKE_SHARDS_MAX];
 	uint32_t map_epoch_of_shard[FAKE_SHARDS_MAX]; /* what maps say: 0: the truth */
 	struct fake_volume volumes[FAKE_VOLUMES_MAX];
