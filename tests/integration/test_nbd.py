@@ -130,7 +130,7 @@ def fio_verifies():
                           ["--rw=write", "--bs=128k", "--iodepth=8"],
                           ["--rw=randwrite", "--bs=4k", "--iodepth=64", "--numjobs=3",
                            "--size=16m", "--offset_increment=16m"]):
-                run_argv(["fio", "--name=t", "--ioengine=nbd", f"--uri={agent.uri()}",
+                run_argv(["fio", "--name=t", "--verify_state_save=0", "--ioengine=nbd", f"--uri={agent.uri()}",
                           "--size=32m", "--verify=crc32c", "--minimal", "--randseed=1", *words])
 
 
@@ -149,7 +149,7 @@ def gateway_killed_under_fio():
     with Cluster(nodes=3) as c:
         c.volume_create("v", "64M")
         with Agent(c) as agent:
-            load = Daemon("fio", ["fio", "--name=t", "--ioengine=nbd", f"--uri={agent.uri()}",
+            load = Daemon("fio", ["fio", "--name=t", "--verify_state_save=0", "--ioengine=nbd", f"--uri={agent.uri()}",
                                   "--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=64m",
                                   "--verify=crc32c", "--minimal", "--loops=2",
                                   "--do_verify=1"]).start(wait=False)
@@ -306,7 +306,7 @@ def replaced_by_a_successor_under_load():
             idle, half = Client(agent), Client(agent)
             for client in (idle, half):
                 check(client.go(b"w") == 1, "GO")
-            fio = Daemon("fio", ["fio", "--name=t", "--ioengine=nbd", f"--uri={agent.uri()}",
+            fio = Daemon("fio", ["fio", "--name=t", "--verify_state_save=0", "--ioengine=nbd", f"--uri={agent.uri()}",
                                  "--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=64m",
                                  "--verify=crc32c", "--minimal", "--loops=3",
                                  "--do_verify=1"]).start(wait=False)

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Two gateways and one cluster: when one goes, the other serves its shards (faults 1, 15, 17, 19)."""
+import re
+import signal
+import time
+
+from libcluster import Cluster, check, main
+from libload import Load
+from libnet import Network
+
+LEASE_S = 3
+
+
+def owner(c, shard=0):
+    """The gateway that said last that it serves the shard, and runs."""
+    best, best_epoch = None, 0
+    for gateway in c.gateways:
+        for line in gateway.lines:
+            found = re.search(rf"shard {shard}: serving epoch=(\d+)", line)
+            if found and int(found.group(1)) > best_epoch:
+                best, best_epoch = gateway, int(found.group(1))
+    check(best is not None, f"nobody serves shard {shard}")
+    return best
+
+
+def other(c, gateway):
+    return next(g for g in c.gateways if g is not gateway)
+
+
+def two_gateways(**options):
+    options.setdefault("gateway_args", ("--lease-ms", str(1000 * LEASE_S), "--node-timeout", "1s"))
+    return Cluster(gateways=2, shards=4, **options)
+
+
+def either_gateway_is_killed_and_comes_back():
+    with two_gateways() as c, Load(c) as load:
+        load.wait_writes(2000)
+        for index in (0, 1, 0):
+            c.gateways[index].kill()
+            load.wait_writes(2000)
+            c.gateways[index].start()
+            load.wait_writes(2000)
+
+
+def a_gateway_leaves_in_good_order():
+    """SIGTERM hands the shards over: no lease is waited for."""
+    with two_gateways() as c, Load(c) as load:
+        load.wait_writes(2000)
+        c.gateways[0].stop()
+        took_s = load.wait_writes(1)
+        print(f"  writes went on {took_s:.2f} s after SIGTERM had ended")
+        load.wait_writes(2000)
+        c.gateways[0].start()
+        load.wait_writes(2000)
+
+
+def a_gateway_pauses_for_longer_than_its_lease():
+    """SIGSTOP: the other one takes over; what the sleeper had queued is refused when it wakes."""
+    with two_gateways() as c, Load(c) as load:
+        load.wait_writes(2000)
+        sleeper = owner(c)
+        sleeper.signal(signal.SIGSTOP)
+        try:
+            other(c, sleeper).wait_line(r"shard 0: serving", from_line=len(
+                other(c, sleeper).lines))
+            load.wait_writes(2000)
+        finally:
+            sleeper.signal(signal.SIGCONT)
+        load.wait_writes(4000)
+
+
+def a_gateway_is_cut_off_from_its_clients():
+    """It keeps its lease and its shards; when the link is back, the load goes on."""
+    with Network() as net, two_gateways(net=net) as c, Load(c) as load:
+        load.wait_writes(2000)
+        net.link_down(owner(c).name)
+        c.nodes[0].wait_idle(0.5)
+        net.heal()
+        load.wait_writes(2000)
+
+
+def everything_is_killed():
+    with two_gateways() as c, Load(c) as load:
+        load.wait_writes(2000)
+        for daemon in (*c.gateways, *c.nodes):
+            daemon.kill()
+        for daemon in (*c.nodes, *c.gateways):
+            daemon.start(wait=False)
+        for daemon in (*c.nodes, *c.gateways):
+            daemon.wait_ready()
+        load.wait_writes(2000)
+
+
+def take_over_with_a_gibibyte_of_log():
+    """From kill -9 of the owner to the first write that another gateway serves: lease + 2 s."""
+    with Cluster(gateways=2, shards=1, nodes=3, disk_size="3G", slot_size="16M",
+                 gateway_args=("--lease-ms", str(1000 * LEASE_S))) as c:
+        c.volume_create("big", "1G", "--engine", "none")
+        c.load("--volume", "big", "--pattern", "sequential", "--bytes", "1G", "--block-size",
+               "64K", "--in-flight", "16", timeout_s=300)
+        with Load(c, "--rate", "200", size="64M", in_flight=4) as load:
+            load.wait_writes(200)
+            gone = owner(c)
+            heir = other(c, gone)
+            from_line = len(heir.lines)
+            gone.kill()
+            started = time.monotonic()
+            heir.wait_line(r"shard 0: serving", from_line=from_line)
+            served_s = time.monotonic() - started
+            load.wait_writes(1)
+            took_s = time.monotonic() - started
+            print(f"  lease {LEASE_S} s; serving after {served_s:.2f} s, first write after "
+                  f"{took_s:.2f} s: {took_s - LEASE_S:+.2f} s beyond the lease")
+            load.wait_writes(200)
+
+
+if __name__ == "__main__":
+    main(either_gateway_is_killed_and_comes_back, a_gateway_leaves_in_good_order,
+         a_gateway_pauses_for_longer_than_its_lease, a_gateway_is_cut_off_from_its_clients,
+         everything_is_killed, take_over_with_a_gibibyte_of_log)
