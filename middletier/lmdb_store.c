@@ -5,7 +5,7 @@
  * Keys are kept as [u64 version][u64 lease][value] in table "keys"; "leases" has lease -> struct
  * lmdb_lease; "state" the two counters that versions and leases come from. A lease expires by the
  * monotonic clock of the boot that granted it, which all processes of a host share; one of another
- * boot is gone. Every request's transaction ends expired leases first.
+ * boot is gone. Time namespaces shift that clock: what they add is taken off. Every request's transaction ends expired leases first.
  *
  * Several processes have the environment open, each its own MDB_env. Every transaction here is one of
  * LMDB's write transactions, also where it only reads: its robust lock puts all processes in one
@@ -15,6 +15,7 @@
 #include "lmdb_store.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -32,12 +33,24 @@ struct lmdb_lease {
 };
 
 uint64_t
-lmdb_store_clock_ns(void)
+lmdb_store_clock_ns(const struct lmdb_store *store)
 {
 	struct timespec now;
 
 	(void)clock_gettime(CLOCK_MONOTONIC, &now); /* tidy: allow call: the worker has no loop */
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec -
+	    (uint64_t)store->clock_offset_ns;
+}
+
+int64_t
+lmdb_clock_offset_read(const char *text)
+{
+	const char *line = strstr(text, "monotonic");
+	long long seconds, nanoseconds;
+
+	if (line == NULL || sscanf(line, "monotonic %lld %lld", &seconds, &nanoseconds) != 2)
+		return 0;
+	return (int64_t)seconds * 1000000000 + (int64_t)nanoseconds;
 }
 
 static int
@@ -171,7 +184,7 @@ static int
 lease_put(struct lmdb_store *store, MDB_txn *txn, uint64_t id, uint64_t ttl_ns)
 {
 	struct lmdb_lease lease = { .ttl_ns = ttl_ns,
-		.expires_ns = lmdb_store_clock_ns() + ttl_ns };
+		.expires_ns = lmdb_store_clock_ns(store) + ttl_ns };
 	uint8_t key[8] = { 0 };
 	MDB_val name = val_of(key, sizeof(key)), value = val_of(&lease, sizeof(lease));
 
@@ -228,7 +241,7 @@ lease_is_over(const struct lmdb_store *store, const struct lmdb_lease *lease, ui
 static int
 lease_find_over(struct lmdb_store *store, MDB_txn *txn, uint64_t *ret_id)
 {
-	uint64_t now_ns = lmdb_store_clock_ns();
+	uint64_t now_ns = lmdb_store_clock_ns(store);
 	MDB_cursor *cursor;
 	MDB_val name, value;
 	int rc = mdb_cursor_open(txn, store->leases, &cursor);
@@ -485,7 +498,7 @@ lmdb_store_run(struct lmdb_store *store, struct lmdb_request *request, bool *ret
 	}
 	/* A store that fails is asked again, but not at once and for ever. */
 	if (rc != 0)
-		store->next_expiry_ns = lmdb_store_clock_ns() + NUM_S(1);
+		store->next_expiry_ns = lmdb_store_clock_ns(store) + NUM_S(1);
 	*ret_others = has_others || has_expired;
 	if (request != NULL) {
 		request->rc = result;

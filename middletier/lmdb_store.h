@@ -38,6 +38,7 @@ struct lmdb_store {
 	MDB_env *env;
 	MDB_dbi keys, leases, state;
 	char boot[LMDB_BOOT_BYTES];
+	int64_t clock_offset_ns; /* what this process's time namespace adds to the host's clock */
 	bool has_seen;           /* the first transaction is over */
 	uint64_t seen_version;   /* of the newest change known here, own ones included */
 	uint64_t start_version;  /* of the newest change when the present transaction began */
@@ -57,7 +58,9 @@ void lmdb_store_close(struct lmdb_store *store);
 void lmdb_store_run(struct lmdb_store *store, struct lmdb_request *request, bool *ret_others);
 /* lmdb_store_is_behind -- another process has committed since the last transaction here. Takes no lock. */
 bool lmdb_store_is_behind(const struct lmdb_store *store);
-/* lmdb_store_clock_ns -- the clock that leases are judged by. */
-uint64_t lmdb_store_clock_ns(void);
+/* lmdb_store_clock_ns -- the clock that leases are judged by: the host's, the same for all processes. */
+uint64_t lmdb_store_clock_ns(const struct lmdb_store *store);
+/* lmdb_clock_offset_read -- of the monotonic clock, from the text of /proc/self/timens_offsets. */
+int64_t lmdb_clock_offset_read(const char *text);
 
 #endif /* CLEAVE_MIDDLETIER_LMDB_STORE_H */

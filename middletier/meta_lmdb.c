@@ -71,13 +71,16 @@ struct meta_lmdb {
 static void
 worker_wait(struct meta_lmdb *lmdb)
 {
+	struct timespec until;
+	uint64_t until_ns;
+
 	if (lmdb->store.next_expiry_ns == 0) {
 		(void)pthread_cond_wait(&lmdb->has_work, &lmdb->mutex);
 		return;
 	}
-	struct timespec until = { .tv_sec = (time_t)(lmdb->store.next_expiry_ns / 1000000000u),
-		.tv_nsec = (long)(lmdb->store.next_expiry_ns % 1000000000u) };
-
+	until_ns = lmdb->store.next_expiry_ns + (uint64_t)lmdb->store.clock_offset_ns;
+	until = (struct timespec){ .tv_sec = (time_t)(until_ns / 1000000000u),
+		.tv_nsec = (long)(until_ns % 1000000000u) };
 	(void)pthread_cond_timedwait(&lmdb->has_work, &lmdb->mutex, &until);
 }
 
@@ -88,7 +91,8 @@ worker_has_to_look(struct meta_lmdb *lmdb)
 	bool has_rung = lmdb->has_rung;
 
 	lmdb->has_rung = false;
-	if (lmdb->store.next_expiry_ns != 0 && lmdb->store.next_expiry_ns <= lmdb_store_clock_ns())
+	if (lmdb->store.next_expiry_ns != 0 &&
+	    lmdb->store.next_expiry_ns <= lmdb_store_clock_ns(&lmdb->store))
 		return true;
 	return has_rung && lmdb_store_is_behind(&lmdb->store);
 }
@@ -484,6 +488,29 @@ read_boot_id(char boot[LMDB_BOOT_BYTES])
 	return n == (ssize_t)LMDB_BOOT_BYTES ? 0 : -EIO;
 }
 
+/*
+ * Where there are no time namespaces there is no such file, and no offset. The file is about those
+ * that are forked: the same, unless this process has just made a namespace for them.
+ */
+static int64_t
+read_clock_offset(void)
+{
+	char text[256], own[64] = "", theirs[64] = "";
+	int fd = open("/proc/self/timens_offsets", O_RDONLY | O_CLOEXEC);
+	ssize_t bytes;
+
+	if (fd < 0)
+		return 0;
+	bytes = read(fd, text, sizeof(text) - 1);
+	(void)close(fd);
+	if (bytes <= 0 || readlink("/proc/self/ns/time", own, sizeof(own) - 1) <= 0 ||
+	    readlink("/proc/self/ns/time_for_children", theirs, sizeof(theirs) - 1) <= 0 ||
+	    strcmp(own, theirs) != 0)
+		return 0;
+	text[bytes] = '\0';
+	return lmdb_clock_offset_read(text);
+}
+
 static int
 start_doorbell(struct meta_lmdb *lmdb, const char *path)
 {
@@ -569,6 +596,7 @@ meta_lmdb_open(struct loop *loop, const char *path, char *ret_error, size_t erro
 		(void)snprintf(ret_error, error_bytes, "%s: %s", path, mdb_strerror(rc));
 		goto err_free;
 	}
+	lmdb->store.clock_offset_ns = read_clock_offset();
 	rc = read_boot_id(lmdb->store.boot);
 	if (rc == 0)
 		rc = start_worker(lmdb, path);

@@ -579,7 +579,8 @@ rebuild_on_loaded(int rc, void *arg)
 	}
 	if (rebuild->store.has_gateway) {
 		rebuild_finish(rebuild, -EBUSY,
-		    "a gateway is registered in the metadata store: stop it first");
+		    "a gateway is registered in the metadata store: stop it, or wait until its "
+		    "lease has ended");
 		return;
 	}
 	if (rebuild->store.has_cluster &&

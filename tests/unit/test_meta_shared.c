@@ -9,7 +9,14 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <sys/resource.h>
+
+#include "middletier/lmdb_store.h"
+
+#ifndef CLONE_NEWTIME
+#define CLONE_NEWTIME 0x00000080
+#endif
 
 #define RACE_ROUNDS 1000u
 
@@ -270,6 +277,74 @@ Test(meta_shared, lease_that_another_process_revoked_is_gone)
 	cr_assert_eq(version_of(&f, "gateways/2"), 0);
 	say(peer.to, "revoked");
 	hear(peer.from, "gone", NULL);
+	peer_end(&peer, false);
+	fixture_fini(&f);
+}
+
+/* ---- clocks ---- */
+
+Test(meta_shared, offset_of_a_time_namespace_is_read)
+{
+	cr_assert_eq(lmdb_clock_offset_read("monotonic           0         0\n"
+					    "boottime            0         0\n"),
+	    0);
+	cr_assert_eq(lmdb_clock_offset_read("monotonic       86400  500000000\nboottime 7 0\n"),
+	    INT64_C(86400500000000));
+	cr_assert_eq(lmdb_clock_offset_read("monotonic         -10         0\n"),
+	    -INT64_C(10000000000));
+	cr_assert_eq(lmdb_clock_offset_read("boottime 7 0\n"), 0);
+	cr_assert_eq(lmdb_clock_offset_read(""), 0);
+}
+
+/* In a time namespace whose clock is a day ahead; false where this may not be. */
+static bool
+shift_clock(void)
+{
+	static const char offsets[] = "monotonic 86400 0\n";
+	bool is_shifted;
+	int fd;
+
+	if (unshare(CLONE_NEWTIME) != 0)
+		return false;
+	fd = open("/proc/self/timens_offsets", O_WRONLY | O_CLOEXEC);
+	is_shifted = fd >= 0 && write(fd, offsets, sizeof(offsets) - 1) > 0;
+	if (fd >= 0)
+		(void)close(fd);
+	return is_shifted;
+}
+
+static void
+hold_lease_then_look(struct peer *self)
+{
+	uint64_t lease = grant(&self->f, NUM_S(3600));
+
+	cr_assert_eq(put_leased(&self->f, "gateways/2", lease), 0);
+	say(self->to, "leased");
+	hear(self->from, "look", NULL);
+	cr_assert_neq(version_of(&self->f, "gateways/1"), 0);
+	cr_assert_neq(version_of(&self->f, "gateways/2"), 0);
+	cr_assert_eq(lease_renew(&self->f, lease), 0);
+	say(self->to, "good");
+}
+
+/* Leases of both live an hour, though one's clock is a day ahead of the other's. */
+Test(meta_shared, time_namespaces_do_not_end_leases, .timeout = 30)
+{
+	char path[64];
+	struct fixture f;
+	struct peer peer;
+
+	path_make(path);
+	/* It is those forked from now on that live in it. */
+	if (!shift_clock())
+		cr_skip_test("no time namespace may be made here");
+	peer_start(&peer, path, hold_lease_then_look);
+	open_shared(&f, path);
+	hear(peer.from, "leased", NULL);
+	cr_assert_eq(put_leased(&f, "gateways/1", grant(&f, NUM_S(3600))), 0);
+	cr_assert_neq(version_of(&f, "gateways/2"), 0);
+	say(peer.to, "look");
+	hear(peer.from, "good", NULL);
 	peer_end(&peer, false);
 	fixture_fini(&f);
 }
