@@ -165,15 +165,18 @@ class Daemon:
 
 class Cluster:
     """`gateways` share one metadata directory. With `net` every daemon is a host of that network,
-    named after itself ("node1", "gateway", "gateway2"), and "client" runs cleave and cleave-load."""
+    named after itself ("node1", "gateway", "gateway2"), and "client" runs cleave and cleave-load.
+    With `is_proxied` the first gateway reaches its nodes through `proxies`."""
 
     def __init__(self, nodes=3, disk_size="1G", slot_size="4M", shards=2, device_memory="64M",
-                 gateway_args=(), node_args=(), ports=1, gateways=1, net=None):
+                 gateway_args=(), node_args=(), ports=1, gateways=1, net=None,
+                 is_proxied=False):
         self.folder = tempfile.mkdtemp(prefix="cleave-test-")
         self.node_args, self.gateway_args = list(node_args), list(gateway_args)
         self.slot_size, self.disk_size, self.shards = slot_size, disk_size, shards
         self.device_memory, self.port_count = device_memory, ports
         self.net = net
+        self.is_proxied, self.proxies = is_proxied, []
         self.nodes = [Daemon(f"node{i + 1}", None, net) for i in range(nodes)]
         self.gateways = [Daemon("gateway" if i == 0 else f"gateway{i + 1}", None, net)
                          for i in range(gateways)]
@@ -213,7 +216,9 @@ class Cluster:
             argv += ["--gateway-id", str(index + 1)]
         for port in ports or [self.listen_address(self.gateways[index])] * self.port_count:
             argv += ["--port", port]
-        for i, address in enumerate(self.addresses):
+        addresses = [p.address for p in self.proxies] if index == 0 and self.proxies else \
+            self.addresses
+        for i, address in enumerate(addresses):
             argv += ["--node", f"{address},domain=rack{i + 1}"]
         return argv + self.gateway_args
 
@@ -221,6 +226,12 @@ class Cluster:
         for i in range(len(self.nodes)):
             self.format(i)
             self.addresses.append(self.start_node(i))
+        if self.is_proxied:
+            from libproxy import Proxy
+
+            for address in self.addresses:
+                host, port = address.removeprefix("tcp://").split(":")
+                self.proxies.append(Proxy(host, int(port)))
         for i in range(len(self.gateways)):
             self.start_gateway(i)
         self.address = self.gateway_addresses[0]
@@ -249,6 +260,8 @@ class Cluster:
             for daemon in [*self.gateways, *self.nodes]:
                 print(f"---- log of {daemon.name}")
                 print("\n".join(daemon.lines[-80:]))
+        for proxy in self.proxies:
+            proxy.close()
         shutil.rmtree(self.folder, ignore_errors=True)
         return False
 

@@ -111,7 +111,71 @@ def two_nodes_cut_off():
     with_cluster(fault)
 
 
+def with_proxies(fault, nodes=4, **options):
+    with Cluster(nodes=nodes, gateway_args=ARGS, is_proxied=True, **options) as c:
+        with Load(c) as load:
+            load.wait_writes(500)
+            fault(c, load)
+            load.wait_writes(2000)
+
+
+def every_link_is_far():
+    """All nodes are 20 ms away: nobody is left out for it, and the load goes on."""
+    def fault(c, load):
+        for proxy in c.proxies:
+            proxy.delay_s = 0.02
+        load.wait_writes(500)
+        check(c.gateway.count_lines("node .*: lost") == 0, "a node was given up for being far")
+        for proxy in c.proxies:
+            proxy.delay_s = 0.0
+
+    with_proxies(fault)
+
+
+def one_link_is_far():
+    """A node that answers after 0.9 s, within its time-out, is left out on its peers' evidence."""
+    def fault(c, load):
+        c.proxies[0].delay_s = 0.45
+        load.wait_writes(4000)
+        c.proxies[0].delay_s = 0.0
+
+    with_proxies(fault)
+
+
+def late_delivery():
+    """What was sent to a node arrives seconds later, behind what was sent to others since."""
+    def fault(c, load):
+        c.proxies[0].hold()
+        load.wait_writes(4000)
+        c.proxies[0].release()
+
+    with_proxies(fault)
+
+
+def appends_arrive_after_the_take_over():
+    """A gateway's appends are held while another takes its shards; the fence refuses them (I6)."""
+    with Cluster(gateways=2, shards=4, is_proxied=True,
+                 gateway_args=(*ARGS, "--lease-ms", "1000")) as c:
+        with Load(c) as load:
+            load.wait_writes(2000)
+            for proxy in c.proxies:
+                proxy.hold()
+            heir = c.gateways[1]
+            from_line = len(heir.lines)
+            c.gateways[0].signal(signal.SIGSTOP)
+            try:
+                heir.wait_line(r"shard \d+: serving", from_line=from_line)
+                load.wait_writes(2000)
+                for proxy in c.proxies:
+                    proxy.release()
+                load.wait_writes(2000)
+            finally:
+                c.gateways[0].signal(signal.SIGCONT)
+            load.wait_writes(4000)
+
+
 if __name__ == "__main__":
     main(node_cut_off, node_hears_but_is_not_heard, node_is_heard_but_does_not_hear,
          client_cut_off, lossy_link, slow_link, node_stopped_and_continued,
-         node_dies_without_a_word, two_nodes_cut_off)
+         node_dies_without_a_word, two_nodes_cut_off, every_link_is_far, one_link_is_far,
+         late_delivery, appends_arrive_after_the_take_over)
