@@ -403,6 +403,30 @@ agree_judge(struct mt_agree *agree)
 	agree_cut(agree);
 }
 
+/*
+ * Those that are away are waited for: until the deadline, but no longer than any node is waited for
+ * since it was last seen. 0: nobody is.
+ */
+static uint64_t
+agree_wait_until_ns(const struct mt_agree *agree)
+{
+	struct mt_port *port = agree->shard->port;
+	uint64_t until_ns = 0;
+
+	for (uint32_t i = 0; i < agree->replica_count; i++) {
+		const struct mt_link *link = mt_port_link(port, agree->replicas[i].node_id);
+		uint64_t away_until_ns = agree->deadline_ns;
+
+		if (agree->states[i].sm.state != MT_AGREE_UNASKED)
+			continue;
+		if (link != NULL && !mt_link_is_up(link))
+			away_until_ns = num_min(away_until_ns,
+			    link->changed_ns + mt_gateway_node_timeout_ns(port->gateway));
+		until_ns = num_max(until_ns, away_until_ns);
+	}
+	return until_ns;
+}
+
 /* In FREEZING: ask who was not asked; judge when all have answered, or those that will. */
 void
 mt_agree_step(struct mt_agree *agree)
@@ -415,10 +439,8 @@ mt_agree_step(struct mt_agree *agree)
 	}
 	if (agree_count(agree, MT_AGREE_ASKED) > 0)
 		return;
-	if (agree_count(agree, MT_AGREE_UNASKED) > 0 &&
-	    loop_now_ns(agree->shard->port->loop) < agree->deadline_ns)
-		return;
-	agree_judge(agree);
+	if (loop_now_ns(agree->shard->port->loop) >= agree_wait_until_ns(agree))
+		agree_judge(agree);
 }
 
 /* ---- one more node ---- */
@@ -548,9 +570,10 @@ agree_start_timer(struct mt_agree *agree)
 {
 	struct loop *loop = agree->shard->port->loop;
 	uint64_t now_ns = loop_now_ns(loop), wait_ns = AGREE_RETRY_NS;
+	uint64_t until_ns = agree_wait_until_ns(agree);
 
-	if (agree->deadline_ns > now_ns)
-		wait_ns = num_min(wait_ns, agree->deadline_ns - now_ns);
+	if (until_ns > now_ns)
+		wait_ns = num_min(wait_ns, until_ns - now_ns);
 	loop_timer_start(loop, &agree->timer, wait_ns);
 }
 

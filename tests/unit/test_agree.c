@@ -166,6 +166,39 @@ Test(agree, goes_on_without_a_node_after_a_while)
 	cr_assert_eq(freeze_at(node_of(2)).offset_bytes, end_bytes);
 }
 
+static bool
+is_serving(void *arg)
+{
+	(void)arg;
+	return shard()->sm.state == MT_SHARD_SERVING;
+}
+
+static bool
+is_idle(void *arg)
+{
+	(void)arg;
+	return shard()->sm.state == MT_SHARD_IDLE;
+}
+
+Test(agree, one_that_has_been_away_for_long_is_not_waited_for)
+{
+	static uint64_t none[MT_SHARD_SET_WORDS];
+	static const uint64_t all[MT_SHARD_SET_WORDS] = { 1 };
+	uint64_t begin_ns;
+
+	begin(3, 2);
+	(void)make_log();
+	mt_rig_node_kill(rig, node_of(2), false);
+	mt_rig_run(rig, NUM_S(10));
+	mt_port_shards(mt_rig_port(rig), none, 0);
+	cr_assert(mt_rig_run_until(rig, is_idle, NULL));
+	begin_ns = sim_world_now_ns(rig->world);
+	mt_port_shards(mt_rig_port(rig), all, 0);
+	cr_assert(mt_rig_run_until(rig, is_serving, NULL));
+	cr_assert_leq(sim_world_now_ns(rig->world) - begin_ns, NUM_MS(500));
+	expect_log();
+}
+
 Test(agree, a_tail_that_only_the_absent_has_is_cut_off)
 {
 	struct mt_extent *extent;
