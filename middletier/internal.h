@@ -68,6 +68,7 @@ struct mt_extent;
 	X(scrubs_done, "count", "times that every copy of a shard was verified")                   \
 	X(orphans_deleted, "count", "copies at nodes that no manifest names, deleted")             \
 	X(unreadable_blocks, "count", "reads answered EIO: bad on every replica")                  \
+	X(takeovers, "count", "shards that began to be served here")                               \
 	X(extents_opened, "count", "extents created")                                              \
 	X(extents_sealed, "count", "extents sealed")                                               \
 	X(extents_broken, "count", "open extents given up after a replica failed")                 \

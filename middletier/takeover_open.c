@@ -253,6 +253,7 @@ mt_takeover_try_serve(struct mt_takeover *takeover)
 		 " next_sequence=%" PRIu64 " took_ms=%" PRIu64,
 	    shard->index, shard->epoch, shard->extent_count, takeover->record_count,
 	    shard->next_sequence, took_ns / NUM_MS(1));
+	metric_add(&shard->port->metrics[MT_METRIC_takeovers], 1);
 	sm_move(&shard->sm, MT_SHARD_SERVING);
 	mt_upkeep_start(shard);
 	mt_write_path_start(shard);

@@ -223,6 +223,13 @@ inject_network(struct sim_faults *faults, struct sim_fault_active *self)
 		if (gateway->meta != NULL)
 			meta_memory_cut_off(gateway->meta, true);
 		return true;
+	case SIM_FAULT_meta_slow:
+		meta_store_set_delay(cluster->store, NUM_MS(1),
+		    NUM_MS(2 + sim_cluster_below(cluster, 600)));
+		return true;
+	case SIM_FAULT_meta_down:
+		meta_store_set_down(cluster->store, true);
+		return true;
 	case SIM_FAULT_drift:
 		inject_drift(faults);
 		return true;
@@ -358,6 +365,12 @@ undo_network(struct sim_faults *faults, const struct sim_fault_active *self)
 		break;
 	case SIM_FAULT_meta_timeout:
 		meta_store_set_timeouts(cluster->store, 0, 0);
+		break;
+	case SIM_FAULT_meta_slow:
+		meta_store_set_delay(cluster->store, NUM_US(50), NUM_US(500));
+		break;
+	case SIM_FAULT_meta_down:
+		meta_store_set_down(cluster->store, false);
 		break;
 	case SIM_FAULT_meta_cut:
 		if (self->process != NULL && self->process == cluster->gateways[self->index].meta)

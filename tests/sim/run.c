@@ -34,8 +34,10 @@
 	    SIM_FAULT(node_pause) | SIM_FAULT(gateway_kill) | SIM_FAULT(gateway_pause) |           \
 	    SIM_FAULT(client_kill) | SIM_FAULT(client_pause) | SIM_FAULT(client_takeover) |        \
 	    SIM_FAULT(partition) | SIM_FAULT(cut) | SIM_FAULT(reset) | SIM_FAULT(isolate) |        \
-	    SIM_FAULT(slow_link) | SIM_FAULT(meta_timeout) | SIM_FAULT(drift))
-#define RUN_GATEWAYS_MAX 1u
+	    SIM_FAULT(slow_link) | SIM_FAULT(meta_timeout) | SIM_FAULT(drift) |                    \
+	    SIM_FAULT(meta_cut) | SIM_FAULT(meta_slow) | SIM_FAULT(meta_down) |                    \
+	    SIM_FAULT(disk_stall) | SIM_FAULT(disk_slow))
+#define RUN_GATEWAYS_MAX 3u
 
 struct run {
 	struct sim_run_options options;
@@ -151,7 +153,7 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 		.has_drift = dice(run, 2) == 0,
 		.drift_ppm_max = dice(run, 2) == 0 ? 200 : 10000,
 		.shard_count = 1 + dice(run, 4),
-		.min_replicas = 3,
+		.min_replicas = 2 + dice(run, 2),
 		.slot_bytes = NUM_KIB(128) << dice(run, 3),
 		.lease_ns = NUM_MS(500) << dice(run, 3),
 		.repair_after_ns = NUM_S(1 + dice(run, 2)),
@@ -302,7 +304,8 @@ run_result(struct run *run, struct sim_run_result *result)
 {
 	*result = (struct sim_run_result){ .trace_hash = sim_world_trace_hash(run->cluster->world),
 		.virtual_ns = sim_world_now_ns(run->cluster->world),
-		.op_count = run_completed_count(run) };
+		.op_count = run_completed_count(run),
+		.takeover_count = sim_cluster_metric(run->cluster, MT_METRIC_takeovers) };
 	memcpy(result->fault_counts, run->faults.counts, sizeof(result->fault_counts));
 }
 

@@ -37,6 +37,8 @@
 	X(slow_link, "a link becomes slow and long")                                               \
 	X(meta_timeout, "the metadata store times out")                                            \
 	X(meta_cut, "a gateway and the metadata store do not hear each other")                     \
+	X(meta_slow, "the metadata store is slow")                                                 \
+	X(meta_down, "the metadata store is down")                                                 \
 	X(drift, "a clock runs at another rate")                                                   \
 	X(disk_stall, "a disk completes nothing for a while")                                      \
 	X(disk_slow, "a disk is 10 to 1,000 times slower")                                         \
