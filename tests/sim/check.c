@@ -123,12 +123,13 @@ copies_check_equal(struct sim_cluster *cluster, const struct copy *a, const stru
 }
 
 void
-sim_check_quiet(struct sim_cluster *cluster)
+sim_check_quiet(struct sim_cluster *cluster, uint32_t victim)
 {
 	struct copies copies = { 0 };
 
 	for (uint32_t i = 0; i < cluster->options.node_count; i++)
-		node_copies(cluster, i, &copies);
+		if (i != victim)
+			node_copies(cluster, i, &copies);
 	if (copies.count > 0)
 		qsort(copies.items, copies.count, sizeof(*copies.items), copy_compare);
 	for (uint32_t i = 0; i + 1 < copies.count; i++) {

@@ -5,7 +5,13 @@
 
 #include "cluster.h"
 
-/* sim_check_quiet -- all nodes and gateways run, nothing fails, no request is under way. */
-void sim_check_quiet(struct sim_cluster *cluster);
+#define SIM_CHECK_NO_VICTIM UINT32_MAX
+
+/*
+ * sim_check_quiet -- all nodes and gateways run, nothing fails, no request is under way
+ *
+ * @victim: a node whose disk may hold damage that nobody has looked for yet.
+ */
+void sim_check_quiet(struct sim_cluster *cluster, uint32_t victim);
 
 #endif /* CLEAVE_TESTS_SIM_CHECK_H */

@@ -156,6 +156,8 @@ options_default(struct sim_cluster_options *options)
 	assert(options->client_count <= SIM_CLIENTS_MAX);
 }
 
+static void restart_later(struct sim_cluster *cluster);
+
 static void
 on_restart(struct loop_timer *timer, void *arg)
 {
@@ -163,10 +165,15 @@ on_restart(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	for (uint32_t i = 0; i < cluster->options.node_count; i++) {
-		if (cluster->nodes[i].has_failed) {
+		struct sim_cluster_node *node = &cluster->nodes[i];
+
+		if (cluster->must_replace && node->is_ready && node_is_read_only(node->node))
+			sim_cluster_node_replace(cluster, i);
+		else if (node->has_failed)
 			sim_cluster_node_kill(cluster, i, false);
-			sim_cluster_node_start(cluster, i);
-		}
+		else
+			continue;
+		sim_cluster_node_start(cluster, i);
 	}
 	for (uint32_t i = 0; i < cluster->options.gateway_count; i++) {
 		if (cluster->gateways[i].has_failed) {
@@ -183,6 +190,13 @@ on_beat(struct loop_timer *timer, void *arg)
 	struct sim_cluster *cluster = arg;
 
 	loop_timer_start(sim_world_nature(cluster->world), timer, BEAT_NS);
+}
+
+void
+sim_cluster_replace_broken(struct sim_cluster *cluster)
+{
+	cluster->must_replace = true;
+	restart_later(cluster);
 }
 
 static void
@@ -254,9 +268,10 @@ node_on_ready(struct node *node, int rc, const char *reason, void *arg)
 {
 	struct sim_cluster_node *own = arg;
 
-	(void)node;
 	if (rc == 0) {
 		own->is_ready = true;
+		if (node_is_read_only(node))
+			restart_later(own->cluster);
 		return;
 	}
 	sim_world_trace(own->cluster->world, "%s did not start: %d", own->address, rc);

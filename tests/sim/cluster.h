@@ -78,6 +78,7 @@ struct sim_cluster {
 	struct sim_host *client_hosts[SIM_CLIENTS_MAX];
 	uint64_t metrics[MT_METRIC_NR]; /* of gateways that are gone */
 	struct loop_timer restart_timer, beat_timer;
+	bool must_replace; /* a disk that its node found broken gets a new one */
 };
 
 /* sim_cluster_create -- formatted disks, nothing running. */
@@ -94,6 +95,8 @@ void sim_cluster_node_start(struct sim_cluster *cluster, uint32_t index);
 void sim_cluster_node_kill(struct sim_cluster *cluster, uint32_t index, bool is_power_loss);
 /* sim_cluster_node_replace -- kill it and give it an empty, formatted disk. */
 void sim_cluster_node_replace(struct sim_cluster *cluster, uint32_t index);
+/* sim_cluster_replace_broken -- from now on whoever looks after the cluster replaces broken disks. */
+void sim_cluster_replace_broken(struct sim_cluster *cluster);
 void sim_cluster_gateway_start(struct sim_cluster *cluster, uint32_t index);
 void sim_cluster_gateway_kill(struct sim_cluster *cluster, uint32_t index);
 /* sim_cluster_loop_create -- a process's loop, with a clock of its own. */

@@ -269,9 +269,6 @@ inject_disk(struct sim_faults *faults, struct sim_fault_active *self)
 	case SIM_FAULT_disk_slow:
 		disk_sim_set_slowness(disk, 10u << sim_cluster_below(cluster, 7));
 		return true;
-	case SIM_FAULT_disk_read_error:
-		disk_errors_begin(disk, DISK_READ, true);
-		return true;
 	case SIM_FAULT_disk_write_error:
 		disk_errors_begin(disk, DISK_WRITE, true);
 		return true;
@@ -284,7 +281,11 @@ inject_disk(struct sim_faults *faults, struct sim_fault_active *self)
 	/* What destroys data, or a disk for ever. */
 	self->index = faults->victim;
 	disk = cluster->nodes[self->index].disk;
+	faults->has_destroyed = faults->has_destroyed || self->fault >= SIM_FAULT_disk_rot;
 	switch (self->fault) {
+	case SIM_FAULT_disk_read_error: /* of all copies at once they are errors for clients */
+		disk_errors_begin(disk, DISK_READ, true);
+		return true;
 	case SIM_FAULT_disk_flush_error:
 		disk_errors_begin(disk, DISK_FLUSH, false);
 		return true;
@@ -446,9 +447,6 @@ sim_faults_heal(struct sim_faults *faults)
 	for (uint32_t i = 0; i < cluster->options.node_count; i++) {
 		struct sim_cluster_node *node = &cluster->nodes[i];
 
-		/* A disk whose flush failed is replaced by whoever looks after it. */
-		if (node->node != NULL && node->is_ready && node_is_read_only(node->node))
-			sim_cluster_node_replace(cluster, i);
 		if (node->loop != NULL)
 			sim_loop_pause(node->loop, 0);
 	}
@@ -456,6 +454,7 @@ sim_faults_heal(struct sim_faults *faults)
 		if (cluster->gateways[i].loop != NULL)
 			sim_loop_pause(cluster->gateways[i].loop, 0);
 	sim_cluster_start_all(cluster);
+	sim_cluster_replace_broken(cluster);
 	for (uint32_t i = 0; i < faults->workload_count; i++) {
 		workload_pause(faults->workloads[i], 0);
 		workload_restart(faults->workloads[i]);

@@ -27,6 +27,7 @@ struct sim_faults {
 	uint32_t workload_count;
 	uint64_t allowed; /* set of SIM_FAULT */
 	uint32_t victim;  /* node whose disk may destroy data */
+	bool has_destroyed;
 	struct sim_fault_active active[SIM_FAULTS_ACTIVE_MAX];
 	uint32_t active_count;
 	uint64_t counts[SIM_FAULT_NR];

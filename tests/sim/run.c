@@ -28,15 +28,7 @@
 #define RUN_FAULT_GAP_NS NUM_S(10) /* without progress: the next fault */
 #define RUN_OPS_PER_FAULT 60u      /* on average half of it */
 
-/* What the daemons stand today. Sets grow as they learn more. */
-#define RUN_FAULTS_ALL                                                                             \
-	(SIM_FAULT(node_kill) | SIM_FAULT(node_power) | SIM_FAULT(all_power) |                     \
-	    SIM_FAULT(node_pause) | SIM_FAULT(gateway_kill) | SIM_FAULT(gateway_pause) |           \
-	    SIM_FAULT(client_kill) | SIM_FAULT(client_pause) | SIM_FAULT(client_takeover) |        \
-	    SIM_FAULT(partition) | SIM_FAULT(cut) | SIM_FAULT(reset) | SIM_FAULT(isolate) |        \
-	    SIM_FAULT(slow_link) | SIM_FAULT(meta_timeout) | SIM_FAULT(drift) |                    \
-	    SIM_FAULT(meta_cut) | SIM_FAULT(meta_slow) | SIM_FAULT(meta_down) |                    \
-	    SIM_FAULT(disk_stall) | SIM_FAULT(disk_slow))
+#define RUN_FAULTS_ALL ((UINT64_C(1) << SIM_FAULT_NR) - 1)
 #define RUN_GATEWAYS_MAX 3u
 
 struct run {
@@ -323,7 +315,8 @@ sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_r
 	/* Once more from the disks: new gateways have nothing in memory. */
 	run_restart_gateways(&run);
 	run_verify(&run, "everything is read from new gateways");
-	sim_check_quiet(run.cluster);
+	sim_check_quiet(run.cluster,
+	    run.faults.has_destroyed ? run.faults.victim : SIM_CHECK_NO_VICTIM);
 	run_result(&run, ret_result);
 	for (uint32_t i = 0; i < run.faults.workload_count; i++)
 		workload_destroy(run.workloads[i]);
