@@ -74,6 +74,7 @@ struct mt_extent;
 	X(extents_broken, "count", "open extents given up after a replica failed")                 \
 	X(batches_resent, "count", "batches sent again to a new extent")                           \
 	X(node_reconnects, "count", "links to storage nodes that came back")                       \
+	X(nodes_slow, "count", "links to storage nodes given up because they were slow")           \
 	X(sessions, "count", "client queue pairs accepted")                                        \
 	X(sessions_refused, "count", "client queue pairs refused")                                 \
 	X(requests_refused, "count", "requests answered with an error")                            \
@@ -165,9 +166,15 @@ struct mt_link {
 	bool is_status_asked; /* status_call is outstanding */
 	bool is_stopped;
 	uint64_t changed_ns; /* when it came up, or went down, or was made */
-	bool was_up;         /* at least once: the next time is a reconnect */
-	uint32_t logged_crc; /* of the failure that was last logged since it was up; 0: none */
-	int close_rc;        /* why we closed the queue pair; 0: we did not */
+	/* slow_node.c's. */
+	uint64_t answered_sent_ns; /* the latest call that it has answered was sent then */
+	uint64_t took_ns;          /* what answers take, smoothed */
+	uint64_t slow_since_ns;    /* of a first verdict; 0: none */
+	uint64_t penalty_ns;
+	uint64_t avoid_until_ns; /* it was given up as slow: no new extents before, if possible */
+	bool was_up;             /* at least once: the next time is a reconnect */
+	uint32_t logged_crc;     /* of the failure that was last logged since it was up; 0: none */
+	int close_rc;            /* why we closed the queue pair; 0: we did not */
 	const char *close_reason;
 };
 
@@ -180,21 +187,32 @@ void mt_link_fini(struct mt_link *link);
 /* mt_link_call -- 0: @call->fn once, from the loop; -ENOTCONN, -ENOBUFS: never. */
 int mt_link_call(struct mt_link *link, struct mt_call *call);
 bool mt_link_is_up(const struct mt_link *link);
+/* mt_link_is_avoided -- it was slow lately: others are preferred. */
+static inline bool
+mt_link_is_avoided(const struct mt_link *link, uint64_t now_ns)
+{
+	return link->avoid_until_ns > now_ns;
+}
 /* mt_link_refresh -- ask for the node's status now, unless that was done within the last second. */
 void mt_link_refresh(struct mt_link *link);
 /* mt_port_link -- the link to a node by its id, NULL while unknown. */
 struct mt_link *mt_port_link(struct mt_port *port, uint32_t node_id);
 
 /* ---- placement.c: three nodes of different failure domains, by free space and load ---- */
-/* Returns @count links in @ret_links, or -EHOSTDOWN (too few up or domains), -ENOSPC (up, but full). */
+/*
+ * Returns @count links in @ret_links, or -EHOSTDOWN (too few up or domains), -ENOSPC (up, but full).
+ * Nodes that are avoided do not count, unless without them not even min_replicas were left.
+ */
 int mt_placement_pick(struct mt_port *port, enum extent_kind kind, uint32_t count,
     struct mt_link **ret_links);
 
 /* mt_placement_pick_one -- a link outside the domains of the nodes @others, or -EHOSTDOWN. */
 int mt_placement_pick_one(struct mt_port *port, enum extent_kind kind, const uint32_t *others,
     uint32_t other_count, struct mt_link **ret_link);
-/* mt_placement_domain_count -- domains with a node that is up and writable, full or not. */
+/* mt_placement_domain_count -- domains with a node that is up, writable, not avoided; full or not. */
 uint32_t mt_placement_domain_count(struct mt_port *port);
+/* mt_placement_avoid_ns -- until when the first of those that are avoided now is; UINT64_MAX: none. */
+uint64_t mt_placement_avoid_ns(struct mt_port *port);
 
 /* ---- extent.c (replicate): an extent and its replicas; appends in order to all of them ---- */
 struct mt_replica {

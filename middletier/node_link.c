@@ -29,6 +29,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "internal.h"
+#include "slow_node.h"
 
 #define LINK_MAGIC 0x4b4e494cu      /* "LINK" */
 #define LINK_CALL_MAGIC 0x4c4c4143u /* "CALL" */
@@ -102,6 +103,8 @@ link_call_finish(struct mt_link *link, struct mt_call *call)
 			split_msg_release(msg);
 		call->reply_msg = NULL;
 	}
+	if (call->is_answered)
+		slow_node_on_answer(link, call);
 	call->fn(call, call->rc, call->is_answered ? &reply : NULL, must_pass_msg ? msg : NULL,
 	    call->arg);
 }
@@ -125,7 +128,9 @@ link_watch(struct mt_link *link, struct mt_call *call)
 	uint64_t timeout_ns = mt_gateway_node_timeout_ns(link->port->gateway);
 
 	call->sent_ns = loop_now_ns(link->port->loop);
-	/* One timer, looked at when it fires: none is per call, but for what a verification set far off. */
+	if (slow_node_counts(call))
+		timeout_ns = num_min(timeout_ns, SLOW_NODE_MIN_NS);
+	/* One timer, looked at when it fires: none is per call. */
 	if (!link->watch_timer.is_active || link->watch_timer.due_ns > call->sent_ns + timeout_ns)
 		loop_timer_start(link->port->loop, &link->watch_timer, timeout_ns);
 }
@@ -154,14 +159,22 @@ link_on_watch(struct loop_timer *timer, void *arg)
 	struct mt_link *link = arg;
 	uint64_t now_ns = loop_now_ns(link->port->loop);
 	uint64_t next_ns = link_due_ns(link);
+	bool is_slow;
 
 	CHECK_OBJ(link, LINK_MAGIC);
-	if (next_ns == UINT64_MAX || link->qp == NULL)
+	if (next_ns == UINT64_MAX || link->qp == NULL || link->close_rc != 0)
 		return;
-	if (next_ns <= now_ns)
+	if (next_ns <= now_ns) {
 		link_close(link, -ETIMEDOUT, "a call was not answered in time");
-	else
-		loop_timer_start(link->port->loop, timer, next_ns - now_ns);
+		return;
+	}
+	next_ns = num_min(next_ns, slow_node_judge(link, &is_slow));
+	if (is_slow) {
+		slow_node_punish(link);
+		link_close(link, -ETIMEDOUT, "it is slow while others answer");
+		return;
+	}
+	loop_timer_start(link->port->loop, timer, next_ns - now_ns);
 }
 
 static void

@@ -513,10 +513,12 @@ repair_tend_open(struct mt_repair *repair)
 	struct mt_shard *shard = repair->shard;
 	uint32_t domain_count = mt_placement_domain_count(shard->port);
 
+	uint64_t next_ns = mt_placement_avoid_ns(shard->port);
+
 	if (domain_count < mt_gateway_min_replicas(shard->port->gateway))
-		return UPKEEP_NEVER; /* a link that comes up calls again */
-	return num_min(mt_manifest_tend(shard, domain_count),
-	    mt_write_path_tend(shard, domain_count));
+		return next_ns; /* a link that comes up calls again */
+	next_ns = num_min(next_ns, mt_manifest_tend(shard, domain_count));
+	return num_min(next_ns, mt_write_path_tend(shard, domain_count));
 }
 
 uint64_t

@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "base/loop_sim.h"
-#include "middletier/internal.h"
+#include "base/num.h"
+#include "middletier/control.h"
 
 #define NODES 6u
 
 static struct sim_world *world;
+static struct mt_gateway gateway;
 static struct mt_port port;
 static struct mt_link links[NODES];
 static struct mt_link *picked[MT_REPLICAS_MAX];
@@ -30,7 +32,9 @@ static void
 setup(void)
 {
 	world = sim_world_create(1);
+	gateway.options.min_replicas = 2;
 	port = (struct mt_port){ .loop = sim_world_nature(world),
+		.gateway = &gateway,
 		.links = links,
 		.link_count = NODES };
 	memset(links, 0, sizeof(links));
@@ -163,4 +167,69 @@ Test(placement, room_is_asked_for_by_kind)
 		links[i].full_kinds = 1u << EXTENT_LOG;
 	cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 3, picked), -ENOSPC);
 	cr_assert_eq(mt_placement_pick(&port, EXTENT_MANIFEST, 3, picked), 0);
+}
+
+/* ---- one more copy ---- */
+
+Test(placement, one_more_is_outside_the_domains_of_the_others)
+{
+	struct mt_link *link;
+
+	for (uint32_t i = 0; i < NODES; i++)
+		set_domain(i, i < 2 ? "a" : i < 4 ? "b" : "c");
+	set_up(5, false);
+	for (uint32_t i = 0; i < 20; i++) {
+		cr_assert_eq(mt_placement_pick_one(&port, EXTENT_LOG, (uint32_t[]){ 1, 3 }, 2,
+				 &link),
+		    0);
+		cr_assert_eq(link, &links[4]);
+	}
+	links[4].slots_free = 0;
+	cr_assert_eq(mt_placement_pick_one(&port, EXTENT_LOG, (uint32_t[]){ 1, 3 }, 2, &link),
+	    -EHOSTDOWN);
+	/* A node that nobody knows has no domain. */
+	cr_assert_eq(mt_placement_pick_one(&port, EXTENT_LOG, (uint32_t[]){ 1, 77 }, 2, &link), 0);
+	cr_assert(link == &links[2] || link == &links[3]);
+}
+
+/* ---- slow nodes ---- */
+
+static void
+set_slow(uint32_t index)
+{
+	links[index].avoid_until_ns = loop_now_ns(port.loop) + NUM_S(1);
+}
+
+Test(placement, slow_nodes_are_left_out)
+{
+	set_slow(0);
+	set_slow(1);
+	set_slow(2);
+	for (uint32_t i = 0; i < 20; i++) {
+		cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 3, picked), 0);
+		cr_assert(!is_picked(0) && !is_picked(1) && !is_picked(2));
+	}
+	cr_assert_eq(mt_placement_domain_count(&port), 3);
+	cr_assert_eq(mt_placement_avoid_ns(&port), loop_now_ns(port.loop) + NUM_S(1));
+}
+
+Test(placement, two_good_nodes_are_better_than_three_with_a_slow_one)
+{
+	for (uint32_t i = 0; i < 4; i++)
+		set_slow(i);
+	cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 3, picked), -EHOSTDOWN);
+	cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 2, picked), 0);
+	cr_assert(is_picked(4) && is_picked(5));
+}
+
+Test(placement, slow_nodes_are_better_than_none)
+{
+	for (uint32_t i = 0; i < 5; i++)
+		set_slow(i);
+	cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 3, picked), 0);
+	cr_assert(is_picked(5));
+	/* And better than full ones. */
+	memset(&links[0].avoid_until_ns, 0, sizeof(links[0].avoid_until_ns));
+	links[0].slots_free = links[5].slots_free = 0;
+	cr_assert_eq(mt_placement_pick(&port, EXTENT_LOG, 2, picked), 0);
 }
