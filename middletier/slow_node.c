@@ -19,7 +19,7 @@
 #include "base/num.h"
 
 #define SLOW_TIMES 20u
-#define SLOW_SLACK_NS NUM_MS(10) /* sent about as late */
+#define SLOW_SLACK_NS NUM_MS(1) /* sent about as late */
 #define SLOW_AGAIN_NS NUM_MS(100)
 #define SLOW_CONFIRM_NS NUM_MS(50)
 #define SLOW_PENALTY_MIN_NS NUM_S(1)
