@@ -7,11 +7,19 @@
  */
 #include "check.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/num.h"
+#include "middletier/control.h"
+#include "splitlib/internal.h"
+#include "storage-node/internal.h"
 #include "storage-node/ondisk.h"
+
+#define IDLE_LIMIT_NS NUM_S(60)
 
 /* A sealed copy that is not known to be damaged. */
 struct copy {
@@ -140,4 +148,88 @@ sim_check_quiet(struct sim_cluster *cluster, uint32_t victim)
 			copies_check_equal(cluster, a, b);
 	}
 	free(copies.items);
+}
+
+/* Who is busy, of all; the text is empty when nobody is. */
+struct idle {
+	struct sim_cluster *cluster;
+	char text[128];
+};
+
+static void __attribute__((format(printf, 3, 4)))
+idle_not(struct idle *idle, bool is_busy, const char *format, ...)
+{
+	va_list args;
+
+	if (!is_busy)
+		return;
+	va_start(args, format);
+	(void)vsnprintf(idle->text, sizeof(idle->text), format, args);
+	va_end(args);
+}
+
+static void
+idle_gateway(struct idle *idle, const struct sim_cluster_gateway *gateway)
+{
+	const struct mt_port *port = &gateway->gateway->ports[0];
+	const struct receive_pool *pool = &port->split->pool;
+	struct loop_link *link, *next;
+
+	idle_not(idle, pool->free_count != pool->count, "%s: %u of %u receives are back",
+	    gateway->address, pool->free_count, pool->count);
+	for (uint32_t i = 0; i < port->link_count; i++)
+		idle_not(idle, port->links[i].call_count > 0, "%s: %u calls to node %u",
+		    gateway->address, port->links[i].call_count, port->links[i].node_id);
+	for (uint32_t i = 0; i < port->shard_count; i++)
+		idle_not(idle, port->shards[i].read_count > 0, "%s: %u reads in shard %u",
+		    gateway->address, port->shards[i].read_count, port->shards[i].index);
+	LIST_FOREACH_SAFE((struct loop_link *)&port->sessions, link, next) {
+		const struct mt_session *session = LIST_ENTRY(link, struct mt_session, link);
+
+		idle_not(idle, session->request_count > 0, "%s: %u requests in a session",
+		    gateway->address, session->request_count);
+	}
+}
+
+static void
+idle_node(struct idle *idle, const struct sim_cluster_node *own)
+{
+	const struct node *node = own->node;
+	const struct receive_pool *pool = &node->port->pool;
+
+	idle_not(idle, pool->free_count != pool->count, "%s: %u of %u receives are back",
+	    own->address, pool->free_count, pool->count);
+	idle_not(idle, node->requests_busy_count > 0, "%s: %u requests", own->address,
+	    node->requests_busy_count);
+	idle_not(idle, node->appends_count > 0, "%s: %u appends", own->address,
+	    node->appends_count);
+	idle_not(idle, node->replies_count > 0, "%s: %u replies", own->address,
+	    node->replies_count);
+}
+
+static bool
+cluster_is_idle(void *arg)
+{
+	struct idle *idle = arg;
+	const struct sim_cluster *cluster = idle->cluster;
+
+	idle->text[0] = 0;
+	for (uint32_t i = 0; i < cluster->options.gateway_count; i++)
+		if (cluster->gateways[i].gateway != NULL)
+			idle_gateway(idle, &cluster->gateways[i]);
+	for (uint32_t i = 0; i < cluster->options.node_count; i++)
+		if (cluster->nodes[i].node != NULL)
+			idle_node(idle, &cluster->nodes[i]);
+	return idle->text[0] == 0;
+}
+
+void
+sim_check_idle(struct sim_cluster *cluster)
+{
+	struct idle idle = { .cluster = cluster };
+	int rc = sim_world_run(cluster->world, cluster_is_idle, &idle,
+	    sim_world_now_ns(cluster->world) + IDLE_LIMIT_NS);
+
+	if (rc != 0)
+		sim_cluster_fail(cluster, "not idle while there is nothing to do: %s", idle.text);
 }

@@ -14,4 +14,7 @@
  */
 void sim_check_quiet(struct sim_cluster *cluster, uint32_t victim);
 
+/* sim_check_idle -- every receive is back in its pool, no request is outstanding; runs the world. */
+void sim_check_idle(struct sim_cluster *cluster);
+
 #endif /* CLEAVE_TESTS_SIM_CHECK_H */

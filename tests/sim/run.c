@@ -26,7 +26,6 @@
 #define RUN_HEAL_LIMIT_NS NUM_S(120) /* after the last fault: everything is answered */
 #define RUN_SETTLE_NS NUM_S(15)
 #define RUN_FAULT_GAP_NS NUM_S(10) /* without progress: the next fault */
-#define RUN_OPS_PER_FAULT 60u      /* on average half of it */
 
 #define RUN_FAULTS_ALL ((UINT64_C(1) << SIM_FAULT_NR) - 1)
 #define RUN_GATEWAYS_MAX 3u
@@ -37,6 +36,7 @@ struct run {
 	struct sim_cluster *cluster;
 	struct workload *workloads[RUN_CLIENTS_MAX];
 	struct sim_faults faults;
+	uint32_t ops_per_fault;  /* on average half of it */
 	uint64_t progress_count; /* what stops a pause: so many operations */
 };
 
@@ -213,6 +213,7 @@ run_begin(struct run *run)
 		.workloads = run->workloads,
 		.allowed = choose_faults(run),
 		.victim = dice(run, options.node_count) };
+	run->ops_per_fault = 15u << dice(run, 5);
 	sim_cluster_start(run->cluster);
 	run_create_workloads(run, clients, op_count != 0 ? op_count : SIM_RUN_OPS_DEFAULT);
 }
@@ -248,6 +249,17 @@ run_has_progressed(void *arg)
 	return run_completed_count(run) >= run->progress_count || run_is_done(arg);
 }
 
+/* What one fault began, such as a take-over, is met by another, soon or a while after. */
+static void
+run_second_fault(struct run *run)
+{
+	uint64_t after_ns = UINT64_C(1000) << sim_cluster_below(run->cluster, 21);
+
+	sim_cluster_run(run->cluster, sim_world_random_below(run->cluster->world, after_ns));
+	sim_faults_expire(&run->faults);
+	sim_faults_inject(&run->faults);
+}
+
 /*
  * Faults come by work done, so that they meet every part of it, and a little after, so that they meet
  * it halfway; or when nothing goes on any more. Each ends by itself, so that they overlap.
@@ -262,13 +274,15 @@ run_faults(struct run *run)
 		if (next_ns == 0) {
 			next_ns = sim_world_now_ns(world) + RUN_FAULT_GAP_NS;
 			run->progress_count = run_completed_count(run) +
-			    sim_world_random_below(world, RUN_OPS_PER_FAULT);
+			    sim_world_random_below(world, run->ops_per_fault);
 		}
 		if (sim_world_run(world, run_has_progressed, run,
 			num_min(next_ns, sim_faults_next_ns(&run->faults))) == 0 ||
 		    sim_world_now_ns(world) >= next_ns) {
 			sim_cluster_run(run->cluster, sim_world_random_below(world, NUM_US(500)));
 			sim_faults_inject(&run->faults);
+			if (sim_cluster_below(run->cluster, 2) == 0)
+				run_second_fault(run);
 			next_ns = 0;
 		}
 		sim_faults_expire(&run->faults);
@@ -289,6 +303,30 @@ run_restart_gateways(struct run *run)
 	for (uint32_t i = 0; i < run->cluster->options.gateway_count; i++)
 		sim_cluster_gateway_kill(run->cluster, i);
 	sim_cluster_start(run->cluster);
+}
+
+/*
+ * Without any one node. Extents have two copies at least; but none where a copy may be damaged and
+ * nobody looked, and none where the others are too few to serve at all.
+ */
+static void
+run_verify_without(struct run *run)
+{
+	struct sim_cluster *cluster = run->cluster;
+	uint32_t count = cluster->options.node_count;
+	uint32_t only = sim_cluster_below(cluster, 4 * count); /* a quarter of the seeds: all */
+
+	if (run->faults.has_destroyed || count - 1 < cluster->options.min_replicas)
+		return;
+	for (uint32_t i = 0; i < count; i++) {
+		if (only >= count && only % count != i)
+			continue;
+		sim_cluster_node_kill(cluster, i, false);
+		run_restart_gateways(run);
+		run_verify(run, "everything is read while a node is absent");
+		sim_cluster_node_start(cluster, i);
+		sim_cluster_run(cluster, RUN_SETTLE_NS);
+	}
 }
 
 static void
@@ -312,9 +350,12 @@ sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_r
 	    "everything is answered");
 	sim_cluster_run(run.cluster, RUN_SETTLE_NS);
 	run_verify(&run, "everything is read");
+	sim_check_idle(run.cluster);
 	/* Once more from the disks: new gateways have nothing in memory. */
 	run_restart_gateways(&run);
 	run_verify(&run, "everything is read from new gateways");
+	run_verify_without(&run);
+	sim_check_idle(run.cluster);
 	sim_check_quiet(run.cluster,
 	    run.faults.has_destroyed ? run.faults.victim : SIM_CHECK_NO_VICTIM);
 	run_result(&run, ret_result);
