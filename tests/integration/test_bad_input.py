@@ -96,7 +96,7 @@ def another_cluster():
 def second_gateway_on_one_directory():
     with Cluster(nodes=3) as c:
         argv = ["tcp://127.0.0.1:0" if word == c.address else word for word in c.gateway.argv]
-        expect_error(run_argv(argv, check_rc=False), "in use", codes=(1,))
+        expect_error(run_argv(argv, check_rc=False), "runs already", "--gateway-id", codes=(1,))
 
 
 def volumes():
