@@ -22,6 +22,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "cleave/status.h"
+#include "upkeep.h"
 
 struct mt_control_op {
 	const char *name;
@@ -76,6 +77,8 @@ ask_on_port(struct loop_post *post, void *arg)
 		else
 			leg->snapshot.asked_session_count++;
 	}
+	for (uint32_t i = 0; i < port->shard_count && ask->kind == MT_ASK_SCRUB; i++)
+		mt_scrub_start(&port->shards[i]);
 	mt_port_snapshot_take(port, &leg->snapshot);
 	post->fn = ask_on_answer;
 	loop_post(mt_gateway_loop(port->gateway), post);
@@ -175,14 +178,14 @@ mt_control_finish(struct mt_control_request *request, json_t *out)
 /* map, node.list, status. */
 
 static void
-control_ask(struct mt_control_request *request, mt_ask_fn fn)
+control_ask(struct mt_control_request *request, enum mt_ask_kind kind, mt_ask_fn fn)
 {
 	char error[MT_CONTROL_ERROR_BYTES];
 	int rc = mt_json_read(request->in, NULL, 0, error);
 
 	if (rc == 0) {
 		(void)snprintf(error, sizeof(error), "the gateway cannot answer now");
-		rc = mt_ask_ports(request->gateway, MT_ASK_SNAPSHOT, NULL, fn, request);
+		rc = mt_ask_ports(request->gateway, kind, NULL, fn, request);
 	}
 	if (rc != 0)
 		mt_control_fail(request, rc, error);
@@ -197,7 +200,7 @@ control_on_map(struct mt_ask *ask, void *arg)
 static void
 control_map(struct mt_control_request *request)
 {
-	control_ask(request, control_on_map);
+	control_ask(request, MT_ASK_SNAPSHOT, control_on_map);
 }
 
 static void
@@ -209,7 +212,7 @@ control_on_nodes(struct mt_ask *ask, void *arg)
 static void
 control_nodes(struct mt_control_request *request)
 {
-	control_ask(request, control_on_nodes);
+	control_ask(request, MT_ASK_SNAPSHOT, control_on_nodes);
 }
 
 static void
@@ -223,7 +226,27 @@ control_on_status(struct mt_ask *ask, void *arg)
 static void
 control_status(struct mt_control_request *request)
 {
-	control_ask(request, control_on_status);
+	control_ask(request, MT_ASK_SNAPSHOT, control_on_status);
+}
+
+static void
+control_on_scrub(struct mt_ask *ask, void *arg)
+{
+	json_int_t count = 0;
+
+	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
+		const struct mt_port_snapshot *snapshot = &ask->legs[i].snapshot;
+
+		for (uint32_t k = 0; snapshot->shards != NULL && k < snapshot->shard_count; k++)
+			count += snapshot->shards[k].state == MT_SHARD_SERVING;
+	}
+	mt_control_finish(arg, json_pack("{s:I}", "shards", count));
+}
+
+static void
+control_scrub(struct mt_control_request *request)
+{
+	control_ask(request, MT_ASK_SCRUB, control_on_scrub);
 }
 
 static void
@@ -248,6 +271,7 @@ static const struct mt_control_op control_ops[] = {
 	{ "gateways", false, false, control_gateways },
 	{ "node.list", false, false, control_nodes },
 	{ "status", false, false, control_status },
+	{ "scrub", false, false, control_scrub },
 };
 
 /* On main. */

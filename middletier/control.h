@@ -210,6 +210,7 @@ struct mt_shard_snapshot {
 	enum mt_shard_state state;
 	uint32_t epoch;
 	uint32_t extent_count;
+	uint32_t lacking_count; /* extents with fewer good copies than there should be */
 	uint64_t log_bytes, index_blocks, index_bytes, ring_bytes;
 };
 struct mt_link_snapshot {
@@ -257,6 +258,7 @@ enum mt_ask_kind {
 	MT_ASK_SNAPSHOT,
 	MT_ASK_ATTACH, /* close what is older than volume->attach, then snapshot */
 	MT_ASK_DELETE, /* close every session of the volume, then snapshot */
+	MT_ASK_SCRUB,  /* snapshot, and verify every copy of the shards that serve */
 };
 struct mt_ask;
 typedef void (*mt_ask_fn)(struct mt_ask *ask, void *arg);

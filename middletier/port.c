@@ -25,6 +25,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "control.h"
+#include "upkeep.h"
 
 #define PORT_MAGIC 0x504f5254u      /* "TROP" */
 #define PORT_HOST_BYTES NUM_MIB(32) /* batch heads and what links need; touched as it is used */
@@ -548,6 +549,7 @@ snapshot_shard(const struct mt_shard *shard, struct mt_shard_snapshot *ret_snaps
 		.state = (enum mt_shard_state)shard->sm.state,
 		.epoch = shard->epoch,
 		.extent_count = extent_count,
+		.lacking_count = mt_upkeep_lacking_count(shard),
 		.log_bytes = shard->log_bytes,
 		.ring_bytes = shard->ring.size_bytes,
 	};

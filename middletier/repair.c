@@ -18,6 +18,9 @@
  * to make that one. Where no other node can take a copy, it must go before; then a good copy is verified
  * whole first. What its node keeps of it while away is swept when it is back.
  *
+ * The unit is the batch: one that is bad in every copy, each in a place of its own, cannot be copied,
+ * though its records can still be read. Such an extent keeps the copies it has.
+ *
  * Also here, because the same look finds them: flags that the manifest does not know of yet are
  * committed, nodes that have not confirmed a sealed length are asked again, and the open manifest and log
  * extents that lost a replica, or were made with too few, are begun anew.
@@ -35,9 +38,10 @@
 #include "recovery.h"
 #include "upkeep.h"
 
-#define REPAIR_AGAIN_NS NUM_S(10)  /* an extent whose repair has failed */
-#define REPAIR_NO_NODE_NS NUM_S(5) /* until it is looked again whether a node has room */
-#define REPAIR_FLAGS_MAX 16u       /* edits a look */
+#define REPAIR_AGAIN_NS NUM_S(10)       /* an extent whose repair has failed */
+#define REPAIR_UNREADABLE_NS NUM_S(300) /* one that no source has whole; sooner with a new link */
+#define REPAIR_NO_NODE_NS NUM_S(5)      /* until it is looked again whether a node has room */
+#define REPAIR_FLAGS_MAX 16u            /* edits a look */
 
 static const struct sm_state repair_table[REPAIR_STATE_NR] = {
 	[REPAIR_IDLE] = { "idle", SM_TO(REPAIR_VERIFYING) | SM_TO(REPAIR_COPYING), SM_INITIAL },
@@ -254,7 +258,10 @@ repair_on_copied(struct mt_copy *copy, int rc, uint64_t incarnation, void *arg)
 		mt_extent_suspect(extent, extent->replicas[i].node_id);
 	if (rc == -EEXIST)
 		sweep_node(&repair->shard->upkeep->sweep, repair->made.node_id);
-	repair_idle(repair, rc == -ENOTCONN || rc == -EEXIST ? UPKEEP_SOON_NS : REPAIR_AGAIN_NS);
+	repair_idle(repair,
+	    rc == -EIO                             ? REPAIR_UNREADABLE_NS
+		: rc == -ENOTCONN || rc == -EEXIST ? UPKEEP_SOON_NS
+						   : REPAIR_AGAIN_NS);
 	if (rc == -ESTALE)
 		mt_takeover_on_stale(repair->shard);
 }
@@ -547,8 +554,14 @@ repair_step(struct mt_repair *repair)
 void
 repair_on_link(struct mt_repair *repair, struct mt_link *link, bool is_up)
 {
+	const struct mt_shard *shard = repair->shard;
+
 	if (repair->copy != NULL)
 		mt_copy_on_link(repair->copy, link, is_up);
+	for (uint32_t i = 0; i < shard->extent_count && is_up; i++) {
+		if (shard->extents[i] != NULL)
+			shard->extents[i]->repair_ns = 0;
+	}
 }
 
 void

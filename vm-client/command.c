@@ -77,6 +77,9 @@ static const struct command command_table[] = {
 	    command_gateway_list },
 	{ "status", NULL, "", "Show the gateway's state, shards, metrics, nodes and peers.", false,
 	    0, command_status },
+	{ "scrub", NULL, "",
+	    "Have every copy of the gateway's shards verified now; status counts what was found.",
+	    false, 0, command_scrub },
 	{ "recover", NULL, "--meta DIR --node ADDR ... --cluster-id HEX [--force]",
 	    "Make a lost or stale metadata store anew from all storage nodes: runs cleave-gateway "
 	    "--recover on this host, with these options. It must be the first word.",

@@ -120,6 +120,7 @@ int command_print_volumes(const json_t *reply, FILE *out);
 int command_status(struct command_session *session);
 int command_node_list(struct command_session *session);
 int command_print_nodes(const json_t *reply, FILE *out);
+int command_scrub(struct command_session *session);
 int command_gateway_list(struct command_session *session);
 int command_print_gateways(const json_t *reply, FILE *out);
 int command_print_status(const json_t *status, const json_t *nodes, FILE *out);

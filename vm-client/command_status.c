@@ -144,6 +144,7 @@ print_shards(const json_t *status, FILE *out)
 		{ "STATE", false },
 		{ "EPOCH", true },
 		{ "EXTENTS", true },
+		{ "LACKING", true },
 		{ "LOG MiB", true },
 		{ "INDEX BLOCKS", true },
 	};
@@ -162,6 +163,7 @@ print_shards(const json_t *status, FILE *out)
 		table_add(table, "%s", command_text(shard, "state"));
 		table_add(table, "%" PRIu64, command_u64(shard, "epoch"));
 		table_add(table, "%" PRIu64, command_u64(shard, "extents"));
+		table_add(table, "%" PRIu64, command_u64(shard, "extents_lacking"));
 		table_add(table, "%.2f",
 		    (double)command_u64(shard, "log_bytes") / (double)NUM_MIB(1));
 		table_add(table, "%" PRIu64, command_u64(shard, "index_blocks"));
@@ -276,6 +278,23 @@ command_node_list(struct command_session *session)
 		return rc;
 	rc = session->options->is_json ? command_print_json(reply, session->out)
 				       : command_print_nodes(reply, session->out);
+	json_decref(reply);
+	return rc;
+}
+
+int
+command_scrub(struct command_session *session)
+{
+	json_t *reply = NULL;
+	int rc = command_ask(session, json_pack("{s:s}", "op", "scrub"), false, &reply);
+
+	if (rc != 0)
+		return rc;
+	if (session->options->is_json)
+		rc = command_print_json(reply, session->out);
+	else
+		fprintf(session->out, "scrubbing %" PRIu64 " shards\n",
+		    command_u64(reply, "shards"));
 	json_decref(reply);
 	return rc;
 }

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Flips planted on the disks are found by one scrub and repaired (fault 9); a lost node's copies, too."""
+import json
+import os
+import time
+
+from libcluster import WAIT_S, Cluster, check, main
+from test_bit_flip import find_payload, flip, restart_gateway, write_pattern
+
+BLOCKS = 256
+
+
+def wait_for(what, text):
+    """Poll the status: what is waited for has no line in a log."""
+    until = time.monotonic() + WAIT_S
+    while not what():
+        check(time.monotonic() < until, text)
+
+
+def lacking(c):
+    return sum(s["extents_lacking"] for s in c.status()["shards"])
+
+
+def scrub(c):
+    """One pass over every shard, to its end."""
+    before = c.metric("scrubs_done")
+    shards = json.loads(c.cleave("--json", "scrub").stdout)["shards"]
+    check(shards == c.shards, f"{shards} shards are scrubbed")
+    wait_for(lambda: c.metric("scrubs_done") >= before + shards, "the scrub does not end")
+
+
+def plant(c, data):
+    """Flips in many blocks of two disks: of three copies one is whole. Returns how many."""
+    count = 0
+    for block in range(0, BLOCKS, 8):
+        for disk in (c.disk(0), c.disk(1)):
+            at = find_payload(disk, data[block * 4096:block * 4096 + 64])
+            if at >= 0:
+                flip(disk, at + 100 + block)
+                count += 1
+    return count
+
+
+def scrub_finds_and_heals():
+    with Cluster(nodes=4, slot_size="1M", disk_size="96M") as c:
+        c.volume_create("v", "64M")
+        path, data = write_pattern(c)
+        restart_gateway(c)  # its log is sealed now, and nothing is in its memory
+        count = plant(c, data)
+        check(count >= BLOCKS // 8, f"only {count} flips were planted")
+        scrub(c)
+        check(c.metric("copies_damaged") > 0, "no damaged copy was found")
+        wait_for(lambda: lacking(c) == 0, "the copies are not made anew")
+        check(c.metric("copies_made") >= c.metric("copies_damaged"), "a copy was not replaced")
+        found = c.metric("copies_damaged")
+        scrub(c)
+        check(c.metric("copies_damaged") == found, "the first pass has missed some")
+        restart_gateway(c)
+        errors = c.metric("replica_read_errors")
+        for _ in range(6):
+            c.load("--volume", "v", "--file-verify", path)
+        check(c.metric("replica_read_errors") == errors == 0, "a bad copy was read")
+        text = c.cleave("scrub").stdout
+        check("scrubbing 2 shards" in text, text)
+
+
+def lost_node_is_replaced():
+    with Cluster(nodes=4, slot_size="1M", disk_size="96M",
+                 gateway_args=["--repair-after", "1s", "--min-replicas", "2"]) as c:
+        c.volume_create("v", "64M")
+        path, _ = write_pattern(c)
+        restart_gateway(c)
+        c.nodes[0].kill()
+        wait_for(lambda: c.metric("copies_made") > 0 and lacking(c) == 0,
+                 "the lost copies are not made anew")
+        # The next one may go as well, and the data is still there.
+        c.nodes[1].kill()
+        restart_gateway(c)
+        c.load("--volume", "v", "--file-verify", path)
+        # What comes back is nobody's any more.
+        c.start_node(0, listen=c.addresses[0])
+        wait_for(lambda: c.metric("orphans_deleted") > 0, "the old copies are not deleted")
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
+    main(scrub_finds_and_heals, lost_node_is_replaced)
