@@ -746,6 +746,64 @@ is_shared_or_failed(void *arg)
 	return peers[0].has_failed || peers[1].has_failed || is_shared(arg);
 }
 
+/* What an owner says when it lets go; a root without a word about it is from before there was one. */
+Test(member_key, a_released_root_comes_back)
+{
+	static const char older[] = "{\"format\":1,\"epoch\":7,\"gateway\":\"0000000000000001\","
+				    "\"boot\":\"0000000000000002\",\"port\":\"tcp://a:1\"}";
+	static const char odd[] = "{\"format\":1,\"epoch\":7,\"gateway\":\"0000000000000001\","
+				  "\"boot\":\"0000000000000002\",\"port\":\"tcp://a:1\","
+				  "\"released\":1}";
+	struct mt_root root, got;
+	const char *field;
+	char *text;
+
+	cr_assert_eq(mt_root_decode(older, sizeof(older) - 1, 3, &root, &field), 0);
+	cr_assert_not(root.is_released);
+	root.is_released = true;
+	text = mt_root_encode(&root);
+	cr_assert_eq(mt_root_decode(text, (uint32_t)strlen(text), 3, &got, &field), 0);
+	cr_assert(got.is_released);
+	cr_assert(mt_root_is_equal(&root, &got));
+	root.is_released = false;
+	cr_assert_not(mt_root_is_equal(&root, &got));
+	free(text);
+	cr_assert_eq(mt_root_decode(odd, sizeof(odd) - 1, 3, &got, &field), -EBADMSG);
+	cr_assert_str_eq(field, "released");
+}
+
+Test(member, leaves_also_when_nobody_takes_the_lease_back)
+{
+	uint64_t begin_ns;
+
+	peer_start(0);
+	peer_start(1);
+	(void)wait_shared(3);
+	meta_memory_cut_off(peers[1].meta, true);
+	begin_ns = sim_world_now_ns(rig->world);
+	mt_gateway_stop(peers[1].gateway, on_stopped, &peers[1]);
+	cr_assert(mt_rig_run_until(rig, has_stopped, &peers[1]));
+	cr_assert_lt(sim_world_now_ns(rig->world) - begin_ns, NUM_S(3));
+	peer_end(&peers[1]);
+	(void)wait_shared(1);
+}
+
+/* Stopped in the middle of becoming a member. */
+Test(member, leaves_at_any_moment)
+{
+	for (uint32_t i = 0; i < 60; i++) {
+		peer_start(0);
+		mt_rig_run(rig, NUM_US(150) * i);
+		if (peers[0].gateway->sm.state == MT_GATEWAY_FAILED)
+			continue;
+		mt_gateway_stop(peers[0].gateway, on_stopped, &peers[0]);
+		cr_assert(mt_rig_run_until(rig, has_stopped, &peers[0]), "round %u", i);
+		peer_end(&peers[0]);
+	}
+	peer_start(0);
+	(void)wait_shared(1);
+}
+
 Test(member, the_nth_allocation_fails)
 {
 	uint32_t nth;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "middletier/alloc.h"
 #include "middletier/control.h"
 #include "support/sim_gateway.h"
 
@@ -282,5 +283,216 @@ Test(volume, a_lost_answer_is_looked_up)
 	rc = create(&sg, "w");
 	cr_assert(rc == -EAGAIN || rc == 0);
 	cr_assert(create(&sg, "w") == (rc == 0 ? -EEXIST : 0));
+	sg_fini(&sg);
+}
+
+/* Reading anew. */
+
+struct fresh {
+	struct mt_volumes_waiter waiter;
+	uint32_t count;
+	int rc;
+};
+
+static void
+on_fresh(int rc, void *arg)
+{
+	struct fresh *fresh = arg;
+
+	fresh->rc = rc;
+	fresh->count++;
+}
+
+static bool
+is_fresh(void *arg)
+{
+	return ((const struct fresh *)arg)->count > 0;
+}
+
+static void
+refresh(struct sg *sg, struct fresh *fresh)
+{
+	*fresh = (struct fresh){ .waiter = { .fn = on_fresh, .arg = fresh }, .rc = 1 };
+	mt_volumes_refresh(sg->gateway, &fresh->waiter);
+}
+
+/* As another gateway would. */
+static void
+put_key(struct sg *sg, const char *key, const char *text)
+{
+	struct meta *meta = meta_memory_open(sg->store, sg->client_loop);
+	const struct meta_op op = { .kind = text == NULL ? META_DELETE : META_PUT,
+		.key = key,
+		.value = text,
+		.value_bytes = text == NULL ? 0 : (uint32_t)strlen(text) };
+
+	cr_assert_eq(meta->ops->txn(meta, &op, 1, ignore, NULL), 0);
+	sg_run_for(sg, NUM_MS(5));
+	meta->ops->close(meta);
+}
+
+static void
+put_volume(struct sg *sg, const char *key, uint64_t id, uint64_t attach)
+{
+	struct mt_volume volume = example;
+	char *text;
+
+	volume.id = id;
+	volume.attach = attach;
+	text = mt_volume_encode(&volume);
+	put_key(sg, key, text);
+	free(text);
+}
+
+Test(volume, who_asks_during_a_reading_gets_the_next_one)
+{
+	struct fresh first, second, third;
+	struct sg sg;
+
+	start(&sg);
+	refresh(&sg, &first);
+	refresh(&sg, &second);
+	refresh(&sg, &third);
+	cr_assert(sg_run(&sg, is_fresh, &first));
+	cr_assert_eq(second.count, 0, "the reading had begun before");
+	cr_assert(sg_run(&sg, is_fresh, &second));
+	cr_assert(first.rc == 0 && second.rc == 0 && third.rc == 0);
+	cr_assert_eq(third.count, 1, "one reading for both");
+	sg_fini(&sg);
+}
+
+Test(volume, a_reading_that_a_change_overlaps_is_made_again)
+{
+	struct mt_volume wish = example;
+	struct outcome outcome = { 0 };
+	struct fresh fresh;
+	struct sg sg;
+
+	start(&sg);
+	refresh(&sg, &fresh);
+	cr_assert_eq(mt_volume_create(sg.gateway, &wish, on_change, &outcome), 0);
+	cr_assert(sg_run(&sg, is_fresh, &fresh));
+	cr_assert_eq(fresh.rc, 0);
+	cr_assert(outcome.is_done, "not before the change");
+	cr_assert(mt_volumes_by_name(&sg.gateway->volumes, example.name) != NULL);
+	/* And the other way round: asked for while a change is made. */
+	outcome.is_done = false;
+	cr_assert_eq(mt_volume_attach(sg.gateway, example.name, 5, on_change, &outcome), 0);
+	refresh(&sg, &fresh);
+	cr_assert(sg_run(&sg, is_fresh, &fresh));
+	cr_assert(outcome.is_done);
+	cr_assert_eq(mt_volumes_by_name(&sg.gateway->volumes, example.name)->volume.attach,
+	    example.attach + 1);
+	sg_fini(&sg);
+}
+
+Test(volume, changes_of_others_are_seen_without_being_asked_for)
+{
+	struct mt_volumes *volumes;
+	struct sg sg;
+
+	start(&sg);
+	volumes = &sg.gateway->volumes;
+	put_volume(&sg, "volumes/a", 3, 0);
+	sg_run_for(&sg, NUM_MS(20));
+	cr_assert(mt_volumes_by_name(volumes, "a") != NULL);
+	put_volume(&sg, "volumes/a", 3, 4);
+	put_volume(&sg, "volumes/b", 4, 0);
+	sg_run_for(&sg, NUM_MS(20));
+	cr_assert_eq(mt_volumes_by_name(volumes, "a")->volume.attach, 4);
+	cr_assert_eq(mt_volumes_by_name(volumes, "a")->told_attach, 4, "its ports were told");
+	put_key(&sg, "volumes/a", NULL);
+	sg_run_for(&sg, NUM_MS(20));
+	cr_assert(mt_volumes_by_name(volumes, "a") == NULL);
+	/* Another one by the same name. */
+	put_volume(&sg, "volumes/b", 9, 0);
+	sg_run_for(&sg, NUM_MS(20));
+	cr_assert_eq(mt_volumes_by_name(volumes, "b")->volume.id, 9);
+	sg_fini(&sg);
+}
+
+Test(volume, a_store_that_is_away_leaves_the_table_as_it_was)
+{
+	struct fresh fresh;
+	struct sg sg;
+
+	start(&sg);
+	cr_assert_eq(create(&sg, "v"), 0);
+	meta_memory_cut_off(sg.meta, true);
+	put_volume(&sg, "volumes/w", 7, 0);
+	refresh(&sg, &fresh);
+	cr_assert(sg_run(&sg, is_fresh, &fresh));
+	cr_assert_eq(fresh.rc, -ETIMEDOUT);
+	cr_assert(mt_volumes_by_name(&sg.gateway->volumes, "v") != NULL);
+	cr_assert(sg.gateway->volumes.is_loaded);
+	meta_memory_cut_off(sg.meta, false);
+	sg_run_for(&sg, NUM_S(5));
+	cr_assert(mt_volumes_by_name(&sg.gateway->volumes, "w") != NULL);
+	sg_fini(&sg);
+}
+
+Test(volume, a_store_of_another_cluster_is_not_believed)
+{
+	struct mt_cluster cluster;
+	struct fresh fresh;
+	struct sg sg;
+	char *text;
+
+	start(&sg);
+	cr_assert_eq(create(&sg, "v"), 0);
+	cluster = sg.gateway->cluster;
+	cluster.shard_count++;
+	text = mt_cluster_encode(&cluster);
+	put_key(&sg, "cluster", text);
+	free(text);
+	refresh(&sg, &fresh);
+	cr_assert(sg_run(&sg, is_fresh, &fresh));
+	cr_assert_eq(fresh.rc, -EBADMSG);
+	cr_assert_eq(sg.gateway->cluster.shard_count, 4);
+	put_key(&sg, "cluster", NULL);
+	refresh(&sg, &fresh);
+	cr_assert(sg_run(&sg, is_fresh, &fresh));
+	cr_assert_eq(fresh.rc, -EBADMSG);
+	cr_assert(mt_volumes_by_name(&sg.gateway->volumes, "v") != NULL);
+	sg_fini(&sg);
+}
+
+Test(volume, a_gateway_that_is_killed_answers_nobody)
+{
+	struct fresh fresh, late;
+	struct sg sg;
+
+	start(&sg);
+	refresh(&sg, &fresh);
+	refresh(&sg, &late);
+	sg_kill(&sg);
+	cr_assert_eq(fresh.rc, -ECANCELED);
+	cr_assert_eq(late.rc, -ECANCELED);
+	sg_fini(&sg);
+}
+
+Test(volume, a_refresh_out_of_memory_says_so)
+{
+	struct fresh fresh;
+	struct sg sg;
+	uint32_t nth;
+
+	start(&sg);
+	cr_assert_eq(create(&sg, "v"), 0);
+	for (nth = 1;; nth++) {
+		mt_alloc_fail_at(nth);
+		refresh(&sg, &fresh);
+		cr_assert(sg_run(&sg, is_fresh, &fresh));
+		if (!mt_alloc_has_failed())
+			break;
+		mt_alloc_fail_at(0);
+		cr_assert(fresh.rc == -ENOMEM || fresh.rc == 0 || fresh.rc == -ETIMEDOUT ||
+			fresh.rc == -EIO,
+		    "%u: %d", nth, fresh.rc);
+		cr_assert(mt_volumes_by_name(&sg.gateway->volumes, "v") != NULL);
+		cr_assert_lt(nth, 100);
+	}
+	mt_alloc_fail_at(0);
+	cr_assert_eq(fresh.rc, 0);
 	sg_fini(&sg);
 }
