@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_port.c -- a port's end, with a thread of its own and engine threads */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdio.h>
 
 #include "base/log.h"
@@ -38,6 +39,15 @@ has_stopped(void *arg)
 {
 	(void)arg;
 	return real.has_stopped;
+}
+
+static uint32_t turns;
+
+static bool
+next_turn(void *arg)
+{
+	(void)arg;
+	return turns++ % 2 == 1;
 }
 
 static void
@@ -115,4 +125,23 @@ Test(port, engine_jobs_left_at_its_end_find_shards_and_memory)
 	}
 	end();
 	cr_assert_eq(real.done_count, JOBS);
+}
+
+/* Main talks to a port that is busy: with sets, and with its end; and is told of every shard. */
+Test(port, sets_come_faster_than_they_can_be_followed)
+{
+	static uint64_t wanted[MT_SHARD_SET_WORDS];
+	struct mt_port *port;
+
+	start();
+	port = &real.gateway->ports[0];
+	for (uint32_t i = 0; i < 3000; i++) {
+		wanted[0] = i % 4;
+		mt_port_shards(port, wanted, i % 7 == 0 ? -ESTALE : 0);
+		if (i % 50 == 0)
+			cr_assert_eq(loop_run(real.loop, next_turn, NULL), 0);
+	}
+	mt_gateway_stop(real.gateway, on_stopped, NULL);
+	cr_assert_eq(loop_run(real.loop, has_stopped, NULL), 0);
+	end();
 }
