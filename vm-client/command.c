@@ -47,7 +47,13 @@ static const struct config_option option_table[] = {
 	{ "replicas", 0, CONFIG_U64, offsetof(struct command_options, replicas), "N",
 	    "volume create: copies of each block.", NULL, false, 1, COMMAND_REPLICAS_MAX, NULL },
 	{ "force", 'f', CONFIG_FLAG, offsetof(struct command_options, is_forced), NULL,
-	    "volume delete: even while somebody uses it.", NULL, false, 0, 0, NULL },
+	    "volume delete, detach: even while somebody uses it.", NULL, false, 0, 0, NULL },
+	{ "read-only", 'r', CONFIG_FLAG, offsetof(struct command_options, is_read_only), NULL,
+	    "attach: refuse changes.", NULL, false, 0, 0, NULL },
+	{ "agent", 'a', CONFIG_STRING, offsetof(struct command_options, agent), "PATH",
+	    "attach, detach, exports: the agent's control socket. Default: $CLEAVE_AGENT, else "
+	    "cleave-agent in $XDG_RUNTIME_DIR or /run.",
+	    NULL, false, 0, 0, NULL },
 	{ .name = NULL },
 };
 
@@ -72,6 +78,14 @@ static const struct command command_table[] = {
 	{ "volume", "show", "NAME", "Show one volume.", true, 0, command_volume_show },
 	{ "volume", "delete", "NAME [--force]", "Delete a volume and what is on it.", true,
 	    COMMAND_FORCE, command_volume_delete },
+	{ "attach", NULL, "NAME [--read-only] [--agent PATH]",
+	    "Export a volume over NBD on this machine, and print its URI; starts an agent where none "
+	    "runs.",
+	    true, COMMAND_READ_ONLY | COMMAND_AGENT, command_attach },
+	{ "detach", NULL, "NAME [--force] [--agent PATH]", "End that export.", true,
+	    COMMAND_FORCE | COMMAND_AGENT, command_detach },
+	{ "exports", NULL, "[--agent PATH]", "List this machine's exports.", false, COMMAND_AGENT,
+	    command_exports },
 	{ "node", "list", "", "List the storage nodes.", false, 0, command_node_list },
 	{ "gateway", "list", "", "List the gateways that live, and their shards.", false, 0,
 	    command_gateway_list },
@@ -141,14 +155,16 @@ given_options(const struct command_options *options)
 	    (options->engine != 0 ? COMMAND_ENGINE : 0u) |
 	    (options->level_text != NULL ? COMMAND_LEVEL : 0u) |
 	    (options->replicas != 0 ? COMMAND_REPLICAS : 0u) |
-	    (options->is_forced ? COMMAND_FORCE : 0u);
+	    (options->is_forced ? COMMAND_FORCE : 0u) |
+	    (options->is_read_only ? COMMAND_READ_ONLY : 0u) |
+	    (options->agent != NULL ? COMMAND_AGENT : 0u);
 }
 
 static int
 check_options(struct command_options *options)
 {
 	static const char *const names[] = { "size", "service-class", "engine", "level", "replicas",
-		"force" };
+		"force", "read-only", "agent" };
 	const struct command *command = options->command;
 	unsigned foreign = given_options(options) & ~command->options;
 	char *end;
@@ -209,8 +225,9 @@ take_words(struct command_options *options, const char *const words[], uint32_t 
 		return take_help(options, words + 1, count - 1);
 	if (options->command->has_name) {
 		if (used == count)
-			return usage_error("'%s %s' needs the NAME of a volume",
-			    options->command->noun, options->command->verb);
+			return usage_error("'%s%s%s' needs the NAME of a volume",
+			    options->command->noun, options->command->verb == NULL ? "" : " ",
+			    options->command->verb == NULL ? "" : options->command->verb);
 		options->name = words[used++];
 	}
 	if (used < count)

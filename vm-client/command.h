@@ -29,6 +29,8 @@ struct command_options {
 	struct config_list gateways;
 	bool is_json;
 	bool is_forced;
+	bool is_read_only;
+	const char *agent; /* its control socket */
 	bool is_help;
 	uint64_t timeout_ns;
 	uint64_t size_bytes;
@@ -52,6 +54,8 @@ enum command_option {
 	COMMAND_LEVEL = 1u << 3,
 	COMMAND_REPLICAS = 1u << 4,
 	COMMAND_FORCE = 1u << 5,
+	COMMAND_READ_ONLY = 1u << 6,
+	COMMAND_AGENT = 1u << 7,
 };
 
 /* Where a command asks, and prints. */
@@ -115,6 +119,11 @@ json_t *command_create_request(const struct command_options *options);
 /* Tables of replies. 0 or -ENOMEM. */
 int command_print_volume(const json_t *reply, FILE *out);
 int command_print_volumes(const json_t *reply, FILE *out);
+
+/* command_agent.c */
+int command_attach(struct command_session *session);
+int command_detach(struct command_session *session);
+int command_exports(struct command_session *session);
 
 /* command_status.c */
 int command_status(struct command_session *session);

@@ -4,10 +4,12 @@
 import json
 import os
 import shutil
+import signal
 import socket
 import struct
 
-from libcluster import BUILD, Cluster, Daemon, check, main, run_argv, skip
+from libcluster import (BUILD, Cluster, Daemon, Failure, check, expect_error, main, run_argv,
+                        skip)
 
 for tool in ("nbdinfo", "nbdcopy", "qemu-img", "qemu-io", "fio", "certtool", "psktool"):
     if shutil.which(tool) is None:
@@ -294,6 +296,40 @@ def attach_and_detach():
                 check("error" in control(path, **wrong), str(wrong))
 
 
+def pid_of_agent(control_path):
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                words = f.read().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        if words[0].endswith("cleave-agent") and control_path in words:
+            return int(pid)
+    raise Failure("no agent was started")
+
+
+def attach_starts_an_agent():
+    """`cleave attach` alone: an agent is started, prints a URI, and is stopped by its pid."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        path = os.path.join(c.folder, "agent")
+        expect_error(c.cleave("attach", "nobody", "--agent", path, check_rc=False), "nobody")
+        check(not os.path.exists(path), "an agent for a volume that does not exist")
+        expect_error(c.cleave("exports", "--agent", path, check_rc=False), "no agent answers")
+        uri = c.cleave("attach", "v", "--agent", path).stdout.strip()
+        pid = pid_of_agent(path)
+        try:
+            check(c.cleave("attach", "v", "--agent", path).stdout.strip() == uri, "twice")
+            check(run_argv(["nbdinfo", "--size", uri]).stdout.strip() == str(4 << 20), uri)
+            check(uri in c.cleave("exports", "--agent", path).stdout, "exports")
+            c.cleave("detach", "v", "--agent", path)
+            expect_error(c.cleave("detach", "v", "--agent", path, check_rc=False), "not attached")
+        finally:
+            os.kill(pid, signal.SIGTERM)
+        expect_error(c.cleave("attach", "v", "--agent", "/nowhere/agent", check_rc=False),
+                     "nowhere")
+
+
 def replaced_by_a_successor_under_load():
     """Clients stay attached: those that pause, those in the middle of a write, a busy fio."""
     with Cluster(nodes=3) as c:
@@ -426,5 +462,5 @@ def tls_with_keys():
 if __name__ == "__main__":
     main(tools, fio_verifies, random_bytes_against_a_mirror, gateway_killed_under_fio,
          handshake_errors, request_errors, started_by_its_client,
-         attach_and_detach, replaced_by_a_successor_under_load,
+         attach_and_detach, attach_starts_an_agent, replaced_by_a_successor_under_load,
          tls_with_certificates, tls_with_keys)

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * command_agent.c -- cleave attach, detach, exports: a volume as a disk of this machine
+ *
+ * They ask the agent of this machine at its control socket (nbd_control.h has the questions), and
+ * attach starts one where none answers. The agent outlives the command.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/num.h"
+#include "command.h"
+#include "table.h"
+
+#define AGENT_ENVIRONMENT "CLEAVE_AGENT"
+#define AGENT_SOCKET_NAME "cleave-agent"
+#define AGENT_REPLY_BYTES_MAX (256u * 1024u)
+#define AGENT_ARGUMENTS_MAX (2 * CLEAVE_GATEWAYS_MAX + 8)
+#define AGENT_WAIT_S 30
+
+/* ---- asking ---- */
+
+static int
+agent_path(struct command_session *session, char out[PATH_MAX])
+{
+	const char *given = session->options->agent;
+	const char *folder = getenv("XDG_RUNTIME_DIR");
+	int n;
+
+	if (given == NULL)
+		given = getenv(AGENT_ENVIRONMENT);
+	if (given != NULL && *given != '\0')
+		n = snprintf(out, PATH_MAX, "%s", given);
+	else
+		n = snprintf(out, PATH_MAX, "%s/%s",
+		    folder != NULL && *folder != '\0' ? folder : "/run", AGENT_SOCKET_NAME);
+	if ((size_t)n >= sizeof(((struct sockaddr_un *)0)->sun_path) - sizeof(".nbd"))
+		return command_fail(session, -ENAMETOOLONG,
+		    "--agent: %.80s...: too long for a unix socket", out);
+	return 0;
+}
+
+static int
+agent_connect(const char *path)
+{
+	const struct timeval limit = { .tv_sec = AGENT_WAIT_S };
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	int rc;
+
+	if (fd < 0)
+		return -errno;
+	memcpy(address.sun_path, path, strlen(path) + 1);
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) == 0 &&
+	    connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+		return fd;
+	rc = -errno;
+	(void)close(fd);
+	return rc;
+}
+
+/* @request is taken over. 0 and the reply, an object; else session->error. */
+static int
+agent_ask(struct command_session *session, int fd, json_t *request, json_t **ret_reply)
+{
+	char *text = request == NULL ? NULL : json_dumps(request, JSON_COMPACT);
+	char *answer = malloc(AGENT_REPLY_BYTES_MAX);
+	const char *error;
+	json_t *reply = NULL;
+	ssize_t n = -1;
+
+	json_decref(request);
+	if (text != NULL && answer != NULL && send(fd, text, strlen(text), MSG_NOSIGNAL) >= 0)
+		n = recv(fd, answer, AGENT_REPLY_BYTES_MAX, 0);
+	if (n > 0)
+		reply = json_loadb(answer, (size_t)n, 0, NULL);
+	free(text);
+	free(answer);
+	if (!json_is_object(reply)) {
+		json_decref(reply);
+		return command_fail(session, -EPROTO, "the agent does not answer");
+	}
+	error = json_string_value(json_object_get(reply, "error"));
+	if (error != NULL) {
+		(void)command_fail(session, -EINVAL, "agent: %.200s", error);
+		json_decref(reply);
+		return -EINVAL;
+	}
+	*ret_reply = reply;
+	return 0;
+}
+
+/* ---- starting one ---- */
+
+/* The agent beside this program, else the one in PATH. */
+static void
+agent_program(char out[PATH_MAX])
+{
+	char self[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	(void)snprintf(out, PATH_MAX, "cleave-agent");
+	if (n <= 0)
+		return;
+	self[n] = '\0';
+	if (snprintf(out, PATH_MAX, "%s/cleave-agent", dirname(self)) >= PATH_MAX ||
+	    access(out, X_OK) != 0)
+		(void)snprintf(out, PATH_MAX, "cleave-agent");
+}
+
+/* In the child: a process of its own session, whose log goes to @log. Does not return. */
+static void
+agent_exec(const struct command_session *session, const char *control, int log)
+{
+	const struct config_list *gateways = &session->options->gateways;
+	char program[PATH_MAX], listen[PATH_MAX + 16];
+	const char *argv[AGENT_ARGUMENTS_MAX + 1];
+	int count = 0;
+
+	agent_program(program);
+	(void)snprintf(listen, sizeof(listen), "unix:%s.nbd", control);
+	argv[count++] = program;
+	for (uint32_t i = 0; i < gateways->count; i++) {
+		argv[count++] = "--gateway";
+		argv[count++] = gateways->items[i];
+	}
+	argv[count++] = "--control";
+	argv[count++] = control;
+	argv[count++] = "--listen";
+	argv[count++] = listen;
+	argv[count] = NULL;
+	(void)setsid();
+	if (dup2(log, STDERR_FILENO) >= 0 && dup2(open("/dev/null", O_RDWR), STDIN_FILENO) >= 0 &&
+	    dup2(STDIN_FILENO, STDOUT_FILENO) >= 0)
+		(void)execvp(program, (char *const *)(uintptr_t)argv);
+	_exit(127);
+}
+
+static bool
+log_says_ready(const char *log_path)
+{
+	char text[4096];
+	int fd = open(log_path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+	if (fd >= 0)
+		(void)close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	return strstr(text, "agent: ready") != NULL;
+}
+
+/* Until its log says that it is ready, or it has ended. */
+static bool
+agent_wait_ready(const char *log_path, pid_t pid)
+{
+	char events[sizeof(struct inotify_event) + NAME_MAX + 1];
+	struct pollfd fds[2] = { { .fd = inotify_init1(IN_CLOEXEC), .events = POLLIN },
+		{ .fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN } };
+	bool is_ready = false;
+
+	if (fds[0].fd >= 0 && fds[1].fd >= 0 &&
+	    inotify_add_watch(fds[0].fd, log_path, IN_MODIFY) >= 0) {
+		while (!(is_ready = log_says_ready(log_path))) {
+			if (poll(fds, 2, AGENT_WAIT_S * 1000) <= 0 || fds[1].revents != 0)
+				break;
+			(void)!read(fds[0].fd, events,
+			    sizeof(events)); /* only that there was one */
+		}
+	}
+	for (int i = 0; i < 2; i++)
+		if (fds[i].fd >= 0)
+			(void)close(fds[i].fd);
+	return is_ready;
+}
+
+static int
+agent_start(struct command_session *session, const char *control)
+{
+	char log_path[PATH_MAX + 8];
+	int log;
+	pid_t pid;
+
+	(void)snprintf(log_path, sizeof(log_path), "%s.log", control);
+	log = open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (log < 0)
+		return command_fail(session, -errno, "%.200s: %s", log_path, strerror(errno));
+	pid = fork();
+	if (pid == 0)
+		agent_exec(session, control, log);
+	(void)close(log);
+	if (pid < 0)
+		return command_fail(session, -errno, "cannot start cleave-agent: %s",
+		    strerror(errno));
+	if (!agent_wait_ready(log_path, pid))
+		return command_fail(session, -ECHILD, "cleave-agent did not start, see %.200s",
+		    log_path);
+	return 0;
+}
+
+/* ---- commands ---- */
+
+/* Connected to the agent, which is started where @may_start and none answers. */
+static int
+agent_open(struct command_session *session, bool may_start, int *ret_fd)
+{
+	char path[PATH_MAX];
+	int rc = agent_path(session, path);
+	int fd;
+
+	if (rc != 0)
+		return rc;
+	fd = agent_connect(path);
+	if ((fd == -ENOENT || fd == -ECONNREFUSED) && may_start) {
+		rc = agent_start(session, path);
+		if (rc != 0)
+			return rc;
+		fd = agent_connect(path);
+	}
+	if (fd < 0)
+		return command_fail(session, fd, "no agent answers at %.90s: %s", path,
+		    strerror(-fd));
+	*ret_fd = fd;
+	return 0;
+}
+
+int
+command_attach(struct command_session *session)
+{
+	const struct command_options *options = session->options;
+	json_t *reply = NULL;
+	int fd, rc;
+
+	/* A volume that does not exist is refused here, not when a client comes. */
+	rc = command_ask(session,
+	    json_pack("{s:s, s:s}", "op", "volume.show", "name", options->name), false, &reply);
+	json_decref(reply);
+	if (rc == 0)
+		rc = agent_open(session, true, &fd);
+	if (rc != 0)
+		return rc;
+	rc = agent_ask(session, fd,
+	    json_pack("{s:s, s:s, s:b}", "op", "attach", "name", options->name, "read_only",
+		(int)options->is_read_only),
+	    &reply);
+	(void)close(fd);
+	if (rc != 0)
+		return rc;
+	if (options->is_json)
+		rc = command_print_json(reply, session->out);
+	else
+		fprintf(session->out, "%s\n", command_text(reply, "uri"));
+	json_decref(reply);
+	return rc;
+}
+
+int
+command_detach(struct command_session *session)
+{
+	const struct command_options *options = session->options;
+	json_t *reply = NULL;
+	int fd, rc = agent_open(session, false, &fd);
+
+	if (rc != 0)
+		return rc;
+	rc = agent_ask(session, fd,
+	    json_pack("{s:s, s:s, s:b}", "op", "detach", "name", options->name, "force",
+		(int)options->is_forced),
+	    &reply);
+	(void)close(fd);
+	if (rc == 0 && options->is_json)
+		rc = command_print_json(reply, session->out);
+	json_decref(reply);
+	return rc;
+}
+
+static int
+print_exports(const json_t *reply, FILE *out)
+{
+	static const struct table_column columns[] = {
+		{ "NAME", false },
+		{ "STATE", false },
+		{ "CLIENTS", true },
+		{ "URI", false },
+	};
+	struct table *table = table_create(columns, NUM_COUNT(columns));
+	const json_t *export;
+	size_t i;
+	int rc;
+
+	json_array_foreach(json_object_get(reply, "exports"), i, export)
+	{
+		table_add(table, "%s", command_text(export, "name"));
+		table_add(table, "%s", command_text(export, "state"));
+		table_add(table, "%llu", (unsigned long long)command_u64(export, "users"));
+		table_add(table, "%s", command_text(export, "uri"));
+	}
+	rc = table_print(table, 0, out);
+	table_destroy(table);
+	return rc;
+}
+
+int
+command_exports(struct command_session *session)
+{
+	json_t *reply = NULL;
+	int fd, rc = agent_open(session, false, &fd);
+
+	if (rc != 0)
+		return rc;
+	rc = agent_ask(session, fd, json_pack("{s:s}", "op", "list"), &reply);
+	(void)close(fd);
+	if (rc != 0)
+		return rc;
+	rc = session->options->is_json ? command_print_json(reply, session->out)
+				       : print_exports(reply, session->out);
+	json_decref(reply);
+	return rc;
+}
