@@ -18,6 +18,7 @@ for tool in ("nbdinfo", "nbdcopy", "qemu-img", "qemu-io", "fio", "certtool", "ps
 if run_argv(["/usr/bin/python3", "-c", "import nbd"], check_rc=False).returncode != 0:
     skip("python3-libnbd is not installed")
 
+FIO = ("fio", "--name=t", "--ioengine=nbd", "--verify_state_save=0")
 IHAVEOPT = 0x49484156454F5054
 REPLY = 0x0003E889045565A9
 ERR_UNSUP, ERR_INVALID, ERR_UNKNOWN = 2**31 + 1, 2**31 + 3, 2**31 + 6
@@ -132,7 +133,7 @@ def fio_verifies():
                           ["--rw=write", "--bs=128k", "--iodepth=8"],
                           ["--rw=randwrite", "--bs=4k", "--iodepth=64", "--numjobs=3",
                            "--size=16m", "--offset_increment=16m"]):
-                run_argv(["fio", "--name=t", "--verify_state_save=0", "--ioengine=nbd", f"--uri={agent.uri()}",
+                run_argv([*FIO, f"--uri={agent.uri()}",
                           "--size=32m", "--verify=crc32c", "--minimal", "--randseed=1", *words])
 
 
@@ -151,7 +152,7 @@ def gateway_killed_under_fio():
     with Cluster(nodes=3) as c:
         c.volume_create("v", "64M")
         with Agent(c) as agent:
-            load = Daemon("fio", ["fio", "--name=t", "--verify_state_save=0", "--ioengine=nbd", f"--uri={agent.uri()}",
+            load = Daemon("fio", [*FIO, f"--uri={agent.uri()}",
                                   "--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=64m",
                                   "--verify=crc32c", "--minimal", "--loops=2",
                                   "--do_verify=1"]).start(wait=False)
@@ -342,7 +343,7 @@ def replaced_by_a_successor_under_load():
             idle, half = Client(agent), Client(agent)
             for client in (idle, half):
                 check(client.go(b"w") == 1, "GO")
-            fio = Daemon("fio", ["fio", "--name=t", "--verify_state_save=0", "--ioengine=nbd", f"--uri={agent.uri()}",
+            fio = Daemon("fio", [*FIO, f"--uri={agent.uri()}",
                                  "--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=64m",
                                  "--verify=crc32c", "--minimal", "--loops=3",
                                  "--do_verify=1"]).start(wait=False)
@@ -381,7 +382,7 @@ def replaced_by_a_successor_under_load():
 
 
 def make_certificates(folder):
-    """A CA, a server's and a client's certificate as GnuTLS' certtool makes them, and a stranger's CA."""
+    """A CA, a server's and a client's certificate, and a stranger's CA, as certtool makes them."""
     for name, lines in {
             "ca": ["cn = test", "ca", "cert_signing_key"],
             "stranger": ["cn = stranger", "ca", "cert_signing_key"],
