@@ -21,27 +21,25 @@
 
 #define IDLE_LIMIT_NS NUM_S(60)
 
-/* A sealed copy that is not known to be damaged. */
-struct copy {
-	struct extent_id id;
-	uint32_t node;
-	uint64_t length_bytes, data_offset;
-};
-
 struct copies {
-	struct copy *items;
+	struct sim_slot *items;
 	uint32_t count, max;
 };
 
-static void
-copies_add(struct copies *copies, const struct copy *copy)
+static bool
+copies_add(const struct sim_slot *slot, void *arg)
 {
+	struct copies *copies = arg;
+
+	if (!slot->is_sealed || slot->is_damaged)
+		return true;
 	if (copies->count == copies->max) {
 		copies->max = copies->max * 2 + 256;
 		copies->items = realloc(copies->items, copies->max * sizeof(*copies->items));
 		assert(copies->items != NULL);
 	}
-	copies->items[copies->count++] = *copy;
+	copies->items[copies->count++] = *slot;
+	return true;
 }
 
 /* The younger of a slot's two state pages. Returns false when there is none. */
@@ -65,37 +63,58 @@ slot_state(const struct disk_sim *disk, const struct ondisk_super *super, uint32
 	return has_any;
 }
 
-static void
-node_copies(struct sim_cluster *cluster, uint32_t index, struct copies *copies)
+static bool
+slot_look(const struct disk_sim *disk, const struct ondisk_super *super, uint32_t index,
+    struct sim_slot *ret_slot)
 {
-	const struct disk_sim *disk = cluster->nodes[index].disk;
 	uint8_t page[ONDISK_PAGE_BYTES];
-	struct ondisk_super super;
-	struct ondisk_slot slot;
 	struct ondisk_state state = { 0 };
+	struct ondisk_slot slot;
+	const char *field;
+	bool has_state;
+
+	disk_sim_peek(disk, ondisk_slot_offset(super, index), page, sizeof(page));
+	if (ondisk_slot_decode(page, super, index, &slot, &field) != 0)
+		return false;
+	has_state = slot_state(disk, super, index, &state) &&
+	    state.slot.incarnation == slot.incarnation;
+	if (has_state && state.state == ONDISK_SLOT_DELETED)
+		return false;
+	ret_slot->id = slot.id;
+	ret_slot->incarnation = slot.incarnation;
+	ret_slot->is_sealed = has_state && state.state == ONDISK_SLOT_SEALED;
+	ret_slot->is_damaged = has_state && state.is_damaged;
+	ret_slot->length_bytes = has_state ? state.length_bytes : 0;
+	ret_slot->data_offset = ondisk_data_offset(super, index);
+	return true;
+}
+
+bool
+sim_check_each_slot(struct sim_cluster *cluster, uint32_t node,
+    bool (*fn)(const struct sim_slot *slot, void *arg), void *arg)
+{
+	const struct disk_sim *disk = cluster->nodes[node].disk;
+	uint8_t page[ONDISK_PAGE_BYTES];
+	struct sim_slot slot = { .node = node };
+	struct ondisk_super super;
 	const char *field;
 
 	disk_sim_peek(disk, ondisk_super_offset(0), page, sizeof(page));
-	if (ondisk_super_decode(page, disk_sim_capacity(disk), &super, &field) != 0)
-		sim_cluster_fail(cluster, "node %u: superblock: %s", index + 1, field);
-	for (uint32_t i = 0; i < super.slot_count; i++) {
-		disk_sim_peek(disk, ondisk_slot_offset(&super, i), page, sizeof(page));
-		if (ondisk_slot_decode(page, &super, i, &slot, &field) != 0 ||
-		    !slot_state(disk, &super, i, &state) || state.state != ONDISK_SLOT_SEALED ||
-		    state.is_damaged || state.slot.incarnation != slot.incarnation)
-			continue;
-		copies_add(copies,
-		    &(struct copy){ .id = slot.id,
-			.node = index,
-			.length_bytes = state.length_bytes,
-			.data_offset = ondisk_data_offset(&super, i) });
+	if (ondisk_super_decode(page, disk_sim_capacity(disk), &super, &field) != 0) {
+		disk_sim_peek(disk, ondisk_super_offset(1), page, sizeof(page));
+		if (ondisk_super_decode(page, disk_sim_capacity(disk), &super, &field) != 0)
+			sim_cluster_fail(cluster, "node %u: superblock: %s", node + 1, field);
 	}
+	for (uint32_t i = 0; i < super.slot_count; i++)
+		if (slot_look(disk, &super, i, &slot) && !fn(&slot, arg))
+			return false;
+	return true;
 }
 
 static int
 copy_compare(const void *a, const void *b)
 {
-	const struct copy *x = a, *y = b;
+	const struct sim_slot *x = a, *y = b;
 
 	if (x->id.shard != y->id.shard)
 		return x->id.shard < y->id.shard ? -1 : 1;
@@ -107,7 +126,7 @@ copy_compare(const void *a, const void *b)
 }
 
 static void
-copies_check_equal(struct sim_cluster *cluster, const struct copy *a, const struct copy *b)
+copies_check_equal(struct sim_cluster *cluster, const struct sim_slot *a, const struct sim_slot *b)
 {
 	uint8_t page_a[DISK_ALIGN], page_b[DISK_ALIGN];
 
@@ -131,17 +150,16 @@ copies_check_equal(struct sim_cluster *cluster, const struct copy *a, const stru
 }
 
 void
-sim_check_quiet(struct sim_cluster *cluster, uint32_t victim)
+sim_check_copies(struct sim_cluster *cluster)
 {
 	struct copies copies = { 0 };
 
 	for (uint32_t i = 0; i < cluster->options.node_count; i++)
-		if (i != victim)
-			node_copies(cluster, i, &copies);
+		(void)sim_check_each_slot(cluster, i, copies_add, &copies);
 	if (copies.count > 0)
 		qsort(copies.items, copies.count, sizeof(*copies.items), copy_compare);
 	for (uint32_t i = 0; i + 1 < copies.count; i++) {
-		const struct copy *a = &copies.items[i], *b = a + 1;
+		const struct sim_slot *a = &copies.items[i], *b = a + 1;
 
 		if (a->id.shard == b->id.shard && a->id.epoch == b->id.epoch &&
 		    a->id.counter == b->id.counter)

@@ -5,16 +5,28 @@
 
 #include "cluster.h"
 
-#define SIM_CHECK_NO_VICTIM UINT32_MAX
+/* An extent's copy in a slot of a node's disk, not deleted. */
+struct sim_slot {
+	struct extent_id id;
+	uint32_t node; /* index */
+	uint64_t incarnation;
+	bool is_sealed, is_damaged;
+	uint64_t length_bytes, data_offset;
+};
 
-/*
- * sim_check_quiet -- all nodes and gateways run, nothing fails, no request is under way
- *
- * @victim: a node whose disk may hold damage that nobody has looked for yet.
- */
-void sim_check_quiet(struct sim_cluster *cluster, uint32_t victim);
+/* sim_check_each_slot -- until @fn returns false; whether it never did. */
+bool sim_check_each_slot(struct sim_cluster *cluster, uint32_t node,
+    bool (*fn)(const struct sim_slot *slot, void *arg), void *arg);
 
+/* sim_check_copies -- all sealed copies of an extent are the same, as they lie on the disks. */
+void sim_check_copies(struct sim_cluster *cluster);
 /* sim_check_idle -- every receive is back in its pool, no request is outstanding; runs the world. */
 void sim_check_idle(struct sim_cluster *cluster);
+/*
+ * sim_check_recovers -- everything has all its copies, and nothing is left over; runs the world
+ *
+ * @must_scrub: damage may be there that nobody has met: all copies are verified meanwhile.
+ */
+void sim_check_recovers(struct sim_cluster *cluster, bool must_scrub);
 
 #endif /* CLEAVE_TESTS_SIM_CHECK_H */

@@ -305,10 +305,7 @@ run_restart_gateways(struct run *run)
 	sim_cluster_start(run->cluster);
 }
 
-/*
- * Without any one node. Extents have two copies at least; but none where a copy may be damaged and
- * nobody looked, and none where the others are too few to serve at all.
- */
+/* Without any one node, where the others are not too few to serve at all. */
 static void
 run_verify_without(struct run *run)
 {
@@ -316,7 +313,7 @@ run_verify_without(struct run *run)
 	uint32_t count = cluster->options.node_count;
 	uint32_t only = sim_cluster_below(cluster, 4 * count); /* a quarter of the seeds: all */
 
-	if (run->faults.has_destroyed || count - 1 < cluster->options.min_replicas)
+	if (count - 1 < cluster->options.min_replicas)
 		return;
 	for (uint32_t i = 0; i < count; i++) {
 		if (only >= count && only % count != i)
@@ -335,7 +332,9 @@ run_result(struct run *run, struct sim_run_result *result)
 	*result = (struct sim_run_result){ .trace_hash = sim_world_trace_hash(run->cluster->world),
 		.virtual_ns = sim_world_now_ns(run->cluster->world),
 		.op_count = run_completed_count(run),
-		.takeover_count = sim_cluster_metric(run->cluster, MT_METRIC_takeovers) };
+		.takeover_count = sim_cluster_metric(run->cluster, MT_METRIC_takeovers),
+		.repair_count = sim_cluster_metric(run->cluster, MT_METRIC_copies_made),
+		.sweep_count = sim_cluster_metric(run->cluster, MT_METRIC_orphans_deleted) };
 	memcpy(result->fault_counts, run->faults.counts, sizeof(result->fault_counts));
 }
 
@@ -354,10 +353,12 @@ sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_r
 	/* Once more from the disks: new gateways have nothing in memory. */
 	run_restart_gateways(&run);
 	run_verify(&run, "everything is read from new gateways");
+	sim_check_recovers(run.cluster, run.faults.has_destroyed);
+	sim_check_copies(run.cluster);
 	run_verify_without(&run);
+	sim_check_recovers(run.cluster, false);
+	sim_check_copies(run.cluster);
 	sim_check_idle(run.cluster);
-	sim_check_quiet(run.cluster,
-	    run.faults.has_destroyed ? run.faults.victim : SIM_CHECK_NO_VICTIM);
 	run_result(&run, ret_result);
 	for (uint32_t i = 0; i < run.faults.workload_count; i++)
 		workload_destroy(run.workloads[i]);
