@@ -615,6 +615,23 @@ mt_manifest_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up)
 		manifest_resume(manifest);
 }
 
+struct mt_extent *
+mt_manifest_extent(const struct mt_shard *shard)
+{
+	return shard->manifest != NULL ? shard->manifest->extent : NULL;
+}
+
+static bool
+manifest_extent_is_whole(const struct mt_extent *extent, uint32_t domain_count)
+{
+	for (uint32_t i = 0; i < extent->replica_count; i++) {
+		if (extent->replicas[i].is_damaged)
+			return false;
+	}
+	return extent->sm.state == MT_EXTENT_OPEN &&
+	    extent->replica_count >= num_min(domain_count, MT_REPLICAS_MAX);
+}
+
 bool
 mt_manifest_is_settled(const struct mt_shard *shard)
 {
@@ -631,9 +648,7 @@ mt_manifest_tend(struct mt_shard *shard, uint32_t domain_count)
 	const struct mt_extent *extent = manifest->extent;
 	uint64_t now_ns = loop_now_ns(shard->port->loop);
 
-	if (extent == NULL ||
-	    (extent->sm.state == MT_EXTENT_OPEN &&
-		extent->replica_count >= num_min(domain_count, MT_REPLICAS_MAX)))
+	if (extent == NULL || manifest_extent_is_whole(extent, domain_count))
 		return UINT64_MAX;
 	/* Not at every blink of a link. */
 	if (manifest->sm.state != MANIFEST_READY || now_ns < extent->placed_ns + MANIFEST_TEND_NS)

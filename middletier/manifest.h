@@ -105,11 +105,13 @@ int mt_manifest_open(struct mt_shard *shard, struct mt_manifest_state *state, mt
 /* mt_manifest_state -- what has been committed or is being; NULL before mt_manifest_open. */
 const struct mt_manifest_state *mt_manifest_state(const struct mt_shard *shard);
 void mt_manifest_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up);
+/* mt_manifest_extent -- the one that the root names; NULL: it is another owner's, or none. */
+struct mt_extent *mt_manifest_extent(const struct mt_shard *shard);
 /* mt_manifest_is_settled -- all that the state says is durable. */
 bool mt_manifest_is_settled(const struct mt_shard *shard);
 /*
- * mt_manifest_tend -- begin a new manifest extent where the present one has lost a replica, or has fewer
- * than there are domains for
+ * mt_manifest_tend -- begin a new manifest extent where the present one has lost a replica, has a
+ * damaged one, or fewer than there are domains for
  *
  * Returns when to ask again, UINT64_MAX: there is nothing to be done.
  */

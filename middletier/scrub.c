@@ -5,8 +5,8 @@
  *	IDLE <---> VERIFYING (one copy, at its node)
  *
  * Copies that a read has found bad come first: a single bad answer may have been the wire, so a copy is
- * damaged when its node's own check says so, not before. Else a *pass* goes over all sealed extents and
- * their replicas, spread over scrub_interval; one that somebody asks for goes as fast as nodes verify,
+ * damaged when its node's own check says so, not before. Else a *pass* goes over all sealed extents, the
+ * manifest's, and their replicas, spread over scrub_interval; one that somebody asks for goes as fast as nodes verify,
  * which have a budget of their own. What a pass meets of nodes that are away is left to the next.
  */
 #include <errno.h>
@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "extent.h"
+#include "manifest.h"
 #include "upkeep.h"
 
 #define SCRUB_RETRY_NS NUM_MS(200)
@@ -50,13 +51,27 @@ scrub_gap_ns(const struct mt_scrub *scrub)
 
 /* ---- one copy ---- */
 
+/* What a pass meets at @index: the sealed extents, then the manifest's, which is open. NULL: nothing. */
+static struct mt_extent *
+scrub_extent_at(const struct mt_scrub *scrub, uint32_t index)
+{
+	const struct mt_shard *shard = scrub->shard;
+	struct mt_extent *extent;
+
+	if (index == shard->extent_count)
+		return mt_manifest_extent(shard);
+	extent = shard->extents[index];
+	if (extent == NULL || extent->sm.state != MT_EXTENT_SEALED || extent->is_going)
+		return NULL;
+	return extent;
+}
+
+/* The extent whose copy was verified, if that copy is one of its replicas still. */
 static struct mt_extent *
 scrub_extent(const struct mt_scrub *scrub, uint32_t *ret_replica)
 {
-	const struct mt_shard *shard = scrub->shard;
-
-	for (uint32_t i = 0; i < shard->extent_count; i++) {
-		struct mt_extent *extent = shard->extents[i];
+	for (uint32_t i = 0; i <= scrub->shard->extent_count; i++) {
+		struct mt_extent *extent = scrub_extent_at(scrub, i);
 		int index;
 
 		if (extent == NULL || extent_id_pack(&extent->id) != extent_id_pack(&scrub->id))
@@ -153,11 +168,9 @@ scrub_suspects(struct mt_scrub *scrub, bool *ret_has_more)
 	const struct mt_shard *shard = scrub->shard;
 
 	for (uint32_t i = 0; i < shard->extent_count; i++) {
-		const struct mt_extent *extent = shard->extents[i];
+		const struct mt_extent *extent = scrub_extent_at(scrub, i);
 
-		if (extent == NULL || extent->sm.state != MT_EXTENT_SEALED || extent->is_going)
-			continue;
-		for (uint32_t k = 0; k < extent->replica_count; k++) {
+		for (uint32_t k = 0; extent != NULL && k < extent->replica_count; k++) {
 			if (!extent->replicas[k].is_suspect)
 				continue;
 			if (scrub_verify(scrub, extent, k))
@@ -190,14 +203,11 @@ scrub_pass(struct mt_scrub *scrub)
 {
 	const struct mt_shard *shard = scrub->shard;
 
-	for (; scrub->extent_index < shard->extent_count; scrub->extent_index++) {
-		const struct mt_extent *extent = shard->extents[scrub->extent_index];
+	for (; scrub->extent_index <= shard->extent_count; scrub->extent_index++) {
+		const struct mt_extent *extent = scrub_extent_at(scrub, scrub->extent_index);
 
-		if (extent == NULL || extent->sm.state != MT_EXTENT_SEALED || extent->is_going) {
-			scrub->replica_index = 0;
-			continue;
-		}
-		for (; scrub->replica_index < extent->replica_count; scrub->replica_index++) {
+		for (; extent != NULL && scrub->replica_index < extent->replica_count;
+		     scrub->replica_index++) {
 			if (extent->replicas[scrub->replica_index].is_damaged)
 				continue;
 			if (scrub_verify(scrub, extent, scrub->replica_index))

@@ -368,6 +368,26 @@ Test(repair, damaged_copy_is_replaced_in_place_where_no_other_node_is)
 	wait_whole();
 }
 
+Test(repair, damaged_manifest_is_begun_anew)
+{
+	struct extent_id before;
+	uint32_t node;
+
+	up(4, 2, 4);
+	before = mt_rig_shard(rig, 0)->root.manifest;
+	node = mt_rig_index(&mt_rig_shard(rig, 0)->root.manifest_replicas[1]);
+	disk_sim_rot(rig->nodes[node].disk, (uint64_t)mt_rig_data_offset(rig, node, &before, 140),
+	    5);
+	scrub();
+	cr_assert_eq(metric(MT_METRIC_copies_damaged), 1);
+	mt_rig_run(rig, NUM_S(10));
+	cr_assert_neq(extent_id_pack(&mt_rig_shard(rig, 0)->root.manifest),
+	    extent_id_pack(&before));
+	scrub();
+	cr_assert_eq(metric(MT_METRIC_copies_damaged), 1);
+	mt_rig_gateway_restart(rig);
+}
+
 Test(repair, suspect_copy_is_verified_and_may_be_innocent)
 {
 	up(4, 2, 4);
