@@ -94,6 +94,9 @@ node_ask(struct node_rig *rig)
 		uint8_t byte;
 
 		assert(entries[i].length_bytes <= rig_capacity(rig));
+		if (rig_verify(rig, &e, &reply) == 0)
+			assert(reply.offset_bytes == entries[i].length_bytes);
+		assert(reply.offset_bytes <= rig_capacity(rig));
 		if (rig_freeze(rig, &e, EXTENT_EPOCH_MAX, &reply) == 0)
 			assert(reply.offset_bytes <= rig_capacity(rig));
 		if (entries[i].length_bytes > 0)
