@@ -422,9 +422,16 @@ Test(rebuild, nobody_answers)
 	expect_refused(-ENODATA, "no node was reached");
 }
 
-Test(rebuild, too_few_nodes_answer, .init = NULL)
+static void
+setup_two_copies(void)
 {
 	setup_with(&(struct mt_rig_options){ .min_replicas = 2 });
+}
+
+TestSuite(rebuild_two_copies, .init = setup_two_copies, .fini = teardown);
+
+Test(rebuild_two_copies, too_few_nodes_answer)
+{
 	make_volume("a", 1);
 	lose_store();
 	mt_rig_node_kill(rig, 0, false);
