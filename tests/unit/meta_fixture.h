@@ -251,6 +251,23 @@ put_leased(struct fixture *f, const char *key, uint64_t lease)
 	return txn(f, &op, 1);
 }
 
+/* Both keys, with a lease that ends soon: as soon as a slow machine can. */
+static inline uint64_t
+put_leased_briefly(struct fixture *f, const char *key, const char *other)
+{
+	for (uint64_t ttl_ns = NUM_MS(50);; ttl_ns *= 2) {
+		uint64_t lease = grant(f, ttl_ns);
+		struct meta_op ops[] = { put(key, "v"), put(other, "v") };
+		int rc;
+
+		ops[0].lease = ops[1].lease = lease;
+		rc = txn(f, ops, 2);
+		if (rc == 0)
+			return lease;
+		cr_assert_eq(rc, -ENOENT);
+	}
+}
+
 static inline int
 lease_renew(struct fixture *f, uint64_t lease)
 {

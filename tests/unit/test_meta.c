@@ -180,6 +180,16 @@ META_TEST(closing_calls_nobody)
 
 /* ---- leases ---- */
 
+/* Until @key is gone: looks again when the watch calls. */
+static void
+wait_until_gone(struct fixture *f, struct answer *watch, const char *key)
+{
+	while (version_of(f, key) != 0) {
+		wait_for(f, watch);
+		watch->is_done = false;
+	}
+}
+
 META_TEST(keys_go_with_their_lease)
 {
 	uint64_t lease = grant(f, NUM_S(1000)), other = grant(f, NUM_S(1000));
@@ -202,12 +212,11 @@ META_TEST(keys_go_with_their_lease)
 META_TEST(lease_expires_by_itself)
 {
 	struct answer watch = { 0 };
-	uint64_t lease = grant(f, NUM_MS(50));
+	uint64_t lease;
 
-	cr_assert_eq(put_leased(f, "gateways/1", lease), 0);
 	cr_assert_eq(f->meta->ops->watch(f->meta, "gateways/", on_watch, &watch), 0);
-	wait_for(f, &watch);
-	cr_assert_eq(version_of(f, "gateways/1"), 0);
+	lease = put_leased_briefly(f, "gateways/1", "gateways/2");
+	wait_until_gone(f, &watch, "gateways/1");
 	cr_assert_eq(lease_renew(f, lease), -ENOENT);
 }
 
@@ -236,16 +245,12 @@ META_TEST(key_put_again_belongs_to_the_last_lease_alone)
 META_TEST(key_put_again_outlives_the_first_lease)
 {
 	struct answer watch = { 0 };
-	uint64_t old = grant(f, NUM_MS(30)), lease = grant(f, NUM_S(1000));
+	uint64_t lease = grant(f, NUM_S(1000));
 
-	cr_assert_eq(put_leased(f, "a", old), 0);
-	cr_assert_eq(put_leased(f, "b", old), 0);
-	cr_assert_eq(put_leased(f, "a", lease), 0);
 	cr_assert_eq(f->meta->ops->watch(f->meta, "b", on_watch, &watch), 0);
-	while (version_of(f, "b") != 0) {
-		watch.is_done = false;
-		wait_for(f, &watch);
-	}
+	(void)put_leased_briefly(f, "a", "b");
+	cr_assert_eq(put_leased(f, "a", lease), 0);
+	wait_until_gone(f, &watch, "b");
 	cr_assert_neq(version_of(f, "a"), 0);
 }
 

@@ -190,9 +190,7 @@ Test(meta_shared, last_change_of_a_killed_process_is_heard)
 static void
 lease_and_wait(struct peer *self)
 {
-	uint64_t lease = grant(&self->f, NUM_MS(200));
-
-	cr_assert_eq(put_leased(&self->f, "gateways/2", lease), 0);
+	(void)put_leased_briefly(&self->f, "gateways/2", "ports/2");
 	say(self->to, "leased");
 	hear(self->from, "never", NULL);
 }
