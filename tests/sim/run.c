@@ -18,6 +18,7 @@
 #include "base/random.h"
 #include "check.h"
 #include "faults.h"
+#include "invariant.h"
 #include "workload.h"
 
 #define RUN_CLIENTS_MAX (SIM_CLIENTS_MAX / WORKLOAD_HOSTS)
@@ -36,7 +37,8 @@ struct run {
 	struct sim_cluster *cluster;
 	struct workload *workloads[RUN_CLIENTS_MAX];
 	struct sim_faults faults;
-	uint32_t ops_per_fault;  /* on average half of it */
+	uint32_t ops_per_fault; /* on average half of it */
+	struct sim_invariants invariants;
 	uint64_t progress_count; /* what stops a pause: so many operations */
 };
 
@@ -260,6 +262,13 @@ run_second_fault(struct run *run)
 	sim_faults_inject(&run->faults);
 }
 
+static void
+run_check_invariants(struct run *run)
+{
+	sim_invariants_check(&run->invariants, run->cluster,
+	    run->faults.has_destroyed ? run->faults.victim : SIM_NODES_MAX);
+}
+
 /*
  * Faults come by work done, so that they meet every part of it, and a little after, so that they meet
  * it halfway; or when nothing goes on any more. Each ends by itself, so that they overlap.
@@ -280,11 +289,13 @@ run_faults(struct run *run)
 			num_min(next_ns, sim_faults_next_ns(&run->faults))) == 0 ||
 		    sim_world_now_ns(world) >= next_ns) {
 			sim_cluster_run(run->cluster, sim_world_random_below(world, NUM_US(500)));
+			run_check_invariants(run);
 			sim_faults_inject(&run->faults);
 			if (sim_cluster_below(run->cluster, 2) == 0)
 				run_second_fault(run);
 			next_ns = 0;
 		}
+		run_check_invariants(run);
 		sim_faults_expire(&run->faults);
 	}
 	sim_faults_heal(&run->faults);

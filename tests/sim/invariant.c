@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* invariant.c -- see invariant.h */
+#include "invariant.h"
+
+#include <inttypes.h>
+
+#include "base/num.h"
+#include "middletier/control.h"
+#include "middletier/internal.h"
+
+struct look {
+	struct sim_cluster *cluster;
+	uint32_t spared;
+	const struct mt_shard *shard;
+};
+
+/* A node of which something may be asked about the shard; else NULL. */
+static struct node *
+look_node(const struct look *look, uint32_t node_id)
+{
+	const struct sim_cluster_node *own = &look->cluster->nodes[node_id - 1];
+	uint32_t durable;
+
+	if (node_id - 1 == look->spared || own->node == NULL || !own->is_ready)
+		return NULL;
+	if (sim_node_fence(own->node, look->shard->index, &durable) > look->shard->epoch)
+		return NULL;
+	return own->node;
+}
+
+static void
+check_replica(const struct look *look, const struct mt_extent *extent,
+    const struct mt_replica *replica)
+{
+	struct node *node = look_node(look, replica->node_id);
+	const struct extent_id *id = &extent->id;
+	struct sim_copy copy;
+
+	if (node == NULL)
+		return;
+	sim_node_copy(node, id, &copy);
+	if ((extent->sm.state == MT_EXTENT_OPEN || extent->sm.state == MT_EXTENT_BROKEN) &&
+	    copy.durable_bytes < extent->acked_bytes)
+		sim_cluster_fail(look->cluster,
+		    "extent %" PRIu32 "/%" PRIu32 "/%" PRIu64 ": %" PRIu64
+		    " bytes are acknowledged, node %" PRIu32 " holds %" PRIu64,
+		    id->shard, id->epoch, id->counter, extent->acked_bytes, replica->node_id,
+		    copy.durable_bytes);
+	if (extent->sm.state == MT_EXTENT_SEALED && replica->is_cut && !replica->is_damaged &&
+	    (!copy.is_sealed || copy.durable_bytes != extent->sealed_bytes))
+		sim_cluster_fail(look->cluster,
+		    "extent %" PRIu32 "/%" PRIu32 "/%" PRIu64 ": sealed at %" PRIu64
+		    ", node %" PRIu32 " counts as whole and holds %" PRIu64 "%s",
+		    id->shard, id->epoch, id->counter, extent->sealed_bytes, replica->node_id,
+		    copy.durable_bytes, copy.is_sealed ? "" : ", not sealed");
+}
+
+static void
+check_shard(const struct look *look)
+{
+	const struct mt_shard *shard = look->shard;
+
+	for (uint32_t i = 0; i < shard->extent_count; i++) {
+		const struct mt_extent *extent = shard->extents[i];
+
+		if (extent == NULL || extent->is_going)
+			continue;
+		for (uint32_t k = 0; k < extent->replica_count; k++)
+			check_replica(look, extent, &extent->replicas[k]);
+	}
+}
+
+static void
+check_gateway(struct look *look, const struct mt_gateway *gateway)
+{
+	for (uint32_t i = 0; i < gateway->port_count; i++) {
+		const struct mt_port *port = &gateway->ports[i];
+
+		for (uint32_t k = 0; k < port->shard_count; k++) {
+			look->shard = &port->shards[k];
+			if (look->shard->sm.state == MT_SHARD_SERVING)
+				check_shard(look);
+		}
+	}
+}
+
+static void
+check_fences(struct sim_invariants *invariants, struct sim_cluster *cluster, uint32_t index)
+{
+	const struct sim_cluster_node *own = &cluster->nodes[index];
+	uint32_t count = (uint32_t)num_min(cluster->options.shard_count, SIM_INVARIANT_SHARDS_MAX);
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t *highest = &invariants->fences[index][i], durable;
+		uint32_t now = sim_node_fence(own->node, i, &durable);
+
+		if (now < *highest)
+			sim_cluster_fail(cluster,
+			    "node %" PRIu32 ": its fence of shard %" PRIu32 " was %" PRIu32
+			    " and is %" PRIu32,
+			    index + 1, i, *highest, now);
+		*highest = (uint32_t)num_max(*highest, durable);
+	}
+}
+
+void
+sim_invariants_check(struct sim_invariants *invariants, struct sim_cluster *cluster,
+    uint32_t spared)
+{
+	struct look look = { .cluster = cluster, .spared = spared };
+
+	for (uint32_t i = 0; i < cluster->options.node_count; i++)
+		if (i != spared && cluster->nodes[i].node != NULL && cluster->nodes[i].is_ready)
+			check_fences(invariants, cluster, i);
+	for (uint32_t i = 0; i < cluster->options.gateway_count; i++)
+		if (cluster->gateways[i].gateway != NULL)
+			check_gateway(&look, cluster->gateways[i].gateway);
+}

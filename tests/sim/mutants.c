@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mutants.c -- does the simulator find bugs that such systems had?
+ *
+ * This program holds the daemons' code with all of mutant.h compiled in, and switches on one of them,
+ * or two that are two layers of the same safety. It runs seeds 1, 2, 3 ... with it until a checker, or
+ * an assertion of the daemons, fails: the simulator has found it.
+ *
+ *	sim_mutants search [--seeds N] [--jobs N] [ROW...]   a table line for each, to standard output
+ *	sim_mutants replay FILE [--jobs N]                   each line's seed finds its mutant, and
+ *	                                                     passes without
+ *	sim_mutants list
+ *
+ * A table line has: mutant, its first finding seed ("-": none), and who found it.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/config.h"
+#include "base/mutant.h"
+#include "base/num.h"
+#include "run.h"
+
+#define SEEDS_DEFAULT 2000u
+#define JOBS_MAX 64u
+#define ROWS_MAX 128u
+#define REPLAY_SLACK 30u
+#define TEXT_BYTES (SIM_RUN_TEXT_BYTES + 600u)
+
+uint64_t mutants_on;
+
+static const struct {
+	const char *name, *text;
+} mutants[MUTANT_NR] = {
+#define MUTANT_INFO(name, text) { #name, text },
+	MUTANT_LIST(MUTANT_INFO)
+#undef MUTANT_INFO
+};
+
+/* One safety layer off, and a bug in, or the loss of, the other. */
+static const char *const pairs[] = {
+	"epoch_ignored+lease_ignored",
+	"epoch_ignored+lease_from_answer",
+	"lease_ignored+fence_forgotten",
+};
+
+/* One that must not be found: the other layer alone keeps the promise. */
+static const char *const harmless[] = { "epoch_ignored" };
+
+struct search {
+	uint64_t mutants;
+	uint64_t seed_max;
+	atomic_uint_fast64_t next_seed, found_seed; /* UINT64_MAX: none yet */
+	struct {
+		uint64_t seed;
+		char text[TEXT_BYTES];
+	} finds[JOBS_MAX]; /* of each worker, its lowest */
+};
+
+struct row {
+	char name[64];
+	uint64_t seed; /* 0: none */
+};
+
+struct options {
+	uint64_t seed_max, job_count;
+};
+
+static void __attribute__((noreturn)) usage(void)
+{
+	(void)fputs("usage: sim_mutants search [--seeds N] [--jobs N] [ROW...]\n"
+		    "       sim_mutants replay FILE [--jobs N]\n"
+		    "       sim_mutants list\n",
+	    stderr);
+	exit(2);
+}
+
+static void *
+shared_alloc(size_t bytes)
+{
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED) {
+		perror("sim_mutants: mmap");
+		exit(1);
+	}
+	return memory;
+}
+
+/* "a+b": 0, or -EINVAL. */
+static int
+mutants_parse(const char *name, uint64_t *ret_mutants)
+{
+	uint64_t set = 0;
+
+	while (*name != 0) {
+		size_t bytes = strcspn(name, "+");
+		uint32_t i = 0;
+
+		while (i < MUTANT_NR &&
+		    (strlen(mutants[i].name) != bytes || memcmp(mutants[i].name, name, bytes) != 0))
+			i++;
+		if (i == MUTANT_NR)
+			return -EINVAL;
+		set |= UINT64_C(1) << i;
+		name += bytes + (name[bytes] == '+');
+	}
+	*ret_mutants = set;
+	return set != 0 ? 0 : -EINVAL;
+}
+
+static bool
+is_harmless(const char *name)
+{
+	for (uint32_t i = 0; i < NUM_COUNT(harmless); i++)
+		if (strcmp(harmless[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* Which checker a violation's text comes from. */
+static const char *
+checker_of(const char *text)
+{
+	static const struct {
+		const char *part, *checker;
+	} checkers[] = {
+		{ "its fence of shard", "I6: a fence went back" },
+		{ "are acknowledged, node", "I4: a replica lacks it" },
+		{ "counts as whole", "a copy is not what its owner believes" },
+		{ "zeros, but", "linearizability: a block is gone" },
+		{ "garbage (", "linearizability: garbage" },
+		{ "were possible", "linearizability: another block" },
+		{ "fenced before", "I11: a fenced session's write" },
+		{ "was served after", "I11: a fenced session is served" },
+		{ "is sealed at", "replicas: lengths differ" },
+		{ "differs at", "replicas: bytes differ" },
+		{ "orphan", "orphans" },
+		{ "waited in vain", "liveness" },
+		{ "timed out", "liveness" },
+		{ "CPU time", "liveness" },
+		{ ": op ", "an error to the client" },
+		{ "Assertion", "an assertion" },
+		{ "Aborted", "an assertion" },
+		{ "Segmentation", "a crash" },
+	};
+
+	for (uint32_t i = 0; i < NUM_COUNT(checkers); i++)
+		if (strstr(text, checkers[i].part) != NULL)
+			return checkers[i].checker;
+	return "other";
+}
+
+static int
+seed_run(uint64_t set, uint64_t seed, char *ret_text)
+{
+	const struct sim_run_options options = { .seed = seed };
+
+	mutants_on = set;
+	return sim_run_seed(&options, NULL, ret_text, TEXT_BYTES);
+}
+
+/* Forks @job_count processes that run @fn, and waits for them. */
+static void
+jobs_run(uint64_t job_count, void (*fn)(void *arg, uint64_t job), void *arg)
+{
+	int status;
+
+	(void)fflush(NULL);
+	for (uint64_t i = 0; i < job_count; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			fn(arg, i);
+			(void)fflush(NULL);
+			_exit(0);
+		}
+		if (pid < 0) {
+			perror("sim_mutants: fork");
+			exit(1);
+		}
+	}
+	while (wait(&status) > 0)
+		if (status != 0) {
+			(void)fprintf(stderr, "sim_mutants: a job died\n");
+			exit(1);
+		}
+}
+
+/* Searching. */
+
+/* Seeds are given away in order, so none below the lowest finding one is left out. */
+static void
+search_job(void *arg, uint64_t job)
+{
+	struct search *search = arg;
+	char text[TEXT_BYTES];
+
+	for (;;) {
+		uint64_t seed = atomic_fetch_add(&search->next_seed, 1);
+		uint64_t found = atomic_load(&search->found_seed);
+
+		if (seed > search->seed_max || seed > found)
+			return;
+		if (seed_run(search->mutants, seed, text) == 0)
+			continue;
+		search->finds[job].seed = seed;
+		memcpy(search->finds[job].text, text, sizeof(text));
+		while (seed < found &&
+		    !atomic_compare_exchange_weak(&search->found_seed, &found, seed))
+			;
+		return; /* the next ones are higher */
+	}
+}
+
+/* Returns whether it went as it should. */
+static bool
+search_row(const struct options *options, const char *name)
+{
+	struct search *search = shared_alloc(sizeof(*search));
+	const char *text = "";
+	uint64_t seed;
+
+	*search = (struct search){ .seed_max = options->seed_max };
+	if (mutants_parse(name, &search->mutants) != 0) {
+		(void)fprintf(stderr, "sim_mutants: there is no mutant %s\n", name);
+		exit(2);
+	}
+	atomic_init(&search->next_seed, 1);
+	atomic_init(&search->found_seed, UINT64_MAX);
+	jobs_run(options->job_count, search_job, search);
+	seed = atomic_load(&search->found_seed);
+	for (uint64_t i = 0; i < options->job_count; i++)
+		if (search->finds[i].seed == seed)
+			text = search->finds[i].text;
+	if (seed == UINT64_MAX)
+		(void)printf("%s\t-\tnot in %" PRIu64 " seeds\n", name, search->seed_max);
+	else
+		(void)printf("%s\t%" PRIu64 "\t%s\n", name, seed, checker_of(text));
+	(void)fflush(stdout);
+	(void)fprintf(stderr, "%s: %s\n", name, text);
+	(void)munmap(search, sizeof(*search));
+	return (seed == UINT64_MAX) == is_harmless(name);
+}
+
+static int
+search_all(const struct options *options, char *const *names, int name_count)
+{
+	bool is_good = true;
+
+	for (int i = 0; i < name_count; i++)
+		is_good &= search_row(options, names[i]);
+	for (uint32_t i = 0; i < MUTANT_NR && name_count == 0; i++)
+		is_good &= search_row(options, mutants[i].name);
+	for (uint32_t i = 0; i < NUM_COUNT(pairs) && name_count == 0; i++)
+		is_good &= search_row(options, pairs[i]);
+	return is_good ? 0 : 1;
+}
+
+/* Replaying. */
+
+struct replay {
+	struct row rows[ROWS_MAX];
+	uint32_t row_count;
+	atomic_uint_fast64_t next_row, wrong_count;
+};
+
+/*
+ * The row's seed; or, since each change of the daemons makes another history of a seed, one of the
+ * seeds up to a little behind it. Returns 0 where none finds it.
+ */
+static uint64_t
+replay_find(uint64_t set, uint64_t recorded, char *ret_text)
+{
+	if (seed_run(set, recorded, ret_text) != 0)
+		return recorded;
+	for (uint64_t seed = 1; seed <= recorded + REPLAY_SLACK; seed++)
+		if (seed != recorded && seed_run(set, seed, ret_text) != 0)
+			return seed;
+	return 0;
+}
+
+static bool
+replay_row(const struct row *row)
+{
+	char text[TEXT_BYTES];
+	uint64_t set = 0, seed;
+
+	if (mutants_parse(row->name, &set) != 0) {
+		(void)printf("%s: there is no such mutant\n", row->name);
+		return false;
+	}
+	seed = replay_find(set, row->seed, text);
+	if (seed == 0) {
+		(void)printf("%s: not found any more: ./dev mutants\n", row->name);
+		return false;
+	}
+	(void)printf("%s: found by seed %" PRIu64 ": %s%s\n", row->name, seed, checker_of(text),
+	    seed == row->seed ? "" : " (the table is of an older state: ./dev mutants)");
+	if (seed_run(0, seed, text) == 0)
+		return true;
+	(void)printf("seed %" PRIu64 " fails without a mutant: %s\n", seed, text);
+	return false;
+}
+
+static void
+replay_job(void *arg, uint64_t job)
+{
+	struct replay *replay = arg;
+	uint64_t i;
+
+	(void)job;
+	while ((i = atomic_fetch_add(&replay->next_row, 1)) < replay->row_count)
+		if (!replay_row(&replay->rows[i]))
+			atomic_fetch_add(&replay->wrong_count, 1);
+}
+
+static bool
+replay_read(struct replay *replay, const char *path)
+{
+	FILE *file = fopen(path, "r");
+	char line[512];
+
+	if (file == NULL) {
+		perror(path);
+		return false;
+	}
+	while (fgets(line, sizeof(line), file) != NULL && replay->row_count < ROWS_MAX) {
+		struct row *row = &replay->rows[replay->row_count];
+
+		/* Without a seed it is one that was not found: nothing to replay. */
+		if (line[0] != '#' &&
+		    sscanf(line, "%63[a-z_+]\t%" SCNu64, row->name, &row->seed) == 2)
+			replay->row_count++;
+	}
+	(void)fclose(file);
+	return replay->row_count > 0;
+}
+
+static int
+replay_all(const struct options *options, const char *path)
+{
+	struct replay *replay = shared_alloc(sizeof(*replay));
+
+	if (!replay_read(replay, path))
+		return 1;
+	jobs_run(num_min(options->job_count, replay->row_count), replay_job, replay);
+	return atomic_load(&replay->wrong_count) != 0;
+}
+
+static int
+list_all(void)
+{
+	for (uint32_t i = 0; i < MUTANT_NR; i++)
+		(void)printf("%s\t%s\n", mutants[i].name, mutants[i].text);
+	for (uint32_t i = 0; i < NUM_COUNT(pairs); i++)
+		(void)printf("%s\n", pairs[i]);
+	return 0;
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct option long_options[] = { { "seeds", 1, NULL, 's' },
+		{ "jobs", 1, NULL, 'j' }, { 0 } };
+	struct options options = { .seed_max = SEEDS_DEFAULT };
+	int letter;
+
+	options.job_count = (uint64_t)num_max(1, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
+	while ((letter = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+		uint64_t value;
+
+		if (letter == '?' || config_parse_u64(optarg, &value) != 0 || value == 0)
+			usage();
+		*(letter == 's' ? &options.seed_max : &options.job_count) = value;
+	}
+	options.job_count = num_min(options.job_count, JOBS_MAX);
+	if (optind == argc)
+		usage();
+	if (strcmp(argv[optind], "search") == 0)
+		return search_all(&options, &argv[optind + 1], argc - optind - 1);
+	if (strcmp(argv[optind], "replay") == 0 && optind + 2 == argc)
+		return replay_all(&options, argv[optind + 1]);
+	if (strcmp(argv[optind], "list") == 0)
+		return list_all();
+	usage();
+}
