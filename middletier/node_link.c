@@ -28,7 +28,7 @@
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "base/num.h"
-#include "internal.h"
+#include "extent.h"
 #include "slow_node.h"
 
 #define LINK_MAGIC 0x4b4e494cu      /* "LINK" */
@@ -243,6 +243,18 @@ mt_link_call(struct mt_link *link, struct mt_call *call)
 
 /* ---- answers ---- */
 
+static void
+link_set_read_only(struct mt_link *link, bool is_read_only)
+{
+	struct mt_port *port = link->port;
+
+	if (link->is_read_only == is_read_only)
+		return;
+	link->is_read_only = is_read_only;
+	for (uint32_t i = 0; i < port->shard_count; i++)
+		mt_extent_upkeep(&port->shards[i]); /* its copies are to be elsewhere */
+}
+
 /* Keeps the estimate between two answers to "status". */
 static void
 link_note_space(struct mt_link *link, const struct mt_call *call)
@@ -260,7 +272,7 @@ link_note_space(struct mt_link *link, const struct mt_call *call)
 	else if (call->rc == -ENOSPC)
 		link->full_kinds |= 1u << request->kind;
 	else if (call->rc == -EROFS)
-		link->is_read_only = true;
+		link_set_read_only(link, true);
 }
 
 /* The call that @reply answers, or NULL with what is wrong. */
@@ -382,7 +394,7 @@ link_status_decode(struct mt_link *link, const char *text, size_t bytes)
 		link->slots_free = free_count;
 		link->slot_bytes = slot_bytes;
 		link->full_kinds = 0;
-		link->is_read_only = json_is_true(json_object_get(object, "read_only"));
+		link_set_read_only(link, json_is_true(json_object_get(object, "read_only")));
 		rc = 0;
 	}
 	json_decref(object);

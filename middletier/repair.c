@@ -9,7 +9,7 @@
  *	        (a good one)        (the bad one)             any failure: IDLE, and later again
  *
  * A sealed extent *lacks* copies when fewer than three of its replicas are good. A replica is good
- * unless it is damaged or its node has been away for repair_after; a node that has not been seen since
+ * unless it is damaged, its node has been away for repair_after, or its disk takes no more writes; a node that has not been seen since
  * the shard began counts as away since then. The extent with the fewest good ones is next; a new copy
  * takes the place of a damaged one, else of one that is away, else it is one more (an extent that was
  * made when nodes were few).
@@ -96,6 +96,15 @@ repair_away_until_ns(const struct mt_repair *repair, const struct mt_replica *re
 	return since_ns + mt_gateway_repair_after_ns(repair->shard->port->gateway);
 }
 
+/* Its disk takes no more writes: what is there can be read, and is to be somewhere else. */
+static bool
+repair_is_failing(const struct mt_repair *repair, const struct mt_replica *replica)
+{
+	const struct mt_link *link = repair_link(repair, replica->node_id);
+
+	return link != NULL && link->is_read_only;
+}
+
 static struct repair_view
 repair_view_of(const struct mt_repair *repair, const struct mt_extent *extent)
 {
@@ -105,11 +114,12 @@ repair_view_of(const struct mt_repair *repair, const struct mt_extent *extent)
 	for (uint32_t i = 0; i < extent->replica_count; i++) {
 		const struct mt_replica *replica = &extent->replicas[i];
 		uint64_t until_ns = repair_away_until_ns(repair, replica);
+		bool is_failing = repair_is_failing(repair, replica);
 
 		view.up_count += until_ns == 0;
-		if (!replica->is_damaged && until_ns == 0 && !replica->is_cut)
+		if (!replica->is_damaged && until_ns == 0 && !replica->is_cut && !is_failing)
 			view.is_uncut = true;
-		if (!replica->is_damaged && (until_ns == 0 || until_ns > now_ns)) {
+		if (!replica->is_damaged && !is_failing && (until_ns == 0 || until_ns > now_ns)) {
 			view.good_count++;
 			if (until_ns != 0)
 				view.next_ns = num_min(view.next_ns, until_ns);

@@ -267,7 +267,7 @@ sweep_step(struct mt_sweep *sweep)
 		if ((sweep->due & UINT64_C(1) << i) == 0)
 			continue;
 		sweep->due &= ~(UINT64_C(1) << i);
-		if (!mt_link_is_up(link))
+		if (!mt_link_is_up(link) || link->is_read_only)
 			continue;
 		sweep->number++;
 		sweep->begun_ns = now_ns;

@@ -198,6 +198,12 @@ are_damaged(void *arg)
 	return metric(MT_METRIC_copies_damaged) >= *(uint64_t *)arg;
 }
 
+static bool
+all_left(void *arg)
+{
+	return copies_on(*(uint32_t *)arg) == 0;
+}
+
 /* ---- nodes that are away ---- */
 
 Test(repair, node_away_for_long_is_replaced)
@@ -281,6 +287,26 @@ Test(repair, without_a_node_to_go_to_it_waits)
 	mt_rig_node_start(rig, 1);
 	wait_whole();
 	cr_assert_eq(metric(MT_METRIC_copies_made), 0);
+}
+
+Test(repair, disk_that_takes_no_more_writes_is_left)
+{
+	struct mt_extent *extent;
+	uint32_t node;
+
+	up(4, 2, 4);
+	make_extents(3);
+	extent = mt_rig_log_open(rig);
+	node = mt_rig_index(&extent->replicas[0]);
+	cr_assert_eq(disk_sim_add_rule(rig->nodes[node].disk,
+			 &(struct disk_sim_rule){ .ops = DISK_FAULT_OP(DISK_FLUSH),
+			     .rc = -EIO,
+			     .count = 1 }),
+	    0);
+	cr_assert_neq(mt_rig_append(rig, extent, 5000, 3, 7, RIGHT_MARK), 0);
+	cr_assert(mt_rig_run_until(rig, all_left, &node));
+	mt_rig_run(rig, NUM_S(1));
+	wait_whole();
 }
 
 /* ---- too few from the beginning ---- */
