@@ -67,6 +67,7 @@ struct mt_member {
 	struct loop_timer read_timer, take_timer;
 	struct mt_member_peer *peers, *next_peers; /* MT_GATEWAYS_MAX; sorted by the key's text */
 	uint32_t peer_count;
+	uint8_t *picks;                           /* of each shard: who shall own it, in peers */
 	struct mt_member_shard *shards;           /* the cluster's shard_count */
 	uint64_t wanted[CLEAVE_SHARDS_MAX / 64u]; /* as the ports were told */
 	bool is_ready_told;
@@ -106,11 +107,15 @@ void mt_view_on_shard(struct mt_member *member, uint32_t shard, enum mt_shard_st
 bool mt_view_is_live(const struct mt_member *member, uint64_t gateway_id, uint64_t boot_id);
 /* mt_view_pick -- who shall own @shard, of those that live. NULL: nobody is known. */
 const struct mt_member_peer *mt_view_pick(const struct mt_member *member, uint32_t shard);
-/*
- * mt_view_rank -- rendezvous hashing: of all gateways the greatest rank owns
- *
- * Who comes or goes moves its own share of the shards alone.
- */
+/* mt_view_rank -- how much gateway @gateway_id is wanted for @shard, by all who ask. */
 uint64_t mt_view_rank(uint32_t shard, uint64_t gateway_id);
+/*
+ * mt_view_assign -- who of @ids shall own which shard: rendezvous hashing with equal shares
+ *
+ * Shards are gone through in order; each goes to the gateway that ranks highest for it among those whose
+ * share is not full. Shares differ by one at most. The order of @ids does not matter, and who comes or
+ * goes moves little more than its own share. @count: 1 to MT_GATEWAYS_MAX.
+ */
+void mt_view_assign(const uint64_t *ids, uint32_t count, uint32_t shard_count, uint8_t *ret_picks);
 
 #endif /* CLEAVE_MIDDLETIER_MEMBER_H */

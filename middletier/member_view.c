@@ -8,7 +8,7 @@
  * A watch that fires during a reading makes one more, and no two begin within VIEW_READ_MIN_NS.
  *
  * Judging is a pure function of what was read, of what our ports report and of whether we are a member.
- * A shard shall be ours when we rank highest for it among those that live; the ports are told of it
+ * A shard shall be ours when it falls to us among those that live (mt_view_assign); ports are told of it
  * once its root is free: absent, released, ours, or of an incarnation whose key is gone. A claim that
  * fails all the same, since what was read is old, is tried again by the take timer.
  */
@@ -61,23 +61,39 @@ mt_view_rank(uint32_t shard, uint64_t gateway_id)
 	    view_mix(gateway_id + UINT64_C(0x9e3779b97f4a7c15)) ^ (shard + UINT64_C(1)));
 }
 
+void
+mt_view_assign(const uint64_t *ids, uint32_t count, uint32_t shard_count, uint8_t *ret_picks)
+{
+	uint32_t loads[MT_GATEWAYS_MAX] = { 0 };
+	uint32_t share = shard_count / count, extra_count = shard_count % count;
+
+	assert(count > 0 && count <= MT_GATEWAYS_MAX);
+	for (uint32_t shard = 0; shard < shard_count; shard++) {
+		uint32_t best = count;
+		uint64_t best_rank = 0;
+
+		for (uint32_t i = 0; i < count; i++) {
+			uint64_t rank = mt_view_rank(shard, ids[i]);
+
+			if (loads[i] > share || (loads[i] == share && extra_count == 0))
+				continue;
+			if (best == count || rank > best_rank ||
+			    (rank == best_rank && ids[i] > ids[best])) {
+				best = i;
+				best_rank = rank;
+			}
+		}
+		assert(best < count); /* the shares are as many as the shards */
+		extra_count -= loads[best] == share;
+		loads[best]++;
+		ret_picks[shard] = (uint8_t)best;
+	}
+}
+
 const struct mt_member_peer *
 mt_view_pick(const struct mt_member *member, uint32_t shard)
 {
-	const struct mt_member_peer *best = NULL;
-	uint64_t best_rank = 0;
-
-	for (uint32_t i = 0; i < member->peer_count; i++) {
-		const struct mt_member_peer *peer = &member->peers[i];
-		uint64_t rank = mt_view_rank(shard, peer->gateway_id);
-
-		if (best == NULL || rank > best_rank ||
-		    (rank == best_rank && peer->gateway_id > best->gateway_id)) {
-			best = peer;
-			best_rank = rank;
-		}
-	}
-	return best;
+	return member->peer_count == 0 ? NULL : &member->peers[member->picks[shard]];
 }
 
 bool
@@ -350,12 +366,30 @@ view_take_peer(struct mt_member *member, uint32_t *count, const struct meta_item
 	(*count)++;
 }
 
+/* The work of it grows with shards and gateways: not done again for the same ones. */
+static void
+view_take_peers(struct mt_member *member, uint32_t peer_count)
+{
+	struct mt_member_peer *peers = member->next_peers;
+	uint64_t ids[MT_GATEWAYS_MAX];
+	bool is_same = peer_count == member->peer_count;
+
+	for (uint32_t i = 0; i < peer_count; i++) {
+		ids[i] = peers[i].gateway_id;
+		is_same = is_same && member->peers[i].gateway_id == ids[i];
+	}
+	member->next_peers = member->peers;
+	member->peers = peers;
+	member->peer_count = peer_count;
+	if (!is_same && peer_count > 0)
+		mt_view_assign(ids, peer_count, view_shard_count(member), member->picks);
+}
+
 static void
 view_on_gateways(int rc, const struct meta_item *items, uint32_t count, void *arg)
 {
 	struct mt_member *member = arg;
 	struct meta *meta = member->gateway->options.meta;
-	struct mt_member_peer *peers = member->next_peers;
 	uint32_t peer_count = 0;
 
 	if (!member->is_watching)
@@ -368,9 +402,7 @@ view_on_gateways(int rc, const struct meta_item *items, uint32_t count, void *ar
 	}
 	for (uint32_t i = 0; i < count; i++)
 		view_take_peer(member, &peer_count, &items[i]);
-	member->next_peers = member->peers;
-	member->peers = peers;
-	member->peer_count = peer_count;
+	view_take_peers(member, peer_count);
 }
 
 static void
@@ -422,9 +454,11 @@ mt_view_init(struct mt_member *member)
 	member->peers = mt_calloc(MT_GATEWAYS_MAX, sizeof(*member->peers));
 	member->next_peers = mt_calloc(MT_GATEWAYS_MAX, sizeof(*member->next_peers));
 	member->shards = mt_calloc(view_shard_count(member), sizeof(*member->shards));
+	member->picks = mt_calloc(view_shard_count(member), sizeof(*member->picks));
 	loop_timer_init(&member->read_timer, view_on_read_timer, member);
 	loop_timer_init(&member->take_timer, view_on_take_timer, member);
-	return member->peers == NULL || member->next_peers == NULL || member->shards == NULL
+	return member->peers == NULL || member->next_peers == NULL || member->shards == NULL ||
+		member->picks == NULL
 	    ? -ENOMEM
 	    : 0;
 }
@@ -435,6 +469,8 @@ mt_view_fini(struct mt_member *member)
 	mt_free(member->peers);
 	mt_free(member->next_peers);
 	mt_free(member->shards);
+	mt_free(member->picks);
+	member->picks = NULL;
 	member->peers = member->next_peers = NULL;
 	member->shards = NULL;
 	member->peer_count = 0;
