@@ -150,8 +150,9 @@ split_item(const char *option, const char *item, const char *key,
 	if (bytes == 0 || bytes >= SPLIT_ADDRESS_BYTES_MAX)
 		return usage_error("--%s: '%s': an address like tcp://HOST:PORT is wanted", option,
 		    item);
-	if (strncmp(item, "tcp://", 6) != 0)
-		return usage_error("--%s: '%s' does not begin with tcp://", option, item);
+	if (strncmp(item, "tcp://", 6) != 0 && strncmp(item, "verbs://", 8) != 0)
+		return usage_error("--%s: '%s' begins with neither tcp:// nor verbs://", option,
+		    item);
 	memcpy(ret_address, item, bytes);
 	ret_address[bytes] = '\0';
 	if (comma == NULL)

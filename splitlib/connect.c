@@ -26,6 +26,9 @@
 static const struct transport_ops *const connect_transports[] = {
 	&transport_tcp_ops,
 	&transport_sim_ops,
+#ifdef CLEAVE_HAVE_VERBS
+	&transport_verbs_ops,
+#endif
 };
 
 /* "tcp://127.0.0.1:1" is the transport tcp and "127.0.0.1:1". NULL: no such transport. */
@@ -71,6 +74,21 @@ handlers_use_pool(const struct split_qp_ops *handlers)
 	return handlers != NULL && handlers->on_messages != NULL;
 }
 
+/*
+ * Whether @port may use @ops: an RDMA device has all receives of the pool of its port, so such a port
+ * has no other transport. 0 or -EXDEV.
+ */
+static int
+port_claim(struct split_port *port, const struct transport_ops *ops)
+{
+	if (port->transport == NULL || !(port->transport->is_exclusive || ops->is_exclusive))
+		port->transport = ops;
+	if (port->transport == ops)
+		return 0;
+	transport_reason(port, "a port speaks either verbs:// or other transports");
+	return -EXDEV;
+}
+
 struct split_qp *
 connect_qp(struct split_port *port, const struct split_connect_options *options)
 {
@@ -84,6 +102,11 @@ connect_qp(struct split_port *port, const struct split_connect_options *options)
 	if (ops == NULL || options->hello_bytes > WIRE_HELLO_BYTES ||
 	    (handlers_use_pool(options->ops) && port->pool.count == 0)) {
 		errno = EINVAL;
+		return NULL;
+	}
+	rc = port_claim(port, ops);
+	if (rc != 0) {
+		errno = -rc;
 		return NULL;
 	}
 	qp = qp_create(port, ops, QP_CONNECTING);
@@ -127,6 +150,9 @@ split_listen(struct split_port *port, const char *address, split_accept_fn on_ac
 	ops = address_split(address, &host_port);
 	if (ops == NULL)
 		return -EINVAL;
+	rc = port_claim(port, ops);
+	if (rc != 0)
+		return rc;
 	listener = split_calloc(1, sizeof(*listener));
 	if (listener == NULL)
 		return -ENOMEM;

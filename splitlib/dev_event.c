@@ -349,7 +349,8 @@ dev_event_cancel(struct dev_event *event)
 			return 0;
 	} else {
 		/* Out of the queue: the message is coming in. */
-		if (!list_contains(&event->link))
+		if (!list_contains(&event->link) ||
+		    (qp->ops->may_cancel != NULL && !qp->ops->may_cancel(qp, event)))
 			return 0;
 		list_remove(&event->link);
 		qp->posted_count--;

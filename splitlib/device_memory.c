@@ -272,7 +272,7 @@ uint32_t
 split_port_receives_free(const struct split_port *port)
 {
 	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
-	return port->pool.free_count;
+	return port->pool.free_count + port->pool.srq_count;
 }
 
 void *

@@ -89,6 +89,7 @@ struct receive_pool {
 	struct split_receive *receives; /* options.receive_count of them */
 	struct split_receive **free;    /* a stack: the hottest buffer is used first */
 	uint32_t free_count;
+	uint32_t srq_count; /* in the hands of an RDMA device's shared receive queue */
 	uint32_t count;
 	uint32_t payload_bytes_max; /* of one receive */
 	dev_ptr payloads;
@@ -163,8 +164,12 @@ struct split_port {
 	uint32_t events_running_count; /* in an engine's hands */
 	struct split_qp *awaited_qp;   /* dev_wait_ready's */
 	int awaited_rc;
-	uint32_t handler_depth;    /* handlers of this port on the stack */
-	struct loop_link sim_link; /* in sim_host's ports */
+	uint32_t handler_depth;                /* handlers of this port on the stack */
+	bool is_closing;                       /* split_port_close waits for nothing */
+	const struct transport_ops *transport; /* of its addresses so far */
+	struct verbs_port *verbs; /* transport_verbs.h; NULL until the first verbs:// address */
+	char reason[SPLIT_REASON_BYTES_MAX]; /* split_port_reason */
+	struct loop_link sim_link;           /* in sim_host's ports */
 	struct split_counters counters;
 };
 
@@ -386,6 +391,16 @@ uint32_t send_gather(struct split_qp *qp, struct iovec *iov, uint32_t iov_max, u
     uint64_t *ret_bytes);
 /* send_advance -- @bytes of what send_gather gave are out: finish the sends that are through. */
 void send_advance(struct split_qp *qp, uint64_t bytes);
+/*
+ * For transports that post whole messages: send_prepare stamps the header of one of qp->sendable,
+ * which cannot be taken back from then on; send_complete ends it, in the queue or out of it.
+ */
+void send_prepare(struct split_qp *qp, struct split_send *send);
+void send_complete(struct split_qp *qp, struct split_send *send, int rc);
+/* send_is_control -- hello or credits. */
+bool send_is_control(const struct split_send *send);
+/* send_total_bytes -- header and payload. */
+uint64_t send_total_bytes(const struct split_send *send);
 /* send_flush -- finish every send with @rc. */
 void send_flush(struct split_qp *qp, int rc);
 /* send_kick_later -- something is sendable that was not sent: look again in the next round. */
@@ -467,6 +482,7 @@ void event_run_handlers(struct split_port *port);
  */
 struct transport_ops {
 	const char *scheme; /* "tcp" */
+	bool is_exclusive;  /* its ports have no other transport */
 	/* Sets @listener->transport; @ret_address gets the bound address, scheme included. */
 	int (*listen)(struct split_listener *listener, const char *host_port, char *ret_address);
 	void (*unlisten)(struct split_listener *listener);
@@ -478,9 +494,26 @@ struct transport_ops {
 	void (*kick_send)(struct split_qp *qp);
 	/* A receive was posted: a header that waits may go on. Handlers run later. */
 	void (*kick_receive)(struct split_qp *qp);
+	/*
+	 * Optional. Before close: false while a device may still read or write our buffers; then it
+	 * queues qp->close_task again, in bounded time.
+	 */
+	bool (*quiesce)(struct split_qp *qp);
+	/* Optional. Whether a posted receive can be taken back; NULL: always. */
+	bool (*may_cancel)(struct split_qp *qp, const struct dev_event *event);
 };
 
+/* transport_reason -- what split_port_reason says. */
+void transport_reason(struct split_port *port, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 extern const struct transport_ops transport_tcp_ops;
+#ifdef CLEAVE_HAVE_VERBS
+extern const struct transport_ops transport_verbs_ops;
+/* verbs_port_turn, verbs_port_fini -- a port with verbs:// addresses: end of a turn, of all. */
+void verbs_port_turn(struct split_port *port);
+void verbs_port_fini(struct split_port *port);
+#endif
 extern const struct transport_ops transport_sim_ops;
 /* sim_host_attach -- the port lives and dies with its simulated host; no-op without one. */
 void sim_host_attach(struct split_port *port);

@@ -7,6 +7,8 @@
  * and by a task that makes sure a turn comes when something was queued from outside of one.
  */
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/guard.h"
@@ -139,6 +141,9 @@ port_on_turn_end(struct loop_turn_end *hook, void *arg)
 
 	(void)hook;
 	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
+#ifdef CLEAVE_HAVE_VERBS
+	verbs_port_turn(port);
+#endif
 	if (!list_is_empty(&port->send_due) || port->credits.is_dirty ||
 	    !list_is_empty(&port->credits.announce_due))
 		port_flush(port);
@@ -251,11 +256,15 @@ split_port_close(struct split_port *port)
 		return;
 	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	assert(port->handler_depth == 0); /* not from one of its own handlers */
+	port->is_closing = true;
 	while ((link = list_first(&port->listeners)) != NULL)
 		connect_unlisten(LIST_ENTRY(link, struct split_listener, link));
 	while ((link = list_first(&port->qps)) != NULL)
 		qp_finish_now(LIST_ENTRY(link, struct split_qp, link));
 	port_on_orphans(&port->orphan_task, port);
+#ifdef CLEAVE_HAVE_VERBS
+	verbs_port_fini(port);
+#endif
 	/* An engine writes into our events and our memory: wait for what it has. */
 	if (port->events_running_count > 0)
 		(void)loop_run(port->loop, port_engines_are_idle, port);
@@ -293,4 +302,21 @@ split_port_counters(const struct split_port *port)
 {
 	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	return &port->counters;
+}
+
+void
+transport_reason(struct split_port *port, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(port->reason, sizeof(port->reason), format, args); /* cut where too long */
+	va_end(args);
+}
+
+const char *
+split_port_reason(const struct split_port *port)
+{
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
+	return port->reason;
 }

@@ -193,6 +193,15 @@ qp_is_parked(const struct split_qp *qp)
 	return qp->is_offered || (qp->handlers == NULL && !qp->is_abandoned);
 }
 
+/* Whether nobody but us touches our buffers any more. */
+static bool
+qp_is_quiet(struct split_qp *qp)
+{
+	if (qp->transport == NULL || qp->ops->quiesce == NULL || qp->port->is_closing)
+		return true;
+	return qp->ops->quiesce(qp);
+}
+
 static void
 qp_on_close_task(struct loop_task *task, void *arg)
 {
@@ -201,6 +210,8 @@ qp_on_close_task(struct loop_task *task, void *arg)
 
 	(void)task;
 	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	if (qp_is(qp, QP_CLOSING) && !qp_is_quiet(qp))
+		return;
 	if (qp_is(qp, QP_CLOSING))
 		qp_flush(qp);
 	if (qp_is(qp, QP_CLOSING) || qp_is_parked(qp))

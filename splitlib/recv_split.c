@@ -60,7 +60,8 @@ recv_begin_posted(struct split_qp *qp, const struct wire_header *header)
 	uint32_t device_bytes = (uint32_t)num_min(payload_bytes - host_bytes, event->device_bytes);
 
 	qp->posted_count--;
-	memcpy(event->host, header, WIRE_HEADER_BYTES);
+	if (event->host != (const uint8_t *)header)
+		memcpy(event->host, header, WIRE_HEADER_BYTES);
 	qp->fill = (struct recv_fill){
 		.kind = RECV_POSTED,
 		.host = event->host + WIRE_HEADER_BYTES,

@@ -19,7 +19,7 @@
 #define SEND_STAMPED (UINT64_C(1) << 63)
 #define SEND_IN_CREDIT_WAIT UINT64_MAX
 
-static uint64_t
+uint64_t
 send_total_bytes(const struct split_send *send)
 {
 	return send->total_bytes & ~SEND_STAMPED;
@@ -58,7 +58,7 @@ send_is_users(const struct split_send *send)
 	return send->fn != send_on_control_sent && send->fn != send_on_reply_sent;
 }
 
-static bool
+bool
 send_is_control(const struct split_send *send)
 {
 	return send->fn == send_on_control_sent;
@@ -249,6 +249,13 @@ send_stamp(struct split_qp *qp, struct split_send *send)
 	send->total_bytes |= SEND_STAMPED;
 }
 
+void
+send_prepare(struct split_qp *qp, struct split_send *send)
+{
+	if ((send->total_bytes & SEND_STAMPED) == 0)
+		send_stamp(qp, send);
+}
+
 struct gather {
 	struct iovec *iov;
 	uint32_t iov_count, iov_max;
@@ -283,8 +290,7 @@ send_gather(struct split_qp *qp, struct iovec *iov, uint32_t iov_max, uint64_t b
 		/* Whole messages only; the first always fits. */
 		if (gather.bytes >= bytes_max || gather.iov_count + 1 + send->piece_count > iov_max)
 			break;
-		if ((send->total_bytes & SEND_STAMPED) == 0)
-			send_stamp(qp, send);
+		send_prepare(qp, send);
 		gather_add(&gather, send->header, send->header_bytes, &skip_bytes);
 		for (uint32_t i = 0; i < send->piece_count; i++)
 			gather_add(&gather, dev_ptr_raw(send->pieces[i].ptr), send->pieces[i].bytes,
@@ -305,28 +311,37 @@ send_finish(struct split_qp *qp, struct split_send *send, int rc)
 }
 
 void
-send_advance(struct split_qp *qp, uint64_t bytes)
+send_complete(struct split_qp *qp, struct split_send *send, int rc)
 {
 	struct split_counters *counters = &qp->port->counters;
+	uint64_t total_bytes = send_total_bytes(send);
+
+	list_remove(&send->link);
+	if (rc == 0) {
+		send->sent_bytes = total_bytes;
+		if (!send_is_control(send))
+			metric_add(&counters->messages_out, 1);
+		metric_add(&counters->host_bytes_out, send->header_bytes);
+		metric_add(&counters->device_bytes_out, total_bytes - send->header_bytes);
+	}
+	send_finish(qp, send, rc);
+}
+
+void
+send_advance(struct split_qp *qp, uint64_t bytes)
+{
 	struct loop_link *link;
 
 	while ((link = list_first(&qp->sendable)) != NULL && !port_is_halted(qp->port)) {
 		struct split_send *send = LIST_ENTRY(link, struct split_send, link);
-		uint64_t total_bytes = send_total_bytes(send);
-		uint64_t left_bytes = total_bytes - send->sent_bytes;
+		uint64_t left_bytes = send_total_bytes(send) - send->sent_bytes;
 
 		if (bytes < left_bytes) {
 			send->sent_bytes += bytes;
 			return;
 		}
 		bytes -= left_bytes;
-		list_remove(&send->link);
-		send->sent_bytes = total_bytes;
-		if (!send_is_control(send))
-			metric_add(&counters->messages_out, 1);
-		metric_add(&counters->host_bytes_out, send->header_bytes);
-		metric_add(&counters->device_bytes_out, total_bytes - send->header_bytes);
-		send_finish(qp, send, 0);
+		send_complete(qp, send, 0);
 		if (bytes == 0)
 			return;
 	}

@@ -71,6 +71,12 @@ tcp_address_parse(const char *host_port, struct sockaddr_storage *ret_address, s
 void
 tcp_address_format(const struct sockaddr_storage *address, char *ret_text)
 {
+	tcp_address_format_as("tcp", address, ret_text);
+}
+
+void
+tcp_address_format_as(const char *scheme, const struct sockaddr_storage *address, char *ret_text)
+{
 	char host[INET6_ADDRSTRLEN] = "?";
 
 	if (address->ss_family == AF_INET6) {
@@ -78,14 +84,14 @@ tcp_address_format(const struct sockaddr_storage *address, char *ret_text)
 
 		memcpy(&v6, address, sizeof(v6));
 		(void)inet_ntop(AF_INET6, &v6.sin6_addr, host, sizeof(host)); /* fits */
-		(void)snprintf(ret_text, SPLIT_ADDRESS_BYTES_MAX, "tcp://[%s]:%u", host,
+		(void)snprintf(ret_text, SPLIT_ADDRESS_BYTES_MAX, "%s://[%s]:%u", scheme, host,
 		    ntohs(v6.sin6_port));
 	} else {
 		struct sockaddr_in v4;
 
 		memcpy(&v4, address, sizeof(v4));
 		(void)inet_ntop(AF_INET, &v4.sin_addr, host, sizeof(host)); /* fits */
-		(void)snprintf(ret_text, SPLIT_ADDRESS_BYTES_MAX, "tcp://%s:%u", host,
+		(void)snprintf(ret_text, SPLIT_ADDRESS_BYTES_MAX, "%s://%s:%u", scheme, host,
 		    ntohs(v4.sin_port));
 	}
 }

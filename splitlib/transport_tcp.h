@@ -44,5 +44,8 @@ int tcp_address_parse(const char *host_port, struct sockaddr_storage *ret_addres
     socklen_t *ret_bytes);
 /* tcp_address_format -- with the scheme, into SPLIT_ADDRESS_BYTES_MAX bytes. */
 void tcp_address_format(const struct sockaddr_storage *address, char *ret_text);
+/* tcp_address_format_as -- the same for another transport whose addresses look like these. */
+void tcp_address_format_as(const char *scheme, const struct sockaddr_storage *address,
+    char *ret_text);
 
 #endif /* CLEAVE_SPLIT_TRANSPORT_TCP_H */

@@ -395,7 +395,8 @@ storage_options_check(const struct main_options *options, uint64_t *ret_cluster_
 		    options->cluster_id);
 		return STORAGE_EXIT_USAGE;
 	}
-	if (strncmp(options->listen, "tcp://", 6) != 0 ||
+	if ((strncmp(options->listen, "tcp://", 6) != 0 &&
+		strncmp(options->listen, "verbs://", 8) != 0) ||
 	    strlen(options->listen) >= SPLIT_ADDRESS_BYTES_MAX) {
 		(void)storage_error("--listen: '%s': an address like tcp://HOST:PORT is wanted",
 		    options->listen);

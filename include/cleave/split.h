@@ -9,6 +9,7 @@
  * carries messages reliably and in order over a transport chosen by the address:
  *
  *	tcp://HOST:PORT   sockets (splitlib/transport_tcp.c)
+ *	verbs://HOST:PORT RDMA (splitlib/transport_verbs.c), where it was built with librdmacm
  *	sim://HOST:PORT   the simulated network (splitlib/transport_sim.c)
  *
  * Two ways to use it, which mix:
@@ -142,7 +143,8 @@ typedef void (
     *split_accept_fn)(struct split_qp *qp, const void *hello, uint32_t hello_bytes, void *arg);
 /*
  * split_listen -- @ret_address (SPLIT_ADDRESS_BYTES_MAX, may be NULL) gets the bound address, so
- * that port 0 can be asked for. Returns 0; -EADDRINUSE; -EADDRNOTAVAIL; -EINVAL unparsable; -EACCES.
+ * that port 0 can be asked for. Returns 0; -EADDRINUSE; -EADDRNOTAVAIL; -EINVAL unparsable; -EACCES;
+ * -ENODEV no RDMA device there; -EXDEV a port has verbs:// addresses (of one device), or others.
  */
 int split_listen(struct split_port *port, const char *address, split_accept_fn on_accept, void *arg,
     char *ret_address);
@@ -287,6 +289,8 @@ struct split_counters {
 };
 /* split_port_counters -- live values; other threads read them with metric_read. */
 const struct split_counters *split_port_counters(const struct split_port *port);
+/* split_port_reason -- why a call on an address failed, where its transport knows more than an errno. */
+const char *split_port_reason(const struct split_port *port);
 /* split_port_receives_free -- pool receives that nobody holds; for leak checks and admission. */
 uint32_t split_port_receives_free(const struct split_port *port);
 

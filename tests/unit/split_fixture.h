@@ -4,6 +4,9 @@
  *
  * BOTH(suite, name) declares one behaviour and runs it over each. Every wait is bounded: a behaviour
  * that does not come is a failure, not a hang.
+ *
+ * With CLEAVE_TEST_VERBS=verbs://HOST:0 in the environment, what would run over TCP runs over the
+ * RDMA device that has this address.
  */
 #ifndef CLEAVE_TESTS_SPLIT_FIXTURE_H
 #define CLEAVE_TESTS_SPLIT_FIXTURE_H
@@ -13,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/loop_sim.h"
@@ -24,19 +28,34 @@
 #define FIXTURE_WAIT_NS NUM_S(20)
 #define FIXTURE_MESSAGES_MAX 4096u
 
-enum net_kind { NET_TCP, NET_SIM };
+enum net_kind { NET_TCP, NET_SIM, NET_VERBS };
 
 #define BOTH(suite, name)                                                                          \
 	static void name##_over(enum net_kind kind);                                               \
 	Test(suite, name##_over_tcp)                                                               \
 	{                                                                                          \
-		name##_over(NET_TCP);                                                              \
+		name##_over(fixture_real());                                                       \
 	}                                                                                          \
 	Test(suite, name##_over_sim)                                                               \
 	{                                                                                          \
 		name##_over(NET_SIM);                                                              \
 	}                                                                                          \
 	static void name##_over(enum net_kind kind)
+
+static inline enum net_kind
+fixture_real(void)
+{
+	return getenv("CLEAVE_TEST_VERBS") != NULL ? NET_VERBS : NET_TCP;
+}
+
+/* Where a test may listen. */
+static inline const char *
+fixture_any_address(enum net_kind kind, const char *sim_address)
+{
+	if (kind == NET_SIM)
+		return sim_address;
+	return kind == NET_TCP ? "tcp://127.0.0.1:0" : getenv("CLEAVE_TEST_VERBS");
+}
 
 /* One side of a queue pair, and all that was called on it. */
 struct side {
@@ -185,7 +204,7 @@ fixture_open(struct fixture *f, enum net_kind kind, const struct split_port_opti
     const struct split_port_options *client)
 {
 	f->kind = kind;
-	if (kind == NET_TCP) {
+	if (kind != NET_SIM) {
 		f->client_loop = f->server_loop = loop_ev_create(1);
 	} else {
 		f->world = sim_world_create(1);
@@ -198,8 +217,7 @@ fixture_open(struct fixture *f, enum net_kind kind, const struct split_port_opti
 	cr_assert_not_null(f->client_loop);
 	f->server_port = fixture_open_port(f, true, server);
 	f->client_port = fixture_open_port(f, false, client);
-	cr_assert_eq(split_listen(f->server_port,
-			 kind == NET_TCP ? "tcp://127.0.0.1:0" : "sim://server:0",
+	cr_assert_eq(split_listen(f->server_port, fixture_any_address(kind, "sim://server:0"),
 			 fixture_on_accept, f, f->address),
 	    0);
 }
@@ -209,7 +227,7 @@ fixture_close(struct fixture *f)
 {
 	split_port_close(f->client_port);
 	split_port_close(f->server_port);
-	if (f->kind == NET_TCP) {
+	if (f->kind != NET_SIM) {
 		loop_destroy(f->client_loop);
 		return;
 	}
@@ -246,7 +264,7 @@ fixture_run_for(struct fixture *f, bool (*until)(struct fixture *, uint64_t), ui
 	struct fixture_wait wait = { .until = until, .f = f, .wanted = wanted };
 
 	f->timed_out = false;
-	if (f->kind == NET_TCP) {
+	if (f->kind != NET_SIM) {
 		struct loop_timer timer = { 0 };
 
 		loop_timer_init(&timer, fixture_on_timeout, f);
@@ -278,7 +296,13 @@ never(struct fixture *f, uint64_t wanted)
 static inline void
 fixture_idle(struct fixture *f)
 {
-	(void)fixture_run_for(f, never, 0, f->kind == NET_TCP ? NUM_MS(30) : NUM_S(1));
+	static const uint64_t idle_ns[] = {
+		[NET_TCP] = NUM_MS(30),
+		[NET_SIM] = NUM_S(1),
+		[NET_VERBS] = NUM_MS(1500), /* a software device on an emulated processor */
+	};
+
+	(void)fixture_run_for(f, never, 0, idle_ns[f->kind]);
 }
 
 static inline bool

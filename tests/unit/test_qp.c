@@ -94,11 +94,14 @@ BOTH(qp, accept_of_one_that_died_meanwhile_ends_in_on_closed)
 	split_qp_close(f.client.qp);
 	fixture_run(&f, client_closed, 0);
 	fixture_idle(&f);
-	cr_assert_eq(split_qp_state(f.server.qp), QP_CLOSED);
+	/* The RDMA connection manager tells nobody of a request that was withdrawn before its answer. */
+	if (kind != NET_VERBS)
+		cr_assert_eq(split_qp_state(f.server.qp), QP_CLOSED);
 	split_qp_accept(f.server.qp, &side_ops, &f.server, NULL, 0);
 	cr_assert_eq(f.server.closed_count, 0); /* not from inside */
 	fixture_run(&f, server_closed, 0);
-	cr_assert_eq(f.server.ready_count, 0);
+	if (kind != NET_VERBS)
+		cr_assert_eq(f.server.ready_count, 0);
 	cr_assert_eq(f.server.closed_rc, -ECONNRESET);
 	cr_assert_eq(f.server_port->qp_count, 0);
 	fixture_close(&f);
@@ -154,6 +157,8 @@ BOTH(qp, listener_that_never_answers_times_out)
 		.timeout_ns = NUM_MS(20),
 	};
 
+	if (kind == NET_VERBS)
+		options.timeout_ns = NUM_S(1);
 	fixture_open(&f, kind, NULL, NULL);
 	f.is_undecided = true;
 	options.address = f.address;
@@ -175,7 +180,7 @@ BOTH(qp, undecided_accept_times_out_with_keepalive)
 	f.is_undecided = true;
 	(void)fixture_connect(&f, &side_ops);
 	fixture_run(&f, client_closed, 0);
-	cr_assert_eq(f.client.closed_rc, -ECONNRESET);
+	cr_assert_eq(f.client.closed_rc, -ECONNRESET, "%d", f.client.closed_rc);
 	cr_assert_eq(split_qp_state(f.server.qp), QP_CLOSED);
 	split_qp_accept(f.server.qp, &side_ops, &f.server, NULL, 0);
 	fixture_run(&f, server_closed, 0);
@@ -193,7 +198,8 @@ BOTH(qp, bad_addresses_and_options_are_refused)
 	struct split_port_options no_pool = { .receive_count = 0 };
 
 	fixture_open(&f, kind, NULL, &no_pool);
-	for (size_t i = 0; i < NUM_COUNT(bad); i++) {
+	/* A port with RDMA refuses other transports before it looks at their addresses. */
+	for (size_t i = 0; i < NUM_COUNT(bad) && kind != NET_VERBS; i++) {
 		options.address = bad[i];
 		errno = 0;
 		cr_assert_null(connect_qp(f.server_port, &options), "%s", bad[i]);
@@ -605,8 +611,8 @@ BOTH(qp, an_allocation_that_fails_is_a_clean_error)
 			cr_assert_eq(errno, ENOMEM);
 		else
 			rc = split_listen(f.client_port,
-			    kind == NET_TCP ? "tcp://127.0.0.1:0" : "sim://client:0",
-			    fixture_on_accept, &f, NULL);
+			    fixture_any_address(kind, "sim://client:0"), fixture_on_accept, &f,
+			    NULL);
 		cr_assert(rc == 0 || rc == -ENOMEM);
 		if (f.client_port != NULL) {
 			connect.address = f.address;
@@ -618,9 +624,9 @@ BOTH(qp, an_allocation_that_fails_is_a_clean_error)
 		if (qp != NULL) {
 			f.client.qp = qp;
 			(void)fixture_run_for(&f, both_ready, 0,
-			    kind == NET_TCP ? NUM_MS(50) : NUM_S(30));
+			    kind != NET_SIM ? NUM_MS(50) : NUM_S(30));
 			cr_assert(
-			    f.client.ready_count + f.client.closed_count > 0 || kind == NET_TCP);
+			    f.client.ready_count + f.client.closed_count > 0 || kind != NET_SIM);
 		}
 		has_failed = f.client.ready_count == 0 || f.server.ready_count == 0;
 		split_alloc_fail_at(0);
@@ -641,14 +647,15 @@ BOTH(qp, a_thousand_connections)
 		.receive_payload_bytes = 4096,
 		.qp_count_max = COUNT,
 		.device_bytes = NUM_MIB(2) };
+	/* A software RDMA device is slow. */
+	uint32_t count = kind == NET_VERBS ? 40 : COUNT;
 
 	fixture_open(&f, kind, &options, &options);
 	many_ready_count = many_closed_count = many_accepted_count = 0;
-	cr_assert_eq(split_listen(f.server_port,
-			 kind == NET_TCP ? "tcp://127.0.0.1:0" : "sim://server:0", many_on_accept,
-			 &f.server, f.address),
+	cr_assert_eq(split_listen(f.server_port, fixture_any_address(kind, "sim://server:0"),
+			 many_on_accept, &f.server, f.address),
 	    0);
-	for (uint32_t i = 0; i < COUNT; i++) {
+	for (uint32_t i = 0; i < count; i++) {
 		struct split_connect_options connect = { .address = f.address,
 			.timeout_ns = NUM_S(20),
 			.ops = &many_ops,
@@ -656,9 +663,9 @@ BOTH(qp, a_thousand_connections)
 
 		cr_assert_not_null(connect_qp(f.client_port, &connect));
 	}
-	fixture_run(&f, many_ready, 2 * COUNT);
-	cr_assert_eq(many_accepted_count, COUNT);
+	fixture_run(&f, many_ready, 2 * count);
+	cr_assert_eq(many_accepted_count, count);
 	cr_assert_leq(f.server_port->credits.granted_count, 64);
 	fixture_close(&f);
-	cr_assert_eq(many_closed_count, 2 * COUNT);
+	cr_assert_eq(many_closed_count, 2 * count);
 }

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * transport_verbs.h -- what the files of the RDMA transport share; transport_verbs.c tells the model
+ */
+#ifndef CLEAVE_SPLIT_TRANSPORT_VERBS_H
+#define CLEAVE_SPLIT_TRANSPORT_VERBS_H
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+
+#include "internal.h"
+
+#define VERBS_QP_MAGIC 0x50514256u       /* "VBQP" */
+#define VERBS_LISTENER_MAGIC 0x534c4256u /* "VBLS" */
+
+#define VERBS_SGE_MAX 32u          /* entries of one send, whatever the device can do */
+#define VERBS_SEND_DEPTH 256u      /* sends of one queue pair that the device has */
+#define VERBS_SEND_BUDGET 8192u    /* of all of a port: the completion queue holds so many */
+#define VERBS_POST_MAX 32u         /* work requests for one doorbell */
+#define VERBS_SIGNAL_EVERY 16u     /* and the last of each post */
+#define VERBS_POLL_MAX 32u         /* completions of one ibv_poll_cq */
+#define VERBS_POLL_ROUNDS_MAX 8u   /* of one turn */
+#define VERBS_CONTROL_WINDOW 4u    /* control messages that the peer has not said it took */
+#define VERBS_CONTROL_SENDS 8u     /* on the control lane: messages, answers, keep-alive */
+#define VERBS_RECEIVES_POSTED 128u /* dev_mixed_recv of one queue pair that the device has */
+#define VERBS_HASH 1024u
+
+/* What a completion is of: the top byte of its wr_id. */
+enum verbs_work {
+	VERBS_WORK_SEND =
+	    1, /* low 32 bits: place in the queue pair's ring, counted from the first */
+	VERBS_WORK_RECEIVE, /* index in the pool */
+	VERBS_WORK_POSTED,  /* the oldest of qp->posted */
+	VERBS_WORK_CONTROL_SEND,
+	VERBS_WORK_CONTROL_RECEIVE, /* index of its slot */
+	VERBS_WORK_PROBE,
+	VERBS_WORK_ONE_SIDED, /* the low bits are a pointer's */
+};
+#define VERBS_WORK_SHIFT 56u
+
+/* Registered memory that messages pass through when they cannot be sent from where they are. */
+enum verbs_stage { STAGE_HEADER, STAGE_HOST, STAGE_DEVICE, STAGE_NR };
+struct verbs_pool {
+	struct arena arena;
+	struct ibv_mr *mr;
+	uint32_t *free; /* indices, a stack */
+	uint32_t free_count, count;
+	uint32_t slot_bytes;
+};
+struct verbs_slot {
+	uint8_t stage; /* enum verbs_stage; STAGE_NR: none */
+	uint32_t index;
+};
+
+/* One ibv_qp. Messages go over one, credits over the other. */
+struct verbs_lane {
+	struct loop_link hash_link;
+	struct ibv_qp *ibv;
+	struct verbs_qp *owner;
+	uint32_t peer_number;
+};
+
+/* A send in the device's hands. */
+struct verbs_send {
+	struct split_send *send;
+	struct verbs_slot header_slot, pieces_slot;
+};
+
+enum verbs_state {
+	VERBS_ADDRESS, /* looking for the device that reaches the peer */
+	VERBS_ROUTE,
+	VERBS_ASKED,   /* the request is out */
+	VERBS_OFFERED, /* a request came in; the owner thinks */
+	VERBS_ANSWERED,
+	VERBS_OPEN,
+	VERBS_DRAINING, /* in error; what the device has comes back */
+	VERBS_DEAD,
+	VERBS_STATE_NR
+};
+
+struct verbs_qp {
+	uint32_t magic;
+	struct sm sm; /* enum verbs_state */
+	struct loop_link link;
+	struct verbs_port *verbs;
+	struct split_qp *qp; /* NULL once it is closed: only receives are awaited */
+	struct rdma_cm_id *id;
+	struct verbs_lane data, control;
+	bool is_shared;      /* receives come from the port's queue */
+	bool is_overdue;     /* draining took too long: destroy what there is */
+	uint32_t depth;      /* of the send ring */
+	uint32_t inline_max; /* bytes */
+	uint8_t reads_max;   /* one-sided reads at one time */
+	struct verbs_send *ring;
+	uint32_t posted_seq, done_seq; /* sends: ring positions, counted from the first */
+	uint32_t one_sided_count;      /* reads and writes in the device's hands */
+	struct loop_link blocked_link; /* in verbs->blocked */
+	/* Control lane. */
+	struct wire_header
+	    *slots; /* VERBS_CONTROL_WINDOW to receive, VERBS_CONTROL_SENDS to send */
+	struct ibv_mr *slots_mr;
+	uint32_t control_credits;     /* messages that the peer has a receive for */
+	uint32_t control_owed;        /* receives given back, not yet told */
+	uint32_t control_outstanding; /* sends that did not complete */
+	uint32_t control_next;        /* slot to send from */
+	/* Receives posted by dev_mixed_recv. */
+	uint32_t receives_posted;
+	struct verbs_slot receive_slots[VERBS_RECEIVES_POSTED]; /* ring */
+	uint32_t receive_first;
+	uint64_t heard_ns;
+	bool is_probing;
+	struct loop_link deliver_link;
+	struct loop_timer timer; /* draining */
+};
+
+struct verbs_listener {
+	uint32_t magic;
+	struct split_listener *listener;
+	struct rdma_cm_id *id;
+};
+
+struct verbs_port {
+	struct split_port *port;
+	struct rdma_event_channel *channel;
+	struct loop_fd channel_watcher;
+	struct loop_link qps;
+	struct loop_link blocked; /* with something to send, and no room for it */
+	struct loop_link deliver; /* with messages in their batch */
+	struct loop_timer keepalive_timer;
+	/* The device; set up with the first address that leads to one. */
+	struct ibv_context *context;
+	struct ibv_device_attr attr;
+	uint32_t sge_max;
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *completions;
+	struct loop_fd completion_watcher, async_watcher;
+	bool is_completion_watched, is_async_watched;
+	struct ibv_cq *cq, *control_cq;
+	struct ibv_srq *srq;
+	struct ibv_mr *host_mr, *device_mr;
+	struct verbs_pool stages[STAGE_NR];
+	uint32_t qp_count, qp_count_max;
+	uint32_t send_count; /* in the device's hands */
+	struct loop_link hash[VERBS_HASH];
+	/* Adaptive polling. */
+	struct loop_task poll_task;
+	bool is_armed;
+	uint64_t busy_until_ns;
+};
+
+static inline uint64_t
+verbs_wr_id(enum verbs_work work, uint64_t value)
+{
+	return (uint64_t)work << VERBS_WORK_SHIFT | value;
+}
+
+static inline bool
+verbs_is(const struct verbs_qp *vq, enum verbs_state state)
+{
+	return vq->sm.state == (uint32_t)state;
+}
+
+/* transport_verbs_device.c */
+
+/* verbs_device_open -- everything that the port needs of @context. No-op when it is open. */
+int verbs_device_open(struct verbs_port *verbs, struct ibv_context *context);
+void verbs_device_close(struct verbs_port *verbs);
+/* verbs_lkey -- the key of registered memory. False: it lies in neither arena. */
+bool verbs_lkey(const struct verbs_port *verbs, const void *memory, uint64_t bytes,
+    uint32_t *ret_lkey);
+struct verbs_slot verbs_slot_take(struct verbs_port *verbs, enum verbs_stage stage);
+void verbs_slot_give(struct verbs_port *verbs, struct verbs_slot *slot);
+uint8_t *verbs_slot_memory(const struct verbs_port *verbs, struct verbs_slot slot);
+static inline bool
+verbs_slot_is(struct verbs_slot slot)
+{
+	return slot.stage != STAGE_NR;
+}
+#define VERBS_NO_SLOT ((struct verbs_slot){ .stage = STAGE_NR })
+
+/* verbs_lanes_create -- both ibv_qps, not yet connected; destroy: of what there is. */
+int verbs_lanes_create(struct verbs_qp *vq);
+void verbs_lanes_destroy(struct verbs_qp *vq);
+/* verbs_lanes_connect -- through INIT and RTR to RTS, receives posted. */
+int verbs_lanes_connect(struct verbs_qp *vq);
+/* verbs_lanes_fail -- into the error state: the device gives everything back. */
+void verbs_lanes_fail(struct verbs_qp *vq);
+struct verbs_lane *verbs_lane_find(struct verbs_port *verbs, uint32_t number);
+
+/* transport_verbs_post.c */
+
+/* verbs_srq_fill -- every free receive of the pool to the device. */
+void verbs_srq_fill(struct verbs_port *verbs);
+/* verbs_post_sends -- what is sendable and has room. */
+void verbs_post_sends(struct verbs_qp *vq);
+/* verbs_post_receives -- what dev_mixed_recv has posted. */
+void verbs_post_receives(struct verbs_qp *vq);
+int verbs_post_control_receive(struct verbs_qp *vq, uint32_t index);
+/* verbs_post_probe -- something that the peer's device acknowledges, and nothing else. */
+void verbs_post_probe(struct verbs_qp *vq);
+/* verbs_sends_done -- all up to ring position @seq are: @rc is the last one's, the others went. */
+void verbs_sends_done(struct verbs_qp *vq, uint32_t seq, int rc);
+/* verbs_sends_take_back -- the device is gone from them: to the queue of what is to be sent. */
+void verbs_sends_take_back(struct verbs_qp *vq);
+
+/* transport_verbs_poll.c */
+
+/* verbs_poll -- handle what has completed. Returns how many completions there were. */
+uint32_t verbs_poll(struct verbs_port *verbs);
+void verbs_on_completion_fd(struct loop_fd *watcher, unsigned events, void *arg);
+void verbs_on_async_fd(struct loop_fd *watcher, unsigned events, void *arg);
+void verbs_on_poll_task(struct loop_task *task, void *arg);
+
+/* transport_verbs_connect.c */
+
+int verbs_listen(struct split_listener *listener, const char *host_port, char *ret_address);
+void verbs_unlisten(struct split_listener *listener);
+int verbs_connect(struct split_qp *qp, const char *host_port);
+/* verbs_answer -- the owner has decided about an OFFERED one: its hello is in the queue. */
+void verbs_answer(struct verbs_qp *vq);
+void verbs_on_channel_fd(struct loop_fd *watcher, unsigned events, void *arg);
+
+/* transport_verbs.c */
+
+/* verbs_port_get -- the port's part, made with its first address. */
+int verbs_port_get(struct split_port *port, struct verbs_port **ret_verbs);
+struct verbs_qp *verbs_qp_create(struct verbs_port *verbs, struct split_qp *qp,
+    enum verbs_state state);
+
+/* verbs_drain_check -- of a draining queue pair: go on where nothing is missing any more. */
+void verbs_drain_check(struct verbs_qp *vq);
+void verbs_fail_all(struct verbs_port *verbs, int rc, const char *reason);
+
+#endif /* CLEAVE_SPLIT_TRANSPORT_VERBS_H */

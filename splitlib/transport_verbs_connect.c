@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * transport_verbs_connect.c -- listening, asking, answering: what goes through the connection manager
+ *
+ * transport_verbs.c tells the order. Nothing here blocks: each step ends in an event of the channel.
+ */
+#include "transport_verbs.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "cleave/status.h"
+#include "transport_tcp.h"
+
+#define VERBS_RETRY_COUNT 7u
+#define VERBS_READS_MAX 16u
+#define VERBS_EVENTS_MAX 64u /* of the connection manager, in one turn */
+#define VERBS_BACKLOG 1024
+#define VERBS_REJECT_NOBODY 8 /* IB_CM_REJ_INVALID_SERVICE_ID */
+#define VERBS_RESOLVE_MS 4000
+/* Where a hello is zero, and what travels there instead. */
+#define HELLO_AT_LENGTH 6u
+#define HELLO_AT_NUMBER 12u
+
+#define VERBS_REPLY_BYTES 72u
+struct verbs_reply {
+	uint8_t version, hello_bytes;
+	uint16_t status, credits;
+	uint32_t control_number;
+	uint8_t hello[WIRE_HELLO_BYTES];
+};
+
+/* Private data. */
+
+static int
+hello_pack(const struct split_qp *qp, uint32_t number, uint8_t out[WIRE_HELLO_BYTES])
+{
+	static const uint8_t zero[4];
+	const struct qp_control *hello = &qp->hello;
+
+	memset(out, 0, WIRE_HELLO_BYTES);
+	memcpy(out, hello->hello, hello->hello_bytes);
+	if (memcmp(out + HELLO_AT_LENGTH, zero, 2) != 0 ||
+	    memcmp(out + HELLO_AT_NUMBER, zero, 4) != 0)
+		return -EINVAL;
+	out[HELLO_AT_LENGTH] = (uint8_t)hello->hello_bytes;
+	num_put_le32(out + HELLO_AT_NUMBER, number);
+	return 0;
+}
+
+/* Returns the control lane's number; 0: this is no hello of ours. */
+static uint32_t
+hello_unpack(struct split_qp *qp, const uint8_t *in)
+{
+	uint8_t *hello = qp->hello_in;
+	uint32_t number;
+
+	memcpy(hello, in, WIRE_HELLO_BYTES);
+	qp->hello_in_bytes = hello[HELLO_AT_LENGTH];
+	number = num_get_le32(hello + HELLO_AT_NUMBER);
+	memset(hello + HELLO_AT_LENGTH, 0, 2);
+	memset(hello + HELLO_AT_NUMBER, 0, 4);
+	qp->hello_header = (struct wire_header){ .opcode = WIRE_HELLO };
+	return qp->hello_in_bytes <= WIRE_HELLO_BYTES ? number : 0;
+}
+
+/* 0 u32 magic 4 u8 version 5 u8 bytes 6 u16 status 8 u16 credits 10 u16 zero 12 u32 number 16 hello */
+static void
+reply_pack(const struct split_qp *qp, uint32_t number, uint8_t out[VERBS_REPLY_BYTES])
+{
+	const struct qp_control *hello = &qp->hello;
+
+	memset(out, 0, VERBS_REPLY_BYTES);
+	num_put_le32(out, WIRE_MAGIC);
+	out[4] = WIRE_VERSION;
+	out[5] = (uint8_t)hello->hello_bytes;
+	num_put_le16(out + 6, hello->header.status);
+	num_put_le16(out + 8, hello->header.credits);
+	num_put_le32(out + 12, number);
+	memcpy(out + 16, hello->hello, hello->hello_bytes);
+}
+
+static int
+reply_unpack(const struct rdma_conn_param *param, struct verbs_reply *ret_reply)
+{
+	const uint8_t *in = param->private_data;
+
+	if (in == NULL || param->private_data_len < VERBS_REPLY_BYTES ||
+	    num_get_le32(in) != WIRE_MAGIC)
+		return -EPROTO;
+	if (in[4] != WIRE_VERSION)
+		return -EPROTONOSUPPORT;
+	*ret_reply = (struct verbs_reply){
+		.version = in[4],
+		.hello_bytes = in[5],
+		.status = num_get_le16(in + 6),
+		.credits = num_get_le16(in + 8),
+		.control_number = num_get_le32(in + 12),
+	};
+	memcpy(ret_reply->hello, in + 16, WIRE_HELLO_BYTES);
+	if (ret_reply->hello_bytes > WIRE_HELLO_BYTES || ret_reply->status >= CLEAVE_STATUS_NR)
+		return -EPROTO;
+	return 0;
+}
+
+static struct rdma_conn_param
+param_make(struct verbs_qp *vq, const void *data, uint8_t bytes)
+{
+	return (struct rdma_conn_param){
+		.private_data = data,
+		.private_data_len = bytes,
+		.responder_resources = vq->reads_max,
+		.initiator_depth = vq->reads_max,
+		.flow_control = 1,
+		.retry_count = VERBS_RETRY_COUNT,
+		.rnr_retry_count = VERBS_RETRY_COUNT,
+		.srq = vq->is_shared,
+		.qp_num = vq->data.ibv->qp_num,
+	};
+}
+
+static uint8_t
+reads_max(const struct verbs_port *verbs)
+{
+	return (uint8_t)num_min((uint64_t)num_max((uint64_t)verbs->attr.max_qp_rd_atom, 1),
+	    VERBS_READS_MAX);
+}
+
+static void
+fail_here(struct verbs_qp *vq, int rc)
+{
+	const char *reason = vq->verbs->port->reason;
+
+	qp_fail(vq->qp, rc, "%s", reason[0] != '\0' ? reason : strerrordesc_np(-rc));
+}
+
+/* The connector. */
+
+int
+verbs_connect(struct split_qp *qp, const char *host_port)
+{
+	struct sockaddr_storage address;
+	struct verbs_port *verbs;
+	struct verbs_qp *vq;
+	uint8_t hello[WIRE_HELLO_BYTES];
+	socklen_t bytes;
+	int rc;
+
+	rc = tcp_address_parse(host_port, &address, &bytes);
+	if (rc == 0)
+		rc = hello_pack(qp, 0, hello);
+	if (rc == 0)
+		rc = verbs_port_get(qp->port, &verbs);
+	if (rc != 0)
+		return rc;
+	tcp_address_format_as("verbs", &address, qp->peer);
+	vq = verbs_qp_create(verbs, qp, VERBS_ADDRESS);
+	if (vq == NULL)
+		return -ENOMEM;
+	vq->is_shared = qp->is_pooled;
+	if (rdma_create_id(verbs->channel, &vq->id, vq, RDMA_PS_TCP) != 0) {
+		rc = -errno;
+		list_remove(&vq->link);
+		split_free(vq);
+		return rc;
+	}
+	qp->transport = vq;
+	if (rdma_resolve_addr(vq->id, NULL, (struct sockaddr *)&address, VERBS_RESOLVE_MS) != 0)
+		qp_fail(qp, -ECONNREFUSED, "connect: %s", strerrordesc_np(errno));
+	return 0;
+}
+
+static void
+on_address(struct verbs_qp *vq)
+{
+	int rc;
+
+	vq->verbs->port->reason[0] = '\0';
+	rc = verbs_device_open(vq->verbs, vq->id->verbs);
+	if (rc != 0) {
+		fail_here(vq, rc);
+		return;
+	}
+	sm_move(&vq->sm, VERBS_ROUTE);
+	if (rdma_resolve_route(vq->id, VERBS_RESOLVE_MS) != 0)
+		qp_fail(vq->qp, -ECONNREFUSED, "route: %s", strerrordesc_np(errno));
+}
+
+static void
+on_route(struct verbs_qp *vq)
+{
+	uint8_t hello[WIRE_HELLO_BYTES];
+	struct rdma_conn_param param;
+	int rc;
+
+	vq->verbs->port->reason[0] = '\0';
+	rc = verbs_lanes_create(vq);
+	if (rc != 0) {
+		fail_here(vq, rc);
+		return;
+	}
+	vq->reads_max = reads_max(vq->verbs);
+	(void)hello_pack(vq->qp, vq->control.ibv->qp_num, hello); /* checked by verbs_connect */
+	param = param_make(vq, hello, sizeof(hello));
+	if (rdma_connect(vq->id, &param) != 0) {
+		qp_fail(vq->qp, -ECONNREFUSED, "connect: %s", strerrordesc_np(errno));
+		return;
+	}
+	sm_move(&vq->sm, VERBS_ASKED);
+}
+
+static void
+on_reply(struct verbs_qp *vq, const struct rdma_conn_param *param)
+{
+	struct split_qp *qp = vq->qp;
+	struct verbs_reply reply;
+	int rc = reply_unpack(param, &reply);
+
+	if (rc != 0 || reply.status != 0 || reply.control_number == 0) {
+		qp_fail(qp, rc != 0 ? rc : -EPROTO, "the peer's answer is not of this protocol");
+		return;
+	}
+	vq->verbs->port->reason[0] = '\0';
+	vq->control.peer_number = reply.control_number;
+	vq->reads_max = (uint8_t)num_min(vq->reads_max, param->initiator_depth);
+	rc = verbs_lanes_connect(vq);
+	if (rc != 0) {
+		fail_here(vq, rc);
+		return;
+	}
+	if (rdma_establish(vq->id) != 0) {
+		qp_fail(qp, -ECONNRESET, "establish: %s", strerrordesc_np(errno));
+		return;
+	}
+	sm_move(&vq->sm, VERBS_OPEN);
+	qp->hello_header =
+	    (struct wire_header){ .opcode = WIRE_HELLO | WIRE_REPLY, .credits = reply.credits };
+	qp->hello_in_bytes = reply.hello_bytes;
+	memcpy(qp->hello_in, reply.hello, sizeof(reply.hello));
+	connect_on_hello(qp);
+}
+
+static void
+on_rejected(struct verbs_qp *vq, const struct rdma_conn_param *param, int reason)
+{
+	struct verbs_reply reply;
+
+	if (reply_unpack(param, &reply) == 0 && reply.status != 0)
+		qp_fail(vq->qp, status_to_errno(reply.status), "the peer refused: %s",
+		    status_text(reply.status));
+	else if (reason == VERBS_REJECT_NOBODY)
+		qp_fail(vq->qp, -ECONNREFUSED, "connect: nobody listens there");
+	else
+		qp_fail(vq->qp, -ECONNRESET, "connect: the peer gave up (%d)", reason);
+}
+
+/* The acceptor. */
+
+int
+verbs_listen(struct split_listener *listener, const char *host_port, char *ret_address)
+{
+	struct split_port *port = listener->port;
+	struct sockaddr_storage address;
+	struct verbs_listener *self;
+	struct verbs_port *verbs;
+	socklen_t bytes;
+	int rc;
+
+	port->reason[0] = '\0';
+	rc = tcp_address_parse(host_port, &address, &bytes);
+	if (rc == 0)
+		rc = verbs_port_get(port, &verbs);
+	if (rc != 0)
+		return rc;
+	self = split_calloc(1, sizeof(*self));
+	if (self == NULL)
+		return -ENOMEM;
+	self->magic = VERBS_LISTENER_MAGIC;
+	self->listener = listener;
+	if (rdma_create_id(verbs->channel, &self->id, self, RDMA_PS_TCP) != 0) {
+		rc = -errno;
+		goto err_self;
+	}
+	if (rdma_bind_addr(self->id, (struct sockaddr *)&address) != 0) {
+		rc = -errno;
+		if (rc == -ENODEV)
+			transport_reason(port, "there is no RDMA device with this address");
+		goto err_id;
+	}
+	/* "Any address" has no device until a connection comes. */
+	rc = self->id->verbs != NULL ? verbs_device_open(verbs, self->id->verbs) : 0;
+	if (rc != 0)
+		goto err_id;
+	if (rdma_listen(self->id, VERBS_BACKLOG) != 0) {
+		rc = -errno;
+		goto err_id;
+	}
+	memcpy(&address, rdma_get_local_addr(self->id), bytes);
+	tcp_address_format_as("verbs", &address, ret_address);
+	listener->transport = self;
+	return 0;
+
+err_id:
+	(void)rdma_destroy_id(self->id); /* it did nothing yet */
+err_self:
+	split_free(self);
+	return rc;
+}
+
+void
+verbs_unlisten(struct split_listener *listener)
+{
+	struct verbs_listener *self = listener->transport;
+
+	(void)rdma_destroy_id(self->id); /* whatever it says: nothing can be done */
+	self->magic = 0;
+	split_free(self);
+	listener->transport = NULL;
+}
+
+/* A request without a queue pair: the peer may try again later. */
+static void
+request_refuse(struct rdma_cm_id *id)
+{
+	(void)rdma_reject(id, NULL, 0); /* the peer runs into its time-out, then */
+	(void)rdma_destroy_id(id);
+}
+
+static void
+on_request(struct verbs_listener *self, struct rdma_cm_id *id, const struct rdma_conn_param *param)
+{
+	struct split_port *port = self->listener->port;
+	struct sockaddr_storage peer = { 0 };
+	struct split_qp *qp;
+	struct verbs_qp *vq;
+
+	if (param->private_data == NULL || param->private_data_len < WIRE_HELLO_BYTES ||
+	    verbs_device_open(port->verbs, id->verbs) != 0) {
+		request_refuse(id);
+		return;
+	}
+	qp = connect_accept(self->listener);
+	vq = qp != NULL ? verbs_qp_create(port->verbs, qp, VERBS_OFFERED) : NULL;
+	if (vq == NULL) {
+		if (qp != NULL)
+			qp_free(qp);
+		request_refuse(id);
+		return;
+	}
+	vq->id = id;
+	id->context = vq;
+	qp->transport = vq;
+	memcpy(&peer, rdma_get_peer_addr(id),
+	    rdma_get_peer_addr(id)->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+							  : sizeof(struct sockaddr_in));
+	tcp_address_format_as("verbs", &peer, qp->peer);
+	vq->control.peer_number = hello_unpack(qp, param->private_data);
+	vq->reads_max = (uint8_t)num_min(reads_max(port->verbs), param->initiator_depth);
+	if (vq->control.peer_number == 0)
+		qp_fail(qp, -EPROTO, "bad hello");
+	else
+		connect_on_hello(qp);
+}
+
+/* The owner has decided. */
+void
+verbs_answer(struct verbs_qp *vq)
+{
+	struct split_qp *qp = vq->qp;
+	struct split_send *send = &qp->hello.send;
+	uint8_t reply[VERBS_REPLY_BYTES];
+	struct rdma_conn_param param;
+	int rc;
+
+	if (!list_contains(&send->link))
+		return;
+	send_prepare(qp, send);
+	if (qp->is_rejecting) {
+		reply_pack(qp, 0, reply);
+		(void)rdma_reject(vq->id, reply, sizeof(reply)); /* or it runs into its time-out */
+		send_complete(qp, send, 0);
+		return;
+	}
+	qp->port->reason[0] = '\0';
+	vq->is_shared = qp->is_pooled;
+	rc = verbs_lanes_create(vq);
+	if (rc == 0)
+		rc = verbs_lanes_connect(vq);
+	if (rc != 0) {
+		(void)rdma_reject(vq->id, NULL, 0); /* or it runs into its time-out */
+		fail_here(vq, -ECONNRESET);
+		return;
+	}
+	verbs_srq_fill(vq->verbs);
+	verbs_post_receives(vq);
+	reply_pack(qp, vq->control.ibv->qp_num, reply);
+	param = param_make(vq, reply, sizeof(reply));
+	if (rdma_accept(vq->id, &param) != 0) {
+		qp_fail(qp, -ECONNRESET, "accept: %s", strerrordesc_np(errno));
+		return;
+	}
+	sm_move(&vq->sm, VERBS_ANSWERED);
+	send_complete(qp, send, 0);
+}
+
+/* What the connection manager says. */
+
+static void
+on_established(struct verbs_qp *vq)
+{
+	if (!verbs_is(vq, VERBS_ANSWERED))
+		return;
+	sm_move(&vq->sm, VERBS_OPEN);
+	vq->heard_ns = loop_now_ns(vq->verbs->port->loop);
+	send_kick_later(vq->qp);
+}
+
+static void
+vq_on_event(struct verbs_qp *vq, const struct rdma_cm_event *event)
+{
+	struct split_qp *qp = vq->qp;
+
+	if (qp == NULL || !qp_is_open(qp))
+		return;
+	switch (event->event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		on_address(vq);
+		break;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		on_route(vq);
+		break;
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		on_reply(vq, &event->param.conn);
+		break;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		on_established(vq);
+		break;
+	case RDMA_CM_EVENT_REJECTED:
+		on_rejected(vq, &event->param.conn, event->status);
+		break;
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+		qp_fail(qp, qp->is_acceptor ? -ECONNRESET : -ECONNREFUSED, "connect: %s (%d)",
+		    rdma_event_str(event->event), event->status);
+		break;
+	case RDMA_CM_EVENT_UNREACHABLE:
+		qp_fail(qp, qp->is_acceptor ? -ECONNRESET : -ETIMEDOUT,
+		    "connect: the peer does not answer");
+		break;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		/* What came before is delivered first. */
+		(void)verbs_poll(vq->verbs);
+		qp_fail(qp, -ECONNRESET, "the peer closed the connection");
+		break;
+	case RDMA_CM_EVENT_ADDR_CHANGE:
+		qp_fail(qp, -ECONNRESET, "the device's address has changed");
+		break;
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		verbs_fail_all(vq->verbs, -ECONNRESET, "the RDMA device is gone");
+		break;
+	default:
+		break;
+	}
+}
+
+void
+verbs_on_channel_fd(struct loop_fd *watcher, unsigned events, void *arg)
+{
+	struct verbs_port *verbs = arg;
+
+	(void)watcher;
+	(void)events;
+	for (uint32_t i = 0; i < VERBS_EVENTS_MAX; i++) {
+		uint8_t private_data[UINT8_MAX];
+		struct rdma_cm_event *event, copy;
+		void *context;
+
+		if (rdma_get_cm_event(verbs->channel, &event) != 0)
+			return;
+		copy = *event;
+		if (copy.param.conn.private_data != NULL) {
+			memcpy(private_data, copy.param.conn.private_data,
+			    copy.param.conn.private_data_len);
+			copy.param.conn.private_data = private_data;
+		}
+		/* Before its id may be destroyed. */
+		(void)rdma_ack_cm_event(event);
+		context = copy.listen_id != NULL ? copy.listen_id->context : copy.id->context;
+		if (copy.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+			on_request(context, copy.id, &copy.param.conn);
+		else if (*(const uint32_t *)context == VERBS_QP_MAGIC)
+			vq_on_event(context, &copy);
+		else if (copy.event == RDMA_CM_EVENT_DEVICE_REMOVAL)
+			verbs_fail_all(verbs, -ECONNRESET, "the RDMA device is gone");
+	}
+}

@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * transport_verbs_device.c -- what a port has of its RDMA device: memory, queues, queue pairs
+ *
+ * Both arenas are registered once. The completion queue of messages holds what the pool, posted
+ * receives and the budget of sends can complete; the one of control lanes what its queue pairs can:
+ * so neither overruns, whatever fails at one time.
+ */
+#include "transport_verbs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/guard.h"
+
+#define VERBS_HEADER_STAGES 1024u
+#define VERBS_HOST_STAGES 64u
+#define VERBS_DEVICE_STAGES 16u
+#define VERBS_INLINE_BYTES 128u
+#define VERBS_ONE_SIDED_MAX 128u
+#define VERBS_RETRIES 7u
+#define VERBS_RNR_FOR_EVER 7u
+#define VERBS_RNR_TIMER 12u       /* 640 us */
+#define VERBS_ACK_TIMEOUT_MIN 14u /* 4.096 us << 14 = 67 ms */
+#define VERBS_ACK_TIMEOUT_MAX 20u
+#define VERBS_CONTROL_COMPLETIONS (VERBS_CONTROL_WINDOW + VERBS_CONTROL_SENDS)
+
+static void
+memory_reason(struct verbs_port *verbs, uint64_t bytes, int err)
+{
+	struct rlimit limit = { 0 };
+
+	(void)getrlimit(RLIMIT_MEMLOCK, &limit); /* zero then */
+	if (limit.rlim_cur < RLIM_INFINITY && (err == ENOMEM || err == EAGAIN || err == EPERM))
+		transport_reason(verbs->port,
+		    "cannot lock %llu MiB: raise RLIMIT_MEMLOCK (ulimit -l, LimitMEMLOCK=): now %llu KiB",
+		    (unsigned long long)(bytes >> 20), (unsigned long long)(limit.rlim_cur >> 10));
+	else
+		transport_reason(verbs->port, "registering %llu MiB: %s",
+		    (unsigned long long)(bytes >> 20), strerrordesc_np(err));
+}
+
+static int
+memory_register(struct verbs_port *verbs, const struct arena *arena, struct ibv_mr **ret_mr)
+{
+	int err;
+
+	/* The kernel pins the pages through our mapping: the guard counts. */
+	guard_enter();
+	*ret_mr = ibv_reg_mr(verbs->pd, arena->memory, arena->bytes, IBV_ACCESS_LOCAL_WRITE);
+	err = errno;
+	guard_leave();
+	if (*ret_mr != NULL)
+		return 0;
+	memory_reason(verbs, arena->bytes, err);
+	return err != 0 ? -err : -ENOMEM;
+}
+
+static int
+pool_init(struct verbs_port *verbs, enum verbs_stage stage, uint32_t count, uint32_t slot_bytes)
+{
+	struct verbs_pool *pool = &verbs->stages[stage];
+	int rc = arena_init(&pool->arena, (uint64_t)count * slot_bytes, stage == STAGE_DEVICE);
+
+	if (rc != 0)
+		return rc;
+	pool->count = count;
+	pool->slot_bytes = slot_bytes;
+	pool->free = split_calloc(count, sizeof(*pool->free));
+	if (pool->free == NULL)
+		return -ENOMEM;
+	for (uint32_t i = count; i > 0; i--)
+		pool->free[pool->free_count++] = i - 1;
+	return memory_register(verbs, &pool->arena, &pool->mr);
+}
+
+static void
+mr_destroy(struct ibv_mr **mr)
+{
+	if (*mr != NULL)
+		(void)ibv_dereg_mr(*mr); /* fails only while a window is bound: we bind none */
+	*mr = NULL;
+}
+
+static void
+pool_fini(struct verbs_pool *pool)
+{
+	mr_destroy(&pool->mr);
+	split_free(pool->free);
+	arena_fini(&pool->arena);
+	*pool = (struct verbs_pool){ 0 };
+}
+
+struct verbs_slot
+verbs_slot_take(struct verbs_port *verbs, enum verbs_stage stage)
+{
+	struct verbs_pool *pool = &verbs->stages[stage];
+
+	if (pool->free_count == 0)
+		return VERBS_NO_SLOT;
+	return (
+	    struct verbs_slot){ .stage = (uint8_t)stage, .index = pool->free[--pool->free_count] };
+}
+
+void
+verbs_slot_give(struct verbs_port *verbs, struct verbs_slot *slot)
+{
+	if (verbs_slot_is(*slot)) {
+		struct verbs_pool *pool = &verbs->stages[slot->stage];
+
+		assert(pool->free_count < pool->count);
+		pool->free[pool->free_count++] = slot->index;
+	}
+	*slot = VERBS_NO_SLOT;
+}
+
+uint8_t *
+verbs_slot_memory(const struct verbs_port *verbs, struct verbs_slot slot)
+{
+	const struct verbs_pool *pool = &verbs->stages[slot.stage];
+
+	return pool->arena.memory + (uint64_t)slot.index * pool->slot_bytes;
+}
+
+static bool
+arena_has(const struct arena *arena, const void *memory, uint64_t bytes)
+{
+	uintptr_t from = (uintptr_t)memory, begin = (uintptr_t)arena->memory;
+
+	return from >= begin && from - begin <= arena->bytes &&
+	    bytes <= arena->bytes - (from - begin);
+}
+
+bool
+verbs_lkey(const struct verbs_port *verbs, const void *memory, uint64_t bytes, uint32_t *ret_lkey)
+{
+	if (arena_has(&verbs->port->device, memory, bytes))
+		*ret_lkey = verbs->device_mr->lkey;
+	else if (arena_has(&verbs->port->host, memory, bytes))
+		*ret_lkey = verbs->host_mr->lkey;
+	else
+		return false;
+	return true;
+}
+
+static int
+device_memory_init(struct verbs_port *verbs)
+{
+	int rc = memory_register(verbs, &verbs->port->host, &verbs->host_mr);
+
+	if (rc == 0)
+		rc = memory_register(verbs, &verbs->port->device, &verbs->device_mr);
+	if (rc == 0)
+		rc = pool_init(verbs, STAGE_HEADER, VERBS_HEADER_STAGES, WIRE_HEADER_BYTES);
+	if (rc == 0)
+		rc = pool_init(verbs, STAGE_HOST, VERBS_HOST_STAGES, SPLIT_HEADER_BYTES_MAX);
+	if (rc == 0)
+		rc = pool_init(verbs, STAGE_DEVICE, VERBS_DEVICE_STAGES, WIRE_PAYLOAD_BYTES_MAX);
+	return rc;
+}
+
+static int
+device_errno(struct verbs_port *verbs, const char *what)
+{
+	int err = errno != 0 ? errno : EIO;
+
+	transport_reason(verbs->port, "%s: %s", what, strerrordesc_np(err));
+	return -err;
+}
+
+static int
+device_queues_init(struct verbs_port *verbs)
+{
+	struct split_port *port = verbs->port;
+	struct ibv_srq_init_attr srq = { .attr = { .max_wr = port->pool.count, .max_sge = 2 } };
+	uint64_t cqe_max = (uint64_t)num_max((uint64_t)verbs->attr.max_cqe, 1);
+	uint64_t cqe = (uint64_t)port->pool.count + port->options.event_count_max +
+	    VERBS_SEND_BUDGET + VERBS_ONE_SIDED_MAX;
+
+	if (cqe > cqe_max || port->pool.count > (uint64_t)verbs->attr.max_srq_wr) {
+		transport_reason(port,
+		    "the device's queues (%d completions, %d receives) are short",
+		    verbs->attr.max_cqe, verbs->attr.max_srq_wr);
+		return -EINVAL;
+	}
+	verbs->qp_count_max =
+	    (uint32_t)num_min(port->options.qp_count_max, cqe_max / VERBS_CONTROL_COMPLETIONS);
+	verbs->completions = ibv_create_comp_channel(verbs->context);
+	if (verbs->completions == NULL)
+		return device_errno(verbs, "completion channel");
+	verbs->cq = ibv_create_cq(verbs->context, (int)cqe, NULL, verbs->completions, 0);
+	verbs->control_cq = ibv_create_cq(verbs->context,
+	    (int)(verbs->qp_count_max * VERBS_CONTROL_COMPLETIONS), NULL, verbs->completions, 0);
+	if (verbs->cq == NULL || verbs->control_cq == NULL)
+		return device_errno(verbs, "completion queue");
+	if (port->pool.count == 0)
+		return 0;
+	verbs->srq = ibv_create_srq(verbs->pd, &srq);
+	return verbs->srq != NULL ? 0 : device_errno(verbs, "shared receive queue");
+}
+
+static int
+fd_watch(struct verbs_port *verbs, struct loop_fd *watcher, int fd,
+    void (*fn)(struct loop_fd *, unsigned, void *), bool *ret_is_watched)
+{
+	int flags = fcntl(fd, F_GETFL);
+	int rc;
+
+	(void)fcntl(fd, F_SETFL, flags | O_NONBLOCK); /* a valid descriptor */
+	loop_fd_init(watcher, fd, fn, verbs);
+	rc = loop_fd_start(verbs->port->loop, watcher, LOOP_READABLE);
+	*ret_is_watched = rc == 0;
+	return rc;
+}
+
+static int
+device_init(struct verbs_port *verbs)
+{
+	int rc;
+
+	if (ibv_query_device(verbs->context, &verbs->attr) != 0)
+		return device_errno(verbs, "asking the device for its limits");
+	verbs->sge_max =
+	    (uint32_t)num_min((uint64_t)num_max((uint64_t)verbs->attr.max_sge, 2), VERBS_SGE_MAX);
+	verbs->pd = ibv_alloc_pd(verbs->context);
+	if (verbs->pd == NULL)
+		return device_errno(verbs, "protection domain");
+	rc = device_memory_init(verbs);
+	if (rc == 0)
+		rc = device_queues_init(verbs);
+	if (rc == 0)
+		rc = fd_watch(verbs, &verbs->completion_watcher, verbs->completions->fd,
+		    verbs_on_completion_fd, &verbs->is_completion_watched);
+	if (rc == 0)
+		rc = fd_watch(verbs, &verbs->async_watcher, verbs->context->async_fd,
+		    verbs_on_async_fd, &verbs->is_async_watched);
+	return rc;
+}
+
+int
+verbs_device_open(struct verbs_port *verbs, struct ibv_context *context)
+{
+	int rc;
+
+	if (context == NULL) {
+		transport_reason(verbs->port, "there is no RDMA device with this address");
+		return -ENODEV;
+	}
+	if (verbs->context == context)
+		return 0;
+	if (verbs->context != NULL) {
+		transport_reason(verbs->port, "a port has one RDMA device: open another port");
+		return -EXDEV;
+	}
+	verbs->context = context;
+	rc = device_init(verbs);
+	if (rc != 0)
+		verbs_device_close(verbs);
+	else
+		verbs_on_poll_task(&verbs->poll_task, verbs); /* arms both queues */
+	return rc;
+}
+
+void
+verbs_device_close(struct verbs_port *verbs)
+{
+	struct loop *loop = verbs->port->loop;
+
+	/* What could fail here can only leak: nothing uses these any more. */
+	loop_task_cancel(loop, &verbs->poll_task);
+	if (verbs->is_completion_watched)
+		loop_fd_stop(loop, &verbs->completion_watcher);
+	if (verbs->is_async_watched)
+		loop_fd_stop(loop, &verbs->async_watcher);
+	verbs->is_completion_watched = verbs->is_async_watched = false;
+	if (verbs->srq != NULL)
+		(void)ibv_destroy_srq(verbs->srq);
+	if (verbs->control_cq != NULL)
+		(void)ibv_destroy_cq(verbs->control_cq);
+	if (verbs->cq != NULL)
+		(void)ibv_destroy_cq(verbs->cq);
+	if (verbs->completions != NULL)
+		(void)ibv_destroy_comp_channel(verbs->completions);
+	for (uint32_t i = 0; i < STAGE_NR; i++)
+		pool_fini(&verbs->stages[i]);
+	mr_destroy(&verbs->device_mr);
+	mr_destroy(&verbs->host_mr);
+	if (verbs->pd != NULL)
+		(void)ibv_dealloc_pd(verbs->pd);
+	verbs->srq = NULL;
+	verbs->cq = verbs->control_cq = NULL;
+	verbs->completions = NULL;
+	verbs->pd = NULL;
+	verbs->context = NULL;
+}
+
+/* Queue pairs. */
+
+static void
+lane_hash(struct verbs_port *verbs, struct verbs_lane *lane)
+{
+	list_push_back(&verbs->hash[lane->ibv->qp_num % VERBS_HASH], &lane->hash_link);
+}
+
+struct verbs_lane *
+verbs_lane_find(struct verbs_port *verbs, uint32_t number)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&verbs->hash[number % VERBS_HASH], link, next) {
+		struct verbs_lane *lane = LIST_ENTRY(link, struct verbs_lane, hash_link);
+
+		if (lane->ibv->qp_num == number)
+			return lane;
+	}
+	return NULL;
+}
+
+static int
+lane_create(struct verbs_qp *vq, struct verbs_lane *lane, struct ibv_qp_init_attr *attr)
+{
+	struct verbs_port *verbs = vq->verbs;
+
+	attr->qp_context = lane;
+	attr->qp_type = IBV_QPT_RC;
+	attr->cap.max_inline_data = VERBS_INLINE_BYTES;
+	lane->owner = vq;
+	lane->ibv = ibv_create_qp(verbs->pd, attr);
+	if (lane->ibv == NULL) {
+		/* Small devices cannot inline: everything is sent from where it is, then. */
+		attr->cap.max_inline_data = 0;
+		lane->ibv = ibv_create_qp(verbs->pd, attr);
+	}
+	if (lane->ibv == NULL)
+		return device_errno(verbs, "queue pair");
+	lane_hash(verbs, lane);
+	return 0;
+}
+
+static int
+lanes_memory_init(struct verbs_qp *vq)
+{
+	struct split_port *port = vq->verbs->port;
+	struct wire_header *slots;
+
+	vq->ring = split_calloc(vq->depth, sizeof(*vq->ring));
+	slots = arena_alloc(&port->host, VERBS_CONTROL_COMPLETIONS * sizeof(*slots), 64);
+	vq->slots = slots;
+	return vq->ring != NULL && slots != NULL ? 0 : -ENOMEM;
+}
+
+int
+verbs_lanes_create(struct verbs_qp *vq)
+{
+	struct verbs_port *verbs = vq->verbs;
+	struct ibv_qp_init_attr data = { .send_cq = verbs->cq, .recv_cq = verbs->cq };
+	struct ibv_qp_init_attr control = { .send_cq = verbs->control_cq,
+		.recv_cq = verbs->control_cq };
+	int rc;
+
+	if (verbs->qp_count >= verbs->qp_count_max)
+		return -ENOBUFS;
+	verbs->qp_count++;
+	vq->depth =
+	    (uint32_t)num_min(VERBS_SEND_DEPTH, num_max((uint64_t)verbs->attr.max_qp_wr / 2, 1));
+	rc = lanes_memory_init(vq);
+	if (rc != 0)
+		goto err_lanes;
+	data.cap.max_send_wr = vq->depth + VERBS_ONE_SIDED_MAX / 8;
+	data.cap.max_send_sge = verbs->sge_max;
+	data.srq = vq->is_shared ? verbs->srq : NULL;
+	data.cap.max_recv_wr = vq->is_shared ? 0 : VERBS_RECEIVES_POSTED;
+	data.cap.max_recv_sge = vq->is_shared ? 0 : 2;
+	rc = lane_create(vq, &vq->data, &data);
+	if (rc != 0)
+		goto err_lanes;
+	vq->inline_max = data.cap.max_inline_data;
+	control.cap.max_send_wr = VERBS_CONTROL_SENDS;
+	control.cap.max_recv_wr = VERBS_CONTROL_WINDOW;
+	control.cap.max_send_sge = control.cap.max_recv_sge = 1;
+	rc = lane_create(vq, &vq->control, &control);
+	if (rc != 0)
+		goto err_lanes;
+	vq->control_credits = VERBS_CONTROL_WINDOW;
+	return 0;
+
+err_lanes:
+	verbs_lanes_destroy(vq);
+	verbs->qp_count--;
+	return rc;
+}
+
+static void
+lane_destroy(struct verbs_lane *lane)
+{
+	if (lane->ibv == NULL)
+		return;
+	list_remove(&lane->hash_link);
+	(void)ibv_destroy_qp(lane->ibv); /* fails only for one that is attached to multicast */
+	lane->ibv = NULL;
+}
+
+void
+verbs_lanes_destroy(struct verbs_qp *vq)
+{
+	bool is_counted = vq->data.ibv != NULL && vq->control.ibv != NULL;
+
+	lane_destroy(&vq->data);
+	lane_destroy(&vq->control);
+	verbs_sends_take_back(vq);
+	for (; vq->receives_posted > 0; vq->receives_posted--) {
+		verbs_slot_give(vq->verbs,
+		    &vq->receive_slots[vq->receive_first % VERBS_RECEIVES_POSTED]);
+		vq->receive_first++;
+	}
+	arena_free(&vq->verbs->port->host, vq->slots);
+	vq->slots = NULL;
+	split_free(vq->ring);
+	vq->ring = NULL;
+	if (is_counted)
+		vq->verbs->qp_count--;
+}
+
+/* The acknowledgement time-out with which a silent peer is found within half of the keep-alive. */
+static uint8_t
+ack_timeout(const struct split_port *port)
+{
+	uint64_t budget_ns = port->options.keepalive_ns / 2 / (VERBS_RETRIES + 1);
+	uint8_t timeout = VERBS_ACK_TIMEOUT_MIN;
+
+	while (timeout < VERBS_ACK_TIMEOUT_MAX && (UINT64_C(4096) << (timeout + 1)) <= budget_ns)
+		timeout++;
+	return timeout;
+}
+
+static int
+lane_move(struct verbs_qp *vq, struct verbs_lane *lane, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = { .qp_state = state };
+	int mask = 0;
+
+	if (rdma_init_qp_attr(vq->id, &attr, &mask) != 0)
+		return device_errno(vq->verbs, "queue pair attributes");
+	attr.qp_state = state;
+	if (state == IBV_QPS_INIT) {
+		attr.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+		mask |= IBV_QP_ACCESS_FLAGS;
+	} else if (state == IBV_QPS_RTR) {
+		if (lane->peer_number != 0)
+			attr.dest_qp_num = lane->peer_number;
+		attr.min_rnr_timer = VERBS_RNR_TIMER;
+		attr.max_dest_rd_atomic = vq->reads_max;
+		mask |= IBV_QP_MIN_RNR_TIMER;
+	} else {
+		attr.timeout = ack_timeout(vq->verbs->port);
+		attr.retry_cnt = VERBS_RETRIES;
+		attr.rnr_retry = VERBS_RNR_FOR_EVER;
+		attr.max_rd_atomic = vq->reads_max;
+		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY;
+	}
+	errno = ibv_modify_qp(lane->ibv, &attr, mask);
+	if (errno == 0)
+		return 0;
+	return device_errno(vq->verbs,
+	    state == IBV_QPS_RTR ? "queue pair to RTR (GID or MTU)" : "queue pair state");
+}
+
+int
+verbs_lanes_connect(struct verbs_qp *vq)
+{
+	static const enum ibv_qp_state states[] = { IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS };
+	int rc;
+
+	for (uint32_t i = 0; i < NUM_COUNT(states); i++) {
+		rc = lane_move(vq, &vq->data, states[i]);
+		if (rc == 0)
+			rc = lane_move(vq, &vq->control, states[i]);
+		for (uint32_t slot = 0; rc == 0 && i == 0 && slot < VERBS_CONTROL_WINDOW; slot++)
+			rc = verbs_post_control_receive(vq, slot);
+		if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
+void
+verbs_lanes_fail(struct verbs_qp *vq)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	/* If the device refuses it is gone, and destroying the queue pair ends its access. */
+	(void)ibv_modify_qp(vq->data.ibv, &attr, IBV_QP_STATE);
+	(void)ibv_modify_qp(vq->control.ibv, &attr, IBV_QP_STATE);
+}
