@@ -52,7 +52,8 @@ static const char *const log_levels[] = { "trace", "debug", "info", "warn", "err
 static const struct config_option option_table[] = {
 	{ "meta", 0, CONFIG_STRING, offsetof(struct main_options, meta), "DIR",
 	    "Directory of the metadata store; made when it is absent.", NULL, true, 0, 0, NULL },
-	{ "port", 0, CONFIG_LIST, offsetof(struct main_options, ports), "tcp://HOST:PORT[,cpu=N]",
+	{ "port", 0, CONFIG_LIST, offsetof(struct main_options, ports),
+	    "tcp://HOST:PORT[,cpu=N] or verbs://...",
 	    "Listen here for clients; one thread each. May be repeated.", NULL, false, 0, 0, NULL },
 	{ "node", 0, CONFIG_LIST, offsetof(struct main_options, nodes),
 	    "tcp://HOST:PORT[,domain=NAME]",
