@@ -30,6 +30,7 @@
 struct view {
 	uint64_t incarnation; /* 0: none is known of */
 	uint64_t acked_bytes;
+	uint64_t known_bytes;     /* a length that the node has told */
 	uint64_t cut_asked_bytes; /* the least; UINT64_MAX: none was */
 	bool is_cut_acked;
 	uint64_t cut_acked_bytes;
@@ -105,6 +106,9 @@ on_append(struct view *view, const struct rig_call *call, const struct rig_exten
 	if (call->rc != 0)
 		return;
 	cr_assert_geq(call->reply.offset_bytes, end, "seed %lu", seed_now);
+	/* All that comes before is there as well. */
+	cr_assert_leq(call->request.offset_bytes, num_max(view->acked_bytes, view->known_bytes),
+	    "seed %lu", seed_now);
 	view->acked_bytes = num_max(view->acked_bytes, end);
 	for (uint32_t i = 0; i < BATCHES; i++)
 		if (e->batches[i].offset_bytes + e->batches[i].bytes == end)
@@ -143,6 +147,8 @@ on_answer(const struct posted *p)
 			cr_assert_geq(call->reply.offset_bytes,
 			    num_min(view->acked_bytes, view->cut_asked_bytes), "seed %lu",
 			    seed_now);
+		if (call->rc == 0)
+			view->known_bytes = num_max(view->known_bytes, call->reply.offset_bytes);
 		/* What it tells is durable. */
 		if (call->rc == 0 && !was_broken)
 			view->acked_bytes = num_max(view->acked_bytes, call->reply.offset_bytes);
@@ -338,6 +344,7 @@ check_extent(uint32_t index, const struct wire_extent_entry *entry)
 		cr_assert_eq(entry->flags, 0, "seed %lu", seed_now);
 		cr_assert(rig_extent_matches(rig, e, entry->length_bytes), "seed %lu", seed_now);
 	}
+	view->known_bytes = entry->length_bytes;
 	view->next_batch = 0;
 	while (view->next_batch < BATCHES &&
 	    e->batches[view->next_batch].offset_bytes < entry->length_bytes)
