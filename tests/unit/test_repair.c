@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/num.h"
+#include "middletier/alloc.h"
 #include "middletier/extent.h"
 #include "middletier/upkeep.h"
 #include "support/mt_rig.h"
@@ -503,6 +504,46 @@ Test(repair, gateway_that_stops_in_the_middle)
 	mt_rig_gateway_start(rig);
 	cr_assert(mt_rig_wait_ready(rig));
 	wait_whole();
+}
+
+/* Each allocation on the way fails once: it is late, and done. */
+Test(repair, goes_on_without_memory)
+{
+	uint32_t failed_count = 0;
+
+	up(4, 2, 4);
+	make_extents(6);
+	mt_rig_node_kill(rig, 0, false);
+	cr_assert(mt_rig_run_until(rig, is_copying, NULL));
+	for (uint32_t i = 0; i < 200; i++) {
+		mt_alloc_fail_at(1 + i % 3);
+		mt_rig_run(rig, NUM_MS(100));
+		failed_count += (uint32_t)mt_alloc_has_failed();
+	}
+	mt_alloc_fail_at(0);
+	cr_assert_gt(failed_count, 3);
+	wait_whole();
+}
+
+/* Two nodes fail in turns, always another; whatever is going on then must find its way. */
+Test(repair, nodes_that_come_and_go)
+{
+	up(5, 2, 5);
+	make_extents(6);
+	for (uint32_t i = 0; i < 12; i++) {
+		mt_rig_node_kill(rig, i % 5, i % 2 == 0);
+		mt_rig_run(rig, REPAIR_AFTER_NS + NUM_S(i));
+		if (i % 3 == 0)
+			mt_scrub_start(mt_rig_shard(rig, 0));
+		if (i % 4 == 1)
+			mt_rig_node_blank(rig, i % 5);
+		mt_rig_node_start(rig, i % 5);
+		mt_rig_run(rig, NUM_MS(700) * i);
+	}
+	wait_whole();
+	mt_rig_run(rig, NUM_S(20));
+	for (uint32_t i = 0; i < 5; i++)
+		cr_assert_eq(orphan_count(i), 0, "node %u", i + 1);
 }
 
 Test(repair, keeps_to_the_budget_of_its_port)
