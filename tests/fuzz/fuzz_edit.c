@@ -32,6 +32,8 @@ check_checkpoint(const struct mt_manifest_state *state)
 	assert(copy.extent_count == state->extent_count);
 	assert(copy.run_count == state->run_count);
 	assert(copy.cut_count == state->cut_count);
+	assert(copy.volume_count == state->volume_count);
+	assert(copy.shard_count == state->shard_count);
 	assert(copy.next_sequence == state->next_sequence);
 	mt_manifest_state_fini(&copy);
 }
