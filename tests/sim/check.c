@@ -187,9 +187,8 @@ idle_not(struct idle *idle, bool is_busy, const char *format, ...)
 }
 
 static void
-idle_gateway(struct idle *idle, const struct sim_cluster_gateway *gateway)
+idle_port(struct idle *idle, const struct sim_cluster_gateway *gateway, const struct mt_port *port)
 {
-	const struct mt_port *port = &gateway->gateway->ports[0];
 	const struct receive_pool *pool = &port->split->pool;
 	struct loop_link *link, *next;
 
@@ -234,7 +233,9 @@ cluster_is_idle(void *arg)
 	idle->text[0] = 0;
 	for (uint32_t i = 0; i < cluster->options.gateway_count; i++)
 		if (cluster->gateways[i].gateway != NULL)
-			idle_gateway(idle, &cluster->gateways[i]);
+			for (uint32_t k = 0; k < cluster->options.port_count; k++)
+				idle_port(idle, &cluster->gateways[i],
+				    &cluster->gateways[i].gateway->ports[k]);
 	for (uint32_t i = 0; i < cluster->options.node_count; i++)
 		if (cluster->nodes[i].node != NULL)
 			idle_node(idle, &cluster->nodes[i]);

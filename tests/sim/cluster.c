@@ -148,6 +148,9 @@ options_default(struct sim_cluster_options *options)
 	default_u32(&options->client_count, 2);
 	default_u32(&options->shard_count, 2);
 	default_u32(&options->min_replicas, 3);
+	default_u64(&options->device_bytes, NUM_MIB(16));
+	default_u32(&options->port_count, 1);
+	default_u32(&options->client_receives, 64);
 	default_u64(&options->disk_bytes, NUM_MIB(256));
 	default_u64(&options->slot_bytes, NUM_KIB(512));
 	default_u64(&options->node_timeout_ns, NUM_S(5));
@@ -220,6 +223,8 @@ sim_cluster_create(const struct sim_cluster_options *options)
 	assert(cluster->world != NULL);
 	sim_world_set_shuffle(cluster->world, options->is_shuffled);
 	cluster->net = sim_net_create(cluster->world);
+	if (options->link.latency_max_ns > 0)
+		sim_net_set_links(cluster->net, &options->link);
 	store.loop = sim_world_nature(cluster->world);
 	cluster->store = meta_store_create(&store);
 	assert(cluster->net != NULL);
@@ -373,11 +378,11 @@ gateway_options_set(const struct sim_cluster_gateway *own, struct mt_gateway_opt
 		.shard_count = from->shard_count,
 		.min_replicas = from->min_replicas,
 		.node_count = from->node_count,
-		.port_count = 1,
+		.port_count = from->port_count,
 		.is_single_loop = true,
 		.sim_host = own->host,
-		.device_bytes = NUM_MIB(16),
-		.client_receives = 64,
+		.device_bytes = from->device_bytes,
+		.client_receives = from->client_receives,
 		.node_timeout_ns = from->node_timeout_ns,
 		.lease_ns = from->lease_ns,
 		.repair_after_ns = from->repair_after_ns,
@@ -385,9 +390,11 @@ gateway_options_set(const struct sim_cluster_gateway *own, struct mt_gateway_opt
 		.scrub_interval_ns = from->scrub_interval_ns,
 		.on_ready = gateway_on_ready,
 		.on_failed = gateway_on_failed };
-	(void)snprintf(options->ports[0].address, sizeof(options->ports[0].address), "%s",
-	    own->address);
-	options->ports[0].cpu = -1;
+	for (uint32_t i = 0; i < from->port_count; i++) {
+		(void)snprintf(options->ports[i].address, sizeof(options->ports[i].address),
+		    "sim://%s:%u", sim_host_name(own->host), i + 1);
+		options->ports[i].cpu = -1;
+	}
 	for (uint32_t i = 0; i < from->node_count; i++) {
 		(void)snprintf(options->nodes[i].address, sizeof(options->nodes[i].address), "%s",
 		    cluster->nodes[i].address);
@@ -440,7 +447,30 @@ sim_cluster_gateway_kill(struct sim_cluster *cluster, uint32_t index)
 	own->gateway = NULL;
 	own->meta = NULL;
 	own->loop = NULL;
+	own->stop_post.fn = NULL;
 	own->is_ready = own->has_failed = false;
+}
+
+/* In its process. */
+static void
+gateway_on_stop_post(struct loop_post *post, void *arg)
+{
+	struct sim_cluster_gateway *own = arg;
+
+	(void)post;
+	mt_gateway_stop(own->gateway, NULL, NULL);
+}
+
+void
+sim_cluster_gateway_stop(struct sim_cluster *cluster, uint32_t index)
+{
+	struct sim_cluster_gateway *own = &cluster->gateways[index];
+
+	if (own->gateway == NULL || own->stop_post.fn != NULL)
+		return;
+	sim_world_trace(cluster->world, "stop gateway %u", index + 1);
+	own->stop_post = (struct loop_post){ .fn = gateway_on_stop_post, .arg = own };
+	loop_post(own->loop, &own->stop_post);
 }
 
 uint64_t

@@ -39,9 +39,13 @@ struct sim_cluster_options {
 	uint64_t disk_bytes;    /* [256 MiB] */
 	uint64_t slot_bytes;    /* [512 KiB] */
 	uint64_t lease_ns, repair_after_ns, sweep_interval_ns, scrub_interval_ns; /* [gateway's] */
-	uint64_t node_timeout_ns;                                                 /* [5 s] */
-	bool is_shuffled; /* seeded order of what is due at one time */
-	bool has_drift;   /* clocks of processes begin anywhere and run at different rates */
+	uint64_t device_bytes;        /* of a gateway's port [16 MiB] */
+	uint32_t port_count;          /* of a gateway [1] */
+	uint32_t client_receives;     /* of a port [64] */
+	struct sim_link_options link; /* of all [sim_net's] */
+	uint64_t node_timeout_ns;     /* [5 s] */
+	bool is_shuffled;             /* seeded order of what is due at one time */
+	bool has_drift; /* clocks of processes begin anywhere and run at different rates */
 	uint32_t drift_ppm_max;
 };
 
@@ -65,6 +69,7 @@ struct sim_cluster_gateway {
 	struct mt_gateway *gateway; /* NULL: not running */
 	char address[SPLIT_ADDRESS_BYTES_MAX];
 	bool is_ready, has_failed;
+	struct loop_post stop_post;
 };
 
 struct sim_cluster {
@@ -99,6 +104,8 @@ void sim_cluster_node_replace(struct sim_cluster *cluster, uint32_t index);
 void sim_cluster_replace_broken(struct sim_cluster *cluster);
 void sim_cluster_gateway_start(struct sim_cluster *cluster, uint32_t index);
 void sim_cluster_gateway_kill(struct sim_cluster *cluster, uint32_t index);
+/* sim_cluster_gateway_stop -- an orderly end; it is dead once it has come. */
+void sim_cluster_gateway_stop(struct sim_cluster *cluster, uint32_t index);
 /* sim_cluster_loop_create -- a process's loop, with a clock of its own. */
 struct loop *sim_cluster_loop_create(struct sim_cluster *cluster, struct sim_host *host);
 /* sim_cluster_metric -- sum over all gateways that there were. */

@@ -12,12 +12,6 @@
 #define USED_PAGE_TRIES 256u
 #define DRIFT_PPM_MAX 10000u
 
-static const struct sim_link_options link_usual = {
-	.latency_min_ns = NUM_US(20),
-	.latency_max_ns = NUM_US(60),
-	.bytes_per_s = UINT64_C(3000000000),
-};
-
 uint64_t
 sim_faults_duration_ns(struct sim_cluster *cluster)
 {
@@ -113,6 +107,10 @@ inject_process(struct sim_faults *faults, struct sim_fault_active *self, uint64_
 	case SIM_FAULT_gateway_kill:
 		self->index = random_gateway(faults);
 		sim_cluster_gateway_kill(cluster, self->index);
+		return true;
+	case SIM_FAULT_gateway_stop:
+		self->index = random_gateway(faults);
+		sim_cluster_gateway_stop(cluster, self->index);
 		return true;
 	case SIM_FAULT_client_kill:
 		self->index = random_workload(faults);
@@ -362,7 +360,7 @@ undo_network(struct sim_faults *faults, const struct sim_fault_active *self)
 		each_other_host(faults, self->a, sim_net_join);
 		break;
 	case SIM_FAULT_slow_link:
-		sim_net_set_link(self->a, self->b, &link_usual);
+		sim_net_set_link(self->a, self->b, &cluster->options.link);
 		break;
 	case SIM_FAULT_meta_timeout:
 		meta_store_set_timeouts(cluster->store, 0, 0);
@@ -395,6 +393,10 @@ undo(struct sim_faults *faults, const struct sim_fault_active *self)
 		sim_cluster_start_all(faults->cluster);
 		break;
 	case SIM_FAULT_gateway_kill:
+		sim_cluster_gateway_start(faults->cluster, self->index);
+		break;
+	case SIM_FAULT_gateway_stop: /* stopped, or still about to */
+		sim_cluster_gateway_kill(faults->cluster, self->index);
 		sim_cluster_gateway_start(faults->cluster, self->index);
 		break;
 	case SIM_FAULT_client_kill:

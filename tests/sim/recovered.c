@@ -36,7 +36,7 @@ shard_of_gateway(const struct sim_cluster_gateway *gateway, uint32_t number)
 
 	if (gateway->gateway == NULL || !gateway->is_ready)
 		return NULL;
-	port = &gateway->gateway->ports[0];
+	port = &gateway->gateway->ports[number % gateway->gateway->port_count];
 	shard = port->shard_by_number == NULL ? NULL : port->shard_by_number[number];
 	return shard != NULL && shard->sm.state == MT_SHARD_SERVING ? shard : NULL;
 }
@@ -75,13 +75,16 @@ extent_is_whole(struct recovery *recovery, const struct mt_extent *extent)
 	}
 	if (extent->sm.state != MT_EXTENT_SEALED)
 		uncut_count = 0;
+	else if (extent->sealed_bytes == 0)
+		return true; /* there is nothing to copy */
 	if (good_count >= recovery->wanted_count && good_count == extent->replica_count &&
 	    uncut_count == 0 && extent->sm.state != MT_EXTENT_BROKEN)
 		return true;
 	(void)snprintf(recovery->text, sizeof(recovery->text),
-	    "extent %u.%u.%llu has %u good copies of %u, %u uncut, %u wanted", extent->id.shard,
-	    extent->id.epoch, (unsigned long long)extent->id.counter, good_count,
-	    extent->replica_count, uncut_count, recovery->wanted_count);
+	    "%s extent %u.%u.%llu has %u good copies of %u, %u uncut, %u wanted",
+	    sm_state_name(&extent->sm), extent->id.shard, extent->id.epoch,
+	    (unsigned long long)extent->id.counter, good_count, extent->replica_count, uncut_count,
+	    recovery->wanted_count);
 	return false;
 }
 

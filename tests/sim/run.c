@@ -136,6 +136,19 @@ choose_faults(struct run *run)
 	return faults != 0 ? faults : RUN_FAULTS_ALL;
 }
 
+/* A rack, a building, or a network that loses packets and sends them again. */
+static void
+choose_link(struct run *run, struct sim_link_options *link)
+{
+	static const struct sim_link_options links[] = {
+		{ NUM_US(20), NUM_US(60), 0, 0, UINT64_C(3000000000) },
+		{ NUM_US(100), NUM_MS(3), 1000, NUM_MS(20), UINT64_C(1000000000) },
+		{ NUM_US(50), NUM_US(500), 5000, NUM_MS(200), UINT64_C(100000000) },
+	};
+
+	*link = links[dice(run, 4) % 3];
+}
+
 static void
 choose_cluster(struct run *run, struct sim_cluster_options *options)
 {
@@ -154,6 +167,10 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 		.sweep_interval_ns = NUM_S(2),
 		.scrub_interval_ns = NUM_S(5 + dice(run, 60)),
 		.node_timeout_ns = NUM_S(1 + dice(run, 5)) };
+	options->port_count = 1 + dice(run, 3) / 2;
+	options->device_bytes = NUM_MIB(6) << dice(run, 3);
+	options->client_receives = 8u << dice(run, 4);
+	choose_link(run, &options->link);
 	options->disk_bytes = num_max(NUM_MIB(128), 1024 * options->slot_bytes);
 	options->gateway_count = given->gateway_count != 0 ? given->gateway_count : gateways;
 	options->node_count = given->node_count != 0 ? given->node_count : nodes;

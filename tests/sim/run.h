@@ -26,6 +26,7 @@
 	X(all_power, "power loss of everything")                                                   \
 	X(node_pause, "a storage node stands still")                                               \
 	X(gateway_kill, "kill -9 of a gateway")                                                    \
+	X(gateway_stop, "a gateway is stopped in an orderly way")                                  \
 	X(gateway_pause, "a gateway stands still")                                                 \
 	X(client_kill, "kill -9 of a client")                                                      \
 	X(client_pause, "a client stands still")                                                   \

@@ -15,7 +15,7 @@
 #define WAIT_LIMIT_NS NUM_S(600)
 #define FOR_EVER_NS NUM_S(100000)
 #define REOPEN_AFTER_NS NUM_MS(200)
-#define PROBES_MAX 4u
+#define PROBES_MAX 32u
 #define HOT_BLOCKS 32u
 
 struct slot {
@@ -211,7 +211,7 @@ slot_on_success(struct slot *slot)
 		history_read(workload->history, slot->number, slot->data, slot->floors);
 	else
 		history_written(workload->history, slot->number);
-	if (session->is_old || workload->old == NULL)
+	if (session->is_old || workload->old == NULL || below(session, 4) != 0)
 		return;
 	workload->old->probe_block = first;
 	loop_defer(workload->old->loop, &workload->old->probe_task);
@@ -392,7 +392,8 @@ struct workload *
 workload_create(const struct workload_options *options)
 {
 	struct workload *workload = calloc(1, sizeof(*workload));
-	char request[128];
+	static const char *const engines[] = { "none", "lz4", "zstd" };
+	char request[192];
 	int rc;
 
 	assert(workload != NULL);
@@ -405,8 +406,10 @@ workload_create(const struct workload_options *options)
 	    history_create(workload->cluster, options->index, workload->block_count);
 	(void)snprintf(workload->name, sizeof(workload->name), "volume%u", options->index + 1);
 	(void)snprintf(request, sizeof(request),
-	    "{\"op\":\"volume.create\",\"name\":\"%s\",\"size_bytes\":%" PRIu64 "}", workload->name,
-	    options->volume_bytes);
+	    "{\"op\":\"volume.create\",\"name\":\"%s\",\"size_bytes\":%" PRIu64
+	    ",\"engine\":\"%s\"}",
+	    workload->name, options->volume_bytes,
+	    engines[sim_cluster_below(workload->cluster, 3)]);
 	workload->present = session_create(workload);
 	workload->call =
 	    (struct cleave_call){ .must_not_repeat = true, .fn = on_created, .arg = workload };
