@@ -63,6 +63,27 @@ def lost_store_is_made_anew():
         check(volume_id(c, "new") > old_id + 1000, "an id that may have been given before")
 
 
+def two_gateways_find_everything_again():
+    with Cluster(nodes=3, shards=4, gateways=2) as c:
+        c.volume_create("v", "256M")
+        journal = os.path.join(c.folder, "journal")
+        write(c, journal, 3000)
+        for gateway in c.gateways:
+            gateway.kill()
+        shutil.rmtree(meta(c))
+        recover(c)
+        for gateway in c.gateways:
+            gateway.start()
+        verify(c, journal)
+        write(c, os.path.join(c.folder, "second"), 1000)
+
+
+def running_gateways_are_left_alone():
+    with Cluster(nodes=3) as c:
+        expect_error(recover(c, check_rc=False), "a gateway is registered", codes=(1,))
+        expect_error(recover(c, "--force", check_rc=False), "a gateway is registered", codes=(1,))
+
+
 def old_copy_is_refused_then_replaced():
     with Cluster(nodes=3) as c:
         c.volume_create("v", "256M")
@@ -115,5 +136,6 @@ def what_is_wrong_is_said():
 
 
 if __name__ == "__main__":
-    main(lost_store_is_made_anew, old_copy_is_refused_then_replaced,
+    main(lost_store_is_made_anew, two_gateways_find_everything_again,
+         running_gateways_are_left_alone, old_copy_is_refused_then_replaced,
          store_that_is_not_older_is_left_alone, what_is_wrong_is_said)

@@ -282,6 +282,25 @@ Test(rebuild, copy_from_before_the_manifest_moved_is_refused)
 	meta_snapshot_destroy(old);
 }
 
+/* A disk was replaced, and the owner died when it had just begun another manifest: not stale. */
+Test(rebuild, manifest_that_was_never_finished_is_no_newer_one)
+{
+	struct mt_shard *shard = mt_rig_shard(rig, 0);
+	struct wire_node create = { .opcode = WIRE_EXTENT_CREATE,
+		.id = { .shard = 0, .epoch = shard->epoch, .counter = 1000 },
+		.kind = EXTENT_MANIFEST,
+		.epoch = shard->epoch };
+
+	make_volume("a", 1);
+	write_blocks(0, 4);
+	cr_assert_eq(mt_rig_call(rig, 0, &create, NULL), 0);
+	mt_rig_gateway_kill(rig);
+	mt_rig_node_kill(rig, 2, false);
+	mt_rig_node_blank(rig, 2);
+	mt_rig_node_start(rig, 2);
+	start_and_expect(1, 4);
+}
+
 Test(rebuild, empty_store_never_begins_anew_what_nodes_hold)
 {
 	make_volume("a", 1);
