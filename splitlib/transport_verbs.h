@@ -48,7 +48,7 @@ struct verbs_pool {
 	uint32_t slot_bytes;
 };
 struct verbs_slot {
-	uint8_t stage; /* enum verbs_stage; STAGE_NR: none */
+	uint32_t stage; /* enum verbs_stage; STAGE_NR: none */
 	uint32_t index;
 };
 
