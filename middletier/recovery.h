@@ -161,6 +161,7 @@ bool mt_agree_is_good(const struct mt_agree_replica *replica);
 /* ---- replay.c ---- */
 
 #define MT_REPLAY_READS_MAX 16u /* in flight, or waiting for those before them */
+#define MT_REPLAY_RECENT 8u
 
 /* An extent to be read from its beginning to an agreed length. */
 struct mt_replay_source {
@@ -223,9 +224,12 @@ struct mt_replay {
 	uint32_t prev_crc;
 	uint8_t *head; /* of that batch, as far as it is here; BATCH_HEAD_BYTES_MAX */
 	uint32_t head_bytes;
-	uint32_t tried;      /* bit set: replicas of source_index that have failed */
-	bool is_content_bad; /* one of them by what it returned */
-	bool must_wait;      /* before the next try, whichever copy it is */
+	/* The last batches: how long, and how much of that is head. */
+	uint32_t recent_bytes[MT_REPLAY_RECENT], recent_head_bytes[MT_REPLAY_RECENT];
+	uint32_t recent_count; /* since the last surprise */
+	uint32_t tried;        /* bit set: replicas of source_index that have failed */
+	bool is_content_bad;   /* one of them by what it returned */
+	bool must_wait;        /* before the next try, whichever copy it is */
 	struct loop_timer timer;
 	uint64_t log_ns;
 	bool is_stopped;

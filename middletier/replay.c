@@ -16,6 +16,11 @@
  * two steps. Every batch is checked with the chain of those before it, so that a copy can neither
  * skip nor repeat one.
  *
+ * Payloads are most of a log, and nothing here needs them. When the last batches were long and all but of
+ * one length, as they are under load, the next ones' heads can be guessed: then only *windows* are
+ * read, in which a head must begin. A wrong guess is found by the gap that it leaves, and costs a few
+ * batches that are read whole.
+ *
  * A copy that fails, for whatever reason, is left for the next one, at the batch that was expected.
  * When all have failed, it waits and begins with the first again: an extent whose length was agreed
  * upon is never cut short.
@@ -34,6 +39,9 @@
 #define REPLAY_MAGIC 0x594c5052u /* "RPLY" */
 #define REPLAY_RETRY_NS NUM_S(1)
 #define REPLAY_LOG_NS NUM_S(5)
+#define REPLAY_SPARSE_BYTES NUM_KIB(64) /* shorter batches are read whole */
+#define REPLAY_SPREAD_BYTES                                                                        \
+	BATCH_ALIGN /* between the longest and the shortest of the last batches */
 
 static const struct sm_state replay_table[MT_REPLAY_STATE_NR] = {
 	[MT_REPLAY_RUNNING] = { "running", SM_TO(MT_REPLAY_DRAINING) | SM_TO(MT_REPLAY_DONE),
@@ -153,9 +161,59 @@ replay_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply
 	replay_run(replay);
 }
 
+/* What the last batches were like. False: nothing can be guessed from them. */
+struct replay_guess {
+	uint64_t bytes_min, bytes_max, head_bytes;
+};
+
+static bool
+replay_guess(const struct mt_replay *replay, struct replay_guess *ret_guess)
+{
+	struct replay_guess guess = { .bytes_min = UINT64_MAX };
+
+	if (replay->recent_count < MT_REPLAY_RECENT ||
+	    replay->sources[replay->ask_source].kind != EXTENT_LOG)
+		return false;
+	for (uint32_t i = 0; i < MT_REPLAY_RECENT; i++) {
+		guess.bytes_min = num_min(guess.bytes_min, replay->recent_bytes[i]);
+		guess.bytes_max = num_max(guess.bytes_max, replay->recent_bytes[i]);
+		guess.head_bytes = num_max(guess.head_bytes, replay->recent_head_bytes[i]);
+	}
+	guess.head_bytes = num_round_up(guess.head_bytes, BATCH_ALIGN);
+	*ret_guess = guess;
+	return guess.bytes_min >= REPLAY_SPARSE_BYTES &&
+	    guess.bytes_max - guess.bytes_min <= REPLAY_SPREAD_BYTES;
+}
+
+/*
+ * What is asked for next, at or behind ask_offset_bytes: all that follows, or where the next head must
+ * begin that was not asked for yet. Empty: so far ahead, nothing can be said.
+ */
+static void
+replay_window(const struct mt_replay *replay, uint64_t *ret_from, uint64_t *ret_to)
+{
+	uint64_t length_bytes = replay->sources[replay->ask_source].length_bytes;
+	uint64_t base = replay->ask_source == replay->source_index ? replay->at_bytes : 0;
+	uint64_t asked = replay->ask_offset_bytes, from = asked, to = asked + MT_RECEIVE_BYTES;
+	struct replay_guess guess;
+
+	if (replay_guess(replay, &guess)) {
+		uint64_t ahead = 0; /* batches, from base on */
+
+		if (base + guess.head_bytes <= asked)
+			ahead = (asked - guess.head_bytes - base) / guess.bytes_max + 1;
+		from = num_max(asked, base + ahead * guess.bytes_min);
+		to = base + ahead * guess.bytes_max + guess.head_bytes;
+		if (to - from > MT_RECEIVE_BYTES)
+			to = replay->read_count > 0 ? from : from + MT_RECEIVE_BYTES;
+	}
+	*ret_from = num_min(from, length_bytes);
+	*ret_to = num_min(to, length_bytes);
+}
+
 /* One more read behind the last. Returns 0; or why not. */
 static int
-replay_ask(struct mt_replay *replay)
+replay_ask(struct mt_replay *replay, uint64_t from, uint64_t to)
 {
 	uint32_t slot = (replay->read_first + replay->read_count) % MT_REPLAY_READS_MAX;
 	const struct mt_replay_source *source = &replay->sources[replay->ask_source];
@@ -169,9 +227,8 @@ replay_ask(struct mt_replay *replay)
 	link = mt_port_link(replay->shard->port, source->replicas[read->replica_index].node_id);
 	read->replay = replay;
 	read->source_index = replay->ask_source;
-	read->offset_bytes = replay->ask_offset_bytes;
-	read->bytes =
-	    (uint32_t)num_min(source->length_bytes - replay->ask_offset_bytes, MT_RECEIVE_BYTES);
+	read->offset_bytes = from;
+	read->bytes = (uint32_t)(to - from);
 	read->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_READ,
 		.id = source->id,
 		.offset_bytes = read->offset_bytes,
@@ -185,23 +242,41 @@ replay_ask(struct mt_replay *replay)
 	read->is_out = true;
 	read->rc = 0;
 	replay->read_count++;
-	replay->ask_offset_bytes += read->bytes;
+	replay->ask_offset_bytes = to;
 	return 0;
+}
+
+/* The extent in which something is left to be asked for; false: there is none. */
+static bool
+replay_sync_ask(struct mt_replay *replay)
+{
+	if (replay->ask_source < replay->source_index) {
+		replay->ask_source = replay->source_index;
+		replay->ask_offset_bytes = 0;
+	}
+	while (replay->ask_source < replay->source_count &&
+	    replay->ask_offset_bytes == replay->sources[replay->ask_source].length_bytes) {
+		replay->ask_source++;
+		replay->ask_offset_bytes = 0;
+	}
+	return replay->ask_source < replay->source_count;
 }
 
 /* Keep the ring full. When not even the next piece can be asked for, it waits. */
 static void
 replay_fill(struct mt_replay *replay)
 {
-	while (replay->read_count < MT_REPLAY_READS_MAX) {
-		while (replay->ask_source < replay->source_count &&
-		    replay->ask_offset_bytes == replay->sources[replay->ask_source].length_bytes) {
-			replay->ask_source++;
-			replay->ask_offset_bytes = 0;
+	while (replay->read_count < MT_REPLAY_READS_MAX && replay_sync_ask(replay)) {
+		uint64_t from, to;
+
+		replay_window(replay, &from, &to);
+		if (from == replay->sources[replay->ask_source].length_bytes) {
+			replay->ask_offset_bytes = from;
+			continue;
 		}
-		if (replay->ask_source == replay->source_count)
+		if (from == to)
 			return;
-		if (replay_ask(replay) == 0)
+		if (replay_ask(replay, from, to) == 0)
 			continue;
 		if (replay->read_count == 0) {
 			replay->must_wait = true;
@@ -226,6 +301,10 @@ replay_on_head(struct mt_replay *replay, const struct batch_info *info)
 		rc = replay->on_batch(replay, source, info, replay->head, replay->arg);
 	if (rc != 0)
 		return rc == -EBADMSG ? -EPROTO : rc; /* not this copy's fault */
+	replay->recent_bytes[replay->recent_count % MT_REPLAY_RECENT] = info->batch_bytes;
+	replay->recent_head_bytes[replay->recent_count % MT_REPLAY_RECENT] = BATCH_HEADER_BYTES +
+	    info->desc_bytes;
+	replay->recent_count++;
 	replay->done_bytes += info->batch_bytes;
 	replay->at_bytes += info->batch_bytes;
 	replay->prev_crc = info->batch_crc;
@@ -279,6 +358,24 @@ replay_take_head(struct mt_replay *replay, const struct mt_replay_read *read)
 	}
 }
 
+/* Is there anything in @read that is to be looked at? */
+static bool
+replay_needs_piece(const struct mt_replay *replay, const struct mt_replay_read *read)
+{
+	return read->source_index == replay->source_index &&
+	    replay->at_bytes + replay->head_bytes < read->offset_bytes + read->bytes;
+}
+
+/* Does @read begin behind what is to be looked at next? The guess was wrong. */
+static bool
+replay_has_gap(const struct mt_replay *replay, const struct mt_replay_read *read)
+{
+	return replay->source_index < replay->source_count &&
+	    (read->source_index > replay->source_index ||
+		(read->source_index == replay->source_index &&
+		    read->offset_bytes > replay->at_bytes + replay->head_bytes));
+}
+
 /* The piece that comes next. 0: all of it was looked at. */
 static int
 replay_take_piece(struct mt_replay *replay, const struct mt_replay_read *read)
@@ -287,17 +384,15 @@ replay_take_piece(struct mt_replay *replay, const struct mt_replay_read *read)
 	uint64_t length_bytes = replay_source(replay)->length_bytes;
 	int rc = 1;
 
-	assert(read->source_index == replay->source_index);
 	assert(read->msg->payload_bytes == read->bytes);
 	while (rc == 1 && replay->at_bytes + replay->head_bytes < end_bytes)
 		rc = replay_take_head(replay, read);
 	if (rc < 0)
 		return rc;
-	if (end_bytes < length_bytes)
-		return 0;
-	if (replay->at_bytes != length_bytes)
+	if (replay->at_bytes == length_bytes)
+		replay_enter_source(replay, replay->source_index + 1);
+	else if (end_bytes == length_bytes && rc == 0)
 		return -EBADMSG; /* a head that the length cuts in two */
-	replay_enter_source(replay, replay->source_index + 1);
 	return 0;
 }
 
@@ -356,7 +451,8 @@ replay_drain(struct mt_replay *replay)
 	while (replay->read_count > 0)
 		replay_pop(replay);
 	/* The last head was taken, and what failed was only the payload behind it. */
-	if (replay->at_bytes == replay_source(replay)->length_bytes)
+	if (replay->source_index < replay->source_count &&
+	    replay->at_bytes == replay_source(replay)->length_bytes)
 		replay_enter_source(replay, replay->source_index + 1);
 	if (replay->source_index == replay->source_count)
 		replay_restart(replay);
@@ -400,8 +496,18 @@ replay_run(struct mt_replay *replay)
 	assert(replay->sm.state == MT_REPLAY_RUNNING);
 	while (replay->read_count > 0 && !replay_first(replay)->is_out) {
 		struct mt_replay_read *read = replay_first(replay);
-		int rc = read->rc != 0 ? read->rc : replay_take_piece(replay, read);
+		int rc = read->rc;
 
+		if (rc != -ESTALE && replay_has_gap(replay, read)) {
+			replay->recent_count = 0;
+			sm_move(&replay->sm, MT_REPLAY_DRAINING);
+			replay_drain(replay);
+			return;
+		}
+		if (rc != -ESTALE && !replay_needs_piece(replay, read))
+			rc = 0; /* whatever came of it */
+		else if (rc == 0)
+			rc = replay_take_piece(replay, read);
 		if (rc == -ESTALE || rc == -EPROTO) {
 			replay_finish(replay, rc == -EPROTO ? -EBADMSG : rc);
 			return;
@@ -413,7 +519,8 @@ replay_run(struct mt_replay *replay)
 		replay_pop(replay);
 	}
 	if (replay->source_index == replay->source_count) {
-		replay_finish(replay, 0);
+		if (replay->read_count == 0)
+			replay_finish(replay, 0);
 		return;
 	}
 	replay_fill(replay);
@@ -450,6 +557,7 @@ mt_replay_start(struct mt_replay *replay)
 	for (uint32_t i = 0; i < replay->source_count; i++)
 		replay->total_bytes += replay->sources[i].length_bytes;
 	replay->read_first = replay->read_count = 0;
+	replay->recent_count = 0;
 	replay->ask_source = 0;
 	replay->ask_offset_bytes = 0;
 	replay->log_ns = 0;
