@@ -320,6 +320,13 @@ mt_volumes_read_cluster(struct mt_gateway *gateway, int rc, const struct meta_it
 		return -EBADMSG;
 	}
 	cluster.version = items[0].version;
+	if (gateway->sm.state > MT_GATEWAY_STARTING) {
+		/* Ports read the rest, and it stays as it is. */
+		gateway->cluster.next_volume_id = cluster.next_volume_id;
+		gateway->cluster.next_segment = cluster.next_segment;
+		gateway->cluster.version = cluster.version;
+		return 0;
+	}
 	gateway->cluster = cluster;
 	return 0;
 }
