@@ -588,7 +588,7 @@ void mt_write_path_start(struct mt_shard *shard);
 /*
  * mt_write_path_stop -- answer everything parked or batched with @rc, reads too
  *
- * What is in flight is answered when its replicas have; -ESTALE travels as -EREMCHG.
+ * What is in flight is answered when its replicas have. -ECANCELED travels, all else is -EREMCHG.
  */
 void mt_write_path_stop(struct mt_shard *shard, int rc);
 /*

@@ -423,6 +423,8 @@ mt_port_begin(struct mt_port *port)
 	if (port->set.has_come) {
 		(void)pthread_mutex_lock(&port->lock);
 		memcpy(wanted, port->set.wanted, sizeof(wanted));
+		if (port->set.rc != 0)
+			memset(wanted, 0, sizeof(wanted)); /* no lease: the next one says */
 		(void)pthread_mutex_unlock(&port->lock);
 	}
 	for (uint32_t i = 0; i < port->link_count; i++)

@@ -726,7 +726,8 @@ mt_write_path_stop(struct mt_shard *shard, int rc)
 	if (state->is_stopped)
 		return;
 	state->is_stopped = true;
-	state->stop_rc = rc == -ESTALE ? -EREMCHG : rc;
+	/* Whatever is wrong here, it says nothing about the request: another owner may do it. */
+	state->stop_rc = rc == -ECANCELED ? rc : -EREMCHG;
 	loop_timer_stop(shard->port->loop, &state->retry_timer);
 	log_roll_stop(state);
 	write_fail_parked(state, state->stop_rc);
