@@ -91,7 +91,10 @@ slow_look_round(const struct mt_link *link, uint64_t oldest_ns)
 static bool
 slow_is_spare(const struct mt_link *link)
 {
-	return mt_placement_domain_count(link->port) > mt_gateway_min_replicas(link->port->gateway);
+	bool is_counted = !mt_link_is_avoided(link, loop_now_ns(link->port->loop));
+
+	return mt_placement_domain_count(link->port) >=
+	    mt_gateway_min_replicas(link->port->gateway) + (is_counted ? 1 : 0);
 }
 
 uint64_t

@@ -65,6 +65,25 @@ def scrub_finds_and_heals():
         check("scrubbing 2 shards" in text, text)
 
 
+def reads_find_and_heal():
+    with Cluster(nodes=4, slot_size="1M", disk_size="96M") as c:
+        c.volume_create("v", "64M")
+        path, data = write_pattern(c)
+        restart_gateway(c)
+        plant(c, data)
+        # Reads rotate over replicas: what they meet is verified, and made anew.
+        until = time.monotonic() + WAIT_S
+        while True:
+            before = c.metric("replica_read_errors")
+            for _ in range(6):
+                c.load("--volume", "v", "--file-verify", path)
+            if c.metric("replica_read_errors") == before and lacking(c) == 0:
+                break
+            check(time.monotonic() < until, "bad copies are read again and again")
+        check(c.metric("repairs_queued") > 0, "no read met a bad copy")
+        check(c.metric("copies_made") > 0, "no copy was made anew")
+
+
 def lost_node_is_replaced():
     with Cluster(nodes=4, slot_size="1M", disk_size="96M",
                  gateway_args=["--repair-after", "1s", "--min-replicas", "2"]) as c:
@@ -85,4 +104,4 @@ def lost_node_is_replaced():
 
 if __name__ == "__main__":
     os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
-    main(scrub_finds_and_heals, lost_node_is_replaced)
+    main(scrub_finds_and_heals, reads_find_and_heal, lost_node_is_replaced)
