@@ -475,6 +475,12 @@ sim_faults_inject(struct sim_faults *faults)
 	do
 		self.fault = (enum sim_fault)sim_cluster_below(cluster, SIM_FAULT_NR);
 	while ((faults->allowed >> self.fault & 1) == 0);
+	/* An owner that does not know that it is none shows when the volume is attached elsewhere. */
+	if (faults->is_owner_stale && (faults->allowed & SIM_FAULT(client_takeover)) != 0 &&
+	    sim_cluster_below(cluster, 2) == 0)
+		self.fault = SIM_FAULT_client_takeover;
+	faults->is_owner_stale = self.fault == SIM_FAULT_gateway_pause ||
+	    self.fault == SIM_FAULT_meta_cut;
 	self.until_ns = sim_world_now_ns(cluster->world) + duration_ns;
 	sim_world_trace(cluster->world, "fault %s for %.6f s", sim_fault_name(self.fault),
 	    (double)duration_ns / 1e9);

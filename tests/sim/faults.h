@@ -30,6 +30,7 @@ struct sim_faults {
 	bool has_destroyed;
 	struct sim_fault_active active[SIM_FAULTS_ACTIVE_MAX];
 	uint32_t active_count;
+	bool is_owner_stale; /* the last fault may have made an owner that does not know it */
 	uint64_t counts[SIM_FAULT_NR];
 };
 

@@ -46,6 +46,15 @@ check_replica(const struct look *look, const struct mt_extent *extent,
 		    " bytes are acknowledged, node %" PRIu32 " holds %" PRIu64,
 		    id->shard, id->epoch, id->counter, extent->acked_bytes, replica->node_id,
 		    copy.durable_bytes);
+	/* It was open under this epoch, sealed at what all had acknowledged, and not made anew since. */
+	if (extent->sm.state == MT_EXTENT_SEALED && id->epoch == look->shard->epoch &&
+	    copy.is_held && copy.incarnation == replica->incarnation &&
+	    copy.durable_bytes < extent->sealed_bytes)
+		sim_cluster_fail(look->cluster,
+		    "extent %" PRIu32 "/%" PRIu32 "/%" PRIu64 ": %" PRIu64
+		    " bytes are acknowledged and sealed, node %" PRIu32 " holds %" PRIu64,
+		    id->shard, id->epoch, id->counter, extent->sealed_bytes, replica->node_id,
+		    copy.durable_bytes);
 	if (extent->sm.state == MT_EXTENT_SEALED && replica->is_cut && !replica->is_damaged &&
 	    (!copy.is_sealed || copy.durable_bytes != extent->sealed_bytes))
 		sim_cluster_fail(look->cluster,

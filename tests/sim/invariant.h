@@ -29,6 +29,7 @@ void sim_invariants_check(struct sim_invariants *invariants, struct sim_cluster 
 /* A copy as its node holds it. */
 struct sim_copy {
 	bool is_held, is_sealed;
+	uint64_t incarnation;
 	uint64_t durable_bytes;
 };
 

@@ -14,6 +14,7 @@ sim_node_copy(struct node *node, const struct extent_id *id, struct sim_copy *re
 		return;
 	ret_copy->is_held = true;
 	ret_copy->is_sealed = extent->sm.state == EXTENT_SEALED;
+	ret_copy->incarnation = extent->slot.incarnation;
 	ret_copy->durable_bytes = extent->durable_bytes;
 }
 

@@ -135,7 +135,7 @@ checker_of(const char *text)
 		const char *part, *checker;
 	} checkers[] = {
 		{ "its fence of shard", "I6: a fence went back" },
-		{ "are acknowledged, node", "I4: a replica lacks it" },
+		{ "bytes are acknowledged", "I4: a replica lacks it" },
 		{ "counts as whole", "a copy is not what its owner believes" },
 		{ "zeros, but", "linearizability: a block is gone" },
 		{ "garbage (", "linearizability: garbage" },
