@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "base/random.h"
+#include "middletier/alloc.h"
 #include "support/mt_rig.h"
 
 #define ALL 7u /* replicas */
@@ -405,6 +406,28 @@ Test(agree, the_further_node_may_die_as_well)
 		mt_rig_destroy(rig);
 		begin(5, 2);
 		(void)make_log();
+	}
+}
+
+Test(agree, the_nth_allocation_of_a_copy_fails)
+{
+	for (uint32_t nth = 1;; nth++) {
+		bool has_failed;
+
+		if (nth > 1)
+			mt_rig_destroy(rig);
+		begin(4, 2);
+		(void)make_log();
+		restart_without(6);
+		mt_rig_run(rig, NUM_MS(1900)); /* about to be judged */
+		mt_alloc_fail_at(nth);
+		cr_assert(mt_rig_wait_ready(rig), "allocation %u", nth);
+		has_failed = mt_alloc_has_failed();
+		mt_alloc_fail_at(0);
+		expect_log();
+		if (!has_failed)
+			break;
+		cr_assert_lt(nth, 100);
 	}
 }
 
