@@ -35,6 +35,7 @@ verbs_srq_fill(struct verbs_port *verbs)
 		struct ibv_recv_wr wrs[VERBS_POST_MAX], *bad = NULL;
 		struct ibv_sge sges[VERBS_POST_MAX][2];
 		uint32_t count = (uint32_t)num_min(pool->free_count, VERBS_POST_MAX);
+		int rc;
 
 		for (uint32_t i = 0; i < count; i++) {
 			struct split_receive *receive = pool->free[pool->free_count - 1 - i];
@@ -53,11 +54,12 @@ verbs_srq_fill(struct verbs_port *verbs)
 				.num_sge = 2,
 				.next = i + 1 < count ? &wrs[i + 1] : NULL };
 		}
-		if (ibv_post_srq_recv(verbs->srq, wrs, &bad) != 0)
+		rc = ibv_post_srq_recv(verbs->srq, wrs, &bad);
+		if (rc != 0)
 			count = (uint32_t)(bad - wrs);
 		pool->free_count -= count;
 		pool->srq_count += count;
-		if (bad != NULL) {
+		if (rc != 0) {
 			verbs_fail_all(verbs, -ECONNRESET, "the device takes no receives");
 			return;
 		}

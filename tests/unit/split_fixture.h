@@ -292,17 +292,17 @@ never(struct fixture *f, uint64_t wanted)
 	return false;
 }
 
+static uint64_t fixture_idle_ns[] = {
+	[NET_TCP] = NUM_MS(30),
+	[NET_SIM] = NUM_S(1),
+	[NET_VERBS] = NUM_MS(1500), /* a software device on an emulated processor */
+};
+
 /* Let things happen that should not: a little real time, a lot of virtual time. */
 static inline void
 fixture_idle(struct fixture *f)
 {
-	static const uint64_t idle_ns[] = {
-		[NET_TCP] = NUM_MS(30),
-		[NET_SIM] = NUM_S(1),
-		[NET_VERBS] = NUM_MS(1500), /* a software device on an emulated processor */
-	};
-
-	(void)fixture_run_for(f, never, 0, idle_ns[f->kind]);
+	(void)fixture_run_for(f, never, 0, fixture_idle_ns[f->kind]);
 }
 
 static inline bool

@@ -1,0 +1,630 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fake_verbs.c -- see fake_verbs.h */
+#include "support/fake_verbs.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#undef ibv_reg_mr
+
+#include "base/guard.h"
+
+#define QPS_MAX 4096u
+#define QUEUE_MAX 1024u
+
+struct fake_verbs fake_verbs;
+
+struct receive {
+	uint64_t wr_id;
+	struct ibv_sge sges[2];
+	int sge_count;
+};
+
+struct receive_queue {
+	struct receive entries[QUEUE_MAX * 4];
+	uint32_t head, tail;
+};
+
+struct sent {
+	struct ibv_send_wr wr;
+	struct ibv_sge sges[32];
+	uint8_t inline_data[256];
+};
+
+struct fake_qp {
+	struct ibv_qp ibv;
+	enum ibv_qp_state state;
+	uint32_t peer;
+	struct receive_queue *receives;
+	struct sent *sends; /* that wait */
+	uint32_t send_head, send_tail;
+};
+
+struct fake_srq {
+	struct ibv_srq ibv;
+	struct receive_queue receives;
+};
+
+struct fake_cq {
+	struct ibv_cq ibv;
+	struct ibv_wc *wcs;
+	uint32_t head, tail, cap;
+	bool is_armed;
+};
+
+struct fake_channel {
+	struct ibv_comp_channel ibv;
+	struct ibv_cq *told[QUEUE_MAX];
+	uint32_t head, tail;
+	int write_fd;
+};
+
+struct ibv_context fake_context;
+static struct ibv_device device = { .name = "fake0" };
+static int async_pipe[2] = { -1, -1 };
+static struct ibv_async_event async_events[16];
+static uint32_t async_head, async_tail;
+static struct fake_qp *qps[QPS_MAX];
+static uint32_t qp_next;
+
+bool
+fake_must_fail(const char *name)
+{
+	if (fake_verbs.fail_name == NULL || strcmp(name, fake_verbs.fail_name) != 0)
+		return false;
+	if (fake_verbs.fail_nth == 0 || --fake_verbs.fail_nth > 0)
+		return false;
+	fake_verbs.fail_count++;
+	errno = fake_verbs.fail_errno != 0 ? fake_verbs.fail_errno : ENOMEM;
+	return true;
+}
+
+void *
+fake_make(size_t bytes)
+{
+	void *object = calloc(1, bytes);
+
+	assert(object != NULL);
+	fake_verbs.object_count++;
+	return object;
+}
+
+int
+fake_unmake(void *object)
+{
+	fake_verbs.object_count--;
+	free(object);
+	return 0;
+}
+
+/* Completions. */
+
+static void
+complete(struct ibv_cq *ibv, const struct ibv_wc *wc)
+{
+	struct fake_cq *cq = (struct fake_cq *)ibv;
+
+	assert(cq->tail - cq->head < cq->cap); /* a real one would be lost */
+	cq->wcs[cq->tail++ % cq->cap] = *wc;
+	if (cq->is_armed) {
+		struct fake_channel *channel = (struct fake_channel *)cq->ibv.channel;
+
+		cq->is_armed = false;
+		channel->told[channel->tail++ % QUEUE_MAX] = ibv;
+		assert(write(channel->write_fd, "x", 1) == 1);
+	}
+}
+
+static void
+complete_send(struct fake_qp *qp, const struct ibv_send_wr *wr, enum ibv_wc_status status)
+{
+	struct ibv_wc wc = { .wr_id = wr->wr_id, .status = status, .qp_num = qp->ibv.qp_num };
+
+	if (status != IBV_WC_SUCCESS || (wr->send_flags & IBV_SEND_SIGNALED) != 0)
+		complete(qp->ibv.send_cq, &wc);
+}
+
+static void
+qp_break(struct fake_qp *qp)
+{
+	if (qp->state == IBV_QPS_ERR)
+		return;
+	qp->state = IBV_QPS_ERR;
+	if (fake_verbs.is_stuck)
+		return;
+	for (; qp->send_head != qp->send_tail; qp->send_head++)
+		complete_send(qp, &qp->sends[qp->send_head % QUEUE_MAX].wr, IBV_WC_WR_FLUSH_ERR);
+	while (qp->ibv.srq == NULL && qp->receives->head != qp->receives->tail) {
+		struct ibv_wc wc = {
+			.wr_id =
+			    qp->receives->entries[qp->receives->head++ % (QUEUE_MAX * 4)].wr_id,
+			.status = IBV_WC_WR_FLUSH_ERR,
+			.qp_num = qp->ibv.qp_num
+		};
+
+		complete(qp->ibv.recv_cq, &wc);
+	}
+}
+
+static struct fake_qp *
+qp_find(uint32_t number)
+{
+	return number < QPS_MAX ? qps[number] : NULL;
+}
+
+/* From the entries of one side to those of the other, as far as there is room. */
+static void
+copy_entries(const struct ibv_sge *from, int from_count, const struct ibv_sge *to, int to_count)
+{
+	uint32_t at = 0;
+	int i = 0;
+
+	guard_enter();
+	for (int k = 0; k < from_count; k++)
+		for (uint32_t done = 0; done < from[k].length;) {
+			uint32_t part = from[k].length - done;
+
+			assert(i < to_count);
+			if (part > to[i].length - at)
+				part = to[i].length - at;
+			memcpy((void *)(uintptr_t)(to[i].addr + at),
+			    (const void *)(uintptr_t)(from[k].addr + done), part);
+			done += part;
+			at += part;
+			if (at == to[i].length) {
+				i++;
+				at = 0;
+			}
+		}
+	guard_leave();
+}
+
+static uint32_t
+entries_bytes(const struct ibv_sge *sges, int count)
+{
+	uint32_t bytes = 0;
+
+	for (int i = 0; i < count; i++)
+		bytes += sges[i].length;
+	return bytes;
+}
+
+/* Returns false when it has to wait. */
+static bool
+deliver(struct fake_qp *qp, const struct ibv_send_wr *wr)
+{
+	struct fake_qp *peer = qp_find(qp->peer);
+	struct receive *receive;
+	struct ibv_wc wc = { 0 };
+
+	if (fake_verbs.next_status != IBV_WC_SUCCESS) {
+		complete_send(qp, wr, fake_verbs.next_status);
+		fake_verbs.next_status = IBV_WC_SUCCESS;
+		qp_break(qp);
+		return true;
+	}
+	if (fake_verbs.is_deaf || peer == NULL || peer->state == IBV_QPS_ERR)
+		return false;
+	if (wr->opcode == IBV_WR_RDMA_WRITE) {
+		complete_send(qp, wr, IBV_WC_SUCCESS);
+		return true;
+	}
+	if (peer->receives->head == peer->receives->tail) {
+		fake_verbs.not_ready_count++;
+		return false;
+	}
+	receive = &peer->receives->entries[peer->receives->head++ % (QUEUE_MAX * 4)];
+	wc.wr_id = receive->wr_id;
+	wc.qp_num = peer->ibv.qp_num;
+	wc.opcode = IBV_WC_RECV;
+	wc.byte_len = entries_bytes(wr->sg_list, wr->num_sge);
+	if (wc.byte_len > entries_bytes(receive->sges, receive->sge_count)) {
+		wc.status = IBV_WC_LOC_LEN_ERR;
+		complete(peer->ibv.recv_cq, &wc);
+		qp_break(peer);
+		complete_send(qp, wr, IBV_WC_REM_INV_REQ_ERR);
+		qp_break(qp);
+		return true;
+	}
+	copy_entries(wr->sg_list, wr->num_sge, receive->sges, receive->sge_count);
+	if (wr->opcode == IBV_WR_SEND_WITH_IMM) {
+		wc.wc_flags = IBV_WC_WITH_IMM;
+		wc.imm_data = wr->imm_data;
+	}
+	complete(peer->ibv.recv_cq, &wc);
+	complete_send(qp, wr, IBV_WC_SUCCESS);
+	return true;
+}
+
+static void
+qp_run(struct fake_qp *qp)
+{
+	while (qp->state == IBV_QPS_RTS && qp->send_head != qp->send_tail) {
+		struct sent *sent = &qp->sends[qp->send_head % QUEUE_MAX];
+
+		sent->wr.sg_list = sent->sges;
+		if (sent->wr.send_flags & IBV_SEND_INLINE)
+			sent->sges[0].addr = (uintptr_t)sent->inline_data;
+		/* Out of the queue first: an error flushes the rest. */
+		qp->send_head++;
+		if (!deliver(qp, &sent->wr)) {
+			qp->send_head--;
+			return;
+		}
+	}
+}
+
+static void
+all_run(void)
+{
+	for (uint32_t i = 0; i < qp_next && i < QPS_MAX; i++)
+		if (qps[i] != NULL)
+			qp_run(qps[i]);
+}
+
+/* The data path's calls, which verbs.h finds in the context. */
+
+static int
+fake_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct fake_qp *qp = (struct fake_qp *)ibv;
+
+	fake_verbs.post_count++;
+	for (; wr != NULL; wr = wr->next) {
+		struct sent *sent = &qp->sends[qp->send_tail % QUEUE_MAX];
+
+		*bad = wr;
+		if (fake_must_fail("ibv_post_send"))
+			return errno;
+		assert(qp->send_tail - qp->send_head < QUEUE_MAX);
+		fake_verbs.wr_count++;
+		if ((wr->send_flags & IBV_SEND_SIGNALED) != 0)
+			fake_verbs.signaled_count++;
+		if ((uint32_t)wr->num_sge > fake_verbs.sge_count_max)
+			fake_verbs.sge_count_max = (uint32_t)wr->num_sge;
+		sent->wr = *wr;
+		if (wr->num_sge > 0)
+			memcpy(sent->sges, wr->sg_list, (size_t)wr->num_sge * sizeof(*sent->sges));
+		if ((wr->send_flags & IBV_SEND_INLINE) != 0) {
+			fake_verbs.inline_count++;
+			assert(
+			    wr->num_sge == 1 && wr->sg_list[0].length <= sizeof(sent->inline_data));
+			memcpy(sent->inline_data, (const void *)(uintptr_t)wr->sg_list[0].addr,
+			    wr->sg_list[0].length);
+		}
+		qp->send_tail++;
+		if (qp->state == IBV_QPS_ERR) {
+			qp->send_tail--;
+			complete_send(qp, wr, IBV_WC_WR_FLUSH_ERR);
+		}
+	}
+	qp_run(qp);
+	return 0;
+}
+
+static int
+receives_add(struct receive_queue *queue, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad,
+    const char *name)
+{
+	for (; wr != NULL; wr = wr->next) {
+		struct receive *receive = &queue->entries[queue->tail % (QUEUE_MAX * 4)];
+
+		*bad = wr;
+		if (fake_must_fail(name))
+			return errno;
+		assert(queue->tail - queue->head < QUEUE_MAX * 4);
+		*receive = (struct receive){ .wr_id = wr->wr_id, .sge_count = wr->num_sge };
+		memcpy(receive->sges, wr->sg_list, (size_t)wr->num_sge * sizeof(*receive->sges));
+		queue->tail++;
+	}
+	all_run();
+	return 0;
+}
+
+static int
+fake_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	return receives_add(((struct fake_qp *)ibv)->receives, wr, bad, "ibv_post_recv");
+}
+
+static int
+fake_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	return receives_add(&((struct fake_srq *)ibv)->receives, wr, bad, "ibv_post_srq_recv");
+}
+
+static int
+fake_poll_cq(struct ibv_cq *ibv, int max, struct ibv_wc *wcs)
+{
+	struct fake_cq *cq = (struct fake_cq *)ibv;
+	int count = 0;
+
+	if (fake_must_fail("ibv_poll_cq"))
+		return -1;
+	while (count < max && cq->head != cq->tail)
+		wcs[count++] = cq->wcs[cq->head++ % cq->cap];
+	return count;
+}
+
+static int
+fake_req_notify_cq(struct ibv_cq *ibv, int is_solicited)
+{
+	(void)is_solicited;
+	if (fake_must_fail("ibv_req_notify_cq"))
+		return errno;
+	((struct fake_cq *)ibv)->is_armed = true;
+	return 0;
+}
+
+/* Objects. */
+
+int
+ibv_query_device(struct ibv_context *c, struct ibv_device_attr *attr)
+{
+	(void)c;
+	if (fake_must_fail("ibv_query_device"))
+		return errno;
+	*attr = (struct ibv_device_attr){ .max_sge = fake_verbs.max_sge,
+		.max_cqe = fake_verbs.max_cqe,
+		.max_srq_wr = fake_verbs.max_srq_wr,
+		.max_qp_wr = 1024,
+		.max_qp_rd_atom = 16 };
+	return 0;
+}
+
+struct ibv_pd *
+ibv_alloc_pd(struct ibv_context *c)
+{
+	struct ibv_pd *pd;
+
+	if (fake_must_fail("ibv_alloc_pd"))
+		return NULL;
+	pd = fake_make(sizeof(*pd));
+	pd->context = c;
+	return pd;
+}
+
+int
+ibv_dealloc_pd(struct ibv_pd *pd)
+{
+	return fake_unmake(pd);
+}
+
+struct ibv_mr *
+ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	struct ibv_mr *mr;
+
+	(void)access;
+	if (fake_must_fail("ibv_reg_mr"))
+		return NULL;
+	mr = fake_make(sizeof(*mr));
+	*mr = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = addr, .length = length };
+	return mr;
+}
+
+int
+ibv_dereg_mr(struct ibv_mr *mr)
+{
+	return fake_unmake(mr);
+}
+
+struct ibv_comp_channel *
+ibv_create_comp_channel(struct ibv_context *c)
+{
+	struct fake_channel *channel;
+	int fds[2];
+
+	if (fake_must_fail("ibv_create_comp_channel"))
+		return NULL;
+	channel = fake_make(sizeof(*channel));
+	assert(pipe(fds) == 0);
+	channel->ibv.context = c;
+	channel->ibv.fd = fds[0];
+	channel->write_fd = fds[1];
+	return &channel->ibv;
+}
+
+int
+ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
+{
+	close(ibv->fd);
+	close(((struct fake_channel *)ibv)->write_fd);
+	return fake_unmake(ibv);
+}
+
+int
+ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq_context)
+{
+	struct fake_channel *channel = (struct fake_channel *)ibv;
+	char byte;
+
+	if (read(ibv->fd, &byte, 1) != 1)
+		return -1;
+	*cq = channel->told[channel->head++ % QUEUE_MAX];
+	*cq_context = NULL;
+	return 0;
+}
+
+void
+ibv_ack_cq_events(struct ibv_cq *cq, unsigned int count)
+{
+	(void)cq;
+	(void)count;
+}
+
+struct ibv_cq *
+ibv_create_cq(struct ibv_context *c, int cqe, void *cq_context, struct ibv_comp_channel *channel,
+    int vector)
+{
+	struct fake_cq *cq;
+
+	(void)vector;
+	if (fake_must_fail("ibv_create_cq"))
+		return NULL;
+	cq = fake_make(sizeof(*cq));
+	cq->ibv.context = c;
+	cq->ibv.channel = channel;
+	cq->ibv.cq_context = cq_context;
+	cq->cap = (uint32_t)cqe;
+	cq->wcs = calloc(cq->cap, sizeof(*cq->wcs));
+	return &cq->ibv;
+}
+
+int
+ibv_destroy_cq(struct ibv_cq *cq)
+{
+	free(((struct fake_cq *)cq)->wcs);
+	return fake_unmake(cq);
+}
+
+struct ibv_srq *
+ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	struct fake_srq *srq;
+
+	(void)attr;
+	if (fake_must_fail("ibv_create_srq"))
+		return NULL;
+	srq = fake_make(sizeof(*srq));
+	srq->ibv.context = pd->context;
+	return &srq->ibv;
+}
+
+int
+ibv_destroy_srq(struct ibv_srq *srq)
+{
+	return fake_unmake(srq);
+}
+
+struct ibv_qp *
+ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct fake_qp *qp;
+
+	if (fake_must_fail("ibv_create_qp"))
+		return NULL;
+	if (fake_verbs.has_no_inline && attr->cap.max_inline_data > 0) {
+		errno = EINVAL;
+		return NULL;
+	}
+	assert(qp_next < QPS_MAX);
+	qp = fake_make(sizeof(*qp));
+	qp->ibv = (struct ibv_qp){ .context = pd->context,
+		.qp_context = attr->qp_context,
+		.pd = pd,
+		.send_cq = attr->send_cq,
+		.recv_cq = attr->recv_cq,
+		.srq = attr->srq,
+		.qp_num = qp_next };
+	qp->receives = attr->srq != NULL ? &((struct fake_srq *)attr->srq)->receives
+					 : calloc(1, sizeof(*qp->receives));
+	qp->sends = calloc(QUEUE_MAX, sizeof(*qp->sends));
+	qps[qp_next++] = qp;
+	return &qp->ibv;
+}
+
+int
+ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
+{
+	struct fake_qp *qp = (struct fake_qp *)ibv;
+
+	if (fake_must_fail("ibv_modify_qp"))
+		return errno;
+	if (attr->qp_state == IBV_QPS_ERR) {
+		qp_break(qp);
+		return 0;
+	}
+	if ((mask & IBV_QP_DEST_QPN) != 0)
+		qp->peer = attr->dest_qp_num;
+	qp->state = attr->qp_state;
+	return 0;
+}
+
+int
+ibv_destroy_qp(struct ibv_qp *ibv)
+{
+	struct fake_qp *qp = (struct fake_qp *)ibv;
+
+	qps[ibv->qp_num] = NULL;
+	if (ibv->srq == NULL)
+		free(qp->receives);
+	free(qp->sends);
+	return fake_unmake(qp);
+}
+
+int
+ibv_get_async_event(struct ibv_context *c, struct ibv_async_event *event)
+{
+	char byte;
+
+	(void)c;
+	if (read(async_pipe[0], &byte, 1) != 1)
+		return -1;
+	*event = async_events[async_head++ % 16];
+	return 0;
+}
+
+void
+ibv_ack_async_event(struct ibv_async_event *event)
+{
+	(void)event;
+}
+
+/* For tests. */
+
+void
+fake_verbs_reset(void)
+{
+	fake_verbs = (struct fake_verbs){ .max_sge = 32, .max_cqe = 65536, .max_srq_wr = 65536 };
+	fake_context.device = &device;
+	fake_context.ops.post_send = fake_post_send;
+	fake_context.ops.post_recv = fake_post_recv;
+	fake_context.ops.post_srq_recv = fake_post_srq_recv;
+	fake_context.ops.poll_cq = fake_poll_cq;
+	fake_context.ops.req_notify_cq = fake_req_notify_cq;
+	qp_next = 17;
+	if (async_pipe[0] < 0)
+		assert(pipe(async_pipe) == 0);
+	fake_context.async_fd = async_pipe[0];
+}
+
+/* Programs that know nothing of the fake get it as it is. */
+__attribute__((constructor)) static void
+fake_verbs_begin(void)
+{
+	fake_verbs_reset();
+}
+
+void
+fake_verbs_async_event(enum ibv_event_type type, uint32_t number)
+{
+	struct ibv_async_event *event = &async_events[async_tail++ % 16];
+
+	event->event_type = type;
+	event->element.qp = number != 0 ? &qps[number]->ibv : NULL;
+	assert(write(async_pipe[1], "x", 1) == 1);
+}
+
+void
+fake_verbs_time_out(void)
+{
+	for (uint32_t i = 0; i < qp_next; i++) {
+		struct fake_qp *qp = qps[i];
+
+		if (qp == NULL || qp->state != IBV_QPS_RTS || qp->send_head == qp->send_tail)
+			continue;
+		complete_send(qp, &qp->sends[qp->send_head++ % QUEUE_MAX].wr, IBV_WC_RETRY_EXC_ERR);
+		qp_break(qp);
+	}
+}
+
+void
+fake_verbs_break(uint32_t number)
+{
+	qp_break(qps[number]);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fake_verbs.h -- libibverbs and librdmacm without a device, put in their place when a test is linked
+ *
+ * One process, one device, any address. A send is delivered when it is posted, or waits for a receive
+ * (and is counted: our transport never lets it). Any call can be made to fail, any event to come.
+ */
+#ifndef CLEAVE_TESTS_FAKE_VERBS_H
+#define CLEAVE_TESTS_FAKE_VERBS_H
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct fake_verbs {
+	/* The @fail_nth call (1: the next) of the function @fail_name fails with @fail_errno. */
+	const char *fail_name;
+	uint32_t fail_nth;
+	int fail_errno;
+	uint32_t fail_count; /* calls that failed so */
+	/* The device's limits. */
+	int max_sge, max_cqe, max_srq_wr;
+	bool has_no_inline;
+	bool has_no_device;             /* at this address */
+	bool is_deaf;                   /* the peers acknowledge nothing */
+	bool is_stuck;                  /* what is in error is not given back */
+	enum ibv_wc_status next_status; /* of the next send, once; its queue pair fails */
+	/* What happened. */
+	uint32_t not_ready_count; /* sends that met no receive */
+	uint32_t post_count;      /* calls of ibv_post_send */
+	uint32_t wr_count, signaled_count, inline_count, sge_count_max;
+	uint32_t object_count; /* everything made and not yet destroyed */
+};
+extern struct fake_verbs fake_verbs;
+
+/* Shared by the two files of the fake. */
+extern struct ibv_context fake_context;
+bool fake_must_fail(const char *name);
+void *fake_make(size_t bytes);
+int fake_unmake(void *object);
+
+void fake_verbs_reset(void);
+/* fake_verbs_cm_event -- to the connection of the queue pair with number @number. */
+void fake_verbs_cm_event(uint32_t number, enum rdma_cm_event_type type);
+/* fake_verbs_async_event -- of the device; @number of a queue pair, or 0. */
+void fake_verbs_async_event(enum ibv_event_type type, uint32_t number);
+/* fake_verbs_time_out -- what is_deaf holds back ends with its retries exhausted. */
+void fake_verbs_time_out(void);
+/* fake_verbs_break -- as if the device had put @number into the error state. */
+void fake_verbs_break(uint32_t number);
+
+#endif /* CLEAVE_TESTS_FAKE_VERBS_H */
