@@ -152,7 +152,9 @@ port_open_parts(struct mt_port *port, char *ret_error, size_t error_bytes)
 		    address);
 	if (rc != 0)
 		return port_refuse(ret_error, error_bytes, rc, "port %s: cannot listen there: %s",
-		    address, strerror(-rc));
+		    address,
+		    split_port_reason(port->split)[0] != '\0' ? split_port_reason(port->split)
+							      : strerror(-rc));
 	return 0;
 }
 

@@ -247,7 +247,12 @@ server_on_accept(struct split_qp *qp, const void *hello_in, uint32_t hello_bytes
 int
 sn_server_listen(struct node *node)
 {
-	return split_listen(node->port, node->listen, server_on_accept, node, node->address);
+	int rc = split_listen(node->port, node->listen, server_on_accept, node, node->address);
+
+	/* The caller says the rest: an errno does not tell which limit of an RDMA device it was. */
+	if (rc != 0 && split_port_reason(node->port)[0] != '\0')
+		log_error("listen: %s", split_port_reason(node->port));
+	return rc;
 }
 
 int
