@@ -392,6 +392,10 @@ agree_judge(struct mt_agree *agree)
 		return;
 	}
 	if (!agree_is_enough(agree)) {
+		if (mt_agree_recall(agree)) {
+			mt_agree_step(agree);
+			return;
+		}
 		if (mt_agree_place(agree)) {
 			sm_move(&agree->sm, MT_AGREE_COPYING);
 			return;
@@ -446,17 +450,24 @@ mt_agree_step(struct mt_agree *agree)
 /* ---- one more node ---- */
 
 void
+mt_agree_replica_init(struct mt_agree *agree, uint32_t index)
+{
+	struct mt_agree_replica *replica = &agree->states[index];
+
+	*replica = (struct mt_agree_replica){ .agree = agree };
+	sm_init(&replica->sm, "agree replica", replica_table, MT_AGREE_UNASKED,
+	    agree->replicas[index].node_id);
+}
+
+void
 mt_agree_replica_set_whole(struct mt_agree *agree, uint32_t index, uint32_t chain_crc)
 {
 	struct mt_agree_replica *replica = &agree->states[index];
 
-	*replica = (struct mt_agree_replica){ .agree = agree,
-		.length_bytes = agree->agreed_bytes,
-		.chain_crc = chain_crc,
-		.is_sealed = true,
-		.is_cut = true };
-	sm_init(&replica->sm, "agree replica", replica_table, MT_AGREE_UNASKED,
-	    agree->replicas[index].node_id);
+	mt_agree_replica_init(agree, index);
+	replica->length_bytes = agree->agreed_bytes;
+	replica->chain_crc = chain_crc;
+	replica->is_sealed = replica->is_cut = true;
 	sm_move(&replica->sm, MT_AGREE_ASKED);
 	sm_move(&replica->sm, MT_AGREE_FROZEN);
 }
@@ -607,18 +618,14 @@ mt_agree_start(struct mt_agree *agree)
 		return -ENOMEM;
 	agree->magic = AGREE_MAGIC;
 	sm_init(&agree->sm, "agree", agree_table, MT_AGREE_FREEZING, agree->shard->index);
-	for (uint32_t i = 0; i < agree->replica_count; i++) {
-		struct mt_agree_replica *replica = &agree->states[i];
-
-		*replica = (struct mt_agree_replica){ .agree = agree };
-		sm_init(&replica->sm, "agree replica", replica_table, MT_AGREE_UNASKED,
-		    agree->replicas[i].node_id);
-	}
+	for (uint32_t i = 0; i < agree->replica_count; i++)
+		mt_agree_replica_init(agree, i);
 	agree->repair = (struct mt_agree_repair){ 0 };
 	agree->outstanding_count = 0;
 	agree->is_stopped = agree->is_stuck_logged = agree->is_short_logged = false;
 	agree->copy = NULL;
 	agree->copy_tried = agree->orphans_tried = 0;
+	agree->passed_count = 0;
 	/* Links come up one after the other: the first seconds are nothing to tell of. */
 	agree->log_ns = loop_now_ns(loop) - AGREE_LOG_NS + 2 * AGREE_RETRY_NS;
 	loop_timer_init(&agree->timer, agree_on_timer, agree);

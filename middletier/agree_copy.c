@@ -9,7 +9,8 @@
  *	                         LIST, DELETE
  *
  * The new copy takes the place of a damaged replica in the list, else of one that is away, when there is
- * no free one. What leaves the list is an orphan, and swept. So is what an earlier take-over left behind
+ * no free one. What leaves the list is an orphan once the list is durable, and swept then; until then the
+ * manifest names it, so one that was away and returns is asked, and nothing is made in its place. So is what an earlier take-over left behind
  * that died while it copied: no manifest names it. Such a one is in the way of the next, on the same
  * node; it is looked for, and deleted.
  */
@@ -30,6 +31,16 @@ agree_has_node(const struct mt_agree *agree, uint32_t node_id)
 {
 	for (uint32_t i = 0; i < agree->replica_count; i++) {
 		if (agree->replicas[i].node_id == node_id)
+			return true;
+	}
+	return false;
+}
+
+static bool
+agree_has_passed(const struct mt_agree *agree, uint32_t node_id)
+{
+	for (uint32_t i = 0; i < agree->passed_count; i++) {
+		if (agree->passed[i].node_id == node_id)
 			return true;
 	}
 	return false;
@@ -66,7 +77,7 @@ agree_pick_node(const struct mt_agree *agree)
 		if (!mt_link_is_up(link) || link->is_read_only || link->slots_free == 0 ||
 		    (link->full_kinds & 1u << agree->kind) != 0 ||
 		    (agree->copy_tried & UINT64_C(1) << i) != 0 ||
-		    agree_has_node(agree, link->node_id))
+		    agree_has_node(agree, link->node_id) || agree_has_passed(agree, link->node_id))
 			continue;
 		is_apart = !agree_has_domain(agree, link);
 		if (best != NULL &&
@@ -106,6 +117,9 @@ agree_add(struct mt_agree *agree, uint64_t incarnation)
 		if (mt_agree_is_good(&agree->states[i]))
 			chain_crc = agree->states[i].chain_crc;
 	}
+	if (slot < agree->replica_count && agree->states[slot].sm.state == MT_AGREE_UNASKED &&
+	    agree->passed_count < MT_REPLICAS_MAX)
+		agree->passed[agree->passed_count++] = agree->replicas[slot];
 	agree->replicas[slot] =
 	    (struct mt_replica){ .node_id = agree->copy_node_id, .incarnation = incarnation };
 	agree->replica_count = (uint32_t)num_max(agree->replica_count, slot + 1);
@@ -152,6 +166,40 @@ agree_copy_to(struct mt_agree *agree, const struct mt_link *link)
 	agree->copy_node_id = link->node_id;
 	agree->copy = mt_copy_start(&options);
 	return agree->copy != NULL ? 0 : -errno;
+}
+
+/* For the @index-th of those that gave their place away: one of them that is away still, or -1. */
+static int
+agree_find_away(const struct mt_agree *agree, uint32_t index)
+{
+	const struct mt_link *link = mt_port_link(agree->shard->port, agree->passed[index].node_id);
+
+	if (link == NULL || !mt_link_is_up(link))
+		return -1;
+	for (uint32_t i = 0; i < agree->replica_count; i++) {
+		link = mt_port_link(agree->shard->port, agree->replicas[i].node_id);
+		if (agree->states[i].sm.state == MT_AGREE_UNASKED &&
+		    (link == NULL || !mt_link_is_up(link)))
+			return (int)i;
+	}
+	return -1;
+}
+
+bool
+mt_agree_recall(struct mt_agree *agree)
+{
+	for (uint32_t i = 0; i < agree->passed_count; i++) {
+		struct mt_replica returned = agree->passed[i];
+		int slot = agree_find_away(agree, i);
+
+		if (slot < 0)
+			continue;
+		agree->passed[i] = agree->replicas[slot];
+		agree->replicas[slot] = returned;
+		mt_agree_replica_init(agree, (uint32_t)slot);
+		return true;
+	}
+	return false;
 }
 
 bool

@@ -108,6 +108,9 @@ struct mt_agree {
 	uint32_t copy_node_id;
 	uint64_t copy_tried; /* links, by bit, since the last pause */
 	uint64_t orphans_tried;
+	/* Those that were away, and whose place another has: the manifest names them still. */
+	struct mt_replica passed[MT_REPLICAS_MAX];
+	uint32_t passed_count;
 };
 
 /*
@@ -151,6 +154,10 @@ void mt_agree_repair(struct mt_agree *agree, uint32_t from, uint32_t to);
 
 /* ---- agree_copy.c ---- */
 
+/* mt_agree_recall -- one whose place was given away is back: it is a replica again, to be asked. */
+bool mt_agree_recall(struct mt_agree *agree);
+/* mt_agree_replica_init -- replica @index is one that was not asked yet. */
+void mt_agree_replica_init(struct mt_agree *agree, uint32_t index);
 /* mt_agree_place -- begin to copy to one more node; false: none can take it. Ends in mt_agree_placed. */
 bool mt_agree_place(struct mt_agree *agree);
 void mt_agree_placed(struct mt_agree *agree, int rc);

@@ -341,6 +341,29 @@ Test(agree, too_few_copies_become_enough_on_a_further_node)
 	cr_assert_eq(known(56), 58);
 }
 
+/* The manifest names it until the take-over is durable, so it is asked, not deleted and made anew. */
+Test(agree, one_whose_place_was_taken_is_asked_when_it_returns)
+{
+	struct mt_extent *extent;
+	const struct mt_replica *replica;
+
+	begin(4, 3);
+	extent = make_log();
+	cr_assert_eq(mt_rig_append(rig, extent, 7, 50, 1, RIGHT_MARK), 0);
+	restart_without(6);
+	mt_rig_run(rig, NUM_S(8));
+	cr_assert_not(rig->is_ready);
+	mt_rig_node_start(rig, node_of(1));
+	cr_assert(mt_rig_wait_ready(rig));
+	expect_log();
+	cr_assert_eq(known(56), 58);
+	extent = find_log();
+	cr_assert_not_null(replica_on(extent, further_node()));
+	replica = replica_on(extent, node_of(1));
+	cr_assert_not_null(replica);
+	cr_assert_eq(replica->incarnation, log_replicas[1].incarnation);
+}
+
 Test(agree, a_damaged_copy_gives_way_to_one_on_a_further_node)
 {
 	struct mt_extent *extent;
