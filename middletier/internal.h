@@ -722,6 +722,9 @@ struct mt_port {
 		bool has_come;  /* there was one; the port's */
 		bool has_begun; /* shards are there to be told; the port's */
 	} set;
+	/* How often main has lost the lease; and of how many losses the shards here have heard. */
+	_Atomic uint32_t lease_lost_count;
+	uint32_t lease_heard_count;
 	char failure[256];
 };
 /*
@@ -751,6 +754,13 @@ uint64_t mt_gateway_sweep_interval_ns(const struct mt_gateway *gateway);
 uint64_t mt_gateway_lease_until_ns(const struct mt_gateway *gateway);
 /* mt_gateway_has_lease -- now, by @loop's clock. Judged when an answer is sent, not when it is made. */
 bool mt_gateway_has_lease(const struct mt_gateway *gateway, struct loop *loop);
+/*
+ * mt_port_has_lease -- the same for what @port's shards own: the lease under which they took it
+ *
+ * Not one that main has got since then: until the port has heard of the loss and stopped its shards,
+ * another gateway may own them. The port's thread.
+ */
+bool mt_port_has_lease(const struct mt_port *port);
 uint64_t mt_gateway_id(const struct mt_gateway *gateway);
 uint64_t mt_gateway_boot_id(const struct mt_gateway *gateway);
 struct loop *mt_gateway_loop(const struct mt_gateway *gateway);

@@ -357,11 +357,21 @@ port_tell_shards(struct mt_port *port, const uint64_t *wanted)
 	port_check_ready(port);
 }
 
+/* In this order: main counts a loss before it says that it has another lease. */
+bool
+mt_port_has_lease(const struct mt_port *port)
+{
+	return mt_gateway_has_lease(port->gateway, port->loop) &&
+	    atomic_load_explicit(&port->lease_lost_count, memory_order_acquire) ==
+	    port->lease_heard_count;
+}
+
 static void
 port_on_set(struct loop_post *post, void *arg)
 {
 	struct mt_port *port = arg;
 	uint64_t wanted[MT_SHARD_SET_WORDS];
+	uint32_t lost_count;
 	bool is_lost;
 	int rc;
 
@@ -373,10 +383,14 @@ port_on_set(struct loop_post *post, void *arg)
 	memcpy(wanted, port->set.wanted, sizeof(wanted));
 	is_lost = port->set.is_lost;
 	port->set.is_lost = false;
+	lost_count = atomic_load_explicit(&port->lease_lost_count, memory_order_relaxed);
 	(void)pthread_mutex_unlock(&port->lock);
 	port->set.has_come = true;
+	if (port->state > MT_PORT_RUNNING)
+		return; /* too late; what is still in flight has no lease any more */
+	port->lease_heard_count = lost_count;
 	if (port->state != MT_PORT_RUNNING || !port->set.has_begun)
-		return; /* begin looks at it; at the end it is too late */
+		return; /* begin looks at it */
 	for (uint32_t i = 0; i < port->shard_count && is_lost; i++) {
 		port->shards[i].is_wanted = port->shards[i].is_releasing = false;
 		mt_shard_stop(&port->shards[i], -ESTALE);
@@ -396,6 +410,8 @@ mt_port_shards(struct mt_port *port, const uint64_t wanted[MT_SHARD_SET_WORDS], 
 	memcpy(port->set.wanted, wanted, sizeof(port->set.wanted));
 	port->set.rc = rc;
 	port->set.is_lost = port->set.is_lost || rc != 0;
+	if (rc != 0)
+		atomic_fetch_add_explicit(&port->lease_lost_count, 1, memory_order_release);
 	was_out = port->set.is_out;
 	port->set.is_out = true;
 	(void)pthread_mutex_unlock(&port->lock);

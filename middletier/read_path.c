@@ -77,7 +77,7 @@ read_finish(struct mt_read *read, int rc)
 	if (read->shard->write->is_stopped)
 		rc = read->shard->write->stop_rc;
 	/* Now, not when it was looked up: what was read is still the newest, wherever it came from. */
-	if (rc == 0 && !mt_gateway_has_lease(session->port->gateway, session->port->loop))
+	if (rc == 0 && !mt_port_has_lease(session->port))
 		rc = -EREMCHG;
 	list_remove(&read->link);
 	if (rc == 0)

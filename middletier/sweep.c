@@ -52,8 +52,7 @@ sweep_may_judge(const struct mt_sweep *sweep)
 {
 	const struct mt_shard *shard = sweep->shard;
 
-	return mt_manifest_is_settled(shard) &&
-	    mt_gateway_has_lease(shard->port->gateway, shard->port->loop);
+	return mt_manifest_is_settled(shard) && mt_port_has_lease(shard->port);
 }
 
 /* ---- entries ---- */

@@ -353,7 +353,7 @@ write_may_append(struct mt_write_state *state)
 {
 	struct mt_port *port = state->shard->port;
 
-	if (mt_gateway_has_lease(port->gateway, port->loop))
+	if (mt_port_has_lease(port))
 		return true;
 	loop_timer_start(port->loop, &state->retry_timer, WRITE_LEASE_RETRY_NS);
 	return false;

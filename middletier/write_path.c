@@ -115,7 +115,7 @@ write_finish(struct mt_write_state *state, struct mt_write *write, int rc)
 		job_free(state, write->job);
 	list_remove(&write->link);
 	/* Durable it may be; but whether a later owner has answered for it is not ours to know (I7). */
-	if (rc == 0 && !mt_gateway_has_lease(session->port->gateway, session->port->loop))
+	if (rc == 0 && !mt_port_has_lease(session->port))
 		rc = -EREMCHG;
 	if (rc == 0)
 		write_reply_ok(state->shard, write);

@@ -85,6 +85,12 @@ mt_gateway_has_lease(const struct mt_gateway *gateway, struct loop *loop)
 	return fake.lease_until_ns == 0 || loop_now_ns(loop) < fake.lease_until_ns;
 }
 
+bool
+mt_port_has_lease(const struct mt_port *port)
+{
+	return mt_gateway_has_lease(port->gateway, port->loop);
+}
+
 uint32_t
 mt_gateway_min_replicas(const struct mt_gateway *gateway)
 {

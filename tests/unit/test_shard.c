@@ -274,6 +274,21 @@ Test(shard, a_loss_is_not_forgotten_when_the_next_set_overtakes_it)
 	cr_assert_eq(shard()->epoch, epoch + 1);
 }
 
+/* Main may have its next lease before the port comes by: for what was read until then it says nothing. */
+Test(shard, a_lease_that_came_after_a_loss_is_not_the_one_it_was_taken_under)
+{
+	const struct mt_port *port = mt_rig_port(rig);
+
+	cr_assert(mt_port_has_lease(port));
+	want(false, -ESTALE);
+	want(true, 0);
+	cr_assert(mt_gateway_has_lease(port->gateway, port->loop));
+	cr_assert_not(mt_port_has_lease(port));
+	expect_state(MT_SHARD_STOPPED);
+	cr_assert(mt_port_has_lease(port));
+	expect_state(MT_SHARD_SERVING);
+}
+
 Test(shard, wanted_again_while_it_stops_it_begins_anew)
 {
 	uint32_t epoch = shard()->epoch;
