@@ -20,6 +20,7 @@
 
 struct sim_invariants {
 	uint32_t fences[SIM_NODES_MAX][SIM_INVARIANT_SHARDS_MAX]; /* the highest seen, durable */
+	uint32_t epochs[SIM_INVARIANT_SHARDS_MAX]; /* the latest under which a shard was served */
 };
 
 /* sim_invariants_check -- @spared: the index of a node of which nothing is asked; or any other number. */
