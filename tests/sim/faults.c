@@ -183,6 +183,29 @@ inject_drift(struct sim_faults *faults)
 			(int32_t)DRIFT_PPM_MAX);
 }
 
+/* What a lease is for: an owner that does not know that it is none, and somebody who still asks it. */
+static void
+inject_deposed(struct sim_faults *faults, struct sim_fault_active *self,
+    const struct sim_cluster_gateway *gateway)
+{
+	struct sim_cluster *cluster = faults->cluster;
+	struct sim_fault_active takeover = { .fault = SIM_FAULT_deposed,
+		.workload = faults->workloads[random_workload(faults)] };
+	uint64_t now_ns = sim_world_now_ns(cluster->world);
+
+	self->index = gateway->index;
+	self->process = gateway->meta;
+	self->until_ns = now_ns + 3 * cluster->options.lease_ns +
+	    sim_world_random_below(cluster->world, NUM_S(4));
+	if (gateway->meta == NULL)
+		return;
+	meta_memory_cut_off(gateway->meta, true);
+	takeover.until_ns = now_ns + cluster->options.lease_ns +
+	    sim_world_random_below(cluster->world, 2 * cluster->options.lease_ns);
+	if (faults->active_count + 1 < SIM_FAULTS_ACTIVE_MAX)
+		faults->active[faults->active_count++] = takeover;
+}
+
 static bool
 inject_network(struct sim_faults *faults, struct sim_fault_active *self)
 {
@@ -220,6 +243,9 @@ inject_network(struct sim_faults *faults, struct sim_fault_active *self)
 		self->process = gateway->meta;
 		if (gateway->meta != NULL)
 			meta_memory_cut_off(gateway->meta, true);
+		return true;
+	case SIM_FAULT_deposed:
+		inject_deposed(faults, self, gateway);
 		return true;
 	case SIM_FAULT_meta_slow:
 		meta_store_set_delay(cluster->store, NUM_MS(1),
@@ -267,8 +293,9 @@ inject_disk(struct sim_faults *faults, struct sim_fault_active *self)
 	case SIM_FAULT_disk_slow:
 		disk_sim_set_slowness(disk, 10u << sim_cluster_below(cluster, 7));
 		return true;
-	case SIM_FAULT_disk_write_error:
-		disk_errors_begin(disk, DISK_WRITE, true);
+	case SIM_FAULT_disk_write_error: /* all, or one among others */
+		disk_errors_begin(disk, DISK_WRITE, sim_cluster_below(cluster, 2) == 0);
+		disk_sim_fault(disk)->at_count = 1 + sim_cluster_below(cluster, 4);
 		return true;
 	case SIM_FAULT_disk_full:
 		disk_sim_set_full(disk, true);
@@ -285,7 +312,11 @@ inject_disk(struct sim_faults *faults, struct sim_fault_active *self)
 		disk_errors_begin(disk, DISK_READ, true);
 		return true;
 	case SIM_FAULT_disk_flush_error:
-		disk_errors_begin(disk, DISK_FLUSH, false);
+		/* No room for more: enough fail. */
+		(void)disk_sim_add_rule(disk,
+		    &(struct disk_sim_rule){ .ops = DISK_FAULT_OP(DISK_FLUSH),
+			.rc = -EIO,
+			.count = 1 });
 		return true;
 	case SIM_FAULT_disk_rot:
 		for (uint32_t i = 0; i < 4 && used_page(faults, disk, &offset); i++)
@@ -327,8 +358,15 @@ undo_disk(struct sim_faults *faults, const struct sim_fault_active *self)
 		break;
 	case SIM_FAULT_disk_read_error:
 	case SIM_FAULT_disk_write_error:
-	case SIM_FAULT_disk_flush_error:
 		*disk_sim_fault(disk) = (struct disk_fault){ 0 };
+		break;
+	case SIM_FAULT_disk_flush_error:
+		disk_sim_clear_rules(disk);
+		if (sim_cluster_below(faults->cluster, 2) == 0 &&
+		    faults->cluster->nodes[self->index].node != NULL) {
+			sim_cluster_node_kill(faults->cluster, self->index, true);
+			sim_cluster_node_start(faults->cluster, self->index);
+		}
 		break;
 	case SIM_FAULT_disk_full:
 		disk_sim_set_full(disk, false);
@@ -371,6 +409,10 @@ undo_network(struct sim_faults *faults, const struct sim_fault_active *self)
 	case SIM_FAULT_meta_down:
 		meta_store_set_down(cluster->store, false);
 		break;
+	case SIM_FAULT_deposed:
+		if (self->workload != NULL)
+			workload_takeover(self->workload);
+		/* fall through */
 	case SIM_FAULT_meta_cut:
 		if (self->process != NULL && self->process == cluster->gateways[self->index].meta)
 			meta_memory_cut_off(cluster->gateways[self->index].meta, false);

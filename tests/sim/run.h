@@ -38,6 +38,7 @@
 	X(slow_link, "a link becomes slow and long")                                               \
 	X(meta_timeout, "the metadata store times out")                                            \
 	X(meta_cut, "a gateway and the metadata store do not hear each other")                     \
+	X(deposed, "a gateway is cut off from the store, and a client from its volume meanwhile")  \
 	X(meta_slow, "the metadata store is slow")                                                 \
 	X(meta_down, "the metadata store is down")                                                 \
 	X(drift, "a clock runs at another rate")                                                   \
@@ -45,7 +46,7 @@
 	X(disk_slow, "a disk is 10 to 1,000 times slower")                                         \
 	X(disk_read_error, "reads of a disk fail for a while")                                     \
 	X(disk_write_error, "writes to a disk fail for a while")                                   \
-	X(disk_flush_error, "a flush fails once")                                                  \
+	X(disk_flush_error, "a flush fails once, and its node may lose power")                     \
 	X(disk_full, "a disk is full for a while")                                                 \
 	X(disk_rot, "bits flip on a disk")                                                         \
 	X(disk_bad_sector, "part of a disk cannot be read any more")                               \
