@@ -200,8 +200,9 @@ inject_deposed(struct sim_faults *faults, struct sim_fault_active *self,
 	if (gateway->meta == NULL)
 		return;
 	meta_memory_cut_off(gateway->meta, true);
-	takeover.until_ns = now_ns + cluster->options.lease_ns +
-	    sim_world_random_below(cluster->world, 2 * cluster->options.lease_ns);
+	/* Mostly before the lease ends: who writes on tells the old owner by its nodes. */
+	takeover.until_ns = now_ns +
+	    sim_world_random_below(cluster->world, cluster->options.lease_ns * 3 / 2);
 	if (faults->active_count + 1 < SIM_FAULTS_ACTIVE_MAX)
 		faults->active[faults->active_count++] = takeover;
 }
