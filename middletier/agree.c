@@ -28,8 +28,9 @@
  * What lies behind the highest mark may have been acknowledged or not; but once it is read by somebody it
  * must not vanish. So when replicas are missing it has to be on min_replicas nodes before it counts:
  * the extent is copied to further ones, and else the missing are waited for, by name. (A manifest extent
- * is not: its next checkpoint is on that many before anything is served.) When all have answered, and
- * some are damaged, and there is no further node, it goes on with what there is. A replica that did
+ * too, though its next checkpoint is on that many before anything is served: its length is in the root
+ * before that, and would then be owed by one node alone.) When all have answered, and some are damaged,
+ * and there is no further node, it goes on with what there is. A replica that did
  * not answer stays in the list, uncut: it is told the length when it comes back, and counts only then.
  *
  * Two take-overs that died before they recorded a length may have cut different replicas at different
@@ -351,7 +352,7 @@ agree_is_enough(const struct mt_agree *agree)
 {
 	uint32_t good_count = agree_count(agree, MT_AGREE_FROZEN);
 
-	return agree->kind == EXTENT_MANIFEST || good_count == agree->replica_count ||
+	return good_count == agree->replica_count ||
 	    good_count >= mt_gateway_min_replicas(agree->shard->port->gateway) ||
 	    agree->agreed_bytes <= agree_mark_bytes(agree);
 }

@@ -454,6 +454,41 @@ Test(agree, the_nth_allocation_of_a_copy_fails)
 	}
 }
 
+static void
+on_edit(int rc, void *arg)
+{
+	(void)rc;
+	(void)arg;
+}
+
+/* An edit that nobody confirmed reaches one node; a length with it, once stored, binds every later start. */
+Test(agree, a_manifest_on_one_node_alone_is_no_reason_to_do_without_the_others)
+{
+	struct mt_edit edit = { .kind = MT_EDIT_CUT, .cut = 1, .sequence = 100 };
+
+	begin(3, 2);
+	(void)make_log();
+	for (uint32_t i = 1; i < 3; i++)
+		sim_net_partition(rig->gateway_host, rig->nodes[i].host);
+	cr_assert_eq(mt_manifest_commit(shard(), &edit, 1, on_edit, NULL), 0);
+	mt_rig_run(rig, NUM_MS(20));
+	mt_rig_gateway_kill(rig);
+	for (uint32_t i = 1; i < 3; i++)
+		mt_rig_node_kill(rig, i, false);
+	sim_net_heal_all(rig->net);
+	mt_rig_gateway_start(rig);
+	mt_rig_run(rig, NUM_S(8));
+	cr_assert_not(rig->is_ready);
+	mt_rig_gateway_kill(rig);
+	/* What was confirmed is on the two that come back; the third does not. */
+	mt_rig_node_kill(rig, 0, true);
+	mt_rig_node_start(rig, 1);
+	mt_rig_node_start(rig, 2);
+	mt_rig_gateway_start(rig);
+	cr_assert(mt_rig_wait_ready(rig));
+	expect_log();
+}
+
 /* ---- two take-overs ---- */
 
 Test(agree, the_second_take_over_finds_the_length_of_the_first)
