@@ -30,7 +30,7 @@ struct agent_options {
 	bool replaces;
 	const char *tls_certificates, *tls_psk;
 	bool tls_verifies_peer, tls_is_optional;
-	uint64_t timeout_ns;
+	uint64_t timeout_ns, handshake_ns;
 	unsigned log_level;
 };
 
@@ -85,6 +85,9 @@ static const struct config_option option_table[] = {
 	{ "timeout", 't', CONFIG_DURATION, O(timeout_ns), "DURATION",
 	    "How long a request waits for a gateway before its client gets an error.", "60s", false,
 	    NUM_MS(100), NUM_S(86400), NULL },
+	{ "handshake-timeout", 0, CONFIG_DURATION, O(handshake_ns), "DURATION",
+	    "A client that has not agreed upon an export by then is cut off.", "10s", false,
+	    NUM_MS(100), NUM_S(3600), NULL },
 	{ "log-level", 0, CONFIG_CHOICE, O(log_level), "LEVEL", "Least level to log.", "info",
 	    false, 0, 0, log_levels },
 	{ 0 },
@@ -338,6 +341,7 @@ agent_run(struct agent *agent)
 	const struct agent_options *o = agent->options;
 	struct nbd_server_options server = { .is_read_only = o->is_read_only,
 		.allows_any = o->exports_all,
+		.handshake_ns = o->handshake_ns,
 		.on_empty = agent_on_empty,
 		.arg = agent };
 	struct cleave_client_options client = { .gateways = o->gateways.items,

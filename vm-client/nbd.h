@@ -26,7 +26,8 @@
 #define NBD_EXPORTS_MAX 4096u
 #define NBD_REQUESTS_MAX 256u               /* of a connection, at a time */
 #define NBD_IN_FLIGHT_BYTES_MAX (64u << 20) /* of a connection; one request always goes */
-#define NBD_INPUT_BYTES (128u * 1024u)      /* options' data and its head always fit */
+#define NBD_SERVER_IN_FLIGHT_BYTES_MAX (UINT64_C(1) << 30) /* of all; and one request each */
+#define NBD_INPUT_BYTES (128u * 1024u) /* options' data and its head always fit */
 #define NBD_PREFERRED_BYTES 4096u
 #define NBD_CONTEXT_ID 1u /* of base:allocation */
 
@@ -70,7 +71,9 @@ struct nbd_export {
 	struct loop_link waiters; /* connections, while it opens */
 	struct loop_link active;  /* requests that change it, under way */
 	struct loop_link waiting; /* requests that must wait for one of these, oldest first */
+	struct loop_link ready;   /* of those: whom nobody blocks, as far as is known */
 	bool is_retrying;
+	bool is_lost; /* another session has the volume, or it is gone: all requests fail */
 	struct loop_task open_task; /* opens it, tells who came when it was open, frees it */
 };
 
@@ -79,10 +82,16 @@ struct nbd_export *nbd_export_find(struct nbd_server *server, const char *name,
     uint32_t name_bytes);
 /* nbd_export_add -- NULL with errno EINVAL (name), EEXIST, ENOMEM, ENOSPC (too many). */
 struct nbd_export *nbd_export_add(struct nbd_server *server, const char *name, bool is_read_only);
-/* nbd_export_use -- @connection->export is it; nbd_connection_on_export once it is open, or not. */
+/*
+ * nbd_export_use -- @connection->export is it; nbd_connection_on_export once it is open, or not
+ *
+ * @connection uses no other. One that is lost is opened again; who used it before is cut off.
+ */
 void nbd_export_use(struct nbd_export *export, struct nbd_connection *connection);
 /* nbd_export_leave -- the last one closes the volume. Its requests have ended. */
 void nbd_export_leave(struct nbd_export *export, struct nbd_connection *connection);
+/* nbd_export_on_error -- a request at it has ended with @rc: is it lost? */
+void nbd_export_on_error(struct nbd_export *export, int rc);
 void nbd_export_free(struct nbd_export *export);
 
 /* ---- nbd_request.c: one command ---- */
@@ -101,6 +110,8 @@ struct nbd_request {
 	uint32_t magic;
 	struct loop_link link;      /* connection->requests */
 	struct loop_link lock_link; /* export->active or ->waiting */
+	struct loop_link wait_link; /* another's blocked, or export->ready */
+	struct loop_link blocked;   /* requests that wait for this one */
 	struct loop_link send_link; /* connection->replies */
 	struct nbd_connection *connection;
 	struct nbd_export *export;
@@ -128,6 +139,9 @@ struct nbd_request {
  */
 struct nbd_request *nbd_request_start(struct nbd_connection *connection,
     const struct nbd_request_head *head, uint64_t *ret_skip_bytes);
+/* nbd_request_has_payload -- length_bytes of it follow the head. */
+bool nbd_request_has_payload(const struct nbd_connection *connection,
+    const struct nbd_request_head *head);
 /* nbd_request_received -- the payload is there. */
 void nbd_request_received(struct nbd_request *request);
 /* nbd_request_sent -- the whole reply is. */
@@ -187,6 +201,7 @@ struct nbd_connection {
 	void *tls_session; /* gnutls_session_t; NULL: plain */
 	bool is_secure;    /* its handshake is over */
 	struct loop_task read_task;
+	struct loop_timer handshake_timer;
 	/* The handshake's outcome. */
 	bool is_fixed, has_no_zeroes, has_context;
 	enum nbd_reply_style style;
@@ -230,12 +245,20 @@ void nbd_connection_break(struct nbd_connection *connection, const char *why);
 /* nbd_connection_destroy -- with all its requests, which nobody else will end: the client is gone. */
 void nbd_connection_destroy(struct nbd_connection *connection);
 void nbd_connection_on_export(struct nbd_connection *connection, int rc, const char *error);
+/* nbd_connection_request_gone -- one has ended: read on, or go. The caller's last act. */
+void nbd_connection_request_gone(struct nbd_connection *connection);
+
+/* ---- nbd_send.c: output, until the socket takes it ---- */
+#define NBD_SEND_IOVECS_MAX 64
 /* nbd_connection_text -- queue bytes of the handshake. -ENOMEM. */
 int nbd_connection_text(struct nbd_connection *connection, const void *bytes, uint32_t count);
 /* nbd_connection_reply -- @request has its reply. */
 void nbd_connection_reply(struct nbd_connection *connection, struct nbd_request *request);
-/* nbd_connection_request_gone -- one has ended: read on, or go. The caller's last act. */
-void nbd_connection_request_gone(struct nbd_connection *connection);
+bool nbd_send_has_output(const struct nbd_connection *connection);
+/* nbd_send_gather -- what is to be sent next; returns how many of @iovecs (NBD_SEND_IOVECS_MAX). */
+int nbd_send_gather(struct nbd_connection *connection, struct iovec *iovecs);
+/* nbd_send_done -- @bytes of it have left. Requests whose replies have left are gone. */
+void nbd_send_done(struct nbd_connection *connection, uint64_t bytes);
 
 /* ---- nbd_server.c: listeners, connections, exports ---- */
 struct nbd_server_options {
@@ -245,6 +268,7 @@ struct nbd_server_options {
 	bool allows_any;     /* every volume of the cluster, by its name */
 	struct nbd_tls *tls; /* borrowed; NULL: plain only */
 	bool requires_tls;
+	uint64_t handshake_ns; /* for a client to be through with it */
 	/* Standard input's client has gone, or the last connection after nbd_server_stop. */
 	void (*on_empty)(void *arg);
 	void *arg;
@@ -266,8 +290,12 @@ struct nbd_server {
 	struct loop_link connections;
 	uint32_t connection_count;
 	struct nbd_buffers buffers;
+	uint64_t in_flight_bytes; /* of all connections */
 	struct loop_task empty_task;
 	struct nbd_handover *handover; /* under way, or NULL */
+	struct loop_timer accept_timer;
+	bool is_parking; /* nobody is accepted: all is handed over */
+	bool is_paused;  /* nobody is accepted: there are no descriptors left */
 	bool is_stopping;
 	bool is_single; /* on_empty when the last connection goes */
 };
@@ -288,6 +316,8 @@ int nbd_server_adopt(struct nbd_server *server, int fd, const char *path);
 void nbd_server_stop(struct nbd_server *server);
 /* nbd_server_destroy -- connections are closed at once; the client is destroyed before. */
 void nbd_server_destroy(struct nbd_server *server);
+/* nbd_server_watch -- accept, or not, as is_parking and is_paused say. */
+void nbd_server_watch(struct nbd_server *server);
 /* nbd_server_connection_gone -- by nbd_connection.c alone. */
 void nbd_server_connection_gone(struct nbd_server *server);
 

@@ -27,9 +27,7 @@
 #include "nbd_tls.h"
 
 #define CONNECTION_MAGIC 0x4e43424eu /* "NBCN" */
-#define CONNECTION_IOVECS_MAX 64
-#define CONNECTION_TEXT_BYTES_MAX (4u << 20) /* names of all exports */
-#define CONNECTION_TEXT_BYTES_MIN 4096u
+#define CONNECTION_TEXT_BYTES_HIGH (64u << 10)
 #define CONNECTION_SKIP_BYTES_MAX (UINT64_C(1) << 32)
 
 static const struct sm_state connection_table[NBD_CONNECTION_STATE_NR] = {
@@ -92,6 +90,12 @@ static const struct nbd_stream_ops plain_stream = {
 
 /* ---- interests ---- */
 
+static uint32_t
+input_bytes(const struct nbd_connection *connection)
+{
+	return connection->input_end - connection->input_at;
+}
+
 static bool
 connection_is_open(const struct nbd_connection *connection)
 {
@@ -106,6 +110,15 @@ connection_wants_input(const struct nbd_connection *connection)
 	if (connection->receiving != NULL)
 		return true; /* its memory is taken already */
 	if (connection->is_parking)
+		return false;
+	/* Who asks for lists and does not read them waits, too. */
+	if (connection->text_bytes - connection->text_sent_bytes >= CONNECTION_TEXT_BYTES_HIGH)
+		return false;
+	if (connection->sm.state == NBD_CONNECTION_STARTTLS)
+		return !nbd_send_has_output(connection);
+	/* Who has nothing in flight may always have one request: nobody needs to be woken. */
+	if (connection->in_flight_bytes > 0 &&
+	    connection->server->in_flight_bytes >= NBD_SERVER_IN_FLIGHT_BYTES_MAX)
 		return false;
 	return connection->request_count < NBD_REQUESTS_MAX &&
 	    connection->in_flight_bytes < NBD_IN_FLIGHT_BYTES_MAX;
@@ -139,13 +152,6 @@ connection_watch_output(struct nbd_connection *connection, bool is_wanted)
 
 /* ---- the end ---- */
 
-static bool
-connection_has_output(const struct nbd_connection *connection)
-{
-	return connection->text_sent_bytes < connection->text_bytes ||
-	    !list_is_empty(&connection->replies);
-}
-
 /* The last act of whoever calls it. */
 static void
 connection_try_free(struct nbd_connection *connection)
@@ -178,6 +184,8 @@ connection_close(struct nbd_connection *connection)
 	sm_move(&connection->sm, NBD_CONNECTION_CLOSED);
 	loop_fd_stop(loop, &connection->in_watcher);
 	loop_fd_stop(loop, &connection->out_watcher);
+	loop_timer_stop(loop, &connection->handshake_timer);
+	connection->is_reading = false; /* also for a read task that is queued */
 	nbd_tls_end(connection);
 	(void)close(connection->in_fd);
 	if (connection->out_fd != connection->in_fd)
@@ -226,7 +234,7 @@ static void
 connection_try_close(struct nbd_connection *connection)
 {
 	if (connection->sm.state == NBD_CONNECTION_ENDING && connection->request_count == 0 &&
-	    !connection_has_output(connection))
+	    !nbd_send_has_output(connection))
 		connection_close(connection);
 	if (connection->is_parking && connection->server->handover != NULL)
 		nbd_handover_soon(connection->server->handover);
@@ -263,125 +271,36 @@ nbd_connection_end(struct nbd_connection *connection)
 
 /* ---- output ---- */
 
-static void
-connection_send_soon(struct nbd_connection *connection)
-{
-	loop_defer(connection->server->options.loop, &connection->send_task);
-}
-
-int
-nbd_connection_text(struct nbd_connection *connection, const void *bytes, uint32_t count)
-{
-	uint32_t max = connection->text_max_bytes;
-
-	if (connection->text_bytes + count > CONNECTION_TEXT_BYTES_MAX)
-		return -ENOMEM;
-	while (max < connection->text_bytes + count)
-		max = max == 0 ? CONNECTION_TEXT_BYTES_MIN : 2 * max;
-	if (max != connection->text_max_bytes) {
-		uint8_t *text = realloc(connection->text, max);
-
-		if (text == NULL)
-			return -ENOMEM;
-		connection->text = text;
-		connection->text_max_bytes = max;
-	}
-	memcpy(connection->text + connection->text_bytes, bytes, count);
-	connection->text_bytes += count;
-	connection_send_soon(connection);
-	return 0;
-}
-
-void
-nbd_connection_reply(struct nbd_connection *connection, struct nbd_request *request)
-{
-	CHECK_OBJ(connection, CONNECTION_MAGIC);
-	list_push_back(&connection->replies, &request->send_link);
-	connection_send_soon(connection);
-}
-
-static int
-add_iovec(struct iovec *iovecs, int count, const uint8_t *bytes, uint64_t total, uint64_t sent)
-{
-	if (sent >= total)
-		return count;
-	iovecs[count] = (struct iovec){ (void *)(uintptr_t)(bytes + sent), (size_t)(total - sent) };
-	return count + 1;
-}
-
-static int
-connection_gather(struct nbd_connection *connection, struct iovec *iovecs)
-{
-	struct loop_link *link, *next;
-	int count = add_iovec(iovecs, 0, connection->text, connection->text_bytes,
-	    connection->text_sent_bytes);
-
-	LIST_FOREACH_SAFE(&connection->replies, link, next) {
-		struct nbd_request *request = LIST_ENTRY(link, struct nbd_request, send_link);
-		uint64_t data_sent = request->sent_bytes <= request->reply_bytes
-		    ? 0
-		    : request->sent_bytes - request->reply_bytes;
-
-		if (count + 2 > CONNECTION_IOVECS_MAX)
-			break;
-		count = add_iovec(iovecs, count, request->reply, request->reply_bytes,
-		    request->sent_bytes);
-		count = add_iovec(iovecs, count, request->reply_data, request->reply_data_bytes,
-		    data_sent);
-	}
-	return count;
-}
-
-/* @bytes have left: whose were they? */
-static void
-connection_sent(struct nbd_connection *connection, uint64_t bytes)
-{
-	uint64_t text_bytes = num_min(bytes, connection->text_bytes - connection->text_sent_bytes);
-
-	connection->text_sent_bytes += (uint32_t)text_bytes;
-	bytes -= text_bytes;
-	if (connection->text_sent_bytes == connection->text_bytes)
-		connection->text_sent_bytes = connection->text_bytes = 0;
-	while (bytes > 0) {
-		struct nbd_request *request =
-		    LIST_ENTRY(list_first(&connection->replies), struct nbd_request, send_link);
-		uint64_t left_bytes = request->reply_bytes + request->reply_data_bytes -
-		    request->sent_bytes;
-
-		if (bytes < left_bytes) {
-			request->sent_bytes += bytes;
-			return;
-		}
-		bytes -= left_bytes;
-		list_remove(&request->send_link);
-		nbd_request_sent(request);
-	}
-}
-
 /* The caller's last act: the connection may end in it. */
 static void
 connection_flush(struct nbd_connection *connection)
 {
-	struct iovec iovecs[CONNECTION_IOVECS_MAX];
+	struct iovec iovecs[NBD_SEND_IOVECS_MAX];
 	ssize_t n = 0;
 
 	assert(!connection->is_busy);
 	connection->is_busy = true;
-	while (connection_has_output(connection)) {
+	while (nbd_send_has_output(connection)) {
 		n = connection->stream->writev(connection, iovecs,
-		    connection_gather(connection, iovecs));
+		    nbd_send_gather(connection, iovecs));
 		if (n < 0)
 			break;
-		connection_sent(connection, (uint64_t)n);
+		nbd_send_done(connection, (uint64_t)n);
 	}
 	connection->is_busy = false;
 	if (n < 0 && n != -EAGAIN && n != -EINTR) {
 		nbd_connection_break(connection, strerror((int)-n));
 		return;
 	}
-	connection_watch_output(connection, connection_has_output(connection));
-	if (connection->sm.state == NBD_CONNECTION_STARTTLS && !connection_has_output(connection)) {
+	connection_watch_output(connection, nbd_send_has_output(connection));
+	if (connection->sm.state == NBD_CONNECTION_STARTTLS && !nbd_send_has_output(connection)) {
 		connection_secure(connection);
+		return;
+	}
+	/* What is in the buffer may have waited for room: the socket will not tell of it. */
+	if (connection->sm.state != NBD_CONNECTION_STARTTLS && input_bytes(connection) > 0 &&
+	    connection_wants_input(connection)) {
+		connection_parse(connection);
 		return;
 	}
 	connection_watch(connection);
@@ -444,19 +363,13 @@ connection_on_writable(struct loop_fd *watcher, unsigned events, void *arg)
 	(void)watcher;
 	(void)events;
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
-	if (connection->sm.state == NBD_CONNECTION_STARTTLS && !connection_has_output(connection))
+	if (connection->sm.state == NBD_CONNECTION_STARTTLS && !nbd_send_has_output(connection))
 		connection_secure(connection);
 	else
 		connection_flush(connection);
 }
 
 /* ---- input ---- */
-
-static uint32_t
-input_bytes(const struct nbd_connection *connection)
-{
-	return connection->input_end - connection->input_at;
-}
 
 static const uint8_t *
 input_take(struct nbd_connection *connection, uint32_t bytes)
@@ -497,7 +410,7 @@ parse_option(struct nbd_connection *connection)
 	struct nbd_option_head head;
 	const uint8_t *data;
 
-	if (input_bytes(connection) < NBD_OPTION_BYTES)
+	if (input_bytes(connection) < NBD_OPTION_BYTES || !connection_wants_input(connection))
 		return false;
 	if (nbd_option_head_decode(connection->input + connection->input_at, &head) != 0) {
 		nbd_connection_break(connection, "no option where one must be");
@@ -581,8 +494,9 @@ parse_request(struct nbd_connection *connection)
 		nbd_connection_end(connection);
 		return false;
 	}
-	if (head.type == NBD_CMD_WRITE && head.length_bytes > CONNECTION_SKIP_BYTES_MAX) {
-		nbd_connection_break(connection, "a write of more than 4 GiB");
+	if (nbd_request_has_payload(connection, &head) &&
+	    head.length_bytes > CONNECTION_SKIP_BYTES_MAX) {
+		nbd_connection_break(connection, "a payload of more than 4 GiB");
 		return false;
 	}
 	connection->received_bytes = 0;
@@ -647,7 +561,7 @@ connection_take_input(struct nbd_connection *connection)
 	ssize_t n;
 
 	if (connection->sm.state == NBD_CONNECTION_STARTTLS) {
-		if (!connection_has_output(connection))
+		if (!nbd_send_has_output(connection))
 			connection_secure(connection);
 		return;
 	}
@@ -722,6 +636,20 @@ nbd_connection_on_export(struct nbd_connection *connection, int rc, const char *
 
 /* ---- the beginning ---- */
 
+static void
+connection_on_handshake_timer(struct loop_timer *timer, void *arg)
+{
+	struct nbd_connection *connection = arg;
+
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	/* It is we who are slow while it waits for its export. */
+	if (connection->sm.state == NBD_CONNECTION_OPENING)
+		loop_timer_start(connection->server->options.loop, timer,
+		    connection->server->options.handshake_ns);
+	else if (connection->sm.state < NBD_CONNECTION_OPENING)
+		nbd_connection_break(connection, "the handshake takes too long");
+}
+
 static struct nbd_connection *
 connection_alloc(void)
 {
@@ -759,6 +687,7 @@ nbd_connection_create(struct nbd_server *server, int in_fd, int out_fd, const ch
 	connection->is_adopted = !is_new;
 	loop_task_init(&connection->send_task, connection_on_send_task, connection);
 	loop_task_init(&connection->read_task, connection_on_read_task, connection);
+	loop_timer_init(&connection->handshake_timer, connection_on_handshake_timer, connection);
 	loop_fd_init(&connection->in_watcher, in_fd, connection_on_readable, connection);
 	loop_fd_init(&connection->out_watcher, out_fd, connection_on_writable, connection);
 	if (loop_fd_start(loop, &connection->in_watcher, LOOP_READABLE) != 0)
@@ -768,8 +697,10 @@ nbd_connection_create(struct nbd_server *server, int in_fd, int out_fd, const ch
 	connection->is_reading = true;
 	list_push_back(&server->connections, &connection->link);
 	server->connection_count++;
-	if (is_new)
+	if (is_new) {
 		nbd_greet(connection);
+		loop_timer_start(loop, &connection->handshake_timer, server->options.handshake_ns);
+	}
 	connection_watch(connection);
 	return connection;
 

@@ -68,9 +68,11 @@ export_on_open(struct cleave_volume *volume, int rc, const char *error, void *ar
 		    log_errno(rc), error == NULL ? "" : error);
 		sm_move(&export->sm, NBD_EXPORT_CLOSED);
 		export_tell(export, rc, error);
+		loop_defer(export->server->options.loop, &export->open_task); /* who frees it? */
 		return;
 	}
 	export->volume = volume;
+	export->is_lost = false;
 	export->size_bytes = cleave_volume_info(volume)->size_bytes;
 	sm_move(&export->sm, NBD_EXPORT_OPEN);
 	log_info("export: open name=%s size_bytes=%llu", export->name,
@@ -94,6 +96,26 @@ export_open(struct nbd_export *export)
 		export_on_open(NULL, rc, cleave_error_text(rc), export);
 }
 
+/*
+ * Somebody new wants what another session took, or what was deleted and perhaps made again. Those that
+ * had it get no second volume below them unasked: they are cut off, and may come again.
+ */
+static void
+export_cut_off(struct nbd_export *export)
+{
+	struct loop_link *link, *next;
+
+	if (list_is_empty(&export->waiters))
+		return;
+	LIST_FOREACH_SAFE(&export->server->connections, link, next) {
+		struct nbd_connection *connection = LIST_ENTRY(link, struct nbd_connection, link);
+
+		if (connection->export == export && !list_contains(&connection->wait_link))
+			nbd_connection_break(connection, "its volume was lost");
+	}
+	export_close(export);
+}
+
 /* In a turn of its own, so that a user is never told inside nbd_export_use. */
 static void
 export_on_open_task(struct loop_task *task, void *arg)
@@ -102,7 +124,9 @@ export_on_open_task(struct loop_task *task, void *arg)
 
 	(void)task;
 	CHECK_OBJ(export, EXPORT_MAGIC);
-	if (export->sm.state == NBD_EXPORT_OPEN)
+	if (export->sm.state == NBD_EXPORT_OPEN && export->is_lost)
+		export_cut_off(export);
+	else if (export->sm.state == NBD_EXPORT_OPEN)
 		export_tell(export, 0, NULL);
 	else if (export->sm.state == NBD_EXPORT_CLOSED && export->user_count > 0)
 		export_open(export);
@@ -114,9 +138,11 @@ void
 nbd_export_use(struct nbd_export *export, struct nbd_connection *connection)
 {
 	CHECK_OBJ(export, EXPORT_MAGIC);
-	assert(connection->export == NULL);
-	connection->export = export;
-	export->user_count++;
+	if (connection->export != export) {
+		assert(connection->export == NULL);
+		connection->export = export;
+		export->user_count++;
+	}
 	list_push_back(&export->waiters, &connection->wait_link);
 	loop_defer(export->server->options.loop, &export->open_task);
 }
@@ -137,6 +163,19 @@ nbd_export_leave(struct nbd_export *export, struct nbd_connection *connection)
 		export_close(export);
 	else if (export->sm.state == NBD_EXPORT_CLOSED)
 		loop_defer(export->server->options.loop, &export->open_task);
+}
+
+void
+nbd_export_on_error(struct nbd_export *export, int rc)
+{
+	/* What ends a volume's session for good; see retry.c. */
+	if (rc != -ESHUTDOWN && rc != -ENOENT && rc != -EXDEV && rc != -EPROTONOSUPPORT)
+		return;
+	if (export->is_lost || export->sm.state != NBD_EXPORT_OPEN)
+		return;
+	export->is_lost = true;
+	log_warn("export: lost name=%s rc=%s text=\"%s\"", export->name, log_errno(rc),
+	    cleave_error_text(rc));
 }
 
 struct nbd_export *
@@ -162,6 +201,7 @@ nbd_export_add(struct nbd_server *server, const char *name, bool is_read_only)
 	list_init(&export->waiters);
 	list_init(&export->active);
 	list_init(&export->waiting);
+	list_init(&export->ready);
 	loop_task_init(&export->open_task, export_on_open_task, export);
 	sm_init(&export->sm, "export", export_table, NBD_EXPORT_CLOSED, server->export_count);
 	list_push_back(&server->exports, &export->link);
@@ -179,6 +219,9 @@ nbd_export_find(struct nbd_server *server, const char *name, uint32_t name_bytes
 	LIST_FOREACH_SAFE(&server->exports, link, next) {
 		export = LIST_ENTRY(link, struct nbd_export, link);
 
+		/* Those that a client named come and go with it; one that was detached is going. */
+		if (export->is_on_demand && (name_bytes == 0 || !server->options.allows_any))
+			continue;
 		if (name_bytes == 0 ||
 		    (strlen(export->name) == name_bytes &&
 			memcmp(export->name, name, name_bytes) == 0))
@@ -191,8 +234,10 @@ nbd_export_find(struct nbd_server *server, const char *name, uint32_t name_bytes
 	if (strlen(text) != name_bytes)
 		return NULL; /* a NUL in it */
 	export = nbd_export_add(server, text, server->options.is_read_only);
-	if (export != NULL)
-		export->is_on_demand = true;
+	if (export == NULL)
+		return NULL;
+	export->is_on_demand = true;
+	loop_defer(server->options.loop, &export->open_task); /* to free it, if it was only named */
 	return export;
 }
 

@@ -132,11 +132,10 @@ set_time_limit(int fd)
 static void
 server_park(struct nbd_server *server, bool is_parking)
 {
-	struct loop *loop = server->options.loop;
 	struct loop_link *link, *next;
 
-	for (uint32_t i = 0; i < server->listener_count; i++)
-		loop_fd_modify(loop, &server->listeners[i].watcher, is_parking ? 0 : LOOP_READABLE);
+	server->is_parking = is_parking;
+	nbd_server_watch(server);
 	LIST_FOREACH_SAFE(&server->connections, link, next) {
 		struct nbd_connection *connection = LIST_ENTRY(link, struct nbd_connection, link);
 

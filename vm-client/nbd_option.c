@@ -135,8 +135,9 @@ use(struct nbd_connection *connection, uint32_t option, const char *name, uint32
 		return reply_error(connection, option, NBD_REP_ERR_UNKNOWN,
 		    name_bytes == 0 ? "there is no default export" : "no such export");
 	}
-	/* The export stays where it is open already; being told comes all the same. */
-	leave(connection);
+	/* The one that INFO opened stays open; being told comes all the same. */
+	if (connection->export != export)
+		leave(connection);
 	nbd_export_use(export, connection);
 	return -EINPROGRESS;
 }

@@ -11,8 +11,9 @@
  * fetches that block, patches it, writes it whole; meanwhile no other change of that block may be
  * under way, in either direction, or one would undo the other. So changes are kept in
  * export->active, and one that overlaps another with either of them partial waits its turn in
- * export->waiting; nobody overtakes who waits for the same blocks. Changes of whole blocks only never
- * wait: libcleave keeps their order.
+ * export->waiting; nobody overtakes who waits for the same blocks. It waits for the last of those that
+ * came before it, so that an end wakes those that can go on and not all. Changes of whole blocks only
+ * do not wait for each other: libcleave keeps their order.
  *
  * When the connection goes while a request is with libcleave, the request ends by itself.
  */
@@ -85,6 +86,14 @@ flags_allowed(uint16_t type, enum nbd_reply_style style)
 	}
 }
 
+bool
+nbd_request_has_payload(const struct nbd_connection *connection,
+    const struct nbd_request_head *head)
+{
+	return head->type == NBD_CMD_WRITE ||
+	    (connection->style == NBD_EXTENDED && (head->flags & NBD_CMD_FLAG_PAYLOAD_LEN) != 0);
+}
+
 /* 0, or what the reply says. */
 static int
 request_check(const struct nbd_connection *connection, const struct nbd_request_head *head)
@@ -120,6 +129,17 @@ request_check(const struct nbd_connection *connection, const struct nbd_request_
 /* ---- its end ---- */
 
 static void
+request_unlock(struct nbd_request *request)
+{
+	struct loop_link *link;
+
+	list_remove(&request->lock_link);
+	list_remove(&request->wait_link);
+	while ((link = list_pop_front(&request->blocked)) != NULL)
+		list_push_back(&request->export->ready, link);
+}
+
+static void
 request_free(struct nbd_request *request)
 {
 	struct nbd_connection *connection = request->connection;
@@ -131,6 +151,7 @@ request_free(struct nbd_request *request)
 	list_remove(&request->link);
 	connection->request_count--;
 	connection->in_flight_bytes -= request->data_bytes;
+	connection->server->in_flight_bytes -= request->data_bytes;
 	request->magic = 0;
 	free(request);
 	nbd_connection_request_gone(connection);
@@ -147,8 +168,7 @@ void
 nbd_request_drop(struct nbd_request *request)
 {
 	CHECK_OBJ(request, REQUEST_MAGIC);
-	if (list_contains(&request->lock_link))
-		list_remove(&request->lock_link);
+	request_unlock(request);
 	request_free(request);
 }
 
@@ -160,6 +180,7 @@ request_make_reply(struct nbd_request *request)
 	uint64_t skew = head->offset_bytes - request->first_bytes;
 
 	if (request->rc != 0) {
+		nbd_export_on_error(request->export, request->rc);
 		/* A read beyond the end is invalid; only changes run out of space. */
 		request->reply_bytes = nbd_put_error(request->reply, style, head,
 		    head->type == NBD_CMD_READ && request->rc == -ERANGE
@@ -188,10 +209,8 @@ static void
 request_finish(struct nbd_request *request)
 {
 	struct nbd_export *export = request->export;
-	bool was_locked = list_contains(&request->lock_link);
 
-	if (was_locked)
-		list_remove(&request->lock_link);
+	request_unlock(request);
 	request->reply_data = NULL;
 	request->reply_data_bytes = 0;
 	request_make_reply(request);
@@ -349,9 +368,9 @@ request_submit(struct nbd_request *request)
 		return;
 	}
 	if (rc == -ENOBUFS) {
-		if (list_contains(&request->lock_link))
-			list_remove(&request->lock_link);
+		list_remove(&request->lock_link);
 		list_push_front(&export->waiting, &request->lock_link);
+		list_push_front(&export->ready, &request->wait_link);
 		return;
 	}
 	request->rc = rc;
@@ -367,36 +386,37 @@ is_conflict(const struct nbd_request *a, const struct nbd_request *b)
 	    a->first_bytes < b->end_bytes && b->first_bytes < a->end_bytes;
 }
 
-/* One that was asked for before, and is under way or waits. */
-static bool
-request_must_wait(struct nbd_request *request)
+/* The last one that was asked for before, and is under way or waits; NULL: none. */
+static struct nbd_request *
+request_blocker(struct nbd_request *request)
 {
 	struct nbd_export *export = request->export;
-	struct loop_link *link, *next;
+	bool is_waiting = list_contains(&request->lock_link);
+	struct loop_link *link;
 
 	if (!is_change(request))
-		return false;
-	LIST_FOREACH_SAFE(&export->active, link, next) {
-		if (is_conflict(LIST_ENTRY(link, struct nbd_request, lock_link), request))
-			return true;
-	}
-	LIST_FOREACH_SAFE(&export->waiting, link, next) {
+		return NULL;
+	link = is_waiting ? request->lock_link.prev : export->waiting.prev;
+	for (; link != &export->waiting; link = link->prev) {
 		struct nbd_request *other = LIST_ENTRY(link, struct nbd_request, lock_link);
 
-		if (other == request)
-			break;
 		if (is_conflict(other, request))
-			return true;
+			return other;
 	}
-	return false;
+	for (link = export->active.prev; link != &export->active; link = link->prev) {
+		struct nbd_request *other = LIST_ENTRY(link, struct nbd_request, lock_link);
+
+		if (is_conflict(other, request))
+			return other;
+	}
+	return NULL;
 }
 
 /* It may begin, or go on where libcleave had no room. */
 static void
 request_begin(struct nbd_request *request)
 {
-	if (list_contains(&request->lock_link))
-		list_remove(&request->lock_link);
+	list_remove(&request->lock_link);
 	if (is_change(request))
 		list_push_back(&request->export->active, &request->lock_link);
 	if (request->sm.state == NBD_REQUEST_WAITING) {
@@ -414,23 +434,23 @@ request_begin(struct nbd_request *request)
 void
 nbd_request_retry(struct nbd_export *export)
 {
-	struct loop_link *link, *next;
+	struct loop_link *link;
 
 	/* Each that begins may end at once and come here again: one at a time, from the front. */
 	if (export->is_retrying)
 		return;
 	export->is_retrying = true;
-	LIST_FOREACH_SAFE(&export->waiting, link, next) {
-		struct nbd_request *request = LIST_ENTRY(link, struct nbd_request, lock_link);
+	while ((link = list_pop_front(&export->ready)) != NULL) {
+		struct nbd_request *request = LIST_ENTRY(link, struct nbd_request, wait_link);
+		struct nbd_request *blocker = request_blocker(request);
 
-		if (request_must_wait(request))
+		if (blocker != NULL) {
+			list_push_back(&blocker->blocked, link);
 			continue;
+		}
 		request_begin(request);
-		if (list_first(&export->waiting) == &request->lock_link)
+		if (list_first(&export->ready) == link)
 			break; /* no room again */
-		next = list_first(&export->waiting);
-		if (next == NULL)
-			break;
 	}
 	export->is_retrying = false;
 }
@@ -438,10 +458,14 @@ nbd_request_retry(struct nbd_export *export)
 static void
 request_queue(struct nbd_request *request)
 {
-	if (request_must_wait(request))
-		list_push_back(&request->export->waiting, &request->lock_link);
-	else
+	struct nbd_request *blocker = request_blocker(request);
+
+	if (blocker == NULL) {
 		request_begin(request);
+		return;
+	}
+	list_push_back(&request->export->waiting, &request->lock_link);
+	list_push_back(&blocker->blocked, &request->wait_link);
 }
 
 /* ---- starting ---- */
@@ -469,6 +493,7 @@ request_alloc_memory(struct nbd_request *request)
 			return -ENOMEM;
 		}
 		request->connection->in_flight_bytes += request->data_bytes;
+		request->connection->server->in_flight_bytes += request->data_bytes;
 	}
 	if (head->type != NBD_CMD_WRITE && head->type != NBD_CMD_WRITE_ZEROES)
 		return 0;
@@ -493,6 +518,7 @@ request_alloc(struct nbd_connection *connection, const struct nbd_request_head *
 	request->connection = connection;
 	request->export = connection->export;
 	request->head = *head;
+	list_init(&request->blocked);
 	sm_init(&request->sm, "nbd request", request_table,
 	    receives ? NBD_REQUEST_RECEIVING : NBD_REQUEST_WAITING, (uint32_t)head->cookie);
 	list_push_back(&connection->requests, &request->link);
@@ -515,7 +541,7 @@ nbd_request_start(struct nbd_connection *connection, const struct nbd_request_he
 	}
 	if (rc == 0)
 		rc = request_alloc_memory(request);
-	if (head->type == NBD_CMD_WRITE && rc != 0)
+	if (rc != 0 && nbd_request_has_payload(connection, head))
 		*ret_skip_bytes = head->length_bytes;
 	if (rc != 0) {
 		if (request->sm.state == NBD_REQUEST_RECEIVING)

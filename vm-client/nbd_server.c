@@ -15,12 +15,15 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/num.h"
 #include "nbd.h"
 #include "nbd_handover.h"
 
 #define SERVER_MAGIC 0x5653424eu /* "NBSV" */
 #define SERVER_BACKLOG 128
 #define SERVER_ACCEPTS_MAX 16 /* in a turn */
+#define SERVER_PAUSE_NS NUM_S(1)
+#define SERVER_KEEPALIVE_S 60 /* then every quarter of it, four times */
 
 static void
 server_on_empty_task(struct loop_task *task, void *arg)
@@ -33,12 +36,58 @@ server_on_empty_task(struct loop_task *task, void *arg)
 		server->options.on_empty(server->options.arg);
 }
 
+/* ---- accepting ---- */
+
+void
+nbd_server_watch(struct nbd_server *server)
+{
+	bool accepts = !server->is_parking && !server->is_paused;
+
+	for (uint32_t i = 0; i < server->listener_count; i++) {
+		if (server->listeners[i].is_listening)
+			loop_fd_modify(server->options.loop, &server->listeners[i].watcher,
+			    accepts ? LOOP_READABLE : 0);
+	}
+}
+
+static void
+server_resume(struct nbd_server *server)
+{
+	if (!server->is_paused)
+		return;
+	loop_timer_stop(server->options.loop, &server->accept_timer);
+	server->is_paused = false;
+	nbd_server_watch(server);
+}
+
+static void
+server_on_accept_timer(struct loop_timer *timer, void *arg)
+{
+	struct nbd_server *server = arg;
+
+	(void)timer;
+	CHECK_OBJ(server, SERVER_MAGIC);
+	server_resume(server);
+}
+
+/* A listener whose client cannot be taken stays readable: look again when a connection has gone. */
+static void
+server_pause(struct nbd_server *server)
+{
+	log_limited(LOG_WARN, "nbd: accept: %s; %u connections", strerror(errno),
+	    server->connection_count);
+	server->is_paused = true;
+	nbd_server_watch(server);
+	loop_timer_start(server->options.loop, &server->accept_timer, SERVER_PAUSE_NS);
+}
+
 void
 nbd_server_connection_gone(struct nbd_server *server)
 {
 	CHECK_OBJ(server, SERVER_MAGIC);
 	assert(server->connection_count > 0);
 	server->connection_count--;
+	server_resume(server);
 	if (server->connection_count == 0 && (server->is_stopping || server->is_single))
 		loop_defer(server->options.loop, &server->empty_task);
 }
@@ -62,8 +111,8 @@ peer_text(int fd, char *out, size_t bytes)
 static void
 server_take(struct nbd_server *server, int fd)
 {
+	int one = 1, idle_s = SERVER_KEEPALIVE_S, every_s = SERVER_KEEPALIVE_S / 4, tries = 4;
 	char peer[64];
-	int one = 1;
 
 	if (server->connection_count == NBD_CONNECTIONS_MAX) {
 		log_limited(LOG_WARN, "nbd: refused, there are %u connections",
@@ -71,8 +120,12 @@ server_take(struct nbd_server *server, int fd)
 		(void)close(fd);
 		return;
 	}
-	/* Fails on a unix socket, which does not need it. */
+	/* These fail on a unix socket, which does not need them. */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof(every_s));
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &tries, sizeof(tries));
 	peer_text(fd, peer, sizeof(peer));
 	if (nbd_connection_create(server, fd, fd, peer, true) == NULL)
 		log_limited(LOG_WARN, "nbd: out of memory, refused peer=%s", peer);
@@ -91,7 +144,9 @@ server_on_accept(struct loop_fd *watcher, unsigned events, void *arg)
 			server_take(listener->server, fd);
 			continue;
 		}
-		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+			server_pause(listener->server);
+		else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
 			log_limited(LOG_WARN, "nbd: accept: %s", strerror(errno));
 		return;
 	}
@@ -284,6 +339,7 @@ nbd_server_create(const struct nbd_server_options *options)
 	list_init(&server->exports);
 	list_init(&server->connections);
 	loop_task_init(&server->empty_task, server_on_empty_task, server);
+	loop_timer_init(&server->accept_timer, server_on_accept_timer, server);
 	return server;
 }
 
@@ -338,6 +394,7 @@ nbd_server_destroy(struct nbd_server *server)
 	while ((link = list_first(&server->exports)) != NULL)
 		nbd_export_free(LIST_ENTRY(link, struct nbd_export, link));
 	loop_task_cancel(server->options.loop, &server->empty_task);
+	loop_timer_stop(server->options.loop, &server->accept_timer);
 	nbd_buffers_fini(&server->buffers);
 	server->magic = 0;
 	free(server);
