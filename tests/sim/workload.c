@@ -276,6 +276,8 @@ session_on_opened(struct cleave_volume *volume, int rc, const char *error, void 
 		return;
 	}
 	session->volume = volume;
+	/* Superseded while it opened: its attach may be the later one, and it may well be served. */
+	session->is_lost = session->is_old;
 	loop_defer(session->loop, &session->next_task);
 }
 
