@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fuzz_nbd_stream.c -- what a client may say to the agent, from its first byte to its last
+ *
+ * The agent's server runs on a loop of this file: turns are counted, nothing sleeps. libcleave is a
+ * stub, a disk in memory that completes requests late and out of order, has little room (-ENOBUFS),
+ * fails now and then, and loses the volume. The input is a script:
+ *
+ *	'H' connection            come in, say the client's flags
+ *	'S' connection, count     send the next count bytes of the script
+ *	'R' connection, style     send a request (17 bytes) with a right magic, and a payload if it has one
+ *	'D' connection, count     read count KiB of what came
+ *	'T' count                 turns of the loop, so many requests complete
+ *	'C' connection            go
+ *	'F' rc                    the next request fails; 0xff: the volume is lost
+ *	'W'                       the handshake's time is over
+ *
+ * The end of it is as the agent's: the client goes, then the server with all it has. What must hold
+ * is what assertions and sanitizers say, and that nothing is left.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/loop_internal.h"
+#include "base/num.h"
+#include "vm-client/nbd.h"
+
+#define STREAM_CONNECTIONS 4
+#define STREAM_VOLUME_BYTES (64u * 1024)
+#define STREAM_QUEUE_COUNT_MAX 3u
+#define STREAM_STEPS_MAX 2000
+#define STREAM_WATCHERS_MAX 32
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+struct cleave_volume {
+	struct cleave_volume_info info;
+	struct loop_link ios;
+	uint32_t io_count;
+	bool is_lost, is_closing;
+	void (*close_fn)(void *arg);
+	void *close_arg;
+};
+
+struct script {
+	const uint8_t *at, *end;
+};
+
+static struct {
+	struct loop loop;
+	uint64_t now_ns;
+	struct loop_fd *watchers[STREAM_WATCHERS_MAX];
+	struct loop_link timers;
+	int sockets[STREAM_CONNECTIONS];
+	/* The cluster. */
+	struct cleave_volume *volume;
+	cleave_open_fn open_fn;
+	void *open_arg;
+	unsigned open_flags;
+	int next_rc;
+	uint8_t disk[STREAM_VOLUME_BYTES];
+	uint32_t seed;
+} world;
+
+/* ---- a loop whose turns are asked for ---- */
+
+static uint64_t
+world_now_ns(struct loop *loop)
+{
+	(void)loop;
+	return world.now_ns;
+}
+
+static void
+world_timer_stop(struct loop *loop, struct loop_timer *timer)
+{
+	(void)loop;
+	list_remove(&timer->link);
+	timer->is_active = false;
+}
+
+static void
+world_timer_start(struct loop *loop, struct loop_timer *timer, uint64_t delay_ns)
+{
+	world_timer_stop(loop, timer);
+	timer->due_ns = world.now_ns + delay_ns;
+	timer->is_active = true;
+	list_push_back(&world.timers, &timer->link);
+}
+
+static int
+world_fd_start(struct loop *loop, struct loop_fd *watcher)
+{
+	(void)loop;
+	for (int i = 0; i < STREAM_WATCHERS_MAX; i++) {
+		if (world.watchers[i] == NULL) {
+			world.watchers[i] = watcher;
+			watcher->impl = &world;
+			return 0;
+		}
+	}
+	return -ENOMEM;
+}
+
+static void
+world_fd_modify(struct loop *loop, struct loop_fd *watcher, unsigned events)
+{
+	(void)loop;
+	watcher->events = events;
+}
+
+static void
+world_fd_stop(struct loop *loop, struct loop_fd *watcher)
+{
+	(void)loop;
+	watcher->impl = NULL;
+	for (int i = 0; i < STREAM_WATCHERS_MAX; i++) {
+		if (world.watchers[i] == watcher)
+			world.watchers[i] = NULL;
+	}
+}
+
+static void
+world_wake(struct loop *loop)
+{
+	(void)loop;
+}
+
+static const struct loop_ops world_loop_ops = { .name = "fuzz",
+	.now_ns = world_now_ns,
+	.now_fresh_ns = world_now_ns,
+	.timer_start = world_timer_start,
+	.timer_stop = world_timer_stop,
+	.fd_start = world_fd_start,
+	.fd_modify = world_fd_modify,
+	.fd_stop = world_fd_stop,
+	.wake = world_wake };
+
+static void
+run_tasks(void)
+{
+	(void)loop_tasks_run(&world.loop, NULL);
+}
+
+static void
+run_watchers(void)
+{
+	for (int i = 0; i < STREAM_WATCHERS_MAX; i++) {
+		struct loop_fd *watcher = world.watchers[i];
+		struct pollfd ask;
+		unsigned events;
+
+		if (watcher == NULL || watcher->events == 0)
+			continue;
+		ask = (struct pollfd){ .fd = watcher->fd };
+		ask.events = (short)(((watcher->events & LOOP_READABLE) != 0 ? POLLIN : 0) |
+		    ((watcher->events & LOOP_WRITABLE) != 0 ? POLLOUT : 0));
+		if (poll(&ask, 1, 0) <= 0)
+			continue;
+		assert((ask.revents & POLLNVAL) == 0);
+		events = watcher->events;
+		watcher->fn(watcher, events, watcher->arg);
+		run_tasks();
+	}
+}
+
+static void
+run_timers(void)
+{
+	struct loop_link *link, *next;
+
+	for (;;) {
+		struct loop_timer *due = NULL;
+
+		LIST_FOREACH_SAFE(&world.timers, link, next) {
+			struct loop_timer *timer = LIST_ENTRY(link, struct loop_timer, link);
+
+			if (timer->due_ns <= world.now_ns)
+				due = timer;
+		}
+		if (due == NULL)
+			return;
+		world_timer_stop(&world.loop, due);
+		due->fn(due, due->arg);
+		run_tasks();
+	}
+}
+
+/* ---- libcleave, a stub: the linker takes these, and none of the library's ---- */
+
+int
+cleave_volume_open(struct cleave_client *client, const char *name, unsigned flags,
+    cleave_open_fn fn, void *arg)
+{
+	(void)client;
+	(void)name;
+	if (world.volume != NULL || world.open_fn != NULL)
+		return -ENOBUFS; /* one at a time */
+	world.open_fn = fn;
+	world.open_arg = arg;
+	world.open_flags = flags;
+	return 0;
+}
+
+void
+cleave_volume_close(struct cleave_volume *volume, void (*fn)(void *arg), void *arg)
+{
+	assert(volume == world.volume);
+	assert(!volume->is_closing);
+	volume->is_closing = true;
+	volume->close_fn = fn;
+	volume->close_arg = arg;
+}
+
+const struct cleave_volume_info *
+cleave_volume_info(const struct cleave_volume *volume)
+{
+	return &volume->info;
+}
+
+const char *
+cleave_error_text(int rc)
+{
+	return strerror(-rc);
+}
+
+int
+cleave_submit(struct cleave_volume *volume, struct cleave_io *io)
+{
+	assert(volume == world.volume);
+	assert(io->length_bytes > 0);
+	assert(io->offset_bytes % CLEAVE_BLOCK_BYTES == 0);
+	assert(io->length_bytes % CLEAVE_BLOCK_BYTES == 0);
+	if (volume->is_lost)
+		return -ESHUTDOWN;
+	if (volume->is_closing)
+		return -ECANCELED;
+	if (io->offset_bytes > STREAM_VOLUME_BYTES ||
+	    io->length_bytes > STREAM_VOLUME_BYTES - io->offset_bytes)
+		return -ERANGE;
+	if (volume->io_count == STREAM_QUEUE_COUNT_MAX)
+		return -ENOBUFS;
+	volume->io_count++;
+	io->link = (struct loop_link){ NULL, NULL };
+	list_push_back(&volume->ios, &io->link);
+	return 0;
+}
+
+static void
+io_run(const struct cleave_io *io)
+{
+	uint8_t *at = world.disk + io->offset_bytes;
+
+	if (io->op == CLEAVE_READ)
+		memcpy(io->data, at, io->length_bytes);
+	else if (io->op == CLEAVE_WRITE)
+		memcpy(at, io->data, io->length_bytes);
+	else
+		memset(at, 0, io->length_bytes);
+}
+
+static void
+complete_one(void)
+{
+	struct cleave_volume *volume = world.volume;
+	struct loop_link *link = list_first(&volume->ios);
+	struct cleave_io *io;
+	int rc = volume->is_lost ? -ESHUTDOWN : world.next_rc;
+
+	world.seed = world.seed * 1664525u + 1013904223u;
+	if ((world.seed & 0x10000u) != 0)
+		link = volume->ios.prev;
+	io = LIST_ENTRY(link, struct cleave_io, link);
+	world.next_rc = 0;
+	list_remove(link);
+	volume->io_count--;
+	if (rc == 0)
+		io_run(io);
+	io->fn(io, rc, io->arg);
+	run_tasks();
+}
+
+static void
+finish_open(void)
+{
+	cleave_open_fn fn = world.open_fn;
+	int rc = world.next_rc;
+
+	world.open_fn = NULL;
+	world.next_rc = 0;
+	if (rc == 0) {
+		world.volume = calloc(1, sizeof(*world.volume));
+		assert(world.volume != NULL);
+		list_init(&world.volume->ios);
+		world.volume->info.size_bytes = STREAM_VOLUME_BYTES;
+	}
+	fn(rc == 0 ? world.volume : NULL, rc, NULL, world.open_arg);
+	run_tasks();
+}
+
+static void
+run_cluster(void)
+{
+	struct cleave_volume *volume = world.volume;
+
+	if (world.open_fn != NULL) {
+		finish_open();
+	} else if (volume != NULL && volume->io_count > 0) {
+		complete_one();
+	} else if (volume != NULL && volume->is_closing) {
+		world.volume = NULL;
+		volume->close_fn(volume->close_arg);
+		free(volume);
+		run_tasks();
+	}
+}
+
+/* ---- the client ---- */
+
+static uint8_t
+next_byte(struct script *script)
+{
+	return script->at < script->end ? *script->at++ : 0;
+}
+
+static void
+client_send(int index, const void *bytes, size_t count)
+{
+	if (world.sockets[index] >= 0 && count > 0)
+		(void)send(world.sockets[index], bytes, count, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void
+client_go(int index)
+{
+	if (world.sockets[index] >= 0)
+		(void)close(world.sockets[index]);
+	world.sockets[index] = -1;
+}
+
+static void
+client_come(struct nbd_server *server, int index)
+{
+	const uint8_t flags[4] = { 0, 0, 0, 3 };
+	int fds[2], small = 4096;
+
+	client_go(index);
+	assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
+	/* So little that replies leave in pieces. */
+	assert(setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)) == 0);
+	if (nbd_connection_create(server, fds[1], fds[1], "fuzz", true) == NULL) {
+		(void)close(fds[0]);
+		return;
+	}
+	world.sockets[index] = fds[0];
+	client_send(index, flags, sizeof(flags));
+}
+
+/* A request that decodes; its payload is what is there. */
+static void
+client_request(struct script *script, int index, bool is_extended)
+{
+	static const uint8_t payload[8192];
+	uint8_t head[NBD_EXTENDED_REQUEST_BYTES] = { 0 };
+	uint64_t length = (uint64_t)next_byte(script) << 8 | next_byte(script);
+	uint32_t bytes = is_extended ? NBD_EXTENDED_REQUEST_BYTES : NBD_REQUEST_BYTES;
+
+	nbd_put32(head, is_extended ? NBD_EXTENDED_REQUEST_MAGIC : NBD_REQUEST_MAGIC);
+	nbd_put16(head + 4, next_byte(script));
+	nbd_put16(head + 6, next_byte(script) % (NBD_CMD_NR + 1));
+	nbd_put64(head + 16, (uint64_t)next_byte(script) << 8 | next_byte(script));
+	if (is_extended)
+		nbd_put64(head + 24, length);
+	else
+		nbd_put32(head + 24, (uint32_t)length);
+	client_send(index, head, bytes);
+	if (head[7] == NBD_CMD_WRITE) {
+		for (uint64_t sent = 0; sent < length; sent += sizeof(payload))
+			client_send(index, payload, num_min(length - sent, sizeof(payload)));
+	}
+}
+
+static void
+client_read(int index, uint32_t kibibytes)
+{
+	uint8_t bytes[1024];
+
+	while (world.sockets[index] >= 0 && kibibytes-- > 0 &&
+	    recv(world.sockets[index], bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		;
+}
+
+static void
+run_step(struct nbd_server *server, struct script *script)
+{
+	uint8_t step = next_byte(script), arg = next_byte(script);
+	int index = arg % STREAM_CONNECTIONS;
+	size_t count;
+
+	switch (step) {
+	case 'H':
+		client_come(server, index);
+		break;
+	case 'S':
+		count = num_min(next_byte(script), (uint64_t)(script->end - script->at));
+		client_send(index, script->at, count);
+		script->at += count;
+		break;
+	case 'R':
+		client_request(script, index, (next_byte(script) & 1) != 0);
+		break;
+	case 'D':
+		client_read(index, next_byte(script));
+		break;
+	case 'T':
+		for (int i = 0; i < arg % 64; i++)
+			run_cluster();
+		break;
+	case 'C':
+		client_go(index);
+		break;
+	case 'F':
+		world.next_rc = arg == 0xff ? 0 : -(int)(arg % 120);
+		if (arg == 0xff && world.volume != NULL)
+			world.volume->is_lost = true;
+		break;
+	case 'W':
+		world.now_ns += NUM_S(10);
+		run_timers();
+		break;
+	default:
+		break;
+	}
+	run_watchers();
+	run_tasks();
+}
+
+/* ---- a run ---- */
+
+static struct nbd_server *
+world_begin(uint32_t seed, bool allows_any)
+{
+	struct nbd_server_options options = { .loop = &world.loop,
+		.allows_any = allows_any,
+		.handshake_ns = NUM_S(10) };
+	struct nbd_server *server;
+
+	log_set_level(LOG_OFF);
+	(void)signal(SIGPIPE, SIG_IGN); /* as the agent does */
+	memset(&world, 0, sizeof(world));
+	loop_base_init(&world.loop, &world_loop_ops, seed);
+	list_init(&world.timers);
+	world.seed = seed;
+	for (int i = 0; i < STREAM_CONNECTIONS; i++)
+		world.sockets[i] = -1;
+	server = nbd_server_create(&options);
+	assert(server != NULL);
+	assert(nbd_export_add(server, "v", false) != NULL);
+	assert(nbd_export_add(server, "w", true) != NULL);
+	return server;
+}
+
+static bool
+world_is_empty(const struct nbd_server *server)
+{
+	return server->connection_count == 0 && world.volume == NULL && world.open_fn == NULL;
+}
+
+/* In an orderly way everything ends by itself; else it is torn down as it is. */
+static void
+world_end(struct nbd_server *server, bool is_orderly)
+{
+	for (int i = 0; i < STREAM_CONNECTIONS; i++)
+		client_go(i);
+	for (int i = 0; i < STREAM_STEPS_MAX && is_orderly && !world_is_empty(server); i++) {
+		run_watchers();
+		run_tasks();
+		run_cluster();
+	}
+	assert(!is_orderly || server->connection_count == 0);
+	assert(!is_orderly || server->in_flight_bytes == 0);
+	assert(!is_orderly || world.volume == NULL);
+	free(world.volume);
+	nbd_server_destroy(server);
+	for (int i = 0; i < STREAM_WATCHERS_MAX; i++)
+		assert(world.watchers[i] == NULL);
+	assert(list_is_empty(&world.timers));
+	assert(list_is_empty(&world.loop.tasks));
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	struct script script = { data, data + bytes };
+	struct nbd_server *server;
+	uint8_t mode = next_byte(&script);
+
+	server = world_begin(mode, (mode & 1) != 0);
+	for (int i = 0; i < STREAM_STEPS_MAX && script.at < script.end; i++)
+		run_step(server, &script);
+	world_end(server, (mode & 2) != 0);
+	return 0;
+}
