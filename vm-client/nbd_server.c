@@ -21,7 +21,8 @@
 
 #define SERVER_MAGIC 0x5653424eu /* "NBSV" */
 #define SERVER_BACKLOG 128
-#define SERVER_ACCEPTS_MAX 16 /* in a turn */
+#define SERVER_ACCEPTS_MAX 16       /* in a turn */
+#define SERVER_SEND_BYTES (1 << 20) /* of a unix socket, where the system allows it */
 #define SERVER_PAUSE_NS NUM_S(1)
 #define SERVER_KEEPALIVE_S 60 /* then every quarter of it, four times */
 
@@ -112,6 +113,7 @@ static void
 server_take(struct nbd_server *server, int fd)
 {
 	int one = 1, idle_s = SERVER_KEEPALIVE_S, every_s = SERVER_KEEPALIVE_S / 4, tries = 4;
+	int send_bytes = SERVER_SEND_BYTES;
 	char peer[64];
 
 	if (server->connection_count == NBD_CONNECTIONS_MAX) {
@@ -127,6 +129,9 @@ server_take(struct nbd_server *server, int fd)
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof(every_s));
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &tries, sizeof(tries));
 	peer_text(fd, peer, sizeof(peer));
+	/* A large reply leaves in one or two turns, not ten. TCP finds its own size. */
+	if (strcmp(peer, "unix") == 0)
+		(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof(send_bytes));
 	if (nbd_connection_create(server, fd, fd, peer, true) == NULL)
 		log_limited(LOG_WARN, "nbd: out of memory, refused peer=%s", peer);
 }
