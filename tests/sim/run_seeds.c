@@ -4,6 +4,9 @@
  *
  * Workers are processes; worker k of n takes each n-th seed. They write what came of it to a shared
  * table, one entry a worker, and violations to standard output as they are found.
+ *
+ * A replay runs the lines of a file: seed, options as on the command line ("-": none), what the seed has
+ * found; separated by tabs.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -21,13 +24,16 @@
 #include "run.h"
 
 #define JOBS_MAX 64u
+#define OPTIONS_MAX 32
+#define REPLAY_BYTES_MAX 65536u
 
 struct search {
 	struct sim_run_options options;
 	uint64_t first_seed, seed_count; /* 0: without end */
 	uint64_t minutes;                /* 0: without end */
 	uint64_t job_count, twice_every; /* each n-th seed runs twice: one trace */
-	bool is_quiet;
+	bool is_quiet, is_here;
+	const char *replay_file;
 };
 
 /* Sums of one worker's runs. */
@@ -43,6 +49,7 @@ static void __attribute__((noreturn)) usage(int rc)
 	    "usage: sim_run_seeds [--seed S | --first S] [--seeds N] [--minutes M]\n"
 	    "  [--jobs N] [--gateways 1..3] [--nodes 3..5] [--clients 1..3] [--operations N]\n"
 	    "  [--faults none|all|NAME,...] [--twice-every N] [--quiet] [--here]\n"
+	    "  [--replay FILE]\n"
 	    "CLEAVE_SIM_LOG=info|debug|trace prints the daemons' logs in virtual time;\n"
 	    "CLEAVE_SIM_TRACE=1 every event. Faults:\n",
 	    rc == 0 ? stdout : stderr);
@@ -191,10 +198,11 @@ static const struct option long_options[] = { { "seed", 1, NULL, 's' }, { "first
 	{ "seeds", 1, NULL, 'n' }, { "minutes", 1, NULL, 'm' }, { "jobs", 1, NULL, 'j' },
 	{ "gateways", 1, NULL, 'g' }, { "nodes", 1, NULL, 'k' }, { "clients", 1, NULL, 'c' },
 	{ "operations", 1, NULL, 'o' }, { "faults", 1, NULL, 'x' }, { "twice-every", 1, NULL, 't' },
-	{ "quiet", 0, NULL, 'q' }, { "here", 0, NULL, 'h' }, { "help", 0, NULL, '?' }, { 0 } };
+	{ "quiet", 0, NULL, 'q' }, { "here", 0, NULL, 'h' }, { "replay", 1, NULL, 'r' },
+	{ "help", 0, NULL, '?' }, { 0 } };
 
 static void
-option_set(struct search *search, int letter, bool *is_here)
+option_set(struct search *search, int letter)
 {
 	switch (letter) {
 	case 's':
@@ -228,11 +236,14 @@ option_set(struct search *search, int letter, bool *is_here)
 	case 't':
 		search->twice_every = number(optarg);
 		break;
+	case 'r':
+		search->replay_file = optarg;
+		break;
 	case 'q':
 		search->is_quiet = true;
 		break;
 	case 'h':
-		*is_here = true;
+		search->is_here = true;
 		break;
 	case 'x':
 		if (sim_faults_parse(optarg, &search->options.faults) != 0)
@@ -243,21 +254,76 @@ option_set(struct search *search, int letter, bool *is_here)
 	}
 }
 
+static void
+options_parse(struct search *search, char *text)
+{
+	static char name[] = "replay";
+	char *argv[OPTIONS_MAX] = { name };
+	int argc = 1, letter;
+
+	for (char *word = strtok(text, " "); word != NULL && argc + 1 < OPTIONS_MAX;
+	     word = strtok(NULL, " "))
+		if (strcmp(word, "-") != 0)
+			argv[argc++] = word;
+	optind = 0; /* glibc: begin anew */
+	while ((letter = getopt_long(argc, argv, "", long_options, NULL)) != -1)
+		option_set(search, letter);
+}
+
+static void
+replay_line(char *line, struct tally *tally)
+{
+	char *seed = strtok(line, "\t\n"), *options = strtok(NULL, "\t\n");
+	struct search search = { .twice_every = 0 };
+
+	if (seed == NULL || seed[0] == '#' || options == NULL)
+		return;
+	options_parse(&search, options);
+	run_one(&search, number(seed), tally);
+}
+
+/* Read to its end first: processes that are forked share the file's position. */
+static int
+replay(const struct search *search)
+{
+	FILE *file = fopen(search->replay_file, "r");
+	struct tally tally = { 0 };
+	static char text[REPLAY_BYTES_MAX + 1];
+	size_t bytes;
+
+	if (file == NULL) {
+		perror(search->replay_file);
+		return 2;
+	}
+	bytes = fread(text, 1, REPLAY_BYTES_MAX, file);
+	text[bytes] = 0;
+	(void)fclose(file); /* it was only read */
+	for (char *line = text, *end; *line != 0; line = end) {
+		end = line + strcspn(line, "\n");
+		if (*end != 0)
+			*end++ = 0;
+		replay_line(line, &tally);
+	}
+	print_totals(&tally, 0);
+	return tally.failed_count != 0;
+}
+
 int
 main(int argc, char **argv)
 {
 	struct search search = { .first_seed = 1, .twice_every = 50 };
-	bool is_here = false;
 	int letter;
 
 	search.job_count = num_max(1, num_min(JOBS_MAX, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN)));
 	while ((letter = getopt_long(argc, argv, "", long_options, NULL)) != -1)
-		option_set(&search, letter, &is_here);
+		option_set(&search, letter);
 	if (optind != argc)
 		usage(2);
 	if (search.seed_count == 0 && search.minutes == 0)
 		search.seed_count = 100;
-	if (is_here)
+	if (search.replay_file != NULL)
+		return replay(&search);
+	if (search.is_here)
 		run_here(&search);
 	return search_run(&search);
 }
