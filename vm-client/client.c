@@ -222,9 +222,10 @@ cleave_client_destroy(struct cleave_client *client)
 	if (client->port != NULL)
 		split_port_close(client->port);
 	messages_fini(client);
+	/* First the calls: a volume that is being opened holds one of them. */
+	control_fini(client);
 	while ((link = list_first(&client->volumes)) != NULL)
 		volume_discard(LIST_ENTRY(link, struct cleave_volume, link));
-	control_fini(client);
 	loop_task_cancel(client->loop, &client->split_task);
 	loop_timer_stop(client->loop, &client->map_timer);
 	engine_set_destroy(client->engines);

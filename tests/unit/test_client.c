@@ -311,6 +311,21 @@ CLIENT_BOTH(client, destroy_with_everything_outstanding)
 	fixture_destroy(f);
 }
 
+/* The volumes' own calls wait in the client's lists. */
+CLIENT_BOTH(client, destroy_with_volumes_being_opened)
+{
+	struct fixture *f = fixture_create(kind, 2, 4);
+
+	fixture_client(f);
+	f->is_answered = false;
+	cr_assert(cleave_volume_open(f->client, "v", 0, fixture_on_open, f) == 0);
+	cr_assert(cleave_volume_open(f->client, "w", 0, fixture_on_open, f) == 0);
+	cleave_client_destroy(f->client);
+	f->client = NULL;
+	cr_assert(!f->is_answered);
+	fixture_destroy(f);
+}
+
 Test(client, errors_have_texts)
 {
 	cr_assert(strstr(cleave_error_text(-ESHUTDOWN), "newer session") != NULL);
