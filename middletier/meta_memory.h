@@ -59,6 +59,8 @@ int meta_store_restore(struct meta_store *store, const struct meta_snapshot *sna
 /* meta_snapshot_destroy -- NULL is a no-op. */
 void meta_snapshot_destroy(struct meta_snapshot *snapshot);
 
+/* meta_store_lease_left_ns -- how long @lease still lives by the store's clock; 0: it does not. */
+uint64_t meta_store_lease_left_ns(struct meta_store *store, uint64_t lease);
 /* meta_store_applied_count -- requests that took effect so far. */
 uint64_t meta_store_applied_count(const struct meta_store *store);
 

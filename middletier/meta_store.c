@@ -475,6 +475,17 @@ meta_store_set_down(struct meta_store *store, bool is_down)
 }
 
 uint64_t
+meta_store_lease_left_ns(struct meta_store *store, uint64_t lease)
+{
+	const struct store_lease *found = store_find_lease(store, lease);
+	uint64_t now_ns = loop_now_ns(store->options.loop);
+
+	if (found == NULL || !found->timer.is_active || found->timer.due_ns <= now_ns)
+		return 0;
+	return found->timer.due_ns - now_ns;
+}
+
+uint64_t
 meta_store_applied_count(const struct meta_store *store)
 {
 	CHECK_OBJ(store, META_STORE_MAGIC);

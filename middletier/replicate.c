@@ -105,6 +105,8 @@ append_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *rep
 	if (rc != 0) {
 		batch->rc = batch->rc == 0 || rc == -ESTALE ? rc : batch->rc;
 		mt_extent_break(extent, call->node->node_id, rc);
+		if (MUTANT(buffer_reused))
+			batch->unanswered_count = 0;
 	}
 	extent_complete(extent);
 }

@@ -17,7 +17,6 @@
 
 #include "alloc.h"
 #include "base/check.h"
-#include "base/mutant.h"
 #include "base/num.h"
 #include "internal.h"
 
@@ -99,7 +98,7 @@ mt_ring_give(struct mt_ring *ring, uint64_t bytes)
 static bool
 ring_evict(struct mt_ring *ring)
 {
-	if (ring_entry_at(ring, 0)->hold_count > 0 && !MUTANT(buffer_reused))
+	if (ring_entry_at(ring, 0)->hold_count > 0)
 		return false;
 	ring->entry_head = ring->entry_head + 1 < ring->entry_max ? ring->entry_head + 1 : 0;
 	ring->entry_count--;
@@ -182,11 +181,7 @@ mt_ring_hold(struct mt_ring *ring, uint64_t position)
 void
 mt_ring_release(struct mt_ring *ring, uint64_t position)
 {
-	struct mt_ring_entry *entry;
-
-	if (MUTANT(buffer_reused) && !mt_ring_contains(ring, position))
-		return;
-	entry = ring_find(ring, position);
+	struct mt_ring_entry *entry = ring_find(ring, position);
 	assert(entry->hold_count > 0);
 	entry->hold_count--;
 }

@@ -20,7 +20,7 @@
 #define MUTANT_LIST(X)                                                                             \
 	/* The two safety layers of a take-over: each is tested with the other one off. */         \
 	X(lease_ignored, "a gateway serves without a lease")                                       \
-	X(epoch_ignored, "a node has no fences")                                                   \
+	X(epoch_ignored, "a node refuses no append for its epoch, nor after a freeze")             \
 	/* Storage node. */                                                                        \
 	X(ack_before_flush, "an append is acknowledged once written, before its flush")            \
 	X(fence_forgotten, "a node starts with the fences it had when formatted")                  \
@@ -35,7 +35,7 @@
 	X(last_batch_dropped, "the replay leaves each extent's last batch out")                    \
 	X(discard_not_replayed, "the replay leaves discards out")                                  \
 	X(unacked_sealed, "a roll-over seals at what was sent, not at what is acknowledged")       \
-	X(buffer_reused, "a batch leaves the ring while a send may still read it")                 \
+	X(buffer_reused, "a batch is sent again while older sends may still read its buffers")     \
 	X(session_drop_skipped, "a new incarnation does not wait for writes of the older one")     \
 	X(attach_ignored, "a client whose volume another one has attached is let in")              \
 	X(replica_unverified, "a returning replica counts as whole, whatever it answers")          \

@@ -7,6 +7,7 @@
 #include "base/num.h"
 #include "middletier/control.h"
 #include "middletier/internal.h"
+#include "middletier/meta_memory.h"
 
 struct look {
 	struct sim_cluster *cluster;
@@ -77,6 +78,23 @@ check_shard(const struct look *look)
 		for (uint32_t k = 0; k < extent->replica_count; k++)
 			check_replica(look, extent, &extent->replicas[k]);
 	}
+}
+
+/* By its own clock, which may be a hundredth slower than the store's. */
+static void
+check_lease(const struct look *look, const struct sim_cluster_gateway *own)
+{
+	const struct mt_gateway *gateway = own->gateway;
+	uint64_t until_ns = mt_gateway_lease_until_ns(gateway),
+		 now_ns = loop_now_fresh_ns(own->loop);
+	uint64_t believed_ns = until_ns > now_ns ? until_ns - now_ns : 0;
+	uint64_t left_ns = meta_store_lease_left_ns(look->cluster->store, gateway->member.lease);
+
+	if (believed_ns > left_ns + gateway->options.lease_ns / 32)
+		sim_cluster_fail(look->cluster,
+		    "gateway %" PRIu32 " believes in its lease for %" PRIu64
+		    " ns, the store for %" PRIu64,
+		    own->index + 1, believed_ns, left_ns);
 }
 
 static void
@@ -153,7 +171,10 @@ sim_invariants_check(struct sim_invariants *invariants, struct sim_cluster *clus
 	for (uint32_t i = 0; i < cluster->options.gateway_count; i++)
 		if (cluster->gateways[i].gateway != NULL)
 			note_epochs(invariants, cluster->gateways[i].gateway);
-	for (uint32_t i = 0; i < cluster->options.gateway_count; i++)
-		if (cluster->gateways[i].gateway != NULL)
-			check_gateway(invariants, &look, cluster->gateways[i].gateway);
+	for (uint32_t i = 0; i < cluster->options.gateway_count; i++) {
+		if (cluster->gateways[i].gateway == NULL)
+			continue;
+		check_lease(&look, &cluster->gateways[i]);
+		check_gateway(invariants, &look, cluster->gateways[i].gateway);
+	}
 }

@@ -7,6 +7,7 @@
  *	I2, I4	a node that runs holds, durably, all that an owner counts as acknowledged
  *	        a copy that an owner counts as cut is sealed, at the length that the manifest says
  *	I6	a node's fences never go back, whatever it has been through
+ *	I7	no gateway believes in a lease for longer than the store keeps it
  *
  * Nothing is asked of a node whose disk has destroyed data, nor of a shard that a newer owner has
  * fenced there.

@@ -135,6 +135,7 @@ checker_of(const char *text)
 		const char *part, *checker;
 	} checkers[] = {
 		{ "its fence of shard", "I6: a fence went back" },
+		{ "believes in its lease", "I7: a lease is believed in too long" },
 		{ "bytes are acknowledged", "I4: a replica lacks it" },
 		{ "counts as whole", "a copy is not what its owner believes" },
 		{ "zeros, but", "linearizability: a block is gone" },
