@@ -262,11 +262,27 @@ replay_sync_ask(struct mt_replay *replay)
 	return replay->ask_source < replay->source_count;
 }
 
+/*
+ * How many reads may run ahead. Replies are kept in receives until those before them have come, so all
+ * replays of a port together hold no more than the quarter of its pool that is theirs for sure: the
+ * first piece would else wait for a receive that the later ones hold.
+ */
+static uint32_t
+replay_reads_max(const struct mt_replay *replay)
+{
+	const struct mt_port *port = replay->shard->port;
+	uint32_t share = port->receive_count / 4 / (uint32_t)num_max(1, port->shard_count);
+
+	return (uint32_t)num_min(MT_REPLAY_READS_MAX, num_max(1, share));
+}
+
 /* Keep the ring full. When not even the next piece can be asked for, it waits. */
 static void
 replay_fill(struct mt_replay *replay)
 {
-	while (replay->read_count < MT_REPLAY_READS_MAX && replay_sync_ask(replay)) {
+	uint32_t reads_max = replay_reads_max(replay);
+
+	while (replay->read_count < reads_max && replay_sync_ask(replay)) {
 		uint64_t from, to;
 
 		replay_window(replay, &from, &to);
