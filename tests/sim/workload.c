@@ -514,6 +514,11 @@ workload_takeover(struct workload *workload)
 	session_destroy(workload->old);
 	workload->old = workload->present;
 	workload->old->is_old = true;
+	/* One that is still attaching could come to be the newest yet. */
+	if (workload->old->volume == NULL) {
+		session_destroy(workload->old);
+		workload->old = NULL;
+	}
 	workload->host_index = 1 - workload->host_index;
 	workload->present = session_create(workload);
 	session_open(workload->present);
