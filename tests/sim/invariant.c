@@ -40,6 +40,9 @@ check_replica(const struct look *look, const struct mt_extent *extent,
 	if (node == NULL)
 		return;
 	sim_node_copy(node, id, &copy);
+	/* A disk that could not be read at a start: it knows, and will say so when it is asked. */
+	if (copy.is_damaged)
+		return;
 	if ((extent->sm.state == MT_EXTENT_OPEN || extent->sm.state == MT_EXTENT_BROKEN) &&
 	    copy.durable_bytes < extent->acked_bytes)
 		sim_cluster_fail(look->cluster,

@@ -30,7 +30,7 @@ void sim_invariants_check(struct sim_invariants *invariants, struct sim_cluster 
 
 /* A copy as its node holds it. */
 struct sim_copy {
-	bool is_held, is_sealed;
+	bool is_held, is_sealed, is_damaged; /* as its node itself says */
 	uint64_t incarnation;
 	uint64_t durable_bytes;
 };

@@ -13,6 +13,7 @@ sim_node_copy(struct node *node, const struct extent_id *id, struct sim_copy *re
 	if (extent == NULL || !sn_extent_is_held(extent))
 		return;
 	ret_copy->is_held = true;
+	ret_copy->is_damaged = sn_extent_is_damaged(extent);
 	ret_copy->is_sealed = extent->sm.state == EXTENT_SEALED;
 	ret_copy->incarnation = extent->slot.incarnation;
 	ret_copy->durable_bytes = extent->durable_bytes;
