@@ -25,6 +25,7 @@
 struct copies {
 	struct sim_slot *items;
 	uint32_t count, max;
+	const struct sim_cluster *cluster;
 };
 
 static bool
@@ -32,7 +33,7 @@ copies_add(const struct sim_slot *slot, void *arg)
 {
 	struct copies *copies = arg;
 
-	if (!slot->is_sealed || slot->is_damaged)
+	if (!slot->is_sealed || slot->is_damaged || !sim_check_slot_is_known(copies->cluster, slot))
 		return true;
 	if (copies->count == copies->max) {
 		copies->max = copies->max * 2 + 256;
@@ -166,7 +167,7 @@ copy_is_gone(struct sim_cluster *cluster, const struct sim_slot *slot)
 void
 sim_check_copies(struct sim_cluster *cluster)
 {
-	struct copies copies = { 0 };
+	struct copies copies = { .cluster = cluster };
 
 	for (uint32_t i = 0; i < cluster->options.node_count; i++)
 		(void)sim_check_each_slot(cluster, i, copies_add, &copies);

@@ -18,6 +18,9 @@ struct sim_slot {
 bool sim_check_each_slot(struct sim_cluster *cluster, uint32_t node,
     bool (*fn)(const struct sim_slot *slot, void *arg), void *arg);
 
+/* sim_check_slot_is_known -- the node that runs holds this very copy; else it is left over. */
+bool sim_check_slot_is_known(const struct sim_cluster *cluster, const struct sim_slot *slot);
+
 /* sim_check_copies -- all sealed copies of an extent are the same, as they lie on the disks. */
 void sim_check_copies(struct sim_cluster *cluster);
 /* sim_check_idle -- every receive is back in its pool, no request is outstanding; runs the world. */

@@ -117,8 +117,8 @@ slot_is_named(const struct mt_shard *shard, const struct sim_slot *slot)
 }
 
 /* What a create or a delete that failed has left on the disk is nobody's until the node starts anew. */
-static bool
-slot_is_known(const struct sim_cluster *cluster, const struct sim_slot *slot)
+bool
+sim_check_slot_is_known(const struct sim_cluster *cluster, const struct sim_slot *slot)
 {
 	struct node *node = cluster->nodes[slot->node].node;
 	const struct sn_extent *extent = node == NULL ? NULL : sn_extent_find(node, &slot->id);
@@ -132,7 +132,7 @@ slot_look(const struct sim_slot *slot, void *arg)
 	struct recovery *recovery = arg;
 	const struct mt_shard *shard = shard_find(recovery, slot->id.shard);
 
-	if (!slot_is_known(recovery->cluster, slot) ||
+	if (!sim_check_slot_is_known(recovery->cluster, slot) ||
 	    (shard != NULL && slot_is_named(shard, slot)))
 		return true;
 	(void)snprintf(recovery->text, sizeof(recovery->text),
