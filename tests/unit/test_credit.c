@@ -146,8 +146,11 @@ BOTH(credit, an_acceptor_asks_before_its_first_request)
 	f.server.mode = SIDE_RELEASE;
 	send_requests(&f.server, 0, 300);
 	fixture_run(&f, server_got, 300);
-	if (kind != NET_VERBS) /* the control lane's answers count, too */
+	/* Once, where time stands still meanwhile; a slow machine's TCP may have it ask again. */
+	if (kind == NET_SIM)
 		cr_assert_eq(f.server_port->counters.credit_messages_out, 1);
+	else
+		cr_assert_geq(f.server_port->counters.credit_messages_out, 1);
 	fixture_close(&f);
 }
 
