@@ -214,12 +214,33 @@ scan_on_probed(struct engine_job *check_job, void *arg)
 	scan_look(arg);
 }
 
+/*
+ * Have scan->check run at at_bytes. True: it is done, go on; false: @fn follows, or the scan has ended.
+ */
+static bool
+scan_submit(struct sn_scan *scan, void (*fn)(struct engine_job *job, void *arg))
+{
+	int rc;
+
+	scan->check_job = (struct engine_job){
+		.kind = ENGINE_JOB_BATCH,
+		.src = dev_ptr_add(scan->buffer, scan->at_bytes),
+		.src_bytes = scan->filled_bytes - scan->at_bytes,
+		.batch = &scan->check,
+		.fn = fn,
+		.arg = scan,
+	};
+	rc = engine_submit(scan->node->engines, &scan->check_job);
+	if (rc < 0)
+		scan_finish(scan, rc);
+	return rc > 0;
+}
+
 /* The first page of the buffer is where the chain ends: from the second on. */
 static void
 scan_look(struct sn_scan *scan)
 {
 	struct sn_scan_job *job = scan->job;
-	int rc;
 
 	for (scan->at_bytes += DISK_ALIGN; scan->at_bytes < scan->filled_bytes;
 	     scan->at_bytes += DISK_ALIGN) {
@@ -229,21 +250,8 @@ scan_look(struct sn_scan *scan)
 			.offset_bytes = job->length_bytes + scan->at_bytes,
 			.is_probe = true,
 		};
-		scan->check_job = (struct engine_job){
-			.kind = ENGINE_JOB_BATCH,
-			.src = dev_ptr_add(scan->buffer, scan->at_bytes),
-			.src_bytes = scan->filled_bytes - scan->at_bytes,
-			.batch = &scan->check,
-			.fn = scan_on_probed,
-			.arg = scan,
-		};
-		rc = engine_submit(scan->node->engines, &scan->check_job);
-		if (rc == 0)
+		if (!scan_submit(scan, scan_on_probed))
 			return;
-		if (rc < 0) {
-			scan_finish(scan, rc);
-			return;
-		}
 		scan_note_probe(scan);
 	}
 	scan_finish(scan, job->end_rc);
@@ -264,7 +272,6 @@ static void
 scan_check(struct sn_scan *scan)
 {
 	struct sn_scan_job *job = scan->job;
-	int rc;
 
 	do {
 		scan->check = (struct batch_check){
@@ -274,21 +281,8 @@ scan_check(struct sn_scan *scan)
 			.prev_crc = job->chain_crc,
 			.must_check_payload = true,
 		};
-		scan->check_job = (struct engine_job){
-			.kind = ENGINE_JOB_BATCH,
-			.src = dev_ptr_add(scan->buffer, scan->at_bytes),
-			.src_bytes = scan->filled_bytes - scan->at_bytes,
-			.batch = &scan->check,
-			.fn = scan_on_checked,
-			.arg = scan,
-		};
-		rc = engine_submit(scan->node->engines, &scan->check_job);
-		if (rc == 0)
+		if (!scan_submit(scan, scan_on_checked))
 			return;
-		if (rc < 0) {
-			scan_finish(scan, rc);
-			return;
-		}
 	} while (scan_on_batch(scan, scan->check_job.rc));
 }
 
