@@ -162,6 +162,17 @@ blocks_crc(const uint8_t *blocks, uint32_t count, uint32_t *ret_crcs)
 	return whole;
 }
 
+/* The first word tells nearly always; the rest is then compared with itself, one word further. */
+static bool
+is_zero(const uint8_t *bytes, uint32_t count)
+{
+	uint64_t word;
+
+	assert(count > sizeof(word));
+	memcpy(&word, bytes, sizeof(word));
+	return word == 0 && memcmp(bytes, bytes + sizeof(word), count - sizeof(word)) == 0;
+}
+
 static int
 job_store(struct engine_runner *runner, struct engine_job *job)
 {
@@ -174,6 +185,11 @@ job_store(struct engine_runner *runner, struct engine_job *job)
 
 	if (plain_crc != job->payload_crc)
 		return -EBADMSG;
+	if (is_zero(src, job->src_bytes)) {
+		job->is_zero = true;
+		job->stored_crc = 0;
+		return 0;
+	}
 	if (job->codec_id != ENGINE_NONE &&
 	    ops->compress(state, job->level, src, job->src_bytes, dst, dst_bytes_max,
 		&job->dst_bytes) == 0) {
@@ -318,6 +334,7 @@ engine_job_run(struct engine_runner *runner, struct engine_job *job)
 {
 	job->dst_bytes = 0;
 	job->ret_codec_id = ENGINE_NONE;
+	job->is_zero = false;
 	guard_enter();
 	job->rc = job_dispatch(runner, job);
 	guard_leave();

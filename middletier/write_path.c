@@ -143,19 +143,6 @@ write_fill_desc(const struct mt_write *write, struct record_desc *record)
 }
 
 static void
-write_fill_record(const struct mt_write *write, const struct engine_job *job,
-    struct record_desc *record)
-{
-	write_fill_desc(write, record);
-	record->kind = RECORD_WRITE;
-	record->codec_id = job->ret_codec_id;
-	record->stored_bytes = job->dst_bytes;
-	record->stored_crc = job->stored_crc;
-	for (uint32_t i = 0; i < record->block_count; i++)
-		record->block_crcs[i] = job->block_crcs[i];
-}
-
-static void
 write_fill_tombstone(const struct mt_write *write, struct record_desc *record)
 {
 	write_fill_desc(write, record);
@@ -163,6 +150,24 @@ write_fill_tombstone(const struct mt_write *write, struct record_desc *record)
 	record->codec_id = ENGINE_NONE;
 	record->stored_bytes = 0;
 	record->stored_crc = 0;
+}
+
+/* What the engine made of it; a write of nothing but zeros becomes a tombstone, too. */
+static void
+write_fill_record(const struct mt_write *write, const struct engine_job *job,
+    struct record_desc *record)
+{
+	if (job->is_zero) {
+		write_fill_tombstone(write, record);
+		return;
+	}
+	write_fill_desc(write, record);
+	record->kind = RECORD_WRITE;
+	record->codec_id = job->ret_codec_id;
+	record->stored_bytes = job->dst_bytes;
+	record->stored_crc = job->stored_crc;
+	for (uint32_t i = 0; i < record->block_count; i++)
+		record->block_crcs[i] = job->block_crcs[i];
 }
 
 static void
@@ -314,6 +319,12 @@ write_copy(struct mt_write_state *state, struct mt_write *write, struct write_ba
 
 	/* What the first job found out stays in the job until the copy runs. */
 	write_fill_record(write, &job->job, &record);
+	if (record.stored_bytes == 0) {
+		job_free(state, job);
+		write->job = NULL;
+		write_batch_add(batch, write, &record);
+		return true;
+	}
 	job->job.kind = ENGINE_JOB_COPY;
 	job->job.src = job->scratch;
 	job->job.src_bytes = record.stored_bytes;

@@ -62,8 +62,9 @@ enum engine_job_kind {
 	 * STORE: a client's write becomes a record. @src: block_count blocks. Computes each block's
 	 * plain CRC into block_crcs, combines them and compares with payload_crc (-EBADMSG), then
 	 * compresses into @dst with @codec_id at @level. When that saves less than one eighth, or
-	 * codec_id is ENGINE_NONE, copies raw. Results: dst_bytes, ret_codec_id, stored_crc,
-	 * block_crcs. dst_cap_bytes must be at least src_bytes.
+	 * codec_id is ENGINE_NONE, copies raw. Blocks that hold nothing but zeros are stored nowhere:
+	 * is_zero is set, dst_bytes is 0 and @dst untouched. Results: dst_bytes, ret_codec_id,
+	 * stored_crc, block_crcs, is_zero. dst_cap_bytes must be at least src_bytes.
 	 */
 	ENGINE_JOB_STORE,
 	/*
@@ -108,6 +109,7 @@ struct engine_job {
 	int rc;
 	uint32_t dst_bytes;
 	uint8_t ret_codec_id;
+	bool is_zero; /* STORE: the payload is all zeros, and nothing was stored of it */
 	/* Called on the loop's thread when engine_submit returned 0. */
 	void (*fn)(struct engine_job *job, void *arg);
 	void *arg;

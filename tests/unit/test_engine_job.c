@@ -154,6 +154,62 @@ Test(engine_store, refuses_a_payload_that_is_not_what_the_sender_sent)
 	free(stored);
 }
 
+Test(engine_store, stores_nothing_of_zeros)
+{
+	for (uint8_t codec = ENGINE_NONE; codec < ENGINE_ID_NR; codec++)
+		for (uint8_t blocks = 1; blocks <= 16; blocks += 5) {
+			uint8_t *plain = calloc(blocks, BLOCK), *stored = malloc(blocks * BLOCK);
+			struct engine_job job = store_of(codec, plain, blocks, stored);
+
+			memset(stored, 0x5a, blocks * BLOCK);
+			cr_assert_eq(run(&job), 1);
+			cr_assert_eq(job.rc, 0);
+			cr_assert(job.is_zero);
+			cr_assert_eq(job.dst_bytes, 0u);
+			cr_assert_eq(job.ret_codec_id, ENGINE_NONE);
+			for (int i = 0; i < blocks; i++)
+				cr_assert_eq(job.block_crcs[i], crc32c(0, plain, BLOCK));
+			for (int i = 0; i < blocks * (int)BLOCK; i++)
+				cr_assert_eq(stored[i], 0x5a);
+			free(plain);
+			free(stored);
+		}
+}
+
+Test(engine_store, a_single_bit_is_not_nothing)
+{
+	static const uint32_t places[] = { 0, 7, 8, 9, BLOCK - 1, BLOCK, 2 * BLOCK - 1 };
+	uint8_t *plain = calloc(2, BLOCK), *stored = malloc(2 * BLOCK);
+
+	for (uint32_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		struct engine_job job;
+
+		plain[places[i]] = 0x80;
+		job = store_of(ENGINE_LZ4, plain, 2, stored);
+		job.is_zero = true; /* what an earlier job left there */
+		cr_assert_eq(run(&job), 1);
+		check_store(&job, plain, stored);
+		cr_assert_not(job.is_zero);
+		cr_assert_gt(job.dst_bytes, 0u);
+		plain[places[i]] = 0;
+	}
+	free(plain);
+	free(stored);
+}
+
+Test(engine_store, zeros_have_to_be_what_the_sender_sent)
+{
+	uint8_t *plain = calloc(1, BLOCK), *stored = malloc(BLOCK);
+	struct engine_job job = store_of(ENGINE_LZ4, plain, 1, stored);
+
+	job.payload_crc ^= 1;
+	cr_assert_eq(run(&job), 1);
+	cr_assert_eq(job.rc, -EBADMSG);
+	cr_assert_not(job.is_zero);
+	free(plain);
+	free(stored);
+}
+
 /* ---- LOAD ---- */
 
 static void

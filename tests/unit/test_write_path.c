@@ -283,6 +283,52 @@ Test(write_path, discards_and_zero_writes_are_tombstones_in_order)
 	}
 }
 
+static struct fake_msg *
+write_zeros(uint32_t block, uint32_t block_count, uint8_t service_class)
+{
+	static const uint8_t zeros[ENGINE_RECORD_BYTES_MAX];
+	struct fake_msg *msg = fake_msg_take();
+	struct wire_io io = fake_io(WIRE_WRITE, block, block_count);
+
+	cr_assert_not_null(msg);
+	fake_to_device(msg->msg.payload, zeros, io.length_bytes);
+	io.payload_crc = crc32c(0, zeros, io.length_bytes);
+	io.service_class = service_class;
+	fake_submit(msg, &io);
+	return msg;
+}
+
+Test(write_path, a_write_of_zeros_stores_nothing_and_keeps_its_place)
+{
+	for (uint32_t round = 0; round < 2; round++) {
+		struct fake_msg *msgs[5];
+
+		if (round == 1)
+			with_threads();
+		start_quiet();
+		msgs[0] = fake_write(0, 4, 5);
+		msgs[1] = write_zeros(1, 2, SERVICE_STANDARD);
+		msgs[2] = fake_write(2, 1, 6);
+		msgs[3] = write_zeros(3, 1, SERVICE_LATENCY);
+		msgs[4] = write_zeros(100, 16, SERVICE_STANDARD);
+		cr_assert(fake_run_quiet());
+		for (uint32_t i = 0; i < NUM_COUNT(msgs); i++) {
+			cr_assert_eq(msgs[i]->reply.rc, 0);
+			cr_assert_eq(msgs[i]->answer_number, i + 1);
+		}
+		fake_expect(0, 5);
+		fake_expect(1, 0);
+		fake_expect(2, 6);
+		fake_expect(3, 0);
+		fake_expect(107, 0);
+		cr_assert_eq(metric(MT_METRIC_writes), 5);
+		cr_assert_eq(metric(MT_METRIC_discards), 0);
+		cr_assert_lt(metric(MT_METRIC_stored_bytes), 2 * CLEAVE_BLOCK_BYTES);
+		cr_assert_eq(mt_memtable_count(fake.shard.memtable), 4);
+		check_replicas();
+	}
+}
+
 Test(write_path, the_latency_class_is_not_compressed_and_keeps_its_place)
 {
 	for (uint32_t round = 0; round < 2; round++) {
