@@ -394,7 +394,10 @@ struct sn_recover {
 	struct sn_slot_read *slot_reads;
 	uint32_t next_slot;
 	uint32_t slots_left_count;
-	uint32_t next_extent; /* slot to look at for an open extent */
+	uint32_t unreadable_count; /* slots of which not one page can be read */
+	uint32_t unreadable_slot;  /* the first of them */
+	int unreadable_rc;         /* its */
+	uint32_t next_extent;      /* slot to look at for an open extent */
 	struct sn_scan_job *scan_jobs;
 	uint32_t open_count, done_count;
 	uint64_t total_bytes, done_bytes;

@@ -16,7 +16,9 @@
  *
  * Failure: no good superblock, or a fence page of which both copies are bad, ends the start (a node
  * that has forgotten a fence must not serve). A slot of which nothing can be read is BAD and not used
- * again. A disk that is marked as failed, or fails the flush, is served read-only.
+ * again; where that is more than one in UNREADABLE_ONE_IN, the disk is at fault and not the slot, and the
+ * start ends: it would say that copies are absent, and its room used up, which may be there tomorrow.
+ * A disk that is marked as failed, or fails the flush, is served read-only.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,6 +28,7 @@
 #include "internal.h"
 
 #define PROGRESS_NS NUM_S(1)
+#define UNREADABLE_ONE_IN 16u
 
 static void recover_read_super(struct node *node);
 static void recover_read_fence(struct node *node);
@@ -85,8 +88,9 @@ recover_fail_super(struct node *node)
 			    name, recover->super_field);
 		break;
 	default:
-		sn_node_fail(node, recover->super_rc, "%s: superblock: cannot be read: %s", name,
-		    log_errno(recover->super_rc));
+		sn_node_fail(node, recover->super_rc,
+		    "%s: superblock: offset %llu: cannot be read: %s", name,
+		    (unsigned long long)ondisk_super_offset(0), log_errno(recover->super_rc));
 		break;
 	}
 }
@@ -219,8 +223,10 @@ recover_on_fence(struct disk_io *io, int rc, void *arg)
 		recover->fence_field = field;
 	recover->fence_rcs[copy] = rc;
 	if (copy == 1 && recover->fence_rcs[0] != 0 && recover->fence_rcs[1] != 0) {
-		sn_node_fail(node, -EBADMSG, "%s: fence page %u: %s in both copies",
-		    node->disk_name, page_index, recover->fence_field);
+		sn_node_fail(node, rc == -EIO ? rc : -EBADMSG,
+		    "%s: fence page %u at offset %llu: %s in both copies", node->disk_name,
+		    page_index, (unsigned long long)ondisk_fence_offset(page_index, 0),
+		    recover->fence_field);
 		return;
 	}
 	if (copy == 1 && (recover->fence_rcs[0] != 0 || recover->fence_rcs[1] != 0))
@@ -359,6 +365,23 @@ extent_load(struct sn_extent *extent, const struct slot_view *view)
 }
 
 static void
+slot_is_bad(const struct sn_slot_read *read)
+{
+	struct node *node = read->node;
+	struct sn_recover *recover = &node->recover;
+
+	sm_move(&node->extents[read->slot_index].sm, EXTENT_BAD);
+	node->bad_count++;
+	for (uint32_t i = 0; i < ONDISK_SLOT_PAGES; i++)
+		if (read->page_rcs[i] == 0)
+			return;
+	if (recover->unreadable_count++ == 0 || read->slot_index < recover->unreadable_slot) {
+		recover->unreadable_rc = read->page_rcs[0];
+		recover->unreadable_slot = read->slot_index;
+	}
+}
+
+static void
 slot_load(const struct sn_slot_read *read)
 {
 	struct node *node = read->node;
@@ -372,11 +395,25 @@ slot_load(const struct sn_slot_read *read)
 	if (view.has_identity) {
 		extent_load(extent, &view);
 	} else if (view.worst_rc != 0) {
-		sm_move(&extent->sm, EXTENT_BAD);
-		node->bad_count++;
+		slot_is_bad(read);
 	} else {
 		extent->is_virgin = true;
 	}
+}
+
+static bool
+recover_is_readable(struct node *node)
+{
+	const struct sn_recover *recover = &node->recover;
+
+	if (recover->unreadable_count <= node->super.slot_count / UNREADABLE_ONE_IN)
+		return true;
+	sn_node_fail(node, recover->unreadable_rc,
+	    "%s: %u of %u slots cannot be read, offset %llu the first of them: %s", node->disk_name,
+	    recover->unreadable_count, node->super.slot_count,
+	    (unsigned long long)ondisk_slot_offset(&node->super, recover->unreadable_slot),
+	    log_errno(recover->unreadable_rc));
+	return false;
 }
 
 static void
@@ -408,10 +445,10 @@ slot_on_loaded(struct sn_slot_read *read)
 	struct sn_recover *recover = &node->recover;
 
 	slot_load(read);
-	if (--recover->slots_left_count == 0)
-		recover_start_scans(node);
-	else
+	if (--recover->slots_left_count > 0)
 		slot_read_next(read);
+	else if (recover_is_readable(node))
+		recover_start_scans(node);
 }
 
 static void

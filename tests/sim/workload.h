@@ -27,7 +27,6 @@ struct workload_options {
 	uint32_t read_percent, discard_percent; /* the rest writes */
 	uint32_t in_flight;                     /* at most WORKLOAD_IN_FLIGHT */
 	uint64_t io_timeout_ns;                 /* 0: requests wait for ever */
-	bool may_be_full; /* a disk that cannot be read when its node starts has no room */
 };
 
 struct workload_counters {

@@ -2,7 +2,9 @@
 /* test_recover.c -- what a node makes of a disk: after crashes, rot, lost pages */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/crc32c.h"
 #include "splitlib/internal.h"
@@ -377,6 +379,67 @@ Test(recover, slot_without_any_good_page_is_not_used_again)
 	cr_assert_eq(rig_freeze(rig, &extent, 6, NULL), -ENOENT);
 	cr_assert_eq(node_slots_free(rig->node), free_before);
 	cr_assert_eq(rig->node->bad_count, 1);
+}
+
+/* Reads of the heads of @count slots, from @first on, fail. Returns what on_ready was told. */
+static int
+start_with_unreadable_slots(uint32_t first, uint32_t count)
+{
+	rig_kill(rig, false);
+	cr_assert_eq(disk_sim_set_bad(rig->disk, ONDISK_SLOTS_OFFSET + first * RIG_SLOT_BYTES,
+			 count * RIG_SLOT_BYTES),
+	    0);
+	return rig_start(rig);
+}
+
+Test(recover, slot_that_cannot_be_read_is_not_used)
+{
+	uint32_t free_before = node_slots_free(rig->node);
+
+	append_many(&extent, 2);
+	cr_assert_eq(start_with_unreadable_slots(5, 1), 0);
+	cr_assert_eq(rig_connect(rig), 0);
+	cr_assert_eq(node_slots_free(rig->node), free_before - 1);
+	cr_assert(rig_extent_matches(rig, &extent, 16384));
+}
+
+/* Its copies would be told to be absent, and its room to be used up. */
+Test(recover, disk_that_cannot_be_read_is_refused)
+{
+	char offset[32];
+
+	append_many(&extent, 2);
+	cr_assert_eq(start_with_unreadable_slots(5, 2), -EIO);
+	(void)snprintf(offset, sizeof(offset), "offset %u",
+	    (unsigned)ONDISK_SLOTS_OFFSET + 5 * RIG_SLOT_BYTES);
+	cr_assert_not_null(strstr(rig->ready_reason, offset), "%s", rig->ready_reason);
+	cr_assert_not_null(strstr(rig->ready_reason, "2 of 16 slots"), "%s", rig->ready_reason);
+	cr_assert_not_null(strstr(rig->ready_reason, rig->node->disk_name), "%s",
+	    rig->ready_reason);
+}
+
+/* Each of the first reads in turn is the first that fails, and all after it do. */
+Test(recover, disk_that_fails_while_its_heads_are_read_is_refused)
+{
+	append_many(&extent, 2);
+	for (uint64_t n = 1; n <= 2 + 2 * ONDISK_FENCE_PAGES + 15; n++) {
+		int rc;
+
+		rig_kill(rig, false);
+		*disk_sim_fault(rig->disk) = (struct disk_fault){ .ops = DISK_FAULT_OP(DISK_READ),
+			.at_count = n,
+			.is_sticky = true,
+			.verdict = DISK_FAULT_FAIL,
+			.rc = -EIO };
+		rc = rig_start(rig);
+		*disk_sim_fault(rig->disk) = (struct disk_fault){ 0 };
+		cr_assert_eq(rc, -EIO, "n=%lu rc=%d", (unsigned long)n, rc);
+		cr_assert_not_null(strstr(rig->ready_reason, "offset "), "n=%lu %s",
+		    (unsigned long)n, rig->ready_reason);
+	}
+	rig_kill(rig, false);
+	rig_up(rig);
+	cr_assert(rig_extent_matches(rig, &extent, 16384));
 }
 
 Test(recover, younger_state_page_rotten_the_older_counts)
