@@ -236,7 +236,7 @@ struct nbd_connection {
  */
 struct nbd_connection *nbd_connection_create(struct nbd_server *server, int in_fd, int out_fd,
     const char *peer, bool is_new);
-/* nbd_connection_resume -- it may read and parse again. */
+/* nbd_connection_resume -- whether it may read has changed: parse what is there, watch for more. */
 void nbd_connection_resume(struct nbd_connection *connection);
 /* nbd_connection_end -- an orderly end: finish requests, send what is queued, close. */
 void nbd_connection_end(struct nbd_connection *connection);

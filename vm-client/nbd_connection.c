@@ -582,7 +582,8 @@ connection_on_readable(struct loop_fd *watcher, unsigned events, void *arg)
 	(void)watcher;
 	(void)events;
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
-	connection_take_input(connection);
+	if (connection->is_reading)
+		connection_take_input(connection);
 }
 
 /* What TLS has decrypted already does not make the socket readable. */

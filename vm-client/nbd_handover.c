@@ -140,10 +140,11 @@ server_park(struct nbd_server *server, bool is_parking)
 		struct nbd_connection *connection = LIST_ENTRY(link, struct nbd_connection, link);
 
 		connection->is_parking = is_parking;
-		if (!is_parking)
-			nbd_connection_resume(connection);
-		else if (connection->sm.state != NBD_CONNECTION_SERVING || connection->is_secure)
+		if (is_parking &&
+		    (connection->sm.state != NBD_CONNECTION_SERVING || connection->is_secure))
 			nbd_connection_end(connection);
+		else
+			nbd_connection_resume(connection); /* or read no more: see its interests */
 	}
 }
 
@@ -173,8 +174,17 @@ nbd_handover_cancel(struct nbd_handover *handover)
 	struct nbd_server *server = handover->server;
 
 	CHECK_OBJ(handover, HANDOVER_MAGIC);
+	(void)packet_send(handover->fd, json_pack("{s:b}", "kept", 1), -1, NULL, 0);
 	handover_free(handover);
 	server_park(server, false);
+}
+
+/* Their paths are another agent's, which is not ours to remove. */
+static void
+forget_listeners(struct nbd_server *server)
+{
+	for (uint32_t i = 0; i < server->listener_count; i++)
+		server->listeners[i].path[0] = '\0';
 }
 
 /* What was given is another process's: close our descriptors of it, and no more than that. */
@@ -183,8 +193,7 @@ server_forget(struct nbd_server *server)
 {
 	struct loop_link *link;
 
-	for (uint32_t i = 0; i < server->listener_count; i++)
-		server->listeners[i].path[0] = '\0';
+	forget_listeners(server);
 	while ((link = list_first(&server->connections)) != NULL)
 		nbd_connection_destroy(LIST_ENTRY(link, struct nbd_connection, link));
 }
@@ -195,9 +204,15 @@ handover_finish(struct nbd_handover *handover, int rc)
 	struct nbd_server *server = handover->server;
 	nbd_handover_fn fn = handover->fn;
 	void *arg = handover->arg;
+	int fd = handover->fd;
 
 	sm_move(&handover->sm, HANDOVER_DONE);
 	handover_free(handover);
+	/* It serves when it hears that, and not before: two must never read one client's bytes. */
+	if (rc == 0)
+		(void)packet_send(fd, json_pack("{s:b}", "yours", 1), -1, NULL, 0);
+	else
+		(void)packet_send(fd, json_pack("{s:b}", "kept", 1), -1, NULL, 0);
 	if (rc == 0)
 		server_forget(server);
 	else
@@ -257,10 +272,12 @@ handover_on_park_task(struct loop_task *task, void *arg)
 			return;
 	}
 	rc = handover_give_all(handover);
-	if (rc != 0)
+	if (rc != 0) {
 		handover_finish(handover, rc);
-	else
-		sm_move(&handover->sm, HANDOVER_GIVEN);
+		return;
+	}
+	sm_move(&handover->sm, HANDOVER_GIVEN);
+	loop_timer_start(handover->server->options.loop, &handover->timer, NUM_S(NBD_HANDOVER_S));
 }
 
 void
@@ -287,7 +304,27 @@ handover_on_readable(struct loop_fd *watcher, unsigned events, void *arg)
 		handover_finish(handover, -ECONNRESET);
 }
 
-/* A client that is in the middle of a payload, or does not read its replies, stops nobody. */
+/* Has libcleave something of it? */
+static bool
+connection_is_served(const struct nbd_connection *connection)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&connection->requests, link, next) {
+		const struct nbd_request *request = LIST_ENTRY(link, struct nbd_request, link);
+
+		if (request->sm.state == NBD_REQUEST_WAITING ||
+		    request->sm.state == NBD_REQUEST_FETCHING ||
+		    request->sm.state == NBD_REQUEST_RUNNING)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A client that is in the middle of a payload, or does not read its replies, stops nobody. Where it is
+ * the gateway that is slow the clients have done nothing wrong: this is no time for a hand-over.
+ */
 static void
 handover_on_timer(struct loop_timer *timer, void *arg)
 {
@@ -299,6 +336,12 @@ handover_on_timer(struct loop_timer *timer, void *arg)
 	if (handover->sm.state != HANDOVER_PARKING) {
 		handover_finish(handover, -ETIMEDOUT);
 		return;
+	}
+	LIST_FOREACH_SAFE(&handover->server->connections, link, next) {
+		if (connection_is_served(LIST_ENTRY(link, struct nbd_connection, link))) {
+			handover_finish(handover, -EBUSY);
+			return;
+		}
 	}
 	LIST_FOREACH_SAFE(&handover->server->connections, link, next) {
 		struct nbd_connection *connection = LIST_ENTRY(link, struct nbd_connection, link);
@@ -410,9 +453,29 @@ take_packet(struct nbd_server *server, int fd, uint8_t *buffer)
 	else if (json_object_get(object, "connection") != NULL)
 		rc = take_connection(server, json_object_get(object, "connection"), given, data,
 		    bytes);
+	else if (json_object_get(object, "kept") != NULL)
+		rc = -EBUSY;
 	else if (json_object_get(object, "end") == NULL)
 		rc = -EBADMSG;
 	json_decref(object);
+	return rc;
+}
+
+/* Are they ours now? Of one that has died, too: it does not read them any more. */
+static int
+wait_for_leave(int fd, uint8_t *buffer)
+{
+	const uint8_t *data;
+	size_t bytes;
+	int given, rc;
+	json_t *object = packet_receive(fd, buffer, &given, &data, &bytes);
+
+	if (object == NULL)
+		return errno == ECONNRESET ? 0 : -errno;
+	rc = json_object_get(object, "yours") != NULL ? 0 : -EBUSY;
+	json_decref(object);
+	if (given >= 0)
+		(void)close(given);
 	return rc;
 }
 
@@ -426,8 +489,12 @@ take_all(struct nbd_server *server, int fd)
 		rc = packet_send(fd, json_pack("{s:s}", "op", "give"), -1, NULL, 0);
 	while (rc == 0)
 		rc = take_packet(server, fd, buffer);
+	if (rc > 0)
+		rc = packet_send(fd, json_pack("{s:b}", "taken", 1), -1, NULL, 0);
+	if (rc == 0)
+		rc = wait_for_leave(fd, buffer);
 	free(buffer);
-	return rc < 0 ? rc : packet_send(fd, json_pack("{s:b}", "taken", 1), -1, NULL, 0);
+	return rc;
 }
 
 int
@@ -446,8 +513,11 @@ nbd_handover_take(struct nbd_server *server, const char *path, char *ret_error, 
 	}
 	if (rc == 0)
 		rc = take_all(server, fd);
-	if (rc != 0)
-		(void)snprintf(ret_error, error_bytes, "%s: %s", path, strerror(-rc));
+	if (rc != 0) {
+		forget_listeners(server);
+		(void)snprintf(ret_error, error_bytes, "%s: %s", path,
+		    rc == -EBUSY ? "the agent there keeps its clients" : strerror(-rc));
+	}
 	if (fd >= 0)
 		(void)close(fd);
 	return rc;

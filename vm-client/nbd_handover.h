@@ -9,11 +9,15 @@
  *	 | --- {"listener":..} + descriptor ->|
  *	 | --- {"connection":..} + descriptor, unread bytes ->
  *	 | --- {"end":true} ----------------->|  takes them over
- *	 | <-------------- {"taken":true} --- |  opens the volumes, which takes them from old
+ *	 | <-------------- {"taken":true} --- |
+ *	 | --- {"yours":true} --------------->|  opens the volumes, which takes them from old
  *	 | ends
  *
- * Until "taken" comes the old agent can go on as before, and does when the new one fails. A connection
- * in its handshake or under TLS, whose keys nobody can hand over, is closed; its client comes again.
+ * What was given is read by nobody until "yours", or until the old agent has died. Before "taken" comes
+ * the old one can go on as before: it says "kept" and does, when the new one fails, or when requests
+ * wait for a gateway that is slow. Clients are cut off when they are in the middle of a payload, or do
+ * not read their replies, for half of NBD_HANDOVER_S; and those in their handshake or under TLS, whose
+ * keys nobody can hand over. These come again.
  */
 #ifndef CLEAVE_VM_CLIENT_NBD_HANDOVER_H
 #define CLEAVE_VM_CLIENT_NBD_HANDOVER_H

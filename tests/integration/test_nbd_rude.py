@@ -6,8 +6,8 @@ import resource
 import socket
 import struct
 
+from libagent import EINVAL, ERR_UNKNOWN, Agent, Client, control
 from libcluster import Cluster, check, main
-from test_nbd import EINVAL, ERR_UNKNOWN, Agent, Client, control
 
 ESHUTDOWN = 108
 

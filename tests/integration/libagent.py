@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cleave-agent as a child process, and a client that speaks its protocols by hand."""
+import json
+import os
+import shutil
+import socket
+import struct
+
+from libcluster import BUILD, Daemon, check, run_argv, skip
+
+
+def need(*tools):
+    """Skip the file's tests where one is missing; "libnbd" is its Python module."""
+    for tool in tools:
+        if tool == "libnbd":
+            if run_argv(["/usr/bin/python3", "-c", "import nbd"], check_rc=False).returncode != 0:
+                skip("python3-libnbd is not installed")
+        elif shutil.which(tool) is None:
+            skip(f"{tool} is not installed")
+
+
+FIO = ("fio", "--name=t", "--ioengine=nbd", "--verify_state_save=0")
+IHAVEOPT = 0x49484156454F5054
+REPLY = 0x0003E889045565A9
+ERR_UNSUP, ERR_INVALID, ERR_UNKNOWN = 2**31 + 1, 2**31 + 3, 2**31 + 6
+EINVAL, ENOSPC, EPERM = 22, 28, 1
+
+
+class Agent(Daemon):
+    def __init__(self, c, *words):
+        self.socket = os.path.join(c.folder, "nbd.sock")
+        super().__init__("agent", [
+            os.path.join(BUILD, "vm-client", "cleave-agent"), "--gateway", c.address, "--listen",
+            f"unix:{self.socket}", *(words or ("--volume", "v"))])
+
+    def uri(self, name="v"):
+        return f"nbd+unix:///{name}?socket={self.socket}"
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, kind, value, trace):
+        if kind is None:
+            check(self.stop() == 0, "the agent's exit status")
+        else:
+            self.kill()
+            print("---- log of agent\n" + "\n".join(self.lines[-60:]))
+        return False
+
+
+class Client:
+    """The protocol by hand, for what no well-behaved program sends."""
+
+    def __init__(self, agent, flags=3):
+        self.s = socket.socket(socket.AF_UNIX)
+        self.s.settimeout(60)
+        self.s.connect(agent.socket)
+        magic, opt, self.server_flags = struct.unpack(">QQH", self.get(18))
+        check(magic == 0x4E42444D41474943 and opt == IHAVEOPT, "greeting")
+        self.s.sendall(struct.pack(">I", flags))
+
+    def get(self, count):
+        data = b""
+        while len(data) < count:
+            piece = self.s.recv(count - len(data))
+            check(piece != b"", "the agent closed the connection")
+            data += piece
+        return data
+
+    def is_closed(self):
+        try:
+            while self.s.recv(4096) != b"":
+                pass
+        except ConnectionResetError:
+            pass
+        return True
+
+    def option(self, option, data=b"", length=None):
+        self.s.sendall(struct.pack(">QII", IHAVEOPT, option,
+                                   len(data) if length is None else length) + data)
+
+    def reply(self):
+        magic, option, kind, length = struct.unpack(">QIII", self.get(20))
+        check(magic == REPLY, f"option reply magic {magic:x}")
+        return option, kind, self.get(length)
+
+    def go(self, name=b"v"):
+        self.option(7, struct.pack(">I", len(name)) + name + struct.pack(">H", 0))
+        while True:
+            _, kind, _ = self.reply()
+            if kind != 3:
+                return kind
+
+    def command(self, kind, offset=0, length=0, flags=0, data=b"", magic=0x25609513, cookie=7):
+        self.s.sendall(struct.pack(">IHHQQI", magic, flags, kind, cookie, offset, length) + data)
+
+    def error(self):
+        magic, error, cookie = struct.unpack(">IIQ", self.get(16))
+        check(magic == 0x67446698 and cookie == 7, f"reply {magic:x}, cookie {cookie}")
+        return error
+
+
+def control(path, **request):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+        s.settimeout(60)
+        s.connect(path)
+        s.send(json.dumps(request).encode())
+        return json.loads(s.recv(65536))

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""cleave-agent is replaced while clients are attached."""
+import json
+import os
+import signal
+import socket
+
+from libagent import FIO, Agent, Client, control, need
+from libcluster import Cluster, Daemon, check, main
+
+need("fio")
+
+
+def replaced_by_a_successor_under_load():
+    """Clients stay attached: those that pause, those in the middle of a write, a busy fio."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "64M")
+        c.volume_create("w", "4M")
+        path = os.path.join(c.folder, "control")
+        words = ("--volume", "v", "--volume", "w", "--control", path)
+        agent = Agent(c, *words).start()
+        try:
+            idle, half = Client(agent), Client(agent)
+            for client in (idle, half):
+                check(client.go(b"w") == 1, "GO")
+            fio = Daemon("fio", [*FIO, f"--uri={agent.uri()}",
+                                 "--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=64m",
+                                 "--verify=crc32c", "--minimal", "--loops=3",
+                                 "--do_verify=1"]).start(wait=False)
+            try:
+                for _ in range(3):
+                    before = c.metric("writes")
+                    while c.metric("writes") < before + 2000:
+                        check(fio.process.poll() is None, "fio ended too early")
+                    half.command(1, 0, 8192, data=b"x" * 5000)
+                    half.s.sendall(b"y" * 3192)
+                    successor = Agent(c, *words, "--replace").start()
+                    check(agent.wait_exit() == 0, "the old agent's exit status")
+                    check(agent.count_lines("handed over$") == 1, "it was not handed over")
+                    agent = successor
+                    check(half.error() == 0, "the write that was under way")
+                    idle.command(0, 0, 8192)
+                    check(idle.error() == 0 and idle.get(8192) == b"x" * 5000 + b"y" * 3192,
+                          "a client that was idle")
+                check(fio.wait_exit() == 0, "fio failed\n" + "\n".join(fio.lines))
+            finally:
+                if fio.process is not None:
+                    fio.kill()
+            # One that asks and goes again: the agent goes on.
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+                s.connect(path)
+                s.send(b'{"op":"give"}')
+                s.recv(65536)
+            agent.wait_line("not handed over, going on")
+            idle.command(0, 0, 4096)
+            check(idle.error() == 0 and len(idle.get(4096)) == 4096, "after a failed hand-over")
+            check(agent.stop() == 0, "the agent's exit status")
+        finally:
+            if agent.process is not None:
+                agent.kill()
+                print("\n".join(agent.lines[-40:]))
+
+def ask_to_give(path):
+    """What the agent gives a successor, with the clients' sockets; it has not been taken yet."""
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.settimeout(60)
+    s.connect(path)
+    s.send(b'{"op":"give"}')
+    given = []
+    while True:
+        data, fds, _, _ = socket.recv_fds(s, 1 << 18, 1)
+        head, unread = data.split(b"\0", 1)
+        packet = json.loads(head)
+        if "end" in packet:
+            return s, given
+        check(len(fds) == 1, f"no descriptor: {packet}")
+        if "connection" in packet:
+            given.append((socket.socket(fileno=fds[0]), unread))
+        else:
+            os.close(fds[0])
+
+
+def what_was_given_is_read_by_nobody_else():
+    """The old agent's hands are off a client's bytes from the moment on that it gives it away."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        path = os.path.join(c.folder, "control")
+        with Agent(c, "--volume", "v", "--control", path) as agent:
+            s = Client(agent)
+            check(s.go() == 1, "GO")
+            successor, ((given, unread),) = ask_to_give(path)
+            check(unread == b"", "bytes that nobody has sent")
+            s.command(0, 0, 4096)
+            for _ in range(3):  # turns of its loop, in which it could read the request
+                control(path, op="list")
+            given.setblocking(False)
+            check(len(given.recv(100, socket.MSG_PEEK)) == 28, "the request is not all there")
+            given.close()
+            successor.close()
+            agent.wait_line("not handed over, going on")
+            check(s.error() == 0 and s.get(4096) == bytes(4096), "the agent does not go on")
+
+
+def refused_while_the_gateway_is_slow():
+    """Its clients have done nothing wrong: the agent keeps them."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        path = os.path.join(c.folder, "control")
+        words = ("--volume", "v", "--control", path)
+        with Agent(c, *words) as agent:
+            s = Client(agent)
+            check(s.go() == 1, "GO")
+            c.gateway.signal(signal.SIGSTOP)
+            try:
+                s.command(1, 0, 4096, data=b"x" * 4096)
+                successor = Agent(c, *words, "--replace").start(wait=False)
+                check(successor.wait_exit() != 0, "the hand-over was not refused")
+                check(successor.count_lines("keeps its clients") == 1, "the reason")
+            finally:
+                c.gateway.signal(signal.SIGCONT)
+            agent.wait_line("not handed over, going on")
+            check(s.error() == 0, "the write that was under way")
+            s = Client(agent)  # the socket's path is still the agent's
+            check(s.go() == 1, "GO")
+
+
+def the_predecessor_has_the_last_word():
+    """One that dies after all was taken has given it; one that changes its mind has not."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        path = os.path.join(c.folder, "control")
+        for last, is_given in ((b'{"yours":true}\0', True), (None, True),
+                               (b'{"kept":true}\0', False)):
+            agent = Agent(c, "--volume", "v", "--control", path, "--replace")
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as old, \
+                    socket.socket(socket.AF_UNIX) as listener:
+                old.bind(path)
+                old.listen()
+                listener.bind(agent.socket)
+                listener.listen()
+                agent.start(wait=False)
+                s, _ = old.accept()
+                check(s.recv(1000).startswith(b'{"op":"give"}'), "it did not ask")
+                socket.send_fds(s, [json.dumps({"listener": {"path": agent.socket}}).encode() +
+                                    b"\0"], [listener.fileno()])
+                s.send(b'{"end":true}\0')
+                check(s.recv(1000).startswith(b'{"taken":true}'), "it did not take it")
+                check(agent.count_lines("ready") == 0, "it serves what is not its own yet")
+                if last is not None:
+                    s.send(last)
+                s.close()
+            if is_given:
+                agent.wait_ready()
+                check(Client(agent).go() == 1, "GO")
+                check(agent.stop() == 0, "the agent's exit status")
+            else:
+                check(agent.wait_exit() != 0, "it serves what it was refused")
+                os.unlink(path)
+                check(os.path.exists(agent.socket), "the other agent's socket is gone")
+                os.unlink(agent.socket)
+
+
+if __name__ == "__main__":
+    main(what_was_given_is_read_by_nobody_else, refused_while_the_gateway_is_slow,
+         the_predecessor_has_the_last_word, replaced_by_a_successor_under_load)
