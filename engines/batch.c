@@ -131,6 +131,7 @@ record_wrong_field(const struct record_desc *record)
 		break;
 	case RECORD_DISCARD:
 	case RECORD_ZEROES:
+	case RECORD_LOST:
 		field = record_tombstone_field(record);
 		break;
 	default:

@@ -320,6 +320,26 @@ void mt_extent_on_link(struct mt_extent *extent, struct mt_link *link, bool is_u
 int mt_batch_init(struct mt_batch *batch, struct mt_port *port); /* allocates hosts */
 void mt_batch_fini(struct mt_batch *batch, struct mt_port *port);
 
+/* ---- scope.c: what a reader of a volume or a snapshot sees ---- */
+#define MT_SPANS_MAX 16u /* clones of clones, and roll-backs, go as deep */
+
+/* The records in a volume's segments whose cut is at least cut_from and below cut_below. */
+struct mt_span {
+	uint64_t segment_base;
+	uint64_t cut_from, cut_below;
+};
+struct mt_scope {
+	uint32_t span_count;                /* 0: not set */
+	struct mt_span spans[MT_SPANS_MAX]; /* newest first; [0] is where a volume is written */
+};
+/* mt_scope_init -- of a volume that is nobody's clone: all that is in its segments. */
+static inline void
+mt_scope_init(struct mt_scope *scope, uint64_t segment_base)
+{
+	scope->span_count = 1;
+	scope->spans[0] = (struct mt_span){ segment_base, 0, UINT64_MAX };
+}
+
 /* ---- volume.c: what main tells ports about a volume ---- */
 struct mt_volume {
 	uint64_t id;
@@ -333,6 +353,7 @@ struct mt_volume {
 	uint32_t replica_count;
 	uint64_t attach;     /* number of the newest attach; 0: never */
 	uint64_t session_id; /* who made it */
+	struct mt_scope scope;
 };
 
 /*

@@ -106,6 +106,7 @@ volume_from_text(const struct volume_text *text, struct mt_volume *ret_volume,
 		*ret_field = "segment_count";
 		return -EINVAL;
 	}
+	mt_scope_init(&volume.scope, volume.segment_base);
 	*ret_volume = volume;
 	return 0;
 }

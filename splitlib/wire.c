@@ -152,7 +152,7 @@ wire_shard_of(uint64_t segment, uint64_t offset_bytes, uint32_t shard_count)
 
 	assert(shard_count > 0);
 	/* Consecutive chunks of a segment walk the shards; each segment starts somewhere else. */
-	return (uint32_t)((num_mix_u64(segment) % shard_count + index) % shard_count);
+	return (uint32_t)((num_mix_u64(wire_segment_root(segment)) % shard_count + index) % shard_count);
 }
 
 /* Client I/O. */

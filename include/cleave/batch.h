@@ -16,7 +16,8 @@
  *
  * A *log* batch has record descriptors. A *manifest* batch has edit bytes in their place (desc_bytes
  * of them, record_count edits, no payload): the gateway defines them (middletier/manifest.h).
- * A *run* batch has frame descriptors: packed blocks of one chunk, a CRC a block.
+ * A *run* batch has record descriptors too, all of one chunk and in the order of their blocks: its
+ * *frames*, up to 16 neighbouring blocks compressed together.
  */
 #ifndef CLEAVE_BATCH_H
 #define CLEAVE_BATCH_H
@@ -74,6 +75,7 @@ enum record_kind {
 	RECORD_WRITE = 1,   /* blocks with content */
 	RECORD_DISCARD = 2, /* tombstone: reads as zeros, space given back */
 	RECORD_ZEROES = 3,  /* tombstone that stays allocated */
+	RECORD_LOST = 4,    /* run batches: every copy of these blocks was bad; reads are EIO */
 };
 
 /* One record, decoded. On disk: 40 bytes fixed, then block_count CRCs for RECORD_WRITE. */

@@ -133,6 +133,27 @@ int wire_hello_decode(const uint8_t *in, uint32_t bytes, struct wire_hello *ret_
 uint64_t extent_id_pack(const struct extent_id *id);
 struct extent_id extent_id_unpack(uint64_t packed);
 
+/*
+ * A segment's id: its *root* in the low 32 bits, and above it 0, or the number of the clone that it
+ * belongs to. A clone's segments have their origin's roots, and so its chunks lie in the same shards.
+ */
+#define CLEAVE_CLONE_MAX                                                                           \
+	((1u << 23) - 1) /* a chunk's number (segment * 512 + index) fits 64 bits */
+static inline uint64_t
+wire_segment(uint32_t clone, uint32_t root)
+{
+	return (uint64_t)clone << 32 | root;
+}
+static inline uint32_t
+wire_segment_root(uint64_t segment)
+{
+	return (uint32_t)segment;
+}
+static inline bool
+wire_segment_is_clone(uint64_t segment)
+{
+	return segment >> 32 != 0;
+}
 /* wire_shard_of -- which shard owns a chunk: neighbours go to different shards. */
 uint32_t wire_shard_of(uint64_t segment, uint64_t offset_bytes, uint32_t shard_count);
 

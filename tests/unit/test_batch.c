@@ -435,7 +435,7 @@ Test(batch, each_record_field_is_checked_and_named)
 {
 	static const struct patch patches[] = {
 		{ EXTENT_LOG, RECORD0 + 0, 1, 0, "record_kind" },
-		{ EXTENT_LOG, RECORD0 + 0, 1, 4, "record_kind" },
+		{ EXTENT_LOG, RECORD0 + 0, 1, 5, "record_kind" },
 		{ EXTENT_LOG, RECORD0 + 1, 1, ENGINE_ID_NR, "codec_id" },
 		{ EXTENT_LOG, RECORD0 + 1, 1, 255, "codec_id" },
 		{ EXTENT_LOG, RECORD0 + 1, 1, ENGINE_NONE, "stored_bytes" },
