@@ -224,9 +224,9 @@ recover_on_fence(struct disk_io *io, int rc, void *arg)
 	recover->fence_rcs[copy] = rc;
 	if (copy == 1 && recover->fence_rcs[0] != 0 && recover->fence_rcs[1] != 0) {
 		sn_node_fail(node, rc == -EIO ? rc : -EBADMSG,
-		    "%s: fence page %u at offset %llu: %s in both copies", node->disk_name,
-		    page_index, (unsigned long long)ondisk_fence_offset(page_index, 0),
-		    recover->fence_field);
+		    "%s: fence page %u: %s in both copies, offset %llu", node->disk_name,
+		    page_index, recover->fence_field,
+		    (unsigned long long)ondisk_fence_offset(page_index, 0));
 		return;
 	}
 	if (copy == 1 && (recover->fence_rcs[0] != 0 || recover->fence_rcs[1] != 0))
