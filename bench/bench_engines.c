@@ -261,6 +261,20 @@ shipped_create_zstd(int level)
 	return shipped_create("zstd");
 }
 
+static void *
+shipped_create_snappy(int level)
+{
+	(void)level;
+	return shipped_create("snappy");
+}
+
+static void *
+shipped_create_deflate(int level)
+{
+	(void)level;
+	return shipped_create("deflate");
+}
+
 static void
 shipped_destroy(void *state)
 {
@@ -326,6 +340,10 @@ static const struct candidate candidates[] = {
 	SHIPPED(lz4, -8),
 	SHIPPED(lz4, 1),
 	SHIPPED(lz4, 9),
+	SHIPPED(snappy, 0),
+	SHIPPED(deflate, 0),
+	SHIPPED(deflate, 1),
+	SHIPPED(deflate, 3),
 	SHIPPED(zstd, -7),
 	SHIPPED(zstd, -1),
 	SHIPPED(zstd, 1),

@@ -10,11 +10,13 @@
 /* The most a codec is asked to compress or to yield at once: bounds its memory. */
 #define ENGINE_CODEC_BYTES_MAX (256u * 1024u)
 
-/* ---- engine_none.c, engine_lz4.c, engine_zstd.c ---- */
+/* ---- engine_<name>.c ---- */
 
 extern const struct engine_ops engine_none_ops;
 extern const struct engine_ops engine_lz4_ops;
 extern const struct engine_ops engine_zstd_ops;
+extern const struct engine_ops engine_snappy_ops;
+extern const struct engine_ops engine_deflate_ops;
 
 /* ---- job.c ---- */
 

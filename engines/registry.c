@@ -10,6 +10,8 @@ static const struct engine_ops *const engines[ENGINE_ID_NR] = {
 	[ENGINE_NONE] = &engine_none_ops,
 	[ENGINE_LZ4] = &engine_lz4_ops,
 	[ENGINE_ZSTD] = &engine_zstd_ops,
+	[ENGINE_SNAPPY] = &engine_snappy_ops,
+	[ENGINE_DEFLATE] = &engine_deflate_ops,
 };
 
 const struct engine_ops *

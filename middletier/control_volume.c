@@ -59,7 +59,7 @@ control_take_engine(struct mt_volume *volume, const char *engine_name, const int
 	if (engine_name != NULL)
 		engine = engine_by_name(engine_name);
 	if (engine == NULL)
-		return "engine: must be none, lz4 or zstd";
+		return "engine: must be none, lz4, snappy, deflate or zstd";
 	volume->codec_id = engine->wire_id;
 	volume->level = engine->level_default;
 	if (*level == INT64_MIN)

@@ -27,7 +27,14 @@
 #define ENGINE_RECORD_BYTES_MAX (ENGINE_RECORD_BLOCKS_MAX * CLEAVE_BLOCK_BYTES)
 
 /* Stored in every record descriptor: never reuse a value. */
-enum engine_id { ENGINE_NONE = 0, ENGINE_LZ4 = 1, ENGINE_ZSTD = 2, ENGINE_ID_NR };
+enum engine_id {
+	ENGINE_NONE = 0,
+	ENGINE_LZ4 = 1,
+	ENGINE_ZSTD = 2,
+	ENGINE_SNAPPY = 3,
+	ENGINE_DEFLATE = 4,
+	ENGINE_ID_NR
+};
 
 /* One codec. Instances are const, one a file. */
 struct engine_ops {

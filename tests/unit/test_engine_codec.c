@@ -270,3 +270,43 @@ Test(engine_codec, a_boastful_zstd_frame_is_refused)
 	ops->destroy(state);
 	free(dst);
 }
+
+/* Both say, or unfold to, more than there is room for. */
+Test(engine_codec, a_boastful_snappy_block_is_refused)
+{
+	static const uint8_t huge[] = { 0xff, 0xff, 0xff, 0xff, 0x0f, 0x00, 'a' };
+	static const uint8_t endless[] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
+	/* 4096 bytes promised, 64 given; then a copy from before the beginning. */
+	static const uint8_t little[] = { 0x80, 0x20, 0x00, 'a', 0xfe, 0x01, 0x00 };
+	static const uint8_t before[] = { 0x80, 0x20, 0x00, 'a', 0xfe, 0x02, 0x00 };
+	const struct engine_ops *ops = engine_by_name("snappy");
+	uint8_t *dst = malloc(4096);
+	void *state = ops->create();
+
+	cr_assert_eq(ops->decompress(state, huge, sizeof(huge), dst, 4096), -EBADMSG);
+	cr_assert_eq(ops->decompress(state, endless, sizeof(endless), dst, 4096), -EBADMSG);
+	cr_assert_eq(ops->decompress(state, little, sizeof(little), dst, 4096), -EBADMSG);
+	cr_assert_eq(ops->decompress(state, before, sizeof(before), dst, 4096), -EBADMSG);
+	ops->destroy(state);
+	free(dst);
+}
+
+Test(engine_codec, deflate_stops_at_the_room_there_is)
+{
+	uint8_t *plain = calloc(1, 65536), *dst = malloc(65536), stored[1024];
+	const struct engine_ops *ops = engine_by_name("deflate");
+	static const uint8_t reserved[] = { 0x07, 0x00, 0x00 };
+	void *state = ops->create();
+	uint32_t bytes = 0;
+
+	cr_assert_eq(ops->compress(state, 0, plain, 65536, stored, sizeof(stored), &bytes), 0);
+	memset(dst, 0x5a, 65536);
+	cr_assert_eq(ops->decompress(state, stored, bytes, dst, 4096), -EBADMSG);
+	for (int i = 4096; i < 65536; i++)
+		cr_assert_eq(dst[i], 0x5a);
+	cr_assert_eq(ops->decompress(state, reserved, sizeof(reserved), dst, 4096), -EBADMSG);
+	cr_assert_eq(ops->decompress(state, stored, bytes, dst, 65536), 0);
+	ops->destroy(state);
+	free(plain);
+	free(dst);
+}

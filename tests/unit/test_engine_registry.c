@@ -11,6 +11,8 @@ Test(engine_registry, numbers_and_names_are_for_ever)
 	cr_assert_str_eq(engine_by_id(0)->name, "none");
 	cr_assert_str_eq(engine_by_id(1)->name, "lz4");
 	cr_assert_str_eq(engine_by_id(2)->name, "zstd");
+	cr_assert_str_eq(engine_by_id(3)->name, "snappy");
+	cr_assert_str_eq(engine_by_id(4)->name, "deflate");
 }
 
 Test(engine_registry, an_unknown_name_is_null)
