@@ -48,13 +48,21 @@ static const struct config_option option_table[] = {
 	{ "replicas", 0, CONFIG_U64, offsetof(struct command_options, replicas), "N",
 	    "volume create: copies of each block.", NULL, false, 1, COMMAND_REPLICAS_MAX, NULL },
 	{ "force", 'f', CONFIG_FLAG, offsetof(struct command_options, is_forced), NULL,
-	    "volume delete, detach: even while somebody uses it.", NULL, false, 0, 0, NULL },
+	    "volume delete, detach: even while somebody uses it. import, export: write over what is "
+	    "there.",
+	    NULL, false, 0, 0, NULL },
 	{ "read-only", 'r', CONFIG_FLAG, offsetof(struct command_options, is_read_only), NULL,
 	    "attach: refuse changes.", NULL, false, 0, 0, NULL },
 	{ "agent", 'a', CONFIG_STRING, offsetof(struct command_options, agent), "PATH",
 	    "attach, detach, exports: the agent's control socket. Default: $CLEAVE_AGENT, else "
 	    "cleave-agent in $XDG_RUNTIME_DIR or /run.",
 	    NULL, false, 0, 0, NULL },
+	{ "format", 0, CONFIG_STRING, offsetof(struct command_options, format), "FORMAT",
+	    "import, export: raw, qcow2, or another that qemu-img knows. Default: as the image looks; "
+	    "by the end of FILE's name, else raw.",
+	    NULL, false, 0, 0, NULL },
+	{ "progress", 'p', CONFIG_FLAG, offsetof(struct command_options, has_progress), NULL,
+	    "import, export: show how far it is.", NULL, false, 0, 0, NULL },
 	{ .name = NULL },
 };
 
@@ -87,6 +95,18 @@ static const struct command command_table[] = {
 	    COMMAND_FORCE | COMMAND_AGENT, command_detach },
 	{ "exports", NULL, "[--agent PATH]", "List this machine's exports.", false, COMMAND_AGENT,
 	    command_exports },
+	{ "import", NULL,
+	    "FILE NAME [--format FORMAT] [--progress] [--force] [options of volume create]",
+	    "Copy a disk image into a volume, which is made as large as the image, or --size; one that "
+	    "exists is written over with --force alone. Zeroes take no space. Needs qemu-img.",
+	    true,
+	    CREATE_OPTIONS | COMMAND_FORCE | COMMAND_FORMAT | COMMAND_PROGRESS | COMMAND_FILE_FIRST,
+	    command_import },
+	{ "export", NULL, "NAME FILE [--format FORMAT] [--progress] [--force]",
+	    "Copy a volume into an image file; zeroes become holes. It takes the volume from whoever "
+	    "uses it. Needs qemu-img.",
+	    true, COMMAND_FORCE | COMMAND_FORMAT | COMMAND_PROGRESS | COMMAND_FILE_LAST,
+	    command_export },
 	{ "node", "list", "", "List the storage nodes.", false, 0, command_node_list },
 	{ "gateway", "list", "", "List the gateways that live, and their shards.", false, 0,
 	    command_gateway_list },
@@ -158,14 +178,16 @@ given_options(const struct command_options *options)
 	    (options->replicas != 0 ? COMMAND_REPLICAS : 0u) |
 	    (options->is_forced ? COMMAND_FORCE : 0u) |
 	    (options->is_read_only ? COMMAND_READ_ONLY : 0u) |
-	    (options->agent != NULL ? COMMAND_AGENT : 0u);
+	    (options->agent != NULL ? COMMAND_AGENT : 0u) |
+	    (options->format != NULL ? COMMAND_FORMAT : 0u) |
+	    (options->has_progress ? COMMAND_PROGRESS : 0u);
 }
 
 static int
 check_options(struct command_options *options)
 {
 	static const char *const names[] = { "size", "service-class", "engine", "level", "replicas",
-		"force", "read-only", "agent" };
+		"force", "read-only", "agent", "format", "progress" };
 	const struct command *command = options->command;
 	unsigned foreign = given_options(options) & ~command->options;
 	char *end;
@@ -175,7 +197,8 @@ check_options(struct command_options *options)
 		return usage_error("'%s%s%s' takes no --%s", command->noun,
 		    command->verb == NULL ? "" : " ", command->verb == NULL ? "" : command->verb,
 		    names[__builtin_ctz(foreign)]);
-	if ((command->options & COMMAND_SIZE) != 0 && options->size_bytes == 0)
+	if ((command->options & COMMAND_SIZE) != 0 && options->size_bytes == 0 &&
+	    (command->options & COMMAND_FILE_FIRST) == 0)
 		return usage_error("--size is required: how large volume '%s' is to be",
 		    options->name);
 	if (options->size_bytes % CLEAVE_BLOCK_BYTES != 0)
@@ -224,12 +247,19 @@ take_words(struct command_options *options, const char *const words[], uint32_t 
 		return refuse_command(words, count);
 	if (options->command->run == NULL)
 		return take_help(options, words + 1, count - 1);
+	if ((options->command->options & COMMAND_FILE_FIRST) != 0 && used < count)
+		options->file = words[used++];
 	if (options->command->has_name) {
 		if (used == count)
 			return usage_error("'%s%s%s' needs the NAME of a volume",
 			    options->command->noun, options->command->verb == NULL ? "" : " ",
 			    options->command->verb == NULL ? "" : options->command->verb);
 		options->name = words[used++];
+	}
+	if ((options->command->options & COMMAND_FILE_LAST) != 0) {
+		if (used == count)
+			return usage_error("'%s' needs a FILE", options->command->noun);
+		options->file = words[used++];
 	}
 	if (used < count)
 		return usage_error("did not expect '%s'", words[used]);

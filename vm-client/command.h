@@ -12,6 +12,7 @@
 #define CLEAVE_COMMAND_H
 
 #include <jansson.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -39,7 +40,10 @@ struct command_options {
 	unsigned engine;        /* of command_engines */
 	const char *level_text;
 	int level;
-	const char *name;              /* the volume's */
+	const char *name;   /* the volume's */
+	const char *file;   /* an image */
+	const char *format; /* of it; NULL: as it looks */
+	bool has_progress;
 	const struct command *command; /* NULL: help about all of them */
 };
 
@@ -56,6 +60,11 @@ enum command_option {
 	COMMAND_FORCE = 1u << 5,
 	COMMAND_READ_ONLY = 1u << 6,
 	COMMAND_AGENT = 1u << 7,
+	COMMAND_FORMAT = 1u << 8,
+	COMMAND_PROGRESS = 1u << 9,
+	/* Not options, but where a FILE stands: before the volume's name, or behind it. */
+	COMMAND_FILE_FIRST = 1u << 29,
+	COMMAND_FILE_LAST = 1u << 30,
 };
 
 /* Where a command asks, and prints. */
@@ -124,6 +133,12 @@ int command_print_volumes(const json_t *reply, FILE *out);
 int command_attach(struct command_session *session);
 int command_detach(struct command_session *session);
 int command_exports(struct command_session *session);
+/* The agent beside this program, else the one in PATH. */
+void command_agent_program(char out[PATH_MAX]);
+
+/* command_image.c */
+int command_import(struct command_session *session);
+int command_export(struct command_session *session);
 
 /* command_status.c */
 int command_status(struct command_session *session);

@@ -103,9 +103,8 @@ agent_ask(struct command_session *session, int fd, json_t *request, json_t **ret
 
 /* ---- starting one ---- */
 
-/* The agent beside this program, else the one in PATH. */
-static void
-agent_program(char out[PATH_MAX])
+void
+command_agent_program(char out[PATH_MAX])
 {
 	char self[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -128,7 +127,7 @@ agent_exec(const struct command_session *session, const char *control, int log)
 	const char *argv[AGENT_ARGUMENTS_MAX + 1];
 	int count = 0;
 
-	agent_program(program);
+	command_agent_program(program);
 	(void)snprintf(listen, sizeof(listen), "unix:%s.nbd", control);
 	argv[count++] = program;
 	for (uint32_t i = 0; i < gateways->count; i++) {

@@ -108,6 +108,30 @@ Test(command, options_stand_before_or_after_the_words)
 	}
 }
 
+Test(command, images_have_a_file_and_a_volume)
+{
+	cr_assert_eq(parse("import --format raw a.img v --progress --engine zstd"), 0);
+	cr_assert_str_eq(options.file, "a.img");
+	cr_assert_str_eq(options.name, "v");
+	cr_assert_str_eq(options.format, "raw");
+	cr_assert(options.has_progress);
+	cr_assert_eq(options.size_bytes, 0, "as large as the image");
+	config_result_fini(&result);
+	cr_assert_eq(parse("export v@monday b.qcow2 --force"), 0);
+	cr_assert_str_eq(options.name, "v@monday");
+	cr_assert_str_eq(options.file, "b.qcow2");
+	cr_assert_null(options.format);
+	config_result_fini(&result);
+	expect_refused("import", "needs the NAME");
+	expect_refused("import a.img", "needs the NAME");
+	expect_refused("import a.img v w", "did not expect 'w'");
+	expect_refused("import a.img v --size 5000", "multiple of 4096");
+	expect_refused("export v", "needs a FILE");
+	expect_refused("export v b.img --size 1M", "takes no --size");
+	expect_refused("volume show v --progress", "takes no --progress");
+	expect_refused("volume create v --size 4k --format raw", "takes no --format");
+}
+
 Test(command, every_command_is_found)
 {
 	const char *const lines[] = { "volume create v --size 4096", "volume list", "volume show v",

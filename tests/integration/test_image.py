@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""cleave import and export: what comes out is what went in, holes take no space, failures leave
+nothing behind."""
+import hashlib
+import json
+import os
+import signal
+import subprocess
+
+from libagent import need
+from libcluster import Cluster, binary, check, expect_error, main, run_argv
+
+need("qemu-img")
+
+MIB = 1 << 20
+
+
+def digest(path, bytes_=None):
+    with open(path, "rb") as f:
+        return hashlib.sha256(f.read(bytes_)).hexdigest()
+
+
+def make_image(path, size, data):
+    """A sparse file with `data`: (offset, bytes)..."""
+    with open(path, "wb") as f:
+        f.truncate(size)
+        for offset, count in data:
+            f.seek(offset)
+            f.write(os.urandom(count))
+
+
+def disk_bytes(path):
+    return os.stat(path).st_blocks * 512
+
+
+def volumes(c):
+    return [v["name"] for v in json.loads(c.cleave("--json", "volume", "list").stdout)["volumes"]]
+
+
+def leftovers():
+    return [name for name in os.listdir("/tmp") if name.startswith("cleave-") and
+            not name.startswith("cleave-test-")]
+
+
+def raw_and_qcow2_there_and_back():
+    with Cluster(nodes=3) as c:
+        raw, qcow2 = (os.path.join(c.folder, name) for name in ("a:b.raw", "image"))
+        before = leftovers()
+        make_image(raw, 96 * MIB, ((0, MIB), (40 * MIB + 512, 3 * MIB), (96 * MIB - 512, 512)))
+        run_argv(["qemu-img", "convert", "-f", "raw", "-O", "qcow2", raw, qcow2])
+        c.cleave("import", raw, "v", "--engine", "zstd")
+        check(c.metric("writes") < 200, f"{c.metric('writes')} writes for 4 MiB of data")
+        c.cleave("import", "--progress", qcow2, "w")
+        for name, file, words in (("v", "v.raw", ()), ("v", "v.qcow2", ("--progress",)),
+                                  ("w", "w", ()), ("w", "w2", ("--format", "qcow2"))):
+            out = os.path.join(c.folder, file)
+            shown = c.cleave("export", name, out, *words).stdout
+            check(("100.00/100%" in shown) == ("--progress" in words), f"progress: {shown}")
+            kind = json.loads(run_argv(["qemu-img", "info", "--output=json", out]).stdout)
+            is_qcow2 = "2" in file
+            check(kind["format"] == ("qcow2" if is_qcow2 else "raw"), str(kind))
+            check(disk_bytes(out) < 6 * MIB, f"{file} is not sparse: {disk_bytes(out)} bytes")
+            if is_qcow2:
+                run_argv(["qemu-img", "check", out])
+                run_argv(["qemu-img", "convert", "-O", "raw", out, out + ".raw"])
+                out += ".raw"
+            check(digest(out) == digest(raw), f"{file} is not what was imported")
+        check(oct(os.stat(os.path.join(c.folder, "v.raw")).st_mode & 0o777) == "0o644", "rights")
+        check(leftovers() == before, f"left behind: {leftovers()}")
+
+
+def sizes():
+    with Cluster(nodes=3) as c:
+        odd, out = os.path.join(c.folder, "odd"), os.path.join(c.folder, "out")
+        make_image(odd, 5000, ((0, 5000),))
+        c.cleave("import", odd, "v")
+        c.cleave("export", "v", out)
+        check(os.path.getsize(out) == 8192, "rounded up to whole blocks")
+        check(digest(out, 5000) == digest(odd), "what was imported")
+        with open(out, "rb") as f:
+            f.seek(5000)
+            check(f.read() == bytes(3192), "zeroes behind it")
+        c.cleave("import", odd, "w", "--size", "1M")
+        c.cleave("export", "--force", "w", out)
+        check(os.path.getsize(out) == MIB and digest(out, 5000) == digest(odd), "--size")
+        expect_error(c.cleave("import", odd, "x", "--size", "4k", check_rc=False), "more than --size")
+        check(sorted(volumes(c)) == ["v", "w"], str(volumes(c)))
+
+
+def nothing_is_overwritten_unasked():
+    with Cluster(nodes=3) as c:
+        image, out = os.path.join(c.folder, "image"), os.path.join(c.folder, "out")
+        make_image(image, 3 * MIB, ((0, 3 * MIB),))
+        c.volume_create("v", "4M")
+        expect_error(c.cleave("import", image, "v", check_rc=False), "exists", "--force")
+        c.cleave("import", image, "v", "--force")
+        # Zeroes, too, are written over what was there.
+        make_image(image, 3 * MIB, ((MIB, 4096),))
+        c.cleave("import", image, "v", "--force")
+        c.cleave("export", "v", out)
+        check(digest(out, 3 * MIB) == digest(image), "what was imported last")
+        was = digest(out)
+        expect_error(c.cleave("export", "v", out, check_rc=False), "exists", "--force")
+        expect_error(c.cleave("export", "v", c.folder, check_rc=False), "no regular file")
+        check(digest(out) == was, "it was changed")
+        c.volume_create("small", "1M")
+        expect_error(c.cleave("import", image, "small", "--force", check_rc=False), "1048576")
+
+
+def failures_leave_nothing_behind():
+    with Cluster(nodes=3) as c:
+        image, out = os.path.join(c.folder, "image"), os.path.join(c.folder, "out")
+        before = leftovers()
+        expect_error(c.cleave("import", image, "v", check_rc=False), "qemu-img info failed")
+        with open(image, "wb"):
+            pass
+        expect_error(c.cleave("import", image, "v", check_rc=False), "an image of nothing")
+        with open(image, "wb") as f:
+            f.write(b"QFI\xfb\0\0\0\3" + bytes(5000))
+        expect_error(c.cleave("import", image, "v", check_rc=False), "failed")
+        expect_error(c.cleave("import", image, "v", "--format", "jpeg", check_rc=False), "failed")
+        expect_error(c.cleave("export", "v", out, check_rc=False), "'v'")
+        expect_error(c.cleave("export", "v@yesterday", out, check_rc=False), "'v'")
+        c.volume_create("v", "1M")
+        expect_error(c.cleave("export", "v", "/nowhere/out", check_rc=False), "/nowhere/out")
+        expect_error(c.cleave("export", "v", out, "--format", "jpeg", check_rc=False), "failed")
+        # A damaged image is found when it is read: the volume was made by then.
+        make_image(image, 8 * MIB, ((0, 8 * MIB),))
+        run_argv(["qemu-img", "convert", "-f", "raw", "-O", "qcow2", "-o", "cluster_size=64k",
+                  image, out + ".qcow2"])
+        with open(out + ".qcow2", "r+b") as f:
+            # Its first cluster is no cluster: the first entry of the first L2 table is odd.
+            f.seek(first_l2_table(f))
+            f.write((1 << 63 | 0x10200).to_bytes(8, "big"))
+        expect_error(c.cleave("import", out + ".qcow2", "w", check_rc=False), "convert failed")
+        check(volumes(c) == ["v"], str(volumes(c)))
+        check(not os.path.exists(out), "an export that failed")
+        check([n for n in os.listdir(c.folder) if n.startswith("out.") and n != "out.qcow2"] == [],
+              "a part of an export")
+        check(leftovers() == before, f"left behind: {leftovers()}")
+
+
+def first_l2_table(f):
+    f.seek(40)
+    f.seek(int.from_bytes(f.read(8), "big"))
+    return int.from_bytes(f.read(8), "big") & ~(1 << 63)
+
+
+def without_the_tool():
+    with Cluster(nodes=3) as c:
+        image = os.path.join(c.folder, "image")
+        make_image(image, MIB, ())
+        result = subprocess.run(
+            [binary("cleave"), *c.gateway_words(), "import", image, "v"], env={"PATH": "/nowhere"},
+            stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        expect_error(result, "qemu-img cannot be run", "qemu-utils")
+        check(volumes(c) == [], str(volumes(c)))
+
+
+def interrupted():
+    """A signal ends all three processes; the volume that was made is gone again."""
+    with Cluster(nodes=3) as c:
+        fifo = os.path.join(c.folder, "tools")
+        image = os.path.join(c.folder, "image")
+        make_image(image, MIB, ())
+        os.mkdir(fifo)
+        tool = os.path.join(fifo, "qemu-img")
+        # A qemu-img that says when it runs, and then waits for its end.
+        with open(tool, "w") as f:
+            f.write("#!/bin/sh\n[ $1 = convert ] || { exec /usr/bin/qemu-img \"$@\"; }\n"
+                    "echo converting\nexec tail -f /dev/null\n")
+        os.chmod(tool, 0o755)
+        before = leftovers()
+        p = subprocess.Popen([binary("cleave"), *c.gateway_words(), "import", image, "v"],
+                             env={**os.environ, "PATH": f"{fifo}:{os.environ['PATH']}"},
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True)
+        check(p.stdout.readline() == "converting\n", "qemu-img is not run")
+        check(volumes(c) == ["v"], "the volume")
+        p.send_signal(signal.SIGTERM)
+        _, text = p.communicate(timeout=60)
+        check(p.returncode == 1 and "interrupted" in text, f"exit {p.returncode}: {text}")
+        check(volumes(c) == [], str(volumes(c)))
+        check(leftovers() == before, f"left behind: {leftovers()}")
+
+
+if __name__ == "__main__":
+    main(raw_and_qcow2_there_and_back, sizes, nothing_is_overwritten_unasked,
+         failures_leave_nothing_behind, without_the_tool, interrupted)

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * command_image.c -- cleave import, export: between a volume and an image file
+ *
+ *	FILE <-- qemu-img convert --> unix socket in a private folder <-- cleave-agent --> gateway
+ *
+ * The agent is started for the one copy, with a socket that listens already, so nobody waits for it. It
+ * and qemu-img end with this process. An import that fails deletes the volume that it made; an export
+ * appears under its name when it is whole.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/num.h"
+#include "command.h"
+
+#define IMAGE_TOOL "qemu-img"
+#define IMAGE_LISTEN_FD 3 /* as LISTEN_FDS has it */
+#define IMAGE_ARGUMENTS_MAX (2 * CLEAVE_GATEWAYS_MAX + 8)
+#define IMAGE_INFO_BYTES_MAX (256u * 1024u)
+#define IMAGE_EXIT_NO_PROGRAM 127
+
+struct image_agent {
+	char folder[64], socket[80], uri[128];
+	pid_t pid;
+};
+
+static volatile sig_atomic_t image_child; /* the qemu-img that a signal is for */
+static volatile sig_atomic_t image_signal;
+
+/* ---- processes ---- */
+
+static void
+image_on_signal(int number)
+{
+	image_signal = number;
+	if (image_child > 0)
+		(void)kill((pid_t)image_child, SIGTERM);
+}
+
+static void
+image_watch_signals(void)
+{
+	struct sigaction action = { .sa_handler = image_on_signal };
+
+	(void)sigaction(SIGINT, &action, NULL);
+	(void)sigaction(SIGTERM, &action, NULL);
+}
+
+/* In a child: what outlives its parent nobody would end. */
+static void
+end_with_parent(pid_t parent)
+{
+	if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != parent)
+		_exit(IMAGE_EXIT_NO_PROGRAM);
+}
+
+static int
+wait_for(pid_t pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0) {
+		if (errno != EINTR)
+			return -errno;
+	}
+	return status;
+}
+
+/*
+ * Run qemu-img. @ret_text: gets what it prints, at most @bytes with a NUL; NULL: it prints to our
+ * standard output.
+ */
+static int
+tool_run(struct command_session *session, const char *const argv[], char *ret_text, size_t bytes)
+{
+	int fds[2] = { -1, -1 }, status;
+	size_t got = 0;
+	ssize_t n;
+	pid_t parent = getpid(), pid;
+
+	if (ret_text != NULL && pipe2(fds, O_CLOEXEC) != 0)
+		return command_fail(session, -errno, "a pipe: %s", strerror(errno));
+	(void)fflush(NULL);
+	pid = fork();
+	if (pid == 0) {
+		end_with_parent(parent);
+		if (fds[1] < 0 || dup2(fds[1], STDOUT_FILENO) >= 0)
+			(void)execvp(argv[0], (char *const *)(uintptr_t)argv);
+		_exit(IMAGE_EXIT_NO_PROGRAM);
+	}
+	image_child = pid;
+	if (fds[1] >= 0)
+		(void)close(fds[1]);
+	while (pid > 0 && fds[0] >= 0 && got + 1 < bytes &&
+	    ((n = read(fds[0], ret_text + got, bytes - 1 - got)) > 0 || (n < 0 && errno == EINTR)))
+		got += n > 0 ? (size_t)n : 0;
+	if (fds[0] >= 0)
+		(void)close(fds[0]);
+	if (ret_text != NULL)
+		ret_text[got] = '\0';
+	status = pid < 0 ? -errno : wait_for(pid);
+	image_child = 0;
+	if (status < 0)
+		return command_fail(session, status, "%s: %s", argv[0], strerror(-status));
+	if (image_signal != 0)
+		return command_fail(session, -EINTR, "interrupted");
+	if (WIFEXITED(status) && WEXITSTATUS(status) == IMAGE_EXIT_NO_PROGRAM)
+		return command_fail(session, -ENOENT,
+		    "%s cannot be run; Debian's package qemu-utils has it", argv[0]);
+	/* What was wrong it has said itself. */
+	return status == 0 ? 0 : command_fail(session, -EIO, "%s %s failed", argv[0], argv[1]);
+}
+
+static void
+agent_exec(const struct command_session *session, bool is_read_only, int listen_fd, pid_t parent)
+{
+	const struct config_list *gateways = &session->options->gateways;
+	const char *argv[IMAGE_ARGUMENTS_MAX + 1];
+	char program[PATH_MAX], pid[16];
+	int count = 0;
+
+	end_with_parent(parent);
+	command_agent_program(program);
+	argv[count++] = program;
+	for (uint32_t i = 0; i < gateways->count; i++) {
+		argv[count++] = "--gateway";
+		argv[count++] = gateways->items[i];
+	}
+	argv[count++] = "--log-level";
+	argv[count++] = "warn";
+	argv[count++] = "--volume";
+	argv[count++] = session->options->name;
+	if (is_read_only)
+		argv[count++] = "--read-only";
+	argv[count] = NULL;
+	(void)snprintf(pid, sizeof(pid), "%d", (int)getpid());
+	if (setenv("LISTEN_PID", pid, 1) != 0 || setenv("LISTEN_FDS", "1", 1) != 0)
+		_exit(IMAGE_EXIT_NO_PROGRAM);
+	/* A descriptor that is its own copy keeps its flags. */
+	if (listen_fd == IMAGE_LISTEN_FD ? fcntl(listen_fd, F_SETFD, 0) >= 0
+					 : dup2(listen_fd, IMAGE_LISTEN_FD) >= 0)
+		(void)execvp(program, (char *const *)(uintptr_t)argv);
+	fprintf(stderr, "cleave: %s: %s\n", program, strerror(errno));
+	_exit(IMAGE_EXIT_NO_PROGRAM);
+}
+
+static void
+agent_stop(struct image_agent *agent)
+{
+	if (agent->pid > 0) {
+		(void)kill(agent->pid, SIGTERM);
+		(void)wait_for(agent->pid);
+	}
+	if (agent->folder[0] != '\0') {
+		(void)unlink(agent->socket);
+		(void)rmdir(agent->folder);
+	}
+}
+
+static int
+agent_listen(struct image_agent *agent)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int rc;
+
+	if (fd < 0)
+		return -errno;
+	memcpy(address.sun_path, agent->socket, sizeof(agent->socket));
+	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0 && listen(fd, 16) == 0)
+		return fd;
+	rc = -errno;
+	(void)close(fd);
+	return rc;
+}
+
+/* 0, or session->error; agent_stop in either case. */
+static int
+agent_start(struct command_session *session, bool is_read_only, struct image_agent *ret_agent)
+{
+	pid_t parent = getpid();
+	int fd;
+
+	*ret_agent = (struct image_agent){ .folder = "/tmp/cleave-XXXXXX" };
+	if (mkdtemp(ret_agent->folder) == NULL) {
+		fd = -errno;
+		ret_agent->folder[0] = '\0';
+		return command_fail(session, fd, "a folder in /tmp: %s", strerror(-fd));
+	}
+	(void)snprintf(ret_agent->socket, sizeof(ret_agent->socket), "%s/nbd", ret_agent->folder);
+	(void)snprintf(ret_agent->uri, sizeof(ret_agent->uri), "nbd+unix:///?socket=%s",
+	    ret_agent->socket);
+	fd = agent_listen(ret_agent);
+	if (fd < 0)
+		return command_fail(session, fd, "%s: %s", ret_agent->socket, strerror(-fd));
+	(void)fflush(NULL);
+	ret_agent->pid = fork();
+	if (ret_agent->pid == 0)
+		agent_exec(session, is_read_only, fd, parent);
+	if (ret_agent->pid < 0)
+		(void)command_fail(session, -errno, "cleave-agent: %s", strerror(errno));
+	(void)close(fd); /* the agent's alone: with it goes who connects */
+	return ret_agent->pid < 0 ? -EAGAIN : 0;
+}
+
+/* ---- import ---- */
+
+/* "a:b" would be a protocol to qemu-img. */
+static void
+tool_path(const char *file, char out[PATH_MAX + 2])
+{
+	(void)snprintf(out, PATH_MAX + 2, "%s%.*s", file[0] == '/' ? "" : "./", PATH_MAX - 1, file);
+}
+
+/* The image's format and how large the disk in it is. @ret_format: free() it. */
+static int
+image_info(struct command_session *session, const char *path, char **ret_format,
+    uint64_t *ret_bytes)
+{
+	const struct command_options *options = session->options;
+	const char *argv[] = { IMAGE_TOOL, "info", "--output=json", "-f", options->format, path,
+		NULL };
+	char *text = malloc(IMAGE_INFO_BYTES_MAX);
+	json_t *info = NULL;
+	const char *format;
+	int rc;
+
+	if (text == NULL)
+		return command_fail(session, -ENOMEM, "out of memory");
+	if (options->format == NULL) {
+		argv[3] = path;
+		argv[4] = NULL;
+	}
+	rc = tool_run(session, argv, text, IMAGE_INFO_BYTES_MAX);
+	if (rc == 0)
+		info = json_loads(text, 0, NULL);
+	free(text);
+	if (rc != 0)
+		return rc;
+	format = json_string_value(json_object_get(info, "format"));
+	*ret_bytes = command_u64(info, "virtual-size");
+	*ret_format = format == NULL ? NULL : strdup(format);
+	json_decref(info);
+	if (*ret_format == NULL || *ret_bytes == 0)
+		return command_fail(session, -EINVAL, "%.200s: an image of nothing", path);
+	return 0;
+}
+
+/* The volume, made unless it is there. @ret_is_new: it was made. */
+static int
+import_volume(struct command_session *session, uint64_t image_bytes, bool *ret_is_new)
+{
+	struct command_options options = *session->options;
+	json_t *reply = NULL;
+	uint64_t size_bytes;
+	int rc = command_ask(session,
+	    json_pack("{s:s, s:s}", "op", "volume.show", "name", options.name), false, &reply);
+
+	*ret_is_new = rc == -ENOENT;
+	if (rc == -ENOENT) {
+		if (options.size_bytes == 0)
+			options.size_bytes = num_round_up(image_bytes, CLEAVE_BLOCK_BYTES);
+		if (options.size_bytes < image_bytes)
+			return command_fail(session, -EINVAL,
+			    "the image has %llu bytes, which is more than --size",
+			    (unsigned long long)image_bytes);
+		rc = command_ask(session, command_create_request(&options), true, &reply);
+		json_decref(reply);
+		return rc;
+	}
+	if (rc != 0)
+		return rc;
+	size_bytes = command_u64(json_object_get(reply, "volume"), "size_bytes");
+	json_decref(reply);
+	if (!options.is_forced)
+		return command_fail(session, -EEXIST,
+		    "volume '%.64s' exists; --force writes over it", options.name);
+	if (size_bytes < image_bytes)
+		return command_fail(session, -ENOSPC,
+		    "the image has %llu bytes, volume '%.64s' %llu",
+		    (unsigned long long)image_bytes, options.name, (unsigned long long)size_bytes);
+	return 0;
+}
+
+static int
+import_copy(struct command_session *session, const char *path, const char *format, bool is_new)
+{
+	const char *argv[16];
+	struct image_agent agent;
+	int count = 0, rc = agent_start(session, false, &agent);
+
+	argv[count++] = IMAGE_TOOL;
+	argv[count++] = "convert";
+	argv[count++] = "-n";
+	argv[count++] = "-W"; /* in any order: it is a disk */
+	if (session->options->has_progress)
+		argv[count++] = "-p";
+	if (is_new)
+		argv[count++] = "--target-is-zero";
+	argv[count++] = "-f";
+	argv[count++] = format;
+	argv[count++] = "-O";
+	argv[count++] = "raw";
+	argv[count++] = path;
+	argv[count++] = agent.uri;
+	argv[count] = NULL;
+	if (rc == 0)
+		rc = tool_run(session, argv, NULL, 0);
+	agent_stop(&agent);
+	return rc;
+}
+
+int
+command_import(struct command_session *session)
+{
+	const struct command_options *options = session->options;
+	char path[PATH_MAX + 2], *format = NULL;
+	json_t *reply = NULL;
+	uint64_t image_bytes = 0;
+	bool is_new = false;
+	int rc;
+
+	image_watch_signals();
+	tool_path(options->file, path);
+	rc = image_info(session, path, &format, &image_bytes);
+	if (rc == 0)
+		rc = import_volume(session, image_bytes, &is_new);
+	if (rc == 0) {
+		rc = import_copy(session, path, format, is_new);
+		if (rc != 0 && is_new) {
+			char error[sizeof(session->error)];
+
+			memcpy(error, session->error, sizeof(error));
+			(void)command_ask(session,
+			    json_pack("{s:s, s:s, s:b}", "op", "volume.delete", "name",
+				options->name, "force", 1),
+			    true, &reply);
+			json_decref(reply);
+			memcpy(session->error, error, sizeof(error));
+		}
+	}
+	free(format);
+	return rc;
+}
+
+/* ---- export ---- */
+
+static const char *
+export_format(const struct command_options *options)
+{
+	const char *dot = strrchr(options->file, '.');
+
+	if (options->format != NULL)
+		return options->format;
+	return dot != NULL && strcmp(dot, ".qcow2") == 0 ? "qcow2" : "raw";
+}
+
+/* An empty file beside the one that it becomes, with the rights that a new file gets. */
+static int
+export_begin(struct command_session *session, char path[PATH_MAX + 16])
+{
+	const struct command_options *options = session->options;
+	mode_t mask = umask(0);
+	struct stat status;
+	bool is_there = lstat(options->file, &status) == 0;
+	char whole[PATH_MAX + 2];
+	int fd;
+
+	(void)umask(mask);
+	path[0] = '\0';
+	if (is_there && !S_ISREG(status.st_mode))
+		return command_fail(session, -EEXIST, "%.200s is no regular file", options->file);
+	if (is_there && !options->is_forced)
+		return command_fail(session, -EEXIST, "%.200s exists; --force replaces it",
+		    options->file);
+	tool_path(options->file, whole);
+	(void)snprintf(path, PATH_MAX + 16, "%s.XXXXXX", whole);
+	fd = mkostemp(path, O_CLOEXEC);
+	if (fd < 0) {
+		path[0] = '\0';
+		return command_fail(session, -errno, "%.200s: %s", options->file, strerror(errno));
+	}
+	(void)fchmod(fd, 0666 & ~mask);
+	(void)close(fd);
+	return 0;
+}
+
+static int
+export_finish(struct command_session *session, const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int rc = fd < 0 || fsync(fd) != 0 || rename(path, session->options->file) != 0 ? -errno : 0;
+
+	if (fd >= 0)
+		(void)close(fd);
+	return rc == 0
+	    ? 0
+	    : command_fail(session, rc, "%.200s: %s", session->options->file, strerror(-rc));
+}
+
+/* One that does not exist is refused here. A snapshot's name has its volume's before the "@". */
+static int
+export_check(struct command_session *session)
+{
+	const char *name = session->options->name, *at = strchr(name, '@');
+	json_t *reply = NULL;
+	int rc = command_ask(session,
+	    json_pack("{s:s, s:s%}", "op", "volume.show", "name", name,
+		at == NULL ? strlen(name) : (size_t)(at - name)),
+	    false, &reply);
+
+	json_decref(reply);
+	return rc;
+}
+
+int
+command_export(struct command_session *session)
+{
+	const char *argv[] = { IMAGE_TOOL, "convert", "-W", "-f", "raw", "-O",
+		export_format(session->options), NULL, NULL,
+		session->options->has_progress ? "-p" : NULL, NULL };
+	struct image_agent agent = { .pid = 0 };
+	char path[PATH_MAX + 16] = "";
+	int rc;
+
+	image_watch_signals();
+	rc = export_check(session);
+	if (rc == 0)
+		rc = export_begin(session, path);
+	if (rc == 0)
+		rc = agent_start(session, true, &agent);
+	argv[7] = agent.uri;
+	argv[8] = path;
+	if (rc == 0)
+		rc = tool_run(session, argv, NULL, 0);
+	agent_stop(&agent);
+	if (rc == 0)
+		rc = export_finish(session, path);
+	if (rc != 0 && path[0] != '\0')
+		(void)unlink(path);
+	return rc;
+}
