@@ -25,6 +25,12 @@
  * chain reaches the highest mark, something that was acknowledged is gone, or lies on a node that
  * gives a wrong answer today: that is never agreed upon. It is logged, and asked again.
  *
+ * A lone answer proves nothing: a disk that has lost its end without a trace answers like one that never
+ * had it. So two undamaged copies must have answered, or one that is sealed, or every replica in some
+ * way: then there is nobody left who could know better. An extent made on one node, and a gateway that is
+ * told that one replica is enough (min_replicas 1), do with one. Where two are damaged for sure, and the
+ * manifest says so, the third is not asked to find another.
+ *
  * What lies behind the highest mark may have been acknowledged or not; but once it is read by somebody it
  * must not vanish. So when replicas are missing it has to be on min_replicas nodes before it counts:
  * the extent is copied to further ones, and else the missing are waited for, by name. (A manifest extent
@@ -55,6 +61,7 @@
 #define AGREE_RETRY_NS NUM_S(1)
 #define AGREE_LOG_NS NUM_S(5)
 #define AGREE_STUCK_NS NUM_S(5)
+#define AGREE_PROOF_COUNT 2u
 
 static const struct sm_state replica_table[MT_AGREE_REPLICA_STATE_NR] = {
 	[MT_AGREE_UNASKED] = { "unasked", SM_TO(MT_AGREE_ASKED), SM_INITIAL },
@@ -346,6 +353,30 @@ agree_count(const struct mt_agree *agree, enum mt_agree_replica_state state)
 	return count;
 }
 
+/* How many undamaged copies have to say the same before one of them is believed. */
+static uint32_t
+agree_count_wanted(const struct mt_agree *agree)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < agree->replica_count; i++)
+		count += !agree->replicas[i].is_damaged;
+	if (mt_gateway_min_replicas(agree->shard->port->gateway) == 1)
+		return 1;
+	return (uint32_t)num_min(count, AGREE_PROOF_COUNT);
+}
+
+/* Copies that were made here count: the length was proven before. */
+static bool
+agree_is_proven(const struct mt_agree *agree)
+{
+	for (uint32_t i = 0; i < agree->replica_count; i++) {
+		if (mt_agree_is_good(&agree->states[i]) && agree->states[i].is_sealed)
+			return true;
+	}
+	return agree_count(agree, MT_AGREE_FROZEN) >= agree->wanted_count;
+}
+
 /* May what lies behind the highest mark count, on the good replicas that there are? */
 static bool
 agree_is_enough(const struct mt_agree *agree)
@@ -385,6 +416,8 @@ agree_judge(struct mt_agree *agree)
 			agree_stick(agree, why);
 		return;
 	}
+	if (!agree_is_proven(agree) && !is_complete)
+		return; /* those that are away may know better */
 	agree->is_stuck_logged = false;
 	agree_damage_short(agree);
 	lacking = agree_find(agree, false);
@@ -627,6 +660,7 @@ mt_agree_start(struct mt_agree *agree)
 	agree->copy = NULL;
 	agree->copy_tried = agree->orphans_tried = 0;
 	agree->passed_count = 0;
+	agree->wanted_count = agree_count_wanted(agree);
 	/* Links come up one after the other: the first seconds are nothing to tell of. */
 	agree->log_ns = loop_now_ns(loop) - AGREE_LOG_NS + 2 * AGREE_RETRY_NS;
 	loop_timer_init(&agree->timer, agree_on_timer, agree);

@@ -529,11 +529,14 @@ mt_extent_is_live(const struct mt_shard *shard, const struct extent_id *id, uint
 void
 mt_extent_break(struct mt_extent *extent, uint32_t node_id, int rc)
 {
+	struct mt_link *link = mt_port_link(extent->shard->port, node_id);
 	char text[MT_EXTENT_TEXT_BYTES];
 
 	if (extent->sm.state != MT_EXTENT_OPEN)
 		return;
 	sm_move(&extent->sm, MT_EXTENT_BROKEN);
+	if (link != NULL)
+		mt_link_refresh(link); /* its disk may take no more writes at all */
 	metric_add(&extent->shard->port->metrics[MT_METRIC_extents_broken], 1);
 	log_limited(LOG_WARN,
 	    "extent: broken extent=%s node=%" PRIu32 " acked_bytes=%" PRIu64 " rc=%s",

@@ -99,6 +99,7 @@ struct mt_agree {
 	uint8_t *head; /* BATCH_HEAD_BYTES_MAX */
 	struct loop_timer timer;
 	uint64_t log_ns;            /* when waiting was last logged */
+	uint32_t wanted_count;      /* undamaged answers that prove a length */
 	uint32_t outstanding_count; /* calls at nodes */
 	bool is_stuck_logged, is_short_logged;
 	bool is_stopped;
@@ -117,7 +118,8 @@ struct mt_agree {
  * mt_agree_start -- freeze @agree's extent under the shard's epoch and make its replicas one length
  *
  * Waits for every replica until deadline_ns, then goes on with those that have answered, as soon as
- * that is safe: what may not have been acknowledged is on min_replicas nodes before it is agreed upon,
+ * that is safe: two undamaged copies, or a sealed one, have answered (one will do where the extent has
+ * but one, or min_replicas is 1); what may not have been acknowledged is on min_replicas nodes before it is agreed upon,
  * copied to further ones where there are too few. A replica that is damaged counts for nothing; when no
  * other reaches the highest mark seen, it stays waiting with an ERROR in the log: the shard never starts
  * with less than was acknowledged. One that did not answer stays listed, uncut.

@@ -5,6 +5,7 @@
  *	CLAIMING   load the root; store it with epoch + 1 and us as owner
  *	AGREEING   freeze the manifest extent under the new epoch, agree on its length, record that in
  *	           the root; read it; then the same, without the root, for each extent it left open
+ *	           wait a moment for nodes that are about to come, where there are fewer than three
  *	OPENING    a new manifest extent: a checkpoint with all these lengths; the root moves to it
  *	REPLAYING  every log extent in order: descriptors into the memtable
  *	SERVING    mt_write_path_start, once main has read the volumes anew since the claim
@@ -460,6 +461,47 @@ takeover_on_extent_agreed(struct mt_agree *agree, int rc, void *arg)
 	takeover_agree_next(takeover);
 }
 
+/*
+ * A shard's first extents are on as many nodes as there are: later, two copies must answer a take-over,
+ * and one of two that is away holds it up. So nodes that may be about to come are waited for, as
+ * long as replicas are in agree.c. Until when; 0: nobody is.
+ */
+static uint64_t
+takeover_nodes_until_ns(const struct mt_takeover *takeover)
+{
+	struct mt_port *port = takeover->shard->port;
+	uint64_t timeout_ns = mt_gateway_node_timeout_ns(port->gateway), until_ns = 0;
+
+	if (mt_placement_domain_count(port) >= MT_REPLICAS_MAX)
+		return 0;
+	for (uint32_t i = 0; i < port->link_count; i++) {
+		const struct mt_link *link = &port->links[i];
+
+		if (!mt_link_is_up(link))
+			until_ns = num_max(until_ns,
+			    num_min(takeover->claimed_ns, link->changed_ns) + timeout_ns);
+	}
+	return until_ns;
+}
+
+static void
+takeover_try_open(struct mt_takeover *takeover)
+{
+	struct loop *loop = takeover->shard->port->loop;
+	uint64_t until_ns = takeover_nodes_until_ns(takeover), now_ns = loop_now_ns(loop);
+
+	takeover->is_awaiting_nodes = now_ns < until_ns;
+	if (takeover->is_awaiting_nodes) {
+		takeover->retry_fn = takeover_try_open;
+		loop_timer_start(loop, &takeover->retry_timer, until_ns - now_ns);
+		return;
+	}
+	loop_timer_stop(loop, &takeover->retry_timer);
+	sm_move(&takeover->shard->sm, MT_SHARD_OPENING);
+	takeover->state_at = 0;
+	mt_takeover_open(takeover);
+}
+
 static void
 takeover_agree_next(struct mt_takeover *takeover)
 {
@@ -470,9 +512,7 @@ takeover_agree_next(struct mt_takeover *takeover)
 	    state->extents[takeover->state_at].is_sealed)
 		takeover->state_at++;
 	if (takeover->state_at == state->extent_count) {
-		sm_move(&takeover->shard->sm, MT_SHARD_OPENING);
-		takeover->state_at = 0;
-		mt_takeover_open(takeover);
+		takeover_try_open(takeover);
 		return;
 	}
 	rc = takeover_start_agree(takeover, &state->extents[takeover->state_at],
@@ -571,6 +611,8 @@ mt_takeover_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up)
 		mt_agree_on_link(&takeover->agree, link, is_up);
 	if (takeover->is_replaying)
 		mt_replay_on_link(&takeover->replay, link, is_up);
+	if (takeover->is_awaiting_nodes && !mt_takeover_is_stopped(takeover))
+		takeover_try_open(takeover);
 }
 
 void

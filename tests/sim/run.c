@@ -123,24 +123,6 @@ dice(struct run *run, uint32_t limit)
 	return (uint32_t)random_below(run->dice, limit);
 }
 
-/*
- * A disk that loses writes without a trace, beside nodes that are away, is more than two or three copies
- * bear: a take-over that hears the liar alone cannot know (seed 349). So each seed has one or the other.
- */
-static uint64_t
-bearable_faults(uint64_t faults, uint64_t seed)
-{
-	const uint64_t silent = SIM_FAULT(disk_lost_write) | SIM_FAULT(disk_misdirect) |
-	    SIM_FAULT(disk_lie);
-	const uint64_t away = SIM_FAULT(node_kill) | SIM_FAULT(node_power) | SIM_FAULT(node_pause) |
-	    SIM_FAULT(partition) | SIM_FAULT(cut) | SIM_FAULT(isolate) | SIM_FAULT(slow_link) |
-	    SIM_FAULT(disk_stall) | SIM_FAULT(disk_slow);
-
-	if ((faults & silent) == 0 || (faults & away) == 0)
-		return faults;
-	return faults & ~(seed % 2 == 0 ? silent : away);
-}
-
 /* Half of the classes, a quarter or an eighth: where few kinds meet, each is met more often. */
 static uint64_t
 choose_faults(struct run *run)
@@ -153,7 +135,7 @@ choose_faults(struct run *run)
 		return 0;
 	if (run->options.faults != 0)
 		return run->options.faults;
-	return bearable_faults(faults != 0 ? faults : RUN_FAULTS_ALL, run->options.seed);
+	return faults != 0 ? faults : RUN_FAULTS_ALL;
 }
 
 /* A rack, a building, or a network that loses packets and sends them again. */

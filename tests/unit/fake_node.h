@@ -566,6 +566,12 @@ mt_link_is_up(const struct mt_link *link)
 	return fake.nodes[link->index].is_up;
 }
 
+void
+mt_link_refresh(struct mt_link *link)
+{
+	(void)link;
+}
+
 struct mt_link *
 mt_port_link(struct mt_port *port, uint32_t node_id)
 {
