@@ -44,7 +44,7 @@ event_port_fini(struct split_port *port)
 	port->events = NULL;
 }
 
-static struct dev_event *
+struct dev_event *
 event_take(struct split_port *port, enum event_kind kind)
 {
 	struct loop_link *link = list_pop_front(&port->events_free);
@@ -63,7 +63,7 @@ event_take(struct split_port *port, enum event_kind kind)
 	return event;
 }
 
-static void
+void
 event_release(struct dev_event *event)
 {
 	list_remove(&event->link);
@@ -342,7 +342,7 @@ dev_event_cancel(struct dev_event *event)
 
 	CHECK_OBJ(event, SPLIT_EVENT_MAGIC);
 	assert(event->kind != EVENT_FREE);
-	if (event->is_done || qp == NULL || !qp_is(qp, QP_READY))
+	if (event->is_done || qp == NULL || !qp_is(qp, QP_READY) || event->kind == EVENT_ONE_SIDED)
 		return 0;
 	if (event->kind == EVENT_SEND) {
 		if (split_send_cancel(qp, &event->send) == 0)

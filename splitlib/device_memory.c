@@ -203,6 +203,15 @@ arena_free(struct arena *arena, const void *memory)
 		block_join_next(arena, LIST_ENTRY(found->link.prev, struct arena_block, link));
 }
 
+bool
+arena_has(const struct arena *arena, const void *memory, uint64_t bytes)
+{
+	uintptr_t from = (uintptr_t)memory, begin = (uintptr_t)arena->memory;
+
+	return from >= begin && from - begin <= arena->bytes &&
+	    bytes <= arena->bytes - (from - begin);
+}
+
 static uint64_t
 pool_stride_bytes(const struct receive_pool *pool)
 {

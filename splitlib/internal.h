@@ -28,12 +28,16 @@
 #define SPLIT_LISTENER_MAGIC 0x4e54534cu /* "LSTN" */
 #define SPLIT_RECEIVE_MAGIC 0x56434552u  /* "RECV" */
 #define SPLIT_EVENT_MAGIC 0x544e5645u    /* "EVNT" */
+#define SPLIT_REGION_MAGIC 0x4e474552u   /* "REGN" */
 
 #define SPLIT_BATCH_MAX 256u      /* messages in one on_messages call */
 #define SPLIT_REPLY_PIECES_MAX 4u /* of split_msg_reply */
 #define SPLIT_FLUSH_ROUNDS_MAX 8u /* send, complete, send again in one turn */
 
 struct transport_ops;
+struct one_sided;        /* one_sided.h */
+struct one_sided_piece;  /* one_sided.h */
+struct one_sided_answer; /* one_sided.h */
 
 /* alloc.c */
 
@@ -104,6 +108,8 @@ void arena_populate(struct arena *arena);
 /* arena_alloc -- NULL when nothing fits. @align is a power of two. */
 void *arena_alloc(struct arena *arena, size_t bytes, size_t align);
 void arena_free(struct arena *arena, const void *memory);
+/* arena_has -- whether all of it lies in there. */
+bool arena_has(const struct arena *arena, const void *memory, uint64_t bytes);
 int receive_pool_init(struct split_port *port);
 void receive_pool_fini(struct split_port *port);
 
@@ -162,6 +168,7 @@ struct split_port {
 	struct loop_link events_called; /* completed, their handlers are to be called */
 	struct loop_task event_task;
 	uint32_t events_running_count; /* in an engine's hands */
+	struct dev_region **regions;   /* SPLIT_REGIONS_MAX, by index; NULL: none so far */
 	struct split_qp *awaited_qp;   /* dev_wait_ready's */
 	int awaited_rc;
 	uint32_t handler_depth;                /* handlers of this port on the stack */
@@ -200,7 +207,7 @@ void port_abandon(struct split_port *port);
 
 /* qp.c */
 
-enum recv_kind { RECV_NONE, RECV_HELLO, RECV_POOL, RECV_POSTED };
+enum recv_kind { RECV_NONE, RECV_HELLO, RECV_POOL, RECV_POSTED, RECV_ONE_SIDED };
 
 /* The message that is coming in: its header was accepted, its payload goes where this says. */
 struct recv_fill {
@@ -213,7 +220,10 @@ struct recv_fill {
 	uint32_t payload_bytes;
 	struct split_receive *receive; /* RECV_POOL */
 	struct dev_event *event;       /* RECV_POSTED */
-	int rc;                        /* of the event */
+	int rc;                        /* of the event, or of the piece */
+	/* RECV_ONE_SIDED: one of the two. */
+	struct one_sided_piece *piece;   /* ours, answered */
+	struct one_sided_answer *answer; /* the peer's, to be answered */
 };
 
 /* What the library itself sends on a queue pair: hello and credits. */
@@ -284,6 +294,7 @@ struct split_qp {
 	struct loop_link messages;                /* receives in handlers' hands */
 	struct split_msg *batch[SPLIT_BATCH_MAX]; /* arrived, not yet handed over */
 	uint32_t batch_count;
+	struct one_sided *one_sided; /* NULL until there was a one-sided read or write */
 };
 
 /* qp_create -- in CONNECTING or ACCEPTING, in the port's list. NULL with errno. */
@@ -399,6 +410,10 @@ void send_prepare(struct split_qp *qp, struct split_send *send);
 void send_complete(struct split_qp *qp, struct split_send *send, int rc);
 /* send_is_control -- hello or credits. */
 bool send_is_control(const struct split_send *send);
+/* send_post_library -- queue a message of one_sided.c: it needs no credit and counts for nobody. */
+void send_post_library(struct split_qp *qp, struct split_send *send);
+/* send_is_final -- stamped: its header and length may not change any more. */
+bool send_is_final(const struct split_send *send);
 /* send_total_bytes -- header and payload. */
 uint64_t send_total_bytes(const struct split_send *send);
 /* send_flush -- finish every send with @rc. */
@@ -442,7 +457,7 @@ void credit_turn(struct split_port *port);
 
 /* dev_event.c */
 
-enum event_kind { EVENT_FREE, EVENT_SEND, EVENT_RECV, EVENT_FUNC };
+enum event_kind { EVENT_FREE, EVENT_SEND, EVENT_RECV, EVENT_FUNC, EVENT_ONE_SIDED };
 
 struct dev_event {
 	uint32_t magic;
@@ -464,8 +479,19 @@ struct dev_event {
 	struct dev_piece pieces[SPLIT_PIECES_MAX];
 	/* FUNC. */
 	struct engine_job job;
+	/* ONE_SIDED; its memory is @device, @device_bytes. */
+	struct dev_remote remote;
+	uint64_t remote_offset_bytes;
+	bool is_write;
+	uint64_t issued_bytes; /* in pieces so far */
+	uint64_t moved_bytes;  /* by pieces that ended well */
+	uint32_t pieces_out;   /* that did not end yet */
+	int one_sided_rc;      /* the first that went wrong */
 };
 
+/* event_take -- a free one, or NULL with errno ENOBUFS; event_release -- it was taken in vain. */
+struct dev_event *event_take(struct split_port *port, enum event_kind kind);
+void event_release(struct dev_event *event);
 int event_port_init(struct split_port *port);
 void event_port_fini(struct split_port *port);
 /* event_complete -- exactly once; the handler runs from a task. */
@@ -501,6 +527,14 @@ struct transport_ops {
 	bool (*quiesce)(struct split_qp *qp);
 	/* Optional. Whether a posted receive can be taken back; NULL: always. */
 	bool (*may_cancel)(struct split_qp *qp, const struct dev_event *event);
+	/*
+	 * Optional, all or none: one-sided without the peer's library. NULL: one_sided.c does it by
+	 * messages. There is something for one_sided_take; called at any time while READY.
+	 */
+	void (*kick_one_sided)(struct split_qp *qp);
+	/* Sets @region->transport and @region->remote. 0 or a negative errno. */
+	int (*region_open)(struct dev_region *region);
+	void (*region_close)(struct dev_region *region);
 };
 
 /* transport_reason -- what split_port_reason says. */

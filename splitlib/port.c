@@ -13,6 +13,7 @@
 
 #include "base/guard.h"
 #include "internal.h"
+#include "one_sided.h"
 
 #define PORT_HOST_BYTES_DEFAULT NUM_MIB(4)
 #define PORT_DEVICE_BYTES_DEFAULT NUM_MIB(64)
@@ -262,6 +263,7 @@ split_port_close(struct split_port *port)
 	while ((link = list_first(&port->qps)) != NULL)
 		qp_finish_now(LIST_ENTRY(link, struct split_qp, link));
 	port_on_orphans(&port->orphan_task, port);
+	regions_fini(port);
 #ifdef CLEAVE_HAVE_VERBS
 	verbs_port_fini(port);
 #endif
@@ -290,10 +292,12 @@ port_abandon(struct split_port *port)
 	while ((link = list_pop_front(&port->qps)) != NULL) {
 		struct split_qp *qp = LIST_ENTRY(link, struct split_qp, link);
 
+		one_sided_fini(qp);
 		qp->magic = 0;
 		split_free(qp);
 	}
 	list_remove(&port->sim_link);
+	regions_fini(port);
 	port_free(port);
 }
 

@@ -29,6 +29,7 @@
 #include <string.h>
 
 #include "internal.h"
+#include "one_sided.h"
 
 static const struct sm_state qp_table[QP_STATE_NR] = {
 	[QP_CONNECTING] = { "connecting", SM_TO(QP_READY) | SM_TO(QP_CLOSING), SM_INITIAL },
@@ -88,6 +89,7 @@ qp_free(struct split_qp *qp)
 	loop_task_cancel(port->loop, &qp->ready_task);
 	list_remove(&qp->link);
 	port->qp_count--;
+	one_sided_fini(qp);
 	qp->magic = 0;
 	split_free(qp);
 }
@@ -181,6 +183,7 @@ qp_flush(struct split_qp *qp)
 		loop_defer(qp->port->loop, &qp->close_task);
 		return;
 	}
+	one_sided_flush(qp, rc);
 	credit_on_closed(qp);
 	sm_move(&qp->sm, QP_CLOSED);
 	metric_add(&qp->port->counters.qps_closed, 1);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "internal.h"
+#include "one_sided.h"
 
 uint32_t
 recv_receives_wanted(const struct split_qp *qp)
@@ -130,6 +131,10 @@ recv_begin(struct split_qp *qp, const struct wire_header *header, struct split_r
 		rc = credit_on_control(qp, header, &field);
 		return rc == 0 ? RECV_DONE : recv_break(qp, rc, field);
 	}
+	if (one_sided_is(header->opcode)) {
+		rc = one_sided_begin(qp, header, &field);
+		return rc == 0 ? RECV_FILL : recv_break(qp, rc, field);
+	}
 	if (!is_posted && !qp->is_pooled)
 		return RECV_WAIT;
 	if (!is_posted && header->payload_bytes > qp->port->pool.payload_bytes_max)
@@ -164,7 +169,7 @@ recv_finish(struct split_qp *qp)
 	assert(fill.kind != RECV_NONE);
 	assert(!recv_is_filling(qp));
 	qp->fill.kind = RECV_NONE;
-	if (fill.kind != RECV_HELLO)
+	if (fill.kind == RECV_POOL || fill.kind == RECV_POSTED)
 		metric_add(&qp->port->counters.messages_in, 1);
 	switch (fill.kind) {
 	case RECV_HELLO:
@@ -175,6 +180,9 @@ recv_finish(struct split_qp *qp)
 		break;
 	case RECV_POSTED:
 		event_complete(fill.event, fill.rc, fill.payload_bytes);
+		break;
+	case RECV_ONE_SIDED:
+		one_sided_finish(qp, &fill);
 		break;
 	case RECV_NONE:
 		break;

@@ -15,14 +15,21 @@
 
 #include "internal.h"
 
-/* In total_bytes: the header is final. In sent_bytes: the request is in credit_wait. */
+/* In total_bytes: the header is final; whose it is. In sent_bytes: the request is in credit_wait. */
 #define SEND_STAMPED (UINT64_C(1) << 63)
+#define SEND_LIBRARYS (UINT64_C(1) << 62) /* one_sided.c's */
 #define SEND_IN_CREDIT_WAIT UINT64_MAX
 
 uint64_t
 send_total_bytes(const struct split_send *send)
 {
-	return send->total_bytes & ~SEND_STAMPED;
+	return send->total_bytes & ~(SEND_STAMPED | SEND_LIBRARYS);
+}
+
+bool
+send_is_final(const struct split_send *send)
+{
+	return (send->total_bytes & SEND_STAMPED) != 0;
 }
 
 static void
@@ -55,7 +62,8 @@ send_on_reply_sent(struct split_send *send, int rc, void *arg)
 static bool
 send_is_users(const struct split_send *send)
 {
-	return send->fn != send_on_control_sent && send->fn != send_on_reply_sent;
+	return send->fn != send_on_control_sent && send->fn != send_on_reply_sent &&
+	    (send->total_bytes & SEND_LIBRARYS) == 0;
 }
 
 bool
@@ -113,6 +121,15 @@ send_post_control(struct split_qp *qp, struct qp_control *control)
 	send_queue(qp, send);
 }
 
+void
+send_post_library(struct split_qp *qp, struct split_send *send)
+{
+	send->total_bytes = send->header_bytes | SEND_LIBRARYS;
+	for (uint32_t i = 0; i < send->piece_count; i++)
+		send->total_bytes += send->pieces[i].bytes;
+	send_queue(qp, send);
+}
+
 /* Returns 0 and the message's length. */
 static int
 send_check_shape(const struct split_send *send, uint64_t *ret_total_bytes)
@@ -124,7 +141,7 @@ send_check_shape(const struct split_send *send, uint64_t *ret_total_bytes)
 	    send->header_bytes > SPLIT_HEADER_BYTES_MAX || send->piece_count > SPLIT_PIECES_MAX)
 		return -EINVAL;
 	opcode = send->header->opcode & (uint8_t)~WIRE_REPLY;
-	if (opcode == WIRE_CREDIT || opcode == WIRE_HELLO)
+	if (opcode != WIRE_ECHO && opcode < WIRE_WRITE) /* the library's own */
 		return -EINVAL;
 	for (uint32_t i = 0; i < send->piece_count; i++)
 		total_bytes += send->pieces[i].bytes;
@@ -241,7 +258,7 @@ split_msg_reply(struct split_msg *msg, const struct wire_header *header,
 static void
 send_stamp(struct split_qp *qp, struct split_send *send)
 {
-	uint32_t payload_bytes = (uint32_t)(send->total_bytes - WIRE_HEADER_BYTES);
+	uint32_t payload_bytes = (uint32_t)(send_total_bytes(send) - WIRE_HEADER_BYTES);
 
 	if (send == &qp->control.send)
 		credit_stamp_control(qp, send->header);

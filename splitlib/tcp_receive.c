@@ -179,6 +179,20 @@ cursor_take_header(struct layout *layout, struct tcp_qp *tcp, uint32_t *ret_owne
 	return tcp->header_have_bytes == WIRE_HEADER_BYTES ? &tcp->header : NULL;
 }
 
+/* What fits into no buffer, and lies in the way. */
+static void
+walk_discard(struct layout *layout, struct recv_fill *fill)
+{
+	while (fill->discard_left > 0 && layout->left_bytes > 0) {
+		const struct iovec *iov = &layout->iov[layout->at_iov];
+		uint32_t part = (uint32_t)num_min(num_min(fill->discard_left, layout->left_bytes),
+		    iov->iov_len - layout->at_offset);
+
+		cursor_advance(layout, part);
+		fill->discard_left -= part;
+	}
+}
+
 static void
 walk_fill(struct layout *layout, struct split_qp *qp)
 {
@@ -190,6 +204,8 @@ walk_fill(struct layout *layout, struct split_qp *qp)
 	taken = cursor_take(layout, fill->device, fill->device_left);
 	fill->device += taken;
 	fill->device_left -= taken;
+	if (fill->host_left == 0 && fill->device_left == 0)
+		walk_discard(layout, fill);
 }
 
 static void
@@ -197,6 +213,8 @@ walk_count_message(struct layout *layout, struct tcp_qp *tcp)
 {
 	const struct recv_fill *fill = &tcp->qp->fill;
 
+	if (fill->kind == RECV_ONE_SIDED && layout->receive_count > 0)
+		layout->was_wrong = true;
 	if (fill->kind != RECV_POOL)
 		return;
 	layout->message_count++;

@@ -18,6 +18,9 @@
  *	            <-- reply: status, credits, number, hello -- ANSWERED  split_qp_accept
  *	OPEN        -- established ---------------------------->  OPEN
  *
+ * Reads and writes of regions go over lanes of their own, one each way, because the protocol ends the
+ * connection of one that is refused: transport_verbs_lane.c.
+ *
  * Private data of a request is at most 56 bytes, all of it the hello's. Its bytes 6 and 12 to 15, zero
  * in any hello (wire.c), carry the hello's length and the control lane's number.
  *
@@ -284,8 +287,10 @@ verbs_kick_send(struct split_qp *qp)
 		return;
 	if (verbs_is(vq, VERBS_OFFERED))
 		verbs_answer(vq);
-	else if (verbs_is(vq, VERBS_OPEN))
+	if (verbs_is(vq, VERBS_OPEN)) {
+		verbs_one_sided_post(vq);
 		verbs_post_sends(vq);
+	}
 }
 
 static void
@@ -325,4 +330,7 @@ const struct transport_ops transport_verbs_ops = {
 	.kick_receive = verbs_kick_receive,
 	.quiesce = verbs_quiesce,
 	.may_cancel = verbs_may_cancel,
+	.kick_one_sided = verbs_kick_one_sided,
+	.region_open = verbs_region_open,
+	.region_close = verbs_region_close,
 };

@@ -9,6 +9,7 @@
 #include <rdma/rdma_cma.h>
 
 #include "internal.h"
+#include "one_sided.h"
 
 #define VERBS_QP_MAGIC 0x50514256u       /* "VBQP" */
 #define VERBS_LISTENER_MAGIC 0x534c4256u /* "VBLS" */
@@ -23,6 +24,7 @@
 #define VERBS_CONTROL_WINDOW 4u    /* control messages that the peer has not said it took */
 #define VERBS_CONTROL_SENDS 8u     /* on the control lane: messages, answers, keep-alive */
 #define VERBS_RECEIVES_POSTED 128u /* dev_mixed_recv of one queue pair that the device has */
+#define VERBS_ONE_SIDED_MAX 128u   /* reads and writes of a port that the device has */
 #define VERBS_HASH 1024u
 
 /* What a completion is of: the top byte of its wr_id. */
@@ -34,7 +36,7 @@ enum verbs_work {
 	VERBS_WORK_CONTROL_SEND,
 	VERBS_WORK_CONTROL_RECEIVE, /* index of its slot */
 	VERBS_WORK_PROBE,
-	VERBS_WORK_ONE_SIDED, /* the low bits are a pointer's */
+	VERBS_WORK_ONE_SIDED, /* the oldest of those flying */
 };
 #define VERBS_WORK_SHIFT 56u
 
@@ -52,12 +54,22 @@ struct verbs_slot {
 	uint32_t index;
 };
 
-/* One ibv_qp. Messages go over one, credits over the other. */
+/* One ibv_qp. Messages go over one, credits over another, one-sided work over one each way. */
 struct verbs_lane {
 	struct loop_link hash_link;
 	struct ibv_qp *ibv;
 	struct verbs_qp *owner;
 	uint32_t peer_number;
+	bool is_one_sided; /* its errors end nothing else */
+};
+
+/* Our lane for one-sided work. */
+enum verbs_lane_state {
+	VERBS_LANE_NONE,
+	VERBS_LANE_ASKED, /* the peer makes its end */
+	VERBS_LANE_OPEN,
+	VERBS_LANE_BROKEN, /* what the device has comes back; then there is none */
+	VERBS_LANE_STATE_NR
 };
 
 /* A send in the device's hands. */
@@ -93,8 +105,13 @@ struct verbs_qp {
 	uint8_t reads_max;   /* one-sided reads at one time */
 	struct verbs_send *ring;
 	uint32_t posted_seq, done_seq; /* sends: ring positions, counted from the first */
-	uint32_t one_sided_count;      /* reads and writes in the device's hands */
 	struct loop_link blocked_link; /* in verbs->blocked */
+	/* One-sided: our lane, and the peer's, which only answers. */
+	struct verbs_lane mine, theirs;
+	enum verbs_lane_state lane_state;
+	uint32_t one_sided_count; /* reads and writes in the device's hands */
+	bool is_ask_due, is_answer_due;
+	uint16_t answer_status;
 	/* Control lane. */
 	struct wire_header
 	    *slots; /* VERBS_CONTROL_WINDOW to receive, VERBS_CONTROL_SENDS to send */
@@ -141,6 +158,7 @@ struct verbs_port {
 	struct verbs_pool stages[STAGE_NR];
 	uint32_t qp_count, qp_count_max;
 	uint32_t send_count; /* in the device's hands */
+	uint32_t one_sided_count;
 	struct loop_link hash[VERBS_HASH];
 	/* Adaptive polling. */
 	struct loop_task poll_task;
@@ -165,6 +183,8 @@ verbs_is(const struct verbs_qp *vq, enum verbs_state state)
 /* verbs_device_open -- everything that the port needs of @context. No-op when it is open. */
 int verbs_device_open(struct verbs_port *verbs, struct ibv_context *context);
 void verbs_device_close(struct verbs_port *verbs);
+/* verbs_memory_reason -- why @bytes were not registered: @err, or the limit on locked memory. */
+void verbs_memory_reason(struct verbs_port *verbs, uint64_t bytes, int err);
 /* verbs_lkey -- the key of registered memory. False: it lies in neither arena. */
 bool verbs_lkey(const struct verbs_port *verbs, const void *memory, uint64_t bytes,
     uint32_t *ret_lkey);
@@ -186,6 +206,24 @@ int verbs_lanes_connect(struct verbs_qp *vq);
 /* verbs_lanes_fail -- into the error state: the device gives everything back. */
 void verbs_lanes_fail(struct verbs_qp *vq);
 struct verbs_lane *verbs_lane_find(struct verbs_port *verbs, uint32_t number);
+/* verbs_lane_create -- one ibv_qp in RESET; @attr as ibv_create_qp's, filled. destroy: if it is. */
+int verbs_lane_create(struct verbs_qp *vq, struct verbs_lane *lane, struct ibv_qp_init_attr *attr);
+void verbs_lane_destroy(struct verbs_lane *lane);
+/* verbs_lane_move -- to INIT, RTR or RTS, with what the connection manager knows of the peer. */
+int verbs_lane_move(struct verbs_qp *vq, struct verbs_lane *lane, enum ibv_qp_state state);
+
+/* transport_verbs_lane.c */
+
+void verbs_kick_one_sided(struct split_qp *qp);
+int verbs_region_open(struct dev_region *region);
+void verbs_region_close(struct dev_region *region);
+/* verbs_one_sided_post -- what is wanted and has room; asks for the lane where there is none. */
+void verbs_one_sided_post(struct verbs_qp *vq);
+void verbs_on_one_sided(struct verbs_qp *vq, const struct ibv_wc *wc);
+/* verbs_on_lane_message -- the peer asks for a lane, or answers. 0 or -EPROTO. */
+int verbs_on_lane_message(struct verbs_qp *vq, const struct wire_header *header);
+/* verbs_lane_header -- what is due to be told. False: nothing. */
+bool verbs_lane_header(struct verbs_qp *vq, struct wire_header *ret_header);
 
 /* transport_verbs_post.c */
 
@@ -196,6 +234,10 @@ void verbs_post_sends(struct verbs_qp *vq);
 /* verbs_post_receives -- what dev_mixed_recv has posted. */
 void verbs_post_receives(struct verbs_qp *vq);
 int verbs_post_control_receive(struct verbs_qp *vq, uint32_t index);
+/* verbs_post_lane -- tell the peer of lanes, where there is something to tell and a receive for it. */
+void verbs_post_lane(struct verbs_qp *vq);
+/* verbs_post_block -- @vq waits for completions of the port. */
+void verbs_post_block(struct verbs_qp *vq);
 /* verbs_post_probe -- something that the peer's device acknowledges, and nothing else. */
 void verbs_post_probe(struct verbs_qp *vq);
 /* verbs_sends_done -- all up to ring position @seq are: @rc is the last one's, the others went. */
@@ -205,6 +247,8 @@ void verbs_sends_take_back(struct verbs_qp *vq);
 
 /* transport_verbs_poll.c */
 
+/* verbs_fail_status -- @vq ends with what a completion says. */
+void verbs_fail_status(struct verbs_qp *vq, enum ibv_wc_status status);
 /* verbs_poll -- handle what has completed. Returns how many completions there were. */
 uint32_t verbs_poll(struct verbs_port *verbs);
 void verbs_on_completion_fd(struct loop_fd *watcher, unsigned events, void *arg);

@@ -19,7 +19,6 @@
 #define VERBS_HOST_STAGES 64u
 #define VERBS_DEVICE_STAGES 16u
 #define VERBS_INLINE_BYTES 128u
-#define VERBS_ONE_SIDED_MAX 128u
 #define VERBS_RETRIES 7u
 #define VERBS_RNR_FOR_EVER 7u
 #define VERBS_RNR_TIMER 12u       /* 640 us */
@@ -27,8 +26,8 @@
 #define VERBS_ACK_TIMEOUT_MAX 20u
 #define VERBS_CONTROL_COMPLETIONS (VERBS_CONTROL_WINDOW + VERBS_CONTROL_SENDS)
 
-static void
-memory_reason(struct verbs_port *verbs, uint64_t bytes, int err)
+void
+verbs_memory_reason(struct verbs_port *verbs, uint64_t bytes, int err)
 {
 	struct rlimit limit = { 0 };
 
@@ -54,7 +53,7 @@ memory_register(struct verbs_port *verbs, const struct arena *arena, struct ibv_
 	guard_leave();
 	if (*ret_mr != NULL)
 		return 0;
-	memory_reason(verbs, arena->bytes, err);
+	verbs_memory_reason(verbs, arena->bytes, err);
 	return err != 0 ? -err : -ENOMEM;
 }
 
@@ -122,15 +121,6 @@ verbs_slot_memory(const struct verbs_port *verbs, struct verbs_slot slot)
 	const struct verbs_pool *pool = &verbs->stages[slot.stage];
 
 	return pool->arena.memory + (uint64_t)slot.index * pool->slot_bytes;
-}
-
-static bool
-arena_has(const struct arena *arena, const void *memory, uint64_t bytes)
-{
-	uintptr_t from = (uintptr_t)memory, begin = (uintptr_t)arena->memory;
-
-	return from >= begin && from - begin <= arena->bytes &&
-	    bytes <= arena->bytes - (from - begin);
 }
 
 bool
@@ -318,8 +308,8 @@ verbs_lane_find(struct verbs_port *verbs, uint32_t number)
 	return NULL;
 }
 
-static int
-lane_create(struct verbs_qp *vq, struct verbs_lane *lane, struct ibv_qp_init_attr *attr)
+int
+verbs_lane_create(struct verbs_qp *vq, struct verbs_lane *lane, struct ibv_qp_init_attr *attr)
 {
 	struct verbs_port *verbs = vq->verbs;
 
@@ -368,19 +358,19 @@ verbs_lanes_create(struct verbs_qp *vq)
 	rc = lanes_memory_init(vq);
 	if (rc != 0)
 		goto err_lanes;
-	data.cap.max_send_wr = vq->depth + VERBS_ONE_SIDED_MAX / 8;
+	data.cap.max_send_wr = vq->depth;
 	data.cap.max_send_sge = verbs->sge_max;
 	data.srq = vq->is_shared ? verbs->srq : NULL;
 	data.cap.max_recv_wr = vq->is_shared ? 0 : VERBS_RECEIVES_POSTED;
 	data.cap.max_recv_sge = vq->is_shared ? 0 : 2;
-	rc = lane_create(vq, &vq->data, &data);
+	rc = verbs_lane_create(vq, &vq->data, &data);
 	if (rc != 0)
 		goto err_lanes;
 	vq->inline_max = data.cap.max_inline_data;
 	control.cap.max_send_wr = VERBS_CONTROL_SENDS;
 	control.cap.max_recv_wr = VERBS_CONTROL_WINDOW;
 	control.cap.max_send_sge = control.cap.max_recv_sge = 1;
-	rc = lane_create(vq, &vq->control, &control);
+	rc = verbs_lane_create(vq, &vq->control, &control);
 	if (rc != 0)
 		goto err_lanes;
 	vq->control_credits = VERBS_CONTROL_WINDOW;
@@ -392,8 +382,8 @@ err_lanes:
 	return rc;
 }
 
-static void
-lane_destroy(struct verbs_lane *lane)
+void
+verbs_lane_destroy(struct verbs_lane *lane)
 {
 	if (lane->ibv == NULL)
 		return;
@@ -407,8 +397,12 @@ verbs_lanes_destroy(struct verbs_qp *vq)
 {
 	bool is_counted = vq->data.ibv != NULL && vq->control.ibv != NULL;
 
-	lane_destroy(&vq->data);
-	lane_destroy(&vq->control);
+	verbs_lane_destroy(&vq->theirs);
+	verbs_lane_destroy(&vq->mine);
+	verbs_lane_destroy(&vq->data);
+	verbs_lane_destroy(&vq->control);
+	vq->verbs->one_sided_count -= vq->one_sided_count;
+	vq->one_sided_count = 0;
 	verbs_sends_take_back(vq);
 	for (; vq->receives_posted > 0; vq->receives_posted--) {
 		verbs_slot_give(vq->verbs,
@@ -435,8 +429,8 @@ ack_timeout(const struct split_port *port)
 	return timeout;
 }
 
-static int
-lane_move(struct verbs_qp *vq, struct verbs_lane *lane, enum ibv_qp_state state)
+int
+verbs_lane_move(struct verbs_qp *vq, struct verbs_lane *lane, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = { .qp_state = state };
 	int mask = 0;
@@ -474,9 +468,9 @@ verbs_lanes_connect(struct verbs_qp *vq)
 	int rc;
 
 	for (uint32_t i = 0; i < NUM_COUNT(states); i++) {
-		rc = lane_move(vq, &vq->data, states[i]);
+		rc = verbs_lane_move(vq, &vq->data, states[i]);
 		if (rc == 0)
-			rc = lane_move(vq, &vq->control, states[i]);
+			rc = verbs_lane_move(vq, &vq->control, states[i]);
 		for (uint32_t slot = 0; rc == 0 && i == 0 && slot < VERBS_CONTROL_WINDOW; slot++)
 			rc = verbs_post_control_receive(vq, slot);
 		if (rc != 0)
@@ -493,4 +487,8 @@ verbs_lanes_fail(struct verbs_qp *vq)
 	/* If the device refuses it is gone, and destroying the queue pair ends its access. */
 	(void)ibv_modify_qp(vq->data.ibv, &attr, IBV_QP_STATE);
 	(void)ibv_modify_qp(vq->control.ibv, &attr, IBV_QP_STATE);
+	if (vq->mine.ibv != NULL)
+		(void)ibv_modify_qp(vq->mine.ibv, &attr, IBV_QP_STATE);
+	if (vq->theirs.ibv != NULL)
+		(void)ibv_modify_qp(vq->theirs.ibv, &attr, IBV_QP_STATE);
 }

@@ -42,8 +42,8 @@ status_to_rc(enum ibv_wc_status status, const char **ret_reason)
 	}
 }
 
-static void
-qp_fail_status(struct verbs_qp *vq, enum ibv_wc_status status)
+void
+verbs_fail_status(struct verbs_qp *vq, enum ibv_wc_status status)
 {
 	const char *reason;
 	int rc = status_to_rc(status, &reason);
@@ -64,7 +64,7 @@ static void
 on_send(struct verbs_qp *vq, const struct ibv_wc *wc)
 {
 	if (wc->status != IBV_WC_SUCCESS)
-		qp_fail_status(vq, wc->status);
+		verbs_fail_status(vq, wc->status);
 	verbs_sends_done(vq, (uint32_t)wc->wr_id, send_rc(vq, wc->status));
 }
 
@@ -131,7 +131,7 @@ on_receive(struct verbs_port *verbs, struct verbs_qp *vq, const struct ibv_wc *w
 	if (vq == NULL || vq->qp == NULL || !qp_is_open(vq->qp) || wc->status != IBV_WC_SUCCESS) {
 		receive_pool_push(pool, receive);
 		if (vq != NULL && wc->status != IBV_WC_SUCCESS)
-			qp_fail_status(vq, wc->status);
+			verbs_fail_status(vq, wc->status);
 		return;
 	}
 	vq->heard_ns = loop_now_ns(verbs->port->loop);
@@ -154,7 +154,7 @@ on_posted(struct verbs_qp *vq, const struct ibv_wc *wc)
 	vq->receives_posted--;
 	if (qp == NULL || !qp_is_open(qp) || wc->status != IBV_WC_SUCCESS) {
 		verbs_slot_give(vq->verbs, slot);
-		qp_fail_status(vq, wc->status);
+		verbs_fail_status(vq, wc->status);
 		return;
 	}
 	vq->heard_ns = loop_now_ns(qp->port->loop);
@@ -180,6 +180,18 @@ on_posted(struct verbs_qp *vq, const struct ibv_wc *wc)
 	}
 }
 
+/* Credits, or lanes for one-sided work. */
+static bool
+control_accept(struct verbs_qp *vq, const struct wire_header *header)
+{
+	const char *field;
+
+	if (header->opcode == WIRE_CREDIT)
+		return recv_begin(vq->qp, header, NULL) == RECV_DONE;
+	return header->opcode == WIRE_LANE && wire_frame_check(header, &field) == 0 &&
+	    verbs_on_lane_message(vq, header) == 0;
+}
+
 static void
 on_control_receive(struct verbs_qp *vq, const struct ibv_wc *wc)
 {
@@ -188,21 +200,20 @@ on_control_receive(struct verbs_qp *vq, const struct ibv_wc *wc)
 	uint32_t returned;
 
 	if (qp == NULL || !qp_is_open(qp) || wc->status != IBV_WC_SUCCESS) {
-		qp_fail_status(vq, wc->status);
+		verbs_fail_status(vq, wc->status);
 		return;
 	}
 	vq->heard_ns = loop_now_ns(qp->port->loop);
 	returned = be32toh(wc->imm_data);
 	if (wc->byte_len != WIRE_HEADER_BYTES || (wc->wc_flags & IBV_WC_WITH_IMM) == 0 ||
 	    returned > VERBS_CONTROL_WINDOW - vq->control_credits ||
-	    vq->slots[index].opcode != WIRE_CREDIT) {
-		metric_add(&qp->port->counters.protocol_errors, 1);
+	    !control_accept(vq, &vq->slots[index])) {
+		if (qp_is_open(qp))
+			metric_add(&qp->port->counters.protocol_errors, 1);
 		qp_fail(qp, -EPROTO, "bad message on the control lane");
 		return;
 	}
 	vq->control_credits += returned;
-	if (recv_begin(qp, &vq->slots[index], NULL) != RECV_DONE)
-		return;
 	if (verbs_post_control_receive(vq, index) != 0) {
 		qp_fail(qp, -ECONNRESET, "the device takes no receives");
 		return;
@@ -219,11 +230,12 @@ on_control_sent(struct verbs_qp *vq, const struct ibv_wc *wc, bool is_probe)
 	if (is_probe)
 		vq->is_probing = false;
 	if (wc->status != IBV_WC_SUCCESS) {
-		qp_fail_status(vq, wc->status);
+		verbs_fail_status(vq, wc->status);
 		return;
 	}
 	vq->heard_ns = loop_now_ns(vq->verbs->port->loop);
-	if (vq->qp != NULL && qp_is_open(vq->qp) && list_contains(&vq->qp->control.send.link))
+	if (vq->qp != NULL && qp_is_open(vq->qp) &&
+	    (list_contains(&vq->qp->control.send.link) || vq->is_ask_due || vq->is_answer_due))
 		send_kick_later(vq->qp);
 }
 
@@ -257,6 +269,8 @@ on_completion(struct verbs_port *verbs, const struct ibv_wc *wc)
 		on_control_receive(vq, wc);
 		break;
 	case VERBS_WORK_ONE_SIDED:
+		verbs_on_one_sided(vq, wc);
+		break;
 	case VERBS_WORK_RECEIVE:
 		break;
 	}
@@ -377,7 +391,7 @@ async_event(struct verbs_port *verbs, const struct ibv_async_event *event)
 		/* Completions say more than events. */
 		(void)verbs_poll(verbs);
 		lane = event->element.qp->qp_context;
-		if (lane->owner->qp != NULL)
+		if (lane->owner->qp != NULL && !lane->is_one_sided)
 			qp_fail(lane->owner->qp, -ECONNRESET, "%s",
 			    ibv_event_type_str(event->event_type));
 		break;

@@ -307,8 +307,8 @@ post_flush(struct verbs_qp *vq, struct post *post)
 	qp_fail(vq->qp, -ECONNRESET, "send: %s", strerrordesc_np(rc));
 }
 
-static void
-send_block(struct verbs_qp *vq)
+void
+verbs_post_block(struct verbs_qp *vq)
 {
 	if (!list_contains(&vq->blocked_link))
 		list_push_back(&vq->verbs->blocked, &vq->blocked_link);
@@ -326,7 +326,7 @@ post_add(struct verbs_qp *vq, struct post *post, struct split_send *send)
 		rc = send_build(vq, send, &vq->ring[vq->posted_seq % vq->depth], wr,
 		    post->sges[post->count]);
 	if (rc == -EAGAIN) {
-		send_block(vq);
+		verbs_post_block(vq);
 		return false;
 	}
 	if (rc != 0) {
@@ -342,41 +342,67 @@ post_add(struct verbs_qp *vq, struct post *post, struct split_send *send)
 	return true;
 }
 
-/* Credits: over their own lane, as long as the peer has a receive there. The last is for answers. */
-static void
-post_control(struct verbs_qp *vq, struct split_send *send)
+/* Whether the peer has a receive on the control lane for us. The last is for answers. */
+static bool
+control_has_room(const struct verbs_qp *vq)
+{
+	uint32_t kept = vq->control_owed * 2 >= VERBS_CONTROL_WINDOW ? 0 : 1;
+
+	return vq->control_credits > kept && vq->control_outstanding < VERBS_CONTROL_SENDS;
+}
+
+/* Over the control lane. Returns whether it went; else the queue pair has failed. */
+static bool
+control_post(struct verbs_qp *vq, const struct wire_header *header)
 {
 	struct split_qp *qp = vq->qp;
-	uint32_t kept = vq->control_owed * 2 >= VERBS_CONTROL_WINDOW ? 0 : 1;
-	struct wire_header *slot;
-	struct ibv_sge sge;
-	struct ibv_send_wr wr, *bad;
-	int rc;
-
-	if (vq->control_credits <= kept || vq->control_outstanding == VERBS_CONTROL_SENDS)
-		return; /* its completion, or the peer's answer, kicks again */
-	send_prepare(qp, send);
-	slot = &vq->slots[VERBS_CONTROL_WINDOW + vq->control_next++ % VERBS_CONTROL_SENDS];
-	*slot = *send->header;
-	sge = (struct ibv_sge){ .addr = (uintptr_t)slot,
+	struct wire_header *slot =
+	    &vq->slots[VERBS_CONTROL_WINDOW + vq->control_next++ % VERBS_CONTROL_SENDS];
+	struct ibv_sge sge = { .addr = (uintptr_t)slot,
 		.length = WIRE_HEADER_BYTES,
 		.lkey = vq->verbs->host_mr->lkey };
-	wr = (struct ibv_send_wr){ .wr_id = verbs_wr_id(VERBS_WORK_CONTROL_SEND, 0),
+	struct ibv_send_wr wr = { .wr_id = verbs_wr_id(VERBS_WORK_CONTROL_SEND, 0),
 		.sg_list = &sge,
 		.num_sge = 1,
 		.opcode = IBV_WR_SEND_WITH_IMM,
 		.send_flags = IBV_SEND_SIGNALED,
 		.imm_data = htobe32(vq->control_owed) };
+	struct ibv_send_wr *bad;
+	int rc;
+
+	*slot = *header;
 	rc = ibv_post_send(vq->control.ibv, &wr, &bad);
 	metric_add(&qp->port->counters.send_calls, 1);
 	if (rc != 0) {
 		qp_fail(qp, -ECONNRESET, "send credits: %s", strerrordesc_np(rc));
-		return;
+		return false;
 	}
 	vq->control_credits--;
 	vq->control_owed = 0;
 	vq->control_outstanding++;
-	send_complete(qp, send, 0);
+	return true;
+}
+
+/* Credits: over their own lane. */
+static void
+post_control(struct verbs_qp *vq, struct split_send *send)
+{
+	if (!control_has_room(vq))
+		return; /* its completion, or the peer's answer, kicks again */
+	send_prepare(vq->qp, send);
+	if (control_post(vq, send->header))
+		send_complete(vq->qp, send, 0);
+}
+
+void
+verbs_post_lane(struct verbs_qp *vq)
+{
+	struct wire_header header;
+
+	while (qp_is_open(vq->qp) && control_has_room(vq) && verbs_lane_header(vq, &header)) {
+		wire_frame_stamp(&header, 0, 0);
+		(void)control_post(vq, &header); /* or the queue pair is closing */
+	}
 }
 
 void
@@ -405,6 +431,7 @@ verbs_post_sends(struct verbs_qp *vq)
 		}
 	}
 	post_flush(vq, &post);
+	verbs_post_lane(vq);
 	if (qp_is_open(qp) && vq->control_owed * 2 >= VERBS_CONTROL_WINDOW)
 		send_post_control(qp, &qp->control);
 }

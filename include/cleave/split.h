@@ -26,6 +26,11 @@
  * The library stamps and checks magic, version, payload_bytes, credits and header_crc of every
  * message; a message that fails closes its queue pair with -EPROTO and a reason naming the field.
  *
+ * One-sided: a port opens a region of its device memory to its peers (dev_region_open), and sends the
+ * key to whom it likes, in a message; they read and write there (dev_read, dev_write) until the
+ * region is closed. No handler of the owner takes part: over verbs:// its device serves them, over
+ * the others its transport.
+ *
  * Threads: every call on a port or its queue pairs comes from its loop's thread.
  */
 #ifndef CLEAVE_SPLIT_H
@@ -247,6 +252,66 @@ struct dev_event *dev_func(struct split_port *port, dev_ptr src, size_t src_size
     size_t dst_size, enum dev_engine engine);
 
 /*
+ * One-sided reads and writes. What a peer needs to reach a region; opaque but for @bytes and @rights.
+ */
+enum dev_region_rights { DEV_REGION_READ = 1u << 0, DEV_REGION_WRITE = 1u << 1 };
+struct dev_remote {
+	uint64_t address;
+	uint64_t bytes;
+	uint32_t key;
+	uint32_t rights; /* enum dev_region_rights */
+};
+#define DEV_REMOTE_BYTES 24u
+/* dev_remote_encode, _decode -- as it travels, little-endian. 0, or -EPROTO: none of ours. */
+void dev_remote_encode(uint8_t out[DEV_REMOTE_BYTES], const struct dev_remote *remote);
+int dev_remote_decode(const uint8_t in[DEV_REMOTE_BYTES], struct dev_remote *ret_remote);
+
+struct dev_region; /* an open region */
+#define SPLIT_REGIONS_MAX 1024u /* of one port */
+
+/*
+ * dev_region_open -- let peers read or write @bytes at @memory
+ *
+ * Every peer of the port that knows the key may, as often as it likes, until dev_region_close. Over
+ * verbs:// this registers memory with the device: a matter of a system call, not for each message.
+ * Shape:     @memory lies in one dev_alloc of this port; @rights: one or both.
+ * Returns:   the region, and in *@ret_remote what to send to peers; NULL with errno.
+ * Errors:    EINVAL shape; ENOTCONN the port has no address yet, so nobody can say which transport
+ *            would serve it; ENOBUFS SPLIT_REGIONS_MAX; ENOMEM (or the limit on locked memory).
+ */
+struct dev_region *dev_region_open(struct split_port *port, dev_ptr memory, size_t bytes,
+    uint32_t rights, struct dev_remote *ret_remote);
+/*
+ * dev_region_close -- revoke the key: from the return on no peer reads or writes there
+ *
+ * What a peer has under way fails there with -EKEYREVOKED, or was complete. The memory is the
+ * owner's again at once. NULL is a no-op. Regions that are open when their port closes go with it.
+ */
+void dev_region_close(struct dev_region *region);
+
+/*
+ * dev_read, dev_write -- move @d_size bytes between @d_buf and the peer's region, from @offset on
+ *
+ * Ownership: @d_buf is borrowed until the event completes; *@remote is copied. A write that has
+ *            completed is in the peer's memory: a message sent after that finds it there. Nothing
+ *            else orders them, among each other or against messages.
+ * Shape:     @d_size: 1 .. UINT32_MAX bytes of this port's device memory. More than
+ *            WIRE_PAYLOAD_BYTES_MAX travels in pieces: it is not atomic.
+ * Returns:   an event; completion.bytes is what was moved. NULL with errno: nothing happens.
+ * Errors:    EINVAL shape; EACCES @remote lacks the right; ERANGE beyond its end; ENOTCONN; ENOBUFS
+ *            events exhausted. In the event: -EKEYREVOKED the peer refused: the key was revoked, or
+ *            never allowed this; -ENOBUFS the peer has no resources for it; -ECONNRESET, -ECANCELED.
+ *            A refused one costs no other read, write or message: over verbs:// the protocol ends the
+ *            connection that carried it, so they have one of their own, made with the first of them
+ *            and made again after such an end; what had not been carried out is tried again on it.
+ * Cancel:    dev_event_cancel answers 0: it completes.
+ */
+struct dev_event *dev_read(struct split_qp *qp, dev_ptr d_buf, size_t d_size,
+    const struct dev_remote *remote, uint64_t offset_bytes);
+struct dev_event *dev_write(struct split_qp *qp, dev_ptr d_buf, size_t d_size,
+    const struct dev_remote *remote, uint64_t offset_bytes);
+
+/*
  * dev_poll -- wait for @event and release it
  *
  * Outside a loop it runs the loop until the event completes; inside a handler it returns -EAGAIN at
@@ -279,6 +344,8 @@ int dev_wait_ready(struct split_qp *qp);
 	X(send_calls, "count", "system calls that sent")                                           \
 	X(credit_messages_out, "count", "messages that carried nothing but credits")               \
 	X(credit_waits, "count", "requests that waited for a credit")                              \
+	X(one_sided_done, "count", "reads and writes of peers' regions that ended here")           \
+	X(one_sided_refused, "count", "of them those that the peer refused")                       \
 	X(protocol_errors, "count", "queue pairs closed for a broken message")                     \
 	X(qps_opened, "count", "queue pairs that became ready")                                    \
 	X(qps_closed, "count", "queue pairs that ended")

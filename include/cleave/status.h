@@ -39,7 +39,8 @@
 	X(TIMED_OUT, 24, ETIMEDOUT, "no answer in time")                                           \
 	X(CANCELED, 25, ECANCELED, "given up")                                                     \
 	X(NOT_EMPTY, 26, ENOTEMPTY, "still in use")                                                \
-	X(CONFLICT, 27, EAGAIN, "another change came first")
+	X(CONFLICT, 27, EAGAIN, "another change came first")                                       \
+	X(KEY, 28, EKEYREVOKED, "the key is revoked, or never allowed this")
 
 enum cleave_status {
 #define CLEAVE_STATUS_ENUM(symbol, value, err, text) CLEAVE_STATUS_##symbol = (value),

@@ -66,6 +66,10 @@ enum wire_opcode {
 	WIRE_CREDIT = 0x00, /* split library: credits alone; no reply */
 	WIRE_HELLO = 0x01,  /* split library: connection set-up where the transport has none */
 	WIRE_ECHO = 0x02,   /* answered with the same payload; tests, bench, keep-alive */
+	/* Split library: one-sided, where no device serves them (one_sided.c); no credits. */
+	WIRE_DEV_READ = 0x03,
+	WIRE_DEV_WRITE = 0x04,
+	WIRE_LANE = 0x05, /* split library: a queue pair for them, on the control lane of verbs:// */
 	/* VM client to gateway. */
 	WIRE_WRITE = 0x10,
 	WIRE_READ = 0x11,

@@ -15,6 +15,7 @@
 
 #define QPS_MAX 4096u
 #define QUEUE_MAX 1024u
+#define MRS_MAX 4096u
 
 struct fake_verbs fake_verbs;
 
@@ -70,6 +71,13 @@ static struct ibv_async_event async_events[16];
 static uint32_t async_head, async_tail;
 static struct fake_qp *qps[QPS_MAX];
 static uint32_t qp_next;
+/* Memory regions; a key is the place, and a count so that no key comes twice. */
+struct fake_mr {
+	struct ibv_mr ibv;
+	unsigned access;
+};
+static struct fake_mr *mrs[MRS_MAX];
+static uint32_t mr_count;
 
 bool
 fake_must_fail(const char *name)
@@ -193,6 +201,60 @@ entries_bytes(const struct ibv_sge *sges, int count)
 	return bytes;
 }
 
+static struct fake_mr *
+mr_find(uint32_t key)
+{
+	struct fake_mr *mr = mrs[key % MRS_MAX];
+
+	return mr != NULL && mr->ibv.lkey == key ? mr : NULL;
+}
+
+static bool
+mr_has(const struct fake_mr *mr, uint64_t address, uint64_t bytes)
+{
+	uint64_t begin = (uintptr_t)mr->ibv.addr;
+
+	return address >= begin && address - begin <= mr->ibv.length &&
+	    bytes <= mr->ibv.length - (address - begin);
+}
+
+/* Whether the entries are what their keys say: our transport never gets that wrong. */
+static void
+entries_check(const struct ibv_sge *sges, int count)
+{
+	for (int i = 0; i < count; i++) {
+		const struct fake_mr *mr = mr_find(sges[i].lkey);
+
+		assert(mr != NULL && mr_has(mr, sges[i].addr, sges[i].length));
+	}
+}
+
+/* A read or write of the peer's memory. */
+static void
+deliver_one_sided(struct fake_qp *qp, struct fake_qp *peer, const struct ibv_send_wr *wr)
+{
+	bool is_write = wr->opcode == IBV_WR_RDMA_WRITE;
+	unsigned right = is_write ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ;
+	uint32_t bytes = entries_bytes(wr->sg_list, wr->num_sge);
+	const struct fake_mr *mr = mr_find(wr->wr.rdma.rkey);
+	struct ibv_sge remote = { .addr = wr->wr.rdma.remote_addr, .length = bytes };
+
+	if (bytes > 0 &&
+	    (mr == NULL || (mr->access & right) == 0 || !mr_has(mr, remote.addr, bytes))) {
+		fake_verbs.refused_count++;
+		fake_verbs_async_event(IBV_EVENT_QP_ACCESS_ERR, peer->ibv.qp_num);
+		qp_break(peer);
+		complete_send(qp, wr, IBV_WC_REM_ACCESS_ERR);
+		qp_break(qp);
+		return;
+	}
+	if (is_write)
+		copy_entries(wr->sg_list, wr->num_sge, &remote, 1);
+	else
+		copy_entries(&remote, 1, wr->sg_list, wr->num_sge);
+	complete_send(qp, wr, IBV_WC_SUCCESS);
+}
+
 /* Returns false when it has to wait. */
 static bool
 deliver(struct fake_qp *qp, const struct ibv_send_wr *wr)
@@ -200,8 +262,11 @@ deliver(struct fake_qp *qp, const struct ibv_send_wr *wr)
 	struct fake_qp *peer = qp_find(qp->peer);
 	struct receive *receive;
 	struct ibv_wc wc = { 0 };
+	bool is_one_sided = wr->opcode == IBV_WR_RDMA_READ ||
+	    (wr->opcode == IBV_WR_RDMA_WRITE && wr->num_sge > 0);
 
-	if (fake_verbs.next_status != IBV_WC_SUCCESS) {
+	if (fake_verbs.next_status != IBV_WC_SUCCESS &&
+	    (!fake_verbs.is_for_one_sided || is_one_sided)) {
 		complete_send(qp, wr, fake_verbs.next_status);
 		fake_verbs.next_status = IBV_WC_SUCCESS;
 		qp_break(qp);
@@ -209,8 +274,8 @@ deliver(struct fake_qp *qp, const struct ibv_send_wr *wr)
 	}
 	if (fake_verbs.is_deaf || peer == NULL || peer->state == IBV_QPS_ERR)
 		return false;
-	if (wr->opcode == IBV_WR_RDMA_WRITE) {
-		complete_send(qp, wr, IBV_WC_SUCCESS);
+	if (wr->opcode == IBV_WR_RDMA_WRITE || wr->opcode == IBV_WR_RDMA_READ) {
+		deliver_one_sided(qp, peer, wr);
 		return true;
 	}
 	if (peer->receives->head == peer->receives->tail) {
@@ -289,6 +354,8 @@ fake_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **
 		sent->wr = *wr;
 		if (wr->num_sge > 0)
 			memcpy(sent->sges, wr->sg_list, (size_t)wr->num_sge * sizeof(*sent->sges));
+		if ((wr->send_flags & IBV_SEND_INLINE) == 0)
+			entries_check(wr->sg_list, wr->num_sge);
 		if ((wr->send_flags & IBV_SEND_INLINE) != 0) {
 			fake_verbs.inline_count++;
 			assert(
@@ -319,6 +386,7 @@ receives_add(struct receive_queue *queue, struct ibv_recv_wr *wr, struct ibv_rec
 		assert(queue->tail - queue->head < QUEUE_MAX * 4);
 		*receive = (struct receive){ .wr_id = wr->wr_id, .sge_count = wr->num_sge };
 		memcpy(receive->sges, wr->sg_list, (size_t)wr->num_sge * sizeof(*receive->sges));
+		entries_check(wr->sg_list, wr->num_sge);
 		queue->tail++;
 	}
 	all_run();
@@ -397,19 +465,30 @@ ibv_dealloc_pd(struct ibv_pd *pd)
 struct ibv_mr *
 ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
-	struct ibv_mr *mr;
+	struct fake_mr *mr;
+	uint32_t key;
 
-	(void)access;
 	if (fake_must_fail("ibv_reg_mr"))
 		return NULL;
+	do
+		key = ++mr_count;
+	while (mrs[key % MRS_MAX] != NULL);
 	mr = fake_make(sizeof(*mr));
-	*mr = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = addr, .length = length };
-	return mr;
+	mr->ibv = (struct ibv_mr){ .context = pd->context,
+		.pd = pd,
+		.addr = addr,
+		.length = length,
+		.lkey = key,
+		.rkey = key };
+	mr->access = (unsigned)access;
+	mrs[key % MRS_MAX] = mr;
+	return &mr->ibv;
 }
 
 int
 ibv_dereg_mr(struct ibv_mr *mr)
 {
+	mrs[mr->lkey % MRS_MAX] = NULL;
 	return fake_unmake(mr);
 }
 
@@ -550,6 +629,10 @@ ibv_destroy_qp(struct ibv_qp *ibv)
 {
 	struct fake_qp *qp = (struct fake_qp *)ibv;
 
+	/* As the kernel does: no event tells of what is gone. */
+	for (uint32_t i = async_head; i != async_tail; i++)
+		if (async_events[i % 16].element.qp == ibv)
+			async_events[i % 16].event_type = IBV_EVENT_COMM_EST;
 	qps[ibv->qp_num] = NULL;
 	if (ibv->srq == NULL)
 		free(qp->receives);

@@ -1,0 +1,680 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * one_sided.c -- dev_read and dev_write: a peer's region, reached without its owner's handlers
+ *
+ * A read or write of ours is an event, cut into pieces of at most ONE_SIDED_PIECE_BYTES. A piece is in
+ * one of three lists of its queue pair:
+ *
+ *	free --one_sided_take--> flying --one_sided_end--> free, and the event when it was the last
+ *	                          |  ^
+ *	           one_sided_return  one_sided_take     (the transport could not carry it out)
+ *	                          v  |
+ *	                          again
+ *
+ * Over verbs:// a piece is a work request, and the peer's device answers (transport_verbs_lane.c).
+ * Elsewhere it is a message, and the peer's library answers, here:
+ *
+ *	WIRE_DEV_READ   key, offset, length           -->  straight from the region: status, bytes
+ *	WIRE_DEV_WRITE  key, offset, length, bytes    -->  into the region as they arrive: status
+ *
+ * These messages need no receive, neither does their answer: what is read goes to the event's memory
+ * straight away. So they cost no credit; a peer with more than ONE_SIDED_PIECES unanswered breaks the
+ * protocol, and each such piece has its answer set aside (I9).
+ *
+ * A region that closes (dev_region_close) leaves nothing behind that reaches into it: the rest of a
+ * write that is arriving is thrown away, an answer that has not begun becomes a refusal, and one that
+ * has begun gets a copy of what it still has to say.
+ *
+ * Where a header has what: object_id = dev_remote.address, a number nobody guesses by accident;
+ * epoch = dev_remote.key, the region's index; offset_bytes and length_bytes; request_id = sequence and
+ * index of the piece.
+ */
+#include "one_sided.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/guard.h"
+#include "cleave/status.h"
+
+#define RIGHTS_ALL ((uint32_t)(DEV_REGION_READ | DEV_REGION_WRITE))
+
+/* What travels. */
+
+void
+dev_remote_encode(uint8_t out[DEV_REMOTE_BYTES], const struct dev_remote *remote)
+{
+	num_put_le64(out, remote->address);
+	num_put_le64(out + 8, remote->bytes);
+	num_put_le32(out + 16, remote->key);
+	num_put_le32(out + 20, remote->rights);
+}
+
+int
+dev_remote_decode(const uint8_t in[DEV_REMOTE_BYTES], struct dev_remote *ret_remote)
+{
+	struct dev_remote remote = { .address = num_get_le64(in),
+		.bytes = num_get_le64(in + 8),
+		.key = num_get_le32(in + 16),
+		.rights = num_get_le32(in + 20) };
+
+	if (remote.bytes == 0 || remote.bytes > UINT64_MAX - remote.address || remote.rights == 0 ||
+	    (remote.rights & ~RIGHTS_ALL) != 0)
+		return -EPROTO;
+	*ret_remote = remote;
+	return 0;
+}
+
+/* Regions. */
+
+static int
+region_index_take(struct split_port *port, uint32_t *ret_index)
+{
+	if (port->regions == NULL)
+		port->regions = split_calloc(SPLIT_REGIONS_MAX, sizeof(struct dev_region *));
+	if (port->regions == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < SPLIT_REGIONS_MAX; i++)
+		if (port->regions[i] == NULL) {
+			*ret_index = i;
+			return 0;
+		}
+	return -ENOBUFS;
+}
+
+struct dev_region *
+dev_region_open(struct split_port *port, dev_ptr memory, size_t bytes, uint32_t rights,
+    struct dev_remote *ret_remote)
+{
+	struct dev_region *region = NULL;
+	uint32_t index;
+	int rc;
+
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
+	rc = bytes > 0 && rights != 0 && (rights & ~RIGHTS_ALL) == 0 &&
+		arena_has(&port->device, dev_ptr_raw(memory), bytes)
+	    ? 0
+	    : -EINVAL;
+	if (rc == 0 && port->transport == NULL)
+		rc = -ENOTCONN;
+	if (rc == 0)
+		rc = region_index_take(port, &index);
+	if (rc == 0)
+		region = split_calloc(1, sizeof(*region));
+	if (region == NULL) {
+		errno = rc != 0 ? -rc : ENOMEM;
+		return NULL;
+	}
+	*region = (struct dev_region){ .magic = SPLIT_REGION_MAGIC,
+		.port = port,
+		.index = index,
+		.memory = memory,
+		.bytes = bytes,
+		.rights = rights,
+		.ops = port->transport };
+	/* An address without a wrap: what travels passes dev_remote_decode. */
+	region->remote = (struct dev_remote){ .address = loop_random_u64(port->loop) >> 1,
+		.bytes = bytes,
+		.key = index,
+		.rights = rights };
+	rc = region->ops->region_open != NULL ? region->ops->region_open(region) : 0;
+	if (rc != 0) {
+		split_free(region);
+		errno = -rc;
+		return NULL;
+	}
+	port->regions[index] = region;
+	*ret_remote = region->remote;
+	return region;
+}
+
+static void
+answer_refuse(struct one_sided_answer *answer)
+{
+	answer->header.status = status_from_errno(-EKEYREVOKED);
+	answer->send.piece_count = 0;
+}
+
+/* What has begun to leave goes on leaving, as it was when the region closed. */
+static void
+answer_detach(struct one_sided_answer *answer)
+{
+	answer->copy = split_calloc(1, answer->device.bytes);
+	if (answer->copy == NULL) {
+		qp_fail(answer->qp, -ENOMEM, "no memory for what a closing region has to answer");
+		return;
+	}
+	guard_enter();
+	memcpy(answer->copy, dev_ptr_raw(answer->device.ptr), answer->device.bytes);
+	guard_leave();
+	answer->device.ptr = dev_ptr_of(answer->copy);
+}
+
+static void
+region_leave_qp(const struct dev_region *region, struct split_qp *qp)
+{
+	struct recv_fill *fill = &qp->fill;
+
+	for (uint32_t i = 0; i < ONE_SIDED_PIECES; i++) {
+		struct one_sided_answer *answer = &qp->one_sided->answers[i];
+
+		if (!answer->is_used || answer->region != region)
+			continue;
+		if (fill->kind == RECV_ONE_SIDED && fill->answer == answer) {
+			fill->discard_left += fill->device_left;
+			fill->device_left = 0;
+			answer_refuse(answer);
+		} else if (answer->send.piece_count > 0 && send_is_final(&answer->send)) {
+			answer_detach(answer);
+		} else if (answer->send.piece_count > 0) {
+			list_remove(&answer->send.link);
+			answer_refuse(answer);
+			send_post_library(qp, &answer->send);
+		}
+		answer->region = NULL; /* else: a write that has been carried out */
+	}
+}
+
+void
+dev_region_close(struct dev_region *region)
+{
+	struct split_port *port;
+	struct loop_link *link, *next;
+
+	if (region == NULL)
+		return;
+	CHECK_OBJ(region, SPLIT_REGION_MAGIC);
+	port = region->port;
+	if (region->ops->region_close != NULL)
+		region->ops->region_close(region);
+	LIST_FOREACH_SAFE(&port->qps, link, next) {
+		struct split_qp *qp = LIST_ENTRY(link, struct split_qp, link);
+
+		if (qp->one_sided != NULL)
+			region_leave_qp(region, qp);
+	}
+	port->regions[region->index] = NULL;
+	region->magic = 0;
+	split_free(region);
+}
+
+void
+regions_fini(struct split_port *port)
+{
+	for (uint32_t i = 0; port->regions != NULL && i < SPLIT_REGIONS_MAX; i++)
+		dev_region_close(port->regions[i]);
+	split_free(port->regions);
+	port->regions = NULL;
+}
+
+/* Our reads and writes. */
+
+static void
+answer_on_sent(struct split_send *send, int rc, void *arg)
+{
+	struct one_sided_answer *answer = arg;
+
+	(void)send;
+	(void)rc;
+	split_free(answer->copy);
+	answer->copy = NULL;
+	answer->region = NULL;
+	answer->is_used = false;
+}
+
+static void
+piece_on_sent(struct split_send *send, int rc, void *arg)
+{
+	/* The answer ends it, or the end of the queue pair. */
+	(void)send;
+	(void)rc;
+	(void)arg;
+}
+
+static struct one_sided *
+one_sided_get(struct split_qp *qp)
+{
+	struct one_sided *self = qp->one_sided;
+
+	if (self != NULL)
+		return self;
+	self = split_calloc(1, sizeof(*self));
+	if (self == NULL)
+		return NULL;
+	list_init(&self->waiting);
+	list_init(&self->free);
+	list_init(&self->again);
+	list_init(&self->flying);
+	for (uint32_t i = 0; i < ONE_SIDED_PIECES; i++) {
+		list_push_back(&self->free, &self->pieces[i].link);
+		self->answers[i].qp = qp;
+	}
+	qp->one_sided = self;
+	return self;
+}
+
+/* The event of which a piece has ended, or that will get no more pieces. */
+static void
+event_try_end(struct dev_event *event)
+{
+	int rc = event->one_sided_rc;
+
+	if (rc != 0)
+		list_remove(&event->link); /* out of waiting */
+	if (event->pieces_out > 0 || (rc == 0 && event->issued_bytes < event->device_bytes))
+		return;
+	metric_add(&event->port->counters.one_sided_done, 1);
+	if (rc == -EKEYREVOKED)
+		metric_add(&event->port->counters.one_sided_refused, 1);
+	event_complete(event, rc, (uint32_t)event->moved_bytes);
+}
+
+static void
+event_fail(struct dev_event *event, int rc)
+{
+	if (event->one_sided_rc == 0)
+		event->one_sided_rc = rc;
+}
+
+void
+one_sided_end(struct split_qp *qp, struct one_sided_piece *piece, int rc)
+{
+	struct dev_event *event = piece->event;
+	struct split_counters *counters = &qp->port->counters;
+
+	CHECK_OBJ(event, SPLIT_EVENT_MAGIC);
+	list_remove(&piece->link);
+	list_push_front(&qp->one_sided->free, &piece->link);
+	piece->event = NULL;
+	event->pieces_out--;
+	if (rc == 0) {
+		event->moved_bytes += piece->bytes;
+		metric_add(event->is_write ? &counters->device_bytes_out
+					   : &counters->device_bytes_in,
+		    piece->bytes);
+	} else {
+		event_fail(event, rc);
+	}
+	event_try_end(event);
+}
+
+void
+one_sided_return(struct split_qp *qp, struct one_sided_piece *piece)
+{
+	list_remove(&piece->link);
+	list_push_back(&qp->one_sided->again, &piece->link);
+}
+
+struct one_sided_piece *
+one_sided_oldest(struct split_qp *qp)
+{
+	struct loop_link *link = list_first(&qp->one_sided->flying);
+
+	return link != NULL ? LIST_ENTRY(link, struct one_sided_piece, link) : NULL;
+}
+
+/* The next of those that go once more; those of an event that has failed end here. */
+static struct one_sided_piece *
+piece_take_again(struct split_qp *qp)
+{
+	struct loop_link *link;
+
+	while ((link = list_first(&qp->one_sided->again)) != NULL) {
+		struct one_sided_piece *piece = LIST_ENTRY(link, struct one_sided_piece, link);
+
+		if (piece->event->one_sided_rc == 0)
+			return piece;
+		one_sided_end(qp, piece, piece->event->one_sided_rc);
+	}
+	return NULL;
+}
+
+static struct one_sided_piece *
+piece_cut(struct one_sided *self)
+{
+	struct loop_link *waiting = list_first(&self->waiting), *free = list_first(&self->free);
+	struct one_sided_piece *piece;
+	struct dev_event *event;
+
+	if (waiting == NULL || free == NULL)
+		return NULL;
+	event = LIST_ENTRY(waiting, struct dev_event, link);
+	piece = LIST_ENTRY(free, struct one_sided_piece, link);
+	piece->event = event;
+	piece->offset_bytes = event->issued_bytes;
+	piece->bytes =
+	    (uint32_t)num_min(event->device_bytes - event->issued_bytes, ONE_SIDED_PIECE_BYTES);
+	piece->sequence = self->sequence_next++;
+	event->issued_bytes += piece->bytes;
+	event->pieces_out++;
+	if (event->issued_bytes == event->device_bytes)
+		list_remove(&event->link);
+	return piece;
+}
+
+struct one_sided_piece *
+one_sided_take(struct split_qp *qp)
+{
+	struct one_sided_piece *piece = piece_take_again(qp);
+
+	if (piece == NULL)
+		piece = piece_cut(qp->one_sided);
+	if (piece == NULL)
+		return NULL;
+	list_remove(&piece->link);
+	list_push_back(&qp->one_sided->flying, &piece->link);
+	return piece;
+}
+
+bool
+one_sided_is_wanted(const struct split_qp *qp)
+{
+	return qp->one_sided != NULL &&
+	    (!list_is_empty(&qp->one_sided->waiting) || !list_is_empty(&qp->one_sided->again));
+}
+
+static uint64_t
+piece_request_id(const struct split_qp *qp, const struct one_sided_piece *piece)
+{
+	return (uint64_t)piece->sequence << 32 | (uint64_t)(piece - qp->one_sided->pieces);
+}
+
+static void
+piece_send(struct split_qp *qp, struct one_sided_piece *piece)
+{
+	const struct dev_event *event = piece->event;
+
+	piece->device =
+	    (struct dev_piece){ dev_ptr_add(event->device, piece->offset_bytes), piece->bytes };
+	piece->header =
+	    (struct wire_header){ .opcode = event->is_write ? WIRE_DEV_WRITE : WIRE_DEV_READ,
+		    .request_id = piece_request_id(qp, piece),
+		    .object_id = event->remote.address,
+		    .offset_bytes = event->remote_offset_bytes + piece->offset_bytes,
+		    .length_bytes = piece->bytes,
+		    .epoch = event->remote.key };
+	piece->send = (struct split_send){ .header = &piece->header,
+		.header_bytes = WIRE_HEADER_BYTES,
+		.pieces = &piece->device,
+		.piece_count = event->is_write ? 1 : 0,
+		.fn = piece_on_sent };
+	send_post_library(qp, &piece->send);
+}
+
+static void
+one_sided_kick(struct split_qp *qp)
+{
+	struct one_sided_piece *piece;
+
+	if (!qp_is(qp, QP_READY))
+		return;
+	if (qp->ops->kick_one_sided != NULL) {
+		qp->ops->kick_one_sided(qp);
+		return;
+	}
+	while ((piece = one_sided_take(qp)) != NULL)
+		piece_send(qp, piece);
+}
+
+static int
+event_check(const struct split_qp *qp, dev_ptr d_buf, size_t d_size,
+    const struct dev_remote *remote, uint64_t offset_bytes, uint32_t right)
+{
+	if (d_size == 0 || d_size > UINT32_MAX ||
+	    !arena_has(&qp->port->device, dev_ptr_raw(d_buf), d_size))
+		return -EINVAL;
+	if ((remote->rights & right) == 0)
+		return -EACCES;
+	if (offset_bytes > remote->bytes || d_size > remote->bytes - offset_bytes)
+		return -ERANGE;
+	return qp_is(qp, QP_READY) ? 0 : -ENOTCONN;
+}
+
+static struct dev_event *
+one_sided_start(struct split_qp *qp, dev_ptr d_buf, size_t d_size, const struct dev_remote *remote,
+    uint64_t offset_bytes, bool is_write)
+{
+	struct dev_event *event;
+	int rc;
+
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	rc = event_check(qp, d_buf, d_size, remote, offset_bytes,
+	    is_write ? DEV_REGION_WRITE : DEV_REGION_READ);
+	if (rc == 0 && one_sided_get(qp) == NULL)
+		rc = -ENOMEM;
+	if (rc != 0) {
+		errno = -rc;
+		return NULL;
+	}
+	event = event_take(qp->port, EVENT_ONE_SIDED);
+	if (event == NULL)
+		return NULL;
+	event->qp = qp;
+	event->device = d_buf;
+	event->device_bytes = d_size;
+	event->remote = *remote;
+	event->remote_offset_bytes = offset_bytes;
+	event->is_write = is_write;
+	event->issued_bytes = event->moved_bytes = 0;
+	event->pieces_out = 0;
+	event->one_sided_rc = 0;
+	list_push_back(&qp->one_sided->waiting, &event->link);
+	one_sided_kick(qp);
+	return event;
+}
+
+struct dev_event *
+dev_read(struct split_qp *qp, dev_ptr d_buf, size_t d_size, const struct dev_remote *remote,
+    uint64_t offset_bytes)
+{
+	return one_sided_start(qp, d_buf, d_size, remote, offset_bytes, false);
+}
+
+struct dev_event *
+dev_write(struct split_qp *qp, dev_ptr d_buf, size_t d_size, const struct dev_remote *remote,
+    uint64_t offset_bytes)
+{
+	return one_sided_start(qp, d_buf, d_size, remote, offset_bytes, true);
+}
+
+static void
+pieces_end_all(struct split_qp *qp, struct loop_link *list, int rc)
+{
+	struct loop_link *link;
+
+	while ((link = list_first(list)) != NULL)
+		one_sided_end(qp, LIST_ENTRY(link, struct one_sided_piece, link), rc);
+}
+
+void
+one_sided_refuse(struct split_qp *qp, int rc)
+{
+	struct loop_link *link;
+
+	pieces_end_all(qp, &qp->one_sided->again, rc);
+	while ((link = list_first(&qp->one_sided->waiting)) != NULL) {
+		struct dev_event *event = LIST_ENTRY(link, struct dev_event, link);
+
+		event_fail(event, rc);
+		event_try_end(event);
+	}
+}
+
+void
+one_sided_flush(struct split_qp *qp, int rc)
+{
+	if (qp->one_sided == NULL)
+		return;
+	pieces_end_all(qp, &qp->one_sided->flying, rc);
+	one_sided_refuse(qp, rc);
+}
+
+void
+one_sided_fini(struct split_qp *qp)
+{
+	for (uint32_t i = 0; qp->one_sided != NULL && i < ONE_SIDED_PIECES; i++)
+		split_free(qp->one_sided->answers[i].copy);
+	split_free(qp->one_sided);
+	qp->one_sided = NULL;
+}
+
+/* The peer's, and what it answers to ours. */
+
+static const char *
+header_check(const struct wire_header *header)
+{
+	bool is_reply = (header->opcode & WIRE_REPLY) != 0;
+	bool has_payload = (header->opcode & ~WIRE_REPLY) ==
+	    (is_reply ? WIRE_DEV_READ : WIRE_DEV_WRITE);
+
+	if (header->service_class != 0 || header->engine != 0 || header->vm_id != 0 ||
+	    header->flags != 0 || header->payload_crc != 0)
+		return "flags";
+	if (header->length_bytes == 0 || header->length_bytes > ONE_SIDED_PIECE_BYTES)
+		return "length_bytes";
+	if (header->status >= CLEAVE_STATUS_NR || (!is_reply && header->status != 0))
+		return "status";
+	if (header->payload_bytes !=
+	    (has_payload && header->status == 0 ? header->length_bytes : 0))
+		return "payload_bytes";
+	return NULL;
+}
+
+/* The region that @header may reach, or NULL. */
+static struct dev_region *
+region_find(const struct split_qp *qp, const struct wire_header *header)
+{
+	const struct split_port *port = qp->port;
+	uint32_t right = header->opcode == WIRE_DEV_WRITE ? DEV_REGION_WRITE : DEV_REGION_READ;
+	struct dev_region *region;
+
+	if (port->regions == NULL || header->epoch >= SPLIT_REGIONS_MAX)
+		return NULL;
+	region = port->regions[header->epoch];
+	if (region == NULL || region->remote.address != header->object_id ||
+	    (region->rights & right) == 0 || header->offset_bytes > region->bytes ||
+	    header->length_bytes > region->bytes - header->offset_bytes)
+		return NULL;
+	return region;
+}
+
+static struct one_sided_answer *
+answer_take(struct split_qp *qp)
+{
+	for (uint32_t i = 0; i < ONE_SIDED_PIECES; i++) {
+		struct one_sided_answer *answer = &qp->one_sided->answers[i];
+
+		if (!answer->is_used) {
+			answer->is_used = true;
+			return answer;
+		}
+	}
+	return NULL;
+}
+
+static void
+answer_fill(struct one_sided_answer *answer, const struct wire_header *request)
+{
+	answer->header = (struct wire_header){ .opcode = request->opcode | WIRE_REPLY,
+		.request_id = request->request_id,
+		.length_bytes = request->length_bytes };
+	answer->send = (struct split_send){ .header = &answer->header,
+		.header_bytes = WIRE_HEADER_BYTES,
+		.pieces = &answer->device,
+		.fn = answer_on_sent,
+		.arg = answer };
+	if (answer->region == NULL) {
+		answer_refuse(answer);
+		return;
+	}
+	answer->device =
+	    (struct dev_piece){ dev_ptr_add(answer->region->memory, request->offset_bytes),
+		    request->length_bytes };
+	answer->send.piece_count = request->opcode == WIRE_DEV_READ ? 1 : 0;
+}
+
+/* The peer wants to read or write. */
+static int
+request_begin(struct split_qp *qp, const struct wire_header *header, const char **ret_field)
+{
+	struct recv_fill *fill = &qp->fill;
+	struct one_sided_answer *answer;
+
+	if (one_sided_get(qp) == NULL) {
+		*ret_field = "opcode (no memory to serve it)";
+		return -ENOMEM;
+	}
+	answer = answer_take(qp);
+	if (answer == NULL) {
+		*ret_field = "opcode (too many at one time)";
+		return -EPROTO;
+	}
+	answer->region = region_find(qp, header);
+	answer_fill(answer, header);
+	*fill = (struct recv_fill){ .kind = RECV_ONE_SIDED, .answer = answer };
+	if (answer->region == NULL) {
+		fill->discard_left = header->payload_bytes;
+	} else if (header->payload_bytes > 0) {
+		fill->device = dev_ptr_raw(answer->device.ptr);
+		fill->device_left = header->payload_bytes;
+		metric_add(&qp->port->counters.device_bytes_in, header->payload_bytes);
+	}
+	return 0;
+}
+
+/* The answer to a piece of ours. */
+static int
+reply_begin(struct split_qp *qp, const struct wire_header *header, const char **ret_field)
+{
+	uint32_t index = (uint32_t)header->request_id;
+	struct one_sided_piece *piece;
+
+	*ret_field = "request_id";
+	if (qp->one_sided == NULL || index >= ONE_SIDED_PIECES)
+		return -EPROTO;
+	piece = &qp->one_sided->pieces[index];
+	if (piece->event == NULL || piece_request_id(qp, piece) != header->request_id ||
+	    list_contains(&piece->send.link)) /* not out yet */
+		return -EPROTO;
+	*ret_field = "opcode";
+	if (header->opcode != (piece->header.opcode | WIRE_REPLY))
+		return -EPROTO;
+	*ret_field = "length_bytes";
+	if (header->length_bytes != piece->bytes)
+		return -EPROTO;
+	qp->fill = (struct recv_fill){ .kind = RECV_ONE_SIDED,
+		.piece = piece,
+		.device = dev_ptr_raw(piece->device.ptr),
+		.device_left = header->payload_bytes,
+		.rc = status_to_errno(header->status) };
+	return 0;
+}
+
+int
+one_sided_begin(struct split_qp *qp, const struct wire_header *header, const char **ret_field)
+{
+	int rc;
+
+	metric_add(&qp->port->counters.host_bytes_in, WIRE_HEADER_BYTES);
+	*ret_field = qp->ops->kick_one_sided != NULL ? "opcode" : header_check(header);
+	if (*ret_field != NULL)
+		return -EPROTO;
+	rc = (header->opcode & WIRE_REPLY) != 0 ? reply_begin(qp, header, ret_field)
+						: request_begin(qp, header, ret_field);
+	if (rc == 0 && credit_on_header(qp, header) != 0) {
+		*ret_field = "credits";
+		rc = -EPROTO;
+	}
+	return rc;
+}
+
+void
+one_sided_finish(struct split_qp *qp, const struct recv_fill *fill)
+{
+	if (fill->answer != NULL) {
+		send_post_library(qp, &fill->answer->send);
+		return;
+	}
+	one_sided_end(qp, fill->piece, fill->rc);
+	one_sided_kick(qp);
+}
