@@ -54,6 +54,10 @@ int mt_memtable_reserve(struct mt_memtable *table, uint32_t count);
 void mt_memtable_put(struct mt_memtable *table, uint32_t block, const struct mt_location *location);
 /* mt_memtable_get -- NULL: not here. Valid until the next put. */
 const struct mt_location *mt_memtable_get(const struct mt_memtable *table, uint32_t block);
+/* mt_memtable_clear -- forgets its keys, and keeps its room. */
+void mt_memtable_clear(struct mt_memtable *table);
+/* mt_memtable_prefetch -- the cache line that get and put of this block begin with. */
+void mt_memtable_prefetch(const struct mt_memtable *table, uint32_t block);
 /* mt_memtable_next -- the first key at or behind slot *@at, which moves on; NULL at the end. Unsorted. */
 const struct mt_location *mt_memtable_next(const struct mt_memtable *table, uint32_t *at,
     uint32_t *ret_block);
@@ -65,7 +69,7 @@ struct mt_chunk;
 
 struct mt_layer {
 	struct loop_link link;     /* chunk->layers, newest first */
-	struct loop_link age_link; /* index->layers_by_age */
+	struct loop_link age_link; /* index->layers_by_age; in it from its first record on */
 	struct mt_chunk *chunk;
 	struct mt_memtable table;
 	uint64_t cut;
@@ -75,6 +79,7 @@ struct mt_layer {
 	bool is_frozen;                         /* takes no more records */
 	bool
 	    hides_all; /* a discard of the whole chunk: what is beneath is zeros, in this span too */
+	uint8_t hides_kind; /* its RECORD_* */
 	bool is_merging;
 };
 
@@ -120,7 +125,8 @@ struct mt_index {
 	struct mt_index_cut *cuts;      /* that have not been dropped, ascending */
 	uint32_t cut_count, cut_max;
 	uint64_t chunk_count, key_count; /* keys: of all layers */
-	uint64_t memory_bytes;           /* of layers; run indexes are counted by the port */
+	uint64_t run_count, run_bytes;
+	uint64_t memory_bytes; /* of chunks and layers; run indexes are counted by the port */
 	/* implementation: the hash */
 	struct loop_link *buckets;
 	uint64_t bucket_count;
@@ -144,7 +150,7 @@ void mt_index_prefetch(const struct mt_index *index, uint64_t segment, uint32_t 
  * mt_index_promise -- a write of @count blocks is admitted: memory for its keys is set aside
  *
  * So that apply cannot fail, whatever freezes in between. Returned by mt_index_keep (applied, or given
- * up). -ENOMEM.
+ * up). -ENOMEM. A chunk to which something is promised has an active layer, maybe one without a record.
  */
 int mt_index_promise(struct mt_index *index, uint64_t segment, uint32_t block, uint32_t count);
 void mt_index_keep(struct mt_index *index, uint64_t segment, uint32_t block, uint32_t count);
@@ -153,7 +159,8 @@ void mt_index_keep(struct mt_index *index, uint64_t segment, uint32_t block, uin
  *
  * In sequence order. A tombstone adds keys only for blocks under which something may lie: a layer, a
  * run, or an origin (the segment is a clone's: wire_segment_is_clone). @ring_position 0: not in the ring.
- * -ENOMEM can only be returned where nothing was promised (replay).
+ * -ENOMEM can only be returned where nothing was promised (replay), or where a cut begins a new layer: it
+ * can be done again then, with the same record.
  */
 int mt_index_apply(struct mt_index *index, const struct record_desc *record, uint64_t cut,
     uint32_t extent_index, uint64_t batch_offset_bytes, uint64_t ring_position);
@@ -173,7 +180,10 @@ enum mt_found {
 enum mt_found mt_index_find(struct mt_index *index, const struct mt_scope *scope, uint64_t segment,
     uint32_t block, struct mt_location *ret_location, struct mt_run **ret_run);
 
-/* mt_index_freeze -- the active layer, if there is one, takes no more. 0, -ENOMEM (of what was promised). */
+/*
+ * mt_index_freeze -- the active layer, if there is one, takes no more; one without records stays. -ENOMEM
+ * (for the next one, where something is promised).
+ */
 int mt_index_freeze(struct mt_chunk *chunk);
 /*
  * mt_index_add_run -- from the manifest, or by a merge that was committed. -ENOMEM. The run's extent is in
@@ -187,7 +197,17 @@ void mt_index_remove_layer(struct mt_layer *layer);
 /* mt_index_remove_chunk -- with its layers and runs; nothing of it is being merged. */
 void mt_index_remove_chunk(struct mt_chunk *chunk);
 
-/* Cuts that matter. add: -ENOMEM. */
+/*
+ * mt_index_drop_empty -- frees the chunk if there is nothing in it and nothing is promised; true: it did
+ *
+ * Removals leave it: who has removed a chunk's last layer or run says so when he needs it no more.
+ */
+bool mt_index_drop_empty(struct mt_chunk *chunk);
+
+/*
+ * Cuts that matter. add: -ENOMEM. One is added before the first record that has it is applied, for this
+ * one to begin a new layer.
+ */
 int mt_index_add_cut(struct mt_index *index, const struct mt_index_cut *cut);
 void mt_index_drop_cut(struct mt_index *index, uint64_t cut);
 /* mt_index_is_cut_between -- must records of cuts @older and @newer of this chunk be kept apart? */

@@ -7,7 +7,7 @@
  * loop_post alone; everything of a port belongs to its thread. In the simulator they share one loop.
  *
  *	client QP -> session -> write_path -> ring (open batch) -> replicate -> node links
- *	                    \-> read_path  -> memtable -> ring, or node links -> engine -> reply
+ *	                    \-> read_path  -> index -> ring, or node links -> engine -> reply
  *	shard: takeover (claim, freeze, agree, replay) -> serving; manifest records extents
  */
 #ifndef CLEAVE_MIDDLETIER_INTERNAL_H
@@ -241,7 +241,7 @@ struct mt_extent {
 	struct mt_shard *shard;
 	struct extent_id id;
 	enum extent_kind kind;
-	uint32_t index; /* in shard->extents: what the memtable stores */
+	uint32_t index; /* mt_shard_extent: what locations say */
 	struct sm sm;
 	struct mt_replica replicas[MT_REPLICAS_MAX];
 	uint32_t replica_count;
@@ -263,6 +263,8 @@ struct mt_extent {
 	uint64_t placed_ns;          /* when its replicas were last made */
 	uint64_t repair_ns;          /* not repaired again before */
 	bool is_dirty;               /* its replicas' flags are not what the manifest says */
+	uint32_t run_count;          /* EXTENT_RUN: live ones, index.c */
+	uint64_t run_bytes;          /* of those */
 };
 
 /*
@@ -464,12 +466,12 @@ int mt_root_claim(struct mt_shard *shard, const struct mt_root *root, mt_root_fn
 /* mt_root_abandon -- forget @shard's calls: their handlers are not called any more. */
 void mt_root_abandon(struct mt_shard *shard);
 
-/* ---- memtable.c: block -> where its newest record is ---- */
+/* ---- index.h: where a block's newest record is ---- */
 struct mt_location {
 	uint64_t ring_position; /* of the record's stored bytes in the ring; 0: never was there */
-	uint32_t extent_index;
-	uint32_t offset_bytes; /* of the stored bytes in the extent */
-	uint32_t stored_bytes; /* 0: tombstone, reads as zeros */
+	uint32_t extent_index;  /* mt_shard_extent */
+	uint32_t offset_bytes;  /* of the stored bytes in the extent */
+	uint32_t stored_bytes;  /* 0: tombstone, reads as zeros */
 	uint32_t stored_crc;
 	uint32_t block_crc;
 	uint8_t codec_id;
@@ -477,30 +479,7 @@ struct mt_location {
 	uint8_t block_in_record;
 	uint8_t record_kind;
 };
-/* Open addressing; key = segment, block; grows by doubling, incrementally. 48 bytes a slot, 69 to 137
- * a key. A location that get returned is valid until the next put. */
-struct mt_memtable;
-struct mt_memtable *mt_memtable_create(void);
-void mt_memtable_destroy(struct mt_memtable *table);
-/* mt_memtable_reserve -- room for @count more keys, so that put cannot fail. -ENOMEM. */
-int mt_memtable_reserve(struct mt_memtable *table, uint64_t count);
-void mt_memtable_put(struct mt_memtable *table, uint64_t segment, uint32_t block,
-    const struct mt_location *location);
-const struct mt_location *mt_memtable_get(const struct mt_memtable *table, uint64_t segment,
-    uint32_t block);
-uint64_t mt_memtable_count(const struct mt_memtable *table);
-uint64_t mt_memtable_bytes(const struct mt_memtable *table);
-/* mt_memtable_prefetch -- the cache line that get and put of this block begin with. */
-void mt_memtable_prefetch(const struct mt_memtable *table, uint64_t segment, uint32_t block);
-/*
- * mt_memtable_apply -- a record (from an acknowledged batch, or replayed) into the table
- *
- * @ring_position: of the record's stored bytes, 0: not in the ring. Reserve block_count before for a
- * RECORD_WRITE; a tombstone adds no key: blocks that were never written stay unknown, and read as
- * zeros all the same (as long as no run lies under the table).
- */
-void mt_memtable_apply(struct mt_memtable *table, const struct record_desc *record,
-    uint32_t extent_index, uint64_t batch_offset_bytes, uint64_t ring_position);
+struct mt_index; /* index.h: chunks, layers, runs */
 
 /* ---- ring.c: the device ring that holds the newest part of a shard's log ---- */
 struct mt_ring {
@@ -628,7 +607,7 @@ enum mt_shard_state {
 	MT_SHARD_CLAIMING, /* root key: epoch + 1, owner */
 	MT_SHARD_AGREEING, /* freeze, repair and cut the manifest extent, read it; then open extents */
 	MT_SHARD_OPENING,   /* new manifest extent, which holds all agreed lengths */
-	MT_SHARD_REPLAYING, /* read descriptors into the memtable */
+	MT_SHARD_REPLAYING, /* read descriptors into the index */
 	MT_SHARD_SERVING,
 	MT_SHARD_STOPPED, /* not wanted, lost, or shutting down: what is out comes back, then IDLE */
 	MT_SHARD_STATE_NR
@@ -648,10 +627,12 @@ struct mt_shard {
 	uint64_t next_counter;  /* extents created under this epoch */
 	uint64_t next_sequence; /* of the next record */
 	uint64_t cut;
-	struct mt_extent **extents; /* by index; NULL: deleted */
-	uint32_t extent_count, extent_max;
-	struct mt_extent *log; /* OPEN log extent; NULL: being replaced */
-	struct mt_memtable *memtable;
+	struct mt_extent **extents;        /* extent_table.c: by slot; NULL: deleted */
+	uint16_t *extent_generations;      /* of the slots */
+	uint32_t extent_count, extent_max; /* slots that were given, and that there are */
+	uint32_t extent_free;              /* no slot before it is free */
+	struct mt_extent *log;             /* OPEN log extent; NULL: being replaced */
+	struct mt_index *block_index;
 	struct mt_ring ring;
 	struct mt_write_state *write;
 	struct mt_manifest *manifest;
@@ -691,8 +672,18 @@ void mt_shard_stop(struct mt_shard *shard, int rc);
 bool mt_shard_is_quiet(const struct mt_shard *shard);
 void mt_shard_fini(struct mt_shard *shard);
 void mt_shard_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up);
-/* mt_shard_extent_add -- give @extent an index. -ENOSPC at MT_EXTENTS_PER_SHARD_MAX. */
+
+/* ---- extent_table.c: a shard's extents by index ---- */
+/* mt_shard_extent_add -- give @extent an index. -ENOSPC at MT_EXTENTS_PER_SHARD_MAX live ones; -ENOMEM. */
 int mt_shard_extent_add(struct mt_shard *shard, struct mt_extent *extent);
+/* mt_shard_extent -- NULL: it has gone. An index is not given again for a very long time. */
+struct mt_extent *mt_shard_extent(const struct mt_shard *shard, uint32_t index);
+/* mt_shard_extent_remove -- its index means nothing any more; the extent is the caller's. */
+void mt_shard_extent_remove(struct mt_shard *shard, struct mt_extent *extent);
+/* mt_shard_extents_free -- all of them, and the table. */
+void mt_shard_extents_free(struct mt_shard *shard);
+
+/* ---- takeover.c ---- */
 void mt_takeover_start(struct mt_shard *shard); /* ends in mt_write_path_start */
 void mt_takeover_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up);
 void mt_takeover_fini(struct mt_shard *shard);

@@ -25,6 +25,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "control.h"
+#include "index.h"
 #include "upkeep.h"
 
 #define PORT_MAGIC 0x504f5254u      /* "TROP" */
@@ -573,10 +574,10 @@ snapshot_shard(const struct mt_shard *shard, struct mt_shard_snapshot *ret_snaps
 		.log_bytes = shard->log_bytes,
 		.ring_bytes = shard->ring.size_bytes,
 	};
-	if (shard->memtable == NULL)
+	if (shard->block_index == NULL)
 		return;
-	ret_snapshot->index_blocks = mt_memtable_count(shard->memtable);
-	ret_snapshot->index_bytes = mt_memtable_bytes(shard->memtable);
+	ret_snapshot->index_blocks = shard->block_index->key_count;
+	ret_snapshot->index_bytes = shard->block_index->memory_bytes;
 }
 
 void

@@ -88,9 +88,8 @@ struct mt_read_state {
 
 int read_pieces_init(struct mt_read_state *state);
 void read_pieces_fini(struct mt_read_state *state);
-/* read_run_count -- how many blocks from @first on, at most @end, are one run; its location or NULL. */
-uint32_t read_run_count(const struct mt_read *read, uint32_t first, uint32_t end,
-    const struct mt_location **ret_location);
+/* read_run_count -- how many blocks from @first on, at most @end, are one run. */
+uint32_t read_run_count(const struct mt_read *read, uint32_t first, uint32_t end);
 /* read_piece_start -- @piece has read, first and end. Ends in read_on_piece, possibly at once. */
 void read_piece_start(struct read_piece *piece);
 /* read_pieces_retry -- look at all that wait. */

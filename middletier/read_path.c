@@ -101,7 +101,6 @@ read_go_on(struct mt_read *read)
 	read->piece_count++; /* ours, so that pieces that end at once do not end the read */
 	while (read->rc == 0 && read->next_block < read->block_count) {
 		struct loop_link *link = list_pop_front(&state->free_pieces);
-		const struct mt_location *location;
 		struct read_piece *piece;
 
 		if (link == NULL)
@@ -109,8 +108,7 @@ read_go_on(struct mt_read *read)
 		piece = LIST_ENTRY(link, struct read_piece, link);
 		piece->read = read;
 		piece->first = read->next_block;
-		piece->end = piece->first +
-		    read_run_count(read, piece->first, read->block_count, &location);
+		piece->end = piece->first + read_run_count(read, piece->first, read->block_count);
 		read->next_block = piece->end;
 		read->piece_count++;
 		read_piece_start(piece);

@@ -26,6 +26,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "extent.h"
+#include "index.h"
 #include "read.h"
 #include "write.h"
 
@@ -75,35 +76,39 @@ read_pieces_fini(struct mt_read_state *state)
 
 /* ---- runs ---- */
 
-static const struct mt_location *
-read_lookup(const struct mt_read *read, uint32_t index)
+/* Where the read's block @index is, or false: zeros. */
+static bool
+read_lookup(const struct mt_read *read, uint32_t index, struct mt_location *ret_location)
 {
-	const struct mt_location *location = mt_memtable_get(read->shard->memtable,
-	    read->io.segment, (uint32_t)(read->io.offset_bytes / CLEAVE_BLOCK_BYTES) + index);
+	struct mt_run *run;
+	enum mt_found found = mt_index_find(read->shard->block_index, &read->session->volume.scope,
+	    read->io.segment, (uint32_t)(read->io.offset_bytes / CLEAVE_BLOCK_BYTES) + index,
+	    ret_location, &run);
 
-	return location == NULL || location->stored_bytes == 0 ? NULL : location;
+	return found == MT_FOUND_RECORD && ret_location->stored_bytes > 0;
 }
 
-/* Does @next go on where @run, @distance blocks before it, began? NULL: zeros. */
+/* Does @next go on where @run, @distance blocks before it, began? */
 static bool
 location_continues(const struct mt_location *run, const struct mt_location *next, uint32_t distance)
 {
-	if (run == NULL || next == NULL)
-		return run == next;
 	return next->extent_index == run->extent_index && next->offset_bytes == run->offset_bytes &&
 	    next->block_in_record == run->block_in_record + distance;
 }
 
 uint32_t
-read_run_count(const struct mt_read *read, uint32_t first, uint32_t end,
-    const struct mt_location **ret_location)
+read_run_count(const struct mt_read *read, uint32_t first, uint32_t end)
 {
-	const struct mt_location *run = read_lookup(read, first);
-	uint32_t at = first + 1;
+	struct mt_location run, next;
+	bool is_record = read_lookup(read, first, &run);
+	uint32_t at;
 
-	while (at < end && location_continues(run, read_lookup(read, at), at - first))
-		at++;
-	*ret_location = run;
+	for (at = first + 1; at < end; at++) {
+		if (read_lookup(read, at, &next) != is_record)
+			break;
+		if (is_record && !location_continues(&run, &next, at - first))
+			break;
+	}
 	return at - first;
 }
 
@@ -112,30 +117,25 @@ static void
 piece_look_up(struct read_piece *piece)
 {
 	struct mt_read *read = piece->read;
-	const struct mt_location *location;
 
-	piece->count = read_run_count(read, piece->first, piece->end, &location);
+	piece->count = read_run_count(read, piece->first, piece->end);
 	piece->tried = piece->bad = 0;
 	piece->is_ring_bad = false;
-	piece->is_zero = location == NULL;
+	piece->is_zero = !read_lookup(read, piece->first, &piece->location);
 	for (uint32_t i = 0; i < piece->count; i++) {
-		uint32_t crc = piece->is_zero ? piece->state->zero_block_crc
-					      : read_lookup(read, piece->first + i)->block_crc;
+		uint32_t crc = piece->state->zero_block_crc;
+		struct mt_location location;
 
+		if (read_lookup(read, piece->first + i, &location))
+			crc = location.block_crc;
 		read->crcs[piece->first + i] = piece->job.block_crcs[i] = crc;
 	}
-	if (location != NULL)
-		piece->location = *location;
 }
 
 static struct mt_extent *
 piece_extent(const struct read_piece *piece)
 {
-	const struct mt_shard *shard = piece->read->shard;
-
-	if (piece->location.extent_index >= shard->extent_count)
-		return NULL;
-	return shard->extents[piece->location.extent_index];
+	return mt_shard_extent(piece->read->shard, piece->location.extent_index);
 }
 
 /* ---- ends ---- */
@@ -437,10 +437,11 @@ has_hope(const struct read_piece *piece, const struct mt_extent *extent)
 static bool
 piece_has_moved(const struct read_piece *piece)
 {
-	const struct mt_location *now = read_lookup(piece->read, piece->first);
+	struct mt_location now;
 
-	return now == NULL || now->extent_index != piece->location.extent_index ||
-	    now->offset_bytes != piece->location.offset_bytes;
+	return !read_lookup(piece->read, piece->first, &now) ||
+	    now.extent_index != piece->location.extent_index ||
+	    now.offset_bytes != piece->location.offset_bytes;
 }
 
 /* Nobody is left to ask. */

@@ -27,12 +27,12 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "copy.h"
+#include "index.h"
 #include "manifest.h"
 #include "recovery.h"
 #include "upkeep.h"
 
-#define SHARD_MAGIC 0x44524853u /* "SHRD" */
-#define SHARD_EXTENTS_MIN 16u
+#define SHARD_MAGIC 0x44524853u        /* "SHRD" */
 #define SHARD_QUIET_MIN_NS NUM_US(100) /* how often it is looked whether all is back */
 #define SHARD_QUIET_MAX_NS NUM_MS(20)
 #define SHARD_RELEASE_RETRY_NS NUM_MS(100)
@@ -134,6 +134,7 @@ mt_shard_stop(struct mt_shard *shard, int rc)
 	mt_takeover_stop(shard);
 	mt_manifest_stop(shard, rc);
 	mt_write_path_stop(shard, rc);
+	mt_run_stop(shard);
 	shard->quiet_wait_ns = SHARD_QUIET_MIN_NS;
 	shard_look_later(shard, shard->quiet_wait_ns);
 	mt_port_on_shard(shard);
@@ -145,18 +146,19 @@ mt_shard_is_quiet(const struct mt_shard *shard)
 	return shard->sm.state == MT_SHARD_STOPPED && list_is_empty(&shard->root_calls) &&
 	    list_is_empty(&shard->extent_requests) && shard->read_count == 0 &&
 	    mt_takeover_is_quiet(shard) && mt_manifest_is_quiet(shard) && mt_copy_is_quiet(shard) &&
-	    mt_upkeep_is_quiet(shard) && mt_write_path_is_quiet(shard);
+	    mt_upkeep_is_quiet(shard) && mt_write_path_is_quiet(shard) && mt_run_is_quiet(shard);
 }
 
-/* Extents know of the write path's batches, if any are left in flight: they go before it. */
+/*
+ * Extents know of the write path's batches, if any are left in flight: they go before it. Runs know of
+ * their extents.
+ */
 static void
-shard_free_extents(struct mt_shard *shard)
+shard_free_index(struct mt_shard *shard)
 {
-	for (uint32_t i = 0; i < shard->extent_count; i++)
-		mt_extent_free(shard->extents[i]);
-	mt_free(shard->extents);
-	shard->extents = NULL;
-	shard->extent_count = shard->extent_max = 0;
+	mt_index_destroy(shard->block_index);
+	shard->block_index = NULL;
+	mt_shard_extents_free(shard);
 	shard->log = NULL;
 	shard->log_bytes = 0;
 }
@@ -167,11 +169,9 @@ shard_reset(struct mt_shard *shard)
 {
 	mt_takeover_reset(shard);
 	mt_manifest_fini(shard);
-	shard_free_extents(shard);
+	shard_free_index(shard);
 	mt_write_path_reset(shard);
 	mt_ring_reset(&shard->ring);
-	mt_memtable_destroy(shard->memtable);
-	shard->memtable = NULL;
 	shard->next_counter = shard->next_sequence = shard->cut = 0;
 	shard->is_releasing = false;
 	sm_move(&shard->sm, MT_SHARD_IDLE);
@@ -263,11 +263,9 @@ mt_shard_fini(struct mt_shard *shard)
 	mt_upkeep_fini(shard);
 	mt_copy_fini(shard);
 	mt_manifest_fini(shard);
-	shard_free_extents(shard);
+	shard_free_index(shard);
 	mt_write_path_fini(shard);
 	mt_ring_fini(&shard->ring, shard->port);
-	mt_memtable_destroy(shard->memtable);
-	shard->memtable = NULL;
 	shard->magic = 0;
 }
 
@@ -285,28 +283,4 @@ mt_shard_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up)
 	}
 	mt_write_path_on_link(shard, link, is_up);
 	mt_upkeep_on_link(shard, link, is_up);
-}
-
-/* Indexes are not given twice: the memtable holds them. */
-int
-mt_shard_extent_add(struct mt_shard *shard, struct mt_extent *extent)
-{
-	uint32_t max = shard->extent_max < SHARD_EXTENTS_MIN ? SHARD_EXTENTS_MIN
-							     : shard->extent_max;
-	struct mt_extent **extents;
-
-	if (shard->extent_count == MT_EXTENTS_PER_SHARD_MAX)
-		return -ENOSPC;
-	if (shard->extent_count == shard->extent_max) {
-		if (shard->extent_max != 0)
-			max *= 2;
-		extents = mt_realloc(shard->extents, max * sizeof(struct mt_extent *));
-		if (extents == NULL)
-			return -ENOMEM;
-		shard->extents = extents;
-		shard->extent_max = max;
-	}
-	extent->index = shard->extent_count;
-	shard->extents[shard->extent_count++] = extent;
-	return 0;
 }

@@ -7,7 +7,7 @@
  *	           the root; read it; then the same, without the root, for each extent it left open
  *	           wait a moment for nodes that are about to come, where there are fewer than three
  *	OPENING    a new manifest extent: a checkpoint with all these lengths; the root moves to it
- *	REPLAYING  every log extent in order: descriptors into the memtable
+ *	REPLAYING  every log extent in order: descriptors into the index
  *	SERVING    mt_write_path_start, once main has read the volumes anew since the claim
  *
  * A length counts only once it is durable, in the root or the manifest, and nothing is replayed before
@@ -26,6 +26,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "index.h"
 #include "root.h"
 #include "takeover.h"
 
@@ -215,9 +216,9 @@ takeover_load(struct mt_takeover *takeover)
 	struct mt_shard *shard = takeover->shard;
 	int rc = -ENOMEM;
 
-	if (shard->memtable == NULL)
-		shard->memtable = mt_memtable_create();
-	if (shard->memtable != NULL)
+	if (shard->block_index == NULL)
+		shard->block_index = mt_index_create(shard);
+	if (shard->block_index != NULL)
 		rc = mt_root_load(shard, takeover_on_loaded, takeover);
 
 	if (rc != 0)

@@ -20,6 +20,7 @@ struct mt_takeover {
 	struct mt_root wanted;          /* being stored */
 	struct mt_manifest_state state; /* of the old manifest, as it grows */
 	uint32_t state_at;              /* extents before this are agreed upon, or restored */
+	uint32_t run_at, cut_at;        /* runs and cuts before these are in the index */
 	struct mt_replay_source *sources;
 	uint32_t source_count;
 	struct mt_extent **empties; /* extents in which nothing was written: to be deleted */

@@ -4,7 +4,7 @@
  *
  * takeover.c has found the state: every extent that the manifest names, sealed at an agreed length. Here
  * they become the shard's extents, a new manifest makes the lengths durable, and only then the log's
- * descriptors go into the memtable, extent after extent, which is the order they were written in.
+ * descriptors go into the index, extent after extent, which is the order they were written in.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,6 +15,8 @@
 #include "base/log.h"
 #include "base/mutant.h"
 #include "base/num.h"
+#include "extent.h"
+#include "index.h"
 #include "takeover.h"
 #include "upkeep.h"
 
@@ -113,6 +115,48 @@ takeover_drop_empties(struct mt_takeover *takeover)
 	return 0;
 }
 
+/* Extents were given their indexes in the order of the state. */
+static struct mt_extent *
+takeover_extent_of(const struct mt_takeover *takeover, const struct mt_state_run *run)
+{
+	const struct mt_manifest_state *state = &takeover->state;
+	const struct mt_state_extent *at = mt_manifest_state_find(state, &run->id);
+	struct mt_extent *extent = takeover->shard->extents[at - state->extents];
+
+	assert(extent_id_pack(&extent->id) == extent_id_pack(&run->id));
+	return extent;
+}
+
+static int
+takeover_restore_runs(struct mt_takeover *takeover)
+{
+	const struct mt_manifest_state *state = &takeover->state;
+	struct mt_index *index = takeover->shard->block_index;
+
+	for (; takeover->run_at < state->run_count; takeover->run_at++) {
+		const struct mt_state_run *from = &state->runs[takeover->run_at];
+		struct mt_run run = {
+			.extent_index = takeover_extent_of(takeover, from)->index,
+			.offset_bytes = (uint32_t)from->offset_bytes,
+			.length_bytes = (uint32_t)from->length_bytes,
+			.flushed_sequence = from->flushed_sequence,
+			.cut = from->cut,
+		};
+
+		if (mt_index_add_run(index, from->chunk, &run) == NULL)
+			return -ENOMEM;
+	}
+	for (; takeover->cut_at < state->cut_count; takeover->cut_at++) {
+		const struct mt_state_cut *from = &state->cuts[takeover->cut_at];
+		struct mt_index_cut cut = { .cut = from->cut };
+		int rc = mt_index_add_cut(index, &cut);
+
+		if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
 static int
 takeover_restore_all(struct mt_takeover *takeover)
 {
@@ -138,14 +182,35 @@ takeover_restore_all(struct mt_takeover *takeover)
 			return rc;
 		takeover->state_at++;
 	}
-	return 0;
+	return takeover_restore_runs(takeover);
+}
+
+/* What is newer than all that runs and cuts tell of: the log that had it may be gone. */
+static void
+takeover_begin_sequence(struct mt_takeover *takeover)
+{
+	const struct mt_manifest_state *state = &takeover->state;
+	struct mt_shard *shard = takeover->shard;
+
+	shard->next_sequence = num_max(state->next_sequence, 1);
+	for (uint32_t i = 0; i < state->run_count; i++) {
+		const struct mt_state_run *run = &state->runs[i];
+
+		shard->next_sequence = num_max(shard->next_sequence, run->flushed_sequence + 1);
+		shard->cut = num_max(shard->cut, run->cut);
+	}
+	for (uint32_t i = 0; i < state->cut_count; i++) {
+		const struct mt_state_cut *cut = &state->cuts[i];
+
+		shard->next_sequence = num_max(shard->next_sequence, cut->sequence + 1);
+		shard->cut = num_max(shard->cut, cut->cut);
+	}
 }
 
 void
 mt_takeover_open(struct mt_takeover *takeover)
 {
 	struct mt_shard *shard = takeover->shard;
-	const struct mt_manifest_state *state = &takeover->state;
 	int rc = takeover_restore_all(takeover);
 
 	if (rc == -ENOSPC) {
@@ -154,13 +219,7 @@ mt_takeover_open(struct mt_takeover *takeover)
 	}
 	if (rc == 0) {
 		takeover->state.epoch = shard->epoch;
-		shard->next_sequence = num_max(state->next_sequence, 1);
-		if (state->cut_count > 0) {
-			const struct mt_state_cut *cut = &state->cuts[state->cut_count - 1];
-
-			shard->cut = cut->cut;
-			shard->next_sequence = num_max(shard->next_sequence, cut->sequence + 1);
-		}
+		takeover_begin_sequence(takeover);
 		rc = mt_manifest_open(shard, &takeover->state, takeover_on_opened, takeover);
 	}
 	if (rc != 0)
@@ -169,39 +228,21 @@ mt_takeover_open(struct mt_takeover *takeover)
 
 /* ---- replaying ---- */
 
-/* How many keys the records of a batch may add. -EBADMSG when its sequence goes back. */
 static int
-takeover_count_blocks(const struct batch_info *info, const uint8_t *head, uint64_t *ret_count)
-{
-	struct record_iter it;
-	struct record_desc record;
-	const char *field;
-	uint64_t count = 0;
-
-	record_iter_init(&it, head, info);
-	while (record_iter_next(&it, &record, &field) == 1) {
-		if (record.kind == RECORD_WRITE)
-			count += record.block_count;
-	}
-	*ret_count = count;
-	return 0;
-}
-
-static void
 takeover_apply(struct mt_takeover *takeover, const struct record_desc *record,
-    const struct mt_replay_source *source, uint64_t offset_bytes)
+    const struct mt_replay_source *source, const struct batch_info *info)
 {
-	struct mt_shard *shard = takeover->shard;
-	uint64_t chunk = record->segment * CLEAVE_SEGMENT_CHUNKS +
-	    record->block / CLEAVE_CHUNK_BLOCKS;
+	struct mt_index *index = takeover->shard->block_index;
+	uint64_t chunk = mt_chunk_number(record->segment, record->block);
 
 	takeover->record_count++;
 	/* What a run holds already is not taken from the log. */
-	if (record->sequence <= mt_manifest_state_flushed(mt_manifest_state(shard), chunk))
-		return;
+	if (record->sequence <= mt_index_flushed(index, chunk))
+		return 0;
 	if (MUTANT(discard_not_replayed) && record->kind == RECORD_DISCARD)
-		return;
-	mt_memtable_apply(shard->memtable, record, source->extent_index, offset_bytes, 0);
+		return 0;
+	return mt_index_apply(index, record, info->cut, source->extent_index, info->offset_bytes,
+	    0);
 }
 
 static int
@@ -213,7 +254,7 @@ takeover_on_records(struct mt_replay *replay, const struct mt_replay_source *sou
 	struct record_iter it;
 	struct record_desc record;
 	const char *field;
-	uint64_t count;
+	int rc = 0;
 
 	(void)replay;
 	/* An older record over a newer one would undo an acknowledged write. */
@@ -226,12 +267,13 @@ takeover_on_records(struct mt_replay *replay, const struct mt_replay_source *sou
 		    info->offset_bytes, info->base_sequence, takeover->next_sequence);
 		return -EBADMSG;
 	}
-	if (takeover_count_blocks(info, head, &count) != 0 ||
-	    mt_memtable_reserve(shard->memtable, count) != 0)
-		return -ENOMEM;
 	record_iter_init(&it, head, info);
-	while (record_iter_next(&it, &record, &field) == 1)
-		takeover_apply(takeover, &record, source, info->offset_bytes);
+	while (rc == 0 && record_iter_next(&it, &record, &field) == 1)
+		rc = takeover_apply(takeover, &record, source, info);
+	if (rc != 0)
+		return rc; /* the batch comes again, and does the same again */
+	/* One that became no snapshot has left no other trace, and its number is taken. */
+	shard->cut = num_max(shard->cut, info->cut);
 	takeover->next_sequence =
 	    num_max(takeover->next_sequence, info->base_sequence + info->record_count);
 	/* The checkpoint may know of later ones: of records that were never acknowledged. */

@@ -72,7 +72,6 @@ struct write_batch {
 	uint32_t desc_bytes;
 	uint32_t payload_bytes;
 	uint32_t record_count;
-	uint32_t key_count;  /* that its records may add to the memtable */
 	uint32_t copy_count; /* engine jobs that still write into it */
 	bool was_sent;       /* to an extent that broke */
 	struct mt_write_state *state;
@@ -128,7 +127,7 @@ struct mt_write {
 	struct wire_io io;
 	struct write_job *job; /* STORING, STORED */
 	uint32_t stored_bytes; /* BATCHED */
-	uint32_t key_count;    /* memtable entries promised to it; 0 before it is admitted */
+	bool is_promised;      /* mt_index_promise: it was admitted */
 };
 
 struct mt_write_state {
@@ -140,8 +139,6 @@ struct mt_write_state {
 	struct mt_write *writes; /* one for each receive of the port */
 	uint32_t write_max;
 	struct loop_link free_writes, parked, storing;
-	/* Blocks of admitted writes that are not in the memtable yet: their keys are reserved. */
-	uint64_t pending_key_count;
 	struct write_batch batches[WRITE_BATCHES_MAX];
 	struct loop_link free_batches, ready;
 	struct write_batch *filling;

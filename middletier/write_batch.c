@@ -15,7 +15,7 @@
  * nothing waits for a timer. A closed batch never changes: sent to another extent, it keeps its records
  * and their sequence.
  *
- * Its place in the ring is held until it is acknowledged; then its records enter the memtable in
+ * Its place in the ring is held until it is acknowledged; then its records enter the index in
  * order, and each write is answered. DRAINING is a batch that was given up while engine threads still
  * write into it.
  */
@@ -23,6 +23,7 @@
 
 #include "base/check.h"
 #include "base/num.h"
+#include "index.h"
 #include "write.h"
 
 #define WRITE_LEASE_RETRY_NS NUM_MS(10)
@@ -112,7 +113,7 @@ batch_open(struct mt_write_state *state)
 	sm_move(&batch->sm, WRITE_BATCH_FILLING);
 	batch->batch.payload = mt_ring_at(ring, batch->ring_position);
 	batch->desc_bytes = batch->payload_bytes = 0;
-	batch->record_count = batch->key_count = 0;
+	batch->record_count = 0;
 	batch->was_sent = false;
 	state->filling = batch;
 	return batch;
@@ -235,7 +236,7 @@ write_batch_copied(struct write_batch *batch)
 
 /* ---- at the replicas ---- */
 
-/* The memtable's lines are asked for before the first is needed. */
+/* The index's lines are asked for before the first is needed. */
 static void
 batch_prefetch(const struct mt_shard *shard, const struct write_batch *batch)
 {
@@ -244,12 +245,15 @@ batch_prefetch(const struct mt_shard *shard, const struct write_batch *batch)
 	for (link = batch->writes.next; link != &batch->writes; link = link->next) {
 		const struct wire_io *io = &LIST_ENTRY(link, struct mt_write, link)->io;
 
-		mt_memtable_prefetch(shard->memtable, io->segment,
+		mt_index_prefetch(shard->block_index, io->segment,
 		    (uint32_t)(io->offset_bytes / CLEAVE_BLOCK_BYTES));
 	}
 }
 
-/* Durable on every replica (I4): into the memtable, in log order, and answered. */
+/*
+ * Durable on every replica (I4): into the index, in log order, and answered. What cannot be indexed, for
+ * which there is no memory behind a cut, is not acknowledged: the shard stops, and is replayed.
+ */
 static void
 batch_apply(struct mt_write_state *state, struct write_batch *batch)
 {
@@ -259,6 +263,7 @@ batch_apply(struct mt_write_state *state, struct write_batch *batch)
 	struct record_iter it;
 	struct record_desc record;
 	const char *field;
+	int rc = 0;
 
 	batch_prefetch(shard, batch);
 	record_iter_init(&it, batch_head(batch), info);
@@ -266,10 +271,13 @@ batch_apply(struct mt_write_state *state, struct write_batch *batch)
 		uint64_t position = batch->ring_position + record.payload_offset_bytes -
 		    payload_offset_bytes;
 
-		mt_memtable_apply(shard->memtable, &record, batch->batch.extent->index,
-		    info->offset_bytes, position);
+		if (rc == 0)
+			rc = mt_index_apply(shard->block_index, &record, info->cut,
+			    batch->batch.extent->index, info->offset_bytes, position);
+		if (rc != 0)
+			mt_shard_stop(shard, rc);
 		write_finish(state, LIST_ENTRY(list_first(&batch->writes), struct mt_write, link),
-		    0);
+		    rc == 0 ? 0 : state->stop_rc);
 	}
 	shard->log_bytes += info->batch_bytes;
 	batch_free(state, batch);

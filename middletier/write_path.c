@@ -28,6 +28,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "extent.h"
+#include "index.h"
 #include "write.h"
 
 #define WRITE_MAGIC 0x54495257u         /* "WRIT" */
@@ -61,6 +62,12 @@ static uint32_t
 write_block_count(const struct mt_write *write)
 {
 	return write->io.length_bytes / CLEAVE_BLOCK_BYTES;
+}
+
+static uint32_t
+write_block(const struct mt_write *write)
+{
+	return (uint32_t)(write->io.offset_bytes / CLEAVE_BLOCK_BYTES);
 }
 
 /* ---- answers ---- */
@@ -109,8 +116,9 @@ write_finish(struct mt_write_state *state, struct mt_write *write, int rc)
 	struct mt_session *session = write->session;
 
 	CHECK_OBJ(write, WRITE_MAGIC);
-	assert(state->pending_key_count >= write->key_count);
-	state->pending_key_count -= write->key_count;
+	if (write->is_promised)
+		mt_index_keep(state->shard->block_index, write->io.segment, write_block(write),
+		    write_block_count(write));
 	if (write->job != NULL)
 		job_free(state, write->job);
 	list_remove(&write->link);
@@ -124,6 +132,7 @@ write_finish(struct mt_write_state *state, struct mt_write *write, int rc)
 	write->job = NULL;
 	write->msg = NULL;
 	write->session = NULL;
+	write->is_promised = false;
 	sm_move(&write->sm, WRITE_FREE);
 	list_push_front(&state->free_writes, &write->link);
 	mt_session_request_done(session, true);
@@ -136,7 +145,7 @@ write_fill_desc(const struct mt_write *write, struct record_desc *record)
 {
 	record->flags = 0;
 	record->segment = write->io.segment;
-	record->block = (uint32_t)(write->io.offset_bytes / CLEAVE_BLOCK_BYTES);
+	record->block = write_block(write);
 	record->block_count = write_block_count(write);
 	record->attach = (uint32_t)write->session->hello.attach;
 	record->request_id = write->io.request_id;
@@ -409,7 +418,6 @@ write_check(const struct mt_write_state *state, const struct mt_write *write)
 static bool
 write_admit_one(struct mt_write_state *state, struct mt_write *write)
 {
-	uint32_t key_count = write_has_payload(write) ? write_block_count(write) : 0;
 	int rc = write_check(state, write);
 
 	if (rc == -EAGAIN)
@@ -417,14 +425,11 @@ write_admit_one(struct mt_write_state *state, struct mt_write *write)
 	/* What waited while its session went is dropped: a newer one may have written elsewhere (I11). */
 	if (!mt_session_is_live(write->session))
 		rc = -ESHUTDOWN;
-	if (rc == 0 && write->key_count == 0 && key_count > 0) {
-		/* A promise: what is durable must find its place in the index. */
-		rc = mt_memtable_reserve(state->shard->memtable,
-		    state->pending_key_count + key_count);
-		if (rc == 0) {
-			write->key_count = key_count;
-			state->pending_key_count += key_count;
-		}
+	if (rc == 0 && !write->is_promised) {
+		/* What is durable must find its place in the index. */
+		rc = mt_index_promise(state->shard->block_index, write->io.segment,
+		    write_block(write), write_block_count(write));
+		write->is_promised = rc == 0;
 	}
 	if (rc != 0) {
 		write_finish(state, write, rc);
@@ -507,7 +512,7 @@ mt_write(struct mt_shard *shard, struct mt_session *session, struct split_msg *m
 	write->session = session;
 	write->msg = msg;
 	write->io = *io;
-	write->key_count = write->stored_bytes = 0;
+	write->stored_bytes = 0;
 	sm_move(&write->sm, WRITE_PARKED);
 	list_push_back(&state->parked, &write->link);
 	if (state->is_stopped) {
@@ -687,7 +692,6 @@ mt_write_path_reset(struct mt_shard *shard)
 
 	CHECK_OBJ(state, WRITE_STATE_MAGIC);
 	assert(mt_write_path_is_quiet(shard));
-	assert(state->pending_key_count == 0);
 	loop_task_cancel(shard->port->loop, &state->pump_task);
 	state->is_started = state->is_stopped = false;
 	state->stop_rc = 0;

@@ -119,7 +119,6 @@ static struct fake_world {
 	int commit_rc;              /* what the next ones end with */
 	struct mt_edit edits[1024]; /* durable */
 	uint32_t edit_count;
-	struct mt_extent *extents[FAKE_EXTENTS_MAX];
 	uint32_t answer_count, done_count;
 	uint32_t min_replicas;
 	int stop_rc;

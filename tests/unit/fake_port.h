@@ -9,6 +9,7 @@
 #define CLEAVE_TESTS_FAKE_PORT_H
 
 #include "fake_node.h"
+#include "index_look.h"
 
 /* ---- manifest, shard, session, gateway ---- */
 
@@ -43,16 +44,6 @@ mt_manifest_commit(struct mt_shard *shard, const struct mt_edit *edits, uint32_t
 	commit->is_out = true;
 	loop_timer_init(&commit->timer, fake_on_commit, NULL);
 	loop_timer_start(fake.loop, &commit->timer, loop_random_below(fake.loop, NUM_US(500)));
-	return 0;
-}
-
-int
-mt_shard_extent_add(struct mt_shard *shard, struct mt_extent *extent)
-{
-	if (shard->extent_count == FAKE_EXTENTS_MAX)
-		return -ENOSPC;
-	extent->index = shard->extent_count;
-	shard->extents[shard->extent_count++] = extent;
 	return 0;
 }
 
@@ -153,12 +144,11 @@ fake_init(uint64_t seed, bool is_threaded)
 	fake.session = (struct mt_session){ .port = &fake.port };
 	fake.session.volume.codec_id = ENGINE_LZ4;
 	fake.session.volume.level = 1;
-	fake.shard = (struct mt_shard){ .port = &fake.port,
-		.index = 3,
-		.epoch = 5,
-		.next_sequence = 100,
-		.extents = fake.extents };
-	fake.shard.memtable = mt_memtable_create();
+	mt_scope_init(&fake.session.volume.scope, FAKE_SEGMENT);
+	fake.shard =
+	    (struct mt_shard){ .port = &fake.port, .index = 3, .epoch = 5, .next_sequence = 100 };
+	fake.shard.block_index = mt_index_create(&fake.shard);
+	cr_assert_not_null(fake.shard.block_index);
 	cr_assert_eq(mt_ring_init(&fake.shard.ring, &fake.port, fake_ring_bytes), 0);
 	cr_assert_eq(mt_read_path_init(&fake.port), 0);
 	cr_assert_eq(mt_write_path_init(&fake.shard), 0);
@@ -178,9 +168,8 @@ fake_fini(void)
 	mt_write_path_fini(&fake.shard);
 	mt_read_path_fini(&fake.port);
 	mt_ring_fini(&fake.shard.ring, &fake.port);
-	mt_memtable_destroy(fake.shard.memtable);
-	for (uint32_t i = 0; i < fake.shard.extent_count; i++)
-		mt_extent_free(fake.shard.extents[i]);
+	mt_index_destroy(fake.shard.block_index);
+	mt_shard_extents_free(&fake.shard);
 	for (uint32_t i = 0; i < FAKE_NODES; i++) {
 		loop_timer_stop(fake.loop, &fake.nodes[i].timer);
 		for (uint32_t k = 0; k < fake.nodes[i].copy_count; k++)

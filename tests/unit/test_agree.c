@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "base/random.h"
+#include "index_look.h"
 #include "middletier/alloc.h"
 #include "support/mt_rig.h"
 
@@ -52,7 +53,7 @@ shard(void)
 static uint8_t
 known(uint32_t block)
 {
-	const struct mt_location *location = mt_memtable_get(shard()->memtable, 1, block);
+	const struct mt_location *location = index_look(shard()->block_index, 1, block);
 	uint8_t data[CLEAVE_BLOCK_BYTES];
 
 	for (uint32_t sequence = 1; sequence < 256 && location != NULL; sequence++) {

@@ -217,11 +217,9 @@ live_again(void)
 	fake.shard.log = NULL;
 	mt_write_path_reset(&fake.shard);
 	mt_ring_reset(&fake.shard.ring);
-	mt_memtable_destroy(fake.shard.memtable);
-	fake.shard.memtable = mt_memtable_create();
-	for (uint32_t i = 0; i < fake.shard.extent_count; i++)
-		mt_extent_free(fake.shard.extents[i]);
-	fake.shard.extent_count = 0;
+	mt_index_destroy(fake.shard.block_index);
+	fake.shard.block_index = mt_index_create(&fake.shard);
+	mt_shard_extents_free(&fake.shard);
 	fake.shard.epoch++;
 	fake.shard.next_counter = 1;
 	fake_start();

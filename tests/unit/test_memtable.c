@@ -1,203 +1,178 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_memtable.c -- keys, growth, records */
+/* test_memtable.c -- keys, growth */
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <stdlib.h>
 
 #include "base/random.h"
-#include "middletier/internal.h"
+#include "middletier/alloc.h"
+#include "middletier/index.h"
 
-static struct mt_memtable *table;
+#define BLOCKS ((uint32_t)CLEAVE_CHUNK_BLOCKS)
+
+static struct mt_memtable table;
 
 static void
 setup(void)
 {
-	table = mt_memtable_create();
-	cr_assert_not_null(table);
+	mt_memtable_init(&table);
 }
 
 static void
 teardown(void)
 {
-	mt_memtable_destroy(table);
+	mt_memtable_fini(&table);
 }
 
 TestSuite(memtable, .init = setup, .fini = teardown);
 
-static struct mt_location
-location_of(uint32_t value)
+static void
+put(uint32_t block, uint32_t value)
 {
-	return (struct mt_location){ .record_kind = RECORD_WRITE,
+	struct mt_location location = { .record_kind = RECORD_WRITE,
 		.offset_bytes = value,
 		.stored_bytes = 100 };
+
+	cr_assert_eq(mt_memtable_reserve(&table, 1), 0);
+	mt_memtable_put(&table, block, &location);
 }
 
 static void
-put(uint64_t segment, uint32_t block, uint32_t value)
+expect(uint32_t block, uint32_t value)
 {
-	struct mt_location location = location_of(value);
+	const struct mt_location *location = mt_memtable_get(&table, block);
 
-	cr_assert_eq(mt_memtable_reserve(table, 1), 0);
-	mt_memtable_put(table, segment, block, &location);
-}
-
-static void
-expect(uint64_t segment, uint32_t block, uint32_t value)
-{
-	const struct mt_location *location = mt_memtable_get(table, segment, block);
-
-	cr_assert_not_null(location, "segment %lu block %u", segment, block);
+	cr_assert_not_null(location, "block %u", block);
 	cr_assert_eq(location->offset_bytes, value);
 }
 
-Test(memtable, an_empty_table_knows_nothing)
+Test(memtable, an_empty_table_knows_nothing_and_owns_nothing)
 {
-	cr_assert_null(mt_memtable_get(table, 0, 0));
-	cr_assert_null(mt_memtable_get(table, UINT64_MAX / 512, 8388607));
-	cr_assert_eq(mt_memtable_count(table), 0);
+	cr_assert_null(mt_memtable_get(&table, 0));
+	cr_assert_null(mt_memtable_get(&table, BLOCKS - 1));
+	cr_assert_eq(table.key_count, 0);
+	cr_assert_eq(mt_memtable_bytes(&table), 0);
 }
 
 Test(memtable, the_newest_location_counts)
 {
-	put(1, 2, 10);
-	put(2, 2, 20);
-	put(1, 3, 30);
-	put(1, 2, 40);
-	expect(1, 2, 40);
-	expect(2, 2, 20);
-	expect(1, 3, 30);
-	cr_assert_eq(mt_memtable_count(table), 3);
+	put(2, 10);
+	put(3, 30);
+	put(2, 40);
+	expect(2, 40);
+	expect(3, 30);
+	cr_assert_null(mt_memtable_get(&table, 4));
+	cr_assert_eq(table.key_count, 2);
 }
 
-Test(memtable, every_key_is_found_while_it_grows)
+/* Whatever lies between the blocks: strides are what a hash of blocks could fall over. */
+Test(memtable, every_block_of_a_chunk_is_found_while_it_grows)
 {
-	enum { KEYS = 50000 };
+	for (uint32_t stride = 1; stride < 2000; stride = stride * 5 + 2) {
+		for (uint32_t i = 0; i < BLOCKS; i++) {
+			uint32_t block = (uint32_t)((uint64_t)i * stride % BLOCKS);
 
-	for (uint32_t i = 0; i < KEYS; i++) {
-		put(i % 3, i * 7, i);
-		if (i % 97 == 0)
-			for (uint32_t k = 0; k <= i; k += 1 + i / 50)
-				expect(k % 3, k * 7, k);
-		cr_assert_null(mt_memtable_get(table, 4, i));
+			put(block, i);
+			expect(block, i);
+			if (i % 997 == 0)
+				for (uint32_t k = 0; k <= i; k += 1 + i / 50)
+					expect((uint32_t)((uint64_t)k * stride % BLOCKS), k);
+		}
+		cr_assert_eq(table.key_count, stride % 2 == 0 ? table.key_count : BLOCKS);
+		mt_memtable_fini(&table);
 	}
-	for (uint32_t i = 0; i < KEYS; i++)
-		expect(i % 3, i * 7, i);
-	cr_assert_eq(mt_memtable_count(table), KEYS);
 }
 
-/* 48 bytes a slot: 69 to 137 a key, and while it grows the old table's 69 at most on top. */
-Test(memtable, a_key_costs_at_most_206_bytes_even_while_growing)
+/* 40 bytes a slot, at least a third of which are taken; at most one for each block. */
+Test(memtable, a_key_costs_at_most_115_bytes)
 {
-	for (uint32_t i = 0; i < 300000; i++) {
-		put(9, i, i);
-		if (i > 10000)
-			cr_assert_leq(mt_memtable_bytes(table) / (i + 1), 206);
+	for (uint32_t i = 0; i < BLOCKS; i++) {
+		put(i * 7 % BLOCKS, i);
+		if (i >= 16)
+			cr_assert_leq(mt_memtable_bytes(&table) / (i + 1), 115);
 	}
+	cr_assert_eq(mt_memtable_bytes(&table), 40 * (uint64_t)BLOCKS);
 }
 
 Test(memtable, one_reserve_for_many_puts)
 {
-	struct mt_location location = location_of(1);
+	struct mt_location location = { .record_kind = RECORD_WRITE };
 
-	put(1, 1, 1);
-	cr_assert_eq(mt_memtable_reserve(table, 100000), 0);
-	for (uint32_t i = 0; i < 100000; i++)
-		mt_memtable_put(table, 5, i, &location);
-	cr_assert_eq(mt_memtable_count(table), 100001);
-	expect(1, 1, 1);
+	put(1, 1);
+	cr_assert_eq(mt_memtable_reserve(&table, UINT32_MAX), 0);
+	mt_alloc_fail_at(1);
+	for (uint32_t i = 2; i < BLOCKS; i++)
+		mt_memtable_put(&table, i, &location);
+	cr_assert_not(mt_alloc_has_failed());
+	mt_alloc_fail_at(0);
+	cr_assert_eq(table.key_count, BLOCKS - 1);
+	expect(1, 1);
 }
 
-Test(memtable, a_second_reserve_while_moving)
+Test(memtable, without_memory_it_stays_as_it_is)
 {
-	for (uint32_t i = 0; i < 717; i++)
-		put(1, i, i); /* the next one starts a move */
-	cr_assert_eq(mt_memtable_reserve(table, 10), 0);
-	cr_assert_eq(mt_memtable_reserve(table, 100000), 0);
-	for (uint32_t i = 0; i < 717; i++)
-		expect(1, i, i);
-	put(1, 5000, 1);
-	cr_assert_eq(mt_memtable_count(table), 718);
+	mt_alloc_fail_at(1);
+	cr_assert_eq(mt_memtable_reserve(&table, 1), -ENOMEM);
+	for (uint32_t i = 0; i < 11; i++)
+		put(i, i);
+	mt_alloc_fail_at(1);
+	cr_assert_eq(mt_memtable_reserve(&table, 1), -ENOMEM);
+	mt_alloc_fail_at(0);
+	for (uint32_t i = 0; i < 11; i++)
+		expect(i, i);
+	put(11, 11);
 }
 
-Test(memtable, what_cannot_be_is_refused)
+Test(memtable, the_walk_meets_each_key_once)
 {
-	put(1, 1, 1);
-	cr_assert_eq(mt_memtable_reserve(table, UINT64_C(1) << 39), -ENOMEM);
-	cr_assert_eq(mt_memtable_reserve(table, UINT64_C(1) << 60), -ENOMEM);
-	expect(1, 1, 1);
+	bool is_met[BLOCKS];
+	uint32_t at = 0, block, count = 0;
+	const struct mt_location *location;
+
+	memset(is_met, 0, sizeof(is_met));
+	cr_assert_null(mt_memtable_next(&table, &at, &block));
+	for (uint32_t i = 0; i < 300; i++)
+		put(i * 31 % BLOCKS, i * 31 % BLOCKS);
+	while ((location = mt_memtable_next(&table, &at, &block)) != NULL) {
+		cr_assert_not(is_met[block]);
+		is_met[block] = true;
+		cr_assert_eq(location->offset_bytes, block);
+		count++;
+	}
+	cr_assert_eq(count, 300);
+}
+
+Test(memtable, cleared_it_keeps_its_room)
+{
+	uint64_t bytes;
+
+	for (uint32_t i = 0; i < 300; i++)
+		put(i, i);
+	bytes = mt_memtable_bytes(&table);
+	mt_memtable_clear(&table);
+	cr_assert_eq(table.key_count, 0);
+	for (uint32_t i = 0; i < 300; i++)
+		cr_assert_null(mt_memtable_get(&table, i));
+	put(7, 8);
+	expect(7, 8);
+	cr_assert_null(mt_memtable_get(&table, 8));
+	cr_assert_eq(mt_memtable_bytes(&table), bytes);
 }
 
 Test(memtable, random_use_against_a_model)
 {
-	enum { BLOCKS = 20000 };
-	uint32_t *model = calloc(BLOCKS, sizeof(*model));
+	static uint32_t model[BLOCKS];
 	uint64_t state[4];
 
 	random_seed(state, 7);
-	for (uint32_t step = 1; step < 400000; step++) {
+	for (uint32_t step = 1; step < 200000; step++) {
 		uint32_t block = (uint32_t)random_below(state, BLOCKS);
 		const struct mt_location *location;
 
 		if (random_below(state, 2) == 0) {
-			put(block % 5, block, step);
+			put(block, step);
 			model[block] = step;
 		}
-		location = mt_memtable_get(table, block % 5, block);
+		location = mt_memtable_get(&table, block);
 		cr_assert_eq(location == NULL ? 0 : location->offset_bytes, model[block]);
 	}
-	free(model);
-}
-
-Test(memtable, a_record_becomes_its_blocks)
-{
-	struct record_desc record = { .kind = RECORD_WRITE,
-		.codec_id = ENGINE_LZ4,
-		.segment = 3,
-		.block = 100,
-		.block_count = 3,
-		.stored_bytes = 555,
-		.stored_crc = 0xabc,
-		.block_crcs = { 11, 12, 13 },
-		.payload_offset_bytes = 300 };
-
-	cr_assert_eq(mt_memtable_reserve(table, 3), 0);
-	mt_memtable_apply(table, &record, 8, 40960, 777);
-	for (uint32_t i = 0; i < 3; i++) {
-		const struct mt_location *location = mt_memtable_get(table, 3, 100 + i);
-
-		cr_assert_not_null(location);
-		cr_assert_eq(location->extent_index, 8);
-		cr_assert_eq(location->offset_bytes, 41260);
-		cr_assert_eq(location->ring_position, 777);
-		cr_assert_eq(location->stored_bytes, 555);
-		cr_assert_eq(location->stored_crc, 0xabc);
-		cr_assert_eq(location->block_crc, 11 + i);
-		cr_assert_eq(location->codec_id, ENGINE_LZ4);
-		cr_assert_eq(location->record_blocks, 3);
-		cr_assert_eq(location->block_in_record, i);
-	}
-}
-
-Test(memtable, a_tombstone_covers_what_is_there_and_adds_nothing)
-{
-	struct record_desc discard = { .kind = RECORD_DISCARD,
-		.segment = 1,
-		.block = 0,
-		.block_count = 16384,
-		.payload_offset_bytes = 300 };
-	struct record_desc zeroes = discard;
-
-	zeroes.kind = RECORD_ZEROES;
-	put(1, 5, 10);
-	put(1, 16384, 20);
-	put(2, 5, 30);
-	mt_memtable_apply(table, &discard, 8, 0, 0);
-	cr_assert_eq(mt_memtable_count(table), 3);
-	cr_assert_eq(mt_memtable_get(table, 1, 5)->record_kind, RECORD_DISCARD);
-	cr_assert_eq(mt_memtable_get(table, 1, 5)->stored_bytes, 0);
-	cr_assert_null(mt_memtable_get(table, 1, 6));
-	expect(1, 16384, 20);
-	expect(2, 5, 30);
-	mt_memtable_apply(table, &zeroes, 8, 4096, 0);
-	cr_assert_eq(mt_memtable_get(table, 1, 5)->record_kind, RECORD_ZEROES);
 }

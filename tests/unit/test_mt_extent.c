@@ -411,7 +411,7 @@ Test(mt_extent, a_deleted_one_is_gone_from_the_nodes_that_are_up)
 {
 	struct mt_extent *extent = create_open();
 
-	fake.shard.extents[extent->index] = NULL;
+	mt_shard_extent_remove(&fake.shard, extent);
 	fake_node_down(extent->replicas[0].node_id - 1, 0);
 	mt_extent_delete(extent);
 	fake_run_for(NUM_MS(10));
@@ -439,7 +439,7 @@ Test(mt_extent, requests_of_a_killed_process_are_forgotten)
 	struct result result = { 0 };
 	struct mt_extent *extent = create_open(), *other;
 
-	fake.shard.extents[extent->index] = NULL;
+	mt_shard_extent_remove(&fake.shard, extent);
 	for (uint32_t i = 0; i < FAKE_NODES; i++)
 		fake.nodes[i].is_stalled = true;
 	mt_extent_delete(extent);

@@ -50,13 +50,14 @@ leave_the_ring(void)
 static const struct mt_location *
 location_of(uint32_t block)
 {
-	return mt_memtable_get(fake.shard.memtable, FAKE_SEGMENT, block);
+	return index_look(fake.shard.block_index, FAKE_SEGMENT, block);
 }
 
 static struct fake_node *
 node_of(uint32_t block, uint32_t replica_index)
 {
-	const struct mt_extent *extent = fake.shard.extents[location_of(block)->extent_index];
+	const struct mt_extent *extent =
+	    mt_shard_extent(&fake.shard, location_of(block)->extent_index);
 
 	return &fake.nodes[extent->replicas[replica_index].node_id - 1];
 }
@@ -239,7 +240,7 @@ Test(read_path, damaged_replicas_are_asked_last)
 
 	write_now(0, 1, 4);
 	leave_the_ring();
-	extent = fake.shard.extents[location_of(0)->extent_index];
+	extent = mt_shard_extent(&fake.shard, location_of(0)->extent_index);
 	extent->replicas[0].is_damaged = extent->replicas[2].is_damaged = true;
 	for (uint32_t i = 0; i < 5; i++)
 		fake_expect(0, 4);
@@ -336,7 +337,7 @@ Test(read_path, an_extent_that_is_gone_is_looked_up_again)
 	write_now(0, 1, 4);
 	leave_the_ring();
 	index = location_of(0)->extent_index;
-	extent = fake.shard.extents[index];
+	extent = mt_shard_extent(&fake.shard, index);
 	for (uint32_t i = 0; i < 3; i++)
 		node_of(0, i)->is_stalled = true;
 	msg = fake_read(0, 1);
@@ -349,7 +350,7 @@ Test(read_path, an_extent_that_is_gone_is_looked_up_again)
 		fake_node_resume(extent->replicas[i].node_id - 1);
 	write_now(0, 1, 8);
 	cr_assert_eq(fake_wait(msg), 0);
-	fake.shard.extents[index] = NULL;
+	mt_shard_extent_remove(&fake.shard, extent);
 	mt_extent_free(extent);
 	fake_expect(0, 8);
 }

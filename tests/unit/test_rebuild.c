@@ -8,6 +8,7 @@
 
 #include "base/num.h"
 #include "middletier/alloc.h"
+#include "middletier/index.h"
 #include "middletier/rebuild.h"
 #include "tests/support/mt_rig.h"
 
@@ -180,7 +181,7 @@ start_and_expect(uint32_t volume_count, uint64_t block_count)
 	mt_rig_gateway_start(rig);
 	cr_assert(mt_rig_wait_ready(rig));
 	cr_assert_eq(rig->gateway->volumes.count, volume_count);
-	cr_assert_eq(mt_memtable_count(mt_rig_shard(rig, 0)->memtable), block_count);
+	cr_assert_eq(mt_rig_shard(rig, 0)->block_index->key_count, block_count);
 }
 
 static void

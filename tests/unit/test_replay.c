@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "base/random.h"
+#include "index_look.h"
 #include "support/mt_rig.h"
 
 #define ALL 7u
@@ -69,7 +70,7 @@ static void
 expect_all(void)
 {
 	for (uint32_t i = 0; i < BLOCKS; i++) {
-		const struct mt_location *location = mt_memtable_get(shard()->memtable, 1, i);
+		const struct mt_location *location = index_look(shard()->block_index, 1, i);
 
 		if (expected[i] == 0) {
 			cr_assert_null(location);

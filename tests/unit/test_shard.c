@@ -225,7 +225,7 @@ Test(shard, released_and_taken_again_it_knows_all)
 		load_root();
 		cr_assert(root_is_released());
 		cr_assert_null(shard()->manifest);
-		cr_assert_null(shard()->memtable);
+		cr_assert_null(shard()->block_index);
 		cr_assert_null(shard()->extents);
 		cr_assert_eq(ask(WIRE_READ, life, NULL), -EREMCHG);
 		cr_assert_eq(io.replies[io.reply_count - 1].header.epoch, epoch + life,

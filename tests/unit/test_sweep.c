@@ -186,7 +186,7 @@ Test(sweep, deleted_while_its_node_was_away)
 	mt_rig_node_kill(rig, index, false);
 	mt_rig_run(rig, NUM_S(1));
 	cr_assert_eq(mt_rig_commit(rig, &edit, 1), 0);
-	mt_rig_shard(rig, 0)->extents[extent->index] = NULL;
+	mt_shard_extent_remove(mt_rig_shard(rig, 0), extent);
 	mt_extent_delete(extent);
 	mt_rig_node_start(rig, index);
 	mt_rig_run(rig, NUM_S(10));

@@ -14,6 +14,7 @@
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "index_look.h"
 #include "middletier/alloc.h"
 #include "support/mt_rig.h"
 
@@ -43,7 +44,7 @@ static void
 expect_block(uint32_t block, uint64_t sequence)
 {
 	const struct mt_location *location =
-	    mt_memtable_get(mt_rig_shard(rig, 0)->memtable, 1, block);
+	    index_look(mt_rig_shard(rig, 0)->block_index, 1, block);
 	uint8_t data[CLEAVE_BLOCK_BYTES];
 
 	cr_assert_not_null(location, "block %u is not known", block);
@@ -55,7 +56,7 @@ expect_block(uint32_t block, uint64_t sequence)
 static void
 expect_no_block(uint32_t block)
 {
-	cr_assert_null(mt_memtable_get(mt_rig_shard(rig, 0)->memtable, 1, block));
+	cr_assert_null(index_look(mt_rig_shard(rig, 0)->block_index, 1, block));
 }
 
 /* The extent that make_log made, as the shard knows it today. */
@@ -136,7 +137,7 @@ Test(takeover, new_shard_serves_empty)
 	cr_assert_eq(mt_rig_shard(rig, 0)->epoch, 1);
 	cr_assert_eq(mt_rig_shard(rig, 0)->next_sequence, 1);
 	cr_assert(mt_rig_shard(rig, 0)->root.has_manifest);
-	cr_assert_eq(mt_memtable_count(mt_rig_shard(rig, 0)->memtable), 0);
+	cr_assert_eq(mt_rig_shard(rig, 0)->block_index->key_count, 0);
 }
 
 Test(takeover, each_start_is_a_later_epoch)
