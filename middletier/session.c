@@ -416,6 +416,8 @@ mt_session_io(struct mt_session *session, struct split_msg *msg, const struct wi
 	CHECK_OBJ(session, SESSION_MAGIC);
 	assert(session->sm.state == SESSION_READY);
 	rc = session_check_io(session, io, &shard, &epoch);
+	if (rc == 0 && io->opcode == WIRE_BLOCK_STATUS)
+		rc = -ENOTSUP;
 	if (rc != 0) {
 		mt_reply_error(session, msg, io, rc, epoch);
 		return;

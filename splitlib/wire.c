@@ -152,7 +152,8 @@ wire_shard_of(uint64_t segment, uint64_t offset_bytes, uint32_t shard_count)
 
 	assert(shard_count > 0);
 	/* Consecutive chunks of a segment walk the shards; each segment starts somewhere else. */
-	return (uint32_t)((num_mix_u64(wire_segment_root(segment)) % shard_count + index) % shard_count);
+	return (uint32_t)((num_mix_u64(wire_segment_root(segment)) % shard_count + index) %
+	    shard_count);
 }
 
 /* Client I/O. */
@@ -160,7 +161,7 @@ wire_shard_of(uint64_t segment, uint64_t offset_bytes, uint32_t shard_count)
 static bool
 wire_io_is_opcode(uint8_t opcode)
 {
-	return opcode >= WIRE_WRITE && opcode <= WIRE_WRITE_ZEROES;
+	return opcode >= WIRE_WRITE && opcode <= WIRE_BLOCK_STATUS;
 }
 
 static int
@@ -228,11 +229,17 @@ wire_io_encode(struct wire_header *header, const struct wire_io *io)
 	};
 }
 
+static bool
+wire_io_is_answered_with_payload(enum wire_opcode opcode)
+{
+	return opcode == WIRE_READ || opcode == WIRE_BLOCK_STATUS;
+}
+
 void
 wire_io_reply(struct wire_header *header, const struct wire_io *request, int rc,
     uint32_t payload_crc, uint32_t epoch)
 {
-	bool has_payload = request->opcode == WIRE_READ && rc == 0;
+	bool has_payload = wire_io_is_answered_with_payload(request->opcode) && rc == 0;
 
 	*header = (struct wire_header){
 		.opcode = (uint8_t)(request->opcode | WIRE_REPLY),
@@ -253,13 +260,21 @@ wire_io_reply_decode(const struct wire_header *header, struct wire_io_reply *ret
     const char **ret_field)
 {
 	uint8_t opcode = (uint8_t)(header->opcode & ~WIRE_REPLY);
-	bool has_payload = opcode == WIRE_READ && header->status == 0;
+	bool has_payload = wire_io_is_answered_with_payload((enum wire_opcode)opcode) &&
+	    header->status == 0;
+	bool has_entries = has_payload && opcode == WIRE_BLOCK_STATUS;
 
 	WIRE_EXPECT((header->opcode & WIRE_REPLY) != 0 && wire_io_is_opcode(opcode), "opcode");
 	WIRE_EXPECT(header->service_class < SERVICE_CLASS_NR, "service_class");
 	WIRE_EXPECT(header->engine == 0, "engine");
 	WIRE_EXPECT(header->length_bytes <= CLEAVE_CHUNK_BYTES, "length_bytes");
-	WIRE_EXPECT(header->payload_bytes == (has_payload ? header->length_bytes : 0),
+	WIRE_EXPECT(has_entries ||
+		header->payload_bytes == (has_payload ? header->length_bytes : 0),
+	    "payload_bytes");
+	WIRE_EXPECT(!has_entries ||
+		(header->payload_bytes > 0 &&
+		    header->payload_bytes <= WIRE_CLIENT_PAYLOAD_BYTES_MAX &&
+		    header->payload_bytes % WIRE_STATUS_ENTRY_BYTES == 0),
 	    "payload_bytes");
 	WIRE_EXPECT(header->flags == 0, "flags");
 	WIRE_EXPECT(header->status < CLEAVE_STATUS_NR, "status");
@@ -269,9 +284,29 @@ wire_io_reply_decode(const struct wire_header *header, struct wire_io_reply *ret
 		.request_id = header->request_id,
 		.rc = status_to_errno(header->status),
 		.length_bytes = header->length_bytes,
+		.payload_bytes = header->payload_bytes,
 		.payload_crc = header->payload_crc,
 		.epoch = header->epoch,
 	};
+	return 0;
+}
+
+void
+wire_status_encode(uint8_t out[WIRE_STATUS_ENTRY_BYTES], const struct wire_status *status)
+{
+	num_put_le32(out, status->block_count);
+	num_put_le32(out + 4, status->flags);
+}
+
+int
+wire_status_decode(const uint8_t in[WIRE_STATUS_ENTRY_BYTES], uint32_t left_count,
+    struct wire_status *ret_status, const char **ret_field)
+{
+	struct wire_status status = { num_get_le32(in), num_get_le32(in + 4) };
+
+	WIRE_EXPECT(status.block_count > 0 && status.block_count <= left_count, "block_count");
+	WIRE_EXPECT(status.flags <= (WIRE_STATUS_HOLE | WIRE_STATUS_ZERO), "status_flags");
+	*ret_status = status;
 	return 0;
 }
 

@@ -159,7 +159,9 @@ struct message {
 	uint32_t attempts;
 	uint32_t checksum_errors;
 	uint32_t payload_crc;
-	bool is_write;       /* anything but a read */
+	uint32_t told_bytes; /* BLOCK_STATUS: of length_bytes, whose status has come */
+	bool is_full;        /* BLOCK_STATUS: there was no room for the next extent */
+	bool is_write;       /* it changes something */
 	bool is_staged;      /* payload_crc and the payload's device memory are ready */
 	bool is_sending;     /* the split library holds send, header and piece */
 	bool is_damaged;     /* ANSWERED: what a read returned does not match its CRC */
@@ -172,6 +174,12 @@ struct message {
 	struct wire_header header;
 	struct split_send send;
 };
+/* message_is_write -- an operation that changes something: it waits for those that overlap it. */
+static inline bool
+message_is_write(enum cleave_op op)
+{
+	return op != CLEAVE_READ && op != CLEAVE_BLOCK_STATUS;
+}
 /* message_start -- the next piece of @io, whose cursor moves on. A message must be free. */
 void message_start(struct cleave_volume *volume, struct cleave_io *io);
 /* message_route -- QUEUED at the connection that serves its shard now. */
@@ -308,6 +316,7 @@ struct cleave_client {
 	struct loop_link split_wait; /* volumes that want free messages, in turn */
 	struct loop_task split_task;
 	dev_ptr staging;
+	uint8_t *status;    /* CLIENT_MESSAGE_BYTES_MAX: entries of a BLOCK_STATUS */
 	bool is_destroying; /* handlers are not called any more */
 	struct cleave_stats stats;
 };

@@ -43,6 +43,7 @@ static const enum wire_opcode message_opcodes[] = {
 	[CLEAVE_WRITE] = WIRE_WRITE,
 	[CLEAVE_DISCARD] = WIRE_DISCARD,
 	[CLEAVE_WRITE_ZEROES] = WIRE_WRITE_ZEROES,
+	[CLEAVE_BLOCK_STATUS] = WIRE_BLOCK_STATUS,
 };
 
 static void message_on_timer(struct loop_timer *timer, void *arg);
@@ -53,7 +54,8 @@ messages_init(struct cleave_client *client)
 	uint32_t count = client->options.message_count_max;
 
 	client->messages = calloc(count, sizeof(*client->messages));
-	if (client->messages == NULL)
+	client->status = calloc(1, CLIENT_MESSAGE_BYTES_MAX);
+	if (client->messages == NULL || client->status == NULL)
 		return -ENOMEM;
 	client->staging = dev_alloc(client->port, (size_t)STAGING_STRIDE_BYTES * count);
 	if (dev_ptr_is_null(client->staging))
@@ -79,7 +81,9 @@ messages_fini(struct cleave_client *client)
 	for (uint32_t i = 0; client->messages != NULL && i < client->options.message_count_max; i++)
 		loop_timer_stop(client->loop, &client->messages[i].timer);
 	free(client->messages);
+	free(client->status);
 	client->messages = NULL;
+	client->status = NULL;
 }
 
 /* Starting. */
@@ -134,13 +138,13 @@ message_block_or_route(struct message *message)
 	list_push_back(&blocker->waiters, &message->queue_link);
 }
 
-/* How much of @io, from its cursor, one message takes. */
+/* How much of @io, from @from_bytes on, one message takes. */
 static uint32_t
-piece_length(const struct cleave_io *io)
+piece_length(const struct cleave_io *io, uint64_t from_bytes)
 {
 	bool has_data = io->op == CLEAVE_READ || io->op == CLEAVE_WRITE;
-	uint64_t at = io->offset_bytes + io->split_bytes;
-	uint64_t length = io->length_bytes - io->split_bytes;
+	uint64_t at = io->offset_bytes + from_bytes;
+	uint64_t length = io->length_bytes - from_bytes;
 
 	length = num_min(length, CLEAVE_CHUNK_BYTES - at % CLEAVE_CHUNK_BYTES);
 	return (uint32_t)num_min(length, has_data ? CLIENT_MESSAGE_BYTES_MAX : CLEAVE_CHUNK_BYTES);
@@ -160,12 +164,14 @@ message_start(struct cleave_volume *volume, struct cleave_io *io)
 	message->order = volume->message_order++;
 	message->offset_bytes = io->offset_bytes + io->split_bytes;
 	message->io_offset_bytes = io->split_bytes;
-	message->length_bytes = piece_length(io);
-	message->attempts = message->checksum_errors = 0;
-	message->is_write = io->op != CLEAVE_READ;
-	message->is_staged = message->is_given_up = false;
+	message->length_bytes = piece_length(io, io->split_bytes);
+	message->attempts = message->checksum_errors = message->told_bytes = 0;
+	message->is_write = message_is_write(io->op);
+	message->is_staged = message->is_given_up = message->is_full = false;
 	message->rc = 0;
-	io->split_bytes += message->length_bytes;
+	/* A status is asked for by one message, piece after piece: where an answer ends is not known before. */
+	io->split_bytes = io->op == CLEAVE_BLOCK_STATUS ? io->length_bytes
+							: io->split_bytes + message->length_bytes;
 	io->message_count++;
 	list_push_back(&volume->messages, &message->all_link);
 	if (message->is_write)
@@ -228,6 +234,22 @@ message_give_up(struct message *message, int rc)
 	message_finish(message, rc);
 }
 
+/* Of a status: on to what was not told yet. False: there is nothing left, or no room for it. */
+static bool
+message_go_on(struct message *message)
+{
+	const struct cleave_io *io = message->io;
+
+	message->io_offset_bytes += message->told_bytes;
+	message->offset_bytes += message->told_bytes;
+	message->told_bytes = 0;
+	message->attempts = message->checksum_errors = 0;
+	if (message->is_full || message->io_offset_bytes == io->length_bytes)
+		return false;
+	message->length_bytes = piece_length(io, message->io_offset_bytes);
+	return true;
+}
+
 void
 message_on_lost(struct message *message)
 {
@@ -242,6 +264,10 @@ message_on_lost(struct message *message)
 	}
 	if (!volume_is_live(volume)) {
 		message_finish(message, volume->fail_rc);
+		return;
+	}
+	if (message->told_bytes > 0 && !message_go_on(message)) {
+		message_finish(message, 0);
 		return;
 	}
 	CLIENT_STAT(message->client, messages_resent, 1);
@@ -304,6 +330,11 @@ message_decide(struct message *message)
 	enum retry_verdict verdict;
 
 	message_leave_sent(message);
+	if (rc == 0 && message->told_bytes > 0 && !message->is_given_up && volume_is_live(volume) &&
+	    message_go_on(message)) {
+		message_route(message);
+		return;
+	}
 	if (rc == 0 || message->is_given_up || !volume_is_live(volume)) {
 		message_finish(message, rc);
 		return;
@@ -475,6 +506,51 @@ message_take_payload(struct message *message, const struct wire_io_reply *reply,
 	return message->is_damaged ? -EBADMSG : 0;
 }
 
+/* One more neighbour. False: there is no room for it. */
+static bool
+io_add_extent(struct cleave_io *io, const struct wire_status *status)
+{
+	uint64_t bytes = (uint64_t)status->block_count * CLEAVE_BLOCK_BYTES;
+
+	if (io->extent_count > 0 && io->extents[io->extent_count - 1].flags == status->flags) {
+		io->extents[io->extent_count - 1].length_bytes += bytes;
+		return true;
+	}
+	if (io->extent_count == io->extent_max)
+		return false;
+	io->extents[io->extent_count++] =
+	    (struct cleave_extent){ .length_bytes = bytes, .flags = status->flags };
+	return true;
+}
+
+static int
+message_take_status(struct message *message, const struct wire_io_reply *reply, dev_ptr payload)
+{
+	struct cleave_client *client = message->client;
+	uint32_t left_count = message->length_bytes / CLEAVE_BLOCK_BYTES;
+	struct wire_status status;
+	const char *field;
+
+	dev_copy_to_host(client->port, client->status, payload, reply->payload_bytes);
+	message->is_damaged = crc32c(0, client->status, reply->payload_bytes) != reply->payload_crc;
+	if (message->is_damaged)
+		return -EBADMSG;
+	/* All of it is checked before anything is told. */
+	for (uint32_t at = 0; at < reply->payload_bytes; at += WIRE_STATUS_ENTRY_BYTES) {
+		if (wire_status_decode(client->status + at, left_count, &status, &field) != 0)
+			return -EBADMSG;
+		left_count -= status.block_count;
+	}
+	for (uint32_t at = 0; at < reply->payload_bytes; at += WIRE_STATUS_ENTRY_BYTES) {
+		(void)wire_status_decode(client->status + at, UINT32_MAX, &status, &field);
+		message->is_full = !io_add_extent(message->io, &status);
+		if (message->is_full)
+			break;
+		message->told_bytes += status.block_count * (uint32_t)CLEAVE_BLOCK_BYTES;
+	}
+	return 0;
+}
+
 void
 message_on_reply(struct message *message, const struct wire_io_reply *reply, struct split_msg *msg)
 {
@@ -484,7 +560,9 @@ message_on_reply(struct message *message, const struct wire_io_reply *reply, str
 		return; /* its connection is being closed */
 	message->rc = reply->rc;
 	message->is_damaged = false;
-	if (reply->rc == 0 && !message->is_write)
+	if (reply->rc == 0 && message->io->op == CLEAVE_BLOCK_STATUS)
+		message->rc = message_take_status(message, reply, msg->payload);
+	else if (reply->rc == 0 && !message->is_write)
 		message->rc = message_take_payload(message, reply, msg->payload);
 	if (message->rc == -EBADMSG)
 		CLIENT_STAT(message->client, checksum_errors, 1);

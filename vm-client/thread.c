@@ -20,8 +20,9 @@
 #include "base/check.h"
 #include "internal.h"
 
-#define CLEAVE_THREAD_MAGIC 0x44524854u /* "THRD" */
-#define CLEAVE_DISK_MAGIC 0x4b534944u   /* "DISK" */
+#define CLEAVE_THREAD_MAGIC 0x44524854u     /* "THRD" */
+#define CLEAVE_DISK_MAGIC 0x4b534944u       /* "DISK" */
+#define THREAD_STATUS_BYTES_MAX NUM_GIB(64) /* of a volume that is asked about at a time */
 
 struct cleave {
 	uint32_t magic;
@@ -432,8 +433,9 @@ wait_on_io(struct cleave_io *io, int rc, void *arg)
 	wait_finish(arg, rc);
 }
 
+/* @request comes back with what it was told. */
 static int
-run_one(struct cleave_disk *disk, const struct cleave_io *request)
+run_one(struct cleave_disk *disk, struct cleave_io *request)
 {
 	struct wait wait;
 	int rc;
@@ -443,8 +445,11 @@ run_one(struct cleave_disk *disk, const struct cleave_io *request)
 	wait.io.fn = wait_on_io;
 	wait.io.arg = &wait;
 	rc = cleave_disk_submit(disk, &wait.io);
-	if (rc == 0)
-		return wait_for(&wait, NULL, NULL);
+	if (rc == 0) {
+		rc = wait_for(&wait, NULL, NULL);
+		request->extent_count = wait.io.extent_count;
+		return rc;
+	}
 	(void)sem_destroy(&wait.done);
 	return rc;
 }
@@ -511,4 +516,53 @@ int
 cleave_flush(struct cleave_disk *disk)
 {
 	return run_all(disk, (struct cleave_io){ .op = CLEAVE_FLUSH });
+}
+
+/* @more extents lie where @count others end: the first of them may only go on with the last of those. */
+static uint32_t
+extents_join(struct cleave_extent *extents, uint32_t count, uint32_t max,
+    const struct cleave_extent *more, uint32_t more_count)
+{
+	for (uint32_t i = 0; i < more_count; i++) {
+		if (count > 0 && extents[count - 1].flags == more[i].flags)
+			extents[count - 1].length_bytes += more[i].length_bytes;
+		else if (count < max)
+			extents[count++] = more[i]; /* at or before its place */
+	}
+	return count;
+}
+
+int
+cleave_block_status(struct cleave_disk *disk, uint64_t bytes, uint64_t offset_bytes,
+    struct cleave_extent *extents, uint32_t max, uint32_t *ret_count)
+{
+	uint64_t end = offset_bytes + bytes, piece_end, told;
+	struct cleave_extent spare;
+	uint32_t count = 0;
+	int rc;
+
+	CHECK_OBJ(disk, CLEAVE_DISK_MAGIC);
+	/* In pieces that end within a request's time; one that was not told whole found no more room. */
+	do {
+		bool is_full = count > 0 && count == max;
+		struct cleave_io request = { .op = CLEAVE_BLOCK_STATUS,
+			.offset_bytes = offset_bytes,
+			.length_bytes = num_min(end - offset_bytes, THREAD_STATUS_BYTES_MAX),
+			.extents = is_full ? &spare : extents + count,
+			.extent_max = is_full ? 1 : max - count };
+
+		rc = run_one(disk, &request);
+		if (rc != 0)
+			return rc;
+		piece_end = offset_bytes + request.length_bytes;
+		told = 0;
+		for (uint32_t i = 0; i < request.extent_count; i++)
+			told += request.extents[i].length_bytes;
+		if (is_full && spare.flags != extents[count - 1].flags)
+			break;
+		offset_bytes += told;
+		count = extents_join(extents, count, max, request.extents, request.extent_count);
+	} while (offset_bytes == piece_end && offset_bytes < end);
+	*ret_count = count;
+	return 0;
 }

@@ -55,13 +55,15 @@ cleave_io_check(const struct cleave_io *io, uint64_t volume_size_bytes)
 
 	if (io->op == CLEAVE_FLUSH)
 		return 0;
-	if ((unsigned)io->op > CLEAVE_FLUSH || io->length_bytes == 0 ||
+	if ((unsigned)io->op > CLEAVE_BLOCK_STATUS || io->length_bytes == 0 ||
 	    !num_is_aligned(io->offset_bytes, CLEAVE_BLOCK_BYTES) ||
 	    !num_is_aligned(io->length_bytes, CLEAVE_BLOCK_BYTES))
 		return -EINVAL;
 	if (has_data &&
 	    (io->length_bytes > CLEAVE_IO_BYTES_MAX ||
 		(io->data == NULL) == dev_ptr_is_null(io->buffer)))
+		return -EINVAL;
+	if (io->op == CLEAVE_BLOCK_STATUS && (io->extents == NULL || io->extent_max == 0))
 		return -EINVAL;
 	if (io->offset_bytes > volume_size_bytes ||
 	    io->length_bytes > volume_size_bytes - io->offset_bytes)
@@ -72,7 +74,7 @@ cleave_io_check(const struct cleave_io *io, uint64_t volume_size_bytes)
 static int
 volume_check_submit(const struct cleave_volume *volume, const struct cleave_io *io)
 {
-	bool is_change = io->op != CLEAVE_READ && io->op != CLEAVE_FLUSH;
+	bool is_change = message_is_write(io->op) && io->op != CLEAVE_FLUSH;
 	int rc;
 
 	if (volume->fail_rc != 0)
@@ -101,6 +103,7 @@ cleave_submit(struct cleave_volume *volume, struct cleave_io *io)
 	io->volume = volume;
 	io->rc = 0;
 	io->split_bytes = 0;
+	io->extent_count = 0;
 	io->message_count = 0;
 	io->link = io->split_link = (struct loop_link){ NULL, NULL };
 	io->deadline_ns = loop_now_ns(client->loop) + client->options.io_timeout_ns;

@@ -212,6 +212,17 @@ enum cleave_op {
 	CLEAVE_DISCARD,      /* reads as zeros afterwards, space is given back */
 	CLEAVE_WRITE_ZEROES, /* reads as zeros afterwards */
 	CLEAVE_FLUSH,        /* everything submitted before has completed */
+	CLEAVE_BLOCK_STATUS, /* what a range holds */
+};
+
+enum cleave_extent_flags {
+	CLEAVE_EXTENT_HOLE = WIRE_STATUS_HOLE, /* nothing is stored: discarded, or never written */
+	CLEAVE_EXTENT_ZERO = WIRE_STATUS_ZERO, /* reads as zeros */
+};
+/* Neighbouring blocks of which the same is true. */
+struct cleave_extent {
+	uint64_t length_bytes;
+	uint32_t flags; /* 0: allocated */
 };
 
 struct cleave_io;
@@ -229,6 +240,12 @@ struct cleave_io {
 	uint64_t length_bytes; /* multiple of 4096, not 0; FLUSH: 0 */
 	void *data;            /* READ, WRITE: any memory, left alone until @fn; or NULL and ... */
 	dev_ptr buffer;        /* ... cleave_buffer_alloc's memory */
+	/*
+	 * BLOCK_STATUS: room for extent_max; extent_count of them are filled, from offset_bytes on, no two
+	 * neighbours alike. They may cover less than length_bytes when there is no room for more.
+	 */
+	struct cleave_extent *extents;
+	uint32_t extent_max, extent_count;
 	cleave_io_fn fn;
 	void *arg;
 	int rc; /* what @fn was told */
@@ -248,7 +265,7 @@ struct cleave_io {
  * cleave_submit -- start @io
  *
  * Returns 0: @io->fn is called exactly once, later; else nothing was started: -EINVAL unaligned,
- * empty, longer than CLEAVE_IO_BYTES_MAX (reads and writes) or without a buffer; -ERANGE beyond the
+ * empty, longer than CLEAVE_IO_BYTES_MAX (reads and writes), without a buffer or room for extents; -ERANGE beyond the
  * volume's end; -EROFS; -ENOBUFS queue full: try when a request completes; -ESHUTDOWN, or what else
  * ended the volume; -ECANCELED it is being closed.
  */
@@ -307,5 +324,13 @@ int cleave_pwrite(struct cleave_disk *disk, const void *data, uint64_t bytes,
 int cleave_discard(struct cleave_disk *disk, uint64_t bytes, uint64_t offset_bytes);
 int cleave_write_zeroes(struct cleave_disk *disk, uint64_t bytes, uint64_t offset_bytes);
 int cleave_flush(struct cleave_disk *disk);
+/*
+ * cleave_block_status -- what the blocks of a range hold: allocated, a hole, zeros
+ *
+ * *@ret_count of @extents are filled, up to @max: from @offset_bytes on, all of the range unless there
+ * is no room for more. What is being written meanwhile may be told either way.
+ */
+int cleave_block_status(struct cleave_disk *disk, uint64_t bytes, uint64_t offset_bytes,
+    struct cleave_extent *extents, uint32_t max, uint32_t *ret_count);
 
 #endif /* CLEAVE_CLIENT_H */

@@ -75,6 +75,7 @@ enum wire_opcode {
 	WIRE_READ = 0x11,
 	WIRE_DISCARD = 0x12,      /* reads as zeros afterwards */
 	WIRE_WRITE_ZEROES = 0x13, /* the same, but stays allocated */
+	WIRE_BLOCK_STATUS = 0x14, /* what a range holds: entries in the reply's payload */
 	/* Anyone to gateway or node: JSON in the payload, JSON in the reply. */
 	WIRE_CONTROL = 0x20,
 	/* Gateway to storage node. */
@@ -168,7 +169,7 @@ struct wire_io {
 	uint64_t request_id;
 	uint64_t segment;
 	uint64_t offset_bytes; /* in the segment; block aligned; the request stays in one chunk */
-	uint32_t length_bytes; /* 4 KiB .. 64 KiB; DISCARD and WRITE_ZEROES: up to a chunk */
+	uint32_t length_bytes; /* 4 KiB .. 64 KiB; READ and WRITE; the others: up to a chunk */
 	uint32_t epoch;        /* of the shard, as the client knew it */
 	uint32_t vm_id;
 	uint32_t payload_crc; /* WRITE */
@@ -177,20 +178,44 @@ struct wire_io {
 int wire_io_decode(const struct wire_header *header, struct wire_io *ret_io,
     const char **ret_field);
 void wire_io_encode(struct wire_header *header, const struct wire_io *io);
-/* wire_io_reply -- a reply to @request; a READ's carries length_bytes of payload. */
+/*
+ * wire_io_reply -- a reply to @request
+ *
+ * A READ's carries length_bytes of payload, a BLOCK_STATUS's as many bytes of entries as are sent.
+ */
 void wire_io_reply(struct wire_header *header, const struct wire_io *request, int rc,
     uint32_t payload_crc, uint32_t epoch);
 /* A reply to a VM client, decoded. */
 struct wire_io_reply {
 	enum wire_opcode opcode; /* without WIRE_REPLY */
 	uint64_t request_id;
-	int rc;                /* 0 or a negative errno */
-	uint32_t length_bytes; /* READ: bytes that follow */
-	uint32_t payload_crc;  /* READ */
-	uint32_t epoch;        /* of the shard, as the gateway knows it */
+	int rc;                 /* 0 or a negative errno */
+	uint32_t length_bytes;  /* of the request */
+	uint32_t payload_bytes; /* READ: length_bytes; BLOCK_STATUS: of entries; else 0 */
+	uint32_t payload_crc;   /* READ, BLOCK_STATUS */
+	uint32_t epoch;         /* of the shard, as the gateway knows it */
 };
 int wire_io_reply_decode(const struct wire_header *header, struct wire_io_reply *ret_reply,
     const char **ret_field);
+
+/* BLOCK_STATUS entries, in the payload: what the range holds, from its beginning on. */
+enum wire_status_flags {
+	WIRE_STATUS_HOLE = 1u << 0, /* nothing is stored: discarded, or never written */
+	WIRE_STATUS_ZERO = 1u << 1, /* reads as zeros */
+};
+#define WIRE_STATUS_ENTRY_BYTES 8u
+struct wire_status {
+	uint32_t block_count;
+	uint32_t flags; /* 0: allocated */
+};
+void wire_status_encode(uint8_t out[WIRE_STATUS_ENTRY_BYTES], const struct wire_status *status);
+/*
+ * wire_status_decode -- one entry, of which @left_count blocks of the range are left
+ *
+ * The entries may end before the range does, not behind it. 0, or -EPROTO and the field's name.
+ */
+int wire_status_decode(const uint8_t in[WIRE_STATUS_ENTRY_BYTES], uint32_t left_count,
+    struct wire_status *ret_status, const char **ret_field);
 
 /* A request of a gateway to a storage node, decoded. */
 struct wire_node {

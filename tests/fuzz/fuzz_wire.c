@@ -56,6 +56,27 @@ check_groups(const struct wire_header *header)
 		assert(control.payload_bytes <= WIRE_CLIENT_PAYLOAD_BYTES_MAX);
 }
 
+/* Entries, as a client walks them: whatever they say, it stays within its range. */
+static void
+check_status(const uint8_t *data, size_t bytes)
+{
+	uint32_t left_count = CLEAVE_CHUNK_BLOCKS;
+	uint8_t again[WIRE_STATUS_ENTRY_BYTES];
+	struct wire_status status;
+	const char *field = NULL;
+
+	for (size_t at = 0; at + WIRE_STATUS_ENTRY_BYTES <= bytes; at += WIRE_STATUS_ENTRY_BYTES) {
+		if (wire_status_decode(data + at, left_count, &status, &field) != 0) {
+			assert(field != NULL);
+			return;
+		}
+		assert(status.block_count > 0 && status.block_count <= left_count);
+		left_count -= status.block_count;
+		wire_status_encode(again, &status);
+		assert(memcmp(again, data + at, sizeof(again)) == 0);
+	}
+}
+
 static void
 check_hello(const uint8_t *data, size_t bytes)
 {
@@ -84,6 +105,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	data++;
 	bytes--;
 	check_hello(data, bytes);
+	check_status(data, bytes);
 	if (bytes < sizeof(header))
 		return 0;
 	memcpy(&header, data, sizeof(header));

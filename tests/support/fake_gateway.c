@@ -79,6 +79,12 @@ fake_gateway_add(struct fake_gateway *fake, const char *name, uint64_t bytes)
 	return volume;
 }
 
+static bool
+is_change(const struct wire_io *io)
+{
+	return io->opcode != WIRE_READ && io->opcode != WIRE_BLOCK_STATUS;
+}
+
 /* Doing and answering. */
 
 static uint64_t
@@ -125,6 +131,47 @@ do_read(struct fake_gateway *fake, struct fake_held *held)
 	return crc;
 }
 
+/* What is zeros is a hole here. Returns the bytes of entries. */
+static uint32_t
+do_status(struct fake_gateway *fake, struct fake_held *held, uint32_t *ret_crc)
+{
+	static const uint8_t zeros[CLEAVE_BLOCK_BYTES];
+	static uint8_t buffer[WIRE_CLIENT_PAYLOAD_BYTES_MAX];
+	const uint8_t *at = held->volume->data + volume_offset(held->volume, &held->io);
+	uint32_t left_count = held->io.length_bytes / CLEAVE_BLOCK_BYTES, bytes = 0;
+
+	if (fake->status_blocks_max > 0)
+		left_count = (uint32_t)num_min(left_count, fake->status_blocks_max);
+	while (left_count > 0 && bytes < sizeof(buffer)) {
+		struct wire_status status = { .flags = WIRE_STATUS_HOLE | WIRE_STATUS_ZERO };
+
+		if (held->volume->is_hole)
+			status.block_count = left_count;
+		else if (memcmp(at, zeros, sizeof(zeros)) != 0)
+			status.flags = 0;
+		left_count -= status.block_count;
+		while (left_count > 0 &&
+		    (memcmp(at, zeros, sizeof(zeros)) == 0) == (status.flags != 0)) {
+			at += CLEAVE_BLOCK_BYTES;
+			left_count--;
+			status.block_count++;
+		}
+		if (fake->status_overshoot > 0) {
+			fake->status_overshoot--;
+			status.block_count = UINT32_MAX;
+		}
+		wire_status_encode(buffer + bytes, &status);
+		bytes += WIRE_STATUS_ENTRY_BYTES;
+	}
+	*ret_crc = crc32c(0, buffer, bytes);
+	if (fake->corrupt_count > 0) {
+		fake->corrupt_count--;
+		buffer[bytes / 2] ^= 1;
+	}
+	dev_copy_from_host(fake->split, held->msg->payload, buffer, bytes);
+	return bytes;
+}
+
 static void
 make_wrong(struct fake_gateway *fake, struct wire_header *header)
 {
@@ -141,15 +188,15 @@ make_wrong(struct fake_gateway *fake, struct wire_header *header)
 
 static void
 answer(struct fake_gateway *fake, struct split_msg *msg, const struct wire_io *io, int rc,
-    uint32_t crc)
+    uint32_t crc, uint32_t status_bytes)
 {
-	bool has_payload = io->opcode == WIRE_READ && rc == 0;
+	bool has_payload = !is_change(io) && rc == 0;
 	struct wire_header header;
-	struct dev_piece piece = { msg->payload, io->length_bytes };
+	struct dev_piece piece = { msg->payload, status_bytes };
 
 	wire_io_reply(&header, io, rc, crc, 0);
 	make_wrong(fake, &header);
-	if (has_payload)
+	if (io->opcode == WIRE_READ)
 		piece.bytes = header.length_bytes;
 	split_msg_reply(msg, &header, &piece, has_payload ? 1 : 0, NULL, NULL);
 }
@@ -158,17 +205,19 @@ answer(struct fake_gateway *fake, struct split_msg *msg, const struct wire_io *i
 static void
 held_finish(struct fake_gateway *fake, struct fake_held *held, bool is_effective)
 {
-	uint32_t crc = 0;
+	uint32_t crc = 0, status_bytes = 0;
 	int rc = 0;
 
 	list_remove(&held->link);
 	fake->held_count--;
 	if (is_effective && held->io.opcode == WIRE_READ)
 		crc = do_read(fake, held);
+	else if (held->io.opcode == WIRE_BLOCK_STATUS)
+		status_bytes = do_status(fake, held, &crc);
 	else if (is_effective)
 		rc = do_write(fake, held);
 	if (held->msg->qp != NULL)
-		answer(fake, held->msg, &held->io, rc, crc);
+		answer(fake, held->msg, &held->io, rc, crc, status_bytes);
 	else
 		split_msg_release(held->msg);
 	free(held);
@@ -242,7 +291,7 @@ overlaps_held_write(const struct fake_gateway *fake, const struct fake_volume *v
 		const struct fake_held *held = LIST_ENTRY(link, struct fake_held, link);
 		uint64_t other = volume_offset(held->volume, &held->io);
 
-		if (held->volume == volume && held->io.opcode != WIRE_READ &&
+		if (held->volume == volume && is_change(&held->io) &&
 		    start < other + held->io.length_bytes && other < start + io->length_bytes)
 			return true;
 	}
@@ -255,7 +304,7 @@ log_request(struct fake_session *session, const struct fake_volume *volume,
 {
 	struct fake_gateway *fake = session->fake;
 
-	if (io->opcode != WIRE_READ && overlaps_held_write(fake, volume, io))
+	if (is_change(io) && overlaps_held_write(fake, volume, io))
 		fake->overlap_violations++;
 	if (io->request_id <= session->last_request_id)
 		fake->order_violations++;
@@ -303,7 +352,7 @@ on_io(struct fake_session *session, struct split_msg *msg, const struct wire_io 
 	log_request(session, volume, io);
 	rc = check_io(session, volume, io);
 	if (rc != 0) {
-		answer(fake, msg, io, rc, 0);
+		answer(fake, msg, io, rc, 0, 0);
 		return;
 	}
 	held = calloc(1, sizeof(*held));

@@ -59,6 +59,8 @@ struct fake_gateway {
 	uint32_t drop_after;    /* the nth I/O request from now closes its connection; 0: none */
 	bool is_drop_done;      /* that request, and those held, take effect all the same */
 	uint32_t corrupt_count; /* reads answered with a flipped byte */
+	uint32_t status_blocks_max;    /* a BLOCK_STATUS stops after as many; 0: at its end */
+	uint32_t status_overshoot;     /* BLOCK_STATUS entries that go too far */
 	uint32_t write_checksum_count; /* writes refused with -EBADMSG */
 	bool is_holding;               /* I/O requests are kept until fake_gateway_release */
 	uint64_t delay_ns;             /* each I/O request is answered that much later */

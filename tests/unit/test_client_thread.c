@@ -61,6 +61,7 @@ remote_create(void)
 	r->loop = options.loop = loop_ev_create(3);
 	fake_gateway_init(&r->fake, &options);
 	fake_gateway_add(&r->fake, "v", NUM_MIB(128));
+	fake_gateway_add(&r->fake, "large", NUM_GIB(130))->is_hole = true;
 	r->gateways[0] = r->fake.addresses[0];
 	r->options.gateways = r->gateways;
 	r->options.gateway_count = 1;
@@ -132,6 +133,32 @@ Test(client_thread, blocking_helpers)
 	cr_assert(cleave_pread(r->disk, back, 4096, NUM_MIB(128)) == -ERANGE);
 	free(data);
 	free(back);
+	remote_destroy(r);
+}
+
+Test(client_thread, block_status_of_any_range)
+{
+	struct remote *r = remote_with_disk();
+	struct cleave_extent extents[4];
+	struct cleave_disk *large;
+	uint32_t count = 0;
+
+	memset(r->fake.volumes[0].data + NUM_MIB(70), 1, NUM_MIB(2));
+	cr_assert(cleave_block_status(r->disk, NUM_MIB(128), 0, extents, 4, &count) == 0);
+	cr_assert(count == 3);
+	cr_assert(extents[0].length_bytes == NUM_MIB(70));
+	cr_assert(extents[0].flags == (CLEAVE_EXTENT_HOLE | CLEAVE_EXTENT_ZERO));
+	cr_assert(extents[1].length_bytes == NUM_MIB(2) && extents[1].flags == 0);
+	cr_assert(extents[2].length_bytes == NUM_MIB(56));
+	cr_assert(cleave_block_status(r->disk, NUM_MIB(128), 0, extents, 1, &count) == 0);
+	cr_assert(count == 1 && extents[0].length_bytes == NUM_MIB(70));
+	/* More than is asked about at a time. */
+	cr_assert(cleave_disk_open(r->cleave, "large", 0, &large, r->error) == 0, "%s", r->error);
+	cr_assert(cleave_block_status(large, NUM_GIB(130), 0, extents, 1, &count) == 0);
+	cr_assert(count == 1 && extents[0].length_bytes == NUM_GIB(130));
+	cleave_disk_close(large);
+	cr_assert(cleave_block_status(r->disk, 4096, NUM_MIB(128), extents, 1, &count) == -ERANGE);
+	cr_assert(cleave_block_status(r->disk, 512, 0, extents, 1, &count) == -EINVAL);
 	remote_destroy(r);
 }
 

@@ -304,7 +304,7 @@ Test(wire, io_fields_are_checked)
 {
 	static const struct bad_field bad[] = {
 		BAD(opcode, 0x0f, "opcode"),
-		BAD(opcode, 0x14, "opcode"),
+		BAD(opcode, 0x15, "opcode"),
 		BAD(opcode, WIRE_WRITE | WIRE_REPLY, "opcode"),
 		BAD(service_class, SERVICE_CLASS_NR, "service_class"),
 		BAD(engine, 1, "engine"),
@@ -388,6 +388,83 @@ Test(wire, io_replies_round_trip)
 	header.status = 999;
 	cr_assert_eq(wire_io_reply_decode(&header, &out, &field), -EPROTO);
 	cr_assert_str_eq(field, "status");
+}
+
+Test(wire, block_status_round_trips)
+{
+	static const struct bad_field bad[] = {
+		BAD(payload_bytes, 0, "payload_bytes"),
+		BAD(payload_bytes, 12, "payload_bytes"),
+		BAD(payload_bytes, 65536 + 8, "payload_bytes"),
+		BAD(status, 999, "payload_bytes"),
+	};
+	static const struct wire_status statuses[] = { { 1, 0 },
+		{ 16384, WIRE_STATUS_HOLE | WIRE_STATUS_ZERO }, { 77, WIRE_STATUS_ZERO } };
+	struct wire_io io = io_write;
+	struct wire_io_reply reply;
+	struct wire_io out;
+	uint8_t bytes[WIRE_HEADER_BYTES + WIRE_STATUS_ENTRY_BYTES * NUM_COUNT(statuses)];
+	struct wire_header header;
+	const char *field = NULL;
+
+	io.opcode = WIRE_BLOCK_STATUS;
+	io.offset_bytes = CLEAVE_CHUNK_BYTES;
+	io.length_bytes = (uint32_t)CLEAVE_CHUNK_BYTES;
+	io.payload_crc = 0;
+	wire_io_encode(&header, &io);
+	stamp(&header, 0);
+	cr_assert_eq(wire_io_decode(&header, &out, &field), 0);
+	cr_assert_eq(memcmp(&out, &io, sizeof(out)), 0);
+
+	wire_io_reply(&header, &io, 0, 0xabcd, 17);
+	stamp(&header, sizeof(bytes) - WIRE_HEADER_BYTES);
+	memcpy(bytes, &header, sizeof(header));
+	for (size_t i = 0; i < NUM_COUNT(statuses); i++)
+		wire_status_encode(bytes + WIRE_HEADER_BYTES + i * WIRE_STATUS_ENTRY_BYTES,
+		    &statuses[i]);
+	golden_check("block_status_reply", bytes, sizeof(bytes));
+	bad_fields_check(&header, decode_io_reply, bad, NUM_COUNT(bad));
+	cr_assert_eq(wire_io_reply_decode(&header, &reply, &field), 0);
+	cr_assert_eq(reply.length_bytes, CLEAVE_CHUNK_BYTES);
+	cr_assert_eq(reply.payload_bytes, sizeof(bytes) - WIRE_HEADER_BYTES);
+	cr_assert_eq(reply.payload_crc, 0xabcd);
+	for (size_t i = 0; i < NUM_COUNT(statuses); i++) {
+		const uint8_t *at = bytes + WIRE_HEADER_BYTES + i * WIRE_STATUS_ENTRY_BYTES;
+		struct wire_status status;
+
+		cr_assert_eq(wire_status_decode(at, 16384, &status, &field), 0);
+		cr_assert_eq(memcmp(&status, &statuses[i], sizeof(status)), 0);
+	}
+	wire_io_reply(&header, &io, -EIO, 0xabcd, 17);
+	stamp(&header, 0);
+	cr_assert_eq(wire_io_reply_decode(&header, &reply, &field), 0);
+}
+
+Test(wire, block_status_entries_are_checked)
+{
+	static const struct {
+		struct wire_status status;
+		uint32_t left_count;
+		const char *field;
+	} bad[] = {
+		{ { 0, 0 }, 10, "block_count" },
+		{ { 11, 0 }, 10, "block_count" },
+		{ { UINT32_MAX, 0 }, 10, "block_count" },
+		{ { 1, 4 }, 10, "status_flags" },
+		{ { 1, UINT32_MAX }, 10, "status_flags" },
+		{ { 1, 0 }, 0, "block_count" },
+	};
+
+	for (size_t i = 0; i < NUM_COUNT(bad); i++) {
+		struct wire_status out = { 77, 77 };
+		uint8_t bytes[WIRE_STATUS_ENTRY_BYTES];
+		const char *field = NULL;
+
+		wire_status_encode(bytes, &bad[i].status);
+		cr_assert_eq(wire_status_decode(bytes, bad[i].left_count, &out, &field), -EPROTO);
+		cr_assert_str_eq(field, bad[i].field);
+		cr_assert_eq(out.block_count, 77);
+	}
 }
 
 static int
