@@ -27,6 +27,7 @@ struct fake_volume {
 	uint64_t id, size_bytes, segment_base;
 	uint64_t attach, session_id;
 	uint8_t *data; /* sparse */
+	bool is_hole;  /* BLOCK_STATUS says so without looking */
 };
 
 /* An I/O request as it came. */
