@@ -22,6 +22,8 @@
 
 /* What a compressed record must save to be kept: less is not worth the reader's time. */
 #define STORE_SAVING_SHIFT 3
+#define PROBE_SAMPLES 128u
+#define PROBE_DISTINCT_MIN 86u
 
 static uint8_t *
 address_of(dev_ptr ptr)
@@ -173,6 +175,27 @@ is_zero(const uint8_t *bytes, uint32_t count)
 	return word == 0 && memcmp(bytes, bytes + sizeof(word), count - sizeof(word)) == 0;
 }
 
+/*
+ * Dense bytes are spread over all 256 values. Of 128 of them 101 are different ones, in the mean, with
+ * a deviation of 4; of text there are 30 to 50, of programs and tables up to 80.
+ */
+static bool
+is_dense(const uint8_t *bytes, uint32_t count)
+{
+	uint8_t is_seen[256] = { 0 };
+	uint32_t stride = count / PROBE_SAMPLES - 1; /* odd: columns of records do not line up */
+	uint32_t distinct_count = 0;
+
+	assert(count >= CLEAVE_BLOCK_BYTES);
+	for (uint32_t i = 0; i < PROBE_SAMPLES; i++) {
+		uint8_t value = bytes[i * stride];
+
+		distinct_count += is_seen[value] ^ 1u;
+		is_seen[value] = 1;
+	}
+	return distinct_count >= PROBE_DISTINCT_MIN;
+}
+
 static int
 job_store(struct engine_runner *runner, struct engine_job *job)
 {
@@ -190,7 +213,9 @@ job_store(struct engine_runner *runner, struct engine_job *job)
 		job->stored_crc = 0;
 		return 0;
 	}
-	if (job->codec_id != ENGINE_NONE &&
+	if (job->probe != ENGINE_PROBE_NONE)
+		job->is_dense = is_dense(src, job->src_bytes);
+	if (job->codec_id != ENGINE_NONE && !(job->is_dense && job->probe == ENGINE_PROBE_SKIP) &&
 	    ops->compress(state, job->level, src, job->src_bytes, dst, dst_bytes_max,
 		&job->dst_bytes) == 0) {
 		job->ret_codec_id = job->codec_id;
@@ -334,7 +359,7 @@ engine_job_run(struct engine_runner *runner, struct engine_job *job)
 {
 	job->dst_bytes = 0;
 	job->ret_codec_id = ENGINE_NONE;
-	job->is_zero = false;
+	job->is_zero = job->is_dense = false;
 	guard_enter();
 	job->rc = job_dispatch(runner, job);
 	guard_leave();

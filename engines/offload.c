@@ -111,7 +111,11 @@ worker_main(void *arg)
 	struct engine_job *job;
 
 	while ((job = worker_wait(offload)) != NULL) {
+		uint64_t begin_ns = job->must_time ? loop_now_fresh_ns(offload->loop) : 0;
+
 		engine_job_run(&worker->runner, job);
+		if (job->must_time)
+			job->run_ns = loop_now_fresh_ns(offload->loop) - begin_ns;
 		job->done_post = (struct loop_post){ .fn = job_on_posted, .arg = job };
 		loop_post(offload->loop, &job->done_post);
 	}

@@ -165,12 +165,16 @@ mt_json_error(const char *text)
 json_t *
 mt_json_volume(const struct mt_volume *volume)
 {
+	struct mt_wish wish;
+	bool is_known = mt_wish_by_id(volume->codec_id, &wish);
+
+	assert(is_known); /* whoever made or read the volume has checked */
 	return json_pack("{s:s, s:I, s:I, s:s, s:s, s:i, s:i, s:I, s:i, s:I}", "name", volume->name,
 	    "id", (json_int_t)volume->id, "size_bytes", (json_int_t)volume->size_bytes,
-	    "service_class", mt_service_class_name(volume->service_class), "engine",
-	    engine_by_id(volume->codec_id)->name, "level", volume->level, "replicas",
-	    (int)volume->replica_count, "segment_base", (json_int_t)volume->segment_base,
-	    "segment_count", (int)volume->segment_count, "attach", (json_int_t)volume->attach);
+	    "service_class", mt_service_class_name(volume->service_class), "engine", wish.name,
+	    "level", volume->level, "replicas", (int)volume->replica_count, "segment_base",
+	    (json_int_t)volume->segment_base, "segment_count", (int)volume->segment_count, "attach",
+	    (json_int_t)volume->attach);
 }
 
 /* ---- the map: where each shard is, or should be ---- */

@@ -54,17 +54,17 @@ control_take_engine(struct mt_volume *volume, const char *engine_name, const int
 		[SERVICE_LATENCY] = ENGINE_NONE,
 		[SERVICE_CAPACITY] = ENGINE_ZSTD,
 	};
-	const struct engine_ops *engine = engine_by_id(defaults[volume->service_class]);
+	struct mt_wish wish;
+	bool is_known = engine_name != NULL ? mt_wish_by_name(engine_name, &wish)
+					    : mt_wish_by_id(defaults[volume->service_class], &wish);
 
-	if (engine_name != NULL)
-		engine = engine_by_name(engine_name);
-	if (engine == NULL)
-		return "engine: must be none, lz4, snappy, deflate or zstd";
-	volume->codec_id = engine->wire_id;
-	volume->level = engine->level_default;
+	if (!is_known)
+		return "engine: must be auto, none, lz4, snappy, deflate or zstd";
+	volume->codec_id = wish.codec_id;
+	volume->level = wish.level_default;
 	if (*level == INT64_MIN)
 		return NULL;
-	if (*level < engine->level_min || *level > engine->level_max)
+	if (*level < wish.level_min || *level > wish.level_max)
 		return "level: out of the engine's range";
 	volume->level = (int)*level;
 	return NULL;

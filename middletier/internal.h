@@ -26,6 +26,7 @@
 #include "cleave/meta.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
+#include "policy.h"
 
 #define MT_REPLICAS_MAX 3u
 #define MT_NODES_MAX 64u
@@ -86,17 +87,6 @@ enum mt_metric {
 	    MT_METRIC_NR
 };
 extern const struct metric_info mt_metric_infos[MT_METRIC_NR];
-
-/* ---- policy.c: which engine, how hard, how urgent ---- */
-struct mt_policy {
-	uint8_t codec_id;
-	int level;
-	bool is_urgent;
-};
-/* mt_policy_pick -- from the volume's wish, the message's service class and the port's load. */
-struct mt_volume;
-struct mt_policy mt_policy_pick(const struct mt_port *port, const struct mt_volume *volume,
-    enum service_class service_class);
 
 /* ---- node_link.c: one queue pair from a port to a storage node ---- */
 struct mt_node_config {
@@ -520,6 +510,7 @@ struct mt_session {
 	struct sm sm;
 	struct wire_hello hello;
 	struct mt_volume volume; /* valid for I/O sessions */
+	struct mt_auto autos[SERVICE_CLASS_NR];
 	uint32_t write_count; /* writes in flight; nothing new is admitted before they end (I11) */
 	uint32_t request_count;
 	/* session.c's: the question to main, and for how long a peer may wait for its accept. */

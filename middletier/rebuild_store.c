@@ -186,11 +186,11 @@ plan_volume(struct mt_rebuild_store *store, struct mt_cluster *cluster,
     const struct mt_volume *from)
 {
 	struct mt_volume volume = *from;
-	const struct engine_ops *engine = engine_by_id(volume.codec_id);
+	struct mt_wish wish;
 	char key[sizeof("volumes/") + MT_NAME_BYTES];
 	char *text;
 
-	if (mt_volume_name_check(volume.name) != NULL || engine == NULL) {
+	if (mt_volume_name_check(volume.name) != NULL || !mt_wish_by_id(volume.codec_id, &wish)) {
 		log_error("recover: volume %" PRIu64 ": %s: cannot be understood", volume.id,
 		    volume.name);
 		return -EINVAL;

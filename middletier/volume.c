@@ -73,7 +73,7 @@ static int
 volume_from_text(const struct volume_text *text, struct mt_volume *ret_volume,
     const char **ret_field)
 {
-	const struct engine_ops *engine = engine_by_name(text->engine);
+	struct mt_wish wish;
 	struct mt_volume volume = {
 		.id = text->id,
 		.size_bytes = text->size_bytes,
@@ -84,12 +84,12 @@ volume_from_text(const struct volume_text *text, struct mt_volume *ret_volume,
 		.attach = text->attach,
 	};
 
-	if (engine == NULL) {
+	if (!mt_wish_by_name(text->engine, &wish)) {
 		*ret_field = "engine";
 		return -EINVAL;
 	}
-	volume.codec_id = engine->wire_id;
-	if (text->level < engine->level_min || text->level > engine->level_max) {
+	volume.codec_id = wish.codec_id;
+	if (text->level < wish.level_min || text->level > wish.level_max) {
 		*ret_field = "level";
 		return -EINVAL;
 	}

@@ -183,12 +183,14 @@ static void
 write_fill_store(const struct mt_shard *shard, const struct mt_write *write, struct engine_job *job,
     bool *ret_is_urgent)
 {
-	struct mt_policy policy =
-	    mt_policy_pick(shard->port, &write->session->volume, write->io.service_class);
+	struct mt_policy policy = mt_policy_pick(shard->port, &write->session->volume,
+	    write->session->autos, write->io.service_class);
 
 	job->kind = ENGINE_JOB_STORE;
 	job->codec_id = policy.codec_id;
 	job->level = policy.level;
+	job->probe = policy.probe;
+	job->must_time = policy.is_auto;
 	job->src = write->msg->payload;
 	job->src_bytes = write->io.length_bytes;
 	job->dst_cap_bytes = write->io.length_bytes;
@@ -229,13 +231,16 @@ write_store_inline(struct mt_write_state *state, struct mt_write *write)
 	job->dst = write_batch_payload(batch);
 	begin_ns = loop_now_fresh_ns(port->loop);
 	rc = engine_submit(port->engines, job);
-	metric_add(&port->metrics[MT_METRIC_engine_ns], loop_now_fresh_ns(port->loop) - begin_ns);
+	job->run_ns = loop_now_fresh_ns(port->loop) - begin_ns;
+	metric_add(&port->metrics[MT_METRIC_engine_ns], job->run_ns);
 	assert(rc != 0); /* an inline set never calls back */
 	rc = write_store_rc(state->shard, rc == 1 ? job->rc : rc);
 	if (rc != 0) {
 		write_finish(state, write, rc);
 		return true;
 	}
+	mt_policy_learn(&write->session->volume, write->session->autos, write->io.service_class,
+	    job);
 	write_fill_record(write, job, &record);
 	write_batch_add(batch, write, &record);
 	return true;
@@ -391,6 +396,8 @@ write_collect(struct mt_write_state *state)
 			write_finish(state, write, rc);
 			continue;
 		}
+		mt_policy_learn(&write->session->volume, write->session->autos,
+		    write->io.service_class, &write->job->job);
 		batch =
 		    write_batch_room(state, write->job->job.dst_bytes, write_block_count(write));
 		if (batch == NULL || !write_copy(state, write, batch))

@@ -22,8 +22,8 @@
 #define COMMAND_LEVEL_MAX 1000 /* the gateway knows each engine's range */
 
 const char *const command_service_classes[] = { "standard", "latency", "capacity", NULL };
-const char *const command_engines[] = { "default", "lz4", "snappy", "deflate", "zstd", "none",
-	NULL };
+const char *const command_engines[] = { "default", "auto", "lz4", "snappy", "deflate", "zstd",
+	"none", NULL };
 
 static const struct config_option option_table[] = {
 	{ "gateway", 'g', CONFIG_LIST, offsetof(struct command_options, gateways), "ADDR",

@@ -117,6 +117,7 @@ const struct cleave_stats *cleave_client_stats(const struct cleave_client *clien
  *
  *	{"op":"volume.create","name":N,"size_bytes":S,"service_class":C,"engine":E,"level":L,
  *	    "replicas":R}                           "volume":{...}
+ *	    (E: auto, lz4, snappy, deflate, zstd, none)
  *	{"op":"volume.list","after":N}              "volumes":[...]; "more":true: ask after the last
  *	{"op":"volume.show","name":N}               "volume":{...}
  *	{"op":"volume.delete","name":N,"force":false}

@@ -96,6 +96,16 @@ enum engine_job_kind {
 struct batch_check; /* batch.h */
 
 /*
+ * Whether a STORE looks at a few bytes of the payload first, which tells nearly always whether it is
+ * dense: encrypted, or compressed already. That takes a tenth of what LZ4 takes to find it out.
+ */
+enum engine_probe {
+	ENGINE_PROBE_NONE,   /* do not look */
+	ENGINE_PROBE_REPORT, /* say in is_dense, and compress all the same */
+	ENGINE_PROBE_SKIP,   /* say in is_dense, and store raw what is */
+};
+
+/*
  * One job. The caller owns it, fills the inputs and keeps it and the memory behind src and dst
  * still until it is done. Not copied, not allocated.
  */
@@ -103,6 +113,8 @@ struct engine_job {
 	enum engine_job_kind kind;
 	uint8_t codec_id;
 	int level;
+	enum engine_probe probe; /* STORE */
+	bool must_time;          /* measure run_ns; inline sets leave that to the caller */
 	dev_ptr src;
 	uint32_t src_bytes;
 	dev_ptr dst;
@@ -116,7 +128,9 @@ struct engine_job {
 	int rc;
 	uint32_t dst_bytes;
 	uint8_t ret_codec_id;
-	bool is_zero; /* STORE: the payload is all zeros, and nothing was stored of it */
+	uint64_t run_ns;
+	bool is_dense; /* STORE: by the probe */
+	bool is_zero;  /* STORE: the payload is all zeros, and nothing was stored of it */
 	/* Called on the loop's thread when engine_submit returned 0. */
 	void (*fn)(struct engine_job *job, void *arg);
 	void *arg;

@@ -97,6 +97,12 @@ Test(control, create_fills_in_what_the_class_means)
 	cr_assert_str_eq(json_string_value(json_object_get(volume, "engine")), "none");
 	cr_assert_eq(integer(volume, "segment_base"), 2050);
 	json_decref(answer);
+	answer = expect_ok("{\"op\":\"volume.create\",\"name\":\"d\",\"size_bytes\":4096,"
+			   "\"engine\":\"auto\"}");
+	volume = json_object_get(answer, "volume");
+	cr_assert_str_eq(json_string_value(json_object_get(volume, "engine")), "auto");
+	cr_assert_eq(integer(volume, "level"), 0);
+	json_decref(answer);
 }
 
 Test(control, create_names_what_is_wrong)

@@ -210,6 +210,44 @@ Test(engine_store, zeros_have_to_be_what_the_sender_sent)
 	free(stored);
 }
 
+Test(engine_store, the_probe_tells_dense_payloads_from_others)
+{
+	for (uint8_t blocks = 1; blocks <= 16; blocks++)
+		for (int kind = DATA_TEXT; kind < DATA_KIND_NR; kind++) {
+			uint8_t *plain = data_create(blocks * BLOCK, (enum data_kind)kind, blocks);
+			uint8_t *stored = malloc(blocks * BLOCK);
+			struct engine_job job = store_of(ENGINE_LZ4, plain, blocks, stored);
+
+			job.probe = ENGINE_PROBE_REPORT;
+			cr_assert_eq(run(&job), 1);
+			check_store(&job, plain, stored);
+			cr_assert_eq(job.is_dense, kind == DATA_RANDOM);
+			cr_assert_eq(job.dst_bytes < blocks * BLOCK, kind != DATA_RANDOM);
+			free(plain);
+			free(stored);
+		}
+}
+
+/* Looks random where the probe looks, and repeats itself between: left out when told so. */
+Test(engine_store, a_payload_that_looks_dense_is_stored_raw_when_asked)
+{
+	uint8_t *plain = data_create(2 * BLOCK, DATA_RANDOM, 1), *stored = malloc(2 * BLOCK);
+
+	memcpy(plain + BLOCK, plain, BLOCK);
+	for (int probe = ENGINE_PROBE_NONE; probe <= ENGINE_PROBE_SKIP; probe++) {
+		struct engine_job job = store_of(ENGINE_LZ4, plain, 2, stored);
+
+		job.probe = (enum engine_probe)probe;
+		cr_assert_eq(run(&job), 1);
+		check_store(&job, plain, stored);
+		cr_assert_eq(job.is_dense, probe != ENGINE_PROBE_NONE);
+		cr_assert_eq(job.ret_codec_id,
+		    probe == ENGINE_PROBE_SKIP ? ENGINE_NONE : ENGINE_LZ4);
+	}
+	free(plain);
+	free(stored);
+}
+
 /* ---- LOAD ---- */
 
 static void

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_policy.c -- the table of policy.c, idle and under load */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdlib.h>
 
 #include "middletier/internal.h"
@@ -11,7 +12,7 @@ static void
 expect(const struct mt_volume *volume, enum service_class service_class, uint8_t codec_id,
     int level, bool is_urgent)
 {
-	struct mt_policy policy = mt_policy_pick(&port, volume, service_class);
+	struct mt_policy policy = mt_policy_pick(&port, volume, NULL, service_class);
 
 	cr_assert_eq(policy.codec_id, codec_id, "codec %u", policy.codec_id);
 	cr_assert_eq(policy.level, level, "level %d", policy.level);
@@ -31,6 +32,62 @@ Test(policy, idle)
 	expect(&zstd, SERVICE_CAPACITY, ENGINE_ZSTD, 9, false);
 	expect(&lz4, SERVICE_LATENCY, ENGINE_NONE, 0, true);
 	expect(&zstd, SERVICE_LATENCY, ENGINE_NONE, 0, true);
+}
+
+static const struct mt_volume automatic = { .codec_id = MT_CODEC_AUTO };
+
+Test(policy, auto_is_asked_per_class_and_never_for_latency)
+{
+	struct mt_auto autos[SERVICE_CLASS_NR] = { 0 };
+	struct mt_policy policy = mt_policy_pick(&port, &automatic, autos, SERVICE_LATENCY);
+
+	cr_assert_eq(policy.codec_id, ENGINE_NONE);
+	cr_assert(policy.is_urgent);
+	cr_assert_not(policy.is_auto);
+	autos[SERVICE_CAPACITY] =
+	    (struct mt_auto){ .is_settled = true, .chosen = 4, .trial_left_count = 9 };
+	policy = mt_policy_pick(&port, &automatic, autos, SERVICE_STANDARD);
+	cr_assert_eq(policy.codec_id, ENGINE_NONE); /* the first to be measured */
+	cr_assert(policy.is_auto);
+	policy = mt_policy_pick(&port, &automatic, autos, SERVICE_CAPACITY);
+	cr_assert_eq(policy.codec_id, ENGINE_ZSTD);
+	cr_assert_eq(policy.level, 1);
+}
+
+Test(policy, learns_once_from_a_job_and_not_from_a_failed_one)
+{
+	struct mt_auto autos[SERVICE_CLASS_NR] = { 0 };
+	struct engine_job job = { .kind = ENGINE_JOB_STORE,
+		.codec_id = ENGINE_LZ4,
+		.level = 1,
+		.src_bytes = 4096,
+		.dst_bytes = 2000,
+		.block_count = 1,
+		.must_time = true };
+
+	job.rc = -EBADMSG;
+	mt_policy_learn(&automatic, autos, SERVICE_STANDARD, &job);
+	cr_assert_eq(autos[SERVICE_STANDARD].measures[1].sample_count, 0);
+	job.rc = 0;
+	for (uint32_t i = 0; i < 3; i++)
+		mt_policy_learn(&automatic, autos, SERVICE_STANDARD, &job);
+	cr_assert_eq(autos[SERVICE_STANDARD].measures[1].sample_count, 1);
+}
+
+Test(policy, a_wish_is_an_engine_or_auto)
+{
+	struct mt_wish wish = { .codec_id = 77 };
+
+	cr_assert(mt_wish_by_name("auto", &wish));
+	cr_assert_eq(wish.codec_id, MT_CODEC_AUTO);
+	cr_assert(mt_wish_by_id(MT_CODEC_AUTO, &wish));
+	cr_assert_str_eq(wish.name, "auto");
+	cr_assert(mt_wish_by_name("zstd", &wish));
+	cr_assert_eq(wish.codec_id, ENGINE_ZSTD);
+	cr_assert_eq(wish.level_max, 19);
+	cr_assert_not(mt_wish_by_name("rar", &wish));
+	cr_assert_not(mt_wish_by_id(ENGINE_ID_NR, &wish));
+	cr_assert_eq(wish.codec_id, ENGINE_ZSTD);
 }
 
 static void
@@ -78,6 +135,7 @@ Test(policy, under_load)
 			has_high = true;
 		} else if (queued >= 70) {
 			expect(&zstd, SERVICE_STANDARD, ENGINE_NONE, 0, false);
+			expect(&automatic, SERVICE_STANDARD, ENGINE_NONE, 0, false);
 			expect(&zstd, SERVICE_CAPACITY, ENGINE_LZ4, -7, false);
 			expect(&zstd, SERVICE_LATENCY, ENGINE_NONE, 0, true);
 			has_extreme = true;

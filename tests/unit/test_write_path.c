@@ -355,6 +355,30 @@ Test(write_path, the_latency_class_is_not_compressed_and_keeps_its_place)
 	}
 }
 
+/* With a clock that stands still only the saving counts: zstd in the end, and what is dense is raw. */
+Test(write_path, auto_measures_settles_and_stores_what_is_read_back)
+{
+	for (uint32_t round = 0; round < 2; round++) {
+		uint64_t before;
+
+		if (round == 1)
+			with_threads();
+		start_quiet();
+		fake.session.volume.codec_id = MT_CODEC_AUTO;
+		for (uint32_t i = 0; i < 120; i++)
+			cr_assert_eq(fake_wait(fake_write(i, 1, 1 + 4 * i)), 0);
+		cr_assert(fake.session.autos[SERVICE_STANDARD].is_settled);
+		before = metric(MT_METRIC_stored_bytes);
+		for (uint32_t i = 0; i < 4; i++)
+			cr_assert_eq(fake_wait(fake_write(120 + i, 1, 4)), 0); /* dense */
+		cr_assert_geq(metric(MT_METRIC_stored_bytes) - before, 4 * 4096);
+		for (uint32_t i = 0; i < 120; i++)
+			fake_expect(i, 1 + 4 * i);
+		fake_expect(121, 4);
+		cr_assert_not(fake.session.autos[SERVICE_CAPACITY].is_settled);
+	}
+}
+
 Test(write_path, an_unknown_codec_is_an_error_not_a_crash)
 {
 	for (uint32_t round = 0; round < 2; round++) {
