@@ -361,7 +361,7 @@ agree_count_wanted(const struct mt_agree *agree)
 
 	for (uint32_t i = 0; i < agree->replica_count; i++)
 		count += !agree->replicas[i].is_damaged;
-	if (mt_gateway_min_replicas(agree->shard->port->gateway) == 1)
+	if (mt_gateway_min_replicas(agree->shard->port->gateway) == 1 || MUTANT(lone_answer))
 		return 1;
 	return (uint32_t)num_min(count, AGREE_PROOF_COUNT);
 }
@@ -416,10 +416,10 @@ agree_judge(struct mt_agree *agree)
 			agree_stick(agree, why);
 		return;
 	}
-	if (!agree_is_proven(agree) && !is_complete)
-		return; /* those that are away may know better */
 	agree->is_stuck_logged = false;
 	agree_damage_short(agree);
+	if (!agree_is_proven(agree) && !is_complete)
+		return; /* those that are away may know better */
 	lacking = agree_find(agree, false);
 	if (lacking != NULL && !MUTANT(tail_not_copied)) {
 		mt_agree_repair(agree, agree_index(agree_find(agree, true)), agree_index(lacking));

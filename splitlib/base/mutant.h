@@ -29,6 +29,7 @@
 	X(slot_trusted, "a batch's extent and predecessor are not checked on recovery")            \
 	/* Gateway. */                                                                             \
 	X(cut_to_shortest, "every replica is cut to the shortest answer")                          \
+	X(lone_answer, "a take-over believes one copy while the others are away")                  \
 	X(tail_not_copied, "a take-over serves what not all replicas hold")                        \
 	X(ack_two_of_three, "a write is acknowledged although one replica failed")                 \
 	X(replay_twice, "the first extent is replayed again over newer records")                   \

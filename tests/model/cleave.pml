@@ -367,6 +367,17 @@ inline find_length(g) {
 	od
 }
 
+/* Two have answered that reach every mark, or a sealed one, or the only one that there is. */
+#ifdef M_LONE_ANSWER
+#define IS_PROVEN(g) (good[g] != 0)
+#else
+#define IS_PROVEN(g) \
+	((sealed[g] & good[g]) != 0 || COUNT(good[g]) >= 2 || \
+	 (COUNT(good[g]) == 1 && COUNT(extent_nodes[log_extent[g]]) == 1))
+#endif
+
+#define ALL_ANSWERED(g) (answered[g] == extent_nodes[log_extent[g]])
+
 /* One that ends below a mark has lost something. Back to waiting where that leaves none. */
 inline gateway_judge(g) {
 	find_mark(g);
@@ -382,7 +393,9 @@ inline gateway_judge(g) {
 	:: else -> break
 	od;
 	if
-	:: good[g] != 0 && x <= y ->
+	:: good[g] != 0 && x <= y && !IS_PROVEN(g) && !ALL_ANSWERED(g) ->
+		skip /* who has not answered may know better */
+	:: good[g] != 0 && x <= y && (IS_PROVEN(g) || ALL_ANSWERED(g)) ->
 		acked[g] = y;
 #ifdef M_TAIL_NOT_COPIED
 		phase[g] = G_CUTTING
@@ -396,14 +409,6 @@ inline gateway_judge(g) {
 	fi;
 	SCRATCH()
 }
-
-/* Among those who answered there is one that has lost nothing: without, no protocol helps. */
-#define ONE_IS_WHOLE(g) \
-	((HAS(good[g], 0) && !rotten[COPY(log_extent[g], 0)]) || \
-	 (HAS(good[g], 1) && !rotten[COPY(log_extent[g], 1)]) || \
-	 (HAS(good[g], 2) && !rotten[COPY(log_extent[g], 2)]))
-
-#define ALL_ANSWERED(g) (answered[g] == extent_nodes[log_extent[g]])
 
 /* Does a good replica still lack something of the agreed length? */
 #define LACKS(g, n) (HAS(good[g], n) && answer[ANSWER(g, n)] < acked[g])
@@ -685,8 +690,8 @@ end:	do
 	GATEWAY_NODE(g, 0)
 	GATEWAY_NODE(g, 1)
 	GATEWAY_NODE(g, 2)
-	:: d_step { phase[g] == G_FREEZING && ALL_ANSWERED(g) && ONE_IS_WHOLE(g) -> gateway_judge(g) }
-	:: d_step { phase[g] == G_FREEZING && !ALL_ANSWERED(g) && ONE_IS_WHOLE(g) && \
+	:: d_step { phase[g] == G_FREEZING && ALL_ANSWERED(g) -> gateway_judge(g) }
+	:: d_step { phase[g] == G_FREEZING && !ALL_ANSWERED(g) && good[g] != 0 && \
 		timeouts < TIMEOUTS -> timeouts++; gateway_judge(g) }
 	:: d_step { phase[g] == G_COPYING && IS_COPIED(g) -> \
 		answer[ANSWER(g, 0)] = 0; answer[ANSWER(g, 1)] = 0; answer[ANSWER(g, 2)] = 0; \

@@ -87,6 +87,30 @@ used_page(struct sim_faults *faults, const struct disk_sim *disk, uint64_t *ret_
 
 /* Processes. */
 
+static void
+lose_all_power(struct sim_cluster *cluster)
+{
+	for (uint32_t i = 0; i < cluster->options.gateway_count; i++)
+		sim_cluster_gateway_kill(cluster, i);
+	for (uint32_t i = 0; i < cluster->options.node_count; i++)
+		sim_cluster_node_kill(cluster, i, true);
+}
+
+/* The one whose disk may lie, and another: what they say is to be believed, or not. */
+static void
+inject_few_return(struct sim_faults *faults, struct sim_fault_active *self)
+{
+	struct sim_cluster *cluster = faults->cluster;
+
+	lose_all_power(cluster);
+	self->until_ns = sim_world_now_ns(cluster->world) + cluster->options.node_timeout_ns +
+	    cluster->options.lease_ns + sim_world_random_below(cluster->world, NUM_S(4));
+	sim_cluster_node_start(cluster, faults->victim);
+	sim_cluster_node_start(cluster, random_node(faults));
+	for (uint32_t i = 0; i < cluster->options.gateway_count; i++)
+		sim_cluster_gateway_start(cluster, i);
+}
+
 static bool
 inject_process(struct sim_faults *faults, struct sim_fault_active *self, uint64_t pause_ns)
 {
@@ -99,10 +123,10 @@ inject_process(struct sim_faults *faults, struct sim_fault_active *self, uint64_
 		sim_cluster_node_kill(cluster, self->index, self->fault == SIM_FAULT_node_power);
 		return true;
 	case SIM_FAULT_all_power:
-		for (uint32_t i = 0; i < cluster->options.gateway_count; i++)
-			sim_cluster_gateway_kill(cluster, i);
-		for (uint32_t i = 0; i < cluster->options.node_count; i++)
-			sim_cluster_node_kill(cluster, i, true);
+		lose_all_power(cluster);
+		return true;
+	case SIM_FAULT_few_return:
+		inject_few_return(faults, self);
 		return true;
 	case SIM_FAULT_gateway_kill:
 		self->index = random_gateway(faults);
@@ -433,6 +457,7 @@ undo(struct sim_faults *faults, const struct sim_fault_active *self)
 		sim_cluster_node_start(faults->cluster, self->index);
 		break;
 	case SIM_FAULT_all_power:
+	case SIM_FAULT_few_return:
 		sim_cluster_start_all(faults->cluster);
 		break;
 	case SIM_FAULT_gateway_kill:

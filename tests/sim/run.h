@@ -24,6 +24,7 @@
 	X(node_kill, "kill -9 of a storage node")                                                  \
 	X(node_power, "power loss of a storage node")                                              \
 	X(all_power, "power loss of everything")                                                   \
+	X(few_return, "power loss of everything, and two nodes come back long before the others")  \
 	X(node_pause, "a storage node stands still")                                               \
 	X(gateway_kill, "kill -9 of a gateway")                                                    \
 	X(gateway_stop, "a gateway is stopped in an orderly way")                                  \
