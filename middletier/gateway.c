@@ -41,6 +41,7 @@
 #define GATEWAY_REPAIR_AFTER_NS NUM_S(60)
 #define GATEWAY_REPAIR_BYTES_PER_S NUM_MIB(64)
 #define GATEWAY_SCRUB_INTERVAL_NS NUM_S(UINT64_C(7) * 24 * 3600)
+#define GATEWAY_LOG_BYTES NUM_MIB(256)
 #define GATEWAY_SWEEP_INTERVAL_NS NUM_S(600)
 #define GATEWAY_READY_BYTES (MT_PORTS_MAX * SPLIT_ADDRESS_BYTES_MAX)
 
@@ -104,6 +105,12 @@ uint64_t
 mt_gateway_scrub_interval_ns(const struct mt_gateway *gateway)
 {
 	return gateway->options.scrub_interval_ns;
+}
+
+uint64_t
+mt_gateway_log_bytes(const struct mt_gateway *gateway)
+{
+	return gateway->options.log_bytes;
 }
 
 uint64_t
@@ -268,6 +275,8 @@ gateway_set_defaults(struct mt_gateway_options *options)
 		options->scrub_interval_ns = GATEWAY_SCRUB_INTERVAL_NS;
 	if (options->sweep_interval_ns == 0)
 		options->sweep_interval_ns = GATEWAY_SWEEP_INTERVAL_NS;
+	if (options->log_bytes == 0)
+		options->log_bytes = GATEWAY_LOG_BYTES;
 }
 
 struct mt_gateway *

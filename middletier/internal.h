@@ -13,6 +13,7 @@
 #ifndef CLEAVE_MIDDLETIER_INTERNAL_H
 #define CLEAVE_MIDDLETIER_INTERNAL_H
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -72,6 +73,8 @@ struct mt_extent;
 	X(takeovers, "count", "shards that began to be served here")                               \
 	X(extents_opened, "count", "extents created")                                              \
 	X(extents_sealed, "count", "extents sealed")                                               \
+	X(extents_reclaimed, "count", "extents deleted because nothing live was in them")          \
+	X(reclaimed_bytes, "bytes", "bytes of those, one copy")                                    \
 	X(extents_broken, "count", "open extents given up after a replica failed")                 \
 	X(batches_resent, "count", "batches sent again to a new extent")                           \
 	X(node_reconnects, "count", "links to storage nodes that came back")                       \
@@ -254,6 +257,7 @@ struct mt_extent {
 	uint64_t repair_ns;          /* not repaired again before */
 	bool is_dirty;               /* its replicas' flags are not what the manifest says */
 	uint32_t run_count;          /* EXTENT_RUN: live ones, index.c */
+	uint32_t use_count;          /* mt_extent_use */
 	uint64_t run_bytes;          /* of those */
 };
 
@@ -307,6 +311,22 @@ int mt_extent_append(struct mt_extent *extent, struct mt_batch *batch);
 void mt_extent_cut_replicas(struct mt_extent *extent);
 /* mt_extent_delete -- delete at the nodes that are up, best effort, then free. */
 void mt_extent_delete(struct mt_extent *extent);
+/*
+ * mt_extent_use -- it is not reclaimed before as many mt_extent_unuse, though nothing live is in it
+ *
+ * For who has written, or is about to write, what no edit names yet.
+ */
+static inline void
+mt_extent_use(struct mt_extent *extent)
+{
+	extent->use_count++;
+}
+static inline void
+mt_extent_unuse(struct mt_extent *extent)
+{
+	assert(extent->use_count > 0);
+	extent->use_count--;
+}
 /* mt_extent_on_link -- a link of the port went down or came up. */
 void mt_extent_on_link(struct mt_extent *extent, struct mt_link *link, bool is_up);
 int mt_batch_init(struct mt_batch *batch, struct mt_port *port); /* allocates hosts */
@@ -608,6 +628,7 @@ struct mt_write_state; /* write_path.c */
 struct mt_manifest;    /* manifest.c */
 struct mt_takeover;    /* takeover.c */
 struct mt_upkeep;      /* upkeep.c */
+struct mt_reclaim;     /* reclaim.c */
 
 struct mt_shard {
 	uint32_t magic;
@@ -636,6 +657,7 @@ struct mt_shard {
 	struct loop_link copies;          /* copy.c: on their way */
 	struct loop_task *upkeep_task;    /* upkeep.c: look at the copies now; NULL: not serving */
 	struct mt_upkeep *upkeep;
+	struct mt_reclaim *reclaim;
 	uint32_t read_count; /* read_path.c: reads that are not answered yet */
 	/* shard.c's. */
 	bool is_wanted;    /* by the last set that the port was given */
@@ -749,6 +771,8 @@ uint64_t mt_gateway_repair_after_ns(const struct mt_gateway *gateway);
 uint64_t mt_gateway_repair_bytes_per_s(const struct mt_gateway *gateway);
 uint64_t mt_gateway_scrub_interval_ns(const struct mt_gateway *gateway);
 uint64_t mt_gateway_sweep_interval_ns(const struct mt_gateway *gateway);
+/* mt_gateway_log_bytes -- of a shard's log, beyond which flush hurries; reclaim.c may want less. */
+uint64_t mt_gateway_log_bytes(const struct mt_gateway *gateway);
 /*
  * mt_gateway_lease_until_ns -- the monotonic time until which this gateway surely owns what it owns (I7)
  *

@@ -25,6 +25,7 @@
 #include "base/log.h"
 #include "base/mutant.h"
 #include "base/num.h"
+#include "index.h"
 #include "write.h"
 
 #define LOG_ROLL_RETRY_NS NUM_S(1)
@@ -213,6 +214,7 @@ roll_on_committed(int rc, void *arg)
 		mt_extent_seal(old, MUTANT(unacked_sealed) ? old->end_bytes : old->acked_bytes);
 		mt_extent_cut_replicas(old);
 	}
+	mt_reclaim_kick(state->shard);
 	write_pump_soon(state);
 }
 

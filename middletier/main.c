@@ -42,7 +42,7 @@ struct main_options {
 	uint64_t gateway_id;
 	uint64_t lease_ms;
 	uint64_t repair_after, repair_rate;
-	uint64_t scrub_interval, sweep_interval;
+	uint64_t scrub_interval, sweep_interval, log_bytes;
 	unsigned log_level;
 	bool is_recovery, is_forced;
 };
@@ -93,6 +93,9 @@ static const struct config_option option_table[] = {
 	{ "sweep-interval", 0, CONFIG_DURATION, offsetof(struct main_options, sweep_interval),
 	    "DURATION", "Between two looks at a node for extents that nobody owns.", "10m", false,
 	    NUM_S(1), NUM_S(86400), NULL },
+	{ "log-bytes", 0, CONFIG_SIZE, offsetof(struct main_options, log_bytes), "SIZE",
+	    "Length of a shard's log beyond which it is flushed at once; less on small disks.",
+	    "256M", false, NUM_MIB(1), NUM_GIB(64), NULL },
 	{ "log-level", 0, CONFIG_CHOICE, offsetof(struct main_options, log_level), "LEVEL",
 	    "Least level to log.", "info", false, 0, 0, log_levels },
 	{ "recover", 0, CONFIG_FLAG, offsetof(struct main_options, is_recovery), NULL,
@@ -239,6 +242,7 @@ take_options(const struct main_options *values, struct mt_gateway_options *optio
 	options->repair_bytes_per_s = values->repair_rate;
 	options->scrub_interval_ns = values->scrub_interval;
 	options->sweep_interval_ns = values->sweep_interval;
+	options->log_bytes = values->log_bytes;
 	return 0;
 }
 

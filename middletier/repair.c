@@ -152,7 +152,7 @@ repair_is_ours(const struct mt_repair *repair, const struct mt_extent *extent)
 static struct mt_extent *
 repair_extent(const struct mt_repair *repair)
 {
-	struct mt_extent *extent = repair->shard->extents[repair->extent_index];
+	struct mt_extent *extent = mt_shard_extent(repair->shard, repair->extent_index);
 
 	if (!repair_is_ours(repair, extent) ||
 	    extent_id_pack(&extent->id) != extent_id_pack(&repair->id))

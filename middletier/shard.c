@@ -29,6 +29,7 @@
 #include "copy.h"
 #include "index.h"
 #include "manifest.h"
+#include "reclaim.h"
 #include "recovery.h"
 #include "upkeep.h"
 
@@ -67,9 +68,12 @@ mt_shard_init(struct mt_shard *shard, struct mt_port *port, uint32_t index)
 	rc = mt_upkeep_init(shard);
 	if (rc != 0)
 		goto err_takeover;
-	rc = mt_ring_init(&shard->ring, port, port->ring_bytes);
+	rc = mt_reclaim_init(shard);
 	if (rc != 0)
 		goto err_upkeep;
+	rc = mt_ring_init(&shard->ring, port, port->ring_bytes);
+	if (rc != 0)
+		goto err_reclaim;
 	rc = mt_write_path_init(shard);
 	if (rc != 0)
 		goto err_ring;
@@ -78,6 +82,8 @@ mt_shard_init(struct mt_shard *shard, struct mt_port *port, uint32_t index)
 
 err_ring:
 	mt_ring_fini(&shard->ring, port);
+err_reclaim:
+	mt_reclaim_fini(shard);
 err_upkeep:
 	mt_upkeep_fini(shard);
 err_takeover:
@@ -131,6 +137,7 @@ mt_shard_stop(struct mt_shard *shard, int rc)
 	if (!shard->is_releasing)
 		shard->is_wanted = false; /* by itself: until the next set */
 	mt_upkeep_stop(shard);
+	mt_reclaim_stop(shard);
 	mt_takeover_stop(shard);
 	mt_manifest_stop(shard, rc);
 	mt_write_path_stop(shard, rc);
@@ -261,6 +268,7 @@ mt_shard_fini(struct mt_shard *shard)
 	mt_root_abandon(shard);
 	mt_takeover_fini(shard);
 	mt_upkeep_fini(shard);
+	mt_reclaim_fini(shard);
 	mt_copy_fini(shard);
 	mt_manifest_fini(shard);
 	shard_free_index(shard);
@@ -283,4 +291,5 @@ mt_shard_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up)
 	}
 	mt_write_path_on_link(shard, link, is_up);
 	mt_upkeep_on_link(shard, link, is_up);
+	mt_reclaim_kick(shard); /* its slots count, too */
 }

@@ -17,6 +17,7 @@
 #include "base/num.h"
 #include "extent.h"
 #include "index.h"
+#include "reclaim.h"
 #include "takeover.h"
 #include "upkeep.h"
 
@@ -298,6 +299,7 @@ mt_takeover_try_serve(struct mt_takeover *takeover)
 	metric_add(&shard->port->metrics[MT_METRIC_takeovers], 1);
 	sm_move(&shard->sm, MT_SHARD_SERVING);
 	mt_upkeep_start(shard);
+	mt_reclaim_start(shard);
 	mt_write_path_start(shard);
 	mt_port_on_shard(shard);
 }

@@ -459,6 +459,7 @@ mt_rig_log_open(struct mt_rig *rig)
 	memcpy(edit.replicas, extent->replicas, sizeof(extent->replicas));
 	if (mt_rig_commit(rig, &edit, 1) != 0 || mt_shard_extent_add(shard, extent) != 0)
 		abort();
+	mt_extent_use(extent); /* nothing of it is in the index: it would be reclaimed */
 	return extent;
 }
 

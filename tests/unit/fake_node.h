@@ -23,6 +23,7 @@
 #include "middletier/extent.h"
 #include "middletier/internal.h"
 #include "middletier/read.h"
+#include "middletier/reclaim.h"
 #include "middletier/write.h"
 
 #define FAKE_NODES 5u
@@ -91,12 +92,10 @@ struct engine_set {
 };
 
 struct fake_commit {
-	struct mt_edit edits[16];
+	struct mt_edit edits[64];
 	uint32_t count;
 	mt_manifest_fn fn;
 	void *arg;
-	struct loop_timer timer;
-	bool is_out;
 };
 
 static struct fake_world {
@@ -115,14 +114,16 @@ static struct fake_world {
 	struct split_msg replies[FAKE_REPLY_MSGS];
 	bool reply_used[FAKE_REPLY_MSGS];
 	struct engine_set engines;
-	struct fake_commit commit;
+	struct fake_commit commits[8]; /* under way, oldest first */
+	uint32_t commit_count;
+	struct loop_timer commit_timer;
 	int commit_rc;              /* what the next ones end with */
 	struct mt_edit edits[1024]; /* durable */
 	uint32_t edit_count;
 	uint32_t answer_count, done_count;
 	uint32_t min_replicas;
 	int stop_rc;
-	uint64_t slot_bytes;
+	uint64_t slot_bytes, log_bytes;
 	uint64_t lease_until_ns; /* 0: for ever */
 	bool is_session_gone;
 } fake;

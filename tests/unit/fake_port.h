@@ -16,34 +16,36 @@
 static inline void
 fake_on_commit(struct loop_timer *timer, void *arg)
 {
-	struct fake_commit *commit = &fake.commit;
+	struct fake_commit commit = fake.commits[0];
 	int rc = fake.commit_rc;
 
-	(void)timer;
 	(void)arg;
-	commit->is_out = false;
-	for (uint32_t i = 0; i < commit->count && rc == 0; i++) {
+	fake.commit_count--;
+	memmove(fake.commits, fake.commits + 1, fake.commit_count * sizeof(commit));
+	if (fake.commit_count > 0)
+		loop_timer_start(fake.loop, timer, loop_random_below(fake.loop, NUM_US(500)));
+	for (uint32_t i = 0; i < commit.count && rc == 0; i++) {
 		cr_assert_lt(fake.edit_count, NUM_COUNT(fake.edits));
-		fake.edits[fake.edit_count++] = commit->edits[i];
+		fake.edits[fake.edit_count++] = commit.edits[i];
 	}
-	commit->fn(rc, commit->arg);
+	commit.fn(rc, commit.arg);
 }
 
 int
 mt_manifest_commit(struct mt_shard *shard, const struct mt_edit *edits, uint32_t count,
     mt_manifest_fn fn, void *arg)
 {
-	struct fake_commit *commit = &fake.commit;
+	struct fake_commit *commit = &fake.commits[fake.commit_count];
 
 	(void)shard;
-	cr_assert(!commit->is_out);
+	cr_assert_lt(fake.commit_count, NUM_COUNT(fake.commits));
 	memcpy(commit->edits, edits, count * sizeof(*edits));
 	commit->count = count;
 	commit->fn = fn;
 	commit->arg = arg;
-	commit->is_out = true;
-	loop_timer_init(&commit->timer, fake_on_commit, NULL);
-	loop_timer_start(fake.loop, &commit->timer, loop_random_below(fake.loop, NUM_US(500)));
+	if (fake.commit_count++ == 0)
+		loop_timer_start(fake.loop, &fake.commit_timer,
+		    loop_random_below(fake.loop, NUM_US(500)));
 	return 0;
 }
 
@@ -89,6 +91,20 @@ mt_gateway_min_replicas(const struct mt_gateway *gateway)
 	return fake.min_replicas;
 }
 
+uint32_t
+mt_gateway_shard_count(const struct mt_gateway *gateway)
+{
+	(void)gateway;
+	return 1;
+}
+
+uint64_t
+mt_gateway_log_bytes(const struct mt_gateway *gateway)
+{
+	(void)gateway;
+	return fake.log_bytes;
+}
+
 uint64_t
 mt_gateway_node_timeout_ns(const struct mt_gateway *gateway)
 {
@@ -125,6 +141,7 @@ fake_init(uint64_t seed, bool is_threaded)
 		.engines = &fake.engines,
 		.receive_count = FAKE_MSGS };
 	fake.port.split = (struct split_port *)(void *)&fake;
+	loop_timer_init(&fake.commit_timer, fake_on_commit, NULL);
 	fake.port.zero_page = dev_alloc(NULL, 4096);
 	for (uint32_t i = 0; i < FAKE_NODES; i++) {
 		fake.links[i] = (struct mt_link){ .port = &fake.port,
@@ -150,6 +167,7 @@ fake_init(uint64_t seed, bool is_threaded)
 	fake.shard.block_index = mt_index_create(&fake.shard);
 	cr_assert_not_null(fake.shard.block_index);
 	cr_assert_eq(mt_ring_init(&fake.shard.ring, &fake.port, fake_ring_bytes), 0);
+	cr_assert_eq(mt_reclaim_init(&fake.shard), 0);
 	cr_assert_eq(mt_read_path_init(&fake.port), 0);
 	cr_assert_eq(mt_write_path_init(&fake.shard), 0);
 }
@@ -168,6 +186,7 @@ fake_fini(void)
 	mt_write_path_fini(&fake.shard);
 	mt_read_path_fini(&fake.port);
 	mt_ring_fini(&fake.shard.ring, &fake.port);
+	mt_reclaim_fini(&fake.shard);
 	mt_index_destroy(fake.shard.block_index);
 	mt_shard_extents_free(&fake.shard);
 	for (uint32_t i = 0; i < FAKE_NODES; i++) {
