@@ -22,6 +22,7 @@ struct mt_gateway_options {
 	bool is_single_loop;       /* simulator: ports run on @loop, no threads */
 	struct sim_host *sim_host; /* simulator */
 	uint64_t device_bytes;     /* per port: receives, ring, reads */
+	bool wants_huge_pages;     /* for device memory: the system's reserved ones */
 	uint32_t engine_threads;   /* per port; 0: inline */
 	uint32_t client_receives;  /* requests a port takes at a time */
 	uint64_t node_timeout_ns;

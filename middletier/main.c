@@ -36,6 +36,7 @@ struct main_options {
 	const char *cluster_id;
 	uint64_t shards;
 	uint64_t device_memory;
+	bool wants_huge_pages;
 	uint64_t engine_threads;
 	uint64_t min_replicas;
 	uint64_t node_timeout;
@@ -66,6 +67,9 @@ static const struct config_option option_table[] = {
 	    CLEAVE_SHARDS_MAX, NULL },
 	{ "device-memory", 0, CONFIG_SIZE, offsetof(struct main_options, device_memory), "SIZE",
 	    "Device memory of each port.", "256M", false, NUM_MIB(2), NUM_GIB(256), NULL },
+	{ "huge-pages", 0, CONFIG_FLAG, offsetof(struct main_options, wants_huge_pages), NULL,
+	    "Device memory of the system's reserved huge pages (vm.nr_hugepages), if they suffice.",
+	    NULL, false, 0, 0, NULL },
 	{ "engine-threads", 0, CONFIG_U64, offsetof(struct main_options, engine_threads), "N",
 	    "Engine threads of each port; 0: engines run on the port's own thread.", "0", false, 0,
 	    64, NULL },
@@ -233,6 +237,7 @@ take_options(const struct main_options *values, struct mt_gateway_options *optio
 		    values->cluster_id);
 	options->shard_count = (uint32_t)values->shards;
 	options->device_bytes = values->device_memory;
+	options->wants_huge_pages = values->wants_huge_pages;
 	options->engine_threads = (uint32_t)values->engine_threads;
 	options->min_replicas = (uint32_t)values->min_replicas;
 	options->node_timeout_ns = values->node_timeout;

@@ -94,6 +94,7 @@ port_open_split(struct mt_port *port, char *ret_error, size_t error_bytes)
 		.sim_host = options->sim_host,
 		.host_bytes = PORT_HOST_BYTES,
 		.device_bytes = options->device_bytes,
+		.wants_huge_pages = options->wants_huge_pages,
 		.must_populate = options->sim_host == NULL,
 		.receive_count = port->receive_count,
 		.receive_payload_bytes = MT_RECEIVE_BYTES,
@@ -104,6 +105,9 @@ port_open_split(struct mt_port *port, char *ret_error, size_t error_bytes)
 	if (port->split == NULL)
 		return port_refuse(ret_error, error_bytes, -errno, "device memory: %s",
 		    strerror(errno));
+	if (options->wants_huge_pages)
+		log_info("port: opened port=%" PRIu32 " device_memory=\"%s\"", port->index,
+		    split_port_pages_text(port->split));
 	port->zero_page = dev_alloc(port->split, CLEAVE_BLOCK_BYTES);
 	if (dev_ptr_is_null(port->zero_page))
 		return port_refuse(ret_error, error_bytes, -ENOMEM, "device memory is too small");

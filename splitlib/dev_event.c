@@ -244,7 +244,9 @@ dev_func(struct split_port *port, dev_ptr src, size_t src_size, dev_ptr dst, siz
 	int rc;
 
 	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
-	if (port->options.engines == NULL || port->options.engine_ops == NULL) {
+	if (port->options.engines == NULL || port->options.engine_ops == NULL ||
+	    !dev_memory_is_reached(port, src, src_size) ||
+	    !dev_memory_is_reached(port, dst, dst_size)) {
 		errno = ENOTSUP;
 		return NULL;
 	}

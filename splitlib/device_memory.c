@@ -14,6 +14,7 @@
  * the arena, and meets RLIMIT_MEMLOCK there.
  */
 #include <errno.h>
+#include <linux/mman.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -44,11 +45,26 @@ block_create(uint64_t offset_bytes, uint64_t bytes)
 	return block;
 }
 
+/* Of the system's reserved huge pages; it says at once when there are too few. */
+static uint8_t *
+arena_map_huge(struct arena *arena)
+{
+	uint64_t mapped_bytes = num_round_up(arena->bytes, ARENA_HUGE_PAGE_BYTES);
+	uint8_t *memory = mmap(NULL, mapped_bytes, PROT_READ | PROT_WRITE,
+	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_HUGE_2MB, -1, 0);
+
+	if (memory == MAP_FAILED)
+		return NULL;
+	arena->mapped_bytes = mapped_bytes;
+	arena->is_huge = true;
+	return memory;
+}
+
 /* Aligned to a huge page, so that the kernel can use them throughout. */
 static uint8_t *
-arena_map(uint64_t bytes)
+arena_map(struct arena *arena)
 {
-	uint64_t mapped_bytes = bytes + ARENA_HUGE_PAGE_BYTES;
+	uint64_t bytes = arena->bytes, mapped_bytes = bytes + ARENA_HUGE_PAGE_BYTES;
 	uint64_t head_bytes;
 	uint8_t *memory;
 
@@ -63,6 +79,7 @@ arena_map(uint64_t bytes)
 	(void)munmap(memory + head_bytes + bytes, ARENA_HUGE_PAGE_BYTES - head_bytes);
 	/* A hint: a kernel without transparent huge pages refuses, and small pages do as well. */
 	(void)madvise(memory + head_bytes, bytes, MADV_HUGEPAGE);
+	arena->mapped_bytes = bytes;
 	return memory + head_bytes;
 }
 
@@ -75,8 +92,9 @@ arena_populate(struct arena *arena)
 }
 
 int
-arena_init(struct arena *arena, uint64_t bytes, bool is_device)
+arena_init(struct arena *arena, uint64_t bytes, uint32_t flags)
 {
+	bool is_device = (flags & ARENA_DEVICE) != 0;
 	struct arena_block *whole;
 	int rc;
 
@@ -86,19 +104,22 @@ arena_init(struct arena *arena, uint64_t bytes, bool is_device)
 	whole = block_create(0, arena->bytes);
 	if (whole == NULL)
 		return -ENOMEM;
-	arena->memory = arena_map(arena->bytes);
+	if ((flags & ARENA_HUGE) != 0)
+		arena->memory = arena_map_huge(arena);
+	if (arena->memory == NULL)
+		arena->memory = arena_map(arena);
 	if (arena->memory == NULL) {
 		rc = -ENOMEM;
 		goto err_block;
 	}
-	rc = is_device ? guard_add(arena->memory, arena->bytes) : 0;
+	rc = is_device ? guard_add(arena->memory, arena->mapped_bytes) : 0;
 	if (rc != 0)
 		goto err_map;
 	list_push_back(&arena->blocks, &whole->link);
 	return 0;
 
 err_map:
-	(void)munmap(arena->memory, arena->bytes); /* it was mapped: cannot fail */
+	(void)munmap(arena->memory, arena->mapped_bytes); /* it was mapped: cannot fail */
 	arena->memory = NULL;
 err_block:
 	split_free(whole);
@@ -115,8 +136,8 @@ arena_fini(struct arena *arena)
 	while ((link = list_pop_front(&arena->blocks)) != NULL)
 		split_free(LIST_ENTRY(link, struct arena_block, link));
 	if (arena->is_device)
-		guard_remove(arena->memory, arena->bytes);
-	(void)munmap(arena->memory, arena->bytes); /* it was mapped: cannot fail */
+		guard_remove(arena->memory, arena->mapped_bytes);
+	(void)munmap(arena->memory, arena->mapped_bytes); /* it was mapped: cannot fail */
 	arena->memory = NULL;
 }
 
@@ -323,13 +344,22 @@ dev_free(struct split_port *port, dev_ptr memory)
 	arena_free(&port->device, dev_ptr_raw(memory));
 }
 
+const char *
+split_port_pages_text(const struct split_port *port)
+{
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
+	if (port->device.is_huge)
+		return "reserved 2 MiB pages";
+	return port->options.wants_huge_pages
+	    ? "transparent huge pages at best: too few are reserved (vm.nr_hugepages)"
+	    : "transparent huge pages where the kernel has them";
+}
+
 void
 dev_copy_to_host(struct split_port *port, void *dst, dev_ptr src, size_t bytes)
 {
 	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
-	guard_enter();
-	memcpy(dst, dev_ptr_raw(src), bytes);
-	guard_leave();
+	dev_memory_copy_out(port, dst, dev_ptr_raw(src), bytes);
 	metric_add(&port->counters.copied_to_host_bytes, bytes);
 }
 
@@ -337,8 +367,6 @@ void
 dev_copy_from_host(struct split_port *port, dev_ptr dst, const void *src, size_t bytes)
 {
 	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
-	guard_enter();
-	memcpy(dev_ptr_raw(dst), src, bytes);
-	guard_leave();
+	dev_memory_copy_in(port, dev_ptr_raw(dst), src, bytes);
 	metric_add(&port->counters.copied_from_host_bytes, bytes);
 }

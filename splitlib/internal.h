@@ -29,6 +29,7 @@
 #define SPLIT_RECEIVE_MAGIC 0x56434552u  /* "RECV" */
 #define SPLIT_EVENT_MAGIC 0x544e5645u    /* "EVNT" */
 #define SPLIT_REGION_MAGIC 0x4e474552u   /* "REGN" */
+#define SPLIT_MEMORY_MAGIC 0x594d454du   /* "MEMY" */
 
 #define SPLIT_BATCH_MAX 256u      /* messages in one on_messages call */
 #define SPLIT_REPLY_PIECES_MAX 4u /* of split_msg_reply */
@@ -70,6 +71,8 @@ struct arena {
 	uint64_t bytes;
 	struct loop_link blocks; /* struct arena_block, by offset, no gaps */
 	bool is_device;          /* behind the guard */
+	bool is_huge;            /* of reserved huge pages */
+	uint64_t mapped_bytes;
 };
 
 /* A receive of the pool: one header slot, one payload buffer, and the reply made from it. */
@@ -100,8 +103,12 @@ struct receive_pool {
 	struct wire_header *headers;
 };
 
+enum arena_flags {
+	ARENA_DEVICE = 1u << 0, /* behind the guard */
+	ARENA_HUGE = 1u << 1,   /* of reserved huge pages, if there are enough */
+};
 /* arena_init -- map and guard @bytes. Returns 0 or a negative errno. fini: nothing may be in use. */
-int arena_init(struct arena *arena, uint64_t bytes, bool is_device);
+int arena_init(struct arena *arena, uint64_t bytes, uint32_t flags);
 void arena_fini(struct arena *arena);
 /* arena_populate -- make its pages now. Where the kernel cannot, they come with the first use. */
 void arena_populate(struct arena *arena);
@@ -125,6 +132,35 @@ receive_pool_push(struct receive_pool *pool, struct split_receive *receive)
 	assert(pool->free_count < pool->count);
 	pool->free[pool->free_count++] = receive;
 }
+
+/* dev_memory.c */
+
+/* Device memory that is not the arena's. Its addresses are its own, whether the host can map it or not. */
+struct dev_memory {
+	uint32_t magic;
+	struct loop_link link; /* in port->memories */
+	struct split_port *port;
+	enum dev_memory_kind kind;
+	uint8_t *base; /* pages that nobody may touch, or the dmabuf's */
+	uint64_t bytes;
+	bool is_mapped;
+	int dmabuf_fd; /* -1: none */
+	uint64_t dmabuf_offset_bytes;
+	const struct transport_ops *ops;
+	void *transport;
+};
+/* dev_memory_find -- where @memory lies, all of it. NULL: in none. */
+struct dev_memory *dev_memory_find(const struct split_port *port, const void *memory,
+    uint64_t bytes);
+/* dev_memory_has -- whether all of it is device memory of @port, of any kind. */
+bool dev_memory_has(const struct split_port *port, const void *memory, uint64_t bytes);
+/* dev_memory_is_reached -- whether this host's engines can work there. */
+bool dev_memory_is_reached(const struct split_port *port, dev_ptr memory, uint64_t bytes);
+/* dev_memory_copy -- between there and host memory; guarded, not counted. */
+void dev_memory_copy_out(const struct split_port *port, void *dst, const void *src, uint64_t bytes);
+void dev_memory_copy_in(const struct split_port *port, void *dst, const void *src, uint64_t bytes);
+/* dev_memories_fini -- close all of @port. */
+void dev_memories_fini(struct split_port *port);
 
 /* port.c */
 
@@ -168,8 +204,10 @@ struct split_port {
 	struct loop_link events_called; /* completed, their handlers are to be called */
 	struct loop_task event_task;
 	uint32_t events_running_count; /* in an engine's hands */
-	struct dev_region **regions;   /* SPLIT_REGIONS_MAX, by index; NULL: none so far */
-	struct split_qp *awaited_qp;   /* dev_wait_ready's */
+	struct loop_link memories;     /* struct dev_memory */
+	uint32_t memory_count;
+	struct dev_region **regions; /* SPLIT_REGIONS_MAX, by index; NULL: none so far */
+	struct split_qp *awaited_qp; /* dev_wait_ready's */
 	int awaited_rc;
 	uint32_t handler_depth;                /* handlers of this port on the stack */
 	bool is_closing;                       /* split_port_close waits for nothing */
@@ -535,6 +573,15 @@ struct transport_ops {
 	/* Sets @region->transport and @region->remote. 0 or a negative errno. */
 	int (*region_open)(struct dev_region *region);
 	void (*region_close)(struct dev_region *region);
+	/*
+	 * Optional, all or none: memory of the device. memory_open sets @memory->transport and, when it
+	 * fails, the port's reason; memory_copy is asked only for what the host cannot map, and copies
+	 * between @host and @offset_bytes of it.
+	 */
+	int (*memory_open)(struct dev_memory *memory);
+	void (*memory_close)(struct dev_memory *memory);
+	int (*memory_copy)(struct dev_memory *memory, uint64_t offset_bytes, void *host,
+	    uint64_t bytes, bool is_out);
 };
 
 /* transport_reason -- what split_port_reason says. */

@@ -92,7 +92,7 @@ dev_region_open(struct split_port *port, dev_ptr memory, size_t bytes, uint32_t 
 
 	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	rc = bytes > 0 && rights != 0 && (rights & ~RIGHTS_ALL) == 0 &&
-		arena_has(&port->device, dev_ptr_raw(memory), bytes)
+		dev_memory_has(port, dev_ptr_raw(memory), bytes)
 	    ? 0
 	    : -EINVAL;
 	if (rc == 0 && port->transport == NULL)
@@ -421,7 +421,7 @@ event_check(const struct split_qp *qp, dev_ptr d_buf, size_t d_size,
     const struct dev_remote *remote, uint64_t offset_bytes, uint32_t right)
 {
 	if (d_size == 0 || d_size > UINT32_MAX ||
-	    !arena_has(&qp->port->device, dev_ptr_raw(d_buf), d_size))
+	    !dev_memory_has(qp->port, dev_ptr_raw(d_buf), d_size))
 		return -EINVAL;
 	if ((remote->rights & right) == 0)
 		return -EACCES;

@@ -160,16 +160,18 @@ port_lists_init(struct split_port *port)
 	list_init(&port->events_free);
 	list_init(&port->events_done);
 	list_init(&port->events_called);
+	list_init(&port->memories);
 }
 
 static int
 port_memory_init(struct split_port *port)
 {
-	int rc = arena_init(&port->host, port->options.host_bytes, false);
+	int rc = arena_init(&port->host, port->options.host_bytes, 0);
 
 	if (rc != 0)
 		return rc;
-	rc = arena_init(&port->device, port->options.device_bytes, true);
+	rc = arena_init(&port->device, port->options.device_bytes,
+	    ARENA_DEVICE | (port->options.wants_huge_pages ? ARENA_HUGE : 0));
 	if (rc != 0)
 		goto err_host;
 	if (port->options.must_populate)
@@ -264,6 +266,7 @@ split_port_close(struct split_port *port)
 		qp_finish_now(LIST_ENTRY(link, struct split_qp, link));
 	port_on_orphans(&port->orphan_task, port);
 	regions_fini(port);
+	dev_memories_fini(port);
 #ifdef CLEAVE_HAVE_VERBS
 	verbs_port_fini(port);
 #endif
@@ -298,6 +301,7 @@ port_abandon(struct split_port *port)
 	}
 	list_remove(&port->sim_link);
 	regions_fini(port);
+	dev_memories_fini(port);
 	port_free(port);
 }
 

@@ -333,4 +333,7 @@ const struct transport_ops transport_verbs_ops = {
 	.kick_one_sided = verbs_kick_one_sided,
 	.region_open = verbs_region_open,
 	.region_close = verbs_region_close,
+	.memory_open = verbs_memory_open,
+	.memory_close = verbs_memory_close,
+	.memory_copy = verbs_memory_copy,
 };

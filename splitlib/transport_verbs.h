@@ -185,9 +185,9 @@ int verbs_device_open(struct verbs_port *verbs, struct ibv_context *context);
 void verbs_device_close(struct verbs_port *verbs);
 /* verbs_memory_reason -- why @bytes were not registered: @err, or the limit on locked memory. */
 void verbs_memory_reason(struct verbs_port *verbs, uint64_t bytes, int err);
-/* verbs_lkey -- the key of registered memory. False: it lies in neither arena. */
-bool verbs_lkey(const struct verbs_port *verbs, const void *memory, uint64_t bytes,
-    uint32_t *ret_lkey);
+/* verbs_entry -- registered memory as an entry. False: it is not registered. */
+bool verbs_entry(const struct verbs_port *verbs, const void *memory, uint64_t bytes,
+    struct ibv_sge *ret_entry);
 struct verbs_slot verbs_slot_take(struct verbs_port *verbs, enum verbs_stage stage);
 void verbs_slot_give(struct verbs_port *verbs, struct verbs_slot *slot);
 uint8_t *verbs_slot_memory(const struct verbs_port *verbs, struct verbs_slot slot);
@@ -209,8 +209,30 @@ struct verbs_lane *verbs_lane_find(struct verbs_port *verbs, uint32_t number);
 /* verbs_lane_create -- one ibv_qp in RESET; @attr as ibv_create_qp's, filled. destroy: if it is. */
 int verbs_lane_create(struct verbs_qp *vq, struct verbs_lane *lane, struct ibv_qp_init_attr *attr);
 void verbs_lane_destroy(struct verbs_lane *lane);
-/* verbs_lane_move -- to INIT, RTR or RTS, with what the connection manager knows of the peer. */
+/*
+ * verbs_lane_move -- to INIT, RTR or RTS, with what the connection manager knows of the peer
+ *
+ * Returns 0; -ECONNRESET the connection is ending; another negative errno.
+ */
 int verbs_lane_move(struct verbs_qp *vq, struct verbs_lane *lane, enum ibv_qp_state state);
+
+/* transport_verbs_memory.c */
+
+int verbs_memory_open(struct dev_memory *memory);
+void verbs_memory_close(struct dev_memory *memory);
+int verbs_memory_copy(struct dev_memory *memory, uint64_t offset_bytes, void *host, uint64_t bytes,
+    bool is_out);
+/* verbs_memory_entry -- @entry's address is one of @memory: make it what the device knows. */
+void verbs_memory_entry(const struct dev_memory *memory, struct ibv_sge *entry);
+/*
+ * verbs_memory_register -- @bytes of device memory of any kind, for @access. NULL with errno.
+ *
+ * *@ret_address is where a peer finds them.
+ */
+struct ibv_mr *verbs_memory_register(struct verbs_port *verbs, const void *from, uint64_t bytes,
+    unsigned access, uint64_t *ret_address);
+/* verbs_entry_copy_out -- what an entry says, to host memory. */
+void verbs_entry_copy_out(const struct verbs_port *verbs, const struct ibv_sge *entry, void *to);
 
 /* transport_verbs_lane.c */
 

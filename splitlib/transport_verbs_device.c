@@ -61,7 +61,8 @@ static int
 pool_init(struct verbs_port *verbs, enum verbs_stage stage, uint32_t count, uint32_t slot_bytes)
 {
 	struct verbs_pool *pool = &verbs->stages[stage];
-	int rc = arena_init(&pool->arena, (uint64_t)count * slot_bytes, stage == STAGE_DEVICE);
+	int rc = arena_init(&pool->arena, (uint64_t)count * slot_bytes,
+	    stage == STAGE_DEVICE ? ARENA_DEVICE : 0);
 
 	if (rc != 0)
 		return rc;
@@ -124,14 +125,22 @@ verbs_slot_memory(const struct verbs_port *verbs, struct verbs_slot slot)
 }
 
 bool
-verbs_lkey(const struct verbs_port *verbs, const void *memory, uint64_t bytes, uint32_t *ret_lkey)
+verbs_entry(const struct verbs_port *verbs, const void *memory, uint64_t bytes,
+    struct ibv_sge *ret_entry)
 {
-	if (arena_has(&verbs->port->device, memory, bytes))
-		*ret_lkey = verbs->device_mr->lkey;
-	else if (arena_has(&verbs->port->host, memory, bytes))
-		*ret_lkey = verbs->host_mr->lkey;
-	else
-		return false;
+	const struct dev_memory *other;
+
+	*ret_entry = (struct ibv_sge){ .addr = (uintptr_t)memory, .length = (uint32_t)bytes };
+	if (arena_has(&verbs->port->device, memory, bytes)) {
+		ret_entry->lkey = verbs->device_mr->lkey;
+	} else if (arena_has(&verbs->port->host, memory, bytes)) {
+		ret_entry->lkey = verbs->host_mr->lkey;
+	} else {
+		other = dev_memory_find(verbs->port, memory, bytes);
+		if (other == NULL)
+			return false;
+		verbs_memory_entry(other, ret_entry);
+	}
 	return true;
 }
 
@@ -435,8 +444,10 @@ verbs_lane_move(struct verbs_qp *vq, struct verbs_lane *lane, enum ibv_qp_state 
 	struct ibv_qp_attr attr = { .qp_state = state };
 	int mask = 0;
 
-	if (rdma_init_qp_attr(vq->id, &attr, &mask) != 0)
-		return device_errno(vq->verbs, "queue pair attributes");
+	if (rdma_init_qp_attr(vq->id, &attr, &mask) != 0) {
+		(void)device_errno(vq->verbs, "queue pair attributes");
+		return -ECONNRESET; /* the connection manager is through with it */
+	}
 	attr.qp_state = state;
 	if (state == IBV_QPS_INIT) {
 		attr.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;

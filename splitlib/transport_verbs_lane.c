@@ -23,7 +23,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/guard.h"
 #include "cleave/status.h"
 #include "transport_verbs.h"
 
@@ -39,6 +38,7 @@ verbs_region_open(struct dev_region *region)
 	struct verbs_port *verbs = region->port->verbs;
 	unsigned access = IBV_ACCESS_LOCAL_WRITE;
 	struct ibv_mr *mr;
+	uint64_t address;
 	int err;
 
 	if (verbs == NULL || verbs->pd == NULL)
@@ -47,17 +47,15 @@ verbs_region_open(struct dev_region *region)
 		access |= IBV_ACCESS_REMOTE_READ;
 	if ((region->rights & DEV_REGION_WRITE) != 0)
 		access |= IBV_ACCESS_REMOTE_WRITE;
-	/* The kernel pins the pages through our mapping: the guard counts. */
-	guard_enter();
-	mr = ibv_reg_mr(verbs->pd, dev_ptr_raw(region->memory), region->bytes, access);
+	mr = verbs_memory_register(verbs, dev_ptr_raw(region->memory), region->bytes, access,
+	    &address);
 	err = errno;
-	guard_leave();
 	if (mr == NULL) {
 		verbs_memory_reason(verbs, region->bytes, err);
 		return err != 0 ? -err : -ENOMEM;
 	}
 	region->transport = mr;
-	region->remote.address = (uintptr_t)dev_ptr_raw(region->memory);
+	region->remote.address = address;
 	region->remote.key = mr->rkey;
 	return 0;
 }
@@ -106,20 +104,31 @@ lane_connect(struct verbs_qp *vq, struct verbs_lane *lane, uint32_t peer_number)
 	return rc == 0 ? verbs_lane_move(vq, lane, IBV_QPS_RTS) : rc;
 }
 
+static void
+lane_fail_qp(struct verbs_qp *vq)
+{
+	qp_fail(vq->qp, -ECONNRESET, "one-sided: the connection is ending");
+}
+
 /* There is no lane, and there will be none soon: what waits for it ends. */
 static void
 lane_give_up(struct verbs_qp *vq, int rc)
 {
 	verbs_lane_destroy(&vq->mine);
 	vq->lane_state = VERBS_LANE_NONE;
-	one_sided_refuse(vq->qp, rc);
+	if (rc == -ECONNRESET)
+		lane_fail_qp(vq);
+	else
+		one_sided_refuse(vq->qp, -ENOBUFS);
 }
 
 static void
 lane_ask(struct verbs_qp *vq)
 {
-	if (lane_make(vq, &vq->mine, ONE_SIDED_PIECES) != 0) {
-		lane_give_up(vq, -ENOBUFS);
+	int rc = lane_make(vq, &vq->mine, ONE_SIDED_PIECES);
+
+	if (rc != 0) {
+		lane_give_up(vq, rc);
 		return;
 	}
 	vq->lane_state = VERBS_LANE_ASKED;
@@ -132,7 +141,7 @@ piece_post(struct verbs_qp *vq, const struct one_sided_piece *piece)
 {
 	const struct dev_event *event = piece->event;
 	uint8_t *memory = (uint8_t *)dev_ptr_raw(event->device) + piece->offset_bytes;
-	struct ibv_sge sge = { .addr = (uintptr_t)memory, .length = piece->bytes };
+	struct ibv_sge sge;
 	struct ibv_send_wr wr = { .wr_id = verbs_wr_id(VERBS_WORK_ONE_SIDED, 0),
 		.sg_list = &sge,
 		.num_sge = 1,
@@ -142,7 +151,7 @@ piece_post(struct verbs_qp *vq, const struct one_sided_piece *piece)
 			piece->offset_bytes,
 		    .rkey = event->remote.key } };
 	struct ibv_send_wr *bad;
-	bool is_ours = verbs_lkey(vq->verbs, memory, piece->bytes, &sge.lkey);
+	bool is_ours = verbs_entry(vq->verbs, memory, piece->bytes, &sge);
 	int rc;
 
 	assert(is_ours); /* dev_read has looked */
@@ -267,6 +276,8 @@ on_ask(struct verbs_qp *vq, uint32_t number)
 		rc = lane_connect(vq, &vq->theirs, number);
 	if (rc != 0)
 		verbs_lane_destroy(&vq->theirs);
+	if (rc == -ECONNRESET)
+		lane_fail_qp(vq);
 	vq->answer_status = status_from_errno(rc != 0 ? -ENOMEM : 0);
 	vq->is_answer_due = true;
 	send_kick_later(vq->qp);
@@ -275,8 +286,12 @@ on_ask(struct verbs_qp *vq, uint32_t number)
 static void
 on_answer(struct verbs_qp *vq, const struct wire_header *header)
 {
-	if (header->status != 0 || lane_connect(vq, &vq->mine, (uint32_t)header->object_id) != 0) {
-		lane_give_up(vq, -ENOBUFS);
+	int rc = header->status != 0 ? -ENOBUFS : 0;
+
+	if (rc == 0)
+		rc = lane_connect(vq, &vq->mine, (uint32_t)header->object_id);
+	if (rc != 0) {
+		lane_give_up(vq, rc);
 		return;
 	}
 	vq->lane_state = VERBS_LANE_OPEN;

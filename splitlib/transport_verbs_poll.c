@@ -79,7 +79,8 @@ fill_by_copy(struct split_qp *qp, const struct split_receive *from)
 	if (fill->host_left > 0)
 		memcpy(fill->host, payload, fill->host_left);
 	if (fill->device_left > 0)
-		memcpy(fill->device, payload + fill->host_left, fill->device_left);
+		dev_memory_copy_in(qp->port, fill->device, payload + fill->host_left,
+		    fill->device_left);
 	guard_leave();
 	metric_add(&qp->port->counters.spill_bytes, fill->host_left + fill->device_left);
 }

@@ -87,9 +87,7 @@ post_receive(struct verbs_qp *vq, const struct dev_event *event)
 	struct verbs_port *verbs = vq->verbs;
 	struct verbs_slot *slot =
 	    &vq->receive_slots[(vq->receive_first + vq->receives_posted) % VERBS_RECEIVES_POSTED];
-	struct ibv_sge sges[2] = { { .addr = (uintptr_t)event->host, .length = event->host_bytes },
-		{ .addr = (uintptr_t)dev_ptr_raw(event->device),
-		    .length = (uint32_t)num_min(event->device_bytes, WIRE_PAYLOAD_BYTES_MAX) } };
+	struct ibv_sge sges[2];
 	struct ibv_recv_wr wr = { .wr_id = verbs_wr_id(VERBS_WORK_POSTED, 0),
 		.sg_list = sges,
 		.num_sge = event->device_bytes > 0 ? 2 : 1 };
@@ -98,9 +96,10 @@ post_receive(struct verbs_qp *vq, const struct dev_event *event)
 
 	*slot = VERBS_NO_SLOT;
 	if (event->device_bytes > 0 &&
-	    !verbs_lkey(verbs, dev_ptr_raw(event->device), sges[1].length, &sges[1].lkey))
+	    !verbs_entry(verbs, dev_ptr_raw(event->device),
+		num_min(event->device_bytes, WIRE_PAYLOAD_BYTES_MAX), &sges[1]))
 		return -EFAULT;
-	if (!verbs_lkey(verbs, event->host, event->host_bytes, &sges[0].lkey)) {
+	if (!verbs_entry(verbs, event->host, event->host_bytes, &sges[0])) {
 		*slot = verbs_slot_take(verbs, STAGE_HOST);
 		if (!verbs_slot_is(*slot))
 			return -EAGAIN;
@@ -147,19 +146,18 @@ pieces_join(const struct verbs_port *verbs, const struct split_send *send, struc
 
 	for (uint32_t i = 0; i < send->piece_count; i++) {
 		const struct dev_piece *piece = &send->pieces[i];
-		uint64_t at = (uintptr_t)dev_ptr_raw(piece->ptr);
 		struct ibv_sge *last = count > 0 ? &entries[count - 1] : NULL;
-		uint32_t lkey;
+		struct ibv_sge entry;
 
 		if (piece->bytes == 0)
 			continue;
-		if (!verbs_lkey(verbs, dev_ptr_raw(piece->ptr), piece->bytes, &lkey))
+		if (!verbs_entry(verbs, dev_ptr_raw(piece->ptr), piece->bytes, &entry))
 			return -EFAULT;
-		if (last != NULL && last->addr + last->length == at && last->lkey == lkey)
+		if (last != NULL && last->addr + last->length == entry.addr &&
+		    last->lkey == entry.lkey)
 			last->length += piece->bytes;
 		else
-			entries[count++] =
-			    (struct ibv_sge){ .addr = at, .length = piece->bytes, .lkey = lkey };
+			entries[count++] = entry;
 	}
 	return count;
 }
@@ -204,7 +202,7 @@ pieces_spill(struct verbs_qp *vq, struct ibv_sge *entries, int count, int entrie
 	from = run_find(entries, count, run_count);
 	guard_enter();
 	for (int i = from; i < from + run_count; i++) {
-		memcpy(to + bytes, (const void *)(uintptr_t)entries[i].addr, entries[i].length);
+		verbs_entry_copy_out(verbs, &entries[i], to + bytes);
 		bytes += entries[i].length;
 	}
 	guard_leave();
@@ -226,9 +224,7 @@ header_entry(struct verbs_qp *vq, const struct split_send *send, bool is_inline,
 	enum verbs_stage stage = send->header_bytes <= WIRE_HEADER_BYTES ? STAGE_HEADER
 									 : STAGE_HOST;
 
-	*ret_entry =
-	    (struct ibv_sge){ .addr = (uintptr_t)send->header, .length = send->header_bytes };
-	if (is_inline || verbs_lkey(verbs, send->header, send->header_bytes, &ret_entry->lkey))
+	if (verbs_entry(verbs, send->header, send->header_bytes, ret_entry) || is_inline)
 		return 0;
 	*slot = verbs_slot_take(verbs, stage);
 	if (!verbs_slot_is(*slot))

@@ -36,6 +36,7 @@ struct main_options {
 	uint64_t node_id;
 	unsigned write_cache;
 	uint64_t device_memory;
+	bool wants_huge_pages;
 	uint64_t engine_threads;
 	uint64_t verify_rate;
 	unsigned log_level;
@@ -62,6 +63,9 @@ static const struct config_option option_table[] = {
 	    "auto", false, 0, 0, write_caches },
 	{ "device-memory", 0, CONFIG_SIZE, offsetof(struct main_options, device_memory), "SIZE",
 	    "Device memory for messages.", "64M", false, NUM_MIB(8), NUM_GIB(16), NULL },
+	{ "huge-pages", 0, CONFIG_FLAG, offsetof(struct main_options, wants_huge_pages), NULL,
+	    "Device memory of the system's reserved huge pages (vm.nr_hugepages), if they suffice.",
+	    NULL, false, 0, 0, NULL },
 	{ "engine-threads", 0, CONFIG_U64, offsetof(struct main_options, engine_threads), "N",
 	    "Threads that check batches; 0: the daemon's own.", "0", false, 0, 64, NULL },
 	{ "verify-rate", 0, CONFIG_SIZE, offsetof(struct main_options, verify_rate), "SIZE",
@@ -340,6 +344,7 @@ storage_make_node(struct storage_process *process, uint64_t cluster_id)
 							     : NODE_CACHE_VOLATILE,
 		.must_prewrite = is_file,
 		.device_bytes = process->options.device_memory,
+		.wants_huge_pages = process->options.wants_huge_pages,
 		.engine_threads = (uint32_t)process->options.engine_threads,
 		.verify_bytes_s = process->options.verify_rate,
 		.on_ready = storage_on_ready,

@@ -122,6 +122,7 @@ node_open_port(struct node *node)
 		.loop = node->loop,
 		.sim_host = options->sim_host,
 		.device_bytes = options->device_bytes,
+		.wants_huge_pages = options->wants_huge_pages,
 		.must_populate = options->sim_host == NULL,
 		.host_bytes =
 		    num_max(NUM_MIB(1), (uint64_t)HOST_BYTES_A_RECEIVE * node->request_count),
@@ -135,6 +136,8 @@ node_open_port(struct node *node)
 	node->port = open_roce_instance(&port);
 	if (node->port == NULL)
 		return -errno;
+	if (options->wants_huge_pages)
+		log_info("node: opened device_memory=\"%s\"", split_port_pages_text(node->port));
 	node->engines = engine_set_create(node->loop, &engines);
 	return node->engines == NULL ? -errno : 0;
 }

@@ -42,6 +42,7 @@ struct node_options {
 	/* A regular file: zero slots before their first use, so that appends find written blocks. */
 	bool must_prewrite;
 	uint64_t device_bytes;      /* device memory [64 MiB; at least 8 MiB] */
+	bool wants_huge_pages;      /* for device memory: the system's reserved ones */
 	uint32_t receive_count;     /* receives in the pool [what device_bytes has room for] */
 	uint32_t scan_count;        /* extents followed at a time at start [4] */
 	uint32_t scan_buffer_bytes; /* device memory each [1 MiB; at least 256 KiB] */

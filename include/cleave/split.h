@@ -69,6 +69,8 @@ struct split_port_options {
 	uint32_t event_count_max;       /* dev_events in existence [256] */
 	bool
 	    must_populate; /* have device memory's pages at open, so that none is made on the data path */
+	bool
+	    wants_huge_pages; /* device memory of the system's reserved huge pages, if there are any */
 	uint64_t keepalive_ns;      /* a silent peer is found within this [10 s] */
 	struct engine_set *engines; /* for dev_func; borrowed; may be NULL */
 	const struct engine_gate_ops *engine_ops;
@@ -101,6 +103,41 @@ void dev_free(struct split_port *port, dev_ptr memory);
  */
 void dev_copy_to_host(struct split_port *port, void *dst, dev_ptr src, size_t bytes);
 void dev_copy_from_host(struct split_port *port, dev_ptr dst, const void *src, size_t bytes);
+
+/* split_port_pages_text -- what pages device memory has, for a daemon's log: a static string. */
+const char *split_port_pages_text(const struct split_port *port);
+
+/*
+ * Device memory of other kinds. A port's own (dev_alloc, the pool) is pages of this host. A device may
+ * have memory too: the RDMA device its own, or another one, a GPU's, shared as a dmabuf. What lies
+ * there goes into messages and comes out of them, is read and written one-sided and opened as a region
+ * like any other; its bytes never pass this host.
+ */
+enum dev_memory_kind { DEV_MEMORY_NIC, DEV_MEMORY_DMABUF, DEV_MEMORY_KIND_NR };
+struct dev_memory_options {
+	enum dev_memory_kind kind;
+	uint64_t bytes;
+	int dmabuf_fd; /* DMABUF: duplicated */
+	uint64_t dmabuf_offset_bytes;
+};
+struct dev_memory;
+#define SPLIT_MEMORIES_MAX 64u /* of one port */
+
+/*
+ * dev_memory_open -- @options->bytes of such memory, at *@ret_memory, page aligned
+ *
+ * Returns: the memory, or NULL with errno, and split_port_reason says more: ENOTSUP the port's
+ *          transport or device has none of this kind; ENOTCONN the port's device is not known yet (it
+ *          has no address); ENOMEM more than there is; EINVAL; ENOBUFS SPLIT_MEMORIES_MAX.
+ * Limits:  soft engines and disks reach only what the host can map (dev_memory_is_mapped): a dmabuf
+ *          of host pages, never the RDMA device's. dev_func refuses other memory; dev_copy_* reaches
+ *          also the RDMA device's.
+ */
+struct dev_memory *dev_memory_open(struct split_port *port,
+    const struct dev_memory_options *options, dev_ptr *ret_memory);
+/* dev_memory_close -- no send, receive or region may be there. NULL: no-op. With the port at last. */
+void dev_memory_close(struct dev_memory *memory);
+bool dev_memory_is_mapped(const struct dev_memory *memory);
 
 /* A message from the pool. Valid until split_msg_reply or split_msg_release. */
 struct split_msg {
@@ -266,7 +303,7 @@ struct dev_remote {
 void dev_remote_encode(uint8_t out[DEV_REMOTE_BYTES], const struct dev_remote *remote);
 int dev_remote_decode(const uint8_t in[DEV_REMOTE_BYTES], struct dev_remote *ret_remote);
 
-struct dev_region; /* an open region */
+struct dev_region;              /* an open region */
 #define SPLIT_REGIONS_MAX 1024u /* of one port */
 
 /*
@@ -274,7 +311,7 @@ struct dev_region; /* an open region */
  *
  * Every peer of the port that knows the key may, as often as it likes, until dev_region_close. Over
  * verbs:// this registers memory with the device: a matter of a system call, not for each message.
- * Shape:     @memory lies in one dev_alloc of this port; @rights: one or both.
+ * Shape:     @memory lies in one dev_alloc or dev_memory_open of this port; @rights: one or both.
  * Returns:   the region, and in *@ret_remote what to send to peers; NULL with errno.
  * Errors:    EINVAL shape; ENOTCONN the port has no address yet, so nobody can say which transport
  *            would serve it; ENOBUFS SPLIT_REGIONS_MAX; ENOMEM (or the limit on locked memory).

@@ -301,16 +301,6 @@ disk_errors_begin(struct disk_sim *disk, enum disk_op op, bool is_sticky)
 		.rc = -EIO };
 }
 
-/* Among those that succeed: also of two that are in flight for one extent, the first. */
-static void
-on_disk_write_failed(void *arg)
-{
-	struct sim_cluster_node *node = arg;
-	struct disk_fault *fault = disk_sim_fault(node->disk);
-
-	fault->at_count = fault->seen_count + 1 + sim_cluster_below(node->cluster, 16);
-}
-
 static bool
 inject_disk(struct sim_faults *faults, struct sim_fault_active *self)
 {
@@ -328,13 +318,9 @@ inject_disk(struct sim_faults *faults, struct sim_fault_active *self)
 	case SIM_FAULT_disk_slow:
 		disk_sim_set_slowness(disk, 10u << sim_cluster_below(cluster, 7));
 		return true;
-	case SIM_FAULT_disk_write_error: /* all, or one among others, and again */
+	case SIM_FAULT_disk_write_error: /* all, or one among others */
 		disk_errors_begin(disk, DISK_WRITE, sim_cluster_below(cluster, 2) == 0);
 		disk_sim_fault(disk)->at_count = 1 + sim_cluster_below(cluster, 4);
-		if (!disk_sim_fault(disk)->is_sticky) {
-			disk_sim_fault(disk)->on_hit = on_disk_write_failed;
-			disk_sim_fault(disk)->arg = &cluster->nodes[self->index];
-		}
 		return true;
 	case SIM_FAULT_disk_full:
 		disk_sim_set_full(disk, true);

@@ -9,13 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#undef ibv_reg_mr
-
 #include "base/guard.h"
 
 #define QPS_MAX 4096u
 #define QUEUE_MAX 1024u
-#define MRS_MAX 4096u
 
 struct fake_verbs fake_verbs;
 
@@ -64,20 +61,13 @@ struct fake_channel {
 	int write_fd;
 };
 
-struct ibv_context fake_context;
+struct verbs_context fake_device_context;
 static struct ibv_device device = { .name = "fake0" };
 static int async_pipe[2] = { -1, -1 };
 static struct ibv_async_event async_events[16];
 static uint32_t async_head, async_tail;
 static struct fake_qp *qps[QPS_MAX];
 static uint32_t qp_next;
-/* Memory regions; a key is the place, and a count so that no key comes twice. */
-struct fake_mr {
-	struct ibv_mr ibv;
-	unsigned access;
-};
-static struct fake_mr *mrs[MRS_MAX];
-static uint32_t mr_count;
 
 bool
 fake_must_fail(const char *name)
@@ -179,8 +169,8 @@ copy_entries(const struct ibv_sge *from, int from_count, const struct ibv_sge *t
 			assert(i < to_count);
 			if (part > to[i].length - at)
 				part = to[i].length - at;
-			memcpy((void *)(uintptr_t)(to[i].addr + at),
-			    (const void *)(uintptr_t)(from[k].addr + done), part);
+			memcpy(fake_entry_memory(&to[i]) + at, fake_entry_memory(&from[k]) + done,
+			    part);
 			done += part;
 			at += part;
 			if (at == to[i].length) {
@@ -201,34 +191,6 @@ entries_bytes(const struct ibv_sge *sges, int count)
 	return bytes;
 }
 
-static struct fake_mr *
-mr_find(uint32_t key)
-{
-	struct fake_mr *mr = mrs[key % MRS_MAX];
-
-	return mr != NULL && mr->ibv.lkey == key ? mr : NULL;
-}
-
-static bool
-mr_has(const struct fake_mr *mr, uint64_t address, uint64_t bytes)
-{
-	uint64_t begin = (uintptr_t)mr->ibv.addr;
-
-	return address >= begin && address - begin <= mr->ibv.length &&
-	    bytes <= mr->ibv.length - (address - begin);
-}
-
-/* Whether the entries are what their keys say: our transport never gets that wrong. */
-static void
-entries_check(const struct ibv_sge *sges, int count)
-{
-	for (int i = 0; i < count; i++) {
-		const struct fake_mr *mr = mr_find(sges[i].lkey);
-
-		assert(mr != NULL && mr_has(mr, sges[i].addr, sges[i].length));
-	}
-}
-
 /* A read or write of the peer's memory. */
 static void
 deliver_one_sided(struct fake_qp *qp, struct fake_qp *peer, const struct ibv_send_wr *wr)
@@ -236,11 +198,11 @@ deliver_one_sided(struct fake_qp *qp, struct fake_qp *peer, const struct ibv_sen
 	bool is_write = wr->opcode == IBV_WR_RDMA_WRITE;
 	unsigned right = is_write ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ;
 	uint32_t bytes = entries_bytes(wr->sg_list, wr->num_sge);
-	const struct fake_mr *mr = mr_find(wr->wr.rdma.rkey);
-	struct ibv_sge remote = { .addr = wr->wr.rdma.remote_addr, .length = bytes };
+	const struct fake_mr *mr = fake_mr_find(wr->wr.rdma.rkey);
+	struct ibv_sge remote = { wr->wr.rdma.remote_addr, bytes, wr->wr.rdma.rkey };
 
 	if (bytes > 0 &&
-	    (mr == NULL || (mr->access & right) == 0 || !mr_has(mr, remote.addr, bytes))) {
+	    (mr == NULL || (mr->access & right) == 0 || !fake_mr_has(mr, remote.addr, bytes))) {
 		fake_verbs.refused_count++;
 		fake_verbs_async_event(IBV_EVENT_QP_ACCESS_ERR, peer->ibv.qp_num);
 		qp_break(peer);
@@ -355,11 +317,12 @@ fake_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **
 		if (wr->num_sge > 0)
 			memcpy(sent->sges, wr->sg_list, (size_t)wr->num_sge * sizeof(*sent->sges));
 		if ((wr->send_flags & IBV_SEND_INLINE) == 0)
-			entries_check(wr->sg_list, wr->num_sge);
+			fake_entries_check(wr->sg_list, wr->num_sge);
 		if ((wr->send_flags & IBV_SEND_INLINE) != 0) {
 			fake_verbs.inline_count++;
 			assert(
 			    wr->num_sge == 1 && wr->sg_list[0].length <= sizeof(sent->inline_data));
+			sent->sges[0].lkey = 0;
 			memcpy(sent->inline_data, (const void *)(uintptr_t)wr->sg_list[0].addr,
 			    wr->sg_list[0].length);
 		}
@@ -386,7 +349,7 @@ receives_add(struct receive_queue *queue, struct ibv_recv_wr *wr, struct ibv_rec
 		assert(queue->tail - queue->head < QUEUE_MAX * 4);
 		*receive = (struct receive){ .wr_id = wr->wr_id, .sge_count = wr->num_sge };
 		memcpy(receive->sges, wr->sg_list, (size_t)wr->num_sge * sizeof(*receive->sges));
-		entries_check(wr->sg_list, wr->num_sge);
+		fake_entries_check(wr->sg_list, wr->num_sge);
 		queue->tail++;
 	}
 	all_run();
@@ -462,34 +425,10 @@ ibv_dealloc_pd(struct ibv_pd *pd)
 	return fake_unmake(pd);
 }
 
-struct ibv_mr *
-ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+const char *
+ibv_get_device_name(struct ibv_device *d)
 {
-	struct fake_mr *mr;
-	uint32_t key;
-
-	if (fake_must_fail("ibv_reg_mr"))
-		return NULL;
-	do
-		key = ++mr_count;
-	while (mrs[key % MRS_MAX] != NULL);
-	mr = fake_make(sizeof(*mr));
-	mr->ibv = (struct ibv_mr){ .context = pd->context,
-		.pd = pd,
-		.addr = addr,
-		.length = length,
-		.lkey = key,
-		.rkey = key };
-	mr->access = (unsigned)access;
-	mrs[key % MRS_MAX] = mr;
-	return &mr->ibv;
-}
-
-int
-ibv_dereg_mr(struct ibv_mr *mr)
-{
-	mrs[mr->lkey % MRS_MAX] = NULL;
-	return fake_unmake(mr);
+	return d->name;
 }
 
 struct ibv_comp_channel *
@@ -665,6 +604,9 @@ fake_verbs_reset(void)
 {
 	fake_verbs = (struct fake_verbs){ .max_sge = 32, .max_cqe = 65536, .max_srq_wr = 65536 };
 	fake_context.device = &device;
+	fake_context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+	fake_device_context.sz = sizeof(fake_device_context);
+	fake_memory_reset();
 	fake_context.ops.post_send = fake_post_send;
 	fake_context.ops.post_recv = fake_post_recv;
 	fake_context.ops.post_srq_recv = fake_post_srq_recv;

@@ -22,6 +22,8 @@ struct fake_verbs {
 	/* The device's limits. */
 	int max_sge, max_cqe, max_srq_wr;
 	bool has_no_inline;
+	uint64_t max_dm_size;           /* memory of its own; 0: none */
+	bool has_dmabuf;                /* can register one */
 	bool has_no_device;             /* at this address */
 	bool is_deaf;                   /* the peers acknowledge nothing */
 	bool is_stuck;                  /* what is in error is not given back */
@@ -36,11 +38,28 @@ struct fake_verbs {
 };
 extern struct fake_verbs fake_verbs;
 
-/* Shared by the two files of the fake. */
-extern struct ibv_context fake_context;
+/* Shared by the files of the fake. */
+extern struct verbs_context fake_device_context;
+#define fake_context fake_device_context.context
 bool fake_must_fail(const char *name);
 void *fake_make(size_t bytes);
 int fake_unmake(void *object);
+
+/* A memory region. */
+struct fake_mr {
+	struct ibv_mr ibv;
+	unsigned access;
+	uint64_t begin;  /* its first address, as work requests and peers say it */
+	uint8_t *memory; /* that this is */
+	void *mapping;   /* of a dmabuf */
+};
+struct fake_mr *fake_mr_find(uint32_t key);
+bool fake_mr_has(const struct fake_mr *mr, uint64_t address, uint64_t bytes);
+/* fake_entries_check -- they are what their keys say: our transport never gets that wrong. */
+void fake_entries_check(const struct ibv_sge *sges, int count);
+/* fake_entry_memory -- where it is; inline data has no key. */
+uint8_t *fake_entry_memory(const struct ibv_sge *entry);
+void fake_memory_reset(void);
 
 void fake_verbs_reset(void);
 /* fake_verbs_cm_event -- to the connection of the queue pair with number @number. */

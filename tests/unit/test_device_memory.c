@@ -244,3 +244,60 @@ Test(device_memory, host_code_that_touches_device_memory_dies)
 		cr_skip_test("the guard is off: %s", guard_mode_text());
 	cr_assert(is_killed);
 }
+
+static uint64_t
+huge_pages_free(void)
+{
+	FILE *file = fopen("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "r");
+	unsigned long long count = 0;
+
+	if (file == NULL)
+		return 0;
+	if (fscanf(file, "%llu", &count) != 1)
+		count = 0;
+	(void)fclose(file);
+	return count;
+}
+
+static struct split_port *
+open_with_pages(uint64_t device_bytes, bool wants_huge_pages)
+{
+	struct split_port_options options = { .loop = loop_ev_create(1),
+		.device_bytes = device_bytes,
+		.receive_count = 4,
+		.wants_huge_pages = wants_huge_pages };
+	struct split_port *port = open_roce_instance(&options);
+
+	cr_assert_not_null(port, "errno %d", errno);
+	return port;
+}
+
+static void
+check_pages(struct split_port *port, const char *text)
+{
+	struct loop *own = port->loop;
+	uint8_t out[100] = { 7 }, in[100] = { 0 };
+	dev_ptr memory = dev_alloc(port, sizeof(out));
+
+	cr_assert_not_null(strstr(split_port_pages_text(port), text), "%s",
+	    split_port_pages_text(port));
+	dev_copy_from_host(port, memory, out, sizeof(out));
+	dev_copy_to_host(port, in, memory, sizeof(in));
+	cr_assert_eq(in[0], 7);
+	split_port_close(port);
+	loop_destroy(own);
+}
+
+/* CI has this twice: on a system without reserved pages, and in a guest with some. */
+Test(device_memory_guarded, huge_pages_are_used_where_there_are_enough)
+{
+	bool has_some = huge_pages_free() >= 4;
+
+	check_pages(open_with_pages(NUM_MIB(5), false), "where the kernel has them");
+	check_pages(open_with_pages(NUM_MIB(5), true),
+	    has_some ? "reserved 2 MiB pages" : "vm.nr_hugepages");
+	/* More than anybody has: small ones serve. */
+	check_pages(open_with_pages(NUM_GIB(512), true), "vm.nr_hugepages");
+	if (has_some)
+		cr_assert_geq(huge_pages_free(), 4); /* given back */
+}
