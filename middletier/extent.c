@@ -485,6 +485,23 @@ mt_extent_damage(struct mt_extent *extent, uint32_t replica_index, const char *w
 	mt_extent_upkeep(extent->shard);
 }
 
+bool
+mt_is_copy_bad(int rc)
+{
+	switch (rc) {
+	case -EBADMSG:
+	case -EIO:
+	case -EUCLEAN:
+	case -ERANGE:
+	case -ENOENT:
+	case -EMSGSIZE:
+	case -EPROTO:
+		return true;
+	default:
+		return false;
+	}
+}
+
 void
 mt_extent_suspect(struct mt_extent *extent, uint32_t node_id)
 {

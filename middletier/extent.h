@@ -23,6 +23,8 @@ int mt_extent_replica(const struct mt_extent *extent, uint32_t node_id);
 void mt_extent_damage(struct mt_extent *extent, uint32_t replica_index, const char *why, int rc);
 /* mt_extent_suspect -- a read at that node has failed; it may have been the wire. */
 void mt_extent_suspect(struct mt_extent *extent, uint32_t node_id);
+/* mt_is_copy_bad -- @rc of a read: the node answers, but not with what it once acknowledged. */
+bool mt_is_copy_bad(int rc);
 /* mt_extent_replace -- @replica instead of the one at @index; replica_count: one more. */
 void mt_extent_replace(struct mt_extent *extent, uint32_t replica_index,
     const struct mt_replica *replica);

@@ -43,6 +43,7 @@
 #define GATEWAY_SCRUB_INTERVAL_NS NUM_S(UINT64_C(7) * 24 * 3600)
 #define GATEWAY_LOG_BYTES NUM_MIB(256)
 #define GATEWAY_SWEEP_INTERVAL_NS NUM_S(600)
+#define GATEWAY_INDEX_CACHE_BYTES NUM_MIB(64)
 #define GATEWAY_READY_BYTES (MT_PORTS_MAX * SPLIT_ADDRESS_BYTES_MAX)
 
 static const struct sm_state gateway_table[MT_GATEWAY_STATE_NR] = {
@@ -117,6 +118,12 @@ uint64_t
 mt_gateway_sweep_interval_ns(const struct mt_gateway *gateway)
 {
 	return gateway->options.sweep_interval_ns;
+}
+
+uint64_t
+mt_gateway_index_cache_bytes(const struct mt_gateway *gateway)
+{
+	return gateway->options.index_cache_bytes / gateway->port_count;
 }
 
 uint64_t
@@ -277,6 +284,8 @@ gateway_set_defaults(struct mt_gateway_options *options)
 		options->sweep_interval_ns = GATEWAY_SWEEP_INTERVAL_NS;
 	if (options->log_bytes == 0)
 		options->log_bytes = GATEWAY_LOG_BYTES;
+	if (options->index_cache_bytes == 0)
+		options->index_cache_bytes = GATEWAY_INDEX_CACHE_BYTES;
 }
 
 struct mt_gateway *

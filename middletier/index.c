@@ -403,7 +403,7 @@ chunk_may_hold(struct mt_chunk *chunk, uint32_t block, uint8_t kind)
 			return layer->hides_kind != kind;
 	}
 	for (link = chunk->runs.next; link != &chunk->runs; link = link->next) {
-		const struct mt_run *run = run_of((struct loop_link *)link);
+		struct mt_run *run = run_of((struct loop_link *)link);
 		struct mt_location location;
 
 		if (run->index == NULL || mt_run_find(run, block, &location))

@@ -250,7 +250,7 @@ void mt_run_unwait(struct mt_run_waiter *waiter);
 void mt_run_hold(struct mt_run *run);
 void mt_run_release(struct mt_run *run);
 /* mt_run_find -- loaded: the block's location; false: it is not in this run. */
-bool mt_run_find(const struct mt_run *run, uint32_t block, struct mt_location *ret_location);
+bool mt_run_find(struct mt_run *run, uint32_t block, struct mt_location *ret_location);
 /*
  * mt_run_index_give -- the merge that wrote the run knows its index: no need to load it. Takes @index over.
  */

@@ -55,6 +55,7 @@ struct mt_extent;
 	X(read_bytes, "bytes", "plain bytes read")                                                 \
 	X(reads_from_memory, "count", "records served from the ring")                              \
 	X(reads_from_node, "count", "records read from a replica")                                 \
+	X(block_statuses, "count", "answers that say what a range holds")                          \
 	X(discards, "count", "discards and zero writes acknowledged")                              \
 	X(batches, "count", "batches acknowledged by all replicas")                                \
 	X(records, "count", "records in those batches")                                            \
@@ -69,6 +70,8 @@ struct mt_extent;
 	X(verified_bytes, "bytes", "bytes of those")                                               \
 	X(scrubs_done, "count", "times that every copy of a shard was verified")                   \
 	X(orphans_deleted, "count", "copies at nodes that no manifest names, deleted")             \
+	X(run_indexes_loaded, "count", "indexes of runs read from nodes")                          \
+	X(run_indexes_dropped, "count", "indexes of runs that had to make room for others")        \
 	X(unreadable_blocks, "count", "reads answered EIO: bad on every replica")                  \
 	X(takeovers, "count", "shards that began to be served here")                               \
 	X(extents_opened, "count", "extents created")                                              \
@@ -552,7 +555,7 @@ struct mt_session {
 void mt_session_on_accept(struct split_qp *qp, const void *hello, uint32_t hello_bytes, void *arg);
 /* mt_session_request_done -- a request of this session was answered or dropped. */
 void mt_session_request_done(struct mt_session *session, bool is_write);
-/* mt_session_io -- a decoded read, write or discard: check it against volume and shard, pass it on. */
+/* mt_session_io -- a decoded read, write, discard or block status: check it against volume and shard, pass it on. */
 void mt_session_io(struct mt_session *session, struct split_msg *msg, const struct wire_io *io);
 /* mt_session_begin -- for requests that other files answer; a session lives until the last. */
 void mt_session_begin(struct mt_session *session, bool is_write);
@@ -567,8 +570,8 @@ void mt_session_fini_all(struct mt_port *port);
 /*
  * They own @msg until they reply to it, and call mt_session_request_done then, possibly before they
  * return. @io is within the volume. A shard that is not serving yet parks the request (bounded by the
- * receive pool); one that has stopped answers -EREMCHG. A READ is answered from its message's own
- * payload buffer.
+ * receive pool); one that has stopped answers -EREMCHG. A READ, or BLOCK_STATUS, is answered from its
+ * message's own payload buffer.
  */
 void mt_write(struct mt_shard *shard, struct mt_session *session, struct split_msg *msg,
     const struct wire_io *io);
@@ -718,6 +721,7 @@ struct mt_port {
 	struct loop_link sessions;
 	dev_ptr zero_page; /* 4 KiB of zeros, for padding */
 	struct mt_read_state *read;
+	struct mt_run_cache *run_cache; /* run_index.c */
 	uint64_t metrics[MT_METRIC_NR];
 	uint64_t ring_bytes;    /* of each shard's ring: a fixed share of the device memory */
 	uint32_t receive_count; /* in the pool: clients' requests and nodes' replies together */
@@ -773,6 +777,8 @@ uint64_t mt_gateway_scrub_interval_ns(const struct mt_gateway *gateway);
 uint64_t mt_gateway_sweep_interval_ns(const struct mt_gateway *gateway);
 /* mt_gateway_log_bytes -- of a shard's log, beyond which flush hurries; reclaim.c may want less. */
 uint64_t mt_gateway_log_bytes(const struct mt_gateway *gateway);
+/* mt_gateway_index_cache_bytes -- a port's share of the indexes of runs. */
+uint64_t mt_gateway_index_cache_bytes(const struct mt_gateway *gateway);
 /*
  * mt_gateway_lease_until_ns -- the monotonic time until which this gateway surely owns what it owns (I7)
  *

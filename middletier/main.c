@@ -44,6 +44,7 @@ struct main_options {
 	uint64_t lease_ms;
 	uint64_t repair_after, repair_rate;
 	uint64_t scrub_interval, sweep_interval, log_bytes;
+	uint64_t index_cache;
 	unsigned log_level;
 	bool is_recovery, is_forced;
 };
@@ -100,6 +101,9 @@ static const struct config_option option_table[] = {
 	{ "log-bytes", 0, CONFIG_SIZE, offsetof(struct main_options, log_bytes), "SIZE",
 	    "Length of a shard's log beyond which it is flushed at once; less on small disks.",
 	    "256M", false, NUM_MIB(1), NUM_GIB(64), NULL },
+	{ "index-cache", 0, CONFIG_SIZE, offsetof(struct main_options, index_cache), "SIZE",
+	    "Host memory for the indexes of what is on the nodes, all ports together.", "64M",
+	    false, NUM_MIB(1), NUM_GIB(64), NULL },
 	{ "log-level", 0, CONFIG_CHOICE, offsetof(struct main_options, log_level), "LEVEL",
 	    "Least level to log.", "info", false, 0, 0, log_levels },
 	{ "recover", 0, CONFIG_FLAG, offsetof(struct main_options, is_recovery), NULL,
@@ -248,6 +252,7 @@ take_options(const struct main_options *values, struct mt_gateway_options *optio
 	options->scrub_interval_ns = values->scrub_interval;
 	options->sweep_interval_ns = values->sweep_interval;
 	options->log_bytes = values->log_bytes;
+	options->index_cache_bytes = values->index_cache;
 	return 0;
 }
 

@@ -145,6 +145,8 @@ port_open_parts(struct mt_port *port, char *ret_error, size_t error_bytes)
 	if (rc == 0)
 		rc = mt_read_path_init(port);
 	if (rc == 0)
+		rc = mt_run_cache_init(port);
+	if (rc == 0)
 		rc = mt_control_init(port);
 	if (rc != 0)
 		return port_refuse(ret_error, error_bytes, rc, "port %s: %s", address,
@@ -750,6 +752,7 @@ mt_port_close(struct mt_port *port)
 		mt_shard_fini(&port->shards[i]);
 	mt_session_fini_all(port);
 	mt_read_path_fini(port);
+	mt_run_cache_fini(port);
 	mt_control_fini(port);
 	mt_free(port->links);
 	mt_free(port->shards);

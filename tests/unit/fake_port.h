@@ -105,6 +105,15 @@ mt_gateway_log_bytes(const struct mt_gateway *gateway)
 	return fake.log_bytes;
 }
 
+static uint64_t fake_index_cache_bytes = NUM_MIB(64);
+
+uint64_t
+mt_gateway_index_cache_bytes(const struct mt_gateway *gateway)
+{
+	(void)gateway;
+	return fake_index_cache_bytes;
+}
+
 uint64_t
 mt_gateway_node_timeout_ns(const struct mt_gateway *gateway)
 {
@@ -169,6 +178,7 @@ fake_init(uint64_t seed, bool is_threaded)
 	cr_assert_eq(mt_ring_init(&fake.shard.ring, &fake.port, fake_ring_bytes), 0);
 	cr_assert_eq(mt_reclaim_init(&fake.shard), 0);
 	cr_assert_eq(mt_read_path_init(&fake.port), 0);
+	cr_assert_eq(mt_run_cache_init(&fake.port), 0);
 	cr_assert_eq(mt_write_path_init(&fake.shard), 0);
 }
 
@@ -188,6 +198,7 @@ fake_fini(void)
 	mt_ring_fini(&fake.shard.ring, &fake.port);
 	mt_reclaim_fini(&fake.shard);
 	mt_index_destroy(fake.shard.block_index);
+	mt_run_cache_fini(&fake.port);
 	mt_shard_extents_free(&fake.shard);
 	for (uint32_t i = 0; i < FAKE_NODES; i++) {
 		loop_timer_stop(fake.loop, &fake.nodes[i].timer);
