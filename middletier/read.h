@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "internal.h"
+#include "index.h"
 
 #define READ_PIECES_MAX 256u    /* of a port: records being read at a time */
 #define READ_LOOKUPS_MAX 4u     /* of a piece: as often its blocks may move meanwhile */
@@ -16,10 +16,19 @@ struct mt_read;
 enum read_piece_state {
 	READ_PIECE_FREE,
 	READ_PIECE_CHOOSING, /* what is done next is decided within this call */
+	READ_PIECE_INDEXING, /* waits for the index of index_run */
 	READ_PIECE_ASKING,   /* a replica was asked */
 	READ_PIECE_LOADING,  /* an engine thread has it */
 	READ_PIECE_WAITING,  /* in state->waiting: for a node to come up, or room in a queue */
 	READ_PIECE_STATE_NR
+};
+
+/* What the index says of a block. */
+enum read_what {
+	READ_ZEROS,
+	READ_STORED,
+	READ_LOST,     /* no copy of it was good when its chunk was compacted */
+	READ_UNLOADED, /* the index of a run that may hold it is not in memory */
 };
 
 /*
@@ -32,13 +41,14 @@ struct read_piece {
 	struct loop_link link; /* state->free_pieces or waiting */
 	struct mt_read_state *state;
 	struct mt_read *read;
-	uint32_t first, end; /* blocks of the read: what is left of the range */
-	uint32_t count;      /* the run */
-	bool is_zero;
-	struct mt_location location; /* of the run's first block */
-	struct extent_id extent_id;
-	uint8_t tried; /* replicas asked for this run, by bit */
-	uint8_t bad;   /* those among them whose copy is not what it should be */
+	uint32_t first, end;         /* blocks of the read: what is left of the range */
+	uint32_t count;              /* the run */
+	enum read_what what;         /* of the run */
+	struct mt_location location; /* STORED: of the run's first block */
+	struct mt_run *index_run;    /* UNLOADED: whose index is wanted first */
+	struct mt_run_waiter waiter; /* INDEXING */
+	uint8_t tried;               /* replicas asked for this run, by bit */
+	uint8_t bad;                 /* those among them whose copy is not what it should be */
 	uint8_t replica_index;
 	uint8_t lookup_count;
 	bool is_ring_bad;
@@ -70,6 +80,9 @@ struct mt_read {
 	int rc;
 	uint64_t deadline_ns;
 	uint32_t crcs[ENGINE_RECORD_BLOCKS_MAX]; /* of its blocks, as the index has them */
+	/* BLOCK_STATUS: block_status.c. */
+	struct mt_run_waiter waiter;
+	uint32_t payload_bytes, payload_crc;
 };
 
 struct mt_read_state {
@@ -82,20 +95,33 @@ struct mt_read_state {
 	struct loop_timer tick_timer;
 	struct loop_task feed_task; /* pieces for the starved */
 	uint32_t zero_block_crc;
+	uint8_t *status_entries; /* block_status.c: READ_STATUS_BYTES_MAX */
 };
 
 /* ---- read_piece.c ---- */
 
 int read_pieces_init(struct mt_read_state *state);
 void read_pieces_fini(struct mt_read_state *state);
-/* read_run_count -- how many blocks from @first on, at most @end, are one run. */
-uint32_t read_run_count(const struct mt_read *read, uint32_t first, uint32_t end);
-/* read_piece_start -- @piece has read, first and end. Ends in read_on_piece, possibly at once. */
+/* read_piece_look_up -- its run: count, what it is, and where; from its first block on, as it is now. */
+void read_piece_look_up(struct read_piece *piece);
+/* read_piece_start -- @piece has read, end, and was looked up. Ends in read_on_piece, possibly at once. */
 void read_piece_start(struct read_piece *piece);
 /* read_pieces_retry -- look at all that wait. */
 void read_pieces_retry(struct mt_read_state *state);
 
+/* ---- block_status.c ---- */
+
+#define READ_STATUS_BLOCKS_MAX 4096u /* of an answer: the others have to wait for so long */
+#define READ_STATUS_BYTES_MAX (READ_STATUS_BLOCKS_MAX * WIRE_STATUS_ENTRY_BYTES)
+_Static_assert(READ_STATUS_BYTES_MAX <= WIRE_CLIENT_PAYLOAD_BYTES_MAX, "an answer");
+
+/* read_status -- answer a BLOCK_STATUS from the index. Ends in read_on_status, possibly at once. */
+void read_status(struct mt_read *read);
+
 /* ---- read_path.c ---- */
+
+/* read_on_status -- rc 0: payload_bytes of entries are in the message's payload. */
+void read_on_status(struct mt_read *read, int rc);
 
 /* read_on_piece -- a piece of @read has ended and is free again. */
 void read_on_piece(struct mt_read *read, int rc);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * read_path.c -- a read message, from its arrival to its answer
+ * read_path.c -- a read message, from its arrival to its answer; BLOCK_STATUS comes the same way
  *
  *	        shard serves          every piece is back
  *	PARKED -------------> RUNNING ---------------------> FREE (answered)
@@ -53,15 +53,21 @@ read_payload_crc(const struct mt_read *read)
 }
 
 static void
-read_reply_ok(const struct mt_read *read)
+read_reply_ok(struct mt_read *read)
 {
 	uint64_t *metrics = read->shard->port->metrics;
 	struct dev_piece piece = { read->msg->payload, read->io.length_bytes };
 	struct wire_header header;
 
-	metric_add(&metrics[MT_METRIC_reads], 1);
-	metric_add(&metrics[MT_METRIC_read_bytes], read->io.length_bytes);
-	wire_io_reply(&header, &read->io, 0, read_payload_crc(read), read->shard->epoch);
+	if (read->io.opcode == WIRE_BLOCK_STATUS) {
+		metric_add(&metrics[MT_METRIC_block_statuses], 1);
+		piece.bytes = read->payload_bytes;
+	} else {
+		metric_add(&metrics[MT_METRIC_reads], 1);
+		metric_add(&metrics[MT_METRIC_read_bytes], read->io.length_bytes);
+		read->payload_crc = read_payload_crc(read);
+	}
+	wire_io_reply(&header, &read->io, 0, read->payload_crc, read->shard->epoch);
 	split_msg_reply(read->msg, &header, &piece, 1, NULL, NULL);
 }
 
@@ -108,7 +114,9 @@ read_go_on(struct mt_read *read)
 		piece = LIST_ENTRY(link, struct read_piece, link);
 		piece->read = read;
 		piece->first = read->next_block;
-		piece->end = piece->first + read_run_count(read, piece->first, read->block_count);
+		piece->end = read->block_count;
+		read_piece_look_up(piece);
+		piece->end = piece->first + piece->count;
 		read->next_block = piece->end;
 		read->piece_count++;
 		read_piece_start(piece);
@@ -163,7 +171,18 @@ read_start(struct mt_read *read)
 
 	sm_move(&read->sm, READ_RUNNING);
 	read->deadline_ns = loop_now_ns(port->loop) + mt_gateway_node_timeout_ns(port->gateway);
-	read_go_on(read);
+	if (read->io.opcode == WIRE_BLOCK_STATUS)
+		read_status(read);
+	else
+		read_go_on(read);
+}
+
+void
+read_on_status(struct mt_read *read, int rc)
+{
+	CHECK_OBJ(read, READ_MAGIC);
+	assert(read->sm.state == READ_RUNNING);
+	read_finish(read, rc);
 }
 
 void
@@ -274,7 +293,9 @@ mt_read_path_init(struct mt_port *port)
 	loop_timer_init(&state->tick_timer, read_on_tick, state);
 	loop_task_init(&state->feed_task, read_on_feed, state);
 	state->reads = mt_calloc(port->receive_count, sizeof(*state->reads));
-	rc = state->reads == NULL ? -ENOMEM : read_pieces_init(state);
+	state->status_entries = mt_calloc(1, READ_STATUS_BYTES_MAX);
+	rc = state->reads == NULL || state->status_entries == NULL ? -ENOMEM
+								   : read_pieces_init(state);
 	if (rc != 0) {
 		mt_read_path_fini(port);
 		return rc;
@@ -299,6 +320,7 @@ mt_read_path_fini(struct mt_port *port)
 	loop_task_cancel(port->loop, &state->feed_task);
 	read_pieces_fini(state);
 	mt_free(state->reads);
+	mt_free(state->status_entries);
 	state->magic = 0;
 	mt_free(state);
 	port->read = NULL;

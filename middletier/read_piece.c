@@ -9,6 +9,8 @@
  *	     ^           | bad copy, node gone      |
  *	     +-----------+--------------------------+ does not match its CRC
  *	     |
+ *	     +-----------> INDEXING  the index of a run on the nodes is being read: then looked up again
+ *	     |
  *	     +-----------> WAITING   nobody to ask now: until a link comes up, or the read's deadline
  *
  * Whatever its source, a record is checked by the engine: the CRC of its stored bytes before, the
@@ -16,7 +18,7 @@
  * and marked for repair; the next replica is asked. Nobody is asked twice for a run whose copy is bad;
  * one that could not be reached is asked again while the read may wait. When all copies are bad, the
  * index is looked at once more: the blocks may have been written, or moved, meanwhile. Only then is it
- * an error.
+ * an error. So it is where an extent has gone: flush and compaction have moved its blocks.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -36,14 +38,16 @@ static const struct sm_state read_piece_table[READ_PIECE_STATE_NR] = {
 	[READ_PIECE_FREE] = { "free", SM_TO(READ_PIECE_CHOOSING), SM_INITIAL },
 	[READ_PIECE_CHOOSING] = { "choosing",
 	    SM_TO(READ_PIECE_ASKING) | SM_TO(READ_PIECE_LOADING) | SM_TO(READ_PIECE_WAITING) |
-		SM_TO(READ_PIECE_FREE),
+		SM_TO(READ_PIECE_INDEXING) | SM_TO(READ_PIECE_FREE),
 	    0 },
+	[READ_PIECE_INDEXING] = { "indexing", SM_TO(READ_PIECE_CHOOSING), 0 },
 	[READ_PIECE_ASKING] = { "asking", SM_TO(READ_PIECE_CHOOSING), 0 },
 	[READ_PIECE_LOADING] = { "loading", SM_TO(READ_PIECE_CHOOSING), 0 },
 	[READ_PIECE_WAITING] = { "waiting", SM_TO(READ_PIECE_CHOOSING), 0 },
 };
 
 static void piece_choose(struct read_piece *piece);
+static bool piece_follow(struct read_piece *piece);
 static void piece_on_job(struct engine_job *job, void *arg);
 
 int
@@ -76,60 +80,56 @@ read_pieces_fini(struct mt_read_state *state)
 
 /* ---- runs ---- */
 
-/* Where the read's block @index is, or false: zeros. */
-static bool
-read_lookup(const struct mt_read *read, uint32_t index, struct mt_location *ret_location)
+static enum read_what
+read_lookup(const struct mt_read *read, uint32_t index, struct mt_location *ret_location,
+    struct mt_run **ret_run)
 {
-	struct mt_run *run;
-	enum mt_found found = mt_index_find(read->shard->block_index, &read->session->volume.scope,
+	switch (mt_index_find(read->shard->block_index, &read->session->volume.scope,
 	    read->io.segment, (uint32_t)(read->io.offset_bytes / CLEAVE_BLOCK_BYTES) + index,
-	    ret_location, &run);
-
-	return found == MT_FOUND_RECORD && ret_location->stored_bytes > 0;
+	    ret_location, ret_run)) {
+	case MT_FOUND_UNLOADED:
+		return READ_UNLOADED;
+	case MT_FOUND_RECORD:
+		if (ret_location->stored_bytes > 0)
+			return READ_STORED;
+		return ret_location->record_kind == RECORD_LOST ? READ_LOST : READ_ZEROS;
+	case MT_FOUND_NOTHING:
+		break;
+	}
+	return READ_ZEROS;
 }
 
-/* Does @next go on where @run, @distance blocks before it, began? */
+/* Does @next go on where the piece's run, @distance blocks before it, began? */
 static bool
-location_continues(const struct mt_location *run, const struct mt_location *next, uint32_t distance)
+piece_continues(const struct read_piece *piece, const struct mt_location *next, uint32_t distance)
 {
+	const struct mt_location *run = &piece->location;
+
 	return next->extent_index == run->extent_index && next->offset_bytes == run->offset_bytes &&
 	    next->block_in_record == run->block_in_record + distance;
 }
 
-uint32_t
-read_run_count(const struct mt_read *read, uint32_t first, uint32_t end)
-{
-	struct mt_location run, next;
-	bool is_record = read_lookup(read, first, &run);
-	uint32_t at;
-
-	for (at = first + 1; at < end; at++) {
-		if (read_lookup(read, at, &next) != is_record)
-			break;
-		if (is_record && !location_continues(&run, &next, at - first))
-			break;
-	}
-	return at - first;
-}
-
-/* The run that begins at piece->first, as the index has it now. */
-static void
-piece_look_up(struct read_piece *piece)
+void
+read_piece_look_up(struct read_piece *piece)
 {
 	struct mt_read *read = piece->read;
+	struct mt_location location;
+	struct mt_run *run;
+	uint32_t at = piece->first;
 
-	piece->count = read_run_count(read, piece->first, piece->end);
+	piece->what = read_lookup(read, at, &piece->location, &piece->index_run);
+	location = piece->location;
+	do {
+		uint32_t crc = piece->what == READ_STORED ? location.block_crc
+							  : piece->state->zero_block_crc;
+
+		read->crcs[at] = piece->job.block_crcs[at - piece->first] = crc;
+		at++;
+	} while (at < piece->end && read_lookup(read, at, &location, &run) == piece->what &&
+	    (piece->what != READ_STORED || piece_continues(piece, &location, at - piece->first)));
+	piece->count = at - piece->first;
 	piece->tried = piece->bad = 0;
 	piece->is_ring_bad = false;
-	piece->is_zero = !read_lookup(read, piece->first, &piece->location);
-	for (uint32_t i = 0; i < piece->count; i++) {
-		uint32_t crc = piece->state->zero_block_crc;
-		struct mt_location location;
-
-		if (read_lookup(read, piece->first + i, &location))
-			crc = location.block_crc;
-		read->crcs[piece->first + i] = piece->job.block_crcs[i] = crc;
-	}
 }
 
 static struct mt_extent *
@@ -219,7 +219,7 @@ piece_on_run_done(struct read_piece *piece)
 		return;
 	}
 	piece->lookup_count = 0;
-	piece_look_up(piece);
+	read_piece_look_up(piece);
 	piece_choose(piece);
 }
 
@@ -233,14 +233,14 @@ piece_on_loaded(struct read_piece *piece)
 
 	piece_drop_source(piece);
 	if (rc == 0) {
-		if (!piece->is_zero)
+		if (piece->what == READ_STORED)
 			metric_add(&metrics[was_in_ring ? MT_METRIC_reads_from_memory
 							: MT_METRIC_reads_from_node],
 			    1);
 		piece_on_run_done(piece);
 		return;
 	}
-	assert(!piece->is_zero); /* there is nothing in making zeros that could fail */
+	assert(piece->what == READ_STORED); /* there is nothing in making zeros that could fail */
 	if (was_in_ring) {
 		log_limited(LOG_ERROR,
 		    "read: device memory does not match its CRC shard=%" PRIu32 " rc=%s",
@@ -326,24 +326,6 @@ piece_load_from_ring(struct read_piece *piece)
 
 /* ---- asking a replica ---- */
 
-/* The node answers, but not with what it once acknowledged. */
-static bool
-is_copy_bad(int rc)
-{
-	switch (rc) {
-	case -EBADMSG:
-	case -EIO:
-	case -EUCLEAN:
-	case -ERANGE:
-	case -ENOENT:
-	case -EMSGSIZE:
-	case -EPROTO:
-		return true;
-	default:
-		return false;
-	}
-}
-
 static void
 piece_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *reply,
     struct split_msg *msg, void *arg)
@@ -363,7 +345,10 @@ piece_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *repl
 	}
 	if (msg != NULL)
 		split_msg_release(msg);
-	if (is_copy_bad(rc))
+	/* Its extent may have been deleted because its blocks are elsewhere now. */
+	if (rc == -ENOENT && piece_follow(piece))
+		return;
+	if (mt_is_copy_bad(rc))
 		piece_note_bad_copy(piece, rc);
 	else
 		metric_add(&piece->state->port->metrics[MT_METRIC_replica_read_errors], 1);
@@ -438,10 +423,30 @@ static bool
 piece_has_moved(const struct read_piece *piece)
 {
 	struct mt_location now;
+	struct mt_run *run;
 
-	return !read_lookup(piece->read, piece->first, &now) ||
+	return read_lookup(piece->read, piece->first, &now, &run) != READ_STORED ||
 	    now.extent_index != piece->location.extent_index ||
 	    now.offset_bytes != piece->location.offset_bytes;
+}
+
+/* If it has, take it from where it is now: false where it has not, or does so again and again. */
+static bool
+piece_follow(struct read_piece *piece)
+{
+	if (piece->lookup_count == READ_LOOKUPS_MAX || !piece_has_moved(piece))
+		return false;
+	piece->lookup_count++;
+	read_piece_look_up(piece);
+	piece_choose(piece);
+	return true;
+}
+
+static void
+piece_fail_unreadable(struct read_piece *piece)
+{
+	metric_add(&piece->state->port->metrics[MT_METRIC_unreadable_blocks], piece->count);
+	piece_finish(piece, -EIO);
 }
 
 /* Nobody is left to ask. */
@@ -450,12 +455,8 @@ piece_give_up(struct read_piece *piece, const struct mt_extent *extent)
 {
 	struct mt_read_state *state = piece->state;
 
-	if (piece_has_moved(piece) && piece->lookup_count < READ_LOOKUPS_MAX) {
-		piece->lookup_count++;
-		piece_look_up(piece);
-		piece_choose(piece);
+	if (piece_follow(piece))
 		return;
-	}
 	if (extent != NULL && has_hope(piece, extent)) {
 		if (loop_now_ns(state->port->loop) >= piece->read->deadline_ns) {
 			piece_finish(piece, -EHOSTDOWN);
@@ -465,8 +466,39 @@ piece_give_up(struct read_piece *piece, const struct mt_extent *extent)
 		piece_wait(piece);
 		return;
 	}
-	metric_add(&state->port->metrics[MT_METRIC_unreadable_blocks], piece->count);
-	piece_finish(piece, -EIO);
+	piece_fail_unreadable(piece);
+}
+
+/* ---- waiting for a run's index ---- */
+
+static void
+piece_on_index(int rc, void *arg)
+{
+	struct read_piece *piece = arg;
+
+	CHECK_OBJ(piece, READ_PIECE_MAGIC);
+	sm_move(&piece->sm, READ_PIECE_CHOOSING);
+	if (rc == 0 && loop_now_ns(piece->state->port->loop) >= piece->read->deadline_ns)
+		rc = -EHOSTDOWN; /* indexes go as fast as they come: the client asks again */
+	if (rc == -EBADMSG) {
+		piece_fail_unreadable(piece);
+		return;
+	}
+	if (rc != 0 && rc != -ESTALE && !piece->read->shard->write->is_stopped) {
+		piece_finish(piece, rc);
+		return;
+	}
+	read_piece_look_up(piece); /* anything may have changed meanwhile */
+	piece_choose(piece);
+}
+
+static void
+piece_load_index(struct read_piece *piece)
+{
+	sm_move(&piece->sm, READ_PIECE_INDEXING);
+	piece->waiter.fn = piece_on_index;
+	piece->waiter.arg = piece;
+	mt_run_load(piece->index_run, &piece->waiter);
 }
 
 static void
@@ -481,9 +513,18 @@ piece_choose(struct read_piece *piece)
 		piece_finish(piece, piece->read->rc != 0 ? piece->read->rc : -EREMCHG);
 		return;
 	}
-	if (piece->is_zero) {
+	switch (piece->what) {
+	case READ_ZEROS:
 		piece_zero(piece);
 		return;
+	case READ_UNLOADED:
+		piece_load_index(piece);
+		return;
+	case READ_LOST:
+		piece_fail_unreadable(piece);
+		return;
+	case READ_STORED:
+		break;
 	}
 	if (!piece->is_ring_bad &&
 	    mt_ring_contains(&piece->read->shard->ring, piece->location.ring_position)) {
@@ -505,7 +546,6 @@ read_piece_start(struct read_piece *piece)
 {
 	sm_move(&piece->sm, READ_PIECE_CHOOSING);
 	piece->lookup_count = 0;
-	piece_look_up(piece);
 	piece_choose(piece);
 }
 

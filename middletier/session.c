@@ -411,19 +411,19 @@ mt_session_io(struct mt_session *session, struct split_msg *msg, const struct wi
 {
 	struct mt_shard *shard = NULL;
 	uint32_t epoch = 0;
+	bool is_write;
 	int rc;
 
 	CHECK_OBJ(session, SESSION_MAGIC);
 	assert(session->sm.state == SESSION_READY);
 	rc = session_check_io(session, io, &shard, &epoch);
-	if (rc == 0 && io->opcode == WIRE_BLOCK_STATUS)
-		rc = -ENOTSUP;
 	if (rc != 0) {
 		mt_reply_error(session, msg, io, rc, epoch);
 		return;
 	}
-	mt_session_begin(session, io->opcode != WIRE_READ);
-	if (io->opcode == WIRE_READ)
+	is_write = io->opcode != WIRE_READ && io->opcode != WIRE_BLOCK_STATUS;
+	mt_session_begin(session, is_write);
+	if (!is_write)
 		mt_read(shard, session, msg, io);
 	else
 		mt_write(shard, session, msg, io);
