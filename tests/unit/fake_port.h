@@ -290,7 +290,7 @@ static inline void
 fake_submit(struct fake_msg *msg, const struct wire_io *io)
 {
 	fake.session.request_count++;
-	if (io->opcode == WIRE_READ) {
+	if (io->opcode == WIRE_READ || io->opcode == WIRE_BLOCK_STATUS) {
 		msg->msg.payload_bytes = 0;
 		mt_read(&fake.shard, &fake.session, &msg->msg, io);
 		return;
