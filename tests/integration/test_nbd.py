@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """cleave-agent as others' programs see it: nbdinfo, nbdcopy, qemu-img, qemu-io, fio, libnbd."""
+import json
 import os
 import shutil
 import signal
@@ -10,7 +11,7 @@ from libagent import (EINVAL, ENOSPC, EPERM, ERR_INVALID, ERR_UNKNOWN, ERR_UNSUP
                       Client, control, need)
 from libcluster import BUILD, Cluster, Daemon, Failure, check, expect_error, main, run_argv
 
-need("nbdinfo", "nbdcopy", "qemu-img", "qemu-io", "fio", "certtool", "psktool", "libnbd")
+need("nbdinfo", "nbdcopy", "nbdsh", "qemu-img", "qemu-io", "fio", "certtool", "psktool", "libnbd")
 
 
 def tools():
@@ -31,12 +32,59 @@ def tools():
             run_argv(["qemu-img", "convert", "-n", "-f", "raw", "-O", "raw", raw, uri])
             run_argv(["qemu-img", "convert", "-f", "raw", "-O", "qcow2", uri, raw + ".qcow2"])
             run_argv(["qemu-img", "compare", raw + ".qcow2", uri])
-            out = run_argv(["qemu-io", "-f", "raw", uri] + [w for command in (
+            qemu_io(
+                ["-f", "raw", uri],
                 "write -P 7 1000 5000", "read -P 7 1000 5000", "write -z 8192 10001",
                 "read -P 0 8192 10001", "write -P 9 20000 1", "read -P 9 20000 1",
                 "discard 1M 64k", "read -P 0 1M 64k", "read -P 7 1000 5000", "flush",
-                "write -f -P 3 2097151 3", "read -P 3 2097151 3") for w in ("-c", command)]).stdout
-            check("failed" not in out.lower(), out)
+                "write -f -P 3 2097151 3", "read -P 3 2097151 3", "write -z -u 3M 64k",
+                "write -z -f 5000001 99", "read -P 0 5000001 99", "aio_write -P 5 6M 2M",
+                "aio_flush", "aio_read -P 5 6M 2M", "writev -P 6 9M 1 2 3 4096",
+                "readv -P 6 9M 4096 6")
+
+
+def qemu_formats_and_benchmarks():
+    """A qcow2 on the export, and what qemu-img asks of it."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "64M")
+        with Agent(c) as agent:
+            uri, raw = agent.uri(), os.path.join(c.folder, "raw")
+            run_argv(["qemu-img", "info", "-f", "raw", uri])
+            run_argv(["qemu-img", "create", "-q", "-f", "qcow2", uri, "48M"])
+            qemu_io(["-f", "qcow2", uri], "write -P 1 0 64k", "write -P 2 1000001 77777",
+                    "read -P 2 1000001 77777", "write -z -u 16k 32k", "read -P 0 16k 32k",
+                    "discard 10M 1M", "aio_write -P 3 20M 3M", "aio_flush", "read -P 3 20M 3M",
+                    "writev -P 4 40M 512 1024 4096", "flush", "read -P 1 0 16k")
+            run_argv(["qemu-img", "check", "-f", "qcow2", uri])
+            entries = json.loads(run_argv(["qemu-img", "map", "-f", "qcow2", "--output=json",
+                                           uri]).stdout)
+            check(sum(e["length"] for e in entries) == 48 << 20, str(entries))
+            run_argv(["qemu-img", "convert", "-f", "qcow2", "-O", "raw", uri, raw])
+            run_argv(["qemu-img", "compare", "-f", "qcow2", "-F", "raw", uri, raw])
+            run_argv(["qemu-img", "create", "-q", "-f", "raw", uri, "64M"])
+            entries = json.loads(run_argv(["qemu-img", "map", "-f", "raw", "--output=json",
+                                           uri]).stdout)
+            check(sum(e["length"] for e in entries) == 64 << 20, str(entries))
+            for words in (["-c", "3000", "-d", "64"], ["-c", "3000", "-d", "64", "-w"],
+                          ["-c", "500", "-w", "--flush-interval=50", "-d", "16"],
+                          ["-c", "500", "-s", "5000", "-S", "4999", "-o", "123", "-w"],
+                          ["-c", "50", "-s", "1M", "-d", "8"]):
+                run_argv(["qemu-img", "bench", "-f", "raw", *words, uri])
+
+
+def qemu_io(words, *commands):
+    out = run_argv(["qemu-io", *words] + [w for command in commands for w in ("-c", command)])
+    check("failed" not in out.stdout.lower(), out.stdout)
+
+
+def libnbd_commands():
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libnbdcommands.py")
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "64M")
+        with Agent(c) as agent:
+            run_argv(["/usr/bin/python3", script, agent.socket, "v"])
+            run_argv(["env", "PATH=/usr/bin:/bin", "nbdsh", "--uri", agent.uri(), "-c", "h.pwrite(b'sh' * 256, 1)", "-c",
+                      "assert h.pread(2, 511) == b'sh'"])
 
 
 def fio_verifies():
@@ -317,6 +365,7 @@ def tls_with_keys():
 
 
 if __name__ == "__main__":
-    main(tools, fio_verifies, random_bytes_against_a_mirror, gateway_killed_under_fio,
-         handshake_errors, request_errors, started_by_its_client, attach_and_detach,
-         attach_starts_an_agent, tls_with_certificates, tls_with_keys)
+    main(tools, qemu_formats_and_benchmarks, libnbd_commands, fio_verifies,
+         random_bytes_against_a_mirror, gateway_killed_under_fio, handshake_errors,
+         request_errors, started_by_its_client, attach_and_detach, attach_starts_an_agent,
+         tls_with_certificates, tls_with_keys)
