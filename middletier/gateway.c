@@ -39,6 +39,7 @@
 #define GATEWAY_LOAD_RETRY_NS NUM_MS(200)
 #define GATEWAY_LEASE_NS NUM_S(3)
 #define GATEWAY_REPAIR_AFTER_NS NUM_S(60)
+#define GATEWAY_FRAME_BYTES NUM_KIB(16)
 #define GATEWAY_REPAIR_BYTES_PER_S NUM_MIB(64)
 #define GATEWAY_SCRUB_INTERVAL_NS NUM_S(UINT64_C(7) * 24 * 3600)
 #define GATEWAY_LOG_BYTES NUM_MIB(256)
@@ -100,6 +101,12 @@ uint64_t
 mt_gateway_repair_bytes_per_s(const struct mt_gateway *gateway)
 {
 	return gateway->options.repair_bytes_per_s;
+}
+
+uint32_t
+mt_gateway_frame_bytes(const struct mt_gateway *gateway)
+{
+	return gateway->options.frame_bytes;
 }
 
 uint64_t
@@ -276,6 +283,8 @@ gateway_set_defaults(struct mt_gateway_options *options)
 		options->lease_ns = GATEWAY_LEASE_NS;
 	if (options->repair_after_ns == 0)
 		options->repair_after_ns = GATEWAY_REPAIR_AFTER_NS;
+	if (options->frame_bytes == 0)
+		options->frame_bytes = GATEWAY_FRAME_BYTES;
 	if (options->repair_bytes_per_s == 0)
 		options->repair_bytes_per_s = GATEWAY_REPAIR_BYTES_PER_S;
 	if (options->scrub_interval_ns == 0)

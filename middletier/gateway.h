@@ -35,6 +35,7 @@ struct mt_gateway_options {
 	uint64_t sweep_interval_ns;  /* between two looks for orphans at a node [10 min] */
 	uint64_t log_bytes;          /* of a shard's log, beyond which flush hurries [256 MiB] */
 	uint64_t index_cache_bytes;  /* of the indexes of runs, all ports together [64 MiB] */
+	uint32_t frame_bytes;        /* plain bytes of a run's frames [16 KiB] */
 	void (*on_ready)(void *arg); /* every shard of every port serves */
 	/* It cannot serve, and never will: another cluster's store, disks too small. Stop it. */
 	void (*on_failed)(int rc, const char *text, void *arg);

@@ -93,6 +93,7 @@ struct mt_run {
 	uint32_t offset_bytes, length_bytes; /* in the extent: whole batches */
 	uint64_t flushed_sequence;
 	uint64_t cut;
+	uint64_t live_bytes; /* compact.c: of it and what is newer in its group; 0: not counted */
 	struct mt_run_index *index; /* NULL: not loaded */
 	struct mt_run_load *load;   /* being loaded */
 	uint32_t hold_count;        /* index stays while > 0 */
@@ -109,6 +110,7 @@ struct mt_chunk {
 	uint64_t run_bytes;      /* of all its runs */
 	uint64_t layer_bytes;    /* stored_bytes of all its layers */
 	uint32_t promised_count; /* keys that admitted writes may still add */
+	uint64_t retry_ns;       /* flush.c: its runs are not merged before */
 };
 
 struct mt_index_cut {
@@ -294,13 +296,42 @@ typedef void (*mt_merge_fn)(int rc, void *arg);
 int mt_merge_start(struct mt_shard *shard, const struct mt_merge_input *input, mt_merge_fn fn,
     void *arg);
 
+/* mt_merge_stop -- every merge of the shard ends with -ECANCELED, soon. */
+void mt_merge_stop(struct mt_shard *shard);
+/* mt_merge_is_quiet -- the shard has none, and nothing of it is on its way. */
+bool mt_merge_is_quiet(const struct mt_shard *shard);
+/* mt_merge_fini -- forget them: the process is being taken down. */
+void mt_merge_fini(struct mt_shard *shard);
+/* mt_merge_device_bytes -- what mt_merge_port_init takes of a port's device memory. */
+uint64_t mt_merge_device_bytes(uint64_t device_bytes);
+int mt_merge_port_init(struct mt_port *port, uint64_t device_bytes);
+void mt_merge_port_fini(struct mt_port *port);
+
+/* ---- run_roll.c: the extent that a shard's runs go to ---- */
+int mt_run_roll_init(struct mt_shard *shard);
+/* mt_run_roll_reset -- stopped and quiet: as after init. */
+void mt_run_roll_reset(struct mt_shard *shard);
+void mt_run_roll_stop(struct mt_shard *shard);
+void mt_run_roll_fini(struct mt_shard *shard);
+/* mt_run_roll_tend -- seal a broken extent that nobody writes to. */
+void mt_run_roll_tend(struct mt_shard *shard);
+
 /* ---- flush.c, compact.c: what is merged, when ---- */
+int mt_flush_init(struct mt_shard *shard);
 void mt_flush_start(struct mt_shard *shard); /* SERVING */
-void mt_flush_stop(struct mt_shard *shard);
-bool mt_flush_is_quiet(const struct mt_shard *shard);
+void mt_flush_stop(struct mt_shard *shard);  /* its merge is stopped by mt_merge_stop */
 void mt_flush_fini(struct mt_shard *shard);
 /* mt_flush_kick -- something was applied, or room is wanted: look soon. Cheap. */
 void mt_flush_kick(struct mt_shard *shard);
+/* mt_flush_can_gain -- a merge that may give space back is at work or due, and there was room for the last. */
+bool mt_flush_can_gain(const struct mt_shard *shard);
+/* What the runs of a shard come to, as last seen. */
+struct mt_flush_totals {
+	uint64_t run_count, run_bytes;
+	uint64_t live_bytes;   /* of those, the newest versions, about */
+	uint64_t extent_bytes; /* of the extents that they are in */
+};
+void mt_flush_totals(const struct mt_shard *shard, struct mt_flush_totals *ret_totals);
 
 /* ---- reclaim.c: extents that hold nothing any more are deleted; room, and who must wait for it ---- */
 /*

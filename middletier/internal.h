@@ -28,6 +28,7 @@
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "policy.h"
+#include "ring.h"
 
 #define MT_REPLICAS_MAX 3u
 #define MT_NODES_MAX 64u
@@ -74,6 +75,11 @@ struct mt_extent;
 	X(run_indexes_dropped, "count", "indexes of runs that had to make room for others")        \
 	X(unreadable_blocks, "count", "reads answered EIO: bad on every replica")                  \
 	X(takeovers, "count", "shards that began to be served here")                               \
+	X(flushes, "count", "merges of layers, with or without runs, into runs")                   \
+	X(flushed_bytes, "bytes", "bytes of the runs that these wrote")                            \
+	X(compactions, "count", "merges of runs alone")                                            \
+	X(compacted_bytes, "bytes", "bytes of the runs that these wrote")                          \
+	X(merge_read_bytes, "bytes", "bytes that both read from nodes")                            \
 	X(extents_opened, "count", "extents created")                                              \
 	X(extents_sealed, "count", "extents sealed")                                               \
 	X(extents_reclaimed, "count", "extents deleted because nothing live was in them")          \
@@ -428,7 +434,9 @@ int mt_edit_decode(const uint8_t *in, uint32_t bytes, struct mt_edit *ret_edit,
 
 typedef void (*mt_manifest_fn)(int rc, void *arg);
 /*
- * mt_manifest_commit -- make @edits durable, all or none; at most 16 of them, copied
+ * mt_manifest_commit -- make @edits durable, all or none; copied
+ *
+ * At most MT_COMMIT_EDITS_MAX, and only edits of runs when there are more than 16.
  *
  * A full or broken manifest extent is replaced: new extent, checkpoint with these edits, root key by
  * compare-and-swap. Calls are applied in order. rc: 0; -ESTALE another owner has the root: the shard
@@ -493,36 +501,6 @@ struct mt_location {
 	uint8_t record_kind;
 };
 struct mt_index; /* index.h: chunks, layers, runs */
-
-/* ---- ring.c: the device ring that holds the newest part of a shard's log ---- */
-struct mt_ring {
-	dev_ptr base;
-	uint64_t size_bytes;
-	uint64_t head; /* next position to hand out; positions only grow; 0 is never used */
-	uint64_t tail; /* oldest position still valid */
-	/* batches in ring order, oldest first: entries with position, bytes, pin count */
-	struct mt_ring_entry *entries;
-	uint32_t entry_head, entry_count, entry_max;
-};
-int mt_ring_init(struct mt_ring *ring, struct mt_port *port, uint64_t size_bytes);
-void mt_ring_fini(struct mt_ring *ring, struct mt_port *port);
-/* mt_ring_reset -- empty again, as after mt_ring_init and mt_ring_give. Nothing is held. */
-void mt_ring_reset(struct mt_ring *ring);
-/* mt_ring_give -- before the first reservation: take @bytes of its memory for something else. */
-dev_ptr mt_ring_give(struct mt_ring *ring, uint64_t bytes);
-/*
- * mt_ring_reserve -- contiguous room for a batch, held once; evicts the oldest released entries
- *
- * Returns 0; -ENOBUFS: the oldest is held, or @bytes is more than the ring.
- */
-int mt_ring_reserve(struct mt_ring *ring, uint32_t bytes, uint64_t *ret_position);
-/* mt_ring_commit -- shrink the newest reservation to @bytes (at least 64 stay). */
-void mt_ring_commit(struct mt_ring *ring, uint64_t position, uint32_t bytes);
-/* hold: not evictable (in flight, or being read); counted. Any position within the entry will do. */
-void mt_ring_hold(struct mt_ring *ring, uint64_t position);
-void mt_ring_release(struct mt_ring *ring, uint64_t position);
-bool mt_ring_contains(const struct mt_ring *ring, uint64_t position);
-dev_ptr mt_ring_at(const struct mt_ring *ring, uint64_t position);
 
 /* ---- session.c: a client's queue pair on a port ---- */
 struct mt_session {
@@ -632,6 +610,9 @@ struct mt_manifest;    /* manifest.c */
 struct mt_takeover;    /* takeover.c */
 struct mt_upkeep;      /* upkeep.c */
 struct mt_reclaim;     /* reclaim.c */
+struct mt_run_roll;    /* run_roll.c */
+struct mt_flush;       /* flush.c */
+struct merge_work;     /* merge.c */
 
 struct mt_shard {
 	uint32_t magic;
@@ -661,7 +642,9 @@ struct mt_shard {
 	struct loop_task *upkeep_task;    /* upkeep.c: look at the copies now; NULL: not serving */
 	struct mt_upkeep *upkeep;
 	struct mt_reclaim *reclaim;
-	uint32_t read_count; /* read_path.c: reads that are not answered yet */
+	struct mt_run_roll *run_roll; /* run_roll.c */
+	struct mt_flush *flush;       /* flush.c */
+	uint32_t read_count;          /* read_path.c: reads that are not answered yet */
 	/* shard.c's. */
 	bool is_wanted;    /* by the last set that the port was given */
 	bool is_releasing; /* STOPPED: the root is to say so before it is IDLE */
@@ -722,6 +705,7 @@ struct mt_port {
 	dev_ptr zero_page; /* 4 KiB of zeros, for padding */
 	struct mt_read_state *read;
 	struct mt_run_cache *run_cache; /* run_index.c */
+	struct merge_work *merge_work;  /* merge.c */
 	uint64_t metrics[MT_METRIC_NR];
 	uint64_t ring_bytes;    /* of each shard's ring: a fixed share of the device memory */
 	uint32_t receive_count; /* in the pool: clients' requests and nodes' replies together */
@@ -779,6 +763,8 @@ uint64_t mt_gateway_sweep_interval_ns(const struct mt_gateway *gateway);
 uint64_t mt_gateway_log_bytes(const struct mt_gateway *gateway);
 /* mt_gateway_index_cache_bytes -- a port's share of the indexes of runs. */
 uint64_t mt_gateway_index_cache_bytes(const struct mt_gateway *gateway);
+/* mt_gateway_frame_bytes -- plain bytes of a run's frames: a power of two of blocks, up to 64 KiB. */
+uint32_t mt_gateway_frame_bytes(const struct mt_gateway *gateway);
 /*
  * mt_gateway_lease_until_ns -- the monotonic time until which this gateway surely owns what it owns (I7)
  *

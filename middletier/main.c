@@ -45,6 +45,7 @@ struct main_options {
 	uint64_t repair_after, repair_rate;
 	uint64_t scrub_interval, sweep_interval, log_bytes;
 	uint64_t index_cache;
+	uint64_t frame_bytes;
 	unsigned log_level;
 	bool is_recovery, is_forced;
 };
@@ -104,6 +105,10 @@ static const struct config_option option_table[] = {
 	{ "index-cache", 0, CONFIG_SIZE, offsetof(struct main_options, index_cache), "SIZE",
 	    "Host memory for the indexes of what is on the nodes, all ports together.", "64M",
 	    false, NUM_MIB(1), NUM_GIB(64), NULL },
+	{ "frame-bytes", 0, CONFIG_SIZE, offsetof(struct main_options, frame_bytes), "SIZE",
+	    "Neighbouring blocks up to this much are compressed together when they leave the log: a "
+	    "power of two.",
+	    "16K", false, CLEAVE_BLOCK_BYTES, ENGINE_RECORD_BYTES_MAX, NULL },
 	{ "log-level", 0, CONFIG_CHOICE, offsetof(struct main_options, log_level), "LEVEL",
 	    "Least level to log.", "info", false, 0, 0, log_levels },
 	{ "recover", 0, CONFIG_FLAG, offsetof(struct main_options, is_recovery), NULL,
@@ -253,6 +258,10 @@ take_options(const struct main_options *values, struct mt_gateway_options *optio
 	options->sweep_interval_ns = values->sweep_interval;
 	options->log_bytes = values->log_bytes;
 	options->index_cache_bytes = values->index_cache;
+	if ((values->frame_bytes & (values->frame_bytes - 1)) != 0)
+		return usage_error("--frame-bytes: %" PRIu64 ": no power of two",
+		    values->frame_bytes);
+	options->frame_bytes = (uint32_t)values->frame_bytes;
 	return 0;
 }
 

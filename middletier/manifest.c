@@ -43,8 +43,11 @@
 /* A batch's head goes out behind the wire header, in one piece of host memory. */
 #define MANIFEST_EDITS_BYTES_MAX (SPLIT_HEADER_BYTES_MAX - WIRE_HEADER_BYTES - BATCH_HEADER_BYTES)
 
-_Static_assert(MT_COMMIT_EDITS_MAX *MT_EDIT_BYTES_MAX <= MANIFEST_EDITS_BYTES_MAX,
-    "a commit fits a batch");
+#define MANIFEST_RUN_EDIT_BYTES 52u
+
+_Static_assert(MT_COMMIT_EDITS_MAX *MANIFEST_RUN_EDIT_BYTES <= MANIFEST_EDITS_BYTES_MAX,
+    "a merge's commit fits a batch");
+_Static_assert(16u * MT_EDIT_BYTES_MAX <= MANIFEST_EDITS_BYTES_MAX, "any other commit, too");
 
 enum manifest_machine {
 	MANIFEST_CREATING,
@@ -145,6 +148,7 @@ commit_create(const struct mt_edit *edits, uint32_t count, mt_manifest_fn fn, vo
 	commit->edit_count = count;
 	for (uint32_t i = 0; i < count; i++)
 		commit->bytes += mt_edit_encode(commit->edits + commit->bytes, &edits[i]);
+	assert(commit->bytes <= MANIFEST_EDITS_BYTES_MAX);
 	return commit;
 }
 

@@ -13,7 +13,7 @@
 
 #include "internal.h"
 
-#define MT_COMMIT_EDITS_MAX 16u
+#define MT_COMMIT_EDITS_MAX 192u /* a merge's: at most 52 bytes each */
 
 /* ---- manifest_state.c ---- */
 

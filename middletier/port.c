@@ -144,6 +144,8 @@ port_open_parts(struct mt_port *port, char *ret_error, size_t error_bytes)
 	rc = port_open_links(port);
 	if (rc == 0)
 		rc = mt_read_path_init(port);
+	if (rc == 0 && address[0] != '\0')
+		rc = mt_merge_port_init(port, port->gateway->options.device_bytes);
 	if (rc == 0)
 		rc = mt_run_cache_init(port);
 	if (rc == 0)
@@ -261,7 +263,7 @@ port_begin_shards(struct mt_port *port)
 	uint32_t cluster_shard_count = gateway->cluster.shard_count;
 	uint32_t count = port_shard_count(port, cluster_shard_count);
 	uint64_t taken_bytes = (uint64_t)port->receive_count * PORT_RECEIVE_STRIDE_BYTES +
-	    PORT_SPARE_BYTES;
+	    PORT_SPARE_BYTES + mt_merge_device_bytes(gateway->options.device_bytes);
 	uint64_t ring_bytes = 0;
 
 	if (gateway->options.device_bytes > taken_bytes && count > 0)
@@ -751,6 +753,7 @@ mt_port_close(struct mt_port *port)
 	for (uint32_t i = 0; i < port->shard_count; i++)
 		mt_shard_fini(&port->shards[i]);
 	mt_session_fini_all(port);
+	mt_merge_port_fini(port);
 	mt_read_path_fini(port);
 	mt_run_cache_fini(port);
 	mt_control_fini(port);

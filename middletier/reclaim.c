@@ -246,6 +246,7 @@ reclaim_on_task(struct loop_task *task, void *arg)
 	reclaim_measure_log(reclaim);
 	if (!reclaim->is_committing)
 		reclaim_commit(reclaim);
+	mt_flush_kick(reclaim->shard);
 }
 
 static void

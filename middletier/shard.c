@@ -77,9 +77,19 @@ mt_shard_init(struct mt_shard *shard, struct mt_port *port, uint32_t index)
 	rc = mt_write_path_init(shard);
 	if (rc != 0)
 		goto err_ring;
+	rc = mt_run_roll_init(shard);
+	if (rc != 0)
+		goto err_write_path;
+	rc = mt_flush_init(shard);
+	if (rc != 0)
+		goto err_run_roll;
 	shard->magic = SHARD_MAGIC;
 	return 0;
 
+err_run_roll:
+	mt_run_roll_fini(shard);
+err_write_path:
+	mt_write_path_fini(shard);
 err_ring:
 	mt_ring_fini(&shard->ring, port);
 err_reclaim:
@@ -139,6 +149,9 @@ mt_shard_stop(struct mt_shard *shard, int rc)
 	mt_upkeep_stop(shard);
 	mt_reclaim_stop(shard);
 	mt_takeover_stop(shard);
+	mt_flush_stop(shard);
+	mt_run_roll_stop(shard);
+	mt_merge_stop(shard);
 	mt_manifest_stop(shard, rc);
 	mt_write_path_stop(shard, rc);
 	mt_run_stop(shard);
@@ -153,7 +166,8 @@ mt_shard_is_quiet(const struct mt_shard *shard)
 	return shard->sm.state == MT_SHARD_STOPPED && list_is_empty(&shard->root_calls) &&
 	    list_is_empty(&shard->extent_requests) && shard->read_count == 0 &&
 	    mt_takeover_is_quiet(shard) && mt_manifest_is_quiet(shard) && mt_copy_is_quiet(shard) &&
-	    mt_upkeep_is_quiet(shard) && mt_write_path_is_quiet(shard) && mt_run_is_quiet(shard);
+	    mt_upkeep_is_quiet(shard) && mt_write_path_is_quiet(shard) && mt_run_is_quiet(shard) &&
+	    mt_merge_is_quiet(shard);
 }
 
 /*
@@ -177,6 +191,7 @@ shard_reset(struct mt_shard *shard)
 	mt_takeover_reset(shard);
 	mt_manifest_fini(shard);
 	shard_free_index(shard);
+	mt_run_roll_reset(shard);
 	mt_write_path_reset(shard);
 	mt_ring_reset(&shard->ring);
 	shard->next_counter = shard->next_sequence = shard->cut = 0;
@@ -271,6 +286,9 @@ mt_shard_fini(struct mt_shard *shard)
 	mt_reclaim_fini(shard);
 	mt_copy_fini(shard);
 	mt_manifest_fini(shard);
+	mt_flush_fini(shard);
+	mt_merge_fini(shard);
+	mt_run_roll_fini(shard);
 	shard_free_index(shard);
 	mt_write_path_fini(shard);
 	mt_ring_fini(&shard->ring, shard->port);

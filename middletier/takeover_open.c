@@ -300,6 +300,7 @@ mt_takeover_try_serve(struct mt_takeover *takeover)
 	sm_move(&shard->sm, MT_SHARD_SERVING);
 	mt_upkeep_start(shard);
 	mt_reclaim_start(shard);
+	mt_flush_start(shard);
 	mt_write_path_start(shard);
 	mt_port_on_shard(shard);
 }

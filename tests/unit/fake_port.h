@@ -121,6 +121,19 @@ mt_gateway_node_timeout_ns(const struct mt_gateway *gateway)
 	return NUM_S(2);
 }
 
+void
+mt_flush_kick(struct mt_shard *shard)
+{
+	(void)shard;
+}
+
+bool
+mt_flush_can_gain(const struct mt_shard *shard)
+{
+	(void)shard;
+	return true;
+}
+
 /* ---- set-up ---- */
 
 static uint8_t fake_payloads[FAKE_MSGS][ENGINE_RECORD_BYTES_MAX];

@@ -144,15 +144,16 @@ Test(manifest, commits_of_a_turn_share_a_batch)
 
 Test(manifest, commits_longer_than_a_batch_take_several)
 {
+	enum { EDITS_COUNT = 16 };
 	/* 256 commits of 20 bytes fit; of many edits they do not. */
 	uint64_t before = mt_gateway_metric(rig->gateway, MT_METRIC_batches);
 
 	for (uint32_t i = 0; i < 100; i++) {
-		struct mt_edit edits[MT_COMMIT_EDITS_MAX];
+		struct mt_edit edits[EDITS_COUNT];
 
-		for (uint32_t k = 0; k < MT_COMMIT_EDITS_MAX; k++, next_cut++)
+		for (uint32_t k = 0; k < EDITS_COUNT; k++, next_cut++)
 			edits[k] = (struct mt_edit){ .kind = MT_EDIT_CUT, .cut = next_cut };
-		cr_assert_eq(mt_manifest_commit(mt_rig_shard(rig, 0), edits, MT_COMMIT_EDITS_MAX,
+		cr_assert_eq(mt_manifest_commit(mt_rig_shard(rig, 0), edits, EDITS_COUNT,
 				 on_committed, &commits[commit_count++]),
 		    0);
 	}
