@@ -14,8 +14,9 @@
  * then is anything appended there: what was not acknowledged in a broken extent is sent again, and must
  * not be found in both by a take-over.
  *
- * Too few nodes up: wait, for a link or RETRY_NS, and say so once. No node with room: answer writes
- * NO_SPACE, and look again every RETRY_NS. Everything is driven by log_roll_step, which looks at what is
+ * Too few nodes up: wait, for a link or RETRY_NS, and say so once. No node with room: seal the old extent
+ * by an edit of its own, for a take-over must not find in it what is refused now, answer writes NO_SPACE,
+ * and look again every RETRY_NS. Everything is driven by log_roll_step, which looks at what is
  * there and does the next thing; it may be called at any time.
  */
 #include <errno.h>
@@ -107,6 +108,14 @@ roll_log_wait(struct mt_write_state *state, int rc)
 		    shard->index, MT_REPLICAS_MAX, links_up_count(shard->port));
 }
 
+/* Nothing of it can come true later: what was sent is above the length at which its extent is sealed. */
+static void
+roll_refuse(struct mt_write_state *state)
+{
+	write_batches_fail(state, -ENOSPC);
+	write_fail_parked(state, -ENOSPC);
+}
+
 /* @rc stands in the way: look again later. */
 static void
 roll_pause(struct mt_write_state *state, int rc)
@@ -118,11 +127,12 @@ roll_pause(struct mt_write_state *state, int rc)
 	if (roll->sm.state != LOG_ROLL_TURNING)
 		return; /* there is room in the log yet */
 	roll_log_wait(state, rc);
-	roll->is_full = rc == -ENOSPC;
-	if (roll->is_full) {
-		write_batches_fail(state, -ENOSPC);
-		write_fail_parked(state, -ENOSPC);
-	}
+	roll->is_full = rc == -ENOSPC && roll->old == NULL;
+	roll->must_seal = rc == -ENOSPC && roll->old != NULL;
+	if (roll->must_seal)
+		write_pump_soon(state);
+	else if (roll->is_full)
+		roll_refuse(state);
 }
 
 /* ---- the spare ---- */
@@ -182,11 +192,22 @@ roll_check_spare(struct mt_write_state *state)
 /* ---- the edit ---- */
 
 static void
+roll_old_sealed(struct mt_write_state *state)
+{
+	struct log_roll *roll = &state->roll;
+	struct mt_extent *old = roll->old;
+
+	roll->old = NULL;
+	roll->must_seal = false;
+	mt_extent_seal(old, MUTANT(unacked_sealed) ? old->end_bytes : old->acked_bytes);
+	mt_extent_cut_replicas(old);
+}
+
+static void
 roll_on_committed(int rc, void *arg)
 {
 	struct mt_write_state *state = arg;
 	struct log_roll *roll = &state->roll;
-	struct mt_extent *old = roll->old;
 
 	if (roll->sm.state == LOG_ROLL_STOPPED)
 		return;
@@ -203,17 +224,23 @@ roll_on_committed(int rc, void *arg)
 		roll_pause(state, rc);
 		return;
 	}
+	if (roll->old != NULL)
+		roll_old_sealed(state);
+	if (!roll->is_offered) {
+		sm_move(&roll->sm, LOG_ROLL_TURNING);
+		roll->is_full = true;
+		roll_refuse(state);
+		mt_reclaim_kick(state->shard);
+		write_pump_soon(state);
+		return;
+	}
 	sm_move(&roll->sm, LOG_ROLL_STEADY);
 	roll_use(state, roll->spare);
-	roll->old = roll->spare = NULL;
+	roll->spare = NULL;
 	roll->is_offered = roll->is_full = false;
 	if (roll->is_wait_logged)
 		log_info("shard %" PRIu32 ": goes on", state->shard->index);
 	roll->is_wait_logged = false;
-	if (old != NULL) {
-		mt_extent_seal(old, MUTANT(unacked_sealed) ? old->end_bytes : old->acked_bytes);
-		mt_extent_cut_replicas(old);
-	}
 	mt_reclaim_kick(state->shard);
 	write_pump_soon(state);
 }
@@ -232,24 +259,27 @@ roll_fill_edit(struct mt_edit *edit, enum mt_edit_kind kind, const struct mt_ext
 							    : extent->acked_bytes;
 }
 
+/* The old extent's length and the spare's name, or only the length, where there is no spare. */
 static void
-roll_commit(struct mt_write_state *state)
+roll_commit(struct mt_write_state *state, bool has_spare)
 {
 	struct log_roll *roll = &state->roll;
 	struct mt_edit edits[2];
 	uint32_t count = 0;
 	int rc = 0;
 
-	if (!roll->is_offered)
+	if (has_spare && !roll->is_offered)
 		rc = mt_shard_extent_add(state->shard, roll->spare);
 	if (rc != 0) {
 		roll_pause(state, rc);
 		return;
 	}
-	roll->is_offered = true; /* it is the shard's from here on */
 	if (roll->old != NULL)
 		roll_fill_edit(&edits[count++], MT_EDIT_EXTENT_SEALED, roll->old);
-	roll_fill_edit(&edits[count++], MT_EDIT_EXTENT_OPENED, roll->spare);
+	if (has_spare) {
+		roll->is_offered = true; /* it is the shard's from here on */
+		roll_fill_edit(&edits[count++], MT_EDIT_EXTENT_OPENED, roll->spare);
+	}
 	sm_move(&roll->sm, LOG_ROLL_COMMITTING);
 	rc = mt_manifest_commit(state->shard, edits, count, roll_on_committed, state);
 	if (rc != 0)
@@ -300,7 +330,9 @@ log_roll_step(struct mt_write_state *state)
 	if (roll->old != NULL && roll->old->append_count > 0)
 		return;
 	if (roll->spare != NULL && roll->spare->sm.state != MT_EXTENT_CREATING)
-		roll_commit(state);
+		roll_commit(state, true);
+	else if (roll->spare == NULL && roll->must_seal)
+		roll_commit(state, false);
 }
 
 uint64_t

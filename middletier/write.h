@@ -37,6 +37,7 @@ struct log_roll {
 	uint32_t attempt_count; /* to make a spare, since the last pause */
 	bool is_commit_failed;  /* pauses before it commits again */
 	bool is_full;           /* no node has room: writes are answered so */
+	bool must_seal;         /* the same, once the old extent is sealed */
 	bool is_wait_logged;
 };
 

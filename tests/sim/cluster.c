@@ -303,6 +303,7 @@ sim_cluster_node_start(struct sim_cluster *cluster, uint32_t index)
 		sim_host_start(own->host);
 	own->loop = sim_cluster_loop_create(cluster, own->host);
 	own->is_ready = own->has_failed = false;
+	own->taken_count = 0;
 	options.loop = own->loop;
 	if (disk_sim_open(own->disk, own->loop, &options.disk) != 0)
 		sim_cluster_fail(cluster, "the disk of %s cannot be opened", own->address);

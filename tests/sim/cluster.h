@@ -58,6 +58,7 @@ struct sim_cluster_node {
 	char address[SPLIT_ADDRESS_BYTES_MAX];
 	bool is_ready, has_failed;
 	uint32_t format_count; /* disks it has had */
+	uint32_t taken_count;  /* free slots that a fault has taken from this process */
 };
 
 struct sim_cluster_gateway {

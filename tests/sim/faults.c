@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/num.h"
 #include "middletier/meta_memory.h"
+#include "storage-node/internal.h"
 
 #define USED_PAGE_TRIES 256u
 #define DRIFT_PPM_MAX 10000u
@@ -301,6 +302,46 @@ disk_errors_begin(struct disk_sim *disk, enum disk_op op, bool is_sticky)
 		.rc = -EIO };
 }
 
+/* Other users of the disks would leave what is kept back for manifests and runs, too. */
+static void
+inject_all_full(struct sim_cluster *cluster)
+{
+	for (uint32_t i = 0; i < cluster->options.node_count; i++) {
+		struct sim_cluster_node *own = &cluster->nodes[i];
+		uint32_t left;
+
+		if (own->node == NULL || !own->is_ready)
+			continue;
+		left = sn_extent_reserve(own->node, EXTENT_LOG) + sim_cluster_below(cluster, 3);
+		if (own->node->free_count > left) {
+			own->taken_count += own->node->free_count - left;
+			own->node->free_count = left;
+		}
+	}
+}
+
+static void
+undo_all_full(struct sim_cluster *cluster)
+{
+	for (uint32_t i = 0; i < cluster->options.node_count; i++) {
+		struct sim_cluster_node *own = &cluster->nodes[i];
+
+		if (own->node != NULL)
+			own->node->free_count += own->taken_count;
+		own->taken_count = 0;
+	}
+}
+
+/* Among those that succeed: also of two that are in flight for one extent, the first. */
+static void
+on_disk_write_failed(void *arg)
+{
+	struct sim_cluster_node *node = arg;
+	struct disk_fault *fault = disk_sim_fault(node->disk);
+
+	fault->at_count = fault->seen_count + 1 + sim_cluster_below(node->cluster, 16);
+}
+
 static bool
 inject_disk(struct sim_faults *faults, struct sim_fault_active *self)
 {
@@ -318,12 +359,19 @@ inject_disk(struct sim_faults *faults, struct sim_fault_active *self)
 	case SIM_FAULT_disk_slow:
 		disk_sim_set_slowness(disk, 10u << sim_cluster_below(cluster, 7));
 		return true;
-	case SIM_FAULT_disk_write_error: /* all, or one among others */
+	case SIM_FAULT_disk_write_error: /* all, or one among others, and again */
 		disk_errors_begin(disk, DISK_WRITE, sim_cluster_below(cluster, 2) == 0);
 		disk_sim_fault(disk)->at_count = 1 + sim_cluster_below(cluster, 4);
+		if (!disk_sim_fault(disk)->is_sticky) {
+			disk_sim_fault(disk)->on_hit = on_disk_write_failed;
+			disk_sim_fault(disk)->arg = &cluster->nodes[self->index];
+		}
 		return true;
 	case SIM_FAULT_disk_full:
 		disk_sim_set_full(disk, true);
+		return true;
+	case SIM_FAULT_all_full:
+		inject_all_full(cluster);
 		return true;
 	default:
 		break;
@@ -395,6 +443,9 @@ undo_disk(struct sim_faults *faults, const struct sim_fault_active *self)
 		break;
 	case SIM_FAULT_disk_full:
 		disk_sim_set_full(disk, false);
+		break;
+	case SIM_FAULT_all_full:
+		undo_all_full(faults->cluster);
 		break;
 	case SIM_FAULT_disk_lie:
 		disk_sim_set_lying(disk, false);

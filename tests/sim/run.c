@@ -188,6 +188,7 @@ run_create_workloads(struct run *run, uint32_t count, uint32_t op_count)
 		.discard_percent = dice(run, 20),
 		.in_flight = 1 + dice(run, WORKLOAD_IN_FLIGHT) };
 
+	workload.may_be_full = (run->faults.allowed & SIM_FAULT(all_full)) != 0;
 	if (dice(run, 4) == 0)
 		workload.io_timeout_ns = NUM_MS(500) << dice(run, 5);
 	for (uint32_t i = 0; i < count; i++) {

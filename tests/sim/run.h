@@ -46,9 +46,10 @@
 	X(disk_stall, "a disk completes nothing for a while")                                      \
 	X(disk_slow, "a disk is 10 to 1,000 times slower")                                         \
 	X(disk_read_error, "reads of a disk fail for a while")                                     \
-	X(disk_write_error, "writes to a disk fail for a while")                                   \
+	X(disk_write_error, "writes to a disk fail for a while, all or some")                      \
 	X(disk_flush_error, "a flush fails once, and its node may lose power")                     \
 	X(disk_full, "a disk is full for a while")                                                 \
+	X(all_full, "every disk is full for a while: no room for new extents of a log")            \
 	X(disk_rot, "bits flip on a disk")                                                         \
 	X(disk_bad_sector, "part of a disk cannot be read any more")                               \
 	X(disk_lost_write, "a write succeeds and changes nothing")                                 \

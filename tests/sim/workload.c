@@ -242,6 +242,10 @@ slot_on_error(struct slot *slot, int rc)
 		slot->must_repeat = workload->is_verifying && !slot->is_probe;
 		return;
 	}
+	if (rc == -ENOSPC && workload->options.may_be_full && slot->io.op != CLEAVE_READ) {
+		workload->counters.ops_refused++;
+		return;
+	}
 	sim_cluster_fail(workload->cluster, "%s: op %d at block %" PRIu64 " of %" PRIu64 ": %s",
 	    workload->name, (int)slot->io.op, slot->io.offset_bytes / CLEAVE_BLOCK_BYTES,
 	    slot->io.length_bytes / CLEAVE_BLOCK_BYTES, strerror(-rc));

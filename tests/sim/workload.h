@@ -27,10 +27,11 @@ struct workload_options {
 	uint32_t read_percent, discard_percent; /* the rest writes */
 	uint32_t in_flight;                     /* at most WORKLOAD_IN_FLIGHT */
 	uint64_t io_timeout_ns;                 /* 0: requests wait for ever */
+	bool may_be_full;                       /* a change may be answered ENOSPC; a read never */
 };
 
 struct workload_counters {
-	uint64_t ops_done, ops_timed_out, ops_fenced, probes_refused, sessions;
+	uint64_t ops_done, ops_timed_out, ops_fenced, ops_refused, probes_refused, sessions;
 };
 
 /* workload_create -- makes the volume; runs the world meanwhile. */

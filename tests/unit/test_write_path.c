@@ -510,6 +510,8 @@ Test(write_path, no_space_is_answered_and_looked_at_again_once_a_second)
 	log_node(0)->fault =
 	    (struct fake_fault){ .opcode = WIRE_EXTENT_APPEND, .countdown = 1, .rc = -ENOSPC };
 	cr_assert_eq(fake_wait(fake_write(1, 1, 1)), -ENOSPC);
+	cr_assert_eq(fake.edits[fake.edit_count - 1].kind, MT_EDIT_EXTENT_SEALED,
+	    "what was sent may come true later");
 	creates = fake.nodes[0].counts[WIRE_EXTENT_CREATE];
 	cr_assert_eq(fake_wait(fake_write(1, 1, 2)), -ENOSPC);
 	cr_assert_eq(fake_wait(fake_read(1, 1)), 0, "reads go on");
