@@ -97,6 +97,8 @@ struct verbs_qp {
 	struct verbs_port *verbs;
 	struct split_qp *qp; /* NULL once it is closed: only receives are awaited */
 	struct rdma_cm_id *id;
+	struct sockaddr_storage address; /* of the peer, where we connect */
+	bool is_from_source;             /* the connection was asked to come from verbs->source */
 	struct verbs_lane data, control;
 	bool is_shared;      /* receives come from the port's queue */
 	bool is_overdue;     /* draining took too long: destroy what there is */
@@ -144,6 +146,9 @@ struct verbs_port {
 	struct loop_link blocked; /* with something to send, and no room for it */
 	struct loop_link deliver; /* with messages in their batch */
 	struct loop_timer keepalive_timer;
+	/* Where connections come from: what it listens at, or its first one's. */
+	struct sockaddr_storage source;
+	bool has_source;
 	/* The device; set up with the first address that leads to one. */
 	struct ibv_context *context;
 	struct ibv_device_attr attr;

@@ -134,7 +134,58 @@ fail_here(struct verbs_qp *vq, int rc)
 	qp_fail(vq->qp, rc, "%s", reason[0] != '\0' ? reason : strerrordesc_np(-rc));
 }
 
+/* The source of connections. */
+
+static bool
+address_is_any(const struct sockaddr_storage *address)
+{
+	if (address->ss_family == AF_INET6)
+		return IN6_IS_ADDR_UNSPECIFIED(
+		    &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
+	return ((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr == INADDR_ANY;
+}
+
+/*
+ * A port has one device. Where the system has several that reach a peer, its routes would choose;
+ * whoever connects from an address of the port's device stays with that.
+ */
+static void
+source_learn(struct verbs_port *verbs, struct rdma_cm_id *id)
+{
+	struct sockaddr *local = rdma_get_local_addr(id);
+
+	if (verbs->has_source)
+		return;
+	memset(&verbs->source, 0, sizeof(verbs->source));
+	memcpy(&verbs->source, local,
+	    local->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+					 : sizeof(struct sockaddr_in));
+	if (verbs->source.ss_family == AF_INET6)
+		((struct sockaddr_in6 *)(void *)&verbs->source)->sin6_port = 0;
+	else
+		((struct sockaddr_in *)(void *)&verbs->source)->sin_port = 0;
+	verbs->has_source = !address_is_any(&verbs->source);
+}
+
 /* The connector. */
+
+/* Look for the device that reaches the peer. What goes wrong later comes as an event. */
+static int
+connect_start(struct verbs_qp *vq)
+{
+	struct verbs_port *verbs = vq->verbs;
+	struct sockaddr *source = NULL;
+
+	if (verbs->has_source && verbs->source.ss_family == vq->address.ss_family)
+		source = (struct sockaddr *)&verbs->source;
+	vq->is_from_source = source != NULL;
+	if (rdma_create_id(verbs->channel, &vq->id, vq, RDMA_PS_TCP) != 0)
+		return -errno;
+	if (rdma_resolve_addr(vq->id, source, (struct sockaddr *)&vq->address, VERBS_RESOLVE_MS) !=
+	    0)
+		qp_fail(vq->qp, -ECONNREFUSED, "connect: %s", strerrordesc_np(errno));
+	return 0;
+}
 
 int
 verbs_connect(struct split_qp *qp, const char *host_port)
@@ -158,16 +209,28 @@ verbs_connect(struct split_qp *qp, const char *host_port)
 	if (vq == NULL)
 		return -ENOMEM;
 	vq->is_shared = qp->is_pooled;
-	if (rdma_create_id(verbs->channel, &vq->id, vq, RDMA_PS_TCP) != 0) {
-		rc = -errno;
+	vq->address = address;
+	rc = connect_start(vq);
+	if (rc != 0) {
 		list_remove(&vq->link);
 		split_free(vq);
 		return rc;
 	}
 	qp->transport = vq;
-	if (rdma_resolve_addr(vq->id, NULL, (struct sockaddr *)&address, VERBS_RESOLVE_MS) != 0)
-		qp_fail(qp, -ECONNREFUSED, "connect: %s", strerrordesc_np(errno));
 	return 0;
+}
+
+/* It was asked for before the port had a device: once more, from that one. */
+static void
+on_other_device(struct verbs_qp *vq)
+{
+	struct rdma_cm_id *old = vq->id;
+	int rc = connect_start(vq);
+
+	if (rc != 0)
+		qp_fail(vq->qp, rc, "connect: %s", strerrordesc_np(-rc));
+	else
+		(void)rdma_destroy_id(old); /* whatever it says: nothing can be done */
 }
 
 static void
@@ -177,10 +240,15 @@ on_address(struct verbs_qp *vq)
 
 	vq->verbs->port->reason[0] = '\0';
 	rc = verbs_device_open(vq->verbs, vq->id->verbs);
+	if (rc == -EXDEV && !vq->is_from_source && vq->verbs->has_source) {
+		on_other_device(vq);
+		return;
+	}
 	if (rc != 0) {
 		fail_here(vq, rc);
 		return;
 	}
+	source_learn(vq->verbs, vq->id);
 	sm_move(&vq->sm, VERBS_ROUTE);
 	if (rdma_resolve_route(vq->id, VERBS_RESOLVE_MS) != 0)
 		qp_fail(vq->qp, -ECONNREFUSED, "route: %s", strerrordesc_np(errno));
@@ -291,6 +359,7 @@ verbs_listen(struct split_listener *listener, const char *host_port, char *ret_a
 	rc = self->id->verbs != NULL ? verbs_device_open(verbs, self->id->verbs) : 0;
 	if (rc != 0)
 		goto err_id;
+	source_learn(verbs, self->id);
 	if (rdma_listen(self->id, VERBS_BACKLOG) != 0) {
 		rc = -errno;
 		goto err_id;

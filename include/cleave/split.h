@@ -187,6 +187,7 @@ typedef void (
  * split_listen -- @ret_address (SPLIT_ADDRESS_BYTES_MAX, may be NULL) gets the bound address, so
  * that port 0 can be asked for. Returns 0; -EADDRINUSE; -EADDRNOTAVAIL; -EINVAL unparsable; -EACCES;
  * -ENODEV no RDMA device there; -EXDEV a port has verbs:// addresses (of one device), or others.
+ * What a verbs:// port connects to afterwards is reached from the first such address.
  */
 int split_listen(struct split_port *port, const char *address, split_accept_fn on_accept, void *arg,
     char *ret_address);

@@ -193,12 +193,21 @@ rdma_listen(struct rdma_cm_id *cm, int backlog)
 int
 rdma_resolve_addr(struct rdma_cm_id *cm, struct sockaddr *from, struct sockaddr *to, int timeout_ms)
 {
-	(void)from;
+	static struct ibv_context other; /* a device that nobody opened */
+	struct sockaddr_in route = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000009) };
+
 	(void)timeout_ms;
 	if (fake_must_fail("rdma_resolve_addr"))
 		return -1;
+	if (from != NULL)
+		memcpy(&route, from, sizeof(route));
+	fake_verbs.source_ip = ntohl(route.sin_addr.s_addr);
+	fake_verbs.bound_count += from != NULL;
+	memcpy(&cm->route.addr.src_addr, &route, sizeof(route));
 	memcpy(&cm->route.addr.dst_addr, to, sizeof(struct sockaddr_in));
 	cm->verbs = fake_verbs.has_no_device ? NULL : &fake_context;
+	if (fake_must_fail("route to the port's device"))
+		cm->verbs = &other;
 	cm_event_add((struct fake_id *)cm, NULL,
 	    fake_must_fail("address") ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED, 0,
 	    NULL);

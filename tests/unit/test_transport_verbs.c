@@ -201,6 +201,48 @@ Test(transport_verbs, a_port_has_one_kind_of_transport)
 	fixture_close(&f);
 }
 
+/* A host has several devices: connections stay with the port's. */
+Test(transport_verbs, connections_come_from_where_the_port_listens)
+{
+	struct split_connect_options options = { .ops = &side_ops, .arg = &f.client };
+
+	fixture_open(&f, NET_VERBS, NULL, NULL);
+	options.address = f.address;
+	f.client.qp = connect_qp(f.server_port, &options);
+	cr_assert_not_null(f.client.qp);
+	cr_assert_eq(fake_verbs.source_ip, 0x0a000001);
+	cr_assert_eq(fake_verbs.bound_count, 1);
+	fixture_close(&f);
+}
+
+Test(transport_verbs, connections_that_are_routed_elsewhere_are_asked_for_again)
+{
+	struct split_connect_options options = { .ops = &side_ops, .arg = &f.client };
+	struct split_qp *first;
+
+	fixture_open(&f, NET_VERBS, NULL, NULL);
+	first = fixture_connect(&f, NULL); /* that gives the port its device */
+	options.address = f.address;
+	fake_verbs.fail_name = "route to the port's device";
+	fake_verbs.fail_nth = 1;
+	f.client.qp = connect_qp(f.client_port, &options);
+	cr_assert_not_null(f.client.qp);
+	cr_assert_eq(fake_verbs.bound_count, 0);
+	fixture_run(&f, both_ready, 0);
+	cr_assert_eq(fake_verbs.fail_count, 1);
+	cr_assert_eq(fake_verbs.bound_count, 1);
+	cr_assert_eq(fake_verbs.source_ip, 0x0a000009);
+	/* Where that does not help, it is an error. */
+	fake_verbs.fail_nth = 1;
+	f.client.closed_count = 0;
+	f.client.qp = connect_qp(f.client_port, &options);
+	fixture_run(&f, client_closed, 0);
+	cr_assert_eq(f.client.closed_rc, -EXDEV);
+	cr_assert_not_null(strstr(f.client.reason, "one RDMA device"));
+	split_qp_close(first);
+	fixture_close(&f);
+}
+
 Test(transport_verbs, a_hello_with_bytes_where_the_transport_has_its_own_is_refused)
 {
 	struct split_connect_options options = { .ops = &side_ops, .hello_bytes = 16 };
