@@ -80,6 +80,8 @@ ask_on_port(struct loop_post *post, void *arg)
 	for (uint32_t i = 0; i < port->shard_count && ask->kind == MT_ASK_SCRUB; i++)
 		mt_scrub_start(&port->shards[i]);
 	mt_port_snapshot_take(port, &leg->snapshot);
+	if (ask->kind == MT_ASK_USAGE)
+		mt_usage_take(port, &ask->volume, &leg->snapshot.usage);
 	post->fn = ask_on_answer;
 	loop_post(mt_gateway_loop(port->gateway), post);
 }
@@ -265,6 +267,7 @@ static const struct mt_control_op control_ops[] = {
 	{ "volume.create", true, true, mt_control_volume_create },
 	{ "volume.list", false, true, mt_control_volume_list },
 	{ "volume.show", false, true, mt_control_volume_show },
+	{ "volume.usage", false, true, mt_control_volume_usage },
 	{ "volume.delete", true, true, mt_control_volume_delete },
 	{ "volume.attach", true, true, mt_control_volume_attach },
 	{ "map", false, false, control_map },

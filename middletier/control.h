@@ -218,13 +218,28 @@ struct mt_link_snapshot {
 	enum mt_link_state state;
 	uint64_t slots_total, slots_free, slot_bytes;
 };
+/* usage.c: what a volume's own segments hold in the shards that serve here; one copy of it. */
+struct mt_usage {
+	uint32_t shard_count;
+	uint64_t chunk_count;
+	uint64_t layer_bytes;   /* in the log alone, what was written over since included */
+	uint64_t run_bytes;     /* flushed */
+	uint64_t garbage_bytes; /* of run_bytes: seems to be written over since, or discarded */
+	uint64_t run_count;
+	uint32_t run_count_max; /* of a chunk */
+};
+
 struct mt_port_snapshot {
 	uint32_t shard_count, link_count, session_count;
 	uint32_t asked_session_count; /* live sessions of the volume that was asked about */
 	uint32_t receives_free;
 	struct mt_shard_snapshot *shards; /* NULL: out of memory, or none yet */
 	struct mt_link_snapshot *links;
+	struct mt_usage usage; /* MT_ASK_USAGE */
 };
+/* mt_usage_take -- walks the port's chunks: for people who ask, not for a timer. */
+void mt_usage_take(const struct mt_port *port, const struct mt_volume *volume,
+    struct mt_usage *ret_usage);
 void mt_port_snapshot_take(struct mt_port *port, struct mt_port_snapshot *ret_snapshot);
 void mt_port_snapshot_fini(struct mt_port_snapshot *snapshot);
 
@@ -258,6 +273,7 @@ enum mt_ask_kind {
 	MT_ASK_SNAPSHOT,
 	MT_ASK_ATTACH, /* close what is older than volume->attach, then snapshot */
 	MT_ASK_DELETE, /* close every session of the volume, then snapshot */
+	MT_ASK_USAGE,  /* snapshot, with what the volume holds */
 	MT_ASK_SCRUB,  /* snapshot, and verify every copy of the shards that serve */
 };
 struct mt_ask;
@@ -318,6 +334,7 @@ void mt_control_fail_volume(struct mt_control_request *request, int rc);
 void mt_control_volume_create(struct mt_control_request *request);
 void mt_control_volume_list(struct mt_control_request *request);
 void mt_control_volume_show(struct mt_control_request *request);
+void mt_control_volume_usage(struct mt_control_request *request); /* usage.c */
 void mt_control_volume_delete(struct mt_control_request *request);
 void mt_control_volume_attach(struct mt_control_request *request);
 

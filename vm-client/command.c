@@ -85,6 +85,10 @@ static const struct command command_table[] = {
 	    "Make a volume.", true, CREATE_OPTIONS, command_volume_create },
 	{ "volume", "list", "", "List all volumes.", false, 0, command_volume_list },
 	{ "volume", "show", "NAME", "Show one volume.", true, 0, command_volume_show },
+	{ "volume", "map", "NAME [--force]",
+	    "Show what its blocks hold: data, zeros, holes. It is attached for that: not while somebody "
+	    "uses it, but with --force.",
+	    true, COMMAND_FORCE, command_volume_map },
 	{ "volume", "delete", "NAME [--force]", "Delete a volume and what is on it.", true,
 	    COMMAND_FORCE, command_volume_delete },
 	{ "attach", NULL, "NAME [--read-only] [--agent PATH]",

@@ -136,6 +136,14 @@ int command_exports(struct command_session *session);
 /* The agent beside this program, else the one in PATH. */
 void command_agent_program(char out[PATH_MAX]);
 
+/* command_usage.c */
+struct table;
+int command_volume_map(struct command_session *session);
+/* What the volume holds, added up over all gateways. 0 and *@ret_usage to json_decref. */
+int command_usage(struct command_session *session, json_t **ret_usage);
+/* Rows for a table of two columns. */
+void command_print_usage(struct table *table, const json_t *usage, uint64_t size_bytes);
+
 /* command_image.c */
 int command_import(struct command_session *session);
 int command_export(struct command_session *session);

@@ -63,6 +63,9 @@ command_print_volume(const json_t *reply, FILE *out)
 		table_add(table, "%s", counts[i]);
 		table_add(table, "%" PRIu64, command_u64(volume, counts[i]));
 	}
+	if (json_object_get(reply, "usage") != NULL)
+		command_print_usage(table, json_object_get(reply, "usage"),
+		    command_u64(volume, "size_bytes"));
 	rc = table_print(table, 0, out);
 	table_destroy(table);
 	return rc;
@@ -102,17 +105,13 @@ command_print_volumes(const json_t *reply, FILE *out)
 	return rc;
 }
 
-/* Ask, print, and @reply's end. */
+/* Print, and @reply's end. */
 static int
-ask_about_volume(struct command_session *session, json_t *request, bool is_change)
+print_reply(struct command_session *session, json_t *reply)
 {
-	json_t *reply = NULL;
-	int rc = command_ask(session, request, is_change, &reply);
+	int rc = session->options->is_json ? command_print_json(reply, session->out)
+					   : command_print_volume(reply, session->out);
 
-	if (rc != 0)
-		return rc;
-	rc = session->options->is_json ? command_print_json(reply, session->out)
-				       : command_print_volume(reply, session->out);
 	json_decref(reply);
 	return rc;
 }
@@ -120,14 +119,28 @@ ask_about_volume(struct command_session *session, json_t *request, bool is_chang
 int
 command_volume_create(struct command_session *session)
 {
-	return ask_about_volume(session, command_create_request(session->options), true);
+	json_t *reply = NULL;
+	int rc = command_ask(session, command_create_request(session->options), true, &reply);
+
+	return rc != 0 ? rc : print_reply(session, reply);
 }
 
 int
 command_volume_show(struct command_session *session)
 {
-	return ask_about_volume(session,
-	    json_pack("{s:s, s:s}", "op", "volume.show", "name", session->options->name), false);
+	json_t *reply = NULL, *usage = NULL;
+	int rc = command_ask(session,
+	    json_pack("{s:s, s:s}", "op", "volume.show", "name", session->options->name), false,
+	    &reply);
+
+	if (rc == 0)
+		rc = command_usage(session, &usage);
+	if (rc == 0 && json_object_set_new(reply, "usage", usage) != 0)
+		rc = -ENOMEM;
+	if (rc == 0)
+		return print_reply(session, reply);
+	json_decref(reply);
+	return rc;
 }
 
 int

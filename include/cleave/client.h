@@ -120,6 +120,7 @@ const struct cleave_stats *cleave_client_stats(const struct cleave_client *clien
  *	    (E: auto, lz4, snappy, deflate, zstd, none)
  *	{"op":"volume.list","after":N}              "volumes":[...]; "more":true: ask after the last
  *	{"op":"volume.show","name":N}               "volume":{...}
+ *	{"op":"volume.usage","name":N}              "gateway":G, "usage":{...}: of the shards it serves
  *	{"op":"volume.delete","name":N,"force":false}
  *	{"op":"volume.attach","name":N,"session":"16 hex digits"}   what cleave_volume_open sends
  *	{"op":"map"}  {"op":"node.list"}  {"op":"status"}

@@ -264,6 +264,24 @@ Test(command, volumes_are_a_table)
 	    "b       4 KiB  latency   none        0         3  22\n");
 }
 
+Test(command, a_volume_is_shown_with_what_it_holds)
+{
+	const char *const parts[] = { "3 MiB (2 MiB flushed, 1 MiB in the log)",
+		"4.00 (size / stored)", "512 KiB", "2.50 (at most 4, 2 chunks)",
+		"3 of 4 answer: what the others hold is missing" };
+	char *text = printed(command_print_volume,
+	    "{\"volume\":{\"name\":\"v\",\"size_bytes\":12582912},\"usage\":{\"shard_count\":3,"
+	    "\"shard_total\":4,\"chunk_count\":2,\"layer_bytes\":1048576,\"run_bytes\":2097152,"
+	    "\"garbage_bytes\":524288,\"run_count\":5,\"run_count_max\":4}}");
+
+	for (size_t i = 0; i < NUM_COUNT(parts); i++)
+		cr_assert_not_null(strstr(text, parts[i]), "%s: not in:\n%s", parts[i], text);
+	free(text);
+	text = printed(command_print_volume, "{\"volume\":{},\"usage\":{}}");
+	cr_assert_not_null(strstr(text, "nothing is stored"));
+	free(text);
+}
+
 Test(command, odd_replies_are_shown_as_far_as_they_go)
 {
 	const char *const replies[] = {

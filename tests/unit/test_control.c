@@ -206,10 +206,21 @@ Test(control, list_is_sorted_and_comes_in_pages)
 
 Test(control, show_and_delete)
 {
+	json_t *usage, *figures;
+
 	json_decref(expect_ok("{\"op\":\"volume.create\",\"name\":\"a\",\"size_bytes\":4096}"));
 	json_decref(expect_ok("{\"op\":\"volume.show\",\"name\":\"a\"}"));
 	expect_error("{\"op\":\"volume.show\",\"name\":\"b\"}", -ENOENT, "'b'");
 	expect_error("{\"op\":\"volume.show\"}", -EINVAL, "name");
+	usage = expect_ok("{\"op\":\"volume.usage\",\"name\":\"a\"}");
+	figures = json_object_get(usage, "usage");
+	cr_assert(json_is_integer(json_object_get(figures, "shard_count")));
+	cr_assert_eq(json_integer_value(json_object_get(figures, "run_bytes")), 0);
+	cr_assert_eq(json_integer_value(json_object_get(figures, "session_count")), 0);
+	json_decref(usage);
+	expect_error("{\"op\":\"volume.usage\",\"name\":\"b\"}", -ENOENT, "'b'");
+	expect_error("{\"op\":\"volume.usage\"}", -EINVAL, "name");
+	expect_error("{\"op\":\"volume.usage\",\"name\":7}", -EINVAL, "name");
 	expect_error("{\"op\":\"volume.delete\",\"name\":\"b\"}", -ENOENT, "'b'");
 	expect_error("{\"op\":\"volume.delete\",\"name\":\"a\",\"force\":1}", -EINVAL, "force");
 	json_decref(expect_ok("{\"op\":\"volume.delete\",\"name\":\"a\"}"));

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What a volume holds: cleave volume map and show, over one gateway and over two."""
+import json
+
+from libcluster import Cluster, check, expect_error, main
+
+MIB = 1 << 20
+
+
+def extents(c, *words):
+    reply = json.loads(c.cleave("--json", "volume", "map", *words).stdout)
+    at = 0
+    for extent in reply["extents"]:
+        check(extent["offset_bytes"] == at, f"a gap or an overlap at {at}")
+        at += extent["length_bytes"]
+    check(at == reply["size_bytes"], f"the map ends at {at}")
+    return [(e["length_bytes"], e["kind"]) for e in reply["extents"]]
+
+
+def usage(c, name):
+    return json.loads(c.cleave("--json", "volume", "show", name).stdout)["usage"]
+
+
+def maps_and_figures():
+    with Cluster(nodes=3, shards=4, gateways=2) as c:
+        c.volume_create("v", "200M", "--engine", "none")
+        check(extents(c, "v") == [(200 * MIB, "hole")], "a new volume is one hole")
+        check(usage(c, "v")["layer_bytes"] == 0, "nothing is stored yet")
+        c.load("--volume", "v", "--pattern", "sequential", "--block-size", "64K", "--bytes",
+               "100M", "--in-flight", "16")
+        check(extents(c, "v") == [(100 * MIB, "data"), (100 * MIB, "hole")],
+              "what was written, then a hole")
+        figures = usage(c, "v")
+        check(figures["shard_count"] == figures["shard_total"] == 4, "every shard answers")
+        check(figures["chunk_count"] == 2, "two chunks of 64 MiB")
+        stored = figures["layer_bytes"] + figures["run_bytes"]
+        # A flush compresses, whatever the volume's engine.
+        check(10 * MIB <= stored < 102 * MIB, f"stored {stored}")
+        shown = c.cleave("volume", "show", "v").stdout
+        for word in ("stored", "ratio", "runs per chunk", "garbage"):
+            check(word in shown, f"{word} is not shown")
+        table = c.cleave("volume", "map", "v").stdout
+        check(table.split() == ["OFFSET", "LENGTH", "KIND", "0", str(100 * MIB), "data", "100",
+                                "MiB", str(100 * MIB), str(100 * MIB), "hole", "100", "MiB"],
+              f"the table: {table}")
+        expect_error(c.cleave("volume", "map", "w", check_rc=False), "'w'")
+
+
+def figures_of_shards_that_nobody_serves_are_missing():
+    with Cluster(nodes=3, shards=2, gateway_args=["--lease-ms", "60000"], gateways=2) as c:
+        c.volume_create("v", "8M")
+        c.gateways[1].kill()
+        shown = c.cleave("volume", "show", "v").stdout
+        check("1 of 2 answer" in shown, f"half of the shards: {shown}")
+
+
+main(maps_and_figures, figures_of_shards_that_nobody_serves_are_missing)
