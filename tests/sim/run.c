@@ -170,7 +170,7 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 		.scrub_interval_ns = NUM_S(5 + dice(run, 60)),
 		.node_timeout_ns = NUM_S(1 + dice(run, 5)) };
 	options->port_count = 1 + dice(run, 3) / 2;
-	options->device_bytes = NUM_MIB(6) << dice(run, 3);
+	options->device_bytes = NUM_MIB(8) << dice(run, 3);
 	options->client_receives = 8u << dice(run, 4);
 	choose_link(run, &options->link);
 	options->disk_bytes = num_max(NUM_MIB(128), 1024 * options->slot_bytes);
