@@ -780,6 +780,8 @@ mt_merge_fini(struct mt_shard *shard)
 		mt_free(merge);
 	}
 	if (work->merge != NULL && work->merge->shard == shard) {
+		if (work->merge->sm.state != MERGE_DONE)
+			merge_release_runs(work->merge);
 		mt_free(work->merge);
 		work->merge = NULL;
 	}

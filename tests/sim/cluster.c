@@ -383,6 +383,7 @@ gateway_options_set(const struct sim_cluster_gateway *own, struct mt_gateway_opt
 		.is_single_loop = true,
 		.sim_host = own->host,
 		.device_bytes = from->device_bytes,
+		.log_bytes = from->log_bytes,
 		.client_receives = from->client_receives,
 		.node_timeout_ns = from->node_timeout_ns,
 		.lease_ns = from->lease_ns,

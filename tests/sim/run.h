@@ -85,6 +85,7 @@ struct sim_run_result {
 	uint64_t takeover_count; /* shards that began to serve, beyond the first time */
 	uint64_t repair_count;   /* copies made anew */
 	uint64_t sweep_count;    /* orphans deleted */
+	uint64_t merge_count;    /* flushes and compactions */
 };
 
 /*

@@ -39,7 +39,7 @@ struct search {
 /* Sums of one worker's runs. */
 struct tally {
 	uint64_t seed_count, failed_count, virtual_ns, op_count, takeover_count, repair_count;
-	uint64_t sweep_count;
+	uint64_t sweep_count, merge_count;
 	uint64_t fault_counts[SIM_FAULT_NR];
 };
 
@@ -86,6 +86,7 @@ tally_add(struct tally *tally, const struct sim_run_result *result)
 	tally->takeover_count += result->takeover_count;
 	tally->repair_count += result->repair_count;
 	tally->sweep_count += result->sweep_count;
+	tally->merge_count += result->merge_count;
 	for (uint32_t i = 0; i < SIM_FAULT_NR; i++)
 		tally->fault_counts[i] += result->fault_counts[i];
 }
@@ -142,9 +143,10 @@ print_totals(const struct tally *sum, double seconds)
 	}
 	(void)printf("%" PRIu64 " seeds, %.2f simulated hours, %" PRIu64 " operations, %" PRIu64
 		     " faults, %" PRIu64 " take-overs, %" PRIu64 " repairs, %" PRIu64
-		     " orphans swept, %.0f s; %" PRIu64 " seeds failed\n",
+		     " orphans swept, %" PRIu64 " merges, %.0f s; %" PRIu64 " seeds failed\n",
 	    sum->seed_count, (double)sum->virtual_ns / 3600e9, sum->op_count, fault_count,
-	    sum->takeover_count, sum->repair_count, sum->sweep_count, seconds, sum->failed_count);
+	    sum->takeover_count, sum->repair_count, sum->sweep_count, sum->merge_count, seconds,
+	    sum->failed_count);
 }
 
 static int
