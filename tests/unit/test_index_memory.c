@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_index_memory.c -- host memory of the indexes of 100 GiB stored, once they are compacted
+ *
+ * Measured at the allocator, of a shard that has all of it: chunks, runs, extents, and as many indexes of
+ * runs as the cache may hold. The bound is a thousandth of what is stored.
+ */
+#include "fake_runs.h"
+
+#include <malloc.h>
+
+#include "middletier/run_cache.h"
+
+#define STORED_BYTES NUM_GIB(100)
+#define BOUND_BYTES (STORED_BYTES / 1000)
+#define EXTENT_BYTES NUM_MIB(64)
+#define RUN_BYTES NUM_MIB(8)
+#define FRAME_BYTES NUM_KIB(8) /* of four blocks: compressed to the half */
+#define FRAME_BLOCKS 4u
+#define RUNS_PER_CHUNK 4u
+#define RUN_COUNT (STORED_BYTES / RUN_BYTES)
+
+static uint64_t
+heap_bytes(void)
+{
+	struct mallinfo2 info = mallinfo2();
+
+	return info.uordblks + info.hblkhd;
+}
+
+static void
+extent(uint64_t number)
+{
+	struct extent_id id = { fake.shard.index, fake.shard.epoch, 1000 + number };
+	struct mt_replica replicas[3] = { { .node_id = 1 }, { .node_id = 2 }, { .node_id = 3 } };
+
+	fake_runs.extent = mt_extent_restore(&fake.shard, &id, EXTENT_RUN, replicas, 3);
+	cr_assert_not_null(fake_runs.extent);
+	cr_assert_eq(mt_shard_extent_add(&fake.shard, fake_runs.extent), 0);
+}
+
+static struct mt_run_index *
+index_of_run(uint32_t first_block)
+{
+	struct mt_run_builder builder = { 0 };
+
+	for (uint32_t i = 0; i < RUN_BYTES / FRAME_BYTES; i++) {
+		struct record_desc frame = { .kind = RECORD_WRITE,
+			.block = first_block + i * FRAME_BLOCKS,
+			.block_count = FRAME_BLOCKS,
+			.stored_bytes = FRAME_BYTES };
+
+		cr_assert_eq(mt_run_builder_add(&builder, &frame, 0), 0);
+	}
+	return mt_run_builder_take(&builder);
+}
+
+static void
+add_run(uint64_t number)
+{
+	uint64_t chunk = mt_chunk_number(FAKE_SEGMENT, 0) + number / RUNS_PER_CHUNK;
+	uint32_t part = (uint32_t)(number % RUNS_PER_CHUNK);
+	struct mt_run like, *run;
+
+	if (number % (EXTENT_BYTES / RUN_BYTES) == 0)
+		extent(number);
+	like = (struct mt_run){ .extent_index = fake_runs.extent->index,
+		.offset_bytes = (uint32_t)(number % (EXTENT_BYTES / RUN_BYTES) * RUN_BYTES),
+		.length_bytes = (uint32_t)RUN_BYTES,
+		.flushed_sequence = 1 };
+	run = mt_index_add_run(fake.shard.block_index, chunk, &like);
+	cr_assert_not_null(run);
+	mt_run_index_give(run,
+	    index_of_run(part * FRAME_BLOCKS * (uint32_t)(RUN_BYTES / FRAME_BYTES)));
+}
+
+Test(index_memory, a_thousandth_of_what_is_stored, .timeout = 120)
+{
+	uint64_t before, used;
+
+	fake_init(61, false);
+	before = heap_bytes();
+	for (uint64_t i = 0; i < RUN_COUNT; i++)
+		add_run(i);
+	used = heap_bytes() - before;
+	cr_assert_eq(fake.shard.block_index->run_bytes, STORED_BYTES);
+	cr_assert_leq(mt_run_cache_bytes(&fake.port), fake_index_cache_bytes);
+	cr_assert_gt(mt_run_cache_bytes(&fake.port), fake_index_cache_bytes - NUM_KIB(64));
+	printf("%.1f MiB for %u GiB stored: %.1f MiB of indexes of runs, %.1f MiB of all else\n",
+	    (double)used / (double)NUM_MIB(1), (unsigned)(STORED_BYTES / NUM_GIB(1)),
+	    (double)mt_run_cache_bytes(&fake.port) / (double)NUM_MIB(1),
+	    (double)(used - mt_run_cache_bytes(&fake.port)) / (double)NUM_MIB(1));
+	cr_assert_leq(used, BOUND_BYTES, "%lu of %lu", used, (uint64_t)BOUND_BYTES);
+	fake_fini();
+}
