@@ -52,8 +52,11 @@ struct read_piece {
 	uint8_t replica_index;
 	uint8_t lookup_count;
 	bool is_ring_bad;
-	bool is_in_ring;          /* LOADING from the ring, which is held */
-	struct split_msg *source; /* LOADING from a node's reply */
+	bool is_in_ring; /* LOADING from the ring, which is held */
+	/* A node's reply, in which more of the piece's runs may be than the one that is LOADING. */
+	struct split_msg *source;
+	uint32_t source_extent, source_offset_bytes;
+	uint32_t fetch_bytes, fetch_count; /* of the extent, and blocks, that one READ asks for */
 	struct mt_call call;
 	struct engine_job job;
 };

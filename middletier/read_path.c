@@ -116,7 +116,7 @@ read_go_on(struct mt_read *read)
 		piece->first = read->next_block;
 		piece->end = read->block_count;
 		read_piece_look_up(piece);
-		piece->end = piece->first + piece->count;
+		piece->end = piece->first + piece->fetch_count;
 		read->next_block = piece->end;
 		read->piece_count++;
 		read_piece_start(piece);

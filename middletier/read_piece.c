@@ -109,27 +109,65 @@ piece_continues(const struct read_piece *piece, const struct mt_location *next, 
 	    next->block_in_record == run->block_in_record + distance;
 }
 
+/*
+ * Records that lie next to each other in an extent, as the frames of a run do, are asked for at once: how
+ * far that goes from block @at on, which is at @location.
+ */
+static void
+piece_look_ahead(struct read_piece *piece, uint32_t at, struct mt_location location)
+{
+	const struct mt_read *read = piece->read;
+	const struct mt_location *first = &piece->location;
+	struct mt_run *run;
+
+	while (location.extent_index == first->extent_index &&
+	    location.offset_bytes == first->offset_bytes + piece->fetch_bytes &&
+	    piece->fetch_bytes + location.stored_bytes <= MT_RECEIVE_BYTES &&
+	    !mt_ring_contains(&read->shard->ring, location.ring_position)) {
+		uint32_t offset_bytes = location.offset_bytes;
+
+		piece->fetch_bytes += location.stored_bytes;
+		do {
+			at++;
+			piece->fetch_count = at - piece->first;
+			if (at == piece->end ||
+			    read_lookup(read, at, &location, &run) != READ_STORED)
+				return;
+		} while (location.extent_index == first->extent_index &&
+		    location.offset_bytes == offset_bytes);
+	}
+}
+
 void
 read_piece_look_up(struct read_piece *piece)
 {
 	struct mt_read *read = piece->read;
 	struct mt_location location;
 	struct mt_run *run;
+	enum read_what what;
 	uint32_t at = piece->first;
 
-	piece->what = read_lookup(read, at, &piece->location, &piece->index_run);
+	what = piece->what = read_lookup(read, at, &piece->location, &piece->index_run);
 	location = piece->location;
-	do {
-		uint32_t crc = piece->what == READ_STORED ? location.block_crc
-							  : piece->state->zero_block_crc;
+	for (;;) {
+		uint32_t crc = what == READ_STORED ? location.block_crc
+						   : piece->state->zero_block_crc;
 
 		read->crcs[at] = piece->job.block_crcs[at - piece->first] = crc;
-		at++;
-	} while (at < piece->end && read_lookup(read, at, &location, &run) == piece->what &&
-	    (piece->what != READ_STORED || piece_continues(piece, &location, at - piece->first)));
-	piece->count = at - piece->first;
+		if (++at == piece->end)
+			break;
+		what = read_lookup(read, at, &location, &run);
+		if (what != piece->what ||
+		    (what == READ_STORED && !piece_continues(piece, &location, at - piece->first)))
+			break;
+	}
+	piece->count = piece->fetch_count = at - piece->first;
+	piece->fetch_bytes = piece->location.stored_bytes;
 	piece->tried = piece->bad = 0;
 	piece->is_ring_bad = false;
+	if (at < piece->end && what == READ_STORED && piece->what == READ_STORED &&
+	    !mt_ring_contains(&read->shard->ring, piece->location.ring_position))
+		piece_look_ahead(piece, at, location);
 }
 
 static struct mt_extent *
@@ -197,6 +235,7 @@ piece_note_bad_copy(struct read_piece *piece, int rc)
 	metric_add(&metrics[MT_METRIC_replica_read_errors], 1);
 	metric_add(&metrics[MT_METRIC_repairs_queued], 1);
 	piece->bad |= (uint8_t)(1u << piece->replica_index);
+	piece->tried |= piece->bad;
 	if (extent != NULL) {
 		mt_extent_suspect(extent, piece->call.node->node_id);
 		(void)mt_extent_text(extent, text);
@@ -215,6 +254,7 @@ piece_on_run_done(struct read_piece *piece)
 {
 	piece->first += piece->count;
 	if (piece->first == piece->end) {
+		piece_drop_source(piece);
 		piece_finish(piece, 0);
 		return;
 	}
@@ -231,7 +271,8 @@ piece_on_loaded(struct read_piece *piece)
 	bool was_in_ring = piece->is_in_ring;
 	int rc = piece->job.rc;
 
-	piece_drop_source(piece);
+	if (rc != 0 || was_in_ring)
+		piece_drop_source(piece); /* else the next run may be in it, too */
 	if (rc == 0) {
 		if (piece->what == READ_STORED)
 			metric_add(&metrics[was_in_ring ? MT_METRIC_reads_from_memory
@@ -324,6 +365,27 @@ piece_load_from_ring(struct read_piece *piece)
 	piece_load(piece, mt_ring_at(ring, piece->location.ring_position));
 }
 
+/* What came with a run before it may be all that is wanted; if not, it goes. */
+static bool
+piece_load_from_source(struct read_piece *piece)
+{
+	const struct mt_location *location = &piece->location;
+	uint64_t from;
+
+	if (piece->source == NULL)
+		return false;
+	from = (uint64_t)location->offset_bytes - piece->source_offset_bytes;
+	if (piece->read->rc != 0 || piece->what != READ_STORED ||
+	    location->extent_index != piece->source_extent ||
+	    location->offset_bytes < piece->source_offset_bytes ||
+	    from + location->stored_bytes > piece->source->payload_bytes) {
+		piece_drop_source(piece);
+		return false;
+	}
+	piece_load(piece, dev_ptr_add(piece->source->payload, from));
+	return true;
+}
+
 /* ---- asking a replica ---- */
 
 static void
@@ -336,10 +398,12 @@ piece_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *repl
 	CHECK_OBJ(piece, READ_PIECE_MAGIC);
 	assert(&piece->call == call);
 	sm_move(&piece->sm, READ_PIECE_CHOOSING);
-	if (rc == 0 && (msg == NULL || msg->payload_bytes != piece->location.stored_bytes))
+	if (rc == 0 && (msg == NULL || msg->payload_bytes != piece->fetch_bytes))
 		rc = -EMSGSIZE;
 	if (rc == 0) {
 		piece->source = msg;
+		piece->source_extent = piece->location.extent_index;
+		piece->source_offset_bytes = piece->location.offset_bytes;
 		piece_load(piece, msg->payload);
 		return;
 	}
@@ -363,7 +427,7 @@ piece_ask(struct read_piece *piece, const struct mt_extent *extent, struct mt_li
 	call->request = (struct wire_node){ .opcode = WIRE_EXTENT_READ,
 		.id = extent->id,
 		.offset_bytes = piece->location.offset_bytes,
-		.length_bytes = piece->location.stored_bytes,
+		.length_bytes = piece->fetch_bytes,
 		.epoch = extent->shard->epoch };
 	call->host = NULL;
 	call->head_bytes = call->piece_count = 0;
@@ -509,6 +573,8 @@ piece_choose(struct read_piece *piece)
 	int index;
 
 	assert(piece->sm.state == READ_PIECE_CHOOSING);
+	if (piece_load_from_source(piece))
+		return;
 	if (piece->read->rc != 0 || piece->read->shard->write->is_stopped) {
 		piece_finish(piece, piece->read->rc != 0 ? piece->read->rc : -EREMCHG);
 		return;

@@ -121,6 +121,126 @@ Test(read_runs, a_lost_block_is_an_error_alone)
 	expect_range(0, 4, (const uint64_t[4]){ 1, 1, 8, 1 });
 }
 
+/* ---- neighbouring frames ---- */
+
+static uint32_t
+read_requests(void)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < FAKE_NODES; i++)
+		count += fake.nodes[i].counts[WIRE_EXTENT_READ];
+	return count;
+}
+
+/* Frames of 4, 4, 4 and 4 blocks in a batch; of version 4, which does not compress. */
+static struct mt_run *
+four_frames(void)
+{
+	fake_runs_batch(CHUNK, 5, 0);
+	for (uint32_t i = 0; i < 4; i++)
+		fake_runs_frame(RECORD_WRITE, 4 * i, 4, 4 + i);
+	fake_runs_batch_end();
+	return fake_runs_end();
+}
+
+static const uint64_t four_versions[16] = { 4, 4, 4, 4, 5, 5, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7 };
+
+Test(read_runs, neighbouring_frames_are_one_request)
+{
+	for (uint32_t round = 0; round < 2; round++) {
+		uint32_t before;
+
+		if (round == 1) {
+			teardown();
+			fake_init(53, true);
+			fake_start();
+			fake_runs_extent();
+		}
+		(void)four_frames();
+		fake_expect(0, 4);
+		before = read_requests();
+		expect_range(0, 16, four_versions);
+		cr_assert_eq(read_requests() - before, 1);
+		expect_range(3, 7, four_versions + 3);
+		cr_assert_eq(read_requests() - before, 2);
+		cr_assert_eq(metric(MT_METRIC_reads_from_node), 1 + 4 + 3);
+	}
+}
+
+Test(read_runs, a_frame_in_the_middle_that_is_elsewhere_now)
+{
+	uint32_t before;
+
+	(void)four_frames();
+	fake_expect(0, 4);
+	write_now(5, 1, 9);
+	before = read_requests();
+	expect_range(0, 16, (const uint64_t[16]){ 4, 4, 4, 4, 5, 9, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7 });
+	cr_assert_eq(read_requests() - before, 2);
+}
+
+Test(read_runs, a_bad_frame_among_neighbours)
+{
+	(void)four_frames();
+	fake_expect(0, 4);
+	/* Another one of each copy. */
+	for (uint32_t i = 0; i < 3; i++)
+		fake_runs_copy(fake_runs.extent, i)->bytes[1000 + (i + 1) * 16384] ^= 1;
+	for (uint32_t i = 0; i < 9; i++)
+		expect_range(0, 16, four_versions);
+	cr_assert_gt(metric(MT_METRIC_repairs_queued), 0);
+	/* One frame in every copy: its neighbours can be read. */
+	for (uint32_t i = 1; i < 3; i++)
+		fake_runs_copy(fake_runs.extent, i)->bytes[1000 + 16384] ^= 1;
+	cr_assert_eq(read_rc(0, 16), -EIO);
+	expect_range(0, 4, four_versions);
+	expect_range(8, 8, four_versions + 8);
+}
+
+Test(read_runs, blocks_written_while_neighbours_are_fetched)
+{
+	for (uint64_t us = 0; us < 300; us += 10) {
+		struct fake_msg *read;
+
+		teardown();
+		fake_init(60 + us, us % 20 == 0);
+		fake_start();
+		fake_runs_extent();
+		(void)four_frames();
+		fake_expect(0, 4);
+		read = fake_read(0, 16);
+		fake_run_for(NUM_US(us));
+		(void)fake_write(6, 4, 9);
+		cr_assert(fake_run_quiet());
+		cr_assert_eq(read->reply.rc, 0);
+		for (uint32_t i = 0; i < 16; i++) {
+			uint64_t version;
+
+			memcpy(&version, read->payload + i * CLEAVE_BLOCK_BYTES, sizeof(version));
+			cr_assert(
+			    version == four_versions[i] || (i >= 6 && i < 10 && version == 9));
+		}
+	}
+}
+
+Test(read_runs, a_stop_while_neighbours_are_fetched)
+{
+	for (uint64_t us = 0; us < 300; us += 10) {
+		teardown();
+		fake_init(60 + us, us % 20 == 0);
+		fake_start();
+		fake_runs_extent();
+		(void)four_frames();
+		fake_expect(0, 4);
+		(void)fake_read(0, 16);
+		fake_run_for(NUM_US(us));
+		mt_write_path_stop(&fake.shard, -EREMCHG);
+		cr_assert(fake_run_quiet());
+		fake_run_for(NUM_MS(1));
+	}
+}
+
 /* ---- scopes ---- */
 
 Test(read_runs, a_snapshot_sees_what_is_older_than_it)
