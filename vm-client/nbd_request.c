@@ -27,6 +27,8 @@
 
 #define REQUEST_MAGIC 0x5152424eu /* "NBRQ" */
 #define BLOCK CLEAVE_BLOCK_BYTES
+#define REQUEST_STATUS_BYTES_MAX NUM_GIB(1) /* a question that goes on behind is asked again */
+#define REQUEST_EXTENTS_BYTES 16384u        /* room for 1024 of them in an answer */
 
 static const struct sm_state request_table[NBD_REQUEST_STATE_NR] = {
 	[NBD_REQUEST_RECEIVING] = { "receiving",
@@ -172,6 +174,39 @@ nbd_request_drop(struct nbd_request *request)
 	request_free(request);
 }
 
+/*
+ * Extents become descriptors where they are: those are no larger, so none is overwritten before it was
+ * read. Blocks of which just a part was asked for end where the question does.
+ */
+static void
+request_make_status(struct nbd_request *request)
+{
+	enum nbd_reply_style style = request->connection->style;
+	const struct nbd_request_head *head = &request->head;
+	uint64_t at = request->first_bytes, descriptor_bytes = 0;
+	uint32_t count = 0;
+
+	_Static_assert(sizeof(struct cleave_extent) >= NBD_EXTENT_BYTES_MAX, "in place");
+	for (uint32_t i = 0; i < request->ios[0].extent_count; i++) {
+		struct cleave_extent extent;
+		uint64_t begin = num_max(at, head->offset_bytes), end;
+
+		memcpy(&extent, request->data + i * sizeof(extent), sizeof(extent));
+		at += extent.length_bytes;
+		end = num_min(at, head_end(head));
+		if (begin >= end)
+			continue;
+		descriptor_bytes += nbd_put_extent(request->data + descriptor_bytes, style,
+		    end - begin,
+		    ((extent.flags & CLEAVE_EXTENT_HOLE) != 0 ? NBD_STATE_HOLE : 0) |
+			((extent.flags & CLEAVE_EXTENT_ZERO) != 0 ? NBD_STATE_ZERO : 0));
+		count++;
+	}
+	request->reply_bytes = nbd_put_status(request->reply, style, head, NBD_CONTEXT_ID, count);
+	request->reply_data = request->data;
+	request->reply_data_bytes = descriptor_bytes;
+}
+
 static void
 request_make_reply(struct nbd_request *request)
 {
@@ -179,6 +214,10 @@ request_make_reply(struct nbd_request *request)
 	const struct nbd_request_head *head = &request->head;
 	uint64_t skew = head->offset_bytes - request->first_bytes;
 
+	/* An answer that says nothing would be asked for again for ever. */
+	if (head->type == NBD_CMD_BLOCK_STATUS && request->rc == 0 &&
+	    request->ios[0].extent_count == 0)
+		request->rc = -EIO;
 	if (request->rc != 0) {
 		nbd_export_on_error(request->export, request->rc);
 		/* A read beyond the end is invalid; only changes run out of space. */
@@ -192,13 +231,7 @@ request_make_reply(struct nbd_request *request)
 		request->reply_data = request->data + skew;
 		request->reply_data_bytes = head->length_bytes;
 	} else if (head->type == NBD_CMD_BLOCK_STATUS) {
-		uint64_t length_bytes = head->length_bytes;
-
-		if (style != NBD_EXTENDED)
-			length_bytes = num_min(length_bytes, UINT32_MAX - BLOCK + 1);
-		/* Allocated data, until gateways tell what is a hole. */
-		request->reply_bytes =
-		    nbd_put_status(request->reply, style, head, NBD_CONTEXT_ID, length_bytes, 0);
+		request_make_status(request);
 	} else {
 		request->reply_bytes = nbd_put_done(request->reply, style, head);
 	}
@@ -290,6 +323,13 @@ request_plan(struct nbd_request *request)
 		break;
 	case NBD_CMD_WRITE:
 		request_add_io(request, CLEAVE_WRITE, first, end - first, request->data);
+		break;
+	case NBD_CMD_BLOCK_STATUS:
+		request_add_io(request, CLEAVE_BLOCK_STATUS, first, end - first, NULL);
+		request->ios[0].extents = (struct cleave_extent *)(void *)request->data;
+		request->ios[0].extent_max = (request->head.flags & NBD_CMD_FLAG_REQ_ONE) != 0
+		    ? 1
+		    : (uint32_t)(request->data_bytes / sizeof(struct cleave_extent));
 		break;
 	case NBD_CMD_TRIM:
 		request_add_io(request, CLEAVE_DISCARD, first, end - first, NULL);
@@ -485,8 +525,14 @@ request_alloc_memory(struct nbd_request *request)
 		request->end_bytes =
 		    num_max(request->first_bytes, num_round_down(head_end(head), BLOCK));
 	}
-	if (head->type == NBD_CMD_READ || head->type == NBD_CMD_WRITE) {
-		request->data_bytes = request->end_bytes - request->first_bytes;
+	if (head->type == NBD_CMD_BLOCK_STATUS)
+		request->end_bytes =
+		    num_min(request->end_bytes, request->first_bytes + REQUEST_STATUS_BYTES_MAX);
+	if (head->type == NBD_CMD_READ || head->type == NBD_CMD_WRITE ||
+	    head->type == NBD_CMD_BLOCK_STATUS) {
+		request->data_bytes = head->type == NBD_CMD_BLOCK_STATUS
+		    ? REQUEST_EXTENTS_BYTES
+		    : request->end_bytes - request->first_bytes;
 		request->data = nbd_buffer_get(buffers, request->data_bytes);
 		if (request->data == NULL) {
 			request->data_bytes = 0;
@@ -554,11 +600,11 @@ nbd_request_start(struct nbd_connection *connection, const struct nbd_request_he
 		request->reply_data = request->data + (head->offset_bytes - request->first_bytes);
 		return request;
 	}
-	if (head->type == NBD_CMD_READ ||
+	if (head->type == NBD_CMD_READ || head->type == NBD_CMD_BLOCK_STATUS ||
 	    (is_change(request) && request->first_bytes < request->end_bytes))
 		request_queue(request);
 	else
-		request_finish(request); /* FLUSH, CACHE, BLOCK_STATUS, a TRIM of no whole block */
+		request_finish(request); /* FLUSH, CACHE, a TRIM of no whole block */
 	return NULL;
 }
 

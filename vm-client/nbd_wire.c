@@ -249,23 +249,31 @@ nbd_put_data(uint8_t *out, enum nbd_reply_style style, const struct nbd_request_
 
 uint32_t
 nbd_put_status(uint8_t *out, enum nbd_reply_style style, const struct nbd_request_head *head,
-    uint32_t context_id, uint64_t length_bytes, uint32_t status)
+    uint32_t context_id, uint32_t extent_count)
 {
-	uint32_t bytes;
+	bool is_extended = style == NBD_EXTENDED;
+	uint64_t extent_bytes = is_extended ? 16 : 8;
+	uint32_t bytes = put_chunk(out, style,
+	    is_extended ? REPLY_BLOCK_STATUS_EXT : REPLY_BLOCK_STATUS, head,
+	    (is_extended ? 8 : 4) + extent_count * extent_bytes);
 
-	if (style == NBD_EXTENDED) {
-		bytes = put_chunk(out, style, REPLY_BLOCK_STATUS_EXT, head, 4 + 4 + 16);
-		nbd_put32(out + bytes, context_id);
-		nbd_put32(out + bytes + 4, 1);
-		nbd_put64(out + bytes + 8, length_bytes);
-		nbd_put64(out + bytes + 16, status);
-		return bytes + 24;
-	}
-	bytes = put_chunk(out, style, REPLY_BLOCK_STATUS, head, 4 + 8);
 	nbd_put32(out + bytes, context_id);
-	nbd_put32(out + bytes + 4, (uint32_t)length_bytes);
-	nbd_put32(out + bytes + 8, status);
-	return bytes + 12;
+	if (is_extended)
+		nbd_put32(out + bytes + 4, extent_count);
+	return bytes + (is_extended ? 8 : 4);
+}
+
+uint32_t
+nbd_put_extent(uint8_t *out, enum nbd_reply_style style, uint64_t length_bytes, uint32_t flags)
+{
+	if (style == NBD_EXTENDED) {
+		nbd_put64(out, length_bytes);
+		nbd_put64(out + 8, flags);
+		return 16;
+	}
+	nbd_put32(out, (uint32_t)length_bytes);
+	nbd_put32(out + 4, flags);
+	return 8;
 }
 
 enum nbd_error

@@ -122,6 +122,11 @@ enum nbd_error {
 	NBD_ESHUTDOWN = 108,
 };
 
+/* What base:allocation says of an extent. */
+#define NBD_STATE_HOLE (1u << 0)
+#define NBD_STATE_ZERO (1u << 1)
+#define NBD_EXTENT_BYTES_MAX 16u
+
 /* How replies look: agreed upon by options. */
 enum nbd_reply_style { NBD_SIMPLE, NBD_STRUCTURED, NBD_EXTENDED };
 
@@ -180,10 +185,12 @@ uint32_t nbd_put_error(uint8_t *out, enum nbd_reply_style style,
     const struct nbd_request_head *head, enum nbd_error error, uint16_t text_bytes);
 uint32_t nbd_put_data(uint8_t *out, enum nbd_reply_style style,
     const struct nbd_request_head *head);
-/* nbd_put_status -- one extent that covers the request; with its descriptor. */
+/* nbd_put_status -- @extent_count descriptors follow. */
 uint32_t nbd_put_status(uint8_t *out, enum nbd_reply_style style,
-    const struct nbd_request_head *head, uint32_t context_id, uint64_t length_bytes,
-    uint32_t status);
+    const struct nbd_request_head *head, uint32_t context_id, uint32_t extent_count);
+/* nbd_put_extent -- such a descriptor; @out: NBD_EXTENT_BYTES_MAX. */
+uint32_t nbd_put_extent(uint8_t *out, enum nbd_reply_style style, uint64_t length_bytes,
+    uint32_t flags);
 /* nbd_put_option_reply -- its head; @bytes of data follow. */
 uint32_t nbd_put_option_reply(uint8_t *out, uint32_t option, uint32_t type, uint32_t bytes);
 

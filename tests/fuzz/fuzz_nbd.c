@@ -43,7 +43,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			continue;
 		assert(nbd_put_data(out, (enum nbd_reply_style)style, &request) <= sizeof(out));
 		assert(nbd_put_status(out, (enum nbd_reply_style)style, &request, 1,
-			   request.length_bytes, 0) <= sizeof(out));
+			   (uint32_t)request.length_bytes) <= sizeof(out));
 	}
 	return 0;
 }

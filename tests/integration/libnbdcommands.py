@@ -132,14 +132,28 @@ def holes(h):
         assert data[BLOCK:3 * BLOCK] == bytes(2 * BLOCK), "it said that it was done"
         h.trim(100, 50, flags)  # of no whole block: nothing needs to happen
     h.zero(SIZE, 0)
-    h.trim(SIZE, 0)
+    assert status(h, SIZE, 0) == [(SIZE, nbd.STATE_HOLE | nbd.STATE_ZERO)]
     h.pwrite(b"d" * BLOCK, 8 * BLOCK)
-    entries = status(h, SIZE, 0)
-    assert sum(length for length, _ in entries) == SIZE, entries
-    one = status(h, 1 << 20, 0, nbd.CMD_FLAG_REQ_ONE)
-    assert len(one) == 1 and 0 < one[0][0] <= 1 << 20, one
-    odd = status(h, 1000, 8 * BLOCK + 7)
-    assert sum(length for length, _ in odd) >= 1000 and odd[0][1] & nbd.STATE_HOLE == 0, odd
+    h.pwrite(b"d", 20 * BLOCK - 1)
+    h.zero(4 * BLOCK, 30 * BLOCK, nbd.CMD_FLAG_NO_HOLE)
+    hole = nbd.STATE_HOLE | nbd.STATE_ZERO
+    entries = [(8 * BLOCK, hole), (BLOCK, 0), (10 * BLOCK, hole), (BLOCK, 0), (10 * BLOCK, hole),
+               (4 * BLOCK, nbd.STATE_ZERO), (SIZE - 34 * BLOCK, hole)]
+    assert status(h, SIZE, 0) == entries, status(h, SIZE, 0)
+    assert status(h, SIZE, 0, nbd.CMD_FLAG_REQ_ONE) == entries[:1]
+    # Bytes, not blocks, are what is asked for.
+    assert status(h, 1000, 8 * BLOCK + 7) == [(1000, 0)]
+    assert status(h, BLOCK, 8 * BLOCK - 1) == [(1, hole), (BLOCK - 1, 0)]
+    assert status(h, 5, 8 * BLOCK - 2) == [(2, hole), (3, 0)]
+    # More of them than an answer has room for.
+    for i in range(0, 3000, 2):
+        h.pwrite(b"d" * BLOCK, i * BLOCK)
+    h.zero(2 * BLOCK, 3000 * BLOCK)
+    entries = status(h, 3000 * BLOCK, 0)
+    assert len(entries) >= 2900 and sum(length for length, _ in entries) == 3000 * BLOCK
+    assert {flags for _, flags in entries} <= {0, hole, nbd.STATE_ZERO}
+    h.trim(SIZE, 0)
+    assert status(h, SIZE, 0) == [(SIZE, hole)]
 
 
 def status(h, length, offset, flags=0):

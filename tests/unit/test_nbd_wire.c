@@ -155,10 +155,15 @@ Test(nbd_wire, replies_say_how_long_they_are)
 	cr_assert_eq(out[31], 108);
 	cr_assert_eq(nbd_put_error(out, NBD_STRUCTURED, &head, NBD_EIO, 0), 26);
 	cr_assert_eq(out[19], 6);
-	cr_assert_eq(nbd_put_status(out, NBD_STRUCTURED, &head, 1, 100, 0), 32);
-	cr_assert_eq(out[19], 12);
-	cr_assert_eq(nbd_put_status(out, NBD_EXTENDED, &head, 1, 100, 0), 56);
-	cr_assert_eq(out[31], 24);
+	cr_assert_eq(nbd_put_status(out, NBD_STRUCTURED, &head, 1, 3), 24);
+	cr_assert_eq(out[19], 4 + 3 * 8);
+	cr_assert_eq(nbd_put_status(out, NBD_EXTENDED, &head, 1, 3), 40);
+	cr_assert_eq(out[31], 8 + 3 * 16);
+	cr_assert_eq(out[39], 3);
+	cr_assert_eq(nbd_put_extent(out, NBD_STRUCTURED, 0x1000, NBD_STATE_ZERO), 8);
+	cr_assert_arr_eq(out, "\0\0\x10\0\0\0\0\2", 8);
+	cr_assert_eq(nbd_put_extent(out, NBD_EXTENDED, UINT64_C(1) << 32, NBD_STATE_HOLE), 16);
+	cr_assert_arr_eq(out, "\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\1", 16);
 }
 
 Test(nbd_wire, errors_are_of_the_protocol)
