@@ -31,5 +31,12 @@ void sim_check_idle(struct sim_cluster *cluster);
  * @must_scrub: damage may be there that nobody has met: all copies are verified meanwhile.
  */
 void sim_check_recovers(struct sim_cluster *cluster, bool must_scrub);
+struct meta_snapshot;
+/*
+ * sim_check_restored -- with @old as its metadata store nobody serves; then the cluster does as before
+ *
+ * Runs the world. Every shard must have been taken over since @old was copied.
+ */
+void sim_check_restored(struct sim_cluster *cluster, const struct meta_snapshot *old);
 
 #endif /* CLEAVE_TESTS_SIM_CHECK_H */

@@ -368,8 +368,9 @@ gateway_on_failed(int rc, const char *text, void *arg)
 	restart_later(own->cluster);
 }
 
-static void
-gateway_options_set(const struct sim_cluster_gateway *own, struct mt_gateway_options *options)
+void
+sim_cluster_gateway_options(const struct sim_cluster_gateway *own,
+    struct mt_gateway_options *options)
 {
 	const struct sim_cluster *cluster = own->cluster;
 	const struct sim_cluster_options *from = &cluster->options;
@@ -421,7 +422,7 @@ sim_cluster_gateway_start(struct sim_cluster *cluster, uint32_t index)
 	own->loop = sim_cluster_loop_create(cluster, own->host);
 	own->meta = meta_memory_open(cluster->store, own->loop);
 	assert(own->meta != NULL);
-	gateway_options_set(own, &options);
+	sim_cluster_gateway_options(own, &options);
 	options.loop = own->loop;
 	options.meta = own->meta;
 	options.boot_id = ++cluster->boot_count;

@@ -108,6 +108,9 @@ void sim_cluster_gateway_start(struct sim_cluster *cluster, uint32_t index);
 void sim_cluster_gateway_kill(struct sim_cluster *cluster, uint32_t index);
 /* sim_cluster_gateway_stop -- an orderly end; it is dead once it has come. */
 void sim_cluster_gateway_stop(struct sim_cluster *cluster, uint32_t index);
+/* sim_cluster_gateway_options -- all but its loop, its store, its boot. */
+void sim_cluster_gateway_options(const struct sim_cluster_gateway *own,
+    struct mt_gateway_options *options);
 /* sim_cluster_loop_create -- a process's loop, with a clock of its own. */
 struct loop *sim_cluster_loop_create(struct sim_cluster *cluster, struct sim_host *host);
 /* sim_cluster_metric -- sum over all gateways that there were. */

@@ -19,6 +19,7 @@
 #include "check.h"
 #include "faults.h"
 #include "invariant.h"
+#include "middletier/meta_memory.h"
 #include "workload.h"
 
 #define RUN_CLIENTS_MAX (SIM_CLIENTS_MAX / WORKLOAD_HOSTS)
@@ -39,7 +40,8 @@ struct run {
 	struct sim_faults faults;
 	uint32_t ops_per_fault; /* on average half of it */
 	struct sim_invariants invariants;
-	uint64_t progress_count; /* what stops a pause: so many operations */
+	uint64_t progress_count;         /* what stops a pause: so many operations */
+	struct meta_snapshot *old_store; /* NULL: this seed does without */
 };
 
 static const struct {
@@ -322,6 +324,8 @@ run_faults(struct run *run)
 		sim_faults_expire(&run->faults);
 	}
 	sim_faults_heal(&run->faults);
+	if (sim_cluster_below(run->cluster, 4) == 0)
+		run->old_store = meta_store_snapshot(run->cluster->store);
 }
 
 static void
@@ -360,6 +364,18 @@ run_verify_without(struct run *run)
 	}
 }
 
+/* The copy was made when all worked, or in the middle of faults; all shards have had owners since. */
+static void
+run_restore(struct run *run)
+{
+	if (run->old_store == NULL)
+		return;
+	sim_check_restored(run->cluster, run->old_store);
+	run_verify(run, "everything is read after the metadata store was set back");
+	meta_snapshot_destroy(run->old_store);
+	run->old_store = NULL;
+}
+
 static void
 run_result(struct run *run, struct sim_run_result *result)
 {
@@ -389,6 +405,7 @@ sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_r
 	/* Once more from the disks: new gateways have nothing in memory. */
 	run_restart_gateways(&run);
 	run_verify(&run, "everything is read from new gateways");
+	run_restore(&run);
 	sim_check_recovers(run.cluster, run.faults.has_destroyed);
 	sim_check_copies(run.cluster);
 	run_verify_without(&run);

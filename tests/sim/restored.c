@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * restored.c -- an operator sets the metadata store back to an old copy; see check.h
+ *
+ * Every shard has had other owners since. No gateway may serve any of them: the nodes know later epochs.
+ * Then the operator finds the newer store after all, or has it made anew from the nodes, as `cleave
+ * recover` does; and everything is there again.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "check.h"
+#include "middletier/control.h"
+#include "middletier/meta_memory.h"
+#include "middletier/rebuild.h"
+
+#define STALE_NS NUM_S(20)
+#define REBUILD_LIMIT_NS NUM_S(60)
+#define REBUILD_TRIES 10u
+
+static void
+gateways_kill(struct sim_cluster *cluster)
+{
+	for (uint32_t i = 0; i < cluster->options.gateway_count; i++)
+		sim_cluster_gateway_kill(cluster, i);
+}
+
+static void
+store_restore(struct sim_cluster *cluster, const struct meta_snapshot *copy)
+{
+	if (meta_store_restore(cluster->store, copy) != 0)
+		sim_cluster_fail(cluster, "out of memory");
+}
+
+static void
+check_nobody_serves(struct sim_cluster *cluster)
+{
+	for (uint32_t i = 0; i < cluster->options.gateway_count; i++) {
+		const struct mt_gateway *gateway = cluster->gateways[i].gateway;
+
+		for (uint32_t k = 0; gateway != NULL && k < gateway->port_count; k++) {
+			const struct mt_port *port = &gateway->ports[k];
+
+			for (uint32_t n = 0; n < port->shard_count; n++)
+				if (port->shards[n].sm.state == MT_SHARD_SERVING)
+					sim_cluster_fail(cluster,
+					    "%s serves shard %u by an old metadata store",
+					    cluster->gateways[i].address, port->shards[n].index);
+		}
+	}
+}
+
+/* ---- made anew ---- */
+
+struct anew {
+	bool is_done;
+	int rc;
+	char text[256];
+};
+
+static void
+on_rebuilt(int rc, const char *text, void *arg)
+{
+	struct anew *anew = arg;
+
+	anew->is_done = true;
+	anew->rc = rc;
+	(void)snprintf(anew->text, sizeof(anew->text), "%s", text);
+}
+
+static bool
+is_rebuilt(void *arg)
+{
+	return ((const struct anew *)arg)->is_done;
+}
+
+static void
+rebuild_once(struct sim_cluster *cluster, struct anew *anew)
+{
+	struct sim_cluster_gateway *own = &cluster->gateways[0];
+	struct mt_rebuild_options options = { .fn = on_rebuilt, .arg = anew };
+	struct mt_rebuild *rebuild;
+
+	*anew = (struct anew){ 0 };
+	sim_host_start(own->host);
+	sim_cluster_gateway_options(own, &options.gateway);
+	options.gateway.loop = sim_cluster_loop_create(cluster, own->host);
+	options.gateway.meta = meta_memory_open(cluster->store, options.gateway.loop);
+	assert(options.gateway.meta != NULL);
+	rebuild = mt_rebuild_start(&options, anew->text, sizeof(anew->text));
+	if (rebuild == NULL)
+		sim_cluster_fail(cluster, "no recovery: %s", anew->text);
+	sim_cluster_run_until(cluster, is_rebuilt, anew, REBUILD_LIMIT_NS,
+	    "the store is recovered");
+	mt_rebuild_destroy(rebuild);
+	options.gateway.meta->ops->close(options.gateway.meta);
+	sim_host_kill(own->host, SIM_DEATH_RESET);
+	loop_destroy(options.gateway.loop);
+}
+
+/* A gateway that was killed is registered until its lease ends. */
+static void
+store_rebuild(struct sim_cluster *cluster)
+{
+	struct anew anew;
+
+	for (uint32_t i = 0; i < REBUILD_TRIES; i++) {
+		rebuild_once(cluster, &anew);
+		log_info("sim: recover: rc=%d %s", anew.rc, anew.text);
+		if (anew.rc == 0)
+			return;
+		sim_cluster_run(cluster, NUM_S(1));
+	}
+	sim_cluster_fail(cluster, "the store cannot be recovered: %s", anew.text);
+}
+
+void
+sim_check_restored(struct sim_cluster *cluster, const struct meta_snapshot *old)
+{
+	struct meta_snapshot *newest;
+
+	gateways_kill(cluster);
+	newest = meta_store_snapshot(cluster->store);
+	assert(newest != NULL);
+	store_restore(cluster, old);
+	for (uint32_t i = 0; i < cluster->options.gateway_count; i++)
+		sim_cluster_gateway_start(cluster, i);
+	for (uint64_t ns = 0; ns < STALE_NS; ns += NUM_MS(100)) {
+		sim_cluster_run(cluster, NUM_MS(100));
+		check_nobody_serves(cluster);
+	}
+	gateways_kill(cluster);
+	if (sim_cluster_below(cluster, 2) == 0)
+		store_restore(cluster, newest);
+	else
+		store_rebuild(cluster);
+	meta_snapshot_destroy(newest);
+	sim_cluster_start(cluster);
+}
