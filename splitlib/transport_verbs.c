@@ -80,6 +80,9 @@ verbs_on_keepalive(struct loop_timer *timer, void *arg)
 
 		if (verbs_is(vq, VERBS_OPEN) && now_ns - vq->heard_ns >= interval_ns)
 			verbs_post_probe(vq);
+		else if (verbs_is(vq, VERBS_ANSWERED) &&
+		    now_ns - vq->heard_ns >= verbs->port->options.keepalive_ns)
+			qp_fail(vq->qp, -ETIMEDOUT, "the peer does not confirm our answer");
 	}
 	if (!list_is_empty(&verbs->qps))
 		loop_timer_start(verbs->port->loop, timer, interval_ns);

@@ -12,7 +12,8 @@
 #include "cleave/status.h"
 #include "transport_tcp.h"
 
-#define VERBS_RETRY_COUNT 7u
+#define VERBS_RETRY_COUNT 6u /* verbs_lane_move says what counts */
+#define VERBS_RNR_RETRY_COUNT 7u
 #define VERBS_READS_MAX 16u
 #define VERBS_EVENTS_MAX 64u /* of the connection manager, in one turn */
 #define VERBS_BACKLOG 1024
@@ -113,7 +114,7 @@ param_make(struct verbs_qp *vq, const void *data, uint8_t bytes)
 		.initiator_depth = vq->reads_max,
 		.flow_control = 1,
 		.retry_count = VERBS_RETRY_COUNT,
-		.rnr_retry_count = VERBS_RETRY_COUNT,
+		.rnr_retry_count = VERBS_RNR_RETRY_COUNT,
 		.srq = vq->is_shared,
 		.qp_num = vq->data.ibv->qp_num,
 	};
@@ -469,6 +470,7 @@ verbs_answer(struct verbs_qp *vq)
 		return;
 	}
 	sm_move(&vq->sm, VERBS_ANSWERED);
+	vq->heard_ns = loop_now_ns(vq->verbs->port->loop);
 	send_complete(qp, send, 0);
 }
 
@@ -514,6 +516,11 @@ vq_on_event(struct verbs_qp *vq, const struct rdma_cm_event *event)
 		    rdma_event_str(event->event), event->status);
 		break;
 	case RDMA_CM_EVENT_UNREACHABLE:
+		/* Newer kernels tell also of one that was reached, and is no longer. */
+		if (verbs_is(vq, VERBS_OPEN)) {
+			qp_fail(qp, -ETIMEDOUT, "the peer has become unreachable");
+			break;
+		}
 		qp_fail(qp, qp->is_acceptor ? -ECONNRESET : -ETIMEDOUT,
 		    "connect: the peer does not answer");
 		break;

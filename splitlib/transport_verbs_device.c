@@ -19,7 +19,7 @@
 #define VERBS_HOST_STAGES 64u
 #define VERBS_DEVICE_STAGES 16u
 #define VERBS_INLINE_BYTES 128u
-#define VERBS_RETRIES 7u
+#define VERBS_RETRIES 6u /* 7 is the most there is, and means for ever to a software device */
 #define VERBS_RNR_FOR_EVER 7u
 #define VERBS_RNR_TIMER 12u       /* 640 us */
 #define VERBS_ACK_TIMEOUT_MIN 14u /* 4.096 us << 14 = 67 ms */

@@ -297,7 +297,7 @@ rdma_establish(struct rdma_cm_id *cm)
 
 	if (fake_must_fail("rdma_establish"))
 		return -1;
-	if (id->peer != NULL)
+	if (id->peer != NULL && !fake_must_fail("confirmation"))
 		cm_event_add(id->peer, NULL, RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
 	return 0;
 }

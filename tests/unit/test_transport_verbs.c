@@ -367,6 +367,38 @@ Test(transport_verbs, a_silent_peer_is_found_without_a_send)
 	check_all_is_back(0);
 }
 
+Test(transport_verbs, a_peer_that_dies_before_it_confirms_is_found)
+{
+	struct split_port_options options = { .receive_count = 256,
+		.device_bytes = NUM_MIB(32),
+		.keepalive_ns = NUM_MS(40) };
+
+	fixture_open(&f, NET_VERBS, &options, NULL);
+	fake_verbs.fail_name = "confirmation";
+	fake_verbs.fail_nth = 1;
+	fixture_connect_both(&f);
+	fixture_run(&f, both_closed, 0);
+	cr_assert_eq(f.server.closed_rc, -ETIMEDOUT);
+	cr_assert_not_null(strstr(f.server.reason, "confirm"), "%s", f.server.reason);
+	check_all_is_back(0);
+}
+
+/* A GID that is none, or an MTU that the path has not: the device refuses the move. */
+Test(transport_verbs, a_wrong_gid_or_mtu_is_named)
+{
+	for (uint32_t nth = 3; nth <= 4; nth++) {
+		setup();
+		fixture_open(&f, NET_VERBS, NULL, NULL);
+		fake_verbs.fail_name = "ibv_modify_qp";
+		fake_verbs.fail_nth = nth;
+		fake_verbs.fail_errno = EINVAL;
+		(void)fixture_connect(&f, &side_ops);
+		fixture_run(&f, both_closed, 0);
+		cr_assert_not_null(strstr(f.server.reason, "GID or MTU"), "%s", f.server.reason);
+		check_all_is_back(0);
+	}
+}
+
 Test(transport_verbs, events_of_the_device_end_queue_pairs)
 {
 	static const struct {
@@ -389,7 +421,8 @@ Test(transport_verbs, events_of_the_device_end_queue_pairs)
 Test(transport_verbs, events_of_the_connection_end_queue_pairs)
 {
 	static const enum rdma_cm_event_type events[] = { RDMA_CM_EVENT_DISCONNECTED,
-		RDMA_CM_EVENT_ADDR_CHANGE, RDMA_CM_EVENT_DEVICE_REMOVAL };
+		RDMA_CM_EVENT_ADDR_CHANGE, RDMA_CM_EVENT_DEVICE_REMOVAL,
+		RDMA_CM_EVENT_UNREACHABLE };
 
 	for (size_t i = 0; i < NUM_COUNT(events); i++) {
 		setup();
@@ -397,7 +430,8 @@ Test(transport_verbs, events_of_the_connection_end_queue_pairs)
 		fake_verbs_cm_event(data_number(f.client.qp), RDMA_CM_EVENT_TIMEWAIT_EXIT);
 		fake_verbs_cm_event(data_number(f.client.qp), events[i]);
 		fixture_run(&f, both_closed, 0);
-		cr_assert_eq(f.client.closed_rc, -ECONNRESET);
+		cr_assert_eq(f.client.closed_rc,
+		    events[i] == RDMA_CM_EVENT_UNREACHABLE ? -ETIMEDOUT : -ECONNRESET);
 		check_all_is_back(0);
 	}
 }

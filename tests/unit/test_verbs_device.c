@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_verbs_device.c -- what only a device can do: errors, silence, removal, on a kernel's RDMA stack
+ *
+ * Needs CLEAVE_TEST_VERBS=verbs://HOST:0 in the environment, the address of a device; without it all is
+ * skipped (test_transport_verbs.c has the same on a fake). Two of them need more, and take it away:
+ *
+ *	CLEAVE_TEST_VERBS_OTHER   an address of another device, that reaches the first over a network
+ *	CLEAVE_TEST_VERBS_CUT     a command that cuts the two off from each other
+ *	CLEAVE_TEST_VERBS_REMOVE  a command that removes the device of CLEAVE_TEST_VERBS
+ */
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "transport_verbs.h"
+#include "unit/split_fixture.h"
+
+#define SENDS 32u
+
+static struct fixture f;
+static struct test_send sends[SENDS];
+
+static void
+setup(void)
+{
+	memset(&f, 0, sizeof(f));
+}
+
+TestSuite(verbs_device, .init = setup, .timeout = 100);
+
+/* The variable's value; skips the test where there is none. */
+static const char *
+needed(const char *name)
+{
+	const char *value = getenv(name);
+
+	if (value == NULL)
+		cr_skip_test("%s is not set", name);
+	return value;
+}
+
+static bool
+both_closed(struct fixture *fixture, uint64_t wanted)
+{
+	(void)wanted;
+	return fixture->client.closed_count > 0 && fixture->server.closed_count > 0;
+}
+
+static void
+force_into_error(struct ibv_qp *ibv)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	cr_assert_eq(ibv_modify_qp(ibv, &attr, IBV_QP_STATE), 0);
+}
+
+static void
+send_many(void)
+{
+	dev_ptr payload = pattern_alloc(f.client_port, 4096, 1);
+
+	for (uint32_t i = 0; i < SENDS; i++) {
+		test_send_init(&sends[i], &f.client, WIRE_ECHO, i, payload, 4096);
+		cr_assert_eq(split_send(f.client.qp, &sends[i].send), 0);
+	}
+}
+
+static void
+check_all_is_back(void)
+{
+	for (uint32_t i = 0; i < f.server.held_count; i++)
+		split_msg_release(f.server.held[i]);
+	f.server.held_count = 0;
+	fixture_idle(&f);
+	cr_assert_eq(f.client.sent_count + f.client.failed_count, SENDS);
+	cr_assert_eq(f.client.sent_after_close_count, 0);
+	cr_assert_eq(split_port_receives_free(f.client_port), 256);
+	cr_assert_eq(split_port_receives_free(f.server_port), 256);
+}
+
+Test(verbs_device, a_queue_pair_in_error_gives_everything_back_once)
+{
+	struct verbs_qp *vq;
+
+	(void)needed("CLEAVE_TEST_VERBS");
+	fixture_open(&f, NET_VERBS, NULL, NULL);
+	fixture_connect_both(&f);
+	vq = f.client.qp->transport;
+	force_into_error(vq->data.ibv);
+	send_many();
+	fixture_run(&f, both_closed, 0);
+	cr_assert_eq(f.client.failed_count, SENDS);
+	check_all_is_back();
+	fixture_close(&f);
+	cr_assert_eq(split_alloc_live_count(), 0);
+}
+
+Test(verbs_device, the_peers_queue_pair_in_error_gives_everything_back_once)
+{
+	struct verbs_qp *vq;
+
+	(void)needed("CLEAVE_TEST_VERBS");
+	fixture_open(&f, NET_VERBS, NULL, NULL);
+	fixture_connect_both(&f);
+	send_many();
+	fixture_run(&f, server_got, 1);
+	vq = f.server.qp->transport;
+	force_into_error(vq->control.ibv);
+	force_into_error(vq->data.ibv);
+	fixture_run(&f, both_closed, 0);
+	check_all_is_back();
+	fixture_close(&f);
+}
+
+Test(verbs_device, what_the_device_lacks_is_told_by_name)
+{
+	struct dev_memory_options options = { .kind = DEV_MEMORY_NIC, .bytes = 4096 };
+	struct dev_memory *memory;
+	dev_ptr at;
+
+	(void)needed("CLEAVE_TEST_VERBS");
+	fixture_open(&f, NET_VERBS, NULL, NULL);
+	for (uint32_t kind = 0; kind < DEV_MEMORY_KIND_NR; kind++) {
+		options.kind = (enum dev_memory_kind)kind;
+		options.dmabuf_fd = memfd_create("no dmabuf", MFD_CLOEXEC);
+		cr_assert_eq(ftruncate(options.dmabuf_fd, 4096), 0);
+		memory = dev_memory_open(f.server_port, &options, &at);
+		if (memory == NULL) {
+			(void)fprintf(stderr, "%s\n", split_port_reason(f.server_port));
+			cr_assert_not_null(strstr(split_port_reason(f.server_port), "RDMA device"));
+		}
+		dev_memory_close(memory);
+		close(options.dmabuf_fd);
+	}
+	fixture_close(&f);
+}
+
+/* No FIN comes: the machine is gone, or the cable. */
+Test(verbs_device, a_peer_that_falls_silent_is_found)
+{
+	struct split_port_options options = { .receive_count = 256,
+		.device_bytes = NUM_MIB(32),
+		.keepalive_ns = NUM_S(2) };
+	const char *cut = needed("CLEAVE_TEST_VERBS_CUT");
+
+	fixture_open(&f, NET_VERBS, &options, &options);
+	/* Its device. */
+	cr_assert_eq(split_listen(f.client_port, needed("CLEAVE_TEST_VERBS_OTHER"),
+			 fixture_on_accept, &f, NULL),
+	    0);
+	fixture_connect_both(&f);
+	send_many();
+	fixture_run(&f, server_got, SENDS);
+	fixture_idle(&f);
+	cr_assert_eq(f.client.closed_count + f.server.closed_count, 0);
+	cr_assert_eq(system(cut), 0);
+	fixture_run(&f, client_closed, 0);
+	fixture_run(&f, both_closed, 0);
+	cr_assert_eq(f.client.closed_rc, -ETIMEDOUT, "%s", f.client.reason);
+	cr_assert_eq(f.server.closed_rc, -ETIMEDOUT, "%s", f.server.reason);
+	fixture_close(&f);
+}
+
+Test(verbs_device, a_device_that_goes_away_ends_its_queue_pairs)
+{
+	const char *removal = needed("CLEAVE_TEST_VERBS_REMOVE");
+
+	fixture_open(&f, NET_VERBS, NULL, NULL);
+	fixture_connect_both(&f);
+	send_many();
+	fixture_run(&f, server_got, 1);
+	cr_assert_eq(system(removal), 0);
+	fixture_run(&f, both_closed, 0);
+	cr_assert_eq(f.client.closed_rc, -ECONNRESET, "%s", f.client.reason);
+	check_all_is_back();
+	fixture_close(&f);
+}
