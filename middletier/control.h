@@ -233,6 +233,7 @@ struct mt_port_snapshot {
 	uint32_t shard_count, link_count, session_count;
 	uint32_t asked_session_count; /* live sessions of the volume that was asked about */
 	uint32_t receives_free;
+	uint64_t run_index_bytes;         /* in memory, of --index-cache */
 	struct mt_shard_snapshot *shards; /* NULL: out of memory, or none yet */
 	struct mt_link_snapshot *links;
 	struct mt_usage usage; /* MT_ASK_USAGE */

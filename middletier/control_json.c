@@ -420,10 +420,11 @@ mt_json_status(const struct mt_gateway *gateway, const struct mt_ask *ask, bool 
 	(void)snprintf(cluster, sizeof(cluster), "%016" PRIx64, gateway->options.cluster_id);
 	for (uint32_t i = 0; i < gateway->port_count; i++)
 		json_array_append_new(ports,
-		    json_pack("{s:i, s:s, s:i, s:i, s:o, s:o}", "port", (int)i, "address",
+		    json_pack("{s:i, s:s, s:i, s:i, s:I, s:o, s:o}", "port", (int)i, "address",
 			gateway->ports[i].address, "sessions_open",
 			(int)ask->legs[i].snapshot.session_count, "receives_free",
-			(int)ask->legs[i].snapshot.receives_free, "metrics",
+			(int)ask->legs[i].snapshot.receives_free, "run_index_bytes",
+			(json_int_t)ask->legs[i].snapshot.run_index_bytes, "metrics",
 			json_metrics(&gateway->ports[i]), "split", json_split(&gateway->ports[i])));
 	status = json_pack("{s:s, s:s, s:s, s:s, s:I, s:i, s:i, s:o}", "gateway", id, "boot", boot,
 	    "cluster", cluster, "state", sm_state_name(&gateway->sm), "uptime_ns",

@@ -599,6 +599,7 @@ mt_port_snapshot_take(struct mt_port *port, struct mt_port_snapshot *ret_snapsho
 	snapshot->shard_count = port->shard_count;
 	snapshot->link_count = port->link_count;
 	snapshot->receives_free = split_port_receives_free(port->split);
+	snapshot->run_index_bytes = mt_run_cache_bytes(port);
 	snapshot->session_count = 0;
 	LIST_FOREACH_SAFE(&port->sessions, link, next)
 		snapshot->session_count++;

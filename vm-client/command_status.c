@@ -210,11 +210,15 @@ print_port(const json_t *port, FILE *out)
 		{ NULL, false },
 	};
 	struct table *table = table_create(columns, NUM_COUNT(columns));
+	char size[TABLE_NUMBER_BYTES];
 	int rc;
 
-	fprintf(out, "\nport %" PRIu64 "  %s  sessions %" PRIu64 "  receives free %" PRIu64 "\n",
+	fprintf(out,
+	    "\nport %" PRIu64 "  %s  sessions %" PRIu64 "  receives free %" PRIu64
+	    "  indexes of runs %s\n",
 	    command_u64(port, "port"), command_text(port, "address"),
-	    command_u64(port, "sessions_open"), command_u64(port, "receives_free"));
+	    command_u64(port, "sessions_open"), command_u64(port, "receives_free"),
+	    table_format_size(command_u64(port, "run_index_bytes"), size));
 	add_metrics(table, json_object_get(port, "metrics"));
 	add_metrics(table, json_object_get(port, "split"));
 	rc = table_print(table, 2, out);

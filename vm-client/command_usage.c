@@ -327,7 +327,9 @@ int
 command_volume_map(struct command_session *session)
 {
 	static struct map map;
-	int rc = session->options->is_forced ? 0 : map_check_use(session);
+	/* A snapshot (NAME@SNAPSHOT) is taken from nobody. */
+	bool is_free = session->options->is_forced || strchr(session->options->name, '@') != NULL;
+	int rc = is_free ? 0 : map_check_use(session);
 
 	if (rc != 0)
 		return rc;
