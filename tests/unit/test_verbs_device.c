@@ -9,8 +9,10 @@
  *	CLEAVE_TEST_VERBS_CUT     a command that cuts the two off from each other
  *	CLEAVE_TEST_VERBS_REMOVE  a command that removes the device of CLEAVE_TEST_VERBS
  */
+#include <spawn.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "transport_verbs.h"
@@ -38,6 +40,20 @@ needed(const char *name)
 	if (value == NULL)
 		cr_skip_test("%s is not set", name);
 	return value;
+}
+
+static void
+shell_run(const char *command)
+{
+	char text[256];
+	char *const arguments[] = { (char *)"sh", (char *)"-c", text, NULL };
+	int status;
+	pid_t pid;
+
+	cr_assert_lt(snprintf(text, sizeof(text), "%s", command), (int)sizeof(text));
+	cr_assert_eq(posix_spawnp(&pid, "sh", NULL, NULL, arguments, environ), 0);
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert_eq(status, 0);
 }
 
 static bool
@@ -154,7 +170,7 @@ Test(verbs_device, a_peer_that_falls_silent_is_found)
 	fixture_run(&f, server_got, SENDS);
 	fixture_idle(&f);
 	cr_assert_eq(f.client.closed_count + f.server.closed_count, 0);
-	cr_assert_eq(system(cut), 0);
+	shell_run(cut);
 	fixture_run(&f, client_closed, 0);
 	fixture_run(&f, both_closed, 0);
 	cr_assert_eq(f.client.closed_rc, -ETIMEDOUT, "%s", f.client.reason);
@@ -170,7 +186,7 @@ Test(verbs_device, a_device_that_goes_away_ends_its_queue_pairs)
 	fixture_connect_both(&f);
 	send_many();
 	fixture_run(&f, server_got, 1);
-	cr_assert_eq(system(removal), 0);
+	shell_run(removal);
 	fixture_run(&f, both_closed, 0);
 	cr_assert_eq(f.client.closed_rc, -ECONNRESET, "%s", f.client.reason);
 	check_all_is_back();
