@@ -166,7 +166,9 @@ extent_ask(struct mt_extent *extent, uint32_t replica_index, enum wire_opcode op
 	    &(struct wire_node){ .opcode = opcode,
 		.id = extent->id,
 		.kind = extent->kind,
-		.offset_bytes = offset_bytes });
+		.offset_bytes = offset_bytes,
+		.flags = opcode == WIRE_EXTENT_CREATE && extent->is_reserve ? WIRE_FLAG_RESERVE
+									    : 0 });
 }
 
 int
@@ -235,9 +237,10 @@ extent_place(struct mt_extent *extent, struct mt_link **ret_links)
 	uint32_t count_min = mt_gateway_min_replicas(port->gateway);
 	uint32_t count = MT_REPLICAS_MAX;
 	uint64_t slot_bytes = UINT64_MAX;
+	enum extent_kind kind = extent->is_reserve ? EXTENT_RUN : extent->kind;
 	int rc;
 
-	while ((rc = mt_placement_pick(port, extent->kind, count, ret_links)) == -EHOSTDOWN &&
+	while ((rc = mt_placement_pick(port, kind, count, ret_links)) == -EHOSTDOWN &&
 	    count > count_min && count > 1)
 		count--;
 	if (rc != 0)
@@ -271,8 +274,9 @@ extent_note_make_rc(struct mt_extent *extent, int rc)
 		extent->make_rc = seen;
 }
 
-struct mt_extent *
-mt_extent_create(struct mt_shard *shard, enum extent_kind kind, mt_extent_fn fn, void *arg)
+static struct mt_extent *
+extent_create(struct mt_shard *shard, enum extent_kind kind, bool is_reserve, mt_extent_fn fn,
+    void *arg)
 {
 	struct extent_id id = { .shard = shard->index,
 		.epoch = shard->epoch,
@@ -288,6 +292,7 @@ mt_extent_create(struct mt_shard *shard, enum extent_kind kind, mt_extent_fn fn,
 	if (extent == NULL)
 		return NULL;
 	shard->next_counter++;
+	extent->is_reserve = is_reserve;
 	extent->make_fn = fn;
 	extent->make_arg = arg;
 	extent->make_rc = extent_place(extent, links);
@@ -296,6 +301,18 @@ mt_extent_create(struct mt_shard *shard, enum extent_kind kind, mt_extent_fn fn,
 	if (list_is_empty(&extent->requests))
 		loop_defer(shard->port->loop, &extent->make_task);
 	return extent;
+}
+
+struct mt_extent *
+mt_extent_create(struct mt_shard *shard, enum extent_kind kind, mt_extent_fn fn, void *arg)
+{
+	return extent_create(shard, kind, false, fn, arg);
+}
+
+struct mt_extent *
+mt_extent_create_reserve(struct mt_shard *shard, mt_extent_fn fn, void *arg)
+{
+	return extent_create(shard, EXTENT_LOG, true, fn, arg);
 }
 
 /* Delete the copies that there are. */

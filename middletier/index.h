@@ -342,5 +342,14 @@ void mt_reclaim_kick(struct mt_shard *shard);
 /* The log's length against its limits: soft, flush hurries; hard, writes wait. */
 bool mt_reclaim_is_log_long(const struct mt_shard *shard);
 bool mt_reclaim_is_log_full(const struct mt_shard *shard);
+/*
+ * mt_reclaim_can_gain -- is there hope that extents will go without anybody's discarding anything?
+ *
+ * While there is, writes that find no room wait; else they are answered -ENOSPC. There is none when the
+ * last merge has found no room for its runs, or nothing has gone for RECLAIM_HOPE_NS (reclaim.c).
+ */
+bool mt_reclaim_can_gain(const struct mt_shard *shard);
+/* mt_reclaim_on_merge -- a merge of the shard has ended with @rc. */
+void mt_reclaim_on_merge(struct mt_shard *shard, int rc);
 
 #endif /* CLEAVE_MIDDLETIER_INDEX_H */

@@ -265,6 +265,7 @@ struct mt_extent {
 	uint64_t placed_ns;          /* when its replicas were last made */
 	uint64_t repair_ns;          /* not repaired again before */
 	bool is_dirty;               /* its replicas' flags are not what the manifest says */
+	bool is_reserve;             /* mt_extent_create_reserve */
 	uint32_t run_count;          /* EXTENT_RUN: live ones, index.c */
 	uint32_t use_count;          /* mt_extent_use */
 	uint64_t run_bytes;          /* of those */
@@ -300,6 +301,8 @@ struct mt_batch {
  */
 struct mt_extent *mt_extent_create(struct mt_shard *shard, enum extent_kind kind, mt_extent_fn fn,
     void *arg);
+/* mt_extent_create_reserve -- a log extent, also of what nodes keep back for runs: for tombstones. */
+struct mt_extent *mt_extent_create_reserve(struct mt_shard *shard, mt_extent_fn fn, void *arg);
 /* mt_extent_restore -- one that the manifest names: SEALED (or BROKEN, to be agreed upon). */
 struct mt_extent *mt_extent_restore(struct mt_shard *shard, const struct extent_id *id,
     enum extent_kind kind, const struct mt_replica *replicas, uint32_t replica_count);

@@ -14,10 +14,14 @@
  * then is anything appended there: what was not acknowledged in a broken extent is sent again, and must
  * not be found in both by a take-over.
  *
- * Too few nodes up: wait, for a link or RETRY_NS, and say so once. No node with room: seal the old extent
- * by an edit of its own, for a take-over must not find in it what is refused now, answer writes NO_SPACE,
- * and look again every RETRY_NS. Everything is driven by log_roll_step, which looks at what is
- * there and does the next thing; it may be called at any time.
+ * Too few nodes up: wait, for a link or RETRY_NS, and say so once. No node with room: look again every
+ * RETRY_NS, and when extents go. Meanwhile the last quarter of the log is for tombstones alone, which
+ * give room back; when that is used up and no merge gives hope of room (mt_reclaim_can_gain), they get
+ * an extent of what nodes keep back for runs. Without that, too, everything is answered NO_SPACE. The
+ * old extent is sealed by an edit of its own before: a take-over must not find in it what is refused.
+ *
+ * Everything is driven by log_roll_step, which looks at what is there and does the next thing; it may be
+ * called at any time.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -97,9 +101,7 @@ roll_log_wait(struct mt_write_state *state, int rc)
 		return;
 	state->roll.is_wait_logged = true;
 	if (rc == -ENOSPC)
-		log_error("shard %" PRIu32 ": no storage node has room for its log, writes are "
-			  "refused",
-		    shard->index);
+		log_error("shard %" PRIu32 ": no storage node has room for its log", shard->index);
 	else if (rc != -EHOSTDOWN)
 		log_error("shard %" PRIu32 ": no new extent for its log rc=%s", shard->index,
 		    log_errno(rc));
@@ -124,15 +126,28 @@ roll_pause(struct mt_write_state *state, int rc)
 
 	roll->attempt_count = 0;
 	loop_timer_start(state->shard->port->loop, &roll->retry_timer, LOG_ROLL_RETRY_NS);
+	roll->is_short = roll->is_short || rc == -ENOSPC;
 	if (roll->sm.state != LOG_ROLL_TURNING)
 		return; /* there is room in the log yet */
 	roll_log_wait(state, rc);
-	roll->is_full = rc == -ENOSPC && roll->old == NULL;
+	roll->is_full = rc == -ENOSPC && roll->old == NULL && roll->is_reserve_tried;
 	roll->must_seal = rc == -ENOSPC && roll->old != NULL;
 	if (roll->must_seal)
 		write_pump_soon(state);
 	else if (roll->is_full)
 		roll_refuse(state);
+}
+
+/* Is it time to take what is kept back? There is no log, and something for it. */
+static bool
+roll_wants_reserve(const struct mt_write_state *state)
+{
+	const struct log_roll *roll = &state->roll;
+
+	return roll->is_short && roll->sm.state == LOG_ROLL_TURNING &&
+	    !mt_reclaim_can_gain(state->shard) &&
+	    (roll->is_full || !list_is_empty(&state->parked) || !list_is_empty(&state->ready) ||
+		state->filling != NULL);
 }
 
 /* ---- the spare ---- */
@@ -152,13 +167,17 @@ roll_on_created(struct mt_extent *extent, int rc, void *arg)
 	assert(roll->spare == extent);
 	if (rc == 0) {
 		roll->attempt_count = 0;
+		roll->is_short = roll->is_short && extent->is_reserve;
 		write_pump_soon(state);
 		return;
 	}
 	roll->spare = NULL;
 	if (rc == -ESTALE)
 		mt_shard_stop(state->shard, -ESTALE);
-	else if (++roll->attempt_count < LOG_ROLL_ATTEMPTS_MAX)
+	else if (rc == -ENOSPC && !extent->is_reserve && !roll->is_short) {
+		roll->is_short = true; /* at once, from the reserve, if it is time */
+		write_pump_soon(state);
+	} else if (++roll->attempt_count < LOG_ROLL_ATTEMPTS_MAX)
 		write_pump_soon(state);
 	else
 		roll_pause(state, rc);
@@ -172,7 +191,10 @@ roll_make_spare(struct mt_write_state *state)
 
 	if (roll->spare != NULL || roll->retry_timer.is_active)
 		return;
-	roll->spare = mt_extent_create(shard, EXTENT_LOG, roll_on_created, state);
+	roll->is_reserve_tried = roll_wants_reserve(state);
+	roll->spare = roll->is_reserve_tried
+	    ? mt_extent_create_reserve(shard, roll_on_created, state)
+	    : mt_extent_create(shard, EXTENT_LOG, roll_on_created, state);
 	if (roll->spare == NULL)
 		roll_pause(state, -errno);
 }
@@ -228,8 +250,9 @@ roll_on_committed(int rc, void *arg)
 		roll_old_sealed(state);
 	if (!roll->is_offered) {
 		sm_move(&roll->sm, LOG_ROLL_TURNING);
-		roll->is_full = true;
-		roll_refuse(state);
+		roll->is_full = roll->is_reserve_tried;
+		if (roll->is_full)
+			roll_refuse(state);
 		mt_reclaim_kick(state->shard);
 		write_pump_soon(state);
 		return;
@@ -307,6 +330,38 @@ log_is_filling_up(const struct mt_extent *log)
 	return log->end_bytes > log->capacity_bytes / 4 * 3;
 }
 
+bool
+log_roll_is_short(const struct mt_write_state *state)
+{
+	const struct mt_extent *log = state->shard->log;
+
+	if (log != NULL && log->is_reserve)
+		return true;
+	return state->roll.is_short && (log == NULL || log_is_filling_up(log));
+}
+
+void
+log_roll_on_room(struct mt_write_state *state)
+{
+	struct log_roll *roll = &state->roll;
+
+	if (roll->is_short && !roll->is_commit_failed)
+		loop_timer_stop(state->shard->port->loop, &roll->retry_timer);
+}
+
+/* There is an ordinary extent for the log again. */
+static void
+roll_leave_reserve(struct mt_write_state *state)
+{
+	const struct log_roll *roll = &state->roll;
+	const struct mt_extent *log = state->shard->log;
+
+	if (roll->sm.state == LOG_ROLL_STEADY && log != NULL && log->is_reserve &&
+	    roll->spare != NULL && roll->spare->sm.state == MT_EXTENT_OPEN &&
+	    !roll->spare->is_reserve)
+		log_roll_turn(state);
+}
+
 void
 log_roll_step(struct mt_write_state *state)
 {
@@ -317,7 +372,7 @@ log_roll_step(struct mt_write_state *state)
 		return;
 	if (roll->sm.state == LOG_ROLL_STEADY) {
 		if (log != NULL && log->sm.state == MT_EXTENT_OPEN) {
-			if (!log_is_filling_up(log))
+			if (!log_is_filling_up(log) && !log->is_reserve)
 				return;
 		} else {
 			log_roll_turn(state);
@@ -325,6 +380,7 @@ log_roll_step(struct mt_write_state *state)
 	}
 	roll_check_spare(state);
 	roll_make_spare(state);
+	roll_leave_reserve(state);
 	if (roll->sm.state != LOG_ROLL_TURNING || roll->is_commit_failed)
 		return;
 	if (roll->old != NULL && roll->old->append_count > 0)

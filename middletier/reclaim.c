@@ -31,6 +31,7 @@
 
 #define RECLAIM_MAGIC 0x4c434552u /* "RECL" */
 #define RECLAIM_RETRY_NS NUM_MS(100)
+#define RECLAIM_HOPE_NS NUM_S(10)
 #define RECLAIM_LOG_EXTENTS_MIN 3u
 #define RECLAIM_LOG_SHARE 6u     /* the soft limit is at most this part of the shard's share */
 #define RECLAIM_LOG_SHARE_MIN 3u /* ... however few slots it has */
@@ -45,7 +46,9 @@ struct mt_reclaim {
 	uint32_t indexes[MT_COMMIT_EDITS_MAX]; /* being deleted */
 	uint32_t count;
 	uint64_t soft_bytes, hard_bytes;
-	uint64_t log_bytes; /* that the log's extents take at a node */
+	uint64_t log_bytes;   /* that the log's extents take at a node */
+	bool is_stuck;        /* the last merge found no room */
+	uint64_t progress_ns; /* when a merge, or an extent, has ended last */
 };
 
 /* ---- limits ---- */
@@ -127,6 +130,38 @@ mt_reclaim_is_log_full(const struct mt_shard *shard)
 	    reclaim->log_bytes > reclaim->hard_bytes;
 }
 
+bool
+mt_reclaim_can_gain(const struct mt_shard *shard)
+{
+	const struct mt_reclaim *reclaim = shard->reclaim;
+
+	return reclaim != NULL && reclaim->is_running && !reclaim->is_stuck &&
+	    loop_now_ns(shard->port->loop) < reclaim->progress_ns + RECLAIM_HOPE_NS;
+}
+
+static void
+reclaim_note_progress(struct mt_reclaim *reclaim)
+{
+	reclaim->is_stuck = false;
+	reclaim->progress_ns = loop_now_ns(reclaim->shard->port->loop);
+}
+
+void
+mt_reclaim_on_merge(struct mt_shard *shard, int rc)
+{
+	struct mt_reclaim *reclaim = shard->reclaim;
+
+	if (reclaim == NULL || !reclaim->is_running)
+		return;
+	if (rc == -ENOSPC) {
+		reclaim->is_stuck = true;
+		mt_write_path_on_room(shard);
+	} else if (rc == 0) {
+		reclaim_note_progress(reclaim);
+		mt_reclaim_kick(shard);
+	}
+}
+
 /* ---- which extents ---- */
 
 /* Log extents before this one hold nothing that counts. */
@@ -199,9 +234,10 @@ reclaim_on_committed(int rc, void *arg)
 		assert(extent != NULL);
 		reclaim_delete(reclaim, extent);
 	}
+	reclaim_note_progress(reclaim);
 	reclaim_measure_log(reclaim);
 	mt_reclaim_kick(reclaim->shard);
-	mt_write_path_kick(reclaim->shard);
+	mt_write_path_on_room(reclaim->shard);
 }
 
 static void
@@ -293,6 +329,7 @@ mt_reclaim_start(struct mt_shard *shard)
 	assert(!reclaim->is_running);
 	assert(!reclaim->is_committing);
 	reclaim->is_running = true;
+	reclaim_note_progress(reclaim);
 	mt_reclaim_kick(shard);
 }
 

@@ -36,8 +36,10 @@ struct log_roll {
 	bool is_offered;        /* the spare is in shard->extents, and may be in the manifest */
 	uint32_t attempt_count; /* to make a spare, since the last pause */
 	bool is_commit_failed;  /* pauses before it commits again */
-	bool is_full;           /* no node has room: writes are answered so */
-	bool must_seal;         /* the same, once the old extent is sealed */
+	bool is_reserve_tried;  /* the last spare was asked of the reserve */
+	bool is_short;          /* at last no node had room for a spare */
+	bool is_full;           /* nor for one from the reserve: nothing can be written */
+	bool must_seal;         /* there is no spare: the old extent is sealed without one */
 	bool is_wait_logged;
 };
 
@@ -49,6 +51,10 @@ void log_roll_step(struct mt_write_state *state);
 void log_roll_turn(struct mt_write_state *state);
 /* log_roll_tend -- see mt_write_path_tend. */
 uint64_t log_roll_tend(struct mt_write_state *state, uint32_t domain_count);
+/* log_roll_is_short -- there is room for tombstones alone. */
+bool log_roll_is_short(const struct mt_write_state *state);
+/* log_roll_on_room -- there may be room for a spare now. */
+void log_roll_on_room(struct mt_write_state *state);
 void log_roll_on_link(struct mt_write_state *state, struct mt_link *link, bool is_up);
 void log_roll_stop(struct mt_write_state *state);
 void log_roll_fini(struct mt_write_state *state);
@@ -161,6 +167,8 @@ void write_pump_soon(struct mt_write_state *state);
 void write_fail_parked(struct mt_write_state *state, int rc);
 /* mt_write_path_kick -- read_path.c has let go of the ring. */
 void mt_write_path_kick(struct mt_shard *shard);
+/* mt_write_path_on_room -- extents have gone, or will not go: look at what waits for room. */
+void mt_write_path_on_room(struct mt_shard *shard);
 
 /* ---- read_path.c, for write_path.c, which is told about shards and links ---- */
 void mt_read_path_claimed(struct mt_shard *shard);

@@ -393,12 +393,22 @@ wire_node_decode_range(const struct wire_header *header, const char **ret_field)
 	return 0;
 }
 
+static uint16_t
+wire_node_flags(const struct wire_header *header)
+{
+	if (header->opcode == WIRE_EXTENT_APPEND)
+		return WIRE_FLAG_RECOVERY;
+	if (header->opcode == WIRE_EXTENT_CREATE && header->engine == EXTENT_LOG)
+		return WIRE_FLAG_RESERVE;
+	return 0;
+}
+
 int
 wire_node_decode(const struct wire_header *header, struct wire_node *ret_node,
     const char **ret_field)
 {
 	enum wire_opcode opcode = (enum wire_opcode)header->opcode;
-	uint16_t flags_known = opcode == WIRE_EXTENT_APPEND ? WIRE_FLAG_RECOVERY : 0;
+	uint16_t flags_known = wire_node_flags(header);
 	struct extent_id id;
 	int rc;
 

@@ -545,7 +545,7 @@ create_start(struct sn_request *req)
 	}
 	if (extent != NULL)
 		return -EBUSY;
-	rc = sn_extent_claim(node, &wire->id, wire->kind, wire->epoch, &extent);
+	rc = sn_extent_claim(node, wire, &extent);
 	if (rc != 0) {
 		SN_COUNT(node, creates_refused, 1);
 		return rc;

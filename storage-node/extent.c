@@ -20,8 +20,9 @@
  * met an error or a restart and can only be frozen, sealed, deleted; FROZEN takes re-sent bytes of
  * the epoch that froze it.
  *
- * Space: a log extent may not take the last 1/16 of the slots (2 at least), a run not the last half
- * of those, a manifest may take any: what frees space needs space.
+ * Space: a log extent may not take the last 1/16 of the slots (2 at least, and where slots are few or
+ * small up to 1/8, for a merge of a whole chunk), a run not the last half of those, a manifest may take
+ * any: what frees space needs space. A log that is for tombstones alone may take what a run may.
  */
 #include <errno.h>
 #include <string.h>
@@ -30,6 +31,7 @@
 
 #define RESERVE_ONE_IN 16u
 #define RESERVE_MIN 2u
+#define RESERVE_MERGE_ONE_IN 8u
 
 #define CHANGES (SM_TO(EXTENT_FREEZING) | SM_TO(EXTENT_SEALING) | SM_TO(EXTENT_DELETING))
 
@@ -143,7 +145,11 @@ sn_extent_add_free(struct sn_extent *extent)
 uint32_t
 sn_extent_reserve(const struct node *node, enum extent_kind kind)
 {
-	uint32_t reserve = (uint32_t)num_max(node->super.slot_count / RESERVE_ONE_IN, RESERVE_MIN);
+	uint64_t slot_count = node->super.slot_count;
+	/* Half of it is for runs: then it is two chunks that may be merged. */
+	uint64_t merge_count = 2 * (CLEAVE_CHUNK_BYTES / sn_capacity(node) + 2);
+	uint32_t reserve = (uint32_t)num_max(num_max(slot_count / RESERVE_ONE_IN, RESERVE_MIN),
+	    num_min(merge_count, slot_count / RESERVE_MERGE_ONE_IN));
 
 	switch (kind) {
 	case EXTENT_LOG:
@@ -172,14 +178,15 @@ free_list_first_not(struct loop_link *list, const struct extent_id *id)
 }
 
 int
-sn_extent_claim(struct node *node, const struct extent_id *id, enum extent_kind kind,
-    uint32_t epoch, struct sn_extent **ret_extent)
+sn_extent_claim(struct node *node, const struct wire_node *create, struct sn_extent **ret_extent)
 {
+	const struct extent_id *id = &create->id;
+	bool is_reserve = (create->flags & WIRE_FLAG_RESERVE) != 0;
+	uint32_t reserve = sn_extent_reserve(node, is_reserve ? EXTENT_RUN : create->kind);
 	struct sn_extent *extent;
 
 	/* The count of incarnations ends only on a disk that somebody has scribbled on. */
-	if (node->free_count <= sn_extent_reserve(node, kind) ||
-	    node->incarnation_last >= ONDISK_COUNT_MAX)
+	if (node->free_count <= reserve || node->incarnation_last >= ONDISK_COUNT_MAX)
 		return -ENOSPC;
 	extent = free_list_first_not(&node->free_used, id);
 	if (extent == NULL)
@@ -193,14 +200,14 @@ sn_extent_claim(struct node *node, const struct extent_id *id, enum extent_kind 
 	extent->slot = (struct ondisk_slot){
 		.slot_index = (uint32_t)(extent - node->extents),
 		.id = *id,
-		.kind = kind,
-		.create_epoch = epoch,
+		.kind = create->kind,
+		.create_epoch = create->epoch,
 		.incarnation = ++node->incarnation_last,
 	};
 	sn_extent_clear(extent);
 	sn_extent_insert(extent);
 	/* Whoever owned the shard before has nothing to say about this one, nor about its copies. */
-	sn_fence_note(node, id->shard, epoch);
+	sn_fence_note(node, id->shard, create->epoch);
 	sn_zero_kick(node);
 	*ret_extent = extent;
 	return 0;

@@ -236,12 +236,12 @@ struct sn_extent *sn_extent_find(struct node *node, const struct extent_id *id);
 void sn_extent_insert(struct sn_extent *extent);
 void sn_extent_remove(struct sn_extent *extent);
 /*
- * sn_extent_claim -- a free slot for a new extent of @kind, moved to CREATING and into the table
+ * sn_extent_claim -- a free slot for the extent that @create asks for, moved to CREATING and into the table
  *
  * Keeps slots back: manifest before run before log. -ENOSPC; -EBUSY the last one is being zeroed.
  */
-int sn_extent_claim(struct node *node, const struct extent_id *id, enum extent_kind kind,
-    uint32_t epoch, struct sn_extent **ret_extent);
+int sn_extent_claim(struct node *node, const struct wire_node *create,
+    struct sn_extent **ret_extent);
 /* sn_extent_release -- the slot is free again; out of the table. */
 void sn_extent_release(struct sn_extent *extent);
 /* sn_extent_add_free -- into the free list that fits. Its state is FREE. */

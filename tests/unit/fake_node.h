@@ -57,7 +57,8 @@ struct fake_fault {
 };
 
 struct fake_node {
-	bool is_up, is_stalled, is_rotten, is_full;
+	bool is_up, is_stalled, is_rotten;
+	bool is_full, is_reserve_full; /* for what is not, and for what is from the reserve */
 	uint32_t index;
 	struct fake_copy copies[FAKE_EXTENTS_MAX];
 	uint32_t copy_count;
@@ -330,7 +331,9 @@ fake_do_create(struct fake_node *node, const struct wire_node *request,
 {
 	struct fake_copy *copy;
 
-	if (node->is_full)
+	if ((request->flags & WIRE_FLAG_RESERVE) != 0 || request->kind == EXTENT_RUN
+		? node->is_reserve_full
+		: node->is_full)
 		return -ENOSPC;
 	if (fake_copy_find(node, &request->id) != NULL)
 		return -EEXIST;
@@ -600,7 +603,6 @@ mt_placement_pick(struct mt_port *port, enum extent_kind kind, uint32_t count,
 	uint32_t first = (uint32_t)loop_random_below(fake.loop, port->link_count);
 	uint32_t up_count = 0, picked = 0;
 
-	(void)kind;
 	for (uint32_t i = 0; i < port->link_count; i++)
 		up_count += fake.nodes[i].is_up;
 	if (up_count < count)
@@ -608,7 +610,8 @@ mt_placement_pick(struct mt_port *port, enum extent_kind kind, uint32_t count,
 	for (uint32_t i = 0; i < port->link_count && picked < count; i++) {
 		uint32_t at = (first + i) % port->link_count;
 
-		if (fake.nodes[at].is_up && !fake.nodes[at].is_full)
+		if (fake.nodes[at].is_up &&
+		    !(kind == EXTENT_RUN ? fake.nodes[at].is_reserve_full : fake.nodes[at].is_full))
 			ret_links[picked++] = &fake.links[at];
 	}
 	return picked == count ? 0 : -ENOSPC;

@@ -600,6 +600,7 @@ Test(wire, node_request_fields_are_checked)
 		BAD(length_bytes, 1, "length_bytes"),
 		BAD(payload_bytes, 1, "payload_bytes"),
 		BAD(flags, WIRE_FLAG_RECOVERY, "flags"),
+		BAD(flags, WIRE_FLAG_RECOVERY | WIRE_FLAG_RESERVE, "flags"),
 		BAD(engine, 0, "kind"),
 	};
 	static const struct bad_field bad_read[] = {

@@ -506,7 +506,7 @@ Test(write_path, no_space_is_answered_and_looked_at_again_once_a_second)
 
 	start_quiet();
 	for (uint32_t i = 0; i < FAKE_NODES; i++)
-		fake.nodes[i].is_full = true;
+		fake.nodes[i].is_full = fake.nodes[i].is_reserve_full = true;
 	log_node(0)->fault =
 	    (struct fake_fault){ .opcode = WIRE_EXTENT_APPEND, .countdown = 1, .rc = -ENOSPC };
 	cr_assert_eq(fake_wait(fake_write(1, 1, 1)), -ENOSPC);
@@ -516,7 +516,7 @@ Test(write_path, no_space_is_answered_and_looked_at_again_once_a_second)
 	cr_assert_eq(fake_wait(fake_write(1, 1, 2)), -ENOSPC);
 	cr_assert_eq(fake_wait(fake_read(1, 1)), 0, "reads go on");
 	for (uint32_t i = 0; i < FAKE_NODES; i++)
-		fake.nodes[i].is_full = false;
+		fake.nodes[i].is_full = fake.nodes[i].is_reserve_full = false;
 	fake_run_for(NUM_MS(1500));
 	cr_assert_leq(fake.nodes[0].counts[WIRE_EXTENT_CREATE], creates + 1);
 	cr_assert_eq(fake_wait(fake_write(1, 1, 3)), 0);

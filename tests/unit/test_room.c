@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_room.c -- a log that is too long, nodes that are full: who waits, who is refused, who goes on */
+#include "fake_port.h"
+
+#define CHUNK ((uint32_t)CLEAVE_CHUNK_BLOCKS)
+
+static void
+setup(void)
+{
+	fake_init(1, false);
+	fake_set_slot_bytes(NUM_KIB(256));
+	fake_start();
+	mt_reclaim_start(&fake.shard);
+}
+
+static void
+teardown(void)
+{
+	fake_fini();
+}
+
+TestSuite(room, .init = setup, .fini = teardown);
+
+static void
+set_full(bool is_full, bool is_reserve_full)
+{
+	for (uint32_t i = 0; i < FAKE_NODES; i++) {
+		fake.nodes[i].is_full = is_full;
+		fake.nodes[i].is_reserve_full = is_reserve_full;
+	}
+}
+
+/* Sixteen blocks that do not compress: 64 KiB of log. */
+static struct fake_msg *
+write_more(uint32_t i)
+{
+	return fake_write(16 * (i % 500), 16, 4);
+}
+
+static void
+drop_layers(void)
+{
+	struct mt_chunk *chunk =
+	    mt_index_chunk(fake.shard.block_index, mt_chunk_number(FAKE_SEGMENT, 0));
+	struct loop_link *link;
+
+	cr_assert_eq(mt_index_freeze(chunk), 0);
+	while ((link = chunk->layers.prev) != &chunk->layers &&
+	    LIST_ENTRY(link, struct mt_layer, link)->is_frozen)
+		mt_index_remove_layer(LIST_ENTRY(link, struct mt_layer, link));
+	(void)mt_index_drop_empty(chunk);
+	mt_reclaim_kick(&fake.shard);
+}
+
+/* ---- the log's hard limit ---- */
+
+/* Writes until one waits, which is returned. */
+static struct fake_msg *
+fill_log(void)
+{
+	for (uint32_t i = 0; i < FAKE_NODES; i++)
+		fake.links[i].slots_total = 1000;
+	fake.log_bytes = 1; /* three extents, and two more */
+	for (uint32_t i = 0; i < 100; i++) {
+		struct fake_msg *msg = write_more(i);
+
+		fake_run_for(NUM_MS(50));
+		if (!msg->is_answered)
+			return msg;
+		cr_assert_eq(msg->reply.rc, 0);
+	}
+	cr_assert(false, "nothing waits");
+	return NULL;
+}
+
+Test(room, a_write_waits_at_the_hard_limit_until_the_log_is_shorter)
+{
+	struct fake_msg *msg = fill_log();
+
+	cr_assert(mt_reclaim_is_log_full(&fake.shard));
+	fake_run_for(NUM_S(5));
+	cr_assert_not(msg->is_answered);
+	drop_layers();
+	fake_run_for(NUM_MS(20));
+	cr_assert(msg->is_answered);
+	cr_assert_eq(msg->reply.rc, 0);
+}
+
+Test(room, flush_that_goes_on_keeps_writes_waiting)
+{
+	struct fake_msg *msg = fill_log();
+
+	for (uint32_t i = 0; i < 10; i++) {
+		fake_run_for(NUM_S(5));
+		mt_reclaim_on_merge(&fake.shard, 0);
+	}
+	cr_assert_not(msg->is_answered);
+	drop_layers();
+	cr_assert_eq(fake_wait(msg), 0);
+}
+
+Test(room, flush_without_room_for_its_runs_refuses_writes)
+{
+	struct fake_msg *msg = fill_log();
+
+	mt_reclaim_on_merge(&fake.shard, -ENOSPC);
+	cr_assert_eq(fake_wait(msg), -ENOSPC);
+	cr_assert_eq(fake_wait(write_more(0)), -ENOSPC);
+	cr_assert_eq(fake_wait(fake_discard(0, 16)), 0, "discards go on");
+	cr_assert_eq(fake_wait(fake_read(0, 16)), 0, "and reads");
+	mt_reclaim_on_merge(&fake.shard, 0);
+	drop_layers();
+	cr_assert_eq(fake_wait(write_more(0)), 0);
+}
+
+Test(room, an_error_of_a_merge_that_is_not_about_room_is_no_news)
+{
+	struct fake_msg *msg = fill_log();
+
+	mt_reclaim_on_merge(&fake.shard, -EHOSTDOWN);
+	fake_run_for(NUM_S(1));
+	cr_assert_not(msg->is_answered);
+}
+
+Test(room, a_write_that_waits_is_dropped_with_its_shard)
+{
+	struct fake_msg *msg = fill_log();
+
+	mt_reclaim_stop(&fake.shard);
+	mt_write_path_stop(&fake.shard, -EREMCHG);
+	cr_assert_eq(fake_wait(msg), -EREMCHG);
+}
+
+/* ---- full nodes ---- */
+
+/* Until a write finds no room: with what the last of its extents has left for tombstones. */
+static struct fake_msg *
+fill_nodes(void)
+{
+	cr_assert_eq(fake_wait(write_more(0)), 0);
+	set_full(true, true);
+	for (uint32_t i = 0; i < 100; i++) {
+		struct fake_msg *msg = write_more(i);
+
+		fake_run_for(NUM_MS(50));
+		if (!msg->is_answered || msg->reply.rc != 0)
+			return msg;
+	}
+	cr_assert(false, "there is always room");
+	return NULL;
+}
+
+Test(room, on_full_nodes_writes_wait_while_there_is_hope)
+{
+	struct fake_msg *msg = fill_nodes();
+
+	fake_run_for(NUM_S(5));
+	cr_assert_not(msg->is_answered);
+	set_full(false, false);
+	cr_assert_eq(fake_wait(msg), 0);
+}
+
+Test(room, on_full_nodes_writes_are_refused_when_nothing_goes)
+{
+	struct fake_msg *msg = fill_nodes();
+
+	fake_run_for(NUM_S(20));
+	cr_assert(msg->is_answered);
+	cr_assert_eq(msg->reply.rc, -ENOSPC);
+	cr_assert_eq(fake_wait(write_more(0)), -ENOSPC);
+	set_full(false, false);
+	fake_run_for(NUM_S(2));
+	cr_assert_eq(fake_wait(write_more(0)), 0, "room is found without being told of");
+}
+
+Test(room, on_full_nodes_the_last_of_the_log_is_for_discards)
+{
+	struct fake_msg *msg;
+	uint32_t count = 0;
+
+	fake_set_slot_bytes(NUM_MIB(1));
+	for (uint32_t i = 0; i < 10; i++)
+		cr_assert_eq(fake_wait(write_more(i)), 0);
+	msg = fill_nodes();
+	mt_reclaim_on_merge(&fake.shard, -ENOSPC);
+	cr_assert_eq(fake_wait(msg), -ENOSPC);
+	while (fake_wait(fake_discard(16 * count, 16)) == 0)
+		cr_assert_lt(++count, 100);
+	cr_assert_geq(count, 10);
+	cr_assert_eq(fake_wait(fake_read(0, 16)), 0);
+	fake_expect(0, 0);
+}
+
+Test(room, what_is_kept_back_is_for_discards_alone)
+{
+	struct fake_msg *msg = fill_nodes();
+
+	mt_reclaim_on_merge(&fake.shard, -ENOSPC);
+	cr_assert_eq(fake_wait(msg), -ENOSPC);
+	set_full(true, false);
+	for (uint32_t i = 0; i < 100; i++) {
+		cr_assert_eq(fake_wait(fake_discard(16 * (i % 50), 16)), 0, "%u", i);
+		cr_assert_eq(fake_wait(write_more(i)), -ENOSPC);
+	}
+	cr_assert(fake.shard.log->is_reserve);
+	set_full(false, false);
+	fake_run_for(NUM_S(2));
+	cr_assert_eq(fake_wait(write_more(0)), 0);
+	cr_assert_not(fake.shard.log->is_reserve, "the log has left it");
+}
+
+Test(room, a_shard_that_starts_on_full_nodes_takes_discards)
+{
+	struct fake_msg *discard;
+
+	set_full(true, false);
+	fake_node_down(fake.shard.log == NULL ? 0 : fake.shard.log->replicas[0].node_id - 1, 0);
+	mt_reclaim_on_merge(&fake.shard, -ENOSPC);
+	discard = fake_discard(0, 16);
+	cr_assert_eq(fake_wait(discard), 0);
+	cr_assert_eq(fake_wait(write_more(0)), -ENOSPC);
+}
+
+Test(room, extents_that_go_end_the_wait_at_once)
+{
+	struct fake_msg *msg = fill_nodes();
+
+	fake_run_for(NUM_MS(1500));
+	set_full(false, false);
+	drop_layers();
+	fake_run_for(NUM_MS(50));
+	cr_assert(msg->is_answered);
+	cr_assert_eq(msg->reply.rc, 0);
+}
