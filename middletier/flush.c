@@ -321,6 +321,7 @@ flush_on_merged(int rc, void *arg)
 		return;
 	assert(flush->sm.state == FLUSH_MERGING);
 	flush->was_flush = !flush->is_compaction;
+	mt_reclaim_on_merge(flush->shard, rc);
 	if (rc != 0) {
 		flush_failed(flush, rc);
 		return;

@@ -138,13 +138,13 @@ roll_pause(struct mt_write_state *state, int rc)
 		roll_refuse(state);
 }
 
-/* Is it time to take what is kept back? There is no log, and something for it. */
+/* Is it time to take what is kept back? There is no log, and something for it, and no other room. */
 static bool
 roll_wants_reserve(const struct mt_write_state *state)
 {
 	const struct log_roll *roll = &state->roll;
 
-	return roll->is_short && roll->sm.state == LOG_ROLL_TURNING &&
+	return roll->is_short && roll->attempt_count > 0 && roll->sm.state == LOG_ROLL_TURNING &&
 	    !mt_reclaim_can_gain(state->shard) &&
 	    (roll->is_full || !list_is_empty(&state->parked) || !list_is_empty(&state->ready) ||
 		state->filling != NULL);
@@ -172,12 +172,10 @@ roll_on_created(struct mt_extent *extent, int rc, void *arg)
 		return;
 	}
 	roll->spare = NULL;
+	roll->is_short = roll->is_short || rc == -ENOSPC;
 	if (rc == -ESTALE)
 		mt_shard_stop(state->shard, -ESTALE);
-	else if (rc == -ENOSPC && !extent->is_reserve && !roll->is_short) {
-		roll->is_short = true; /* at once, from the reserve, if it is time */
-		write_pump_soon(state);
-	} else if (++roll->attempt_count < LOG_ROLL_ATTEMPTS_MAX)
+	else if (++roll->attempt_count < LOG_ROLL_ATTEMPTS_MAX)
 		write_pump_soon(state);
 	else
 		roll_pause(state, rc);

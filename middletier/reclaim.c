@@ -31,7 +31,8 @@
 
 #define RECLAIM_MAGIC 0x4c434552u /* "RECL" */
 #define RECLAIM_RETRY_NS NUM_MS(100)
-#define RECLAIM_HOPE_NS NUM_S(10)
+#define RECLAIM_HOPE_NS NUM_S(10)  /* without a merge */
+#define RECLAIM_MERGE_NS NUM_S(60) /* with one at work, or due */
 #define RECLAIM_LOG_EXTENTS_MIN 3u
 #define RECLAIM_LOG_SHARE 6u     /* the soft limit is at most this part of the shard's share */
 #define RECLAIM_LOG_SHARE_MIN 3u /* ... however few slots it has */
@@ -112,13 +113,21 @@ reclaim_measure_log(struct mt_reclaim *reclaim)
 	reclaim->log_bytes = bytes;
 }
 
+/* Nodes have no room for the log to go on. */
+static bool
+is_room_short(const struct mt_shard *shard)
+{
+	return shard->write != NULL && shard->write->roll.is_short;
+}
+
 bool
 mt_reclaim_is_log_long(const struct mt_shard *shard)
 {
 	const struct mt_reclaim *reclaim = shard->reclaim;
 
-	return reclaim != NULL && reclaim->soft_bytes != 0 &&
-	    reclaim->log_bytes > reclaim->soft_bytes;
+	return is_room_short(shard) ||
+	    (reclaim != NULL && reclaim->soft_bytes != 0 &&
+		reclaim->log_bytes > reclaim->soft_bytes);
 }
 
 bool
@@ -126,8 +135,9 @@ mt_reclaim_is_log_full(const struct mt_shard *shard)
 {
 	const struct mt_reclaim *reclaim = shard->reclaim;
 
-	return reclaim != NULL && reclaim->hard_bytes != 0 &&
-	    reclaim->log_bytes > reclaim->hard_bytes;
+	return is_room_short(shard) ||
+	    (reclaim != NULL && reclaim->hard_bytes != 0 &&
+		reclaim->log_bytes > reclaim->hard_bytes);
 }
 
 bool
@@ -135,8 +145,12 @@ mt_reclaim_can_gain(const struct mt_shard *shard)
 {
 	const struct mt_reclaim *reclaim = shard->reclaim;
 
-	return reclaim != NULL && reclaim->is_running && !reclaim->is_stuck &&
-	    loop_now_ns(shard->port->loop) < reclaim->progress_ns + RECLAIM_HOPE_NS;
+	if (reclaim == NULL || !reclaim->is_running || reclaim->is_stuck)
+		return false;
+	if (!is_room_short(shard))
+		return true; /* only the log is too long */
+	return loop_now_ns(shard->port->loop) <
+	    reclaim->progress_ns + (mt_flush_can_gain(shard) ? RECLAIM_MERGE_NS : RECLAIM_HOPE_NS);
 }
 
 static void

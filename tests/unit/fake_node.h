@@ -127,6 +127,7 @@ static struct fake_world {
 	uint64_t slot_bytes, log_bytes;
 	uint64_t lease_until_ns; /* 0: for ever */
 	bool is_session_gone;
+	bool is_flushing; /* flush.c has, or will have, a merge at work */
 } fake;
 
 /* ---- the split library ---- */

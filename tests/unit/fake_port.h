@@ -131,7 +131,7 @@ bool
 mt_flush_can_gain(const struct mt_shard *shard)
 {
 	(void)shard;
-	return true;
+	return fake.is_flushing;
 }
 
 /* ---- set-up ---- */

@@ -137,7 +137,8 @@ Test(room, a_write_that_waits_is_dropped_with_its_shard)
 static struct fake_msg *
 fill_nodes(void)
 {
-	cr_assert_eq(fake_wait(write_more(0)), 0);
+	for (uint32_t i = 0; i < 10; i++)
+		cr_assert_eq(fake_wait(write_more(i)), 0);
 	set_full(true, true);
 	for (uint32_t i = 0; i < 100; i++) {
 		struct fake_msg *msg = write_more(i);
@@ -173,14 +174,24 @@ Test(room, on_full_nodes_writes_are_refused_when_nothing_goes)
 	cr_assert_eq(fake_wait(write_more(0)), 0, "room is found without being told of");
 }
 
+Test(room, on_full_nodes_a_merge_at_work_gives_hope_for_longer)
+{
+	struct fake_msg *msg = fill_nodes();
+
+	fake.is_flushing = true;
+	fake_run_for(NUM_S(20));
+	cr_assert_not(msg->is_answered);
+	fake_run_for(NUM_S(60));
+	cr_assert(msg->is_answered, "not for ever");
+	cr_assert_eq(msg->reply.rc, -ENOSPC);
+}
+
 Test(room, on_full_nodes_the_last_of_the_log_is_for_discards)
 {
 	struct fake_msg *msg;
 	uint32_t count = 0;
 
 	fake_set_slot_bytes(NUM_MIB(1));
-	for (uint32_t i = 0; i < 10; i++)
-		cr_assert_eq(fake_wait(write_more(i)), 0);
 	msg = fill_nodes();
 	mt_reclaim_on_merge(&fake.shard, -ENOSPC);
 	cr_assert_eq(fake_wait(msg), -ENOSPC);
