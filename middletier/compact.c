@@ -31,33 +31,52 @@ run_live_bytes(const struct mt_run *run)
 
 /* ---- groups ---- */
 
+/* How many runs @run and those behind it are that the same merge made. */
+static uint32_t
+generation_count(const struct mt_run *run)
+{
+	const struct mt_chunk *chunk = run->chunk;
+	uint32_t count = 1;
+
+	for (const struct loop_link *link = run->link.next;
+	     link != &chunk->runs && run_of(link)->flushed_sequence == run->flushed_sequence;
+	     link = link->next)
+		count++;
+	return count;
+}
+
 void
 compact_group_from(const struct mt_index *index, struct mt_run *newest,
     struct compact_group *ret_group)
 {
 	const struct mt_chunk *chunk = newest->chunk;
-	struct mt_run *last = NULL;
+	struct loop_link *link = &newest->link;
 
 	*ret_group = (struct compact_group){ .newest = newest };
-	for (struct loop_link *link = &newest->link; link != &chunk->runs; link = link->next) {
+	while (link != &chunk->runs) {
 		struct mt_run *run = run_of(link);
-		bool is_sibling = last != NULL && last->flushed_sequence == run->flushed_sequence;
+		uint32_t count = generation_count(run);
+		uint64_t *bytes = &ret_group->bytes[ret_group->generation_count];
 
-		if (last != NULL && !is_sibling &&
-		    (ret_group->run_count >= COMPACT_RUNS_MAX - 20u ||
-			mt_index_is_cut_between(index, chunk->number, run->cut, last->cut)))
+		if (ret_group->generation_count > 0 &&
+		    (ret_group->generation_count == COMPACT_GENERATIONS_MAX ||
+			ret_group->run_count + count > COMPACT_RUNS_MAX ||
+			mt_index_is_cut_between(index, chunk->number, run->cut,
+			    ret_group->oldest->cut)))
 			break;
-		if (ret_group->run_count == COMPACT_RUNS_MAX) {
-			ret_group->is_merging = true; /* more than a merge takes: left alone */
-			break;
+		ret_group->generation_count++;
+		ret_group->run_count += count;
+		ret_group->live_bytes = 0; /* that of the oldest counts */
+		for (; count > 0; count--, link = link->next) {
+			run = run_of(link);
+			*bytes += run->length_bytes;
+			ret_group->live_bytes += run_live_bytes(run);
+			ret_group->is_merging |= run->is_merging;
+			ret_group->oldest = run;
 		}
-		if (!is_sibling)
-			ret_group->live_bytes = 0; /* that of the oldest counts */
-		ret_group->live_bytes += run_live_bytes(run);
-		ret_group->run_bytes[ret_group->run_count++] = run->length_bytes;
-		ret_group->is_merging |= run->is_merging;
-		ret_group->oldest = last = run;
 	}
+	/* One merge cannot have made more, but who knows what is yet to come. */
+	ret_group->is_merging |= ret_group->run_count > COMPACT_RUNS_MAX;
 }
 
 void
@@ -81,12 +100,11 @@ compact_group_run(const struct compact_group *group, uint32_t count)
 {
 	struct mt_run *run = group->newest;
 
-	assert(count >= 1 && count <= group->run_count);
-	for (uint32_t i = 1; i < count; i++)
-		run = run_of(run->link.next);
-	while (run != group->oldest &&
-	    run_of(run->link.next)->flushed_sequence == run->flushed_sequence)
-		run = run_of(run->link.next);
+	assert(count >= 1 && count <= group->generation_count);
+	for (uint32_t i = 0; i < count; i++) {
+		for (uint32_t k = generation_count(run) - (i + 1 < count ? 0 : 1); k > 0; k--)
+			run = run_of(run->link.next);
+	}
 	return run;
 }
 
@@ -198,11 +216,11 @@ compact_scan(const struct mt_shard *shard, struct tiers_total *ret_total)
 
 			compact_group_from(index, run_of(link), &group);
 			link = group.oldest->link.next;
-			for (uint32_t i = 0; i < group.run_count; i++)
-				ret_total->run_bytes += group.run_bytes[i];
+			for (uint32_t i = 0; i < group.generation_count; i++)
+				ret_total->run_bytes += group.bytes[i];
 			ret_total->live_bytes += group.live_bytes;
-			garbage = tiers_garbage(&(struct tiers_group){ group.run_bytes,
-			    group.run_count, 0, group.live_bytes });
+			garbage = tiers_garbage(&(struct tiers_group){ group.bytes,
+			    group.generation_count, 0, group.live_bytes });
 			if (garbage <= worst_garbage || group.is_merging ||
 			    chunk->retry_ns > now_ns)
 				continue;

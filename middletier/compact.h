@@ -13,12 +13,13 @@
 #include "index.h"
 #include "tiers.h"
 
-#define COMPACT_RUNS_MAX 100u /* of a group that are looked at, the newest */
+#define COMPACT_RUNS_MAX 110u       /* of a group that are looked at, the newest */
+#define COMPACT_GENERATIONS_MAX 64u /* runs that one merge made are one generation */
 
 struct compact_group {
-	struct mt_run *newest, *oldest; /* NULL: there is none */
-	uint64_t run_bytes[COMPACT_RUNS_MAX];
-	uint32_t run_count;
+	struct mt_run *newest, *oldest;          /* NULL: there is none */
+	uint64_t bytes[COMPACT_GENERATIONS_MAX]; /* newest first */
+	uint32_t generation_count, run_count;
 	uint64_t live_bytes;
 	bool is_merging; /* a part of it */
 };
@@ -29,7 +30,7 @@ void compact_group_from(const struct mt_index *index, struct mt_run *newest,
 /* compact_group_of -- the one that @run is in. */
 void compact_group_of(const struct mt_index *index, struct mt_run *run,
     struct compact_group *ret_group);
-/* compact_group_run -- the @count-th run of it, and those behind that are of the same merge. */
+/* compact_group_run -- the last run of its @count newest generations. */
 struct mt_run *compact_group_run(const struct compact_group *group, uint32_t count);
 /* compact_count -- the live bytes of @chunk's groups anew, where all indexes are loaded. */
 void compact_count(const struct mt_index *index, struct mt_chunk *chunk);

@@ -39,7 +39,7 @@
 #define FLUSH_SCAN_RUN_NS 20000u   /* and so much more for each of them */
 #define FLUSH_TOMBSTONES_MIN 1024u /* so many in a layer: what they hide is worth a merge */
 #define FLUSH_LEVEL 1
-#define COMPACT_LEVEL 3
+#define COMPACT_LEVEL 2
 
 enum flush_state { FLUSH_IDLE, FLUSH_MERGING, FLUSH_PAUSING, FLUSH_STOPPED, FLUSH_STATE_NR };
 
@@ -175,11 +175,11 @@ flush_take_runs(const struct mt_flush *flush, struct mt_chunk *chunk, struct mt_
 	compact_group_from(index, newest, &group);
 	if (group.is_merging)
 		return;
-	tiers = (struct tiers_group){ group.run_bytes, group.run_count, layers_bytes(input),
+	tiers = (struct tiers_group){ group.bytes, group.generation_count, layers_bytes(input),
 		group.live_bytes };
 	count = tiers_take(&tiers, tiers_is_dirty(&flush->total));
-	if (count < group.run_count && layers_discard_much(input))
-		count = group.run_count;
+	if (count < group.generation_count && layers_discard_much(input))
+		count = group.generation_count;
 	if (count == 0)
 		return;
 	input->newest_run = newest;
@@ -476,7 +476,7 @@ mt_flush_totals(const struct mt_shard *shard, struct mt_flush_totals *ret_totals
 	const struct mt_flush *flush = shard->flush;
 
 	*ret_totals = (struct mt_flush_totals){ 0 };
-	if (flush == NULL || flush->sm.state == FLUSH_STOPPED)
+	if (flush == NULL || flush->sm.state == FLUSH_STOPPED || shard->block_index == NULL)
 		return;
 	ret_totals->run_bytes = shard->block_index->run_bytes;
 	ret_totals->run_count = shard->block_index->run_count;

@@ -38,7 +38,7 @@
 #define MERGE_WORK_MAGIC 0x4b52574du       /* "MWRK" */
 #define MERGE_BUSY_WRITES 16u              /* of the port's clients, in flight */
 #define MERGE_BUSY_BYTES_PER_S NUM_MIB(96) /* plain */
-#define MERGE_TURN_JOBS 8u
+#define MERGE_TURN_JOBS 16u
 #define MERGE_TURN_JOBS_BUSY 2u
 
 _Static_assert(MERGE_PARTS_MAX + MERGE_INPUTS_MAX <= MT_COMMIT_EDITS_MAX, "a merge is one commit");

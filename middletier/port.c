@@ -570,7 +570,9 @@ static void
 snapshot_shard(const struct mt_shard *shard, struct mt_shard_snapshot *ret_snapshot)
 {
 	uint32_t extent_count = 0;
+	struct mt_flush_totals runs;
 
+	mt_flush_totals(shard, &runs);
 	for (uint32_t i = 0; i < shard->extent_count; i++)
 		extent_count += shard->extents[i] != NULL;
 	*ret_snapshot = (struct mt_shard_snapshot){
@@ -581,6 +583,10 @@ snapshot_shard(const struct mt_shard *shard, struct mt_shard_snapshot *ret_snaps
 		.lacking_count = mt_upkeep_lacking_count(shard),
 		.log_bytes = shard->log_bytes,
 		.ring_bytes = shard->ring.size_bytes,
+		.run_count = runs.run_count,
+		.run_bytes = runs.run_bytes,
+		.run_live_bytes = runs.live_bytes,
+		.run_extent_bytes = runs.extent_bytes,
 	};
 	if (shard->block_index == NULL)
 		return;

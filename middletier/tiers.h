@@ -11,7 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TIERS_RUNS_MAX 12u /* of a chunk, between two cuts: more are merged */
+#define TIERS_RUNS_MAX                                                                             \
+	12u /* of a chunk, between two cuts, those of one merge counted once: more are merged */
 
 /* Of a shard: what its runs and their extents come to. */
 struct tiers_total {
