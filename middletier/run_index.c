@@ -9,7 +9,6 @@
  * whose runs is being loaded: a lookup that needs several runs gets them all, however small the cache.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "alloc.h"
 #include "base/check.h"
@@ -93,7 +92,8 @@ mt_run_builder_add(struct mt_run_builder *builder, const struct record_desc *fra
 		.record_kind = frame->kind,
 		.crcs_at = index->crc_count,
 	};
-	memcpy(index->crcs + index->crc_count, frame->block_crcs, crc_count * sizeof(uint32_t));
+	for (uint32_t i = 0; i < crc_count; i++)
+		index->crcs[index->crc_count + i] = frame->block_crcs[i];
 	index->crc_count += crc_count;
 	index->live_bytes += frame->stored_bytes;
 	builder->next_block = block + frame->block_count;
