@@ -254,8 +254,22 @@ cleave_submit(struct cleave_volume *volume, struct cleave_io *io)
 	return 0;
 }
 
+/* Of every block by itself: a block is zeros when its first byte is. */
 static void
-io_run(const struct cleave_io *io)
+tell_status(struct cleave_io *io)
+{
+	uint64_t count = num_min(io->length_bytes / CLEAVE_BLOCK_BYTES, io->extent_max);
+
+	for (uint64_t i = 0; i < count; i++)
+		io->extents[i] = (struct cleave_extent){ .length_bytes = CLEAVE_BLOCK_BYTES,
+			.flags = world.disk[io->offset_bytes + i * CLEAVE_BLOCK_BYTES] == 0
+			    ? CLEAVE_EXTENT_ZERO
+			    : 0 };
+	io->extent_count = (uint32_t)count;
+}
+
+static void
+io_run(struct cleave_io *io)
 {
 	uint8_t *at = world.disk + io->offset_bytes;
 
@@ -263,6 +277,8 @@ io_run(const struct cleave_io *io)
 		memcpy(io->data, at, io->length_bytes);
 	else if (io->op == CLEAVE_WRITE)
 		memcpy(at, io->data, io->length_bytes);
+	else if (io->op == CLEAVE_BLOCK_STATUS)
+		tell_status(io);
 	else
 		memset(at, 0, io->length_bytes);
 }
