@@ -363,6 +363,21 @@ mt_scope_init(struct mt_scope *scope, uint64_t segment_base)
 	scope->span_count = 1;
 	scope->spans[0] = (struct mt_span){ segment_base, 0, UINT64_MAX };
 }
+/* mt_scope_is_plain -- as mt_scope_init has left it, or not set at all. */
+bool mt_scope_is_plain(const struct mt_scope *scope, uint64_t segment_base);
+/* mt_scope_check -- NULL, or what is wrong with it as the scope of something at @segment_base. */
+const char *mt_scope_check(const struct mt_scope *scope, uint64_t segment_base);
+/* mt_scope_names -- is cut @number where one of its spans begins or ends? */
+bool mt_scope_names(const struct mt_scope *scope, uint64_t number);
+/* mt_scope_before -- what snapshot @number of a volume with @scope sees. */
+void mt_scope_before(const struct mt_scope *scope, uint64_t number, struct mt_scope *ret_scope);
+/*
+ * mt_scope_above -- a volume that is written in @segment_base from cut @number on, over what @below sees
+ *
+ * A clone, with number 0; a volume that is rolled back. -E2BIG: more than MT_SPANS_MAX spans.
+ */
+int mt_scope_above(uint64_t segment_base, uint64_t number, const struct mt_scope *below,
+    struct mt_scope *ret_scope);
 
 /* ---- volume.c: what main tells ports about a volume ---- */
 struct mt_volume {
@@ -377,8 +392,34 @@ struct mt_volume {
 	uint32_t replica_count;
 	uint64_t attach;     /* number of the newest attach; 0: never */
 	uint64_t session_id; /* who made it */
+	uint64_t origin;     /* the snapshot that it is a clone of; 0: none */
 	struct mt_scope scope;
 };
+
+/* Every volume is given as many roots of segments, so that it can grow in place. */
+#define MT_VOLUME_SEGMENTS ((uint32_t)(CLEAVE_VOLUME_BYTES_MAX / CLEAVE_SEGMENT_BYTES))
+
+/* ---- snapshot.c: the keys "snapshots/N" ---- */
+enum mt_snapshot_state {
+	MT_SNAPSHOT_PENDING, /* being taken, or given up in the middle */
+	MT_SNAPSHOT_LIVE,
+	MT_SNAPSHOT_DELETED, /* or never was: its cut may still matter to a volume's scope */
+	MT_SNAPSHOT_STATE_NR
+};
+struct mt_snapshot {
+	uint64_t number; /* of the cut */
+	char name[MT_NAME_BYTES];
+	uint64_t volume_id;
+	uint64_t size_bytes;
+	uint64_t segment_base;
+	uint32_t segment_count;
+	uint64_t created_s; /* by the clock on the wall */
+	enum mt_snapshot_state state;
+	uint32_t clone_count;
+	struct mt_scope scope;
+};
+/* The volume id by which a client names a snapshot in its hello. */
+#define MT_SNAPSHOT_ID (UINT64_C(1) << 62)
 
 /*
  * mt_shard_volumes_refresh -- main reads the volumes anew, for a shard that was claimed
@@ -410,6 +451,8 @@ enum mt_edit_kind {
 	MT_EDIT_VOLUME = 10,  /* shard 0's manifest mirrors the volumes, for `cleave recover` ... */
 	MT_EDIT_CLUSTER = 11, /* ... and the key "cluster" */
 	MT_EDIT_EXTENT_REPLICAS = 12, /* of a sealed extent: these from now on */
+	MT_EDIT_CUT_DROPPED = 13,     /* it matters to no chunk any more */
+	MT_EDIT_SNAPSHOT = 14,        /* shard 0's: beside the volumes */
 };
 struct mt_edit {
 	enum mt_edit_kind kind;
@@ -417,19 +460,25 @@ struct mt_edit {
 	enum extent_kind extent_kind;
 	struct mt_replica replicas[MT_REPLICAS_MAX];
 	uint32_t replica_count;
-	uint64_t length_bytes;                 /* SEALED; RUN_ADDED: of the run */
-	uint64_t offset_bytes;                 /* RUN_*: in the extent */
-	uint32_t epoch;                        /* EPOCH */
-	uint64_t chunk;                        /* RUN_* */
-	uint64_t flushed_sequence;             /* RUN_ADDED */
-	uint64_t cut;                          /* CUT, RUN_ADDED */
-	uint64_t sequence;                     /* CUT; CHECKPOINT_END: next sequence seen */
-	struct mt_volume volume;               /* VOLUME */
-	bool is_deleted;                       /* VOLUME: it is no more */
+	uint64_t length_bytes;     /* SEALED; RUN_ADDED: of the run */
+	uint64_t offset_bytes;     /* RUN_*: in the extent */
+	uint32_t epoch;            /* EPOCH */
+	uint64_t chunk;            /* RUN_* */
+	uint64_t flushed_sequence; /* RUN_ADDED */
+	uint64_t cut;              /* CUT, CUT_DROPPED, RUN_ADDED */
+	uint64_t sequence;         /* CUT; CHECKPOINT_END: next sequence seen */
+	uint64_t segment_base;     /* CUT: the segments that it matters to */
+	uint32_t segment_count;    /* CUT; 0: to none any more, it is but a number */
+	union {
+		struct mt_volume volume;     /* VOLUME */
+		struct mt_snapshot snapshot; /* SNAPSHOT */
+	};
+	bool is_deleted;                       /* VOLUME, SNAPSHOT: it is no more */
 	uint64_t next_volume_id, next_segment; /* CLUSTER */
+	uint64_t next_snapshot, next_clone;    /* CLUSTER */
 	uint32_t shard_count;                  /* CLUSTER */
 };
-#define MT_EDIT_BYTES_MAX 128u
+#define MT_EDIT_BYTES_MAX 576u /* of one with MT_SPANS_MAX spans; others take less than 128 */
 uint32_t mt_edit_encode(uint8_t out[MT_EDIT_BYTES_MAX], const struct mt_edit *edit);
 /* Returns bytes consumed, or -EBADMSG and the field. */
 int mt_edit_decode(const uint8_t *in, uint32_t bytes, struct mt_edit *ret_edit,

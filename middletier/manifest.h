@@ -37,6 +37,8 @@ struct mt_state_run {
 struct mt_state_cut {
 	uint64_t cut;
 	uint64_t sequence;
+	uint64_t segment_base;
+	uint32_t segment_count; /* 0: dropped; the greatest stays, as a number */
 };
 
 struct mt_manifest_state {
@@ -50,7 +52,9 @@ struct mt_manifest_state {
 	/* Shard 0's: what mirror.c has written of the metadata store. shard_count 0: nothing yet. */
 	struct mt_volume *volumes; /* by id */
 	uint32_t volume_count, volume_max;
-	uint64_t next_volume_id, next_segment;
+	struct mt_snapshot *snapshots; /* by number */
+	uint32_t snapshot_count, snapshot_max;
+	uint64_t next_volume_id, next_segment, next_snapshot, next_clone;
 	uint32_t shard_count;
 	uint64_t next_sequence; /* at least; of the checkpoint */
 	bool is_complete;       /* a checkpoint's end was seen */
@@ -80,6 +84,11 @@ struct mt_state_extent *mt_manifest_state_find(const struct mt_manifest_state *s
 /* mt_manifest_state_volume -- NULL where it is not mirrored. Valid until the next edit. */
 const struct mt_volume *mt_manifest_state_volume(const struct mt_manifest_state *state,
     uint64_t id);
+/* mt_manifest_state_snapshot -- the same of a snapshot. */
+const struct mt_snapshot *mt_manifest_state_snapshot(const struct mt_manifest_state *state,
+    uint64_t number);
+/* mt_manifest_state_cut -- the greatest cut that the shard was told of; 0: none. */
+uint64_t mt_manifest_state_cut(const struct mt_manifest_state *state);
 /* mt_manifest_state_flushed -- the sequence that @chunk's runs reach; 0: it has none. */
 uint64_t mt_manifest_state_flushed(const struct mt_manifest_state *state, uint64_t chunk);
 /*

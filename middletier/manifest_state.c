@@ -37,6 +37,7 @@ mt_manifest_state_fini(struct mt_manifest_state *state)
 	mt_free(state->runs);
 	mt_free(state->cuts);
 	mt_free(state->volumes);
+	mt_free(state->snapshots);
 	*state = (struct mt_manifest_state){ 0 };
 }
 
@@ -67,7 +68,7 @@ int
 mt_manifest_state_reserve(struct mt_manifest_state *state, uint32_t count)
 {
 	void *extents = state->extents, *runs = state->runs, *cuts = state->cuts;
-	void *volumes = state->volumes;
+	void *volumes = state->volumes, *snapshots = state->snapshots;
 	int rc = state_grow(&extents, &state->extent_max, (uint64_t)state->extent_count + count,
 	    sizeof(*state->extents));
 
@@ -84,6 +85,10 @@ mt_manifest_state_reserve(struct mt_manifest_state *state, uint32_t count)
 		rc = state_grow(&volumes, &state->volume_max, (uint64_t)state->volume_count + count,
 		    sizeof(*state->volumes));
 	state->volumes = volumes;
+	if (rc == 0)
+		rc = state_grow(&snapshots, &state->snapshot_max,
+		    (uint64_t)state->snapshot_count + count, sizeof(*state->snapshots));
+	state->snapshots = snapshots;
 	return rc;
 }
 
@@ -276,9 +281,40 @@ state_apply_cut(struct mt_manifest_state *state, const struct mt_edit *edit, con
 	    "cuts out of order");
 	if (mt_manifest_state_reserve(state, 1) != 0)
 		return -ENOMEM;
-	state->cuts[state->cut_count++] =
-	    (struct mt_state_cut){ .cut = edit->cut, .sequence = edit->sequence };
+	/* The one that stayed as a number has a greater one behind it now. */
+	if (state->cut_count > 0 && state->cuts[state->cut_count - 1].segment_count == 0)
+		state->cut_count--;
+	state->cuts[state->cut_count++] = (struct mt_state_cut){ .cut = edit->cut,
+		.sequence = edit->sequence,
+		.segment_base = edit->segment_base,
+		.segment_count = edit->segment_count };
 	return 0;
+}
+
+/* The greatest cut is remembered whatever becomes of it: no record may be given a lesser one. */
+static int
+state_apply_cut_dropped(struct mt_manifest_state *state, const struct mt_edit *edit,
+    const char **ret_field)
+{
+	uint32_t i = 0;
+
+	while (i < state->cut_count && state->cuts[i].cut != edit->cut)
+		i++;
+	STATE_EXPECT(i < state->cut_count, "dropped cut was not made");
+	if (i + 1 == state->cut_count) {
+		state->cuts[i].segment_count = 0;
+		return 0;
+	}
+	state->cut_count--;
+	memmove(&state->cuts[i], &state->cuts[i + 1],
+	    (state->cut_count - i) * sizeof(*state->cuts));
+	return 0;
+}
+
+uint64_t
+mt_manifest_state_cut(const struct mt_manifest_state *state)
+{
+	return state->cut_count == 0 ? 0 : state->cuts[state->cut_count - 1].cut;
 }
 
 uint64_t
@@ -348,6 +384,58 @@ state_apply_volume(struct mt_manifest_state *state, const struct mt_edit *edit,
 	return 0;
 }
 
+/* Where snapshot @number is, or would be. */
+static uint32_t
+state_snapshot_position(const struct mt_manifest_state *state, uint64_t number)
+{
+	uint32_t low = 0, high = state->snapshot_count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (state->snapshots[middle].number < number)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+const struct mt_snapshot *
+mt_manifest_state_snapshot(const struct mt_manifest_state *state, uint64_t number)
+{
+	uint32_t position = state_snapshot_position(state, number);
+
+	if (position == state->snapshot_count || state->snapshots[position].number != number)
+		return NULL;
+	return &state->snapshots[position];
+}
+
+static int
+state_apply_snapshot(struct mt_manifest_state *state, const struct mt_edit *edit,
+    const char **ret_field)
+{
+	uint32_t position = state_snapshot_position(state, edit->snapshot.number);
+	bool is_there = mt_manifest_state_snapshot(state, edit->snapshot.number) != NULL;
+	struct mt_snapshot *at;
+
+	STATE_EXPECT(is_there || !edit->is_deleted, "deleted snapshot was not there");
+	if (mt_manifest_state_reserve(state, 1) != 0)
+		return -ENOMEM;
+	at = &state->snapshots[position];
+	if (edit->is_deleted) {
+		state->snapshot_count--;
+		memmove(at, at + 1, (state->snapshot_count - position) * sizeof(*at));
+		return 0;
+	}
+	if (!is_there) {
+		memmove(at + 1, at, (state->snapshot_count - position) * sizeof(*at));
+		state->snapshot_count++;
+	}
+	*at = edit->snapshot;
+	return 0;
+}
+
 static int
 state_apply_cluster(struct mt_manifest_state *state, const struct mt_edit *edit,
     const char **ret_field)
@@ -357,6 +445,8 @@ state_apply_cluster(struct mt_manifest_state *state, const struct mt_edit *edit,
 	state->shard_count = edit->shard_count;
 	state->next_volume_id = edit->next_volume_id;
 	state->next_segment = edit->next_segment;
+	state->next_snapshot = edit->next_snapshot;
+	state->next_clone = edit->next_clone;
 	return 0;
 }
 
@@ -386,6 +476,10 @@ mt_manifest_state_apply(struct mt_manifest_state *state, const struct mt_edit *e
 		return state_apply_run_removed(state, edit, ret_field);
 	case MT_EDIT_CUT:
 		return state_apply_cut(state, edit, ret_field);
+	case MT_EDIT_CUT_DROPPED:
+		return state_apply_cut_dropped(state, edit, ret_field);
+	case MT_EDIT_SNAPSHOT:
+		return state_apply_snapshot(state, edit, ret_field);
 	case MT_EDIT_CHECKPOINT_END:
 		STATE_EXPECT(!state->is_complete, "two checkpoints");
 		state->is_complete = true;
@@ -452,9 +546,31 @@ state_run_edit(const struct mt_state_run *run, struct mt_edit *ret_edit)
 		.cut = run->cut };
 }
 
+static void
+state_cut_edit(const struct mt_state_cut *cut, struct mt_edit *ret_edit)
+{
+	*ret_edit = (struct mt_edit){ .kind = MT_EDIT_CUT,
+		.cut = cut->cut,
+		.sequence = cut->sequence,
+		.segment_base = cut->segment_base,
+		.segment_count = cut->segment_count };
+}
+
+static void
+state_cluster_edit(const struct mt_manifest_state *state, struct mt_edit *ret_edit)
+{
+	*ret_edit = (struct mt_edit){ .kind = MT_EDIT_CLUSTER,
+		.next_volume_id = state->next_volume_id,
+		.next_segment = state->next_segment,
+		.next_snapshot = state->next_snapshot,
+		.next_clone = state->next_clone,
+		.shard_count = state->shard_count };
+}
+
 /*
  * EPOCH, then for each extent OPENED and SEALED (where it is open, its epoch again instead, so that
- * any edit is found without a walk), runs, cuts, volumes, the cluster where it is known, the end.
+ * any edit is found without a walk), runs, cuts, volumes, snapshots, the cluster where it is known,
+ * the end.
  */
 bool
 mt_manifest_state_edit(const struct mt_manifest_state *state, uint64_t index,
@@ -464,7 +580,8 @@ mt_manifest_state_edit(const struct mt_manifest_state *state, uint64_t index,
 	uint64_t runs_end = extents_end + state->run_count;
 	uint64_t cuts_end = runs_end + state->cut_count;
 	uint64_t volumes_end = cuts_end + state->volume_count;
-	uint64_t end = volumes_end + (state->shard_count != 0 ? 1 : 0);
+	uint64_t snapshots_end = volumes_end + state->snapshot_count;
+	uint64_t end = snapshots_end + (state->shard_count != 0 ? 1 : 0);
 
 	if (index > end)
 		return false;
@@ -481,19 +598,15 @@ mt_manifest_state_edit(const struct mt_manifest_state *state, uint64_t index,
 	} else if (index < runs_end) {
 		state_run_edit(&state->runs[index - extents_end], ret_edit);
 	} else if (index < cuts_end) {
-		const struct mt_state_cut *cut = &state->cuts[index - runs_end];
-
-		*ret_edit = (struct mt_edit){ .kind = MT_EDIT_CUT,
-			.cut = cut->cut,
-			.sequence = cut->sequence };
+		state_cut_edit(&state->cuts[index - runs_end], ret_edit);
 	} else if (index < volumes_end) {
 		*ret_edit = (struct mt_edit){ .kind = MT_EDIT_VOLUME,
 			.volume = state->volumes[index - cuts_end] };
+	} else if (index < snapshots_end) {
+		*ret_edit = (struct mt_edit){ .kind = MT_EDIT_SNAPSHOT,
+			.snapshot = state->snapshots[index - volumes_end] };
 	} else if (index < end) {
-		*ret_edit = (struct mt_edit){ .kind = MT_EDIT_CLUSTER,
-			.next_volume_id = state->next_volume_id,
-			.next_segment = state->next_segment,
-			.shard_count = state->shard_count };
+		state_cluster_edit(state, ret_edit);
 	} else {
 		*ret_edit =
 		    (struct mt_edit){ .kind = MT_EDIT_CHECKPOINT_END, .sequence = next_sequence };

@@ -36,7 +36,11 @@ static const struct mt_edit samples[] = {
 	    .id = { .shard = 7, .epoch = 3, .counter = 9 },
 	    .chunk = 0x0102030405060708,
 	    .offset_bytes = 0x10000 },
-	{ .kind = MT_EDIT_CUT, .cut = 0x3132333435363738, .sequence = 0x4142434445464748 },
+	{ .kind = MT_EDIT_CUT,
+	    .cut = 0x3132333435363738,
+	    .sequence = 0x4142434445464748,
+	    .segment_base = 0x0000000500000801,
+	    .segment_count = 2048 },
 	{ .kind = MT_EDIT_CHECKPOINT_END, .sequence = 0x5152535455565758 },
 	{ .kind = MT_EDIT_SUCCESSOR, .id = { .shard = 7, .epoch = 4, .counter = 10 } },
 	{ .kind = MT_EDIT_VOLUME,
@@ -61,13 +65,38 @@ static const struct mt_edit samples[] = {
 	{ .kind = MT_EDIT_CLUSTER,
 	    .next_volume_id = 0xa1a2a3a4a5a6a7a8,
 	    .next_segment = 0xb1b2b3b4b5b6b7b8,
-	    .shard_count = 4096 },
+	    .shard_count = 4096,
+	    .next_snapshot = 0xd1d2d3d4d5d6d7d8,
+	    .next_clone = 0xe1e2e3e4e5e6e7e8 },
 	{ .kind = MT_EDIT_EXTENT_REPLICAS,
 	    .id = { .shard = 7, .epoch = 3, .counter = 9 },
 	    .extent_kind = EXTENT_LOG,
 	    .replica_count = 2,
 	    .replicas = { { .node_id = 5, .incarnation = 0xc1c2c3c4c5c6c7c8 },
 		{ .node_id = 6, .incarnation = 2, .is_damaged = true } } },
+	{ .kind = MT_EDIT_CUT_DROPPED, .cut = 0x3132333435363738 },
+	{ .kind = MT_EDIT_SNAPSHOT,
+	    .snapshot = { .number = 0xf1f2f3f4f5f6f7f8,
+		.name = "before-the-upgrade",
+		.volume_id = 0x6162636465666768,
+		.size_bytes = 33 * NUM_GIB(1),
+		.segment_base = 0x0000000500000801,
+		.segment_count = 2,
+		.created_s = 0x0102030405060708,
+		.state = MT_SNAPSHOT_DELETED,
+		.clone_count = 0x11121314,
+		.scope = { .span_count = 2,
+		    .spans = { { 0x0000000500000801, 3, 9 }, { 0x801, 0, UINT64_MAX } } } } },
+	{ .kind = MT_EDIT_VOLUME,
+	    .volume = { .id = 2,
+		.name = "a-clone",
+		.size_bytes = 4096,
+		.segment_base = 0x0000000500000801,
+		.segment_count = 1,
+		.replica_count = 3,
+		.origin = 0x2122232425262728,
+		.scope = { .span_count = 2,
+		    .spans = { { 0x0000000500000801, 0, UINT64_MAX }, { 0x801, 0, 4 } } } } },
 };
 
 static uint8_t bytes[MT_EDIT_BYTES_MAX];
@@ -152,7 +181,7 @@ expect_refused(uint32_t sample, uint32_t at, uint8_t value, const char *name)
 Test(edit, wrong_fields_are_named)
 {
 	expect_refused(0, 0, 0, "kind");
-	expect_refused(0, 0, MT_EDIT_EXTENT_REPLICAS + 1, "kind");
+	expect_refused(0, 0, MT_EDIT_SNAPSHOT + 1, "kind");
 	expect_refused(0, 0, 255, "kind");
 	expect_refused(0, 1, 2, "version");
 	expect_refused(0, 2, 7, "value_bytes");
@@ -196,6 +225,38 @@ Test(edit, wrong_fields_of_the_mirror_are_named)
 	expect_refused(10, 4, 0, "id");
 	expect_refused(11, 21, 0, "shard_count");
 	expect_refused(11, 24, 1, "reserved");
+	expect_refused(11, 2, 32, "value_bytes");
+}
+
+Test(edit, wrong_fields_of_snapshots_are_named)
+{
+	expect_refused(6, 32, 1, "reserved");
+	expect_refused(6, 29, 9, "segment_count");
+	expect_refused(14, 52, MT_SNAPSHOT_STATE_NR, "state");
+	expect_refused(14, 53, 2, "flags");
+	expect_refused(14, 54, 0, "span_count");
+	expect_refused(14, 54, MT_SPANS_MAX + 1, "span_count");
+	expect_refused(14, 54, 1, "value_bytes");
+	expect_refused(14, 55, 1, "reserved");
+	expect_refused(14, 59, 1, "reserved");
+	expect_refused(14, 60, 0, "name");
+	expect_refused(14, 124, 0, "segment_base of a span");
+	expect_refused(14, 124 + 24, 2, "segment_base of a span"); /* another root */
+	expect_refused(14, 124 + 8, 9, "cut_below of a span");
+	expect_refused(15, 56, 1, "value_bytes");
+	expect_refused(15, 56, MT_SPANS_MAX + 1, "span_count");
+}
+
+Test(edit, clusters_of_before_snapshots_are_understood)
+{
+	struct mt_edit edit;
+	const char *field = NULL;
+
+	(void)mt_edit_encode(bytes, &samples[11]);
+	bytes[2] = 24;
+	cr_assert_eq(mt_edit_decode(bytes, 28, &edit, &field), 28, "%s", field);
+	cr_assert_eq(edit.next_snapshot, 1);
+	cr_assert_eq(edit.next_clone, 1);
 }
 
 Test(edit, epoch_zero_is_refused)
@@ -351,13 +412,70 @@ Test(manifest_state, contradictions_are_named)
 	expect_contradiction(of_kind(MT_EDIT_EXTENT_DELETED, 1, 0), "deleted extent holds a run");
 	expect_contradiction((struct mt_edit){ .kind = MT_EDIT_RUN_REMOVED, .chunk = 8 },
 	    "removed run was not added");
-	apply((struct mt_edit){ .kind = MT_EDIT_CUT, .cut = 3 });
+	apply((struct mt_edit){ .kind = MT_EDIT_CUT, .cut = 3, .segment_count = 1 });
 	expect_contradiction((struct mt_edit){ .kind = MT_EDIT_CUT, .cut = 3 },
 	    "cuts out of order");
+	expect_contradiction((struct mt_edit){ .kind = MT_EDIT_CUT_DROPPED, .cut = 2 },
+	    "dropped cut was not made");
+	expect_contradiction((struct mt_edit){ .kind = MT_EDIT_SNAPSHOT,
+				 .snapshot = { .number = 2 },
+				 .is_deleted = true },
+	    "deleted snapshot was not there");
 	expect_contradiction((struct mt_edit){ .kind = MT_EDIT_EPOCH, .epoch = 4 },
 	    "epochs out of order");
 	apply((struct mt_edit){ .kind = MT_EDIT_CHECKPOINT_END });
 	expect_contradiction((struct mt_edit){ .kind = MT_EDIT_CHECKPOINT_END }, "two checkpoints");
+}
+
+static struct mt_edit
+cut(enum mt_edit_kind kind, uint64_t number)
+{
+	return (struct mt_edit){ .kind = kind,
+		.cut = number,
+		.segment_base = 100 * number,
+		.segment_count = kind == MT_EDIT_CUT ? 1 : 0 };
+}
+
+/* A record must never be given a lesser cut than one before it. */
+Test(manifest_state, the_greatest_cut_stays_as_a_number)
+{
+	cr_assert_eq(mt_manifest_state_cut(&state), 0);
+	apply(cut(MT_EDIT_CUT, 3));
+	apply(cut(MT_EDIT_CUT, 5));
+	apply(cut(MT_EDIT_CUT_DROPPED, 5));
+	cr_assert_eq(state.cut_count, 2);
+	cr_assert_eq(state.cuts[1].segment_count, 0);
+	cr_assert_eq(mt_manifest_state_cut(&state), 5);
+	expect_contradiction(cut(MT_EDIT_CUT, 4), "cuts out of order");
+	apply(cut(MT_EDIT_CUT, 7));
+	cr_assert_eq(state.cut_count, 2);
+	cr_assert_eq(state.cuts[1].cut, 7);
+	cr_assert_eq(state.cuts[1].segment_base, 700);
+	apply(cut(MT_EDIT_CUT_DROPPED, 3));
+	cr_assert_eq(state.cut_count, 1);
+	cr_assert_eq(mt_manifest_state_cut(&state), 7);
+}
+
+Test(manifest_state, snapshots_are_kept_by_number)
+{
+	struct mt_edit edit = samples[14];
+
+	for (uint64_t i = 9; i > 0; i -= 2) {
+		edit.snapshot.number = i;
+		apply(edit);
+	}
+	cr_assert_eq(state.snapshot_count, 5);
+	cr_assert_eq(mt_manifest_state_snapshot(&state, 5)->number, 5);
+	cr_assert_null(mt_manifest_state_snapshot(&state, 4));
+	edit.snapshot.number = 5;
+	edit.snapshot.clone_count = 1;
+	apply(edit);
+	cr_assert_eq(mt_manifest_state_snapshot(&state, 5)->clone_count, 1);
+	edit.is_deleted = true;
+	apply(edit);
+	cr_assert_null(mt_manifest_state_snapshot(&state, 5));
+	cr_assert_eq(state.snapshot_count, 4);
+	cr_assert_eq(state.snapshots[2].number, 7);
 }
 
 Test(manifest_state, later_epochs_extent_is_refused)
@@ -403,7 +521,12 @@ Test(manifest_state, checkpoint_makes_the_same_state)
 			apply(of_kind(MT_EDIT_EXTENT_SEALED, i, i * 4096));
 		apply(run(i, 1000 - i, 0, i));
 		if (i % 10 == 0)
-			apply((struct mt_edit){ .kind = MT_EDIT_CUT, .cut = i, .sequence = 7 * i });
+			apply(cut(MT_EDIT_CUT, i));
+		if (i % 20 == 0)
+			apply(cut(MT_EDIT_CUT_DROPPED, i));
+		if (i % 9 == 0)
+			apply((struct mt_edit){ .kind = MT_EDIT_SNAPSHOT,
+			    .snapshot = { .number = i, .scope = samples[14].snapshot.scope } });
 		if (i % 7 == 0)
 			apply(volume(i, "name", i));
 	}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_scope.c -- the spans of volumes, snapshots, clones and roll-backs */
+#include <criterion/criterion.h>
+#include <errno.h>
+
+#include "middletier/internal.h"
+
+#define BASE 0x801u
+#define CLONE ((UINT64_C(5) << 32) | BASE)
+
+static struct mt_scope
+plain(void)
+{
+	struct mt_scope scope;
+
+	mt_scope_init(&scope, BASE);
+	return scope;
+}
+
+static void
+expect_span(const struct mt_scope *scope, uint32_t index, uint64_t base, uint64_t from,
+    uint64_t below)
+{
+	cr_assert_eq(scope->spans[index].segment_base, base);
+	cr_assert_eq(scope->spans[index].cut_from, from);
+	cr_assert_eq(scope->spans[index].cut_below, below);
+}
+
+Test(scope, plain_is_what_init_leaves)
+{
+	struct mt_scope scope = plain();
+
+	cr_assert(mt_scope_is_plain(&scope, BASE));
+	cr_assert_not(mt_scope_is_plain(&scope, BASE + 1));
+	mt_scope_before(&scope, 7, &scope);
+	cr_assert_not(mt_scope_is_plain(&scope, BASE));
+	expect_span(&scope, 0, BASE, 0, 7);
+	cr_assert(mt_scope_is_plain(&(struct mt_scope){ 0 }, BASE));
+}
+
+Test(scope, clone_of_a_clone_sees_three_volumes)
+{
+	struct mt_scope scope = plain();
+	uint64_t other = CLONE + (UINT64_C(1) << 32);
+
+	mt_scope_before(&scope, 3, &scope);
+	cr_assert_eq(mt_scope_above(CLONE, 0, &scope, &scope), 0);
+	mt_scope_before(&scope, 9, &scope);
+	cr_assert_eq(mt_scope_above(other, 0, &scope, &scope), 0);
+	cr_assert_eq(scope.span_count, 3);
+	expect_span(&scope, 0, other, 0, UINT64_MAX);
+	expect_span(&scope, 1, CLONE, 0, 9);
+	expect_span(&scope, 2, BASE, 0, 3);
+	cr_assert_null(mt_scope_check(&scope, other));
+}
+
+Test(scope, rolled_back_has_a_gap)
+{
+	struct mt_scope scope = plain();
+
+	mt_scope_before(&scope, 3, &scope);
+	cr_assert_eq(mt_scope_above(BASE, 8, &scope, &scope), 0);
+	expect_span(&scope, 0, BASE, 8, UINT64_MAX);
+	expect_span(&scope, 1, BASE, 0, 3);
+	cr_assert(mt_scope_names(&scope, 3));
+	cr_assert(mt_scope_names(&scope, 8));
+	cr_assert_not(mt_scope_names(&scope, 5));
+}
+
+Test(scope, as_many_spans_as_there_is_room_for)
+{
+	struct mt_scope scope = plain();
+
+	for (uint64_t i = 1; i < MT_SPANS_MAX; i++) {
+		mt_scope_before(&scope, 10 * i, &scope);
+		cr_assert_eq(mt_scope_above(BASE, 10 * i + 1, &scope, &scope), 0);
+	}
+	cr_assert_null(mt_scope_check(&scope, BASE));
+	cr_assert_eq(mt_scope_above(BASE, 999, &scope, &scope), -E2BIG);
+	cr_assert_eq(scope.span_count, MT_SPANS_MAX);
+}
+
+Test(scope, what_is_wrong_is_named)
+{
+	struct mt_scope scope = plain();
+
+	cr_assert_str_eq(mt_scope_check(&(struct mt_scope){ 0 }, BASE), "span_count");
+	cr_assert_str_eq(mt_scope_check(&scope, BASE + 1), "segment_base of a span");
+	scope.spans[0].cut_from = UINT64_MAX;
+	cr_assert_str_eq(mt_scope_check(&scope, BASE), "cut_below of a span");
+	scope = plain();
+	cr_assert_eq(mt_scope_above(CLONE + 1, 0, &scope, &scope), 0);
+	cr_assert_str_eq(mt_scope_check(&scope, CLONE + 1), "segment_base of a span");
+}
