@@ -14,6 +14,7 @@
 #include "control.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "cleave/status.h"
+#include "snapshot.h"
 #include "upkeep.h"
 
 struct mt_control_op {
@@ -160,6 +162,18 @@ mt_control_fail_volume(struct mt_control_request *request, int rc)
 	mt_control_fail(request, rc, text);
 }
 
+void
+mt_control_refuse(struct mt_control_request *request, int rc, const char *format, ...)
+{
+	char text[MT_CONTROL_ERROR_BYTES];
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(text, sizeof(text), format, args); /* cut where too long */
+	va_end(args);
+	mt_control_fail(request, rc, text);
+}
+
 /* @out is taken over; NULL: out of memory. */
 void
 mt_control_finish(struct mt_control_request *request, json_t *out)
@@ -270,6 +284,14 @@ static const struct mt_control_op control_ops[] = {
 	{ "volume.usage", false, true, mt_control_volume_usage },
 	{ "volume.delete", true, true, mt_control_volume_delete },
 	{ "volume.attach", true, true, mt_control_volume_attach },
+	{ "volume.rename", true, true, mt_control_volume_rename },
+	{ "volume.resize", true, true, mt_control_volume_resize },
+	{ "snapshot.create", true, true, mt_control_snapshot_create },
+	{ "snapshot.list", false, true, mt_control_snapshot_list },
+	{ "snapshot.delete", true, true, mt_control_snapshot_delete },
+	{ "snapshot.rollback", true, true, mt_control_snapshot_rollback },
+	{ "clone", true, true, mt_control_clone },
+	{ "cut", false, false, mt_control_cut },
 	{ "map", false, false, control_map },
 	{ "gateways", false, false, control_gateways },
 	{ "node.list", false, false, control_nodes },

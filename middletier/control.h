@@ -33,7 +33,8 @@ struct mt_cluster {
 	uint32_t shard_count;
 	uint64_t next_volume_id;
 	uint64_t next_segment;
-	uint64_t version; /* of the key */
+	uint64_t next_snapshot, next_clone; /* numbers of cuts; of clones' segments */
+	uint64_t version;                   /* of the key */
 };
 
 enum mt_gateway_state {
@@ -57,6 +58,21 @@ struct mt_volume_entry {
 	bool is_deleting;     /* no session is let in meanwhile */
 };
 
+/* snapshot_table.c: every snapshot of the cluster, pending and deleted ones too */
+struct mt_snapshot_entry {
+	struct mt_snapshot snapshot;
+	uint64_t version; /* of the key */
+	char *
+	    waiting; /* DELETED, and no scope names it: shards that have not dropped it yet, in hex */
+	uint64_t seen_ns; /* PENDING: since when it has been so */
+};
+struct mt_snapshots {
+	struct mt_snapshot_entry *entries; /* by number */
+	uint32_t count, max;
+	bool is_incomplete;       /* some could not be understood: what they name is not known */
+	uint64_t cluster_version; /* "cluster" was read before the volumes, and these after them */
+};
+
 /* volume_refresh.c: what every port must be told after a reading, one after the other. */
 struct mt_volume_tell;
 
@@ -65,6 +81,12 @@ struct mt_volumes {
 	uint32_t count, max;
 	bool is_loaded;
 	bool is_incomplete; /* a key could not be understood, and its volume is missing here */
+	struct mt_snapshots snapshots;
+	/* volume_refresh.c: being read */
+	struct mt_volume_entry *next_entries;
+	uint32_t next_count, next_max;
+	bool is_next_incomplete;
+	struct mt_snapshots next_snapshots;
 	/* The one change under way: control.c makes them one after the other. */
 	struct mt_volume_entry change;
 	struct mt_cluster change_cluster;
@@ -96,6 +118,8 @@ struct mt_mirror {
 	struct loop_post post;
 	struct mt_volume *volumes; /* a copy, by id */
 	uint32_t volume_count;
+	struct mt_snapshot *snapshots; /* and by number */
+	uint32_t snapshot_count;
 	struct mt_cluster cluster;
 	bool is_incomplete; /* some could not be read: what is missing is not deleted */
 	struct mt_edit edits[MT_MIRROR_EDITS_MAX];
@@ -126,6 +150,10 @@ struct mt_gateway {
 	struct loop_link control_queue; /* mt_control_request: changes that wait for their turn */
 	struct mt_control_request *control_current;
 	struct loop_link asks;        /* mt_ask: out with the ports */
+	struct loop_link cut_asks;    /* cut_ask.c: likewise */
+	struct loop_link releases;    /* snapshot.c: to other gateways */
+	struct mt_taking *taking;     /* snapshot.c: the snapshot that is being taken */
+	struct mt_drop *drop;         /* drop.c */
 	struct loop_timer load_timer; /* the store did not answer: ask again */
 	uint64_t started_ns;
 	struct mt_member member;
@@ -153,6 +181,11 @@ int mt_cluster_decode(const void *value, uint32_t bytes, struct mt_cluster *ret_
 char *mt_cluster_encode(const struct mt_cluster *cluster);
 
 /* Volumes. */
+static inline uint32_t
+mt_volume_segment_count(uint64_t size_bytes)
+{
+	return (uint32_t)((size_bytes + CLEAVE_SEGMENT_BYTES - 1) / CLEAVE_SEGMENT_BYTES);
+}
 /* mt_volume_name_check -- NULL, or what is wrong with it. */
 const char *mt_volume_name_check(const char *name);
 char *mt_volume_encode(const struct mt_volume *volume);
@@ -186,6 +219,27 @@ struct mt_volume_entry *mt_volumes_by_name(struct mt_volumes *volumes, const cha
 struct mt_volume_entry *mt_volumes_by_id(struct mt_volumes *volumes, uint64_t id);
 /* mt_volumes_after -- index of the first volume whose name is greater than @name ("": the first). */
 uint32_t mt_volumes_after(const struct mt_volumes *volumes, const char *name);
+/* ---- snapshot_table.c ---- */
+#define MT_SNAPSHOT_PREFIX "snapshots/"
+#define MT_SNAPSHOT_KEY_BYTES 40u
+void mt_snapshot_key(uint64_t number, char ret_key[MT_SNAPSHOT_KEY_BYTES]);
+/* mt_snapshot_encode -- @waiting may be NULL. The text is to be freed with free(); NULL: no memory. */
+char *mt_snapshot_encode(const struct mt_snapshot *snapshot, const char *waiting);
+/* mt_snapshot_decode -- 0, *@ret_waiting NULL or to be freed with mt_free; -EINVAL and the field; -ENOMEM. */
+int mt_snapshot_decode(const char *key, const void *value, uint32_t bytes,
+    struct mt_snapshot *ret_snapshot, char **ret_waiting, const char **ret_field);
+/* mt_snapshots_put_item -- one that cannot be understood is logged, and counts as if it were live. */
+int mt_snapshots_put_item(struct mt_snapshots *snapshots, const struct meta_item *item);
+void mt_snapshots_fini(struct mt_snapshots *snapshots);
+struct mt_snapshot_entry *mt_snapshots_by_number(const struct mt_snapshots *snapshots,
+    uint64_t number);
+/* mt_snapshots_by_name -- live or pending. NULL: there is none. */
+struct mt_snapshot_entry *mt_snapshots_by_name(const struct mt_snapshots *snapshots,
+    uint64_t volume_id, const char *name);
+/* mt_snapshot_session -- what a port is told about a live snapshot, as if it were a volume. */
+bool mt_snapshot_session(const struct mt_volumes *volumes, uint64_t id,
+    struct mt_volume *ret_volume);
+
 /*
  * Changes, one at a time: 0 and @fn later, or a negative errno and never. @fn's rc: 0 durable;
  * -EAGAIN another change came first (and has been read by now).
@@ -322,6 +376,14 @@ struct mt_control_request {
 	uint64_t session_id;
 	struct mt_volumes_waiter waiter; /* volumes are read anew before @op runs */
 	uint32_t conflict_count;         /* with changes of other gateways */
+	/* control_snapshot.c */
+	char snapshot_name[MT_NAME_BYTES];
+	char new_name[MT_NAME_BYTES]; /* of a clone; of a volume to be renamed */
+	struct mt_snapshot snapshot;
+	bool must_shrink, is_check;
+	uint64_t wanted_bytes;
+	int change_rc;
+	void (*change_fn)(struct mt_control_request *request);
 	/* The answer. */
 	int rc;
 	char *answer; /* NULL: out of memory */
@@ -342,6 +404,39 @@ void mt_control_volume_usage(struct mt_control_request *request); /* usage.c */
 void mt_control_volume_delete(struct mt_control_request *request);
 void mt_control_volume_attach(struct mt_control_request *request);
 
+/* mt_control_refuse -- fail with a sentence. */
+void mt_control_refuse(struct mt_control_request *request, int rc, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- control_snapshot.c: the snapshot.* ops, clone, volume.rename, volume.resize ---- */
+void mt_control_snapshot_create(struct mt_control_request *request);
+void mt_control_snapshot_list(struct mt_control_request *request);
+void mt_control_snapshot_delete(struct mt_control_request *request);
+void mt_control_snapshot_rollback(struct mt_control_request *request);
+void mt_control_clone(struct mt_control_request *request);
+void mt_control_volume_rename(struct mt_control_request *request);
+void mt_control_volume_resize(struct mt_control_request *request);
+/*
+ * mt_control_change -- a transaction; then everything is read anew, and @fn goes on
+ *
+ * A conflict with another gateway runs the op again; another error ends it.
+ */
+void mt_control_change(struct mt_control_request *request, const struct meta_op *ops,
+    uint32_t count, void (*fn)(struct mt_control_request *request));
+/* mt_control_open_snapshot -- volume.attach of VOLUME@SNAPSHOT: no attach, no writes. */
+void mt_control_open_snapshot(struct mt_control_request *request, const char *name);
+/* mt_control_delete_snapshots -- of request->volume: true, and the op runs again; false: it has none. */
+bool mt_control_delete_snapshots(struct mt_control_request *request, uint64_t volume_id);
+
+/* ---- drop.c: what is deleted is reclaimed ---- */
+#define MT_DELETED_PREFIX "deleted/"
+/* mt_waiting_all -- a bit set of so many shards, in hex: to be freed with mt_free. NULL: no memory. */
+char *mt_waiting_all(uint32_t shard_count);
+void mt_drop_init(struct mt_gateway *gateway);
+void mt_drop_fini(struct mt_gateway *gateway);
+/* mt_drop_kick -- main: the tables have been read; look what can be reclaimed. */
+void mt_drop_kick(struct mt_gateway *gateway);
+
 int mt_control_init(struct mt_port *port);
 void mt_control_fini(struct mt_port *port);
 /* mt_control_on_message -- on the port's thread; owns @msg. */
@@ -351,7 +446,7 @@ void mt_control_on_message(struct mt_session *session, struct split_msg *msg,
 void mt_control_drop_all(struct mt_gateway *gateway);
 
 /* ---- control_json.c: the texts ---- */
-enum mt_json_kind { MT_JSON_TEXT, MT_JSON_U64, MT_JSON_I64, MT_JSON_BOOL };
+enum mt_json_kind { MT_JSON_TEXT, MT_JSON_U64, MT_JSON_I64, MT_JSON_BOOL, MT_JSON_ARRAY };
 /* A member of a request. Outputs stay untouched when it is absent. */
 struct mt_json_member {
 	const char *name;
@@ -363,6 +458,7 @@ struct mt_json_member {
 		uint64_t *u64;
 		int64_t *i64;
 		bool *flag;
+		json_t **array; /* borrowed from the object */
 	} ret;
 };
 /*
@@ -375,6 +471,17 @@ int mt_json_read(const json_t *object, const struct mt_json_member *members, uin
     char ret_error[MT_CONTROL_ERROR_BYTES]);
 /* Integers are JSON integers; those of 2^63 and above, which JSON cannot hold here, are refused. */
 json_t *mt_json_volume(const struct mt_volume *volume);
+/* mt_json_snapshot -- snapshot_table.c: without its scope. */
+json_t *mt_json_snapshot(const struct mt_snapshot *snapshot);
+/*
+ * mt_json_put_scope -- the member "spans": [[segment_base, cut_from, cut_below] ...]; a plain scope has none
+ *
+ * The last number is left out where a span has no end. Returns 0; -1: no memory.
+ */
+int mt_json_put_scope(json_t *object, const struct mt_scope *scope, uint64_t segment_base);
+/* mt_json_take_scope -- @spans may be NULL. NULL, or the field that is wrong. */
+const char *mt_json_take_scope(const json_t *spans, uint64_t segment_base,
+    struct mt_scope *ret_scope);
 json_t *mt_json_map(const struct mt_gateway *gateway, const struct mt_ask *ask);
 /* mt_json_gateways -- {"member", "lease_ms", "gateways":[...]}: as main has seen them last. */
 json_t *mt_json_gateways(const struct mt_gateway *gateway);

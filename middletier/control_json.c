@@ -104,6 +104,11 @@ json_read_member(const json_t *value, const struct mt_json_member *member,
 		return json_read_text(value, member, ret_error);
 	case MT_JSON_U64:
 		return json_read_u64(value, member, ret_error);
+	case MT_JSON_ARRAY:
+		if (!json_is_array(value))
+			return json_refuse(ret_error, "%s: must be a list", member->name);
+		*member->ret.array = (json_t *)(uintptr_t)value;
+		return 0;
 	case MT_JSON_I64:
 		if (!json_is_integer(value))
 			return json_refuse(ret_error, "%s: must be an integer", member->name);
@@ -167,14 +172,72 @@ mt_json_volume(const struct mt_volume *volume)
 {
 	struct mt_wish wish;
 	bool is_known = mt_wish_by_id(volume->codec_id, &wish);
+	json_t *object;
 
 	assert(is_known); /* whoever made or read the volume has checked */
-	return json_pack("{s:s, s:I, s:I, s:s, s:s, s:i, s:i, s:I, s:i, s:I}", "name", volume->name,
-	    "id", (json_int_t)volume->id, "size_bytes", (json_int_t)volume->size_bytes,
-	    "service_class", mt_service_class_name(volume->service_class), "engine", wish.name,
-	    "level", volume->level, "replicas", (int)volume->replica_count, "segment_base",
+	object = json_pack("{s:s, s:I, s:I, s:s, s:s, s:i, s:i, s:I, s:i, s:I}", "name",
+	    volume->name, "id", (json_int_t)volume->id, "size_bytes",
+	    (json_int_t)volume->size_bytes, "service_class",
+	    mt_service_class_name(volume->service_class), "engine", wish.name, "level",
+	    volume->level, "replicas", (int)volume->replica_count, "segment_base",
 	    (json_int_t)volume->segment_base, "segment_count", (int)volume->segment_count, "attach",
 	    (json_int_t)volume->attach);
+	if (object != NULL && volume->origin != 0)
+		json_object_set_new(object, "origin", json_integer((json_int_t)volume->origin));
+	return object;
+}
+
+int
+mt_json_put_scope(json_t *object, const struct mt_scope *scope, uint64_t segment_base)
+{
+	json_t *spans;
+
+	if (mt_scope_is_plain(scope, segment_base))
+		return 0;
+	spans = json_array();
+	for (uint32_t i = 0; i < scope->span_count; i++) {
+		const struct mt_span *span = &scope->spans[i];
+		json_t *numbers =
+		    json_pack("[I, I]", (json_int_t)span->segment_base, (json_int_t)span->cut_from);
+
+		if (span->cut_below != UINT64_MAX)
+			json_array_append_new(numbers, json_integer((json_int_t)span->cut_below));
+		json_array_append_new(spans, numbers);
+	}
+	return json_object_set_new(object, "spans", spans);
+}
+
+const char *
+mt_json_take_scope(const json_t *spans, uint64_t segment_base, struct mt_scope *ret_scope)
+{
+	struct mt_scope scope = { .span_count = (uint32_t)json_array_size(spans) };
+	const char *problem;
+
+	mt_scope_init(ret_scope, segment_base);
+	if (spans == NULL)
+		return NULL;
+	if (json_array_size(spans) > MT_SPANS_MAX)
+		return "spans: too many";
+	for (uint32_t i = 0; i < scope.span_count; i++) {
+		const json_t *span = json_array_get(spans, i);
+		uint64_t numbers[3] = { 0, 0, UINT64_MAX };
+		size_t count = json_array_size(span);
+
+		if (count != 2 && count != 3)
+			return "spans: a span has two or three numbers";
+		for (uint32_t k = 0; k < count; k++) {
+			const json_t *number = json_array_get(span, k);
+
+			if (!json_is_integer(number) || json_integer_value(number) < 0)
+				return "spans: must be integers";
+			numbers[k] = (uint64_t)json_integer_value(number);
+		}
+		scope.spans[i] = (struct mt_span){ numbers[0], numbers[1], numbers[2] };
+	}
+	problem = mt_scope_check(&scope, segment_base);
+	if (problem == NULL)
+		*ret_scope = scope;
+	return problem;
 }
 
 /* ---- the map: where each shard is, or should be ---- */

@@ -213,6 +213,7 @@ static void
 control_on_sessions_counted(struct mt_ask *ask, void *arg)
 {
 	struct mt_control_request *request = arg;
+	struct mt_volume_entry *entry;
 	uint32_t session_count = 0;
 	int rc = 0;
 
@@ -220,6 +221,11 @@ control_on_sessions_counted(struct mt_ask *ask, void *arg)
 		session_count += ask->legs[i].snapshot.asked_session_count;
 	if (session_count > 0 && !request->is_forced)
 		rc = -ENOTEMPTY;
+	entry = mt_volumes_by_name(&request->gateway->volumes, request->volume.name);
+	if (rc == 0 && entry != NULL && mt_control_delete_snapshots(request, entry->volume.id)) {
+		entry->is_deleting = false; /* it runs again, or has ended */
+		return;
+	}
 	if (rc == 0)
 		rc = mt_volume_delete(request->gateway, request->volume.name, control_on_deleted,
 		    request);
@@ -298,6 +304,10 @@ mt_control_volume_attach(struct mt_control_request *request)
 	}
 	if (mt_hex_parse(session, &request->session_id) != 0) {
 		mt_control_fail(request, -EINVAL, "session: must be 16 hex digits");
+		return;
+	}
+	if (strchr(name, '@') != NULL) {
+		mt_control_open_snapshot(request, name);
 		return;
 	}
 	if (!control_take_name(request, name))

@@ -32,6 +32,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "control.h"
+#include "snapshot.h"
 
 #define GATEWAY_MAGIC 0x45544147u /* "GATE" */
 #define GATEWAY_MIN_REPLICAS_DEFAULT 3u
@@ -187,9 +188,11 @@ mt_cluster_encode(const struct mt_cluster *cluster)
 	char *text;
 
 	(void)snprintf(id, sizeof(id), "%016" PRIx64, cluster->cluster_id);
-	object = json_pack("{s:i, s:s, s:i, s:I, s:I}", "format", (int)MT_CLUSTER_FORMAT,
+	object = json_pack("{s:i, s:s, s:i, s:I, s:I, s:I, s:I}", "format", (int)MT_CLUSTER_FORMAT,
 	    "cluster_id", id, "shard_count", (int)cluster->shard_count, "next_volume_id",
-	    (json_int_t)cluster->next_volume_id, "next_segment", (json_int_t)cluster->next_segment);
+	    (json_int_t)cluster->next_volume_id, "next_segment", (json_int_t)cluster->next_segment,
+	    "next_snapshot", (json_int_t)num_max(cluster->next_snapshot, 1), "next_clone",
+	    (json_int_t)num_max(cluster->next_clone, 1));
 	text = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
 	json_decref(object);
 	return text;
@@ -200,7 +203,7 @@ mt_cluster_decode(const void *value, uint32_t bytes, struct mt_cluster *ret_clus
     const char **ret_field)
 {
 	static _Thread_local char error[MT_CONTROL_ERROR_BYTES];
-	struct mt_cluster cluster = { 0 };
+	struct mt_cluster cluster = { .next_snapshot = 1, .next_clone = 1 };
 	uint64_t format = 0, shard_count = 0;
 	const char *id = NULL;
 	const struct mt_json_member members[] = {
@@ -210,6 +213,9 @@ mt_cluster_decode(const void *value, uint32_t bytes, struct mt_cluster *ret_clus
 		{ "shard_count", MT_JSON_U64, true, 1, CLEAVE_SHARDS_MAX, { .u64 = &shard_count } },
 		{ "next_volume_id", MT_JSON_U64, true, 1, 0, { .u64 = &cluster.next_volume_id } },
 		{ "next_segment", MT_JSON_U64, true, 1, 0, { .u64 = &cluster.next_segment } },
+		{ "next_snapshot", MT_JSON_U64, false, 1, 0, { .u64 = &cluster.next_snapshot } },
+		{ "next_clone", MT_JSON_U64, false, 1, CLEAVE_CLONE_MAX + UINT64_C(1),
+		    { .u64 = &cluster.next_clone } },
 	};
 	json_t *object = json_loadb(value, bytes, JSON_REJECT_DUPLICATES, NULL);
 	int rc = -EINVAL;
@@ -310,7 +316,7 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 	if (gateway == NULL)
 		goto err;
 	gateway->ports = mt_calloc(options->port_count, sizeof(*gateway->ports));
-	if (gateway->ports == NULL)
+	if (gateway->ports == NULL || mt_taking_init(gateway) != 0)
 		goto err_gateway;
 	gateway->magic = GATEWAY_MAGIC;
 	gateway->options = *options;
@@ -319,6 +325,7 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 	atomic_init(&gateway->lease_until_ns, 0);
 	mt_volumes_init(&gateway->volumes);
 	mt_mirror_init(gateway);
+	mt_drop_init(gateway);
 	list_init(&gateway->control_queue);
 	list_init(&gateway->asks);
 	loop_timer_init(&gateway->load_timer, gateway_on_load_timer, gateway);
@@ -326,6 +333,7 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 	return gateway;
 
 err_gateway:
+	mt_free(gateway->ports);
 	mt_free(gateway);
 err:
 	(void)snprintf(ret_error, error_bytes, "out of memory");
@@ -429,6 +437,8 @@ gateway_make_cluster(struct mt_gateway *gateway)
 		.shard_count = options->shard_count != 0 ? options->shard_count : MT_SHARDS_DEFAULT,
 		.next_volume_id = 1,
 		.next_segment = 1,
+		.next_snapshot = 1,
+		.next_clone = 1,
 	};
 	char *text = mt_cluster_encode(&cluster);
 	int rc = -ENOMEM;
@@ -709,6 +719,8 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 	mt_volumes_drop_waiters(gateway);
 	for (uint32_t i = 0; i < gateway->port_count; i++)
 		mt_port_close(&gateway->ports[i]);
+	mt_drop_fini(gateway);
+	mt_taking_fini(gateway);
 	mt_mirror_fini(gateway);
 	mt_volumes_fini(&gateway->volumes);
 	mt_free(gateway->ports);

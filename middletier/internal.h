@@ -344,40 +344,7 @@ void mt_extent_on_link(struct mt_extent *extent, struct mt_link *link, bool is_u
 int mt_batch_init(struct mt_batch *batch, struct mt_port *port); /* allocates hosts */
 void mt_batch_fini(struct mt_batch *batch, struct mt_port *port);
 
-/* ---- scope.c: what a reader of a volume or a snapshot sees ---- */
-#define MT_SPANS_MAX 16u /* clones of clones, and roll-backs, go as deep */
-
-/* The records in a volume's segments whose cut is at least cut_from and below cut_below. */
-struct mt_span {
-	uint64_t segment_base;
-	uint64_t cut_from, cut_below;
-};
-struct mt_scope {
-	uint32_t span_count;                /* 0: not set */
-	struct mt_span spans[MT_SPANS_MAX]; /* newest first; [0] is where a volume is written */
-};
-/* mt_scope_init -- of a volume that is nobody's clone: all that is in its segments. */
-static inline void
-mt_scope_init(struct mt_scope *scope, uint64_t segment_base)
-{
-	scope->span_count = 1;
-	scope->spans[0] = (struct mt_span){ segment_base, 0, UINT64_MAX };
-}
-/* mt_scope_is_plain -- as mt_scope_init has left it, or not set at all. */
-bool mt_scope_is_plain(const struct mt_scope *scope, uint64_t segment_base);
-/* mt_scope_check -- NULL, or what is wrong with it as the scope of something at @segment_base. */
-const char *mt_scope_check(const struct mt_scope *scope, uint64_t segment_base);
-/* mt_scope_names -- is cut @number where one of its spans begins or ends? */
-bool mt_scope_names(const struct mt_scope *scope, uint64_t number);
-/* mt_scope_before -- what snapshot @number of a volume with @scope sees. */
-void mt_scope_before(const struct mt_scope *scope, uint64_t number, struct mt_scope *ret_scope);
-/*
- * mt_scope_above -- a volume that is written in @segment_base from cut @number on, over what @below sees
- *
- * A clone, with number 0; a volume that is rolled back. -E2BIG: more than MT_SPANS_MAX spans.
- */
-int mt_scope_above(uint64_t segment_base, uint64_t number, const struct mt_scope *below,
-    struct mt_scope *ret_scope);
+#include "scope.h"
 
 /* ---- volume.c: what main tells ports about a volume ---- */
 struct mt_volume {
@@ -395,31 +362,6 @@ struct mt_volume {
 	uint64_t origin;     /* the snapshot that it is a clone of; 0: none */
 	struct mt_scope scope;
 };
-
-/* Every volume is given as many roots of segments, so that it can grow in place. */
-#define MT_VOLUME_SEGMENTS ((uint32_t)(CLEAVE_VOLUME_BYTES_MAX / CLEAVE_SEGMENT_BYTES))
-
-/* ---- snapshot.c: the keys "snapshots/N" ---- */
-enum mt_snapshot_state {
-	MT_SNAPSHOT_PENDING, /* being taken, or given up in the middle */
-	MT_SNAPSHOT_LIVE,
-	MT_SNAPSHOT_DELETED, /* or never was: its cut may still matter to a volume's scope */
-	MT_SNAPSHOT_STATE_NR
-};
-struct mt_snapshot {
-	uint64_t number; /* of the cut */
-	char name[MT_NAME_BYTES];
-	uint64_t volume_id;
-	uint64_t size_bytes;
-	uint64_t segment_base;
-	uint32_t segment_count;
-	uint64_t created_s; /* by the clock on the wall */
-	enum mt_snapshot_state state;
-	uint32_t clone_count;
-	struct mt_scope scope;
-};
-/* The volume id by which a client names a snapshot in its hello. */
-#define MT_SNAPSHOT_ID (UINT64_C(1) << 62)
 
 /*
  * mt_shard_volumes_refresh -- main reads the volumes anew, for a shard that was claimed
@@ -645,6 +587,8 @@ void mt_write_path_on_link(struct mt_shard *shard, struct mt_link *link, bool is
 void mt_reply_error(struct mt_session *session, struct split_msg *msg, const struct wire_io *io,
     int rc, uint32_t epoch);
 
+#include "cut.h"
+
 /* ---- shard.c, takeover.c ---- */
 enum mt_shard_state {
 	MT_SHARD_IDLE,
@@ -672,9 +616,11 @@ struct mt_shard {
 	uint32_t index; /* shard number in the cluster */
 	struct sm sm;
 	uint32_t epoch;
-	uint64_t next_counter;  /* extents created under this epoch */
-	uint64_t next_sequence; /* of the next record */
-	uint64_t cut;
+	uint64_t next_counter;             /* extents created under this epoch */
+	uint64_t next_sequence;            /* of the next record */
+	uint64_t cut;                      /* the greatest that it was told of: batches say it */
+	struct mt_cut cutting;             /* cut.c */
+	struct loop_link drops;            /* segment_drop.c */
 	struct mt_extent **extents;        /* extent_table.c: by slot; NULL: deleted */
 	uint16_t *extent_generations;      /* of the slots */
 	uint32_t extent_count, extent_max; /* slots that were given, and that there are */
@@ -773,6 +719,7 @@ struct mt_port {
 	uint64_t stop_deadline_ns;
 	struct loop_timer stop_timer;
 	struct mt_control_request *control_requests; /* control.c: MT_CONTROL_IN_FLIGHT_MAX */
+	struct loop_link peer_calls;                 /* peer.c: to other gateways */
 	struct mt_port_report {
 		struct loop_post post;
 		bool is_out;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mirror.c -- the volumes and the cluster's key, once more in the manifest of shard 0
+ * mirror.c -- the volumes, the snapshots and the cluster's key, once more in the manifest of shard 0
  *
  * Extents tell everything about the blocks of a cluster and nothing about its volumes. So that a lost
  * metadata store can be made anew (rebuild.c), the gateway that owns shard 0 keeps a copy there:
@@ -62,61 +62,107 @@ mirror_shard(struct mt_mirror *mirror)
 }
 
 static bool
-volumes_are_equal(const struct mt_volume *a, const struct mt_volume *b)
+edits_are_equal(const struct mt_edit *a, const struct mt_edit *b)
 {
 	uint8_t a_bytes[MT_EDIT_BYTES_MAX], b_bytes[MT_EDIT_BYTES_MAX];
 
-	(void)mt_edit_encode(a_bytes, &(struct mt_edit){ .kind = MT_EDIT_VOLUME, .volume = *a });
-	(void)mt_edit_encode(b_bytes, &(struct mt_edit){ .kind = MT_EDIT_VOLUME, .volume = *b });
+	(void)mt_edit_encode(a_bytes, a);
+	(void)mt_edit_encode(b_bytes, b);
 	return memcmp(a_bytes, b_bytes, sizeof(a_bytes)) == 0;
 }
 
-static void
-mirror_add(struct mt_mirror *mirror, const struct mt_volume *volume, bool is_deleted)
+/* The edit that would make @volume, or a snapshot, what it is. */
+static struct mt_edit
+mirror_volume(const struct mt_volume *volume)
 {
-	if (mirror->edit_count < MT_MIRROR_EDITS_MAX)
-		mirror->edits[mirror->edit_count++] = (struct mt_edit){ .kind = MT_EDIT_VOLUME,
-			.volume = *volume,
-			.is_deleted = is_deleted };
+	return (struct mt_edit){ .kind = MT_EDIT_VOLUME, .volume = *volume };
 }
 
-/* The first edits that make the state what the copy is. Both are sorted by id. */
+static struct mt_edit
+mirror_snapshot(const struct mt_snapshot *snapshot)
+{
+	return (struct mt_edit){ .kind = MT_EDIT_SNAPSHOT, .snapshot = *snapshot };
+}
+
+static void
+mirror_add(struct mt_mirror *mirror, const struct mt_edit *edit, bool is_deleted)
+{
+	if (mirror->edit_count == MT_MIRROR_EDITS_MAX)
+		return;
+	mirror->edits[mirror->edit_count] = *edit;
+	mirror->edits[mirror->edit_count++].is_deleted = is_deleted;
+}
+
+static void
+mirror_compare_snapshots(struct mt_mirror *mirror, const struct mt_manifest_state *state)
+{
+	uint32_t i = 0, k = 0;
+
+	while (mirror->edit_count < MT_MIRROR_EDITS_MAX &&
+	    (i < state->snapshot_count || k < mirror->snapshot_count)) {
+		uint64_t old = i < state->snapshot_count ? state->snapshots[i].number : UINT64_MAX;
+		uint64_t wanted = k < mirror->snapshot_count ? mirror->snapshots[k].number
+							     : UINT64_MAX;
+		struct mt_edit old_edit = { 0 }, edit = { 0 };
+
+		if (old <= wanted)
+			old_edit = mirror_snapshot(&state->snapshots[i++]);
+		if (wanted <= old)
+			edit = mirror_snapshot(&mirror->snapshots[k++]);
+		if (old < wanted && !mirror->is_incomplete)
+			mirror_add(mirror, &old_edit, true);
+		if (wanted < old || (wanted == old && !edits_are_equal(&old_edit, &edit)))
+			mirror_add(mirror, &edit, false);
+	}
+}
+
+static void
+mirror_compare_volumes(struct mt_mirror *mirror, const struct mt_manifest_state *state)
+{
+	uint32_t i = 0, k = 0;
+
+	while (mirror->edit_count < MT_MIRROR_EDITS_MAX &&
+	    (i < state->volume_count || k < mirror->volume_count)) {
+		uint64_t old = i < state->volume_count ? state->volumes[i].id : UINT64_MAX;
+		uint64_t wanted = k < mirror->volume_count ? mirror->volumes[k].id : UINT64_MAX;
+		struct mt_edit old_edit = { 0 }, edit = { 0 };
+
+		if (old <= wanted)
+			old_edit = mirror_volume(&state->volumes[i++]);
+		if (wanted <= old)
+			edit = mirror_volume(&mirror->volumes[k++]);
+		if (old < wanted && !mirror->is_incomplete)
+			mirror_add(mirror, &old_edit, true);
+		if (wanted < old || (wanted == old && !edits_are_equal(&old_edit, &edit)))
+			mirror_add(mirror, &edit, false);
+	}
+}
+
+/* The first edits that make the state what the copy is. All is sorted by id. */
 static void
 mirror_compare(struct mt_mirror *mirror, const struct mt_manifest_state *state)
 {
 	struct mt_cluster *cluster = &mirror->cluster;
-	uint32_t i = 0, k = 0;
 
 	mirror->edit_count = 0;
 	cluster->next_volume_id = num_max(cluster->next_volume_id, state->next_volume_id);
 	cluster->next_segment = num_max(cluster->next_segment, state->next_segment);
+	cluster->next_snapshot = num_max(cluster->next_snapshot, state->next_snapshot);
+	cluster->next_clone = num_max(cluster->next_clone, state->next_clone);
 	/* The ids first: those of a volume are never to be given again. */
 	if (state->shard_count != cluster->shard_count ||
 	    state->next_volume_id != cluster->next_volume_id ||
-	    state->next_segment != cluster->next_segment)
+	    state->next_segment != cluster->next_segment ||
+	    state->next_snapshot != cluster->next_snapshot ||
+	    state->next_clone != cluster->next_clone)
 		mirror->edits[mirror->edit_count++] = (struct mt_edit){ .kind = MT_EDIT_CLUSTER,
 			.next_volume_id = cluster->next_volume_id,
 			.next_segment = cluster->next_segment,
+			.next_snapshot = cluster->next_snapshot,
+			.next_clone = cluster->next_clone,
 			.shard_count = cluster->shard_count };
-	while (mirror->edit_count < MT_MIRROR_EDITS_MAX &&
-	    (i < state->volume_count || k < mirror->volume_count)) {
-		const struct mt_volume *old = &state->volumes[i], *wanted = &mirror->volumes[k];
-
-		if (k == mirror->volume_count ||
-		    (i < state->volume_count && old->id < wanted->id)) {
-			if (!mirror->is_incomplete)
-				mirror_add(mirror, old, true);
-			i++;
-		} else if (i == state->volume_count || wanted->id < old->id) {
-			mirror_add(mirror, wanted, false);
-			k++;
-		} else {
-			if (!volumes_are_equal(old, wanted))
-				mirror_add(mirror, wanted, false);
-			i++;
-			k++;
-		}
-	}
+	mirror_compare_volumes(mirror, state);
+	mirror_compare_snapshots(mirror, state);
 }
 
 static void
@@ -155,14 +201,30 @@ volume_compare_ids(const void *a, const void *b)
 	return a_id < b_id ? -1 : a_id > b_id;
 }
 
+static void
+mirror_free(struct mt_mirror *mirror)
+{
+	mt_free(mirror->volumes);
+	mt_free(mirror->snapshots);
+	mirror->volumes = NULL;
+	mirror->snapshots = NULL;
+}
+
 static int
 mirror_copy(struct mt_mirror *mirror)
 {
 	const struct mt_volumes *volumes = &mirror->gateway->volumes;
+	const struct mt_snapshots *snapshots = &volumes->snapshots;
 
 	mirror->volumes = mt_calloc(num_max(volumes->count, 1), sizeof(*mirror->volumes));
-	if (mirror->volumes == NULL)
+	mirror->snapshots = mt_calloc(num_max(snapshots->count, 1), sizeof(*mirror->snapshots));
+	if (mirror->volumes == NULL || mirror->snapshots == NULL) {
+		mirror_free(mirror);
 		return -ENOMEM;
+	}
+	mirror->snapshot_count = snapshots->count;
+	for (uint32_t i = 0; i < snapshots->count; i++)
+		mirror->snapshots[i] = snapshots->entries[i].snapshot;
 	mirror->volume_count = volumes->count;
 	for (uint32_t i = 0; i < volumes->count; i++)
 		mirror->volumes[i] = volumes->entries[i].volume;
@@ -175,9 +237,11 @@ mirror_copy(struct mt_mirror *mirror)
 		mirror->cluster.next_volume_id =
 		    num_max(mirror->cluster.next_volume_id, volume->id + 1);
 		mirror->cluster.next_segment = num_max(mirror->cluster.next_segment,
-		    volume->segment_base + volume->segment_count);
+		    wire_segment_root(volume->segment_base) + UINT64_C(1) * volume->segment_count);
 	}
-	mirror->is_incomplete = volumes->is_incomplete;
+	/* Before the first refresh nothing is known of snapshots. */
+	mirror->is_incomplete = volumes->is_incomplete || snapshots->is_incomplete ||
+	    snapshots->cluster_version == 0;
 	return 0;
 }
 
@@ -194,8 +258,7 @@ mirror_on_done(struct loop_post *post, void *arg)
 	struct mt_mirror *mirror = arg;
 
 	(void)post;
-	mt_free(mirror->volumes);
-	mirror->volumes = NULL;
+	mirror_free(mirror);
 	mirror->is_out = false;
 	if (mirror->is_dirty)
 		mt_mirror_kick(mirror->gateway);
@@ -251,6 +314,5 @@ void
 mt_mirror_fini(struct mt_gateway *gateway)
 {
 	loop_timer_stop(gateway->options.loop, &gateway->mirror.timer);
-	mt_free(gateway->mirror.volumes);
-	gateway->mirror.volumes = NULL;
+	mirror_free(&gateway->mirror);
 }

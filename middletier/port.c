@@ -26,6 +26,7 @@
 #include "base/log.h"
 #include "control.h"
 #include "index.h"
+#include "peer.h"
 #include "upkeep.h"
 
 #define PORT_MAGIC 0x504f5254u      /* "TROP" */
@@ -177,6 +178,7 @@ mt_port_open(struct mt_port *port, struct mt_gateway *gateway, uint32_t index, c
 	*port = (struct mt_port){ .magic = PORT_MAGIC, .gateway = gateway, .index = index };
 	(void)pthread_mutex_init(&port->lock, NULL); /* of the default kind: cannot fail */
 	list_init(&port->sessions);
+	list_init(&port->peer_calls);
 	loop_timer_init(&port->stop_timer, port_on_stop_timer, port);
 	port->state = MT_PORT_OPENING;
 	port->receive_count = port_receive_count(options);
@@ -649,7 +651,7 @@ port_is_drained(const struct mt_port *port)
 static bool
 port_is_closed(const struct mt_port *port)
 {
-	if (!list_is_empty(&port->sessions))
+	if (!list_is_empty(&port->sessions) || !list_is_empty(&port->peer_calls))
 		return false;
 	for (uint32_t i = 0; i < port->link_count; i++) {
 		if (port->links[i].qp != NULL)
@@ -666,6 +668,7 @@ port_close_all(struct mt_port *port)
 	/* Sessions first: what the shards then give up is not answered with an error. */
 	LIST_FOREACH_SAFE(&port->sessions, link, next)
 		mt_session_close(LIST_ENTRY(link, struct mt_session, link), -EBUSY);
+	mt_peer_stop(port);
 	for (uint32_t i = 0; i < port->shard_count; i++)
 		mt_shard_stop(&port->shards[i], -ECANCELED);
 	for (uint32_t i = 0; i < port->link_count; i++)
@@ -759,6 +762,7 @@ mt_port_close(struct mt_port *port)
 		mt_link_fini(&port->links[i]);
 	for (uint32_t i = 0; i < port->shard_count; i++)
 		mt_shard_fini(&port->shards[i]);
+	mt_peer_fini(port);
 	mt_session_fini_all(port);
 	mt_merge_port_fini(port);
 	mt_read_path_fini(port);

@@ -22,6 +22,8 @@
 #define REBUILD_VOLUME_IDS_SKIPPED (UINT64_C(1) << 16)
 #define REBUILD_SEGMENTS_SKIPPED (UINT64_C(1) << 20)
 #define REBUILD_ATTACHES_SKIPPED (UINT64_C(1) << 20)
+#define REBUILD_SNAPSHOTS_SKIPPED (UINT64_C(1) << 16)
+#define REBUILD_CLONES_SKIPPED (UINT64_C(1) << 12)
 #define REBUILD_TXN_KEYS_MAX (META_TXN_OPS_MAX / 2)
 
 /* ---- as it was ---- */
@@ -199,8 +201,10 @@ plan_volume(struct mt_rebuild_store *store, struct mt_cluster *cluster,
 	volume.attach += REBUILD_ATTACHES_SKIPPED;
 	volume.session_id = 0;
 	cluster->next_volume_id = num_max(cluster->next_volume_id, volume.id + 1);
-	cluster->next_segment =
-	    num_max(cluster->next_segment, volume.segment_base + volume.segment_count);
+	cluster->next_segment = num_max(cluster->next_segment,
+	    wire_segment_root(volume.segment_base) + (uint64_t)MT_VOLUME_SEGMENTS);
+	cluster->next_clone =
+	    num_max(cluster->next_clone, (volume.segment_base >> 32) + UINT64_C(1));
 	(void)snprintf(key, sizeof(key), "volumes/%s", volume.name);
 	text = mt_volume_encode(&volume);
 	if (text == NULL)
@@ -208,6 +212,49 @@ plan_volume(struct mt_rebuild_store *store, struct mt_cluster *cluster,
 	log_info("recover: volume %s: id=%" PRIu64 " size_bytes=%" PRIu64, volume.name, volume.id,
 	    volume.size_bytes);
 	return plan_key(store, key, text);
+}
+
+/* One that was being taken is nobody's any more. */
+static int
+plan_snapshot(struct mt_rebuild_store *store, struct mt_cluster *cluster,
+    const struct mt_snapshot *from)
+{
+	struct mt_snapshot snapshot = *from;
+	char key[MT_SNAPSHOT_KEY_BYTES];
+	char *text;
+
+	if (mt_volume_name_check(snapshot.name) != NULL) {
+		log_error("recover: snapshot %" PRIu64 ": %s: cannot be understood",
+		    snapshot.number, snapshot.name);
+		return -EINVAL;
+	}
+	if (snapshot.state == MT_SNAPSHOT_PENDING)
+		snapshot.state = MT_SNAPSHOT_DELETED;
+	cluster->next_snapshot = num_max(cluster->next_snapshot, snapshot.number + 1);
+	mt_snapshot_key(snapshot.number, key);
+	text = mt_snapshot_encode(&snapshot, NULL);
+	if (text == NULL)
+		return -ENOMEM;
+	log_info("recover: snapshot %" PRIu64 ": %s of volume %" PRIu64, snapshot.number,
+	    snapshot.name, snapshot.volume_id);
+	return plan_key(store, key, text);
+}
+
+static int
+plan_old_snapshot(struct mt_rebuild_store *store, struct mt_cluster *cluster,
+    const struct mt_rebuild_key *old)
+{
+	struct mt_snapshot snapshot;
+	char *waiting = NULL;
+	const char *field;
+	int rc = mt_snapshot_decode(old->key, old->text, (uint32_t)strlen(old->text), &snapshot,
+	    &waiting, &field);
+
+	mt_free(waiting);
+	if (rc == 0)
+		return plan_snapshot(store, cluster, &snapshot);
+	log_error("recover: unreadable in the metadata store key=%s field=\"%s\"", old->key, field);
+	return rc;
 }
 
 /* Of the store itself, where the nodes know nothing of volumes. */
@@ -220,6 +267,11 @@ plan_old_volumes(struct mt_rebuild_store *store, struct mt_cluster *cluster)
 		const char *field;
 		int rc;
 
+		if (strncmp(old->key, MT_SNAPSHOT_PREFIX, strlen(MT_SNAPSHOT_PREFIX)) == 0) {
+			rc = plan_old_snapshot(store, cluster, old);
+			if (rc != 0)
+				return rc;
+		}
 		if (strncmp(old->key, "volumes/", 8) != 0)
 			continue;
 		rc = mt_volume_decode(old->key + 8, old->text, (uint32_t)strlen(old->text), &volume,
@@ -254,7 +306,8 @@ plan_deletions(struct mt_rebuild_store *store)
 		const char *name = store->old[i].key;
 		int rc;
 
-		if ((strncmp(name, "volumes/", 8) != 0 && strncmp(name, "shards/", 7) != 0) ||
+		if ((strncmp(name, "volumes/", 8) != 0 && strncmp(name, "shards/", 7) != 0 &&
+			strncmp(name, MT_SNAPSHOT_PREFIX, strlen(MT_SNAPSHOT_PREFIX)) != 0) ||
 		    is_planned(store, name))
 			continue;
 		log_warn("recover: %s is in the old store alone, and goes", name);
@@ -276,8 +329,12 @@ plan_volumes(struct mt_rebuild_store *store, const struct mt_rebuild_plan *plan,
 		return plan_old_volumes(store, cluster);
 	cluster->next_volume_id = num_max(cluster->next_volume_id, mirror->next_volume_id);
 	cluster->next_segment = num_max(cluster->next_segment, mirror->next_segment);
+	cluster->next_snapshot = num_max(cluster->next_snapshot, mirror->next_snapshot);
+	cluster->next_clone = num_max(cluster->next_clone, mirror->next_clone);
 	for (uint32_t i = 0; i < mirror->volume_count && rc == 0; i++)
 		rc = plan_volume(store, cluster, &mirror->volumes[i]);
+	for (uint32_t i = 0; i < mirror->snapshot_count && rc == 0; i++)
+		rc = plan_snapshot(store, cluster, &mirror->snapshots[i]);
 	return rc;
 }
 
@@ -287,13 +344,17 @@ mt_rebuild_store_plan(struct mt_rebuild_store *store, const struct mt_rebuild_pl
 	struct mt_cluster cluster = { .cluster_id = plan->cluster_id,
 		.shard_count = plan->shard_count,
 		.next_volume_id = 1,
-		.next_segment = 1 };
+		.next_segment = 1,
+		.next_snapshot = 1,
+		.next_clone = 1 };
 	char *text;
 	int rc = 0;
 
 	if (store->has_cluster) {
 		cluster.next_volume_id = store->cluster.next_volume_id;
 		cluster.next_segment = store->cluster.next_segment;
+		cluster.next_snapshot = store->cluster.next_snapshot;
+		cluster.next_clone = store->cluster.next_clone;
 	}
 	if (store_find(store, "cluster") != NULL)
 		rc = plan_key(store, "cluster", NULL);
@@ -307,6 +368,8 @@ mt_rebuild_store_plan(struct mt_rebuild_store *store, const struct mt_rebuild_pl
 		return rc;
 	cluster.next_volume_id += REBUILD_VOLUME_IDS_SKIPPED;
 	cluster.next_segment += REBUILD_SEGMENTS_SKIPPED;
+	cluster.next_snapshot += REBUILD_SNAPSHOTS_SKIPPED;
+	cluster.next_clone += REBUILD_CLONES_SKIPPED;
 	text = mt_cluster_encode(&cluster);
 	if (text == NULL)
 		return -ENOMEM;

@@ -17,6 +17,8 @@
  * A hello without a volume is a control session: READY at once, and no I/O is taken from it. Every
  * wait has an end: a peer that cannot be accepted within SESSION_ACCEPT_NS is told BUSY.
  *
+ * A snapshot's readers are admitted as they come: there is nothing that one could spoil for another.
+ *
  * Main posts what is newer (an attach) after the answers that it gave before, and a port keeps their
  * order, so a session that asked before the attach is in the list when the attach closes it.
  */
@@ -188,13 +190,20 @@ session_admit(struct mt_session *session)
 		session_accept(session);
 }
 
+/* It reads a snapshot, and writes nothing. */
+static bool
+session_is_reader(const struct mt_session *session)
+{
+	return (session->hello.volume_id & MT_SNAPSHOT_ID) != 0;
+}
+
 static int
 session_check_attach(const struct mt_session *session)
 {
 	const struct mt_volume *volume = &session->volume;
 
 	/* An attach that main does not know yet cannot be newer: the store lost it. Attach again. */
-	if (MUTANT(attach_ignored))
+	if (session_is_reader(session) || MUTANT(attach_ignored))
 		return 0;
 	if (session->hello.attach != volume->attach || volume->attach == 0)
 		return -ESHUTDOWN;
@@ -222,6 +231,8 @@ session_on_answer(struct loop_post *post, void *arg)
 		rc = -EBUSY;
 	if (rc != 0)
 		session_refuse(session, rc);
+	else if (session_is_reader(session))
+		session_accept(session); /* of a snapshot there are as many as want to */
 	else
 		session_admit(session);
 }
@@ -387,6 +398,9 @@ session_check_io(const struct mt_session *session, const struct wire_io *io,
 
 	if (session->hello.volume_id == 0)
 		return -EINVAL;
+	if (session_is_reader(session) && io->opcode != WIRE_READ &&
+	    io->opcode != WIRE_BLOCK_STATUS)
+		return -EROFS;
 	rc = session_check_range(session, io);
 	if (rc != 0)
 		return rc;

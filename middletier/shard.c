@@ -60,6 +60,8 @@ mt_shard_init(struct mt_shard *shard, struct mt_port *port, uint32_t index)
 	*shard = (struct mt_shard){ .port = port, .index = index };
 	list_init(&shard->root_calls);
 	list_init(&shard->extent_requests);
+	mt_cut_init(shard);
+	list_init(&shard->drops);
 	loop_timer_init(&shard->quiet_timer, shard_on_quiet_timer, shard);
 	sm_init(&shard->sm, "shard", shard_table, MT_SHARD_IDLE, index);
 	rc = mt_takeover_init(shard);
@@ -146,6 +148,7 @@ mt_shard_stop(struct mt_shard *shard, int rc)
 	sm_move(&shard->sm, MT_SHARD_STOPPED);
 	if (!shard->is_releasing)
 		shard->is_wanted = false; /* by itself: until the next set */
+	mt_cut_stop(shard, rc);
 	mt_upkeep_stop(shard);
 	mt_reclaim_stop(shard);
 	mt_takeover_stop(shard);
@@ -189,6 +192,7 @@ static void
 shard_reset(struct mt_shard *shard)
 {
 	mt_takeover_reset(shard);
+	mt_segments_drop_reset(shard);
 	mt_manifest_fini(shard);
 	shard_free_index(shard);
 	mt_run_roll_reset(shard);
@@ -280,6 +284,8 @@ mt_shard_fini(struct mt_shard *shard)
 	if (shard->magic != SHARD_MAGIC)
 		return;
 	loop_timer_stop(shard->port->loop, &shard->quiet_timer);
+	mt_cut_stop(shard, 0);
+	mt_segments_drop_reset(shard);
 	mt_root_abandon(shard);
 	mt_takeover_fini(shard);
 	mt_upkeep_fini(shard);

@@ -149,8 +149,10 @@ takeover_restore_runs(struct mt_takeover *takeover)
 	}
 	for (; takeover->cut_at < state->cut_count; takeover->cut_at++) {
 		const struct mt_state_cut *from = &state->cuts[takeover->cut_at];
-		struct mt_index_cut cut = { .cut = from->cut };
-		int rc = mt_index_add_cut(index, &cut);
+		struct mt_index_cut cut = { .cut = from->cut,
+			.segment_base = from->segment_base,
+			.segment_count = from->segment_count };
+		int rc = from->segment_count == 0 ? 0 : mt_index_add_cut(index, &cut);
 
 		if (rc != 0)
 			return rc;

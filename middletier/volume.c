@@ -56,7 +56,8 @@ mt_volume_encode(const struct mt_volume *volume)
 
 	(void)snprintf(session, sizeof(session), "%016" PRIx64, volume->session_id);
 	if (object != NULL && json_object_del(object, "name") == 0 &&
-	    json_object_set_new(object, "session", json_string(session)) == 0)
+	    json_object_set_new(object, "session", json_string(session)) == 0 &&
+	    mt_json_put_scope(object, &volume->scope, volume->segment_base) == 0)
 		text = json_dumps(object, JSON_COMPACT);
 	json_decref(object);
 	return text;
@@ -64,7 +65,8 @@ mt_volume_encode(const struct mt_volume *volume)
 
 /* What a volume's text is read into before it is believed. */
 struct volume_text {
-	uint64_t id, size_bytes, replicas, segment_base, segment_count, attach;
+	uint64_t id, size_bytes, replicas, segment_base, segment_count, attach, origin;
+	json_t *spans; /* NULL: all in its own segments */
 	const char *service_class, *engine, *session;
 	int64_t level;
 };
@@ -82,6 +84,7 @@ volume_from_text(const struct volume_text *text, struct mt_volume *ret_volume,
 		.level = (int)text->level,
 		.replica_count = (uint32_t)text->replicas,
 		.attach = text->attach,
+		.origin = text->origin,
 	};
 
 	if (!mt_wish_by_name(text->engine, &wish)) {
@@ -106,7 +109,9 @@ volume_from_text(const struct volume_text *text, struct mt_volume *ret_volume,
 		*ret_field = "segment_count";
 		return -EINVAL;
 	}
-	mt_scope_init(&volume.scope, volume.segment_base);
+	*ret_field = mt_json_take_scope(text->spans, volume.segment_base, &volume.scope);
+	if (*ret_field != NULL)
+		return -EINVAL;
 	*ret_volume = volume;
 	return 0;
 }
@@ -129,6 +134,8 @@ mt_volume_decode(const char *name, const void *value, uint32_t bytes, struct mt_
 		{ "segment_count", MT_JSON_U64, true, 1, 0, { .u64 = &text.segment_count } },
 		{ "attach", MT_JSON_U64, true, 0, 0, { .u64 = &text.attach } },
 		{ "session", MT_JSON_TEXT, true, 0, 0, { .text = &text.session } },
+		{ "origin", MT_JSON_U64, false, 1, 0, { .u64 = &text.origin } },
+		{ "spans", MT_JSON_ARRAY, false, 0, 0, { .array = &text.spans } },
 	};
 	json_t *object = json_loadb(value, bytes, JSON_REJECT_DUPLICATES, NULL);
 	int rc = -EINVAL;
@@ -255,7 +262,10 @@ mt_volumes_fini(struct mt_volumes *volumes)
 {
 	assert(list_is_empty(&volumes->waiters) && list_is_empty(&volumes->readers));
 	mt_free(volumes->entries);
+	mt_free(volumes->next_entries);
 	mt_free(volumes->tells);
+	mt_snapshots_fini(&volumes->snapshots);
+	mt_snapshots_fini(&volumes->next_snapshots);
 	*volumes = (struct mt_volumes){ 0 };
 }
 
@@ -325,6 +335,8 @@ mt_volumes_read_cluster(struct mt_gateway *gateway, int rc, const struct meta_it
 		/* Ports read the rest, and it stays as it is. */
 		gateway->cluster.next_volume_id = cluster.next_volume_id;
 		gateway->cluster.next_segment = cluster.next_segment;
+		gateway->cluster.next_snapshot = cluster.next_snapshot;
+		gateway->cluster.next_clone = cluster.next_clone;
 		gateway->cluster.version = cluster.version;
 		return 0;
 	}
@@ -467,11 +479,11 @@ mt_volume_create(struct mt_gateway *gateway, const struct mt_volume *wish, mt_vo
 	*volume = *wish;
 	volume->id = gateway->cluster.next_volume_id;
 	volume->segment_base = gateway->cluster.next_segment;
-	volume->segment_count =
-	    (uint32_t)((wish->size_bytes + CLEAVE_SEGMENT_BYTES - 1) / CLEAVE_SEGMENT_BYTES);
+	volume->segment_count = mt_volume_segment_count(wish->size_bytes);
+	mt_scope_init(&volume->scope, volume->segment_base);
 	volumes->change_cluster = gateway->cluster;
 	volumes->change_cluster.next_volume_id++;
-	volumes->change_cluster.next_segment += volume->segment_count;
+	volumes->change_cluster.next_segment += MT_VOLUME_SEGMENTS;
 	volume_key(wish->name, key);
 	volume_text = mt_volume_encode(volume);
 	cluster_text = mt_cluster_encode(&volumes->change_cluster);
@@ -539,14 +551,30 @@ mt_volume_attach(struct mt_gateway *gateway, const char *name, uint64_t session_
 	return rc;
 }
 
+/* The mark says what there was, and whose shards have not reclaimed it yet (drop.c): all. */
+static char *
+deleted_encode(const struct mt_gateway *gateway, const struct mt_volume *volume)
+{
+	json_t *object = mt_json_volume(volume);
+	char *waiting = mt_waiting_all(gateway->cluster.shard_count);
+	char *text = NULL;
+
+	if (object != NULL && waiting != NULL &&
+	    json_object_set_new(object, "waiting", json_string(waiting)) == 0)
+		text = json_dumps(object, JSON_COMPACT);
+	mt_free(waiting);
+	json_decref(object);
+	return text;
+}
+
 int
 mt_volume_delete(struct mt_gateway *gateway, const char *name, mt_volume_fn fn, void *arg)
 {
 	struct mt_volumes *volumes = &gateway->volumes;
 	const struct mt_volume_entry *entry = mt_volumes_by_name(volumes, name);
-	char key[VOLUME_KEY_BYTES], mark[48];
-	json_t *object;
-	char *text;
+	const struct mt_snapshot_entry *origin;
+	char key[VOLUME_KEY_BYTES], mark[48], origin_key[MT_SNAPSHOT_KEY_BYTES];
+	char *text, *origin_text = NULL;
 	int rc;
 
 	if (entry == NULL)
@@ -556,11 +584,17 @@ mt_volume_delete(struct mt_gateway *gateway, const char *name, mt_volume_fn fn, 
 		return rc;
 	volumes->change = *entry;
 	volume_key(name, key);
-	(void)snprintf(mark, sizeof(mark), "deleted/%" PRIu64, entry->volume.id);
-	object = mt_json_volume(&entry->volume);
-	text = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
-	json_decref(object);
-	if (text == NULL) {
+	(void)snprintf(mark, sizeof(mark), MT_DELETED_PREFIX "%" PRIu64, entry->volume.id);
+	origin = mt_snapshots_by_number(&volumes->snapshots, entry->volume.origin);
+	if (origin != NULL) {
+		struct mt_snapshot snapshot = origin->snapshot;
+
+		snapshot.clone_count -= snapshot.clone_count > 0;
+		mt_snapshot_key(snapshot.number, origin_key);
+		origin_text = mt_snapshot_encode(&snapshot, origin->waiting);
+	}
+	text = deleted_encode(gateway, &entry->volume);
+	if (text == NULL || (origin != NULL && origin_text == NULL)) {
 		volumes->fn = NULL;
 		rc = -ENOMEM;
 	} else {
@@ -571,10 +605,19 @@ mt_volume_delete(struct mt_gateway *gateway, const char *name, mt_volume_fn fn, 
 			    .key = mark,
 			    .value = text,
 			    .value_bytes = (uint32_t)strlen(text) },
+			{ .kind = META_COMPARE_VERSION,
+			    .key = origin_key,
+			    .version = origin == NULL ? 0 : origin->version },
+			{ .kind = META_PUT,
+			    .key = origin_key,
+			    .value = origin_text,
+			    .value_bytes = origin_text == NULL ? 0
+							       : (uint32_t)strlen(origin_text) },
 		};
 
-		rc = change_submit(gateway, ops, NUM_COUNT(ops));
+		rc = change_submit(gateway, ops, origin == NULL ? 3 : NUM_COUNT(ops));
 	}
 	free(text);
+	free(origin_text);
 	return rc;
 }

@@ -6,8 +6,8 @@
  * is not known here, before a change is judged, and before a shard that was claimed serves. All who ask
  * before a reading begins share it.
  *
- *	waiters --> list "cluster" --> list "volumes/" --> table replaced --> tell ports --> fn(0)
- *	   ^                                  |
+ *	waiters --> list "cluster" --> list "volumes/", "snapshots/" --> tables replaced
+ *	   ^                                  |                              '--> tell ports --> fn(0)
  *	   +--- a change of ours meanwhile ---+
  *
  * Ports are told of each volume that was attached elsewhere (its older sessions are closed) or deleted
@@ -74,6 +74,15 @@ refresh_finish(struct mt_gateway *gateway, int rc)
 	refresh_try(gateway);
 }
 
+static void
+refresh_drop_next(struct mt_volumes *volumes)
+{
+	mt_snapshots_fini(&volumes->next_snapshots);
+	mt_free(volumes->next_entries);
+	volumes->next_entries = NULL;
+	volumes->next_count = volumes->next_max = 0;
+}
+
 /* True: a change of ours came between, and the reading begins anew when that has ended. */
 static bool
 refresh_is_overtaken(struct mt_gateway *gateway)
@@ -85,6 +94,7 @@ refresh_is_overtaken(struct mt_gateway *gateway)
 	volumes->is_refreshing = false;
 	refresh_move(&volumes->waiters, &volumes->readers);
 	refresh_move(&volumes->readers, &volumes->waiters);
+	refresh_drop_next(volumes);
 	refresh_try(gateway);
 	return true;
 }
@@ -120,20 +130,49 @@ refresh_tell(struct mt_gateway *gateway)
 		refresh_finish(gateway, rc);
 }
 
-/* What is in the old table and is newer, or missing, in @next. */
+/* By name, as most are; or by another, that it was given meanwhile. */
+static struct mt_volume_entry *
+refresh_find(struct mt_volumes *next, const struct mt_volume *volume)
+{
+	struct mt_volume_entry *entry = mt_volumes_by_name(next, volume->name);
+
+	return entry != NULL && entry->volume.id == volume->id ? entry
+							       : mt_volumes_by_id(next, volume->id);
+}
+
+/* Who reads a snapshot that is no more is closed out. */
+static uint32_t
+refresh_compare_snapshots(const struct mt_volumes *volumes, const struct mt_volumes *next,
+    struct mt_volume_tell *tells)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < volumes->snapshots.count; i++) {
+		uint64_t id = volumes->snapshots.entries[i].snapshot.number | MT_SNAPSHOT_ID;
+		struct mt_volume old, unused;
+
+		if (mt_snapshot_session(volumes, id, &old) &&
+		    !mt_snapshot_session(next, id, &unused))
+			tells[count++] = (struct mt_volume_tell){ MT_ASK_DELETE, old };
+	}
+	return count;
+}
+
+/* What is in the old tables and is newer, or missing, in @next. */
 static int
 refresh_compare(struct mt_volumes *volumes, struct mt_volumes *next)
 {
-	struct mt_volume_tell *tells = mt_calloc(volumes->count + 1, sizeof(*tells));
+	struct mt_volume_tell *tells =
+	    mt_calloc((size_t)volumes->count + volumes->snapshots.count + 1, sizeof(*tells));
 	uint32_t count = 0;
 
 	if (tells == NULL)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < volumes->count; i++) {
 		const struct mt_volume_entry *old = &volumes->entries[i];
-		struct mt_volume_entry *entry = mt_volumes_by_name(next, old->volume.name);
+		struct mt_volume_entry *entry = refresh_find(next, &old->volume);
 
-		if (entry == NULL || entry->volume.id != old->volume.id) {
+		if (entry == NULL) {
 			tells[count++] = (struct mt_volume_tell){ MT_ASK_DELETE, old->volume };
 			continue;
 		}
@@ -142,10 +181,64 @@ refresh_compare(struct mt_volumes *volumes, struct mt_volumes *next)
 		if (entry->told_attach < entry->volume.attach)
 			tells[count++] = (struct mt_volume_tell){ MT_ASK_ATTACH, entry->volume };
 	}
+	count += refresh_compare_snapshots(volumes, next, tells + count);
 	volumes->tells = tells;
 	volumes->tell_count = count;
 	volumes->tell_index = 0;
 	return 0;
+}
+
+/* How long a snapshot has been pending is known here alone. */
+static void
+refresh_keep_seen(struct mt_gateway *gateway, struct mt_snapshots *next)
+{
+	const struct mt_snapshots *snapshots = &gateway->volumes.snapshots;
+
+	next->cluster_version = gateway->cluster.version;
+	for (uint32_t i = 0; i < next->count; i++) {
+		struct mt_snapshot_entry *entry = &next->entries[i];
+		const struct mt_snapshot_entry *old =
+		    mt_snapshots_by_number(snapshots, entry->snapshot.number);
+
+		entry->seen_ns = old != NULL && old->version == entry->version
+		    ? old->seen_ns
+		    : loop_now_ns(gateway->options.loop);
+	}
+}
+
+static void
+refresh_on_snapshots(int rc, const struct meta_item *items, uint32_t count, void *arg)
+{
+	struct mt_gateway *gateway = arg;
+	struct mt_volumes *volumes = &gateway->volumes;
+	struct mt_volumes next = { .entries = volumes->next_entries, .count = volumes->next_count };
+
+	if (refresh_is_overtaken(gateway))
+		return;
+	for (uint32_t i = 0; i < count && rc == 0; i++)
+		rc = mt_snapshots_put_item(&volumes->next_snapshots, &items[i]);
+	next.snapshots = volumes->next_snapshots;
+	if (rc == 0)
+		rc = refresh_compare(volumes, &next);
+	if (rc != 0) {
+		refresh_drop_next(volumes);
+		refresh_finish(gateway, rc);
+		return;
+	}
+	refresh_keep_seen(gateway, &volumes->next_snapshots);
+	mt_free(volumes->entries);
+	volumes->entries = volumes->next_entries;
+	volumes->count = volumes->next_count;
+	volumes->max = volumes->next_max;
+	mt_snapshots_fini(&volumes->snapshots);
+	volumes->snapshots = volumes->next_snapshots;
+	volumes->next_snapshots = (struct mt_snapshots){ 0 };
+	volumes->next_entries = NULL;
+	volumes->is_loaded = true;
+	volumes->is_incomplete = volumes->is_next_incomplete;
+	mt_mirror_kick(gateway);
+	mt_drop_kick(gateway);
+	refresh_tell(gateway);
 }
 
 static void
@@ -153,6 +246,7 @@ refresh_on_list(int rc, const struct meta_item *items, uint32_t count, void *arg
 {
 	struct mt_gateway *gateway = arg;
 	struct mt_volumes *volumes = &gateway->volumes;
+	struct meta *meta = gateway->options.meta;
 	struct mt_volumes next;
 
 	if (refresh_is_overtaken(gateway))
@@ -161,20 +255,16 @@ refresh_on_list(int rc, const struct meta_item *items, uint32_t count, void *arg
 	for (uint32_t i = 0; i < count && rc == 0; i++)
 		rc = mt_volumes_put_item(&next, &items[i]);
 	if (rc == 0)
-		rc = refresh_compare(volumes, &next);
+		rc = meta->ops->list(meta, MT_SNAPSHOT_PREFIX, refresh_on_snapshots, gateway);
 	if (rc != 0) {
 		mt_volumes_fini(&next);
 		refresh_finish(gateway, rc);
 		return;
 	}
-	mt_free(volumes->entries);
-	volumes->entries = next.entries;
-	volumes->count = next.count;
-	volumes->max = next.max;
-	volumes->is_loaded = true;
-	volumes->is_incomplete = next.is_incomplete;
-	mt_mirror_kick(gateway);
-	refresh_tell(gateway);
+	volumes->next_entries = next.entries;
+	volumes->next_count = next.count;
+	volumes->next_max = next.max;
+	volumes->is_next_incomplete = next.is_incomplete;
 }
 
 static void
@@ -281,6 +371,13 @@ refresh_on_watch(void *arg)
 	refresh_from_watch(arg);
 }
 
+/* Another function, so that each of the two watches can be taken back. */
+static void
+refresh_on_snapshot_watch(void *arg)
+{
+	refresh_from_watch(arg);
+}
+
 int
 mt_volumes_watch(struct mt_gateway *gateway)
 {
@@ -293,6 +390,10 @@ mt_volumes_watch(struct mt_gateway *gateway)
 	volumes->watch_waiter.arg = gateway;
 	loop_timer_init(&volumes->watch_timer, refresh_on_watch_timer, gateway);
 	rc = meta->ops->watch(meta, MT_VOLUME_PREFIX, refresh_on_watch, gateway);
+	if (rc == 0)
+		rc = meta->ops->watch(meta, MT_SNAPSHOT_PREFIX, refresh_on_snapshot_watch, gateway);
+	if (rc != 0)
+		meta->ops->unwatch(meta, refresh_on_watch, gateway);
 	volumes->is_watching = rc == 0;
 	return rc;
 }
@@ -306,8 +407,10 @@ mt_volumes_unwatch(struct mt_gateway *gateway)
 	if (!volumes->is_watching)
 		return;
 	volumes->is_watching = false;
-	if (!mt_gateway_is_killed(gateway))
+	if (!mt_gateway_is_killed(gateway)) {
 		meta->ops->unwatch(meta, refresh_on_watch, gateway);
+		meta->ops->unwatch(meta, refresh_on_snapshot_watch, gateway);
+	}
 	loop_timer_stop(gateway->options.loop, &volumes->watch_timer);
 }
 
@@ -331,7 +434,12 @@ query_judge(struct mt_volume_query *query, bool is_read)
 	struct mt_gateway *gateway = query->port->gateway;
 	const struct mt_volumes *volumes = &gateway->volumes;
 	const struct mt_volume_entry *entry = mt_volumes_by_id(&gateway->volumes, query->volume_id);
+	struct mt_volume_entry snapshot = { .volume.id = 0 };
 
+	if (mt_snapshot_session(volumes, query->volume_id, &snapshot.volume)) {
+		query->attach = 0;
+		entry = &snapshot;
+	}
 	if (!volumes->is_loaded)
 		query_answer(query, -EHOSTDOWN, NULL);
 	else if (entry != NULL && entry->is_deleting)

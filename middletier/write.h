@@ -101,6 +101,12 @@ void write_batch_add(struct write_batch *batch, struct mt_write *write,
 void write_batch_copied(struct write_batch *batch);
 /* write_batches_send -- append what the log takes now. True: something was sent. */
 bool write_batches_send(struct mt_write_state *state);
+/* write_batches_close -- what comes next goes into another batch than what is there. */
+void write_batches_close(struct mt_write_state *state);
+/* write_batches_have_older -- is a batch with a cut below @cut on its way? */
+bool write_batches_have_older(const struct mt_write_state *state, uint64_t cut);
+/* write_is_at -- is a write of these segments on its way? */
+bool write_is_at(const struct mt_write_state *state, uint64_t segment_base, uint32_t segment_count);
 /* write_batches_fail -- answer all records that are not in flight with @rc. */
 void write_batches_fail(struct mt_write_state *state, int rc);
 
@@ -112,6 +118,7 @@ enum write_state {
 	WRITE_STORING, /* in state->storing: an engine thread has it */
 	WRITE_STORED,  /* in state->storing: waits for those before it, and room in a batch */
 	WRITE_BATCHED, /* in its batch's list */
+	WRITE_HELD,    /* in state->held: durable, its answer is kept back (cut.c) */
 	WRITE_STATE_NR
 };
 
@@ -145,7 +152,7 @@ struct mt_write_state {
 	int stop_rc;
 	struct mt_write *writes; /* one for each receive of the port */
 	uint32_t write_max;
-	struct loop_link free_writes, parked, storing;
+	struct loop_link free_writes, parked, storing, held;
 	struct write_batch batches[WRITE_BATCHES_MAX];
 	struct loop_link free_batches, ready;
 	struct write_batch *filling;
@@ -161,6 +168,8 @@ struct mt_write_state {
 
 /* write_finish -- answer @write; the sole exit of each. */
 void write_finish(struct mt_write_state *state, struct mt_write *write, int rc);
+/* write_release_held -- answer what was kept back. */
+void write_release_held(struct mt_write_state *state, int rc);
 /* write_pump -- soon, look at everything that may go on. */
 void write_pump_soon(struct mt_write_state *state);
 /* write_fail_parked -- answer what waits for admission or for room in a batch. */

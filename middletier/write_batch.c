@@ -141,6 +141,41 @@ batch_close(struct mt_write_state *state, struct write_batch *batch)
 	list_push_back(&state->ready, &batch->link);
 }
 
+void
+write_batches_close(struct mt_write_state *state)
+{
+	struct write_batch *batch = state->filling;
+
+	if (batch != NULL && batch->record_count > 0)
+		batch_close(state, batch);
+}
+
+bool
+write_batches_have_older(const struct mt_write_state *state, uint64_t cut)
+{
+	for (uint32_t i = 0; i < WRITE_BATCHES_MAX; i++) {
+		const struct write_batch *batch = &state->batches[i];
+
+		if ((batch->sm.state == WRITE_BATCH_READY || batch->sm.state == WRITE_BATCH_SENT) &&
+		    batch->batch.info.cut < cut)
+			return true;
+	}
+	return false;
+}
+
+bool
+write_is_at(const struct mt_write_state *state, uint64_t segment_base, uint32_t segment_count)
+{
+	for (uint32_t i = 0; i < state->write_max; i++) {
+		const struct mt_write *write = &state->writes[i];
+
+		if (write->sm.state != WRITE_FREE && write->io.segment >= segment_base &&
+		    write->io.segment - segment_base < segment_count)
+			return true;
+	}
+	return false;
+}
+
 struct write_batch *
 write_batch_room(struct mt_write_state *state, uint32_t stored_bytes, uint32_t crc_count)
 {
@@ -192,6 +227,7 @@ batch_free(struct mt_write_state *state, struct write_batch *batch)
 	list_remove(&batch->link);
 	sm_move(&batch->sm, WRITE_BATCH_FREE);
 	list_push_back(&state->free_batches, &batch->link);
+	mt_cut_on_batch(state->shard);
 }
 
 static void

@@ -4,8 +4,8 @@
  *
  *	           room in a batch, inline engine
  *	PARKED ----------------------------------------> BATCHED -----> FREE (answered)
- *	   \    engine thread                               ^
- *	    +-------------------> STORING ----> STORED -----+
+ *	   \    engine thread                               ^    \        ^
+ *	    +-------------------> STORING ----> STORED -----+     '> HELD-'  a snapshot is being taken
  *
  * A write is PARKED while the shard does not serve, no batch has room, or no index entry can be
  * promised. Everything happens in order of arrival, a shard at a time: parked writes are admitted in
@@ -44,7 +44,8 @@ static const struct sm_state write_table[WRITE_STATE_NR] = {
 	    0 },
 	[WRITE_STORING] = { "storing", SM_TO(WRITE_STORED), 0 },
 	[WRITE_STORED] = { "stored", SM_TO(WRITE_BATCHED) | SM_TO(WRITE_FREE), 0 },
-	[WRITE_BATCHED] = { "batched", SM_TO(WRITE_FREE), 0 },
+	[WRITE_BATCHED] = { "batched", SM_TO(WRITE_FREE) | SM_TO(WRITE_HELD), 0 },
+	[WRITE_HELD] = { "held", SM_TO(WRITE_FREE), 0 },
 };
 
 static struct mt_write *
@@ -120,9 +121,17 @@ write_finish(struct mt_write_state *state, struct mt_write *write, int rc)
 	if (write->is_promised)
 		mt_index_keep(state->shard->block_index, write->io.segment, write_block(write),
 		    write_block_count(write));
+	write->is_promised = false;
 	if (write->job != NULL)
 		job_free(state, write->job);
+	write->job = NULL;
 	list_remove(&write->link);
+	if (rc == 0 && write->sm.state == WRITE_BATCHED &&
+	    mt_cut_holds(state->shard, write->io.segment)) {
+		sm_move(&write->sm, WRITE_HELD);
+		list_push_back(&state->held, &write->link);
+		return;
+	}
 	/* Durable it may be; but whether a later owner has answered for it is not ours to know (I7). */
 	if (rc == 0 && !mt_port_has_lease(session->port))
 		rc = -EREMCHG;
@@ -130,13 +139,20 @@ write_finish(struct mt_write_state *state, struct mt_write *write, int rc)
 		write_reply_ok(state->shard, write);
 	else
 		mt_reply_error(session, write->msg, &write->io, rc, state->shard->epoch);
-	write->job = NULL;
 	write->msg = NULL;
 	write->session = NULL;
-	write->is_promised = false;
 	sm_move(&write->sm, WRITE_FREE);
 	list_push_front(&state->free_writes, &write->link);
 	mt_session_request_done(session, true);
+}
+
+void
+write_release_held(struct mt_write_state *state, int rc)
+{
+	struct loop_link *link;
+
+	while ((link = list_first(&state->held)) != NULL)
+		write_finish(state, write_of(link), rc);
 }
 
 /* ---- records ---- */
@@ -641,6 +657,7 @@ mt_write_path_init(struct mt_shard *shard)
 	list_init(&state->free_writes);
 	list_init(&state->parked);
 	list_init(&state->storing);
+	list_init(&state->held);
 	loop_task_init(&state->pump_task, write_on_pump, state);
 	loop_timer_init(&state->retry_timer, write_on_retry, state);
 	log_roll_init(state);
@@ -711,7 +728,7 @@ mt_write_path_is_quiet(const struct mt_shard *shard)
 {
 	const struct mt_write_state *state = shard->write;
 
-	if (!state->is_stopped || !list_is_empty(&state->parked) ||
+	if (!state->is_stopped || !list_is_empty(&state->parked) || !list_is_empty(&state->held) ||
 	    !list_is_empty(&state->storing) || state->roll.spare != NULL)
 		return false;
 	for (uint32_t i = 0; i < WRITE_BATCHES_MAX; i++) {
@@ -785,6 +802,7 @@ mt_write_path_stop(struct mt_shard *shard, int rc)
 	state->stop_rc = rc == -ECANCELED ? rc : -EREMCHG;
 	loop_timer_stop(shard->port->loop, &state->retry_timer);
 	log_roll_stop(state);
+	write_release_held(state, state->stop_rc);
 	write_fail_parked(state, state->stop_rc);
 	write_batches_fail(state, state->stop_rc);
 	mt_read_path_on_shard(shard);

@@ -10,6 +10,7 @@
 
 #include "fake_node.h"
 #include "index_look.h"
+#include "middletier/manifest.h"
 
 /* ---- manifest, shard, session, gateway ---- */
 
@@ -49,10 +50,29 @@ mt_manifest_commit(struct mt_shard *shard, const struct mt_edit *edits, uint32_t
 	return 0;
 }
 
+/* What cut.c looks at: the edits above do not go into it. */
+static struct mt_manifest_state fake_state;
+static bool fake_is_settled = true;
+
+const struct mt_manifest_state *
+mt_manifest_state(const struct mt_shard *shard)
+{
+	(void)shard;
+	return &fake_state;
+}
+
+bool
+mt_manifest_is_settled(const struct mt_shard *shard)
+{
+	(void)shard;
+	return fake_is_settled;
+}
+
 void
 mt_shard_stop(struct mt_shard *shard, int rc)
 {
 	fake.stop_rc = rc;
+	mt_cut_stop(shard, rc);
 	mt_write_path_stop(shard, rc);
 }
 
@@ -186,6 +206,8 @@ fake_init(uint64_t seed, bool is_threaded)
 	mt_scope_init(&fake.session.volume.scope, FAKE_SEGMENT);
 	fake.shard =
 	    (struct mt_shard){ .port = &fake.port, .index = 3, .epoch = 5, .next_sequence = 100 };
+	mt_cut_init(&fake.shard);
+	fake.shard.sm.state = MT_SHARD_SERVING;
 	fake.shard.block_index = mt_index_create(&fake.shard);
 	cr_assert_not_null(fake.shard.block_index);
 	cr_assert_eq(mt_ring_init(&fake.shard.ring, &fake.port, fake_ring_bytes), 0);
@@ -206,6 +228,7 @@ fake_set_slot_bytes(uint64_t bytes)
 static inline void
 fake_fini(void)
 {
+	mt_cut_stop(&fake.shard, 0);
 	mt_write_path_fini(&fake.shard);
 	mt_read_path_fini(&fake.port);
 	mt_ring_fini(&fake.shard.ring, &fake.port);

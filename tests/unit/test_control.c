@@ -88,14 +88,14 @@ Test(control, create_fills_in_what_the_class_means)
 	cr_assert_str_eq(json_string_value(json_object_get(volume, "engine")), "zstd");
 	cr_assert_eq(integer(volume, "level"), 9);
 	cr_assert_eq(integer(volume, "replicas"), 2);
-	cr_assert_eq(integer(volume, "segment_base"), 2);
+	cr_assert_eq(integer(volume, "segment_base"), 2049);
 	cr_assert_eq(integer(volume, "segment_count"), 2048);
 	json_decref(answer);
 	answer = expect_ok("{\"op\":\"volume.create\",\"name\":\"c\",\"size_bytes\":4096,"
 			   "\"service_class\":\"latency\"}");
 	volume = json_object_get(answer, "volume");
 	cr_assert_str_eq(json_string_value(json_object_get(volume, "engine")), "none");
-	cr_assert_eq(integer(volume, "segment_base"), 2050);
+	cr_assert_eq(integer(volume, "segment_base"), 4097);
 	json_decref(answer);
 	answer = expect_ok("{\"op\":\"volume.create\",\"name\":\"d\",\"size_bytes\":4096,"
 			   "\"engine\":\"auto\"}");
@@ -228,7 +228,7 @@ Test(control, show_and_delete)
 	/* An id is never given again. */
 	json_t *answer = expect_ok("{\"op\":\"volume.create\",\"name\":\"a\",\"size_bytes\":4096}");
 	cr_assert_eq(integer(json_object_get(answer, "volume"), "id"), 2);
-	cr_assert_eq(integer(json_object_get(answer, "volume"), "segment_base"), 2);
+	cr_assert_eq(integer(json_object_get(answer, "volume"), "segment_base"), 2049);
 	json_decref(answer);
 }
 

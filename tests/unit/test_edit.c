@@ -460,7 +460,7 @@ Test(manifest_state, snapshots_are_kept_by_number)
 {
 	struct mt_edit edit = samples[14];
 
-	for (uint64_t i = 9; i > 0; i -= 2) {
+	for (uint64_t i = 9; i < 10; i -= 2) {
 		edit.snapshot.number = i;
 		apply(edit);
 	}

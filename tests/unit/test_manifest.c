@@ -66,7 +66,10 @@ on_committed(int rc, void *arg)
 static int
 commit_cut(void)
 {
-	struct mt_edit edit = { .kind = MT_EDIT_CUT, .cut = next_cut, .sequence = next_cut };
+	struct mt_edit edit = { .kind = MT_EDIT_CUT,
+		.segment_count = 1,
+		.cut = next_cut,
+		.sequence = next_cut };
 	int rc = mt_manifest_commit(mt_rig_shard(rig, 0), &edit, 1, on_committed,
 	    &commits[commit_count]);
 
@@ -152,7 +155,9 @@ Test(manifest, commits_longer_than_a_batch_take_several)
 		struct mt_edit edits[EDITS_COUNT];
 
 		for (uint32_t k = 0; k < EDITS_COUNT; k++, next_cut++)
-			edits[k] = (struct mt_edit){ .kind = MT_EDIT_CUT, .cut = next_cut };
+			edits[k] = (struct mt_edit){ .kind = MT_EDIT_CUT,
+				.segment_count = 1,
+				.cut = next_cut };
 		cr_assert_eq(mt_manifest_commit(mt_rig_shard(rig, 0), edits, EDITS_COUNT,
 				 on_committed, &commits[commit_count++]),
 		    0);
@@ -339,7 +344,9 @@ Test(manifest, state_too_long_for_an_extent_stops_the_shard)
 		struct mt_edit edits[MT_COMMIT_EDITS_MAX];
 
 		for (uint32_t k = 0; k < MT_COMMIT_EDITS_MAX; k++, next_cut++)
-			edits[k] = (struct mt_edit){ .kind = MT_EDIT_CUT, .cut = next_cut };
+			edits[k] = (struct mt_edit){ .kind = MT_EDIT_CUT,
+				.segment_count = 1,
+				.cut = next_cut };
 		cr_assert_lt(commit_count, COMMITS_MAX);
 		cr_assert_eq(mt_manifest_commit(mt_rig_shard(rig, 0), edits, MT_COMMIT_EDITS_MAX,
 				 on_committed, &commits[commit_count++]),

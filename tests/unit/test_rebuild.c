@@ -209,7 +209,7 @@ Test(rebuild, lost_store_is_made_anew)
 	cr_assert_eq(volume->id, 2);
 	cr_assert_eq(volume->size_bytes, NUM_GIB(40));
 	cr_assert_eq(volume->segment_count, 2);
-	cr_assert_eq(volume->segment_base, 3);
+	cr_assert_eq(volume->segment_base, 2049);
 	cr_assert_gt(volume->attach, 1000);
 	cr_assert_gt(rig->gateway->cluster.next_volume_id, 1000);
 	cr_assert_gt(rig->gateway->cluster.next_segment, 1000);

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scope.h -- scopes and snapshots: part of internal.h */
+#ifndef CLEAVE_MIDDLETIER_SCOPE_H
+#define CLEAVE_MIDDLETIER_SCOPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cleave/wire.h"
+
+/* ---- scope.c: what a reader of a volume or a snapshot sees ---- */
+#define MT_SPANS_MAX 16u /* clones of clones, and roll-backs, go as deep */
+
+/* The records in a volume's segments whose cut is at least cut_from and below cut_below. */
+struct mt_span {
+	uint64_t segment_base;
+	uint64_t cut_from, cut_below;
+};
+struct mt_scope {
+	uint32_t span_count;                /* 0: not set */
+	struct mt_span spans[MT_SPANS_MAX]; /* newest first; [0] is where a volume is written */
+};
+/* mt_scope_init -- of a volume that is nobody's clone: all that is in its segments. */
+static inline void
+mt_scope_init(struct mt_scope *scope, uint64_t segment_base)
+{
+	scope->span_count = 1;
+	scope->spans[0] = (struct mt_span){ segment_base, 0, UINT64_MAX };
+}
+/* mt_scope_is_plain -- as mt_scope_init has left it, or not set at all. */
+bool mt_scope_is_plain(const struct mt_scope *scope, uint64_t segment_base);
+/* mt_scope_check -- NULL, or what is wrong with it as the scope of something at @segment_base. */
+const char *mt_scope_check(const struct mt_scope *scope, uint64_t segment_base);
+/* mt_scope_names -- is cut @number where one of its spans begins or ends? */
+bool mt_scope_names(const struct mt_scope *scope, uint64_t number);
+/* mt_scope_before -- what snapshot @number of a volume with @scope sees. */
+void mt_scope_before(const struct mt_scope *scope, uint64_t number, struct mt_scope *ret_scope);
+/*
+ * mt_scope_above -- a volume that is written in @segment_base from cut @number on, over what @below sees
+ *
+ * A clone, with number 0; a volume that is rolled back. -E2BIG: more than MT_SPANS_MAX spans.
+ */
+int mt_scope_above(uint64_t segment_base, uint64_t number, const struct mt_scope *below,
+    struct mt_scope *ret_scope);
+
+/* Every volume is given as many roots of segments, so that it can grow in place. */
+#define MT_VOLUME_SEGMENTS ((uint32_t)(CLEAVE_VOLUME_BYTES_MAX / CLEAVE_SEGMENT_BYTES))
+
+/* ---- snapshot.c: the keys "snapshots/N" ---- */
+enum mt_snapshot_state {
+	MT_SNAPSHOT_PENDING, /* being taken, or given up in the middle */
+	MT_SNAPSHOT_LIVE,
+	MT_SNAPSHOT_DELETED, /* or never was: its cut may still matter to a volume's scope */
+	MT_SNAPSHOT_STATE_NR
+};
+struct mt_snapshot {
+	uint64_t number; /* of the cut */
+	char name[CLEAVE_VOLUME_NAME_BYTES_MAX + 1];
+	uint64_t volume_id;
+	uint64_t size_bytes;
+	uint64_t segment_base;
+	uint32_t segment_count;
+	uint64_t created_s; /* by the clock on the wall */
+	enum mt_snapshot_state state;
+	uint32_t clone_count;
+	struct mt_scope scope;
+};
+/* The volume id by which a client names a snapshot in its hello. */
+#define MT_SNAPSHOT_ID (UINT64_C(1) << 62)
+
+#endif /* CLEAVE_MIDDLETIER_SCOPE_H */
