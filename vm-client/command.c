@@ -35,8 +35,8 @@ static const struct config_option option_table[] = {
 	{ "timeout", 't', CONFIG_DURATION, offsetof(struct command_options, timeout_ns), "DURATION",
 	    "Give up after this long.", "15s", false, NUM_MS(1), NUM_S(3600), NULL },
 	{ "size", 's', CONFIG_SIZE, offsetof(struct command_options, size_bytes), "SIZE",
-	    "volume create: its size, a multiple of 4096 bytes.", NULL, false, CLEAVE_BLOCK_BYTES,
-	    CLEAVE_VOLUME_BYTES_MAX, NULL },
+	    "volume create, volume resize: its size, a multiple of 4096 bytes.", NULL, false,
+	    CLEAVE_BLOCK_BYTES, CLEAVE_VOLUME_BYTES_MAX, NULL },
 	{ "service-class", 0, CONFIG_CHOICE, offsetof(struct command_options, service_class),
 	    "CLASS", "volume create: what it is used for.", NULL, false, 0, 0,
 	    command_service_classes },
@@ -51,6 +51,9 @@ static const struct config_option option_table[] = {
 	    "volume delete, detach: even while somebody uses it. import, export: write over what is "
 	    "there.",
 	    NULL, false, 0, 0, NULL },
+	{ "shrink", 0, CONFIG_FLAG, offsetof(struct command_options, must_shrink), NULL,
+	    "volume resize: make it smaller, and discard what is behind the new end.", NULL, false,
+	    0, 0, NULL },
 	{ "read-only", 'r', CONFIG_FLAG, offsetof(struct command_options, is_read_only), NULL,
 	    "attach: refuse changes.", NULL, false, 0, 0, NULL },
 	{ "agent", 'a', CONFIG_STRING, offsetof(struct command_options, agent), "PATH",
@@ -89,8 +92,28 @@ static const struct command command_table[] = {
 	    "Show what its blocks hold: data, zeros, holes. It is attached for that: not while somebody "
 	    "uses it, but with --force.",
 	    true, COMMAND_FORCE, command_volume_map },
-	{ "volume", "delete", "NAME [--force]", "Delete a volume and what is on it.", true,
-	    COMMAND_FORCE, command_volume_delete },
+	{ "volume", "delete", "NAME [--force]", "Delete a volume, its snapshots and what is on it.",
+	    true, COMMAND_FORCE, command_volume_delete },
+	{ "volume", "rename", "NAME NEW", "Give a volume another name.", true, COMMAND_NEW_NAME,
+	    command_volume_rename },
+	{ "volume", "resize", "NAME --size SIZE [--shrink] [--force]",
+	    "Make a volume larger, which clients see when they open it again; or smaller, with "
+	    "--shrink.",
+	    true, COMMAND_SIZE | COMMAND_SHRINK | COMMAND_FORCE, command_volume_resize },
+	{ "snapshot", "create", "VOLUME@SNAPSHOT",
+	    "Keep what is on a volume now. It takes no space of its own until the volume changes.",
+	    true, 0, command_snapshot_create },
+	{ "snapshot", "list", "[VOLUME]", "List a volume's snapshots, or all.", false,
+	    COMMAND_MAY_NAME, command_snapshot_list },
+	{ "snapshot", "delete", "VOLUME@SNAPSHOT",
+	    "Delete a snapshot that nothing was cloned from; its space comes back.", true, 0,
+	    command_snapshot_delete },
+	{ "snapshot", "rollback", "VOLUME@SNAPSHOT [--force]",
+	    "Make a volume what it was when the snapshot was taken.", true, COMMAND_FORCE,
+	    command_snapshot_rollback },
+	{ "clone", NULL, "VOLUME@SNAPSHOT NEW",
+	    "Make a volume that begins as the snapshot, and shares its space.", true,
+	    COMMAND_NEW_NAME, command_clone },
 	{ "attach", NULL, "NAME [--read-only] [--agent PATH]",
 	    "Export a volume over NBD on this machine, and print its URI; starts an agent where none "
 	    "runs.",
@@ -184,14 +207,15 @@ given_options(const struct command_options *options)
 	    (options->is_read_only ? COMMAND_READ_ONLY : 0u) |
 	    (options->agent != NULL ? COMMAND_AGENT : 0u) |
 	    (options->format != NULL ? COMMAND_FORMAT : 0u) |
-	    (options->has_progress ? COMMAND_PROGRESS : 0u);
+	    (options->has_progress ? COMMAND_PROGRESS : 0u) |
+	    (options->must_shrink ? COMMAND_SHRINK : 0u);
 }
 
 static int
 check_options(struct command_options *options)
 {
 	static const char *const names[] = { "size", "service-class", "engine", "level", "replicas",
-		"force", "read-only", "agent", "format", "progress" };
+		"force", "read-only", "agent", "format", "progress", "shrink" };
 	const struct command *command = options->command;
 	unsigned foreign = given_options(options) & ~command->options;
 	char *end;
@@ -259,6 +283,13 @@ take_words(struct command_options *options, const char *const words[], uint32_t 
 			    options->command->noun, options->command->verb == NULL ? "" : " ",
 			    options->command->verb == NULL ? "" : options->command->verb);
 		options->name = words[used++];
+	}
+	if ((options->command->options & COMMAND_MAY_NAME) != 0 && used < count)
+		options->name = words[used++];
+	if ((options->command->options & COMMAND_NEW_NAME) != 0) {
+		if (used == count)
+			return usage_error("it needs the NEW volume's name, too");
+		options->new_name = words[used++];
 	}
 	if ((options->command->options & COMMAND_FILE_LAST) != 0) {
 		if (used == count)

@@ -31,6 +31,7 @@ struct command_options {
 	bool is_json;
 	bool is_forced;
 	bool is_read_only;
+	bool must_shrink;
 	const char *agent; /* its control socket */
 	bool is_help;
 	uint64_t timeout_ns;
@@ -40,9 +41,10 @@ struct command_options {
 	unsigned engine;        /* of command_engines */
 	const char *level_text;
 	int level;
-	const char *name;   /* the volume's */
-	const char *file;   /* an image */
-	const char *format; /* of it; NULL: as it looks */
+	const char *name;     /* the volume's, or VOLUME@SNAPSHOT */
+	const char *new_name; /* clone, volume rename */
+	const char *file;     /* an image */
+	const char *format;   /* of it; NULL: as it looks */
 	bool has_progress;
 	const struct command *command; /* NULL: help about all of them */
 };
@@ -62,7 +64,10 @@ enum command_option {
 	COMMAND_AGENT = 1u << 7,
 	COMMAND_FORMAT = 1u << 8,
 	COMMAND_PROGRESS = 1u << 9,
+	COMMAND_SHRINK = 1u << 10,
 	/* Not options, but where a FILE stands: before the volume's name, or behind it. */
+	COMMAND_MAY_NAME = 1u << 27, /* a volume's name may follow */
+	COMMAND_NEW_NAME = 1u << 28, /* another one follows the first */
 	COMMAND_FILE_FIRST = 1u << 29,
 	COMMAND_FILE_LAST = 1u << 30,
 };
@@ -128,6 +133,16 @@ json_t *command_create_request(const struct command_options *options);
 /* Tables of replies. 0 or -ENOMEM. */
 int command_print_volume(const json_t *reply, FILE *out);
 int command_print_volumes(const json_t *reply, FILE *out);
+
+/* command_snapshot.c */
+int command_snapshot_create(struct command_session *session);
+int command_snapshot_list(struct command_session *session);
+int command_snapshot_delete(struct command_session *session);
+int command_snapshot_rollback(struct command_session *session);
+int command_clone(struct command_session *session);
+int command_volume_rename(struct command_session *session);
+int command_volume_resize(struct command_session *session);
+int command_print_snapshots(const json_t *reply, FILE *out);
 
 /* command_agent.c */
 int command_attach(struct command_session *session);

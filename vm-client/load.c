@@ -65,6 +65,10 @@ static const struct config_option options_table[] = {
 	{ "verify-journal", 0, CONFIG_STRING, O(verify_journal), "FILE",
 	    "Prove that the volume holds what FILE promises; nothing is written.", NULL, false, 0,
 	    0, NULL },
+	{ "written-as", 0, CONFIG_U64, O(written_as), "ID",
+	    "With --verify-journal: FILE is about the volume of this id, of which this is a clone or a "
+	    "snapshot.",
+	    NULL, false, 1, 0, NULL },
 	{ "file-copy", 0, CONFIG_LIST, O(file_copy), "FILE",
 	    "Write FILE to the volume, from its start on, and compare; may be repeated.", NULL,
 	    false, 0, 0, NULL },

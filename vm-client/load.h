@@ -41,6 +41,7 @@ struct load_options {
 	bool is_data_exact;
 	const char *journal;
 	const char *verify_journal;
+	uint64_t written_as; /* id of the volume that the journal is about; 0: this one */
 	struct config_list file_copy, file_verify;
 	const char *json;
 	uint64_t seed;

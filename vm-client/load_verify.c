@@ -148,6 +148,9 @@ static bool
 is_expected(const struct verify *v, const struct block *block, enum stamp_kind kind,
     const struct stamp *stamp, uint64_t at)
 {
+	uint64_t written_as = v->load->options->written_as;
+	uint64_t volume_id = written_as != 0 ? written_as : v->load->info.id;
+
 	if (kind == STAMP_DAMAGED || kind == STAMP_BAD_DATA)
 		return false;
 	if (kind == STAMP_VALID && stamp->block != at)
@@ -157,7 +160,7 @@ is_expected(const struct verify *v, const struct block *block, enum stamp_kind k
 
 		if (c->is_discard ? kind == STAMP_ZEROS
 				  : kind == STAMP_VALID && stamp->writer == c->writer &&
-			    stamp->sequence == c->sequence && stamp->volume_id == v->load->info.id)
+			    stamp->sequence == c->sequence && stamp->volume_id == volume_id)
 			return true;
 	}
 	return !block->is_acknowledged;

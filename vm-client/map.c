@@ -140,6 +140,7 @@ read_volume(struct reader *reader, const json_t *root, struct cleave_volume_info
 	info->segment_count = (uint32_t)read_u64(reader, object, "segment_count",
 	    CLEAVE_VOLUME_BYTES_MAX / CLEAVE_SEGMENT_BYTES);
 	info->attach = read_u64(reader, root, "attach", INT64_MAX);
+	info->is_read_only = json_is_true(json_object_get(root, "read_only"));
 	info->level = (int)json_integer_value(level);
 	if (reader->field != NULL)
 		return;

@@ -73,7 +73,7 @@ static int
 volume_take_attach(struct cleave_volume *volume, const char *reply, struct client_map *map,
     char ret_error[CLEAVE_ERROR_BYTES_MAX])
 {
-	struct cleave_volume_info info;
+	struct cleave_volume_info info = { .is_read_only = false };
 	const char *field;
 	int rc = map_parse_attach(reply, &info, map, &field);
 
@@ -81,12 +81,15 @@ volume_take_attach(struct cleave_volume *volume, const char *reply, struct clien
 		field = "name";
 		rc = -EBADMSG;
 	}
+	if (rc == 0 && info.is_read_only)
+		volume->flags |= CLEAVE_OPEN_READ_ONLY;
+	info.is_read_only = (volume->flags & CLEAVE_OPEN_READ_ONLY) != 0;
 	if (rc == 0)
 		volume->info = info;
 	else
 		(void)snprintf(ret_error, CLEAVE_ERROR_BYTES_MAX,
-		    "volume '%s': the gateway's answer makes no sense: %s", volume->info.name,
-		    field);
+		    "volume '%.127s': the gateway's answer makes no sense: %.60s",
+		    volume->info.name, field);
 	return rc;
 }
 
@@ -103,7 +106,8 @@ volume_on_attach(struct cleave_call *call, int rc, const char *reply, const char
 	(void)call;
 	CHECK_OBJ(volume, VOLUME_MAGIC);
 	if (error != NULL)
-		(void)snprintf(text, sizeof(text), "volume '%s': %.180s", volume->info.name, error);
+		(void)snprintf(text, sizeof(text), "volume '%.64s': %.160s", volume->info.name,
+		    error);
 	if (rc == 0) {
 		map = malloc(sizeof(*map));
 		rc = map == NULL ? -ENOMEM : volume_take_attach(volume, reply, map, text);
@@ -134,7 +138,7 @@ cleave_volume_open(struct cleave_client *client, const char *name, unsigned flag
 
 	CHECK_OBJ(client, CLIENT_MAGIC);
 	assert(fn != NULL);
-	if (name[0] == '\0' || strlen(name) > CLEAVE_VOLUME_NAME_BYTES_MAX ||
+	if (name[0] == '\0' || strlen(name) > CLEAVE_NAME_BYTES_MAX ||
 	    (flags & ~(unsigned)CLEAVE_OPEN_READ_ONLY) != 0)
 		return -EINVAL;
 	volume = volume_create(client, name, flags);

@@ -159,9 +159,12 @@ struct cleave_call {
  */
 int cleave_control(struct cleave_client *client, struct cleave_call *call, const char *request);
 
+/* What is opened: VOLUME, or VOLUME@SNAPSHOT. */
+#define CLEAVE_NAME_BYTES_MAX (2 * CLEAVE_VOLUME_NAME_BYTES_MAX + 1)
+
 /* What a volume is. */
 struct cleave_volume_info {
-	char name[CLEAVE_VOLUME_NAME_BYTES_MAX + 1];
+	char name[CLEAVE_NAME_BYTES_MAX + 1];
 	uint64_t id;
 	uint64_t size_bytes;
 	enum service_class service_class;
@@ -170,7 +173,8 @@ struct cleave_volume_info {
 	uint32_t replicas;
 	uint64_t segment_base;
 	uint32_t segment_count;
-	uint64_t attach; /* the number this open was given */
+	uint64_t attach;   /* the number this open was given */
+	bool is_read_only; /* a snapshot, or opened so */
 };
 
 enum cleave_open_flags {
@@ -183,7 +187,9 @@ typedef void (*cleave_open_fn)(struct cleave_volume *volume, int rc, const char 
 /*
  * cleave_volume_open -- attach a volume: this becomes its one writing session
  *
- * Whoever had it attached before gets -ESHUTDOWN for everything from then on.
+ * Whoever had it attached before gets -ESHUTDOWN for everything from then on. VOLUME@SNAPSHOT as @name opens
+ * a snapshot: read-only, by as many as want to, and without disturbing the volume; it is -ENOENT for
+ * everything once the snapshot is deleted.
  * Returns 0: @fn is called once: rc 0, -ENOENT no such volume, -ETIMEDOUT, or what the gateway or
  * the connection said; -EINVAL: the name is empty or too long, an unknown flag; -ENOBUFS; -ENOMEM.
  */
