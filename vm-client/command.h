@@ -148,6 +148,8 @@ int command_print_snapshots(const json_t *reply, FILE *out);
 int command_attach(struct command_session *session);
 int command_detach(struct command_session *session);
 int command_exports(struct command_session *session);
+/* Is the volume there? Of a snapshot's name, VOLUME@SNAPSHOT, it is the one before the "@". */
+int command_find_volume(struct command_session *session);
 /* The agent beside this program, else the one in PATH. */
 void command_agent_program(char out[PATH_MAX]);
 

@@ -409,21 +409,6 @@ export_finish(struct command_session *session, const char *path)
 	    : command_fail(session, rc, "%.200s: %s", session->options->file, strerror(-rc));
 }
 
-/* One that does not exist is refused here. A snapshot's name has its volume's before the "@". */
-static int
-export_check(struct command_session *session)
-{
-	const char *name = session->options->name, *at = strchr(name, '@');
-	json_t *reply = NULL;
-	int rc = command_ask(session,
-	    json_pack("{s:s, s:s%}", "op", "volume.show", "name", name,
-		at == NULL ? strlen(name) : (size_t)(at - name)),
-	    false, &reply);
-
-	json_decref(reply);
-	return rc;
-}
-
 int
 command_export(struct command_session *session)
 {
@@ -435,7 +420,7 @@ command_export(struct command_session *session)
 	int rc;
 
 	image_watch_signals();
-	rc = export_check(session);
+	rc = command_find_volume(session);
 	if (rc == 0)
 		rc = export_begin(session, path);
 	if (rc == 0)

@@ -113,6 +113,8 @@ control_attach(struct nbd_server *server, const json_t *in)
 	if (json_unpack((json_t *)(uintptr_t)in, "{s:s, s?b}", "name", &name, "read_only",
 		&is_read_only) != 0)
 		return fail("attach: needs a name");
+	if (strchr(name, '@') != NULL)
+		is_read_only = 1; /* a snapshot */
 	export = find_exactly(server, name);
 	if (export != NULL && export->is_read_only != (is_read_only != 0))
 		return fail(export->is_read_only ? "it is attached read-only"
