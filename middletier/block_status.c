@@ -6,11 +6,14 @@
  *	WRITE_ZEROES                zeros
  *	written, also zeros; lost   allocated
  *
- * The range lies in one chunk. An answer may end before it does: where the index of a run is not in
- * memory, after READ_STATUS_BLOCKS_MAX blocks, so that nobody else waits for long. At its first block a
- * missing index is waited for.
+ * The range lies in one chunk; of a chunk about which something is known, the first
+ * READ_STATUS_BLOCKS_MAX blocks are answered for. A byte a block is painted over: span by span, run by run,
+ * layer by layer, the oldest first. That takes as long as there are frames and keys, however many runs
+ * lie over each other; asking for each block would take the product of both. Indexes of runs that are not
+ * in memory are waited for.
  */
 #include <errno.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/crc32c.h"
@@ -18,12 +21,16 @@
 #include "read.h"
 #include "write.h"
 
-static uint32_t
-status_flags(enum mt_found found, const struct mt_location *location)
+/* The blocks in question: of the chunk, and what is known of them. */
+struct status_window {
+	uint32_t first, count;
+	uint8_t *flags;
+};
+
+static uint8_t
+status_flags(uint8_t record_kind)
 {
-	if (found == MT_FOUND_NOTHING)
-		return WIRE_STATUS_HOLE | WIRE_STATUS_ZERO;
-	switch (location->record_kind) {
+	switch (record_kind) {
 	case RECORD_DISCARD:
 		return WIRE_STATUS_HOLE | WIRE_STATUS_ZERO;
 	case RECORD_ZEROES:
@@ -33,59 +40,158 @@ status_flags(enum mt_found found, const struct mt_location *location)
 	}
 }
 
-/* Nothing is known of the chunk in any of the volume's spans: the same is true of all its blocks. */
+/* ---- painting ---- */
+
 static bool
-status_is_unknown(const struct mt_read *read, uint32_t block)
+span_shows(const struct mt_span *span, uint64_t cut)
+{
+	return cut >= span->cut_from && cut < span->cut_below;
+}
+
+/* The chunk of span @index in which the read's blocks are; NULL: nothing is known of it. */
+static struct mt_chunk *
+status_chunk(const struct mt_read *read, uint32_t index)
 {
 	const struct mt_scope *scope = &read->session->volume.scope;
 	uint64_t in_volume = read->io.segment - scope->spans[0].segment_base;
+	uint32_t block = (uint32_t)(read->io.offset_bytes / CLEAVE_BLOCK_BYTES);
 
-	for (uint32_t i = 0; i < scope->span_count; i++) {
-		uint64_t segment = scope->spans[i].segment_base + in_volume;
-
-		if (mt_index_chunk(read->shard->block_index, mt_chunk_number(segment, block)) !=
-		    NULL)
-			return false;
-	}
-	return true;
+	return mt_index_chunk(read->shard->block_index,
+	    mt_chunk_number(scope->spans[index].segment_base + in_volume, block));
 }
 
-/* The bytes of the entries; 0: the index of *@ret_run is wanted first. */
-static uint32_t
-status_fill(const struct mt_read *read, uint8_t *entries, struct mt_run **ret_run)
+static void
+paint(const struct status_window *window, uint32_t block, uint32_t block_count, uint8_t flags)
 {
-	uint32_t first = (uint32_t)(read->io.offset_bytes / CLEAVE_BLOCK_BYTES);
-	uint32_t count = (uint32_t)num_min(read->block_count, READ_STATUS_BLOCKS_MAX);
-	struct wire_status status = { 0 };
-	struct mt_location location;
+	uint32_t from = (uint32_t)num_max(block, window->first);
+	uint32_t to = (uint32_t)num_min(block + block_count, window->first + window->count);
+
+	if (from < to)
+		memset(window->flags + (from - window->first), flags, to - from);
+}
+
+static void
+paint_run(const struct status_window *window, const struct mt_run_index *index)
+{
+	uint32_t low = 0, high = index->frame_count;
+
+	/* The first frame that ends behind the window's beginning. */
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		const struct mt_frame *frame = &index->frames[middle];
+
+		if (frame->block + frame->block_count <= window->first)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (; low < index->frame_count; low++) {
+		const struct mt_frame *frame = &index->frames[low];
+
+		if (frame->block >= window->first + window->count)
+			return;
+		paint(window, frame->block, frame->block_count, status_flags(frame->record_kind));
+	}
+}
+
+static void
+paint_layer(const struct status_window *window, const struct mt_layer *layer)
+{
+	if (layer->hides_all)
+		paint(window, window->first, window->count, status_flags(layer->hides_kind));
+	for (uint32_t i = 0; i < window->count; i++) {
+		const struct mt_location *location =
+		    mt_memtable_get(&layer->table, window->first + i);
+
+		if (location != NULL)
+			window->flags[i] = status_flags(location->record_kind);
+	}
+}
+
+static void
+paint_chunk(const struct status_window *window, const struct mt_chunk *chunk,
+    const struct mt_span *span)
+{
+	const struct loop_link *link;
+
+	for (link = chunk->runs.prev; link != &chunk->runs; link = link->prev) {
+		const struct mt_run *run = LIST_ENTRY(link, struct mt_run, link);
+
+		if (span_shows(span, run->cut))
+			paint_run(window, run->index);
+	}
+	for (link = chunk->layers.prev; link != &chunk->layers; link = link->prev) {
+		const struct mt_layer *layer = LIST_ENTRY(link, struct mt_layer, link);
+
+		if (span_shows(span, layer->cut))
+			paint_layer(window, layer);
+	}
+}
+
+/* ---- answering ---- */
+
+/* A run that counts, and whose index is not in memory; NULL: there is none. *@ret_is_known: any chunk is. */
+static struct mt_run *
+status_unloaded(const struct mt_read *read, bool *ret_is_known)
+{
+	const struct mt_scope *scope = &read->session->volume.scope;
+
+	*ret_is_known = false;
+	for (uint32_t i = 0; i < scope->span_count; i++) {
+		struct mt_chunk *chunk = status_chunk(read, i);
+
+		if (chunk == NULL)
+			continue;
+		*ret_is_known = true;
+		for (struct loop_link *link = chunk->runs.next; link != &chunk->runs;
+		     link = link->next) {
+			struct mt_run *run = LIST_ENTRY(link, struct mt_run, link);
+
+			if (run->index == NULL && span_shows(&scope->spans[i], run->cut))
+				return run;
+		}
+	}
+	return NULL;
+}
+
+/* The entries' bytes. */
+static uint32_t
+status_encode(const struct status_window *window, uint8_t *entries)
+{
 	uint32_t bytes = 0;
 
-	if (status_is_unknown(read, first)) {
-		status.block_count = read->block_count;
-		status.flags = WIRE_STATUS_HOLE | WIRE_STATUS_ZERO;
-		wire_status_encode(entries, &status);
-		return WIRE_STATUS_ENTRY_BYTES;
-	}
-	for (uint32_t i = 0; i < count; i++) {
-		enum mt_found found = mt_index_find(read->shard->block_index,
-		    &read->session->volume.scope, read->io.segment, first + i, &location, ret_run);
-		uint32_t flags;
+	for (uint32_t at = 0; at < window->count;) {
+		struct wire_status status = { .flags = window->flags[at] };
 
-		if (found == MT_FOUND_UNLOADED)
-			break;
-		flags = status_flags(found, &location);
-		if (status.block_count > 0 && flags != status.flags) {
-			wire_status_encode(entries + bytes, &status);
-			bytes += WIRE_STATUS_ENTRY_BYTES;
-			status.block_count = 0;
-		}
-		status.flags = flags;
-		status.block_count++;
+		do {
+			status.block_count++;
+			at++;
+		} while (at < window->count && window->flags[at] == status.flags);
+		wire_status_encode(entries + bytes, &status);
+		bytes += WIRE_STATUS_ENTRY_BYTES;
 	}
-	if (status.block_count == 0)
-		return 0;
-	wire_status_encode(entries + bytes, &status);
-	return bytes + WIRE_STATUS_ENTRY_BYTES;
+	return bytes;
+}
+
+static uint32_t
+status_fill(const struct mt_read *read, uint8_t *entries, uint8_t *flags)
+{
+	const struct mt_scope *scope = &read->session->volume.scope;
+	uint64_t first = read->io.offset_bytes / CLEAVE_BLOCK_BYTES;
+	const struct status_window window = {
+		.first = (uint32_t)(first % CLEAVE_CHUNK_BLOCKS),
+		.count = (uint32_t)num_min(read->block_count, READ_STATUS_BLOCKS_MAX),
+		.flags = flags,
+	};
+
+	memset(flags, status_flags(RECORD_DISCARD), window.count);
+	for (uint32_t i = scope->span_count; i-- > 0;) {
+		struct mt_chunk *chunk = status_chunk(read, i);
+
+		if (chunk != NULL)
+			paint_chunk(&window, chunk, &scope->spans[i]);
+	}
+	return status_encode(&window, entries);
 }
 
 static void
@@ -108,14 +214,22 @@ read_status(struct mt_read *read)
 {
 	struct mt_port *port = read->shard->port;
 	uint8_t *entries = port->read->status_entries;
-	struct mt_run *run = NULL;
+	bool is_known;
+	struct mt_run *run = status_unloaded(read, &is_known);
 
-	read->payload_bytes = status_fill(read, entries, &run);
-	if (read->payload_bytes == 0) {
+	if (run != NULL) {
 		read->waiter.fn = status_on_index;
 		read->waiter.arg = read;
 		mt_run_load(run, &read->waiter);
 		return;
+	}
+	if (is_known) {
+		read->payload_bytes = status_fill(read, entries, entries + READ_STATUS_BYTES_MAX);
+	} else {
+		/* The same is true of all of it, however much that is. */
+		wire_status_encode(entries,
+		    &(struct wire_status){ read->block_count, status_flags(RECORD_DISCARD) });
+		read->payload_bytes = WIRE_STATUS_ENTRY_BYTES;
 	}
 	read->payload_crc = crc32c(0, entries, read->payload_bytes);
 	dev_copy_from_host(port->split, read->msg->payload, entries, read->payload_bytes);

@@ -98,7 +98,8 @@ struct mt_read_state {
 	struct loop_timer tick_timer;
 	struct loop_task feed_task; /* pieces for the starved */
 	uint32_t zero_block_crc;
-	uint8_t *status_entries; /* block_status.c: READ_STATUS_BYTES_MAX */
+	/* block_status.c: READ_STATUS_BYTES_MAX of entries, READ_STATUS_BLOCKS_MAX of flags. */
+	uint8_t *status_entries;
 };
 
 /* ---- read_piece.c ---- */

@@ -293,7 +293,7 @@ mt_read_path_init(struct mt_port *port)
 	loop_timer_init(&state->tick_timer, read_on_tick, state);
 	loop_task_init(&state->feed_task, read_on_feed, state);
 	state->reads = mt_calloc(port->receive_count, sizeof(*state->reads));
-	state->status_entries = mt_calloc(1, READ_STATUS_BYTES_MAX);
+	state->status_entries = mt_calloc(1, READ_STATUS_BYTES_MAX + READ_STATUS_BLOCKS_MAX);
 	rc = state->reads == NULL || state->status_entries == NULL ? -ENOMEM
 								   : read_pieces_init(state);
 	if (rc != 0) {

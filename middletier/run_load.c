@@ -395,6 +395,8 @@ load_take(struct mt_run_load *load, const uint8_t *head, uint32_t bytes)
 	if (rc != 0)
 		return rc;
 	load->at_bytes += info->batch_bytes;
+	load->ask_bytes = (uint32_t)num_max(RUN_READ_BYTES, /* the next is as long, most likely */
+	    num_round_up(BATCH_HEADER_BYTES + info->desc_bytes, BATCH_ALIGN));
 	load->prev_crc = info->batch_crc;
 	load->has_prev = true;
 	return 0;
@@ -431,7 +433,6 @@ load_on_head(struct mt_run_load *load, int rc)
 	if (rc == 0) {
 		load->preferred = load->reader->replica_index;
 		load->tried = load->bad = 0;
-		load->ask_bytes = RUN_READ_BYTES;
 		load->deadline_ns = loop_now_ns(port->loop) +
 		    mt_gateway_node_timeout_ns(port->gateway);
 	} else if (rc == -EAGAIN) {

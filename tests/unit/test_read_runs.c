@@ -552,15 +552,79 @@ Test(read_runs, status_of_a_whole_chunk)
 	    READ_STATUS_BLOCKS_MAX);
 }
 
-Test(read_runs, status_ends_where_an_index_is_missing)
+Test(read_runs, status_waits_for_indexes)
 {
-	(void)one_frame(mt_chunk_number(FAKE_SEGMENT, 0), 5, 0, RECORD_WRITE, 20, 1, 1);
+	(void)fake_runs_one(5, 20, 1, 1);
+	(void)fake_runs_one(6, 22, 1, 1);
 	write_now(0, 8, 1);
-	cr_assert_eq(expect_status(ask_status(0, 30), (const uint32_t[][2]){ { 8, 0 }, { 0, 0 } }),
+	cr_assert_eq(expect_status(ask_status(0, 30),
+			 (const uint32_t[][2]){ { 8, 0 }, { 12, HOLE }, { 1, 0 }, { 1, HOLE },
+			     { 1, 0 }, { 7, HOLE }, { 0, 0 } }),
+	    30);
+	cr_assert_eq(metric(MT_METRIC_run_indexes_loaded), 2);
+}
+
+/* Block by block it is what a read would find. */
+static void
+expect_status_as_reads(const uint64_t *model)
+{
+	struct fake_msg *msg = ask_status(0, MODEL_BLOCKS);
+	uint32_t at = 0;
+
+	cr_assert_eq(fake_wait(msg), 0);
+	for (uint32_t bytes = 0; bytes < msg->reply.payload_bytes; bytes += 8) {
+		struct wire_status status;
+		const char *field;
+
+		cr_assert_eq(wire_status_decode(msg->payload + bytes, MODEL_BLOCKS - at, &status,
+				 &field),
+		    0);
+		for (uint32_t i = 0; i < status.block_count; i++)
+			cr_assert_eq(status.flags, model[at + i] == 0 ? HOLE : 0, "%u", at + i);
+		at += status.block_count;
+	}
+	cr_assert_eq(at, MODEL_BLOCKS);
+}
+
+Test(read_runs, status_of_random_layers_over_random_runs)
+{
+	uint64_t model[MODEL_BLOCKS] = { 0 }, random[4];
+
+	random_seed(random, 77);
+	random_runs(random, model);
+	for (uint32_t step = 0; step < 200; step++) {
+		uint32_t count = 1 + (uint32_t)random_below(random, 16);
+		uint32_t block = (uint32_t)random_below(random, MODEL_BLOCKS - 16);
+		bool is_write = random_below(random, 2) == 0;
+
+		if (is_write)
+			write_now(block, count, 100 + step);
+		else
+			cr_assert_eq(fake_wait(fake_discard(block, count)), 0);
+		for (uint32_t i = 0; i < count; i++)
+			model[block + i] = is_write ? 100 + step : 0;
+		expect_status_as_reads(model);
+	}
+	/* A discard of all of it, and something over that. */
+	cr_assert_eq(fake_wait(fake_discard(0, CLEAVE_CHUNK_BLOCKS)), 0);
+	write_now(7, 3, 5);
+	memset(model, 0, sizeof(model));
+	model[7] = model[8] = model[9] = 5;
+	expect_status_as_reads(model);
+}
+
+Test(read_runs, status_of_a_snapshot)
+{
+	struct mt_scope *scope = &fake.session.volume.scope;
+
+	(void)one_frame(CHUNK, 5, 0, RECORD_WRITE, 0, 4, 1);
+	(void)one_frame(CHUNK, 7, 8, RECORD_DISCARD, 2, 1, 3);
+	(void)one_frame(CHUNK, 8, 8, RECORD_WRITE, 6, 1, 3);
+	scope->spans[0].cut_below = 4;
+	cr_assert_eq(expect_status(ask_status(0, 8),
+			 (const uint32_t[][2]){ { 4, 0 }, { 4, HOLE }, { 0, 0 } }),
 	    8);
-	cr_assert_eq(expect_status(ask_status(8, 22),
-			 (const uint32_t[][2]){ { 12, HOLE }, { 1, 0 }, { 9, HOLE }, { 0, 0 } }),
-	    22);
+	cr_assert_eq(metric(MT_METRIC_run_indexes_loaded), 1, "what it does not show is not read");
 }
 
 Test(read_runs, status_where_an_index_cannot_be_had)
