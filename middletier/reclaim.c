@@ -13,7 +13,8 @@
  * up again.
  *
  * The log has two limits. Beyond the *soft* one flush hurries, beyond the *hard* one writes wait until
- * extents have gone. Both are of what its extents take at a node, full or not.
+ * extents have gone. Both are of what its extents take at a node, full or not. The memory of the layers
+ * has two as well, an eighth of the --log-bytes option and twice that, for records may be small.
  */
 #include "reclaim.h"
 
@@ -33,6 +34,8 @@
 #define RECLAIM_RETRY_NS NUM_MS(100)
 #define RECLAIM_HOPE_NS NUM_S(10)  /* without a merge */
 #define RECLAIM_MERGE_NS NUM_S(60) /* with one at work, or due */
+#define RECLAIM_MEMORY_SHARE 8u    /* of the log's bytes */
+#define RECLAIM_MEMORY_MIN NUM_MIB(1)
 #define RECLAIM_LOG_EXTENTS_MIN 3u
 #define RECLAIM_LOG_SHARE 6u     /* the soft limit is at most this part of the shard's share */
 #define RECLAIM_LOG_SHARE_MIN 3u /* ... however few slots it has */
@@ -47,9 +50,10 @@ struct mt_reclaim {
 	uint32_t indexes[MT_COMMIT_EDITS_MAX]; /* being deleted */
 	uint32_t count;
 	uint64_t soft_bytes, hard_bytes;
-	uint64_t log_bytes;   /* that the log's extents take at a node */
-	bool is_stuck;        /* the last merge found no room */
-	uint64_t progress_ns; /* when a merge, or an extent, has ended last */
+	uint64_t memory_bytes; /* of layers: soft; 0: no limit */
+	uint64_t log_bytes;    /* that the log's extents take at a node */
+	bool is_stuck;         /* the last merge found no room */
+	uint64_t progress_ns;  /* when a merge, or an extent, has ended last */
 };
 
 /* ---- limits ---- */
@@ -81,6 +85,9 @@ reclaim_set_limits(struct mt_reclaim *reclaim)
 	uint64_t slot_bytes, soft_bytes = mt_gateway_log_bytes(port->gateway);
 	uint64_t share_bytes = reclaim_share_bytes(port, &slot_bytes);
 
+	if (soft_bytes != 0)
+		reclaim->memory_bytes =
+		    num_max(soft_bytes / RECLAIM_MEMORY_SHARE, RECLAIM_MEMORY_MIN);
 	if (share_bytes == 0)
 		return; /* no node has told yet */
 	soft_bytes = num_min(soft_bytes, share_bytes / RECLAIM_LOG_SHARE);
@@ -120,12 +127,28 @@ is_room_short(const struct mt_shard *shard)
 	return shard->write != NULL && shard->write->roll.is_short;
 }
 
+/* Are the layers @times as large as they should be? */
+static bool
+is_memory_over(const struct mt_shard *shard, uint64_t times)
+{
+	const struct mt_reclaim *reclaim = shard->reclaim;
+
+	return reclaim != NULL && reclaim->memory_bytes != 0 && shard->block_index != NULL &&
+	    shard->block_index->memory_bytes > times * reclaim->memory_bytes;
+}
+
+bool
+mt_reclaim_is_memory_full(const struct mt_shard *shard)
+{
+	return is_memory_over(shard, 2);
+}
+
 bool
 mt_reclaim_is_log_long(const struct mt_shard *shard)
 {
 	const struct mt_reclaim *reclaim = shard->reclaim;
 
-	return is_room_short(shard) ||
+	return is_room_short(shard) || is_memory_over(shard, 1) ||
 	    (reclaim != NULL && reclaim->soft_bytes != 0 &&
 		reclaim->log_bytes > reclaim->soft_bytes);
 }
@@ -135,7 +158,7 @@ mt_reclaim_is_log_full(const struct mt_shard *shard)
 {
 	const struct mt_reclaim *reclaim = shard->reclaim;
 
-	return is_room_short(shard) ||
+	return is_room_short(shard) || is_memory_over(shard, 2) ||
 	    (reclaim != NULL && reclaim->hard_bytes != 0 &&
 		reclaim->log_bytes > reclaim->hard_bytes);
 }

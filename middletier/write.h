@@ -166,6 +166,18 @@ struct mt_write_state {
 	struct log_roll roll;
 };
 
+static inline bool
+write_has_payload(const struct mt_write *write)
+{
+	return write->io.opcode == WIRE_WRITE;
+}
+
+static inline uint32_t
+write_block_count(const struct mt_write *write)
+{
+	return write->io.length_bytes / CLEAVE_BLOCK_BYTES;
+}
+
 /* write_finish -- answer @write; the sole exit of each. */
 void write_finish(struct mt_write_state *state, struct mt_write *write, int rc);
 /* write_release_held -- answer what was kept back. */
@@ -176,6 +188,14 @@ void write_pump_soon(struct mt_write_state *state);
 void write_fail_parked(struct mt_write_state *state, int rc);
 /* mt_write_path_kick -- read_path.c has let go of the ring. */
 void mt_write_path_kick(struct mt_shard *shard);
+/* ---- write_room.c: is there room for it? ---- */
+
+/*
+ * write_check -- may @write, which waits first in line, be admitted?
+ *
+ * 0; -EAGAIN: not yet; else its answer.
+ */
+int write_check(struct mt_write_state *state, const struct mt_write *write);
 /* mt_write_path_on_room -- extents have gone, or will not go: look at what waits for room. */
 void mt_write_path_on_room(struct mt_shard *shard);
 

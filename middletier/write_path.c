@@ -34,7 +34,6 @@
 #define WRITE_MAGIC 0x54495257u         /* "WRIT" */
 #define WRITE_STATE_MAGIC 0x54535257u   /* "WRST" */
 #define WRITE_ENGINE_RETRY_NS NUM_MS(1) /* after "queue full", which other shards may cause */
-#define WRITE_ROOM_RETRY_NS NUM_MS(100)
 #define WRITE_RING_SMALL_BYTES NUM_MIB(8)
 
 static const struct sm_state write_table[WRITE_STATE_NR] = {
@@ -52,18 +51,6 @@ static struct mt_write *
 write_of(struct loop_link *link)
 {
 	return LIST_ENTRY(link, struct mt_write, link);
-}
-
-static bool
-write_has_payload(const struct mt_write *write)
-{
-	return write->io.opcode == WIRE_WRITE;
-}
-
-static uint32_t
-write_block_count(const struct mt_write *write)
-{
-	return write->io.length_bytes / CLEAVE_BLOCK_BYTES;
 }
 
 static uint32_t
@@ -422,43 +409,6 @@ write_collect(struct mt_write_state *state)
 	}
 }
 
-/*
- * Room that is there for tombstones alone is refused to others: they wait as long as merges may bring
- * more, and are answered then.
- */
-static int
-write_check_room(struct mt_write_state *state, const struct mt_write *write)
-{
-	const struct mt_shard *shard = state->shard;
-
-	if (state->roll.is_full)
-		return -ENOSPC;
-	if (!write_has_payload(write) ||
-	    (!log_roll_is_short(state) && !mt_reclaim_is_log_full(shard)))
-		return 0;
-	if (!mt_reclaim_can_gain(shard))
-		return -ENOSPC;
-	loop_timer_start(shard->port->loop, &state->retry_timer, WRITE_ROOM_RETRY_NS);
-	return -EAGAIN;
-}
-
-/* What would never fit, or has no room anywhere, is answered at once. 0: it may go on; -EAGAIN: how
- * much fits is not known before there is a log, or there is no room yet. */
-static int
-write_check(struct mt_write_state *state, const struct mt_write *write)
-{
-	uint32_t bytes_max = BATCH_HEADER_BYTES + BATCH_DESC_BYTES_MAX;
-	int rc = write->is_promised ? 0 : write_check_room(state, write);
-
-	if (rc != 0)
-		return rc;
-	if (state->batch_bytes_max == 0)
-		return -EAGAIN;
-	if (write_has_payload(write))
-		bytes_max += write->io.length_bytes;
-	return bytes_max <= state->batch_bytes_max ? 0 : -EMSGSIZE;
-}
-
 /* False: it has to wait. */
 static bool
 write_admit_one(struct mt_write_state *state, struct mt_write *write)
@@ -534,17 +484,6 @@ mt_write_path_kick(struct mt_shard *shard)
 {
 	if (!list_is_empty(&shard->write->parked) || !list_is_empty(&shard->write->storing))
 		write_pump_soon(shard->write);
-}
-
-void
-mt_write_path_on_room(struct mt_shard *shard)
-{
-	struct mt_write_state *state = shard->write;
-
-	if (!state->is_started || state->is_stopped)
-		return;
-	log_roll_on_room(state);
-	write_pump_soon(state);
 }
 
 static void

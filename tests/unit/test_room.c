@@ -38,18 +38,26 @@ write_more(uint32_t i)
 }
 
 static void
-drop_layers(void)
+drop_layers_of(uint32_t index)
 {
 	struct mt_chunk *chunk =
-	    mt_index_chunk(fake.shard.block_index, mt_chunk_number(FAKE_SEGMENT, 0));
+	    mt_index_chunk(fake.shard.block_index, mt_chunk_number(FAKE_SEGMENT, index * CHUNK));
 	struct loop_link *link;
 
+	if (chunk == NULL)
+		return;
 	cr_assert_eq(mt_index_freeze(chunk), 0);
 	while ((link = chunk->layers.prev) != &chunk->layers &&
 	    LIST_ENTRY(link, struct mt_layer, link)->is_frozen)
 		mt_index_remove_layer(LIST_ENTRY(link, struct mt_layer, link));
 	(void)mt_index_drop_empty(chunk);
 	mt_reclaim_kick(&fake.shard);
+}
+
+static void
+drop_layers(void)
+{
+	drop_layers_of(0);
 }
 
 /* ---- the log's hard limit ---- */
@@ -129,6 +137,42 @@ Test(room, a_write_that_waits_is_dropped_with_its_shard)
 	mt_reclaim_stop(&fake.shard);
 	mt_write_path_stop(&fake.shard, -EREMCHG);
 	cr_assert_eq(fake_wait(msg), -EREMCHG);
+}
+
+/* ---- the memory's ---- */
+
+/* Blocks that compress to nothing much: their keys are more than the log has bytes. */
+static void
+fill_memory(void)
+{
+	fake.log_bytes = NUM_MIB(8); /* and so 1 MiB of layers, 2 at the most */
+	mt_reclaim_kick(&fake.shard);
+	fake_run_for(NUM_MS(10));
+	for (uint32_t i = 0; !mt_reclaim_is_memory_full(&fake.shard); i++) {
+		cr_assert_lt(i, 10000);
+		cr_assert_eq(fake_wait(fake_write(16 * i, 16, 1)), 0);
+		if (fake.shard.block_index->memory_bytes > NUM_MIB(1))
+			cr_assert(mt_reclaim_is_log_long(&fake.shard));
+	}
+}
+
+Test(room, without_memory_for_layers_all_wait_until_some_have_gone)
+{
+	struct fake_msg *msgs[2], *read;
+
+	fill_memory();
+	msgs[0] = write_more(0);
+	msgs[1] = fake_discard(0, 16);
+	fake_run_for(NUM_S(5));
+	cr_assert_not(msgs[0]->is_answered);
+	cr_assert_not(msgs[1]->is_answered);
+	read = fake_read(16, 1);
+	fake_run_for(NUM_MS(50));
+	cr_assert(read->is_answered, "reads go on");
+	for (uint32_t i = 0; i < 10; i++)
+		drop_layers_of(i);
+	for (uint32_t i = 0; i < 2; i++)
+		cr_assert_eq(fake_wait(msgs[i]), 0);
 }
 
 /* ---- full nodes ---- */
