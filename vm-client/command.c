@@ -130,8 +130,8 @@ static const struct command command_table[] = {
 	    CREATE_OPTIONS | COMMAND_FORCE | COMMAND_FORMAT | COMMAND_PROGRESS | COMMAND_FILE_FIRST,
 	    command_import },
 	{ "export", NULL, "NAME FILE [--format FORMAT] [--progress] [--force]",
-	    "Copy a volume into an image file; zeroes become holes. It takes the volume from whoever "
-	    "uses it. Needs qemu-img.",
+	    "Copy a volume, or a snapshot, VOLUME@SNAPSHOT, into an image file; zeroes become holes. With "
+	    "--force also one that somebody uses, from whom it is taken. Needs qemu-img.",
 	    true, COMMAND_FORCE | COMMAND_FORMAT | COMMAND_PROGRESS | COMMAND_FILE_LAST,
 	    command_export },
 	{ "node", "list", "", "List the storage nodes.", false, 0, command_node_list },

@@ -156,6 +156,12 @@ void command_agent_program(char out[PATH_MAX]);
 /* command_usage.c */
 struct table;
 int command_volume_map(struct command_session *session);
+/*
+ * command_check_use -- -EBUSY when somebody uses the volume, from whom it would be taken
+ *
+ * To look at a volume is to attach it. A snapshot is taken from nobody; nor is anything checked with --force.
+ */
+int command_check_use(struct command_session *session);
 /* What the volume holds, added up over all gateways. 0 and *@ret_usage to json_decref. */
 int command_usage(struct command_session *session, json_t **ret_usage);
 /* Rows for a table of two columns. */

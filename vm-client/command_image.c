@@ -422,6 +422,8 @@ command_export(struct command_session *session)
 	image_watch_signals();
 	rc = command_find_volume(session);
 	if (rc == 0)
+		rc = command_check_use(session);
+	if (rc == 0)
 		rc = export_begin(session, path);
 	if (rc == 0)
 		rc = agent_start(session, true, &agent);

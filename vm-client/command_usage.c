@@ -14,6 +14,8 @@
 #include "table.h"
 
 #define MAP_EXTENTS 1024u
+#define USE_TRIES 10
+#define USE_PAUSE_NS NUM_MS(50)
 
 /* ---- usage ---- */
 
@@ -279,18 +281,54 @@ map_walk(struct map *map)
 	return rc != 0 ? rc : map_tell(map);
 }
 
-/* To look at a volume is to attach it: not under somebody who uses it, unless that is wanted. */
-static int
-map_check_use(struct command_session *session)
+static void
+use_on_timer(struct loop_timer *timer, void *arg)
 {
-	json_t *usage = NULL;
-	uint64_t session_count;
-	int rc = command_usage(session, &usage);
+	bool *is_over = arg;
 
-	if (rc != 0)
-		return rc;
-	session_count = command_u64(usage, "session_count");
-	json_decref(usage);
+	(void)timer;
+	*is_over = true;
+}
+
+static bool
+use_is_over(void *arg)
+{
+	const bool *is_over = arg;
+
+	return *is_over;
+}
+
+static void
+use_pause(struct command_session *session)
+{
+	struct loop_timer timer = { 0 };
+	bool is_over = false;
+
+	loop_timer_init(&timer, use_on_timer, &is_over);
+	loop_timer_start(session->loop, &timer, USE_PAUSE_NS);
+	(void)loop_run(session->loop, use_is_over, &is_over);
+}
+
+/* A gateway may learn a moment later that a user has gone: the next command is not refused for that. */
+int
+command_check_use(struct command_session *session)
+{
+	uint64_t session_count = 1;
+
+	if (session->options->is_forced || strchr(session->options->name, '@') != NULL)
+		return 0;
+	for (int i = 0; i < USE_TRIES && session_count > 0; i++) {
+		json_t *usage = NULL;
+		int rc;
+
+		if (i > 0)
+			use_pause(session);
+		rc = command_usage(session, &usage);
+		if (rc != 0)
+			return rc;
+		session_count = command_u64(usage, "session_count");
+		json_decref(usage);
+	}
 	if (session_count > 0)
 		return command_fail(session, -EBUSY,
 		    "volume '%.64s' is in use, and would be taken from its user; --force does so",
@@ -327,9 +365,7 @@ int
 command_volume_map(struct command_session *session)
 {
 	static struct map map;
-	/* A snapshot (NAME@SNAPSHOT) is taken from nobody. */
-	bool is_free = session->options->is_forced || strchr(session->options->name, '@') != NULL;
-	int rc = is_free ? 0 : map_check_use(session);
+	int rc = command_check_use(session);
 
 	if (rc != 0)
 		return rc;

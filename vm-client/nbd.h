@@ -24,8 +24,7 @@
 #define NBD_CONNECTIONS_MAX 1024u
 #define NBD_LISTENERS_MAX 8u
 #define NBD_EXPORTS_MAX 4096u
-#define NBD_NAME_BYTES_MAX (2u * CLEAVE_VOLUME_NAME_BYTES_MAX + 1u) /* VOLUME@SNAPSHOT */
-#define NBD_REQUESTS_MAX 256u                                       /* of a connection, at a time */
+#define NBD_REQUESTS_MAX 256u               /* of a connection, at a time */
 #define NBD_IN_FLIGHT_BYTES_MAX (64u << 20) /* of a connection; one request always goes */
 #define NBD_SERVER_IN_FLIGHT_BYTES_MAX (UINT64_C(1) << 30) /* of all; and one request each */
 #define NBD_INPUT_BYTES (128u * 1024u) /* options' data and its head always fit */
@@ -62,7 +61,7 @@ struct nbd_export {
 	uint32_t magic;
 	struct loop_link link; /* server->exports */
 	struct nbd_server *server;
-	char name[NBD_NAME_BYTES_MAX + 1];
+	char name[CLEAVE_NAME_BYTES_MAX + 1];
 	bool is_read_only;
 	bool is_on_demand; /* made because a client named it: goes when nobody uses it */
 	struct sm sm;
@@ -206,8 +205,8 @@ struct nbd_connection {
 	/* The handshake's outcome. */
 	bool is_fixed, has_no_zeroes, has_context;
 	enum nbd_reply_style style;
-	struct nbd_export *export;                   /* used, or waited for */
-	char context_export[NBD_NAME_BYTES_MAX + 1]; /* what has_context is about */
+	struct nbd_export *export;                      /* used, or waited for */
+	char context_export[CLEAVE_NAME_BYTES_MAX + 1]; /* what has_context is about */
 	/* The option that waits for it. */
 	uint32_t option;
 	bool wants_block_size, wants_name;

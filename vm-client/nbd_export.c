@@ -183,7 +183,7 @@ nbd_export_add(struct nbd_server *server, const char *name, bool is_read_only)
 {
 	struct nbd_export *export;
 
-	if (*name == '\0' || strlen(name) > NBD_NAME_BYTES_MAX) {
+	if (*name == '\0' || strlen(name) > CLEAVE_NAME_BYTES_MAX) {
 		errno = EINVAL;
 		return NULL;
 	}
@@ -212,7 +212,7 @@ nbd_export_add(struct nbd_server *server, const char *name, bool is_read_only)
 struct nbd_export *
 nbd_export_find(struct nbd_server *server, const char *name, uint32_t name_bytes)
 {
-	char text[NBD_NAME_BYTES_MAX + 1];
+	char text[CLEAVE_NAME_BYTES_MAX + 1];
 	struct nbd_export *export;
 	struct loop_link *link, *next;
 

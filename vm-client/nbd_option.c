@@ -105,7 +105,7 @@ reply_info_block_size(struct nbd_connection *connection, uint32_t option)
 static int
 reply_info_name(struct nbd_connection *connection, uint32_t option)
 {
-	uint8_t data[2 + NBD_NAME_BYTES_MAX];
+	uint8_t data[2 + CLEAVE_NAME_BYTES_MAX];
 	size_t bytes = strlen(connection->export->name);
 
 	nbd_put16(data, NBD_INFO_NAME);
@@ -202,7 +202,7 @@ option_list(struct nbd_connection *connection)
 
 	LIST_FOREACH_SAFE(&connection->server->exports, link, next) {
 		const struct nbd_export *export = LIST_ENTRY(link, struct nbd_export, link);
-		uint8_t data[4 + NBD_NAME_BYTES_MAX];
+		uint8_t data[4 + CLEAVE_NAME_BYTES_MAX];
 		uint32_t bytes = (uint32_t)strlen(export->name);
 
 		if (export->is_on_demand)

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 
-from libagent import need
+from libagent import EPERM, Agent, Client, need
 from libcluster import Cluster, binary, check, expect_error, main, run_argv
 
 need("qemu-img")
@@ -108,6 +108,37 @@ def nothing_is_overwritten_unasked():
         expect_error(c.cleave("import", image, "small", "--force", check_rc=False), "1048576")
 
 
+def snapshots():
+    """A snapshot is exported while a guest goes on writing to the volume."""
+    with Cluster(nodes=3) as c:
+        image, out = os.path.join(c.folder, "image"), os.path.join(c.folder, "out")
+        make_image(image, 8 * MIB, ((MIB, 2 * MIB), (7 * MIB, 4096)))
+        c.cleave("import", image, "v")
+        c.cleave("snapshot", "create", "v@monday")
+        with Agent(c, "--volume", "v", "--volume", "v@monday") as agent:
+            guest = Client(agent)
+            check(guest.go() == 1, "GO")
+            guest.command(1, MIB, MIB, data=b"x" * MIB)
+            check(guest.error() == 0, "a write")
+            expect_error(c.cleave("export", "v", out, check_rc=False), "in use", "--force")
+            c.cleave("export", "v@monday", out)
+            check(digest(out) == digest(image), "what the snapshot holds")
+            guest.command(0, MIB, 1)
+            check(guest.error() == 0 and guest.get(1) == b"x", "the guest lost its volume")
+            run_argv(["qemu-img", "compare", "-f", "raw", "-F", "raw", image,
+                      agent.uri("v@monday")])
+            snapshot = Client(agent)
+            check(snapshot.go(b"v@monday") == 1, "GO")
+            snapshot.command(1, 0, 4096, data=bytes(4096))
+            check(snapshot.error() == EPERM, "a write to a snapshot")
+            check(Client(agent).go(b"v@tuesday") != 1, "a snapshot that nobody exports")
+        expect_error(c.cleave("export", "v@tuesday", out, "--force", check_rc=False), "failed")
+        c.cleave("export", "v", out, "--force")
+        with open(out, "rb") as f:
+            f.seek(MIB)
+            check(f.read(MIB) == b"x" * MIB, "what the guest wrote")
+
+
 def failures_leave_nothing_behind():
     with Cluster(nodes=3) as c:
         image, out = os.path.join(c.folder, "image"), os.path.join(c.folder, "out")
@@ -186,5 +217,5 @@ def interrupted():
 
 
 if __name__ == "__main__":
-    main(raw_and_qcow2_there_and_back, sizes, nothing_is_overwritten_unasked,
+    main(raw_and_qcow2_there_and_back, sizes, nothing_is_overwritten_unasked, snapshots,
          failures_leave_nothing_behind, without_the_tool, interrupted)

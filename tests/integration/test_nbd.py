@@ -246,6 +246,11 @@ def attach_and_detach():
             check(control(path, op="detach", name="v", force=True) == {}, "by force")
             check(s.is_closed(), "the client is still there")
             check(run_argv(["nbdinfo", agent.uri()], check_rc=False).returncode != 0, "served")
+            c.cleave("snapshot", "create", "v@s")
+            check(control(path, op="attach", name="v@s")["uri"] == agent.uri("v@s"), "the URI")
+            check(control(path, op="attach", name="v@s")["uri"] == agent.uri("v@s"), "twice")
+            check("read_only: true" in run_argv(["nbdinfo", agent.uri("v@s")]).stdout.replace(
+                "is_read_only", "read_only"), "a snapshot is read-only")
             for wrong in ({}, {"op": "dance"}, {"op": "attach"}, {"op": "detach", "name": "w"},
                           {"op": "attach", "name": ""}):
                 check("error" in control(path, **wrong), str(wrong))
