@@ -34,31 +34,39 @@ stale_finish(struct mt_stale_check *check, int rc)
 	check->fn(rc, check->arg);
 }
 
-/* Has this node been heard, and does it lack the root's manifest? */
-static bool
-stale_node_lacks_manifest(const struct mt_stale_check *check, uint32_t node_id)
+/* The node, if it has been heard; else NULL. */
+static const struct mt_stale_node *
+stale_node_heard(const struct mt_stale_check *check, uint32_t node_id)
 {
 	for (uint32_t i = 0; i < check->shard->port->link_count; i++) {
 		const struct mt_stale_node *node = &check->nodes[i];
 
 		if (node->link->node_id == node_id)
-			return node->is_listed && !node->has_manifest;
+			return node->is_listed ? node : NULL;
 	}
-	return false;
+	return NULL;
 }
 
-/* Every copy of it is gone. One that is not: a node has lost its disk, and the newer is an orphan. */
+/*
+ * Of those that should have the root's manifest more say that they have none. One that lacks it has lost
+ * its disk, and the newer manifest is an orphan; one that has it was away when the others deleted theirs.
+ */
 static bool
 stale_is_manifest_gone(const struct mt_stale_check *check)
 {
 	const struct mt_root *root = &check->shard->root;
+	uint32_t have_count = 0, lack_count = 0;
 
 	for (uint32_t i = 0; i < root->manifest_replica_count; i++) {
-		if (!root->manifest_replicas[i].is_damaged &&
-		    !stale_node_lacks_manifest(check, root->manifest_replicas[i].node_id))
-			return false;
+		const struct mt_stale_node *node =
+		    stale_node_heard(check, root->manifest_replicas[i].node_id);
+
+		if (root->manifest_replicas[i].is_damaged || node == NULL)
+			continue;
+		have_count += node->has_manifest;
+		lack_count += !node->has_manifest;
 	}
-	return root->has_manifest;
+	return lack_count > have_count;
 }
 
 static void
@@ -84,7 +92,7 @@ stale_try_finish(struct mt_stale_check *check)
 	if (listed < wanted || (connecting > 0 && !check->has_waited))
 		return;
 	if (check->has_newer_manifest && stale_is_manifest_gone(check)) {
-		log_error("shard %" PRIu32 ": no node has the manifest that the root names, and "
+		log_error("shard %" PRIu32 ": most nodes have no manifest that the root names, and "
 			  "there is a newer one",
 		    check->shard->index);
 		stale_finish(check, -ESTALE);

@@ -527,6 +527,41 @@ takeover_agree_next(struct mt_takeover *takeover)
 static void takeover_check_stale(struct mt_takeover *takeover);
 
 static void
+takeover_on_stored_back(int rc, const struct mt_root *root, void *arg)
+{
+	struct mt_takeover *takeover = arg;
+
+	(void)rc;
+	(void)root;
+	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
+	if (!mt_takeover_is_stopped(takeover))
+		mt_takeover_give_up(takeover, -ESTALE,
+		    "the metadata store is stale: a node knows a newer owner");
+}
+
+/*
+ * The claim is taken back, best effort: claim by claim an old store's epochs would else come to stand
+ * above all that the nodes know, and nobody could tell any more that it is old. Nothing was made under
+ * that epoch yet.
+ */
+static void
+takeover_store_back(struct mt_takeover *takeover, const struct mt_root *root)
+{
+	const struct mt_shard *shard = takeover->shard;
+	int rc = -ENOENT;
+
+	if (root != NULL && shard->sm.state == MT_SHARD_AGREEING) {
+		takeover->wanted = *root;
+		takeover->wanted.epoch = (uint32_t)num_max(shard->epoch - 1, 1);
+		takeover->wanted.is_released = true;
+		rc = mt_root_store(takeover->shard, &takeover->wanted, takeover_on_stored_back,
+		    takeover);
+	}
+	if (rc != 0)
+		takeover_on_stored_back(rc, NULL, takeover);
+}
+
+static void
 takeover_on_stale_checked(int rc, const struct mt_root *root, void *arg)
 {
 	struct mt_takeover *takeover = arg;
@@ -540,8 +575,7 @@ takeover_on_stale_checked(int rc, const struct mt_root *root, void *arg)
 	else if (rc == 0 && (root->epoch != shard->epoch || root->boot_id != shard->root.boot_id))
 		mt_takeover_give_up(takeover, -ESTALE, "another gateway has taken it over");
 	else
-		mt_takeover_give_up(takeover, -ESTALE,
-		    "the metadata store is stale: a node knows a newer owner");
+		takeover_store_back(takeover, rc == 0 ? root : NULL);
 }
 
 static void

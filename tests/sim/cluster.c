@@ -532,6 +532,14 @@ void
 sim_cluster_start(struct sim_cluster *cluster)
 {
 	sim_cluster_start_all(cluster);
+	sim_cluster_start_gateways(cluster);
+}
+
+void
+sim_cluster_start_gateways(struct sim_cluster *cluster)
+{
+	for (uint32_t i = 0; i < cluster->options.gateway_count; i++)
+		sim_cluster_gateway_start(cluster, i);
 	sim_cluster_run_until(cluster, gateways_are_ready, cluster, START_LIMIT_NS,
 	    "the gateways are ready");
 }

@@ -94,6 +94,8 @@ struct sim_cluster *sim_cluster_create(const struct sim_cluster_options *options
 void sim_cluster_destroy(struct sim_cluster *cluster);
 /* sim_cluster_start -- every node and gateway; returns when all gateways are ready. */
 void sim_cluster_start(struct sim_cluster *cluster);
+/* sim_cluster_start_gateways -- without the nodes that do not run; the same. */
+void sim_cluster_start_gateways(struct sim_cluster *cluster);
 /* sim_cluster_start_all -- what does not run, or has failed, is started (again). */
 void sim_cluster_start_all(struct sim_cluster *cluster);
 

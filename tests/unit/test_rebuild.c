@@ -460,6 +460,36 @@ Test(rebuild_two_copies, too_few_nodes_answer)
 	cr_assert_eq(rebuild(true, NULL), 0);
 }
 
+/* A node that was away has what an old store names; it does not look newer with each try. */
+Test(rebuild_two_copies, old_store_stays_recognizable_however_often_it_is_tried)
+{
+	struct meta_snapshot *old;
+
+	make_volume("a", 1);
+	mt_rig_run(rig, NUM_S(1));
+	old = meta_store_snapshot(rig->store);
+	mt_rig_node_kill(rig, mt_rig_index(&mt_rig_shard(rig, 0)->root.manifest_replicas[0]),
+	    false);
+	mt_rig_gateway_restart(rig);
+	mt_rig_gateway_kill(rig);
+	for (uint32_t i = 0; i < 3; i++)
+		if (rig->nodes[i].node == NULL)
+			mt_rig_node_start(rig, i);
+	cr_assert_eq(meta_store_restore(rig->store, old), 0);
+	meta_snapshot_destroy(old);
+	for (uint32_t i = 0; i < 4; i++) {
+		mt_rig_gateway_start(rig);
+		mt_rig_run(rig, NUM_S(20));
+		cr_assert_neq(mt_rig_shard(rig, 0)->sm.state, MT_SHARD_SERVING);
+		mt_rig_gateway_kill(rig);
+	}
+	cr_assert(mt_rig_logged(rig, "the metadata store is stale"));
+	mt_rig_run(rig, NUM_S(5));
+	cr_assert_eq(rebuild(false, NULL), 0);
+	mt_rig_gateway_start(rig);
+	cr_assert(mt_rig_wait_ready(rig));
+}
+
 Test(rebuild, manifest_that_nobody_can_read_is_not_replaced_by_nothing)
 {
 	struct extent_id id;
