@@ -57,6 +57,9 @@ struct workload {
 	struct cleave_call call;
 	bool is_created, is_started, is_verifying;
 	uint32_t verify_next_block;
+	bool *is_zero; /* by block: as it was read when it was verified */
+	struct cleave_io status_io;
+	bool is_status_done;
 	struct workload_counters counters;
 };
 
@@ -203,6 +206,16 @@ session_on_probe(struct loop_task *task, void *arg)
 /* Completions. */
 
 static void
+note_zeros(const struct slot *slot, uint32_t first)
+{
+	static const uint8_t zeros[CLEAVE_BLOCK_BYTES];
+
+	for (uint32_t i = 0; i < slot->io.length_bytes / CLEAVE_BLOCK_BYTES; i++)
+		slot->session->workload->is_zero[first + i] =
+		    memcmp(slot->data + (size_t)i * CLEAVE_BLOCK_BYTES, zeros, sizeof(zeros)) == 0;
+}
+
+static void
 slot_on_success(struct slot *slot)
 {
 	struct session *session = slot->session;
@@ -213,6 +226,8 @@ slot_on_success(struct slot *slot)
 		sim_cluster_fail(workload->cluster,
 		    "%s block %u: session %u was served after session %u", workload->name, first,
 		    session->number, workload->present->number);
+	if (slot->io.op == CLEAVE_READ && workload->is_verifying)
+		note_zeros(slot, first);
 	if (slot->io.op == CLEAVE_READ)
 		history_read(workload->history, slot->number, slot->data, slot->floors);
 	else
@@ -412,6 +427,8 @@ workload_create(const struct workload_options *options)
 	workload->options = *options;
 	workload->cluster = options->cluster;
 	workload->block_count = (uint32_t)(options->volume_bytes / CLEAVE_BLOCK_BYTES);
+	workload->is_zero = calloc(workload->block_count, sizeof(*workload->is_zero));
+	assert(workload->is_zero != NULL);
 	workload->history =
 	    history_create(workload->cluster, options->index, workload->block_count);
 	(void)snprintf(workload->name, sizeof(workload->name), "volume%u", options->index + 1);
@@ -438,6 +455,7 @@ workload_destroy(struct workload *workload)
 	session_destroy(workload->old);
 	session_destroy(workload->present);
 	history_destroy(workload->history);
+	free(workload->is_zero);
 	free(workload);
 }
 
@@ -478,6 +496,60 @@ is_verified(void *arg)
 	return workload->verify_next_block == workload->block_count && workload_is_done(workload);
 }
 
+static void
+on_status(struct cleave_io *io, int rc, void *arg)
+{
+	struct workload *workload = arg;
+
+	(void)io;
+	(void)rc;
+	workload->is_status_done = true;
+}
+
+static bool
+is_status_done(void *arg)
+{
+	return ((const struct workload *)arg)->is_status_done;
+}
+
+/* What is said to read as zeros was read so, and all of the volume is told of. */
+static void
+workload_check_status(struct workload *workload, uint64_t limit_ns, const char *what)
+{
+	struct cleave_extent *extents = calloc(workload->block_count, sizeof(*extents));
+	struct cleave_io *io = &workload->status_io;
+	uint32_t block = 0;
+
+	assert(extents != NULL);
+	*io = (struct cleave_io){ .op = CLEAVE_BLOCK_STATUS,
+		.length_bytes = (uint64_t)workload->block_count * CLEAVE_BLOCK_BYTES,
+		.extents = extents,
+		.extent_max = workload->block_count,
+		.fn = on_status,
+		.arg = workload };
+	workload->is_status_done = false;
+	if (cleave_submit(workload->present->volume, io) == 0) {
+		sim_cluster_run_until(workload->cluster, is_status_done, workload, limit_ns, what);
+		if (io->rc != 0 && io->rc != -ETIMEDOUT && io->rc != -ESHUTDOWN)
+			sim_cluster_fail(workload->cluster, "%s: block status: %s", workload->name,
+			    strerror(-io->rc));
+	}
+	for (uint32_t i = 0; io->rc == 0 && i < io->extent_count; i++) {
+		uint32_t end = block + (uint32_t)(extents[i].length_bytes / CLEAVE_BLOCK_BYTES);
+
+		for (; block < end; block++) {
+			if (extents[i].flags != 0 && !workload->is_zero[block])
+				sim_cluster_fail(workload->cluster,
+				    "%s block %u: is no hole, and told to be one", workload->name,
+				    block);
+		}
+	}
+	if (io->rc == 0 && workload->is_status_done && block != workload->block_count)
+		sim_cluster_fail(workload->cluster, "%s: block status ends at %u", workload->name,
+		    block);
+	free(extents);
+}
+
 void
 workload_verify_all(struct workload *workload, uint64_t limit_ns, const char *what)
 {
@@ -486,6 +558,7 @@ workload_verify_all(struct workload *workload, uint64_t limit_ns, const char *wh
 	loop_defer(workload->present->loop, &workload->present->next_task);
 	sim_cluster_run_until(workload->cluster, is_verified, workload, limit_ns, what);
 	workload->is_verifying = false;
+	workload_check_status(workload, limit_ns, what);
 }
 
 /* Faults. */
