@@ -492,6 +492,7 @@ load_create(struct mt_run_cache *cache, struct mt_run *run)
 {
 	struct mt_run_load *load = mt_calloc(1, sizeof(*load));
 	struct mt_port *port = cache->port;
+	struct mt_extent *extent;
 
 	if (load == NULL)
 		return NULL;
@@ -505,6 +506,9 @@ load_create(struct mt_run_cache *cache, struct mt_run *run)
 	list_init(&load->waiters);
 	list_push_back(&cache->queued, &load->link);
 	run->load = load;
+	extent = load_extent(load);
+	if (extent != NULL) /* all nodes are read from */
+		load->preferred = (uint8_t)(extent->read_rotor++ % extent->replica_count);
 	return load;
 }
 
