@@ -131,6 +131,25 @@ def gateway_killed_under_fio():
                     load.kill()
 
 
+def gateway_replaced_under_fio():
+    """One gateway dies for good, the other serves its shards: a pause, no error."""
+    with Cluster(nodes=3, gateways=2) as c:
+        c.volume_create("v", "64M")
+        with Agent(c, *c.gateway_words()[2:], "--volume", "v") as agent:
+            load = Daemon("fio", [*FIO, f"--uri={agent.uri()}",
+                                  "--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=64m",
+                                  "--verify=crc32c", "--minimal", "--loops=2",
+                                  "--do_verify=1"]).start(wait=False)
+            try:
+                while c.metric("writes") < 1000:
+                    check(load.process.poll() is None, "fio ended too early")
+                c.gateways[1].kill()
+                check(load.wait_exit() == 0, "fio failed\n" + "\n".join(load.lines))
+            finally:
+                if load.process is not None:
+                    load.kill()
+
+
 def handshake_errors():
     with Cluster(nodes=3) as c:
         c.volume_create("v", "4M")
@@ -371,6 +390,6 @@ def tls_with_keys():
 
 if __name__ == "__main__":
     main(tools, qemu_formats_and_benchmarks, libnbd_commands, fio_verifies,
-         random_bytes_against_a_mirror, gateway_killed_under_fio, handshake_errors,
-         request_errors, started_by_its_client, attach_and_detach, attach_starts_an_agent,
+         random_bytes_against_a_mirror, gateway_killed_under_fio, gateway_replaced_under_fio,
+         handshake_errors, request_errors, started_by_its_client, attach_and_detach, attach_starts_an_agent,
          tls_with_certificates, tls_with_keys)
