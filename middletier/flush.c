@@ -14,6 +14,7 @@
  *	last one was a flush
  *	the log is long             the oldest layer
  *	a layer is old              the same
+ *	a layer discards much       that one: its runs take room for nothing
  *	too much garbage            as above
  *
  * The oldest layer is where the log begins, so the log gets shorter with each. Under an even load it
@@ -38,6 +39,8 @@
 #define FLUSH_SCAN_NS NUM_MS(5)    /* between two looks at all runs, at least */
 #define FLUSH_SCAN_RUN_NS 20000u   /* and so much more for each of them */
 #define FLUSH_TOMBSTONES_MIN 1024u /* so many in a layer: what they hide is worth a merge */
+#define FLUSH_TOMBSTONE_BYTES 64u  /* a layer with less for each of its keys discards */
+#define FLUSH_LOOK_MAX 1024u
 #define FLUSH_LEVEL 1
 #define COMPACT_LEVEL 2
 
@@ -63,6 +66,7 @@ struct mt_flush {
 	bool is_compaction; /* MERGING */
 	bool was_flush;     /* the last one */
 	bool is_full;       /* it ended with -ENOSPC */
+	bool may_look;      /* for layers that discard: once a tick */
 	uint32_t tick_count;
 	uint64_t aged_sequence, next_aged_sequence; /* layers that began before the first are old */
 	uint64_t scan_ns;                           /* not before */
@@ -240,10 +244,34 @@ is_old(const struct mt_flush *flush)
 	return layer != NULL && layer->first_sequence < flush->aged_sequence;
 }
 
-static int
-due_flush(const struct mt_flush *flush, bool is_urgent, struct mt_merge_input *ret_input)
+/* One that holds little but discards, over runs that take room. Looked for once a tick. */
+static struct mt_layer *
+discarding_layer(struct mt_flush *flush)
 {
-	struct mt_layer *layer = oldest_layer(flush);
+	const struct loop_link *head = &flush->shard->block_index->layers_by_age;
+	uint32_t count = 0;
+
+	if (!flush->may_look)
+		return NULL;
+	for (struct loop_link *link = head->next; link != head && count < FLUSH_LOOK_MAX;
+	     link = link->next, count++) {
+		struct mt_layer *layer = LIST_ENTRY(link, struct mt_layer, age_link);
+		uint32_t key_count = layer->table.key_count;
+
+		if (layer->chunk->run_count > 0 && !layer->is_merging &&
+		    (layer->hides_all ||
+			(key_count >= FLUSH_TOMBSTONES_MIN &&
+			    layer->stored_bytes < (uint64_t)key_count * FLUSH_TOMBSTONE_BYTES)))
+			return layer;
+	}
+	flush->may_look = false;
+	return NULL;
+}
+
+static int
+due_flush(const struct mt_flush *flush, struct mt_layer *layer, bool is_urgent,
+    struct mt_merge_input *ret_input)
+{
 	int rc;
 
 	if (layer == NULL)
@@ -280,7 +308,9 @@ flush_find(struct mt_flush *flush, struct mt_merge_input *ret_input)
 	if (flush->was_flush && !(mt_reclaim_is_log_full(shard) && !flush->is_full))
 		rc = due_compaction(flush, ret_input);
 	if (rc == -ENOENT && (is_long || is_old(flush)))
-		rc = due_flush(flush, is_long, ret_input);
+		rc = due_flush(flush, oldest_layer(flush), is_long, ret_input);
+	if (rc == -ENOENT)
+		rc = due_flush(flush, discarding_layer(flush), false, ret_input);
 	if (rc == -ENOENT)
 		rc = due_compaction(flush, ret_input);
 	return rc;
@@ -382,6 +412,7 @@ flush_on_tick(struct loop_timer *timer, void *arg)
 		flush->aged_sequence = flush->next_aged_sequence;
 		flush->next_aged_sequence = shard->next_sequence;
 	}
+	flush->may_look = true;
 	mt_run_roll_tend(shard);
 	mt_flush_kick(shard);
 	loop_timer_start(shard->port->loop, timer, FLUSH_TICK_NS);
