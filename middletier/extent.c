@@ -237,7 +237,7 @@ extent_place(struct mt_extent *extent, struct mt_link **ret_links)
 	uint32_t count_min = mt_gateway_min_replicas(port->gateway);
 	uint32_t count = MT_REPLICAS_MAX;
 	uint64_t slot_bytes = UINT64_MAX;
-	enum extent_kind kind = extent->is_reserve ? EXTENT_RUN : extent->kind;
+	enum extent_kind kind = extent->is_reserve ? MT_PLACE_RESERVE : extent->kind;
 	int rc;
 
 	while ((rc = mt_placement_pick(port, kind, count, ret_links)) == -EHOSTDOWN &&

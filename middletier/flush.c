@@ -172,6 +172,9 @@ flush_take_runs(const struct mt_flush *flush, struct mt_chunk *chunk, struct mt_
 
 	if (list_is_empty(&chunk->runs))
 		return;
+	/* Where room is short, as little as can be is written anew, unless that gives room back. */
+	if (flush->is_full && !layers_discard_much(input))
+		return;
 	newest = LIST_ENTRY(list_first(&chunk->runs), struct mt_run, link);
 	if (chunk->retry_ns > loop_now_ns(flush->shard->port->loop) ||
 	    mt_index_is_cut_between(index, chunk->number, newest->cut, input->oldest_layer->cut))

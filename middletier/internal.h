@@ -200,6 +200,9 @@ void mt_link_refresh(struct mt_link *link);
 /* mt_port_link -- the link to a node by its id, NULL while unknown. */
 struct mt_link *mt_port_link(struct mt_port *port, uint32_t node_id);
 
+/* A log extent from the reserve is placed like a kind of its own: other nodes are full for it. */
+#define MT_PLACE_RESERVE ((enum extent_kind)0)
+
 /* ---- placement.c: three nodes of different failure domains, by free space and load ---- */
 /*
  * Returns @count links in @ret_links, or -EHOSTDOWN (too few up or domains), -ENOSPC (up, but full).
@@ -301,7 +304,7 @@ struct mt_batch {
  */
 struct mt_extent *mt_extent_create(struct mt_shard *shard, enum extent_kind kind, mt_extent_fn fn,
     void *arg);
-/* mt_extent_create_reserve -- a log extent, also of what nodes keep back for runs: for tombstones. */
+/* mt_extent_create_reserve -- a log extent, also of what nodes keep back: for tombstones. */
 struct mt_extent *mt_extent_create_reserve(struct mt_shard *shard, mt_extent_fn fn, void *arg);
 /* mt_extent_restore -- one that the manifest names: SEALED (or BROKEN, to be agreed upon). */
 struct mt_extent *mt_extent_restore(struct mt_shard *shard, const struct extent_id *id,

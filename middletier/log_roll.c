@@ -17,7 +17,7 @@
  * Too few nodes up: wait, for a link or RETRY_NS, and say so once. No node with room: look again every
  * RETRY_NS, and when extents go. Meanwhile the last quarter of the log is for tombstones alone, which
  * give room back; when that is used up and no merge gives hope of room (mt_reclaim_can_gain), they get
- * an extent of what nodes keep back for runs. Without that, too, everything is answered NO_SPACE. The
+ * an extent of what nodes keep back. Without that, too, everything is answered NO_SPACE. The
  * old extent is sealed by an edit of its own before: a take-over must not find in it what is refused.
  *
  * Everything is driven by log_roll_step, which looks at what is there and does the next thing; it may be

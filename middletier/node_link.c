@@ -271,7 +271,8 @@ link_note_space(struct mt_link *link, const struct mt_call *call)
 		link->slots_free--;
 	else if (call->rc == -ENOSPC)
 		link->full_kinds |= 1u
-		    << ((request->flags & WIRE_FLAG_RESERVE) != 0 ? EXTENT_RUN : request->kind);
+		    << ((request->flags & WIRE_FLAG_RESERVE) != 0 ? MT_PLACE_RESERVE
+								  : request->kind);
 	else if (call->rc == -EROFS)
 		link_set_read_only(link, true);
 }

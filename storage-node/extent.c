@@ -22,7 +22,7 @@
  *
  * Space: a log extent may not take the last 1/16 of the slots (2 at least, and where slots are few or
  * small up to 1/8, for a merge of a whole chunk), a run not the last half of those, a manifest may take
- * any: what frees space needs space. A log that is for tombstones alone may take what a run may.
+ * any: what frees space needs space. A log that is for tombstones alone may take half of what a run may not.
  */
 #include <errno.h>
 #include <string.h>
@@ -182,7 +182,7 @@ sn_extent_claim(struct node *node, const struct wire_node *create, struct sn_ext
 {
 	const struct extent_id *id = &create->id;
 	bool is_reserve = (create->flags & WIRE_FLAG_RESERVE) != 0;
-	uint32_t reserve = sn_extent_reserve(node, is_reserve ? EXTENT_RUN : create->kind);
+	uint32_t reserve = sn_extent_reserve(node, create->kind) / (is_reserve ? 4 : 1);
 	struct sn_extent *extent;
 
 	/* The count of incarnations ends only on a disk that somebody has scribbled on. */

@@ -106,7 +106,7 @@ enum wire_flags {
 	WIRE_FLAG_SEALED = 1u << 1,
 	/* FREEZE reply, LIST: the copy ends below a mark it carries, or unreadably. */
 	WIRE_FLAG_DAMAGED = 1u << 2,
-	/* CREATE of a log extent: also of what is kept back for runs. It is for tombstones. */
+	/* CREATE of a log extent: also of what is kept back, even from runs. It is for tombstones. */
 	WIRE_FLAG_RESERVE = 1u << 3,
 };
 

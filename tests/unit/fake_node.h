@@ -332,9 +332,7 @@ fake_do_create(struct fake_node *node, const struct wire_node *request,
 {
 	struct fake_copy *copy;
 
-	if ((request->flags & WIRE_FLAG_RESERVE) != 0 || request->kind == EXTENT_RUN
-		? node->is_reserve_full
-		: node->is_full)
+	if ((request->flags & WIRE_FLAG_RESERVE) != 0 ? node->is_reserve_full : node->is_full)
 		return -ENOSPC;
 	if (fake_copy_find(node, &request->id) != NULL)
 		return -EEXIST;
@@ -612,7 +610,8 @@ mt_placement_pick(struct mt_port *port, enum extent_kind kind, uint32_t count,
 		uint32_t at = (first + i) % port->link_count;
 
 		if (fake.nodes[at].is_up &&
-		    !(kind == EXTENT_RUN ? fake.nodes[at].is_reserve_full : fake.nodes[at].is_full))
+		    !(kind == MT_PLACE_RESERVE ? fake.nodes[at].is_reserve_full
+					       : fake.nodes[at].is_full))
 			ret_links[picked++] = &fake.links[at];
 	}
 	return picked == count ? 0 : -ENOSPC;
