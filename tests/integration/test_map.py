@@ -55,4 +55,19 @@ def figures_of_shards_that_nobody_serves_are_missing():
         check("1 of 2 answer" in shown, f"half of the shards: {shown}")
 
 
-main(maps_and_figures, figures_of_shards_that_nobody_serves_are_missing)
+def snapshots_and_clones_have_maps_of_their_own():
+    with Cluster(nodes=3, shards=4, gateways=2, gateway_args=["--log-bytes", "8M"]) as c:
+        c.volume_create("v", "128M")
+        sequential = ["--pattern", "sequential", "--block-size", "64K", "--in-flight", "16"]
+        c.load("--volume", "v", "--bytes", "20M", *sequential)
+        c.cleave("snapshot", "create", "v@s")
+        c.load("--volume", "v", "--bytes", "40M", *sequential)
+        before = [(20 * MIB, "data"), (108 * MIB, "hole")]
+        check(extents(c, "v@s") == before, "the snapshot is as the volume was")
+        check(extents(c, "v") == [(40 * MIB, "data"), (88 * MIB, "hole")], "the volume goes on")
+        c.cleave("clone", "v@s", "c")
+        check(extents(c, "c") == before, "a clone begins as its snapshot")
+        check(usage(c, "c")["chunk_count"] == 0, "and shares its space")
+
+
+main(snapshots_and_clones_have_maps_of_their_own, maps_and_figures, figures_of_shards_that_nobody_serves_are_missing)
