@@ -70,4 +70,5 @@ def snapshots_and_clones_have_maps_of_their_own():
         check(usage(c, "c")["chunk_count"] == 0, "and shares its space")
 
 
-main(snapshots_and_clones_have_maps_of_their_own, maps_and_figures, figures_of_shards_that_nobody_serves_are_missing)
+main(snapshots_and_clones_have_maps_of_their_own, maps_and_figures,
+     figures_of_shards_that_nobody_serves_are_missing)
