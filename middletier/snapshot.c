@@ -501,6 +501,15 @@ taking_number(struct mt_taking *taking)
 	return rc;
 }
 
+/* In the simulator there is no wall, and nothing may differ from one run to the next. */
+static uint64_t
+taking_time_s(const struct mt_gateway *gateway)
+{
+	if (gateway->options.sim_host != NULL)
+		return loop_now_ns(gateway->options.loop) / NUM_S(1);
+	return (uint64_t)time(NULL);
+}
+
 int
 mt_taking_start(struct mt_gateway *gateway, const struct mt_volume *volume, const char *name,
     mt_taking_fn fn, void *arg)
@@ -517,7 +526,7 @@ mt_taking_start(struct mt_gateway *gateway, const struct mt_volume *volume, cons
 		.size_bytes = volume->size_bytes,
 		.segment_base = volume->segment_base,
 		.segment_count = volume->segment_count,
-		.created_s = (uint64_t)time(NULL),
+		.created_s = taking_time_s(gateway),
 		.state = MT_SNAPSHOT_PENDING };
 	(void)snprintf(snapshot->name, sizeof(snapshot->name), "%s", name);
 	mt_scope_before(&volume->scope, snapshot->number, &snapshot->scope);

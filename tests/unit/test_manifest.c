@@ -148,10 +148,10 @@ Test(manifest, commits_of_a_turn_share_a_batch)
 Test(manifest, commits_longer_than_a_batch_take_several)
 {
 	enum { EDITS_COUNT = 16 };
-	/* 256 commits of 20 bytes fit; of many edits they do not. */
+	/* Many commits of one edit fit; of 16 edits they do not. */
 	uint64_t before = mt_gateway_metric(rig->gateway, MT_METRIC_batches);
 
-	for (uint32_t i = 0; i < 100; i++) {
+	for (uint32_t i = 0; i < 50; i++) {
 		struct mt_edit edits[EDITS_COUNT];
 
 		for (uint32_t k = 0; k < EDITS_COUNT; k++, next_cut++)
