@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Snapshots, clones, roll-backs, resizes of a real cluster; what is deleted gives its space back.
+
+That a snapshot is a point in time is proved in tests/sim/test_snapshots.c."""
+import json
+import os
+import subprocess
+import time
+
+from libcluster import Cluster, binary, check, expect_error, main
+
+
+def journal(c, name):
+    return os.path.join(c.folder, name)
+
+
+def verify(c, path, volume, written_as=1):
+    c.load("--verify-journal", path, "--volume", volume, "--written-as", str(written_as))
+
+
+def slots_free(c):
+    return sum(node["slots_free"] for node in json.loads(
+        c.cleave("--json", "node", "list").stdout)["nodes"])
+
+
+def poll(condition, what, timeout_s=60):
+    """Asks again and again, by commands that take their time, until it holds."""
+    end = time.monotonic() + timeout_s
+    while not condition():
+        check(time.monotonic() < end, what)
+
+
+def snapshots_clones_and_roll_backs_keep_what_was():
+    with Cluster(nodes=3, shards=4, gateways=2) as c:
+        c.volume_create("v", "512M")
+        monday = journal(c, "monday")
+        c.load("--volume", "v", "--operations", "3000", "--in-flight", "32", "--journal", monday)
+        c.cleave("snapshot", "create", "v@monday")
+        c.load("--volume", "v", "--operations", "3000", "--in-flight", "32", "--seed", "2")
+        verify(c, monday, "v@monday")
+        c.cleave("clone", "v@monday", "c")
+        verify(c, monday, "c")
+        c.load("--volume", "c", "--operations", "1000", "--in-flight", "32", "--seed", "3")
+        c.cleave("snapshot", "create", "c@later")
+        c.cleave("clone", "c@later", "cc")
+        verify(c, monday, "v@monday")
+        c.cleave("snapshot", "rollback", "v@monday")
+        verify(c, monday, "v")
+        # All at once, and again.
+        for d in [*c.gateways, *c.nodes]:
+            d.signal(9)
+        for d in [*c.gateways, *c.nodes]:
+            d.wait_exit()
+        for d in [*c.nodes, *c.gateways]:
+            d.start()
+        verify(c, monday, "v")
+        verify(c, monday, "v@monday")
+        names = [s["name"] for s in json.loads(
+            c.cleave("--json", "snapshot", "list").stdout)["snapshots"]]
+        check(sorted(names) == ["later", "monday"], f"snapshots: {names}")
+
+
+def what_must_not_be_is_refused():
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "64M")
+        c.volume_create("w", "64M")
+        c.cleave("snapshot", "create", "v@s")
+        c.cleave("clone", "v@s", "c")
+        for words, pattern in [
+            (("snapshot", "create", "v@s"), "has a snapshot 's' already"),
+            (("snapshot", "create", "v"), "VOLUME@SNAPSHOT"),
+            (("snapshot", "create", "v@-x"), "must not start"),
+            (("snapshot", "create", "nobody@s"), "no such object"),
+            (("snapshot", "delete", "v@t"), "no snapshot 't'"),
+            (("snapshot", "delete", "v@s"), "1 clones"),
+            (("volume", "delete", "v"), "1 clones"),
+            (("clone", "v@s", "w"), "already"),
+            (("clone", "v@t", "x"), "no snapshot 't'"),
+            (("volume", "rename", "v", "w"), "already"),
+            (("volume", "resize", "v", "--size", "32M"), "lose what is behind"),
+        ]:
+            expect_error(c.cleave(*words, check_rc=False), pattern)
+        c.cleave("volume", "rename", "v", "x")
+        c.cleave("volume", "resize", "x", "--size", "1G")
+        c.cleave("volume", "resize", "x", "--size", "32M", "--shrink")
+        shown = json.loads(c.cleave("--json", "volume", "show", "x").stdout)["volume"]
+        check(shown["size_bytes"] == 32 << 20, f"size after shrinking: {shown}")
+        c.cleave("volume", "delete", "c")
+        c.cleave("snapshot", "delete", "x@s")
+
+
+def a_snapshot_under_load_is_taken_by_any_gateway():
+    """Another process dies while it is taken: it is there whole, or not at all."""
+    with Cluster(nodes=3, shards=4, gateways=2) as c:
+        c.volume_create("v", "512M")
+        load = subprocess.Popen(c.load_argv("--volume", "v", "--seconds", "20", "--in-flight",
+                                            "16", "--quiet"),
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for i in range(5):
+            started = time.monotonic()
+            c.cleave("snapshot", "create", f"v@s{i}")
+            print(f"  taken under load in {(time.monotonic() - started) * 1000:.0f} ms")
+        words = [*c.gateway_words(), "snapshot", "create", "v@last"]
+        asked = subprocess.Popen([binary("cleave"), *words], stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True)
+        c.gateways[0].signal(9)
+        c.gateways[0].wait_exit()
+        asked.communicate(timeout=60)
+        c.gateways[0].start()
+        out, err = load.communicate(timeout=120)
+        check(load.returncode == 0, f"the load: {err}")
+        names = [s["name"] for s in json.loads(
+            c.cleave("--json", "snapshot", "list", "v").stdout)["snapshots"]]
+        check(set(names) >= {f"s{i}" for i in range(5)}, f"snapshots: {names}")
+        check(asked.returncode != 0 or "last" in names, "an acknowledged snapshot is gone")
+        c.cleave("snapshot", "create", "v@after")
+
+
+def deleted_volumes_give_their_space_back():
+    with Cluster(nodes=3, shards=2, disk_size="1G", gateway_args=["--log-bytes", "16M"]) as c:
+        c.volume_create("keep", "64M")
+        before = slots_free(c)
+        c.volume_create("v", "256M", "--engine", "none")
+        c.load("--volume", "v", "--pattern", "sequential", "--block-size", "64K", "--bytes",
+               "256M", "--in-flight", "16")
+        c.cleave("snapshot", "create", "v@s")
+        used = before - slots_free(c)
+        check(used > 100, f"256 MiB in three copies took {used} slots of 4 MiB")
+        started = time.monotonic()
+        c.cleave("volume", "delete", "v")
+        check(time.monotonic() - started < 10, "deleting takes long")
+        # The log has its own share: what it holds of the volume goes when it moves on.
+        poll(lambda: before - slots_free(c) < used // 3, "space does not come back")
+        print(f"  {used} slots in use, {before - slots_free(c)} after the volume was deleted")
+
+
+if __name__ == "__main__":
+    main(
+        snapshots_clones_and_roll_backs_keep_what_was,
+        what_must_not_be_is_refused,
+        a_snapshot_under_load_is_taken_by_any_gateway,
+        deleted_volumes_give_their_space_back,
+    )
