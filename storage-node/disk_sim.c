@@ -17,6 +17,7 @@
 #include "disk_sim.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -526,6 +527,26 @@ disk_sim_create(const struct disk_sim_options *options)
 	sim_faults_init(sim);
 	list_init(&sim->unflushed);
 	return sim;
+}
+
+uint64_t
+disk_sim_held_bytes(const struct disk_sim *sim)
+{
+	const struct loop_link *link;
+	uint64_t bytes = 0;
+
+	CHECK_OBJ(sim, DISK_SIM_MAGIC);
+	for (uint64_t i = 0; i < sim->page_count; i++) {
+		if (sim->pages[i] == NULL)
+			continue;
+		bytes += malloc_usable_size(sim->pages[i]) + sizeof(size_t);
+		if (sim->pages[i]->durable != NULL)
+			bytes += malloc_usable_size(sim->pages[i]->durable) + sizeof(size_t);
+	}
+	for (link = sim->unflushed.next; link != &sim->unflushed; link = link->next)
+		bytes += malloc_usable_size(LIST_ENTRY(link, struct sim_write, link)) +
+		    sizeof(size_t);
+	return bytes;
 }
 
 void

@@ -38,6 +38,8 @@ struct disk_sim_options {
 
 /* disk_sim_create -- a disk of zeros. NULL with errno ENOMEM or EINVAL. */
 struct disk_sim *disk_sim_create(const struct disk_sim_options *options);
+/* disk_sim_held_bytes -- of memory, for what was written; it grows as a disk fills. */
+uint64_t disk_sim_held_bytes(const struct disk_sim *sim);
 /* disk_sim_destroy -- when no handle is open. NULL is a no-op. */
 void disk_sim_destroy(struct disk_sim *sim);
 

@@ -31,6 +31,12 @@ void sim_check_idle(struct sim_cluster *cluster);
  * @must_scrub: damage may be there that nobody has met: all copies are verified meanwhile.
  */
 void sim_check_recovers(struct sim_cluster *cluster, bool must_scrub);
+/* sim_memory_bytes -- what all processes have allocated, but for the bytes of disks. */
+uint64_t sim_memory_bytes(const struct sim_cluster *cluster);
+/* sim_check_memory -- @bytes are at most @slack_bytes more than @than_bytes, which @what held. */
+void sim_check_memory(struct sim_cluster *cluster, uint64_t bytes, uint64_t than_bytes,
+    uint64_t slack_bytes, const char *what);
+
 struct meta_snapshot;
 /*
  * sim_check_restored -- with @old as its metadata store nobody serves; then the cluster does as before

@@ -27,6 +27,9 @@
 #define RUN_FAULTS_NS NUM_S(600)     /* of virtual time with faults, at most */
 #define RUN_HEAL_LIMIT_NS NUM_S(120) /* after the last fault: everything is answered */
 #define RUN_SETTLE_NS NUM_S(15)
+#define RUN_PERIOD_NS NUM_S(20)
+#define RUN_PERIOD_BYTES NUM_KIB(64)
+#define RUN_LIFE_BYTES NUM_MIB(1)  /* caches that are full, or not yet */
 #define RUN_FAULT_GAP_NS NUM_S(10) /* without progress: the next fault */
 
 #define RUN_FAULTS_ALL ((UINT64_C(1) << SIM_FAULT_NR) - 1)
@@ -364,6 +367,23 @@ run_verify_without(struct run *run)
 	}
 }
 
+/* Whatever one period has filled, a second one finds full. */
+static void
+run_check_memory(struct run *run)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < 3; i++) {
+		sim_cluster_run(run->cluster, RUN_PERIOD_NS);
+		run_verify(run, "everything is read again");
+		sim_check_idle(run->cluster);
+		if (i == 0)
+			bytes = sim_memory_bytes(run->cluster);
+	}
+	sim_check_memory(run->cluster, sim_memory_bytes(run->cluster), bytes, RUN_PERIOD_BYTES,
+	    "before everything was read twice more");
+}
+
 /* The copy was made when all worked, or in the middle of faults; all shards have had owners since. */
 static void
 run_restore(struct run *run)
@@ -394,6 +414,7 @@ void
 sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_result)
 {
 	struct run run = { .options = *options };
+	uint64_t bytes;
 
 	run_begin(&run);
 	run_faults(&run);
@@ -403,8 +424,12 @@ sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_r
 	run_verify(&run, "everything is read");
 	sim_check_idle(run.cluster);
 	/* Once more from the disks: new gateways have nothing in memory. */
+	bytes = sim_memory_bytes(run.cluster);
 	run_restart_gateways(&run);
 	run_verify(&run, "everything is read from new gateways");
+	sim_check_idle(run.cluster);
+	sim_check_memory(run.cluster, bytes, sim_memory_bytes(run.cluster), RUN_LIFE_BYTES,
+	    "with new gateways");
 	run_restore(&run);
 	sim_check_recovers(run.cluster, run.faults.has_destroyed);
 	sim_check_copies(run.cluster);
@@ -412,6 +437,7 @@ sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_r
 	sim_check_recovers(run.cluster, false);
 	sim_check_copies(run.cluster);
 	sim_check_idle(run.cluster);
+	run_check_memory(&run);
 	run_result(&run, ret_result);
 	for (uint32_t i = 0; i < run.faults.workload_count; i++)
 		workload_destroy(run.workloads[i]);
