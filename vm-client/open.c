@@ -126,6 +126,18 @@ volume_on_attach(struct cleave_call *call, int rc, const char *reply, const char
 	fn(volume, 0, NULL, fn_arg);
 }
 
+/* VOLUME or VOLUME@SNAPSHOT, neither empty nor too long. What else is wrong with it the gateway says. */
+static bool
+name_is_possible(const char *name)
+{
+	size_t volume_bytes = strcspn(name, "@");
+
+	if (volume_bytes == 0 || volume_bytes > CLEAVE_VOLUME_NAME_BYTES_MAX)
+		return false;
+	return name[volume_bytes] == '\0' ||
+	    strlen(name) - volume_bytes - 1 <= CLEAVE_VOLUME_NAME_BYTES_MAX;
+}
+
 int
 cleave_volume_open(struct cleave_client *client, const char *name, unsigned flags,
     cleave_open_fn fn, void *arg)
@@ -138,8 +150,7 @@ cleave_volume_open(struct cleave_client *client, const char *name, unsigned flag
 
 	CHECK_OBJ(client, CLIENT_MAGIC);
 	assert(fn != NULL);
-	if (name[0] == '\0' || strlen(name) > CLEAVE_NAME_BYTES_MAX ||
-	    (flags & ~(unsigned)CLEAVE_OPEN_READ_ONLY) != 0)
+	if (!name_is_possible(name) || (flags & ~(unsigned)CLEAVE_OPEN_READ_ONLY) != 0)
 		return -EINVAL;
 	volume = volume_create(client, name, flags);
 	if (volume == NULL)
