@@ -428,8 +428,8 @@ on_move(const struct sm *sm, uint32_t from, uint32_t to)
 {
 	uint32_t i = 0;
 
-	if (strcmp(sm->name, "run_load") == 0)
-		return; /* test_run_index.c */
+	if (strcmp(sm->name, "run_load") == 0 || strcmp(sm->name, "cut") == 0)
+		return; /* test_run_index.c, test_cut.c */
 	while (machines[i].table != NULL && machines[i].table != sm->table)
 		i++;
 	machines[i].table = sm->table;
@@ -466,6 +466,26 @@ cool_run(struct mt_run *run)
 		mt_run_cache_drop(run);
 }
 
+static void
+on_cut(int rc, void *arg)
+{
+	(void)rc;
+	(void)arg;
+}
+
+/* A snapshot begins, or its hold ends. */
+static void
+cut_some(void)
+{
+	struct mt_shard *shard = &fake.shard;
+	const struct mt_cut_order order = { shard->cut + 1, FAKE_SEGMENT, 1 };
+
+	if (shard->log != NULL && below(8) == 0)
+		(void)mt_cut_begin(shard, &order, on_cut, NULL);
+	if (below(4) == 0)
+		mt_cut_release(shard, shard->cut);
+}
+
 /* Load, faults, and a stop at any moment. */
 static void
 run_until_stopped(uint64_t seed)
@@ -487,6 +507,8 @@ run_until_stopped(uint64_t seed)
 		for (uint32_t i = below(40) == 0 ? 60 : 0; i > 0; i--)
 			issue(WIRE_READ);
 		cool_run(run);
+		if (seed % 8 == 3)
+			cut_some();
 		if (below(8) == 0)
 			fault_some();
 		fake_run_for(below(10) == 0 ? NUM_MS(below(400)) : NUM_US(below(150)));
