@@ -632,3 +632,92 @@ Test(takeover, nth_allocation_fails)
 	mt_alloc_fail_at(0);
 	expect_log();
 }
+
+/* ---- runs and cuts ---- */
+
+static void
+on_run_extent(struct mt_extent *extent, int rc, void *arg)
+{
+	(void)extent;
+	*(int *)arg = rc;
+}
+
+/* A run that says it holds all that chunk 0 of segment 1 had up to @flushed_sequence. */
+static struct mt_extent *
+commit_run(uint64_t flushed_sequence, uint64_t cut)
+{
+	struct mt_shard *shard = mt_rig_shard(rig, 0);
+	int rc = 1;
+	struct mt_extent *extent = mt_extent_create(shard, EXTENT_RUN, on_run_extent, &rc);
+	struct mt_edit edits[3] = { { .kind = MT_EDIT_EXTENT_OPENED, .extent_kind = EXTENT_RUN },
+		{ .kind = MT_EDIT_EXTENT_SEALED },
+		{ .kind = MT_EDIT_RUN_ADDED,
+		    .chunk = mt_chunk_number(1, 0),
+		    .length_bytes = 8192,
+		    .flushed_sequence = flushed_sequence,
+		    .cut = cut } };
+
+	mt_rig_run(rig, NUM_S(1));
+	cr_assert_eq(rc, 0);
+	edits[0].replica_count = extent->replica_count;
+	memcpy(edits[0].replicas, extent->replicas, sizeof(extent->replicas));
+	for (uint32_t i = 0; i < 3; i++)
+		edits[i].id = extent->id;
+	cr_assert_eq(mt_rig_commit(rig, edits, 3), 0);
+	return extent;
+}
+
+Test(takeover, what_runs_hold_is_not_replayed)
+{
+	struct mt_index *index;
+
+	(void)make_log();
+	(void)commit_run(6, 2);
+	mt_rig_gateway_restart(rig);
+	index = mt_rig_shard(rig, 0)->block_index;
+	cr_assert_eq(index->run_count, 1);
+	cr_assert_eq(mt_index_flushed(index, mt_chunk_number(1, 0)), 6);
+	cr_assert_eq(index->key_count, 2, "sequences 7 and 8, of blocks 4 and 5");
+	expect_block(4, 7);
+	expect_block(5, 8);
+	cr_assert_eq(mt_rig_shard(rig, 0)->cut, 2);
+}
+
+/* The log that would tell of them may have been deleted. */
+Test(takeover, sequences_go_on_behind_runs_and_cuts)
+{
+	struct mt_edit cut = { .kind = MT_EDIT_CUT,
+		.cut = 9,
+		.sequence = 70,
+		.segment_base = 1,
+		.segment_count = 2 };
+
+	(void)make_log();
+	(void)commit_run(50, 2);
+	mt_rig_gateway_restart(rig);
+	cr_assert_eq(mt_rig_shard(rig, 0)->next_sequence, 51);
+	cr_assert_eq(mt_rig_shard(rig, 0)->block_index->key_count, 0);
+	cr_assert_eq(mt_rig_commit(rig, &cut, 1), 0);
+	mt_rig_gateway_restart(rig);
+	cr_assert_eq(mt_rig_shard(rig, 0)->next_sequence, 71);
+	cr_assert_eq(mt_rig_shard(rig, 0)->cut, 9);
+	cr_assert(mt_index_is_cut_between(mt_rig_shard(rig, 0)->block_index, mt_chunk_number(2, 0),
+	    8, 9));
+}
+
+Test(takeover, what_was_flushed_is_reclaimed_after_it)
+{
+	struct mt_extent *log = make_log();
+	struct extent_id id = log->id;
+
+	(void)commit_run(50, 2);
+	mt_rig_log_seal(rig, log);
+	mt_rig_gateway_restart(rig);
+	mt_rig_run(rig, NUM_S(5));
+	cr_assert_geq(mt_gateway_metric(rig->gateway, MT_METRIC_extents_reclaimed), 1);
+	for (uint32_t i = 0; i < mt_rig_shard(rig, 0)->extent_count; i++)
+		cr_assert(mt_rig_shard(rig, 0)->extents[i] == NULL ||
+		    extent_id_pack(&mt_rig_shard(rig, 0)->extents[i]->id) != extent_id_pack(&id));
+	mt_rig_gateway_restart(rig);
+	cr_assert_eq(mt_rig_shard(rig, 0)->block_index->run_count, 1);
+}
