@@ -60,7 +60,7 @@ def restarts_with_a_long_log():
 
 def memory_stays_bounded():
     """More load than the disks can take: resident memory is the budget plus 64 MiB at most."""
-    # By count: a fast machine must not fill the disks, whose logs only grow.
+    # By count: a fast machine does the same as a slow one.
     operations = os.environ.get("CLEAVE_TEST_OVERLOAD_OPERATIONS", "1000000")
     budget = 64 << 20
     with Cluster(nodes=3, disk_size="4G", slot_size="16M", device_memory="64M") as c:
