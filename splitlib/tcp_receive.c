@@ -41,6 +41,7 @@ struct layout {
 	    owner[TCP_IOV_MAX]; /* whose header it is: index in receives; TCP_NO_OWNER: no header */
 	uint32_t iov_count;
 	uint64_t capacity_bytes;
+	bool is_all; /* answers alone are due, and there is room for all of them */
 	struct split_receive *receives[TCP_GUESS_MAX]; /* NULL once a message has it */
 	uint32_t receive_count;
 	/* The cursor. */
@@ -89,6 +90,8 @@ layout_build(struct layout *layout, struct tcp_qp *tcp)
 	layout->iov_count = 0;
 	layout->capacity_bytes = 0;
 	layout->receive_count = guess_count;
+	layout->is_all = guess_count > 0 && guess_count >= qp->replies_expected &&
+	    qp->granted == qp->unannounced;
 	layout_add(layout, qp->fill.host, qp->fill.host_left, TCP_NO_OWNER);
 	layout_add(layout, qp->fill.device, qp->fill.device_left, TCP_NO_OWNER);
 	if (qp->fill.discard_left > 0) {
@@ -366,7 +369,9 @@ tcp_receive_once(struct tcp_qp *tcp)
 	if (layout.message_count > 0)
 		guess_again(tcp, &layout, (uint64_t)bytes == layout.capacity_bytes);
 	recv_deliver(qp);
-	return may_go_on && qp_is_open(qp) && (uint64_t)bytes == layout.capacity_bytes;
+	/* Full again, and there may be more; but the only answer that was due is all there was. */
+	return may_go_on && qp_is_open(qp) && !layout.is_all &&
+	    (uint64_t)bytes == layout.capacity_bytes;
 }
 
 /* A header that waited for a receive. Returns false when it still does. */

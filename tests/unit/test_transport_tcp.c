@@ -328,6 +328,30 @@ Test(transport_tcp, one_readv_fills_many_receives)
 	fixture_close(&f);
 }
 
+/* Whoever sends one request at a time reads each answer once, and does not ask whether there is more. */
+Test(transport_tcp, the_only_answer_that_is_due_takes_one_call)
+{
+	enum { ROUNDS = 200 };
+	struct split_port_options options = { .receive_count = 64,
+		.receive_payload_bytes = 4096,
+		.device_bytes = NUM_MIB(2) };
+	struct test_send send;
+	uint64_t before;
+
+	fixture_open(&f, NET_TCP, &options, &options);
+	f.server.mode = SIDE_ANSWER;
+	f.client.mode = SIDE_RELEASE;
+	fixture_connect_both(&f);
+	before = f.client_port->counters.receive_calls;
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		test_send_init(&send, &f.client, WIRE_ECHO, i, DEV_PTR_NULL, 0);
+		cr_assert_eq(split_send(f.client.qp, &send.send), 0);
+		fixture_run(&f, client_got, i + 1);
+	}
+	cr_assert_leq(f.client_port->counters.receive_calls - before, ROUNDS + ROUNDS / 10);
+	fixture_close(&f);
+}
+
 Test(transport_tcp, guesses_need_spare_receives_and_do_without)
 {
 	/* All that the pool has is promised: no guess, no spill, and it works. */
