@@ -37,7 +37,7 @@
 #define RECLAIM_MEMORY_SHARE 8u    /* of the log's bytes */
 #define RECLAIM_MEMORY_MIN NUM_MIB(1)
 #define RECLAIM_LOG_EXTENTS_MIN 3u
-#define RECLAIM_LOG_SHARE 6u     /* the soft limit is at most this part of the shard's share */
+#define RECLAIM_LOG_SHARE 18u    /* the soft limit is at most this part of the shard's share */
 #define RECLAIM_LOG_SHARE_MIN 3u /* ... however few slots it has */
 
 struct mt_reclaim {

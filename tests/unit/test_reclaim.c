@@ -264,9 +264,9 @@ Test(reclaim, the_log_is_as_long_as_the_option_says)
 	cr_assert_eq(soft_limit(), 17);
 }
 
-Test(reclaim, the_log_takes_at_most_a_sixth_of_the_shards_share)
+Test(reclaim, the_log_takes_at_most_an_eighteenth_of_the_shards_share)
 {
-	set_slots(36, NUM_GIB(1)); /* of 5 nodes, 3 copies: 60 */
+	set_slots(108, NUM_GIB(1)); /* of 5 nodes, 3 copies: 180 */
 	cr_assert_eq(soft_limit(), 11);
 }
 

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_flush.c -- what is flushed and when, and a gateway that is killed at any time of it
+ *
+ * A real gateway and real nodes in virtual time (mt_rig.h). The log is written behind the gateway's back
+ * and replayed; then the gateway is left alone.
+ */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc32c.h"
+#include "base/num.h"
+#include "middletier/index.h"
+#include "support/mt_rig.h"
+
+#define ALL 7u         /* replicas */
+#define BLOCKS 40u     /* that make_log writes, twice over */
+#define APPEND_MAX 16u /* blocks of a batch */
+
+static struct mt_rig *rig;
+
+static void
+setup(void)
+{
+	rig = mt_rig_create(&(struct mt_rig_options){ .slot_bytes = NUM_MIB(1) });
+	mt_rig_log_start(rig);
+}
+
+static void
+teardown(void)
+{
+	mt_rig_destroy(rig);
+}
+
+TestSuite(flush, .init = setup, .fini = teardown);
+
+static struct mt_chunk *
+chunk(void)
+{
+	return mt_index_chunk(mt_rig_shard(rig, 0)->block_index, mt_chunk_number(1, 0));
+}
+
+static void
+write_log(struct mt_extent *extent, uint32_t first, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i += APPEND_MAX)
+		cr_assert_eq(mt_rig_append(rig, extent, first + i,
+				 (uint32_t)num_min(count - i, APPEND_MAX), ALL, UINT64_MAX),
+		    0);
+}
+
+/* Records 1 to 40 are blocks 0 to 39; 41 to 60 are blocks 10 to 29 again. */
+static void
+make_log(void)
+{
+	struct mt_extent *extent;
+
+	mt_rig_up(rig);
+	extent = mt_rig_log_open(rig);
+	cr_assert_not_null(extent);
+	write_log(extent, 0, BLOCKS);
+	write_log(extent, 10, 20);
+	mt_rig_gateway_restart(rig);
+	cr_assert_not_null(chunk());
+	cr_assert_eq(chunk()->layer_count, 1);
+}
+
+static struct {
+	int rc;
+	bool is_done;
+} loaded;
+
+static void
+on_loaded(int rc, void *arg)
+{
+	(void)arg;
+	loaded.rc = rc;
+	loaded.is_done = true;
+}
+
+static bool
+is_loaded(void *arg)
+{
+	(void)arg;
+	return loaded.is_done;
+}
+
+static void
+expect_block(uint32_t block, uint64_t sequence)
+{
+	struct mt_index *index = mt_rig_shard(rig, 0)->block_index;
+	struct mt_location location;
+	struct mt_scope scope;
+	struct mt_run *run;
+	uint8_t data[CLEAVE_BLOCK_BYTES];
+	enum mt_found found;
+
+	mt_scope_init(&scope, 1);
+	while ((found = mt_index_find(index, &scope, 1, block, &location, &run)) ==
+	    MT_FOUND_UNLOADED) {
+		struct mt_run_waiter waiter = { .fn = on_loaded };
+
+		loaded.is_done = false;
+		mt_run_load(run, &waiter);
+		cr_assert(mt_rig_run_until(rig, is_loaded, NULL));
+		cr_assert_eq(loaded.rc, 0);
+	}
+	cr_assert_eq(found, MT_FOUND_RECORD, "block %u", block);
+	memset(data, (int)sequence, sizeof(data));
+	cr_assert_eq(location.block_crc, crc32c(0, data, sizeof(data)), "block %u", block);
+}
+
+static void
+expect_log(void)
+{
+	for (uint32_t i = 0; i < BLOCKS; i++)
+		expect_block(i, i < 10 || i >= 30 ? i + 1 : i + 31);
+}
+
+static bool
+is_flushed(void *arg)
+{
+	(void)arg;
+	return chunk() != NULL && chunk()->layer_count == 0 && chunk()->run_count > 0;
+}
+
+static uint32_t
+extents_of(enum extent_kind kind)
+{
+	const struct mt_shard *shard = mt_rig_shard(rig, 0);
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < shard->extent_count; i++)
+		count += shard->extents[i] != NULL && shard->extents[i]->kind == kind;
+	return count;
+}
+
+Test(flush, a_layer_that_is_old_becomes_a_run_and_its_log_goes)
+{
+	make_log();
+	cr_assert_gt(extents_of(EXTENT_LOG), 0);
+	cr_assert(mt_rig_run_until(rig, is_flushed, NULL));
+	mt_rig_run(rig, NUM_S(1));
+	cr_assert_leq(extents_of(EXTENT_LOG), 1, "the one for new writes");
+	cr_assert_geq(mt_gateway_metric(rig->gateway, MT_METRIC_extents_reclaimed), 1);
+	cr_assert_eq(chunk()->run_count, 1);
+	expect_log();
+}
+
+Test(flush, what_was_flushed_is_not_replayed)
+{
+	make_log();
+	cr_assert(mt_rig_run_until(rig, is_flushed, NULL));
+	mt_rig_gateway_restart(rig);
+	cr_assert_eq(chunk()->layer_count, 0);
+	cr_assert_eq(chunk()->run_count, 1);
+	cr_assert_eq(mt_rig_shard(rig, 0)->next_sequence, 61);
+	expect_log();
+}
+
+Test(flush, a_young_layer_stays)
+{
+	make_log();
+	mt_rig_run(rig, NUM_S(30));
+	cr_assert_eq(chunk()->layer_count, 1);
+	cr_assert_eq(chunk()->run_count, 0);
+}
+
+static bool
+has_begun(void *arg)
+{
+	(void)arg;
+	return extents_of(EXTENT_RUN) > 0;
+}
+
+/* From the moment that the run extent is there, step by step until the flush has come through. */
+Test(flush, killed_at_any_time_of_it_nothing_is_lost, .timeout = 120)
+{
+	bool was_flushed = false;
+
+	for (uint64_t delay_ns = 0; !was_flushed; delay_ns += NUM_US(50)) {
+		cr_assert_lt(delay_ns, NUM_MS(20));
+		if (delay_ns > 0) {
+			teardown();
+			setup();
+		}
+		make_log();
+		cr_assert(mt_rig_run_until(rig, has_begun, NULL));
+		mt_rig_run(rig, delay_ns);
+		was_flushed = is_flushed(NULL);
+		mt_rig_gateway_restart(rig);
+		expect_log();
+		cr_assert_eq(mt_rig_shard(rig, 0)->next_sequence, 61);
+	}
+}
+
+Test(flush, without_nodes_it_waits_and_goes_on)
+{
+	make_log();
+	for (uint32_t i = 0; i < 3; i++)
+		mt_rig_node_kill(rig, i, false);
+	mt_rig_run(rig, NUM_S(100));
+	cr_assert_eq(chunk()->layer_count, 1);
+	for (uint32_t i = 0; i < 3; i++)
+		mt_rig_node_start(rig, i);
+	cr_assert(mt_rig_run_until(rig, is_flushed, NULL));
+	expect_log();
+}
+
+Test(flush, a_shard_that_is_released_meanwhile_comes_to_rest)
+{
+	make_log();
+	cr_assert(mt_rig_run_until(rig, has_begun, NULL));
+	mt_rig_gateway_stop(rig);
+	mt_rig_gateway_start(rig);
+	cr_assert(mt_rig_wait_ready(rig));
+	expect_log();
+}
