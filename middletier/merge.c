@@ -36,10 +36,7 @@
 
 #define MERGE_MAGIC 0x4752454du            /* "MERG" */
 #define MERGE_WORK_MAGIC 0x4b52574du       /* "MWRK" */
-#define MERGE_BUSY_WRITES 16u              /* of the port's clients, in flight */
 #define MERGE_BUSY_BYTES_PER_S NUM_MIB(96) /* plain */
-#define MERGE_TURN_JOBS 16u
-#define MERGE_TURN_JOBS_BUSY 2u
 
 _Static_assert(MERGE_PARTS_MAX + MERGE_INPUTS_MAX <= MT_COMMIT_EDITS_MAX, "a merge is one commit");
 
@@ -512,25 +509,6 @@ merge_commit(struct mt_merge *merge)
 
 /* ---- windows ---- */
 
-static uint32_t
-port_write_count(const struct mt_port *port)
-{
-	uint32_t count = 0;
-
-	if (port->sessions.next == NULL)
-		return 0;
-	for (struct loop_link *link = port->sessions.next; link != &port->sessions;
-	     link = link->next)
-		count += LIST_ENTRY(link, struct mt_session, link)->write_count;
-	return count;
-}
-
-static bool
-merge_yields(const struct mt_merge *merge)
-{
-	return !merge->input.is_urgent && port_write_count(merge->shard->port) >= MERGE_BUSY_WRITES;
-}
-
 static void
 merge_next_window(struct mt_merge *merge)
 {
@@ -578,7 +556,7 @@ void
 merge_pump(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
-	uint32_t budget = merge_yields(merge) ? MERGE_TURN_JOBS_BUSY : MERGE_TURN_JOBS;
+	uint32_t budget = merge_turn_jobs(merge);
 
 	CHECK_OBJ(merge, MERGE_MAGIC);
 	if (merge->sm.state == MERGE_FETCHING && merge_fetch_step(merge, &budget))

@@ -268,7 +268,14 @@ void merge_fetch_cancel(struct mt_merge *merge);
 /* merge_store_step -- true: the window's frames are in batches. */
 bool merge_store_step(struct mt_merge *merge, uint32_t *budget);
 
-/* ---- merge.c, for the two above ---- */
+/* ---- merge_pace.c ---- */
+
+/* merge_turn_jobs -- engine jobs in this turn of the loop. */
+uint32_t merge_turn_jobs(const struct mt_merge *merge);
+/* merge_yields -- the next window has to be paid for. */
+bool merge_yields(const struct mt_merge *merge);
+
+/* ---- merge.c, for the others ---- */
 static inline struct merge_work *
 merge_work_of(const struct mt_merge *merge)
 {

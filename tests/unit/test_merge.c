@@ -393,12 +393,12 @@ Test(merge, without_room_it_fails_and_changes_nothing)
 {
 	write_blocks(0, 40, 1, 4);
 	for (uint32_t i = 0; i < FAKE_NODES; i++)
-		fake.nodes[i].is_reserve_full = true;
+		fake.nodes[i].is_full = fake.nodes[i].is_reserve_full = true;
 	cr_assert_eq(merge(0, true, 0), -ENOSPC);
 	cr_assert_eq(chunk_at(0)->layer_count, 1);
 	cr_assert_eq(chunk_at(0)->run_count, 0);
 	for (uint32_t i = 0; i < FAKE_NODES; i++)
-		fake.nodes[i].is_reserve_full = false;
+		fake.nodes[i].is_full = fake.nodes[i].is_reserve_full = false;
 	cr_assert_eq(merge(0, true, 0), 0);
 	expect_blocks(0, 40, 1, 4);
 }
