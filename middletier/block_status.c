@@ -6,6 +6,8 @@
  *	WRITE_ZEROES                zeros
  *	written, also zeros; lost   allocated
  *
+ * The scope of a difference (scope.c) shows what has changed: a hole there is what has not.
+ *
  * The range lies in one chunk; of a chunk about which something is known, the first
  * READ_STATUS_BLOCKS_MAX blocks are answered for. A byte a block is painted over: span by span, run by run,
  * layer by layer, the oldest first. That takes as long as there are frames and keys, however many runs
@@ -25,6 +27,7 @@
 struct status_window {
 	uint32_t first, count;
 	uint8_t *flags;
+	uint8_t mask; /* of a difference: what was discarded has changed, and is no hole */
 };
 
 static uint8_t
@@ -67,7 +70,7 @@ paint(const struct status_window *window, uint32_t block, uint32_t block_count, 
 	uint32_t to = (uint32_t)num_min(block + block_count, window->first + window->count);
 
 	if (from < to)
-		memset(window->flags + (from - window->first), flags, to - from);
+		memset(window->flags + (from - window->first), flags & window->mask, to - from);
 }
 
 static void
@@ -104,7 +107,7 @@ paint_layer(const struct status_window *window, const struct mt_layer *layer)
 		    mt_memtable_get(&layer->table, window->first + i);
 
 		if (location != NULL)
-			window->flags[i] = status_flags(location->record_kind);
+			window->flags[i] = status_flags(location->record_kind) & window->mask;
 	}
 }
 
@@ -182,6 +185,8 @@ status_fill(const struct mt_read *read, uint8_t *entries, uint8_t *flags)
 		.first = (uint32_t)(first % CLEAVE_CHUNK_BLOCKS),
 		.count = (uint32_t)num_min(read->block_count, READ_STATUS_BLOCKS_MAX),
 		.flags = flags,
+		.mask = read->session->volume.is_difference ? (uint8_t)~WIRE_STATUS_HOLE
+							    : UINT8_MAX,
 	};
 
 	memset(flags, status_flags(RECORD_DISCARD), window.count);

@@ -236,8 +236,13 @@ struct mt_snapshot_entry *mt_snapshots_by_number(const struct mt_snapshots *snap
 /* mt_snapshots_by_name -- live or pending. NULL: there is none. */
 struct mt_snapshot_entry *mt_snapshots_by_name(const struct mt_snapshots *snapshots,
     uint64_t volume_id, const char *name);
-/* mt_snapshot_session -- what a port is told about a live snapshot, as if it were a volume. */
-bool mt_snapshot_session(const struct mt_volumes *volumes, uint64_t id,
+/*
+ * mt_snapshot_session -- what a port is told about a live snapshot, or a difference, as if it were a volume
+ *
+ * @id, @attach: see MT_SNAPSHOT_ID. 0; -ENOENT it is no such id, or something of it is gone; -ENOTSUP too
+ * many spans.
+ */
+int mt_snapshot_session(struct mt_volumes *volumes, uint64_t id, uint64_t attach,
     struct mt_volume *ret_volume);
 
 /*

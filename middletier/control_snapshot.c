@@ -444,35 +444,68 @@ open_on_map(struct mt_ask *ask, void *arg)
 {
 	struct mt_control_request *request = arg;
 	json_t *volume = mt_json_volume(&request->volume);
-	char name[2 * MT_NAME_BYTES];
 
-	(void)snprintf(name, sizeof(name), "%s",
-	    json_string_value(json_object_get(request->in, "name")));
 	if (volume != NULL)
-		json_object_set_new(volume, "name", json_string(name));
+		json_object_set(volume, "name", json_object_get(request->in, "name"));
 	mt_control_finish(request,
 	    json_pack("{s:o, s:I, s:b, s:o}", "volume", volume, "attach",
 		(json_int_t)request->volume.attach, "read_only", 1, "map",
 		mt_json_map(ask->gateway, ask)));
 }
 
+/* VOLUME@OLD@NEW and VOLUME@OLD@: what has changed since OLD until NEW, or now. */
+static int
+open_difference(struct mt_control_request *request, const char *name)
+{
+	struct mt_volumes *volumes = &request->gateway->volumes;
+	const char *last = strrchr(name, '@');
+	char first[2 * MT_NAME_BYTES];
+	const struct mt_snapshot_entry *since, *until;
+	uint64_t id = MT_SNAPSHOT_ID;
+
+	(void)snprintf(first, sizeof(first), "%.*s", (int)(last - name), name);
+	if (!change_take_snapshot(request, first))
+		return 1;
+	since = change_find_snapshot(request);
+	if (since == NULL)
+		return 1;
+	if (last[1] == '\0') {
+		id |= MT_SNAPSHOT_OF_VOLUME | since->snapshot.volume_id;
+	} else {
+		if (!change_take_name(request, last + 1, request->snapshot_name))
+			return 1;
+		until = change_find_snapshot(request);
+		if (until == NULL)
+			return 1;
+		id |= until->snapshot.number;
+	}
+	return mt_snapshot_session(volumes, id, since->snapshot.number + 1, &request->volume);
+}
+
+static int
+open_one(struct mt_control_request *request, const char *name)
+{
+	const struct mt_snapshot_entry *entry;
+
+	if (!change_take_snapshot(request, name))
+		return 1;
+	entry = change_find_snapshot(request);
+	if (entry == NULL)
+		return 1;
+	return mt_snapshot_session(&request->gateway->volumes,
+	    entry->snapshot.number | MT_SNAPSHOT_ID, 1, &request->volume);
+}
+
 void
 mt_control_open_snapshot(struct mt_control_request *request, const char *name)
 {
-	const struct mt_snapshot_entry *entry;
-	int rc;
+	int rc = strchr(name, '@') == strrchr(name, '@') ? open_one(request, name)
+							 : open_difference(request, name);
 
-	if (!change_take_snapshot(request, name))
-		return;
-	entry = change_find_snapshot(request);
-	if (entry == NULL)
-		return;
-	if (!mt_snapshot_session(&request->gateway->volumes,
-		entry->snapshot.number | MT_SNAPSHOT_ID, &request->volume)) {
-		mt_control_fail_volume(request, -ENOENT);
-		return;
-	}
-	rc = mt_ask_ports(request->gateway, MT_ASK_SNAPSHOT, NULL, open_on_map, request);
+	if (rc > 0)
+		return; /* the request has ended */
+	if (rc == 0)
+		rc = mt_ask_ports(request->gateway, MT_ASK_SNAPSHOT, NULL, open_on_map, request);
 	if (rc != 0)
 		mt_control_fail_volume(request, rc);
 }

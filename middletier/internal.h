@@ -363,6 +363,8 @@ struct mt_volume {
 	uint64_t attach;     /* number of the newest attach; 0: never */
 	uint64_t session_id; /* who made it */
 	uint64_t origin;     /* the snapshot that it is a clone of; 0: none */
+	bool
+	    is_difference; /* a session's: what its scope shows has changed, what it does not has not */
 	struct mt_scope scope;
 };
 

@@ -78,3 +78,82 @@ mt_scope_above(uint64_t segment_base, uint64_t number, const struct mt_scope *be
 	*ret_scope = scope;
 	return 0;
 }
+
+static bool
+scope_sees(const struct mt_scope *scope, uint64_t segment_base, uint64_t cut)
+{
+	for (uint32_t i = 0; i < scope->span_count; i++) {
+		const struct mt_span *span = &scope->spans[i];
+
+		if (span->segment_base == segment_base && cut >= span->cut_from &&
+		    cut < span->cut_below)
+			return true;
+	}
+	return false;
+}
+
+/* The first cut above @cut at which a span of these segments begins or ends. */
+static uint64_t
+scope_next(const struct mt_scope *scope, uint64_t segment_base, uint64_t cut, uint64_t next)
+{
+	for (uint32_t i = 0; i < scope->span_count; i++) {
+		const struct mt_span *span = &scope->spans[i];
+
+		if (span->segment_base != segment_base)
+			continue;
+		if (span->cut_from > cut && span->cut_from < next)
+			next = span->cut_from;
+		if (span->cut_below > cut && span->cut_below < next)
+			next = span->cut_below;
+	}
+	return next;
+}
+
+static int
+scope_add_difference(const struct mt_scope *a, const struct mt_scope *b, uint64_t segment_base,
+    struct mt_scope *scope)
+{
+	for (uint64_t cut = 0, next; cut < UINT64_MAX; cut = next) {
+		next =
+		    scope_next(a, segment_base, cut, scope_next(b, segment_base, cut, UINT64_MAX));
+		if (scope_sees(a, segment_base, cut) == scope_sees(b, segment_base, cut))
+			continue;
+		if (scope->span_count == MT_SPANS_MAX)
+			return -E2BIG;
+		scope->spans[scope->span_count++] = (struct mt_span){ segment_base, cut, next };
+	}
+	return 0;
+}
+
+static bool
+scope_has(const struct mt_scope *scope, uint32_t before, uint64_t segment_base)
+{
+	for (uint32_t i = 0; i < before; i++) {
+		if (scope->spans[i].segment_base == segment_base)
+			return true;
+	}
+	return false;
+}
+
+int
+mt_scope_difference(const struct mt_scope *a, const struct mt_scope *b, uint64_t segment_base,
+    struct mt_scope *ret_scope)
+{
+	/* The first span, which says where blocks are counted from, shows nothing. */
+	struct mt_scope scope = { .span_count = 1, .spans = { { segment_base, 0, 0 } } };
+	int rc = 0;
+
+	for (uint32_t i = 0; i < a->span_count && rc == 0; i++) {
+		if (!scope_has(a, i, a->spans[i].segment_base))
+			rc = scope_add_difference(a, b, a->spans[i].segment_base, &scope);
+	}
+	for (uint32_t i = 0; i < b->span_count && rc == 0; i++) {
+		uint64_t base = b->spans[i].segment_base;
+
+		if (!scope_has(b, i, base) && !scope_has(a, a->span_count, base))
+			rc = scope_add_difference(a, b, base, &scope);
+	}
+	if (rc == 0)
+		*ret_scope = scope;
+	return rc;
+}

@@ -36,6 +36,14 @@ bool mt_scope_names(const struct mt_scope *scope, uint64_t number);
 /* mt_scope_before -- what snapshot @number of a volume with @scope sees. */
 void mt_scope_before(const struct mt_scope *scope, uint64_t number, struct mt_scope *ret_scope);
 /*
+ * mt_scope_difference -- what one of @a and @b sees and the other does not
+ *
+ * As a scope of something at @segment_base: a block that it shows may differ between the two, no other does.
+ * -E2BIG: more than MT_SPANS_MAX spans.
+ */
+int mt_scope_difference(const struct mt_scope *a, const struct mt_scope *b, uint64_t segment_base,
+    struct mt_scope *ret_scope);
+/*
  * mt_scope_above -- a volume that is written in @segment_base from cut @number on, over what @below sees
  *
  * A clone, with number 0; a volume that is rolled back. -E2BIG: more than MT_SPANS_MAX spans.
@@ -65,7 +73,11 @@ struct mt_snapshot {
 	uint32_t clone_count;
 	struct mt_scope scope;
 };
-/* The volume id by which a client names a snapshot in its hello. */
+/*
+ * The volume id by which a client names a snapshot in its hello, with 1 as its attach; or the difference
+ * between the snapshot that is its attach less 1 and that one, or a volume as it is now.
+ */
 #define MT_SNAPSHOT_ID (UINT64_C(1) << 62)
+#define MT_SNAPSHOT_OF_VOLUME (UINT64_C(1) << 61)
 
 #endif /* CLEAVE_MIDDLETIER_SCOPE_H */

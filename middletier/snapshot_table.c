@@ -220,25 +220,67 @@ mt_snapshots_fini(struct mt_snapshots *snapshots)
 	*snapshots = (struct mt_snapshots){ 0 };
 }
 
-bool
-mt_snapshot_session(const struct mt_volumes *volumes, uint64_t id, struct mt_volume *ret_volume)
+static const struct mt_snapshot *
+snapshots_live(const struct mt_volumes *volumes, uint64_t number)
 {
-	const struct mt_snapshot_entry *entry = (id & MT_SNAPSHOT_ID) == 0
-	    ? NULL
-	    : mt_snapshots_by_number(&volumes->snapshots, id & ~MT_SNAPSHOT_ID);
-	const struct mt_snapshot *snapshot;
+	const struct mt_snapshot_entry *entry = mt_snapshots_by_number(&volumes->snapshots, number);
 
-	if (entry == NULL || entry->snapshot.state != MT_SNAPSHOT_LIVE)
+	return entry != NULL && entry->snapshot.state == MT_SNAPSHOT_LIVE ? &entry->snapshot : NULL;
+}
+
+/* The snapshot or, of a difference, the volume itself, that @id names. */
+static bool
+session_end(struct mt_volumes *volumes, uint64_t id, struct mt_volume *ret_volume)
+{
+	uint64_t number = id & ~(MT_SNAPSHOT_ID | MT_SNAPSHOT_OF_VOLUME);
+	const struct mt_snapshot *snapshot;
+	const struct mt_volume_entry *entry;
+
+	if ((id & MT_SNAPSHOT_ID) == 0)
 		return false;
-	snapshot = &entry->snapshot;
-	*ret_volume = (struct mt_volume){ .id = id,
-		.size_bytes = snapshot->size_bytes,
+	if ((id & MT_SNAPSHOT_OF_VOLUME) != 0) {
+		entry = mt_volumes_by_id(volumes, number);
+		if (entry != NULL)
+			*ret_volume = entry->volume;
+		return entry != NULL;
+	}
+	snapshot = snapshots_live(volumes, number);
+	if (snapshot == NULL)
+		return false;
+	*ret_volume = (struct mt_volume){ .size_bytes = snapshot->size_bytes,
 		.segment_base = snapshot->segment_base,
 		.segment_count = snapshot->segment_count,
 		.codec_id = ENGINE_NONE,
 		.replica_count = MT_REPLICAS_MAX,
-		.attach = 1,
 		.scope = snapshot->scope };
 	memcpy(ret_volume->name, snapshot->name, sizeof(ret_volume->name));
 	return true;
+}
+
+int
+mt_snapshot_session(struct mt_volumes *volumes, uint64_t id, uint64_t attach,
+    struct mt_volume *ret_volume)
+{
+	const struct mt_snapshot *since = NULL;
+	struct mt_volume volume;
+	int rc = 0;
+
+	if (attach == 0 || !session_end(volumes, id, &volume))
+		return -ENOENT;
+	if (attach > 1) {
+		since = snapshots_live(volumes, attach - 1);
+		if (since == NULL)
+			return -ENOENT;
+		rc = mt_scope_difference(&since->scope, &volume.scope, volume.segment_base,
+		    &volume.scope);
+	} else if ((id & MT_SNAPSHOT_OF_VOLUME) != 0) {
+		return -ENOENT;
+	}
+	if (rc != 0)
+		return -ENOTSUP;
+	volume.id = id;
+	volume.attach = attach;
+	volume.is_difference = since != NULL;
+	*ret_volume = volume;
+	return 0;
 }

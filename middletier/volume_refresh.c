@@ -142,7 +142,7 @@ refresh_find(struct mt_volumes *next, const struct mt_volume *volume)
 
 /* Who reads a snapshot that is no more is closed out. */
 static uint32_t
-refresh_compare_snapshots(const struct mt_volumes *volumes, const struct mt_volumes *next,
+refresh_compare_snapshots(struct mt_volumes *volumes, struct mt_volumes *next,
     struct mt_volume_tell *tells)
 {
 	uint32_t count = 0;
@@ -151,8 +151,8 @@ refresh_compare_snapshots(const struct mt_volumes *volumes, const struct mt_volu
 		uint64_t id = volumes->snapshots.entries[i].snapshot.number | MT_SNAPSHOT_ID;
 		struct mt_volume old, unused;
 
-		if (mt_snapshot_session(volumes, id, &old) &&
-		    !mt_snapshot_session(next, id, &unused))
+		if (mt_snapshot_session(volumes, id, 1, &old) == 0 &&
+		    mt_snapshot_session(next, id, 1, &unused) != 0)
 			tells[count++] = (struct mt_volume_tell){ MT_ASK_DELETE, old };
 	}
 	return count;
@@ -432,11 +432,11 @@ static void
 query_judge(struct mt_volume_query *query, bool is_read)
 {
 	struct mt_gateway *gateway = query->port->gateway;
-	const struct mt_volumes *volumes = &gateway->volumes;
+	struct mt_volumes *volumes = &gateway->volumes;
 	const struct mt_volume_entry *entry = mt_volumes_by_id(&gateway->volumes, query->volume_id);
 	struct mt_volume_entry snapshot = { .volume.id = 0 };
 
-	if (mt_snapshot_session(volumes, query->volume_id, &snapshot.volume)) {
+	if (mt_snapshot_session(volumes, query->volume_id, query->attach, &snapshot.volume) == 0) {
 		query->attach = 0;
 		entry = &snapshot;
 	}

@@ -105,6 +105,10 @@ static const struct command command_table[] = {
 	    true, 0, command_snapshot_create },
 	{ "snapshot", "list", "[VOLUME]", "List a volume's snapshots, or all.", false,
 	    COMMAND_MAY_NAME, command_snapshot_list },
+	{ "snapshot", "diff", "VOLUME@OLD [VOLUME@NEW]",
+	    "List the ranges that may differ between a snapshot and a later one, or the volume as it is "
+	    "now; all others are the same.",
+	    true, COMMAND_MAY_NEW, command_snapshot_diff },
 	{ "snapshot", "delete", "VOLUME@SNAPSHOT",
 	    "Delete a snapshot that nothing was cloned from; its space comes back.", true, 0,
 	    command_snapshot_delete },
@@ -286,6 +290,8 @@ take_words(struct command_options *options, const char *const words[], uint32_t 
 	}
 	if ((options->command->options & COMMAND_MAY_NAME) != 0 && used < count)
 		options->name = words[used++];
+	if ((options->command->options & COMMAND_MAY_NEW) != 0 && used < count)
+		options->new_name = words[used++];
 	if ((options->command->options & COMMAND_NEW_NAME) != 0) {
 		if (used == count)
 			return usage_error("it needs the NEW volume's name, too");

@@ -66,6 +66,7 @@ enum command_option {
 	COMMAND_PROGRESS = 1u << 9,
 	COMMAND_SHRINK = 1u << 10,
 	/* Not options, but where a FILE stands: before the volume's name, or behind it. */
+	COMMAND_MAY_NEW = 1u << 26,  /* another one may follow the first */
 	COMMAND_MAY_NAME = 1u << 27, /* a volume's name may follow */
 	COMMAND_NEW_NAME = 1u << 28, /* another one follows the first */
 	COMMAND_FILE_FIRST = 1u << 29,
@@ -136,6 +137,7 @@ int command_print_volumes(const json_t *reply, FILE *out);
 
 /* command_snapshot.c */
 int command_snapshot_create(struct command_session *session);
+int command_snapshot_diff(struct command_session *session); /* command_usage.c */
 int command_snapshot_list(struct command_session *session);
 int command_snapshot_delete(struct command_session *session);
 int command_snapshot_rollback(struct command_session *session);

@@ -164,6 +164,7 @@ struct map {
 	struct cleave_extent extents[MAP_EXTENTS];
 	struct cleave_extent last; /* not told yet: it may go on */
 	uint64_t at_bytes;         /* where it begins */
+	bool is_difference;        /* what has not changed is not told */
 	json_t *out;               /* --json: the list */
 	bool is_done;
 	int rc;
@@ -185,7 +186,8 @@ map_tell(struct map *map)
 	char size[TABLE_NUMBER_BYTES];
 	json_t *entry;
 
-	if (map->last.length_bytes == 0)
+	if (map->last.length_bytes == 0 ||
+	    (map->is_difference && (map->last.flags & CLEAVE_EXTENT_HOLE) != 0))
 		return 0;
 	if (map->out == NULL) {
 		fprintf(map->session->out, "%16" PRIu64 " %16" PRIu64 "  %s  %s\n", map->at_bytes,
@@ -361,17 +363,14 @@ map_print(struct map *map)
 	return rc;
 }
 
-int
-command_volume_map(struct command_session *session)
+static int
+map_open_and_print(struct command_session *session, const char *name, bool is_difference)
 {
 	static struct map map;
-	int rc = command_check_use(session);
+	int rc;
 
-	if (rc != 0)
-		return rc;
-	map = (struct map){ .session = session };
-	rc = cleave_volume_open(session->client, session->options->name, CLEAVE_OPEN_READ_ONLY,
-	    map_on_open, &map);
+	map = (struct map){ .session = session, .is_difference = is_difference };
+	rc = cleave_volume_open(session->client, name, CLEAVE_OPEN_READ_ONLY, map_on_open, &map);
 	if (rc == 0) {
 		map_run(&map);
 		rc = map.rc;
@@ -386,4 +385,37 @@ command_volume_map(struct command_session *session)
 	cleave_volume_close(map.volume, map_on_close, &map);
 	map_run(&map);
 	return rc;
+}
+
+int
+command_volume_map(struct command_session *session)
+{
+	int rc = command_check_use(session);
+
+	return rc != 0 ? rc : map_open_and_print(session, session->options->name, false);
+}
+
+/* VOLUME@OLD, and VOLUME@NEW or VOLUME or nothing. */
+int
+command_snapshot_diff(struct command_session *session)
+{
+	const char *old = session->options->name, *until = session->options->new_name;
+	const char *at = strchr(old, '@');
+	char name[CLEAVE_NAME_BYTES_MAX + 1];
+	const char *new_snapshot = "";
+	size_t bytes;
+
+	if (at == NULL)
+		return command_fail(session, -EINVAL, "'%.64s': must be VOLUME@SNAPSHOT", old);
+	bytes = (size_t)(at - old);
+	if (until != NULL) {
+		if (strncmp(until, old, bytes) != 0 ||
+		    (until[bytes] != '@' && until[bytes] != '\0'))
+			return command_fail(session, -EINVAL,
+			    "'%.64s' is not of the volume that '%.64s' is of", until, old);
+		new_snapshot = until[bytes] == '@' ? until + bytes + 1 : "";
+	}
+	if (snprintf(name, sizeof(name), "%s@%s", old, new_snapshot) >= (int)sizeof(name))
+		return command_fail(session, -EINVAL, "the names are too long");
+	return map_open_and_print(session, name, true);
 }

@@ -126,16 +126,20 @@ volume_on_attach(struct cleave_call *call, int rc, const char *reply, const char
 	fn(volume, 0, NULL, fn_arg);
 }
 
-/* VOLUME or VOLUME@SNAPSHOT, neither empty nor too long. What else is wrong with it the gateway says. */
+/* Up to three names, @ between them; the first is not empty. What else is wrong the gateway says. */
 static bool
 name_is_possible(const char *name)
 {
-	size_t volume_bytes = strcspn(name, "@");
+	for (uint32_t i = 0; i < 3; i++) {
+		size_t bytes = strcspn(name, "@");
 
-	if (volume_bytes == 0 || volume_bytes > CLEAVE_VOLUME_NAME_BYTES_MAX)
-		return false;
-	return name[volume_bytes] == '\0' ||
-	    strlen(name) - volume_bytes - 1 <= CLEAVE_VOLUME_NAME_BYTES_MAX;
+		if ((i == 0 && bytes == 0) || bytes > CLEAVE_VOLUME_NAME_BYTES_MAX)
+			return false;
+		if (name[bytes] == '\0')
+			return true;
+		name += bytes + 1;
+	}
+	return false;
 }
 
 int

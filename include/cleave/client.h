@@ -159,8 +159,8 @@ struct cleave_call {
  */
 int cleave_control(struct cleave_client *client, struct cleave_call *call, const char *request);
 
-/* What is opened: VOLUME, or VOLUME@SNAPSHOT. */
-#define CLEAVE_NAME_BYTES_MAX (2 * CLEAVE_VOLUME_NAME_BYTES_MAX + 1)
+/* What is opened: VOLUME, VOLUME@SNAPSHOT, VOLUME@SNAPSHOT@SNAPSHOT. */
+#define CLEAVE_NAME_BYTES_MAX (3 * CLEAVE_VOLUME_NAME_BYTES_MAX + 2)
 
 /* What a volume is. */
 struct cleave_volume_info {
@@ -189,7 +189,8 @@ typedef void (*cleave_open_fn)(struct cleave_volume *volume, int rc, const char 
  *
  * Whoever had it attached before gets -ESHUTDOWN for everything from then on. VOLUME@SNAPSHOT as @name opens
  * a snapshot: read-only, by as many as want to, and without disturbing the volume; it is -ENOENT for
- * everything once the snapshot is deleted.
+ * everything once the snapshot is deleted. VOLUME@OLD@NEW, or VOLUME@OLD@ for the volume as it is now, opens
+ * what has changed since: to CLEAVE_BLOCK_STATUS a hole is what has not.
  * Returns 0: @fn is called once: rc 0, -ENOENT no such volume, -ETIMEDOUT, or what the gateway or
  * the connection said; -EINVAL: the name is empty or too long, an unknown flag; -ENOBUFS; -ENOMEM.
  */

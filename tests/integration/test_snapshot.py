@@ -90,6 +90,23 @@ def what_must_not_be_is_refused():
         c.cleave("snapshot", "delete", "x@s")
 
 
+def differences_are_listed():
+    with Cluster(nodes=3, shards=4) as c:
+        c.volume_create("v", "256M")
+        c.cleave("snapshot", "create", "v@empty")
+        c.load("--volume", "v", "--operations", "10", "--in-flight", "1", "--pattern",
+               "sequential", "--block-size", "4K")
+        c.cleave("snapshot", "create", "v@ten")
+        ranges = json.loads(c.cleave("--json", "snapshot", "diff", "v@empty", "v@ten").stdout)
+        check(sum(e["length_bytes"] for e in ranges["extents"]) == 40960, f"{ranges}")
+        for words in (("v@ten",), ("v@ten", "v"), ("v@ten", "v@ten")):
+            ranges = json.loads(c.cleave("--json", "snapshot", "diff", *words).stdout)
+            check(ranges["extents"] == [], f"{words}: {ranges}")
+        expect_error(c.cleave("snapshot", "diff", "v@ten", "w@x", check_rc=False), "not of the")
+        expect_error(c.cleave("snapshot", "diff", "v@ten", "v@x", check_rc=False),
+                     "no snapshot 'x'")
+
+
 def a_snapshot_under_load_is_taken_by_any_gateway():
     """Another process dies while it is taken: it is there whole, or not at all."""
     with Cluster(nodes=3, shards=4, gateways=2) as c:
@@ -139,6 +156,7 @@ if __name__ == "__main__":
     main(
         snapshots_clones_and_roll_backs_keep_what_was,
         what_must_not_be_is_refused,
+        differences_are_listed,
         a_snapshot_under_load_is_taken_by_any_gateway,
         deleted_volumes_give_their_space_back,
     )

@@ -56,6 +56,12 @@ static struct {
 
 /* ---- clients ---- */
 
+static uint32_t
+below(uint32_t limit)
+{
+	return sim_cluster_below(rig.cluster, limit);
+}
+
 static void
 client_start(struct client *client, uint32_t index)
 {
@@ -292,13 +298,53 @@ check_snapshot(struct snapshot *snapshot)
 	snapshot->is_known = true;
 }
 
-/* ---- the test ---- */
-
-static uint32_t
-below(uint32_t limit)
+/* Whatever is not the same in both is said to have changed. */
+static void
+check_difference(const char *name, const uint64_t old[CELLS], const uint64_t new[CELLS])
 {
-	return sim_cluster_below(rig.cluster, limit);
+	struct client *reader = &rig.reader;
+	uint32_t same_count = 0;
+
+	cr_assert_eq(open_volume(reader, name), 0, "%s: %d", name, reader->rc);
+	for (uint32_t i = 0; i < CELLS; i++) {
+		struct cleave_extent extent = { .length_bytes = 0 };
+
+		reader->io = (struct cleave_io){ .op = CLEAVE_BLOCK_STATUS,
+			.offset_bytes = cell_offset(i),
+			.length_bytes = CLEAVE_BLOCK_BYTES,
+			.extents = &extent,
+			.extent_max = 1,
+			.fn = on_read,
+			.arg = reader };
+		cr_assert_eq(cleave_submit(reader->volume, &reader->io), 0);
+		wait_for(reader, "a block status");
+		cr_assert_eq(reader->rc, 0);
+		if ((extent.flags & CLEAVE_EXTENT_HOLE) == 0)
+			continue;
+		same_count++;
+		cr_assert_eq(old[i], new[i], "%s: cell %u has changed", name, i);
+	}
+	close_volume(reader);
+	if (memcmp(old, new, sizeof(uint64_t[CELLS])) == 0)
+		cr_assert_eq(same_count, CELLS, "%s: nothing has changed", name);
 }
+
+static void
+check_differences(void)
+{
+	const struct snapshot *first = &rig.snapshots[below(rig.snapshot_count)];
+	const struct snapshot *second = &rig.snapshots[below(rig.snapshot_count)];
+	uint64_t cells[CELLS];
+	char name[64];
+
+	(void)snprintf(name, sizeof(name), "v@%s@%s", first->name, second->name);
+	check_difference(name, first->cells, second->cells);
+	read_cells("v", cells);
+	(void)snprintf(name, sizeof(name), "v@%s@", first->name);
+	check_difference(name, first->cells, cells);
+}
+
+/* ---- the test ---- */
 
 /* @is_killed: a gateway dies while it is taken. */
 static void
@@ -461,7 +507,9 @@ everything(uint64_t seed, bool has_kills)
 {
 	snapshots_under_load(seed, has_kills);
 	stop_writing();
+	check_differences();
 	clones_and_roll_backs();
+	check_differences();
 	restart_all();
 	for (uint32_t i = 0; i < rig.snapshot_count; i++)
 		check_snapshot(&rig.snapshots[i]);

@@ -92,3 +92,42 @@ Test(scope, what_is_wrong_is_named)
 	cr_assert_eq(mt_scope_above(CLONE + 1, 0, &scope, &scope), 0);
 	cr_assert_str_eq(mt_scope_check(&scope, CLONE + 1), "segment_base of a span");
 }
+
+/* Snapshots 2 and 4 with a roll-back to 1 between them: what one has and the other has not. */
+Test(scope, difference_is_what_one_sees_alone)
+{
+	struct mt_scope one = plain(), two = plain(), four, difference;
+
+	mt_scope_before(&one, 1, &one);
+	mt_scope_before(&two, 2, &two);
+	cr_assert_eq(mt_scope_above(BASE, 3, &one, &four), 0);
+	mt_scope_before(&four, 4, &four);
+	cr_assert_eq(mt_scope_difference(&two, &four, BASE, &difference), 0);
+	cr_assert_eq(difference.span_count, 3);
+	expect_span(&difference, 0, BASE, 0, 0);
+	expect_span(&difference, 1, BASE, 1, 2);
+	expect_span(&difference, 2, BASE, 3, 4);
+	cr_assert_eq(mt_scope_difference(&two, &two, BASE, &difference), 0);
+	cr_assert_eq(difference.span_count, 1);
+}
+
+Test(scope, difference_of_a_clones_snapshots_is_in_its_own_segments)
+{
+	struct mt_scope first = plain(), second, difference;
+
+	mt_scope_before(&first, 1, &first);
+	cr_assert_eq(mt_scope_above(CLONE, 0, &first, &second), 0);
+	mt_scope_before(&second, 5, &first);
+	cr_assert_eq(mt_scope_difference(&first, &second, CLONE, &difference), 0);
+	cr_assert_eq(difference.span_count, 2);
+	expect_span(&difference, 1, CLONE, 5, UINT64_MAX);
+}
+
+Test(scope, difference_may_be_too_long)
+{
+	struct mt_scope a = { .span_count = MT_SPANS_MAX }, b = plain(), difference;
+
+	for (uint64_t i = 0; i < MT_SPANS_MAX; i++)
+		a.spans[i] = (struct mt_span){ BASE, 10 * i + 1, 10 * i + 2 };
+	cr_assert_eq(mt_scope_difference(&a, &b, BASE, &difference), -E2BIG);
+}
