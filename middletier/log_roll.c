@@ -126,7 +126,7 @@ roll_pause(struct mt_write_state *state, int rc)
 
 	roll->attempt_count = 0;
 	loop_timer_start(state->shard->port->loop, &roll->retry_timer, LOG_ROLL_RETRY_NS);
-	roll->is_short = roll->is_short || rc == -ENOSPC;
+	roll->is_short = rc == -ENOSPC;
 	if (roll->sm.state != LOG_ROLL_TURNING)
 		return; /* there is room in the log yet */
 	roll_log_wait(state, rc);
@@ -172,7 +172,7 @@ roll_on_created(struct mt_extent *extent, int rc, void *arg)
 		return;
 	}
 	roll->spare = NULL;
-	roll->is_short = roll->is_short || rc == -ENOSPC;
+	roll->is_short = rc == -ENOSPC; /* a node that is away is another matter */
 	if (rc == -ESTALE)
 		mt_shard_stop(state->shard, -ESTALE);
 	else if (++roll->attempt_count < LOG_ROLL_ATTEMPTS_MAX)

@@ -205,6 +205,20 @@ Test(room, on_full_nodes_writes_wait_while_there_is_hope)
 	cr_assert_eq(fake_wait(msg), 0);
 }
 
+Test(room, on_nodes_that_are_away_writes_wait_however_long)
+{
+	struct fake_msg *msg = fill_nodes();
+
+	for (uint32_t i = 0; i < 3; i++)
+		fake_node_down(i, 0);
+	fake_run_for(NUM_S(60));
+	cr_assert_not(msg->is_answered);
+	set_full(false, false);
+	for (uint32_t i = 0; i < 3; i++)
+		fake_node_up(i);
+	cr_assert_eq(fake_wait(msg), 0);
+}
+
 Test(room, on_full_nodes_writes_are_refused_when_nothing_goes)
 {
 	struct fake_msg *msg = fill_nodes();
