@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_room.c -- a log that is too long, nodes that are full: who waits, who is refused, who goes on */
 #include "fake_port.h"
+#include "middletier/alloc.h"
 
 #define CHUNK ((uint32_t)CLEAVE_CHUNK_BLOCKS)
 
@@ -300,4 +301,30 @@ Test(room, extents_that_go_end_the_wait_at_once)
 	fake_run_for(NUM_MS(50));
 	cr_assert(msg->is_answered);
 	cr_assert_eq(msg->reply.rc, 0);
+}
+
+/* ---- no memory ---- */
+
+Test(room, what_cannot_be_indexed_behind_a_cut_is_not_acknowledged)
+{
+	struct mt_index_cut cut = { 1, FAKE_SEGMENT, 1 };
+	struct fake_msg *msgs[2];
+
+	cr_assert_eq(fake_wait(write_more(0)), 0);
+	fake_run_for(NUM_MS(10));
+	cr_assert_eq(mt_index_add_cut(fake.shard.block_index, &cut), 0);
+	fake.shard.cut = 1;
+	for (uint32_t i = 0; i < FAKE_NODES; i++)
+		fake.nodes[i].is_stalled = true;
+	msgs[0] = fake_write(0, 1, 4);
+	msgs[1] = fake_write(1, 1, 4);
+	fake_run_for(NUM_MS(1));
+	mt_alloc_fail_at(1);
+	for (uint32_t i = 0; i < FAKE_NODES; i++)
+		fake_node_resume(i);
+	for (uint32_t i = 0; i < 2; i++)
+		cr_assert_eq(fake_wait(msgs[i]), -EREMCHG);
+	cr_assert(mt_alloc_has_failed());
+	mt_alloc_fail_at(0);
+	cr_assert_eq(fake.stop_rc, -ENOMEM, "a take-over replays it");
 }
