@@ -37,7 +37,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "alloc.h"
 #include "base/check.h"
@@ -507,7 +506,7 @@ taking_time_s(const struct mt_gateway *gateway)
 {
 	if (gateway->options.sim_host != NULL)
 		return loop_now_ns(gateway->options.loop) / NUM_S(1);
-	return (uint64_t)time(NULL);
+	return log_wall_s();
 }
 
 int

@@ -95,6 +95,15 @@ log_set_sink(log_sink_fn fn, void *arg)
 	sink_arg = arg;
 }
 
+uint64_t
+log_wall_s(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now); /* cannot fail for this clock */
+	return (uint64_t)now.tv_sec;
+}
+
 static void
 sink_stderr(enum log_level level, const char *line, void *arg)
 {

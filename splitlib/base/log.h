@@ -38,6 +38,8 @@ void log_set_sink(log_sink_fn fn, void *arg);
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* log_limit_pass -- 1 when this call site may log now; counts what it drops. */
 int log_limit_pass(struct log_limit *limit);
+/* log_wall_s -- the wall-clock time that lines carry, in seconds since 1970: for people, never to decide by. */
+uint64_t log_wall_s(void);
 /* log_errno -- "-EIO" for -EIO; a static string for every errno of Linux. */
 const char *log_errno(int rc);
 
