@@ -152,6 +152,26 @@ def deleted_volumes_give_their_space_back():
         print(f"  {used} slots in use, {before - slots_free(c)} after the volume was deleted")
 
 
+def deleted_snapshots_give_their_space_back():
+    with Cluster(nodes=3, shards=2, disk_size="1G", gateway_args=["--log-bytes", "16M"]) as c:
+        c.volume_create("v", "64M", "--engine", "none")
+
+        def overwrite(seed):
+            c.load("--volume", "v", "--pattern", "sequential", "--block-size", "64K", "--bytes",
+                   "64M", "--in-flight", "16", "--seed", str(seed))
+
+        before = slots_free(c)
+        for seed in range(4):
+            overwrite(seed)
+            c.cleave("snapshot", "create", f"v@s{seed}")
+        overwrite(9)
+        used = before - slots_free(c)
+        for seed in range(4):
+            c.cleave("snapshot", "delete", f"v@s{seed}")
+        poll(lambda: before - slots_free(c) < used * 2 // 3, "space does not come back")
+        print(f"  {used} slots in use, {before - slots_free(c)} after the snapshots were deleted")
+
+
 if __name__ == "__main__":
     main(
         snapshots_clones_and_roll_backs_keep_what_was,
@@ -159,4 +179,5 @@ if __name__ == "__main__":
         differences_are_listed,
         a_snapshot_under_load_is_taken_by_any_gateway,
         deleted_volumes_give_their_space_back,
+        deleted_snapshots_give_their_space_back,
     )
