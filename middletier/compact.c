@@ -198,7 +198,7 @@ total_extents(const struct mt_shard *shard, struct tiers_total *total)
 }
 
 struct mt_run *
-compact_scan(const struct mt_shard *shard, struct tiers_total *ret_total)
+compact_scan(const struct mt_shard *shard, struct tiers_total *ret_total, uint32_t *ret_garbage)
 {
 	const struct mt_index *index = shard->block_index;
 	uint64_t now_ns = loop_now_ns(shard->port->loop);
@@ -229,6 +229,7 @@ compact_scan(const struct mt_shard *shard, struct tiers_total *ret_total)
 		}
 	}
 	total_extents(shard, ret_total);
+	*ret_garbage = worst_garbage;
 	return worst;
 }
 

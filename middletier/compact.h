@@ -37,9 +37,12 @@ void compact_count(const struct mt_index *index, struct mt_chunk *chunk);
 /*
  * compact_scan -- the shard's total, and the newest run of the group with the most garbage
  *
+ * Of a thousand live bytes, *@ret_garbage.
+ *
  * NULL: none has any. Groups that are being merged, or whose chunk failed lately, are not offered.
  */
-struct mt_run *compact_scan(const struct mt_shard *shard, struct tiers_total *ret_total);
+struct mt_run *compact_scan(const struct mt_shard *shard, struct tiers_total *ret_total,
+    uint32_t *ret_garbage);
 /* compact_hole -- a run in the extent of which the most is dead; NULL: none is worth it. */
 struct mt_run *compact_hole(const struct mt_shard *shard);
 

@@ -9,11 +9,10 @@
  *
  * One merge of a shard at a time. What is due, the first of
  *
- *	the log is full             the oldest layer, in a hurry: writes wait for it
  *	too much garbage, and the   the group with the most, or the extent of which the most is dead
  *	last one was a flush
- *	the log is long             the oldest layer
- *	a layer is old              the same
+ *	the log is long             the oldest layer, in a hurry
+ *	a layer is old              the same, in no hurry
  *	a layer discards much       that one: its runs take room for nothing
  *	too much garbage            as above
  *
@@ -41,6 +40,7 @@
 #define FLUSH_TOMBSTONES_MIN 1024u /* so many in a layer: what they hide is worth a merge */
 #define FLUSH_TOMBSTONE_BYTES 64u  /* a layer with less for each of its keys discards */
 #define FLUSH_LOOK_MAX 1024u
+#define FLUSH_SHORT_PER_MILLE 100u /* of garbage: worth it when room is short */
 #define FLUSH_LEVEL 1
 #define COMPACT_LEVEL 2
 
@@ -284,20 +284,34 @@ due_flush(const struct mt_flush *flush, struct mt_layer *layer, bool is_urgent,
 	return rc;
 }
 
+/* Writes wait for room, and there are no layers to flush: whatever gives some will do. */
+static bool
+flush_is_short(const struct mt_flush *flush)
+{
+	return mt_reclaim_is_log_full(flush->shard) && oldest_layer(flush) == NULL;
+}
+
 static int
 due_compaction(struct mt_flush *flush, struct mt_merge_input *ret_input)
 {
 	struct mt_shard *shard = flush->shard;
 	uint64_t now_ns = loop_now_ns(shard->port->loop);
 	struct mt_run *run;
+	uint32_t garbage;
+	int rc;
 
 	if (now_ns < flush->scan_ns)
 		return -ENOENT;
 	flush->scan_ns = now_ns + FLUSH_SCAN_NS + shard->block_index->run_count * FLUSH_SCAN_RUN_NS;
-	run = compact_scan(shard, &flush->total);
-	if (!tiers_is_dirty(&flush->total))
+	run = compact_scan(shard, &flush->total, &garbage);
+	if (!tiers_is_dirty(&flush->total) &&
+	    !(garbage >= FLUSH_SHORT_PER_MILLE && flush_is_short(flush)))
 		run = tiers_is_holey(&flush->total) ? compact_hole(shard) : NULL;
-	return run == NULL ? -ENOENT : compact_input(flush, run, ret_input);
+	if (run == NULL)
+		return -ENOENT;
+	rc = compact_input(flush, run, ret_input);
+	ret_input->is_urgent = mt_reclaim_is_log_long(shard);
+	return rc;
 }
 
 /* 0; -ENOENT: nothing is due. */
@@ -308,7 +322,8 @@ flush_find(struct mt_flush *flush, struct mt_merge_input *ret_input)
 	bool is_long = mt_reclaim_is_log_long(shard);
 	int rc = -ENOENT;
 
-	if (flush->was_flush && !(mt_reclaim_is_log_full(shard) && !flush->is_full))
+	/* In turns: a log that stays full must not let garbage fill the disks. */
+	if (flush->was_flush)
 		rc = due_compaction(flush, ret_input);
 	if (rc == -ENOENT && (is_long || is_old(flush)))
 		rc = due_flush(flush, oldest_layer(flush), is_long, ret_input);

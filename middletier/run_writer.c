@@ -23,8 +23,6 @@
 #include "extent.h"
 #include "merge.h"
 
-#define RUN_TAIL_BYTES_MIN (128u * 1024u) /* less room than that in an extent is left alone */
-
 static void run_writer_pump(struct run_writer *writer);
 static void batch_on_done(struct mt_batch *mt_batch, int rc, void *arg);
 
@@ -172,6 +170,9 @@ static struct run_batch *
 batch_open(struct run_writer *writer)
 {
 	uint64_t left_bytes = mt_run_roll_bytes(writer->shard);
+	/* Less room than that at an extent's end is left alone: a frame, and its head. */
+	uint64_t tail_bytes_min = 2 * (uint64_t)mt_gateway_frame_bytes(writer->port->gateway) +
+	    BATCH_ALIGN;
 
 	for (uint32_t i = 0; i < RUN_BATCHES_MAX; i++) {
 		struct run_batch *batch = &writer->batches[i];
@@ -183,7 +184,7 @@ batch_open(struct run_writer *writer)
 		batch->first_frame = writer->frame_count;
 		batch->bytes_max = writer_batch_bytes_max(writer);
 		/* The last of an extent is as long as fits. */
-		if (list_is_empty(&writer->ready) && left_bytes >= RUN_TAIL_BYTES_MIN)
+		if (list_is_empty(&writer->ready) && left_bytes >= tail_bytes_min)
 			batch->bytes_max = (uint32_t)num_min(batch->bytes_max, left_bytes);
 		writer->filling = batch;
 		return batch;

@@ -33,23 +33,21 @@ def overwrite(c, times, seed):
 
 
 def overwritten_many_times_its_size():
-    """Some 80 MiB of content, seven times over, on disks three times that."""
+    """Some 80 MiB of content, four times over, on disks three times that."""
     with small() as c:
         c.volume_create("v", "256M")
-        overwrite(c, 7, 1)
+        overwrite(c, 4, 1)
         stored, taken = c.metric("stored_bytes"), slots_taken(c)
-        check(stored > 400 * MIB, f"only {stored >> 20} MiB stored")
+        check(stored > 240 * MIB, f"only {stored >> 20} MiB stored")
         check(c.metric("flushes") > 20, f"{c.metric('flushes')} flushes")
         check(c.metric("extents_reclaimed") > 100, f"{c.metric('extents_reclaimed')} reclaimed")
         check(max(taken) <= 220, f"slots taken: {taken}")
-        overwrite(c, 1, 2)
-
 
 def gateway_killed_in_the_middle():
     with small() as c:
         with Load(c, "--compressibility", "70", size="256M", in_flight=64) as load:
-            for _ in range(5):
-                load.wait_writes(20000)
+            for _ in range(3):
+                load.wait_writes(15000)
                 c.gateway.kill()
                 c.gateway.start()
         check(max(slots_taken(c)) <= 235, f"slots taken: {slots_taken(c)}")
@@ -58,8 +56,8 @@ def gateway_killed_in_the_middle():
 def node_killed_in_the_middle():
     with small() as c:
         with Load(c, "--compressibility", "70", size="256M", in_flight=64) as load:
-            for i in range(3):
-                load.wait_writes(20000)
+            for i in range(2):
+                load.wait_writes(15000)
                 c.nodes[i].kill()
                 c.nodes[i].start()
 

@@ -323,11 +323,11 @@ expect_targets(uint32_t chunks, uint32_t slots, double log_share, bool is_skewed
 
 Test(tiers, uniform_overwrite_is_within_its_targets)
 {
-	expect_targets(40, 40, 0.10, false, 3.85);
-	expect_targets(64, 40, 0.10, false, 3.85);
-	expect_targets(128, 100, 0.10, false, 3.85);
-	expect_targets(64, 64, 0.06, false, 3.85);
-	expect_targets(64, 40, 0.15, false, 3.85);
+	expect_targets(40, 40, 0.10, false, 3.9);
+	expect_targets(64, 40, 0.10, false, 3.9);
+	expect_targets(128, 100, 0.10, false, 3.9);
+	expect_targets(64, 64, 0.06, false, 3.9);
+	expect_targets(64, 40, 0.15, false, 3.9);
 }
 
 Test(tiers, skewed_overwrite_costs_little_more)
