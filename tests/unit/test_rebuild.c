@@ -220,6 +220,67 @@ Test(rebuild, lost_store_is_made_anew)
 	start_and_expect(2, 8);
 }
 
+static void
+on_put(int rc, void *arg)
+{
+	cr_assert_eq(rc, 0);
+	*(bool *)arg = true;
+}
+
+static bool
+is_snapshot_mirrored(void *arg)
+{
+	const struct mt_manifest_state *state = mt_manifest_state(mt_rig_shard(rig, 0));
+
+	(void)arg;
+	return state != NULL && state->snapshot_count == 1 &&
+	    mt_manifest_is_settled(mt_rig_shard(rig, 0));
+}
+
+Test(rebuild, snapshots_come_back)
+{
+	struct mt_snapshot snapshot = { .number = 3,
+		.name = "monday",
+		.size_bytes = 4096,
+		.segment_count = 1,
+		.state = MT_SNAPSHOT_LIVE,
+		.clone_count = 1 };
+	const struct mt_snapshot_entry *entry;
+	const struct mt_volume *volume;
+	char key[MT_SNAPSHOT_KEY_BYTES];
+	bool is_put = false;
+	char *text;
+
+	make_volume("a", 1);
+	volume = &mt_volumes_by_name(&rig->gateway->volumes, "a")->volume;
+	snapshot.volume_id = volume->id;
+	snapshot.segment_base = volume->segment_base;
+	mt_scope_before(&volume->scope, 3, &snapshot.scope);
+	mt_snapshot_key(3, key);
+	text = mt_snapshot_encode(&snapshot, NULL);
+	cr_assert_eq(rig->meta->ops->txn(rig->meta,
+			 &(struct meta_op){ .kind = META_PUT,
+			     .key = key,
+			     .value = text,
+			     .value_bytes = (uint32_t)strlen(text) },
+			 1, on_put, &is_put),
+	    0);
+	free(text);
+	cr_assert(mt_rig_run_until(rig, is_true, &is_put));
+	cr_assert(mt_rig_run_until(rig, is_snapshot_mirrored, NULL));
+	lose_store();
+	expect_rebuilt();
+	start_and_expect(1, 0);
+	entry = mt_snapshots_by_number(&rig->gateway->volumes.snapshots, 3);
+	cr_assert_not_null(entry);
+	cr_assert_str_eq(entry->snapshot.name, "monday");
+	cr_assert_eq(entry->snapshot.state, MT_SNAPSHOT_LIVE);
+	cr_assert_eq(entry->snapshot.clone_count, 1);
+	cr_assert_eq(entry->snapshot.scope.spans[0].cut_below, 3);
+	cr_assert_gt(rig->gateway->cluster.next_snapshot, 1000);
+	cr_assert_gt(rig->gateway->cluster.next_clone, 1000);
+}
+
 Test(rebuild, old_copy_is_refused_by_gateways_and_replaced)
 {
 	struct meta_snapshot *old;
@@ -404,13 +465,6 @@ Test(rebuild, store_that_is_not_older_is_left_alone)
 	expect_refused(-EEXIST, "not older");
 	cr_assert_eq(rebuild(true, NULL), 0);
 	start_and_expect(1, 0);
-}
-
-static void
-on_put(int rc, void *arg)
-{
-	cr_assert_eq(rc, 0);
-	*(bool *)arg = true;
 }
 
 Test(rebuild, gateway_that_is_registered_is_named)
