@@ -342,6 +342,20 @@ on_disk_write_failed(void *arg)
 	fault->at_count = fault->seen_count + 1 + sim_cluster_below(node->cluster, 16);
 }
 
+/* All, or one among others, and again. */
+static void
+inject_write_errors(struct sim_cluster_node *node)
+{
+	struct disk_fault *fault = disk_sim_fault(node->disk);
+
+	disk_errors_begin(node->disk, DISK_WRITE, sim_cluster_below(node->cluster, 2) == 0);
+	fault->at_count = 1 + sim_cluster_below(node->cluster, 4);
+	if (!fault->is_sticky) {
+		fault->on_hit = on_disk_write_failed;
+		fault->arg = node;
+	}
+}
+
 static bool
 inject_disk(struct sim_faults *faults, struct sim_fault_active *self)
 {
@@ -359,13 +373,8 @@ inject_disk(struct sim_faults *faults, struct sim_fault_active *self)
 	case SIM_FAULT_disk_slow:
 		disk_sim_set_slowness(disk, 10u << sim_cluster_below(cluster, 7));
 		return true;
-	case SIM_FAULT_disk_write_error: /* all, or one among others, and again */
-		disk_errors_begin(disk, DISK_WRITE, sim_cluster_below(cluster, 2) == 0);
-		disk_sim_fault(disk)->at_count = 1 + sim_cluster_below(cluster, 4);
-		if (!disk_sim_fault(disk)->is_sticky) {
-			disk_sim_fault(disk)->on_hit = on_disk_write_failed;
-			disk_sim_fault(disk)->arg = &cluster->nodes[self->index];
-		}
+	case SIM_FAULT_disk_write_error:
+		inject_write_errors(&cluster->nodes[self->index]);
 		return true;
 	case SIM_FAULT_disk_full:
 		disk_sim_set_full(disk, true);
