@@ -19,7 +19,7 @@
  */
 #include "tiers.h"
 
-#define TIERS_DIRTY_PER_MILLE 360u     /* of live bytes, in the shard */
+#define TIERS_DIRTY_PER_MILLE 385u     /* of live bytes, in the shard */
 #define TIERS_HOLEY_PER_MILLE 120u     /* of run bytes, dead between them in extents */
 #define TIERS_FULL_PER_MILLE 900u      /* of a chunk: a flush takes all */
 #define TIERS_FULL_MAX_PER_MILLE 1500u /* whatever the shard is like */
