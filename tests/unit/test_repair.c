@@ -23,10 +23,11 @@ static uint32_t id_count;
 static void
 up(uint32_t node_count, uint32_t min_replicas, uint32_t start_count)
 {
+	/* Slots enough that the log is never long: what is watched here is not to be flushed. */
 	rig = mt_rig_create(&(struct mt_rig_options){ .node_count = node_count,
 	    .min_replicas = min_replicas,
 	    .slot_bytes = NUM_MIB(1),
-	    .slot_count = 64 });
+	    .slot_count = 1024 });
 	rig->gateway_options.repair_after_ns = REPAIR_AFTER_NS;
 	mt_rig_log_start(rig);
 	id_count = 0;
