@@ -390,7 +390,7 @@ enum mt_edit_kind {
 	MT_EDIT_EXTENT_OPENED = 2,
 	MT_EDIT_EXTENT_SEALED = 3,
 	MT_EDIT_EXTENT_DELETED = 4,
-	MT_EDIT_RUN_ADDED = 5, /* formats fixed and golden-tested; written from flush on */
+	MT_EDIT_RUN_ADDED = 5,
 	MT_EDIT_RUN_REMOVED = 6,
 	MT_EDIT_CUT = 7,
 	MT_EDIT_CHECKPOINT_END = 8,
