@@ -32,6 +32,7 @@
 #define COPY_MAGIC 0x59504f43u /* "COPY" */
 #define COPY_READS_MAX 4u
 #define COPY_APPENDS_MAX 16u
+#define COPY_TURN_NS NUM_MS(5) /* another copy's window is looked for again */
 #define COPY_WINDOW_BYTES (COPY_READS_MAX * MT_RECEIVE_BYTES)
 #define COPY_RETRY_NS NUM_MS(50)
 #define COPY_RETRIES_MAX 100u
@@ -551,6 +552,29 @@ copy_price_ns(const struct mt_copy *copy)
 	return bytes * NUM_S(1) / copy->options.bytes_per_s;
 }
 
+/*
+ * A window keeps receives of the port's pool until it is sent on, which takes replies, and so receives. All
+ * copies of a port together keep an eighth of the pool, or one window.
+ */
+static bool
+copy_may_read(const struct mt_copy *copy)
+{
+	const struct mt_port *port = copy->options.shard->port;
+	uint32_t max = (uint32_t)num_max(1, port->receive_count / 8 / COPY_READS_MAX), count = 0;
+
+	for (uint32_t i = 0; i < port->shard_count; i++) {
+		const struct loop_link *head = &port->shards[i].copies;
+
+		for (const struct loop_link *link = head->next; link != NULL && link != head;
+		     link = link->next) {
+			enum copy_state state = LIST_ENTRY(link, struct mt_copy, link)->sm.state;
+
+			count += state == COPY_READING || state == COPY_APPENDING;
+		}
+	}
+	return count < max;
+}
+
 /* In PACING: the next window when the last is paid for; the cut behind the last. */
 static void
 copy_pace(struct mt_copy *copy)
@@ -565,6 +589,10 @@ copy_pace(struct mt_copy *copy)
 	}
 	if (copy->paid_ns > now_ns) {
 		loop_timer_start(loop, &copy->timer, copy->paid_ns - now_ns);
+		return;
+	}
+	if (!copy_may_read(copy)) {
+		loop_timer_start(loop, &copy->timer, COPY_TURN_NS);
 		return;
 	}
 	copy->paid_ns = now_ns + copy_price_ns(copy);

@@ -32,7 +32,8 @@
 #define PORT_MAGIC 0x504f5254u      /* "TROP" */
 #define PORT_HOST_BYTES NUM_MIB(32) /* batch heads and what links need; touched as it is used */
 #define PORT_RECEIVE_STRIDE_BYTES (MT_RECEIVE_BYTES + 4096u)
-#define PORT_RECEIVES_MIN 16u
+/* A quarter is kept for replies: of them a copy holds a window, replays an eighth, or one a shard. */
+#define PORT_RECEIVES_MIN 48u
 #define PORT_RECEIVES_MAX 4096u
 #define PORT_RING_BYTES_MIN (4u * BATCH_BYTES_MAX)
 #define PORT_SPARE_BYTES NUM_KIB(64) /* device memory for the zero page and the arena's edges */

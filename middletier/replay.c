@@ -264,14 +264,14 @@ replay_sync_ask(struct mt_replay *replay)
 
 /*
  * How many reads may run ahead. Replies are kept in receives until those before them have come, so all
- * replays of a port together hold no more than the quarter of its pool that is theirs for sure: the
- * first piece would else wait for a receive that the later ones hold.
+ * replays of a port together hold no more than half of the quarter of its pool that is kept for replies:
+ * the first piece would else wait for a receive that the later ones hold. Copies hold of it, too.
  */
 static uint32_t
 replay_reads_max(const struct mt_replay *replay)
 {
 	const struct mt_port *port = replay->shard->port;
-	uint32_t share = port->receive_count / 4 / (uint32_t)num_max(1, port->shard_count);
+	uint32_t share = port->receive_count / 8 / (uint32_t)num_max(1, port->shard_count);
 
 	return (uint32_t)num_min(MT_REPLAY_READS_MAX, num_max(1, share));
 }

@@ -390,7 +390,7 @@ take(bool is_killed, uint64_t faults)
 		return;
 	}
 	cr_assert(is_killed || faults != 0 || rig.reader.rc == -EAGAIN ||
-		rig.reader.rc == -ETIMEDOUT,
+		rig.reader.rc == -ETIMEDOUT || rig.reader.rc == -ECONNRESET,
 	    "%d", rig.reader.rc);
 	/* It may have come to be all the same: then it must be right. */
 	sim_cluster_run(rig.cluster, NUM_S(20));
