@@ -285,12 +285,14 @@ lose_the_end_of(uint32_t replica, uint64_t end_bytes)
 Test(agree, a_lone_copy_that_may_have_lost_its_end_is_not_believed)
 {
 	struct mt_extent *extent;
+	uint64_t end_bytes;
 
 	begin(4, 2); /* the fourth could take a copy of what is there */
 	extent = make_log();
 	cr_assert_eq(mt_rig_append(rig, extent, 7, 3, ALL, extent->end_bytes), 0);
+	end_bytes = extent->end_bytes;
 	restart_without(ALL);
-	lose_the_end_of(0, extent->end_bytes);
+	lose_the_end_of(0, end_bytes);
 	mt_rig_node_start(rig, node_of(0));
 	mt_rig_run(rig, NUM_S(30));
 	cr_assert_not(rig->is_ready);
