@@ -35,7 +35,7 @@
 
 #define ROOT_CALL_MAGIC 0x4c4c4352u /* "RCLL" */
 
-enum root_call_place { ROOT_AT_MAIN, ROOT_GOING_BACK };
+enum root_call_place { ROOT_AT_MAIN, ROOT_AT_STORE, ROOT_GOING_BACK };
 
 struct root_call {
 	uint32_t magic;
@@ -97,7 +97,7 @@ static void
 root_call_answer(struct root_call *call, int rc)
 {
 	CHECK_OBJ(call, ROOT_CALL_MAGIC);
-	assert(call->place == ROOT_AT_MAIN);
+	assert(call->place != ROOT_GOING_BACK);
 	if (call->shard == NULL) {
 		root_call_free(call);
 		return;
@@ -323,6 +323,8 @@ root_call_on_main(struct loop_post *post, void *arg)
 
 	(void)post;
 	CHECK_OBJ(call, ROOT_CALL_MAGIC);
+	if (call->shard != NULL && call->kind != ROOT_REFRESH)
+		call->place = ROOT_AT_STORE;
 	if (call->shard == NULL)
 		root_call_free(call);
 	else if (call->kind == ROOT_STORE)
@@ -429,9 +431,11 @@ mt_root_abandon(struct mt_shard *shard)
 	while ((link = list_pop_front(&shard->root_calls)) != NULL) {
 		struct root_call *call = LIST_ENTRY(link, struct root_call, link);
 
-		/* Of a killed process no loop runs again, nor is its metadata handle used; and nobody
-		 * comes by on the loop of a thread that has ended. */
-		if (is_killed || (is_loop_dead && call->place == ROOT_GOING_BACK))
+		/* Of a killed process no loop runs again; the metadata handle of one that ends is closed
+		 * next, and does not answer any more; and nobody comes by on the loop of a thread that
+		 * has ended. */
+		if (is_killed || call->place == ROOT_AT_STORE ||
+		    (is_loop_dead && call->place == ROOT_GOING_BACK))
 			root_call_free(call);
 		else
 			call->shard = NULL;
