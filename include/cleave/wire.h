@@ -69,7 +69,8 @@ enum wire_opcode {
 	/* Split library: one-sided, where no device serves them (one_sided.c); no credits. */
 	WIRE_DEV_READ = 0x03,
 	WIRE_DEV_WRITE = 0x04,
-	WIRE_LANE = 0x05, /* split library: a queue pair for them, on the control lane of verbs:// */
+	WIRE_LANE =
+	    0x05, /* split library: a queue pair for them, on the control lane of verbs:// */
 	/* VM client to gateway. */
 	WIRE_WRITE = 0x10,
 	WIRE_READ = 0x11,

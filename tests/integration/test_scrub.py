@@ -85,10 +85,13 @@ def reads_find_and_heal():
 
 
 def lost_node_is_replaced():
-    with Cluster(nodes=4, slot_size="1M", disk_size="96M",
+    with Cluster(nodes=4, slot_size="1M", disk_size="512M",
                  gateway_args=["--repair-after", "1s", "--min-replicas", "2"]) as c:
         c.volume_create("v", "64M")
         path, _ = write_pattern(c)
+        # So many extents that each node has some, and a log that is not flushed yet.
+        c.volume_create("other", "64M")
+        c.load("--volume", "other", "--bytes", "16M")
         restart_gateway(c)
         c.nodes[0].kill()
         wait_for(lambda: c.metric("copies_made") > 0 and lacking(c) == 0,
