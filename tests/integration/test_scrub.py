@@ -22,6 +22,10 @@ def lacking(c):
     return sum(s["extents_lacking"] for s in c.status()["shards"])
 
 
+def nodes_of(c):
+    return json.loads(c.cleave("--json", "node", "list").stdout)["nodes"]
+
+
 def scrub(c):
     """One pass over every shard, to its end."""
     before = c.metric("scrubs_done")
@@ -93,6 +97,8 @@ def lost_node_is_replaced():
         c.volume_create("other", "64M")
         c.load("--volume", "other", "--bytes", "16M")
         restart_gateway(c)
+        # Else the open extents' successors might be on two nodes, and need both.
+        wait_for(lambda: all(n["state"] == "up" for n in nodes_of(c)), "a node is missing")
         c.nodes[0].kill()
         wait_for(lambda: c.metric("copies_made") > 0 and lacking(c) == 0,
                  "the lost copies are not made anew")
