@@ -526,19 +526,6 @@ copy_read(struct mt_copy *copy)
 
 /* ---- pacing ---- */
 
-static uint32_t
-port_write_count(const struct mt_port *port)
-{
-	uint32_t count = 0;
-
-	if (port->sessions.next == NULL)
-		return 0;
-	for (struct loop_link *link = port->sessions.next; link != &port->sessions;
-	     link = link->next)
-		count += LIST_ENTRY(link, struct mt_session, link)->write_count;
-	return count;
-}
-
 /* What the next window costs, in time. */
 static uint64_t
 copy_price_ns(const struct mt_copy *copy)
@@ -547,7 +534,7 @@ copy_price_ns(const struct mt_copy *copy)
 
 	if (copy->options.bytes_per_s == 0)
 		return 0;
-	if (port_write_count(copy->options.shard->port) >= COPY_BUSY_WRITES)
+	if (mt_port_write_count(copy->options.shard->port) >= COPY_BUSY_WRITES)
 		bytes *= COPY_BUSY_PRICE;
 	return bytes * NUM_S(1) / copy->options.bytes_per_s;
 }

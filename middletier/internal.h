@@ -99,6 +99,8 @@ enum mt_metric {
 	    MT_METRIC_NR
 };
 extern const struct metric_info mt_metric_infos[MT_METRIC_NR];
+/* mt_port_write_count -- writes of clients in flight: the work in the background gives way to them. */
+uint32_t mt_port_write_count(const struct mt_port *port);
 
 /* ---- node_link.c: one queue pair from a port to a storage node ---- */
 struct mt_node_config {

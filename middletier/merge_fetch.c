@@ -274,23 +274,6 @@ job_make(struct merge_job *slot, struct merge_source *source, struct merge_read 
 
 /* ---- reads ---- */
 
-static bool
-is_copy_bad(int rc)
-{
-	switch (rc) {
-	case -EBADMSG:
-	case -EIO:
-	case -EUCLEAN:
-	case -ERANGE:
-	case -ENOENT:
-	case -EMSGSIZE:
-	case -EPROTO:
-		return true;
-	default:
-		return false;
-	}
-}
-
 static void
 read_failed(struct mt_merge *merge, struct merge_read *read, int rc)
 {
@@ -302,7 +285,7 @@ read_failed(struct mt_merge *merge, struct merge_read *read, int rc)
 		source->state = MERGE_SOURCE_WANTED;
 		source->tried |= (uint8_t)(1u << read->replica_index);
 		/* Of several, any may be the bad one: they are read one by one. */
-		if (is_copy_bad(rc) && read->count == 1)
+		if (mt_is_copy_bad(rc) && read->count == 1)
 			source_bad(merge, source, read->replica_index, rc);
 	}
 	read->next = read->count;

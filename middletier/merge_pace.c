@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* merge_pace.c -- how much of a port's loop a merge takes while clients write */
-#include "base/list.h"
 #include "merge.h"
 
 #define MERGE_BUSY_WRITES 16u /* of the port's clients, in flight */
@@ -10,23 +9,10 @@
 #define MERGE_TURN_JOBS_URGENT 4u
 #define MERGE_TURN_JOBS_FULL 16u
 
-static uint32_t
-port_write_count(const struct mt_port *port)
-{
-	uint32_t count = 0;
-
-	if (port->sessions.next == NULL)
-		return 0;
-	for (struct loop_link *link = port->sessions.next; link != &port->sessions;
-	     link = link->next)
-		count += LIST_ENTRY(link, struct mt_session, link)->write_count;
-	return count;
-}
-
 uint32_t
 merge_turn_jobs(const struct mt_merge *merge)
 {
-	if (port_write_count(merge->shard->port) == 0)
+	if (mt_port_write_count(merge->shard->port) == 0)
 		return MERGE_TURN_JOBS_IDLE;
 	if (!merge->input.is_urgent)
 		return MERGE_TURN_JOBS_BUSY;
@@ -36,5 +22,6 @@ merge_turn_jobs(const struct mt_merge *merge)
 bool
 merge_yields(const struct mt_merge *merge)
 {
-	return !merge->input.is_urgent && port_write_count(merge->shard->port) >= MERGE_BUSY_WRITES;
+	return !merge->input.is_urgent &&
+	    mt_port_write_count(merge->shard->port) >= MERGE_BUSY_WRITES;
 }

@@ -163,3 +163,16 @@ mt_wish_by_id(uint8_t codec_id, struct mt_wish *ret_wish)
 	*ret_wish = wish_auto;
 	return true;
 }
+
+uint32_t
+mt_port_write_count(const struct mt_port *port)
+{
+	uint32_t count = 0;
+
+	if (port->sessions.next == NULL)
+		return 0;
+	for (struct loop_link *link = port->sessions.next; link != &port->sessions;
+	     link = link->next)
+		count += LIST_ENTRY(link, struct mt_session, link)->write_count;
+	return count;
+}
