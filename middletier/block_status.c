@@ -20,6 +20,7 @@
 #include "base/check.h"
 #include "base/crc32c.h"
 #include "base/num.h"
+#include "base/search.h"
 #include "read.h"
 #include "write.h"
 
@@ -76,20 +77,14 @@ paint(const struct status_window *window, uint32_t block, uint32_t block_count, 
 static void
 paint_run(const struct status_window *window, const struct mt_run_index *index)
 {
-	uint32_t low = 0, high = index->frame_count;
+	const struct mt_frame *frames = index->frames;
+	uint32_t at;
 
 	/* The first frame that ends behind the window's beginning. */
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-		const struct mt_frame *frame = &index->frames[middle];
-
-		if (frame->block + frame->block_count <= window->first)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (; low < index->frame_count; low++) {
-		const struct mt_frame *frame = &index->frames[low];
+	SEARCH_FIRST(at, index->frame_count,
+	    frames[at].block + frames[at].block_count <= window->first);
+	for (; at < index->frame_count; at++) {
+		const struct mt_frame *frame = &frames[at];
 
 		if (frame->block >= window->first + window->count)
 			return;

@@ -18,6 +18,7 @@
 #include "alloc.h"
 #include "base/check.h"
 #include "base/num.h"
+#include "base/search.h"
 #include "extent.h"
 
 #define INDEX_MAGIC 0x58444e49u /* "INDX" */
@@ -664,17 +665,10 @@ mt_index_add_cut(struct mt_index *index, const struct mt_index_cut *cut)
 static uint32_t
 cut_position(const struct mt_index *index, uint64_t cut)
 {
-	uint32_t low = 0, high = index->cut_count;
+	uint32_t at;
 
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (index->cuts[middle].cut < cut)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	SEARCH_FIRST(at, index->cut_count, index->cuts[at].cut < cut);
+	return at;
 }
 
 void

@@ -13,6 +13,7 @@
 
 #include "alloc.h"
 #include "base/check.h"
+#include "base/search.h"
 
 #define STATE_GROWTH_MIN 16u
 
@@ -106,17 +107,10 @@ extent_id_compare(const struct extent_id *a, const struct extent_id *b)
 static uint32_t
 state_extent_position(const struct mt_manifest_state *state, const struct extent_id *id)
 {
-	uint32_t low = 0, high = state->extent_count;
+	uint32_t at;
 
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (extent_id_compare(&state->extents[middle].id, id) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	SEARCH_FIRST(at, state->extent_count, extent_id_compare(&state->extents[at].id, id) < 0);
+	return at;
 }
 
 struct mt_state_extent *
@@ -211,17 +205,10 @@ state_apply_deleted(struct mt_manifest_state *state, const struct mt_edit *edit,
 static uint32_t
 state_run_position(const struct mt_manifest_state *state, uint64_t chunk)
 {
-	uint32_t low = 0, high = state->run_count;
+	uint32_t at;
 
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (state->runs[middle].chunk < chunk)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	SEARCH_FIRST(at, state->run_count, state->runs[at].chunk < chunk);
+	return at;
 }
 
 static struct mt_state_run *
@@ -336,17 +323,10 @@ mt_manifest_state_flushed(const struct mt_manifest_state *state, uint64_t chunk)
 static uint32_t
 state_volume_position(const struct mt_manifest_state *state, uint64_t id)
 {
-	uint32_t low = 0, high = state->volume_count;
+	uint32_t at;
 
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (state->volumes[middle].id < id)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	SEARCH_FIRST(at, state->volume_count, state->volumes[at].id < id);
+	return at;
 }
 
 const struct mt_volume *
@@ -388,17 +368,10 @@ state_apply_volume(struct mt_manifest_state *state, const struct mt_edit *edit,
 static uint32_t
 state_snapshot_position(const struct mt_manifest_state *state, uint64_t number)
 {
-	uint32_t low = 0, high = state->snapshot_count;
+	uint32_t at;
 
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (state->snapshots[middle].number < number)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	SEARCH_FIRST(at, state->snapshot_count, state->snapshots[at].number < number);
+	return at;
 }
 
 const struct mt_snapshot *

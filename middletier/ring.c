@@ -18,6 +18,7 @@
 #include "alloc.h"
 #include "base/check.h"
 #include "base/num.h"
+#include "base/search.h"
 #include "internal.h"
 
 #define RING_ALIGN 64u
@@ -149,8 +150,8 @@ mt_ring_commit(struct mt_ring *ring, uint64_t position, uint32_t bytes)
 static struct mt_ring_entry *
 ring_find(const struct mt_ring *ring, uint64_t position)
 {
-	uint32_t low = 0, high = ring->entry_count;
 	struct mt_ring_entry *entry;
+	uint32_t behind;
 
 	assert(mt_ring_contains(ring, position));
 	/* Batches that end are among the newest. */
@@ -159,15 +160,8 @@ ring_find(const struct mt_ring *ring, uint64_t position)
 		if (entry->position <= position)
 			return entry;
 	}
-	while (high - low > 1) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (ring_entry_at(ring, middle)->position <= position)
-			low = middle;
-		else
-			high = middle;
-	}
-	entry = ring_entry_at(ring, low);
+	SEARCH_FIRST(behind, ring->entry_count, ring_entry_at(ring, behind)->position <= position);
+	entry = ring_entry_at(ring, behind - 1);
 	assert(position - entry->position < entry->bytes);
 	return entry;
 }

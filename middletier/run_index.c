@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/num.h"
+#include "base/search.h"
 #include "run_cache.h"
 
 #define RUN_CACHE_MAGIC 0x434e5552u /* "RUNC" */
@@ -298,17 +299,10 @@ mt_run_cache_fini(struct mt_port *port)
 static const struct mt_frame *
 run_frame_before(const struct mt_run_index *index, uint32_t block)
 {
-	uint32_t low = 0, high = index->frame_count;
+	uint32_t at;
 
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (index->frames[middle].block <= block)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low == 0 ? NULL : &index->frames[low - 1];
+	SEARCH_FIRST(at, index->frame_count, index->frames[at].block <= block);
+	return at == 0 ? NULL : &index->frames[at - 1];
 }
 
 bool

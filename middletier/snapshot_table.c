@@ -19,6 +19,7 @@
 #include "alloc.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "base/search.h"
 #include "control.h"
 
 #define SNAPSHOTS_MIN 16u
@@ -140,17 +141,10 @@ out:
 static uint32_t
 snapshots_position(const struct mt_snapshots *snapshots, uint64_t number)
 {
-	uint32_t low = 0, high = snapshots->count;
+	uint32_t at;
 
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (snapshots->entries[middle].snapshot.number < number)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	SEARCH_FIRST(at, snapshots->count, snapshots->entries[at].snapshot.number < number);
+	return at;
 }
 
 struct mt_snapshot_entry *

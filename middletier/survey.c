@@ -7,6 +7,7 @@
 
 #include "alloc.h"
 #include "base/num.h"
+#include "base/search.h"
 
 #define SURVEY_GROWTH_MIN 256u
 
@@ -110,17 +111,10 @@ mt_survey_shard_count(const struct mt_survey *survey)
 static uint32_t
 survey_position(const struct mt_survey *survey, const struct extent_id *id)
 {
-	uint32_t low = 0, high = survey->count;
+	uint32_t at;
 
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (id_compare(&survey->copies[middle].id, id) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	SEARCH_FIRST(at, survey->count, id_compare(&survey->copies[at].id, id) < 0);
+	return at;
 }
 
 static uint32_t

@@ -21,6 +21,7 @@
 #include "alloc.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "base/search.h"
 #include "control.h"
 
 #define VOLUME_PREFIX MT_VOLUME_PREFIX
@@ -160,17 +161,10 @@ out:
 uint32_t
 mt_volumes_after(const struct mt_volumes *volumes, const char *name)
 {
-	uint32_t low = 0, high = volumes->count;
+	uint32_t at;
 
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (strcmp(volumes->entries[middle].volume.name, name) <= 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	SEARCH_FIRST(at, volumes->count, strcmp(volumes->entries[at].volume.name, name) <= 0);
+	return at;
 }
 
 struct mt_volume_entry *
