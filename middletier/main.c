@@ -9,18 +9,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "control.h"
 #include "meta_lmdb.h"
 #include "rebuild.h"
@@ -133,8 +132,7 @@ struct gateway_process {
 	struct loop *loop;
 	struct meta *meta;
 	struct mt_gateway *gateway;
-	struct loop_fd signals;
-	int signal_fd;
+	struct signals signals;
 	bool is_stopping;
 	int exit_code;
 };
@@ -361,16 +359,10 @@ process_stop(struct gateway_process *process)
 }
 
 static void
-on_signal(struct loop_fd *watcher, unsigned events, void *arg)
+on_signal(int number, void *arg)
 {
-	struct gateway_process *process = arg;
-	struct signalfd_siginfo info;
-
-	(void)events;
-	if (read(watcher->fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
-		return;
-	log_info("gateway: stopping signal=%" PRIu32, info.ssi_signo);
-	process_stop(process);
+	log_info("gateway: stopping signal=%d", number);
+	process_stop(arg);
 }
 
 /* mt_gateway_fail has said why. */
@@ -385,24 +377,6 @@ on_failed(int rc, const char *text, void *arg)
 	process_stop(process);
 }
 
-/* Before any thread is made, so that all of them leave the signals to the loop. */
-static int
-watch_signals(struct gateway_process *process)
-{
-	sigset_t set;
-
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGTERM);
-	(void)sigaddset(&set, SIGINT);
-	if (signal(SIGPIPE, SIG_IGN) == SIG_ERR || sigprocmask(SIG_BLOCK, &set, NULL) != 0)
-		return -errno;
-	process->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-	if (process->signal_fd < 0)
-		return -errno;
-	loop_fd_init(&process->signals, process->signal_fd, on_signal, process);
-	return loop_fd_start(process->loop, &process->signals, LOOP_READABLE);
-}
-
 static int
 run(struct gateway_process *process, const char *meta_path, struct mt_gateway_options *options)
 {
@@ -410,8 +384,11 @@ run(struct gateway_process *process, const char *meta_path, struct mt_gateway_op
 	int rc;
 
 	process->loop = loop_ev_create(0);
-	if (process->loop == NULL || watch_signals(process) != 0) {
-		log_error("gateway: no event loop: %s", strerror(errno));
+	rc = process->loop == NULL
+	    ? -errno
+	    : signals_init(&process->signals, process->loop, on_signal, process);
+	if (rc != 0) {
+		log_error("gateway: no event loop: %s", strerror(-rc));
 		return EXIT_FAILURE;
 	}
 	process->meta = meta_lmdb_open(process->loop, meta_path, error, sizeof(error));
@@ -451,17 +428,14 @@ process_fini(struct gateway_process *process)
 	mt_gateway_destroy(process->gateway);
 	if (process->meta != NULL)
 		process->meta->ops->close(process->meta);
-	if (process->signal_fd >= 0) {
-		loop_fd_stop(process->loop, &process->signals);
-		(void)close(process->signal_fd); /* nothing was written to it */
-	}
+	signals_fini(&process->signals);
 	loop_destroy(process->loop);
 }
 
 int
 main(int argc, char *argv[])
 {
-	struct gateway_process process = { .signal_fd = -1, .exit_code = EXIT_SUCCESS };
+	struct gateway_process process = { .exit_code = EXIT_SUCCESS };
 	struct mt_gateway_options options = { 0 };
 	struct main_options values = { 0 };
 	struct config_result result = { 0 };

@@ -11,13 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "base/config.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "base/signals.h"
 #include "disk_fault.h"
 #include "disk_uring.h"
 #include "format.h"
@@ -97,8 +97,7 @@ struct storage_process {
 	struct disk *disk; /* until the node has it */
 	struct node *node;
 	struct disk_fault fault;
-	struct loop_fd signals;
-	int signal_fd;
+	struct signals signals;
 	bool is_stopping;
 	int exit_code;
 };
@@ -214,15 +213,11 @@ storage_on_ready(struct node *node, int rc, const char *reason, void *arg)
 }
 
 static void
-storage_on_signal(struct loop_fd *watcher, unsigned events, void *arg)
+storage_on_signal(int number, void *arg)
 {
 	struct storage_process *process = arg;
-	struct signalfd_siginfo info;
 
-	(void)events;
-	if (read(watcher->fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
-		return;
-	log_info("storage: stopping signal=%u", info.ssi_signo);
+	log_info("storage: stopping signal=%d", number);
 	/* The second one does not wait. */
 	if (process->is_stopping) {
 		process->exit_code = STORAGE_EXIT_FAILURE;
@@ -236,21 +231,8 @@ storage_on_signal(struct loop_fd *watcher, unsigned events, void *arg)
 static int
 storage_watch_signals(struct storage_process *process)
 {
-	sigset_t set;
-	int rc;
+	int rc = signals_init(&process->signals, process->loop, storage_on_signal, process);
 
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGTERM);
-	(void)sigaddset(&set, SIGINT);
-	if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
-		return storage_error("signals: %s", strerror(errno));
-	if (signal(SIGPIPE, SIG_IGN) == SIG_ERR)
-		return storage_error("signals: %s", strerror(errno));
-	process->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-	if (process->signal_fd < 0)
-		return storage_error("signals: %s", strerror(errno));
-	loop_fd_init(&process->signals, process->signal_fd, storage_on_signal, process);
-	rc = loop_fd_start(process->loop, &process->signals, LOOP_READABLE);
 	return rc == 0 ? 0 : storage_error("signals: %s", strerror(-rc));
 }
 
@@ -383,10 +365,7 @@ storage_run(struct storage_process *process, uint64_t cluster_id)
 	node_destroy(process->node);
 	if (process->disk != NULL)
 		disk_close(process->disk);
-	if (process->signal_fd >= 0) {
-		loop_fd_stop(process->loop, &process->signals);
-		(void)close(process->signal_fd);
-	}
+	signals_fini(&process->signals);
 	loop_destroy(process->loop);
 	return rc;
 }
@@ -413,7 +392,7 @@ storage_options_check(const struct main_options *options, uint64_t *ret_cluster_
 int
 main(int argc, char *argv[])
 {
-	struct storage_process process = { .signal_fd = -1 };
+	struct storage_process process = { 0 };
 	struct config_result result = { 0 };
 	uint64_t cluster_id = 0;
 	int rc;

@@ -2,17 +2,16 @@
 /* agent.c -- cleave-agent: volumes as NBD exports, for QEMU, the kernel, libnbd, fio */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/config.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "base/signals.h"
 #include "nbd.h"
 #include "nbd_control.h"
 #include "nbd_handover.h"
@@ -41,9 +40,8 @@ struct agent {
 	struct nbd_tls *tls;
 	struct nbd_server *server;
 	struct nbd_control *control;
-	struct loop_fd signal_watcher;
+	struct signals signals;
 	struct loop_timer stop_timer;
-	int signal_fd;
 	bool is_stopping;
 };
 
@@ -178,15 +176,11 @@ agent_on_stop_timer(struct loop_timer *timer, void *arg)
 }
 
 static void
-agent_on_signal(struct loop_fd *watcher, unsigned events, void *arg)
+agent_on_signal(int number, void *arg)
 {
 	struct agent *agent = arg;
-	struct signalfd_siginfo info;
 
-	(void)events;
-	if (read(watcher->fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
-		return;
-	log_info("agent: stopping signal=%u", info.ssi_signo);
+	log_info("agent: stopping signal=%d", number);
 	if (agent->is_stopping) {
 		loop_stop(agent->loop);
 		return;
@@ -194,23 +188,6 @@ agent_on_signal(struct loop_fd *watcher, unsigned events, void *arg)
 	agent->is_stopping = true;
 	loop_timer_start(agent->loop, &agent->stop_timer, AGENT_STOP_NS);
 	nbd_server_stop(agent->server);
-}
-
-static int
-agent_watch_signals(struct agent *agent)
-{
-	sigset_t set;
-
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGTERM);
-	(void)sigaddset(&set, SIGINT);
-	if (signal(SIGPIPE, SIG_IGN) == SIG_ERR || sigprocmask(SIG_BLOCK, &set, NULL) != 0)
-		return -errno;
-	agent->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-	if (agent->signal_fd < 0)
-		return -errno;
-	loop_fd_init(&agent->signal_watcher, agent->signal_fd, agent_on_signal, agent);
-	return loop_fd_start(agent->loop, &agent->signal_watcher, LOOP_READABLE);
 }
 
 /* ---- starting ---- */
@@ -353,8 +330,11 @@ agent_run(struct agent *agent)
 	int rc;
 
 	agent->loop = loop_ev_create(0);
-	if (agent->loop == NULL || agent_watch_signals(agent) != 0) {
-		log_error("agent: no event loop: %s", strerror(errno));
+	rc = agent->loop == NULL
+	    ? -errno
+	    : signals_init(&agent->signals, agent->loop, agent_on_signal, agent);
+	if (rc != 0) {
+		log_error("agent: no event loop: %s", strerror(-rc));
 		return EXIT_FAILURE;
 	}
 	loop_timer_init(&agent->stop_timer, agent_on_stop_timer, agent);
@@ -397,10 +377,7 @@ agent_fini(struct agent *agent)
 	nbd_tls_destroy(agent->tls);
 	if (agent->client != NULL)
 		loop_timer_stop(agent->loop, &agent->stop_timer);
-	if (agent->signal_fd >= 0) {
-		loop_fd_stop(agent->loop, &agent->signal_watcher);
-		(void)close(agent->signal_fd);
-	}
+	signals_fini(&agent->signals);
 	loop_destroy(agent->loop);
 }
 
@@ -409,7 +386,7 @@ main(int argc, char *argv[])
 {
 	struct agent_options options = { 0 };
 	struct config_result result = { 0 };
-	struct agent agent = { .options = &options, .signal_fd = -1 };
+	struct agent agent = { .options = &options };
 	int rc = config_parse(&program, argc, argv, &options, &result);
 
 	if (rc != 0)

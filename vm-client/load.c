@@ -3,12 +3,10 @@
 #include "load.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/num.h"
@@ -170,37 +168,17 @@ check_options(struct load_options *o, const struct config_result *result)
 
 /* ---- what a job runs in ---- */
 static void
-on_signal(struct loop_fd *watcher, unsigned events, void *arg)
+on_signal(int number, void *arg)
 {
 	struct load *load = arg;
-	struct signalfd_siginfo info;
 
-	(void)events;
-	if (read(watcher->fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
-		return;
+	(void)number;
 	/* The second one means it: requests that never end must not keep us. */
 	if (load->is_interrupted)
 		_exit(1);
 	load->is_interrupted = true;
 	if (load->on_interrupt != NULL)
 		load->on_interrupt(load->on_interrupt_arg);
-}
-
-static int
-watch_signals(struct load *load)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	signal(SIGPIPE, SIG_IGN);
-	load->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (load->signal_fd < 0)
-		return -errno;
-	loop_fd_init(&load->signal_watcher, load->signal_fd, on_signal, load);
-	return loop_fd_start(load->loop, &load->signal_watcher, LOOP_READABLE);
 }
 
 static int
@@ -290,13 +268,12 @@ set_up(struct load *load, unsigned flags)
 {
 	int rc;
 
-	load->signal_fd = -1;
 	load->loop = loop_ev_create(0);
 	if (load->loop == NULL) {
 		load_complain("event loop: %s", strerror(errno));
 		return -errno;
 	}
-	rc = watch_signals(load);
+	rc = signals_init(&load->signals, load->loop, on_signal, load);
 	if (rc != 0) {
 		load_complain("signals: %s", strerror(-rc));
 		return rc;
@@ -313,10 +290,7 @@ tear_down(struct load *load)
 		loop_run(load->loop, is_close_done, load);
 	}
 	cleave_client_destroy(load->client);
-	if (load->signal_fd >= 0) {
-		loop_fd_stop(load->loop, &load->signal_watcher);
-		close(load->signal_fd);
-	}
+	signals_fini(&load->signals);
 	loop_destroy(load->loop);
 }
 

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/config.h"
+#include "base/signals.h"
 #include "cleave/client.h"
 #include "cleave/loop.h"
 
@@ -57,8 +58,7 @@ struct load {
 	struct cleave_volume_info info;
 	uint64_t buffer_bytes; /* of the client's, for load_run */
 	bool is_interrupted;   /* SIGINT or SIGTERM came */
-	struct loop_fd signal_watcher;
-	int signal_fd;
+	struct signals signals;
 	int open_rc;
 	bool is_open_done;
 	bool is_close_done;

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * signals.h -- a program's SIGTERM and SIGINT, as events of its loop
+ *
+ * One a process. SIGPIPE is ignored from then on: a send says -EPIPE.
+ */
+#ifndef CLEAVE_BASE_SIGNALS_H
+#define CLEAVE_BASE_SIGNALS_H
+
+#include "cleave/loop.h"
+
+struct signals;
+typedef void (*signals_fn)(int number, void *arg);
+
+/* All zeros: signals_fini has nothing to do. */
+struct signals {
+	uint32_t magic;
+	struct loop *loop;
+	struct loop_fd watcher;
+	signals_fn fn;
+	void *arg;
+};
+
+/*
+ * signals_init -- @fn(SIGTERM or SIGINT, @arg) from the loop, once for each that comes
+ *
+ * Both are blocked from here on, also behind signals_fini; call it before any thread is made, so that
+ * every thread leaves them to the loop. Two of a kind that come before the loop runs are one.
+ * Ownership: @loop outlives @signals.
+ * Errors:    -EMFILE, -ENFILE, -ENOMEM no descriptor for them; -ENOTSUP a simulated loop. @signals is as
+ *            if all zeros then.
+ */
+int signals_init(struct signals *signals, struct loop *loop, signals_fn fn, void *arg);
+void signals_fini(struct signals *signals);
+
+#endif /* CLEAVE_BASE_SIGNALS_H */
