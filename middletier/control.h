@@ -89,7 +89,6 @@ struct mt_volumes {
 	struct mt_snapshots next_snapshots;
 	/* The one change under way: control.c makes them one after the other. */
 	struct mt_volume_entry change;
-	struct mt_cluster change_cluster;
 	int change_rc;
 	mt_volume_fn fn;
 	void *arg;
@@ -179,6 +178,15 @@ void mt_gateway_on_port_stopped(struct mt_gateway *gateway, struct mt_port *port
 int mt_cluster_decode(const void *value, uint32_t bytes, struct mt_cluster *ret_cluster,
     const char **ret_field);
 char *mt_cluster_encode(const struct mt_cluster *cluster);
+/*
+ * mt_cluster_count -- one transaction: the counters become @next's, and what was numbered gets its key
+ *
+ * @key, which must not be there yet, is put with the value @text; NULL: -ENOMEM. Nothing is written
+ * unless the key "cluster" has the version of gateway->cluster.
+ * Returns: 0: @fn once, as of a transaction (cleave/meta.h); < 0: never.
+ */
+int mt_cluster_count(struct mt_gateway *gateway, const struct mt_cluster *next, const char *key,
+    const char *text, meta_txn_fn fn, void *arg);
 
 /* Volumes. */
 static inline uint32_t

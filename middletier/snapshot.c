@@ -467,36 +467,15 @@ static int
 taking_number(struct mt_taking *taking)
 {
 	struct mt_gateway *gateway = taking->gateway;
-	struct meta *meta = gateway->options.meta;
 	struct mt_cluster cluster = gateway->cluster;
+	char *text = mt_snapshot_encode(&taking->snapshot, NULL);
 	char key[MT_SNAPSHOT_KEY_BYTES];
-	char *snapshot_text, *cluster_text;
-	int rc = -ENOMEM;
+	int rc;
 
 	cluster.next_snapshot++;
 	mt_snapshot_key(taking->snapshot.number, key);
-	snapshot_text = mt_snapshot_encode(&taking->snapshot, NULL);
-	cluster_text = mt_cluster_encode(&cluster);
-	if (snapshot_text != NULL && cluster_text != NULL) {
-		const struct meta_op ops[] = {
-			{ .kind = META_COMPARE_VERSION,
-			    .key = "cluster",
-			    .version = gateway->cluster.version },
-			{ .kind = META_COMPARE_VERSION, .key = key, .version = 0 },
-			{ .kind = META_PUT,
-			    .key = "cluster",
-			    .value = cluster_text,
-			    .value_bytes = (uint32_t)strlen(cluster_text) },
-			{ .kind = META_PUT,
-			    .key = key,
-			    .value = snapshot_text,
-			    .value_bytes = (uint32_t)strlen(snapshot_text) },
-		};
-
-		rc = meta->ops->txn(meta, ops, NUM_COUNT(ops), taking_on_number, taking);
-	}
-	free(snapshot_text);
-	free(cluster_text);
+	rc = mt_cluster_count(gateway, &cluster, key, text, taking_on_number, taking);
+	free(text);
 	return rc;
 }
 

@@ -338,6 +338,36 @@ mt_volumes_read_cluster(struct mt_gateway *gateway, int rc, const struct meta_it
 	return 0;
 }
 
+int
+mt_cluster_count(struct mt_gateway *gateway, const struct mt_cluster *next, const char *key,
+    const char *text, meta_txn_fn fn, void *arg)
+{
+	struct meta *meta = gateway->options.meta;
+	char *cluster_text = mt_cluster_encode(next);
+	int rc = -ENOMEM;
+
+	if (text != NULL && cluster_text != NULL) {
+		const struct meta_op ops[] = {
+			{ .kind = META_COMPARE_VERSION,
+			    .key = "cluster",
+			    .version = gateway->cluster.version },
+			{ .kind = META_COMPARE_VERSION, .key = key, .version = 0 },
+			{ .kind = META_PUT,
+			    .key = "cluster",
+			    .value = cluster_text,
+			    .value_bytes = (uint32_t)strlen(cluster_text) },
+			{ .kind = META_PUT,
+			    .key = key,
+			    .value = text,
+			    .value_bytes = (uint32_t)strlen(text) },
+		};
+
+		rc = meta->ops->txn(meta, ops, NUM_COUNT(ops), fn, arg);
+	}
+	free(cluster_text);
+	return rc;
+}
+
 static void
 volumes_on_list(int rc, const struct meta_item *items, uint32_t count, void *arg)
 {
@@ -459,8 +489,9 @@ mt_volume_create(struct mt_gateway *gateway, const struct mt_volume *wish, mt_vo
 {
 	struct mt_volumes *volumes = &gateway->volumes;
 	struct mt_volume *volume = &volumes->change.volume;
-	char *volume_text, *cluster_text;
+	struct mt_cluster next = gateway->cluster;
 	char key[VOLUME_KEY_BYTES];
+	char *text;
 	int rc;
 
 	if (mt_volumes_by_name(volumes, wish->name) != NULL)
@@ -475,35 +506,14 @@ mt_volume_create(struct mt_gateway *gateway, const struct mt_volume *wish, mt_vo
 	volume->segment_base = gateway->cluster.next_segment;
 	volume->segment_count = mt_volume_segment_count(wish->size_bytes);
 	mt_scope_init(&volume->scope, volume->segment_base);
-	volumes->change_cluster = gateway->cluster;
-	volumes->change_cluster.next_volume_id++;
-	volumes->change_cluster.next_segment += MT_VOLUME_SEGMENTS;
+	next.next_volume_id++;
+	next.next_segment += MT_VOLUME_SEGMENTS;
 	volume_key(wish->name, key);
-	volume_text = mt_volume_encode(volume);
-	cluster_text = mt_cluster_encode(&volumes->change_cluster);
-	if (volume_text == NULL || cluster_text == NULL) {
+	text = mt_volume_encode(volume);
+	rc = mt_cluster_count(gateway, &next, key, text, change_on_txn, gateway);
+	if (rc != 0)
 		volumes->fn = NULL;
-		rc = -ENOMEM;
-	} else {
-		const struct meta_op ops[] = {
-			{ .kind = META_COMPARE_VERSION,
-			    .key = "cluster",
-			    .version = gateway->cluster.version },
-			{ .kind = META_COMPARE_VERSION, .key = key, .version = 0 },
-			{ .kind = META_PUT,
-			    .key = "cluster",
-			    .value = cluster_text,
-			    .value_bytes = (uint32_t)strlen(cluster_text) },
-			{ .kind = META_PUT,
-			    .key = key,
-			    .value = volume_text,
-			    .value_bytes = (uint32_t)strlen(volume_text) },
-		};
-
-		rc = change_submit(gateway, ops, NUM_COUNT(ops));
-	}
-	free(volume_text);
-	free(cluster_text);
+	free(text);
 	return rc;
 }
 
