@@ -7,7 +7,8 @@
  *	  '----(on_closed)----'----------'
  *
  * Each attempt says hello with the session's id and an incarnation that is higher than any before,
- * so that the gateway finishes or drops what an older one had sent before it admits this one.
+ * so that the port finishes or drops what an older one had sent before it admits this one. Writes that
+ * may be over by that are settled then (debt.c).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -124,13 +125,20 @@ void
 connection_pump(struct connection *connection)
 {
 	uint32_t depth_max = connection->volume->client->options.connection_depth_max;
-	struct loop_link *link;
+	struct loop_link *link, *next;
 
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
-	while (connection->sm.state == CONNECTION_UP && connection->sent_count < depth_max &&
-	    (link = list_first(&connection->queue)) != NULL) {
-		int rc = message_send(LIST_ENTRY(link, struct message, queue_link));
+	LIST_FOREACH_SAFE(&connection->queue, link, next) {
+		struct message *message = LIST_ENTRY(link, struct message, queue_link);
+		int rc;
 
+		if (connection->sm.state != CONNECTION_UP || connection->sent_count >= depth_max)
+			return;
+		if (message_is_held(message)) {
+			client_want_map(connection->volume->client);
+			continue;
+		}
+		rc = message_send(message);
 		if (rc == 0)
 			continue;
 		/* A full send queue drains and wakes us; anything else cannot work here. */
@@ -183,6 +191,7 @@ connection_on_ready(struct split_qp *qp, const void *hello, uint32_t hello_bytes
 		connection_reset(connection);
 		return;
 	}
+	debts_settle(volume);
 	volume_wake(volume);
 }
 
@@ -298,6 +307,7 @@ connection_on_timer(struct loop_timer *timer, void *arg)
 	(void)timer;
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
 	assert(connection->sm.state == CONNECTION_DOWN);
+	connection->incarnation = hello.incarnation;
 	wire_hello_encode(bytes, &hello);
 	connection->qp = connect_qp(volume->client->port, &options);
 	if (connection->qp == NULL) {

@@ -125,6 +125,22 @@ void overlap_remove(struct overlap *overlap, struct message *message);
 /* overlap_find -- the newest message that overlaps @message and is older; NULL: none. */
 struct message *overlap_find(struct overlap *overlap, const struct message *message);
 
+/* ---- debt.c: writes given up that may still take effect ---- */
+struct debt {
+	char address[SPLIT_ADDRESS_BYTES_MAX]; /* whom it was sent to */
+	uint64_t incarnation;                  /* of the connection that was lost; 0: no debt */
+	uint32_t shard, epoch;                 /* as it named them */
+};
+/* debts_init -- 0 or -ENOMEM. */
+int debts_init(struct cleave_volume *volume);
+void debts_fini(struct cleave_volume *volume);
+/* debt_is_paid -- what was lost has taken effect by now, or never will. */
+bool debt_is_paid(const struct cleave_volume *volume, const struct debt *debt);
+/* debts_add -- a write has ended without success; @debt is what a lost send of it left. */
+void debts_add(struct cleave_volume *volume, const struct debt *debt);
+/* debts_settle -- a map has come, or a connection is up: what is paid goes, and writes may go on. */
+void debts_settle(struct cleave_volume *volume);
+
 /* ---- message.c ---- */
 enum message_state {
 	MESSAGE_FREE,
@@ -156,6 +172,7 @@ struct message {
 	uint32_t shard;
 	uint64_t request_id;
 	uint64_t sent_ns;
+	uint32_t epoch; /* SENT: the request names it */
 	uint32_t attempts;
 	uint32_t checksum_errors;
 	uint32_t payload_crc;
@@ -169,6 +186,7 @@ struct message {
 	int rc;              /* ANSWERED, given up */
 	uint64_t map_serial; /* REMAPPING: wants a newer one */
 	struct loop_timer timer;
+	struct debt debt; /* of a write: what its last send may do yet, which was lost */
 	dev_ptr staging;
 	struct dev_piece piece;
 	struct wire_header header;
@@ -184,6 +202,8 @@ message_is_write(enum cleave_op op)
 void message_start(struct cleave_volume *volume, struct cleave_io *io);
 /* message_route -- QUEUED at the connection that serves its shard now. */
 void message_route(struct message *message);
+/* message_is_held -- QUEUED: a write that waits for a debt of its volume, or its own, to be paid. */
+bool message_is_held(const struct message *message);
 /* message_send -- from QUEUED to SENT; 0, or the split library's error: still QUEUED. */
 int message_send(struct message *message);
 void message_on_reply(struct message *message, const struct wire_io_reply *reply,
@@ -213,7 +233,8 @@ struct connection {
 	struct loop_link link; /* volume->connections */
 	struct cleave_volume *volume;
 	char address[SPLIT_ADDRESS_BYTES_MAX];
-	bool is_wanted; /* the map names it */
+	bool is_wanted;       /* the map names it */
+	uint64_t incarnation; /* of its last attempt */
 	struct split_qp *qp;
 	struct loop_link queue, sent;
 	uint32_t sent_count;
@@ -264,6 +285,8 @@ struct cleave_volume {
 	struct loop_link connections;
 	struct connection *by_port[CLIENT_PORTS_MAX]; /* as the map numbers them; NULL: none */
 	struct overlap overlap;
+	struct debt *debts; /* message_count_max of them */
+	uint32_t debt_count;
 	struct loop_task task;   /* split, complete flushes, notice the end */
 	struct loop_timer timer; /* the deadline of the oldest request */
 	int fail_rc;

@@ -11,11 +11,12 @@
  *
  * The send and its answer are two events in either order; a message is decided upon (message_decide)
  * when both have come, so its device memory is never reused under a send. A message that was sent
- * and is given up ends when its connection has ended: the gateway finishes or drops what an older
- * incarnation had sent before it admits the next one (I11).
+ * and is given up ends when its connection has ended: the port finishes or drops what an older
+ * incarnation had sent before it admits the next one. Until then no port is sent a write (debt.c, I11).
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/crc32c.h"
@@ -168,6 +169,7 @@ message_start(struct cleave_volume *volume, struct cleave_io *io)
 	message->attempts = message->checksum_errors = message->told_bytes = 0;
 	message->is_write = message_is_write(io->op);
 	message->is_staged = message->is_given_up = message->is_full = false;
+	message->debt.incarnation = 0;
 	message->rc = 0;
 	/* A status is asked for by one message, piece after piece: where an answer ends is not known before. */
 	io->split_bytes = io->op == CLEAVE_BLOCK_STATUS ? io->length_bytes
@@ -201,6 +203,8 @@ message_finish(struct message *message, int rc)
 	message->volume = NULL;
 	message->connection = NULL;
 	message->io = NULL;
+	if (rc != 0 && message->is_write)
+		debts_add(volume, &message->debt);
 	while ((link = list_first(&message->waiters)) != NULL)
 		message_block_or_route(LIST_ENTRY(link, struct message, queue_link));
 	/* The memory that was used last is still in the cache. */
@@ -250,6 +254,19 @@ message_go_on(struct message *message)
 	return true;
 }
 
+/* Sent, not answered, and the connection is gone: it may take effect, for a while yet. */
+static void
+message_owe(struct message *message)
+{
+	const struct connection *connection = message->connection;
+
+	assert(connection->incarnation > 0);
+	message->debt.incarnation = connection->incarnation;
+	message->debt.shard = message->shard;
+	message->debt.epoch = message->epoch;
+	memcpy(message->debt.address, connection->address, sizeof(message->debt.address));
+}
+
 void
 message_on_lost(struct message *message)
 {
@@ -257,6 +274,8 @@ message_on_lost(struct message *message)
 
 	CHECK_OBJ(message, MESSAGE_MAGIC);
 	assert(!message->is_sending);
+	if (message->sm.state == MESSAGE_SENT && message->is_write)
+		message_owe(message);
 	message_leave_sent(message);
 	if (message->is_given_up) {
 		message_finish(message, message->rc);
@@ -422,13 +441,16 @@ message_encode(struct message *message)
 	struct cleave_client *client = message->client;
 	struct cleave_volume *volume = message->volume;
 	uint64_t segment_index = message->offset_bytes / CLEAVE_SEGMENT_BYTES;
-	struct wire_io io = {
+	struct wire_io io;
+
+	message->epoch = client->map->epoch_of_shard[message->shard];
+	io = (struct wire_io){
 		.opcode = message_opcodes[message->io->op],
 		.service_class = volume->info.service_class,
 		.segment = volume->info.segment_base + segment_index,
 		.offset_bytes = message->offset_bytes % CLEAVE_SEGMENT_BYTES,
 		.length_bytes = message->length_bytes,
-		.epoch = client->map->epoch_of_shard[message->shard],
+		.epoch = message->epoch,
 		.vm_id = client->options.vm_id,
 		.payload_crc = message->payload_crc,
 	};
@@ -436,6 +458,15 @@ message_encode(struct message *message)
 	message->request_id = ++volume->send_count << REQUEST_INDEX_BITS | message->index;
 	io.request_id = message->request_id;
 	wire_io_encode(&message->header, &io);
+}
+
+bool
+message_is_held(const struct message *message)
+{
+	const struct cleave_volume *volume = message->volume;
+
+	return message->is_write &&
+	    (volume->debt_count > 0 || !debt_is_paid(volume, &message->debt));
 }
 
 int
@@ -448,6 +479,7 @@ message_send(struct message *message)
 	CHECK_OBJ(message, MESSAGE_MAGIC);
 	assert(message->sm.state == MESSAGE_QUEUED);
 	assert(!message->is_sending);
+	assert(!message_is_held(message));
 	if (has_payload && !message->is_staged)
 		message_stage(message);
 	message_encode(message);
@@ -466,6 +498,7 @@ message_send(struct message *message)
 	message->map_serial = message->client->map_serial;
 	message->sent_ns = loop_now_ns(message->client->loop);
 	message->is_sending = true;
+	message->debt.incarnation = 0;
 	sm_move(&message->sm, MESSAGE_SENT);
 	list_remove(&message->queue_link);
 	list_push_back(&connection->sent, &message->queue_link);

@@ -36,6 +36,10 @@ volume_create(struct cleave_client *client, const char *name, unsigned flags)
 		return NULL;
 	volume->magic = VOLUME_MAGIC;
 	volume->client = client;
+	if (debts_init(volume) != 0) {
+		free(volume);
+		return NULL;
+	}
 	volume->flags = flags;
 	(void)snprintf(volume->info.name, sizeof(volume->info.name), "%s", name); /* it fits */
 	volume->session_id = loop_random_u64(client->loop) | 1;                   /* 0 means none */
@@ -64,6 +68,7 @@ volume_free(struct cleave_volume *volume)
 	loop_task_cancel(loop, &volume->task);
 	list_remove(&volume->split_wait);
 	list_remove(&volume->link);
+	debts_fini(volume);
 	volume->magic = 0;
 	free(volume);
 }

@@ -408,4 +408,5 @@ volume_on_map(struct cleave_volume *volume)
 		if (!connection->is_wanted)
 			connection_retire(connection);
 	}
+	debts_settle(volume);
 }

@@ -17,8 +17,9 @@
  *     waits for the other. A block is 4096 bytes and the unit of atomicity.
  *   - Busy and unavailable gateways, lost connections and moved shards are the library's business:
  *     it backs off, fetches the map, resends; until the request's time is over, and then it closes
- *     the connection before it gives the request back with -ETIMEDOUT, so that the write cannot
- *     take effect after a later one (I11).
+ *     the connection before it gives the request back with -ETIMEDOUT. Whether the write takes effect
+ *     is open then, but it never does after a later one was acknowledged (I11): later writes to the
+ *     volume wait until the gateway has admitted a new connection, or has lost the shard.
  *   - Every payload carries its CRC-32C; what a read returns has been checked against its own.
  *   - Memory and queues are bounded by the options: what exceeds them gets -ENOBUFS.
  *
@@ -103,7 +104,8 @@ const char *cleave_error_text(int rc);
 	X(connection_losses, "connections that ended or could not be made")                        \
 	X(protocol_errors, "answers that broke the protocol")                                      \
 	X(map_fetches, "maps fetched")                                                             \
-	X(timeouts, "requests given up")
+	X(timeouts, "requests given up")                                                           \
+	X(writes_owed, "given up writes that may take effect yet: others wait until that is over")
 struct cleave_stats {
 #define CLEAVE_STAT_MEMBER(name, help) uint64_t name;
 	CLEAVE_STAT_LIST(CLEAVE_STAT_MEMBER)

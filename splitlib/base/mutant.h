@@ -40,7 +40,9 @@
 	X(session_drop_skipped, "a new incarnation does not wait for writes of the older one")     \
 	X(attach_ignored, "a client whose volume another one has attached is let in")              \
 	X(replica_unverified, "a returning replica counts as whole, whatever it answers")          \
-	X(lease_from_answer, "a lease is counted from its answer, not from its request")
+	X(lease_from_answer, "a lease is counted from its answer, not from its request")           \
+	/* Client. */                                                                              \
+	X(debt_ignored, "writes go on at other ports while one that was given up may still land")
 
 enum mutant {
 #define MUTANT_ENUM(name, text) MUTANT_##name,
