@@ -5,8 +5,9 @@
  * A volume has one writing session. Its attach number, which main keeps durably, says which; within a
  * session, its incarnation says which of its queue pairs to this port is the newest. A newcomer that
  * is not older closes what is older, and is accepted only when the writes of these have finished on
- * this port: what a client gave up never takes effect after something newer. Writes that wait for a shard
- * which does not serve yet end with their session, unmade.
+ * this port: what a client gave up at this port never takes effect after something newer at this port.
+ * Other ports do not know: the client sends them no write before it was admitted here again. Writes that
+ * wait for a shard which does not serve yet end with their session, unmade.
  *
  *	ASKING ---------> WAITING ---------> READY ------> CLOSING --> DRAINING --> GONE
  *	main knows the    older sessions'    requests      on_closed   requests
