@@ -265,7 +265,8 @@ int mt_volume_delete(struct mt_gateway *gateway, const char *name, mt_volume_fn 
 /*
  * mt_volume_query_send -- a session's question, from its port; comes back by @query->post to @fn
  *
- * A volume that main does not know, or with an attach older than @query->attach, is read anew first.
+ * A volume that main does not know, or with an attach older than @query->attach, or which ends before
+ * @query->end_bytes, is read anew first.
  */
 void mt_volume_query_send(struct mt_volume_query *query, struct mt_port *port,
     void (*fn)(struct loop_post *post, void *arg), void *arg);

@@ -98,6 +98,7 @@ mt_control_volume_resize(struct mt_control_request *request)
 {
 	const struct mt_volume_entry *entry;
 	const char *name = "";
+	uint64_t id = 0;
 	char error[MT_CONTROL_ERROR_BYTES];
 	const struct mt_json_member members[] = {
 		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
@@ -106,6 +107,7 @@ mt_control_volume_resize(struct mt_control_request *request)
 		{ "shrink", MT_JSON_BOOL, false, 0, 0, { .flag = &request->must_shrink } },
 		{ "check", MT_JSON_BOOL, false, 0, 0, { .flag = &request->is_check } },
 		{ "force", MT_JSON_BOOL, false, 0, 0, { .flag = &request->is_forced } },
+		{ "id", MT_JSON_U64, false, 0, INT64_MAX, { .u64 = &id } },
 	};
 	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
 
@@ -122,7 +124,11 @@ mt_control_volume_resize(struct mt_control_request *request)
 	entry = change_find_volume(request);
 	if (entry == NULL)
 		return;
-	if (request->wanted_bytes >= entry->volume.size_bytes && !request->is_check)
+	/* Whose session asks knows which one it means; its name may be another's by now. */
+	if (id != 0 && id != entry->volume.id)
+		mt_control_refuse(request, -ENOENT, "volume '%s' is another one by now",
+		    request->volume.name);
+	else if (request->wanted_bytes >= entry->volume.size_bytes && !request->is_check)
 		resize_submit(request, entry);
 	else if (!request->must_shrink && request->wanted_bytes < entry->volume.size_bytes)
 		mt_control_refuse(request, -EINVAL,

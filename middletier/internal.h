@@ -522,12 +522,14 @@ struct mt_session {
 		void (*fn)(struct loop_post *post, void *arg); /* on the port's loop */
 		void *arg;
 		uint64_t volume_id;
-		uint64_t attach; /* the one that the client says it made */
+		uint64_t attach;    /* the one that the client says it made */
+		uint64_t end_bytes; /* as far as the client says that it goes */
 		int rc; /* the answer: 0 and volume; -ENOENT; -EHOSTDOWN main does not know yet */
 		struct mt_volume volume;
 		bool is_out;                     /* with main: the session's memory stays */
 		struct mt_volumes_waiter waiter; /* main's */
 	} query;
+	bool is_size_fresh; /* asked for again, and a request went beyond it all the same */
 	struct loop_timer accept_timer;
 };
 /* mt_session_on_accept -- the port's listener: checks hello, volume, attach and incarnation. */

@@ -421,6 +421,51 @@ session_check_io(const struct mt_session *session, const struct wire_io *io,
 	return 0;
 }
 
+/* ---- a volume that has grown ---- */
+
+static void
+session_on_size(struct loop_post *post, void *arg)
+{
+	struct mt_session *session = arg;
+	const struct mt_volume *volume = &session->query.volume;
+
+	(void)post;
+	CHECK_OBJ(session, SESSION_MAGIC);
+	session->query.is_out = false;
+	if (session->query.rc == 0 && session->volume.attach == volume->attach) {
+		session->volume.size_bytes = volume->size_bytes;
+		session->volume.segment_count = volume->segment_count;
+		session->is_size_fresh = volume->size_bytes < session->query.end_bytes;
+	}
+	session_try_free(session);
+}
+
+/*
+ * A request beyond the end: has the volume grown since this session came? Its client comes again with
+ * the request when that is known. False: it has not.
+ */
+static bool
+session_asks_size(struct mt_session *session, const struct wire_io *io)
+{
+	const struct mt_volume *volume = &session->volume;
+
+	if (session_is_reader(session) || session->hello.volume_id == 0 ||
+	    io->segment < volume->segment_base ||
+	    io->segment - volume->segment_base >= MT_VOLUME_SEGMENTS)
+		return false;
+	if (session->is_size_fresh && !session->query.is_out) {
+		session->is_size_fresh = false;
+		return false;
+	}
+	if (session->query.is_out)
+		return true;
+	session->query.end_bytes = (io->segment - volume->segment_base) * CLEAVE_SEGMENT_BYTES +
+	    io->offset_bytes + io->length_bytes;
+	session->query.is_out = true;
+	mt_volume_query_send(&session->query, session->port, session_on_size, session);
+	return true;
+}
+
 void
 mt_session_io(struct mt_session *session, struct split_msg *msg, const struct wire_io *io)
 {
@@ -432,6 +477,8 @@ mt_session_io(struct mt_session *session, struct split_msg *msg, const struct wi
 	CHECK_OBJ(session, SESSION_MAGIC);
 	assert(session->sm.state == SESSION_READY);
 	rc = session_check_io(session, io, &shard, &epoch);
+	if (rc == -ERANGE && session_asks_size(session, io))
+		rc = -EBUSY;
 	if (rc != 0) {
 		mt_reply_error(session, msg, io, rc, epoch);
 		return;

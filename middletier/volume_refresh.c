@@ -444,7 +444,9 @@ query_judge(struct mt_volume_query *query, bool is_read)
 		query_answer(query, -EHOSTDOWN, NULL);
 	else if (entry != NULL && entry->is_deleting)
 		query_answer(query, -EBUSY, NULL); /* the deletion may yet be refused */
-	else if ((entry == NULL || entry->volume.attach < query->attach) && !is_read)
+	else if ((entry == NULL || entry->volume.attach < query->attach ||
+		     entry->volume.size_bytes < query->end_bytes) &&
+	    !is_read)
 		mt_volumes_refresh(gateway, &query->waiter);
 	else if (entry == NULL)
 		query_answer(query, -ENOENT, NULL);

@@ -29,6 +29,7 @@ struct agent_options {
 	bool replaces;
 	const char *tls_certificates, *tls_psk;
 	bool tls_verifies_peer, tls_is_optional;
+	unsigned resize;
 	uint64_t timeout_ns, handshake_ns;
 	unsigned log_level;
 };
@@ -45,6 +46,8 @@ struct agent {
 	bool is_stopping;
 };
 
+/* enum nbd_resize */
+static const char *const resizes[] = { "no", "grow", "any", NULL };
 static const char *const log_levels[] = { "trace", "debug", "info", "warn", "error", "off", NULL };
 
 #define O(member) offsetof(struct agent_options, member)
@@ -74,6 +77,9 @@ static const struct config_option option_table[] = {
 	    0, 0, NULL },
 	{ "tls-optional", 0, CONFIG_FLAG, O(tls_is_optional), NULL,
 	    "With --tls-...: take plain clients, too.", NULL, false, 0, 0, NULL },
+	{ "resize", 0, CONFIG_CHOICE, O(resize), "no|grow|any",
+	    "What clients may do by NBD_CMD_RESIZE; with any, also make volumes smaller.", "grow",
+	    false, 0, 0, resizes },
 	{ "control", 'c', CONFIG_STRING, O(control), "PATH",
 	    "Unix socket on which `cleave attach`, `cleave detach` and a successor ask.", NULL,
 	    false, 0, 0, NULL },
@@ -318,6 +324,7 @@ agent_run(struct agent *agent)
 	const struct agent_options *o = agent->options;
 	struct nbd_server_options server = { .is_read_only = o->is_read_only,
 		.allows_any = o->exports_all,
+		.resize = (enum nbd_resize)o->resize,
 		.handshake_ns = o->handshake_ns,
 		.on_empty = agent_on_empty,
 		.arg = agent };

@@ -296,6 +296,10 @@ struct cleave_volume {
 	void *open_arg;
 	void (*close_fn)(void *arg);
 	void *close_arg;
+	/* resize.c's */
+	struct cleave_call size_call;
+	cleave_size_fn size_fn; /* NULL: nobody has asked */
+	void *size_arg;
 };
 /* volume_is_live -- it sends messages. */
 bool volume_is_live(const struct cleave_volume *volume);

@@ -73,7 +73,13 @@ struct nbd_export {
 	struct loop_link waiting; /* requests that must wait for one of these, oldest first */
 	struct loop_link ready;   /* of those: whom nobody blocks, as far as is known */
 	bool is_retrying;
-	bool is_lost; /* another session has the volume, or it is gone: all requests fail */
+	struct loop_link asking;  /* waiters, while the size of now is asked for */
+	struct loop_link resizes; /* requests; the first is under way */
+	struct loop_task resize_task;
+	bool is_asking;
+	bool is_resize_ready; /* the first of resizes waits for is_asking to end */
+	bool is_shrinking;    /* size_bytes is what it will be */
+	bool is_lost;         /* another session has the volume, or it is gone: all requests fail */
 	struct loop_task open_task; /* opens it, tells who came when it was open, frees it */
 };
 
@@ -148,8 +154,21 @@ void nbd_request_received(struct nbd_request *request);
 void nbd_request_sent(struct nbd_request *request);
 /* nbd_request_retry -- what waits at @export may go on now. */
 void nbd_request_retry(struct nbd_export *export);
+/* nbd_request_end -- it has been done, or not: reply. The caller's last act. */
+void nbd_request_end(struct nbd_request *request, int rc);
 /* nbd_request_drop -- its connection is gone, and libcleave has nothing of it: free it. */
 void nbd_request_drop(struct nbd_request *request);
+
+/* ---- nbd_resize.c: the volume's size ---- */
+enum nbd_resize { NBD_RESIZE_NONE, NBD_RESIZE_GROW, NBD_RESIZE_ANY };
+/* nbd_resize_is_offered -- to the export's clients. */
+bool nbd_resize_is_offered(const struct nbd_export *export);
+/* nbd_resize_check -- 0, or what the reply says. */
+int nbd_resize_check(const struct nbd_export *export, const struct nbd_request_head *head);
+/* nbd_resize_start -- it was checked; it is answered later. */
+void nbd_resize_start(struct nbd_request *request);
+/* nbd_resize_run -- a request has ended, or the size is not asked for any more: go on. */
+void nbd_resize_run(struct nbd_export *export);
 
 /* ---- nbd_option.c: the handshake ---- */
 /* nbd_greet -- queue the server's first bytes. */
@@ -268,7 +287,8 @@ struct nbd_server_options {
 	bool allows_any;     /* every volume of the cluster, by its name */
 	struct nbd_tls *tls; /* borrowed; NULL: plain only */
 	bool requires_tls;
-	uint64_t handshake_ns; /* for a client to be through with it */
+	enum nbd_resize resize; /* what clients may do */
+	uint64_t handshake_ns;  /* for a client to be through with it */
 	/* Standard input's client has gone, or the last connection after nbd_server_stop. */
 	void (*on_empty)(void *arg);
 	void *arg;

@@ -29,11 +29,11 @@ static const struct sm_state export_table[NBD_EXPORT_STATE_NR] = {
 };
 
 static void
-export_tell(struct nbd_export *export, int rc, const char *error)
+export_tell(struct loop_link *waiters, int rc, const char *error)
 {
 	struct loop_link *link;
 
-	while ((link = list_pop_front(&export->waiters)) != NULL)
+	while ((link = list_pop_front(waiters)) != NULL)
 		nbd_connection_on_export(LIST_ENTRY(link, struct nbd_connection, wait_link), rc,
 		    error);
 }
@@ -67,7 +67,7 @@ export_on_open(struct cleave_volume *volume, int rc, const char *error, void *ar
 		log_warn("export: cannot be opened name=%s rc=%s text=\"%s\"", export->name,
 		    log_errno(rc), error == NULL ? "" : error);
 		sm_move(&export->sm, NBD_EXPORT_CLOSED);
-		export_tell(export, rc, error);
+		export_tell(&export->waiters, rc, error);
 		loop_defer(export->server->options.loop, &export->open_task); /* who frees it? */
 		return;
 	}
@@ -80,7 +80,7 @@ export_on_open(struct cleave_volume *volume, int rc, const char *error, void *ar
 	if (export->user_count == 0)
 		export_close(export);
 	else
-		export_tell(export, 0, NULL);
+		export_tell(&export->waiters, 0, NULL);
 }
 
 static void
@@ -114,6 +114,68 @@ export_cut_off(struct nbd_export *export)
 			nbd_connection_break(connection, "its volume was lost");
 	}
 	export_close(export);
+	loop_defer(export->server->options.loop, &export->resize_task);
+}
+
+static void
+export_on_size(int rc, const char *error, void *arg)
+{
+	struct nbd_export *export = arg;
+	struct loop_link *link;
+
+	CHECK_OBJ(export, EXPORT_MAGIC);
+	export->is_asking = false;
+	if (rc != 0)
+		log_debug("export: size not known name=%s text=\"%s\"", export->name, error);
+	if (export->sm.state != NBD_EXPORT_OPEN)
+		return;
+	if (rc == 0 && !export->is_shrinking)
+		export->size_bytes = cleave_volume_info(export->volume)->size_bytes;
+	if (rc == -ESHUTDOWN) {
+		nbd_export_on_error(export, rc);
+		while ((link = list_pop_front(&export->asking)) != NULL)
+			list_push_back(&export->waiters, link);
+	}
+	/* Else the size that is known will do: requests tell what is wrong. */
+	export_tell(&export->asking, 0, NULL);
+	loop_defer(export->server->options.loop, &export->resize_task);
+	loop_defer(export->server->options.loop, &export->open_task);
+}
+
+/*
+ * Somebody comes to what is open: has its size been changed by another than us? A snapshot's has not.
+ * Who comes while that is being asked may know of a later change, and is asked for again.
+ */
+static void
+export_refresh(struct nbd_export *export)
+{
+	struct loop_link *link;
+	int rc;
+
+	if (list_is_empty(&export->waiters) || export->is_asking)
+		return;
+	if (strchr(export->name, '@') != NULL) {
+		export_tell(&export->waiters, 0, NULL);
+		return;
+	}
+	rc = cleave_volume_refresh(export->volume, export_on_size, export);
+	if (rc == -EBUSY)
+		return; /* it is being resized, and whoever does that comes here again */
+	export->is_asking = true;
+	while ((link = list_pop_front(&export->waiters)) != NULL)
+		list_push_back(&export->asking, link);
+	if (rc != 0)
+		export_on_size(rc, cleave_error_text(rc), export);
+}
+
+static void
+export_on_resize_task(struct loop_task *task, void *arg)
+{
+	struct nbd_export *export = arg;
+
+	(void)task;
+	CHECK_OBJ(export, EXPORT_MAGIC);
+	nbd_resize_run(export);
 }
 
 /* In a turn of its own, so that a user is never told inside nbd_export_use. */
@@ -127,7 +189,7 @@ export_on_open_task(struct loop_task *task, void *arg)
 	if (export->sm.state == NBD_EXPORT_OPEN && export->is_lost)
 		export_cut_off(export);
 	else if (export->sm.state == NBD_EXPORT_OPEN)
-		export_tell(export, 0, NULL);
+		export_refresh(export);
 	else if (export->sm.state == NBD_EXPORT_CLOSED && export->user_count > 0)
 		export_open(export);
 	else if (export->sm.state == NBD_EXPORT_CLOSED && export->is_on_demand)
@@ -202,6 +264,9 @@ nbd_export_add(struct nbd_server *server, const char *name, bool is_read_only)
 	list_init(&export->active);
 	list_init(&export->waiting);
 	list_init(&export->ready);
+	list_init(&export->asking);
+	list_init(&export->resizes);
+	loop_task_init(&export->resize_task, export_on_resize_task, export);
 	loop_task_init(&export->open_task, export_on_open_task, export);
 	sm_init(&export->sm, "export", export_table, NBD_EXPORT_CLOSED, server->export_count);
 	list_push_back(&server->exports, &export->link);
@@ -247,6 +312,7 @@ nbd_export_free(struct nbd_export *export)
 	CHECK_OBJ(export, EXPORT_MAGIC);
 	assert(export->user_count == 0);
 	loop_task_cancel(export->server->options.loop, &export->open_task);
+	loop_task_cancel(export->server->options.loop, &export->resize_task);
 	list_remove(&export->link);
 	export->server->export_count--;
 	export->magic = 0;

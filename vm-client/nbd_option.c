@@ -74,6 +74,8 @@ transmission_flags(const struct nbd_connection *connection)
 		flags |= NBD_FLAG_READ_ONLY;
 	else
 		flags |= NBD_FLAG_SEND_TRIM | NBD_FLAG_SEND_WRITE_ZEROES | NBD_FLAG_SEND_FAST_ZERO;
+	if (nbd_resize_is_offered(connection->export))
+		flags |= NBD_FLAG_SEND_RESIZE;
 	if (connection->style != NBD_SIMPLE)
 		flags |= NBD_FLAG_SEND_DF;
 	return flags;

@@ -107,6 +107,8 @@ request_check(const struct nbd_connection *connection, const struct nbd_request_
 		return -EINVAL;
 	if (head->type == NBD_CMD_FLUSH)
 		return head->offset_bytes == 0 && head->length_bytes == 0 ? 0 : -EINVAL;
+	if (head->type == NBD_CMD_RESIZE)
+		return nbd_resize_check(export, head);
 	if (head->type >= NBD_CMD_NR || head->length_bytes == 0)
 		return -EINVAL;
 	if (export->is_read_only &&
@@ -154,6 +156,8 @@ request_free(struct nbd_request *request)
 	connection->request_count--;
 	connection->in_flight_bytes -= request->data_bytes;
 	connection->server->in_flight_bytes -= request->data_bytes;
+	if (!list_is_empty(&request->export->resizes))
+		loop_defer(connection->server->options.loop, &request->export->resize_task);
 	request->magic = 0;
 	free(request);
 	nbd_connection_request_gone(connection);
@@ -254,6 +258,14 @@ request_finish(struct nbd_request *request)
 		nbd_connection_reply(request->connection, request);
 	/* Whatever its command was, libcleave has room again. */
 	nbd_request_retry(export);
+}
+
+void
+nbd_request_end(struct nbd_request *request, int rc)
+{
+	CHECK_OBJ(request, REQUEST_MAGIC);
+	request->rc = rc;
+	request_finish(request);
 }
 
 /* ---- running ---- */
@@ -541,6 +553,8 @@ request_alloc_memory(struct nbd_request *request)
 		request->connection->in_flight_bytes += request->data_bytes;
 		request->connection->server->in_flight_bytes += request->data_bytes;
 	}
+	if (head->type == NBD_CMD_RESIZE)
+		request->first_bytes = request->end_bytes = 0;
 	if (head->type != NBD_CMD_WRITE && head->type != NBD_CMD_WRITE_ZEROES)
 		return 0;
 	/* Of a single block both edges are one. */
@@ -603,6 +617,8 @@ nbd_request_start(struct nbd_connection *connection, const struct nbd_request_he
 	if (head->type == NBD_CMD_READ || head->type == NBD_CMD_BLOCK_STATUS ||
 	    (is_change(request) && request->first_bytes < request->end_bytes))
 		request_queue(request);
+	else if (head->type == NBD_CMD_RESIZE)
+		nbd_resize_start(request);
 	else
 		request_finish(request); /* FLUSH, CACHE, a TRIM of no whole block */
 	return NULL;

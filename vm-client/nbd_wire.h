@@ -74,6 +74,7 @@ enum nbd_transmission_flags {
 	NBD_FLAG_SEND_WRITE_ZEROES = 1u << 6,
 	NBD_FLAG_SEND_DF = 1u << 7,
 	NBD_FLAG_CAN_MULTI_CONN = 1u << 8,
+	NBD_FLAG_SEND_RESIZE = 1u << 9, /* of the extension of that name */
 	NBD_FLAG_SEND_CACHE = 1u << 10,
 	NBD_FLAG_SEND_FAST_ZERO = 1u << 11,
 };
@@ -98,6 +99,7 @@ enum nbd_command {
 	NBD_CMD_CACHE = 5,
 	NBD_CMD_WRITE_ZEROES = 6,
 	NBD_CMD_BLOCK_STATUS = 7,
+	NBD_CMD_RESIZE = 8,
 	NBD_CMD_NR
 };
 

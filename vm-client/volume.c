@@ -290,7 +290,7 @@ volume_end_all(struct cleave_volume *volume)
 static void
 volume_check_end(struct cleave_volume *volume)
 {
-	if (volume->close_fn == NULL || volume->io_count > 0)
+	if (volume->close_fn == NULL || volume->io_count > 0 || volume->size_fn != NULL)
 		return;
 	if (volume->sm.state == VOLUME_DRAINING || volume->sm.state == VOLUME_FAILED) {
 		sm_move(&volume->sm, VOLUME_CLOSING);

@@ -208,6 +208,27 @@ void cleave_volume_close(struct cleave_volume *volume, void (*fn)(void *arg), vo
 
 const struct cleave_volume_info *cleave_volume_info(const struct cleave_volume *volume);
 
+/* @rc: 0, and the volume's info has the size of now; else what was wrong, and a text for people. */
+typedef void (*cleave_size_fn)(int rc, const char *error, void *arg);
+/*
+ * cleave_volume_refresh -- ask a gateway for the size: somebody may have changed it
+ *
+ * Returns 0: @fn is called once: rc 0; -ESHUTDOWN: another session has the volume; -ENOENT: there is
+ * none of that name by now, or another one; what the gateway or the connection said. -EBUSY: the size
+ * is being asked for or changed already; -ECANCELED, or what ended the volume; -ENOBUFS; -ENOMEM.
+ */
+int cleave_volume_refresh(struct cleave_volume *volume, cleave_size_fn fn, void *arg);
+/*
+ * cleave_volume_resize -- make it @size_bytes large; this session goes on
+ *
+ * Growing is done in place. To make it smaller needs @may_shrink, and that what is behind the new end
+ * was discarded: else it is there again when the volume grows.
+ * Returns as cleave_volume_refresh does, or -EINVAL: not a multiple of 4096, or 0; -ERANGE: larger
+ * than a volume may be; -EROFS. In @fn -EINVAL also means that it is larger than this session knew.
+ */
+int cleave_volume_resize(struct cleave_volume *volume, uint64_t size_bytes, bool may_shrink,
+    cleave_size_fn fn, void *arg);
+
 /* Zero-copy buffers: device memory, 4096-byte aligned, which messages are sent from directly. */
 /* cleave_buffer_alloc -- DEV_PTR_NULL with errno ENOMEM. For start-up, not the data path. */
 dev_ptr cleave_buffer_alloc(struct cleave_client *client, size_t bytes);

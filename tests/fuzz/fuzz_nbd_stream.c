@@ -48,6 +48,9 @@ struct cleave_volume {
 	bool is_lost, is_closing;
 	void (*close_fn)(void *arg);
 	void *close_arg;
+	uint64_t size_wanted; /* 0: just ask */
+	cleave_size_fn size_fn;
+	void *size_arg;
 };
 
 struct script {
@@ -226,6 +229,35 @@ cleave_volume_info(const struct cleave_volume *volume)
 	return &volume->info;
 }
 
+int
+cleave_volume_refresh(struct cleave_volume *volume, cleave_size_fn fn, void *arg)
+{
+	assert(volume == world.volume);
+	if (volume->is_lost)
+		return -ESHUTDOWN;
+	if (volume->is_closing)
+		return -ECANCELED;
+	if (volume->size_fn != NULL)
+		return -EBUSY;
+	volume->size_wanted = 0;
+	volume->size_fn = fn;
+	volume->size_arg = arg;
+	return 0;
+}
+
+int
+cleave_volume_resize(struct cleave_volume *volume, uint64_t size_bytes, bool may_shrink,
+    cleave_size_fn fn, void *arg)
+{
+	int rc = cleave_volume_refresh(volume, fn, arg);
+
+	assert(size_bytes > 0 && size_bytes % CLEAVE_BLOCK_BYTES == 0);
+	assert(may_shrink || rc != 0 || size_bytes >= volume->info.size_bytes);
+	if (rc == 0)
+		volume->size_wanted = size_bytes;
+	return rc;
+}
+
 const char *
 cleave_error_text(int rc)
 {
@@ -243,8 +275,8 @@ cleave_submit(struct cleave_volume *volume, struct cleave_io *io)
 		return -ESHUTDOWN;
 	if (volume->is_closing)
 		return -ECANCELED;
-	if (io->offset_bytes > STREAM_VOLUME_BYTES ||
-	    io->length_bytes > STREAM_VOLUME_BYTES - io->offset_bytes)
+	if (io->offset_bytes > volume->info.size_bytes ||
+	    io->length_bytes > volume->info.size_bytes - io->offset_bytes)
 		return -ERANGE;
 	if (volume->io_count == STREAM_QUEUE_COUNT_MAX)
 		return -ENOBUFS;
@@ -281,6 +313,26 @@ io_run(struct cleave_io *io)
 		tell_status(io);
 	else
 		memset(at, 0, io->length_bytes);
+}
+
+/* Larger than the disk in memory is refused. */
+static void
+finish_size(struct cleave_volume *volume)
+{
+	cleave_size_fn fn = volume->size_fn;
+	int rc = volume->is_lost ? -ESHUTDOWN : world.next_rc;
+
+	volume->size_fn = NULL;
+	world.next_rc = 0;
+	if (rc == 0 && volume->size_wanted > STREAM_VOLUME_BYTES)
+		rc = -ENOSPC;
+	for (uint64_t at = volume->size_wanted; rc == 0 && at != 0 && at < volume->info.size_bytes;
+	     at++)
+		assert(world.disk[at] == 0); /* it was discarded, and nothing came behind that */
+	if (rc == 0 && volume->size_wanted != 0)
+		volume->info.size_bytes = volume->size_wanted;
+	fn(rc, rc == 0 ? NULL : strerror(-rc), volume->size_arg);
+	run_tasks();
 }
 
 static void
@@ -329,6 +381,9 @@ run_cluster(void)
 
 	if (world.open_fn != NULL) {
 		finish_open();
+	} else if (volume != NULL && volume->size_fn != NULL &&
+	    (volume->io_count == 0 || (world.seed & 0x20000u) != 0)) {
+		finish_size(volume);
 	} else if (volume != NULL && volume->io_count > 0) {
 		complete_one();
 	} else if (volume != NULL && volume->is_closing) {
@@ -386,13 +441,17 @@ client_request(struct script *script, int index, bool is_extended)
 {
 	static const uint8_t payload[8192];
 	uint8_t head[NBD_EXTENDED_REQUEST_BYTES] = { 0 };
-	uint64_t length = (uint64_t)next_byte(script) << 8 | next_byte(script);
+	uint64_t length = (uint64_t)next_byte(script) << 8 | next_byte(script), offset;
 	uint32_t bytes = is_extended ? NBD_EXTENDED_REQUEST_BYTES : NBD_REQUEST_BYTES;
 
 	nbd_put32(head, is_extended ? NBD_EXTENDED_REQUEST_MAGIC : NBD_REQUEST_MAGIC);
 	nbd_put16(head + 4, next_byte(script));
 	nbd_put16(head + 6, next_byte(script) % (NBD_CMD_NR + 1));
-	nbd_put64(head + 16, (uint64_t)next_byte(script) << 8 | next_byte(script));
+	offset = (uint64_t)next_byte(script) << 8 | next_byte(script);
+	/* A size is of whole blocks, or refused. */
+	if (head[7] == NBD_CMD_RESIZE && (offset & 1) == 0)
+		offset = (offset & 0x1e) << 11;
+	nbd_put64(head + 16, offset);
 	if (is_extended)
 		nbd_put64(head + 24, length);
 	else
@@ -466,6 +525,7 @@ world_begin(uint32_t seed, bool allows_any)
 {
 	struct nbd_server_options options = { .loop = &world.loop,
 		.allows_any = allows_any,
+		.resize = (enum nbd_resize)((seed >> 2) % 3),
 		.handshake_ns = NUM_S(10) };
 	struct nbd_server *server;
 

@@ -233,18 +233,56 @@ Test(session, requests_beyond_the_volume_are_refused_and_the_session_lives)
 
 	attach(SESSION_A);
 	cr_assert_eq(open_session(&qp, SESSION_A, 1, 1), 0);
+	/* It may have grown: that is asked for first. */
 	header = sg_io(WIRE_READ, 1, VOLUME_BYTES, 4096, 0);
+	cr_assert_eq(ask(&qp, &header), -EBUSY);
+	sg_run_for(&sg, NUM_MS(10));
 	cr_assert_eq(ask(&qp, &header), -ERANGE);
 	header = sg_io(WIRE_READ, 1, VOLUME_BYTES - 4096, 8192, 0);
+	cr_assert_eq(ask(&qp, &header), -EBUSY);
+	sg_run_for(&sg, NUM_MS(10));
 	cr_assert_eq(ask(&qp, &header), -ERANGE);
 	header = sg_io(WIRE_READ, 0, 0, 4096, 0);
 	cr_assert_eq(ask(&qp, &header), -ERANGE);
 	header = sg_io(WIRE_DISCARD, 2, 0, 4096, 0);
+	cr_assert_eq(ask(&qp, &header), -EBUSY);
+	sg_run_for(&sg, NUM_MS(10));
 	cr_assert_eq(ask(&qp, &header), -ERANGE);
 	header = sg_io(WIRE_READ, UINT64_MAX, 0, 4096, 0);
 	cr_assert_eq(ask(&qp, &header), -ERANGE);
 	cr_assert(!qp.is_closed);
-	cr_assert_eq(metric(MT_METRIC_requests_refused), 5);
+	cr_assert_eq(metric(MT_METRIC_requests_refused), 8);
+	sg_close(&qp);
+}
+
+Test(session, a_volume_grows_under_its_session)
+{
+	struct wire_header header;
+	struct sg_qp qp;
+	json_t *answer;
+	char text[200];
+	int rc;
+
+	attach(SESSION_A);
+	cr_assert_eq(open_session(&qp, SESSION_A, 1, 1), 0);
+	(void)snprintf(text, sizeof(text),
+	    "{\"op\":\"volume.resize\",\"name\":\"v\",\"size_bytes\":%llu,\"id\":77}",
+	    (unsigned long long)(2 * VOLUME_BYTES));
+	answer = sg_control(&control, text, &rc);
+	json_decref(answer);
+	cr_assert_eq(rc, -ENOENT, "another volume was meant");
+	(void)snprintf(text, sizeof(text),
+	    "{\"op\":\"volume.resize\",\"name\":\"v\",\"size_bytes\":%llu,\"id\":1}",
+	    (unsigned long long)(2 * VOLUME_BYTES));
+	command(text);
+	header = sg_io(WIRE_READ, 1, VOLUME_BYTES, 4096, 0);
+	rc = ask(&qp, &header);
+	if (rc == -EBUSY) {
+		sg_run_for(&sg, NUM_MS(10));
+		rc = ask(&qp, &header);
+	}
+	cr_assert_neq(rc, -ERANGE);
+	cr_assert(!qp.is_closed);
 	sg_close(&qp);
 }
 
