@@ -286,8 +286,15 @@ agent_on_given(void *arg)
 {
 	struct agent *agent = arg;
 
-	agent->is_stopping = true;
-	loop_stop(agent->loop);
+	/* The volumes are the successor's; clients under TLS are relayed to it until they go. */
+	nbd_control_destroy(agent->control);
+	agent->control = NULL;
+	cleave_client_destroy(agent->client);
+	agent->client = NULL;
+	if (agent->server->relay_count > 0)
+		log_info("agent: relaying TLS clients to the successor count=%u",
+		    agent->server->relay_count);
+	nbd_server_give_up(agent->server);
 }
 
 static int
@@ -382,7 +389,7 @@ agent_fini(struct agent *agent)
 	cleave_client_destroy(agent->client);
 	nbd_server_destroy(agent->server);
 	nbd_tls_destroy(agent->tls);
-	if (agent->client != NULL)
+	if (agent->server != NULL)
 		loop_timer_stop(agent->loop, &agent->stop_timer);
 	signals_fini(&agent->signals);
 	loop_destroy(agent->loop);

@@ -267,6 +267,20 @@ void nbd_connection_on_export(struct nbd_connection *connection, int rc, const c
 /* nbd_connection_request_gone -- one has ended: read on, or go. The caller's last act. */
 void nbd_connection_request_gone(struct nbd_connection *connection);
 
+/*
+ * nbd_connection_make_plain -- of one under TLS, with nothing to send: it goes on over @fd
+ *
+ * The session and the client's sockets are the caller's, whatever is returned. -errno: break it.
+ */
+int nbd_connection_make_plain(struct nbd_connection *connection, int fd, void **ret_session,
+    int *ret_in_fd, int *ret_out_fd);
+
+/* ---- nbd_relay.c: TLS in front of a plain connection ---- */
+/* nbd_relay_create -- split @connection, which is parked, in two. -errno: it cannot be, or is broken. */
+int nbd_relay_create(struct nbd_connection *connection);
+/* nbd_relays_destroy -- their clients are cut off. */
+void nbd_relays_destroy(struct nbd_server *server);
+
 /* ---- nbd_send.c: output, until the socket takes it ---- */
 #define NBD_SEND_IOVECS_MAX 64
 /* nbd_connection_text -- queue bytes of the handshake. -ENOMEM. */
@@ -309,6 +323,8 @@ struct nbd_server {
 	uint32_t export_count;
 	struct loop_link connections;
 	uint32_t connection_count;
+	struct loop_link relays; /* of clients under TLS that were handed over */
+	uint32_t relay_count;
 	struct nbd_buffers buffers;
 	uint64_t in_flight_bytes; /* of all connections */
 	struct loop_task empty_task;
@@ -317,6 +333,7 @@ struct nbd_server {
 	bool is_parking; /* nobody is accepted: all is handed over */
 	bool is_paused;  /* nobody is accepted: there are no descriptors left */
 	bool is_stopping;
+	bool is_given;  /* to another process, but for the relays */
 	bool is_single; /* on_empty when the last connection goes */
 };
 
@@ -334,12 +351,15 @@ int nbd_unix_clear(const struct sockaddr_un *address, int type);
 int nbd_server_adopt(struct nbd_server *server, int fd, const char *path);
 /* nbd_server_stop -- no new connections; the others end; on_empty. */
 void nbd_server_stop(struct nbd_server *server);
+/* nbd_server_give_up -- all of it is another process's: on_empty when the last relay has gone. */
+void nbd_server_give_up(struct nbd_server *server);
 /* nbd_server_destroy -- connections are closed at once; the client is destroyed before. */
 void nbd_server_destroy(struct nbd_server *server);
 /* nbd_server_watch -- accept, or not, as is_parking and is_paused say. */
 void nbd_server_watch(struct nbd_server *server);
-/* nbd_server_connection_gone -- by nbd_connection.c alone. */
+/* nbd_server_connection_gone, _relay_gone -- by nbd_connection.c and nbd_relay.c alone. */
 void nbd_server_connection_gone(struct nbd_server *server);
+void nbd_server_relay_gone(struct nbd_server *server);
 
 /* ---- nbd_handover.c ---- */
 /* nbd_handover_soon -- a connection came nearer to being parked. */

@@ -635,6 +635,36 @@ nbd_connection_on_export(struct nbd_connection *connection, int rc, const char *
 	connection_parse(connection);
 }
 
+int
+nbd_connection_make_plain(struct nbd_connection *connection, int fd, void **ret_session,
+    int *ret_in_fd, int *ret_out_fd)
+{
+	struct loop *loop = connection->server->options.loop;
+	int rc;
+
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	assert(connection->sm.state == NBD_CONNECTION_SERVING);
+	loop_fd_stop(loop, &connection->in_watcher);
+	loop_fd_stop(loop, &connection->out_watcher);
+	loop_task_cancel(loop, &connection->read_task);
+	*ret_session = connection->tls_session;
+	*ret_in_fd = connection->in_fd;
+	*ret_out_fd = connection->out_fd;
+	connection->tls_session = NULL;
+	connection->stream = &plain_stream;
+	connection->is_secure = false;
+	connection->in_fd = connection->out_fd = fd;
+	connection->is_reading = connection->is_writing = false;
+	loop_fd_init(&connection->in_watcher, fd, connection_on_readable, connection);
+	loop_fd_init(&connection->out_watcher, fd, connection_on_writable, connection);
+	rc = loop_fd_start(loop, &connection->in_watcher, 0);
+	if (rc == 0)
+		rc = loop_fd_start(loop, &connection->out_watcher, 0);
+	if (rc == 0)
+		connection_watch(connection);
+	return rc;
+}
+
 /* ---- the beginning ---- */
 
 static void

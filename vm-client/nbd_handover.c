@@ -140,8 +140,7 @@ server_park(struct nbd_server *server, bool is_parking)
 		struct nbd_connection *connection = LIST_ENTRY(link, struct nbd_connection, link);
 
 		connection->is_parking = is_parking;
-		if (is_parking &&
-		    (connection->sm.state != NBD_CONNECTION_SERVING || connection->is_secure))
+		if (is_parking && connection->sm.state != NBD_CONNECTION_SERVING)
 			nbd_connection_end(connection);
 		else
 			nbd_connection_resume(connection); /* or read no more: see its interests */
@@ -256,6 +255,20 @@ handover_give_all(struct nbd_handover *handover)
 	return rc != 0 ? rc : packet_send(handover->fd, json_pack("{s:b}", "end", 1), -1, NULL, 0);
 }
 
+/* Those under TLS: the session stays here, a plain connection goes. */
+static void
+handover_split_secure(struct nbd_server *server)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&server->connections, link, next) {
+		struct nbd_connection *connection = LIST_ENTRY(link, struct nbd_connection, link);
+
+		if (connection->is_secure && nbd_relay_create(connection) != 0)
+			nbd_connection_break(connection, "its TLS session cannot be kept");
+	}
+}
+
 static void
 handover_on_park_task(struct loop_task *task, void *arg)
 {
@@ -271,6 +284,7 @@ handover_on_park_task(struct loop_task *task, void *arg)
 		if (!connection_is_parked(LIST_ENTRY(link, struct nbd_connection, link)))
 			return;
 	}
+	handover_split_secure(handover->server);
 	rc = handover_give_all(handover);
 	if (rc != 0) {
 		handover_finish(handover, rc);

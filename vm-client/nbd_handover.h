@@ -16,8 +16,9 @@
  * What was given is read by nobody until "yours", or until the old agent has died. Before "taken" comes
  * the old one can go on as before: it says "kept" and does, when the new one fails, or when requests
  * wait for a gateway that is slow. Clients are cut off when they are in the middle of a payload, or do
- * not read their replies, for half of NBD_HANDOVER_S; and those in their handshake or under TLS, whose
- * keys nobody can hand over. These come again.
+ * not read their replies, for half of NBD_HANDOVER_S; and those in their handshake, who come again.
+ * Nobody can hand over the keys of a client under TLS: the old agent stays for it, and relays between it
+ * and the new one what it says, until the last such client has gone; see nbd_relay.c.
  */
 #ifndef CLEAVE_VM_CLIENT_NBD_HANDOVER_H
 #define CLEAVE_VM_CLIENT_NBD_HANDOVER_H

@@ -33,7 +33,8 @@ server_on_empty_task(struct loop_task *task, void *arg)
 
 	(void)task;
 	CHECK_OBJ(server, SERVER_MAGIC);
-	if (server->connection_count == 0 && server->options.on_empty != NULL)
+	if (server->connection_count == 0 && (server->relay_count == 0 || !server->is_given) &&
+	    server->options.on_empty != NULL)
 		server->options.on_empty(server->options.arg);
 }
 
@@ -90,6 +91,16 @@ nbd_server_connection_gone(struct nbd_server *server)
 	server->connection_count--;
 	server_resume(server);
 	if (server->connection_count == 0 && (server->is_stopping || server->is_single))
+		loop_defer(server->options.loop, &server->empty_task);
+}
+
+void
+nbd_server_relay_gone(struct nbd_server *server)
+{
+	CHECK_OBJ(server, SERVER_MAGIC);
+	assert(server->relay_count > 0);
+	server->relay_count--;
+	if (server->relay_count == 0 && server->is_stopping)
 		loop_defer(server->options.loop, &server->empty_task);
 }
 
@@ -343,6 +354,7 @@ nbd_server_create(const struct nbd_server_options *options)
 	server->options = *options;
 	list_init(&server->exports);
 	list_init(&server->connections);
+	list_init(&server->relays);
 	loop_task_init(&server->empty_task, server_on_empty_task, server);
 	loop_timer_init(&server->accept_timer, server_on_accept_timer, server);
 	return server;
@@ -370,6 +382,8 @@ nbd_server_stop(struct nbd_server *server)
 	struct loop_link *link, *next;
 
 	CHECK_OBJ(server, SERVER_MAGIC);
+	if (server->is_given)
+		nbd_relays_destroy(server);
 	if (server->is_stopping)
 		return;
 	if (server->handover != NULL)
@@ -380,6 +394,16 @@ nbd_server_stop(struct nbd_server *server)
 		nbd_connection_end(LIST_ENTRY(link, struct nbd_connection, link));
 	if (server->connection_count == 0)
 		loop_defer(server->options.loop, &server->empty_task);
+}
+
+void
+nbd_server_give_up(struct nbd_server *server)
+{
+	CHECK_OBJ(server, SERVER_MAGIC);
+	assert(server->connection_count == 0);
+	server->is_stopping = server->is_given = true;
+	server_stop_listening(server);
+	loop_defer(server->options.loop, &server->empty_task);
 }
 
 void
@@ -396,6 +420,7 @@ nbd_server_destroy(struct nbd_server *server)
 	server_stop_listening(server);
 	while ((link = list_first(&server->connections)) != NULL)
 		nbd_connection_destroy(LIST_ENTRY(link, struct nbd_connection, link));
+	nbd_relays_destroy(server);
 	while ((link = list_first(&server->exports)) != NULL)
 		nbd_export_free(LIST_ENTRY(link, struct nbd_export, link));
 	loop_task_cancel(server->options.loop, &server->empty_task);

@@ -125,17 +125,17 @@ errno_of(ssize_t rc)
 	return rc == GNUTLS_E_PREMATURE_TERMINATION ? -ECONNRESET : -EPROTO;
 }
 
-static ssize_t
-tls_read(struct nbd_connection *connection, void *data, size_t bytes)
+ssize_t
+nbd_tls_read(void *session, void *data, size_t bytes)
 {
-	ssize_t n = gnutls_record_recv(connection->tls_session, data, bytes);
+	ssize_t n = gnutls_record_recv(session, data, bytes);
 
 	return n < 0 ? errno_of(n) : n;
 }
 
 /* One record at a time; a record that the socket did not take is asked for again as it was. */
-static ssize_t
-tls_writev(struct nbd_connection *connection, const struct iovec *iovecs, int count)
+ssize_t
+nbd_tls_writev(void *session, const struct iovec *iovecs, int count)
 {
 	ssize_t sent = 0;
 
@@ -143,7 +143,7 @@ tls_writev(struct nbd_connection *connection, const struct iovec *iovecs, int co
 		size_t at = 0;
 
 		while (at < iovecs[i].iov_len) {
-			ssize_t n = gnutls_record_send(connection->tls_session,
+			ssize_t n = gnutls_record_send(session,
 			    (const uint8_t *)iovecs[i].iov_base + at, iovecs[i].iov_len - at);
 
 			if (n < 0)
@@ -153,6 +153,18 @@ tls_writev(struct nbd_connection *connection, const struct iovec *iovecs, int co
 		}
 	}
 	return sent;
+}
+
+static ssize_t
+tls_read(struct nbd_connection *connection, void *data, size_t bytes)
+{
+	return nbd_tls_read(connection->tls_session, data, bytes);
+}
+
+static ssize_t
+tls_writev(struct nbd_connection *connection, const struct iovec *iovecs, int count)
+{
+	return nbd_tls_writev(connection->tls_session, iovecs, count);
 }
 
 static bool
@@ -217,11 +229,17 @@ nbd_tls_handshake(struct nbd_connection *connection, bool *ret_wants_output, con
 }
 
 void
+nbd_tls_close(void *session)
+{
+	(void)gnutls_bye(session, GNUTLS_SHUT_WR); /* the socket may be gone */
+	gnutls_deinit(session);
+}
+
+void
 nbd_tls_end(struct nbd_connection *connection)
 {
 	if (connection->tls_session == NULL)
 		return;
-	(void)gnutls_bye(connection->tls_session, GNUTLS_SHUT_WR); /* the socket may be gone */
-	gnutls_deinit(connection->tls_session);
+	nbd_tls_close(connection->tls_session);
 	connection->tls_session = NULL;
 }

@@ -10,6 +10,8 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
+#include <sys/uio.h>
 
 struct nbd_connection;
 struct nbd_tls;
@@ -36,6 +38,11 @@ int nbd_tls_begin(struct nbd_tls *tls, struct nbd_connection *connection);
  */
 int nbd_tls_handshake(struct nbd_connection *connection, bool *ret_wants_output,
     const char **ret_text);
+/* nbd_tls_read, nbd_tls_writev -- of a session: as struct nbd_stream_ops says. */
+ssize_t nbd_tls_read(void *session, void *data, size_t bytes);
+ssize_t nbd_tls_writev(void *session, const struct iovec *iovecs, int count);
+/* nbd_tls_close -- say goodbye, and free it. */
+void nbd_tls_close(void *session);
 /* nbd_tls_end -- say goodbye as far as the socket takes it, and free the session. No-op without one. */
 void nbd_tls_end(struct nbd_connection *connection);
 

@@ -5,11 +5,30 @@ import json
 import os
 import signal
 import socket
+import subprocess
 
 from libagent import FIO, Agent, Client, control, need
-from libcluster import Cluster, Daemon, check, main
+from libcluster import Cluster, Daemon, check, main, run_argv
 
-need("fio")
+need("fio", "psktool", "libnbd")
+
+FSX = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libnbdfsx.py")
+# Writes each byte that comes to a block, and says what it reads there, or that it cannot.
+READER = """
+import nbd, sys
+h = nbd.NBD()
+h.set_uri_allow_local_file(True)
+h.connect_uri(sys.argv[1])
+print("ready", flush=True)
+for line in sys.stdin:
+    try:
+        h.pwrite(line[:1].encode() * 4096, 4096)
+        print(h.pread(4096, 4096)[:1].decode(), flush=True)
+    except nbd.Error as error:
+        print("error", flush=True)
+if h.aio_is_ready():
+    h.shutdown()
+"""
 
 
 def replaced_by_a_successor_under_load():
@@ -161,6 +180,117 @@ def the_predecessor_has_the_last_word():
                 os.unlink(agent.socket)
 
 
+class TlsClient:
+    def __init__(self, uri):
+        self.process = subprocess.Popen(["/usr/bin/python3", "-c", READER, uri], text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        check(self.process.stdout.readline() == "ready\n", "a TLS client cannot come in")
+
+    def write(self, byte):
+        self.process.stdin.write(f"{byte}\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def leave(self):
+        self.process.stdin.close()
+        return self.process.wait()
+
+
+def tls_agent(c, *words):
+    keys = os.path.join(c.folder, "keys")
+    if not os.path.exists(keys):
+        run_argv(["psktool", "-u", "alice", "-p", keys])
+    agent = Agent(c, "--volume", "v", "--volume", "w", "--tls-psk", keys, "--tls-optional",
+                  "--control", os.path.join(c.folder, "control"), *words)
+    agent.tls_uri = (f"nbds+unix://alice@/%s?socket={agent.socket}&tls-psk-file={keys}")
+    return agent
+
+
+def clients_under_tls_stay():
+    """The old agents keep the sessions of three generations, until these have gone, and relay."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "64M")
+        c.volume_create("w", "4M")
+        agents = [tls_agent(c).start()]
+        clients, fsx = [TlsClient(agents[0].tls_uri % "w")], None
+        try:
+            plain = Client(agents[0])
+            check(plain.go(b"w") == 1, "GO")
+            fsx = Daemon("fsx", ["/usr/bin/python3", FSX, agents[0].tls_uri % "v", "7",
+                                 "20000"]).start(wait=False)
+            for i in range(3):
+                before = c.metric("writes")
+                while c.metric("writes") < before + 300:
+                    check(fsx.process.poll() is None, "fsx ended too early")
+                agents.append(tls_agent(c, "--replace").start())
+                agents[-2].wait_line("relaying TLS clients")
+                clients.append(TlsClient(agents[-1].tls_uri % "w"))
+                for k, client in enumerate(clients):
+                    check(client.write(chr(97 + k)) == chr(97 + k), f"TLS client {k}")
+                plain.command(0, 4096, 1)
+                check(plain.error() == 0 and plain.get(1) == chr(97 + i + 1).encode(), "plain")
+            check(fsx.wait_exit() == 0, "fsx failed\n" + "\n".join(fsx.lines))
+            for agent, client in zip(agents[:3], clients):
+                check(agent.process.poll() is None, "an agent went before its TLS client")
+                check(client.leave() == 0, "a TLS client's exit status")
+                check(agent.wait_exit() == 0, "an old agent's exit status")
+            check(clients[3].leave() == 0, "a TLS client's exit status")
+            check(agents[3].stop() == 0, "the last agent's exit status")
+        finally:
+            for process in [*agents, *([fsx] if fsx is not None else [])]:
+                if process.process is not None:
+                    process.kill()
+                    print("\n".join(process.lines[-20:]))
+            for client in clients:
+                client.process.kill()
+
+
+def ends_of_clients_under_tls():
+    """Where the hand-over is called off they stay; where either agent ends, they see that."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        c.volume_create("w", "4M")
+        old = tls_agent(c).start()
+        client = TlsClient(old.tls_uri % "w")
+        new = None
+        try:
+            successor, given = ask_to_give(os.path.join(c.folder, "control"))
+            check(len(given) == 1, "one connection")
+            for s, _ in given:
+                s.close()
+            successor.close()
+            old.wait_line("not handed over, going on")
+            check(client.write("x") == "x", "after a hand-over that was called off")
+            new = tls_agent(c, "--replace").start()
+            old.wait_line("relaying TLS clients")
+            check(client.write("y") == "y", "relayed twice")
+            new.kill()
+            check(client.write("z") == "error", "its agent is gone")
+            check(old.wait_exit() == 0, "the old agent's exit status")
+            client.leave()
+            for way in ("the relaying agent is stopped", "is killed"):
+                old = tls_agent(c).start()
+                client = TlsClient(old.tls_uri % "w")
+                new = tls_agent(c, "--replace").start()
+                check(client.write("1") == "1", "relayed")
+                if way == "is killed":
+                    old.kill()
+                else:
+                    check(old.stop() == 0, "the old agent's exit status")
+                check(client.write("2") == "error", way)
+                client.leave()
+                other = TlsClient(new.tls_uri % "w")
+                check(other.write("3") == "3" and other.leave() == 0, "one that comes again")
+                check(new.stop() == 0, "the new agent's exit status")
+        finally:
+            client.process.kill()
+            for agent in (old, new):
+                if agent is not None and agent.process is not None:
+                    agent.kill()
+                    print("\n".join(agent.lines[-20:]))
+
+
 if __name__ == "__main__":
     main(what_was_given_is_read_by_nobody_else, refused_while_the_gateway_is_slow,
-         the_predecessor_has_the_last_word, replaced_by_a_successor_under_load)
+         the_predecessor_has_the_last_word, replaced_by_a_successor_under_load,
+         clients_under_tls_stay, ends_of_clients_under_tls)
