@@ -7,8 +7,13 @@
 
 #include "index.h"
 
-#define READ_PIECES_MAX 256u    /* of a port: records being read at a time */
-#define READ_LOOKUPS_MAX 4u     /* of a piece: as often its blocks may move meanwhile */
+#define READ_PIECES_MAX 256u /* of a port: records being read at a time */
+#define READ_LOOKUPS_MAX 4u  /* of a piece: as often its blocks may move meanwhile */
+/*
+ * Data that reads may copy in one turn of the loop before the others wait for the next: so the first
+ * answers leave, still in the cache, while the last ones are made.
+ */
+#define READ_TURN_BYTES NUM_KIB(256)
 #define READ_TICK_NS NUM_MS(50) /* what waits for a node or an engine is looked at so often */
 
 struct mt_read;
@@ -64,7 +69,7 @@ struct read_piece {
 enum read_state {
 	READ_FREE,
 	READ_PARKED,  /* in state->parked: its shard does not serve yet */
-	READ_STARVED, /* in state->starved: no piece is free */
+	READ_STARVED, /* in state->starved: no piece is free, or enough is done in this turn */
 	READ_RUNNING, /* pieces are out */
 	READ_STATE_NR
 };
@@ -96,7 +101,10 @@ struct mt_read_state {
 	struct loop_link free_reads, parked, starved;
 	struct loop_link free_pieces, waiting;
 	struct loop_timer tick_timer;
-	struct loop_task feed_task; /* pieces for the starved */
+	struct loop_task feed_task;   /* pieces for the starved */
+	struct loop_timer turn_timer; /* the next turn of the loop, for those that wait for it */
+	uint64_t turn_ns;             /* the loop turn of turn_bytes */
+	uint64_t turn_bytes;          /* that pieces were started for in it */
 	uint32_t zero_block_crc;
 	/* block_status.c: READ_STATUS_BYTES_MAX of entries, READ_STATUS_BLOCKS_MAX of flags. */
 	uint8_t *status_entries;
@@ -108,6 +116,8 @@ int read_pieces_init(struct mt_read_state *state);
 void read_pieces_fini(struct mt_read_state *state);
 /* read_piece_look_up -- its run: count, what it is, and where; from its first block on, as it is now. */
 void read_piece_look_up(struct read_piece *piece);
+/* read_piece_is_at_hand -- it was looked up, and needs no node: its data can be made at once. */
+bool read_piece_is_at_hand(const struct read_piece *piece);
 /* read_piece_start -- @piece has read, end, and was looked up. Ends in read_on_piece, possibly at once. */
 void read_piece_start(struct read_piece *piece);
 /* read_pieces_retry -- look at all that wait. */

@@ -5,7 +5,7 @@
  *	        shard serves          every piece is back
  *	PARKED -------------> RUNNING ---------------------> FREE (answered)
  *	                       ^    |
- *	                       +----+ STARVED: no piece is free
+ *	                       +----+ STARVED: no piece is free, or the turn's share is used up
  *
  * The request's range is cut into runs, each of which a piece fetches (read_piece.c), several at a
  * time. They assemble the answer in the READ message's own payload buffer, so a read needs no memory
@@ -98,6 +98,23 @@ read_finish(struct mt_read *read, int rc)
 	mt_session_request_done(session, false);
 }
 
+/* May @state's reads copy more in this turn of the loop? If not, the next one feeds them. */
+static bool
+turn_has_room(struct mt_read_state *state)
+{
+	uint64_t now_ns = loop_now_ns(state->port->loop);
+
+	if (state->turn_ns != now_ns) {
+		state->turn_ns = now_ns;
+		state->turn_bytes = 0;
+	}
+	if (state->turn_bytes < READ_TURN_BYTES)
+		return true;
+	if (!state->turn_timer.is_active)
+		loop_timer_start(state->port->loop, &state->turn_timer, 0);
+	return false;
+}
+
 /* RUNNING: hand out what no piece has taken. */
 static void
 read_go_on(struct mt_read *read)
@@ -105,7 +122,7 @@ read_go_on(struct mt_read *read)
 	struct mt_read_state *state = read->shard->port->read;
 
 	read->piece_count++; /* ours, so that pieces that end at once do not end the read */
-	while (read->rc == 0 && read->next_block < read->block_count) {
+	while (read->rc == 0 && read->next_block < read->block_count && turn_has_room(state)) {
 		struct loop_link *link = list_pop_front(&state->free_pieces);
 		struct read_piece *piece;
 
@@ -118,6 +135,8 @@ read_go_on(struct mt_read *read)
 		read_piece_look_up(piece);
 		piece->end = piece->first + piece->fetch_count;
 		read->next_block = piece->end;
+		if (read_piece_is_at_hand(piece))
+			state->turn_bytes += piece->count * CLEAVE_BLOCK_BYTES;
 		read->piece_count++;
 		read_piece_start(piece);
 	}
@@ -149,19 +168,37 @@ read_on_piece(struct mt_read *read, int rc)
 }
 
 static void
+read_feed(struct mt_read_state *state)
+{
+	/* Each that is fed ends, or takes what is left of the pieces, or of the turn. */
+	while (!list_is_empty(&state->starved) && !list_is_empty(&state->free_pieces) &&
+	    turn_has_room(state)) {
+		struct mt_read *read = read_of(list_pop_front(&state->starved));
+
+		sm_move(&read->sm, READ_RUNNING);
+		read_go_on(read);
+	}
+}
+
+static void
 read_on_feed(struct loop_task *task, void *arg)
 {
 	struct mt_read_state *state = arg;
 
 	(void)task;
 	CHECK_OBJ(state, READ_STATE_MAGIC);
-	/* Each that is fed ends, or takes what is left of the pieces. */
-	while (!list_is_empty(&state->starved) && !list_is_empty(&state->free_pieces)) {
-		struct mt_read *read = read_of(list_pop_front(&state->starved));
+	read_feed(state);
+}
 
-		sm_move(&read->sm, READ_RUNNING);
-		read_go_on(read);
-	}
+static void
+read_on_turn(struct loop_timer *timer, void *arg)
+{
+	struct mt_read_state *state = arg;
+
+	(void)timer;
+	CHECK_OBJ(state, READ_STATE_MAGIC);
+	state->turn_bytes = 0;
+	read_feed(state);
 }
 
 static void
@@ -291,6 +328,7 @@ mt_read_path_init(struct mt_port *port)
 	list_init(&state->parked);
 	list_init(&state->starved);
 	loop_timer_init(&state->tick_timer, read_on_tick, state);
+	loop_timer_init(&state->turn_timer, read_on_turn, state);
 	loop_task_init(&state->feed_task, read_on_feed, state);
 	state->reads = mt_calloc(port->receive_count, sizeof(*state->reads));
 	state->status_entries = mt_calloc(1, READ_STATUS_BYTES_MAX + READ_STATUS_BLOCKS_MAX);
@@ -317,6 +355,7 @@ mt_read_path_fini(struct mt_port *port)
 		return;
 	CHECK_OBJ(state, READ_STATE_MAGIC);
 	loop_timer_stop(port->loop, &state->tick_timer);
+	loop_timer_stop(port->loop, &state->turn_timer);
 	loop_task_cancel(port->loop, &state->feed_task);
 	read_pieces_fini(state);
 	mt_free(state->reads);

@@ -170,6 +170,14 @@ read_piece_look_up(struct read_piece *piece)
 		piece_look_ahead(piece, at, location);
 }
 
+bool
+read_piece_is_at_hand(const struct read_piece *piece)
+{
+	return piece->what == READ_ZEROS ||
+	    (piece->what == READ_STORED &&
+		mt_ring_contains(&piece->read->shard->ring, piece->location.ring_position));
+}
+
 static struct mt_extent *
 piece_extent(const struct read_piece *piece)
 {

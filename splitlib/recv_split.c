@@ -86,23 +86,30 @@ recv_begin_pool(struct split_qp *qp, const struct wire_header *header,
 	struct split_port *port = qp->port;
 	struct split_receive *receive = in_place != NULL ? in_place : receive_pool_pop(&port->pool);
 	uint32_t payload_bytes = header->payload_bytes;
+	void *placed = NULL;
 
+	if (is_reply && in_place == NULL && payload_bytes > 0 && qp->handlers->on_place != NULL)
+		placed = qp->handlers->on_place(qp, header, qp->arg);
 	assert(receive != NULL); /* credit.c promised no more than the pool has */
 	if (receive->header != header)
 		memcpy(receive->header, header, WIRE_HEADER_BYTES);
 	receive->is_reply = is_reply;
 	receive->msg.qp = qp;
 	receive->msg.payload_bytes = payload_bytes;
+	receive->msg.placed = placed;
 	receive->msg.user = NULL;
 	qp->fill = (struct recv_fill){
 		.kind = RECV_POOL,
+		.host = placed,
+		.host_left = placed != NULL ? payload_bytes : 0,
 		.device = dev_ptr_raw(receive->payload),
-		.device_left = payload_bytes,
+		.device_left = placed != NULL ? 0 : payload_bytes,
 		.payload_bytes = payload_bytes,
 		.receive = receive,
 	};
-	metric_add(&port->counters.host_bytes_in, WIRE_HEADER_BYTES);
-	metric_add(&port->counters.device_bytes_in, payload_bytes);
+	metric_add(&port->counters.host_bytes_in,
+	    WIRE_HEADER_BYTES + (placed != NULL ? payload_bytes : 0));
+	metric_add(&port->counters.device_bytes_in, placed != NULL ? 0 : payload_bytes);
 }
 
 enum recv_verdict

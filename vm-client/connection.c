@@ -216,6 +216,25 @@ connection_find(struct connection *connection, const struct wire_io_reply *reply
 	return message;
 }
 
+/* A read's data goes to where its caller wants it: once, whatever the gateway sends. */
+static void *
+connection_on_place(struct split_qp *qp, const struct wire_header *header, void *arg)
+{
+	struct connection *connection = arg;
+	struct wire_io_reply reply;
+	struct message *message;
+	const char *field;
+
+	(void)qp;
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	if (connection->sm.state != CONNECTION_UP ||
+	    wire_io_reply_decode(header, &reply, &field) != 0 || reply.rc != 0 ||
+	    reply.opcode != WIRE_READ)
+		return NULL;
+	message = connection_find(connection, &reply);
+	return message != NULL ? message_place(message) : NULL;
+}
+
 static void
 connection_on_message(struct connection *connection, struct split_msg *msg)
 {
@@ -279,6 +298,7 @@ connection_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 static const struct split_qp_ops connection_qp_ops = {
 	.on_ready = connection_on_ready,
 	.on_messages = connection_on_messages,
+	.on_place = connection_on_place,
 	.on_closed = connection_on_closed,
 };
 

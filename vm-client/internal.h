@@ -183,6 +183,7 @@ struct message {
 	bool is_sending;     /* the split library holds send, header and piece */
 	bool is_damaged;     /* ANSWERED: what a read returned does not match its CRC */
 	bool is_given_up;    /* SENT: ends when its connection has */
+	bool is_placed;      /* SENT: what is read goes, or went, to its caller's memory */
 	int rc;              /* ANSWERED, given up */
 	uint64_t map_serial; /* REMAPPING: wants a newer one */
 	struct loop_timer timer;
@@ -206,6 +207,8 @@ void message_route(struct message *message);
 bool message_is_held(const struct message *message);
 /* message_send -- from QUEUED to SENT; 0, or the split library's error: still QUEUED. */
 int message_send(struct message *message);
+/* message_place -- where the answer that is coming in is to be put: NULL: nowhere in particular. */
+void *message_place(struct message *message);
 void message_on_reply(struct message *message, const struct wire_io_reply *reply,
     struct split_msg *msg);
 /* message_on_lost -- its connection, now gone, had it in sent. */

@@ -200,6 +200,8 @@ message_finish(struct message *message, int rc)
 	list_remove(&message->all_link);
 	overlap_remove(&volume->overlap, message);
 	sm_move(&message->sm, MESSAGE_FREE);
+	if (rc == 0 && io->op == CLEAVE_READ && io->part_fn != NULL)
+		io->part_fn(io, message->io_offset_bytes, message->length_bytes, io->arg);
 	message->volume = NULL;
 	message->connection = NULL;
 	message->io = NULL;
@@ -499,6 +501,7 @@ message_send(struct message *message)
 	message->sent_ns = loop_now_ns(message->client->loop);
 	message->is_sending = true;
 	message->debt.incarnation = 0;
+	message->is_placed = false;
 	sm_move(&message->sm, MESSAGE_SENT);
 	list_remove(&message->queue_link);
 	list_push_back(&connection->sent, &message->queue_link);
@@ -509,9 +512,25 @@ message_send(struct message *message)
 
 /* Answers. */
 
-/* What a read returned goes to the caller's memory and is checked there. */
+/*
+ * The caller's memory is written before the answer's CRC is known; so it is without this. It is there
+ * until the message ends, and that is after its answer, or its connection.
+ */
+void *
+message_place(struct message *message)
+{
+	CHECK_OBJ(message, MESSAGE_MAGIC);
+	assert(message->sm.state == MESSAGE_SENT);
+	if (message->io->data == NULL || message->is_given_up || message->is_placed)
+		return NULL;
+	message->is_placed = true;
+	return (uint8_t *)message->io->data + message->io_offset_bytes;
+}
+
+/* What a read returned goes to the caller's memory, if it is not there yet, and is checked there. */
 static int
-message_take_payload(struct message *message, const struct wire_io_reply *reply, dev_ptr payload)
+message_take_payload(struct message *message, const struct wire_io_reply *reply,
+    const struct split_msg *msg)
 {
 	struct cleave_client *client = message->client;
 	const struct cleave_io *io = message->io;
@@ -520,12 +539,13 @@ message_take_payload(struct message *message, const struct wire_io_reply *reply,
 	if (io->data != NULL) {
 		uint8_t *to = (uint8_t *)io->data + message->io_offset_bytes;
 
-		dev_copy_to_host(client->port, to, payload, message->length_bytes);
+		if (msg->placed == NULL)
+			dev_copy_to_host(client->port, to, msg->payload, message->length_bytes);
 		crc = crc32c(0, to, message->length_bytes);
 	} else {
 		struct engine_job job = {
 			.kind = ENGINE_JOB_COPY,
-			.src = payload,
+			.src = msg->payload,
 			.src_bytes = message->length_bytes,
 			.dst = dev_ptr_add(io->buffer, message->io_offset_bytes),
 			.dst_cap_bytes = message->length_bytes,
@@ -596,7 +616,7 @@ message_on_reply(struct message *message, const struct wire_io_reply *reply, str
 	if (reply->rc == 0 && message->io->op == CLEAVE_BLOCK_STATUS)
 		message->rc = message_take_status(message, reply, msg->payload);
 	else if (reply->rc == 0 && !message->is_write)
-		message->rc = message_take_payload(message, reply, msg->payload);
+		message->rc = message_take_payload(message, reply, msg);
 	if (message->rc == -EBADMSG)
 		CLIENT_STAT(message->client, checksum_errors, 1);
 	message->connection->failures_in_row = 0;

@@ -111,6 +111,18 @@ enum nbd_request_state {
 	NBD_REQUEST_STATE_NR
 };
 
+/* What is to be sent: a reply, or a part of a read's data. */
+struct nbd_output {
+	struct loop_link link; /* connection->replies */
+	struct nbd_request *request;
+	bool is_last;     /* nothing of the request's reply follows */
+	bool is_gathered; /* the stream has seen it: it must stay as it is */
+	uint8_t head[NBD_REPLY_HEAD_BYTES_MAX];
+	uint32_t head_bytes;
+	const uint8_t *data;
+	uint64_t data_bytes, sent_bytes;
+};
+
 #define NBD_REQUEST_IOS_MAX 3u /* zeroes: first block, middle, last block */
 struct nbd_request {
 	uint32_t magic;
@@ -118,7 +130,6 @@ struct nbd_request {
 	struct loop_link lock_link; /* export->active or ->waiting */
 	struct loop_link wait_link; /* another's blocked, or export->ready */
 	struct loop_link blocked;   /* requests that wait for this one */
-	struct loop_link send_link; /* connection->replies */
 	struct nbd_connection *connection;
 	struct nbd_export *export;
 	struct sm sm;
@@ -131,16 +142,17 @@ struct nbd_request {
 	struct cleave_io ios[NBD_REQUEST_IOS_MAX];
 	uint32_t io_next, io_count, io_out; /* to be submitted, of; not yet completed */
 	int rc;
-	uint8_t reply[NBD_REPLY_HEAD_BYTES_MAX];
-	uint32_t reply_bytes;
-	const uint8_t *reply_data;
-	uint64_t reply_data_bytes, sent_bytes;
+	struct nbd_output reply; /* a WRITE that is received: its data is where to */
+	/* A read that is answered as its data comes: parts, in that order. NULL: it is not. */
+	struct nbd_output *parts;
+	uint32_t part_count, part_max;
+	uint64_t parts_bytes; /* in them */
 };
 
 /*
  * nbd_request_start -- a head was decoded
  *
- * Returns the request whose payload is to be received next (WRITE: reply_data points to where, for
+ * Returns the request whose payload is to be received next (WRITE: reply.data points to where, for
  * length_bytes), or NULL: nothing more is needed. *@ret_skip_bytes: payload of a refused WRITE.
  */
 struct nbd_request *nbd_request_start(struct nbd_connection *connection,
@@ -285,8 +297,17 @@ void nbd_relays_destroy(struct nbd_server *server);
 #define NBD_SEND_IOVECS_MAX 64
 /* nbd_connection_text -- queue bytes of the handshake. -ENOMEM. */
 int nbd_connection_text(struct nbd_connection *connection, const void *bytes, uint32_t count);
-/* nbd_connection_reply -- @request has its reply. */
+/* nbd_connection_reply -- @request has its reply, which ends it. */
 void nbd_connection_reply(struct nbd_connection *connection, struct nbd_request *request);
+/*
+ * nbd_connection_part -- @bytes of what @request reads are there, from @offset_bytes of the disk on
+ *
+ * What goes on where a part ends that has not begun to leave becomes one with it.
+ */
+void nbd_connection_part(struct nbd_connection *connection, struct nbd_request *request,
+    uint64_t offset_bytes, uint64_t bytes);
+/* nbd_connection_end_parts -- it has all: the last part becomes the reply's end. False: it is out. */
+bool nbd_connection_end_parts(struct nbd_request *request);
 bool nbd_send_has_output(const struct nbd_connection *connection);
 /* nbd_send_gather -- what is to be sent next; returns how many of @iovecs (NBD_SEND_IOVECS_MAX). */
 int nbd_send_gather(struct nbd_connection *connection, struct iovec *iovecs);

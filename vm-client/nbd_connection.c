@@ -194,8 +194,12 @@ connection_close(struct nbd_connection *connection)
 	if (connection->receiving != NULL)
 		nbd_request_drop(connection->receiving);
 	connection->receiving = NULL;
-	while ((link = list_pop_front(&connection->replies)) != NULL)
-		nbd_request_drop(LIST_ENTRY(link, struct nbd_request, send_link));
+	while ((link = list_pop_front(&connection->replies)) != NULL) {
+		const struct nbd_output *output = LIST_ENTRY(link, struct nbd_output, link);
+
+		if (output->is_last)
+			nbd_request_drop(output->request);
+	}
 	connection->is_busy = was_busy;
 }
 
@@ -446,7 +450,7 @@ take_payload(struct nbd_connection *connection)
 	struct nbd_request *request = connection->receiving;
 	uint32_t bytes = (uint32_t)num_min(input_bytes(connection),
 	    request->head.length_bytes - connection->received_bytes);
-	uint8_t *to = (uint8_t *)(uintptr_t)request->reply_data + connection->received_bytes;
+	uint8_t *to = (uint8_t *)(uintptr_t)request->reply.data + connection->received_bytes;
 
 	memcpy(to, input_take(connection, bytes), bytes);
 	connection->received_bytes += bytes;
@@ -533,7 +537,7 @@ connection_read(struct nbd_connection *connection)
 	ssize_t n;
 
 	if (request != NULL && input_bytes(connection) == 0) {
-		uint8_t *to = (uint8_t *)(uintptr_t)request->reply_data +
+		uint8_t *to = (uint8_t *)(uintptr_t)request->reply.data +
 		    connection->received_bytes;
 
 		n = connection->stream->read(connection, to,

@@ -28,6 +28,7 @@
 #define REQUEST_MAGIC 0x5152424eu /* "NBRQ" */
 #define BLOCK CLEAVE_BLOCK_BYTES
 #define REQUEST_STATUS_BYTES_MAX NUM_GIB(1) /* a question that goes on behind is asked again */
+#define REQUEST_PART_BYTES_MIN 65536u       /* what libcleave tells of at a time */
 #define REQUEST_EXTENTS_BYTES 16384u        /* room for 1024 of them in an answer */
 
 static const struct sm_state request_table[NBD_REQUEST_STATE_NR] = {
@@ -46,6 +47,7 @@ static const struct sm_state request_table[NBD_REQUEST_STATE_NR] = {
 };
 
 static void request_on_io(struct cleave_io *io, int rc, void *arg);
+static void request_on_part(struct cleave_io *io, uint64_t from_bytes, uint64_t bytes, void *arg);
 static void request_submit(struct nbd_request *request);
 
 /* ---- what a command is ---- */
@@ -152,6 +154,7 @@ request_free(struct nbd_request *request)
 	sm_move(&request->sm, NBD_REQUEST_DONE);
 	nbd_buffer_put(buffers, request->data, request->data_bytes);
 	nbd_buffer_put(buffers, request->edges, 2 * (uint64_t)BLOCK);
+	nbd_buffer_put(buffers, request->parts, request->part_max * sizeof(*request->parts));
 	list_remove(&request->link);
 	connection->request_count--;
 	connection->in_flight_bytes -= request->data_bytes;
@@ -206,9 +209,10 @@ request_make_status(struct nbd_request *request)
 			((extent.flags & CLEAVE_EXTENT_ZERO) != 0 ? NBD_STATE_ZERO : 0));
 		count++;
 	}
-	request->reply_bytes = nbd_put_status(request->reply, style, head, NBD_CONTEXT_ID, count);
-	request->reply_data = request->data;
-	request->reply_data_bytes = descriptor_bytes;
+	request->reply.head_bytes =
+	    nbd_put_status(request->reply.head, style, head, NBD_CONTEXT_ID, count);
+	request->reply.data = request->data;
+	request->reply.data_bytes = descriptor_bytes;
 }
 
 static void
@@ -225,19 +229,19 @@ request_make_reply(struct nbd_request *request)
 	if (request->rc != 0) {
 		nbd_export_on_error(request->export, request->rc);
 		/* A read beyond the end is invalid; only changes run out of space. */
-		request->reply_bytes = nbd_put_error(request->reply, style, head,
+		request->reply.head_bytes = nbd_put_error(request->reply.head, style, head,
 		    head->type == NBD_CMD_READ && request->rc == -ERANGE
 			? NBD_EINVAL
 			: nbd_error_of(request->rc),
 		    0);
-	} else if (head->type == NBD_CMD_READ) {
-		request->reply_bytes = nbd_put_data(request->reply, style, head);
-		request->reply_data = request->data + skew;
-		request->reply_data_bytes = head->length_bytes;
+	} else if (head->type == NBD_CMD_READ && request->parts == NULL) {
+		request->reply.head_bytes = nbd_put_data(request->reply.head, style, head);
+		request->reply.data = request->data + skew;
+		request->reply.data_bytes = head->length_bytes;
 	} else if (head->type == NBD_CMD_BLOCK_STATUS) {
 		request_make_status(request);
 	} else {
-		request->reply_bytes = nbd_put_done(request->reply, style, head);
+		request->reply.head_bytes = nbd_put_done(request->reply.head, style, head);
 	}
 }
 
@@ -248,13 +252,16 @@ request_finish(struct nbd_request *request)
 	struct nbd_export *export = request->export;
 
 	request_unlock(request);
-	request->reply_data = NULL;
-	request->reply_data_bytes = 0;
+	request->reply.data = NULL;
+	request->reply.data_bytes = 0;
 	request_make_reply(request);
 	sm_move(&request->sm, NBD_REQUEST_REPLYING);
+	assert(request->parts == NULL || request->rc != 0 ||
+	    request->parts_bytes == request->head.length_bytes ||
+	    request->connection->sm.state == NBD_CONNECTION_CLOSED);
 	if (request->connection->sm.state == NBD_CONNECTION_CLOSED)
 		request_free(request);
-	else
+	else if (request->rc != 0 || !nbd_connection_end_parts(request))
 		nbd_connection_reply(request->connection, request);
 	/* Whatever its command was, libcleave has room again. */
 	nbd_request_retry(export);
@@ -332,6 +339,8 @@ request_plan(struct nbd_request *request)
 	switch (request->head.type) {
 	case NBD_CMD_READ:
 		request_add_io(request, CLEAVE_READ, first, end - first, request->data);
+		if (request->parts != NULL)
+			request->ios[0].part_fn = request_on_part;
 		break;
 	case NBD_CMD_WRITE:
 		request_add_io(request, CLEAVE_WRITE, first, end - first, request->data);
@@ -393,6 +402,19 @@ request_on_io(struct cleave_io *io, int rc, void *arg)
 		request_submit(request);
 	else if (request->io_out == 0)
 		request_on_step(request);
+}
+
+static void
+request_on_part(struct cleave_io *io, uint64_t from_bytes, uint64_t bytes, void *arg)
+{
+	struct nbd_request *request = arg;
+	uint64_t begin = num_max(request->first_bytes + from_bytes, request->head.offset_bytes);
+	uint64_t end = num_min(request->first_bytes + from_bytes + bytes, head_end(&request->head));
+
+	(void)io;
+	CHECK_OBJ(request, REQUEST_MAGIC);
+	if (begin < end && request->connection->sm.state != NBD_CONNECTION_CLOSED)
+		nbd_connection_part(request->connection, request, begin, end - begin);
 }
 
 /*
@@ -522,6 +544,25 @@ request_queue(struct nbd_request *request)
 
 /* ---- starting ---- */
 
+/* Is it a read that is answered in parts? Then there is room for all that can come. */
+static int
+request_alloc_parts(struct nbd_request *request)
+{
+	uint64_t max = request->data_bytes / REQUEST_PART_BYTES_MIN +
+	    2; /* one for a chunk's border */
+
+	if (request->head.type != NBD_CMD_READ || request->connection->style == NBD_SIMPLE ||
+	    (request->head.flags & NBD_CMD_FLAG_DF) != 0 ||
+	    request->data_bytes < 2 * REQUEST_PART_BYTES_MIN)
+		return 0;
+	request->parts =
+	    nbd_buffer_get(&request->connection->server->buffers, max * sizeof(*request->parts));
+	if (request->parts == NULL)
+		return -ENOMEM;
+	request->part_max = (uint32_t)max;
+	return 0;
+}
+
 static int
 request_alloc_memory(struct nbd_request *request)
 {
@@ -556,7 +597,7 @@ request_alloc_memory(struct nbd_request *request)
 	if (head->type == NBD_CMD_RESIZE)
 		request->first_bytes = request->end_bytes = 0;
 	if (head->type != NBD_CMD_WRITE && head->type != NBD_CMD_WRITE_ZEROES)
-		return 0;
+		return request_alloc_parts(request);
 	/* Of a single block both edges are one. */
 	request->has_edge[1] = has_tail_edge &&
 	    (!has_head_edge || request->end_bytes - request->first_bytes > BLOCK);
@@ -611,7 +652,7 @@ nbd_request_start(struct nbd_connection *connection, const struct nbd_request_he
 		return NULL;
 	}
 	if (receives) {
-		request->reply_data = request->data + (head->offset_bytes - request->first_bytes);
+		request->reply.data = request->data + (head->offset_bytes - request->first_bytes);
 		return request;
 	}
 	if (head->type == NBD_CMD_READ || head->type == NBD_CMD_BLOCK_STATUS ||

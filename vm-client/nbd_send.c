@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nbd_send.c -- what a connection has to say: text of the handshake first, then replies */
+/*
+ * nbd_send.c -- what a connection has to say: text of the handshake first, then replies
+ *
+ * The data of a long read leaves in the parts in which it comes, as chunks of a structured reply: it is
+ * still in the cache then, and the gateway makes the next one meanwhile. Parts that wait for the socket
+ * grow together, so that a slow peer gets few long ones.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,12 +53,77 @@ nbd_connection_text(struct nbd_connection *connection, const void *bytes, uint32
 	return 0;
 }
 
+static void
+send_output(struct nbd_connection *connection, struct nbd_output *output)
+{
+	list_push_back(&connection->replies, &output->link);
+	send_soon(connection);
+}
+
 void
 nbd_connection_reply(struct nbd_connection *connection, struct nbd_request *request)
 {
-	list_push_back(&connection->replies, &request->send_link);
-	send_soon(connection);
+	request->reply.request = request;
+	request->reply.is_last = true;
+	send_output(connection, &request->reply);
 }
+
+/* ---- parts ---- */
+
+static struct nbd_output *
+newest_part(struct nbd_request *request)
+{
+	struct nbd_output *part;
+
+	if (request->part_count == 0)
+		return NULL;
+	part = &request->parts[request->part_count - 1];
+	return list_contains(&part->link) && !part->is_gathered ? part : NULL;
+}
+
+static void
+part_set_head(struct nbd_output *part)
+{
+	const struct nbd_request *request = part->request;
+
+	part->head_bytes = nbd_put_part(part->head, request->connection->style, &request->head,
+	    request->first_bytes + (uint64_t)(part->data - request->data), part->data_bytes,
+	    part->is_last);
+}
+
+void
+nbd_connection_part(struct nbd_connection *connection, struct nbd_request *request,
+    uint64_t offset_bytes, uint64_t bytes)
+{
+	const uint8_t *data = request->data + (offset_bytes - request->first_bytes);
+	struct nbd_output *part = newest_part(request);
+
+	request->parts_bytes += bytes;
+	if (part != NULL && part->data + part->data_bytes == data) {
+		part->data_bytes += bytes;
+		part_set_head(part);
+		return;
+	}
+	assert(request->part_count < request->part_max);
+	part = &request->parts[request->part_count++];
+	*part = (struct nbd_output){ .request = request, .data = data, .data_bytes = bytes };
+	part_set_head(part);
+	send_output(connection, part);
+}
+
+bool
+nbd_connection_end_parts(struct nbd_request *request)
+{
+	struct nbd_output *part = newest_part(request);
+
+	if (part == NULL)
+		return false;
+	part->is_last = true;
+	part_set_head(part);
+	return true;
+}
+
+/* ---- sending ---- */
 
 static int
 add_iovec(struct iovec *iovecs, int count, const uint8_t *bytes, uint64_t total, uint64_t sent)
@@ -71,17 +142,17 @@ nbd_send_gather(struct nbd_connection *connection, struct iovec *iovecs)
 	    connection->text_sent_bytes);
 
 	LIST_FOREACH_SAFE(&connection->replies, link, next) {
-		struct nbd_request *request = LIST_ENTRY(link, struct nbd_request, send_link);
-		uint64_t data_sent = request->sent_bytes <= request->reply_bytes
+		struct nbd_output *output = LIST_ENTRY(link, struct nbd_output, link);
+		uint64_t data_sent = output->sent_bytes <= output->head_bytes
 		    ? 0
-		    : request->sent_bytes - request->reply_bytes;
+		    : output->sent_bytes - output->head_bytes;
 
 		if (count + 2 > NBD_SEND_IOVECS_MAX)
 			break;
-		count = add_iovec(iovecs, count, request->reply, request->reply_bytes,
-		    request->sent_bytes);
-		count = add_iovec(iovecs, count, request->reply_data, request->reply_data_bytes,
-		    data_sent);
+		output->is_gathered = true;
+		count =
+		    add_iovec(iovecs, count, output->head, output->head_bytes, output->sent_bytes);
+		count = add_iovec(iovecs, count, output->data, output->data_bytes, data_sent);
 	}
 	return count;
 }
@@ -97,17 +168,17 @@ nbd_send_done(struct nbd_connection *connection, uint64_t bytes)
 	if (connection->text_sent_bytes == connection->text_bytes)
 		connection->text_sent_bytes = connection->text_bytes = 0;
 	while (bytes > 0) {
-		struct nbd_request *request =
-		    LIST_ENTRY(list_first(&connection->replies), struct nbd_request, send_link);
-		uint64_t left_bytes = request->reply_bytes + request->reply_data_bytes -
-		    request->sent_bytes;
+		struct nbd_output *output =
+		    LIST_ENTRY(list_first(&connection->replies), struct nbd_output, link);
+		uint64_t left_bytes = output->head_bytes + output->data_bytes - output->sent_bytes;
 
 		if (bytes < left_bytes) {
-			request->sent_bytes += bytes;
+			output->sent_bytes += bytes;
 			return;
 		}
 		bytes -= left_bytes;
-		list_remove(&request->send_link);
-		nbd_request_sent(request);
+		list_remove(&output->link);
+		if (output->is_last)
+			nbd_request_sent(output->request);
 	}
 }

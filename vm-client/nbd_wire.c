@@ -184,15 +184,15 @@ enum reply_type {
 };
 #define REPLY_FLAG_DONE 1u
 
-/* The head of the one chunk that a reply is; @bytes follow it. */
+/* The head of a chunk, most often the only one of its reply; @bytes follow it. */
 static uint32_t
-put_chunk(uint8_t *out, enum nbd_reply_style style, enum reply_type type,
+put_chunk(uint8_t *out, enum nbd_reply_style style, enum reply_type type, uint16_t flags,
     const struct nbd_request_head *head, uint64_t bytes)
 {
 	bool is_extended = style == NBD_EXTENDED;
 
 	nbd_put32(out, is_extended ? NBD_EXTENDED_REPLY_MAGIC : NBD_STRUCTURED_REPLY_MAGIC);
-	nbd_put16(out + 4, REPLY_FLAG_DONE);
+	nbd_put16(out + 4, flags);
 	nbd_put16(out + 6, (uint16_t)type);
 	nbd_put64(out + 8, head->cookie);
 	if (!is_extended) {
@@ -218,7 +218,7 @@ nbd_put_done(uint8_t *out, enum nbd_reply_style style, const struct nbd_request_
 {
 	if (style == NBD_SIMPLE)
 		return put_simple(out, head, NBD_SUCCESS);
-	return put_chunk(out, style, REPLY_NONE, head, 0);
+	return put_chunk(out, style, REPLY_NONE, REPLY_FLAG_DONE, head, 0);
 }
 
 uint32_t
@@ -229,22 +229,29 @@ nbd_put_error(uint8_t *out, enum nbd_reply_style style, const struct nbd_request
 
 	if (style == NBD_SIMPLE)
 		return put_simple(out, head, error);
-	bytes = put_chunk(out, style, REPLY_ERROR, head, UINT64_C(6) + text_bytes);
+	bytes = put_chunk(out, style, REPLY_ERROR, REPLY_FLAG_DONE, head, UINT64_C(6) + text_bytes);
 	nbd_put32(out + bytes, error);
 	nbd_put16(out + bytes + 4, text_bytes);
 	return bytes + 6;
 }
 
 uint32_t
+nbd_put_part(uint8_t *out, enum nbd_reply_style style, const struct nbd_request_head *head,
+    uint64_t offset_bytes, uint64_t bytes, bool is_last)
+{
+	uint32_t at = put_chunk(out, style, REPLY_OFFSET_DATA, is_last ? REPLY_FLAG_DONE : 0, head,
+	    8 + bytes);
+
+	nbd_put64(out + at, offset_bytes);
+	return at + 8;
+}
+
+uint32_t
 nbd_put_data(uint8_t *out, enum nbd_reply_style style, const struct nbd_request_head *head)
 {
-	uint32_t bytes;
-
 	if (style == NBD_SIMPLE)
 		return put_simple(out, head, NBD_SUCCESS);
-	bytes = put_chunk(out, style, REPLY_OFFSET_DATA, head, 8 + head->length_bytes);
-	nbd_put64(out + bytes, head->offset_bytes);
-	return bytes + 8;
+	return nbd_put_part(out, style, head, head->offset_bytes, head->length_bytes, true);
 }
 
 uint32_t
@@ -254,7 +261,7 @@ nbd_put_status(uint8_t *out, enum nbd_reply_style style, const struct nbd_reques
 	bool is_extended = style == NBD_EXTENDED;
 	uint64_t extent_bytes = is_extended ? 16 : 8;
 	uint32_t bytes = put_chunk(out, style,
-	    is_extended ? REPLY_BLOCK_STATUS_EXT : REPLY_BLOCK_STATUS, head,
+	    is_extended ? REPLY_BLOCK_STATUS_EXT : REPLY_BLOCK_STATUS, REPLY_FLAG_DONE, head,
 	    (is_extended ? 8 : 4) + extent_count * extent_bytes);
 
 	nbd_put32(out + bytes, context_id);

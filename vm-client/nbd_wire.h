@@ -187,6 +187,13 @@ uint32_t nbd_put_error(uint8_t *out, enum nbd_reply_style style,
     const struct nbd_request_head *head, enum nbd_error error, uint16_t text_bytes);
 uint32_t nbd_put_data(uint8_t *out, enum nbd_reply_style style,
     const struct nbd_request_head *head);
+/*
+ * nbd_put_part -- @bytes of a read's data, from @offset_bytes of the disk on; not in a simple reply
+ *
+ * @is_last: nothing follows. Parts come in any order; what follows the last one ends the reply.
+ */
+uint32_t nbd_put_part(uint8_t *out, enum nbd_reply_style style, const struct nbd_request_head *head,
+    uint64_t offset_bytes, uint64_t bytes, bool is_last);
 /* nbd_put_status -- @extent_count descriptors follow. */
 uint32_t nbd_put_status(uint8_t *out, enum nbd_reply_style style,
     const struct nbd_request_head *head, uint32_t context_id, uint32_t extent_count);

@@ -264,6 +264,8 @@ struct cleave_io;
  * After an error a write's blocks, and a read's buffer, hold old or new content, block by block.
  */
 typedef void (*cleave_io_fn)(struct cleave_io *io, int rc, void *arg);
+typedef void (
+    *cleave_part_fn)(struct cleave_io *io, uint64_t from_bytes, uint64_t bytes, void *arg);
 
 /* One request, owned by the caller; the library's from submission until @fn. */
 struct cleave_io {
@@ -280,6 +282,11 @@ struct cleave_io {
 	uint32_t extent_max, extent_count;
 	cleave_io_fn fn;
 	void *arg;
+	/*
+	 * READ, or NULL: told of each part of @data that has come, is checked and will not change any more,
+	 * in any order, before @fn. What it was told of stands, also when the rest fails.
+	 */
+	cleave_part_fn part_fn;
 	int rc; /* what @fn was told */
 	/* The library's. */
 	struct loop_link link;

@@ -145,7 +145,8 @@ struct split_msg {
 	const struct wire_header *header; /* host memory; framing fields checked, others raw */
 	dev_ptr payload;                  /* device memory, 4096-byte aligned */
 	uint32_t payload_bytes;
-	void *user; /* the receiver's */
+	void *placed; /* where on_place had it put instead of @payload; NULL: nowhere else */
+	void *user;   /* the receiver's */
 };
 
 enum split_qp_state { QP_CONNECTING, QP_ACCEPTING, QP_READY, QP_CLOSING, QP_CLOSED, QP_STATE_NR };
@@ -157,6 +158,13 @@ struct split_qp_ops {
 	/* Messages, oldest first, from the pool; the handler owns each until reply or release. */
 	void (*on_messages)(struct split_qp *qp, struct split_msg *const *msgs, uint32_t count,
 	    void *arg);
+	/*
+	 * Host memory for the payload_bytes of a reply whose header has come and whose payload has not:
+	 * it goes there and not into the pool's, so that who keeps it anyway does not copy it. NULL: no.
+	 * A transport that has the payload already does not ask. The memory is written until on_messages
+	 * or on_closed. @header: checked as in split_msg. Calls nothing of the library. May be NULL.
+	 */
+	void *(*on_place)(struct split_qp *qp, const struct wire_header *header, void *arg);
 	/*
 	 * Gone, for good; called once, after every send's completion. @rc: 0 closed here,
 	 * -ECONNRESET peer gone, -ECONNREFUSED, -ETIMEDOUT, -EPROTO, or the status with which the
