@@ -278,6 +278,7 @@ struct mt_shard_snapshot {
 	enum mt_shard_state state;
 	uint32_t epoch;
 	uint32_t extent_count;
+	uint32_t log_extent_count, run_extent_count;
 	uint32_t lacking_count; /* extents with fewer good copies than there should be */
 	uint64_t log_bytes, index_blocks, index_bytes, ring_bytes;
 	uint64_t run_count, run_bytes;

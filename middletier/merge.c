@@ -32,13 +32,11 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
-#include "manifest.h"
 
-#define MERGE_MAGIC 0x4752454du            /* "MERG" */
-#define MERGE_WORK_MAGIC 0x4b52574du       /* "MWRK" */
+#define MERGE_MAGIC 0x4752454du      /* "MERG" */
+#define MERGE_WORK_MAGIC 0x4b52574du /* "MWRK" */
+#define MERGE_HOPE_NS NUM_MS(10)
 #define MERGE_BUSY_BYTES_PER_S NUM_MIB(96) /* plain */
-
-_Static_assert(MERGE_PARTS_MAX + MERGE_INPUTS_MAX <= MT_COMMIT_EDITS_MAX, "a merge is one commit");
 
 static const struct sm_state merge_table[MERGE_STATE_NR] = {
 	[MERGE_QUEUED] = { "queued", SM_TO(MERGE_LOADING) | SM_TO(MERGE_FAILED), SM_INITIAL },
@@ -53,7 +51,9 @@ static const struct sm_state merge_table[MERGE_STATE_NR] = {
 	    SM_TO(MERGE_FETCHING) | SM_TO(MERGE_ENDING) | SM_TO(MERGE_FAILED), 0 },
 	[MERGE_ENDING] = { "ending",
 	    SM_TO(MERGE_COMMITTING) | SM_TO(MERGE_DONE) | SM_TO(MERGE_FAILED), 0 },
-	[MERGE_COMMITTING] = { "committing", SM_TO(MERGE_DONE) | SM_TO(MERGE_FAILED), 0 },
+	[MERGE_COMMITTING] = { "committing",
+	    SM_TO(MERGE_FETCHING) | SM_TO(MERGE_ENDING) | SM_TO(MERGE_DONE) | SM_TO(MERGE_FAILED),
+	    0 },
 	[MERGE_FAILED] = { "failed", 0, SM_FINAL | SM_FAILURE },
 	[MERGE_DONE] = { "done", 0, SM_FINAL },
 };
@@ -265,8 +265,7 @@ mt_merge_start(struct mt_shard *shard, const struct mt_merge_input *input, mt_me
 
 /* ---- ends ---- */
 
-/* The sole exit. */
-static void
+void
 merge_finish(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
@@ -285,7 +284,7 @@ merge_finish(struct mt_merge *merge)
 	fn(rc, arg);
 }
 
-static void
+void
 merge_release_runs(struct mt_merge *merge)
 {
 	struct merge_plan *plan = &merge_work_of(merge)->plan;
@@ -304,6 +303,19 @@ merge_release_runs(struct mt_merge *merge)
 	}
 }
 
+void
+merge_unmark(struct mt_merge *merge)
+{
+	struct merge_plan *plan = &merge_work_of(merge)->plan;
+
+	for (uint32_t i = 0; i < plan->input_count; i++) {
+		if (plan->inputs[i].run != NULL)
+			plan->inputs[i].run->is_merging = false;
+		else if (plan->inputs[i].layer != NULL)
+			plan->inputs[i].layer->is_merging = false;
+	}
+}
+
 /* FAILED: what is out comes back first. */
 static void
 merge_try_finish_failed(struct mt_merge *merge)
@@ -316,7 +328,7 @@ merge_try_finish_failed(struct mt_merge *merge)
 	merge_release_runs(merge);
 	if (work->writer.shard == merge->shard)
 		run_writer_release(&work->writer);
-	merge_mark(merge, false);
+	merge_unmark(merge);
 	merge_finish(merge);
 	mt_reclaim_kick(shard);
 }
@@ -351,170 +363,14 @@ merge_wait(struct mt_merge *merge, uint64_t ns)
 		loop_timer_start(work->port->loop, &work->timer, ns);
 }
 
-/* ---- the end of a good one ---- */
-
-static void
-merge_count(const struct mt_merge *merge)
-{
-	const struct run_writer *writer = &merge_work_of(merge)->writer;
-	uint64_t *metrics = merge->shard->port->metrics;
-	bool is_flush = merge->input.newest_layer != NULL;
-	uint64_t bytes = 0;
-
-	for (uint32_t i = 0; i < writer->part_count; i++)
-		bytes += writer->parts[i].length_bytes;
-	metric_add(&metrics[is_flush ? MT_METRIC_flushes : MT_METRIC_compactions], 1);
-	metric_add(&metrics[is_flush ? MT_METRIC_flushed_bytes : MT_METRIC_compacted_bytes], bytes);
-	metric_add(&metrics[MT_METRIC_merge_read_bytes], merge->read_bytes);
-}
-
-/* The index holds the new runs; those that were merged, and the layers, go. */
-static int
-merge_apply(struct mt_merge *merge)
-{
-	struct merge_work *work = merge_work_of(merge);
-	struct merge_plan *plan = &work->plan;
-	struct mt_index *index = merge->shard->block_index;
-
-	for (uint32_t i = 0; i < work->writer.part_count; i++) {
-		const struct run_part *part = &work->writer.parts[i];
-		struct mt_run like = { .extent_index = part->extent_index,
-			.offset_bytes = part->offset_bytes,
-			.length_bytes = part->length_bytes,
-			.flushed_sequence = merge->flushed_sequence,
-			.cut = merge->cut };
-		struct mt_run *run = mt_index_add_run(index, merge->input.chunk->number, &like);
-		struct mt_run_index *frames;
-
-		if (run == NULL)
-			return -ENOMEM;
-		frames = run_writer_index(&work->writer, part);
-		if (frames != NULL)
-			mt_run_index_give(run, frames);
-	}
-	merge_release_runs(merge);
-	for (uint32_t i = 0; i < plan->input_count; i++) {
-		if (plan->inputs[i].run != NULL)
-			mt_index_remove_run(plan->inputs[i].run);
-		else
-			mt_index_remove_layer(plan->inputs[i].layer);
-	}
-	return 0;
-}
-
-static void
-merge_done(struct mt_merge *merge)
-{
-	struct mt_shard *shard = merge->shard;
-	uint64_t number = merge->input.chunk->number;
-	struct merge_work *work = merge_work_of(merge);
-	struct mt_chunk *chunk;
-	int rc;
-
-	sm_move(&merge->sm, MERGE_DONE);
-	merge_count(merge);
-	merge_mark(merge, false);
-	rc = merge_apply(merge);
-	run_writer_release(&work->writer);
-	if (rc != 0) {
-		/* The manifest is ahead of the index: only a take-over brings them together. */
-		merge_release_runs(merge);
-		merge->rc = rc;
-		merge_finish(merge);
-		mt_shard_stop(shard, -ENOMEM);
-		return;
-	}
-	merge_finish(merge);
-	chunk = mt_index_chunk(shard->block_index, number);
-	if (chunk != NULL)
-		(void)mt_index_drop_empty(chunk);
-	mt_reclaim_kick(shard);
-}
-
-static void
-merge_on_committed(int rc, void *arg)
-{
-	struct mt_merge *merge = arg;
-	struct mt_shard *shard = merge->shard;
-
-	CHECK_OBJ(merge, MERGE_MAGIC);
-	merge_work_of(merge)->out_count--;
-	if (merge->sm.state == MERGE_FAILED)
-		merge_pump(merge);
-	else if (rc == 0)
-		merge_done(merge);
-	else
-		merge_fail(merge, rc == -ESTALE ? -ECANCELED : rc);
-	if (rc == -ESTALE)
-		mt_shard_stop(shard, -ESTALE);
-}
-
-static uint32_t
-merge_fill_edits(struct mt_merge *merge, struct mt_edit *edits)
-{
-	struct merge_work *work = merge_work_of(merge);
-	uint32_t count = 0;
-
-	for (uint32_t i = 0; i < work->writer.part_count; i++) {
-		const struct run_part *part = &work->writer.parts[i];
-
-		edits[count++] = (struct mt_edit){ .kind = MT_EDIT_RUN_ADDED,
-			.id = part->id,
-			.chunk = merge->input.chunk->number,
-			.offset_bytes = part->offset_bytes,
-			.length_bytes = part->length_bytes,
-			.flushed_sequence = merge->flushed_sequence,
-			.cut = merge->cut };
-	}
-	for (uint32_t i = 0; i < work->plan.input_count; i++) {
-		const struct mt_run *run = work->plan.inputs[i].run;
-
-		if (run == NULL)
-			continue;
-		edits[count++] = (struct mt_edit){ .kind = MT_EDIT_RUN_REMOVED,
-			.id = mt_shard_extent(merge->shard, run->extent_index)->id,
-			.chunk = merge->input.chunk->number,
-			.offset_bytes = run->offset_bytes };
-	}
-	return count;
-}
-
-static void
-merge_commit(struct mt_merge *merge)
-{
-	struct merge_work *work = merge_work_of(merge);
-	uint32_t max = work->writer.part_count + work->plan.input_count;
-	struct mt_edit *edits = mt_calloc(max, sizeof(*edits));
-	uint32_t count;
-	int rc;
-
-	if (edits == NULL) {
-		merge_fail(merge, -ENOMEM);
-		return;
-	}
-	count = merge_fill_edits(merge, edits);
-	if (count == 0) { /* nothing was worth keeping, and nothing is taken away */
-		mt_free(edits);
-		merge_done(merge);
-		return;
-	}
-	sm_move(&merge->sm, MERGE_COMMITTING);
-	rc = mt_manifest_commit(merge->shard, edits, count, merge_on_committed, merge);
-	mt_free(edits);
-	if (rc == 0)
-		work->out_count++;
-	else
-		merge_fail(merge, rc);
-}
-
 /* ---- windows ---- */
 
-static void
+void
 merge_next_window(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
 
-	if (merge_plan_window(&work->plan, &work->window)) {
+	if (!merge_stage_is_over(merge) && merge_plan_window(&work->plan, &work->window)) {
 		sm_move(&merge->sm, MERGE_FETCHING);
 		merge_fetch_begin(merge);
 		return;
@@ -559,6 +415,8 @@ merge_pump(struct mt_merge *merge)
 	uint32_t budget = merge_turn_jobs(merge);
 
 	CHECK_OBJ(merge, MERGE_MAGIC);
+	if (work->writer.is_hoping && work->writer.shard == merge->shard)
+		run_writer_retry(&work->writer);
 	if (merge->sm.state == MERGE_FETCHING && merge_fetch_step(merge, &budget))
 		sm_move(&merge->sm, MERGE_STORING);
 	if (merge->sm.state == MERGE_STORING && merge_store_step(merge, &budget))
@@ -570,10 +428,13 @@ merge_pump(struct mt_merge *merge)
 		merge_try_finish_failed(merge);
 		return;
 	}
-	if (merge->sm.state == MERGE_ENDING) {
+	if (merge->sm.state == MERGE_ENDING)
 		merge_ending_step(merge);
+	if (work->writer.is_hoping && work->merge == merge)
+		merge_wait(merge, MERGE_HOPE_NS);
+	if (work->merge != merge || merge->sm.state == MERGE_ENDING ||
+	    merge->sm.state == MERGE_COMMITTING)
 		return;
-	}
 	/* More of the same, after whatever else this loop has to do. */
 	if (budget == 0 || (merge->sm.state == MERGE_FETCHING && work->out_count == 0))
 		merge_wait(merge, 0);
@@ -587,8 +448,8 @@ merge_plan(struct mt_merge *merge)
 	struct merge_work *work = merge_work_of(merge);
 
 	merge_plan_make(&work->plan);
-	run_writer_begin(&work->writer, merge->shard, merge->input.chunk->number,
-	    merge->flushed_sequence, merge->cut);
+	merge_stage_plan(merge);
+	merge_stage_begin(merge);
 	merge_next_window(merge);
 	merge_wait(merge, 0);
 }

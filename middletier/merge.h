@@ -84,9 +84,12 @@ struct run_writer {
 	struct mt_frame *frames; /* of the whole merge, by block; CLEAVE_CHUNK_BLOCKS of them */
 	uint32_t *crcs;
 	uint32_t frame_count, crc_count;
+	uint64_t stored_bytes; /* of the frames */
 	struct run_part parts[MERGE_PARTS_MAX];
 	uint32_t part_count;
-	bool is_ending; /* no more frames: what fills is sent */
+	bool is_ending;   /* no more frames: what fills is sent */
+	uint64_t hope_ns; /* until then room may yet come: extents are being deleted */
+	bool is_hoping;   /* run_writer_retry is wanted, in a while */
 	int rc;
 	void (*fn)(void *arg); /* there is room, or an end, or a failure */
 	void *arg;
@@ -104,6 +107,8 @@ bool run_writer_room(struct run_writer *writer, uint32_t stored_bytes, uint32_t 
 void run_writer_add(struct run_writer *writer, const struct record_desc *record);
 /* run_writer_end -- send what is left. Done when run_writer_is_quiet. */
 void run_writer_end(struct run_writer *writer);
+/* run_writer_retry -- is_hoping: look for room again. */
+void run_writer_retry(struct run_writer *writer);
 /* run_writer_cancel -- @rc: what is not sent is dropped; quiet when what is sent has ended. */
 void run_writer_cancel(struct run_writer *writer, int rc);
 /* run_writer_release -- the merge's runs are named, or never will be: their extents may go. */
@@ -116,7 +121,7 @@ struct mt_run_index *run_writer_index(const struct run_writer *writer, const str
 
 struct merge_input {
 	struct mt_layer *layer; /* or */
-	struct mt_run *run;
+	struct mt_run *run;     /* both NULL: it has gone with a stage */
 	bool is_held;
 };
 
@@ -167,6 +172,7 @@ struct merge_plan {
 	uint32_t input_count;
 	uint8_t newest[CLEAVE_CHUNK_BLOCKS]; /* index of the input + 1; 0: nothing */
 	bool has_beneath;                    /* something may lie beneath: tombstones count */
+	bool is_staged; /* inputs may stay behind what replaces a part of them */
 	uint32_t frame_blocks;
 	uint32_t at;           /* the first block that no window has had */
 	uint64_t stored_bytes; /* of the newest versions, about */
@@ -177,6 +183,8 @@ struct merge_plan {
 void merge_plan_make(struct merge_plan *plan);
 /* merge_plan_window -- the next blocks; false: there are none left. */
 bool merge_plan_window(struct merge_plan *plan, struct merge_window *window);
+/* merge_plan_left_bytes -- stored bytes of the blocks that no window has had, about. */
+uint64_t merge_plan_left_bytes(const struct merge_plan *plan);
 
 /* ---- merge_fetch.c: a window's blocks into its memory ---- */
 
@@ -253,6 +261,9 @@ struct mt_merge {
 	void *arg;
 	uint32_t waiting_count; /* LOADING */
 	uint64_t flushed_sequence, cut;
+	uint64_t stage_sequence; /* flushed_sequence of the runs of all stages but the last */
+	uint64_t stage_bytes;    /* 0: there is only one */
+	bool is_last_stage;
 	uint64_t read_bytes;
 	int rc;
 };
@@ -275,6 +286,16 @@ uint32_t merge_turn_jobs(const struct mt_merge *merge);
 /* merge_yields -- the next window has to be paid for. */
 bool merge_yields(const struct mt_merge *merge);
 
+/* ---- merge_commit.c: stages, and their edits ---- */
+
+/* merge_stage_plan -- the plan is made: in how many stages? merge_stage_begin -- the next. */
+void merge_stage_plan(struct mt_merge *merge);
+void merge_stage_begin(struct mt_merge *merge);
+/* merge_stage_is_over -- so much was written that it is committed before it goes on. */
+bool merge_stage_is_over(const struct mt_merge *merge);
+/* merge_commit -- ENDING, all is at its replicas. */
+void merge_commit(struct mt_merge *merge);
+
 /* ---- merge.c, for the others ---- */
 static inline struct merge_work *
 merge_work_of(const struct mt_merge *merge)
@@ -286,5 +307,12 @@ void merge_pump(struct mt_merge *merge);
 void merge_fail(struct mt_merge *merge, int rc);
 /* merge_wait -- look again in a little while. */
 void merge_wait(struct mt_merge *merge, uint64_t ns);
+/* merge_next_window -- or the end of the stage. */
+void merge_next_window(struct mt_merge *merge);
+/* merge_release_runs -- their indexes. merge_unmark -- inputs that are there still. */
+void merge_release_runs(struct mt_merge *merge);
+void merge_unmark(struct mt_merge *merge);
+/* merge_finish -- the sole exit. */
+void merge_finish(struct mt_merge *merge);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_H */

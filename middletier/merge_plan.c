@@ -82,6 +82,37 @@ merge_plan_make(struct merge_plan *plan)
 	}
 }
 
+uint64_t
+merge_plan_left_bytes(const struct merge_plan *plan)
+{
+	uint64_t left = 0, count = 0;
+
+	for (uint32_t i = 0; i < CLEAVE_CHUNK_BLOCKS; i++) {
+		count += plan->newest[i] != 0;
+		left += i >= plan->at && plan->newest[i] != 0;
+	}
+	return count == 0 ? 0 : plan->stored_bytes * left / count;
+}
+
+/*
+ * Does a tombstone of @block count that input @index has? While runs stay that have the block, too,
+ * and of which only a part was merged, it does.
+ */
+static bool
+plan_keeps_tombstone(const struct merge_plan *plan, uint32_t block, uint32_t index)
+{
+	struct mt_location location;
+
+	if (plan->has_beneath)
+		return true;
+	for (uint32_t i = index; plan->is_staged && i < plan->input_count; i++) {
+		if (plan->inputs[i].run != NULL &&
+		    mt_run_find(plan->inputs[i].run, block, &location))
+			return true;
+	}
+	return false;
+}
+
 /* The newest version of @block; false: there is none that counts. */
 static bool
 plan_find(const struct merge_plan *plan, uint32_t block, struct mt_location *ret_location)
@@ -93,7 +124,7 @@ plan_find(const struct merge_plan *plan, uint32_t block, struct mt_location *ret
 		return false;
 	if (newest == PLAN_HIDDEN) {
 		*ret_location = (struct mt_location){ .record_kind = plan->hidden_kind };
-		return plan->has_beneath;
+		return plan_keeps_tombstone(plan, block, 0);
 	}
 	input = &plan->inputs[newest - 1];
 	if (input->layer != NULL) {
@@ -108,7 +139,7 @@ plan_find(const struct merge_plan *plan, uint32_t block, struct mt_location *ret
 	}
 	if (ret_location->record_kind == RECORD_DISCARD ||
 	    ret_location->record_kind == RECORD_ZEROES)
-		return plan->has_beneath;
+		return plan_keeps_tombstone(plan, block, newest);
 	return true;
 }
 

@@ -91,7 +91,7 @@ store_ended(struct mt_merge *merge)
 	if (job->kind == ENGINE_JOB_STORE && job->is_zero) {
 		record.kind = RECORD_ZEROES;
 		/* Its room is there: a tombstone takes less. */
-		if (work->plan.has_beneath)
+		if (work->plan.has_beneath || work->plan.is_staged)
 			run_writer_add(&work->writer, &record);
 		window_advance(window, job->block_count);
 		return;

@@ -110,7 +110,8 @@ run_writer_begin(struct run_writer *writer, struct mt_shard *shard, uint64_t chu
 	writer->flushed_sequence = flushed_sequence;
 	writer->cut = cut;
 	writer->frame_count = writer->crc_count = writer->part_count = 0;
-	writer->is_ending = false;
+	writer->stored_bytes = 0;
+	writer->is_ending = writer->is_hoping = false;
 	writer->rc = 0;
 	shard->run_roll->fn = writer_on_roll;
 	shard->run_roll->arg = writer;
@@ -125,6 +126,7 @@ writer_fail(struct run_writer *writer, int rc)
 
 	if (writer->rc == 0)
 		writer->rc = rc;
+	writer->is_hoping = false;
 	if (writer->filling != NULL)
 		writer->filling->state = RUN_BATCH_FREE;
 	writer->filling = NULL;
@@ -263,6 +265,7 @@ run_writer_add(struct run_writer *writer, const struct record_desc *record)
 	};
 	memcpy(writer->crcs + writer->crc_count, record->block_crcs, crc_count * sizeof(uint32_t));
 	writer->crc_count += crc_count;
+	writer->stored_bytes += record->stored_bytes;
 	batch->desc_bytes +=
 	    record_encode(batch_head(batch) + BATCH_HEADER_BYTES + batch->desc_bytes, record);
 	batch->payload_bytes += record->stored_bytes;
@@ -359,7 +362,7 @@ run_writer_pump(struct run_writer *writer)
 
 	if (writer->is_ending && writer->filling != NULL && writer->rc == 0)
 		batch_close(writer);
-	while (writer->rc == 0 && !list_is_empty(&writer->ready)) {
+	while (writer->rc == 0 && !writer->is_hoping && !list_is_empty(&writer->ready)) {
 		if (roll->sm.state == RUN_ROLL_STOPPED) {
 			writer_fail(writer, -ECANCELED);
 		} else if (roll->sm.state == RUN_ROLL_OPEN) {
@@ -370,6 +373,10 @@ run_writer_pump(struct run_writer *writer)
 			int rc = roll->rc;
 
 			roll->rc = 0; /* the next who wants one tries anew */
+			if (rc == -ENOSPC && loop_now_ns(writer->port->loop) < writer->hope_ns) {
+				writer->is_hoping = true;
+				break;
+			}
 			writer_fail(writer, rc);
 		} else {
 			enum run_roll_state before = (enum run_roll_state)roll->sm.state;
@@ -380,6 +387,13 @@ run_writer_pump(struct run_writer *writer)
 		}
 	}
 	writer->fn(writer->arg);
+}
+
+void
+run_writer_retry(struct run_writer *writer)
+{
+	writer->is_hoping = false;
+	run_writer_pump(writer);
 }
 
 void
