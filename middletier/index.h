@@ -10,7 +10,9 @@
  *	             memory only while it is wanted (run_index.c)
  *
  * What is newer is found first: layers before runs, layers in their order, runs by flushed_sequence,
- * the greatest first. Runs of one chunk with the same flushed_sequence never hold the same block.
+ * the greatest first. Of runs with the same flushed_sequence the one that was added later is found first:
+ * those that one stage of a merge made never hold the same block, but those that it has not yet done
+ * with may hold older versions (merge_commit.c).
  *
  * *Cut*: the number of the newest snapshot that the shard had been told of when a record was batched;
  * snapshots are numbered cluster-wide, upwards. A layer and a run hold records between two cuts that
@@ -189,7 +191,7 @@ enum mt_found mt_index_find(struct mt_index *index, const struct mt_scope *scope
 int mt_index_freeze(struct mt_chunk *chunk);
 /*
  * mt_index_add_run -- from the manifest, or by a merge that was committed. -ENOMEM. The run's extent is in
- * shard->extents. mt_index_remove_run forgets one (its index too; nobody holds it).
+ * shard->extents. It comes before those with the same flushed_sequence: the order of calls is the manifest's. mt_index_remove_run forgets one (its index too; nobody holds it).
  */
 struct mt_run *mt_index_add_run(struct mt_index *index, uint64_t chunk_number,
     const struct mt_run *like);
@@ -281,7 +283,8 @@ bool mt_run_is_quiet(const struct mt_shard *shard);
  * RECORD_LOST. The new runs' flushed_sequence and cut are the greatest of the inputs'.
  *
  * One commit adds the runs and removes the inputs'; then the index changes, then @fn: 0; -ENOSPC, no room
- * for a run extent; -EHOSTDOWN; -ENOMEM; -ECANCELED the shard has stopped. On error nothing has changed.
+ * for a run extent; -EHOSTDOWN; -ENOMEM; -ECANCELED the shard has stopped. On error nothing has changed,
+ * but for the stages of a large merge that were committed before (merge_commit.c): the chunk reads the same.
  * One merge a port is at work (flush of any of its shards before compaction); others queue.
  */
 struct mt_merge;

@@ -80,6 +80,7 @@ struct mt_extent;
 	X(compactions, "count", "merges of runs alone")                                            \
 	X(compacted_bytes, "bytes", "bytes of the runs that these wrote")                          \
 	X(merge_read_bytes, "bytes", "bytes that both read from nodes")                            \
+	X(merge_stages, "count", "parts of large merges that took effect before the rest")         \
 	X(extents_opened, "count", "extents created")                                              \
 	X(extents_sealed, "count", "extents sealed")                                               \
 	X(extents_reclaimed, "count", "extents deleted because nothing live was in them")          \

@@ -25,7 +25,6 @@
 #include "merge.h"
 
 #define STAGE_SLOTS 2u
-#define STAGE_BYTES_MIN NUM_MIB(1)
 #define STAGE_HOPE_NS NUM_S(5) /* for the room of what a stage has removed */
 
 _Static_assert(MERGE_PARTS_MAX + MERGE_INPUTS_MAX <= MT_COMMIT_EDITS_MAX, "a stage is one commit");
@@ -42,7 +41,7 @@ stage_bytes(const struct mt_port *port)
 		if (port->links[i].slot_bytes > 0)
 			slot_bytes = num_min(slot_bytes, port->links[i].slot_bytes);
 	}
-	return num_max(STAGE_SLOTS * slot_bytes, STAGE_BYTES_MIN);
+	return STAGE_SLOTS * slot_bytes;
 }
 
 void
@@ -71,8 +70,9 @@ merge_stage_begin(struct mt_merge *merge)
 bool
 merge_stage_is_over(const struct mt_merge *merge)
 {
+	/* Windows are not cut: rather one too few than one too many. */
 	return !merge->is_last_stage &&
-	    merge_work_of(merge)->writer.stored_bytes >= merge->stage_bytes;
+	    merge_work_of(merge)->writer.stored_bytes >= merge->stage_bytes * 3 / 4;
 }
 
 /* Does nothing of @run lie behind what was merged? */
@@ -183,6 +183,7 @@ merge_stage_done(struct mt_merge *merge)
 	int rc;
 
 	merge_count(merge);
+	metric_add(&shard->port->metrics[MT_METRIC_merge_stages], 1);
 	rc = merge_apply(merge);
 	run_writer_release(&work->writer);
 	if (rc != 0) {

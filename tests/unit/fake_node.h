@@ -59,6 +59,7 @@ struct fake_fault {
 struct fake_node {
 	bool is_up, is_stalled, is_rotten;
 	bool is_full, is_reserve_full; /* for what is not, and for what is from the reserve */
+	uint32_t slots_max;            /* 0: as many as are asked for */
 	uint32_t index;
 	struct fake_copy copies[FAKE_EXTENTS_MAX];
 	uint32_t copy_count;
@@ -326,6 +327,16 @@ fake_copy_find(struct fake_node *node, const struct extent_id *id)
 	return NULL;
 }
 
+static inline uint32_t
+fake_slots_taken(const struct fake_node *node)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < node->copy_count; i++)
+		count += node->copies[i].exists;
+	return count;
+}
+
 static inline int
 fake_do_create(struct fake_node *node, const struct wire_node *request,
     struct wire_node_reply *reply)
@@ -333,6 +344,8 @@ fake_do_create(struct fake_node *node, const struct wire_node *request,
 	struct fake_copy *copy;
 
 	if ((request->flags & WIRE_FLAG_RESERVE) != 0 ? node->is_reserve_full : node->is_full)
+		return -ENOSPC;
+	if (node->slots_max != 0 && fake_slots_taken(node) >= node->slots_max)
 		return -ENOSPC;
 	if (fake_copy_find(node, &request->id) != NULL)
 		return -EEXIST;

@@ -523,6 +523,115 @@ Test(merge, two_merges_are_done_one_after_the_other)
 	expect_blocks((uint32_t)CLEAVE_CHUNK_BLOCKS, 30, 1, 2);
 }
 
+/* ---- in stages ---- */
+
+#define STAGES_WRITES 64u /* of 16 blocks: 4 MiB that do not compress, slots of 512 KiB */
+
+/* Twice as many runs as extents that one result fills. */
+static void
+make_two_generations(uint32_t chunk_at_step)
+{
+	for (uint32_t round = 0; round < 2; round++) {
+		for (uint32_t i = 0; i < STAGES_WRITES; i++)
+			cr_assert_eq(fake_wait(fake_write(chunk_at_step * i, 16, 4 + 4 * round)),
+			    0);
+		cr_assert_eq(merge(0, true, 0), 0);
+	}
+	cr_assert_geq(chunk_at(0)->run_count, 16);
+}
+
+static void
+set_slots(uint32_t more)
+{
+	for (uint32_t i = 0; i < FAKE_NODES; i++)
+		fake.nodes[i].slots_max = fake_slots_taken(&fake.nodes[i]) + more;
+}
+
+Test(merge, room_comes_back_while_a_merge_goes_on)
+{
+	make_two_generations(16);
+	set_slots(4); /* half of what the result takes */
+	cr_assert_eq(merge(0, false, chunk_at(0)->run_count), 0, "rc %d", done.rc);
+	cr_assert_leq(chunk_at(0)->run_count, 12);
+	cr_assert_eq(metric(MT_METRIC_compactions), 1);
+	expect_blocks(0, 256, 4, 8);
+}
+
+Test(merge, layers_are_taken_along_in_stages)
+{
+	uint64_t sequence;
+
+	make_two_generations(16);
+	write_blocks(3, 100, 9, 12);
+	sequence = fake.shard.next_sequence - 1;
+	set_slots(5);
+	cr_assert_eq(merge(0, true, chunk_at(0)->run_count), 0);
+	cr_assert_eq(chunk_at(0)->layer_count, 0);
+	cr_assert_eq(mt_index_flushed(fake.shard.block_index, chunk_at(0)->number), sequence);
+	expect_blocks(3, 100, 9, 12);
+	expect_blocks(4, 100, 9, 8);
+}
+
+Test(merge, tombstones_stay_as_long_as_runs_that_a_stage_leaves)
+{
+	make_two_generations(16);
+	cr_assert_eq(fake_wait(fake_discard(16 * 8, 16 * 8)), 0);
+	cr_assert_eq(merge(0, true, chunk_at(0)->run_count), 0);
+	expect_blocks(16 * 8, 16 * 8, 1, 0);
+	expect_blocks(0, 16 * 8, 1, 8);
+	expect_blocks(16 * 16, 64, 8, 8);
+	/* Nothing is beneath by now. */
+	cr_assert_eq(merge(0, false, chunk_at(0)->run_count), 0, "rc %d", done.rc);
+	expect_blocks(16 * 8, 16 * 8, 1, 0);
+	for (struct loop_link *link = chunk_at(0)->runs.next; link != &chunk_at(0)->runs;
+	     link = link->next) {
+		const struct mt_run_index *index = LIST_ENTRY(link, struct mt_run, link)->index;
+
+		for (uint32_t i = 0; i < index->frame_count; i++)
+			cr_assert_eq(index->frames[i].record_kind, RECORD_WRITE);
+	}
+}
+
+Test(merge, without_room_what_earlier_stages_did_stays)
+{
+	uint32_t before;
+
+	make_two_generations(16);
+	before = chunk_at(0)->run_count;
+	set_slots(0);
+	cr_assert_eq(merge(0, false, before), -ENOSPC);
+	expect_blocks(0, 256, 4, 8);
+	set_slots(3);
+	cr_assert_eq(merge(0, false, chunk_at(0)->run_count), 0, "rc %d", done.rc);
+	expect_blocks(0, 256, 4, 8);
+}
+
+Test(merge, stopped_in_any_stage_it_loses_nothing)
+{
+	make_two_generations(16);
+	for (uint32_t steps = 0; steps < 24; steps++) {
+		struct mt_merge_input input;
+		uint32_t until;
+
+		write_blocks(0, 60, 16, 12 + 4 * steps);
+		input = input_of(0, true, chunk_at(0)->run_count);
+		until = done.count + 1;
+		cr_assert_eq(mt_merge_start(&fake.shard, &input, on_merged, NULL), 0);
+		fake_run_for(NUM_US(500) * steps);
+		mt_merge_stop(&fake.shard);
+		cr_assert_eq(sim_world_run(fake.world, is_done, &until,
+				 sim_world_now_ns(fake.world) + NUM_S(10)),
+		    0);
+		cr_assert(mt_merge_is_quiet(&fake.shard));
+		cr_assert(done.rc == 0 || done.rc == -ECANCELED);
+		for (struct loop_link *link = chunk_at(0)->runs.next; link != &chunk_at(0)->runs;
+		     link = link->next)
+			cr_assert(!LIST_ENTRY(link, struct mt_run, link)->is_merging);
+		expect_blocks(0, 60, 16, 12 + 4 * steps);
+		expect_blocks(1, 60, 16, 8);
+	}
+}
+
 /* ---- with engine threads ---- */
 
 static void
