@@ -14,7 +14,8 @@
  *
  * What has passed by the end of a loop turn's handlers goes down together: the appends of an extent
  * as gathered writes, straight from the receives' device memory, all extents in one submission. Each
- * write then waits for a flush (sync.c). Groups overlap: a group may write while another flushes.
+ * write then waits for a flush (sync.c). Groups overlap: a group may write while another flushes. A
+ * write that would share its flush with no other takes it along, as one durable request to the disk.
  *
  * An append is acknowledged when it and all before it are durable (I2). When a write fails, that
  * append and all behind it fail, those before it do not; the extent takes no plain appends any more,
@@ -202,15 +203,23 @@ write_on_failed(struct sn_write *write, int rc)
 	extent_settle(extent);
 }
 
+/* Blocks that a file system writes for the first time are not there before a flush. */
+static bool
+write_must_flush(const struct sn_write *write)
+{
+	return write->node->options.must_prewrite && !write->extent->is_prewritten;
+}
+
 static void
 write_on_done(struct disk_io *io, int rc, void *arg)
 {
 	struct sn_write *write = arg;
+	struct node *node = write->node;
 	struct loop_link *link, *next;
 
-	(void)io;
 	CHECK_OBJ(write, SN_WRITE_MAGIC);
-	if (rc != 0) {
+	node->writes_count--;
+	if (rc != 0 && !io->has_flush_failed) {
 		write_on_failed(write, rc);
 		return;
 	}
@@ -219,9 +228,10 @@ write_on_done(struct disk_io *io, int rc, void *arg)
 
 		sm_move(&append->sm, APPEND_SYNCING);
 	}
-	/* Blocks that a file system writes for the first time are not there before a flush. */
-	sn_sync_wait(write->node, &write->waiter, write_on_synced,
-	    write->node->options.must_prewrite && !write->extent->is_prewritten);
+	if (io->is_durable && !(rc != 0 && MUTANT(flush_retried)))
+		write_on_synced(&write->waiter, sn_sync_judge(node, rc));
+	else
+		sn_sync_wait(node, &write->waiter, write_on_synced, write_must_flush(write));
 }
 
 /* The disk did not even take it: the error comes by the way a flush's would, never from inside. */
@@ -232,9 +242,9 @@ write_on_refused(struct sn_sync_waiter *waiter, int rc)
 	write_on_failed(NUM_CONTAINER_OF(waiter, struct sn_write, waiter), -EIO);
 }
 
-/* Move what fits from @extent's queue into one write, and submit it. */
+/* Move what fits from @extent's queue into one write, and submit it; @is_alone: no other goes now. */
 static void
-extent_write_group(struct sn_extent *extent)
+extent_write_group(struct sn_extent *extent, bool is_alone)
 {
 	struct node *node = extent->node;
 	struct sn_append *append = first_of(&extent->queued);
@@ -265,8 +275,12 @@ extent_write_group(struct sn_extent *extent)
 		append = first_of(&extent->queued);
 	}
 	write->io.piece_count = count;
+	write->io.is_durable = is_alone && node->writes_count == 0 &&
+	    list_is_empty(&extent->queued) && sn_sync_is_idle(node, write_must_flush(write));
 	SN_COUNT(node, writes, 1);
-	if (disk_submit(node->disk, &write->io) != 0)
+	if (disk_submit(node->disk, &write->io) == 0)
+		node->writes_count++;
+	else
 		sn_sync_wait(node, &write->waiter, write_on_refused, false);
 }
 
@@ -281,7 +295,7 @@ append_on_commit(struct loop_task *task, void *arg)
 		struct sn_extent *extent = LIST_ENTRY(link, struct sn_extent, ready_link);
 
 		while (!list_is_empty(&extent->queued))
-			extent_write_group(extent);
+			extent_write_group(extent, list_is_empty(&node->ready));
 	}
 }
 

@@ -48,6 +48,7 @@ struct sim_io {
 	struct loop_timer timer;
 	uint64_t covers_sequence; /* FLUSH: the writes that it makes durable */
 	int rc;                   /* injected; 0: none */
+	bool is_flushing;         /* a durable write's second half */
 } __attribute__((may_alias));
 _Static_assert(sizeof(struct sim_io) <= sizeof(((struct disk_io *)0)->private_state), "fits");
 
@@ -298,12 +299,18 @@ sim_read_run(struct disk_sim *sim, const struct disk_io *io)
 	return 0;
 }
 
+static enum disk_op
+sim_op(struct disk_io *io)
+{
+	return sim_io_of(io)->is_flushing ? DISK_FLUSH : io->op;
+}
+
 static int
 sim_run(struct disk_sim *sim, struct disk_io *io)
 {
 	const struct sim_io *private = sim_io_of(io);
 
-	switch (io->op) {
+	switch (sim_op(io)) {
 	case DISK_READ:
 		return private->rc != 0 ? private->rc : sim_read_run(sim, io);
 	case DISK_WRITE:
@@ -320,6 +327,8 @@ sim_run(struct disk_sim *sim, struct disk_io *io)
 	return -EINVAL;
 }
 
+static void sim_io_begin(struct disk_sim *sim, struct disk_io *io);
+
 static void
 sim_io_on_timer(struct loop_timer *timer, void *arg)
 {
@@ -333,8 +342,15 @@ sim_io_on_timer(struct loop_timer *timer, void *arg)
 		loop_timer_start(private->handle->loop, timer, sim->stalled_until_ns - now_ns);
 		return;
 	}
-	list_remove(&io->link);
 	rc = sim_run(sim, io);
+	if (rc == 0 && io->is_durable && !private->is_flushing) {
+		private->is_flushing = true;
+		private->covers_sequence = sim->write_sequence;
+		sim_io_begin(sim, io);
+		return;
+	}
+	list_remove(&io->link);
+	io->has_flush_failed = rc != 0 && private->is_flushing;
 	io->fn(io, rc, io->arg);
 }
 
@@ -375,6 +391,28 @@ sim_count(struct disk_sim *sim, enum disk_op op)
 	}
 }
 
+/* A request, or the flush of a durable write, each with its own luck. */
+static void
+sim_io_begin(struct disk_sim *sim, struct disk_io *io)
+{
+	struct sim_io *private = sim_io_of(io);
+	struct loop *loop = private->handle->loop;
+	enum disk_op op = sim_op(io);
+	enum disk_fault_verdict verdict;
+
+	sim_count(sim, op);
+	if (sim->fault.is_hit && sim->fault.verdict == DISK_FAULT_HALT)
+		return; /* in flight for ever */
+	verdict = disk_fault_judge(&sim->fault, op);
+	if (verdict == DISK_FAULT_HALT)
+		return;
+	private->rc = sim_faults_judge(sim, io, op);
+	if (verdict == DISK_FAULT_FAIL)
+	private->rc = sim->fault.rc;
+	loop_timer_start(loop, &private->timer,
+	    sim_faults_delay(sim, loop_now_ns(loop), sim_latency_ns(sim, op)));
+}
+
 static int
 handle_submit(struct disk *disk, struct disk_io *io)
 {
@@ -382,27 +420,17 @@ handle_submit(struct disk *disk, struct disk_io *io)
 	struct disk_sim *sim = handle->sim;
 	uint64_t bytes = disk_pieces_bytes(io->pieces, io->piece_count);
 	struct sim_io *private = sim_io_of(io);
-	enum disk_fault_verdict verdict;
 
 	assert(io->piece_count <= DISK_PIECES_MAX);
 	assert((io->op == DISK_FLUSH) == (io->piece_count == 0));
+	assert(!io->is_durable || io->op == DISK_WRITE);
 	assert(num_is_aligned(io->offset_bytes, DISK_ALIGN) && num_is_aligned(bytes, DISK_ALIGN));
 	assert(io->op == DISK_FLUSH || io->offset_bytes + bytes <= disk->capacity_bytes);
-	sim_count(sim, io->op);
 	*private = (struct sim_io){ .handle = handle, .covers_sequence = sim->write_sequence };
 	io->link = (struct loop_link){ NULL, NULL };
 	list_push_back(&handle->in_flight, &io->link);
 	loop_timer_init(&private->timer, sim_io_on_timer, io);
-	if (sim->fault.is_hit && sim->fault.verdict == DISK_FAULT_HALT)
-		return 0; /* in flight for ever */
-	verdict = disk_fault_judge(&sim->fault, io->op);
-	if (verdict == DISK_FAULT_HALT)
-		return 0;
-	private->rc = sim_faults_judge(sim, io, bytes);
-	if (verdict == DISK_FAULT_FAIL)
-	private->rc = sim->fault.rc;
-	loop_timer_start(handle->loop, &private->timer,
-	    sim_faults_delay(sim, loop_now_ns(handle->loop), sim_latency_ns(sim, io->op)));
+	sim_io_begin(sim, io);
 	return 0;
 }
 
@@ -417,7 +445,7 @@ handle_close(struct disk *disk)
 		struct disk_io *io = LIST_ENTRY(link, struct disk_io, link);
 
 		loop_timer_stop(handle->loop, &sim_io_of(io)->timer);
-		if (io->op == DISK_WRITE && sim_below(sim, 2) == 0)
+		if (sim_op(io) == DISK_WRITE && sim_below(sim, 2) == 0)
 			(void)sim_write_run(sim, io); /* nobody is left to be told */
 	}
 	sim->handle = NULL;

@@ -65,15 +65,17 @@ ranges_overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes)
 }
 
 static int
-rules_judge(struct disk_sim *sim, const struct disk_io *io, uint64_t bytes)
+rules_judge(struct disk_sim *sim, const struct disk_io *io, enum disk_op op)
 {
+	uint64_t bytes = disk_pieces_bytes(io->pieces, io->piece_count);
+
 	for (uint32_t i = 0; i < sim->rule_count; i++) {
 		struct disk_sim_rule *rule = &sim->rules[i];
 		int rc = rule->rc;
 
-		if ((rule->ops & DISK_FAULT_OP(io->op)) == 0)
+		if ((rule->ops & DISK_FAULT_OP(op)) == 0)
 			continue;
-		if (io->op != DISK_FLUSH && rule->bytes != 0 &&
+		if (op != DISK_FLUSH && rule->bytes != 0 &&
 		    !ranges_overlap(rule->offset_bytes, rule->bytes, io->offset_bytes, bytes))
 			continue;
 		if (rule->count != 0 && --rule->count == 0)
@@ -84,12 +86,12 @@ rules_judge(struct disk_sim *sim, const struct disk_io *io, uint64_t bytes)
 }
 
 static int
-dice_judge(struct disk_sim *sim, const struct disk_io *io)
+dice_judge(struct disk_sim *sim, const struct disk_io *io, enum disk_op op)
 {
 	const struct disk_sim_faults *faults = &sim->faults;
 	uint32_t per_mille = 0;
 
-	switch (io->op) {
+	switch (op) {
 	case DISK_READ:
 		per_mille = is_in_reach(sim, io->offset_bytes) ? faults->read_fails : 0;
 		break;
@@ -104,17 +106,17 @@ dice_judge(struct disk_sim *sim, const struct disk_io *io)
 }
 
 int
-sim_faults_judge(struct disk_sim *sim, const struct disk_io *io, uint64_t bytes)
+sim_faults_judge(struct disk_sim *sim, const struct disk_io *io, enum disk_op op)
 {
-	int rc = rules_judge(sim, io, bytes);
+	int rc = rules_judge(sim, io, op);
 
 	if (rc == 0)
-		rc = dice_judge(sim, io);
+		rc = dice_judge(sim, io, op);
 	if (rc == 0)
 		return 0;
-	if (io->op == DISK_READ)
+	if (op == DISK_READ)
 		sim->counts.failed_reads++;
-	else if (io->op == DISK_WRITE)
+	else if (op == DISK_WRITE)
 		sim->counts.failed_writes++;
 	else
 		sim->counts.failed_flushes++;

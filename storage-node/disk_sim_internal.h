@@ -69,8 +69,8 @@ struct sim_page *sim_page_get(struct disk_sim *sim, uint64_t index);
 /* ---- disk_sim_faults.c ---- */
 
 void sim_faults_init(struct disk_sim *sim);
-/* sim_faults_judge -- what a request that is submitted now will fail with; 0: nothing. */
-int sim_faults_judge(struct disk_sim *sim, const struct disk_io *io, uint64_t bytes);
+/* sim_faults_judge -- what @io, or the flush behind it, begun now will fail with; 0: nothing. */
+int sim_faults_judge(struct disk_sim *sim, const struct disk_io *io, enum disk_op op);
 /* sim_faults_delay -- a request's latency, and perhaps everybody's from @now_ns on. */
 uint64_t sim_faults_delay(struct disk_sim *sim, uint64_t now_ns, uint64_t latency_ns);
 bool sim_faults_lose_write(struct disk_sim *sim, uint64_t offset);

@@ -51,7 +51,7 @@
 #define SN_TEXT_BYTES_MAX 32768u /* of a control answer */
 #define SN_LIST_BYTES_MAX 65536u /* of entries in one LIST answer */
 #define SN_STOP_TIMEOUT_NS NUM_S(5)
-#define SN_ZERO_BYTES (256u * 1024u)
+#define SN_ZERO_BYTES (1024u * 1024u)
 
 struct node;
 struct sn_extent;
@@ -97,6 +97,10 @@ void sn_sync_fini(struct node *node);
  */
 void sn_sync_wait(struct node *node, struct sn_sync_waiter *waiter,
     void (*fn)(struct sn_sync_waiter *waiter, int rc), bool must_flush);
+/* sn_sync_is_idle -- whether a write that goes now needs a flush, and there is none to share. */
+bool sn_sync_is_idle(const struct node *node, bool must_flush);
+/* sn_sync_judge -- the flush of a durable write has ended with @rc: 0, or -EIO, the disk is broken. */
+int sn_sync_judge(struct node *node, int rc);
 /* sn_disk_break -- a flush failed: read-only from now on, in this process and after (I3). */
 void sn_disk_break(struct node *node, int rc);
 
@@ -545,6 +549,7 @@ struct node {
 	struct loop_task commit_task;
 	struct sn_write *writes;
 	struct loop_link free_writes;
+	uint32_t writes_count;  /* at the disk */
 	uint32_t appends_count; /* in flight, all extents */
 
 	/* scan.c */

@@ -5,12 +5,15 @@
  *	            waiter                task                 done, none waits
  *	  IDLE ----------------> GATHERING -----> FLUSHING ------------------------> IDLE
  *	                             ^               |  \
- *	                             +---------------+   \ failed
+ *	                             +---------------+   \ failed, this one or a durable write
  *	                              done, some wait     +--------> BROKEN
  *
  * A waiter is a write that has completed. It is covered by the first flush that is submitted after
  * that, and never by the one in flight. Gathering lasts to the end of the loop turn, so that all
  * completions of a turn share a flush; while one is in flight the next group gathers by itself.
+ *
+ * Durable writes (disk.h), which begin only while we are idle, have flushes of their own; those who
+ * come meanwhile do not wait for them, as one write may be slow. When one fails, the disk is as broken.
  *
  * A flush that fails breaks the disk for good (I3): what it covered fails, what gathers fails, what
  * comes later fails. The superblock gets a mark, best effort and unflushed: should the process alone
@@ -90,6 +93,9 @@ sn_disk_break(struct node *node, int rc)
 
 	if (sync->sm.state == SYNC_BROKEN)
 		return;
+	if (sync->sm.state == SYNC_GATHERING)
+		sm_move(&sync->sm,
+		    SYNC_FLUSHING); /* what it has gathered fares as if flushed now */
 	sm_move(&sync->sm, SYNC_BROKEN);
 	node->is_read_only = true;
 	SN_COUNT(node, disk_errors, 1);
@@ -110,6 +116,8 @@ sync_on_flushed(struct disk_io *io, int rc, void *arg)
 	struct sn_sync *sync = &node->sync;
 
 	(void)io;
+	if (sync->sm.state == SYNC_BROKEN)
+		return; /* by a durable write: whom this one covered was told */
 	if (rc != 0 && MUTANT(flush_retried) && disk_submit(node->disk, &sync->io) == 0)
 		return;
 	if (rc != 0) {
@@ -162,17 +170,42 @@ sync_on_task(struct loop_task *task, void *arg)
 		sync_submit_flush(node);
 }
 
+static bool
+sync_is_exempt(const struct node *node, bool must_flush)
+{
+	bool is_protected = node->options.write_cache == NODE_CACHE_PROTECTED ||
+	    MUTANT(ack_before_flush);
+
+	return is_protected && !must_flush;
+}
+
+bool
+sn_sync_is_idle(const struct node *node, bool must_flush)
+{
+	return node->sync.sm.state == SYNC_IDLE && !sync_is_exempt(node, must_flush);
+}
+
+int
+sn_sync_judge(struct node *node, int rc)
+{
+	if (rc != 0)
+		sn_disk_break(node, rc);
+	if (node->sync.sm.state == SYNC_BROKEN)
+		return -EIO;
+	SN_COUNT(node, flushes, 1);
+	SN_COUNT(node, flush_waiters, 1);
+	return 0;
+}
+
 void
 sn_sync_wait(struct node *node, struct sn_sync_waiter *waiter,
     void (*fn)(struct sn_sync_waiter *waiter, int rc), bool must_flush)
 {
 	struct sn_sync *sync = &node->sync;
-	bool is_protected = node->options.write_cache == NODE_CACHE_PROTECTED ||
-	    MUTANT(ack_before_flush);
 
 	waiter->fn = fn;
 	waiter->link = (struct loop_link){ NULL, NULL };
-	if (sync->sm.state == SYNC_BROKEN || (is_protected && !must_flush)) {
+	if (sync->sm.state == SYNC_BROKEN || sync_is_exempt(node, must_flush)) {
 		list_push_back(&sync->exempt, &waiter->link);
 		loop_defer(node->loop, &sync->task);
 		return;

@@ -14,7 +14,11 @@
 
 #include "internal.h"
 
-#define ZERO_PAUSE_NS NUM_MS(2)
+/*
+ * A step makes the next flush commit metadata, which costs several writes in turn: rather few and large
+ * steps, so that most flushes meet none.
+ */
+#define ZERO_PAUSE_NS NUM_MS(8)
 
 static void
 zero_end(struct node *node, bool is_good)

@@ -7,7 +7,9 @@
  * DISK_ALIGN. Requests submitted in a loop turn go down together at its end.
  *
  * A write is durable only once a flush submitted after its completion has completed. A failed flush
- * says nothing about any write before it, for ever (I3): the owner must stop trusting the disk.
+ * says nothing about any write before it, for ever (I3): the owner must stop trusting the disk. A
+ * write with is_durable is a write and a flush behind it in one request, sooner than the two; what
+ * its flush covers beyond itself is not said, but its failure is that of any flush.
  */
 #ifndef CLEAVE_DISK_H
 #define CLEAVE_DISK_H
@@ -32,6 +34,8 @@ struct disk_io {
 	uint64_t offset_bytes;
 	const struct dev_piece *pieces; /* borrowed until @fn */
 	uint32_t piece_count;
+	bool is_durable;       /* WRITE: completes when it is durable */
+	bool has_flush_failed; /* with rc of such a write: its flush failed, or may have */
 	/* rc: 0, all bytes moved (short transfers are resumed inside); or a negative errno. */
 	void (*fn)(struct disk_io *io, int rc, void *arg);
 	void *arg;

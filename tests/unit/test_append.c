@@ -258,6 +258,62 @@ Test(append, failed_flush_makes_the_disk_read_only_for_ever)
 	rig_extent_fini(&other);
 }
 
+static bool
+a_write_was_durable(void)
+{
+	for (uint32_t i = 0; i < rig->node->request_count; i++)
+		if (rig->node->writes[i].io.is_durable)
+			return true;
+	return false;
+}
+
+Test(append, that_is_alone_takes_its_flush_along)
+{
+	uint64_t flushes = node_counters(rig->node)->flushes;
+
+	cr_assert_eq(rig_append(rig, &extent, 1), 0);
+	cr_assert(a_write_was_durable());
+	cr_assert_eq(node_counters(rig->node)->flushes - flushes, 1);
+	rig_kill(rig, true);
+	rig_up(rig);
+	cr_assert(rig_extent_matches(rig, &extent, extent.acked_bytes));
+}
+
+/* While others write, wait, come: what is answered afterwards is no success (I3). */
+Test(append, failed_flush_of_one_alone_breaks_the_disk)
+{
+	struct disk_sim_rule rule = { .ops = DISK_FAULT_OP(DISK_FLUSH), .rc = -EIO, .count = 1 };
+	struct rig_extent other;
+
+	rig_extent_init(&other, 4, 5, 2, EXTENT_LOG);
+	cr_assert_eq(rig_extent_create(rig, &other), 0);
+	for (uint64_t delay_ns = NUM_US(20); delay_ns < NUM_US(600); delay_ns += NUM_US(20)) {
+		struct rig_call *first, *second;
+		bool was_answered;
+		int rc;
+
+		cr_assert_eq(disk_sim_add_rule(rig->disk, &rule), 0);
+		first = rig_append_post(rig, &extent, 1);
+		rig_run(rig, delay_ns);
+		second = rig_append_post(rig, &other, 1);
+		rc = rig_wait(first);
+		cr_assert_eq(rc, -EIO);
+		was_answered = second->is_answered;
+		rc = rig_wait(second);
+		cr_assert(was_answered || rc == -EIO || rc == -EROFS, "%d after %llu ns", rc,
+		    (unsigned long long)delay_ns);
+		rig_done(first);
+		rig_done(second);
+		cr_assert(node_is_read_only(rig->node));
+		teardown();
+		rig_extent_fini(&other);
+		setup();
+		rig_extent_init(&other, 4, 5, 2, EXTENT_LOG);
+		cr_assert_eq(rig_extent_create(rig, &other), 0);
+	}
+	rig_extent_fini(&other);
+}
+
 Test(append, in_flight_when_the_peer_goes_is_finished)
 {
 	struct wire_node_reply reply;

@@ -58,6 +58,8 @@ done(void *arg)
 	return is_done;
 }
 
+static bool is_durable_next, has_flush_failed;
+
 static int
 one(enum disk_op op, uint64_t offset, uint32_t bytes)
 {
@@ -75,12 +77,14 @@ one(enum disk_op op, uint64_t offset, uint32_t bytes)
 		.offset_bytes = offset,
 		.pieces = piece,
 		.piece_count = op != DISK_FLUSH,
+		.is_durable = is_durable_next,
 		.fn = on_done };
 	is_done = false;
 	cr_assert_eq(disk_submit(disk, io), 0);
 	cr_assert_not(is_done, "never from inside");
 	if (sim_world_run(world, done, NULL, sim_world_now_ns(world) + NUM_S(100)) != 0)
 		return -ETIME;
+	has_flush_failed = io->has_flush_failed;
 	return last_rc;
 }
 
@@ -131,6 +135,35 @@ Test(disk_sim, what_was_flushed_survives_power_loss)
 		cr_assert_eq(put(32768, 4096, 8), 0);
 		lose_power();
 		cr_assert(holds(0, 16384, 7));
+	}
+}
+
+Test(disk_sim, durable_write_is_a_write_and_a_flush)
+{
+	cr_assert_eq(put(32768, 4096, 6), 0);
+	is_durable_next = true;
+	cr_assert_eq(put(0, 16384, 7), 0);
+	cr_assert_eq(disk_sim_unflushed_count(sim), 0);
+	cr_assert_eq(disk_sim_counters(sim)->writes_count, 2);
+	cr_assert_eq(disk_sim_counters(sim)->flushes_count, 1);
+	lose_power();
+	cr_assert(holds(0, 16384, 7));
+}
+
+Test(disk_sim, durable_write_says_which_half_failed)
+{
+	is_durable_next = true;
+	for (int i = 0; i < 2; i++) {
+		struct disk_sim_rule rule = { .ops = DISK_FAULT_OP(
+						  i == 0 ? DISK_WRITE : DISK_FLUSH),
+			.rc = -EIO,
+			.count = 1 };
+
+		cr_assert_eq(disk_sim_add_rule(sim, &rule), 0);
+		cr_assert_eq(put(0, 16384, 7), -EIO);
+		cr_assert_eq(has_flush_failed, i == 1);
+		cr_assert_eq(put(0, 16384, 8), 0);
+		cr_assert_not(has_flush_failed);
 	}
 }
 

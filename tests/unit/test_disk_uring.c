@@ -145,6 +145,25 @@ Test(disk_uring, writes_flushes_and_reads_back)
 	cr_assert(disk_uring_is_file(disk));
 }
 
+Test(disk_uring, durable_write_is_written)
+{
+	struct dev_piece out = piece_at(0, 8192), in = piece_at(1 << 20, 8192);
+	struct disk_io io = { .op = DISK_WRITE,
+		.offset_bytes = 4096,
+		.pieces = &out,
+		.piece_count = 1,
+		.is_durable = true,
+		.fn = on_done };
+
+	fill(0, 8192, 9);
+	cr_assert_eq(disk_submit(disk, &io), 0);
+	wait_for(1);
+	cr_assert_eq(last_rc, 0);
+	cr_assert_not(io.has_flush_failed);
+	cr_assert_eq(one(DISK_READ, 4096, &in, 1), 0);
+	cr_assert(holds(1 << 20, 8192, 9));
+}
+
 Test(disk_uring, turn_goes_down_in_one_call_and_the_queue_may_exceed_the_ring)
 {
 	static struct disk_io ios[IOS];
