@@ -20,6 +20,9 @@
  * an extent of what nodes keep back. Without that, too, everything is answered NO_SPACE. The
  * old extent is sealed by an edit of its own before: a take-over must not find in it what is refused.
  *
+ * A *trim* turns a log that takes appends, once there is a spare: nobody waits, and where there is no room
+ * for one nothing has happened.
+ *
  * Everything is driven by log_roll_step, which looks at what is there and does the next thing; it may be
  * called at any time.
  */
@@ -152,6 +155,22 @@ roll_wants_reserve(const struct mt_write_state *state)
 
 /* ---- the spare ---- */
 
+static bool
+log_is_filling_up(const struct mt_extent *log)
+{
+	return log->end_bytes > log->capacity_bytes / 4 * 3;
+}
+
+/* Is a trim all that the spare is for? */
+static bool
+roll_only_trims(const struct mt_write_state *state)
+{
+	const struct mt_extent *log = state->shard->log;
+
+	return state->roll.is_trimming && state->roll.sm.state == LOG_ROLL_STEADY && log != NULL &&
+	    log->sm.state == MT_EXTENT_OPEN && !log_is_filling_up(log) && !log->is_reserve;
+}
+
 static void
 roll_on_created(struct mt_extent *extent, int rc, void *arg)
 {
@@ -172,10 +191,16 @@ roll_on_created(struct mt_extent *extent, int rc, void *arg)
 		return;
 	}
 	roll->spare = NULL;
-	roll->is_short = rc == -ENOSPC; /* a node that is away is another matter */
-	if (rc == -ESTALE)
+	if (rc == -ESTALE) {
 		mt_shard_stop(state->shard, -ESTALE);
-	else if (++roll->attempt_count < LOG_ROLL_ATTEMPTS_MAX)
+		return;
+	}
+	if (roll_only_trims(state)) {
+		roll->is_trimming = false;
+		return;
+	}
+	roll->is_short = rc == -ENOSPC; /* a node that is away is another matter */
+	if (++roll->attempt_count < LOG_ROLL_ATTEMPTS_MAX)
 		write_pump_soon(state);
 	else
 		roll_pause(state, rc);
@@ -193,7 +218,11 @@ roll_make_spare(struct mt_write_state *state)
 	roll->spare = roll->is_reserve_tried
 	    ? mt_extent_create_reserve(shard, roll_on_created, state)
 	    : mt_extent_create(shard, EXTENT_LOG, roll_on_created, state);
-	if (roll->spare == NULL)
+	if (roll->spare != NULL)
+		return;
+	if (roll_only_trims(state))
+		roll->is_trimming = false;
+	else
 		roll_pause(state, -errno);
 }
 
@@ -318,14 +347,20 @@ log_roll_turn(struct mt_write_state *state)
 	assert(roll->old == NULL);
 	roll->old = state->shard->log;
 	state->shard->log = NULL;
+	roll->is_trimming = false;
 	roll->attempt_count = 0;
 	loop_timer_stop(state->shard->port->loop, &roll->retry_timer);
 }
 
-static bool
-log_is_filling_up(const struct mt_extent *log)
+void
+log_roll_trim(struct mt_write_state *state)
 {
-	return log->end_bytes > log->capacity_bytes / 4 * 3;
+	const struct mt_extent *log = state->shard->log;
+
+	if (log == NULL || log->end_bytes == 0 || state->roll.sm.state != LOG_ROLL_STEADY)
+		return;
+	state->roll.is_trimming = true;
+	write_pump_soon(state);
 }
 
 bool
@@ -347,16 +382,16 @@ log_roll_on_room(struct mt_write_state *state)
 		loop_timer_stop(state->shard->port->loop, &roll->retry_timer);
 }
 
-/* There is an ordinary extent for the log again. */
+/* There is an extent for a log that does not stay where it is. */
 static void
-roll_leave_reserve(struct mt_write_state *state)
+roll_leave(struct mt_write_state *state)
 {
 	const struct log_roll *roll = &state->roll;
 	const struct mt_extent *log = state->shard->log;
 
-	if (roll->sm.state == LOG_ROLL_STEADY && log != NULL && log->is_reserve &&
-	    roll->spare != NULL && roll->spare->sm.state == MT_EXTENT_OPEN &&
-	    !roll->spare->is_reserve)
+	if (roll->sm.state == LOG_ROLL_STEADY && log != NULL &&
+	    (log->is_reserve || roll->is_trimming) && roll->spare != NULL &&
+	    roll->spare->sm.state == MT_EXTENT_OPEN && !roll->spare->is_reserve)
 		log_roll_turn(state);
 }
 
@@ -370,7 +405,7 @@ log_roll_step(struct mt_write_state *state)
 		return;
 	if (roll->sm.state == LOG_ROLL_STEADY) {
 		if (log != NULL && log->sm.state == MT_EXTENT_OPEN) {
-			if (!log_is_filling_up(log) && !log->is_reserve)
+			if (!log_is_filling_up(log) && !log->is_reserve && !roll->is_trimming)
 				return;
 		} else {
 			log_roll_turn(state);
@@ -378,7 +413,7 @@ log_roll_step(struct mt_write_state *state)
 	}
 	roll_check_spare(state);
 	roll_make_spare(state);
-	roll_leave_reserve(state);
+	roll_leave(state);
 	if (roll->sm.state != LOG_ROLL_TURNING || roll->is_commit_failed)
 		return;
 	if (roll->old != NULL && roll->old->append_count > 0)

@@ -8,14 +8,21 @@
  * The log comes last: as long as it holds a record of the volume, a take-over brings the chunk back; then the
  * mark "deleted/ID" is there still, and all begins anew. Runs that are being merged, or read, are waited for.
  * Space comes back by extents, when nothing else is in them (reclaim.c, compact.c).
+ *
+ * The log's newest extent is trimmed, too, for nobody may ever fill it: at once when no layer is in it, else
+ * after a while. Then it goes when the layers that begin in it have been flushed, and that is when they
+ * are old, at the latest (flush.c). So a deletion ends, whatever is written meanwhile, or is not.
  */
 #include <errno.h>
 
 #include "alloc.h"
 #include "base/check.h"
+#include "base/num.h"
 #include "index.h"
 #include "manifest.h"
 #include "write.h"
+
+#define DROP_TRIM_NS NUM_S(30)
 
 struct segment_drop {
 	struct loop_link link; /* shard->drops */
@@ -25,7 +32,8 @@ struct segment_drop {
 	struct mt_run *runs[MT_COMMIT_EDITS_MAX]; /* being removed; they say is_merging */
 	uint32_t run_count;
 	bool is_committing, is_committed;
-	uint64_t log_id; /* the newest log extent that may hold a record of it; 0: not known yet */
+	uint64_t log_id;  /* the newest log extent that may hold a record of it; 0: not known yet */
+	uint64_t trim_ns; /* when that is trimmed even if there are layers */
 };
 
 static struct segment_drop *
@@ -139,6 +147,24 @@ drop_chunks(struct segment_drop *drop)
 	return is_busy ? -EAGAIN : 0;
 }
 
+/* False: not now. The chunks are gone, so nothing of the volume is batched any more. */
+static bool
+drop_set_log(struct segment_drop *drop)
+{
+	const struct mt_shard *shard = drop->shard;
+
+	if (drop->log_id != 0)
+		return true;
+	if (shard->log == NULL)
+		return false;
+	drop->log_id = extent_id_pack(&shard->log->id);
+	if (shard->log->end_bytes == 0)
+		drop->log_id--; /* nothing is in it */
+	drop->trim_ns = loop_now_ns(shard->port->loop) + DROP_TRIM_NS;
+	mt_reclaim_kick(drop->shard);
+	return true;
+}
+
 /* 0: no log extent of before is left, and that is durable. */
 static int
 drop_log(struct segment_drop *drop)
@@ -146,14 +172,12 @@ drop_log(struct segment_drop *drop)
 	struct mt_shard *shard = drop->shard;
 	const struct mt_manifest_state *state = mt_manifest_state(shard);
 
-	if (drop->log_id == 0) {
-		if (shard->log == NULL)
-			return -EAGAIN;
-		drop->log_id = extent_id_pack(&shard->log->id);
-		if (shard->log->end_bytes == 0)
-			drop->log_id--; /* nothing is in it */
-		mt_reclaim_kick(shard);
-	}
+	if (!drop_set_log(drop))
+		return -EAGAIN;
+	if (shard->log != NULL && extent_id_pack(&shard->log->id) == drop->log_id &&
+	    (list_is_empty(&shard->block_index->layers_by_age) ||
+		loop_now_ns(shard->port->loop) >= drop->trim_ns))
+		log_roll_trim(shard->write);
 	for (uint32_t i = 0; i < state->extent_count; i++) {
 		if (state->extents[i].kind == EXTENT_LOG &&
 		    extent_id_pack(&state->extents[i].id) <= drop->log_id)

@@ -40,6 +40,7 @@ struct log_roll {
 	bool is_short;          /* at last no node had room for a spare */
 	bool is_full;           /* nor for one from the reserve: nothing can be written */
 	bool must_seal;         /* there is no spare: the old extent is sealed without one */
+	bool is_trimming;       /* the log turns as soon as there is a spare */
 	bool is_wait_logged;
 };
 
@@ -49,6 +50,13 @@ void log_roll_start(struct mt_write_state *state);
 void log_roll_step(struct mt_write_state *state);
 /* log_roll_turn -- the log takes no more: it is broken, or full. */
 void log_roll_turn(struct mt_write_state *state);
+/*
+ * log_roll_trim -- the log goes to another extent soon, so that what is in this one can go
+ *
+ * It costs a slot for what has been written, so it is for logs that do not turn by themselves. Nothing
+ * happens to an empty one; and none, too, where there is no room: ask again.
+ */
+void log_roll_trim(struct mt_write_state *state);
 /* log_roll_tend -- see mt_write_path_tend. */
 uint64_t log_roll_tend(struct mt_write_state *state, uint32_t domain_count);
 /* log_roll_is_short -- there is room for tombstones alone. */

@@ -22,6 +22,7 @@
 #include "base/num.h"
 #include "middletier/extent.h"
 #include "middletier/internal.h"
+#include "middletier/manifest.h"
 #include "middletier/read.h"
 #include "middletier/reclaim.h"
 #include "middletier/write.h"
@@ -94,7 +95,7 @@ struct engine_set {
 };
 
 struct fake_commit {
-	struct mt_edit edits[64];
+	struct mt_edit edits[MT_COMMIT_EDITS_MAX];
 	uint32_t count;
 	mt_manifest_fn fn;
 	void *arg;

@@ -10,7 +10,6 @@
 
 #include "fake_node.h"
 #include "index_look.h"
-#include "middletier/manifest.h"
 
 /* ---- manifest, shard, session, gateway ---- */
 
