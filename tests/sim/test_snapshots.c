@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "check.h"
 #include "faults.h"
 #include "middletier/meta_store.h"
 
@@ -25,7 +26,9 @@
 #define SNAPSHOTS_MAX 24u
 #define LIMIT_NS NUM_S(300)
 #define FAULT_STEPS 200u
-#define KEY_LIMIT_NS NUM_S(120)
+#define KEY_LIMIT_NS NUM_S(180)
+#define SLOT_LIMIT_NS NUM_S(60)
+#define OPEN_SLOTS_MAX 6u
 
 struct client {
 	struct sim_host *host;
@@ -487,6 +490,33 @@ is_reclaimed(void *arg)
 	return count == 0;
 }
 
+static bool
+is_open(const struct sim_slot *slot, void *arg)
+{
+	uint32_t *count = arg;
+
+	(*count)++;
+	return !slot->is_sealed;
+}
+
+/*
+ * Of volumes that are no more nothing is left but what is open: of a shard its manifest, its log, its
+ * runs, and what comes next of each.
+ */
+static bool
+is_empty(void *arg)
+{
+	(void)arg;
+	for (uint32_t i = 0; i < rig.cluster->options.node_count; i++) {
+		uint32_t count = 0;
+
+		if (!sim_check_each_slot(rig.cluster, i, is_open, &count) ||
+		    count > rig.cluster->options.shard_count * OPEN_SLOTS_MAX)
+			return false;
+	}
+	return true;
+}
+
 static void
 clones_and_roll_backs(void)
 {
@@ -511,6 +541,9 @@ clones_and_roll_backs(void)
 	read_cells("v", cells);
 	cr_assert_eq(memcmp(cells, snapshot->cells, sizeof(cells)), 0, "rolled back to %s", name);
 	cr_assert_eq(ask("volume.delete", "c", NULL), 0);
+	/* Nobody writes any more, and in the log is what the volume still needs. */
+	sim_cluster_run_until(rig.cluster, is_reclaimed, (void *)(uintptr_t) "deleted/",
+	    KEY_LIMIT_NS, "a deleted volume is reclaimed");
 }
 
 static void
@@ -539,6 +572,10 @@ everything(uint64_t seed, bool has_kills, uint64_t faults)
 	cr_assert_eq(ask("volume.delete", "v", NULL), 0);
 	sim_cluster_run_until(rig.cluster, is_reclaimed, (void *)(uintptr_t) "snapshots/",
 	    KEY_LIMIT_NS, "the cuts of deleted snapshots are dropped");
+	sim_cluster_run_until(rig.cluster, is_reclaimed, (void *)(uintptr_t) "deleted/",
+	    KEY_LIMIT_NS, "deleted volumes are reclaimed");
+	sim_cluster_run_until(rig.cluster, is_empty, NULL, SLOT_LIMIT_NS,
+	    "no slot holds anything of what was deleted");
 	end();
 }
 
