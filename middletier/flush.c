@@ -11,8 +11,8 @@
  *
  *	too much garbage, and the   the group with the most, or the extent of which the most is dead
  *	last one was a flush
- *	the log is long             the oldest layer, in a hurry
- *	a layer is old              the same, in no hurry
+ *	the log gets long           the oldest layer, the faster the longer it is (pace.c)
+ *	a layer is old              the same
  *	a layer discards much       that one: its runs take room for nothing
  *	too much garbage            as above
  *
@@ -29,6 +29,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "compact.h"
+#include "pace.h"
 
 #define FLUSH_MAGIC 0x48534c46u /* "FLSH" */
 #define FLUSH_TICK_NS NUM_S(1)
@@ -63,10 +64,11 @@ struct mt_flush {
 	struct loop_timer tick_timer; /* age, and what else nobody tells of */
 	struct loop_timer pause_timer;
 	uint64_t merging_chunk;
-	bool is_compaction; /* MERGING */
-	bool was_flush;     /* the last one */
-	bool is_full;       /* it ended with -ENOSPC */
-	bool may_look;      /* for layers that discard: once a tick */
+	uint64_t gain_bytes; /* MERGING: the log will be so much shorter */
+	bool is_compaction;  /* MERGING */
+	bool was_flush;      /* the last one */
+	bool is_full;        /* it ended with -ENOSPC */
+	bool may_look;       /* for layers that discard: once a tick */
 	uint32_t tick_count;
 	uint64_t aged_sequence, next_aged_sequence; /* layers that began before the first are old */
 	uint64_t scan_ns;                           /* not before */
@@ -271,6 +273,42 @@ discarding_layer(struct mt_flush *flush)
 	return NULL;
 }
 
+/* What goes of the log with @input: all before the oldest layer that stays. */
+static uint64_t
+flush_gain(const struct mt_flush *flush, const struct mt_merge_input *input)
+{
+	const struct mt_shard *shard = flush->shard;
+	const struct loop_link *head = &shard->block_index->layers_by_age, *link = head->next;
+	uint64_t end = UINT64_MAX, bytes = 0;
+
+	if (input->newest_layer == NULL)
+		return 0;
+	while (link != head && LIST_ENTRY(link, struct mt_layer, age_link)->chunk == input->chunk)
+		link = link->next;
+	if (link != head)
+		end = extent_id_pack(&mt_shard_extent(shard,
+		    LIST_ENTRY(link, struct mt_layer, age_link)->first_extent)
+					  ->id);
+	for (uint32_t i = 0; i < shard->extent_count; i++) {
+		const struct mt_extent *extent = shard->extents[i];
+
+		if (extent != NULL && extent->kind == EXTENT_LOG && extent != shard->log &&
+		    extent_id_pack(&extent->id) < end)
+			bytes += extent->capacity_bytes;
+	}
+	return bytes;
+}
+
+uint32_t
+mt_flush_pressure(const struct mt_shard *shard)
+{
+	const struct mt_flush *flush = shard->flush;
+
+	if (flush == NULL || flush->sm.state != FLUSH_MERGING)
+		return mt_reclaim_pressure(shard, 0);
+	return mt_reclaim_pressure(shard, flush->gain_bytes / 1000 * mt_merge_progress(shard));
+}
+
 static int
 due_flush(const struct mt_flush *flush, struct mt_layer *layer, bool is_urgent,
     struct mt_merge_input *ret_input)
@@ -310,7 +348,7 @@ due_compaction(struct mt_flush *flush, struct mt_merge_input *ret_input)
 	if (run == NULL)
 		return -ENOENT;
 	rc = compact_input(flush, run, ret_input);
-	ret_input->is_urgent = mt_reclaim_is_log_long(shard);
+	ret_input->is_urgent = mt_reclaim_pressure(shard, 0) >= PACE_HURRY;
 	return rc;
 }
 
@@ -319,14 +357,15 @@ static int
 flush_find(struct mt_flush *flush, struct mt_merge_input *ret_input)
 {
 	const struct mt_shard *shard = flush->shard;
-	bool is_long = mt_reclaim_is_log_long(shard);
+	uint32_t pressure = mt_reclaim_pressure(shard, 0);
+	bool is_urgent = pressure >= PACE_HURRY;
 	int rc = -ENOENT;
 
 	/* In turns: a log that stays full must not let garbage fill the disks. */
 	if (flush->was_flush)
 		rc = due_compaction(flush, ret_input);
-	if (rc == -ENOENT && (is_long || is_old(flush)))
-		rc = due_flush(flush, oldest_layer(flush), is_long, ret_input);
+	if (rc == -ENOENT && (pressure > 0 || is_old(flush)))
+		rc = due_flush(flush, oldest_layer(flush), is_urgent, ret_input);
 	if (rc == -ENOENT)
 		rc = due_flush(flush, discarding_layer(flush), false, ret_input);
 	if (rc == -ENOENT)
@@ -398,6 +437,7 @@ flush_on_task(struct loop_task *task, void *arg)
 		return;
 	if (rc == 0) {
 		flush->merging_chunk = input.chunk->number;
+		flush->gain_bytes = flush_gain(flush, &input);
 		flush->is_compaction = input.newest_run != NULL && input.level == COMPACT_LEVEL;
 		sm_move(&flush->sm, FLUSH_MERGING);
 		rc = mt_merge_start(flush->shard, &input, flush_on_merged, flush);

@@ -292,7 +292,7 @@ struct mt_merge_input {
 	struct mt_chunk *chunk;
 	struct mt_layer *newest_layer, *oldest_layer;
 	struct mt_run *newest_run, *oldest_run;
-	bool is_urgent; /* backpressure waits for it: no pauses for clients */
+	bool is_urgent; /* the log is longer than it should be: goes before others */
 	int level;      /* of zstd */
 };
 typedef void (*mt_merge_fn)(int rc, void *arg);
@@ -301,6 +301,8 @@ int mt_merge_start(struct mt_shard *shard, const struct mt_merge_input *input, m
 
 /* mt_merge_stop -- every merge of the shard ends with -ECANCELED, soon. */
 void mt_merge_stop(struct mt_shard *shard);
+/* mt_merge_progress -- how much of the shard's merge is done, per mille; 0: it has none at work. */
+uint32_t mt_merge_progress(const struct mt_shard *shard);
 /* mt_merge_is_quiet -- the shard has none, and nothing of it is on its way. */
 bool mt_merge_is_quiet(const struct mt_shard *shard);
 /* mt_merge_fini -- forget them: the process is being taken down. */
@@ -328,6 +330,11 @@ void mt_flush_fini(struct mt_shard *shard);
 void mt_flush_kick(struct mt_shard *shard);
 /* mt_flush_can_gain -- a merge that may give space back is at work or due, and there was room for the last. */
 bool mt_flush_can_gain(const struct mt_shard *shard);
+/*
+ * mt_flush_pressure -- how long the log is, per mille, from where flush begins to where writes stand still
+ * (pace.h), as if it were shorter already by the part of the flush at work that is done
+ */
+uint32_t mt_flush_pressure(const struct mt_shard *shard);
 /* What the runs of a shard come to, as last seen. */
 struct mt_flush_totals {
 	uint64_t run_count, run_bytes;
@@ -347,6 +354,8 @@ void mt_reclaim_kick(struct mt_shard *shard);
 bool mt_reclaim_is_log_long(const struct mt_shard *shard);
 bool mt_reclaim_is_log_full(const struct mt_shard *shard);
 bool mt_reclaim_is_memory_full(const struct mt_shard *shard);
+/* mt_reclaim_pressure -- both against their limits, per mille (pace.h), were @gained_bytes of the log gone. */
+uint32_t mt_reclaim_pressure(const struct mt_shard *shard, uint64_t gained_bytes);
 /*
  * mt_reclaim_can_gain -- is there hope that extents will go without anybody's discarding anything?
  *
@@ -354,6 +363,8 @@ bool mt_reclaim_is_memory_full(const struct mt_shard *shard);
  * last merge has found no room for its runs, or nothing has gone for RECLAIM_HOPE_NS (reclaim.c).
  */
 bool mt_reclaim_can_gain(const struct mt_shard *shard);
+/* mt_write_path_on_freed -- write_room.c: @bytes of the log are about to go. */
+void mt_write_path_on_freed(struct mt_shard *shard, uint64_t bytes);
 /* mt_reclaim_on_merge -- a merge of the shard has ended with @rc. */
 void mt_reclaim_on_merge(struct mt_shard *shard, int rc);
 

@@ -20,8 +20,8 @@
  * durable does the index change. Until then nothing names what was written, so that an error leaves
  * nothing behind but garbage in the run extent, which goes with it.
  *
- * Clients go first: a turn of the loop does a few engine jobs, and while clients write much a window must
- * be paid for in time before the next. A merge that backpressure waits for pays nothing.
+ * Clients go first: a turn of the loop does a few engine jobs, and while clients write a window must be
+ * paid for in time before the next, the less the longer the log is (merge_pace.c).
  */
 #include "merge.h"
 
@@ -36,7 +36,6 @@
 #define MERGE_MAGIC 0x4752454du      /* "MERG" */
 #define MERGE_WORK_MAGIC 0x4b52574du /* "MWRK" */
 #define MERGE_HOPE_NS NUM_MS(10)
-#define MERGE_BUSY_BYTES_PER_S NUM_MIB(96) /* plain */
 
 static const struct sm_state merge_table[MERGE_STATE_NR] = {
 	[MERGE_QUEUED] = { "queued", SM_TO(MERGE_LOADING) | SM_TO(MERGE_FAILED), SM_INITIAL },
@@ -69,8 +68,10 @@ work_on_timer(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	CHECK_OBJ(work, MERGE_WORK_MAGIC);
-	if (work->merge != NULL)
-		merge_pump(work->merge);
+	if (work->merge == NULL)
+		return;
+	work->budget = merge_turn_jobs(work->merge);
+	merge_pump(work->merge);
 }
 
 /* The next merge, or what the present one waits for may have come. */
@@ -359,7 +360,7 @@ merge_wait(struct mt_merge *merge, uint64_t ns)
 {
 	struct merge_work *work = merge_work_of(merge);
 
-	if (!work->timer.is_active)
+	if (!work->timer.is_active || work->timer.due_ns > loop_now_ns(work->port->loop) + ns)
 		loop_timer_start(work->port->loop, &work->timer, ns);
 }
 
@@ -384,17 +385,15 @@ static void
 merge_pay(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
-	uint64_t now_ns = loop_now_ns(work->port->loop);
+	uint64_t pause_ns =
+	    merge_pause_ns(merge, (uint64_t)work->window.block_count * CLEAVE_BLOCK_BYTES);
 
-	if (!merge_yields(merge)) {
+	if (pause_ns == 0) {
 		merge_next_window(merge);
 		return;
 	}
-	work->paid_ns = num_max(work->paid_ns, now_ns) +
-	    (uint64_t)work->window.block_count * CLEAVE_BLOCK_BYTES * NUM_S(1) /
-		MERGE_BUSY_BYTES_PER_S;
 	sm_move(&merge->sm, MERGE_PAUSING);
-	loop_timer_start(work->port->loop, &work->timer, work->paid_ns - now_ns);
+	loop_timer_start(work->port->loop, &work->timer, pause_ns);
 }
 
 static void
@@ -412,17 +411,15 @@ void
 merge_pump(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
-	uint32_t budget = merge_turn_jobs(merge);
 
 	CHECK_OBJ(merge, MERGE_MAGIC);
 	if (work->writer.is_hoping && work->writer.shard == merge->shard)
 		run_writer_retry(&work->writer);
-	if (merge->sm.state == MERGE_FETCHING && merge_fetch_step(merge, &budget))
+	if (merge->sm.state == MERGE_FETCHING && merge_fetch_step(merge, &work->budget))
 		sm_move(&merge->sm, MERGE_STORING);
-	if (merge->sm.state == MERGE_STORING && merge_store_step(merge, &budget))
+	if (merge->sm.state == MERGE_STORING && merge_store_step(merge, &work->budget))
 		merge_pay(merge);
-	else if (merge->sm.state == MERGE_PAUSING &&
-	    (!work->timer.is_active || merge->input.is_urgent))
+	else if (merge->sm.state == MERGE_PAUSING && !work->timer.is_active)
 		merge_next_window(merge);
 	if (merge->sm.state == MERGE_FAILED) {
 		merge_try_finish_failed(merge);
@@ -436,7 +433,8 @@ merge_pump(struct mt_merge *merge)
 	    merge->sm.state == MERGE_COMMITTING)
 		return;
 	/* More of the same, after whatever else this loop has to do. */
-	if (budget == 0 || (merge->sm.state == MERGE_FETCHING && work->out_count == 0))
+	if ((work->budget == 0 && merge->sm.state != MERGE_PAUSING) ||
+	    (merge->sm.state == MERGE_FETCHING && work->out_count == 0 && !work->timer.is_active))
 		merge_wait(merge, 0);
 }
 
@@ -583,6 +581,17 @@ mt_merge_stop(struct mt_shard *shard)
 	}
 	if (work->merge != NULL && work->merge->shard == shard)
 		merge_fail(work->merge, -ECANCELED);
+}
+
+uint32_t
+mt_merge_progress(const struct mt_shard *shard)
+{
+	const struct merge_work *work = shard->port->merge_work;
+
+	if (work == NULL || work->merge == NULL || work->merge->shard != shard ||
+	    work->merge->sm.state <= MERGE_LOADING || work->merge->sm.state >= MERGE_FAILED)
+		return 0;
+	return work->plan.at * 1000u / (uint32_t)CLEAVE_CHUNK_BLOCKS;
 }
 
 bool

@@ -234,6 +234,7 @@ struct merge_work {
 	uint32_t out_count;     /* calls and jobs */
 	uint64_t deadline_ns;   /* of the window's reads */
 	uint64_t paid_ns;
+	uint32_t budget;         /* engine jobs that this turn of the loop has yet */
 	struct loop_timer timer; /* the next turn, or a pause */
 	struct loop_task start_task;
 };
@@ -283,8 +284,8 @@ bool merge_store_step(struct mt_merge *merge, uint32_t *budget);
 
 /* merge_turn_jobs -- engine jobs in this turn of the loop. */
 uint32_t merge_turn_jobs(const struct mt_merge *merge);
-/* merge_yields -- the next window has to be paid for. */
-bool merge_yields(const struct mt_merge *merge);
+/* merge_pause_ns -- a window of @bytes is done: how long clients go first. */
+uint64_t merge_pause_ns(const struct mt_merge *merge, uint64_t bytes);
 
 /* ---- merge_commit.c: stages, and their edits ---- */
 

@@ -1,27 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* merge_pace.c -- how much of a port's loop a merge takes while clients write */
+/* merge_pace.c -- how much of a port's loop a merge takes while clients write: pace.c says */
+#include "base/num.h"
 #include "merge.h"
+#include "pace.h"
 
-#define MERGE_BUSY_WRITES 16u /* of the port's clients, in flight */
-/* Engine jobs in a turn of the loop, each some 50 us: nobody waits, somebody does, for the merge itself. */
-#define MERGE_TURN_JOBS_IDLE 8u
-#define MERGE_TURN_JOBS_BUSY 2u
-#define MERGE_TURN_JOBS_URGENT 4u
-#define MERGE_TURN_JOBS_FULL 16u
+/* Of all of the port's shards: whatever is merged, the others wait for it. */
+static uint32_t
+port_pressure(const struct mt_port *port)
+{
+	uint32_t pressure = 0;
+
+	for (uint32_t i = 0; i < port->shard_count; i++)
+		pressure = (uint32_t)num_max(pressure, mt_flush_pressure(&port->shards[i]));
+	return pressure;
+}
 
 uint32_t
 merge_turn_jobs(const struct mt_merge *merge)
 {
-	if (mt_port_write_count(merge->shard->port) == 0)
-		return MERGE_TURN_JOBS_IDLE;
-	if (!merge->input.is_urgent)
-		return MERGE_TURN_JOBS_BUSY;
-	return mt_reclaim_is_log_full(merge->shard) ? MERGE_TURN_JOBS_FULL : MERGE_TURN_JOBS_URGENT;
+	const struct mt_port *port = merge->shard->port;
+
+	return pace_turn_jobs(port_pressure(port), mt_port_write_count(port));
 }
 
-bool
-merge_yields(const struct mt_merge *merge)
+uint64_t
+merge_pause_ns(const struct mt_merge *merge, uint64_t bytes)
 {
-	return !merge->input.is_urgent &&
-	    mt_port_write_count(merge->shard->port) >= MERGE_BUSY_WRITES;
+	struct merge_work *work = merge_work_of(merge);
+	const struct mt_port *port = work->port;
+	uint64_t now_ns = loop_now_ns(port->loop);
+	uint64_t rate = mt_port_write_count(port) == 0 ? PACE_UNLIMITED
+						       : pace_merge_rate(port_pressure(port));
+
+	work->paid_ns = pace_pay(work->paid_ns, now_ns, bytes, rate);
+	return rate == PACE_UNLIMITED || work->paid_ns <= now_ns ? 0 : work->paid_ns - now_ns;
 }

@@ -28,6 +28,7 @@
 #include "extent.h"
 #include "index.h"
 #include "manifest.h"
+#include "pace.h"
 #include "write.h"
 
 #define RECLAIM_MAGIC 0x4c434552u /* "RECL" */
@@ -163,6 +164,34 @@ mt_reclaim_is_log_full(const struct mt_shard *shard)
 		reclaim->log_bytes > reclaim->hard_bytes);
 }
 
+/* What the log takes, but for what its open extent has yet. */
+static uint64_t
+reclaim_used_bytes(const struct mt_reclaim *reclaim)
+{
+	const struct mt_extent *log = reclaim->shard->log;
+	uint64_t left_bytes = log == NULL ? 0 : log->capacity_bytes - log->end_bytes;
+
+	return reclaim->log_bytes - num_min(left_bytes, reclaim->log_bytes);
+}
+
+uint32_t
+mt_reclaim_pressure(const struct mt_shard *shard, uint64_t gained_bytes)
+{
+	const struct mt_reclaim *reclaim = shard->reclaim;
+	uint64_t used_bytes, memory_bytes;
+
+	if (reclaim == NULL || !reclaim->is_running || shard->block_index == NULL)
+		return 0;
+	if (is_room_short(shard))
+		return PACE_FULL;
+	used_bytes = reclaim_used_bytes(reclaim);
+	used_bytes -= num_min(gained_bytes, used_bytes);
+	memory_bytes = shard->block_index->memory_bytes;
+	return (uint32_t)num_max(pace_pressure(memory_bytes, reclaim->memory_bytes,
+				     2 * reclaim->memory_bytes),
+	    pace_pressure(used_bytes, reclaim->soft_bytes, reclaim->hard_bytes));
+}
+
 bool
 mt_reclaim_can_gain(const struct mt_shard *shard)
 {
@@ -237,6 +266,7 @@ reclaim_delete(struct mt_reclaim *reclaim, struct mt_extent *extent)
 
 	if (extent->kind == EXTENT_LOG) {
 		assert(shard->log_bytes >= extent->sealed_bytes);
+		mt_write_path_on_freed(shard, extent->sealed_bytes);
 		shard->log_bytes -= extent->sealed_bytes;
 	}
 	metric_add(&metrics[MT_METRIC_extents_reclaimed], 1);

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "internal.h"
+#include "pace.h"
 
 /* Of a shard: two in flight, one closed behind them, one filling. */
 #define WRITE_BATCHES_MAX (MT_APPENDS_IN_FLIGHT_MAX + 2u)
@@ -152,6 +153,12 @@ struct mt_write {
 	bool is_promised;      /* mt_index_promise: it was admitted */
 };
 
+/* How fast the log may get longer. */
+struct write_room {
+	struct pace_drain drain;
+	uint64_t paid_ns;
+};
+
 struct mt_write_state {
 	uint32_t magic;
 	struct mt_shard *shard;
@@ -172,6 +179,7 @@ struct mt_write_state {
 	struct loop_task pump_task;
 	struct loop_timer retry_timer; /* the engine's queue was full */
 	struct log_roll roll;
+	struct write_room room;
 };
 
 static inline bool
@@ -204,6 +212,8 @@ void mt_write_path_kick(struct mt_shard *shard);
  * 0; -EAGAIN: not yet; else its answer.
  */
 int write_check(struct mt_write_state *state, const struct mt_write *write);
+/* write_room_take -- a batch of @bytes goes to the log. */
+void write_room_take(struct mt_write_state *state, uint32_t bytes);
 /* mt_write_path_on_room -- extents have gone, or will not go: look at what waits for room. */
 void mt_write_path_on_room(struct mt_shard *shard);
 

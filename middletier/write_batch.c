@@ -137,6 +137,7 @@ batch_close(struct mt_write_state *state, struct write_batch *batch)
 		.desc_bytes = batch->desc_bytes,
 	};
 	shard->next_sequence += batch->record_count;
+	write_room_take(state, batch->batch.info.batch_bytes);
 	sm_move(&batch->sm, WRITE_BATCH_READY);
 	list_push_back(&state->ready, &batch->link);
 }

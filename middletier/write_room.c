@@ -2,9 +2,9 @@
 /*
  * write_room.c -- may a write be admitted: will it ever fit, is there room for it, and if not, is there hope?
  *
- *	                       room    none, merges may bring some    none, and no hope
- *	write                  goes on        waits                       -ENOSPC
- *	discard, write zeroes  goes on        goes on                     goes on, as long as it can
+ *	                       room     little         none, merges may bring some   none, and no hope
+ *	write                  goes on  is slowed down  waits                        -ENOSPC
+ *	discard, write zeroes  goes on  goes on         goes on                      goes on while it can
  *
  * Memory for layers is room, too, and there all are alike.
  *
@@ -18,6 +18,46 @@
 
 #define WRITE_ROOM_RETRY_NS NUM_MS(100)
 
+/* As often as it takes; a retry that is nearer stands for others. */
+static int
+write_retry_in(struct mt_write_state *state, uint64_t ns)
+{
+	struct loop *loop = state->shard->port->loop;
+	struct loop_timer *timer = &state->retry_timer;
+
+	if (!timer->is_active || timer->due_ns > loop_now_ns(loop) + ns)
+		loop_timer_start(loop, timer, ns);
+	return -EAGAIN;
+}
+
+/* By degrees, before the log is at its limit: what came was more than what goes. */
+static int
+write_check_pace(struct mt_write_state *state)
+{
+	uint64_t now_ns = loop_now_ns(state->shard->port->loop);
+
+	if (state->room.paid_ns <= now_ns || mt_reclaim_pressure(state->shard, 0) < PACE_HURRY)
+		return 0;
+	return write_retry_in(state, state->room.paid_ns - now_ns);
+}
+
+void
+write_room_take(struct mt_write_state *state, uint32_t bytes)
+{
+	struct write_room *room = &state->room;
+	uint64_t rate = pace_write_rate(mt_reclaim_pressure(state->shard, 0), room->drain.rate);
+
+	room->paid_ns = pace_pay(room->paid_ns, loop_now_ns(state->shard->port->loop), bytes, rate);
+}
+
+void
+mt_write_path_on_freed(struct mt_shard *shard, uint64_t bytes)
+{
+	if (shard->write != NULL)
+		pace_drain_note(&shard->write->room.drain, loop_now_ns(shard->port->loop), bytes,
+		    mt_reclaim_pressure(shard, 0));
+}
+
 static int
 write_check_room(struct mt_write_state *state, const struct mt_write *write)
 {
@@ -28,11 +68,10 @@ write_check_room(struct mt_write_state *state, const struct mt_write *write)
 	if (!write_has_payload(write) && !mt_reclaim_is_memory_full(shard))
 		return 0;
 	if (!log_roll_is_short(state) && !mt_reclaim_is_log_full(shard))
-		return 0;
+		return write_has_payload(write) ? write_check_pace(state) : 0;
 	if (!mt_reclaim_can_gain(shard))
 		return -ENOSPC;
-	loop_timer_start(shard->port->loop, &state->retry_timer, WRITE_ROOM_RETRY_NS);
-	return -EAGAIN;
+	return write_retry_in(state, WRITE_ROOM_RETRY_NS);
 }
 
 int

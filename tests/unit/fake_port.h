@@ -153,6 +153,12 @@ mt_flush_can_gain(const struct mt_shard *shard)
 	return fake.is_flushing;
 }
 
+uint32_t
+mt_flush_pressure(const struct mt_shard *shard)
+{
+	return mt_reclaim_pressure(shard, 0);
+}
+
 /* ---- set-up ---- */
 
 static uint8_t fake_payloads[FAKE_MSGS][ENGINE_RECORD_BYTES_MAX];

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_pace.c -- everything that merges and writes do to each other grows by degrees */
+#include "middletier/pace.h"
+
+#include <criterion/criterion.h>
+
+#include "base/num.h"
+
+#define SOFT NUM_MIB(64)
+#define HARD NUM_MIB(96)
+
+/* ---- pressure ---- */
+
+Test(pace, pressure_begins_at_half_of_the_soft_limit_and_ends_at_the_hard_one)
+{
+	cr_assert_eq(pace_pressure(0, SOFT, HARD), 0);
+	cr_assert_eq(pace_pressure(SOFT / 2, SOFT, HARD), 0);
+	cr_assert_eq(pace_pressure(SOFT * 3 / 4, SOFT, HARD), PACE_HURRY / 2);
+	cr_assert_eq(pace_pressure(SOFT, SOFT, HARD), PACE_HURRY);
+	cr_assert_eq(pace_pressure((SOFT + HARD) / 2, SOFT, HARD), 750);
+	cr_assert_eq(pace_pressure(HARD, SOFT, HARD), PACE_FULL);
+	cr_assert_eq(pace_pressure(UINT64_MAX, SOFT, HARD), PACE_FULL);
+}
+
+Test(pace, no_limit_is_no_pressure)
+{
+	cr_assert_eq(pace_pressure(UINT64_MAX, 0, 0), 0);
+}
+
+Test(pace, limits_of_a_petabyte_do_not_overflow)
+{
+	uint64_t soft = UINT64_C(1) << 50;
+
+	cr_assert_eq(pace_pressure(soft, soft, 2 * soft), PACE_HURRY);
+	cr_assert_lt(pace_pressure(2 * soft - soft / 100, soft, 2 * soft), PACE_FULL);
+}
+
+Test(pace, pressure_never_falls_when_the_log_grows)
+{
+	uint32_t last = 0;
+
+	for (uint64_t used = 0; used <= HARD; used += NUM_KIB(64)) {
+		uint32_t pressure = pace_pressure(used, SOFT, HARD);
+
+		cr_assert_geq(pressure, last);
+		cr_assert_leq(pressure - last, 4, "by degrees");
+		last = pressure;
+	}
+}
+
+/* ---- merges ---- */
+
+Test(pace, merges_go_faster_the_longer_the_log_is)
+{
+	uint64_t last = 0;
+
+	for (uint32_t pressure = 0; pressure < PACE_HURRY; pressure++) {
+		uint64_t rate = pace_merge_rate(pressure);
+
+		cr_assert_gt(rate, last);
+		cr_assert(last == 0 || rate - last <= last / 50, "by degrees");
+		last = rate;
+	}
+	cr_assert_eq(pace_merge_rate(0), NUM_MIB(96));
+	cr_assert_eq(pace_merge_rate(200), 4 * NUM_MIB(96));
+	cr_assert_eq(pace_merge_rate(PACE_HURRY), PACE_UNLIMITED);
+	cr_assert_eq(pace_merge_rate(PACE_FULL), PACE_UNLIMITED);
+}
+
+Test(pace, a_turn_of_the_loop_has_fewest_jobs_while_somebody_writes_and_the_log_is_short)
+{
+	uint32_t busy = pace_turn_jobs(0, 1), hurry = pace_turn_jobs(PACE_HURRY, 1);
+
+	cr_assert_geq(busy, 1);
+	cr_assert_eq(pace_turn_jobs(PACE_HURRY - 1, 1000), busy);
+	cr_assert_lt(busy, hurry);
+	cr_assert_lt(hurry, pace_turn_jobs(PACE_HURRY, 0));
+	cr_assert_gt(pace_turn_jobs(PACE_FULL, 1), hurry);
+	cr_assert_eq(pace_turn_jobs(PACE_FULL, 0), pace_turn_jobs(PACE_FULL, 1));
+}
+
+/* ---- how fast the log drains ---- */
+
+Test(pace, the_drain_is_known_after_a_second_under_pressure)
+{
+	struct pace_drain drain = { 0 };
+
+	for (uint32_t i = 0; i < 11; i++) {
+		cr_assert_eq(drain.rate, 0);
+		pace_drain_note(&drain, NUM_S(5) + i * NUM_MS(100), NUM_MIB(4), PACE_HURRY);
+	}
+	cr_assert_eq(drain.rate, NUM_MIB(40));
+}
+
+Test(pace, what_goes_while_merges_have_pauses_says_nothing)
+{
+	struct pace_drain drain = { 0 };
+
+	for (uint32_t i = 0; i < 100; i++)
+		pace_drain_note(&drain, NUM_S(1 + i), NUM_MIB(1), PACE_HURRY - 1);
+	cr_assert_eq(drain.rate, 0);
+	pace_drain_note(&drain, NUM_S(200), NUM_MIB(500), PACE_HURRY);
+	cr_assert_eq(drain.rate, 0, "it is measured from here on");
+	pace_drain_note(&drain, NUM_S(202), NUM_MIB(20), PACE_HURRY);
+	cr_assert_eq(drain.rate, NUM_MIB(10));
+}
+
+Test(pace, the_drain_follows_what_is_measured)
+{
+	struct pace_drain drain = { 0 };
+
+	pace_drain_note(&drain, NUM_S(1), 0, PACE_HURRY);
+	pace_drain_note(&drain, NUM_S(2), NUM_MIB(40), PACE_FULL);
+	pace_drain_note(&drain, NUM_S(3), NUM_MIB(80), PACE_FULL);
+	cr_assert_eq(drain.rate, NUM_MIB(50), "a quarter of the way");
+	for (uint32_t i = 4; i < 40; i++)
+		pace_drain_note(&drain, NUM_S(i), NUM_MIB(80), PACE_FULL);
+	cr_assert_gt(drain.rate, NUM_MIB(79));
+}
+
+Test(pace, a_log_that_does_not_drain_still_lets_something_in)
+{
+	struct pace_drain drain = { 0 };
+
+	for (uint32_t i = 1; i < 100; i++)
+		pace_drain_note(&drain, NUM_S(i), 0, PACE_FULL);
+	cr_assert_eq(drain.rate, NUM_MIB(1));
+	cr_assert_eq(pace_write_rate(PACE_FULL, drain.rate), NUM_MIB(1));
+}
+
+/* ---- writes ---- */
+
+Test(pace, writes_are_slowed_by_degrees_behind_the_soft_limit_only)
+{
+	uint64_t last = UINT64_MAX;
+
+	cr_assert_eq(pace_write_rate(PACE_HURRY - 1, NUM_MIB(40)), PACE_UNLIMITED);
+	for (uint32_t pressure = PACE_HURRY; pressure <= PACE_FULL; pressure++) {
+		uint64_t rate = pace_write_rate(pressure, NUM_MIB(40));
+
+		cr_assert_lt(rate, last);
+		last = rate;
+	}
+}
+
+Test(pace, writes_come_as_fast_as_the_log_drains_half_way_between_the_limits)
+{
+	cr_assert_float_eq((double)pace_write_rate(750, 40000000), 40e6, 1e5);
+}
+
+Test(pace, half_of_what_the_log_drains_is_never_slowed_down)
+{
+	for (uint32_t pressure = 0; pressure <= PACE_FULL; pressure++)
+		cr_assert_geq(pace_write_rate(pressure, 40000000), 20000000);
+}
+
+Test(pace, writes_are_not_slowed_before_it_is_known_how_fast_the_log_drains)
+{
+	cr_assert_eq(pace_write_rate(PACE_FULL, 0), PACE_UNLIMITED);
+}
+
+/* Clients that write all they can: the log settles between its limits, whatever the drain is. */
+Test(pace, the_log_settles_between_its_limits)
+{
+	static const uint64_t drains[] = { NUM_MIB(2), NUM_MIB(20), NUM_MIB(50) };
+
+	for (uint32_t i = 0; i < NUM_COUNT(drains); i++) {
+		uint64_t used = 0, freed = 0, paid_ns = 0, ms;
+		struct pace_drain drain = { 0 };
+
+		for (ms = 1; ms < 60000; ms++) {
+			uint32_t pressure = pace_pressure(used, SOFT, HARD);
+			uint64_t rate = pace_write_rate(pressure, drain.rate);
+
+			while (paid_ns <= ms * NUM_MS(1) && used < HARD) {
+				used += NUM_KIB(64);
+				paid_ns = pace_pay(paid_ns, ms * NUM_MS(1), NUM_KIB(64), rate);
+				if (rate == PACE_UNLIMITED)
+					break; /* 64 MiB a second is all that they can */
+			}
+			freed += pressure > 0 ? drains[i] / 1000 : 0;
+			if (freed >= NUM_MIB(4)) { /* an extent */
+				used -= NUM_MIB(4);
+				freed = 0;
+				pace_drain_note(&drain, ms * NUM_MS(1), NUM_MIB(4), pressure);
+			}
+			if (ms > 40000)
+				cr_assert_lt(used, HARD, "%lu: full", (unsigned long)drains[i]);
+		}
+		cr_assert_gt(used, SOFT / 2);
+	}
+}
+
+/* ---- a rate, kept ---- */
+
+Test(pace, what_is_taken_is_paid_for_in_time)
+{
+	uint64_t paid_ns = pace_pay(NUM_S(10), NUM_S(10), 1000000, 10000000);
+
+	cr_assert_eq(paid_ns, NUM_S(10) + NUM_MS(100));
+	cr_assert_eq(pace_pay(paid_ns, NUM_S(10), 1000000, 10000000), paid_ns + NUM_MS(100));
+}
+
+Test(pace, what_was_not_used_is_not_kept)
+{
+	uint64_t paid_ns = pace_pay(NUM_S(1), NUM_S(10), 1000000, 10000000);
+
+	cr_assert_lt(NUM_S(10), paid_ns);
+	cr_assert_leq(paid_ns, NUM_S(10) + NUM_MS(100));
+	cr_assert_geq(paid_ns, NUM_S(10) + NUM_MS(90));
+	cr_assert_lt(pace_pay(0, 0, 1000, 1000000000), NUM_MS(1), "the clock's beginning");
+}
+
+Test(pace, without_a_limit_nothing_is_to_be_paid)
+{
+	cr_assert_leq(pace_pay(0, NUM_S(10), UINT64_MAX, PACE_UNLIMITED), NUM_S(10));
+}
