@@ -80,6 +80,7 @@ struct split_receive {
 	uint32_t magic;
 	bool is_reply;              /* what it holds */
 	bool is_held;               /* a handler owns it */
+	bool is_in_device;          /* an RDMA device's shared receive queue has it */
 	struct split_msg msg;       /* what handlers see */
 	struct wire_header *header; /* its slot in host memory */
 	dev_ptr payload;

@@ -30,6 +30,8 @@
  * nothing back within VERBS_DRAIN_NS has its lanes destroyed, which ends its access, and the sends are
  * taken out of the ring. So every buffer comes back once, and not before the device is through with it.
  *
+ * A device that goes away, and comes again: transport_verbs_recovery.c.
+ *
  * A peer that is silent: each quarter of keepalive_ns a queue pair that heard nothing posts a write of
  * no bytes, which the peer's device acknowledges or the retries run out.
  */
@@ -121,12 +123,14 @@ verbs_port_get(struct split_port *port, struct verbs_port **ret_verbs)
 		verbs = split_calloc(1, sizeof(*verbs));
 		if (verbs == NULL)
 			return -ENOMEM;
+		verbs->magic = VERBS_PORT_MAGIC;
 		verbs->port = port;
 		list_init(&verbs->qps);
 		list_init(&verbs->blocked);
 		list_init(&verbs->deliver);
 		for (uint32_t i = 0; i < VERBS_HASH; i++)
 			list_init(&verbs->hash[i]);
+		verbs_device_init(verbs);
 		loop_task_init(&verbs->poll_task, verbs_on_poll_task, verbs);
 		loop_timer_init(&verbs->keepalive_timer, verbs_on_keepalive, verbs);
 		rc = channel_open(verbs);
@@ -178,6 +182,7 @@ vq_destroy(struct verbs_qp *vq)
 	sm_move(&vq->sm, VERBS_DEAD);
 	vq->magic = 0;
 	split_free(vq);
+	verbs_device_left(verbs);
 }
 
 static bool
@@ -274,9 +279,11 @@ verbs_port_fini(struct split_port *port)
 	while ((link = list_first(&verbs->qps)) != NULL)
 		vq_destroy(LIST_ENTRY(link, struct verbs_qp, link));
 	loop_timer_stop(port->loop, &verbs->keepalive_timer);
-	verbs_device_close(verbs);
+	loop_timer_stop(port->loop, &verbs->device_timer);
+	verbs_device_forget(verbs);
 	loop_fd_stop(port->loop, &verbs->channel_watcher);
 	rdma_destroy_event_channel(verbs->channel);
+	verbs->magic = 0;
 	split_free(verbs);
 	port->verbs = NULL;
 }

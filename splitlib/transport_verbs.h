@@ -12,6 +12,7 @@
 #include "one_sided.h"
 
 #define VERBS_QP_MAGIC 0x50514256u       /* "VBQP" */
+#define VERBS_PORT_MAGIC 0x54504256u     /* "VBPT" */
 #define VERBS_LISTENER_MAGIC 0x534c4256u /* "VBLS" */
 
 #define VERBS_SGE_MAX 32u          /* entries of one send, whatever the device can do */
@@ -135,10 +136,22 @@ struct verbs_qp {
 struct verbs_listener {
 	uint32_t magic;
 	struct split_listener *listener;
-	struct rdma_cm_id *id;
+	struct rdma_cm_id *id;           /* NULL: its device is gone, the next is awaited */
+	struct sockaddr_storage address; /* with the port that was bound first */
+	int rc;                          /* of the last attempt to listen again */
+};
+
+/* Of the port: transport_verbs_recovery.c has the picture. */
+enum verbs_device_state {
+	VERBS_DEVICE_NONE,
+	VERBS_DEVICE_OPEN,
+	VERBS_DEVICE_LEAVING, /* lost; what it has comes back */
+	VERBS_DEVICE_AWAITED, /* there is none; listeners look for one */
+	VERBS_DEVICE_STATE_NR
 };
 
 struct verbs_port {
+	uint32_t magic;
 	struct split_port *port;
 	struct rdma_event_channel *channel;
 	struct loop_fd channel_watcher;
@@ -150,6 +163,13 @@ struct verbs_port {
 	struct sockaddr_storage source;
 	bool has_source;
 	/* The device; set up with the first address that leads to one. */
+	struct sm device; /* enum verbs_device_state */
+	struct loop_timer device_timer;
+	uint64_t await_ns;         /* until the next look for one */
+	struct rdma_cm_id *holder; /* of the device, to be told when it goes; NULL: none */
+	bool is_holder_removed;    /* and it was */
+	char device_name[64];      /* of the one there is, or was */
+	char lost_text[SPLIT_REASON_BYTES_MAX]; /* to be told */
 	struct ibv_context *context;
 	struct ibv_device_attr attr;
 	uint32_t sge_max;
@@ -185,8 +205,8 @@ verbs_is(const struct verbs_qp *vq, enum verbs_state state)
 
 /* transport_verbs_device.c */
 
-/* verbs_device_open -- everything that the port needs of @context. No-op when it is open. */
-int verbs_device_open(struct verbs_port *verbs, struct ibv_context *context);
+/* verbs_device_open -- everything that the port needs of @id's device. No-op when it is open. */
+int verbs_device_open(struct verbs_port *verbs, struct rdma_cm_id *id);
 void verbs_device_close(struct verbs_port *verbs);
 /* verbs_memory_reason -- why @bytes were not registered: @err, or the limit on locked memory. */
 void verbs_memory_reason(struct verbs_port *verbs, uint64_t bytes, int err);
@@ -225,10 +245,18 @@ int verbs_lane_move(struct verbs_qp *vq, struct verbs_lane *lane, enum ibv_qp_st
 
 int verbs_memory_open(struct dev_memory *memory);
 void verbs_memory_close(struct dev_memory *memory);
+/* verbs_memories_lose -- the device goes: nothing is registered any more. */
+void verbs_memories_lose(struct verbs_port *verbs);
+/* verbs_memories_regain -- what outlived it is registered with the next one. */
+void verbs_memories_regain(struct verbs_port *verbs);
 int verbs_memory_copy(struct dev_memory *memory, uint64_t offset_bytes, void *host, uint64_t bytes,
     bool is_out);
-/* verbs_memory_entry -- @entry's address is one of @memory: make it what the device knows. */
-void verbs_memory_entry(const struct dev_memory *memory, struct ibv_sge *entry);
+/*
+ * verbs_memory_entry -- @entry's address is one of @memory: make it what the device knows
+ *
+ * False: the device that knew it is gone.
+ */
+bool verbs_memory_entry(const struct dev_memory *memory, struct ibv_sge *entry);
 /*
  * verbs_memory_register -- @bytes of device memory of any kind, for @access. NULL with errno.
  *
@@ -244,6 +272,8 @@ void verbs_entry_copy_out(const struct verbs_port *verbs, const struct ibv_sge *
 void verbs_kick_one_sided(struct split_qp *qp);
 int verbs_region_open(struct dev_region *region);
 void verbs_region_close(struct dev_region *region);
+/* verbs_regions_lose -- the device goes, and their keys. */
+void verbs_regions_lose(struct verbs_port *verbs);
 /* verbs_one_sided_post -- what is wanted and has room; asks for the lane where there is none. */
 void verbs_one_sided_post(struct verbs_qp *vq);
 void verbs_on_one_sided(struct verbs_qp *vq, const struct ibv_wc *wc);
@@ -286,10 +316,32 @@ void verbs_on_poll_task(struct loop_task *task, void *arg);
 
 int verbs_listen(struct split_listener *listener, const char *host_port, char *ret_address);
 void verbs_unlisten(struct split_listener *listener);
+/* verbs_listener_open -- listen at @listener->address. 0 or a negative errno. close: if it does. */
+int verbs_listener_open(struct verbs_listener *listener);
+void verbs_listener_close(struct verbs_listener *listener);
 int verbs_connect(struct split_qp *qp, const char *host_port);
+size_t verbs_address_bytes(const struct sockaddr *address);
+void verbs_address_clear_port(struct sockaddr_storage *address);
 /* verbs_answer -- the owner has decided about an OFFERED one: its hello is in the queue. */
 void verbs_answer(struct verbs_qp *vq);
 void verbs_on_channel_fd(struct loop_fd *watcher, unsigned events, void *arg);
+
+/* transport_verbs_recovery.c */
+
+void verbs_device_init(struct verbs_port *verbs);
+/* verbs_device_found -- that of @id has been opened. */
+void verbs_device_found(struct verbs_port *verbs, struct rdma_cm_id *id);
+/* verbs_device_forget -- close what there is of it. */
+void verbs_device_forget(struct verbs_port *verbs);
+/* verbs_on_holder_event -- what verbs->holder was told. */
+void verbs_on_holder_event(struct verbs_port *verbs, enum rdma_cm_event_type type);
+/* verbs_device_lost -- end all connections, then let go of it. No-op where there is none. */
+void verbs_device_lost(struct verbs_port *verbs, const char *reason);
+/* verbs_device_left -- a connection that may have been its last is gone. */
+void verbs_device_left(struct verbs_port *verbs);
+/* verbs_address_check -- whether the port's address is still the device's; else that is lost. */
+void verbs_address_check(struct verbs_port *verbs);
+void verbs_on_device_timer(struct loop_timer *timer, void *arg);
 
 /* transport_verbs.c */
 

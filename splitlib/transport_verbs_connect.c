@@ -137,6 +137,22 @@ fail_here(struct verbs_qp *vq, int rc)
 
 /* The source of connections. */
 
+size_t
+verbs_address_bytes(const struct sockaddr *address)
+{
+	return address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+					      : sizeof(struct sockaddr_in);
+}
+
+void
+verbs_address_clear_port(struct sockaddr_storage *address)
+{
+	if (address->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)(void *)address)->sin6_port = 0;
+	else
+		((struct sockaddr_in *)(void *)address)->sin_port = 0;
+}
+
 static bool
 address_is_any(const struct sockaddr_storage *address)
 {
@@ -158,13 +174,8 @@ source_learn(struct verbs_port *verbs, struct rdma_cm_id *id)
 	if (verbs->has_source)
 		return;
 	memset(&verbs->source, 0, sizeof(verbs->source));
-	memcpy(&verbs->source, local,
-	    local->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-					 : sizeof(struct sockaddr_in));
-	if (verbs->source.ss_family == AF_INET6)
-		((struct sockaddr_in6 *)(void *)&verbs->source)->sin6_port = 0;
-	else
-		((struct sockaddr_in *)(void *)&verbs->source)->sin_port = 0;
+	memcpy(&verbs->source, local, verbs_address_bytes(local));
+	verbs_address_clear_port(&verbs->source);
 	verbs->has_source = !address_is_any(&verbs->source);
 }
 
@@ -182,8 +193,10 @@ connect_start(struct verbs_qp *vq)
 	vq->is_from_source = source != NULL;
 	if (rdma_create_id(verbs->channel, &vq->id, vq, RDMA_PS_TCP) != 0)
 		return -errno;
-	if (rdma_resolve_addr(vq->id, source, (struct sockaddr *)&vq->address, VERBS_RESOLVE_MS) !=
-	    0)
+	if (verbs->device.state == VERBS_DEVICE_LEAVING)
+		qp_fail(vq->qp, -ECONNREFUSED, "connect: %s is gone", verbs->device_name);
+	else if (rdma_resolve_addr(vq->id, source, (struct sockaddr *)&vq->address,
+		     VERBS_RESOLVE_MS) != 0)
 		qp_fail(vq->qp, -ECONNREFUSED, "connect: %s", strerrordesc_np(errno));
 	return 0;
 }
@@ -240,7 +253,7 @@ on_address(struct verbs_qp *vq)
 	int rc;
 
 	vq->verbs->port->reason[0] = '\0';
-	rc = verbs_device_open(vq->verbs, vq->id->verbs);
+	rc = verbs_device_open(vq->verbs, vq->id);
 	if (rc == -EXDEV && !vq->is_from_source && vq->verbs->has_source) {
 		on_other_device(vq);
 		return;
@@ -325,56 +338,84 @@ on_rejected(struct verbs_qp *vq, const struct rdma_conn_param *param, int reason
 
 /* The acceptor. */
 
+/* Bind and listen with @self->id, which is new. */
+static int
+listener_bind(struct verbs_listener *self)
+{
+	struct split_port *port = self->listener->port;
+	struct verbs_port *verbs = port->verbs;
+	char text[SPLIT_ADDRESS_BYTES_MAX];
+	int rc;
+
+	if (rdma_bind_addr(self->id, (struct sockaddr *)&self->address) != 0) {
+		rc = -errno;
+		tcp_address_format_as("verbs", &self->address, text);
+		if (rc == -ENODEV || rc == -EADDRNOTAVAIL)
+			transport_reason(port, "there is no RDMA device with this address (%s)",
+			    text);
+		return rc;
+	}
+	/* "Any address" has no device until a connection comes. */
+	rc = self->id->verbs != NULL ? verbs_device_open(verbs, self->id) : 0;
+	if (rc != 0)
+		return rc;
+	source_learn(verbs, self->id);
+	return rdma_listen(self->id, VERBS_BACKLOG) == 0 ? 0 : -errno;
+}
+
+int
+verbs_listener_open(struct verbs_listener *self)
+{
+	struct verbs_port *verbs = self->listener->port->verbs;
+	struct rdma_cm_id *id;
+	int rc;
+
+	if (rdma_create_id(verbs->channel, &id, self, RDMA_PS_TCP) != 0)
+		return -errno;
+	self->id = id;
+	rc = listener_bind(self);
+	if (rc != 0)
+		verbs_listener_close(self);
+	return rc;
+}
+
+void
+verbs_listener_close(struct verbs_listener *self)
+{
+	if (self->id != NULL)
+		(void)rdma_destroy_id(self->id); /* whatever it says: nothing can be done */
+	self->id = NULL;
+}
+
 int
 verbs_listen(struct split_listener *listener, const char *host_port, char *ret_address)
 {
 	struct split_port *port = listener->port;
-	struct sockaddr_storage address;
 	struct verbs_listener *self;
 	struct verbs_port *verbs;
 	socklen_t bytes;
 	int rc;
 
 	port->reason[0] = '\0';
-	rc = tcp_address_parse(host_port, &address, &bytes);
-	if (rc == 0)
-		rc = verbs_port_get(port, &verbs);
-	if (rc != 0)
-		return rc;
 	self = split_calloc(1, sizeof(*self));
 	if (self == NULL)
 		return -ENOMEM;
 	self->magic = VERBS_LISTENER_MAGIC;
 	self->listener = listener;
-	if (rdma_create_id(verbs->channel, &self->id, self, RDMA_PS_TCP) != 0) {
-		rc = -errno;
-		goto err_self;
+	rc = tcp_address_parse(host_port, &self->address, &bytes);
+	if (rc == 0)
+		rc = verbs_port_get(port, &verbs);
+	if (rc == 0)
+		rc = verbs_listener_open(self);
+	if (rc != 0) {
+		split_free(self);
+		return rc;
 	}
-	if (rdma_bind_addr(self->id, (struct sockaddr *)&address) != 0) {
-		rc = -errno;
-		if (rc == -ENODEV)
-			transport_reason(port, "there is no RDMA device with this address");
-		goto err_id;
-	}
-	/* "Any address" has no device until a connection comes. */
-	rc = self->id->verbs != NULL ? verbs_device_open(verbs, self->id->verbs) : 0;
-	if (rc != 0)
-		goto err_id;
-	source_learn(verbs, self->id);
-	if (rdma_listen(self->id, VERBS_BACKLOG) != 0) {
-		rc = -errno;
-		goto err_id;
-	}
-	memcpy(&address, rdma_get_local_addr(self->id), bytes);
-	tcp_address_format_as("verbs", &address, ret_address);
+	/* The port that it got is the one to listen at again. */
+	memcpy(&self->address, rdma_get_local_addr(self->id), bytes);
+	tcp_address_format_as("verbs", &self->address, ret_address);
 	listener->transport = self;
 	return 0;
-
-err_id:
-	(void)rdma_destroy_id(self->id); /* it did nothing yet */
-err_self:
-	split_free(self);
-	return rc;
 }
 
 void
@@ -382,7 +423,7 @@ verbs_unlisten(struct split_listener *listener)
 {
 	struct verbs_listener *self = listener->transport;
 
-	(void)rdma_destroy_id(self->id); /* whatever it says: nothing can be done */
+	verbs_listener_close(self);
 	self->magic = 0;
 	split_free(self);
 	listener->transport = NULL;
@@ -405,7 +446,7 @@ on_request(struct verbs_listener *self, struct rdma_cm_id *id, const struct rdma
 	struct verbs_qp *vq;
 
 	if (param->private_data == NULL || param->private_data_len < WIRE_HELLO_BYTES ||
-	    verbs_device_open(port->verbs, id->verbs) != 0) {
+	    verbs_device_open(port->verbs, id) != 0) {
 		request_refuse(id);
 		return;
 	}
@@ -420,9 +461,7 @@ on_request(struct verbs_listener *self, struct rdma_cm_id *id, const struct rdma
 	vq->id = id;
 	id->context = vq;
 	qp->transport = vq;
-	memcpy(&peer, rdma_get_peer_addr(id),
-	    rdma_get_peer_addr(id)->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-							  : sizeof(struct sockaddr_in));
+	memcpy(&peer, rdma_get_peer_addr(id), verbs_address_bytes(rdma_get_peer_addr(id)));
 	tcp_address_format_as("verbs", &peer, qp->peer);
 	vq->control.peer_number = hello_unpack(qp, param->private_data);
 	vq->reads_max = (uint8_t)num_min(reads_max(port->verbs), param->initiator_depth);
@@ -533,7 +572,7 @@ vq_on_event(struct verbs_qp *vq, const struct rdma_cm_event *event)
 		qp_fail(qp, -ECONNRESET, "the device's address has changed");
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		verbs_fail_all(vq->verbs, -ECONNRESET, "the RDMA device is gone");
+		verbs_device_lost(vq->verbs, "the RDMA device is gone");
 		break;
 	default:
 		break;
@@ -567,7 +606,11 @@ verbs_on_channel_fd(struct loop_fd *watcher, unsigned events, void *arg)
 			on_request(context, copy.id, &copy.param.conn);
 		else if (*(const uint32_t *)context == VERBS_QP_MAGIC)
 			vq_on_event(context, &copy);
+		else if (*(const uint32_t *)context == VERBS_PORT_MAGIC)
+			verbs_on_holder_event(verbs, copy.event);
 		else if (copy.event == RDMA_CM_EVENT_DEVICE_REMOVAL)
-			verbs_fail_all(verbs, -ECONNRESET, "the RDMA device is gone");
+			verbs_device_lost(verbs, "the RDMA device is gone");
+		else if (copy.event == RDMA_CM_EVENT_ADDR_CHANGE)
+			verbs_device_lost(verbs, "the device's address has changed");
 	}
 }

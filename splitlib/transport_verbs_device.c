@@ -137,9 +137,7 @@ verbs_entry(const struct verbs_port *verbs, const void *memory, uint64_t bytes,
 		ret_entry->lkey = verbs->host_mr->lkey;
 	} else {
 		other = dev_memory_find(verbs->port, memory, bytes);
-		if (other == NULL)
-			return false;
-		verbs_memory_entry(other, ret_entry);
+		return other != NULL && verbs_memory_entry(other, ret_entry);
 	}
 	return true;
 }
@@ -239,27 +237,51 @@ device_init(struct verbs_port *verbs)
 }
 
 int
-verbs_device_open(struct verbs_port *verbs, struct ibv_context *context)
+verbs_device_open(struct verbs_port *verbs, struct rdma_cm_id *id)
 {
+	struct ibv_context *context = id->verbs;
 	int rc;
 
 	if (context == NULL) {
 		transport_reason(verbs->port, "there is no RDMA device with this address");
 		return -ENODEV;
 	}
-	if (verbs->context == context)
+	if (verbs->context == context && verbs->device.state == VERBS_DEVICE_OPEN)
 		return 0;
+	if (verbs->device.state == VERBS_DEVICE_LEAVING) {
+		transport_reason(verbs->port, "%s is gone", verbs->device_name);
+		return -ENODEV;
+	}
 	if (verbs->context != NULL) {
 		transport_reason(verbs->port, "a port has one RDMA device: open another port");
 		return -EXDEV;
 	}
 	verbs->context = context;
 	rc = device_init(verbs);
-	if (rc != 0)
+	if (rc != 0) {
 		verbs_device_close(verbs);
-	else
-		verbs_on_poll_task(&verbs->poll_task, verbs); /* arms both queues */
-	return rc;
+		return rc;
+	}
+	verbs_device_found(verbs, id);
+	verbs_memories_regain(verbs);
+	verbs_on_poll_task(&verbs->poll_task, verbs); /* arms both queues */
+	if (verbs->device.state == VERBS_DEVICE_OPEN)
+		return 0;
+	transport_reason(verbs->port, "%s", verbs->lost_text);
+	return -ENODEV;
+}
+
+/* What the shared receive queue had is the pool's again. */
+static void
+receives_take_back(struct receive_pool *pool)
+{
+	for (uint32_t i = 0; pool->srq_count > 0 && i < pool->count; i++)
+		if (pool->receives[i].is_in_device) {
+			pool->receives[i].is_in_device = false;
+			pool->srq_count--;
+			receive_pool_push(pool, &pool->receives[i]);
+		}
+	assert(pool->srq_count == 0);
 }
 
 void
@@ -282,6 +304,9 @@ verbs_device_close(struct verbs_port *verbs)
 		(void)ibv_destroy_cq(verbs->cq);
 	if (verbs->completions != NULL)
 		(void)ibv_destroy_comp_channel(verbs->completions);
+	receives_take_back(&verbs->port->pool);
+	verbs_regions_lose(verbs);
+	verbs_memories_lose(verbs);
 	for (uint32_t i = 0; i < STAGE_NR; i++)
 		pool_fini(&verbs->stages[i]);
 	mr_destroy(&verbs->device_mr);
@@ -293,6 +318,8 @@ verbs_device_close(struct verbs_port *verbs)
 	verbs->completions = NULL;
 	verbs->pd = NULL;
 	verbs->context = NULL;
+	verbs->is_armed = false;
+	verbs->busy_until_ns = 0;
 }
 
 /* Queue pairs. */

@@ -63,9 +63,20 @@ verbs_region_open(struct dev_region *region)
 void
 verbs_region_close(struct dev_region *region)
 {
-	(void)ibv_dereg_mr(
-	    region->transport); /* fails only while a window is bound: we bind none */
+	if (region->transport != NULL)
+		(void)ibv_dereg_mr(
+		    region->transport); /* fails only while a window is bound: we bind none */
 	region->transport = NULL;
+}
+
+void
+verbs_regions_lose(struct verbs_port *verbs)
+{
+	struct dev_region **regions = verbs->port->regions;
+
+	for (uint32_t i = 0; regions != NULL && i < SPLIT_REGIONS_MAX; i++)
+		if (regions[i] != NULL)
+			verbs_region_close(regions[i]);
 }
 
 /* Our lane. */
@@ -154,7 +165,11 @@ piece_post(struct verbs_qp *vq, const struct one_sided_piece *piece)
 	bool is_ours = verbs_entry(vq->verbs, memory, piece->bytes, &sge);
 	int rc;
 
-	assert(is_ours); /* dev_read has looked */
+	if (!is_ours) {
+		/* dev_read has looked: it was when there was another device. */
+		qp_fail(vq->qp, -EINVAL, "one-sided: memory of a device that is gone");
+		return false;
+	}
 	rc = ibv_post_send(vq->mine.ibv, &wr, &bad);
 	metric_add(&vq->verbs->port->counters.send_calls, 1);
 	if (rc != 0) {

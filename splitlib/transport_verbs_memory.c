@@ -118,16 +118,48 @@ err_self:
 	return rc;
 }
 
+static void
+memory_forget(struct verbs_memory *self)
+{
+	if (self->mr != NULL)
+		(void)ibv_dereg_mr(self->mr); /* fails only while a window is bound: we bind none */
+	if (self->dm != NULL)
+		(void)ibv_free_dm(self->dm); /* nothing is registered there any more */
+	self->mr = NULL;
+	self->dm = NULL;
+}
+
 void
 verbs_memory_close(struct dev_memory *memory)
 {
-	struct verbs_memory *self = memory->transport;
-
-	(void)ibv_dereg_mr(self->mr); /* fails only while a window is bound: we bind none */
-	if (self->dm != NULL)
-		(void)ibv_free_dm(self->dm); /* nothing is registered there any more */
-	split_free(self);
+	memory_forget(memory->transport);
+	split_free(memory->transport);
 	memory->transport = NULL;
+}
+
+void
+verbs_memories_lose(struct verbs_port *verbs)
+{
+	const struct loop_link *memories = &verbs->port->memories;
+
+	for (struct loop_link *link = memories->next; link != memories; link = link->next)
+		memory_forget(LIST_ENTRY(link, struct dev_memory, link)->transport);
+}
+
+void
+verbs_memories_regain(struct verbs_port *verbs)
+{
+	const struct loop_link *memories = &verbs->port->memories;
+
+	for (struct loop_link *link = memories->next; link != memories; link = link->next) {
+		const struct dev_memory *memory = LIST_ENTRY(link, struct dev_memory, link);
+		struct verbs_memory *self = memory->transport;
+
+		/* Where the next device cannot have it, it stays out of reach: sends say so. */
+		if (memory->kind == DEV_MEMORY_DMABUF)
+			self->mr = memory_register(verbs, memory, self, 0, memory->bytes,
+			    IBV_ACCESS_LOCAL_WRITE);
+	}
 }
 
 /* At most NIC_BOUNCE_BYTES of whole words that hold them. */
@@ -159,6 +191,8 @@ verbs_memory_copy(struct dev_memory *memory, uint64_t offset_bytes, void *host, 
 {
 	const struct verbs_memory *self = memory->transport;
 
+	if (self->dm == NULL)
+		return -ENODEV; /* it went with its device */
 	for (uint64_t at = 0; at < bytes; at += NIC_BOUNCE_BYTES) {
 		int rc = nic_copy(self->dm, offset_bytes + at, (uint8_t *)host + at,
 		    num_min(bytes - at, NIC_BOUNCE_BYTES), is_out);
@@ -169,14 +203,17 @@ verbs_memory_copy(struct dev_memory *memory, uint64_t offset_bytes, void *host, 
 	return 0;
 }
 
-void
+bool
 verbs_memory_entry(const struct dev_memory *memory, struct ibv_sge *entry)
 {
 	const struct verbs_memory *self = memory->transport;
 
+	if (self->mr == NULL)
+		return false;
 	if (memory->kind == DEV_MEMORY_NIC)
 		entry->addr -= (uintptr_t)memory->base;
 	entry->lkey = self->mr->lkey;
+	return true;
 }
 
 struct ibv_mr *
@@ -190,6 +227,10 @@ verbs_memory_register(struct verbs_port *verbs, const void *from, uint64_t bytes
 	*ret_address = (uintptr_t)from;
 	if (memory != NULL && memory->kind == DEV_MEMORY_NIC)
 		*ret_address = 0;
+	if (memory != NULL && ((const struct verbs_memory *)memory->transport)->mr == NULL) {
+		errno = ENODEV; /* it went with its device */
+		return NULL;
+	}
 	if (memory != NULL)
 		return memory_register(verbs, memory, memory->transport,
 		    (uint64_t)((const uint8_t *)from - memory->base), bytes, access);
@@ -210,7 +251,8 @@ verbs_entry_copy_out(const struct verbs_port *verbs, const struct ibv_sge *entry
 		struct dev_memory *memory = LIST_ENTRY(link, struct dev_memory, link);
 		const struct verbs_memory *self = memory->transport;
 
-		if (memory->kind == DEV_MEMORY_NIC && self->mr->lkey == entry->lkey) {
+		if (memory->kind == DEV_MEMORY_NIC && self->mr != NULL &&
+		    self->mr->lkey == entry->lkey) {
 			dev_memory_copy_out(verbs->port, to, memory->base + entry->addr,
 			    entry->length);
 			return;

@@ -129,6 +129,7 @@ on_receive(struct verbs_port *verbs, struct verbs_qp *vq, const struct ibv_wc *w
 	    &pool->receives[wc->wr_id & ((UINT64_C(1) << VERBS_WORK_SHIFT) - 1)];
 
 	pool->srq_count--;
+	receive->is_in_device = false;
 	if (vq == NULL || vq->qp == NULL || !qp_is_open(vq->qp) || wc->status != IBV_WC_SUCCESS) {
 		receive_pool_push(pool, receive);
 		if (vq != NULL && wc->status != IBV_WC_SUCCESS)
@@ -289,8 +290,7 @@ poll_queue(struct verbs_port *verbs, struct ibv_cq *cq)
 		int count = ibv_poll_cq(cq, (int)VERBS_POLL_MAX, wcs);
 
 		if (count < 0)
-			verbs_fail_all(verbs, -ECONNRESET,
-			    "the device's completion queue is broken");
+			verbs_device_lost(verbs, "its completion queue is broken");
 		for (int i = 0; i < count; i++)
 			on_completion(verbs, &wcs[i]);
 		total += count > 0 ? (uint32_t)count : 0;
@@ -333,7 +333,7 @@ queues_arm(struct verbs_port *verbs)
 {
 	if (ibv_req_notify_cq(verbs->cq, 0) == 0 && ibv_req_notify_cq(verbs->control_cq, 0) == 0)
 		return true;
-	verbs_fail_all(verbs, -ECONNRESET, "the device's completion queue is broken");
+	verbs_device_lost(verbs, "its completion queue is broken");
 	return false;
 }
 
@@ -399,10 +399,13 @@ async_event(struct verbs_port *verbs, const struct ibv_async_event *event)
 	case IBV_EVENT_CQ_ERR:
 	case IBV_EVENT_SRQ_ERR:
 	case IBV_EVENT_DEVICE_FATAL:
-		verbs_fail_all(verbs, -ECONNRESET, ibv_event_type_str(event->event_type));
+		verbs_device_lost(verbs, ibv_event_type_str(event->event_type));
+		break;
+	case IBV_EVENT_GID_CHANGE:
+		verbs_address_check(verbs);
 		break;
 	default:
-		/* Port and address changes end connections by themselves, or heal. */
+		/* A port that goes down and up ends connections by itself, or heals. */
 		break;
 	}
 }

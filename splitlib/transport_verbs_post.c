@@ -31,7 +31,8 @@ verbs_srq_fill(struct verbs_port *verbs)
 {
 	struct receive_pool *pool = &verbs->port->pool;
 
-	while (verbs->srq != NULL && pool->free_count > 0) {
+	while (verbs->srq != NULL && verbs->device.state == VERBS_DEVICE_OPEN &&
+	    pool->free_count > 0) {
 		struct ibv_recv_wr wrs[VERBS_POST_MAX], *bad = NULL;
 		struct ibv_sge sges[VERBS_POST_MAX][2];
 		uint32_t count = (uint32_t)num_min(pool->free_count, VERBS_POST_MAX);
@@ -57,10 +58,12 @@ verbs_srq_fill(struct verbs_port *verbs)
 		rc = ibv_post_srq_recv(verbs->srq, wrs, &bad);
 		if (rc != 0)
 			count = (uint32_t)(bad - wrs);
+		for (uint32_t i = 0; i < count; i++)
+			pool->free[pool->free_count - 1 - i]->is_in_device = true;
 		pool->free_count -= count;
 		pool->srq_count += count;
 		if (rc != 0) {
-			verbs_fail_all(verbs, -ECONNRESET, "the device takes no receives");
+			verbs_device_lost(verbs, "it takes no receives");
 			return;
 		}
 	}

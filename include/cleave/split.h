@@ -74,6 +74,13 @@ struct split_port_options {
 	uint64_t keepalive_ns;      /* a silent peer is found within this [10 s] */
 	struct engine_set *engines; /* for dev_func; borrowed; may be NULL */
 	const struct engine_gate_ops *engine_ops;
+	/*
+	 * Optional, for the log. RDMA: the port's device was lost (not @is_there), or one was found again
+	 * and is listened at. The port goes on by itself: its connections have ended, its listeners
+	 * serve as soon as their address has a device. @text may not be kept.
+	 */
+	void (*on_device)(bool is_there, const char *text, void *arg);
+	void *on_device_arg;
 };
 
 /*
@@ -323,7 +330,10 @@ struct dev_region;              /* an open region */
  * Shape:     @memory lies in one dev_alloc or dev_memory_open of this port; @rights: one or both.
  * Returns:   the region, and in *@ret_remote what to send to peers; NULL with errno.
  * Errors:    EINVAL shape; ENOTCONN the port has no address yet, so nobody can say which transport
- *            would serve it; ENOBUFS SPLIT_REGIONS_MAX; ENOMEM (or the limit on locked memory).
+ *            would serve it, or has no device now; ENOBUFS SPLIT_REGIONS_MAX; ENOMEM (or the limit on
+ *            locked memory); ENODEV memory of a device that is gone.
+ * Lifetime:  over verbs:// its key ends with the port's device (on_device): nobody reaches it any
+ *            more. Close it, and open another.
  */
 struct dev_region *dev_region_open(struct split_port *port, dev_ptr memory, size_t bytes,
     uint32_t rights, struct dev_remote *ret_remote);
@@ -394,7 +404,8 @@ int dev_wait_ready(struct split_qp *qp);
 	X(one_sided_refused, "count", "of them those that the peer refused")                       \
 	X(protocol_errors, "count", "queue pairs closed for a broken message")                     \
 	X(qps_opened, "count", "queue pairs that became ready")                                    \
-	X(qps_closed, "count", "queue pairs that ended")
+	X(qps_closed, "count", "queue pairs that ended")                                           \
+	X(devices_lost, "count", "RDMA devices that were removed, broke or lost the port's address")
 struct split_counters {
 #define SPLIT_COUNTER_MEMBER(name, unit, help) uint64_t name;
 	SPLIT_COUNTER_LIST(SPLIT_COUNTER_MEMBER)

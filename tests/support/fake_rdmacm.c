@@ -33,6 +33,7 @@ static struct fake_id *ids[IDS_MAX];
 static struct cm_event cm_events[EVENTS_MAX];
 static uint32_t cm_head, cm_tail;
 static uint16_t port_next = 20000;
+static struct ibv_context other; /* a device that nobody opened */
 
 /* The connection manager. */
 
@@ -176,7 +177,7 @@ rdma_bind_addr(struct rdma_cm_id *cm, struct sockaddr *address)
 			return -1;
 		}
 	id_bind((struct fake_id *)cm, address);
-	cm->verbs = &fake_context;
+	cm->verbs = fake_verbs.is_address_elsewhere ? &other : &fake_context;
 	return 0;
 }
 
@@ -193,7 +194,6 @@ rdma_listen(struct rdma_cm_id *cm, int backlog)
 int
 rdma_resolve_addr(struct rdma_cm_id *cm, struct sockaddr *from, struct sockaddr *to, int timeout_ms)
 {
-	static struct ibv_context other; /* a device that nobody opened */
 	struct sockaddr_in route = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000009) };
 
 	(void)timeout_ms;
@@ -357,6 +357,24 @@ rdma_ack_cm_event(struct rdma_cm_event *event)
 {
 	(void)event;
 	return 0;
+}
+
+void
+fake_verbs_remove(void)
+{
+	fake_verbs.has_no_device = true;
+	for (uint32_t i = 0; i < IDS_MAX; i++)
+		if (ids[i] != NULL && ids[i]->id.verbs == &fake_context)
+			cm_event_add(ids[i], NULL, RDMA_CM_EVENT_DEVICE_REMOVAL, 0, NULL);
+}
+
+void
+fake_verbs_return(void)
+{
+	for (uint32_t i = 0; i < IDS_MAX; i++)
+		assert(ids[i] == NULL || ids[i]->id.verbs != &fake_context);
+	fake_verbs.has_no_device = false;
+	assert(++fake_device_index < FAKE_CONTEXTS);
 }
 
 void

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/guard.h"
@@ -61,7 +62,8 @@ struct fake_channel {
 	int write_fd;
 };
 
-struct verbs_context fake_device_context;
+struct verbs_context fake_device_contexts[FAKE_CONTEXTS];
+uint32_t fake_device_index;
 static struct ibv_device device = { .name = "fake0" };
 static int async_pipe[2] = { -1, -1 };
 static struct ibv_async_event async_events[16];
@@ -553,6 +555,8 @@ ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 
 	if (fake_must_fail("ibv_modify_qp"))
 		return errno;
+	if (fake_verbs.has_no_device)
+		return EIO;
 	if (attr->qp_state == IBV_QPS_ERR) {
 		qp_break(qp);
 		return 0;
@@ -599,23 +603,47 @@ ibv_ack_async_event(struct ibv_async_event *event)
 
 /* For tests. */
 
+/* A context's file: it is the pipe until somebody puts another in its place. */
+static void
+file_renew(int *fd)
+{
+	if (*fd > 0)
+		close(*fd);
+	*fd = dup(async_pipe[0]);
+	assert(*fd > 0);
+}
+
+bool
+fake_verbs_is_let_go(uint32_t index)
+{
+	struct stat command, async;
+
+	assert(fstat(fake_device_contexts[index].context.cmd_fd, &command) == 0);
+	assert(fstat(fake_device_contexts[index].context.async_fd, &async) == 0);
+	return S_ISCHR(command.st_mode) && S_ISCHR(async.st_mode);
+}
+
 void
 fake_verbs_reset(void)
 {
 	fake_verbs = (struct fake_verbs){ .max_sge = 32, .max_cqe = 65536, .max_srq_wr = 65536 };
-	fake_context.device = &device;
-	fake_context.abi_compat = __VERBS_ABI_IS_EXTENDED;
-	fake_device_context.sz = sizeof(fake_device_context);
-	fake_memory_reset();
-	fake_context.ops.post_send = fake_post_send;
-	fake_context.ops.post_recv = fake_post_recv;
-	fake_context.ops.post_srq_recv = fake_post_srq_recv;
-	fake_context.ops.poll_cq = fake_poll_cq;
-	fake_context.ops.req_notify_cq = fake_req_notify_cq;
 	qp_next = 17;
 	if (async_pipe[0] < 0)
 		assert(pipe(async_pipe) == 0);
-	fake_context.async_fd = async_pipe[0];
+	for (uint32_t i = FAKE_CONTEXTS; i > 0; i--) {
+		fake_device_index = i - 1;
+		fake_context.device = &device;
+		fake_context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+		fake_device_contexts[fake_device_index].sz = sizeof(fake_device_contexts[0]);
+		fake_context.ops.post_send = fake_post_send;
+		fake_context.ops.post_recv = fake_post_recv;
+		fake_context.ops.post_srq_recv = fake_post_srq_recv;
+		fake_context.ops.poll_cq = fake_poll_cq;
+		fake_context.ops.req_notify_cq = fake_req_notify_cq;
+		file_renew(&fake_context.async_fd);
+		file_renew(&fake_context.cmd_fd);
+		fake_memory_reset();
+	}
 }
 
 /* Programs that know nothing of the fake get it as it is. */

@@ -25,6 +25,7 @@ struct fake_verbs {
 	uint64_t max_dm_size;           /* memory of its own; 0: none */
 	bool has_dmabuf;                /* can register one */
 	bool has_no_device;             /* at this address */
+	bool is_address_elsewhere;      /* bound to, it leads to another device */
 	bool is_deaf;                   /* the peers acknowledge nothing */
 	bool is_stuck;                  /* what is in error is not given back */
 	enum ibv_wc_status next_status; /* of the next send, once; its queue pair fails */
@@ -41,8 +42,10 @@ struct fake_verbs {
 extern struct fake_verbs fake_verbs;
 
 /* Shared by the files of the fake. */
-extern struct verbs_context fake_device_context;
-#define fake_context fake_device_context.context
+#define FAKE_CONTEXTS 8u
+extern struct verbs_context fake_device_contexts[FAKE_CONTEXTS];
+extern uint32_t fake_device_index; /* of the device that is there, or was there last */
+#define fake_context fake_device_contexts[fake_device_index].context
 bool fake_must_fail(const char *name);
 void *fake_make(size_t bytes);
 int fake_unmake(void *object);
@@ -70,6 +73,15 @@ void fake_verbs_cm_event(uint32_t number, enum rdma_cm_event_type type);
 void fake_verbs_async_event(enum ibv_event_type type, uint32_t number);
 /* fake_verbs_time_out -- what is_deaf holds back ends with its retries exhausted. */
 void fake_verbs_time_out(void);
+/*
+ * fake_verbs_remove -- the device goes: whoever uses it is told, and whatever is asked of it fails
+ *
+ * fake_verbs_return -- one comes; nothing of the last may be left.
+ */
+void fake_verbs_remove(void);
+void fake_verbs_return(void);
+/* fake_verbs_is_let_go -- whether the files of the device that was the @index-th are closed. */
+bool fake_verbs_is_let_go(uint32_t index);
 /* fake_verbs_break -- as if the device had put @number into the error state. */
 void fake_verbs_break(uint32_t number);
 

@@ -207,8 +207,8 @@ fake_query_device_ex(struct ibv_context *c, const struct ibv_query_device_ex_inp
 void
 fake_memory_reset(void)
 {
-	fake_device_context.query_device_ex = fake_query_device_ex;
-	fake_device_context.alloc_dm = fake_alloc_dm;
-	fake_device_context.free_dm = fake_free_dm;
-	fake_device_context.reg_dm_mr = fake_reg_dm_mr;
+	fake_device_contexts[fake_device_index].query_device_ex = fake_query_device_ex;
+	fake_device_contexts[fake_device_index].alloc_dm = fake_alloc_dm;
+	fake_device_contexts[fake_device_index].free_dm = fake_free_dm;
+	fake_device_contexts[fake_device_index].reg_dm_mr = fake_reg_dm_mr;
 }
