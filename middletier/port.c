@@ -77,6 +77,20 @@ port_shard_count(const struct mt_port *port, uint32_t cluster_shard_count)
 	    (port->index < cluster_shard_count % port_count ? 1 : 0);
 }
 
+/* The port goes on by itself (cleave/split.h): this is for who reads the log. */
+static void
+port_on_device(bool is_there, const char *text, void *arg)
+{
+	const struct mt_port *port = arg;
+
+	if (is_there)
+		log_info("port: RDMA device is back port=%" PRIu32 " reason=\"%s\"", port->index,
+		    text);
+	else
+		log_warn("port: RDMA device is lost port=%" PRIu32 " reason=\"%s\"", port->index,
+		    text);
+}
+
 static int
 port_open_split(struct mt_port *port, char *ret_error, size_t error_bytes)
 {
@@ -102,6 +116,8 @@ port_open_split(struct mt_port *port, char *ret_error, size_t error_bytes)
 		.receive_payload_bytes = MT_RECEIVE_BYTES,
 		.engines = port->engines,
 		.engine_ops = &engine_set_gate_ops,
+		.on_device = port_on_device,
+		.on_device_arg = port,
 	};
 	port->split = open_roce_instance(&split_options);
 	if (port->split == NULL)

@@ -114,6 +114,17 @@ node_alloc_extents(struct node *node)
 	return 0;
 }
 
+/* The port goes on by itself (cleave/split.h): this is for who reads the log. */
+static void
+node_on_device(bool is_there, const char *text, void *arg)
+{
+	(void)arg;
+	if (is_there)
+		log_info("node: RDMA device is back reason=\"%s\"", text);
+	else
+		log_warn("node: RDMA device is lost reason=\"%s\"", text);
+}
+
 static int
 node_open_port(struct node *node)
 {
@@ -129,6 +140,7 @@ node_open_port(struct node *node)
 		.receive_count = node->request_count,
 		.receive_payload_bytes = SN_RECEIVE_BYTES,
 		.qp_credits_max = options->qp_credits_max,
+		.on_device = node_on_device,
 	};
 	struct engine_set_options engines = { .thread_count = options->engine_threads,
 		.queue_depth_max = node->request_count + options->scan_count + 1 /* verify.c */ };

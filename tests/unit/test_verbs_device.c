@@ -7,7 +7,9 @@
  *
  *	CLEAVE_TEST_VERBS_OTHER   an address of another device, that reaches the first over a network
  *	CLEAVE_TEST_VERBS_CUT     a command that cuts the two off from each other
- *	CLEAVE_TEST_VERBS_REMOVE  a command that removes the device of CLEAVE_TEST_VERBS
+ *	CLEAVE_TEST_VERBS_REMOVE  a command that removes the device of CLEAVE_TEST_VERBS, and waits for
+ *	                          nothing
+ *	CLEAVE_TEST_VERBS_RETURN  a command that brings it back once it is gone, and waits for nothing
  */
 #include <spawn.h>
 #include <stdlib.h>
@@ -191,4 +193,40 @@ Test(verbs_device, a_device_that_goes_away_ends_its_queue_pairs)
 	cr_assert_eq(f.client.closed_rc, -ECONNRESET, "%s", f.client.reason);
 	check_all_is_back();
 	fixture_close(&f);
+}
+
+static bool
+server_listens_again(struct fixture *fixture, uint64_t wanted)
+{
+	const struct split_listener *listener =
+	    LIST_ENTRY(list_first(&fixture->server_port->listeners), struct split_listener, link);
+
+	(void)wanted;
+	return fixture->server_port->counters.devices_lost > 0 &&
+	    ((const struct verbs_listener *)listener->transport)->id != NULL;
+}
+
+Test(verbs_device, a_device_that_comes_back_serves_again)
+{
+	const char *removal = needed("CLEAVE_TEST_VERBS_REMOVE");
+	const char *comeback = needed("CLEAVE_TEST_VERBS_RETURN");
+
+	fixture_open(&f, NET_VERBS, NULL, NULL);
+	fixture_connect_both(&f);
+	send_many();
+	fixture_run(&f, server_got, SENDS);
+	shell_run(removal);
+	fixture_run(&f, both_closed, 0);
+	check_all_is_back();
+	shell_run(comeback);
+	cr_assert(fixture_run_for(&f, server_listens_again, 0, NUM_S(60)));
+	memset(&f.client, 0, sizeof(f.client));
+	memset(&f.server, 0, sizeof(f.server));
+	f.server.mode = SIDE_ANSWER;
+	f.client.mode = SIDE_RELEASE;
+	fixture_connect_both(&f);
+	send_many();
+	fixture_run(&f, client_got, SENDS);
+	fixture_close(&f);
+	cr_assert_eq(split_alloc_live_count(), 0);
 }
