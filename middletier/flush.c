@@ -342,7 +342,7 @@ due_compaction(struct mt_flush *flush, struct mt_merge_input *ret_input)
 		return -ENOENT;
 	flush->scan_ns = now_ns + FLUSH_SCAN_NS + shard->block_index->run_count * FLUSH_SCAN_RUN_NS;
 	run = compact_scan(shard, &flush->total, &garbage);
-	if (!tiers_is_dirty(&flush->total) &&
+	if (!tiers_is_overdue(&flush->total) &&
 	    !(garbage >= FLUSH_SHORT_PER_MILLE && flush_is_short(flush)))
 		run = tiers_is_holey(&flush->total) ? compact_hole(shard) : NULL;
 	if (run == NULL)

@@ -13,24 +13,39 @@
  * and the shard has half of g on average: it is that average which the disks must hold, and g, twice as
  * much, that the writes depend on.
  *
- * A flush of a chunk whose time has nearly come takes everything along, which saves its own run. With
- * small layers under large runs the number of runs comes first: then the newest are merged that are of a
+ * A flush of a chunk whose time has nearly come takes everything along, which saves its own run: of the
+ * newest bytes that a chunk has, the longer its layer waited. So the budget has two marks. Beyond the lower
+ * one flushes take along what is worth it, and where loads are even that is enough; beyond the upper one
+ * the worst chunk is merged at once. With small layers under large runs the number of runs comes first: then the newest are merged that are of a
  * size, as in any tiered store.
  */
 #include "tiers.h"
 
-#define TIERS_DIRTY_PER_MILLE 385u     /* of live bytes, in the shard */
+#define TIERS_DIRTY_PER_MILLE 310u     /* of live bytes, in the shard: flushes clean */
+#define TIERS_OVERDUE_PER_MILLE 385u   /* the worst chunk does not wait for its flush */
 #define TIERS_HOLEY_PER_MILLE 120u     /* of run bytes, dead between them in extents */
-#define TIERS_FULL_PER_MILLE 900u      /* of a chunk: a flush takes all */
+#define TIERS_FULL_PER_MILLE 580u      /* of a chunk: a flush takes all */
 #define TIERS_FULL_MAX_PER_MILLE 1500u /* whatever the shard is like */
 
-bool
-tiers_is_dirty(const struct tiers_total *total)
+static bool
+total_has_garbage(const struct tiers_total *total, uint64_t per_mille)
 {
 	uint64_t garbage_bytes =
 	    total->run_bytes > total->live_bytes ? total->run_bytes - total->live_bytes : 0;
 
-	return garbage_bytes * 1000 > total->live_bytes * TIERS_DIRTY_PER_MILLE;
+	return garbage_bytes * 1000 > total->live_bytes * per_mille;
+}
+
+bool
+tiers_is_dirty(const struct tiers_total *total)
+{
+	return total_has_garbage(total, TIERS_DIRTY_PER_MILLE);
+}
+
+bool
+tiers_is_overdue(const struct tiers_total *total)
+{
+	return total_has_garbage(total, TIERS_OVERDUE_PER_MILLE);
 }
 
 bool

@@ -22,8 +22,10 @@ struct tiers_total {
 	uint64_t slot_bytes;
 };
 
-/* tiers_is_dirty -- so much is garbage that a chunk should be compacted. */
+/* tiers_is_dirty -- so much is garbage that flushes should take runs along. */
 bool tiers_is_dirty(const struct tiers_total *total);
+/* tiers_is_overdue -- so much that the worst chunk should be compacted. */
+bool tiers_is_overdue(const struct tiers_total *total);
 /* tiers_is_holey -- so much of the extents is dead that one of them should be cleared. */
 bool tiers_is_holey(const struct tiers_total *total);
 

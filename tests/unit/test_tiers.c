@@ -183,7 +183,7 @@ model_compact(struct model *m)
 	struct model_chunk *worst = NULL;
 	uint32_t worst_garbage = 0;
 
-	while (tiers_is_dirty(&total)) {
+	while (tiers_is_overdue(&total)) {
 		worst = NULL;
 		worst_garbage = 0;
 		for (uint32_t c = 0; c < m->chunk_count; c++) {
