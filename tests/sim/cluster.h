@@ -26,7 +26,7 @@
 
 #define SIM_NODES_MAX 5u
 #define SIM_GATEWAYS_MAX 3u
-#define SIM_CLIENTS_MAX 6u
+#define SIM_CLIENTS_MAX 7u
 
 /* Zero means the default in brackets. */
 struct sim_cluster_options {

@@ -130,8 +130,9 @@ history_fill(const struct history *history, uint32_t number, uint32_t block, uin
 void
 history_written(struct history *history, uint32_t number)
 {
-	const struct history_op *op = &history->ops[number];
+	struct history_op *op = &history->ops[number];
 
+	op->acked_at = history->op_count;
 	for (uint32_t i = 0; i < op->block_count; i++) {
 		struct block *block = &history->blocks[op->first_block + i];
 
@@ -231,4 +232,85 @@ history_read(struct history *history, uint32_t number, const uint8_t *data, cons
 	for (uint32_t i = 0; i < op->block_count; i++)
 		check_block(history, op->session, op->first_block + i,
 		    data + (size_t)i * CLEAVE_BLOCK_BYTES, floors[i]);
+}
+
+/* ---- snapshots ---- */
+
+void
+history_happened(const struct history *history, uint32_t *ret_numbers)
+{
+	for (uint32_t i = 0; i < history->block_count; i++)
+		ret_numbers[i] = history->blocks[i].happened;
+}
+
+void
+history_issued(const struct history *history, uint32_t *ret_numbers)
+{
+	for (uint32_t i = 0; i < history->block_count; i++)
+		ret_numbers[i] = history->blocks[i].issued;
+}
+
+uint32_t
+history_look(const struct history *history, uint32_t block, const uint8_t *data)
+{
+	struct stamp stamp;
+
+	if (block_is_zero(data))
+		return 0;
+	memcpy(&stamp, data, sizeof(stamp));
+	if (!stamp_is_of(history, &stamp, block, data) || history->ops[stamp.number].is_forbidden)
+		sim_cluster_fail(history->cluster,
+		    "volume %u block %u: garbage in a snapshot (block %" PRIu64
+		    " volume %u operation %u)",
+		    history->volume + 1, block, stamp.block, stamp.volume + 1, stamp.number);
+	return stamp.number;
+}
+
+/* Zeros, and operation @floor has happened: has one from it on made zeros of the block? */
+static bool
+zeros_are_possible(const struct history *history, uint32_t index, uint32_t floor, uint32_t ceiling)
+{
+	for (uint32_t n = floor; n <= ceiling; n++) {
+		const struct history_op *op = &history->ops[n];
+
+		if (op->op != CLEAVE_WRITE && !op->is_forbidden && op_covers(op, index))
+			return true;
+	}
+	return floor == 0;
+}
+
+static bool
+snapshot_has(const struct history *history, uint32_t index, uint32_t number, uint32_t floor,
+    uint32_t ceiling)
+{
+	if (number == 0)
+		return zeros_are_possible(history, index, floor, ceiling);
+	return number >= floor && number <= ceiling;
+}
+
+void
+history_check_snapshot(const struct history *history, const char *name, const uint32_t *numbers,
+    const uint32_t *floors, const uint32_t *ceilings)
+{
+	uint32_t newest = 0;
+
+	for (uint32_t i = 0; i < history->block_count; i++) {
+		newest = (uint32_t)num_max(newest, numbers[i]);
+		if (!snapshot_has(history, i, numbers[i], floors[i], ceilings[i]))
+			sim_cluster_fail(history->cluster,
+			    "%s block %u: operation %u, but %u to %u were possible", name, i,
+			    numbers[i], floors[i], ceilings[i]);
+	}
+	for (uint32_t n = 1; n < newest; n++) {
+		const struct history_op *op = &history->ops[n];
+
+		if (op->op == CLEAVE_READ || op->acked_at == 0 || op->acked_at >= newest)
+			continue;
+		for (uint32_t i = op->first_block; i < op->first_block + op->block_count; i++)
+			if (!snapshot_has(history, i, numbers[i], n, ceilings[i]))
+				sim_cluster_fail(history->cluster,
+				    "%s holds operation %u, but of block %u operation %u, and not %u, "
+				    "which was acknowledged before",
+				    name, newest, i, numbers[i], n);
+	}
 }

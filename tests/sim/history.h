@@ -27,6 +27,8 @@ struct history_op {
 	uint32_t first_block, block_count;
 	uint32_t session;
 	bool is_forbidden; /* must never be seen: its session was fenced before */
+	uint32_t
+	    acked_at; /* history.c: how many had been submitted when it was acknowledged; 0: never */
 };
 
 struct history *history_create(struct sim_cluster *cluster, uint32_t volume, uint32_t block_count);
@@ -42,5 +44,22 @@ void history_written(struct history *history, uint32_t number);
 /* history_read -- @number, a read, returned @data. */
 void history_read(struct history *history, uint32_t number, const uint8_t *data,
     const uint32_t *floors);
+
+/*
+ * Of a snapshot: the newest operation of each block that is known to have happened now, and the newest that
+ * has been submitted.
+ */
+void history_happened(const struct history *history, uint32_t *ret_numbers);
+void history_issued(const struct history *history, uint32_t *ret_numbers);
+/* history_look -- the write that put @data into @block; 0: zeros. Garbage is a violation. */
+uint32_t history_look(const struct history *history, uint32_t block, const uint8_t *data);
+/*
+ * history_check_snapshot -- @numbers, by block and as history_look has told, are a point in time
+ *
+ * Of each block nothing older than @floors, nothing newer than @ceilings. And no operation without all
+ * those that had been acknowledged when it was submitted (I5).
+ */
+void history_check_snapshot(const struct history *history, const char *name,
+    const uint32_t *numbers, const uint32_t *floors, const uint32_t *ceilings);
 
 #endif /* CLEAVE_TESTS_SIM_HISTORY_H */

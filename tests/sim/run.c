@@ -20,13 +20,16 @@
 #include "faults.h"
 #include "invariant.h"
 #include "middletier/meta_memory.h"
+#include "snapper.h"
 #include "workload.h"
 
-#define RUN_CLIENTS_MAX (SIM_CLIENTS_MAX / WORKLOAD_HOSTS)
+#define RUN_CLIENTS_MAX ((SIM_CLIENTS_MAX - 1) / WORKLOAD_HOSTS)
 #define RUN_CPU_S 60u                /* of real time, then it is a loop without end */
 #define RUN_FAULTS_NS NUM_S(600)     /* of virtual time with faults, at most */
 #define RUN_HEAL_LIMIT_NS NUM_S(120) /* after the last fault: everything is answered */
 #define RUN_SETTLE_NS NUM_S(15)
+#define RUN_CLEAR_LIMIT_NS NUM_S(300) /* after snapshots were deleted: nothing is left of them */
+#define RUN_SNAPSHOT_SEEDS 7u
 #define RUN_PERIOD_NS NUM_S(20)
 #define RUN_PERIOD_BYTES NUM_KIB(64)
 #define RUN_LIFE_BYTES NUM_MIB(1)  /* caches that are full, or not yet */
@@ -40,6 +43,7 @@ struct run {
 	uint64_t dice[4]; /* of the set-up; the world has its own */
 	struct sim_cluster *cluster;
 	struct workload *workloads[RUN_CLIENTS_MAX];
+	struct snapper *snapper; /* NULL: this seed does without */
 	struct sim_faults faults;
 	uint32_t ops_per_fault; /* on average half of it */
 	struct sim_invariants invariants;
@@ -111,6 +115,9 @@ sim_run_command(const struct sim_run_options *options, char *ret_text, size_t te
 			    counts[i].name, counts[i].value);
 	if (options->faults == SIM_FAULTS_NONE && used < text_bytes)
 		(void)snprintf(ret_text + used, text_bytes - used, " --faults none");
+	if (options->snapshots != SIM_SNAPSHOTS_BY_SEED && used < text_bytes)
+		used += (size_t)snprintf(ret_text + used, text_bytes - used, " --snapshots %s",
+		    options->snapshots == SIM_SNAPSHOTS_YES ? "yes" : "no");
 	for (uint32_t i = 0; i < SIM_FAULT_NR && used < text_bytes; i++) {
 		if ((options->faults >> i & 1) == 0)
 			continue;
@@ -186,6 +193,30 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 	options->node_count = given->node_count != 0 ? given->node_count : nodes;
 }
 
+static bool
+run_has_snapshots(const struct run *run)
+{
+	if (run->options.snapshots != SIM_SNAPSHOTS_BY_SEED)
+		return run->options.snapshots == SIM_SNAPSHOTS_YES;
+	return run->options.seed % RUN_SNAPSHOT_SEEDS == 0;
+}
+
+/* Of the first volume. It has a generator of its own: seeds without it decide what they always did. */
+static void
+run_create_snapper(struct run *run, uint64_t volume_bytes)
+{
+	const struct workload *workload = run->workloads[0];
+	const struct snapper_options options = { .cluster = run->cluster,
+		.host = run->cluster->client_hosts[run->cluster->options.client_count - 1],
+		.history = workload_history(workload),
+		.volume = workload_name(workload),
+		.block_count = (uint32_t)(volume_bytes / CLEAVE_BLOCK_BYTES),
+		.seed = run->options.seed };
+
+	if (run_has_snapshots(run))
+		run->snapper = snapper_create(&options);
+}
+
 static void
 run_create_workloads(struct run *run, uint32_t count, uint32_t op_count)
 {
@@ -206,6 +237,7 @@ run_create_workloads(struct run *run, uint32_t count, uint32_t op_count)
 	run->faults.workload_count = count;
 	for (uint32_t i = 0; i < count; i++)
 		workload_start(run->workloads[i]);
+	run_create_snapper(run, workload.volume_bytes);
 }
 
 static void
@@ -231,7 +263,7 @@ run_begin(struct run *run)
 	clients = 1 + dice(run, RUN_CLIENTS_MAX);
 	if (run->options.client_count != 0)
 		clients = run->options.client_count;
-	options.client_count = clients * WORKLOAD_HOSTS;
+	options.client_count = clients * WORKLOAD_HOSTS + run_has_snapshots(run);
 	if (level_text != NULL && log_level_parse(level_text, &level) != 0)
 		level = LOG_INFO;
 	log_set_level(level);
@@ -336,6 +368,16 @@ run_verify(struct run *run, const char *what)
 {
 	for (uint32_t i = 0; i < run->faults.workload_count; i++)
 		workload_verify_all(run->workloads[i], RUN_HEAL_LIMIT_NS, what);
+	if (run->snapper != NULL)
+		snapper_verify(run->snapper, RUN_HEAL_LIMIT_NS);
+}
+
+/* They are gone before what follows looks at memory and slots. */
+static void
+run_clear_snapshots(struct run *run)
+{
+	if (run->snapper != NULL)
+		snapper_clear(run->snapper, RUN_CLEAR_LIMIT_NS);
 }
 
 static void
@@ -407,6 +449,8 @@ run_result(struct run *run, struct sim_run_result *result)
 		.sweep_count = sim_cluster_metric(run->cluster, MT_METRIC_orphans_deleted),
 		.merge_count = sim_cluster_metric(run->cluster, MT_METRIC_flushes) +
 		    sim_cluster_metric(run->cluster, MT_METRIC_compactions) };
+	if (run->snapper != NULL)
+		result->snapshot_count = snapper_taken_count(run->snapper);
 	memcpy(result->fault_counts, run->faults.counts, sizeof(result->fault_counts));
 }
 
@@ -421,6 +465,8 @@ sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_r
 	sim_cluster_run_until(run.cluster, run_is_done, &run, RUN_HEAL_LIMIT_NS,
 	    "everything is answered");
 	sim_cluster_run(run.cluster, RUN_SETTLE_NS);
+	if (run.snapper != NULL)
+		snapper_finish(run.snapper, RUN_HEAL_LIMIT_NS);
 	run_verify(&run, "everything is read");
 	sim_check_idle(run.cluster);
 	/* Once more from the disks: new gateways have nothing in memory. */
@@ -431,6 +477,7 @@ sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_r
 	sim_check_memory(run.cluster, bytes, sim_memory_bytes(run.cluster), RUN_LIFE_BYTES,
 	    "with new gateways");
 	run_restore(&run);
+	run_clear_snapshots(&run);
 	sim_check_recovers(run.cluster, run.faults.has_destroyed);
 	sim_check_copies(run.cluster);
 	run_verify_without(&run);
@@ -439,6 +486,7 @@ sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_r
 	sim_check_idle(run.cluster);
 	run_check_memory(&run);
 	run_result(&run, ret_result);
+	snapper_destroy(run.snapper);
 	for (uint32_t i = 0; i < run.faults.workload_count; i++)
 		workload_destroy(run.workloads[i]);
 	sim_cluster_destroy(run.cluster);

@@ -66,6 +66,9 @@ enum sim_fault {
 #define SIM_FAULT(name) (UINT64_C(1) << SIM_FAULT_##name)
 #define SIM_FAULTS_NONE (UINT64_C(1) << 63) /* the set that is empty, as 0 means "by the seed" */
 
+/* Whether snapshots are taken, read, cloned, rolled back and deleted: of every seventh seed. */
+enum sim_run_snapshots { SIM_SNAPSHOTS_BY_SEED, SIM_SNAPSHOTS_YES, SIM_SNAPSHOTS_NO };
+
 /* Zero means: by the seed. */
 struct sim_run_options {
 	uint64_t seed;
@@ -73,6 +76,7 @@ struct sim_run_options {
 	uint32_t node_count;    /* 3 to 5 */
 	uint32_t client_count;  /* 1 to 3, each with a volume of its own */
 	uint32_t op_count;      /* of all clients together [SIM_RUN_OPS_DEFAULT] */
+	uint32_t snapshots;     /* enum sim_run_snapshots */
 	uint64_t faults;        /* set of SIM_FAULT(x), or SIM_FAULTS_NONE */
 };
 
@@ -86,6 +90,7 @@ struct sim_run_result {
 	uint64_t repair_count;   /* copies made anew */
 	uint64_t sweep_count;    /* orphans deleted */
 	uint64_t merge_count;    /* flushes and compactions */
+	uint64_t snapshot_count; /* taken */
 };
 
 /*

@@ -39,7 +39,7 @@ struct search {
 /* Sums of one worker's runs. */
 struct tally {
 	uint64_t seed_count, failed_count, virtual_ns, op_count, takeover_count, repair_count;
-	uint64_t sweep_count, merge_count;
+	uint64_t sweep_count, merge_count, snapshot_count;
 	uint64_t fault_counts[SIM_FAULT_NR];
 };
 
@@ -48,7 +48,7 @@ static void __attribute__((noreturn)) usage(int rc)
 	(void)fputs(
 	    "usage: sim_run_seeds [--seed S | --first S] [--seeds N] [--minutes M]\n"
 	    "  [--jobs N] [--gateways 1..3] [--nodes 3..5] [--clients 1..3] [--operations N]\n"
-	    "  [--faults none|all|NAME,...] [--twice-every N] [--quiet] [--here]\n"
+	    "  [--snapshots yes|no] [--faults none|all|NAME,...] [--twice-every N] [--quiet] [--here]\n"
 	    "  [--replay FILE]\n"
 	    "CLEAVE_SIM_LOG=info|debug|trace prints the daemons' logs in virtual time;\n"
 	    "CLEAVE_SIM_TRACE=1 every event. Faults:\n",
@@ -87,6 +87,7 @@ tally_add(struct tally *tally, const struct sim_run_result *result)
 	tally->repair_count += result->repair_count;
 	tally->sweep_count += result->sweep_count;
 	tally->merge_count += result->merge_count;
+	tally->snapshot_count += result->snapshot_count;
 	for (uint32_t i = 0; i < SIM_FAULT_NR; i++)
 		tally->fault_counts[i] += result->fault_counts[i];
 }
@@ -143,10 +144,11 @@ print_totals(const struct tally *sum, double seconds)
 	}
 	(void)printf("%" PRIu64 " seeds, %.2f simulated hours, %" PRIu64 " operations, %" PRIu64
 		     " faults, %" PRIu64 " take-overs, %" PRIu64 " repairs, %" PRIu64
-		     " orphans swept, %" PRIu64 " merges, %.0f s; %" PRIu64 " seeds failed\n",
+		     " orphans swept, %" PRIu64 " merges, %" PRIu64 " snapshots, %.0f s; %" PRIu64
+		     " seeds failed\n",
 	    sum->seed_count, (double)sum->virtual_ns / 3600e9, sum->op_count, fault_count,
-	    sum->takeover_count, sum->repair_count, sum->sweep_count, sum->merge_count, seconds,
-	    sum->failed_count);
+	    sum->takeover_count, sum->repair_count, sum->sweep_count, sum->merge_count,
+	    sum->snapshot_count, seconds, sum->failed_count);
 }
 
 static int
@@ -201,7 +203,7 @@ static const struct option long_options[] = { { "seed", 1, NULL, 's' }, { "first
 	{ "gateways", 1, NULL, 'g' }, { "nodes", 1, NULL, 'k' }, { "clients", 1, NULL, 'c' },
 	{ "operations", 1, NULL, 'o' }, { "faults", 1, NULL, 'x' }, { "twice-every", 1, NULL, 't' },
 	{ "quiet", 0, NULL, 'q' }, { "here", 0, NULL, 'h' }, { "replay", 1, NULL, 'r' },
-	{ "help", 0, NULL, '?' }, { 0 } };
+	{ "snapshots", 1, NULL, 'S' }, { "help", 0, NULL, '?' }, { 0 } };
 
 static void
 option_set(struct search *search, int letter)
@@ -246,6 +248,10 @@ option_set(struct search *search, int letter)
 		break;
 	case 'h':
 		search->is_here = true;
+		break;
+	case 'S':
+		search->options.snapshots = strcmp(optarg, "no") == 0 ? SIM_SNAPSHOTS_NO
+								      : SIM_SNAPSHOTS_YES;
 		break;
 	case 'x':
 		if (sim_faults_parse(optarg, &search->options.faults) != 0)

@@ -608,6 +608,18 @@ workload_pause(struct workload *workload, uint64_t duration_ns)
 		sim_loop_pause(workload->present->loop, duration_ns);
 }
 
+struct history *
+workload_history(const struct workload *workload)
+{
+	return workload->history;
+}
+
+const char *
+workload_name(const struct workload *workload)
+{
+	return workload->name;
+}
+
 struct sim_host *
 workload_host(const struct workload *workload)
 {

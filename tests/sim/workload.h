@@ -53,6 +53,9 @@ void workload_restart(struct workload *workload);
 void workload_takeover(struct workload *workload);
 /* workload_pause -- the present session's process stands still. */
 void workload_pause(struct workload *workload, uint64_t duration_ns);
+/* workload_history, workload_name -- of its volume. */
+struct history *workload_history(const struct workload *workload);
+const char *workload_name(const struct workload *workload);
 /* workload_host -- of the present session, dead or alive. */
 struct sim_host *workload_host(const struct workload *workload);
 

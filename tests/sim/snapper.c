@@ -1,0 +1,689 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* snapper.c -- see snapper.h */
+#include "snapper.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/num.h"
+#include "base/random.h"
+#include "middletier/meta_store.h"
+
+#define SHOTS_MAX 16u
+#define READ_BLOCKS 16u
+#define CONTROL_TIMEOUT_NS NUM_S(20)
+#define FOR_EVER_NS NUM_S(100000)
+#define RETRY_NS NUM_MS(500)
+#define PAUSE_NS NUM_MS(400)
+#define DOUBT_NS NUM_S(45) /* a request whose answer was lost has ended by then */
+#define SCRIBBLES 8u
+
+enum shot_state { SHOT_NONE, SHOT_DOUBTFUL, SHOT_LIVE };
+
+struct shot {
+	char name[64]; /* volume@snapshot */
+	enum shot_state state;
+	bool is_known;    /* numbers are what it holds */
+	bool is_deleting; /* a request to delete it may have been carried out */
+	uint64_t asked_ns;
+	uint32_t *floors, *ceilings, *numbers;
+};
+
+struct snapper {
+	struct snapper_options options;
+	uint64_t dice[4];
+	struct loop *loop;
+	struct cleave_client *client;
+	struct loop_timer timer;
+	bool is_busy, is_finishing, is_killed;
+	void (*then)(struct snapper *snapper, int rc); /* what waits for an answer */
+	void (*retry)(struct snapper *snapper); /* what the timer is for; NULL: the next thing */
+	struct cleave_call call;
+	struct cleave_volume *volume;
+	struct cleave_io io;
+	uint8_t data[READ_BLOCKS * CLEAVE_BLOCK_BYTES];
+	uint32_t at, count;
+	uint32_t *seen; /* by block, as read */
+	struct shot shots[SHOTS_MAX];
+	struct shot *shot;                 /* this is about */
+	struct shot *origin;               /* of the clone; NULL: there is none */
+	char clone_name[64], mark[64 + 8]; /* clone@mark: before anything was written to it */
+	bool is_clone_deleting;
+	uint32_t serial, taken_count, verify_at;
+	bool is_verifying;
+};
+
+static void snapper_next(struct snapper *snapper);
+static void snapper_read(struct snapper *snapper);
+
+static uint32_t
+below(struct snapper *snapper, uint32_t limit)
+{
+	return (uint32_t)random_below(snapper->dice, limit);
+}
+
+static struct sim_cluster *
+cluster_of(const struct snapper *snapper)
+{
+	return snapper->options.cluster;
+}
+
+/* ---- one thing at a time ---- */
+
+static void
+snapper_pause(struct snapper *snapper, uint64_t ns, void (*retry)(struct snapper *snapper))
+{
+	snapper->retry = retry;
+	loop_timer_start(snapper->loop, &snapper->timer, ns);
+}
+
+static void
+on_timer(struct loop_timer *timer, void *arg)
+{
+	struct snapper *snapper = arg;
+
+	(void)timer;
+	if (snapper->retry != NULL)
+		snapper->retry(snapper);
+	else
+		snapper_next(snapper);
+}
+
+static void
+snapper_done(struct snapper *snapper)
+{
+	snapper->is_busy = false;
+	snapper_pause(snapper, below(snapper, (uint32_t)PAUSE_NS) + 1, NULL);
+}
+
+static void
+answer(struct snapper *snapper, const char *what, int rc)
+{
+	void (*then)(struct snapper *, int) = snapper->then;
+
+	sim_world_trace(cluster_of(snapper)->world, "snapper %s rc=%d", what, rc);
+	snapper->then = NULL;
+	then(snapper, rc);
+}
+
+static void
+on_call(struct cleave_call *call, int rc, const char *reply, const char *error, void *arg)
+{
+	(void)call;
+	(void)reply;
+	answer(arg, error == NULL ? "call" : error, rc);
+}
+
+static void
+ask(struct snapper *snapper, void (*then)(struct snapper *, int), const char *op, const char *name,
+    const char *other)
+{
+	char request[256];
+
+	(void)snprintf(request, sizeof(request), "{\"op\":\"%s\",\"name\":\"%s\"%s%s%s}", op, name,
+	    other == NULL ? "" : ",\"new\":\"", other == NULL ? "" : other,
+	    other == NULL ? "" : "\"");
+	sim_world_trace(cluster_of(snapper)->world, "snapper asks %s", request);
+	snapper->then = then;
+	snapper->call =
+	    (struct cleave_call){ .must_not_repeat = true, .fn = on_call, .arg = snapper };
+	if (cleave_control(snapper->client, &snapper->call, request) != 0)
+		sim_cluster_fail(cluster_of(snapper), "snapper: cleave_control");
+}
+
+static void
+on_open(struct cleave_volume *volume, int rc, const char *error, void *arg)
+{
+	struct snapper *snapper = arg;
+
+	(void)error;
+	snapper->volume = rc == 0 ? volume : NULL;
+	answer(snapper, "open", rc);
+}
+
+static void
+open_volume(struct snapper *snapper, const char *name, void (*then)(struct snapper *, int))
+{
+	snapper->then = then;
+	if (cleave_volume_open(snapper->client, name, 0, on_open, snapper) != 0)
+		sim_cluster_fail(cluster_of(snapper), "snapper: cleave_volume_open");
+}
+
+static void
+on_closed(void *arg)
+{
+	struct snapper *snapper = arg;
+
+	snapper->volume = NULL;
+	answer(snapper, "close", 0);
+}
+
+static void
+close_volume(struct snapper *snapper, void (*then)(struct snapper *, int))
+{
+	snapper->then = then;
+	cleave_volume_close(snapper->volume, on_closed, snapper);
+}
+
+/* ---- reading all of a snapshot, or of the clone ---- */
+
+/* The clone holds what its origin does, whenever it is read. */
+static void
+check_seen(struct snapper *snapper)
+{
+	const struct history *history = snapper->options.history;
+	uint32_t block_count = snapper->options.block_count;
+	struct shot *shot = snapper->shot;
+
+	for (uint32_t i = 0; shot->is_known && i < block_count; i++)
+		if (snapper->seen[i] != shot->numbers[i])
+			sim_cluster_fail(cluster_of(snapper),
+			    "%s block %u: operation %u, but it was %u", shot->name, i,
+			    snapper->seen[i], shot->numbers[i]);
+	if (shot->is_known)
+		return;
+	history_check_snapshot(history, shot->name, snapper->seen, shot->floors, shot->ceilings);
+	memcpy(shot->numbers, snapper->seen, block_count * sizeof(*shot->numbers));
+	shot->is_known = true;
+}
+
+static void
+read_closed(struct snapper *snapper, int rc)
+{
+	(void)rc;
+	check_seen(snapper);
+	snapper_done(snapper);
+}
+
+static void
+read_on_io(struct cleave_io *io, int rc, void *arg)
+{
+	struct snapper *snapper = arg;
+
+	(void)io;
+	if (rc != 0)
+		sim_cluster_fail(cluster_of(snapper), "%s: read of block %u: %s",
+		    snapper->shot->name, snapper->at, strerror(-rc));
+	for (uint32_t i = 0; i < snapper->count; i++)
+		snapper->seen[snapper->at + i] = history_look(snapper->options.history,
+		    snapper->at + i, snapper->data + (size_t)i * CLEAVE_BLOCK_BYTES);
+	snapper->at += snapper->count;
+	if (snapper->at < snapper->options.block_count)
+		snapper_read(snapper);
+	else
+		close_volume(snapper, read_closed);
+}
+
+static void
+snapper_read(struct snapper *snapper)
+{
+	snapper->count = (uint32_t)num_min(READ_BLOCKS, snapper->options.block_count - snapper->at);
+	snapper->io = (struct cleave_io){ .op = CLEAVE_READ,
+		.offset_bytes = (uint64_t)snapper->at * CLEAVE_BLOCK_BYTES,
+		.length_bytes = (uint64_t)snapper->count * CLEAVE_BLOCK_BYTES,
+		.data = snapper->data,
+		.fn = read_on_io,
+		.arg = snapper };
+	if (cleave_submit(snapper->volume, &snapper->io) != 0)
+		sim_cluster_fail(cluster_of(snapper), "snapper: cleave_submit");
+}
+
+static void
+read_opened(struct snapper *snapper, int rc)
+{
+	if (rc == -ENOENT)
+		sim_cluster_fail(cluster_of(snapper), "%s is gone", snapper->shot->name);
+	if (rc != 0) {
+		snapper->verify_at -= snapper->is_verifying;
+		snapper_done(snapper);
+		return;
+	}
+	snapper->at = 0;
+	snapper_read(snapper);
+}
+
+static void
+act_read(struct snapper *snapper, struct shot *shot)
+{
+	snapper->shot = shot;
+	open_volume(snapper, shot->name, read_opened);
+}
+
+static void
+act_read_clone(struct snapper *snapper)
+{
+	snapper->shot = snapper->origin;
+	open_volume(snapper, snapper->clone_name, read_opened);
+}
+
+/* ---- taking ---- */
+
+static void
+take_done(struct snapper *snapper, int rc)
+{
+	struct shot *shot = snapper->shot;
+
+	history_issued(snapper->options.history, shot->ceilings);
+	if (rc == 0) {
+		shot->state = SHOT_LIVE;
+		snapper->taken_count++;
+	}
+	snapper_done(snapper);
+}
+
+static void
+act_take(struct snapper *snapper, struct shot *shot)
+{
+	(void)snprintf(shot->name, sizeof(shot->name), "%s@s%u", snapper->options.volume,
+	    ++snapper->serial);
+	shot->state = SHOT_DOUBTFUL;
+	shot->is_known = shot->is_deleting = false;
+	shot->asked_ns = loop_now_ns(snapper->loop);
+	history_happened(snapper->options.history, shot->floors);
+	snapper->shot = shot;
+	ask(snapper, take_done, "snapshot.create", shot->name, NULL);
+}
+
+/* ---- deleting ---- */
+
+static void
+delete_done(struct snapper *snapper, int rc)
+{
+	struct shot *shot = snapper->shot;
+	bool is_over = loop_now_ns(snapper->loop) > shot->asked_ns + DOUBT_NS;
+
+	if (rc == -ENOENT && shot->state == SHOT_LIVE && !shot->is_deleting)
+		sim_cluster_fail(cluster_of(snapper), "%s is gone", shot->name);
+	shot->is_deleting = true;
+	if (rc == 0 || (rc == -ENOENT && (shot->state == SHOT_LIVE || is_over)))
+		shot->state = SHOT_NONE;
+	snapper_done(snapper);
+}
+
+static void
+act_delete(struct snapper *snapper, struct shot *shot)
+{
+	snapper->shot = shot;
+	ask(snapper, delete_done, "snapshot.delete", shot->name, NULL);
+}
+
+static void
+clone_delete_done(struct snapper *snapper, int rc)
+{
+	if (rc == -ENOENT && !snapper->is_clone_deleting)
+		sim_cluster_fail(cluster_of(snapper), "%s is gone", snapper->clone_name);
+	snapper->is_clone_deleting = true;
+	if (rc == 0 || rc == -ENOENT)
+		snapper->origin = NULL;
+	snapper_done(snapper);
+}
+
+static void
+act_delete_clone(struct snapper *snapper)
+{
+	ask(snapper, clone_delete_done, "volume.delete", snapper->clone_name, NULL);
+}
+
+/* ---- cloning: the clone, and a snapshot of it before anything is written there ---- */
+
+static void clone_ask(struct snapper *snapper);
+static void mark_ask(struct snapper *snapper);
+
+static void
+mark_done(struct snapper *snapper, int rc)
+{
+	if (rc == 0)
+		act_read_clone(snapper);
+	else
+		snapper_pause(snapper, RETRY_NS, mark_ask);
+}
+
+/* Another name each time: one that failed may be there for a while, and then be void. */
+static void
+mark_ask(struct snapper *snapper)
+{
+	(void)snprintf(snapper->mark, sizeof(snapper->mark), "%s@m%u", snapper->clone_name,
+	    ++snapper->serial);
+	ask(snapper, mark_done, "snapshot.create", snapper->mark, NULL);
+}
+
+static void
+clone_done(struct snapper *snapper, int rc)
+{
+	if (rc == 0 || rc == -EEXIST)
+		mark_ask(snapper);
+	else
+		snapper_pause(snapper, RETRY_NS, clone_ask);
+}
+
+static void
+clone_ask(struct snapper *snapper)
+{
+	ask(snapper, clone_done, "clone", snapper->origin->name, snapper->clone_name);
+}
+
+static void
+act_clone(struct snapper *snapper, struct shot *shot)
+{
+	(void)snprintf(snapper->clone_name, sizeof(snapper->clone_name), "%s-c%u",
+	    snapper->options.volume, ++snapper->serial);
+	snapper->origin = shot;
+	snapper->is_clone_deleting = false;
+	clone_ask(snapper);
+}
+
+/* ---- writing to the clone, and back ---- */
+
+static void roll_ask(struct snapper *snapper);
+static void scribble(struct snapper *snapper);
+
+static void
+roll_done(struct snapper *snapper, int rc)
+{
+	if (rc == -ENOENT)
+		sim_cluster_fail(cluster_of(snapper), "%s is gone", snapper->mark);
+	if (rc == 0)
+		act_read_clone(snapper);
+	else
+		snapper_pause(snapper, RETRY_NS, roll_ask);
+}
+
+static void
+roll_ask(struct snapper *snapper)
+{
+	ask(snapper, roll_done, "snapshot.rollback", snapper->mark, NULL);
+}
+
+static void
+scribble_closed(struct snapper *snapper, int rc)
+{
+	(void)rc;
+	roll_ask(snapper);
+}
+
+/* Whether it was written or not: it is rolled back. */
+static void
+scribble_on_io(struct cleave_io *io, int rc, void *arg)
+{
+	struct snapper *snapper = arg;
+
+	(void)io;
+	if (rc == 0 && snapper->at++ < SCRIBBLES)
+		scribble(snapper);
+	else
+		close_volume(snapper, scribble_closed);
+}
+
+static void
+scribble(struct snapper *snapper)
+{
+	uint32_t count = 1 + below(snapper, READ_BLOCKS);
+	uint32_t first = below(snapper, snapper->options.block_count - count);
+
+	memset(snapper->data, 0x5a, sizeof(snapper->data));
+	snapper->io =
+	    (struct cleave_io){ .op = below(snapper, 4) == 0 ? CLEAVE_DISCARD : CLEAVE_WRITE,
+		    .offset_bytes = (uint64_t)first * CLEAVE_BLOCK_BYTES,
+		    .length_bytes = (uint64_t)count * CLEAVE_BLOCK_BYTES,
+		    .fn = scribble_on_io,
+		    .arg = snapper };
+	if (snapper->io.op == CLEAVE_WRITE)
+		snapper->io.data = snapper->data;
+	if (cleave_submit(snapper->volume, &snapper->io) != 0)
+		close_volume(snapper, scribble_closed);
+}
+
+static void
+scribble_opened(struct snapper *snapper, int rc)
+{
+	if (rc == -ENOENT)
+		sim_cluster_fail(cluster_of(snapper), "%s is gone", snapper->clone_name);
+	snapper->at = 0;
+	if (rc == 0)
+		scribble(snapper);
+	else
+		snapper_done(snapper);
+}
+
+static void
+act_roll(struct snapper *snapper)
+{
+	open_volume(snapper, snapper->clone_name, scribble_opened);
+}
+
+/* ---- what comes next ---- */
+
+static struct shot *
+any_shot(struct snapper *snapper, enum shot_state state, bool must_be_known)
+{
+	uint32_t first = below(snapper, SHOTS_MAX);
+
+	for (uint32_t i = 0; i < SHOTS_MAX; i++) {
+		struct shot *shot = &snapper->shots[(first + i) % SHOTS_MAX];
+
+		if (shot->state == state && (shot->is_known || !must_be_known) &&
+		    (!shot->is_deleting || state == SHOT_NONE))
+			return shot;
+	}
+	return NULL;
+}
+
+/* One whose deletion was begun goes first. */
+static struct shot *
+shot_to_delete(struct snapper *snapper)
+{
+	struct shot *found = NULL;
+
+	for (uint32_t i = 0; i < SHOTS_MAX; i++) {
+		struct shot *shot = &snapper->shots[i];
+
+		if (shot->state == SHOT_NONE || shot == snapper->origin)
+			continue;
+		if (shot->is_deleting)
+			return shot;
+		found = found == NULL || below(snapper, 2) == 0 ? shot : found;
+	}
+	return found;
+}
+
+static void
+snapper_verify_next(struct snapper *snapper)
+{
+	while (snapper->verify_at < SHOTS_MAX) {
+		struct shot *shot = &snapper->shots[snapper->verify_at++];
+
+		if (shot->state == SHOT_LIVE && !shot->is_deleting) {
+			act_read(snapper, shot);
+			return;
+		}
+	}
+	if (snapper->verify_at++ == SHOTS_MAX && snapper->origin != NULL &&
+	    !snapper->is_clone_deleting) {
+		act_read_clone(snapper);
+		return;
+	}
+	snapper->is_verifying = snapper->is_busy = false;
+}
+
+static bool
+act_on_clone(struct snapper *snapper)
+{
+	struct shot *known = any_shot(snapper, SHOT_LIVE, true);
+
+	if (snapper->origin == NULL && known == NULL)
+		return false;
+	if (snapper->origin == NULL)
+		act_clone(snapper, known);
+	else if (snapper->is_clone_deleting || below(snapper, 4) == 0)
+		act_delete_clone(snapper);
+	else
+		act_roll(snapper);
+	return true;
+}
+
+static void
+snapper_next(struct snapper *snapper)
+{
+	struct shot *none = any_shot(snapper, SHOT_NONE, false);
+	struct shot *live = any_shot(snapper, SHOT_LIVE, false), *old;
+	uint32_t dice = below(snapper, 10);
+
+	if (snapper->is_verifying) {
+		snapper->is_busy = true;
+		snapper_verify_next(snapper);
+		return;
+	}
+	if (snapper->is_finishing)
+		return;
+	snapper->is_busy = true;
+	if (dice < 2 && act_on_clone(snapper))
+		return;
+	old = shot_to_delete(snapper);
+	if (dice < 4 && old != NULL)
+		act_delete(snapper, old);
+	else if (dice < 7 && live != NULL)
+		act_read(snapper, live);
+	else if (none != NULL)
+		act_take(snapper, none);
+	else
+		snapper_done(snapper);
+}
+
+/* ---- from outside ---- */
+
+struct snapper *
+snapper_create(const struct snapper_options *options)
+{
+	struct snapper *snapper = calloc(1, sizeof(*snapper));
+	struct sim_cluster *cluster = options->cluster;
+	const char *gateways[SIM_GATEWAYS_MAX];
+	struct cleave_client_options client = { .gateways = gateways,
+		.gateway_count = cluster->options.gateway_count,
+		.message_count_max = 64,
+		.io_timeout_ns = FOR_EVER_NS,
+		.control_timeout_ns = CONTROL_TIMEOUT_NS,
+		.keepalive_ns = NUM_S(2),
+		.sim_host = options->host };
+	char error[CLEAVE_ERROR_BYTES_MAX] = "";
+
+	assert(snapper != NULL);
+	snapper->options = *options;
+	random_seed(snapper->dice, options->seed);
+	snapper->seen = calloc(options->block_count, sizeof(*snapper->seen));
+	assert(snapper->seen != NULL);
+	for (uint32_t i = 0; i < SHOTS_MAX; i++) {
+		uint32_t *numbers = calloc(3 * (size_t)options->block_count, sizeof(*numbers));
+
+		assert(numbers != NULL);
+		snapper->shots[i].floors = numbers;
+		snapper->shots[i].ceilings = numbers + options->block_count;
+		snapper->shots[i].numbers = numbers + 2 * (size_t)options->block_count;
+	}
+	for (uint32_t i = 0; i < client.gateway_count; i++)
+		gateways[i] = cluster->gateways[i].address;
+	if (!sim_host_is_up(options->host))
+		sim_host_start(options->host);
+	snapper->loop = sim_cluster_loop_create(cluster, options->host);
+	loop_timer_init(&snapper->timer, on_timer, snapper);
+	client.loop = snapper->loop;
+	if (cleave_client_create(&client, &snapper->client, error) != 0)
+		sim_cluster_fail(cluster, "snapper: %s", error);
+	snapper_done(snapper);
+	return snapper;
+}
+
+void
+snapper_destroy(struct snapper *snapper)
+{
+	if (snapper == NULL)
+		return;
+	sim_host_kill(snapper->options.host, SIM_DEATH_RESET);
+	cleave_client_destroy(snapper->client);
+	loop_destroy(snapper->loop);
+	for (uint32_t i = 0; i < SHOTS_MAX; i++)
+		free(snapper->shots[i].floors);
+	free(snapper->seen);
+	free(snapper);
+}
+
+static bool
+is_idle(void *arg)
+{
+	const struct snapper *snapper = arg;
+
+	return !snapper->is_busy && !snapper->is_verifying;
+}
+
+void
+snapper_finish(struct snapper *snapper, uint64_t limit_ns)
+{
+	snapper->is_finishing = true;
+	sim_cluster_run_until(cluster_of(snapper), is_idle, snapper, limit_ns,
+	    "what is done with snapshots ends");
+	loop_timer_stop(snapper->loop, &snapper->timer);
+}
+
+void
+snapper_verify(struct snapper *snapper, uint64_t limit_ns)
+{
+	snapper->is_verifying = true;
+	snapper->verify_at = 0;
+	snapper_pause(snapper, 1, NULL);
+	sim_cluster_run_until(cluster_of(snapper), is_idle, snapper, limit_ns,
+	    "every snapshot is read");
+}
+
+/* No key is left of anything that was deleted, once all shards have reclaimed it. */
+static bool
+is_reclaimed(void *arg)
+{
+	static const char *const prefixes[] = { "snapshots/", "deleted/" };
+	uint32_t left_count = 0;
+
+	for (uint32_t i = 0; i < NUM_COUNT(prefixes); i++) {
+		struct meta_item *items = NULL;
+		uint32_t count = 0;
+
+		if (meta_store_list(cluster_of(arg)->store, prefixes[i], &items, &count) != 0)
+			sim_cluster_fail(cluster_of(arg), "out of memory");
+		free(items);
+		left_count += count;
+	}
+	return left_count == 0;
+}
+
+void
+snapper_clear(struct snapper *snapper, uint64_t limit_ns)
+{
+	uint64_t end_ns = sim_world_now_ns(cluster_of(snapper)->world) + limit_ns;
+
+	for (;;) {
+		struct shot *shot = shot_to_delete(snapper);
+
+		if (sim_world_now_ns(cluster_of(snapper)->world) > end_ns)
+			sim_cluster_fail(cluster_of(snapper), "a snapshot cannot be deleted");
+		snapper->is_busy = true;
+		if (snapper->origin != NULL)
+			act_delete_clone(snapper);
+		else if (shot != NULL)
+			act_delete(snapper, shot);
+		else
+			break;
+		sim_cluster_run_until(cluster_of(snapper), is_idle, snapper, limit_ns,
+		    "a snapshot is deleted");
+		sim_cluster_run(cluster_of(snapper), RETRY_NS);
+	}
+	snapper->is_busy = false;
+	sim_cluster_run_until(cluster_of(snapper), is_reclaimed, snapper, limit_ns,
+	    "deleted snapshots and clones are reclaimed");
+}
+
+uint32_t
+snapper_taken_count(const struct snapper *snapper)
+{
+	return snapper->taken_count;
+}
