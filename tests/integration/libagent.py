@@ -5,6 +5,8 @@ import os
 import shutil
 import socket
 import struct
+import threading
+import time
 
 from libcluster import BUILD, Daemon, check, run_argv, skip
 
@@ -98,6 +100,68 @@ class Client:
         magic, error, cookie = struct.unpack(">IIQ", self.get(16))
         check(magic == 0x67446698 and cookie == 7, f"reply {magic:x}, cookie {cookie}")
         return error
+
+
+class Steady(threading.Thread):
+    """A client that keeps so many writes in flight, and knows the longest time without an answer."""
+
+    def __init__(self, agent, name=b"v", depth=32, block=4096, blocks=4096, first=0):
+        super().__init__(daemon=True)
+        self.client = Client(agent)
+        check(self.client.go(name) == 1, "GO")
+        self.block, self.blocks, self.first, self.depth = block, blocks, first, depth
+        self.sent, self.answered, self.failure = 0, 0, None
+        self.in_flight, self.last = {}, {}
+        self.longest_s, self.is_stopping = 0.0, False
+        self.start()
+
+    def data(self, cookie):
+        return struct.pack(">Q", cookie) * (self.block // 8)
+
+    def send_one(self):
+        self.sent += 1
+        cookie, at = self.sent, self.first + (self.sent * 7919) % self.blocks
+        self.in_flight[cookie], self.last[at] = at, cookie
+        self.client.command(1, at * self.block, self.block, data=self.data(cookie), cookie=cookie)
+
+    def run(self):
+        try:
+            for _ in range(self.depth):
+                self.send_one()
+            before = time.monotonic()
+            while self.in_flight:
+                magic, error, cookie = struct.unpack(">IIQ", self.client.get(16))
+                now = time.monotonic()
+                self.longest_s, before = max(self.longest_s, now - before), now
+                check(magic == 0x67446698 and error == 0, f"reply {magic:x}, error {error}")
+                del self.in_flight[cookie]
+                self.answered += 1
+                if not self.is_stopping:
+                    self.send_one()
+        except Exception as failure:  # pylint: disable=broad-except
+            self.failure = failure
+
+    def more(self, count):
+        """So many more answers."""
+        before = self.answered
+        while self.answered < before + count:
+            check(self.is_alive() and self.failure is None, f"the client ended: {self.failure}")
+            self.join(0.001)
+
+    def take_longest_s(self):
+        longest_s, self.longest_s = self.longest_s, 0.0
+        return longest_s
+
+    def stop(self):
+        """All that was written is there."""
+        self.is_stopping = True
+        self.join()
+        check(self.failure is None, f"the client ended: {self.failure}")
+        for at, cookie in self.last.items():
+            self.client.command(0, at * self.block, self.block)
+            check(self.client.error() == 0 and self.client.get(self.block) == self.data(cookie),
+                  f"block {at}")
+        self.client.s.close()
 
 
 def control(path, **request):

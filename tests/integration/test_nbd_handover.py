@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 
-from libagent import FIO, Agent, Client, control, need
+from libagent import FIO, Agent, Client, Steady, control, need
 from libcluster import Cluster, Daemon, check, main, run_argv
 
 need("fio", "psktool", "libnbd")
@@ -180,6 +180,36 @@ def the_predecessor_has_the_last_word():
                 os.unlink(agent.socket)
 
 
+def the_pause_that_clients_see():
+    """32 writes in flight of each of two clients; how long nothing is answered is printed."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "16M")
+        c.volume_create("w", "16M")
+        words = ("--volume", "v", "--volume", "w", "--control", os.path.join(c.folder, "control"))
+        agent = Agent(c, *words).start()
+        small = Steady(agent)
+        large = Steady(agent, name=b"w", block=256 << 10, blocks=64, depth=4)
+        pauses = []
+        try:
+            for _ in range(5):
+                small.more(1000)
+                small.take_longest_s()
+                successor = Agent(c, *words, "--replace").start()
+                check(agent.wait_exit() == 0, "the old agent's exit status")
+                agent = successor
+                small.more(1000)
+                pauses.append(small.take_longest_s())
+            large.stop()
+            small.stop()
+            print("longest time without an answer, ms: " +
+                  " ".join(f"{1000 * p:.0f}" for p in pauses))
+            check(agent.stop() == 0, "the agent's exit status")
+        finally:
+            if agent.process is not None:
+                agent.kill()
+                print("\n".join(agent.lines[-40:]))
+
+
 class TlsClient:
     def __init__(self, uri):
         self.process = subprocess.Popen(["/usr/bin/python3", "-c", READER, uri], text=True,
@@ -293,4 +323,4 @@ def ends_of_clients_under_tls():
 if __name__ == "__main__":
     main(what_was_given_is_read_by_nobody_else, refused_while_the_gateway_is_slow,
          the_predecessor_has_the_last_word, replaced_by_a_successor_under_load,
-         clients_under_tls_stay, ends_of_clients_under_tls)
+         the_pause_that_clients_see, clients_under_tls_stay, ends_of_clients_under_tls)
