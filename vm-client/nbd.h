@@ -255,7 +255,10 @@ struct nbd_connection {
 	struct loop_link requests;
 	uint32_t request_count;
 	uint64_t in_flight_bytes;
-	bool is_parking; /* no further request is taken; see nbd_handover.h */
+	uint8_t *carried; /* input before the socket's; nbd_carry.c */
+	uint32_t carried_at, carried_bytes;
+	bool is_parking; /* nothing more is read; see nbd_handover.h */
+	bool is_frozen;  /* nor sent: it was given */
 	bool is_adopted; /* until it serves */
 	bool is_busy;    /* one of its handlers runs: it is not freed under it */
 };
@@ -269,6 +272,8 @@ struct nbd_connection *nbd_connection_create(struct nbd_server *server, int in_f
     const char *peer, bool is_new);
 /* nbd_connection_resume -- whether it may read has changed: parse what is there, watch for more. */
 void nbd_connection_resume(struct nbd_connection *connection);
+/* nbd_connection_freeze -- nothing is sent, until it is again. */
+void nbd_connection_freeze(struct nbd_connection *connection, bool is_frozen);
 /* nbd_connection_end -- an orderly end: finish requests, send what is queued, close. */
 void nbd_connection_end(struct nbd_connection *connection);
 /* nbd_connection_break -- close now; requests in flight end unheard. */
@@ -286,6 +291,19 @@ void nbd_connection_request_gone(struct nbd_connection *connection);
  */
 int nbd_connection_make_plain(struct nbd_connection *connection, int fd, void **ret_session,
     int *ret_in_fd, int *ret_out_fd);
+
+/* ---- nbd_carry.c: what goes along with a connection that is handed over ---- */
+#define NBD_CARRY_BYTES_MAX (UINT64_C(256) << 20) /* each way; of what is in flight there is less */
+struct nbd_carry {
+	int fd; /* the receiver's of both; -1: nothing goes along */
+	uint64_t output_bytes, input_bytes;
+};
+/* nbd_carry_save -- of one in which nothing runs. 0 or -errno. */
+int nbd_carry_save(const struct nbd_connection *connection, struct nbd_carry *ret_carry);
+/* nbd_carry_load -- into a connection that has said and heard nothing yet. 0, -EBADMSG, -ENOMEM. */
+int nbd_carry_load(struct nbd_connection *connection, const struct nbd_carry *carry);
+/* nbd_carry_take -- input that comes before the socket's; how many bytes, 0: there is none left. */
+uint32_t nbd_carry_take(struct nbd_connection *connection, void *data, uint64_t bytes);
 
 /* ---- nbd_relay.c: TLS in front of a plain connection ---- */
 /* nbd_relay_create -- split @connection, which is parked, in two. -errno: it cannot be, or is broken. */
@@ -351,8 +369,9 @@ struct nbd_server {
 	struct loop_task empty_task;
 	struct nbd_handover *handover; /* under way, or NULL */
 	struct loop_timer accept_timer;
-	bool is_parking; /* nobody is accepted: all is handed over */
-	bool is_paused;  /* nobody is accepted: there are no descriptors left */
+	bool is_parking;  /* nobody is accepted: all is handed over */
+	bool is_carrying; /* with what is half here, too */
+	bool is_paused;   /* nobody is accepted: there are no descriptors left */
 	bool is_stopping;
 	bool is_given;  /* to another process, but for the relays */
 	bool is_single; /* on_empty when the last connection goes */

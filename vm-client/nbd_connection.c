@@ -107,12 +107,15 @@ connection_wants_input(const struct nbd_connection *connection)
 {
 	if (!connection_is_open(connection) || connection->sm.state == NBD_CONNECTION_OPENING)
 		return false;
+	if (connection->is_parking && connection->server->is_carrying)
+		return false;
 	if (connection->receiving != NULL)
 		return true; /* its memory is taken already */
 	if (connection->is_parking)
 		return false;
 	/* Who asks for lists and does not read them waits, too. */
-	if (connection->text_bytes - connection->text_sent_bytes >= CONNECTION_TEXT_BYTES_HIGH)
+	if (connection->sm.state != NBD_CONNECTION_SERVING &&
+	    connection->text_bytes - connection->text_sent_bytes >= CONNECTION_TEXT_BYTES_HIGH)
 		return false;
 	if (connection->sm.state == NBD_CONNECTION_STARTTLS)
 		return !nbd_send_has_output(connection);
@@ -132,7 +135,9 @@ connection_watch(struct nbd_connection *connection)
 
 	if (connection->sm.state == NBD_CONNECTION_CLOSED)
 		return;
-	if (wants_input && connection->is_secure && connection->stream->has_pending(connection))
+	if (wants_input &&
+	    (connection->carried != NULL ||
+		(connection->is_secure && connection->stream->has_pending(connection))))
 		loop_defer(loop, &connection->read_task);
 	if (wants_input != connection->is_reading) {
 		connection->is_reading = wants_input;
@@ -168,6 +173,7 @@ connection_try_free(struct nbd_connection *connection)
 	list_remove(&connection->link);
 	free(connection->input);
 	free(connection->text);
+	free(connection->carried);
 	connection->magic = 0;
 	free(connection);
 	nbd_server_connection_gone(server);
@@ -253,6 +259,19 @@ nbd_connection_resume(struct nbd_connection *connection)
 }
 
 void
+nbd_connection_freeze(struct nbd_connection *connection, bool is_frozen)
+{
+	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	if (connection->sm.state == NBD_CONNECTION_CLOSED)
+		return;
+	connection->is_frozen = is_frozen;
+	if (is_frozen)
+		connection_watch_output(connection, false);
+	else if (nbd_send_has_output(connection))
+		loop_defer(connection->server->options.loop, &connection->send_task);
+}
+
+void
 nbd_connection_end(struct nbd_connection *connection)
 {
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
@@ -283,6 +302,8 @@ connection_flush(struct nbd_connection *connection)
 	ssize_t n = 0;
 
 	assert(!connection->is_busy);
+	if (connection->is_frozen)
+		return;
 	connection->is_busy = true;
 	while (nbd_send_has_output(connection)) {
 		n = connection->stream->writev(connection, iovecs,
@@ -357,6 +378,8 @@ connection_on_send_task(struct loop_task *task, void *arg)
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
 	if (connection->sm.state != NBD_CONNECTION_CLOSED && !connection->is_writing)
 		connection_flush(connection);
+	else if (connection->server->handover != NULL)
+		nbd_handover_soon(connection->server->handover); /* nothing runs any more, perhaps */
 }
 
 static void
@@ -529,6 +552,14 @@ connection_parse(struct nbd_connection *connection)
 	connection_try_close(connection);
 }
 
+static ssize_t
+connection_read_some(struct nbd_connection *connection, void *data, uint64_t bytes)
+{
+	uint32_t count = nbd_carry_take(connection, data, bytes);
+
+	return count > 0 ? (ssize_t)count : connection->stream->read(connection, data, bytes);
+}
+
 /* Where the next bytes go: a payload's own place when nothing of the buffer is left. */
 static ssize_t
 connection_read(struct nbd_connection *connection)
@@ -540,8 +571,8 @@ connection_read(struct nbd_connection *connection)
 		uint8_t *to = (uint8_t *)(uintptr_t)request->reply.data +
 		    connection->received_bytes;
 
-		n = connection->stream->read(connection, to,
-		    (size_t)(request->head.length_bytes - connection->received_bytes));
+		n = connection_read_some(connection, to,
+		    request->head.length_bytes - connection->received_bytes);
 		if (n > 0)
 			connection->received_bytes += (uint64_t)n;
 		return n;
@@ -552,7 +583,7 @@ connection_read(struct nbd_connection *connection)
 		connection->input_end -= connection->input_at;
 		connection->input_at = 0;
 	}
-	n = connection->stream->read(connection, connection->input + connection->input_end,
+	n = connection_read_some(connection, connection->input + connection->input_end,
 	    NBD_INPUT_BYTES - connection->input_end);
 	if (n > 0)
 		connection->input_end += (uint32_t)n;
@@ -590,7 +621,7 @@ connection_on_readable(struct loop_fd *watcher, unsigned events, void *arg)
 		connection_take_input(connection);
 }
 
-/* What TLS has decrypted already does not make the socket readable. */
+/* What TLS has decrypted already, and what was carried here, does not make the socket readable. */
 static void
 connection_on_read_task(struct loop_task *task, void *arg)
 {
@@ -626,6 +657,8 @@ nbd_connection_on_export(struct nbd_connection *connection, int rc, const char *
 			return;
 		}
 		sm_move(&connection->sm, NBD_CONNECTION_SERVING);
+		if (nbd_send_has_output(connection))
+			loop_defer(connection->server->options.loop, &connection->send_task);
 		connection_parse(connection);
 		return;
 	}

@@ -188,7 +188,7 @@ control_on_handover(int rc, void *arg)
 }
 
 static json_t *
-control_give(struct nbd_control *control, struct control_client *client)
+control_give(struct nbd_control *control, struct control_client *client, bool is_carrying)
 {
 	struct nbd_server *server = control->server;
 
@@ -197,7 +197,8 @@ control_give(struct nbd_control *control, struct control_client *client)
 	log_info("agent: handing over to a successor");
 	loop_fd_stop(server->options.loop, &client->watcher);
 	control->taker = client;
-	if (nbd_handover_give(server, client->fd, control_on_handover, control) == NULL) {
+	if (nbd_handover_give(server, client->fd, is_carrying, control_on_handover, control) ==
+	    NULL) {
 		control->taker = NULL;
 		return loop_fd_start(server->options.loop, &client->watcher, LOOP_READABLE) == 0
 		    ? fail("out of memory")
@@ -222,7 +223,7 @@ control_run(struct nbd_control *control, struct control_client *client, const ch
 	else if (strcmp(op, "detach") == 0)
 		out = control_detach(control->server, in);
 	else if (strcmp(op, "give") == 0)
-		out = control_give(control, client);
+		out = control_give(control, client, json_is_true(json_object_get(in, "carries")));
 	else
 		out = fail("this op is not known here");
 	json_decref(in);

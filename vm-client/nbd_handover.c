@@ -40,16 +40,19 @@ struct nbd_handover {
 	void *arg;
 };
 
-/* ---- packets with a descriptor ---- */
+/* ---- packets with descriptors ---- */
+
+#define HANDOVER_FDS_MAX 2 /* of a packet: a socket, and what goes along */
 
 union control_space {
 	struct cmsghdr align;
-	char bytes[CMSG_SPACE(sizeof(int))];
+	char bytes[CMSG_SPACE(HANDOVER_FDS_MAX * sizeof(int))];
 };
 
-/* @object is taken over; NULL is out of memory. @give: -1 for none. */
+/* @object is taken over; NULL is out of memory. */
 static int
-packet_send(int fd, json_t *object, int give, const void *data, size_t bytes)
+packet_send(int fd, json_t *object, const int *fds, uint32_t fd_count, const void *data,
+    size_t bytes)
 {
 	char *text = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
 	union control_space space = { 0 };
@@ -62,16 +65,16 @@ packet_send(int fd, json_t *object, int give, const void *data, size_t bytes)
 		return -ENOMEM;
 	iovecs[0] = (struct iovec){ text, strlen(text) + 1 };
 	iovecs[1] = (struct iovec){ (void *)(uintptr_t)data, bytes };
-	if (give >= 0) {
+	if (fd_count > 0) {
 		struct cmsghdr *head;
 
 		msg.msg_control = space.bytes;
-		msg.msg_controllen = sizeof(space.bytes);
+		msg.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
 		head = CMSG_FIRSTHDR(&msg);
-		*head = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)),
+		*head = (struct cmsghdr){ .cmsg_len = CMSG_LEN(fd_count * sizeof(int)),
 			.cmsg_level = SOL_SOCKET,
 			.cmsg_type = SCM_RIGHTS };
-		memcpy(CMSG_DATA(head), &give, sizeof(int));
+		memcpy(CMSG_DATA(head), fds, fd_count * sizeof(int));
 	}
 	if (sendmsg(fd, &msg, MSG_NOSIGNAL) < 0)
 		rc = -errno;
@@ -79,9 +82,19 @@ packet_send(int fd, json_t *object, int give, const void *data, size_t bytes)
 	return rc;
 }
 
-/* An object, perhaps a descriptor (else -1), perhaps bytes behind it. NULL: errno says why. */
+static void
+close_all(const int fds[HANDOVER_FDS_MAX])
+{
+	for (int i = 0; i < HANDOVER_FDS_MAX; i++) {
+		if (fds[i] >= 0)
+			(void)close(fds[i]);
+	}
+}
+
+/* An object, perhaps descriptors (else -1), perhaps bytes behind it. NULL: errno says why. */
 static json_t *
-packet_receive(int fd, uint8_t *buffer, int *ret_fd, const uint8_t **ret_data, size_t *ret_bytes)
+packet_receive(int fd, uint8_t *buffer, int ret_fds[HANDOVER_FDS_MAX], const uint8_t **ret_data,
+    size_t *ret_bytes)
 {
 	union control_space space = { 0 };
 	struct iovec iovec = { buffer, NBD_HANDOVER_BYTES_MAX };
@@ -94,17 +107,17 @@ packet_receive(int fd, uint8_t *buffer, int *ret_fd, const uint8_t **ret_data, s
 	const uint8_t *end;
 	json_t *object;
 
-	*ret_fd = -1;
+	ret_fds[0] = ret_fds[1] = -1;
 	if (n < 0)
 		return NULL;
 	head = CMSG_FIRSTHDR(&msg);
 	if (head != NULL && head->cmsg_type == SCM_RIGHTS)
-		memcpy(ret_fd, CMSG_DATA(head), sizeof(int));
+		memcpy(ret_fds, CMSG_DATA(head),
+		    num_min(head->cmsg_len - CMSG_LEN(0), HANDOVER_FDS_MAX * sizeof(int)));
 	end = memchr(buffer, 0, (size_t)n);
 	object = end == NULL ? NULL : json_loads((const char *)buffer, 0, NULL);
 	if (object == NULL) {
-		if (*ret_fd >= 0)
-			(void)close(*ret_fd);
+		close_all(ret_fds);
 		errno = n == 0 ? ECONNRESET : EBADMSG;
 		return NULL;
 	}
@@ -140,6 +153,8 @@ server_park(struct nbd_server *server, bool is_parking)
 		struct nbd_connection *connection = LIST_ENTRY(link, struct nbd_connection, link);
 
 		connection->is_parking = is_parking;
+		if (!is_parking)
+			nbd_connection_freeze(connection, false);
 		if (is_parking && connection->sm.state != NBD_CONNECTION_SERVING)
 			nbd_connection_end(connection);
 		else
@@ -147,11 +162,33 @@ server_park(struct nbd_server *server, bool is_parking)
 	}
 }
 
+/* Has libcleave something of it? */
+static bool
+connection_is_served(const struct nbd_connection *connection)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&connection->requests, link, next) {
+		const struct nbd_request *request = LIST_ENTRY(link, struct nbd_request, link);
+
+		if (request->sm.state == NBD_REQUEST_WAITING ||
+		    request->sm.state == NBD_REQUEST_FETCHING ||
+		    request->sm.state == NBD_REQUEST_RUNNING)
+			return true;
+	}
+	return false;
+}
+
+/* What it has half received, or not sent, goes along (nbd_carry.c), unless the successor is too old. */
 static bool
 connection_is_parked(const struct nbd_connection *connection)
 {
-	return connection->sm.state == NBD_CONNECTION_SERVING && connection->request_count == 0 &&
-	    connection->skip_bytes == 0 && connection->text_bytes == 0;
+	if (connection->sm.state != NBD_CONNECTION_SERVING)
+		return false;
+	if (connection->server->is_carrying)
+		return !connection_is_served(connection);
+	return connection->request_count == 0 && connection->skip_bytes == 0 &&
+	    connection->text_bytes == 0;
 }
 
 static void
@@ -173,7 +210,7 @@ nbd_handover_cancel(struct nbd_handover *handover)
 	struct nbd_server *server = handover->server;
 
 	CHECK_OBJ(handover, HANDOVER_MAGIC);
-	(void)packet_send(handover->fd, json_pack("{s:b}", "kept", 1), -1, NULL, 0);
+	(void)packet_send(handover->fd, json_pack("{s:b}", "kept", 1), NULL, 0, NULL, 0);
 	handover_free(handover);
 	server_park(server, false);
 }
@@ -209,9 +246,9 @@ handover_finish(struct nbd_handover *handover, int rc)
 	handover_free(handover);
 	/* It serves when it hears that, and not before: two must never read one client's bytes. */
 	if (rc == 0)
-		(void)packet_send(fd, json_pack("{s:b}", "yours", 1), -1, NULL, 0);
+		(void)packet_send(fd, json_pack("{s:b}", "yours", 1), NULL, 0, NULL, 0);
 	else
-		(void)packet_send(fd, json_pack("{s:b}", "kept", 1), -1, NULL, 0);
+		(void)packet_send(fd, json_pack("{s:b}", "kept", 1), NULL, 0, NULL, 0);
 	if (rc == 0)
 		server_forget(server);
 	else
@@ -223,18 +260,31 @@ static int
 give_listener(int fd, const struct nbd_listener *listener)
 {
 	return packet_send(fd, json_pack("{s:{s:s}}", "listener", "path", listener->path),
-	    listener->fd, NULL, 0);
+	    &listener->fd, 1, NULL, 0);
 }
 
 static int
 give_connection(int fd, const struct nbd_connection *connection)
 {
-	json_t *object = json_pack("{s:{s:s, s:s, s:i, s:b}}", "connection", "export",
-	    connection->export->name, "peer", connection->peer, "style", (int)connection->style,
-	    "has_context", (int)connection->has_context);
+	struct nbd_carry carry;
+	json_t *object;
+	int rc = nbd_carry_save(connection, &carry), fds[HANDOVER_FDS_MAX];
 
-	return packet_send(fd, object, connection->in_fd, connection->input + connection->input_at,
-	    connection->input_end - connection->input_at);
+	if (rc != 0)
+		return rc;
+	fds[0] = connection->in_fd;
+	fds[1] = carry.fd;
+	object = json_pack("{s:{s:s, s:s, s:i, s:b, s:I, s:I, s:I}}", "connection", "export",
+	    connection->export->name, "peer", connection->peer, "style", (int)connection->style,
+	    "has_context", (int)connection->has_context, "skip_bytes",
+	    (json_int_t)connection->skip_bytes, "output_bytes", (json_int_t)carry.output_bytes,
+	    "input_bytes", (json_int_t)carry.input_bytes);
+	rc = packet_send(fd, object, fds, carry.fd >= 0 ? 2 : 1,
+	    connection->input + connection->input_at,
+	    carry.fd >= 0 ? 0 : connection->input_end - connection->input_at);
+	if (carry.fd >= 0)
+		(void)close(carry.fd);
+	return rc;
 }
 
 /* All are parked: give them. */
@@ -245,6 +295,8 @@ handover_give_all(struct nbd_handover *handover)
 	struct loop_link *link, *next;
 	int rc = set_time_limit(handover->fd);
 
+	LIST_FOREACH_SAFE(&server->connections, link, next)
+		nbd_connection_freeze(LIST_ENTRY(link, struct nbd_connection, link), true);
 	for (uint32_t i = 0; i < server->listener_count && rc == 0; i++)
 		rc = give_listener(handover->fd, &server->listeners[i]);
 	LIST_FOREACH_SAFE(&server->connections, link, next) {
@@ -252,7 +304,8 @@ handover_give_all(struct nbd_handover *handover)
 			rc = give_connection(handover->fd,
 			    LIST_ENTRY(link, struct nbd_connection, link));
 	}
-	return rc != 0 ? rc : packet_send(handover->fd, json_pack("{s:b}", "end", 1), -1, NULL, 0);
+	return rc != 0 ? rc
+		       : packet_send(handover->fd, json_pack("{s:b}", "end", 1), NULL, 0, NULL, 0);
 }
 
 /* Those under TLS: the session stays here, a plain connection goes. */
@@ -318,26 +371,10 @@ handover_on_readable(struct loop_fd *watcher, unsigned events, void *arg)
 		handover_finish(handover, -ECONNRESET);
 }
 
-/* Has libcleave something of it? */
-static bool
-connection_is_served(const struct nbd_connection *connection)
-{
-	struct loop_link *link, *next;
-
-	LIST_FOREACH_SAFE(&connection->requests, link, next) {
-		const struct nbd_request *request = LIST_ENTRY(link, struct nbd_request, link);
-
-		if (request->sm.state == NBD_REQUEST_WAITING ||
-		    request->sm.state == NBD_REQUEST_FETCHING ||
-		    request->sm.state == NBD_REQUEST_RUNNING)
-			return true;
-	}
-	return false;
-}
-
 /*
- * A client that is in the middle of a payload, or does not read its replies, stops nobody. Where it is
- * the gateway that is slow the clients have done nothing wrong: this is no time for a hand-over.
+ * A client that was in its handshake and does not read, stops nobody; nor does, where that cannot go
+ * along, one that is in the middle of a payload, or does not read its replies. Where it is the gateway
+ * that is slow the clients have done nothing wrong: this is no time for a hand-over.
  */
 static void
 handover_on_timer(struct loop_timer *timer, void *arg)
@@ -368,7 +405,8 @@ handover_on_timer(struct loop_timer *timer, void *arg)
 }
 
 struct nbd_handover *
-nbd_handover_give(struct nbd_server *server, int fd, nbd_handover_fn fn, void *arg)
+nbd_handover_give(struct nbd_server *server, int fd, bool is_carrying, nbd_handover_fn fn,
+    void *arg)
 {
 	struct loop *loop = server->options.loop;
 	struct nbd_handover *handover = calloc(1, sizeof(*handover));
@@ -390,6 +428,7 @@ nbd_handover_give(struct nbd_server *server, int fd, nbd_handover_fn fn, void *a
 	}
 	loop_timer_start(loop, &handover->timer, NUM_S(NBD_HANDOVER_S) / 2);
 	server->handover = handover;
+	server->is_carrying = is_carrying;
 	server_park(server, true);
 	nbd_handover_soon(handover);
 	return handover;
@@ -410,10 +449,11 @@ take_listener(struct nbd_server *server, const json_t *object, int fd)
 /* A connection as it was: it serves as soon as its export is open. */
 static int
 adopt(struct nbd_server *server, int fd, const struct nbd_connection *as, const char *name,
-    const uint8_t *input, uint32_t input_bytes)
+    const struct nbd_carry *carry)
 {
 	struct nbd_export *export = nbd_export_find(server, name, (uint32_t)strlen(name));
 	struct nbd_connection *connection;
+	int rc;
 
 	if (export == NULL) {
 		log_warn("nbd: not handed over, there is no such export name=%s peer=%s", name,
@@ -426,29 +466,42 @@ adopt(struct nbd_server *server, int fd, const struct nbd_connection *as, const 
 		return -ENOMEM;
 	connection->style = as->style;
 	connection->has_context = as->has_context;
-	memcpy(connection->input, input, input_bytes);
-	connection->input_end = input_bytes;
-	nbd_export_use(export, connection);
-	return 0;
+	connection->skip_bytes = as->skip_bytes;
+	memcpy(connection->input, as->input, as->input_end);
+	connection->input_end = as->input_end;
+	rc = nbd_carry_load(connection, carry);
+	if (rc == 0)
+		nbd_export_use(export, connection);
+	return rc;
 }
 
 static int
-take_connection(struct nbd_server *server, const json_t *object, int fd, const uint8_t *data,
-    size_t bytes)
+take_connection(struct nbd_server *server, const json_t *object, const int fds[HANDOVER_FDS_MAX],
+    const uint8_t *data, size_t bytes)
 {
+	json_int_t skip_bytes = 0, output_bytes = 0, input_bytes = 0;
 	struct nbd_connection as = { 0 };
+	struct nbd_carry carry = { .fd = fds[1] };
 	const char *name, *peer;
 	int style, has_context;
 
-	if (fd < 0 || bytes > NBD_INPUT_BYTES ||
-	    json_unpack((json_t *)(uintptr_t)object, "{s:s, s:s, s:i, s:b}", "export", &name,
-		"peer", &peer, "style", &style, "has_context", &has_context) != 0 ||
-	    style < NBD_SIMPLE || style > NBD_EXTENDED)
+	if (fds[0] < 0 || bytes > NBD_INPUT_BYTES ||
+	    json_unpack((json_t *)(uintptr_t)object, "{s:s, s:s, s:i, s:b, s?I, s?I, s?I}",
+		"export", &name, "peer", &peer, "style", &style, "has_context", &has_context,
+		"skip_bytes", &skip_bytes, "output_bytes", &output_bytes, "input_bytes",
+		&input_bytes) != 0 ||
+	    style < NBD_SIMPLE || style > NBD_EXTENDED || skip_bytes < 0 || output_bytes < 0 ||
+	    input_bytes < 0)
 		return -EBADMSG;
 	as.style = (enum nbd_reply_style)style;
 	as.has_context = has_context != 0;
+	as.skip_bytes = (uint64_t)skip_bytes;
+	as.input = (uint8_t *)(uintptr_t)data;
+	as.input_end = (uint32_t)bytes;
+	carry.output_bytes = (uint64_t)output_bytes;
+	carry.input_bytes = (uint64_t)input_bytes;
 	(void)snprintf(as.peer, sizeof(as.peer), "%s", peer);
-	return adopt(server, fd, &as, name, data, (uint32_t)bytes);
+	return adopt(server, fds[0], &as, name, &carry);
 }
 
 /* 0; 1 at the end; negative errno. */
@@ -457,13 +510,13 @@ take_packet(struct nbd_server *server, int fd, uint8_t *buffer)
 {
 	const uint8_t *data;
 	size_t bytes;
-	int given, rc = 1;
-	json_t *object = packet_receive(fd, buffer, &given, &data, &bytes);
+	int given[HANDOVER_FDS_MAX], rc = 1;
+	json_t *object = packet_receive(fd, buffer, given, &data, &bytes);
 
 	if (object == NULL)
 		return -errno;
 	if (json_object_get(object, "listener") != NULL)
-		rc = take_listener(server, json_object_get(object, "listener"), given);
+		rc = take_listener(server, json_object_get(object, "listener"), given[0]);
 	else if (json_object_get(object, "connection") != NULL)
 		rc = take_connection(server, json_object_get(object, "connection"), given, data,
 		    bytes);
@@ -472,6 +525,8 @@ take_packet(struct nbd_server *server, int fd, uint8_t *buffer)
 	else if (json_object_get(object, "end") == NULL)
 		rc = -EBADMSG;
 	json_decref(object);
+	if (given[1] >= 0)
+		(void)close(given[1]); /* it was read */
 	return rc;
 }
 
@@ -481,15 +536,14 @@ wait_for_leave(int fd, uint8_t *buffer)
 {
 	const uint8_t *data;
 	size_t bytes;
-	int given, rc;
-	json_t *object = packet_receive(fd, buffer, &given, &data, &bytes);
+	int given[HANDOVER_FDS_MAX], rc;
+	json_t *object = packet_receive(fd, buffer, given, &data, &bytes);
 
 	if (object == NULL)
 		return errno == ECONNRESET ? 0 : -errno;
 	rc = json_object_get(object, "yours") != NULL ? 0 : -EBUSY;
 	json_decref(object);
-	if (given >= 0)
-		(void)close(given);
+	close_all(given);
 	return rc;
 }
 
@@ -500,11 +554,12 @@ take_all(struct nbd_server *server, int fd)
 	int rc = buffer == NULL ? -ENOMEM : set_time_limit(fd);
 
 	if (rc == 0)
-		rc = packet_send(fd, json_pack("{s:s}", "op", "give"), -1, NULL, 0);
+		rc = packet_send(fd, json_pack("{s:s, s:b}", "op", "give", "carries", 1), NULL, 0,
+		    NULL, 0);
 	while (rc == 0)
 		rc = take_packet(server, fd, buffer);
 	if (rc > 0)
-		rc = packet_send(fd, json_pack("{s:b}", "taken", 1), -1, NULL, 0);
+		rc = packet_send(fd, json_pack("{s:b}", "taken", 1), NULL, 0, NULL, 0);
 	if (rc == 0)
 		rc = wait_for_leave(fd, buffer);
 	free(buffer);

@@ -3,11 +3,11 @@
  * nbd_handover.h -- clients go from an agent to its successor and do not notice
  *
  *	old                                  new
- *	 |  <------------- {"op":"give"} ---- |
+ *	 |  <---- {"op":"give","carries":true}|
  *	 | park: read no further request,     |
  *	 | finish those that were taken       |
  *	 | --- {"listener":..} + descriptor ->|
- *	 | --- {"connection":..} + descriptor, unread bytes ->
+ *	 | --- {"connection":..} + descriptor, unread bytes; what is half here or not sent, in a file ->
  *	 | --- {"end":true} ----------------->|  takes them over
  *	 | <-------------- {"taken":true} --- |
  *	 | --- {"yours":true} --------------->|  opens the volumes, which takes them from old
@@ -15,8 +15,10 @@
  *
  * What was given is read by nobody until "yours", or until the old agent has died. Before "taken" comes
  * the old one can go on as before: it says "kept" and does, when the new one fails, or when requests
- * wait for a gateway that is slow. Clients are cut off when they are in the middle of a payload, or do
- * not read their replies, for half of NBD_HANDOVER_S; and those in their handshake, who come again.
+ * wait for a gateway that is slow. A request whose payload is half here, and replies that the client
+ * has not taken, go along (nbd_carry.c); a successor of a version that does not say "carries" gets none
+ * of that: the old agent waits for such clients, for half of NBD_HANDOVER_S, and then cuts them off. So are
+ * those in their handshake, at once. They come again.
  * Nobody can hand over the keys of a client under TLS: the old agent stays for it, and relays between it
  * and the new one what it says, until the last such client has gone; see nbd_relay.c.
  */
@@ -33,9 +35,13 @@ struct nbd_handover;
 /* @rc: 0, everything was given; else nothing was, and the server goes on. */
 typedef void (*nbd_handover_fn)(int rc, void *arg);
 
-/* nbd_handover_give -- to whom asked at @fd, which is borrowed until @fn. NULL: out of memory. */
-struct nbd_handover *nbd_handover_give(struct nbd_server *server, int fd, nbd_handover_fn fn,
-    void *arg);
+/*
+ * nbd_handover_give -- to whom asked at @fd, which is borrowed until @fn. NULL: out of memory.
+ *
+ * @is_carrying: it takes what was half received, and not sent yet.
+ */
+struct nbd_handover *nbd_handover_give(struct nbd_server *server, int fd, bool is_carrying,
+    nbd_handover_fn fn, void *arg);
 /* nbd_handover_cancel -- no @fn; the server goes on. */
 void nbd_handover_cancel(struct nbd_handover *handover);
 /* nbd_handover_take -- everything of the agent that listens at @path. Blocks. 0, or a text. */

@@ -20,6 +20,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/num.h"
 #include "nbd.h"
 #include "nbd_tls.h"
 
@@ -31,7 +32,8 @@
 struct relay_buffer {
 	uint8_t *bytes; /* RELAY_BYTES */
 	uint32_t at, end;
-	bool is_last; /* nothing comes behind it */
+	uint32_t skip_bytes; /* of what comes: it has gone */
+	bool is_last;        /* nothing comes behind it */
 };
 
 struct nbd_relay {
@@ -95,8 +97,9 @@ static bool
 took(struct relay_buffer *buffer, ssize_t n)
 {
 	if (n > 0) {
-		buffer->at = 0;
+		buffer->at = (uint32_t)num_min(buffer->skip_bytes, (uint64_t)n);
 		buffer->end = (uint32_t)n;
+		buffer->skip_bytes -= buffer->at;
 	}
 	if (n == 0 || (n < 0 && n != -EAGAIN && n != -EINTR))
 		buffer->is_last = true; /* an error of the reading side, too, is its end */
@@ -108,7 +111,13 @@ static bool
 gave(struct relay_buffer *buffer, ssize_t n)
 {
 	if (n > 0) {
-		buffer->at += (uint32_t)n;
+		/*
+		 * The first record may be one that the client's socket did not take before: the rest of the
+		 * stream is what it was, so TLS sends that one, and says how long it is.
+		 */
+		if ((uint32_t)n > buffer->end - buffer->at)
+			buffer->skip_bytes = (uint32_t)n - (buffer->end - buffer->at);
+		buffer->at = (uint32_t)num_min(buffer->end, buffer->at + (uint64_t)n);
 		return true;
 	}
 	if (n != -EAGAIN && n != -EINTR) {
@@ -240,7 +249,6 @@ nbd_relay_create(struct nbd_connection *connection)
 	struct nbd_relay *relay;
 
 	assert(connection->is_secure);
-	assert(!nbd_send_has_output(connection));
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) != 0)
 		return -errno;
 	for (int i = 0; i < 2; i++)

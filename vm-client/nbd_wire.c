@@ -173,6 +173,23 @@ nbd_request_decode(const uint8_t *in, enum nbd_reply_style style, struct nbd_req
 	return 0;
 }
 
+uint32_t
+nbd_put_request(uint8_t *out, enum nbd_reply_style style, const struct nbd_request_head *head)
+{
+	bool is_extended = style == NBD_EXTENDED;
+
+	nbd_put32(out, is_extended ? NBD_EXTENDED_REQUEST_MAGIC : NBD_REQUEST_MAGIC);
+	nbd_put16(out + 4, head->flags);
+	nbd_put16(out + 6, head->type);
+	nbd_put64(out + 8, head->cookie);
+	nbd_put64(out + 16, head->offset_bytes);
+	if (is_extended)
+		nbd_put64(out + 24, head->length_bytes);
+	else
+		nbd_put32(out + 24, (uint32_t)head->length_bytes);
+	return is_extended ? NBD_EXTENDED_REQUEST_BYTES : NBD_REQUEST_BYTES;
+}
+
 /* ---- replies ---- */
 
 enum reply_type {

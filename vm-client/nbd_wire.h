@@ -176,6 +176,9 @@ int nbd_meta_decode(const uint8_t *in, uint32_t bytes, bool is_list,
 /* nbd_request_decode -- 0, or -EPROTO: wrong magic. @in: as long as the style's requests are. */
 int nbd_request_decode(const uint8_t *in, enum nbd_reply_style style,
     struct nbd_request_head *ret_head);
+/* nbd_put_request -- as nbd_request_decode takes it. @out: NBD_EXTENDED_REQUEST_BYTES. */
+uint32_t nbd_put_request(uint8_t *out, enum nbd_reply_style style,
+    const struct nbd_request_head *head);
 
 /*
  * The heads of replies; each returns its bytes. @out: NBD_REPLY_HEAD_BYTES_MAX. What follows on the

@@ -15,6 +15,21 @@ check_name(const uint8_t *data, size_t size, const char *name, uint32_t bytes)
 	assert(begin + bytes <= data + size);
 }
 
+/* What was decoded is encoded as it came. */
+static void
+check_request(const struct nbd_request_head *request, enum nbd_reply_style style)
+{
+	uint8_t bytes[NBD_EXTENDED_REQUEST_BYTES];
+	struct nbd_request_head again;
+
+	(void)nbd_put_request(bytes, style, request);
+	assert(nbd_request_decode(bytes, style, &again) == 0);
+	assert(again.flags == request->flags && again.type == request->type);
+	assert(again.cookie == request->cookie);
+	assert(again.offset_bytes == request->offset_bytes);
+	assert(again.length_bytes == request->length_bytes);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int
@@ -41,6 +56,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int style = NBD_SIMPLE; style <= NBD_EXTENDED; style++) {
 		if (nbd_request_decode(data, (enum nbd_reply_style)style, &request) != 0)
 			continue;
+		check_request(&request, (enum nbd_reply_style)style);
 		assert(nbd_put_data(out, (enum nbd_reply_style)style, &request) <= sizeof(out));
 		assert(nbd_put_status(out, (enum nbd_reply_style)style, &request, 1,
 			   (uint32_t)request.length_bytes) <= sizeof(out));

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -77,6 +78,14 @@ class Client:
             pass
         return True
 
+    def start_tls(self):
+        """Whoever it is who answers: what is said is what matters here."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        self.option(5)
+        check(self.reply()[1] == 1, "STARTTLS")
+        self.s = context.wrap_socket(self.s)
+
     def option(self, option, data=b"", length=None):
         self.s.sendall(struct.pack(">QII", IHAVEOPT, option,
                                    len(data) if length is None else length) + data)
@@ -100,6 +109,26 @@ class Client:
         magic, error, cookie = struct.unpack(">IIQ", self.get(16))
         check(magic == 0x67446698 and cookie == 7, f"reply {magic:x}, cookie {cookie}")
         return error
+
+
+def make_certificates(folder):
+    """A CA, a server's and a client's certificate, and a stranger's CA, as certtool makes them."""
+    for name, lines in {
+            "ca": ["cn = test", "ca", "cert_signing_key"],
+            "stranger": ["cn = stranger", "ca", "cert_signing_key"],
+            "server": ["cn = localhost", "dns_name = localhost", "ip_address = 127.0.0.1",
+                       "tls_www_server"],
+            "client": ["cn = client", "tls_www_client"]}.items():
+        key, cert, template = (os.path.join(folder, name + end)
+                               for end in ("-key.pem", "-cert.pem", ".info"))
+        with open(template, "w") as f:
+            f.write("\n".join([*lines, "expiration_days = 7"]) + "\n")
+        run_argv(["certtool", "--generate-privkey", "--key-type", "ecdsa", "--outfile", key])
+        by = (["--generate-self-signed"] if name in ("ca", "stranger") else
+              ["--generate-certificate", "--load-ca-certificate", f"{folder}/ca-cert.pem",
+               "--load-ca-privkey", f"{folder}/ca-key.pem"])
+        run_argv(["certtool", *by, "--load-privkey", key, "--template", template, "--outfile",
+                  cert])
 
 
 class Steady(threading.Thread):

@@ -8,7 +8,7 @@ import signal
 import struct
 
 from libagent import (EINVAL, ENOSPC, EPERM, ERR_INVALID, ERR_UNKNOWN, ERR_UNSUP, FIO, Agent,
-                      Client, control, need)
+                      Client, control, make_certificates, need)
 from libcluster import BUILD, Cluster, Daemon, Failure, check, expect_error, main, run_argv
 
 need("nbdinfo", "nbdcopy", "nbdsh", "qemu-img", "qemu-io", "fio", "certtool", "psktool", "libnbd")
@@ -307,26 +307,6 @@ def attach_starts_an_agent():
             os.kill(pid, signal.SIGTERM)
         expect_error(c.cleave("attach", "v", "--agent", "/nowhere/agent", check_rc=False),
                      "nowhere")
-
-
-def make_certificates(folder):
-    """A CA, a server's and a client's certificate, and a stranger's CA, as certtool makes them."""
-    for name, lines in {
-            "ca": ["cn = test", "ca", "cert_signing_key"],
-            "stranger": ["cn = stranger", "ca", "cert_signing_key"],
-            "server": ["cn = localhost", "dns_name = localhost", "ip_address = 127.0.0.1",
-                       "tls_www_server"],
-            "client": ["cn = client", "tls_www_client"]}.items():
-        key, cert, template = (os.path.join(folder, name + end)
-                               for end in ("-key.pem", "-cert.pem", ".info"))
-        with open(template, "w") as f:
-            f.write("\n".join([*lines, "expiration_days = 7"]) + "\n")
-        run_argv(["certtool", "--generate-privkey", "--key-type", "ecdsa", "--outfile", key])
-        by = (["--generate-self-signed"] if name in ("ca", "stranger") else
-              ["--generate-certificate", "--load-ca-certificate", f"{folder}/ca-cert.pem",
-               "--load-ca-privkey", f"{folder}/ca-key.pem"])
-        run_argv(["certtool", *by, "--load-privkey", key, "--template", template, "--outfile",
-                  cert])
 
 
 def tls_refuses(agent, uri, line):

@@ -5,12 +5,13 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 
-from libagent import FIO, Agent, Client, Steady, control, need
+from libagent import EINVAL, FIO, Agent, Client, Steady, control, make_certificates, need
 from libcluster import Cluster, Daemon, check, main, run_argv
 
-need("fio", "psktool", "libnbd")
+need("fio", "psktool", "certtool", "libnbd")
 
 FSX = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libnbdfsx.py")
 # Writes each byte that comes to a block, and says what it reads there, or that it cannot.
@@ -80,20 +81,22 @@ def replaced_by_a_successor_under_load():
                 agent.kill()
                 print("\n".join(agent.lines[-40:]))
 
-def ask_to_give(path):
+def ask_to_give(path, carries=False):
     """What the agent gives a successor, with the clients' sockets; it has not been taken yet."""
     s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     s.settimeout(60)
     s.connect(path)
-    s.send(b'{"op":"give"}')
+    s.send(json.dumps({"op": "give", "carries": carries}).encode())
     given = []
     while True:
-        data, fds, _, _ = socket.recv_fds(s, 1 << 18, 1)
-        head, unread = data.split(b"\0", 1)
-        packet = json.loads(head)
+        data, fds, _, _ = socket.recv_fds(s, 1 << 18, 2)
+        words, unread = data.split(b"\0", 1)
+        packet = json.loads(words)
         if "end" in packet:
             return s, given
-        check(len(fds) == 1, f"no descriptor: {packet}")
+        check(len(fds) >= 1, f"no descriptor: {packet}")
+        for fd in fds[1:]:
+            os.close(fd)
         if "connection" in packet:
             given.append((socket.socket(fileno=fds[0]), unread))
         else:
@@ -160,7 +163,7 @@ def the_predecessor_has_the_last_word():
                 listener.listen()
                 agent.start(wait=False)
                 s, _ = old.accept()
-                check(s.recv(1000).startswith(b'{"op":"give"}'), "it did not ask")
+                check(s.recv(1000).startswith(b'{"op":"give"'), "it did not ask")
                 socket.send_fds(s, [json.dumps({"listener": {"path": agent.socket}}).encode() +
                                     b"\0"], [listener.fileno()])
                 s.send(b'{"end":true}\0')
@@ -210,6 +213,134 @@ def the_pause_that_clients_see():
                 print("\n".join(agent.lines[-40:]))
 
 
+def what_a_predecessor_may_not_give():
+    """A successor that is told nonsense says so and ends; it takes nothing."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        path = os.path.join(c.folder, "control")
+        whole = {"export": "v", "peer": "p", "style": 0, "has_context": False}
+        for packet, files in (
+                (b"nonsense", 0), (b"{}\0", 0), (b'{"connection":{}}\0', 1),
+                (b'{"listener":{"path":"/x"}}\0', 0),
+                ({**whole, "style": 3}, 1), ({**whole, "skip_bytes": -1}, 1), (whole, 0),
+                ({**whole, "output_bytes": 5}, 1), ({**whole, "input_bytes": 5}, 2),
+                ({**whole, "output_bytes": 3, "input_bytes": 3}, 2),
+                ({**whole, "output_bytes": 1 << 62, "input_bytes": 4 - (1 << 62)}, 2),
+                ({**whole, "output_bytes": 1 << 40}, 2)):
+            if isinstance(packet, dict):
+                packet = json.dumps({"connection": packet}).encode() + b"\0"
+            agent = Agent(c, "--volume", "v", "--control", path, "--replace")
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as old:
+                old.bind(path)
+                old.listen()
+                agent.start(wait=False)
+                s, _ = old.accept()
+                s.recv(1000)
+                ours, theirs = socket.socketpair()
+                file = os.memfd_create("t")
+                os.write(file, b"4444")
+                socket.send_fds(s, [packet], [theirs.fileno(), file][:files])
+                check(agent.wait_exit() == 1, f"its exit status after {packet}")
+                check(agent.count_lines("--replace:") == 1, f"the reason after {packet}")
+                for end in (s, ours, theirs):
+                    end.close()
+                os.close(file)
+            os.unlink(path)
+
+
+def head(kind, offset, length, cookie=7):
+    return struct.pack(">IHHQQI", 0x25609513, 0, kind, cookie, offset, length)
+
+
+class Slow:
+    """Three clients: in the middle of a write, of one that is refused, and one who reads no replies."""
+
+    def __init__(self, agent, is_secure):
+        self.half, self.refused, self.deaf = (Client(agent) for _ in range(3))
+        for client in (self.half, self.refused, self.deaf):
+            if is_secure:
+                client.start_tls()
+            check(client.go() == 1, "GO")
+        self.data = os.urandom(8 << 20)
+        self.half.s.sendall(head(0, 16 << 20, 1 << 20) * 9 + head(1, 5, len(self.data)) +
+                            self.data[:3000000])
+        self.refused.s.sendall(head(0, 20 << 20, 1 << 20) * 5 + head(1, 0, 33 << 20) +
+                               bytes(10 << 20))
+        # More than is taken at a time, and part of one more. What is read was written before.
+        self.reads = [head(0, (16 + i % 16) << 20, 1 << 20, i) for i in range(100)]
+        self.deaf.s.sendall(b"".join(self.reads)[:-10])
+
+    def finish(self, content):
+        for _ in range(9):
+            check(self.half.error() == 0, "a read in front of a write")
+            check(self.half.get(1 << 20) == content[:1 << 20], "what it reads")
+        self.half.s.sendall(self.data[3000000:])
+        check(self.half.error() == 0, "the write that was half there")
+        self.half.command(0, 5, len(self.data))
+        check(self.half.error() == 0 and self.half.get(len(self.data)) == self.data, "its data")
+        self.refused.s.sendall(bytes(23 << 20))
+        errors = []
+        for _ in range(6):  # in any order
+            errors.append(self.refused.error())
+            check(errors[-1] != 0 or
+                  self.refused.get(1 << 20) == content[4 << 20:5 << 20], "what is read")
+        check(sorted(errors) == [0] * 5 + [EINVAL], f"a write of 33 MiB: {errors}")
+        self.refused.command(0, 16 << 20, 4096)
+        check(self.refused.error() == 0 and self.refused.get(4096) == content[:4096], "behind it")
+        self.deaf.s.sendall(self.reads[-1][-10:])
+        cookies = set()
+        for _ in range(100):  # in any order
+            magic, error, cookie = struct.unpack(">IIQ", self.deaf.get(16))
+            check(magic == 0x67446698 and error == 0, "a read")
+            at = (cookie % 16) << 20
+            check(self.deaf.get(1 << 20) == content[at:at + (1 << 20)], f"read {cookie}")
+            cookies.add(cookie)
+        check(cookies == set(range(100)), "one was answered twice")
+        for client in (self.half, self.refused, self.deaf):
+            client.s.close()
+
+
+def the_slow_hold_up_nobody():
+    """What is half received or not sent goes along, under TLS too; a busy client hardly notices."""
+    with Cluster(nodes=3, device_memory="256M") as c:
+        c.volume_create("v", "32M")
+        c.volume_create("w", "4M")
+        make_certificates(c.folder)
+        words = ("--volume", "v", "--volume", "w", "--control", os.path.join(c.folder, "control"),
+                 "--tls-certificates", c.folder, "--tls-optional")
+        agents = [Agent(c, *words).start()]
+        try:
+            content = os.urandom(16 << 20)
+            first = Client(agents[0])
+            check(first.go() == 1, "GO")
+            first.command(1, 16 << 20, len(content), data=content)
+            check(first.error() == 0, "a write")
+            busy = Steady(agents[0], name=b"w", blocks=1024)
+            for is_secure in (False, True):
+                slow = Slow(agents[-1], is_secure)
+                busy.more(500)
+                # Called off, then done, twice.
+                successor, _ = ask_to_give(os.path.join(c.folder, "control"), carries=True)
+                successor.close()
+                agents[-1].wait_line("not handed over, going on")
+                busy.take_longest_s()
+                for _ in range(2):
+                    agents.append(Agent(c, *words, "--replace").start())
+                    busy.more(500)
+                print(f"longest time without an answer, ms: {1000 * busy.take_longest_s():.0f}")
+                check(agents[-2].count_lines("cannot be") == 0, "cut off")
+                slow.finish(content)
+            busy.stop()
+            for agent in agents[:-1]:
+                check(agent.wait_exit() == 0, "an old agent's exit status")
+            check(agents[-1].stop() == 0, "the last agent's exit status")
+        finally:
+            for agent in agents:
+                if agent.process is not None:
+                    agent.kill()
+                    print("\n".join(agent.lines[-20:]))
+
+
 class TlsClient:
     def __init__(self, uri):
         self.process = subprocess.Popen(["/usr/bin/python3", "-c", READER, uri], text=True,
@@ -246,8 +377,8 @@ def clients_under_tls_stay():
         try:
             plain = Client(agents[0])
             check(plain.go(b"w") == 1, "GO")
-            fsx = Daemon("fsx", ["/usr/bin/python3", FSX, agents[0].tls_uri % "v", "7",
-                                 "20000"]).start(wait=False)
+            fsx = Daemon("fsx", ["/usr/bin/python3", FSX, agents[0].tls_uri % "v", "7", "20000",
+                                 "3"]).start(wait=False)
             for i in range(3):
                 before = c.metric("writes")
                 while c.metric("writes") < before + 300:
@@ -321,6 +452,7 @@ def ends_of_clients_under_tls():
 
 
 if __name__ == "__main__":
-    main(what_was_given_is_read_by_nobody_else, refused_while_the_gateway_is_slow,
+    main(what_a_predecessor_may_not_give, what_was_given_is_read_by_nobody_else, refused_while_the_gateway_is_slow,
          the_predecessor_has_the_last_word, replaced_by_a_successor_under_load,
-         the_pause_that_clients_see, clients_under_tls_stay, ends_of_clients_under_tls)
+         the_pause_that_clients_see, the_slow_hold_up_nobody,
+         clients_under_tls_stay, ends_of_clients_under_tls)

@@ -175,3 +175,26 @@ Test(nbd_wire, errors_are_of_the_protocol)
 	cr_assert_eq(nbd_error_of(-ETIMEDOUT), NBD_EIO);
 	cr_assert_eq(nbd_error_of(-EBADMSG), NBD_EIO);
 }
+
+Test(nbd_wire, requests_are_put_as_they_are_decoded)
+{
+	const struct nbd_request_head head = { .flags = 0x1122,
+		.type = NBD_CMD_RESIZE,
+		.cookie = UINT64_C(0x0102030405060708),
+		.offset_bytes = UINT64_C(0x1112131415161718),
+		.length_bytes = 0x21222324 };
+
+	for (int style = NBD_SIMPLE; style <= NBD_EXTENDED; style++) {
+		uint8_t bytes[NBD_EXTENDED_REQUEST_BYTES];
+		struct nbd_request_head again;
+
+		cr_assert_eq(nbd_put_request(bytes, (enum nbd_reply_style)style, &head),
+		    style == NBD_EXTENDED ? NBD_EXTENDED_REQUEST_BYTES : NBD_REQUEST_BYTES);
+		cr_assert_eq(nbd_request_decode(bytes, (enum nbd_reply_style)style, &again), 0);
+		cr_assert_eq(again.flags, head.flags);
+		cr_assert_eq(again.type, NBD_CMD_RESIZE);
+		cr_assert_eq(again.cookie, head.cookie);
+		cr_assert_eq(again.offset_bytes, head.offset_bytes);
+		cr_assert_eq(again.length_bytes, head.length_bytes);
+	}
+}
