@@ -181,6 +181,24 @@ source_learn(struct verbs_port *verbs, struct rdma_cm_id *id)
 
 /* The connector. */
 
+/* Neither address nor route: say from where to where, because a missing GID or cable has no other name. */
+static void
+fail_no_way(struct verbs_qp *vq, int err)
+{
+	const struct verbs_port *verbs = vq->verbs;
+	char from[SPLIT_ADDRESS_BYTES_MAX];
+
+	if (!vq->is_from_source) {
+		qp_fail(vq->qp, -ECONNREFUSED, "connect: no RDMA device reaches %s: %s",
+		    vq->qp->peer, strerrordesc_np(err));
+		return;
+	}
+	tcp_address_format_as("verbs", &verbs->source, from);
+	qp_fail(vq->qp, -ECONNREFUSED, "connect: %s does not reach %s from %s: %s",
+	    verbs->device_name[0] != '\0' ? verbs->device_name : "no RDMA device", vq->qp->peer,
+	    from, strerrordesc_np(err));
+}
+
 /* Look for the device that reaches the peer. What goes wrong later comes as an event. */
 static int
 connect_start(struct verbs_qp *vq)
@@ -197,7 +215,7 @@ connect_start(struct verbs_qp *vq)
 		qp_fail(vq->qp, -ECONNREFUSED, "connect: %s is gone", verbs->device_name);
 	else if (rdma_resolve_addr(vq->id, source, (struct sockaddr *)&vq->address,
 		     VERBS_RESOLVE_MS) != 0)
-		qp_fail(vq->qp, -ECONNREFUSED, "connect: %s", strerrordesc_np(errno));
+		fail_no_way(vq, errno);
 	return 0;
 }
 
@@ -260,12 +278,15 @@ on_address(struct verbs_qp *vq)
 	}
 	if (rc != 0) {
 		fail_here(vq, rc);
+		/* Our address may be another device's by now: then the next attempt finds that. */
+		if (rc == -EXDEV)
+			verbs_address_check(vq->verbs);
 		return;
 	}
 	source_learn(vq->verbs, vq->id);
 	sm_move(&vq->sm, VERBS_ROUTE);
 	if (rdma_resolve_route(vq->id, VERBS_RESOLVE_MS) != 0)
-		qp_fail(vq->qp, -ECONNREFUSED, "route: %s", strerrordesc_np(errno));
+		fail_no_way(vq, errno);
 }
 
 static void
@@ -550,6 +571,8 @@ vq_on_event(struct verbs_qp *vq, const struct rdma_cm_event *event)
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
+		fail_no_way(vq, event->status < 0 ? -event->status : EHOSTUNREACH);
+		break;
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 		qp_fail(qp, qp->is_acceptor ? -ECONNRESET : -ECONNREFUSED, "connect: %s (%d)",
 		    rdma_event_str(event->event), event->status);

@@ -163,7 +163,8 @@ device_errno(struct verbs_port *verbs, const char *what)
 {
 	int err = errno != 0 ? errno : EIO;
 
-	transport_reason(verbs->port, "%s: %s", what, strerrordesc_np(err));
+	transport_reason(verbs->port, "RDMA device %s: %s: %s",
+	    ibv_get_device_name(verbs->context->device), what, strerrordesc_np(err));
 	return -err;
 }
 

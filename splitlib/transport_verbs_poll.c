@@ -24,7 +24,7 @@ status_to_rc(enum ibv_wc_status status, const char **ret_reason)
 	switch (status) {
 	case IBV_WC_RETRY_EXC_ERR:
 	case IBV_WC_RESP_TIMEOUT_ERR:
-		*ret_reason = "the peer is silent";
+		*ret_reason = "the peer is silent, or the path is too narrow for the MTU";
 		return -ETIMEDOUT;
 	case IBV_WC_LOC_LEN_ERR:
 	case IBV_WC_LOC_QP_OP_ERR: /* what a software device says */
@@ -392,6 +392,9 @@ async_event(struct verbs_port *verbs, const struct ibv_async_event *event)
 		/* Completions say more than events. */
 		(void)verbs_poll(verbs);
 		lane = event->element.qp->qp_context;
+		/* Another port's on the same device, which shares its events: completions tell that. */
+		if (lane->owner->verbs != verbs)
+			break;
 		if (lane->owner->qp != NULL && !lane->is_one_sided)
 			qp_fail(lane->owner->qp, -ECONNRESET, "%s",
 			    ibv_event_type_str(event->event_type));

@@ -367,6 +367,7 @@ fake_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **
 static int
 fake_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
+	fake_verbs.srq_post_count++;
 	return receives_add(&((struct fake_srq *)ibv)->receives, wr, bad, "ibv_post_srq_recv");
 }
 
@@ -387,6 +388,7 @@ static int
 fake_req_notify_cq(struct ibv_cq *ibv, int is_solicited)
 {
 	(void)is_solicited;
+	fake_verbs.arm_count++;
 	if (fake_must_fail("ibv_req_notify_cq"))
 		return errno;
 	((struct fake_cq *)ibv)->is_armed = true;

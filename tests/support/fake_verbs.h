@@ -34,6 +34,8 @@ struct fake_verbs {
 	uint32_t not_ready_count; /* sends that met no receive */
 	uint32_t refused_count;   /* reads and writes of memory that the peer's keys do not allow */
 	uint32_t post_count;      /* calls of ibv_post_send */
+	uint32_t srq_post_count;  /* calls of ibv_post_srq_recv */
+	uint32_t arm_count;       /* calls of ibv_req_notify_cq */
 	uint32_t wr_count, signaled_count, inline_count, sge_count_max;
 	uint32_t source_ip;    /* of the last connection: asked for, or 10.0.0.9 */
 	uint32_t bound_count;  /* connections for which it was asked for */

@@ -170,12 +170,43 @@ Test(transport_verbs, an_address_without_a_device_is_refused)
 	cr_assert_eq(split_listen(f.client_port, "verbs://10.0.0.1:0", fixture_on_accept, &f, NULL),
 	    -ENODEV);
 	cr_assert_not_null(strstr(split_port_reason(f.client_port), "no RDMA device"));
+	cr_assert_not_null(strstr(split_port_reason(f.client_port), "verbs://10.0.0.1:0"));
 	f.client.qp = connect_qp(f.client_port, &connect);
 	cr_assert_not_null(f.client.qp);
 	cr_assert_eq(dev_wait_ready(f.client.qp), -ENODEV);
 	split_qp_close(f.client.qp);
 	split_port_close(f.client_port);
 	loop_destroy(f.client_loop);
+}
+
+/* Which address has no GID, and who looked for it. */
+Test(transport_verbs, a_peer_that_the_device_does_not_reach_is_named)
+{
+	static const char *const names[] = { "rdma_resolve_addr", "address", "rdma_resolve_route",
+		"route" };
+	struct split_connect_options options = { .address = "verbs://10.0.0.77:5",
+		.ops = &side_ops,
+		.arg = &f.client };
+
+	fixture_open(&f, NET_VERBS, NULL, NULL);
+	for (size_t i = 0; i < 2 * NUM_COUNT(names); i++) {
+		bool is_listening = i % 2 == 1; /* then it has an address of its own */
+		struct split_port *port = is_listening ? f.server_port : f.client_port;
+
+		f.client.closed_count = 0;
+		fake_verbs.fail_name = names[i / 2];
+		fake_verbs.fail_nth = 1;
+		f.client.qp = connect_qp(port, &options);
+		fixture_run(&f, client_closed, 0);
+		cr_assert_eq(f.client.closed_rc, -ECONNREFUSED);
+		cr_assert_not_null(strstr(f.client.reason, "10.0.0.77:5"), "%s", f.client.reason);
+		cr_assert_not_null(strstr(f.client.reason, "RDMA device"), "%s", f.client.reason);
+		if (is_listening) {
+			cr_assert_not_null(strstr(f.client.reason, "fake0"));
+			cr_assert_not_null(strstr(f.client.reason, "from verbs://10.0.0.1"));
+		}
+	}
+	fixture_close(&f);
 }
 
 Test(transport_verbs, a_device_with_short_queues_is_refused)
@@ -343,7 +374,7 @@ check_status(enum ibv_wc_status status, int rc, const char *reason)
 
 Test(transport_verbs, a_status_becomes_a_reason)
 {
-	check_status(IBV_WC_RETRY_EXC_ERR, -ETIMEDOUT, "the peer is silent");
+	check_status(IBV_WC_RETRY_EXC_ERR, -ETIMEDOUT, "the peer is silent, or the path");
 	check_status(IBV_WC_REM_INV_REQ_ERR, -EMSGSIZE, "longer than the peer's receive");
 	check_status(IBV_WC_REM_ACCESS_ERR, -ECONNRESET, "remote access");
 	check_status(IBV_WC_LOC_PROT_ERR, -ECONNRESET, "local protection");
@@ -397,6 +428,7 @@ Test(transport_verbs, a_wrong_gid_or_mtu_is_named)
 		(void)fixture_connect(&f, &side_ops);
 		fixture_run(&f, both_closed, 0);
 		cr_assert_not_null(strstr(f.server.reason, "GID or MTU"), "%s", f.server.reason);
+		cr_assert_not_null(strstr(f.server.reason, "RDMA device fake0"));
 		check_all_is_back(0);
 	}
 }
@@ -469,6 +501,35 @@ Test(transport_verbs, many_sends_ring_once_and_few_ask_for_completions)
 	cr_assert_leq(fake_verbs.signaled_count, 8);
 	cr_assert_geq(fake_verbs.inline_count, 64);
 	fixture_run(&f, server_got, 64);
+	fixture_close(&f);
+}
+
+/* What a request and its answer cost in calls, both ends together, with many in flight. */
+Test(transport_verbs, a_stream_of_messages_costs_few_calls)
+{
+	struct split_port_options options = { .receive_count = 512,
+		.receive_payload_bytes = 4096,
+		.device_bytes = NUM_MIB(8),
+		.qp_credits_max = 256 };
+	dev_ptr payload;
+
+	fixture_open(&f, NET_VERBS, &options, &options);
+	fixture_connect_both(&f);
+	f.server.mode = SIDE_ANSWER;
+	f.client.mode = SIDE_RELEASE;
+	payload = pattern_alloc(f.client_port, 4096, 1);
+	fixture_idle(&f);
+	fake_verbs.post_count = fake_verbs.srq_post_count = fake_verbs.arm_count = 0;
+	fake_verbs.signaled_count = fake_verbs.wr_count = 0;
+	for (uint32_t round = 1; round <= 10; round++) {
+		send_many(128, payload, 4096);
+		fixture_run(&f, client_got, round * 128);
+	}
+	cr_assert_eq(fake_verbs.wr_count, 2560);
+	cr_assert_leq(fake_verbs.post_count, 2560 / 16);
+	cr_assert_leq(fake_verbs.srq_post_count, 2560 / 16);
+	cr_assert_leq(fake_verbs.signaled_count, 2560 / 8);
+	cr_assert_leq(fake_verbs.arm_count, 160, "it sleeps too soon");
 	fixture_close(&f);
 }
 

@@ -322,6 +322,27 @@ Test(transport_verbs_recovery, an_address_that_leaves_the_device_is_followed)
 	fixture_close(&f);
 }
 
+/* Two ports of a device share its events: the one that saw none finds out when it connects. */
+Test(transport_verbs_recovery, a_connection_that_leads_elsewhere_shows_that_the_address_is_there)
+{
+	struct split_connect_options options = { .address = "verbs://10.0.0.7:9",
+		.ops = &side_ops };
+
+	open_ports();
+	options.arg = &f.client;
+	fake_verbs.is_address_elsewhere = true;
+	fake_verbs.fail_name = "route to the port's device";
+	fake_verbs.fail_nth = 1;
+	f.client.qp = connect_qp(f.server_port, &options);
+	fixture_run(&f, client_closed, 0);
+	cr_assert_eq(f.client.closed_rc, -EXDEV);
+	fixture_run(&f, told_lost, 1);
+	fake_verbs.is_address_elsewhere = false;
+	fixture_run(&f, found, 1);
+	check_it_serves(8);
+	fixture_close(&f);
+}
+
 /* Nothing of ours is on the device any more, but its removal would wait for us. */
 Test(transport_verbs_recovery, a_device_that_the_address_has_left_may_be_removed)
 {
