@@ -46,14 +46,29 @@ write_left(int fd, const uint8_t *bytes, uint64_t count, uint64_t *sent)
 	return count == gone ? 0 : write_all(fd, bytes + gone, count - gone);
 }
 
+static bool
+is_untouched(const struct nbd_connection *connection, const struct nbd_output *output)
+{
+	/* Of the first one TLS may have made a record that the socket did not take: see nbd_relay.c. */
+	return list_contains(&output->link) && output->sent_bytes == 0 &&
+	    connection->replies.next != &output->link;
+}
+
 /* A read that has its data, which is as large as may be, and has sent nothing of it. */
 static bool
 is_done_again(const struct nbd_request *request)
 {
-	/* Its head would be taken for what is to be skipped. */
-	if (request->connection->skip_bytes > 0)
+	const struct nbd_connection *connection = request->connection;
+
+	/* With bytes to be skipped its head would be taken for these. */
+	if (request->head.type != NBD_CMD_READ || request->sm.state != NBD_REQUEST_REPLYING ||
+	    request->rc != 0 || connection->skip_bytes > 0)
 		return false;
-	return request->head.type == NBD_CMD_READ && request->rc == 0 && request->sent_bytes == 0;
+	for (uint32_t i = 0; i < request->part_count; i++) {
+		if (!is_untouched(connection, &request->parts[i]))
+			return false;
+	}
+	return request->part_count > 0 || is_untouched(connection, &request->reply);
 }
 
 static int
@@ -64,15 +79,15 @@ save_output(const struct nbd_connection *connection, int fd)
 	int rc = write_left(fd, connection->text, connection->text_bytes, &sent);
 
 	LIST_FOREACH_SAFE(&connection->replies, link, next) {
-		const struct nbd_request *request = LIST_ENTRY(link, struct nbd_request, send_link);
+		const struct nbd_output *output = LIST_ENTRY(link, struct nbd_output, link);
 
-		if (is_done_again(request))
+		if (is_done_again(output->request))
 			continue;
-		sent = request->sent_bytes;
+		sent = output->sent_bytes;
 		if (rc == 0)
-			rc = write_left(fd, request->reply, request->reply_bytes, &sent);
+			rc = write_left(fd, output->head, output->head_bytes, &sent);
 		if (rc == 0)
-			rc = write_left(fd, request->reply_data, request->reply_data_bytes, &sent);
+			rc = write_left(fd, output->data, output->data_bytes, &sent);
 	}
 	return rc;
 }
@@ -92,8 +107,8 @@ save_input(const struct nbd_connection *connection, int fd)
 	struct loop_link *link, *next;
 	int rc = 0;
 
-	LIST_FOREACH_SAFE(&connection->replies, link, next) {
-		const struct nbd_request *request = LIST_ENTRY(link, struct nbd_request, send_link);
+	LIST_FOREACH_SAFE(&connection->requests, link, next) {
+		const struct nbd_request *request = LIST_ENTRY(link, struct nbd_request, link);
 
 		if (rc == 0 && is_done_again(request))
 			rc = save_head(connection, request, fd);
@@ -101,7 +116,7 @@ save_input(const struct nbd_connection *connection, int fd)
 	if (receiving != NULL && rc == 0)
 		rc = save_head(connection, receiving, fd);
 	if (receiving != NULL && rc == 0)
-		rc = write_all(fd, receiving->reply_data, connection->received_bytes);
+		rc = write_all(fd, receiving->reply.data, connection->received_bytes);
 	if (rc == 0)
 		rc = write_all(fd, connection->input + connection->input_at,
 		    connection->input_end - connection->input_at);
