@@ -333,6 +333,58 @@ CLIENT_BOTH(client_volume, read_only_volumes)
 	fixture_destroy(f);
 }
 
+static uint8_t *part_data;
+static const uint8_t *part_wanted;
+static uint64_t part_bytes;
+static bool is_part_told[256];
+
+/* What is told of is there, and stays; nothing is told of twice. */
+static void
+on_part(struct cleave_io *io, uint64_t from_bytes, uint64_t bytes, void *arg)
+{
+	struct fixture *f = arg;
+
+	cr_assert(io == &f->ios[1]);
+	cr_assert(f->done_count == 1, "before it is done");
+	cr_assert(!is_part_told[from_bytes / 4096]);
+	is_part_told[from_bytes / 4096] = true;
+	cr_assert(memcmp(part_data + from_bytes, part_wanted + from_bytes, bytes) == 0);
+	memset(part_data + from_bytes, 0, bytes);
+	part_bytes += bytes;
+}
+
+/* Two of its payloads are damaged on the way: they are asked for again before they are told of. */
+CLIENT_BOTH(client_volume, parts_are_told_of_once_and_whole)
+{
+	struct fixture *f = fixture_with_volume(kind, NUM_MIB(192));
+	uint64_t start = NUM_MIB(64) - NUM_KIB(100);
+	uint8_t *data = fixture_data(NUM_MIB(1), 8);
+
+	part_data = fixture_data(NUM_MIB(1), 9);
+	part_wanted = data;
+	part_bytes = 0;
+	memset(is_part_told, 0, sizeof(is_part_told));
+	cr_assert(fixture_io(f, CLEAVE_WRITE, start, NUM_MIB(1), data) == 0);
+	f->fake.corrupt_count = 2;
+	f->ios[1] = (struct cleave_io){ .op = CLEAVE_READ,
+		.offset_bytes = start,
+		.length_bytes = NUM_MIB(1),
+		.data = part_data,
+		.fn = fixture_on_io,
+		.part_fn = on_part,
+		.arg = f };
+	cr_assert(cleave_submit(f->volume, &f->ios[1]) == 0);
+	fixture_wait(f, 2);
+	cr_assert(f->ios[1].rc == 0);
+	cr_assert(part_bytes == NUM_MIB(1));
+	cr_assert(fixture_stats(f)->checksum_errors == 2);
+	for (uint64_t i = 0; i < NUM_MIB(1); i++)
+		cr_assert(part_data[i] == 0, "written after it was told of");
+	free(data);
+	free(part_data);
+	fixture_destroy(f);
+}
+
 CLIENT_BOTH(client_volume, device_buffers)
 {
 	struct fixture *f = fixture_create(kind, 1, 1);

@@ -153,6 +153,16 @@ Test(nbd_wire, replies_say_how_long_they_are)
 	cr_assert_eq(out[19], 108);
 	cr_assert_eq(nbd_put_data(out, NBD_EXTENDED, &head), 40);
 	cr_assert_eq(out[31], 108);
+	cr_assert_eq(out[5], 1, "the only one is the last");
+	cr_assert_eq(nbd_put_part(out, NBD_STRUCTURED, &head, 520, 30, false), 28);
+	cr_assert_eq(out[5], 0);
+	cr_assert_eq(out[19], 38);
+	cr_assert_arr_eq(out + 20, "\0\0\0\0\0\0\x02\x08", 8);
+	cr_assert_eq(nbd_put_part(out, NBD_EXTENDED, &head, 520, 30, true), 40);
+	cr_assert_eq(out[5], 1);
+	cr_assert_arr_eq(out + 16, "\0\0\0\0\0\0\x02\0", 8, "where the request begins");
+	cr_assert_eq(out[31], 38);
+	cr_assert_arr_eq(out + 32, "\0\0\0\0\0\0\x02\x08", 8);
 	cr_assert_eq(nbd_put_error(out, NBD_STRUCTURED, &head, NBD_EIO, 0), 26);
 	cr_assert_eq(out[19], 6);
 	cr_assert_eq(nbd_put_status(out, NBD_STRUCTURED, &head, 1, 3), 24);
