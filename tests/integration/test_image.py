@@ -11,7 +11,7 @@ import subprocess
 from libagent import EPERM, Agent, Client, need
 from libcluster import Cluster, binary, check, expect_error, main, run_argv
 
-need("qemu-img")
+need("qemu-img", "qemu-io", "nbdinfo")
 
 MIB = 1 << 20
 
@@ -68,6 +68,52 @@ def raw_and_qcow2_there_and_back():
             check(digest(out) == digest(raw), f"{file} is not what was imported")
         check(oct(os.stat(os.path.join(c.folder, "v.raw")).st_mode & 0o777) == "0o644", "rights")
         check(leftovers() == before, f"left behind: {leftovers()}")
+
+
+def data_bytes(words, is_data):
+    return sum(e["length"] for e in json.loads(run_argv(words).stdout) if is_data(e))
+
+
+def sparse_regions_stay_sparse():
+    """Clusters of all kinds that qcow2 has; in the volume and in what comes out holes are holes."""
+    with Cluster(nodes=3) as c:
+        raw, qcow2, out = (os.path.join(c.folder, n) for n in ("raw", "in.qcow2", "out"))
+        # Data that compresses, data that does not, a part of a cluster, and the very end.
+        make_image(raw, 256 * MIB, ((0, 65536), (64 * MIB, 2 * MIB), (128 * MIB + 4096, 8192),
+                                    (256 * MIB - 4096, 4096)))
+        with open(raw, "r+b") as f:
+            f.seek(32 * MIB)
+            f.write(b"compresses" * 100000)
+        run_argv(["qemu-img", "convert", "-c", "-f", "raw", "-O", "qcow2", raw, qcow2])
+        # Zero clusters where data was, clusters that are not there any more, a snapshot inside.
+        for command in ("write -P 9 200M 1M", "write -z 200M 1M", "write -P 9 210M 1M",
+                        "discard 210M 1M", "write -z 64M 1M"):
+            run_argv(["qemu-io", "-f", "qcow2", "-c", command, qcow2])
+        run_argv(["qemu-img", "snapshot", "-c", "inside", qcow2])
+        want = data_bytes(["qemu-img", "map", "--output=json", qcow2], lambda e: e["data"])
+        check(0 < want < 8 * MIB, f"the image itself has {want} bytes")
+        c.cleave("import", qcow2, "v")
+        with Agent(c) as agent:
+            held = data_bytes(["nbdinfo", "--map", "--json", agent.uri()],
+                              lambda e: e["type"] == 0)
+            check(0 < held <= want, f"the volume holds {held} bytes of {want}")
+            seen = data_bytes(["qemu-img", "map", "-f", "raw", "--output=json", agent.uri()],
+                              lambda e: e["data"])
+            check(seen == held, f"qemu-img sees {seen} bytes of data, nbdinfo {held}")
+            run_argv(["qemu-img", "compare", "-f", "qcow2", "-F", "raw", qcow2, agent.uri()])
+        for kind in ("raw", "qcow2"):
+            c.cleave("export", "v", out, "--force", "--format", kind)
+            run_argv(["qemu-img", "compare", "-f", "qcow2", "-F", kind, qcow2, out])
+            got = data_bytes(["qemu-img", "map", "-f", kind, "--output=json", out],
+                             lambda e: e["data"])
+            check(got <= want + MIB, f"{kind}: {got} bytes of data, {want} wanted")
+            check(disk_bytes(out) < 8 * MIB, f"{kind}: {disk_bytes(out)} bytes on the disk")
+            # And in again: the same volume.
+            c.cleave("import", out, f"again-{kind}")
+        with Agent(c, "--volume", "v", "--volume", "again-raw", "--volume", "again-qcow2") as agent:
+            for name in ("again-raw", "again-qcow2"):
+                run_argv(["qemu-img", "compare", "-f", "raw", "-F", "raw", agent.uri("v"),
+                          agent.uri(name)])
 
 
 def sizes():
@@ -217,5 +263,6 @@ def interrupted():
 
 
 if __name__ == "__main__":
-    main(raw_and_qcow2_there_and_back, sizes, nothing_is_overwritten_unasked, snapshots,
-         failures_leave_nothing_behind, without_the_tool, interrupted)
+    main(raw_and_qcow2_there_and_back, sparse_regions_stay_sparse, sizes,
+         nothing_is_overwritten_unasked, snapshots, failures_leave_nothing_behind,
+         without_the_tool, interrupted)
