@@ -281,3 +281,24 @@ compact_hole(const struct mt_shard *shard)
 	}
 	return NULL;
 }
+
+struct mt_run *
+compact_hidden(const struct mt_shard *shard)
+{
+	const struct mt_index *index = shard->block_index;
+
+	if (index->hidden_count == 0)
+		return NULL;
+	for (const struct loop_link *at = index->chunks.next; at != &index->chunks; at = at->next) {
+		const struct mt_chunk *chunk = NUM_CONTAINER_OF(at, struct mt_chunk, link);
+
+		for (const struct loop_link *link = chunk->runs.next; link != &chunk->runs;
+		     link = link->next) {
+			struct mt_run *run = run_of(link);
+
+			if (!run->is_merging && mt_index_is_hidden(index, chunk->number, run->cut))
+				return run;
+		}
+	}
+	return NULL;
+}

@@ -445,6 +445,10 @@ bool mt_control_delete_snapshots(struct mt_control_request *request, uint64_t vo
 
 /* ---- drop.c: what is deleted is reclaimed ---- */
 #define MT_DELETED_PREFIX "deleted/"
+#define MT_HIDDEN_MAX 64u /* found in a turn */
+/* mt_hidden_find -- hidden.c: what no scope of @volumes shows, of volumes that are there. How many. */
+uint32_t mt_hidden_find(const struct mt_volumes *volumes, struct mt_hidden *ret_hidden,
+    uint32_t max);
 /* mt_waiting_all -- a bit set of so many shards, in hex: to be freed with mt_free. NULL: no memory. */
 char *mt_waiting_all(uint32_t shard_count);
 void mt_drop_init(struct mt_gateway *gateway);

@@ -334,7 +334,7 @@ due_compaction(struct mt_flush *flush, struct mt_merge_input *ret_input)
 {
 	struct mt_shard *shard = flush->shard;
 	uint64_t now_ns = loop_now_ns(shard->port->loop);
-	struct mt_run *run;
+	struct mt_run *run, *hidden;
 	uint32_t garbage;
 	int rc;
 
@@ -345,6 +345,9 @@ due_compaction(struct mt_flush *flush, struct mt_merge_input *ret_input)
 	if (!tiers_is_overdue(&flush->total) &&
 	    !(garbage >= FLUSH_SHORT_PER_MILLE && flush_is_short(flush)))
 		run = tiers_is_holey(&flush->total) ? compact_hole(shard) : NULL;
+	hidden = compact_hidden(shard); /* the cheapest of all: nothing is written */
+	if (hidden != NULL)
+		run = hidden;
 	if (run == NULL)
 		return -ENOENT;
 	rc = compact_input(flush, run, ret_input);

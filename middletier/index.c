@@ -701,3 +701,45 @@ mt_index_is_cut_between(const struct mt_index *index, uint64_t chunk_number, uin
 	}
 	return false;
 }
+
+/* ---- what nobody sees ---- */
+
+/* What was hidden before may be more of the same by now: a snapshot has gone. */
+static bool
+hidden_is_same(const struct mt_hidden *a, const struct mt_hidden *b)
+{
+	return a->segment_base == b->segment_base && a->cut_below == b->cut_below;
+}
+
+void
+mt_index_hide(struct mt_index *index, const struct mt_hidden *hidden)
+{
+	uint32_t at = 0;
+
+	CHECK_OBJ(index, INDEX_MAGIC);
+	assert(hidden->cut_from < hidden->cut_below);
+	while (at < index->hidden_count && !hidden_is_same(&index->hidden[at], hidden))
+		at++;
+	if (at == INDEX_HIDDEN_MAX)
+		return;
+	if (at == index->hidden_count)
+		index->hidden[index->hidden_count++] = *hidden;
+	else
+		index->hidden[at].cut_from = num_min(index->hidden[at].cut_from, hidden->cut_from);
+}
+
+bool
+mt_index_is_hidden(const struct mt_index *index, uint64_t chunk_number, uint64_t cut)
+{
+	uint64_t segment = chunk_segment(chunk_number);
+
+	for (uint32_t i = 0; i < index->hidden_count; i++) {
+		const struct mt_hidden *hidden = &index->hidden[i];
+
+		if (segment >= hidden->segment_base &&
+		    segment - hidden->segment_base < hidden->segment_count &&
+		    cut >= hidden->cut_from && cut < hidden->cut_below)
+			return true;
+	}
+	return false;
+}

@@ -121,6 +121,8 @@ struct mt_index_cut {
 	uint32_t segment_count;
 };
 
+#define INDEX_HIDDEN_MAX 64u
+
 struct mt_index {
 	uint32_t magic;
 	struct mt_shard *shard;
@@ -128,6 +130,8 @@ struct mt_index {
 	struct loop_link layers_by_age; /* by first_sequence, oldest first */
 	struct mt_index_cut *cuts;      /* that have not been dropped, ascending */
 	uint32_t cut_count, cut_max;
+	struct mt_hidden hidden[INDEX_HIDDEN_MAX];
+	uint32_t hidden_count;
 	uint64_t chunk_count, key_count; /* keys: of all layers */
 	uint64_t run_count, run_bytes;
 	uint64_t memory_bytes; /* of chunks and layers; run indexes are counted by the port */
@@ -217,6 +221,15 @@ void mt_index_drop_cut(struct mt_index *index, uint64_t cut);
 /* mt_index_is_cut_between -- must records of cuts @older and @newer of this chunk be kept apart? */
 bool mt_index_is_cut_between(const struct mt_index *index, uint64_t chunk_number, uint64_t older,
     uint64_t newer);
+
+/*
+ * mt_index_hide -- nobody sees, or ever will, what @hidden says: merges drop it
+ *
+ * Only until the shard is taken over: to be said again then. What is more than there is room for is not kept.
+ */
+void mt_index_hide(struct mt_index *index, const struct mt_hidden *hidden);
+/* mt_index_is_hidden -- is all of a layer or run of this chunk, with this cut? */
+bool mt_index_is_hidden(const struct mt_index *index, uint64_t chunk_number, uint64_t cut);
 
 /* ---- run_index.c: which frames a run holds; loaded from its batches' heads ---- */
 

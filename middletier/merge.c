@@ -493,6 +493,8 @@ merge_take_layer(struct mt_merge *merge, struct mt_layer *layer)
 	struct merge_plan *plan = &merge_work_of(merge)->plan;
 
 	plan->inputs[plan->input_count++] = (struct merge_input){ .layer = layer };
+	plan->is_hidden &=
+	    mt_index_is_hidden(layer->chunk->index, layer->chunk->number, layer->cut);
 	merge->flushed_sequence = num_max(merge->flushed_sequence, layer->last_sequence);
 	merge->cut = num_max(merge->cut, layer->cut);
 }
@@ -503,6 +505,7 @@ merge_take_run(struct mt_merge *merge, struct mt_run *run)
 	struct merge_plan *plan = &merge_work_of(merge)->plan;
 
 	plan->inputs[plan->input_count++] = (struct merge_input){ .run = run };
+	plan->is_hidden &= mt_index_is_hidden(run->chunk->index, run->chunk->number, run->cut);
 	merge->flushed_sequence = num_max(merge->flushed_sequence, run->flushed_sequence);
 	merge->cut = num_max(merge->cut, run->cut);
 }
@@ -515,6 +518,7 @@ merge_take_inputs(struct mt_merge *merge)
 	struct loop_link *link;
 
 	plan->input_count = 0;
+	plan->is_hidden = true;
 	plan->has_beneath = merge_has_beneath(merge);
 	plan->frame_blocks = mt_gateway_frame_bytes(merge->shard->port->gateway) /
 	    CLEAVE_BLOCK_BYTES;
@@ -546,7 +550,7 @@ merge_begin(struct mt_merge *merge)
 		struct merge_load *load = &work->loads[i];
 
 		*load = (struct merge_load){ .merge = merge, .input = input };
-		if (input->run == NULL)
+		if (input->run == NULL || work->plan.is_hidden)
 			continue;
 		if (input->run->index != NULL) {
 			mt_run_hold(input->run);

@@ -173,6 +173,7 @@ struct merge_plan {
 	uint8_t newest[CLEAVE_CHUNK_BLOCKS]; /* index of the input + 1; 0: nothing */
 	bool has_beneath;                    /* something may lie beneath: tombstones count */
 	bool is_staged; /* inputs may stay behind what replaces a part of them */
+	bool is_hidden; /* all of it: nothing is kept */
 	uint32_t frame_blocks;
 	uint32_t at;           /* the first block that no window has had */
 	uint64_t stored_bytes; /* of the newest versions, about */

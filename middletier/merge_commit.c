@@ -134,7 +134,8 @@ merge_apply(struct mt_merge *merge)
 		struct merge_input *input = &work->plan.inputs[i];
 
 		if (input->run != NULL && stage_takes_run(merge, input->run)) {
-			mt_run_release(input->run);
+			if (input->is_held)
+				mt_run_release(input->run);
 			mt_index_remove_run(input->run);
 			*input = (struct merge_input){ 0 };
 		} else if (input->layer != NULL && merge->is_last_stage) {

@@ -74,7 +74,7 @@ merge_plan_make(struct merge_plan *plan)
 	plan->at = 0;
 	plan->stored_bytes = 0;
 	plan->hidden_kind = 0;
-	for (uint32_t i = 0; i < plan->input_count; i++) {
+	for (uint32_t i = 0; i < plan->input_count && !plan->is_hidden; i++) {
 		if (plan->inputs[i].layer != NULL)
 			plan_layer(plan, i);
 		else

@@ -588,24 +588,22 @@ mt_port_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t
 static void
 snapshot_shard(const struct mt_shard *shard, struct mt_shard_snapshot *ret_snapshot)
 {
-	uint32_t extent_count = 0, log_extent_count = 0, run_extent_count = 0;
+	uint32_t extent_count = 0, counts[EXTENT_MANIFEST + 1] = { 0 };
 	struct mt_flush_totals runs;
 
 	mt_flush_totals(shard, &runs);
 	for (uint32_t i = 0; i < shard->extent_count; i++) {
-		const struct mt_extent *extent = shard->extents[i];
-
-		extent_count += extent != NULL;
-		log_extent_count += extent != NULL && extent->kind == EXTENT_LOG;
-		run_extent_count += extent != NULL && extent->kind == EXTENT_RUN;
+		extent_count += shard->extents[i] != NULL;
+		if (shard->extents[i] != NULL)
+			counts[shard->extents[i]->kind]++;
 	}
 	*ret_snapshot = (struct mt_shard_snapshot){
 		.index = shard->index,
 		.state = (enum mt_shard_state)shard->sm.state,
 		.epoch = shard->epoch,
 		.extent_count = extent_count,
-		.log_extent_count = log_extent_count,
-		.run_extent_count = run_extent_count,
+		.log_extent_count = counts[EXTENT_LOG],
+		.run_extent_count = counts[EXTENT_RUN],
 		.lacking_count = mt_upkeep_lacking_count(shard),
 		.log_bytes = shard->log_bytes,
 		.ring_bytes = shard->ring.size_bytes,

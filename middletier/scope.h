@@ -27,6 +27,12 @@ mt_scope_init(struct mt_scope *scope, uint64_t segment_base)
 	scope->span_count = 1;
 	scope->spans[0] = (struct mt_span){ segment_base, 0, UINT64_MAX };
 }
+/* Records that nobody sees, and nobody will: of these segments, with a cut in between. */
+struct mt_hidden {
+	uint64_t segment_base;
+	uint32_t segment_count;
+	uint64_t cut_from, cut_below;
+};
 /* mt_scope_is_plain -- as mt_scope_init has left it, or not set at all. */
 bool mt_scope_is_plain(const struct mt_scope *scope, uint64_t segment_base);
 /* mt_scope_check -- NULL, or what is wrong with it as the scope of something at @segment_base. */

@@ -172,6 +172,35 @@ def deleted_snapshots_give_their_space_back():
         print(f"  {used} slots in use, {before - slots_free(c)} after the snapshots were deleted")
 
 
+def what_a_roll_back_hides_gives_its_space_back():
+    with Cluster(nodes=3, shards=2, disk_size="1G", gateway_args=["--log-bytes", "16M"]) as c:
+        c.volume_create("v", "64M", "--engine", "none")
+        monday = journal(c, "monday")
+
+        def overwrite(seed, *more):
+            c.load("--volume", "v", "--pattern", "sequential", "--block-size", "64K", "--bytes",
+                   "64M", "--in-flight", "16", "--seed", str(seed), *more)
+
+        before = slots_free(c)
+        overwrite(1, "--journal", monday)
+        c.cleave("snapshot", "create", "v@monday")
+        for seed in range(2, 5):
+            overwrite(seed)
+            c.cleave("snapshot", "create", f"v@s{seed}")
+        used = before - slots_free(c)
+        c.cleave("snapshot", "rollback", "v@monday")
+        for seed in range(2, 5):
+            verify(c, monday, "v")
+            c.cleave("snapshot", "delete", f"v@s{seed}")
+        poll(lambda: before - slots_free(c) < used * 2 // 5, "space does not come back")
+        print(f"  {used} slots in use, {before - slots_free(c)} after the roll-back")
+        verify(c, monday, "v")
+        c.gateway.kill()
+        c.gateway.start()
+        verify(c, monday, "v@monday")
+        verify(c, monday, "v")
+
+
 if __name__ == "__main__":
     main(
         snapshots_clones_and_roll_backs_keep_what_was,
@@ -180,4 +209,5 @@ if __name__ == "__main__":
         a_snapshot_under_load_is_taken_by_any_gateway,
         deleted_volumes_give_their_space_back,
         deleted_snapshots_give_their_space_back,
+        what_a_roll_back_hides_gives_its_space_back,
     )

@@ -255,6 +255,31 @@ Test(merge, a_discard_of_a_whole_chunk_hides_its_runs)
 	expect_blocks(6, 26, 1, 0);
 }
 
+Test(merge, what_nobody_sees_is_dropped_and_no_more)
+{
+	struct mt_index *index = fake.shard.block_index;
+	uint64_t base = FAKE_SEGMENT;
+
+	write_blocks(0, 32, 1, 1);
+	cr_assert_eq(merge(0, true, 0), 0);
+	mt_index_hide(index, &(struct mt_hidden){ base, 1, 1, 9 });
+	cr_assert_not(mt_index_is_hidden(index, chunk_at(0)->number, 0), "its cut is below");
+	mt_index_hide(index, &(struct mt_hidden){ base + 1, 1, 0, 9 });
+	cr_assert_not(mt_index_is_hidden(index, chunk_at(0)->number, 0), "another's");
+	write_blocks(0, 8, 1, 2);
+	cr_assert_eq(merge(0, true, 1), 0);
+	expect_blocks(0, 8, 1, 2);
+	/* The same gap begins lower now: a snapshot has gone. */
+	mt_index_hide(index, &(struct mt_hidden){ base, 1, 0, 9 });
+	cr_assert_eq(index->hidden_count, 2);
+	cr_assert(mt_index_is_hidden(index, chunk_at(0)->number, 0));
+	cr_assert_not(mt_index_is_hidden(index, chunk_at(0)->number, 9));
+	write_blocks(40, 8, 1, 3);
+	cr_assert_eq(merge(0, true, 1), 0);
+	cr_assert_null(chunk_at(0));
+	cr_assert_eq(index->run_count, 0);
+}
+
 /* ---- frames ---- */
 
 Test(merge, frames_begin_at_multiples_of_their_size)

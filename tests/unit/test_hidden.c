@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_hidden.c -- what a roll-back has hidden, and who still sees a part of it */
+#include <criterion/criterion.h>
+
+#include "middletier/control.h"
+
+#define BASE 0x801u
+#define CLONE ((UINT64_C(5) << 32) | BASE)
+
+static struct mt_volume_entry volume_entries[3];
+static struct mt_snapshot_entry snapshot_entries[3];
+static struct mt_volumes volumes;
+static struct mt_hidden found[4];
+
+/* A volume that was rolled back to snapshot 5 when 9 was the newest. */
+static void
+setup(void)
+{
+	struct mt_scope before;
+
+	memset(volume_entries, 0, sizeof(volume_entries));
+	memset(snapshot_entries, 0, sizeof(snapshot_entries));
+	volumes = (struct mt_volumes){ .entries = volume_entries,
+		.count = 1,
+		.snapshots = { .entries = snapshot_entries, .count = 1 } };
+	volume_entries[0].volume.segment_base = BASE;
+	mt_scope_init(&before, BASE);
+	mt_scope_before(&before, 5, &before);
+	cr_assert_eq(mt_scope_above(BASE, 9, &before, &volume_entries[0].volume.scope), 0);
+	snapshot_entries[0].snapshot = (struct mt_snapshot){ .number = 5,
+		.segment_base = BASE,
+		.state = MT_SNAPSHOT_LIVE,
+		.scope = before };
+}
+
+TestSuite(hidden, .init = setup);
+
+static void
+add_snapshot(uint64_t number, enum mt_snapshot_state state)
+{
+	struct mt_snapshot *snapshot = &snapshot_entries[volumes.snapshots.count++].snapshot;
+
+	*snapshot = (struct mt_snapshot){ .number = number, .segment_base = BASE, .state = state };
+	mt_scope_init(&snapshot->scope, BASE);
+	mt_scope_before(&snapshot->scope, number, &snapshot->scope);
+}
+
+static void
+expect_one(uint64_t from, uint64_t below)
+{
+	cr_assert_eq(mt_hidden_find(&volumes, found, 4), 1);
+	cr_assert_eq(found[0].segment_base, BASE);
+	cr_assert_eq(found[0].segment_count, MT_VOLUME_SEGMENTS);
+	cr_assert_eq(found[0].cut_from, from);
+	cr_assert_eq(found[0].cut_below, below);
+}
+
+Test(hidden, what_lies_between_a_roll_back_and_its_snapshot)
+{
+	expect_one(5, 9);
+}
+
+Test(hidden, nothing_of_a_volume_that_was_never_rolled_back)
+{
+	mt_scope_init(&volume_entries[0].volume.scope, BASE);
+	cr_assert_eq(mt_hidden_find(&volumes, found, 4), 0);
+}
+
+Test(hidden, a_snapshot_of_that_time_shows_what_is_before_it)
+{
+	add_snapshot(7, MT_SNAPSHOT_LIVE);
+	expect_one(7, 9);
+	snapshot_entries[1].snapshot.state = MT_SNAPSHOT_PENDING;
+	expect_one(7, 9);
+	snapshot_entries[1].snapshot.state = MT_SNAPSHOT_DELETED;
+	expect_one(5, 9);
+}
+
+Test(hidden, the_snapshot_of_the_roll_backs_own_number_shows_all)
+{
+	add_snapshot(9, MT_SNAPSHOT_LIVE);
+	cr_assert_eq(mt_hidden_find(&volumes, found, 4), 0);
+}
+
+Test(hidden, a_clone_shows_what_its_snapshot_did)
+{
+	struct mt_scope before;
+
+	volumes.count = 2;
+	volume_entries[1].volume.segment_base = CLONE;
+	mt_scope_init(&before, BASE);
+	mt_scope_before(&before, 8, &before);
+	cr_assert_eq(mt_scope_above(CLONE, 0, &before, &volume_entries[1].volume.scope), 0);
+	expect_one(8, 9);
+}
+
+Test(hidden, nothing_where_something_could_not_be_understood)
+{
+	volumes.snapshots.is_incomplete = true;
+	cr_assert_eq(mt_hidden_find(&volumes, found, 4), 0);
+	volumes.snapshots.is_incomplete = false;
+	volumes.is_incomplete = true;
+	cr_assert_eq(mt_hidden_find(&volumes, found, 4), 0);
+}
+
+Test(hidden, no_more_than_there_is_room_for)
+{
+	cr_assert_eq(mt_hidden_find(&volumes, found, 0), 0);
+}
