@@ -5,7 +5,10 @@
  * Question: how many appends a second does a node make durable, how long does one take, what does it
  * cost the node's thread, and how long does a start take that has to follow the log?
  *
- *	bench_node_append FOLDER [SECONDS [protected]]
+ *	bench_node_append FOLDER [SECONDS [volatile|protected [RECORD_BYTES IN_FLIGHT]]]
+ *
+ * With the last two: one row of appends of one record each, and one of 4 KiB reads of what they wrote,
+ * both so many in flight, on a file that was written all over before, as a benchmark of the file is.
  *
  * A node on a thread of its own, on a fresh file in FOLDER, through TCP on loopback. One connection
  * keeps a number of appends in flight, spread over four log extents; a full extent is sealed and
@@ -26,12 +29,13 @@
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "base/random.h"
 #include "cleave/split.h"
 #include "cleave/status.h"
 
-#define DISK_BYTES NUM_GIB(4)
+#define DISK_BYTES NUM_GIB(2)
 #define EXTENTS 4u
-#define DEPTH_MAX 64u
+#define DEPTH_MAX 256u
 #define SAMPLES_MAX 2000000u
 #define CLUSTER_ID 1u
 #define DESC_BYTES (BATCH_DESC_FIXED_BYTES + 4u)
@@ -49,7 +53,7 @@
 
 struct server {
 	const char *path;
-	bool is_protected;
+	bool is_protected, is_filled;
 	pthread_t thread;
 	pthread_barrier_t ready;
 	struct loop *loop;
@@ -121,7 +125,7 @@ server_run(void *arg)
 	struct server *server = arg;
 	struct node_options options = { .listen = "tcp://127.0.0.1:0",
 		.write_cache = server->is_protected ? NODE_CACHE_PROTECTED : NODE_CACHE_VOLATILE,
-		.must_prewrite = true,
+		.must_prewrite = !server->is_filled,
 		.on_ready = server_on_ready,
 		.arg = server };
 
@@ -177,8 +181,18 @@ format_put(void *arg, uint64_t offset_bytes, const void *page)
 	    : -EIO;
 }
 
+/* The blocks that a file system has reserved become written ones. */
 static void
-disk_make(const char *path)
+disk_fill(int fd)
+{
+	static uint8_t zeros[1 << 20];
+
+	for (uint64_t at = 0; at < DISK_BYTES; at += sizeof(zeros))
+		MUST(pwrite(fd, zeros, sizeof(zeros), (off_t)at) == (ssize_t)sizeof(zeros));
+}
+
+static void
+disk_make(const char *path, bool is_filled)
 {
 	struct node_format format = { .capacity_bytes = DISK_BYTES,
 		.cluster_id = CLUSTER_ID,
@@ -189,6 +203,8 @@ disk_make(const char *path)
 
 	MUST(fd >= 0);
 	MUST(posix_fallocate(fd, 0, (off_t)DISK_BYTES) == 0);
+	if (is_filled)
+		disk_fill(fd);
 	MUST(node_format(&format, format_put, &fd, reason) == 0);
 	MUST(fsync(fd) == 0 && close(fd) == 0);
 }
@@ -208,7 +224,7 @@ struct call {
 	struct split_send send;
 	struct client_extent *extent;
 	uint64_t sent_ns;
-	bool is_append, is_sent, is_answered, is_used;
+	bool is_append, is_read, is_sent, is_answered, is_used;
 	struct dev_piece pieces[2];
 	uint8_t head[16384] __attribute__((aligned(64)));
 };
@@ -220,10 +236,13 @@ struct client {
 	bool is_ready;
 	struct client_extent extents[EXTENTS];
 	uint64_t counter;
+	uint64_t random_state[4];
 	struct call calls[DEPTH_MAX + EXTENTS];
 	dev_ptr payload, zeros;
 	uint32_t payload_crc;
-	uint32_t blocks, depth;
+	uint32_t blocks, depth; /* records an append; requests in flight */
+	uint32_t record_bytes;  /* stored */
+	bool is_reading;
 	uint32_t next_extent;
 	uint64_t until_ns;
 	uint64_t sample_count;
@@ -268,6 +287,7 @@ client_call(struct client *client, const struct wire_node *wire)
 	client->calls[i].is_used = true;
 	client->calls[i].is_sent = client->calls[i].is_answered = false;
 	client->calls[i].is_append = wire->opcode == WIRE_EXTENT_APPEND;
+	client->calls[i].is_read = wire->opcode == WIRE_EXTENT_READ;
 	client->calls[i].sent_ns = now_ns();
 	request.request_id = i;
 	wire_node_encode((struct wire_header *)client->calls[i].head, &request);
@@ -309,7 +329,8 @@ client_append(struct client *client, struct client_extent *extent)
 		.mark_bytes = extent->acked_bytes,
 		.prev_crc = extent->end_crc,
 		.desc_bytes = desc_bytes,
-		.used_bytes = BATCH_HEADER_BYTES + desc_bytes + client->blocks * 4096 };
+		.used_bytes = BATCH_HEADER_BYTES + desc_bytes +
+		    client->blocks * client->record_bytes };
 	struct call *call;
 	uint8_t *head;
 
@@ -325,7 +346,8 @@ client_append(struct client *client, struct client_extent *extent)
 	head = call->head + WIRE_HEADER_BYTES;
 	for (uint32_t i = 0; i < client->blocks; i++) {
 		struct record_desc record = { .kind = RECORD_WRITE,
-			.stored_bytes = 4096,
+			.codec_id = client->record_bytes < 4096 ? ENGINE_LZ4 : ENGINE_NONE,
+			.stored_bytes = client->record_bytes,
 			.block = i,
 			.block_count = 1,
 			.stored_crc = client->payload_crc,
@@ -335,12 +357,30 @@ client_append(struct client *client, struct client_extent *extent)
 	}
 	batch_head_encode(head, &info);
 	call->send.header_bytes += BATCH_HEADER_BYTES + desc_bytes;
-	call->pieces[0] = (struct dev_piece){ client->payload, client->blocks * 4096 };
+	call->pieces[0] =
+	    (struct dev_piece){ client->payload, client->blocks * client->record_bytes };
 	call->pieces[1] = (struct dev_piece){ client->zeros, info.batch_bytes - info.used_bytes };
 	call->send.piece_count = call->pieces[1].bytes > 0 ? 2 : 1;
 	extent->end_bytes += info.batch_bytes;
 	extent->end_crc = info.batch_crc;
 	extent->in_flight_count++;
+	MUST(split_send(client->qp, &call->send) == 0);
+}
+
+/* 4 KiB somewhere in what is durable. */
+static void
+client_read(struct client *client, struct client_extent *extent)
+{
+	uint64_t block = random_below(client->random_state, extent->acked_bytes / 4096);
+	struct call *call = client_call(client,
+	    &(struct wire_node){ .opcode = WIRE_EXTENT_READ,
+		.id = extent->id,
+		.kind = EXTENT_LOG,
+		.epoch = 1,
+		.offset_bytes = block * 4096,
+		.length_bytes = 4096 });
+
+	call->extent = extent;
 	MUST(split_send(client->qp, &call->send) == 0);
 }
 
@@ -357,7 +397,8 @@ extent_renew(struct client *client, struct client_extent *extent)
 static uint32_t
 append_bytes(const struct client *client)
 {
-	return (uint32_t)num_round_up(BATCH_HEADER_BYTES + client->blocks * (DESC_BYTES + 4096u),
+	return (uint32_t)num_round_up(BATCH_HEADER_BYTES +
+		client->blocks * (DESC_BYTES + client->record_bytes),
 	    BATCH_ALIGN);
 }
 
@@ -373,6 +414,12 @@ client_pump(struct client *client)
 		tries++;
 		if (!extent->is_open)
 			continue;
+		if (client->is_reading) {
+			if (extent->acked_bytes > 0)
+				client_read(client, extent);
+			tries -= extent->acked_bytes > 0;
+			continue;
+		}
 		if (extent->end_bytes + append_bytes(client) > NUM_MIB(64) - 12288) {
 			if (extent->in_flight_count == 0) {
 				extent->is_open = false;
@@ -392,12 +439,14 @@ client_on_reply(struct client *client, const struct wire_header *header)
 	struct client_extent *extent = call->extent;
 
 	MUST(header->status == 0);
-	if (call->is_append) {
+	if (call->is_append || call->is_read) {
 		uint64_t ns = now_ns() - call->sent_ns;
 
-		extent->in_flight_count--;
-		extent->acked_bytes = header->offset_bytes;
-		client->bytes += append_bytes(client);
+		if (call->is_append) {
+			extent->in_flight_count--;
+			extent->acked_bytes = header->offset_bytes;
+		}
+		client->bytes += call->is_append ? append_bytes(client) : 4096;
 		if (client->sample_count < SAMPLES_MAX)
 			client->samples[client->sample_count++] = (uint32_t)ns;
 	} else if (header->opcode == (WIRE_EXTENT_CREATE | WIRE_REPLY)) {
@@ -441,8 +490,9 @@ client_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 	MUST(rc == 0);
 }
 
-static const struct split_qp_ops client_ops = { client_on_ready, client_on_messages,
-	client_on_closed };
+static const struct split_qp_ops client_ops = { .on_ready = client_on_ready,
+	.on_messages = client_on_messages,
+	.on_closed = client_on_closed };
 
 static bool
 client_is_ready(void *arg)
@@ -486,7 +536,7 @@ client_open(struct client *client, const char *address)
 			block[i] = (uint8_t)(i * 7 + i / 256);
 		for (size_t i = 1; i < 64; i++)
 			memcpy(block + i * 4096, block, 4096);
-		client->payload_crc = crc32c(0, block, 4096);
+		client->payload_crc = crc32c(0, block, client->record_bytes);
 		dev_copy_from_host(client->port, client->payload, block, sizeof(block));
 		memset(block, 0, 4096);
 		dev_copy_from_host(client->port, client->zeros, block, 4096);
@@ -536,11 +586,13 @@ measure(struct client *client, struct server *server, uint32_t blocks, uint32_t 
 	after = *node_counters(server->node);
 	MUST(client->sample_count > 0);
 	qsort(client->samples, client->sample_count, sizeof(uint32_t), by_value);
-	(void)printf("%s\n    {\"batch_bytes\": %u, \"in_flight\": %u, \"appends_per_s\": %.0f, "
-		     "\"mib_per_s\": %.1f, \"latency_us_p50\": %.1f, \"latency_us_p99\": %.1f, "
-		     "\"node_cpu_us_per_append\": %.2f, \"appends_per_write\": %.2f, "
-		     "\"appends_per_flush\": %.2f, \"ring_enters_per_append\": %.2f}",
-	    is_first ? "" : ",", append_bytes(client), depth,
+	(void)printf(
+	    "%s\n    {\"request\": \"%s\", \"bytes\": %u, \"in_flight\": %u, \"per_s\": %.0f, "
+	    "\"mib_per_s\": %.1f, \"latency_us_p50\": %.1f, \"latency_us_p99\": %.1f, "
+	    "\"node_cpu_us\": %.2f, \"appends_per_write\": %.2f, "
+	    "\"appends_per_flush\": %.2f, \"ring_enters\": %.2f}",
+	    is_first ? "" : ",", client->is_reading ? "read" : "append",
+	    client->is_reading ? 4096 : append_bytes(client), depth,
 	    (double)client->sample_count / elapsed_s, (double)client->bytes / elapsed_s / 1048576.0,
 	    percentile_us(client, 0.5), percentile_us(client, 0.99),
 	    (double)cpu_ns / 1e3 / (double)client->sample_count,
@@ -550,23 +602,47 @@ measure(struct client *client, struct server *server, uint32_t blocks, uint32_t 
 	(void)fflush(stdout);
 }
 
-int
-main(int argc, char *argv[])
+static void
+measure_all(struct client *client, struct server *server, uint64_t seconds)
 {
 	static const uint32_t blocks[] = { 1, 14, 60 };
 	static const uint32_t depths[] = { 1, 8, 32 };
-	static struct client client;
-	struct server server = { .is_protected = argc > 3 };
+
+	for (size_t b = 0; b < NUM_COUNT(blocks); b++)
+		for (size_t d = 0; d < NUM_COUNT(depths); d++)
+			measure(client, server, blocks[b], depths[d], seconds, b + d == 0);
+}
+
+static void
+measure_one(struct client *client, struct server *server, uint32_t depth, uint64_t seconds)
+{
+	measure(client, server, 1, depth, seconds, true);
+	client->is_reading = true;
+	measure(client, server, 1, depth, seconds, false);
+}
+
+int
+main(int argc, char *argv[])
+{
+	static struct client client = { .record_bytes = 4096 };
+	struct server server = { .is_protected = argc > 3 && strcmp(argv[3], "protected") == 0,
+		.is_filled = argc > 5 };
 	uint64_t seconds = argc > 2 ? strtoull(argv[2], NULL, 10) : 3;
+	uint32_t depth = argc > 5 ? (uint32_t)strtoul(argv[5], NULL, 10) : 0;
 	char path[4096];
 
-	if (argc < 2) {
-		(void)fprintf(stderr, "bench_node_append FOLDER [SECONDS [protected]]\n");
+	if (argc > 5)
+		client.record_bytes = (uint32_t)strtoul(argv[4], NULL, 10);
+	if (argc < 2 || argc == 5 || depth > DEPTH_MAX || client.record_bytes - 1 >= 4096) {
+		(void)fprintf(stderr,
+		    "bench_node_append FOLDER [SECONDS [volatile|protected [RECORD_BYTES "
+		    "IN_FLIGHT]]]\n");
 		return 2;
 	}
 	log_set_level(LOG_WARN);
+	random_seed(client.random_state, 1);
 	(void)snprintf(path, sizeof(path), "%s/bench_node_append.disk", argv[1]);
-	disk_make(path);
+	disk_make(path, server.is_filled);
 	server.path = path;
 	client.samples = malloc(SAMPLES_MAX * sizeof(uint32_t));
 	MUST(client.samples != NULL);
@@ -574,9 +650,10 @@ main(int argc, char *argv[])
 	client_open(&client, node_address(server.node));
 	(void)printf("{\"benchmark\": \"node_append\", \"write_cache\": \"%s\", \"runs\": [",
 	    server.is_protected ? "protected" : "volatile");
-	for (size_t b = 0; b < NUM_COUNT(blocks); b++)
-		for (size_t d = 0; d < NUM_COUNT(depths); d++)
-			measure(&client, &server, blocks[b], depths[d], seconds, b + d == 0);
+	if (depth != 0)
+		measure_one(&client, &server, depth, seconds);
+	else
+		measure_all(&client, &server, seconds);
 	split_port_close(client.port);
 	loop_destroy(client.loop);
 	server_stop(&server);
