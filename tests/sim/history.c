@@ -29,18 +29,28 @@ struct block {
 	uint32_t dead_low, dead_high;
 };
 
+struct op {
+	struct history_op is;
+	/* Moments, by the history's own clock; 0: not yet. */
+	uint64_t submitted, given_up, over;
+	uint16_t seen, dead; /* of its blocks: it was read there; it must never be */
+};
+
 struct history {
 	struct sim_cluster *cluster;
 	uint32_t volume;
 	struct block *blocks;
-	uint32_t block_count;
-	struct history_op *ops;  /* by number; 0 is none */
+	uint32_t block_count, chunk_count;
+	struct op *ops;          /* by number; 0 is none */
+	uint64_t now;            /* grows with each event */
+	uint32_t open_count;     /* given up, and not over */
 	uint32_t *session_first; /* by session: its first operation's number */
 	uint32_t op_count, op_max, session_count, session_max;
 };
 
 struct history *
-history_create(struct sim_cluster *cluster, uint32_t volume, uint32_t block_count)
+history_create(struct sim_cluster *cluster, uint32_t volume, uint32_t block_count,
+    uint32_t chunk_count)
 {
 	struct history *history = calloc(1, sizeof(*history));
 
@@ -48,6 +58,7 @@ history_create(struct sim_cluster *cluster, uint32_t volume, uint32_t block_coun
 	history->cluster = cluster;
 	history->volume = volume;
 	history->block_count = block_count;
+	history->chunk_count = chunk_count;
 	history->blocks = calloc(block_count, sizeof(*history->blocks));
 	history->op_max = 4096;
 	history->ops = calloc(history->op_max, sizeof(*history->ops));
@@ -66,6 +77,33 @@ history_destroy(struct history *history)
 	free(history->ops);
 	free(history->blocks);
 	free(history);
+}
+
+uint64_t
+history_offset(const struct history *history, uint32_t block)
+{
+	uint32_t group = block / HISTORY_BLOCKS_MAX, count = history->chunk_count;
+	uint64_t at = (uint64_t)(group / count) * HISTORY_BLOCKS_MAX + block % HISTORY_BLOCKS_MAX;
+
+	return group % count * CLEAVE_CHUNK_BYTES + at * CLEAVE_BLOCK_BYTES;
+}
+
+uint32_t
+history_limit(const struct history *history, uint32_t first, uint32_t count)
+{
+	if (history->chunk_count == 1)
+		return count;
+	return (uint32_t)num_min(count, HISTORY_BLOCKS_MAX - first % HISTORY_BLOCKS_MAX);
+}
+
+uint64_t
+history_block(const struct history *history, uint64_t offset_bytes)
+{
+	uint64_t at = offset_bytes % CLEAVE_CHUNK_BYTES / CLEAVE_BLOCK_BYTES;
+	uint64_t group = at / HISTORY_BLOCKS_MAX * history->chunk_count +
+	    offset_bytes / CLEAVE_CHUNK_BYTES;
+
+	return group * HISTORY_BLOCKS_MAX + at % HISTORY_BLOCKS_MAX;
 }
 
 uint32_t
@@ -93,7 +131,8 @@ history_submit(struct history *history, const struct history_op *op, uint32_t *r
 		history->ops = realloc(history->ops, history->op_max * sizeof(*history->ops));
 		assert(history->ops != NULL);
 	}
-	history->ops[number] = *op;
+	assert(op->block_count <= HISTORY_BLOCKS_MAX);
+	history->ops[number] = (struct op){ .is = *op, .submitted = ++history->now };
 	for (uint32_t i = 0; i < op->block_count; i++) {
 		struct block *block = &history->blocks[op->first_block + i];
 
@@ -127,17 +166,43 @@ history_fill(const struct history *history, uint32_t number, uint32_t block, uin
 	memcpy(data, &stamp, sizeof(stamp));
 }
 
+const struct history_op *
+history_op(const struct history *history, uint32_t number)
+{
+	return &history->ops[number].is;
+}
+
 void
+history_given_up(struct history *history, uint32_t number)
+{
+	history->ops[number].given_up = ++history->now;
+	history->open_count++;
+}
+
+uint32_t
 history_written(struct history *history, uint32_t number)
 {
-	struct history_op *op = &history->ops[number];
+	struct op *op = &history->ops[number];
+	uint32_t found = 0;
 
-	op->acked_at = history->op_count;
-	for (uint32_t i = 0; i < op->block_count; i++) {
-		struct block *block = &history->blocks[op->first_block + i];
+	history->now++;
+	op->is.acked_at = history->op_count;
+	for (uint32_t i = 0; i < op->is.block_count; i++) {
+		struct block *block = &history->blocks[op->is.first_block + i];
 
 		block->happened = (uint32_t)num_max(block->happened, number);
 	}
+	for (uint32_t n = history->session_first[op->is.session];
+	     n < number && history->open_count > 0; n++) {
+		struct op *other = &history->ops[n];
+
+		if (other->given_up == 0 || other->given_up > op->submitted || other->over != 0)
+			continue;
+		other->over = history->now;
+		history->open_count--;
+		found = n;
+	}
+	return found;
 }
 
 static bool
@@ -147,10 +212,23 @@ block_is_zero(const uint8_t *data)
 }
 
 static bool
-op_covers(const struct history_op *op, uint32_t block)
+op_covers(const struct op *op, uint32_t block)
 {
-	return op->op != CLEAVE_READ && block >= op->first_block &&
-	    block < op->first_block + op->block_count;
+	return op->is.op != CLEAVE_READ && block >= op->is.first_block &&
+	    block < op->is.first_block + op->is.block_count;
+}
+
+static uint16_t
+op_bit(const struct op *op, uint32_t block)
+{
+	return (uint16_t)(1u << (block - op->is.first_block));
+}
+
+/* @set: of @op's blocks. */
+static bool
+op_is_in(uint16_t set, const struct op *op, uint32_t block)
+{
+	return (set & op_bit(op, block)) != 0;
 }
 
 static bool
@@ -159,26 +237,49 @@ block_is_dead(const struct block *block, uint32_t number)
 	return number > block->dead_low && number < block->dead_high;
 }
 
-/* Zeros: nothing has happened yet, or a discard has, the oldest that explains it. */
+/*
+ * @reader has seen operation @number in block @index. What is newer and was over before @reader was
+ * submitted has not happened there, then, and never will.
+ */
 static void
-check_zero(struct history *history, uint32_t index, uint32_t floor)
+check_over(struct history *history, const struct op *reader, uint32_t index, uint32_t number)
+{
+	for (uint32_t n = number + 1; n <= history->blocks[index].issued; n++) {
+		struct op *op = &history->ops[n];
+
+		if (op->over == 0 || op->over > reader->submitted || !op_covers(op, index))
+			continue;
+		if (op_is_in(op->seen, op, index))
+			sim_cluster_fail(history->cluster,
+			    "volume %u block %u: operation %u, but %u, which was given up, was there",
+			    history->volume + 1, index, number, n);
+		op->dead |= op_bit(op, index);
+	}
+}
+
+/* Zeros: nothing has happened yet, or a discard has, the oldest that explains it; or the newest. */
+static void
+check_zero(struct history *history, const struct op *reader, uint32_t index, uint32_t floor)
 {
 	struct block *block = &history->blocks[index];
+	uint32_t oldest = 0, newest = 0;
 
-	if (floor == 0)
-		return;
 	for (uint32_t n = floor; n <= block->issued; n++) {
-		const struct history_op *op = &history->ops[n];
+		const struct op *op = &history->ops[n];
 
-		if (op->op == CLEAVE_WRITE || op->is_forbidden || !op_covers(op, index) ||
-		    block_is_dead(block, n))
+		if (op->is.op == CLEAVE_WRITE || op->is.is_forbidden || !op_covers(op, index) ||
+		    block_is_dead(block, n) || op_is_in(op->dead, op, index))
 			continue;
-		block->happened = (uint32_t)num_max(block->happened, n);
-		return;
+		oldest = oldest == 0 ? n : oldest;
+		newest = n;
 	}
-	sim_cluster_fail(history->cluster,
-	    "volume %u block %u: zeros, but operation %u was there (%u submitted)",
-	    history->volume + 1, index, floor, block->issued);
+	if (floor != 0 && oldest == 0)
+		sim_cluster_fail(history->cluster,
+		    "volume %u block %u: zeros, but operation %u was there (%u submitted)",
+		    history->volume + 1, index, floor, block->issued);
+	if (floor != 0)
+		block->happened = (uint32_t)num_max(block->happened, oldest);
+	check_over(history, reader, index, newest);
 }
 
 static bool
@@ -193,15 +294,39 @@ stamp_is_of(const struct history *history, const struct stamp *stamp, uint32_t i
 }
 
 static void
-check_block(struct history *history, uint32_t session, uint32_t index, const uint8_t *data,
+check_stamp(struct history *history, const struct op *reader, uint32_t index, uint32_t number)
+{
+	struct block *block = &history->blocks[index];
+	struct op *op = &history->ops[number];
+	uint32_t first = history->session_first[reader->is.session];
+
+	if (op->is.is_forbidden || block_is_dead(block, number))
+		sim_cluster_fail(history->cluster,
+		    "volume %u block %u: operation %u of session %u, which was fenced before",
+		    history->volume + 1, index, number, op->is.session);
+	if (op_is_in(op->dead, op, index))
+		sim_cluster_fail(history->cluster,
+		    "volume %u block %u: operation %u, which was given up, and over without it",
+		    history->volume + 1, index, number);
+	op->seen |= op_bit(op, index);
+	check_over(history, reader, index, number);
+	block->happened = (uint32_t)num_max(block->happened, number);
+	/* To take a snapshot one need not be served at any port. */
+	if (number < first && first > block->dead_high && !reader->is.is_snapshot) {
+		block->dead_low = number;
+		block->dead_high = first;
+	}
+}
+
+static void
+check_block(struct history *history, const struct op *reader, uint32_t index, const uint8_t *data,
     uint32_t floor)
 {
 	struct block *block = &history->blocks[index];
-	uint32_t first = history->session_first[session];
 	struct stamp stamp;
 
 	if (block_is_zero(data)) {
-		check_zero(history, index, floor);
+		check_zero(history, reader, index, floor);
 		return;
 	}
 	memcpy(&stamp, data, sizeof(stamp));
@@ -213,24 +338,16 @@ check_block(struct history *history, uint32_t session, uint32_t index, const uin
 		sim_cluster_fail(history->cluster,
 		    "volume %u block %u: operation %u, but %u to %u were possible",
 		    history->volume + 1, index, stamp.number, floor, block->issued);
-	if (history->ops[stamp.number].is_forbidden || block_is_dead(block, stamp.number))
-		sim_cluster_fail(history->cluster,
-		    "volume %u block %u: operation %u of session %u, which was fenced before",
-		    history->volume + 1, index, stamp.number, history->ops[stamp.number].session);
-	block->happened = (uint32_t)num_max(block->happened, stamp.number);
-	if (stamp.number < first && first > block->dead_high) {
-		block->dead_low = stamp.number;
-		block->dead_high = first;
-	}
+	check_stamp(history, reader, index, stamp.number);
 }
 
 void
 history_read(struct history *history, uint32_t number, const uint8_t *data, const uint32_t *floors)
 {
-	const struct history_op *op = &history->ops[number];
+	const struct op *op = &history->ops[number];
 
-	for (uint32_t i = 0; i < op->block_count; i++)
-		check_block(history, op->session, op->first_block + i,
+	for (uint32_t i = 0; i < op->is.block_count; i++)
+		check_block(history, op, op->is.first_block + i,
 		    data + (size_t)i * CLEAVE_BLOCK_BYTES, floors[i]);
 }
 
@@ -258,7 +375,8 @@ history_look(const struct history *history, uint32_t block, const uint8_t *data)
 	if (block_is_zero(data))
 		return 0;
 	memcpy(&stamp, data, sizeof(stamp));
-	if (!stamp_is_of(history, &stamp, block, data) || history->ops[stamp.number].is_forbidden)
+	if (!stamp_is_of(history, &stamp, block, data) ||
+	    history->ops[stamp.number].is.is_forbidden)
 		sim_cluster_fail(history->cluster,
 		    "volume %u block %u: garbage in a snapshot (block %" PRIu64
 		    " volume %u operation %u)",
@@ -271,9 +389,9 @@ static bool
 zeros_are_possible(const struct history *history, uint32_t index, uint32_t floor, uint32_t ceiling)
 {
 	for (uint32_t n = floor; n <= ceiling; n++) {
-		const struct history_op *op = &history->ops[n];
+		const struct op *op = &history->ops[n];
 
-		if (op->op != CLEAVE_WRITE && !op->is_forbidden && op_covers(op, index))
+		if (op->is.op != CLEAVE_WRITE && !op->is.is_forbidden && op_covers(op, index))
 			return true;
 	}
 	return floor == 0;
@@ -302,11 +420,12 @@ history_check_snapshot(const struct history *history, const char *name, const ui
 			    numbers[i], floors[i], ceilings[i]);
 	}
 	for (uint32_t n = 1; n < newest; n++) {
-		const struct history_op *op = &history->ops[n];
+		const struct op *op = &history->ops[n];
 
-		if (op->op == CLEAVE_READ || op->acked_at == 0 || op->acked_at >= newest)
+		if (op->is.op == CLEAVE_READ || op->is.acked_at == 0 || op->is.acked_at >= newest)
 			continue;
-		for (uint32_t i = op->first_block; i < op->first_block + op->block_count; i++)
+		for (uint32_t i = op->is.first_block; i < op->is.first_block + op->is.block_count;
+		     i++)
 			if (!snapshot_has(history, i, numbers[i], n, ceilings[i]))
 				sim_cluster_fail(history->cluster,
 				    "%s holds operation %u, but of block %u operation %u, and not %u, "

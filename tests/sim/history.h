@@ -11,7 +11,13 @@
  *     submitted: one that was acknowledged, or that another read had seen (the floor);
  *   - none that had not been submitted when the read completed.
  *
- * An operation without an acknowledgement may have happened or not, and may still. But a session that
+ * An operation without an acknowledgement may have happened or not, and may still. One that its session
+ * was told to be given up is *over* once a write that the session submitted after that is acknowledged (I11):
+ * what is read from then on shows whether it has happened, and it must not happen any more if it has not.
+ * A snapshot is a read of the moment when it was asked for, and the one that may see the difference: a port
+ * ends what it was sent before it serves the session again.
+ *
+ * A session that
  * was superseded is fenced: once a newer session has seen a block of it, no other of its operations
  * may turn up there; and what it submits after the newer one was served never may.
  */
@@ -24,14 +30,29 @@ struct history;
 
 struct history_op {
 	enum cleave_op op;
-	uint32_t first_block, block_count;
+	uint32_t first_block, block_count; /* at most HISTORY_BLOCKS_MAX */
 	uint32_t session;
 	bool is_forbidden; /* must never be seen: its session was fenced before */
+	bool is_snapshot;  /* a read of a snapshot that is asked for now */
 	uint32_t
-	    acked_at; /* history.c: how many had been submitted when it was acknowledged; 0: never */
+	    acked_at; /* history.c: how many were submitted when it was acknowledged; 0: never */
 };
 
-struct history *history_create(struct sim_cluster *cluster, uint32_t volume, uint32_t block_count);
+#define HISTORY_BLOCKS_MAX 16u
+
+/* history_create -- of @volume, whose @block_count blocks lie in @chunk_count chunks. */
+struct history *history_create(struct sim_cluster *cluster, uint32_t volume, uint32_t block_count,
+    uint32_t chunk_count);
+/*
+ * history_offset -- where @block is in the volume
+ *
+ * They go to the chunks in groups of HISTORY_BLOCKS_MAX, a group to each in turn. A request stays in one
+ * chunk's group: history_limit is how many blocks from @first on, of @count, it takes.
+ */
+uint64_t history_offset(const struct history *history, uint32_t block);
+uint32_t history_limit(const struct history *history, uint32_t first, uint32_t count);
+/* history_block -- what is at @offset_bytes of the volume; not below block_count: nothing. */
+uint64_t history_block(const struct history *history, uint64_t offset_bytes);
 void history_destroy(struct history *history);
 /* history_session -- a newer session begins; its number, 1 and up. */
 uint32_t history_session(struct history *history);
@@ -39,8 +60,12 @@ uint32_t history_session(struct history *history);
 uint32_t history_submit(struct history *history, const struct history_op *op, uint32_t *ret_floors);
 /* history_fill -- the bytes that write @number puts into @block. */
 void history_fill(const struct history *history, uint32_t number, uint32_t block, uint8_t *data);
-/* history_written -- @number was acknowledged. */
-void history_written(struct history *history, uint32_t number);
+/* history_written -- @number was acknowledged. The newest write that is over by that; 0: none. */
+uint32_t history_written(struct history *history, uint32_t number);
+/* history_given_up -- whoever submitted @number was told so. */
+void history_given_up(struct history *history, uint32_t number);
+/* history_op -- as it was submitted. */
+const struct history_op *history_op(const struct history *history, uint32_t number);
 /* history_read -- @number, a read, returned @data. */
 void history_read(struct history *history, uint32_t number, const uint8_t *data,
     const uint32_t *floors);

@@ -142,6 +142,7 @@ checker_of(const char *text)
 		{ "garbage (", "linearizability: garbage" },
 		{ "were possible", "linearizability: another block" },
 		{ "fenced before", "I11: a fenced session's write" },
+		{ "which was given up", "I11: a write that was given up" },
 		{ "was served after", "I11: a fenced session is served" },
 		{ "is sealed at", "replicas: lengths differ" },
 		{ "differs at", "replicas: bytes differ" },

@@ -230,6 +230,9 @@ run_create_workloads(struct run *run, uint32_t count, uint32_t op_count)
 	workload.may_be_full = (run->faults.allowed & SIM_FAULT(all_full)) != 0;
 	if (dice(run, 4) == 0)
 		workload.io_timeout_ns = NUM_MS(500) << dice(run, 5);
+	workload.chunk_count = 1u << dice(run, 4);
+	/* Of a snapper's volume nobody else makes any. */
+	workload.is_observed = !run_has_snapshots(run);
 	for (uint32_t i = 0; i < count; i++) {
 		workload.index = i;
 		run->workloads[i] = workload_create(&workload);

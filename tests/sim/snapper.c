@@ -223,7 +223,7 @@ snapper_read(struct snapper *snapper)
 {
 	snapper->count = (uint32_t)num_min(READ_BLOCKS, snapper->options.block_count - snapper->at);
 	snapper->io = (struct cleave_io){ .op = CLEAVE_READ,
-		.offset_bytes = (uint64_t)snapper->at * CLEAVE_BLOCK_BYTES,
+		.offset_bytes = history_offset(snapper->options.history, snapper->at),
 		.length_bytes = (uint64_t)snapper->count * CLEAVE_BLOCK_BYTES,
 		.data = snapper->data,
 		.fn = read_on_io,
@@ -424,10 +424,11 @@ scribble(struct snapper *snapper)
 	uint32_t count = 1 + below(snapper, READ_BLOCKS);
 	uint32_t first = below(snapper, snapper->options.block_count - count);
 
+	count = history_limit(snapper->options.history, first, count);
 	memset(snapper->data, 0x5a, sizeof(snapper->data));
 	snapper->io =
 	    (struct cleave_io){ .op = below(snapper, 4) == 0 ? CLEAVE_DISCARD : CLEAVE_WRITE,
-		    .offset_bytes = (uint64_t)first * CLEAVE_BLOCK_BYTES,
+		    .offset_bytes = history_offset(snapper->options.history, first),
 		    .length_bytes = (uint64_t)count * CLEAVE_BLOCK_BYTES,
 		    .fn = scribble_on_io,
 		    .arg = snapper };

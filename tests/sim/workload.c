@@ -11,17 +11,20 @@
 #include "base/check.h"
 #include "base/num.h"
 #include "history.h"
+#include "observer.h"
 
 #define WAIT_LIMIT_NS NUM_S(600)
 #define FOR_EVER_NS NUM_S(100000)
 #define REOPEN_AFTER_NS NUM_MS(200)
 #define PROBES_MAX 32u
 #define HOT_BLOCKS 32u
+#define OBSERVATIONS_MAX 8u /* of a session */
 
 struct slot {
 	struct session *session;
 	struct cleave_io io;
 	uint8_t *data; /* WORKLOAD_BLOCKS_MAX blocks */
+	uint32_t first, count;
 	uint32_t number;
 	uint32_t floors[WORKLOAD_BLOCKS_MAX];
 	struct cleave_volume *volume; /* it was submitted to */
@@ -42,6 +45,7 @@ struct session {
 	bool is_old;  /* superseded: submits nothing but probes */
 	bool is_lost; /* was told that another session has the volume */
 	uint32_t probe_count, probe_block;
+	struct observer observer;
 	struct slot slots[WORKLOAD_IN_FLIGHT];
 };
 
@@ -69,6 +73,15 @@ static void session_on_next(struct loop_task *task, void *arg);
 static void session_on_probe(struct loop_task *task, void *arg);
 
 /* Requests. */
+
+static uint64_t
+volume_bytes(const struct workload *workload)
+{
+	const struct workload_options *options = &workload->options;
+
+	return options->chunk_count == 1 ? options->volume_bytes
+					 : options->chunk_count * CLEAVE_CHUNK_BYTES;
+}
 
 static uint32_t
 below(struct session *session, uint32_t limit)
@@ -100,8 +113,10 @@ slot_submit(struct slot *slot, enum cleave_op op, uint32_t first, uint32_t count
 	int rc;
 
 	slot->number = history_submit(workload->history, &note, slot->floors);
+	slot->first = first;
+	slot->count = count;
 	slot->io = (struct cleave_io){ .op = op,
-		.offset_bytes = (uint64_t)first * CLEAVE_BLOCK_BYTES,
+		.offset_bytes = history_offset(workload->history, first),
 		.length_bytes = (uint64_t)count * CLEAVE_BLOCK_BYTES,
 		.data = op == CLEAVE_READ || op == CLEAVE_WRITE ? slot->data : NULL,
 		.fn = slot_on_done,
@@ -137,6 +152,7 @@ slot_issue_random(struct slot *slot)
 		op = CLEAVE_READ;
 	else if (dice < options->read_percent + options->discard_percent)
 		op = below(session, 2) == 0 ? CLEAVE_DISCARD : CLEAVE_WRITE_ZEROES;
+	count = history_limit(workload->history, first, count);
 	workload->issued_count++;
 	slot->is_probe = false;
 	slot_submit(slot, op, first, count);
@@ -150,8 +166,8 @@ slot_issue_verify(struct slot *slot)
 	uint32_t count = (uint32_t)num_min(WORKLOAD_BLOCKS_MAX, workload->block_count - first);
 
 	if (slot->must_repeat) {
-		first = (uint32_t)(slot->io.offset_bytes / CLEAVE_BLOCK_BYTES);
-		count = (uint32_t)(slot->io.length_bytes / CLEAVE_BLOCK_BYTES);
+		first = slot->first;
+		count = slot->count;
 	} else {
 		workload->verify_next_block += count;
 	}
@@ -206,13 +222,30 @@ session_on_probe(struct loop_task *task, void *arg)
 /* Completions. */
 
 static void
-note_zeros(const struct slot *slot, uint32_t first)
+note_zeros(const struct slot *slot)
 {
 	static const uint8_t zeros[CLEAVE_BLOCK_BYTES];
 
-	for (uint32_t i = 0; i < slot->io.length_bytes / CLEAVE_BLOCK_BYTES; i++)
-		slot->session->workload->is_zero[first + i] =
+	for (uint32_t i = 0; i < slot->count; i++)
+		slot->session->workload->is_zero[slot->first + i] =
 		    memcmp(slot->data + (size_t)i * CLEAVE_BLOCK_BYTES, zeros, sizeof(zeros)) == 0;
+}
+
+static void
+slot_on_written(struct slot *slot)
+{
+	struct session *session = slot->session;
+	struct workload *workload = session->workload;
+	struct observer *observer = &session->observer;
+	uint32_t over = history_written(workload->history, slot->number);
+	const struct history_op *lost = history_op(workload->history, over);
+
+	if (over == 0 || !workload->options.is_observed || session->is_old || session->is_lost ||
+	    observer->is_busy || observer->count == OBSERVATIONS_MAX)
+		return;
+	workload->counters.observations++;
+	observer->session = session->number;
+	observer_start(observer, lost, history_offset(workload->history, lost->first_block));
 }
 
 static void
@@ -220,21 +253,20 @@ slot_on_success(struct slot *slot)
 {
 	struct session *session = slot->session;
 	struct workload *workload = session->workload;
-	uint32_t first = (uint32_t)(slot->io.offset_bytes / CLEAVE_BLOCK_BYTES);
 
 	if (slot->is_probe)
 		sim_cluster_fail(workload->cluster,
-		    "%s block %u: session %u was served after session %u", workload->name, first,
-		    session->number, workload->present->number);
+		    "%s block %u: session %u was served after session %u", workload->name,
+		    slot->first, session->number, workload->present->number);
 	if (slot->io.op == CLEAVE_READ && workload->is_verifying)
-		note_zeros(slot, first);
+		note_zeros(slot);
 	if (slot->io.op == CLEAVE_READ)
 		history_read(workload->history, slot->number, slot->data, slot->floors);
 	else
-		history_written(workload->history, slot->number);
+		slot_on_written(slot);
 	if (session->is_old || workload->old == NULL || below(session, 4) != 0)
 		return;
-	workload->old->probe_block = first;
+	workload->old->probe_block = slot->first;
 	loop_defer(workload->old->loop, &workload->old->probe_task);
 }
 
@@ -254,6 +286,8 @@ slot_on_error(struct slot *slot, int rc)
 	}
 	if (rc == -ETIMEDOUT && (workload->options.io_timeout_ns != 0 || slot->is_probe)) {
 		workload->counters.ops_timed_out++;
+		if (slot->io.op != CLEAVE_READ && !slot->is_probe)
+			history_given_up(workload->history, slot->number);
 		slot->must_repeat = workload->is_verifying && !slot->is_probe;
 		return;
 	}
@@ -261,9 +295,8 @@ slot_on_error(struct slot *slot, int rc)
 		workload->counters.ops_refused++;
 		return;
 	}
-	sim_cluster_fail(workload->cluster, "%s: op %d at block %" PRIu64 " of %" PRIu64 ": %s",
-	    workload->name, (int)slot->io.op, slot->io.offset_bytes / CLEAVE_BLOCK_BYTES,
-	    slot->io.length_bytes / CLEAVE_BLOCK_BYTES, strerror(-rc));
+	sim_cluster_fail(workload->cluster, "%s: op %d at block %u of %u: %s", workload->name,
+	    (int)slot->io.op, slot->first, slot->count, strerror(-rc));
 }
 
 static void
@@ -365,6 +398,12 @@ session_create(struct workload *workload)
 	client.sim_host = session->host;
 	if (cleave_client_create(&client, &session->client, error) != 0)
 		sim_cluster_fail(cluster, "client: %s", error);
+	session->observer = (struct observer){ .cluster = cluster,
+		.history = workload->history,
+		.client = session->client,
+		.volume_name = workload->name,
+		.data = malloc((size_t)HISTORY_BLOCKS_MAX * CLEAVE_BLOCK_BYTES) };
+	assert(session->observer.data != NULL);
 	return session;
 }
 
@@ -381,6 +420,7 @@ session_destroy(struct session *session)
 	loop_destroy(session->loop);
 	for (uint32_t i = 0; i < session->workload->options.in_flight; i++)
 		free(session->slots[i].data);
+	free(session->observer.data);
 	free(session);
 }
 
@@ -390,7 +430,7 @@ session_is_idle(const struct session *session)
 	for (uint32_t i = 0; i < WORKLOAD_IN_FLIGHT; i++)
 		if (session->slots[i].is_busy || session->slots[i].must_repeat)
 			return false;
-	return true;
+	return !session->observer.is_busy;
 }
 
 /* The volume. */
@@ -424,18 +464,19 @@ workload_create(const struct workload_options *options)
 	assert(workload != NULL);
 	assert(options->in_flight > 0);
 	assert(options->in_flight <= WORKLOAD_IN_FLIGHT);
+	assert(options->chunk_count > 0);
 	workload->options = *options;
 	workload->cluster = options->cluster;
 	workload->block_count = (uint32_t)(options->volume_bytes / CLEAVE_BLOCK_BYTES);
 	workload->is_zero = calloc(workload->block_count, sizeof(*workload->is_zero));
 	assert(workload->is_zero != NULL);
-	workload->history =
-	    history_create(workload->cluster, options->index, workload->block_count);
+	workload->history = history_create(workload->cluster, options->index, workload->block_count,
+	    options->chunk_count);
 	(void)snprintf(workload->name, sizeof(workload->name), "volume%u", options->index + 1);
 	(void)snprintf(request, sizeof(request),
 	    "{\"op\":\"volume.create\",\"name\":\"%s\",\"size_bytes\":%" PRIu64
 	    ",\"engine\":\"%s\"}",
-	    workload->name, options->volume_bytes,
+	    workload->name, volume_bytes(workload),
 	    engines[sim_cluster_below(workload->cluster, 3)]);
 	workload->present = session_create(workload);
 	workload->call =
@@ -516,15 +557,16 @@ is_status_done(void *arg)
 static void
 workload_check_status(struct workload *workload, uint64_t limit_ns, const char *what)
 {
-	struct cleave_extent *extents = calloc(workload->block_count, sizeof(*extents));
+	uint32_t extent_max = workload->block_count + workload->options.chunk_count;
+	struct cleave_extent *extents = calloc(extent_max, sizeof(*extents));
 	struct cleave_io *io = &workload->status_io;
-	uint32_t block = 0;
+	uint64_t at = 0;
 
 	assert(extents != NULL);
 	*io = (struct cleave_io){ .op = CLEAVE_BLOCK_STATUS,
-		.length_bytes = (uint64_t)workload->block_count * CLEAVE_BLOCK_BYTES,
+		.length_bytes = volume_bytes(workload),
 		.extents = extents,
-		.extent_max = workload->block_count,
+		.extent_max = extent_max,
 		.fn = on_status,
 		.arg = workload };
 	workload->is_status_done = false;
@@ -535,18 +577,21 @@ workload_check_status(struct workload *workload, uint64_t limit_ns, const char *
 			    strerror(-io->rc));
 	}
 	for (uint32_t i = 0; io->rc == 0 && i < io->extent_count; i++) {
-		uint32_t end = block + (uint32_t)(extents[i].length_bytes / CLEAVE_BLOCK_BYTES);
+		uint64_t end = at + extents[i].length_bytes;
 
-		for (; block < end; block++) {
-			if (extents[i].flags != 0 && !workload->is_zero[block])
+		for (; at < end; at += CLEAVE_BLOCK_BYTES) {
+			uint64_t block = history_block(workload->history, at);
+
+			if (extents[i].flags != 0 && block < workload->block_count &&
+			    !workload->is_zero[block])
 				sim_cluster_fail(workload->cluster,
-				    "%s block %u: is no hole, and told to be one", workload->name,
-				    block);
+				    "%s block %" PRIu64 ": is no hole, and told to be one",
+				    workload->name, block);
 		}
 	}
-	if (io->rc == 0 && workload->is_status_done && block != workload->block_count)
-		sim_cluster_fail(workload->cluster, "%s: block status ends at %u", workload->name,
-		    block);
+	if (io->rc == 0 && workload->is_status_done && at != volume_bytes(workload))
+		sim_cluster_fail(workload->cluster, "%s: block status ends at %" PRIu64,
+		    workload->name, at);
 	free(extents);
 }
 

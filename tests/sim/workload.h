@@ -21,17 +21,20 @@ struct workload;
 
 struct workload_options {
 	struct sim_cluster *cluster;
-	uint32_t index; /* uses client hosts 2 * index and the next */
-	uint64_t volume_bytes;
+	uint32_t index;        /* uses client hosts 2 * index and the next */
+	uint64_t volume_bytes; /* that are used, spread over ... */
+	uint32_t chunk_count;  /* ... so many chunks, and so over shards */
 	uint32_t op_count;
 	uint32_t read_percent, discard_percent; /* the rest writes */
 	uint32_t in_flight;                     /* at most WORKLOAD_IN_FLIGHT */
 	uint64_t io_timeout_ns;                 /* 0: requests wait for ever */
-	bool may_be_full;                       /* a change may be answered ENOSPC; a read never */
+	bool is_observed; /* snapshots when something is given up (observer.h) */
+	bool may_be_full; /* a change may be answered ENOSPC; a read never */
 };
 
 struct workload_counters {
 	uint64_t ops_done, ops_timed_out, ops_fenced, ops_refused, probes_refused, sessions;
+	uint64_t observations; /* snapshots asked for */
 };
 
 /* workload_create -- makes the volume; runs the world meanwhile. */
