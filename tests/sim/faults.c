@@ -232,6 +232,20 @@ inject_deposed(struct sim_faults *faults, struct sim_fault_active *self,
 		faults->active[faults->active_count++] = takeover;
 }
 
+/* The peer of a connection that was closed is told so after all that was sent before. */
+static void
+inject_late(struct sim_faults *faults, struct sim_fault_active *self)
+{
+	struct sim_cluster *cluster = faults->cluster;
+	const struct workload *workload = faults->workloads[random_workload(faults)];
+
+	self->a = workload_host(workload);
+	self->b = cluster->gateways[random_gateway(faults)].host;
+	self->until_ns = sim_world_now_ns(cluster->world) + workload_timeout_ns(workload) +
+	    sim_world_random_below(cluster->world, NUM_S(1));
+	sim_net_cut(self->a, self->b);
+}
+
 static bool
 inject_network(struct sim_faults *faults, struct sim_fault_active *self)
 {
@@ -246,6 +260,9 @@ inject_network(struct sim_faults *faults, struct sim_fault_active *self)
 	case SIM_FAULT_cut:
 		random_link(faults, self);
 		sim_net_cut(self->a, self->b);
+		return true;
+	case SIM_FAULT_late:
+		inject_late(faults, self);
 		return true;
 	case SIM_FAULT_reset:
 		random_link(faults, self);
@@ -477,6 +494,7 @@ undo_network(struct sim_faults *faults, const struct sim_fault_active *self)
 		sim_net_join(self->a, self->b);
 		break;
 	case SIM_FAULT_cut:
+	case SIM_FAULT_late:
 		sim_net_heal(self->a, self->b);
 		break;
 	case SIM_FAULT_isolate:

@@ -55,7 +55,8 @@
 	X(disk_lost_write, "a write succeeds and changes nothing")                                 \
 	X(disk_misdirect, "a write lands elsewhere")                                               \
 	X(disk_lie, "flushes of a disk make nothing durable")                                      \
-	X(disk_blank, "a node comes back with an empty disk")
+	X(disk_blank, "a node comes back with an empty disk")                                      \
+	X(late, "a gateway is sent by a client what that has given up meanwhile")
 
 enum sim_fault {
 #define SIM_FAULT_ENUM(name, text) SIM_FAULT_##name,

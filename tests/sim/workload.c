@@ -665,6 +665,12 @@ workload_name(const struct workload *workload)
 	return workload->name;
 }
 
+uint64_t
+workload_timeout_ns(const struct workload *workload)
+{
+	return workload->options.io_timeout_ns;
+}
+
 struct sim_host *
 workload_host(const struct workload *workload)
 {

@@ -59,6 +59,8 @@ void workload_pause(struct workload *workload, uint64_t duration_ns);
 /* workload_history, workload_name -- of its volume. */
 struct history *workload_history(const struct workload *workload);
 const char *workload_name(const struct workload *workload);
+/* workload_timeout_ns -- after so long a request is given up; 0: never. */
+uint64_t workload_timeout_ns(const struct workload *workload);
 /* workload_host -- of the present session, dead or alive. */
 struct sim_host *workload_host(const struct workload *workload);
 
