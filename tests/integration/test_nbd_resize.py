@@ -212,6 +212,26 @@ def while_gateways_change():
             check(resize(other, 20 * MIB) == 0 and client(agent).size == 20 * MIB, "another one")
 
 
+def of_two_gateways():
+    """One of them is asked; ports of both serve what is new."""
+    with Cluster(nodes=3, gateways=2) as c:
+        c.volume_create("v", "4M")
+        with Agent(c, *c.gateway_words()[2:], "--volume", "v") as agent:
+            s = client(agent)
+            for size in (1 << 30, 40 << 30):
+                check(resize(s, size) == 0, "RESIZE")
+                at = [size - 4096 - i * (size // 16) for i in range(16)]  # chunks of many shards
+                for i, offset in enumerate(at):
+                    check(write(s, offset, bytes([i + 1]) * 4096) == 0, f"a write at {offset}")
+                for i, offset in enumerate(at):
+                    check(read(s, offset, 1) == bytes([i + 1]), f"a read at {offset}")
+            c.cleave("volume", "resize", "v", "--size", "50G")
+            new = client(agent)
+            check(new.size == 50 << 30, "who comes anew")
+            for i in range(16):
+                check(write(new, (50 << 30) - (i + 1) * (64 << 20), b"n") == 0, f"write {i}")
+
+
 def clients_see_it_by_their_tools():
     """QEMU and libnbd do not know RESIZE: they ignore its flag, and see a new size when they come."""
     with Cluster(nodes=3) as c:
@@ -239,4 +259,4 @@ def clients_see_it_by_their_tools():
 
 if __name__ == "__main__":
     main(grows, in_structured_and_extended_headers, refused, shrinks, by_another,
-         while_gateways_change, clients_see_it_by_their_tools)
+         while_gateways_change, of_two_gateways, clients_see_it_by_their_tools)

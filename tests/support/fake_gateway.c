@@ -440,6 +440,26 @@ run_list(struct fake_gateway *fake, const json_t *request)
 }
 
 static json_t *
+run_resize(struct fake_volume *volume, const json_t *request, int *ret_rc)
+{
+	uint64_t size_bytes = (uint64_t)json_integer_value(json_object_get(request, "size_bytes"));
+	json_int_t id = json_integer_value(json_object_get(request, "id"));
+
+	if ((uint64_t)id != volume->id) {
+		*ret_rc = -ENOENT;
+		return json_pack("{s:s}", "error", "another volume");
+	}
+	if (size_bytes < volume->size_bytes && !json_is_true(json_object_get(request, "shrink"))) {
+		*ret_rc = -EINVAL;
+		return json_pack("{s:s}", "error", "it would be smaller");
+	}
+	volume->data = mremap(volume->data, volume->size_bytes, size_bytes, MREMAP_MAYMOVE);
+	assert(volume->data != MAP_FAILED);
+	volume->size_bytes = size_bytes;
+	return json_pack("{s:o}", "volume", json_volume(volume));
+}
+
+static json_t *
 run_volume(struct fake_gateway *fake, const char *op, const json_t *request, int *ret_rc)
 {
 	const char *name = json_string_value(json_object_get(request, "name"));
@@ -457,6 +477,8 @@ run_volume(struct fake_gateway *fake, const char *op, const json_t *request, int
 		return json_pack("{s:o, s:I, s:o}", "volume", json_volume(volume), "attach",
 		    (json_int_t)volume->attach, "map", json_map(fake));
 	}
+	if (strcmp(op, "volume.resize") == 0)
+		return run_resize(volume, request, ret_rc);
 	if (strcmp(op, "volume.delete") == 0) {
 		volume->name[0] = '\0';
 		return json_object();
