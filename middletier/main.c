@@ -100,7 +100,7 @@ static const struct config_option option_table[] = {
 	    "DURATION", "Between two looks at a node for extents that nobody owns.", "10m", false,
 	    NUM_S(1), NUM_S(86400), NULL },
 	{ "log-bytes", 0, CONFIG_SIZE, offsetof(struct main_options, log_bytes), "SIZE",
-	    "Length of a shard's log beyond which it is flushed at once; less on small disks.",
+	    "Length of a shard's log beyond which writes are slowed down; less on small disks.",
 	    "256M", false, NUM_MIB(1), NUM_GIB(64), NULL },
 	{ "index-cache", 0, CONFIG_SIZE, offsetof(struct main_options, index_cache), "SIZE",
 	    "Host memory for the indexes of what is on the nodes, all ports together.", "64M",

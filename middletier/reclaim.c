@@ -12,7 +12,7 @@
  * away keeps is an orphan (sweep.c). A read that is under way there finds nothing, and looks its blocks
  * up again.
  *
- * The log has two limits. Beyond the *soft* one flush hurries, beyond the *hard* one writes wait until
+ * The log has two limits. Beyond the *soft* one merges hurry, beyond the *hard* one writes wait until
  * extents have gone. Both are of what its extents take at a node, full or not. The memory of the layers
  * has two as well, an eighth of the --log-bytes option and twice that, for records may be small.
  */
@@ -53,6 +53,7 @@ struct mt_reclaim {
 	uint64_t soft_bytes, hard_bytes;
 	uint64_t memory_bytes; /* of layers: soft; 0: no limit */
 	uint64_t log_bytes;    /* that the log's extents take at a node */
+	uint64_t sealed_bytes; /* of those, sealed ones */
 	bool is_stuck;         /* the last merge found no room */
 	uint64_t progress_ns;  /* when a merge, or an extent, has ended last */
 };
@@ -109,16 +110,20 @@ static void
 reclaim_measure_log(struct mt_reclaim *reclaim)
 {
 	const struct mt_shard *shard = reclaim->shard;
-	uint64_t slot_bytes, bytes = 0;
+	uint64_t slot_bytes, bytes = 0, sealed_bytes = 0;
 
 	(void)reclaim_share_bytes(shard->port, &slot_bytes);
 	for (uint32_t i = 0; i < shard->extent_count; i++) {
 		const struct mt_extent *extent = shard->extents[i];
 
-		if (extent != NULL && extent->kind == EXTENT_LOG && slot_bytes != UINT64_MAX)
-			bytes += extent_room_bytes(extent, slot_bytes);
+		if (extent == NULL || extent->kind != EXTENT_LOG || slot_bytes == UINT64_MAX)
+			continue;
+		bytes += extent_room_bytes(extent, slot_bytes);
+		if (extent->sm.state == MT_EXTENT_SEALED)
+			sealed_bytes += extent_room_bytes(extent, slot_bytes);
 	}
 	reclaim->log_bytes = bytes;
+	reclaim->sealed_bytes = sealed_bytes;
 }
 
 /* Nodes have no room for the log to go on. */
@@ -164,14 +169,15 @@ mt_reclaim_is_log_full(const struct mt_shard *shard)
 		reclaim->log_bytes > reclaim->hard_bytes);
 }
 
-/* What the log takes, but for what its open extent has yet. */
+/* What the log takes, but for what its open extent has yet, or the next. */
 static uint64_t
 reclaim_used_bytes(const struct mt_reclaim *reclaim)
 {
-	const struct mt_extent *log = reclaim->shard->log;
-	uint64_t left_bytes = log == NULL ? 0 : log->capacity_bytes - log->end_bytes;
+	const struct mt_shard *shard = reclaim->shard;
+	const struct mt_extent *old = shard->write == NULL ? NULL : shard->write->roll.old;
 
-	return reclaim->log_bytes - num_min(left_bytes, reclaim->log_bytes);
+	return reclaim->sealed_bytes + (shard->log == NULL ? 0 : shard->log->end_bytes) +
+	    (old == NULL ? 0 : old->end_bytes);
 }
 
 uint32_t
@@ -407,7 +413,7 @@ mt_reclaim_stop(struct mt_shard *shard)
 
 	CHECK_OBJ(reclaim, RECLAIM_MAGIC);
 	reclaim->is_running = false;
-	reclaim->log_bytes = 0;
+	reclaim->log_bytes = reclaim->sealed_bytes = 0;
 	loop_task_cancel(shard->port->loop, &reclaim->task);
 	loop_timer_stop(shard->port->loop, &reclaim->retry_timer);
 }

@@ -140,6 +140,78 @@ Test(room, a_write_that_waits_is_dropped_with_its_shard)
 	cr_assert_eq(fake_wait(msg), -EREMCHG);
 }
 
+/* ---- before it is there: by degrees ---- */
+
+/* A log at its soft limit, which is known to get a MiB a second shorter. */
+static void
+fill_half(void)
+{
+	for (uint32_t i = 0; i < FAKE_NODES; i++)
+		fake.links[i].slots_total = 1000;
+	fake.log_bytes = NUM_MIB(4);
+	for (uint32_t i = 0; mt_reclaim_pressure(&fake.shard, 0) < PACE_HURRY; i++) {
+		cr_assert_lt(i, 100);
+		cr_assert_eq(fake_wait(write_more(i)), 0, "nothing is slow yet");
+	}
+	fake_run_for(NUM_S(1));
+	fake.shard.write->room.drain.rate = NUM_MIB(1);
+}
+
+Test(room, behind_the_soft_limit_writes_come_as_fast_as_the_log_gets_shorter)
+{
+	struct fake_msg *msgs[6];
+
+	fill_half();
+	cr_assert_eq(fake_wait(write_more(0)), 0);
+	for (uint32_t i = 0; i < NUM_COUNT(msgs); i++)
+		msgs[i] = write_more(1 + i);
+	fake_run_for(NUM_MS(10));
+	cr_assert_not(msgs[0]->is_answered, "the one before is not paid for");
+	fake_run_for(NUM_MS(80));
+	cr_assert(msgs[0]->is_answered);
+	cr_assert_not(msgs[5]->is_answered);
+	fake_run_for(NUM_S(1));
+	for (uint32_t i = 0; i < NUM_COUNT(msgs); i++)
+		cr_assert(msgs[i]->is_answered);
+}
+
+Test(room, discards_are_never_slowed_down)
+{
+	fill_half();
+	cr_assert_eq(fake_wait(write_more(0)), 0);
+	for (uint32_t i = 0; i < 20; i++) {
+		struct fake_msg *msg = fake_discard(16 * i, 16);
+
+		fake_run_for(NUM_MS(5));
+		cr_assert(msg->is_answered);
+	}
+}
+
+Test(room, writes_are_not_slow_any_more_once_the_log_is_shorter)
+{
+	struct fake_msg *msg;
+
+	fill_half();
+	cr_assert_eq(fake_wait(write_more(0)), 0);
+	msg = write_more(1);
+	fake_run_for(NUM_MS(5));
+	cr_assert_not(msg->is_answered);
+	drop_layers();
+	fake_run_for(NUM_MS(10));
+	cr_assert_lt(mt_reclaim_pressure(&fake.shard, 0), PACE_HURRY);
+	cr_assert(msg->is_answered);
+}
+
+Test(room, what_goes_of_the_log_says_how_fast_it_gets_shorter)
+{
+	fill_half();
+	fake.shard.write->room.drain = (struct pace_drain){ 0 };
+	mt_write_path_on_freed(&fake.shard, NUM_MIB(1));
+	fake_run_for(NUM_S(2));
+	cr_assert_eq(fake_wait(fake_discard(0, 1)), 0);
+	mt_write_path_on_freed(&fake.shard, NUM_MIB(4));
+}
+
 /* ---- the memory's ---- */
 
 /* Blocks that compress to nothing much: their keys are more than the log has bytes. */
