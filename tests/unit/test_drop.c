@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_drop.c -- marks of what was deleted: who clears them, when, and which are left alone */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "middletier/alloc.h"
+#include "middletier/meta_store.h"
+#include "middletier/snapshot.h"
+#include "support/mt_rig.h"
+
+#define SHARDS 5u /* two digits */
+#define ALL "1f"
+#define SEGMENT 40000u
+#define PENDING_NS NUM_S(15)
+
+static struct mt_rig *rig;
+
+static void
+setup(void)
+{
+	log_set_level(LOG_OFF);
+	rig = mt_rig_create(&(struct mt_rig_options){ .shard_count = SHARDS, .slot_count = 64 });
+	mt_rig_up(rig);
+}
+
+static void
+teardown(void)
+{
+	mt_rig_destroy(rig);
+}
+
+TestSuite(drop, .init = setup, .fini = teardown);
+
+static int put_rc;
+
+static void
+on_put(int rc, void *arg)
+{
+	put_rc = rc;
+	*(bool *)arg = true;
+}
+
+static bool
+is_set(void *arg)
+{
+	return *(const bool *)arg;
+}
+
+static void
+put(const char *key, const char *text)
+{
+	const struct meta_op op = { .kind = META_PUT,
+		.key = key,
+		.value = text,
+		.value_bytes = (uint32_t)strlen(text) };
+	bool is_done = false;
+
+	cr_assert_eq(rig->meta->ops->txn(rig->meta, &op, 1, on_put, &is_done), 0);
+	cr_assert(mt_rig_run_until(rig, is_set, &is_done));
+	cr_assert_eq(put_rc, 0);
+}
+
+/* NULL: it is not there. Valid until the next call. */
+static const char *
+value_of(const char *key)
+{
+	static char text[1024];
+	struct meta_item *items = NULL;
+	uint32_t count = 0;
+	bool is_there;
+
+	cr_assert_eq(meta_store_list(rig->store, key, &items, &count), 0);
+	is_there = count > 0 && strcmp(items[0].key, key) == 0;
+	if (is_there)
+		(void)snprintf(text, sizeof(text), "%.*s", (int)items[0].value_bytes,
+		    (const char *)items[0].value);
+	free(items);
+	return is_there ? text : NULL;
+}
+
+static bool
+is_gone(void *arg)
+{
+	return value_of(arg) == NULL;
+}
+
+static void
+expect_gone(const char *key)
+{
+	cr_assert(mt_rig_run_until(rig, is_gone, (void *)(uintptr_t)key), "%s: %s", key,
+	    value_of(key));
+}
+
+static void
+put_deleted(const char *key, const char *waiting)
+{
+	char text[256];
+
+	(void)snprintf(text, sizeof(text),
+	    "{\"id\":9,\"name\":\"v\",\"segment_base\":%u,\"segment_count\":1%s%s%s}", SEGMENT,
+	    waiting == NULL ? "" : ",\"waiting\":\"", waiting == NULL ? "" : waiting,
+	    waiting == NULL ? "" : "\"");
+	put(key, text);
+}
+
+static void
+put_snapshot(uint64_t number, enum mt_snapshot_state state, const char *waiting)
+{
+	struct mt_snapshot snapshot = { .number = number,
+		.volume_id = 4711,
+		.size_bytes = NUM_GIB(1),
+		.segment_base = SEGMENT,
+		.segment_count = 1,
+		.state = state };
+	char key[MT_SNAPSHOT_KEY_BYTES];
+	char *text;
+
+	(void)snprintf(snapshot.name, sizeof(snapshot.name), "s");
+	mt_scope_init(&snapshot.scope, SEGMENT);
+	text = mt_snapshot_encode(&snapshot, waiting);
+	cr_assert_not_null(text);
+	mt_snapshot_key(number, key);
+	put(key, text);
+	free(text);
+}
+
+static const char *
+snapshot_value(uint64_t number)
+{
+	char key[MT_SNAPSHOT_KEY_BYTES];
+
+	mt_snapshot_key(number, key);
+	return value_of(key);
+}
+
+static void
+expect_snapshot_gone(uint64_t number)
+{
+	char key[MT_SNAPSHOT_KEY_BYTES];
+
+	mt_snapshot_key(number, key);
+	expect_gone(key);
+}
+
+/* ---- sets of shards ---- */
+
+Test(drop, a_set_of_all_shards_has_a_bit_for_each)
+{
+	static const struct {
+		uint32_t shard_count;
+		const char *text;
+	} sets[] = { { 1, "1" }, { 2, "3" }, { 3, "7" }, { 4, "f" }, { 5, "1f" }, { 8, "ff" },
+		{ 66, "3ffffffffffffffff" } };
+
+	for (uint32_t i = 0; i < NUM_COUNT(sets); i++) {
+		char *text = mt_waiting_all(sets[i].shard_count);
+
+		cr_assert_str_eq(text, sets[i].text);
+		mt_free(text);
+	}
+	mt_alloc_fail_at(1);
+	cr_assert_null(mt_waiting_all(8));
+	mt_alloc_fail_at(0);
+}
+
+/* ---- deleted volumes ---- */
+
+Test(drop, a_mark_goes_when_all_shards_have_reclaimed)
+{
+	put_deleted("deleted/9", ALL);
+	mt_drop_kick(rig->gateway);
+	expect_gone("deleted/9");
+}
+
+Test(drop, what_is_left_of_a_mark_is_taken_up)
+{
+	put_deleted("deleted/9", "10");
+	mt_drop_kick(rig->gateway);
+	expect_gone("deleted/9");
+}
+
+/* Of a cluster that was made before marks said who waits. */
+Test(drop, an_old_mark_waits_for_all)
+{
+	put_deleted("deleted/9", NULL);
+	mt_drop_kick(rig->gateway);
+	expect_gone("deleted/9");
+}
+
+Test(drop, marks_that_cannot_be_understood_stay_and_stop_nobody)
+{
+	static const char *const bad[] = { "no JSON", "[]", "{\"segment_base\":-1}",
+		"{\"segment_base\":1,\"waiting\":\"f\"}", "{\"segment_base\":1,\"waiting\":\"1G\"}",
+		"{\"segment_base\":1}" };
+	char key[32];
+
+	for (uint32_t i = 0; i < NUM_COUNT(bad); i++) {
+		(void)snprintf(key, sizeof(key), "deleted/%u", i + 1);
+		put(key, bad[i]);
+	}
+	put_deleted("deleted/9", ALL);
+	mt_drop_kick(rig->gateway);
+	expect_gone("deleted/9");
+	for (uint32_t i = 0; i < NUM_COUNT(bad); i++) {
+		(void)snprintf(key, sizeof(key), "deleted/%u", i + 1);
+		cr_assert_str_eq(value_of(key), bad[i]);
+	}
+}
+
+/* Waiting for a shard that nobody serves here. */
+Test(drop, a_shard_that_does_not_serve_keeps_its_bit)
+{
+	struct mt_shard *shard = mt_rig_shard(rig, 2);
+	const char *text;
+
+	shard->sm.state = MT_SHARD_REPLAYING;
+	put_deleted("deleted/9", ALL);
+	mt_drop_kick(rig->gateway);
+	mt_rig_run(rig, NUM_S(20));
+	text = value_of("deleted/9");
+	cr_assert_not_null(text);
+	cr_assert_not_null(strstr(text, "\"waiting\":\"04\""), "%s", text);
+	shard->sm.state = MT_SHARD_SERVING;
+	expect_gone("deleted/9");
+}
+
+Test(drop, a_store_that_is_down_is_asked_again)
+{
+	put_deleted("deleted/9", ALL);
+	meta_store_set_down(rig->store, true);
+	mt_drop_kick(rig->gateway);
+	mt_rig_run(rig, NUM_S(1));
+	meta_store_set_down(rig->store, false);
+	cr_assert_not_null(value_of("deleted/9"));
+	expect_gone("deleted/9");
+}
+
+Test(drop, requests_that_time_out_are_made_again)
+{
+	put_snapshot(5, MT_SNAPSHOT_DELETED, NULL);
+	for (uint32_t i = 0; i < 4; i++) {
+		char key[32];
+
+		(void)snprintf(key, sizeof(key), "deleted/%u", 10 + i);
+		put_deleted(key, ALL);
+	}
+	meta_store_set_timeouts(rig->store, 300, 300);
+	mt_drop_kick(rig->gateway);
+	for (uint32_t i = 0; i < 4; i++) {
+		char key[32];
+
+		(void)snprintf(key, sizeof(key), "deleted/%u", 10 + i);
+		expect_gone(key);
+	}
+	expect_snapshot_gone(5);
+}
+
+/* ---- snapshots ---- */
+
+Test(drop, one_that_is_pending_for_long_is_void)
+{
+	put_snapshot(5, MT_SNAPSHOT_PENDING, NULL);
+	mt_rig_run(rig, PENDING_NS - NUM_S(2));
+	cr_assert_not_null(strstr(snapshot_value(5), "pending"), "%s", snapshot_value(5));
+	expect_snapshot_gone(5);
+}
+
+Test(drop, a_live_one_without_its_volume_is_deleted)
+{
+	put_snapshot(5, MT_SNAPSHOT_LIVE, NULL);
+	expect_snapshot_gone(5);
+}
+
+Test(drop, a_deleted_one_goes_when_all_have_dropped_its_cut)
+{
+	put_snapshot(5, MT_SNAPSHOT_DELETED, ALL);
+	put_snapshot(6, MT_SNAPSHOT_DELETED, NULL);
+	expect_snapshot_gone(5);
+	expect_snapshot_gone(6);
+}
+
+/* A volume that was rolled back to it sees by it. */
+Test(drop, a_number_that_a_scope_names_stays)
+{
+	struct mt_snapshot snapshot = { .number = 7,
+		.volume_id = 4711,
+		.size_bytes = NUM_GIB(1),
+		.segment_base = SEGMENT,
+		.segment_count = 1,
+		.clone_count = 1,
+		.state = MT_SNAPSHOT_LIVE };
+	struct mt_scope scope;
+	char key[MT_SNAPSHOT_KEY_BYTES];
+	char *text;
+
+	/* Number 7 is kept by its clone, and sees what is below 5. */
+	(void)snprintf(snapshot.name, sizeof(snapshot.name), "t");
+	mt_scope_init(&scope, SEGMENT);
+	mt_scope_before(&scope, 5, &snapshot.scope);
+	text = mt_snapshot_encode(&snapshot, NULL);
+	mt_snapshot_key(7, key);
+	put(key, text);
+	free(text);
+	put_snapshot(5, MT_SNAPSHOT_DELETED, NULL);
+	put_snapshot(6, MT_SNAPSHOT_DELETED, NULL);
+	expect_snapshot_gone(6);
+	mt_rig_run(rig, NUM_S(20));
+	cr_assert_not_null(snapshot_value(5));
+	cr_assert_null(strstr(snapshot_value(5), "waiting"));
+	cr_assert_not_null(strstr(snapshot_value(7), "live"));
+}
+
+Test(drop, tables_that_are_incomplete_judge_nobody)
+{
+	put("volumes/broken", "no JSON");
+	mt_rig_run(rig, NUM_S(2));
+	put_snapshot(5, MT_SNAPSHOT_LIVE, NULL);
+	mt_rig_run(rig, NUM_S(30));
+	cr_assert_not_null(snapshot_value(5));
+	cr_assert_not_null(strstr(snapshot_value(5), "live"));
+}
+
+/* ---- no memory ---- */
+
+Test(drop, whatever_cannot_be_had_is_had_later)
+{
+	for (uint32_t nth = 1; nth < 40; nth++) {
+		put_deleted("deleted/9", ALL);
+		put_snapshot(nth, MT_SNAPSHOT_DELETED, NULL);
+		mt_alloc_fail_at(nth);
+		mt_drop_kick(rig->gateway);
+		mt_rig_run(rig, NUM_MS(200));
+		mt_alloc_fail_at(0);
+		mt_drop_kick(rig->gateway);
+		expect_gone("deleted/9");
+		expect_snapshot_gone(nth);
+	}
+}
+
+Test(drop, without_memory_at_the_start_nothing_is_reclaimed_and_nothing_else_is_wrong)
+{
+	mt_drop_fini(rig->gateway);
+	mt_alloc_fail_at(1);
+	mt_drop_init(rig->gateway);
+	mt_alloc_fail_at(0);
+	cr_assert_null(rig->gateway->drop);
+	mt_drop_kick(rig->gateway);
+	put_deleted("deleted/9", ALL);
+	mt_rig_run(rig, NUM_S(5));
+	cr_assert_not_null(value_of("deleted/9"));
+}
