@@ -250,6 +250,8 @@ Test(drop, requests_that_time_out_are_made_again)
 	}
 	meta_store_set_timeouts(rig->store, 300, 300);
 	mt_drop_kick(rig->gateway);
+	mt_rig_run(rig, NUM_S(20));
+	meta_store_set_timeouts(rig->store, 0, 0);
 	for (uint32_t i = 0; i < 4; i++) {
 		char key[32];
 
