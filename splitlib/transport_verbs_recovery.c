@@ -129,29 +129,36 @@ static struct device_user {
 	const struct ibv_context *context;
 	uint32_t count;
 } device_users[VERBS_DEVICES_MAX];
+static uint32_t device_users_other; /* of devices that there was no room for */
 static pthread_mutex_t device_users_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Adds @change to the users of @context. Returns how many there are then. */
+/* Where @context's users are counted. A free entry where it has none and @is_new. */
+static uint32_t *
+device_users_find(const struct ibv_context *context, bool is_new)
+{
+	for (uint32_t i = 0; i < VERBS_DEVICES_MAX; i++)
+		if (device_users[i].count > 0 && device_users[i].context == context)
+			return &device_users[i].count;
+	for (uint32_t i = 0; i < VERBS_DEVICES_MAX && is_new; i++)
+		if (device_users[i].count == 0) {
+			device_users[i].context = context;
+			return &device_users[i].count;
+		}
+	return &device_users_other;
+}
+
+/* Adds @change to the users of @context. Returns how many there may be then. */
 static uint32_t
 device_users_add(const struct ibv_context *context, int change)
 {
-	struct device_user *user = NULL;
-	uint32_t count = 1; /* of one that there is no room for: never let go of */
+	uint32_t *count, total;
 
 	(void)pthread_mutex_lock(&device_users_lock); /* of the default kind: cannot fail */
-	for (uint32_t i = 0; i < VERBS_DEVICES_MAX; i++)
-		if (device_users[i].count > 0 && device_users[i].context == context)
-			user = &device_users[i];
-	for (uint32_t i = 0; i < VERBS_DEVICES_MAX && user == NULL; i++)
-		if (device_users[i].count == 0)
-			user = &device_users[i];
-	if (user != NULL) {
-		user->context = context;
-		user->count = (uint32_t)((int)user->count + change);
-		count = user->count;
-	}
+	count = device_users_find(context, change > 0);
+	*count = (uint32_t)((int)*count + change);
+	total = count == &device_users_other ? *count : *count + device_users_other;
 	(void)pthread_mutex_unlock(&device_users_lock);
-	return count;
+	return total;
 }
 
 /*
