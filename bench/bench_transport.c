@@ -3,6 +3,7 @@
  * bench_transport -- what does a message cost, alone and in company?
  *
  *	bench_transport [--address ADDR] [--sizes LIST] [--in-flight LIST] [--messages N] [--passes N]
+ *		[--warm N]
  *
  * A client thread sends requests to a server thread, each with a loop and a port of its own, over
  * tcp://127.0.0.1 or where --address says (verbs://10.77.0.1:0); the server answers each with a header.
@@ -12,6 +13,8 @@
  * With --sizes and --in-flight, one candidate for each pair of the two. A size counts all of a message,
  * its 64 bytes of header too, as perftest's do; more than 256 KiB travels as several messages, and
  * counts as one.
+ *
+ * Before a pass is timed, --warm messages go the same way (none).
  *
  * Output: a JSON array, one object a candidate, medians of the passes. CPU times are of one thread,
  * for one request received and one answer sent (server), or the reverse (client). Latencies are from
@@ -68,7 +71,7 @@ struct bench_options {
 	const char *address;
 	uint64_t sizes[LIST_MAX], depths[LIST_MAX];
 	uint32_t size_count, depth_count;
-	uint64_t messages, passes;
+	uint64_t messages, passes, warm;
 };
 static struct bench_options bench = { .address = "tcp://127.0.0.1:0",
 	.messages = MESSAGES_DEFAULT,
@@ -281,15 +284,28 @@ compare_doubles(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* @count messages, from the first that is sent to the last that is answered. */
 static void
-client_run(struct client *client, struct result *result)
+client_go(struct client *client, uint64_t count)
 {
-	double start_s = clock_s(CLOCK_MONOTONIC), cpu_s = clock_s(CLOCK_THREAD_CPUTIME_ID);
-	size_t latency_count;
-
-	for (uint64_t i = 0; i < client->candidate->depth && i < client->wanted_count; i++)
+	client->sent_count = client->done_count = 0;
+	client->wanted_count = count;
+	for (uint64_t i = 0; i < client->candidate->depth && i < count; i++)
 		client_send(client, i);
 	(void)loop_run(client->loop, NULL, NULL);
+}
+
+static void
+client_run(struct client *client, uint64_t message_count, struct result *result)
+{
+	double start_s, cpu_s;
+	size_t latency_count;
+
+	if (bench.warm > 0)
+		client_go(client, bench.warm);
+	start_s = clock_s(CLOCK_MONOTONIC);
+	cpu_s = clock_s(CLOCK_THREAD_CPUTIME_ID);
+	client_go(client, message_count);
 	result->seconds = clock_s(CLOCK_MONOTONIC) - start_s;
 	result->client_cpu_us = (clock_s(CLOCK_THREAD_CPUTIME_ID) - cpu_s) * 1e6 /
 	    (double)client->wanted_count;
@@ -326,7 +342,6 @@ pass_run(const struct candidate *candidate, uint64_t message_count, struct resul
 	server_start(&server);
 	memset(&client, 0, sizeof(client));
 	client.candidate = candidate;
-	client.wanted_count = message_count;
 	client.loop = loop_ev_create(1);
 	port = bench_port(client.loop, candidate, false);
 	payload = dev_alloc(port, PAYLOAD_ARENA_BYTES);
@@ -336,11 +351,11 @@ pass_run(const struct candidate *candidate, uint64_t message_count, struct resul
 	client.qp = connect_qp(port, &options);
 	if (client.qp == NULL || dev_wait_ready(client.qp) != 0)
 		die("connect_qp", -errno);
-	client_run(&client, result);
+	client_run(&client, message_count, result);
 	split_port_close(port);
 	loop_destroy(client.loop);
 	(void)pthread_join(server.thread, NULL);
-	result->server_cpu_us = server.cpu_s * 1e6 / (double)message_count;
+	result->server_cpu_us = server.cpu_s * 1e6 / (double)(message_count + bench.warm);
 	result->messages_per_call = (double)server.counters.messages_in /
 	    (double)server.counters.receive_calls;
 	result->spill_share = (double)server.counters.spill_bytes /
@@ -432,6 +447,8 @@ option_parse(const char *name, char *value)
 		return list_parse(value, 1, 128, bench.depths, &bench.depth_count);
 	else if (strcmp(name, "--messages") == 0)
 		return config_parse_u64(value, &bench.messages) == 0 && bench.messages > 0;
+	else if (strcmp(name, "--warm") == 0)
+		return config_parse_u64(value, &bench.warm) == 0;
 	else if (strcmp(name, "--passes") == 0)
 		return config_parse_u64(value, &bench.passes) == 0 && bench.passes > 0 &&
 		    bench.passes <= PASSES_MAX;
@@ -463,7 +480,7 @@ main(int argc, char **argv)
 		if (i + 1 == argc || !option_parse(argv[i], argv[i + 1])) {
 			fprintf(stderr,
 			    "usage: bench_transport [--address ADDR] [--messages N] "
-			    "[--passes N<=%u]\n"
+			    "[--passes N<=%u] [--warm N]\n"
 			    "           [--sizes 64,4096,1048576 --in-flight 1,8,128]\n",
 			    PASSES_MAX);
 			return 2;

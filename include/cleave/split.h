@@ -279,7 +279,8 @@ struct dev_completion {
  * Returns:   an event that completes exactly once; NULL with errno set: none will, buffers are free.
  * Errors:    EINVAL header size; ENOTCONN qp not ready; ENOBUFS receive queue or events exhausted.
  *            In the event: -EMSGSIZE message longer than both (the message is consumed, the queue
- *            pair lives); -ECONNRESET peer gone; -ECANCELED qp closed.
+ *            pair lives; over verbs:// the device ends it, at both ends with -EMSGSIZE);
+ *            -ECONNRESET peer gone; -ECANCELED qp closed.
  * Threads:   the loop thread that owns @qp. Does not block, allocate or log.
  * Source:    SmartDS (ISCA '23), section 4.1, table 2
  */

@@ -381,6 +381,29 @@ Test(transport_verbs, a_status_becomes_a_reason)
 	check_status(IBV_WC_WR_FLUSH_ERR, -ECONNRESET, "in error");
 }
 
+/* Of the pool's receives: those of dev_mixed_recv are in test_dev_event.c. */
+Test(transport_verbs, a_message_longer_than_the_peers_receives_ends_both_ends)
+{
+	struct split_port_options options = { .receive_count = 256,
+		.receive_payload_bytes = 4096,
+		.device_bytes = NUM_MIB(8) };
+	dev_ptr payload;
+
+	fixture_open(&f, NET_VERBS, &options, NULL);
+	fixture_connect_both(&f);
+	payload = pattern_alloc(f.client_port, 8192, 1);
+	send_many(1, payload, 4096);
+	fixture_run(&f, server_got, 1);
+	test_send_init(&sends[1], &f.client, WIRE_ECHO, 1, payload, 8192);
+	cr_assert_eq(split_send(f.client.qp, &sends[1].send), 0);
+	fixture_run(&f, both_closed, 0);
+	cr_assert_eq(f.client.closed_rc, -EMSGSIZE, "%s", f.client.reason);
+	cr_assert_eq(f.server.closed_rc, -EMSGSIZE, "%s", f.server.reason);
+	cr_assert_not_null(strstr(f.client.reason, "longer than the peer's receive"));
+	cr_assert_not_null(strstr(f.server.reason, "longer than its receive"));
+	check_all_is_back(2);
+}
+
 Test(transport_verbs, a_silent_peer_is_found_without_a_send)
 {
 	struct split_port_options options = { .receive_count = 256,
