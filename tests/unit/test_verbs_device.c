@@ -3,10 +3,14 @@
  * test_verbs_device.c -- what only a device can do: errors, silence, removal, on a kernel's RDMA stack
  *
  * Needs CLEAVE_TEST_VERBS=verbs://HOST:0 in the environment, the address of a device; without it all is
- * skipped (test_transport_verbs.c has the same on a fake). Two of them need more, and take it away:
+ * skipped (test_transport_verbs.c has the same on a fake). Some need more, and take it away:
  *
  *	CLEAVE_TEST_VERBS_OTHER   an address of another device, that reaches the first over a network
  *	CLEAVE_TEST_VERBS_CUT     a command that cuts the two off from each other
+ *	CLEAVE_TEST_VERBS_MOVE    a command that moves the address of CLEAVE_TEST_VERBS to another device
+ *	CLEAVE_TEST_VERBS_NARROW  a command that makes the path between the two too narrow for long
+ *	                          packets; CLEAVE_TEST_VERBS_WIDEN the reverse
+ *	CLEAVE_TEST_VERBS_NOWHERE an address of this host, host:port, that no RDMA device has
  *	CLEAVE_TEST_VERBS_REMOVE  a command that removes the device of CLEAVE_TEST_VERBS, and waits for
  *	                          nothing
  *	CLEAVE_TEST_VERBS_RETURN  a command that brings it back once it is gone, and waits for nothing
@@ -195,6 +199,19 @@ Test(verbs_device, a_device_that_goes_away_ends_its_queue_pairs)
 	fixture_close(&f);
 }
 
+/* What all that a test has been through has left: the pair connects, and messages go. */
+static void
+check_it_serves(void)
+{
+	memset(&f.client, 0, sizeof(f.client));
+	memset(&f.server, 0, sizeof(f.server));
+	f.server.mode = SIDE_ANSWER;
+	f.client.mode = SIDE_RELEASE;
+	fixture_connect_both(&f);
+	send_many();
+	fixture_run(&f, client_got, SENDS);
+}
+
 static bool
 server_listens_again(struct fixture *fixture, uint64_t wanted)
 {
@@ -220,13 +237,100 @@ Test(verbs_device, a_device_that_comes_back_serves_again)
 	check_all_is_back();
 	shell_run(comeback);
 	cr_assert(fixture_run_for(&f, server_listens_again, 0, NUM_S(60)));
-	memset(&f.client, 0, sizeof(f.client));
-	memset(&f.server, 0, sizeof(f.server));
-	f.server.mode = SIDE_ANSWER;
-	f.client.mode = SIDE_RELEASE;
-	fixture_connect_both(&f);
-	send_many();
-	fixture_run(&f, client_got, SENDS);
+	check_it_serves();
 	fixture_close(&f);
 	cr_assert_eq(split_alloc_live_count(), 0);
+}
+
+static bool
+client_has_left(struct fixture *fixture, uint64_t wanted)
+{
+	(void)wanted;
+	return fixture->client_port->verbs->device.state == VERBS_DEVICE_NONE;
+}
+
+/* The listener is bound to a device that has its address no more: it goes where the address went. */
+Test(verbs_device, an_address_that_moves_to_another_device_is_followed)
+{
+	const char *move = needed("CLEAVE_TEST_VERBS_MOVE");
+	char device_name[64];
+
+	fixture_open(&f, NET_VERBS, NULL, NULL);
+	fixture_connect_both(&f);
+	send_many();
+	fixture_run(&f, server_got, SENDS);
+	(void)snprintf(device_name, sizeof(device_name), "%s", f.server_port->verbs->device_name);
+	shell_run(move);
+	fixture_run(&f, both_closed, 0);
+	cr_assert_not_null(strstr(f.server.reason, "address has changed"), "%s", f.server.reason);
+	check_all_is_back();
+	cr_assert(fixture_run_for(&f, server_listens_again, 0, NUM_S(60)));
+	cr_assert_neq(strcmp(device_name, f.server_port->verbs->device_name), 0);
+	/* Events are one port's of the two here: the other may find out when it connects. */
+	if (f.client_port->counters.devices_lost == 0) {
+		f.client.closed_count = 0;
+		(void)fixture_connect(&f, &side_ops);
+		fixture_run(&f, client_closed, 0);
+	}
+	cr_assert_eq(f.client_port->counters.devices_lost, 1);
+	fixture_run(&f, client_has_left, 0);
+	check_it_serves();
+	fixture_close(&f);
+}
+
+Test(verbs_device, a_path_too_narrow_for_the_mtu_is_told)
+{
+	struct split_port_options options = { .receive_count = 256,
+		.device_bytes = NUM_MIB(32),
+		.keepalive_ns = NUM_S(2) };
+	const char *narrow = needed("CLEAVE_TEST_VERBS_NARROW");
+	const char *widen = needed("CLEAVE_TEST_VERBS_WIDEN");
+
+	fixture_open(&f, NET_VERBS, &options, &options);
+	cr_assert_eq(split_listen(f.client_port, needed("CLEAVE_TEST_VERBS_OTHER"),
+			 fixture_on_accept, &f, NULL),
+	    0);
+	fixture_connect_both(&f);
+	shell_run(narrow);
+	test_send_init(&sends[0], &f.client, WIRE_ECHO, 0, DEV_PTR_NULL, 0);
+	cr_assert_eq(split_send(f.client.qp, &sends[0].send), 0);
+	fixture_run(&f, server_got, 1); /* short ones go through */
+	f.client.sent_count = 0;
+	send_many();
+	fixture_run(&f, both_closed, 0);
+	cr_assert_eq(f.client.closed_rc, -ETIMEDOUT, "%s", f.client.reason);
+	cr_assert_not_null(strstr(f.client.reason, "MTU"), "%s", f.client.reason);
+	check_all_is_back();
+	shell_run(widen);
+	check_it_serves();
+	fixture_close(&f);
+}
+
+/* An address without a GID: it is named, and so is the device that was asked. */
+Test(verbs_device, an_address_that_no_device_has_is_named)
+{
+	struct split_connect_options options = { .ops = &side_ops, .arg = &f.client };
+	const char *nowhere = needed("CLEAVE_TEST_VERBS_NOWHERE");
+	char address[SPLIT_ADDRESS_BYTES_MAX];
+
+	(void)snprintf(address, sizeof(address), "verbs://%s", nowhere);
+	fixture_open(&f, NET_VERBS, NULL, NULL);
+	cr_assert_eq(split_listen(f.client_port, address, fixture_on_accept, &f, NULL), -ENODEV);
+	cr_assert_not_null(strstr(split_port_reason(f.client_port), nowhere), "%s",
+	    split_port_reason(f.client_port));
+	options.address = address;
+	f.client.qp = connect_qp(f.client_port, &options);
+	fixture_run(&f, client_closed, 0);
+	(void)fprintf(stderr, "%s\n", f.client.reason);
+	cr_assert_eq(f.client.closed_rc, -ECONNREFUSED);
+	cr_assert_not_null(strstr(f.client.reason, nowhere), "%s", f.client.reason);
+	/* From an address of its own. */
+	f.client.closed_count = 0;
+	f.client.qp = connect_qp(f.server_port, &options);
+	fixture_run(&f, client_closed, 0);
+	(void)fprintf(stderr, "%s\n", f.client.reason);
+	cr_assert_not_null(strstr(f.client.reason, nowhere), "%s", f.client.reason);
+	cr_assert_not_null(strstr(f.client.reason, f.server_port->verbs->device_name), "%s",
+	    f.client.reason);
+	fixture_close(&f);
 }
