@@ -83,12 +83,9 @@ port_on_device(bool is_there, const char *text, void *arg)
 {
 	const struct mt_port *port = arg;
 
-	if (is_there)
-		log_info("port: RDMA device is back port=%" PRIu32 " reason=\"%s\"", port->index,
-		    text);
-	else
-		log_warn("port: RDMA device is lost port=%" PRIu32 " reason=\"%s\"", port->index,
-		    text);
+	log_at(is_there ? LOG_INFO : LOG_WARN,
+	    "port: RDMA device is %s port=%" PRIu32 " reason=\"%s\"", is_there ? "back" : "lost",
+	    port->index, text);
 }
 
 static int
