@@ -21,10 +21,10 @@
  */
 #include "tiers.h"
 
-#define TIERS_DIRTY_PER_MILLE 310u     /* of live bytes, in the shard: flushes clean */
-#define TIERS_OVERDUE_PER_MILLE 385u   /* the worst chunk does not wait for its flush */
-#define TIERS_HOLEY_PER_MILLE 120u     /* of run bytes, dead between them in extents */
-#define TIERS_FULL_PER_MILLE 580u      /* of a chunk: a flush takes all */
+#define TIERS_DIRTY_PER_MILLE 340u     /* of live bytes, in the shard: flushes clean */
+#define TIERS_OVERDUE_PER_MILLE 415u   /* the worst chunk does not wait for its flush */
+#define TIERS_HOLEY_PER_MILLE 130u     /* of run bytes, dead between them in extents */
+#define TIERS_FULL_PER_MILLE 640u      /* of a chunk: a flush takes all */
 #define TIERS_FULL_MAX_PER_MILLE 1500u /* whatever the shard is like */
 
 static bool

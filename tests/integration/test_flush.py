@@ -43,6 +43,22 @@ def overwritten_many_times_its_size():
         check(c.metric("extents_reclaimed") > 100, f"{c.metric('extents_reclaimed')} reclaimed")
         check(max(taken) <= 220, f"slots taken: {taken}")
 
+
+def overwritten_where_a_merge_has_no_room_for_all_it_makes():
+    """24 MiB of content in one chunk, on disks of 60: old and new runs and the log would be more."""
+    with Cluster(nodes=3, disk_size="60M", slot_size="1M", shards=1, device_memory="64M") as c:
+        journal = os.path.join(c.folder, "journal")
+        c.volume_create("v", "48M")
+        common = ["--volume", "v", "--in-flight", "64", "--compressibility", "50", "--quiet"]
+        c.load(*common, "--pattern", "sequential", "--block-size", "64K", "--bytes",
+               str(48 * MIB), "--journal", journal)
+        for seed in range(2, 6):
+            c.load(*common, "--pattern", "random", "--bytes", str(48 * MIB), "--seed", str(seed),
+                   "--journal", journal)
+        check(c.metric("merge_stages") > 0, "merges were not done in stages")
+        c.load("--volume", "v", "--verify-journal", journal)
+
+
 def gateway_killed_in_the_middle():
     with small() as c:
         with Load(c, "--compressibility", "70", size="256M", in_flight=64) as load:
@@ -91,5 +107,7 @@ def space_comes_back_after_a_discard():
 
 if __name__ == "__main__":
     os.environ.setdefault("CLEAVE_TEST_WAIT_S", "240")
-    main(overwritten_many_times_its_size, gateway_killed_in_the_middle, node_killed_in_the_middle,
-         a_restart_reads_little, space_comes_back_after_a_discard)
+    main(overwritten_many_times_its_size,
+         overwritten_where_a_merge_has_no_room_for_all_it_makes,
+         gateway_killed_in_the_middle, node_killed_in_the_middle, a_restart_reads_little,
+         space_comes_back_after_a_discard)
