@@ -9,11 +9,11 @@
  *	pressure   0 ............... 500 ............... 1000
  *	the log    half of soft      soft                hard
  *	merges     96 MiB/s, double every 100, all that can be
- *	writes     no limit          1.5 times, falling to 0.5 times, what the log loses; none
+ *	writes     no limit          1.5, 0.5 (750), 0.5 times what the log loses; none
  *
  * Merges settle where they do as much as comes: a little above half of the soft limit under a light load,
  * near it under a heavy one. Where they cannot, writes settle where they come as fast as the log drains,
- * half way between the limits; what comes half as fast as that never waits.
+ * a quarter of the way between the limits; what comes half as fast as that never waits.
  */
 #include "pace.h"
 
@@ -105,7 +105,8 @@ pace_write_rate(uint32_t pressure, uint64_t drain_rate)
 
 	if (pressure < PACE_HURRY || drain_rate == 0)
 		return PACE_UNLIMITED;
-	per_mille = 1500 - 2 * ((uint32_t)num_min(pressure, PACE_FULL) - PACE_HURRY);
+	/* Half of the room between the limits is kept for merges that take long. */
+	per_mille = 1500 - 4 * (uint32_t)num_min(pressure - PACE_HURRY, 250);
 	return num_max(drain_rate / 1000 * per_mille, PACE_WRITE_MIN);
 }
 
