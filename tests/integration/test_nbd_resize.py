@@ -240,7 +240,7 @@ def clients_see_it_by_their_tools():
             load = Daemon("fio", ["fio", "--name=t", "--ioengine=nbd", f"--uri={agent.uri()}",
                                   "--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=4m",
                                   "--verify=crc32c", "--verify_state_save=0", "--do_verify=1",
-                                  "--minimal", "--loops=40"]).start(wait=False)
+                                  "--minimal", "--loops=10"]).start(wait=False)
             try:
                 s = client(agent)
                 for size in (8, 64, 100):
