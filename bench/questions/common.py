@@ -18,12 +18,13 @@ PAGE_BYTES = 1 << 20
 class BenchCluster(Cluster):
     """With the first @filled_mib of each disk written ahead, which is as much as a question stores: a file
     system's first write to a block that it has only reserved makes the flush behind it commit metadata.
-    What is compared with us writes to files that are filled ahead, too. Disks are large enough that
-    nothing is flushed from the log to runs while it is measured."""
+    What is compared with us writes to files that are filled ahead, too. Disks are so large,
+    and rounds so short, that nothing is flushed from the log to runs meanwhile: flushes begin at half of
+    an eighteenth of a shard's share of a disk."""
 
     def __init__(self, filled_mib=0, slot_size="16M", **options):
         self.filled_mib = filled_mib
-        super().__init__(nodes=3, disk_size="3G", slot_size=slot_size, shards=2,
+        super().__init__(nodes=3, disk_size="4G", slot_size=slot_size, shards=2,
                          device_memory="256M", **options)
 
     def format(self, index, extra=(), check_rc=True):
@@ -113,7 +114,7 @@ class SystemCallShare:
     def __enter__(self):
         try:
             self.process = subprocess.Popen(
-                ["perf", "record", "-q", "-g", "-e", "cpu-clock", "-F", "499", "-o", self.path, "-p",
+                ["perf", "record", "-q", "-g", "-e", "cpu-clock", "-F", "1999", "-o", self.path, "-p",
                  str(self.pid)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         except FileNotFoundError:
             pass

@@ -2,7 +2,7 @@
 """Questions about the gateway: its CPU a write against bare compression, memory, host bytes."""
 from .common import (BenchCluster, SystemCallShare, answer, bench_program, cpu_ns, data_words, load_json)
 
-WRITES = 60000       # of 4 KiB a round: what the log holds before it is flushed
+WRITES = 45000       # of 4 KiB a round: what the log holds before it is flushed
 ENGINES = ("lz4", "snappy", "deflate", "auto")
 
 
