@@ -65,8 +65,8 @@ def engines(args, data):
                 row = gateway_round(c, engine, data, WRITES // 4, "--in-flight", "64")
                 row["lz4_us"] = lz4["cpu_ns_per_unit"] / 1e3
                 speed[engine].append(row["lz4_us"] / row["gateway_cpu_us"])
-                saving[engine].append(row["ratio"] / lz4["ratio"])
                 rows[engine].append(row)
+                saving[engine].append(row["ratio"] / rows["lz4"][-1]["ratio"])
     answers = []
     for engine in ENGINES:
         answers.append(answer(f"engines: {engine} of bare LZ4", speed[engine], rows[engine],
