@@ -486,6 +486,25 @@ cut_some(void)
 		mt_cut_release(shard, shard->cut);
 }
 
+/*
+ * More than there are pieces for. Now and then from nodes that keep silent for longer than a read
+ * waits: some reads fail while they wait for pieces themselves.
+ */
+static void
+read_much(void)
+{
+	bool is_silent = below(2) == 0;
+
+	for (uint32_t i = 0; is_silent && i < FAKE_NODES; i++) {
+		fake.nodes[i].is_stalled = true;
+		loop_timer_stop(fake.loop, &fake.nodes[i].timer);
+	}
+	for (uint32_t i = 0; i < 200; i++)
+		issue(WIRE_READ);
+	if (is_silent)
+		fake_run_for(2 * mt_gateway_node_timeout_ns(fake.port.gateway));
+}
+
 /* Load, faults, and a stop at any moment. */
 static void
 run_until_stopped(uint64_t seed)
@@ -504,8 +523,8 @@ run_until_stopped(uint64_t seed)
 			fake_start();
 		for (uint32_t i = below(8); i > 0; i--)
 			issue_some();
-		for (uint32_t i = below(40) == 0 ? 60 : 0; i > 0; i--)
-			issue(WIRE_READ);
+		if (below(40) == 0)
+			read_much();
 		cool_run(run);
 		if (seed % 8 == 3)
 			cut_some();
