@@ -18,6 +18,7 @@
 #define CONTROL_TIMEOUT_NS NUM_S(20)
 #define FOR_EVER_NS NUM_S(100000)
 #define RETRY_NS NUM_MS(500)
+#define RETRY_MAX_NS NUM_S(16)
 #define PAUSE_NS NUM_MS(400)
 #define DOUBT_NS NUM_S(45) /* a request whose answer was lost has ended by then */
 #define SCRIBBLES 8u
@@ -48,6 +49,7 @@ struct snapper {
 	uint8_t data[READ_BLOCKS * CLEAVE_BLOCK_BYTES];
 	uint32_t at, count;
 	uint32_t *seen; /* by block, as read */
+	uint64_t retry_ns;
 	struct shot shots[SHOTS_MAX];
 	struct shot *shot;                 /* this is about */
 	struct shot *origin;               /* of the clone; NULL: there is none */
@@ -81,6 +83,14 @@ snapper_pause(struct snapper *snapper, uint64_t ns, void (*retry)(struct snapper
 	loop_timer_start(snapper->loop, &snapper->timer, ns);
 }
 
+/* A shard may not be served for long, and each try of a snapshot leaves a number behind. */
+static void
+snapper_again(struct snapper *snapper, void (*retry)(struct snapper *snapper))
+{
+	snapper_pause(snapper, snapper->retry_ns, retry);
+	snapper->retry_ns = num_min(2 * snapper->retry_ns, RETRY_MAX_NS);
+}
+
 static void
 on_timer(struct loop_timer *timer, void *arg)
 {
@@ -97,6 +107,7 @@ static void
 snapper_done(struct snapper *snapper)
 {
 	snapper->is_busy = false;
+	snapper->retry_ns = RETRY_NS;
 	snapper_pause(snapper, below(snapper, (uint32_t)PAUSE_NS) + 1, NULL);
 }
 
@@ -339,7 +350,7 @@ mark_done(struct snapper *snapper, int rc)
 	if (rc == 0)
 		act_read_clone(snapper);
 	else
-		snapper_pause(snapper, RETRY_NS, mark_ask);
+		snapper_again(snapper, mark_ask);
 }
 
 /* Another name each time: one that failed may be there for a while, and then be void. */
@@ -357,7 +368,7 @@ clone_done(struct snapper *snapper, int rc)
 	if (rc == 0 || rc == -EEXIST)
 		mark_ask(snapper);
 	else
-		snapper_pause(snapper, RETRY_NS, clone_ask);
+		snapper_again(snapper, clone_ask);
 }
 
 static void
@@ -389,7 +400,7 @@ roll_done(struct snapper *snapper, int rc)
 	if (rc == 0)
 		act_read_clone(snapper);
 	else
-		snapper_pause(snapper, RETRY_NS, roll_ask);
+		snapper_again(snapper, roll_ask);
 }
 
 static void
