@@ -29,10 +29,10 @@ static struct mt_replica log_replicas[MT_REPLICAS_MAX];
 static void
 begin(uint32_t node_count, uint32_t min_replicas)
 {
-	/* Slots enough that the log is never long: what is watched here is not to be flushed. */
+	/* Slots enough that the log stays below half of its limit: what is watched here is not to be flushed. */
 	rig = mt_rig_create(&(struct mt_rig_options){ .node_count = node_count,
 	    .min_replicas = min_replicas,
-	    .slot_count = 4096 });
+	    .slot_count = 8192 });
 	mt_rig_log_start(rig);
 }
 
