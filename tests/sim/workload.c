@@ -29,8 +29,11 @@ struct slot {
 	uint32_t floors[WORKLOAD_BLOCKS_MAX];
 	struct cleave_volume *volume; /* it was submitted to */
 	bool is_busy, is_probe;
-	bool must_repeat; /* a read of verification has timed out */
+	bool must_repeat; /* a read of verification has not been answered */
 };
+
+/* What verification has seen of a block. */
+enum look { LOOK_NONE, LOOK_ZEROS, LOOK_DATA };
 
 /* A client process with the volume attached, or trying. */
 struct session {
@@ -61,7 +64,7 @@ struct workload {
 	struct cleave_call call;
 	bool is_created, is_started, is_verifying;
 	uint32_t verify_next_block;
-	bool *is_zero; /* by block: as it was read when it was verified */
+	enum look *looks; /* by block: the last verification's */
 	struct cleave_io status_io;
 	bool is_status_done;
 	struct workload_counters counters;
@@ -100,6 +103,14 @@ session_lost(struct session *session)
 		loop_timer_start(session->loop, &session->open_timer, REOPEN_AFTER_NS);
 }
 
+/* What was not answered is read again, by the next session if this one is lost. */
+static void
+slot_note_repeat(struct slot *slot)
+{
+	slot->must_repeat = slot->session->workload->is_verifying && !slot->is_probe &&
+	    !slot->session->is_old;
+}
+
 static void
 slot_submit(struct slot *slot, enum cleave_op op, uint32_t first, uint32_t count)
 {
@@ -132,6 +143,7 @@ slot_submit(struct slot *slot, enum cleave_op op, uint32_t first, uint32_t count
 	if (rc != -ESHUTDOWN)
 		sim_cluster_fail(workload->cluster, "cleave_submit: %s", strerror(-rc));
 	slot->is_busy = false;
+	slot_note_repeat(slot);
 	session_lost(session);
 }
 
@@ -222,13 +234,16 @@ session_on_probe(struct loop_task *task, void *arg)
 /* Completions. */
 
 static void
-note_zeros(const struct slot *slot)
+note_looks(const struct slot *slot)
 {
 	static const uint8_t zeros[CLEAVE_BLOCK_BYTES];
 
-	for (uint32_t i = 0; i < slot->count; i++)
-		slot->session->workload->is_zero[slot->first + i] =
-		    memcmp(slot->data + (size_t)i * CLEAVE_BLOCK_BYTES, zeros, sizeof(zeros)) == 0;
+	for (uint32_t i = 0; i < slot->count; i++) {
+		const uint8_t *data = slot->data + (size_t)i * CLEAVE_BLOCK_BYTES;
+
+		slot->session->workload->looks[slot->first + i] =
+		    memcmp(data, zeros, sizeof(zeros)) == 0 ? LOOK_ZEROS : LOOK_DATA;
+	}
 }
 
 static void
@@ -259,7 +274,7 @@ slot_on_success(struct slot *slot)
 		    "%s block %u: session %u was served after session %u", workload->name,
 		    slot->first, session->number, workload->present->number);
 	if (slot->io.op == CLEAVE_READ && workload->is_verifying)
-		note_zeros(slot);
+		note_looks(slot);
 	if (slot->io.op == CLEAVE_READ)
 		history_read(workload->history, slot->number, slot->data, slot->floors);
 	else
@@ -280,6 +295,7 @@ slot_on_error(struct slot *slot, int rc)
 		workload->counters.probes_refused++;
 	if (rc == -ESHUTDOWN) {
 		workload->counters.ops_fenced++;
+		slot_note_repeat(slot);
 		if (slot->volume == session->volume)
 			session_lost(session);
 		return;
@@ -288,7 +304,7 @@ slot_on_error(struct slot *slot, int rc)
 		workload->counters.ops_timed_out++;
 		if (slot->io.op != CLEAVE_READ && !slot->is_probe)
 			history_given_up(workload->history, slot->number);
-		slot->must_repeat = workload->is_verifying && !slot->is_probe;
+		slot_note_repeat(slot);
 		return;
 	}
 	if (rc == -ENOSPC && workload->options.may_be_full && slot->io.op != CLEAVE_READ) {
@@ -468,8 +484,8 @@ workload_create(const struct workload_options *options)
 	workload->options = *options;
 	workload->cluster = options->cluster;
 	workload->block_count = (uint32_t)(options->volume_bytes / CLEAVE_BLOCK_BYTES);
-	workload->is_zero = calloc(workload->block_count, sizeof(*workload->is_zero));
-	assert(workload->is_zero != NULL);
+	workload->looks = calloc(workload->block_count, sizeof(*workload->looks));
+	assert(workload->looks != NULL);
 	workload->history = history_create(workload->cluster, options->index, workload->block_count,
 	    options->chunk_count);
 	(void)snprintf(workload->name, sizeof(workload->name), "volume%u", options->index + 1);
@@ -496,7 +512,7 @@ workload_destroy(struct workload *workload)
 	session_destroy(workload->old);
 	session_destroy(workload->present);
 	history_destroy(workload->history);
-	free(workload->is_zero);
+	free(workload->looks);
 	free(workload);
 }
 
@@ -583,7 +599,7 @@ workload_check_status(struct workload *workload, uint64_t limit_ns, const char *
 			uint64_t block = history_block(workload->history, at);
 
 			if (extents[i].flags != 0 && block < workload->block_count &&
-			    !workload->is_zero[block])
+			    workload->looks[block] != LOOK_ZEROS)
 				sim_cluster_fail(workload->cluster,
 				    "%s block %" PRIu64 ": is no hole, and told to be one",
 				    workload->name, block);
@@ -600,9 +616,14 @@ workload_verify_all(struct workload *workload, uint64_t limit_ns, const char *wh
 {
 	workload->is_verifying = true;
 	workload->verify_next_block = 0;
+	memset(workload->looks, 0, workload->block_count * sizeof(*workload->looks));
 	loop_defer(workload->present->loop, &workload->present->next_task);
 	sim_cluster_run_until(workload->cluster, is_verified, workload, limit_ns, what);
 	workload->is_verifying = false;
+	for (uint32_t i = 0; i < workload->block_count; i++)
+		if (workload->looks[i] == LOOK_NONE)
+			sim_cluster_fail(workload->cluster,
+			    "%s block %u: was not read to verify it", workload->name, i);
 	workload_check_status(workload, limit_ns, what);
 }
 
