@@ -396,7 +396,7 @@ copy_check_head(struct mt_copy *copy, struct batch_info *ret_info)
 	rc = batch_head_check(copy->head, bytes, &check);
 	*ret_info = check.info;
 	/* At the window's beginning a whole head is there. */
-	if (rc == -EMSGSIZE && copy->sent_bytes > copy->done_bytes)
+	if (rc == -EMSGSIZE && copy->sent_bytes > copy->window_at)
 		return -EMSGSIZE;
 	if (rc != 0 || check.info.batch_bytes > copy->options.length_bytes - copy->sent_bytes)
 		return -EBADMSG;

@@ -495,7 +495,8 @@ batch_fill(struct mt_rig *rig, struct mt_batch *batch, uint32_t block, uint32_t 
 	struct split_port *port = mt_rig_port(rig)->split;
 	uint8_t *descs = batch->hosts[0] + WIRE_HEADER_BYTES + BATCH_HEADER_BYTES;
 	uint8_t *bytes = malloc((size_t)record_count * CLEAVE_BLOCK_BYTES);
-	uint32_t desc_bytes = 0, payload_bytes = record_count * CLEAVE_BLOCK_BYTES;
+	uint32_t desc_bytes = 0,
+		 payload_bytes = (rig->appends_discards ? 1 : record_count) * CLEAVE_BLOCK_BYTES;
 
 	for (uint32_t i = 0; i < record_count; i++) {
 		uint8_t *data = bytes + (size_t)i * CLEAVE_BLOCK_BYTES;
@@ -506,6 +507,12 @@ batch_fill(struct mt_rig *rig, struct mt_batch *batch, uint32_t block, uint32_t 
 			.block = block + i,
 			.block_count = 1 };
 
+		if (rig->appends_discards && i > 0) {
+			record.kind = RECORD_DISCARD;
+			record.stored_bytes = 0;
+			desc_bytes += record_encode(descs + desc_bytes, &record);
+			continue;
+		}
 		memset(data, (int)(shard->next_sequence + i), CLEAVE_BLOCK_BYTES);
 		record.stored_crc = crc32c(0, data, CLEAVE_BLOCK_BYTES);
 		record.block_crcs[0] = record.stored_crc;

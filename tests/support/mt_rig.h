@@ -62,6 +62,8 @@ struct mt_rig {
 	bool is_ready, has_failed, has_stopped;
 	/* The log, kept by mt_rig_log_start. */
 	char *log;
+	bool
+	    appends_discards; /* mt_rig_append: after a batch's first write, so that its head is long */
 	size_t log_bytes;
 };
 

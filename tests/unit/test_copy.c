@@ -234,6 +234,26 @@ Test(copy, takes_nothing_rotten)
 	cr_assert(mt_rig_logged(rig, "copy: a batch of it"));
 }
 
+/* The next batch's head, longer than a block, begins a block before the window ends: nothing is wrong. */
+Test(copy, goes_on_where_a_head_is_cut_by_the_window)
+{
+	struct mt_copy_options options;
+
+	extent = mt_rig_log_open(rig);
+	cr_assert_eq(mt_rig_append(rig, extent, 0, 62, ALL, RIGHT_MARK), 0);
+	cr_assert_eq(extent->end_bytes, NUM_KIB(256) - CLEAVE_BLOCK_BYTES);
+	rig->appends_discards = true;
+	cr_assert_eq(mt_rig_append(rig, extent, 64, 250, ALL, RIGHT_MARK), 0);
+	mt_rig_log_seal(rig, extent);
+	options = options_of();
+	options.source_count = 1;
+	options.target_node_id = 10 - options.sources[0].node_id - extent->replicas[1].node_id -
+	    extent->replicas[2].node_id;
+	start(&options);
+	cr_assert_eq(wait_over(), 0);
+	cr_assert_not(mt_rig_logged(rig, "does not pass"));
+}
+
 Test(copy, fails_when_no_source_has_it)
 {
 	struct mt_copy_options options = options_of();
