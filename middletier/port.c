@@ -601,7 +601,8 @@ snapshot_shard(const struct mt_shard *shard, struct mt_shard_snapshot *ret_snaps
 		.extent_count = extent_count,
 		.log_extent_count = counts[EXTENT_LOG],
 		.run_extent_count = counts[EXTENT_RUN],
-		.lacking_count = mt_upkeep_lacking_count(shard),
+		.lacking_count = mt_upkeep_lacking_count(shard) +
+		    mt_upkeep_open_lacking_count(shard),
 		.log_bytes = shard->log_bytes,
 		.ring_bytes = shard->ring.size_bytes,
 		.run_count = runs.run_count,

@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/num.h"
 #include "extent.h"
+#include "manifest.h"
 
 #define UPKEEP_MAGIC 0x454b5055u /* "UPKE" */
 
@@ -137,10 +138,36 @@ mt_upkeep_fini(struct mt_shard *shard)
 	shard->upkeep = NULL;
 }
 
+/* An open extent that one more lost node could bring near its end. It is sealed, or made anew, soon. */
+static bool
+upkeep_open_lacks(const struct mt_extent *extent)
+{
+	if (extent == NULL ||
+	    (extent->sm.state != MT_EXTENT_OPEN && extent->sm.state != MT_EXTENT_BROKEN))
+		return false;
+	for (uint32_t i = 0; i < extent->replica_count; i++) {
+		if (extent->replicas[i].is_damaged)
+			return true;
+	}
+	return extent->sm.state == MT_EXTENT_BROKEN || extent->replica_count < MT_REPLICAS_MAX;
+}
+
 uint32_t
 mt_upkeep_lacking_count(const struct mt_shard *shard)
 {
 	return shard->upkeep != NULL && shard->upkeep->is_running
 	    ? shard->upkeep->repair.lacking_count
 	    : 0;
+}
+
+uint32_t
+mt_upkeep_open_lacking_count(const struct mt_shard *shard)
+{
+	uint32_t count = 0;
+
+	if (shard->upkeep == NULL || !shard->upkeep->is_running)
+		return 0;
+	for (uint32_t i = 0; i < shard->extent_count; i++)
+		count += upkeep_open_lacks(shard->extents[i]);
+	return count + upkeep_open_lacks(mt_manifest_extent(shard));
 }

@@ -29,6 +29,8 @@ void mt_upkeep_fini(struct mt_shard *shard);
 void mt_scrub_start(struct mt_shard *shard);
 /* mt_upkeep_lacking_count -- sealed extents with fewer good copies than there should be. */
 uint32_t mt_upkeep_lacking_count(const struct mt_shard *shard);
+/* mt_upkeep_open_lacking_count -- open ones, the manifest's too: they are made anew within seconds. */
+uint32_t mt_upkeep_open_lacking_count(const struct mt_shard *shard);
 
 /* ---- what each step is told, and tells: when it is to be called again ---- */
 

@@ -47,7 +47,8 @@ def plant(c, data):
 
 
 def scrub_finds_and_heals():
-    with Cluster(nodes=4, slot_size="1M", disk_size="96M") as c:
+    # Disks on which the log is short: what is planted in a run that is not sealed yet no scrub looks at.
+    with Cluster(nodes=4, slot_size="1M", disk_size="512M") as c:
         c.volume_create("v", "64M")
         path, data = write_pattern(c)
         restart_gateway(c)  # its log is sealed now, and nothing is in its memory
@@ -70,7 +71,7 @@ def scrub_finds_and_heals():
 
 
 def reads_find_and_heal():
-    with Cluster(nodes=4, slot_size="1M", disk_size="96M") as c:
+    with Cluster(nodes=4, slot_size="1M", disk_size="512M") as c:
         c.volume_create("v", "64M")
         path, data = write_pattern(c)
         restart_gateway(c)
@@ -89,7 +90,7 @@ def reads_find_and_heal():
 
 
 def lost_node_is_replaced():
-    with Cluster(nodes=4, slot_size="1M", disk_size="512M",
+    with Cluster(nodes=4, slot_size="1M", disk_size="2G",
                  gateway_args=["--repair-after", "1s", "--min-replicas", "2"]) as c:
         c.volume_create("v", "64M")
         path, _ = write_pattern(c)
@@ -97,7 +98,7 @@ def lost_node_is_replaced():
         c.volume_create("other", "64M")
         c.load("--volume", "other", "--bytes", "16M")
         restart_gateway(c)
-        # Else the open extents' successors might be on two nodes, and need both.
+        # Else what is open might be on two nodes, and need both.
         wait_for(lambda: all(n["state"] == "up" for n in nodes_of(c)), "a node is missing")
         c.nodes[0].kill()
         wait_for(lambda: c.metric("copies_made") > 0 and lacking(c) == 0,
