@@ -331,7 +331,7 @@ int mt_run_roll_init(struct mt_shard *shard);
 void mt_run_roll_reset(struct mt_shard *shard);
 void mt_run_roll_stop(struct mt_shard *shard);
 void mt_run_roll_fini(struct mt_shard *shard);
-/* mt_run_roll_tend -- seal a broken extent that nobody writes to. */
+/* mt_run_roll_tend -- seal an extent that is broken, or could have more replicas by now. */
 void mt_run_roll_tend(struct mt_shard *shard);
 
 /* ---- flush.c, compact.c: what is merged, when ---- */

@@ -10,7 +10,8 @@
  *
  * One at a time, shared by the runs of all chunks. It is in the manifest before anything is appended to
  * it, so that a run can be named as soon as it is written; a take-over seals it like any open extent. It
- * is sealed at the length that all its replicas acknowledged, when it is full or has broken.
+ * is sealed at the length that all its replicas acknowledged, when it is full or has broken, or could have
+ * more replicas by now.
  *
  * Everything is driven by run_roll_step. When there cannot be an extent, rc says why, and whoever wanted
  * it asks again later.
@@ -25,6 +26,7 @@
 #include "merge.h"
 
 #define RUN_ROLL_MAGIC 0x4c4f5252u /* "RROL" */
+#define RUN_ROLL_TEND_NS NUM_S(5)
 
 static const struct sm_state run_roll_table[RUN_ROLL_STATE_NR] = {
 	[RUN_ROLL_NONE] = { "none", SM_TO(RUN_ROLL_CREATING) | SM_TO(RUN_ROLL_STOPPED),
@@ -234,12 +236,26 @@ run_roll_turn(struct mt_run_roll *roll)
 	run_roll_step(roll);
 }
 
+/* Broken, or made when there were fewer nodes than now: sealed, it gets the copies that it lacks. */
+static bool
+roll_is_worn(const struct mt_run_roll *roll)
+{
+	struct mt_port *port = roll->shard->port;
+	const struct mt_extent *extent = roll->extent;
+
+	if (extent->sm.state == MT_EXTENT_BROKEN)
+		return true;
+	/* Not at every blink of a link. */
+	return loop_now_ns(port->loop) >= extent->placed_ns + RUN_ROLL_TEND_NS &&
+	    extent->replica_count < num_min(mt_placement_domain_count(port), MT_REPLICAS_MAX);
+}
+
 void
 mt_run_roll_tend(struct mt_shard *shard)
 {
 	struct mt_run_roll *roll = shard->run_roll;
 
-	if (roll->sm.state == RUN_ROLL_OPEN && roll->extent->sm.state == MT_EXTENT_BROKEN)
+	if (roll->sm.state == RUN_ROLL_OPEN && roll_is_worn(roll))
 		run_roll_turn(roll);
 	else if (roll->sm.state == RUN_ROLL_SEALING || roll->sm.state == RUN_ROLL_COMMITTING)
 		run_roll_step(roll);

@@ -631,4 +631,14 @@ mt_placement_pick(struct mt_port *port, enum extent_kind kind, uint32_t count,
 	return picked == count ? 0 : -ENOSPC;
 }
 
+uint32_t
+mt_placement_domain_count(struct mt_port *port)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < port->link_count; i++)
+		count += fake.nodes[i].is_up;
+	return count;
+}
+
 #endif /* CLEAVE_TESTS_FAKE_NODE_H */

@@ -164,6 +164,48 @@ Test(merge, a_layer_becomes_a_run)
 	fake_expect(41, 0);
 }
 
+static void
+on_passed(struct loop_timer *timer, void *arg)
+{
+	(void)timer;
+	(void)arg;
+}
+
+/* Virtual time goes on where something is due. */
+static void
+pass(uint64_t ns)
+{
+	struct loop_timer timer;
+
+	loop_timer_init(&timer, on_passed, NULL);
+	loop_timer_start(fake.loop, &timer, ns);
+	fake_run_for(ns);
+	loop_timer_stop(fake.loop, &timer);
+}
+
+/* A run that only two nodes hold is in an open extent: no repair looks at it before it is sealed. */
+Test(merge, an_extent_of_few_replicas_is_sealed_when_there_are_more_nodes)
+{
+	const struct mt_extent *extent;
+
+	fake.min_replicas = 2;
+	for (uint32_t i = 0; i < 3; i++)
+		fake_node_down(i, 0);
+	write_blocks(0, 40, 1, 3);
+	cr_assert_eq(merge(0, true, 0), 0);
+	extent = fake.shard.run_roll->extent;
+	cr_assert_eq(extent->replica_count, 2);
+	pass(NUM_S(10));
+	mt_run_roll_tend(&fake.shard);
+	fake_run_for(NUM_S(1));
+	cr_assert_eq(extent->sm.state, MT_EXTENT_OPEN, "there is no third node to go to");
+	fake_node_up(0);
+	mt_run_roll_tend(&fake.shard);
+	fake_run_for(NUM_S(1));
+	cr_assert_eq(extent->sm.state, MT_EXTENT_SEALED);
+	expect_blocks(0, 40, 1, 3);
+}
+
 Test(merge, the_newest_version_of_a_block_counts)
 {
 	write_blocks(0, 64, 1, 3);
