@@ -379,7 +379,8 @@ connection_on_send_task(struct loop_task *task, void *arg)
 	if (connection->sm.state != NBD_CONNECTION_CLOSED && !connection->is_writing)
 		connection_flush(connection);
 	else if (connection->server->handover != NULL)
-		nbd_handover_soon(connection->server->handover); /* nothing runs any more, perhaps */
+		nbd_handover_soon(
+		    connection->server->handover); /* nothing runs any more, perhaps */
 }
 
 static void
