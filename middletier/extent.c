@@ -519,6 +519,16 @@ mt_is_copy_bad(int rc)
 	}
 }
 
+bool
+mt_extent_is_whole(const struct mt_extent *extent, uint32_t replica_count)
+{
+	for (uint32_t i = 0; i < extent->replica_count; i++) {
+		if (extent->replicas[i].is_damaged)
+			return false;
+	}
+	return extent->sm.state == MT_EXTENT_OPEN && extent->replica_count >= replica_count;
+}
+
 void
 mt_extent_suspect(struct mt_extent *extent, uint32_t node_id)
 {

@@ -33,6 +33,10 @@ int mt_extent_drop_copy(struct mt_shard *shard, const struct extent_id *id, uint
     uint64_t incarnation);
 /* mt_extent_is_live -- does an extent object of the shard, made or being made, lie on that node? */
 bool mt_extent_is_live(const struct mt_shard *shard, const struct extent_id *id, uint32_t node_id);
+/* So old is an open extent before it is made anew for want of replicas: not at every blink of a link. */
+#define MT_EXTENT_TEND_NS NUM_S(5)
+/* mt_extent_is_whole -- OPEN, with @replica_count replicas at least, none of them damaged. */
+bool mt_extent_is_whole(const struct mt_extent *extent, uint32_t replica_count);
 /* mt_extent_upkeep -- have @shard's copies looked at soon. */
 void mt_extent_upkeep(struct mt_shard *shard);
 

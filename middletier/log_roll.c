@@ -33,11 +33,11 @@
 #include "base/log.h"
 #include "base/mutant.h"
 #include "base/num.h"
+#include "extent.h"
 #include "index.h"
 #include "write.h"
 
 #define LOG_ROLL_RETRY_NS NUM_S(1)
-#define LOG_ROLL_TEND_NS NUM_S(5)
 #define LOG_ROLL_ATTEMPTS_MAX 4u /* other nodes are tried at once, so often between two pauses */
 
 static const struct sm_state log_roll_table[LOG_ROLL_STATE_NR] = {
@@ -434,8 +434,8 @@ log_roll_tend(struct mt_write_state *state, uint32_t domain_count)
 	if (roll->sm.state != LOG_ROLL_STEADY || log == NULL || log->sm.state != MT_EXTENT_OPEN ||
 	    log->replica_count >= num_min(domain_count, MT_REPLICAS_MAX))
 		return UINT64_MAX;
-	if (now_ns < log->placed_ns + LOG_ROLL_TEND_NS)
-		return log->placed_ns + LOG_ROLL_TEND_NS;
+	if (now_ns < log->placed_ns + MT_EXTENT_TEND_NS)
+		return log->placed_ns + MT_EXTENT_TEND_NS;
 	log_roll_turn(state);
 	write_pump_soon(state);
 	return UINT64_MAX;

@@ -32,6 +32,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "extent.h"
 #include "recovery.h"
 #include "root.h"
 
@@ -39,7 +40,6 @@
 #define MANIFEST_COMMITS_MAX 256u
 #define MANIFEST_BACKOFF_MIN_NS NUM_MS(50)
 #define MANIFEST_BACKOFF_MAX_NS NUM_S(2)
-#define MANIFEST_TEND_NS NUM_S(5)
 /* A batch's head goes out behind the wire header, in one piece of host memory. */
 #define MANIFEST_EDITS_BYTES_MAX (SPLIT_HEADER_BYTES_MAX - WIRE_HEADER_BYTES - BATCH_HEADER_BYTES)
 
@@ -625,17 +625,6 @@ mt_manifest_extent(const struct mt_shard *shard)
 	return shard->manifest != NULL ? shard->manifest->extent : NULL;
 }
 
-static bool
-manifest_extent_is_whole(const struct mt_extent *extent, uint32_t domain_count)
-{
-	for (uint32_t i = 0; i < extent->replica_count; i++) {
-		if (extent->replicas[i].is_damaged)
-			return false;
-	}
-	return extent->sm.state == MT_EXTENT_OPEN &&
-	    extent->replica_count >= num_min(domain_count, MT_REPLICAS_MAX);
-}
-
 bool
 mt_manifest_is_settled(const struct mt_shard *shard)
 {
@@ -652,11 +641,11 @@ mt_manifest_tend(struct mt_shard *shard, uint32_t domain_count)
 	const struct mt_extent *extent = manifest->extent;
 	uint64_t now_ns = loop_now_ns(shard->port->loop);
 
-	if (extent == NULL || manifest_extent_is_whole(extent, domain_count))
+	if (extent == NULL ||
+	    mt_extent_is_whole(extent, (uint32_t)num_min(domain_count, MT_REPLICAS_MAX)))
 		return UINT64_MAX;
-	/* Not at every blink of a link. */
-	if (manifest->sm.state != MANIFEST_READY || now_ns < extent->placed_ns + MANIFEST_TEND_NS)
-		return now_ns + MANIFEST_TEND_NS;
+	if (manifest->sm.state != MANIFEST_READY || now_ns < extent->placed_ns + MT_EXTENT_TEND_NS)
+		return now_ns + MT_EXTENT_TEND_NS;
 	sm_move(&manifest->sm, MANIFEST_CREATING);
 	manifest_begin(manifest);
 	return UINT64_MAX; /* once more when it has come to an end, or failed */

@@ -23,10 +23,10 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "extent.h"
 #include "merge.h"
 
 #define RUN_ROLL_MAGIC 0x4c4f5252u /* "RROL" */
-#define RUN_ROLL_TEND_NS NUM_S(5)
 
 static const struct sm_state run_roll_table[RUN_ROLL_STATE_NR] = {
 	[RUN_ROLL_NONE] = { "none", SM_TO(RUN_ROLL_CREATING) | SM_TO(RUN_ROLL_STOPPED),
@@ -245,8 +245,7 @@ roll_is_worn(const struct mt_run_roll *roll)
 
 	if (extent->sm.state == MT_EXTENT_BROKEN)
 		return true;
-	/* Not at every blink of a link. */
-	return loop_now_ns(port->loop) >= extent->placed_ns + RUN_ROLL_TEND_NS &&
+	return loop_now_ns(port->loop) >= extent->placed_ns + MT_EXTENT_TEND_NS &&
 	    extent->replica_count < num_min(mt_placement_domain_count(port), MT_REPLICAS_MAX);
 }
 

@@ -142,14 +142,9 @@ mt_upkeep_fini(struct mt_shard *shard)
 static bool
 upkeep_open_lacks(const struct mt_extent *extent)
 {
-	if (extent == NULL ||
-	    (extent->sm.state != MT_EXTENT_OPEN && extent->sm.state != MT_EXTENT_BROKEN))
-		return false;
-	for (uint32_t i = 0; i < extent->replica_count; i++) {
-		if (extent->replicas[i].is_damaged)
-			return true;
-	}
-	return extent->sm.state == MT_EXTENT_BROKEN || extent->replica_count < MT_REPLICAS_MAX;
+	return extent != NULL &&
+	    (extent->sm.state == MT_EXTENT_OPEN || extent->sm.state == MT_EXTENT_BROKEN) &&
+	    !mt_extent_is_whole(extent, MT_REPLICAS_MAX);
 }
 
 uint32_t

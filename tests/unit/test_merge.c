@@ -130,6 +130,23 @@ merge(uint32_t chunk_index, bool has_layers, uint32_t run_count)
 	return done.rc;
 }
 
+/* All of chunk 0, stopped after @ns: it has ended by itself, or was cancelled. */
+static void
+merge_and_stop(uint64_t ns)
+{
+	struct mt_merge_input input = input_of(0, true, chunk_at(0)->run_count);
+	uint32_t until = done.count + 1;
+
+	cr_assert_eq(mt_merge_start(&fake.shard, &input, on_merged, NULL), 0);
+	fake_run_for(ns);
+	mt_merge_stop(&fake.shard);
+	cr_assert_eq(sim_world_run(fake.world, is_done, &until,
+			 sim_world_now_ns(fake.world) + NUM_S(10)),
+	    0);
+	cr_assert(mt_merge_is_quiet(&fake.shard));
+	cr_assert(done.rc == 0 || done.rc == -ECANCELED);
+}
+
 static uint32_t
 frames_of(const struct mt_chunk *chunk)
 {
@@ -527,20 +544,8 @@ Test(merge, another_owner_ends_the_shard)
 Test(merge, stopped_at_any_time_it_comes_back)
 {
 	for (uint32_t steps = 0; steps < 60; steps++) {
-		struct mt_merge_input input;
-		uint32_t until;
-
 		write_blocks(0, 30, 3, 4);
-		input = input_of(0, true, chunk_at(0)->run_count);
-		until = done.count + 1;
-		cr_assert_eq(mt_merge_start(&fake.shard, &input, on_merged, NULL), 0);
-		fake_run_for(NUM_US(40) * steps);
-		mt_merge_stop(&fake.shard);
-		cr_assert_eq(sim_world_run(fake.world, is_done, &until,
-				 sim_world_now_ns(fake.world) + NUM_S(10)),
-		    0);
-		cr_assert(mt_merge_is_quiet(&fake.shard));
-		cr_assert(done.rc == 0 || done.rc == -ECANCELED);
+		merge_and_stop(NUM_US(40) * steps);
 		expect_blocks(0, 30, 3, 4);
 	}
 }
@@ -677,20 +682,8 @@ Test(merge, stopped_in_any_stage_it_loses_nothing)
 {
 	make_two_generations(16);
 	for (uint32_t steps = 0; steps < 24; steps++) {
-		struct mt_merge_input input;
-		uint32_t until;
-
 		write_blocks(0, 60, 16, 12 + 4 * steps);
-		input = input_of(0, true, chunk_at(0)->run_count);
-		until = done.count + 1;
-		cr_assert_eq(mt_merge_start(&fake.shard, &input, on_merged, NULL), 0);
-		fake_run_for(NUM_US(500) * steps);
-		mt_merge_stop(&fake.shard);
-		cr_assert_eq(sim_world_run(fake.world, is_done, &until,
-				 sim_world_now_ns(fake.world) + NUM_S(10)),
-		    0);
-		cr_assert(mt_merge_is_quiet(&fake.shard));
-		cr_assert(done.rc == 0 || done.rc == -ECANCELED);
+		merge_and_stop(NUM_US(500) * steps);
 		for (struct loop_link *link = chunk_at(0)->runs.next; link != &chunk_at(0)->runs;
 		     link = link->next)
 			cr_assert(!LIST_ENTRY(link, struct mt_run, link)->is_merging);
@@ -724,19 +717,8 @@ Test(merge_threads, layers_and_runs_are_merged)
 Test(merge_threads, stopped_at_any_time_it_comes_back)
 {
 	for (uint32_t steps = 0; steps < 60; steps++) {
-		struct mt_merge_input input;
-		uint32_t until;
-
 		write_blocks(0, 30, 3, 4);
-		input = input_of(0, true, chunk_at(0)->run_count);
-		until = done.count + 1;
-		cr_assert_eq(mt_merge_start(&fake.shard, &input, on_merged, NULL), 0);
-		fake_run_for(NUM_US(40) * steps);
-		mt_merge_stop(&fake.shard);
-		cr_assert_eq(sim_world_run(fake.world, is_done, &until,
-				 sim_world_now_ns(fake.world) + NUM_S(10)),
-		    0);
-		cr_assert(mt_merge_is_quiet(&fake.shard));
+		merge_and_stop(NUM_US(40) * steps);
 		expect_blocks(0, 30, 3, 4);
 	}
 }
