@@ -28,7 +28,7 @@
  *	                  u32 segment_count, u32 clone_count, u8 state, u8 flags (1: deleted),
  *	                  u8 span_count, u8[5] zero, name: 64 bytes, then spans as above
  *	CLUSTER           u64 next_volume_id, u64 next_segment, u32 shard_count, u32 zero,
- *	                  u64 next_snapshot, u64 next_clone (both 1 where they are missing)
+ *	                  u64 next_snapshot, u64 next_clone
  *
  * An extent is its packed id. A kind's value has one length: a longer one is another version, and
  * refused, because an edit that is not understood may not be skipped.
@@ -51,7 +51,6 @@
 #define EDIT_SPAN_BYTES 24u
 #define EDIT_ORIGIN_BYTES 8u
 #define EDIT_CLUSTER_BYTES 40u
-#define EDIT_CLUSTER_OLD_BYTES 24u
 
 _Static_assert(EDIT_HEAD_BYTES + EDIT_OPENED_FIXED_BYTES + MT_REPLICAS_MAX * EDIT_REPLICA_BYTES <=
 	MT_EDIT_BYTES_MAX,
@@ -459,15 +458,17 @@ edit_decode_volume(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 	if (rc != 0 || value[52] == 0)
 		return rc;
 	volume->origin = num_get_le64(spans);
-	return edit_decode_spans(spans + EDIT_ORIGIN_BYTES, value[52], volume->segment_base,
+	rc = edit_decode_spans(spans + EDIT_ORIGIN_BYTES, value[52], volume->segment_base,
 	    &volume->scope, ret_field);
+	if (rc != 0)
+		return rc;
+	EDIT_EXPECT(!mt_scope_is_plain(&volume->scope, volume->segment_base), "span_count");
+	return 0;
 }
 
 static int
-edit_decode_cluster(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
-    const char **ret_field)
+edit_decode_cluster(const uint8_t *value, struct mt_edit *edit, const char **ret_field)
 {
-	EDIT_EXPECT(bytes == EDIT_CLUSTER_BYTES || bytes == EDIT_CLUSTER_OLD_BYTES, "value_bytes");
 	edit->next_volume_id = num_get_le64(value);
 	edit->next_segment = num_get_le64(value + 8);
 	edit->shard_count = num_get_le32(value + 16);
@@ -476,9 +477,6 @@ edit_decode_cluster(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 	EDIT_EXPECT(edit->shard_count >= 1 && edit->shard_count <= CLEAVE_SHARDS_MAX,
 	    "shard_count");
 	EDIT_EXPECT(num_get_le32(value + 20) == 0, "reserved");
-	edit->next_snapshot = edit->next_clone = 1;
-	if (bytes == EDIT_CLUSTER_OLD_BYTES)
-		return 0;
 	edit->next_snapshot = num_get_le64(value + 24);
 	edit->next_clone = num_get_le64(value + 32);
 	EDIT_EXPECT(edit->next_snapshot != 0, "next_snapshot");
@@ -502,8 +500,7 @@ edit_decode_cut(const uint8_t *value, struct mt_edit *edit, const char **ret_fie
 static bool
 edit_varies(uint8_t kind)
 {
-	return edit_has_replicas(kind) || kind == MT_EDIT_VOLUME || kind == MT_EDIT_SNAPSHOT ||
-	    kind == MT_EDIT_CLUSTER;
+	return edit_has_replicas(kind) || kind == MT_EDIT_VOLUME || kind == MT_EDIT_SNAPSHOT;
 }
 
 /* What a kind's value takes; one that varies says so itself. 0: no such kind. */
@@ -518,6 +515,7 @@ edit_value_bytes(uint8_t kind, uint32_t bytes)
 		[MT_EDIT_CUT] = 32,
 		[MT_EDIT_CHECKPOINT_END] = 8,
 		[MT_EDIT_SUCCESSOR] = 8,
+		[MT_EDIT_CLUSTER] = EDIT_CLUSTER_BYTES,
 		[MT_EDIT_CUT_DROPPED] = 8 };
 
 	if (edit_varies(kind))
@@ -556,7 +554,7 @@ edit_decode_value(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 	case MT_EDIT_VOLUME:
 		return edit_decode_volume(value, bytes, edit, ret_field);
 	case MT_EDIT_CLUSTER:
-		return edit_decode_cluster(value, bytes, edit, ret_field);
+		return edit_decode_cluster(value, edit, ret_field);
 	case MT_EDIT_EXTENT_DELETED:
 	case MT_EDIT_SUCCESSOR:
 		return edit_decode_id(value, edit, ret_field);

@@ -226,6 +226,7 @@ Test(edit, wrong_fields_of_the_mirror_are_named)
 	expect_refused(11, 21, 0, "shard_count");
 	expect_refused(11, 24, 1, "reserved");
 	expect_refused(11, 2, 32, "value_bytes");
+	expect_refused(11, 2, 24, "value_bytes");
 }
 
 Test(edit, wrong_fields_of_snapshots_are_named)
@@ -247,16 +248,17 @@ Test(edit, wrong_fields_of_snapshots_are_named)
 	expect_refused(15, 56, MT_SPANS_MAX + 1, "span_count");
 }
 
-Test(edit, clusters_of_before_snapshots_are_understood)
+/* A scope that every new volume has is written as none: another form of it would be a second text. */
+Test(edit, plain_scope_is_not_written_out)
 {
-	struct mt_edit edit;
 	const char *field = NULL;
+	struct mt_edit edit;
+	uint32_t length = mt_edit_encode(bytes, &samples[15]) - 24;
 
-	(void)mt_edit_encode(bytes, &samples[11]);
-	bytes[2] = 24;
-	cr_assert_eq(mt_edit_decode(bytes, 28, &edit, &field), 28, "%s", field);
-	cr_assert_eq(edit.next_snapshot, 1);
-	cr_assert_eq(edit.next_clone, 1);
+	bytes[56] = 1; /* the clone's own span alone */
+	bytes[2] = (uint8_t)(length - 4);
+	cr_assert_eq(mt_edit_decode(bytes, length, &edit, &field), -EBADMSG);
+	cr_assert_str_eq(field, "span_count");
 }
 
 Test(edit, epoch_zero_is_refused)
