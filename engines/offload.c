@@ -18,11 +18,14 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "internal.h"
 
 #define OFFLOAD_MAGIC 0x4f464c44u /* "OFLD" */
+#define OFFLOAD_BACKGROUND_NICE 19
 
 /* First in, first out, through engine_job.next. */
 struct job_queue {
@@ -47,6 +50,7 @@ struct offload {
 	struct job_queue normal; /* lock */
 	uint32_t queued_count;   /* written under lock, read anywhere */
 	bool is_stopping;        /* lock */
+	bool is_background;
 	struct worker workers[];
 };
 
@@ -110,6 +114,9 @@ worker_main(void *arg)
 	struct offload *offload = worker->offload;
 	struct engine_job *job;
 
+	/* Of this thread alone, in Linux. Where it may not be, jobs only come at other times. */
+	if (offload->is_background)
+		(void)setpriority(PRIO_PROCESS, (id_t)gettid(), OFFLOAD_BACKGROUND_NICE);
 	while ((job = worker_wait(offload)) != NULL) {
 		uint64_t begin_ns = job->must_time ? loop_now_fresh_ns(offload->loop) : 0;
 
@@ -136,7 +143,8 @@ worker_start(struct offload *offload, struct worker *worker)
 		engine_runner_fini(&worker->runner);
 		return -rc;
 	}
-	(void)pthread_setname_np(worker->thread, "engine"); /* for a person in top(1) */
+	/* For a person in top(1). */
+	(void)pthread_setname_np(worker->thread, offload->is_background ? "merge" : "engine");
 	offload->worker_count++;
 	return 0;
 }
@@ -173,6 +181,7 @@ offload_create(struct loop *loop, const struct engine_set_options *options,
 	offload->magic = OFFLOAD_MAGIC;
 	offload->loop = loop;
 	offload->queue_depth_max = options->queue_depth_max;
+	offload->is_background = options->is_background;
 	(void)pthread_mutex_init(&offload->lock, NULL); /* with default attributes neither fails */
 	(void)pthread_cond_init(&offload->has_work, NULL);
 	rc = workers_start(offload, options->thread_count);

@@ -24,6 +24,7 @@ struct mt_gateway_options {
 	uint64_t device_bytes;     /* per port: receives, ring, reads */
 	bool wants_huge_pages;     /* for device memory: the system's reserved ones */
 	uint32_t engine_threads;   /* per port; 0: inline */
+	uint32_t merge_threads;    /* per port; 0: merges use the engines of the writes */
 	uint32_t client_receives;  /* requests a port takes at a time */
 	uint64_t node_timeout_ns;
 	/* Zero means the default in brackets. */

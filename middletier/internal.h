@@ -703,6 +703,7 @@ struct mt_port {
 	struct loop *loop;
 	struct split_port *split;
 	struct engine_set *engines;
+	struct engine_set *merge_engines;      /* threads in the background; NULL: none */
 	char address[SPLIT_ADDRESS_BYTES_MAX]; /* as bound */
 	struct mt_link *links;
 	uint32_t link_count;

@@ -36,7 +36,7 @@ struct main_options {
 	uint64_t shards;
 	uint64_t device_memory;
 	bool wants_huge_pages;
-	uint64_t engine_threads;
+	uint64_t engine_threads, merge_threads;
 	uint64_t min_replicas;
 	uint64_t node_timeout;
 	uint64_t gateway_id;
@@ -74,6 +74,10 @@ static const struct config_option option_table[] = {
 	{ "engine-threads", 0, CONFIG_U64, offsetof(struct main_options, engine_threads), "N",
 	    "Engine threads of each port; 0: engines run on the port's own thread.", "0", false, 0,
 	    64, NULL },
+	{ "merge-threads", 0, CONFIG_U64, offsetof(struct main_options, merge_threads), "N",
+	    "Threads of each port, of the lowest priority, for merges that are in no hurry; 0: they "
+	    "run where writes do.",
+	    "1", false, 0, 64, NULL },
 	{ "min-replicas", 0, CONFIG_U64, offsetof(struct main_options, min_replicas), "N",
 	    "Fewest nodes that writes go on with. 1 also lets a take-over believe a lone replica.",
 	    "3", false, 1, MT_REPLICAS_MAX, NULL },
@@ -247,6 +251,7 @@ take_options(const struct main_options *values, struct mt_gateway_options *optio
 	options->device_bytes = values->device_memory;
 	options->wants_huge_pages = values->wants_huge_pages;
 	options->engine_threads = (uint32_t)values->engine_threads;
+	options->merge_threads = (uint32_t)values->merge_threads;
 	options->min_replicas = (uint32_t)values->min_replicas;
 	options->node_timeout_ns = values->node_timeout;
 	options->gateway_id = values->gateway_id;

@@ -285,6 +285,12 @@ bool merge_store_step(struct mt_merge *merge, uint32_t *budget);
 
 /* merge_turn_jobs -- engine jobs in this turn of the loop. */
 uint32_t merge_turn_jobs(const struct mt_merge *merge);
+/*
+ * merge_engines -- where the next job runs: in the background, or where those of writes do
+ *
+ * From PACE_BACKGROUND on it is the latter: where writes keep a machine busy the background stands still.
+ */
+struct engine_set *merge_engines(const struct mt_merge *merge);
 /* merge_pause_ns -- a window of @bytes is done: how long clients go first. */
 uint64_t merge_pause_ns(const struct mt_merge *merge, uint64_t bytes);
 

@@ -223,7 +223,7 @@ static void
 job_run(struct merge_job *slot)
 {
 	struct mt_merge *merge = slot->merge;
-	int rc = engine_submit(merge->shard->port->engines, &slot->job);
+	int rc = engine_submit(merge_engines(merge), &slot->job);
 
 	if (rc == 0) {
 		merge_work_of(merge)->out_count++;

@@ -23,6 +23,16 @@ merge_turn_jobs(const struct mt_merge *merge)
 	return pace_turn_jobs(port_pressure(port), mt_port_write_count(port));
 }
 
+struct engine_set *
+merge_engines(const struct mt_merge *merge)
+{
+	const struct mt_port *port = merge->shard->port;
+
+	if (port->merge_engines == NULL || port_pressure(port) >= PACE_BACKGROUND)
+		return port->engines;
+	return port->merge_engines;
+}
+
 uint64_t
 merge_pause_ns(const struct mt_merge *merge, uint64_t bytes)
 {

@@ -168,7 +168,7 @@ store_blocks(struct mt_merge *merge, const struct merge_frame *frame, uint32_t c
 	};
 	work->store.merge = merge;
 	work->store.is_used = true;
-	rc = engine_submit(merge->shard->port->engines, job);
+	rc = engine_submit(merge_engines(merge), job);
 	if (rc == 0) {
 		work->out_count++;
 		return false;

@@ -13,6 +13,8 @@
 #define PACE_UNLIMITED UINT64_MAX
 #define PACE_HURRY                                                                                 \
 	500u /* from this pressure on merges go as fast as they can, and writes wait for them */
+#define PACE_BACKGROUND                                                                            \
+	250u /* up to this pressure merges compress in the background, where there is one */
 #define PACE_FULL 1000u
 
 /* pace_pressure -- of @used bytes against limits; @soft 0: there are none. */

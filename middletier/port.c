@@ -88,19 +88,27 @@ port_on_device(bool is_there, const char *text, void *arg)
 	    port->index, text);
 }
 
+/* With the port's loop as owner; NULL with errno. */
+static struct engine_set *
+port_engines(struct mt_port *port, uint32_t thread_count, bool is_background)
+{
+	return engine_set_create(port->loop,
+	    &(struct engine_set_options){ .thread_count = thread_count,
+		.queue_depth_max = PORT_ENGINE_QUEUE_MAX,
+		.is_background = is_background });
+}
+
 static int
 port_open_split(struct mt_port *port, char *ret_error, size_t error_bytes)
 {
 	const struct mt_gateway_options *options = &port->gateway->options;
-	struct engine_set_options engine_options = {
-		.thread_count = options->engine_threads,
-		.queue_depth_max = PORT_ENGINE_QUEUE_MAX,
-	};
 	static const uint8_t zeros[CLEAVE_BLOCK_BYTES];
 	struct split_port_options split_options;
 
-	port->engines = engine_set_create(port->loop, &engine_options);
-	if (port->engines == NULL)
+	port->engines = port_engines(port, options->engine_threads, false);
+	if (port->engines != NULL && options->merge_threads > 0)
+		port->merge_engines = port_engines(port, options->merge_threads, true);
+	if (port->engines == NULL || (options->merge_threads > 0 && port->merge_engines == NULL))
 		return port_refuse(ret_error, error_bytes, -errno, "engines: %s", strerror(errno));
 	split_options = (struct split_port_options){
 		.loop = port->loop,
@@ -580,80 +588,6 @@ mt_port_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t
 	}
 }
 
-/* Snapshots. */
-
-static void
-snapshot_shard(const struct mt_shard *shard, struct mt_shard_snapshot *ret_snapshot)
-{
-	uint32_t extent_count = 0, counts[EXTENT_MANIFEST + 1] = { 0 };
-	struct mt_flush_totals runs;
-
-	mt_flush_totals(shard, &runs);
-	for (uint32_t i = 0; i < shard->extent_count; i++) {
-		extent_count += shard->extents[i] != NULL;
-		if (shard->extents[i] != NULL)
-			counts[shard->extents[i]->kind]++;
-	}
-	*ret_snapshot = (struct mt_shard_snapshot){
-		.index = shard->index,
-		.state = (enum mt_shard_state)shard->sm.state,
-		.epoch = shard->epoch,
-		.extent_count = extent_count,
-		.log_extent_count = counts[EXTENT_LOG],
-		.run_extent_count = counts[EXTENT_RUN],
-		.lacking_count = mt_upkeep_lacking_count(shard) +
-		    mt_upkeep_open_lacking_count(shard),
-		.log_bytes = shard->log_bytes,
-		.ring_bytes = shard->ring.size_bytes,
-		.run_count = runs.run_count,
-		.run_bytes = runs.run_bytes,
-		.run_live_bytes = runs.live_bytes,
-		.run_extent_bytes = runs.extent_bytes,
-	};
-	if (shard->block_index == NULL)
-		return;
-	ret_snapshot->index_blocks = shard->block_index->key_count;
-	ret_snapshot->index_bytes = shard->block_index->memory_bytes;
-}
-
-void
-mt_port_snapshot_take(struct mt_port *port, struct mt_port_snapshot *ret_snapshot)
-{
-	struct mt_port_snapshot *snapshot = ret_snapshot;
-	struct loop_link *link, *next;
-
-	snapshot->shards = mt_calloc(num_max(port->shard_count, 1), sizeof(*snapshot->shards));
-	snapshot->links = mt_calloc(num_max(port->link_count, 1), sizeof(*snapshot->links));
-	snapshot->shard_count = port->shard_count;
-	snapshot->link_count = port->link_count;
-	snapshot->receives_free = split_port_receives_free(port->split);
-	snapshot->run_index_bytes = mt_run_cache_bytes(port);
-	snapshot->session_count = 0;
-	LIST_FOREACH_SAFE(&port->sessions, link, next)
-		snapshot->session_count++;
-	for (uint32_t i = 0; i < port->shard_count && snapshot->shards != NULL; i++)
-		snapshot_shard(&port->shards[i], &snapshot->shards[i]);
-	for (uint32_t i = 0; i < port->link_count && snapshot->links != NULL; i++) {
-		const struct mt_link *node = &port->links[i];
-
-		snapshot->links[i] = (struct mt_link_snapshot){
-			.node_id = node->node_id,
-			.state = (enum mt_link_state)node->sm.state,
-			.slots_total = node->slots_total,
-			.slots_free = node->slots_free,
-			.slot_bytes = node->slot_bytes,
-		};
-	}
-}
-
-void
-mt_port_snapshot_fini(struct mt_port_snapshot *snapshot)
-{
-	mt_free(snapshot->shards);
-	mt_free(snapshot->links);
-	*snapshot = (struct mt_port_snapshot){ 0 };
-}
-
 /* Stopping. */
 
 static bool
@@ -772,7 +706,8 @@ mt_port_close(struct mt_port *port)
 	if (!port->is_closing && !mt_gateway_is_killed(port->gateway))
 		port_close_all(port); /* nothing submits a job behind this */
 	engine_set_destroy(port->engines);
-	port->engines = NULL;
+	engine_set_destroy(port->merge_engines);
+	port->engines = port->merge_engines = NULL;
 	if (port->state == MT_PORT_STOPPED && !port->gateway->options.is_single_loop)
 		port_run_last_turn(port);
 	if (!mt_gateway_is_killed(port->gateway))

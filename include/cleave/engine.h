@@ -141,6 +141,7 @@ struct engine_job {
 struct engine_set_options {
 	uint32_t thread_count;    /* 0: inline, on the submitting thread */
 	uint32_t queue_depth_max; /* jobs waiting for a thread; ignored when inline */
+	bool is_background;       /* threads of the lowest priority: what else runs goes first */
 };
 
 struct engine_set;

@@ -91,7 +91,7 @@ struct engine_set {
 		struct engine_job *job;
 		struct loop_timer timer;
 	} jobs[FAKE_JOBS];
-	uint32_t running_count;
+	uint32_t running_count, submit_count;
 };
 
 struct fake_commit {
@@ -282,6 +282,7 @@ engine_submit(struct engine_set *set, struct engine_job *job)
 {
 	uint32_t i = 0;
 
+	set->submit_count++;
 	if (engine_job_check(job) != 0)
 		return -EINVAL;
 	if (!set->is_threaded) {

@@ -6,10 +6,14 @@
  * makes it: its post holds the worker until the gate is opened.
  */
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 
 #include "base/crc32c.h"
 #include "cleave/loop.h"
@@ -265,6 +269,58 @@ Test(engine_set, threads_share_no_codec_state)
 	free(tracked);
 	free(plain);
 	free(stored);
+}
+
+/* The priority that the kernel knows of each thread with that name; they must be @count. */
+static void
+expect_priority(const char *name, uint32_t count, int nice_value)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	uint32_t found_count = 0;
+
+	cr_assert_not_null(tasks);
+	for (const struct dirent *entry; (entry = readdir(tasks)) != NULL;) {
+		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+		char path[64], text[32] = "";
+		FILE *file;
+
+		(void)snprintf(path, sizeof(path), "/proc/self/task/%d/comm", (int)tid);
+		file = tid == 0 ? NULL : fopen(path, "r");
+		if (file == NULL)
+			continue;
+		if (fgets(text, sizeof(text), file) != NULL)
+			text[strcspn(text, "\n")] = '\0';
+		(void)fclose(file);
+		if (strcmp(text, name) != 0)
+			continue;
+		cr_assert_eq(getpriority(PRIO_PROCESS, (id_t)tid), nice_value);
+		found_count++;
+	}
+	(void)closedir(tasks);
+	cr_assert_eq(found_count, count, "%u threads called %s", found_count, name);
+}
+
+Test(engine_set, the_background_is_of_the_lowest_priority)
+{
+	struct loop *loop = loop_ev_create(1);
+	struct engine_set_options options = { .thread_count = 1,
+		.queue_depth_max = MANY,
+		.is_background = true };
+	struct engine_set *set = engine_set_create(loop, &options);
+	struct tracked *tracked = calloc(MANY, sizeof(*tracked));
+	uint8_t *src = data_create(4096, DATA_RANDOM, 1);
+	int counter = 0;
+
+	for (int i = 0; i < MANY; i++) {
+		tracked_init(&tracked[i], src, 4096, &counter);
+		cr_assert_eq(engine_submit(set, &tracked[i].job), 0);
+	}
+	cr_assert_eq(loop_run(loop, all_done, &counter), 0);
+	expect_priority("merge", 1, 19);
+	engine_set_destroy(set);
+	loop_destroy(loop);
+	free(tracked);
+	free(src);
 }
 
 #define WAITING 6

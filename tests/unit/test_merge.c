@@ -4,6 +4,7 @@
 #include "middletier/alloc.h"
 #include "middletier/index.h"
 #include "middletier/merge.h"
+#include "middletier/pace.h"
 
 static uint32_t frame_bytes = NUM_KIB(16);
 
@@ -690,6 +691,42 @@ Test(merge, stopped_in_any_stage_it_loses_nothing)
 		expect_blocks(0, 60, 16, 12 + 4 * steps);
 		expect_blocks(1, 60, 16, 8);
 	}
+}
+
+/* ---- where its jobs run ---- */
+
+Test(merge, in_no_hurry_it_compresses_in_the_background)
+{
+	struct engine_set background = { 0 };
+	uint32_t count;
+
+	cr_assert_eq(engine_runner_init(&background.runner), 0);
+	fake.port.merge_engines = &background;
+	fake.port.shards = &fake.shard;
+	fake.port.shard_count = 1;
+	write_blocks(0, 40, 1, 3);
+	count = fake.engines.submit_count;
+	cr_assert_eq(merge(0, true, 0), 0);
+	cr_assert_geq(background.submit_count, 40 / 4);
+	cr_assert_eq(fake.engines.submit_count, count);
+	expect_blocks(0, 40, 1, 3);
+
+	write_blocks(0, 40, 1, 5);
+	background.submit_count = 0;
+	for (uint32_t i = 0; i < FAKE_NODES; i++)
+		fake.links[i].slots_total = 60;
+	fake.log_bytes = NUM_MIB(1);
+	for (uint32_t i = 0; mt_reclaim_pressure(&fake.shard, 0) < PACE_BACKGROUND; i++)
+		cr_assert_eq(fake_wait(
+				 fake_write((uint32_t)CLEAVE_CHUNK_BLOCKS + i % 1000 * 16, 16, 1)),
+		    0);
+	count = fake.engines.submit_count;
+	cr_assert_eq(merge(0, true, chunk_at(0)->run_count), 0);
+	cr_assert_eq(background.submit_count, 0);
+	cr_assert_geq(fake.engines.submit_count, count + 40 / 4);
+	expect_blocks(0, 40, 1, 5);
+	fake.port.merge_engines = NULL;
+	engine_runner_fini(&background.runner);
 }
 
 /* ---- with engine threads ---- */

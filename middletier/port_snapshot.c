@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* port_snapshot.c -- what `cleave status` and the metrics are told of a port, copied on its thread */
+#include "alloc.h"
+#include "control.h"
+#include "index.h"
+#include "upkeep.h"
+
+static void
+snapshot_shard(const struct mt_shard *shard, struct mt_shard_snapshot *ret_snapshot)
+{
+	uint32_t extent_count = 0, counts[EXTENT_MANIFEST + 1] = { 0 };
+	struct mt_flush_totals runs;
+
+	mt_flush_totals(shard, &runs);
+	for (uint32_t i = 0; i < shard->extent_count; i++) {
+		extent_count += shard->extents[i] != NULL;
+		if (shard->extents[i] != NULL)
+			counts[shard->extents[i]->kind]++;
+	}
+	*ret_snapshot = (struct mt_shard_snapshot){
+		.index = shard->index,
+		.state = (enum mt_shard_state)shard->sm.state,
+		.epoch = shard->epoch,
+		.extent_count = extent_count,
+		.log_extent_count = counts[EXTENT_LOG],
+		.run_extent_count = counts[EXTENT_RUN],
+		.lacking_count = mt_upkeep_lacking_count(shard) +
+		    mt_upkeep_open_lacking_count(shard),
+		.log_bytes = shard->log_bytes,
+		.ring_bytes = shard->ring.size_bytes,
+		.run_count = runs.run_count,
+		.run_bytes = runs.run_bytes,
+		.run_live_bytes = runs.live_bytes,
+		.run_extent_bytes = runs.extent_bytes,
+	};
+	if (shard->block_index == NULL)
+		return;
+	ret_snapshot->index_blocks = shard->block_index->key_count;
+	ret_snapshot->index_bytes = shard->block_index->memory_bytes;
+}
+
+void
+mt_port_snapshot_take(struct mt_port *port, struct mt_port_snapshot *ret_snapshot)
+{
+	struct mt_port_snapshot *snapshot = ret_snapshot;
+	struct loop_link *link, *next;
+
+	snapshot->shards = mt_calloc(num_max(port->shard_count, 1), sizeof(*snapshot->shards));
+	snapshot->links = mt_calloc(num_max(port->link_count, 1), sizeof(*snapshot->links));
+	snapshot->shard_count = port->shard_count;
+	snapshot->link_count = port->link_count;
+	snapshot->receives_free = split_port_receives_free(port->split);
+	snapshot->run_index_bytes = mt_run_cache_bytes(port);
+	snapshot->session_count = 0;
+	LIST_FOREACH_SAFE(&port->sessions, link, next)
+		snapshot->session_count++;
+	for (uint32_t i = 0; i < port->shard_count && snapshot->shards != NULL; i++)
+		snapshot_shard(&port->shards[i], &snapshot->shards[i]);
+	for (uint32_t i = 0; i < port->link_count && snapshot->links != NULL; i++) {
+		const struct mt_link *node = &port->links[i];
+
+		snapshot->links[i] = (struct mt_link_snapshot){
+			.node_id = node->node_id,
+			.state = (enum mt_link_state)node->sm.state,
+			.slots_total = node->slots_total,
+			.slots_free = node->slots_free,
+			.slot_bytes = node->slot_bytes,
+		};
+	}
+}
+
+void
+mt_port_snapshot_fini(struct mt_port_snapshot *snapshot)
+{
+	mt_free(snapshot->shards);
+	mt_free(snapshot->links);
+	*snapshot = (struct mt_port_snapshot){ 0 };
+}
