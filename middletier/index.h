@@ -362,9 +362,8 @@ void mt_flush_totals(const struct mt_shard *shard, struct mt_flush_totals *ret_t
  * the oldest layer's first_extent) and which run extents (no run left, sealed) can go
  */
 void mt_reclaim_kick(struct mt_shard *shard);
-/* The log's length, and the layers' memory, against their limits: soft, merges hurry; hard, writes wait.
- * No room is both. Behind the memory's hard one tombstones wait, too. */
-bool mt_reclaim_is_log_long(const struct mt_shard *shard);
+/* The log's length, and the layers' memory, against their hard limits, behind which writes wait. No room is
+ * both. Behind the memory's tombstones wait, too. */
 bool mt_reclaim_is_log_full(const struct mt_shard *shard);
 bool mt_reclaim_is_memory_full(const struct mt_shard *shard);
 /* mt_reclaim_pressure -- both against their limits, per mille (pace.h), were @gained_bytes of the log gone. */

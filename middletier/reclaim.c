@@ -133,30 +133,13 @@ is_room_short(const struct mt_shard *shard)
 	return shard->write != NULL && shard->write->roll.is_short;
 }
 
-/* Are the layers @times as large as they should be? */
-static bool
-is_memory_over(const struct mt_shard *shard, uint64_t times)
+bool
+mt_reclaim_is_memory_full(const struct mt_shard *shard)
 {
 	const struct mt_reclaim *reclaim = shard->reclaim;
 
 	return reclaim != NULL && reclaim->memory_bytes != 0 && shard->block_index != NULL &&
-	    shard->block_index->memory_bytes > times * reclaim->memory_bytes;
-}
-
-bool
-mt_reclaim_is_memory_full(const struct mt_shard *shard)
-{
-	return is_memory_over(shard, 2);
-}
-
-bool
-mt_reclaim_is_log_long(const struct mt_shard *shard)
-{
-	const struct mt_reclaim *reclaim = shard->reclaim;
-
-	return is_room_short(shard) || is_memory_over(shard, 1) ||
-	    (reclaim != NULL && reclaim->soft_bytes != 0 &&
-		reclaim->log_bytes > reclaim->soft_bytes);
+	    shard->block_index->memory_bytes > 2 * reclaim->memory_bytes;
 }
 
 bool
@@ -164,7 +147,7 @@ mt_reclaim_is_log_full(const struct mt_shard *shard)
 {
 	const struct mt_reclaim *reclaim = shard->reclaim;
 
-	return is_room_short(shard) || is_memory_over(shard, 2) ||
+	return is_room_short(shard) || mt_reclaim_is_memory_full(shard) ||
 	    (reclaim != NULL && reclaim->hard_bytes != 0 &&
 		reclaim->log_bytes > reclaim->hard_bytes);
 }
