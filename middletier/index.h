@@ -365,6 +365,8 @@ void mt_reclaim_kick(struct mt_shard *shard);
 /* The log's length, and the layers' memory, against their hard limits, behind which writes wait. No room is
  * both. Behind the memory's tombstones wait, too. */
 bool mt_reclaim_is_log_full(const struct mt_shard *shard);
+/* mt_reclaim_is_log_spent -- what is kept beyond that for the latency class has gone, too. */
+bool mt_reclaim_is_log_spent(const struct mt_shard *shard);
 bool mt_reclaim_is_memory_full(const struct mt_shard *shard);
 /* mt_reclaim_pressure -- both against their limits, per mille (pace.h), were @gained_bytes of the log gone. */
 uint32_t mt_reclaim_pressure(const struct mt_shard *shard, uint64_t gained_bytes);

@@ -149,7 +149,7 @@ roll_wants_reserve(const struct mt_write_state *state)
 
 	return roll->is_short && roll->attempt_count > 0 && roll->sm.state == LOG_ROLL_TURNING &&
 	    !mt_reclaim_can_gain(state->shard) &&
-	    (roll->is_full || !list_is_empty(&state->parked) || !list_is_empty(&state->ready) ||
+	    (roll->is_full || write_is_any_parked(state) || !list_is_empty(&state->ready) ||
 		state->filling != NULL);
 }
 

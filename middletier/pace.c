@@ -25,6 +25,7 @@
 #define PACE_DRAIN_NS NUM_S(1) /* to measure it, at least */
 #define PACE_DRAIN_KEEP 3u     /* parts of what was known, to one of what is new */
 #define PACE_BURST_NS NUM_MS(2)
+#define PACE_DEBT_NS NUM_S(1)
 /* Engine jobs, each some 50 us: nobody writes, somebody does, they wait for merges, they stand still. */
 #define PACE_JOBS_IDLE 8u
 #define PACE_JOBS_BUSY 2u
@@ -110,7 +111,10 @@ pace_write_rate(uint32_t pressure, uint64_t drain_rate)
 	return num_max(drain_rate / 1000 * per_mille, PACE_WRITE_MIN);
 }
 
-/* What was not used is kept for a moment only, for timers are late. */
+/*
+ * What was not used is kept for a moment only, for timers are late. Nor is more than a second ever owed,
+ * for what the latency class takes without asking.
+ */
 uint64_t
 pace_pay(uint64_t paid_ns, uint64_t now_ns, uint64_t bytes, uint64_t rate)
 {
@@ -118,5 +122,6 @@ pace_pay(uint64_t paid_ns, uint64_t now_ns, uint64_t bytes, uint64_t rate)
 
 	if (rate == PACE_UNLIMITED)
 		return from_ns;
-	return from_ns + (uint64_t)((double)bytes * 1e9 / (double)rate);
+	from_ns += (uint64_t)((double)bytes * 1e9 / (double)rate);
+	return num_min(from_ns, num_max(paid_ns, now_ns + PACE_DEBT_NS));
 }

@@ -14,7 +14,8 @@
  *
  * The log has two limits. Beyond the *soft* one merges hurry, beyond the *hard* one writes wait until
  * extents have gone. Both are of what its extents take at a node, full or not. The memory of the layers
- * has two as well, an eighth of the --log-bytes option and twice that, for records may be small.
+ * has two as well, an eighth of the --log-bytes option and twice that, for records may be small. Writes
+ * of the latency class wait later: where one more extent was begun, with a quarter more of memory.
  */
 #include "reclaim.h"
 
@@ -51,6 +52,7 @@ struct mt_reclaim {
 	uint32_t indexes[MT_COMMIT_EDITS_MAX]; /* being deleted */
 	uint32_t count;
 	uint64_t soft_bytes, hard_bytes;
+	uint64_t slot_bytes;   /* of the log's next extent, at least */
 	uint64_t memory_bytes; /* of layers: soft; 0: no limit */
 	uint64_t log_bytes;    /* that the log's extents take at a node */
 	uint64_t sealed_bytes; /* of those, sealed ones */
@@ -95,6 +97,7 @@ reclaim_set_limits(struct mt_reclaim *reclaim)
 	soft_bytes = num_min(soft_bytes, share_bytes / RECLAIM_LOG_SHARE);
 	soft_bytes = num_max(soft_bytes, RECLAIM_LOG_EXTENTS_MIN * slot_bytes);
 	soft_bytes = num_min(soft_bytes, share_bytes / RECLAIM_LOG_SHARE_MIN);
+	reclaim->slot_bytes = slot_bytes;
 	reclaim->soft_bytes = num_max(soft_bytes, slot_bytes);
 	reclaim->hard_bytes = reclaim->soft_bytes +
 	    num_max(reclaim->soft_bytes / 2, 2 * slot_bytes);
@@ -133,13 +136,20 @@ is_room_short(const struct mt_shard *shard)
 	return shard->write != NULL && shard->write->roll.is_short;
 }
 
-bool
-mt_reclaim_is_memory_full(const struct mt_shard *shard)
+/* Are the layers @halves / 2 times as large as they should be? */
+static bool
+is_memory_over(const struct mt_shard *shard, uint64_t halves)
 {
 	const struct mt_reclaim *reclaim = shard->reclaim;
 
 	return reclaim != NULL && reclaim->memory_bytes != 0 && shard->block_index != NULL &&
-	    shard->block_index->memory_bytes > 2 * reclaim->memory_bytes;
+	    shard->block_index->memory_bytes > halves * (reclaim->memory_bytes / 2);
+}
+
+bool
+mt_reclaim_is_memory_full(const struct mt_shard *shard)
+{
+	return is_memory_over(shard, 4);
 }
 
 bool
@@ -147,9 +157,19 @@ mt_reclaim_is_log_full(const struct mt_shard *shard)
 {
 	const struct mt_reclaim *reclaim = shard->reclaim;
 
-	return is_room_short(shard) || mt_reclaim_is_memory_full(shard) ||
+	return is_room_short(shard) || is_memory_over(shard, 4) ||
 	    (reclaim != NULL && reclaim->hard_bytes != 0 &&
 		reclaim->log_bytes > reclaim->hard_bytes);
+}
+
+bool
+mt_reclaim_is_log_spent(const struct mt_shard *shard)
+{
+	const struct mt_reclaim *reclaim = shard->reclaim;
+
+	return is_room_short(shard) || is_memory_over(shard, 5) ||
+	    (reclaim != NULL && reclaim->hard_bytes != 0 &&
+		reclaim->log_bytes > reclaim->hard_bytes + reclaim->slot_bytes);
 }
 
 /* What the log takes, but for what its open extent has yet, or the next. */

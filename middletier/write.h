@@ -123,12 +123,19 @@ void write_batches_fail(struct mt_write_state *state, int rc);
 
 enum write_state {
 	WRITE_FREE,
-	WRITE_PARKED,  /* in state->parked: the shard does not serve yet, or there is no room */
+	WRITE_PARKED, /* in state->parked, its line: the shard does not serve, or there is no room */
 	WRITE_STORING, /* in state->storing: an engine thread has it */
 	WRITE_STORED,  /* in state->storing: waits for those before it, and room in a batch */
 	WRITE_BATCHED, /* in its batch's list */
 	WRITE_HELD,    /* in state->held: durable, its answer is kept back (cut.c) */
 	WRITE_STATE_NR
+};
+
+/* What is parked, in two lines. A session's writes are all in one. */
+enum write_line {
+	WRITE_LINE_AHEAD, /* of volumes of the latency class */
+	WRITE_LINE_OTHERS,
+	WRITE_LINE_NR
 };
 
 /* An engine job of a write, and the device memory it compresses into. Threaded sets only. */
@@ -167,7 +174,9 @@ struct mt_write_state {
 	int stop_rc;
 	struct mt_write *writes; /* one for each receive of the port */
 	uint32_t write_max;
-	struct loop_link free_writes, parked, storing, held;
+	struct loop_link free_writes, storing, held;
+	struct loop_link parked[WRITE_LINE_NR];
+	uint32_t ahead_count; /* admitted since one of the others was */
 	struct write_batch batches[WRITE_BATCHES_MAX];
 	struct loop_link free_batches, ready;
 	struct write_batch *filling;
@@ -194,6 +203,20 @@ write_block_count(const struct mt_write *write)
 	return write->io.length_bytes / CLEAVE_BLOCK_BYTES;
 }
 
+static inline enum write_line
+write_line_of(const struct mt_write *write)
+{
+	return write->session->volume.service_class == SERVICE_LATENCY ? WRITE_LINE_AHEAD
+								       : WRITE_LINE_OTHERS;
+}
+
+static inline bool
+write_is_any_parked(const struct mt_write_state *state)
+{
+	return !list_is_empty(&state->parked[WRITE_LINE_AHEAD]) ||
+	    !list_is_empty(&state->parked[WRITE_LINE_OTHERS]);
+}
+
 /* write_finish -- answer @write; the sole exit of each. */
 void write_finish(struct mt_write_state *state, struct mt_write *write, int rc);
 /* write_release_held -- answer what was kept back. */
@@ -207,7 +230,7 @@ void mt_write_path_kick(struct mt_shard *shard);
 /* ---- write_room.c: is there room for it? ---- */
 
 /*
- * write_check -- may @write, which waits first in line, be admitted?
+ * write_check -- may @write, which waits first in its line, be admitted?
  *
  * 0; -EAGAIN: not yet; else its answer.
  */

@@ -8,11 +8,20 @@
  *	    +-------------------> STORING ----> STORED -----+     '> HELD-'  a snapshot is being taken
  *
  * A write is PARKED while the shard does not serve, no batch has room, or no index entry can be
- * promised. Everything happens in order of arrival, a shard at a time: parked writes are admitted in
- * it, and records enter batches in it. That is more than overlapping writes need; but it makes the
- * log's order the order of arrival, and with it replay, re-sending and batching simple. So a latency
- * class write, though compressed by nobody and ahead of others in the engines' queue, goes into the
- * same batch as its neighbours: it waits for the engine jobs of those before it, never for more.
+ * promised. They wait in two lines, a shard at a time: those of latency class volumes are admitted
+ * ahead of the others (but one of these after each WRITE_AHEAD_MAX of those), and while there is any
+ * room at all (write_room.c). From there on order is that of admission: records enter batches in it,
+ * and it is the log's, which makes replay, re-sending and batching simple.
+ *
+ * No write overtakes one that it overlaps. Which line is the volume's class, as its session has it from
+ * its beginning to its end: all writes of a session are in one line, and so admitted in order of
+ * arrival (I11). Blocks belong to one volume, this has one writing session, and a newer one gets in
+ * when the last write of the older has ended. So what is overtaken is of another volume. Nor do
+ * snapshots mind: neither of the two is answered, so neither was before the other (I5); a cut closes
+ * the open batch, and sees as before what was admitted until then.
+ *
+ * A latency class write, though compressed by nobody and ahead of others in the engines' queue, goes
+ * into the same batch as its neighbours: it waits for the engine jobs of those before it, never for more.
  *
  * With an inline engine the job runs straight into the batch's place in the ring. With engine threads
  * several run at a time, each into a scratch buffer; when its turn comes a second, short job copies the
@@ -35,6 +44,7 @@
 #define WRITE_STATE_MAGIC 0x54535257u   /* "WRST" */
 #define WRITE_ENGINE_RETRY_NS NUM_MS(1) /* after "queue full", which other shards may cause */
 #define WRITE_RING_SMALL_BYTES NUM_MIB(8)
+#define WRITE_AHEAD_MAX 16u
 
 static const struct sm_state write_table[WRITE_STATE_NR] = {
 	[WRITE_FREE] = { "free", SM_TO(WRITE_PARKED), SM_INITIAL },
@@ -362,7 +372,7 @@ write_copy(struct mt_write_state *state, struct mt_write *write, struct write_ba
 	return true;
 }
 
-/* ---- in order of arrival ---- */
+/* ---- in order ---- */
 
 static bool
 write_add_tombstone(struct mt_write_state *state, struct mt_write *write)
@@ -441,16 +451,29 @@ write_admit_one(struct mt_write_state *state, struct mt_write *write)
 	return true;
 }
 
+/* False: there is none in this line, or it has to wait. */
+static bool
+write_admit_from(struct mt_write_state *state, enum write_line line)
+{
+	struct loop_link *link = list_first(&state->parked[line]);
+
+	if (link == NULL || !write_admit_one(state, write_of(link)))
+		return false;
+	state->ahead_count = line == WRITE_LINE_AHEAD ? state->ahead_count + 1 : 0;
+	return true;
+}
+
 static void
 write_admit(struct mt_write_state *state)
 {
-	struct loop_link *link;
+	bool has_gone = state->is_started;
 
-	if (!state->is_started || state->is_stopped)
-		return;
-	while ((link = list_first(&state->parked)) != NULL) {
-		if (!write_admit_one(state, write_of(link)))
-			return;
+	while (has_gone && !state->is_stopped) {
+		bool is_others = state->ahead_count >= WRITE_AHEAD_MAX;
+
+		has_gone = (is_others && write_admit_from(state, WRITE_LINE_OTHERS)) ||
+		    write_admit_from(state, WRITE_LINE_AHEAD) ||
+		    (!is_others && write_admit_from(state, WRITE_LINE_OTHERS));
 	}
 }
 
@@ -482,7 +505,7 @@ write_pump_soon(struct mt_write_state *state)
 void
 mt_write_path_kick(struct mt_shard *shard)
 {
-	if (!list_is_empty(&shard->write->parked) || !list_is_empty(&shard->write->storing))
+	if (write_is_any_parked(shard->write) || !list_is_empty(&shard->write->storing))
 		write_pump_soon(shard->write);
 }
 
@@ -509,7 +532,7 @@ mt_write(struct mt_shard *shard, struct mt_session *session, struct split_msg *m
 	write->io = *io;
 	write->stored_bytes = 0;
 	sm_move(&write->sm, WRITE_PARKED);
-	list_push_back(&state->parked, &write->link);
+	list_push_back(&state->parked[write_line_of(write)], &write->link);
 	if (state->is_stopped) {
 		write_finish(state, write, -EREMCHG);
 		return;
@@ -594,7 +617,8 @@ mt_write_path_init(struct mt_shard *shard)
 	state->shard = shard;
 	shard->write = state;
 	list_init(&state->free_writes);
-	list_init(&state->parked);
+	for (uint32_t i = 0; i < WRITE_LINE_NR; i++)
+		list_init(&state->parked[i]);
 	list_init(&state->storing);
 	list_init(&state->held);
 	loop_task_init(&state->pump_task, write_on_pump, state);
@@ -638,11 +662,13 @@ mt_write_path_claimed(struct mt_shard *shard)
 
 	CHECK_OBJ(state, WRITE_STATE_MAGIC);
 	assert(!state->is_started);
-	LIST_FOREACH_SAFE(&state->parked, link, next) {
-		struct mt_write *write = write_of(link);
+	for (uint32_t i = 0; i < WRITE_LINE_NR; i++) {
+		LIST_FOREACH_SAFE(&state->parked[i], link, next) {
+			struct mt_write *write = write_of(link);
 
-		if (write->io.epoch != shard->epoch)
-			write_finish(state, write, -ESTALE);
+			if (write->io.epoch != shard->epoch)
+				write_finish(state, write, -ESTALE);
+		}
 	}
 	mt_read_path_claimed(shard);
 }
@@ -654,11 +680,13 @@ mt_write_path_drop(struct mt_shard *shard, const struct mt_session *session)
 	struct loop_link *link, *next;
 
 	CHECK_OBJ(state, WRITE_STATE_MAGIC);
-	LIST_FOREACH_SAFE(&state->parked, link, next) {
-		struct mt_write *write = write_of(link);
+	for (uint32_t i = 0; i < WRITE_LINE_NR; i++) {
+		LIST_FOREACH_SAFE(&state->parked[i], link, next) {
+			struct mt_write *write = write_of(link);
 
-		if (write->session == session)
-			write_finish(state, write, -ESHUTDOWN);
+			if (write->session == session)
+				write_finish(state, write, -ESHUTDOWN);
+		}
 	}
 }
 
@@ -667,7 +695,7 @@ mt_write_path_is_quiet(const struct mt_shard *shard)
 {
 	const struct mt_write_state *state = shard->write;
 
-	if (!state->is_stopped || !list_is_empty(&state->parked) || !list_is_empty(&state->held) ||
+	if (!state->is_stopped || write_is_any_parked(state) || !list_is_empty(&state->held) ||
 	    !list_is_empty(&state->storing) || state->roll.spare != NULL)
 		return false;
 	for (uint32_t i = 0; i < WRITE_BATCHES_MAX; i++) {
@@ -723,8 +751,10 @@ write_fail_parked(struct mt_write_state *state, int rc)
 		if (write->sm.state == WRITE_STORED)
 			write_finish(state, write, rc);
 	}
-	while ((link = list_first(&state->parked)) != NULL)
-		write_finish(state, write_of(link), rc);
+	for (uint32_t i = 0; i < WRITE_LINE_NR; i++) {
+		while ((link = list_first(&state->parked[i])) != NULL)
+			write_finish(state, write_of(link), rc);
+	}
 }
 
 void

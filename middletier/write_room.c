@@ -4,9 +4,13 @@
  *
  *	                       room     little         none, merges may bring some   none, and no hope
  *	write                  goes on  is slowed down  waits                        -ENOSPC
+ *	... of latency class   goes on  goes on         goes on, as far as one       -ENOSPC
+ *	                                                extent; waits
  *	discard, write zeroes  goes on  goes on         goes on                      goes on while it can
  *
- * Memory for layers is room, too, and there all are alike.
+ * Memory for layers is room, too, and there discards wait as writes do. What the latency class takes
+ * beyond the limit is taken from nobody: the others go on when there is less than the limit again, and
+ * pay for it in time, for a second at the most (pace.c).
  *
  * What gives room back must find room: log_roll.c keeps some.
  */
@@ -66,6 +70,9 @@ write_check_room(struct mt_write_state *state, const struct mt_write *write)
 	if (state->roll.is_full)
 		return -ENOSPC;
 	if (!write_has_payload(write) && !mt_reclaim_is_memory_full(shard))
+		return 0;
+	if (!log_roll_is_short(state) && write_line_of(write) == WRITE_LINE_AHEAD &&
+	    !mt_reclaim_is_log_spent(shard))
 		return 0;
 	if (!log_roll_is_short(state) && !mt_reclaim_is_log_full(shard))
 		return write_has_payload(write) ? write_check_pace(state) : 0;

@@ -107,6 +107,8 @@ static struct fake_world {
 	struct mt_port port;
 	struct mt_shard shard;
 	struct mt_session session;
+	struct mt_session latency_session; /* of another volume */
+	bool is_latency;                   /* fake_submit: by that one */
 	struct mt_link links[FAKE_NODES];
 	struct fake_node nodes[FAKE_NODES];
 	uint8_t *device;

@@ -209,6 +209,8 @@ fake_init(uint64_t seed, bool is_threaded)
 	fake.session.volume.codec_id = ENGINE_LZ4;
 	fake.session.volume.level = 1;
 	mt_scope_init(&fake.session.volume.scope, FAKE_SEGMENT);
+	fake.latency_session = fake.session;
+	fake.latency_session.volume.service_class = SERVICE_LATENCY;
 	fake.shard =
 	    (struct mt_shard){ .port = &fake.port, .index = 3, .epoch = 5, .next_sequence = 100 };
 	mt_cut_init(&fake.shard);
@@ -262,7 +264,7 @@ static inline bool
 fake_is_quiet(void *arg)
 {
 	(void)arg;
-	return fake.session.request_count == 0;
+	return fake.session.request_count + fake.latency_session.request_count == 0;
 }
 
 /* Until every request is answered; false: some never are. */
@@ -330,14 +332,16 @@ fake_io(enum wire_opcode opcode, uint32_t block, uint32_t block_count)
 static inline void
 fake_submit(struct fake_msg *msg, const struct wire_io *io)
 {
-	fake.session.request_count++;
+	struct mt_session *session = fake.is_latency ? &fake.latency_session : &fake.session;
+
+	session->request_count++;
 	if (io->opcode == WIRE_READ || io->opcode == WIRE_BLOCK_STATUS) {
 		msg->msg.payload_bytes = 0;
-		mt_read(&fake.shard, &fake.session, &msg->msg, io);
+		mt_read(&fake.shard, session, &msg->msg, io);
 		return;
 	}
-	fake.session.write_count++;
-	mt_write(&fake.shard, &fake.session, &msg->msg, io);
+	session->write_count++;
+	mt_write(&fake.shard, session, &msg->msg, io);
 }
 
 static inline struct fake_msg *

@@ -212,6 +212,15 @@ Test(pace, what_was_not_used_is_not_kept)
 	cr_assert_lt(pace_pay(0, 0, 1000, 1000000000), NUM_MS(1), "the clock's beginning");
 }
 
+Test(pace, no_more_than_a_second_is_ever_owed)
+{
+	uint64_t paid_ns = 0;
+
+	for (uint32_t i = 0; i < 100; i++)
+		paid_ns = pace_pay(paid_ns, NUM_S(10), 1000000, 10000000);
+	cr_assert_eq(paid_ns, NUM_S(11));
+}
+
 Test(pace, without_a_limit_nothing_is_to_be_paid)
 {
 	cr_assert_leq(pace_pay(0, NUM_S(10), UINT64_MAX, PACE_UNLIMITED), NUM_S(10));

@@ -5,6 +5,7 @@
 #include "middletier/pace.h"
 
 #define CHUNK ((uint32_t)CLEAVE_CHUNK_BLOCKS)
+#define FAST_CHUNK 20u
 
 static void
 setup(void)
@@ -374,6 +375,186 @@ Test(room, extents_that_go_end_the_wait_at_once)
 	fake_run_for(NUM_MS(50));
 	cr_assert(msg->is_answered);
 	cr_assert_eq(msg->reply.rc, 0);
+}
+
+/* ---- the latency class ---- */
+
+/* By a session of another volume, to a chunk that nothing else here writes to. */
+static struct fake_msg *
+write_fast(uint32_t block, uint32_t block_count, uint64_t version)
+{
+	struct wire_io io = fake_io(WIRE_WRITE, FAST_CHUNK * CHUNK + block, block_count);
+	struct fake_msg *msg = fake_msg_take();
+	uint8_t data[ENGINE_RECORD_BYTES_MAX];
+
+	cr_assert_not_null(msg);
+	for (uint32_t i = 0; i < block_count; i++)
+		fake_pattern(data + i * CLEAVE_BLOCK_BYTES, block + i, version);
+	fake_to_device(msg->msg.payload, data, io.length_bytes);
+	msg->msg.payload_bytes = io.length_bytes;
+	io.payload_crc = crc32c(0, data, io.length_bytes);
+	io.service_class = SERVICE_LATENCY;
+	fake.is_latency = true;
+	fake_submit(msg, &io);
+	fake.is_latency = false;
+	return msg;
+}
+
+static bool
+is_answered_within(const struct fake_msg *msg, uint64_t ns)
+{
+	fake_run_for(ns);
+	return msg->is_answered && msg->reply.rc == 0;
+}
+
+static void
+stall_nodes(bool is_stalled)
+{
+	for (uint32_t i = 0; i < FAKE_NODES; i++) {
+		fake.nodes[i].is_stalled = is_stalled;
+		if (!is_stalled)
+			fake_node_resume(i);
+	}
+}
+
+Test(room, the_latency_class_is_not_slowed_down)
+{
+	struct fake_msg *msg;
+
+	fill_half();
+	cr_assert_eq(fake_wait(write_more(0)), 0);
+	msg = write_more(1);
+	for (uint32_t i = 0; i < 5; i++)
+		cr_assert(is_answered_within(write_fast(i, 1, 4), NUM_MS(5)));
+	cr_assert_not(msg->is_answered, "ahead of it");
+	cr_assert_eq(fake_wait(msg), 0);
+}
+
+Test(room, others_pay_for_what_the_latency_class_takes_but_not_for_ever)
+{
+	struct fake_msg *msg;
+
+	fill_half();
+	fake.shard.write->room.drain.rate = NUM_KIB(64);
+	for (uint32_t i = 0; i < 24; i++) /* a second and a half of a MiB a second */
+		cr_assert(is_answered_within(write_fast(16 * i, 16, 4), NUM_MS(5)));
+	msg = write_more(0);
+	cr_assert_not(is_answered_within(msg, NUM_MS(700)));
+	cr_assert(is_answered_within(msg, NUM_MS(350)));
+}
+
+Test(room, beyond_the_hard_limit_the_latency_class_goes_on_for_an_extent)
+{
+	struct fake_msg *msg = fill_log(), *fast;
+	uint32_t count = 0;
+
+	for (;;) {
+		fast = write_fast(16 * count, 16, 4);
+		if (!is_answered_within(fast, NUM_MS(50)))
+			break;
+		cr_assert_not(msg->is_answered);
+		count++;
+	}
+	cr_assert(mt_reclaim_is_log_spent(&fake.shard));
+	cr_assert_geq(count, 3, "256 KiB of log");
+	cr_assert_leq(count, 8);
+	fake_run_for(NUM_S(5));
+	cr_assert_not(fast->is_answered, "then it waits as others do");
+	drop_layers();
+	drop_layers_of(FAST_CHUNK);
+	cr_assert_eq(fake_wait(fast), 0);
+	cr_assert_eq(fake_wait(msg), 0);
+	cr_assert_lt(fast->answer_number, msg->answer_number);
+}
+
+Test(room, the_latency_class_is_refused_where_there_is_no_hope)
+{
+	struct fake_msg *msg = fill_nodes();
+
+	mt_reclaim_on_merge(&fake.shard, -ENOSPC);
+	cr_assert_eq(fake_wait(msg), -ENOSPC);
+	cr_assert_eq(fake_wait(write_fast(0, 1, 4)), -ENOSPC);
+}
+
+Test(room, without_memory_for_layers_the_latency_class_goes_on_for_a_quarter_more)
+{
+	struct fake_msg *msg;
+
+	fill_memory();
+	msg = write_more(0);
+	for (uint32_t i = 0; !mt_reclaim_is_log_spent(&fake.shard); i++) {
+		cr_assert_lt(i, 2000);
+		cr_assert(is_answered_within(write_fast(16 * i, 16, 1), NUM_MS(20)));
+	}
+	cr_assert_not(msg->is_answered);
+	cr_assert_gt(fake.shard.block_index->memory_bytes, NUM_MIB(5) / 2);
+	cr_assert_not(is_answered_within(write_fast(0, 16, 1), NUM_S(1)));
+}
+
+/* All batches are full: the first write that is parked. */
+static struct fake_msg *
+fill_batches(void)
+{
+	stall_nodes(true);
+	for (uint32_t i = 0; i < 100; i++) {
+		struct fake_msg *msg = write_more(i);
+
+		if (!list_is_empty(&fake.shard.write->parked[WRITE_LINE_OTHERS]))
+			return msg;
+		fake_run_for(NUM_US(10));
+	}
+	cr_assert(false, "there is always room");
+	return NULL;
+}
+
+Test(room, a_latency_class_write_is_admitted_ahead_of_others_that_wait)
+{
+	struct fake_msg *others[4], *fast;
+
+	fake_run_for(NUM_MS(10));
+	(void)fill_batches();
+	for (uint32_t i = 0; i < NUM_COUNT(others); i++)
+		others[i] = write_more(100 + i);
+	fast = write_fast(0, 1, 4);
+	stall_nodes(false);
+	cr_assert_eq(fake_wait(fast), 0);
+	for (uint32_t i = 0; i < NUM_COUNT(others); i++) {
+		cr_assert_eq(fake_wait(others[i]), 0);
+		cr_assert_lt(fast->answer_number, others[i]->answer_number);
+	}
+}
+
+Test(room, writes_of_a_session_keep_their_order_ahead_of_others)
+{
+	struct fake_msg *msgs[12];
+
+	fake_run_for(NUM_MS(10));
+	(void)fill_batches();
+	for (uint32_t i = 0; i < NUM_COUNT(msgs); i++)
+		msgs[i] = write_fast(5 + i % 2, 2, 1 + i);
+	stall_nodes(false);
+	for (uint32_t i = 0; i < NUM_COUNT(msgs); i++) {
+		cr_assert_eq(fake_wait(msgs[i]), 0);
+		cr_assert(i == 0 || msgs[i]->answer_number > msgs[i - 1]->answer_number);
+	}
+}
+
+Test(room, a_latency_class_that_takes_all_leaves_others_a_part)
+{
+	struct fake_msg *fasts[40], *other;
+	uint32_t before_count = 0;
+
+	fake_run_for(NUM_MS(10));
+	other = fill_batches();
+	for (uint32_t i = 0; i < NUM_COUNT(fasts); i++)
+		fasts[i] = write_fast(i, 1, 4);
+	stall_nodes(false);
+	cr_assert_eq(fake_wait(other), 0);
+	for (uint32_t i = 0; i < NUM_COUNT(fasts); i++) {
+		cr_assert_eq(fake_wait(fasts[i]), 0);
+		before_count += fasts[i]->answer_number < other->answer_number;
+	}
+	cr_assert_eq(before_count, 16);
 }
 
 /* ---- no memory ---- */
