@@ -491,9 +491,10 @@ workload_create(const struct workload_options *options)
 	(void)snprintf(workload->name, sizeof(workload->name), "volume%u", options->index + 1);
 	(void)snprintf(request, sizeof(request),
 	    "{\"op\":\"volume.create\",\"name\":\"%s\",\"size_bytes\":%" PRIu64
-	    ",\"engine\":\"%s\"}",
+	    ",\"engine\":\"%s\"%s}",
 	    workload->name, volume_bytes(workload),
-	    engines[sim_cluster_below(workload->cluster, 3)]);
+	    engines[sim_cluster_below(workload->cluster, 3)],
+	    options->is_latency ? ",\"service_class\":\"latency\"" : "");
 	workload->present = session_create(workload);
 	workload->call =
 	    (struct cleave_call){ .must_not_repeat = true, .fn = on_created, .arg = workload };

@@ -28,6 +28,7 @@ struct workload_options {
 	uint32_t read_percent, discard_percent; /* the rest writes */
 	uint32_t in_flight;                     /* at most WORKLOAD_IN_FLIGHT */
 	uint64_t io_timeout_ns;                 /* 0: requests wait for ever */
+	bool is_latency;                        /* of the latency class, not the standard one */
 	bool is_observed; /* snapshots when something is given up (observer.h) */
 	bool may_be_full; /* a change may be answered ENOSPC; a read never */
 };
