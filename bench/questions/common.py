@@ -44,6 +44,26 @@ class BenchCluster(Cluster):
             daemon.wait_idle(0.3)
 
 
+def free_slots(cluster):
+    nodes = json.loads(cluster.cleave("--json", "node", "list").stdout)
+    nodes = nodes if isinstance(nodes, list) else nodes["nodes"]
+    return sum(n["slots_free"] for n in nodes)
+
+
+def use_slots(cluster, size, shards):
+    """Slots that never held an extent are zeroed first: not in what is measured."""
+    free, size = free_slots(cluster), str(size // (1 << 20) << 20)
+    cluster.volume_create("used", size)
+    cluster.load("--volume", "used", "--quiet", "--pattern", "sequential", "--block-size", "64K",
+                 "--compressibility", "0", "--bytes", size, timeout_s=1800)
+    cluster.cleave("volume", "delete", "used")
+    for _ in range(240):
+        if free_slots(cluster) >= free - 6 * shards:
+            return
+        time.sleep(0.5)
+    raise failure("the slots of a deleted volume do not come back")
+
+
 def cpu_ns(*daemons):
     """CPU time of all threads of processes, in nanoseconds."""
     total = 0
