@@ -13,6 +13,7 @@
 #include "workload.h"
 
 #define SECONDS_DEFAULT 10
+#define SILENCE_NS NUM_MS(500) /* of a gateway that is asked for the volume, then it is said */
 #define BUFFER_BYTES_MAX NUM_GIB(1)
 #define MESSAGE_COUNT_MIN 256u
 #define MESSAGE_COUNT_MAX 1024u
@@ -230,16 +231,32 @@ is_open_done(void *arg)
 	return load->is_open_done || load->is_interrupted;
 }
 
+/* The library asks on, for as long as half a minute: say whom. */
+static void
+on_silence(struct loop_timer *timer, void *arg)
+{
+	const struct load *load = arg;
+	const struct config_list *gateways = &load->options->gateways;
+
+	(void)timer;
+	for (uint32_t i = 0; i < gateways->count; i++)
+		load_complain("no answer yet: waiting for the gateway at %s", gateways->items[i]);
+}
+
 static int
 open_volume(struct load *load, unsigned flags)
 {
+	struct loop_timer silence;
 	int rc = cleave_volume_open(load->client, load->options->volume, flags, on_open, load);
 
 	if (rc != 0) {
 		load_complain("volume %s: %s", load->options->volume, strerror(-rc));
 		return rc;
 	}
+	loop_timer_init(&silence, on_silence, load);
+	loop_timer_start(load->loop, &silence, SILENCE_NS);
 	loop_run(load->loop, is_open_done, load);
+	loop_timer_stop(load->loop, &silence);
 	if (!load->is_open_done)
 		return -EINTR;
 	if (load->open_rc == 0)

@@ -3,10 +3,14 @@
 """Bad input gets a clear error and changes nothing (I10; faults 25, 26, 28)."""
 import os
 import random
+import signal
 import socket
 import struct
+import subprocess
+import time
 
-from libcluster import (CLUSTER_ID, Cluster, binary, check, expect_error, main, run, run_argv)
+from libcluster import (CLUSTER_ID, WAIT_S, Cluster, binary, check, expect_error, free_port, main, run,
+                        run_argv)
 
 
 def options():
@@ -20,6 +24,22 @@ def options():
                  codes=(2,))
     expect_error(run("cleave", "volume", "create", "x", "--size", "12Q", check_rc=False), "size",
                  codes=(2,))
+
+
+def load_says_whom_it_waits_for():
+    """At once, not when it gives up: the test would not wait for that."""
+    address = f"tcp://127.0.0.1:{free_port()}"
+    load = subprocess.Popen([binary("cleave-load"), "--gateway", address, "--volume", "v"],
+                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                            stderr=subprocess.PIPE, text=True)
+    started = time.monotonic()
+    line = load.stderr.readline()
+    seconds = time.monotonic() - started
+    load.send_signal(signal.SIGTERM)
+    load.communicate(timeout=WAIT_S)
+    check(f"waiting for the gateway at {address}" in line, f"cleave-load says: {line}")
+    check(seconds < 15, f"it was silent for {seconds:.1f} s")
+    check(load.returncode == 1, f"exit {load.returncode}")
 
 
 class NoGateway(Cluster):
@@ -178,5 +198,6 @@ def many_connections():
 
 if __name__ == "__main__":
     check(os.path.exists(binary("cleave")), "cleave")
-    main(options, config_file, disks, another_cluster, second_gateway_on_one_directory, volumes,
-         no_gateway, random_bytes_on_every_port, many_connections)
+    main(options, load_says_whom_it_waits_for, config_file, disks, another_cluster,
+         second_gateway_on_one_directory, volumes, no_gateway, random_bytes_on_every_port,
+         many_connections)
