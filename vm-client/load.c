@@ -16,7 +16,7 @@
 #define SILENCE_NS NUM_MS(500) /* of a gateway that is asked for the volume, then it is said */
 #define BUFFER_BYTES_MAX NUM_GIB(1)
 #define MESSAGE_COUNT_MIN 256u
-#define MESSAGE_COUNT_MAX 1024u
+#define MESSAGE_COUNT_MAX CLEAVE_MESSAGES_MAX
 
 static const char *const pattern_names[] = { "sequential", "random", "zipf", NULL };
 
@@ -28,6 +28,10 @@ static const struct config_option options_table[] = {
 	    NULL, false, 0, 0, NULL },
 	{ "volume", 'v', CONFIG_STRING, O(volume), "NAME",
 	    "The volume; a run replaces its content.", NULL, true, 0, 0, NULL },
+	{ "volumes", 0, CONFIG_U64, O(volume_count), "N",
+	    "Load N volumes of one size at once, NAME1 to NAMEN, each by a session of its own with its "
+	    "share of the requests in flight.",
+	    "0", false, 0, LOAD_VOLUMES_MAX, NULL },
 	{ "pattern", 'p', CONFIG_CHOICE, O(pattern), NULL, "Where requests go.", "random", false, 0,
 	    0, pattern_names },
 	{ "zipf-theta", 0, CONFIG_U64, O(zipf_theta_percent), "PERCENT",
@@ -126,11 +130,34 @@ take_operands(struct load_options *o, const struct config_result *result)
 	return 0;
 }
 
+static bool
+is_file_job(const struct load_options *o)
+{
+	return o->file_copy.count > 0 || o->file_verify.count > 0;
+}
+
+/* A journal is about one volume. */
+static int
+check_volumes(const struct load_options *o)
+{
+	if (o->volume_count == 0)
+		return 0;
+	if (is_file_job(o) || o->verify_journal != NULL || o->journal != NULL) {
+		load_complain("--volumes: not with journals or files to copy");
+		return -EINVAL;
+	}
+	if (o->in_flight_count % o->volume_count != 0) {
+		load_complain("--in-flight: %llu is not a multiple of --volumes",
+		    (unsigned long long)o->in_flight_count);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 static int
 check_options(struct load_options *o, const struct config_result *result)
 {
 	const char *gateway = getenv("CLEAVE_GATEWAY");
-	bool is_file_job = o->file_copy.count > 0 || o->file_verify.count > 0;
 
 	if (o->gateways.count == 0) {
 		o->gateways.items[0] = gateway != NULL && *gateway != '\0' ? gateway
@@ -158,10 +185,12 @@ check_options(struct load_options *o, const struct config_result *result)
 		load_complain("--journal: needs stamped blocks, so not with --data-exact");
 		return -EINVAL;
 	}
-	if (o->verify_journal != NULL && (is_file_job || o->journal != NULL)) {
+	if (o->verify_journal != NULL && (is_file_job(o) || o->journal != NULL)) {
 		load_complain("--verify-journal: is a job of its own");
 		return -EINVAL;
 	}
+	if (check_volumes(o) != 0)
+		return -EINVAL;
 	if (o->seconds == 0 && o->operation_count_max == 0 && o->bytes_max == 0)
 		o->seconds = SECONDS_DEFAULT;
 	return take_operands(o, result);
@@ -205,21 +234,48 @@ create_client(struct load *load)
 	return rc;
 }
 
+static int
+name_volumes(struct load *load)
+{
+	const struct load_options *o = load->options;
+	uint32_t count = o->volume_count == 0 ? 1 : (uint32_t)o->volume_count;
+
+	load->volumes = calloc(count, sizeof(*load->volumes));
+	if (load->volumes == NULL) {
+		load_complain("out of memory");
+		return -ENOMEM;
+	}
+	load->volume_count = count;
+	for (uint32_t i = 0; i < count; i++) {
+		char *name = load->volumes[i].name;
+		size_t size = sizeof(load->volumes[i].name);
+		int bytes = o->volume_count == 0 ? snprintf(name, size, "%s", o->volume)
+						 : snprintf(name, size, "%s%u", o->volume, i + 1);
+
+		if (bytes < 0 || (size_t)bytes >= size) {
+			load_complain("--volume: the name is too long");
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
+
 static void
 on_open(struct cleave_volume *volume, int rc, const char *error, void *arg)
 {
 	struct load *load = arg;
+	struct load_volume *opened = &load->volumes[load->opened_count];
 
-	load->volume = volume;
+	opened->volume = volume;
 	load->open_rc = rc;
 	load->is_open_done = true;
 	if (rc == 0)
 		return;
 	/* The library's text names the volume, mostly. */
-	if (error != NULL && strstr(error, load->options->volume) != NULL)
+	if (error != NULL && strstr(error, opened->name) != NULL)
 		load_complain("%s", error);
 	else
-		load_complain("volume %s: %s", load->options->volume,
+		load_complain("volume %s: %s", opened->name,
 		    error != NULL && *error != '\0' ? error : strerror(-rc));
 }
 
@@ -243,16 +299,19 @@ on_silence(struct loop_timer *timer, void *arg)
 		load_complain("no answer yet: waiting for the gateway at %s", gateways->items[i]);
 }
 
+/* The one at opened_count. */
 static int
 open_volume(struct load *load, unsigned flags)
 {
+	struct load_volume *opened = &load->volumes[load->opened_count];
 	struct loop_timer silence;
-	int rc = cleave_volume_open(load->client, load->options->volume, flags, on_open, load);
+	int rc = cleave_volume_open(load->client, opened->name, flags, on_open, load);
 
 	if (rc != 0) {
-		load_complain("volume %s: %s", load->options->volume, strerror(-rc));
+		load_complain("volume %s: %s", opened->name, strerror(-rc));
 		return rc;
 	}
+	load->is_open_done = false;
 	loop_timer_init(&silence, on_silence, load);
 	loop_timer_start(load->loop, &silence, SILENCE_NS);
 	loop_run(load->loop, is_open_done, load);
@@ -260,8 +319,28 @@ open_volume(struct load *load, unsigned flags)
 	if (!load->is_open_done)
 		return -EINTR;
 	if (load->open_rc == 0)
-		load->info = *cleave_volume_info(load->volume);
+		opened->info = *cleave_volume_info(opened->volume);
 	return load->open_rc;
+}
+
+static int
+open_volumes(struct load *load, unsigned flags)
+{
+	const struct load_volume *first = &load->volumes[0];
+
+	for (; load->opened_count < load->volume_count; load->opened_count++) {
+		const struct load_volume *volume = &load->volumes[load->opened_count];
+		int rc = open_volume(load, flags);
+
+		if (rc != 0)
+			return rc;
+		if (volume->info.size_bytes != first->info.size_bytes) {
+			load_complain("volume %s: not of the size of %s", volume->name,
+			    first->name);
+			return -EINVAL;
+		}
+	}
+	return 0;
 }
 
 static void
@@ -269,7 +348,7 @@ on_close(void *arg)
 {
 	struct load *load = arg;
 
-	load->is_close_done = true;
+	load->closing_count--;
 }
 
 static bool
@@ -277,7 +356,7 @@ is_close_done(void *arg)
 {
 	const struct load *load = arg;
 
-	return load->is_close_done;
+	return load->closing_count == 0;
 }
 
 static int
@@ -295,18 +374,25 @@ set_up(struct load *load, unsigned flags)
 		load_complain("signals: %s", strerror(-rc));
 		return rc;
 	}
-	rc = create_client(load);
-	return rc != 0 ? rc : open_volume(load, flags);
+	rc = name_volumes(load);
+	if (rc == 0)
+		rc = create_client(load);
+	return rc != 0 ? rc : open_volumes(load, flags);
 }
 
 static void
 tear_down(struct load *load)
 {
-	if (load->volume != NULL) {
-		cleave_volume_close(load->volume, on_close, load);
-		loop_run(load->loop, is_close_done, load);
+	for (uint32_t i = 0; i < load->volume_count; i++) {
+		if (load->volumes[i].volume == NULL)
+			continue;
+		load->closing_count++;
+		cleave_volume_close(load->volumes[i].volume, on_close, load);
 	}
+	if (load->closing_count > 0)
+		loop_run(load->loop, is_close_done, load);
 	cleave_client_destroy(load->client);
+	free(load->volumes);
 	signals_fini(&load->signals);
 	loop_destroy(load->loop);
 }
@@ -315,17 +401,16 @@ static int
 run_job(struct load *load)
 {
 	const struct load_options *o = load->options;
-	bool is_file_job = o->file_copy.count > 0 || o->file_verify.count > 0;
-	bool is_reader = o->verify_journal != NULL || (is_file_job && o->file_copy.count == 0);
+	bool is_reader = o->verify_journal != NULL || (is_file_job(o) && o->file_copy.count == 0);
 	int status = 1;
 
 	/* Jobs that are not a run have small requests of their own memory. */
-	if (o->verify_journal == NULL && !is_file_job)
+	if (o->verify_journal == NULL && !is_file_job(o))
 		load->buffer_bytes = o->block_bytes * o->in_flight_count;
 	if (set_up(load, is_reader ? CLEAVE_OPEN_READ_ONLY : 0) == 0) {
 		if (o->verify_journal != NULL)
 			status = load_verify(load);
-		else if (is_file_job)
+		else if (is_file_job(o))
 			status = load_copy(load);
 		else
 			status = load_run(load);

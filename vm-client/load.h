@@ -23,12 +23,14 @@
 #define LOAD_IN_FLIGHT_MAX 4096u
 #define LOAD_BLOCK_BYTES 4096u /* what is stamped and checked; --block-size is a multiple */
 #define LOAD_BLOCK_BYTES_MAX (UINT64_C(1) << 20)
+#define LOAD_VOLUMES_MAX 1024u
 
 /* The options, as parsed. */
 struct load_options {
 	struct config_list gateways;
 	const char *volume;
-	unsigned pattern; /* enum workload_pattern */
+	uint64_t volume_count; /* 0: the volume of that name; else the name and 1 to so many */
+	unsigned pattern;      /* enum workload_pattern */
 	uint64_t zipf_theta_percent;
 	uint64_t read_percent, discard_percent;
 	uint64_t block_bytes;
@@ -49,19 +51,28 @@ struct load_options {
 	bool is_quiet;
 };
 
+/* One of those that are open. */
+struct load_volume {
+	char name[CLEAVE_NAME_BYTES_MAX + 1];
+	struct cleave_volume *volume; /* NULL: not open */
+	struct cleave_volume_info info;
+};
+
 /* What every job works with. */
 struct load {
 	const struct load_options *options;
 	struct loop *loop;
 	struct cleave_client *client;
-	struct cleave_volume *volume;
-	struct cleave_volume_info info;
+	struct load_volume *volumes; /* 1 but for load_run; all of a size */
+	uint32_t volume_count;
 	uint64_t buffer_bytes; /* of the client's, for load_run */
 	bool is_interrupted;   /* SIGINT or SIGTERM came */
 	struct signals signals;
+	/* Of the volume that is being opened, the one at opened_count; they are opened one by one. */
+	uint32_t opened_count;
 	int open_rc;
 	bool is_open_done;
-	bool is_close_done;
+	uint32_t closing_count;
 	/* Called when the first signal comes; may be NULL. The second one ends the process. */
 	void (*on_interrupt)(void *arg);
 	void *on_interrupt_arg;

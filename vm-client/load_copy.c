@@ -130,7 +130,7 @@ submit_next(struct copy *copy, struct copy_slot *slot)
 		memset(slot->data + bytes, 0, slot->io.length_bytes - bytes);
 	}
 	slot->started_ns = loop_now_fresh_ns(copy->load->loop);
-	rc = cleave_submit(copy->load->volume, &slot->io);
+	rc = cleave_submit(copy->load->volumes[0].volume, &slot->io);
 	if (rc != 0) {
 		copy->report->error_count++;
 		on_error(copy, "request refused: ", slot->at_bytes, cleave_error_text(rc));
@@ -215,7 +215,8 @@ transfer_list(struct copy *copy, const struct config_list *list, enum cleave_op 
 		int rc = map_file(copy, list->items[i]);
 		uint64_t padded_bytes = num_round_up(copy->file_bytes, LOAD_BLOCK_BYTES);
 
-		if (rc == 0 && copy->start_bytes + padded_bytes > copy->load->info.size_bytes)
+		if (rc == 0 &&
+		    copy->start_bytes + padded_bytes > copy->load->volumes[0].info.size_bytes)
 			rc = -EFBIG;
 		if (rc == 0) {
 			transfer(copy);

@@ -2,8 +2,8 @@
 /*
  * load_run.c -- requests by a pattern, a fixed number in flight or at a fixed rate
  *
- * A *slot* is one request in flight; a *unit* is a request's place on the volume. The pump fills
- * the free slots, writes the journal for all of them at once, and submits them. Nothing is
+ * A *slot* is one request in flight, always of the same volume; a *unit* is a request's place on that
+ * volume. The pump fills the free slots, writes the journal for all of them at once, and submits them. Nothing is
  * allocated after the start.
  *
  * A write's sequence is how many times its unit has been written or discarded by this run.
@@ -37,9 +37,17 @@ struct unit {
 	uint32_t discarded;            /* the newest discard issued */
 };
 
+/* A volume and what was done to it. */
+struct target {
+	const struct load_volume *volume;
+	struct workload workload;
+	struct unit *units; /* run->unit_count of them */
+};
+
 struct slot {
 	struct cleave_io io;
 	struct run *run;
+	struct target *target;
 	enum workload_op op;
 	uint64_t unit;
 	uint64_t started_ns;   /* when it was to start, for the latency */
@@ -52,10 +60,10 @@ struct run {
 	struct load *load;
 	const struct load_options *options;
 	uint64_t writer;
-	struct workload workload;
 	struct source source;
-	struct unit *units;
-	uint64_t unit_count;
+	struct target *targets; /* a volume each */
+	struct unit *units;     /* of all of them, target by target */
+	uint64_t unit_count;    /* of a volume */
 	struct slot *slots;
 	uint32_t *free_slots, *batch; /* indices; the first free_count, batch_count */
 	uint32_t free_count, batch_count;
@@ -90,6 +98,12 @@ static const char *const op_names[] = {
 	[WORKLOAD_DISCARD] = "discard",
 };
 
+static struct unit *
+unit_of(const struct slot *slot)
+{
+	return &slot->target->units[slot->unit];
+}
+
 static uint64_t
 blocks_per_unit(const struct run *run)
 {
@@ -107,8 +121,9 @@ static void
 run_fail(struct run *run, const struct slot *slot, int rc)
 {
 	if (run->report->error_count++ == 0)
-		load_complain("%s at offset %" PRIu64 " failed: %s", op_names[slot->op],
-		    slot->io.offset_bytes, cleave_error_text(rc));
+		load_complain("volume %s: %s at offset %" PRIu64 " failed: %s",
+		    slot->target->volume->name, op_names[slot->op], slot->io.offset_bytes,
+		    cleave_error_text(rc));
 	run->has_failed = true;
 	run_stop(run);
 }
@@ -117,7 +132,7 @@ run_fail(struct run *run, const struct slot *slot, int rc)
 static void
 on_mismatch(struct run *run, const struct slot *slot, uint64_t block, const char *got)
 {
-	const struct unit *unit = &run->units[slot->unit];
+	const struct unit *unit = unit_of(slot);
 
 	run->has_failed = true;
 	run_stop(run);
@@ -125,7 +140,7 @@ on_mismatch(struct run *run, const struct slot *slot, uint64_t block, const char
 		return;
 	load_complain("volume %s, offset %" PRIu64
 		      ": mismatch: expected sequence %u to %u of writer %" PRIx64 "%s, got %s",
-	    run->options->volume, block * LOAD_BLOCK_BYTES, slot->acknowledged, unit->issued,
+	    slot->target->volume->name, block * LOAD_BLOCK_BYTES, slot->acknowledged, unit->issued,
 	    run->writer,
 	    unit->discarded != 0 && unit->discarded >= slot->acknowledged ? " or zeros" : "", got);
 }
@@ -133,7 +148,7 @@ on_mismatch(struct run *run, const struct slot *slot, uint64_t block, const char
 static void
 check_stamped(struct run *run, const struct slot *slot, uint64_t block, const uint8_t *data)
 {
-	const struct unit *unit = &run->units[slot->unit];
+	const struct unit *unit = unit_of(slot);
 	bool may_be_old = slot->acknowledged == 0, is_good = false;
 	struct stamp stamp = { 0 };
 	enum stamp_kind kind = stamp_check(data, &stamp);
@@ -142,7 +157,7 @@ check_stamped(struct run *run, const struct slot *slot, uint64_t block, const ui
 	switch (kind) {
 	case STAMP_VALID:
 		if (stamp.writer == run->writer)
-			is_good = stamp.volume_id == run->load->info.id &&
+			is_good = stamp.volume_id == slot->target->volume->info.id &&
 			    stamp.sequence >= slot->acknowledged && stamp.sequence <= unit->issued;
 		else
 			is_good = may_be_old;
@@ -167,7 +182,7 @@ check_stamped(struct run *run, const struct slot *slot, uint64_t block, const ui
 static void
 check_exact(struct run *run, const struct slot *slot, uint64_t block, const uint8_t *data)
 {
-	const struct unit *unit = &run->units[slot->unit];
+	const struct unit *unit = unit_of(slot);
 	uint32_t crc;
 	char text[64];
 
@@ -233,7 +248,7 @@ on_io(struct cleave_io *io, int rc, void *arg)
 {
 	struct slot *slot = arg;
 	struct run *run = slot->run;
-	struct unit *unit = &run->units[slot->unit];
+	struct unit *unit = unit_of(slot);
 	uint64_t now_ns = loop_now_fresh_ns(run->load->loop);
 
 	run->free_slots[run->free_count++] = (uint32_t)(slot - run->slots);
@@ -257,7 +272,7 @@ fill_write(struct run *run, struct slot *slot)
 {
 	struct cleave_client *client = run->load->client;
 	struct stamp stamp = {
-		.volume_id = run->load->info.id,
+		.volume_id = slot->target->volume->info.id,
 		.block = slot->unit * blocks_per_unit(run),
 		.writer = run->writer,
 		.sequence = slot->sequence,
@@ -286,8 +301,8 @@ prepare(struct run *run, struct slot *slot, uint64_t started_ns)
 {
 	struct unit *unit;
 
-	slot->op = workload_next(&run->workload, &slot->unit);
-	unit = &run->units[slot->unit];
+	slot->op = workload_next(&slot->target->workload, &slot->unit);
+	unit = unit_of(slot);
 	slot->started_ns = started_ns;
 	slot->acknowledged = unit->acknowledged;
 	if (slot->op != WORKLOAD_READ) {
@@ -346,7 +361,7 @@ submit_batch(struct run *run)
 {
 	for (uint32_t i = 0; i < run->batch_count; i++) {
 		struct slot *slot = &run->slots[run->batch[i]];
-		int rc = cleave_submit(run->load->volume, &slot->io);
+		int rc = cleave_submit(slot->target->volume->volume, &slot->io);
 
 		if (rc == 0)
 			continue;
@@ -447,6 +462,12 @@ init_source(struct run *run)
 	return rc;
 }
 
+static uint64_t
+units_bytes(const struct run *run)
+{
+	return run->load->volume_count * run->unit_count * sizeof(*run->units);
+}
+
 static int
 init_slots(struct run *run)
 {
@@ -458,7 +479,7 @@ init_slots(struct run *run)
 	run->batch = calloc(count, sizeof(*run->batch));
 	run->scratch = malloc(o->block_bytes);
 	run->report = malloc(sizeof(*run->report));
-	run->units = mmap(NULL, run->unit_count * sizeof(*run->units), PROT_READ | PROT_WRITE,
+	run->units = mmap(NULL, units_bytes(run), PROT_READ | PROT_WRITE,
 	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	run->buffers = cleave_buffer_alloc(run->load->client, count * o->block_bytes);
 	if (run->slots == NULL || run->free_slots == NULL || run->batch == NULL ||
@@ -467,10 +488,13 @@ init_slots(struct run *run)
 		load_complain("out of memory");
 		return -ENOMEM;
 	}
+	for (uint32_t i = 0; i < run->load->volume_count; i++)
+		run->targets[i].units = run->units + i * run->unit_count;
 	for (uint32_t i = count; i-- > 0;) {
 		struct slot *slot = &run->slots[i];
 
 		slot->run = run;
+		slot->target = &run->targets[i % run->load->volume_count];
 		slot->io.fn = on_io;
 		slot->io.arg = slot;
 		slot->buffer = dev_ptr_add(run->buffers, i * o->block_bytes);
@@ -508,33 +532,53 @@ init_journal(struct run *run)
 	return rc;
 }
 
+/* The first volume's requests are those that a run on it alone would make. */
 static int
-run_init(struct run *run)
+init_targets(struct run *run)
 {
 	const struct load_options *o = run->options;
 	struct workload_options workload = {
 		.pattern = (enum workload_pattern)o->pattern,
-		.unit_count = run->load->info.size_bytes / o->block_bytes,
+		.unit_count = run->unit_count,
 		.zipf_theta = (double)o->zipf_theta_percent / 100,
 		.read_percent = (uint32_t)o->read_percent,
 		.discard_percent = (uint32_t)o->discard_percent,
 		.seed = o->seed,
 	};
+
+	run->targets = calloc(run->load->volume_count, sizeof(*run->targets));
+	if (run->targets == NULL) {
+		load_complain("out of memory");
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < run->load->volume_count; i++) {
+		workload.seed = i == 0 ? o->seed : num_mix_u64(o->seed + i);
+		run->targets[i].volume = &run->load->volumes[i];
+		workload_init(&run->targets[i].workload, &workload);
+	}
+	return 0;
+}
+
+static int
+run_init(struct run *run)
+{
+	const struct load_options *o = run->options;
 	int rc;
 
 	run->units = MAP_FAILED;
 	run->rate_fd = -1;
 	run->writer = loop_random_u64(run->load->loop);
-	run->unit_count = workload.unit_count;
-	if (run->unit_count == 0) {
-		load_complain("--block-size: larger than volume %s", o->volume);
-		return -EINVAL;
-	}
-	workload_init(&run->workload, &workload);
+	run->unit_count = run->load->volumes[0].info.size_bytes / o->block_bytes;
 	loop_task_init(&run->pump, on_pump, run);
 	loop_timer_init(&run->end_timer, on_end, run);
 	loop_timer_init(&run->progress_timer, on_progress, run);
-	rc = init_source(run);
+	if (run->unit_count == 0) {
+		load_complain("--block-size: larger than volume %s", run->load->volumes[0].name);
+		return -EINVAL;
+	}
+	rc = init_targets(run);
+	if (rc == 0)
+		rc = init_source(run);
 	if (rc == 0)
 		rc = init_slots(run);
 	if (rc == 0)
@@ -558,7 +602,7 @@ run_fini(struct run *run)
 	if (run->has_journal)
 		(void)journal_close(&run->journal); /* its errors have been told */
 	if (run->units != MAP_FAILED)
-		munmap(run->units, run->unit_count * sizeof(*run->units));
+		munmap(run->units, units_bytes(run));
 	cleave_buffer_free(run->load->client, run->buffers);
 	source_fini(&run->source);
 	free(run->report);
@@ -566,6 +610,7 @@ run_fini(struct run *run)
 	free(run->batch);
 	free(run->free_slots);
 	free(run->slots);
+	free(run->targets);
 	free(run);
 }
 

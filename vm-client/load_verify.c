@@ -149,7 +149,7 @@ is_expected(const struct verify *v, const struct block *block, enum stamp_kind k
     const struct stamp *stamp, uint64_t at)
 {
 	uint64_t written_as = v->load->options->written_as;
-	uint64_t volume_id = written_as != 0 ? written_as : v->load->info.id;
+	uint64_t volume_id = written_as != 0 ? written_as : v->load->volumes[0].info.id;
 
 	if (kind == STAMP_DAMAGED || kind == STAMP_BAD_DATA)
 		return false;
@@ -220,7 +220,7 @@ submit_next(struct verify *v, struct verify_slot *slot)
 	slot->io.op = CLEAVE_READ;
 	slot->io.offset_bytes = v->next_block * LOAD_BLOCK_BYTES;
 	slot->io.length_bytes = LOAD_BLOCK_BYTES;
-	rc = cleave_submit(v->load->volume, &slot->io);
+	rc = cleave_submit(v->load->volumes[0].volume, &slot->io);
 	if (rc != 0) {
 		v->error_count++;
 		load_complain("volume %s: read at offset %" PRIu64 " failed: %s",
@@ -286,7 +286,7 @@ load_verify(struct load *load)
 	struct verify v = { .load = load };
 	int status = 1;
 
-	v.block_count = load->info.size_bytes / LOAD_BLOCK_BYTES;
+	v.block_count = load->volumes[0].info.size_bytes / LOAD_BLOCK_BYTES;
 	v.slots = calloc(VERIFY_IN_FLIGHT, sizeof(*v.slots));
 	/* Sparse: memory is needed for the pages with blocks of the journal alone. */
 	v.blocks = mmap(NULL, v.block_count * sizeof(*v.blocks), PROT_READ | PROT_WRITE,
