@@ -38,6 +38,7 @@
 #define PORT_RING_BYTES_MIN (4u * BATCH_BYTES_MAX)
 #define PORT_SPARE_BYTES NUM_KIB(64) /* device memory for the zero page and the arena's edges */
 #define PORT_ENGINE_QUEUE_MAX 4096u
+#define PORT_CONNECTIONS_MAX 4096u /* clients', nodes' and other gateways' together */
 #define PORT_STOP_CHECK_NS NUM_MS(1)
 #define PORT_STOP_DRAIN_NS NUM_S(2)
 #define PORT_STOP_CLOSE_NS NUM_S(1)
@@ -119,6 +120,7 @@ port_open_split(struct mt_port *port, char *ret_error, size_t error_bytes)
 		.must_populate = options->sim_host == NULL,
 		.receive_count = port->receive_count,
 		.receive_payload_bytes = MT_RECEIVE_BYTES,
+		.qp_count_max = PORT_CONNECTIONS_MAX,
 		.engines = port->engines,
 		.engine_ops = &engine_set_gate_ops,
 		.on_device = port_on_device,

@@ -19,6 +19,7 @@
 #define CLIENT_HOST_BYTES (4u << 20)
 /* What the arenas need beside what is counted: rounding, and the pool's distances. */
 #define CLIENT_DEVICE_SPARE_BYTES (1u << 20)
+#define CLIENT_CONNECTIONS_MAX 4096u /* of all volumes together */
 #define CLIENT_RECEIVE_STRIDE_BYTES (CLIENT_MESSAGE_BYTES_MAX + 4096u)
 
 static void __attribute__((format(printf, 2, 3)))
@@ -107,6 +108,7 @@ client_open_port(struct cleave_client *client)
 		    num_round_up(options->buffer_bytes, 4096) + CLIENT_DEVICE_SPARE_BYTES,
 		.receive_count = (uint32_t)receive_count,
 		.receive_payload_bytes = CLIENT_MESSAGE_BYTES_MAX,
+		.qp_count_max = CLIENT_CONNECTIONS_MAX,
 		.qp_send_depth_max = (uint32_t)num_max(1024, options->connection_depth_max),
 		.keepalive_ns = options->keepalive_ns,
 	};

@@ -3,6 +3,7 @@
 """Bad input gets a clear error and changes nothing (I10; faults 25, 26, 28)."""
 import os
 import random
+import resource
 import signal
 import socket
 import struct
@@ -184,12 +185,29 @@ def random_bytes_on_every_port():
         check(c.gateway.count_lines("WARN") < 200, "the log is not rate limited")
 
 
+def is_open(connection):
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) != b""
+    except BlockingIOError:
+        return True
+    except ConnectionError:
+        return False
+
+
 def many_connections():
-    """Silent connections take no service away from a client (faults 24, 26)."""
+    """Silent connections take no service away from a client, as many as they are (faults 24, 26)."""
+    count = 1200
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    check(most > 2 * count, f"at most {most} descriptors")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     with Cluster(nodes=3) as c:
         c.volume_create("v", "16M")
         host, port = c.address.split("//")[1].split(":")
-        idle = [socket.create_connection((host, int(port))) for _ in range(200)]
+        idle = [socket.create_connection((host, int(port))) for _ in range(count)]
+        c.status()  # comes behind them
+        refused = count - sum(is_open(each) for each in idle)
+        check(refused == 0, f"{refused} of {count} connections were refused")
         c.load("--volume", "v", "--operations", "1000", "--in-flight", "8")
         for s in idle:
             s.close()
