@@ -222,6 +222,7 @@ void mt_volumes_on_change_end(struct mt_gateway *gateway);
 int mt_volumes_read_cluster(struct mt_gateway *gateway, int rc, const struct meta_item *items,
     uint32_t count);
 int mt_volumes_put_item(struct mt_volumes *volumes, const struct meta_item *item);
+int mt_volumes_put(struct mt_volumes *volumes, const struct mt_volume *volume, uint64_t version);
 #define MT_VOLUME_PREFIX "volumes/"
 struct mt_volume_entry *mt_volumes_by_name(struct mt_volumes *volumes, const char *name);
 struct mt_volume_entry *mt_volumes_by_id(struct mt_volumes *volumes, uint64_t id);

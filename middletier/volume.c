@@ -264,6 +264,16 @@ mt_volumes_fini(struct mt_volumes *volumes)
 }
 
 int
+mt_volumes_put(struct mt_volumes *volumes, const struct mt_volume *volume, uint64_t version)
+{
+	int rc = volumes_reserve(volumes, volumes->count + 1);
+
+	if (rc == 0)
+		volumes_put(volumes, volume, version);
+	return rc;
+}
+
+int
 mt_volumes_put_item(struct mt_volumes *volumes, const struct meta_item *item)
 {
 	const char *name = item->key + strlen(VOLUME_PREFIX);
@@ -278,10 +288,7 @@ mt_volumes_put_item(struct mt_volumes *volumes, const struct meta_item *item)
 		volumes->is_incomplete = true;
 		return 0; /* the others are served */
 	}
-	rc = volumes_reserve(volumes, volumes->count + 1);
-	if (rc == 0)
-		volumes_put(volumes, &volume, item->version);
-	return rc;
+	return mt_volumes_put(volumes, &volume, item->version);
 }
 
 /* Reading. Each step ends in volumes_finish, whose last act is the caller's function. */

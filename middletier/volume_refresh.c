@@ -241,6 +241,18 @@ refresh_on_snapshots(int rc, const struct meta_item *items, uint32_t count, void
 	refresh_tell(gateway);
 }
 
+/* A text of the version that we know is the one that we know: of many volumes few have changed. */
+static int
+refresh_put(struct mt_volumes *known, struct mt_volumes *next, const struct meta_item *item)
+{
+	const struct mt_volume_entry *old =
+	    mt_volumes_by_name(known, item->key + strlen(MT_VOLUME_PREFIX));
+
+	if (old != NULL && old->version == item->version)
+		return mt_volumes_put(next, &old->volume, old->version);
+	return mt_volumes_put_item(next, item);
+}
+
 static void
 refresh_on_list(int rc, const struct meta_item *items, uint32_t count, void *arg)
 {
@@ -253,7 +265,7 @@ refresh_on_list(int rc, const struct meta_item *items, uint32_t count, void *arg
 		return;
 	mt_volumes_init(&next);
 	for (uint32_t i = 0; i < count && rc == 0; i++)
-		rc = mt_volumes_put_item(&next, &items[i]);
+		rc = refresh_put(volumes, &next, &items[i]);
 	if (rc == 0)
 		rc = meta->ops->list(meta, MT_SNAPSHOT_PREFIX, refresh_on_snapshots, gateway);
 	if (rc != 0) {

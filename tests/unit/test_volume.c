@@ -361,6 +361,28 @@ Test(volume, who_asks_during_a_reading_gets_the_next_one)
 	sg_fini(&sg);
 }
 
+Test(volume, what_has_not_changed_is_not_decoded_again)
+{
+	struct mt_volume_entry *same, *other;
+	struct fresh fresh;
+	struct sg sg;
+
+	start(&sg);
+	cr_assert_eq(create(&sg, "same"), 0);
+	cr_assert_eq(create(&sg, "other"), 0);
+	sg_run_for(&sg, NUM_MS(50));
+	same = mt_volumes_by_name(&sg.gateway->volumes, "same");
+	same->volume.level = 77; /* its text does not say so */
+	put_volume(&sg, "volumes/other", 2, example.attach + 5);
+	refresh(&sg, &fresh);
+	cr_assert(sg_run(&sg, is_fresh, &fresh));
+	same = mt_volumes_by_name(&sg.gateway->volumes, "same");
+	other = mt_volumes_by_name(&sg.gateway->volumes, "other");
+	cr_assert_eq(same->volume.level, 77);
+	cr_assert_eq(other->volume.attach, example.attach + 5, "another version is read");
+	sg_fini(&sg);
+}
+
 Test(volume, a_reading_that_a_change_overlaps_is_made_again)
 {
 	struct mt_volume wish = example;
