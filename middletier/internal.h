@@ -507,7 +507,8 @@ struct mt_index; /* index.h: chunks, layers, runs */
 /* ---- session.c: a client's queue pair on a port ---- */
 struct mt_session {
 	uint32_t magic;
-	struct loop_link link; /* port->sessions */
+	struct loop_link link;      /* port->sessions */
+	struct loop_link wait_link; /* WAITING: port->sessions_waiting */
 	struct mt_port *port;
 	struct split_qp *qp; /* NULL: gone, requests in flight are finishing */
 	struct sm sm;
@@ -711,7 +712,8 @@ struct mt_port {
 	uint32_t shard_count;
 	struct mt_shard **shard_by_number; /* cluster's shard_count; NULL: another port's */
 	struct loop_link sessions;
-	dev_ptr zero_page; /* 4 KiB of zeros, for padding */
+	struct loop_link sessions_waiting; /* for writes of older ones to end */
+	dev_ptr zero_page;                 /* 4 KiB of zeros, for padding */
 	struct mt_read_state *read;
 	struct mt_run_cache *run_cache; /* run_index.c */
 	struct merge_work *merge_work;  /* merge.c */

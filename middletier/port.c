@@ -202,6 +202,7 @@ mt_port_open(struct mt_port *port, struct mt_gateway *gateway, uint32_t index, c
 	*port = (struct mt_port){ .magic = PORT_MAGIC, .gateway = gateway, .index = index };
 	(void)pthread_mutex_init(&port->lock, NULL); /* of the default kind: cannot fail */
 	list_init(&port->sessions);
+	list_init(&port->sessions_waiting);
 	list_init(&port->peer_calls);
 	loop_timer_init(&port->stop_timer, port_on_stop_timer, port);
 	port->state = MT_PORT_OPENING;

@@ -106,6 +106,7 @@ session_refuse(struct mt_session *session, int rc)
 	split_qp_reject(session->qp, rc);
 	session->qp = NULL;
 	loop_timer_stop(port->loop, &session->accept_timer);
+	list_remove(&session->wait_link);
 	sm_move(&session->sm, SESSION_DRAINING);
 	session_try_free(session);
 }
@@ -133,6 +134,7 @@ session_accept(struct mt_session *session)
 	uint8_t bytes[WIRE_HELLO_BYTES];
 
 	loop_timer_stop(port->loop, &session->accept_timer);
+	list_remove(&session->wait_link);
 	sm_move(&session->sm, SESSION_READY);
 	metric_add(&port->metrics[MT_METRIC_sessions], 1);
 	wire_hello_encode(bytes, &hello);
@@ -185,10 +187,12 @@ session_admit(struct mt_session *session)
 		if (other != session && session_has_volume(other, session->hello.volume_id))
 			mt_session_close(other, -ESHUTDOWN);
 	}
-	if (session_has_older_writes(session))
-		sm_move(&session->sm, SESSION_WAITING);
-	else
+	if (!session_has_older_writes(session)) {
 		session_accept(session);
+		return;
+	}
+	sm_move(&session->sm, SESSION_WAITING);
+	list_push_back(&port->sessions_waiting, &session->wait_link);
 }
 
 /* It reads a snapshot, and writes nothing. */
@@ -342,17 +346,20 @@ mt_session_begin(struct mt_session *session, bool is_write)
 		session->write_count++;
 }
 
-/* The last write of an older session has ended: whoever waited for it may come in. */
+/*
+ * The last write of an older session has ended: whoever waited for it may come in. Asked after each write
+ * of a session that has one at a time: those that do not wait are not looked at.
+ */
 static void
 session_wake(struct mt_port *port, uint64_t volume_id)
 {
 	struct loop_link *link, *next;
 
-	LIST_FOREACH_SAFE(&port->sessions, link, next) {
-		struct mt_session *session = session_of(link);
+	LIST_FOREACH_SAFE(&port->sessions_waiting, link, next) {
+		struct mt_session *session = LIST_ENTRY(link, struct mt_session, wait_link);
 
-		if (session->sm.state == SESSION_WAITING &&
-		    session_has_volume(session, volume_id) && !session_has_older_writes(session))
+		assert(session->sm.state == SESSION_WAITING);
+		if (session_has_volume(session, volume_id) && !session_has_older_writes(session))
 			session_accept(session);
 	}
 }
@@ -502,6 +509,7 @@ mt_session_fini_all(struct mt_port *port)
 		CHECK_OBJ(session, SESSION_MAGIC);
 		loop_timer_stop(port->loop, &session->accept_timer);
 		list_remove(&session->link);
+		list_remove(&session->wait_link);
 		mt_free(session);
 	}
 }
