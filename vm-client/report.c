@@ -138,6 +138,8 @@ report_write_json(const struct report *report, const char *path)
 	fprintf(out, "  \"operations_count\": %" PRIu64 ",\n", op_count);
 	fprintf(out, "  \"mismatches_count\": %" PRIu64 ",\n", report->mismatch_count);
 	fprintf(out, "  \"errors_count\": %" PRIu64 ",\n", report->error_count);
+	fprintf(out, "  \"started_ns\": %" PRIu64 ",\n", report->started_ns);
+	fprintf(out, "  \"ended_ns\": %" PRIu64 ",\n", report->ended_ns);
 	fprintf(out, "  \"duration_s\": %.6f,\n", s);
 	fprintf(out, "  \"cpu_s\": %.6f\n}\n", report_cpu_s() - report->cpu_started_s);
 	is_bad = ferror(out) != 0;

@@ -38,7 +38,7 @@ void report_add(struct report *report, enum report_op op, uint64_t bytes, uint64
 void report_progress(struct report *report, uint64_t now_ns, FILE *out);
 /* report_print -- the whole run on @out; operations that never happened are left out. */
 void report_print(const struct report *report, FILE *out);
-/* report_write_json -- one object with a member for each number, all operations. Negative errno. */
+/* report_write_json -- one object with a member for each number, all operations; times of CLOCK_MONOTONIC. Negative errno. */
 int report_write_json(const struct report *report, const char *path);
 /* report_cpu_s -- user and system time of this process. */
 double report_cpu_s(void);
