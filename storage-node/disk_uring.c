@@ -7,6 +7,10 @@
  * watches: the ring's own descriptor was seen not to wake libev. A request in the kernel occupies a
  * slot, which holds its iovecs and how far it got; a short transfer goes round again with the rest.
  *
+ * A short write with nothing else at the disk is made by this thread, while the disk is quick
+ * (lone.h): it is the one place where the loop waits for a disk. A durable one is not, for a flush
+ * takes as long as the drive likes. Its handler is called in the next turn, as any other's.
+ *
  * The guard (I1) is opened round the submission, because that is when O_DIRECT pins pages. A request
  * that the kernel hands to a worker thread of its own (a write into blocks that a file system never
  * wrote before) is pinned there, under that thread's protection keys, and fails with EFAULT having
@@ -44,6 +48,7 @@
 #include "base/guard.h"
 #include "base/list.h"
 #include "disk_host.h"
+#include "lone.h"
 
 #define DISK_URING_MAGIC 0x55524e47u /* "URNG" */
 #define QUEUE_DEPTH_DEFAULT 128u
@@ -79,6 +84,10 @@ struct disk_uring {
 	uint32_t waiting_max;
 	uint32_t in_kernel_count;
 	struct loop_task retry; /* sees to it that a turn end follows */
+	struct lone lone;
+	struct loop_task lone_task;   /* tells of lone_slot */
+	struct uring_slot *lone_slot; /* written by this thread, not told yet; NULL: none */
+	int lone_res;
 	struct disk_uring_counters counters;
 };
 
@@ -155,12 +164,48 @@ uring_next_slot(struct disk_uring *u)
 	return slot;
 }
 
+/* What is written by this thread: the only request there is, if it is one of those. */
+static struct uring_slot *
+uring_take_lone(struct disk_uring *u)
+{
+	const struct disk_io *io;
+
+	if (u->in_kernel_count > 0 || u->waiting_count != 1 || !list_is_empty(&u->resumed))
+		return NULL;
+	io = LIST_ENTRY(list_first(&u->waiting), const struct disk_io, link);
+	if (io->op != DISK_WRITE || io->is_durable ||
+	    !lone_try(&u->lone, disk_pieces_bytes(io->pieces, io->piece_count)))
+		return NULL;
+	return uring_next_slot(u);
+}
+
+static void
+uring_write_lone(struct disk_uring *u, struct uring_slot *slot)
+{
+	uint64_t begin_ns = loop_now_fresh_ns(u->loop);
+	ssize_t moved;
+
+	guard_enter();
+	moved = pwritev(u->fd, slot->iov, (int)slot->iov_count, (off_t)slot->io->offset_bytes);
+	guard_leave();
+	u->lone_res = moved < 0 ? -errno : (int)moved;
+	u->lone_slot = slot;
+	u->in_kernel_count++; /* until it is told */
+	u->counters.lone_count++;
+	lone_took(&u->lone, loop_now_fresh_ns(u->loop) - begin_ns);
+	loop_defer(u->loop, &u->lone_task);
+}
+
 static void
 uring_submit_queued(struct disk_uring *u)
 {
-	struct uring_slot *slot;
+	struct uring_slot *slot = uring_take_lone(u);
 	int rc;
 
+	if (slot != NULL) {
+		uring_write_lone(u, slot);
+		return;
+	}
 	/* The ring has as many entries as there are slots, so none is ever missing. */
 	while ((slot = uring_next_slot(u)) != NULL) {
 		struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
@@ -318,6 +363,17 @@ slot_on_result(struct disk_uring *u, struct uring_slot *slot, int res)
 }
 
 static void
+uring_on_lone(struct loop_task *task, void *arg)
+{
+	struct disk_uring *u = arg;
+	struct uring_slot *slot = u->lone_slot;
+
+	(void)task;
+	u->lone_slot = NULL;
+	slot_on_result(u, slot, u->lone_res);
+}
+
+static void
 uring_on_event(struct loop_fd *watcher, unsigned events, void *arg)
 {
 	struct disk_uring *u = arg;
@@ -349,6 +405,8 @@ uring_on_event(struct loop_fd *watcher, unsigned events, void *arg)
 static void
 uring_wait_all(struct disk_uring *u)
 {
+	if (u->lone_slot != NULL)
+		u->in_kernel_count--; /* written, and never told */
 	while (u->in_kernel_count > 0) {
 		struct io_uring_cqe *cqe;
 		int rc;
@@ -373,6 +431,7 @@ uring_close(struct disk *disk)
 
 	loop_turn_end_remove(u->loop, &u->turn_end);
 	loop_task_cancel(u->loop, &u->retry);
+	loop_task_cancel(u->loop, &u->lone_task);
 	loop_fd_stop(u->loop, &u->watcher);
 	uring_wait_all(u);
 	io_uring_queue_exit(&u->ring);
@@ -481,6 +540,7 @@ uring_attach(struct disk_uring *u)
 	if (rc != 0)
 		goto err_ring;
 	loop_task_init(&u->retry, uring_on_retry, u);
+	loop_task_init(&u->lone_task, uring_on_lone, u);
 	loop_turn_end_add(u->loop, &u->turn_end, uring_on_turn_end, u);
 	return 0;
 err_ring:

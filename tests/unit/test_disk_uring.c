@@ -3,10 +3,12 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,6 +77,12 @@ static bool
 is_done(void *arg)
 {
 	return done_count >= *(uint32_t *)arg;
+}
+
+static bool
+is_second_turn(void *arg)
+{
+	return (*(uint32_t *)arg)++ == 1;
 }
 
 static void
@@ -162,6 +170,62 @@ Test(disk_uring, durable_write_is_written)
 	cr_assert_not(io.has_flush_failed);
 	cr_assert_eq(one(DISK_READ, 4096, &in, 1), 0);
 	cr_assert(holds(1 << 20, 8192, 9));
+}
+
+Test(disk_uring, lone_short_write_is_made_without_the_ring)
+{
+	struct dev_piece out[] = { piece_at(0, 4096), piece_at(65536, 8192) };
+	struct dev_piece in = piece_at(1 << 20, 12288);
+	struct disk_io durable = { .op = DISK_WRITE,
+		.pieces = out,
+		.piece_count = 2,
+		.is_durable = true,
+		.fn = on_done };
+	const struct disk_uring_counters *counters = disk_uring_counters(disk);
+	uint64_t enters = counters->enters_count;
+
+	fill(0, 4096, 1);
+	fill(65536, 8192, 2);
+	cr_assert_eq(one(DISK_WRITE, 12288, out, 2), 0);
+	cr_assert_eq(counters->lone_count, 1);
+	cr_assert_eq(counters->enters_count, enters);
+	cr_assert_eq(one(DISK_READ, 12288, &in, 1), 0);
+	cr_assert(holds(1 << 20, 4096, 1));
+	cr_assert(holds((1 << 20) + 4096, 8192, 2));
+	done_count = 0;
+	cr_assert_eq(disk_submit(disk, &durable), 0);
+	wait_for(1);
+	cr_assert_eq(last_rc, 0);
+	cr_assert_eq(counters->lone_count, 1, "nobody waits for a flush");
+}
+
+Test(disk_uring, lone_write_past_what_the_file_system_lets_us_is_an_error)
+{
+	struct dev_piece piece = piece_at(0, 4096);
+	struct rlimit limit;
+
+	cr_assert_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	limit.rlim_cur = NUM_MIB(1);
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	cr_assert_neq(signal(SIGXFSZ, SIG_IGN), SIG_ERR);
+	cr_assert_eq(one(DISK_WRITE, 2 << 20, &piece, 1), -EFBIG);
+	cr_assert_eq(disk_uring_counters(disk)->lone_count, 1);
+	cr_assert_eq(one(DISK_WRITE, 0, &piece, 1), 0, "the next one is none the worse");
+}
+
+Test(disk_uring, close_forgets_a_lone_write_that_was_not_told)
+{
+	struct dev_piece piece = piece_at(0, 4096);
+	struct disk_io io = { .op = DISK_WRITE, .pieces = &piece, .piece_count = 1, .fn = on_done };
+
+	done_count = 0;
+	cr_assert_eq(disk_submit(disk, &io), 0);
+	uint32_t turns = 0;
+	cr_assert_eq(loop_run(loop, is_second_turn, &turns), 0); /* one turn: written */
+	cr_assert_eq(disk_uring_counters(disk)->lone_count, 1);
+	disk_close(disk);
+	disk = NULL;
+	cr_assert_eq(done_count, 0);
 }
 
 Test(disk_uring, turn_goes_down_in_one_call_and_the_queue_may_exceed_the_ring)
