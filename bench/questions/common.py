@@ -22,10 +22,10 @@ class BenchCluster(Cluster):
     and rounds so short, that nothing is flushed from the log to runs meanwhile: flushes begin at half of
     an eighteenth of a shard's share of a disk."""
 
-    def __init__(self, filled_mib=0, slot_size="16M", disk_size="4G", device_memory="256M",
+    def __init__(self, filled_mib=0, slot_size="16M", disk_size="4G", device_memory="256M", shards=2,
                  **options):
         self.filled_mib = filled_mib
-        super().__init__(nodes=3, disk_size=disk_size, slot_size=slot_size, shards=2,
+        super().__init__(nodes=3, disk_size=disk_size, slot_size=slot_size, shards=shards,
                          device_memory=device_memory, **options)
 
     def format(self, index, extra=(), check_rc=True):
