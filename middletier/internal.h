@@ -38,7 +38,7 @@
 #define MT_RECEIVE_BYTES                                                                           \
 	(64u * 1024u)               /* device bytes of a port's receive: a node's longest reply */
 #define MT_SLOTS_PER_SHARD_MIN 6u   /* and replica: fewer, and a cluster is refused */
-#define MT_APPENDS_IN_FLIGHT_MAX 2u /* before the open batch waits to fill */
+#define MT_APPENDS_IN_FLIGHT_MAX 4u /* before a batch that is full waits, too */
 #define MT_NAME_BYTES (CLEAVE_VOLUME_NAME_BYTES_MAX + 1)
 
 struct mt_gateway;

@@ -30,7 +30,7 @@
 #include "upkeep.h"
 
 #define PORT_MAGIC 0x504f5254u      /* "TROP" */
-#define PORT_HOST_BYTES NUM_MIB(32) /* batch heads and what links need; touched as it is used */
+#define PORT_HOST_BYTES NUM_MIB(48) /* batch heads and what links need; touched as it is used */
 #define PORT_RECEIVE_STRIDE_BYTES (MT_RECEIVE_BYTES + 4096u)
 /* A quarter is kept for replies: of them a copy holds a window, replays an eighth, or one a shard. */
 #define PORT_RECEIVES_MIN 48u

@@ -11,7 +11,8 @@
 #include "internal.h"
 #include "pace.h"
 
-/* Of a shard: two in flight, one closed behind them, one filling. */
+#define WRITE_APPENDS_OPEN_MAX 2u /* in flight, before the open batch waits to fill */
+/* Of a shard: those in flight, one closed behind them, one filling. */
 #define WRITE_BATCHES_MAX (MT_APPENDS_IN_FLIGHT_MAX + 2u)
 /* Of a shard with engine threads: records that are being compressed, or wait for those before. */
 #define WRITE_JOBS_MAX 16u

@@ -10,9 +10,9 @@
  *	 +---------------------------------------------------- acknowledged -------+
  *
  * One batch fills at a time: engines put stored bytes into its place in the ring, their descriptors are
- * encoded into its host buffer as they come. It is closed when the log can take it at once, else when
- * the next record does not fit: batches are short while there is little to do, full under load, and
- * nothing waits for a timer. A closed batch never changes: sent to another extent, it keeps its records
+ * encoded into its host buffer as they come. It is closed when fewer than two appends are in flight, else
+ * when the next record does not fit: batches are short while there is little to do, full under load,
+ * and nothing waits for a timer. A closed one gains nothing by waiting: up to four are in flight. A closed batch never changes: sent to another extent, it keeps its records
  * and their sequence.
  *
  * Its place in the ring is held until it is acknowledged; then its records enter the index in
@@ -356,14 +356,16 @@ batch_on_done(struct mt_batch *mt_batch, int rc, void *arg)
 	write_pump_soon(state);
 }
 
-/* The batch that goes next, or NULL: there is none, or it is not whole yet. */
+/* The batch that goes next, or NULL: there is none, it is not whole yet, or enough are in flight. */
 static struct write_batch *
 batch_next(struct mt_write_state *state)
 {
 	struct loop_link *link = list_first(&state->ready);
 	struct write_batch *batch = link != NULL ? batch_of(link) : state->filling;
+	uint32_t in_flight_max = link != NULL ? MT_APPENDS_IN_FLIGHT_MAX : WRITE_APPENDS_OPEN_MAX;
 
-	if (batch == NULL || batch->record_count == 0 || batch->copy_count > 0)
+	if (batch == NULL || batch->record_count == 0 || batch->copy_count > 0 ||
+	    state->shard->log->append_count >= in_flight_max)
 		return NULL;
 	if (batch == state->filling)
 		batch_close(state, batch);
@@ -410,12 +412,9 @@ write_batches_send(struct mt_write_state *state)
 	bool was_sent = false;
 
 	while (state->is_started && state->roll.sm.state == LOG_ROLL_STEADY) {
-		const struct mt_extent *log = state->shard->log;
 		struct write_batch *batch;
 
-		if (log == NULL || log->append_count >= MT_APPENDS_IN_FLIGHT_MAX)
-			break;
-		if (!write_may_append(state))
+		if (state->shard->log == NULL || !write_may_append(state))
 			break;
 		batch = batch_next(state);
 		if (batch == NULL || !batch_send(state, batch))

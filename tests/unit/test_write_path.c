@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_write_path.c -- batches, answers, roll-over, failures; with inline engines and with threads */
+/* test_write_path.c -- answers, roll-over, failures; with inline engines and with threads */
 #include "fake_port.h"
 #include "middletier/alloc.h"
 
@@ -117,65 +117,6 @@ Test(write_path, is_not_acknowledged_before_every_replica)
 		cr_assert_not(msg->is_answered);
 		fake_node_resume(log_node(i)->index);
 		cr_assert_eq(fake_wait(msg), 0);
-	}
-}
-
-Test(write_path, two_appends_are_in_flight_and_then_the_batch_fills)
-{
-	start_quiet();
-	stall_all(true);
-	for (uint32_t i = 0; i < 20; i++) {
-		(void)fake_write(i, 1, 1 + 4 * i + 1);
-		fake_run_for(NUM_US(1));
-	}
-	cr_assert_eq(fake.shard.log->append_count, MT_APPENDS_IN_FLIGHT_MAX);
-	cr_assert_eq(fake.shard.write->filling->record_count, 18);
-	stall_all(false);
-	cr_assert(fake_run_quiet());
-	cr_assert_eq(metric(MT_METRIC_batches), 3);
-	cr_assert_eq(metric(MT_METRIC_records), 20);
-}
-
-Test(write_path, one_turn_is_one_batch)
-{
-	start_quiet();
-	for (uint32_t i = 0; i < 20; i++)
-		(void)fake_write(i, 1, 1 + 4 * i);
-	cr_assert(fake_run_quiet());
-	cr_assert_eq(metric(MT_METRIC_batches), 1);
-}
-
-Test(write_path, a_full_batch_is_closed_and_the_next_one_fills)
-{
-	start_quiet();
-	for (uint32_t i = 0; i < 8; i++)
-		(void)fake_write(16 * i, 16, 4); /* does not compress: three to a batch */
-	cr_assert(fake_run_quiet());
-	cr_assert_eq(metric(MT_METRIC_batches), 3);
-	for (uint32_t i = 0; i < 8; i++)
-		fake_expect(16 * i + 5, 4);
-}
-
-/* Many short records: the batch's head is full before anything else. */
-Test(write_path, a_batch_ends_where_its_head_does)
-{
-	for (uint32_t round = 0; round < 2; round++) {
-		if (round == 1)
-			with_threads();
-		start_quiet();
-		stall_all(true);
-		for (uint32_t i = 0; i < 400; i++) {
-			if (i < 2)
-				fake_run_for(NUM_MS(1));
-			(void)fake_write(i, 1, 1);
-		}
-		fake_run_for(NUM_MS(50));
-		stall_all(false);
-		cr_assert(fake_run_quiet());
-		cr_assert_eq(metric(MT_METRIC_writes), 400);
-		cr_assert_geq(metric(MT_METRIC_batches), 3);
-		cr_assert_eq(metric(MT_METRIC_extents_broken), 0);
-		fake_expect(399, 1);
 	}
 }
 
