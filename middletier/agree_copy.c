@@ -8,11 +8,11 @@
  *	                          |   v
  *	                         LIST, DELETE
  *
- * The new copy takes the place of a damaged replica in the list, else of one that is away, when there is
- * no free one. What leaves the list is an orphan once the list is durable, and swept then; until then the
- * manifest names it, so one that was away and returns is asked, and nothing is made in its place. So is what an earlier take-over left behind
- * that died while it copied: no manifest names it. Such a one is in the way of the next, on the same
- * node; it is looked for, and deleted.
+ * The new copy takes the place of a damaged replica in the list, else of one that is away, when there
+ * is no free one. What leaves the list is an orphan once the list is durable, and swept then; until
+ * then the manifest names it, so one that was away and returns is asked, and nothing is made in its
+ * place. So is what an earlier take-over left behind that died while it copied: no manifest names it.
+ * Such a one is in the way of the next, on the same node; it is looked for, and deleted.
  */
 #include <errno.h>
 #include <inttypes.h>

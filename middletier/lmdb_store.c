@@ -4,8 +4,9 @@
  *
  * Keys are kept as [u64 version][u64 lease][value] in table "keys"; "leases" has lease -> struct
  * lmdb_lease; "state" the two counters that versions and leases come from. A lease expires by the
- * monotonic clock of the boot that granted it, which all processes of a host share; one of another
- * boot is gone. Time namespaces shift that clock: what they add is taken off. Every request's transaction ends expired leases first.
+ * monotonic clock of the boot that granted it, which all processes of a host share; one of another boot
+ * is gone. Time namespaces shift that clock: what they add is taken off. Every request's transaction
+ * ends expired leases first.
  *
  * Several processes have the environment open, each its own MDB_env. Every transaction here is one of
  * LMDB's write transactions, also where it only reads: its robust lock puts all processes in one

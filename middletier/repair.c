@@ -9,10 +9,10 @@
  *	        (a good one)        (the bad one)             any failure: IDLE, and later again
  *
  * A sealed extent *lacks* copies when fewer than three of its replicas are good. A replica is good
- * unless it is damaged, its node has been away for repair_after, or its disk takes no more writes; a node that has not been seen since
- * the shard began counts as away since then. The extent with the fewest good ones is next; a new copy
- * takes the place of a damaged one, else of one that is away, else it is one more (an extent that was
- * made when nodes were few).
+ * unless it is damaged, its node has been away for repair_after, or its disk takes no more writes; a
+ * node that has not been seen since the shard began counts as away since then. The extent with the
+ * fewest good ones is next; a new copy takes the place of a damaged one, else of one that is away, else
+ * it is one more (an extent that was made when nodes were few).
  *
  * A bad copy is deleted after the manifest names its successor, because its good batches may be needed
  * to make that one. Where no other node can take a copy, it must go before; then a good copy is verified

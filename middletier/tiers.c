@@ -14,10 +14,10 @@
  * much, that the writes depend on.
  *
  * A flush of a chunk whose time has nearly come takes everything along, which saves its own run: of the
- * newest bytes that a chunk has, the longer its layer waited. So the budget has two marks. Beyond the lower
- * one flushes take along what is worth it, and where loads are even that is enough; beyond the upper one
- * the worst chunk is merged at once. With small layers under large runs the number of runs comes first: then the newest are merged that are of a
- * size, as in any tiered store.
+ * newest bytes that a chunk has, the longer its layer waited. So the budget has two marks. Beyond the
+ * lower one flushes take along what is worth it, and where loads are even that is enough; beyond the
+ * upper one the worst chunk is merged at once. With small layers under large runs the number of runs
+ * comes first: then the newest are merged that are of a size, as in any tiered store.
  */
 #include "tiers.h"
 

@@ -12,8 +12,8 @@
  * One batch fills at a time: engines put stored bytes into its place in the ring, their descriptors are
  * encoded into its host buffer as they come. It is closed when fewer than two appends are in flight, else
  * when the next record does not fit: batches are short while there is little to do, full under load,
- * and nothing waits for a timer. A closed one gains nothing by waiting: up to four are in flight. A closed batch never changes: sent to another extent, it keeps its records
- * and their sequence.
+ * and nothing waits for a timer. A closed one gains nothing by waiting: up to four are in flight. It
+ * never changes: sent to another extent, it keeps its records and their sequence.
  *
  * Its place in the ring is held until it is acknowledged; then its records enter the index in
  * order, and each write is answered. DRAINING is a batch that was given up while engine threads still
