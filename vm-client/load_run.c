@@ -3,8 +3,8 @@
  * load_run.c -- requests by a pattern, a fixed number in flight or at a fixed rate
  *
  * A *slot* is one request in flight, always of the same volume; a *unit* is a request's place on that
- * volume. The pump fills the free slots, writes the journal for all of them at once, and submits them. Nothing is
- * allocated after the start.
+ * volume. The pump fills the free slots, writes the journal for all of them at once, and submits
+ * them. Nothing is allocated after the start.
  *
  * A write's sequence is how many times its unit has been written or discarded by this run.
  * Overlapping requests take effect in the order of their submission, so a read may return

@@ -344,21 +344,40 @@ fake_submit(struct fake_msg *msg, const struct wire_io *io)
 	mt_write(&fake.shard, session, &msg->msg, io);
 }
 
+/* Nodes answer nothing, or go on. */
+static inline void
+fake_stall_all(bool is_stalled)
+{
+	for (uint32_t i = 0; i < FAKE_NODES; i++) {
+		fake.nodes[i].is_stalled = is_stalled;
+		if (!is_stalled)
+			fake_node_resume(i);
+		else
+			loop_timer_stop(fake.loop, &fake.nodes[i].timer);
+	}
+}
+
+/* As @io says, with the content that @block has in @version, and the blocks after it. */
 static inline struct fake_msg *
-fake_write(uint32_t block, uint32_t block_count, uint64_t version)
+fake_write_as(struct wire_io io, uint32_t block, uint64_t version)
 {
 	struct fake_msg *msg = fake_msg_take();
-	struct wire_io io = fake_io(WIRE_WRITE, block, block_count);
 	uint8_t data[ENGINE_RECORD_BYTES_MAX];
 
 	cr_assert_not_null(msg);
-	for (uint32_t i = 0; i < block_count; i++)
+	for (uint32_t i = 0; i < io.length_bytes / CLEAVE_BLOCK_BYTES; i++)
 		fake_pattern(data + i * CLEAVE_BLOCK_BYTES, block + i, version);
 	fake_to_device(msg->msg.payload, data, io.length_bytes);
 	msg->msg.payload_bytes = io.length_bytes;
 	io.payload_crc = crc32c(0, data, io.length_bytes);
 	fake_submit(msg, &io);
 	return msg;
+}
+
+static inline struct fake_msg *
+fake_write(uint32_t block, uint32_t block_count, uint64_t version)
+{
+	return fake_write_as(fake_io(WIRE_WRITE, block, block_count), block, version);
 }
 
 static inline struct fake_msg *
@@ -410,6 +429,15 @@ static inline void
 fake_start(void)
 {
 	mt_write_path_start(&fake.shard);
+}
+
+/* The same, and its first log extent is open. */
+static inline void
+fake_start_quiet(void)
+{
+	fake_start();
+	fake_run_for(NUM_MS(10));
+	cr_assert_not_null(fake.shard.log);
 }
 
 #endif /* CLEAVE_TESTS_FAKE_PORT_H */

@@ -60,18 +60,6 @@ begin_held(void)
 	cr_assert(mt_cut_is_held(&fake.shard, 7));
 }
 
-static void
-stall_all(bool is_stalled)
-{
-	for (uint32_t i = 0; i < FAKE_NODES; i++) {
-		fake.nodes[i].is_stalled = is_stalled;
-		if (!is_stalled)
-			fake_node_resume(i);
-		else
-			loop_timer_stop(fake.loop, &fake.nodes[i].timer);
-	}
-}
-
 Test(cut, is_durable_before_it_is_answered)
 {
 	begin_held();
@@ -132,7 +120,7 @@ Test(cut, waits_for_what_was_batched_before)
 {
 	struct fake_msg *before, *behind;
 
-	stall_all(true);
+	fake_stall_all(true);
 	before = fake_write(1, 1, 1);
 	fake_run_for(NUM_MS(5));
 	begin(&order);
@@ -140,7 +128,7 @@ Test(cut, waits_for_what_was_batched_before)
 	fake_run_for(NUM_MS(100));
 	cr_assert_eq(answer.count, 0);
 	cr_assert_eq(fake.shard.cutting.sm.state, MT_CUT_DRAINING);
-	stall_all(false);
+	fake_stall_all(false);
 	fake_run_for(NUM_MS(100));
 	cr_assert_eq(answer.count, 1);
 	cr_assert_eq(answer.rc, 0);
@@ -185,7 +173,7 @@ Test(cut, hold_ends_by_itself)
 
 Test(cut, gives_up_waiting_for_replicas)
 {
-	stall_all(true);
+	fake_stall_all(true);
 	(void)fake_write(1, 1, 1);
 	fake_run_for(NUM_MS(5));
 	begin(&order);
@@ -194,7 +182,7 @@ Test(cut, gives_up_waiting_for_replicas)
 	cr_assert_eq(answer.rc, -ETIMEDOUT);
 	cr_assert_eq(fake.shard.cutting.sm.state, MT_CUT_IDLE);
 	cr_assert_eq(fake.shard.cut, 7, "a number is never given back");
-	stall_all(false);
+	fake_stall_all(false);
 	fake_run_for(NUM_S(1));
 	cr_assert_eq(answer.count, 1);
 }
@@ -271,14 +259,14 @@ Test(cut, stop_sends_clients_to_the_next_owner)
 
 Test(cut, stop_in_the_middle_is_an_answer)
 {
-	stall_all(true);
+	fake_stall_all(true);
 	(void)fake_write(1, 1, 1);
 	fake_run_for(NUM_MS(5));
 	begin(&order);
 	mt_shard_stop(&fake.shard, -ESTALE);
 	cr_assert_eq(answer.count, 1);
 	cr_assert_eq(answer.rc, -ESTALE);
-	stall_all(false);
+	fake_stall_all(false);
 	fake_run_for(NUM_S(1));
 }
 

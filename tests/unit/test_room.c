@@ -384,18 +384,11 @@ static struct fake_msg *
 write_fast(uint32_t block, uint32_t block_count, uint64_t version)
 {
 	struct wire_io io = fake_io(WIRE_WRITE, FAST_CHUNK * CHUNK + block, block_count);
-	struct fake_msg *msg = fake_msg_take();
-	uint8_t data[ENGINE_RECORD_BYTES_MAX];
+	struct fake_msg *msg;
 
-	cr_assert_not_null(msg);
-	for (uint32_t i = 0; i < block_count; i++)
-		fake_pattern(data + i * CLEAVE_BLOCK_BYTES, block + i, version);
-	fake_to_device(msg->msg.payload, data, io.length_bytes);
-	msg->msg.payload_bytes = io.length_bytes;
-	io.payload_crc = crc32c(0, data, io.length_bytes);
 	io.service_class = SERVICE_LATENCY;
 	fake.is_latency = true;
-	fake_submit(msg, &io);
+	msg = fake_write_as(io, block, version);
 	fake.is_latency = false;
 	return msg;
 }
@@ -405,16 +398,6 @@ is_answered_within(const struct fake_msg *msg, uint64_t ns)
 {
 	fake_run_for(ns);
 	return msg->is_answered && msg->reply.rc == 0;
-}
-
-static void
-stall_nodes(bool is_stalled)
-{
-	for (uint32_t i = 0; i < FAKE_NODES; i++) {
-		fake.nodes[i].is_stalled = is_stalled;
-		if (!is_stalled)
-			fake_node_resume(i);
-	}
 }
 
 Test(room, the_latency_class_is_not_slowed_down)
@@ -495,7 +478,7 @@ Test(room, without_memory_for_layers_the_latency_class_goes_on_for_a_quarter_mor
 static struct fake_msg *
 fill_batches(void)
 {
-	stall_nodes(true);
+	fake_stall_all(true);
 	for (uint32_t i = 0; i < 100; i++) {
 		struct fake_msg *msg = write_more(i);
 
@@ -516,7 +499,7 @@ Test(room, a_latency_class_write_is_admitted_ahead_of_others_that_wait)
 	for (uint32_t i = 0; i < NUM_COUNT(others); i++)
 		others[i] = write_more(100 + i);
 	fast = write_fast(0, 1, 4);
-	stall_nodes(false);
+	fake_stall_all(false);
 	cr_assert_eq(fake_wait(fast), 0);
 	for (uint32_t i = 0; i < NUM_COUNT(others); i++) {
 		cr_assert_eq(fake_wait(others[i]), 0);
@@ -532,7 +515,7 @@ Test(room, writes_of_a_session_keep_their_order_ahead_of_others)
 	(void)fill_batches();
 	for (uint32_t i = 0; i < NUM_COUNT(msgs); i++)
 		msgs[i] = write_fast(5 + i % 2, 2, 1 + i);
-	stall_nodes(false);
+	fake_stall_all(false);
 	for (uint32_t i = 0; i < NUM_COUNT(msgs); i++) {
 		cr_assert_eq(fake_wait(msgs[i]), 0);
 		cr_assert(i == 0 || msgs[i]->answer_number > msgs[i - 1]->answer_number);
@@ -548,7 +531,7 @@ Test(room, a_latency_class_that_takes_all_leaves_others_a_part)
 	other = fill_batches();
 	for (uint32_t i = 0; i < NUM_COUNT(fasts); i++)
 		fasts[i] = write_fast(i, 1, 4);
-	stall_nodes(false);
+	fake_stall_all(false);
 	cr_assert_eq(fake_wait(other), 0);
 	for (uint32_t i = 0; i < NUM_COUNT(fasts); i++) {
 		cr_assert_eq(fake_wait(fasts[i]), 0);

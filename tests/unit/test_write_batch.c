@@ -24,43 +24,23 @@ with_threads(void)
 	fake_init(22, true);
 }
 
-static void
-start_quiet(void)
-{
-	fake_start();
-	fake_run_for(NUM_MS(10));
-	cr_assert_not_null(fake.shard.log);
-}
-
 static uint64_t
 metric(enum mt_metric which)
 {
 	return fake.port.metrics[which];
 }
 
-static void
-stall_all(bool is_stalled)
-{
-	for (uint32_t i = 0; i < FAKE_NODES; i++) {
-		fake.nodes[i].is_stalled = is_stalled;
-		if (!is_stalled)
-			fake_node_resume(i);
-		else
-			loop_timer_stop(fake.loop, &fake.nodes[i].timer);
-	}
-}
-
 Test(write_batch, two_appends_are_in_flight_and_then_the_batch_fills)
 {
-	start_quiet();
-	stall_all(true);
+	fake_start_quiet();
+	fake_stall_all(true);
 	for (uint32_t i = 0; i < 20; i++) {
 		(void)fake_write(i, 1, 1 + 4 * i + 1);
 		fake_run_for(NUM_US(1));
 	}
 	cr_assert_eq(fake.shard.log->append_count, WRITE_APPENDS_OPEN_MAX);
 	cr_assert_eq(fake.shard.write->filling->record_count, 18);
-	stall_all(false);
+	fake_stall_all(false);
 	cr_assert(fake_run_quiet());
 	cr_assert_eq(metric(MT_METRIC_batches), 3);
 	cr_assert_eq(metric(MT_METRIC_records), 20);
@@ -72,10 +52,10 @@ Test(write_batch, full_batches_do_not_wait_until_four_are_in_flight)
 	for (uint32_t round = 0; round < 2; round++) {
 		if (round == 1)
 			with_threads();
-		start_quiet();
+		fake_start_quiet();
 		fake.shard.write->batch_bytes_max = NUM_KIB(
 		    64); /* a fake extent holds more of them */
-		stall_all(true);
+		fake_stall_all(true);
 		for (uint32_t i = 0; i < 15; i++) {
 			(void)fake_write(4 * i, 4, 4); /* does not compress: three to a batch */
 			fake_run_for(NUM_MS(1));
@@ -83,7 +63,7 @@ Test(write_batch, full_batches_do_not_wait_until_four_are_in_flight)
 			cr_assert_eq(fake.shard.log->append_count,
 			    i < 2 ? i + 1 : num_min(2 + (i - 2) / 3, MT_APPENDS_IN_FLIGHT_MAX));
 		}
-		stall_all(false);
+		fake_stall_all(false);
 		cr_assert(fake_run_quiet());
 		cr_assert_eq(metric(MT_METRIC_batches), 7);
 		for (uint32_t i = 0; i < 15; i++)
@@ -93,7 +73,7 @@ Test(write_batch, full_batches_do_not_wait_until_four_are_in_flight)
 
 Test(write_batch, one_turn_is_one_batch)
 {
-	start_quiet();
+	fake_start_quiet();
 	for (uint32_t i = 0; i < 20; i++)
 		(void)fake_write(i, 1, 1 + 4 * i);
 	cr_assert(fake_run_quiet());
@@ -102,7 +82,7 @@ Test(write_batch, one_turn_is_one_batch)
 
 Test(write_batch, a_full_batch_is_closed_and_the_next_one_fills)
 {
-	start_quiet();
+	fake_start_quiet();
 	for (uint32_t i = 0; i < 8; i++)
 		(void)fake_write(16 * i, 16, 4); /* does not compress: three to a batch */
 	cr_assert(fake_run_quiet());
@@ -117,15 +97,15 @@ Test(write_batch, a_batch_ends_where_its_head_does)
 	for (uint32_t round = 0; round < 2; round++) {
 		if (round == 1)
 			with_threads();
-		start_quiet();
-		stall_all(true);
+		fake_start_quiet();
+		fake_stall_all(true);
 		for (uint32_t i = 0; i < 400; i++) {
 			if (i < 2)
 				fake_run_for(NUM_MS(1));
 			(void)fake_write(i, 1, 1);
 		}
 		fake_run_for(NUM_MS(50));
-		stall_all(false);
+		fake_stall_all(false);
 		cr_assert(fake_run_quiet());
 		cr_assert_eq(metric(MT_METRIC_writes), 400);
 		cr_assert_geq(metric(MT_METRIC_batches), 3);

@@ -25,14 +25,6 @@ with_threads(void)
 	fake_init(22, true);
 }
 
-static void
-start_quiet(void)
-{
-	fake_start();
-	fake_run_for(NUM_MS(10));
-	cr_assert_not_null(fake.shard.log);
-}
-
 static uint64_t
 metric(enum mt_metric which)
 {
@@ -43,18 +35,6 @@ static struct fake_node *
 log_node(uint32_t replica_index)
 {
 	return &fake.nodes[fake.shard.log->replicas[replica_index].node_id - 1];
-}
-
-static void
-stall_all(bool is_stalled)
-{
-	for (uint32_t i = 0; i < FAKE_NODES; i++) {
-		fake.nodes[i].is_stalled = is_stalled;
-		if (!is_stalled)
-			fake_node_resume(i);
-		else
-			loop_timer_stop(fake.loop, &fake.nodes[i].timer);
-	}
 }
 
 /* What the manifest says is on each replica of a sealed extent, byte for byte. */
@@ -99,7 +79,7 @@ Test(write_path, waits_for_its_shard)
 
 Test(write_path, uses_the_log_that_the_take_over_opened)
 {
-	start_quiet();
+	fake_start_quiet();
 	cr_assert_eq(fake.edit_count, 1);
 	cr_assert_eq(fake_wait(fake_write(1, 1, 1)), 0);
 	cr_assert_eq(fake.edit_count, 1);
@@ -109,7 +89,7 @@ Test(write_path, is_not_acknowledged_before_every_replica)
 {
 	struct fake_msg *msg;
 
-	start_quiet();
+	fake_start_quiet();
 	for (uint32_t i = 0; i < 3; i++) {
 		log_node(i)->is_stalled = true;
 		msg = fake_write(1, 1, 1 + i);
@@ -125,13 +105,13 @@ Test(write_path, what_batches_cannot_take_waits_its_turn)
 	for (uint32_t round = 0; round < 2; round++) {
 		if (round == 1)
 			with_threads();
-		start_quiet();
-		stall_all(true);
+		fake_start_quiet();
+		fake_stall_all(true);
 		for (uint32_t i = 0; i < 40; i++)
 			(void)fake_write(16 * i, 16, 4);
 		fake_run_for(NUM_MS(10));
 		cr_assert(write_is_any_parked(fake.shard.write));
-		stall_all(false);
+		fake_stall_all(false);
 		cr_assert(fake_run_quiet());
 		cr_assert_eq(metric(MT_METRIC_writes), 40);
 		check_replicas();
@@ -145,7 +125,7 @@ Test(write_path, answers_come_in_order_of_arrival)
 
 		if (round == 1)
 			with_threads();
-		start_quiet();
+		fake_start_quiet();
 		for (uint32_t i = 0; i < 40; i++)
 			msgs[i] = fake_write(i % 7, 1 + i % 3, 1 + i);
 		cr_assert(fake_run_quiet());
@@ -162,7 +142,7 @@ Test(write_path, the_last_of_overlapping_writes_is_what_is_read)
 	for (uint32_t round = 0; round < 2; round++) {
 		if (round == 1)
 			with_threads();
-		start_quiet();
+		fake_start_quiet();
 		for (uint32_t i = 1; i <= 30; i++)
 			(void)fake_write(10 + i % 3, 3, i);
 		cr_assert(fake_run_quiet());
@@ -182,7 +162,7 @@ Test(write_path, a_payload_that_does_not_match_its_crc_is_not_stored)
 
 		if (round == 1)
 			with_threads();
-		start_quiet();
+		fake_start_quiet();
 		cr_assert_eq(fake_wait(fake_write(1, 1, 7)), 0);
 		msg = fake_msg_take();
 		io = fake_io(WIRE_WRITE, 1, 1);
@@ -207,7 +187,7 @@ Test(write_path, discards_and_zero_writes_are_tombstones_in_order)
 
 		if (round == 1)
 			with_threads();
-		start_quiet();
+		fake_start_quiet();
 		(void)fake_write(0, 4, 1);
 		(void)fake_discard(1, 16384 - 1);
 		(void)fake_write(2, 1, 2);
@@ -246,7 +226,7 @@ Test(write_path, a_write_of_zeros_stores_nothing_and_keeps_its_place)
 
 		if (round == 1)
 			with_threads();
-		start_quiet();
+		fake_start_quiet();
 		msgs[0] = fake_write(0, 4, 5);
 		msgs[1] = write_zeros(1, 2, SERVICE_STANDARD);
 		msgs[2] = fake_write(2, 1, 6);
@@ -277,7 +257,7 @@ Test(write_path, the_latency_class_is_not_compressed_and_keeps_its_place)
 
 		if (round == 1)
 			with_threads();
-		start_quiet();
+		fake_start_quiet();
 		for (uint32_t i = 0; i < 3; i++) {
 			msgs[i] = fake_msg_take();
 			struct wire_io io = fake_io(WIRE_WRITE, 4, 1);
@@ -304,7 +284,7 @@ Test(write_path, auto_measures_settles_and_stores_what_is_read_back)
 
 		if (round == 1)
 			with_threads();
-		start_quiet();
+		fake_start_quiet();
 		fake.session.volume.codec_id = MT_CODEC_AUTO;
 		for (uint32_t i = 0; i < 120; i++)
 			cr_assert_eq(fake_wait(fake_write(i, 1, 1 + 4 * i)), 0);
@@ -325,7 +305,7 @@ Test(write_path, an_unknown_codec_is_an_error_not_a_crash)
 	for (uint32_t round = 0; round < 2; round++) {
 		if (round == 1)
 			with_threads();
-		start_quiet();
+		fake_start_quiet();
 		fake.session.volume.codec_id = 77;
 		cr_assert_eq(fake_wait(fake_write(1, 1, 1)), -EIO);
 		fake.session.volume.codec_id = ENGINE_LZ4;
@@ -338,7 +318,7 @@ Test(write_path, a_full_engine_queue_is_tried_again)
 	struct fake_msg *msg;
 
 	with_threads();
-	start_quiet();
+	fake_start_quiet();
 	fake.engines.is_refusing = true;
 	msg = fake_write(1, 1, 1);
 	fake_run_for(NUM_MS(20));
@@ -359,7 +339,7 @@ Test(write_path, each_replica_fails_at_each_append)
 
 				fake_fini();
 				fake_init(replica * 100 + at * 10 + kind, kind == 3);
-				start_quiet();
+				fake_start_quiet();
 				log_node(replica)->fault =
 				    (struct fake_fault){ .opcode = WIRE_EXTENT_APPEND,
 					    .countdown = at,
@@ -389,7 +369,7 @@ Test(write_path, a_broken_log_is_sealed_before_anything_is_sent_again)
 {
 	struct mt_extent *old;
 
-	start_quiet();
+	fake_start_quiet();
 	old = fake.shard.log;
 	cr_assert_eq(fake_wait(fake_write(1, 1, 1)), 0);
 	log_node(1)->is_stalled = true;
@@ -415,7 +395,7 @@ Test(write_path, too_few_nodes_wait_and_go_on)
 {
 	struct fake_msg *msg;
 
-	start_quiet();
+	fake_start_quiet();
 	for (uint32_t i = 0; i < 3; i++)
 		fake_node_down(i, 0);
 	msg = fake_write(1, 1, 1);
@@ -429,7 +409,7 @@ Test(write_path, too_few_nodes_wait_and_go_on)
 
 Test(write_path, waiting_is_bounded_by_the_batches)
 {
-	start_quiet();
+	fake_start_quiet();
 	for (uint32_t i = 0; i < 3; i++)
 		fake_node_down(i, 0);
 	for (uint32_t i = 0; i < FAKE_MSGS; i++)
@@ -445,7 +425,7 @@ Test(write_path, no_space_is_answered_and_looked_at_again_once_a_second)
 {
 	uint32_t creates;
 
-	start_quiet();
+	fake_start_quiet();
 	for (uint32_t i = 0; i < FAKE_NODES; i++)
 		fake.nodes[i].is_full = fake.nodes[i].is_reserve_full = true;
 	log_node(0)->fault =
@@ -466,7 +446,7 @@ Test(write_path, no_space_is_answered_and_looked_at_again_once_a_second)
 
 Test(write_path, one_full_node_is_stepped_around)
 {
-	start_quiet();
+	fake_start_quiet();
 	fake.nodes[0].is_full = true;
 	fake_node_down(fake.shard.log->replicas[0].node_id - 1, 0);
 	cr_assert_eq(fake_wait(fake_write(1, 1, 1)), 0);
@@ -481,7 +461,7 @@ Test(write_path, a_node_that_knows_a_newer_owner_stops_the_shard)
 
 		fake_fini();
 		fake_init(i, false);
-		start_quiet();
+		fake_start_quiet();
 		log_node(2)->fault = (struct fake_fault){ .opcode = WIRE_EXTENT_APPEND,
 			.countdown = 1,
 			.rc = causes[i] };
@@ -535,8 +515,8 @@ Test(write_path, stopping_answers_everything_once)
 
 		fake_fini();
 		fake_init(round, round == 2);
-		start_quiet();
-		stall_all(true);
+		fake_start_quiet();
+		fake_stall_all(true);
 		for (uint32_t i = 0; i < 40; i++) {
 			msgs[i] = fake_write(16 * i, 16, 4);
 			fake_run_for(NUM_US(10));
@@ -546,7 +526,7 @@ Test(write_path, stopping_answers_everything_once)
 		if (round == 1)
 			for (uint32_t i = 0; i < FAKE_NODES; i++)
 				fake_node_down(i, 0);
-		stall_all(false);
+		fake_stall_all(false);
 		cr_assert(fake_run_quiet());
 		for (uint32_t i = 0; i < 40; i++) {
 			cr_assert(msgs[i]->is_answered);
@@ -582,7 +562,7 @@ Test(write_path, a_full_log_rolls_over)
 	for (uint32_t round = 0; round < 2; round++) {
 		if (round == 1)
 			with_threads();
-		start_quiet();
+		fake_start_quiet();
 		for (uint32_t i = 0; i < 300; i++) {
 			if (fake_msg_take_is_empty())
 				cr_assert(fake_run_quiet());
@@ -607,7 +587,7 @@ Test(write_path, a_full_log_rolls_over)
 
 Test(write_path, a_spare_is_made_ahead)
 {
-	start_quiet();
+	fake_start_quiet();
 	while (fake.shard.log->end_bytes <= fake.shard.log->capacity_bytes / 4 * 3) {
 		cr_assert_null(fake.shard.write->roll.spare);
 		cr_assert_eq(fake_wait(fake_write(1, 8, 4)), 0);
@@ -627,7 +607,7 @@ Test(write_path, a_spare_is_made_ahead)
 Test(write_path, slots_smaller_than_a_batch_hold_smaller_batches)
 {
 	fake_set_slot_bytes(NUM_KIB(64) + 12288u);
-	start_quiet();
+	fake_start_quiet();
 	cr_assert_eq(fake_wait(fake_write(1, 16, 4)), -EMSGSIZE);
 	for (uint32_t i = 0; i < 100; i++) {
 		if (fake_msg_take_is_empty())
@@ -704,7 +684,7 @@ Test(write_path, running_survives_each_failure)
 
 Test(write_path, an_index_that_cannot_grow_refuses_the_write)
 {
-	start_quiet();
+	fake_start_quiet();
 	cr_assert_eq(fake_wait(fake_write(1, 1, 4)), 0);
 	for (uint32_t nth = 1; nth < 4; nth++) {
 		struct fake_msg *msg;
@@ -721,7 +701,7 @@ Test(write_path, a_ring_that_is_held_makes_writes_wait)
 {
 	uint64_t position;
 
-	start_quiet();
+	fake_start_quiet();
 	cr_assert_eq(fake_wait(fake_write(0, 16, 4)), 0);
 	position = index_look(fake.shard.block_index, FAKE_SEGMENT, 0)->ring_position;
 	mt_ring_hold(&fake.shard.ring, position);
