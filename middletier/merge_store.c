@@ -82,6 +82,10 @@ store_ended(struct mt_merge *merge)
 	    record_at(merge, frame->block + window->block_at, job->block_count, RECORD_WRITE);
 
 	work->store.is_used = false;
+	if (work->writer.rc != 0) {
+		merge_fail(merge, work->writer.rc); /* the place went while a thread filled it */
+		return;
+	}
 	if (job->rc != 0) {
 		log_error("merge: device memory does not match its CRC shard=%" PRIu32 " rc=%s",
 		    merge->shard->index, log_errno(job->rc));

@@ -759,3 +759,33 @@ Test(merge_threads, stopped_at_any_time_it_comes_back)
 		expect_blocks(0, 30, 3, 4);
 	}
 }
+
+/* Where its run would go there is no extent any more: a job's thread may be at work for it. */
+Test(merge_threads, without_nodes_at_any_time_it_fails_and_changes_nothing)
+{
+	uint32_t failed_count = 0;
+
+	for (uint32_t i = 0; i < 60; i++)
+		cr_assert_eq(fake_wait(fake_write(16 * i, 16, 4)), 0);
+	for (uint32_t steps = 0; steps < 60; steps++) {
+		struct mt_merge_input input;
+		uint32_t until = done.count + 1;
+
+		write_blocks(0, 30, 3, 4);
+		input = input_of(0, true, chunk_at(0)->run_count);
+		cr_assert_eq(mt_merge_start(&fake.shard, &input, on_merged, NULL), 0);
+		fake_run_for(NUM_US(200) * steps);
+		for (uint32_t i = 0; i < FAKE_NODES; i++)
+			fake_node_down(i, 0);
+		cr_assert_eq(sim_world_run(fake.world, is_done, &until,
+				 sim_world_now_ns(fake.world) + NUM_S(10)),
+		    0);
+		cr_assert(done.rc == 0 || done.rc == -EHOSTDOWN, "rc %d", done.rc);
+		failed_count += done.rc != 0;
+		for (uint32_t i = 0; i < FAKE_NODES; i++)
+			fake_node_up(i);
+		fake_run_for(NUM_MS(50));
+		expect_blocks(0, 137, 7, 4);
+	}
+	cr_assert_gt(failed_count, 5u);
+}
