@@ -89,6 +89,24 @@ port_on_device(bool is_there, const char *text, void *arg)
 	    port->index, text);
 }
 
+/* The peer is told by the library, where it can be. */
+static void
+port_on_full(const char *peer, int rc, void *arg)
+{
+	const struct mt_port *port = arg;
+
+	if (peer == NULL)
+		log_limited(LOG_WARN,
+		    "port: the system has no room for another connection, it waits port=%" PRIu32
+		    " address=%s rc=%s",
+		    port->index, port->address, log_errno(rc));
+	else
+		log_limited(LOG_WARN,
+		    "port: no room for a connection port=%" PRIu32
+		    " address=%s peer=%s connections_max=%u rc=%s",
+		    port->index, port->address, peer, PORT_CONNECTIONS_MAX, log_errno(rc));
+}
+
 /* With the port's loop as owner; NULL with errno. */
 static struct engine_set *
 port_engines(struct mt_port *port, uint32_t thread_count, bool is_background)
@@ -125,6 +143,8 @@ port_open_split(struct mt_port *port, char *ret_error, size_t error_bytes)
 		.engine_ops = &engine_set_gate_ops,
 		.on_device = port_on_device,
 		.on_device_arg = port,
+		.on_full = port_on_full,
+		.on_full_arg = port,
 	};
 	port->split = open_roce_instance(&split_options);
 	if (port->split == NULL)

@@ -11,7 +11,10 @@
  *
  * Until its hello has arrived, a connection is a stranger: anything but a well-formed hello within
  * the port's keepalive_ns closes it, and nobody is told. A hello of another version is answered
- * with a status, so that the peer's operator learns why.
+ * with a status, so that the peer's operator learns why. So is one for which the port has no room:
+ * a few connections beyond qp_count_max are let in for that answer alone; further ones are reset.
+ *
+ * The private data of a refusal, if there is any, is a text for the peer's log: why.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,6 +24,7 @@
 #include "internal.h"
 
 #define CONNECT_TIMEOUT_NS_DEFAULT NUM_S(5)
+#define CONNECT_SURPLUS_NS NUM_S(1) /* for the hello of a connection that will be refused */
 #define ADDRESS_SEPARATOR "://"
 
 static const struct transport_ops *const connect_transports[] = {
@@ -183,19 +187,39 @@ connect_unlisten(struct split_listener *listener)
 	split_free(listener);
 }
 
+void
+connect_on_full(struct split_port *port, const char *peer, int rc)
+{
+	metric_add(peer != NULL ? &port->counters.qps_refused : &port->counters.accept_pauses, 1);
+	if (port->options.on_full == NULL)
+		return;
+	port_call_begin(port);
+	port->options.on_full(peer, rc, port->options.on_full_arg);
+	port_call_end(port);
+}
+
 struct split_qp *
-connect_accept(struct split_listener *listener)
+connect_accept(struct split_listener *listener, const char *peer)
 {
 	struct split_port *port = listener->port;
 	struct split_qp *qp;
+	int err;
 
 	CHECK_OBJ(listener, SPLIT_LISTENER_MAGIC);
 	qp = qp_create(port, listener->ops, QP_ACCEPTING);
-	if (qp == NULL)
+	err = qp == NULL ? errno : ENOBUFS;
+	if (qp == NULL || qp->is_surplus)
+		connect_on_full(port, peer, -err);
+	if (qp == NULL) {
+		errno = err;
 		return NULL;
+	}
 	qp->is_acceptor = true;
 	qp->listener = listener;
-	loop_timer_start(port->loop, &qp->timer, port->options.keepalive_ns);
+	(void)snprintf(qp->peer, sizeof(qp->peer), "%s", peer);
+	loop_timer_start(port->loop, &qp->timer,
+	    qp->is_surplus ? num_min(port->options.keepalive_ns, CONNECT_SURPLUS_NS)
+			   : port->options.keepalive_ns);
 	return qp;
 }
 
@@ -221,12 +245,40 @@ static void
 connect_on_request(struct split_qp *qp)
 {
 	struct split_port *port = qp->port;
+	char why[WIRE_HELLO_BYTES];
 
+	if (qp->is_surplus) {
+		(void)snprintf(why, sizeof(why), "no room for more connections, it has %u",
+		    port->options.qp_count_max);
+		connect_reject(qp, -EBUSY, why);
+		return;
+	}
 	qp->is_offered = true;
 	loop_timer_start(port->loop, &qp->timer, port->options.keepalive_ns);
 	port_call_begin(port);
 	qp->listener->on_accept(qp, qp->hello_in, qp->hello_in_bytes, qp->listener->arg);
 	port_call_end(port);
+}
+
+/* Whether it is a text that may stand in our log: the peer chose every byte of it. */
+static bool
+refusal_is_text(const struct split_qp *qp)
+{
+	for (uint32_t i = 0; i < qp->hello_in_bytes; i++) {
+		if (qp->hello_in[i] < ' ' || qp->hello_in[i] > '~' || qp->hello_in[i] == '"')
+			return false;
+	}
+	return qp->hello_in_bytes > 0;
+}
+
+void
+connect_refused(struct split_qp *qp, uint16_t status)
+{
+	if (refusal_is_text(qp))
+		qp_fail(qp, status_to_errno(status), "the peer refused: %.*s",
+		    (int)qp->hello_in_bytes, (const char *)qp->hello_in);
+	else
+		qp_fail(qp, status_to_errno(status), "the peer refused: %s", status_text(status));
 }
 
 static void
@@ -235,7 +287,7 @@ connect_on_answer(struct split_qp *qp)
 	uint16_t status = qp->hello_header.status;
 
 	if (status != 0) {
-		qp_fail(qp, status_to_errno(status), "the peer refused: %s", status_text(status));
+		connect_refused(qp, status);
 		return;
 	}
 	qp_become_ready(qp);
@@ -281,11 +333,11 @@ split_qp_accept(struct split_qp *qp, const struct split_qp_ops *handlers, void *
 }
 
 void
-connect_reject(struct split_qp *qp, int rc)
+connect_reject(struct split_qp *qp, int rc, const char *why)
 {
 	qp->is_abandoned = true;
 	qp->is_rejecting = true;
-	hello_fill(qp, WIRE_HELLO | WIRE_REPLY, rc, NULL, 0);
+	hello_fill(qp, WIRE_HELLO | WIRE_REPLY, rc, why, why != NULL ? (uint32_t)strlen(why) : 0);
 	send_post_control(qp, &qp->hello);
 }
 
@@ -298,7 +350,7 @@ split_qp_reject(struct split_qp *qp, int rc)
 	qp->is_offered = false;
 	qp->is_abandoned = true;
 	if (qp_is_open(qp))
-		connect_reject(qp, rc);
+		connect_reject(qp, rc, NULL);
 	else
 		loop_defer(qp->port->loop, &qp->close_task);
 }

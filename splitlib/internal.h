@@ -192,6 +192,7 @@ struct split_port {
 	struct port_credits credits;
 	struct loop_link qps; /* least recently heard first */
 	uint32_t qp_count;
+	uint32_t surplus_count; /* beyond qp_count_max: to be told that there is no room */
 	uint32_t qp_id_next;
 	struct loop_link listeners;
 	struct loop_link send_due; /* QPs with something to put on the wire */
@@ -287,6 +288,7 @@ struct split_qp {
 	void *arg;
 	bool is_pooled;   /* handlers take messages from the pool */
 	bool is_acceptor; /* the peer connected */
+	bool is_surplus;  /* counted in port->surplus_count, and refused when its hello has come */
 	bool is_offered;  /* on_accept was called, the answer is still to come */
 	bool is_rejecting;
 	bool is_abandoned; /* nobody will call us: free at the end of closing */
@@ -336,7 +338,12 @@ struct split_qp {
 	struct one_sided *one_sided; /* NULL until there was a one-sided read or write */
 };
 
-/* qp_create -- in CONNECTING or ACCEPTING, in the port's list. NULL with errno. */
+/*
+ * qp_create -- in CONNECTING or ACCEPTING, in the port's list
+ *
+ * Returns: NULL with errno: ENOMEM; ENOBUFS the port has qp_count_max, and of an acceptor's few
+ * surplus ones (is_surplus), which are there to be refused, there are enough as well.
+ */
 struct split_qp *qp_create(struct split_port *port, const struct transport_ops *ops,
     enum split_qp_state state);
 /* qp_free -- of one that never got further than its creation, or is CLOSED. */
@@ -382,10 +389,17 @@ struct split_listener {
 void connect_on_open(struct split_qp *qp);
 /* connect_on_hello -- qp->hello_header and hello_in have arrived. */
 void connect_on_hello(struct split_qp *qp);
-/* connect_reject -- answer a hello with @rc, then close. */
-void connect_reject(struct split_qp *qp, int rc);
-/* connect_accept -- a transport's new connection: an ACCEPTING queue pair, or NULL with errno. */
-struct split_qp *connect_accept(struct split_listener *listener);
+/* connect_reject -- answer a hello with @rc and why (NULL: the status says it all), then close. */
+void connect_reject(struct split_qp *qp, int rc, const char *why);
+/* connect_refused -- the peer's answer to our hello was @status, and in hello_in, why: close. */
+void connect_refused(struct split_qp *qp, uint16_t status);
+/*
+ * connect_accept -- a transport's new connection from @peer: an ACCEPTING queue pair, or NULL with
+ * errno. The port's owner was told where there is no room.
+ */
+struct split_qp *connect_accept(struct split_listener *listener, const char *peer);
+/* connect_on_full -- no room for a connection from @peer (NULL: it was not accepted): tell the owner. */
+void connect_on_full(struct split_port *port, const char *peer, int rc);
 /* connect_hello_check -- the header of a first message. 0, or -EPROTO and the field. */
 int connect_hello_check(const struct split_qp *qp, const struct wire_header *header,
     const char **ret_field);

@@ -31,6 +31,8 @@
 #include "internal.h"
 #include "one_sided.h"
 
+#define QP_SURPLUS_MAX 16u /* at a time: a refusal takes a round trip */
+
 static const struct sm_state qp_table[QP_STATE_NR] = {
 	[QP_CONNECTING] = { "connecting", SM_TO(QP_READY) | SM_TO(QP_CLOSING), SM_INITIAL },
 	[QP_ACCEPTING] = { "accepting", SM_TO(QP_READY) | SM_TO(QP_CLOSING), SM_INITIAL },
@@ -42,6 +44,12 @@ static const struct sm_state qp_table[QP_STATE_NR] = {
 static void qp_on_close_task(struct loop_task *task, void *arg);
 static void qp_on_ready_task(struct loop_task *task, void *arg);
 static void qp_on_timer(struct loop_timer *timer, void *arg);
+
+static uint32_t *
+qp_counter(const struct split_qp *qp)
+{
+	return qp->is_surplus ? &qp->port->surplus_count : &qp->port->qp_count;
+}
 
 static void
 qp_lists_init(struct split_qp *qp)
@@ -55,9 +63,10 @@ qp_lists_init(struct split_qp *qp)
 struct split_qp *
 qp_create(struct split_port *port, const struct transport_ops *ops, enum split_qp_state state)
 {
+	bool is_surplus = port->qp_count >= port->options.qp_count_max;
 	struct split_qp *qp;
 
-	if (port->qp_count >= port->options.qp_count_max) {
+	if (is_surplus && (state != QP_ACCEPTING || port->surplus_count >= QP_SURPLUS_MAX)) {
 		errno = ENOBUFS;
 		return NULL;
 	}
@@ -65,6 +74,7 @@ qp_create(struct split_port *port, const struct transport_ops *ops, enum split_q
 	if (qp == NULL)
 		return NULL;
 	qp->magic = SPLIT_QP_MAGIC;
+	qp->is_surplus = is_surplus;
 	qp->port = port;
 	qp->ops = ops;
 	qp_lists_init(qp);
@@ -73,7 +83,7 @@ qp_create(struct split_port *port, const struct transport_ops *ops, enum split_q
 	loop_task_init(&qp->close_task, qp_on_close_task, qp);
 	loop_task_init(&qp->ready_task, qp_on_ready_task, qp);
 	list_push_back(&port->qps, &qp->link);
-	port->qp_count++;
+	*qp_counter(qp) += 1;
 	return qp;
 }
 
@@ -88,7 +98,7 @@ qp_free(struct split_qp *qp)
 	loop_task_cancel(port->loop, &qp->close_task);
 	loop_task_cancel(port->loop, &qp->ready_task);
 	list_remove(&qp->link);
-	port->qp_count--;
+	*qp_counter(qp) -= 1;
 	one_sided_fini(qp);
 	qp->magic = 0;
 	split_free(qp);

@@ -124,7 +124,7 @@ recv_begin(struct split_qp *qp, const struct wire_header *header, struct split_r
 	assert(qp->fill.kind == RECV_NONE);
 	rc = wire_frame_check(header, &field);
 	if (rc == -EPROTONOSUPPORT && qp_is(qp, QP_ACCEPTING) && !qp->is_offered) {
-		connect_reject(qp, rc);
+		connect_reject(qp, rc, NULL);
 		return RECV_BROKEN;
 	}
 	if (rc != 0)

@@ -240,8 +240,11 @@ sim_receive_data(struct sim_end *end, const struct sim_packet *packet)
 static void
 sim_receive_open(struct sim_end *end)
 {
-	struct split_qp *qp = connect_accept(end->listener->listener);
+	char peer[SPLIT_ADDRESS_BYTES_MAX];
+	struct split_qp *qp;
 
+	(void)snprintf(peer, sizeof(peer), "sim://%s", sim_end_peer(end)->host->name);
+	qp = connect_accept(end->listener->listener, peer);
 	end->listener = NULL;
 	if (qp == NULL) {
 		sim_packet_send_kind(end, SIM_PACKET_RESET);
@@ -249,7 +252,6 @@ sim_receive_open(struct sim_end *end)
 	}
 	qp->transport = end;
 	end->qp = qp;
-	(void)snprintf(qp->peer, sizeof(qp->peer), "sim://%s", sim_end_peer(end)->host->name);
 	sim_packet_send_kind(end, SIM_PACKET_OPENED);
 	sim_conn_watch(end->conn);
 }

@@ -273,14 +273,16 @@ tcp_close(struct split_qp *qp)
 static void
 tcp_accept(struct tcp_listener *self, int fd, const struct sockaddr_storage *peer)
 {
-	struct split_qp *qp = connect_accept(self->listener);
+	char address[SPLIT_ADDRESS_BYTES_MAX];
+	struct split_qp *qp;
 
+	tcp_address_format(peer, address);
+	qp = connect_accept(self->listener, address);
 	/* Full, or out of memory: the peer sees a reset and may try again later. */
 	if (qp == NULL) {
 		(void)close(fd);
 		return;
 	}
-	tcp_address_format(peer, qp->peer);
 	if (tcp_attach(qp, fd, true) != 0) {
 		qp_free(qp);
 		(void)close(fd);
@@ -311,6 +313,7 @@ tcp_on_accept(struct loop_fd *watcher, unsigned events, void *arg)
 			continue;
 		}
 		if (accept_error_is_limit(errno)) {
+			connect_on_full(self->listener->port, NULL, -errno);
 			loop_fd_modify(loop, watcher, 0);
 			loop_timer_start(loop, &self->pause_timer, TCP_ACCEPT_PAUSE_NS);
 			return;

@@ -348,10 +348,11 @@ on_rejected(struct verbs_qp *vq, const struct rdma_conn_param *param, int reason
 {
 	struct verbs_reply reply;
 
-	if (reply_unpack(param, &reply) == 0 && reply.status != 0)
-		qp_fail(vq->qp, status_to_errno(reply.status), "the peer refused: %s",
-		    status_text(reply.status));
-	else if (reason == VERBS_REJECT_NOBODY)
+	if (reply_unpack(param, &reply) == 0 && reply.status != 0) {
+		vq->qp->hello_in_bytes = reply.hello_bytes;
+		memcpy(vq->qp->hello_in, reply.hello, sizeof(reply.hello));
+		connect_refused(vq->qp, reply.status);
+	} else if (reason == VERBS_REJECT_NOBODY)
 		qp_fail(vq->qp, -ECONNREFUSED, "connect: nobody listens there");
 	else
 		qp_fail(vq->qp, -ECONNRESET, "connect: the peer gave up (%d)", reason);
@@ -463,6 +464,7 @@ on_request(struct verbs_listener *self, struct rdma_cm_id *id, const struct rdma
 {
 	struct split_port *port = self->listener->port;
 	struct sockaddr_storage peer = { 0 };
+	char address[SPLIT_ADDRESS_BYTES_MAX];
 	struct split_qp *qp;
 	struct verbs_qp *vq;
 
@@ -471,7 +473,9 @@ on_request(struct verbs_listener *self, struct rdma_cm_id *id, const struct rdma
 		request_refuse(id);
 		return;
 	}
-	qp = connect_accept(self->listener);
+	memcpy(&peer, rdma_get_peer_addr(id), verbs_address_bytes(rdma_get_peer_addr(id)));
+	tcp_address_format_as("verbs", &peer, address);
+	qp = connect_accept(self->listener, address);
 	vq = qp != NULL ? verbs_qp_create(port->verbs, qp, VERBS_OFFERED) : NULL;
 	if (vq == NULL) {
 		if (qp != NULL)
@@ -482,8 +486,6 @@ on_request(struct verbs_listener *self, struct rdma_cm_id *id, const struct rdma
 	vq->id = id;
 	id->context = vq;
 	qp->transport = vq;
-	memcpy(&peer, rdma_get_peer_addr(id), verbs_address_bytes(rdma_get_peer_addr(id)));
-	tcp_address_format_as("verbs", &peer, qp->peer);
 	vq->control.peer_number = hello_unpack(qp, param->private_data);
 	vq->reads_max = (uint8_t)num_min(reads_max(port->verbs), param->initiator_depth);
 	if (vq->control.peer_number == 0)

@@ -125,6 +125,22 @@ node_on_device(bool is_there, const char *text, void *arg)
 		log_warn("node: RDMA device is lost reason=\"%s\"", text);
 }
 
+/* The peer is told by the library, where it can be. */
+static void
+node_on_full(const char *peer, int rc, void *arg)
+{
+	const struct node *node = arg;
+
+	if (peer == NULL)
+		log_limited(LOG_WARN,
+		    "node: the system has no room for another connection, it waits address=%s rc=%s",
+		    node->address, log_errno(rc));
+	else
+		log_limited(LOG_WARN,
+		    "node: no room for a connection address=%s peer=%s connections_max=%u rc=%s",
+		    node->address, peer, SN_CONNECTIONS_MAX, log_errno(rc));
+}
+
 static int
 node_open_port(struct node *node)
 {
@@ -141,6 +157,9 @@ node_open_port(struct node *node)
 		.receive_payload_bytes = SN_RECEIVE_BYTES,
 		.qp_credits_max = options->qp_credits_max,
 		.on_device = node_on_device,
+		.qp_count_max = SN_CONNECTIONS_MAX,
+		.on_full = node_on_full,
+		.on_full_arg = node,
 	};
 	struct engine_set_options engines = { .thread_count = options->engine_threads,
 		.queue_depth_max = node->request_count + options->scan_count + 1 /* verify.c */ };

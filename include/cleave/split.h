@@ -81,6 +81,14 @@ struct split_port_options {
 	 */
 	void (*on_device)(bool is_there, const char *text, void *arg);
 	void *on_device_arg;
+	/*
+	 * Optional, for the log: there was no room for a connection. @rc: -ENOBUFS, there are
+	 * qp_count_max already: its peer is told so where it can be, counted in qps_refused; -ENOMEM: its
+	 * peer sees a reset, counted there too; -EMFILE or another limit of the system, @peer NULL:
+	 * the connection waits in the backlog. Calls nothing of the library.
+	 */
+	void (*on_full)(const char *peer, int rc, void *arg);
+	void *on_full_arg;
 };
 
 /*
@@ -406,6 +414,8 @@ int dev_wait_ready(struct split_qp *qp);
 	X(protocol_errors, "count", "queue pairs closed for a broken message")                     \
 	X(qps_opened, "count", "queue pairs that became ready")                                    \
 	X(qps_closed, "count", "queue pairs that ended")                                           \
+	X(qps_refused, "count", "connections for which the port had no room")                      \
+	X(accept_pauses, "count", "times that the system had no descriptor for a connection")      \
 	X(devices_lost, "count", "RDMA devices that were removed, broke or lost the port's address")
 struct split_counters {
 #define SPLIT_COUNTER_MEMBER(name, unit, help) uint64_t name;

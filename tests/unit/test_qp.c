@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_qp.c -- a queue pair's life, from hello to on_closed, over TCP and the simulated network */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "unit/split_fixture.h"
 
 static struct fixture f;
@@ -233,6 +238,123 @@ BOTH(qp, more_than_qp_count_max_is_refused)
 	again.address = f.address;
 	cr_assert_null(connect_qp(f.client_port, &again));
 	cr_assert_eq(errno, ENOBUFS);
+	fixture_close(&f);
+}
+
+static struct {
+	uint32_t count;
+	int rc;
+	char peer[SPLIT_ADDRESS_BYTES_MAX];
+} full;
+
+static void
+on_full(const char *peer, int rc, void *arg)
+{
+	cr_assert_eq(arg, &full);
+	full.count++;
+	full.rc = rc;
+	(void)snprintf(full.peer, sizeof(full.peer), "%s", peer != NULL ? peer : "");
+}
+
+/* One more than the server's port has room for. */
+static void
+connect_beyond(enum net_kind kind, struct side *side)
+{
+	struct split_port_options options = { .qp_count_max = 1,
+		.receive_count = 16,
+		.device_bytes = NUM_MIB(8),
+		.on_full = on_full,
+		.on_full_arg = &full };
+	struct split_connect_options again = { .ops = &side_ops, .arg = side };
+
+	fixture_open(&f, kind, &options, NULL);
+	fixture_connect_both(&f);
+	again.address = f.address;
+	side->qp = connect_qp(f.client_port, &again);
+	cr_assert_not_null(side->qp);
+}
+
+static struct side newcomer;
+
+static bool
+newcomer_closed(struct fixture *fixture, uint64_t wanted)
+{
+	(void)fixture;
+	return newcomer.closed_count > wanted;
+}
+
+BOTH(qp, who_comes_to_a_full_port_is_told_so)
+{
+	memset(&full, 0, sizeof(full));
+	memset(&newcomer, 0, sizeof(newcomer));
+	connect_beyond(kind, &newcomer);
+	fixture_run(&f, newcomer_closed, 0);
+	cr_assert_eq(newcomer.closed_rc, -EBUSY, "%d: %s", newcomer.closed_rc, newcomer.reason);
+	cr_assert_str_eq(newcomer.reason, "the peer refused: no room for more connections, it has 1");
+	cr_assert_eq(newcomer.ready_count, 0);
+	cr_assert_eq(full.count, 1);
+	cr_assert_eq(full.rc, -ENOBUFS);
+	cr_assert_neq(full.peer[0], '\0');
+	cr_assert_eq(f.accept_count, 1);
+	cr_assert_eq(f.server_port->counters.qps_refused, 1);
+	fixture_idle(&f);
+	cr_assert_eq(f.server_port->surplus_count, 0);
+	cr_assert_eq(f.server_port->qp_count, 1);
+	/* With room again, it comes in. */
+	split_qp_close(f.client.qp);
+	fixture_run(&f, server_closed, 0);
+	fixture_idle(&f);
+	f.server.closed_count = f.server.ready_count = f.client.ready_count = 0;
+	(void)fixture_connect(&f, &side_ops);
+	fixture_run(&f, both_ready, 0);
+	fixture_close(&f);
+}
+
+static bool
+refused_count_is(struct fixture *fixture, uint64_t wanted)
+{
+	return fixture->server_port->counters.qps_refused == wanted;
+}
+
+static bool
+surplus_is_gone(struct fixture *fixture, uint64_t wanted)
+{
+	(void)wanted;
+	return fixture->server_port->surplus_count == 0;
+}
+
+static void
+raw_connect(int *fds, uint32_t count)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET };
+
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	to.sin_port = htons((uint16_t)atoi(strrchr(f.address, ':') + 1));
+	for (uint32_t i = 0; i < count; i++) {
+		fds[i] = socket(AF_INET, SOCK_STREAM, 0);
+		cr_assert_geq(fds[i], 0);
+		cr_assert_eq(connect(fds[i], (const struct sockaddr *)&to, sizeof(to)), 0);
+	}
+}
+
+/* Whoever holds the places of those to be told has them for a moment; the others see a reset. */
+Test(qp, silent_connections_beyond_the_room_are_bounded_and_leave)
+{
+	enum { COUNT = 40 };
+	int fds[COUNT];
+
+	memset(&full, 0, sizeof(full));
+	memset(&newcomer, 0, sizeof(newcomer));
+	connect_beyond(NET_TCP, &newcomer);
+	fixture_run(&f, newcomer_closed, 0);
+	raw_connect(fds, COUNT);
+	fixture_run(&f, refused_count_is, 1 + COUNT);
+	cr_assert_eq(f.server_port->surplus_count, 16);
+	cr_assert_eq(f.server_port->qp_count, 1);
+	cr_assert_eq(full.count, 1 + COUNT);
+	fixture_run(&f, surplus_is_gone, 0);
+	for (uint32_t i = 0; i < COUNT; i++)
+		(void)close(fds[i]); /* nothing was written */
 	fixture_close(&f);
 }
 
