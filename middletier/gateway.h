@@ -5,6 +5,8 @@
 
 #include "internal.h"
 
+#define MT_PORT_CONNECTIONS_MAX 4096u /* clients', nodes' and other gateways' together */
+
 struct mt_gateway_options {
 	struct loop *loop; /* main loop */
 	struct meta *meta; /* borrowed */

@@ -18,6 +18,7 @@
 
 #include "base/check.h"
 #include "base/config.h"
+#include "base/descriptors.h"
 #include "base/log.h"
 #include "base/signals.h"
 #include "control.h"
@@ -455,6 +456,8 @@ main(int argc, char *argv[])
 		rc = mt_rebuild_main(&options, values.meta, values.is_forced) == 0 ? EXIT_SUCCESS
 										   : EXIT_FAILURE;
 	} else {
+		descriptors_prepare("gateway",
+		    (uint64_t)options.port_count * MT_PORT_CONNECTIONS_MAX);
 		rc = run(&process, values.meta, &options);
 		process_fini(&process);
 		if (rc == EXIT_SUCCESS)

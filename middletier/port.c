@@ -38,7 +38,6 @@
 #define PORT_RING_BYTES_MIN (4u * BATCH_BYTES_MAX)
 #define PORT_SPARE_BYTES NUM_KIB(64) /* device memory for the zero page and the arena's edges */
 #define PORT_ENGINE_QUEUE_MAX 4096u
-#define PORT_CONNECTIONS_MAX 4096u /* clients', nodes' and other gateways' together */
 #define PORT_STOP_CHECK_NS NUM_MS(1)
 #define PORT_STOP_DRAIN_NS NUM_S(2)
 #define PORT_STOP_CLOSE_NS NUM_S(1)
@@ -104,7 +103,7 @@ port_on_full(const char *peer, int rc, void *arg)
 		log_limited(LOG_WARN,
 		    "port: no room for a connection port=%" PRIu32
 		    " address=%s peer=%s connections_max=%u rc=%s",
-		    port->index, port->address, peer, PORT_CONNECTIONS_MAX, log_errno(rc));
+		    port->index, port->address, peer, MT_PORT_CONNECTIONS_MAX, log_errno(rc));
 }
 
 /* With the port's loop as owner; NULL with errno. */
@@ -138,7 +137,7 @@ port_open_split(struct mt_port *port, char *ret_error, size_t error_bytes)
 		.must_populate = options->sim_host == NULL,
 		.receive_count = port->receive_count,
 		.receive_payload_bytes = MT_RECEIVE_BYTES,
-		.qp_count_max = PORT_CONNECTIONS_MAX,
+		.qp_count_max = MT_PORT_CONNECTIONS_MAX,
 		.engines = port->engines,
 		.engine_ops = &engine_set_gate_ops,
 		.on_device = port_on_device,

@@ -45,7 +45,6 @@
 
 #define SN_RECEIVE_BYTES WIRE_PAYLOAD_BYTES_MAX
 #define SN_WRITE_BYTES_MAX (4u * 1024u * 1024u) /* of one gathered write */
-#define SN_CONNECTIONS_MAX 1024u /* gateways' ports and other nodes, and commands that ask */
 #define SN_REQUESTS_MAX 65536u
 #define SN_SCANS_MAX 64u
 #define SN_SCAN_BUFFER_MIN (512u * 1024u)

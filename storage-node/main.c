@@ -15,6 +15,7 @@
 
 #include "base/check.h"
 #include "base/config.h"
+#include "base/descriptors.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "base/signals.h"
@@ -406,8 +407,10 @@ main(int argc, char *argv[])
 	}
 	log_set_level((enum log_level)process.options.log_level);
 	rc = storage_options_check(&process.options, &cluster_id);
-	if (rc == 0)
+	if (rc == 0) {
+		descriptors_prepare("storage", NODE_CONNECTIONS_MAX);
 		rc = storage_run(&process, cluster_id);
+	}
 	config_result_fini(&result);
 	return rc;
 }

@@ -138,7 +138,7 @@ node_on_full(const char *peer, int rc, void *arg)
 	else
 		log_limited(LOG_WARN,
 		    "node: no room for a connection address=%s peer=%s connections_max=%u rc=%s",
-		    node->address, peer, SN_CONNECTIONS_MAX, log_errno(rc));
+		    node->address, peer, NODE_CONNECTIONS_MAX, log_errno(rc));
 }
 
 static int
@@ -157,7 +157,7 @@ node_open_port(struct node *node)
 		.receive_payload_bytes = SN_RECEIVE_BYTES,
 		.qp_credits_max = options->qp_credits_max,
 		.on_device = node_on_device,
-		.qp_count_max = SN_CONNECTIONS_MAX,
+		.qp_count_max = NODE_CONNECTIONS_MAX,
 		.on_full = node_on_full,
 		.on_full_arg = node,
 	};

@@ -23,6 +23,7 @@
 struct node;
 
 #define NODE_REASON_BYTES_MAX 256u
+#define NODE_CONNECTIONS_MAX 1024u /* gateways' ports and other nodes, and commands that ask */
 
 enum node_write_cache {
 	NODE_CACHE_VOLATILE,  /* a write is durable after a flush: the safe assumption */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/config.h"
+#include "base/descriptors.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "base/signals.h"
@@ -21,6 +22,8 @@
 #define AGENT_LISTEN_FD_FIRST 3 /* systemd's */
 #define AGENT_MESSAGES 512u
 #define AGENT_STOP_NS NUM_S(10)
+/* A client that speaks TLS needs three; a volume, one for each port that has shards of it. */
+#define AGENT_CONNECTIONS_MAX (3u * NBD_CONNECTIONS_MAX + 4096u)
 
 struct agent_options {
 	struct config_list gateways, listens, volumes;
@@ -409,6 +412,8 @@ main(int argc, char *argv[])
 	if (check_options(&options) != 0) {
 		rc = EXIT_USAGE;
 	} else {
+		if (!options.is_stdio)
+			descriptors_prepare("agent", AGENT_CONNECTIONS_MAX);
 		rc = agent_run(&agent);
 		agent_fini(&agent);
 	}

@@ -214,8 +214,47 @@ def many_connections():
         c.load("--volume", "v", "--operations", "1000", "--in-flight", "8")
 
 
+def a_full_gateway():
+    """A gateway that is started with the usual soft limit takes all its connections, and says when it is full."""
+    count, surplus = 4096, 40
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most < count + 2000:
+        print(f"not tested: at most {most} descriptors")
+        return
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, most))
+    with Cluster(nodes=3) as c:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        host, port = c.address.split("//")[1].split(":")
+        idle = [socket.create_connection((host, int(port))) for _ in range(count + surplus)]
+        c.gateway.wait_line(f"WARN .*no room for a connection.*connections_max={count} ")
+        # The silent ones hold the few places of who is to be told, for a second.
+        deadline = time.monotonic() + WAIT_S
+        told = ""
+        while "no room for more connections" not in told and time.monotonic() < deadline:
+            result = c.cleave("status", check_rc=False)
+            told = result.stdout + result.stderr
+            if result.returncode == 0:
+                break  # the silent ones have been closed
+        check(f"the peer refused: no room for more connections, it has {count}" in told, told)
+        check(c.gateway.count_lines("WARN") < 100, "the log is not rate limited")
+        for s in idle:
+            s.close()
+        check(c.metric("qps_refused") > 0, "not counted")
+
+
+def few_descriptors():
+    """A daemon whose hard limit is too low for its connections says which one, and serves."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "16M")
+        argv = c.gateway.argv
+        c.gateway.stop()
+        c.gateway.start(argv=["prlimit", "--nofile=256:256", *argv])
+        c.gateway.wait_line("WARN gateway: .*RLIMIT_NOFILE.*limit=256 ")
+        c.load("--volume", "v", "--operations", "100", "--in-flight", "4")
+
+
 if __name__ == "__main__":
     check(os.path.exists(binary("cleave")), "cleave")
     main(options, load_says_whom_it_waits_for, config_file, disks, another_cluster,
          second_gateway_on_one_directory, volumes, no_gateway, random_bytes_on_every_port,
-         many_connections)
+         many_connections, a_full_gateway, few_descriptors)

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* descriptors.c -- the limit on open files, raised as far as the operator allows */
+#include "base/descriptors.h"
+
+#include <inttypes.h>
+#include <sys/resource.h>
+
+#include "base/log.h"
+#include "base/num.h"
+
+uint64_t
+descriptors_raise(uint64_t wanted_count)
+{
+	struct rlimit limit = { 0 }, raised;
+
+	(void)getrlimit(RLIMIT_NOFILE, &limit); /* cannot fail: nothing of it is the caller's */
+	if (limit.rlim_cur >= wanted_count)
+		return limit.rlim_cur;
+	raised = limit;
+	raised.rlim_cur = num_min(wanted_count, limit.rlim_max);
+	/* Forbidden, perhaps, by a sandbox: then it stays as it is. */
+	return setrlimit(RLIMIT_NOFILE, &raised) == 0 ? raised.rlim_cur : limit.rlim_cur;
+}
+
+void
+descriptors_prepare(const char *noun, uint64_t connection_count)
+{
+	uint64_t wanted_count = connection_count + DESCRIPTORS_SPARE;
+	uint64_t count = descriptors_raise(wanted_count);
+
+	if (count >= wanted_count)
+		return;
+	log_warn(
+	    "%s: the hard limit on open files is too low for all connections: raise RLIMIT_NOFILE"
+	    " (ulimit -n, LimitNOFILE=) limit=%" PRIu64 " wanted=%" PRIu64 " connections=%" PRIu64
+	    " of=%" PRIu64,
+	    noun, count, wanted_count, count > DESCRIPTORS_SPARE ? count - DESCRIPTORS_SPARE : 0,
+	    connection_count);
+}
