@@ -453,10 +453,19 @@ handle_close(struct disk *disk)
 	free(handle);
 }
 
+static bool
+handle_is_written(struct disk *disk, uint64_t offset_bytes, uint64_t bytes)
+{
+	(void)offset_bytes;
+	(void)bytes;
+	return handle_of(disk)->sim->is_written_ahead;
+}
+
 static const struct disk_ops sim_ops = {
 	.name = "sim",
 	.submit = handle_submit,
 	.close = handle_close,
+	.is_written = handle_is_written,
 };
 
 /* ---- power loss ---- */

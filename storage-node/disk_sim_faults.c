@@ -329,6 +329,13 @@ disk_sim_set_full(struct disk_sim *sim, bool is_full)
 }
 
 void
+disk_sim_set_written_ahead(struct disk_sim *sim, bool is_written_ahead)
+{
+	CHECK_OBJ(sim, DISK_SIM_MAGIC);
+	sim->is_written_ahead = is_written_ahead;
+}
+
+void
 disk_sim_set_lying(struct disk_sim *sim, bool is_lying)
 {
 	CHECK_OBJ(sim, DISK_SIM_MAGIC);

@@ -48,6 +48,7 @@
 #include "base/guard.h"
 #include "base/list.h"
 #include "disk_host.h"
+#include "file_map.h"
 #include "lone.h"
 
 #define DISK_URING_MAGIC 0x55524e47u /* "URNG" */
@@ -442,10 +443,19 @@ uring_close(struct disk *disk)
 	free(u);
 }
 
+static bool
+uring_is_written(struct disk *disk, uint64_t offset_bytes, uint64_t bytes)
+{
+	const struct disk_uring *u = uring_of(disk);
+
+	return u->is_file && file_is_written(u->fd, offset_bytes, bytes);
+}
+
 static const struct disk_ops uring_ops = {
 	.name = "uring",
 	.submit = uring_submit,
 	.close = uring_close,
+	.is_written = uring_is_written,
 };
 
 /* What sysfs says of the device's write cache; "volatile" where it says nothing. */
@@ -493,6 +503,8 @@ uring_probe(struct disk_uring *u)
 		if (fstat(u->fd, &st) != 0)
 			return -errno;
 		u->is_file = true;
+		/* Each write past a cached page has to throw it away first, which the kernel leaves to a worker. */
+		(void)posix_fadvise(u->fd, 0, 0, POSIX_FADV_DONTNEED); /* only a hint */
 		u->disk.capacity_bytes = (uint64_t)st.st_size;
 		u->disk.is_cache_volatile = true;
 	} else if (S_ISBLK(st.st_mode)) {

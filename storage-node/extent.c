@@ -130,6 +130,17 @@ sn_extent_clear(struct sn_extent *extent)
 	extent->failed_rc = 0;
 }
 
+bool
+sn_extent_look_written(struct sn_extent *extent)
+{
+	struct node *node = extent->node;
+
+	if (node->options.must_prewrite && !extent->is_prewritten)
+		extent->is_prewritten = disk_is_written(node->disk,
+		    ondisk_data_offset(&node->super, extent->slot.slot_index), sn_capacity(node));
+	return extent->is_prewritten;
+}
+
 void
 sn_extent_add_free(struct sn_extent *extent)
 {
@@ -206,6 +217,7 @@ sn_extent_claim(struct node *node, const struct wire_node *create, struct sn_ext
 	};
 	sn_extent_clear(extent);
 	sn_extent_insert(extent);
+	(void)sn_extent_look_written(extent);
 	/* Whoever owned the shard before has nothing to say about this one, nor about its copies. */
 	sn_fence_note(node, id->shard, create->epoch);
 	sn_zero_kick(node);

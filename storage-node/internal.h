@@ -213,7 +213,7 @@ struct sn_extent {
 	struct sn_extent *hash_next;
 	struct ondisk_slot slot; /* identity; of a free slot: the last one's */
 	bool is_virgin;          /* never held an extent */
-	bool is_prewritten;      /* all its blocks were written by this process */
+	bool is_prewritten;      /* all its blocks are written ones (disk_is_written) */
 	uint64_t end_bytes;      /* where the next append goes, those in flight counted */
 	uint64_t durable_bytes;
 	uint64_t mark_bytes;   /* highest mark in the durable bytes */
@@ -248,6 +248,12 @@ int sn_extent_claim(struct node *node, const struct wire_node *create,
     struct sn_extent **ret_extent);
 /* sn_extent_release -- the slot is free again; out of the table. */
 void sn_extent_release(struct sn_extent *extent);
+/*
+ * sn_extent_look_written -- are all its blocks written ones? Asks the disk, and remembers a yes
+ *
+ * True is good from the next flush on, which is the one of the extent's create.
+ */
+bool sn_extent_look_written(struct sn_extent *extent);
 /* sn_extent_add_free -- into the free list that fits. Its state is FREE. */
 void sn_extent_add_free(struct sn_extent *extent);
 uint32_t sn_extent_reserve(const struct node *node, enum extent_kind kind);

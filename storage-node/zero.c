@@ -5,7 +5,7 @@
  * For regular files: the first write into blocks that a file system has only reserved makes the flush
  * behind it commit metadata. One slot that never held an extent is zeroed whenever none is ready, in
  * small steps, one at a time; while appends are in flight there is a pause between two steps. Slots
- * that held extents before need none of this.
+ * that held extents before need none of this, nor do those of a file that was written ahead.
  *
  * It never takes the last slots: what is being zeroed cannot be claimed.
  */
@@ -96,6 +96,10 @@ sn_zero_kick(struct node *node)
 		return;
 	extent = LIST_ENTRY(list_pop_front(&node->free_virgin), struct sn_extent, link);
 	node->free_count--;
+	if (sn_extent_look_written(extent)) {
+		sn_extent_add_free(extent);
+		return;
+	}
 	sm_move(&extent->sm, EXTENT_ZEROING);
 	zero->extent = extent;
 	zero->done_bytes = 0;

@@ -47,6 +47,8 @@ struct disk_ops {
 	/* 0: @io->fn will be called exactly once, not from inside. -ENOBUFS: too many in flight. */
 	int (*submit)(struct disk *disk, struct disk_io *io);
 	void (*close)(struct disk *disk); /* waits for what is in flight */
+	/* Optional: see disk_is_written. */
+	bool (*is_written)(struct disk *disk, uint64_t offset_bytes, uint64_t bytes);
 };
 
 struct disk {
@@ -60,6 +62,19 @@ static inline int
 disk_submit(struct disk *disk, struct disk_io *io)
 {
 	return disk->ops->submit(disk, io);
+}
+
+/*
+ * disk_is_written -- do writes to this range find written blocks, once a flush from here on has completed?
+ *
+ * Then writing them again changes no metadata of a file system beneath, and what a device with a
+ * protected cache has acknowledged needs no flush. False where it is not known. Asks the file system: not
+ * for the data path.
+ */
+static inline bool
+disk_is_written(struct disk *disk, uint64_t offset_bytes, uint64_t bytes)
+{
+	return disk->ops->is_written != NULL && disk->ops->is_written(disk, offset_bytes, bytes);
 }
 
 static inline void

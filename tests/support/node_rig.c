@@ -52,6 +52,7 @@ rig_make_disk(struct node_rig *rig)
 
 	rig->disk = disk_sim_create(&options);
 	RIG_CHECK(rig->disk != NULL);
+	disk_sim_set_written_ahead(rig->disk, rig->options.is_written_ahead);
 	RIG_CHECK(node_format(&format, rig_poke, rig->disk, reason) == 0);
 }
 

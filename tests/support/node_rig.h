@@ -32,6 +32,7 @@ struct rig_options {
 	uint32_t slot_count; /* [16] */
 	enum node_write_cache write_cache;
 	bool must_prewrite;
+	bool is_written_ahead; /* what the disk says of all its blocks */
 	uint32_t engine_threads;
 	uint64_t verify_bytes_s;
 	uint32_t node_id;    /* expected [any] */

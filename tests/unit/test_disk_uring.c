@@ -3,12 +3,14 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -401,4 +403,73 @@ Test(disk_uring, first_write_of_reserved_blocks_passes_the_guard)
 	}
 	cr_log_info("guard %s, %lu of 16 done again", guard_mode_text(),
 	    (unsigned long)disk_uring_counters(disk)->redone_count);
+}
+
+/* Does the file system write over a file's blocks in place, and is it known to? */
+static bool
+is_file_system_known(void)
+{
+	struct statfs fs;
+
+	cr_assert_eq(statfs(path, &fs), 0);
+	return fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC;
+}
+
+Test(disk_uring, tells_written_blocks_from_reserved_ones_and_holes)
+{
+	struct dev_piece piece = piece_at(0, NUM_MIB(1));
+
+	cr_assert_not(disk_is_written(disk, 0, FILE_BYTES), "reserved");
+	cr_assert_eq(one(DISK_WRITE, NUM_MIB(1), &piece, 1), 0);
+	cr_assert_eq(one(DISK_WRITE, NUM_MIB(2), &piece, 1), 0);
+	cr_assert_eq(one(DISK_FLUSH, 0, NULL, 0), 0);
+	cr_assert_eq(disk_is_written(disk, NUM_MIB(1), NUM_MIB(2)), is_file_system_known());
+	cr_assert_eq(disk_is_written(disk, NUM_MIB(2) - 4096, 8192), is_file_system_known());
+	cr_assert_not(disk_is_written(disk, NUM_MIB(1) - 4096, NUM_MIB(1)));
+	cr_assert_not(disk_is_written(disk, NUM_MIB(1), NUM_MIB(2) + 4096));
+	cr_assert_not(disk_is_written(disk, FILE_BYTES, 4096), "behind its end");
+	cr_assert_eq(truncate(path, 0), 0);
+	cr_assert_eq(truncate(path, (off_t)FILE_BYTES), 0);
+	cr_assert_not(disk_is_written(disk, NUM_MIB(1), NUM_MIB(1)), "a hole");
+}
+
+/* Blocks by turns reserved and written are many extents: more than one question answers. */
+Test(disk_uring, tells_written_blocks_of_a_file_in_many_pieces)
+{
+	struct dev_piece piece = piece_at(0, 4096);
+
+	for (uint64_t at = 0; at < FILE_BYTES; at += 8192)
+		cr_assert_eq(one(DISK_WRITE, at, &piece, 1), 0);
+	cr_assert_eq(one(DISK_FLUSH, 0, NULL, 0), 0);
+	cr_assert_eq(disk_is_written(disk, 8192, 4096), is_file_system_known());
+	cr_assert_not(disk_is_written(disk, 0, FILE_BYTES));
+}
+
+/* Each of them would have to be thrown away by the write that passes it by. */
+Test(disk_uring, leaves_no_page_of_the_file_cached)
+{
+	unsigned char resident[FILE_BYTES / 4096] = { 0 };
+	uint32_t count = 0;
+	void *map;
+	int fd;
+
+	if (!is_file_system_known())
+		cr_skip_test("a file system that may keep its files in memory");
+	disk_close(disk);
+	disk = NULL;
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	cr_assert_geq(fd, 0);
+	for (uint64_t at = 0; at < FILE_BYTES; at += 4096)
+		cr_assert_eq(pwrite(fd, resident, sizeof(resident), (off_t)at), sizeof(resident));
+	cr_assert_eq(ftruncate(fd, (off_t)FILE_BYTES), 0);
+	cr_assert_eq(fsync(fd), 0);
+	cr_assert_eq(disk_uring_open(loop, &(struct disk_uring_options){ .path = path }, &disk), 0);
+	map = mmap(NULL, FILE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+	cr_assert_neq(map, MAP_FAILED);
+	cr_assert_eq(mincore(map, FILE_BYTES, resident), 0);
+	for (uint32_t i = 0; i < NUM_COUNT(resident); i++)
+		count += resident[i] & 1;
+	cr_assert_eq(count, 0);
+	(void)munmap(map, FILE_BYTES);
+	(void)close(fd); /* nothing is to be kept */
 }

@@ -271,6 +271,59 @@ Test(extent, zeroes_one_slot_ahead_of_logs)
 	rig_extent_fini(&e);
 }
 
+Test(extent, blocks_that_the_disk_calls_written_are_neither_zeroed_nor_flushed)
+{
+	struct rig_extent e;
+	uint64_t flushes;
+
+	rig_destroy(rig);
+	make(&(struct rig_options){ .must_prewrite = true,
+	    .is_written_ahead = true,
+	    .write_cache = NODE_CACHE_PROTECTED });
+	for (uint32_t i = 1; i <= 3; i++) {
+		rig_extent_init(&e, 1, 1, i, EXTENT_LOG);
+		flushes = node_counters(rig->node)->flushes;
+		cr_assert_eq(rig_extent_create(rig, &e), 0);
+		cr_assert_gt(node_counters(rig->node)->flushes, flushes,
+		    "what it says may be in memory alone");
+		flushes = node_counters(rig->node)->flushes;
+		cr_assert_eq(rig_append(rig, &e, 1), 0);
+		cr_assert_eq(node_counters(rig->node)->flushes, flushes);
+		rig_extent_fini(&e);
+	}
+	rig_run(rig, NUM_S(1));
+	cr_assert_eq(node_counters(rig->node)->zeroed_bytes, 0);
+	cr_assert_eq(node_slots_free(rig->node), 13);
+}
+
+/* A node that starts knows nothing of what the one before it has written. */
+Test(extent, a_used_slot_is_flushed_unless_the_disk_calls_it_written)
+{
+	for (uint32_t is_written = 0; is_written < 2; is_written++) {
+		struct rig_extent e, f;
+		uint64_t flushes;
+
+		rig_destroy(rig);
+		make(&(struct rig_options){ .must_prewrite = true,
+		    .write_cache = NODE_CACHE_PROTECTED });
+		rig_run(rig, NUM_S(1));
+		rig_extent_init(&e, 1, 1, 1, EXTENT_LOG);
+		cr_assert_eq(rig_extent_create(rig, &e), 0);
+		cr_assert_eq(rig_delete(rig, &e, 1), 0);
+		rig_kill(rig, false);
+		disk_sim_set_written_ahead(rig->disk, is_written == 1);
+		rig_up(rig);
+		rig_run(rig, NUM_S(1));
+		rig_extent_init(&f, 1, 1, 2, EXTENT_LOG);
+		cr_assert_eq(rig_extent_create(rig, &f), 0);
+		flushes = node_counters(rig->node)->flushes;
+		cr_assert_eq(rig_append(rig, &f, 1), 0);
+		cr_assert_eq(node_counters(rig->node)->flushes, flushes + (is_written == 0));
+		rig_extent_fini(&e);
+		rig_extent_fini(&f);
+	}
+}
+
 Test(extent, blocks_never_written_are_flushed_in_any_case)
 {
 	struct rig_extent e;

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* file_map.c -- the blocks of a file by FIEMAP, so many at a time */
+#include "file_map.h"
+
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
+#include <sys/ioctl.h>
+#include <sys/statfs.h>
+
+#include "base/num.h"
+
+#define MAP_EXTENTS 32u
+#define MAP_CALLS_MAX 64u
+#define MAP_FLAGS_GOOD ((uint32_t)(FIEMAP_EXTENT_LAST | FIEMAP_EXTENT_MERGED))
+
+static bool
+file_is_overwritten_in_place(int fd)
+{
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) == 0 &&
+	    (fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC);
+}
+
+/* Up to where it is written from @from_bytes on, of what one call tells; @from_bytes: not at all. */
+static uint64_t
+map_written_to(int fd, uint64_t from_bytes, uint64_t end_bytes)
+{
+	/* The header's last member is the array that follows. */
+	union {
+		struct fiemap map;
+		uint8_t room[sizeof(struct fiemap) + MAP_EXTENTS * sizeof(struct fiemap_extent)];
+	} u = { .map = { .fm_start = from_bytes,
+		    .fm_length = end_bytes - from_bytes,
+		    .fm_extent_count = MAP_EXTENTS } };
+	uint64_t at = from_bytes;
+
+	if (ioctl(fd, FS_IOC_FIEMAP, &u.map) != 0)
+		return from_bytes;
+	for (uint32_t i = 0; i < u.map.fm_mapped_extents; i++) {
+		const struct fiemap_extent *extent = &u.map.fm_extents[i];
+
+		if (extent->fe_logical > at || (extent->fe_flags & ~MAP_FLAGS_GOOD) != 0)
+			return from_bytes;
+		at = num_max(at, extent->fe_logical + extent->fe_length);
+	}
+	return at;
+}
+
+bool
+file_is_written(int fd, uint64_t offset_bytes, uint64_t bytes)
+{
+	uint64_t end_bytes = offset_bytes + bytes;
+	uint64_t at = offset_bytes;
+
+	if (!file_is_overwritten_in_place(fd))
+		return false;
+	for (uint32_t calls = 0; at < end_bytes && calls < MAP_CALLS_MAX; calls++) {
+		uint64_t to = map_written_to(fd, at, end_bytes);
+
+		if (to == at)
+			return false;
+		at = to;
+	}
+	return at >= end_bytes;
+}
