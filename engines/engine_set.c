@@ -3,7 +3,8 @@
  * engine_set.c -- what a port submits its jobs to
  *
  * An inline set has one runner and runs a job within the submit. A threaded set hands jobs to worker
- * threads (offload.c) that have a runner each. Either way a job's shape is checked here, once.
+ * threads (offload.c) that have a runner each; a simulated one has them in virtual time (offload_sim.c).
+ * Either way a job's shape is checked here, once.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +18,8 @@
 struct engine_set {
 	uint32_t magic;
 	struct engine_runner runner; /* inline sets */
-	struct offload *offload;     /* threaded sets; NULL: inline */
+	struct offload *offload;     /* threaded sets, or NULL */
+	struct offload_sim *sim;     /* simulated ones, or NULL */
 };
 
 struct engine_set *
@@ -30,6 +32,8 @@ engine_set_create(struct loop *loop, const struct engine_set_options *options)
 		goto err;
 	if (options->thread_count == 0)
 		rc = engine_runner_init(&set->runner);
+	else if (options->is_simulated)
+		rc = offload_sim_create(loop, options, &set->sim);
 	else
 		rc = offload_create(loop, options, &set->offload);
 	if (rc != 0) {
@@ -54,6 +58,8 @@ engine_set_destroy(struct engine_set *set)
 	set->magic = 0;
 	if (set->offload != NULL)
 		offload_destroy(set->offload);
+	else if (set->sim != NULL)
+		offload_sim_destroy(set->sim);
 	else
 		engine_runner_fini(&set->runner);
 	free(set);
@@ -67,6 +73,8 @@ engine_set_submit(struct engine_set *set, struct engine_job *job, bool is_urgent
 		return -EINVAL;
 	if (set->offload != NULL)
 		return offload_submit(set->offload, job, is_urgent);
+	if (set->sim != NULL)
+		return offload_sim_submit(set->sim, job, is_urgent);
 	engine_job_run(&set->runner, job);
 	return 1;
 }
@@ -87,6 +95,8 @@ uint32_t
 engine_set_queued_count(const struct engine_set *set)
 {
 	CHECK_OBJ(set, ENGINE_SET_MAGIC);
+	if (set->sim != NULL)
+		return offload_sim_queued_count(set->sim);
 	return set->offload != NULL ? offload_queued_count(set->offload) : 0;
 }
 

@@ -23,15 +23,10 @@
 
 #include "base/check.h"
 #include "internal.h"
+#include "job_queue.h"
 
 #define OFFLOAD_MAGIC 0x4f464c44u /* "OFLD" */
 #define OFFLOAD_BACKGROUND_NICE 19
-
-/* First in, first out, through engine_job.next. */
-struct job_queue {
-	struct engine_job *head;
-	struct engine_job *tail;
-};
 
 struct worker {
 	struct offload *offload;
@@ -53,31 +48,6 @@ struct offload {
 	bool is_background;
 	struct worker workers[];
 };
-
-static void
-job_queue_push(struct job_queue *queue, struct engine_job *job)
-{
-	job->next = NULL;
-	if (queue->tail == NULL)
-		queue->head = job;
-	else
-		queue->tail->next = job;
-	queue->tail = job;
-}
-
-static struct engine_job *
-job_queue_pop(struct job_queue *queue)
-{
-	struct engine_job *job = queue->head;
-
-	if (job == NULL)
-		return NULL;
-	queue->head = job->next;
-	if (queue->head == NULL)
-		queue->tail = NULL;
-	job->next = NULL;
-	return job;
-}
 
 static void
 job_on_posted(struct loop_post *post, void *arg)

@@ -113,7 +113,8 @@ port_engines(struct mt_port *port, uint32_t thread_count, bool is_background)
 	return engine_set_create(port->loop,
 	    &(struct engine_set_options){ .thread_count = thread_count,
 		.queue_depth_max = PORT_ENGINE_QUEUE_MAX,
-		.is_background = is_background });
+		.is_background = is_background,
+		.is_simulated = port->gateway->options.sim_host != NULL });
 }
 
 static int

@@ -142,13 +142,17 @@ struct engine_set_options {
 	uint32_t thread_count;    /* 0: inline, on the submitting thread */
 	uint32_t queue_depth_max; /* jobs waiting for a thread; ignored when inline */
 	bool is_background;       /* threads of the lowest priority: what else runs goes first */
+	bool is_simulated;        /* no threads: jobs end at random times of a simulated loop */
 };
 
 struct engine_set;
 
 /* engine_set_create -- a set whose completions come to @loop. NULL with errno. */
 struct engine_set *engine_set_create(struct loop *loop, const struct engine_set_options *options);
-/* engine_set_destroy -- waits for running jobs, drops none: call it when none is submitted. */
+/*
+ * engine_set_destroy -- waits for running jobs, drops none: call it when none is submitted. A simulated
+ * set drops what it has.
+ */
 void engine_set_destroy(struct engine_set *set);
 
 /*

@@ -42,6 +42,8 @@ struct sim_cluster_options {
 	uint64_t device_bytes;        /* of a gateway's port [16 MiB] */
 	uint64_t log_bytes;           /* of a shard, as gateway.h has it [a gateway's default] */
 	uint32_t port_count;          /* of a gateway [1] */
+	uint32_t engine_threads;      /* of a port */
+	uint32_t merge_threads;       /* of a port */
 	uint32_t client_receives;     /* of a port [64] */
 	struct sim_link_options link; /* of all [sim_net's] */
 	uint64_t node_timeout_ns;     /* [5 s] */

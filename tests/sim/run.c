@@ -189,6 +189,11 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 	/* Of these seeds the log is as short as may be: what is written goes through merges. */
 	if (given->seed % 2 == 1)
 		options->log_bytes = options->slot_bytes;
+	/* In half of those merges compress elsewhere, in a quarter of these all that is written. */
+	if (given->seed % 4 == 1)
+		options->merge_threads = 1;
+	if (given->seed % 16 == 5)
+		options->engine_threads = 2;
 	options->gateway_count = given->gateway_count != 0 ? given->gateway_count : gateways;
 	options->node_count = given->node_count != 0 ? given->node_count : nodes;
 }

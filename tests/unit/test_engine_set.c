@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_engine_set.c -- inline and threaded sets: who runs a job, in which order, and how it returns
+ * test_engine_set.c -- inline, threaded and simulated sets: who runs a job, in which order, and how it returns
  *
  * The order of a queue is only certain while its one worker stands still. A loop of the test's own
  * makes it: its post holds the worker until the gate is opened.
@@ -16,6 +16,8 @@
 #include <sys/resource.h>
 
 #include "base/crc32c.h"
+#include "base/loop_sim.h"
+#include "base/num.h"
 #include "cleave/loop.h"
 #include "engine_data.h"
 
@@ -429,4 +431,74 @@ Test(engine_set, each_failed_allocation_is_enomem_and_leaks_nothing)
 	}
 	cr_assert_gt(failures, 10);
 	loop_destroy(loop);
+}
+
+/* ---- simulated threads ---- */
+
+static bool
+all_waiting_done(void *arg)
+{
+	return *(int *)arg == WAITING + 1;
+}
+
+Test(engine_set, simulated_jobs_end_later_and_urgent_ones_first)
+{
+	struct sim_world *world = sim_world_create(1);
+	struct loop *loop = sim_loop_create(world, "gateway");
+	struct engine_set_options options = { .thread_count = 1,
+		.queue_depth_max = WAITING,
+		.is_simulated = true };
+	struct engine_set *set = engine_set_create(loop, &options);
+	static const int expected_order[WAITING + 1] = { 1, 5, 2, 6, 3, 7, 4 };
+	struct tracked tracked[WAITING + 1], late;
+	uint8_t *src = data_create(4096, DATA_TEXT, 1);
+	int counter = 0;
+
+	cr_assert_not_null(set);
+	for (int i = 0; i <= WAITING; i++) {
+		tracked_init(&tracked[i], src, 4096, &counter);
+		tracked[i].job.must_time = true;
+		cr_assert_eq(i != 0 && i % 2 == 0 ? engine_submit_urgent(set, &tracked[i].job)
+						  : engine_submit(set, &tracked[i].job),
+		    0);
+	}
+	tracked_init(&late, src, 4096, &counter);
+	cr_assert_eq(engine_set_queued_count(set), (uint32_t)WAITING);
+	cr_assert_eq(engine_submit(set, &late.job), -ENOBUFS);
+	cr_assert_eq(counter, 0);
+	cr_assert_eq(sim_world_run(world, all_waiting_done, &counter,
+			 sim_world_now_ns(world) + NUM_S(1)),
+	    0);
+	for (int i = 0; i <= WAITING; i++) {
+		cr_assert_eq(tracked[i].order, expected_order[i], "job %d", i);
+		cr_assert_eq(tracked[i].job.payload_crc, crc32c(0, src, 4096));
+		cr_assert_gt(tracked[i].job.run_ns, 0u);
+	}
+	cr_assert_gt(sim_world_now_ns(world), 0u);
+	engine_set_destroy(set);
+	sim_world_destroy(world);
+	free(src);
+}
+
+Test(engine_set, a_simulated_process_that_is_killed_drops_its_jobs)
+{
+	struct sim_world *world = sim_world_create(1);
+	struct loop *loop = sim_loop_create(world, "gateway");
+	struct engine_set_options options = { .thread_count = 2,
+		.queue_depth_max = 8,
+		.is_simulated = true };
+	struct engine_set *set = engine_set_create(loop, &options);
+	struct tracked tracked[4];
+	uint8_t *src = data_create(4096, DATA_TEXT, 1);
+	int counter = 0;
+
+	for (int i = 0; i < 4; i++) {
+		tracked_init(&tracked[i], src, 4096, &counter);
+		cr_assert_eq(engine_submit(set, &tracked[i].job), 0);
+	}
+	engine_set_destroy(set);
+	(void)sim_world_run(world, all_waiting_done, &counter, sim_world_now_ns(world) + NUM_S(1));
+	cr_assert_eq(counter, 0);
+	sim_world_destroy(world);
+	free(src);
 }
