@@ -35,10 +35,9 @@
 #define MT_PORTS_MAX 16u
 #define MT_SHARDS_DEFAULT 8u
 #define MT_EXTENTS_PER_SHARD_MAX 65536u
-#define MT_RECEIVE_BYTES                                                                           \
-	(64u * 1024u)               /* device bytes of a port's receive: a node's longest reply */
-#define MT_SLOTS_PER_SHARD_MIN 6u   /* and replica: fewer, and a cluster is refused */
-#define MT_APPENDS_IN_FLIGHT_MAX 4u /* before a batch that is full waits, too */
+#define MT_RECEIVE_BYTES (64u * 1024u) /* of a port's receive: a node's longest reply */
+#define MT_SLOTS_PER_SHARD_MIN 6u      /* and replica: fewer, and a cluster is refused */
+#define MT_APPENDS_IN_FLIGHT_MAX 4u    /* before a batch that is full waits, too */
 #define MT_NAME_BYTES (CLEAVE_VOLUME_NAME_BYTES_MAX + 1)
 
 struct mt_gateway;
@@ -714,6 +713,8 @@ struct mt_port {
 	struct loop_link sessions;
 	struct loop_link sessions_waiting; /* for writes of older ones to end */
 	dev_ptr zero_page;                 /* 4 KiB of zeros, for padding */
+	uint64_t ahead_until_ns;           /* write_turn.c */
+	bool is_ahead_due;
 	struct mt_read_state *read;
 	struct mt_run_cache *run_cache; /* run_index.c */
 	struct merge_work *merge_work;  /* merge.c */
@@ -762,7 +763,6 @@ void mt_port_on_link(struct mt_port *port, struct mt_link *link, bool is_up);
 void mt_port_on_shard(struct mt_shard *shard);
 
 /* ---- gateway.c: the process, free of main(); see gateway.h for its options ---- */
-struct mt_gateway;
 uint64_t mt_gateway_cluster_id(const struct mt_gateway *gateway);
 uint32_t mt_gateway_shard_count(const struct mt_gateway *gateway);
 uint32_t mt_gateway_min_replicas(const struct mt_gateway *gateway);

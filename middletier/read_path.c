@@ -241,6 +241,7 @@ mt_read(struct mt_shard *shard, struct mt_session *session, struct split_msg *ms
 	read->block_count = io->length_bytes / CLEAVE_BLOCK_BYTES;
 	read->next_block = read->piece_count = 0;
 	read->rc = 0;
+	mt_turn_on_ahead(shard->port, session);
 	if (shard->write->is_started && !shard->write->is_stopped) {
 		read_start(read);
 		return;

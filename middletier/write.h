@@ -91,6 +91,7 @@ struct write_batch {
 	uint32_t record_count;
 	uint32_t copy_count; /* engine jobs that still write into it */
 	bool was_sent;       /* to an extent that broke */
+	bool is_ahead;       /* it has a record of the latency class */
 	struct mt_write_state *state;
 };
 
@@ -161,6 +162,13 @@ struct mt_write {
 	bool is_promised;      /* mt_index_promise: it was admitted */
 };
 
+/* What others' writes have of the present turn. */
+struct write_turn {
+	struct loop_turn_end end;
+	uint32_t taken_bytes; /* that the engine has run over */
+	bool is_over;         /* and so some wait for the next */
+};
+
 /* How fast the log may get longer. */
 struct write_room {
 	struct pace_drain drain;
@@ -190,6 +198,7 @@ struct mt_write_state {
 	struct loop_timer retry_timer; /* the engine's queue was full */
 	struct log_roll roll;
 	struct write_room room;
+	struct write_turn turn;
 };
 
 static inline bool
@@ -240,6 +249,17 @@ int write_check(struct mt_write_state *state, const struct mt_write *write);
 void write_room_take(struct mt_write_state *state, uint32_t bytes);
 /* mt_write_path_on_room -- extents have gone, or will not go: look at what waits for room. */
 void mt_write_path_on_room(struct mt_shard *shard);
+
+/* ---- write_turn.c: is there time for it in this turn? ---- */
+
+void write_turn_init(struct mt_write_state *state);
+void write_turn_fini(struct mt_write_state *state);
+/* mt_turn_on_ahead -- @session's request has come, or is answered: the latency class cuts turns short. */
+void mt_turn_on_ahead(struct mt_port *port, const struct mt_session *session);
+/* write_turn_is_over -- a write that is not of the latency class has to wait for the next turn. */
+bool write_turn_is_over(const struct mt_write_state *state);
+/* write_turn_take -- the engine has run over @write. */
+void write_turn_take(struct mt_write_state *state, const struct mt_write *write);
 
 /* ---- read_path.c, for write_path.c, which is told about shards and links ---- */
 void mt_read_path_claimed(struct mt_shard *shard);

@@ -114,7 +114,7 @@ batch_open(struct mt_write_state *state)
 	batch->batch.payload = mt_ring_at(ring, batch->ring_position);
 	batch->desc_bytes = batch->payload_bytes = 0;
 	batch->record_count = 0;
-	batch->was_sent = false;
+	batch->was_sent = batch->is_ahead = false;
 	state->filling = batch;
 	return batch;
 }
@@ -207,6 +207,7 @@ write_batch_add(struct write_batch *batch, struct mt_write *write, const struct 
 	    record_encode(batch_head(batch) + BATCH_HEADER_BYTES + batch->desc_bytes, record);
 	batch->payload_bytes += record->stored_bytes;
 	batch->record_count++;
+	batch->is_ahead |= write_line_of(write) == WRITE_LINE_AHEAD;
 	write->stored_bytes = record->stored_bytes;
 	sm_move(&write->sm, WRITE_BATCHED);
 	list_remove(&write->link);
@@ -367,6 +368,8 @@ batch_next(struct mt_write_state *state)
 	if (batch == NULL || batch->record_count == 0 || batch->copy_count > 0 ||
 	    state->shard->log->append_count >= in_flight_max)
 		return NULL;
+	if (batch == state->filling && state->turn.is_over && !batch->is_ahead)
+		return NULL; /* it gets what waits for the next turn */
 	if (batch == state->filling)
 		batch_close(state, batch);
 	return batch;

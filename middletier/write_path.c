@@ -10,8 +10,8 @@
  * A write is PARKED while the shard does not serve, no batch has room, or no index entry can be
  * promised. They wait in two lines, a shard at a time: those of latency class volumes are admitted
  * ahead of the others (but one of these after each WRITE_AHEAD_MAX of those), and while there is any
- * room at all (write_room.c). From there on order is that of admission: records enter batches in it,
- * and it is the log's, which makes replay, re-sending and batching simple.
+ * room at all (write_room.c). From there on order is that of admission, which is the log's: it makes
+ * replay, re-sending and batching simple.
  *
  * No write overtakes one that it overlaps. Which line is the volume's class, as its session has it from
  * its beginning to its end: all writes of a session are in one line, and so admitted in order of
@@ -20,12 +20,11 @@
  * snapshots mind: neither of the two is answered, so neither was before the other (I5); a cut closes
  * the open batch, and sees as before what was admitted until then.
  *
- * A latency class write, though compressed by nobody and ahead of others in the engines' queue, goes
- * into the same batch as its neighbours: it waits for the engine jobs of those before it, never for more.
+ * A latency class write is compressed by nobody, is ahead of others in the engines' queue, and cuts
+ * their turn short (write_turn.c). It goes into its neighbours' batch, and waits for their jobs alone.
  *
- * With an inline engine the job runs straight into the batch's place in the ring. With engine threads
- * several run at a time, each into a scratch buffer; when its turn comes a second, short job copies the
- * record into the batch, which is not sent before its copies have ended.
+ * With an inline engine the job runs straight into the batch's place in the ring; with threads into a
+ * scratch buffer, whence a second one copies it in order. A batch is not sent before its copies end.
  *
  * The payload is never looked at here (I1): the engine says how long the record is and what its CRCs
  * are. Nothing is allocated for a request: there is an mt_write for each receive of the port's pool.
@@ -129,6 +128,7 @@ write_finish(struct mt_write_state *state, struct mt_write *write, int rc)
 		list_push_back(&state->held, &write->link);
 		return;
 	}
+	mt_turn_on_ahead(session->port, session);
 	/* Durable it may be; but whether a later owner has answered for it is not ours to know (I7). */
 	if (rc == 0 && !mt_port_has_lease(session->port))
 		rc = -EREMCHG;
@@ -247,6 +247,7 @@ write_store_inline(struct mt_write_state *state, struct mt_write *write)
 	rc = engine_submit(port->engines, job);
 	job->run_ns = loop_now_fresh_ns(port->loop) - begin_ns;
 	metric_add(&port->metrics[MT_METRIC_engine_ns], job->run_ns);
+	write_turn_take(state, write);
 	assert(rc != 0); /* an inline set never calls back */
 	rc = write_store_rc(state->shard, rc == 1 ? job->rc : rc);
 	if (rc != 0) {
@@ -468,6 +469,7 @@ write_admit(struct mt_write_state *state)
 {
 	bool has_gone = state->is_started;
 
+	state->turn.is_over = false;
 	while (has_gone && !state->is_stopped) {
 		bool is_others = state->ahead_count >= WRITE_AHEAD_MAX;
 
@@ -533,6 +535,7 @@ mt_write(struct mt_shard *shard, struct mt_session *session, struct split_msg *m
 	write->stored_bytes = 0;
 	sm_move(&write->sm, WRITE_PARKED);
 	list_push_back(&state->parked[write_line_of(write)], &write->link);
+	mt_turn_on_ahead(shard->port, session);
 	if (state->is_stopped) {
 		write_finish(state, write, -EREMCHG);
 		return;
@@ -624,6 +627,7 @@ mt_write_path_init(struct mt_shard *shard)
 	loop_task_init(&state->pump_task, write_on_pump, state);
 	loop_timer_init(&state->retry_timer, write_on_retry, state);
 	log_roll_init(state);
+	write_turn_init(state);
 	rc = write_batches_init(state);
 	if (rc == 0)
 		rc = write_table_init(state);
@@ -644,6 +648,7 @@ mt_write_path_fini(struct mt_shard *shard)
 	CHECK_OBJ(state, WRITE_STATE_MAGIC);
 	log_roll_fini(state);
 	mt_extent_requests_fini(shard);
+	write_turn_fini(state);
 	loop_timer_stop(shard->port->loop, &state->retry_timer);
 	loop_task_cancel(shard->port->loop, &state->pump_task);
 	write_batches_fini(state);

@@ -81,6 +81,16 @@ write_check_room(struct mt_write_state *state, const struct mt_write *write)
 	return write_retry_in(state, WRITE_ROOM_RETRY_NS);
 }
 
+static int
+write_check_turn(struct mt_write_state *state, const struct mt_write *write)
+{
+	if (!write_has_payload(write) || write_line_of(write) == WRITE_LINE_AHEAD ||
+	    !write_turn_is_over(state))
+		return 0;
+	state->turn.is_over = true;
+	return write_retry_in(state, 0); /* which is in the next turn */
+}
+
 int
 write_check(struct mt_write_state *state, const struct mt_write *write)
 {
@@ -93,7 +103,9 @@ write_check(struct mt_write_state *state, const struct mt_write *write)
 		return -EAGAIN; /* how much fits is not known before there is a log */
 	if (write_has_payload(write))
 		bytes_max += write->io.length_bytes;
-	return bytes_max <= state->batch_bytes_max ? 0 : -EMSGSIZE;
+	if (bytes_max > state->batch_bytes_max)
+		return -EMSGSIZE;
+	return write_check_turn(state, write);
 }
 
 void
