@@ -2,9 +2,9 @@
 /*
  * format.c -- `cleave-storage format`: make a file or block device a node's empty disk
  *
- * Everything on it is lost: a file is emptied and its blocks reserved anew, a block device zeroed.
- * That is not for tidiness. Another cluster may give its first extents the names that this disk's old
- * bytes carry, and these would pass as its own.
+ * Everything on it is lost: a file is emptied and its blocks reserved anew, or written (--fill), a block
+ * device zeroed. That is not for tidiness. Another cluster may give its first extents the names that this
+ * disk's old bytes carry, and these would pass as its own.
  *
  * A disk that is formatted already, or a file with something in it, is refused without --force.
  */
@@ -38,6 +38,7 @@ struct format_options {
 	uint64_t size, slot_size;
 	const char *cluster_id;
 	uint64_t node_id;
+	bool is_filled;
 	bool is_forced;
 };
 
@@ -54,6 +55,10 @@ static const struct config_option format_table[] = {
 	    "The cluster it belongs to: up to 16 hex digits.", NULL, true, 0, 0, NULL },
 	{ "node-id", 0, CONFIG_U64, offsetof(struct format_options, node_id), "N",
 	    "The node's number in the cluster, from 1.", NULL, true, 1, UINT32_MAX, NULL },
+	{ "fill", 0, CONFIG_FLAG, offsetof(struct format_options, is_filled), NULL,
+	    "Write zeros over all of a file, and not only reserve its blocks: takes longer, and "
+	    "spares the node zeros and flushes of which the first use of each block has need.",
+	    NULL, false, 0, 0, NULL },
 	{ "force", 0, CONFIG_FLAG, offsetof(struct format_options, is_forced), NULL,
 	    "Format what is formatted already, or holds something else.", NULL, false, 0, 0, NULL },
 	{ .name = NULL },
@@ -190,7 +195,7 @@ file_make_empty(const struct format_options *options, const struct format_disk *
 	if (ftruncate(disk->fd, 0) != 0 || ftruncate(disk->fd, (off_t)disk->capacity_bytes) != 0)
 		return format_error(options, "cannot resize: %s", strerror(errno));
 	rc = fallocate(disk->fd, 0, 0, (off_t)disk->capacity_bytes) == 0 ? 0 : -errno;
-	if (rc == -EOPNOTSUPP)
+	if (rc == -EOPNOTSUPP || (rc == 0 && options->is_filled))
 		rc = file_write_zeros(disk->fd, disk->capacity_bytes);
 	if (rc != 0)
 		return format_error(options, "cannot reserve %llu bytes: %s",
