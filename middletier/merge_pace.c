@@ -3,6 +3,7 @@
 #include "base/num.h"
 #include "merge.h"
 #include "pace.h"
+#include "write.h"
 
 /* Of all of the port's shards: whatever is merged, the others wait for it. */
 static uint32_t
@@ -20,7 +21,8 @@ merge_turn_jobs(const struct mt_merge *merge)
 {
 	const struct mt_port *port = merge->shard->port;
 
-	return pace_turn_jobs(port_pressure(port), mt_port_write_count(port));
+	return pace_turn_jobs(port_pressure(port), mt_port_write_count(port),
+	    mt_turn_is_short(port));
 }
 
 struct engine_set *

@@ -26,7 +26,8 @@
 #define PACE_DRAIN_KEEP 3u     /* parts of what was known, to one of what is new */
 #define PACE_BURST_NS NUM_MS(2)
 #define PACE_DEBT_NS NUM_S(1)
-/* Engine jobs, each some 50 us: nobody writes, somebody does, they wait for merges, they stand still. */
+/* Engine jobs, each some 50 us: nobody writes; somebody does, or the latency class is at work; they wait for
+ * merges; they stand still. */
 #define PACE_JOBS_IDLE 8u
 #define PACE_JOBS_BUSY 2u
 #define PACE_JOBS_HURRY 4u
@@ -63,8 +64,10 @@ pace_merge_rate(uint32_t pressure)
 }
 
 uint32_t
-pace_turn_jobs(uint32_t pressure, uint32_t write_count)
+pace_turn_jobs(uint32_t pressure, uint32_t write_count, bool is_ahead)
 {
+	if (is_ahead)
+		return PACE_JOBS_BUSY;
 	if (pressure >= PACE_FULL)
 		return PACE_JOBS_FULL;
 	if (write_count == 0)

@@ -8,6 +8,7 @@
 #ifndef CLEAVE_MIDDLETIER_PACE_H
 #define CLEAVE_MIDDLETIER_PACE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define PACE_UNLIMITED UINT64_MAX
@@ -22,8 +23,8 @@ uint32_t pace_pressure(uint64_t used, uint64_t soft, uint64_t hard);
 
 /* pace_merge_rate -- how much, plain, merges take of a port while its clients write. */
 uint64_t pace_merge_rate(uint32_t pressure);
-/* pace_turn_jobs -- a merge's engine jobs in one turn of the loop, with @write_count writes in flight. */
-uint32_t pace_turn_jobs(uint32_t pressure, uint32_t write_count);
+/* pace_turn_jobs -- a merge's engine jobs in a turn, with @write_count writes in flight; @is_ahead: short turns. */
+uint32_t pace_turn_jobs(uint32_t pressure, uint32_t write_count, bool is_ahead);
 
 /* ---- how fast the log gets shorter while merges go as fast as they can ---- */
 

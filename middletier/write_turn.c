@@ -9,6 +9,8 @@
  * parked until the next turn, which begins at once: the processor works no less. An open batch with none
  * of the latency class waits for them (write_batch.c), so batches are as full as they would be.
  *
+ * Merges that are in a hurry do no more in a turn than they do without (pace.c).
+ *
  * Each shard has its own count, so none starves behind another, and each turn makes some progress.
  * Writes that run no engine here, tombstones and those of engine threads, are not counted.
  */
@@ -50,11 +52,17 @@ mt_turn_on_ahead(struct mt_port *port, const struct mt_session *session)
 }
 
 bool
+mt_turn_is_short(const struct mt_port *port)
+{
+	return loop_now_ns(port->loop) < port->ahead_until_ns;
+}
+
+bool
 write_turn_is_over(const struct mt_write_state *state)
 {
 	const struct mt_port *port = state->shard->port;
 
-	if (state->jobs != NULL || loop_now_ns(port->loop) >= port->ahead_until_ns)
+	if (state->jobs != NULL || !mt_turn_is_short(port))
 		return false;
 	return state->turn.taken_bytes >= (port->is_ahead_due ? 1 : WRITE_TURN_BYTES);
 }

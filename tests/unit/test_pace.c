@@ -69,14 +69,25 @@ Test(pace, merges_go_faster_the_longer_the_log_is)
 
 Test(pace, a_turn_of_the_loop_has_fewest_jobs_while_somebody_writes_and_the_log_is_short)
 {
-	uint32_t busy = pace_turn_jobs(0, 1), hurry = pace_turn_jobs(PACE_HURRY, 1);
+	uint32_t busy = pace_turn_jobs(0, 1, false), hurry = pace_turn_jobs(PACE_HURRY, 1, false);
 
 	cr_assert_geq(busy, 1);
-	cr_assert_eq(pace_turn_jobs(PACE_HURRY - 1, 1000), busy);
+	cr_assert_eq(pace_turn_jobs(PACE_HURRY - 1, 1000, false), busy);
 	cr_assert_lt(busy, hurry);
-	cr_assert_lt(hurry, pace_turn_jobs(PACE_HURRY, 0));
-	cr_assert_gt(pace_turn_jobs(PACE_FULL, 1), hurry);
-	cr_assert_eq(pace_turn_jobs(PACE_FULL, 0), pace_turn_jobs(PACE_FULL, 1));
+	cr_assert_lt(hurry, pace_turn_jobs(PACE_HURRY, 0, false));
+	cr_assert_gt(pace_turn_jobs(PACE_FULL, 1, false), hurry);
+	cr_assert_eq(pace_turn_jobs(PACE_FULL, 0, false), pace_turn_jobs(PACE_FULL, 1, false));
+}
+
+/* However long the log is: what a turn lasts is what a write of the latency class waits. */
+Test(pace, beside_the_latency_class_a_turn_of_the_loop_has_fewest_jobs_always)
+{
+	uint32_t busy = pace_turn_jobs(0, 1, false);
+
+	for (uint32_t pressure = 0; pressure <= PACE_FULL; pressure += 50) {
+		cr_assert_eq(pace_turn_jobs(pressure, 0, true), busy);
+		cr_assert_eq(pace_turn_jobs(pressure, 1000, true), busy);
+	}
 }
 
 /* ---- how fast the log drains ---- */
