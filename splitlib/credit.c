@@ -13,11 +13,13 @@
  * send them on.
  *
  * As the receiver of requests. A queue pair whose peer sends requests is granted up to a fair share,
- * clamp(pool / queue pairs, 1, qp_credits_max). As requests arrive the share is filled up again, and
+ * clamp(pool / queue pairs awake, 1, qp_credits_max). As requests arrive the share is filled up again, and
  * told with the next message, or by a WIRE_CREDIT message when the peer has less than half left.
  * Where the pool has nothing to give, the queue pair queues in grant_wait, and is served when receives
  * come back. A peer that has requests but no credit says WANT: it queues in grant_wanted, goes first,
  * and is worth recalling credits that lie idle with other peers: they return what they do not use.
+ *
+ * Who is silent for long is not counted, and holds none: see credit_idle.c.
  *
  * As the sender. A request that finds no credit, or no receive to set aside for its reply, waits in
  * its queue pair. It says WANT when no credit comes within CREDIT_WANT_DELAY_NS: mostly one does, with
@@ -28,7 +30,7 @@
  */
 #include <errno.h>
 
-#include "internal.h"
+#include "credit.h"
 
 #define CREDIT_SHARE_KEPT 4u /* one over this part of the pool is kept from each side */
 #define CREDIT_RECALL_DELAY_NS NUM_MS(1)
@@ -51,6 +53,7 @@ credit_port_init(struct split_port *port)
 	list_init(&credits->announce_due);
 	loop_timer_init(&credits->recall_timer, credit_on_recall_timer, port);
 	loop_timer_init(&credits->want_timer, credit_on_want_timer, port);
+	credit_idle_port_init(port);
 }
 
 void
@@ -58,6 +61,7 @@ credit_port_fini(struct split_port *port)
 {
 	loop_timer_stop(port->loop, &port->credits.recall_timer);
 	loop_timer_stop(port->loop, &port->credits.want_timer);
+	credit_idle_port_fini(port);
 }
 
 /* What the pool has, and for whom. */
@@ -114,8 +118,8 @@ reply_room(const struct split_port *port)
 	return (uint32_t)num_min(pool_unpromised_count(port), saturating_sub(cap, used));
 }
 
-static void
-credits_mark_dirty(struct split_port *port)
+void
+credit_mark_dirty(struct split_port *port)
 {
 	struct port_credits *credits = &port->credits;
 
@@ -130,15 +134,31 @@ credits_mark_dirty(struct split_port *port)
 /* Granting. */
 
 static uint32_t
+share_among(const struct split_port *port, uint32_t qp_count)
+{
+	uint64_t share = request_cap(port) / num_max(qp_count, 1);
+
+	return (uint32_t)num_min(num_max(share, 1), port->options.qp_credits_max);
+}
+
+bool
+credit_share_is_full(const struct split_port *port, uint32_t qp_count)
+{
+	return share_among(port, qp_count) == share_among(port, 1);
+}
+
+static uint32_t
+share_of_awake(const struct split_port *port)
+{
+	return share_among(port, port->credits.awake_count);
+}
+
+static uint32_t
 grant_share(const struct split_qp *qp)
 {
-	const struct split_port *port = qp->port;
-	uint64_t share;
-
 	if (!qp->is_pooled)
 		return qp->posted_count;
-	share = request_cap(port) / num_max(port->credits.granting_qp_count, 1);
-	return (uint32_t)num_min(num_max(share, 1), port->options.qp_credits_max);
+	return (uint32_t)num_min(share_of_awake(qp->port), qp->grant_limit);
 }
 
 static bool
@@ -165,6 +185,7 @@ grant_check_announce(struct split_qp *qp)
 static void
 grant_give(struct split_qp *qp, uint32_t count)
 {
+	assert(!qp->is_pooled || credit_idle_is_awake(qp));
 	qp->granted += count;
 	qp->unannounced += count;
 	if (qp->is_pooled)
@@ -182,11 +203,11 @@ grant_wait_join(struct split_qp *qp)
 		return;
 	list_push_back(is_wanted ? &credits->grant_wanted : &credits->grant_wait, &qp->grant_link);
 	credits->grant_wait_count++;
-	credits_mark_dirty(qp->port);
+	credit_mark_dirty(qp->port);
 }
 
-static void
-grant_wait_leave(struct split_qp *qp)
+void
+credit_wait_leave(struct split_qp *qp)
 {
 	if (!list_contains(&qp->grant_link))
 		return;
@@ -227,10 +248,14 @@ grant_fill(struct split_qp *qp)
 static void
 grant_begin(struct split_qp *qp)
 {
-	if (qp->is_granting || !qp->is_pooled)
+	if (!qp->is_pooled)
 		return;
-	qp->is_granting = true;
-	qp->port->credits.granting_qp_count++;
+	if (!qp->is_granting) {
+		qp->is_granting = true;
+		qp->grant_limit = qp->port->options.qp_credits_max;
+		qp->port->credits.granting_qp_count++;
+	}
+	credit_idle_on_heard(qp);
 }
 
 void
@@ -243,7 +268,6 @@ credit_on_ready(struct split_qp *qp)
 	if (!qp->is_acceptor || !qp->is_pooled)
 		return;
 	grant_begin(qp);
-	qp->heard_ns = loop_now_ns(port->loop);
 	if (port->credits.grant_wait_count > 0)
 		return;
 	count = (uint32_t)num_min(grant_share(qp), request_room(port));
@@ -253,14 +277,13 @@ credit_on_ready(struct split_qp *qp)
 void
 credit_on_batch(struct split_qp *qp)
 {
-	struct split_port *port = qp->port;
-
-	if (!qp->is_granting || qp->granted == grant_share(qp))
+	if (!qp->is_heard)
 		return;
-	qp->heard_ns = loop_now_ns(port->loop);
+	assert(qp->is_granting);
+	qp->is_heard = false;
 	qp->is_recalled = false;
-	list_remove(&qp->link);
-	list_push_back(&port->qps, &qp->link);
+	credit_idle_on_heard(qp);
+	credit_idle_on_batch(qp, share_of_awake(qp->port));
 	grant_fill(qp);
 }
 
@@ -290,7 +313,7 @@ grant_serve(struct split_port *port)
 			return;
 		qp = grant_wait_first(credits);
 		part = (uint32_t)num_max(room / credits->grant_wait_count, 1);
-		grant_wait_leave(qp);
+		credit_wait_leave(qp);
 		if (qp->granted < grant_share(qp))
 			grant_give(qp, (uint32_t)num_min(part, grant_share(qp) - qp->granted));
 		if (grant_is_low(qp))
@@ -301,8 +324,8 @@ grant_serve(struct split_port *port)
 
 /* Recalling. */
 
-static void
-control_post(struct split_qp *qp, uint32_t flags)
+void
+credit_post_control(struct split_qp *qp, uint32_t flags)
 {
 	qp->control_flags |= flags;
 	send_post_control(qp, &qp->control);
@@ -312,8 +335,8 @@ static bool
 recall_is_candidate(const struct split_qp *qp)
 {
 	/* Grants that the peer has not heard of may be what it waits for: leave them. */
-	return qp_is(qp, QP_READY) && qp->is_granting && qp->granted > qp->unannounced &&
-	    !qp->is_recalled && !list_contains(&qp->grant_link);
+	return qp_is(qp, QP_READY) && qp->granted > qp->unannounced && !qp->is_recalled &&
+	    !list_contains(&qp->grant_link);
 }
 
 static void
@@ -332,8 +355,8 @@ credit_on_recall_timer(struct loop_timer *timer, void *arg)
 	LIST_FOREACH_SAFE(&credits->grant_wanted, link, next) {
 		wanted++;
 	}
-	LIST_FOREACH_SAFE(&port->qps, link, next) {
-		struct split_qp *qp = LIST_ENTRY(link, struct split_qp, link);
+	LIST_FOREACH_SAFE(&credits->awake, link, next) {
+		struct split_qp *qp = LIST_ENTRY(link, struct split_qp, awake_link);
 
 		if (recalled >= wanted)
 			break;
@@ -346,7 +369,7 @@ credit_on_recall_timer(struct loop_timer *timer, void *arg)
 		}
 		recalled += qp->granted - qp->unannounced;
 		qp->is_recalled = true;
-		control_post(qp, WIRE_CREDIT_RECALL);
+		credit_post_control(qp, WIRE_CREDIT_RECALL);
 	}
 	if (recalled == 0 && must_wait)
 		loop_timer_start(port->loop, timer, CREDIT_RECALL_DELAY_NS);
@@ -397,7 +420,7 @@ credit_ask(struct split_qp *qp)
 {
 	qp->is_asked = true;
 	list_remove(&qp->starve_link);
-	control_post(qp, WIRE_CREDIT_WANT);
+	credit_post_control(qp, WIRE_CREDIT_WANT);
 }
 
 static void
@@ -423,7 +446,7 @@ credit_queue_waiting(struct split_qp *qp)
 		if (list_contains(&qp->reserve_link))
 			return;
 		list_push_back(&credits->reserve_wait, &qp->reserve_link);
-		credits_mark_dirty(qp->port);
+		credit_mark_dirty(qp->port);
 	} else if (qp->is_asked || list_contains(&qp->starve_link)) {
 		return;
 	} else if (qp->is_dormant) {
@@ -449,7 +472,7 @@ credit_untake(struct split_qp *qp)
 {
 	qp->credits++;
 	reply_unreserve(qp);
-	credits_mark_dirty(qp->port);
+	credit_mark_dirty(qp->port);
 	credit_drain_waiting(qp);
 }
 
@@ -495,7 +518,7 @@ credit_turn(struct split_port *port)
 
 		/* What left in this turn may have told it. */
 		if (grant_is_announce_due(qp))
-			control_post(qp, 0);
+			credit_post_control(qp, 0);
 	}
 }
 
@@ -528,8 +551,10 @@ control_on_return(struct split_qp *qp, uint32_t count)
 	if (qp->is_pooled)
 		port->credits.granted_count -= count;
 	/* It waits for nothing; if it does, WANT is in the same message. */
-	grant_wait_leave(qp);
-	credits_mark_dirty(port);
+	qp->is_hungry = false;
+	credit_wait_leave(qp);
+	credit_idle_on_return(qp);
+	credit_mark_dirty(port);
 	return 0;
 }
 
@@ -538,7 +563,7 @@ control_on_want(struct split_qp *qp)
 {
 	qp->is_hungry = true;
 	grant_begin(qp);
-	grant_wait_leave(qp); /* to join anew, ahead of those that only could use more */
+	credit_wait_leave(qp); /* to join anew, ahead of those that only could use more */
 	if (qp->is_pooled && qp->granted == 0)
 		grant_fill(qp);
 	grant_check_announce(qp);
@@ -553,7 +578,7 @@ control_on_recall(struct split_qp *qp)
 	qp->is_asked = false;
 	list_remove(&qp->reserve_link);
 	list_remove(&qp->starve_link);
-	control_post(qp, WIRE_CREDIT_RETURN);
+	credit_post_control(qp, WIRE_CREDIT_RETURN);
 	credit_queue_waiting(qp);
 }
 
@@ -602,7 +627,7 @@ arrival_of_reply(struct split_qp *qp, bool is_to_pool)
 	if (is_to_pool)
 		qp->port->credits.held_replies_count++;
 	else
-		credits_mark_dirty(qp->port);
+		credit_mark_dirty(qp->port);
 	return 0;
 }
 
@@ -614,13 +639,14 @@ arrival_of_request(struct split_qp *qp, bool is_to_pool)
 	if (qp->granted == qp->unannounced)
 		return -EPROTO;
 	qp->granted--;
+	qp->is_heard = true;
 	qp->replies_owed++;
 	if (qp->is_pooled)
 		credits->granted_count--;
 	if (is_to_pool)
 		credits->held_requests_count++;
 	else
-		credits_mark_dirty(qp->port);
+		credit_mark_dirty(qp->port);
 	return 0;
 }
 
@@ -637,7 +663,7 @@ credit_on_released(struct split_port *port, bool is_reply)
 		port->credits.held_replies_count--;
 	else
 		port->credits.held_requests_count--;
-	credits_mark_dirty(port);
+	credit_mark_dirty(port);
 }
 
 void
@@ -648,16 +674,17 @@ credit_on_closed(struct split_qp *qp)
 	list_remove(&qp->reserve_link);
 	list_remove(&qp->starve_link);
 	list_remove(&qp->announce_link);
-	grant_wait_leave(qp);
+	credit_wait_leave(qp);
 	if (qp->is_pooled) {
 		credits->granted_count -= qp->granted;
 		credits->reserved_count -= qp->replies_expected;
 	}
 	qp->granted = qp->unannounced = qp->replies_expected = 0;
+	credit_idle_leave(qp);
 	if (qp->is_granting)
 		credits->granting_qp_count--;
 	qp->is_granting = false;
-	credits_mark_dirty(qp->port);
+	credit_mark_dirty(qp->port);
 }
 
 /* What leaves. */

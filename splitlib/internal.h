@@ -176,7 +176,12 @@ struct port_credits {
 	struct loop_link grant_wanted; /* QPs whose peers have none and said WANT: first */
 	struct loop_link grant_wait;   /* QPs whose peers could use more than they have */
 	struct loop_link announce_due; /* QPs with grants to tell now, alone if need be */
-	uint32_t grant_wait_count;     /* in both */
+	struct loop_link awake;        /* of those granting: least recently heard first */
+	uint32_t awake_count;
+	uint32_t batch_count; /* of requests, since idle_timer runs, or last fired */
+	uint32_t short_count; /* of them, those that left their peer with too few */
+	struct loop_timer idle_timer;
+	uint32_t grant_wait_count; /* in both */
 	struct loop_timer recall_timer;
 	struct loop_link starving; /* QPs with requests and no credit, that have not said so */
 	struct loop_timer want_timer;
@@ -190,7 +195,7 @@ struct split_port {
 	struct arena host, device;
 	struct receive_pool pool;
 	struct port_credits credits;
-	struct loop_link qps; /* least recently heard first */
+	struct loop_link qps; /* oldest first */
 	uint32_t qp_count;
 	uint32_t surplus_count; /* beyond qp_count_max: to be told that there is no room */
 	uint32_t qp_id_next;
@@ -325,7 +330,10 @@ struct split_qp {
 	bool is_granting;               /* counted in credits.granting_qp_count */
 	bool is_recalled;               /* asked to return what it has */
 	bool is_hungry;                 /* the peer asked for credits */
-	uint64_t heard_ns;              /* when its last request came */
+	uint32_t grant_limit;           /* besides the fair share; of one that slept */
+	bool is_heard;                  /* a request came, to be told by credit_on_batch */
+	uint64_t heard_ns;              /* when its last request, or WANT, came */
+	struct loop_link awake_link;    /* in credits.awake */
 	struct loop_link grant_link;    /* in credits.grant_wait */
 	struct loop_link announce_link; /* in credits.announce_due */
 	/* Receiving. */

@@ -87,8 +87,9 @@ struct fixture {
 	char address[SPLIT_ADDRESS_BYTES_MAX];
 	struct side client, server;
 	bool is_rejecting;
-	bool is_undecided;        /* on_accept leaves the answer for later */
-	bool is_without_handlers; /* the server posts receives */
+	bool is_undecided;                     /* on_accept leaves the answer for later */
+	bool is_without_handlers;              /* the server posts receives */
+	const struct split_qp_ops *server_ops; /* NULL: side_ops */
 	uint32_t accept_count;
 	bool timed_out;
 };
@@ -179,8 +180,11 @@ fixture_on_accept(struct split_qp *qp, const void *hello, uint32_t hello_bytes, 
 	if (f->is_rejecting)
 		split_qp_reject(qp, -EXDEV);
 	else
-		split_qp_accept(qp, f->is_without_handlers ? NULL : &side_ops, &f->server, "server",
-		    6);
+		split_qp_accept(qp,
+		    f->is_without_handlers      ? NULL
+			: f->server_ops != NULL ? f->server_ops
+						: &side_ops,
+		    &f->server, "server", 6);
 }
 
 static inline struct split_port *
@@ -233,6 +237,29 @@ fixture_close(struct fixture *f)
 	}
 	sim_net_destroy(f->net);
 	sim_world_destroy(f->world);
+}
+
+/* What arrives finds a receive, and who is not counted holds none. */
+static inline void
+promises_check(const struct split_port *port)
+{
+	const struct port_credits *credits = &port->credits;
+	uint32_t granted = 0, awake_count = 0;
+
+	cr_assert_leq(credits->granted_count + credits->reserved_count +
+		credits->held_requests_count + credits->held_replies_count,
+	    port->pool.count);
+	for (const struct loop_link *link = port->qps.next; link != &port->qps; link = link->next) {
+		const struct split_qp *qp = LIST_ENTRY(link, struct split_qp, link);
+
+		cr_assert_leq(qp->unannounced, qp->granted);
+		granted += qp->is_pooled ? qp->granted : 0;
+		awake_count += list_contains(&qp->awake_link);
+		cr_assert(!qp->is_pooled || qp->granted == 0 || list_contains(&qp->awake_link));
+		cr_assert(!list_contains(&qp->grant_link) || list_contains(&qp->awake_link));
+	}
+	cr_assert_eq(granted, credits->granted_count);
+	cr_assert_eq(awake_count, credits->awake_count);
 }
 
 struct fixture_wait {

@@ -2,10 +2,7 @@
 /* test_credit.c -- no peer sends what has no receive, and none waits for ever */
 #include <stdlib.h>
 
-#include "unit/split_fixture.h"
-
-static struct fixture f;
-static struct test_send sends[4096];
+#include "unit/credit_fixture.h"
 
 static void
 setup(void)
@@ -14,34 +11,6 @@ setup(void)
 }
 
 TestSuite(credit, .init = setup, .timeout = 100);
-
-static void
-promises_check(const struct split_port *port)
-{
-	const struct port_credits *credits = &port->credits;
-
-	cr_assert_leq(credits->granted_count + credits->reserved_count +
-		credits->held_requests_count + credits->held_replies_count,
-	    port->pool.count);
-}
-
-static struct split_port_options
-small_port(uint32_t receive_count, uint32_t credits_max)
-{
-	return (struct split_port_options){ .receive_count = receive_count,
-		.receive_payload_bytes = 4096,
-		.qp_credits_max = credits_max,
-		.device_bytes = NUM_MIB(1) + receive_count * 8192ull };
-}
-
-static void
-send_requests(struct side *side, uint32_t first, uint32_t count)
-{
-	for (uint32_t i = first; i < first + count; i++) {
-		test_send_init(&sends[i], side, WIRE_ECHO, i, DEV_PTR_NULL, 0);
-		cr_assert_eq(split_send(side->qp, &sends[i].send), 0);
-	}
-}
 
 static void
 release_held(struct side *side, uint32_t count)
@@ -195,71 +164,6 @@ BOTH(credit, a_request_waits_for_its_replys_receive)
 	release_held(&f.server, 2);
 	fixture_run(&f, client_got, 20);
 	fixture_close(&f);
-}
-
-/* Many queue pairs of one port. */
-enum { MANY_MAX = 1024 };
-
-struct many {
-	struct side sides[MANY_MAX]; /* of the clients */
-	uint32_t count;
-	uint32_t ready_count;
-};
-
-static struct many *many;
-
-static void
-many_on_ready(struct split_qp *qp, const void *hello, uint32_t hello_bytes, void *arg)
-{
-	side_on_ready(qp, hello, hello_bytes, arg);
-	many->ready_count++;
-}
-
-static const struct split_qp_ops many_ops = {
-	.on_ready = many_on_ready,
-	.on_messages = side_on_messages,
-	.on_closed = side_on_closed,
-};
-
-static void
-many_connect(uint32_t count, uint32_t server_receives, enum net_kind kind)
-{
-	struct split_port_options server = small_port(server_receives, 64);
-	struct split_port_options client = small_port(2 * MANY_MAX, 64);
-
-	many = calloc(1, sizeof(*many));
-	cr_assert_not_null(many);
-	server.keepalive_ns = NUM_S(60);
-	fixture_open(&f, kind, &server, &client);
-	f.server.mode = SIDE_ANSWER;
-	many->count = count;
-	for (uint32_t i = 0; i < count; i++) {
-		struct split_connect_options options = { .address = f.address,
-			.timeout_ns = NUM_S(60),
-			.ops = &many_ops,
-			.arg = &many->sides[i] };
-
-		many->sides[i].mode = SIDE_RELEASE;
-		many->sides[i].qp = connect_qp(f.client_port, &options);
-		cr_assert_not_null(many->sides[i].qp);
-	}
-}
-
-static bool
-many_ready(struct fixture *fixture, uint64_t wanted)
-{
-	(void)fixture;
-	return many->ready_count >= wanted;
-}
-
-static bool
-many_got_each(struct fixture *fixture, uint64_t wanted)
-{
-	(void)fixture;
-	for (uint32_t i = 0; i < many->count; i++)
-		if (many->sides[i].message_count < wanted)
-			return false;
-	return true;
 }
 
 BOTH(credit, a_thousand_peers_share_a_small_pool)
