@@ -10,10 +10,15 @@
  *	the log    half of soft      soft                hard
  *	merges     96 MiB/s, double every 100, all that can be
  *	writes     no limit          1.5, 0.5 (750), 0.5 times what the log loses; none
+ *	... not known yet            what is left to the hard limit in a second
  *
  * Merges settle where they do as much as comes: a little above half of the soft limit under a light load,
  * near it under a heavy one. Where they cannot, writes settle where they come as fast as the log drains,
  * a quarter of the way between the limits; what comes half as fast as that never waits.
+ *
+ * A log that has just become long has lost nothing yet, and one that goes in lumps, all of it with the last
+ * merge of a round, is not measured either. There the room that is left lasts: it gets less ever more
+ * slowly, and a log that loses d bytes a second settles with d left.
  */
 #include "pace.h"
 
@@ -24,6 +29,7 @@
 #define PACE_WRITE_MIN NUM_MIB(1)
 #define PACE_DRAIN_NS NUM_S(1) /* to measure it, at least */
 #define PACE_DRAIN_KEEP 3u     /* parts of what was known, to one of what is new */
+#define PACE_LAST_S 1u         /* the room, while it is not known */
 #define PACE_BURST_NS NUM_MS(2)
 #define PACE_DEBT_NS NUM_S(1)
 /* Engine jobs, each some 50 us: nobody writes; somebody does, or the latency class is at work; they wait for
@@ -103,12 +109,14 @@ pace_drain_note(struct pace_drain *drain, uint64_t now_ns, uint64_t bytes, uint3
 }
 
 uint64_t
-pace_write_rate(uint32_t pressure, uint64_t drain_rate)
+pace_write_rate(uint32_t pressure, uint64_t drain_rate, uint64_t left_bytes)
 {
 	uint32_t per_mille;
 
-	if (pressure < PACE_HURRY || drain_rate == 0)
+	if (pressure < PACE_HURRY)
 		return PACE_UNLIMITED;
+	if (drain_rate == 0)
+		return num_max(left_bytes / PACE_LAST_S, PACE_WRITE_MIN);
 	/* Half of the room between the limits is kept for merges that take long. */
 	per_mille = 1500 - 4 * (uint32_t)num_min(pressure - PACE_HURRY, 250);
 	return num_max(drain_rate / 1000 * per_mille, PACE_WRITE_MIN);

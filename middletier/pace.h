@@ -37,8 +37,12 @@ struct pace_drain {
 /* pace_drain_note -- @bytes have gone from the log, under @pressure before that. */
 void pace_drain_note(struct pace_drain *drain, uint64_t now_ns, uint64_t bytes, uint32_t pressure);
 
-/* pace_write_rate -- at which the log may get longer, where it drains at @drain_rate; 0: not known. */
-uint64_t pace_write_rate(uint32_t pressure, uint64_t drain_rate);
+/*
+ * pace_write_rate -- at which the log may get longer, where it drains at @drain_rate
+ *
+ * @drain_rate 0: that is not known. Then what is left of the room, @left_bytes, is made to last.
+ */
+uint64_t pace_write_rate(uint32_t pressure, uint64_t drain_rate, uint64_t left_bytes);
 
 /* ---- a rate, kept ---- */
 

@@ -201,6 +201,23 @@ mt_reclaim_pressure(const struct mt_shard *shard, uint64_t gained_bytes)
 	    pace_pressure(used_bytes, reclaim->soft_bytes, reclaim->hard_bytes));
 }
 
+/* The log is full with the extent that goes beyond the limit, not with its last byte. */
+uint64_t
+mt_reclaim_left_bytes(const struct mt_shard *shard)
+{
+	const struct mt_reclaim *reclaim = shard->reclaim;
+	uint64_t room_bytes, used_bytes, share_bytes;
+	uint32_t pressure = mt_reclaim_pressure(shard, 0);
+
+	if (reclaim == NULL || reclaim->hard_bytes == 0)
+		return UINT64_MAX;
+	used_bytes =
+	    num_min(reclaim_used_bytes(reclaim) + reclaim->slot_bytes, reclaim->hard_bytes);
+	room_bytes = reclaim->hard_bytes - reclaim->soft_bytes;
+	share_bytes = room_bytes / PACE_HURRY * (PACE_FULL - num_min(pressure, PACE_FULL));
+	return num_min(reclaim->hard_bytes - used_bytes, share_bytes);
+}
+
 bool
 mt_reclaim_can_gain(const struct mt_shard *shard)
 {

@@ -136,7 +136,7 @@ Test(pace, a_log_that_does_not_drain_still_lets_something_in)
 	for (uint32_t i = 1; i < 100; i++)
 		pace_drain_note(&drain, NUM_S(i), 0, PACE_FULL);
 	cr_assert_eq(drain.rate, NUM_MIB(1));
-	cr_assert_eq(pace_write_rate(PACE_FULL, drain.rate), NUM_MIB(1));
+	cr_assert_eq(pace_write_rate(PACE_FULL, drain.rate, 0), NUM_MIB(1));
 }
 
 /* ---- writes ---- */
@@ -145,9 +145,9 @@ Test(pace, writes_are_slowed_by_degrees_behind_the_soft_limit_only)
 {
 	uint64_t last = UINT64_MAX;
 
-	cr_assert_eq(pace_write_rate(PACE_HURRY - 1, NUM_MIB(40)), PACE_UNLIMITED);
+	cr_assert_eq(pace_write_rate(PACE_HURRY - 1, NUM_MIB(40), SOFT), PACE_UNLIMITED);
 	for (uint32_t pressure = PACE_HURRY; pressure <= PACE_FULL; pressure++) {
-		uint64_t rate = pace_write_rate(pressure, NUM_MIB(40));
+		uint64_t rate = pace_write_rate(pressure, NUM_MIB(40), 0);
 
 		cr_assert_leq(rate, last);
 		cr_assert(last == UINT64_MAX || last - rate <= last / 100, "by degrees");
@@ -157,18 +157,59 @@ Test(pace, writes_are_slowed_by_degrees_behind_the_soft_limit_only)
 
 Test(pace, writes_come_as_fast_as_the_log_drains_a_quarter_of_the_way_between_the_limits)
 {
-	cr_assert_float_eq((double)pace_write_rate(625, 40000000), 40e6, 1e5);
+	cr_assert_float_eq((double)pace_write_rate(625, 40000000, 0), 40e6, 1e5);
 }
 
 Test(pace, half_of_what_the_log_drains_is_never_slowed_down)
 {
 	for (uint32_t pressure = 0; pressure <= PACE_FULL; pressure++)
-		cr_assert_geq(pace_write_rate(pressure, 40000000), 20000000);
+		cr_assert_geq(pace_write_rate(pressure, 40000000, 0), 20000000);
 }
 
-Test(pace, writes_are_not_slowed_before_it_is_known_how_fast_the_log_drains)
+Test(pace, the_room_that_is_left_lasts_where_it_is_not_known_how_fast_the_log_drains)
 {
-	cr_assert_eq(pace_write_rate(PACE_FULL, 0), PACE_UNLIMITED);
+	cr_assert_eq(pace_write_rate(PACE_HURRY - 1, 0, NUM_MIB(32)), PACE_UNLIMITED);
+	cr_assert_eq(pace_write_rate(PACE_HURRY, 0, NUM_MIB(32)), NUM_MIB(32));
+	cr_assert_eq(pace_write_rate(750, 0, NUM_MIB(16)), NUM_MIB(16));
+	cr_assert_eq(pace_write_rate(PACE_FULL, 0, 0), NUM_MIB(1));
+}
+
+/*
+ * A bulk load into an empty log that loses nothing for three seconds, and then, every three, all that was
+ * there before: as where each merge has some of the oldest extent's blocks, and the last one all.
+ */
+Test(pace, a_first_load_never_stands_still)
+{
+	uint64_t used = 0, paid_ns = 0, written = 0, gap_ms = 0, gap_ms_max = 0, merge_ms = 0,
+		 merged = 0;
+	struct pace_drain drain = { 0 };
+
+	for (uint64_t ms = 1; ms < 30000; ms++) {
+		uint32_t pressure = pace_pressure(used, SOFT, HARD);
+		uint64_t rate = pace_write_rate(pressure, drain.rate, HARD - used);
+		uint64_t before = written;
+
+		/* 128 MiB a second is all that they can. */
+		for (uint32_t i = 0; i < 2 && paid_ns <= ms * NUM_MS(1) && used < HARD; i++) {
+			used += NUM_KIB(64);
+			written += NUM_KIB(64);
+			paid_ns = pace_pay(paid_ns, ms * NUM_MS(1), NUM_KIB(64), rate);
+		}
+		gap_ms = written > before ? 0 : gap_ms + 1;
+		gap_ms_max = num_max(gap_ms, gap_ms_max);
+		if (merge_ms == 0 && pressure > 0) {
+			merge_ms = ms + 3000;
+			merged = used;
+		}
+		if (merge_ms == ms) {
+			for (; merged >= NUM_MIB(4); merged -= NUM_MIB(4), used -= NUM_MIB(4))
+				pace_drain_note(&drain, ms * NUM_MS(1), NUM_MIB(4),
+				    pace_pressure(used, SOFT, HARD));
+			merge_ms = 0;
+		}
+	}
+	cr_assert_leq(gap_ms_max, 100, "%ju ms", (uintmax_t)gap_ms_max);
+	cr_assert_geq(written, NUM_MIB(250), "%ju MiB", (uintmax_t)(written / NUM_MIB(1)));
 }
 
 /* Clients that write all they can: the log settles between its limits, whatever the drain is. */
@@ -182,7 +223,7 @@ Test(pace, the_log_settles_between_its_limits)
 
 		for (ms = 1; ms < 60000; ms++) {
 			uint32_t pressure = pace_pressure(used, SOFT, HARD);
-			uint64_t rate = pace_write_rate(pressure, drain.rate);
+			uint64_t rate = pace_write_rate(pressure, drain.rate, HARD - used);
 
 			while (paid_ns <= ms * NUM_MS(1) && used < HARD) {
 				used += NUM_KIB(64);
