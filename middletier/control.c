@@ -483,6 +483,23 @@ control_slot(struct mt_port *port)
 }
 
 void
+mt_control_on_left(struct mt_session *session)
+{
+	struct mt_control_request *requests = session->port->control_requests;
+
+	for (uint32_t i = 0; requests != NULL && i < MT_CONTROL_IN_FLIGHT_MAX; i++) {
+		if (requests[i].is_busy && requests[i].session == session)
+			__atomic_store_n(&requests[i].is_left, true, __ATOMIC_RELEASE);
+	}
+}
+
+bool
+mt_control_is_left(const struct mt_control_request *request)
+{
+	return __atomic_load_n(&request->is_left, __ATOMIC_ACQUIRE);
+}
+
+void
 mt_control_on_message(struct mt_session *session, struct split_msg *msg,
     const struct wire_control *control)
 {

@@ -382,7 +382,8 @@ struct mt_control_request {
 	struct split_msg *msg;
 	uint64_t request_id;
 	bool is_busy;
-	char *text; /* the request's, NUL-terminated */
+	bool is_left; /* by the port, for main: who asked has gone */
+	char *text;   /* the request's, NUL-terminated */
 	uint32_t text_bytes;
 	/* Main's. */
 	const struct mt_control_op *op;
@@ -462,6 +463,10 @@ void mt_control_fini(struct mt_port *port);
 /* mt_control_on_message -- on the port's thread; owns @msg. */
 void mt_control_on_message(struct mt_session *session, struct split_msg *msg,
     const struct wire_control *control);
+/* mt_control_on_left -- on the port's thread: @session's peer has gone; what it asked for may still wait. */
+void mt_control_on_left(struct mt_session *session);
+/* mt_control_is_left -- main: nobody is there any more to hear the answer. A peer may go any time after. */
+bool mt_control_is_left(const struct mt_control_request *request);
 /* mt_control_drop_all -- main: the gateway goes; what waits will not be run. */
 void mt_control_drop_all(struct mt_gateway *gateway);
 

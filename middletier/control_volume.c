@@ -312,6 +312,12 @@ mt_control_volume_attach(struct mt_control_request *request)
 	}
 	if (!control_take_name(request, name))
 		return;
+	/* It waited in line, and its client has gone: it would end a session that lives, for nobody. */
+	if (mt_control_is_left(request)) {
+		log_limited(LOG_INFO, "volume: attach dropped, its client has gone name=%s", name);
+		mt_control_fail(request, -ECANCELED, "the client has gone");
+		return;
+	}
 	rc = mt_volume_attach(request->gateway, name, request->session_id, control_on_attached,
 	    request);
 	if (rc != 0)

@@ -330,6 +330,7 @@ session_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 		log_debug("session: closed peer=%s volume=%" PRIu64 " rc=%s", split_qp_peer(qp),
 		    session->hello.volume_id, log_errno(rc));
 	session->qp = NULL;
+	mt_control_on_left(session);
 	/* A shard may not serve for a while yet: what waits for it keeps nobody out. */
 	for (uint32_t i = 0; i < session->port->shard_count && session->write_count > 0; i++)
 		mt_write_path_drop(&session->port->shards[i], session);

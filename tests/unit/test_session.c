@@ -178,6 +178,45 @@ Test(session, an_attach_closes_the_session_before_it)
 	sg_close(&second);
 }
 
+static void
+send_control(struct sg_qp *qp, uint64_t request_id, const char *text)
+{
+	struct wire_header header = { .opcode = WIRE_CONTROL, .request_id = request_id };
+
+	sg_send(qp, &header, text, (uint32_t)strlen(text));
+}
+
+/* In line behind other changes, of a client that dies before its turn comes. */
+Test(session, an_attach_whose_client_has_gone_closes_nobody)
+{
+	struct sg_qp first, second, gone;
+	char text[128];
+
+	attach(SESSION_A);
+	cr_assert_eq(open_session(&first, SESSION_A, 1, 1), 0);
+	sg_connect(&sg, &gone, NULL);
+	cr_assert_eq(sg_wait_open(&gone), 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		(void)snprintf(text, sizeof(text),
+		    "{\"op\":\"volume.create\",\"name\":\"w%u\",\"size_bytes\":4096}", i);
+		send_control(&gone, i, text);
+	}
+	send_control(&gone, 2,
+	    "{\"op\":\"volume.attach\",\"name\":\"v\",\"session\":\"000000000000000b\"}");
+	for (uint32_t i = 0; i < 1000 && !sg.gateway->ports[0].control_requests[2].is_busy; i++)
+		sg_run_for(&sg, NUM_US(5));
+	cr_assert(sg.gateway->ports[0].control_requests[2].is_busy, "it is in line");
+	sg_close(&gone);
+	sg_run_for(&sg, NUM_S(1));
+	command("{\"op\":\"volume.show\",\"name\":\"w1\"}"); /* its turn had come */
+	cr_assert(!first.is_closed);
+	cr_assert_eq(open_session(&second, SESSION_A, 1, 2), 0);
+	sg_close(&second);
+	/* One who lives gets what it asks for. */
+	attach(SESSION_B);
+	cr_assert(sg_wait_closed(&second));
+}
+
 /* I11: what the older one has waiting for a shard is not made any more. */
 Test(session, what_waits_for_a_shard_goes_with_its_session)
 {
