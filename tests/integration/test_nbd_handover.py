@@ -13,6 +13,7 @@ from libcluster import Cluster, Daemon, check, main, run_argv
 
 need("fio", "psktool", "certtool", "libnbd")
 
+FIO_STOPPED = 128  # by a signal, without an error
 FSX = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libnbdfsx.py")
 # Writes each byte that comes to a block, and says what it reads there, or that it cannot.
 READER = """
@@ -44,15 +45,21 @@ def replaced_by_a_successor_under_load():
             idle, half = Client(agent), Client(agent)
             for client in (idle, half):
                 check(client.go(b"w") == 1, "GO")
+            # It writes 2048 blocks, reads them all, and so on until it is told to end: a machine that is
+            # busy does less of that, not the same in more time than a wait has.
             fio = Daemon("fio", [*FIO, f"--uri={agent.uri()}",
-                                 "--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=64m",
-                                 "--verify=crc32c", "--minimal", "--loops=3",
+                                 "--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=8m",
+                                 "--verify=crc32c", "--minimal", "--loops=1000000",
                                  "--do_verify=1"]).start(wait=False)
+
+            def fio_goes_on(metric, count):
+                before = c.metric(metric)
+                while c.metric(metric) < before + count:
+                    check(fio.process.poll() is None, "fio ended\n" + "\n".join(fio.lines))
+
             try:
                 for _ in range(3):
-                    before = c.metric("writes")
-                    while c.metric("writes") < before + 2000:
-                        check(fio.process.poll() is None, "fio ended too early")
+                    fio_goes_on("writes", 2000)
                     half.command(1, 0, 8192, data=b"x" * 5000)
                     half.s.sendall(b"y" * 3192)
                     successor = Agent(c, *words, "--replace").start()
@@ -63,7 +70,10 @@ def replaced_by_a_successor_under_load():
                     idle.command(0, 0, 8192)
                     check(idle.error() == 0 and idle.get(8192) == b"x" * 5000 + b"y" * 3192,
                           "a client that was idle")
-                check(fio.wait_exit() == 0, "fio failed\n" + "\n".join(fio.lines))
+                fio_goes_on("reads", 2 * 2048)  # all was read once, at least
+                code = fio.stop()
+                check(code == FIO_STOPPED and not any("verify" in line for line in fio.lines),
+                      f"fio failed: {code}\n" + "\n".join(fio.lines))
             finally:
                 if fio.process is not None:
                     fio.kill()
