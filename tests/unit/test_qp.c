@@ -290,7 +290,8 @@ BOTH(qp, who_comes_to_a_full_port_is_told_so)
 	connect_beyond(kind, &newcomer);
 	fixture_run(&f, newcomer_closed, 0);
 	cr_assert_eq(newcomer.closed_rc, -EBUSY, "%d: %s", newcomer.closed_rc, newcomer.reason);
-	cr_assert_str_eq(newcomer.reason, "the peer refused: no room for more connections, it has 1");
+	cr_assert_str_eq(newcomer.reason,
+	    "the peer refused: no room for more connections, it has 1");
 	cr_assert_eq(newcomer.ready_count, 0);
 	cr_assert_eq(full.count, 1);
 	cr_assert_eq(full.rc, -ENOBUFS);

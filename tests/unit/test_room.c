@@ -65,7 +65,7 @@ drop_layers(void)
 
 /* ---- the log's hard limit ---- */
 
-/* Writes until one waits, which is returned. */
+/* Writes, slowed down near the limit, until one waits for room, which is returned. */
 static struct fake_msg *
 fill_log(void)
 {
@@ -75,7 +75,7 @@ fill_log(void)
 	for (uint32_t i = 0; i < 100; i++) {
 		struct fake_msg *msg = write_more(i);
 
-		fake_run_for(NUM_MS(50));
+		fake_run_for(NUM_S(2));
 		if (!msg->is_answered)
 			return msg;
 		cr_assert_eq(msg->reply.rc, 0);

@@ -630,7 +630,8 @@ Test(transport_tcp, running_out_of_descriptors_does_not_spin)
 	(void)fixture_run_for(&f, count_turns, 0, NUM_MS(50));
 	cr_assert_lt(turn_count, 20, "the loop spins");
 	cr_assert_eq(f.server_port->qp_count, 0);
-	cr_assert_geq(f.server_port->counters.accept_pauses, 1); /* whoever reads the log hears of it */
+	cr_assert_geq(f.server_port->counters.accept_pauses, 1,
+	    "whoever reads the log hears of it");
 	while (fd_count > 0)
 		(void)close(fds[--fd_count]);
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
