@@ -626,6 +626,15 @@ disk_uring_is_file(const struct disk *disk)
 	return NUM_CONTAINER_OF(disk, const struct disk_uring, disk)->is_file;
 }
 
+bool
+disk_uring_is_direct(const struct disk *disk)
+{
+	const struct disk_uring *u = NUM_CONTAINER_OF(disk, const struct disk_uring, disk);
+
+	CHECK_OBJ(disk, DISK_URING_MAGIC);
+	return !u->is_file || file_is_direct(u->fd);
+}
+
 const struct disk_uring_counters *
 disk_uring_counters(const struct disk *disk)
 {

@@ -30,6 +30,8 @@ int disk_uring_open(struct loop *loop, const struct disk_uring_options *options,
 
 /* disk_uring_is_file -- a regular file: blocks never written cost a journal entry when they are. */
 bool disk_uring_is_file(const struct disk *disk);
+/* disk_uring_is_direct -- what was acknowledged is with the device: of a file, file_is_direct. */
+bool disk_uring_is_direct(const struct disk *disk);
 
 /* What the ring did. */
 struct disk_uring_counters {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* file_map.c -- the blocks of a file by FIEMAP, so many at a time */
+/* file_map.c -- the blocks of a file by FIEMAP, so many at a time; direct writes by statx */
 #include "file_map.h"
 
+#include <fcntl.h>
 #include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/statfs.h>
 
 #include "base/num.h"
@@ -64,4 +66,17 @@ file_is_written(int fd, uint64_t offset_bytes, uint64_t bytes)
 		at = to;
 	}
 	return at >= end_bytes;
+}
+
+bool
+file_is_direct(int fd)
+{
+	struct statfs fs;
+	struct statx stx;
+
+	if (fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC)
+		return true;
+	return file_is_overwritten_in_place(fd) &&
+	    statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &stx) == 0 &&
+	    (stx.stx_mask & STATX_DIOALIGN) != 0 && stx.stx_dio_offset_align != 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* file_map.h -- what a file system has made of a file's blocks */
+/* file_map.h -- what a file system makes of a file's blocks, and of direct writes to them */
 #ifndef CLEAVE_STORAGE_FILE_MAP_H
 #define CLEAVE_STORAGE_FILE_MAP_H
 
@@ -14,5 +14,14 @@
  * alone: a flush that is submitted later makes it durable. False where anything is in doubt.
  */
 bool file_is_written(int fd, uint64_t offset_bytes, uint64_t bytes);
+
+/*
+ * file_is_direct -- has a direct write to @fd that was acknowledged left this machine's memory?
+ *
+ * O_DIRECT alone does not say so: a file system may take the flag and write to the page cache (ext4 with
+ * data=journal, one that compresses or keeps checksums). Only ext4 and XFS are believed, where statx tells of direct
+ * writes (Linux 6.1), and tmpfs, which has no disk.
+ */
+bool file_is_direct(int fd);
 
 #endif /* CLEAVE_STORAGE_FILE_MAP_H */

@@ -310,7 +310,15 @@ storage_is_protected(const struct storage_process *process)
 {
 	if (process->options.write_cache == WRITE_CACHE_AUTO)
 		return !process->disk->is_cache_volatile;
-	return process->options.write_cache == WRITE_CACHE_PROTECTED;
+	if (process->options.write_cache != WRITE_CACHE_PROTECTED)
+		return false;
+	if (disk_uring_is_direct(process->disk))
+		return true;
+	log_warn(
+	    "disk: flushed after each write, whatever --write-cache says: its file system is not known "
+	    "to write past the page cache disk=%s",
+	    process->options.disk);
+	return false;
 }
 
 static int

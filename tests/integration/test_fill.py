@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A node on a file whose blocks are written does not write them once more before their first use."""
+"""What a node believes of the file system beneath its file: that blocks are written, that writes are direct."""
+import ctypes
+import os
+import shutil
+import subprocess
 import sys
 import tempfile
 
-from libcluster import Cluster, check, main, run_argv
+from libcluster import CLUSTER_ID, Cluster, Daemon, binary, check, main, run, run_argv
 
 MIB = 1 << 20
 KNOWN_FILE_SYSTEMS = ("ext2/ext3", "ext4", "xfs")
@@ -59,9 +63,48 @@ def filled():
         check(written_bytes(c.nodes[0]) < MIB // 4, f"{written_bytes(c.nodes[0])} after a start")
 
 
+def is_overlay_mounted(folder):
+    """On @folder/on, and only for this process and its children."""
+    new_namespace = 0x00020000  # CLONE_NEWNS
+    if ctypes.CDLL(None).unshare(new_namespace) != 0:
+        return False
+    for name in ("lower", "upper", "work", "on"):
+        os.mkdir(os.path.join(folder, name))
+    options = ",".join(f"{key}dir={folder}/{key}" for key in ("lower", "upper", "work"))
+    return subprocess.run(["mount", "--make-rprivate", "/"], capture_output=True).returncode == 0 and \
+        subprocess.run(["mount", "-t", "overlay", "-o", options, "overlay", f"{folder}/on"],
+                       capture_output=True).returncode == 0
+
+
+def protected_start(disk):
+    """What a node says that is started on a new file @disk with a protected write cache."""
+    run("cleave-storage", "format", "--disk", disk, "--size", "64M", "--slot-size", "1M", "--cluster-id",
+        CLUSTER_ID, "--node-id", "1")
+    node = Daemon("node", [binary("cleave-storage"), "--disk", disk, "--listen", "tcp://127.0.0.1:0",
+                           "--write-cache", "protected"])
+    node.start().wait_ready()
+    node.stop()
+    return [line for line in node.lines if "page cache" in line]
+
+
+def protected():
+    folder = tempfile.mkdtemp(prefix="cleave-test-")
+    try:
+        lines = protected_start(os.path.join(folder, "disk"))
+        check(not lines, f"a known file system is not believed: {lines}")
+        if not is_overlay_mounted(folder):
+            print("not shown: an overlay cannot be mounted here")
+            return
+        lines = protected_start(os.path.join(folder, "on", "disk"))
+        check(len(lines) == 1 and "disk=" in lines[0], f"a file on an overlay is believed: {lines}")
+    finally:
+        subprocess.run(["umount", f"{folder}/on"], capture_output=True)
+        shutil.rmtree(folder)
+
+
 if __name__ == "__main__":
     kind = run_argv(["stat", "-f", "-c", "%T", tempfile.gettempdir()]).stdout.strip()
     if kind not in KNOWN_FILE_SYSTEMS:
         print(f"skipped: files are on {kind}, of which nodes believe nothing")
         sys.exit(77)
-    main(only_reserved, filled)
+    main(only_reserved, filled, protected)

@@ -19,6 +19,7 @@
 #include "storage-node/disk_fault.h"
 #include "storage-node/disk_host.h"
 #include "storage-node/disk_uring.h"
+#include "storage-node/file_map.h"
 
 #define FILE_BYTES NUM_MIB(4)
 #define IOS 300u
@@ -443,6 +444,20 @@ Test(disk_uring, tells_written_blocks_of_a_file_in_many_pieces)
 	cr_assert_eq(one(DISK_FLUSH, 0, NULL, 0), 0);
 	cr_assert_eq(disk_is_written(disk, 8192, 4096), is_file_system_known());
 	cr_assert_not(disk_is_written(disk, 0, FILE_BYTES));
+}
+
+/* A file system that takes O_DIRECT may keep the data in memory all the same. */
+Test(disk_uring, believes_direct_writes_of_known_file_systems_alone)
+{
+	struct statfs fs;
+	int fd = open("/proc/self/comm", O_RDWR | O_CLOEXEC);
+
+	cr_assert_geq(fd, 0);
+	cr_assert_not(file_is_direct(fd));
+	(void)close(fd); /* only read */
+	cr_assert_eq(statfs(path, &fs), 0);
+	cr_assert_eq(disk_uring_is_direct(disk),
+	    is_file_system_known() || fs.f_type == TMPFS_MAGIC);
 }
 
 /* Each of them would have to be thrown away by the write that passes it by. */
