@@ -91,7 +91,8 @@ def protected():
     folder = tempfile.mkdtemp(prefix="cleave-test-")
     try:
         lines = protected_start(os.path.join(folder, "disk"))
-        check(not lines, f"a known file system is not believed: {lines}")
+        is_told = tuple(map(int, os.uname().release.split(".")[:2])) >= (6, 1)
+        check(bool(lines) != is_told, f"of a known file system: {lines}")
         if not is_overlay_mounted(folder):
             print("not shown: an overlay cannot be mounted here")
             return
