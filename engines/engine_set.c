@@ -4,7 +4,7 @@
  *
  * An inline set has one runner and runs a job within the submit. A threaded set hands jobs to worker
  * threads (offload.c) that have a runner each; a simulated one has them in virtual time (offload_sim.c).
- * Either way a job's shape is checked here, once.
+ * Either way options, and a job's shape, are checked here, once.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,6 +22,14 @@ struct engine_set {
 	struct offload_sim *sim;     /* simulated ones, or NULL */
 };
 
+/* Of a set that is not inline. */
+static bool
+options_are_good(const struct loop *loop, const struct engine_set_options *options)
+{
+	return loop != NULL && options->thread_count <= OFFLOAD_THREADS_MAX &&
+	    options->queue_depth_max >= 1 && options->queue_depth_max <= OFFLOAD_QUEUE_DEPTH_MAX;
+}
+
 struct engine_set *
 engine_set_create(struct loop *loop, const struct engine_set_options *options)
 {
@@ -32,6 +40,8 @@ engine_set_create(struct loop *loop, const struct engine_set_options *options)
 		goto err;
 	if (options->thread_count == 0)
 		rc = engine_runner_init(&set->runner);
+	else if (!options_are_good(loop, options))
+		rc = -EINVAL;
 	else if (options->is_simulated)
 		rc = offload_sim_create(loop, options, &set->sim);
 	else

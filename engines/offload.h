@@ -16,8 +16,8 @@ struct offload;
 /*
  * offload_create -- start the threads
  *
- * Returns: 0; -EINVAL thread_count or queue_depth_max out of 1.._MAX, or no loop; -ENOMEM; -EAGAIN
- * too many threads in this system.
+ * thread_count and queue_depth_max are 1.._MAX, which engine_set_create checks. Returns: 0; -ENOMEM;
+ * -EAGAIN too many threads in this system.
  */
 int offload_create(struct loop *loop, const struct engine_set_options *options,
     struct offload **ret_offload);

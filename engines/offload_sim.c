@@ -82,10 +82,6 @@ offload_sim_create(struct loop *loop, const struct engine_set_options *options,
 	struct offload_sim *offload;
 	int rc;
 
-	if (loop == NULL || options->thread_count < 1 ||
-	    options->thread_count > OFFLOAD_THREADS_MAX || options->queue_depth_max < 1 ||
-	    options->queue_depth_max > OFFLOAD_QUEUE_DEPTH_MAX)
-		return -EINVAL;
 	offload = calloc(1, sizeof(*offload) + options->thread_count * sizeof(struct sim_worker));
 	if (offload == NULL)
 		return -ENOMEM;

@@ -370,8 +370,8 @@ bool mt_reclaim_is_log_spent(const struct mt_shard *shard);
 bool mt_reclaim_is_memory_full(const struct mt_shard *shard);
 /* mt_reclaim_pressure -- both against their limits, per mille (pace.h), were @gained_bytes of the log gone. */
 uint32_t mt_reclaim_pressure(const struct mt_shard *shard, uint64_t gained_bytes);
-/* mt_reclaim_left_bytes -- of the log's room before writes wait; of the layers', as a share of that. */
-uint64_t mt_reclaim_left_bytes(const struct mt_shard *shard);
+/* mt_reclaim_left_bytes -- of the log's room before writes wait; of the layers', as a share of that, by @pressure. */
+uint64_t mt_reclaim_left_bytes(const struct mt_shard *shard, uint32_t pressure);
 /*
  * mt_reclaim_can_gain -- is there hope that extents will go without anybody's discarding anything?
  *

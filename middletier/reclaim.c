@@ -203,11 +203,10 @@ mt_reclaim_pressure(const struct mt_shard *shard, uint64_t gained_bytes)
 
 /* The log is full with the extent that goes beyond the limit, not with its last byte. */
 uint64_t
-mt_reclaim_left_bytes(const struct mt_shard *shard)
+mt_reclaim_left_bytes(const struct mt_shard *shard, uint32_t pressure)
 {
 	const struct mt_reclaim *reclaim = shard->reclaim;
 	uint64_t room_bytes, used_bytes, share_bytes;
-	uint32_t pressure = mt_reclaim_pressure(shard, 0);
 
 	if (reclaim == NULL || reclaim->hard_bytes == 0)
 		return UINT64_MAX;

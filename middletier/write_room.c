@@ -49,8 +49,9 @@ void
 write_room_take(struct mt_write_state *state, uint32_t bytes)
 {
 	struct write_room *room = &state->room;
-	uint64_t rate = pace_write_rate(mt_reclaim_pressure(state->shard, 0), room->drain.rate,
-	    mt_reclaim_left_bytes(state->shard));
+	uint32_t pressure = mt_reclaim_pressure(state->shard, 0);
+	uint64_t rate = pace_write_rate(pressure, room->drain.rate,
+	    mt_reclaim_left_bytes(state->shard, pressure));
 
 	room->paid_ns = pace_pay(room->paid_ns, loop_now_ns(state->shard->port->loop), bytes, rate);
 }
