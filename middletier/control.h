@@ -182,7 +182,7 @@ char *mt_cluster_encode(const struct mt_cluster *cluster);
  * mt_cluster_count -- one transaction: the counters become @next's, and what was numbered gets its key
  *
  * @key, which must not be there yet, is put with the value @text; NULL: -ENOMEM. Nothing is written
- * unless the key "cluster" has the version of gateway->cluster.
+ * unless the key "cluster" has @next's version.
  * Returns: 0: @fn once, as of a transaction (cleave/meta.h); < 0: never.
  */
 int mt_cluster_count(struct mt_gateway *gateway, const struct mt_cluster *next, const char *key,
@@ -231,6 +231,7 @@ uint32_t mt_volumes_after(const struct mt_volumes *volumes, const char *name);
 /* ---- snapshot_table.c ---- */
 #define MT_SNAPSHOT_PREFIX "snapshots/"
 #define MT_SNAPSHOT_KEY_BYTES 40u
+#define MT_SNAPSHOTS_VOID_MAX 32u /* void or pending, of all volumes: then no more are begun */
 void mt_snapshot_key(uint64_t number, char ret_key[MT_SNAPSHOT_KEY_BYTES]);
 /* mt_snapshot_encode -- @waiting may be NULL. The text is to be freed with free(); NULL: no memory. */
 char *mt_snapshot_encode(const struct mt_snapshot *snapshot, const char *waiting);
@@ -240,6 +241,10 @@ int mt_snapshot_decode(const char *key, const void *value, uint32_t bytes,
 /* mt_snapshots_put_item -- one that cannot be understood is logged, and counts as if it were live. */
 int mt_snapshots_put_item(struct mt_snapshots *snapshots, const struct meta_item *item);
 void mt_snapshots_fini(struct mt_snapshots *snapshots);
+/* mt_snapshot_void -- it came to nothing. */
+void mt_snapshot_void(struct mt_snapshot *snapshot);
+/* mt_snapshots_void_count -- how many came to nothing, and have a cut in some shard; or may yet: pending. */
+uint32_t mt_snapshots_void_count(const struct mt_snapshots *snapshots);
 struct mt_snapshot_entry *mt_snapshots_by_number(const struct mt_snapshots *snapshots,
     uint64_t number);
 /* mt_snapshots_by_name -- live or pending. NULL: there is none. */

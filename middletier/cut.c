@@ -16,6 +16,8 @@
  * is in the manifest, so that a later owner of the shard knows of it. A hold that ends by itself is gone: the
  * coordinator asks again, and hears so.
  *
+ * Before it takes a number, the coordinator asks whether a begin would find us ready; that binds nobody.
+ *
  * Numbers only grow: a shard that knows a greater one has batched records for it, and refuses.
  *
  * A cut in the index keeps records on both sides apart; so it is there before the first record behind it.
@@ -154,6 +156,24 @@ mt_cut_on_batch(struct mt_shard *shard)
 	cut_answer(&shard->cutting, rc);
 }
 
+static int
+cut_check(const struct mt_shard *shard, uint64_t number)
+{
+	if (shard->sm.state != MT_SHARD_SERVING)
+		return -EREMCHG;
+	if (shard->cutting.sm.state != MT_CUT_IDLE)
+		return -EBUSY;
+	return number <= shard->cut ? -EAGAIN : 0;
+}
+
+int
+mt_cut_can_begin(const struct mt_shard *shard, uint64_t number)
+{
+	int rc = cut_check(shard, number);
+
+	return rc == 0 && !mt_port_has_lease(shard->port) ? -ETIMEDOUT : rc;
+}
+
 int
 mt_cut_begin(struct mt_shard *shard, const struct mt_cut_order *order, mt_cut_fn fn, void *arg)
 {
@@ -163,13 +183,9 @@ mt_cut_begin(struct mt_shard *shard, const struct mt_cut_order *order, mt_cut_fn
 	int rc;
 
 	assert(order->number > 0 && order->segment_count > 0);
-	if (shard->sm.state != MT_SHARD_SERVING)
-		return -EREMCHG;
-	if (cut->sm.state != MT_CUT_IDLE)
-		return -EBUSY;
-	if (order->number <= shard->cut)
-		return -EAGAIN;
-	rc = mt_index_add_cut(shard->block_index, &index_cut);
+	rc = cut_check(shard, order->number);
+	if (rc == 0)
+		rc = mt_index_add_cut(shard->block_index, &index_cut);
 	if (rc != 0)
 		return rc;
 	write_batches_close(shard->write);

@@ -42,6 +42,12 @@ void mt_cut_init(struct mt_shard *shard);
  * serve; -EBUSY another one is being made; -EAGAIN it knows a greater number; -ENOMEM, -ENOBUFS.
  */
 int mt_cut_begin(struct mt_shard *shard, const struct mt_cut_order *order, mt_cut_fn fn, void *arg);
+/*
+ * mt_cut_can_begin -- what would mt_cut_begin say to @number now, and would the hold count?
+ *
+ * 0; -EREMCHG, -EBUSY, -EAGAIN as there; -ETIMEDOUT it has no lease. Does nothing.
+ */
+int mt_cut_can_begin(const struct mt_shard *shard, uint64_t number);
 /* mt_cut_is_held -- since @number was answered under the present epoch no answer has gone out. */
 bool mt_cut_is_held(const struct mt_shard *shard, uint64_t number);
 /* mt_cut_release -- the answers that were kept back for @number go out. Not its own: nothing. */

@@ -13,6 +13,7 @@
 #include "snapshot.h"
 
 static const char *const step_names[MT_CUT_STEP_NR] = {
+	[MT_CUT_STEP_ASK] = "ask",
 	[MT_CUT_STEP_BEGIN] = "begin",
 	[MT_CUT_STEP_CONFIRM] = "confirm",
 	[MT_CUT_STEP_RELEASE] = "release",
@@ -71,6 +72,9 @@ leg_ask(struct mt_cut_leg *leg, struct mt_shard *shard)
 		.leg = leg,
 		.shard = shard };
 	switch (ask->step) {
+	case MT_CUT_STEP_ASK:
+		answer->rc = mt_cut_can_begin(shard, ask->order.number);
+		break;
 	case MT_CUT_STEP_BEGIN:
 		leg->pending_count++;
 		answer->rc = mt_cut_begin(shard, &ask->order, leg_on_begun, answer);
@@ -175,7 +179,8 @@ mt_control_cut(struct mt_control_request *request)
 	while (step < MT_CUT_STEP_NR && strcmp(name, step_names[step]) != 0)
 		step++;
 	if (rc == 0 && step == MT_CUT_STEP_NR) {
-		(void)snprintf(error, sizeof(error), "step: must be begin, confirm or release");
+		(void)snprintf(error, sizeof(error),
+		    "step: must be ask, begin, confirm or release");
 		rc = -EINVAL;
 	}
 	order.segment_count = (uint32_t)segment_count;

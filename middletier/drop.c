@@ -285,6 +285,8 @@ drop_put_mark(struct mt_drop *drop, const struct mt_snapshot_entry *entry, bool 
 	char *text;
 	int rc = -ENOMEM;
 
+	if (snapshot.state == MT_SNAPSHOT_PENDING)
+		mt_snapshot_void(&snapshot);
 	snapshot.state = MT_SNAPSHOT_DELETED;
 	mt_snapshot_key(snapshot.number, key);
 	text = is_waiting && waiting == NULL ? NULL : mt_snapshot_encode(&snapshot, waiting);

@@ -229,7 +229,7 @@ plan_snapshot(struct mt_rebuild_store *store, struct mt_cluster *cluster,
 		return -EINVAL;
 	}
 	if (snapshot.state == MT_SNAPSHOT_PENDING)
-		snapshot.state = MT_SNAPSHOT_DELETED;
+		mt_snapshot_void(&snapshot);
 	cluster->next_snapshot = num_max(cluster->next_snapshot, snapshot.number + 1);
 	mt_snapshot_key(snapshot.number, key);
 	text = mt_snapshot_encode(&snapshot, NULL);

@@ -74,7 +74,7 @@ struct mt_snapshot {
 	uint64_t size_bytes;
 	uint64_t segment_base;
 	uint32_t segment_count;
-	uint64_t created_s; /* by the clock on the wall */
+	uint64_t created_s; /* by the clock on the wall; DELETED and 0: it came to nothing */
 	enum mt_snapshot_state state;
 	uint32_t clone_count;
 	struct mt_scope scope;

@@ -2,10 +2,13 @@
 /*
  * snapshot.c -- taking a snapshot: the coordinator, on the main loop of the gateway that was asked
  *
- *	IDLE --> NUMBERING --> BEGINNING --> CONFIRMING --> CHECKING --> READY --> IDLE
- *	             |             |              |             |          |
- *	             +--> IDLE     +--------------+--> VOIDING <+----------+--> IDLE
+ *	IDLE --> ASKING --> NUMBERING --> BEGINNING --> CONFIRMING --> CHECKING --> READY --> IDLE
+ *	            |           |             |              |             |          |
+ *	    IDLE <--+-----------+             +--------------+--> VOIDING <+----------+
+ *	                                                             |
+ *	                                                             +--> IDLE
  *
+ *	asking      every shard: it is served, and would begin. Nothing has happened yet
  *	numbering   a transaction takes the next number n and puts "snapshots/n", pending
  *	beginning   every shard of the cluster, whoever owns it: from now on no answer to a write of the volume
  *	            goes out (it *holds*); what it batches from now on is not in n; what it batched before is
@@ -14,9 +17,16 @@
  *	checking    the roots: no shard has another epoch by now
  *	ready       one transaction makes the pending key a live one; then all let go
  *
- * Whatever goes wrong, the key becomes "deleted" instead: the number is void. If that fails as well, or this
- * gateway dies, holds end by themselves, and whoever finds the key pending for long makes it so (drop.c).
- * Nothing is ever concluded from the absence of a key.
+ * Whatever goes wrong behind that, the key becomes "deleted" instead: the number is void. If that fails as
+ * well, or this gateway dies, holds end by themselves, and whoever finds the key pending for long makes it so
+ * (drop.c). Nothing is ever concluded from the absence of a key.
+ *
+ * A void number stays until every shard has dropped its cut: as long as one of them is not served, none goes.
+ * Asking first keeps a snapshot that cannot be from using one up, and from holding up writes; but a shard may go
+ * between its answer and its begin, again and again. So no number is taken while MT_SNAPSHOTS_VOID_MAX are
+ * void or pending: the mirror in shard 0's manifest, which has them all, must fit a slot (mirror.c). They are
+ * counted in the table of which the key "cluster" was the present one when the number was taken, which the
+ * transaction compares: so no gateway exceeds it, however many ask at a time.
  *
  * I5: the snapshot never holds a write w2 without every write w1 that was acknowledged before w2 was issued.
  *
@@ -45,7 +55,8 @@
 #include "root.h"
 
 static const struct sm_state taking_table[MT_TAKING_STATE_NR] = {
-	[MT_TAKING_IDLE] = { "idle", SM_TO(MT_TAKING_NUMBERING), SM_INITIAL },
+	[MT_TAKING_IDLE] = { "idle", SM_TO(MT_TAKING_ASKING), SM_INITIAL },
+	[MT_TAKING_ASKING] = { "asking", SM_TO(MT_TAKING_NUMBERING) | SM_TO(MT_TAKING_IDLE), 0 },
 	[MT_TAKING_NUMBERING] = { "numbering", SM_TO(MT_TAKING_BEGINNING) | SM_TO(MT_TAKING_IDLE),
 	    0 },
 	[MT_TAKING_BEGINNING] = { "beginning",
@@ -64,6 +75,7 @@ struct taking_release {
 };
 
 static void taking_step(struct mt_taking *taking, enum mt_cut_step step);
+static void taking_number(struct mt_taking *taking);
 
 int
 mt_taking_init(struct mt_gateway *gateway)
@@ -150,7 +162,7 @@ taking_void(struct mt_taking *taking)
 	log_info("snapshot %" PRIu64 ": void: %s", snapshot.number, taking->error);
 	sm_move(&taking->sm, MT_TAKING_VOIDING);
 	taking_step(taking, MT_CUT_STEP_RELEASE);
-	snapshot.state = MT_SNAPSHOT_DELETED;
+	mt_snapshot_void(&snapshot);
 	mt_snapshot_key(snapshot.number, key);
 	text = mt_snapshot_encode(&snapshot, NULL);
 	if (text != NULL) {
@@ -173,7 +185,10 @@ static void
 taking_fail(struct mt_taking *taking, int rc)
 {
 	taking->rc = rc;
-	taking_void(taking);
+	if (taking->sm.state <= MT_TAKING_NUMBERING)
+		taking_finish(taking); /* without a number there is nothing to undo */
+	else
+		taking_void(taking);
 }
 
 /* ---- steps ---- */
@@ -199,7 +214,7 @@ taking_judge(struct mt_taking *taking)
 			    status_text(status_from_errno(answer->rc)));
 			return -EAGAIN;
 		}
-		if (taking->sm.state == MT_TAKING_BEGINNING) {
+		if (taking->sm.state <= MT_TAKING_BEGINNING) {
 			taking->epochs[i] = answer->epoch;
 		} else if (taking->epochs[i] != answer->epoch) {
 			(void)snprintf(taking->error, sizeof(taking->error),
@@ -268,6 +283,8 @@ taking_leg_done(struct mt_taking *taking)
 	rc = taking_judge(taking);
 	if (rc != 0) {
 		taking_fail(taking, rc);
+	} else if (taking->sm.state == MT_TAKING_ASKING) {
+		taking_number(taking);
 	} else if (taking->sm.state == MT_TAKING_BEGINNING) {
 		sm_move(&taking->sm, MT_TAKING_CONFIRMING);
 		taking_step(taking, MT_CUT_STEP_CONFIRM);
@@ -397,27 +414,37 @@ taking_call_peers(struct mt_taking *taking, enum mt_cut_step step)
 	}
 }
 
-static void
-taking_step(struct mt_taking *taking, enum mt_cut_step step)
+/* Our own ports, and all others: taking_leg_done when the last has answered; < 0: never. */
+static int
+taking_ask(struct mt_taking *taking, enum mt_cut_step step)
 {
 	struct mt_gateway *gateway = taking->gateway;
 	int rc;
 
-	if (step == MT_CUT_STEP_RELEASE) {
-		(void)mt_cut_ask(gateway, step, &taking->order, release_on_own, NULL);
-		taking_call_peers(taking, step);
-		return;
-	}
 	memset(taking->answers, 0, gateway->cluster.shard_count * sizeof(*taking->answers));
 	taking->left_count = 1;
 	rc = mt_cut_ask(gateway, step, &taking->order, taking_on_own, taking);
+	if (rc == 0)
+		taking_call_peers(taking, step);
+	return rc;
+}
+
+static void
+taking_step(struct mt_taking *taking, enum mt_cut_step step)
+{
+	int rc;
+
+	if (step == MT_CUT_STEP_RELEASE) {
+		(void)mt_cut_ask(taking->gateway, step, &taking->order, release_on_own, NULL);
+		taking_call_peers(taking, step);
+		return;
+	}
+	rc = taking_ask(taking, step);
 	if (rc != 0) {
 		(void)snprintf(taking->error, sizeof(taking->error),
 		    "the gateway is out of memory, or stopping");
 		taking_fail(taking, rc);
-		return;
 	}
-	taking_call_peers(taking, step);
 }
 
 /* ---- numbering ---- */
@@ -437,8 +464,7 @@ taking_on_read(int rc, void *arg)
 	if (rc != 0) {
 		(void)snprintf(taking->error, sizeof(taking->error),
 		    "the metadata store does not say what was written");
-		taking->rc = rc;
-		taking_finish(taking);
+		taking_fail(taking, rc);
 		return;
 	}
 	taking->version = entry->version;
@@ -454,8 +480,7 @@ taking_on_number(int rc, void *arg)
 	if (rc != 0) {
 		(void)snprintf(taking->error, sizeof(taking->error), "no number for a snapshot: %s",
 		    status_text(status_from_errno(rc)));
-		taking->rc = rc;
-		taking_finish(taking);
+		taking_fail(taking, rc);
 		return;
 	}
 	taking->waiter.fn = taking_on_read;
@@ -463,20 +488,31 @@ taking_on_number(int rc, void *arg)
 	mt_volumes_refresh(taking->gateway, &taking->waiter);
 }
 
-static int
+/* Every shard would begin. */
+static void
 taking_number(struct mt_taking *taking)
 {
 	struct mt_gateway *gateway = taking->gateway;
-	struct mt_cluster cluster = gateway->cluster;
-	char *text = mt_snapshot_encode(&taking->snapshot, NULL);
+	uint32_t void_count = mt_snapshots_void_count(&gateway->volumes.snapshots);
 	char key[MT_SNAPSHOT_KEY_BYTES];
+	char *text;
 	int rc;
 
-	cluster.next_snapshot++;
+	if (void_count >= MT_SNAPSHOTS_VOID_MAX) {
+		(void)snprintf(taking->error, sizeof(taking->error),
+		    "no snapshot now: %" PRIu32
+		    " before it came to nothing, and shards have not dropped them yet",
+		    void_count);
+		taking_fail(taking, -EAGAIN);
+		return;
+	}
+	sm_move(&taking->sm, MT_TAKING_NUMBERING);
+	text = mt_snapshot_encode(&taking->snapshot, NULL);
 	mt_snapshot_key(taking->snapshot.number, key);
-	rc = mt_cluster_count(gateway, &cluster, key, text, taking_on_number, taking);
+	rc = mt_cluster_count(gateway, &taking->cluster, key, text, taking_on_number, taking);
 	free(text);
-	return rc;
+	if (rc != 0)
+		taking_on_number(rc, taking);
 }
 
 /* In the simulator there is no wall, and nothing may differ from one run to the next. */
@@ -510,6 +546,10 @@ mt_taking_start(struct mt_gateway *gateway, const struct mt_volume *volume, cons
 	mt_scope_before(&volume->scope, snapshot->number, &snapshot->scope);
 	taking->order =
 	    (struct mt_cut_order){ snapshot->number, volume->segment_base, MT_VOLUME_SEGMENTS };
+	/* The tables are of this version of the key, and so is all that is made of them. */
+	taking->cluster = gateway->cluster;
+	taking->cluster.version = gateway->volumes.snapshots.cluster_version;
+	taking->cluster.next_snapshot++;
 	taking->rc = 0;
 	taking->error[0] = '\0';
 	taking->fn = fn;
@@ -519,11 +559,11 @@ mt_taking_start(struct mt_gateway *gateway, const struct mt_volume *volume, cons
 	taking->calls = mt_calloc(MT_GATEWAYS_MAX, sizeof(*taking->calls));
 	rc = taking->epochs == NULL || taking->answers == NULL || taking->calls == NULL
 	    ? -ENOMEM
-	    : taking_number(taking);
+	    : taking_ask(taking, MT_CUT_STEP_ASK);
 	if (rc != 0)
 		taking_free(taking);
 	else
-		sm_move(&taking->sm, MT_TAKING_NUMBERING);
+		sm_move(&taking->sm, MT_TAKING_ASKING);
 	return rc;
 }
 

@@ -6,7 +6,13 @@
 #include "control.h"
 #include "peer.h"
 
-enum mt_cut_step { MT_CUT_STEP_BEGIN, MT_CUT_STEP_CONFIRM, MT_CUT_STEP_RELEASE, MT_CUT_STEP_NR };
+enum mt_cut_step {
+	MT_CUT_STEP_ASK,
+	MT_CUT_STEP_BEGIN,
+	MT_CUT_STEP_CONFIRM,
+	MT_CUT_STEP_RELEASE,
+	MT_CUT_STEP_NR
+};
 
 /* ---- cut_ask.c: one step at every port of this gateway ---- */
 struct mt_cut_leg;
@@ -47,12 +53,13 @@ const char *mt_cut_step_name(enum mt_cut_step step);
 /* ---- snapshot.c: the same step at every gateway, and what comes of it ---- */
 /*
  * @rc 0: every shard of the cluster has cut, and holds; the caller makes what it wants by one transaction and
- * calls mt_taking_end at once. Else nothing is held, the number is void, and gateway->taking->error says
- * what stood in the way.
+ * calls mt_taking_end at once. Else nothing is held, no number was taken or it is void, and
+ * gateway->taking->error says what stood in the way.
  */
 typedef void (*mt_taking_fn)(int rc, void *arg);
 enum mt_taking_state {
 	MT_TAKING_IDLE,
+	MT_TAKING_ASKING,    /* would they all begin? */
 	MT_TAKING_NUMBERING, /* a number, and its pending key */
 	MT_TAKING_BEGINNING,
 	MT_TAKING_CONFIRMING,
@@ -65,7 +72,9 @@ struct mt_taking {
 	struct sm sm;
 	struct mt_gateway *gateway;
 	struct mt_snapshot snapshot; /* as it will be */
-	uint64_t version;            /* of its pending key */
+	struct mt_cluster
+	    cluster;      /* as it will be, once the number is taken; its version is of before */
+	uint64_t version; /* of its pending key */
 	struct mt_cut_order order;
 	uint32_t *epochs; /* that answered the begin */
 	struct mt_cut_answer *answers;
@@ -84,8 +93,8 @@ void mt_taking_fini(struct mt_gateway *gateway);
 /*
  * mt_taking_start -- a number for a snapshot of @volume, and cut it in every shard
  *
- * One at a time: of a change, which control.c runs one after the other. Returns 0 and @fn later; -EBUSY,
- * -ENOMEM.
+ * One at a time: of a change, which control.c runs one after the other, when it has read the tables anew.
+ * Returns 0 and @fn later; -EBUSY, -ENOMEM, -ESHUTDOWN.
  */
 int mt_taking_start(struct mt_gateway *gateway, const struct mt_volume *volume, const char *name,
     mt_taking_fn fn, void *arg);

@@ -8,6 +8,8 @@
  *	pending --> live --> deleted --> deleted, and "waiting" for shards to drop the cut --> no key
  *	    \___________________^
  *
+ * One that was pending and is deleted came to nothing, and says so by having been made at time 0.
+ *
  * A deleted one stays as long as a scope of a volume or of a live snapshot names its number: roll-backs
  * and clones of what lies before it (drop.c).
  */
@@ -23,6 +25,10 @@
 #include "control.h"
 
 #define SNAPSHOTS_MIN 16u
+#define SLOT_BYTES_MIN NUM_KIB(64) /* of any storage node's disk */
+
+_Static_assert(MT_SNAPSHOTS_VOID_MAX *MT_EDIT_BYTES_MAX < SLOT_BYTES_MIN / 2,
+    "what came to nothing leaves room for the rest in a manifest's extent");
 
 static const char *const state_names[MT_SNAPSHOT_STATE_NR] = {
 	[MT_SNAPSHOT_PENDING] = "pending",
@@ -203,6 +209,27 @@ mt_snapshots_put_item(struct mt_snapshots *snapshots, const struct meta_item *it
 	assert(snapshots_position(snapshots, entry.snapshot.number) == snapshots->count);
 	snapshots->entries[snapshots->count++] = entry;
 	return 0;
+}
+
+void
+mt_snapshot_void(struct mt_snapshot *snapshot)
+{
+	snapshot->state = MT_SNAPSHOT_DELETED;
+	snapshot->created_s = 0;
+}
+
+uint32_t
+mt_snapshots_void_count(const struct mt_snapshots *snapshots)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < snapshots->count; i++) {
+		const struct mt_snapshot *snapshot = &snapshots->entries[i].snapshot;
+
+		count += snapshot->state == MT_SNAPSHOT_PENDING ||
+		    (snapshot->state == MT_SNAPSHOT_DELETED && snapshot->created_s == 0);
+	}
+	return count;
 }
 
 void

@@ -357,7 +357,7 @@ mt_cluster_count(struct mt_gateway *gateway, const struct mt_cluster *next, cons
 		const struct meta_op ops[] = {
 			{ .kind = META_COMPARE_VERSION,
 			    .key = "cluster",
-			    .version = gateway->cluster.version },
+			    .version = next->version },
 			{ .kind = META_COMPARE_VERSION, .key = key, .version = 0 },
 			{ .kind = META_PUT,
 			    .key = "cluster",

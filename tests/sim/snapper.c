@@ -83,7 +83,7 @@ snapper_pause(struct snapper *snapper, uint64_t ns, void (*retry)(struct snapper
 	loop_timer_start(snapper->loop, &snapper->timer, ns);
 }
 
-/* A shard may not be served for long, and each try of a snapshot leaves a number behind. */
+/* A shard may not be served for long, and a try of a snapshot may leave a number behind. */
 static void
 snapper_again(struct snapper *snapper, void (*retry)(struct snapper *snapper))
 {

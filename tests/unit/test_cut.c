@@ -245,6 +245,24 @@ Test(cut, is_not_held_without_a_lease)
 	fake.lease_until_ns = 0;
 }
 
+/* What may be asked before a number is taken: nothing comes of it. */
+Test(cut, says_whether_it_would_begin)
+{
+	cr_assert_eq(mt_cut_can_begin(&fake.shard, 7), 0);
+	fake.lease_until_ns = loop_now_ns(fake.loop);
+	cr_assert_eq(mt_cut_can_begin(&fake.shard, 7), -ETIMEDOUT);
+	fake.lease_until_ns = 0;
+	fake.shard.sm.state = MT_SHARD_REPLAYING;
+	cr_assert_eq(mt_cut_can_begin(&fake.shard, 7), -EREMCHG);
+	fake.shard.sm.state = MT_SHARD_SERVING;
+	cr_assert_eq(fake.shard.cut, 0);
+	begin_held();
+	cr_assert_eq(mt_cut_can_begin(&fake.shard, 8), -EBUSY);
+	mt_cut_release(&fake.shard, 7);
+	cr_assert_eq(mt_cut_can_begin(&fake.shard, 7), -EAGAIN);
+	cr_assert_eq(mt_cut_can_begin(&fake.shard, 8), 0);
+}
+
 Test(cut, stop_sends_clients_to_the_next_owner)
 {
 	struct fake_msg *msg;

@@ -115,6 +115,7 @@ put_snapshot(uint64_t number, enum mt_snapshot_state state, const char *waiting)
 		.size_bytes = NUM_GIB(1),
 		.segment_base = SEGMENT,
 		.segment_count = 1,
+		.created_s = 1700000000,
 		.state = state };
 	char key[MT_SNAPSHOT_KEY_BYTES];
 	char *text;
@@ -269,6 +270,32 @@ Test(drop, one_that_is_pending_for_long_is_void)
 	mt_rig_run(rig, PENDING_NS - NUM_S(2));
 	cr_assert_not_null(strstr(snapshot_value(5), "pending"), "%s", snapshot_value(5));
 	expect_snapshot_gone(5);
+}
+
+static bool
+is_deleted(void *arg)
+{
+	const char *text = snapshot_value(*(const uint64_t *)arg);
+
+	return text == NULL || strstr(text, "deleted") != NULL;
+}
+
+/* Of a snapshot that was, the key says when it was made. */
+Test(drop, a_void_one_says_that_it_came_to_nothing)
+{
+	uint64_t number = 5;
+
+	mt_rig_shard(rig, 2)->sm.state = MT_SHARD_REPLAYING;
+	put_snapshot(5, MT_SNAPSHOT_PENDING, NULL);
+	cr_assert(mt_rig_run_until(rig, is_deleted, &number));
+	cr_assert_not_null(strstr(snapshot_value(5), "\"created_s\":0,"), "%s", snapshot_value(5));
+	number = 6;
+	put_snapshot(6, MT_SNAPSHOT_LIVE, NULL);
+	cr_assert(mt_rig_run_until(rig, is_deleted, &number));
+	cr_assert_null(strstr(snapshot_value(6), "\"created_s\":0,"), "%s", snapshot_value(6));
+	mt_rig_shard(rig, 2)->sm.state = MT_SHARD_SERVING;
+	expect_snapshot_gone(5);
+	expect_snapshot_gone(6);
 }
 
 Test(drop, a_live_one_without_its_volume_is_deleted)

@@ -163,3 +163,22 @@ Test(snapshot_table, everybody_waits_at_first)
 	cr_assert_str_eq(text, "ff");
 	mt_free(text);
 }
+
+/* A pending one may still come to nothing. */
+Test(snapshot_table, what_came_to_nothing_is_counted)
+{
+	struct mt_snapshots snapshots = { 0 };
+	struct mt_snapshot nothing = sample(4, "never", MT_SNAPSHOT_PENDING);
+
+	mt_snapshot_void(&nothing);
+	cr_assert_eq(nothing.state, MT_SNAPSHOT_DELETED);
+	for (uint32_t state = 0; state < MT_SNAPSHOT_STATE_NR; state++) {
+		struct mt_snapshot snapshot = sample(1 + state, "s", (enum mt_snapshot_state)state);
+
+		put(&snapshots, &snapshot, NULL);
+	}
+	cr_assert_eq(mt_snapshots_void_count(&snapshots), 1);
+	put(&snapshots, &nothing, "0f");
+	cr_assert_eq(mt_snapshots_void_count(&snapshots), 2);
+	mt_snapshots_fini(&snapshots);
+}
