@@ -4,8 +4,15 @@
 #define CLEAVE_MIDDLETIER_GATEWAY_H
 
 #include "internal.h"
+#include "member.h"
 
 #define MT_PORT_CONNECTIONS_MAX 4096u /* clients', nodes' and other gateways' together */
+/*
+ * Of them, kept for those that a port makes, so that clients, as many as come, do not keep it from its
+ * nodes: a link to each node, and calls to all other gateways, of a snapshot that begins and of two whose
+ * releases are still under way. Clients lose a sixteenth of the room.
+ */
+#define MT_PORT_CONNECTIONS_OWN (MT_NODES_MAX + 3u * MT_GATEWAYS_MAX)
 
 struct mt_gateway_options {
 	struct loop *loop; /* main loop */

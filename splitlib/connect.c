@@ -12,7 +12,7 @@
  * Until its hello has arrived, a connection is a stranger: anything but a well-formed hello within
  * the port's keepalive_ns closes it, and nobody is told. A hello of another version is answered
  * with a status, so that the peer's operator learns why. So is one for which the port has no room:
- * a few connections beyond qp_count_max are let in for that answer alone; further ones are reset.
+ * a few connections beyond its room are let in for that answer alone; further ones are reset.
  *
  * The private data of a refusal, if there is any, is a text for the peer's log: why.
  */
@@ -214,7 +214,6 @@ connect_accept(struct split_listener *listener, const char *peer)
 		errno = err;
 		return NULL;
 	}
-	qp->is_acceptor = true;
 	qp->listener = listener;
 	(void)snprintf(qp->peer, sizeof(qp->peer), "%s", peer);
 	loop_timer_start(port->loop, &qp->timer,
@@ -249,7 +248,7 @@ connect_on_request(struct split_qp *qp)
 
 	if (qp->is_surplus) {
 		(void)snprintf(why, sizeof(why), "no room for more connections, it has %u",
-		    port->options.qp_count_max);
+		    qp_accepted_max(port));
 		connect_reject(qp, -EBUSY, why);
 		return;
 	}

@@ -195,9 +195,10 @@ struct split_port {
 	struct arena host, device;
 	struct receive_pool pool;
 	struct port_credits credits;
-	struct loop_link qps; /* oldest first */
-	uint32_t qp_count;
-	uint32_t surplus_count; /* beyond qp_count_max: to be told that there is no room */
+	struct loop_link qps;              /* oldest first */
+	uint32_t qp_count, accepted_count; /* the surplus ones are in neither */
+	uint32_t qp_room;       /* qp_count_max, or less: what the port's device has room for */
+	uint32_t surplus_count; /* beyond the room: to be told that there is none */
 	uint32_t qp_id_next;
 	struct loop_link listeners;
 	struct loop_link send_due; /* QPs with something to put on the wire */
@@ -349,11 +350,13 @@ struct split_qp {
 /*
  * qp_create -- in CONNECTING or ACCEPTING, in the port's list
  *
- * Returns: NULL with errno: ENOMEM; ENOBUFS the port has qp_count_max, and of an acceptor's few
+ * Returns: NULL with errno: ENOMEM; ENOBUFS the port has no room for it, and of an acceptor's few
  * surplus ones (is_surplus), which are there to be refused, there are enough as well.
  */
 struct split_qp *qp_create(struct split_port *port, const struct transport_ops *ops,
     enum split_qp_state state);
+/* qp_accepted_max -- how many acceptors @port has room for: what is reserved is not theirs. */
+uint32_t qp_accepted_max(const struct split_port *port);
 /* qp_free -- of one that never got further than its creation, or is CLOSED. */
 void qp_free(struct split_qp *qp);
 /* qp_become_ready -- CONNECTING or ACCEPTING to READY. on_ready is called by the caller. */

@@ -221,6 +221,7 @@ open_roce_instance(const struct split_port_options *options)
 	if (rc != 0)
 		goto err_port;
 	port->loop = port->options.loop;
+	port->qp_room = port->options.qp_count_max;
 	credit_port_init(port);
 	loop_task_init(&port->wake_task, port_on_wake, port);
 	loop_task_init(&port->orphan_task, port_on_orphans, port);

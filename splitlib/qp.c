@@ -45,6 +45,22 @@ static void qp_on_close_task(struct loop_task *task, void *arg);
 static void qp_on_ready_task(struct loop_task *task, void *arg);
 static void qp_on_timer(struct loop_timer *timer, void *arg);
 
+/* Never less than half: no reserve, and no device with little room, closes a port to all who come. */
+uint32_t
+qp_accepted_max(const struct split_port *port)
+{
+	return port->qp_room -
+	    (uint32_t)num_min(port->options.qp_reserved_count, port->qp_room / 2);
+}
+
+static bool
+port_has_room(const struct split_port *port, enum split_qp_state state)
+{
+	if (state == QP_ACCEPTING && port->accepted_count >= qp_accepted_max(port))
+		return false;
+	return port->qp_count < port->qp_room;
+}
+
 static uint32_t *
 qp_counter(const struct split_qp *qp)
 {
@@ -63,7 +79,7 @@ qp_lists_init(struct split_qp *qp)
 struct split_qp *
 qp_create(struct split_port *port, const struct transport_ops *ops, enum split_qp_state state)
 {
-	bool is_surplus = port->qp_count >= port->options.qp_count_max;
+	bool is_surplus = !port_has_room(port, state);
 	struct split_qp *qp;
 
 	if (is_surplus && (state != QP_ACCEPTING || port->surplus_count >= QP_SURPLUS_MAX)) {
@@ -75,6 +91,7 @@ qp_create(struct split_port *port, const struct transport_ops *ops, enum split_q
 		return NULL;
 	qp->magic = SPLIT_QP_MAGIC;
 	qp->is_surplus = is_surplus;
+	qp->is_acceptor = state == QP_ACCEPTING;
 	qp->port = port;
 	qp->ops = ops;
 	qp_lists_init(qp);
@@ -84,6 +101,7 @@ qp_create(struct split_port *port, const struct transport_ops *ops, enum split_q
 	loop_task_init(&qp->ready_task, qp_on_ready_task, qp);
 	list_push_back(&port->qps, &qp->link);
 	*qp_counter(qp) += 1;
+	port->accepted_count += qp->is_acceptor && !is_surplus;
 	return qp;
 }
 
@@ -99,6 +117,7 @@ qp_free(struct split_qp *qp)
 	loop_task_cancel(port->loop, &qp->ready_task);
 	list_remove(&qp->link);
 	*qp_counter(qp) -= 1;
+	port->accepted_count -= qp->is_acceptor && !qp->is_surplus;
 	one_sided_fini(qp);
 	qp->magic = 0;
 	split_free(qp);

@@ -185,6 +185,7 @@ device_queues_init(struct verbs_port *verbs)
 	}
 	verbs->qp_count_max =
 	    (uint32_t)num_min(port->options.qp_count_max, cqe_max / VERBS_CONTROL_COMPLETIONS);
+	port->qp_room = verbs->qp_count_max;
 	verbs->completions = ibv_create_comp_channel(verbs->context);
 	if (verbs->completions == NULL)
 		return device_errno(verbs, "completion channel");

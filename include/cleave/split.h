@@ -63,10 +63,15 @@ struct split_port_options {
 	uint64_t device_bytes;          /* device arena, the pool's buffers included [64 MiB] */
 	uint32_t receive_count;         /* receives in the pool [0: none, only dev_mixed_recv] */
 	uint32_t receive_payload_bytes; /* device bytes a pool receive holds [65536] */
-	uint32_t qp_count_max;          /* [1024] */
-	uint32_t qp_credits_max;        /* granted to one queue pair at a time [64] */
-	uint32_t qp_send_depth_max;     /* sends queued on one queue pair [1024] */
-	uint32_t event_count_max;       /* dev_events in existence [256] */
+	uint32_t qp_count_max;          /* [1024]; an RDMA device may have room for fewer */
+	/*
+	 * Of them, kept for connect_qp: connections that come in are refused so that as many of those that
+	 * the port makes have room, whoever comes. At most half of what there is [0: none].
+	 */
+	uint32_t qp_reserved_count;
+	uint32_t qp_credits_max;    /* granted to one queue pair at a time [64] */
+	uint32_t qp_send_depth_max; /* sends queued on one queue pair [1024] */
+	uint32_t event_count_max;   /* dev_events in existence [256] */
 	bool
 	    must_populate; /* have device memory's pages at open, so that none is made on the data path */
 	bool
@@ -83,7 +88,7 @@ struct split_port_options {
 	void *on_device_arg;
 	/*
 	 * Optional, for the log: there was no room for a connection. @rc: -ENOBUFS, there are
-	 * qp_count_max already: its peer is told so where it can be, counted in qps_refused; -ENOMEM: its
+	 * qp_count_max already, less qp_reserved_count: its peer is told so where it can be, counted in qps_refused; -ENOMEM: its
 	 * peer sees a reset, counted there too; -EMFILE or another limit of the system, @peer NULL:
 	 * the connection waits in the backlog. Calls nothing of the library.
 	 */

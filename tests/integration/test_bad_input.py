@@ -214,11 +214,27 @@ def many_connections():
         c.load("--volume", "v", "--operations", "1000", "--in-flight", "8")
 
 
+def node_returns_to_a_flood(c, idle, count):
+    """What comes while a node is away does not get its place."""
+    host, port = c.address.split("//")[1].split(":")
+    from_line = len(c.gateway.lines)
+    c.nodes[1].kill()
+    c.gateway.wait_line("WARN node .*: lost ", from_line)
+    idle += [socket.create_connection((host, int(port))) for _ in range(count)]
+    c.nodes[1].start()
+    c.gateway.wait_line("node .*: link up", from_line)
+    check(c.gateway.count_lines("cannot be reached .*ENOBUFS") == 0, "clients had its place")
+
+
 def a_full_gateway():
-    """A gateway that is started with the usual soft limit takes all its connections, and says when it is full."""
-    count, surplus = 4096, 40
+    """
+    A gateway that is started with the usual soft limit takes all its connections, says when it is full, and
+    has room for those that it makes.
+    """
+    room, own, surplus = 4096, 256, 40
+    count = room - own
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if most < count + 2000:
+    if most < room + 2000:
         print(f"not tested: at most {most} descriptors")
         return
     resource.setrlimit(resource.RLIMIT_NOFILE, (1024, most))
@@ -227,6 +243,7 @@ def a_full_gateway():
         host, port = c.address.split("//")[1].split(":")
         idle = [socket.create_connection((host, int(port))) for _ in range(count + surplus)]
         c.gateway.wait_line(f"WARN .*no room for a connection.*connections_max={count} ")
+        node_returns_to_a_flood(c, idle, own)
         # The silent ones hold the few places of who is to be told, for a second.
         deadline = time.monotonic() + WAIT_S
         told = ""

@@ -222,6 +222,56 @@ Test(transport_verbs, a_device_with_short_queues_is_refused)
 	loop_destroy(f.server_loop);
 }
 
+static struct side others[1024];
+
+static bool
+all_are_answered(struct fixture *fixture, uint64_t wanted)
+{
+	uint64_t count = 0;
+
+	(void)fixture;
+	for (uint32_t i = 0; i < wanted; i++)
+		count += others[i].ready_count + others[i].closed_count;
+	return count == wanted;
+}
+
+/* The device has room for fewer queue pairs than the port: a part of them is still the port's own. */
+Test(transport_verbs, a_small_device_keeps_room_for_what_the_port_makes)
+{
+	enum { RESERVED = 40 };
+	struct split_port_options options = { .qp_count_max = 4096,
+		.qp_reserved_count = RESERVED,
+		.host_bytes = NUM_MIB(16),
+		.receive_count = 16,
+		.device_bytes = NUM_MIB(8) };
+	struct split_connect_options connect = { .ops = &side_ops };
+	uint32_t count;
+
+	fake_verbs.max_cqe = VERBS_SEND_BUDGET + VERBS_ONE_SIDED_MAX + 16 + 256;
+	fixture_open(&f, NET_VERBS, &options, NULL);
+	count = f.server_port->qp_room - RESERVED;
+	cr_assert_lt(count, NUM_COUNT(others) - RESERVED - 1);
+	fake_verbs.max_cqe = 65536; /* the client's */
+	connect.address = f.address;
+	for (uint32_t i = 0; i < count + 1; i++) {
+		connect.arg = &others[i];
+		cr_assert_not_null(connect_qp(f.client_port, &connect));
+		fixture_run(&f, all_are_answered, i + 1);
+	}
+	cr_assert_eq(others[count].closed_rc, -EBUSY, "%s", others[count].reason);
+	cr_assert_eq(f.server_port->counters.qps_refused, 1);
+	cr_assert_eq(split_listen(f.client_port, "verbs://10.0.0.1:0", fixture_on_accept, &f,
+			 f.address),
+	    0);
+	for (uint32_t i = 0; i < RESERVED; i++) {
+		connect.arg = &others[count + 1 + i];
+		cr_assert_not_null(connect_qp(f.server_port, &connect));
+	}
+	fixture_run(&f, all_are_answered, count + 1 + RESERVED);
+	cr_assert_eq(f.server_port->counters.qps_opened, count + RESERVED);
+	fixture_close(&f);
+}
+
 Test(transport_verbs, a_port_has_one_kind_of_transport)
 {
 	struct split_connect_options options = { .address = "tcp://127.0.0.1:1", .ops = &side_ops };
