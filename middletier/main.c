@@ -56,11 +56,11 @@ static const struct config_option option_table[] = {
 	{ "meta", 0, CONFIG_STRING, offsetof(struct main_options, meta), "DIR",
 	    "Directory of the metadata store; made when it is absent.", NULL, true, 0, 0, NULL },
 	{ "port", 0, CONFIG_LIST, offsetof(struct main_options, ports),
-	    "tcp://HOST:PORT[,cpu=N] or verbs://...",
-	    "Listen here for clients; one thread each. May be repeated.", NULL, false, 0, 0, NULL },
+	    "tcp://HOST:PORT[,cpu=N] or verbs://...", "Listen here for clients; one thread each.",
+	    NULL, false, 0, 0, NULL },
 	{ "node", 0, CONFIG_LIST, offsetof(struct main_options, nodes),
-	    "tcp://HOST:PORT[,domain=NAME]",
-	    "A storage node and its failure domain. May be repeated.", NULL, true, 0, 0, NULL },
+	    "tcp://HOST:PORT[,domain=NAME]", "A storage node and its failure domain.", NULL, true,
+	    0, 0, NULL },
 	{ "cluster-id", 0, CONFIG_STRING, offsetof(struct main_options, cluster_id), "HEX",
 	    "The cluster, as the nodes' disks were formatted for it: 16 hex digits.", NULL, true, 0,
 	    0, NULL },
@@ -127,7 +127,8 @@ static const struct config_option option_table[] = {
 
 static const struct config_program program = {
 	.name = "cleave-gateway",
-	.synopsis = "--meta DIR --port ADDR|--recover --node ADDR --cluster-id HEX [options]",
+	.synopsis = "--meta DIR --port ADDR --node ADDR --cluster-id HEX [options]\n"
+		    "--recover --meta DIR --node ADDR --cluster-id HEX [--force]",
 	.purpose = "The middle tier of a Cleave cluster: takes blocks from clients, compresses and "
 		   "replicates them.",
 	.options = option_table,

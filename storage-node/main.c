@@ -85,9 +85,8 @@ static const struct config_option option_table[] = {
 
 static const struct config_program program = {
 	.name = "cleave-storage",
-	.synopsis =
-	    "--disk PATH --listen tcp://HOST:PORT [options]\n"
-	    "       cleave-storage format --disk PATH --cluster-id HEX --node-id N [options]",
+	.synopsis = "--disk PATH --listen tcp://HOST:PORT [options]\n"
+		    "format --disk PATH --cluster-id HEX --node-id N [options]",
 	.purpose = "A storage node of a Cleave cluster: a disk of extents behind queue pairs.",
 	.options = option_table,
 };

@@ -46,7 +46,7 @@ struct config_option {
 
 struct config_program {
 	const char *name;     /* "cleave-storage" */
-	const char *synopsis; /* "--disk PATH --listen ADDR [options]" */
+	const char *synopsis; /* "--disk PATH [options]"; a line for each way to call it */
 	const char *purpose;  /* one or two sentences */
 	const struct config_option *options;
 	uint32_t operands_max; /* how many words without dashes it takes */

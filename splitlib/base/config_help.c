@@ -148,13 +148,30 @@ print_option(FILE *out, const struct config_option *option)
 	print_entry(out, left, text);
 }
 
+/* Each line of the synopsis is a way to call the program. */
+static void
+print_usage(FILE *out, const struct config_program *program)
+{
+	const char *line = program->synopsis, *lead = "Usage: ";
+	char text[HELP_TEXT_BYTES];
+
+	while (*line != '\0') {
+		int bytes = (int)strcspn(line, "\n");
+		size_t column = strlen(lead) + strlen(program->name) + 1;
+
+		fprintf(out, "%s%s ", lead, program->name);
+		(void)snprintf(text, sizeof(text), "%.*s", bytes, line);
+		print_wrapped(out, text, column, column);
+		line += bytes;
+		line += *line == '\n';
+		lead = "       ";
+	}
+}
+
 void
 config_print_help(const struct config_program *program, FILE *out)
 {
-	size_t indent = strlen("Usage: ") + strlen(program->name) + 1;
-
-	fprintf(out, "Usage: %s ", program->name);
-	print_wrapped(out, program->synopsis, indent, indent);
+	print_usage(out, program);
 	fputc('\n', out);
 	print_wrapped(out, program->purpose, 0, 0);
 	fprintf(out, "\nOptions:\n");

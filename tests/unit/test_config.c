@@ -83,7 +83,7 @@ static const struct config_option options[] = {
 
 static const struct config_program program = {
 	.name = "cleave-test",
-	.synopsis = "--disk PATH [options]",
+	.synopsis = "--disk PATH [options]\nformat --disk PATH",
 	.purpose = "Does nothing, with options.",
 	.options = options,
 	.operands_max = 2,
@@ -320,6 +320,8 @@ Test(config, help_shows_each_option_within_80_columns, .init = cr_redirect_stdou
 	(void)snprintf(text, sizeof(text), "%s", text_of(cr_get_redirected_stdout()));
 	for (const struct config_option *option = options; option->name != NULL; option++)
 		cr_assert_not_null(strstr(text, option->name), "%s", option->name);
+	cr_assert_not_null(strstr(text,
+	    "Usage: cleave-test --disk PATH [options]\n       cleave-test format --disk PATH\n\n"));
 	cr_assert_not_null(strstr(text, "  -d, --disk PATH"));
 	cr_assert_not_null(strstr(text, "Required."));
 	cr_assert_not_null(strstr(text, "Default: 64M."));
