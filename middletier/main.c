@@ -20,6 +20,7 @@
 #include "base/config.h"
 #include "base/descriptors.h"
 #include "base/log.h"
+#include "base/notify.h"
 #include "base/signals.h"
 #include "control.h"
 #include "meta_lmdb.h"
@@ -372,6 +373,13 @@ on_signal(int number, void *arg)
 	process_stop(arg);
 }
 
+static void
+on_ready(void *arg)
+{
+	(void)arg;
+	(void)notify_ready("gateway"); /* it has said why not */
+}
+
 /* mt_gateway_fail has said why. */
 static void
 on_failed(int rc, const char *text, void *arg)
@@ -413,6 +421,7 @@ run(struct gateway_process *process, const char *meta_path, struct mt_gateway_op
 	}
 	options->loop = process->loop;
 	options->meta = process->meta;
+	options->on_ready = on_ready;
 	options->on_failed = on_failed;
 	options->arg = process;
 	process->gateway = mt_gateway_create(options, error, sizeof(error));

@@ -17,6 +17,7 @@
 #include "base/config.h"
 #include "base/descriptors.h"
 #include "base/log.h"
+#include "base/notify.h"
 #include "base/num.h"
 #include "base/signals.h"
 #include "disk_fault.h"
@@ -210,6 +211,7 @@ storage_on_ready(struct node *node, int rc, const char *reason, void *arg)
 	log_info("ready listen=%s node=%u extents=%u slots_free=%u%s", node_address(node),
 	    node_id(node), node_extent_count(node), node_slots_free(node),
 	    node_is_read_only(node) ? " read-only" : "");
+	(void)notify_ready("storage"); /* it has said why not */
 }
 
 static void

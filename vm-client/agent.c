@@ -11,6 +11,7 @@
 #include "base/config.h"
 #include "base/descriptors.h"
 #include "base/log.h"
+#include "base/notify.h"
 #include "base/num.h"
 #include "base/signals.h"
 #include "nbd.h"
@@ -378,6 +379,7 @@ agent_run(struct agent *agent)
 		rc = o->is_stdio ? agent_serve_stdio(agent) : agent_listen(agent);
 	if (rc != 0)
 		return EXIT_FAILURE;
+	(void)notify_ready("agent"); /* it has said why not */
 	(void)loop_run(agent->loop, NULL, NULL);
 	return EXIT_SUCCESS;
 }

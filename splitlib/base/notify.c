@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/notify.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+static int
+notify_send(const char *path, const char *text)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	size_t bytes = strlen(path);
+	ssize_t sent;
+	int fd, rc = 0;
+
+	if ((path[0] != '/' && path[0] != '@') || bytes >= sizeof(address.sun_path))
+		return -EINVAL;
+	memcpy(address.sun_path, path, bytes);
+	if (path[0] == '@')
+		address.sun_path[0] = '\0';
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	/* An abstract name ends where the address does, and not at a zero. */
+	sent = sendto(fd, text, strlen(text), MSG_NOSIGNAL, (const struct sockaddr *)&address,
+	    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + bytes));
+	if (sent < 0)
+		rc = -errno;
+	(void)close(fd); /* nothing is kept in it */
+	return rc;
+}
+
+int
+notify_ready(const char *noun)
+{
+	const char *path = getenv("NOTIFY_SOCKET");
+	int rc;
+
+	if (path == NULL || *path == '\0')
+		return 0;
+	rc = notify_send(path, "READY=1");
+	if (rc == 0)
+		return 1;
+	log_warn("%s: the service manager was not told NOTIFY_SOCKET=%s rc=%d", noun, path, rc);
+	return rc;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* notify.h -- telling a service manager that a daemon serves: systemd's Type=notify */
+#ifndef CLEAVE_BASE_NOTIFY_H
+#define CLEAVE_BASE_NOTIFY_H
+
+/*
+ * notify_ready -- send READY=1 to $NOTIFY_SOCKET, if there is one
+ *
+ * One datagram to a unix socket, a path or "@NAME" in the abstract space. Logs a warning, that begins with
+ * @noun, when it cannot be sent: the manager goes on waiting then.
+ * Returns: 1 sent; 0 nobody wants to know; -EINVAL not an address; else what the socket said.
+ * Threads: any; does not block.
+ * Source:  sd_notify(3), "Standalone Implementations"
+ */
+int notify_ready(const char *noun);
+
+#endif /* CLEAVE_BASE_NOTIFY_H */
