@@ -301,10 +301,10 @@ class Cluster:
         return total(self.status())
 
 
-def run_argv(argv, check_rc=True, timeout_s=WAIT_S):
+def run_argv(argv, check_rc=True, timeout_s=WAIT_S, env=None):
     result = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, text=True, errors="replace",
-                            timeout=timeout_s)
+                            timeout=timeout_s, env=env)
     if check_rc and result.returncode != 0:
         raise Failure(f"{' '.join(argv)}: exit {result.returncode}\n{result.stdout}"
                       f"{result.stderr}")

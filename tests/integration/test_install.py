@@ -1,0 +1,277 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What `cmake --install` leaves behind is enough: for a cluster, for programs, for readers.
+
+The build's files are installed into a folder of this test's own. With CLEAVE_INSTALL_ROOT=FOLDER that
+folder is tested instead, as `dpkg-deb -x` has filled it (.ci/run does so).
+"""
+import glob
+import gzip
+import os
+import re
+import shutil
+import socket
+import tempfile
+
+import libcluster
+from libcluster import BUILD, CLUSTER_ID, Daemon, Failure, check, main, run_argv
+
+SOURCE = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
+ROOT = os.environ.get("CLEAVE_INSTALL_ROOT")
+PAGES = {"cleave": 1, "cleave-load": 1, "cleave-agent": 8, "cleave-gateway": 8, "cleave-storage": 8}
+
+
+def cached(name):
+    """A variable of the build's; of a package that is not of this build, nothing is known."""
+    if ROOT:
+        return ""
+    with open(os.path.join(BUILD, "CMakeCache.txt")) as f:
+        match = re.search(rf"^{name}:\w+=(.*)$", f.read(), re.M)
+    return match.group(1) if match else ""
+
+
+def install(folder):
+    for name in PAGES:
+        libcluster.binary(name)  # skips where it has not been built
+    run_argv(["cmake", "--install", BUILD], env={**os.environ, "DESTDIR": folder})
+
+
+def find(root, pattern):
+    """The one file that ends so."""
+    found = [p for p in glob.glob(f"{root}/**/{pattern}", recursive=True)]
+    check(len(found) == 1, f"{pattern}: {found or 'is not installed'}")
+    return found[0]
+
+
+def texts(root):
+    for folder, _, names in os.walk(root):
+        for name in names:
+            path = os.path.join(folder, name)
+            with open(path, "rb") as f:
+                data = f.read()
+            is_binary = data[:4] == b"\x7fELF" or data[:7] == b"!<arch>"
+            yield path, is_binary, gzip.decompress(data) if name.endswith(".gz") else data
+
+
+def nothing_names_the_build_tree(root):
+    """In test builds assertions and debug information do, so programs are for packages."""
+    count = 0
+    for path, is_binary, data in texts(root):
+        if is_binary and not ROOT:
+            continue
+        count += 1
+        for folder in (SOURCE, os.path.realpath(BUILD)):
+            check(os.fsencode(folder) not in data, f"{path} names {folder}")
+    check(count > 20, f"{count} files are not all")
+    for name in PAGES:
+        path = find(root, f"bin/{name}")
+        text = run_argv(["readelf", "-d", path]).stdout
+        check("(NEEDED)" in text and "PATH" not in text, f"{path}: it has a run path")
+
+
+def manual_pages_render_without_warnings(root):
+    checkers = [c for c in (["groff", "-man", "-Tutf8", "-ww", "-z"], ["mandoc", "-Tlint", "-Wwarning"])
+                if shutil.which(c[0])]
+    if len(checkers) < 2:
+        print("  not by both groff and mandoc: one is not installed")
+    for name, section in PAGES.items():
+        path = find(root, f"man{section}/{name}.{section}.gz")
+        with gzip.open(path, "rt") as f:
+            text = f.read()
+        for words in (["--help"], ["format", "--help"])[: 2 if name == "cleave-storage" else 1]:
+            shown = run_argv([find(root, f"bin/{name}"), *words]).stdout
+            for option in re.findall(r"^  (?:    |-., )(--[a-z-]+)", shown, re.M):
+                check(f"\\fB{option}\\fR".replace("-", "\\-") in text, f"{path}: no {option}")
+        for title in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "SIGNALS", "EXIT STATUS", "FILES",
+                      "EXAMPLES", "SEE ALSO"):
+            check(f"\n.SH {title}\n" in text, f"{path}: no section {title}")
+        check("\n@" not in text and "@VERSION@" not in text, f"{path}: something was not filled in")
+        with tempfile.NamedTemporaryFile("w", suffix=f".{section}") as page:
+            page.write(text)
+            page.flush()
+            for checker in checkers:
+                done = run_argv([*checker, page.name])
+                check(done.stdout + done.stderr == "", f"{checker[0]}: {done.stdout}{done.stderr}")
+
+
+def unit_paths(root):
+    names = ["cleave-storage@.service", "cleave-gateway@.service", "cleave-agent.service",
+             "cleave-agent.socket"]
+    return [find(root, f"systemd/system/{name}") for name in names]
+
+
+def systemd_knows_all_that_units_say(root):
+    if shutil.which("systemd-analyze") is None:
+        print("  not checked: there is no systemd-analyze")
+        return
+    with tempfile.TemporaryDirectory(prefix="cleave-units-") as folder:
+        for path in unit_paths(root):
+            with open(path) as f:
+                text = f.read()
+            # It looks for the program.
+            text = re.sub(r"^ExecStart=", f"ExecStart={root}", text, flags=re.M)
+            with open(os.path.join(folder, os.path.basename(path)), "w") as f:
+                f.write(text)
+        # A key that it does not know is a warning, and exit 0.
+        done = run_argv(["systemd-analyze", "verify", "--man=no", *glob.glob(f"{folder}/*")])
+        check(folder not in done.stderr and "cleave" not in done.stderr, done.stderr)
+
+
+def the_service_user_can_be_made(root):
+    if shutil.which("systemd-sysusers") is None:
+        print("  not checked: there is no systemd-sysusers")
+        return
+    run_argv(["systemd-sysusers", "--dry-run", find(root, "sysusers.d/cleave.conf")])
+
+
+def compile_outside(root, folder, source, package):
+    """As somebody would who has the installed files alone."""
+    target = os.path.join(folder, os.path.basename(source)[:-2])
+    env = {**os.environ, "PKG_CONFIG_SYSROOT_DIR": root,
+           "PKG_CONFIG_PATH": os.path.dirname(find(root, f"pkgconfig/{package}.pc"))}
+    flags = run_argv(["pkg-config", "--cflags", "--libs", package], env=env).stdout.split()
+    if cached("CLEAVE_SANITIZE"):
+        flags.append("-fsanitize=" + cached("CLEAVE_SANITIZE"))
+    if cached("CLEAVE_COVERAGE") == "ON":
+        flags.append("--coverage")
+    run_argv([cached("CMAKE_C_COMPILER") or "cc", "-std=c11", "-Wall", "-Wextra", "-Werror", source, "-o",
+              target, *flags])
+    return target
+
+
+def programs_outside_build(root):
+    with tempfile.TemporaryDirectory(prefix="cleave-outside-") as folder:
+        source = os.path.join(SOURCE, "splitlib", "examples", "listing1.c")
+        done = run_argv([compile_outside(root, folder, source, "cleave-split")], check_rc=False)
+        check(done.returncode == 2 and "usage: listing1" in done.stderr, f"listing1: {done}")
+        # Each public header stands alone.
+        for header in glob.glob(os.path.dirname(find(root, "cleave/client.h")) + "/*.h"):
+            source = os.path.join(folder, "alone.c")
+            with open(source, "w") as f:
+                f.write(f"#include <cleave/{os.path.basename(header)}>\nint main(void) {{ return 0; }}\n")
+            compile_outside(root, folder, source, "cleave-split")
+
+
+def configure(root, folder, name, example, **values):
+    """An operator's file: the example with other values. A list replaces all lines of an option."""
+    with open(find(root, f"doc/cleave/examples/{example}.conf")) as f:
+        text = f.read()
+    for key, value in values.items():
+        key = key.replace("_", "-")
+        lines = "".join(f"{key} = {v}\n" for v in (value if isinstance(value, list) else [value]))
+        text, count = re.subn(rf"(?:^{key} = .*\n)+", lambda _: lines, text, flags=re.M)
+        check(count == 1, f"{example}.conf: {count} places with {key}")
+    path = os.path.join(folder, f"{name}.conf")
+    with open(path, "w") as f:
+        f.write(text)
+
+
+def unit_argv(root, folder, unit, instance):
+    """What systemd would run, with the file's folder for /etc/cleave."""
+    with open(find(root, f"systemd/system/{unit}.service")) as f:
+        text = f.read()
+    check("\nType=notify\n" in text and "\nUser=cleave\n" in text, f"{unit}: another type or user")
+    argv = re.search(r"^ExecStart=(.*)$", text, re.M).group(1).replace("%i", instance).split()
+    check("/etc/cleave/" in argv[-1], f"{unit}: {argv}")
+    return [root + argv[0], *argv[1:-1], argv[-1].replace("/etc/cleave", folder)]
+
+
+class Manager:
+    """systemd's end of $NOTIFY_SOCKET."""
+
+    def __init__(self, folder):
+        self.path = os.path.join(folder, "notify")
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(self.path)
+        self.socket.settimeout(libcluster.WAIT_S)
+
+    def start(self, daemon):
+        os.environ["NOTIFY_SOCKET"] = self.path
+        try:
+            daemon.start()
+        finally:
+            del os.environ["NOTIFY_SOCKET"]
+        try:
+            told = self.socket.recv(100)
+        except TimeoutError:
+            raise Failure(f"{daemon.name} has not told that it is ready") from None
+        check(told == b"READY=1", f"{daemon.name}: {told}")
+        return daemon.wait_ready()
+
+
+def run_cluster(root, folder, daemons):
+    manager, addresses = Manager(folder), []
+
+    def start(name, unit, instance=""):
+        daemons.append(Daemon(name, unit_argv(root, folder, unit, instance)))
+        return manager.start(daemons[-1])
+
+    for i in (1, 2, 3):
+        disk = os.path.join(folder, f"disk{i}")
+        configure(root, folder, f"storage-{i}", "storage", disk=disk, node_id=i,
+                  listen="tcp://127.0.0.1:0")
+        run_argv([find(root, "bin/cleave-storage"), "format", "--disk", disk, "--size", "640M", "--slot-size",
+                  "4M", "--cluster-id", CLUSTER_ID, "--node-id", str(i)])
+        line = start(f"node{i}", "cleave-storage@", str(i))
+        addresses.append(re.search(r"listen=(tcp://\S+)", line).group(1) + f",domain={i}")
+    configure(root, folder, "gateway-1", "gateway", meta=os.path.join(folder, "meta"),
+              port="tcp://127.0.0.1:0", node=addresses)
+    gateway = re.search(r"tcp://[0-9.:]+", start("gateway", "cleave-gateway@", "1")).group(0)
+    cleave = [find(root, "bin/cleave"), "--gateway", gateway]
+    load = [find(root, "bin/cleave-load"), "--gateway", gateway, "--volume", "disk1", "--quiet"]
+    journal = os.path.join(folder, "journal")
+    run_argv([*cleave, "volume", "create", "disk1", "--size", "64M"])
+    run_argv([*load, "--operations", "2000", "--read-percent", "50", "--journal", journal])
+    run_argv([*load, "--verify-journal", journal])
+    outside = compile_outside(root, folder, os.path.join(SOURCE, "tests/integration/installed_client.c"),
+                              "cleave")
+    done = run_argv([outside, gateway, "disk1"])
+    check("read back from disk1" in done.stdout, done.stdout)
+
+    listen = os.path.join(folder, "nbd")
+    configure(root, folder, "agent", "agent", gateway=gateway, control=os.path.join(folder, "agent"))
+    agent = Daemon("agent", [*unit_argv(root, folder, "cleave-agent", ""), "--listen", f"unix:{listen}"])
+    daemons.append(agent)
+    manager.start(agent)
+    if shutil.which("nbdinfo"):
+        size = run_argv(["nbdinfo", "--size", f"nbd+unix:///disk1?socket={listen}"]).stdout
+        check(int(size) == 64 << 20, f"disk1 has {size} bytes")
+    # Whom systemd stops ends well.
+    for daemon in reversed(daemons):
+        check(daemon.stop(20) == 0, f"{daemon.name}: exit status after SIGTERM")
+
+
+def a_cluster_runs_from_the_examples(root):
+    daemons = []
+    with tempfile.TemporaryDirectory(prefix="cleave-test-") as folder:
+        try:
+            run_cluster(root, folder, daemons)
+        except BaseException:
+            for daemon in daemons:
+                print(f"---- log of {daemon.name}\n" + "\n".join(daemon.lines[-40:]))
+            raise
+        finally:
+            for daemon in daemons:
+                if daemon.process is not None:
+                    daemon.kill()
+
+
+TESTS = (nothing_names_the_build_tree, manual_pages_render_without_warnings,
+         systemd_knows_all_that_units_say, the_service_user_can_be_made, programs_outside_build, a_cluster_runs_from_the_examples)
+
+
+def installed(test):
+    def run():
+        test(FOLDER)
+
+    run.__name__ = test.__name__
+    return run
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory(prefix="cleave-install-") as FOLDER:
+        if ROOT:
+            FOLDER = os.path.realpath(ROOT)
+        else:
+            install(FOLDER)
+        main(*map(installed, TESTS))
