@@ -67,6 +67,14 @@ create_on_taken(int rc, void *arg)
 		mt_control_fail_volume(request, -ENOENT);
 		return;
 	}
+	/* Perhaps before the cut, and then what was written behind the old end would be missing (I5). */
+	if (volume->volume.size_bytes != taking->snapshot.size_bytes) {
+		mt_taking_end(gateway, -EAGAIN);
+		mt_control_refuse(request, -EAGAIN,
+		    "volume '%s': it was resized while the snapshot was being taken",
+		    request->volume.name);
+		return;
+	}
 	request->snapshot = taking->snapshot;
 	request->snapshot.state = MT_SNAPSHOT_LIVE;
 	mt_snapshot_key(taking->snapshot.number, key);

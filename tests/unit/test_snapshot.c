@@ -199,6 +199,37 @@ Test(snapshot, a_shard_that_would_refuse_costs_no_number)
 	cr_assert_eq(shard->cut, 1);
 }
 
+static bool
+is_asking(void *arg)
+{
+	(void)arg;
+	return peers[0].gateway->taking->sm.state == MT_TAKING_ASKING;
+}
+
+/* I5: of a volume that grew before the cut, the old size would show a later write without an earlier one. */
+Test(snapshot, a_volume_that_is_resized_meanwhile_has_none)
+{
+	static const char text[] = "{\"op\":\"snapshot.create\",\"name\":\"v@no\"}";
+	struct wire_header header = { .opcode = WIRE_CONTROL, .request_id = qp.next_request_id++ };
+	uint32_t count = qp.reply_count + 1;
+	struct mt_volume volume = mt_volumes_by_name(&peers[0].gateway->volumes, "v")->volume;
+	char *grown;
+
+	volume.size_bytes *= 2;
+	volume.segment_count = mt_volume_segment_count(volume.size_bytes);
+	grown = mt_volume_encode(&volume);
+	sg_send(&qp, &header, text, sizeof(text) - 1);
+	cr_assert(mt_rig_run_until(rig, is_asking, NULL));
+	put("volumes/v", grown);
+	free(grown);
+	cr_assert_leq(peers[0].gateway->taking->sm.state, MT_TAKING_NUMBERING, "it is too late");
+	cr_assert(sg_wait_replies(&qp, count));
+	cr_assert_eq(qp.replies[count - 1].header.status, status_from_errno(-EAGAIN));
+	cr_assert_not_null(strstr(qp.replies[count - 1].text, "resized"), "%s",
+	    qp.replies[count - 1].text);
+	expect_taken("a");
+}
+
 /* A shard that says that it will take part may be gone when it is asked to. */
 static bool
 lose_after_asking(void *arg)
