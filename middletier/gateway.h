@@ -26,6 +26,7 @@ struct mt_gateway_options {
 	struct {
 		char address[SPLIT_ADDRESS_BYTES_MAX]; /* "": listens nowhere (rebuild.c) */
 		int cpu;                               /* -1: any */
+		uint32_t connections_max;              /* [MT_PORT_CONNECTIONS_MAX] */
 	} ports[MT_PORTS_MAX];
 	uint32_t port_count;
 	bool is_single_loop;       /* simulator: ports run on @loop, no threads */

@@ -158,6 +158,12 @@ static int __attribute__((format(printf, 1, 2))) usage_error(const char *format,
 	return -EINVAL;
 }
 
+static bool
+is_tcp(const char *address)
+{
+	return strncmp(address, "tcp://", 6) == 0;
+}
+
 /*
  * "ADDRESS[,key=value]" into @ret_address; *@ret_value is behind "key=", NULL where there is none.
  */
@@ -173,7 +179,7 @@ split_item(const char *option, const char *item, const char *key,
 	if (bytes == 0 || bytes >= SPLIT_ADDRESS_BYTES_MAX)
 		return usage_error("--%s: '%s': an address like tcp://HOST:PORT is wanted", option,
 		    item);
-	if (strncmp(item, "tcp://", 6) != 0 && strncmp(item, "verbs://", 8) != 0)
+	if (!is_tcp(item) && strncmp(item, "verbs://", 8) != 0)
 		return usage_error("--%s: '%s' begins with neither tcp:// nor verbs://", option,
 		    item);
 	memcpy(ret_address, item, bytes);
@@ -448,6 +454,29 @@ process_fini(struct gateway_process *process)
 	loop_destroy(process->loop);
 }
 
+/*
+ * Where the hard limit is too low, a port has as much less room as that takes: who comes to it is told so
+ * as ever, and the descriptors of its own connections are not theirs. Over RDMA a connection has none.
+ */
+static void
+prepare_descriptors(struct mt_gateway_options *options)
+{
+	uint64_t wanted_count = MT_PORT_CONNECTIONS_MAX + SPLIT_SURPLUS_MAX;
+	uint64_t least_count = 2 * (uint64_t)options->node_count + SPLIT_SURPLUS_MAX;
+	uint64_t port_count = 0, count;
+
+	for (uint32_t i = 0; i < options->port_count; i++)
+		port_count += is_tcp(options->ports[i].address);
+	if (port_count == 0)
+		return;
+	count = descriptors_prepare("gateway", port_count * wanted_count) / port_count;
+	count = num_max(count, least_count) - SPLIT_SURPLUS_MAX;
+	for (uint32_t i = 0; i < options->port_count; i++) {
+		if (is_tcp(options->ports[i].address))
+			options->ports[i].connections_max = (uint32_t)count;
+	}
+}
+
 int
 main(int argc, char *argv[])
 {
@@ -466,8 +495,7 @@ main(int argc, char *argv[])
 		rc = mt_rebuild_main(&options, values.meta, values.is_forced) == 0 ? EXIT_SUCCESS
 										   : EXIT_FAILURE;
 	} else {
-		descriptors_prepare("gateway",
-		    (uint64_t)options.port_count * MT_PORT_CONNECTIONS_MAX);
+		prepare_descriptors(&options);
 		rc = run(&process, values.meta, &options);
 		process_fini(&process);
 		if (rc == EXIT_SUCCESS)

@@ -103,8 +103,8 @@ port_on_full(const char *peer, int rc, void *arg)
 		log_limited(LOG_WARN,
 		    "port: no room for a connection port=%" PRIu32
 		    " address=%s peer=%s connections_max=%u rc=%s",
-		    port->index, port->address, peer,
-		    MT_PORT_CONNECTIONS_MAX - MT_PORT_CONNECTIONS_OWN, log_errno(rc));
+		    port->index, port->address, peer, split_port_accepted_max(port->split),
+		    log_errno(rc));
 }
 
 /* With the port's loop as owner; NULL with errno. */
@@ -122,6 +122,7 @@ static int
 port_open_split(struct mt_port *port, char *ret_error, size_t error_bytes)
 {
 	const struct mt_gateway_options *options = &port->gateway->options;
+	uint32_t connections_max = options->ports[port->index].connections_max;
 	static const uint8_t zeros[CLEAVE_BLOCK_BYTES];
 	struct split_port_options split_options;
 
@@ -139,7 +140,7 @@ port_open_split(struct mt_port *port, char *ret_error, size_t error_bytes)
 		.must_populate = options->sim_host == NULL,
 		.receive_count = port->receive_count,
 		.receive_payload_bytes = MT_RECEIVE_BYTES,
-		.qp_count_max = MT_PORT_CONNECTIONS_MAX,
+		.qp_count_max = connections_max != 0 ? connections_max : MT_PORT_CONNECTIONS_MAX,
 		.qp_reserved_count = MT_PORT_CONNECTIONS_OWN,
 		.engines = port->engines,
 		.engine_ops = &engine_set_gate_ops,

@@ -248,7 +248,7 @@ connect_on_request(struct split_qp *qp)
 
 	if (qp->is_surplus) {
 		(void)snprintf(why, sizeof(why), "no room for more connections, it has %u",
-		    qp_accepted_max(port));
+		    split_port_accepted_max(port));
 		connect_reject(qp, -EBUSY, why);
 		return;
 	}

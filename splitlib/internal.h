@@ -355,8 +355,6 @@ struct split_qp {
  */
 struct split_qp *qp_create(struct split_port *port, const struct transport_ops *ops,
     enum split_qp_state state);
-/* qp_accepted_max -- how many acceptors @port has room for: what is reserved is not theirs. */
-uint32_t qp_accepted_max(const struct split_port *port);
 /* qp_free -- of one that never got further than its creation, or is CLOSED. */
 void qp_free(struct split_qp *qp);
 /* qp_become_ready -- CONNECTING or ACCEPTING to READY. on_ready is called by the caller. */

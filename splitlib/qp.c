@@ -31,8 +31,6 @@
 #include "internal.h"
 #include "one_sided.h"
 
-#define QP_SURPLUS_MAX 16u /* at a time: a refusal takes a round trip */
-
 static const struct sm_state qp_table[QP_STATE_NR] = {
 	[QP_CONNECTING] = { "connecting", SM_TO(QP_READY) | SM_TO(QP_CLOSING), SM_INITIAL },
 	[QP_ACCEPTING] = { "accepting", SM_TO(QP_READY) | SM_TO(QP_CLOSING), SM_INITIAL },
@@ -47,7 +45,7 @@ static void qp_on_timer(struct loop_timer *timer, void *arg);
 
 /* Never less than half: no reserve, and no device with little room, closes a port to all who come. */
 uint32_t
-qp_accepted_max(const struct split_port *port)
+split_port_accepted_max(const struct split_port *port)
 {
 	return port->qp_room -
 	    (uint32_t)num_min(port->options.qp_reserved_count, port->qp_room / 2);
@@ -56,7 +54,7 @@ qp_accepted_max(const struct split_port *port)
 static bool
 port_has_room(const struct split_port *port, enum split_qp_state state)
 {
-	if (state == QP_ACCEPTING && port->accepted_count >= qp_accepted_max(port))
+	if (state == QP_ACCEPTING && port->accepted_count >= split_port_accepted_max(port))
 		return false;
 	return port->qp_count < port->qp_room;
 }
@@ -82,7 +80,7 @@ qp_create(struct split_port *port, const struct transport_ops *ops, enum split_q
 	bool is_surplus = !port_has_room(port, state);
 	struct split_qp *qp;
 
-	if (is_surplus && (state != QP_ACCEPTING || port->surplus_count >= QP_SURPLUS_MAX)) {
+	if (is_surplus && (state != QP_ACCEPTING || port->surplus_count >= SPLIT_SURPLUS_MAX)) {
 		errno = ENOBUFS;
 		return NULL;
 	}

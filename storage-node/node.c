@@ -138,7 +138,7 @@ node_on_full(const char *peer, int rc, void *arg)
 	else
 		log_limited(LOG_WARN,
 		    "node: no room for a connection address=%s peer=%s connections_max=%u rc=%s",
-		    node->address, peer, NODE_CONNECTIONS_MAX, log_errno(rc));
+		    node->address, peer, split_port_accepted_max(node->port), log_errno(rc));
 }
 
 static int

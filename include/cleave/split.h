@@ -105,6 +105,15 @@ struct split_port_options {
  */
 struct split_port *open_roce_instance(const struct split_port_options *options);
 
+/*
+ * split_port_accepted_max -- how many connections that come in @port has room for
+ *
+ * qp_count_max less qp_reserved_count; less where its RDMA device, once it has one, has room for fewer.
+ * SPLIT_SURPLUS_MAX more may be there for a moment, to be told that there is no room.
+ */
+#define SPLIT_SURPLUS_MAX 16u
+uint32_t split_port_accepted_max(const struct split_port *port);
+
 /* split_port_close -- close every queue pair (their on_closed runs), free all. NULL is a no-op. */
 void split_port_close(struct split_port *port);
 

@@ -22,18 +22,19 @@ descriptors_raise(uint64_t wanted_count)
 	return setrlimit(RLIMIT_NOFILE, &raised) == 0 ? raised.rlim_cur : limit.rlim_cur;
 }
 
-void
+uint64_t
 descriptors_prepare(const char *noun, uint64_t connection_count)
 {
 	uint64_t wanted_count = connection_count + DESCRIPTORS_SPARE;
 	uint64_t count = descriptors_raise(wanted_count);
+	uint64_t room_count = count > DESCRIPTORS_SPARE ? count - DESCRIPTORS_SPARE : 0;
 
 	if (count >= wanted_count)
-		return;
+		return connection_count;
 	log_warn(
 	    "%s: the hard limit on open files is too low for all connections: raise RLIMIT_NOFILE"
 	    " (ulimit -n, LimitNOFILE=) limit=%" PRIu64 " wanted=%" PRIu64 " connections=%" PRIu64
 	    " of=%" PRIu64,
-	    noun, count, wanted_count, count > DESCRIPTORS_SPARE ? count - DESCRIPTORS_SPARE : 0,
-	    connection_count);
+	    noun, count, wanted_count, room_count, connection_count);
+	return room_count;
 }

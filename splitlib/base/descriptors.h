@@ -24,7 +24,8 @@ uint64_t descriptors_raise(uint64_t wanted_count);
  * descriptors_prepare -- the same for a daemon of @connection_count connections and what else it needs
  *
  * Logs a warning that names the limit where it is too small for them. @noun begins the line.
+ * Returns for how many connections it is large enough: @connection_count at most.
  */
-void descriptors_prepare(const char *noun, uint64_t connection_count);
+uint64_t descriptors_prepare(const char *noun, uint64_t connection_count);
 
 #endif /* CLEAVE_BASE_DESCRIPTORS_H */

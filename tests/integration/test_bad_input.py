@@ -260,13 +260,20 @@ def a_full_gateway():
 
 
 def few_descriptors():
-    """A daemon whose hard limit is too low for its connections says which one, and serves."""
+    """A daemon whose hard limit is too low for its connections says which one, has less room, and serves."""
     with Cluster(nodes=3) as c:
         c.volume_create("v", "16M")
         argv = c.gateway.argv
         c.gateway.stop()
         c.gateway.start(argv=["prlimit", "--nofile=256:256", *argv])
         c.gateway.wait_line("WARN gateway: .*RLIMIT_NOFILE.*limit=256 ")
+        c.load("--volume", "v", "--operations", "100", "--in-flight", "4")
+        host, port = c.address.split("//")[1].split(":")
+        idle = [socket.create_connection((host, int(port))) for _ in range(256)]
+        c.gateway.wait_line("WARN .*no room for a connection.*connections_max=56 ")
+        node_returns_to_a_flood(c, idle, 256)
+        for s in idle:
+            s.close()
         c.load("--volume", "v", "--operations", "100", "--in-flight", "4")
 
 

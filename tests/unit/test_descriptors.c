@@ -57,10 +57,11 @@ Test(descriptors, limit_too_low_for_the_connections_is_warned_of_by_name)
 {
 	log_set_sink(on_line, NULL);
 	limit_set(64, 900);
-	descriptors_prepare("port", 900 - DESCRIPTORS_SPARE);
+	cr_assert_eq(descriptors_prepare("port", 100), 100);
+	cr_assert_eq(descriptors_prepare("port", 900 - DESCRIPTORS_SPARE), 772);
 	cr_assert_eq(line_count, 0, "%s", line_heard);
 	limit_check(900, 900);
-	descriptors_prepare("port", 2000);
+	cr_assert_eq(descriptors_prepare("port", 2000), 772);
 	cr_assert_eq(line_count, 1);
 	cr_assert_not_null(strstr(line_heard, "port: "), "%s", line_heard);
 	cr_assert_not_null(strstr(line_heard, "RLIMIT_NOFILE"), "%s", line_heard);
