@@ -75,12 +75,13 @@ struct options {
 	uint64_t seed_max, job_count;
 };
 
-static void __attribute__((noreturn)) usage(void)
+static const char usage_text[] = "usage: sim_mutants search [--seeds N] [--jobs N] [ROW...]\n"
+				 "       sim_mutants replay FILE [--jobs N]\n"
+				 "       sim_mutants list\n";
+
+static void __attribute__((noreturn)) usage(const char *what, const char *word)
 {
-	(void)fputs("usage: sim_mutants search [--seeds N] [--jobs N] [ROW...]\n"
-		    "       sim_mutants replay FILE [--jobs N]\n"
-		    "       sim_mutants list\n",
-	    stderr);
+	(void)fprintf(stderr, "sim_mutants: %s%s\n%s", what, word, usage_text);
 	exit(2);
 }
 
@@ -373,7 +374,7 @@ int
 main(int argc, char **argv)
 {
 	static const struct option long_options[] = { { "seeds", 1, NULL, 's' },
-		{ "jobs", 1, NULL, 'j' }, { 0 } };
+		{ "jobs", 1, NULL, 'j' }, { "help", 0, NULL, 'h' }, { 0 } };
 	struct options options = { .seed_max = SEEDS_DEFAULT };
 	int letter;
 
@@ -381,18 +382,24 @@ main(int argc, char **argv)
 	while ((letter = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
 		uint64_t value;
 
-		if (letter == '?' || config_parse_u64(optarg, &value) != 0 || value == 0)
-			usage();
+		if (letter == 'h') {
+			(void)fputs(usage_text, stdout);
+			return 0;
+		}
+		if (letter == '?') /* getopt_long has said which */
+			usage("wrong option", "");
+		if (config_parse_u64(optarg, &value) != 0 || value == 0)
+			usage("not a number: ", optarg);
 		*(letter == 's' ? &options.seed_max : &options.job_count) = value;
 	}
 	options.job_count = num_min(options.job_count, JOBS_MAX);
 	if (optind == argc)
-		usage();
+		usage("no command", "");
 	if (strcmp(argv[optind], "search") == 0)
 		return search_all(&options, &argv[optind + 1], argc - optind - 1);
 	if (strcmp(argv[optind], "replay") == 0 && optind + 2 == argc)
 		return replay_all(&options, argv[optind + 1]);
 	if (strcmp(argv[optind], "list") == 0)
 		return list_all();
-	usage();
+	usage("no such command, or it wants other words: ", argv[optind]);
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -527,6 +528,7 @@ run_child(const struct sim_run_options *options, struct report *report, int erro
 	if (getenv("CLEAVE_SIM_LOG") == NULL && getenv("CLEAVE_SIM_TRACE") == NULL)
 		(void)dup2(errors, STDERR_FILENO); /* else they stay on the screen */
 	(void)setrlimit(RLIMIT_CPU, &cpu);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* cannot fail */
 	sim_cluster_set_fail_hook(report_violation, report);
 	sim_run_here(options, &report->result);
 	exit(0);

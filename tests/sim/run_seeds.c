@@ -7,14 +7,19 @@
  *
  * A replay runs the lines of a file: seed, options as on the command line ("-": none), what the seed has
  * found; separated by tabs.
+ *
+ * SIGINT or SIGTERM ends it when the seeds at work are through, with the sums of what was run and status 1;
+ * a second one at once.
  */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -42,6 +47,43 @@ struct tally {
 	uint64_t sweep_count, merge_count, snapshot_count;
 	uint64_t fault_counts[SIM_FAULT_NR];
 };
+
+/* What the processes share. */
+struct table {
+	struct tally tallies[JOBS_MAX];
+	volatile sig_atomic_t is_interrupted;
+};
+
+static struct table *table;
+static pid_t search_pid;
+
+/* Also in the workers, and in what runs a seed: of a group that is signalled, the first process acts. */
+static void
+search_on_signal(int number)
+{
+	(void)number;
+	if (getpid() != search_pid)
+		return;
+	if (table->is_interrupted)
+		_exit(1); /* the others end with it */
+	table->is_interrupted = 1;
+}
+
+static void
+table_open(void)
+{
+	struct sigaction action = { .sa_handler = search_on_signal, .sa_flags = SA_RESTART };
+
+	table =
+	    mmap(NULL, sizeof(*table), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (table == MAP_FAILED) {
+		perror("sim: mmap");
+		exit(1);
+	}
+	search_pid = getpid();
+	(void)sigaction(SIGINT, &action, NULL); /* cannot fail */
+	(void)sigaction(SIGTERM, &action, NULL);
+}
 
 static void __attribute__((noreturn)) usage(int rc)
 {
@@ -125,7 +167,7 @@ worker_run(const struct search *search, uint64_t index, double end_s, struct tal
 {
 	for (uint64_t i = index; search->seed_count == 0 || i < search->seed_count;
 	     i += search->job_count) {
-		if (search->minutes != 0 && wall_s() >= end_s)
+		if (table->is_interrupted || (search->minutes != 0 && wall_s() >= end_s))
 			break;
 		run_one(search, search->first_seed + i, tally);
 	}
@@ -145,28 +187,26 @@ print_totals(const struct tally *sum, double seconds)
 	(void)printf("%" PRIu64 " seeds, %.2f simulated hours, %" PRIu64 " operations, %" PRIu64
 		     " faults, %" PRIu64 " take-overs, %" PRIu64 " repairs, %" PRIu64
 		     " orphans swept, %" PRIu64 " merges, %" PRIu64 " snapshots, %.0f s; %" PRIu64
-		     " seeds failed\n",
+		     " seeds failed%s\n",
 	    sum->seed_count, (double)sum->virtual_ns / 3600e9, sum->op_count, fault_count,
 	    sum->takeover_count, sum->repair_count, sum->sweep_count, sum->merge_count,
-	    sum->snapshot_count, seconds, sum->failed_count);
+	    sum->snapshot_count, seconds, sum->failed_count,
+	    table->is_interrupted ? " (interrupted)" : "");
 }
 
 static int
 search_run(const struct search *search)
 {
-	struct tally *tallies = mmap(NULL, JOBS_MAX * sizeof(*tallies), PROT_READ | PROT_WRITE,
-	    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	double begin_s = wall_s(), end_s = begin_s + (double)search->minutes * 60;
 	struct tally sum = { 0 };
 	int status, rc = 0;
 
-	if (tallies == MAP_FAILED)
-		return 1;
 	for (uint64_t i = 0; i < search->job_count; i++) {
 		pid_t pid = fork();
 
 		if (pid == 0) {
-			worker_run(search, i, end_s, &tallies[i]);
+			(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* cannot fail */
+			worker_run(search, i, end_s, &table->tallies[i]);
 			_exit(0);
 		}
 		if (pid < 0)
@@ -175,14 +215,14 @@ search_run(const struct search *search)
 	while (wait(&status) > 0)
 		rc |= status != 0;
 	for (uint64_t i = 0; i < search->job_count; i++) {
-		const struct tally *tally = &tallies[i];
+		const struct tally *tally = &table->tallies[i];
 
 		for (uint32_t k = 0; k < sizeof(sum) / sizeof(uint64_t); k++)
 			((uint64_t *)&sum)[k] += ((const uint64_t *)tally)[k];
 	}
 	if (!search->is_quiet)
 		print_totals(&sum, wall_s() - begin_s);
-	return rc != 0 || sum.failed_count != 0;
+	return rc != 0 || sum.failed_count != 0 || table->is_interrupted;
 }
 
 static void
@@ -203,7 +243,7 @@ static const struct option long_options[] = { { "seed", 1, NULL, 's' }, { "first
 	{ "gateways", 1, NULL, 'g' }, { "nodes", 1, NULL, 'k' }, { "clients", 1, NULL, 'c' },
 	{ "operations", 1, NULL, 'o' }, { "faults", 1, NULL, 'x' }, { "twice-every", 1, NULL, 't' },
 	{ "quiet", 0, NULL, 'q' }, { "here", 0, NULL, 'h' }, { "replay", 1, NULL, 'r' },
-	{ "snapshots", 1, NULL, 'S' }, { "help", 0, NULL, '?' }, { 0 } };
+	{ "snapshots", 1, NULL, 'S' }, { "help", 0, NULL, 'H' }, { 0 } };
 
 static void
 option_set(struct search *search, int letter)
@@ -257,8 +297,10 @@ option_set(struct search *search, int letter)
 		if (sim_faults_parse(optarg, &search->options.faults) != 0)
 			usage(2);
 		break;
+	case 'H':
+		usage(0);
 	default:
-		usage(optopt == 0 ? 0 : 2);
+		usage(2);
 	}
 }
 
@@ -306,14 +348,14 @@ replay(const struct search *search)
 	bytes = fread(text, 1, REPLAY_BYTES_MAX, file);
 	text[bytes] = 0;
 	(void)fclose(file); /* it was only read */
-	for (char *line = text, *end; *line != 0; line = end) {
+	for (char *line = text, *end; *line != 0 && !table->is_interrupted; line = end) {
 		end = line + strcspn(line, "\n");
 		if (*end != 0)
 			*end++ = 0;
 		replay_line(line, &tally);
 	}
 	print_totals(&tally, 0);
-	return tally.failed_count != 0;
+	return tally.failed_count != 0 || table->is_interrupted;
 }
 
 int
@@ -329,9 +371,10 @@ main(int argc, char **argv)
 		usage(2);
 	if (search.seed_count == 0 && search.minutes == 0)
 		search.seed_count = 100;
-	if (search.replay_file != NULL)
-		return replay(&search);
 	if (search.is_here)
 		run_here(&search);
+	table_open();
+	if (search.replay_file != NULL)
+		return replay(&search);
 	return search_run(&search);
 }
