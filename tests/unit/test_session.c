@@ -217,6 +217,45 @@ Test(session, an_attach_whose_client_has_gone_closes_nobody)
 	cr_assert(sg_wait_closed(&second));
 }
 
+/*
+ * Who fell silent and is not yet known to be gone has the volume, and gets it once more when its turn comes:
+ * either way the next one need not wait until it is known.
+ */
+Test(session, a_client_that_fell_silent_keeps_nobody_waiting)
+{
+	struct sim_host *host = sim_host_create(sg.net, "silent");
+	struct split_port *living = sg.client, *silent;
+	struct sg_qp holder, asker, next;
+	uint64_t begin_ns;
+
+	silent = open_roce_instance(&(struct split_port_options){ .loop = sg.client_loop,
+	    .sim_host = host,
+	    .receive_count = 16 });
+	cr_assert_not_null(silent);
+	sg.client = silent;
+	attach(SESSION_A);
+	cr_assert_eq(open_session(&holder, SESSION_A, 1, 1), 0);
+	sg_connect(&sg, &asker, NULL);
+	cr_assert_eq(sg_wait_open(&asker), 0);
+	send_control(&asker, 0, "{\"op\":\"volume.create\",\"name\":\"w\",\"size_bytes\":4096}");
+	send_control(&asker, 1,
+	    "{\"op\":\"volume.attach\",\"name\":\"v\",\"session\":\"000000000000000a\"}");
+	for (uint32_t i = 0; i < 1000 && !sg.gateway->ports[0].control_requests[1].is_busy; i++)
+		sg_run_for(&sg, NUM_US(5));
+	cr_assert(sg.gateway->ports[0].control_requests[1].is_busy, "it is in line");
+	sim_net_partition(host, sg.gateway_host);
+	begin_ns = sim_world_now_ns(sg.world);
+	sg.client = living;
+	attach(SESSION_B); /* the third */
+	cr_assert_eq(open_session(&next, SESSION_B, 3, 1), 0);
+	cr_assert_lt(sim_world_now_ns(sg.world) - begin_ns, NUM_MS(100));
+	cr_assert(!holder.is_closed && !asker.is_closed);
+	sg_close(&next);
+	sg_close(&asker);
+	sg_close(&holder);
+	split_port_close(silent);
+}
+
 /* I11: what the older one has waiting for a shard is not made any more. */
 Test(session, what_waits_for_a_shard_goes_with_its_session)
 {
