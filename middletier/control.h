@@ -282,6 +282,7 @@ void mt_volume_query_send(struct mt_volume_query *query, struct mt_port *port,
 struct mt_shard_snapshot {
 	uint32_t index;
 	enum mt_shard_state state;
+	bool is_serving;
 	uint32_t epoch;
 	uint32_t extent_count;
 	uint32_t log_extent_count, run_extent_count;
@@ -294,6 +295,7 @@ struct mt_shard_snapshot {
 struct mt_link_snapshot {
 	uint32_t node_id;
 	enum mt_link_state state;
+	bool is_up;
 	uint64_t slots_total, slots_free, slot_bytes;
 };
 /* usage.c: what a volume's own segments hold in the shards that serve here; one copy of it. */
@@ -517,6 +519,10 @@ json_t *mt_json_map(const struct mt_gateway *gateway, const struct mt_ask *ask);
 json_t *mt_json_gateways(const struct mt_gateway *gateway);
 json_t *mt_json_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask);
 json_t *mt_json_status(const struct mt_gateway *gateway, const struct mt_ask *ask, bool has_shards);
+
+/* ---- metrics.c ---- */
+/* mt_metrics_write -- all that monitors want to know, from an MT_ASK_SNAPSHOT's answers. 0 or -ENOMEM. */
+int mt_metrics_write(FILE *out, const struct mt_ask *ask);
 /* mt_json_error -- {"error": text}. */
 char *mt_json_error(const char *text);
 const char *mt_service_class_name(enum service_class service_class);

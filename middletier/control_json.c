@@ -458,7 +458,7 @@ json_metrics(const struct mt_port *port)
 	json_t *metrics = json_object();
 
 	for (uint32_t i = 0; i < MT_METRIC_NR; i++)
-		json_object_set_new(metrics, mt_metric_infos[i].name,
+		json_object_set_new(metrics, mt_metric_members[i].info.name,
 		    json_integer((json_int_t)metric_read(&port->metrics[i])));
 	return metrics;
 }

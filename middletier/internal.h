@@ -46,7 +46,7 @@ struct mt_shard;
 struct mt_link;
 struct mt_extent;
 
-/* ---- metrics.c: one array a port; the names go to `cleave status` ---- */
+/* ---- metrics.c: one array a port; for `cleave status`, and for monitors ---- */
 #define MT_METRIC_LIST(X)                                                                          \
 	X(writes, "count", "write messages acknowledged")                                          \
 	X(write_bytes, "bytes", "plain bytes of acknowledged writes")                              \
@@ -98,7 +98,7 @@ enum mt_metric {
 #undef MT_METRIC_ENUM
 	    MT_METRIC_NR
 };
-extern const struct metric_info mt_metric_infos[MT_METRIC_NR];
+extern const struct metric_member mt_metric_members[MT_METRIC_NR]; /* of mt_port.metrics */
 /* mt_port_write_count -- writes of clients in flight: the work in the background gives way to them. */
 uint32_t mt_port_write_count(const struct mt_port *port);
 

@@ -20,6 +20,7 @@
 #include "base/config.h"
 #include "base/descriptors.h"
 #include "base/log.h"
+#include "base/metrics_http.h"
 #include "base/notify.h"
 #include "base/signals.h"
 #include "control.h"
@@ -35,6 +36,7 @@ struct main_options {
 	const char *meta;
 	struct config_list ports, nodes;
 	const char *cluster_id;
+	const char *metrics;
 	uint64_t shards;
 	uint64_t device_memory;
 	bool wants_huge_pages;
@@ -115,6 +117,10 @@ static const struct config_option option_table[] = {
 	    "Neighbouring blocks up to this much are compressed together when they leave the log: a "
 	    "power of two.",
 	    "16K", false, CLEAVE_BLOCK_BYTES, ENGINE_RECORD_BYTES_MAX, NULL },
+	{ "metrics", 0, CONFIG_STRING, offsetof(struct main_options, metrics), "HOST:PORT",
+	    "Tell monitors what there is to know, over HTTP at /metrics (OpenMetrics); by default "
+	    "nowhere.",
+	    NULL, false, 0, 0, NULL },
 	{ "log-level", 0, CONFIG_CHOICE, offsetof(struct main_options, log_level), "LEVEL",
 	    "Least level to log.", "info", false, 0, 0, log_levels },
 	{ "recover", 0, CONFIG_FLAG, offsetof(struct main_options, is_recovery), NULL,
@@ -139,6 +145,7 @@ struct gateway_process {
 	struct loop *loop;
 	struct meta *meta;
 	struct mt_gateway *gateway;
+	struct metrics_http *metrics; /* NULL: nobody may ask */
 	struct signals signals;
 	bool is_stopping;
 	int exit_code;
@@ -398,9 +405,44 @@ on_failed(int rc, const char *text, void *arg)
 	process_stop(process);
 }
 
-static int
-run(struct gateway_process *process, const char *meta_path, struct mt_gateway_options *options)
+static void
+on_metrics_asked(struct mt_ask *ask, void *arg)
 {
+	metrics_scrape_finish(arg, mt_metrics_write(metrics_scrape_out(arg), ask));
+}
+
+static void
+on_scrape(struct metrics_scrape *scrape, void *arg)
+{
+	struct gateway_process *process = arg;
+	int rc = mt_ask_ports(process->gateway, MT_ASK_SNAPSHOT, NULL, on_metrics_asked, scrape);
+
+	if (rc != 0)
+		metrics_scrape_finish(scrape, rc);
+}
+
+static int
+start_metrics(struct gateway_process *process, const char *address)
+{
+	char error[ERROR_BYTES];
+
+	if (address == NULL)
+		return 0;
+	process->metrics =
+	    metrics_http_start(process->loop, address, on_scrape, process, error, sizeof(error));
+	if (process->metrics == NULL) {
+		log_error("gateway: --metrics: %s", error);
+		return -EINVAL;
+	}
+	log_info("gateway: metrics listen=%s", metrics_http_address(process->metrics));
+	return 0;
+}
+
+static int
+run(struct gateway_process *process, const struct main_options *values,
+    struct mt_gateway_options *options)
+{
+	const char *meta_path = values->meta;
 	char error[ERROR_BYTES];
 	int rc;
 
@@ -435,6 +477,9 @@ run(struct gateway_process *process, const char *meta_path, struct mt_gateway_op
 		log_error("gateway: %s", error);
 		return EXIT_FAILURE;
 	}
+	/* First: an address that is taken costs nobody a take-over. */
+	if (start_metrics(process, values->metrics) != 0)
+		return EXIT_FAILURE;
 	rc = mt_gateway_start(process->gateway, error, sizeof(error));
 	if (rc != 0) {
 		log_error("gateway: %s", error);
@@ -447,7 +492,8 @@ run(struct gateway_process *process, const char *meta_path, struct mt_gateway_op
 static void
 process_fini(struct gateway_process *process)
 {
-	mt_gateway_destroy(process->gateway);
+	mt_gateway_destroy(process->gateway); /* forgets who asked */
+	metrics_http_stop(process->metrics);
 	if (process->meta != NULL)
 		process->meta->ops->close(process->meta);
 	signals_fini(&process->signals);
@@ -496,7 +542,7 @@ main(int argc, char *argv[])
 										   : EXIT_FAILURE;
 	} else {
 		prepare_descriptors(&options);
-		rc = run(&process, values.meta, &options);
+		rc = run(&process, &values, &options);
 		process_fini(&process);
 		if (rc == EXIT_SUCCESS)
 			log_info("gateway: stopped");

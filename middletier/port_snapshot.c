@@ -20,6 +20,7 @@ snapshot_shard(const struct mt_shard *shard, struct mt_shard_snapshot *ret_snaps
 	*ret_snapshot = (struct mt_shard_snapshot){
 		.index = shard->index,
 		.state = (enum mt_shard_state)shard->sm.state,
+		.is_serving = shard->sm.state == MT_SHARD_SERVING,
 		.epoch = shard->epoch,
 		.extent_count = extent_count,
 		.log_extent_count = counts[EXTENT_LOG],
@@ -62,6 +63,7 @@ mt_port_snapshot_take(struct mt_port *port, struct mt_port_snapshot *ret_snapsho
 		snapshot->links[i] = (struct mt_link_snapshot){
 			.node_id = node->node_id,
 			.state = (enum mt_link_state)node->sm.state,
+			.is_up = mt_link_is_up(node),
 			.slots_total = node->slots_total,
 			.slots_free = node->slots_free,
 			.slot_bytes = node->slot_bytes,

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/guard.h"
+#include "base/tcp_address.h"
 
 #define TCP_SEND_IOV_MAX 512u
 #define TCP_SEND_BYTES_MAX (512u * 1024u)

@@ -33,19 +33,4 @@ void tcp_update_interest(struct tcp_qp *tcp);
 /* tcp_receive -- read what there is, within bounds, and hand it up. */
 void tcp_receive(struct tcp_qp *tcp);
 
-/* tcp_address.c */
-
-/*
- * tcp_address_parse -- "HOST:PORT", "[V6]:PORT"; HOST is numeric, or localhost
- *
- * Names are not looked up: that would block the loop. Returns 0 or -EINVAL.
- */
-int tcp_address_parse(const char *host_port, struct sockaddr_storage *ret_address,
-    socklen_t *ret_bytes);
-/* tcp_address_format -- with the scheme, into SPLIT_ADDRESS_BYTES_MAX bytes. */
-void tcp_address_format(const struct sockaddr_storage *address, char *ret_text);
-/* tcp_address_format_as -- the same for another transport whose addresses look like these. */
-void tcp_address_format_as(const char *scheme, const struct sockaddr_storage *address,
-    char *ret_text);
-
 #endif /* CLEAVE_SPLIT_TRANSPORT_TCP_H */

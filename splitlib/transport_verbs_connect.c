@@ -9,8 +9,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/tcp_address.h"
 #include "cleave/status.h"
-#include "transport_tcp.h"
 
 #define VERBS_RETRY_COUNT 6u /* verbs_lane_move says what counts */
 #define VERBS_RNR_RETRY_COUNT 7u

@@ -39,7 +39,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "transport_tcp.h"
+#include "base/tcp_address.h"
 
 #define VERBS_AWAIT_NS NUM_MS(100)
 #define VERBS_AWAIT_MAX_NS NUM_S(2)

@@ -65,37 +65,18 @@ sn_list_run(struct sn_request *req)
 
 /* ---- JSON ---- */
 
-struct control_metric {
-	const char *name;
-	size_t offset;
-};
-
 static json_t *
-control_counters_of(const void *counters, const struct control_metric *metrics, size_t count)
+control_counters_of(const void *counters, const struct metric_member *members, size_t count)
 {
 	json_t *object = json_object();
 
 	for (size_t i = 0; i < count; i++) {
-		const uint64_t *value = (const void *)((const char *)counters + metrics[i].offset);
-
 		/* A counter that does not fit memory is left out; the whole is checked at its end. */
-		(void)json_object_set_new(object, metrics[i].name,
-		    json_integer((json_int_t)metric_read(value)));
+		(void)json_object_set_new(object, members[i].info.name,
+		    json_integer((json_int_t)metric_member_read(counters, &members[i])));
 	}
 	return object;
 }
-
-static const struct control_metric node_metrics[] = {
-#define CONTROL_METRIC(name, unit, help) { #name, offsetof(struct node_counters, name) },
-	NODE_COUNTER_LIST(CONTROL_METRIC)
-#undef CONTROL_METRIC
-};
-
-static const struct control_metric port_metrics[] = {
-#define CONTROL_METRIC(name, unit, help) { #name, offsetof(struct split_counters, name) },
-	SPLIT_COUNTER_LIST(CONTROL_METRIC)
-#undef CONTROL_METRIC
-};
 
 static json_t *
 control_kinds(const struct node *node)
@@ -144,9 +125,8 @@ control_status(const struct node *node)
 	    (json_int_t)sn_extent_reserve(node, EXTENT_LOG), "extents", control_kinds(node),
 	    "states", control_states(node), "receives_free",
 	    (json_int_t)split_port_receives_free(node->port), "counters",
-	    control_counters_of(&node->counters, node_metrics, NUM_COUNT(node_metrics)), "port",
-	    control_counters_of(split_port_counters(node->port), port_metrics,
-		NUM_COUNT(port_metrics)));
+	    control_counters_of(&node->counters, sn_counter_members, SN_COUNTER_NR), "port",
+	    control_counters_of(split_port_counters(node->port), sn_split_members, SN_SPLIT_NR));
 }
 
 static json_t *

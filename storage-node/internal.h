@@ -599,6 +599,13 @@ int sn_node_loaded(struct node *node);
 void sn_node_recovered(struct node *node);
 /* sn_node_idle_check -- stopping: has all ended? */
 void sn_node_idle_check(struct node *node);
+/* metrics.c: what is in struct node_counters and struct split_counters. */
+#define SN_METRIC_ONE(name, unit, help) +1
+#define SN_COUNTER_NR (0u NODE_COUNTER_LIST(SN_METRIC_ONE))
+#define SN_SPLIT_NR (0u SPLIT_COUNTER_LIST(SN_METRIC_ONE))
+extern const struct metric_member sn_counter_members[SN_COUNTER_NR];
+extern const struct metric_member sn_split_members[SN_SPLIT_NR];
+
 #define SN_COUNT(node, name, delta) metric_add(&(node)->counters.name, (delta))
 
 #endif /* CLEAVE_STORAGE_INTERNAL_H */

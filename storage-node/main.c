@@ -17,6 +17,7 @@
 #include "base/config.h"
 #include "base/descriptors.h"
 #include "base/log.h"
+#include "base/metrics_http.h"
 #include "base/notify.h"
 #include "base/num.h"
 #include "base/signals.h"
@@ -34,7 +35,7 @@
 enum write_cache_choice { WRITE_CACHE_AUTO, WRITE_CACHE_VOLATILE, WRITE_CACHE_PROTECTED };
 
 struct main_options {
-	const char *disk, *listen, *cluster_id;
+	const char *disk, *listen, *cluster_id, *metrics;
 	uint64_t node_id;
 	unsigned write_cache;
 	uint64_t device_memory;
@@ -73,6 +74,10 @@ static const struct config_option option_table[] = {
 	{ "verify-rate", 0, CONFIG_SIZE, offsetof(struct main_options, verify_rate), "SIZE",
 	    "Bytes a second that verifications of copies may read.", "64M", false, NUM_KIB(64),
 	    NUM_GIB(64), NULL },
+	{ "metrics", 0, CONFIG_STRING, offsetof(struct main_options, metrics), "HOST:PORT",
+	    "Tell monitors what there is to know, over HTTP at /metrics (OpenMetrics); by default "
+	    "nowhere.",
+	    NULL, false, 0, 0, NULL },
 	{ "log-level", 0, CONFIG_CHOICE, offsetof(struct main_options, log_level), "LEVEL",
 	    "Least level to log.", "info", false, 0, 0, log_levels },
 #ifdef CLEAVE_TEST_BUILD
@@ -97,6 +102,7 @@ struct storage_process {
 	struct loop *loop;
 	struct disk *disk; /* until the node has it */
 	struct node *node;
+	struct metrics_http *metrics; /* NULL: nobody may ask */
 	struct disk_fault fault;
 	struct signals signals;
 	bool is_stopping;
@@ -228,6 +234,31 @@ storage_on_signal(int number, void *arg)
 	}
 	process->is_stopping = true;
 	node_stop(process->node, storage_on_stopped, process);
+}
+
+static void
+storage_on_scrape(struct metrics_scrape *scrape, void *arg)
+{
+	struct storage_process *process = arg;
+
+	node_metrics_write(process->node, metrics_scrape_out(scrape));
+	metrics_scrape_finish(scrape, 0);
+}
+
+static int
+storage_start_metrics(struct storage_process *process)
+{
+	const char *address = process->options.metrics;
+	char error[NODE_REASON_BYTES_MAX];
+
+	if (address == NULL)
+		return 0;
+	process->metrics = metrics_http_start(process->loop, address, storage_on_scrape, process,
+	    error, sizeof(error));
+	if (process->metrics == NULL)
+		return storage_error("--metrics: %s", error);
+	log_info("storage: metrics listen=%s", metrics_http_address(process->metrics));
+	return 0;
 }
 
 static int
@@ -367,11 +398,14 @@ storage_run(struct storage_process *process, uint64_t cluster_id)
 		rc = storage_make_node(process, cluster_id);
 	if (rc == 0)
 		rc = storage_watch_signals(process);
+	if (rc == 0)
+		rc = storage_start_metrics(process);
 	if (rc == 0) {
 		node_start(process->node);
 		(void)loop_run(process->loop, NULL, NULL); /* until loop_stop */
 		rc = process->exit_code;
 	}
+	metrics_http_stop(process->metrics);
 	node_destroy(process->node);
 	if (process->disk != NULL)
 		disk_close(process->disk);

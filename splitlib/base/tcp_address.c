@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tcp_address.c -- socket addresses from text and back */
+/* tcp_address.c -- numeric hosts and ports, in brackets or not */
+#include "base/tcp_address.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -7,7 +9,6 @@
 #include <string.h>
 
 #include "base/config.h"
-#include "transport_tcp.h"
 
 #define TCP_HOST_BYTES_MAX 64u
 

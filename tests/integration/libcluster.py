@@ -301,8 +301,8 @@ class Cluster:
         return total(self.status())
 
 
-def run_argv(argv, check_rc=True, timeout_s=WAIT_S, env=None):
-    result = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+def run_argv(argv, check_rc=True, timeout_s=WAIT_S, env=None, stdin_text=""):
+    result = subprocess.run(argv, input=stdin_text, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, text=True, errors="replace",
                             timeout=timeout_s, env=env)
     if check_rc and result.returncode != 0:

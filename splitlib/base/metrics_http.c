@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * metrics_http.c -- libmicrohttpd in a daemon's loop
+ *
+ *	            GET /metrics            metrics_scrape_finish
+ *	(request) --------------> ASKED ----------------------------> ANSWERED ---> freed with its request
+ *	                            |                                                  (http_on_completed)
+ *	                            +-----> freed by metrics_http_stop
+ *
+ * While a scrape is ASKED its connection is suspended: the library does not look at it, so a client that goes
+ * meanwhile is noticed when it is answered. The library's own epoll descriptor is watched; its time-outs are a timer.
+ */
+#include "base/metrics_http.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/num.h"
+#include "base/tcp_address.h"
+
+#define METRICS_HTTP_MAGIC 0x5054544du   /* "MTTP" */
+#define METRICS_SCRAPE_MAGIC 0x52435353u /* "SSCR" */
+#define METRICS_MEMORY_BYTES 16384u      /* of a connection: its request's head */
+#define METRICS_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+struct metrics_http {
+	uint32_t magic;
+	struct loop *loop;
+	metrics_http_fn fn;
+	void *arg;
+	struct MHD_Daemon *daemon;
+	struct loop_fd watcher;
+	struct loop_timer timer;
+	struct loop_link scrapes; /* ASKED */
+	bool must_run;            /* a connection goes on: the library has not seen it yet */
+	char address[SPLIT_ADDRESS_BYTES_MAX];
+};
+
+struct metrics_scrape {
+	uint32_t magic;
+	struct metrics_http *http;
+	struct loop_link link; /* http->scrapes; ANSWERED: in no list */
+	struct MHD_Connection *connection;
+	FILE *out; /* into text; NULL: ANSWERED */
+	char *text;
+	size_t text_bytes;
+	int rc;
+};
+
+/* What con_cls says of a request whose head alone has come. */
+static char request_is_new;
+
+static void
+http_pump(struct metrics_http *http)
+{
+	MHD_UNSIGNED_LONG_LONG left_ms;
+
+	do {
+		http->must_run = false;
+		(void)MHD_run(http->daemon); /* fails only for other ways to run it */
+	} while (http->must_run);
+	if (MHD_get_timeout(http->daemon, &left_ms) == MHD_YES)
+		loop_timer_start(http->loop, &http->timer, NUM_MS(left_ms));
+	else
+		loop_timer_stop(http->loop, &http->timer);
+}
+
+static void
+http_on_event(struct loop_fd *watcher, unsigned events, void *arg)
+{
+	(void)watcher;
+	(void)events;
+	http_pump(arg);
+}
+
+static void
+http_on_timer(struct loop_timer *timer, void *arg)
+{
+	(void)timer;
+	http_pump(arg);
+}
+
+/* ---- scrapes ---- */
+
+static struct metrics_scrape *
+scrape_create(struct metrics_http *http, struct MHD_Connection *connection)
+{
+	struct metrics_scrape *scrape = calloc(1, sizeof(*scrape));
+
+	if (scrape == NULL)
+		return NULL;
+	scrape->out = open_memstream(&scrape->text, &scrape->text_bytes);
+	if (scrape->out == NULL) {
+		free(scrape);
+		return NULL;
+	}
+	scrape->magic = METRICS_SCRAPE_MAGIC;
+	scrape->http = http;
+	scrape->connection = connection;
+	list_push_back(&http->scrapes, &scrape->link);
+	return scrape;
+}
+
+static void
+scrape_free(struct metrics_scrape *scrape)
+{
+	CHECK_OBJ(scrape, METRICS_SCRAPE_MAGIC);
+	if (scrape->out != NULL) {
+		list_remove(&scrape->link);
+		(void)fclose(scrape->out); /* into memory that is thrown away */
+	}
+	free(scrape->text);
+	scrape->magic = 0;
+	free(scrape);
+}
+
+FILE *
+metrics_scrape_out(struct metrics_scrape *scrape)
+{
+	CHECK_OBJ(scrape, METRICS_SCRAPE_MAGIC);
+	return scrape->out;
+}
+
+void
+metrics_scrape_finish(struct metrics_scrape *scrape, int rc)
+{
+	CHECK_OBJ(scrape, METRICS_SCRAPE_MAGIC);
+	assert(scrape->out != NULL);
+	list_remove(&scrape->link);
+	scrape->rc = fclose(scrape->out) == 0 ? rc : -ENOMEM;
+	scrape->out = NULL;
+	MHD_resume_connection(scrape->connection);
+	/* Not from here: whoever finishes may be called by the library. */
+	scrape->http->must_run = true;
+	loop_timer_start(scrape->http->loop, &scrape->http->timer, 0);
+}
+
+/* ---- requests ---- */
+
+static enum MHD_Result
+request_answer(struct MHD_Connection *connection, unsigned status, const char *text, size_t bytes)
+{
+	union {
+		const char *from;
+		void *to;
+	} unconst = { .from = text }; /* it is copied */
+	struct MHD_Response *response =
+	    MHD_create_response_from_buffer(bytes, unconst.to, MHD_RESPMEM_MUST_COPY);
+	enum MHD_Result result;
+
+	if (response == NULL)
+		return MHD_NO;
+	result = MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
+	    status == MHD_HTTP_OK ? METRICS_TYPE : "text/plain; charset=utf-8");
+	if (result == MHD_YES && status == MHD_HTTP_METHOD_NOT_ALLOWED)
+		result = MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+	if (result == MHD_YES)
+		result = MHD_queue_response(connection, status, response);
+	MHD_destroy_response(response);
+	return result;
+}
+
+static enum MHD_Result
+request_refuse(struct MHD_Connection *connection, unsigned status, const char *text)
+{
+	return request_answer(connection, status, text, strlen(text));
+}
+
+static enum MHD_Result
+scrape_answer(struct metrics_scrape *scrape)
+{
+	if (scrape->rc != 0)
+		return request_refuse(scrape->connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+		    "it is starting, stopping, or out of memory\n");
+	return request_answer(scrape->connection, MHD_HTTP_OK, scrape->text, scrape->text_bytes);
+}
+
+/* Once for a request's head, once for its end, and once more when its scrape is ANSWERED. MHD_NO closes. */
+static enum MHD_Result
+http_on_request(void *arg, struct MHD_Connection *connection, const char *url, const char *method,
+    const char *version, const char *upload_data, size_t *upload_bytes, void **request)
+{
+	struct metrics_http *http = arg;
+	struct metrics_scrape *scrape;
+
+	(void)version;
+	(void)upload_data;
+	CHECK_OBJ(http, METRICS_HTTP_MAGIC);
+	if (*request == NULL) {
+		*request = &request_is_new;
+		return MHD_YES;
+	}
+	if (*upload_bytes > 0) { /* a body: nobody wants it */
+		*upload_bytes = 0;
+		return MHD_YES;
+	}
+	if (*request != &request_is_new)
+		return scrape_answer(*request);
+	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
+		return request_refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED,
+		    "GET or HEAD is wanted\n");
+	if (strcmp(url, "/metrics") != 0)
+		return request_refuse(connection, MHD_HTTP_NOT_FOUND, "there is /metrics alone\n");
+	scrape = scrape_create(http, connection);
+	if (scrape == NULL)
+		return MHD_NO;
+	*request = scrape;
+	MHD_suspend_connection(connection);
+	http->fn(scrape, http->arg);
+	return MHD_YES;
+}
+
+static void
+http_on_completed(void *arg, struct MHD_Connection *connection, void **request,
+    enum MHD_RequestTerminationCode code)
+{
+	(void)arg;
+	(void)connection;
+	(void)code;
+	if (*request != NULL && *request != &request_is_new)
+		scrape_free(*request);
+	*request = NULL;
+}
+
+/* ---- life ---- */
+
+/* A descriptor that listens; or a negative errno, with why. */
+static int
+http_listen(struct metrics_http *http, const char *address, char *ret_error, size_t error_bytes)
+{
+	struct sockaddr_storage at;
+	socklen_t bytes;
+	int fd, rc, one = 1;
+
+	if (tcp_address_parse(address, &at, &bytes) != 0) {
+		(void)snprintf(ret_error, error_bytes, "'%s': HOST:PORT is wanted, HOST a number",
+		    address);
+		return -EINVAL;
+	}
+	fd = socket(at.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
+	    bind(fd, (const struct sockaddr *)&at, bytes) != 0 || listen(fd, SOMAXCONN) != 0 ||
+	    getsockname(fd, (struct sockaddr *)&at, &bytes) != 0) {
+		rc = -errno;
+		(void)snprintf(ret_error, error_bytes, "cannot listen at %s: %s", address,
+		    strerror(-rc));
+		if (fd >= 0)
+			(void)close(fd); /* nothing was written to it */
+		return rc;
+	}
+	tcp_address_format(&at, http->address);
+	return fd;
+}
+
+static int
+http_watch(struct metrics_http *http)
+{
+	const union MHD_DaemonInfo *info =
+	    MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+
+	if (info == NULL)
+		return -ENOTSUP;
+	loop_timer_init(&http->timer, http_on_timer, http);
+	loop_fd_init(&http->watcher, info->epoll_fd, http_on_event, http);
+	return loop_fd_start(http->loop, &http->watcher, LOOP_READABLE);
+}
+
+struct metrics_http *
+metrics_http_start(struct loop *loop, const char *address, metrics_http_fn fn, void *arg,
+    char *ret_error, size_t error_bytes)
+{
+	struct metrics_http *http = calloc(1, sizeof(*http));
+	int fd;
+
+	(void)snprintf(ret_error, error_bytes, "out of memory, or not allowed");
+	if (http == NULL)
+		return NULL;
+	*http = (struct metrics_http){ .magic = METRICS_HTTP_MAGIC,
+		.loop = loop,
+		.fn = fn,
+		.arg = arg };
+	list_init(&http->scrapes);
+	fd = http_listen(http, address, ret_error, error_bytes);
+	if (fd < 0)
+		goto err_free;
+	http->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
+	    http_on_request, http, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+	    METRICS_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, METRICS_IDLE_S,
+	    MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)METRICS_MEMORY_BYTES,
+	    MHD_OPTION_NOTIFY_COMPLETED, http_on_completed, http, MHD_OPTION_END);
+	if (http->daemon == NULL) {
+		(void)close(fd);
+		goto err_free;
+	}
+	if (http_watch(http) != 0)
+		goto err_stop;
+	return http;
+
+err_stop:
+	MHD_stop_daemon(http->daemon); /* closes the descriptor */
+err_free:
+	free(http);
+	return NULL;
+}
+
+void
+metrics_http_stop(struct metrics_http *http)
+{
+	struct loop_link *link;
+
+	if (http == NULL)
+		return;
+	CHECK_OBJ(http, METRICS_HTTP_MAGIC);
+	/* The library wants nobody to be suspended when it stops; http_on_completed frees them. */
+	while ((link = list_first(&http->scrapes)) != NULL)
+		metrics_scrape_finish(LIST_ENTRY(link, struct metrics_scrape, link), -ESHUTDOWN);
+	loop_timer_stop(http->loop, &http->timer);
+	loop_fd_stop(http->loop, &http->watcher);
+	MHD_stop_daemon(http->daemon);
+	http->magic = 0;
+	free(http);
+}
+
+const char *
+metrics_http_address(const struct metrics_http *http)
+{
+	CHECK_OBJ(http, METRICS_HTTP_MAGIC);
+	return http->address;
+}

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What monitors are told: a gateway and its nodes over HTTP, read by Prometheus' own parser."""
+import json
+import os
+import socket
+import tempfile
+import time
+import urllib.request
+
+from libcluster import (CLUSTER_ID, WAIT_S, Cluster, check, expect_error, free_port, main, run,
+                        run_argv, skip)
+
+# Debian's module is for Debian's interpreter.
+PARSER = """
+import json, sys
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+families = text_string_to_metric_families(sys.stdin.read())
+json.dump([[s.name, s.labels, s.value] for f in families for s in f.samples], sys.stdout)
+"""
+
+
+def metrics_address(daemon):
+    return daemon.wait_line(r"metrics listen=").rsplit("tcp://", 1)[1]
+
+
+def scrape(address):
+    """{name: [(labels, value), ...]}"""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(f"http://{address}/metrics", timeout=60) as reply:
+        kind, text = reply.headers["Content-Type"], reply.read().decode()
+    check(kind.startswith("application/openmetrics-text; version=1.0.0"), kind)
+    parsed = run_argv(["/usr/bin/python3", "-c", PARSER], stdin_text=text)
+    found = {}
+    for name, labels, value in json.loads(parsed.stdout):
+        found.setdefault(name, []).append((labels, value))
+    return found
+
+
+def total(found, name, **labels):
+    return sum(value for has, value in found[name] if labels.items() <= has.items())
+
+
+def monitors_are_told_what_status_tells():
+    if run_argv(["/usr/bin/python3", "-c", "import prometheus_client"], check_rc=False).returncode:
+        skip("no python3-prometheus-client")
+    words = ["--metrics", "127.0.0.1:0"]
+    with Cluster(nodes=3, shards=4, ports=2, gateway_args=words, node_args=words) as c:
+        c.volume_create("v", "64M")
+        c.load("--volume", "v", "--operations", "2000")
+        gateway = metrics_address(c.gateway)
+        found = scrape(gateway)
+        check(total(found, "cleave_gateway_writes_total") == c.metric("writes") == 2000,
+              "writes of both ports")
+        check(len(found["cleave_gateway_writes_total"]) == 2, "a value a port")
+        check(total(found, "cleave_gateway_volumes") == 1, "volumes")
+        check(total(found, "cleave_gateway_shard_serving") == 4, "each shard serves")
+        check(total(found, "cleave_gateway_shard_log_bytes") > 0, "what was written is in the log")
+        check({has["domain"] for has, _ in found["cleave_gateway_node_up"]} ==
+              {"rack1", "rack2", "rack3"}, "each node")
+        check(total(found, "cleave_gateway_node_up") == 6, "two ports, three nodes")
+        for node in c.nodes:
+            told = scrape(metrics_address(node))
+            check(total(told, "cleave_storage_ready") == 1, "it is ready")
+            check(total(told, "cleave_storage_appends_total") > 0, "it has appended")
+            check(total(told, "cleave_storage_extents", kind="manifest") == 4, "of each shard")
+        c.nodes[1].kill()
+        c.gateway.wait_line("node 2: lost")
+        deadline = time.monotonic() + WAIT_S
+        while total(found, "cleave_gateway_node_up", domain="rack2") > 0:
+            check(time.monotonic() < deadline, "one is gone, for both ports")
+            found = scrape(gateway)
+        check(total(found, "cleave_gateway_node_up") == 4, "the others are there")
+
+
+def who_asks_and_stays_does_not_hold_up_the_end():
+    words = ["--metrics", "127.0.0.1:0"]
+    with Cluster(nodes=3, gateway_args=words, node_args=words) as c:
+        held = []
+        for daemon in [c.gateway, *c.nodes]:
+            host, port = metrics_address(daemon).split(":")
+            held.append(socket.create_connection((host, int(port))))
+            held[-1].sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        for daemon in [c.gateway, *c.nodes]:
+            check(daemon.stop() == 0, f"{daemon.name} ends well")
+        for each in held:
+            each.close()
+
+
+def address_that_is_taken_is_named_and_nothing_starts():
+    port = free_port()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", port))
+        taken.listen()
+        with tempfile.TemporaryDirectory(prefix="cleave-test-") as folder:
+            disk = os.path.join(folder, "disk")
+            run("cleave-storage", "format", "--disk", disk, "--size", "256M", "--slot-size", "4M",
+                "--cluster-id", CLUSTER_ID, "--node-id", "1")
+            result = run("cleave-storage", "--disk", disk, "--listen", "tcp://127.0.0.1:0",
+                         "--metrics", f"127.0.0.1:{port}", check_rc=False)
+            expect_error(result, rf"--metrics: .*127\.0\.0\.1:{port}.*in use", codes=(1,))
+            result = run("cleave-gateway", "--meta", os.path.join(folder, "meta"), "--cluster-id",
+                         CLUSTER_ID, "--port", "tcp://127.0.0.1:0", "--node",
+                         "tcp://127.0.0.1:1", "--metrics", "localhost", check_rc=False)
+            expect_error(result, "--metrics: 'localhost': HOST:PORT is wanted", codes=(1,))
+
+
+main(monitors_are_told_what_status_tells, who_asks_and_stays_does_not_hold_up_the_end,
+     address_that_is_taken_is_named_and_nothing_starts)

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_metrics.c -- tables of metrics as OpenMetrics text, and its way out over HTTP */
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/metrics.h"
+#include "base/metrics_http.h"
+#include "base/num.h"
+
+#define SEED 5u
+#define ERROR_BYTES 256u
+
+struct sample {
+	bool is_up;
+	uint32_t slots;
+	uint64_t writes;
+};
+static const struct metric_member members[] = {
+	METRIC_MEMBER(struct sample, is_up, "up", "bool", "1 while it is", METRIC_GAUGE),
+	METRIC_MEMBER(struct sample, slots, "slots", "count", "of a disk", METRIC_GAUGE),
+	METRIC_MEMBER(struct sample, writes, "writes", "count", "done", METRIC_COUNTER),
+};
+
+/* ---- text ---- */
+
+static char *
+text_of(const struct metric_object *objects, size_t count)
+{
+	char *text;
+	size_t bytes;
+	FILE *out = open_memstream(&text, &bytes);
+
+	cr_assert_not_null(out);
+	metrics_write(out, "x", members, NUM_COUNT(members), objects, count);
+	metrics_write_end(out);
+	cr_assert_eq(fclose(out), 0);
+	return text;
+}
+
+Test(metrics, values_of_a_name_stand_together_behind_its_type_and_help)
+{
+	const struct sample samples[] = { { true, 7, UINT64_MAX }, { false, 0, 3 } };
+	struct metric_object objects[] = { { .values = &samples[0] }, { .values = &samples[1] } };
+	char *text;
+
+	metric_label_u64(&objects[0], "node", 1);
+	metric_label_u64(&objects[1], "node", 2);
+	metric_label(&objects[1], "domain", "b");
+	text = text_of(objects, 2);
+	cr_assert_str_eq(text,
+	    "# TYPE x_up gauge\n# HELP x_up 1 while it is\n"
+	    "x_up{node=\"1\"} 1\nx_up{node=\"2\",domain=\"b\"} 0\n"
+	    "# TYPE x_slots gauge\n# HELP x_slots of a disk\n"
+	    "x_slots{node=\"1\"} 7\nx_slots{node=\"2\",domain=\"b\"} 0\n"
+	    "# TYPE x_writes counter\n# HELP x_writes done\n"
+	    "x_writes_total{node=\"1\"} 18446744073709551615\n"
+	    "x_writes_total{node=\"2\",domain=\"b\"} 3\n# EOF\n");
+	free(text);
+}
+
+Test(metrics, one_object_needs_no_label_and_none_writes_nothing)
+{
+	const struct sample sample = { .slots = 1 };
+	struct metric_object object = { .values = &sample };
+	char *text = text_of(&object, 1);
+
+	cr_assert_not_null(strstr(text, "\nx_slots 1\n"));
+	free(text);
+	text = text_of(NULL, 0);
+	cr_assert_str_eq(text, "# EOF\n");
+	free(text);
+}
+
+Test(metrics, label_that_would_break_the_text_is_quoted)
+{
+	struct metric_object object = { 0 };
+
+	metric_label(&object, "domain", "a\"b\\c\nd");
+	cr_assert_str_eq(object.labels, "domain=\"a\\\"b\\\\c\\nd\"");
+}
+
+Test(metrics, label_that_does_not_fit_is_left_out_whole)
+{
+	char value[METRIC_LABELS_BYTES + 1];
+	struct metric_object object;
+
+	/* Of each length: what is there afterwards is nothing, or all of it. */
+	for (size_t bytes = 0; bytes < sizeof(value); bytes++) {
+		size_t labels_bytes;
+
+		memset(value, bytes % 2 == 0 ? '"' : 'v', sizeof(value));
+		value[bytes] = '\0';
+		object = (struct metric_object){ 0 };
+		metric_label(&object, "a", "1");
+		metric_label(&object, "b", value);
+		labels_bytes = strlen(object.labels);
+		cr_assert_lt(labels_bytes, sizeof(object.labels));
+		cr_assert_eq(object.labels[labels_bytes - 1], '"');
+		cr_assert(labels_bytes == strlen("a=\"1\"") ||
+		    labels_bytes == strlen("a=\"1\",b=\"\"") + bytes * (bytes % 2 == 0 ? 2 : 1));
+	}
+	cr_assert_str_eq(object.labels, "a=\"1\"");
+}
+
+/* ---- HTTP ---- */
+
+struct monitor {
+	struct loop *loop;
+	struct metrics_http *http;
+	/* How the daemon answers: at once with rc, or when the timer fires, or never. */
+	int rc;
+	bool is_late, is_silent;
+	struct metrics_scrape *asked;
+	uint32_t asked_count;
+	struct loop_timer timer;
+	/* The client's side. */
+	int fd;
+	struct loop_fd watcher;
+	char answer[8192];
+	size_t bytes;
+	bool is_over;
+};
+
+static void
+monitor_on_timer(struct loop_timer *timer, void *arg)
+{
+	struct monitor *monitor = arg;
+
+	(void)timer;
+	(void)fputs("late 1\n# EOF\n", metrics_scrape_out(monitor->asked));
+	metrics_scrape_finish(monitor->asked, 0);
+	monitor->asked = NULL;
+}
+
+static void
+monitor_on_scrape(struct metrics_scrape *scrape, void *arg)
+{
+	struct monitor *monitor = arg;
+
+	monitor->asked_count++;
+	monitor->asked = scrape;
+	if (monitor->is_silent)
+		return;
+	if (monitor->is_late) {
+		loop_timer_start(monitor->loop, &monitor->timer, NUM_MS(5));
+		return;
+	}
+	(void)fputs("now 1\n# EOF\n", metrics_scrape_out(scrape));
+	metrics_scrape_finish(scrape, monitor->rc);
+}
+
+static void
+monitor_init(struct monitor *monitor)
+{
+	char error[ERROR_BYTES];
+
+	*monitor = (struct monitor){ .loop = loop_ev_create(SEED), .fd = -1 };
+	cr_assert_not_null(monitor->loop);
+	loop_timer_init(&monitor->timer, monitor_on_timer, monitor);
+	monitor->http = metrics_http_start(monitor->loop, "127.0.0.1:0", monitor_on_scrape, monitor,
+	    error, sizeof(error));
+	cr_assert_not_null(monitor->http, "%s", error);
+}
+
+static void
+monitor_hang_up(struct monitor *monitor)
+{
+	loop_fd_stop(monitor->loop, &monitor->watcher);
+	cr_assert_eq(close(monitor->fd), 0);
+	monitor->fd = -1;
+}
+
+static void
+monitor_fini(struct monitor *monitor)
+{
+	if (monitor->fd >= 0)
+		monitor_hang_up(monitor);
+	metrics_http_stop(monitor->http);
+	loop_timer_stop(monitor->loop, &monitor->timer);
+	loop_destroy(monitor->loop);
+}
+
+static int
+monitor_connect(const struct monitor *monitor)
+{
+	const char *port = strrchr(metrics_http_address(monitor->http), ':') + 1;
+	struct sockaddr_in at = { .sin_family = AF_INET,
+		.sin_port = htons((uint16_t)atoi(port)),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(connect(fd, (const struct sockaddr *)&at, sizeof(at)), 0);
+	return fd;
+}
+
+static void
+monitor_on_readable(struct loop_fd *watcher, unsigned events, void *arg)
+{
+	struct monitor *monitor = arg;
+	ssize_t bytes = read(watcher->fd, monitor->answer + monitor->bytes,
+	    sizeof(monitor->answer) - 1 - monitor->bytes);
+
+	(void)events;
+	if (bytes <= 0)
+		monitor->is_over = true;
+	else
+		monitor->bytes += (size_t)bytes;
+	monitor->answer[monitor->bytes] = '\0';
+}
+
+static bool
+monitor_is_over(void *arg)
+{
+	return ((const struct monitor *)arg)->is_over;
+}
+
+static bool
+monitor_is_asked(void *arg)
+{
+	return ((const struct monitor *)arg)->asked != NULL;
+}
+
+static void
+monitor_send(struct monitor *monitor, const char *text)
+{
+	monitor->fd = monitor_connect(monitor);
+	monitor->bytes = 0;
+	monitor->is_over = false;
+	cr_assert_eq(write(monitor->fd, text, strlen(text)), (ssize_t)strlen(text));
+	loop_fd_init(&monitor->watcher, monitor->fd, monitor_on_readable, monitor);
+	cr_assert_eq(loop_fd_start(monitor->loop, &monitor->watcher, LOOP_READABLE), 0);
+}
+
+/* The whole answer to a request after which the connection closes. */
+static const char *
+monitor_ask(struct monitor *monitor, const char *first_line)
+{
+	char text[512];
+
+	(void)snprintf(text, sizeof(text),
+	    "%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", first_line);
+	monitor_send(monitor, text);
+	cr_assert_eq(loop_run(monitor->loop, monitor_is_over, monitor), 0);
+	monitor_hang_up(monitor);
+	return monitor->answer;
+}
+
+static bool
+begins_with(const char *text, const char *head)
+{
+	return strncmp(text, head, strlen(head)) == 0;
+}
+
+static bool
+ends_with(const char *text, const char *tail)
+{
+	size_t bytes = strlen(text), tail_bytes = strlen(tail);
+
+	return bytes >= tail_bytes && strcmp(text + bytes - tail_bytes, tail) == 0;
+}
+
+Test(metrics_http, answers_what_the_daemon_writes_now_or_later)
+{
+	struct monitor monitor;
+	const char *answer;
+
+	monitor_init(&monitor);
+	answer = monitor_ask(&monitor, "GET /metrics");
+	cr_assert(begins_with(answer, "HTTP/1.1 200 "), "%s", answer);
+	cr_assert_not_null(
+	    strstr(answer, "Content-Type: application/openmetrics-text; version=1.0.0"));
+	cr_assert(ends_with(answer, "\r\n\r\nnow 1\n# EOF\n"), "%s", answer);
+	monitor.is_late = true;
+	answer = monitor_ask(&monitor, "GET /metrics");
+	cr_assert(begins_with(answer, "HTTP/1.1 200 "), "%s", answer);
+	cr_assert(ends_with(answer, "\r\n\r\nlate 1\n# EOF\n"), "%s", answer);
+	answer = monitor_ask(&monitor, "HEAD /metrics");
+	cr_assert(begins_with(answer, "HTTP/1.1 200 "), "%s", answer);
+	cr_assert(ends_with(answer, "\r\n\r\n"), "%s", answer);
+	monitor_fini(&monitor);
+}
+
+Test(metrics_http, daemon_that_cannot_tell_is_a_503)
+{
+	struct monitor monitor;
+	const char *answer;
+
+	monitor_init(&monitor);
+	monitor.rc = -ESHUTDOWN;
+	answer = monitor_ask(&monitor, "GET /metrics");
+	cr_assert(begins_with(answer, "HTTP/1.1 503 "), "%s", answer);
+	cr_assert_null(strstr(answer, "now 1"), "half of a text: %s", answer);
+	monitor_fini(&monitor);
+}
+
+Test(metrics_http, everything_else_is_refused_and_disturbs_nobody)
+{
+	static const struct {
+		const char *first_line, *status;
+	} cases[] = {
+		{ "GET /", "HTTP/1.1 404 " },
+		{ "GET /metrics/x", "HTTP/1.1 404 " },
+		{ "POST /metrics", "HTTP/1.1 405 " },
+		{ "DELETE /metrics", "HTTP/1.1 405 " },
+		{ "\x01\x02\x03", "HTTP/1.1 4" },
+	};
+	struct monitor monitor;
+	const char *answer;
+
+	monitor_init(&monitor);
+	for (size_t i = 0; i < NUM_COUNT(cases); i++) {
+		answer = monitor_ask(&monitor, cases[i].first_line);
+		cr_assert(answer[0] == '\0' || begins_with(answer, cases[i].status), "%zu: %s", i,
+		    answer);
+		cr_assert(i == NUM_COUNT(cases) - 1 || answer[0] != '\0', "%zu: no answer", i);
+	}
+	cr_assert_eq(monitor.asked_count, 0);
+	answer = monitor_ask(&monitor, "GET /metrics");
+	cr_assert(begins_with(answer, "HTTP/1.1 200 "), "%s", answer);
+	monitor_fini(&monitor);
+}
+
+Test(metrics_http, head_without_end_is_refused_when_it_is_too_long)
+{
+	struct monitor monitor;
+	char *text = malloc(64 * 1024);
+
+	cr_assert_not_null(text);
+	memset(text, 'a', 64 * 1024 - 1);
+	memcpy(text, "GET /", 5);
+	text[64 * 1024 - 1] = '\0';
+	monitor_init(&monitor);
+	monitor_send(&monitor, text);
+	cr_assert_eq(loop_run(monitor.loop, monitor_is_over, &monitor), 0);
+	cr_assert(monitor.bytes == 0 || begins_with(monitor.answer, "HTTP/1.1 4"), "%s",
+	    monitor.answer);
+	cr_assert_eq(monitor.asked_count, 0);
+	monitor_fini(&monitor);
+	free(text);
+}
+
+Test(metrics_http, client_that_goes_before_its_answer_harms_nobody)
+{
+	struct monitor monitor;
+	const char *answer;
+
+	monitor_init(&monitor);
+	monitor.is_silent = true;
+	monitor_send(&monitor, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+	cr_assert_eq(loop_run(monitor.loop, monitor_is_asked, &monitor), 0);
+	monitor_hang_up(&monitor);
+	(void)fputs("gone 1\n", metrics_scrape_out(monitor.asked));
+	metrics_scrape_finish(monitor.asked, 0);
+	monitor.is_silent = false;
+	answer = monitor_ask(&monitor, "GET /metrics");
+	cr_assert(ends_with(answer, "now 1\n# EOF\n"), "%s", answer);
+	monitor_fini(&monitor);
+}
+
+Test(metrics_http, stop_forgets_who_has_no_answer_yet)
+{
+	struct monitor monitor;
+
+	monitor_init(&monitor);
+	monitor.is_silent = true;
+	monitor_send(&monitor, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+	cr_assert_eq(loop_run(monitor.loop, monitor_is_asked, &monitor), 0);
+	monitor_fini(&monitor); /* the sanitizer tells of what is left */
+}
+
+Test(metrics_http, connection_is_kept_for_the_next_question)
+{
+	struct monitor monitor;
+
+	monitor_init(&monitor);
+	monitor.is_silent = true;
+	monitor_send(&monitor, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+	for (uint32_t i = 1; i <= 3; i++) {
+		struct metrics_scrape *scrape;
+
+		cr_assert_eq(loop_run(monitor.loop, monitor_is_asked, &monitor), 0);
+		scrape = monitor.asked;
+		monitor.asked = NULL;
+		metrics_scrape_finish(scrape, 0);
+		cr_assert_eq(monitor.asked_count, i);
+		cr_assert_gt(write(monitor.fd, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", 34), 0);
+	}
+	monitor_fini(&monitor);
+}
+
+Test(metrics_http, address_that_cannot_be_had_is_named)
+{
+	struct loop *loop = loop_ev_create(SEED);
+	struct metrics_http *http;
+	char error[ERROR_BYTES];
+	const char *taken;
+
+	cr_assert_null(
+	    metrics_http_start(loop, "here", monitor_on_scrape, NULL, error, sizeof(error)));
+	cr_assert_not_null(strstr(error, "'here'"), "%s", error);
+	http = metrics_http_start(loop, "[::1]:0", monitor_on_scrape, NULL, error, sizeof(error));
+	if (http == NULL)
+		http = metrics_http_start(loop, "localhost:0", monitor_on_scrape, NULL, error,
+		    sizeof(error));
+	cr_assert_not_null(http, "%s", error);
+	taken = metrics_http_address(http) + strlen("tcp://");
+	cr_assert_null(
+	    metrics_http_start(loop, taken, monitor_on_scrape, NULL, error, sizeof(error)));
+	cr_assert_not_null(strstr(error, taken), "%s", error);
+	cr_assert_not_null(strstr(error, strerror(EADDRINUSE)), "%s", error);
+	metrics_http_stop(http);
+	metrics_http_stop(NULL);
+	loop_destroy(loop);
+}
