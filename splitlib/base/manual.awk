@@ -47,7 +47,7 @@ function hyphens(text,    count, words, i, out, word) {
 	out = text ~ /^ / ? " " : ""
 	for (i = 1; i <= count; i++) {
 		word = words[i]
-		if (word ~ /^[(\[]?-/ || word ~ /\/\//)
+		if (word ~ /^[([]?-/ || word ~ /\/\//)
 			word = dashes(word)
 		out = out (i > 1 ? " " : "") word
 	}
@@ -65,7 +65,7 @@ function marked(text,    count, words, i, out, word, lead, tail, is_free) {
 			word = substr(word, 2)
 			is_free = word !~ /^-/ # "[options of ...": words, not to be typed
 		}
-		while (word ~ /[\].,]$/) {
+		while (word ~ /[].,]$/) {
 			tail = substr(word, length(word)) tail
 			word = substr(word, 1, length(word) - 1)
 		}
