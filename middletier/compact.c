@@ -6,6 +6,9 @@
  * the merges that made them; it is kept with the group's oldest runs. Later flushes make it too small,
  * never too large but for discards: a group seems to have more garbage than it has, and is counted again
  * when its next merge ends.
+ *
+ * Whole batches are written: what is live takes no fewer bytes than a merge of it would write. Else a run of
+ * one frame, most of whose batch is padding, would look like garbage for ever, and be merged again and again.
  */
 #include "compact.h"
 
@@ -15,7 +18,7 @@
 #include "base/num.h"
 
 /* Beside its stored bytes a frame has a descriptor, and its share of heads and padding. */
-#define COMPACT_FRAME_BYTES 48u
+#define COMPACT_FRAME_BYTES (BATCH_DESC_FIXED_BYTES + 8u)
 
 static struct mt_run *
 run_of(const struct loop_link *link)
@@ -115,7 +118,7 @@ static bool
 group_count(const struct compact_group *group, uint64_t *ret_bytes)
 {
 	uint64_t seen[CLEAVE_CHUNK_BLOCKS / 64u];
-	uint64_t bytes = 0;
+	uint64_t bytes = 0, batch_bytes = BATCH_HEADER_BYTES; /* were it all in one batch */
 
 	memset(seen, 0, sizeof(seen));
 	for (const struct mt_run *run = group->newest;; run = run_of(run->link.next)) {
@@ -125,7 +128,7 @@ group_count(const struct compact_group *group, uint64_t *ret_bytes)
 			return false;
 		for (uint32_t i = 0; i < frames->frame_count; i++) {
 			const struct mt_frame *frame = &frames->frames[i];
-			uint64_t stored = frame->stored_bytes + COMPACT_FRAME_BYTES +
+			uint64_t stored = frame->stored_bytes +
 			    4u * (frame->stored_bytes > 0 ? frame->block_count : 0);
 			uint32_t count = 0;
 
@@ -136,12 +139,15 @@ group_count(const struct compact_group *group, uint64_t *ret_bytes)
 				count += (seen[b / 64u] & bit) == 0;
 				seen[b / 64u] |= bit;
 			}
-			bytes += stored * count / frame->block_count;
+			bytes += (stored + COMPACT_FRAME_BYTES) * count / frame->block_count;
+			batch_bytes += (stored * count + frame->block_count - 1) /
+				frame->block_count +
+			    (count > 0 ? BATCH_DESC_FIXED_BYTES : 0);
 		}
 		if (run == group->oldest)
 			break;
 	}
-	*ret_bytes = bytes;
+	*ret_bytes = num_max(bytes, num_round_up(batch_bytes, BATCH_ALIGN));
 	return true;
 }
 

@@ -112,7 +112,7 @@ struct mt_chunk {
 	uint64_t run_bytes;      /* of all its runs */
 	uint64_t layer_bytes;    /* stored_bytes of all its layers */
 	uint32_t promised_count; /* keys that admitted writes may still add */
-	uint64_t retry_ns;       /* flush.c: its runs are not merged before */
+	uint64_t retry_ns;       /* flush.c, segment_drop.c: its runs are not merged before */
 };
 
 struct mt_index_cut {

@@ -6,7 +6,8 @@
  *	are forgotten --> the log of now is trimmed --> done
  *
  * The log comes last: as long as it holds a record of the volume, a take-over brings the chunk back; then the
- * mark "deleted/ID" is there still, and all begins anew. Runs that are being merged, or read, are waited for.
+ * mark "deleted/ID" is there still, and all begins anew. Runs that are being merged, or read, are waited for; a chunk
+ * that is busy is not compacted again meanwhile, or it might be so whenever somebody looks.
  * Space comes back by extents, when nothing else is in them (reclaim.c, compact.c).
  *
  * The log's newest extent is trimmed, too, for nobody may ever fill it: at once when no layer is in it, else
@@ -23,6 +24,7 @@
 #include "write.h"
 
 #define DROP_TRIM_NS NUM_S(30)
+#define DROP_AVOID_NS NUM_S(30) /* several times as long as from one look to the next */
 
 struct segment_drop {
 	struct loop_link link; /* shard->drops */
@@ -129,6 +131,7 @@ drop_chunks(struct segment_drop *drop)
 		if (!drop_has(drop, chunk))
 			continue;
 		if (chunk_is_busy(chunk)) {
+			chunk->retry_ns = loop_now_ns(drop->shard->port->loop) + DROP_AVOID_NS;
 			is_busy = true;
 		} else if (list_is_empty(&chunk->runs)) {
 			mt_index_remove_chunk(chunk);

@@ -148,6 +148,16 @@ Test(flush, a_layer_that_is_old_becomes_a_run_and_its_log_goes)
 	expect_log();
 }
 
+/* Its blocks are a few bytes each, so nearly all of its batch is padding: none of it is to be had. */
+Test(flush, a_run_that_a_merge_would_not_make_smaller_is_left_alone)
+{
+	make_log();
+	cr_assert(mt_rig_run_until(rig, is_flushed, NULL));
+	mt_rig_run(rig, NUM_S(60));
+	cr_assert_eq(mt_gateway_metric(rig->gateway, MT_METRIC_compactions), 0);
+	cr_assert_eq(chunk()->run_count, 1);
+}
+
 Test(flush, what_was_flushed_is_not_replayed)
 {
 	make_log();

@@ -379,6 +379,8 @@ Test(segment_drop, what_is_being_merged_is_waited_for)
 	run->is_merging = true;
 	drop_stays(NUM_S(1));
 	cr_assert_eq(edits_of(MT_EDIT_RUN_REMOVED), 0);
+	/* Nor does the next merge begin before anybody looks again. */
+	cr_assert_gt(chunk_of(FAKE_SEGMENT)->retry_ns, sim_world_now_ns(fake.world) + NUM_S(20));
 	run->is_merging = false;
 	cr_assert_eq(write_segment(FAKE_SEGMENT, 5), 0);
 	layer = LIST_ENTRY(list_first(&chunk_of(FAKE_SEGMENT)->layers), struct mt_layer, link);
