@@ -521,6 +521,9 @@ json_t *mt_json_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask
 json_t *mt_json_status(const struct mt_gateway *gateway, const struct mt_ask *ask, bool has_shards);
 
 /* ---- metrics.c ---- */
+#define MT_SPLIT_ONE(name, unit, help) +1
+#define MT_SPLIT_NR (0u SPLIT_COUNTER_LIST(MT_SPLIT_ONE))
+extern const struct metric_member mt_split_members[MT_SPLIT_NR]; /* of split_port_counters */
 /* mt_metrics_write -- all that monitors want to know, from an MT_ASK_SNAPSHOT's answers. 0 or -ENOMEM. */
 int mt_metrics_write(FILE *out, const struct mt_ask *ask);
 /* mt_json_error -- {"error": text}. */

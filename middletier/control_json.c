@@ -453,29 +453,22 @@ json_shards(const struct mt_gateway *gateway, const struct mt_ask *ask)
 }
 
 static json_t *
-json_metrics(const struct mt_port *port)
+json_members(const void *values, const struct metric_member *members, uint32_t count)
 {
-	json_t *metrics = json_object();
+	json_t *object = json_object();
 
-	for (uint32_t i = 0; i < MT_METRIC_NR; i++)
-		json_object_set_new(metrics, mt_metric_members[i].info.name,
-		    json_integer((json_int_t)metric_read(&port->metrics[i])));
-	return metrics;
+	for (uint32_t i = 0; i < count; i++)
+		json_object_set_new(object, members[i].info.name,
+		    json_integer((json_int_t)metric_member_read(values, &members[i])));
+	return object;
 }
 
 static json_t *
 json_split(const struct mt_port *port)
 {
-	json_t *object = json_object();
-
 	if (port->split == NULL)
-		return object;
-#define JSON_COUNTER(name, unit, help)                                                             \
-	json_object_set_new(object, #name,                                                         \
-	    json_integer((json_int_t)metric_read(&split_port_counters(port->split)->name)));
-	SPLIT_COUNTER_LIST(JSON_COUNTER)
-#undef JSON_COUNTER
-	return object;
+		return json_object();
+	return json_members(split_port_counters(port->split), mt_split_members, MT_SPLIT_NR);
 }
 
 json_t *
@@ -494,7 +487,8 @@ mt_json_status(const struct mt_gateway *gateway, const struct mt_ask *ask, bool 
 			(int)ask->legs[i].snapshot.session_count, "receives_free",
 			(int)ask->legs[i].snapshot.receives_free, "run_index_bytes",
 			(json_int_t)ask->legs[i].snapshot.run_index_bytes, "metrics",
-			json_metrics(&gateway->ports[i]), "split", json_split(&gateway->ports[i])));
+			json_members(gateway->ports[i].metrics, mt_metric_members, MT_METRIC_NR),
+			"split", json_split(&gateway->ports[i])));
 	status = json_pack("{s:s, s:s, s:s, s:s, s:I, s:i, s:i, s:o}", "gateway", id, "boot", boot,
 	    "cluster", cluster, "state", sm_state_name(&gateway->sm), "uptime_ns",
 	    (json_int_t)(loop_now_ns(gateway->options.loop) - gateway->started_ns), "shard_count",

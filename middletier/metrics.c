@@ -19,7 +19,7 @@ const struct metric_member mt_metric_members[MT_METRIC_NR] = {
 #undef MT_METRIC_MEMBER
 };
 
-static const struct metric_member split_members[] = {
+const struct metric_member mt_split_members[MT_SPLIT_NR] = {
 #define SPLIT_MEMBER(name, unit, help)                                                             \
 	METRIC_MEMBER(struct split_counters, name, #name, unit, help, METRIC_COUNTER),
 	SPLIT_COUNTER_LIST(SPLIT_MEMBER)
@@ -120,7 +120,7 @@ write_ports(FILE *out, const struct mt_gateway *gateway, const struct mt_ask *as
 	    gateway->port_count);
 	metrics_write(out, "cleave_gateway", port_members, NUM_COUNT(port_members), gauges,
 	    gateway->port_count);
-	metrics_write(out, "cleave_gateway_split", split_members, NUM_COUNT(split_members), splits,
+	metrics_write(out, "cleave_gateway_split", mt_split_members, MT_SPLIT_NR, splits,
 	    split_count);
 }
 

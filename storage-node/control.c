@@ -90,18 +90,12 @@ static json_t *
 control_states(const struct node *node)
 {
 	int counts[EXTENT_STATE_NR] = { 0 };
-	int damaged_count = 0;
 
-	for (uint32_t i = 0; i < node->super.slot_count; i++) {
-		const struct sn_extent *extent = &node->extents[i];
-
-		counts[extent->sm.state]++;
-		if (sn_extent_is_held(extent) && sn_extent_is_damaged(extent))
-			damaged_count++;
-	}
+	for (uint32_t i = 0; i < node->super.slot_count; i++)
+		counts[node->extents[i].sm.state]++;
 	return json_pack("{s:i, s:i, s:i, s:i, s:i}", "open", counts[EXTENT_OPEN], "stopped",
 	    counts[EXTENT_STOPPED], "frozen", counts[EXTENT_FROZEN], "sealed",
-	    counts[EXTENT_SEALED], "damaged", damaged_count);
+	    counts[EXTENT_SEALED], "damaged", (int)sn_damaged_count(node));
 }
 
 static json_t *

@@ -605,6 +605,8 @@ void sn_node_idle_check(struct node *node);
 #define SN_SPLIT_NR (0u SPLIT_COUNTER_LIST(SN_METRIC_ONE))
 extern const struct metric_member sn_counter_members[SN_COUNTER_NR];
 extern const struct metric_member sn_split_members[SN_SPLIT_NR];
+/* sn_damaged_count -- copies that are known to be damaged. */
+uint32_t sn_damaged_count(const struct node *node);
 
 #define SN_COUNT(node, name, delta) metric_add(&(node)->counters.name, (delta))
 

@@ -46,8 +46,8 @@ static const struct metric_member kind_members[] = {
 	{ { "extents", "count", "extents", METRIC_GAUGE }, 0, sizeof(uint32_t) },
 };
 
-static uint32_t
-damaged_count(const struct node *node)
+uint32_t
+sn_damaged_count(const struct node *node)
 {
 	uint32_t count = 0;
 
@@ -71,7 +71,7 @@ write_disk(const struct node *node, FILE *out)
 		.slots_bad = node->bad_count,
 		.slots_reserved = sn_extent_reserve(node, EXTENT_LOG),
 		.slot_bytes = node->super.slot_bytes,
-		.damaged_count = damaged_count(node),
+		.damaged_count = sn_damaged_count(node),
 		.receives_free = split_port_receives_free(node->port),
 	};
 	struct metric_object object = { .values = &sample }, by_kind[3] = { 0 };
