@@ -14,6 +14,7 @@
 #include "base/notify.h"
 #include "base/num.h"
 #include "base/signals.h"
+#include "gateways.h"
 #include "nbd.h"
 #include "nbd_control.h"
 #include "nbd_handover.h"
@@ -114,17 +115,8 @@ static const struct config_program program = {
 static int
 check_options(struct agent_options *o)
 {
-	const char *gateway = getenv("CLEAVE_GATEWAY");
-
-	if (o->gateways.count == 0) {
-		o->gateways.items[0] = gateway != NULL && *gateway != '\0' ? gateway
-									   : CLEAVE_DEFAULT_GATEWAY;
-		o->gateways.count = 1;
-	}
-	if (o->gateways.count > CLEAVE_GATEWAYS_MAX) {
-		log_error("agent: --gateway: at most %u", CLEAVE_GATEWAYS_MAX);
+	if (gateways_default("cleave-agent", &o->gateways) != 0)
 		return -EINVAL;
-	}
 	if (o->replaces && o->control == NULL) {
 		log_error("agent: --replace: needs --control, where the other agent is");
 		return -EINVAL;

@@ -15,8 +15,8 @@
 
 #include "base/check.h"
 #include "base/num.h"
+#include "gateways.h"
 
-#define COMMAND_ENVIRONMENT "CLEAVE_GATEWAY"
 #define COMMAND_CONNECT_NS_MAX NUM_S(5)
 #define COMMAND_REPLICAS_MAX 3u
 #define COMMAND_LEVEL_MAX 1000 /* the gateway knows each engine's range */
@@ -307,21 +307,6 @@ take_words(struct command_options *options, const char *const words[], uint32_t 
 	return check_options(options);
 }
 
-static int
-take_gateways(struct command_options *options)
-{
-	const char *address = getenv(COMMAND_ENVIRONMENT);
-
-	if (options->gateways.count > CLEAVE_GATEWAYS_MAX)
-		return usage_error("--gateway: at most %u of them", CLEAVE_GATEWAYS_MAX);
-	if (options->gateways.count > 0)
-		return 0;
-	options->gateways.items[0] = address != NULL && address[0] != '\0' ? address
-									   : CLEAVE_DEFAULT_GATEWAY;
-	options->gateways.count = 1;
-	return 0;
-}
-
 /* config_parse would print its own text, which knows nothing of commands. */
 static bool
 wants_help(int argc, char *const argv[])
@@ -350,7 +335,7 @@ command_parse(int argc, char *const argv[], struct command_options *ret_options,
 		return rc;
 	rc = take_words(ret_options, ret_result->operands, ret_result->operand_count);
 	if (rc == 0)
-		rc = take_gateways(ret_options);
+		rc = gateways_default("cleave", &ret_options->gateways);
 	if (rc != 0)
 		config_result_fini(ret_result);
 	return rc;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/num.h"
+#include "gateways.h"
 #include "workload.h"
 
 #define SECONDS_DEFAULT 10
@@ -156,17 +157,8 @@ check_volumes(const struct load_options *o)
 static int
 check_options(struct load_options *o, const struct config_result *result)
 {
-	const char *gateway = getenv("CLEAVE_GATEWAY");
-
-	if (o->gateways.count == 0) {
-		o->gateways.items[0] = gateway != NULL && *gateway != '\0' ? gateway
-									   : CLEAVE_DEFAULT_GATEWAY;
-		o->gateways.count = 1;
-	}
-	if (o->gateways.count > CLEAVE_GATEWAYS_MAX) {
-		load_complain("--gateway: at most %u", CLEAVE_GATEWAYS_MAX);
+	if (gateways_default("cleave-load", &o->gateways) != 0)
 		return -EINVAL;
-	}
 	if (!num_is_aligned(o->block_bytes, LOAD_BLOCK_BYTES)) {
 		load_complain("--block-size: %llu is not a multiple of 4096",
 		    (unsigned long long)o->block_bytes);

@@ -154,6 +154,14 @@ Test(command, the_gateway_comes_from_the_environment)
 	cr_assert_eq(parse("status"), 0);
 	cr_assert_eq(options.gateways.count, 1);
 	cr_assert_str_eq(options.gateways.items[0], "tcp://b:2");
+	cr_assert_eq(setenv("CLEAVE_GATEWAY_PORT", "7300", 1), 0);
+	cr_assert_eq(parse("status"), 0);
+	cr_assert_str_eq(options.gateways.items[0], "tcp://b:2");
+	cr_assert_eq(setenv("CLEAVE_GATEWAY", "", 1), 0);
+	cr_assert_eq(parse("status"), 0);
+	cr_assert_str_eq(options.gateways.items[0], "tcp://127.0.0.1:7300");
+	cr_assert_eq(setenv("CLEAVE_GATEWAY_PORT", "65536", 1), 0);
+	cr_assert_neq(parse("status"), 0);
 	cr_assert_eq(parse("--gateway tcp://c:3 --gateway tcp://d:4 status"), 0);
 	cr_assert_eq(options.gateways.count, 2);
 	cr_assert_str_eq(options.gateways.items[0], "tcp://c:3");
