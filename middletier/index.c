@@ -17,6 +17,7 @@
 
 #include "alloc.h"
 #include "base/check.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "base/search.h"
 #include "extent.h"
@@ -388,20 +389,48 @@ apply_write(struct mt_chunk *chunk, struct mt_layer *layer, const struct record_
 	return 0;
 }
 
-/* May anything but zeros of @kind be seen of the block, by whoever sees all of the chunk? */
-static bool
-chunk_may_hold(struct mt_chunk *chunk, uint32_t block, uint8_t kind)
+/*
+ * The first layer that a cut parts from records of @cut, or the list's head. Whoever sees such a record
+ * sees the layers before it, too; it and those behind it perhaps not: the volume may have been rolled back.
+ */
+static const struct loop_link *
+chunk_parted(const struct mt_chunk *chunk, uint64_t cut)
 {
 	const struct loop_link *link;
 
 	for (link = chunk->layers.next; link != &chunk->layers; link = link->next) {
 		const struct mt_layer *layer = layer_of((struct loop_link *)link);
+
+		if (!layer_is_empty(layer) && !MUTANT(tombstone_scope_ignored) &&
+		    mt_index_is_cut_between(chunk->index, chunk->number, layer->cut, cut))
+			break;
+	}
+	return link;
+}
+
+/*
+ * May anything but zeros of @kind be seen of the block by one who sees a record that is applied now? A
+ * tombstone in a layer before @parted answers that. One behind it is there for others alone, perhaps: it
+ * hides nothing, and what lies under it counts.
+ */
+static bool
+chunk_may_hold(struct mt_chunk *chunk, uint32_t block, uint8_t kind, const struct loop_link *parted)
+{
+	const struct loop_link *link;
+	bool is_parted = false;
+
+	for (link = chunk->layers.next; link != &chunk->layers; link = link->next) {
+		const struct mt_layer *layer = layer_of((struct loop_link *)link);
 		const struct mt_location *location = mt_memtable_get(&layer->table, block);
 
-		if (location != NULL)
-			return location->stored_bytes > 0 || location->record_kind != kind;
-		if (layer->hides_all)
-			return layer->hides_kind != kind;
+		is_parted = is_parted || link == parted;
+		if (location == NULL && !layer->hides_all)
+			continue;
+		if (location != NULL ? location->stored_bytes > 0 || location->record_kind != kind
+				     : layer->hides_kind != kind)
+			return true;
+		if (!is_parted)
+			return false;
 	}
 	for (link = chunk->runs.next; link != &chunk->runs; link = link->next) {
 		struct mt_run *run = run_of((struct loop_link *)link);
@@ -433,10 +462,11 @@ apply_tombstone(struct mt_chunk *chunk, const struct record_desc *record, uint64
     const struct mt_location *location)
 {
 	uint32_t block = block_in_chunk(record->block), needed_count = 0, before_count;
+	const struct loop_link *parted = chunk_parted(chunk, cut);
 	struct mt_layer *layer;
 
 	for (uint32_t i = 0; i < record->block_count; i++)
-		needed_count += chunk_may_hold(chunk, block + i, record->kind);
+		needed_count += chunk_may_hold(chunk, block + i, record->kind, parted);
 	if (needed_count == 0)
 		return 0;
 	layer = apply_layer(chunk, record, cut, location->extent_index);
@@ -451,7 +481,7 @@ apply_tombstone(struct mt_chunk *chunk, const struct record_desc *record, uint64
 		return -ENOMEM;
 	before_count = layer->table.key_count;
 	for (uint32_t i = 0; i < record->block_count; i++) {
-		if (chunk_may_hold(chunk, block + i, record->kind))
+		if (chunk_may_hold(chunk, block + i, record->kind, parted))
 			mt_memtable_put(&layer->table, block + i, location);
 	}
 	chunk->index->key_count += layer->table.key_count - before_count;

@@ -166,7 +166,9 @@ void mt_index_keep(struct mt_index *index, uint64_t segment, uint32_t block, uin
  * mt_index_apply -- an acknowledged (or replayed) record of a batch with @cut becomes the newest
  *
  * In sequence order. A tombstone adds keys only for blocks under which something may lie: a layer, a
- * run, or an origin (the segment is a clone's: wire_segment_is_clone). @ring_position 0: not in the ring.
+ * run, or an origin (the segment is a clone's: wire_segment_is_clone). A tombstone that is there already makes
+ * another one of its kind needless, unless a cut that matters lies between them: behind a roll-back
+ * only one of the two is seen. @ring_position 0: not in the ring.
  * -ENOMEM can only be returned where nothing was promised (replay), or where a cut begins a new layer: it
  * can be done again then, with the same record.
  */

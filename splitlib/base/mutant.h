@@ -42,6 +42,7 @@
 	X(replica_unverified, "a returning replica counts as whole, whatever it answers")          \
 	X(lease_from_answer, "a lease is counted from its answer, not from its request")           \
 	X(writer_failure_unseen, "a merge goes on with a block whose place was given up")          \
+	X(tombstone_scope_ignored, "a discard counts for a volume that was rolled back over it")   \
 	/* Client. */                                                                              \
 	X(debt_ignored, "writes go on at other ports while one that was given up may still land")
 

@@ -8,7 +8,10 @@ import os
 import subprocess
 import time
 
-from libcluster import Cluster, binary, check, expect_error, main
+from libagent import Agent, need
+from libcluster import Cluster, binary, check, expect_error, main, run_argv
+
+need("qemu-io")
 
 
 def journal(c, name):
@@ -22,6 +25,13 @@ def verify(c, path, volume, written_as=1):
 def slots_free(c):
     return sum(node["slots_free"] for node in json.loads(
         c.cleave("--json", "node", "list").stdout)["nodes"])
+
+
+def qemu_io(c, volume, *commands):
+    """What a guest's disk driver would send; a pattern that does not match fails."""
+    with Agent(c, "--volume", volume) as agent:
+        run_argv(["qemu-io", "-f", "raw", agent.uri(volume)] +
+                 [word for command in commands for word in ("-c", command)])
 
 
 def poll(condition, what, timeout_s=60):
@@ -201,6 +211,52 @@ def what_a_roll_back_hides_gives_its_space_back():
         verify(c, monday, "v")
 
 
+def zeros_behind_a_roll_back_stay():
+    """What a roll-back brought back is zeroed: acknowledged, through kill -9, and through a flush."""
+    with Cluster(nodes=3, shards=2, gateway_args=["--log-bytes", "4M"]) as c:
+        kinds = ("write -P 0 0 64k", "write -z 0 64k", "discard 0 64k")
+        for i, zero in enumerate(kinds):
+            c.volume_create(f"v{i}", "64M", "--engine", "none")
+            qemu_io(c, f"v{i}", "write -P 7 0 64k")
+            c.cleave("snapshot", "create", f"v{i}@s")
+            c.cleave("clone", f"v{i}@s", f"c{i}")
+            c.cleave("snapshot", "create", f"c{i}@s")
+            for name in (f"v{i}", f"c{i}"):
+                qemu_io(c, name, zero, "read -P 0 0 64k")
+                c.cleave("snapshot", "rollback", f"{name}@s")
+                qemu_io(c, name, "read -P 7 0 64k", zero, "read -P 0 0 64k")
+        names = [f"{letter}{i}" for letter in "vc" for i in range(len(kinds))]
+
+        def verify_zeros():
+            for name in names:
+                qemu_io(c, name, "read -P 0 0 64k")
+
+        verify_zeros()
+        c.gateway.kill()
+        c.gateway.start()
+        verify_zeros()
+        # So much goes through the log that the layers with the zeros are merged into runs.
+        c.volume_create("w", "512M", "--engine", "none")
+        flushes = c.metric("flushes")
+        c.load("--volume", "w", "--pattern", "sequential", "--block-size", "64K", "--bytes", "64M",
+               "--in-flight", "16")
+        poll(lambda: c.metric("flushes") > flushes + 8, "nothing is flushed")
+        verify_zeros()
+
+
+def what_is_cut_off_behind_a_roll_back_does_not_come_back():
+    with Cluster(nodes=3, shards=2) as c:
+        c.volume_create("v", "64M")
+        qemu_io(c, "v", "write -P 7 40M 64k")
+        c.cleave("snapshot", "create", "v@s")
+        shrink = ("volume", "resize", "v", "--size", "32M", "--shrink")
+        c.cleave(*shrink)
+        c.cleave("snapshot", "rollback", "v@s")
+        c.cleave(*shrink)
+        c.cleave("volume", "resize", "v", "--size", "64M")
+        qemu_io(c, "v", "read -P 0 40M 64k")
+
+
 if __name__ == "__main__":
     main(
         snapshots_clones_and_roll_backs_keep_what_was,
@@ -210,4 +266,6 @@ if __name__ == "__main__":
         deleted_volumes_give_their_space_back,
         deleted_snapshots_give_their_space_back,
         what_a_roll_back_hides_gives_its_space_back,
+        zeros_behind_a_roll_back_stay,
+        what_is_cut_off_behind_a_roll_back_does_not_come_back,
     )

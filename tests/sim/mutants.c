@@ -144,6 +144,8 @@ checker_of(const char *text)
 		{ "were possible", "linearizability: another block" },
 		{ "fenced before", "I11: a fenced session's write" },
 		{ "which was given up", "I11: a write that was given up" },
+		{ ", but it was ", "a snapshot or clone is not what it was" },
+		{ "was acknowledged before", "I5: a snapshot is no point in time" },
 		{ "was served after", "I11: a fenced session is served" },
 		{ "is sealed at", "replicas: lengths differ" },
 		{ "differs at", "replicas: bytes differ" },

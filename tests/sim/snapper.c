@@ -55,6 +55,11 @@ struct snapper {
 	struct shot *origin;               /* of the clone; NULL: there is none */
 	char clone_name[64], mark[64 + 8]; /* clone@mark: before anything was written to it */
 	bool is_clone_deleting;
+	enum cleave_op
+	    zero_op; /* hot blocks of the clone are zeroed by it, on both sides of a roll-back */
+	uint32_t hot_first, hot_count;
+	bool is_clone_read; /* all of the clone is being read, not a snapshot */
+	bool is_wiped;      /* they are zeros, and that was acknowledged */
 	uint32_t serial, taken_count, verify_at;
 	bool is_verifying;
 };
@@ -182,7 +187,16 @@ close_volume(struct snapper *snapper, void (*then)(struct snapper *, int))
 
 /* ---- reading all of a snapshot, or of the clone ---- */
 
-/* The clone holds what its origin does, whenever it is read. */
+/* What block @i of what is read must be: the clone is its origin, but for what was zeroed there. */
+static uint32_t
+expected(const struct snapper *snapper, uint32_t i)
+{
+	bool is_zeroed = snapper->is_clone_read && snapper->is_wiped && i >= snapper->hot_first &&
+	    i - snapper->hot_first < snapper->hot_count;
+
+	return is_zeroed ? 0 : snapper->shot->numbers[i];
+}
+
 static void
 check_seen(struct snapper *snapper)
 {
@@ -191,10 +205,11 @@ check_seen(struct snapper *snapper)
 	struct shot *shot = snapper->shot;
 
 	for (uint32_t i = 0; shot->is_known && i < block_count; i++)
-		if (snapper->seen[i] != shot->numbers[i])
+		if (snapper->seen[i] != expected(snapper, i))
 			sim_cluster_fail(cluster_of(snapper),
-			    "%s block %u: operation %u, but it was %u", shot->name, i,
-			    snapper->seen[i], shot->numbers[i]);
+			    "%s block %u: operation %u, but it was %u",
+			    snapper->is_clone_read ? snapper->clone_name : shot->name, i,
+			    snapper->seen[i], expected(snapper, i));
 	if (shot->is_known)
 		return;
 	history_check_snapshot(history, shot->name, snapper->seen, shot->floors, shot->ceilings);
@@ -261,6 +276,7 @@ static void
 act_read(struct snapper *snapper, struct shot *shot)
 {
 	snapper->shot = shot;
+	snapper->is_clone_read = false;
 	open_volume(snapper, shot->name, read_opened);
 }
 
@@ -268,6 +284,7 @@ static void
 act_read_clone(struct snapper *snapper)
 {
 	snapper->shot = snapper->origin;
+	snapper->is_clone_read = true;
 	open_volume(snapper, snapper->clone_name, read_opened);
 }
 
@@ -383,37 +400,83 @@ act_clone(struct snapper *snapper, struct shot *shot)
 	(void)snprintf(snapper->clone_name, sizeof(snapper->clone_name), "%s-c%u",
 	    snapper->options.volume, ++snapper->serial);
 	snapper->origin = shot;
-	snapper->is_clone_deleting = false;
+	snapper->is_clone_deleting = snapper->is_wiped = false;
 	clone_ask(snapper);
 }
 
-/* ---- writing to the clone, and back ---- */
+/* ---- writing to the clone, back, and perhaps zeroing again what was zeroed before ---- */
 
 static void roll_ask(struct snapper *snapper);
 static void scribble(struct snapper *snapper);
-
-static void
-roll_done(struct snapper *snapper, int rc)
-{
-	if (rc == -ENOENT)
-		sim_cluster_fail(cluster_of(snapper), "%s is gone", snapper->mark);
-	if (rc == 0)
-		act_read_clone(snapper);
-	else
-		snapper_again(snapper, roll_ask);
-}
-
-static void
-roll_ask(struct snapper *snapper)
-{
-	ask(snapper, roll_done, "snapshot.rollback", snapper->mark, NULL);
-}
 
 static void
 scribble_closed(struct snapper *snapper, int rc)
 {
 	(void)rc;
 	roll_ask(snapper);
+}
+
+static void
+zero_hot(struct snapper *snapper, void (*fn)(struct cleave_io *io, int rc, void *arg))
+{
+	snapper->io = (struct cleave_io){ .op = snapper->zero_op,
+		.offset_bytes = history_offset(snapper->options.history, snapper->hot_first),
+		.length_bytes = (uint64_t)snapper->hot_count * CLEAVE_BLOCK_BYTES,
+		.fn = fn,
+		.arg = snapper };
+	if (cleave_submit(snapper->volume, &snapper->io) != 0)
+		close_volume(snapper, scribble_closed);
+}
+
+static void
+wipe_closed(struct snapper *snapper, int rc)
+{
+	(void)rc;
+	act_read_clone(snapper);
+}
+
+/* Not acknowledged, it may be there or not: that a roll-back ends. */
+static void
+wipe_on_io(struct cleave_io *io, int rc, void *arg)
+{
+	struct snapper *snapper = arg;
+
+	(void)io;
+	snapper->is_wiped = rc == 0;
+	close_volume(snapper, rc == 0 ? wipe_closed : scribble_closed);
+}
+
+static void
+wipe_opened(struct snapper *snapper, int rc)
+{
+	if (rc == -ENOENT)
+		sim_cluster_fail(cluster_of(snapper), "%s is gone", snapper->clone_name);
+	if (rc == 0)
+		zero_hot(snapper, wipe_on_io);
+	else
+		snapper_done(snapper);
+}
+
+static void
+roll_done(struct snapper *snapper, int rc)
+{
+	if (rc == -ENOENT)
+		sim_cluster_fail(cluster_of(snapper), "%s is gone", snapper->mark);
+	if (rc != 0) {
+		snapper_again(snapper, roll_ask);
+		return;
+	}
+	snapper->is_wiped = false;
+	if (below(snapper, 3) == 0)
+		act_read_clone(snapper);
+	else
+		open_volume(snapper, snapper->clone_name, wipe_opened);
+}
+
+static void
+roll_ask(struct snapper *snapper)
+{
+	ask(snapper, roll_done, "snapshot.rollback", snapper->mark, NULL);
 }
 
 /* Whether it was written or not: it is rolled back. */
@@ -435,6 +498,10 @@ scribble(struct snapper *snapper)
 	uint32_t count = 1 + below(snapper, READ_BLOCKS);
 	uint32_t first = below(snapper, snapper->options.block_count - count);
 
+	if (below(snapper, 4) == 0) {
+		zero_hot(snapper, scribble_on_io);
+		return;
+	}
 	count = history_limit(snapper->options.history, first, count);
 	memset(snapper->data, 0x5a, sizeof(snapper->data));
 	snapper->io =
@@ -456,14 +523,22 @@ scribble_opened(struct snapper *snapper, int rc)
 		sim_cluster_fail(cluster_of(snapper), "%s is gone", snapper->clone_name);
 	snapper->at = 0;
 	if (rc == 0)
-		scribble(snapper);
+		zero_hot(snapper, scribble_on_io);
 	else
 		snapper_done(snapper);
 }
 
+/* What was zeroed stays so until the roll-back: it is what is zeroed on both sides of that. */
 static void
 act_roll(struct snapper *snapper)
 {
+	if (!snapper->is_wiped) {
+		snapper->zero_op = below(snapper, 2) == 0 ? CLEAVE_DISCARD : CLEAVE_WRITE_ZEROES;
+		snapper->hot_first = below(snapper, snapper->options.block_count);
+		snapper->hot_count = history_limit(snapper->options.history, snapper->hot_first,
+		    (uint32_t)num_min(READ_BLOCKS,
+			snapper->options.block_count - snapper->hot_first));
+	}
 	open_volume(snapper, snapper->clone_name, scribble_opened);
 }
 

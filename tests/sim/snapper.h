@@ -3,7 +3,8 @@
  * snapper.h -- takes snapshots of a volume that a workload writes to, and all that can be done with them
  *
  * A process of its own, on a host that no workload uses, does one thing after the other: takes a
- * snapshot, reads one, clones one, writes to the clone and rolls it back, deletes. Each snapshot has an
+ * snapshot, reads one, clones one, writes to the clone and rolls it back, deletes. Some blocks of the clone
+ * are zeroed before the roll-back, and again behind it. Each snapshot has an
  * oracle: what the history knew to have happened when it was asked for, what had been submitted when it
  * was answered, and what it held when it was first read, from when on it never changes.
  *

@@ -491,6 +491,80 @@ Test(index, a_volume_that_was_rolled_back_does_not_see_the_gap)
 	cr_assert_eq(seen(&scope, 4), 0);
 }
 
+/*
+ * Write, snapshot, zero, roll back, zero again: whatever the zeros are, and however many cuts lie between.
+ * The block that was written before the snapshot reads as zeros, and the snapshot has it for ever.
+ */
+static void
+zero_around_a_roll_back(uint64_t segment, enum record_kind kind, uint32_t block, uint32_t count)
+{
+	struct mt_scope scope = { .span_count = 2,
+		.spans = { { segment, 7, UINT64_MAX }, { segment, 0, 3 } } };
+	struct mt_scope then = { .span_count = 1, .spans = { { segment, 0, 3 } } };
+	uint64_t written;
+
+	apply(RECORD_WRITE, segment, 8, 1, 0);
+	written = sequence;
+	add_cut(3, segment, 1);
+	apply(kind, segment, block, count, 3);
+	add_cut(7, segment, 1);
+	cr_assert_eq(seen(&scope, 8), written, "what came behind the snapshot is not seen");
+	apply(kind, segment, block, count, 7);
+	cr_assert_eq(seen(&scope, 8), UINT64_MAX, "zeros of kind %d came back", (int)kind);
+	cr_assert_eq(seen(&then, 8), written);
+}
+
+Test(index, zeros_behind_a_roll_back_hide_what_it_brought_back)
+{
+	zero_around_a_roll_back(SEGMENT, RECORD_ZEROES, 8, 1);
+	zero_around_a_roll_back(SEGMENT + 1, RECORD_DISCARD, 0, 16);
+	zero_around_a_roll_back(SEGMENT + 2, RECORD_DISCARD, 0, CHUNK);
+	zero_around_a_roll_back(SEGMENT + 3, RECORD_ZEROES, 0, CHUNK);
+}
+
+Test(index, zeros_of_a_clone_behind_its_roll_back_hide_its_origin)
+{
+	uint64_t clone = wire_segment(1, SEGMENT);
+	struct mt_scope scope = { .span_count = 3,
+		.spans = { { clone, 7, UINT64_MAX }, { clone, 0, 5 }, { SEGMENT, 0, 3 } } };
+
+	write_block(8, 0);
+	add_cut(3, SEGMENT, 1);
+	add_cut(5, clone, 1);
+	apply(RECORD_DISCARD, clone, 0, 16, 5);
+	add_cut(7, clone, 1);
+	cr_assert_eq(seen(&scope, 8), 1);
+	apply(RECORD_DISCARD, clone, 8, 1, 7);
+	cr_assert_eq(seen(&scope, 8), UINT64_MAX);
+	zero_around_a_roll_back(wire_segment(2, SEGMENT), RECORD_ZEROES, 8, 1);
+}
+
+Test(index, behind_a_cut_zeros_over_nothing_still_leave_no_trace)
+{
+	write_block(1, 0);
+	add_cut(3, SEGMENT, 1);
+	apply(RECORD_DISCARD, SEGMENT, 0, 16, 3);
+	cr_assert_eq(map->key_count, 2);
+	apply(RECORD_DISCARD, SEGMENT, 0, 16, 3);
+	cr_assert_eq(map->key_count, 2, "no cut lies between");
+	add_cut(7, SEGMENT, 1);
+	apply(RECORD_DISCARD, SEGMENT, 0, 16, 7);
+	cr_assert_eq(map->key_count, 3, "what was never written needs none");
+	cr_assert_eq(live(1), UINT64_MAX);
+}
+
+Test(index, behind_a_cut_the_room_of_a_promise_is_not_taken_for_a_layer)
+{
+	write_block(8, 0);
+	add_cut(3, SEGMENT, 1);
+	apply(RECORD_ZEROES, SEGMENT, 8, 1, 3);
+	cr_assert_eq(mt_index_promise(map, SEGMENT, 0, 16), 0);
+	cr_assert_eq(mt_index_freeze(mt_index_chunk(map, mt_chunk_number(SEGMENT, 0))), 0);
+	apply(RECORD_ZEROES, SEGMENT, 8, 1, 3);
+	cr_assert_eq(map->key_count, 2, "the layer that has no record yet parts nothing");
+	mt_index_keep(map, SEGMENT, 0, 16);
+}
+
 /* ---- runs ---- */
 
 static struct mt_run *
@@ -588,40 +662,82 @@ Test(index, a_removed_chunk_takes_all_with_it)
 
 /* ---- a model ---- */
 
-#define MODEL_CUTS 6u
+#define MODEL_CUTS 12u
+enum { MODEL_BLOCKS = 600 };
 
-/* Writes, discards and snapshots at random: each snapshot shows for ever what it showed at first. */
-Test(index, random_use_against_a_model)
+static uint64_t
+model_seen(const struct mt_scope *scope, uint32_t block)
 {
-	enum { BLOCKS = 600 };
-	static uint64_t now[BLOCKS], then[MODEL_CUTS + 1][BLOCKS];
+	uint64_t sees = seen(scope, block);
+
+	return sees == UINT64_MAX ? 0 : sees;
+}
+
+static uint32_t
+model_block(uint64_t *state, uint32_t count)
+{
+	/* Half of all meets in a few blocks, so that zeros meet zeros on both sides of a cut. */
+	uint32_t range = random_below(state, 2) == 0 ? 32 : MODEL_BLOCKS;
+
+	return (uint32_t)random_below(state, range - count);
+}
+
+/*
+ * Writes, zeros, snapshots and roll-backs at random: each snapshot shows for ever what it showed at first,
+ * and the volume what it was rolled back to.
+ */
+static void
+model_run(uint64_t seed)
+{
+	static uint64_t now[MODEL_BLOCKS], then[MODEL_CUTS + 1][MODEL_BLOCKS];
+	struct mt_scope scope, scopes[MODEL_CUTS + 1];
 	uint64_t state[4], cut = 0;
 
-	random_seed(state, 11);
-	log_info("seed 11");
-	for (uint32_t step = 0; step < 60000; step++) {
+	random_seed(state, seed);
+	log_info("seed %u", (unsigned int)seed);
+	memset(now, 0, sizeof(now));
+	mt_scope_init(&scope, SEGMENT);
+	for (uint32_t step = 0; step < 40000; step++) {
 		uint32_t count = 1 + (uint32_t)random_below(state, 16);
-		uint32_t block = (uint32_t)random_below(state, BLOCKS - count);
+		uint32_t block = model_block(state, count);
 		uint64_t dice = random_below(state, 100);
 
-		if (step % 10000 == 9999 && cut < MODEL_CUTS) {
+		if (step % 3000 == 2999 && cut < MODEL_CUTS) {
+			uint64_t back = random_below(state, 2) == 0 ? random_below(state, cut + 1)
+								    : 0;
+
 			add_cut(++cut, SEGMENT, 1);
+			mt_scope_before(&scope, cut, &scopes[cut]);
 			memcpy(then[cut], now, sizeof(now));
+			if (back != 0) {
+				cr_assert_eq(mt_scope_above(SEGMENT, cut, &scopes[back], &scope),
+				    0);
+				memcpy(now, then[back], sizeof(now));
+			}
 		}
 		if (step % 500 == 499)
 			cr_assert_eq(mt_index_freeze(
 					 mt_index_chunk(map, mt_chunk_number(SEGMENT, 0))),
 			    0);
-		apply(dice < 20 ? RECORD_DISCARD : RECORD_WRITE, SEGMENT, block, count, cut);
+		apply(dice < 20     ? RECORD_DISCARD
+			: dice < 40 ? RECORD_ZEROES
+				    : RECORD_WRITE,
+		    SEGMENT, block, count, cut);
 		for (uint32_t i = 0; i < count; i++)
-			now[block + i] = dice < 20 ? 0 : sequence + i;
+			now[block + i] = dice < 40 ? 0 : sequence + i;
 	}
-	for (uint32_t i = 0; i < BLOCKS; i++) {
-		for (uint64_t n = 1; n <= cut; n++) {
-			uint64_t sees = at_snapshot(n, i);
+	for (uint32_t i = 0; i < MODEL_BLOCKS; i++) {
+		for (uint64_t n = 1; n <= cut; n++)
+			cr_assert_eq(model_seen(&scopes[n], i), then[n][i]);
+		cr_assert_eq(model_seen(&scope, i), now[i]);
+	}
+}
 
-			cr_assert_eq(sees == UINT64_MAX ? 0 : sees, then[n][i]);
-		}
-		cr_assert_eq(live(i) == UINT64_MAX ? 0 : live(i), now[i]);
+Test(index, random_use_against_a_model)
+{
+	for (uint64_t seed = 11; seed < 19; seed++) {
+		teardown();
+		setup();
+		model_run(seed);
 	}
 }
