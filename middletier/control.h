@@ -288,6 +288,7 @@ struct mt_shard_snapshot {
 	uint32_t log_extent_count, run_extent_count;
 	uint32_t lacking_count; /* extents with fewer good copies than there should be */
 	uint64_t log_bytes, index_blocks, index_bytes, ring_bytes;
+	uint64_t chunk_count, chunk_bytes; /* of index_bytes: chunks and runs, the rest is layers */
 	uint64_t run_count, run_bytes;
 	uint64_t run_live_bytes;   /* of run_bytes, about; as last seen */
 	uint64_t run_extent_bytes; /* of the extents that they are in */

@@ -435,7 +435,7 @@ json_shards(const struct mt_gateway *gateway, const struct mt_ask *ask)
 		shard = &snapshot->shards[at];
 		json_array_append_new(shards,
 		    json_pack(
-			"{s:i, s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+			"{s:i, s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
 			"shard", (int)shard->index, "port", (int)port, "state",
 			states[shard->state], "epoch", (json_int_t)shard->epoch, "extents",
 			(json_int_t)shard->extent_count, "log_extents",
@@ -443,9 +443,10 @@ json_shards(const struct mt_gateway *gateway, const struct mt_ask *ask)
 			(json_int_t)shard->run_extent_count, "extents_lacking",
 			(json_int_t)shard->lacking_count, "log_bytes", (json_int_t)shard->log_bytes,
 			"index_blocks", (json_int_t)shard->index_blocks, "index_bytes",
-			(json_int_t)shard->index_bytes, "ring_bytes", (json_int_t)shard->ring_bytes,
-			"runs", (json_int_t)shard->run_count, "run_bytes",
-			(json_int_t)shard->run_bytes, "run_live_bytes",
+			(json_int_t)shard->index_bytes, "chunks", (json_int_t)shard->chunk_count,
+			"chunk_bytes", (json_int_t)shard->chunk_bytes, "ring_bytes",
+			(json_int_t)shard->ring_bytes, "runs", (json_int_t)shard->run_count,
+			"run_bytes", (json_int_t)shard->run_bytes, "run_live_bytes",
 			(json_int_t)shard->run_live_bytes, "run_extent_bytes",
 			(json_int_t)shard->run_extent_bytes));
 	}

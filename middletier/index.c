@@ -119,7 +119,6 @@ chunk_create(struct mt_index *index, uint64_t number)
 	list_push_back(index_bucket(index, number), &chunk->hash_link);
 	list_push_back(&index->chunks, &chunk->link);
 	index->chunk_count++;
-	index->memory_bytes += sizeof(*chunk);
 	return chunk;
 }
 
@@ -228,7 +227,6 @@ mt_index_remove_chunk(struct mt_chunk *chunk)
 	list_remove(&chunk->hash_link);
 	list_remove(&chunk->link);
 	index->chunk_count--;
-	index->memory_bytes -= sizeof(*chunk);
 	mt_free(chunk);
 }
 
@@ -290,6 +288,15 @@ mt_index_destroy(struct mt_index *index)
 	mt_free(index);
 }
 
+uint64_t
+mt_index_chunk_bytes(const struct mt_index *index)
+{
+	CHECK_OBJ(index, INDEX_MAGIC);
+	return index->chunk_count * sizeof(struct mt_chunk) +
+	    index->bucket_count * sizeof(*index->buckets) +
+	    index->run_count * sizeof(struct mt_run);
+}
+
 void
 mt_index_prefetch(const struct mt_index *index, uint64_t segment, uint32_t block)
 {
@@ -333,11 +340,17 @@ void
 mt_index_keep(struct mt_index *index, uint64_t segment, uint32_t block, uint32_t count)
 {
 	struct mt_chunk *chunk = index_find_chunk(index, mt_chunk_number(segment, block));
+	struct mt_layer *active;
 
 	assert(chunk != NULL);
 	assert(chunk->promised_count >= promise_keys(count));
 	chunk->promised_count -= promise_keys(count);
-	if (chunk->promised_count == 0 && chunk->layer_bytes == 0)
+	if (chunk->promised_count > 0)
+		return;
+	active = chunk_active(chunk);
+	if (active != NULL && layer_is_empty(active))
+		layer_free(active); /* no record has come: nothing would ever flush it */
+	if (chunk->layer_count == 0)
 		(void)mt_index_drop_empty(chunk);
 }
 

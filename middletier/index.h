@@ -134,7 +134,8 @@ struct mt_index {
 	uint32_t hidden_count;
 	uint64_t chunk_count, key_count; /* keys: of all layers */
 	uint64_t run_count, run_bytes;
-	uint64_t memory_bytes; /* of chunks and layers; run indexes are counted by the port */
+	uint64_t
+	    memory_bytes; /* of layers: what a flush lowers. Of all else: mt_index_chunk_bytes */
 	/* implementation: the hash */
 	struct loop_link *buckets;
 	uint64_t bucket_count;
@@ -142,6 +143,14 @@ struct mt_index {
 
 struct mt_index *mt_index_create(struct mt_shard *shard); /* NULL: errno ENOMEM */
 void mt_index_destroy(struct mt_index *index);
+
+/*
+ * mt_index_chunk_bytes -- memory of chunks, their table, and what is known of runs without their indexes
+ *
+ * It grows with what is stored, and goes with it: no flush lowers it, so no write ever waits for it.
+ * Indexes of runs are counted by the port (mt_run_cache_bytes).
+ */
+uint64_t mt_index_chunk_bytes(const struct mt_index *index);
 
 /* mt_chunk_number -- of a block of a segment. */
 static inline uint64_t
@@ -158,7 +167,8 @@ void mt_index_prefetch(const struct mt_index *index, uint64_t segment, uint32_t 
  * mt_index_promise -- a write of @count blocks is admitted: memory for its keys is set aside
  *
  * So that apply cannot fail, whatever freezes in between. Returned by mt_index_keep (applied, or given
- * up). -ENOMEM. A chunk to which something is promised has an active layer, maybe one without a record.
+ * up). -ENOMEM. A chunk to which something is promised has an active layer, maybe one without a record,
+ * which goes with the last promise: no flush would take it.
  */
 int mt_index_promise(struct mt_index *index, uint64_t segment, uint32_t block, uint32_t count);
 void mt_index_keep(struct mt_index *index, uint64_t segment, uint32_t block, uint32_t count);

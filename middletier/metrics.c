@@ -60,6 +60,8 @@ static const struct metric_member shard_members[] = {
 	SHARD(log_bytes, "log_bytes", "bytes", "length of the log"),
 	SHARD(index_blocks, "index_blocks", "count", "blocks whose newest version is in the log"),
 	SHARD(index_bytes, "index_bytes", "bytes", "memory of their index"),
+	SHARD(chunk_count, "chunks", "count", "chunks of 64 MiB in which something was written"),
+	SHARD(chunk_bytes, "chunk_bytes", "bytes", "of index_bytes: chunks and runs, not layers"),
 	SHARD(ring_bytes, "ring_bytes", "bytes", "device memory for the log's newest part"),
 	SHARD(run_count, "runs", "count", "runs"),
 	SHARD(run_bytes, "run_bytes", "bytes", "stored bytes in runs, one copy"),

@@ -37,7 +37,9 @@ snapshot_shard(const struct mt_shard *shard, struct mt_shard_snapshot *ret_snaps
 	if (shard->block_index == NULL)
 		return;
 	ret_snapshot->index_blocks = shard->block_index->key_count;
-	ret_snapshot->index_bytes = shard->block_index->memory_bytes;
+	ret_snapshot->chunk_count = shard->block_index->chunk_count;
+	ret_snapshot->chunk_bytes = mt_index_chunk_bytes(shard->block_index);
+	ret_snapshot->index_bytes = shard->block_index->memory_bytes + ret_snapshot->chunk_bytes;
 }
 
 void

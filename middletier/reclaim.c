@@ -14,7 +14,8 @@
  *
  * The log has two limits. Beyond the *soft* one merges hurry, beyond the *hard* one writes wait until
  * extents have gone. Both are of what its extents take at a node, full or not. The memory of the layers
- * has two as well, an eighth of the --log-bytes option and twice that, for records may be small. Writes
+ * has two as well, an eighth of the --log-bytes option and twice that, for records may be small; chunks and
+ * runs, which no flush lowers, do not count there. Writes
  * of the latency class wait later: where one more extent was begun, with a quarter more of memory.
  */
 #include "reclaim.h"

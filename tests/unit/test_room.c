@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_room.c -- a log that is too long, nodes that are full: who waits, who is refused, who goes on */
-#include "fake_port.h"
+#include "fake_runs.h"
 #include "middletier/alloc.h"
 #include "middletier/pace.h"
 
@@ -31,6 +31,13 @@ set_full(bool is_full, bool is_reserve_full)
 		fake.nodes[i].is_full = is_full;
 		fake.nodes[i].is_reserve_full = is_reserve_full;
 	}
+}
+
+static bool
+is_answered_within(const struct fake_msg *msg, uint64_t ns)
+{
+	fake_run_for(ns);
+	return msg->is_answered && msg->reply.rc == 0;
 }
 
 /* Sixteen blocks that do not compress: 64 KiB of log. */
@@ -250,6 +257,48 @@ Test(room, without_memory_for_layers_all_wait_until_some_have_gone)
 		cr_assert_eq(fake_wait(msgs[i]), 0);
 }
 
+/* Chunks with a run each, as --log-bytes allowed them all their memory before: a volume of 2 TiB. */
+static void
+add_flushed_chunks(uint32_t count)
+{
+	struct mt_run like = { .length_bytes = 4096, .flushed_sequence = 1 };
+
+	fake_runs_extent();
+	like.extent_index = fake_runs.extent->index;
+	for (uint32_t i = 0; i < count; i++)
+		cr_assert_not_null(
+		    mt_index_add_run(fake.shard.block_index, UINT64_C(1) << 40 | i, &like));
+}
+
+Test(room, what_no_flush_can_lower_stops_no_write)
+{
+	fake.log_bytes = NUM_MIB(8); /* and so 1 MiB of layers, 2 at the most */
+	for (uint32_t i = 0; i < FAKE_NODES; i++)
+		fake.links[i].slots_total = 1000;
+	add_flushed_chunks(32768);
+	cr_assert_gt(mt_index_chunk_bytes(fake.shard.block_index), NUM_MIB(4));
+	mt_reclaim_kick(&fake.shard);
+	fake_run_for(NUM_MS(10));
+	cr_assert_eq(mt_reclaim_pressure(&fake.shard, 0), 0);
+	cr_assert(is_answered_within(write_more(0), NUM_MS(20)), "not slowed down either");
+	cr_assert(is_answered_within(fake_discard(0, 16), NUM_MS(20)));
+	cr_assert_not(mt_reclaim_is_memory_full(&fake.shard));
+}
+
+Test(room, discards_of_what_was_discarded_leave_no_memory)
+{
+	uint64_t bytes;
+
+	cr_assert_eq(fake_wait(fake_write(0, 16, 4)), 0);
+	cr_assert_eq(fake_wait(fake_discard(0, 16)), 0);
+	add_flushed_chunks(1);
+	drop_layers();
+	bytes = fake.shard.block_index->memory_bytes;
+	for (uint32_t i = 1; i < 200; i++)
+		cr_assert_eq(fake_wait(fake_discard(16 * i, 16)), 0);
+	cr_assert_eq(fake.shard.block_index->memory_bytes, bytes);
+}
+
 /* ---- full nodes ---- */
 
 /* Until a write finds no room: with what the last of its extents has left for tombstones. */
@@ -391,13 +440,6 @@ write_fast(uint32_t block, uint32_t block_count, uint64_t version)
 	msg = fake_write_as(io, block, version);
 	fake.is_latency = false;
 	return msg;
-}
-
-static bool
-is_answered_within(const struct fake_msg *msg, uint64_t ns)
-{
-	fake_run_for(ns);
-	return msg->is_answered && msg->reply.rc == 0;
 }
 
 Test(room, the_latency_class_is_not_slowed_down)
