@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "copy.h"
+#include "list_page.h"
 #include "recovery.h"
 
 static void agree_find_orphan(struct mt_agree *agree, uint64_t cursor);
@@ -261,18 +262,18 @@ agree_on_orphan_deleted(struct mt_call *call, int rc, const struct wire_node_rep
 	mt_agree_placed(agree, rc);
 }
 
-/* The entry of our extent; 0: it is not in this page. */
-static uint64_t
-orphan_incarnation(const struct mt_agree *agree, const struct split_msg *msg)
-{
-	struct wire_extent_entry entry;
+struct orphan_look {
+	const struct extent_id *id;
+	uint64_t incarnation; /* 0: not seen */
+};
 
-	for (uint32_t at = 0; at + sizeof(entry) <= msg->payload_bytes; at += sizeof(entry)) {
-		dev_copy_to_host(agree->shard->port->split, &entry, dev_ptr_add(msg->payload, at),
-		    sizeof(entry));
-		if (entry.extent == extent_id_pack(&agree->id))
-			return entry.incarnation;
-	}
+static int
+orphan_take_listed(const struct wire_listed *listed, void *arg)
+{
+	struct orphan_look *look = arg;
+
+	if (extent_id_pack(&listed->id) == extent_id_pack(look->id))
+		look->incarnation = listed->incarnation;
 	return 0;
 }
 
@@ -281,14 +282,15 @@ agree_on_orphans(struct mt_call *call, int rc, const struct wire_node_reply *rep
     struct split_msg *msg, void *arg)
 {
 	struct mt_agree *agree = arg;
-	uint64_t incarnation = 0, cursor = 0;
+	struct orphan_look look = { .id = &agree->id };
+	uint64_t incarnation, cursor = 0;
 
-	(void)call;
 	agree->outstanding_count--;
 	if (rc == 0 && !agree->is_stopped) {
-		incarnation = msg != NULL ? orphan_incarnation(agree, msg) : 0;
+		rc = mt_list_page(agree->shard->port, call, reply, msg, orphan_take_listed, &look);
 		cursor = reply->offset_bytes;
 	}
+	incarnation = look.incarnation;
 	if (msg != NULL)
 		split_msg_release(msg);
 	if (agree->is_stopped)

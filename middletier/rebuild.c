@@ -29,6 +29,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "list_page.h"
 #include "rebuild_store.h"
 #include "recovery.h"
 
@@ -422,32 +423,23 @@ rebuild_list_done(struct mt_rebuild *rebuild)
 }
 
 static void
-rebuild_list_failed(struct rebuild_node *node, int rc, const char *field)
+rebuild_list_failed(struct rebuild_node *node, int rc)
 {
-	log_warn("recover: node at %s: its list broke off rc=%s%s%s", node->link->config.address,
-	    log_errno(rc), field == NULL ? "" : " field=", field == NULL ? "" : field);
+	log_warn("recover: node at %s: its list broke off rc=%s", node->link->config.address,
+	    log_errno(rc));
 	mt_survey_drop_node(&node->rebuild->survey, node->node_id);
 	rebuild_list_done(node->rebuild);
 }
 
 static int
-rebuild_take_entries(struct rebuild_node *node, struct split_msg *msg, const char **ret_field)
+rebuild_take_listed(const struct wire_listed *listed, void *arg)
 {
-	struct mt_rebuild *rebuild = node->rebuild;
-	uint32_t count = msg->payload_bytes / (uint32_t)sizeof(struct wire_extent_entry);
+	struct rebuild_node *node = arg;
+	int rc = mt_survey_add(&node->rebuild->survey, node->node_id, listed);
 
-	for (uint32_t i = 0; i < count; i++) {
-		struct wire_extent_entry entry;
-		int rc;
-
-		dev_copy_to_host(rebuild->port->split, &entry,
-		    dev_ptr_add(msg->payload, i * sizeof(entry)), sizeof(entry));
-		rc = mt_survey_add(&rebuild->survey, node->node_id, &entry, ret_field);
-		if (rc != 0)
-			return rc;
-	}
-	node->extent_count += count;
-	return 0;
+	if (rc == 0)
+		node->extent_count++;
+	return rc;
 }
 
 static void
@@ -456,20 +448,17 @@ rebuild_on_listed(struct mt_call *call, int rc, const struct wire_node_reply *re
 {
 	struct rebuild_node *node = arg;
 	uint64_t cursor = reply == NULL ? 0 : reply->offset_bytes;
-	const char *field = NULL;
 
 	CHECK_OBJ(node->rebuild, REBUILD_MAGIC);
 	node->is_out = false;
-	if (rc == 0 && msg != NULL && msg->payload_bytes > 0)
-		rc = rebuild_take_entries(node, msg, &field);
+	if (rc == 0)
+		rc = mt_list_page(node->rebuild->port, call, reply, msg, rebuild_take_listed, node);
 	if (msg != NULL)
 		split_msg_release(msg);
 	if (node->rebuild->sm.state != REBUILD_LISTING)
 		return;
-	if (rc == 0 && cursor != 0 && cursor <= call->request.offset_bytes)
-		rc = -EPROTO; /* it would never end */
 	if (rc != 0) {
-		rebuild_list_failed(node, rc, field);
+		rebuild_list_failed(node, rc);
 	} else if (cursor != 0) {
 		rebuild_list(node, cursor);
 	} else {
@@ -491,7 +480,7 @@ rebuild_list(struct rebuild_node *node, uint64_t cursor)
 	rc = mt_link_call(node->link, &node->call);
 	node->is_out = rc == 0;
 	if (rc != 0)
-		rebuild_list_failed(node, rc, NULL);
+		rebuild_list_failed(node, rc);
 }
 
 static void

@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "list_page.h"
 
 #define STALE_MAGIC 0x4c415453u /* "STAL" */
 #define STALE_WAIT_NS NUM_MS(200)
@@ -101,29 +102,29 @@ stale_try_finish(struct mt_stale_check *check)
 	stale_finish(check, 0);
 }
 
-static void
-stale_take_entry(struct mt_stale_node *node, const struct wire_extent_entry *entry)
+static int
+stale_take_listed(const struct wire_listed *listed, void *arg)
 {
+	struct mt_stale_node *node = arg;
 	struct mt_stale_check *check = node->check;
 	const struct mt_shard *shard = check->shard;
-	struct extent_id id = extent_id_unpack(entry->extent);
-	uint64_t manifest;
+	struct extent_id id = listed->id;
+	uint64_t manifest, packed = extent_id_pack(&id);
 
-	if (id.shard != shard->index)
-		return;
-	if (id.epoch >= shard->epoch || entry->fence_epoch > shard->epoch) {
+	if (id.epoch >= shard->epoch || listed->fence_epoch > shard->epoch) {
 		log_error("shard %" PRIu32 ": node %" PRIu32 " knows a later epoch than the root: "
 			  "extent=%" PRIu32 ".%" PRIu32 ".%" PRIu64 " fence=%" PRIu32
 			  " epoch=%" PRIu32,
 		    shard->index, node->link->node_id, id.shard, id.epoch, id.counter,
-		    entry->fence_epoch, shard->epoch);
+		    listed->fence_epoch, shard->epoch);
 		check->is_stale = true;
 	}
-	if (entry->kind != EXTENT_MANIFEST || !shard->root.has_manifest)
-		return;
+	if (listed->kind != EXTENT_MANIFEST || !shard->root.has_manifest)
+		return 0;
 	manifest = extent_id_pack(&shard->root.manifest);
-	node->has_manifest |= entry->extent == manifest;
-	check->has_newer_manifest |= entry->extent > manifest;
+	node->has_manifest |= packed == manifest;
+	check->has_newer_manifest |= packed > manifest;
+	return 0;
 }
 
 static void stale_ask(struct mt_stale_node *node, uint64_t cursor);
@@ -134,27 +135,18 @@ stale_on_listed(struct mt_call *call, int rc, const struct wire_node_reply *repl
 {
 	struct mt_stale_node *node = arg;
 	struct mt_stale_check *check = node->check;
-	struct mt_port *port = check->shard->port;
 	uint64_t cursor = reply == NULL ? 0 : reply->offset_bytes;
-	uint32_t count = 0;
 
 	CHECK_OBJ(check, STALE_MAGIC);
 	node->is_out = false;
-	if (rc == 0 && msg != NULL && !check->is_stopped)
-		count = msg->payload_bytes / (uint32_t)sizeof(struct wire_extent_entry);
-	for (uint32_t i = 0; i < count; i++) {
-		struct wire_extent_entry entry;
-
-		dev_copy_to_host(port->split, &entry, dev_ptr_add(msg->payload, i * sizeof(entry)),
-		    sizeof(entry));
-		stale_take_entry(node, &entry);
-	}
+	if (rc == 0 && !check->is_stopped)
+		rc = mt_list_page(check->shard->port, call, reply, msg, stale_take_listed, node);
 	if (msg != NULL)
 		split_msg_release(msg);
 	if (!check->is_running)
 		return;
 	/* A link that was lost is asked again when it is up. */
-	if (rc == 0 && cursor > call->request.offset_bytes && !check->is_stale) {
+	if (rc == 0 && cursor != 0 && !check->is_stale) {
 		stale_ask(node, cursor);
 		return;
 	}

@@ -12,28 +12,8 @@
 #define SURVEY_GROWTH_MIN 256u
 
 int
-mt_survey_add(struct mt_survey *survey, uint32_t node_id, const struct wire_extent_entry *entry,
-    const char **ret_field)
+mt_survey_add(struct mt_survey *survey, uint32_t node_id, const struct wire_listed *listed)
 {
-	struct extent_id id = extent_id_unpack(entry->extent);
-
-	if (id.shard >= CLEAVE_SHARDS_MAX || id.epoch == 0) {
-		*ret_field = "extent";
-		return -EPROTO;
-	}
-	if (entry->kind < EXTENT_LOG || entry->kind > EXTENT_MANIFEST) {
-		*ret_field = "extent_kind";
-		return -EPROTO;
-	}
-	if (entry->length_bytes > CLEAVE_CHUNK_BYTES ||
-	    !num_is_aligned(entry->length_bytes, BATCH_ALIGN)) {
-		*ret_field = "length_bytes";
-		return -EPROTO;
-	}
-	if (entry->fence_epoch > EXTENT_EPOCH_MAX) {
-		*ret_field = "fence_epoch";
-		return -EPROTO;
-	}
 	if (survey->count == survey->max) {
 		uint32_t max = survey->max == 0 ? SURVEY_GROWTH_MIN : 2 * survey->max;
 		struct mt_survey_copy *copies =
@@ -44,13 +24,13 @@ mt_survey_add(struct mt_survey *survey, uint32_t node_id, const struct wire_exte
 		survey->copies = copies;
 		survey->max = max;
 	}
-	survey->copies[survey->count++] = (struct mt_survey_copy){ .id = id,
-		.kind = (enum extent_kind)entry->kind,
+	survey->copies[survey->count++] = (struct mt_survey_copy){ .id = listed->id,
+		.kind = listed->kind,
 		.node_id = node_id,
-		.incarnation = entry->incarnation,
-		.length_bytes = entry->length_bytes,
-		.fence_epoch = entry->fence_epoch,
-		.is_damaged = (entry->flags & WIRE_FLAG_DAMAGED) != 0 };
+		.incarnation = listed->incarnation,
+		.length_bytes = listed->length_bytes,
+		.fence_epoch = listed->fence_epoch,
+		.is_damaged = listed->is_damaged };
 	return 0;
 }
 

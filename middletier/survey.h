@@ -34,9 +34,8 @@ struct mt_survey_extent {
 	uint32_t first, count;
 };
 
-/* mt_survey_add -- 0; -ENOMEM; -EPROTO and the field: not what a node may say. */
-int mt_survey_add(struct mt_survey *survey, uint32_t node_id, const struct wire_extent_entry *entry,
-    const char **ret_field);
+/* mt_survey_add -- 0; -ENOMEM. */
+int mt_survey_add(struct mt_survey *survey, uint32_t node_id, const struct wire_listed *listed);
 /* mt_survey_drop_node -- forget what @node_id has told: its list broke off. */
 void mt_survey_drop_node(struct mt_survey *survey, uint32_t node_id);
 /* mt_survey_sort -- by shard, epoch, counter, node; before any of the questions. */

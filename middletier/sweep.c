@@ -25,10 +25,10 @@
 #include "base/num.h"
 #include "copy.h"
 #include "extent.h"
+#include "list_page.h"
 #include "manifest.h"
 #include "upkeep.h"
 
-#define SWEEP_ENTRIES 64u /* copied to host memory at a time */
 #define SWEEP_RETRY_NS NUM_S(1)
 
 _Static_assert(MT_NODES_MAX <= 64, "a bit each");
@@ -120,51 +120,36 @@ sweep_delete(struct mt_sweep *sweep, const struct extent_id *id, uint64_t incarn
 		sweep->due_ns = num_min(sweep->due_ns, sweep_now_ns(sweep) + SWEEP_RETRY_NS);
 }
 
-static void
-sweep_entry(struct mt_sweep *sweep, const struct wire_extent_entry *entry)
+static int
+sweep_take_listed(const struct wire_listed *listed, void *arg)
 {
-	struct extent_id id = extent_id_unpack(entry->extent);
+	struct mt_sweep *sweep = arg;
+	struct extent_id id = listed->id;
 	bool is_sealed = false;
 	uint64_t sealed_bytes = 0;
 	struct mt_replica *named = sweep_named(sweep, &id, &is_sealed, &sealed_bytes);
 
 	if (named == NULL) {
 		if (sweep_is_orphan(sweep, &id))
-			sweep_delete(sweep, &id, entry->incarnation);
-		return;
+			sweep_delete(sweep, &id, listed->incarnation);
+		return 0;
 	}
-	if (named->incarnation != entry->incarnation) {
+	if (named->incarnation != listed->incarnation) {
 		if (!is_sealed || named->incarnation == 0)
-			return;
+			return 0;
 		sweep_damage(sweep, &id, "another one is in its place", -ENOENT);
 		if (!mt_copy_is_going(sweep->shard, &id, sweep->node_id))
-			sweep_delete(sweep, &id, entry->incarnation);
-		return;
+			sweep_delete(sweep, &id, listed->incarnation);
+		return 0;
 	}
 	named->listed = sweep->number;
 	if (!is_sealed)
-		return;
-	if ((entry->flags & WIRE_FLAG_DAMAGED) != 0)
+		return 0;
+	if (listed->is_damaged)
 		sweep_damage(sweep, &id, "its node says so", -EUCLEAN);
-	else if (entry->length_bytes < sealed_bytes)
+	else if (listed->length_bytes < sealed_bytes)
 		sweep_damage(sweep, &id, "it is short", -ERANGE);
-}
-
-static void
-sweep_page(struct mt_sweep *sweep, const struct split_msg *msg)
-{
-	struct wire_extent_entry entries[SWEEP_ENTRIES];
-	uint32_t count = msg->payload_bytes / (uint32_t)sizeof(entries[0]);
-
-	for (uint32_t at = 0; at < count; at += SWEEP_ENTRIES) {
-		uint32_t here = (uint32_t)num_min(count - at, SWEEP_ENTRIES);
-
-		dev_copy_to_host(sweep->shard->port->split, entries,
-		    dev_ptr_add(msg->payload, (uint64_t)at * sizeof(entries[0])),
-		    here * sizeof(entries[0]));
-		for (uint32_t i = 0; i < here; i++)
-			sweep_entry(sweep, &entries[i]);
-	}
+	return 0;
 }
 
 /* Named, and not in the list: it may have come there meanwhile, so its node is asked for it. */
@@ -211,8 +196,8 @@ sweep_on_list(struct mt_call *call, int rc, const struct wire_node_reply *reply,
 
 	sweep->is_call_out = false;
 	may_judge = !sweep->is_stopped && rc == 0 && sweep_may_judge(sweep);
-	if (msg != NULL && may_judge)
-		sweep_page(sweep, msg);
+	if (may_judge)
+		rc = mt_list_page(sweep->shard->port, call, reply, msg, sweep_take_listed, sweep);
 	if (msg != NULL)
 		split_msg_release(msg);
 	if (sweep->is_stopped)
@@ -221,7 +206,10 @@ sweep_on_list(struct mt_call *call, int rc, const struct wire_node_reply *reply,
 		/* A lost link is asked when it is back. */
 		sweep->due_ns = num_min(sweep->due_ns, sweep_now_ns(sweep) + SWEEP_RETRY_NS);
 		sweep_end(sweep, false);
-	} else if (reply->offset_bytes != 0 && reply->offset_bytes > call->request.offset_bytes) {
+	} else if (rc != 0) {
+		sweep_end(sweep,
+		    false); /* what it says is not believed: the next sweep asks again */
+	} else if (reply->offset_bytes != 0) {
 		if (sweep_ask(sweep, call->node, reply->offset_bytes) != 0)
 			sweep_end(sweep, false);
 	} else {

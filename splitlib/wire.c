@@ -534,6 +534,44 @@ wire_node_reply_encode(struct wire_header *header, const struct wire_node_reply 
 }
 
 int
+wire_listed_decode(const struct wire_extent_entry *entry, uint32_t shard,
+    struct wire_listed *ret_listed, const char **ret_field)
+{
+	struct extent_id id = extent_id_unpack(entry->extent);
+
+	/* A packed id has room for more shards than there are. */
+	WIRE_EXPECT(id.shard < CLEAVE_SHARDS_MAX && id.epoch != 0, "extent");
+	WIRE_EXPECT(shard == UINT32_MAX || id.shard == shard, "shard");
+	WIRE_EXPECT(entry->kind >= EXTENT_LOG && entry->kind <= EXTENT_MANIFEST, "extent_kind");
+	WIRE_EXPECT(entry->state >= WIRE_EXTENT_OPEN && entry->state <= WIRE_EXTENT_SEALED,
+	    "extent_state");
+	WIRE_EXPECT((entry->flags & ~WIRE_FLAG_DAMAGED) == 0, "extent_flags");
+	WIRE_EXPECT(entry->length_bytes <= CLEAVE_CHUNK_BYTES &&
+		num_is_aligned(entry->length_bytes, BATCH_ALIGN),
+	    "length_bytes");
+	WIRE_EXPECT(entry->fence_epoch <= EXTENT_EPOCH_MAX, "fence_epoch");
+	*ret_listed = (struct wire_listed){
+		.id = id,
+		.kind = (enum extent_kind)entry->kind,
+		.state = (enum wire_extent_state)entry->state,
+		.incarnation = entry->incarnation,
+		.length_bytes = entry->length_bytes,
+		.fence_epoch = entry->fence_epoch,
+		.is_damaged = (entry->flags & WIRE_FLAG_DAMAGED) != 0,
+	};
+	return 0;
+}
+
+int
+wire_list_check_cursor(uint64_t cursor, uint32_t count, uint64_t next, const char **ret_field)
+{
+	WIRE_EXPECT(next == 0 ||
+		(next <= WIRE_LIST_CURSOR_MAX && count > 0 && next >= cursor + count),
+	    "cursor");
+	return 0;
+}
+
+int
 wire_control_decode(const struct wire_header *header, struct wire_control *ret_control,
     const char **ret_field)
 {

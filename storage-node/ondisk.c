@@ -24,6 +24,7 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "pages are used as they are stored");
 _Static_assert(ONDISK_FENCE_PAGES *ONDISK_FENCE_SHARDS == CLEAVE_SHARDS_MAX, "a fence a shard");
+_Static_assert(ONDISK_SLOTS_MAX <= WIRE_LIST_CURSOR_MAX, "a list's cursor is a slot");
 
 #define MAGIC_SUPER 0x314b5344564c4321u /* "!CLVDSK1" */
 #define MAGIC_FENCE 0x31434e46564c4321u /* "!CLVFNC1" */

@@ -272,6 +272,32 @@ struct wire_extent_entry {
 } __attribute__((packed));
 _Static_assert(sizeof(struct wire_extent_entry) == 40, "wire extent entry");
 enum wire_extent_state { WIRE_EXTENT_OPEN = 1, WIRE_EXTENT_FROZEN = 2, WIRE_EXTENT_SEALED = 3 };
+/* A copy that a node lists, decoded. */
+struct wire_listed {
+	struct extent_id id; /* packs */
+	enum extent_kind kind;
+	enum wire_extent_state state;
+	uint64_t incarnation;
+	uint64_t length_bytes; /* aligned, within a chunk */
+	uint32_t fence_epoch;
+	bool is_damaged;
+};
+/*
+ * wire_listed_decode -- one entry of a page
+ *
+ * @shard: the one whose list was asked for; UINT32_MAX: every shard's. 0, or -EPROTO and the field's
+ * name.
+ */
+int wire_listed_decode(const struct wire_extent_entry *entry, uint32_t shard,
+    struct wire_listed *ret_listed, const char **ret_field);
+/*
+ * wire_list_check_cursor -- does @next, of a page of @count entries asked for at @cursor, lead on?
+ *
+ * It is 0 at the list's end, else a slot behind at least as many as are in the page, and a page that
+ * is not the last has entries: so a list ends, whatever a node says. 0, or -EPROTO and "cursor".
+ */
+#define WIRE_LIST_CURSOR_MAX (1u << 20) /* slots of a disk */
+int wire_list_check_cursor(uint64_t cursor, uint32_t count, uint64_t next, const char **ret_field);
 
 /* Control messages: a JSON object in the payload, at most 64 KiB each way. */
 struct wire_control {

@@ -77,6 +77,29 @@ check_status(const uint8_t *data, size_t bytes)
 	}
 }
 
+/* A page of a list, as its readers walk it: what passes has an id that packs, to what it came from. */
+static void
+check_listed(const uint8_t *data, size_t bytes)
+{
+	struct wire_extent_entry entry;
+	struct wire_listed listed;
+	const char *field = NULL;
+
+	for (size_t at = 0; at + sizeof(entry) <= bytes; at += sizeof(entry)) {
+		memcpy(&entry, data + at, sizeof(entry));
+		if (wire_listed_decode(&entry, UINT32_MAX, &listed, &field) != 0) {
+			assert(field != NULL);
+			field = NULL;
+			continue;
+		}
+		assert(extent_id_pack(&listed.id) == entry.extent);
+		assert(listed.length_bytes <= CLEAVE_CHUNK_BYTES);
+		if (wire_list_check_cursor(entry.incarnation, entry.fence_epoch, entry.mark_bytes,
+			&field) == 0)
+			assert(entry.mark_bytes == 0 || entry.mark_bytes > entry.incarnation);
+	}
+}
+
 static void
 check_hello(const uint8_t *data, size_t bytes)
 {
@@ -106,6 +129,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	bytes--;
 	check_hello(data, bytes);
 	check_status(data, bytes);
+	check_listed(data, bytes);
 	if (bytes < sizeof(header))
 		return 0;
 	memcpy(&header, data, sizeof(header));

@@ -35,7 +35,9 @@ enum peer_answer {
 	PEER_LACKING_JSON,
 	PEER_WRONG_JSON,
 	PEER_ERROR_STATUS,
-	PEER_REQUEST, /* answers with a request */
+	PEER_REQUEST,       /* answers with a request */
+	PEER_LIST_NO_SHARD, /* lists an extent of a shard that there cannot be */
+	PEER_LIST_NO_END,   /* lists a page that leads to itself */
 };
 
 static struct peer {
@@ -83,6 +85,22 @@ peer_answer_with(struct split_msg *msg, struct wire_header *header)
 	bool has_text = header->opcode == (WIRE_CONTROL | WIRE_REPLY);
 	struct dev_piece piece = { peer.text, (uint32_t)strlen(text) };
 
+	if (header->opcode == (WIRE_EXTENT_LIST | WIRE_REPLY) &&
+	    peer.answer >= PEER_LIST_NO_SHARD) {
+		struct wire_extent_entry entry = { .extent = UINT64_C(1) << 26,
+			.kind = EXTENT_LOG,
+			.state = WIRE_EXTENT_OPEN };
+
+		if (peer.answer == PEER_LIST_NO_SHARD)
+			entry.extent |= UINT64_C(4096) << 50;
+		else
+			header->offset_bytes = num_max(msg->header->offset_bytes, 1);
+		header->length_bytes = sizeof(entry);
+		piece.bytes = sizeof(entry);
+		dev_copy_from_host(peer.port, peer.text, &entry, sizeof(entry));
+		split_msg_reply(msg, header, &piece, 1, NULL, NULL);
+		return;
+	}
 	dev_copy_from_host(peer.port, peer.text, text, strlen(text));
 	split_msg_reply(msg, header, &piece, has_text ? 1 : 0, NULL, NULL);
 }
@@ -555,4 +573,36 @@ Test(node_link, init_without_memory)
 	    -ENOMEM);
 	mt_alloc_fail_at(0);
 	mt_link_fini(&link); /* a no-op */
+}
+
+/* ---- lists that no node may send ---- */
+
+static bool
+is_list_refused(void *arg)
+{
+	return mt_rig_logged(rig, arg);
+}
+
+Test(node_link, an_extent_of_no_shard_is_not_believed)
+{
+	peer_start(PEER_LIST_NO_SHARD);
+	cr_assert(mt_rig_run_until(rig, is_list_refused,
+	    "node 4: its list of extents is not believed, field=extent"));
+	/* Also where a take-over looks. */
+	mt_rig_log_clear(rig);
+	mt_rig_gateway_restart(rig);
+	cr_assert(mt_rig_run_until(rig, is_list_refused, "not believed, field=extent"));
+}
+
+Test(node_link, a_list_without_an_end_is_not_believed)
+{
+	uint32_t requests;
+
+	peer_start(PEER_LIST_NO_END);
+	cr_assert(mt_rig_run_until(rig, is_list_refused,
+	    "node 4: its list of extents is not believed, field=cursor"));
+	mt_rig_run(rig, NUM_S(1));
+	requests = peer.request_count;
+	mt_rig_run(rig, NUM_S(1));
+	cr_assert_leq(peer.request_count, requests + 4, "it is asked on and on");
 }
