@@ -24,6 +24,11 @@
 #define MT_VOLUMES_MAX 65536u
 #define MT_VOLUMES_PER_LIST 128u /* in one answer to volume.list */
 #define MT_CLUSTER_FORMAT 1u
+/* What a start without a cluster says; %s is where it looked. */
+#define MT_NO_CLUSTER_TEXT                                                                             \
+	"%s holds no cluster: a wrong directory? not mounted? lost? Mount it, or name the right one; " \
+	"a lost one is made anew from the storage nodes by cleave recover; for a new cluster, run "    \
+	"this with --create, once"
 
 /* ---- gateway.c ---- */
 
@@ -160,7 +165,7 @@ struct mt_gateway {
 	    lease_until_ns; /* main writes, ports read; see mt_gateway_lease_until_ns */
 	bool is_killed; /* simulator: destroyed without stop, the split ports are gone already */
 	int failure_rc;
-	char failure[MT_CONTROL_ERROR_BYTES];
+	char failure[2 * MT_CONTROL_ERROR_BYTES];
 	void (*stop_fn)(void *arg);
 	void *stop_arg;
 };

@@ -7,10 +7,10 @@
  *	           "cluster" and     cluster; every                   by itself; then the
  *	           volumes are read  shard gets an owner              lease is given back
  *	               |                 |                  ^
- *	               +----> FAILED <---+  another cluster, disks too small: never serves; still stops
+ *	               +----> FAILED <---+  no cluster, another one, disks too small: never serves; still stops
  *
- * The key "cluster" is made by the first gateway that finds none, by compare-and-swap; every later
- * one must agree with it. Ports listen from the start, so that a wrong address is an error of
+ * The key "cluster" is made by creation.c or by a rebuild, never here: a store without it is the wrong
+ * one, or was lost, and a gateway that began anew would take all that the nodes hold for garbage. Ports listen from the start, so that a wrong address is an error of
  * mt_gateway_start, and clients of a restarted gateway wait in their sessions.
  *
  * A port's thread runs its loop until the port has stopped; main joins it and, in mt_gateway_destroy,
@@ -176,65 +176,6 @@ bool
 mt_gateway_is_killed(const struct mt_gateway *gateway)
 {
 	return gateway->is_killed;
-}
-
-/* The key "cluster". */
-
-char *
-mt_cluster_encode(const struct mt_cluster *cluster)
-{
-	char id[17];
-	json_t *object;
-	char *text;
-
-	(void)snprintf(id, sizeof(id), "%016" PRIx64, cluster->cluster_id);
-	object = json_pack("{s:i, s:s, s:i, s:I, s:I, s:I, s:I}", "format", (int)MT_CLUSTER_FORMAT,
-	    "cluster_id", id, "shard_count", (int)cluster->shard_count, "next_volume_id",
-	    (json_int_t)cluster->next_volume_id, "next_segment", (json_int_t)cluster->next_segment,
-	    "next_snapshot", (json_int_t)num_max(cluster->next_snapshot, 1), "next_clone",
-	    (json_int_t)num_max(cluster->next_clone, 1));
-	text = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
-	json_decref(object);
-	return text;
-}
-
-int
-mt_cluster_decode(const void *value, uint32_t bytes, struct mt_cluster *ret_cluster,
-    const char **ret_field)
-{
-	static _Thread_local char error[MT_CONTROL_ERROR_BYTES];
-	struct mt_cluster cluster = { .next_snapshot = 1, .next_clone = 1 };
-	uint64_t format = 0, shard_count = 0;
-	const char *id = NULL;
-	const struct mt_json_member members[] = {
-		{ "format", MT_JSON_U64, true, MT_CLUSTER_FORMAT, MT_CLUSTER_FORMAT,
-		    { .u64 = &format } },
-		{ "cluster_id", MT_JSON_TEXT, true, 0, 0, { .text = &id } },
-		{ "shard_count", MT_JSON_U64, true, 1, CLEAVE_SHARDS_MAX, { .u64 = &shard_count } },
-		{ "next_volume_id", MT_JSON_U64, true, 1, 0, { .u64 = &cluster.next_volume_id } },
-		{ "next_segment", MT_JSON_U64, true, 1, 0, { .u64 = &cluster.next_segment } },
-		{ "next_snapshot", MT_JSON_U64, false, 1, 0, { .u64 = &cluster.next_snapshot } },
-		{ "next_clone", MT_JSON_U64, false, 1, CLEAVE_CLONE_MAX + UINT64_C(1),
-		    { .u64 = &cluster.next_clone } },
-	};
-	json_t *object = json_loadb(value, bytes, JSON_REJECT_DUPLICATES, NULL);
-	int rc = -EINVAL;
-
-	*ret_field = "not a JSON object";
-	if (json_is_object(object)) {
-		rc = mt_json_read(object, members, NUM_COUNT(members), error);
-		*ret_field = error;
-	}
-	if (rc == 0 && mt_hex_parse(id, &cluster.cluster_id) != 0) {
-		*ret_field = "cluster_id";
-		rc = -EINVAL;
-	}
-	json_decref(object);
-	if (rc != 0)
-		return rc;
-	cluster.shard_count = (uint32_t)shard_count;
-	*ret_cluster = cluster;
-	return 0;
 }
 
 /* Creating. */
@@ -410,55 +351,14 @@ gateway_load_later(struct mt_gateway *gateway)
 	loop_timer_start(gateway->options.loop, &gateway->load_timer, GATEWAY_LOAD_RETRY_NS);
 }
 
-/* Written by us or by another gateway just now: look again, either way. */
+/* Not tried again: a directory that is mounted later is another one. */
 static void
-gateway_on_cluster_made(int rc, void *arg)
+gateway_fail_without_cluster(struct mt_gateway *gateway)
 {
-	struct mt_gateway *gateway = arg;
+	const char *name = gateway->options.meta_name;
 
-	if (rc == 0)
-		log_info("gateway: cluster made cluster_id=%016" PRIx64,
-		    gateway->options.cluster_id);
-	if (rc == 0 || rc == -EAGAIN)
-		gateway_load(gateway);
-	else if (rc == -ETIMEDOUT)
-		gateway_load_later(gateway);
-	else
-		mt_gateway_fail(gateway, rc, "the metadata store cannot be written: %s",
-		    strerror(-rc));
-}
-
-static void
-gateway_make_cluster(struct mt_gateway *gateway)
-{
-	const struct mt_gateway_options *options = &gateway->options;
-	struct mt_cluster cluster = {
-		.cluster_id = options->cluster_id,
-		.shard_count = options->shard_count != 0 ? options->shard_count : MT_SHARDS_DEFAULT,
-		.next_volume_id = 1,
-		.next_segment = 1,
-		.next_snapshot = 1,
-		.next_clone = 1,
-	};
-	char *text = mt_cluster_encode(&cluster);
-	int rc = -ENOMEM;
-
-	if (text != NULL) {
-		const struct meta_op ops[] = {
-			{ .kind = META_COMPARE_VERSION, .key = "cluster", .version = 0 },
-			{ .kind = META_PUT,
-			    .key = "cluster",
-			    .value = text,
-			    .value_bytes = (uint32_t)strlen(text) },
-		};
-
-		rc = options->meta->ops->txn(options->meta, ops, NUM_COUNT(ops),
-		    gateway_on_cluster_made, gateway);
-		free(text);
-	}
-	if (rc != 0)
-		mt_gateway_fail(gateway, rc, "the metadata store cannot be written: %s",
-		    strerror(-rc));
+	mt_gateway_fail(gateway, -ENOENT, MT_NO_CLUSTER_TEXT,
+	    name != NULL ? name : "the metadata store");
 }
 
 static void
@@ -472,7 +372,7 @@ gateway_on_loaded(int rc, const struct mt_volume *volume, void *arg)
 	if (gateway->sm.state != MT_GATEWAY_STARTING)
 		return;
 	if (rc == -ENOENT)
-		gateway_make_cluster(gateway);
+		gateway_fail_without_cluster(gateway);
 	else if (rc == -ETIMEDOUT)
 		gateway_load_later(gateway);
 	else if (rc != 0)

@@ -15,11 +15,12 @@
 #define MT_PORT_CONNECTIONS_OWN (MT_NODES_MAX + 3u * MT_GATEWAYS_MAX)
 
 struct mt_gateway_options {
-	struct loop *loop; /* main loop */
-	struct meta *meta; /* borrowed */
+	struct loop *loop;     /* main loop */
+	struct meta *meta;     /* borrowed */
+	const char *meta_name; /* of the store, for messages; borrowed ["the metadata store"] */
 	uint64_t cluster_id;
 	uint64_t gateway_id, boot_id;
-	uint32_t shard_count; /* used when the cluster is made; else must agree or be 0 */
+	uint32_t shard_count; /* of a cluster that is being made [8]; else must agree or be 0 */
 	uint32_t min_replicas;
 	struct mt_node_config nodes[MT_NODES_MAX];
 	uint32_t node_count;
@@ -48,7 +49,7 @@ struct mt_gateway_options {
 	uint64_t index_cache_bytes;  /* of the indexes of runs, all ports together [64 MiB] */
 	uint32_t frame_bytes;        /* plain bytes of a run's frames [16 KiB] */
 	void (*on_ready)(void *arg); /* every shard of every port serves */
-	/* It cannot serve, and never will: another cluster's store, disks too small. Stop it. */
+	/* It cannot serve, and never will: no cluster's store, or another's, disks too small. Stop it. */
 	void (*on_failed)(int rc, const char *text, void *arg);
 	void *arg;
 };

@@ -24,6 +24,7 @@
 #include "base/notify.h"
 #include "base/signals.h"
 #include "control.h"
+#include "creation.h"
 #include "meta_lmdb.h"
 #include "rebuild.h"
 
@@ -50,14 +51,15 @@ struct main_options {
 	uint64_t index_cache;
 	uint64_t frame_bytes;
 	unsigned log_level;
-	bool is_recovery, is_forced;
+	bool is_creation, is_recovery, is_forced;
 };
 
 static const char *const log_levels[] = { "trace", "debug", "info", "warn", "error", "off", NULL };
 
 static const struct config_option option_table[] = {
 	{ "meta", 0, CONFIG_STRING, offsetof(struct main_options, meta), "DIR",
-	    "Directory of the metadata store; made when it is absent.", NULL, true, 0, 0, NULL },
+	    "Directory of the metadata store; --create and --recover make it.", NULL, true, 0, 0,
+	    NULL },
 	{ "port", 0, CONFIG_LIST, offsetof(struct main_options, ports),
 	    "tcp://HOST:PORT[,cpu=N] or verbs://...", "Listen here for clients; one thread each.",
 	    NULL, false, 0, 0, NULL },
@@ -123,6 +125,10 @@ static const struct config_option option_table[] = {
 	    NULL, false, 0, 0, NULL },
 	{ "log-level", 0, CONFIG_CHOICE, offsetof(struct main_options, log_level), "LEVEL",
 	    "Least level to log.", "info", false, 0, 0, log_levels },
+	{ "create", 0, CONFIG_FLAG, offsetof(struct main_options, is_creation), NULL,
+	    "Do not serve: make a new cluster, its metadata store and all, over nodes that hold "
+	    "nothing, and end.",
+	    NULL, false, 0, 0, NULL },
 	{ "recover", 0, CONFIG_FLAG, offsetof(struct main_options, is_recovery), NULL,
 	    "Do not serve: make a lost or stale metadata store anew from all the nodes, and end.",
 	    NULL, false, 0, 0, NULL },
@@ -135,6 +141,7 @@ static const struct config_option option_table[] = {
 static const struct config_program program = {
 	.name = "cleave-gateway",
 	.synopsis = "--meta DIR --port ADDR --node ADDR --cluster-id HEX [options]\n"
+		    "--create --meta DIR --node ADDR --cluster-id HEX [--shards N]\n"
 		    "--recover --meta DIR --node ADDR --cluster-id HEX [--force]",
 	.purpose = "The middle tier of a Cleave cluster: takes blocks from clients, compresses and "
 		   "replicates them.",
@@ -252,8 +259,12 @@ take_nodes(const struct config_list *list, struct mt_gateway_options *options)
 static int
 take_options(const struct main_options *values, struct mt_gateway_options *options)
 {
-	int rc = values->is_recovery ? 0 : take_ports(&values->ports, options);
+	bool is_server = !values->is_recovery && !values->is_creation;
+	int rc = is_server ? take_ports(&values->ports, options) : 0;
 
+	if (values->is_creation && values->is_recovery)
+		return usage_error(
+		    "--create: makes a new cluster, --recover an old one anew: which?");
 	if (values->is_forced && !values->is_recovery)
 		return usage_error("--force goes with --recover alone");
 	if (rc == 0)
@@ -454,6 +465,12 @@ run(struct gateway_process *process, const struct main_options *values,
 		log_error("gateway: no event loop: %s", strerror(-rc));
 		return EXIT_FAILURE;
 	}
+	/* First: an address that is taken costs nobody a take-over. */
+	if (start_metrics(process, values->metrics) != 0)
+		return EXIT_FAILURE;
+	/* Before anything is made there: who mounts it later finds it as it was. */
+	if (mt_meta_path_check(meta_path) != 0)
+		return EXIT_FAILURE;
 	process->meta = meta_lmdb_open(process->loop, meta_path, error, sizeof(error));
 	if (process->meta == NULL) {
 		log_error("gateway: metadata store: %s", error);
@@ -469,6 +486,7 @@ run(struct gateway_process *process, const struct main_options *values,
 	}
 	options->loop = process->loop;
 	options->meta = process->meta;
+	options->meta_name = meta_path;
 	options->on_ready = on_ready;
 	options->on_failed = on_failed;
 	options->arg = process;
@@ -477,9 +495,6 @@ run(struct gateway_process *process, const struct main_options *values,
 		log_error("gateway: %s", error);
 		return EXIT_FAILURE;
 	}
-	/* First: an address that is taken costs nobody a take-over. */
-	if (start_metrics(process, values->metrics) != 0)
-		return EXIT_FAILURE;
 	rc = mt_gateway_start(process->gateway, error, sizeof(error));
 	if (rc != 0) {
 		log_error("gateway: %s", error);
@@ -537,6 +552,8 @@ main(int argc, char *argv[])
 	log_set_level((enum log_level)values.log_level);
 	if (take_options(&values, &options) != 0) {
 		rc = EXIT_USAGE;
+	} else if (values.is_creation) {
+		rc = mt_creation_main(&options, values.meta) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 	} else if (values.is_recovery) {
 		rc = mt_rebuild_main(&options, values.meta, values.is_forced) == 0 ? EXIT_SUCCESS
 										   : EXIT_FAILURE;

@@ -222,10 +222,20 @@ class Cluster:
             argv += ["--node", f"{address},domain=rack{i + 1}"]
         return argv + self.gateway_args
 
+    def create_argv(self, meta=None):
+        """Of a cluster over these nodes: what an operator runs once."""
+        argv = [binary("cleave-gateway"), "--create", "--meta",
+                meta or os.path.join(self.folder, "meta"), "--cluster-id", CLUSTER_ID, "--shards",
+                str(self.shards)]
+        for address in self.addresses:
+            argv += ["--node", address]
+        return argv if self.net is None else self.net.exec_argv("gateway", argv)
+
     def start(self):
         for i in range(len(self.nodes)):
             self.format(i)
             self.addresses.append(self.start_node(i))
+        run_argv(self.create_argv())
         if self.is_proxied:
             from libproxy import Proxy
 

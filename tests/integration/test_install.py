@@ -216,6 +216,7 @@ def run_cluster(root, folder, daemons):
         addresses.append(re.search(r"listen=(tcp://\S+)", line).group(1) + f",domain={i}")
     configure(root, folder, "gateway-1", "gateway", meta=os.path.join(folder, "meta"),
               port="tcp://127.0.0.1:0", node=addresses)
+    run_argv([*unit_argv(root, folder, "cleave-gateway@", "1"), "--create"])
     gateway = re.search(r"tcp://[0-9.:]+", start("gateway", "cleave-gateway@", "1")).group(0)
     cleave = [find(root, "bin/cleave"), "--gateway", gateway]
     load = [find(root, "bin/cleave-load"), "--gateway", gateway, "--volume", "disk1", "--quiet"]

@@ -533,7 +533,10 @@ sim_cluster_start_all(struct sim_cluster *cluster)
 void
 sim_cluster_start(struct sim_cluster *cluster)
 {
-	sim_cluster_start_all(cluster);
+	for (uint32_t i = 0; i < cluster->options.node_count; i++)
+		sim_cluster_node_start(cluster, i);
+	if (!cluster->is_made)
+		sim_cluster_make(cluster);
 	sim_cluster_start_gateways(cluster);
 }
 

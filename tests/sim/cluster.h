@@ -87,6 +87,7 @@ struct sim_cluster {
 	struct sim_host *client_hosts[SIM_CLIENTS_MAX];
 	uint64_t metrics[MT_METRIC_NR]; /* of gateways that are gone */
 	struct loop_timer restart_timer, beat_timer;
+	bool is_made;      /* the metadata store has a cluster */
 	bool must_replace; /* a disk that its node found broken gets a new one */
 };
 
@@ -94,7 +95,9 @@ struct sim_cluster {
 struct sim_cluster *sim_cluster_create(const struct sim_cluster_options *options);
 /* sim_cluster_destroy -- kills what runs. Clients must be gone. */
 void sim_cluster_destroy(struct sim_cluster *cluster);
-/* sim_cluster_start -- every node and gateway; returns when all gateways are ready. */
+/* sim_cluster_make -- made.c: as an operator does, once, by the first gateway's host; all nodes run. */
+void sim_cluster_make(struct sim_cluster *cluster);
+/* sim_cluster_start -- every node and gateway, and the cluster where it is new; returns when all gateways are ready. */
 void sim_cluster_start(struct sim_cluster *cluster);
 /* sim_cluster_start_gateways -- without the nodes that do not run; the same. */
 void sim_cluster_start_gateways(struct sim_cluster *cluster);

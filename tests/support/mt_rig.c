@@ -12,6 +12,7 @@
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "made_cluster.h"
 #include "storage-node/ondisk.h"
 
 #define RIG_SEGMENT 1u
@@ -141,6 +142,8 @@ mt_rig_gateway_start(struct mt_rig *rig)
 	rig->is_ready = rig->has_failed = rig->has_stopped = false;
 	rig->gateway_loop = sim_loop_create(rig->world, "gateway");
 	rig->meta = meta_memory_open(rig->store, rig->gateway_loop);
+	if (!rig->is_unmade)
+		made_cluster(rig->store, &rig->gateway_options);
 	rig->gateway_options.loop = rig->gateway_loop;
 	rig->gateway_options.meta = rig->meta;
 	rig->gateway_options.boot_id++;

@@ -60,6 +60,7 @@ struct mt_rig {
 	struct meta *meta;
 	struct mt_gateway *gateway; /* NULL: not running */
 	bool is_ready, has_failed, has_stopped;
+	bool is_unmade; /* a start does not make the cluster where there is none */
 	/* The log, kept by mt_rig_log_start. */
 	char *log;
 	bool

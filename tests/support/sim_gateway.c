@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "cleave/status.h"
+#include "support/made_cluster.h"
 
 #define SG_SEND_BYTES_MAX 65536u
 
@@ -102,6 +103,8 @@ sg_start(struct sg *sg)
 	sg->meta = meta_memory_open(sg->store, sg->gateway_loop);
 	if (sg->meta == NULL)
 		return -ENOMEM;
+	if (!sg->is_unmade)
+		made_cluster(sg->store, &sg->options);
 	sg->options.loop = sg->gateway_loop;
 	sg->options.meta = sg->meta;
 	sg->options.boot_id++;

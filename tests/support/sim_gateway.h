@@ -32,7 +32,8 @@ struct sg {
 	struct mt_gateway *gateway;
 	struct split_port *client;
 	bool has_failed, has_stopped;
-	char failure[256];
+	bool is_unmade; /* sg_start does not make the cluster where there is none */
+	char failure[512];
 	char error[256]; /* of create or start */
 };
 

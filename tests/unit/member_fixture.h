@@ -17,6 +17,7 @@
 
 #include "base/log.h"
 #include "middletier/alloc.h"
+#include "support/made_cluster.h"
 #include "support/mt_rig.h"
 #include "support/sim_gateway.h"
 
@@ -80,6 +81,7 @@ peer_start(uint32_t index)
 		peer->host = sim_host_create(rig->net, name);
 	peer->loop = sim_loop_create(rig->world, name);
 	peer->meta = meta_memory_open(rig->store, peer->loop);
+	made_cluster(rig->store, &options);
 	peer->is_ready = peer->has_stopped = peer->has_failed = false;
 	options.loop = peer->loop;
 	options.meta = peer->meta;

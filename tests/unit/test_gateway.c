@@ -9,6 +9,8 @@
 #include "base/log.h"
 #include "middletier/alloc.h"
 #include "middletier/control.h"
+#include "middletier/meta_store.h"
+#include "support/made_cluster.h"
 #include "support/sim_gateway.h"
 
 static struct sg sg;
@@ -100,6 +102,24 @@ Test(gateway, an_address_that_makes_no_sense_is_named)
 {
 	set_address(sg.options.ports[0].address, "nonsense");
 	expect_refusal("nonsense");
+}
+
+/* Not asked again, and nothing is written: a store that is mounted later is another one. */
+Test(gateway, a_store_without_a_cluster_is_refused)
+{
+	struct meta_item *items = NULL;
+	uint32_t count = 0;
+
+	sg.is_unmade = true;
+	sg.options.meta_name = "/var/lib/cleave/meta";
+	cr_assert_eq(sg_start(&sg), 0);
+	expect_failure("/var/lib/cleave/meta holds no cluster");
+	cr_assert_not_null(strstr(sg.failure, "cleave recover"), "%s", sg.failure);
+	cr_assert_not_null(strstr(sg.failure, "--create"), "%s", sg.failure);
+	sg_run_for(&sg, NUM_S(5));
+	cr_assert_eq(meta_store_list(sg.store, "", &items, &count), 0);
+	cr_assert_eq(count, 0);
+	mt_free(items);
 }
 
 Test(gateway, another_cluster_is_refused)
@@ -334,6 +354,7 @@ Test(gateway_threads, ports_answer_and_stop)
 		set_address(options.ports[i].address, "tcp://127.0.0.1:0");
 		options.ports[i].cpu = i == 0 ? 0 : -1;
 	}
+	made_cluster(store, &options);
 	real.gateway = mt_gateway_create(&options, error, sizeof(error));
 	cr_assert_eq(mt_gateway_start(real.gateway, error, sizeof(error)), 0, "%s", error);
 	cr_assert_eq(loop_run(real.loop, real_is_taking, &real), 0);
@@ -375,6 +396,8 @@ Test(gateway, the_nth_allocation_fails)
 {
 	uint32_t nth = 0;
 
+	made_cluster(sg.store, &sg.options);
+	sg.is_unmade = true;
 	do {
 		struct sg_qp qp;
 		int rc;

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "middletier/control.h"
 #include "middletier/meta_memory.h"
+#include "support/made_cluster.h"
 
 #define JOBS 2000u
 
@@ -73,6 +74,7 @@ start(void)
 		.device_bytes = NUM_MIB(16),
 		.engine_threads = 1,
 		.node_timeout_ns = NUM_S(1) };
+	made_cluster(real.store, &options);
 	real.gateway = mt_gateway_create(&options, error, sizeof(error));
 	cr_assert_eq(mt_gateway_start(real.gateway, error, sizeof(error)), 0, "%s", error);
 	cr_assert_eq(loop_run(real.loop, is_taking, NULL), 0);

@@ -266,7 +266,7 @@ Test(session, what_waits_for_a_shard_goes_with_its_session)
 	send_write(&first);
 	cr_assert_eq(metric(MT_METRIC_requests_refused), 0);
 	cr_assert_eq(open_session(&second, SESSION_A, 1, 2), 0);
-	cr_assert(first.is_closed);
+	cr_assert(sg_wait_closed(&first));
 	cr_assert_eq(metric(MT_METRIC_requests_refused), 1);
 	send_write(&second);
 	cr_assert_eq(second.reply_count, 0, "it waits in its turn");

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* made_cluster.h -- a metadata store as `cleave-gateway --create` leaves it, at once and without nodes */
+#ifndef CLEAVE_TESTS_MADE_CLUSTER_H
+#define CLEAVE_TESTS_MADE_CLUSTER_H
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "middletier/alloc.h"
+#include "middletier/control.h"
+#include "middletier/meta_store.h"
+#include "middletier/meta_txn.h"
+
+/* made_cluster -- nothing, where there is a key "cluster" already, whatever it says. */
+static inline void
+made_cluster(struct meta_store *store, const struct mt_gateway_options *options)
+{
+	struct mt_cluster cluster = { .cluster_id = options->cluster_id,
+		.shard_count = options->shard_count != 0 ? options->shard_count : MT_SHARDS_DEFAULT,
+		.next_volume_id = 1,
+		.next_segment = 1,
+		.next_snapshot = 1,
+		.next_clone = 1 };
+	char *text = mt_cluster_encode(&cluster);
+	struct meta_op ops[] = {
+		{ .kind = META_COMPARE_VERSION, .key = "cluster", .version = 0 },
+		{ .kind = META_PUT,
+		    .key = "cluster",
+		    .value = text,
+		    .value_bytes = (uint32_t)strlen(text) },
+	};
+	struct meta_txn *txn;
+	int rc = meta_txn_copy(ops, 2, &txn);
+
+	assert(rc == 0);
+	rc = meta_store_txn(store, txn);
+	assert(rc == 0 || rc == -EAGAIN);
+	(void)rc;
+	mt_free(txn);
+	free(text);
+}
+
+#endif /* CLEAVE_TESTS_MADE_CLUSTER_H */
