@@ -60,6 +60,27 @@ ask_on_answer(struct loop_post *post, void *arg)
 }
 
 static void
+ask_session(struct mt_ask_leg *leg, struct mt_session *session)
+{
+	const struct mt_ask *ask = leg->ask;
+	bool is_reader = mt_session_is_reader(session);
+	bool is_older = session->hello.attach < ask->volume.attach;
+
+	if (ask->kind == MT_ASK_DELETE) {
+		mt_session_close(session, -ESHUTDOWN);
+	} else if (ask->kind == MT_ASK_ATTACH && is_reader) {
+		mt_session_renew(session, &ask->volume);
+	} else if (ask->kind == MT_ASK_ATTACH && is_older) {
+		mt_session_close(session, -ESHUTDOWN);
+	} else {
+		leg->snapshot.asked_session_count++;
+		leg->snapshot.asked_reader_count += is_reader;
+		leg->snapshot.asked_writer_count += !is_reader &&
+		    session->hello.attach == ask->volume.attach;
+	}
+}
+
+static void
 ask_on_port(struct loop_post *post, void *arg)
 {
 	struct mt_ask_leg *leg = arg;
@@ -69,19 +90,15 @@ ask_on_port(struct loop_post *post, void *arg)
 
 	LIST_FOREACH_SAFE(&port->sessions, link, next) {
 		struct mt_session *session = LIST_ENTRY(link, struct mt_session, link);
-		bool is_older = session->hello.attach < ask->volume.attach;
 
-		if (session->hello.volume_id == 0 || session->hello.volume_id != ask->volume.id ||
-		    !mt_session_is_live(session))
-			continue;
-		if (ask->kind == MT_ASK_DELETE || (ask->kind == MT_ASK_ATTACH && is_older))
-			mt_session_close(session, -ESHUTDOWN);
-		else
-			leg->snapshot.asked_session_count++;
+		if (session->hello.volume_id != 0 && session->hello.volume_id == ask->volume.id &&
+		    mt_session_is_live(session))
+			ask_session(leg, session);
 	}
 	for (uint32_t i = 0; i < port->shard_count && ask->kind == MT_ASK_SCRUB; i++)
 		mt_scrub_start(&port->shards[i]);
-	mt_port_snapshot_take(port, &leg->snapshot);
+	if (ask->kind != MT_ASK_SESSIONS)
+		mt_port_snapshot_take(port, &leg->snapshot);
 	if (ask->kind == MT_ASK_USAGE)
 		mt_usage_take(port, &ask->volume, &leg->snapshot.usage);
 	post->fn = ask_on_answer;
@@ -172,6 +189,17 @@ mt_control_refuse(struct mt_control_request *request, int rc, const char *format
 	(void)vsnprintf(text, sizeof(text), format, args); /* cut where too long */
 	va_end(args);
 	mt_control_fail(request, rc, text);
+}
+
+/* @out is taken over; NULL: out of memory. */
+void
+mt_control_fail_json(struct mt_control_request *request, int rc, json_t *out)
+{
+	char *answer = out == NULL ? NULL : json_dumps(out, JSON_COMPACT);
+
+	assert(rc != 0);
+	json_decref(out);
+	control_answer(request, rc, answer);
 }
 
 /* @out is taken over; NULL: out of memory. */
@@ -284,6 +312,9 @@ static const struct mt_control_op control_ops[] = {
 	{ "volume.usage", false, true, mt_control_volume_usage },
 	{ "volume.delete", true, true, mt_control_volume_delete },
 	{ "volume.attach", true, true, mt_control_volume_attach },
+	{ "volume.detach", true, true, mt_control_volume_detach },
+	{ "volume.open", false, true, mt_control_volume_open },
+	{ "volume.holder", false, false, mt_control_volume_holder },
 	{ "volume.rename", true, true, mt_control_volume_rename },
 	{ "volume.resize", true, true, mt_control_volume_resize },
 	{ "snapshot.create", true, true, mt_control_snapshot_create },
@@ -466,6 +497,10 @@ control_on_answer(struct loop_post *post, void *arg)
 	    request->answer == NULL ? -ENOMEM : request->rc);
 	if (request->rc != 0)
 		metric_add(&request->port->metrics[MT_METRIC_requests_refused], 1);
+	if (request->is_taken)
+		metric_add(&request->port->metrics[MT_METRIC_sessions_taken], 1);
+	if (request->is_held)
+		metric_add(&request->port->metrics[MT_METRIC_sessions_held], 1);
 	split_msg_reply(msg, &header, &(struct dev_piece){ msg->payload, bytes }, bytes > 0, NULL,
 	    NULL);
 	control_release(request);
@@ -499,6 +534,12 @@ mt_control_is_left(const struct mt_control_request *request)
 	return __atomic_load_n(&request->is_left, __ATOMIC_ACQUIRE);
 }
 
+const char *
+mt_control_peer(const struct mt_control_request *request)
+{
+	return request->peer;
+}
+
 void
 mt_control_on_message(struct mt_session *session, struct split_msg *msg,
     const struct wire_control *control)
@@ -526,6 +567,7 @@ mt_control_on_message(struct mt_session *session, struct split_msg *msg,
 		.text = text,
 		.text_bytes = control->payload_bytes,
 	};
+	(void)snprintf(request->peer, sizeof(request->peer), "%.63s", split_qp_peer(session->qp));
 	mt_session_begin(session, false);
 	request->post = (struct loop_post){ .fn = control_on_main, .arg = request };
 	loop_post(mt_gateway_loop(port->gateway), &request->post);

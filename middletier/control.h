@@ -22,7 +22,7 @@
 #define MT_STATUS_SHARDS_MAX 256u    /* listed one by one in the answer to status */
 #define MT_CONTROL_ERROR_BYTES 256u
 #define MT_VOLUMES_MAX 65536u
-#define MT_VOLUMES_PER_LIST 128u /* in one answer to volume.list */
+#define MT_VOLUMES_PER_LIST 64u /* in one answer to volume.list */
 #define MT_CLUSTER_FORMAT 1u
 /* What a start without a cluster says; %s is where it looked. */
 #define MT_NO_CLUSTER_TEXT                                                                             \
@@ -60,6 +60,7 @@ struct mt_volume_entry {
 	struct mt_volume volume;
 	uint64_t version;     /* of the key */
 	uint64_t told_attach; /* the newest one that every port of ours knows */
+	uint64_t heard_ns;    /* holder.c: of the session of that attach, last; 0: to be set */
 	bool is_deleting;     /* no session is let in meanwhile */
 };
 
@@ -158,6 +159,8 @@ struct mt_gateway {
 	struct loop_link releases;    /* snapshot.c: to other gateways */
 	struct mt_taking *taking;     /* snapshot.c: the snapshot that is being taken */
 	struct mt_drop *drop;         /* drop.c */
+	struct mt_holding *holding;   /* holder.c; NULL: nobody has asked yet */
+	uint64_t claimed_ns;          /* when a shard last came to one of our ports */
 	struct loop_timer load_timer; /* the store did not answer: ask again */
 	uint64_t started_ns;
 	struct mt_member member;
@@ -174,6 +177,8 @@ struct mt_gateway {
 void mt_gateway_fail(struct mt_gateway *gateway, int rc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 bool mt_gateway_is_killed(const struct mt_gateway *gateway);
+/* mt_gateway_time_s -- wall clock; the simulator's own, where nothing may differ from one run to the next. */
+uint64_t mt_gateway_time_s(const struct mt_gateway *gateway);
 /* What ports report, on main. */
 void mt_gateway_on_port_ready(struct mt_gateway *gateway, struct mt_port *port);
 /* mt_gateway_on_all_served -- member_view.c: every shard has an owner that serves it, for the first time. */
@@ -271,7 +276,12 @@ int mt_snapshot_session(struct mt_volumes *volumes, uint64_t id, uint64_t attach
 int mt_volume_create(struct mt_gateway *gateway, const struct mt_volume *wish, mt_volume_fn fn,
     void *arg);
 int mt_volume_attach(struct mt_gateway *gateway, const char *name, uint64_t session_id,
+    const struct mt_holder *holder, mt_volume_fn fn, void *arg);
+/* mt_volume_detach -- its session has closed it; -ENOENT: that session does not have it. */
+int mt_volume_detach(struct mt_gateway *gateway, uint64_t volume_id, uint64_t session_id,
     mt_volume_fn fn, void *arg);
+/* mt_volumes_stamp -- attach numbers that are new here were heard of now. */
+void mt_volumes_stamp(struct mt_gateway *gateway);
 int mt_volume_delete(struct mt_gateway *gateway, const char *name, mt_volume_fn fn, void *arg);
 /*
  * mt_volume_query_send -- a session's question, from its port; comes back by @query->post to @fn
@@ -318,6 +328,8 @@ struct mt_usage {
 struct mt_port_snapshot {
 	uint32_t shard_count, link_count, session_count;
 	uint32_t asked_session_count; /* live sessions of the volume that was asked about */
+	uint32_t asked_writer_count;  /* of them, of the attach that was asked about */
+	uint32_t asked_reader_count;  /* and those that are read-only */
 	uint32_t receives_free;
 	uint64_t run_index_bytes;         /* in memory, of --index-cache */
 	struct mt_shard_snapshot *shards; /* NULL: out of memory, or none yet */
@@ -358,10 +370,11 @@ void mt_port_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uin
 /* ---- control.c: requests from ports, run on main ---- */
 enum mt_ask_kind {
 	MT_ASK_SNAPSHOT,
-	MT_ASK_ATTACH, /* close what is older than volume->attach, then snapshot */
-	MT_ASK_DELETE, /* close every session of the volume, then snapshot */
-	MT_ASK_USAGE,  /* snapshot, with what the volume holds */
-	MT_ASK_SCRUB,  /* snapshot, and verify every copy of the shards that serve */
+	MT_ASK_SESSIONS, /* of a volume, and nothing else: cheap */
+	MT_ASK_ATTACH,   /* close what is older than volume->attach, then snapshot */
+	MT_ASK_DELETE,   /* close every session of the volume, then snapshot */
+	MT_ASK_USAGE,    /* snapshot, with what the volume holds */
+	MT_ASK_SCRUB,    /* snapshot, and verify every copy of the shards that serve */
 };
 struct mt_ask;
 typedef void (*mt_ask_fn)(struct mt_ask *ask, void *arg);
@@ -396,14 +409,17 @@ struct mt_control_request {
 	uint64_t request_id;
 	bool is_busy;
 	bool is_left; /* by the port, for main: who asked has gone */
-	char *text;   /* the request's, NUL-terminated */
+	char peer[MT_HOLDER_ADDRESS_BYTES];
+	char *text; /* the request's, NUL-terminated */
 	uint32_t text_bytes;
 	/* Main's. */
 	const struct mt_control_op *op;
 	json_t *in;
-	struct mt_volume volume; /* of the volume.* ops: wish, then result */
-	bool is_forced;
+	struct mt_volume volume;           /* of the volume.* ops: wish, then result */
+	bool is_forced, is_take, is_taken; /* attach: may take, has taken */
+	bool is_held;                      /* it was refused: another has the volume */
 	uint64_t session_id;
+	struct mt_holder holder;         /* attach: the newcomer */
 	struct mt_volumes_waiter waiter; /* volumes are read anew before @op runs */
 	uint32_t conflict_count;         /* with changes of other gateways */
 	/* control_snapshot.c */
@@ -423,16 +439,25 @@ struct mt_control_request {
 /* mt_control_finish -- @out is taken over; NULL: out of memory. */
 void mt_control_finish(struct mt_control_request *request, json_t *out);
 void mt_control_fail(struct mt_control_request *request, int rc, const char *text);
+/* mt_control_fail_json -- @out, taken over, has a member "error"; NULL: out of memory. */
+void mt_control_fail_json(struct mt_control_request *request, int rc, json_t *out);
 /* mt_control_fail_volume -- names the volume; a conflict with another gateway is run again first. */
 void mt_control_fail_volume(struct mt_control_request *request, int rc);
 
-/* ---- control_volume.c: the volume.* ops ---- */
+/* mt_control_peer -- the address that it came from, for people. */
+const char *mt_control_peer(const struct mt_control_request *request);
+
+/* ---- control_volume.c, control_attach.c: the volume.* ops ---- */
+/* mt_control_take_name -- into request->volume.name. False: it is no name, and the request has ended. */
+bool mt_control_take_name(struct mt_control_request *request, const char *name);
 void mt_control_volume_create(struct mt_control_request *request);
 void mt_control_volume_list(struct mt_control_request *request);
 void mt_control_volume_show(struct mt_control_request *request);
 void mt_control_volume_usage(struct mt_control_request *request); /* usage.c */
 void mt_control_volume_delete(struct mt_control_request *request);
 void mt_control_volume_attach(struct mt_control_request *request);
+void mt_control_volume_open(struct mt_control_request *request);
+void mt_control_volume_detach(struct mt_control_request *request);
 
 /* mt_control_refuse -- fail with a sentence. */
 void mt_control_refuse(struct mt_control_request *request, int rc, const char *format, ...)
@@ -484,7 +509,14 @@ bool mt_control_is_left(const struct mt_control_request *request);
 void mt_control_drop_all(struct mt_gateway *gateway);
 
 /* ---- control_json.c: the texts ---- */
-enum mt_json_kind { MT_JSON_TEXT, MT_JSON_U64, MT_JSON_I64, MT_JSON_BOOL, MT_JSON_ARRAY };
+enum mt_json_kind {
+	MT_JSON_TEXT,
+	MT_JSON_U64,
+	MT_JSON_I64,
+	MT_JSON_BOOL,
+	MT_JSON_ARRAY,
+	MT_JSON_OBJECT,
+};
 /* A member of a request. Outputs stay untouched when it is absent. */
 struct mt_json_member {
 	const char *name;
@@ -496,7 +528,8 @@ struct mt_json_member {
 		uint64_t *u64;
 		int64_t *i64;
 		bool *flag;
-		json_t **array; /* borrowed from the object */
+		json_t **array;  /* borrowed from the object */
+		json_t **object; /* likewise */
 	} ret;
 };
 /*
@@ -509,6 +542,11 @@ int mt_json_read(const json_t *object, const struct mt_json_member *members, uin
     char ret_error[MT_CONTROL_ERROR_BYTES]);
 /* Integers are JSON integers; those of 2^63 and above, which JSON cannot hold here, are refused. */
 json_t *mt_json_volume(const struct mt_volume *volume);
+/* mt_json_volume_held -- with "holder": who has it open for writing, if anybody. */
+json_t *mt_json_volume_held(const struct mt_volume *volume);
+/* mt_json_put_holder -- that member, into @object. 0; -1: no memory. mt_json_take_holder: @object may be NULL. */
+int mt_json_put_holder(json_t *object, const struct mt_volume *volume);
+void mt_json_take_holder(const json_t *object, struct mt_holder *ret_holder);
 /* mt_json_snapshot -- snapshot_table.c: without its scope. */
 json_t *mt_json_snapshot(const struct mt_snapshot *snapshot);
 /*

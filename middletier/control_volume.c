@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * control_volume.c -- what is asked about volumes: create, list, show, delete, attach
+ * control_volume.c -- what is asked about volumes: create, list, show, delete
  *
  * control.c has read the volumes anew before each of these runs. A change that another gateway's came
  * before is run again, from the beginning.
@@ -17,8 +17,8 @@
 #include "control.h"
 
 /* The member "name", into request->volume.name. */
-static bool
-control_take_name(struct mt_control_request *request, const char *name)
+bool
+mt_control_take_name(struct mt_control_request *request, const char *name)
 {
 	const char *problem = mt_volume_name_check(name);
 	char text[MT_CONTROL_ERROR_BYTES];
@@ -110,7 +110,7 @@ mt_control_volume_create(struct mt_control_request *request)
 		mt_control_fail(request, rc, error);
 		return;
 	}
-	if (!control_take_name(request, name))
+	if (!mt_control_take_name(request, name))
 		return;
 	volume->replica_count = (uint32_t)replicas;
 	problem = control_take_wish(request, service_class, engine, &level);
@@ -145,7 +145,7 @@ mt_control_volume_list(struct mt_control_request *request)
 	end = (uint32_t)num_min(volumes->count, (uint64_t)first + MT_VOLUMES_PER_LIST);
 	list = json_array();
 	for (uint32_t i = first; i < end; i++)
-		json_array_append_new(list, mt_json_volume(&volumes->entries[i].volume));
+		json_array_append_new(list, mt_json_volume_held(&volumes->entries[i].volume));
 	mt_control_finish(request,
 	    json_pack("{s:o, s:b}", "volumes", list, "more", end < volumes->count));
 }
@@ -165,14 +165,14 @@ mt_control_volume_show(struct mt_control_request *request)
 		mt_control_fail(request, rc, error);
 		return;
 	}
-	if (!control_take_name(request, name))
+	if (!mt_control_take_name(request, name))
 		return;
 	entry = mt_volumes_by_name(&request->gateway->volumes, name);
 	if (entry == NULL)
 		mt_control_fail_volume(request, -ENOENT);
 	else
 		mt_control_finish(request,
-		    json_pack("{s:o}", "volume", mt_json_volume(&entry->volume)));
+		    json_pack("{s:o}", "volume", mt_json_volume_held(&entry->volume)));
 }
 
 /* Deleting: nobody new may come in, nobody may be there (or is put out), then the durable mark. */
@@ -249,7 +249,7 @@ mt_control_volume_delete(struct mt_control_request *request)
 		mt_control_fail(request, rc, error);
 		return;
 	}
-	if (!control_take_name(request, name))
+	if (!mt_control_take_name(request, name))
 		return;
 	entry = mt_volumes_by_name(&request->gateway->volumes, name);
 	if (entry == NULL) {
@@ -261,65 +261,4 @@ mt_control_volume_delete(struct mt_control_request *request)
 	    control_on_sessions_counted, request);
 	if (rc != 0)
 		control_delete_fail(request, rc);
-}
-
-/* Attaching: durable first, then on every port, then answered. */
-
-static void
-control_on_attach_installed(struct mt_ask *ask, void *arg)
-{
-	struct mt_control_request *request = arg;
-
-	mt_control_finish(request,
-	    json_pack("{s:o, s:I, s:o}", "volume", mt_json_volume(&ask->volume), "attach",
-		(json_int_t)ask->volume.attach, "map", mt_json_map(ask->gateway, ask)));
-}
-
-static void
-control_on_attached(int rc, const struct mt_volume *volume, void *arg)
-{
-	struct mt_control_request *request = arg;
-
-	if (rc == 0)
-		rc = mt_ask_ports(request->gateway, MT_ASK_ATTACH, volume,
-		    control_on_attach_installed, request);
-	if (rc != 0)
-		mt_control_fail_volume(request, rc);
-}
-
-void
-mt_control_volume_attach(struct mt_control_request *request)
-{
-	const char *name = NULL, *session = NULL;
-	char error[MT_CONTROL_ERROR_BYTES];
-	const struct mt_json_member members[] = {
-		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
-		{ "session", MT_JSON_TEXT, true, 0, 0, { .text = &session } },
-	};
-	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
-
-	if (rc != 0) {
-		mt_control_fail(request, rc, error);
-		return;
-	}
-	if (mt_hex_parse(session, &request->session_id) != 0) {
-		mt_control_fail(request, -EINVAL, "session: must be 16 hex digits");
-		return;
-	}
-	if (strchr(name, '@') != NULL) {
-		mt_control_open_snapshot(request, name);
-		return;
-	}
-	if (!control_take_name(request, name))
-		return;
-	/* It waited in line, and its client has gone: it would end a session that lives, for nobody. */
-	if (mt_control_is_left(request)) {
-		log_limited(LOG_INFO, "volume: attach dropped, its client has gone name=%s", name);
-		mt_control_fail(request, -ECANCELED, "the client has gone");
-		return;
-	}
-	rc = mt_volume_attach(request->gateway, name, request->session_id, control_on_attached,
-	    request);
-	if (rc != 0)
-		mt_control_fail_volume(request, rc);
 }

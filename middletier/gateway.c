@@ -39,6 +39,7 @@
 #define GATEWAY_DEVICE_BYTES_MIN NUM_MIB(2)
 #define GATEWAY_LOAD_RETRY_NS NUM_MS(200)
 #define GATEWAY_LEASE_NS NUM_S(3)
+#define GATEWAY_SESSION_NS NUM_S(10)
 #define GATEWAY_REPAIR_AFTER_NS NUM_S(60)
 #define GATEWAY_FRAME_BYTES NUM_KIB(16)
 #define GATEWAY_REPAIR_BYTES_PER_S NUM_MIB(64)
@@ -228,6 +229,8 @@ gateway_set_defaults(struct mt_gateway_options *options)
 		options->min_replicas = GATEWAY_MIN_REPLICAS_DEFAULT;
 	if (options->lease_ns == 0)
 		options->lease_ns = GATEWAY_LEASE_NS;
+	if (options->session_ns == 0)
+		options->session_ns = GATEWAY_SESSION_NS;
 	if (options->repair_after_ns == 0)
 		options->repair_after_ns = GATEWAY_REPAIR_AFTER_NS;
 	if (options->frame_bytes == 0)
@@ -482,6 +485,14 @@ mt_gateway_start(struct mt_gateway *gateway, char *ret_error, size_t error_bytes
 	return 0;
 }
 
+uint64_t
+mt_gateway_time_s(const struct mt_gateway *gateway)
+{
+	if (gateway->options.sim_host != NULL)
+		return loop_now_ns(gateway->options.loop) / NUM_S(1);
+	return log_wall_s();
+}
+
 /* Reports of ports. */
 
 static void
@@ -506,6 +517,9 @@ mt_gateway_on_shard(struct mt_gateway *gateway, uint32_t shard, enum mt_shard_st
     uint32_t epoch)
 {
 	CHECK_OBJ(gateway, GATEWAY_MAGIC);
+	/* What its last owner knew of sessions is not known here. */
+	if (epoch != gateway->member.shards[shard].own_epoch)
+		gateway->claimed_ns = loop_now_ns(gateway->options.loop);
 	mt_mirror_on_shard(gateway, shard, state);
 	mt_view_on_shard(&gateway->member, shard, state, epoch);
 }
@@ -620,6 +634,7 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 	for (uint32_t i = 0; i < gateway->port_count; i++)
 		mt_port_close(&gateway->ports[i]);
 	mt_drop_fini(gateway);
+	mt_holder_fini(gateway);
 	mt_taking_fini(gateway);
 	mt_mirror_fini(gateway);
 	mt_volumes_fini(&gateway->volumes);

@@ -40,6 +40,7 @@ struct mt_gateway_options {
 	uint64_t node_timeout_ns;
 	/* Zero means the default in brackets. */
 	uint64_t lease_ns;           /* how long a silent gateway keeps its shards [3 s] */
+	uint64_t session_ns;         /* how long a silent writer keeps its volume [10 s] */
 	uint64_t repair_after_ns;    /* how long a lost node may be away before its copies are
 				      * made anew elsewhere [60 s] */
 	uint64_t repair_bytes_per_s; /* of a port, for all its copying [64 MiB] */

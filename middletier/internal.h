@@ -90,6 +90,8 @@ struct mt_extent;
 	X(nodes_slow, "count", "links to storage nodes given up because they were slow")           \
 	X(sessions, "count", "client queue pairs accepted")                                        \
 	X(sessions_refused, "count", "client queue pairs refused")                                 \
+	X(sessions_taken, "count", "volumes taken from a writer that had not closed them")         \
+	X(sessions_held, "count", "writers refused because another one has the volume")            \
 	X(requests_refused, "count", "requests answered with an error")                            \
 	X(engine_ns, "ns", "time inside engine jobs (inline engines)")
 enum mt_metric {
@@ -349,6 +351,7 @@ void mt_extent_on_link(struct mt_extent *extent, struct mt_link *link, bool is_u
 int mt_batch_init(struct mt_batch *batch, struct mt_port *port); /* allocates hosts */
 void mt_batch_fini(struct mt_batch *batch, struct mt_port *port);
 
+#include "holder.h"
 #include "scope.h"
 
 /* ---- volume.c: what main tells ports about a volume ---- */
@@ -362,9 +365,10 @@ struct mt_volume {
 	uint8_t codec_id;
 	int level;
 	uint32_t replica_count;
-	uint64_t attach;     /* number of the newest attach; 0: never */
-	uint64_t session_id; /* who made it */
-	uint64_t origin;     /* the snapshot that it is a clone of; 0: none */
+	uint64_t attach;         /* number of the newest attach; 0: never */
+	uint64_t session_id;     /* who made it, and may write; 0: nobody, it was closed */
+	struct mt_holder holder; /* for people */
+	uint64_t origin;         /* the snapshot that it is a clone of; 0: none */
 	bool
 	    is_difference; /* a session's: what its scope shows has changed, what it does not has not */
 	struct mt_scope scope;
@@ -503,48 +507,7 @@ struct mt_location {
 };
 struct mt_index; /* index.h: chunks, layers, runs */
 
-/* ---- session.c: a client's queue pair on a port ---- */
-struct mt_session {
-	uint32_t magic;
-	struct loop_link link;      /* port->sessions */
-	struct loop_link wait_link; /* WAITING: port->sessions_waiting */
-	struct mt_port *port;
-	struct split_qp *qp; /* NULL: gone, requests in flight are finishing */
-	struct sm sm;
-	struct wire_hello hello;
-	struct mt_volume volume; /* valid for I/O sessions */
-	struct mt_auto autos[SERVICE_CLASS_NR];
-	uint32_t write_count; /* writes in flight; nothing new is admitted before they end (I11) */
-	uint32_t request_count;
-	/* session.c's: the question to main, and for how long a peer may wait for its accept. */
-	struct mt_volume_query {
-		struct loop_post post;
-		struct mt_port *port;
-		void (*fn)(struct loop_post *post, void *arg); /* on the port's loop */
-		void *arg;
-		uint64_t volume_id;
-		uint64_t attach;    /* the one that the client says it made */
-		uint64_t end_bytes; /* as far as the client says that it goes */
-		int rc; /* the answer: 0 and volume; -ENOENT; -EHOSTDOWN main does not know yet */
-		struct mt_volume volume;
-		bool is_out;                     /* with main: the session's memory stays */
-		struct mt_volumes_waiter waiter; /* main's */
-	} query;
-	bool is_size_fresh; /* asked for again, and a request went beyond it all the same */
-	struct loop_timer accept_timer;
-};
-/* mt_session_on_accept -- the port's listener: checks hello, volume, attach and incarnation. */
-void mt_session_on_accept(struct split_qp *qp, const void *hello, uint32_t hello_bytes, void *arg);
-/* mt_session_request_done -- a request of this session was answered or dropped. */
-void mt_session_request_done(struct mt_session *session, bool is_write);
-/* mt_session_io -- a decoded read, write, discard or block status: check it against volume and shard, pass it on. */
-void mt_session_io(struct mt_session *session, struct split_msg *msg, const struct wire_io *io);
-/* mt_session_begin -- for requests that other files answer; a session lives until the last. */
-void mt_session_begin(struct mt_session *session, bool is_write);
-/* mt_session_close -- close its queue pair or refuse it, with a reason for the log. */
-void mt_session_close(struct mt_session *session, int rc);
-/* mt_session_is_live -- it has, or is about to get, an accepted queue pair. */
-bool mt_session_is_live(const struct mt_session *session);
+#include "session.h"
 /* mt_session_fini_all -- forget what is left when the port goes. */
 void mt_session_fini_all(struct mt_port *port);
 

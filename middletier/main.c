@@ -46,6 +46,7 @@ struct main_options {
 	uint64_t node_timeout;
 	uint64_t gateway_id;
 	uint64_t lease_ms;
+	uint64_t session_timeout;
 	uint64_t repair_after, repair_rate;
 	uint64_t scrub_interval, sweep_interval, log_bytes;
 	uint64_t index_cache;
@@ -97,6 +98,11 @@ static const struct config_option option_table[] = {
 	{ "lease-ms", 0, CONFIG_U64, offsetof(struct main_options, lease_ms), "MS",
 	    "A gateway that is silent for this long loses its shards to the others.", "3000", false,
 	    200, 600000, NULL },
+	{ "session-timeout", 0, CONFIG_DURATION, offsetof(struct main_options, session_timeout),
+	    "DURATION",
+	    "A writer that did not close its volume and is silent for this long has left it. The same "
+	    "for all gateways of a cluster, and longer than clients take to find another gateway.",
+	    "10s", false, NUM_MS(100), NUM_S(3600), NULL },
 	{ "repair-after", 0, CONFIG_DURATION, offsetof(struct main_options, repair_after),
 	    "DURATION", "Copies on a node that is away for this long are made anew elsewhere.",
 	    "60s", false, NUM_MS(100), NUM_S(86400), NULL },
@@ -283,6 +289,7 @@ take_options(const struct main_options *values, struct mt_gateway_options *optio
 	options->node_timeout_ns = values->node_timeout;
 	options->gateway_id = values->gateway_id;
 	options->lease_ns = NUM_MS(values->lease_ms);
+	options->session_ns = values->session_timeout;
 	options->repair_after_ns = values->repair_after;
 	options->repair_bytes_per_s = values->repair_rate;
 	options->scrub_interval_ns = values->scrub_interval;

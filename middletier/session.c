@@ -18,7 +18,12 @@
  * A hello without a volume is a control session: READY at once, and no I/O is taken from it. Every
  * wait has an end: a peer that cannot be accepted within SESSION_ACCEPT_NS is told BUSY.
  *
- * A snapshot's readers are admitted as they come: there is nothing that one could spoil for another.
+ * Readers, of a snapshot, or of a volume beside its writer (attach 0), are admitted as they come, and stay when
+ * the volume is attached: there is nothing that one could spoil for another. What they read is what the shard's
+ * owner has acknowledged, as for the writer (I7).
+ *
+ * A second writer is not refused here but when it attaches (holder.c): whoever has a newer attach number was
+ * allowed to come. What main must know for that, when a writer's queue pair was last seen, it is told here.
  *
  * Main posts what is newer (an attach) after the answers that it gave before, and a port keeps their
  * order, so a session that asked before the attach is in the list when the attach closes it.
@@ -74,6 +79,21 @@ mt_session_is_live(const struct mt_session *session)
 	return session->sm.state <= SESSION_READY;
 }
 
+bool
+mt_session_may_write(const struct mt_session *session)
+{
+	return mt_session_is_live(session) || MUTANT(gone_admitted);
+}
+
+bool
+mt_session_is_reader(const struct mt_session *session)
+{
+	const struct wire_hello *hello = &session->hello;
+
+	return hello->volume_id != 0 &&
+	    ((hello->volume_id & MT_SNAPSHOT_ID) != 0 || hello->attach == 0);
+}
+
 static bool
 session_has_volume(const struct mt_session *session, uint64_t volume_id)
 {
@@ -85,7 +105,7 @@ static void
 session_try_free(struct mt_session *session)
 {
 	if (session->sm.state != SESSION_DRAINING || session->request_count > 0 ||
-	    session->query.is_out)
+	    session->query.is_out || session->is_telling)
 		return;
 	sm_move(&session->sm, SESSION_GONE);
 	list_remove(&session->link);
@@ -123,6 +143,30 @@ mt_session_close(struct mt_session *session, int rc)
 	}
 }
 
+/*
+ * Other content is in the volume's scope now (a roll-back), or it has another size: its readers come again,
+ * and read that. An attach that leaves both alone is none of their business.
+ */
+void
+mt_session_renew(struct mt_session *session, const struct mt_volume *volume)
+{
+	const struct mt_volume *old = &session->volume;
+
+	CHECK_OBJ(session, SESSION_MAGIC);
+	assert(mt_session_is_reader(session));
+	if (session->sm.state != SESSION_READY || old->size_bytes != volume->size_bytes ||
+	    memcmp(&old->scope, &volume->scope, sizeof(old->scope)) != 0)
+		mt_session_close(session, -EBUSY);
+}
+
+void
+mt_session_told(struct mt_session *session)
+{
+	CHECK_OBJ(session, SESSION_MAGIC);
+	session->is_telling = false;
+	session_try_free(session);
+}
+
 static void
 session_accept(struct mt_session *session)
 {
@@ -156,6 +200,13 @@ session_has_older_writes(const struct mt_session *session)
 	return false;
 }
 
+/* Of the volume that @session writes, and a writer too. */
+static bool
+session_is_rival(const struct mt_session *other, const struct mt_session *session)
+{
+	return session_has_volume(other, session->hello.volume_id) && !mt_session_is_reader(other);
+}
+
 /* A live session of the same volume that @session must not replace. */
 static bool
 session_is_newer(const struct mt_session *other, const struct mt_session *session)
@@ -175,7 +226,7 @@ session_admit(struct mt_session *session)
 	LIST_FOREACH_SAFE(&port->sessions, link, next) {
 		const struct mt_session *other = session_of(link);
 
-		if (other != session && session_has_volume(other, session->hello.volume_id) &&
+		if (other != session && session_is_rival(other, session) &&
 		    mt_session_is_live(other) && session_is_newer(other, session)) {
 			session_refuse(session, -ESHUTDOWN);
 			return;
@@ -184,7 +235,7 @@ session_admit(struct mt_session *session)
 	LIST_FOREACH_SAFE(&port->sessions, link, next) {
 		struct mt_session *other = session_of(link);
 
-		if (other != session && session_has_volume(other, session->hello.volume_id))
+		if (other != session && session_is_rival(other, session))
 			mt_session_close(other, -ESHUTDOWN);
 	}
 	if (!session_has_older_writes(session)) {
@@ -195,20 +246,13 @@ session_admit(struct mt_session *session)
 	list_push_back(&port->sessions_waiting, &session->wait_link);
 }
 
-/* It reads a snapshot, and writes nothing. */
-static bool
-session_is_reader(const struct mt_session *session)
-{
-	return (session->hello.volume_id & MT_SNAPSHOT_ID) != 0;
-}
-
 static int
 session_check_attach(const struct mt_session *session)
 {
 	const struct mt_volume *volume = &session->volume;
 
 	/* An attach that main does not know yet cannot be newer: the store lost it. Attach again. */
-	if (session_is_reader(session) || MUTANT(attach_ignored))
+	if (mt_session_is_reader(session) || MUTANT(attach_ignored))
 		return 0;
 	if (session->hello.attach != volume->attach || volume->attach == 0)
 		return -ESHUTDOWN;
@@ -236,8 +280,8 @@ session_on_answer(struct loop_post *post, void *arg)
 		rc = -EBUSY;
 	if (rc != 0)
 		session_refuse(session, rc);
-	else if (session_is_reader(session))
-		session_accept(session); /* of a snapshot there are as many as want to */
+	else if (mt_session_is_reader(session))
+		session_accept(session); /* there are as many as want to */
 	else
 		session_admit(session);
 }
@@ -331,6 +375,9 @@ session_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 		    session->hello.volume_id, log_errno(rc));
 	session->qp = NULL;
 	mt_control_on_left(session);
+	if (session->hello.volume_id != 0 && !mt_session_is_reader(session) &&
+	    session->port->state < MT_PORT_STOPPING)
+		mt_holder_on_left(session);
 	/* A shard may not serve for a while yet: what waits for it keeps nobody out. */
 	for (uint32_t i = 0; i < session->port->shard_count && session->write_count > 0; i++)
 		mt_write_path_drop(&session->port->shards[i], session);
@@ -407,7 +454,7 @@ session_check_io(const struct mt_session *session, const struct wire_io *io,
 
 	if (session->hello.volume_id == 0)
 		return -EINVAL;
-	if (session_is_reader(session) && io->opcode != WIRE_READ &&
+	if (mt_session_is_reader(session) && io->opcode != WIRE_READ &&
 	    io->opcode != WIRE_BLOCK_STATUS)
 		return -EROFS;
 	rc = session_check_range(session, io);
@@ -440,7 +487,8 @@ session_on_size(struct loop_post *post, void *arg)
 	(void)post;
 	CHECK_OBJ(session, SESSION_MAGIC);
 	session->query.is_out = false;
-	if (session->query.rc == 0 && session->volume.attach == volume->attach) {
+	if (session->query.rc == 0 &&
+	    (mt_session_is_reader(session) || session->volume.attach == volume->attach)) {
 		session->volume.size_bytes = volume->size_bytes;
 		session->volume.segment_count = volume->segment_count;
 		session->is_size_fresh = volume->size_bytes < session->query.end_bytes;
@@ -457,7 +505,7 @@ session_asks_size(struct mt_session *session, const struct wire_io *io)
 {
 	const struct mt_volume *volume = &session->volume;
 
-	if (session_is_reader(session) || session->hello.volume_id == 0 ||
+	if ((session->hello.volume_id & MT_SNAPSHOT_ID) != 0 || session->hello.volume_id == 0 ||
 	    io->segment < volume->segment_base ||
 	    io->segment - volume->segment_base >= MT_VOLUME_SEGMENTS)
 		return false;

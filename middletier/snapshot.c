@@ -515,15 +515,6 @@ taking_number(struct mt_taking *taking)
 		taking_on_number(rc, taking);
 }
 
-/* In the simulator there is no wall, and nothing may differ from one run to the next. */
-static uint64_t
-taking_time_s(const struct mt_gateway *gateway)
-{
-	if (gateway->options.sim_host != NULL)
-		return loop_now_ns(gateway->options.loop) / NUM_S(1);
-	return log_wall_s();
-}
-
 int
 mt_taking_start(struct mt_gateway *gateway, const struct mt_volume *volume, const char *name,
     mt_taking_fn fn, void *arg)
@@ -540,7 +531,7 @@ mt_taking_start(struct mt_gateway *gateway, const struct mt_volume *volume, cons
 		.size_bytes = volume->size_bytes,
 		.segment_base = volume->segment_base,
 		.segment_count = volume->segment_count,
-		.created_s = taking_time_s(gateway),
+		.created_s = mt_gateway_time_s(gateway),
 		.state = MT_SNAPSHOT_PENDING };
 	(void)snprintf(snapshot->name, sizeof(snapshot->name), "%s", name);
 	mt_scope_before(&volume->scope, snapshot->number, &snapshot->scope);

@@ -58,6 +58,7 @@ mt_volume_encode(const struct mt_volume *volume)
 	(void)snprintf(session, sizeof(session), "%016" PRIx64, volume->session_id);
 	if (object != NULL && json_object_del(object, "name") == 0 &&
 	    json_object_set_new(object, "session", json_string(session)) == 0 &&
+	    mt_json_put_holder(object, volume) == 0 &&
 	    mt_json_put_scope(object, &volume->scope, volume->segment_base) == 0)
 		text = json_dumps(object, JSON_COMPACT);
 	json_decref(object);
@@ -69,6 +70,7 @@ struct volume_text {
 	uint64_t id, size_bytes, replicas, segment_base, segment_count, attach, origin;
 	json_t *spans; /* NULL: all in its own segments */
 	const char *service_class, *engine, *session;
+	json_t *holder; /* NULL: nobody, or not known */
 	int64_t level;
 };
 
@@ -110,6 +112,7 @@ volume_from_text(const struct volume_text *text, struct mt_volume *ret_volume,
 		*ret_field = "segment_count";
 		return -EINVAL;
 	}
+	mt_json_take_holder(text->holder, &volume.holder);
 	*ret_field = mt_json_take_scope(text->spans, volume.segment_base, &volume.scope);
 	if (*ret_field != NULL)
 		return -EINVAL;
@@ -137,6 +140,7 @@ mt_volume_decode(const char *name, const void *value, uint32_t bytes, struct mt_
 		{ "session", MT_JSON_TEXT, true, 0, 0, { .text = &text.session } },
 		{ "origin", MT_JSON_U64, false, 1, 0, { .u64 = &text.origin } },
 		{ "spans", MT_JSON_ARRAY, false, 0, 0, { .array = &text.spans } },
+		{ "holder", MT_JSON_OBJECT, false, 0, 0, { .object = &text.holder } },
 	};
 	json_t *object = json_loadb(value, bytes, JSON_REJECT_DUPLICATES, NULL);
 	int rc = -EINVAL;
@@ -214,6 +218,8 @@ volumes_put(struct mt_volumes *volumes, const struct mt_volume *volume, uint64_t
 	bool is_deleting = entry != NULL && entry->is_deleting;
 	/* Of one that was not known no port has a session. */
 	uint64_t told_attach = entry != NULL ? entry->told_attach : volume->attach;
+	bool is_known = entry != NULL && entry->volume.attach == volume->attach;
+	uint64_t heard_ns = is_known ? entry->heard_ns : 0;
 
 	if (entry == NULL) {
 		uint32_t at = mt_volumes_after(volumes, volume->name);
@@ -227,6 +233,7 @@ volumes_put(struct mt_volumes *volumes, const struct mt_volume *volume, uint64_t
 		.volume = *volume,
 		.version = version,
 		.told_attach = told_attach,
+		.heard_ns = heard_ns,
 		.is_deleting = is_deleting,
 	};
 }
@@ -291,6 +298,17 @@ mt_volumes_put_item(struct mt_volumes *volumes, const struct meta_item *item)
 	return mt_volumes_put(volumes, &volume, item->version);
 }
 
+void
+mt_volumes_stamp(struct mt_gateway *gateway)
+{
+	struct mt_volumes *volumes = &gateway->volumes;
+
+	for (uint32_t i = 0; i < volumes->count; i++) {
+		if (volumes->entries[i].heard_ns == 0)
+			volumes->entries[i].heard_ns = loop_now_ns(gateway->options.loop);
+	}
+}
+
 /* Reading. Each step ends in volumes_finish, whose last act is the caller's function. */
 
 static void
@@ -302,6 +320,7 @@ volumes_finish(struct mt_gateway *gateway, int rc)
 	assert(fn != NULL);
 	volumes->fn = NULL;
 	volumes->change_serial++;
+	mt_volumes_stamp(gateway);
 	mt_volumes_on_change_end(gateway);
 	mt_mirror_kick(gateway);
 	fn(rc, &volumes->change.volume, volumes->arg);
@@ -524,29 +543,17 @@ mt_volume_create(struct mt_gateway *gateway, const struct mt_volume *wish, mt_vo
 	return rc;
 }
 
-int
-mt_volume_attach(struct mt_gateway *gateway, const char *name, uint64_t session_id, mt_volume_fn fn,
-    void *arg)
+/* One key, and what it says now: volumes->change, made from @entry. */
+static int
+change_put_volume(struct mt_gateway *gateway, const struct mt_volume_entry *entry)
 {
-	struct mt_volumes *volumes = &gateway->volumes;
-	const struct mt_volume_entry *entry = mt_volumes_by_name(volumes, name);
+	char *text = mt_volume_encode(&gateway->volumes.change.volume);
 	char key[VOLUME_KEY_BYTES];
-	char *text;
-	int rc;
+	int rc = -ENOMEM;
 
-	if (entry == NULL)
-		return -ENOENT;
-	rc = volumes_start(gateway, fn, arg);
-	if (rc != 0)
-		return rc;
-	volumes->change = *entry;
-	volumes->change.volume.attach++;
-	volumes->change.volume.session_id = session_id;
-	volume_key(name, key);
-	text = mt_volume_encode(&volumes->change.volume);
+	volume_key(entry->volume.name, key);
 	if (text == NULL) {
-		volumes->fn = NULL;
-		rc = -ENOMEM;
+		gateway->volumes.fn = NULL;
 	} else {
 		const struct meta_op ops[] = {
 			{ .kind = META_COMPARE_VERSION, .key = key, .version = entry->version },
@@ -560,6 +567,45 @@ mt_volume_attach(struct mt_gateway *gateway, const char *name, uint64_t session_
 	}
 	free(text);
 	return rc;
+}
+
+int
+mt_volume_attach(struct mt_gateway *gateway, const char *name, uint64_t session_id,
+    const struct mt_holder *holder, mt_volume_fn fn, void *arg)
+{
+	struct mt_volumes *volumes = &gateway->volumes;
+	const struct mt_volume_entry *entry = mt_volumes_by_name(volumes, name);
+	int rc;
+
+	if (entry == NULL)
+		return -ENOENT;
+	rc = volumes_start(gateway, fn, arg);
+	if (rc != 0)
+		return rc;
+	volumes->change = *entry;
+	volumes->change.volume.attach++;
+	volumes->change.volume.session_id = session_id;
+	volumes->change.volume.holder = *holder;
+	return change_put_volume(gateway, entry);
+}
+
+int
+mt_volume_detach(struct mt_gateway *gateway, uint64_t volume_id, uint64_t session_id,
+    mt_volume_fn fn, void *arg)
+{
+	struct mt_volumes *volumes = &gateway->volumes;
+	const struct mt_volume_entry *entry = mt_volumes_by_id(volumes, volume_id);
+	int rc;
+
+	if (entry == NULL || session_id == 0 || entry->volume.session_id != session_id)
+		return -ENOENT;
+	rc = volumes_start(gateway, fn, arg);
+	if (rc != 0)
+		return rc;
+	volumes->change = *entry;
+	volumes->change.volume.session_id = 0;
+	volumes->change.volume.holder = (struct mt_holder){ .since_s = 0 };
+	return change_put_volume(gateway, entry);
 }
 
 /* The mark says what there was, and whose shards have not reclaimed it yet (drop.c): all. */

@@ -178,6 +178,8 @@ refresh_compare(struct mt_volumes *volumes, struct mt_volumes *next)
 		}
 		entry->is_deleting = old->is_deleting;
 		entry->told_attach = old->told_attach;
+		if (entry->volume.attach == old->volume.attach)
+			entry->heard_ns = old->heard_ns;
 		if (entry->told_attach < entry->volume.attach)
 			tells[count++] = (struct mt_volume_tell){ MT_ASK_ATTACH, entry->volume };
 	}
@@ -236,6 +238,7 @@ refresh_on_snapshots(int rc, const struct meta_item *items, uint32_t count, void
 	volumes->next_entries = NULL;
 	volumes->is_loaded = true;
 	volumes->is_incomplete = volumes->is_next_incomplete;
+	mt_volumes_stamp(gateway);
 	mt_mirror_kick(gateway);
 	mt_drop_kick(gateway);
 	refresh_tell(gateway);
@@ -445,9 +448,12 @@ query_judge(struct mt_volume_query *query, bool is_read)
 {
 	struct mt_gateway *gateway = query->port->gateway;
 	struct mt_volumes *volumes = &gateway->volumes;
-	const struct mt_volume_entry *entry = mt_volumes_by_id(&gateway->volumes, query->volume_id);
+	struct mt_volume_entry *entry = mt_volumes_by_id(&gateway->volumes, query->volume_id);
 	struct mt_volume_entry snapshot = { .volume.id = 0 };
 
+	/* Whoever comes for it lives, also when it is not let in now. */
+	if (entry != NULL && query->attach == entry->volume.attach)
+		entry->heard_ns = loop_now_ns(gateway->options.loop);
 	if (mt_snapshot_session(volumes, query->volume_id, query->attach, &snapshot.volume) == 0) {
 		query->attach = 0;
 		entry = &snapshot;

@@ -429,7 +429,7 @@ write_admit_one(struct mt_write_state *state, struct mt_write *write)
 	if (rc == -EAGAIN)
 		return false;
 	/* What waited while its session went is dropped: a newer one may have written elsewhere (I11). */
-	if (!mt_session_is_live(write->session))
+	if (!mt_session_may_write(write->session))
 		rc = -ESHUTDOWN;
 	if (rc == 0 && !write->is_promised) {
 		/* What is durable must find its place in the index. */

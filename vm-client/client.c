@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "cleave/status.h"
@@ -157,6 +158,23 @@ client_init(struct cleave_client *client, const struct cleave_client_options *op
 	loop_timer_init(&client->map_timer, client_on_map_timer, client);
 }
 
+/* In the simulator nothing may differ from one run to the next. */
+static void
+client_take_name(struct cleave_client *client, const struct cleave_client_options *options)
+{
+	char host[CLIENT_NAME_BYTES] = "?";
+
+	client->options.name = NULL; /* the caller's */
+	if (options->name != NULL) {
+		(void)snprintf(client->name, sizeof(client->name), "%s", options->name);
+		return;
+	}
+	if (options->sim_host == NULL)
+		(void)gethostname(host, sizeof(host) - 1);
+	(void)snprintf(client->name, sizeof(client->name), "%.24s[%d]@%.28s",
+	    program_invocation_short_name, options->sim_host == NULL ? (int)getpid() : 0, host);
+}
+
 int
 cleave_client_create(const struct cleave_client_options *options, struct cleave_client **ret_client,
     char *ret_error)
@@ -175,6 +193,7 @@ cleave_client_create(const struct cleave_client_options *options, struct cleave_
 		goto err_free;
 	for (uint32_t i = 0; i < options->gateway_count; i++)
 		memcpy(client->gateways[i], options->gateways[i], strlen(options->gateways[i]) + 1);
+	client_take_name(client, options);
 	rc = control_init(client);
 	if (rc == 0)
 		rc = client_open_port(client);

@@ -232,8 +232,8 @@ shrink_discard(struct command_session *session)
 {
 	struct shrink shrink = { .session = session };
 	uint64_t at = session->options->size_bytes, end;
-	int rc =
-	    cleave_volume_open(session->client, session->options->name, 0, shrink_on_open, &shrink);
+	int rc = cleave_volume_open(session->client, session->options->name,
+	    session->options->is_forced ? CLEAVE_OPEN_TAKE : 0, shrink_on_open, &shrink);
 
 	if (rc != 0)
 		return command_fail(session, rc, "%s", strerror(-rc));

@@ -212,6 +212,12 @@ call_send(struct cleave_client *client, struct cleave_call *call)
 	return 0;
 }
 
+void
+call_hasten(struct cleave_call *call, struct cleave_client *client, uint64_t ns)
+{
+	call->deadline_ns = num_min(call->deadline_ns, loop_now_ns(client->loop) + ns);
+}
+
 /* Answers. */
 
 static bool

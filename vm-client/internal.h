@@ -31,6 +31,8 @@
 #define MESSAGE_MAGIC 0x4753534du    /* "MSSG" */
 
 #define CLIENT_PORTS_MAX 64u /* addresses in a map */
+#define CLIENT_NAME_BYTES 64u
+#define CLIENT_PARTING_NS NUM_S(3) /* nothing else waits longer for a word on a session's end */
 #define CLIENT_MESSAGE_BYTES_MAX WIRE_CLIENT_PAYLOAD_BYTES_MAX
 #define CLIENT_REGION_BYTES WIRE_CLIENT_PAYLOAD_BYTES_MAX
 #define CLIENT_CHECKSUM_TRIES_MAX 5u
@@ -106,6 +108,8 @@ int control_init(struct cleave_client *client);
 void control_fini(struct cleave_client *client);
 /* control_move_on -- this gateway knows nothing new: the next call goes to another one, if there is any. */
 void control_move_on(struct cleave_client *client);
+/* call_hasten -- of one just made: its time is over in @ns, if not before. */
+void call_hasten(struct cleave_call *call, struct cleave_client *client, uint64_t ns);
 
 /* ---- overlap.c: which writes of a volume are on their way, by 64 KiB region ---- */
 #define OVERLAP_BUCKETS 512u
@@ -297,6 +301,15 @@ struct cleave_volume {
 	struct cleave_call attach;
 	cleave_open_fn open_fn;
 	void *open_arg;
+	uint64_t open_until_ns;       /* while who has it is silent: no later than this */
+	struct loop_timer open_timer; /* it was refused for such a one: again */
+	bool is_detaching;            /* attach is the call that ends the session */
+	bool is_detached;             /* it has, or needs not, been ended at a gateway */
+	/* lost.c's */
+	struct cleave_call lost_call;
+	bool is_lost_call_out;
+	cleave_lost_fn lost_fn;
+	void *lost_arg;
 	void (*close_fn)(void *arg);
 	void *close_arg;
 	/* resize.c's */
@@ -320,12 +333,19 @@ struct connection *volume_connection_of(struct cleave_volume *volume, uint32_t s
 void volume_timer_on(struct loop_timer *timer, void *arg);
 void volume_task_on(struct loop_task *task, void *arg);
 void volume_free(struct cleave_volume *volume);
+/* volume_detach -- its connections have ended: give it back. True: a call is out, volume_wake follows. */
+bool volume_detach(struct cleave_volume *volume);
+
+/* ---- lost.c: a volume that another session took ---- */
+/* lost_begin -- the volume has failed: ask who has it now, if anybody wants to know. */
+void lost_begin(struct cleave_volume *volume);
 
 /* ---- client.c ---- */
 struct cleave_client {
 	uint32_t magic;
 	struct cleave_client_options options; /* defaults filled in */
 	char gateways[CLEAVE_GATEWAYS_MAX][SPLIT_ADDRESS_BYTES_MAX];
+	char name[CLIENT_NAME_BYTES];
 	struct loop *loop;
 	struct engine_set *engines; /* inline: CRCs of device buffers */
 	struct split_port *port;

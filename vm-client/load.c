@@ -61,6 +61,8 @@ static const struct config_option options_table[] = {
 	{ "compressibility", 0, CONFIG_U64, O(compressibility_percent), "PERCENT",
 	    "Of generated blocks (no --data): how much of each compresses away.", "50", false, 0,
 	    100, NULL },
+	{ "take", 0, CONFIG_FLAG, O(must_take), NULL,
+	    "Take the volume from whoever has it open for writing.", NULL, false, 0, 0, NULL },
 	{ "data-exact", 0, CONFIG_FLAG, O(is_data_exact), NULL,
 	    "Write blocks without stamps; reads are checked against checksums kept in memory.",
 	    NULL, false, 0, 0, NULL },
@@ -393,12 +395,15 @@ run_job(struct load *load)
 {
 	const struct load_options *o = load->options;
 	bool is_reader = o->verify_journal != NULL || (is_file_job(o) && o->file_copy.count == 0);
+	unsigned flags = is_reader ? CLEAVE_OPEN_READ_ONLY : 0;
 	int status = 1;
 
 	/* Jobs that are not a run have small requests of their own memory. */
 	if (o->verify_journal == NULL && !is_file_job(o))
 		load->buffer_bytes = o->block_bytes * o->in_flight_count;
-	if (set_up(load, is_reader ? CLEAVE_OPEN_READ_ONLY : 0) == 0) {
+	if (!is_reader && o->must_take)
+		flags = CLEAVE_OPEN_TAKE;
+	if (set_up(load, flags) == 0) {
 		if (o->verify_journal != NULL)
 			status = load_verify(load);
 		else if (is_file_job(o))

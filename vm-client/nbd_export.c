@@ -86,7 +86,7 @@ export_on_open(struct cleave_volume *volume, int rc, const char *error, void *ar
 static void
 export_open(struct nbd_export *export)
 {
-	unsigned flags = export->is_read_only ? CLEAVE_OPEN_READ_ONLY : 0;
+	unsigned flags = export->is_read_only ? CLEAVE_OPEN_READ_ONLY : CLEAVE_OPEN_TAKE;
 	int rc;
 
 	sm_move(&export->sm, NBD_EXPORT_OPENING);

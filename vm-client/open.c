@@ -7,7 +7,10 @@
  *	    |          '--> FAILED -----------'   after cleave_volume_close
  *	    '--> CLOSED                           the attach was refused
  *
- * The session's id is chosen here, once; a repeated attach (its answer was lost) names the same one.
+ * The session's id is chosen here, once; a repeated attach (its answer was lost) names the same one. An attach
+ * that is refused because of a session that is silent is sent again when that one's time may be over.
+ * A session that attached is ended at a gateway when its last connection has gone; one that was lost is not
+ * ours to end, and one that only reads has nothing to give back.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -27,6 +30,10 @@ static const struct sm_state volume_table[VOLUME_STATE_NR] = {
 	[VOLUME_CLOSED] = { "closed", 0, SM_FINAL },
 };
 
+#define OPEN_AGAIN_NS NUM_MS(500)
+
+static void open_on_timer(struct loop_timer *timer, void *arg);
+
 static struct cleave_volume *
 volume_create(struct cleave_client *client, const char *name, unsigned flags)
 {
@@ -41,6 +48,7 @@ volume_create(struct cleave_client *client, const char *name, unsigned flags)
 		return NULL;
 	}
 	volume->flags = flags;
+	volume->is_detached = (flags & CLEAVE_OPEN_READ_ONLY) != 0;
 	(void)snprintf(volume->info.name, sizeof(volume->info.name), "%s", name); /* it fits */
 	volume->session_id = loop_random_u64(client->loop) | 1;                   /* 0 means none */
 	sm_init(&volume->sm, "volume", volume_table, VOLUME_ATTACHING, client->next_volume_index++);
@@ -54,6 +62,7 @@ volume_create(struct cleave_client *client, const char *name, unsigned flags)
 	overlap_init(&volume->overlap);
 	loop_task_init(&volume->task, volume_task_on, volume);
 	loop_timer_init(&volume->timer, volume_timer_on, volume);
+	loop_timer_init(&volume->open_timer, open_on_timer, volume);
 	list_push_back(&client->volumes, &volume->link);
 	return volume;
 }
@@ -65,6 +74,7 @@ volume_free(struct cleave_volume *volume)
 
 	CHECK_OBJ(volume, VOLUME_MAGIC);
 	loop_timer_stop(loop, &volume->timer);
+	loop_timer_stop(loop, &volume->open_timer);
 	loop_task_cancel(loop, &volume->task);
 	list_remove(&volume->split_wait);
 	list_remove(&volume->link);
@@ -86,8 +96,10 @@ volume_take_attach(struct cleave_volume *volume, const char *reply, struct clien
 		field = "name";
 		rc = -EBADMSG;
 	}
-	if (rc == 0 && info.is_read_only)
+	if (rc == 0 && info.is_read_only) {
 		volume->flags |= CLEAVE_OPEN_READ_ONLY;
+		volume->is_detached = true;
+	}
 	info.is_read_only = (volume->flags & CLEAVE_OPEN_READ_ONLY) != 0;
 	if (rc == 0)
 		volume->info = info;
@@ -98,37 +110,138 @@ volume_take_attach(struct cleave_volume *volume, const char *reply, struct clien
 	return rc;
 }
 
+/* It is held by one who is silent: the attach will be sent again. */
+static bool
+open_waits(struct cleave_volume *volume, int rc, const char *reply)
+{
+	struct loop *loop = volume->client->loop;
+	json_t *root = rc == -EUSERS && reply != NULL ? json_loads(reply, 0, NULL) : NULL;
+	json_int_t retry_ms = json_integer_value(json_object_get(root, "retry_ms"));
+
+	json_decref(root);
+	if (retry_ms <= 0 || loop_now_ns(loop) >= volume->open_until_ns)
+		return false;
+	/* It may be back, and then there is nothing to wait for: not all of its time at once. */
+	loop_timer_start(loop, &volume->open_timer,
+	    num_min((uint64_t)num_min((uint64_t)retry_ms, 1000) * NUM_MS(1), OPEN_AGAIN_NS));
+	return true;
+}
+
+static void
+open_finish(struct cleave_volume *volume, int rc, const char *text)
+{
+	cleave_open_fn fn = volume->open_fn;
+	void *arg = volume->open_arg;
+
+	if (rc != 0) {
+		sm_move(&volume->sm, VOLUME_CLOSED);
+		volume_free(volume);
+		fn(NULL, rc == -EUSERS ? -EBUSY : rc, text, arg);
+		return;
+	}
+	sm_move(&volume->sm, VOLUME_OPEN);
+	volume_on_map(volume);
+	fn(volume, 0, NULL, arg);
+}
+
 static void
 volume_on_attach(struct cleave_call *call, int rc, const char *reply, const char *error, void *arg)
 {
 	struct cleave_volume *volume = arg;
-	struct cleave_client *client = volume->client;
-	cleave_open_fn fn = volume->open_fn;
-	void *fn_arg = volume->open_arg;
 	char text[CLEAVE_ERROR_BYTES_MAX] = "";
 	struct client_map *map = NULL;
 
 	(void)call;
 	CHECK_OBJ(volume, VOLUME_MAGIC);
+	if (open_waits(volume, rc, reply))
+		return;
 	if (error != NULL)
-		(void)snprintf(text, sizeof(text), "volume '%.64s': %.160s", volume->info.name,
+		(void)snprintf(text, sizeof(text), "volume '%.64s': %.180s", volume->info.name,
 		    error);
 	if (rc == 0) {
 		map = malloc(sizeof(*map));
 		rc = map == NULL ? -ENOMEM : volume_take_attach(volume, reply, map, text);
 	}
 	if (rc == 0)
-		rc = client_set_map(client, map);
+		rc = client_set_map(volume->client, map);
 	free(map);
-	if (rc < 0) {
-		sm_move(&volume->sm, VOLUME_CLOSED);
-		volume_free(volume);
-		fn(NULL, rc, text, fn_arg);
-		return;
-	}
-	sm_move(&volume->sm, VOLUME_OPEN);
-	volume_on_map(volume);
-	fn(volume, 0, NULL, fn_arg);
+	open_finish(volume, rc < 0 ? rc : 0, text);
+}
+
+/* 0, or why it cannot be sent. */
+static int
+open_send(struct cleave_volume *volume)
+{
+	struct cleave_client *client = volume->client;
+	const char *name = volume->info.name;
+	char session[17];
+	json_t *request;
+	char *text;
+	int rc;
+
+	(void)snprintf(session, sizeof(session), "%016llx", (unsigned long long)volume->session_id);
+	if ((volume->flags & CLEAVE_OPEN_READ_ONLY) != 0)
+		request = json_pack("{s:s, s:s}", "op", "volume.open", "name", name);
+	else
+		request = json_pack("{s:s, s:s, s:s, s:b, s:s}", "op", "volume.attach", "name",
+		    name, "session", session, "take",
+		    (int)((volume->flags & CLEAVE_OPEN_TAKE) != 0), "client", client->name);
+	text = request == NULL ? NULL : json_dumps(request, JSON_COMPACT);
+	json_decref(request);
+	/* jansson refuses what is not UTF-8, and a gateway would too. */
+	if (text == NULL)
+		return -EINVAL;
+	volume->attach = (struct cleave_call){ .fn = volume_on_attach, .arg = volume };
+	rc = cleave_control(client, &volume->attach, text);
+	free(text);
+	return rc;
+}
+
+static void
+open_on_timer(struct loop_timer *timer, void *arg)
+{
+	struct cleave_volume *volume = arg;
+	int rc;
+
+	(void)timer;
+	CHECK_OBJ(volume, VOLUME_MAGIC);
+	rc = open_send(volume);
+	if (rc != 0)
+		open_finish(volume, rc, cleave_error_text(rc));
+}
+
+/* ---- the session's end ---- */
+
+static void
+detach_on_answer(struct cleave_call *call, int rc, const char *reply, const char *error, void *arg)
+{
+	struct cleave_volume *volume = arg;
+
+	(void)call;
+	(void)rc; /* what could not be said is found out in the session's time */
+	(void)reply;
+	(void)error;
+	CHECK_OBJ(volume, VOLUME_MAGIC);
+	volume->is_detaching = false;
+	volume_wake(volume);
+}
+
+bool
+volume_detach(struct cleave_volume *volume)
+{
+	char text[128];
+
+	if (volume->is_detached || volume->fail_rc != 0)
+		return volume->is_detaching;
+	volume->is_detached = true;
+	(void)snprintf(text, sizeof(text),
+	    "{\"op\":\"volume.detach\",\"id\":%llu,\"session\":\"%016llx\"}",
+	    (unsigned long long)volume->info.id, (unsigned long long)volume->session_id);
+	volume->attach = (struct cleave_call){ .fn = detach_on_answer, .arg = volume };
+	volume->is_detaching = cleave_control(volume->client, &volume->attach, text) == 0;
+	if (volume->is_detaching)
+		call_hasten(&volume->attach, volume->client, CLIENT_PARTING_NS);
+	return volume->is_detaching;
 }
 
 /* Up to three names, @ between them; the first is not empty. What else is wrong the gateway says. */
@@ -151,34 +264,21 @@ int
 cleave_volume_open(struct cleave_client *client, const char *name, unsigned flags,
     cleave_open_fn fn, void *arg)
 {
+	const unsigned both = CLEAVE_OPEN_READ_ONLY | CLEAVE_OPEN_TAKE;
 	struct cleave_volume *volume;
-	char session[17];
-	json_t *request;
-	char *text;
-	int rc = -ENOMEM;
+	int rc;
 
 	CHECK_OBJ(client, CLIENT_MAGIC);
 	assert(fn != NULL);
-	if (!name_is_possible(name) || (flags & ~(unsigned)CLEAVE_OPEN_READ_ONLY) != 0)
+	if (!name_is_possible(name) || (flags & ~both) != 0 || (flags & both) == both)
 		return -EINVAL;
 	volume = volume_create(client, name, flags);
 	if (volume == NULL)
 		return -ENOMEM;
 	volume->open_fn = fn;
 	volume->open_arg = arg;
-	volume->attach.fn = volume_on_attach;
-	volume->attach.arg = volume;
-	(void)snprintf(session, sizeof(session), "%016llx", (unsigned long long)volume->session_id);
-	request =
-	    json_pack("{s:s, s:s, s:s}", "op", "volume.attach", "name", name, "session", session);
-	text = request == NULL ? NULL : json_dumps(request, JSON_COMPACT);
-	json_decref(request);
-	/* jansson refuses what is not UTF-8, and a gateway would too. */
-	if (text == NULL)
-		rc = -EINVAL;
-	else
-		rc = cleave_control(client, &volume->attach, text);
-	free(text);
+	volume->open_until_ns = loop_now_ns(client->loop) + client->options.control_timeout_ns;
+	rc = open_send(volume);
 	if (rc != 0)
 		volume_free(volume);
 	return rc;

@@ -33,7 +33,8 @@ resize_take(struct cleave_volume *volume, const char *reply)
 		rc = -EBADMSG;
 	else if ((uint64_t)id != volume->info.id)
 		rc = -ENOENT;
-	else if ((uint64_t)attach > volume->info.attach)
+	else if ((uint64_t)attach > volume->info.attach &&
+	    (volume->flags & CLEAVE_OPEN_READ_ONLY) == 0)
 		rc = -ESHUTDOWN;
 	json_decref(root);
 	if (rc != 0)

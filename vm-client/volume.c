@@ -258,6 +258,7 @@ volume_fail(struct cleave_volume *volume, int rc)
 		return;
 	volume->fail_rc = rc;
 	sm_move(&volume->sm, VOLUME_FAILED);
+	lost_begin(volume);
 	volume_wake(volume);
 }
 
@@ -290,13 +291,15 @@ volume_end_all(struct cleave_volume *volume)
 static void
 volume_check_end(struct cleave_volume *volume)
 {
-	if (volume->close_fn == NULL || volume->io_count > 0 || volume->size_fn != NULL)
+	if (volume->close_fn == NULL || volume->io_count > 0 || volume->size_fn != NULL ||
+	    volume->is_lost_call_out)
 		return;
 	if (volume->sm.state == VOLUME_DRAINING || volume->sm.state == VOLUME_FAILED) {
 		sm_move(&volume->sm, VOLUME_CLOSING);
 		volume_retire_connections(volume);
 	}
-	if (volume->sm.state == VOLUME_CLOSING && list_is_empty(&volume->connections)) {
+	if (volume->sm.state == VOLUME_CLOSING && list_is_empty(&volume->connections) &&
+	    !volume_detach(volume)) {
 		void (*fn)(void *arg) = volume->close_fn;
 		void *arg = volume->close_arg;
 

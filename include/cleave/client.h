@@ -66,7 +66,8 @@ struct cleave_client_options {
 	uint64_t backoff_max_ns;     /* longest [1 s] */
 	uint64_t keepalive_ns;       /* a silent gateway is found within this [10 s] */
 	uint32_t vm_id;              /* goes into each message, for the gateway's traces */
-	bool is_impatient;           /* control calls fail once every gateway has refused */
+	const char *name;  /* who this is, for whom it keeps out; copied [PROGRAM[PID]@HOST] */
+	bool is_impatient; /* control calls fail once every gateway has refused */
 };
 
 /*
@@ -124,7 +125,9 @@ const struct cleave_stats *cleave_client_stats(const struct cleave_client *clien
  *	{"op":"volume.show","name":N}               "volume":{...}
  *	{"op":"volume.usage","name":N}              "gateway":G, "usage":{...}: of the shards it serves
  *	{"op":"volume.delete","name":N,"force":false}
- *	{"op":"volume.attach","name":N,"session":"16 hex digits"}   what cleave_volume_open sends
+ *	{"op":"volume.attach","name":N,"session":"16 hex digits","take":false,"client":TEXT}
+ *	{"op":"volume.open","name":N}  {"op":"volume.detach","id":I,"session":"16 hex digits"}
+ *	                                            what cleave_volume_open and cleave_volume_close send
  *	{"op":"map"}  {"op":"node.list"}  {"op":"status"}
  *
  * All but op, name and size_bytes may be left out. An answer that is an error has text in "error".
@@ -181,32 +184,60 @@ struct cleave_volume_info {
 
 enum cleave_open_flags {
 	CLEAVE_OPEN_READ_ONLY = 1u << 0, /* writes, discards and zero writes get -EROFS here */
+	CLEAVE_OPEN_TAKE = 1u << 1,      /* from whoever has it open for writing */
 };
 
 /* @volume is NULL unless @rc is 0. @error: a text for people, valid during the handler. */
 typedef void (*cleave_open_fn)(struct cleave_volume *volume, int rc, const char *error, void *arg);
 
 /*
- * cleave_volume_open -- attach a volume: this becomes its one writing session
+ * cleave_volume_open -- open a volume: to write it, as the only one, or to read it
  *
- * Whoever had it attached before gets -ESHUTDOWN for everything from then on. VOLUME@SNAPSHOT as @name opens
- * a snapshot: read-only, by as many as want to, and without disturbing the volume; it is -ENOENT for
- * everything once the snapshot is deleted. VOLUME@OLD@NEW, or VOLUME@OLD@ for the volume as it is now, opens
- * what has changed since: to CLEAVE_BLOCK_STATUS a hole is what has not.
- * Returns 0: @fn is called once: rc 0, -ENOENT no such volume, -ETIMEDOUT, or what the gateway or
- * the connection said; -EINVAL: the name is empty or too long, an unknown flag; -ENOBUFS; -ENOMEM.
+ * A volume has one writing session. While it lives another one is refused: -EBUSY, with a text that says who it
+ * is, from where, and since when. It lives while any gateway has a connection of it, and for the *session time*
+ * (cleave-gateway --session-timeout, 10 s) after the last one; cleave_volume_close ends it at once. While its holder
+ * is silent an open waits, until it is back (-EBUSY) or its time is over (0), as long as control_timeout_ns.
+ * With CLEAVE_OPEN_TAKE nobody is waited for: whoever has the volume gets -ESHUTDOWN for everything from
+ * then on, and no write of it changes a block any more that this session has read or written.
+ *
+ * CLEAVE_OPEN_READ_ONLY takes nothing from anybody, and nobody is kept out by it: any number of read-only
+ * sessions may be open beside a writer, and stay when the volume is taken. A read there sees every write that
+ * had been acknowledged, to whichever session, when it was submitted, and once it has seen a write, later reads
+ * of any session do too (reads are linearizable, block by block); of a write under way it sees the old block
+ * or the new one. What a roll-back changes it sees soon after, not at once. They end with -ENOENT when the
+ * volume is deleted. Another size is told by cleave_volume_refresh.
+ *
+ * VOLUME@SNAPSHOT as @name opens a snapshot: read-only, by as many as want to, and without disturbing the
+ * volume; it is -ENOENT for everything once the snapshot is deleted. VOLUME@OLD@NEW, or VOLUME@OLD@ for the
+ * volume as it is now, opens what has changed since: to CLEAVE_BLOCK_STATUS a hole is what has not.
+ * Returns 0: @fn is called once: rc 0, -ENOENT no such volume, -EBUSY another client writes it, -ETIMEDOUT, or
+ * what the gateway or the connection said; -EINVAL: the name is empty or too long, an unknown flag, or
+ * TAKE with READ_ONLY; -ENOBUFS; -ENOMEM.
  */
 int cleave_volume_open(struct cleave_client *client, const char *name, unsigned flags,
     cleave_open_fn fn, void *arg);
 
 /*
- * cleave_volume_close -- take no more requests, wait for those submitted, then disconnect
+ * cleave_volume_close -- take no more requests, wait for those submitted, disconnect, and let others in
  *
- * @fn (may be NULL) is called when @volume is no more. Once a volume.
+ * @fn (may be NULL) is called when @volume is no more. Once a volume. A writing session is ended at a gateway
+ * before that, so whoever opens the volume next is not kept waiting; a gateway that does not answer within 3 s
+ * is not waited for, and then the session time has to pass.
  */
 void cleave_volume_close(struct cleave_volume *volume, void (*fn)(void *arg), void *arg);
 
 const struct cleave_volume_info *cleave_volume_info(const struct cleave_volume *volume);
+
+/* @rc: -ESHUTDOWN another session has taken it; -ENOENT it was deleted. @text: for people, and who it was. */
+typedef void (*cleave_lost_fn)(struct cleave_volume *volume, int rc, const char *text, void *arg);
+/*
+ * cleave_volume_on_lost -- be told when @volume is lost to this session
+ *
+ * @fn is called once, after its requests began to fail with @rc and a gateway was asked who took it; or after
+ * 3 s without an answer. Not after cleave_volume_close. To come back: open it anew, which is refused (-EBUSY) while
+ * the taker has it. Another @fn replaces the first; NULL: nobody.
+ */
+void cleave_volume_on_lost(struct cleave_volume *volume, cleave_lost_fn fn, void *arg);
 
 /* @rc: 0, and the volume's info has the size of now; else what was wrong, and a text for people. */
 typedef void (*cleave_size_fn)(int rc, const char *error, void *arg);

@@ -40,7 +40,8 @@
 	X(CANCELED, 25, ECANCELED, "given up")                                                     \
 	X(NOT_EMPTY, 26, ENOTEMPTY, "still in use")                                                \
 	X(CONFLICT, 27, EAGAIN, "another change came first")                                       \
-	X(KEY, 28, EKEYREVOKED, "the key is revoked, or never allowed this")
+	X(KEY, 28, EKEYREVOKED, "the key is revoked, or never allowed this")                       \
+	X(HELD, 29, EUSERS, "another client has the volume open for writing")
 
 enum cleave_status {
 #define CLEAVE_STATUS_ENUM(symbol, value, err, text) CLEAVE_STATUS_##symbol = (value),

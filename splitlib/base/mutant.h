@@ -39,6 +39,8 @@
 	X(buffer_reused, "a batch is sent again while older sends may still read its buffers")     \
 	X(session_drop_skipped, "a new incarnation does not wait for writes of the older one")     \
 	X(attach_ignored, "a client whose volume another one has attached is let in")              \
+	X(exclusive_ignored, "a second writer takes the volume without having said so")            \
+	X(gone_admitted, "what waits for a shard is written though its session has ended")         \
 	X(replica_unverified, "a returning replica counts as whole, whatever it answers")          \
 	X(lease_from_answer, "a lease is counted from its answer, not from its request")           \
 	X(writer_failure_unseen, "a merge goes on with a block whose place was given up")          \

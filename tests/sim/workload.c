@@ -362,8 +362,8 @@ session_open(struct session *session)
 	session->workload->counters.sessions++;
 	session->volume = NULL; /* one that was lost stays until the process ends */
 	session->is_lost = false;
-	rc = cleave_volume_open(session->client, session->workload->name, 0, session_on_opened,
-	    session);
+	rc = cleave_volume_open(session->client, session->workload->name, CLEAVE_OPEN_TAKE,
+	    session_on_opened, session);
 	if (rc != 0)
 		sim_cluster_fail(session->workload->cluster, "cleave_volume_open: %d", rc);
 }

@@ -472,11 +472,21 @@ run_volume(struct fake_gateway *fake, const char *op, const json_t *request, int
 	}
 	if (strcmp(op, "volume.attach") == 0) {
 		fake->attach_count++;
+		if (fake->attach_refuse_count > 0) {
+			fake->attach_refuse_count--;
+			*ret_rc = -EUSERS;
+			return json_pack("{s:s, s:I}", "error", "in use by somebody", "retry_ms",
+			    (json_int_t)fake->attach_retry_ms);
+		}
+		fake->is_taking = json_is_true(json_object_get(request, "take"));
 		volume->attach++;
 		volume->session_id = strtoull(session, NULL, 16);
 		return json_pack("{s:o, s:I, s:o}", "volume", json_volume(volume), "attach",
 		    (json_int_t)volume->attach, "map", json_map(fake));
 	}
+	if (strcmp(op, "volume.open") == 0)
+		return json_pack("{s:o, s:i, s:b, s:o}", "volume", json_volume(volume), "attach", 0,
+		    "read_only", 1, "map", json_map(fake));
 	if (strcmp(op, "volume.resize") == 0)
 		return run_resize(volume, request, ret_rc);
 	if (strcmp(op, "volume.delete") == 0) {
@@ -503,6 +513,10 @@ run_op(struct fake_gateway *fake, const json_t *request, int *ret_rc)
 		return run_create(fake, request, ret_rc);
 	if (strcmp(op, "volume.list") == 0)
 		return run_list(fake, request);
+	if (strcmp(op, "volume.detach") == 0) {
+		fake->detach_count++;
+		return json_object();
+	}
 	if (strncmp(op, "volume.", 7) == 0)
 		return run_volume(fake, op, request, ret_rc);
 	if (strcmp(op, "node.list") == 0)
@@ -632,6 +646,8 @@ check_hello(struct fake_gateway *fake, uint32_t port, const struct wire_hello *h
 	}
 	if (volume == NULL)
 		return -ENOENT;
+	if (hello->attach == 0)
+		return 0; /* it reads, beside whoever writes */
 	if (hello->attach != volume->attach || hello->session_id != volume->session_id)
 		return -ESHUTDOWN;
 	LIST_FOREACH_SAFE(&fake->sessions, link, next) {

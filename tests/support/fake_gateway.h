@@ -82,7 +82,10 @@ struct fake_gateway {
 	uint32_t log_count;
 	uint32_t overlap_violations; /* a write came while an overlapping one was held */
 	uint32_t order_violations;   /* a request id of a session did not grow */
-	uint32_t map_count, attach_count, control_count, hello_count;
+	uint32_t map_count, attach_count, detach_count, control_count, hello_count;
+	uint32_t attach_refuse_count; /* attaches to be refused: another has the volume */
+	uint32_t attach_retry_ms;
+	bool is_taking; /* the last attach said so */
 };
 
 struct fake_options {

@@ -84,6 +84,13 @@ mt_session_request_done(struct mt_session *session, bool is_write)
 }
 
 bool
+mt_session_may_write(const struct mt_session *session)
+{
+	(void)session;
+	return !fake.is_session_gone;
+}
+
+bool
 mt_session_is_live(const struct mt_session *session)
 {
 	(void)session;

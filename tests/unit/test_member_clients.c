@@ -120,7 +120,8 @@ Test(member_clients, an_attach_at_one_ends_older_sessions_at_the_other)
 	connect_to(0, &old, &hello);
 	cr_assert_eq(sg_wait_open(&old), 0);
 	json_decref(ask(&control,
-	    "{\"op\":\"volume.attach\",\"name\":\"v\",\"session\":\"000000000000000b\"}"));
+	    "{\"op\":\"volume.attach\",\"name\":\"v\",\"session\":\"000000000000000b\","
+	    "\"take\":true}"));
 	hello = sg_hello(1, 0xb, 2, 1);
 	hello.cluster_id = 0;
 	connect_to(0, &new, &hello);

@@ -69,9 +69,10 @@ make(const char *name, uint64_t size_bytes)
 static void
 attach(const char *name)
 {
+	const struct mt_holder holder = { .client = "test" };
 	struct change change = { 0 };
 
-	wait_for(&change, mt_volume_attach(rig->gateway, name, 77, on_change, &change));
+	wait_for(&change, mt_volume_attach(rig->gateway, name, 77, &holder, on_change, &change));
 }
 
 static void

@@ -34,7 +34,9 @@ attach(uint64_t session_id)
 	char text[128];
 
 	(void)snprintf(text, sizeof(text),
-	    "{\"op\":\"volume.attach\",\"name\":\"v\",\"session\":\"%016" PRIx64 "\"}", session_id);
+	    "{\"op\":\"volume.attach\",\"name\":\"v\",\"session\":\"%016" PRIx64
+	    "\",\"take\":true}",
+	    session_id);
 	command(text);
 }
 
@@ -138,7 +140,7 @@ Test(session, attach_number_and_session_must_be_the_newest)
 	struct sg_qp qp;
 
 	/* Nobody has attached yet. */
-	cr_assert_eq(open_session(&qp, SESSION_A, 0, 1), -ESHUTDOWN);
+	cr_assert_eq(open_session(&qp, SESSION_A, 1, 1), -ESHUTDOWN);
 	attach(SESSION_A);
 	attach(SESSION_B);
 	cr_assert_eq(open_session(&qp, SESSION_A, 1, 1), -ESHUTDOWN);

@@ -399,7 +399,9 @@ Test(volume, a_reading_that_a_change_overlaps_is_made_again)
 	cr_assert(mt_volumes_by_name(&sg.gateway->volumes, example.name) != NULL);
 	/* And the other way round: asked for while a change is made. */
 	outcome.is_done = false;
-	cr_assert_eq(mt_volume_attach(sg.gateway, example.name, 5, on_change, &outcome), 0);
+	cr_assert_eq(mt_volume_attach(sg.gateway, example.name, 5, &example.holder, on_change,
+			 &outcome),
+	    0);
 	refresh(&sg, &fresh);
 	cr_assert(sg_run(&sg, is_fresh, &fresh));
 	cr_assert(outcome.is_done);
