@@ -2,6 +2,7 @@
 /* agent.c -- cleave-agent: volumes as NBD exports, for QEMU, the kernel, libnbd, fio */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,8 @@
 #define AGENT_LISTEN_FD_FIRST 3 /* systemd's */
 #define AGENT_MESSAGES 512u
 #define AGENT_STOP_NS NUM_S(10)
+#define AGENT_MMAP_BYTES (128 << 10) /* what is allocated by itself, and goes back when freed */
+#define AGENT_TRIM_BYTES (1 << 20)   /* free at the heap's end, and not given back */
 /* A client that speaks TLS needs three; a volume, one for each port that has shards of it. */
 #define AGENT_CONNECTIONS_MAX (3u * NBD_CONNECTIONS_MAX + 4096u)
 
@@ -35,7 +38,7 @@ struct agent_options {
 	const char *tls_certificates, *tls_psk;
 	bool tls_verifies_peer, tls_is_optional;
 	unsigned resize;
-	uint64_t timeout_ns, handshake_ns;
+	uint64_t timeout_ns, handshake_ns, stall_ns;
 	unsigned log_level;
 };
 
@@ -97,6 +100,10 @@ static const struct config_option option_table[] = {
 	{ "handshake-timeout", 0, CONFIG_DURATION, O(handshake_ns), "DURATION",
 	    "A client that has not agreed upon an export by then is cut off.", "10s", false,
 	    NUM_MS(100), NUM_S(3600), NULL },
+	{ "stall-timeout", 0, CONFIG_DURATION, O(stall_ns), "DURATION",
+	    "A client that moves less than 1 MiB of its replies and payload in that time is cut off "
+	    "while others wait for memory.",
+	    "10s", false, NUM_MS(100), NUM_S(3600), NULL },
 	{ "log-level", 0, CONFIG_CHOICE, O(log_level), "LEVEL", "Least level to log.", "info",
 	    false, 0, 0, log_levels },
 	{ 0 },
@@ -329,6 +336,7 @@ agent_run(struct agent *agent)
 		.allows_any = o->exports_all,
 		.resize = (enum nbd_resize)o->resize,
 		.handshake_ns = o->handshake_ns,
+		.stall_ns = o->stall_ns,
 		.on_empty = agent_on_empty,
 		.arg = agent };
 	struct cleave_client_options client = { .gateways = o->gateways.items,
@@ -403,6 +411,9 @@ main(int argc, char *argv[])
 	if (rc != 0)
 		return rc > 0 ? EXIT_SUCCESS : EXIT_USAGE;
 	log_set_level((enum log_level)options.log_level);
+	/* Fixed, or what a large buffer was once allocated by is kept for ever after. */
+	(void)mallopt(M_MMAP_THRESHOLD, AGENT_MMAP_BYTES); /* as it was before, else */
+	(void)mallopt(M_TRIM_THRESHOLD, AGENT_TRIM_BYTES);
 	if (check_options(&options) != 0) {
 		rc = EXIT_USAGE;
 	} else {

@@ -25,9 +25,11 @@
 #define NBD_LISTENERS_MAX 8u
 #define NBD_EXPORTS_MAX 4096u
 #define NBD_REQUESTS_MAX 256u               /* of a connection, at a time */
-#define NBD_IN_FLIGHT_BYTES_MAX (64u << 20) /* of a connection; one request always goes */
-#define NBD_SERVER_IN_FLIGHT_BYTES_MAX (UINT64_C(1) << 30) /* of all; and one request each */
-#define NBD_INPUT_BYTES (128u * 1024u) /* options' data and its head always fit */
+#define NBD_IN_FLIGHT_BYTES_MAX (64u << 20) /* of a connection's requests; one more always goes */
+#define NBD_MEMORY_BYTES_MAX (UINT64_C(1) << 30)   /* of requests and answers, over all */
+#define NBD_MEMORY_OWN_BYTES (UINT64_C(256) << 10) /* of it, what each connection has for itself */
+#define NBD_STALL_BYTES (UINT64_C(1) << 20)        /* who moves less in stall_ns may be cut off */
+#define NBD_INPUT_BYTES (128u * 1024u)             /* options' data and its head always fit */
 #define NBD_PREFERRED_BYTES 4096u
 #define NBD_CONTEXT_ID 1u /* of base:allocation */
 
@@ -40,13 +42,43 @@ struct nbd_tls;
 #define NBD_BUFFER_CLASSES 15u /* 4 KiB .. 64 MiB */
 struct nbd_buffers {
 	void *free[NBD_BUFFER_CLASSES];
-	uint64_t free_bytes; /* kept */
+	uint64_t free_bytes;  /* kept */
+	uint64_t spare_bytes; /* of them, not wanted since nbd_buffers_trim */
 };
 /* nbd_buffer_get -- at least @bytes; NULL: out of memory. */
 void *nbd_buffer_get(struct nbd_buffers *buffers, uint64_t bytes);
 /* nbd_buffer_put -- @bytes: as it was asked for. NULL is a no-op. */
 void nbd_buffer_put(struct nbd_buffers *buffers, void *buffer, uint64_t bytes);
+/* nbd_buffers_trim -- give back what was not wanted since the last time; how many bytes. */
+uint64_t nbd_buffers_trim(struct nbd_buffers *buffers);
 void nbd_buffers_fini(struct nbd_buffers *buffers);
+
+/* ---- nbd_memory.c: what connections hold, and who waits for it ---- */
+struct nbd_memory {
+	uint64_t held_bytes;      /* by all connections */
+	uint64_t shared_bytes;    /* of them, beyond what each has for itself */
+	uint64_t peak_bytes;      /* held at most, since the last look of trim_timer */
+	uint64_t wanted_bytes;    /* by those that wait */
+	struct loop_link waiting; /* connections, oldest first */
+	struct loop_task task;    /* somebody gave: whose turn is it? */
+	struct loop_timer stall_timer, trim_timer;
+};
+void nbd_memory_init(struct nbd_server *server);
+void nbd_memory_fini(struct nbd_server *server);
+/*
+ * nbd_memory_take -- @connection is about to hold @bytes more
+ *
+ * False: it waits now, reads nothing, and is resumed when it is its turn; then this is asked again.
+ */
+bool nbd_memory_take(struct nbd_connection *connection, uint64_t bytes);
+/* nbd_memory_force -- it holds them already, whatever there is. */
+void nbd_memory_force(struct nbd_connection *connection, uint64_t bytes);
+void nbd_memory_give(struct nbd_connection *connection, uint64_t bytes);
+/* nbd_memory_leave -- it waits no more. */
+void nbd_memory_leave(struct nbd_connection *connection);
+bool nbd_memory_is_waiting(const struct nbd_connection *connection);
+/* nbd_memory_moved -- its socket took or gave @bytes; 0: something is due from now on. */
+void nbd_memory_moved(struct nbd_connection *connection, uint64_t bytes);
 
 /* ---- nbd_export.c: a volume, open while somebody uses it ---- */
 enum nbd_export_state {
@@ -136,6 +168,7 @@ struct nbd_request {
 	struct nbd_request_head head;
 	uint8_t *data; /* of whole blocks: from first_bytes on; NULL: none */
 	uint64_t data_bytes;
+	uint64_t held_bytes;             /* taken of the memory, for all of it */
 	uint64_t first_bytes, end_bytes; /* the blocks it touches */
 	uint8_t *edges;                  /* first and last block, when it changes them in part */
 	bool has_edge[2];
@@ -149,8 +182,11 @@ struct nbd_request {
 	uint64_t parts_bytes; /* in them */
 };
 
+/* nbd_request_bytes -- what the request with that head will hold, until its reply has left. */
+uint64_t nbd_request_bytes(const struct nbd_connection *connection,
+    const struct nbd_request_head *head);
 /*
- * nbd_request_start -- a head was decoded
+ * nbd_request_start -- a head was decoded, and nbd_request_bytes of memory are taken for it
  *
  * Returns the request whose payload is to be received next (WRITE: reply.data points to where, for
  * length_bytes), or NULL: nothing more is needed. *@ret_skip_bytes: payload of a refused WRITE.
@@ -195,6 +231,8 @@ int nbd_client_flags(struct nbd_connection *connection, const uint8_t in[4]);
  */
 int nbd_option_run(struct nbd_connection *connection, const struct nbd_option_head *head,
     const uint8_t *data);
+/* nbd_option_list_bytes -- of memory, for the answer to LIST. */
+uint64_t nbd_option_list_bytes(const struct nbd_connection *connection);
 /* nbd_option_on_export -- the answer to the option that waited. The same returns. */
 int nbd_option_on_export(struct nbd_connection *connection, int rc, const char *error);
 
@@ -217,6 +255,7 @@ struct nbd_stream_ops {
 	/* Bytes that were taken from the socket and not yet read: it will not say so again. */
 	bool (*has_pending)(const struct nbd_connection *connection);
 };
+extern const struct nbd_stream_ops nbd_plain_stream; /* nbd_plain.c */
 
 struct nbd_connection {
 	uint32_t magic;
@@ -254,8 +293,13 @@ struct nbd_connection {
 	/* Requests. */
 	struct loop_link requests;
 	uint32_t request_count;
-	uint64_t in_flight_bytes;
-	uint8_t *carried; /* input before the socket's; nbd_carry.c */
+	uint64_t in_flight_bytes; /* of requests, to the end of their replies */
+	/* Memory; nbd_memory.c. */
+	uint64_t held_bytes; /* in_flight_bytes, text_max_bytes, granted_bytes */
+	uint64_t wanted_bytes, granted_bytes;
+	struct loop_link memory_link;   /* server->memory.waiting */
+	uint64_t moved_ns, moved_bytes; /* when NBD_STALL_BYTES had moved, and since */
+	uint8_t *carried;               /* input before the socket's; nbd_carry.c */
 	uint32_t carried_at, carried_bytes;
 	bool is_parking; /* nothing more is read; see nbd_handover.h */
 	bool is_frozen;  /* nor sent: it was given */
@@ -342,6 +386,7 @@ struct nbd_server_options {
 	bool requires_tls;
 	enum nbd_resize resize; /* what clients may do */
 	uint64_t handshake_ns;  /* for a client to be through with it */
+	uint64_t stall_ns;      /* to move NBD_STALL_BYTES, while others wait for memory */
 	/* Standard input's client has gone, or the last connection after nbd_server_stop. */
 	void (*on_empty)(void *arg);
 	void *arg;
@@ -365,7 +410,7 @@ struct nbd_server {
 	struct loop_link relays; /* of clients under TLS that were handed over */
 	uint32_t relay_count;
 	struct nbd_buffers buffers;
-	uint64_t in_flight_bytes; /* of all connections */
+	struct nbd_memory memory;
 	struct loop_task empty_task;
 	struct nbd_handover *handover; /* under way, or NULL */
 	struct loop_timer accept_timer;

@@ -31,6 +31,7 @@ nbd_buffer_get(struct nbd_buffers *buffers, uint64_t bytes)
 	/* The next free one is named in the first bytes of this one. */
 	buffers->free[class] = *(void **)buffer;
 	buffers->free_bytes -= (uint64_t)BUFFER_ALIGN << class;
+	buffers->spare_bytes = num_min(buffers->spare_bytes, buffers->free_bytes);
 	return buffer;
 }
 
@@ -53,6 +54,29 @@ nbd_buffer_put(struct nbd_buffers *buffers, void *buffer, uint64_t bytes)
 	buffers->free_bytes += class_bytes;
 }
 
+/* The largest first: they are the fewest calls. */
+uint64_t
+nbd_buffers_trim(struct nbd_buffers *buffers)
+{
+	uint64_t given_bytes = 0;
+
+	for (uint32_t class = NBD_BUFFER_CLASSES; class -- > 0;) {
+		uint64_t class_bytes = (uint64_t)BUFFER_ALIGN << class;
+
+		while (buffers->free[class] != NULL &&
+		    given_bytes + class_bytes <= buffers->spare_bytes) {
+			void *buffer = buffers->free[class];
+
+			buffers->free[class] = *(void **)buffer;
+			free(buffer);
+			given_bytes += class_bytes;
+		}
+	}
+	buffers->free_bytes -= given_bytes;
+	buffers->spare_bytes = buffers->free_bytes;
+	return given_bytes;
+}
+
 void
 nbd_buffers_fini(struct nbd_buffers *buffers)
 {
@@ -64,5 +88,5 @@ nbd_buffers_fini(struct nbd_buffers *buffers)
 			free(buffer);
 		}
 	}
-	buffers->free_bytes = 0;
+	buffers->free_bytes = buffers->spare_bytes = 0;
 }

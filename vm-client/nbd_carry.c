@@ -185,6 +185,7 @@ nbd_carry_load(struct nbd_connection *connection, const struct nbd_carry *carry)
 		if (connection->text == NULL)
 			return -errno;
 		connection->text_bytes = connection->text_max_bytes = (uint32_t)carry->output_bytes;
+		nbd_memory_force(connection, carry->output_bytes);
 	}
 	if (carry->input_bytes > 0) {
 		connection->carried = read_all(carry->fd, carry->output_bytes, carry->input_bytes);

@@ -57,37 +57,6 @@ static void connection_flush(struct nbd_connection *connection);
 static void connection_parse(struct nbd_connection *connection);
 static void connection_secure(struct nbd_connection *connection);
 
-/* ---- the plain stream ---- */
-
-static ssize_t
-plain_read(struct nbd_connection *connection, void *data, size_t bytes)
-{
-	ssize_t n = read(connection->in_fd, data, bytes);
-
-	return n < 0 ? -errno : n;
-}
-
-static ssize_t
-plain_writev(struct nbd_connection *connection, const struct iovec *iovecs, int count)
-{
-	ssize_t n = writev(connection->out_fd, iovecs, count);
-
-	return n < 0 ? -errno : n;
-}
-
-static bool
-plain_has_pending(const struct nbd_connection *connection)
-{
-	(void)connection;
-	return false;
-}
-
-static const struct nbd_stream_ops plain_stream = {
-	.read = plain_read,
-	.writev = plain_writev,
-	.has_pending = plain_has_pending,
-};
-
 /* ---- interests ---- */
 
 static uint32_t
@@ -119,9 +88,7 @@ connection_wants_input(const struct nbd_connection *connection)
 		return false;
 	if (connection->sm.state == NBD_CONNECTION_STARTTLS)
 		return !nbd_send_has_output(connection);
-	/* Who has nothing in flight may always have one request: nobody needs to be woken. */
-	if (connection->in_flight_bytes > 0 &&
-	    connection->server->in_flight_bytes >= NBD_SERVER_IN_FLIGHT_BYTES_MAX)
+	if (nbd_memory_is_waiting(connection))
 		return false;
 	return connection->request_count < NBD_REQUESTS_MAX &&
 	    connection->in_flight_bytes < NBD_IN_FLIGHT_BYTES_MAX;
@@ -171,6 +138,7 @@ connection_try_free(struct nbd_connection *connection)
 	loop_task_cancel(server->options.loop, &connection->send_task);
 	loop_task_cancel(server->options.loop, &connection->read_task);
 	list_remove(&connection->link);
+	nbd_memory_give(connection, connection->held_bytes);
 	free(connection->input);
 	free(connection->text);
 	free(connection->carried);
@@ -192,6 +160,7 @@ connection_close(struct nbd_connection *connection)
 	loop_fd_stop(loop, &connection->out_watcher);
 	loop_timer_stop(loop, &connection->handshake_timer);
 	connection->is_reading = false; /* also for a read task that is queued */
+	nbd_memory_leave(connection);
 	nbd_tls_end(connection);
 	(void)close(connection->in_fd);
 	if (connection->out_fd != connection->in_fd)
@@ -278,6 +247,7 @@ nbd_connection_end(struct nbd_connection *connection)
 	if (!connection_is_open(connection))
 		return;
 	sm_move(&connection->sm, NBD_CONNECTION_ENDING);
+	nbd_memory_leave(connection);
 	/* A payload that is half here will not be waited for. */
 	if (connection->receiving != NULL) {
 		struct nbd_request *request = connection->receiving;
@@ -431,6 +401,18 @@ option_result(struct nbd_connection *connection, int rc)
 	}
 }
 
+/* A list of all exports is long: is there memory for it? What is queued is counted once it is. */
+static bool
+take_text(struct nbd_connection *connection, uint32_t option)
+{
+	uint64_t bytes = option == NBD_OPT_LIST ? nbd_option_list_bytes(connection) : 0;
+
+	if (!nbd_memory_take(connection, bytes))
+		return false;
+	nbd_memory_give(connection, bytes);
+	return true;
+}
+
 /* False: more bytes are needed, or it is over. */
 static bool
 parse_option(struct nbd_connection *connection)
@@ -448,7 +430,8 @@ parse_option(struct nbd_connection *connection)
 		nbd_connection_break(connection, "an option's data is too long");
 		return false;
 	}
-	if (input_bytes(connection) < NBD_OPTION_BYTES + head.length_bytes)
+	if (input_bytes(connection) < NBD_OPTION_BYTES + head.length_bytes ||
+	    !take_text(connection, head.option))
 		return false;
 	data = input_take(connection, NBD_OPTION_BYTES + head.length_bytes) + NBD_OPTION_BYTES;
 	return option_result(connection, nbd_option_run(connection, &head, data));
@@ -478,6 +461,7 @@ take_payload(struct nbd_connection *connection)
 
 	memcpy(to, input_take(connection, bytes), bytes);
 	connection->received_bytes += bytes;
+	nbd_memory_moved(connection, bytes);
 }
 
 /* False: it is not all there. */
@@ -514,7 +498,8 @@ parse_request(struct nbd_connection *connection)
 	}
 	if (input_bytes(connection) < head_bytes || !connection_wants_input(connection))
 		return false;
-	if (nbd_request_decode(input_take(connection, head_bytes), connection->style, &head) != 0) {
+	if (nbd_request_decode(connection->input + connection->input_at, connection->style,
+		&head) != 0) {
 		nbd_connection_break(connection, "no request where one must be");
 		return false;
 	}
@@ -527,8 +512,13 @@ parse_request(struct nbd_connection *connection)
 		nbd_connection_break(connection, "a payload of more than 4 GiB");
 		return false;
 	}
+	if (!nbd_memory_take(connection, nbd_request_bytes(connection, &head)))
+		return false;
+	(void)input_take(connection, head_bytes);
 	connection->received_bytes = 0;
 	connection->receiving = nbd_request_start(connection, &head, &connection->skip_bytes);
+	if (connection->receiving != NULL && !nbd_send_has_output(connection))
+		nbd_memory_moved(connection, 0);
 	return connection_is_open(connection);
 }
 
@@ -574,8 +564,10 @@ connection_read(struct nbd_connection *connection)
 
 		n = connection_read_some(connection, to,
 		    request->head.length_bytes - connection->received_bytes);
-		if (n > 0)
+		if (n > 0) {
 			connection->received_bytes += (uint64_t)n;
+			nbd_memory_moved(connection, (uint64_t)n);
+		}
 		return n;
 	}
 	if (connection->input_at > 0) {
@@ -689,7 +681,7 @@ nbd_connection_make_plain(struct nbd_connection *connection, int fd, void **ret_
 	*ret_in_fd = connection->in_fd;
 	*ret_out_fd = connection->out_fd;
 	connection->tls_session = NULL;
-	connection->stream = &plain_stream;
+	connection->stream = &nbd_plain_stream;
 	connection->is_secure = false;
 	connection->in_fd = connection->out_fd = fd;
 	connection->is_reading = connection->is_writing = false;
@@ -747,7 +739,7 @@ nbd_connection_create(struct nbd_server *server, int in_fd, int out_fd, const ch
 	connection->server = server;
 	connection->in_fd = in_fd;
 	connection->out_fd = out_fd;
-	connection->stream = &plain_stream;
+	connection->stream = &nbd_plain_stream;
 	(void)snprintf(connection->peer, sizeof(connection->peer), "%s", peer);
 	list_init(&connection->replies);
 	list_init(&connection->requests);

@@ -196,6 +196,14 @@ nbd_option_on_export(struct nbd_connection *connection, int rc, const char *erro
 
 /* ---- options ---- */
 
+uint64_t
+nbd_option_list_bytes(const struct nbd_connection *connection)
+{
+	/* The text's memory doubles as it grows. */
+	return UINT64_C(2) * connection->server->export_count *
+	    (NBD_OPTION_REPLY_BYTES + 4 + CLEAVE_NAME_BYTES_MAX);
+}
+
 static int
 option_list(struct nbd_connection *connection)
 {

@@ -157,8 +157,8 @@ request_free(struct nbd_request *request)
 	nbd_buffer_put(buffers, request->parts, request->part_max * sizeof(*request->parts));
 	list_remove(&request->link);
 	connection->request_count--;
-	connection->in_flight_bytes -= request->data_bytes;
-	connection->server->in_flight_bytes -= request->data_bytes;
+	connection->in_flight_bytes -= request->held_bytes;
+	nbd_memory_give(connection, request->held_bytes);
 	if (!list_is_empty(&request->export->resizes))
 		loop_defer(connection->server->options.loop, &request->export->resize_task);
 	request->magic = 0;
@@ -544,64 +544,90 @@ request_queue(struct nbd_request *request)
 
 /* ---- starting ---- */
 
-/* Is it a read that is answered in parts? Then there is room for all that can come. */
-static int
-request_alloc_parts(struct nbd_request *request)
-{
-	uint64_t max = request->data_bytes / REQUEST_PART_BYTES_MIN +
-	    2; /* one for a chunk's border */
+/* What a command needs: its blocks, and memory. */
+struct request_shape {
+	uint64_t first_bytes, end_bytes, data_bytes;
+	bool has_edge[2];
+	uint32_t part_max;
+};
 
-	if (request->head.type != NBD_CMD_READ || request->connection->style == NBD_SIMPLE ||
-	    (request->head.flags & NBD_CMD_FLAG_DF) != 0 ||
-	    request->data_bytes < 2 * REQUEST_PART_BYTES_MIN)
-		return 0;
-	request->parts =
-	    nbd_buffer_get(&request->connection->server->buffers, max * sizeof(*request->parts));
-	if (request->parts == NULL)
-		return -ENOMEM;
-	request->part_max = (uint32_t)max;
-	return 0;
+static void
+shape_blocks(struct request_shape *shape, const struct nbd_request_head *head)
+{
+	shape->first_bytes = num_round_down(head->offset_bytes, BLOCK);
+	shape->end_bytes = num_round_up(head_end(head), BLOCK);
+	if (head->type == NBD_CMD_TRIM) {
+		shape->first_bytes = num_round_up(head->offset_bytes, BLOCK);
+		shape->end_bytes =
+		    num_max(shape->first_bytes, num_round_down(head_end(head), BLOCK));
+	} else if (head->type == NBD_CMD_BLOCK_STATUS) {
+		shape->end_bytes =
+		    num_min(shape->end_bytes, shape->first_bytes + REQUEST_STATUS_BYTES_MAX);
+	} else if (head->type == NBD_CMD_RESIZE) {
+		shape->first_bytes = shape->end_bytes = 0;
+	}
+}
+
+/* Of a command that was checked. */
+static struct request_shape
+shape_of(const struct nbd_connection *connection, const struct nbd_request_head *head)
+{
+	bool has_head_edge = !num_is_aligned(head->offset_bytes, BLOCK);
+	bool has_tail_edge = !num_is_aligned(head_end(head), BLOCK);
+	struct request_shape shape = { 0 };
+
+	shape_blocks(&shape, head);
+	if (head->type == NBD_CMD_READ || head->type == NBD_CMD_WRITE)
+		shape.data_bytes = shape.end_bytes - shape.first_bytes;
+	else if (head->type == NBD_CMD_BLOCK_STATUS)
+		shape.data_bytes = REQUEST_EXTENTS_BYTES;
+	/* Is it a read that is answered in parts? Then there is room for all that can come. */
+	if (head->type == NBD_CMD_READ && connection->style != NBD_SIMPLE &&
+	    (head->flags & NBD_CMD_FLAG_DF) == 0 && shape.data_bytes >= 2 * REQUEST_PART_BYTES_MIN)
+		shape.part_max = (uint32_t)(shape.data_bytes / REQUEST_PART_BYTES_MIN) +
+		    2; /* one for a chunk's border */
+	if (head->type != NBD_CMD_WRITE && head->type != NBD_CMD_WRITE_ZEROES)
+		return shape;
+	/* Of a single block both edges are one. */
+	shape.has_edge[1] = has_tail_edge &&
+	    (!has_head_edge || shape.end_bytes - shape.first_bytes > BLOCK);
+	shape.has_edge[0] = has_head_edge;
+	return shape;
+}
+
+uint64_t
+nbd_request_bytes(const struct nbd_connection *connection, const struct nbd_request_head *head)
+{
+	struct request_shape shape = { 0 };
+
+	if (request_check(connection, head) == 0)
+		shape = shape_of(connection, head);
+	return sizeof(struct nbd_request) + shape.data_bytes +
+	    (shape.has_edge[0] || shape.has_edge[1] ? 2 * (uint64_t)BLOCK : 0) +
+	    shape.part_max * sizeof(struct nbd_output);
 }
 
 static int
 request_alloc_memory(struct nbd_request *request)
 {
 	struct nbd_buffers *buffers = &request->connection->server->buffers;
-	const struct nbd_request_head *head = &request->head;
-	bool has_head_edge = !num_is_aligned(head->offset_bytes, BLOCK);
-	bool has_tail_edge = !num_is_aligned(head_end(head), BLOCK);
+	struct request_shape shape = shape_of(request->connection, &request->head);
 
-	request->first_bytes = num_round_down(head->offset_bytes, BLOCK);
-	request->end_bytes = num_round_up(head_end(head), BLOCK);
-	if (head->type == NBD_CMD_TRIM) {
-		request->first_bytes = num_round_up(head->offset_bytes, BLOCK);
-		request->end_bytes =
-		    num_max(request->first_bytes, num_round_down(head_end(head), BLOCK));
-	}
-	if (head->type == NBD_CMD_BLOCK_STATUS)
-		request->end_bytes =
-		    num_min(request->end_bytes, request->first_bytes + REQUEST_STATUS_BYTES_MAX);
-	if (head->type == NBD_CMD_READ || head->type == NBD_CMD_WRITE ||
-	    head->type == NBD_CMD_BLOCK_STATUS) {
-		request->data_bytes = head->type == NBD_CMD_BLOCK_STATUS
-		    ? REQUEST_EXTENTS_BYTES
-		    : request->end_bytes - request->first_bytes;
-		request->data = nbd_buffer_get(buffers, request->data_bytes);
-		if (request->data == NULL) {
-			request->data_bytes = 0;
+	request->first_bytes = shape.first_bytes;
+	request->end_bytes = shape.end_bytes;
+	if (shape.data_bytes > 0) {
+		request->data = nbd_buffer_get(buffers, shape.data_bytes);
+		if (request->data == NULL)
 			return -ENOMEM;
-		}
-		request->connection->in_flight_bytes += request->data_bytes;
-		request->connection->server->in_flight_bytes += request->data_bytes;
+		request->data_bytes = shape.data_bytes;
 	}
-	if (head->type == NBD_CMD_RESIZE)
-		request->first_bytes = request->end_bytes = 0;
-	if (head->type != NBD_CMD_WRITE && head->type != NBD_CMD_WRITE_ZEROES)
-		return request_alloc_parts(request);
-	/* Of a single block both edges are one. */
-	request->has_edge[1] = has_tail_edge &&
-	    (!has_head_edge || request->end_bytes - request->first_bytes > BLOCK);
-	request->has_edge[0] = has_head_edge;
+	if (shape.part_max > 0) {
+		request->parts = nbd_buffer_get(buffers, shape.part_max * sizeof(*request->parts));
+		if (request->parts == NULL)
+			return -ENOMEM;
+		request->part_max = shape.part_max;
+	}
+	memcpy(request->has_edge, shape.has_edge, sizeof(request->has_edge));
 	if (!has_edges(request))
 		return 0;
 	request->edges = nbd_buffer_get(buffers, 2 * (uint64_t)BLOCK);
@@ -612,9 +638,13 @@ static struct nbd_request *
 request_alloc(struct nbd_connection *connection, const struct nbd_request_head *head, bool receives)
 {
 	struct nbd_request *request = calloc(1, sizeof(*request));
+	uint64_t held_bytes = nbd_request_bytes(connection, head);
 
-	if (request == NULL)
+	if (request == NULL) {
+		nbd_memory_give(connection, held_bytes);
 		return NULL;
+	}
+	request->held_bytes = held_bytes;
 	request->magic = REQUEST_MAGIC;
 	request->connection = connection;
 	request->export = connection->export;
@@ -624,6 +654,7 @@ request_alloc(struct nbd_connection *connection, const struct nbd_request_head *
 	    receives ? NBD_REQUEST_RECEIVING : NBD_REQUEST_WAITING, (uint32_t)head->cookie);
 	list_push_back(&connection->requests, &request->link);
 	connection->request_count++;
+	connection->in_flight_bytes += held_bytes;
 	return request;
 }
 

@@ -16,6 +16,7 @@
 
 #define SEND_TEXT_BYTES_MAX (4u << 20) /* names of all exports */
 #define SEND_TEXT_BYTES_MIN 4096u
+#define SEND_TEXT_BYTES_KEPT 65536u
 
 bool
 nbd_send_has_output(const struct nbd_connection *connection)
@@ -27,6 +28,8 @@ nbd_send_has_output(const struct nbd_connection *connection)
 static void
 send_soon(struct nbd_connection *connection)
 {
+	if (!nbd_send_has_output(connection))
+		nbd_memory_moved(connection, 0);
 	loop_defer(connection->server->options.loop, &connection->send_task);
 }
 
@@ -44,20 +47,21 @@ nbd_connection_text(struct nbd_connection *connection, const void *bytes, uint32
 
 		if (text == NULL)
 			return -ENOMEM;
+		nbd_memory_force(connection, max - connection->text_max_bytes);
 		connection->text = text;
 		connection->text_max_bytes = max;
 	}
+	send_soon(connection);
 	memcpy(connection->text + connection->text_bytes, bytes, count);
 	connection->text_bytes += count;
-	send_soon(connection);
 	return 0;
 }
 
 static void
 send_output(struct nbd_connection *connection, struct nbd_output *output)
 {
-	list_push_back(&connection->replies, &output->link);
 	send_soon(connection);
+	list_push_back(&connection->replies, &output->link);
 }
 
 void
@@ -157,16 +161,29 @@ nbd_send_gather(struct nbd_connection *connection, struct iovec *iovecs)
 	return count;
 }
 
+static void
+text_done(struct nbd_connection *connection)
+{
+	connection->text_sent_bytes = connection->text_bytes = 0;
+	if (connection->text_max_bytes <= SEND_TEXT_BYTES_KEPT)
+		return;
+	nbd_memory_give(connection, connection->text_max_bytes);
+	free(connection->text);
+	connection->text = NULL;
+	connection->text_max_bytes = 0;
+}
+
 /* Whose were they? */
 void
 nbd_send_done(struct nbd_connection *connection, uint64_t bytes)
 {
 	uint64_t text_bytes = num_min(bytes, connection->text_bytes - connection->text_sent_bytes);
 
+	nbd_memory_moved(connection, bytes);
 	connection->text_sent_bytes += (uint32_t)text_bytes;
 	bytes -= text_bytes;
-	if (connection->text_sent_bytes == connection->text_bytes)
-		connection->text_sent_bytes = connection->text_bytes = 0;
+	if (connection->text_bytes > 0 && connection->text_sent_bytes == connection->text_bytes)
+		text_done(connection);
 	while (bytes > 0) {
 		struct nbd_output *output =
 		    LIST_ENTRY(list_first(&connection->replies), struct nbd_output, link);

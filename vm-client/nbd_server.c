@@ -5,6 +5,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,6 +121,31 @@ peer_text(int fd, char *out, size_t bytes)
 		(void)snprintf(out, bytes, "%s:%s", host, port);
 }
 
+/*
+ * Somebody new needs a place: the oldest of those that have shown nothing gives way. Who has agreed
+ * upon an export, or waits for it to open, keeps its own.
+ */
+static bool
+server_make_place(struct nbd_server *server)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&server->connections, link, next) {
+		struct nbd_connection *connection = LIST_ENTRY(link, struct nbd_connection, link);
+
+		if (connection->sm.state >= NBD_CONNECTION_OPENING &&
+		    connection->sm.state != NBD_CONNECTION_ENDING)
+			continue;
+		log_limited(LOG_WARN,
+		    "nbd: cut off, it uses no export, and its place is needed peer=%s "
+		    "connections=%u",
+		    connection->peer, server->connection_count);
+		nbd_connection_break(connection, "its place is needed");
+		return true;
+	}
+	return false;
+}
+
 static void
 server_take(struct nbd_server *server, int fd)
 {
@@ -127,6 +153,8 @@ server_take(struct nbd_server *server, int fd)
 	int send_bytes = SERVER_SEND_BYTES;
 	char peer[64];
 
+	if (server->connection_count == NBD_CONNECTIONS_MAX)
+		(void)server_make_place(server); /* counted below */
 	if (server->connection_count == NBD_CONNECTIONS_MAX) {
 		log_limited(LOG_WARN, "nbd: refused, there are %u connections",
 		    NBD_CONNECTIONS_MAX);
@@ -147,6 +175,18 @@ server_take(struct nbd_server *server, int fd)
 		log_limited(LOG_WARN, "nbd: out of memory, refused peer=%s", peer);
 }
 
+/* accept says EMFILE also when nobody waits. */
+static bool
+is_waited_at(int fd)
+{
+	struct pollfd wanted = { .fd = fd, .events = POLLIN };
+	int error = errno;
+	bool is_waited = poll(&wanted, 1, 0) > 0;
+
+	errno = error;
+	return is_waited;
+}
+
 static void
 server_on_accept(struct loop_fd *watcher, unsigned events, void *arg)
 {
@@ -160,7 +200,14 @@ server_on_accept(struct loop_fd *watcher, unsigned events, void *arg)
 			server_take(listener->server, fd);
 			continue;
 		}
-		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+		if ((errno == EMFILE || errno == ENFILE) && !is_waited_at(watcher->fd))
+			return;
+		if (errno == EMFILE || errno == ENFILE) {
+			if (server_make_place(listener->server))
+				continue;
+			errno = EMFILE;
+		}
+		if (errno == EMFILE || errno == ENOBUFS || errno == ENOMEM)
 			server_pause(listener->server);
 		else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
 			log_limited(LOG_WARN, "nbd: accept: %s", strerror(errno));
@@ -357,6 +404,7 @@ nbd_server_create(const struct nbd_server_options *options)
 	list_init(&server->relays);
 	loop_task_init(&server->empty_task, server_on_empty_task, server);
 	loop_timer_init(&server->accept_timer, server_on_accept_timer, server);
+	nbd_memory_init(server);
 	return server;
 }
 
@@ -425,6 +473,7 @@ nbd_server_destroy(struct nbd_server *server)
 		nbd_export_free(LIST_ENTRY(link, struct nbd_export, link));
 	loop_task_cancel(server->options.loop, &server->empty_task);
 	loop_timer_stop(server->options.loop, &server->accept_timer);
+	nbd_memory_fini(server);
 	nbd_buffers_fini(&server->buffers);
 	server->magic = 0;
 	free(server);

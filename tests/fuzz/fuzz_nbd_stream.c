@@ -526,7 +526,8 @@ world_begin(uint32_t seed, bool allows_any)
 	struct nbd_server_options options = { .loop = &world.loop,
 		.allows_any = allows_any,
 		.resize = (enum nbd_resize)((seed >> 2) % 3),
-		.handshake_ns = NUM_S(10) };
+		.handshake_ns = NUM_S(10),
+		.stall_ns = NUM_S(10) };
 	struct nbd_server *server;
 
 	log_set_level(LOG_OFF);
@@ -562,7 +563,7 @@ world_end(struct nbd_server *server, bool is_orderly)
 		run_cluster();
 	}
 	assert(!is_orderly || server->connection_count == 0);
-	assert(!is_orderly || server->in_flight_bytes == 0);
+	assert(!is_orderly || server->memory.held_bytes == 0);
 	assert(!is_orderly || world.volume == NULL);
 	free(world.volume);
 	nbd_server_destroy(server);

@@ -155,12 +155,20 @@ class Daemon:
             if self.cpu_ticks() != ticks:
                 ticks, since = self.cpu_ticks(), time.monotonic()
 
-    def rss_bytes(self):
+    def rss_bytes(self, field="VmRSS"):
+        """Its resident memory; "VmHWM": the most that it ever was."""
         with open(f"/proc/{self.pid}/status") as f:
             for line in f:
-                if line.startswith("VmRSS:"):
+                if line.startswith(field + ":"):
                     return int(line.split()[1]) * 1024
-        raise Failure(f"no VmRSS for {self.name}")
+        raise Failure(f"no {field} for {self.name}")
+
+    def wait_rss_below(self, limit_bytes, timeout_s=WAIT_S):
+        deadline = time.monotonic() + timeout_s
+        while self.rss_bytes() >= limit_bytes:
+            check(time.monotonic() < deadline, f"{self.name} keeps {self.rss_bytes()} bytes")
+            with self.changed:
+                self.changed.wait(0.1)
 
 
 class Cluster:

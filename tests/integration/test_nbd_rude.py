@@ -151,14 +151,78 @@ def replies_that_nobody_reads():
                 s.s.close()
 
 
+def long_replies_that_nobody_reads():
+    """Each of 64 clients asks for 32 MiB and reads nothing: together they get 1 GiB, and are cut."""
+    with Cluster(nodes=3, device_memory="256M") as c:
+        c.volume_create("v", "32M")
+        with Agent(c, "--volume", "v", "--stall-timeout", "1s") as agent:
+            deaf = [Client(agent) for _ in range(64)]
+            for s in deaf:
+                check(s.go() == 1, "GO")
+                s.command(0, 0, 32 << 20)
+            # Half a payload is memory, too.
+            mute = [Client(agent) for _ in range(8)]
+            for s in mute:
+                check(s.go() == 1, "GO")
+                s.command(1, 0, 32 << 20)
+            # A small request of somebody else goes at once, a large one when it is its turn.
+            good = Client(agent)
+            check(good.go() == 1, "GO")
+            good.command(0, 0, 65536)
+            check(good.error() == 0 and len(good.get(65536)) == 65536, "a small read")
+            good.command(0, 0, 32 << 20)
+            check(good.error() == 0 and len(good.get(32 << 20)) == 32 << 20, "a long read")
+            agent.wait_line("cut off, it does not read its replies")
+            check(agent.rss_bytes("VmHWM") < 1400 << 20, f"{agent.rss_bytes('VmHWM')} bytes")
+            for s in deaf + mute:
+                s.s.close()
+            good.command(0, 0, 4096)
+            check(good.error() == 0 and len(good.get(4096)) == 4096, "a read of who reads")
+            # What the burst took is given back, though the agent lives on.
+            agent.wait_rss_below(192 << 20)
+
+
+def places_that_nobody_uses():
+    """1,024 connections that say nothing: who comes then has a place, and who uses one keeps it."""
+    count = 1024
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, count + 256)), hard))
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        with Agent(c, "--volume", "v", "--handshake-timeout", "1h") as agent:
+            first = Client(agent)
+            check(first.go() == 1, "GO")
+            silent = []
+            for i in range(count):
+                silent.append(socket.socket(socket.AF_UNIX))
+                silent[-1].settimeout(60)
+                silent[-1].connect(agent.socket)
+                check(len(silent[-1].recv(18)) == 18, f"greeting of {i}")
+            late = Client(agent)
+            check(late.go() == 1, "GO of one who comes late")
+            agent.wait_line("its place is needed")
+            # The oldest of those who said nothing went, nobody else.
+            check(silent[0].recv(1) == b"" and silent[1].recv(1) == b"", "the oldest two")
+            silent[2].sendall(struct.pack(">I", 3) + struct.pack(">QII", 0x49484156454F5054, 3, 0))
+            check(len(silent[2].recv(20)) == 20, "one that is not so old")
+            for s in (first, late):
+                s.command(0, 0, 4096)
+                check(s.error() == 0 and len(s.get(4096)) == 4096, "a read")
+            for s in silent:
+                s.close()
+
+
 def no_descriptors_left():
-    """The agent does not spin, and accepts when others have gone."""
+    """The agent does not spin, cuts nobody who uses a volume, and accepts when others have gone."""
     with Cluster(nodes=3) as c:
         c.volume_create("v", "4M")
         with Agent(c) as agent:
             s = Client(agent)
             check(s.go() == 1, "GO")
             descriptors_max(agent.pid, len(os.listdir(f"/proc/{agent.pid}/fd")) + 4)
+            there = [Client(agent) for _ in range(4)]
+            for client in there:
+                check(client.go() == 1, "GO")
             waiting = []
             for _ in range(10):
                 waiting.append(socket.socket(socket.AF_UNIX))
@@ -166,8 +230,11 @@ def no_descriptors_left():
                 waiting[-1].connect(agent.socket)
             agent.wait_line("accept: Too many open files")
             agent.wait_idle()
-            for client in waiting:  # oldest first: each that goes lets another one in
-                check(len(client.recv(18)) == 18, "greeting")
+            for client in there:
+                client.s.close()
+            # These say nothing: the oldest of them give way to the last one.
+            check(len(waiting[-1].recv(18)) == 18, "greeting")
+            for client in waiting:
                 client.close()
             s.command(0, 0, 4096)
             check(s.error() == 0 and len(s.get(4096)) == 4096, "one that was there before")
@@ -238,5 +305,6 @@ def hundreds_of_clients():
 if __name__ == "__main__":
     main(more_requests_at_once_than_are_taken, payloads_of_commands_that_have_none,
          names_that_are_only_named, info_and_then_go, handshakes_that_take_for_ever,
-         lists_that_nobody_reads, replies_that_nobody_reads, no_descriptors_left,
+         lists_that_nobody_reads, replies_that_nobody_reads,
+         long_replies_that_nobody_reads, places_that_nobody_uses, no_descriptors_left,
          taken_by_another_session, hundreds_of_clients)
