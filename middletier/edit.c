@@ -29,6 +29,7 @@
  *	                  u8 span_count, u8[5] zero, name: 64 bytes, then spans as above
  *	CLUSTER           u64 next_volume_id, u64 next_segment, u32 shard_count, u32 zero,
  *	                  u64 next_snapshot, u64 next_clone
+ *	PART              as EXTENT_OPENED, extent_kind 3; then u64 length_bytes
  *
  * An extent is its packed id. A kind's value has one length: a longer one is another version, and
  * refused, because an edit that is not understood may not be skipped.
@@ -44,6 +45,7 @@
 #define EDIT_HEAD_BYTES 4u
 #define EDIT_OPENED_FIXED_BYTES 16u
 #define EDIT_REPLICA_BYTES 16u
+#define EDIT_LENGTH_BYTES 8u
 #define EDIT_REPLICA_DAMAGED 1u
 #define EDIT_VOLUME_FIXED_BYTES 56u
 #define EDIT_VOLUME_DELETED 1u
@@ -72,7 +74,8 @@ _Static_assert(EDIT_HEAD_BYTES + EDIT_VOLUME_FIXED_BYTES + MT_NAME_BYTES + EDIT_
 static bool
 edit_has_replicas(uint32_t kind)
 {
-	return kind == MT_EDIT_EXTENT_OPENED || kind == MT_EDIT_EXTENT_REPLICAS;
+	return kind == MT_EDIT_EXTENT_OPENED || kind == MT_EDIT_EXTENT_REPLICAS ||
+	    kind == MT_EDIT_PART;
 }
 
 /* ---- encode ---- */
@@ -231,10 +234,12 @@ mt_edit_encode(uint8_t out[MT_EDIT_BYTES_MAX], const struct mt_edit *edit)
 		edit_put_u64(&writer, edit->next_clone);
 		break;
 	default:
-		assert(edit->kind >= MT_EDIT_EPOCH && edit->kind <= MT_EDIT_EXTENT_REPLICAS);
+		assert(edit->kind >= MT_EDIT_EPOCH && edit->kind <= MT_EDIT_PART);
 		edit_put_u64(&writer, extent_id_pack(&edit->id));
 		if (edit_has_replicas(edit->kind))
 			edit_put_replicas(&writer, edit);
+		if (edit->kind == MT_EDIT_PART)
+			edit_put_u64(&writer, edit->length_bytes);
 		else if (edit->kind == MT_EDIT_EXTENT_SEALED)
 			edit_put_u64(&writer, edit->length_bytes);
 		else if (edit->kind == MT_EDIT_RUN_ADDED || edit->kind == MT_EDIT_RUN_REMOVED)
@@ -308,6 +313,20 @@ edit_decode_length(uint64_t length_bytes, struct mt_edit *edit, const char **ret
 	    "length_bytes");
 	edit->length_bytes = length_bytes;
 	return 0;
+}
+
+static int
+edit_decode_part(const uint8_t *value, uint32_t bytes, struct mt_edit *edit, const char **ret_field)
+{
+	int rc;
+
+	EDIT_EXPECT(bytes >= EDIT_LENGTH_BYTES, "value_bytes");
+	bytes -= EDIT_LENGTH_BYTES;
+	rc = edit_decode_opened(value, bytes, edit, ret_field);
+	if (rc != 0)
+		return rc;
+	EDIT_EXPECT(edit->extent_kind == EXTENT_MANIFEST, "extent_kind");
+	return edit_decode_length(num_get_le64(value + bytes), edit, ret_field);
 }
 
 static int
@@ -535,6 +554,8 @@ edit_decode_value(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 	case MT_EDIT_EXTENT_OPENED:
 	case MT_EDIT_EXTENT_REPLICAS:
 		return edit_decode_opened(value, bytes, edit, ret_field);
+	case MT_EDIT_PART:
+		return edit_decode_part(value, bytes, edit, ret_field);
 	case MT_EDIT_EXTENT_SEALED:
 		rc = edit_decode_id(value, edit, ret_field);
 		return rc != 0 ? rc : edit_decode_length(num_get_le64(value + 8), edit, ret_field);

@@ -406,14 +406,15 @@ enum mt_edit_kind {
 	MT_EDIT_EXTENT_REPLICAS = 12, /* of a sealed extent: these from now on */
 	MT_EDIT_CUT_DROPPED = 13,     /* it matters to no chunk any more */
 	MT_EDIT_SNAPSHOT = 14,        /* shard 0's: beside the volumes */
+	MT_EDIT_PART = 15,            /* a manifest extent that is read before this one */
 };
 struct mt_edit {
 	enum mt_edit_kind kind;
-	struct extent_id id; /* EXTENT_*, SUCCESSOR; RUN_*: where the run lies */
+	struct extent_id id; /* EXTENT_*, SUCCESSOR, PART; RUN_*: where the run lies */
 	enum extent_kind extent_kind;
 	struct mt_replica replicas[MT_REPLICAS_MAX];
 	uint32_t replica_count;
-	uint64_t length_bytes;     /* SEALED; RUN_ADDED: of the run */
+	uint64_t length_bytes;     /* SEALED, PART; RUN_ADDED: of the run */
 	uint64_t offset_bytes;     /* RUN_*: in the extent */
 	uint32_t epoch;            /* EPOCH */
 	uint64_t chunk;            /* RUN_* */
@@ -440,7 +441,6 @@ int mt_edit_decode(const uint8_t *in, uint32_t bytes, struct mt_edit *ret_edit,
 typedef void (*mt_manifest_fn)(int rc, void *arg);
 /*
  * mt_manifest_commit -- make @edits durable, all or none; copied
- *
  * At most MT_COMMIT_EDITS_MAX, and only edits of runs when there are more than 16.
  *
  * A full or broken manifest extent is replaced: new extent, checkpoint with these edits, root key by

@@ -4,8 +4,8 @@
  *
  *	                     begin, or the extent is full or broken
  *	            +------------------------------------------------------+
- *	            v                                                      |
- *	        CREATING --> CHECKPOINTING --> STORING --> READY <--> APPENDING
+ *	            v   full                                               |
+ *	        CREATING <-> CHECKPOINTING --> STORING --> READY <--> APPENDING
  *	         |    ^         |               |    ^
  *	         v    |         v               v    |
  *	       WAITING (for nodes, memory, the metadata store) -- and from anywhere: STOPPED
@@ -17,7 +17,11 @@
  * A new extent is begun under the same epoch when the present one takes no more: the whole state goes
  * there as a checkpoint, all commits that wait included, then the root moves to it by
  * compare-and-swap. Only that makes it count, and completes those commits; a half-written one is
- * deleted. The extent before is deleted once the root has moved.
+ * deleted. The extent before is deleted once the root has moved. A checkpoint that fills an extent goes on
+ * in another one, which names those before it (manifest_parts.c); the root moves to the last.
+ *
+ * A state that needs more than MT_MANIFEST_PARTS_MAX extents is not written: commits wait, reads go on,
+ * and what is deleted meanwhile makes it shorter. It is pressed back long before (manifest_room.c).
  *
  * When the outcome of a batch is unknown, nobody is told: its commits are part of the checkpoint. A
  * take-over may find them or not.
@@ -33,39 +37,27 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "extent.h"
+#include "manifest_write.h"
 #include "recovery.h"
 #include "root.h"
 
-#define MANIFEST_MAGIC 0x464e414du /* "MANF" */
 #define MANIFEST_COMMITS_MAX 256u
 #define MANIFEST_BACKOFF_MIN_NS NUM_MS(50)
 #define MANIFEST_BACKOFF_MAX_NS NUM_S(2)
-/* A batch's head goes out behind the wire header, in one piece of host memory. */
-#define MANIFEST_EDITS_BYTES_MAX (SPLIT_HEADER_BYTES_MAX - WIRE_HEADER_BYTES - BATCH_HEADER_BYTES)
-
 #define MANIFEST_RUN_EDIT_BYTES 52u
 
 _Static_assert(MT_COMMIT_EDITS_MAX *MANIFEST_RUN_EDIT_BYTES <= MANIFEST_EDITS_BYTES_MAX,
     "a merge's commit fits a batch");
 _Static_assert(16u * MT_EDIT_BYTES_MAX <= MANIFEST_EDITS_BYTES_MAX, "any other commit, too");
 
-enum manifest_machine {
-	MANIFEST_CREATING,
-	MANIFEST_CHECKPOINTING,
-	MANIFEST_STORING,
-	MANIFEST_READY,
-	MANIFEST_APPENDING,
-	MANIFEST_WAITING,
-	MANIFEST_STOPPED,
-	MANIFEST_NR
-};
-
 static const struct sm_state manifest_table[MANIFEST_NR] = {
 	[MANIFEST_CREATING] = { "creating",
 	    SM_TO(MANIFEST_CHECKPOINTING) | SM_TO(MANIFEST_WAITING) | SM_TO(MANIFEST_STOPPED),
 	    SM_INITIAL },
 	[MANIFEST_CHECKPOINTING] = { "checkpointing",
-	    SM_TO(MANIFEST_STORING) | SM_TO(MANIFEST_WAITING) | SM_TO(MANIFEST_STOPPED), 0 },
+	    SM_TO(MANIFEST_STORING) | SM_TO(MANIFEST_CREATING) | SM_TO(MANIFEST_WAITING) |
+		SM_TO(MANIFEST_STOPPED),
+	    0 },
 	[MANIFEST_STORING] = { "storing",
 	    SM_TO(MANIFEST_READY) | SM_TO(MANIFEST_WAITING) | SM_TO(MANIFEST_STOPPED), 0 },
 	[MANIFEST_READY] = { "ready",
@@ -86,30 +78,6 @@ struct manifest_commit {
 	uint8_t edits[];
 };
 
-struct mt_manifest {
-	uint32_t magic;
-	struct mt_shard *shard;
-	struct sm sm;
-	struct mt_manifest_state state;
-	struct mt_extent *extent; /* that the root names; NULL: the one of an earlier owner */
-	struct mt_extent *next;   /* not named by the root yet */
-	struct mt_batch batch;    /* the one in flight */
-	struct loop_link waiting; /* commits */
-	struct loop_link flying;  /* commits in the batch, or in the checkpoint */
-	uint32_t commit_count;    /* in both */
-	uint8_t *checkpoint;      /* edits */
-	uint64_t checkpoint_bytes, checkpoint_at;
-	struct mt_root wanted;        /* STORING */
-	enum manifest_machine resume; /* WAITING: what to do next */
-	struct loop_timer timer;
-	struct loop_task task;
-	uint64_t backoff_ns;
-	bool is_wait_logged;
-	int stop_rc;
-};
-
-static void manifest_begin(struct mt_manifest *manifest);
-static void manifest_store(struct mt_manifest *manifest);
 static void manifest_kick(struct mt_manifest *manifest);
 
 static bool
@@ -200,7 +168,9 @@ manifest_wait(struct mt_manifest *manifest, enum manifest_machine resume, int rc
 
 	if (!manifest->is_wait_logged)
 		log_warn("shard %" PRIu32 ": manifest waits for %s rc=%s", shard->index,
-		    resume == MANIFEST_STORING ? "the metadata store" : "storage nodes",
+		    rc == -EFBIG                     ? "volumes or snapshots to be deleted"
+			: resume == MANIFEST_STORING ? "the metadata store"
+						     : "storage nodes",
 		    log_errno(rc));
 	manifest->is_wait_logged = true;
 	manifest->resume = resume;
@@ -240,13 +210,13 @@ manifest_give_up(struct mt_manifest *manifest, int rc, const char *why)
 	mt_shard_stop(manifest->shard, rc);
 }
 
-/* A new extent came to nothing: drop it, and try again or find out whose the shard is. */
-static void
+void
 manifest_begin_failed(struct mt_manifest *manifest, int rc)
 {
 	if (manifest->next != NULL)
 		mt_extent_delete(manifest->next);
 	manifest->next = NULL;
+	mt_manifest_parts_delete(&manifest->next_parts);
 	mt_free(manifest->checkpoint);
 	manifest->checkpoint = NULL;
 	manifest_wait(manifest, MANIFEST_CREATING, rc);
@@ -256,8 +226,7 @@ manifest_begin_failed(struct mt_manifest *manifest, int rc)
 
 /* ---- batches ---- */
 
-/* Sends batch.info.desc_bytes of edits, which are in its first buffer. */
-static int
+int
 manifest_send(struct mt_manifest *manifest, struct mt_extent *extent, uint32_t edit_count,
     uint32_t edit_bytes, mt_batch_fn fn)
 {
@@ -276,7 +245,7 @@ manifest_send(struct mt_manifest *manifest, struct mt_extent *extent, uint32_t e
 	return mt_extent_append(extent, batch);
 }
 
-static uint8_t *
+uint8_t *
 manifest_edit_buffer(struct mt_manifest *manifest)
 {
 	return manifest->batch.hosts[0] + WIRE_HEADER_BYTES + BATCH_HEADER_BYTES;
@@ -343,131 +312,9 @@ manifest_on_task(struct loop_task *task, void *arg)
 	manifest_kick(arg);
 }
 
-/* ---- a new extent: checkpoint ---- */
+/* ---- a new extent ---- */
 
-static uint64_t
-manifest_next_sequence(const struct mt_manifest *manifest)
-{
-	return num_max(manifest->shard->next_sequence, manifest->state.next_sequence);
-}
-
-/* All edits of the state, one behind the other. 0 or -ENOMEM. */
-static int
-manifest_encode_state(struct mt_manifest *manifest)
-{
-	uint64_t next_sequence = manifest_next_sequence(manifest);
-	uint8_t scratch[MT_EDIT_BYTES_MAX];
-	struct mt_edit edit;
-	uint64_t bytes = 0;
-
-	for (uint64_t i = 0; mt_manifest_state_edit(&manifest->state, i, next_sequence, &edit); i++)
-		bytes += mt_edit_encode(scratch, &edit);
-	manifest->checkpoint = mt_calloc(1, bytes);
-	if (manifest->checkpoint == NULL)
-		return -ENOMEM;
-	manifest->checkpoint_bytes = manifest->checkpoint_at = 0;
-	for (uint64_t i = 0; mt_manifest_state_edit(&manifest->state, i, next_sequence, &edit);
-	     i++) {
-		uint32_t edit_bytes = mt_edit_encode(scratch, &edit);
-
-		memcpy(manifest->checkpoint + manifest->checkpoint_bytes, scratch, edit_bytes);
-		manifest->checkpoint_bytes += edit_bytes;
-	}
-	assert(manifest->checkpoint_bytes == bytes);
-	return 0;
-}
-
-/* The checkpoint's next edits, whole ones, into the batch's buffer. Returns how many. */
-static uint32_t
-manifest_take_edits(struct mt_manifest *manifest, uint32_t *ret_bytes)
-{
-	const uint8_t *from = manifest->checkpoint + manifest->checkpoint_at;
-	uint64_t left_bytes = manifest->checkpoint_bytes - manifest->checkpoint_at;
-	uint32_t bytes = 0, count = 0;
-
-	while (bytes < left_bytes) {
-		struct mt_edit edit;
-		const char *field;
-		int edit_bytes = mt_edit_decode(from + bytes,
-		    (uint32_t)num_min(left_bytes - bytes, MT_EDIT_BYTES_MAX), &edit, &field);
-
-		assert(edit_bytes > 0); /* our own */
-		if (bytes + (uint32_t)edit_bytes > MANIFEST_EDITS_BYTES_MAX)
-			break;
-		bytes += (uint32_t)edit_bytes;
-		count++;
-	}
-	memcpy(manifest_edit_buffer(manifest), from, bytes);
-	*ret_bytes = bytes;
-	return count;
-}
-
-static void manifest_on_checkpointed(struct mt_batch *batch, int rc, void *arg);
-
-static void
-manifest_send_checkpoint(struct mt_manifest *manifest)
-{
-	uint32_t bytes;
-	uint32_t count = manifest_take_edits(manifest, &bytes);
-	int rc = manifest_send(manifest, manifest->next, count, bytes, manifest_on_checkpointed);
-
-	if (rc == 0)
-		manifest->checkpoint_at += bytes;
-	else if (rc == -ENOSPC)
-		manifest_give_up(manifest, -EFBIG, "its manifest no longer fits an extent");
-	else
-		manifest_begin_failed(manifest, rc);
-}
-
-static void
-manifest_on_checkpointed(struct mt_batch *batch, int rc, void *arg)
-{
-	struct mt_manifest *manifest = arg;
-
-	(void)batch;
-	CHECK_OBJ(manifest, MANIFEST_MAGIC);
-	if (manifest->sm.state == MANIFEST_STOPPED)
-		return;
-	assert(manifest->sm.state == MANIFEST_CHECKPOINTING);
-	if (rc != 0) {
-		manifest_begin_failed(manifest, rc);
-	} else if (manifest->checkpoint_at < manifest->checkpoint_bytes) {
-		manifest_send_checkpoint(manifest);
-	} else {
-		mt_free(manifest->checkpoint);
-		manifest->checkpoint = NULL;
-		manifest_store(manifest);
-	}
-}
-
-static void
-manifest_on_created(struct mt_extent *extent, int rc, void *arg)
-{
-	struct mt_manifest *manifest = arg;
-	struct loop_link *link;
-
-	CHECK_OBJ(manifest, MANIFEST_MAGIC);
-	assert(manifest->next == extent);
-	if (rc != 0)
-		manifest->next = NULL; /* gone after this call */
-	if (manifest->sm.state == MANIFEST_STOPPED)
-		return;
-	assert(manifest->sm.state == MANIFEST_CREATING);
-	if (rc == 0)
-		rc = manifest_encode_state(manifest);
-	if (rc != 0) {
-		manifest_begin_failed(manifest, rc);
-		return;
-	}
-	/* What waits is in the state, hence in the checkpoint. */
-	while ((link = list_pop_front(&manifest->waiting)) != NULL)
-		list_push_back(&manifest->flying, link);
-	sm_move(&manifest->sm, MANIFEST_CHECKPOINTING);
-	manifest_send_checkpoint(manifest);
-}
-
-/* In CREATING. */
-static void
+void
 manifest_begin(struct mt_manifest *manifest)
 {
 	if (manifest->sm.state == MANIFEST_WAITING)
@@ -486,11 +333,30 @@ manifest_begin(struct mt_manifest *manifest)
 
 /* ---- a new extent: root ---- */
 
+/* Those before the extent of an earlier owner. Best effort, as below. */
+static void
+manifest_delete_read_parts(struct mt_manifest *manifest)
+{
+	struct mt_manifest_state *state = &manifest->state;
+
+	while (state->part_count > 0) {
+		const struct mt_state_extent *part = &state->parts[--state->part_count];
+		struct mt_extent *old = mt_extent_restore(manifest->shard, &part->id,
+		    EXTENT_MANIFEST, part->replicas, part->replica_count);
+
+		if (old != NULL)
+			mt_extent_delete(old);
+	}
+}
+
 /* Best effort: what is left of it is an orphan, and swept. */
 static void
 manifest_delete_old(struct mt_manifest *manifest, const struct mt_root *old_root)
 {
 	struct mt_extent *old = manifest->extent;
+
+	mt_manifest_parts_delete(&manifest->parts);
+	manifest_delete_read_parts(manifest);
 
 	if (old == NULL && old_root->has_manifest)
 		old = mt_extent_restore(manifest->shard, &old_root->manifest, EXTENT_MANIFEST,
@@ -523,6 +389,8 @@ manifest_on_stored(int rc, const struct mt_root *root, void *arg)
 	manifest_delete_old(manifest, &old_root);
 	manifest->extent = manifest->next;
 	manifest->next = NULL;
+	manifest->parts = manifest->next_parts;
+	manifest->next_parts.count = 0;
 	manifest->is_wait_logged = false;
 	manifest->backoff_ns = MANIFEST_BACKOFF_MIN_NS;
 	sm_move(&manifest->sm, MANIFEST_READY);
@@ -530,7 +398,7 @@ manifest_on_stored(int rc, const struct mt_root *root, void *arg)
 	manifest_kick(manifest);
 }
 
-static void
+void
 manifest_store(struct mt_manifest *manifest)
 {
 	const struct mt_extent *next = manifest->next;
@@ -615,6 +483,8 @@ mt_manifest_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up)
 		mt_extent_on_link(manifest->extent, link, is_up);
 	if (manifest->next != NULL)
 		mt_extent_on_link(manifest->next, link, is_up);
+	mt_manifest_parts_on_link(&manifest->parts, link, is_up);
+	mt_manifest_parts_on_link(&manifest->next_parts, link, is_up);
 	if (is_up && manifest->sm.state == MANIFEST_WAITING)
 		manifest_resume(manifest);
 }
@@ -623,6 +493,15 @@ struct mt_extent *
 mt_manifest_extent(const struct mt_shard *shard)
 {
 	return shard->manifest != NULL ? shard->manifest->extent : NULL;
+}
+
+struct mt_extent *
+mt_manifest_part(const struct mt_shard *shard, uint32_t index)
+{
+	const struct mt_manifest *manifest = shard->manifest;
+
+	return manifest != NULL && index < manifest->parts.count ? manifest->parts.extents[index]
+								 : NULL;
 }
 
 bool
@@ -639,11 +518,12 @@ mt_manifest_tend(struct mt_shard *shard, uint32_t domain_count)
 {
 	struct mt_manifest *manifest = shard->manifest;
 	const struct mt_extent *extent = manifest->extent;
-	uint64_t now_ns = loop_now_ns(shard->port->loop);
+	uint64_t now_ns = loop_now_ns(shard->port->loop), next_ns = UINT64_MAX;
 
 	if (extent == NULL ||
-	    mt_extent_is_whole(extent, (uint32_t)num_min(domain_count, MT_REPLICAS_MAX)))
-		return UINT64_MAX;
+	    (mt_extent_is_whole(extent, (uint32_t)num_min(domain_count, MT_REPLICAS_MAX)) &&
+		!mt_manifest_parts_lack(&manifest->parts, domain_count, &next_ns)))
+		return next_ns;
 	if (manifest->sm.state != MANIFEST_READY || now_ns < extent->placed_ns + MT_EXTENT_TEND_NS)
 		return now_ns + MT_EXTENT_TEND_NS;
 	sm_move(&manifest->sm, MANIFEST_CREATING);
@@ -692,6 +572,8 @@ mt_manifest_fini(struct mt_shard *shard)
 		mt_free(LIST_ENTRY(link, struct manifest_commit, link));
 	mt_extent_free(manifest->extent);
 	mt_extent_free(manifest->next);
+	mt_manifest_parts_free(&manifest->parts);
+	mt_manifest_parts_free(&manifest->next_parts);
 	mt_batch_fini(&manifest->batch, shard->port);
 	mt_manifest_state_fini(&manifest->state);
 	mt_free(manifest->checkpoint);

@@ -12,8 +12,14 @@
 #include <stdint.h>
 
 #include "internal.h"
+#include "recovery.h"
 
 #define MT_COMMIT_EDITS_MAX 192u /* a merge's: at most 52 bytes each */
+/*
+ * Extents that are read before the one that the root names. What makes a manifest longer is pressed back
+ * when it needs half as many (manifest_room.c); the other half is for what cannot wait.
+ */
+#define MT_MANIFEST_PARTS_MAX 128u
 
 /* ---- manifest_state.c ---- */
 
@@ -58,6 +64,10 @@ struct mt_manifest_state {
 	uint32_t shard_count;
 	uint64_t next_sequence; /* at least; of the checkpoint */
 	bool is_complete;       /* a checkpoint's end was seen */
+	/* The extents before the one it was read from. Not part of a checkpoint. */
+	struct mt_state_extent *parts;
+	uint32_t part_count, part_max;
+	uint64_t mirror_bytes; /* that volumes and snapshots take as edits */
 };
 
 void mt_manifest_state_init(struct mt_manifest_state *state);
@@ -91,6 +101,8 @@ const struct mt_snapshot *mt_manifest_state_snapshot(const struct mt_manifest_st
 uint64_t mt_manifest_state_cut(const struct mt_manifest_state *state);
 /* mt_manifest_state_flushed -- the sequence that @chunk's runs reach; 0: it has none. */
 uint64_t mt_manifest_state_flushed(const struct mt_manifest_state *state, uint64_t chunk);
+/* mt_manifest_state_bytes -- at most so many bytes of edits are a checkpoint of it; kept, not counted. */
+uint64_t mt_manifest_state_bytes(const struct mt_manifest_state *state);
 /*
  * mt_manifest_state_edit -- the @index-th edit of a checkpoint; false behind the last
  *
@@ -99,14 +111,65 @@ uint64_t mt_manifest_state_flushed(const struct mt_manifest_state *state, uint64
 bool mt_manifest_state_edit(const struct mt_manifest_state *state, uint64_t index,
     uint64_t next_sequence, struct mt_edit *ret_edit);
 
+/* ---- manifest_read.c ---- */
+
+typedef void (*mt_manifest_read_fn)(int rc, void *arg);
+/* The first group is the caller's. */
+struct mt_manifest_read {
+	struct mt_replay *replay; /* its shard is set; the caller stops and ends it */
+	struct mt_replay_source head;
+	struct mt_manifest_state *state; /* empty */
+	mt_manifest_read_fn fn;
+	void *arg;
+
+	struct mt_replay_source *sources; /* the parts, then the head */
+	bool has_begun, is_listing;
+};
+
+/*
+ * mt_manifest_read_start -- read a manifest into read->state: the extents that its head names, then itself
+ *
+ * @fn: 0, and whether state->is_complete says if it has a whole checkpoint; -ENOMEM; -ESTALE a node knows
+ * a newer owner; -EBADMSG. The replay has ended then. Waits for nodes as long as it takes.
+ * Returns 0; -ENOMEM: no @fn.
+ */
+int mt_manifest_read_start(struct mt_manifest_read *read);
+/* mt_manifest_read_fini -- after @fn, or when the replay is quiet. */
+void mt_manifest_read_fini(struct mt_manifest_read *read);
+
+/* ---- manifest_parts.c: the extents of a manifest before the one that the root names ---- */
+
+struct mt_manifest_parts {
+	struct mt_extent
+	    *extents[MT_MANIFEST_PARTS_MAX]; /* sealed, in the order they are read in */
+	uint32_t count;
+};
+
+/* mt_manifest_parts_add -- @extent is full, and all of it is durable: it is sealed there. */
+void mt_manifest_parts_add(struct mt_manifest_parts *parts, struct mt_extent *extent);
+/* mt_manifest_parts_encode -- the edits that name them, into @out. Returns their number. */
+uint32_t mt_manifest_parts_encode(const struct mt_manifest_parts *parts, uint8_t *out,
+    uint32_t *ret_bytes);
+/* mt_manifest_parts_delete -- at the nodes, too. */
+void mt_manifest_parts_delete(struct mt_manifest_parts *parts);
+void mt_manifest_parts_free(struct mt_manifest_parts *parts);
+void mt_manifest_parts_on_link(struct mt_manifest_parts *parts, struct mt_link *link, bool is_up);
+/*
+ * mt_manifest_parts_lack -- has one of them fewer good copies than it could have?
+ *
+ * *@ret_next_ns is lowered to when that may change by itself: a node has been away for too long.
+ */
+bool mt_manifest_parts_lack(const struct mt_manifest_parts *parts, uint32_t domain_count,
+    uint64_t *ret_next_ns);
+
 /* ---- manifest.c ---- */
 
 /*
- * mt_manifest_open -- begin a new manifest extent under the shard's epoch
+ * mt_manifest_open -- begin a new manifest under the shard's epoch
  *
- * Takes @state over (it is empty afterwards), writes it as a checkpoint, moves the root (shard->root is
- * the present one), deletes the extent that the root named before. Waits for nodes as long as it takes.
- * @fn: 0; -ESTALE the root is another's; -EFBIG the state does not fit an extent.
+ * Takes @state over (it is empty afterwards), writes it as a checkpoint, to as many extents as it takes,
+ * moves the root (shard->root is the present one) to the last, deletes what the root named before.
+ * Waits for nodes as long as it takes. @fn: 0; -ESTALE the root is another's.
  * Returns 0; -ENOMEM: no @fn, @state is the caller's still.
  */
 int mt_manifest_open(struct mt_shard *shard, struct mt_manifest_state *state, mt_manifest_fn fn,
@@ -116,6 +179,8 @@ const struct mt_manifest_state *mt_manifest_state(const struct mt_shard *shard);
 void mt_manifest_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up);
 /* mt_manifest_extent -- the one that the root names; NULL: it is another owner's, or none. */
 struct mt_extent *mt_manifest_extent(const struct mt_shard *shard);
+/* mt_manifest_part -- the @index-th of those before it; NULL behind the last. */
+struct mt_extent *mt_manifest_part(const struct mt_shard *shard, uint32_t index);
 /* mt_manifest_is_settled -- all that the state says is durable. */
 bool mt_manifest_is_settled(const struct mt_shard *shard);
 /*

@@ -2,7 +2,7 @@
 /*
  * manifest_state.c -- what a manifest's edits come to
  *
- * Three sorted arrays. Extents are sorted by id, which is by age, and new ones come last; runs by
+ * Sorted arrays. Extents are sorted by id, which is by age, and new ones come last; runs by
  * chunk. Each edit is checked against the state: one that does not fit (an extent sealed that was never
  * opened) means a manifest that lost or repeated something, and is never passed over.
  */
@@ -39,6 +39,7 @@ mt_manifest_state_fini(struct mt_manifest_state *state)
 	mt_free(state->cuts);
 	mt_free(state->volumes);
 	mt_free(state->snapshots);
+	mt_free(state->parts);
 	*state = (struct mt_manifest_state){ 0 };
 }
 
@@ -319,6 +320,24 @@ mt_manifest_state_flushed(const struct mt_manifest_state *state, uint64_t chunk)
 
 /* ---- the mirror of the volumes ---- */
 
+static uint64_t
+state_volume_bytes(const struct mt_volume *volume)
+{
+	uint8_t scratch[MT_EDIT_BYTES_MAX];
+
+	return mt_edit_encode(scratch,
+	    &(struct mt_edit){ .kind = MT_EDIT_VOLUME, .volume = *volume });
+}
+
+static uint64_t
+state_snapshot_bytes(const struct mt_snapshot *snapshot)
+{
+	uint8_t scratch[MT_EDIT_BYTES_MAX];
+
+	return mt_edit_encode(scratch,
+	    &(struct mt_edit){ .kind = MT_EDIT_SNAPSHOT, .snapshot = *snapshot });
+}
+
 /* Where volume @id is, or would be. */
 static uint32_t
 state_volume_position(const struct mt_manifest_state *state, uint64_t id)
@@ -351,6 +370,8 @@ state_apply_volume(struct mt_manifest_state *state, const struct mt_edit *edit,
 	if (mt_manifest_state_reserve(state, 1) != 0)
 		return -ENOMEM;
 	at = &state->volumes[position];
+	if (is_there)
+		state->mirror_bytes -= state_volume_bytes(at);
 	if (edit->is_deleted) {
 		state->volume_count--;
 		memmove(at, at + 1, (state->volume_count - position) * sizeof(*at));
@@ -361,6 +382,7 @@ state_apply_volume(struct mt_manifest_state *state, const struct mt_edit *edit,
 		state->volume_count++;
 	}
 	*at = edit->volume;
+	state->mirror_bytes += state_volume_bytes(at);
 	return 0;
 }
 
@@ -396,6 +418,8 @@ state_apply_snapshot(struct mt_manifest_state *state, const struct mt_edit *edit
 	if (mt_manifest_state_reserve(state, 1) != 0)
 		return -ENOMEM;
 	at = &state->snapshots[position];
+	if (is_there)
+		state->mirror_bytes -= state_snapshot_bytes(at);
 	if (edit->is_deleted) {
 		state->snapshot_count--;
 		memmove(at, at + 1, (state->snapshot_count - position) * sizeof(*at));
@@ -406,6 +430,7 @@ state_apply_snapshot(struct mt_manifest_state *state, const struct mt_edit *edit
 		state->snapshot_count++;
 	}
 	*at = edit->snapshot;
+	state->mirror_bytes += state_snapshot_bytes(at);
 	return 0;
 }
 
@@ -423,13 +448,44 @@ state_apply_cluster(struct mt_manifest_state *state, const struct mt_edit *edit,
 	return 0;
 }
 
+/* ---- the extents before ---- */
+
+/* Each extent of a checkpoint names all those before it: what is known already is no news. */
+static int
+state_apply_part(struct mt_manifest_state *state, const struct mt_edit *edit,
+    const char **ret_field)
+{
+	void *parts = state->parts;
+	struct mt_state_extent *at;
+	int rc;
+
+	for (uint32_t i = 0; i < state->part_count; i++) {
+		if (extent_id_compare(&state->parts[i].id, &edit->id) == 0)
+			return 0;
+	}
+	STATE_EXPECT(state->part_count < MT_MANIFEST_PARTS_MAX, "too many extents before this one");
+	rc = state_grow(&parts, &state->part_max, (uint64_t)state->part_count + 1,
+	    sizeof(*state->parts));
+	state->parts = parts;
+	if (rc != 0)
+		return rc;
+	at = &state->parts[state->part_count++];
+	*at = (struct mt_state_extent){ .id = edit->id,
+		.kind = EXTENT_MANIFEST,
+		.is_sealed = true,
+		.sealed_bytes = edit->length_bytes };
+	state_take_replicas(at, edit);
+	return 0;
+}
+
 /* ---- all kinds ---- */
 
 int
 mt_manifest_state_apply(struct mt_manifest_state *state, const struct mt_edit *edit,
     const char **ret_field)
 {
-	STATE_EXPECT(edit->kind == MT_EDIT_EPOCH || state->epoch != 0, "no epoch yet");
+	STATE_EXPECT(edit->kind == MT_EDIT_EPOCH || edit->kind == MT_EDIT_PART || state->epoch != 0,
+	    "no epoch yet");
 	switch (edit->kind) {
 	case MT_EDIT_EPOCH:
 		STATE_EXPECT(edit->epoch >= state->epoch, "epochs out of order");
@@ -464,6 +520,8 @@ mt_manifest_state_apply(struct mt_manifest_state *state, const struct mt_edit *e
 		return state_apply_cluster(state, edit, ret_field);
 	case MT_EDIT_SUCCESSOR:
 		return 0; /* the root says which extent counts */
+	case MT_EDIT_PART:
+		return state_apply_part(state, edit, ret_field);
 	}
 	STATE_EXPECT(false, "kind");
 	return 0;
@@ -481,15 +539,33 @@ mt_manifest_state_apply_batch(struct mt_manifest_state *state, const struct batc
 		return -ENOMEM;
 	for (uint32_t i = 0; i < info->record_count; i++) {
 		struct mt_edit edit;
-		int rc = mt_edit_decode(at, left_bytes, &edit, ret_field);
+		int bytes = mt_edit_decode(at, left_bytes, &edit, ret_field), rc;
 
-		if (rc < 0 || mt_manifest_state_apply(state, &edit, ret_field) != 0)
+		if (bytes < 0)
 			return -EBADMSG;
-		at += rc;
-		left_bytes -= (uint32_t)rc;
+		rc = mt_manifest_state_apply(state, &edit, ret_field);
+		/* Of memory that was not set aside there are parts alone: they come first, and again. */
+		if (rc != 0)
+			return rc == -ENOMEM && edit.kind == MT_EDIT_PART ? rc : -EBADMSG;
+		at += bytes;
+		left_bytes -= (uint32_t)bytes;
 	}
 	STATE_EXPECT(left_bytes == 0, "desc_bytes");
 	return 0;
+}
+
+/* As edit.c lays them out; tests/unit/test_manifest_room.c compares. */
+#define STATE_EXTENT_BYTES 88u /* OPENED on MT_REPLICAS_MAX nodes, SEALED */
+#define STATE_RUN_BYTES 52u
+#define STATE_CUT_BYTES 36u
+#define STATE_FIXED_BYTES 68u /* EPOCH, CLUSTER, CHECKPOINT_END */
+
+uint64_t
+mt_manifest_state_bytes(const struct mt_manifest_state *state)
+{
+	return STATE_FIXED_BYTES + (uint64_t)state->extent_count * STATE_EXTENT_BYTES +
+	    (uint64_t)state->run_count * STATE_RUN_BYTES +
+	    (uint64_t)state->cut_count * STATE_CUT_BYTES + state->mirror_bytes;
 }
 
 static void

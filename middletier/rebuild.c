@@ -74,7 +74,7 @@ struct rebuild_read {
 	struct mt_rebuild *rebuild;
 	struct mt_shard shard; /* only what a replay asks it for */
 	struct mt_replay replay;
-	struct mt_replay_source source;
+	struct mt_manifest_read manifest;
 	struct mt_manifest_state state;
 };
 
@@ -257,8 +257,9 @@ rebuild_read_done(struct mt_rebuild *rebuild, int rc)
 	if (rc != 0) {
 		log_warn("recover: shard %" PRIu32 ": cannot read manifest %" PRIu32 ".%" PRIu32
 			 ".%" PRIu64 " node=%" PRIu32 " rc=%s",
-		    rebuild->shard_at, read->source.id.shard, read->source.id.epoch,
-		    read->source.id.counter, read->source.replicas[0].node_id, log_errno(rc));
+		    rebuild->shard_at, read->manifest.head.id.shard, read->manifest.head.id.epoch,
+		    read->manifest.head.id.counter, read->manifest.head.replicas[0].node_id,
+		    log_errno(rc));
 	} else if (read->state.is_complete) {
 		shard->has_manifest = true;
 		shard->manifest = rebuild->candidate;
@@ -275,29 +276,12 @@ rebuild_read_done(struct mt_rebuild *rebuild, int rc)
 }
 
 static void
-rebuild_on_read(struct mt_replay *replay, int rc, void *arg)
+rebuild_on_read(int rc, void *arg)
 {
 	struct rebuild_read *read = arg;
 
-	(void)replay;
 	if (read->rebuild->read == read)
 		rebuild_read_done(read->rebuild, rc);
-}
-
-static int
-rebuild_on_edits(struct mt_replay *replay, const struct mt_replay_source *source,
-    const struct batch_info *info, const uint8_t *head, void *arg)
-{
-	struct rebuild_read *read = arg;
-	const char *field;
-	int rc = mt_manifest_state_apply_batch(&read->state, info, head, &field);
-
-	(void)replay;
-	if (rc == -EBADMSG)
-		log_error("recover: shard %" PRIu32 ": bad edit offset_bytes=%" PRIu64
-			  " field=\"%s\"",
-		    source->id.shard, info->offset_bytes, field);
-	return rc;
 }
 
 static int
@@ -312,19 +296,18 @@ rebuild_read_copy(struct mt_rebuild *rebuild, const struct mt_survey_copy *copy)
 	read->shard.port = rebuild->port;
 	read->shard.index = copy->id.shard;
 	read->shard.epoch = mt_survey_epoch(&rebuild->survey, copy->id.shard);
-	read->source = (struct mt_replay_source){ .id = copy->id,
+	read->manifest.head = (struct mt_replay_source){ .id = copy->id,
 		.kind = EXTENT_MANIFEST,
 		.replicas = { { .node_id = copy->node_id, .incarnation = copy->incarnation } },
 		.replica_count = 1,
 		.length_bytes = copy->length_bytes };
 	read->replay.shard = &read->shard;
-	read->replay.sources = &read->source;
-	read->replay.source_count = 1;
-	read->replay.on_batch = rebuild_on_edits;
-	read->replay.fn = rebuild_on_read;
-	read->replay.arg = read;
+	read->manifest.replay = &read->replay;
+	read->manifest.state = &read->state;
+	read->manifest.fn = rebuild_on_read;
+	read->manifest.arg = read;
 	mt_manifest_state_init(&read->state);
-	rc = mt_replay_start(&read->replay);
+	rc = mt_manifest_read_start(&read->manifest);
 	if (rc != 0) {
 		mt_free(read);
 		return rc;
@@ -669,6 +652,7 @@ mt_rebuild_destroy(struct mt_rebuild *rebuild)
 
 		read->shard.port = &no_port;
 		mt_replay_fini(&read->replay);
+		mt_manifest_read_fini(&read->manifest);
 		mt_manifest_state_fini(&read->state);
 		mt_free(read);
 	}

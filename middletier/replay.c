@@ -596,6 +596,8 @@ mt_replay_on_link(struct mt_replay *replay, struct mt_link *link, bool is_up)
 void
 mt_replay_stop(struct mt_replay *replay)
 {
+	if (replay->magic == 0)
+		return; /* it has ended */
 	CHECK_OBJ(replay, REPLAY_MAGIC);
 	replay->is_stopped = true;
 	loop_timer_stop(replay->shard->port->loop, &replay->timer);

@@ -46,12 +46,28 @@ scrub_gap_ns(const struct mt_scrub *scrub)
 		if (shard->extents[i] != NULL)
 			count += shard->extents[i]->replica_count;
 	}
+	for (uint32_t i = 0; mt_manifest_part(shard, i) != NULL; i++)
+		count += mt_manifest_part(shard, i)->replica_count;
 	return mt_gateway_scrub_interval_ns(shard->port->gateway) / count;
 }
 
 /* ---- one copy ---- */
 
-/* What a pass meets at @index: the sealed extents, then the manifest's, which is open. NULL: nothing. */
+/* How many places a pass goes over: the shard's extents, the manifest's. */
+static uint32_t
+scrub_extent_count(const struct mt_scrub *scrub)
+{
+	uint32_t count = scrub->shard->extent_count + 1;
+
+	while (mt_manifest_part(scrub->shard, count - scrub->shard->extent_count - 1) != NULL)
+		count++;
+	return count;
+}
+
+/*
+ * What a pass meets at @index: the sealed extents, then the manifest's: the one that is open, and those
+ * before it. NULL: nothing.
+ */
 static struct mt_extent *
 scrub_extent_at(const struct mt_scrub *scrub, uint32_t index)
 {
@@ -60,6 +76,8 @@ scrub_extent_at(const struct mt_scrub *scrub, uint32_t index)
 
 	if (index == shard->extent_count)
 		return mt_manifest_extent(shard);
+	if (index > shard->extent_count)
+		return mt_manifest_part(shard, index - shard->extent_count - 1);
 	extent = shard->extents[index];
 	if (extent == NULL || extent->sm.state != MT_EXTENT_SEALED || extent->is_going)
 		return NULL;
@@ -70,7 +88,9 @@ scrub_extent_at(const struct mt_scrub *scrub, uint32_t index)
 static struct mt_extent *
 scrub_extent(const struct mt_scrub *scrub, uint32_t *ret_replica)
 {
-	for (uint32_t i = 0; i <= scrub->shard->extent_count; i++) {
+	uint32_t count = scrub_extent_count(scrub);
+
+	for (uint32_t i = 0; i < count; i++) {
 		struct mt_extent *extent = scrub_extent_at(scrub, i);
 		int index;
 
@@ -201,9 +221,9 @@ scrub_end_pass(struct mt_scrub *scrub)
 static bool
 scrub_pass(struct mt_scrub *scrub)
 {
-	const struct mt_shard *shard = scrub->shard;
+	uint32_t count = scrub_extent_count(scrub);
 
-	for (; scrub->extent_index <= shard->extent_count; scrub->extent_index++) {
+	for (; scrub->extent_index < count; scrub->extent_index++) {
 		const struct mt_extent *extent = scrub_extent_at(scrub, scrub->extent_index);
 
 		for (; extent != NULL && scrub->replica_index < extent->replica_count;

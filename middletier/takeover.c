@@ -358,23 +358,6 @@ takeover_begin_agreeing(struct mt_takeover *takeover)
 
 /* ---- agreeing: reading the manifest ---- */
 
-static int
-takeover_on_edits(struct mt_replay *replay, const struct mt_replay_source *source,
-    const struct batch_info *info, const uint8_t *head, void *arg)
-{
-	struct mt_takeover *takeover = arg;
-	const char *field;
-	int rc = mt_manifest_state_apply_batch(&takeover->state, info, head, &field);
-
-	(void)replay;
-	(void)source;
-	if (rc == -EBADMSG)
-		log_error("shard %" PRIu32 ": bad edit in the manifest offset_bytes=%" PRIu64
-			  " field=\"%s\"",
-		    takeover->shard->index, info->offset_bytes, field);
-	return rc;
-}
-
 /* One that failed may have reads out: its memory stays until the take-over goes. */
 void
 mt_takeover_end_replay(struct mt_takeover *takeover, int rc)
@@ -387,15 +370,16 @@ mt_takeover_end_replay(struct mt_takeover *takeover, int rc)
 }
 
 static void
-takeover_on_manifest_read(struct mt_replay *replay, int rc, void *arg)
+takeover_on_manifest_read(int rc, void *arg)
 {
 	struct mt_takeover *takeover = arg;
 
-	(void)replay;
 	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
-	mt_takeover_end_replay(takeover, rc);
+	takeover->is_replaying = false;
 	if (rc == -ESTALE)
 		mt_takeover_on_stale(takeover->shard);
+	else if (rc == -ENOMEM)
+		mt_takeover_retry(takeover, takeover_read_manifest, rc);
 	else if (rc != 0)
 		mt_takeover_give_up(takeover, rc, "its manifest cannot be understood");
 	else if (!takeover->state.is_complete)
@@ -411,30 +395,22 @@ static void
 takeover_read_manifest(struct mt_takeover *takeover)
 {
 	const struct mt_root *root = &takeover->shard->root;
-	struct mt_replay *replay = &takeover->replay;
-	int rc = 0;
+	struct mt_manifest_read *read = &takeover->read;
+	int rc;
 
 	mt_manifest_state_fini(&takeover->state);
-	if (takeover->sources == NULL)
-		takeover->sources = mt_calloc(1, sizeof(*takeover->sources));
-	if (takeover->sources == NULL)
-		rc = -ENOMEM;
-	if (rc == 0) {
-		*takeover->sources = (struct mt_replay_source){ .id = root->manifest,
-			.kind = EXTENT_MANIFEST,
-			.replica_count = root->manifest_replica_count,
-			.length_bytes = root->manifest_sealed_bytes };
-		memcpy(takeover->sources->replicas, root->manifest_replicas,
-		    sizeof(root->manifest_replicas));
-		replay->shard = takeover->shard;
-		replay->sources = takeover->sources;
-		replay->source_count = 1;
-		replay->on_batch = takeover_on_edits;
-		replay->fn = takeover_on_manifest_read;
-		replay->arg = takeover;
-		rc = mt_replay_start(replay);
-		takeover->is_replaying = rc == 0;
-	}
+	read->head = (struct mt_replay_source){ .id = root->manifest,
+		.kind = EXTENT_MANIFEST,
+		.replica_count = root->manifest_replica_count,
+		.length_bytes = root->manifest_sealed_bytes };
+	memcpy(read->head.replicas, root->manifest_replicas, sizeof(root->manifest_replicas));
+	takeover->replay.shard = takeover->shard;
+	read->replay = &takeover->replay;
+	read->state = &takeover->state;
+	read->fn = takeover_on_manifest_read;
+	read->arg = takeover;
+	rc = mt_manifest_read_start(read);
+	takeover->is_replaying = rc == 0;
 	if (rc != 0)
 		mt_takeover_retry(takeover, takeover_read_manifest, rc);
 }
@@ -688,6 +664,7 @@ takeover_fini(struct mt_takeover *takeover)
 	mt_stale_fini(&takeover->stale);
 	mt_agree_fini(&takeover->agree);
 	mt_replay_fini(&takeover->replay);
+	mt_manifest_read_fini(&takeover->read);
 	mt_manifest_state_fini(&takeover->state);
 	mt_takeover_open_fini(takeover);
 	takeover->magic = 0;

@@ -15,6 +15,7 @@ struct mt_takeover {
 	struct mt_stale_check stale;
 	struct mt_agree agree;
 	struct mt_replay replay;
+	struct mt_manifest_read read;   /* by replay */
 	bool is_agreeing, is_replaying; /* which of the two is at work */
 	bool is_awaiting_nodes;         /* before OPENING, for a third node; retry_timer runs */
 	struct mt_root wanted;          /* being stored */

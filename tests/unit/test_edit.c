@@ -97,6 +97,13 @@ static const struct mt_edit samples[] = {
 		.origin = 0x2122232425262728,
 		.scope = { .span_count = 2,
 		    .spans = { { 0x0000000500000801, 0, UINT64_MAX }, { 0x801, 0, 4 } } } } },
+	{ .kind = MT_EDIT_PART,
+	    .id = { .shard = 7, .epoch = 3, .counter = 8 },
+	    .extent_kind = EXTENT_MANIFEST,
+	    .replica_count = 2,
+	    .replicas = { { .node_id = 5, .incarnation = 0xc1c2c3c4c5c6c7c8 },
+		{ .node_id = 6, .incarnation = 2 } },
+	    .length_bytes = 0x123000 },
 };
 
 static uint8_t bytes[MT_EDIT_BYTES_MAX];
@@ -181,7 +188,7 @@ expect_refused(uint32_t sample, uint32_t at, uint8_t value, const char *name)
 Test(edit, wrong_fields_are_named)
 {
 	expect_refused(0, 0, 0, "kind");
-	expect_refused(0, 0, MT_EDIT_SNAPSHOT + 1, "kind");
+	expect_refused(0, 0, MT_EDIT_PART + 1, "kind");
 	expect_refused(0, 0, 255, "kind");
 	expect_refused(0, 1, 2, "version");
 	expect_refused(0, 2, 7, "value_bytes");
@@ -246,6 +253,15 @@ Test(edit, wrong_fields_of_snapshots_are_named)
 	expect_refused(14, 124 + 8, 9, "cut_below of a span");
 	expect_refused(15, 56, 1, "value_bytes");
 	expect_refused(15, 56, MT_SPANS_MAX + 1, "span_count");
+}
+
+Test(edit, wrong_fields_of_parts_are_named)
+{
+	expect_refused(16, 2, 7, "value_bytes");
+	expect_refused(16, 2, 48, "value_bytes");
+	expect_refused(16, 12, EXTENT_RUN, "extent_kind");
+	expect_refused(16, 13, 3, "value_bytes");
+	expect_refused(16, 20 + 2 * 16, 1, "length_bytes");
 }
 
 /* A scope that every new volume has is written as none: another form of it would be a second text. */
@@ -551,6 +567,69 @@ Test(manifest_state, checkpoint_makes_the_same_state)
 		cr_assert_eq(memcmp(bytes, expected, length), 0, "edit %lu", (unsigned long)i);
 	}
 	mt_manifest_state_fini(&copy);
+}
+
+static struct mt_edit
+part(uint64_t counter)
+{
+	struct mt_edit edit = samples[16];
+
+	edit.id.counter = counter;
+	return edit;
+}
+
+/* Each extent of a checkpoint names all those before it, itself no edit of the state. */
+Test(manifest_state, parts_are_kept_once_each)
+{
+	struct mt_edit edit;
+
+	for (uint64_t i = 1; i <= MT_MANIFEST_PARTS_MAX; i++) {
+		apply(part(i));
+		apply(part(1));
+	}
+	cr_assert_eq(state.part_count, MT_MANIFEST_PARTS_MAX);
+	cr_assert_eq(state.parts[7].id.counter, 8);
+	cr_assert_eq(state.parts[7].sealed_bytes, 0x123000);
+	cr_assert_eq(state.parts[7].replica_count, 2);
+	expect_contradiction(part(1000), "too many extents before this one");
+	cr_assert_eq(state.extent_count, 0);
+	for (uint64_t i = 0; mt_manifest_state_edit(&state, i, 1, &edit); i++)
+		cr_assert_neq(edit.kind, MT_EDIT_PART);
+}
+
+/* What presses back reckons with it. */
+Test(manifest_state, bytes_are_those_of_its_checkpoint)
+{
+	struct mt_edit edit = opened(1), gone = volume(5, "e", 0);
+	uint64_t encoded = 0;
+
+	for (uint64_t i = 1; i <= 20; i++) {
+		edit = opened(i);
+		edit.replica_count = MT_REPLICAS_MAX;
+		for (uint32_t k = 0; k < MT_REPLICAS_MAX; k++)
+			edit.replicas[k].node_id = k + 1;
+		apply(edit);
+		apply(of_kind(MT_EDIT_EXTENT_SEALED, i, 4096));
+		apply(run(i, i, 0, 1));
+		apply(cut(MT_EDIT_CUT, i));
+		edit = samples[i % 2 == 0 ? 9 : 15];
+		edit.volume.id = i;
+		apply(edit);
+		apply(edit);
+		edit = samples[14];
+		edit.snapshot.number = i;
+		apply(edit);
+	}
+	gone.is_deleted = true;
+	apply(gone);
+	edit = samples[14];
+	edit.snapshot.number = 8;
+	edit.is_deleted = true;
+	apply(edit);
+	apply((struct mt_edit){ .kind = MT_EDIT_CLUSTER, .shard_count = 2 });
+	for (uint64_t i = 0; mt_manifest_state_edit(&state, i, 1, &edit); i++)
+		encoded += mt_edit_encode(bytes, &edit);
+	cr_assert_eq(mt_manifest_state_bytes(&state), encoded);
 }
 
 Test(manifest_state, volumes_come_change_and_go)

@@ -336,25 +336,178 @@ Test(manifest, killed_anywhere_it_keeps_what_it_confirmed)
 	}
 }
 
-Test(manifest, state_too_long_for_an_extent_stops_the_shard)
+/* ---- more than an extent holds ---- */
+
+/* A commit of as many cuts as one may have. */
+static void
+commit_cuts(void)
+{
+	struct mt_edit edits[MT_COMMIT_EDITS_MAX];
+
+	for (uint32_t k = 0; k < MT_COMMIT_EDITS_MAX; k++, next_cut++)
+		edits[k] =
+		    (struct mt_edit){ .kind = MT_EDIT_CUT, .segment_count = 1, .cut = next_cut };
+	cr_assert_lt(commit_count, COMMITS_MAX);
+	cr_assert_eq(mt_manifest_commit(mt_rig_shard(rig, 0), edits, MT_COMMIT_EDITS_MAX,
+			 on_committed, &commits[commit_count++]),
+	    0);
+}
+
+static uint32_t
+part_count(void)
+{
+	uint32_t count = 0;
+
+	while (mt_manifest_part(mt_rig_shard(rig, 0), count) != NULL)
+		count++;
+	return count;
+}
+
+/* A checkpoint of 64 KiB slots, some of them. */
+static void
+rig_start_long(uint32_t commits_of_cuts)
 {
 	teardown();
-	rig_start(&(struct mt_rig_options){ .slot_bytes = NUM_KIB(64) });
-	while (mt_rig_shard(rig, 0)->sm.state == MT_SHARD_SERVING) {
-		struct mt_edit edits[MT_COMMIT_EDITS_MAX];
-
-		for (uint32_t k = 0; k < MT_COMMIT_EDITS_MAX; k++, next_cut++)
-			edits[k] = (struct mt_edit){ .kind = MT_EDIT_CUT,
-				.segment_count = 1,
-				.cut = next_cut };
-		cr_assert_lt(commit_count, COMMITS_MAX);
-		cr_assert_eq(mt_manifest_commit(mt_rig_shard(rig, 0), edits, MT_COMMIT_EDITS_MAX,
-				 on_committed, &commits[commit_count++]),
-		    0);
+	rig_start(&(struct mt_rig_options){ .node_count = 4,
+	    .slot_bytes = NUM_KIB(64),
+	    .slot_count = 256,
+	    .lease_ns = NUM_S(3600) });
+	for (uint32_t i = 0; i < commits_of_cuts; i++) {
+		commit_cuts();
 		wait_commits();
 	}
-	cr_assert(mt_rig_logged(rig, "its manifest no longer fits an extent"));
-	cr_assert_eq(commits[commit_count - 1].rc, -EFBIG);
+	expect_all_good();
+}
+
+Test(manifest, checkpoint_goes_on_in_other_extents)
+{
+	rig_start_long(60);
+	cr_assert_geq(part_count(), 6);
+	expect_kept();
+	cr_assert_geq(part_count(), 6, "the take-over's");
+	/* What was written before is gone again, and nothing else is. */
+	mt_rig_run(rig, NUM_S(1));
+	expect_kept();
+	cr_assert_eq(rig->options.slot_count - node_slots_free(rig->nodes[0].node) <= 16, true);
+}
+
+static void
+on_dropped(int rc, void *arg)
+{
+	(void)arg;
+	cr_assert_eq(rc, 0);
+}
+
+Test(manifest, shorter_again_it_needs_one_extent)
+{
+	uint64_t last;
+
+	rig_start_long(60);
+	last = next_cut - 1;
+	for (uint64_t cut = 1; cut < last; cut++) {
+		struct mt_edit edit = { .kind = MT_EDIT_CUT_DROPPED, .cut = cut };
+
+		cr_assert_eq(mt_manifest_commit(mt_rig_shard(rig, 0), &edit, 1, on_dropped, NULL),
+		    0);
+		while ((cut % 200 == 0 || cut == last - 1) &&
+		    !mt_manifest_is_settled(mt_rig_shard(rig, 0)))
+			mt_rig_run(rig, NUM_MS(1));
+	}
+	mt_rig_gateway_restart(rig);
+	cr_assert_eq(part_count(), 0);
+	cr_assert_eq(mt_manifest_state(mt_rig_shard(rig, 0))->cut_count, 1);
+}
+
+Test(manifest, nothing_is_kept_of_a_long_one_that_fails)
+{
+	uint32_t lost;
+
+	rig_start_long(60);
+	lost = mt_rig_index(&mt_manifest_part(mt_rig_shard(rig, 0), 1)->replicas[0]);
+	/* Away for a while: its copies are read elsewhere. */
+	mt_rig_node_kill(rig, lost, false);
+	commit_cuts();
+	wait_commits();
+	expect_all_good();
+	expect_kept();
+	mt_rig_node_start(rig, lost);
+	mt_rig_run(rig, NUM_S(5));
+	expect_kept();
+}
+
+Test(manifest, killed_anywhere_a_long_one_is_kept)
+{
+	rig_start_long(40);
+	for (uint32_t round = 0; round < 60; round++) {
+		uint64_t kept, confirmed;
+
+		commit_count = done_count = 0;
+		memset(commits, 0, sizeof(commits));
+		confirmed = next_cut - 1;
+		commit_cuts();
+		mt_rig_run(rig, NUM_US(61) * round);
+		if (done_count == commit_count)
+			confirmed = next_cut - 1;
+		mt_rig_gateway_kill(rig);
+		mt_rig_gateway_start(rig);
+		/* In the middle of its checkpoint, too. */
+		mt_rig_run(rig, NUM_US(311) * (round % 13));
+		mt_rig_gateway_kill(rig);
+		mt_rig_gateway_start(rig);
+		cr_assert(mt_rig_wait_ready(rig));
+		kept = mt_rig_shard(rig, 0)->cut;
+		cr_assert_geq(kept, confirmed, "round %u", round);
+		cr_assert_lt(kept, next_cut);
+		cr_assert_eq(mt_manifest_state(mt_rig_shard(rig, 0))->cut_count, kept);
+		next_cut = kept + 1;
+	}
+}
+
+static bool
+parts_are_elsewhere(void *arg)
+{
+	const struct mt_shard *shard = mt_rig_shard(rig, 0);
+	uint32_t node_id = *(uint32_t *)arg;
+
+	for (uint32_t i = 0; i < part_count(); i++) {
+		for (uint32_t k = 0; k < mt_manifest_part(shard, i)->replica_count; k++) {
+			const struct mt_replica *replica = &mt_manifest_part(shard, i)->replicas[k];
+
+			if (replica->node_id == node_id || replica->is_damaged)
+				return false;
+		}
+	}
+	return mt_manifest_is_settled(shard);
+}
+
+/* A node that is gone for good: the manifest is written anew on the others. */
+Test(manifest, long_one_leaves_a_node_that_stays_away)
+{
+	const struct mt_replica *replica;
+	uint32_t node_id;
+
+	rig_start_long(60);
+	replica = &mt_manifest_part(mt_rig_shard(rig, 0), 2)->replicas[1];
+	node_id = replica->node_id;
+	mt_rig_node_kill(rig, mt_rig_index(replica), false);
+	cr_assert(mt_rig_run_until(rig, parts_are_elsewhere, &node_id));
+	expect_kept();
+}
+
+Test(manifest, nth_allocation_of_a_long_one_fails)
+{
+	rig_start_long(30);
+	for (uint32_t nth = 1; nth < 60; nth++) {
+		mt_alloc_fail_at(nth);
+		/* Full every few commits. */
+		if (commit_cut() == 0)
+			wait_commits();
+		mt_alloc_fail_at(0);
+		commit_cuts();
+		wait_commits();
+	}
+	expect_all_good();
+	expect_kept();
 }
 
 Test(manifest, nth_allocation_fails)

@@ -221,6 +221,54 @@ Test(rebuild, lost_store_is_made_anew)
 }
 
 static void
+on_cuts(int rc, void *arg)
+{
+	cr_assert_eq(rc, 0);
+	*(bool *)arg = true;
+}
+
+/* Cuts @first .. @first + MT_COMMIT_EDITS_MAX - 1. */
+static void
+commit_cuts(uint64_t first)
+{
+	struct mt_edit edits[MT_COMMIT_EDITS_MAX];
+	bool is_committed = false;
+
+	for (uint32_t i = 0; i < MT_COMMIT_EDITS_MAX; i++)
+		edits[i] =
+		    (struct mt_edit){ .kind = MT_EDIT_CUT, .segment_count = 1, .cut = first + i };
+	cr_assert_eq(mt_manifest_commit(mt_rig_shard(rig, 0), edits, MT_COMMIT_EDITS_MAX, on_cuts,
+			 &is_committed),
+	    0);
+	cr_assert(mt_rig_run_until(rig, is_true, &is_committed));
+}
+
+/* A manifest of several extents, and half-written ones behind it. */
+Test(rebuild, manifest_that_goes_on_in_other_extents_is_read)
+{
+	enum { COMMITS = 30 };
+
+	teardown();
+	setup_with(&(struct mt_rig_options){ .shard_count = 2,
+	    .slot_bytes = NUM_KIB(64),
+	    .slot_count = 256 });
+	make_volume("a", 1);
+	for (uint64_t i = 0; i < COMMITS; i++)
+		commit_cuts(1 + i * MT_COMMIT_EDITS_MAX);
+	cr_assert_not_null(mt_manifest_part(mt_rig_shard(rig, 0), 2));
+	for (uint32_t i = 1; i <= 20; i++) {
+		mt_rig_gateway_kill(rig);
+		mt_rig_gateway_start(rig);
+		mt_rig_run(rig, NUM_US(700) * i);
+	}
+	lose_store();
+	expect_rebuilt();
+	start_and_expect(1, 0);
+	cr_assert_eq(mt_manifest_state(mt_rig_shard(rig, 0))->cut_count,
+	    COMMITS * MT_COMMIT_EDITS_MAX);
+}
+
+static void
 on_put(int rc, void *arg)
 {
 	cr_assert_eq(rc, 0);
