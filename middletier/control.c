@@ -274,6 +274,19 @@ control_status(struct mt_control_request *request)
 }
 
 static void
+control_on_waits(struct mt_ask *ask, void *arg)
+{
+	mt_control_finish(arg, mt_json_waits(ask));
+}
+
+/* Asked by clients whose requests get no answer: what do our shards wait for? */
+static void
+control_waits(struct mt_control_request *request)
+{
+	control_ask(request, MT_ASK_SNAPSHOT, control_on_waits);
+}
+
+static void
 control_on_scrub(struct mt_ask *ask, void *arg)
 {
 	json_int_t count = 0;
@@ -327,6 +340,7 @@ static const struct mt_control_op control_ops[] = {
 	{ "gateways", false, false, control_gateways },
 	{ "node.list", false, false, control_nodes },
 	{ "status", false, false, control_status },
+	{ "waits", false, false, control_waits },
 	{ "scrub", false, false, control_scrub },
 };
 

@@ -292,10 +292,31 @@ int mt_volume_delete(struct mt_gateway *gateway, const char *name, mt_volume_fn 
 void mt_volume_query_send(struct mt_volume_query *query, struct mt_port *port,
     void (*fn)(struct loop_post *post, void *arg), void *arg);
 
+/* ---- waits.c ---- */
+enum mt_wait {
+	MT_WAIT_NONE,
+	MT_WAIT_TAKEOVER, /* it does not serve yet */
+	MT_WAIT_STOPPED,
+	MT_WAIT_LEASE,
+	MT_WAIT_NODES,   /* for an extent of the log, on --min-replicas of them */
+	MT_WAIT_ROOM,    /* on the nodes */
+	MT_WAIT_LOG,     /* merges must make it shorter */
+	MT_WAIT_MEMORY,  /* likewise, of layers */
+	MT_WAIT_EXTENT,  /* one is being made */
+	MT_WAIT_ANSWERS, /* appends are out */
+	MT_WAIT_NR
+};
+#define MT_WAITS_MAX 16u /* shards that an answer names */
+/* mt_wait_text -- what follows "shard 3 "; NULL of MT_WAIT_NONE. */
+const char *mt_wait_text(enum mt_wait wait);
+/* mt_shard_wait -- what writes to @shard wait for now. On its port's thread. */
+enum mt_wait mt_shard_wait(const struct mt_shard *shard);
+
 /* ---- port.c ---- */
 /* What a port says about itself. */
 struct mt_shard_snapshot {
 	uint32_t index;
+	enum mt_wait wait;
 	enum mt_shard_state state;
 	bool is_serving;
 	uint32_t epoch;
@@ -561,6 +582,8 @@ const char *mt_json_take_scope(const json_t *spans, uint64_t segment_base,
 json_t *mt_json_map(const struct mt_gateway *gateway, const struct mt_ask *ask);
 /* mt_json_gateways -- {"member", "lease_ms", "gateways":[...]}: as main has seen them last. */
 json_t *mt_json_gateways(const struct mt_gateway *gateway);
+/* mt_json_waits -- {"waits":[{"shard":N,"text":T}, ...]} of the first MT_WAITS_MAX; NULL: out of memory. */
+json_t *mt_json_waits(const struct mt_ask *ask);
 json_t *mt_json_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask);
 json_t *mt_json_status(const struct mt_gateway *gateway, const struct mt_ask *ask, bool has_shards);
 

@@ -19,6 +19,7 @@ snapshot_shard(const struct mt_shard *shard, struct mt_shard_snapshot *ret_snaps
 	}
 	*ret_snapshot = (struct mt_shard_snapshot){
 		.index = shard->index,
+		.wait = mt_shard_wait(shard),
 		.state = (enum mt_shard_state)shard->sm.state,
 		.is_serving = shard->sm.state == MT_SHARD_SERVING,
 		.epoch = shard->epoch,

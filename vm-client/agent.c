@@ -38,7 +38,7 @@ struct agent_options {
 	const char *tls_certificates, *tls_psk;
 	bool tls_verifies_peer, tls_is_optional;
 	unsigned resize;
-	uint64_t timeout_ns, handshake_ns, stall_ns;
+	uint64_t io_timeout_ns, handshake_ns, stall_ns;
 	unsigned log_level;
 };
 
@@ -94,9 +94,9 @@ static const struct config_option option_table[] = {
 	{ "replace", 0, CONFIG_FLAG, O(replaces), NULL,
 	    "Take sockets and clients from the agent that listens at --control.", NULL, false, 0, 0,
 	    NULL },
-	{ "timeout", 't', CONFIG_DURATION, O(timeout_ns), "DURATION",
-	    "How long a request waits for a gateway before its client gets an error.", "60s", false,
-	    NUM_MS(100), NUM_S(86400), NULL },
+	{ "io-timeout", 't', CONFIG_DURATION, O(io_timeout_ns), "DURATION",
+	    "How long a request waits for a gateway before its client gets an error; 0: for ever.",
+	    "0s", false, 0, NUM_S(86400), NULL },
 	{ "handshake-timeout", 0, CONFIG_DURATION, O(handshake_ns), "DURATION",
 	    "A client that has not agreed upon an export by then is cut off.", "10s", false,
 	    NUM_MS(100), NUM_S(3600), NULL },
@@ -328,6 +328,20 @@ agent_start_control(struct agent *agent)
 	return 0;
 }
 
+/* A guest sees a disk that hangs: who looks for the reason finds it here. */
+static void
+agent_on_stall(const struct cleave_stall *stall, void *arg)
+{
+	(void)arg;
+	if (stall->is_over)
+		log_warn("agent: volume '%s' is answered again after_ms=%llu", stall->volume,
+		    (unsigned long long)(stall->waited_ns / NUM_MS(1)));
+	else
+		log_warn("agent: volume '%s' gets no answers requests=%u waited_ms=%llu: %s",
+		    stall->volume, stall->request_count,
+		    (unsigned long long)(stall->waited_ns / NUM_MS(1)), stall->reason);
+}
+
 static int
 agent_run(struct agent *agent)
 {
@@ -343,7 +357,8 @@ agent_run(struct agent *agent)
 		.gateway_count = o->gateways.count,
 		.message_count_max = AGENT_MESSAGES,
 		.connection_depth_max = AGENT_MESSAGES,
-		.io_timeout_ns = o->timeout_ns };
+		.io_timeout_ns = o->io_timeout_ns == 0 ? CLEAVE_FOREVER : o->io_timeout_ns,
+		.on_stall = agent_on_stall };
 	char error[CLEAVE_ERROR_BYTES_MAX] = "";
 	int rc;
 

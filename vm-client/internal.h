@@ -176,7 +176,8 @@ struct message {
 	uint32_t shard;
 	uint64_t request_id;
 	uint64_t sent_ns;
-	uint32_t epoch; /* SENT: the request names it */
+	uint64_t begun_ns; /* when it was made of its request: what it has waited since */
+	uint32_t epoch;    /* SENT: the request names it */
 	uint32_t attempts;
 	uint32_t checksum_errors;
 	uint32_t payload_crc;
@@ -261,6 +262,25 @@ void connection_reset(struct connection *connection);
 /* connection_retire -- not wanted any more: close, hand its messages back, free. */
 void connection_retire(struct connection *connection);
 
+/* ---- stall.c: requests that nobody answers, told once ---- */
+enum stall_state {
+	STALL_QUIET,    /* no messages; the timer does not run */
+	STALL_WATCHING, /* there are messages, none of them old */
+	STALL_ASKING,   /* one is: a gateway is asked what its shards wait for */
+	STALL_TOLD,     /* options.on_stall was called; it is when this is over */
+	STALL_STATE_NR
+};
+
+struct stall {
+	struct sm sm;
+	struct loop_timer timer;
+	uint64_t since_ns; /* ASKING, TOLD: when the oldest message was made */
+};
+void stall_init(struct cleave_volume *volume);
+void stall_fini(struct cleave_volume *volume);
+/* stall_watch -- there is a message. */
+void stall_watch(struct cleave_volume *volume);
+
 /* ---- volume.c, open.c ---- */
 enum volume_state {
 	VOLUME_ATTACHING,
@@ -296,6 +316,7 @@ struct cleave_volume {
 	uint32_t debt_count;
 	struct loop_task task;   /* split, complete flushes, notice the end */
 	struct loop_timer timer; /* the deadline of the oldest request */
+	struct stall stall;
 	int fail_rc;
 	/* Opening and closing. */
 	struct cleave_call attach;
@@ -366,8 +387,11 @@ struct cleave_client {
 	struct loop_link split_wait; /* volumes that want free messages, in turn */
 	struct loop_task split_task;
 	dev_ptr staging;
-	uint8_t *status;    /* CLIENT_MESSAGE_BYTES_MAX: entries of a BLOCK_STATUS */
-	bool is_destroying; /* handlers are not called any more */
+	uint8_t *status;               /* CLIENT_MESSAGE_BYTES_MAX: entries of a BLOCK_STATUS */
+	struct cleave_call stall_call; /* stall.c */
+	bool is_stall_call_out;
+	struct cleave_volume *stalled; /* for whom; NULL: for nobody any more */
+	bool is_destroying;            /* handlers are not called any more */
 	struct cleave_stats stats;
 };
 /* client_want_map -- fetch it soon; often asked, once done. */

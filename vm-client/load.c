@@ -49,6 +49,9 @@ static const struct config_option options_table[] = {
 	{ "rate", 0, CONFIG_U64, O(rate_per_s), "N",
 	    "Requests a second, started on time whatever the others do; latency counts from then.",
 	    "0", false, 0, 10000000, NULL },
+	{ "io-timeout", 0, CONFIG_DURATION, O(io_timeout_ns), "DURATION",
+	    "A request that nobody serves for so long is an error; 0: it waits for ever.", "60s",
+	    false, 0, NUM_S(86400), NULL },
 	{ "seconds", 's', CONFIG_U64, O(seconds), "N",
 	    "End after that; the first end given counts; none given: 10 s.", "0", false, 0,
 	    1000000000, NULL },
@@ -204,6 +207,17 @@ on_signal(int number, void *arg)
 		load->on_interrupt(load->on_interrupt_arg);
 }
 
+static void
+on_stall(const struct cleave_stall *stall, void *arg)
+{
+	(void)arg;
+	if (stall->is_over)
+		load_complain("volume '%s' is answered again after %.1f s", stall->volume,
+		    (double)stall->waited_ns / NUM_S(1));
+	else
+		load_complain("volume '%s' gets no answers: %s", stall->volume, stall->reason);
+}
+
 static int
 create_client(struct load *load)
 {
@@ -218,6 +232,8 @@ create_client(struct load *load)
 		.message_count_max = message_count,
 		.connection_depth_max = message_count,
 		.buffer_bytes = load->buffer_bytes,
+		.io_timeout_ns = o->io_timeout_ns == 0 ? CLEAVE_FOREVER : o->io_timeout_ns,
+		.on_stall = on_stall,
 	};
 	char error[CLEAVE_ERROR_BYTES_MAX] = "";
 	int rc = cleave_client_create(&options, &load->client, error);

@@ -35,8 +35,9 @@ struct load_options {
 	uint64_t read_percent, discard_percent;
 	uint64_t block_bytes;
 	uint64_t in_flight_count;
-	uint64_t rate_per_s; /* 0: as fast as in_flight_count allows */
-	uint64_t seconds;    /* these three 0: no such end */
+	uint64_t rate_per_s;    /* 0: as fast as in_flight_count allows */
+	uint64_t io_timeout_ns; /* 0: requests wait for ever */
+	uint64_t seconds;       /* these three 0: no such end */
 	uint64_t operation_count_max;
 	uint64_t bytes_max;
 	struct config_list data;

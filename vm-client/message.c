@@ -163,6 +163,7 @@ message_start(struct cleave_volume *volume, struct cleave_io *io)
 	message->volume = volume;
 	message->io = io;
 	message->order = volume->message_order++;
+	message->begun_ns = loop_now_ns(volume->client->loop);
 	message->offset_bytes = io->offset_bytes + io->split_bytes;
 	message->io_offset_bytes = io->split_bytes;
 	message->length_bytes = piece_length(io, io->split_bytes);
@@ -176,6 +177,7 @@ message_start(struct cleave_volume *volume, struct cleave_io *io)
 							: io->split_bytes + message->length_bytes;
 	io->message_count++;
 	list_push_back(&volume->messages, &message->all_link);
+	stall_watch(volume);
 	if (message->is_write)
 		overlap_add(&volume->overlap, message);
 	message_block_or_route(message);
@@ -250,6 +252,7 @@ message_go_on(struct message *message)
 	message->offset_bytes += message->told_bytes;
 	message->told_bytes = 0;
 	message->attempts = message->checksum_errors = 0;
+	message->begun_ns = loop_now_ns(message->client->loop);
 	if (message->is_full || message->io_offset_bytes == io->length_bytes)
 		return false;
 	message->length_bytes = piece_length(io, message->io_offset_bytes);

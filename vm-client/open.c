@@ -63,6 +63,7 @@ volume_create(struct cleave_client *client, const char *name, unsigned flags)
 	loop_task_init(&volume->task, volume_task_on, volume);
 	loop_timer_init(&volume->timer, volume_timer_on, volume);
 	loop_timer_init(&volume->open_timer, open_on_timer, volume);
+	stall_init(volume);
 	list_push_back(&client->volumes, &volume->link);
 	return volume;
 }
@@ -75,6 +76,7 @@ volume_free(struct cleave_volume *volume)
 	CHECK_OBJ(volume, VOLUME_MAGIC);
 	loop_timer_stop(loop, &volume->timer);
 	loop_timer_stop(loop, &volume->open_timer);
+	stall_fini(volume);
 	loop_task_cancel(loop, &volume->task);
 	list_remove(&volume->split_wait);
 	list_remove(&volume->link);

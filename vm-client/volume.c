@@ -89,6 +89,15 @@ volume_check_submit(const struct cleave_volume *volume, const struct cleave_io *
 	return volume->io_count < volume->client->options.queue_count_max ? 0 : -ENOBUFS;
 }
 
+static uint64_t
+volume_deadline_ns(const struct cleave_client *client)
+{
+	uint64_t timeout_ns = client->options.io_timeout_ns;
+
+	return timeout_ns == CLEAVE_FOREVER ? CLEAVE_FOREVER
+					    : loop_now_ns(client->loop) + timeout_ns;
+}
+
 int
 cleave_submit(struct cleave_volume *volume, struct cleave_io *io)
 {
@@ -106,12 +115,12 @@ cleave_submit(struct cleave_volume *volume, struct cleave_io *io)
 	io->extent_count = 0;
 	io->message_count = 0;
 	io->link = io->split_link = (struct loop_link){ NULL, NULL };
-	io->deadline_ns = loop_now_ns(client->loop) + client->options.io_timeout_ns;
+	io->deadline_ns = volume_deadline_ns(client);
 	list_push_back(&volume->ios, &io->link);
 	if (io->op != CLEAVE_FLUSH)
 		list_push_back(&volume->split_ios, &io->split_link);
 	volume->io_count++;
-	if (!volume->timer.is_active)
+	if (!volume->timer.is_active && io->deadline_ns != CLEAVE_FOREVER)
 		loop_timer_start(client->loop, &volume->timer, client->options.io_timeout_ns);
 	volume_wake(volume);
 	return 0;
@@ -244,7 +253,7 @@ volume_timer_on(struct loop_timer *timer, void *arg)
 		CLIENT_STAT(volume->client, timeouts, 1);
 		io_give_up(io, -ETIMEDOUT);
 	}
-	if (io != NULL)
+	if (io != NULL && io->deadline_ns != CLEAVE_FOREVER)
 		loop_timer_start(loop, timer, io->deadline_ns - now_ns);
 }
 

@@ -45,9 +45,23 @@
 #define CLEAVE_MESSAGES_MAX 4096u    /* options.message_count_max */
 #define CLEAVE_DEFAULT_GATEWAY "tcp://127.0.0.1:7100"
 
+#define CLEAVE_FOREVER UINT64_MAX /* of a time: without end */
+
 struct cleave_client;
 struct cleave_volume;
 struct sim_host;
+
+/* A volume whose oldest request has got no answer for a second, or for which that is over. */
+struct cleave_stall {
+	const char *volume;
+	uint64_t waited_ns;     /* since its oldest request was sent, or wanted to be */
+	uint32_t request_count; /* submitted, not completed */
+	bool is_over;           /* requests are answered again */
+	const char
+	    *reason; /* for people: what is seen here, and what a gateway says; "" when over */
+};
+/* The views are valid during the call alone; nothing of the library may be called from it. */
+typedef void (*cleave_stall_fn)(const struct cleave_stall *stall, void *arg);
 
 /* What a client is made with. Zero means the default in brackets. */
 struct cleave_client_options {
@@ -57,9 +71,9 @@ struct cleave_client_options {
 	struct sim_host *sim_host;     /* for sim:// addresses; else NULL */
 	uint32_t message_count_max;    /* messages in flight, all volumes together [256] */
 	uint32_t connection_depth_max; /* of them on one connection [128] */
-	uint32_t queue_count_max;    /* requests submitted to a volume, not yet completed [4096] */
-	uint64_t buffer_bytes;       /* device memory for cleave_buffer_alloc [0] */
-	uint64_t io_timeout_ns;      /* from submission to -ETIMEDOUT [60 s] */
+	uint32_t queue_count_max; /* requests submitted to a volume, not yet completed [4096] */
+	uint64_t buffer_bytes;    /* device memory for cleave_buffer_alloc [0] */
+	uint64_t io_timeout_ns;   /* from submission to -ETIMEDOUT; CLEAVE_FOREVER: never [60 s] */
 	uint64_t control_timeout_ns; /* the same for control calls [30 s] */
 	uint64_t connect_timeout_ns; /* [5 s] */
 	uint64_t backoff_min_ns;     /* first pause before a retry [5 ms] */
@@ -68,6 +82,8 @@ struct cleave_client_options {
 	uint32_t vm_id;              /* goes into each message, for the gateway's traces */
 	const char *name;  /* who this is, for whom it keeps out; copied [PROGRAM[PID]@HOST] */
 	bool is_impatient; /* control calls fail once every gateway has refused */
+	cleave_stall_fn on_stall; /* on the client's thread; NULL: nobody is told */
+	void *stall_arg;
 };
 
 /*
@@ -129,6 +145,7 @@ const struct cleave_stats *cleave_client_stats(const struct cleave_client *clien
  *	{"op":"volume.open","name":N}  {"op":"volume.detach","id":I,"session":"16 hex digits"}
  *	                                            what cleave_volume_open and cleave_volume_close send
  *	{"op":"map"}  {"op":"node.list"}  {"op":"status"}
+ *	{"op":"waits"}                              "waits":[{"shard":N,"text":T}, ...]
  *
  * All but op, name and size_bytes may be left out. An answer that is an error has text in "error".
  */

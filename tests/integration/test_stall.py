@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What nothing can serve waits: a guest gets no error, and whoever looks finds the reason in the agent's log."""
+import time
+
+from libagent import Agent, Steady
+from libcluster import Cluster, check, expect_error, main
+
+
+def a_volume_without_nodes_waits_for_ever_and_says_why():
+    with Cluster(nodes=3, gateway_args=["--min-replicas", "2", "--node-timeout", "500ms"]) as c:
+        c.volume_create("v", "64M")
+        with Agent(c) as agent:
+            load = Steady(agent)
+            load.more(100)
+            for node in c.nodes[:2]:
+                node.kill()
+            said = agent.wait_line(r"volume 'v' gets no answers .*the gateway says: shard \d+ waits for")
+            check("storage nodes" in said or "answers" in said, f"no reason in: {said}")
+            for index in range(2):
+                c.start_node(index, listen=c.addresses[index])
+            agent.wait_line(r"volume 'v' is answered again after_ms=\d+")
+            load.more(100)
+            load.stop()
+            check(agent.count_lines("gets no answers") == 1, "it was said more than once")
+
+
+def others_choose_how_long():
+    with Cluster(nodes=3, gateway_args=["--node-timeout", "500ms"]) as c:
+        c.volume_create("v", "64M")
+        c.load("--volume", "v", "--operations", "100")
+        for node in c.nodes:
+            node.kill()
+        started = time.monotonic()
+        expect_error(c.load("--volume", "v", "--operations", "100", "--io-timeout", "2s", check_rc=False),
+                     r"no answer in time|timed out", codes=(1,))
+        check(time.monotonic() - started < 40, "requests waited for the default's 60 s")
+
+
+if __name__ == "__main__":
+    main(a_volume_without_nodes_waits_for_ever_and_says_why, others_choose_how_long)
