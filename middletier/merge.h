@@ -14,6 +14,7 @@
 #include "internal.h"
 
 #define RUN_BATCHES_MAX 2u /* of a port: one fills, one is at its replicas */
+_Static_assert(RUN_BATCHES_MAX <= BATCH_IN_FLIGHT_MAX, "nodes look so far for marks");
 #define MERGE_INPUTS_MAX 120u
 #define MERGE_PARTS_MAX 72u /* runs that one merge makes: as many as extents that it fills */
 #define MERGE_WINDOW_BLOCKS_MAX 256u

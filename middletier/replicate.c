@@ -194,6 +194,7 @@ mt_extent_append(struct mt_extent *extent, struct mt_batch *batch)
 	CHECK_OBJ(extent, MT_EXTENT_MAGIC);
 	CHECK_OBJ(batch, BATCH_OBJ_MAGIC);
 	assert(batch->unanswered_count == 0);
+	assert(extent->append_count < BATCH_IN_FLIGHT_MAX);
 	assert(batch->info.batch_bytes == num_round_up(batch->info.used_bytes, BATCH_ALIGN));
 	if (extent->sm.state != MT_EXTENT_OPEN)
 		return -EPIPE;

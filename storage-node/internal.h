@@ -325,6 +325,7 @@ struct sn_scan {
 	uint32_t at_bytes;     /* next batch in it */
 	uint32_t read_bytes;   /* what to read at once; small after an error */
 	bool is_looking;       /* behind the chain's end */
+	uint32_t look_bytes;   /* from there to the buffer's first byte, while it looks */
 	struct disk_io io;
 	struct dev_piece piece;
 	struct engine_job check_job;

@@ -15,9 +15,8 @@
  * A batch that claims more bytes than the limit leaves ends the chain with -EMSGSIZE.
  *
  * Where a chain ends tells nothing about what should be there: a torn tail looks like rot. What comes
- * behind does: a batch carries the length that was acknowledged when it was sent. So a start looks one
- * buffer further, at each page for a head of this extent, and keeps the highest mark. Four batches fit
- * a buffer, and a mark is never more than two behind.
+ * behind does: a batch carries the length that was acknowledged when it was sent. So a start looks
+ * further (SCAN_LOOK_BYTES), at each page for a head of this extent, and keeps the highest mark.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -31,7 +30,16 @@ const struct sm_state scan_table[SCAN_STATE_NR] = {
 	[SCAN_CHECKING] = { "checking", SM_TO(SCAN_WAITING) | SM_TO(SCAN_IDLE), 0 },
 };
 
-_Static_assert(SN_SCAN_BUFFER_MIN >= 2 * BATCH_BYTES_MAX, "a batch behind the broken one is seen");
+/*
+ * From a chain's end: the broken batch and those that may have been in flight with it, full ones, then the
+ * head of the first batch that was sent when the broken one was acknowledged. Its mark tells.
+ */
+#define SCAN_LOOK_BYTES (BATCH_IN_FLIGHT_MAX * BATCH_BYTES_MAX + BATCH_HEAD_BYTES_MAX)
+
+/* Of two buffers that are looked at, the second repeats so much: a head may lie across the end. */
+#define SCAN_LOOK_OVERLAP_BYTES BATCH_HEAD_BYTES_MAX
+_Static_assert(SN_SCAN_BUFFER_MIN > BATCH_BYTES_MAX, "a batch fits a buffer");
+_Static_assert(SN_SCAN_BUFFER_MIN > SCAN_LOOK_OVERLAP_BYTES, "each buffer looks further");
 
 static void scan_check(struct sn_scan *scan);
 static void scan_look(struct sn_scan *scan);
@@ -54,12 +62,19 @@ scan_finish(struct sn_scan *scan, int end_rc)
 
 static void scan_on_read(struct disk_io *io, int rc, void *arg);
 
+/* How many bytes behind the chain's end are of interest now. */
+static uint64_t
+scan_end_bytes(const struct sn_scan *scan)
+{
+	uint64_t left_bytes = scan->job->limit_bytes - scan->job->length_bytes;
+
+	return scan->is_looking ? num_min(left_bytes, SCAN_LOOK_BYTES) : left_bytes;
+}
+
 static uint32_t
 scan_want_bytes(const struct sn_scan *scan)
 {
-	const struct sn_scan_job *job = scan->job;
-
-	return (uint32_t)num_min(job->limit_bytes - job->length_bytes, scan->read_bytes);
+	return (uint32_t)num_min(scan_end_bytes(scan) - scan->look_bytes, scan->read_bytes);
 }
 
 static void
@@ -76,7 +91,7 @@ scan_submit_read(struct sn_scan *scan)
 		.op = DISK_READ,
 		.offset_bytes =
 		    ondisk_data_offset(&scan->node->super, job->extent->slot.slot_index) +
-		    job->length_bytes,
+		    job->length_bytes + scan->look_bytes,
 		.pieces = &scan->piece,
 		.piece_count = 1,
 		.fn = scan_on_read,
@@ -236,7 +251,7 @@ scan_submit(struct sn_scan *scan, void (*fn)(struct engine_job *job, void *arg))
 	return rc > 0;
 }
 
-/* The first page of the buffer is where the chain ends: from the second on. */
+/* The first page of a buffer is where the chain ends, or has been looked at: from the second on. */
 static void
 scan_look(struct sn_scan *scan)
 {
@@ -247,14 +262,19 @@ scan_look(struct sn_scan *scan)
 		scan->check = (struct batch_check){
 			.id = job->extent->slot.id,
 			.kind = job->extent->slot.kind,
-			.offset_bytes = job->length_bytes + scan->at_bytes,
+			.offset_bytes = job->length_bytes + scan->look_bytes + scan->at_bytes,
 			.is_probe = true,
 		};
 		if (!scan_submit(scan, scan_on_probed))
 			return;
 		scan_note_probe(scan);
 	}
-	scan_finish(scan, job->end_rc);
+	if (scan->look_bytes + scan->filled_bytes == scan_end_bytes(scan)) {
+		scan_finish(scan, job->end_rc);
+		return;
+	}
+	scan->look_bytes += scan->filled_bytes - SCAN_LOOK_OVERLAP_BYTES;
+	scan_read(scan);
 }
 
 /* ---- in the chain ---- */
@@ -308,6 +328,7 @@ sn_scan_run(struct sn_scan *scan, struct sn_scan_job *job)
 	assert(scan->sm.state == SCAN_IDLE);
 	scan->job = job;
 	scan->is_looking = false;
+	scan->look_bytes = 0;
 	scan->read_bytes = scan->buffer_bytes;
 	job->length_bytes = job->mark_bytes = job->ahead_bytes = 0;
 	job->chain_crc = batch_chain_seed(&job->extent->slot.id, job->extent->slot.kind);

@@ -34,6 +34,12 @@
 #define BATCH_HEAD_BYTES_MAX 16384u /* header + descriptors */
 #define BATCH_BYTES_MAX (256u * 1024u)
 #define BATCH_ALIGN 4096u
+/*
+ * Batches of an extent that are sent and not acknowledged. So a batch's mark is never more than the
+ * three before it behind: what is acknowledged is known to the fourth batch after it at the latest, and a
+ * node that looks for marks behind a broken batch looks that far.
+ */
+#define BATCH_IN_FLIGHT_MAX 4u
 #define BATCH_RECORDS_MAX 400u
 #define BATCH_DESC_FIXED_BYTES 40u
 #define BATCH_DESC_BYTES_MAX (BATCH_DESC_FIXED_BYTES + 4u * ENGINE_RECORD_BLOCKS_MAX)

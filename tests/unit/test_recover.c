@@ -40,13 +40,13 @@ append_many(struct rig_extent *e, int count)
 		cr_assert_eq(rig_append(rig, e, 1), 0);
 }
 
-/* A batch of one block that says how much of the extent was acknowledged. */
+/* A batch of so many blocks that says how much of the extent was acknowledged. */
 static void
-append_marked(uint64_t mark_bytes)
+append_marked_blocks(uint64_t mark_bytes, uint32_t blocks)
 {
 	uint64_t offset = extent.end_bytes;
 	uint32_t bytes;
-	const uint8_t *batch = rig_batch(rig, &extent, 1, mark_bytes, &bytes);
+	const uint8_t *batch = rig_batch(rig, &extent, blocks, mark_bytes, &bytes);
 
 	cr_assert_eq(rig_call_rc(rig,
 			 &(struct wire_node){ .opcode = WIRE_EXTENT_APPEND,
@@ -57,6 +57,12 @@ append_marked(uint64_t mark_bytes)
 			     .epoch = extent.epoch },
 			 batch, bytes, NULL),
 	    0);
+}
+
+static void
+append_marked(uint64_t mark_bytes)
+{
+	append_marked_blocks(mark_bytes, 1);
 }
 
 /* ---- chains ---- */
@@ -213,6 +219,40 @@ Test(recover, look_ahead_that_cannot_be_read_tells_nothing)
 	reply = reply_after_rot(8192 + 5000);
 	cr_assert_eq(reply.offset_bytes, 8192);
 	cr_assert_eq(reply.flags, 0);
+}
+
+/*
+ * Full batches, as many in flight as there may be: the first that was sent when batch @i was acknowledged is
+ * batch i + BATCH_IN_FLIGHT_MAX, all of them behind the one that is broken.
+ */
+static void
+rot_with_all_in_flight(uint32_t rotten, uint32_t count, bool is_damage)
+{
+	struct wire_node_reply reply;
+
+	teardown();
+	rig = rig_create(&(
+	    struct rig_options){ .slot_bytes = NUM_MIB(4), .slot_count = 4, .seed = seed_next++ });
+	rig_up(rig);
+	rig_extent_init(&extent, 3, 5, 1, EXTENT_LOG);
+	cr_assert_eq(rig_extent_create(rig, &extent), 0);
+	for (uint32_t i = 0; i < count; i++)
+		append_marked_blocks(i < BATCH_IN_FLIGHT_MAX
+			? 0
+			: (i + 1 - BATCH_IN_FLIGHT_MAX) * BATCH_BYTES_MAX,
+		    63);
+	cr_assert_eq(extent.end_bytes, count * BATCH_BYTES_MAX, "full batches");
+	reply = reply_after_rot(rotten * BATCH_BYTES_MAX + 5000);
+	cr_assert_eq(reply.offset_bytes, rotten * BATCH_BYTES_MAX);
+	cr_assert_eq(reply.flags, is_damage ? WIRE_FLAG_DAMAGED : 0, "%u of %u", rotten, count);
+}
+
+Test(recover, rot_below_a_mark_is_damage_with_all_batches_in_flight)
+{
+	rot_with_all_in_flight(0, BATCH_IN_FLIGHT_MAX + 1, true);
+	rot_with_all_in_flight(3, BATCH_IN_FLIGHT_MAX + 4, true);
+	/* No batch was sent since it was acknowledged. */
+	rot_with_all_in_flight(1, BATCH_IN_FLIGHT_MAX + 1, false);
 }
 
 Test(recover, mark_above_the_end_is_damage)
