@@ -461,11 +461,20 @@ handle_is_written(struct disk *disk, uint64_t offset_bytes, uint64_t bytes)
 	return handle_of(disk)->sim->is_written_ahead;
 }
 
+static bool
+handle_is_shared(struct disk *disk, uint64_t offset_bytes, uint64_t bytes)
+{
+	(void)offset_bytes;
+	(void)bytes;
+	return handle_of(disk)->sim->is_shared;
+}
+
 static const struct disk_ops sim_ops = {
 	.name = "sim",
 	.submit = handle_submit,
 	.close = handle_close,
 	.is_written = handle_is_written,
+	.is_shared = handle_is_shared,
 };
 
 /* ---- power loss ---- */

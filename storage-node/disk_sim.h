@@ -97,6 +97,8 @@ void disk_sim_set_slowness(struct disk_sim *sim, uint32_t factor);
 void disk_sim_set_full(struct disk_sim *sim, bool is_full);
 /* disk_sim_set_written_ahead -- what disk_is_written says of all of it; false as it is made. */
 void disk_sim_set_written_ahead(struct disk_sim *sim, bool is_written_ahead);
+/* disk_sim_set_shared -- what disk_is_shared says of all of it; false as it is made. */
+void disk_sim_set_shared(struct disk_sim *sim, bool is_shared);
 /* disk_sim_set_lying -- flushes answer 0 and make nothing durable. */
 void disk_sim_set_lying(struct disk_sim *sim, bool is_lying);
 /* disk_sim_misdirect_next_write -- it lands at @offset_bytes and nobody is told. */

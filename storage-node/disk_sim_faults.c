@@ -336,6 +336,13 @@ disk_sim_set_written_ahead(struct disk_sim *sim, bool is_written_ahead)
 }
 
 void
+disk_sim_set_shared(struct disk_sim *sim, bool is_shared)
+{
+	CHECK_OBJ(sim, DISK_SIM_MAGIC);
+	sim->is_shared = is_shared;
+}
+
+void
 disk_sim_set_lying(struct disk_sim *sim, bool is_lying)
 {
 	CHECK_OBJ(sim, DISK_SIM_MAGIC);

@@ -48,7 +48,7 @@ struct disk_sim {
 	struct disk_fault fault;
 	uint32_t slowness;
 	uint64_t stalled_until_ns;
-	bool is_full, is_lying, is_written_ahead;
+	bool is_full, is_lying, is_written_ahead, is_shared;
 	bool is_next_write_lost, is_next_write_misdirected, is_next_read_misdirected;
 	uint64_t misdirect_write_to_bytes, misdirect_read_from_bytes;
 	struct sim_range bad[DISK_SIM_BAD_RANGES_MAX];

@@ -451,11 +451,20 @@ uring_is_written(struct disk *disk, uint64_t offset_bytes, uint64_t bytes)
 	return u->is_file && file_is_written(u->fd, offset_bytes, bytes);
 }
 
+static bool
+uring_is_shared(struct disk *disk, uint64_t offset_bytes, uint64_t bytes)
+{
+	const struct disk_uring *u = uring_of(disk);
+
+	return u->is_file && file_is_shared(u->fd, offset_bytes, bytes);
+}
+
 static const struct disk_ops uring_ops = {
 	.name = "uring",
 	.submit = uring_submit,
 	.close = uring_close,
 	.is_written = uring_is_written,
+	.is_shared = uring_is_shared,
 };
 
 /* What sysfs says of the device's write cache; "volatile" where it says nothing. */

@@ -141,6 +141,27 @@ sn_extent_look_written(struct sn_extent *extent)
 	return extent->is_prewritten;
 }
 
+/*
+ * Somebody may have made a copy of the disk's file that shares its blocks (cp --reflink, a backup): then the next
+ * write to each goes to a new block, which only a flush makes durable.
+ */
+static void
+extent_look_shared(struct sn_extent *extent)
+{
+	struct node *node = extent->node;
+
+	if (!node->options.must_prewrite || node->options.write_cache != NODE_CACHE_PROTECTED ||
+	    !disk_is_shared(node->disk, ondisk_data_offset(&node->super, extent->slot.slot_index),
+		sn_capacity(node)))
+		return;
+	extent->is_prewritten = false;
+	SN_COUNT(node, shared_slots, 1);
+	log_limited(LOG_WARN,
+	    "disk: a copy of the file shares its blocks (a reflink): appends to slot %u are flushed, "
+	    "whatever --write-cache says; do not copy a disk in use disk=%s",
+	    extent->slot.slot_index, node->disk_name);
+}
+
 void
 sn_extent_add_free(struct sn_extent *extent)
 {
@@ -218,6 +239,7 @@ sn_extent_claim(struct node *node, const struct wire_node *create, struct sn_ext
 	sn_extent_clear(extent);
 	sn_extent_insert(extent);
 	(void)sn_extent_look_written(extent);
+	extent_look_shared(extent);
 	/* Whoever owned the shard before has nothing to say about this one, nor about its copies. */
 	sn_fence_note(node, id->shard, create->epoch);
 	sn_zero_kick(node);

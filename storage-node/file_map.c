@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* file_map.c -- the blocks of a file by FIEMAP, so many at a time; direct writes by statx */
+/* file_map.c -- the blocks of a file by FIEMAP, so many extents at a time; direct writes by statx */
 #include "file_map.h"
 
 #include <fcntl.h>
@@ -25,23 +25,32 @@ file_is_overwritten_in_place(int fd)
 	    (fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC);
 }
 
+/* What one call tells. The header's last member is the array that follows. */
+union map_answer {
+	struct fiemap map;
+	uint8_t room[sizeof(struct fiemap) + MAP_EXTENTS * sizeof(struct fiemap_extent)];
+};
+
+static int
+map_ask(int fd, uint64_t from_bytes, uint64_t end_bytes, union map_answer *ret_answer)
+{
+	*ret_answer = (union map_answer){ .map = { .fm_start = from_bytes,
+					      .fm_length = end_bytes - from_bytes,
+					      .fm_extent_count = MAP_EXTENTS } };
+	return ioctl(fd, FS_IOC_FIEMAP, &ret_answer->map);
+}
+
 /* Up to where it is written from @from_bytes on, of what one call tells; @from_bytes: not at all. */
 static uint64_t
 map_written_to(int fd, uint64_t from_bytes, uint64_t end_bytes)
 {
-	/* The header's last member is the array that follows. */
-	union {
-		struct fiemap map;
-		uint8_t room[sizeof(struct fiemap) + MAP_EXTENTS * sizeof(struct fiemap_extent)];
-	} u = { .map = { .fm_start = from_bytes,
-		    .fm_length = end_bytes - from_bytes,
-		    .fm_extent_count = MAP_EXTENTS } };
+	union map_answer answer;
 	uint64_t at = from_bytes;
 
-	if (ioctl(fd, FS_IOC_FIEMAP, &u.map) != 0)
+	if (map_ask(fd, from_bytes, end_bytes, &answer) != 0)
 		return from_bytes;
-	for (uint32_t i = 0; i < u.map.fm_mapped_extents; i++) {
-		const struct fiemap_extent *extent = &u.map.fm_extents[i];
+	for (uint32_t i = 0; i < answer.map.fm_mapped_extents; i++) {
+		const struct fiemap_extent *extent = &answer.map.fm_extents[i];
 
 		if (extent->fe_logical > at || (extent->fe_flags & ~MAP_FLAGS_GOOD) != 0)
 			return from_bytes;
@@ -66,6 +75,45 @@ file_is_written(int fd, uint64_t offset_bytes, uint64_t bytes)
 		at = to;
 	}
 	return at >= end_bytes;
+}
+
+/* Up to where no block is shared from @from_bytes on, of what one call tells; @from_bytes: one is. */
+static uint64_t
+map_own_to(int fd, uint64_t from_bytes, uint64_t end_bytes)
+{
+	union map_answer answer;
+	uint64_t at = from_bytes;
+
+	if (map_ask(fd, from_bytes, end_bytes, &answer) != 0)
+		return from_bytes;
+	for (uint32_t i = 0; i < answer.map.fm_mapped_extents; i++) {
+		const struct fiemap_extent *extent = &answer.map.fm_extents[i];
+
+		if ((extent->fe_flags & FIEMAP_EXTENT_SHARED) != 0)
+			return from_bytes;
+		at = num_max(at, extent->fe_logical + extent->fe_length);
+	}
+	/* Holes are nobody's: the file ends before the range does, or no more extents follow. */
+	return answer.map.fm_mapped_extents < MAP_EXTENTS ? end_bytes : at;
+}
+
+bool
+file_is_shared(int fd, uint64_t offset_bytes, uint64_t bytes)
+{
+	uint64_t end_bytes = offset_bytes + bytes;
+	uint64_t at = offset_bytes;
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs) == 0 && (fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == TMPFS_MAGIC))
+		return false;
+	for (uint32_t calls = 0; at < end_bytes && calls < MAP_CALLS_MAX; calls++) {
+		uint64_t to = map_own_to(fd, at, end_bytes);
+
+		if (to == at)
+			return true;
+		at = to;
+	}
+	return at < end_bytes;
 }
 
 bool

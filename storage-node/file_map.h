@@ -16,6 +16,14 @@
 bool file_is_written(int fd, uint64_t offset_bytes, uint64_t bytes);
 
 /*
+ * file_is_shared -- does another file have some blocks of this range of @fd, too (a copy by reflink)?
+ *
+ * A write to such a block goes to a new one, so the file system's own flush is needed for it. True also where the
+ * file system does not answer for all of the range; false for one that shares no blocks (ext4).
+ */
+bool file_is_shared(int fd, uint64_t offset_bytes, uint64_t bytes);
+
+/*
  * file_is_direct -- has a direct write to @fd that was acknowledged left this machine's memory?
  *
  * O_DIRECT alone does not say so: a file system may take the flag and write to the page cache (ext4 with

@@ -74,6 +74,9 @@ struct node_options {
 	X(deletes, "count", "extents deleted")                                                     \
 	X(fences, "count", "fence pages written")                                                  \
 	X(stale_epochs, "count", "requests refused for an older epoch")                            \
+	X(epochs_refused, "count", "requests refused for an epoch far above the fence")            \
+	X(shared_slots, "count",                                                                   \
+	    "creates in slots whose blocks a copy of the disk's file has, too")                    \
 	X(disk_errors, "count", "reads, writes and flushes that failed")                           \
 	X(messages_bad, "count", "messages that failed a check and closed their queue pair")       \
 	X(connections, "count", "queue pairs accepted")                                            \

@@ -49,6 +49,8 @@ struct disk_ops {
 	void (*close)(struct disk *disk); /* waits for what is in flight */
 	/* Optional: see disk_is_written. */
 	bool (*is_written)(struct disk *disk, uint64_t offset_bytes, uint64_t bytes);
+	/* Optional: see disk_is_shared. */
+	bool (*is_shared)(struct disk *disk, uint64_t offset_bytes, uint64_t bytes);
 };
 
 struct disk {
@@ -75,6 +77,18 @@ static inline bool
 disk_is_written(struct disk *disk, uint64_t offset_bytes, uint64_t bytes)
 {
 	return disk->ops->is_written != NULL && disk->ops->is_written(disk, offset_bytes, bytes);
+}
+
+/*
+ * disk_is_shared -- does a copy of the file (a reflink) have some of these blocks, too?
+ *
+ * The next write to such a block goes to a new one, whatever disk_is_written has said before: it is not
+ * durable before a flush. False where it is not known. Asks the file system: not for the data path.
+ */
+static inline bool
+disk_is_shared(struct disk *disk, uint64_t offset_bytes, uint64_t bytes)
+{
+	return disk->ops->is_shared != NULL && disk->ops->is_shared(disk, offset_bytes, bytes);
 }
 
 static inline void

@@ -3,11 +3,13 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/magic.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/vfs.h>
@@ -444,6 +446,35 @@ Test(disk_uring, tells_written_blocks_of_a_file_in_many_pieces)
 	cr_assert_eq(one(DISK_FLUSH, 0, NULL, 0), 0);
 	cr_assert_eq(disk_is_written(disk, 8192, 4096), is_file_system_known());
 	cr_assert_not(disk_is_written(disk, 0, FILE_BYTES));
+}
+
+/* Of a copy by reflink, where the file system of the test's folder makes such (XFS). */
+Test(disk_uring, tells_blocks_that_a_copy_of_the_file_shares)
+{
+	struct dev_piece piece = piece_at(0, NUM_MIB(1));
+	char name[sizeof(path) + 8];
+	int from, to;
+	bool is_cloned;
+
+	cr_assert_eq(one(DISK_WRITE, NUM_MIB(1), &piece, 1), 0);
+	cr_assert_eq(one(DISK_WRITE, NUM_MIB(2), &piece, 1), 0);
+	cr_assert_eq(one(DISK_FLUSH, 0, NULL, 0), 0);
+	cr_assert_not(disk_is_shared(disk, NUM_MIB(1), NUM_MIB(2)));
+	(void)snprintf(name, sizeof(name), "%s.copy", path);
+	from = open(path, O_RDONLY | O_CLOEXEC);
+	to = open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	cr_assert(from >= 0 && to >= 0);
+	is_cloned = ioctl(to, FICLONE, from) == 0;
+	cr_log_info("cloned: %d", is_cloned);
+	cr_assert_eq(disk_is_shared(disk, NUM_MIB(1), NUM_MIB(2)), is_cloned);
+	/* The first half has blocks of its own again. */
+	cr_assert_eq(one(DISK_WRITE, NUM_MIB(1), &piece, 1), 0);
+	cr_assert_eq(one(DISK_FLUSH, 0, NULL, 0), 0);
+	cr_assert_not(disk_is_shared(disk, NUM_MIB(1), NUM_MIB(1)));
+	cr_assert_eq(disk_is_shared(disk, NUM_MIB(1), NUM_MIB(2)), is_cloned);
+	cr_assert_eq(unlink(name), 0);
+	(void)close(from);
+	(void)close(to);
 }
 
 /* A file system that takes O_DIRECT may keep the data in memory all the same. */

@@ -324,6 +324,32 @@ Test(extent, a_used_slot_is_flushed_unless_the_disk_calls_it_written)
 	}
 }
 
+/* What was written ahead is not when a copy of the file has the blocks, too. */
+Test(extent, blocks_shared_with_a_copy_of_the_file_are_flushed)
+{
+	rig_destroy(rig);
+	make(&(struct rig_options){ .must_prewrite = true,
+	    .is_written_ahead = true,
+	    .write_cache = NODE_CACHE_PROTECTED });
+	for (uint32_t round = 0; round < 3; round++) {
+		bool is_shared = round == 1;
+		struct rig_extent e;
+		uint64_t flushes;
+
+		disk_sim_set_shared(rig->disk, is_shared);
+		disk_sim_set_written_ahead(rig->disk, !is_shared);
+		rig_extent_init(&e, 1, 1, round + 1, EXTENT_LOG);
+		cr_assert_eq(rig_extent_create(rig, &e), 0);
+		flushes = node_counters(rig->node)->flushes;
+		cr_assert_eq(rig_append(rig, &e, 1), 0);
+		cr_assert_eq(node_counters(rig->node)->flushes, flushes + is_shared);
+		cr_assert_eq(node_counters(rig->node)->shared_slots, round > 0);
+		/* The slot that was known as written is the one used again. */
+		cr_assert_eq(rig_delete(rig, &e, 1), 0);
+		rig_extent_fini(&e);
+	}
+}
+
 Test(extent, blocks_never_written_are_flushed_in_any_case)
 {
 	struct rig_extent e;
