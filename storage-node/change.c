@@ -607,6 +607,21 @@ extent_change_start(struct sn_request *req)
 	return 0;
 }
 
+/* It would use up the shard's epochs, and shut its owner out for good. */
+static int
+change_refuse_epoch(const struct sn_request *req)
+{
+	struct node *node = req->node;
+	uint32_t shard = req->wire.id.shard;
+
+	SN_COUNT(node, epochs_refused, 1);
+	log_limited(LOG_ERROR,
+	    "fence: refused an epoch far above the fence shard=%u epoch=%u fence=%u peer=%s: no gateway "
+	    "comes to it by take-overs; look at that gateway's metadata (cleave recover makes it anew)",
+	    shard, req->wire.epoch, sn_fence_epoch(node, shard), split_qp_peer(req->msg->qp));
+	return -EOVERFLOW;
+}
+
 void
 sn_change_start(struct sn_request *req)
 {
@@ -622,6 +637,8 @@ sn_change_start(struct sn_request *req)
 	} else if (req->wire.epoch < sn_fence_epoch(node, req->wire.id.shard)) {
 		SN_COUNT(node, stale_epochs, 1);
 		rc = -ESTALE;
+	} else if (!sn_fence_is_near(node, req->wire.id.shard, req->wire.epoch)) {
+		rc = change_refuse_epoch(req);
 	} else if (req->wire.opcode == WIRE_EXTENT_CREATE) {
 		rc = create_start(req);
 	} else if (req->wire.opcode == WIRE_SHARD_FENCE) {

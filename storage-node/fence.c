@@ -42,6 +42,15 @@ sn_fence_epoch(const struct node *node, uint32_t shard)
 	return node->fences[shard / ONDISK_FENCE_SHARDS].now.epochs[shard % ONDISK_FENCE_SHARDS];
 }
 
+bool
+sn_fence_is_near(const struct node *node, uint32_t shard, uint32_t epoch)
+{
+	uint32_t fence = sn_fence_epoch(node, shard);
+
+	/* A disk that is new to an old cluster has no fence to compare with. */
+	return epoch <= (fence == 0 ? EXTENT_EPOCH_MAX / 2 : fence + SN_FENCE_JUMP_MAX);
+}
+
 static void
 fence_page_finish(struct sn_fence_page *page, int rc)
 {

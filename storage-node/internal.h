@@ -183,6 +183,15 @@ uint32_t sn_fence_epoch(const struct node *node, uint32_t shard);
  */
 int sn_fence_raise(struct node *node, uint32_t shard, uint32_t epoch,
     struct sn_fence_waiter *waiter, void (*fn)(struct sn_fence_waiter *waiter, int rc));
+/*
+ * sn_fence_is_near -- is @epoch one that the shard's owners can have come to since the fence was raised?
+ *
+ * A take-over raises the epoch by one, `cleave recover` by 1,024 where it did not hear all nodes. An epoch
+ * farther above the fence than SN_FENCE_JUMP_MAX (a shard that moves each minute, for two years) is
+ * nobody's: believed, it would use up the epochs and shut the owner out.
+ */
+#define SN_FENCE_JUMP_MAX (1u << 20)
+bool sn_fence_is_near(const struct node *node, uint32_t shard, uint32_t epoch);
 /* sn_fence_note -- an epoch seen on the disk at start: never below it. */
 void sn_fence_note(struct node *node, uint32_t shard, uint32_t epoch);
 

@@ -41,7 +41,8 @@
 	X(NOT_EMPTY, 26, ENOTEMPTY, "still in use")                                                \
 	X(CONFLICT, 27, EAGAIN, "another change came first")                                       \
 	X(KEY, 28, EKEYREVOKED, "the key is revoked, or never allowed this")                       \
-	X(HELD, 29, EUSERS, "another client has the volume open for writing")
+	X(HELD, 29, EUSERS, "another client has the volume open for writing")                      \
+	X(EPOCH_JUMP, 30, EOVERFLOW, "an epoch far above the fence")
 
 enum cleave_status {
 #define CLEAVE_STATUS_ENUM(symbol, value, err, text) CLEAVE_STATUS_##symbol = (value),

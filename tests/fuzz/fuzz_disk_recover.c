@@ -15,6 +15,7 @@
 
 #include "base/crc32c.h"
 #include "base/num.h"
+#include "storage-node/internal.h"
 #include "storage-node/ondisk.h"
 #include "support/node_rig.h"
 
@@ -97,22 +98,22 @@ node_ask(struct node_rig *rig)
 		if (rig_verify(rig, &e, &reply) == 0)
 			assert(reply.offset_bytes == entries[i].length_bytes);
 		assert(reply.offset_bytes <= rig_capacity(rig));
-		if (rig_freeze(rig, &e, EXTENT_EPOCH_MAX, &reply) == 0)
+		if (rig_freeze(rig, &e, SN_FENCE_JUMP_MAX, &reply) == 0)
 			assert(reply.offset_bytes <= rig_capacity(rig));
 		if (entries[i].length_bytes > 0)
 			(void)rig_read(rig, &e, entries[i].length_bytes - 1, 1, &byte);
-		(void)rig_cut(rig, &e, EXTENT_EPOCH_MAX, 4096);
+		(void)rig_cut(rig, &e, SN_FENCE_JUMP_MAX, 4096);
 		e.incarnation = entries[i].incarnation;
-		(void)rig_delete(rig, &e, EXTENT_EPOCH_MAX);
+		(void)rig_delete(rig, &e, SN_FENCE_JUMP_MAX);
 	}
 	for (uint32_t i = 0; i < 3; i++) {
 		(void)rig_call_rc(rig,
 		    &(struct wire_node){ .opcode = WIRE_EXTENT_CREATE,
 			.id = { i, 1, 99 },
 			.kind = EXTENT_MANIFEST,
-			.epoch = EXTENT_EPOCH_MAX },
+			.epoch = SN_FENCE_JUMP_MAX },
 		    NULL, 0, NULL);
-		(void)rig_fence(rig, i * 1000, EXTENT_EPOCH_MAX);
+		(void)rig_fence(rig, i * 1000, SN_FENCE_JUMP_MAX);
 	}
 	(void)rig_control(rig, "{\"op\":\"status\"}", &text);
 	free(text);

@@ -218,6 +218,34 @@ Test(seal, names_that_are_not_there)
 	rig_extent_fini(&none);
 }
 
+/* A wild epoch would shut the shard's owner out for good. */
+Test(seal, epoch_far_above_the_fence_is_refused)
+{
+	const uint32_t far = 5 + SN_FENCE_JUMP_MAX + 1;
+	struct rig_extent other;
+
+	cr_assert_eq(rig_fence(rig, 3, 5), 0);
+	cr_assert_eq(rig_append(rig, &extent, 1), 0);
+	for (int life = 0; life < 2; life++) {
+		cr_assert_eq(rig_fence(rig, 3, far), -EOVERFLOW);
+		cr_assert_eq(rig_freeze(rig, &extent, far, NULL), -EOVERFLOW);
+		cr_assert_eq(rig_delete(rig, &extent, far), -EOVERFLOW);
+		rig_extent_init(&other, 3, far, 9, EXTENT_LOG);
+		cr_assert_eq(rig_extent_create(rig, &other), -EOVERFLOW);
+		rig_extent_fini(&other);
+		cr_assert_eq(node_counters(rig->node)->epochs_refused, 4);
+		cr_assert_eq(rig_fence(rig, 3, 5), 0, "the fence stands where it stood");
+		restart(true);
+	}
+	cr_assert_eq(rig_fence(rig, 3, far - 1), 0);
+}
+
+Test(seal, disk_without_a_fence_takes_an_old_clusters_epoch)
+{
+	cr_assert_eq(rig_fence(rig, 700, EXTENT_EPOCH_MAX), -EOVERFLOW);
+	cr_assert_eq(rig_fence(rig, 700, EXTENT_EPOCH_MAX / 2), 0);
+}
+
 Test(seal, many_fences_at_once_share_their_pages)
 {
 	struct rig_call *calls[32];
