@@ -391,7 +391,8 @@ link_status_decode(struct mt_link *link, const char *text, size_t bytes)
 	if (link_status_u64(object, "slots_total", &total) == 0 &&
 	    link_status_u64(object, "slots_free", &free_count) == 0 &&
 	    link_status_u64(object, "slot_bytes", &slot_bytes) == 0 && free_count <= total &&
-	    slot_bytes > 0) {
+	    total <= WIRE_NODE_SLOTS_MAX && slot_bytes >= WIRE_NODE_SLOT_BYTES_MIN &&
+	    slot_bytes <= WIRE_NODE_SLOT_BYTES_MAX) {
 		link->slots_total = total;
 		link->slots_free = free_count;
 		link->slot_bytes = slot_bytes;

@@ -63,6 +63,10 @@ struct mt_reclaim {
 
 /* ---- limits ---- */
 
+_Static_assert((uint64_t)MT_NODES_MAX *WIRE_NODE_SLOTS_MAX *WIRE_NODE_SLOT_BYTES_MAX < UINT64_C(1)
+	    << 62,
+    "the bytes of all nodes' slots do not wrap");
+
 /* How much of a replica's room would be this shard's if all had the same. */
 static uint64_t
 reclaim_share_bytes(const struct mt_port *port, uint64_t *ret_slot_bytes)

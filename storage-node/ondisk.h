@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "cleave/batch.h"
+#include "cleave/wire.h"
 
 #define ONDISK_VERSION 1u
 #define ONDISK_PAGE_BYTES 4096u
@@ -34,9 +35,11 @@
 #define ONDISK_SLOTS_OFFSET 131072u
 #define ONDISK_SLOT_PAGES 3u /* header, two states */
 #define ONDISK_SLOT_HEAD_BYTES (ONDISK_SLOT_PAGES * ONDISK_PAGE_BYTES)
-#define ONDISK_SLOT_BYTES_MIN 65536u
-#define ONDISK_SLOT_BYTES_MAX (64u * 1024u * 1024u)
-#define ONDISK_SLOTS_MAX (1u << 20)
+#define ONDISK_SLOT_BYTES_MIN WIRE_NODE_SLOT_BYTES_MIN
+#define ONDISK_SLOT_BYTES_MAX WIRE_NODE_SLOT_BYTES_MAX
+#define ONDISK_SLOTS_MAX WIRE_NODE_SLOTS_MAX
+_Static_assert((uint64_t)ONDISK_SLOTS_MAX *ONDISK_SLOT_BYTES_MAX < UINT64_C(1) << 62,
+    "an offset on the disk cannot wrap, nor become negative as an off_t");
 /* No generation or incarnation is larger: what counts up cannot wrap. */
 #define ONDISK_COUNT_MAX (UINT64_C(1) << 62)
 

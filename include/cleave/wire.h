@@ -135,6 +135,11 @@ void wire_hello_encode(uint8_t out[WIRE_HELLO_BYTES], const struct wire_hello *h
 int wire_hello_decode(const uint8_t *in, uint32_t bytes, struct wire_hello *ret_hello,
     const char **ret_field);
 
+/* What a node's disk may have at most; whoever hears more from a node does not believe it. */
+#define WIRE_NODE_SLOTS_MAX (1u << 20)
+#define WIRE_NODE_SLOT_BYTES_MIN 65536u
+#define WIRE_NODE_SLOT_BYTES_MAX (64u * 1024u * 1024u)
+
 /* An extent id as one number: 14 bits of shard, 24 of epoch, 26 of counter. */
 #define EXTENT_EPOCH_MAX ((1u << 24) - 1)
 #define EXTENT_COUNTER_MAX ((1u << 26) - 1)

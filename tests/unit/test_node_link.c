@@ -34,6 +34,9 @@ enum peer_answer {
 	PEER_NO_JSON,
 	PEER_LACKING_JSON,
 	PEER_WRONG_JSON,
+	PEER_SLOTS_WRAP, /* slots_total * slot_bytes is 2^64 */
+	PEER_SLOTS_MANY,
+	PEER_SLOTS_SMALL,
 	PEER_ERROR_STATUS,
 	PEER_REQUEST,       /* answers with a request */
 	PEER_LIST_NO_SHARD, /* lists an extent of a shard that there cannot be */
@@ -73,6 +76,12 @@ peer_text(void)
 		return "{\"slots_total\":10,\"slots_free\":5}";
 	case PEER_WRONG_JSON:
 		return "{\"slots_total\":10,\"slots_free\":11,\"slot_bytes\":65536}";
+	case PEER_SLOTS_WRAP:
+		return "{\"slots_total\":1048576,\"slots_free\":5,\"slot_bytes\":17592186044416}";
+	case PEER_SLOTS_MANY:
+		return "{\"slots_total\":1048577,\"slots_free\":5,\"slot_bytes\":65536}";
+	case PEER_SLOTS_SMALL:
+		return "{\"slots_total\":10,\"slots_free\":5,\"slot_bytes\":65535}";
 	default:
 		return "{\"slots_total\":10,\"slots_free\":5,\"slot_bytes\":65536,\"more\":[]}";
 	}
@@ -523,6 +532,21 @@ Test(node_link, status_that_contradicts_itself)
 {
 	peer_start(PEER_WRONG_JSON);
 	expect_refused("its status cannot be understood");
+}
+
+Test(node_link, status_of_slots_that_no_disk_has)
+{
+	static const enum peer_answer answers[] = { PEER_SLOTS_WRAP, PEER_SLOTS_MANY,
+		PEER_SLOTS_SMALL };
+
+	for (uint32_t i = 0; i < NUM_COUNT(answers); i++) {
+		if (i > 0) {
+			teardown();
+			setup();
+		}
+		peer_start(answers[i]);
+		expect_refused("its status cannot be understood");
+	}
 }
 
 Test(node_link, status_that_is_an_error)
