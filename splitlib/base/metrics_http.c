@@ -9,6 +9,10 @@
  *
  * While a scrape is ASKED its connection is suspended: the library does not look at it, so a client that goes
  * meanwhile is noticed when it is answered. The library's own epoll descriptor is watched; its time-outs are a timer.
+ *
+ * A connection more than METRICS_CONNECTIONS_MAX takes the place of the one that has been longest without a
+ * request: a slow or silent client keeps nobody out. The library has room for one more, so that it goes on
+ * to listen meanwhile.
  */
 #include "base/metrics_http.h"
 
@@ -38,8 +42,18 @@ struct metrics_http {
 	struct loop_fd watcher;
 	struct loop_timer timer;
 	struct loop_link scrapes; /* ASKED */
-	bool must_run;            /* a connection goes on: the library has not seen it yet */
+	struct loop_link clients; /* connections: longest without a request first */
+	uint32_t client_count;    /* of those, not cut */
+	bool must_run;            /* something has changed that the library has not seen yet */
 	char address[SPLIT_ADDRESS_BYTES_MAX];
+};
+
+/* A connection. */
+struct http_client {
+	struct loop_link link; /* http->clients */
+	int fd;                /* the library's */
+	bool is_asked;         /* somebody makes its answer: the library does not look at it */
+	bool is_cut;           /* shut down; the library has not closed it yet */
 };
 
 struct metrics_scrape {
@@ -47,6 +61,7 @@ struct metrics_scrape {
 	struct metrics_http *http;
 	struct loop_link link; /* http->scrapes; ANSWERED: in no list */
 	struct MHD_Connection *connection;
+	struct http_client *client;
 	FILE *out; /* into text; NULL: ANSWERED */
 	char *text;
 	size_t text_bytes;
@@ -86,12 +101,92 @@ http_on_timer(struct loop_timer *timer, void *arg)
 	http_pump(arg);
 }
 
+/* ---- connections ---- */
+
+static struct http_client *
+client_of(struct MHD_Connection *connection)
+{
+	const union MHD_ConnectionInfo *info =
+	    MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+	return info != NULL ? info->socket_context : NULL;
+}
+
+/* There are too many: the library reads the end of the first one's requests, and closes it. */
+static void
+clients_cut_first(struct metrics_http *http)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&http->clients, link, next) {
+		struct http_client *client = LIST_ENTRY(link, struct http_client, link);
+
+		if (client->is_cut || client->is_asked)
+			continue;
+		client->is_cut = true;
+		http->client_count--;
+		(void)shutdown(client->fd, SHUT_RDWR); /* fails where its peer has gone: as good */
+		http->must_run = true;
+		return;
+	}
+}
+
+static void
+client_open(struct metrics_http *http, struct MHD_Connection *connection, void **ret_client)
+{
+	const union MHD_ConnectionInfo *info =
+	    MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	struct http_client *client = calloc(1, sizeof(*client));
+
+	*ret_client = client;
+	if (client == NULL || info == NULL)
+		return; /* its first request will be refused */
+	client->fd = info->connect_fd;
+	list_push_back(&http->clients, &client->link);
+	http->client_count++;
+	if (http->client_count > METRICS_CONNECTIONS_MAX)
+		clients_cut_first(http);
+}
+
+static void
+client_close(struct metrics_http *http, struct http_client *client)
+{
+	/*
+	 * At its limit the library does not listen, and begins again when it runs next. It will not by itself
+	 * where time-outs have closed all: nothing is left then for it to wait for.
+	 */
+	http->must_run = true;
+	if (client == NULL)
+		return;
+	if (client->link.next != NULL) {
+		list_remove(&client->link);
+		http->client_count -= client->is_cut ? 0 : 1;
+	}
+	free(client);
+}
+
+static void
+http_on_connection(void *arg, struct MHD_Connection *connection, void **client,
+    enum MHD_ConnectionNotificationCode code)
+{
+	struct metrics_http *http = arg;
+
+	CHECK_OBJ(http, METRICS_HTTP_MAGIC);
+	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+		client_open(http, connection, client);
+		return;
+	}
+	client_close(http, *client);
+	*client = NULL;
+}
+
 /* ---- scrapes ---- */
 
 static struct metrics_scrape *
 scrape_create(struct metrics_http *http, struct MHD_Connection *connection)
 {
-	struct metrics_scrape *scrape = calloc(1, sizeof(*scrape));
+	struct http_client *client = client_of(connection);
+	struct metrics_scrape *scrape = client != NULL ? calloc(1, sizeof(*scrape)) : NULL;
 
 	if (scrape == NULL)
 		return NULL;
@@ -103,6 +198,10 @@ scrape_create(struct metrics_http *http, struct MHD_Connection *connection)
 	scrape->magic = METRICS_SCRAPE_MAGIC;
 	scrape->http = http;
 	scrape->connection = connection;
+	scrape->client = client;
+	client->is_asked = true;
+	list_remove(&client->link);
+	list_push_back(&http->clients, &client->link);
 	list_push_back(&http->scrapes, &scrape->link);
 	return scrape;
 }
@@ -135,6 +234,7 @@ metrics_scrape_finish(struct metrics_scrape *scrape, int rc)
 	list_remove(&scrape->link);
 	scrape->rc = fclose(scrape->out) == 0 ? rc : -ENOMEM;
 	scrape->out = NULL;
+	scrape->client->is_asked = false;
 	MHD_resume_connection(scrape->connection);
 	/* Not from here: whoever finishes may be called by the library. */
 	scrape->http->must_run = true;
@@ -286,14 +386,16 @@ metrics_http_start(struct loop *loop, const char *address, metrics_http_fn fn, v
 		.fn = fn,
 		.arg = arg };
 	list_init(&http->scrapes);
+	list_init(&http->clients);
 	fd = http_listen(http, address, ret_error, error_bytes);
 	if (fd < 0)
 		goto err_free;
 	http->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
 	    http_on_request, http, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-	    METRICS_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, METRICS_IDLE_S,
+	    METRICS_CONNECTIONS_MAX + 1, MHD_OPTION_CONNECTION_TIMEOUT, METRICS_IDLE_S,
 	    MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)METRICS_MEMORY_BYTES,
-	    MHD_OPTION_NOTIFY_COMPLETED, http_on_completed, http, MHD_OPTION_END);
+	    MHD_OPTION_NOTIFY_COMPLETED, http_on_completed, http, MHD_OPTION_NOTIFY_CONNECTION,
+	    http_on_connection, http, MHD_OPTION_END);
 	if (http->daemon == NULL) {
 		(void)close(fd);
 		goto err_free;

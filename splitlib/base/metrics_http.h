@@ -4,7 +4,8 @@
  *
  * The text is made when somebody asks, by the daemon, which may take its time (a gateway asks its ports).
  * libmicrohttpd speaks HTTP, from the daemon's loop: no thread, and nothing runs while nobody asks (I12).
- * At most METRICS_CONNECTIONS_MAX connections, each silent for METRICS_IDLE_S at most (I9).
+ * At most METRICS_CONNECTIONS_MAX connections, each silent for METRICS_IDLE_S at most (I9); one more takes the
+ * place of the one that has been longest without a request.
  */
 #ifndef CLEAVE_BASE_METRICS_HTTP_H
 #define CLEAVE_BASE_METRICS_HTTP_H

@@ -395,6 +395,46 @@ Test(metrics_http, connection_is_kept_for_the_next_question)
 	monitor_fini(&monitor);
 }
 
+/* More than there are places, all there before the daemon looks; the last of them says something. */
+Test(metrics_http, silent_clients_keep_nobody_out)
+{
+	struct monitor monitor;
+	int fds[3 * METRICS_CONNECTIONS_MAX];
+	const char *answer;
+
+	monitor_init(&monitor);
+	for (size_t i = 0; i < NUM_COUNT(fds); i++)
+		fds[i] = monitor_connect(&monitor);
+	for (uint32_t i = 0; i < 3; i++) {
+		answer = monitor_ask(&monitor, "GET /metrics");
+		cr_assert(begins_with(answer, "HTTP/1.1 200 "), "%u: %s", i, answer);
+	}
+	for (size_t i = 0; i < NUM_COUNT(fds); i++)
+		cr_assert_eq(close(fds[i]), 0);
+	answer = monitor_ask(&monitor, "GET /metrics");
+	cr_assert(begins_with(answer, "HTTP/1.1 200 "), "%s", answer);
+	monitor_fini(&monitor);
+}
+
+/* Requests that have begun, and never end, are as good as silent. */
+Test(metrics_http, half_requests_keep_nobody_out)
+{
+	struct monitor monitor;
+	int fds[METRICS_CONNECTIONS_MAX];
+	const char *answer;
+
+	monitor_init(&monitor);
+	for (size_t i = 0; i < NUM_COUNT(fds); i++) {
+		fds[i] = monitor_connect(&monitor);
+		cr_assert_eq(write(fds[i], "GET /met", 8), 8);
+	}
+	answer = monitor_ask(&monitor, "GET /metrics");
+	cr_assert(begins_with(answer, "HTTP/1.1 200 "), "%s", answer);
+	for (size_t i = 0; i < NUM_COUNT(fds); i++)
+		cr_assert_eq(close(fds[i]), 0);
+	monitor_fini(&monitor);
+}
+
 Test(metrics_http, address_that_cannot_be_had_is_named)
 {
 	struct loop *loop = loop_ev_create(SEED);
