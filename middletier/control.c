@@ -99,6 +99,8 @@ ask_on_port(struct loop_post *post, void *arg)
 		mt_scrub_start(&port->shards[i]);
 	if (ask->kind != MT_ASK_SESSIONS)
 		mt_port_snapshot_take(port, &leg->snapshot);
+	if (ask->kind == MT_ASK_SWEEP || ask->kind == MT_ASK_SWEEP_CONFIRM)
+		mt_port_snapshot_orphans(port, ask->kind == MT_ASK_SWEEP_CONFIRM, &leg->snapshot);
 	if (ask->kind == MT_ASK_USAGE)
 		mt_usage_take(port, &ask->volume, &leg->snapshot.usage);
 	post->fn = ask_on_answer;
@@ -307,6 +309,32 @@ control_scrub(struct mt_control_request *request)
 }
 
 static void
+control_on_sweep(struct mt_ask *ask, void *arg)
+{
+	mt_control_finish(arg, mt_json_orphans(ask));
+}
+
+static void
+control_sweep(struct mt_control_request *request)
+{
+	bool must_confirm = false;
+	const struct mt_json_member members[] = {
+		{ .name = "confirm", .kind = MT_JSON_BOOL, .ret.flag = &must_confirm },
+	};
+	char error[MT_CONTROL_ERROR_BYTES];
+	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+
+	if (rc == 0) {
+		(void)snprintf(error, sizeof(error), "the gateway cannot answer now");
+		rc = mt_ask_ports(request->gateway,
+		    must_confirm ? MT_ASK_SWEEP_CONFIRM : MT_ASK_SWEEP, NULL, control_on_sweep,
+		    request);
+	}
+	if (rc != 0)
+		mt_control_fail(request, rc, error);
+}
+
+static void
 control_gateways(struct mt_control_request *request)
 {
 	char error[MT_CONTROL_ERROR_BYTES];
@@ -342,6 +370,7 @@ static const struct mt_control_op control_ops[] = {
 	{ "status", false, false, control_status },
 	{ "waits", false, false, control_waits },
 	{ "scrub", false, false, control_scrub },
+	{ "sweep", false, false, control_sweep },
 };
 
 /* On main. */

@@ -323,6 +323,8 @@ struct mt_shard_snapshot {
 	uint32_t extent_count;
 	uint32_t log_extent_count, run_extent_count;
 	uint32_t lacking_count; /* extents with fewer good copies than there should be */
+	uint32_t orphan_count;  /* copies that no manifest names, and wait to be deleted */
+	uint32_t held_count;    /* of those, held back: enough have gone */
 	uint64_t log_bytes, index_blocks, index_bytes, ring_bytes;
 	uint64_t chunk_count, chunk_bytes; /* of index_bytes: chunks and runs, the rest is layers */
 	uint64_t run_count, run_bytes;
@@ -356,7 +358,20 @@ struct mt_port_snapshot {
 	struct mt_shard_snapshot *shards; /* NULL: out of memory, or none yet */
 	struct mt_link_snapshot *links;
 	struct mt_usage usage; /* MT_ASK_USAGE */
+	/* MT_ASK_SWEEP: the first of them; NULL: none. */
+	struct mt_orphan_snapshot {
+		struct extent_id id;
+		uint32_t node_id;
+		uint64_t incarnation;
+		uint64_t age_ns, left_ns; /* since it was seen; until it may go */
+		bool is_held, is_confirmed;
+	} * orphans;
+	uint32_t orphan_count, orphan_total; /* listed here; there are */
+	uint32_t confirmed_count;
 };
+/* mt_port_snapshot_orphans -- @must_confirm: and those that wait may go now. */
+void mt_port_snapshot_orphans(struct mt_port *port, bool must_confirm,
+    struct mt_port_snapshot *snapshot);
 /* mt_usage_take -- walks the port's chunks: for people who ask, not for a timer. */
 void mt_usage_take(const struct mt_port *port, const struct mt_volume *volume,
     struct mt_usage *ret_usage);
@@ -391,11 +406,13 @@ void mt_port_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uin
 /* ---- control.c: requests from ports, run on main ---- */
 enum mt_ask_kind {
 	MT_ASK_SNAPSHOT,
-	MT_ASK_SESSIONS, /* of a volume, and nothing else: cheap */
-	MT_ASK_ATTACH,   /* close what is older than volume->attach, then snapshot */
-	MT_ASK_DELETE,   /* close every session of the volume, then snapshot */
-	MT_ASK_USAGE,    /* snapshot, with what the volume holds */
-	MT_ASK_SCRUB,    /* snapshot, and verify every copy of the shards that serve */
+	MT_ASK_SESSIONS,      /* of a volume, and nothing else: cheap */
+	MT_ASK_ATTACH,        /* close what is older than volume->attach, then snapshot */
+	MT_ASK_DELETE,        /* close every session of the volume, then snapshot */
+	MT_ASK_USAGE,         /* snapshot, with what the volume holds */
+	MT_ASK_SCRUB,         /* snapshot, and verify every copy of the shards that serve */
+	MT_ASK_SWEEP,         /* snapshot, with the orphans */
+	MT_ASK_SWEEP_CONFIRM, /* the same; those that wait may go now */
 };
 struct mt_ask;
 typedef void (*mt_ask_fn)(struct mt_ask *ask, void *arg);
@@ -585,6 +602,7 @@ json_t *mt_json_gateways(const struct mt_gateway *gateway);
 /* mt_json_waits -- {"waits":[{"shard":N,"text":T}, ...]} of the first MT_WAITS_MAX; NULL: out of memory. */
 json_t *mt_json_waits(const struct mt_ask *ask);
 json_t *mt_json_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask);
+json_t *mt_json_orphans(const struct mt_ask *ask); /* of an MT_ASK_SWEEP */
 json_t *mt_json_status(const struct mt_gateway *gateway, const struct mt_ask *ask, bool has_shards);
 
 /* ---- metrics.c ---- */

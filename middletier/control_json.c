@@ -14,6 +14,8 @@
 
 #include "base/check.h"
 #include "control.h"
+#include "extent.h"
+#include "orphans.h"
 
 static const char *const service_class_names[SERVICE_CLASS_NR] = {
 	[SERVICE_STANDARD] = "standard",
@@ -494,7 +496,9 @@ json_shards(const struct mt_gateway *gateway, const struct mt_ask *ask)
 			(json_int_t)shard->extent_count, "log_extents",
 			(json_int_t)shard->log_extent_count, "run_extents",
 			(json_int_t)shard->run_extent_count, "extents_lacking",
-			(json_int_t)shard->lacking_count, "log_bytes", (json_int_t)shard->log_bytes,
+			(json_int_t)shard->lacking_count, "orphans_waiting",
+			(json_int_t)shard->orphan_count, "orphans_held",
+			(json_int_t)shard->held_count, "log_bytes", (json_int_t)shard->log_bytes,
 			"index_blocks", (json_int_t)shard->index_blocks, "index_bytes",
 			(json_int_t)shard->index_bytes, "chunks", (json_int_t)shard->chunk_count,
 			"chunk_bytes", (json_int_t)shard->chunk_bytes, "ring_bytes",
@@ -504,6 +508,38 @@ json_shards(const struct mt_gateway *gateway, const struct mt_ask *ask)
 			(json_int_t)shard->run_extent_bytes));
 	}
 	return shards;
+}
+
+json_t *
+mt_json_orphans(const struct mt_ask *ask)
+{
+	json_t *list = json_array();
+	json_int_t total = 0, confirmed = 0;
+
+	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
+		const struct mt_port_snapshot *snapshot = &ask->legs[i].snapshot;
+
+		total += snapshot->orphan_total;
+		confirmed += snapshot->confirmed_count;
+		for (uint32_t k = 0;
+		     k < snapshot->orphan_count && json_array_size(list) < MT_ORPHANS_LIST_MAX;
+		     k++) {
+			const struct mt_orphan_snapshot *from = &snapshot->orphans[k];
+			char text[MT_EXTENT_TEXT_BYTES];
+
+			(void)snprintf(text, sizeof(text), "%" PRIu32 ".%" PRIu32 ".%" PRIu64,
+			    from->id.shard, from->id.epoch, from->id.counter);
+			json_array_append_new(list,
+			    json_pack("{s:I, s:s, s:I, s:I, s:I, s:b, s:b}", "node",
+				(json_int_t)from->node_id, "extent", text, "incarnation",
+				(json_int_t)from->incarnation, "seen_s",
+				(json_int_t)(from->age_ns / NUM_S(1)), "left_s",
+				(json_int_t)(from->left_ns / NUM_S(1)), "held", from->is_held,
+				"confirmed", from->is_confirmed));
+		}
+	}
+	return json_pack("{s:o, s:I, s:I}", "orphans", list, "total", total, "confirmed",
+	    confirmed);
 }
 
 static json_t *

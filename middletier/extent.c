@@ -41,6 +41,7 @@ struct extent_request {
 	struct loop_link link;       /* extent->requests */
 	struct loop_link shard_link; /* shard->extent_requests */
 	struct mt_extent *extent;    /* NULL: freed meanwhile */
+	struct mt_shard *shard;
 	uint32_t replica_index;
 	uint32_t node_id; /* the replica's, when it was asked */
 	struct mt_call call;
@@ -95,6 +96,15 @@ mt_extent_requests_fini(struct mt_shard *shard)
 	}
 }
 
+/* A copy that this owner gave up, and that is still there. */
+static void
+extent_tell_garbage(struct mt_shard *shard, const struct extent_id *id, uint32_t node_id,
+    uint64_t incarnation)
+{
+	if (shard->garbage_fn != NULL)
+		shard->garbage_fn(shard, id, node_id, incarnation);
+}
+
 static void
 request_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *reply,
     struct split_msg *msg, void *arg)
@@ -107,6 +117,9 @@ request_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *re
 	CHECK_OBJ(request, REQUEST_MAGIC);
 	assert(msg == NULL);
 	node_id = request->node_id;
+	if (opcode == WIRE_EXTENT_DELETE && rc != 0 && rc != -ENOENT)
+		extent_tell_garbage(request->shard, &call->request.id, node_id,
+		    call->request.offset_bytes);
 	request_free(request);
 	if (extent == NULL)
 		return;
@@ -140,6 +153,7 @@ request_send(struct mt_shard *shard, struct mt_extent *extent, uint32_t node_id,
 		return -ENOMEM;
 	request->magic = REQUEST_MAGIC;
 	request->extent = extent;
+	request->shard = shard;
 	request->node_id = node_id;
 	request->call.request = *wire;
 	request->call.request.epoch = shard->epoch;
@@ -175,11 +189,15 @@ int
 mt_extent_drop_copy(struct mt_shard *shard, const struct extent_id *id, uint32_t node_id,
     uint64_t incarnation)
 {
-	/* What a node that is down keeps is swept when it is back. */
-	return request_send(shard, NULL, node_id,
+	int rc = request_send(shard, NULL, node_id,
 	    &(struct wire_node){ .opcode = WIRE_EXTENT_DELETE,
 		.id = *id,
 		.offset_bytes = incarnation });
+
+	/* What a node that is down keeps is swept when it is back. */
+	if (rc != 0)
+		extent_tell_garbage(shard, id, node_id, incarnation);
+	return rc;
 }
 
 static bool
@@ -323,8 +341,10 @@ extent_delete_copies(struct mt_extent *extent)
 		const struct mt_replica *replica = &extent->replicas[i];
 
 		/* Best effort: what a node that is down keeps is an orphan, and swept. */
-		if (replica->incarnation != 0)
-			(void)extent_ask(extent, i, WIRE_EXTENT_DELETE, replica->incarnation);
+		if (replica->incarnation == 0 ||
+		    extent_ask(extent, i, WIRE_EXTENT_DELETE, replica->incarnation) != 0)
+			extent_tell_garbage(extent->shard, &extent->id, replica->node_id,
+			    replica->incarnation);
 	}
 }
 

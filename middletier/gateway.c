@@ -33,6 +33,7 @@
 #include "base/log.h"
 #include "control.h"
 #include "snapshot.h"
+#include "upkeep.h"
 
 #define GATEWAY_MAGIC 0x45544147u /* "GATE" */
 #define GATEWAY_MIN_REPLICAS_DEFAULT 3u
@@ -127,6 +128,12 @@ uint64_t
 mt_gateway_sweep_interval_ns(const struct mt_gateway *gateway)
 {
 	return gateway->options.sweep_interval_ns;
+}
+
+uint64_t
+mt_gateway_orphan_grace_ns(const struct mt_gateway *gateway)
+{
+	return gateway->options.orphan_grace_ns;
 }
 
 uint64_t

@@ -46,6 +46,7 @@ struct mt_gateway_options {
 	uint64_t repair_bytes_per_s; /* of a port, for all its copying [64 MiB] */
 	uint64_t scrub_interval_ns;  /* every copy is verified once in it [7 days] */
 	uint64_t sweep_interval_ns;  /* between two looks for orphans at a node [10 min] */
+	uint64_t orphan_grace_ns;    /* what nobody names is deleted after it; 0: when first seen */
 	uint64_t log_bytes;          /* of a shard's log, beyond which flush hurries [256 MiB] */
 	uint64_t index_cache_bytes;  /* of the indexes of runs, all ports together [64 MiB] */
 	uint32_t frame_bytes;        /* plain bytes of a run's frames [16 KiB] */

@@ -178,9 +178,12 @@ struct mt_link {
 	uint64_t slow_since_ns;    /* of a first verdict; 0: none */
 	uint64_t penalty_ns;
 	uint64_t avoid_until_ns; /* it was given up as slow: no new extents before, if possible */
-	bool was_up;             /* at least once: the next time is a reconnect */
-	uint32_t logged_crc;     /* of the failure that was last logged since it was up; 0: none */
-	int close_rc;            /* why we closed the queue pair; 0: we did not */
+	uint64_t orphans_period_ns;  /* orphans.c: when the present grace period began */
+	uint32_t orphans_gone_count; /* copies that no manifest names, deleted there in it */
+	bool is_hold_logged;
+	bool was_up;         /* at least once: the next time is a reconnect */
+	uint32_t logged_crc; /* of the failure that was last logged since it was up; 0: none */
+	int close_rc;        /* why we closed the queue pair; 0: we did not */
 	const char *close_reason;
 };
 
@@ -582,7 +585,6 @@ struct mt_reclaim;     /* reclaim.c */
 struct mt_run_roll;    /* run_roll.c */
 struct mt_flush;       /* flush.c */
 struct merge_work;     /* merge.c */
-
 struct mt_shard {
 	uint32_t magic;
 	struct mt_port *port;
@@ -611,6 +613,7 @@ struct mt_shard {
 	struct loop_link live_extents;    /* extent.c: every one that there is, in extents or not */
 	struct loop_link copies;          /* copy.c: on their way */
 	struct loop_task *upkeep_task;    /* upkeep.c: look at the copies now; NULL: not serving */
+	void (*garbage_fn)(struct mt_shard *, const struct extent_id *, uint32_t node_id, uint64_t);
 	struct mt_upkeep *upkeep;
 	struct mt_reclaim *reclaim;
 	struct mt_run_roll *run_roll; /* run_roll.c */
@@ -730,10 +733,6 @@ uint64_t mt_gateway_cluster_id(const struct mt_gateway *gateway);
 uint32_t mt_gateway_shard_count(const struct mt_gateway *gateway);
 uint32_t mt_gateway_min_replicas(const struct mt_gateway *gateway);
 uint64_t mt_gateway_node_timeout_ns(const struct mt_gateway *gateway);
-uint64_t mt_gateway_repair_after_ns(const struct mt_gateway *gateway);
-uint64_t mt_gateway_repair_bytes_per_s(const struct mt_gateway *gateway);
-uint64_t mt_gateway_scrub_interval_ns(const struct mt_gateway *gateway);
-uint64_t mt_gateway_sweep_interval_ns(const struct mt_gateway *gateway);
 /* mt_gateway_log_bytes -- of a shard's log, beyond which flush hurries; reclaim.c may want less. */
 uint64_t mt_gateway_log_bytes(const struct mt_gateway *gateway);
 /* mt_gateway_index_cache_bytes -- a port's share of the indexes of runs. */

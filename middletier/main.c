@@ -48,7 +48,7 @@ struct main_options {
 	uint64_t lease_ms;
 	uint64_t session_timeout;
 	uint64_t repair_after, repair_rate;
-	uint64_t scrub_interval, sweep_interval, log_bytes;
+	uint64_t scrub_interval, sweep_interval, orphan_grace, log_bytes;
 	uint64_t index_cache;
 	uint64_t frame_bytes;
 	unsigned log_level;
@@ -115,6 +115,11 @@ static const struct config_option option_table[] = {
 	{ "sweep-interval", 0, CONFIG_DURATION, offsetof(struct main_options, sweep_interval),
 	    "DURATION", "Between two looks at a node for extents that nobody owns.", "10m", false,
 	    NUM_S(1), NUM_S(86400), NULL },
+	{ "orphan-grace", 0, CONFIG_DURATION, offsetof(struct main_options, orphan_grace),
+	    "DURATION",
+	    "An extent at a node that no manifest names is deleted when it was seen for this long, and "
+	    "at most a sixteenth of a node's extents in that time; `cleave sweep` lists them.",
+	    "1h", false, 0, NUM_S(UINT64_C(365) * 86400), NULL },
 	{ "log-bytes", 0, CONFIG_SIZE, offsetof(struct main_options, log_bytes), "SIZE",
 	    "Length of a shard's log beyond which writes are slowed down; less on small disks.",
 	    "256M", false, NUM_MIB(1), NUM_GIB(64), NULL },
@@ -294,6 +299,7 @@ take_options(const struct main_options *values, struct mt_gateway_options *optio
 	options->repair_bytes_per_s = values->repair_rate;
 	options->scrub_interval_ns = values->scrub_interval;
 	options->sweep_interval_ns = values->sweep_interval;
+	options->orphan_grace_ns = values->orphan_grace;
 	options->log_bytes = values->log_bytes;
 	options->index_cache_bytes = values->index_cache;
 	if ((values->frame_bytes & (values->frame_bytes - 1)) != 0)

@@ -35,6 +35,7 @@ snapshot_shard(const struct mt_shard *shard, struct mt_shard_snapshot *ret_snaps
 		.run_live_bytes = runs.live_bytes,
 		.run_extent_bytes = runs.extent_bytes,
 	};
+	ret_snapshot->orphan_count = mt_upkeep_orphan_count(shard, &ret_snapshot->held_count);
 	if (shard->block_index == NULL)
 		return;
 	ret_snapshot->index_blocks = shard->block_index->key_count;
@@ -74,10 +75,54 @@ mt_port_snapshot_take(struct mt_port *port, struct mt_port_snapshot *ret_snapsho
 	}
 }
 
+static void
+snapshot_orphan(const struct mt_orphans *orphans, const struct mt_orphan *from,
+    struct mt_orphan_snapshot *ret_orphan)
+{
+	uint64_t now_ns = loop_now_ns(orphans->shard->port->loop);
+	uint64_t ripe_ns = mt_orphans_ripe_ns(orphans, from);
+
+	*ret_orphan = (struct mt_orphan_snapshot){ .id = extent_id_unpack(from->extent),
+		.node_id = from->node_id,
+		.incarnation = from->incarnation,
+		.age_ns = now_ns - from->since_ns,
+		.left_ns = ripe_ns > now_ns ? ripe_ns - now_ns : 0,
+		.is_held = from->is_held,
+		.is_confirmed = from->is_confirmed };
+}
+
+void
+mt_port_snapshot_orphans(struct mt_port *port, bool must_confirm, struct mt_port_snapshot *snapshot)
+{
+	snapshot->orphans = mt_calloc(MT_ORPHANS_LIST_MAX, sizeof(*snapshot->orphans));
+	snapshot->orphan_count = snapshot->orphan_total = snapshot->confirmed_count = 0;
+	for (uint32_t i = 0; i < port->shard_count; i++) {
+		struct mt_upkeep *upkeep = port->shards[i].upkeep;
+		const struct mt_orphans *orphans = &upkeep->sweep.orphans;
+
+		if (!upkeep->is_running)
+			continue;
+		if (must_confirm)
+			snapshot->confirmed_count += sweep_confirm(&upkeep->sweep);
+		for (uint32_t k = 0; k < orphans->count; k++) {
+			const struct mt_orphan *from = &orphans->entries[k];
+
+			if (from->is_known || from->is_asked)
+				continue;
+			snapshot->orphan_total++;
+			if (snapshot->orphans != NULL &&
+			    snapshot->orphan_count < MT_ORPHANS_LIST_MAX)
+				snapshot_orphan(orphans, from,
+				    &snapshot->orphans[snapshot->orphan_count++]);
+		}
+	}
+}
+
 void
 mt_port_snapshot_fini(struct mt_port_snapshot *snapshot)
 {
 	mt_free(snapshot->shards);
 	mt_free(snapshot->links);
+	mt_free(snapshot->orphans);
 	*snapshot = (struct mt_port_snapshot){ 0 };
 }

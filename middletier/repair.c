@@ -266,8 +266,11 @@ repair_on_copied(struct mt_copy *copy, int rc, uint64_t incarnation, void *arg)
 	/* Find out which of the sources are no good. */
 	for (uint32_t i = 0; rc == -EIO && extent != NULL && i < extent->replica_count; i++)
 		mt_extent_suspect(extent, extent->replicas[i].node_id);
-	if (rc == -EEXIST)
+	if (rc == -EEXIST && extent != NULL) {
+		/* The manifest names this extent's copies, and this is none of them. */
+		sweep_know(repair->shard, &repair->id, repair->made.node_id, 0);
 		sweep_node(&repair->shard->upkeep->sweep, repair->made.node_id);
+	}
 	repair_idle(repair,
 	    rc == -EIO                             ? REPAIR_UNREADABLE_NS
 		: rc == -ENOTCONN || rc == -EEXIST ? UPKEEP_SOON_NS

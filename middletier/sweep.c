@@ -7,8 +7,8 @@
  * A node is asked for its list when its link comes up, every sweep_interval, and when somebody met
  * something there. Judged by (extent, node, incarnation):
  *
- *	no later owner's, named by no manifest,    an orphan: deleted, by its incarnation
- *	no object of ours, no copy on its way
+ *	no later owner's, named by no manifest,    an orphan: deleted, by its incarnation, when it
+ *	no object of ours, no copy on its way      was seen for long enough (orphans.h)
  *	named, but damaged, short, or another      that replica is damaged
  *	incarnation
  *	named, and not in the list                 suspect: verified before it is believed
@@ -110,6 +110,10 @@ sweep_is_orphan(const struct mt_sweep *sweep, const struct extent_id *id)
 static void
 sweep_delete(struct mt_sweep *sweep, const struct extent_id *id, uint64_t incarnation)
 {
+	struct mt_link *link = mt_port_link(sweep->shard->port, sweep->node_id);
+
+	if (link == NULL || !mt_orphans_see(&sweep->orphans, link, id, incarnation, sweep->number))
+		return;
 	log_limited(LOG_INFO,
 	    "sweep: orphan deleted extent=%" PRIu32 ".%" PRIu32 ".%" PRIu64 " node=%" PRIu32
 	    " incarnation=%" PRIu64,
@@ -129,6 +133,7 @@ sweep_take_listed(const struct wire_listed *listed, void *arg)
 	uint64_t sealed_bytes = 0;
 	struct mt_replica *named = sweep_named(sweep, &id, &is_sealed, &sealed_bytes);
 
+	sweep->listed_count++;
 	if (named == NULL) {
 		if (sweep_is_orphan(sweep, &id))
 			sweep_delete(sweep, &id, listed->incarnation);
@@ -214,6 +219,8 @@ sweep_on_list(struct mt_call *call, int rc, const struct wire_node_reply *reply,
 			sweep_end(sweep, false);
 	} else {
 		sweep_missing(sweep);
+		mt_orphans_end_pass(&sweep->orphans, call->node, sweep->number,
+		    sweep->listed_count);
 		sweep_end(sweep, false);
 	}
 }
@@ -246,6 +253,7 @@ sweep_step(struct mt_sweep *sweep)
 		sweep->due = UINT64_MAX;
 		sweep->due_ns = now_ns + mt_gateway_sweep_interval_ns(port->gateway);
 	}
+	sweep->due |= mt_orphans_due(&sweep->orphans);
 	if (sweep->due != 0 && !sweep_may_judge(sweep))
 		return now_ns + SWEEP_RETRY_NS;
 	for (uint32_t i = 0; i < port->link_count; i++) {
@@ -258,6 +266,7 @@ sweep_step(struct mt_sweep *sweep)
 			continue;
 		sweep->number++;
 		sweep->begun_ns = now_ns;
+		sweep->listed_count = 0;
 		sweep->node_id = link->node_id;
 		if (sweep_ask(sweep, link, 0) == 0) {
 			sm_move(&sweep->sm, SWEEP_LISTING);
@@ -265,7 +274,7 @@ sweep_step(struct mt_sweep *sweep)
 		}
 	}
 	sweep->due = 0;
-	return sweep->due_ns;
+	return num_min(sweep->due_ns, sweep->orphans.ripe_ns);
 }
 
 void
@@ -277,6 +286,24 @@ sweep_node(struct mt_sweep *sweep, uint32_t node_id)
 		sweep->due |= UINT64_C(1) << link->index;
 }
 
+void
+sweep_know(struct mt_shard *shard, const struct extent_id *id, uint32_t node_id,
+    uint64_t incarnation)
+{
+	if (shard->upkeep != NULL && shard->upkeep->is_running)
+		mt_orphans_know(&shard->upkeep->sweep.orphans, id, node_id, incarnation);
+}
+
+uint32_t
+sweep_confirm(struct mt_sweep *sweep)
+{
+	uint32_t count = sweep->is_stopped ? 0 : mt_orphans_confirm(&sweep->orphans);
+
+	if (count > 0)
+		mt_extent_upkeep(sweep->shard);
+	return count;
+}
+
 /* ---- its life ---- */
 
 void
@@ -284,12 +311,14 @@ sweep_init(struct mt_sweep *sweep, struct mt_shard *shard)
 {
 	*sweep = (struct mt_sweep){ .shard = shard, .is_stopped = true };
 	sm_init(&sweep->sm, "sweep", sweep_table, SWEEP_IDLE, shard->index);
+	mt_orphans_init(&sweep->orphans, shard);
 }
 
 void
 sweep_start(struct mt_sweep *sweep)
 {
 	assert(!sweep->is_call_out);
+	sweep_fini(sweep);
 	sweep_init(sweep, sweep->shard);
 	sweep->is_stopped = false;
 	sweep->due_ns = sweep_now_ns(sweep); /* all of them, now */
@@ -299,4 +328,10 @@ void
 sweep_stop(struct mt_sweep *sweep)
 {
 	sweep->is_stopped = true;
+}
+
+void
+sweep_fini(struct mt_sweep *sweep)
+{
+	mt_orphans_fini(&sweep->orphans);
 }

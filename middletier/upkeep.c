@@ -77,6 +77,7 @@ mt_upkeep_start(struct mt_shard *shard)
 	assert(!upkeep->is_running);
 	upkeep->is_running = true;
 	shard->upkeep_task = &upkeep->task;
+	shard->garbage_fn = sweep_know;
 	repair_start(&upkeep->repair);
 	sweep_start(&upkeep->sweep);
 	scrub_start(&upkeep->scrub);
@@ -93,6 +94,7 @@ mt_upkeep_stop(struct mt_shard *shard)
 		return;
 	upkeep->is_running = false;
 	shard->upkeep_task = NULL;
+	shard->garbage_fn = NULL;
 	loop_task_cancel(shard->port->loop, &upkeep->task);
 	loop_timer_stop(shard->port->loop, &upkeep->timer);
 	repair_stop(&upkeep->repair);
@@ -131,8 +133,10 @@ mt_upkeep_fini(struct mt_shard *shard)
 		return;
 	CHECK_OBJ(upkeep, UPKEEP_MAGIC);
 	shard->upkeep_task = NULL;
+	shard->garbage_fn = NULL;
 	loop_task_cancel(shard->port->loop, &upkeep->task);
 	loop_timer_stop(shard->port->loop, &upkeep->timer);
+	sweep_fini(&upkeep->sweep);
 	upkeep->magic = 0;
 	mt_free(upkeep);
 	shard->upkeep = NULL;
@@ -152,6 +156,15 @@ mt_upkeep_lacking_count(const struct mt_shard *shard)
 {
 	return shard->upkeep != NULL && shard->upkeep->is_running
 	    ? shard->upkeep->repair.lacking_count
+	    : 0;
+}
+
+uint32_t
+mt_upkeep_orphan_count(const struct mt_shard *shard, uint32_t *ret_held_count)
+{
+	*ret_held_count = 0;
+	return shard->upkeep != NULL && shard->upkeep->is_running
+	    ? mt_orphans_count(&shard->upkeep->sweep.orphans, ret_held_count)
 	    : 0;
 }
 

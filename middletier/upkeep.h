@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "internal.h"
+#include "orphans.h"
 
 /* ---- upkeep.c: called by shard.c and takeover_open.c ---- */
 
@@ -29,6 +30,8 @@ void mt_upkeep_fini(struct mt_shard *shard);
 void mt_scrub_start(struct mt_shard *shard);
 /* mt_upkeep_lacking_count -- sealed extents with fewer good copies than there should be. */
 uint32_t mt_upkeep_lacking_count(const struct mt_shard *shard);
+/* mt_upkeep_orphan_count -- copies that no manifest names and that wait; some of them held back. */
+uint32_t mt_upkeep_orphan_count(const struct mt_shard *shard, uint32_t *ret_held_count);
 /* mt_upkeep_open_lacking_count -- open ones, the manifest's too: they are made anew within seconds. */
 uint32_t mt_upkeep_open_lacking_count(const struct mt_shard *shard);
 
@@ -36,6 +39,14 @@ uint32_t mt_upkeep_open_lacking_count(const struct mt_shard *shard);
 
 #define UPKEEP_NEVER UINT64_MAX
 #define UPKEEP_SOON_NS NUM_S(1)
+
+/* ---- gateway.c: its options that concern them ---- */
+
+uint64_t mt_gateway_repair_after_ns(const struct mt_gateway *gateway);
+uint64_t mt_gateway_repair_bytes_per_s(const struct mt_gateway *gateway);
+uint64_t mt_gateway_scrub_interval_ns(const struct mt_gateway *gateway);
+uint64_t mt_gateway_sweep_interval_ns(const struct mt_gateway *gateway);
+uint64_t mt_gateway_orphan_grace_ns(const struct mt_gateway *gateway);
 
 /* ---- repair.c ---- */
 
@@ -81,6 +92,8 @@ struct mt_sweep {
 	uint32_t number;   /* of this sweep */
 	uint64_t begun_ns; /* the present one */
 	uint32_t node_id;
+	uint32_t listed_count; /* copies in its list so far */
+	struct mt_orphans orphans;
 	struct mt_call call;
 	bool is_call_out, is_stopped;
 };
@@ -90,7 +103,18 @@ void sweep_start(struct mt_sweep *sweep);
 uint64_t sweep_step(struct mt_sweep *sweep);
 /* sweep_node -- ask that node soon: something is there that nobody names. */
 void sweep_node(struct mt_sweep *sweep, uint32_t node_id);
+/*
+ * sweep_know -- this owner knows by itself that a copy is nobody's, and could not have it deleted
+ *
+ * It has given the copy up by a durable edit, or made it for what never became durable; or its manifest
+ * names the extent elsewhere and a repair needs the place. @incarnation 0: whichever is there.
+ */
+void sweep_know(struct mt_shard *shard, const struct extent_id *id, uint32_t node_id,
+    uint64_t incarnation);
+/* sweep_confirm -- an operator says that the orphans which wait may go now. Returns how many. */
+uint32_t sweep_confirm(struct mt_sweep *sweep);
 void sweep_stop(struct mt_sweep *sweep);
+void sweep_fini(struct mt_sweep *sweep);
 
 /* ---- scrub.c ---- */
 

@@ -54,6 +54,8 @@ static const struct config_option option_table[] = {
 	{ "shrink", 0, CONFIG_FLAG, offsetof(struct command_options, must_shrink), NULL,
 	    "volume resize: make it smaller, and discard what is behind the new end.", NULL, false,
 	    0, 0, NULL },
+	{ "confirm", 0, CONFIG_FLAG, offsetof(struct command_options, is_confirmed), NULL,
+	    "sweep: delete them now.", NULL, false, 0, 0, NULL },
 	{ "read-only", 'r', CONFIG_FLAG, offsetof(struct command_options, is_read_only), NULL,
 	    "attach: refuse changes.", NULL, false, 0, 0, NULL },
 	{ "agent", 'a', CONFIG_STRING, offsetof(struct command_options, agent), "PATH",
@@ -146,6 +148,11 @@ static const struct command command_table[] = {
 	{ "scrub", NULL, "",
 	    "Have every copy of the gateway's shards verified now; status counts what was found.",
 	    false, 0, command_scrub },
+	{ "sweep", NULL, "[--confirm]",
+	    "Show what nodes hold of the gateway's shards and no manifest names: it is deleted when it "
+	    "was seen for --orphan-grace, a sixteenth of a node's extents at a time; with --confirm at "
+	    "once.",
+	    false, COMMAND_CONFIRM, command_sweep },
 	{ "recover", NULL, "--meta DIR --node ADDR ... --cluster-id HEX [--force]",
 	    "Make a lost or stale metadata store anew from all storage nodes: runs cleave-gateway "
 	    "--recover on this host, with these options. It must be the first word.",
@@ -212,14 +219,15 @@ given_options(const struct command_options *options)
 	    (options->agent != NULL ? COMMAND_AGENT : 0u) |
 	    (options->format != NULL ? COMMAND_FORMAT : 0u) |
 	    (options->has_progress ? COMMAND_PROGRESS : 0u) |
-	    (options->must_shrink ? COMMAND_SHRINK : 0u);
+	    (options->must_shrink ? COMMAND_SHRINK : 0u) |
+	    (options->is_confirmed ? COMMAND_CONFIRM : 0u);
 }
 
 static int
 check_options(struct command_options *options)
 {
 	static const char *const names[] = { "size", "service-class", "engine", "level", "replicas",
-		"force", "read-only", "agent", "format", "progress", "shrink" };
+		"force", "read-only", "agent", "format", "progress", "shrink", "confirm" };
 	const struct command *command = options->command;
 	unsigned foreign = given_options(options) & ~command->options;
 	char *end;

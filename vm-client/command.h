@@ -32,6 +32,7 @@ struct command_options {
 	bool is_forced;
 	bool is_read_only;
 	bool must_shrink;
+	bool is_confirmed;
 	const char *agent; /* its control socket */
 	bool is_help;
 	uint64_t timeout_ns;
@@ -65,6 +66,7 @@ enum command_option {
 	COMMAND_FORMAT = 1u << 8,
 	COMMAND_PROGRESS = 1u << 9,
 	COMMAND_SHRINK = 1u << 10,
+	COMMAND_CONFIRM = 1u << 11,
 	/* Not options, but where a FILE stands: before the volume's name, or behind it. */
 	COMMAND_MAY_NEW = 1u << 26,  /* another one may follow the first */
 	COMMAND_MAY_NAME = 1u << 27, /* a volume's name may follow */
@@ -178,6 +180,7 @@ int command_status(struct command_session *session);
 int command_node_list(struct command_session *session);
 int command_print_nodes(const json_t *reply, FILE *out);
 int command_scrub(struct command_session *session);
+int command_sweep(struct command_session *session);
 int command_gateway_list(struct command_session *session);
 int command_print_gateways(const json_t *reply, FILE *out);
 int command_print_status(const json_t *status, const json_t *nodes, FILE *out);

@@ -22,6 +22,10 @@ def lacking(c):
     return sum(s["extents_lacking"] for s in c.status()["shards"])
 
 
+def orphans(c):
+    return sum(s["orphans_waiting"] for s in c.status()["shards"])
+
+
 def nodes_of(c):
     return json.loads(c.cleave("--json", "node", "list").stdout)["nodes"]
 
@@ -107,9 +111,17 @@ def lost_node_is_replaced():
         c.nodes[1].kill()
         restart_gateway(c)
         c.load("--volume", "v", "--file-verify", path)
-        # What comes back is nobody's any more.
+        # What comes back is nobody's any more. This gateway did not see it being given up, so it waits.
         c.start_node(0, listen=c.addresses[0])
-        wait_for(lambda: c.metric("orphans_deleted") > 0, "the old copies are not deleted")
+        wait_for(lambda: orphans(c) > 0, "the old copies are not seen")
+        check(c.metric("orphans_deleted") == 0, "what no manifest names is deleted at first sight")
+        text = c.cleave("sweep").stdout
+        check("GOES IN" in text and len(text.splitlines()) > 1, f"not a list: {text}")
+        reply = json.loads(c.cleave("--json", "sweep", "--confirm").stdout)
+        check(reply["confirmed"] == reply["total"] > 0, f"not confirmed: {reply}")
+        check(reply["orphans"][0]["confirmed"], f"not confirmed: {reply}")
+        wait_for(lambda: c.metric("orphans_deleted") >= reply["total"], "they are not deleted")
+        wait_for(lambda: orphans(c) == 0, "they are still there")
 
 
 if __name__ == "__main__":

@@ -392,6 +392,7 @@ sim_cluster_gateway_options(const struct sim_cluster_gateway *own,
 		.lease_ns = from->lease_ns,
 		.repair_after_ns = from->repair_after_ns,
 		.sweep_interval_ns = from->sweep_interval_ns,
+		.orphan_grace_ns = from->orphan_grace_ns,
 		.scrub_interval_ns = from->scrub_interval_ns,
 		.on_ready = gateway_on_ready,
 		.on_failed = gateway_on_failed };

@@ -39,6 +39,7 @@ struct sim_cluster_options {
 	uint64_t disk_bytes;    /* [256 MiB] */
 	uint64_t slot_bytes;    /* [512 KiB] */
 	uint64_t lease_ns, repair_after_ns, sweep_interval_ns, scrub_interval_ns; /* [gateway's] */
+	uint64_t orphan_grace_ns;
 	uint64_t device_bytes;        /* of a gateway's port [16 MiB] */
 	uint64_t log_bytes;           /* of a shard, as gateway.h has it [a gateway's default] */
 	uint32_t port_count;          /* of a gateway [1] */

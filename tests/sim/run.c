@@ -180,6 +180,8 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 		.lease_ns = NUM_MS(500) << dice(run, 3),
 		.repair_after_ns = NUM_S(1 + dice(run, 2)),
 		.sweep_interval_ns = NUM_S(2),
+		/* By the seed alone: the dice fall as before. */
+		.orphan_grace_ns = NUM_S(given->seed % 4),
 		.scrub_interval_ns = NUM_S(5 + dice(run, 60)),
 		.node_timeout_ns = NUM_S(1 + dice(run, 5)) };
 	options->port_count = 1 + dice(run, 3) / 2;

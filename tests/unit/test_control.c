@@ -283,6 +283,20 @@ Test(control, map_nodes_and_status)
 	json_decref(answer);
 }
 
+Test(control, sweep_tells_and_confirms)
+{
+	json_t *answer = expect_ok("{\"op\":\"sweep\"}");
+
+	cr_assert_eq(json_array_size(json_object_get(answer, "orphans")), 0);
+	cr_assert_eq(integer(answer, "total"), 0);
+	json_decref(answer);
+	answer = expect_ok("{\"op\":\"sweep\",\"confirm\":true}");
+	cr_assert_eq(integer(answer, "confirmed"), 0);
+	json_decref(answer);
+	expect_error("{\"op\":\"sweep\",\"confirm\":1}", -EINVAL, "confirm");
+	expect_error("{\"op\":\"sweep\",\"force\":true}", -EINVAL, "force");
+}
+
 Test(control, changes_survive_a_kill)
 {
 	json_t *answer;
