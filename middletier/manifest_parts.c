@@ -15,6 +15,7 @@
 #include "base/num.h"
 #include "extent.h"
 #include "manifest.h"
+#include "upkeep.h"
 
 void
 mt_manifest_parts_add(struct mt_manifest_parts *parts, struct mt_extent *extent)
