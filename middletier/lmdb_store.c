@@ -1,22 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lmdb_store.c -- requests as LMDB transactions; all of it runs on the store's one worker
+ * lmdb_store.c -- requests as LMDB transactions; each half of the store has a worker for them
+ *
+ *	half      where                         what                            a commit waits for
+ *	durable   the store's directory         all keys but those              the disk
+ *	leased    memory that the host shares   leases, META_LEASED_PREFIX's    nothing
+ *	          (lmdb_leases.c)               keys
+ *
+ * Who could see a lease dies with the host, so nothing of it need be durable; and what keeps it alive
+ * must not wait for a disk, nor behind who waits for one.
  *
  * Keys are kept as [u64 version][u64 lease][value] in table "keys"; "leases" has lease -> struct
  * lmdb_lease; "state" the two counters that versions and leases come from. A lease expires by the
- * monotonic clock of the boot that granted it, which all processes of a host share; one of another boot
- * is gone. Time namespaces shift that clock: what they add is taken off. Every request's transaction
- * ends expired leases first.
+ * host's monotonic clock. Time namespaces shift that clock: what they add is taken off. Every
+ * transaction of the leased half ends expired leases first.
  *
- * Several processes have the environment open, each its own MDB_env. Every transaction here is one of
+ * Several processes have the environments open, each its own MDB_env. Every transaction here is one of
  * LMDB's write transactions, also where it only reads: its robust lock puts all processes in one
  * order, survives a killed holder, and there are no reader slots that could go stale. Each change of
  * a key, a deletion too, counts "version" up, so one look at it tells whether others did anything.
+ *
+ * A transaction of the durable half may compare leased keys: it looks at them with both locks held,
+ * always taken in that order, and keeps the durable one until its commit. So it takes its place in the order
+ * of both halves at that look: whoever reads a durable key later waits for the commit, and what happens to
+ * leased keys meanwhile happens after it.
  */
 #include "lmdb_store.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -24,13 +37,14 @@
 #include "base/num.h"
 
 #define LMDB_MAP_BYTES ((size_t)1 << 30)
+#define LMDB_LEASED_MAP_BYTES ((size_t)1 << 26) /* 64 gateways of some KiB */
 #define LMDB_ITEM_HEAD_BYTES 16u
 
 /* As stored. */
 struct lmdb_lease {
 	uint64_t ttl_ns;
 	uint64_t expires_ns;
-	char boot[LMDB_BOOT_BYTES];
+	uint64_t holder; /* the process that it was granted to */
 };
 
 uint64_t
@@ -182,14 +196,14 @@ lease_get(struct lmdb_store *store, MDB_txn *txn, uint64_t id, struct lmdb_lease
 }
 
 static int
-lease_put(struct lmdb_store *store, MDB_txn *txn, uint64_t id, uint64_t ttl_ns)
+lease_put(struct lmdb_store *store, MDB_txn *txn, uint64_t id, uint64_t ttl_ns, uint64_t holder)
 {
 	struct lmdb_lease lease = { .ttl_ns = ttl_ns,
-		.expires_ns = lmdb_store_clock_ns(store) + ttl_ns };
+		.expires_ns = lmdb_store_clock_ns(store) + ttl_ns,
+		.holder = holder };
 	uint8_t key[8] = { 0 };
 	MDB_val name = val_of(key, sizeof(key)), value = val_of(&lease, sizeof(lease));
 
-	memcpy(lease.boot, store->boot, sizeof(lease.boot));
 	num_put_le64(key, id);
 	/* A wake-up too early, for a lease since renewed, is harmless. */
 	if (store->next_expiry_ns == 0 || lease.expires_ns < store->next_expiry_ns)
@@ -231,16 +245,24 @@ lease_end(struct lmdb_store *store, MDB_txn *txn, uint64_t id, bool *ret_changed
 	return errno_of(rc);
 }
 
+/* Its time is over; or @is_bell, and so is its holder's. */
 static bool
-lease_is_over(const struct lmdb_store *store, const struct lmdb_lease *lease, uint64_t now_ns)
+lease_is_over(struct lmdb_store *store, const struct lmdb_lease *lease, uint64_t now_ns,
+    bool is_bell)
 {
-	return lease->expires_ns <= now_ns ||
-	    memcmp(lease->boot, store->boot, sizeof(lease->boot)) != 0;
+	if (lease->expires_ns <= now_ns)
+		return true;
+	if (lease->holder == store->holder)
+		return false;
+	if (is_bell && store->is_dead(store->is_dead_arg, lease->holder))
+		return true;
+	store->has_foreign = true;
+	return false;
 }
 
 /* One lease that is over, or 0; and when the next one will be. */
 static int
-lease_find_over(struct lmdb_store *store, MDB_txn *txn, uint64_t *ret_id)
+lease_find_over(struct lmdb_store *store, MDB_txn *txn, bool is_bell, uint64_t *ret_id)
 {
 	uint64_t now_ns = lmdb_store_clock_ns(store);
 	MDB_cursor *cursor;
@@ -249,6 +271,7 @@ lease_find_over(struct lmdb_store *store, MDB_txn *txn, uint64_t *ret_id)
 
 	*ret_id = 0;
 	store->next_expiry_ns = 0;
+	store->has_foreign = false;
 	if (rc != 0)
 		return errno_of(rc);
 	while ((rc = mdb_cursor_get(cursor, &name, &value, MDB_NEXT)) == 0) {
@@ -259,7 +282,7 @@ lease_find_over(struct lmdb_store *store, MDB_txn *txn, uint64_t *ret_id)
 			break;
 		}
 		memcpy(&lease, value.mv_data, sizeof(lease));
-		if (lease_is_over(store, &lease, now_ns)) {
+		if (lease_is_over(store, &lease, now_ns, is_bell)) {
 			*ret_id = num_get_le64(name.mv_data);
 			break;
 		}
@@ -271,12 +294,14 @@ lease_find_over(struct lmdb_store *store, MDB_txn *txn, uint64_t *ret_id)
 }
 
 static int
-leases_expire(struct lmdb_store *store, MDB_txn *txn, bool *ret_changed)
+leases_expire(struct lmdb_store *store, MDB_txn *txn, bool is_bell, bool *ret_changed)
 {
 	uint64_t id;
 	int rc;
 
-	while ((rc = lease_find_over(store, txn, &id)) == 0 && id != 0) {
+	if (store->leased != NULL)
+		return 0;
+	while ((rc = lease_find_over(store, txn, is_bell, &id)) == 0 && id != 0) {
 		rc = lease_end(store, txn, id, ret_changed);
 		if (rc != 0)
 			break;
@@ -284,23 +309,71 @@ leases_expire(struct lmdb_store *store, MDB_txn *txn, bool *ret_changed)
 	return rc;
 }
 
+/* Another process may have made the map larger than it is here. */
+static int
+txn_begin(struct lmdb_store *store, MDB_txn **ret_txn)
+{
+	int rc = mdb_txn_begin(store->env, NULL, 0, ret_txn);
+
+	if (rc == MDB_MAP_RESIZED && (rc = mdb_env_set_mapsize(store->env, 0)) == 0)
+		rc = mdb_txn_begin(store->env, NULL, 0, ret_txn);
+	return errno_of(rc);
+}
+
 /* ---- requests, on the worker ---- */
+
+bool
+lmdb_request_is_leased(const struct lmdb_request *request)
+{
+	if (request->kind == REQUEST_LIST)
+		return meta_key_is_leased(request->prefix);
+	return request->kind != REQUEST_TXN || meta_txn_is_leased(request->txn);
+}
+
+/* Of the keys that lie in @store. 0; -EAGAIN a version differs. */
+static int
+txn_compare_keys(struct lmdb_store *store, MDB_txn *txn, const struct meta_txn *wanted)
+{
+	bool is_leased = store->leased == NULL;
+
+	for (uint32_t i = 0; i < wanted->count; i++) {
+		const struct meta_op *op = &wanted->ops[i];
+		uint64_t version = 0;
+		int rc;
+
+		if (op->kind != META_COMPARE_VERSION || meta_key_is_leased(op->key) != is_leased)
+			continue;
+		rc = errno_of(key_head(store, txn, op->key, &version));
+		if (rc != 0)
+			return rc;
+		if (version != op->version)
+			return -EAGAIN;
+	}
+	return 0;
+}
+
+static bool
+txn_compares_leased(const struct meta_txn *wanted)
+{
+	for (uint32_t i = 0; i < wanted->count; i++)
+		if (meta_key_is_leased(wanted->ops[i].key))
+			return true;
+	return false;
+}
 
 /* 0; -EAGAIN a version differs; -ENOENT a lease is gone. */
 static int
 txn_compare(struct lmdb_store *store, MDB_txn *txn, const struct meta_txn *wanted)
 {
-	int rc = 0;
+	int rc = txn_compare_keys(store, txn, wanted);
+	MDB_txn *look;
 
-	for (uint32_t i = 0; rc == 0 && i < wanted->count; i++) {
-		const struct meta_op *op = &wanted->ops[i];
-		uint64_t version = 0;
-
-		if (op->kind != META_COMPARE_VERSION)
-			continue;
-		rc = errno_of(key_head(store, txn, op->key, &version));
-		if (rc == 0 && version != op->version)
-			rc = -EAGAIN;
+	if (rc == 0 && store->leased != NULL && txn_compares_leased(wanted)) {
+		rc = txn_begin(store->leased, &look);
+		if (rc != 0)
+			return rc;
+		rc = txn_compare_keys(store->leased, look, wanted);
+		mdb_txn_abort(look);
 	}
 	for (uint32_t i = 0; rc == 0 && i < wanted->count; i++) {
 		struct lmdb_lease lease;
@@ -328,61 +401,105 @@ txn_apply(struct lmdb_store *store, MDB_txn *txn, const struct meta_txn *wanted)
 	return 0;
 }
 
-/* Keys from @prefix on: first their number and size, then, with room made, a copy. */
-static int
-list_walk(struct lmdb_store *store, MDB_txn *txn, struct lmdb_request *request, size_t *text_bytes)
+/* Where a list's answer goes: first its size alone, then, with room made, a copy. */
+struct list_answer {
+	struct lmdb_request *request;
+	char *at; /* NULL: count */
+	size_t text_bytes;
+};
+
+static void
+list_add(struct list_answer *answer, const MDB_val *name, const MDB_val *value)
 {
-	size_t prefix_bytes = strlen(request->prefix);
-	MDB_val name = val_of(request->prefix, prefix_bytes), value;
+	struct lmdb_request *request = answer->request;
+	struct meta_item *item;
+
+	answer->text_bytes += name->mv_size + 1 + value->mv_size - LMDB_ITEM_HEAD_BYTES;
+	request->item_count++;
+	if (answer->at == NULL)
+		return;
+	item = &request->items[request->item_count - 1];
+	item->key = memcpy(answer->at, name->mv_data, name->mv_size);
+	answer->at += name->mv_size;
+	*answer->at++ = '\0';
+	item->version = num_get_le64(value->mv_data);
+	item->value_bytes = (uint32_t)(value->mv_size - LMDB_ITEM_HEAD_BYTES);
+	item->value =
+	    memcpy(answer->at, (uint8_t *)value->mv_data + LMDB_ITEM_HEAD_BYTES, item->value_bytes);
+	answer->at += item->value_bytes;
+}
+
+/* Keys of @store that begin with the request's prefix. */
+static int
+list_walk(struct lmdb_store *store, MDB_txn *txn, struct list_answer *answer)
+{
+	const char *prefix = answer->request->prefix;
+	size_t prefix_bytes = strlen(prefix);
+	MDB_val name = val_of(prefix, prefix_bytes), value;
 	MDB_cursor *cursor;
-	char *at = request->text;
 	int rc = mdb_cursor_open(txn, store->keys, &cursor);
 
 	if (rc != 0)
 		return errno_of(rc);
-	request->item_count = 0;
-	*text_bytes = 0;
 	rc = mdb_cursor_get(cursor, &name, &value, prefix_bytes == 0 ? MDB_FIRST : MDB_SET_RANGE);
 	for (; rc == 0; rc = mdb_cursor_get(cursor, &name, &value, MDB_NEXT)) {
-		if (name.mv_size < prefix_bytes ||
-		    memcmp(name.mv_data, request->prefix, prefix_bytes) != 0)
+		if (name.mv_size < prefix_bytes || memcmp(name.mv_data, prefix, prefix_bytes) != 0)
 			break;
 		if (value.mv_size < LMDB_ITEM_HEAD_BYTES) {
 			rc = MDB_CORRUPTED;
 			break;
 		}
-		if (at != NULL) {
-			struct meta_item *item = &request->items[request->item_count];
-
-			item->key = memcpy(at, name.mv_data, name.mv_size);
-			at += name.mv_size;
-			*at++ = '\0';
-			item->version = num_get_le64(value.mv_data);
-			item->value_bytes = (uint32_t)(value.mv_size - LMDB_ITEM_HEAD_BYTES);
-			item->value = memcpy(at, (uint8_t *)value.mv_data + LMDB_ITEM_HEAD_BYTES,
-			    item->value_bytes);
-			at += item->value_bytes;
-		}
-		request->item_count++;
-		*text_bytes += name.mv_size + 1 + value.mv_size - LMDB_ITEM_HEAD_BYTES;
+		list_add(answer, &name, &value);
 	}
 	mdb_cursor_close(cursor);
 	return rc == MDB_NOTFOUND ? 0 : errno_of(rc);
 }
 
+/* @leased NULL: of one half alone. */
+static int
+list_halves(struct lmdb_store *store, MDB_txn *txn, MDB_txn *leased, struct list_answer *answer)
+{
+	int rc;
+
+	answer->request->item_count = 0;
+	answer->at = answer->request->text;
+	answer->text_bytes = 0;
+	rc = list_walk(store, txn, answer);
+	if (rc == 0 && leased != NULL)
+		rc = list_walk(store->leased, leased, answer);
+	return rc;
+}
+
+static int
+item_compare(const void *a, const void *b)
+{
+	return strcmp(((const struct meta_item *)a)->key, ((const struct meta_item *)b)->key);
+}
+
 static int
 request_list(struct lmdb_store *store, MDB_txn *txn, struct lmdb_request *request)
 {
-	size_t text_bytes;
-	int rc = list_walk(store, txn, request, &text_bytes);
+	struct list_answer answer = { .request = request };
+	MDB_txn *leased = NULL;
+	int rc = 0;
 
-	if (rc != 0 || request->item_count == 0)
-		return rc;
-	request->items = mt_calloc(request->item_count, sizeof(*request->items));
-	request->text = mt_calloc(1, text_bytes);
-	if (request->items == NULL || request->text == NULL)
-		return -ENOMEM;
-	return list_walk(store, txn, request, &text_bytes);
+	/* A prefix that is shorter than theirs has leased keys behind it, too. */
+	if (store->leased != NULL && meta_key_has_prefix(META_LEASED_PREFIX, request->prefix))
+		rc = txn_begin(store->leased, &leased);
+	if (rc == 0)
+		rc = list_halves(store, txn, leased, &answer);
+	if (rc == 0 && request->item_count > 0) {
+		request->items = mt_calloc(request->item_count, sizeof(*request->items));
+		request->text = mt_calloc(1, answer.text_bytes);
+		rc = request->items == NULL || request->text == NULL
+		    ? -ENOMEM
+		    : list_halves(store, txn, leased, &answer);
+	}
+	if (leased != NULL)
+		mdb_txn_abort(leased);
+	if (rc == 0 && request->item_count > 0)
+		qsort(request->items, request->item_count, sizeof(*request->items), item_compare);
+	return rc;
 }
 
 static int
@@ -402,26 +519,18 @@ request_do(struct lmdb_store *store, MDB_txn *txn, struct lmdb_request *request)
 		return request_list(store, txn, request);
 	case REQUEST_GRANT:
 		rc = errno_of(next_number(store, txn, "lease", &request->lease));
-		return rc != 0 ? rc : lease_put(store, txn, request->lease, request->ttl_ns);
+		return rc != 0
+		    ? rc
+		    : lease_put(store, txn, request->lease, request->ttl_ns, store->holder);
 	case REQUEST_RENEW:
 		rc = lease_get(store, txn, request->lease, &lease);
-		return rc != 0 ? rc : lease_put(store, txn, request->lease, lease.ttl_ns);
+		return rc != 0 ? rc
+			       : lease_put(store, txn, request->lease, lease.ttl_ns, lease.holder);
 	case REQUEST_REVOKE:
 		rc = lease_get(store, txn, request->lease, &lease);
 		return rc != 0 ? rc : lease_end(store, txn, request->lease, &request->has_changed);
 	}
 	return -EINVAL;
-}
-
-/* Another process may have made the map larger than it is here. */
-static int
-txn_begin(struct lmdb_store *store, MDB_txn **ret_txn)
-{
-	int rc = mdb_txn_begin(store->env, NULL, 0, ret_txn);
-
-	if (rc == MDB_MAP_RESIZED && (rc = mdb_env_set_mapsize(store->env, 0)) == 0)
-		rc = mdb_txn_begin(store->env, NULL, 0, ret_txn);
-	return errno_of(rc);
 }
 
 /* What a request was refused for leaves no trace; expired leases stay expired. */
@@ -473,7 +582,8 @@ run_commit(struct lmdb_store *store, MDB_txn *txn, const struct lmdb_request *re
 }
 
 void
-lmdb_store_run(struct lmdb_store *store, struct lmdb_request *request, bool *ret_others)
+lmdb_store_run(struct lmdb_store *store, struct lmdb_request *request, bool is_bell,
+    bool *ret_others)
 {
 	bool has_others = false, has_expired = false;
 	MDB_txn *txn;
@@ -483,7 +593,7 @@ lmdb_store_run(struct lmdb_store *store, struct lmdb_request *request, bool *ret
 	if (rc == 0) {
 		rc = others_look(store, txn, &has_others);
 		if (rc == 0)
-			rc = leases_expire(store, txn, &has_expired);
+			rc = leases_expire(store, txn, is_bell, &has_expired);
 		result = rc;
 		if (rc == 0 && request != NULL)
 			result = request->rc = request_do(store, txn, request);
@@ -516,23 +626,58 @@ lmdb_store_is_behind(const struct lmdb_store *store)
 	    info.me_last_txnid > store->seen_commit;
 }
 
+/* Versions and leases go on where those of a leased half before this one ended. */
+static int
+state_begin(struct lmdb_store *store, MDB_txn *txn)
+{
+	static const char *const counters[] = { "version", "lease" };
+	uint8_t bytes[8];
+	int rc = 0;
+
+	/* The clock runs faster than either has been counted up since this boot. */
+	num_put_le64(bytes, lmdb_store_clock_ns(store));
+	for (uint32_t i = 0; rc == 0 && i < NUM_COUNT(counters); i++) {
+		MDB_val name = val_of(counters[i], strlen(counters[i]));
+		MDB_val value = val_of(bytes, sizeof(bytes));
+
+		rc = mdb_put(txn, store->state, &name, &value, MDB_NOOVERWRITE);
+		rc = rc == MDB_KEYEXIST ? 0 : rc;
+	}
+	return rc;
+}
+
+static int
+tables_open(struct lmdb_store *store, MDB_txn *txn)
+{
+	int rc = mdb_dbi_open(txn, "keys", MDB_CREATE, &store->keys);
+
+	if (rc == 0)
+		rc = mdb_dbi_open(txn, "state", MDB_CREATE, &store->state);
+	if (rc != 0 || store->leased != NULL)
+		return rc;
+	rc = mdb_dbi_open(txn, "leases", MDB_CREATE, &store->leases);
+	return rc != 0 ? rc : state_begin(store, txn);
+}
+
 int
 lmdb_store_open(struct lmdb_store *store, const char *path)
 {
+	bool is_leased = store->leased == NULL;
 	MDB_txn *txn;
 	int rc = mdb_env_create(&store->env);
 
 	if (rc != 0)
 		return rc;
-	if ((rc = mdb_env_set_mapsize(store->env, LMDB_MAP_BYTES)) != 0 ||
+	if ((rc = mdb_env_set_mapsize(store->env,
+		 is_leased ? LMDB_LEASED_MAP_BYTES : LMDB_MAP_BYTES)) != 0 ||
 	    (rc = mdb_env_set_maxdbs(store->env, 3)) != 0 ||
-	    (rc = mdb_env_open(store->env, path, MDB_NOTLS, 0600)) != 0 ||
+	    (rc = mdb_env_open(store->env, path, MDB_NOTLS | (is_leased ? MDB_NOSYNC : 0), 0600)) !=
+		0 ||
 	    (rc = mdb_reader_check(store->env, NULL)) != 0 ||
 	    (rc = mdb_txn_begin(store->env, NULL, 0, &txn)) != 0)
 		return rc;
-	if ((rc = mdb_dbi_open(txn, "keys", MDB_CREATE, &store->keys)) != 0 ||
-	    (rc = mdb_dbi_open(txn, "leases", MDB_CREATE, &store->leases)) != 0 ||
-	    (rc = mdb_dbi_open(txn, "state", MDB_CREATE, &store->state)) != 0) {
+	rc = tables_open(store, txn);
+	if (rc != 0) {
 		mdb_txn_abort(txn);
 		return rc;
 	}

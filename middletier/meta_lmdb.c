@@ -2,20 +2,27 @@
 /*
  * meta_lmdb.c -- a metadata store in one directory; see meta_lmdb.h
  *
- *	call -> waiting -> [worker: one LMDB transaction, synced] -> done -> eventfd -> handler
+ *	      +--> waiting --> [durable worker: a transaction, synced] -----+
+ *	call -+                                                             +--> done -> eventfd -> handler
+ *	      +--> waiting --> [leased worker: a transaction in memory] ----+
  *
- * Requests are served in order by one thread. `mutex` covers the three lists and `is_closing`; the
- * environment belongs to the worker, watches and handlers to the loop. Answers reach the loop by an
- * eventfd and not by posts, so that closing can take everything back.
+ * Requests about leases and leased keys alone go to the leased worker, all others to the durable one,
+ * which may stand in a commit for as long as the disk likes (lmdb_store.c). `mutex` covers the lists,
+ * the bells and `is_closing`; each half of the store belongs to its worker, watches and handlers to the
+ * loop. Answers reach the loop by an eventfd and not by posts, so that closing can take everything back.
  *
- * lmdb_store.c is what a request does inside its transaction. The worker ends expired leases before
- * each request and, while there are any, when the next one is due.
+ * lmdb_store.c is what a request does inside its transaction. The leased worker ends expired leases
+ * before each request and, while there are any, when the next one is due.
  *
- * The doorbell of the other processes is inotify on data.mdb, which LMDB writes with pwrite: the
- * kernel rings it for every commit, also for the last one of a process that is killed right after
- * it, and nothing has to be cleaned up. Own commits ring it too and are told apart by their number.
- * The worker then looks: it learns of keys changed (watches are called) and of leases granted (it
- * knows when to wake).
+ * The doorbell of the other processes is inotify on each half's data.mdb, which LMDB writes with
+ * pwrite: the kernel rings it for every commit, also for the last one of a process that is killed right
+ * after it, and nothing has to be cleaned up. Own commits ring it too and are told apart by their
+ * number. The worker then looks: it learns of keys changed (watches are called) and of leases granted
+ * (it knows when to wake).
+ *
+ * The kernel also rings when the file by which a process holds its leases is closed: the leased worker looks
+ * which processes have died, and ends their leases (lmdb_leases.h). It rings just before it lets the lock go, so the
+ * worker looks again, some times; what it misses, the lease's own time ends.
  */
 #include "meta_lmdb.h"
 
@@ -35,12 +42,14 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/num.h"
+#include "lmdb_leases.h"
 #include "lmdb_store.h"
 #include "meta_txn.h"
 
 #define LMDB_MAGIC 0x424d444cu /* "LDMB" */
 #define LMDB_PATH_BYTES_MAX 4096u
 #define LMDB_REQUESTS_MAX 4096u
+#define DOORBELL_BYTES (16u * (sizeof(struct inotify_event) + 64u))
 
 struct lmdb_watch {
 	struct loop_link link;
@@ -49,76 +58,120 @@ struct lmdb_watch {
 	char prefix[];
 };
 
+/* One half of the store, and the thread that it belongs to. */
+struct lmdb_worker {
+	struct meta_lmdb *lmdb;
+	pthread_t thread;
+	bool is_started;
+	pthread_cond_t has_work;
+	struct loop_link waiting;
+	bool has_rung;       /* another process may have committed: look */
+	uint64_t bell_ns;    /* when to look for processes that have died; 0: no need */
+	uint32_t bell_count; /* how often that was done since it rang */
+	struct lmdb_store store;
+};
+
 struct meta_lmdb {
 	struct meta base;
 	struct loop *loop;
 	struct loop_fd answers, doorbell;
 	int answer_fd, doorbell_fd;
+	int durable_wd, leased_wd;  /* of the doorbell */
 	int directory_fd, claim_fd; /* the store's; gateway-ID.lock, or -1 */
-	pthread_t worker;
+	struct lmdb_leases host;
 	pthread_mutex_t mutex;
-	pthread_cond_t has_work;
-	struct loop_link waiting, done;
+	struct lmdb_worker durable, leased;
+	struct loop_link done;
 	uint32_t request_count;
 	bool is_closing;
-	bool has_rung;   /* another process may have committed: look */
 	bool has_others; /* keys changed that no request of ours changed: call all watches */
 	struct loop_link watches;
-	bool *ret_closed;        /* told when a handler closes the store under lmdb_on_answers */
-	struct lmdb_store store; /* the worker's */
+	bool *ret_closed; /* told when a handler closes the store under lmdb_on_answers */
 };
 
-static void
-worker_wait(struct meta_lmdb *lmdb)
-{
-	struct timespec until;
-	uint64_t until_ns;
+static const uint64_t bell_pauses_ns[] = { NUM_MS(1), NUM_MS(5), NUM_MS(20), NUM_MS(100) };
 
-	if (lmdb->store.next_expiry_ns == 0) {
-		(void)pthread_cond_wait(&lmdb->has_work, &lmdb->mutex);
+static void
+worker_wait(struct lmdb_worker *worker)
+{
+	struct lmdb_store *store = &worker->store;
+	struct timespec until;
+	uint64_t until_ns = store->next_expiry_ns;
+
+	if (worker->bell_ns != 0 && (until_ns == 0 || worker->bell_ns < until_ns))
+		until_ns = worker->bell_ns;
+	if (until_ns == 0) {
+		(void)pthread_cond_wait(&worker->has_work, &worker->lmdb->mutex);
 		return;
 	}
-	until_ns = lmdb->store.next_expiry_ns + (uint64_t)lmdb->store.clock_offset_ns;
+	until_ns += (uint64_t)store->clock_offset_ns;
 	until = (struct timespec){ .tv_sec = (time_t)(until_ns / 1000000000u),
 		.tv_nsec = (long)(until_ns % 1000000000u) };
-	(void)pthread_cond_timedwait(&lmdb->has_work, &lmdb->mutex, &until);
+	(void)pthread_cond_timedwait(&worker->has_work, &worker->lmdb->mutex, &until);
+}
+
+static bool
+worker_is_bell(const struct lmdb_worker *worker)
+{
+	return worker->bell_ns != 0 && worker->bell_ns <= lmdb_store_clock_ns(&worker->store);
 }
 
 /* Is there anything to do without a request? */
 static bool
-worker_has_to_look(struct meta_lmdb *lmdb)
+worker_has_to_look(struct lmdb_worker *worker)
 {
-	bool has_rung = lmdb->has_rung;
+	bool has_rung = worker->has_rung;
 
-	lmdb->has_rung = false;
-	if (lmdb->store.next_expiry_ns != 0 &&
-	    lmdb->store.next_expiry_ns <= lmdb_store_clock_ns(&lmdb->store))
+	worker->has_rung = false;
+	if (worker_is_bell(worker))
 		return true;
-	return has_rung && lmdb_store_is_behind(&lmdb->store);
+	if (worker->store.next_expiry_ns != 0 &&
+	    worker->store.next_expiry_ns <= lmdb_store_clock_ns(&worker->store))
+		return true;
+	return has_rung && lmdb_store_is_behind(&worker->store);
+}
+
+/* It was looked for the dead: once more, while anybody else holds a lease? */
+static void
+worker_bell_next(struct lmdb_worker *worker)
+{
+	worker->bell_ns = 0;
+	if (!worker->store.has_foreign || worker->bell_count >= NUM_COUNT(bell_pauses_ns))
+		return;
+	worker->bell_ns = lmdb_store_clock_ns(&worker->store) +
+	    bell_pauses_ns[worker->bell_count++];
 }
 
 static void *
 worker_main(void *arg)
 {
-	struct meta_lmdb *lmdb = arg;
+	struct lmdb_worker *worker = arg;
+	struct meta_lmdb *lmdb = worker->lmdb;
 
 	(void)pthread_mutex_lock(&lmdb->mutex);
 	for (;;) {
-		struct loop_link *link = list_pop_front(&lmdb->waiting);
+		struct loop_link *link = list_pop_front(&worker->waiting);
 		struct lmdb_request *request =
 		    link == NULL ? NULL : LIST_ENTRY(link, struct lmdb_request, link);
-		bool has_others;
+		bool has_others, is_bell;
 		uint64_t one = 1;
 
 		if (request == NULL && lmdb->is_closing)
 			break;
-		if (request == NULL && !worker_has_to_look(lmdb)) {
-			worker_wait(lmdb);
+		if (request == NULL && !worker_has_to_look(worker)) {
+			worker_wait(worker);
 			continue;
 		}
+		is_bell = worker_is_bell(worker);
+		if (is_bell)
+			worker->bell_ns = 0;
 		(void)pthread_mutex_unlock(&lmdb->mutex);
-		lmdb_store_run(&lmdb->store, request, &has_others);
+		lmdb_store_run(&worker->store, request, is_bell, &has_others);
+		if (is_bell)
+			lmdb_leases_sweep(&lmdb->host);
 		(void)pthread_mutex_lock(&lmdb->mutex);
+		if (is_bell && worker->bell_ns == 0)
+			worker_bell_next(worker);
 		lmdb->has_others |= has_others;
 		if (request != NULL)
 			list_push_back(&lmdb->done, &request->link);
@@ -218,20 +271,39 @@ lmdb_on_answers(struct loop_fd *watcher, unsigned events, void *arg)
 		lmdb->ret_closed = NULL;
 }
 
-/* Another process committed, or this one. */
+static void
+worker_ring(struct lmdb_worker *worker, bool is_bell)
+{
+	worker->has_rung = true;
+	if (is_bell) {
+		worker->bell_ns = lmdb_store_clock_ns(&worker->store);
+		worker->bell_count = 0;
+	}
+	(void)pthread_cond_signal(&worker->has_work);
+}
+
+/* Another process committed, or this one; or one has died. */
 static void
 lmdb_on_doorbell(struct loop_fd *watcher, unsigned events, void *arg)
 {
 	struct meta_lmdb *lmdb = arg;
-	char ignored[16 * sizeof(struct inotify_event)];
+	_Alignas(struct inotify_event) char text[DOORBELL_BYTES];
+	/* Same events in a row are one, so one read gets nearly all; what is left rings again. */
+	ssize_t bytes = read(lmdb->doorbell_fd, text, sizeof(text));
 
 	(void)watcher;
 	(void)events;
-	/* Same events in a row are one, so one read gets nearly all; what is left rings again. */
-	(void)!read(lmdb->doorbell_fd, ignored, sizeof(ignored));
 	(void)pthread_mutex_lock(&lmdb->mutex);
-	lmdb->has_rung = true;
-	(void)pthread_cond_signal(&lmdb->has_work);
+	for (ssize_t at = 0; at + (ssize_t)sizeof(struct inotify_event) <= bytes;) {
+		const struct inotify_event *event = (const void *)(text + at);
+		bool is_lost = (event->mask & IN_Q_OVERFLOW) != 0;
+
+		if (is_lost || event->wd == lmdb->durable_wd)
+			worker_ring(&lmdb->durable, false);
+		if (is_lost || event->wd == lmdb->leased_wd)
+			worker_ring(&lmdb->leased, is_lost || (event->mask & IN_CLOSE_WRITE) != 0);
+		at += (ssize_t)(sizeof(*event) + event->len);
+	}
 	(void)pthread_mutex_unlock(&lmdb->mutex);
 }
 
@@ -240,6 +312,8 @@ lmdb_on_doorbell(struct loop_fd *watcher, unsigned events, void *arg)
 static int
 request_submit(struct meta_lmdb *lmdb, const struct lmdb_request *wanted)
 {
+	struct lmdb_worker *worker = lmdb_request_is_leased(wanted) ? &lmdb->leased
+								    : &lmdb->durable;
 	struct lmdb_request *request;
 	int rc = 0;
 
@@ -252,8 +326,8 @@ request_submit(struct meta_lmdb *lmdb, const struct lmdb_request *wanted)
 		rc = -ENOMEM;
 	} else {
 		lmdb->request_count++;
-		list_push_back(&lmdb->waiting, &request->link);
-		(void)pthread_cond_signal(&lmdb->has_work);
+		list_push_back(&worker->waiting, &request->link);
+		(void)pthread_cond_signal(&worker->has_work);
 	}
 	(void)pthread_mutex_unlock(&lmdb->mutex);
 	if (rc != 0)
@@ -380,7 +454,9 @@ requests_free(struct loop_link *list)
 static void
 lmdb_free(struct meta_lmdb *lmdb)
 {
-	lmdb_store_close(&lmdb->store);
+	lmdb_store_close(&lmdb->durable.store);
+	lmdb_store_close(&lmdb->leased.store);
+	lmdb_leases_close(&lmdb->host);
 	if (lmdb->answer_fd >= 0)
 		(void)close(lmdb->answer_fd);
 	if (lmdb->doorbell_fd >= 0)
@@ -389,10 +465,26 @@ lmdb_free(struct meta_lmdb *lmdb)
 		(void)close(lmdb->claim_fd); /* and with it the lock */
 	if (lmdb->directory_fd >= 0)
 		(void)close(lmdb->directory_fd);
-	(void)pthread_cond_destroy(&lmdb->has_work);
+	(void)pthread_cond_destroy(&lmdb->durable.has_work);
+	(void)pthread_cond_destroy(&lmdb->leased.has_work);
 	(void)pthread_mutex_destroy(&lmdb->mutex);
 	lmdb->base.magic = 0;
 	mt_free(lmdb);
+}
+
+static void
+workers_end(struct meta_lmdb *lmdb)
+{
+	struct lmdb_worker *workers[] = { &lmdb->durable, &lmdb->leased };
+
+	(void)pthread_mutex_lock(&lmdb->mutex);
+	lmdb->is_closing = true;
+	for (uint32_t i = 0; i < NUM_COUNT(workers); i++)
+		(void)pthread_cond_signal(&workers[i]->has_work);
+	(void)pthread_mutex_unlock(&lmdb->mutex);
+	for (uint32_t i = 0; i < NUM_COUNT(workers); i++)
+		if (workers[i]->is_started)
+			(void)pthread_join(workers[i]->thread, NULL);
 }
 
 static void
@@ -401,14 +493,11 @@ lmdb_close(struct meta *meta)
 	struct meta_lmdb *lmdb = lmdb_of(meta);
 	struct loop_link *link;
 
-	(void)pthread_mutex_lock(&lmdb->mutex);
-	lmdb->is_closing = true; /* what waits is done first */
-	(void)pthread_cond_signal(&lmdb->has_work);
-	(void)pthread_mutex_unlock(&lmdb->mutex);
-	(void)pthread_join(lmdb->worker, NULL);
+	workers_end(lmdb); /* what waits is done first */
 	loop_fd_stop(lmdb->loop, &lmdb->answers);
 	loop_fd_stop(lmdb->loop, &lmdb->doorbell);
-	requests_free(&lmdb->waiting);
+	requests_free(&lmdb->durable.waiting);
+	requests_free(&lmdb->leased.waiting);
 	requests_free(&lmdb->done);
 	while ((link = list_pop_front(&lmdb->watches)) != NULL)
 		mt_free(LIST_ENTRY(link, struct lmdb_watch, link));
@@ -519,21 +608,37 @@ start_doorbell(struct meta_lmdb *lmdb, const char *path)
 	if ((size_t)snprintf(file, sizeof(file), "%s/data.mdb", path) >= sizeof(file))
 		return -ENAMETOOLONG;
 	lmdb->doorbell_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-	if (lmdb->doorbell_fd < 0 || inotify_add_watch(lmdb->doorbell_fd, file, IN_MODIFY) < 0)
+	if (lmdb->doorbell_fd < 0)
+		return -errno;
+	lmdb->durable_wd = inotify_add_watch(lmdb->doorbell_fd, file, IN_MODIFY);
+	lmdb->leased_wd =
+	    inotify_add_watch(lmdb->doorbell_fd, lmdb->host.path, IN_MODIFY | IN_CLOSE_WRITE);
+	if (lmdb->durable_wd < 0 || lmdb->leased_wd < 0)
 		return -errno;
 	loop_fd_init(&lmdb->doorbell, lmdb->doorbell_fd, lmdb_on_doorbell, lmdb);
 	return loop_fd_start(lmdb->loop, &lmdb->doorbell, LOOP_READABLE);
 }
 
 static int
-start_worker(struct meta_lmdb *lmdb, const char *path)
+start_worker(struct lmdb_worker *worker)
+{
+	int rc = -pthread_create(&worker->thread, NULL, worker_main, worker);
+
+	worker->is_started = rc == 0;
+	return rc;
+}
+
+static int
+start_workers(struct meta_lmdb *lmdb, const char *path)
 {
 	int rc;
 
 	rc = start_doorbell(lmdb, path);
 	if (rc != 0)
 		return rc;
-	lmdb->has_rung = true; /* leases of before may be over or due */
+	/* Leases of before may be over or due, their holders gone. */
+	worker_ring(&lmdb->leased, true);
+	worker_ring(&lmdb->durable, false);
 	lmdb->answer_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (lmdb->answer_fd < 0) {
 		rc = -errno;
@@ -543,23 +648,39 @@ start_worker(struct meta_lmdb *lmdb, const char *path)
 	rc = loop_fd_start(lmdb->loop, &lmdb->answers, LOOP_READABLE);
 	if (rc != 0)
 		goto err_doorbell;
-	rc = -pthread_create(&lmdb->worker, NULL, worker_main, lmdb);
+	rc = start_worker(&lmdb->durable);
+	if (rc == 0)
+		rc = start_worker(&lmdb->leased);
 	if (rc != 0)
 		goto err_answers;
 	return 0;
 
 err_answers:
+	workers_end(lmdb);
 	loop_fd_stop(lmdb->loop, &lmdb->answers);
 err_doorbell:
 	loop_fd_stop(lmdb->loop, &lmdb->doorbell);
 	return rc;
 }
 
+static void
+worker_init(struct lmdb_worker *worker, struct meta_lmdb *lmdb)
+{
+	pthread_condattr_t attr;
+
+	worker->lmdb = lmdb;
+	list_init(&worker->waiting);
+	/* None of these can fail with these arguments on Linux. */
+	(void)pthread_condattr_init(&attr);
+	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	(void)pthread_cond_init(&worker->has_work, &attr);
+	(void)pthread_condattr_destroy(&attr);
+}
+
 static struct meta_lmdb *
 lmdb_alloc(struct loop *loop)
 {
 	struct meta_lmdb *lmdb = mt_calloc(1, sizeof(*lmdb));
-	pthread_condattr_t attr;
 
 	if (lmdb == NULL)
 		return NULL;
@@ -567,16 +688,55 @@ lmdb_alloc(struct loop *loop)
 	lmdb->loop = loop;
 	lmdb->answer_fd = lmdb->doorbell_fd = -1;
 	lmdb->directory_fd = lmdb->claim_fd = -1;
-	list_init(&lmdb->waiting);
+	lmdb->host = (struct lmdb_leases){ .lock_fd = -1, .directory_fd = -1, .holder_fd = -1 };
 	list_init(&lmdb->done);
 	list_init(&lmdb->watches);
-	/* None of these can fail with these arguments on Linux. */
-	(void)pthread_mutex_init(&lmdb->mutex, NULL);
-	(void)pthread_condattr_init(&attr);
-	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	(void)pthread_cond_init(&lmdb->has_work, &attr);
-	(void)pthread_condattr_destroy(&attr);
+	(void)pthread_mutex_init(&lmdb->mutex, NULL); /* cannot fail on Linux */
+	worker_init(&lmdb->durable, lmdb);
+	worker_init(&lmdb->leased, lmdb);
+	lmdb->durable.store.leased = &lmdb->leased.store;
+	lmdb->durable.store.clock_offset_ns = lmdb->leased.store.clock_offset_ns =
+	    read_clock_offset();
 	return lmdb;
+}
+
+/* The two halves, with what keeps them together. */
+static int
+open_halves(struct meta_lmdb *lmdb, const char *path, char *ret_error, size_t error_bytes)
+{
+	struct lmdb_store *durable = &lmdb->durable.store, *leased = &lmdb->leased.store;
+	char boot[LMDB_BOOT_BYTES];
+	int rc = lmdb_leases_open(&lmdb->host, lmdb->directory_fd, path, ret_error, error_bytes);
+
+	if (rc != 0)
+		return rc;
+	leased->holder = lmdb->host.holder;
+	leased->is_dead = lmdb_leases_is_dead;
+	leased->is_dead_arg = &lmdb->host;
+	rc = lmdb_store_open(leased, lmdb->host.path);
+	if (rc != 0) {
+		(void)snprintf(ret_error, error_bytes, "%s: %s", lmdb->host.path, mdb_strerror(rc));
+		return rc;
+	}
+	rc = lmdb_store_open(durable, path);
+	if (rc != 0) {
+		(void)snprintf(ret_error, error_bytes, "%s: %s", path, mdb_strerror(rc));
+		return rc;
+	}
+	if (!lmdb->host.is_first)
+		return 0;
+	rc = read_boot_id(boot);
+	if (rc == 0)
+		rc = lmdb_leases_retire(durable->env, durable->keys, boot,
+		    lmdb_store_clock_ns(durable));
+	if (rc == -EBUSY)
+		(void)snprintf(ret_error, error_bytes,
+		    "%s: a gateway of an older version holds a lease there: stop all of them, or "
+		    "wait until the lease of one that was killed has ended",
+		    path);
+	else if (rc != 0)
+		(void)snprintf(ret_error, error_bytes, "%s: %s", path, strerror(-rc));
+	return rc;
 }
 
 struct meta *
@@ -589,17 +749,10 @@ meta_lmdb_open(struct loop *loop, const char *path, char *ret_error, size_t erro
 		(void)snprintf(ret_error, error_bytes, "out of memory");
 		return NULL;
 	}
-	if (open_directory(lmdb, path, ret_error, error_bytes) != 0)
+	if (open_directory(lmdb, path, ret_error, error_bytes) != 0 ||
+	    open_halves(lmdb, path, ret_error, error_bytes) != 0)
 		goto err_free;
-	rc = lmdb_store_open(&lmdb->store, path);
-	if (rc != 0) {
-		(void)snprintf(ret_error, error_bytes, "%s: %s", path, mdb_strerror(rc));
-		goto err_free;
-	}
-	lmdb->store.clock_offset_ns = read_clock_offset();
-	rc = read_boot_id(lmdb->store.boot);
-	if (rc == 0)
-		rc = start_worker(lmdb, path);
+	rc = start_workers(lmdb, path);
 	if (rc != 0) {
 		(void)snprintf(ret_error, error_bytes, "%s: %s", path, strerror(-rc));
 		goto err_free;

@@ -12,10 +12,12 @@
  * meta_lmdb_open -- open or make the store in directory @path; completions come to @loop
  *
  * Any number of processes of one host share a store; each opens it once, and none forks while it has
- * it open. A thread of its own does the work, so that no commit blocks the loop. A commit by any
+ * it open. Two threads of its own do the work, so that no commit blocks the loop, and none that waits for
+ * the disk blocks a lease: leases and leased keys are in memory that the host shares. A commit by any
  * process wakes the others, whose watches are then called; without commits all sleep. Leases are
- * judged by the host's monotonic clock, by every process.
+ * judged by the host's monotonic clock, by every process; those of a process that has died end at once.
  * A process that is stopped (SIGSTOP) within a commit holds the others up; a killed one does not.
+ * A process that does not see the memory of those that run already is refused (lmdb_leases.h).
  * Returns: the store, or NULL with a text in @ret_error that names what is wrong with which path.
  */
 struct meta *meta_lmdb_open(struct loop *loop, const char *path, char *ret_error,

@@ -18,6 +18,7 @@
 #include "alloc.h"
 #include "base/check.h"
 #include "base/list.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "meta_store.h"
 #include "meta_txn.h"
@@ -30,6 +31,7 @@ struct meta_memory {
 	struct loop_link link; /* store->handles */
 	struct meta_store *store;
 	struct loop *loop;
+	uint64_t holder;
 	bool is_cut_off;
 };
 
@@ -44,9 +46,10 @@ struct store_request {
 	struct loop_timer timer;
 	struct loop_post post;
 	bool is_posted, is_applied;
+	bool is_parked; /* waits for the store's disk */
 	struct meta_txn *txn;
 	char *prefix;
-	uint64_t lease, ttl_ns;
+	uint64_t lease, ttl_ns, holder;
 	meta_txn_fn txn_fn;
 	meta_list_fn list_fn;
 	meta_lease_fn lease_fn;
@@ -102,7 +105,7 @@ store_apply(struct meta_store *store, struct store_request *request)
 		return meta_store_list(store, request->prefix, &request->items,
 		    &request->item_count);
 	case REQUEST_GRANT:
-		return meta_store_grant(store, request->ttl_ns, &request->lease);
+		return meta_store_grant(store, request->ttl_ns, request->holder, &request->lease);
 	case REQUEST_RENEW:
 		return meta_store_renew(store, request->lease);
 	case REQUEST_REVOKE:
@@ -154,6 +157,29 @@ store_has_bad_luck(struct meta_store *store, uint32_t per_mille)
 	return per_mille > 0 && loop_random_below(store->loop, 1000) < per_mille;
 }
 
+static bool
+request_is_leased(const struct store_request *request)
+{
+	if (request->kind == REQUEST_LIST)
+		return meta_key_is_leased(request->prefix);
+	return request->kind != REQUEST_TXN || meta_txn_is_leased(request->txn);
+}
+
+void
+meta_store_unpark(struct meta_store *store)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&store->requests, link, next) {
+		struct store_request *request = LIST_ENTRY(link, struct store_request, link);
+
+		if (!request->is_parked)
+			continue;
+		request->is_parked = false;
+		loop_timer_start(store->loop, &request->timer, store_delay(store));
+	}
+}
+
 static void
 request_on_timer(struct loop_timer *timer, void *arg)
 {
@@ -164,6 +190,11 @@ request_on_timer(struct loop_timer *timer, void *arg)
 	uint64_t delay_ns = store_delay(store);
 
 	CHECK_OBJ(request, REQUEST_MAGIC);
+	if (!request->is_applied && !is_cut_off && store->is_stalled &&
+	    !request_is_leased(request)) {
+		request->is_parked = true;
+		return;
+	}
 	if (!request->is_applied) {
 		request->is_applied = true;
 		if (is_cut_off || store_has_bad_luck(store, store->lost_per_mille)) {
@@ -206,6 +237,7 @@ request_create(struct meta *meta, enum request_kind kind, void *arg)
 	request->kind = kind;
 	request->store = handle->store;
 	request->handle = handle;
+	request->holder = handle->holder;
 	request->arg = arg;
 	request->post = (struct loop_post){ .fn = request_on_post, .arg = request };
 	loop_timer_init(&request->timer, request_on_timer, request);
@@ -434,6 +466,7 @@ meta_memory_open(struct meta_store *store, struct loop *loop)
 	handle->base = (struct meta){ .magic = MEMORY_MAGIC, .ops = &meta_memory_ops };
 	handle->store = store;
 	handle->loop = loop;
+	handle->holder = ++store->holder_last;
 	list_push_back(&store->handles, &handle->link);
 	return &handle->base;
 }
@@ -455,4 +488,17 @@ meta_memory_cut_off(struct meta *meta, bool is_cut_off)
 {
 	CHECK_OBJ(meta, MEMORY_MAGIC);
 	((struct meta_memory *)meta)->is_cut_off = is_cut_off;
+}
+
+void
+meta_memory_ring(struct meta *meta, bool is_dead)
+{
+	struct meta_memory *handle = (struct meta_memory *)meta;
+	struct meta_store *store = handle->store;
+
+	CHECK_OBJ(meta, MEMORY_MAGIC);
+	if (!store->options.knows_deaths || handle->is_cut_off)
+		return;
+	if (is_dead || MUTANT(death_assumed))
+		meta_store_end_holder(store, handle->holder, store_delay(store));
 }

@@ -24,6 +24,7 @@ struct meta_store_options {
 	uint64_t delay_min_ns; /* one way [50 us] */
 	uint64_t delay_max_ns; /* [500 us; at least delay_min_ns] */
 	uint64_t timeout_ns;   /* after which a caller stops waiting [1 s] */
+	bool knows_deaths;     /* the store and its users share a host; see meta_memory_ring */
 };
 
 /* meta_store_create -- NULL when out of memory. */
@@ -44,8 +45,21 @@ void meta_store_set_timeouts(struct meta_store *store, uint32_t lost_per_mille,
 void meta_store_set_delay(struct meta_store *store, uint64_t min_ns, uint64_t max_ns);
 /* meta_store_set_down -- nobody hears the store, requests time out; leases expire all the same. */
 void meta_store_set_down(struct meta_store *store, bool is_down);
+/*
+ * meta_store_set_stalled -- the store's disk answers nothing: what is about durable keys waits, without a
+ * time-out, until it is told false; leases and leased keys go on
+ */
+void meta_store_set_stalled(struct meta_store *store, bool is_stalled);
 /* meta_memory_cut_off -- @meta's process and the store no longer hear each other. */
 void meta_memory_cut_off(struct meta *meta, bool is_cut_off);
+
+/*
+ * meta_memory_ring -- something about @meta's process has changed: the store looks whether it lives
+ *
+ * If it @is_dead and the store knows of deaths, leases that were granted to it end soon; those of one that
+ * stands still end by their time, as ever.
+ */
+void meta_memory_ring(struct meta *meta, bool is_dead);
 
 /*
  * meta_store_snapshot -- all keys, leases and counters as they are now; NULL when out of memory

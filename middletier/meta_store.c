@@ -29,6 +29,8 @@ struct store_lease {
 	struct meta_store *store;
 	uint64_t id;
 	uint64_t ttl_ns;
+	uint64_t holder;         /* 0: nobody is asked whether it lives */
+	bool is_ending;          /* its holder is dead */
 	struct loop_timer timer; /* when it expires */
 };
 
@@ -158,10 +160,13 @@ store_add_lease(struct meta_store *store, uint64_t id, uint64_t ttl_ns, uint64_t
 }
 
 int
-meta_store_grant(struct meta_store *store, uint64_t ttl_ns, uint64_t *ret_lease)
+meta_store_grant(struct meta_store *store, uint64_t ttl_ns, uint64_t holder, uint64_t *ret_lease)
 {
-	if (store_add_lease(store, store->lease_last + 1, ttl_ns, ttl_ns) == NULL)
+	struct store_lease *lease = store_add_lease(store, store->lease_last + 1, ttl_ns, ttl_ns);
+
+	if (lease == NULL)
 		return -EIO;
+	lease->holder = holder;
 	*ret_lease = ++store->lease_last;
 	return 0;
 }
@@ -173,8 +178,24 @@ meta_store_renew(struct meta_store *store, uint64_t id)
 
 	if (lease == NULL)
 		return -ENOENT;
-	loop_timer_start(store->loop, &lease->timer, lease->ttl_ns);
+	if (!lease->is_ending)
+		loop_timer_start(store->loop, &lease->timer, lease->ttl_ns);
 	return 0;
+}
+
+void
+meta_store_end_holder(struct meta_store *store, uint64_t holder, uint64_t delay_ns)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&store->leases, link, next) {
+		struct store_lease *lease = LIST_ENTRY(link, struct store_lease, link);
+
+		if (lease->holder != holder || lease->is_ending)
+			continue;
+		lease->is_ending = true;
+		loop_timer_start(store->loop, &lease->timer, delay_ns);
+	}
 }
 
 int
@@ -472,6 +493,15 @@ meta_store_set_down(struct meta_store *store, bool is_down)
 {
 	CHECK_OBJ(store, META_STORE_MAGIC);
 	store->is_down = is_down;
+}
+
+void
+meta_store_set_stalled(struct meta_store *store, bool is_stalled)
+{
+	CHECK_OBJ(store, META_STORE_MAGIC);
+	store->is_stalled = is_stalled;
+	if (!is_stalled)
+		meta_store_unpark(store);
 }
 
 uint64_t

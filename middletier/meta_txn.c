@@ -26,6 +26,21 @@ meta_key_has_prefix(const char *key, const char *prefix)
 	return strncmp(key, prefix, strlen(prefix)) == 0;
 }
 
+bool
+meta_key_is_leased(const char *key)
+{
+	return meta_key_has_prefix(key, META_LEASED_PREFIX);
+}
+
+bool
+meta_txn_is_leased(const struct meta_txn *txn)
+{
+	for (uint32_t i = 0; i < txn->count; i++)
+		if (!meta_key_is_leased(txn->ops[i].key))
+			return false;
+	return true;
+}
+
 static bool
 meta_op_is_valid(const struct meta_op *op)
 {
@@ -37,9 +52,28 @@ meta_op_is_valid(const struct meta_op *op)
 		return op->lease == 0 && op->value_bytes == 0;
 	case META_PUT:
 		return op->value_bytes <= META_VALUE_BYTES_MAX &&
-		    (op->value != NULL || op->value_bytes == 0);
+		    (op->value != NULL || op->value_bytes == 0) &&
+		    (op->lease == 0 || meta_key_is_leased(op->key));
 	}
 	return false;
+}
+
+/* What changes leased keys is about no others. */
+static bool
+meta_ops_are_valid(const struct meta_op *ops, uint32_t count)
+{
+	uint32_t leased_count = 0;
+	bool changes_leased = false;
+
+	for (uint32_t i = 0; i < count; i++) {
+		if (!meta_op_is_valid(&ops[i]))
+			return false;
+		if (!meta_key_is_leased(ops[i].key))
+			continue;
+		leased_count++;
+		changes_leased |= ops[i].kind != META_COMPARE_VERSION;
+	}
+	return !changes_leased || leased_count == count;
 }
 
 int
@@ -50,13 +84,10 @@ meta_txn_copy(const struct meta_op *ops, uint32_t count, struct meta_txn **ret_t
 	struct meta_txn *txn;
 	char *at;
 
-	if (count == 0 || count > META_TXN_OPS_MAX)
+	if (count == 0 || count > META_TXN_OPS_MAX || !meta_ops_are_valid(ops, count))
 		return -EINVAL;
-	for (uint32_t i = 0; i < count; i++) {
-		if (!meta_op_is_valid(&ops[i]))
-			return -EINVAL;
+	for (uint32_t i = 0; i < count; i++)
 		bytes += strlen(ops[i].key) + 1 + ops[i].value_bytes;
-	}
 	txn = mt_calloc(1, bytes);
 	if (txn == NULL)
 		return -ENOMEM;

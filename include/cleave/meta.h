@@ -11,10 +11,17 @@
  *   answered is seen by every request that is sent afterwards.
  * - A key's version grows with each put, also over a deletion: equal versions mean the same value.
  * - -ETIMEDOUT means "perhaps": read again, and let a compare decide.
+ * - Keys under META_LEASED_PREFIX are those that may be put with a lease. They are as durable as the
+ *   leases: a store may lose them with whoever could hold one. A transaction that changes any of them
+ *   is about them alone; others may compare them.
  * - A key put with a lease goes when that lease ends; put again, it belongs to the last put's lease
  *   (or to none) alone.
  * - A lease ends no sooner than its time after the grant or renewal was *sent*, and some time after
- *   it is over; from then on each use of it is -ENOENT. Only the store's clock judges it.
+ *   it is over; from then on each use of it is -ENOENT. Only the store's clock judges it. It ends
+ *   sooner in one case: the store knows for sure that the process that it was granted to does nothing
+ *   any more: it has died, or closed the store.
+ * - What is asked about leases and leased keys alone waits for nothing durable: a disk that stalls does
+ *   not delay a renewal.
  * - After a change under its prefix by any process, a lease's end included, a watch is called: once
  *   or more for any number of changes, some time later, perhaps for no change at all. What is listed
  *   after the call includes the change. A change before the watch was made may call it or not: watch
@@ -35,6 +42,7 @@
 #define META_KEY_BYTES_MAX 255u
 #define META_VALUE_BYTES_MAX 65536u
 #define META_TXN_OPS_MAX 32u
+#define META_LEASED_PREFIX "gateways/"
 
 struct meta;
 
@@ -47,7 +55,7 @@ struct meta_item {
 
 enum meta_op_kind {
 	META_COMPARE_VERSION, /* version must be equal; 0: must be absent */
-	META_PUT,             /* lease 0: stays; else goes when the lease does */
+	META_PUT, /* lease 0: stays; else (META_LEASED_PREFIX only) goes when the lease does */
 	META_DELETE,
 };
 

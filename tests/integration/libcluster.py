@@ -280,8 +280,19 @@ class Cluster:
                 print("\n".join(daemon.lines[-80:]))
         for proxy in self.proxies:
             proxy.close()
+        self.remove_leases()
         shutil.rmtree(self.folder, ignore_errors=True)
         return False
+
+    def remove_leases(self):
+        """The memory of a metadata store whose last gateway was killed."""
+        try:
+            with open(os.path.join(self.folder, "meta", "leases.lock")) as f:
+                memory = f.read().strip()
+        except OSError:
+            return
+        if memory.startswith("/dev/shm/cleave-leases-"):
+            shutil.rmtree(memory, ignore_errors=True)
 
     def at_client(self, argv):
         return argv if self.net is None else self.net.exec_argv("client", argv)
@@ -340,6 +351,18 @@ def expect_error(result, *patterns, codes=(1, 2)):
           f"{' '.join(result.args)}: exit {result.returncode}, wanted {codes}\n{text}")
     for pattern in patterns:
         check(re.search(pattern, text, re.I), f"{' '.join(result.args)}: no '{pattern}' in\n{text}")
+
+
+def wait_for(fn, what):
+    deadline = time.monotonic() + WAIT_S
+    while not fn():
+        check(time.monotonic() < deadline, what)
+        time.sleep(0.05)  # between looks, not instead of them
+
+
+def lacking(c):
+    """Extents with fewer than three good copies, as their owners know."""
+    return sum(s["extents_lacking"] for s in c.status()["shards"])
 
 
 def free_port():

@@ -147,7 +147,7 @@ options_default(struct sim_cluster_options *options)
 	default_u32(&options->node_count, 3);
 	default_u32(&options->client_count, 2);
 	default_u32(&options->shard_count, 2);
-	default_u32(&options->min_replicas, 3);
+	default_u32(&options->min_replicas, 2);
 	default_u64(&options->device_bytes, NUM_MIB(16));
 	default_u32(&options->port_count, 1);
 	default_u32(&options->client_receives, 64);
@@ -226,6 +226,7 @@ sim_cluster_create(const struct sim_cluster_options *options)
 	if (options->link.latency_max_ns > 0)
 		sim_net_set_links(cluster->net, &options->link);
 	store.loop = sim_world_nature(cluster->world);
+	store.knows_deaths = options->knows_deaths;
 	cluster->store = meta_store_create(&store);
 	assert(cluster->net != NULL);
 	assert(cluster->store != NULL);
@@ -445,6 +446,7 @@ sim_cluster_gateway_kill(struct sim_cluster *cluster, uint32_t index)
 	sim_world_trace(cluster->world, "kill gateway %u", index + 1);
 	for (uint32_t i = 0; i < MT_METRIC_NR; i++)
 		cluster->metrics[i] += mt_gateway_metric(own->gateway, (enum mt_metric)i);
+	meta_memory_ring(own->meta, true);
 	/* The host first: nobody is told anything. */
 	sim_host_kill(own->host, random_death(cluster));
 	mt_gateway_destroy(own->gateway);

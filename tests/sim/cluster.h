@@ -35,7 +35,8 @@ struct sim_cluster_options {
 	uint32_t node_count;    /* [3] */
 	uint32_t client_count;  /* hosts for them [2] */
 	uint32_t shard_count;   /* [2] */
-	uint32_t min_replicas;  /* [3] */
+	uint32_t min_replicas;  /* [2] */
+	bool knows_deaths;      /* the metadata store hears of a gateway's end: one host */
 	uint64_t disk_bytes;    /* [256 MiB] */
 	uint64_t slot_bytes;    /* [512 KiB] */
 	uint64_t lease_ns, repair_after_ns, sweep_interval_ns, scrub_interval_ns; /* [gateway's] */

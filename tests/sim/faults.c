@@ -20,6 +20,47 @@ sim_faults_duration_ns(struct sim_cluster *cluster)
 	    UINT64_C(1000) << sim_cluster_below(cluster, 24));
 }
 
+/* What may cost a gateway its lease, or make shards change hands, whatever the metadata store does. */
+static bool
+is_disturbing(enum sim_fault fault)
+{
+	switch (fault) {
+	case SIM_FAULT_all_power:
+	case SIM_FAULT_few_return:
+	case SIM_FAULT_gateway_kill:
+	case SIM_FAULT_gateway_stop:
+	case SIM_FAULT_gateway_pause:
+	case SIM_FAULT_meta_timeout:
+	case SIM_FAULT_meta_cut:
+	case SIM_FAULT_deposed:
+	case SIM_FAULT_meta_slow:
+	case SIM_FAULT_meta_down:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Before such a fault begins, and when it is over. */
+static void
+note_disturbance(struct sim_faults *faults, enum sim_fault fault)
+{
+	if (!is_disturbing(fault))
+		return;
+	faults->stall.is_disturbed = true;
+	faults->disturbed_until_ns = sim_world_now_ns(faults->cluster->world) +
+	    4 * faults->cluster->options.lease_ns;
+}
+
+static bool
+has_disturbing(const struct sim_faults *faults)
+{
+	for (uint32_t i = 0; i < faults->active_count; i++)
+		if (is_disturbing(faults->active[i].fault))
+			return true;
+	return false;
+}
+
 /* Whom. */
 
 static uint32_t
@@ -154,8 +195,10 @@ inject_process(struct sim_faults *faults, struct sim_fault_active *self, uint64_
 		return true;
 	case SIM_FAULT_gateway_pause:
 		self->index = random_gateway(faults);
-		if (cluster->gateways[self->index].loop != NULL)
+		if (cluster->gateways[self->index].loop != NULL) {
 			sim_loop_pause(cluster->gateways[self->index].loop, pause_ns);
+			meta_memory_ring(cluster->gateways[self->index].meta, false);
+		}
 		return true;
 	default:
 		return false;
@@ -296,6 +339,16 @@ inject_network(struct sim_faults *faults, struct sim_fault_active *self)
 		return true;
 	case SIM_FAULT_meta_down:
 		meta_store_set_down(cluster->store, true);
+		return true;
+	case SIM_FAULT_meta_stall:
+		if (faults->stall.is_on)
+			return false;
+		self->until_ns = sim_world_now_ns(cluster->world) +
+		    sim_world_random_below(cluster->world, NUM_S(40));
+		meta_store_set_stalled(cluster->store, true);
+		sim_stall_begin(&faults->stall, cluster,
+		    has_disturbing(faults) ||
+			sim_world_now_ns(cluster->world) < faults->disturbed_until_ns);
 		return true;
 	case SIM_FAULT_drift:
 		inject_drift(faults);
@@ -512,6 +565,10 @@ undo_network(struct sim_faults *faults, const struct sim_fault_active *self)
 	case SIM_FAULT_meta_down:
 		meta_store_set_down(cluster->store, false);
 		break;
+	case SIM_FAULT_meta_stall:
+		sim_stall_end(&faults->stall);
+		meta_store_set_stalled(cluster->store, false);
+		break;
 	case SIM_FAULT_deposed:
 		if (self->workload != NULL)
 			workload_takeover(self->workload);
@@ -571,6 +628,7 @@ undo_at(struct sim_faults *faults, uint32_t i)
 
 	sim_world_trace(faults->cluster->world, "undo %s", sim_fault_name(self.fault));
 	faults->active[i] = faults->active[--faults->active_count];
+	note_disturbance(faults, self.fault);
 	undo(faults, &self);
 }
 
@@ -631,6 +689,7 @@ sim_faults_inject(struct sim_faults *faults)
 	sim_world_trace(cluster->world, "fault %s for %.6f s", sim_fault_name(self.fault),
 	    (double)duration_ns / 1e9);
 	faults->counts[self.fault]++;
+	note_disturbance(faults, self.fault);
 	if (inject_process(faults, &self, duration_ns) || inject_network(faults, &self) ||
 	    inject_disk(faults, &self))
 		faults->active[faults->active_count++] = self;

@@ -9,6 +9,7 @@
 #define CLEAVE_TESTS_SIM_FAULTS_H
 
 #include "run.h"
+#include "stall.h"
 #include "workload.h"
 
 #define SIM_FAULTS_ACTIVE_MAX 16u
@@ -32,6 +33,8 @@ struct sim_faults {
 	struct sim_fault_active active[SIM_FAULTS_ACTIVE_MAX];
 	uint32_t active_count;
 	bool is_owner_stale; /* the last fault may have made an owner that does not know it */
+	struct sim_stall stall;
+	uint64_t disturbed_until_ns; /* until when leases may go, of faults that are over */
 	uint64_t counts[SIM_FAULT_NR];
 };
 

@@ -175,7 +175,8 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 		.has_drift = dice(run, 2) == 0,
 		.drift_ppm_max = dice(run, 2) == 0 ? 200 : 10000,
 		.shard_count = 1 + dice(run, 4),
-		.min_replicas = 2 + dice(run, 2),
+		/* Mostly as users have it. */
+		.min_replicas = 2 + dice(run, 4) / 3,
 		.slot_bytes = NUM_KIB(128) << dice(run, 3),
 		.lease_ns = NUM_MS(500) << dice(run, 3),
 		.repair_after_ns = NUM_S(1 + dice(run, 2)),
@@ -184,6 +185,8 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 		.orphan_grace_ns = NUM_S(given->seed % 4),
 		.scrub_interval_ns = NUM_S(5 + dice(run, 60)),
 		.node_timeout_ns = NUM_S(1 + dice(run, 5)) };
+	/* Of two seeds in three the gateways share a host with the metadata store. */
+	options->knows_deaths = given->seed % 3 != 0;
 	options->port_count = 1 + dice(run, 3) / 2;
 	options->device_bytes = NUM_MIB(8) << dice(run, 3);
 	options->client_receives = 8u << dice(run, 4);

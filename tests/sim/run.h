@@ -42,6 +42,7 @@
 	X(deposed, "a gateway is cut off from the store, and a client from its volume meanwhile")  \
 	X(meta_slow, "the metadata store is slow")                                                 \
 	X(meta_down, "the metadata store is down")                                                 \
+	X(meta_stall, "the disk of the metadata store stalls, for tens of seconds")                \
 	X(drift, "a clock runs at another rate")                                                   \
 	X(disk_stall, "a disk completes nothing for a while")                                      \
 	X(disk_slow, "a disk is 10 to 1,000 times slower")                                         \

@@ -9,6 +9,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <ftw.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +50,54 @@ struct answer {
 		uint64_t version;
 	} items[ITEMS_MAX];
 };
+
+/* ---- a disk that stalls ---- */
+
+static pthread_mutex_t stall_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t stall_changed = PTHREAD_COND_INITIALIZER;
+static bool is_stalled;
+static uint32_t stall_count; /* who waits in it */
+
+int fdatasync(int fd);
+/* In front of the C library's: what LMDB waits for with its lock held. */
+int
+fdatasync(int fd)
+{
+	(void)pthread_mutex_lock(&stall_mutex);
+	stall_count++;
+	(void)pthread_cond_broadcast(&stall_changed);
+	while (is_stalled)
+		(void)pthread_cond_wait(&stall_changed, &stall_mutex);
+	stall_count--;
+	(void)pthread_mutex_unlock(&stall_mutex);
+	return fsync(fd);
+}
+
+/* The store's disk no longer finishes anything, until told false. */
+static inline void
+stall(struct fixture *f, bool is_on)
+{
+	if (!f->is_lmdb) {
+		meta_store_set_stalled(f->store, is_on);
+		return;
+	}
+	(void)pthread_mutex_lock(&stall_mutex);
+	is_stalled = is_on;
+	(void)pthread_cond_broadcast(&stall_changed);
+	(void)pthread_mutex_unlock(&stall_mutex);
+}
+
+/* Until a commit hangs in it. */
+static inline void
+stall_wait(struct fixture *f)
+{
+	if (!f->is_lmdb)
+		return;
+	(void)pthread_mutex_lock(&stall_mutex);
+	while (stall_count == 0)
+		(void)pthread_cond_wait(&stall_changed, &stall_mutex);
+	(void)pthread_mutex_unlock(&stall_mutex);
+}
 
 static inline void
 meta_reopen(struct fixture *f)

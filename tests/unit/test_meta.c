@@ -195,18 +195,18 @@ META_TEST(keys_go_with_their_lease)
 	uint64_t lease = grant(f, NUM_S(1000)), other = grant(f, NUM_S(1000));
 
 	cr_assert_neq(lease, other);
-	cr_assert_eq(put_leased(f, "a", lease), 0);
-	cr_assert_eq(put_leased(f, "b", other), 0);
+	cr_assert_eq(put_leased(f, "gateways/a", lease), 0);
+	cr_assert_eq(put_leased(f, "gateways/b", other), 0);
 	cr_assert_eq(put_one(f, "c", "v"), 0);
 	cr_assert_eq(lease_renew(f, lease), 0);
 	cr_assert_eq(lease_revoke(f, lease), 0);
-	cr_assert_eq(version_of(f, "a"), 0);
-	cr_assert_neq(version_of(f, "b"), 0);
+	cr_assert_eq(version_of(f, "gateways/a"), 0);
+	cr_assert_neq(version_of(f, "gateways/b"), 0);
 	cr_assert_neq(version_of(f, "c"), 0);
 	cr_assert_eq(lease_renew(f, lease), -ENOENT);
 	cr_assert_eq(lease_revoke(f, lease), -ENOENT);
-	cr_assert_eq(put_leased(f, "a", lease), -ENOENT);
-	cr_assert_eq(version_of(f, "a"), 0);
+	cr_assert_eq(put_leased(f, "gateways/a", lease), -ENOENT);
+	cr_assert_eq(version_of(f, "gateways/a"), 0);
 }
 
 META_TEST(lease_expires_by_itself)
@@ -224,10 +224,10 @@ META_TEST(key_put_without_lease_stays)
 {
 	uint64_t lease = grant(f, NUM_S(1000));
 
-	cr_assert_eq(put_leased(f, "a", lease), 0);
-	cr_assert_eq(put_one(f, "a", "mine"), 0);
+	cr_assert_eq(put_leased(f, "gateways/a", lease), 0);
+	cr_assert_eq(put_one(f, "gateways/a", "mine"), 0);
 	cr_assert_eq(lease_revoke(f, lease), 0);
-	cr_assert_str_eq(list(f, "a").items[0].value, "mine");
+	cr_assert_str_eq(list(f, "gateways/a").items[0].value, "mine");
 }
 
 META_TEST(key_put_again_belongs_to_the_last_lease_alone)
@@ -247,27 +247,27 @@ META_TEST(key_put_again_outlives_the_first_lease)
 	struct answer watch = { 0 };
 	uint64_t lease = grant(f, NUM_S(1000));
 
-	cr_assert_eq(f->meta->ops->watch(f->meta, "b", on_watch, &watch), 0);
-	(void)put_leased_briefly(f, "a", "b");
-	cr_assert_eq(put_leased(f, "a", lease), 0);
-	wait_until_gone(f, &watch, "b");
-	cr_assert_neq(version_of(f, "a"), 0);
+	cr_assert_eq(f->meta->ops->watch(f->meta, "gateways/b", on_watch, &watch), 0);
+	(void)put_leased_briefly(f, "gateways/a", "gateways/b");
+	cr_assert_eq(put_leased(f, "gateways/a", lease), 0);
+	wait_until_gone(f, &watch, "gateways/b");
+	cr_assert_neq(version_of(f, "gateways/a"), 0);
 }
 
 META_TEST(key_deleted_and_put_again_is_free_of_its_lease)
 {
 	uint64_t lease = grant(f, NUM_S(1000));
 
-	cr_assert_eq(put_leased(f, "a", lease), 0);
-	cr_assert_eq(txn(f, &(struct meta_op){ .kind = META_DELETE, .key = "a" }, 1), 0);
-	cr_assert_eq(put_one(f, "a", "mine"), 0);
+	cr_assert_eq(put_leased(f, "gateways/a", lease), 0);
+	cr_assert_eq(txn(f, &(struct meta_op){ .kind = META_DELETE, .key = "gateways/a" }, 1), 0);
+	cr_assert_eq(put_one(f, "gateways/a", "mine"), 0);
 	cr_assert_eq(lease_revoke(f, lease), 0);
-	cr_assert_neq(version_of(f, "a"), 0);
+	cr_assert_neq(version_of(f, "gateways/a"), 0);
 }
 
 META_TEST(a_version_that_differs_is_told_before_a_lease_that_is_gone)
 {
-	struct meta_op ops[] = { put("a", "v"), compare("a", 99) };
+	struct meta_op ops[] = { put("gateways/a", "v"), compare("gateways/a", 99) };
 
 	ops[0].lease = 12345;
 	cr_assert_eq(txn(f, ops, 2), -EAGAIN);
@@ -276,6 +276,91 @@ META_TEST(a_version_that_differs_is_told_before_a_lease_that_is_gone)
 }
 
 /* ---- watches ---- */
+
+/* ---- leased keys and durable ones ---- */
+
+META_TEST(leases_are_for_their_keys_and_these_for_themselves)
+{
+	struct answer answer = { 0 };
+	struct meta_op ops[] = { put("gateways/a", "v"), put("b", "v") };
+
+	cr_assert_eq(f->meta->ops->txn(f->meta, ops, 2, on_txn, &answer), -EINVAL);
+	ops[1] = compare("b", 0);
+	cr_assert_eq(f->meta->ops->txn(f->meta, ops, 2, on_txn, &answer), -EINVAL);
+	ops[1] = (struct meta_op){ .kind = META_DELETE, .key = "gateways/b" };
+	cr_assert_eq(txn(f, ops, 2), 0);
+	ops[0] = put("gateway", "v"); /* the prefix has a slash */
+	ops[0].lease = grant(f, NUM_S(1000));
+	cr_assert_eq(f->meta->ops->txn(f->meta, ops, 1, on_txn, &answer), -EINVAL);
+	cr_assert_eq(answer.count, 0);
+}
+
+META_TEST(durable_change_may_compare_leased_keys)
+{
+	uint64_t lease = grant(f, NUM_S(1000)), version;
+	struct meta_op ops[] = { put("shards/0", "mine"), compare("gateways/1", 0),
+		compare("shards/0", 0) };
+
+	cr_assert_eq(put_leased(f, "gateways/1", lease), 0);
+	version = version_of(f, "gateways/1");
+	cr_assert_eq(txn(f, ops, 3), -EAGAIN);
+	cr_assert_eq(version_of(f, "shards/0"), 0);
+	ops[1].version = version;
+	cr_assert_eq(txn(f, ops, 3), 0);
+	cr_assert_neq(version_of(f, "shards/0"), 0);
+	cr_assert_eq(lease_revoke(f, lease), 0);
+	ops[2].version = version_of(f, "shards/0");
+	cr_assert_eq(txn(f, ops, 3), -EAGAIN);
+	ops[1].version = 0;
+	cr_assert_eq(txn(f, ops, 3), 0);
+}
+
+META_TEST(list_of_both_is_sorted)
+{
+	const char *keys[] = { "shards/0", "gateways/2", "cluster", "gateways/10", "g" };
+	const char *expected[] = { "cluster", "g", "gateways/10", "gateways/2", "shards/0" };
+	struct answer answer;
+
+	for (uint32_t i = 0; i < NUM_COUNT(keys); i++)
+		cr_assert_eq(put_one(f, keys[i], keys[i]), 0);
+	answer = list(f, "");
+	cr_assert_eq(answer.item_count, NUM_COUNT(expected));
+	for (uint32_t i = 0; i < NUM_COUNT(expected); i++) {
+		cr_assert_str_eq(answer.items[i].key, expected[i]);
+		cr_assert_str_eq(answer.items[i].value, expected[i]);
+	}
+	cr_assert_eq(list(f, "g").item_count, 3);
+	cr_assert_eq(list(f, "gateways/").item_count, 2);
+}
+
+META_TEST(nothing_about_leases_waits_for_the_disk)
+{
+	uint64_t lease = grant(f, NUM_S(1000)), other;
+	struct answer durable = { 0 }, watch = { 0 }, behind = { 0 };
+	struct meta_op op = put("shards/0", "v");
+
+	cr_assert_eq(put_leased(f, "gateways/1", lease), 0);
+	stall(f, true);
+	cr_assert_eq(f->meta->ops->txn(f->meta, &op, 1, on_txn, &durable), 0);
+	cr_assert_eq(f->meta->ops->list(f->meta, "shards/", on_list, &behind), 0);
+	stall_wait(f);
+	cr_assert_eq(f->meta->ops->watch(f->meta, "gateways/", on_watch, &watch), 0);
+	cr_assert_eq(lease_renew(f, lease), 0);
+	other = grant(f, NUM_S(1000));
+	cr_assert_eq(put_leased(f, "gateways/2", other), 0);
+	cr_assert_neq(version_of(f, "gateways/2"), 0);
+	cr_assert_eq(lease_revoke(f, other), 0);
+	cr_assert_eq(version_of(f, "gateways/2"), 0);
+	(void)put_leased_briefly(f, "gateways/3", "gateways/4");
+	wait_until_gone(f, &watch, "gateways/3");
+	cr_assert_not(durable.is_done);
+	cr_assert_not(behind.is_done);
+	stall(f, false);
+	wait_for(f, &durable);
+	wait_for(f, &behind);
+	cr_assert_eq(durable.rc, 0);
+	cr_assert_eq(lease_renew(f, lease), 0);
+}
 
 META_TEST(watch_sees_its_prefix_alone)
 {
@@ -491,15 +576,15 @@ Test(meta_memory, store_that_is_down_answers_nobody)
 
 	fixture_init(&fixture, false);
 	lease = grant(&fixture, NUM_MS(500));
-	cr_assert_eq(put_leased(&fixture, "a", lease), 0);
-	cr_assert_eq(fixture.meta->ops->watch(fixture.meta, "a", on_watch, &watch), 0);
+	cr_assert_eq(put_leased(&fixture, "gateways/a", lease), 0);
+	cr_assert_eq(fixture.meta->ops->watch(fixture.meta, "gateways/a", on_watch, &watch), 0);
 	meta_store_set_down(fixture.store, true);
 	cr_assert_eq(put_one(&fixture, "k", "v"), -ETIMEDOUT);
 	cr_assert_eq(lease_renew(&fixture, lease), -ETIMEDOUT);
 	cr_assert_eq(watch.count, 0);
 	meta_store_set_down(fixture.store, false);
 	wait_for(&fixture, &watch);
-	cr_assert_eq(version_of(&fixture, "a"), 0);
+	cr_assert_eq(version_of(&fixture, "gateways/a"), 0);
 	cr_assert_eq(version_of(&fixture, "k"), 0);
 	fixture_fini(&fixture);
 }
@@ -544,14 +629,14 @@ Test(meta_memory, leases_of_a_snapshot_end_when_their_time_is_over)
 	fixture_init(&fixture, false);
 	brief = grant(&fixture, NUM_MS(50));
 	lasting = grant(&fixture, NUM_S(1000));
-	cr_assert_eq(put_leased(&fixture, "a", brief), 0);
-	cr_assert_eq(put_leased(&fixture, "b", lasting), 0);
+	cr_assert_eq(put_leased(&fixture, "gateways/a", brief), 0);
+	cr_assert_eq(put_leased(&fixture, "gateways/b", lasting), 0);
 	snapshot = meta_store_snapshot(fixture.store);
-	cr_assert_eq(fixture.meta->ops->watch(fixture.meta, "a", on_watch, &watch), 0);
+	cr_assert_eq(fixture.meta->ops->watch(fixture.meta, "gateways/a", on_watch, &watch), 0);
 	wait_for(&fixture, &watch);
 	cr_assert_eq(meta_store_restore(fixture.store, snapshot), 0);
-	cr_assert_eq(version_of(&fixture, "a"), 0);
-	cr_assert_neq(version_of(&fixture, "b"), 0);
+	cr_assert_eq(version_of(&fixture, "gateways/a"), 0);
+	cr_assert_neq(version_of(&fixture, "gateways/b"), 0);
 	cr_assert_eq(lease_renew(&fixture, lasting), 0);
 	cr_assert_eq(lease_renew(&fixture, brief), -ENOENT);
 	meta_snapshot_destroy(snapshot);
@@ -565,7 +650,7 @@ Test(meta_memory, nth_allocation_of_a_copy_fails)
 	uint32_t failed = 0;
 
 	fixture_init(&fixture, false);
-	cr_assert_eq(put_leased(&fixture, "a", grant(&fixture, NUM_S(1000))), 0);
+	cr_assert_eq(put_leased(&fixture, "gateways/a", grant(&fixture, NUM_S(1000))), 0);
 	cr_assert_eq(put_one(&fixture, "b", "v"), 0);
 	for (uint32_t nth = 1; snapshot == NULL; nth++) {
 		mt_alloc_fail_at(nth);

@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <sys/resource.h>
 
+#include "middletier/lmdb_leases.h"
 #include "middletier/lmdb_store.h"
 
 #ifndef CLONE_NEWTIME
@@ -190,13 +191,13 @@ Test(meta_shared, last_change_of_a_killed_process_is_heard)
 static void
 lease_and_wait(struct peer *self)
 {
-	(void)put_leased_briefly(&self->f, "gateways/2", "ports/2");
+	(void)put_leased_briefly(&self->f, "gateways/2", "gateways/2/ports");
 	say(self->to, "leased");
 	hear(self->from, "never", NULL);
 }
 
 /* The survivor granted no lease and asks for nothing: it learns of the lease, and of its end. */
-Test(meta_shared, lease_of_a_killed_process_expires_for_the_others)
+Test(meta_shared, lease_of_a_stopped_process_expires_for_the_others)
 {
 	char path[64];
 	struct fixture f;
@@ -213,9 +214,236 @@ Test(meta_shared, lease_of_a_killed_process_expires_for_the_others)
 	open_shared(&f, path);
 	watch_start(&f, "gateways/", &watch);
 	hear(peer.from, "leased", NULL);
-	peer_end(&peer, true);
+	cr_assert_eq(kill(peer.pid, SIGSTOP), 0);
 	wait_for_key(&f, &watch, "gateways/2", false);
+	peer_end(&peer, true);
 	cr_assert_neq(version_of(&f, "mine"), 0);
+	fixture_fini(&f);
+}
+
+static void
+renew_until_told(struct peer *self)
+{
+	uint64_t lease = grant(&self->f, NUM_S(1000));
+	char line[64];
+
+	cr_assert_eq(put_leased(&self->f, "gateways/2", lease), 0);
+	(void)snprintf(line, sizeof(line), "%" PRIu64, lease);
+	say(self->to, line);
+	hear(self->from, "revoked", NULL);
+	cr_assert_eq(lease_renew(&self->f, lease), -ENOENT);
+	cr_assert_eq(put_leased(&self->f, "gateways/2", lease), -ENOENT);
+	say(self->to, "gone");
+}
+
+static void
+lease_other(struct peer *self)
+{
+	cr_assert_eq(put_leased(&self->f, "gateways/3", grant(&self->f, NUM_S(1000000))), 0);
+	say(self->to, "leased");
+	hear(self->from, "never", NULL);
+}
+
+static void
+lease_for_ever(struct peer *self)
+{
+	cr_assert_eq(put_leased(&self->f, "gateways/2", grant(&self->f, NUM_S(1000000))), 0);
+	say(self->to, "leased");
+	hear(self->from, "close", NULL);
+}
+
+/* Its time would be eleven days: it is the kernel that tells. */
+Test(meta_shared, lease_of_a_killed_process_ends_with_it, .timeout = 60)
+{
+	char path[64];
+	struct fixture f;
+	struct answer watch;
+	struct peer peer;
+
+	path_make(path);
+	open_shared(&f, path);
+	f.meta->ops->close(f.meta);
+	f.meta = NULL;
+	loop_destroy(f.loop);
+	for (uint32_t round = 0; round < 20; round++) {
+		peer_start(&peer, path, lease_for_ever);
+		open_shared(&f, path);
+		watch_start(&f, "gateways/", &watch);
+		hear(peer.from, "leased", NULL);
+		cr_assert_neq(version_of(&f, "gateways/2"), 0);
+		if (round % 2 == 0)
+			say(peer.to, "close");
+		peer_end(&peer, round % 2 != 0);
+		wait_for_key(&f, &watch, "gateways/2", false);
+		f.meta->ops->close(f.meta);
+		f.meta = NULL;
+		loop_destroy(f.loop);
+	}
+	open_shared(&f, path);
+	fixture_fini(&f);
+}
+
+/* Who comes later finds the lease of one that nobody saw die, beside one that lives. */
+Test(meta_shared, who_comes_later_ends_leases_of_the_dead_alone, .timeout = 60)
+{
+	char path[64];
+	struct fixture f;
+	struct answer watch;
+	struct peer living, dead;
+
+	path_make(path);
+	peer_start(&living, path, renew_until_told);
+	hear(living.from, NULL, (char[64]){ 0 });
+	/* Stopped: it does not look. */
+	cr_assert_eq(kill(living.pid, SIGSTOP), 0);
+	peer_start(&dead, path, lease_other);
+	hear(dead.from, "leased", NULL);
+	peer_end(&dead, true);
+	open_shared(&f, path);
+	watch_start(&f, "gateways/", &watch);
+	wait_for_key(&f, &watch, "gateways/3", false);
+	cr_assert_neq(version_of(&f, "gateways/2"), 0);
+	cr_assert_eq(kill(living.pid, SIGCONT), 0);
+	peer_end(&living, true);
+	wait_for_key(&f, &watch, "gateways/2", false);
+	fixture_fini(&f);
+}
+
+/* ---- whose disk stalls ---- */
+
+static void
+put_into_a_stall(struct peer *self)
+{
+	struct answer answer = { 0 };
+	struct meta_op op = put("shards/0", "v");
+
+	hear(self->from, "go", NULL);
+	stall(&self->f, true);
+	cr_assert_eq(self->f.meta->ops->txn(self->f.meta, &op, 1, on_txn, &answer), 0);
+	stall_wait(&self->f);
+	say(self->to, "stalled");
+	hear(self->from, "end", NULL);
+	stall(&self->f, false);
+	wait_for(&self->f, &answer);
+	cr_assert_eq(answer.rc, 0);
+}
+
+Test(meta_shared, commit_of_another_process_that_stalls_delays_no_lease, .timeout = 60)
+{
+	char path[64];
+	struct fixture f;
+	struct peer peer;
+	struct answer answer = { 0 };
+	struct meta_op op = put("shards/0", "mine");
+	uint64_t lease;
+
+	path_make(path);
+	peer_start(&peer, path, put_into_a_stall);
+	open_shared(&f, path);
+	lease = grant(&f, NUM_S(1000));
+	cr_assert_eq(put_leased(&f, "gateways/1", lease), 0);
+	say(peer.to, "go");
+	hear(peer.from, "stalled", NULL);
+	cr_assert_eq(f.meta->ops->txn(f.meta, &op, 1, on_txn, &answer), 0);
+	for (uint32_t i = 0; i < 10; i++)
+		cr_assert_eq(lease_renew(&f, lease), 0);
+	cr_assert_neq(version_of(&f, "gateways/1"), 0);
+	cr_assert_not(answer.is_done);
+	say(peer.to, "end");
+	wait_for(&f, &answer);
+	cr_assert_eq(answer.rc, 0);
+	peer_end(&peer, false);
+	fixture_fini(&f);
+}
+
+/* ---- who sees whose leases ---- */
+
+static void
+wait_until_told(struct peer *self)
+{
+	hear(self->from, "end", NULL);
+}
+
+/* As in a container with a /dev/shm of its own: the memory is there, but not for us. */
+Test(meta_shared, process_that_cannot_see_the_leases_is_refused)
+{
+	char path[64], name[128], memory[64] = "", away[80], error[256] = "";
+	struct loop *loop = loop_ev_create(1);
+	struct fixture f;
+	struct peer peer;
+	int fd;
+
+	path_make(path);
+	peer_start(&peer, path, wait_until_told);
+	(void)snprintf(name, sizeof(name), "%s/leases.lock", path);
+	fd = open(name, O_RDONLY | O_CLOEXEC);
+	cr_assert_gt(read(fd, memory, sizeof(memory) - 1), 0);
+	(void)close(fd);
+	(void)snprintf(away, sizeof(away), "%s-away", memory);
+	cr_assert_eq(rename(memory, away), 0, "%s", memory);
+	cr_assert_null(meta_lmdb_open(loop, path, error, sizeof(error)));
+	cr_assert_not_null(strstr(error, "does not see"), "%s", error);
+	cr_assert_eq(rename(away, memory), 0);
+	say(peer.to, "end");
+	peer_end(&peer, false);
+	loop_destroy(loop);
+	open_shared(&f, path);
+	cr_assert_eq(access(memory, F_OK), -1, "the last one takes it away");
+	fixture_fini(&f);
+}
+
+/* As a version left it that kept leases on disk: {ttl, end, boot}, and a key under one. */
+static void
+old_lease_put(const char *path, uint64_t expires_ns)
+{
+	struct lmdb_store store = { .leased = &store };
+	uint64_t lease[2] = { NUM_S(3), expires_ns };
+	uint8_t value[sizeof(lease) + LMDB_BOOT_BYTES];
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	MDB_val name = { 8, (uint64_t[]){ 1 } }, data = { sizeof(value), value };
+	MDB_val key = { 10, (char[]){ "gateways/1" } };
+	MDB_txn *txn;
+	MDB_dbi table;
+
+	memcpy(value, lease, sizeof(lease));
+	cr_assert_eq(read(fd, value + sizeof(lease), LMDB_BOOT_BYTES), LMDB_BOOT_BYTES);
+	(void)close(fd);
+	cr_assert_eq(lmdb_store_open(&store, path), 0);
+	cr_assert_eq(mdb_txn_begin(store.env, NULL, 0, &txn), 0);
+	cr_assert_eq(mdb_dbi_open(txn, "leases", MDB_CREATE, &table), 0);
+	cr_assert_eq(mdb_put(txn, table, &name, &data, 0), 0);
+	cr_assert_eq(mdb_put(txn, store.keys, &key, &data, 0), 0);
+	cr_assert_eq(mdb_txn_commit(txn), 0);
+	lmdb_store_close(&store);
+}
+
+Test(meta_shared, leases_of_an_older_version_are_waited_for_and_then_go)
+{
+	char path[64], error[256] = "";
+	struct loop *loop = loop_ev_create(1);
+	struct lmdb_store store = { .leased = &store };
+	struct fixture f;
+	MDB_txn *txn;
+	MDB_dbi table;
+
+	path_make(path);
+	old_lease_put(path, UINT64_MAX);
+	cr_assert_null(meta_lmdb_open(loop, path, error, sizeof(error)));
+	cr_assert_not_null(strstr(error, "older version"), "%s", error);
+	loop_destroy(loop);
+	old_lease_put(path, 1);
+	open_shared(&f, path);
+	cr_assert_eq(list(&f, "").item_count, 0);
+	meta_reopen(&f);
+	cr_assert_eq(put_one(&f, "k", "v"), 0);
+	f.meta->ops->close(f.meta);
+	f.meta = NULL;
+	/* The older version asks for its table, and is told that there is none. */
+	cr_assert_eq(lmdb_store_open(&store, path), 0);
+	cr_assert_eq(mdb_txn_begin(store.env, NULL, 0, &txn), 0);
+	cr_assert_eq(mdb_dbi_open(txn, "leases", MDB_CREATE, &table), MDB_INCOMPATIBLE);
+	mdb_txn_abort(txn);
+	lmdb_store_close(&store);
 	fixture_fini(&f);
 }
 
@@ -246,21 +474,6 @@ Test(meta_shared, lease_granted_by_another_process_wakes_who_slept)
 	watch.is_done = false;
 	wait_for_key(&f, &watch, "gateways/2", false);
 	fixture_fini(&f);
-}
-
-static void
-renew_until_told(struct peer *self)
-{
-	uint64_t lease = grant(&self->f, NUM_S(1000));
-	char line[64];
-
-	cr_assert_eq(put_leased(&self->f, "gateways/2", lease), 0);
-	(void)snprintf(line, sizeof(line), "%" PRIu64, lease);
-	say(self->to, line);
-	hear(self->from, "revoked", NULL);
-	cr_assert_eq(lease_renew(&self->f, lease), -ENOENT);
-	cr_assert_eq(put_leased(&self->f, "gateways/2", lease), -ENOENT);
-	say(self->to, "gone");
 }
 
 Test(meta_shared, lease_that_another_process_revoked_is_gone)
