@@ -86,8 +86,9 @@ static const struct config_option option_table[] = {
 	    "run where writes do.",
 	    "1", false, 0, 64, NULL },
 	{ "min-replicas", 0, CONFIG_U64, offsetof(struct main_options, min_replicas), "N",
-	    "Fewest nodes that writes go on with. 1 also lets a take-over believe a lone replica.",
-	    "3", false, 1, MT_REPLICAS_MAX, NULL },
+	    "Fewest nodes that writes go on with. 3: never fewer than three copies of what is "
+	    "acknowledged. 1 also lets a take-over believe a lone replica.",
+	    "2", false, 1, MT_REPLICAS_MAX, NULL },
 	{ "node-timeout", 0, CONFIG_DURATION, offsetof(struct main_options, node_timeout),
 	    "DURATION", "A storage node that does not answer for this long is given up.", "5s",
 	    false, NUM_MS(10), NUM_S(600), NULL },

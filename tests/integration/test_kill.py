@@ -5,7 +5,8 @@ import os
 import signal
 import subprocess
 
-from libcluster import Cluster, Failure, check, main, run_argv
+from libcluster import Cluster, Failure, check, lacking, main, run_argv, wait_for
+from libload import Load
 
 
 def start_load(c, journal, seconds=120):
@@ -66,6 +67,28 @@ def one_node_killed():
     run_with(lambda c: c.nodes[1].kill(), lambda c: c.nodes[1].start())
 
 
+def writes_go_on_without_one_of_three_nodes():
+    """Default options: two copies while it is away, three when it is back, all of it verified."""
+    with Cluster(nodes=3, gateway_args=["--repair-after", "1s"]) as c, Load(c) as load:
+        load.wait_writes(2000)
+        wait_for(lambda: lacking(c) == 0, "a fresh cluster lacks copies")
+        c.nodes[1].kill()
+        took_s = load.wait_writes(500)
+        print(f"  500 writes within {took_s:.2f} s after the node was killed")
+        load.wait_writes(5000)
+        wait_for(lambda: lacking(c) > 0, "nothing lacks a copy while a node is away")
+        c.nodes[1].start()
+        wait_for(lambda: lacking(c) == 0, "the third copies are not made")
+        load.wait_writes(2000)
+        # Another one may go now: nothing is on two nodes alone.
+        c.nodes[0].kill()
+        c.gateway.kill()
+        c.gateway.start()
+        load.wait_writes(2000)
+        c.nodes[0].start()
+        load.wait_writes(1000)
+
+
 def all_killed_at_once():
     def kill(c):
         for d in [*c.nodes, c.gateway]:
@@ -107,5 +130,5 @@ def a_wrong_journal_is_found():
 
 
 if __name__ == "__main__":
-    main(gateway_killed, one_node_killed, all_killed_at_once, client_killed,
+    main(gateway_killed, one_node_killed, writes_go_on_without_one_of_three_nodes, all_killed_at_once, client_killed,
          a_wrong_journal_is_found)
