@@ -50,6 +50,7 @@ name_write(int lock_fd, const char *path)
 	return pwrite(lock_fd, path, bytes, 0) == (ssize_t)bytes ? 0 : -EIO;
 }
 
+/* Unless somebody uses it: a copy of a store's directory names the memory of the other one. */
 static void
 memory_remove(const char *path)
 {
@@ -58,6 +59,10 @@ memory_remove(const char *path)
 
 	if (directory == NULL)
 		return;
+	if (flock(dirfd(directory), LOCK_EX | LOCK_NB) != 0) {
+		(void)closedir(directory);
+		return;
+	}
 	while ((entry = readdir(directory)) != NULL)
 		if (entry->d_name[0] != '.')
 			(void)unlinkat(dirfd(directory), entry->d_name, 0);
@@ -87,7 +92,9 @@ memory_open(struct lmdb_leases *leases)
 	if (!name_read(leases->lock_fd, leases->path))
 		return -ENOENT;
 	leases->directory_fd = open(leases->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return leases->directory_fd < 0 ? -errno : 0;
+	if (leases->directory_fd < 0 || flock(leases->directory_fd, LOCK_SH) != 0)
+		return -errno;
+	return 0;
 }
 
 /*

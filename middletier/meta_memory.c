@@ -160,6 +160,8 @@ store_has_bad_luck(struct meta_store *store, uint32_t per_mille)
 static bool
 request_is_leased(const struct store_request *request)
 {
+	if (MUTANT(lease_behind_disk))
+		return false;
 	if (request->kind == REQUEST_LIST)
 		return meta_key_is_leased(request->prefix);
 	return request->kind != REQUEST_TXN || meta_txn_is_leased(request->txn);

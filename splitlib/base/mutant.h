@@ -43,6 +43,7 @@
 	X(gone_admitted, "what waits for a shard is written though its session has ended")         \
 	X(replica_unverified, "a returning replica counts as whole, whatever it answers")          \
 	X(lease_from_answer, "a lease is counted from its answer, not from its request")           \
+	X(lease_behind_disk, "leases wait for the disk of the metadata store, as other keys do")   \
 	X(death_assumed, "a process that stands still counts as dead, and its lease as over")      \
 	X(writer_failure_unseen, "a merge goes on with a block whose place was given up")          \
 	X(tombstone_scope_ignored, "a discard counts for a volume that was rolled back over it")   \

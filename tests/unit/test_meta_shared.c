@@ -392,6 +392,54 @@ Test(meta_shared, process_that_cannot_see_the_leases_is_refused)
 	fixture_fini(&f);
 }
 
+static void
+copy_file(const char *from, const char *to, const char *name)
+{
+	char path[128], bytes[4096];
+	ssize_t count;
+	int in, out;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", from, name);
+	in = open(path, O_RDONLY | O_CLOEXEC);
+	(void)snprintf(path, sizeof(path), "%s/%s", to, name);
+	out = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	cr_assert(in >= 0 && out >= 0);
+	while ((count = read(in, bytes, sizeof(bytes))) > 0)
+		cr_assert_eq(write(out, bytes, (size_t)count), count);
+	(void)close(in);
+	(void)close(out);
+}
+
+/* A copy of a directory that is in use is another store: it does not touch the memory of the first. */
+Test(meta_shared, copy_of_a_directory_has_leases_of_its_own)
+{
+	char path[64], copy[64], name[128], memory[64] = "";
+	struct fixture f, other;
+	uint64_t lease;
+	int fd;
+
+	path_make(path);
+	path_make(copy);
+	open_shared(&f, path);
+	lease = grant(&f, NUM_S(1000));
+	cr_assert_eq(put_leased(&f, "gateways/1", lease), 0);
+	cr_assert_eq(put_one(&f, "k", "v"), 0);
+	copy_file(path, copy, "data.mdb");
+	copy_file(path, copy, "leases.lock");
+	(void)snprintf(name, sizeof(name), "%s/leases.lock", copy);
+	fd = open(name, O_RDONLY | O_CLOEXEC);
+	cr_assert_gt(read(fd, memory, sizeof(memory) - 1), 0);
+	(void)close(fd);
+	open_shared(&other, copy);
+	cr_assert_eq(version_of(&other, "gateways/1"), 0);
+	cr_assert_neq(version_of(&other, "k"), 0);
+	cr_assert_eq(access(memory, F_OK), 0, "%s", memory);
+	cr_assert_eq(lease_renew(&f, lease), 0);
+	fixture_fini(&other);
+	fixture_fini(&f);
+	cr_assert_eq(access(memory, F_OK), -1, "%s", memory);
+}
+
 /* As a version left it that kept leases on disk: {ttl, end, boot}, and a key under one. */
 static void
 old_lease_put(const char *path, uint64_t expires_ns)
