@@ -4,9 +4,30 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/num.h"
 #include "control.h"
+
+/* ---- encode ---- */
+
+/* The store's own, and those that it replaces, one behind the other. */
+static int
+cluster_encode_stores(json_t *object, const struct mt_cluster *cluster)
+{
+	char text[MT_REPLACED_MAX * (STORE_ID_TEXT_BYTES - 1) + 1] = "";
+
+	if (store_id_is_zero(&cluster->store_id))
+		return 0;
+	store_id_text(&cluster->store_id, text);
+	if (json_object_set_new(object, "store_id", json_string(text)) != 0)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < cluster->replaced_count; i++)
+		store_id_text(&cluster->replaced[i], text + i * (STORE_ID_TEXT_BYTES - 1));
+	if (cluster->replaced_count == 0)
+		return 0;
+	return json_object_set_new(object, "replaces", json_string(text)) == 0 ? 0 : -ENOMEM;
+}
 
 char *
 mt_cluster_encode(const struct mt_cluster *cluster)
@@ -21,9 +42,50 @@ mt_cluster_encode(const struct mt_cluster *cluster)
 	    (json_int_t)cluster->next_volume_id, "next_segment", (json_int_t)cluster->next_segment,
 	    "next_snapshot", (json_int_t)num_max(cluster->next_snapshot, 1), "next_clone",
 	    (json_int_t)num_max(cluster->next_clone, 1));
+	if (object != NULL && cluster_encode_stores(object, cluster) != 0) {
+		json_decref(object);
+		return NULL;
+	}
 	text = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
 	json_decref(object);
 	return text;
+}
+
+/* ---- decode ---- */
+
+static int
+store_id_parse(const char *text, struct store_id *ret_id)
+{
+	char half[17] = "";
+	int rc;
+
+	memcpy(half, text, 16);
+	rc = mt_hex_parse(half, &ret_id->high);
+	memcpy(half, text + 16, 16);
+	if (rc == 0)
+		rc = mt_hex_parse(half, &ret_id->low);
+	return rc == 0 && !store_id_is_zero(ret_id) ? 0 : -EINVAL;
+}
+
+static int
+cluster_decode_stores(const char *id, const char *replaces, struct mt_cluster *cluster,
+    const char **ret_field)
+{
+	size_t bytes = STORE_ID_TEXT_BYTES - 1, all_bytes = strlen(replaces);
+
+	*ret_field = "store_id";
+	if (id[0] != '\0' && (strlen(id) != bytes || store_id_parse(id, &cluster->store_id) != 0))
+		return -EINVAL;
+	*ret_field = "replaces";
+	if (all_bytes % bytes != 0 || all_bytes / bytes > MT_REPLACED_MAX ||
+	    (all_bytes > 0 && id[0] == '\0'))
+		return -EINVAL;
+	cluster->replaced_count = (uint32_t)(all_bytes / bytes);
+	for (uint32_t i = 0; i < cluster->replaced_count; i++) {
+		if (store_id_parse(replaces + i * bytes, &cluster->replaced[i]) != 0)
+			return -EINVAL;
+	}
+	return 0;
 }
 
 int
@@ -33,7 +95,7 @@ mt_cluster_decode(const void *value, uint32_t bytes, struct mt_cluster *ret_clus
 	static _Thread_local char error[MT_CONTROL_ERROR_BYTES];
 	struct mt_cluster cluster = { .next_snapshot = 1, .next_clone = 1 };
 	uint64_t format = 0, shard_count = 0;
-	const char *id = NULL;
+	const char *id = NULL, *store_id = "", *replaces = "";
 	const struct mt_json_member members[] = {
 		{ "format", MT_JSON_U64, true, MT_CLUSTER_FORMAT, MT_CLUSTER_FORMAT,
 		    { .u64 = &format } },
@@ -44,6 +106,8 @@ mt_cluster_decode(const void *value, uint32_t bytes, struct mt_cluster *ret_clus
 		{ "next_snapshot", MT_JSON_U64, false, 1, 0, { .u64 = &cluster.next_snapshot } },
 		{ "next_clone", MT_JSON_U64, false, 1, CLEAVE_CLONE_MAX + UINT64_C(1),
 		    { .u64 = &cluster.next_clone } },
+		{ "store_id", MT_JSON_TEXT, false, 0, 0, { .text = &store_id } },
+		{ "replaces", MT_JSON_TEXT, false, 0, 0, { .text = &replaces } },
 	};
 	json_t *object = json_loadb(value, bytes, JSON_REJECT_DUPLICATES, NULL);
 	int rc = -EINVAL;
@@ -57,10 +121,30 @@ mt_cluster_decode(const void *value, uint32_t bytes, struct mt_cluster *ret_clus
 		*ret_field = "cluster_id";
 		rc = -EINVAL;
 	}
+	if (rc == 0)
+		rc = cluster_decode_stores(store_id, replaces, &cluster, ret_field);
 	json_decref(object);
 	if (rc != 0)
 		return rc;
 	cluster.shard_count = (uint32_t)shard_count;
 	*ret_cluster = cluster;
 	return 0;
+}
+
+/* ---- recoveries ---- */
+
+void
+mt_cluster_replace(struct mt_cluster *cluster, const struct store_id *id)
+{
+	if (store_id_is_zero(id) || store_id_is_equal(id, &cluster->store_id))
+		return;
+	for (uint32_t i = 0; i < cluster->replaced_count; i++) {
+		if (store_id_is_equal(id, &cluster->replaced[i]))
+			return;
+	}
+	/* The oldest goes where there is no room. */
+	cluster->replaced_count = (uint32_t)num_min(cluster->replaced_count + 1, MT_REPLACED_MAX);
+	memmove(cluster->replaced + 1, cluster->replaced,
+	    (cluster->replaced_count - 1) * sizeof(*id));
+	cluster->replaced[0] = *id;
 }

@@ -24,6 +24,7 @@
 #define MT_VOLUMES_MAX 65536u
 #define MT_VOLUMES_PER_LIST 64u /* in one answer to volume.list */
 #define MT_CLUSTER_FORMAT 1u
+#define MT_REPLACED_MAX 8u /* recoveries that a node may be away for */
 /* What a start without a cluster says; %s is where it looked. */
 #define MT_NO_CLUSTER_TEXT                                                                             \
 	"%s holds no cluster: a wrong directory? not mounted? lost? Mount it, or name the right one; " \
@@ -40,6 +41,10 @@ struct mt_cluster {
 	uint64_t next_segment;
 	uint64_t next_snapshot, next_clone; /* numbers of cuts; of clones' segments */
 	uint64_t version;                   /* of the key */
+	struct store_id store_id; /* whom nodes obey; zero: the key is of before there were any */
+	/* Those that nodes may obey still, since they were away at a recovery; the newest first. */
+	struct store_id replaced[MT_REPLACED_MAX];
+	uint32_t replaced_count;
 };
 
 enum mt_gateway_state {
@@ -188,6 +193,8 @@ void mt_gateway_on_port_stopped(struct mt_gateway *gateway, struct mt_port *port
 int mt_cluster_decode(const void *value, uint32_t bytes, struct mt_cluster *ret_cluster,
     const char **ret_field);
 char *mt_cluster_encode(const struct mt_cluster *cluster);
+/* mt_cluster_replace -- @id becomes the first of cluster->replaced, unless it is zero, there, or its own. */
+void mt_cluster_replace(struct mt_cluster *cluster, const struct store_id *id);
 /*
  * mt_cluster_count -- one transaction: the counters become @next's, and what was numbered gets its key
  *

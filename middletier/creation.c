@@ -107,6 +107,7 @@ creation_put(struct mt_creation *creation)
 	const struct mt_gateway_options *options = &creation->options.gateway;
 	struct mt_cluster cluster = {
 		.cluster_id = options->cluster_id,
+		.store_id = options->store_id,
 		.shard_count = options->shard_count != 0 ? options->shard_count : MT_SHARDS_DEFAULT,
 		.next_volume_id = 1,
 		.next_segment = 1,
@@ -180,6 +181,14 @@ creation_on_listed(struct mt_call *call, int rc, const struct wire_node_reply *r
 		    "node %" PRIu32
 		    " at %s holds a cluster's data: cleave recover makes a lost metadata "
 		    "store anew from it; cleave-storage format --force gives it up",
+		    node->link->node_id, node->link->config.address);
+		return;
+	}
+	if (!store_id_is_zero(&node->link->store)) {
+		creation_finish(creation, -ENOTEMPTY,
+		    "node %" PRIu32
+		    " at %s obeys another metadata store: mount that one, or make it anew "
+		    "with cleave recover; for a new cluster, format the node anew",
 		    node->link->node_id, node->link->config.address);
 		return;
 	}

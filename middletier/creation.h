@@ -13,7 +13,7 @@
 struct mt_creation;
 
 struct mt_creation_options {
-	/* As for a gateway: loop, cluster_id, shard_count, nodes, node_timeout_ns, sim_host; meta: NULL
+	/* As for a gateway: loop, cluster_id, store_id, shard_count, nodes, node_timeout_ns, sim_host; meta: NULL
 	 * where there is no store yet. */
 	struct mt_gateway_options gateway;
 	/* meta is NULL: make the store, when all else is good. NULL: it cannot be made, the text says why. */
@@ -27,7 +27,8 @@ struct mt_creation_options {
  * mt_creation_start -- look at the store and at every node, then write the key "cluster"
  *
  * Refuses (-EEXIST) a store that holds a cluster, or the rest of one; (-EHOSTDOWN) when a node does not
- * answer: what it holds is not known; (-ENOTEMPTY) when a node holds extents: a cluster's data.
+ * answer: what it holds is not known; (-ENOTEMPTY) when a node holds extents, or obeys a
+ * store: it is of another cluster.
  * Returns NULL with a text in @ret_error.
  */
 struct mt_creation *mt_creation_start(const struct mt_creation_options *options, char *ret_error,

@@ -361,6 +361,56 @@ gateway_load_later(struct mt_gateway *gateway)
 	loop_timer_start(gateway->options.loop, &gateway->load_timer, GATEWAY_LOAD_RETRY_NS);
 }
 
+/* Written by us or by another gateway just now: look again, either way. */
+static void
+gateway_on_store_named(int rc, void *arg)
+{
+	struct mt_gateway *gateway = arg;
+	char text[STORE_ID_TEXT_BYTES];
+
+	store_id_text(&gateway->options.store_id, text);
+	if (rc == 0)
+		log_info("gateway: the metadata store had no identity, and got one store_id=%s",
+		    text);
+	if (rc == 0 || rc == -EAGAIN)
+		gateway_load(gateway);
+	else if (rc == -ETIMEDOUT)
+		gateway_load_later(gateway);
+	else
+		mt_gateway_fail(gateway, rc, "the metadata store cannot be written: %s",
+		    strerror(-rc));
+}
+
+/* A store that was made before stores had identities. */
+static void
+gateway_name_store(struct mt_gateway *gateway)
+{
+	struct meta *meta = gateway->options.meta;
+	struct mt_cluster cluster = gateway->cluster;
+	char *text;
+	int rc = -ENOMEM;
+
+	cluster.store_id = gateway->options.store_id;
+	text = mt_cluster_encode(&cluster);
+	if (text != NULL) {
+		const struct meta_op ops[] = {
+			{ .kind = META_COMPARE_VERSION,
+			    .key = "cluster",
+			    .version = cluster.version },
+			{ .kind = META_PUT,
+			    .key = "cluster",
+			    .value = text,
+			    .value_bytes = (uint32_t)strlen(text) },
+		};
+
+		rc = meta->ops->txn(meta, ops, NUM_COUNT(ops), gateway_on_store_named, gateway);
+	}
+	free(text);
+	if (rc != 0)
+		mt_gateway_fail(gateway, rc, "the metadata store cannot be written: %s",
+		    strerror(-rc));
+}
+
 /* Not tried again: a directory that is mounted later is another one. */
 static void
 gateway_fail_without_cluster(struct mt_gateway *gateway)
@@ -397,6 +447,8 @@ gateway_on_loaded(int rc, const struct mt_volume *volume, void *arg)
 		mt_gateway_fail(gateway, -EINVAL,
 		    "shards: the cluster was made with %" PRIu32 ", not with %" PRIu32,
 		    cluster->shard_count, options->shard_count);
+	else if (store_id_is_zero(&cluster->store_id) && !store_id_is_zero(&options->store_id))
+		gateway_name_store(gateway);
 	else
 		gateway_begin_ports(gateway);
 }

@@ -20,7 +20,8 @@ struct mt_gateway_options {
 	const char *meta_name; /* of the store, for messages; borrowed ["the metadata store"] */
 	uint64_t cluster_id;
 	uint64_t gateway_id, boot_id;
-	uint32_t shard_count; /* of a cluster that is being made [8]; else must agree or be 0 */
+	struct store_id store_id; /* random: of a store that is made, or has none yet */
+	uint32_t shard_count;     /* of a cluster that is being made [8]; else must agree or be 0 */
 	uint32_t min_replicas;
 	struct mt_node_config nodes[MT_NODES_MAX];
 	uint32_t node_count;

@@ -181,9 +181,11 @@ struct mt_link {
 	uint64_t orphans_period_ns;  /* orphans.c: when the present grace period began */
 	uint32_t orphans_gone_count; /* copies that no manifest names, deleted there in it */
 	bool is_hold_logged;
-	bool was_up;         /* at least once: the next time is a reconnect */
-	uint32_t logged_crc; /* of the failure that was last logged since it was up; 0: none */
-	int close_rc;        /* why we closed the queue pair; 0: we did not */
+	bool was_up;           /* at least once: the next time is a reconnect */
+	uint32_t logged_crc;   /* of the failure that was last logged since it was up; 0: none */
+	uint32_t replaced_at;  /* which of the cluster's replaced stores it is told of next */
+	struct store_id store; /* that it obeys, from its hello */
+	int close_rc;          /* why we closed the queue pair; 0: we did not */
 	const char *close_reason;
 };
 
@@ -196,6 +198,8 @@ void mt_link_fini(struct mt_link *link);
 /* mt_link_call -- 0: @call->fn once, from the loop; -ENOTCONN, -ENOBUFS: never. */
 int mt_link_call(struct mt_link *link, struct mt_call *call);
 bool mt_link_is_up(const struct mt_link *link);
+/* mt_link_renew -- connect anew: what its hello says has changed. */
+void mt_link_renew(struct mt_link *link);
 /* mt_link_is_avoided -- it was slow lately: others are preferred. */
 static inline bool
 mt_link_is_avoided(const struct mt_link *link, uint64_t now_ns)
@@ -466,6 +470,8 @@ struct mt_root {
 	uint32_t manifest_replica_count;
 	uint64_t manifest_sealed_bytes; /* UINT64_MAX: open */
 	uint64_t version;               /* of the key */
+	bool
+	    may_be_empty; /* has_manifest is false, and whatever nodes hold is given up: recover --force */
 };
 
 /* ---- meta_proxy.c: the metadata store belongs to the main loop; shards ask through posts ---- */
@@ -623,6 +629,10 @@ struct mt_shard {
 	bool is_wanted;    /* by the last set that the port was given */
 	bool is_releasing; /* STOPPED: the root is to say so before it is IDLE */
 	bool is_claimed;   /* its root may name us, and not say that it is released */
+	/* takeover.c: its root was found stale so often in a row, and is not looked at before. */
+	uint32_t stale_count;
+	uint64_t stale_until_ns;
+	struct mt_root stale_root;
 	struct loop_timer quiet_timer;
 	uint64_t quiet_wait_ns;
 	struct mt_shard_report { /* port.c: main is told the newest; under port->lock */

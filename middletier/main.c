@@ -360,6 +360,18 @@ random_id(uint64_t *ret_id)
 	return 0;
 }
 
+static int
+take_store_id(struct mt_gateway_options *options)
+{
+	int rc = random_id(&options->store_id.high);
+
+	if (rc == 0)
+		rc = random_id(&options->store_id.low);
+	if (rc != 0)
+		log_error("gateway: no random bytes");
+	return rc;
+}
+
 /* The gateway's: --gateway-id, else the directory's own. The boot's: new. */
 static int
 take_ids(const char *meta, struct mt_gateway_options *options)
@@ -566,6 +578,8 @@ main(int argc, char *argv[])
 	log_set_level((enum log_level)values.log_level);
 	if (take_options(&values, &options) != 0) {
 		rc = EXIT_USAGE;
+	} else if (take_store_id(&options) != 0) {
+		rc = EXIT_FAILURE;
 	} else if (values.is_creation) {
 		rc = mt_creation_main(&options, values.meta) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 	} else if (values.is_recovery) {

@@ -28,6 +28,7 @@
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "control.h"
 #include "extent.h"
 #include "slow_node.h"
 
@@ -37,6 +38,7 @@
 #define LINK_BACKOFF_MIN_NS NUM_MS(100)
 #define LINK_BACKOFF_MAX_NS NUM_S(5)
 #define LINK_STATUS_NS NUM_S(10)
+#define LINK_STORE_TEXT "it obeys another metadata store"
 #define LINK_DUPLICATE_TEXT "its node id is taken"
 #define LINK_REFRESH_NS NUM_S(1)
 #define LINK_VERIFY_NS NUM_S(1200) /* a node reads a whole copy, behind everybody else */
@@ -523,6 +525,42 @@ link_is_news(struct mt_link *link, int rc, const char *reason)
 	return is_news;
 }
 
+/*
+ * A node that was away during a recovery obeys a store of before. It is not known which one: each time it
+ * refuses us, it is told of the next that ours replaces.
+ */
+static void
+link_fill_hello(struct mt_link *link, struct wire_hello *hello)
+{
+	const struct mt_cluster *cluster = &link->port->gateway->cluster;
+
+	hello->session_id = cluster->store_id.high;
+	hello->attach = cluster->store_id.low;
+	if (cluster->replaced_count == 0)
+		return;
+	link->replaced_at %= cluster->replaced_count;
+	hello->volume_id = cluster->replaced[link->replaced_at].high;
+	hello->incarnation = cluster->replaced[link->replaced_at].low;
+}
+
+static void
+link_on_other_store(struct mt_link *link)
+{
+	const struct mt_cluster *cluster = &link->port->gateway->cluster;
+	bool is_last = ++link->replaced_at >= cluster->replaced_count;
+
+	if (!is_last) {
+		link->backoff_ns = LINK_BACKOFF_MIN_NS;
+		return;
+	}
+	if (!link->is_stopped && link_is_news(link, -ENOTUNIQ, LINK_STORE_TEXT))
+		log_error(
+		    "node: refuses this gateway, " LINK_STORE_TEXT " address=%s: is --meta "
+		    "the right directory, and not an old copy? Did cleave recover make another? "
+		    "A node that is to change its cluster is formatted anew",
+		    link->config.address);
+}
+
 /* The first address that a node was found at keeps it. */
 static bool
 link_is_duplicate(const struct mt_link *link, uint32_t node_id)
@@ -558,6 +596,7 @@ link_on_ready(struct split_qp *qp, const void *hello_bytes, uint32_t bytes, void
 		link_close(link, -EEXIST, LINK_DUPLICATE_TEXT);
 		return;
 	}
+	link->store = (struct store_id){ hello.session_id, hello.attach };
 	if (link->node_id != 0 && link->node_id != hello.node_id)
 		log_warn("node %u: another node now answers at its address address=%s node=%u",
 		    link->node_id, link->config.address, hello.node_id);
@@ -624,7 +663,10 @@ link_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 	sm_move(&link->sm, MT_LINK_DOWN);
 	if (was_up)
 		link->changed_ns = loop_now_ns(link->port->loop);
-	link_log_closed(link, was_up, rc, reason != NULL ? reason : "");
+	if (rc == -ENOTUNIQ && !was_up)
+		link_on_other_store(link);
+	else
+		link_log_closed(link, was_up, rc, reason != NULL ? reason : "");
 	link_finish_calls(link, rc == -ETIMEDOUT ? -ETIMEDOUT : -ECONNRESET);
 	if (was_up)
 		mt_port_on_link(link->port, link, false);
@@ -640,19 +682,20 @@ static const struct split_qp_ops link_qp_ops = {
 static void
 link_connect(struct mt_link *link)
 {
-	uint8_t hello[WIRE_HELLO_BYTES];
+	uint8_t bytes[WIRE_HELLO_BYTES];
+	struct wire_hello hello = { .role = WIRE_ROLE_GATEWAY,
+		.cluster_id = mt_gateway_cluster_id(link->port->gateway) };
 	struct split_connect_options options = {
 		.address = link->config.address,
-		.hello = hello,
-		.hello_bytes = sizeof(hello),
+		.hello = bytes,
+		.hello_bytes = sizeof(bytes),
 		.ops = &link_qp_ops,
 		.arg = link,
 	};
 
 	assert(link->qp == NULL);
-	wire_hello_encode(hello,
-	    &(struct wire_hello){ .role = WIRE_ROLE_GATEWAY,
-		.cluster_id = mt_gateway_cluster_id(link->port->gateway) });
+	link_fill_hello(link, &hello);
+	wire_hello_encode(bytes, &hello);
 	link->close_rc = 0;
 	link->close_reason = NULL;
 	link->qp = connect_qp(link->port->split, &options);
@@ -705,6 +748,15 @@ mt_link_start(struct mt_link *link)
 	CHECK_OBJ(link, LINK_MAGIC);
 	assert(link->sm.state == MT_LINK_DOWN);
 	link_connect(link);
+}
+
+void
+mt_link_renew(struct mt_link *link)
+{
+	CHECK_OBJ(link, LINK_MAGIC);
+	link->backoff_ns = LINK_BACKOFF_MIN_NS;
+	if (link->qp != NULL)
+		link_close(link, -ECANCELED, "the metadata store is a new one");
 }
 
 void

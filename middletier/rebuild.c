@@ -6,7 +6,9 @@
  *	CONNECTING  to all nodes, for one node_timeout
  *	LISTING     every copy of every extent, from the nodes that are up
  *	READING     of each shard the newest manifest extent with a whole checkpoint
- *	WRITING     roots that name them, volumes, the key "cluster"
+ *	WRITING     roots that name them, volumes, the key "cluster" with a new identity (store.c)
+ *	TELLING     the nodes that were listed: they obey the new store from now on. A node that is told by
+ *	            nobody is told by the next gateway: the key says which stores this one replaces
  *
  * Which manifest counts: the newest by epoch and counter whose checkpoint is whole. A root names a
  * manifest extent only when its checkpoint is durable on every replica. So one whose undamaged copy
@@ -44,6 +46,7 @@ enum rebuild_machine {
 	REBUILD_LISTING,
 	REBUILD_READING,
 	REBUILD_WRITING,
+	REBUILD_TELLING,
 	REBUILD_DONE,
 	REBUILD_NR
 };
@@ -53,8 +56,10 @@ static const struct sm_state rebuild_table[REBUILD_NR] = {
 	    SM_INITIAL },
 	[REBUILD_CONNECTING] = { "connecting", SM_TO(REBUILD_LISTING) | SM_TO(REBUILD_DONE), 0 },
 	[REBUILD_LISTING] = { "listing", SM_TO(REBUILD_READING) | SM_TO(REBUILD_DONE), 0 },
-	[REBUILD_READING] = { "reading", SM_TO(REBUILD_WRITING) | SM_TO(REBUILD_DONE), 0 },
-	[REBUILD_WRITING] = { "writing", SM_TO(REBUILD_DONE), 0 },
+	[REBUILD_READING] = { "reading",
+	    SM_TO(REBUILD_WRITING) | SM_TO(REBUILD_TELLING) | SM_TO(REBUILD_DONE), 0 },
+	[REBUILD_WRITING] = { "writing", SM_TO(REBUILD_TELLING) | SM_TO(REBUILD_DONE), 0 },
+	[REBUILD_TELLING] = { "telling", SM_TO(REBUILD_DONE), 0 },
 	[REBUILD_DONE] = { "done", 0, SM_FINAL },
 };
 
@@ -62,8 +67,9 @@ struct rebuild_node {
 	struct mt_rebuild *rebuild;
 	struct mt_link *link;
 	struct mt_call call;
-	bool is_out;    /* call is */
-	bool is_listed; /* to its end */
+	bool is_out;            /* call is */
+	bool is_listed;         /* to its end */
+	struct store_id obeyed; /* then */
 	uint32_t node_id;
 	uint32_t extent_count;
 };
@@ -86,7 +92,7 @@ struct mt_rebuild {
 	struct mt_port *port;
 	struct rebuild_node nodes[MT_NODES_MAX];
 	struct mt_survey survey;
-	struct loop_timer timer; /* CONNECTING: the nodes' time; READING: a copy's */
+	struct loop_timer timer; /* CONNECTING, TELLING: the nodes' time; READING: a copy's */
 	struct loop_task task;   /* the next copy, or shard */
 	struct mt_rebuild_shard shards[CLEAVE_SHARDS_MAX];
 	uint32_t shard_count, shard_at, candidate_at;
@@ -131,6 +137,46 @@ rebuild_may(struct mt_rebuild *rebuild, int rc, const char *format, ...)
 	return false;
 }
 
+/* ---- telling ---- */
+
+/* 0: all that were listed obey the new store. */
+static uint32_t
+rebuild_untold(const struct mt_rebuild *rebuild)
+{
+	const struct store_id *store_id = &rebuild->gateway->cluster.store_id;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < rebuild->port->link_count; i++) {
+		const struct rebuild_node *node = &rebuild->nodes[i];
+
+		count += node->is_listed &&
+		    !(mt_link_is_up(node->link) && store_id_is_equal(&node->link->store, store_id));
+	}
+	return count;
+}
+
+static void
+rebuild_told(struct mt_rebuild *rebuild)
+{
+	uint32_t untold = rebuild_untold(rebuild);
+
+	if (untold > 0)
+		log_warn("recover: %" PRIu32 " nodes were not told yet: the next gateway will",
+		    untold);
+	rebuild_finish(rebuild, 0, "the metadata store is whole");
+}
+
+static void
+rebuild_tell(struct mt_rebuild *rebuild)
+{
+	sm_move(&rebuild->sm, REBUILD_TELLING);
+	rebuild->gateway->cluster = rebuild->store.cluster;
+	for (uint32_t i = 0; i < rebuild->port->link_count; i++)
+		mt_link_renew(rebuild->nodes[i].link);
+	loop_timer_start(rebuild->port->loop, &rebuild->timer,
+	    rebuild->gateway->options.node_timeout_ns);
+}
+
 /* ---- writing ---- */
 
 static void
@@ -140,12 +186,50 @@ rebuild_on_written(int rc, void *arg)
 
 	CHECK_OBJ(rebuild, REBUILD_MAGIC);
 	if (rc == 0)
-		rebuild_finish(rebuild, 0, "the metadata store is whole");
+		rebuild_tell(rebuild);
 	else if (rc == -EAGAIN)
 		rebuild_finish(rebuild, rc, "somebody else changes the metadata store");
 	else
 		rebuild_finish(rebuild, rc, "the metadata store cannot be written: %s",
 		    strerror(-rc));
+}
+
+/* A node of another cluster would be taken over with all that it holds. False: refused. */
+static bool
+rebuild_check_stores(struct mt_rebuild *rebuild)
+{
+	const struct rebuild_node *first = NULL;
+
+	for (uint32_t i = 0; i < rebuild->port->link_count; i++) {
+		const struct rebuild_node *node = &rebuild->nodes[i];
+
+		if (!node->is_listed || mt_rebuild_store_is_known(&rebuild->store, &node->obeyed))
+			continue;
+		if (first == NULL)
+			first = node;
+		if (!store_id_is_equal(&node->obeyed, &first->obeyed) &&
+		    !rebuild_may(rebuild, -EXDEV,
+			"nodes %" PRIu32 " and %" PRIu32
+			" obey two metadata stores: one of them is of "
+			"another cluster, or was away during a recovery; leave it out, or say --force",
+			first->node_id, node->node_id))
+			return false;
+	}
+	return true;
+}
+
+/* All that were listed obey the store as it is. */
+static bool
+rebuild_is_obeyed(const struct mt_rebuild *rebuild)
+{
+	for (uint32_t i = 0; i < rebuild->port->link_count; i++) {
+		const struct rebuild_node *node = &rebuild->nodes[i];
+
+		if (node->is_listed && !store_id_is_zero(&node->obeyed) &&
+		    !store_id_is_equal(&node->obeyed, &rebuild->store.cluster.store_id))
+			return false;
+	}
+	return true;
 }
 
 static uint32_t
@@ -197,8 +281,17 @@ rebuild_write(struct mt_rebuild *rebuild)
 		.epoch_margin = rebuild_unlisted(rebuild) == 0 ? 1 : REBUILD_EPOCHS_UNSEEN };
 	int rc;
 
+	plan.store_id = rebuild->options.gateway.store_id;
+	plan.obeyed_count = rebuild->port->link_count;
+	for (uint32_t i = 0; i < plan.obeyed_count; i++)
+		plan.obeyed[i] = rebuild->nodes[i].obeyed;
 	/* A shard above all that were found is one that nobody has ever written. */
 	plan.shard_count = rebuild->shard_count;
+	/* A recovery that was killed when it had made the store, and not told all. */
+	if (mt_rebuild_store_is_current(&rebuild->store, &plan) && !rebuild_is_obeyed(rebuild)) {
+		rebuild_tell(rebuild);
+		return;
+	}
 	if (!rebuild_check(rebuild, &plan))
 		return;
 	plan.shard_count = (uint32_t)num_max(rebuild->shard_count, rebuild->mirror.shard_count);
@@ -373,6 +466,8 @@ rebuild_begin_reading(struct mt_rebuild *rebuild)
 		    rebuild->shard_count, wanted);
 		return;
 	}
+	if (!rebuild_check_stores(rebuild))
+		return;
 	/* Fewer than a manifest has copies: one at least of each was seen. */
 	if (unlisted >= rebuild->gateway->options.min_replicas &&
 	    !rebuild_may(rebuild, -ENODATA,
@@ -446,6 +541,7 @@ rebuild_on_listed(struct mt_call *call, int rc, const struct wire_node_reply *re
 		rebuild_list(node, cursor);
 	} else {
 		node->is_listed = true;
+		node->obeyed = node->link->store;
 		rebuild_list_done(node->rebuild);
 	}
 }
@@ -514,6 +610,10 @@ rebuild_on_link(struct mt_port *port, struct mt_link *link, bool is_up)
 	CHECK_OBJ(rebuild, REBUILD_MAGIC);
 	if (rebuild->read != NULL)
 		mt_replay_on_link(&rebuild->read->replay, link, is_up);
+	if (rebuild->sm.state == REBUILD_TELLING && rebuild_untold(rebuild) == 0) {
+		rebuild_told(rebuild);
+		return;
+	}
 	if (!is_up || rebuild->sm.state != REBUILD_CONNECTING)
 		return;
 	for (uint32_t i = 0; i < port->link_count; i++) {
@@ -532,6 +632,10 @@ rebuild_on_timer(struct loop_timer *timer, void *arg)
 	CHECK_OBJ(rebuild, REBUILD_MAGIC);
 	if (rebuild->sm.state == REBUILD_CONNECTING) {
 		rebuild_begin_listing(rebuild);
+		return;
+	}
+	if (rebuild->sm.state == REBUILD_TELLING) {
+		rebuild_told(rebuild);
 		return;
 	}
 	assert(rebuild->read != NULL);

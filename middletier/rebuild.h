@@ -12,7 +12,7 @@
 struct mt_rebuild;
 
 struct mt_rebuild_options {
-	/* As for a gateway: loop, meta, cluster_id, nodes, min_replicas, node_timeout_ns, sim_host;
+	/* As for a gateway: loop, meta, cluster_id, store_id, nodes, min_replicas, node_timeout_ns, sim_host;
 	 * shard_count, when it is not 0, must be what is found. */
 	struct mt_gateway_options gateway;
 	bool is_forced; /* go on where it would be refused; what that costs is in the log */
@@ -27,7 +27,9 @@ struct mt_rebuild_options {
  *
  * Logs what it found of each node and each shard. Refuses (-EEXIST) when the store is not older than
  * what the nodes hold; (-EBUSY) when a gateway is registered; (-ENODATA) when so many nodes do not
- * answer, or copies are so damaged, that something newer may exist; or volumes are not known.
+ * answer, or copies are so damaged, that something newer may exist; or volumes are not known; (-EXDEV) when
+ * nodes obey more than one store. The new store has the identity options->gateway.store_id, which the
+ * nodes obey from then on; nodes that are away learn it from the next gateway.
  * Returns NULL with a text in @ret_error.
  */
 struct mt_rebuild *mt_rebuild_start(const struct mt_rebuild_options *options, char *ret_error,

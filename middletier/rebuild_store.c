@@ -105,11 +105,31 @@ mt_rebuild_store_root(const struct mt_rebuild_store *store, uint32_t shard,
 }
 
 bool
+mt_rebuild_store_is_known(const struct mt_rebuild_store *store, const struct store_id *id)
+{
+	const struct mt_cluster *cluster = &store->cluster;
+
+	if (store_id_is_zero(id))
+		return true;
+	if (!store->has_cluster)
+		return false;
+	for (uint32_t i = 0; i < cluster->replaced_count; i++) {
+		if (store_id_is_equal(id, &cluster->replaced[i]))
+			return true;
+	}
+	return store_id_is_equal(id, &cluster->store_id);
+}
+
+bool
 mt_rebuild_store_is_current(const struct mt_rebuild_store *store,
     const struct mt_rebuild_plan *plan)
 {
 	if (!store->has_cluster || store->cluster.shard_count != plan->shard_count)
 		return false;
+	for (uint32_t i = 0; i < plan->obeyed_count; i++) {
+		if (!mt_rebuild_store_is_known(store, &plan->obeyed[i]))
+			return false;
+	}
 	for (uint32_t i = 0; i < plan->shard_count; i++) {
 		const struct mt_rebuild_shard *shard = &plan->shards[i];
 		struct mt_root root;
@@ -168,6 +188,7 @@ plan_root(struct mt_rebuild_store *store, const struct mt_rebuild_plan *plan, ui
 	if (root.epoch + plan->epoch_margin >= EXTENT_EPOCH_MAX)
 		return -EOVERFLOW;
 	root.epoch += plan->epoch_margin;
+	root.may_be_empty = !shard->has_manifest; /* it was forced, or never was written */
 	if (shard->has_manifest) {
 		root.has_manifest = true;
 		root.manifest = shard->manifest.id;
@@ -338,6 +359,21 @@ plan_volumes(struct mt_rebuild_store *store, const struct mt_rebuild_plan *plan,
 	return rc;
 }
 
+/* A new identity; nodes that were not reached may obey any of those before. */
+static void
+plan_store_id(const struct mt_rebuild_store *store, const struct mt_rebuild_plan *plan,
+    struct mt_cluster *cluster)
+{
+	cluster->store_id = plan->store_id;
+	if (store->has_cluster) {
+		for (uint32_t i = store->cluster.replaced_count; i-- > 0;)
+			mt_cluster_replace(cluster, &store->cluster.replaced[i]);
+		mt_cluster_replace(cluster, &store->cluster.store_id);
+	}
+	for (uint32_t i = 0; i < plan->obeyed_count; i++)
+		mt_cluster_replace(cluster, &plan->obeyed[i]);
+}
+
 int
 mt_rebuild_store_plan(struct mt_rebuild_store *store, const struct mt_rebuild_plan *plan)
 {
@@ -366,6 +402,7 @@ mt_rebuild_store_plan(struct mt_rebuild_store *store, const struct mt_rebuild_pl
 		rc = plan_deletions(store);
 	if (rc != 0)
 		return rc;
+	plan_store_id(store, plan, &cluster);
 	cluster.next_volume_id += REBUILD_VOLUME_IDS_SKIPPED;
 	cluster.next_segment += REBUILD_SEGMENTS_SKIPPED;
 	cluster.next_snapshot += REBUILD_SNAPSHOTS_SKIPPED;
@@ -373,6 +410,7 @@ mt_rebuild_store_plan(struct mt_rebuild_store *store, const struct mt_rebuild_pl
 	text = mt_cluster_encode(&cluster);
 	if (text == NULL)
 		return -ENOMEM;
+	store->cluster = cluster;
 	rc = plan_key(store, "cluster", text);
 	if (rc == 0)
 		store->keys[store->key_count - 1].version = 0; /* it was deleted before */

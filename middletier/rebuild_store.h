@@ -29,7 +29,7 @@ struct mt_rebuild_store {
 	struct mt_rebuild_key *old; /* every key; text is its value, NUL behind it */
 	uint32_t old_count;
 	bool has_cluster, has_gateway;
-	struct mt_cluster cluster; /* has_cluster */
+	struct mt_cluster cluster; /* has_cluster; once planned: as it shall be */
 	struct mt_rebuild_key *keys;
 	uint32_t key_count, key_max, key_at;
 	uint32_t batch_count; /* keys of the transaction that is out */
@@ -44,11 +44,16 @@ struct mt_rebuild_plan {
 	const struct mt_survey *survey;
 	const struct mt_rebuild_shard *shards;  /* shard_count */
 	const struct mt_manifest_state *mirror; /* shard_count 0 in it: there is none */
-	uint32_t epoch_margin; /* above what was seen: for nodes that were not reached */
+	uint32_t epoch_margin;    /* above what was seen: for nodes that were not reached */
+	struct store_id store_id; /* of the store that is made */
+	struct store_id obeyed[MT_NODES_MAX]; /* what each node obeys; zero: none, or not listed */
+	uint32_t obeyed_count;
 };
 
 /* mt_rebuild_store_load -- every key; @fn: 0 or why not. Returns 0; or never @fn. */
 int mt_rebuild_store_load(struct mt_rebuild_store *store, void (*fn)(int rc, void *arg), void *arg);
+/* mt_rebuild_store_is_known -- a store_id is the store's, or one that it replaces, or zero. */
+bool mt_rebuild_store_is_known(const struct mt_rebuild_store *store, const struct store_id *id);
 /* mt_rebuild_store_is_current -- no node knows more than it does: there is nothing to recover. */
 bool mt_rebuild_store_is_current(const struct mt_rebuild_store *store,
     const struct mt_rebuild_plan *plan);

@@ -345,9 +345,11 @@ mt_volumes_read_cluster(struct mt_gateway *gateway, int rc, const struct meta_it
 	}
 	if (gateway->sm.state > MT_GATEWAY_STARTING &&
 	    (cluster.cluster_id != gateway->cluster.cluster_id ||
+		!store_id_is_equal(&cluster.store_id, &gateway->cluster.store_id) ||
 		cluster.shard_count != gateway->cluster.shard_count)) {
-		log_error("gateway: the metadata store is another cluster's now, or has another "
-			  "number of shards");
+		log_error(
+		    "gateway: the metadata store is another one now, or another cluster's, or "
+		    "has another number of shards");
 		return -EBADMSG;
 	}
 	cluster.version = items[0].version;

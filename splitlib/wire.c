@@ -17,6 +17,8 @@
 #include "cleave/wire.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -116,13 +118,18 @@ wire_hello_decode(const uint8_t *in, uint32_t bytes, struct wire_hello *ret_hell
 	WIRE_EXPECT(hello.role >= WIRE_ROLE_CLIENT && hello.role <= WIRE_ROLE_NODE, "role");
 	WIRE_EXPECT(num_get_le16(in + 6) == 0 && num_get_le32(in + 12) == 0, "reserved");
 	WIRE_EXPECT(hello.role == WIRE_ROLE_NODE || hello.node_id == 0, "node_id");
-	if (hello.role != WIRE_ROLE_CLIENT) {
+	if (hello.role == WIRE_ROLE_NODE) {
 		WIRE_EXPECT(hello.volume_id == 0, "volume_id");
-		WIRE_EXPECT(hello.session_id == 0, "session_id");
-		WIRE_EXPECT(hello.attach == 0, "attach");
+		WIRE_EXPECT(hello.incarnation == 0, "incarnation");
 	}
 	*ret_hello = hello;
 	return 0;
+}
+
+void
+store_id_text(const struct store_id *id, char out[STORE_ID_TEXT_BYTES])
+{
+	(void)snprintf(out, STORE_ID_TEXT_BYTES, "%016" PRIx64 "%016" PRIx64, id->high, id->low);
 }
 
 uint64_t

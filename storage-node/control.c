@@ -101,16 +101,18 @@ control_states(const struct node *node)
 static json_t *
 control_status(const struct node *node)
 {
-	char uuid[ONDISK_UUID_TEXT_BYTES], cluster[17];
+	char uuid[ONDISK_UUID_TEXT_BYTES], cluster[17], store[STORE_ID_TEXT_BYTES];
 
+	sn_store_text(node, store);
 	ondisk_uuid_text(node->super.disk_uuid, uuid);
 	(void)snprintf(cluster, sizeof(cluster), "%016llx", /* fits: 16 digits */
 	    (unsigned long long)node->super.cluster_id);
-	return json_pack("{s:s, s:I, s:s, s:s, s:s, s:s, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:I,"
-			 " s:o, s:o, s:I, s:o, s:o}",
+	return json_pack(
+	    "{s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:I,"
+	    " s:o, s:o, s:I, s:o, s:o}",
 	    "role", "node", "node_id", (json_int_t)node->super.node_id, "cluster_id", cluster,
-	    "disk_id", uuid, "disk", node->disk_name, "listen", node->address, "read_only",
-	    node->is_read_only, "write_cache",
+	    "store_id", store, "disk_id", uuid, "disk", node->disk_name, "listen", node->address,
+	    "read_only", node->is_read_only, "write_cache",
 	    node->options.write_cache == NODE_CACHE_PROTECTED ? "protected" : "volatile",
 	    "slot_bytes", (json_int_t)node->super.slot_bytes, "extent_bytes_max",
 	    (json_int_t)sn_capacity(node), "slots_total", (json_int_t)node->super.slot_count,

@@ -9,6 +9,8 @@
  * of 512 shards and has two copies, written in turn: the one that is being written is never the one
  * that counts. What is raised while a page is being written goes with its next write.
  *
+ * Page 0 holds the identity of the node's metadata store, too; store.c decides upon it.
+ *
  * Failure: a page that cannot be written leaves its durable copy alone; those who waited get the
  * error, and the fence goes on to hold in memory.
  */
@@ -63,6 +65,10 @@ fence_page_finish(struct sn_fence_page *page, int rc)
 	if (rc == 0) {
 		page->now.generation++;
 		memcpy(page->durable_epochs, page->writing_epochs, sizeof(page->durable_epochs));
+		page->store_copies = store_id_is_equal(&page->durable_store, &page->writing_store)
+		    ? (uint32_t)num_min(page->store_copies + 1, 2)
+		    : 1;
+		page->durable_store = page->writing_store;
 		SN_COUNT(page->node, fences, 1);
 	} else {
 		log_limited(LOG_WARN, "fence: page not written page=%u rc=%s", page->now.page_index,
@@ -123,6 +129,7 @@ fence_page_write(struct sn_fence_page *page)
 	while ((link = list_pop_front(&page->waiting)) != NULL)
 		list_push_back(&page->covered, link);
 	memcpy(page->writing_epochs, page->now.epochs, sizeof(page->writing_epochs));
+	page->writing_store = page->now.store;
 	next.generation++;
 	ondisk_fence_encode(page->page, &node->super, &next);
 	page->piece = disk_host_piece(page->page, ONDISK_PAGE_BYTES);
@@ -163,6 +170,45 @@ sn_fence_raise(struct node *node, uint32_t shard, uint32_t epoch, struct sn_fenc
 	if (page->sm.state == FENCE_CLEAN)
 		fence_page_write(page);
 	return 0;
+}
+
+bool
+sn_fence_store_is_durable(const struct node *node)
+{
+	const struct sn_fence_page *page = &node->fences[0];
+
+	return page->store_copies == 2 && store_id_is_equal(&page->durable_store, &page->now.store);
+}
+
+void
+sn_fence_store(struct node *node, struct sn_fence_waiter *waiter,
+    void (*fn)(struct sn_fence_waiter *waiter, int rc))
+{
+	struct sn_fence_page *page = &node->fences[0];
+
+	waiter->fn = fn;
+	waiter->link = (struct loop_link){ NULL, NULL };
+	list_push_back(&page->waiting, &waiter->link);
+	if (page->sm.state == FENCE_CLEAN)
+		fence_page_write(page);
+}
+
+void
+sn_fence_load(struct node *node, const struct ondisk_fence *fence)
+{
+	struct sn_fence_page *page = &node->fences[fence->page_index];
+	bool is_same = page->store_copies > 0 &&
+	    store_id_is_equal(&page->durable_store, &fence->store);
+
+	if (page->store_copies == 0 || fence->generation >= page->now.generation) {
+		page->now = *fence;
+		if (MUTANT(fence_forgotten))
+			memset(page->now.epochs, 0, sizeof(page->now.epochs));
+		memcpy(page->durable_epochs, page->now.epochs, sizeof(page->durable_epochs));
+		page->durable_store = fence->store;
+		page->store_copies = 1;
+	}
+	page->store_copies += is_same;
 }
 
 void

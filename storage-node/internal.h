@@ -171,9 +171,19 @@ struct sn_fence_page {
 	struct dev_piece piece;
 	struct sn_sync_waiter sync_waiter;
 	void *page;
+	struct store_id writing_store, durable_store;
+	uint32_t
+	    store_copies; /* of the page that have durable_store: 2 are enough; 0: not read yet */
 };
 
 void sn_fence_init(struct node *node);
+/* sn_fence_load -- at start: one good copy of a page, in any order. */
+void sn_fence_load(struct node *node, const struct ondisk_fence *fence);
+/* sn_fence_store -- write page 0 with its store_id of now; waiter->fn is called, never from inside. */
+void sn_fence_store(struct node *node, struct sn_fence_waiter *waiter,
+    void (*fn)(struct sn_fence_waiter *waiter, int rc));
+/* sn_fence_store_is_durable -- both copies have it. */
+bool sn_fence_store_is_durable(const struct node *node);
 /* sn_fence_epoch -- requests of older epochs for @shard are refused. */
 uint32_t sn_fence_epoch(const struct node *node, uint32_t shard);
 /*
@@ -194,6 +204,44 @@ int sn_fence_raise(struct node *node, uint32_t shard, uint32_t epoch,
 bool sn_fence_is_near(const struct node *node, uint32_t shard, uint32_t epoch);
 /* sn_fence_note -- an epoch seen on the disk at start: never below it. */
 void sn_fence_note(struct node *node, uint32_t shard, uint32_t epoch);
+
+/* ---- store.c: whose gateways it obeys ---- */
+
+struct sn_peer;
+
+#define SN_JOINS_MAX 64u
+
+/* A connection that waits until its gateway's store_id is durable. */
+struct sn_join {
+	struct loop_link link;
+	struct split_qp *qp;
+	struct store_id store;
+};
+
+struct sn_store {
+	bool is_adopting;
+	struct sn_fence_waiter waiter;
+	struct loop_link joins, free_joins;
+	struct sn_join all_joins[SN_JOINS_MAX];
+};
+
+void sn_store_init(struct node *node);
+/* sn_store_stop -- those who wait are sent away. */
+void sn_store_stop(struct node *node);
+/*
+ * sn_store_meet -- may a gateway come in that says @hello?
+ *
+ * Returns: 0; 1 sn_store_join the connection, its store_id is being made durable; -ENOTUNIQ it is another
+ * store's, counted and logged.
+ */
+int sn_store_meet(struct node *node, const struct wire_hello *hello, const char *peer);
+/* sn_store_join -- accept @qp when the store_id is durable, or reject it. */
+void sn_store_join(struct node *node, struct split_qp *qp);
+/* sn_store_allows -- may @peer, called @name, ask for @opcode? No is counted and logged. */
+bool sn_store_allows(struct node *node, const struct sn_peer *peer, enum wire_opcode opcode,
+    const char *name);
+/* sn_store_text -- the store_id; zeros: none. */
+void sn_store_text(const struct node *node, char out[STORE_ID_TEXT_BYTES]);
 
 /* ---- extent.c: slots and what they hold ---- */
 
@@ -494,15 +542,21 @@ struct sn_request {
 	};
 };
 
-/* The argument of a queue pair: who is there. One of each role suffices. */
+/* The argument of a queue pair: who is there. One suffices for all clients, and for a store's gateways. */
 struct sn_peer {
 	struct node *node;
 	bool is_gateway;
+	struct store_id store; /* of a gateway; zero: it has none */
+	uint32_t connection_count;
 };
+/* Stores of which connections are open at a time: the one that is obeyed, none, and those of before. */
+#define SN_PEERS_MAX 16u
 
 int sn_server_init(struct node *node);
 void sn_server_fini(struct node *node);
 int sn_server_listen(struct node *node);
+/* sn_server_accept_gateway -- one that was judged, and waited perhaps. */
+void sn_server_accept_gateway(struct node *node, struct split_qp *qp, const struct store_id *store);
 /* sn_request_finish -- answer with @reply and @piece (may be NULL); @req is free after it. */
 void sn_request_finish(struct sn_request *req, struct wire_node_reply *reply,
     const struct dev_piece *piece);
@@ -582,7 +636,8 @@ struct node {
 	struct loop_link free_requests;
 	uint32_t requests_busy_count;
 	uint32_t replies_count; /* handed to the port, not on their way yet */
-	struct sn_peer gateway_peer, client_peer;
+	struct sn_peer gateway_peers[SN_PEERS_MAX], client_peer;
+	struct sn_store store;
 	char *text; /* SN_TEXT_BYTES_MAX or SN_LIST_BYTES_MAX, the larger: being made */
 
 	/* best effort mark of a broken disk */

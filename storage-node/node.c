@@ -342,6 +342,7 @@ node_stop(struct node *node, void (*on_stopped)(struct node *node, int rc, void 
 	loop_timer_stop(node->loop, &node->recover.progress);
 	if (node->sm.state == NODE_READY) {
 		sm_move(&node->sm, NODE_STOPPING);
+		sn_store_stop(node);
 		sn_zero_stop(node);
 		sn_verify_stop(node);
 		loop_timer_start(node->loop, &node->stop_timer, SN_STOP_TIMEOUT_NS);

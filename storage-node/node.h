@@ -81,6 +81,7 @@ struct node_options {
 	X(messages_bad, "count", "messages that failed a check and closed their queue pair")       \
 	X(connections, "count", "queue pairs accepted")                                            \
 	X(connections_refused, "count", "queue pairs rejected")                                    \
+	X(stores_refused, "count", "connections and requests of another store's gateways")         \
 	X(zeroed_bytes, "bytes", "written ahead of first use")                                     \
 	X(recovered_extents, "count", "open extents followed at start")                            \
 	X(recovered_bytes, "bytes", "of batches found in them")                                    \

@@ -62,11 +62,13 @@ struct fence_disk {
 	uint64_t generation;                  /* 32 */
 	uint32_t page_index;                  /* 40 */
 	uint32_t shard_count;                 /* 44 ONDISK_FENCE_SHARDS */
-	uint8_t reserved[16];                 /* 48 zeros */
+	uint64_t store_high;                  /* 48 of page 0; else 0 */
+	uint64_t store_low;                   /* 56 */
 	uint32_t epochs[ONDISK_FENCE_SHARDS]; /* 64 */
 	uint8_t tail[1984];                   /* 2112 zeros */
 } __attribute__((packed));
 _Static_assert(sizeof(struct fence_disk) == ONDISK_PAGE_BYTES, "fence page");
+_Static_assert(offsetof(struct fence_disk, store_high) == 48, "fence page");
 _Static_assert(offsetof(struct fence_disk, epochs) == 64, "fence page");
 
 struct slot_disk {
@@ -328,9 +330,12 @@ ondisk_fence_encode(void *page, const struct ondisk_super *super, const struct o
 		.generation = fence->generation,
 		.page_index = fence->page_index,
 		.shard_count = ONDISK_FENCE_SHARDS,
+		.store_high = fence->store.high,
+		.store_low = fence->store.low,
 	};
 
 	assert(fence->page_index < ONDISK_FENCE_PAGES);
+	assert(fence->page_index == 0 || store_id_is_zero(&fence->store));
 	memcpy(disk.epochs, fence->epochs, sizeof(fence->epochs));
 	page_finish(page, &disk, sizeof(disk));
 }
@@ -348,12 +353,13 @@ ondisk_fence_decode(const void *page, const struct ondisk_super *super, uint32_t
 	ONDISK_EXPECT(disk.page_index == page_index, "page_index");
 	ONDISK_EXPECT(disk.shard_count == ONDISK_FENCE_SHARDS, "shard_count");
 	ONDISK_EXPECT(disk.generation <= ONDISK_COUNT_MAX, "generation");
-	ONDISK_EXPECT(is_zero(disk.reserved, sizeof(disk.reserved)), "reserved");
+	ONDISK_EXPECT(page_index == 0 || (disk.store_high == 0 && disk.store_low == 0), "store_id");
 	ONDISK_EXPECT(is_zero(disk.tail, sizeof(disk.tail)), "reserved");
 	for (uint32_t i = 0; i < ONDISK_FENCE_SHARDS; i++)
 		ONDISK_EXPECT(disk.epochs[i] <= EXTENT_EPOCH_MAX, "epochs");
 	ret_fence->page_index = page_index;
 	ret_fence->generation = disk.generation;
+	ret_fence->store = (struct store_id){ disk.store_high, disk.store_low };
 	memcpy(ret_fence->epochs, disk.epochs, sizeof(ret_fence->epochs));
 	return 0;
 }

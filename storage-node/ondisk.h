@@ -58,6 +58,7 @@ struct ondisk_super {
 struct ondisk_fence {
 	uint32_t page_index;
 	uint64_t generation;
+	struct store_id store; /* page 0: the metadata store that the node obeys; zero: none yet */
 	uint32_t epochs[ONDISK_FENCE_SHARDS]; /* of shard page_index * 512 + i */
 };
 

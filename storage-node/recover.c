@@ -192,19 +192,6 @@ recover_start_slots(struct node *node)
 }
 
 static void
-fence_page_load(struct node *node, const struct ondisk_fence *fence)
-{
-	struct sn_fence_page *page = &node->fences[fence->page_index];
-
-	if (fence->generation < page->now.generation)
-		return;
-	page->now = *fence;
-	if (MUTANT(fence_forgotten))
-		memset(page->now.epochs, 0, sizeof(page->now.epochs));
-	memcpy(page->durable_epochs, page->now.epochs, sizeof(page->durable_epochs));
-}
-
-static void
 recover_on_fence(struct disk_io *io, int rc, void *arg)
 {
 	struct node *node = arg;
@@ -218,7 +205,7 @@ recover_on_fence(struct disk_io *io, int rc, void *arg)
 	if (rc == 0)
 		rc = ondisk_fence_decode(recover->page, &node->super, page_index, &fence, &field);
 	if (rc == 0)
-		fence_page_load(node, &fence);
+		sn_fence_load(node, &fence);
 	else
 		recover->fence_field = field;
 	recover->fence_rcs[copy] = rc;

@@ -132,7 +132,9 @@ server_on_request(struct node *node, struct split_msg *msg)
 	req->msg = msg;
 	req->wire = wire;
 	req->extent = NULL;
-	if (node->sm.state == NODE_READY)
+	if (!sn_store_allows(node, peer_of(msg->qp), wire.opcode, split_qp_peer(msg->qp)))
+		sn_request_fail(req, -ENOTUNIQ);
+	else if (node->sm.state == NODE_READY)
 		server_run(req);
 	else
 		sn_request_fail(req, -EHOSTDOWN);
@@ -182,7 +184,10 @@ server_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t 
 static void
 server_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 {
-	(void)arg;
+	struct sn_peer *peer = arg;
+
+	assert(peer->connection_count > 0);
+	peer->connection_count--;
 	log_debug("server: closed peer=%s rc=%s reason=%s", split_qp_peer(qp), log_errno(rc),
 	    reason != NULL ? reason : "-");
 }
@@ -205,7 +210,7 @@ server_judge_hello(const struct node *node, const void *hello, uint32_t hello_by
 		return -EPROTO;
 	/* A client comes for the status alone. */
 	*ret_field = "volume_id";
-	if (ret_hello->volume_id != 0)
+	if (ret_hello->role == WIRE_ROLE_CLIENT && ret_hello->volume_id != 0)
 		return -EPROTO;
 	*ret_field = "cluster_id";
 	if (ret_hello->cluster_id != node->super.cluster_id &&
@@ -215,11 +220,63 @@ server_judge_hello(const struct node *node, const void *hello, uint32_t hello_by
 }
 
 static void
+server_accept(struct node *node, struct split_qp *qp, struct sn_peer *peer)
+{
+	struct store_id ours = node->fences[0].now.store;
+	uint8_t answer[WIRE_HELLO_BYTES];
+
+	SN_COUNT(node, connections, 1);
+	peer->connection_count++;
+	wire_hello_encode(answer,
+	    &(struct wire_hello){ .role = WIRE_ROLE_NODE,
+		.node_id = node->super.node_id,
+		.cluster_id = node->super.cluster_id,
+		.session_id = ours.high,
+		.attach = ours.low });
+	split_qp_accept(qp, &server_qp_ops, peer, answer, sizeof(answer));
+}
+
+/* A connection that is older than a change keeps its own. NULL: there is no room for one more store. */
+static struct sn_peer *
+server_peer_of_store(struct node *node, const struct store_id *store)
+{
+	struct sn_peer *unused = NULL;
+
+	for (uint32_t i = 0; i < SN_PEERS_MAX; i++) {
+		struct sn_peer *peer = &node->gateway_peers[i];
+
+		if (peer->connection_count == 0)
+			unused = peer;
+		else if (store_id_is_equal(&peer->store, store))
+			return peer;
+	}
+	if (unused != NULL)
+		*unused = (struct sn_peer){ .node = node, .is_gateway = true, .store = *store };
+	return unused;
+}
+
+void
+sn_server_accept_gateway(struct node *node, struct split_qp *qp, const struct store_id *store)
+{
+	struct sn_peer *peer = server_peer_of_store(node, store);
+
+	if (peer != NULL) {
+		server_accept(node, qp, peer);
+		return;
+	}
+	SN_COUNT(node, connections_refused, 1);
+	log_limited(LOG_WARN,
+	    "server: connections of too many metadata stores, no room for another peer=%s",
+	    split_qp_peer(qp));
+	split_qp_reject(qp, -EBUSY);
+}
+
+static void
 server_on_accept(struct split_qp *qp, const void *hello_in, uint32_t hello_bytes, void *arg)
 {
 	struct node *node = arg;
 	struct wire_hello hello;
-	uint8_t answer[WIRE_HELLO_BYTES];
+	struct store_id store;
 	const char *field = NULL;
 	int rc = server_judge_hello(node, hello_in, hello_bytes, &hello, &field);
 
@@ -234,14 +291,20 @@ server_on_accept(struct split_qp *qp, const void *hello_in, uint32_t hello_bytes
 		split_qp_reject(qp, rc);
 		return;
 	}
-	SN_COUNT(node, connections, 1);
-	wire_hello_encode(answer,
-	    &(struct wire_hello){ .role = WIRE_ROLE_NODE,
-		.node_id = node->super.node_id,
-		.cluster_id = node->super.cluster_id });
-	split_qp_accept(qp, &server_qp_ops,
-	    hello.role == WIRE_ROLE_GATEWAY ? &node->gateway_peer : &node->client_peer, answer,
-	    sizeof(answer));
+	if (hello.role == WIRE_ROLE_CLIENT) {
+		server_accept(node, qp, &node->client_peer);
+		return;
+	}
+	store = (struct store_id){ hello.session_id, hello.attach };
+	rc = sn_store_meet(node, &hello, split_qp_peer(qp));
+	if (rc == 0) {
+		sn_server_accept_gateway(node, qp, &store);
+	} else if (rc > 0) {
+		sn_store_join(node, qp);
+	} else {
+		SN_COUNT(node, connections_refused, 1);
+		split_qp_reject(qp, rc);
+	}
 }
 
 int
@@ -261,7 +324,7 @@ sn_server_init(struct node *node)
 	uint32_t count = node->request_count;
 
 	list_init(&node->free_requests);
-	node->gateway_peer = (struct sn_peer){ .node = node, .is_gateway = true };
+	sn_store_init(node);
 	node->client_peer = (struct sn_peer){ .node = node };
 	node->requests = sn_calloc(count, sizeof(*node->requests));
 	node->request_pages = sn_page_alloc((uint64_t)count * ONDISK_PAGE_BYTES);

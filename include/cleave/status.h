@@ -42,7 +42,8 @@
 	X(CONFLICT, 27, EAGAIN, "another change came first")                                       \
 	X(KEY, 28, EKEYREVOKED, "the key is revoked, or never allowed this")                       \
 	X(HELD, 29, EUSERS, "another client has the volume open for writing")                      \
-	X(EPOCH_JUMP, 30, EOVERFLOW, "an epoch far above the fence")
+	X(EPOCH_JUMP, 30, EOVERFLOW, "an epoch far above the fence")                               \
+	X(STORE, 31, ENOTUNIQ, "the node obeys another metadata store")
 
 enum cleave_status {
 #define CLEAVE_STATUS_ENUM(symbol, value, err, text) CLEAVE_STATUS_##symbol = (value),

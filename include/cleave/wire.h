@@ -121,6 +121,28 @@ enum wire_credit_flags {
 /* What two ends tell each other before the first message; at most 56 bytes (librdmacm's limit). */
 #define WIRE_HELLO_BYTES 56u
 enum wire_role { WIRE_ROLE_CLIENT = 1, WIRE_ROLE_GATEWAY = 2, WIRE_ROLE_NODE = 3 };
+/*
+ * The identity of a metadata store, random; zero: none. A gateway says in its hello to a node which store it
+ * has, in session_id and attach, and which one of before that replaces, in volume_id and incarnation. A
+ * node answers in session_id and attach which one it obeys.
+ */
+struct store_id {
+	uint64_t high, low;
+};
+#define STORE_ID_TEXT_BYTES 33u
+static inline bool
+store_id_is_zero(const struct store_id *id)
+{
+	return id->high == 0 && id->low == 0;
+}
+static inline bool
+store_id_is_equal(const struct store_id *a, const struct store_id *b)
+{
+	return a->high == b->high && a->low == b->low;
+}
+/* store_id_text -- 32 hex digits. */
+void store_id_text(const struct store_id *id, char out[STORE_ID_TEXT_BYTES]);
+
 struct wire_hello {
 	uint8_t role;         /* enum wire_role of the sender */
 	uint32_t node_id;     /* of a node; else 0 */

@@ -27,6 +27,7 @@
 	X(gap_accepted, "an append is acknowledged although one before it failed")                 \
 	X(flush_retried, "a failed flush is tried again and believed")                             \
 	X(slot_trusted, "a batch's extent and predecessor are not checked on recovery")            \
+	X(identity_ignored, "a node takes the gateways of any metadata store")                     \
 	/* Gateway. */                                                                             \
 	X(cut_to_shortest, "every replica is cut to the shortest answer")                          \
 	X(lone_answer, "a take-over believes one copy while the others are away")                  \
@@ -47,6 +48,7 @@
 	X(death_assumed, "a process that stands still counts as dead, and its lease as over")      \
 	X(writer_failure_unseen, "a merge goes on with a block whose place was given up")          \
 	X(tombstone_scope_ignored, "a discard counts for a volume that was rolled back over it")   \
+	X(empty_root_trusted, "a shard without a manifest begins, though nodes hold data of it")   \
 	/* Client. */                                                                              \
 	X(debt_ignored, "writes go on at other ports while one that was given up may still land")
 

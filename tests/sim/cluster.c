@@ -370,14 +370,14 @@ gateway_on_failed(int rc, const char *text, void *arg)
 }
 
 void
-sim_cluster_gateway_options(const struct sim_cluster_gateway *own,
-    struct mt_gateway_options *options)
+sim_cluster_gateway_options(struct sim_cluster_gateway *own, struct mt_gateway_options *options)
 {
-	const struct sim_cluster *cluster = own->cluster;
+	struct sim_cluster *cluster = own->cluster;
 	const struct sim_cluster_options *from = &cluster->options;
 
 	*options = (struct mt_gateway_options){ .cluster_id = CLUSTER_ID,
 		.gateway_id = own->index + 1,
+		.store_id = { CLUSTER_ID, ++cluster->store_count },
 		.shard_count = from->shard_count,
 		.min_replicas = from->min_replicas,
 		.node_count = from->node_count,

@@ -85,7 +85,8 @@ struct sim_cluster {
 	struct meta_store *store;
 	struct sim_cluster_node nodes[SIM_NODES_MAX];
 	struct sim_cluster_gateway gateways[SIM_GATEWAYS_MAX];
-	uint64_t boot_count; /* of all gateways: boot ids never repeat */
+	uint64_t store_count; /* identities that were thrown */
+	uint64_t boot_count;  /* of all gateways: boot ids never repeat */
 	struct sim_host *client_hosts[SIM_CLIENTS_MAX];
 	uint64_t metrics[MT_METRIC_NR]; /* of gateways that are gone */
 	struct loop_timer restart_timer, beat_timer;
@@ -118,7 +119,7 @@ void sim_cluster_gateway_kill(struct sim_cluster *cluster, uint32_t index);
 /* sim_cluster_gateway_stop -- an orderly end; it is dead once it has come. */
 void sim_cluster_gateway_stop(struct sim_cluster *cluster, uint32_t index);
 /* sim_cluster_gateway_options -- all but its loop, its store, its boot. */
-void sim_cluster_gateway_options(const struct sim_cluster_gateway *own,
+void sim_cluster_gateway_options(struct sim_cluster_gateway *own,
     struct mt_gateway_options *options);
 /* sim_cluster_loop_create -- a process's loop, with a clock of its own. */
 struct loop *sim_cluster_loop_create(struct sim_cluster *cluster, struct sim_host *host);

@@ -178,6 +178,10 @@ inject_process(struct sim_faults *faults, struct sim_fault_active *self, uint64_
 		self->index = random_gateway(faults);
 		sim_cluster_gateway_stop(cluster, self->index);
 		return true;
+	case SIM_FAULT_intruder_empty:
+	case SIM_FAULT_intruder:
+		sim_intruder_start(cluster, &faults->intruder, self->fault == SIM_FAULT_intruder);
+		return true;
 	case SIM_FAULT_client_kill:
 		self->index = random_workload(faults);
 		workload_kill(faults->workloads[self->index]);
@@ -601,6 +605,10 @@ undo(struct sim_faults *faults, const struct sim_fault_active *self)
 	case SIM_FAULT_gateway_stop: /* stopped, or still about to */
 		sim_cluster_gateway_kill(faults->cluster, self->index);
 		sim_cluster_gateway_start(faults->cluster, self->index);
+		break;
+	case SIM_FAULT_intruder_empty:
+	case SIM_FAULT_intruder:
+		sim_intruder_kill(&faults->intruder);
 		break;
 	case SIM_FAULT_client_kill:
 		workload_restart(faults->workloads[self->index]);

@@ -8,6 +8,7 @@
 #ifndef CLEAVE_TESTS_SIM_FAULTS_H
 #define CLEAVE_TESTS_SIM_FAULTS_H
 
+#include "intruder.h"
 #include "run.h"
 #include "stall.h"
 #include "workload.h"
@@ -32,6 +33,7 @@ struct sim_faults {
 	bool has_destroyed;
 	struct sim_fault_active active[SIM_FAULTS_ACTIVE_MAX];
 	uint32_t active_count;
+	struct sim_intruder intruder;
 	bool is_owner_stale; /* the last fault may have made an owner that does not know it */
 	struct sim_stall stall;
 	uint64_t disturbed_until_ns; /* until when leases may go, of faults that are over */

@@ -57,7 +57,9 @@
 	X(disk_misdirect, "a write lands elsewhere")                                               \
 	X(disk_lie, "flushes of a disk make nothing durable")                                      \
 	X(disk_blank, "a node comes back with an empty disk")                                      \
-	X(late, "a gateway is sent by a client what that has given up meanwhile")
+	X(late, "a gateway is sent by a client what that has given up meanwhile")                  \
+	X(intruder_empty, "another gateway starts with an empty metadata store")                   \
+	X(intruder, "another gateway starts with the metadata store of another cluster")
 
 enum sim_fault {
 #define SIM_FAULT_ENUM(name, text) SIM_FAULT_##name,

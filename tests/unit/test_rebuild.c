@@ -14,7 +14,8 @@
 
 static struct mt_rig *rig;
 static struct meta_snapshot *empty;
-static uint32_t fail_nth; /* allocation of the next rebuild; 0: none */
+static uint64_t store_count = 1; /* the first is the rig's own */
+static uint32_t fail_nth;        /* allocation of the next rebuild; 0: none */
 
 struct outcome {
 	struct mt_rebuild *rebuild;
@@ -84,6 +85,7 @@ rebuild_start(struct outcome *outcome, bool is_forced, uint32_t shard_count)
 	options.gateway.loop = outcome->loop;
 	options.gateway.meta = outcome->meta;
 	options.gateway.shard_count = shard_count;
+	options.gateway.store_id = (struct store_id){ 0x570e, ++store_count };
 	mt_alloc_fail_at(fail_nth);
 	outcome->rebuild = mt_rebuild_start(&options, outcome->text, sizeof(outcome->text));
 }

@@ -184,7 +184,7 @@ hello_expect(const struct wire_hello *hello, uint32_t at, uint8_t value, int rc,
 Test(wire, hello_fields_are_checked)
 {
 	struct wire_hello client = { .role = WIRE_ROLE_CLIENT };
-	struct wire_hello gateway = { .role = WIRE_ROLE_GATEWAY };
+	struct wire_hello node = { .role = WIRE_ROLE_NODE };
 	struct wire_hello out;
 	uint8_t bytes[WIRE_HELLO_BYTES];
 	const char *field = NULL;
@@ -199,9 +199,8 @@ Test(wire, hello_fields_are_checked)
 	hello_expect(&client, 6, 1, -EPROTO, "reserved");
 	hello_expect(&client, 15, 1, -EPROTO, "reserved");
 	hello_expect(&client, 8, 1, -EPROTO, "node_id");
-	hello_expect(&gateway, 24, 1, -EPROTO, "volume_id");
-	hello_expect(&gateway, 32, 1, -EPROTO, "session_id");
-	hello_expect(&gateway, 40, 1, -EPROTO, "attach");
+	hello_expect(&node, 24, 1, -EPROTO, "volume_id");
+	hello_expect(&node, 48, 1, -EPROTO, "incarnation");
 }
 
 Test(wire, extent_ids_round_trip)
