@@ -8,7 +8,7 @@
  *	  "replicas":[{"node":1,"incarnation":"000000000000002a","damaged":false}, ...]}}
  *
  * 64-bit names are 16 hex digits, because JSON's numbers are not that long. "manifest" is missing
- * until the shard has one; sealed_bytes is -1 while it takes edits. "released":true is there when its
+ * until the shard has one, and then "empty":true is there where a recovery was forced to begin without; sealed_bytes is -1 while it takes edits. "released":true is there when its
  * owner has let go of it. What is not listed here is refused: a root that is not understood may not
  * be taken over.
  */
@@ -100,7 +100,9 @@ mt_root_encode(const struct mt_root *root)
 		return NULL;
 	if ((root->is_released && json_object_set_new(object, "released", json_true()) != 0) ||
 	    (root->has_manifest &&
-		json_object_set_new(object, "manifest", root_encode_manifest(root)) != 0)) {
+		json_object_set_new(object, "manifest", root_encode_manifest(root)) != 0) ||
+	    (!root->has_manifest && root->may_be_empty &&
+		json_object_set_new(object, "empty", json_true()) != 0)) {
 		json_decref(object);
 		return NULL;
 	}
@@ -213,6 +215,7 @@ root_get_all(const json_t *object, uint32_t shard, struct mt_root *root, const c
 {
 	const json_t *manifest = json_object_get(object, "manifest");
 	const json_t *released = json_object_get(object, "released");
+	const json_t *empty = json_object_get(object, "empty");
 	const char *port = json_string_value(json_object_get(object, "port"));
 	uint64_t format, epoch;
 	int rc;
@@ -223,7 +226,8 @@ root_get_all(const json_t *object, uint32_t shard, struct mt_root *root, const c
 		return rc;
 	ROOT_EXPECT(format == ROOT_FORMAT, "format");
 	ROOT_EXPECT(json_object_size(object) ==
-		5u + (manifest != NULL ? 1u : 0) + (released != NULL ? 1u : 0),
+		5u + (manifest != NULL ? 1u : 0) + (released != NULL ? 1u : 0) +
+		    (empty != NULL ? 1u : 0),
 	    "unknown member");
 	ROOT_EXPECT(released == NULL || json_is_boolean(released), "released");
 	rc = root_get_u64(object, "epoch", EXTENT_EPOCH_MAX, &epoch, ret_field);
@@ -236,6 +240,8 @@ root_get_all(const json_t *object, uint32_t shard, struct mt_root *root, const c
 	ROOT_EXPECT(epoch != 0, "epoch");
 	ROOT_EXPECT(port != NULL && strlen(port) < sizeof(root->port_address), "port");
 	root->epoch = (uint32_t)epoch;
+	ROOT_EXPECT(empty == NULL || (json_is_true(empty) && manifest == NULL), "empty");
+	root->may_be_empty = json_is_true(empty);
 	root->is_released = json_is_true(released);
 	memcpy(root->port_address, port, strlen(port) + 1);
 	return manifest == NULL ? 0 : root_get_manifest(manifest, shard, root, ret_field);
@@ -267,7 +273,7 @@ mt_root_is_equal(const struct mt_root *a, const struct mt_root *b)
 	    strcmp(a->port_address, b->port_address) != 0 || a->has_manifest != b->has_manifest)
 		return false;
 	if (!a->has_manifest)
-		return true;
+		return a->may_be_empty == b->may_be_empty;
 	if (a->manifest.shard != b->manifest.shard || a->manifest.epoch != b->manifest.epoch ||
 	    a->manifest.counter != b->manifest.counter ||
 	    a->manifest_sealed_bytes != b->manifest_sealed_bytes ||

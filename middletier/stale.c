@@ -9,10 +9,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 
 #include "alloc.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "list_page.h"
 
@@ -55,7 +58,7 @@ stale_node_heard(const struct mt_stale_check *check, uint32_t node_id)
 static bool
 stale_is_manifest_gone(const struct mt_stale_check *check)
 {
-	const struct mt_root *root = &check->shard->root;
+	const struct mt_root *root = &check->root;
 	uint32_t have_count = 0, lack_count = 0;
 
 	for (uint32_t i = 0; i < root->manifest_replica_count; i++) {
@@ -70,14 +73,35 @@ stale_is_manifest_gone(const struct mt_stale_check *check)
 	return lack_count > have_count;
 }
 
+/* How many must be heard: a shard that would begin empty must know that nobody holds anything of it. */
+static uint32_t
+stale_wanted(const struct mt_stale_check *check)
+{
+	const struct mt_port *port = check->shard->port;
+	uint32_t copies =
+	    (uint32_t)num_min(mt_gateway_min_replicas(port->gateway), port->link_count);
+
+	if (check->root.has_manifest)
+		return 1;
+	return (uint32_t)num_max(port->link_count - copies + 1, copies);
+}
+
+static void
+stale_log_wait(struct mt_stale_check *check, uint32_t listed, uint32_t wanted)
+{
+	if (!check->has_waited || check->is_wait_logged)
+		return;
+	check->is_wait_logged = true;
+	log_warn("shard %" PRIu32 ": waits for nodes to say what they hold of it heard=%" PRIu32
+		 " wanted=%" PRIu32,
+	    check->shard->index, listed, wanted);
+}
+
 static void
 stale_try_finish(struct mt_stale_check *check)
 {
 	const struct mt_port *port = check->shard->port;
-	/* A shard that would begin empty must have looked where its manifest would be. */
-	uint32_t wanted = check->shard->root.has_manifest
-	    ? 1
-	    : (uint32_t)num_min(mt_gateway_min_replicas(port->gateway), port->link_count);
+	uint32_t wanted = stale_wanted(check);
 	uint32_t listed = 0, connecting = 0;
 
 	if (check->is_stale) {
@@ -90,16 +114,35 @@ stale_try_finish(struct mt_stale_check *check)
 		listed += check->nodes[i].is_listed ? 1 : 0;
 		connecting += port->links[i].sm.state == MT_LINK_CONNECTING ? 1 : 0;
 	}
+	if (listed < wanted)
+		stale_log_wait(check, listed, wanted);
 	if (listed < wanted || (connecting > 0 && !check->has_waited))
 		return;
 	if (check->has_newer_manifest && stale_is_manifest_gone(check)) {
-		log_error("shard %" PRIu32 ": most nodes have no manifest that the root names, and "
-			  "there is a newer one",
-		    check->shard->index);
+		(void)snprintf(check->text, sizeof(check->text),
+		    "most nodes have no manifest that the root names, and there is a newer one");
 		stale_finish(check, -ESTALE);
 		return;
 	}
 	stale_finish(check, 0);
+}
+
+/* The first finding is the one that is told. */
+static void __attribute__((format(printf, 3, 4)))
+stale_found(struct mt_stale_check *check, const struct wire_listed *listed, const char *format, ...)
+{
+	va_list args;
+	int bytes;
+
+	if (check->is_stale)
+		return;
+	check->is_stale = true;
+	va_start(args, format);
+	bytes = vsnprintf(check->text, sizeof(check->text), format, args);
+	va_end(args);
+	(void)snprintf(check->text + bytes, sizeof(check->text) - (size_t)bytes,
+	    ": extent=%" PRIu32 ".%" PRIu32 ".%" PRIu64 " fence=%" PRIu32, listed->id.shard,
+	    listed->id.epoch, listed->id.counter, listed->fence_epoch); /* all of it fits */
 }
 
 static int
@@ -107,21 +150,20 @@ stale_take_listed(const struct wire_listed *listed, void *arg)
 {
 	struct mt_stale_node *node = arg;
 	struct mt_stale_check *check = node->check;
-	const struct mt_shard *shard = check->shard;
-	struct extent_id id = listed->id;
-	uint64_t manifest, packed = extent_id_pack(&id);
+	const struct mt_root *root = &check->root;
+	uint64_t manifest, packed = extent_id_pack(&listed->id);
 
-	if (id.epoch >= shard->epoch || listed->fence_epoch > shard->epoch) {
-		log_error("shard %" PRIu32 ": node %" PRIu32 " knows a later epoch than the root: "
-			  "extent=%" PRIu32 ".%" PRIu32 ".%" PRIu64 " fence=%" PRIu32
-			  " epoch=%" PRIu32,
-		    shard->index, node->link->node_id, id.shard, id.epoch, id.counter,
-		    listed->fence_epoch, shard->epoch);
-		check->is_stale = true;
-	}
-	if (listed->kind != EXTENT_MANIFEST || !shard->root.has_manifest)
+	if (listed->id.epoch >= check->epoch || listed->fence_epoch > check->epoch)
+		stale_found(check, listed, "node %" PRIu32 " knows a later epoch than %" PRIu32,
+		    node->link->node_id, check->epoch - 1);
+	if (listed->kind != EXTENT_MANIFEST && !root->has_manifest && !root->may_be_empty &&
+	    !MUTANT(empty_root_trusted))
+		stale_found(check, listed,
+		    "node %" PRIu32 " holds data of a shard that has no manifest",
+		    node->link->node_id);
+	if (listed->kind != EXTENT_MANIFEST || !root->has_manifest)
 		return 0;
-	manifest = extent_id_pack(&shard->root.manifest);
+	manifest = extent_id_pack(&root->manifest);
 	node->has_manifest |= packed == manifest;
 	check->has_newer_manifest |= packed > manifest;
 	return 0;
@@ -163,7 +205,7 @@ stale_ask(struct mt_stale_node *node, uint64_t cursor)
 	node->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_LIST,
 		.id = { .shard = shard->index },
 		.offset_bytes = cursor,
-		.epoch = shard->epoch };
+		.epoch = node->check->epoch };
 	node->call.fn = stale_on_listed;
 	node->call.arg = node;
 	node->is_out = mt_link_call(node->link, &node->call) == 0;

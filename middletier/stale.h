@@ -4,8 +4,8 @@
  *
  * A metadata store that was lost, or set back to an old copy, must not be served from: shards would
  * begin empty, or without their newest writes, and what they do not know of would be swept. Fences tell
- * of later epochs; the nodes' lists tell the rest, right after the claim and before anything is made
- * under its epoch.
+ * of later epochs; the nodes' lists tell the rest, before the claim: a look that ends badly has changed
+ * neither the root nor a fence.
  */
 #ifndef CLEAVE_MIDDLETIER_STALE_H
 #define CLEAVE_MIDDLETIER_STALE_H
@@ -21,21 +21,26 @@ struct mt_stale_check {
 	struct mt_shard *shard;
 	mt_stale_fn fn;
 	void *arg;
+	struct mt_root root;         /* as it was loaded */
+	uint32_t epoch;              /* of the claim that would follow */
 	struct mt_stale_node *nodes; /* one a link */
 	struct loop_timer timer;
 	bool is_running, is_stopped;
 	bool has_waited;         /* long enough for links that are being connected */
 	bool has_newer_manifest; /* than the root names: perhaps one that was never finished */
-	bool is_stale;
+	bool is_stale, is_wait_logged;
+	char text[160]; /* is_stale: what was found, for the log */
 };
 
 /*
  * mt_stale_start -- ask every node that is up, or nearly, for its list of the shard
  *
- * shard->root and ->epoch are those of the claim. Waits for one answer, and where the root has no
- * manifest for as many as one will have copies, as long as it takes; @fn follows from the loop. Stale is:
- * an extent of the claim's epoch or a later one; a later fence; a newer manifest extent than the root's
- * while every copy of that one is gone.
+ * check->root and ->epoch are set. Waits for one answer, as long as it takes; @fn follows from the loop.
+ * Where the root has no manifest it waits for as many nodes as cannot all lack an extent of the shard: of n
+ * nodes, with min_replicas copies at least, n - min_replicas + 1; and for as many as a manifest will need.
+ * Stale is: an extent of the claim's epoch or a later one; a later fence; a newer manifest extent than the
+ * root's while every copy of that one is gone; a log or a run where the root has no manifest, for writes begin
+ * with it (a manifest alone may be one that its maker did not live to name). Not so where the root may be empty.
  * Returns 0; -ENOMEM: no @fn.
  */
 int mt_stale_start(struct mt_stale_check *check);

@@ -2,7 +2,7 @@
 /*
  * takeover.c -- a shard begins: every start is a take-over, also the same gateway's
  *
- *	CLAIMING   load the root; store it with epoch + 1 and us as owner
+ *	CLAIMING   load the root; look what nodes hold (stale.h); store it with epoch + 1 and us as owner
  *	AGREEING   freeze the manifest extent under the new epoch, agree on its length, record that in
  *	           the root; read it; then the same, without the root, for each extent it left open
  *	           wait a moment for nodes that are about to come, where there are fewer than three
@@ -32,6 +32,8 @@
 
 #define TAKEOVER_RETRY_NS NUM_MS(200)
 #define TAKEOVER_CLAIMS_MAX 5u
+#define TAKEOVER_STALE_MIN_NS NUM_S(1) /* between two looks at a stale root; doubled each time */
+#define TAKEOVER_STALE_MAX_NS NUM_S(300)
 #define TAKEOVER_REFRESH_RETRY_NS NUM_MS(50)
 
 static void takeover_load(struct mt_takeover *takeover);
@@ -122,6 +124,7 @@ takeover_refresh(struct mt_takeover *takeover)
 /* ---- claiming ---- */
 
 static void takeover_begin_agreeing(struct mt_takeover *takeover);
+static void takeover_look(struct mt_takeover *takeover);
 static void takeover_store_claim(struct mt_takeover *takeover);
 
 static void
@@ -170,13 +173,59 @@ takeover_store_claim(struct mt_takeover *takeover)
 		mt_takeover_retry(takeover, takeover_store_claim, rc);
 }
 
+/* ---- claiming: does any node know more? ---- */
+
+/* What was found stale is looked at again when it has changed, or when it has been left alone for long. */
+static bool
+takeover_is_known_stale(const struct mt_shard *shard, const struct mt_root *root)
+{
+	return shard->stale_count > 0 && mt_root_is_equal(root, &shard->stale_root) &&
+	    loop_now_ns(shard->port->loop) < shard->stale_until_ns;
+}
+
+static void
+takeover_on_looked(int rc, void *arg)
+{
+	struct mt_takeover *takeover = arg;
+
+	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
+	if (rc != 0) {
+		mt_takeover_on_stale(takeover->shard);
+		return;
+	}
+	takeover->shard->stale_count = 0;
+	takeover_store_claim(takeover);
+}
+
+/* Before the claim: an epoch that cannot be used is not raised. */
+static void
+takeover_look(struct mt_takeover *takeover)
+{
+	struct mt_stale_check *check = &takeover->stale;
+	int rc;
+
+	mt_stale_fini(check); /* of a claim that somebody else was before */
+	check->shard = takeover->shard;
+	check->root = takeover->looked;
+	check->epoch = takeover->wanted.epoch;
+	check->fn = takeover_on_looked;
+	check->arg = takeover;
+	rc = mt_stale_start(check);
+	if (rc != 0)
+		mt_takeover_retry(takeover, takeover_look, rc);
+}
+
 static void
 takeover_claim(struct mt_takeover *takeover, const struct mt_root *root)
 {
 	struct mt_port *port = takeover->shard->port;
 	struct mt_root *wanted = &takeover->wanted;
 
-	*wanted = *root;
+	takeover->looked = *wanted = *root;
+	if (takeover_is_known_stale(takeover->shard, root)) {
+		mt_shard_stop(takeover->shard, -ESTALE);
+		return;
+	}
 	if (root->epoch >= EXTENT_EPOCH_MAX) {
 		mt_takeover_give_up(takeover, -EOVERFLOW, "there are no epochs left");
 		return;
@@ -188,7 +237,7 @@ takeover_claim(struct mt_takeover *takeover, const struct mt_root *root)
 	wanted->gateway_id = mt_gateway_id(port->gateway);
 	wanted->boot_id = mt_gateway_boot_id(port->gateway);
 	memcpy(wanted->port_address, port->address, sizeof(wanted->port_address));
-	takeover_store_claim(takeover);
+	takeover_look(takeover);
 }
 
 static void
@@ -319,41 +368,17 @@ takeover_agree_manifest(struct mt_takeover *takeover)
 }
 
 static void
-takeover_on_stale_looked(int rc, void *arg)
+takeover_begin_agreeing(struct mt_takeover *takeover)
 {
-	struct mt_takeover *takeover = arg;
 	const struct mt_root *root = &takeover->shard->root;
 
-	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
-	if (rc != 0)
-		mt_takeover_on_stale(takeover->shard);
-	else if (!root->has_manifest)
+	sm_move(&takeover->shard->sm, MT_SHARD_AGREEING);
+	if (!root->has_manifest)
 		takeover_agree_next(takeover); /* a new shard: there is nothing to agree upon */
 	else if (root->manifest_sealed_bytes == MT_ROOT_OPEN)
 		takeover_agree_manifest(takeover);
 	else
 		takeover_read_manifest(takeover);
-}
-
-static void
-takeover_look_for_newer(struct mt_takeover *takeover)
-{
-	struct mt_stale_check *check = &takeover->stale;
-	int rc;
-
-	check->shard = takeover->shard;
-	check->fn = takeover_on_stale_looked;
-	check->arg = takeover;
-	rc = mt_stale_start(check);
-	if (rc != 0)
-		mt_takeover_retry(takeover, takeover_look_for_newer, rc);
-}
-
-static void
-takeover_begin_agreeing(struct mt_takeover *takeover)
-{
-	sm_move(&takeover->shard->sm, MT_SHARD_AGREEING);
-	takeover_look_for_newer(takeover);
 }
 
 /* ---- agreeing: reading the manifest ---- */
@@ -502,17 +527,37 @@ takeover_agree_next(struct mt_takeover *takeover)
 
 static void takeover_check_stale(struct mt_takeover *takeover);
 
+/* Said once; then it is left alone for longer and longer, unless the root changes. */
+static void
+takeover_stop_stale(struct mt_takeover *takeover, const struct mt_root *root)
+{
+	struct mt_shard *shard = takeover->shard;
+	uint64_t wait_ns = TAKEOVER_STALE_MIN_NS << num_min(shard->stale_count, 16);
+
+	if (shard->stale_count == 0)
+		log_error(
+		    "shard %" PRIu32
+		    ": stopped: the metadata store is stale: %s. Is --meta the right "
+		    "directory? If the newer store is lost, run cleave recover. epoch=%" PRIu32,
+		    shard->index,
+		    takeover->stale.text[0] != '\0' ? takeover->stale.text
+						    : "a node knows a newer owner",
+		    root->epoch);
+	shard->stale_count++;
+	shard->stale_root = *root;
+	shard->stale_until_ns = loop_now_ns(shard->port->loop) +
+	    num_min(wait_ns, TAKEOVER_STALE_MAX_NS);
+	mt_shard_stop(shard, -ESTALE);
+}
+
 static void
 takeover_on_stored_back(int rc, const struct mt_root *root, void *arg)
 {
 	struct mt_takeover *takeover = arg;
 
-	(void)rc;
-	(void)root;
 	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
 	if (!mt_takeover_is_stopped(takeover))
-		mt_takeover_give_up(takeover, -ESTALE,
-		    "the metadata store is stale: a node knows a newer owner");
+		takeover_stop_stale(takeover, rc == 0 ? root : &takeover->wanted);
 }
 
 /*
@@ -537,6 +582,20 @@ takeover_store_back(struct mt_takeover *takeover, const struct mt_root *root)
 		takeover_on_stored_back(rc, NULL, takeover);
 }
 
+/* Nothing was claimed. A root that is another one by now had an owner meanwhile, of whom the nodes know. */
+static void
+takeover_on_looked_again(struct mt_takeover *takeover, const struct mt_root *root)
+{
+	static const struct mt_root none = { 0 };
+
+	if (root == NULL)
+		root = &none;
+	if (mt_root_is_equal(root, &takeover->looked))
+		takeover_stop_stale(takeover, root);
+	else
+		mt_shard_stop(takeover->shard, -EREMCHG);
+}
+
 static void
 takeover_on_stale_checked(int rc, const struct mt_root *root, void *arg)
 {
@@ -548,6 +607,8 @@ takeover_on_stale_checked(int rc, const struct mt_root *root, void *arg)
 		return;
 	if (rc != 0 && rc != -ENOENT && rc != -EBADMSG)
 		mt_takeover_retry(takeover, takeover_check_stale, rc);
+	else if (shard->sm.state == MT_SHARD_CLAIMING)
+		takeover_on_looked_again(takeover, rc == 0 ? root : NULL);
 	else if (rc == 0 && (root->epoch != shard->epoch || root->boot_id != shard->root.boot_id))
 		mt_takeover_give_up(takeover, -ESTALE, "another gateway has taken it over");
 	else

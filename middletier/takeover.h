@@ -19,6 +19,7 @@ struct mt_takeover {
 	bool is_agreeing, is_replaying; /* which of the two is at work */
 	bool is_awaiting_nodes;         /* before OPENING, for a third node; retry_timer runs */
 	struct mt_root wanted;          /* being stored */
+	struct mt_root looked;          /* as it was loaded, before the claim */
 	struct mt_manifest_state state; /* of the old manifest, as it grows */
 	uint32_t state_at;              /* extents before this are agreed upon, or restored */
 	uint32_t run_at, cut_at;        /* runs and cuts before these are in the index */

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A gateway whose metadata store is not the cluster's: it is refused, and what the nodes hold stays."""
 import os
+import shutil
 
-from libcluster import Cluster, check, expect_error, main, run_argv
+from libcluster import CLUSTER_ID, Cluster, Daemon, binary, check, expect_error, main, run_argv
 
 
 def meta(c):
@@ -67,5 +68,116 @@ def cluster_is_made_over_empty_nodes_only():
         verify(c, journal)
 
 
+def gateway_beside(c, store, name="other"):
+    """A second gateway at these nodes, with a metadata store of its own."""
+    argv = [word for word in c.gateway.argv]
+    argv[argv.index("--meta") + 1] = store
+    argv[argv.index("--port") + 1] = "tcp://127.0.0.1:0"
+    return Daemon(name, argv)
+
+
+def second_gateway_with_a_store_of_its_own_is_refused():
+    with Cluster(nodes=3, gateway_args=("--sweep-interval", "1s")) as c, Cluster(nodes=3) as alien:
+        c.volume_create("v", "64M")
+        journal = write(c, "journal")
+        alien.gateway.stop()
+        other = gateway_beside(c, meta(alien))
+        other.start(wait=False)
+        try:
+            for address in c.addresses:
+                other.wait_line(f"obeys another metadata store address={address}")
+            for node in c.nodes:
+                node.wait_line("refused, its gateway is of another metadata store")
+            # The first one writes on, and notices nothing.
+            verify(c, journal)
+            second = write(c, "second")
+        finally:
+            other.stop()
+        check(not any("claimed" in line or "orphan" in line for line in other.lines),
+              "it has claimed a shard")
+        c.gateway.kill()
+        c.gateway.start()
+        verify(c, second)
+        check(not deleted(c), f"{deleted(c)}")
+
+
+def node_of_another_cluster_is_refused():
+    with Cluster(nodes=3) as c, Cluster(nodes=3) as alien:
+        c.volume_create("v", "64M")
+        journal = write(c, "journal")
+        c.gateway.stop()
+        argv = [alien.addresses[2] + ",domain=rack3" if c.addresses[2] in word else word
+                for word in c.gateway.argv]
+        wrong = Daemon("gateway", argv)
+        wrong.start(wait=False)
+        wrong.wait_line(f"obeys another metadata store address={alien.addresses[2]}")
+        wrong.stop()
+        c.gateway.start()
+        verify(c, journal)
+
+
+def store_that_was_recovered_elsewhere_is_refused():
+    with Cluster(nodes=3, shards=2) as c:
+        c.volume_create("v", "64M")
+        journal = write(c, "journal")
+        c.gateway.stop()
+        os.rename(meta(c), meta(c) + ".old")
+        # A node is away while all others learn of the new store.
+        c.nodes[2].stop()
+        argv = [binary("cleave"), "recover", "--meta", meta(c), "--cluster-id", CLUSTER_ID,
+                "--node-timeout", "2s"]
+        for address in c.addresses:
+            argv += ["--node", address]
+        run_argv(argv)
+        for node in c.nodes[:2]:
+            node.wait_line("a recovered metadata store replaces the one of before")
+        old = gateway_beside(c, meta(c) + ".old")
+        old.start(wait=False)
+        for address in c.addresses[:2]:
+            old.wait_line(f"obeys another metadata store address={address}")
+        old.stop()
+        check(not any("claimed" in line for line in old.lines), "it has claimed a shard")
+        c.gateway.start(wait=False)  # it may wait for a copy of the third node
+        c.nodes[2].start()
+        c.gateway.wait_ready()
+        verify(c, journal)
+        c.nodes[2].wait_line("a recovered metadata store replaces the one of before")
+        second = write(c, "second")
+        # What they obey is on their disks.
+        for node in c.nodes:
+            node.kill()
+            node.start()
+        verify(c, second)
+
+
+def old_copy_says_so_and_changes_nothing():
+    with Cluster(nodes=3, shards=2) as c:
+        c.volume_create("v", "64M")
+        c.gateway.stop()
+        shutil.copytree(meta(c), meta(c) + ".old")
+        c.gateway.start()
+        journal = write(c, "journal")
+        c.gateway.stop()
+        os.rename(meta(c), meta(c) + ".new")
+        os.rename(meta(c) + ".old", meta(c))
+        # Claim by claim its epochs would come to stand above all that nodes know.
+        for _ in range(3):
+            c.gateway.start(wait=False)
+            for shard in range(2):
+                c.gateway.wait_line(f"shard {shard}: stopped: the metadata store is stale")
+            c.gateway.stop()
+            lines = c.gateway.lines[c.gateway.first_line:]
+            said = [line for line in lines if "stale" in line]
+            check(len(said) == 2, f"said {len(said)} times: {said[:5]}")
+            check(all("cleave recover" in line for line in said), f"{said}")
+            check(not any("claimed" in line for line in lines), "it has claimed a shard")
+        os.rename(meta(c), meta(c) + ".old")
+        os.rename(meta(c) + ".new", meta(c))
+        c.gateway.start()
+        verify(c, journal)
+
+
 if __name__ == "__main__":
-    main(store_that_is_gone_is_not_made_anew, cluster_is_made_over_empty_nodes_only)
+    main(store_that_is_gone_is_not_made_anew, cluster_is_made_over_empty_nodes_only,
+         second_gateway_with_a_store_of_its_own_is_refused, node_of_another_cluster_is_refused,
+         store_that_was_recovered_elsewhere_is_refused, old_copy_says_so_and_changes_nothing)

@@ -44,5 +44,12 @@ struct meta_snapshot;
  * Runs the world. Every shard must have been taken over since @old was copied.
  */
 void sim_check_restored(struct sim_cluster *cluster, const struct meta_snapshot *old);
+/*
+ * sim_check_unmanifested -- a new cluster starts, and its store is set back to before the first manifest
+ *
+ * A copy of between a shard's first claim and its first manifest does not look old by its epochs, until the
+ * shard is taken over again. Nobody may serve by it.
+ */
+void sim_check_unmanifested(struct sim_cluster *cluster);
 
 #endif /* CLEAVE_TESTS_SIM_CHECK_H */

@@ -13,8 +13,10 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "check.h"
+#include "middletier/alloc.h"
 #include "middletier/control.h"
 #include "middletier/meta_memory.h"
+#include "middletier/meta_store.h"
 #include "middletier/rebuild.h"
 
 #define STALE_NS NUM_S(30)
@@ -161,6 +163,60 @@ sim_check_restored(struct sim_cluster *cluster, const struct meta_snapshot *old)
 		store_restore(cluster, newest);
 	else
 		store_rebuild(cluster);
+	meta_snapshot_destroy(newest);
+	sim_cluster_start(cluster);
+}
+
+/* ---- from before the first manifest ---- */
+
+static bool
+store_has_root(void *arg)
+{
+	struct sim_cluster *cluster = arg;
+	struct meta_item *items = NULL;
+	uint32_t count = 0;
+	int rc = meta_store_list(cluster->store, "shards/", &items, &count);
+
+	mt_free(items);
+	return rc == 0 && count > 0;
+}
+
+static struct meta_snapshot *
+start_and_copy(struct sim_cluster *cluster)
+{
+	struct meta_snapshot *early;
+
+	for (uint32_t i = 0; i < cluster->options.node_count; i++)
+		sim_cluster_node_start(cluster, i);
+	sim_cluster_make(cluster);
+	for (uint32_t i = 0; i < cluster->options.gateway_count; i++)
+		sim_cluster_gateway_start(cluster, i);
+	sim_cluster_run_until(cluster, store_has_root, cluster, STALE_NS, "a shard is claimed");
+	early = meta_store_snapshot(cluster->store);
+	assert(early != NULL);
+	sim_cluster_start_gateways(cluster);
+	return early;
+}
+
+void
+sim_check_unmanifested(struct sim_cluster *cluster)
+{
+	struct meta_snapshot *newest, *early = start_and_copy(cluster);
+
+	sim_cluster_run(cluster, NUM_S(1)); /* each shard has begun a log */
+	gateways_kill(cluster);
+	newest = meta_store_snapshot(cluster->store);
+	assert(newest != NULL);
+	store_restore(cluster, early);
+	meta_snapshot_destroy(early);
+	for (uint32_t i = 0; i < cluster->options.gateway_count; i++)
+		sim_cluster_gateway_start(cluster, i);
+	for (uint64_t ns = 0; ns < STALE_NS; ns += NUM_MS(100)) {
+		sim_cluster_run(cluster, NUM_MS(100));
+		check_nobody_serves(cluster);
+	}
+	gateways_kill(cluster);
+	store_restore(cluster, newest);
 	meta_snapshot_destroy(newest);
 	sim_cluster_start(cluster);
 }

@@ -31,6 +31,8 @@
 #define RUN_SETTLE_NS NUM_S(15)
 #define RUN_CLEAR_LIMIT_NS NUM_S(300) /* after snapshots were deleted: nothing is left of them */
 #define RUN_SNAPSHOT_SEEDS 7u
+#define RUN_EARLY_SEEDS                                                                            \
+	8u /* one in so many meets its metadata store of before the first manifest */
 #define RUN_PERIOD_NS NUM_S(20)
 #define RUN_PERIOD_BYTES NUM_KIB(64)
 #define RUN_LIFE_BYTES NUM_MIB(1)  /* caches that are full, or not yet */
@@ -292,7 +294,10 @@ run_begin(struct run *run)
 		.allowed = choose_faults(run),
 		.victim = dice(run, options.node_count) };
 	run->ops_per_fault = 15u << dice(run, 5);
-	sim_cluster_start(run->cluster);
+	if (run->options.seed % RUN_EARLY_SEEDS == 3)
+		sim_check_unmanifested(run->cluster);
+	else
+		sim_cluster_start(run->cluster);
 	run_create_workloads(run, clients, op_count != 0 ? op_count : SIM_RUN_OPS_DEFAULT);
 }
 

@@ -344,7 +344,7 @@ Test(agree, nobody_there_is_nobody_to_begin_with)
 	(void)make_log();
 	restart_without(ALL);
 	mt_rig_run(rig, NUM_S(60));
-	cr_assert_eq(shard()->sm.state, MT_SHARD_AGREEING);
+	cr_assert_eq(shard()->sm.state, MT_SHARD_CLAIMING, "it looks before it claims");
 	mt_rig_node_start(rig, node_of(1));
 	mt_rig_run(rig, NUM_S(10));
 	cr_assert_eq(shard()->sm.state, MT_SHARD_AGREEING);

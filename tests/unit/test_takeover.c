@@ -482,9 +482,17 @@ Test(takeover, newer_owner_stops_it)
 	(void)root;
 	/* The root is still ours: the store must be stale. */
 	mt_rig_gateway_kill(rig);
+	mt_rig_log_clear(rig);
 	mt_rig_gateway_start(rig);
 	cr_assert(mt_rig_wait_state(rig, MT_SHARD_STOPPED));
 	cr_assert(mt_rig_logged(rig, "the metadata store is stale"));
+	cr_assert(mt_rig_logged(rig, "cleave recover"));
+	/* Said once, and nothing is claimed that cannot be used. */
+	cr_assert_not(mt_rig_logged(rig, "claimed epoch"));
+	mt_rig_log_clear(rig);
+	mt_rig_run(rig, NUM_S(600));
+	cr_assert_not(mt_rig_logged(rig, "stale"));
+	cr_assert_not(mt_rig_logged(rig, "claimed epoch"));
 }
 
 static void
