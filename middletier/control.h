@@ -20,7 +20,7 @@
 #define MT_CONTROL_TEXT_BYTES_MAX (64u * 1024u)
 #define MT_CONTROL_IN_FLIGHT_MAX 16u /* control requests a port takes at a time; more get BUSY */
 #define MT_STATUS_SHARDS_MAX 256u    /* listed one by one in the answer to status */
-#define MT_CONTROL_ERROR_BYTES 256u
+#define MT_CONTROL_ERROR_BYTES 384u
 #define MT_VOLUMES_MAX 65536u
 #define MT_VOLUMES_PER_LIST 64u /* in one answer to volume.list */
 #define MT_CLUSTER_FORMAT 1u
@@ -165,7 +165,7 @@ struct mt_gateway {
 	struct mt_taking *taking;     /* snapshot.c: the snapshot that is being taken */
 	struct mt_drop *drop;         /* drop.c */
 	struct mt_holding *holding;   /* holder.c; NULL: nobody has asked yet */
-	uint64_t claimed_ns;          /* when a shard last came to one of our ports */
+	uint64_t claimed_ns;          /* holder.c: when a gateway last went, or a shard came here */
 	struct loop_timer load_timer; /* the store did not answer: ask again */
 	uint64_t started_ns;
 	struct mt_member member;
@@ -461,6 +461,7 @@ struct mt_control_request {
 	const struct mt_control_op *op;
 	json_t *in;
 	struct mt_volume volume;           /* of the volume.* ops: wish, then result */
+	bool has_snapshots;                /* delete: these as well */
 	bool is_forced, is_take, is_taken; /* attach: may take, has taken */
 	bool is_held;                      /* it was refused: another has the volume */
 	uint64_t session_id;
@@ -504,6 +505,13 @@ void mt_control_volume_attach(struct mt_control_request *request);
 void mt_control_volume_open(struct mt_control_request *request);
 void mt_control_volume_detach(struct mt_control_request *request);
 
+/*
+ * mt_control_refuse_users -- @answer says that somebody uses @volume: true, and the request has ended
+ *
+ * The text says who that is, and how to insist.
+ */
+bool mt_control_refuse_users(struct mt_control_request *request, const struct mt_volume *volume,
+    const struct mt_holder_answer *answer);
 /* mt_control_refuse -- fail with a sentence. */
 void mt_control_refuse(struct mt_control_request *request, int rc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

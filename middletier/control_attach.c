@@ -17,7 +17,6 @@
 #include "control.h"
 
 #define ATTACH_UNKNOWN_MS 500 /* a gateway does not answer: until the next try */
-#define ATTACH_HOLDER_BYTES (MT_HOLDER_CLIENT_BYTES + 2 * MT_HOLDER_ADDRESS_BYTES + 64)
 
 static void
 attach_on_installed(struct mt_ask *ask, void *arg)
@@ -33,7 +32,7 @@ attach_on_installed(struct mt_ask *ask, void *arg)
 static void
 attach_log_taken(const struct mt_control_request *request, const struct mt_volume *volume)
 {
-	char holder[ATTACH_HOLDER_BYTES];
+	char holder[MT_HOLDER_TEXT_BYTES];
 
 	mt_holder_text(&request->volume, holder, sizeof(holder));
 	log_warn("volume: taken name=%s attach=%" PRIu64 " by=\"%s\" address=%s from=\"%s\" why=%s",
@@ -46,6 +45,7 @@ attach_on_done(int rc, const struct mt_volume *volume, void *arg)
 {
 	struct mt_control_request *request = arg;
 
+	/* A refusal by a conflict runs it again, and then it may be another's to take. */
 	request->is_taken = rc == 0 && request->is_taken;
 	if (request->is_taken)
 		attach_log_taken(request, volume);
@@ -75,8 +75,8 @@ static void
 attach_refuse(struct mt_control_request *request, const struct mt_volume *volume,
     const struct mt_holder_answer *answer)
 {
-	char holder[ATTACH_HOLDER_BYTES], why[64] = "";
-	char text[MT_CONTROL_ERROR_BYTES + ATTACH_HOLDER_BYTES];
+	char holder[MT_HOLDER_TEXT_BYTES], why[64] = "";
+	char text[MT_CONTROL_ERROR_BYTES + MT_HOLDER_TEXT_BYTES];
 	json_t *out;
 
 	mt_holder_text(volume, holder, sizeof(holder));

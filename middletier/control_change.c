@@ -201,9 +201,9 @@ change_fail_alone(struct mt_control_request *request, int rc, const char *text)
 		mt_control_fail_volume(request, rc);
 }
 
-/* Nobody new comes in, and nobody is there, or is put out: then @fn. */
+/* Nobody new comes in; who is there at any gateway? Then @fn. */
 void
-change_alone(struct mt_control_request *request, mt_ask_fn fn)
+change_alone(struct mt_control_request *request, mt_holder_fn fn)
 {
 	struct mt_volume_entry *entry = change_find_volume(request);
 	int rc;
@@ -211,21 +211,20 @@ change_alone(struct mt_control_request *request, mt_ask_fn fn)
 	if (entry == NULL)
 		return;
 	entry->is_deleting = true;
-	rc = mt_ask_ports(request->gateway, MT_ASK_SNAPSHOT, &entry->volume, fn, request);
+	rc = mt_holder_ask(request->gateway, &entry->volume, fn, request);
 	if (rc != 0)
 		change_fail_alone(request, rc, NULL);
 }
 
-/* The volume's entry; NULL, and the request has ended: somebody is there. */
+/* The volume's entry: nobody is there, or is put out. NULL, and the request has ended: somebody is. */
 struct mt_volume_entry *
-change_alone_entry(struct mt_control_request *request, const struct mt_ask *ask)
+change_alone_entry(struct mt_control_request *request, const struct mt_holder_answer *answer)
 {
-	uint32_t session_count = 0;
+	struct mt_volume_entry *entry = change_find_volume(request);
 
-	for (uint32_t i = 0; i < ask->gateway->port_count; i++)
-		session_count += ask->legs[i].snapshot.asked_session_count;
-	if (session_count == 0 || request->is_forced)
-		return change_find_volume(request);
-	change_fail_alone(request, -ENOTEMPTY, NULL);
+	if (entry == NULL || request->is_forced ||
+	    !mt_control_refuse_users(request, &entry->volume, answer))
+		return entry;
+	entry->is_deleting = false;
 	return NULL;
 }

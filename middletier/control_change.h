@@ -25,11 +25,11 @@ struct meta_op change_put(const char *key, const char *text);
 /* change_on_volume -- of mt_control_change: answers with the volume as it is now. */
 void change_on_volume(struct mt_control_request *request);
 
-/* change_alone -- nobody new comes in, and the sessions are counted: then @fn. */
-void change_alone(struct mt_control_request *request, mt_ask_fn fn);
+/* change_alone -- nobody new comes in, and all gateways say who is there: then @fn. */
+void change_alone(struct mt_control_request *request, mt_holder_fn fn);
 /* change_alone_entry -- of @fn: nobody is there, or is to be put out. NULL: the request has ended. */
 struct mt_volume_entry *change_alone_entry(struct mt_control_request *request,
-    const struct mt_ask *ask);
+    const struct mt_holder_answer *answer);
 /* change_fail_alone -- sessions may come again; the request ends. @text NULL: what @rc means. */
 void change_fail_alone(struct mt_control_request *request, int rc, const char *text);
 

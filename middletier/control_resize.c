@@ -77,10 +77,10 @@ resize_submit(struct mt_control_request *request, const struct mt_volume_entry *
 
 /* Its last session has discarded the tail (the command's does), and is gone. */
 static void
-resize_on_alone(struct mt_ask *ask, void *arg)
+resize_on_alone(const struct mt_holder_answer *answer, void *arg)
 {
 	struct mt_control_request *request = arg;
-	struct mt_volume_entry *entry = change_alone_entry(request, ask);
+	struct mt_volume_entry *entry = change_alone_entry(request, answer);
 
 	if (entry == NULL)
 		return;

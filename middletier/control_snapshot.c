@@ -318,10 +318,10 @@ rollback_on_taken(int rc, void *arg)
 }
 
 static void
-rollback_on_alone(struct mt_ask *ask, void *arg)
+rollback_on_alone(const struct mt_holder_answer *answer, void *arg)
 {
 	struct mt_control_request *request = arg;
-	const struct mt_volume_entry *entry = change_alone_entry(request, ask);
+	const struct mt_volume_entry *entry = change_alone_entry(request, answer);
 	int rc;
 
 	if (entry == NULL)
@@ -332,15 +332,51 @@ rollback_on_alone(struct mt_ask *ask, void *arg)
 		change_fail_alone(request, rc, NULL);
 }
 
+static bool
+rollback_take(struct mt_control_request *request)
+{
+	const char *name = "";
+	char error[MT_CONTROL_ERROR_BYTES];
+	const struct mt_json_member members[] = {
+		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
+		{ "force", MT_JSON_BOOL, false, 0, 0, { .flag = &request->is_forced } },
+		{ "shrink", MT_JSON_BOOL, false, 0, 0, { .flag = &request->must_shrink } },
+	};
+	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+
+	if (rc == 0)
+		return change_take_snapshot(request, name);
+	mt_control_fail(request, rc, error);
+	return false;
+}
+
+/* What was written behind the snapshot's end goes: only for one who has said so. */
+static bool
+rollback_keeps_size(struct mt_control_request *request, const struct mt_snapshot *snapshot)
+{
+	const struct mt_volume_entry *volume = change_find_volume(request);
+
+	if (volume == NULL)
+		return false;
+	if (request->must_shrink || snapshot->size_bytes >= volume->volume.size_bytes)
+		return true;
+	mt_control_refuse(request, -EINVAL,
+	    "volume '%s' has %" PRIu64 " bytes, its snapshot '%s' %" PRIu64
+	    ": it would become smaller; --shrink says that it may",
+	    request->volume.name, volume->volume.size_bytes, request->snapshot_name,
+	    snapshot->size_bytes);
+	return false;
+}
+
 void
 mt_control_snapshot_rollback(struct mt_control_request *request)
 {
 	const struct mt_snapshot_entry *entry;
 
-	if (!change_take_request(request))
+	if (!rollback_take(request))
 		return;
 	entry = change_find_snapshot(request);
-	if (entry == NULL)
+	if (entry == NULL || !rollback_keeps_size(request, &entry->snapshot))
 		return;
 	if (entry->snapshot.scope.span_count == MT_SPANS_MAX) {
 		mt_control_refuse(request, -ENOTSUP,

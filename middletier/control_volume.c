@@ -175,6 +175,35 @@ mt_control_volume_show(struct mt_control_request *request)
 		    json_pack("{s:o}", "volume", mt_json_volume_held(&entry->volume)));
 }
 
+/* Somebody uses the volume: true, and the request has ended, with a text that says who. */
+bool
+mt_control_refuse_users(struct mt_control_request *request, const struct mt_volume *volume,
+    const struct mt_holder_answer *answer)
+{
+	char holder[MT_HOLDER_TEXT_BYTES];
+
+	if (answer->is_held) {
+		mt_holder_text(volume, holder, sizeof(holder));
+		mt_control_refuse(request, -ENOTEMPTY,
+		    "volume '%.63s' is in use by %s: stop that first, or insist (--force)",
+		    volume->name, holder);
+	} else if (answer->reader_count > 0) {
+		mt_control_refuse(request, -ENOTEMPTY,
+		    "volume '%.63s' is being read by %" PRIu32
+		    " connections: stop that first, or insist (--force)",
+		    volume->name, answer->reader_count);
+	} else if (answer->unknown_gateway != 0) {
+		mt_control_refuse(request, -ENOTEMPTY,
+		    "volume '%.63s': gateway %" PRIu64
+		    " does not say whether somebody uses it: try "
+		    "again, or insist (--force)",
+		    volume->name, answer->unknown_gateway);
+	} else {
+		return false;
+	}
+	return true;
+}
+
 /* Deleting: nobody new may come in, nobody may be there (or is put out), then the durable mark. */
 
 static void
@@ -209,26 +238,52 @@ control_on_deleted(int rc, const struct mt_volume *volume, void *arg)
 		control_delete_fail(request, rc);
 }
 
+/* How many live ones there are; they go with it only if that was asked for. */
+static uint32_t
+control_snapshot_count(const struct mt_volumes *volumes, uint64_t volume_id)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < volumes->snapshots.count; i++) {
+		const struct mt_snapshot *snapshot = &volumes->snapshots.entries[i].snapshot;
+
+		count += snapshot->volume_id == volume_id && snapshot->state == MT_SNAPSHOT_LIVE;
+	}
+	return count;
+}
+
 static void
-control_on_sessions_counted(struct mt_ask *ask, void *arg)
+control_on_users(const struct mt_holder_answer *answer, void *arg)
 {
 	struct mt_control_request *request = arg;
-	struct mt_volume_entry *entry;
-	uint32_t session_count = 0;
-	int rc = 0;
+	struct mt_volumes *volumes = &request->gateway->volumes;
+	struct mt_volume_entry *entry = mt_volumes_by_name(volumes, request->volume.name);
+	uint32_t snapshot_count = 0;
+	int rc;
 
-	for (uint32_t i = 0; i < ask->gateway->port_count; i++)
-		session_count += ask->legs[i].snapshot.asked_session_count;
-	if (session_count > 0 && !request->is_forced)
-		rc = -ENOTEMPTY;
-	entry = mt_volumes_by_name(&request->gateway->volumes, request->volume.name);
-	if (rc == 0 && entry != NULL && mt_control_delete_snapshots(request, entry->volume.id)) {
+	if (entry == NULL) {
+		mt_control_fail_volume(request, -ENOENT);
+		return;
+	}
+	if (!request->is_forced && mt_control_refuse_users(request, &entry->volume, answer)) {
+		entry->is_deleting = false;
+		return;
+	}
+	if (!request->has_snapshots)
+		snapshot_count = control_snapshot_count(volumes, entry->volume.id);
+	if (snapshot_count > 0) {
+		entry->is_deleting = false;
+		mt_control_refuse(request, -ENOTEMPTY,
+		    "volume '%s' has %" PRIu32 " snapshots: delete them first, or all with it "
+		    "(--snapshots)",
+		    request->volume.name, snapshot_count);
+		return;
+	}
+	if (mt_control_delete_snapshots(request, entry->volume.id)) {
 		entry->is_deleting = false; /* it runs again, or has ended */
 		return;
 	}
-	if (rc == 0)
-		rc = mt_volume_delete(request->gateway, request->volume.name, control_on_deleted,
-		    request);
+	rc = mt_volume_delete(request->gateway, request->volume.name, control_on_deleted, request);
 	if (rc != 0)
 		control_delete_fail(request, rc);
 }
@@ -242,6 +297,7 @@ mt_control_volume_delete(struct mt_control_request *request)
 	const struct mt_json_member members[] = {
 		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
 		{ "force", MT_JSON_BOOL, false, 0, 0, { .flag = &request->is_forced } },
+		{ "snapshots", MT_JSON_BOOL, false, 0, 0, { .flag = &request->has_snapshots } },
 	};
 	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
 
@@ -257,8 +313,7 @@ mt_control_volume_delete(struct mt_control_request *request)
 		return;
 	}
 	entry->is_deleting = true;
-	rc = mt_ask_ports(request->gateway, MT_ASK_SNAPSHOT, &entry->volume,
-	    control_on_sessions_counted, request);
+	rc = mt_holder_ask(request->gateway, &entry->volume, control_on_users, request);
 	if (rc != 0)
 		control_delete_fail(request, rc);
 }

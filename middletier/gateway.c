@@ -576,9 +576,8 @@ mt_gateway_on_shard(struct mt_gateway *gateway, uint32_t shard, enum mt_shard_st
     uint32_t epoch)
 {
 	CHECK_OBJ(gateway, GATEWAY_MAGIC);
-	/* What its last owner knew of sessions is not known here. */
 	if (epoch != gateway->member.shards[shard].own_epoch)
-		gateway->claimed_ns = loop_now_ns(gateway->options.loop);
+		mt_holder_on_claim(gateway);
 	mt_mirror_on_shard(gateway, shard, state);
 	mt_view_on_shard(&gateway->member, shard, state, epoch);
 }

@@ -83,6 +83,12 @@ holder_count(const struct mt_ask *ask, uint32_t *ret_reader_count)
 	return writer_count > 0;
 }
 
+void
+mt_holder_on_claim(struct mt_gateway *gateway)
+{
+	gateway->claimed_ns = loop_now_ns(gateway->options.loop);
+}
+
 static void
 left_on_port(struct loop_post *post, void *arg)
 {
@@ -161,7 +167,6 @@ holding_finish(struct mt_holding *holding)
 	answer->attach = holding->volume.attach;
 	if (holding->volume.session_id == 0) {
 		answer->is_connected = false;
-		answer->unknown_gateway = 0;
 	} else if (answer->is_connected || answer->unknown_gateway != 0) {
 		answer->is_held = true;
 		answer->left_ns = session_ns;
@@ -189,7 +194,8 @@ holding_on_timer(struct loop_timer *timer, void *arg)
 static void
 holding_end(struct mt_holding *holding)
 {
-	if (holding->answer.reader_count == 0 || holding->answer.is_connected ||
+	if (holding->answer.reader_count == 0 ||
+	    (holding->answer.is_connected && holding->volume.session_id != 0) ||
 	    ++holding->try_count >= HOLDER_TRIES_MAX) {
 		holding_finish(holding);
 		return;

@@ -15,6 +15,8 @@ struct mt_volume;
 #define MT_HOLDER_CLIENT_BYTES 64u
 #define MT_HOLDER_ADDRESS_BYTES 64u /* longer ones are cut: they are for people */
 
+#define MT_HOLDER_TEXT_BYTES (MT_HOLDER_CLIENT_BYTES + 2 * MT_HOLDER_ADDRESS_BYTES + 64)
+
 /* Kept in the volume's key with its attach number. Nothing is decided by it. */
 struct mt_holder {
 	char client[MT_HOLDER_CLIENT_BYTES];   /* what it calls itself */
@@ -29,7 +31,7 @@ struct mt_holder_answer {
 	bool is_held;             /* its session has the volume, and its time is not over */
 	bool is_connected;        /* now, somewhere */
 	uint64_t left_ns;         /* held and not connected: until its time is over */
-	uint64_t unknown_gateway; /* that lives and did not answer; 0: all have */
+	uint64_t unknown_gateway; /* that lives and did not answer, for readers too; 0: all have */
 	uint32_t reader_count;    /* read-only sessions */
 };
 typedef void (*mt_holder_fn)(const struct mt_holder_answer *answer, void *arg);
@@ -47,6 +49,12 @@ int mt_holder_ask(struct mt_gateway *gateway, const struct mt_volume *volume, mt
     void *arg);
 /* mt_holder_fini -- nobody runs the ports' loops any more. */
 void mt_holder_fini(struct mt_gateway *gateway);
+/*
+ * mt_holder_on_claim -- a gateway has gone, or a shard has come here: what sessions its owner had is not known
+ *
+ * They have the session time from now on to come to another port.
+ */
+void mt_holder_on_claim(struct mt_gateway *gateway);
 /* mt_holder_on_left -- on the port: a writer's last queue pair here has ended; tells main. */
 void mt_holder_on_left(struct mt_session *session);
 /* mt_holder_text -- "NAME at ADDRESS since TIME (gateway ADDRESS)", as far as it is known. */

@@ -366,6 +366,23 @@ view_take_peer(struct mt_member *member, uint32_t *count, const struct meta_item
 	(*count)++;
 }
 
+/* A gateway that was there is not among @peers, or was started anew. */
+static bool
+view_has_lost(const struct mt_member *member, const struct mt_member_peer *peers,
+    uint32_t peer_count)
+{
+	for (uint32_t i = 0; i < member->peer_count; i++) {
+		bool is_there = false;
+
+		for (uint32_t k = 0; k < peer_count && !is_there; k++)
+			is_there = peers[k].gateway_id == member->peers[i].gateway_id &&
+			    peers[k].boot_id == member->peers[i].boot_id;
+		if (!is_there)
+			return true;
+	}
+	return false;
+}
+
 /* The work of it grows with shards and gateways: not done again for the same ones. */
 static void
 view_take_peers(struct mt_member *member, uint32_t peer_count)
@@ -378,6 +395,8 @@ view_take_peers(struct mt_member *member, uint32_t peer_count)
 		ids[i] = peers[i].gateway_id;
 		is_same = is_same && member->peers[i].gateway_id == ids[i];
 	}
+	if (view_has_lost(member, peers, peer_count))
+		mt_holder_on_claim(member->gateway);
 	member->next_peers = member->peers;
 	member->peers = peers;
 	member->peer_count = peer_count;

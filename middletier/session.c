@@ -379,7 +379,9 @@ session_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 	    session->port->state < MT_PORT_STOPPING)
 		mt_holder_on_left(session);
 	/* A shard may not serve for a while yet: what waits for it keeps nobody out. */
-	for (uint32_t i = 0; i < session->port->shard_count && session->write_count > 0; i++)
+	for (uint32_t i = 0;
+	     i < session->port->shard_count && session->write_count > 0 && !MUTANT(gone_admitted);
+	     i++)
 		mt_write_path_drop(&session->port->shards[i], session);
 	sm_move(&session->sm, SESSION_DRAINING);
 	session_try_free(session);

@@ -48,12 +48,15 @@ static const struct config_option option_table[] = {
 	{ "replicas", 0, CONFIG_U64, offsetof(struct command_options, replicas), "N",
 	    "volume create: copies of each block.", NULL, false, 1, COMMAND_REPLICAS_MAX, NULL },
 	{ "force", 'f', CONFIG_FLAG, offsetof(struct command_options, is_forced), NULL,
-	    "volume delete, detach: even while somebody uses it. import, export: write over what is "
-	    "there.",
+	    "volume delete, volume resize, snapshot rollback, detach: even while somebody uses it. "
+	    "import, export: write over what is there.",
 	    NULL, false, 0, 0, NULL },
 	{ "shrink", 0, CONFIG_FLAG, offsetof(struct command_options, must_shrink), NULL,
-	    "volume resize: make it smaller, and discard what is behind the new end.", NULL, false,
-	    0, 0, NULL },
+	    "volume resize: make it smaller, and discard what is behind the new end. snapshot "
+	    "rollback: also to a snapshot that is smaller than the volume is now.",
+	    NULL, false, 0, 0, NULL },
+	{ "snapshots", 0, CONFIG_FLAG, offsetof(struct command_options, has_snapshots), NULL,
+	    "volume delete: its snapshots as well.", NULL, false, 0, 0, NULL },
 	{ "confirm", 0, CONFIG_FLAG, offsetof(struct command_options, is_confirmed), NULL,
 	    "sweep: delete them now.", NULL, false, 0, 0, NULL },
 	{ "read-only", 'r', CONFIG_FLAG, offsetof(struct command_options, is_read_only), NULL,
@@ -90,12 +93,14 @@ static const struct command command_table[] = {
 	    "Make a volume.", true, CREATE_OPTIONS, command_volume_create },
 	{ "volume", "list", "", "List all volumes.", false, 0, command_volume_list },
 	{ "volume", "show", "NAME", "Show one volume.", true, 0, command_volume_show },
-	{ "volume", "map", "NAME [--force]",
-	    "Show what its blocks hold: data, zeros, holes. It is attached for that: not while somebody "
-	    "uses it, but with --force.",
-	    true, COMMAND_FORCE, command_volume_map },
-	{ "volume", "delete", "NAME [--force]", "Delete a volume, its snapshots and what is on it.",
-	    true, COMMAND_FORCE, command_volume_delete },
+	{ "volume", "map", "NAME",
+	    "Show what its blocks hold: data, zeros, holes. Whoever writes it meanwhile is not "
+	    "disturbed.",
+	    true, 0, command_volume_map },
+	{ "volume", "delete", "NAME [--snapshots] [--force]",
+	    "Delete a volume and what is on it. Not while it has snapshots, but with --snapshots; nor "
+	    "while somebody uses it, but with --force.",
+	    true, COMMAND_FORCE | COMMAND_SNAPSHOTS, command_volume_delete },
 	{ "volume", "rename", "NAME NEW", "Give a volume another name.", true, COMMAND_NEW_NAME,
 	    command_volume_rename },
 	{ "volume", "resize", "NAME --size SIZE [--shrink] [--force]",
@@ -114,9 +119,10 @@ static const struct command command_table[] = {
 	{ "snapshot", "delete", "VOLUME@SNAPSHOT",
 	    "Delete a snapshot that nothing was cloned from; its space comes back.", true, 0,
 	    command_snapshot_delete },
-	{ "snapshot", "rollback", "VOLUME@SNAPSHOT [--force]",
-	    "Make a volume what it was when the snapshot was taken.", true, COMMAND_FORCE,
-	    command_snapshot_rollback },
+	{ "snapshot", "rollback", "VOLUME@SNAPSHOT [--shrink] [--force]",
+	    "Make a volume what it was when the snapshot was taken, its size too; smaller with "
+	    "--shrink alone.",
+	    true, COMMAND_FORCE | COMMAND_SHRINK, command_snapshot_rollback },
 	{ "clone", NULL, "VOLUME@SNAPSHOT NEW",
 	    "Make a volume that begins as the snapshot, and shares its space.", true,
 	    COMMAND_NEW_NAME, command_clone },
@@ -136,8 +142,9 @@ static const struct command command_table[] = {
 	    CREATE_OPTIONS | COMMAND_FORCE | COMMAND_FORMAT | COMMAND_PROGRESS | COMMAND_FILE_FIRST,
 	    command_import },
 	{ "export", NULL, "NAME FILE [--format FORMAT] [--progress] [--force]",
-	    "Copy a volume, or a snapshot, VOLUME@SNAPSHOT, into an image file; zeroes become holes. With "
-	    "--force also one that somebody uses, from whom it is taken. Needs qemu-img.",
+	    "Copy a volume, or a snapshot, VOLUME@SNAPSHOT, into an image file; zeroes become holes. Of a "
+	    "volume that somebody writes only with --force: the copy is of no one moment then. Needs "
+	    "qemu-img.",
 	    true, COMMAND_FORCE | COMMAND_FORMAT | COMMAND_PROGRESS | COMMAND_FILE_LAST,
 	    command_export },
 	{ "node", "list", "", "List the storage nodes.", false, 0, command_node_list },
@@ -220,14 +227,16 @@ given_options(const struct command_options *options)
 	    (options->format != NULL ? COMMAND_FORMAT : 0u) |
 	    (options->has_progress ? COMMAND_PROGRESS : 0u) |
 	    (options->must_shrink ? COMMAND_SHRINK : 0u) |
-	    (options->is_confirmed ? COMMAND_CONFIRM : 0u);
+	    (options->is_confirmed ? COMMAND_CONFIRM : 0u) |
+	    (options->has_snapshots ? COMMAND_SNAPSHOTS : 0u);
 }
 
 static int
 check_options(struct command_options *options)
 {
 	static const char *const names[] = { "size", "service-class", "engine", "level", "replicas",
-		"force", "read-only", "agent", "format", "progress", "shrink", "confirm" };
+		"force", "read-only", "agent", "format", "progress", "shrink", "confirm",
+		"snapshots" };
 	const struct command *command = options->command;
 	unsigned foreign = given_options(options) & ~command->options;
 	char *end;

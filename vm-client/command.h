@@ -33,7 +33,8 @@ struct command_options {
 	bool is_read_only;
 	bool must_shrink;
 	bool is_confirmed;
-	const char *agent; /* its control socket */
+	bool has_snapshots; /* volume delete: they go, too */
+	const char *agent;  /* its control socket */
 	bool is_help;
 	uint64_t timeout_ns;
 	uint64_t size_bytes;
@@ -67,6 +68,7 @@ enum command_option {
 	COMMAND_PROGRESS = 1u << 9,
 	COMMAND_SHRINK = 1u << 10,
 	COMMAND_CONFIRM = 1u << 11,
+	COMMAND_SNAPSHOTS = 1u << 12,
 	/* Not options, but where a FILE stands: before the volume's name, or behind it. */
 	COMMAND_MAY_NEW = 1u << 26,  /* another one may follow the first */
 	COMMAND_MAY_NAME = 1u << 27, /* a volume's name may follow */
@@ -161,9 +163,9 @@ void command_agent_program(char out[PATH_MAX]);
 struct table;
 int command_volume_map(struct command_session *session);
 /*
- * command_check_use -- -EBUSY when somebody uses the volume, from whom it would be taken
+ * command_check_use -- -EBUSY when somebody uses the volume: a copy of it would be of no one moment
  *
- * To look at a volume is to attach it. A snapshot is taken from nobody; nor is anything checked with --force.
+ * A snapshot does not change; nor is anything checked with --force.
  */
 int command_check_use(struct command_session *session);
 /* What the volume holds, added up over all gateways. 0 and *@ret_usage to json_decref. */

@@ -57,6 +57,8 @@ command_snapshot_rollback(struct command_session *session)
 
 	if (request != NULL && session->options->is_forced)
 		json_object_set_new(request, "force", json_true());
+	if (request != NULL && session->options->must_shrink)
+		json_object_set_new(request, "shrink", json_true());
 	return ask_and_say(session, request, "rolled back");
 }
 

@@ -333,7 +333,8 @@ command_check_use(struct command_session *session)
 	}
 	if (session_count > 0)
 		return command_fail(session, -EBUSY,
-		    "volume '%.64s' is in use, and would be taken from its user; --force does so",
+		    "volume '%.64s' is in use, and its copy would be of no one moment: copy a snapshot "
+		    "of it (NAME@SNAPSHOT), or insist (--force)",
 		    session->options->name);
 	return 0;
 }
@@ -390,9 +391,7 @@ map_open_and_print(struct command_session *session, const char *name, bool is_di
 int
 command_volume_map(struct command_session *session)
 {
-	int rc = command_check_use(session);
-
-	return rc != 0 ? rc : map_open_and_print(session, session->options->name, false);
+	return map_open_and_print(session, session->options->name, false);
 }
 
 /* VOLUME@OLD, and VOLUME@NEW or VOLUME or nothing. */

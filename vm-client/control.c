@@ -234,7 +234,7 @@ control_error_text(struct cleave_client *client, uint16_t status)
 	json_t *root = json_loads(control->reply, 0, NULL);
 	const char *text = json_string_value(json_object_get(root, "error"));
 
-	(void)snprintf(control->error, sizeof(control->error), "%.250s",
+	(void)snprintf(control->error, sizeof(control->error), "%.370s",
 	    text != NULL ? text : status_text(status));
 	json_decref(root);
 }

@@ -410,7 +410,8 @@ static int
 run_job(struct load *load)
 {
 	const struct load_options *o = load->options;
-	bool is_reader = o->verify_journal != NULL || (is_file_job(o) && o->file_copy.count == 0);
+	bool is_reader = o->verify_journal != NULL || (is_file_job(o) && o->file_copy.count == 0) ||
+	    (!is_file_job(o) && o->read_percent == 100);
 	unsigned flags = is_reader ? CLEAVE_OPEN_READ_ONLY : 0;
 	int status = 1;
 

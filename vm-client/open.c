@@ -158,7 +158,7 @@ volume_on_attach(struct cleave_call *call, int rc, const char *reply, const char
 	if (open_waits(volume, rc, reply))
 		return;
 	if (error != NULL)
-		(void)snprintf(text, sizeof(text), "volume '%.64s': %.180s", volume->info.name,
+		(void)snprintf(text, sizeof(text), "volume '%.64s': %.300s", volume->info.name,
 		    error);
 	if (rc == 0) {
 		map = malloc(sizeof(*map));

@@ -38,7 +38,7 @@
 #include "cleave/wire.h"
 
 #define CLEAVE_IO_BYTES_MAX (UINT64_C(32) << 20) /* of a read or write */
-#define CLEAVE_ERROR_BYTES_MAX 256u
+#define CLEAVE_ERROR_BYTES_MAX 384u
 #define CLEAVE_GATEWAYS_MAX 16u
 #define CLEAVE_CALLS_MAX 64u         /* control calls waiting for an answer */
 #define CLEAVE_CALL_BYTES_MAX 16320u /* of a control request's text */
@@ -140,7 +140,7 @@ const struct cleave_stats *cleave_client_stats(const struct cleave_client *clien
  *	{"op":"volume.list","after":N}              "volumes":[...]; "more":true: ask after the last
  *	{"op":"volume.show","name":N}               "volume":{...}
  *	{"op":"volume.usage","name":N}              "gateway":G, "usage":{...}: of the shards it serves
- *	{"op":"volume.delete","name":N,"force":false}
+ *	{"op":"volume.delete","name":N,"force":false,"snapshots":false}
  *	{"op":"volume.attach","name":N,"session":"16 hex digits","take":false,"client":TEXT}
  *	{"op":"volume.open","name":N}  {"op":"volume.detach","id":I,"session":"16 hex digits"}
  *	                                            what cleave_volume_open and cleave_volume_close send

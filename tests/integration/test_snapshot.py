@@ -84,7 +84,8 @@ def what_must_not_be_is_refused():
             (("snapshot", "create", "nobody@s"), "no such object"),
             (("snapshot", "delete", "v@t"), "no snapshot 't'"),
             (("snapshot", "delete", "v@s"), "1 clones"),
-            (("volume", "delete", "v"), "1 clones"),
+            (("volume", "delete", "v"), "1 snapshots.*--snapshots"),
+            (("volume", "delete", "v", "--snapshots"), "1 clones"),
             (("clone", "v@s", "w"), "already"),
             (("clone", "v@t", "x"), "no snapshot 't'"),
             (("volume", "rename", "v", "w"), "already"),
@@ -155,7 +156,7 @@ def deleted_volumes_give_their_space_back():
         used = before - slots_free(c)
         check(used > 100, f"256 MiB in three copies took {used} slots of 4 MiB")
         started = time.monotonic()
-        c.cleave("volume", "delete", "v")
+        c.cleave("volume", "delete", "v", "--snapshots")
         check(time.monotonic() - started < 10, "deleting takes long")
         # The log has its own share: what it holds of the volume goes when it moves on.
         poll(lambda: before - slots_free(c) < used // 3, "space does not come back")

@@ -465,6 +465,7 @@ run_volume(struct fake_gateway *fake, const char *op, const json_t *request, int
 	const char *name = json_string_value(json_object_get(request, "name"));
 	struct fake_volume *volume = volume_by_name(fake, name);
 	const char *session = json_string_value(json_object_get(request, "session"));
+	json_t *shown;
 
 	if (volume == NULL) {
 		*ret_rc = -ENOENT;
@@ -476,7 +477,7 @@ run_volume(struct fake_gateway *fake, const char *op, const json_t *request, int
 			fake->attach_refuse_count--;
 			*ret_rc = -EUSERS;
 			return json_pack("{s:s, s:I}", "error", "in use by somebody", "retry_ms",
-			    (json_int_t)fake->attach_retry_ms);
+			    (json_int_t)fake->attach_retry_ms); /* 0: it is there */
 		}
 		fake->is_taking = json_is_true(json_object_get(request, "take"));
 		volume->attach++;
@@ -493,7 +494,12 @@ run_volume(struct fake_gateway *fake, const char *op, const json_t *request, int
 		volume->name[0] = '\0';
 		return json_object();
 	}
-	return json_pack("{s:o}", "volume", json_volume(volume));
+	shown = json_volume(volume);
+	if (volume->attach > 0)
+		json_object_set_new(shown, "holder",
+		    json_pack("{s:s, s:s, s:i}", "client", "somebody", "address", "elsewhere",
+			"since_s", 1));
+	return json_pack("{s:o}", "volume", shown);
 }
 
 static json_t *

@@ -266,10 +266,12 @@ Test(command, volumes_are_a_table)
 		"{\"volumes\":[{\"name\":\"disk1\",\"id\":1,\"size_bytes\":10737418240,"
 		"\"service_class\":\"standard\",\"engine\":\"lz4\",\"level\":1,\"replicas\":3},"
 		"{\"name\":\"b\",\"id\":22,\"size_bytes\":4096,\"service_class\":\"latency\","
-		"\"engine\":\"none\",\"level\":0,\"replicas\":3}],\"more\":false}"),
-	    "NAME     SIZE  CLASS     ENGINE  LEVEL  REPLICAS  ID\n"
-	    "disk1  10 GiB  standard  lz4         1         3   1\n"
-	    "b       4 KiB  latency   none        0         3  22\n");
+		"\"engine\":\"none\",\"level\":0,\"replicas\":3,\"holder\":{\"client\":"
+		"\"vm[7]@host\",\"address\":\"tcp://10.0.0.9:4711\",\"since_s\":1}}],"
+		"\"more\":false}"),
+	    "NAME     SIZE  CLASS     ENGINE  LEVEL  REPLICAS  ID  WRITER\n"
+	    "disk1  10 GiB  standard  lz4         1         3   1  -\n"
+	    "b       4 KiB  latency   none        0         3  22  vm[7]@host\n");
 }
 
 Test(command, a_volume_is_shown_with_what_it_holds)
@@ -285,8 +287,13 @@ Test(command, a_volume_is_shown_with_what_it_holds)
 	for (size_t i = 0; i < NUM_COUNT(parts); i++)
 		cr_assert_not_null(strstr(text, parts[i]), "%s: not in:\n%s", parts[i], text);
 	free(text);
-	text = printed(command_print_volume, "{\"volume\":{},\"usage\":{}}");
+	text = printed(command_print_volume,
+	    "{\"volume\":{\"holder\":{\"client\":\"vm[7]@host\",\"address\":\"tcp://10.0.0.9:4711\","
+	    "\"since_s\":86400}},\"usage\":{}}");
 	cr_assert_not_null(strstr(text, "nothing is stored"));
+	cr_assert_not_null(strstr(text,
+			       "vm[7]@host at tcp://10.0.0.9:4711, since 1970-01-02T00:00:00Z"),
+	    "%s", text);
 	free(text);
 }
 

@@ -292,6 +292,113 @@ CLIENT_BOTH(client, a_second_session_ends_the_first)
 	fixture_destroy(f);
 }
 
+CLIENT_BOTH(client, a_volume_that_is_held_is_busy)
+{
+	struct fixture *f = fixture_create(kind, 1, 1);
+
+	fake_gateway_add(&f->fake, "v", NUM_MIB(1));
+	fixture_client(f);
+	f->fake.attach_refuse_count = 1;
+	cr_assert(fixture_open(f, "v") == -EBUSY, "%d", f->rc);
+	cr_assert(strstr(f->error, "in use by somebody") != NULL, "%s", f->error);
+	cr_assert(f->fake.attach_count == 1, "it is not asked for again");
+	cr_assert(!f->fake.is_taking);
+	f->is_answered = false;
+	cr_assert(cleave_volume_open(f->client, "v", CLEAVE_OPEN_TAKE, fixture_on_open, f) == 0);
+	fixture_run(f, fixture_is_answered);
+	cr_assert(f->rc == 0 && f->fake.is_taking);
+	cr_assert(cleave_volume_open(f->client, "v", CLEAVE_OPEN_TAKE | CLEAVE_OPEN_READ_ONLY,
+		      fixture_on_open, f) == -EINVAL);
+	fixture_destroy(f);
+}
+
+/* Its holder is silent, and may be gone soon. */
+CLIENT_BOTH(client, an_open_waits_for_a_silent_holder)
+{
+	struct fixture *f = fixture_create(kind, 1, 1);
+
+	fake_gateway_add(&f->fake, "v", NUM_MIB(1));
+	fixture_client(f);
+	f->fake.attach_refuse_count = 3;
+	f->fake.attach_retry_ms = 5;
+	cr_assert(fixture_open(f, "v") == 0, "%s", f->error);
+	cr_assert(f->fake.attach_count == 4);
+	fixture_destroy(f);
+}
+
+Test(client, an_open_does_not_wait_for_ever)
+{
+	struct fixture *f = fixture_create(NET_SIM, 1, 1);
+
+	fake_gateway_add(&f->fake, "v", NUM_MIB(1));
+	f->options.control_timeout_ns = NUM_S(2);
+	fixture_client(f);
+	f->fake.attach_refuse_count = UINT32_MAX;
+	f->fake.attach_retry_ms = 600000;
+	cr_assert(fixture_open(f, "v") == -EBUSY, "%d", f->rc);
+	cr_assert(f->fake.attach_count >= 4 && f->fake.attach_count <= 6, "%u",
+	    f->fake.attach_count);
+	fixture_destroy(f);
+}
+
+CLIENT_BOTH(client, a_writer_that_closes_says_so_and_a_reader_need_not)
+{
+	struct fixture *f = fixture_with_volume(kind, NUM_MIB(1));
+
+	fixture_close(f);
+	cr_assert(f->fake.detach_count == 1);
+	f->is_answered = false;
+	cr_assert(
+	    cleave_volume_open(f->client, "v", CLEAVE_OPEN_READ_ONLY, fixture_on_open, f) == 0);
+	fixture_run(f, fixture_is_answered);
+	cr_assert(f->rc == 0 && f->fake.attach_count == 1, "it attaches nothing");
+	fixture_close(f);
+	cr_assert(f->fake.detach_count == 1);
+	fixture_destroy(f);
+}
+
+static int lost_rc;
+static char lost_text[CLEAVE_ERROR_BYTES_MAX];
+
+static void
+on_lost(struct cleave_volume *volume, int rc, const char *text, void *arg)
+{
+	(void)volume;
+	(void)arg;
+	cr_assert(lost_rc == 0, "told twice");
+	lost_rc = rc;
+	snprintf(lost_text, sizeof(lost_text), "%s", text);
+}
+
+static bool
+is_lost(void *arg)
+{
+	(void)arg;
+	return lost_rc != 0;
+}
+
+CLIENT_BOTH(client, who_lost_a_volume_is_told_who_took_it)
+{
+	struct fixture *f = fixture_with_volume(kind, NUM_MIB(1));
+	struct cleave_volume *first = f->volume;
+	uint8_t *data = fixture_data(4096, 1);
+
+	lost_rc = 0;
+	cleave_volume_on_lost(first, on_lost, f);
+	cr_assert(fixture_open(f, "v") == 0);
+	FIXTURE_SWAP(f->volume, first);
+	cr_assert(fixture_io(f, CLEAVE_WRITE, 0, 4096, data) == -ESHUTDOWN);
+	fixture_run(f, is_lost);
+	cr_assert(lost_rc == -ESHUTDOWN);
+	cr_assert(strcmp(lost_text, "volume 'v': taken by somebody at elsewhere") == 0, "%s",
+	    lost_text);
+	fixture_close(f);
+	cr_assert(f->fake.detach_count == 0, "what is lost is not ours to close");
+	f->volume = first;
+	free(data);
+	fixture_destroy(f);
+}
+
 CLIENT_BOTH(client, destroy_with_everything_outstanding)
 {
 	struct fixture *f = fixture_with_volume(kind, NUM_MIB(64));

@@ -136,6 +136,45 @@ Test(member_clients, an_attach_at_one_ends_older_sessions_at_the_other)
 	close_client();
 }
 
+/* The session is connected to one, and another one is asked for the volume. */
+Test(member_clients, a_writer_at_one_keeps_others_out_at_the_other)
+{
+	static const char text[] =
+	    "{\"op\":\"volume.attach\",\"name\":\"v\",\"session\":\"000000000000000b\"}";
+	struct wire_hello hello;
+	struct sg_qp control, holder;
+	int rc = 0;
+
+	open_client();
+	connect_to(1, &control, NULL);
+	cr_assert_eq(sg_wait_open(&control), 0);
+	json_decref(
+	    ask(&control, "{\"op\":\"volume.create\",\"name\":\"v\",\"size_bytes\":65536}"));
+	json_decref(ask(&control,
+	    "{\"op\":\"volume.attach\",\"name\":\"v\",\"session\":\"000000000000000a\"}"));
+	hello = sg_hello(1, 0xa, 1, 1);
+	hello.cluster_id = 0;
+	connect_to(0, &holder, &hello);
+	cr_assert_eq(sg_wait_open(&holder), 0);
+	sg_run_for(&sg, NUM_S(30));
+	json_decref(sg_control(&control, text, &rc));
+	cr_assert_eq(rc, -EUSERS, "gateway 0 has it: %d", rc);
+	/* That gateway dies: while it may live, and for the session time after that, nobody is let in. */
+	peer_kill(0);
+	cr_assert(sg_wait_closed(&holder));
+	sg_close(&holder);
+	for (uint32_t second = 0; second < 12; second++) {
+		json_decref(sg_control(&control, text, &rc));
+		cr_assert_eq(rc, -EUSERS, "after %u s: %d", second, rc);
+		sg_run_for(&sg, NUM_S(1));
+	}
+	sg_run_for(&sg, NUM_S(4));
+	json_decref(sg_control(&control, text, &rc));
+	cr_assert_eq(rc, 0, "nobody came: %d", rc);
+	sg_close(&control);
+	close_client();
+}
+
 Test(member_clients, each_has_the_whole_map)
 {
 	static const char *const ops[2] = { "{\"op\":\"map\"}", "{\"op\":\"gateways\"}" };
