@@ -391,6 +391,7 @@ sim_cluster_gateway_options(struct sim_cluster_gateway *own, struct mt_gateway_o
 		.client_receives = from->client_receives,
 		.node_timeout_ns = from->node_timeout_ns,
 		.lease_ns = from->lease_ns,
+		.session_ns = SIM_SESSION_NS,
 		.repair_after_ns = from->repair_after_ns,
 		.sweep_interval_ns = from->sweep_interval_ns,
 		.orphan_grace_ns = from->orphan_grace_ns,

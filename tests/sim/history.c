@@ -311,8 +311,9 @@ check_stamp(struct history *history, const struct op *reader, uint32_t index, ui
 	op->seen |= op_bit(op, index);
 	check_over(history, reader, index, number);
 	block->happened = (uint32_t)num_max(block->happened, number);
-	/* To take a snapshot one need not be served at any port. */
-	if (number < first && first > block->dead_high && !reader->is.is_snapshot) {
+	/* To take a snapshot, or to read beside the writer, one need not have attached. */
+	if (number < first && first > block->dead_high && !reader->is.is_snapshot &&
+	    !reader->is.is_beside) {
 		block->dead_low = number;
 		block->dead_high = first;
 	}

@@ -34,6 +34,7 @@ struct history_op {
 	uint32_t session;
 	bool is_forbidden; /* must never be seen: its session was fenced before */
 	bool is_snapshot;  /* a read of a snapshot that is asked for now */
+	bool is_beside;    /* a read of a read-only session, which fences nobody */
 	uint32_t
 	    acked_at; /* history.c: how many were submitted when it was acknowledged; 0: never */
 };

@@ -51,10 +51,11 @@ static const char *const pairs[] = {
 	"epoch_ignored+lease_ignored",
 	"epoch_ignored+lease_from_answer",
 	"lease_ignored+fence_forgotten",
+	"gone_admitted+session_drop_skipped",
 };
 
 /* One that must not be found: the other layer alone keeps the promise. */
-static const char *const harmless[] = { "epoch_ignored" };
+static const char *const harmless[] = { "epoch_ignored", "gone_admitted" };
 
 struct search {
 	uint64_t mutants;

@@ -249,6 +249,7 @@ run_create_workloads(struct run *run, uint32_t count, uint32_t op_count)
 	for (uint32_t i = 0; i < count; i++) {
 		workload.index = i;
 		/* The log of these seeds is short: one volume waits where the other goes on. */
+		workload.is_accompanied = run->options.seed % 3 == 1;
 		workload.is_latency = i % 2 == 1 && run->options.seed % 4 == 3;
 		run->workloads[i] = workload_create(&workload);
 	}

@@ -140,9 +140,10 @@ ask(struct snapper *snapper, void (*then)(struct snapper *, int), const char *op
 {
 	char request[256];
 
-	(void)snprintf(request, sizeof(request), "{\"op\":\"%s\",\"name\":\"%s\"%s%s%s}", op, name,
-	    other == NULL ? "" : ",\"new\":\"", other == NULL ? "" : other,
-	    other == NULL ? "" : "\"");
+	(void)snprintf(request, sizeof(request), "{\"op\":\"%s\",\"name\":\"%s\"%s%s%s%s}", op,
+	    name, other == NULL ? "" : ",\"new\":\"", other == NULL ? "" : other,
+	    other == NULL ? "" : "\"",
+	    strcmp(op, "volume.delete") == 0 ? ",\"snapshots\":true" : "");
 	sim_world_trace(cluster_of(snapper)->world, "snapper asks %s", request);
 	snapper->then = then;
 	snapper->call =

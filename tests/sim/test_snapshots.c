@@ -146,9 +146,10 @@ ask_soon(const char *op, const char *name, const char *other)
 	struct client *client = &rig.reader;
 	char request[256];
 
-	(void)snprintf(request, sizeof(request), "{\"op\":\"%s\",\"name\":\"%s\"%s%s%s}", op, name,
-	    other == NULL ? "" : ",\"new\":\"", other == NULL ? "" : other,
-	    other == NULL ? "" : "\"");
+	(void)snprintf(request, sizeof(request), "{\"op\":\"%s\",\"name\":\"%s\"%s%s%s%s}", op,
+	    name, other == NULL ? "" : ",\"new\":\"", other == NULL ? "" : other,
+	    other == NULL ? "" : "\"",
+	    strcmp(op, "volume.delete") == 0 ? ",\"snapshots\":true" : "");
 	client->call =
 	    (struct cleave_call){ .must_not_repeat = true, .fn = on_call, .arg = client };
 	client->is_done = false;

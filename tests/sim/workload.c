@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/num.h"
+#include "companion.h"
 #include "history.h"
 #include "observer.h"
 
@@ -45,8 +46,10 @@ struct session {
 	struct cleave_volume *volume; /* NULL: not open yet */
 	struct loop_task next_task, probe_task;
 	struct loop_timer open_timer;
-	bool is_old;  /* superseded: submits nothing but probes */
-	bool is_lost; /* was told that another session has the volume */
+	bool is_old;          /* superseded: submits nothing but probes */
+	bool is_lost;         /* was told that another session has the volume */
+	bool must_take;       /* it opens the volume although another one has it */
+	uint64_t answered_ns; /* when a gateway last served it; UINT64_MAX: not yet */
 	uint32_t probe_count, probe_block;
 	struct observer observer;
 	struct slot slots[WORKLOAD_IN_FLIGHT];
@@ -61,6 +64,7 @@ struct workload {
 	uint32_t issued_count;
 	uint32_t host_index; /* of the present session */
 	struct session *present, *old;
+	struct companion *companion; /* NULL: none */
 	struct cleave_call call;
 	bool is_created, is_started, is_verifying;
 	uint32_t verify_next_block;
@@ -269,6 +273,7 @@ slot_on_success(struct slot *slot)
 	struct session *session = slot->session;
 	struct workload *workload = session->workload;
 
+	session->answered_ns = sim_world_now_ns(workload->cluster->world);
 	if (slot->is_probe)
 		sim_cluster_fail(workload->cluster,
 		    "%s block %u: session %u was served after session %u", workload->name,
@@ -362,8 +367,9 @@ session_open(struct session *session)
 	session->workload->counters.sessions++;
 	session->volume = NULL; /* one that was lost stays until the process ends */
 	session->is_lost = false;
-	rc = cleave_volume_open(session->client, session->workload->name, CLEAVE_OPEN_TAKE,
-	    session_on_opened, session);
+	session->answered_ns = UINT64_MAX;
+	rc = cleave_volume_open(session->client, session->workload->name,
+	    session->must_take ? CLEAVE_OPEN_TAKE : 0, session_on_opened, session);
 	if (rc != 0)
 		sim_cluster_fail(session->workload->cluster, "cleave_volume_open: %d", rc);
 }
@@ -469,6 +475,41 @@ is_created(void *arg)
 	return ((struct workload *)arg)->is_created;
 }
 
+/* Of what the companion may ask for. */
+static uint64_t
+workload_answered_ns(void *arg)
+{
+	const struct session *session = ((const struct workload *)arg)->present;
+
+	return session == NULL || session->volume == NULL || session->is_lost
+	    ? UINT64_MAX
+	    : session->answered_ns;
+}
+
+static bool
+workload_is_at_work(void *arg)
+{
+	const struct workload *workload = arg;
+
+	return workload->issued_count < workload->options.op_count;
+}
+
+static void
+workload_accompany(struct workload *workload)
+{
+	const struct companion_options options = { .cluster = workload->cluster,
+		.history = workload->history,
+		.host = workload->cluster->client_hosts[WORKLOAD_HOSTS * workload->options.index +
+		    WORKLOAD_HOSTS - 1],
+		.volume_name = workload->name,
+		.block_count = workload->block_count,
+		.answered_ns = workload_answered_ns,
+		.is_at_work = workload_is_at_work,
+		.arg = workload };
+
+	workload->companion = companion_create(&options);
+}
+
 struct workload *
 workload_create(const struct workload_options *options)
 {
@@ -504,12 +545,15 @@ workload_create(const struct workload_options *options)
 	sim_cluster_run_until(workload->cluster, is_created, workload, WAIT_LIMIT_NS,
 	    "the volume is made");
 	session_open(workload->present);
+	if (options->is_accompanied)
+		workload_accompany(workload);
 	return workload;
 }
 
 void
 workload_destroy(struct workload *workload)
 {
+	companion_destroy(workload->companion);
 	session_destroy(workload->old);
 	session_destroy(workload->present);
 	history_destroy(workload->history);
@@ -530,7 +574,7 @@ workload_is_done(const struct workload *workload)
 {
 	return workload->issued_count == workload->options.op_count && workload->present != NULL &&
 	    workload->present->volume != NULL && !workload->present->is_lost &&
-	    session_is_idle(workload->present) &&
+	    session_is_idle(workload->present) && companion_is_idle(workload->companion) &&
 	    (workload->old == NULL || session_is_idle(workload->old));
 }
 
@@ -647,6 +691,8 @@ workload_restart(struct workload *workload)
 	if (workload->present != NULL)
 		return;
 	workload->present = session_create(workload);
+	/* Half of them wait until their predecessor's time is over. */
+	workload->present->must_take = sim_cluster_below(workload->cluster, 2) == 0;
 	session_open(workload->present);
 }
 
@@ -665,6 +711,7 @@ workload_takeover(struct workload *workload)
 	}
 	workload->host_index = 1 - workload->host_index;
 	workload->present = session_create(workload);
+	workload->present->must_take = true;
 	session_open(workload->present);
 }
 

@@ -15,13 +15,13 @@
 
 #define WORKLOAD_IN_FLIGHT 16u
 #define WORKLOAD_BLOCKS_MAX 16u /* of one request */
-#define WORKLOAD_HOSTS 2u
+#define WORKLOAD_HOSTS 3u       /* for two sessions, and a companion */
 
 struct workload;
 
 struct workload_options {
 	struct sim_cluster *cluster;
-	uint32_t index;        /* uses client hosts 2 * index and the next */
+	uint32_t index;        /* uses client hosts WORKLOAD_HOSTS * index and the next */
 	uint64_t volume_bytes; /* that are used, spread over ... */
 	uint32_t chunk_count;  /* ... so many chunks, and so over shards */
 	uint32_t op_count;
@@ -29,8 +29,9 @@ struct workload_options {
 	uint32_t in_flight;                     /* at most WORKLOAD_IN_FLIGHT */
 	uint64_t io_timeout_ns;                 /* 0: requests wait for ever */
 	bool is_latency;                        /* of the latency class, not the standard one */
-	bool is_observed; /* snapshots when something is given up (observer.h) */
-	bool may_be_full; /* a change may be answered ENOSPC; a read never */
+	bool is_observed;    /* snapshots when something is given up (observer.h) */
+	bool is_accompanied; /* somebody reads, and asks for the volume, beside it (companion.h) */
+	bool may_be_full;    /* a change may be answered ENOSPC; a read never */
 };
 
 struct workload_counters {
