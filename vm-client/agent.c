@@ -37,7 +37,8 @@ struct agent_options {
 	bool replaces;
 	const char *tls_certificates, *tls_psk;
 	bool tls_verifies_peer, tls_is_optional;
-	unsigned resize;
+	bool reclaims;
+	unsigned resize, attach, when_held;
 	uint64_t io_timeout_ns, handshake_ns, stall_ns;
 	unsigned log_level;
 };
@@ -56,6 +57,10 @@ struct agent {
 
 /* enum nbd_resize */
 static const char *const resizes[] = { "no", "grow", "any", NULL };
+enum agent_attach { ATTACH_CHANGE, ATTACH_CLIENT };
+static const char *const attaches[] = { "change", "client", NULL };
+enum agent_when_held { WHEN_HELD_REFUSE, WHEN_HELD_TAKE };
+static const char *const when_helds[] = { "refuse", "take", NULL };
 static const char *const log_levels[] = { "trace", "debug", "info", "warn", "error", "off", NULL };
 
 #define O(member) offsetof(struct agent_options, member)
@@ -88,6 +93,17 @@ static const struct config_option option_table[] = {
 	{ "resize", 0, CONFIG_CHOICE, O(resize), "no|grow|any",
 	    "What clients may do by NBD_CMD_RESIZE; with any, also make volumes smaller.", "grow",
 	    false, 0, 0, resizes },
+	{ "attach", 0, CONFIG_CHOICE, O(attach), "change|client",
+	    "Open a volume for writing with a client's first change, or with the first client.",
+	    "change", false, 0, 0, attaches },
+	{ "when-held", 0, CONFIG_CHOICE, O(when_held), "refuse|take",
+	    "A volume that another client writes: changes are refused, or it is taken from that "
+	    "one (live migration).",
+	    "refuse", false, 0, 0, when_helds },
+	{ "reclaim", 0, CONFIG_FLAG, O(reclaims), NULL,
+	    "Get a volume that was taken back when the taker leaves; until then its clients get "
+	    "errors.",
+	    NULL, false, 0, 0, NULL },
 	{ "control", 'c', CONFIG_STRING, O(control), "PATH",
 	    "Unix socket on which `cleave attach`, `cleave detach` and a successor ask.", NULL,
 	    false, 0, 0, NULL },
@@ -349,6 +365,9 @@ agent_run(struct agent *agent)
 	struct nbd_server_options server = { .is_read_only = o->is_read_only,
 		.allows_any = o->exports_all,
 		.resize = (enum nbd_resize)o->resize,
+		.attaches_at_once = o->attach == ATTACH_CLIENT,
+		.takes = o->when_held == WHEN_HELD_TAKE,
+		.reclaims = o->reclaims,
 		.handshake_ns = o->handshake_ns,
 		.stall_ns = o->stall_ns,
 		.on_empty = agent_on_empty,

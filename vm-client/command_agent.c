@@ -303,6 +303,7 @@ print_exports(const json_t *reply, FILE *out)
 		{ "STATE", false },
 		{ "CLIENTS", true },
 		{ "URI", false },
+		{ "LOST", false },
 	};
 	struct table *table = table_create(columns, NUM_COUNT(columns));
 	const json_t *export;
@@ -315,6 +316,7 @@ print_exports(const json_t *reply, FILE *out)
 		table_add(table, "%s", command_text(export, "state"));
 		table_add(table, "%llu", (unsigned long long)command_u64(export, "users"));
 		table_add(table, "%s", command_text(export, "uri"));
+		table_add(table, "%s", command_text(export, "lost"));
 	}
 	rc = table_print(table, 0, out);
 	table_destroy(table);

@@ -81,6 +81,7 @@ bool nbd_memory_is_waiting(const struct nbd_connection *connection);
 void nbd_memory_moved(struct nbd_connection *connection, uint64_t bytes);
 
 /* ---- nbd_export.c: a volume, open while somebody uses it ---- */
+#define EXPORT_MAGIC 0x5058424eu /* "NBXP" */
 enum nbd_export_state {
 	NBD_EXPORT_CLOSED,
 	NBD_EXPORT_OPENING,
@@ -112,6 +113,14 @@ struct nbd_export {
 	bool is_resize_ready; /* the first of resizes waits for is_asking to end */
 	bool is_shrinking;    /* size_bytes is what it will be */
 	bool is_lost;         /* another session has the volume, or it is gone: all requests fail */
+	/* nbd_attach.c's */
+	bool is_writer; /* volume is a writing session; else, if it may be written, a reading one */
+	bool is_attaching;                      /* being opened for writing, beside volume */
+	bool must_take;                         /* who has it is our predecessor */
+	char lost_text[CLEAVE_ERROR_BYTES_MAX]; /* who took it; "" */
+	struct loop_link unattached;            /* changes that wait for is_writer, oldest first */
+	struct loop_task attach_task;
+	struct loop_timer reclaim_timer;
 	struct loop_task open_task; /* opens it, tells who came when it was open, frees it */
 };
 
@@ -131,6 +140,20 @@ void nbd_export_leave(struct nbd_export *export, struct nbd_connection *connecti
 /* nbd_export_on_error -- a request at it has ended with @rc: is it lost? */
 void nbd_export_on_error(struct nbd_export *export, int rc);
 void nbd_export_free(struct nbd_export *export);
+
+/* ---- nbd_attach.c: its writing session ---- */
+/* nbd_attach_is_due -- a change must wait for it, in export->unattached. */
+bool nbd_attach_is_due(const struct nbd_export *export);
+/* nbd_attach_start -- get it: what waits goes on, or fails. */
+void nbd_attach_start(struct nbd_export *export);
+/* nbd_attach_on_lost -- a request was told so: get it back, if that is wanted. */
+void nbd_attach_on_lost(struct nbd_export *export, int rc);
+/* nbd_attach_is_reclaiming -- it is lost, and will be got back when the taker leaves. */
+bool nbd_attach_is_reclaiming(const struct nbd_export *export);
+/* nbd_attach_on_writer -- export->volume is one. */
+void nbd_attach_on_writer(struct nbd_export *export);
+void nbd_attach_init(struct nbd_export *export);
+void nbd_attach_fini(struct nbd_export *export);
 
 /* ---- nbd_request.c: one command ---- */
 enum nbd_request_state {
@@ -215,6 +238,8 @@ bool nbd_resize_is_offered(const struct nbd_export *export);
 int nbd_resize_check(const struct nbd_export *export, const struct nbd_request_head *head);
 /* nbd_resize_start -- it was checked; it is answered later. */
 void nbd_resize_start(struct nbd_request *request);
+/* nbd_resize_fail -- the volume cannot be written: those that have not begun end with @rc. */
+void nbd_resize_fail(struct nbd_export *export, int rc);
 /* nbd_resize_run -- a request has ended, or the size is not asked for any more: go on. */
 void nbd_resize_run(struct nbd_export *export);
 
@@ -385,6 +410,9 @@ struct nbd_server_options {
 	struct nbd_tls *tls; /* borrowed; NULL: plain only */
 	bool requires_tls;
 	enum nbd_resize resize; /* what clients may do */
+	bool attaches_at_once;  /* with the first client, not with the first change */
+	bool takes;             /* a volume from whoever writes it */
+	bool reclaims;          /* one that was taken, when the taker has left */
 	uint64_t handshake_ns;  /* for a client to be through with it */
 	uint64_t stall_ns;      /* to move NBD_STALL_BYTES, while others wait for memory */
 	/* Standard input's client has gone, or the last connection after nbd_server_stop. */

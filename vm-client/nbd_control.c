@@ -77,10 +77,12 @@ control_list(struct nbd_server *server)
 
 		nbd_uri(server, export->name, uri, sizeof(uri));
 		if (json_array_append_new(exports,
-			json_pack("{s:s, s:s, s:i, s:I, s:b, s:s}", "name", export->name, "state",
-			    sm_state_name(&export->sm), "users", (int)export->user_count,
-			    "size_bytes", (json_int_t) export->size_bytes, "read_only",
-			    (int)export->is_read_only, "uri", uri)) != 0) {
+			json_pack("{s:s, s:s, s:i, s:I, s:b, s:b, s:s, s:s}", "name", export->name,
+			    "state", export->is_lost ? "lost" : sm_state_name(&export->sm), "users",
+			    (int)export->user_count, "size_bytes", (json_int_t) export->size_bytes,
+			    "read_only", (int)export->is_read_only, "writing",
+			    (int)(export->is_writer && !export->is_lost), "lost", export->lost_text,
+			    "uri", uri)) != 0) {
 			json_decref(exports);
 			return NULL;
 		}

@@ -8,8 +8,8 @@
  *	OPENING ---------------> OPEN
  *	  \-> CLOSED: refused, every waiter is told
  *
- * Opening attaches the volume, which takes it from whoever had it; so it is done when a client comes
- * and not before. A user that comes while it closes waits for that, then it opens again.
+ * It is opened for reading when a client comes, which takes nothing from anybody, and for writing with the first
+ * change (nbd_attach.c). A user that comes while it closes waits for that, then it opens again.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,8 +18,6 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "nbd.h"
-
-#define EXPORT_MAGIC 0x5058424eu /* "NBXP" */
 
 static const struct sm_state export_table[NBD_EXPORT_STATE_NR] = {
 	[NBD_EXPORT_CLOSED] = { "closed", SM_TO(NBD_EXPORT_OPENING), SM_INITIAL | SM_FINAL },
@@ -53,6 +51,8 @@ export_on_closed(void *arg)
 static void
 export_close(struct nbd_export *export)
 {
+	export->is_writer = false;
+	loop_timer_stop(export->server->options.loop, &export->reclaim_timer);
 	sm_move(&export->sm, NBD_EXPORT_CLOSING);
 	cleave_volume_close(export->volume, export_on_closed, export);
 }
@@ -74,6 +74,8 @@ export_on_open(struct cleave_volume *volume, int rc, const char *error, void *ar
 	export->volume = volume;
 	export->is_lost = false;
 	export->size_bytes = cleave_volume_info(volume)->size_bytes;
+	if (!cleave_volume_info(volume)->is_read_only)
+		nbd_attach_on_writer(export);
 	sm_move(&export->sm, NBD_EXPORT_OPEN);
 	log_info("export: open name=%s size_bytes=%llu", export->name,
 	    (unsigned long long)export->size_bytes);
@@ -86,7 +88,10 @@ export_on_open(struct cleave_volume *volume, int rc, const char *error, void *ar
 static void
 export_open(struct nbd_export *export)
 {
-	unsigned flags = export->is_read_only ? CLEAVE_OPEN_READ_ONLY : CLEAVE_OPEN_TAKE;
+	const struct nbd_server_options *options = &export->server->options;
+	bool writes = !export->is_read_only && (options->attaches_at_once || export->must_take);
+	bool takes = options->takes || export->must_take;
+	unsigned flags = !writes ? CLEAVE_OPEN_READ_ONLY : takes ? CLEAVE_OPEN_TAKE : 0;
 	int rc;
 
 	sm_move(&export->sm, NBD_EXPORT_OPENING);
@@ -186,13 +191,19 @@ export_on_open_task(struct loop_task *task, void *arg)
 
 	(void)task;
 	CHECK_OBJ(export, EXPORT_MAGIC);
-	if (export->sm.state == NBD_EXPORT_OPEN && export->is_lost)
+	if (export->sm.state == NBD_EXPORT_OPEN && export->user_count == 0 &&
+	    export->volume != NULL && !export->is_attaching)
+		export_close(export);
+	else if (export->sm.state == NBD_EXPORT_OPEN && nbd_attach_is_reclaiming(export))
+		export_tell(&export->waiters, 0, NULL); /* it shares what the others get */
+	else if (export->sm.state == NBD_EXPORT_OPEN && export->is_lost)
 		export_cut_off(export);
 	else if (export->sm.state == NBD_EXPORT_OPEN)
 		export_refresh(export);
 	else if (export->sm.state == NBD_EXPORT_CLOSED && export->user_count > 0)
 		export_open(export);
-	else if (export->sm.state == NBD_EXPORT_CLOSED && export->is_on_demand)
+	else if (export->sm.state == NBD_EXPORT_CLOSED && export->is_on_demand &&
+	    !export->is_attaching)
 		nbd_export_free(export);
 }
 
@@ -221,7 +232,7 @@ nbd_export_leave(struct nbd_export *export, struct nbd_connection *connection)
 	export->user_count--;
 	if (export->user_count > 0)
 		return;
-	if (export->sm.state == NBD_EXPORT_OPEN && export->volume != NULL)
+	if (export->sm.state == NBD_EXPORT_OPEN && export->volume != NULL && !export->is_attaching)
 		export_close(export);
 	else if (export->sm.state == NBD_EXPORT_CLOSED)
 		loop_defer(export->server->options.loop, &export->open_task);
@@ -236,6 +247,7 @@ nbd_export_on_error(struct nbd_export *export, int rc)
 	if (export->is_lost || export->sm.state != NBD_EXPORT_OPEN)
 		return;
 	export->is_lost = true;
+	nbd_attach_on_lost(export, rc);
 	log_warn("export: lost name=%s rc=%s text=\"%s\"", export->name, log_errno(rc),
 	    cleave_error_text(rc));
 }
@@ -268,6 +280,7 @@ nbd_export_add(struct nbd_server *server, const char *name, bool is_read_only)
 	list_init(&export->resizes);
 	loop_task_init(&export->resize_task, export_on_resize_task, export);
 	loop_task_init(&export->open_task, export_on_open_task, export);
+	nbd_attach_init(export);
 	sm_init(&export->sm, "export", export_table, NBD_EXPORT_CLOSED, server->export_count);
 	list_push_back(&server->exports, &export->link);
 	server->export_count++;
@@ -313,6 +326,7 @@ nbd_export_free(struct nbd_export *export)
 	assert(export->user_count == 0);
 	loop_task_cancel(export->server->options.loop, &export->open_task);
 	loop_task_cancel(export->server->options.loop, &export->resize_task);
+	nbd_attach_fini(export);
 	list_remove(&export->link);
 	export->server->export_count--;
 	export->magic = 0;

@@ -274,11 +274,13 @@ give_connection(int fd, const struct nbd_connection *connection)
 		return rc;
 	fds[0] = connection->in_fd;
 	fds[1] = carry.fd;
-	object = json_pack("{s:{s:s, s:s, s:i, s:b, s:I, s:I, s:I}}", "connection", "export",
-	    connection->export->name, "peer", connection->peer, "style", (int)connection->style,
-	    "has_context", (int)connection->has_context, "skip_bytes",
-	    (json_int_t)connection->skip_bytes, "output_bytes", (json_int_t)carry.output_bytes,
-	    "input_bytes", (json_int_t)carry.input_bytes);
+	object = json_pack("{s:{s:s, s:b, s:s, s:i, s:b, s:I, s:I, s:I}}", "connection", "export",
+	    connection->export->name, "writing",
+	    (int)(connection->export->is_writer && !connection->export->is_lost), "peer",
+	    connection->peer, "style", (int)connection->style, "has_context",
+	    (int)connection->has_context, "skip_bytes", (json_int_t)connection->skip_bytes,
+	    "output_bytes", (json_int_t)carry.output_bytes, "input_bytes",
+	    (json_int_t)carry.input_bytes);
 	rc = packet_send(fd, object, fds, carry.fd >= 0 ? 2 : 1,
 	    connection->input + connection->input_at,
 	    carry.fd >= 0 ? 0 : connection->input_end - connection->input_at);
@@ -449,7 +451,7 @@ take_listener(struct nbd_server *server, const json_t *object, int fd)
 /* A connection as it was: it serves as soon as its export is open. */
 static int
 adopt(struct nbd_server *server, int fd, const struct nbd_connection *as, const char *name,
-    const struct nbd_carry *carry)
+    bool was_writing, const struct nbd_carry *carry)
 {
 	struct nbd_export *export = nbd_export_find(server, name, (uint32_t)strlen(name));
 	struct nbd_connection *connection;
@@ -464,6 +466,8 @@ adopt(struct nbd_server *server, int fd, const struct nbd_connection *as, const 
 	connection = nbd_connection_create(server, fd, fd, as->peer, false);
 	if (connection == NULL)
 		return -ENOMEM;
+	/* Who has the volume is the process that gives this, and it is about to go. */
+	export->must_take = export->must_take || was_writing;
 	connection->style = as->style;
 	connection->has_context = as->has_context;
 	connection->skip_bytes = as->skip_bytes;
@@ -483,13 +487,13 @@ take_connection(struct nbd_server *server, const json_t *object, const int fds[H
 	struct nbd_connection as = { 0 };
 	struct nbd_carry carry = { .fd = fds[1] };
 	const char *name, *peer;
-	int style, has_context;
+	int style, has_context, was_writing = 0;
 
 	if (fds[0] < 0 || bytes > NBD_INPUT_BYTES ||
-	    json_unpack((json_t *)(uintptr_t)object, "{s:s, s:s, s:i, s:b, s?I, s?I, s?I}",
-		"export", &name, "peer", &peer, "style", &style, "has_context", &has_context,
-		"skip_bytes", &skip_bytes, "output_bytes", &output_bytes, "input_bytes",
-		&input_bytes) != 0 ||
+	    json_unpack((json_t *)(uintptr_t)object, "{s:s, s?b, s:s, s:i, s:b, s?I, s?I, s?I}",
+		"export", &name, "writing", &was_writing, "peer", &peer, "style", &style,
+		"has_context", &has_context, "skip_bytes", &skip_bytes, "output_bytes",
+		&output_bytes, "input_bytes", &input_bytes) != 0 ||
 	    style < NBD_SIMPLE || style > NBD_EXTENDED || skip_bytes < 0 || output_bytes < 0 ||
 	    input_bytes < 0)
 		return -EBADMSG;
@@ -501,7 +505,7 @@ take_connection(struct nbd_server *server, const json_t *object, const int fds[H
 	carry.output_bytes = (uint64_t)output_bytes;
 	carry.input_bytes = (uint64_t)input_bytes;
 	(void)snprintf(as.peer, sizeof(as.peer), "%s", peer);
-	return adopt(server, fds[0], &as, name, &carry);
+	return adopt(server, fds[0], &as, name, was_writing != 0, &carry);
 }
 
 /* 0; 1 at the end; negative errno. */

@@ -505,6 +505,21 @@ request_begin(struct nbd_request *request)
 	request_submit(request);
 }
 
+/* It waits for the volume to be open for writing. False: it may begin. */
+static bool
+request_must_attach(struct nbd_request *request)
+{
+	struct nbd_export *export = request->export;
+
+	if (!is_change(request) || !nbd_attach_is_due(export))
+		return false;
+	if (!list_contains(&request->lock_link))
+		list_push_back(&export->waiting, &request->lock_link);
+	list_push_back(&export->unattached, &request->wait_link);
+	nbd_attach_start(export);
+	return true;
+}
+
 void
 nbd_request_retry(struct nbd_export *export)
 {
@@ -522,6 +537,8 @@ nbd_request_retry(struct nbd_export *export)
 			list_push_back(&blocker->blocked, link);
 			continue;
 		}
+		if (request_must_attach(request))
+			continue;
 		request_begin(request);
 		if (list_first(&export->ready) == link)
 			break; /* no room again */
@@ -534,6 +551,8 @@ request_queue(struct nbd_request *request)
 {
 	struct nbd_request *blocker = request_blocker(request);
 
+	if (blocker == NULL && request_must_attach(request))
+		return;
 	if (blocker == NULL) {
 		request_begin(request);
 		return;

@@ -122,6 +122,22 @@ resize_shrink(struct nbd_request *request)
 }
 
 void
+nbd_resize_fail(struct nbd_export *export, int rc)
+{
+	struct loop_link *link = list_first(&export->resizes);
+	struct nbd_request *request;
+
+	if (link == NULL || export->is_shrinking || export->is_resize_ready)
+		return;
+	request = LIST_ENTRY(link, struct nbd_request, lock_link);
+	if (request->sm.state != NBD_REQUEST_WAITING)
+		return;
+	/* The next one, if there is any, tries again. */
+	sm_move(&request->sm, NBD_REQUEST_RUNNING);
+	resize_end(export, request, rc);
+}
+
+void
 nbd_resize_run(struct nbd_export *export)
 {
 	struct loop_link *link = list_first(&export->resizes);
@@ -137,6 +153,10 @@ nbd_resize_run(struct nbd_export *export)
 		if (request->sm.state == NBD_REQUEST_WAITING)
 			sm_move(&request->sm, NBD_REQUEST_RUNNING);
 		resize_end(export, request, -ESHUTDOWN);
+		return;
+	}
+	if (nbd_attach_is_due(export)) {
+		nbd_attach_start(export); /* it comes here again, or to nbd_resize_fail */
 		return;
 	}
 	if (export->is_asking)

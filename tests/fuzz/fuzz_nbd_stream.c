@@ -38,6 +38,7 @@
 #define STREAM_QUEUE_COUNT_MAX 3u
 #define STREAM_STEPS_MAX 2000
 #define STREAM_WATCHERS_MAX 32
+#define STREAM_VOLUMES_MAX 6 /* open or being closed */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
@@ -46,6 +47,8 @@ struct cleave_volume {
 	struct loop_link ios;
 	uint32_t io_count;
 	bool is_lost, is_closing;
+	cleave_lost_fn lost_fn;
+	void *lost_arg;
 	void (*close_fn)(void *arg);
 	void *close_arg;
 	uint64_t size_wanted; /* 0: just ask */
@@ -64,7 +67,8 @@ static struct {
 	struct loop_link timers;
 	int sockets[STREAM_CONNECTIONS];
 	/* The cluster. */
-	struct cleave_volume *volume;
+	struct cleave_volume *volumes[STREAM_VOLUMES_MAX];
+	uint64_t size_bytes;
 	cleave_open_fn open_fn;
 	void *open_arg;
 	unsigned open_flags;
@@ -199,13 +203,24 @@ run_timers(void)
 
 /* ---- libcleave, a stub: the linker takes these, and none of the library's ---- */
 
+/* Where @volume is; NULL: a place for one. */
+static struct cleave_volume **
+volume_slot(const struct cleave_volume *volume)
+{
+	for (int i = 0; i < STREAM_VOLUMES_MAX; i++) {
+		if (world.volumes[i] == volume)
+			return &world.volumes[i];
+	}
+	return NULL;
+}
+
 int
 cleave_volume_open(struct cleave_client *client, const char *name, unsigned flags,
     cleave_open_fn fn, void *arg)
 {
 	(void)client;
 	(void)name;
-	if (world.volume != NULL || world.open_fn != NULL)
+	if (world.open_fn != NULL || volume_slot(NULL) == NULL)
 		return -ENOBUFS; /* one at a time */
 	world.open_fn = fn;
 	world.open_arg = arg;
@@ -216,11 +231,19 @@ cleave_volume_open(struct cleave_client *client, const char *name, unsigned flag
 void
 cleave_volume_close(struct cleave_volume *volume, void (*fn)(void *arg), void *arg)
 {
-	assert(volume == world.volume);
+	assert(volume_slot(volume) != NULL);
 	assert(!volume->is_closing);
 	volume->is_closing = true;
+	volume->lost_fn = NULL;
 	volume->close_fn = fn;
 	volume->close_arg = arg;
+}
+
+void
+cleave_volume_on_lost(struct cleave_volume *volume, cleave_lost_fn fn, void *arg)
+{
+	volume->lost_fn = fn;
+	volume->lost_arg = arg;
 }
 
 const struct cleave_volume_info *
@@ -232,7 +255,7 @@ cleave_volume_info(const struct cleave_volume *volume)
 int
 cleave_volume_refresh(struct cleave_volume *volume, cleave_size_fn fn, void *arg)
 {
-	assert(volume == world.volume);
+	assert(volume_slot(volume) != NULL);
 	if (volume->is_lost)
 		return -ESHUTDOWN;
 	if (volume->is_closing)
@@ -267,7 +290,7 @@ cleave_error_text(int rc)
 int
 cleave_submit(struct cleave_volume *volume, struct cleave_io *io)
 {
-	assert(volume == world.volume);
+	assert(volume_slot(volume) != NULL);
 	assert(io->length_bytes > 0);
 	assert(io->offset_bytes % CLEAVE_BLOCK_BYTES == 0);
 	assert(io->length_bytes % CLEAVE_BLOCK_BYTES == 0);
@@ -275,6 +298,8 @@ cleave_submit(struct cleave_volume *volume, struct cleave_io *io)
 		return -ESHUTDOWN;
 	if (volume->is_closing)
 		return -ECANCELED;
+	if (volume->info.is_read_only && io->op != CLEAVE_READ && io->op != CLEAVE_BLOCK_STATUS)
+		return -EROFS;
 	if (io->offset_bytes > volume->info.size_bytes ||
 	    io->length_bytes > volume->info.size_bytes - io->offset_bytes)
 		return -ERANGE;
@@ -330,15 +355,16 @@ finish_size(struct cleave_volume *volume)
 	     at++)
 		assert(world.disk[at] == 0); /* it was discarded, and nothing came behind that */
 	if (rc == 0 && volume->size_wanted != 0)
-		volume->info.size_bytes = volume->size_wanted;
+		world.size_bytes = volume->size_wanted;
+	if (rc == 0)
+		volume->info.size_bytes = world.size_bytes;
 	fn(rc, rc == 0 ? NULL : strerror(-rc), volume->size_arg);
 	run_tasks();
 }
 
 static void
-complete_one(void)
+complete_one(struct cleave_volume *volume)
 {
-	struct cleave_volume *volume = world.volume;
 	struct loop_link *link = list_first(&volume->ios);
 	struct cleave_io *io;
 	int rc = volume->is_lost ? -ESHUTDOWN : world.next_rc;
@@ -360,37 +386,72 @@ static void
 finish_open(void)
 {
 	cleave_open_fn fn = world.open_fn;
+	struct cleave_volume *volume = NULL;
 	int rc = world.next_rc;
 
 	world.open_fn = NULL;
 	world.next_rc = 0;
 	if (rc == 0) {
-		world.volume = calloc(1, sizeof(*world.volume));
-		assert(world.volume != NULL);
-		list_init(&world.volume->ios);
-		world.volume->info.size_bytes = STREAM_VOLUME_BYTES;
+		volume = calloc(1, sizeof(*volume));
+		assert(volume != NULL);
+		list_init(&volume->ios);
+		volume->info.size_bytes = world.size_bytes;
+		volume->info.is_read_only = (world.open_flags & CLEAVE_OPEN_READ_ONLY) != 0;
+		*volume_slot(NULL) = volume;
 	}
-	fn(rc == 0 ? world.volume : NULL, rc, NULL, world.open_arg);
+	fn(volume, rc, NULL, world.open_arg);
 	run_tasks();
+}
+
+/* Another session has taken what is open for writing. */
+static void
+take_volumes(void)
+{
+	for (int i = 0; i < STREAM_VOLUMES_MAX; i++) {
+		struct cleave_volume *volume = world.volumes[i];
+
+		if (volume != NULL && !volume->is_closing &&
+		    (!volume->info.is_read_only || (world.seed & 0x40000u) != 0))
+			volume->is_lost = true;
+	}
+}
+
+static bool
+run_volume(struct cleave_volume *volume)
+{
+	cleave_lost_fn lost_fn = volume->lost_fn;
+
+	if (volume->is_lost && lost_fn != NULL) {
+		volume->lost_fn = NULL;
+		lost_fn(volume, -ESHUTDOWN, "taken", volume->lost_arg);
+		run_tasks();
+	} else if (volume->size_fn != NULL &&
+	    (volume->io_count == 0 || (world.seed & 0x20000u) != 0)) {
+		finish_size(volume);
+	} else if (volume->io_count > 0) {
+		complete_one(volume);
+	} else if (volume->is_closing) {
+		*volume_slot(volume) = NULL;
+		if (volume->close_fn != NULL)
+			volume->close_fn(volume->close_arg);
+		free(volume);
+		run_tasks();
+	} else {
+		return false;
+	}
+	return true;
 }
 
 static void
 run_cluster(void)
 {
-	struct cleave_volume *volume = world.volume;
-
 	if (world.open_fn != NULL) {
 		finish_open();
-	} else if (volume != NULL && volume->size_fn != NULL &&
-	    (volume->io_count == 0 || (world.seed & 0x20000u) != 0)) {
-		finish_size(volume);
-	} else if (volume != NULL && volume->io_count > 0) {
-		complete_one();
-	} else if (volume != NULL && volume->is_closing) {
-		world.volume = NULL;
-		volume->close_fn(volume->close_arg);
-		free(volume);
-		run_tasks();
+		return;
+	}
+	for (int i = 0; i < STREAM_VOLUMES_MAX; i++) {
+		if (world.volumes[i] != NULL && run_volume(world.volumes[i]))
+			return;
 	}
 }
 
@@ -504,8 +565,8 @@ run_step(struct nbd_server *server, struct script *script)
 		break;
 	case 'F':
 		world.next_rc = arg == 0xff ? 0 : -(int)(arg % 120);
-		if (arg == 0xff && world.volume != NULL)
-			world.volume->is_lost = true;
+		if (arg == 0xff)
+			take_volumes();
 		break;
 	case 'W':
 		world.now_ns += NUM_S(10);
@@ -526,6 +587,8 @@ world_begin(uint32_t seed, bool allows_any)
 	struct nbd_server_options options = { .loop = &world.loop,
 		.allows_any = allows_any,
 		.resize = (enum nbd_resize)((seed >> 2) % 3),
+		.attaches_at_once = (seed & 16) != 0,
+		.reclaims = (seed & 32) != 0,
 		.handshake_ns = NUM_S(10),
 		.stall_ns = NUM_S(10) };
 	struct nbd_server *server;
@@ -536,6 +599,7 @@ world_begin(uint32_t seed, bool allows_any)
 	loop_base_init(&world.loop, &world_loop_ops, seed);
 	list_init(&world.timers);
 	world.seed = seed;
+	world.size_bytes = STREAM_VOLUME_BYTES;
 	for (int i = 0; i < STREAM_CONNECTIONS; i++)
 		world.sockets[i] = -1;
 	server = nbd_server_create(&options);
@@ -548,7 +612,11 @@ world_begin(uint32_t seed, bool allows_any)
 static bool
 world_is_empty(const struct nbd_server *server)
 {
-	return server->connection_count == 0 && world.volume == NULL && world.open_fn == NULL;
+	for (int i = 0; i < STREAM_VOLUMES_MAX; i++) {
+		if (world.volumes[i] != NULL)
+			return false;
+	}
+	return server->connection_count == 0 && world.open_fn == NULL;
 }
 
 /* In an orderly way everything ends by itself; else it is torn down as it is. */
@@ -564,8 +632,9 @@ world_end(struct nbd_server *server, bool is_orderly)
 	}
 	assert(!is_orderly || server->connection_count == 0);
 	assert(!is_orderly || server->memory.held_bytes == 0);
-	assert(!is_orderly || world.volume == NULL);
-	free(world.volume);
+	assert(!is_orderly || world_is_empty(server));
+	for (int i = 0; i < STREAM_VOLUMES_MAX; i++)
+		free(world.volumes[i]);
 	nbd_server_destroy(server);
 	for (int i = 0; i < STREAM_WATCHERS_MAX; i++)
 		assert(world.watchers[i] == NULL);

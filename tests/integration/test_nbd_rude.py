@@ -250,7 +250,7 @@ def taken_by_another_session():
                 check(s.go() == 1, "GO")
             old.command(1, 0, 4096, data=b"1" * 4096)
             check(old.error() == 0, "a write")
-            c.load("--volume", "v", "--operations", "10")
+            c.load("--volume", "v", "--operations", "10", "--take")
             for s in (old, late):
                 for kind, data in ((1, bytes(4096)), (0, b""), (4, b"")):
                     s.command(kind, 2 << 20, 4096, data=data)

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""cleave-agent and a volume that others use: who reads takes nothing, who changes it has it, or not."""
+import os
+
+from libagent import EPERM, Agent, Client, control
+from libcluster import Cluster, check, main
+
+ESHUTDOWN = 108
+ERR_PLATFORM = 2**31 + 4
+
+
+class Other(Agent):
+    """An agent of another host: its own socket and control socket."""
+
+    def __init__(self, c, name, *words):
+        super().__init__(c, "--volume", "v", "--control", os.path.join(c.folder, name + ".control"),
+                         *words)
+        self.socket = os.path.join(c.folder, name + ".sock")
+        self.control = os.path.join(c.folder, name + ".control")
+        self.argv = [word if not word.startswith("unix:") else f"unix:{self.socket}"
+                     for word in self.argv]
+
+    def export(self):
+        return control(self.control, op="list")["exports"][0]
+
+
+def come(agent):
+    s = Client(agent)
+    check(s.go() == 1, "GO")
+    return s
+
+
+def write(s, block, letter):
+    s.command(1, 4096 * block, 4096, data=letter * 4096)
+    return s.error()
+
+
+def read(s, block):
+    s.command(0, 4096 * block, 4096)
+    check(s.error() == 0, "a read")
+    return s.get(4096)
+
+
+def who_reads_takes_nothing():
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        with Other(c, "one") as one, Other(c, "two") as two:
+            writer, reader = come(one), come(two)
+            check(one.export()["writing"] is False, "it has not written yet")
+            check(write(writer, 0, b"1") == 0, "a write")
+            check(one.export()["writing"] is True, "it writes")
+            check(read(reader, 0) == b"1" * 4096, "what the other host reads")
+            # A change there is refused, the first client does not notice, and it may be tried again.
+            check(write(reader, 1, b"2") == EPERM, "a write of what another one has")
+            two.wait_line("export: cannot be written name=v .*in use by")
+            check(write(writer, 0, b"3") == 0 and read(reader, 0) == b"3" * 4096, "the next one")
+            reader.command(8, 8 << 20)
+            check(reader.error() == EPERM, "another size")
+            writer.s.close()
+            one.wait_line("export: closed")
+            check(write(reader, 1, b"2") == 0, "a write when the other one has left")
+            check(read(reader, 0) == b"3" * 4096 and read(reader, 1) == b"2" * 4096, "all of it")
+
+
+def who_takes_has_it_until_it_leaves():
+    """The one that was robbed gets errors, says by whom, and goes on where it was when it is told to."""
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        with Other(c, "one", "--reclaim") as one, \
+                Other(c, "two", "--when-held", "take") as two:
+            first, second = come(one), come(two)
+            check(write(first, 0, b"1") == 0 and write(second, 1, b"2") == 0, "two writes")
+            check(write(first, 2, b"3") == ESHUTDOWN, "a write of who was robbed")
+            one.wait_line("export: lost, its clients get errors until it is got back name=v:"
+                          ".*taken by")
+            export = one.export()
+            check(export["state"] == "lost" and "taken by" in export["lost"], export)
+            late = come(one)
+            check(write(late, 2, b"3") == ESHUTDOWN, "a write of one who comes meanwhile")
+            check(write(second, 1, b"4") == 0, "the taker's")
+            second.s.close()
+            one.wait_line("export: got back name=v")
+            for s in (first, late):
+                check(write(s, 2, b"5") == 0, "a write afterwards, of the same client")
+                check(read(s, 1) == b"4" * 4096, "what the taker has written")
+            check(one.export()["lost"] == "", "it is not lost any more")
+
+
+def with_the_first_client():
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "4M")
+        with Other(c, "one", "--attach", "client") as one, \
+                Other(c, "two", "--attach", "client") as two:
+            first = come(one)
+            check(one.export()["writing"] is True, "it has the volume at once")
+            check(Client(two).go() == ERR_PLATFORM, "a second one is refused when it comes")
+            check(write(first, 0, b"1") == 0, "a write")
+
+
+if __name__ == "__main__":
+    main(who_reads_takes_nothing, who_takes_has_it_until_it_leaves, with_the_first_client)
