@@ -111,7 +111,7 @@ static const struct config_option option_table[] = {
 	    "Take sockets and clients from the agent that listens at --control.", NULL, false, 0, 0,
 	    NULL },
 	{ "io-timeout", 't', CONFIG_DURATION, O(io_timeout_ns), "DURATION",
-	    "How long a request waits for a gateway before its client gets an error; 0: for ever.",
+	    "How long nothing of a request may be done before its client gets an error; 0: for ever.",
 	    "0s", false, 0, NUM_S(86400), NULL },
 	{ "handshake-timeout", 0, CONFIG_DURATION, O(handshake_ns), "DURATION",
 	    "A client that has not agreed upon an export by then is cut off.", "10s", false,

@@ -134,10 +134,10 @@ client_on_split_task(struct loop_task *task, void *arg)
 	    !list_is_empty(&client->free) && (link = list_pop_front(&client->split_wait)) != NULL) {
 		struct cleave_volume *volume = LIST_ENTRY(link, struct cleave_volume, split_wait);
 
-		if (!volume_is_live(volume) || list_is_empty(&volume->split_ios))
+		if (!volume_is_live(volume) || !volume_has_split(volume))
 			continue;
 		volume_split_one(volume);
-		if (!list_is_empty(&volume->split_ios))
+		if (volume_has_split(volume))
 			list_push_back(&client->split_wait, &volume->split_wait);
 	}
 }

@@ -305,7 +305,11 @@ struct cleave_volume {
 	uint64_t message_order;
 	struct loop_link ios; /* submitted, not completed, in order */
 	uint32_t io_count;
-	struct loop_link split_ios;  /* of them, those not wholly made into messages */
+	struct loop_link due_ios;     /* of them, those that have an end, by deadline; no flushes */
+	struct loop_link split_ios;   /* of them, changes that are not wholly made into messages */
+	struct loop_link split_reads; /* the same of what changes nothing: the two take turns */
+	bool is_split_read_next;
+	uint64_t progress_ns;        /* when something was done of any request */
 	struct loop_link split_wait; /* in client->split_wait: wants free messages */
 	struct loop_link messages;   /* in use, by order */
 	struct loop_link homeless, delayed, remapping;
@@ -341,6 +345,10 @@ struct cleave_volume {
 /* volume_is_live -- it sends messages. */
 bool volume_is_live(const struct cleave_volume *volume);
 void volume_wake(struct cleave_volume *volume);
+/* volume_has_split -- a request has something left that is no message yet. */
+bool volume_has_split(const struct cleave_volume *volume);
+/* volume_on_progress -- something of @io was done: its time begins anew. */
+void volume_on_progress(struct cleave_volume *volume, struct cleave_io *io);
 /* volume_split_one -- make one message of the first request that has something left. */
 void volume_split_one(struct cleave_volume *volume);
 /* volume_message_done -- a message of @io is finished. */

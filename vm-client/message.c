@@ -253,6 +253,7 @@ message_go_on(struct message *message)
 	message->told_bytes = 0;
 	message->attempts = message->checksum_errors = 0;
 	message->begun_ns = loop_now_ns(message->client->loop);
+	volume_on_progress(message->volume, message->io);
 	if (message->is_full || message->io_offset_bytes == io->length_bytes)
 		return false;
 	message->length_bytes = piece_length(io, message->io_offset_bytes);

@@ -53,7 +53,9 @@ volume_create(struct cleave_client *client, const char *name, unsigned flags)
 	volume->session_id = loop_random_u64(client->loop) | 1;                   /* 0 means none */
 	sm_init(&volume->sm, "volume", volume_table, VOLUME_ATTACHING, client->next_volume_index++);
 	list_init(&volume->ios);
+	list_init(&volume->due_ios);
 	list_init(&volume->split_ios);
+	list_init(&volume->split_reads);
 	list_init(&volume->messages);
 	list_init(&volume->homeless);
 	list_init(&volume->delayed);

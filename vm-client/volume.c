@@ -3,7 +3,9 @@
  * volume.c -- requests on a volume: accepted, cut into messages, completed, or given up in time
  *
  * A request stays in volume->ios, in order of submission, until it completes; so a flush is complete
- * when it is the oldest, and the oldest has the next deadline. Cutting, pumping and endings happen in
+ * when it is the oldest. A request's time is what a gateway may take without doing anything of it: it begins anew with
+ * each message that is answered, so a discard of terabytes takes as long as it takes; volume->due_ios is in that
+ * order. Cutting, pumping and endings happen in
  * the volume's task, after the handlers that asked for it (volume_wake).
  *
  * Handlers of the caller run from here alone (io_complete), always as a last act; they may submit,
@@ -89,13 +91,26 @@ volume_check_submit(const struct cleave_volume *volume, const struct cleave_io *
 	return volume->io_count < volume->client->options.queue_count_max ? 0 : -ENOBUFS;
 }
 
-static uint64_t
-volume_deadline_ns(const struct cleave_client *client)
+/* All that are due are due after the same time, so they are in order. */
+static void
+io_set_deadline(struct cleave_io *io)
 {
+	const struct cleave_client *client = io->volume->client;
 	uint64_t timeout_ns = client->options.io_timeout_ns;
 
-	return timeout_ns == CLEAVE_FOREVER ? CLEAVE_FOREVER
-					    : loop_now_ns(client->loop) + timeout_ns;
+	list_remove(&io->due_link);
+	if (timeout_ns == CLEAVE_FOREVER || io->op == CLEAVE_FLUSH)
+		return;
+	io->deadline_ns = loop_now_ns(client->loop) + timeout_ns;
+	list_push_back(&io->volume->due_ios, &io->due_link);
+}
+
+void
+volume_on_progress(struct cleave_volume *volume, struct cleave_io *io)
+{
+	volume->progress_ns = loop_now_ns(volume->client->loop);
+	if (io->rc == 0)
+		io_set_deadline(io);
 }
 
 int
@@ -114,26 +129,49 @@ cleave_submit(struct cleave_volume *volume, struct cleave_io *io)
 	io->split_bytes = 0;
 	io->extent_count = 0;
 	io->message_count = 0;
-	io->link = io->split_link = (struct loop_link){ NULL, NULL };
-	io->deadline_ns = volume_deadline_ns(client);
+	io->link = io->split_link = io->due_link = (struct loop_link){ NULL, NULL };
+	io_set_deadline(io);
 	list_push_back(&volume->ios, &io->link);
 	if (io->op != CLEAVE_FLUSH)
-		list_push_back(&volume->split_ios, &io->split_link);
+		list_push_back(message_is_write(io->op) ? &volume->split_ios : &volume->split_reads,
+		    &io->split_link);
 	volume->io_count++;
-	if (!volume->timer.is_active && io->deadline_ns != CLEAVE_FOREVER)
+	if (!volume->timer.is_active && !list_is_empty(&volume->due_ios))
 		loop_timer_start(client->loop, &volume->timer, client->options.io_timeout_ns);
 	volume_wake(volume);
 	return 0;
 }
 
+/* No gateway has been asked for anything of it: those before it, which go on, have all messages. */
+static bool
+io_is_behind_others(const struct cleave_io *io)
+{
+	const struct cleave_client *client = io->volume->client;
+
+	return io->message_count == 0 &&
+	    loop_now_ns(client->loop) - io->volume->progress_ns < client->options.io_timeout_ns;
+}
+
 /* Cutting. */
 
+bool
+volume_has_split(const struct cleave_volume *volume)
+{
+	return !list_is_empty(&volume->split_ios) || !list_is_empty(&volume->split_reads);
+}
+
+/* Changes keep their order; a read does not wait for all of a discard of terabytes. */
 void
 volume_split_one(struct cleave_volume *volume)
 {
-	struct cleave_io *io =
-	    LIST_ENTRY(list_first(&volume->split_ios), struct cleave_io, split_link);
+	bool is_read = list_is_empty(&volume->split_ios) ||
+	    (volume->is_split_read_next && !list_is_empty(&volume->split_reads));
+	struct loop_link *first = list_first(is_read ? &volume->split_reads : &volume->split_ios);
+	struct cleave_io *io = LIST_ENTRY(first, struct cleave_io, split_link);
 
+	volume->is_split_read_next = !is_read;
+	if (io_is_behind_others(io))
+		io_set_deadline(io);
 	message_start(volume, io);
 	if (io->split_bytes == io->length_bytes)
 		list_remove(&io->split_link);
@@ -147,10 +185,10 @@ volume_split(struct cleave_volume *volume)
 	if (!volume_is_live(volume) || list_contains(&volume->split_wait))
 		return;
 	/* Those that wait for messages come first. */
-	while (!list_is_empty(&volume->split_ios) && list_is_empty(&client->split_wait) &&
+	while (volume_has_split(volume) && list_is_empty(&client->split_wait) &&
 	    !list_is_empty(&client->free))
 		volume_split_one(volume);
-	if (!list_is_empty(&volume->split_ios)) {
+	if (volume_has_split(volume)) {
 		list_push_back(&client->split_wait, &volume->split_wait);
 		if (!list_is_empty(&client->free))
 			loop_defer(client->loop, &client->split_task);
@@ -169,6 +207,7 @@ io_complete(struct cleave_io *io)
 
 	assert(io->message_count == 0);
 	list_remove(&io->split_link);
+	list_remove(&io->due_link);
 	list_remove(&io->link);
 	volume->io_count--;
 	if (io->rc == 0)
@@ -189,9 +228,13 @@ volume_message_done(struct cleave_volume *volume, struct cleave_io *io, int rc)
 	io->message_count--;
 	if (rc != 0 && io->rc == 0)
 		io->rc = rc;
+	if (rc == 0)
+		volume_on_progress(volume, io);
 	/* After an error what is left would only be work. */
-	if (io->rc != 0)
+	if (io->rc != 0) {
 		list_remove(&io->split_link);
+		list_remove(&io->due_link);
+	}
 	if (io->message_count == 0 && !list_contains(&io->split_link))
 		io_complete(io);
 }
@@ -204,6 +247,7 @@ io_give_up(struct cleave_io *io, int rc)
 	struct loop_link *link, *next;
 
 	io->rc = rc;
+	list_remove(&io->due_link);
 	io->message_count++; /* so that it does not complete in this loop */
 	LIST_FOREACH_SAFE(&volume->messages, link, next) {
 		struct message *message = LIST_ENTRY(link, struct message, all_link);
@@ -225,19 +269,12 @@ volume_complete_flushes(struct cleave_volume *volume)
 	}
 }
 
-/* The oldest request that nobody has given up, flushes aside: they end with those before them. */
 static struct cleave_io *
-volume_oldest(struct cleave_volume *volume)
+volume_next_due(struct cleave_volume *volume)
 {
-	struct loop_link *link, *next;
+	struct loop_link *link = list_first(&volume->due_ios);
 
-	LIST_FOREACH_SAFE(&volume->ios, link, next) {
-		struct cleave_io *io = io_of(link);
-
-		if (io->op != CLEAVE_FLUSH && io->rc == 0)
-			return io;
-	}
-	return NULL;
+	return link == NULL ? NULL : LIST_ENTRY(link, struct cleave_io, due_link);
 }
 
 void
@@ -249,11 +286,15 @@ volume_timer_on(struct loop_timer *timer, void *arg)
 	struct cleave_io *io;
 
 	CHECK_OBJ(volume, VOLUME_MAGIC);
-	while ((io = volume_oldest(volume)) != NULL && io->deadline_ns <= now_ns) {
+	while ((io = volume_next_due(volume)) != NULL && io->deadline_ns <= now_ns) {
+		if (io_is_behind_others(io)) {
+			io_set_deadline(io);
+			continue;
+		}
 		CLIENT_STAT(volume->client, timeouts, 1);
 		io_give_up(io, -ETIMEDOUT);
 	}
-	if (io != NULL && io->deadline_ns != CLEAVE_FOREVER)
+	if (io != NULL)
 		loop_timer_start(loop, timer, io->deadline_ns - now_ns);
 }
 

@@ -73,7 +73,7 @@ struct cleave_client_options {
 	uint32_t connection_depth_max; /* of them on one connection [128] */
 	uint32_t queue_count_max; /* requests submitted to a volume, not yet completed [4096] */
 	uint64_t buffer_bytes;    /* device memory for cleave_buffer_alloc [0] */
-	uint64_t io_timeout_ns;   /* from submission to -ETIMEDOUT; CLEAVE_FOREVER: never [60 s] */
+	uint64_t io_timeout_ns; /* without progress, to -ETIMEDOUT; CLEAVE_FOREVER: never [60 s] */
 	uint64_t control_timeout_ns; /* the same for control calls [30 s] */
 	uint64_t connect_timeout_ns; /* [5 s] */
 	uint64_t backoff_min_ns;     /* first pause before a retry [5 ms] */
@@ -338,7 +338,7 @@ struct cleave_io {
 	int rc; /* what @fn was told */
 	/* The library's. */
 	struct loop_link link;
-	struct loop_link split_link;
+	struct loop_link split_link, due_link;
 	struct cleave_volume *volume;
 	uint64_t deadline_ns;
 	uint64_t split_bytes;

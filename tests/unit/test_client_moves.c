@@ -9,6 +9,7 @@
 #include "vm-client/internal.h"
 
 #define SHARDS 4u
+#define PIECE CLIENT_MESSAGE_BYTES_MAX
 #define BLOCK CLEAVE_BLOCK_BYTES
 #define VOLUME_BYTES NUM_MIB(1)
 
@@ -267,6 +268,59 @@ Test(client_moves, an_owner_that_is_only_slow_is_not_stormed)
 	fixture_wait(f, 16);
 	expect_writes(16);
 	cr_assert_eq(fake_gateway_count(&b, WIRE_WRITE), 0);
+	end();
+}
+
+/* Twelve pieces, four at a time, four seconds each: longer than a request may wait, and it goes on. */
+Test(client_moves, the_time_begins_anew_with_each_answer)
+{
+	uint8_t *all = fixture_data(12 * PIECE, 1), *one = fixture_data(BLOCK, 2);
+
+	begin(1, true);
+	f->options.io_timeout_ns = NUM_S(5);
+	f->options.message_count_max = 4;
+	open_volume();
+	a->is_holding = true;
+	cr_assert_eq(fixture_submit(f, 0, CLEAVE_WRITE, 0, 12 * PIECE, all), 0);
+	/* One behind it, of which nothing can be asked for yet. */
+	cr_assert_eq(fixture_submit(f, 1, CLEAVE_WRITE, 12 * PIECE, BLOCK, one), 0);
+	for (uint32_t i = 0; i < 16 && f->done_count < 2; i++) {
+		fixture_pass(f, NUM_S(4));
+		fake_gateway_release(a, false);
+	}
+	fixture_wait(f, 2);
+	cr_assert_eq(f->ios[0].rc, 0);
+	cr_assert_eq(f->ios[1].rc, 0);
+	cr_assert_eq(memcmp(a->volumes[0].data, all, 12 * PIECE), 0);
+	free(all);
+	free(one);
+	end();
+}
+
+/* But a read takes turns with it. */
+Test(client_moves, a_read_does_not_wait_for_all_of_a_long_change)
+{
+	uint8_t *all = fixture_data(12 * PIECE, 1), *one = fixture_data(BLOCK, 2);
+
+	begin(1, true);
+	f->options.message_count_max = 4;
+	open_volume();
+	a->is_holding = true;
+	cr_assert_eq(fixture_submit(f, 0, CLEAVE_WRITE, 0, 12 * PIECE, all), 0);
+	cr_assert_eq(fixture_submit(f, 1, CLEAVE_READ, 12 * PIECE, BLOCK, one), 0);
+	fixture_wait_held(f, 4);
+	fake_gateway_release(a, false);
+	fixture_wait_held(f, 4);
+	fake_gateway_release(a, false);
+	fixture_wait_held(f, 4);
+	cr_assert_eq(f->done_count, 1);
+	cr_assert_eq(f->ios[1].rc, 0);
+	a->is_holding = false;
+	fake_gateway_release(a, false);
+	fixture_wait(f, 2);
+	cr_assert_eq(f->ios[0].rc, 0);
+	free(all);
+	free(one);
 	end();
 }
 
