@@ -289,6 +289,33 @@ compact_hole(const struct mt_shard *shard)
 }
 
 struct mt_run *
+compact_crowded(const struct mt_shard *shard)
+{
+	const struct mt_index *index = shard->block_index;
+	uint64_t now_ns = loop_now_ns(shard->port->loop);
+	struct mt_run *worst = NULL;
+	uint32_t most = 1;
+
+	for (const struct loop_link *at = index->chunks.next; at != &index->chunks; at = at->next) {
+		const struct mt_chunk *chunk = NUM_CONTAINER_OF(at, struct mt_chunk, link);
+		const struct loop_link *link = chunk->runs.next;
+
+		while (link != &chunk->runs) {
+			struct compact_group group;
+
+			compact_group_from(index, run_of(link), &group);
+			link = group.oldest->link.next;
+			if (group.generation_count <= most || group.is_merging ||
+			    chunk->retry_ns > now_ns)
+				continue;
+			most = group.generation_count;
+			worst = group.newest;
+		}
+	}
+	return worst;
+}
+
+struct mt_run *
 compact_hidden(const struct mt_shard *shard)
 {
 	const struct mt_index *index = shard->block_index;

@@ -45,6 +45,8 @@ struct mt_run *compact_scan(const struct mt_shard *shard, struct tiers_total *re
     uint32_t *ret_garbage);
 /* compact_hole -- a run in the extent of which the most is dead; NULL: none is worth it. */
 struct mt_run *compact_hole(const struct mt_shard *shard);
+/* compact_crowded -- the newest run of the group with the most generations; NULL: none has two. */
+struct mt_run *compact_crowded(const struct mt_shard *shard);
 /* compact_hidden -- one that nobody sees; NULL: there is none. */
 struct mt_run *compact_hidden(const struct mt_shard *shard);
 

@@ -171,6 +171,7 @@ struct mt_gateway {
 	struct mt_member member;
 	_Atomic uint64_t
 	    lease_until_ns; /* main writes, ports read; see mt_gateway_lease_until_ns */
+	_Atomic uint64_t slot_bytes_min; /* ports write: of all nodes seen; 0: none was */
 	bool is_killed; /* simulator: destroyed without stop, the split ports are gone already */
 	int failure_rc;
 	char failure[2 * MT_CONTROL_ERROR_BYTES];
@@ -515,6 +516,10 @@ bool mt_control_refuse_users(struct mt_control_request *request, const struct mt
 /* mt_control_refuse -- fail with a sentence. */
 void mt_control_refuse(struct mt_control_request *request, int rc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* ---- manifest_room.c ---- */
+/* mt_control_has_room -- for one volume or snapshot more; false: refused, with a text. */
+bool mt_control_has_room(struct mt_control_request *request);
 
 /* ---- control_snapshot.c: the snapshot.* ops, clone, volume.rename, volume.resize ---- */
 void mt_control_snapshot_create(struct mt_control_request *request);

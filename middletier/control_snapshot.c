@@ -117,6 +117,8 @@ mt_control_snapshot_create(struct mt_control_request *request)
 		    request->volume.name, request->snapshot_name);
 		return;
 	}
+	if (!mt_control_has_room(request))
+		return;
 	rc = mt_taking_start(request->gateway, &volume->volume, request->snapshot_name,
 	    create_on_taken, request);
 	if (rc != 0)
@@ -384,6 +386,8 @@ mt_control_snapshot_rollback(struct mt_control_request *request)
 		    request->volume.name, request->snapshot_name, MT_SPANS_MAX);
 		return;
 	}
+	if (!mt_control_has_room(request))
+		return;
 	request->snapshot = entry->snapshot;
 	change_alone(request, rollback_on_alone);
 }
@@ -459,6 +463,8 @@ mt_control_clone(struct mt_control_request *request)
 		    request->new_name);
 		return;
 	}
+	if (!mt_control_has_room(request))
+		return;
 	if (gateway->cluster.next_clone > CLEAVE_CLONE_MAX) {
 		mt_control_refuse(request, -ENOSPC, "the cluster has had as many clones as it can");
 		return;

@@ -118,6 +118,8 @@ mt_control_volume_create(struct mt_control_request *request)
 		mt_control_fail(request, -EINVAL, problem);
 		return;
 	}
+	if (!mt_control_has_room(request))
+		return;
 	rc = mt_volume_create(request->gateway, volume, control_on_created, request);
 	if (rc != 0)
 		mt_control_fail_volume(request, rc);

@@ -15,11 +15,16 @@
  *	a layer is old              the same
  *	a layer discards much       that one: its runs take room for nothing
  *	too much garbage            as above
+ *	the manifest is long        a chunk's many runs; a layer, with all runs of its chunk
  *
  * The oldest layer is where the log begins, so the log gets shorter with each. Under an even load it
  * belongs to the chunk that was flushed longest ago: neighbours in time end up in the same extents, and
  * go together. A chunk's layers are flushed oldest first, all that no cut keeps apart, with as many of
  * the newest runs as tiers.c says.
+ *
+ * While the manifest is long (manifest_room.c) a flush takes all of its chunk's runs along. Where there are
+ * none, or a cut keeps them apart, it would leave a run more than it found, and is not begun: the log
+ * stays as long as it is, and writes that it has no room for are refused as on full disks.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -29,6 +34,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "compact.h"
+#include "manifest.h"
 #include "pace.h"
 
 #define FLUSH_MAGIC 0x48534c46u /* "FLSH" */
@@ -71,7 +77,7 @@ struct mt_flush {
 	bool may_look;       /* for layers that discard: once a tick */
 	uint32_t tick_count;
 	uint64_t aged_sequence, next_aged_sequence; /* layers that began before the first are old */
-	uint64_t scan_ns;                           /* not before */
+	uint64_t scan_ns, shrink_ns;                /* not before */
 	struct tiers_total total;                   /* as last seen */
 	uint32_t logged_rc_count;
 };
@@ -171,11 +177,12 @@ flush_take_runs(const struct mt_flush *flush, struct mt_chunk *chunk, struct mt_
 	struct tiers_group tiers;
 	struct mt_run *newest;
 	uint32_t count;
+	bool is_long = mt_manifest_is_long(flush->shard);
 
 	if (list_is_empty(&chunk->runs))
 		return;
 	/* Where room is short, as little as can be is written anew, unless that gives room back. */
-	if (flush->is_full && !layers_discard_much(input))
+	if (flush->is_full && !is_long && !layers_discard_much(input))
 		return;
 	newest = LIST_ENTRY(list_first(&chunk->runs), struct mt_run, link);
 	if (chunk->retry_ns > loop_now_ns(flush->shard->port->loop) ||
@@ -187,7 +194,7 @@ flush_take_runs(const struct mt_flush *flush, struct mt_chunk *chunk, struct mt_
 	tiers = (struct tiers_group){ group.bytes, group.generation_count, layers_bytes(input),
 		group.live_bytes };
 	count = tiers_take(&tiers, tiers_is_dirty(&flush->total));
-	if (count < group.generation_count && layers_discard_much(input))
+	if (count < group.generation_count && (is_long || layers_discard_much(input)))
 		count = group.generation_count;
 	if (count == 0)
 		return;
@@ -309,6 +316,46 @@ mt_flush_pressure(const struct mt_shard *shard)
 	return mt_reclaim_pressure(shard, flush->gain_bytes / 1000 * mt_merge_progress(shard));
 }
 
+/* The layers of @chunk that a flush would take hold nothing but discards. */
+static bool
+layers_are_empty(const struct mt_index *index, const struct mt_chunk *chunk)
+{
+	const struct mt_layer *oldest = layer_of(chunk->layers.prev);
+
+	for (const struct loop_link *link = chunk->layers.prev; link != &chunk->layers;
+	     link = link->prev) {
+		const struct mt_layer *layer = layer_of(link);
+		const struct mt_location *location;
+		uint32_t at = 0, block;
+
+		if (mt_index_is_cut_between(index, chunk->number, oldest->cut, layer->cut))
+			break;
+		while ((location = mt_memtable_next(&layer->table, &at, &block)) != NULL) {
+			if (location->stored_bytes > 0)
+				return false;
+		}
+	}
+	return true;
+}
+
+/* A flush of @chunk would leave a run more than it found, and the manifest is long. */
+static bool
+flush_is_pressed(const struct mt_flush *flush, const struct mt_chunk *chunk)
+{
+	const struct mt_index *index = flush->shard->block_index;
+	const struct mt_run *newest;
+
+	if (!mt_manifest_is_long(flush->shard))
+		return false;
+	if (!list_is_empty(&chunk->runs)) {
+		newest = LIST_ENTRY(chunk->runs.next, struct mt_run, link);
+		if (!mt_index_is_cut_between(index, chunk->number, newest->cut,
+			layer_of(chunk->layers.prev)->cut))
+			return chunk->retry_ns > loop_now_ns(flush->shard->port->loop);
+	}
+	return !layers_are_empty(index, chunk);
+}
+
 static int
 due_flush(const struct mt_flush *flush, struct mt_layer *layer, bool is_urgent,
     struct mt_merge_input *ret_input)
@@ -317,6 +364,8 @@ due_flush(const struct mt_flush *flush, struct mt_layer *layer, bool is_urgent,
 
 	if (layer == NULL)
 		return -ENOENT;
+	if (flush_is_pressed(flush, layer->chunk))
+		return -ENOSPC;
 	rc = flush_chunk_input(flush, layer->chunk, ret_input);
 	ret_input->is_urgent = is_urgent;
 	return rc;
@@ -355,13 +404,37 @@ due_compaction(struct mt_flush *flush, struct mt_merge_input *ret_input)
 	return rc;
 }
 
-/* 0; -ENOENT: nothing is due. */
+/* The manifest is long: what leaves fewer runs, then what leaves no more, and a shorter log. */
+static int
+due_shrink(struct mt_flush *flush, struct mt_merge_input *ret_input)
+{
+	const struct mt_shard *shard = flush->shard;
+	const struct loop_link *head = &shard->block_index->layers_by_age;
+	struct mt_run *run = compact_crowded(shard);
+
+	flush->shrink_ns = loop_now_ns(shard->port->loop) + FLUSH_SCAN_NS +
+	    shard->block_index->run_count * FLUSH_SCAN_RUN_NS;
+	if (run != NULL)
+		return compact_input(flush, run, ret_input);
+	if (mt_reclaim_pressure(shard, 0) == 0)
+		return -ENOENT;
+	for (const struct loop_link *link = head->next; link != head; link = link->next) {
+		struct mt_layer *layer = LIST_ENTRY(link, struct mt_layer, age_link);
+
+		if (!layer_is_empty(layer) && !flush_is_pressed(flush, layer->chunk))
+			return due_flush(flush, layer, true, ret_input);
+	}
+	return -ENOENT;
+}
+
+/* 0; -ENOENT: nothing is due; -ENOSPC: the log cannot be shortened, its manifest is long. */
 static int
 flush_find(struct mt_flush *flush, struct mt_merge_input *ret_input)
 {
 	const struct mt_shard *shard = flush->shard;
 	uint32_t pressure = mt_reclaim_pressure(shard, 0);
-	bool is_urgent = pressure >= PACE_HURRY;
+	bool is_urgent = pressure >= PACE_HURRY, is_pressed;
+	uint64_t now_ns = loop_now_ns(shard->port->loop);
 	int rc = -ENOENT;
 
 	/* In turns: a log that stays full must not let garbage fill the disks. */
@@ -369,11 +442,14 @@ flush_find(struct mt_flush *flush, struct mt_merge_input *ret_input)
 		rc = due_compaction(flush, ret_input);
 	if (rc == -ENOENT && (pressure > 0 || is_old(flush)))
 		rc = due_flush(flush, oldest_layer(flush), is_urgent, ret_input);
+	is_pressed = rc == -ENOSPC;
+	if (rc != 0 && mt_manifest_is_long(shard) && (is_pressed || now_ns >= flush->shrink_ns))
+		rc = due_shrink(flush, ret_input);
 	if (rc == -ENOENT)
 		rc = due_flush(flush, discarding_layer(flush), false, ret_input);
-	if (rc == -ENOENT)
+	if (rc == -ENOENT || rc == -ENOSPC)
 		rc = due_compaction(flush, ret_input);
-	return rc;
+	return rc == -ENOENT && is_pressed ? -ENOSPC : rc;
 }
 
 /* ---- merges ---- */
@@ -398,6 +474,17 @@ flush_failed(struct mt_flush *flush, int rc)
 	if (chunk != NULL && rc != -ENOSPC && rc != -EHOSTDOWN)
 		chunk->retry_ns = loop_now_ns(shard->port->loop) + FLUSH_AVOID_NS;
 	flush_pause(flush);
+}
+
+/* Nothing that may be done makes the log shorter. */
+static void
+flush_pressed(struct mt_flush *flush)
+{
+	log_limited(LOG_WARN,
+	    "shard %" PRIu32 ": its manifest is long, runs=%" PRIu64
+	    ": what was written to new places stays in the log; delete volumes or snapshots",
+	    flush->shard->index, flush->shard->block_index->run_count);
+	mt_reclaim_on_merge(flush->shard, -ENOSPC);
 }
 
 static void
@@ -448,6 +535,8 @@ flush_on_task(struct loop_task *task, void *arg)
 			flush_on_merged(rc, flush);
 		return;
 	}
+	if (rc == -ENOSPC)
+		flush_pressed(flush);
 	flush_pause(flush);
 }
 

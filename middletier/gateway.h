@@ -49,6 +49,9 @@ struct mt_gateway_options {
 	uint64_t sweep_interval_ns;  /* between two looks for orphans at a node [10 min] */
 	uint64_t orphan_grace_ns;    /* what nobody names is deleted after it; 0: when first seen */
 	uint64_t log_bytes;          /* of a shard's log, beyond which flush hurries [256 MiB] */
+	/* For tests. Of a shard's runs, cuts and mirror: beyond it is long [by the slots]; of an
+	 * extent: no more is written to it by a checkpoint [all of it]. */
+	uint64_t manifest_bytes, manifest_part_bytes;
 	uint64_t index_cache_bytes;  /* of the indexes of runs, all ports together [64 MiB] */
 	uint32_t frame_bytes;        /* plain bytes of a run's frames [16 KiB] */
 	void (*on_ready)(void *arg); /* every shard of every port serves */

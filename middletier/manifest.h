@@ -17,9 +17,11 @@
 #define MT_COMMIT_EDITS_MAX 192u /* a merge's: at most 52 bytes each */
 /*
  * Extents that are read before the one that the root names. What makes a manifest longer is pressed back
- * when it needs half as many (manifest_room.c); the other half is for what cannot wait.
+ * when it needs half as many, or so many bytes (manifest_room.c); the rest is for what cannot wait.
  */
 #define MT_MANIFEST_PARTS_MAX 128u
+#define MT_MANIFEST_BYTES_SOFT                                                                     \
+	UINT64_C(0x10000000) /* a copy of it is in memory while it is written */
 
 /* ---- manifest_state.c ---- */
 
@@ -103,6 +105,11 @@ uint64_t mt_manifest_state_cut(const struct mt_manifest_state *state);
 uint64_t mt_manifest_state_flushed(const struct mt_manifest_state *state, uint64_t chunk);
 /* mt_manifest_state_bytes -- at most so many bytes of edits are a checkpoint of it; kept, not counted. */
 uint64_t mt_manifest_state_bytes(const struct mt_manifest_state *state);
+/* mt_manifest_state_pressed_bytes -- of these all but extents, whose number has a bound of its own. */
+uint64_t mt_manifest_state_pressed_bytes(const struct mt_manifest_state *state);
+/* mt_manifest_volume_bytes -- what the mirror of a volume, or a snapshot, takes. */
+uint64_t mt_manifest_volume_bytes(const struct mt_volume *volume);
+uint64_t mt_manifest_snapshot_bytes(const struct mt_snapshot *snapshot);
 /*
  * mt_manifest_state_edit -- the @index-th edit of a checkpoint; false behind the last
  *
@@ -161,6 +168,17 @@ void mt_manifest_parts_on_link(struct mt_manifest_parts *parts, struct mt_link *
  */
 bool mt_manifest_parts_lack(const struct mt_manifest_parts *parts, uint32_t domain_count,
     uint64_t *ret_next_ns);
+
+/* ---- manifest_room.c ---- */
+
+/* mt_manifest_soft_bytes -- with the smallest slot of @slot_bytes: from so many on it is long. */
+uint64_t mt_manifest_soft_bytes(uint64_t slot_bytes);
+/* mt_manifest_is_long -- no merge may leave more runs than it found. */
+bool mt_manifest_is_long(const struct mt_shard *shard);
+/* mt_manifest_part_bytes -- a checkpoint goes on in another extent behind so many of @extent. */
+uint64_t mt_manifest_part_bytes(const struct mt_extent *extent);
+/* mt_gateway_note_slot_bytes -- a port: a node has slots of that size. */
+void mt_gateway_note_slot_bytes(struct mt_gateway *gateway, uint64_t slot_bytes);
 
 /* ---- manifest.c ---- */
 

@@ -38,24 +38,21 @@ static int
 manifest_encode_state(struct mt_manifest *manifest)
 {
 	uint64_t next_sequence = manifest_next_sequence(manifest);
-	uint8_t scratch[MT_EDIT_BYTES_MAX];
+	uint64_t bytes_max = mt_manifest_state_bytes(&manifest->state);
 	struct mt_edit edit;
-	uint64_t bytes = 0;
 
-	for (uint64_t i = 0; mt_manifest_state_edit(&manifest->state, i, next_sequence, &edit); i++)
-		bytes += mt_edit_encode(scratch, &edit);
-	manifest->checkpoint = mt_calloc(1, bytes);
+	/* An edit is encoded in place, with zeros behind it. */
+	manifest->checkpoint = mt_calloc(1, bytes_max + MT_EDIT_BYTES_MAX);
 	if (manifest->checkpoint == NULL)
 		return -ENOMEM;
 	manifest->checkpoint_bytes = manifest->checkpoint_at = 0;
 	for (uint64_t i = 0; mt_manifest_state_edit(&manifest->state, i, next_sequence, &edit);
 	     i++) {
-		uint32_t edit_bytes = mt_edit_encode(scratch, &edit);
-
-		memcpy(manifest->checkpoint + manifest->checkpoint_bytes, scratch, edit_bytes);
-		manifest->checkpoint_bytes += edit_bytes;
+		assert(manifest->checkpoint_bytes < bytes_max);
+		manifest->checkpoint_bytes +=
+		    mt_edit_encode(manifest->checkpoint + manifest->checkpoint_bytes, &edit);
 	}
-	assert(manifest->checkpoint_bytes == bytes);
+	assert(manifest->checkpoint_bytes <= bytes_max);
 	return 0;
 }
 
@@ -63,10 +60,11 @@ manifest_encode_state(struct mt_manifest *manifest)
 static uint32_t
 manifest_batch_room(const struct mt_extent *extent)
 {
-	uint64_t left_bytes = extent->capacity_bytes - extent->end_bytes;
+	uint64_t part_bytes = mt_manifest_part_bytes(extent), left_bytes;
 
-	if (left_bytes <= BATCH_HEADER_BYTES)
+	if (part_bytes <= extent->end_bytes + BATCH_HEADER_BYTES)
 		return 0;
+	left_bytes = part_bytes - extent->end_bytes;
 	return (uint32_t)num_min(left_bytes - BATCH_HEADER_BYTES, MANIFEST_EDITS_BYTES_MAX);
 }
 
@@ -107,11 +105,11 @@ static bool
 manifest_is_crowded(const struct mt_manifest *manifest, uint32_t bytes, uint32_t taken_bytes)
 {
 	const struct mt_extent *next = manifest->next;
+	uint64_t part_bytes = mt_manifest_part_bytes(next);
 
 	return manifest->checkpoint_at + taken_bytes == manifest->checkpoint_bytes &&
 	    next->end_bytes > 0 && manifest->next_parts.count < MT_MANIFEST_PARTS_MAX &&
-	    next->end_bytes + bytes >
-	    next->capacity_bytes - next->capacity_bytes / 4 * MANIFEST_HEAD_ROOM;
+	    next->end_bytes + bytes > part_bytes - part_bytes / 4 * MANIFEST_HEAD_ROOM;
 }
 
 /* The checkpoint goes on in another extent. */

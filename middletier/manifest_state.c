@@ -320,8 +320,8 @@ mt_manifest_state_flushed(const struct mt_manifest_state *state, uint64_t chunk)
 
 /* ---- the mirror of the volumes ---- */
 
-static uint64_t
-state_volume_bytes(const struct mt_volume *volume)
+uint64_t
+mt_manifest_volume_bytes(const struct mt_volume *volume)
 {
 	uint8_t scratch[MT_EDIT_BYTES_MAX];
 
@@ -329,8 +329,8 @@ state_volume_bytes(const struct mt_volume *volume)
 	    &(struct mt_edit){ .kind = MT_EDIT_VOLUME, .volume = *volume });
 }
 
-static uint64_t
-state_snapshot_bytes(const struct mt_snapshot *snapshot)
+uint64_t
+mt_manifest_snapshot_bytes(const struct mt_snapshot *snapshot)
 {
 	uint8_t scratch[MT_EDIT_BYTES_MAX];
 
@@ -371,7 +371,7 @@ state_apply_volume(struct mt_manifest_state *state, const struct mt_edit *edit,
 		return -ENOMEM;
 	at = &state->volumes[position];
 	if (is_there)
-		state->mirror_bytes -= state_volume_bytes(at);
+		state->mirror_bytes -= mt_manifest_volume_bytes(at);
 	if (edit->is_deleted) {
 		state->volume_count--;
 		memmove(at, at + 1, (state->volume_count - position) * sizeof(*at));
@@ -382,7 +382,7 @@ state_apply_volume(struct mt_manifest_state *state, const struct mt_edit *edit,
 		state->volume_count++;
 	}
 	*at = edit->volume;
-	state->mirror_bytes += state_volume_bytes(at);
+	state->mirror_bytes += mt_manifest_volume_bytes(at);
 	return 0;
 }
 
@@ -419,7 +419,7 @@ state_apply_snapshot(struct mt_manifest_state *state, const struct mt_edit *edit
 		return -ENOMEM;
 	at = &state->snapshots[position];
 	if (is_there)
-		state->mirror_bytes -= state_snapshot_bytes(at);
+		state->mirror_bytes -= mt_manifest_snapshot_bytes(at);
 	if (edit->is_deleted) {
 		state->snapshot_count--;
 		memmove(at, at + 1, (state->snapshot_count - position) * sizeof(*at));
@@ -430,7 +430,7 @@ state_apply_snapshot(struct mt_manifest_state *state, const struct mt_edit *edit
 		state->snapshot_count++;
 	}
 	*at = edit->snapshot;
-	state->mirror_bytes += state_snapshot_bytes(at);
+	state->mirror_bytes += mt_manifest_snapshot_bytes(at);
 	return 0;
 }
 
@@ -554,18 +554,24 @@ mt_manifest_state_apply_batch(struct mt_manifest_state *state, const struct batc
 	return 0;
 }
 
-/* As edit.c lays them out; tests/unit/test_manifest_room.c compares. */
+/* As edit.c lays them out (test_edit.c compares). */
 #define STATE_EXTENT_BYTES 88u /* OPENED on MT_REPLICAS_MAX nodes, SEALED */
 #define STATE_RUN_BYTES 52u
 #define STATE_CUT_BYTES 36u
 #define STATE_FIXED_BYTES 68u /* EPOCH, CLUSTER, CHECKPOINT_END */
 
 uint64_t
+mt_manifest_state_pressed_bytes(const struct mt_manifest_state *state)
+{
+	return (uint64_t)state->run_count * STATE_RUN_BYTES +
+	    (uint64_t)state->cut_count * STATE_CUT_BYTES + state->mirror_bytes;
+}
+
+uint64_t
 mt_manifest_state_bytes(const struct mt_manifest_state *state)
 {
 	return STATE_FIXED_BYTES + (uint64_t)state->extent_count * STATE_EXTENT_BYTES +
-	    (uint64_t)state->run_count * STATE_RUN_BYTES +
-	    (uint64_t)state->cut_count * STATE_CUT_BYTES + state->mirror_bytes;
+	    mt_manifest_state_pressed_bytes(state);
 }
 
 static void

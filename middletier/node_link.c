@@ -30,6 +30,7 @@
 #include "base/num.h"
 #include "control.h"
 #include "extent.h"
+#include "manifest.h"
 #include "slow_node.h"
 
 #define LINK_MAGIC 0x4b4e494cu      /* "LINK" */
@@ -398,6 +399,7 @@ link_status_decode(struct mt_link *link, const char *text, size_t bytes)
 		link->slots_total = total;
 		link->slots_free = free_count;
 		link->slot_bytes = slot_bytes;
+		mt_gateway_note_slot_bytes(link->port->gateway, slot_bytes);
 		link->full_kinds = 0;
 		link_set_read_only(link, json_is_true(json_object_get(object, "read_only")));
 		rc = 0;

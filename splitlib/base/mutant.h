@@ -49,6 +49,7 @@
 	X(writer_failure_unseen, "a merge goes on with a block whose place was given up")          \
 	X(tombstone_scope_ignored, "a discard counts for a volume that was rolled back over it")   \
 	X(empty_root_trusted, "a shard without a manifest begins, though nodes hold data of it")   \
+	X(manifest_room_ignored, "a manifest that is long is pressed back by nobody")              \
 	/* Client. */                                                                              \
 	X(debt_ignored, "writes go on at other ports while one that was given up may still land")
 

@@ -388,6 +388,8 @@ sim_cluster_gateway_options(struct sim_cluster_gateway *own, struct mt_gateway_o
 		.sim_host = own->host,
 		.device_bytes = from->device_bytes,
 		.log_bytes = from->log_bytes,
+		.manifest_bytes = from->manifest_bytes,
+		.manifest_part_bytes = from->manifest_part_bytes,
 		.client_receives = from->client_receives,
 		.node_timeout_ns = from->node_timeout_ns,
 		.lease_ns = from->lease_ns,

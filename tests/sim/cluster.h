@@ -42,15 +42,16 @@ struct sim_cluster_options {
 	uint64_t slot_bytes;    /* [512 KiB] */
 	uint64_t lease_ns, repair_after_ns, sweep_interval_ns, scrub_interval_ns; /* [gateway's] */
 	uint64_t orphan_grace_ns;
-	uint64_t device_bytes;        /* of a gateway's port [16 MiB] */
-	uint64_t log_bytes;           /* of a shard, as gateway.h has it [a gateway's default] */
-	uint32_t port_count;          /* of a gateway [1] */
-	uint32_t engine_threads;      /* of a port */
-	uint32_t merge_threads;       /* of a port */
-	uint32_t client_receives;     /* of a port [64] */
-	struct sim_link_options link; /* of all [sim_net's] */
-	uint64_t node_timeout_ns;     /* [5 s] */
-	bool is_shuffled;             /* seeded order of what is due at one time */
+	uint64_t device_bytes; /* of a gateway's port [16 MiB] */
+	uint64_t log_bytes;    /* of a shard, as gateway.h has it [a gateway's default] */
+	uint64_t manifest_bytes, manifest_part_bytes; /* the same */
+	uint32_t port_count;                          /* of a gateway [1] */
+	uint32_t engine_threads;                      /* of a port */
+	uint32_t merge_threads;                       /* of a port */
+	uint32_t client_receives;                     /* of a port [64] */
+	struct sim_link_options link;                 /* of all [sim_net's] */
+	uint64_t node_timeout_ns;                     /* [5 s] */
+	bool is_shuffled;                             /* seeded order of what is due at one time */
 	bool has_drift; /* clocks of processes begin anywhere and run at different rates */
 	uint32_t drift_ppm_max;
 };

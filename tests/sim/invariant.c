@@ -7,7 +7,10 @@
 #include "base/num.h"
 #include "middletier/control.h"
 #include "middletier/internal.h"
+#include "middletier/manifest.h"
 #include "middletier/meta_memory.h"
+
+#define MANIFEST_SLACK_BYTES 1024u /* a few merges of several runs, a few volumes */
 
 struct look {
 	struct sim_cluster *cluster;
@@ -68,10 +71,27 @@ check_replica(const struct look *look, const struct mt_extent *extent,
 		    copy.durable_bytes, copy.is_sealed ? "" : ", not sealed");
 }
 
+/* What makes a manifest longer is pressed back: a merge that had begun may yet end, no more. */
+static void
+check_manifest(const struct look *look)
+{
+	const struct mt_manifest_state *state = mt_manifest_state(look->shard);
+	uint64_t bytes_max = look->cluster->options.manifest_bytes;
+
+	if (bytes_max != 0 && state != NULL &&
+	    mt_manifest_state_pressed_bytes(state) > bytes_max + MANIFEST_SLACK_BYTES)
+		sim_cluster_fail(look->cluster,
+		    "shard %" PRIu32 ": a manifest of %" PRIu32 " runs and %" PRIu32
+		    " cuts, which may have %" PRIu64 " bytes",
+		    look->shard->index, state->run_count, state->cut_count, bytes_max);
+}
+
 static void
 check_shard(const struct look *look)
 {
 	const struct mt_shard *shard = look->shard;
+
+	check_manifest(look);
 
 	for (uint32_t i = 0; i < shard->extent_count; i++) {
 		const struct mt_extent *extent = shard->extents[i];

@@ -30,6 +30,9 @@
 #define RUN_HEAL_LIMIT_NS NUM_S(120) /* after the last fault: everything is answered */
 #define RUN_SETTLE_NS NUM_S(15)
 #define RUN_CLEAR_LIMIT_NS NUM_S(300) /* after snapshots were deleted: nothing is left of them */
+#define RUN_LONG_MANIFEST_SEEDS 10u
+#define RUN_MANIFEST_PART_BYTES NUM_KIB(8)
+#define RUN_MANIFEST_BYTES 2304u /* four volumes take half of it */
 #define RUN_SNAPSHOT_SEEDS 7u
 #define RUN_EARLY_SEEDS                                                                            \
 	8u /* one in so many meets its metadata store of before the first manifest */
@@ -166,6 +169,21 @@ choose_link(struct run *run, struct sim_link_options *link)
 	*link = links[dice(run, 4) % 3];
 }
 
+static bool
+run_has_snapshots(const struct run *run)
+{
+	if (run->options.snapshots != SIM_SNAPSHOTS_BY_SEED)
+		return run->options.snapshots == SIM_SNAPSHOTS_YES;
+	return run->options.seed % RUN_SNAPSHOT_SEEDS == 0;
+}
+
+/* Shards with more chunks than their manifests may have runs of. */
+static bool
+run_has_long_manifests(const struct run *run)
+{
+	return run->options.seed % RUN_LONG_MANIFEST_SEEDS == 3 && !run_has_snapshots(run);
+}
+
 static void
 choose_cluster(struct run *run, struct sim_cluster_options *options)
 {
@@ -197,6 +215,11 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 	/* Of these seeds the log is as short as may be: what is written goes through merges. */
 	if (given->seed % 2 == 1)
 		options->log_bytes = options->slot_bytes;
+	/* Manifests of many extents, in a third of the seeds; so short that they press back. */
+	if (given->seed % 3 == 1)
+		options->manifest_part_bytes = RUN_MANIFEST_PART_BYTES;
+	if (run_has_long_manifests(run))
+		options->manifest_bytes = RUN_MANIFEST_BYTES;
 	/* In half of those merges compress elsewhere, in a quarter of these all that is written. */
 	if (given->seed % 4 == 1)
 		options->merge_threads = 1;
@@ -204,14 +227,6 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 		options->engine_threads = 2;
 	options->gateway_count = given->gateway_count != 0 ? given->gateway_count : gateways;
 	options->node_count = given->node_count != 0 ? given->node_count : nodes;
-}
-
-static bool
-run_has_snapshots(const struct run *run)
-{
-	if (run->options.snapshots != SIM_SNAPSHOTS_BY_SEED)
-		return run->options.snapshots == SIM_SNAPSHOTS_YES;
-	return run->options.seed % RUN_SNAPSHOT_SEEDS == 0;
 }
 
 /* Of the first volume. It has a generator of its own: seeds without it decide what they always did. */
@@ -240,10 +255,13 @@ run_create_workloads(struct run *run, uint32_t count, uint32_t op_count)
 		.discard_percent = dice(run, 20),
 		.in_flight = 1 + dice(run, WORKLOAD_IN_FLIGHT) };
 
-	workload.may_be_full = (run->faults.allowed & SIM_FAULT(all_full)) != 0;
+	workload.may_be_full = (run->faults.allowed & SIM_FAULT(all_full)) != 0 ||
+	    run_has_long_manifests(run);
 	if (dice(run, 4) == 0)
 		workload.io_timeout_ns = NUM_MS(500) << dice(run, 5);
 	workload.chunk_count = 1u << dice(run, 4);
+	if (run_has_long_manifests(run))
+		workload.chunk_count *= 8;
 	/* Of a snapper's volume nobody else makes any. */
 	workload.is_observed = !run_has_snapshots(run);
 	for (uint32_t i = 0; i < count; i++) {

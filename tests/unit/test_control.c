@@ -232,6 +232,33 @@ Test(control, show_and_delete)
 	json_decref(answer);
 }
 
+/* Shard 0 mirrors them: as many as its manifest has room for. Deleting gives it back. */
+Test(control, more_volumes_than_a_manifest_holds_are_refused)
+{
+	char request[128];
+	uint32_t count = 0;
+
+	teardown();
+	sg_init(&sg, 1);
+	sg.options.manifest_bytes = 4096;
+	cr_assert_eq(sg_start(&sg), 0, "%s", sg.error);
+	sg_run_for(&sg, NUM_MS(50));
+	sg_connect(&sg, &qp, NULL);
+	cr_assert_eq(sg_wait_open(&qp), 0);
+	/* Half of it, 124 bytes each, and room for the longest one more. */
+	for (; count < (4096 / 2 - MT_EDIT_BYTES_MAX) / 124 + 1; count++) {
+		(void)snprintf(request, sizeof(request),
+		    "{\"op\":\"volume.create\",\"name\":\"v%u\",\"size_bytes\":4096}", count);
+		json_decref(expect_ok(request));
+	}
+	expect_error("{\"op\":\"volume.create\",\"name\":\"more\",\"size_bytes\":4096}", -ENOSPC,
+	    "12 volumes and 0 snapshots, deleted ones that shards have not dropped yet included, "
+	    "take 1488 of 2048 bytes in shard 0's manifest: delete some");
+	json_decref(expect_ok("{\"op\":\"volume.show\",\"name\":\"v1\"}"));
+	json_decref(expect_ok("{\"op\":\"volume.delete\",\"name\":\"v0\"}"));
+	json_decref(expect_ok("{\"op\":\"volume.create\",\"name\":\"more\",\"size_bytes\":4096}"));
+}
+
 Test(control, attach_counts_up_and_tells_the_map)
 {
 	json_t *answer, *map;

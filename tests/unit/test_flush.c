@@ -227,3 +227,69 @@ Test(flush, a_shard_that_is_released_meanwhile_comes_to_rest)
 	cr_assert(mt_rig_wait_ready(rig));
 	expect_log();
 }
+
+/* ---- a manifest that is long ---- */
+
+#define SPREAD 10u /* chunks, a block in each */
+#define RUNS_MAX 4u
+
+static struct mt_chunk *
+spread_chunk(uint32_t i)
+{
+	return mt_index_chunk(mt_rig_shard(rig, 0)->block_index,
+	    mt_chunk_number(1, i * CLEAVE_CHUNK_BLOCKS));
+}
+
+static void
+spread_log(uint32_t first, uint32_t count)
+{
+	struct mt_extent *extent = mt_rig_log_open(rig);
+
+	cr_assert_not_null(extent);
+	for (uint32_t i = first; i < first + count; i++)
+		cr_assert_eq(mt_rig_append(rig, extent, i * CLEAVE_CHUNK_BLOCKS, 1, ALL,
+				 UINT64_MAX),
+		    0);
+	mt_rig_gateway_restart(rig);
+}
+
+static uint64_t
+run_count(void)
+{
+	return mt_rig_shard(rig, 0)->block_index->run_count;
+}
+
+static uint32_t
+spread_layers(void)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < SPREAD; i++)
+		count += spread_chunk(i) != NULL && spread_chunk(i)->layer_count > 0;
+	return count;
+}
+
+/* The log keeps what runs may not have; nothing stops, and everything is found. */
+Test(flush, a_long_manifest_gets_no_more_runs)
+{
+	rig->gateway_options.manifest_bytes = RUNS_MAX * UINT64_C(52);
+	mt_rig_up(rig);
+	spread_log(0, SPREAD);
+	mt_rig_run(rig, NUM_S(600));
+	cr_assert_eq(run_count(), RUNS_MAX);
+	cr_assert_eq(spread_layers(), SPREAD - RUNS_MAX);
+	cr_assert(mt_rig_logged(rig, "its manifest is long"));
+	cr_assert_eq(mt_rig_shard(rig, 0)->sm.state, MT_SHARD_SERVING);
+	for (uint32_t i = 0; i < SPREAD; i++)
+		expect_block(i * CLEAVE_CHUNK_BLOCKS, i + 1);
+	/* A take-over finds the same, and goes on when more may be there. */
+	mt_rig_gateway_kill(rig);
+	rig->gateway_options.manifest_bytes = 0;
+	mt_rig_gateway_start(rig);
+	cr_assert(mt_rig_wait_ready(rig));
+	mt_rig_run(rig, NUM_S(600));
+	cr_assert_eq(run_count(), SPREAD);
+	cr_assert_eq(spread_layers(), 0);
+	for (uint32_t i = 0; i < SPREAD; i++)
+		expect_block(i * CLEAVE_CHUNK_BLOCKS, i + 1);
+}

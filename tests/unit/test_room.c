@@ -2,6 +2,7 @@
 /* test_room.c -- a log that is too long, nodes that are full: who waits, who is refused, who goes on */
 #include "fake_runs.h"
 #include "middletier/alloc.h"
+#include "middletier/compact.h"
 #include "middletier/pace.h"
 
 #define CHUNK ((uint32_t)CLEAVE_CHUNK_BLOCKS)
@@ -297,6 +298,33 @@ Test(room, discards_of_what_was_discarded_leave_no_memory)
 	for (uint32_t i = 1; i < 200; i++)
 		cr_assert_eq(fake_wait(fake_discard(16 * i, 16)), 0);
 	cr_assert_eq(fake.shard.block_index->memory_bytes, bytes);
+}
+
+/* ---- a manifest that is long ---- */
+
+/* What makes it shorter: runs of one merge count once, and one alone cannot become fewer. */
+Test(room, the_chunk_with_the_most_generations_of_runs_is_the_crowded_one)
+{
+	struct mt_run like = { .length_bytes = 4096 };
+
+	add_flushed_chunks(3);
+	cr_assert_null(compact_crowded(&fake.shard));
+	like.extent_index = fake_runs.extent->index;
+	for (uint32_t i = 0; i < 6; i++) {
+		like.flushed_sequence = 2 + i / 3;
+		like.offset_bytes = 4096 * (i + 1);
+		cr_assert_not_null(mt_index_add_run(fake.shard.block_index,
+		    UINT64_C(1) << 40 |
+			(i == 0         ? 0
+				: i < 3 ? 1
+					: 2),
+		    &like));
+	}
+	/* Two generations each, of two, three and four runs. */
+	cr_assert_not_null(compact_crowded(&fake.shard));
+	like.flushed_sequence = 9;
+	cr_assert_not_null(mt_index_add_run(fake.shard.block_index, UINT64_C(1) << 40 | 1, &like));
+	cr_assert_eq(compact_crowded(&fake.shard)->chunk->number & 3, 1);
 }
 
 /* ---- full nodes ---- */
