@@ -507,6 +507,7 @@ void
 mt_extent_damage(struct mt_extent *extent, uint32_t replica_index, const char *why, int rc)
 {
 	struct mt_replica *replica = &extent->replicas[replica_index];
+	bool is_sealed = extent->sm.state == MT_EXTENT_SEALED;
 	char text[MT_EXTENT_TEXT_BYTES];
 
 	replica->is_suspect = false;
@@ -515,10 +516,9 @@ mt_extent_damage(struct mt_extent *extent, uint32_t replica_index, const char *w
 	replica->is_damaged = extent->is_dirty = true;
 	metric_add(&extent->shard->port->metrics[MT_METRIC_copies_damaged], 1);
 	log_limited(LOG_WARN,
-	    "extent: a copy is damaged extent=%s node=%" PRIu32 " sealed_bytes=%" PRIu64
-	    " rc=%s: %s",
-	    mt_extent_text(extent, text), replica->node_id, extent->sealed_bytes, log_errno(rc),
-	    why);
+	    "extent: a copy is damaged extent=%s node=%" PRIu32 " %s_bytes=%" PRIu64 " rc=%s: %s",
+	    mt_extent_text(extent, text), replica->node_id, is_sealed ? "sealed" : "acked",
+	    is_sealed ? extent->sealed_bytes : extent->acked_bytes, log_errno(rc), why);
 	mt_extent_upkeep(extent->shard);
 }
 

@@ -431,8 +431,9 @@ log_roll_tend(struct mt_write_state *state, uint32_t domain_count)
 	const struct mt_extent *log = state->shard->log;
 	uint64_t now_ns = loop_now_ns(state->shard->port->loop);
 
+	/* With fewer copies than there could be, or a damaged one: sealed, it gets what it lacks. */
 	if (roll->sm.state != LOG_ROLL_STEADY || log == NULL || log->sm.state != MT_EXTENT_OPEN ||
-	    log->replica_count >= num_min(domain_count, MT_REPLICAS_MAX))
+	    mt_extent_is_whole(log, (uint32_t)num_min(domain_count, MT_REPLICAS_MAX)))
 		return UINT64_MAX;
 	if (now_ns < log->placed_ns + MT_EXTENT_TEND_NS)
 		return log->placed_ns + MT_EXTENT_TEND_NS;

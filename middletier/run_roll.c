@@ -236,7 +236,7 @@ run_roll_turn(struct mt_run_roll *roll)
 	run_roll_step(roll);
 }
 
-/* Broken, or made when there were fewer nodes than now: sealed, it gets the copies that it lacks. */
+/* Broken, damaged, or made when there were fewer nodes than now: sealed, it gets the copies that it lacks. */
 static bool
 roll_is_worn(const struct mt_run_roll *roll)
 {
@@ -246,7 +246,8 @@ roll_is_worn(const struct mt_run_roll *roll)
 	if (extent->sm.state == MT_EXTENT_BROKEN)
 		return true;
 	return loop_now_ns(port->loop) >= extent->placed_ns + MT_EXTENT_TEND_NS &&
-	    extent->replica_count < num_min(mt_placement_domain_count(port), MT_REPLICAS_MAX);
+	    !mt_extent_is_whole(extent,
+		(uint32_t)num_min(mt_placement_domain_count(port), MT_REPLICAS_MAX));
 }
 
 void

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scrub.c -- every copy of a sealed extent is read and checked by its node, now and then
+ * scrub.c -- every copy of an extent is read and checked by its node, now and then
  *
  *	IDLE <---> VERIFYING (one copy, at its node)
  *
  * Copies that a read has found bad come first: a single bad answer may have been the wire, so a copy is
- * damaged when its node's own check says so, not before. Else a *pass* goes over all sealed extents, the
+ * damaged when its node's own check says so, not before. Else a *pass* goes over all extents, the
  * manifest's, and their replicas, spread over scrub_interval; one that somebody asks for goes as fast as nodes verify,
  * which have a budget of their own. What a pass meets of nodes that are away is left to the next.
+ *
+ * An open extent is verified up to the length that was acknowledged when its node was asked: so much each
+ * replica holds. A bad copy of it cannot be made anew while it grows: its owner seals it without that copy, or
+ * begins the manifest anew (repair.c, log_roll.c, run_roll.c), and repair does the rest.
  */
 #include <errno.h>
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "extent.h"
 #include "manifest.h"
@@ -64,9 +69,16 @@ scrub_extent_count(const struct mt_scrub *scrub)
 	return count;
 }
 
+/* How much of @extent each of its copies must hold by now. */
+static uint64_t
+scrub_bytes_of(const struct mt_extent *extent)
+{
+	return extent->sm.state == MT_EXTENT_SEALED ? extent->sealed_bytes : extent->acked_bytes;
+}
+
 /*
- * What a pass meets at @index: the sealed extents, then the manifest's: the one that is open, and those
- * before it. NULL: nothing.
+ * What a pass meets at @index: the extents with something in them, then the manifest's: the one that is open,
+ * and those before it. NULL: nothing.
  */
 static struct mt_extent *
 scrub_extent_at(const struct mt_scrub *scrub, uint32_t index)
@@ -79,7 +91,10 @@ scrub_extent_at(const struct mt_scrub *scrub, uint32_t index)
 	if (index > shard->extent_count)
 		return mt_manifest_part(shard, index - shard->extent_count - 1);
 	extent = shard->extents[index];
-	if (extent == NULL || extent->sm.state != MT_EXTENT_SEALED || extent->is_going)
+	if (extent == NULL || extent->is_going || extent->sm.state == MT_EXTENT_CREATING)
+		return NULL;
+	if (extent->sm.state != MT_EXTENT_SEALED &&
+	    (extent->acked_bytes == 0 || MUTANT(open_unscrubbed)))
 		return NULL;
 	return extent;
 }
@@ -122,14 +137,14 @@ scrub_judge(struct mt_scrub *scrub, int rc, const struct wire_node_reply *reply)
 	if (extent == NULL || is_no_verdict(rc))
 		return;
 	extent->replicas[replica].is_suspect = false;
-	if (rc == 0 && reply->offset_bytes < extent->sealed_bytes)
+	if (rc == 0 && reply->offset_bytes < scrub->want_bytes)
 		rc = -ERANGE;
 	if (rc != 0) {
 		mt_extent_damage(extent, replica, "its node has verified it", rc);
 		return;
 	}
 	metric_add(&metrics[MT_METRIC_copies_verified], 1);
-	metric_add(&metrics[MT_METRIC_verified_bytes], extent->sealed_bytes);
+	metric_add(&metrics[MT_METRIC_verified_bytes], scrub->want_bytes);
 }
 
 static void
@@ -167,6 +182,7 @@ scrub_verify(struct mt_scrub *scrub, const struct mt_extent *extent, uint32_t re
 	scrub->id = extent->id;
 	scrub->node_id = replica->node_id;
 	scrub->incarnation = replica->incarnation;
+	scrub->want_bytes = scrub_bytes_of(extent);
 	scrub->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_VERIFY,
 		.id = extent->id,
 		.epoch = scrub->shard->epoch };

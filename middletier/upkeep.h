@@ -130,6 +130,7 @@ struct mt_scrub {
 	struct extent_id id;
 	uint32_t node_id;
 	uint64_t incarnation;
+	uint64_t want_bytes; /* the copy must hold so much */
 	struct mt_call call;
 	bool is_call_out, is_stopped, is_pass_copy;
 };

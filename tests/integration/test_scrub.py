@@ -51,7 +51,7 @@ def plant(c, data):
 
 
 def scrub_finds_and_heals():
-    # Disks on which the log is short: what is planted in a run that is not sealed yet no scrub looks at.
+    # Disks on which the log is short.
     with Cluster(nodes=4, slot_size="1M", disk_size="512M") as c:
         c.volume_create("v", "64M")
         path, data = write_pattern(c)
@@ -72,6 +72,31 @@ def scrub_finds_and_heals():
         check(c.metric("replica_read_errors") == errors == 0, "a bad copy was read")
         text = c.cleave("scrub").stdout
         check("scrubbing 2 shards" in text, text)
+
+
+def scrub_finds_what_is_wrong_in_open_extents():
+    with Cluster(disk_size="256M") as c:
+        c.volume_create("v", "64M")
+        path, data = write_pattern(c)  # into logs that stay open
+        count = 0
+        for block in range(0, BLOCKS, 16):
+            at = find_payload(c.disk(0), data[block * 4096:block * 4096 + 64])
+            if at >= 0:
+                flip(c.disk(0), at + 100)
+                count += 1
+        check(count > 0, "no flip was planted")
+        scrub(c)
+        found = c.metric("copies_damaged")
+        check(found > 0, f"{count} bytes were flipped, and the scrub has found nothing")
+        # The owner seals them without those copies, and makes these anew.
+        wait_for(lambda: c.metric("copies_made") >= found and lacking(c) == 0,
+                 "the copies are not made anew")
+        scrub(c)
+        check(c.metric("copies_damaged") == found, "damage is left")
+        restart_gateway(c)
+        for _ in range(6):
+            c.load("--volume", "v", "--file-verify", path)
+        check(c.metric("replica_read_errors") == 0, "a bad copy was read")
 
 
 def reads_find_and_heal():
@@ -126,4 +151,4 @@ def lost_node_is_replaced():
 
 if __name__ == "__main__":
     os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
-    main(scrub_finds_and_heals, reads_find_and_heal, lost_node_is_replaced)
+    main(scrub_finds_and_heals, scrub_finds_what_is_wrong_in_open_extents, reads_find_and_heal, lost_node_is_replaced)

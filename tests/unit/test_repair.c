@@ -385,6 +385,35 @@ Test(repair, scrub_finds_every_flip_in_one_pass)
 	cr_assert_geq(metric(MT_METRIC_copies_verified), 18);
 }
 
+/* Up to what is acknowledged; then it is sealed without the bad copy, which is made anew. */
+Test(repair, scrub_finds_a_flip_in_an_open_extent)
+{
+	struct mt_extent *extent;
+	uint32_t node;
+
+	up(4, 2, 4);
+	extent = mt_rig_log_open(rig);
+	cr_assert_not_null(extent);
+	ids[id_count++] = extent->id;
+	for (uint32_t i = 0; i < 4; i++)
+		cr_assert_eq(mt_rig_append(rig, extent, i * 40, 30,
+				 (1u << extent->replica_count) - 1, RIGHT_MARK),
+		    0);
+	scrub();
+	cr_assert_eq(metric(MT_METRIC_copies_damaged), 0);
+	node = mt_rig_index(&extent->replicas[1]);
+	disk_sim_rot(rig->nodes[node].disk,
+	    (uint64_t)mt_rig_data_offset(rig, node, &extent->id, extent->acked_bytes / 2), 5);
+	scrub();
+	cr_assert_eq(metric(MT_METRIC_copies_damaged), 1);
+	cr_assert(extent->replicas[1].is_damaged);
+	cr_assert_eq(mt_upkeep_open_lacking_count(mt_rig_shard(rig, 0)), 1);
+	mt_rig_log_seal(rig, extent);
+	wait_whole();
+	scrub();
+	cr_assert_eq(metric(MT_METRIC_copies_damaged), 0, "in the gateway's second life");
+}
+
 Test(repair, damaged_copy_is_replaced_in_place_where_no_other_node_is)
 {
 	up(3, 2, 3);
