@@ -17,7 +17,6 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "base/mutant.h"
 #include "base/num.h"
 #include "extent.h"
 #include "manifest.h"
@@ -93,8 +92,7 @@ scrub_extent_at(const struct mt_scrub *scrub, uint32_t index)
 	extent = shard->extents[index];
 	if (extent == NULL || extent->is_going || extent->sm.state == MT_EXTENT_CREATING)
 		return NULL;
-	if (extent->sm.state != MT_EXTENT_SEALED &&
-	    (extent->acked_bytes == 0 || MUTANT(open_unscrubbed)))
+	if (extent->sm.state != MT_EXTENT_SEALED && extent->acked_bytes == 0)
 		return NULL;
 	return extent;
 }

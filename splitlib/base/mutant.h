@@ -47,7 +47,6 @@
 	X(lease_behind_disk, "leases wait for the disk of the metadata store, as other keys do")   \
 	X(death_assumed, "a process that stands still counts as dead, and its lease as over")      \
 	X(writer_failure_unseen, "a merge goes on with a block whose place was given up")          \
-	X(open_unscrubbed, "a scrub passes open extents over")                                     \
 	X(tombstone_scope_ignored, "a discard counts for a volume that was rolled back over it")   \
 	X(empty_root_trusted, "a shard without a manifest begins, though nodes hold data of it")   \
 	X(manifest_room_ignored, "a manifest that is long is pressed back by nobody")              \
