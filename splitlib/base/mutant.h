@@ -28,6 +28,7 @@
 	X(flush_retried, "a failed flush is tried again and believed")                             \
 	X(slot_trusted, "a batch's extent and predecessor are not checked on recovery")            \
 	X(identity_ignored, "a node takes the gateways of any metadata store")                     \
+	X(incarnation_ignored, "a node deletes whatever incarnation of a copy is there")           \
 	/* Gateway. */                                                                             \
 	X(cut_to_shortest, "every replica is cut to the shortest answer")                          \
 	X(lone_answer, "a take-over believes one copy while the others are away")                  \
