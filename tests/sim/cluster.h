@@ -27,7 +27,8 @@
 #define SIM_NODES_MAX 5u
 #define SIM_GATEWAYS_MAX 3u
 #define SIM_CLIENTS_MAX 10u
-#define SIM_SESSION_NS NUM_S(4) /* how long a silent writer keeps its volume */
+/* How long a silent writer keeps its volume: clients find out in 5 s that a connection is not made. */
+#define SIM_SESSION_NS NUM_S(8)
 
 /* Zero means the default in brackets. */
 struct sim_cluster_options {

@@ -13,8 +13,6 @@
 #define PAUSE_NS NUM_MS(100)
 #define TIMEOUT_NS NUM_S(20)
 #define RIVAL_EACH 8u /* of so many turns one asks for the volume */
-/* Clocks drift by less than an eighth, and an answer may be older than the look that it allows. */
-#define SILENT_NS (SIM_SESSION_NS - SIM_SESSION_NS / 4)
 
 struct companion {
 	struct companion_options options;
@@ -27,6 +25,8 @@ struct companion {
 	uint32_t floors[HISTORY_BLOCKS_MAX];
 	uint8_t *data; /* HISTORY_BLOCKS_MAX blocks */
 	bool is_opening, is_reading, is_asking;
+	uint32_t asked_session; /* the writer's, when it began to ask for the volume */
+	uint64_t asked_ns;
 	uint64_t read_count;
 };
 
@@ -108,7 +108,7 @@ on_rival(struct cleave_volume *volume, int rc, const char *error, void *arg)
 {
 	struct companion *companion = arg;
 	const struct companion_options *options = &companion->options;
-	uint64_t answered_ns = options->answered_ns(options->arg);
+	struct companion_writer writer = options->writer(options->arg);
 	uint64_t now_ns = sim_world_now_ns(options->cluster->world);
 
 	sim_world_trace(options->cluster->world, "%s companion asked rc=%d %s",
@@ -117,10 +117,13 @@ on_rival(struct cleave_volume *volume, int rc, const char *error, void *arg)
 		companion->is_asking = false;
 		return;
 	}
-	if (answered_ns != UINT64_MAX && now_ns - answered_ns < SILENT_NS)
+	if (writer.session != 0 && writer.session == companion->asked_session &&
+	    writer.answered_ns != UINT64_MAX && now_ns - writer.answered_ns < COMPANION_SILENT_NS &&
+	    writer.silence_ns < companion->asked_ns)
 		sim_cluster_fail(options->cluster,
 		    "%s: a second writer was let in, %llu ms after the first was answered",
-		    options->volume_name, (unsigned long long)((now_ns - answered_ns) / NUM_MS(1)));
+		    options->volume_name,
+		    (unsigned long long)((now_ns - writer.answered_ns) / NUM_MS(1)));
 	cleave_volume_close(volume, on_closed, companion);
 }
 
@@ -138,6 +141,8 @@ on_timer(struct loop_timer *timer, void *arg)
 	loop_timer_start(companion->loop, timer,
 	    PAUSE_NS / 4 + loop_random_below(companion->loop, PAUSE_NS));
 	if (!companion->is_asking && below(companion, RIVAL_EACH) == 0) {
+		companion->asked_session = options->writer(options->arg).session;
+		companion->asked_ns = sim_world_now_ns(options->cluster->world);
 		companion->is_asking =
 		    cleave_volume_open(companion->client, name, 0, on_rival, companion) == 0;
 	} else if (companion->reader == NULL && !companion->is_opening) {

@@ -6,13 +6,23 @@
  * each must see what was acknowledged, or had been read, when it was submitted. No attach may end that session.
  *
  * Now and then it opens the volume for writing, too, without "take". While the writer's session lives that must
- * be refused: it is let in only when the writer has been answered nothing for the better part of the session
- * time. Then it closes the volume again, and the writer finds that it was taken.
+ * be refused: it is let in only when the writer was answered nothing for the better part of the session
+ * time, at some time while it asked. Then it closes the volume again, and the writer finds that it was taken.
  */
 #ifndef CLEAVE_TESTS_SIM_COMPANION_H
 #define CLEAVE_TESTS_SIM_COMPANION_H
 
 #include "history.h"
+
+/* Of the volume's writer. */
+struct companion_writer {
+	uint32_t session;     /* in the history; 0: there is none, or it has lost the volume */
+	uint64_t answered_ns; /* last; UINT64_MAX: not yet */
+	uint64_t
+	    silence_ns; /* when it was answered for the first time after COMPANION_SILENT_NS; 0: never */
+};
+/* Clocks drift by less than an eighth, and an answer may be older than the look that it allows. */
+#define COMPANION_SILENT_NS (SIM_SESSION_NS - SIM_SESSION_NS / 4)
 
 struct companion_options {
 	struct sim_cluster *cluster;
@@ -20,8 +30,7 @@ struct companion_options {
 	struct sim_host *host; /* its own */
 	const char *volume_name;
 	uint32_t block_count;
-	/* The writer: when it was last answered, UINT64_MAX: it is dead, or has lost the volume. */
-	uint64_t (*answered_ns)(void *arg);
+	struct companion_writer (*writer)(void *arg);
 	/* Still at work: afterwards the companion is silent. */
 	bool (*is_at_work)(void *arg);
 	void *arg;

@@ -46,10 +46,10 @@ struct session {
 	struct cleave_volume *volume; /* NULL: not open yet */
 	struct loop_task next_task, probe_task;
 	struct loop_timer open_timer;
-	bool is_old;          /* superseded: submits nothing but probes */
-	bool is_lost;         /* was told that another session has the volume */
-	bool must_take;       /* it opens the volume although another one has it */
-	uint64_t answered_ns; /* when a gateway last served it; UINT64_MAX: not yet */
+	bool is_old;                      /* superseded: submits nothing but probes */
+	bool is_lost;                     /* was told that another session has the volume */
+	bool must_take;                   /* it opens the volume although another one has it */
+	uint64_t answered_ns, silence_ns; /* see companion_writer */
 	uint32_t probe_count, probe_block;
 	struct observer observer;
 	struct slot slots[WORKLOAD_IN_FLIGHT];
@@ -268,12 +268,23 @@ slot_on_written(struct slot *slot)
 }
 
 static void
+session_note_answer(struct session *session)
+{
+	uint64_t now_ns = sim_world_now_ns(session->workload->cluster->world);
+
+	if (session->answered_ns != UINT64_MAX &&
+	    now_ns - session->answered_ns >= COMPANION_SILENT_NS)
+		session->silence_ns = now_ns;
+	session->answered_ns = now_ns;
+}
+
+static void
 slot_on_success(struct slot *slot)
 {
 	struct session *session = slot->session;
 	struct workload *workload = session->workload;
 
-	session->answered_ns = sim_world_now_ns(workload->cluster->world);
+	session_note_answer(session);
 	if (slot->is_probe)
 		sim_cluster_fail(workload->cluster,
 		    "%s block %u: session %u was served after session %u", workload->name,
@@ -368,6 +379,7 @@ session_open(struct session *session)
 	session->volume = NULL; /* one that was lost stays until the process ends */
 	session->is_lost = false;
 	session->answered_ns = UINT64_MAX;
+	session->silence_ns = 0;
 	rc = cleave_volume_open(session->client, session->workload->name,
 	    session->must_take ? CLEAVE_OPEN_TAKE : 0, session_on_opened, session);
 	if (rc != 0)
@@ -475,15 +487,16 @@ is_created(void *arg)
 	return ((struct workload *)arg)->is_created;
 }
 
-/* Of what the companion may ask for. */
-static uint64_t
-workload_answered_ns(void *arg)
+/* For the companion. */
+static struct companion_writer
+workload_writer(void *arg)
 {
 	const struct session *session = ((const struct workload *)arg)->present;
 
-	return session == NULL || session->volume == NULL || session->is_lost
-	    ? UINT64_MAX
-	    : session->answered_ns;
+	if (session == NULL || session->volume == NULL || session->is_lost)
+		return (struct companion_writer){ .session = 0 };
+	return (
+	    struct companion_writer){ session->number, session->answered_ns, session->silence_ns };
 }
 
 static bool
@@ -503,7 +516,7 @@ workload_accompany(struct workload *workload)
 		    WORKLOAD_HOSTS - 1],
 		.volume_name = workload->name,
 		.block_count = workload->block_count,
-		.answered_ns = workload_answered_ns,
+		.writer = workload_writer,
 		.is_at_work = workload_is_at_work,
 		.arg = workload };
 
