@@ -369,9 +369,15 @@ Test(session, a_volume_grows_under_its_session)
 Test(session, a_stale_epoch_is_told_the_new_one)
 {
 	struct wire_header header = sg_io(WIRE_READ, 1, 0, 4096, 99);
+	struct mt_port *port = &sg.gateway->ports[0];
 	struct sg_qp qp;
 
 	attach(SESSION_A);
+	/* As if they were claimed: that takes nodes, and here are none. */
+	for (uint32_t i = 0; i < port->shard_count; i++) {
+		port->shards[i].epoch = 5;
+		sm_move(&port->shards[i].sm, MT_SHARD_AGREEING);
+	}
 	cr_assert_eq(open_session(&qp, SESSION_A, 1, 1), 0);
 	cr_assert_eq(ask(&qp, &header), -ESTALE);
 	cr_assert_eq(qp.replies[0].header.epoch, epoch());
