@@ -109,8 +109,10 @@ roll_log_wait(struct mt_write_state *state, int rc)
 		log_error("shard %" PRIu32 ": no new extent for its log rc=%s", shard->index,
 		    log_errno(rc));
 	else
-		log_warn("shard %" PRIu32 ": waits for %u storage nodes, %" PRIu32 " are up",
-		    shard->index, MT_REPLICAS_MAX, links_up_count(shard->port));
+		log_warn("shard %" PRIu32 ": waits for %" PRIu32 " storage nodes, %" PRIu32
+			 " are up",
+		    shard->index, mt_gateway_min_replicas(shard->port->gateway),
+		    links_up_count(shard->port));
 }
 
 /* Nothing of it can come true later: what was sent is above the length at which its extent is sealed. */

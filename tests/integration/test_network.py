@@ -100,11 +100,11 @@ def node_dies_without_a_word():
     with_cluster(fault)
 
 
-def two_nodes_cut_off():
-    """Below three nodes writes wait, and none is lost; they go on when one is back (fault 14)."""
+def all_nodes_but_one_cut_off():
+    """Below two nodes writes wait, and none is lost; they go on when one is back (fault 14)."""
     def fault(c, net, load):
-        net.link_down("node1")
-        net.link_down("node2")
+        for name in ("node1", "node2", "node3"):
+            net.link_down(name)
         c.gateway.wait_line(r"node \d+: lost", from_line=len(c.gateway.lines))
         c.gateway.wait_line(r"too few|waits? for", from_line=len(c.gateway.lines) - 1)
 
@@ -177,5 +177,5 @@ def appends_arrive_after_the_take_over():
 if __name__ == "__main__":
     main(node_cut_off, node_hears_but_is_not_heard, node_is_heard_but_does_not_hear,
          client_cut_off, lossy_link, slow_link, node_stopped_and_continued,
-         node_dies_without_a_word, two_nodes_cut_off, every_link_is_far, one_link_is_far,
+         node_dies_without_a_word, all_nodes_but_one_cut_off, every_link_is_far, one_link_is_far,
          late_delivery, appends_arrive_after_the_take_over)
