@@ -80,6 +80,13 @@ history_destroy(struct history *history)
 }
 
 uint64_t
+history_held_bytes(const struct history *history)
+{
+	return history->op_max * sizeof(*history->ops) +
+	    history->session_max * sizeof(*history->session_first);
+}
+
+uint64_t
 history_offset(const struct history *history, uint32_t block)
 {
 	uint32_t group = block / HISTORY_BLOCKS_MAX, count = history->chunk_count;

@@ -55,6 +55,8 @@ uint32_t history_limit(const struct history *history, uint32_t first, uint32_t c
 /* history_block -- what is at @offset_bytes of the volume; not below block_count: nothing. */
 uint64_t history_block(const struct history *history, uint64_t offset_bytes);
 void history_destroy(struct history *history);
+/* history_held_bytes -- of memory, for what was noted; it grows with each operation, reads too. */
+uint64_t history_held_bytes(const struct history *history);
 /* history_session -- a newer session begins; its number, 1 and up. */
 uint32_t history_session(struct history *history);
 /* history_submit -- note @op; returns its number. A read gets one @ret_floors value a block. */
