@@ -13,8 +13,6 @@ import time
 from libcluster import Cluster, binary, check, main, skip
 from libload import Load
 
-STALL_S = float(os.environ.get("CLEAVE_TEST_STALL_S", "30"))
-
 
 class MetaDisk:
     """A file system of its own under the cluster's metadata directory."""
@@ -58,14 +56,14 @@ def shards(c):
     return sorted((s["shard"], s["epoch"]) for s in c.status()["shards"])
 
 
-def stall_for(disk, c, load):
-    """Half a minute of writes, beside a commit that hangs with the store's lock."""
+def stall_for(seconds, disk, c, load):
+    """So many seconds of writes, beside a commit that hangs with the store's lock."""
     disk.freeze()
     try:
         change = subprocess.Popen([binary("cleave"), *c.gateway_words(), "volume", "create", "w",
                                    "--size", "64M"], stdin=subprocess.DEVNULL,
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        until = time.monotonic() + STALL_S
+        until = time.monotonic() + seconds
         while time.monotonic() < until:
             load.wait_writes(200)
     finally:
@@ -73,12 +71,12 @@ def stall_for(disk, c, load):
     change.wait()
 
 
-def stall(gateways):
+def stall(gateways, seconds):
     c = Cluster(nodes=3, gateways=gateways, shards=4, slot_size="64M", disk_size="4G")
     with MetaDisk(c) as disk, c, Load(c) as load:
         load.wait_writes(2000)
         before = shards(c)
-        stall_for(disk, c, load)
+        stall_for(seconds, disk, c, load)
         load.wait_writes(2000)
         check(shards(c) == before, f"shards changed:\n{before}\n{shards(c)}")
         for gateway in c.gateways:
@@ -87,11 +85,11 @@ def stall(gateways):
 
 
 def one_gateway_keeps_its_lease():
-    stall(1)
+    stall(1, 10)  # three leases
 
 
 def two_gateways_keep_their_leases():
-    stall(2)
+    stall(2, 30)
 
 
 if __name__ == "__main__":
