@@ -573,7 +573,8 @@ int
 wire_list_check_cursor(uint64_t cursor, uint32_t count, uint64_t next, const char **ret_field)
 {
 	WIRE_EXPECT(next == 0 ||
-		(next <= WIRE_LIST_CURSOR_MAX && count > 0 && next >= cursor + count),
+		(next <= WIRE_LIST_CURSOR_MAX && count > 0 && next > cursor &&
+		    next - cursor >= count),
 	    "cursor");
 	return 0;
 }
