@@ -59,22 +59,29 @@ map_written_to(int fd, uint64_t from_bytes, uint64_t end_bytes)
 	return at;
 }
 
-bool
-file_is_written(int fd, uint64_t offset_bytes, uint64_t bytes)
+/* Does @step, which tells how far its property holds in one call, get from @offset_bytes over all @bytes? */
+static bool
+map_holds(int fd, uint64_t offset_bytes, uint64_t bytes,
+    uint64_t (*step)(int fd, uint64_t from_bytes, uint64_t end_bytes))
 {
 	uint64_t end_bytes = offset_bytes + bytes;
 	uint64_t at = offset_bytes;
 
-	if (!file_is_overwritten_in_place(fd))
-		return false;
 	for (uint32_t calls = 0; at < end_bytes && calls < MAP_CALLS_MAX; calls++) {
-		uint64_t to = map_written_to(fd, at, end_bytes);
+		uint64_t to = step(fd, at, end_bytes);
 
 		if (to == at)
 			return false;
 		at = to;
 	}
 	return at >= end_bytes;
+}
+
+bool
+file_is_written(int fd, uint64_t offset_bytes, uint64_t bytes)
+{
+	return file_is_overwritten_in_place(fd) &&
+	    map_holds(fd, offset_bytes, bytes, map_written_to);
 }
 
 /* Up to where no block is shared from @from_bytes on, of what one call tells; @from_bytes: one is. */
@@ -100,20 +107,11 @@ map_own_to(int fd, uint64_t from_bytes, uint64_t end_bytes)
 bool
 file_is_shared(int fd, uint64_t offset_bytes, uint64_t bytes)
 {
-	uint64_t end_bytes = offset_bytes + bytes;
-	uint64_t at = offset_bytes;
 	struct statfs fs;
 
 	if (fstatfs(fd, &fs) == 0 && (fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == TMPFS_MAGIC))
 		return false;
-	for (uint32_t calls = 0; at < end_bytes && calls < MAP_CALLS_MAX; calls++) {
-		uint64_t to = map_own_to(fd, at, end_bytes);
-
-		if (to == at)
-			return true;
-		at = to;
-	}
-	return at < end_bytes;
+	return !map_holds(fd, offset_bytes, bytes, map_own_to);
 }
 
 bool
