@@ -25,7 +25,7 @@
 #define MT_VOLUMES_PER_LIST 64u /* in one answer to volume.list */
 #define MT_CLUSTER_FORMAT 1u
 #define MT_REPLACED_MAX 8u /* recoveries that a node may be away for */
-/* What a start without a cluster says; %s is where it looked. */
+/* A start without a cluster says this; %s is where it looked. */
 #define MT_NO_CLUSTER_TEXT                                                                             \
 	"%s holds no cluster: a wrong directory? not mounted? lost? Mount it, or name the right one; " \
 	"a lost one is made anew from the storage nodes by cleave recover; for a new cluster, run "    \
@@ -42,7 +42,7 @@ struct mt_cluster {
 	uint64_t next_snapshot, next_clone; /* numbers of cuts; of clones' segments */
 	uint64_t version;                   /* of the key */
 	struct store_id store_id; /* whom nodes obey; zero: the key is of before there were any */
-	/* Those that nodes may obey still, since they were away at a recovery; the newest first. */
+	/* Stores that nodes may obey still, since they were away at a recovery; the newest first. */
 	struct store_id replaced[MT_REPLACED_MAX];
 	uint32_t replaced_count;
 };

@@ -56,7 +56,7 @@ attach_on_done(int rc, const struct mt_volume *volume, void *arg)
 		mt_control_fail_volume(request, rc);
 }
 
-/* It may have the volume. */
+/* The request may have the volume. */
 static void
 attach_make(struct mt_control_request *request, const struct mt_volume_entry *entry)
 {
@@ -100,7 +100,7 @@ attach_refuse(struct mt_control_request *request, const struct mt_volume *volume
 	mt_control_fail_json(request, -EUSERS, out);
 }
 
-/* It waited in line, and its client has gone: it would end a session that lives, for nobody. */
+/* A request whose client has gone while it waited would end a session that lives, for nobody. */
 static bool
 attach_is_left(struct mt_control_request *request)
 {

@@ -352,7 +352,7 @@ rollback_take(struct mt_control_request *request)
 	return false;
 }
 
-/* What was written behind the snapshot's end goes: only for one who has said so. */
+/* Data behind the snapshot's end goes: only for a request that has said so. */
 static bool
 rollback_keeps_size(struct mt_control_request *request, const struct mt_snapshot *snapshot)
 {

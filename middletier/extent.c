@@ -194,7 +194,7 @@ mt_extent_drop_copy(struct mt_shard *shard, const struct extent_id *id, uint32_t
 		.id = *id,
 		.offset_bytes = incarnation });
 
-	/* What a node that is down keeps is swept when it is back. */
+	/* Copies on a node that is down are swept when it is back. */
 	if (rc != 0)
 		extent_tell_garbage(shard, id, node_id, incarnation);
 	return rc;

@@ -157,7 +157,7 @@ void wire_hello_encode(uint8_t out[WIRE_HELLO_BYTES], const struct wire_hello *h
 int wire_hello_decode(const uint8_t *in, uint32_t bytes, struct wire_hello *ret_hello,
     const char **ret_field);
 
-/* What a node's disk may have at most; whoever hears more from a node does not believe it. */
+/* Bounds of a node's disk: an answer that tells of more is not believed. */
 #define WIRE_NODE_SLOTS_MAX (1u << 20)
 #define WIRE_NODE_SLOT_BYTES_MIN 65536u
 #define WIRE_NODE_SLOT_BYTES_MAX (64u * 1024u * 1024u)
