@@ -12,7 +12,8 @@
  * Until its hello has arrived, a connection is a stranger: anything but a well-formed hello within
  * the port's keepalive_ns closes it, and nobody is told. A hello of another version is answered
  * with a status, so that the peer's operator learns why. So is one for which the port has no room:
- * a few connections beyond its room are let in for that answer alone; further ones are reset.
+ * a few connections beyond its room are let in for that answer alone; further ones are reset. Before
+ * that, others give way where that is wanted (guest.c).
  *
  * The private data of a refusal, if there is any, is a text for the peer's log: why.
  */
@@ -253,6 +254,7 @@ connect_on_request(struct split_qp *qp)
 		return;
 	}
 	qp->is_offered = true;
+	guest_on_heard(qp);
 	loop_timer_start(port->loop, &qp->timer, port->options.keepalive_ns);
 	port_call_begin(port);
 	qp->listener->on_accept(qp, qp->hello_in, qp->hello_in_bytes, qp->listener->arg);

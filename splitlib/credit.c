@@ -34,6 +34,8 @@
 
 #define CREDIT_SHARE_KEPT 4u /* one over this part of the pool is kept from each side */
 #define CREDIT_RECALL_DELAY_NS NUM_MS(1)
+#define CREDIT_RETURN_DELAY_NS                                                                     \
+	NUM_MS(100) /* for what is recalled to come, before others are asked */
 #define CREDIT_WANT_DELAY_NS NUM_MS(1)
 #define CREDIT_COUNT_MAX (2u * UINT16_MAX)
 #define CREDIT_FLAGS_KNOWN (WIRE_CREDIT_WANT | WIRE_CREDIT_RECALL | WIRE_CREDIT_RETURN)
@@ -252,7 +254,8 @@ grant_begin(struct split_qp *qp)
 		return;
 	if (!qp->is_granting) {
 		qp->is_granting = true;
-		qp->grant_limit = qp->port->options.qp_credits_max;
+		qp->grant_limit = guest_is(qp) ? CREDIT_WAKE_LIMIT
+					       : qp->port->options.qp_credits_max;
 		qp->port->credits.granting_qp_count++;
 	}
 	credit_idle_on_heard(qp);
@@ -325,6 +328,16 @@ grant_serve(struct split_port *port)
 /* Recalling. */
 
 void
+credit_recall(struct split_qp *qp)
+{
+	qp->is_recalled = true;
+	qp->recalled_ns = loop_now_ns(qp->port->loop);
+	credit_post_control(qp, WIRE_CREDIT_RECALL);
+	if (guest_is(qp))
+		guest_watch(qp->port);
+}
+
+void
 credit_post_control(struct split_qp *qp, uint32_t flags)
 {
 	qp->control_flags |= flags;
@@ -368,17 +381,41 @@ credit_on_recall_timer(struct loop_timer *timer, void *arg)
 			continue;
 		}
 		recalled += qp->granted - qp->unannounced;
-		qp->is_recalled = true;
-		credit_post_control(qp, WIRE_CREDIT_RECALL);
+		credit_recall(qp);
 	}
-	if (recalled == 0 && must_wait)
+	guest_watch(port);
+	/* Who was asked may have stopped: then others are. */
+	credits->is_recall_out = recalled > 0;
+	if (recalled > 0)
+		loop_timer_start(port->loop, timer, CREDIT_RETURN_DELAY_NS);
+	else if (must_wait)
 		loop_timer_start(port->loop, timer, CREDIT_RECALL_DELAY_NS);
 }
 
-static bool
-credits_are_starved(struct port_credits *credits)
+/* Soon, also when the timer waits for what was recalled. */
+static void
+recall_soon(struct split_port *port)
 {
+	struct port_credits *credits = &port->credits;
+
+	if (credits->recall_timer.is_active && !credits->is_recall_out)
+		return;
+	credits->is_recall_out = false;
+	loop_timer_start(port->loop, &credits->recall_timer, CREDIT_RECALL_DELAY_NS);
+}
+
+bool
+credit_is_short(struct split_port *port)
+{
+	struct port_credits *credits = &port->credits;
+
 	return !list_is_empty(&credits->reserve_wait) || !list_is_empty(&credits->grant_wanted);
+}
+
+void
+credit_on_kept(struct split_qp *qp)
+{
+	qp->grant_limit = qp->port->options.qp_credits_max;
 }
 
 /* Sending. */
@@ -509,9 +546,8 @@ credit_turn(struct split_port *port)
 		credits->is_dirty = false;
 		reserve_serve(port);
 		grant_serve(port);
-		if (credits_are_starved(credits) && !credits->recall_timer.is_active)
-			loop_timer_start(port->loop, &credits->recall_timer,
-			    CREDIT_RECALL_DELAY_NS);
+		if (credit_is_short(port))
+			recall_soon(port);
 	}
 	while ((link = list_pop_front(&credits->announce_due)) != NULL) {
 		struct split_qp *qp = LIST_ENTRY(link, struct split_qp, announce_link);
@@ -639,6 +675,7 @@ arrival_of_request(struct split_qp *qp, bool is_to_pool)
 	if (qp->granted == qp->unannounced)
 		return -EPROTO;
 	qp->granted--;
+	guest_on_heard(qp);
 	qp->is_heard = true;
 	qp->replies_owed++;
 	if (qp->is_pooled)

@@ -5,6 +5,8 @@
 
 #include "internal.h"
 
+#define CREDIT_WAKE_LIMIT 2u /* of who slept, or is a guest: room for one request after the other */
+
 /* credit.c */
 
 /* credit_share_is_full -- whether each of @qp_count may have as much as one alone. */
@@ -15,6 +17,8 @@ void credit_mark_dirty(struct split_port *port);
 void credit_wait_leave(struct split_qp *qp);
 /* credit_post_control -- send enum wire_credit_flags, with what else there is to tell. */
 void credit_post_control(struct split_qp *qp, uint32_t flags);
+/* credit_recall -- ask @qp's peer for the credits that it does not use. */
+void credit_recall(struct split_qp *qp);
 
 /* credit_idle.c */
 

@@ -23,7 +23,7 @@
  * dormant, and says WANT as soon as it needs one. What crosses a RECALL is counted where it belongs: a
  * request takes one of the credits that are then not returned, and a WANT is said again with the RETURN.
  *
- * Who wakes is granted CREDIT_WAKE_LIMIT, which is room enough for one request after the other, and four
+ * Who wakes, or is a guest (guest.c), is granted CREDIT_WAKE_LIMIT, which is room enough for one request after the other, and four
  * times as many each time that it is short: so those that wake find something to be granted, however many
  * they are. The timer runs only while somebody is short: an idle port has none.
  */
@@ -35,7 +35,6 @@
 #define CREDIT_SHORT_LEFT_PART 4u /* less than one over this part of its share: a peer is short */
 #define CREDIT_SHORT_BATCHES_PART 8u /* after one batch in so many: worth a look for who is idle */
 #define CREDIT_SHORT_BATCHES_ENOUGH 64u /* and soon, not when CREDIT_IDLE_NS have passed */
-#define CREDIT_WAKE_LIMIT 2u
 #define CREDIT_WAKE_GROWTH 4u
 
 static void credit_on_idle_timer(struct loop_timer *timer, void *arg);
@@ -158,8 +157,7 @@ idle_take(struct split_qp *qp)
 		credit_idle_leave(qp);
 		return 0;
 	}
-	qp->is_recalled = true;
-	credit_post_control(qp, WIRE_CREDIT_RECALL);
+	credit_recall(qp);
 	return 1;
 }
 

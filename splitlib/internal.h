@@ -183,6 +183,7 @@ struct port_credits {
 	struct loop_timer idle_timer;
 	uint32_t grant_wait_count; /* in both */
 	struct loop_timer recall_timer;
+	bool is_recall_out;        /* recall_timer waits for what was recalled */
 	struct loop_link starving; /* QPs with requests and no credit, that have not said so */
 	struct loop_timer want_timer;
 	bool is_dirty; /* something was given back: look at the queues at the turn's end */
@@ -197,8 +198,10 @@ struct split_port {
 	struct port_credits credits;
 	struct loop_link qps;              /* oldest first */
 	uint32_t qp_count, accepted_count; /* the surplus ones are in neither */
-	uint32_t qp_room;       /* qp_count_max, or less: what the port's device has room for */
-	uint32_t surplus_count; /* beyond the room: to be told that there is none */
+	uint32_t qp_room;        /* qp_count_max, or less: what the port's device has room for */
+	uint32_t surplus_count;  /* beyond the room: to be told that there is none */
+	struct loop_link guests; /* QPs that came in and are not kept: longest silent first */
+	struct loop_timer guest_timer; /* some owe receives */
 	uint32_t qp_id_next;
 	struct loop_link listeners;
 	struct loop_link send_due; /* QPs with something to put on the wire */
@@ -292,10 +295,14 @@ struct split_qp {
 	void *transport;                     /* the transport's own part */
 	const struct split_qp_ops *handlers; /* NULL: receives are posted */
 	void *arg;
-	bool is_pooled;   /* handlers take messages from the pool */
-	bool is_acceptor; /* the peer connected */
-	bool is_surplus;  /* counted in port->surplus_count, and refused when its hello has come */
-	bool is_offered;  /* on_accept was called, the answer is still to come */
+	bool is_pooled;    /* handlers take messages from the pool */
+	bool is_acceptor;  /* the peer connected */
+	bool is_surplus;   /* counted in port->surplus_count, and refused when its hello has come */
+	bool is_uncounted; /* cut, and another one has its place: in no count */
+	struct loop_link guest_link; /* in port->guests */
+	uint64_t
+	    heard_of_ns; /* of a guest: when it connected, said hello, or asked for something */
+	bool is_offered; /* on_accept was called, the answer is still to come */
 	bool is_rejecting;
 	bool is_abandoned; /* nobody will call us: free at the end of closing */
 	int close_rc;
@@ -330,6 +337,7 @@ struct split_qp {
 	uint32_t replies_owed;          /* requests of the peer without an answer so far */
 	bool is_granting;               /* counted in credits.granting_qp_count */
 	bool is_recalled;               /* asked to return what it has */
+	uint64_t recalled_ns;           /* when */
 	bool is_hungry;                 /* the peer asked for credits */
 	uint32_t grant_limit;           /* besides the fair share; of one that slept */
 	bool is_heard;                  /* a request came, to be told by credit_on_batch */
@@ -357,6 +365,8 @@ struct split_qp *qp_create(struct split_port *port, const struct transport_ops *
     enum split_qp_state state);
 /* qp_free -- of one that never got further than its creation, or is CLOSED. */
 void qp_free(struct split_qp *qp);
+/* qp_uncount -- its transport is closed before its time: its place is free for another one. */
+void qp_uncount(struct split_qp *qp);
 /* qp_become_ready -- CONNECTING or ACCEPTING to READY. on_ready is called by the caller. */
 void qp_become_ready(struct split_qp *qp);
 /*
@@ -380,6 +390,25 @@ qp_is_open(const struct split_qp *qp)
 {
 	return qp->sm.state < (uint32_t)QP_CLOSING;
 }
+
+/* guest.c */
+
+void guest_port_init(struct split_port *port);
+void guest_port_fini(struct split_port *port);
+/* guest_begin -- @qp is new: a guest from here on, where guests give way, and it is one that came in. */
+void guest_begin(struct split_qp *qp);
+bool guest_is(const struct split_qp *qp);
+/* guest_on_heard -- it said hello, or asked for something. No-op of one that is no guest. */
+void guest_on_heard(struct split_qp *qp);
+/*
+ * guest_make_room -- close a guest, so that there is a place and a descriptor for who comes
+ *
+ * Not from inside of what a queue pair's transport has called. False: there is nobody to close, or the
+ * place is free only later.
+ */
+bool guest_make_room(struct split_port *port);
+/* guest_watch -- receives are short: close guests that owe some for too long. */
+void guest_watch(struct split_port *port);
 
 /* connect.c */
 
@@ -514,6 +543,10 @@ void credit_on_closed(struct split_qp *qp);
 uint16_t credit_stamp(struct split_qp *qp);
 /* credit_stamp_control -- fill a WIRE_CREDIT header. */
 void credit_stamp_control(struct split_qp *qp, struct wire_header *header);
+/* credit_on_kept -- @qp is no guest any more: it may have as much as others. */
+void credit_on_kept(struct split_qp *qp);
+/* credit_is_short -- somebody waits for a receive, and there is none. */
+bool credit_is_short(struct split_port *port);
 /* credit_turn -- serve the queues; called between flushes. */
 void credit_turn(struct split_port *port);
 

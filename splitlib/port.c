@@ -154,6 +154,7 @@ static void
 port_lists_init(struct split_port *port)
 {
 	list_init(&port->qps);
+	list_init(&port->guests);
 	list_init(&port->listeners);
 	list_init(&port->send_due);
 	list_init(&port->orphans);
@@ -223,6 +224,7 @@ open_roce_instance(const struct split_port_options *options)
 	port->loop = port->options.loop;
 	port->qp_room = port->options.qp_count_max;
 	credit_port_init(port);
+	guest_port_init(port);
 	loop_task_init(&port->wake_task, port_on_wake, port);
 	loop_task_init(&port->orphan_task, port_on_orphans, port);
 	loop_turn_end_add(port->loop, &port->turn_end, port_on_turn_end, port);
@@ -281,6 +283,7 @@ split_port_close(struct split_port *port)
 	loop_task_cancel(port->loop, &port->event_task);
 	loop_turn_end_remove(port->loop, &port->turn_end);
 	credit_port_fini(port);
+	guest_port_fini(port);
 	list_remove(&port->sim_link);
 	port_free(port);
 }

@@ -80,6 +80,9 @@ qp_create(struct split_port *port, const struct transport_ops *ops, enum split_q
 	bool is_surplus = !port_has_room(port, state);
 	struct split_qp *qp;
 
+	/* Not for one of ours: whoever makes it may be a guest's handler. */
+	if (is_surplus && state == QP_ACCEPTING && guest_make_room(port))
+		is_surplus = !port_has_room(port, state);
 	if (is_surplus && (state != QP_ACCEPTING || port->surplus_count >= SPLIT_SURPLUS_MAX)) {
 		errno = ENOBUFS;
 		return NULL;
@@ -100,7 +103,17 @@ qp_create(struct split_port *port, const struct transport_ops *ops, enum split_q
 	list_push_back(&port->qps, &qp->link);
 	*qp_counter(qp) += 1;
 	port->accepted_count += qp->is_acceptor && !is_surplus;
+	guest_begin(qp);
 	return qp;
+}
+
+void
+qp_uncount(struct split_qp *qp)
+{
+	assert(!qp->is_uncounted);
+	qp->is_uncounted = true;
+	*qp_counter(qp) -= 1;
+	qp->port->accepted_count -= qp->is_acceptor && !qp->is_surplus;
 }
 
 void
@@ -114,8 +127,9 @@ qp_free(struct split_qp *qp)
 	loop_task_cancel(port->loop, &qp->close_task);
 	loop_task_cancel(port->loop, &qp->ready_task);
 	list_remove(&qp->link);
-	*qp_counter(qp) -= 1;
-	port->accepted_count -= qp->is_acceptor && !qp->is_surplus;
+	list_remove(&qp->guest_link);
+	if (!qp->is_uncounted)
+		qp_uncount(qp);
 	one_sided_fini(qp);
 	qp->magic = 0;
 	split_free(qp);

@@ -9,14 +9,15 @@
  *
  * The guard is open inside the system calls alone.
  *
- * A listener that runs into a limit (descriptors, memory) stops watching for a while: the connection
- * stays in the backlog, and the loop does not spin on it.
+ * A listener that runs into a limit (descriptors, memory), and nobody gives way (guest.c), stops watching for
+ * a while: the connection stays in the backlog, and the loop does not spin on it.
  */
 #include "transport_tcp.h"
 
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -296,11 +297,22 @@ accept_error_is_limit(int err)
 	return err == EMFILE || err == ENFILE || err == ENOBUFS || err == ENOMEM;
 }
 
+/* Without a descriptor accept4 fails also when nobody waits. */
+static bool
+is_waited_at(int fd)
+{
+	struct pollfd wanted = { .fd = fd, .events = POLLIN };
+
+	return poll(&wanted, 1, 0) > 0;
+}
+
 static void
 tcp_on_accept(struct loop_fd *watcher, unsigned events, void *arg)
 {
 	struct tcp_listener *self = arg;
-	struct loop *loop = self->listener->port->loop;
+	struct split_port *port = self->listener->port;
+	struct loop *loop = port->loop;
+	int err;
 
 	(void)events;
 	for (uint32_t i = 0; i < TCP_ACCEPTS_MAX; i++) {
@@ -313,13 +325,18 @@ tcp_on_accept(struct loop_fd *watcher, unsigned events, void *arg)
 			tcp_accept(self, fd, &peer);
 			continue;
 		}
-		if (accept_error_is_limit(errno)) {
-			connect_on_full(self->listener->port, NULL, -errno);
+		err = errno;
+		if (accept_error_is_limit(err)) {
+			if (!is_waited_at(watcher->fd))
+				return;
+			if ((err == EMFILE || err == ENFILE) && guest_make_room(port))
+				continue;
+			connect_on_full(port, NULL, -err);
 			loop_fd_modify(loop, watcher, 0);
 			loop_timer_start(loop, &self->pause_timer, TCP_ACCEPT_PAUSE_NS);
 			return;
 		}
-		if (errno == EAGAIN || errno == EWOULDBLOCK)
+		if (err == EAGAIN || err == EWOULDBLOCK)
 			return;
 		/* A connection that died in the backlog: the next one may be well. */
 	}

@@ -94,6 +94,19 @@ struct split_port_options {
 	 */
 	void (*on_full)(const char *peer, int rc, void *arg);
 	void *on_full_arg;
+	/*
+	 * Guests are the connections that came in and are not kept (split_qp_keep). They give way: where there is
+	 * no place, or no descriptor, for one that comes, the guest that has been silent longest, of those with
+	 * nothing under way, is closed for it; and where receives are short, a guest that does not return what it
+	 * was lent within a second. Off: they stay, and who comes is refused.
+	 */
+	bool guests_give_way;
+	/*
+	 * Optional, for the log: a guest was closed, counted in qps_cut. @silent_ns: since it last asked for
+	 * something, or said hello. @why: a static text. Calls nothing of the library.
+	 */
+	void (*on_cut)(const char *peer, uint64_t silent_ns, const char *why, void *arg);
+	void *on_cut_arg;
 };
 
 /*
@@ -239,6 +252,12 @@ void split_qp_reject(struct split_qp *qp, int rc);
  * A queue pair without handlers (ops NULL) is not freed when it closes, but by this call.
  */
 void split_qp_close(struct split_qp *qp);
+/*
+ * split_qp_keep -- @qp, which came in, has shown that it is there for something: it never has to give way
+ *
+ * From on_accept on, also before split_qp_accept. No-op the second time, and where guests do not give way.
+ */
+void split_qp_keep(struct split_qp *qp);
 enum split_qp_state split_qp_state(const struct split_qp *qp);
 const char *split_qp_peer(const struct split_qp *qp); /* address text, for logs */
 void *split_qp_arg(const struct split_qp *qp);
@@ -429,6 +448,7 @@ int dev_wait_ready(struct split_qp *qp);
 	X(qps_opened, "count", "queue pairs that became ready")                                    \
 	X(qps_closed, "count", "queue pairs that ended")                                           \
 	X(qps_refused, "count", "connections for which the port had no room")                      \
+	X(qps_cut, "count", "connections closed because their place or receives were needed")      \
 	X(accept_pauses, "count", "times that the system had no descriptor for a connection")      \
 	X(devices_lost, "count", "RDMA devices that were removed, broke or lost the port's address")
 struct split_counters {

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * guest.c -- who gives way when a port runs out of places or receives
+ *
+ * A *guest* is a connection that came in and that its owner has not kept (split_qp_keep): so far it has
+ * shown no more than that it can say hello. Anybody can open as many as there are places, and each is lent
+ * receives as others are. So, at a port whose guests give way (options.guests_give_way):
+ *
+ *	somebody comes, no place, or no      the guest that has been silent longest, of those with nothing
+ *	descriptor, is left                  under way, is closed at once: who comes has its place
+ *	receives are short                   a guest that was asked for what it was lent (RECALL), or sent half
+ *	                                     a request, is closed when it owes that for GUEST_DEBT_NS
+ *
+ * A peer that means well loses nothing by it: it returns what it is asked for, and who was idle connects
+ * again when it has something to ask. Who is kept stays, as silent as it may be. Connections that have not
+ * said hello yet are guests, too.
+ *
+ * A place is free as soon as the transport has let go of the connection. A device may still be at work on
+ * its queue pair (quiesce): then who comes is refused this time, and finds a place when it comes again.
+ */
+#include <inttypes.h>
+
+#include "credit.h"
+#include "internal.h"
+
+#define GUEST_DEBT_NS NUM_S(1)
+
+static void guest_on_timer(struct loop_timer *timer, void *arg);
+
+void
+guest_port_init(struct split_port *port)
+{
+	loop_timer_init(&port->guest_timer, guest_on_timer, port);
+}
+
+void
+guest_port_fini(struct split_port *port)
+{
+	loop_timer_stop(port->loop, &port->guest_timer);
+}
+
+void
+guest_begin(struct split_qp *qp)
+{
+	if (!qp->port->options.guests_give_way || !qp->is_acceptor || qp->is_surplus)
+		return;
+	qp->heard_of_ns = loop_now_ns(qp->port->loop);
+	list_push_back(&qp->port->guests, &qp->guest_link);
+}
+
+bool
+guest_is(const struct split_qp *qp)
+{
+	return list_contains(&qp->guest_link);
+}
+
+void
+guest_on_heard(struct split_qp *qp)
+{
+	if (!guest_is(qp))
+		return;
+	qp->heard_of_ns = loop_now_ns(qp->port->loop);
+	list_remove(&qp->guest_link);
+	list_push_back(&qp->port->guests, &qp->guest_link);
+}
+
+void
+split_qp_keep(struct split_qp *qp)
+{
+	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
+	if (!guest_is(qp))
+		return;
+	list_remove(&qp->guest_link);
+	credit_on_kept(qp);
+}
+
+/* Its owner is deciding about it, or works for it, or the peer is yet to take an answer. */
+static bool
+guest_is_busy(const struct split_qp *qp)
+{
+	return qp->is_offered || qp->is_rejecting || qp->batch_count > 0 || qp->replies_owed > 0 ||
+	    !list_is_empty(&qp->messages) || !list_is_empty(&qp->sendable);
+}
+
+static void
+guest_cut(struct split_qp *qp, const char *why)
+{
+	struct split_port *port = qp->port;
+	uint64_t silent_ns = loop_now_ns(port->loop) - qp->heard_of_ns;
+
+	list_remove(&qp->guest_link);
+	metric_add(&port->counters.qps_cut, 1);
+	qp_fail(qp, 0, "%s", why);
+	if (port->options.on_cut == NULL)
+		return;
+	port_call_begin(port);
+	port->options.on_cut(qp->peer, silent_ns, why, port->options.on_cut_arg);
+	port_call_end(port);
+}
+
+/* ---- places ---- */
+
+static struct split_qp *
+guest_to_go(struct split_port *port)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&port->guests, link, next) {
+		struct split_qp *qp = LIST_ENTRY(link, struct split_qp, guest_link);
+
+		if (qp_is_open(qp) && qp->transport != NULL && !guest_is_busy(qp))
+			return qp;
+	}
+	return NULL;
+}
+
+bool
+guest_make_room(struct split_port *port)
+{
+	struct split_qp *qp = guest_to_go(port);
+
+	if (qp == NULL)
+		return false;
+	guest_cut(qp, "its place is needed");
+	if (qp->ops->quiesce != NULL)
+		return false;
+	qp->ops->close(qp);
+	qp_uncount(qp);
+	return true;
+}
+
+/* ---- receives ---- */
+
+/* Since when it owes a receive that it should have given back; 0: it does not. */
+static uint64_t
+guest_debt_since_ns(const struct split_qp *qp)
+{
+	if (qp->fill.kind == RECV_POOL)
+		return qp->heard_of_ns;
+	return qp->is_recalled ? qp->recalled_ns : 0;
+}
+
+void
+guest_watch(struct split_port *port)
+{
+	if (!list_is_empty(&port->guests) && !port->guest_timer.is_active)
+		loop_timer_start(port->loop, &port->guest_timer, GUEST_DEBT_NS);
+}
+
+static void
+guest_on_timer(struct loop_timer *timer, void *arg)
+{
+	struct split_port *port = arg;
+	uint64_t now_ns = loop_now_ns(port->loop), again_ns = 0;
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&port->guests, link, next) {
+		struct split_qp *qp = LIST_ENTRY(link, struct split_qp, guest_link);
+		uint64_t since_ns = guest_debt_since_ns(qp);
+
+		if (since_ns == 0 || !qp_is_open(qp))
+			continue;
+		if (now_ns - since_ns >= GUEST_DEBT_NS)
+			guest_cut(qp, "the receives that it was lent are needed");
+		else if (again_ns == 0 || since_ns + GUEST_DEBT_NS - now_ns < again_ns)
+			again_ns = since_ns + GUEST_DEBT_NS - now_ns;
+	}
+	/* Half a request may begin while others wait for receives. */
+	if (again_ns == 0 && credit_is_short(port))
+		again_ns = GUEST_DEBT_NS;
+	if (again_ns != 0)
+		loop_timer_start(port->loop, timer, again_ns);
+}
