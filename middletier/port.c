@@ -107,6 +107,19 @@ port_on_full(const char *peer, int rc, void *arg)
 		    log_errno(rc));
 }
 
+/* Anybody can say hello: who shows no more than that gives way. */
+static void
+port_on_cut(const char *peer, uint64_t silent_ns, const char *why, void *arg)
+{
+	const struct mt_port *port = arg;
+
+	log_limited(LOG_WARN,
+	    "port: closed a connection that uses no volume, %s port=%" PRIu32
+	    " address=%s peer=%s silent_ms=%" PRIu64 " connections_max=%u",
+	    why, port->index, port->address, peer, silent_ns / NUM_MS(1),
+	    split_port_accepted_max(port->split));
+}
+
 /* With the port's loop as owner; NULL with errno. */
 static struct engine_set *
 port_engines(struct mt_port *port, uint32_t thread_count, bool is_background)
@@ -148,6 +161,9 @@ port_open_split(struct mt_port *port, char *ret_error, size_t error_bytes)
 		.on_device_arg = port,
 		.on_full = port_on_full,
 		.on_full_arg = port,
+		.guests_give_way = true,
+		.on_cut = port_on_cut,
+		.on_cut_arg = port,
 	};
 	port->split = open_roce_instance(&split_options);
 	if (port->split == NULL)

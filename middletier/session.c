@@ -25,6 +25,9 @@
  * A second writer is not refused here but when it attaches (holder.c): whoever has a newer attach number was
  * allowed to come. What main must know for that, when a writer's queue pair was last seen, it is told here.
  *
+ * A connection without a volume, or of a reader that has not read yet, gives way to others where the port runs
+ * out of places or receives (split_qp_keep): anybody can have as many of those as there are places.
+ *
  * Main posts what is newer (an attach) after the answers that it gave before, and a port keeps their
  * order, so a session that asked before the attach is in the list when the attach closes it.
  */
@@ -181,6 +184,9 @@ session_accept(struct mt_session *session)
 	list_remove(&session->wait_link);
 	sm_move(&session->sm, SESSION_READY);
 	metric_add(&port->metrics[MT_METRIC_sessions], 1);
+	/* A writer has shown that the volume is its own. A reader does with its first request. */
+	if (session->hello.volume_id != 0 && !mt_session_is_reader(session))
+		split_qp_keep(session->qp);
 	wire_hello_encode(bytes, &hello);
 	split_qp_accept(session->qp, &session_qp_ops, session, bytes, sizeof(bytes));
 }
@@ -541,6 +547,7 @@ mt_session_io(struct mt_session *session, struct split_msg *msg, const struct wi
 		mt_reply_error(session, msg, io, rc, epoch);
 		return;
 	}
+	split_qp_keep(session->qp);
 	is_write = io->opcode != WIRE_READ && io->opcode != WIRE_BLOCK_STATUS;
 	mt_session_begin(session, is_write);
 	if (!is_write)

@@ -31,6 +31,7 @@
 #define RECEIVE_BYTES (256u * 1024u)
 #define DISK_BUSY_PAUSE_NS NUM_MS(20)
 #define DISK_BUSY_TRIES_MAX 150u
+#define CONNECTIONS_MIN 16u /* whatever the limit on descriptors */
 
 enum write_cache_choice { WRITE_CACHE_AUTO, WRITE_CACHE_VOLATILE, WRITE_CACHE_PROTECTED };
 
@@ -107,6 +108,7 @@ struct storage_process {
 	struct signals signals;
 	bool is_stopping;
 	int exit_code;
+	uint32_t connections_max; /* that there are descriptors for; 0: as ever */
 };
 
 static int __attribute__((format(printf, 1, 2))) storage_error(const char *format, ...)
@@ -370,6 +372,7 @@ storage_make_node(struct storage_process *process, uint64_t cluster_id)
 		.wants_huge_pages = process->options.wants_huge_pages,
 		.engine_threads = (uint32_t)process->options.engine_threads,
 		.verify_bytes_s = process->options.verify_rate,
+		.connections_max = process->connections_max,
 		.on_ready = storage_on_ready,
 		.arg = process,
 	};
@@ -433,6 +436,19 @@ storage_options_check(const struct main_options *options, uint64_t *ret_cluster_
 	return 0;
 }
 
+/* Where the hard limit is too low the node has less room. Over RDMA a connection has no descriptor. */
+static void
+storage_prepare_descriptors(struct storage_process *process)
+{
+	uint64_t count;
+
+	if (strncmp(process->options.listen, "tcp://", 6) != 0)
+		return;
+	count = descriptors_prepare("storage", NODE_CONNECTIONS_MAX + SPLIT_SURPLUS_MAX);
+	process->connections_max =
+	    (uint32_t)(num_max(count, CONNECTIONS_MIN + SPLIT_SURPLUS_MAX) - SPLIT_SURPLUS_MAX);
+}
+
 int
 main(int argc, char *argv[])
 {
@@ -451,7 +467,7 @@ main(int argc, char *argv[])
 	log_set_level((enum log_level)process.options.log_level);
 	rc = storage_options_check(&process.options, &cluster_id);
 	if (rc == 0) {
-		descriptors_prepare("storage", NODE_CONNECTIONS_MAX);
+		storage_prepare_descriptors(&process);
 		rc = storage_run(&process, cluster_id);
 	}
 	config_result_fini(&result);

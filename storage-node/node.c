@@ -13,6 +13,7 @@
 #include "node.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,6 +142,17 @@ node_on_full(const char *peer, int rc, void *arg)
 		    node->address, peer, split_port_accepted_max(node->port), log_errno(rc));
 }
 
+static void
+node_on_cut(const char *peer, uint64_t silent_ns, const char *why, void *arg)
+{
+	const struct node *node = arg;
+
+	log_limited(LOG_WARN,
+	    "node: closed a connection that asks for nothing, %s address=%s peer=%s silent_ms=%" PRIu64
+	    " connections_max=%u",
+	    why, node->address, peer, silent_ns / NUM_MS(1), split_port_accepted_max(node->port));
+}
+
 static int
 node_open_port(struct node *node)
 {
@@ -157,9 +169,13 @@ node_open_port(struct node *node)
 		.receive_payload_bytes = SN_RECEIVE_BYTES,
 		.qp_credits_max = options->qp_credits_max,
 		.on_device = node_on_device,
-		.qp_count_max = NODE_CONNECTIONS_MAX,
+		.qp_count_max = options->connections_max != 0 ? options->connections_max
+							      : NODE_CONNECTIONS_MAX,
 		.on_full = node_on_full,
 		.on_full_arg = node,
+		.guests_give_way = true,
+		.on_cut = node_on_cut,
+		.on_cut_arg = node,
 	};
 	struct engine_set_options engines = { .thread_count = options->engine_threads,
 		.queue_depth_max = node->request_count + options->scan_count + 1 /* verify.c */ };

@@ -48,6 +48,7 @@ struct node_options {
 	uint32_t scan_count;        /* extents followed at a time at start [4] */
 	uint32_t scan_buffer_bytes; /* device memory each [1 MiB; at least 256 KiB] */
 	uint32_t qp_credits_max;    /* granted to one queue pair at a time [64] */
+	uint32_t connections_max;   /* [NODE_CONNECTIONS_MAX] */
 	uint32_t engine_threads;    /* [0: checks run on the loop's thread] */
 	uint64_t verify_bytes_s;    /* budget of all verifications, bytes a second [64 MiB] */
 	/* Called once after node_start: 0, serving; else it never will, and @reason says why. */

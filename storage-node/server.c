@@ -7,6 +7,9 @@
  * of its opcode, which ends it by sn_request_finish. A queue pair that goes away takes nothing with
  * it: its requests go on to their end, and the answer is dropped.
  *
+ * Who has asked for nothing about extents gives way to others where the node runs out of places or receives
+ * (split_qp_keep): a gateway's connection is kept from its first such request on.
+ *
  * A message that fails a check closes its queue pair, with one line in the log that names the field.
  */
 #include <errno.h>
@@ -132,12 +135,14 @@ server_on_request(struct node *node, struct split_msg *msg)
 	req->msg = msg;
 	req->wire = wire;
 	req->extent = NULL;
-	if (!sn_store_allows(node, peer_of(msg->qp), wire.opcode, split_qp_peer(msg->qp)))
+	if (!sn_store_allows(node, peer_of(msg->qp), wire.opcode, split_qp_peer(msg->qp))) {
 		sn_request_fail(req, -ENOTUNIQ);
-	else if (node->sm.state == NODE_READY)
+	} else if (node->sm.state == NODE_READY) {
+		split_qp_keep(msg->qp);
 		server_run(req);
-	else
+	} else {
 		sn_request_fail(req, -EHOSTDOWN);
+	}
 }
 
 static void
