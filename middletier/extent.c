@@ -467,11 +467,16 @@ mt_extent_cut_replicas(struct mt_extent *extent)
 	}
 }
 
-/* The copy is not what its node once acknowledged: shorter, damaged, gone. */
+/*
+ * The copy is not what its node once acknowledged: shorter, damaged, gone. Nor can it ever become that when it was
+ * sealed at another length (-EPERM: by a take-over that died before it recorded one), or has no batch that
+ * ends there (-EINVAL). Asked again it says the same; so it is replaced.
+ */
 static bool
 is_copy_lost(int rc)
 {
-	return rc == -ERANGE || rc == -EUCLEAN || rc == -ENOENT || rc == -EBADMSG;
+	return rc == -ERANGE || rc == -EUCLEAN || rc == -ENOENT || rc == -EBADMSG || rc == -EPERM ||
+	    rc == -EINVAL;
 }
 
 static void

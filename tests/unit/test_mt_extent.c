@@ -407,6 +407,43 @@ Test(mt_extent, a_short_copy_is_damaged)
 	cr_assert_eq(fake.port.metrics[MT_METRIC_copies_damaged], 1);
 }
 
+/* Two take-overs that died may have sealed copies at different lengths, and at none of a batch's ends. */
+Test(mt_extent, a_copy_that_can_never_have_the_length_is_damaged)
+{
+	static const int verdicts[] = { -EPERM, -EINVAL };
+
+	for (uint32_t i = 0; i < NUM_COUNT(verdicts); i++) {
+		struct mt_extent *extent = create_open();
+
+		node_of(extent, 1)->fault = (struct fake_fault){ .opcode = WIRE_EXTENT_CUT,
+			.countdown = 1,
+			.rc = verdicts[i] };
+		mt_extent_seal(extent, extent->acked_bytes);
+		mt_extent_cut_replicas(extent);
+		fake_run_for(NUM_MS(10));
+		cr_assert(extent->replicas[1].is_damaged, "%d", verdicts[i]);
+		cr_assert_not(extent->replicas[1].is_cut);
+		cr_assert_eq(fake.port.metrics[MT_METRIC_copies_damaged], i + 1);
+	}
+}
+
+/* A node that could not do it now is asked again when its link comes up. */
+Test(mt_extent, a_copy_that_is_not_cut_for_now_is_not_damaged)
+{
+	struct mt_extent *extent = create_open();
+
+	node_of(extent, 1)->fault =
+	    (struct fake_fault){ .opcode = WIRE_EXTENT_CUT, .countdown = 1, .rc = -EBUSY };
+	mt_extent_seal(extent, extent->acked_bytes);
+	mt_extent_cut_replicas(extent);
+	fake_run_for(NUM_MS(10));
+	cr_assert_not(extent->replicas[1].is_damaged || extent->replicas[1].is_cut);
+	fake_node_down(extent->replicas[1].node_id - 1, 0);
+	fake_node_up(extent->replicas[1].node_id - 1);
+	fake_run_for(NUM_MS(10));
+	cr_assert(extent->replicas[1].is_cut);
+}
+
 Test(mt_extent, a_deleted_one_is_gone_from_the_nodes_that_are_up)
 {
 	struct mt_extent *extent = create_open();
