@@ -101,9 +101,12 @@ mt_cluster_decode(const void *value, uint32_t bytes, struct mt_cluster *ret_clus
 		    { .u64 = &format } },
 		{ "cluster_id", MT_JSON_TEXT, true, 0, 0, { .text = &id } },
 		{ "shard_count", MT_JSON_U64, true, 1, CLEAVE_SHARDS_MAX, { .u64 = &shard_count } },
-		{ "next_volume_id", MT_JSON_U64, true, 1, 0, { .u64 = &cluster.next_volume_id } },
-		{ "next_segment", MT_JSON_U64, true, 1, 0, { .u64 = &cluster.next_segment } },
-		{ "next_snapshot", MT_JSON_U64, false, 1, 0, { .u64 = &cluster.next_snapshot } },
+		{ "next_volume_id", MT_JSON_U64, true, 1, MT_NUMBER_MAX + 1,
+		    { .u64 = &cluster.next_volume_id } },
+		{ "next_segment", MT_JSON_U64, true, 1, MT_ROOTS_MAX,
+		    { .u64 = &cluster.next_segment } },
+		{ "next_snapshot", MT_JSON_U64, false, 1, MT_NUMBER_MAX + 1,
+		    { .u64 = &cluster.next_snapshot } },
 		{ "next_clone", MT_JSON_U64, false, 1, CLEAVE_CLONE_MAX + UINT64_C(1),
 		    { .u64 = &cluster.next_clone } },
 		{ "store_id", MT_JSON_TEXT, false, 0, 0, { .text = &store_id } },
@@ -129,6 +132,29 @@ mt_cluster_decode(const void *value, uint32_t bytes, struct mt_cluster *ret_clus
 	cluster.shard_count = (uint32_t)shard_count;
 	*ret_cluster = cluster;
 	return 0;
+}
+
+/* ---- what is left to give away ---- */
+
+bool
+mt_cluster_has_volume(const struct mt_cluster *cluster)
+{
+	return cluster->next_volume_id <= MT_NUMBER_MAX &&
+	    cluster->next_segment + MT_VOLUME_SEGMENTS <= MT_ROOTS_MAX;
+}
+
+void
+mt_cluster_skip(struct mt_cluster *cluster, const struct mt_cluster *skipped)
+{
+	/* One beyond the last says that none is left. */
+	cluster->next_volume_id =
+	    num_min(cluster->next_volume_id + skipped->next_volume_id, MT_NUMBER_MAX + 1);
+	cluster->next_segment =
+	    num_min(cluster->next_segment + skipped->next_segment, MT_ROOTS_MAX);
+	cluster->next_snapshot =
+	    num_min(cluster->next_snapshot + skipped->next_snapshot, MT_NUMBER_MAX + 1);
+	cluster->next_clone =
+	    num_min(cluster->next_clone + skipped->next_clone, CLEAVE_CLONE_MAX + UINT64_C(1));
 }
 
 /* ---- recoveries ---- */

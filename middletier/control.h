@@ -194,6 +194,10 @@ void mt_gateway_on_port_stopped(struct mt_gateway *gateway, struct mt_port *port
 int mt_cluster_decode(const void *value, uint32_t bytes, struct mt_cluster *ret_cluster,
     const char **ret_field);
 char *mt_cluster_encode(const struct mt_cluster *cluster);
+/* mt_cluster_has_volume -- is there an id, and are there segments, for one more volume? */
+bool mt_cluster_has_volume(const struct mt_cluster *cluster);
+/* mt_cluster_skip -- as many ids and numbers as @skipped says are given to nobody; at most all that are left. */
+void mt_cluster_skip(struct mt_cluster *cluster, const struct mt_cluster *skipped);
 /* mt_cluster_replace -- @id becomes the first of cluster->replaced, unless it is zero, there, or its own. */
 void mt_cluster_replace(struct mt_cluster *cluster, const struct store_id *id);
 /*

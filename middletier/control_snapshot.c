@@ -465,7 +465,8 @@ mt_control_clone(struct mt_control_request *request)
 	}
 	if (!mt_control_has_room(request))
 		return;
-	if (gateway->cluster.next_clone > CLEAVE_CLONE_MAX) {
+	if (gateway->cluster.next_clone > CLEAVE_CLONE_MAX ||
+	    gateway->cluster.next_volume_id > MT_NUMBER_MAX) {
 		mt_control_refuse(request, -ENOSPC, "the cluster has had as many clones as it can");
 		return;
 	}

@@ -120,6 +120,11 @@ mt_control_volume_create(struct mt_control_request *request)
 	}
 	if (!mt_control_has_room(request))
 		return;
+	if (!mt_cluster_has_volume(&request->gateway->cluster)) {
+		mt_control_refuse(request, -ENOSPC,
+		    "the cluster has had as many volumes as it can");
+		return;
+	}
 	rc = mt_volume_create(request->gateway, volume, control_on_created, request);
 	if (rc != 0)
 		mt_control_fail_volume(request, rc);

@@ -169,7 +169,7 @@ mt_control_cut(struct mt_control_request *request)
 	char error[MT_CONTROL_ERROR_BYTES];
 	const struct mt_json_member members[] = {
 		{ "step", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
-		{ "number", MT_JSON_U64, true, 1, 0, { .u64 = &order.number } },
+		{ "number", MT_JSON_U64, true, 1, MT_NUMBER_MAX, { .u64 = &order.number } },
 		{ "segment_base", MT_JSON_U64, true, 0, 0, { .u64 = &order.segment_base } },
 		{ "segment_count", MT_JSON_U64, true, 1, MT_VOLUME_SEGMENTS,
 		    { .u64 = &segment_count } },
@@ -181,6 +181,10 @@ mt_control_cut(struct mt_control_request *request)
 	if (rc == 0 && step == MT_CUT_STEP_NR) {
 		(void)snprintf(error, sizeof(error),
 		    "step: must be ask, begin, confirm or release");
+		rc = -EINVAL;
+	}
+	if (rc == 0 && !mt_segments_exist(order.segment_base, segment_count)) {
+		(void)snprintf(error, sizeof(error), "segment_base: there are no such segments");
 		rc = -EINVAL;
 	}
 	order.segment_count = (uint32_t)segment_count;

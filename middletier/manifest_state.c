@@ -480,12 +480,69 @@ state_apply_part(struct mt_manifest_state *state, const struct mt_edit *edit,
 
 /* ---- all kinds ---- */
 
+/* Where the mirror's ids and segments can be. NULL, or what cannot. */
+static const char *
+mirror_out_of_range(const struct mt_edit *edit)
+{
+	const struct mt_volume *volume = &edit->volume;
+	const struct mt_snapshot *snapshot = &edit->snapshot;
+
+	switch (edit->kind) {
+	case MT_EDIT_VOLUME:
+		if (volume->id > MT_NUMBER_MAX || volume->attach > MT_NUMBER_MAX ||
+		    volume->origin > MT_NUMBER_MAX)
+			return "volume's numbers out of range";
+		return mt_segments_exist(volume->segment_base, volume->segment_count)
+		    ? NULL
+		    : "volume's segments out of range";
+	case MT_EDIT_SNAPSHOT:
+		if (snapshot->number > MT_NUMBER_MAX || snapshot->volume_id > MT_NUMBER_MAX)
+			return "snapshot's numbers out of range";
+		return mt_segments_exist(snapshot->segment_base, snapshot->segment_count)
+		    ? NULL
+		    : "snapshot's segments out of range";
+	default:
+		return edit->next_volume_id > MT_NUMBER_MAX + 1 ||
+			edit->next_snapshot > MT_NUMBER_MAX + 1 ||
+			edit->next_segment > MT_ROOTS_MAX || edit->next_clone > CLEAVE_CLONE_MAX + 1
+		    ? "next numbers out of range"
+		    : NULL;
+	}
+}
+
+/* What would wrap when it is counted on from. NULL, or what. */
+static const char *
+edit_out_of_range(const struct mt_edit *edit)
+{
+	switch (edit->kind) {
+	case MT_EDIT_RUN_ADDED:
+		return edit->flushed_sequence > MT_NUMBER_MAX || edit->cut > MT_NUMBER_MAX
+		    ? "run's sequence or cut out of range"
+		    : NULL;
+	case MT_EDIT_CUT:
+		return edit->cut > MT_NUMBER_MAX || edit->sequence > MT_NUMBER_MAX
+		    ? "cut out of range"
+		    : NULL;
+	case MT_EDIT_CHECKPOINT_END:
+		return edit->sequence > MT_NUMBER_MAX ? "next sequence out of range" : NULL;
+	case MT_EDIT_VOLUME:
+	case MT_EDIT_SNAPSHOT:
+	case MT_EDIT_CLUSTER:
+		return mirror_out_of_range(edit);
+	default:
+		return NULL;
+	}
+}
+
 int
 mt_manifest_state_apply(struct mt_manifest_state *state, const struct mt_edit *edit,
     const char **ret_field)
 {
 	STATE_EXPECT(edit->kind == MT_EDIT_EPOCH || edit->kind == MT_EDIT_PART || state->epoch != 0,
 	    "no epoch yet");
+	*ret_field = edit_out_of_range(edit);
+	if (*ret_field != NULL)
+		return -EBADMSG;
 	switch (edit->kind) {
 	case MT_EDIT_EPOCH:
 		STATE_EXPECT(edit->epoch >= state->epoch, "epochs out of order");
@@ -527,6 +584,24 @@ mt_manifest_state_apply(struct mt_manifest_state *state, const struct mt_edit *e
 	return 0;
 }
 
+static bool
+edit_names_extent(enum mt_edit_kind kind)
+{
+	switch (kind) {
+	case MT_EDIT_EXTENT_OPENED:
+	case MT_EDIT_EXTENT_SEALED:
+	case MT_EDIT_EXTENT_DELETED:
+	case MT_EDIT_EXTENT_REPLICAS:
+	case MT_EDIT_RUN_ADDED:
+	case MT_EDIT_RUN_REMOVED:
+	case MT_EDIT_SUCCESSOR:
+	case MT_EDIT_PART:
+		return true;
+	default:
+		return false;
+	}
+}
+
 int
 mt_manifest_state_apply_batch(struct mt_manifest_state *state, const struct batch_info *info,
     const uint8_t *head, const char **ret_field)
@@ -543,6 +618,9 @@ mt_manifest_state_apply_batch(struct mt_manifest_state *state, const struct batc
 
 		if (bytes < 0)
 			return -EBADMSG;
+		/* Whoever asks nodes for it would do so with this shard's epoch. */
+		STATE_EXPECT(!edit_names_extent(edit.kind) || edit.id.shard == info->id.shard,
+		    "extent of another shard");
 		rc = mt_manifest_state_apply(state, &edit, ret_field);
 		/* Of memory that was not set aside there are parts alone: they come first, and again. */
 		if (rc != 0)

@@ -219,7 +219,7 @@ plan_volume(struct mt_rebuild_store *store, struct mt_cluster *cluster,
 		return -EINVAL;
 	}
 	/* Sessions of before must not pass for those of after. */
-	volume.attach += REBUILD_ATTACHES_SKIPPED;
+	volume.attach = num_min(volume.attach + REBUILD_ATTACHES_SKIPPED, MT_NUMBER_MAX);
 	volume.session_id = 0;
 	cluster->next_volume_id = num_max(cluster->next_volume_id, volume.id + 1);
 	cluster->next_segment = num_max(cluster->next_segment,
@@ -383,6 +383,10 @@ mt_rebuild_store_plan(struct mt_rebuild_store *store, const struct mt_rebuild_pl
 		.next_segment = 1,
 		.next_snapshot = 1,
 		.next_clone = 1 };
+	const struct mt_cluster skipped = { .next_volume_id = REBUILD_VOLUME_IDS_SKIPPED,
+		.next_segment = REBUILD_SEGMENTS_SKIPPED,
+		.next_snapshot = REBUILD_SNAPSHOTS_SKIPPED,
+		.next_clone = REBUILD_CLONES_SKIPPED };
 	char *text;
 	int rc = 0;
 
@@ -403,10 +407,7 @@ mt_rebuild_store_plan(struct mt_rebuild_store *store, const struct mt_rebuild_pl
 	if (rc != 0)
 		return rc;
 	plan_store_id(store, plan, &cluster);
-	cluster.next_volume_id += REBUILD_VOLUME_IDS_SKIPPED;
-	cluster.next_segment += REBUILD_SEGMENTS_SKIPPED;
-	cluster.next_snapshot += REBUILD_SNAPSHOTS_SKIPPED;
-	cluster.next_clone += REBUILD_CLONES_SKIPPED;
+	mt_cluster_skip(&cluster, &skipped);
 	text = mt_cluster_encode(&cluster);
 	if (text == NULL)
 		return -ENOMEM;

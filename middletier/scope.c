@@ -39,8 +39,14 @@ mt_scope_check(const struct mt_scope *scope, uint64_t segment_base)
 		if (wire_segment_root(scope->spans[i].segment_base) !=
 		    wire_segment_root(segment_base))
 			return "segment_base of a span";
-		if (scope->spans[i].cut_from >= scope->spans[i].cut_below)
+		if (!mt_segments_exist(scope->spans[i].segment_base, 1))
+			return "segment_base of a span";
+		if (scope->spans[i].cut_from >= scope->spans[i].cut_below ||
+		    (scope->spans[i].cut_below > MT_NUMBER_MAX &&
+			scope->spans[i].cut_below != UINT64_MAX))
 			return "cut_below of a span";
+		if (scope->spans[i].cut_from > MT_NUMBER_MAX)
+			return "cut_from of a span";
 	}
 	return NULL;
 }

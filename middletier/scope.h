@@ -8,6 +8,21 @@
 
 #include "cleave/wire.h"
 
+/*
+ * Volumes' ids, numbers of snapshots, attaches, and sequences of records count up from 1. Nothing comes to this by
+ * counting; what is read and lies above it is damage, or another version's, and would wrap.
+ */
+#define MT_NUMBER_MAX ((UINT64_C(1) << 60) - 1)
+#define MT_ROOTS_MAX                                                                               \
+	(UINT64_C(1) << 32) /* of segments; each volume has MT_VOLUME_SEGMENTS of its own */
+/* mt_segments_exist -- are @count segments from @base on all ids of segments, of one volume or clone? */
+static inline bool
+mt_segments_exist(uint64_t base, uint64_t count)
+{
+	return base >> 32 <= CLEAVE_CLONE_MAX && count <= MT_ROOTS_MAX &&
+	    wire_segment_root(base) + count <= MT_ROOTS_MAX;
+}
+
 /* ---- scope.c: what a reader of a volume or a snapshot sees ---- */
 #define MT_SPANS_MAX 16u /* clones of clones, and roll-backs, go as deep */
 
@@ -39,7 +54,7 @@ bool mt_scope_is_plain(const struct mt_scope *scope, uint64_t segment_base);
 const char *mt_scope_check(const struct mt_scope *scope, uint64_t segment_base);
 /* mt_scope_names -- is cut @number where one of its spans begins or ends? */
 bool mt_scope_names(const struct mt_scope *scope, uint64_t number);
-/* mt_scope_before -- what snapshot @number of a volume with @scope sees. */
+/* mt_scope_before -- what snapshot @number, above all that @scope names, of a volume with @scope sees. */
 void mt_scope_before(const struct mt_scope *scope, uint64_t number, struct mt_scope *ret_scope);
 /*
  * mt_scope_difference -- what one of @a and @b sees and the other does not

@@ -526,6 +526,16 @@ mt_taking_start(struct mt_gateway *gateway, const struct mt_volume *volume, cons
 
 	if (taking->sm.state != MT_TAKING_IDLE)
 		return -EBUSY;
+	if (gateway->cluster.next_snapshot > MT_NUMBER_MAX)
+		return -ENOSPC;
+	if (gateway->cluster.next_snapshot <= volume->scope.spans[0].cut_from) {
+		log_error(
+		    "snapshot: none can be taken of volume %s, which was rolled back above snapshot "
+		    "%" PRIu64 ", and the next number is %" PRIu64
+		    ": the key cluster is damaged, or of an older copy of the metadata store",
+		    volume->name, volume->scope.spans[0].cut_from, gateway->cluster.next_snapshot);
+		return -EBADMSG;
+	}
 	*snapshot = (struct mt_snapshot){ .number = gateway->cluster.next_snapshot,
 		.volume_id = volume->id,
 		.size_bytes = volume->size_bytes,

@@ -85,6 +85,8 @@ snapshot_take_text(struct mt_snapshot *snapshot, const char *name, const char *s
 	snapshot->state = (enum mt_snapshot_state)i;
 	if (snapshot->segment_count != mt_volume_segment_count(snapshot->size_bytes))
 		return "segment_count";
+	if (!mt_segments_exist(snapshot->segment_base, snapshot->segment_count))
+		return "segment_base";
 	return mt_json_take_scope(spans, snapshot->segment_base, &snapshot->scope);
 }
 
@@ -98,9 +100,10 @@ mt_snapshot_decode(const char *key, const void *value, uint32_t bytes,
 	const char *name = NULL, *state = NULL, *waiting = NULL;
 	json_t *spans = NULL;
 	const struct mt_json_member members[] = {
-		{ "number", MT_JSON_U64, true, 1, 0, { .u64 = &snapshot.number } },
+		{ "number", MT_JSON_U64, true, 1, MT_NUMBER_MAX, { .u64 = &snapshot.number } },
 		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
-		{ "volume_id", MT_JSON_U64, true, 1, 0, { .u64 = &snapshot.volume_id } },
+		{ "volume_id", MT_JSON_U64, true, 1, MT_NUMBER_MAX,
+		    { .u64 = &snapshot.volume_id } },
 		{ "size_bytes", MT_JSON_U64, true, CLEAVE_BLOCK_BYTES, CLEAVE_VOLUME_BYTES_MAX,
 		    { .u64 = &snapshot.size_bytes } },
 		{ "segment_base", MT_JSON_U64, true, 0, 0, { .u64 = &snapshot.segment_base } },

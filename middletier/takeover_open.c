@@ -270,6 +270,15 @@ takeover_on_records(struct mt_replay *replay, const struct mt_replay_source *sou
 		    info->offset_bytes, info->base_sequence, takeover->next_sequence);
 		return -EBADMSG;
 	}
+	/* Nothing comes to these by counting, and the next record's would wrap. */
+	if (info->base_sequence + info->record_count > MT_NUMBER_MAX || info->cut > MT_NUMBER_MAX) {
+		log_error("shard %" PRIu32 ": the log's numbers cannot be extent=%" PRIu32
+			  ".%" PRIu32 ".%" PRIu64 " offset_bytes=%" PRIu64 " sequence=%" PRIu64
+			  " cut=%" PRIu64,
+		    shard->index, source->id.shard, source->id.epoch, source->id.counter,
+		    info->offset_bytes, info->base_sequence, info->cut);
+		return -EBADMSG;
+	}
 	record_iter_init(&it, head, info);
 	while (rc == 0 && record_iter_next(&it, &record, &field) == 1)
 		rc = takeover_apply(takeover, &record, source, info);

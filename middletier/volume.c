@@ -112,6 +112,10 @@ volume_from_text(const struct volume_text *text, struct mt_volume *ret_volume,
 		*ret_field = "segment_count";
 		return -EINVAL;
 	}
+	if (!mt_segments_exist(text->segment_base, text->segment_count)) {
+		*ret_field = "segment_base";
+		return -EINVAL;
+	}
 	mt_json_take_holder(text->holder, &volume.holder);
 	*ret_field = mt_json_take_scope(text->spans, volume.segment_base, &volume.scope);
 	if (*ret_field != NULL)
@@ -127,7 +131,7 @@ mt_volume_decode(const char *name, const void *value, uint32_t bytes, struct mt_
 	static _Thread_local char error[MT_CONTROL_ERROR_BYTES];
 	struct volume_text text = { 0 };
 	const struct mt_json_member members[] = {
-		{ "id", MT_JSON_U64, true, 1, 0, { .u64 = &text.id } },
+		{ "id", MT_JSON_U64, true, 1, MT_NUMBER_MAX, { .u64 = &text.id } },
 		{ "size_bytes", MT_JSON_U64, true, CLEAVE_BLOCK_BYTES, CLEAVE_VOLUME_BYTES_MAX,
 		    { .u64 = &text.size_bytes } },
 		{ "service_class", MT_JSON_TEXT, true, 0, 0, { .text = &text.service_class } },
@@ -136,9 +140,9 @@ mt_volume_decode(const char *name, const void *value, uint32_t bytes, struct mt_
 		{ "replicas", MT_JSON_U64, true, 1, MT_REPLICAS_MAX, { .u64 = &text.replicas } },
 		{ "segment_base", MT_JSON_U64, true, 0, 0, { .u64 = &text.segment_base } },
 		{ "segment_count", MT_JSON_U64, true, 1, 0, { .u64 = &text.segment_count } },
-		{ "attach", MT_JSON_U64, true, 0, 0, { .u64 = &text.attach } },
+		{ "attach", MT_JSON_U64, true, 0, MT_NUMBER_MAX, { .u64 = &text.attach } },
 		{ "session", MT_JSON_TEXT, true, 0, 0, { .text = &text.session } },
-		{ "origin", MT_JSON_U64, false, 1, 0, { .u64 = &text.origin } },
+		{ "origin", MT_JSON_U64, false, 1, MT_NUMBER_MAX, { .u64 = &text.origin } },
 		{ "spans", MT_JSON_ARRAY, false, 0, 0, { .array = &text.spans } },
 		{ "holder", MT_JSON_OBJECT, false, 0, 0, { .object = &text.holder } },
 	};
@@ -524,6 +528,8 @@ mt_volume_create(struct mt_gateway *gateway, const struct mt_volume *wish, mt_vo
 
 	if (mt_volumes_by_name(volumes, wish->name) != NULL)
 		return -EEXIST;
+	if (!mt_cluster_has_volume(&gateway->cluster))
+		return -ENOSPC;
 	rc = volumes_reserve(volumes, volumes->count + 1);
 	if (rc == 0)
 		rc = volumes_start(gateway, fn, arg);

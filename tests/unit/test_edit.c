@@ -478,6 +478,7 @@ Test(manifest_state, snapshots_are_kept_by_number)
 {
 	struct mt_edit edit = samples[14];
 
+	edit.snapshot.volume_id = 3;
 	for (uint64_t i = 9; i < 10; i -= 2) {
 		edit.snapshot.number = i;
 		apply(edit);
@@ -494,6 +495,60 @@ Test(manifest_state, snapshots_are_kept_by_number)
 	cr_assert_null(mt_manifest_state_snapshot(&state, 5));
 	cr_assert_eq(state.snapshot_count, 4);
 	cr_assert_eq(state.snapshots[2].number, 7);
+}
+
+/* By counting nobody comes there; what is counted on from it would wrap. */
+Test(manifest_state, numbers_out_of_range_are_refused)
+{
+	struct mt_edit edit = volume(7, "v", 1);
+
+	apply(opened(1));
+	expect_contradiction(run(1, 9, 0, MT_NUMBER_MAX + 1), "run's sequence or cut out of range");
+	expect_contradiction(cut(MT_EDIT_CUT, MT_NUMBER_MAX + 1), "cut out of range");
+	expect_contradiction((struct mt_edit){ .kind = MT_EDIT_CUT,
+				 .cut = 1,
+				 .sequence = UINT64_MAX },
+	    "cut out of range");
+	expect_contradiction((struct mt_edit){ .kind = MT_EDIT_CHECKPOINT_END,
+				 .sequence = MT_NUMBER_MAX + 1 },
+	    "next sequence out of range");
+	edit.volume.attach = MT_NUMBER_MAX + 1;
+	expect_contradiction(edit, "volume's numbers out of range");
+	edit = volume(7, "v", 1);
+	edit.volume.segment_base = UINT64_C(1) << 55;
+	expect_contradiction(edit, "volume's segments out of range");
+	edit = samples[14];
+	expect_contradiction(edit, "snapshot's numbers out of range");
+	edit.snapshot.number = edit.snapshot.volume_id = 5;
+	edit.snapshot.segment_base = UINT32_MAX;
+	expect_contradiction(edit, "snapshot's segments out of range");
+	edit = (struct mt_edit){ .kind = MT_EDIT_CLUSTER,
+		.next_volume_id = 1,
+		.next_segment = MT_ROOTS_MAX + 1,
+		.next_snapshot = 1,
+		.next_clone = 1,
+		.shard_count = 2 };
+	expect_contradiction(edit, "next numbers out of range");
+	edit.next_segment = MT_ROOTS_MAX;
+	apply(edit);
+}
+
+/* Its nodes would be asked for it under our epoch, which is none of that shard's. */
+Test(manifest_state, another_shards_extent_is_refused)
+{
+	static uint8_t head[BATCH_HEADER_BYTES + MT_EDIT_BYTES_MAX];
+	struct mt_edit edit = opened(1);
+	struct batch_info info = { .id = { .shard = 1 }, .record_count = 1 };
+	const char *field = NULL;
+
+	info.desc_bytes = mt_edit_encode(head + BATCH_HEADER_BYTES, &edit);
+	cr_assert_eq(mt_manifest_state_apply_batch(&state, &info, head, &field), 0, "%s", field);
+	edit = opened(2);
+	edit.id.shard = 2;
+	info.desc_bytes = mt_edit_encode(head + BATCH_HEADER_BYTES, &edit);
+	cr_assert_eq(mt_manifest_state_apply_batch(&state, &info, head, &field), -EBADMSG);
+	cr_assert_str_eq(field, "extent of another shard");
+	cr_assert_eq(state.extent_count, 1);
 }
 
 Test(manifest_state, later_epochs_extent_is_refused)
@@ -613,17 +668,20 @@ Test(manifest_state, bytes_are_those_of_its_checkpoint)
 		apply(run(i, i, 0, 1));
 		apply(cut(MT_EDIT_CUT, i));
 		edit = samples[i % 2 == 0 ? 9 : 15];
-		edit.volume.id = i;
+		edit.volume.id = edit.volume.attach = edit.volume.segment_base = i;
+		edit.volume.origin = 0;
+		if (i % 2 != 0)
+			edit.volume.segment_base = edit.volume.scope.spans[0].segment_base;
 		apply(edit);
 		apply(edit);
 		edit = samples[14];
-		edit.snapshot.number = i;
+		edit.snapshot.number = edit.snapshot.volume_id = i;
 		apply(edit);
 	}
 	gone.is_deleted = true;
 	apply(gone);
 	edit = samples[14];
-	edit.snapshot.number = 8;
+	edit.snapshot.number = edit.snapshot.volume_id = 8;
 	edit.is_deleted = true;
 	apply(edit);
 	apply((struct mt_edit){ .kind = MT_EDIT_CLUSTER, .shard_count = 2 });

@@ -88,6 +88,14 @@ Test(scope, what_is_wrong_is_named)
 	cr_assert_str_eq(mt_scope_check(&scope, BASE + 1), "segment_base of a span");
 	scope.spans[0].cut_from = UINT64_MAX;
 	cr_assert_str_eq(mt_scope_check(&scope, BASE), "cut_below of a span");
+	scope.spans[0].cut_from = 1;
+	scope.spans[0].cut_below = MT_NUMBER_MAX + 1;
+	cr_assert_str_eq(mt_scope_check(&scope, BASE), "cut_below of a span");
+	scope.spans[0] = (struct mt_span){ BASE, MT_NUMBER_MAX + 1, UINT64_MAX };
+	cr_assert_str_eq(mt_scope_check(&scope, BASE), "cut_from of a span");
+	mt_scope_init(&scope, UINT64_C(1) << 55 | BASE);
+	cr_assert_str_eq(mt_scope_check(&scope, scope.spans[0].segment_base),
+	    "segment_base of a span");
 	scope = plain();
 	cr_assert_eq(mt_scope_above(CLONE + 1, 0, &scope, &scope), 0);
 	cr_assert_str_eq(mt_scope_check(&scope, CLONE + 1), "segment_base of a span");

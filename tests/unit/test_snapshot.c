@@ -199,6 +199,34 @@ Test(snapshot, a_shard_that_would_refuse_costs_no_number)
 	cr_assert_eq(shard->cut, 1);
 }
 
+/* Of a volume that was rolled back above it: the key "cluster" is of before, or damaged. */
+Test(snapshot, a_number_below_what_the_volume_names_is_not_taken)
+{
+	struct mt_volume volume = mt_volumes_by_name(&peers[0].gateway->volumes, "v")->volume;
+	struct mt_scope below;
+	char *text;
+
+	mt_scope_before(&volume.scope, 3, &below);
+	cr_assert_eq(mt_scope_above(volume.segment_base, 50, &below, &volume.scope), 0);
+	text = mt_volume_encode(&volume);
+	put("volumes/v", text);
+	free(text);
+	json_decref(ask("{\"op\":\"snapshot.create\",\"name\":\"v@s\"}", -EBADMSG));
+	cr_assert_eq(key_count(), 0);
+	cr_assert(mt_rig_logged(rig, "none can be taken of volume v"));
+}
+
+Test(snapshot, a_cut_that_cannot_be_is_not_made)
+{
+	json_decref(ask("{\"op\":\"cut\",\"step\":\"begin\",\"number\":9223372036854775807,"
+			"\"segment_base\":1,\"segment_count\":1}",
+	    -EINVAL));
+	json_decref(ask("{\"op\":\"cut\",\"step\":\"begin\",\"number\":9,"
+			"\"segment_base\":9223372036854775807,\"segment_count\":1}",
+	    -EINVAL));
+	cr_assert_eq(shard_served_by(0)->cut, 0);
+}
+
 static bool
 is_asking(void *arg)
 {

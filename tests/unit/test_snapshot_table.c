@@ -91,6 +91,10 @@ Test(snapshot_table, wrong_fields_are_named)
 {
 	expect_refused("\"number\":9", "\"number\":8", "number");
 	expect_refused("\"number\":9", "\"number\":0", "number");
+	expect_refused("\"number\":9", "\"number\":4611686018427387904", "number");
+	expect_refused("\"volume_id\":3", "\"volume_id\":2305843009213693952", "volume_id");
+	expect_refused("\"segment_base\":21474838529", "\"segment_base\":36028797018963968",
+	    "segment_base");
 	expect_refused("monday", "-x", "name");
 	expect_refused("\"live\"", "\"lively\"", "state");
 	expect_refused("\"segment_count\":2", "\"segment_count\":3", "segment_count");

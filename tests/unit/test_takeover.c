@@ -691,6 +691,19 @@ Test(takeover, what_runs_hold_is_not_replayed)
 	cr_assert_eq(mt_rig_shard(rig, 0)->cut, 2);
 }
 
+/* The next record's number would wrap, and whoever made it stop with an assertion: so would every heir. */
+Test(takeover, log_of_numbers_that_cannot_be_is_not_replayed)
+{
+	struct mt_extent *extent = make_log();
+
+	mt_rig_shard(rig, 0)->next_sequence = MT_NUMBER_MAX - 1;
+	cr_assert_eq(mt_rig_append(rig, extent, 2, 4, ALL, RIGHT_MARK), 0);
+	mt_rig_gateway_kill(rig);
+	mt_rig_gateway_start(rig);
+	cr_assert(mt_rig_wait_state(rig, MT_SHARD_STOPPED));
+	cr_assert(mt_rig_logged(rig, "the log's numbers cannot be"));
+}
+
 /* The log that would tell of them may have been deleted. */
 Test(takeover, sequences_go_on_behind_runs_and_cuts)
 {

@@ -113,6 +113,12 @@ Test(volume, values_out_of_range_are_refused)
 	const char *field;
 
 	expect_bad_value("id", json_integer(0));
+	expect_bad_value("id", json_integer((json_int_t)MT_SNAPSHOT_OF_VOLUME));
+	expect_bad_value("attach", json_integer(INT64_MAX));
+	expect_bad_value("origin", json_integer(INT64_MAX));
+	expect_bad_value("segment_base", json_integer(INT64_MAX));
+	expect_bad_value("segment_base", json_integer(INT64_C(1) << 55)); /* no clone has it */
+	expect_bad_value("segment_base", json_integer(UINT32_MAX)); /* its second is a clone's */
 	expect_bad_value("size_bytes", json_integer((json_int_t)CLEAVE_VOLUME_BYTES_MAX + 4096));
 	expect_bad_value("service_class", json_string("gold"));
 	expect_bad_value("engine", json_string("rar"));
@@ -200,6 +206,53 @@ start(struct sg *sg)
 	sg_init(sg, 4);
 	cr_assert_eq(sg_start(sg), 0, "%s", sg->error);
 	sg_run_for(sg, NUM_MS(50));
+}
+
+/* One more would be given the segments of the first clone. */
+Test(volume, a_cluster_has_so_many_and_no_more)
+{
+	struct mt_cluster *cluster;
+	struct sg sg;
+
+	start(&sg);
+	cluster = &sg.gateway->cluster;
+	cluster->next_segment = MT_ROOTS_MAX - MT_VOLUME_SEGMENTS + 1;
+	cr_assert_eq(create(&sg, "a"), -ENOSPC);
+	cluster->next_segment = MT_ROOTS_MAX - MT_VOLUME_SEGMENTS;
+	cr_assert_eq(create(&sg, "a"), 0);
+	cr_assert_eq(cluster->next_segment, MT_ROOTS_MAX);
+	cr_assert_eq(create(&sg, "b"), -ENOSPC);
+	cluster->next_segment = 1;
+	cluster->next_volume_id = MT_NUMBER_MAX + 1;
+	cr_assert_eq(create(&sg, "b"), -ENOSPC);
+	sg_fini(&sg);
+}
+
+/* What a recovery leaves can be read, however little is left. */
+Test(volume, numbers_are_skipped_up_to_the_last)
+{
+	struct mt_cluster cluster = { .cluster_id = 5,
+		.shard_count = 8,
+		.next_volume_id = MT_NUMBER_MAX - 3,
+		.next_segment = MT_ROOTS_MAX - 3,
+		.next_snapshot = MT_NUMBER_MAX - 3,
+		.next_clone = CLEAVE_CLONE_MAX - 3 };
+	const struct mt_cluster skipped = { .next_volume_id = 9,
+		.next_segment = 9,
+		.next_snapshot = 9,
+		.next_clone = 9 };
+	struct mt_cluster got = { 0 };
+	const char *field = NULL;
+	char *text;
+
+	mt_cluster_skip(&cluster, &skipped);
+	text = mt_cluster_encode(&cluster);
+	cr_assert_eq(mt_cluster_decode(text, (uint32_t)strlen(text), &got, &field), 0, "%s", field);
+	cr_assert_eq(got.next_volume_id, MT_NUMBER_MAX + 1);
+	cr_assert_eq(got.next_segment, MT_ROOTS_MAX);
+	cr_assert_eq(got.next_snapshot, MT_NUMBER_MAX + 1);
+	cr_assert_eq(got.next_clone, CLEAVE_CLONE_MAX + 1);
+	free(text);
 }
 
 Test(volume, the_table_finds_by_name_and_id)
