@@ -109,13 +109,13 @@ mt_waiting_all(uint32_t shard_count)
 	return text;
 }
 
-/* False: not one of @shard_count shards. */
+/* False: no text, or not one of @shard_count shards. */
 static bool
 waiting_read(const char *text, uint32_t shard_count, uint64_t *ret_bits)
 {
 	uint32_t digits = (shard_count + 3) / 4;
 
-	if (strlen(text) != digits || strspn(text, "0123456789abcdef") != digits)
+	if (text == NULL || strlen(text) != digits || strspn(text, "0123456789abcdef") != digits)
 		return false;
 	for (uint32_t i = 0; i < shard_count; i++) {
 		char digit = text[digits - 1 - i / 4];
@@ -410,37 +410,64 @@ drop_mark(struct mt_drop *drop)
 
 /* ---- listing ---- */
 
-static bool
+/* NULL, or what is wrong with it. */
+static const char *
 mark_take(struct drop_mark *mark, uint32_t shard_count)
 {
 	const json_t *waiting = json_object_get(mark->object, "waiting");
-	json_int_t base = json_integer_value(json_object_get(mark->object, "segment_base"));
+	const json_t *base = json_object_get(mark->object, "segment_base");
+	json_int_t count = json_integer_value(json_object_get(mark->object, "segment_count"));
 
-	mark->segment_base = (uint64_t)base;
+	mark->segment_base = (uint64_t)json_integer_value(base);
 	mark->segment_count = MT_VOLUME_SEGMENTS;
-	if (!json_is_object(mark->object) || base < 0)
-		return false;
-	if (mark->number != 0)
-		return waiting != NULL &&
-		    waiting_read(json_string_value(waiting), shard_count, mark->waiting);
-	if (waiting != NULL)
-		return waiting_read(json_string_value(waiting), shard_count, mark->waiting);
+	if (!json_is_integer(base) || !mt_segments_exist(mark->segment_base, 1))
+		return "segment_base";
+	if (mark->number != 0 || waiting != NULL)
+		return waiting_read(json_string_value(waiting), shard_count, mark->waiting)
+		    ? NULL
+		    : "waiting";
 	/* Of before marks had it: such a volume had no more segments than it needed. */
-	mark->segment_count = (uint32_t)json_integer_value(
-	    json_object_get(mark->object, "segment_count"));
+	if (count <= 0 || count > MT_VOLUME_SEGMENTS)
+		return "segment_count";
+	mark->segment_count = (uint32_t)count;
 	for (uint32_t i = 0; i < shard_count; i++)
 		mark->waiting[i / 64] |= UINT64_C(1) << i % 64;
-	return mark->segment_count > 0;
+	return NULL;
 }
 
-/* False: no memory. A mark that cannot be understood is left out. */
+/* A volume that is there has the mark's segments, or some: what is on it does not go for a wrong number. */
+static bool
+mark_is_contested(const struct drop_mark *mark, const struct mt_volumes *volumes)
+{
+	uint64_t end = mark->segment_base + mark->segment_count;
+
+	for (uint32_t i = 0; i < volumes->count && mark->number == 0; i++) {
+		const struct mt_volume *volume = &volumes->entries[i].volume;
+
+		if (volume->segment_base < end &&
+		    volume->segment_base + volume->segment_count > mark->segment_base)
+			return true;
+	}
+	return false;
+}
+
+/* False: no memory. A mark that cannot be understood is left out; one that is contested is looked at again. */
 static bool
 drop_add(struct mt_drop *drop, const char *key, uint64_t version, json_t *object, uint64_t number)
 {
 	struct drop_mark *mark = &drop->marks[drop->mark_count];
+	const char *wrong;
 
 	*mark = (struct drop_mark){ .version = version, .object = object, .number = number };
-	if (!mark_take(mark, drop->gateway->cluster.shard_count)) {
+	wrong = mark_take(mark, drop->gateway->cluster.shard_count);
+	if (wrong == NULL && mark_is_contested(mark, &drop->gateway->volumes)) {
+		wrong = "segment_base: a volume that is there has them";
+		drop->is_left = true; /* the table may be older than the mark */
+	}
+	if (wrong != NULL) {
+		log_limited(LOG_ERROR,
+		    "drop: a mark cannot be obeyed, its space is not reclaimed key=%.64s field=\"%s\"",
+		    key, wrong);
 		json_decref(object);
 		return true;
 	}

@@ -298,10 +298,14 @@ view_take_root(struct mt_member *member, const struct meta_item *item)
 	const char *text = item->key + strlen(VIEW_SHARDS);
 	struct mt_root root;
 	const char *field;
-	char *end;
-	unsigned long number = strtoul(text, &end, 10);
+	unsigned long number = strtoul(text, NULL, 10);
+	char key[MT_ROOT_KEY_BYTES];
 
-	if (*end != '\0' || end == text || number >= view_shard_count(member))
+	if (number >= view_shard_count(member))
+		return;
+	/* "shards/7", or " 00007", is no other name of it: there would be two owners of one shard. */
+	mt_root_key(key, (uint32_t)number);
+	if (strcmp(item->key, key) != 0)
 		return;
 	shard = &member->shards[number];
 	if (mt_root_decode(item->value, item->value_bytes, (uint32_t)number, &root, &field) != 0) {
@@ -340,7 +344,7 @@ view_take_peer(struct mt_member *member, uint32_t *count, const struct meta_item
 {
 	struct mt_member_peer *peer = &member->next_peers[*count];
 	const char *text = item->key + strlen(VIEW_GATEWAYS), *field = "name";
-	char *end;
+	char key[MT_MEMBER_KEY_BYTES];
 
 	if (*count == MT_GATEWAYS_MAX) {
 		log_limited(LOG_ERROR, "gateway: more than %u of them; the others get no shards",
@@ -348,8 +352,10 @@ view_take_peer(struct mt_member *member, uint32_t *count, const struct meta_item
 		return;
 	}
 	*peer = (struct mt_member_peer){ .version = item->version };
-	peer->gateway_id = strtoull(text, &end, 10);
-	if (*end != '\0' || end == text ||
+	peer->gateway_id = strtoull(text, NULL, 10);
+	/* One gateway has one key: "gateways/02" or "gateways/-1" is nobody's. */
+	mt_member_key(key, peer->gateway_id);
+	if (strcmp(item->key, key) != 0 ||
 	    mt_member_decode(item->value, item->value_bytes, peer, &field) != 0) {
 		log_limited(LOG_WARN,
 		    "gateway: unreadable in the metadata store key=%.64s field=\"%s\"", item->key,

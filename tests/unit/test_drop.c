@@ -196,20 +196,55 @@ Test(drop, marks_that_cannot_be_understood_stay_and_stop_nobody)
 {
 	static const char *const bad[] = { "no JSON", "[]", "{\"segment_base\":-1}",
 		"{\"segment_base\":1,\"waiting\":\"f\"}", "{\"segment_base\":1,\"waiting\":\"1G\"}",
-		"{\"segment_base\":1}" };
+		"{\"segment_base\":1}", "{\"segment_base\":1,\"waiting\":31}",
+		"{\"segment_base\":1,\"segment_count\":4294967297}",
+		"{\"segment_base\":36028797018963968,\"segment_count\":1}" };
 	char key[32];
 
 	for (uint32_t i = 0; i < NUM_COUNT(bad); i++) {
-		(void)snprintf(key, sizeof(key), "deleted/%u", i + 1);
+		(void)snprintf(key, sizeof(key), "deleted/%u", i + 10);
 		put(key, bad[i]);
 	}
 	put_deleted("deleted/9", ALL);
 	mt_drop_kick(rig->gateway);
 	expect_gone("deleted/9");
 	for (uint32_t i = 0; i < NUM_COUNT(bad); i++) {
-		(void)snprintf(key, sizeof(key), "deleted/%u", i + 1);
+		(void)snprintf(key, sizeof(key), "deleted/%u", i + 10);
 		cr_assert_str_eq(value_of(key), bad[i]);
 	}
+}
+
+static bool
+has_volume(void *arg)
+{
+	return (mt_volumes_by_name(&rig->gateway->volumes, "v") != NULL) == *(bool *)arg;
+}
+
+/* A wrong number in a mark: what is on another volume does not go for it. */
+Test(drop, a_mark_with_the_segments_of_a_volume_that_is_there_is_not_obeyed)
+{
+	const struct mt_volume volume = { .id = 8,
+		.name = "v",
+		.size_bytes = NUM_GIB(65),
+		.segment_base = SEGMENT - 2,
+		.segment_count = 3,
+		.codec_id = 1,
+		.replica_count = 3 };
+	const struct meta_op remove = { .kind = META_DELETE, .key = "volumes/v" };
+	char *text = mt_volume_encode(&volume);
+	bool is_there = true, is_done = false;
+
+	put("volumes/v", text);
+	free(text);
+	cr_assert(mt_rig_run_until(rig, has_volume, &is_there));
+	put_deleted("deleted/9", ALL);
+	mt_drop_kick(rig->gateway);
+	mt_rig_run(rig, NUM_S(30));
+	cr_assert_not_null(value_of("deleted/9"));
+	cr_assert_not_null(strstr(value_of("deleted/9"), "\"" ALL "\""));
+	cr_assert_eq(rig->meta->ops->txn(rig->meta, &remove, 1, on_put, &is_done), 0);
+	cr_assert(mt_rig_run_until(rig, is_set, &is_done));
+	expect_gone("deleted/9");
 }
 
 /* Waiting for a shard that nobody serves here. */

@@ -152,6 +152,31 @@ Test(member, a_key_of_an_earlier_boot_is_written_over)
 	(void)wait_shared(3);
 }
 
+/* Another spelling of a number is no key of that gateway's, or shard's. */
+Test(member, keys_that_nobody_writes_are_nobodys)
+{
+	static const char *const keys[] = { "gateways/02", "gateways/ 2", "gateways/+2",
+		"gateways/-1", "gateways/", "shards/0", "shards/ 00000" };
+	static const char text[] = "{\"format\":1,\"boot_id\":\"000000000000000f\","
+				   "\"ports\":[\"sim://peer1:7100\"]}";
+
+	peer_start(0);
+	peer_start(1);
+	(void)wait_shared(3);
+	for (uint32_t i = 0; i < NUM_COUNT(keys); i++) {
+		const struct meta_op put = { .kind = META_PUT,
+			.key = keys[i],
+			.value = text,
+			.value_bytes = sizeof(text) - 1 };
+
+		cr_assert_eq(peers[0].meta->ops->txn(peers[0].meta, &put, 1, ignore, NULL), 0);
+		mt_rig_run(rig, NUM_S(1));
+	}
+	(void)wait_shared(3);
+	cr_assert_not(mt_rig_logged(rig, "is gone"));
+	cr_assert(mt_rig_logged(rig, "unreadable in the metadata store key=gateways/02"));
+}
+
 Test(member, a_store_that_times_out_only_delays)
 {
 	meta_store_set_timeouts(rig->store, 60, 60);
