@@ -57,6 +57,9 @@ static const struct config_option option_table[] = {
 	    NULL, false, 0, 0, NULL },
 	{ "snapshots", 0, CONFIG_FLAG, offsetof(struct command_options, has_snapshots), NULL,
 	    "volume delete: its snapshots as well.", NULL, false, 0, 0, NULL },
+	{ "take", 0, CONFIG_FLAG, offsetof(struct command_options, must_take), NULL,
+	    "import: take the volume from whoever has it open for writing, who gets errors from then on.",
+	    NULL, false, 0, 0, NULL },
 	{ "confirm", 0, CONFIG_FLAG, offsetof(struct command_options, is_confirmed), NULL,
 	    "sweep: delete them now.", NULL, false, 0, 0, NULL },
 	{ "read-only", 'r', CONFIG_FLAG, offsetof(struct command_options, is_read_only), NULL,
@@ -135,11 +138,13 @@ static const struct command command_table[] = {
 	{ "exports", NULL, "[--agent PATH]", "List this machine's exports.", false, COMMAND_AGENT,
 	    command_exports },
 	{ "import", NULL,
-	    "FILE NAME [--format FORMAT] [--progress] [--force] [options of volume create]",
+	    "FILE NAME [--format FORMAT] [--progress] [--force [--take]] [options of volume create]",
 	    "Copy a disk image into a volume, which is made as large as the image, or --size; one that "
-	    "exists is written over with --force alone. Zeroes take no space. Needs qemu-img.",
+	    "exists is written over with --force alone, and one that somebody writes with --take as "
+	    "well. Zeroes take no space. Needs qemu-img.",
 	    true,
-	    CREATE_OPTIONS | COMMAND_FORCE | COMMAND_FORMAT | COMMAND_PROGRESS | COMMAND_FILE_FIRST,
+	    CREATE_OPTIONS | COMMAND_FORCE | COMMAND_TAKE | COMMAND_FORMAT | COMMAND_PROGRESS |
+		COMMAND_FILE_FIRST,
 	    command_import },
 	{ "export", NULL, "NAME FILE [--format FORMAT] [--progress] [--force]",
 	    "Copy a volume, or a snapshot, VOLUME@SNAPSHOT, into an image file; zeroes become holes. Of a "
@@ -228,7 +233,8 @@ given_options(const struct command_options *options)
 	    (options->has_progress ? COMMAND_PROGRESS : 0u) |
 	    (options->must_shrink ? COMMAND_SHRINK : 0u) |
 	    (options->is_confirmed ? COMMAND_CONFIRM : 0u) |
-	    (options->has_snapshots ? COMMAND_SNAPSHOTS : 0u);
+	    (options->has_snapshots ? COMMAND_SNAPSHOTS : 0u) |
+	    (options->must_take ? COMMAND_TAKE : 0u);
 }
 
 static int
@@ -236,7 +242,7 @@ check_options(struct command_options *options)
 {
 	static const char *const names[] = { "size", "service-class", "engine", "level", "replicas",
 		"force", "read-only", "agent", "format", "progress", "shrink", "confirm",
-		"snapshots" };
+		"snapshots", "take" };
 	const struct command *command = options->command;
 	unsigned foreign = given_options(options) & ~command->options;
 	char *end;

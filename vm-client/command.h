@@ -34,6 +34,7 @@ struct command_options {
 	bool must_shrink;
 	bool is_confirmed;
 	bool has_snapshots; /* volume delete: they go, too */
+	bool must_take;     /* import: from whoever writes the volume */
 	const char *agent;  /* its control socket */
 	bool is_help;
 	uint64_t timeout_ns;
@@ -69,6 +70,7 @@ enum command_option {
 	COMMAND_SHRINK = 1u << 10,
 	COMMAND_CONFIRM = 1u << 11,
 	COMMAND_SNAPSHOTS = 1u << 12,
+	COMMAND_TAKE = 1u << 13,
 	/* Not options, but where a FILE stands: before the volume's name, or behind it. */
 	COMMAND_MAY_NEW = 1u << 26,  /* another one may follow the first */
 	COMMAND_MAY_NAME = 1u << 27, /* a volume's name may follow */

@@ -26,7 +26,7 @@
 
 #define IMAGE_TOOL "qemu-img"
 #define IMAGE_LISTEN_FD 3 /* as LISTEN_FDS has it */
-#define IMAGE_ARGUMENTS_MAX (2 * CLEAVE_GATEWAYS_MAX + 8)
+#define IMAGE_ARGUMENTS_MAX (2 * CLEAVE_GATEWAYS_MAX + 10)
 #define IMAGE_INFO_BYTES_MAX (256u * 1024u)
 #define IMAGE_EXIT_NO_PROGRAM 127
 
@@ -143,6 +143,10 @@ agent_exec(const struct command_session *session, bool is_read_only, int listen_
 	argv[count++] = session->options->name;
 	if (is_read_only)
 		argv[count++] = "--read-only";
+	if (session->options->must_take) {
+		argv[count++] = "--when-held";
+		argv[count++] = "take";
+	}
 	argv[count] = NULL;
 	(void)snprintf(pid, sizeof(pid), "%d", (int)getpid());
 	if (setenv("LISTEN_PID", pid, 1) != 0 || setenv("LISTEN_FDS", "1", 1) != 0)
@@ -257,6 +261,61 @@ image_info(struct command_session *session, const char *path, char **ret_format,
 	return 0;
 }
 
+/* One step of the look at who has the volume: a handler has come. */
+struct import_look {
+	struct command_session *session;
+	struct cleave_volume *volume;
+	int rc;
+	bool is_done;
+};
+
+static bool
+look_is_done(void *arg)
+{
+	return ((const struct import_look *)arg)->is_done;
+}
+
+static void
+look_on_open(struct cleave_volume *volume, int rc, const char *error, void *arg)
+{
+	struct import_look *look = arg;
+
+	look->volume = volume;
+	look->rc = rc;
+	look->is_done = true;
+	if (rc != 0)
+		(void)command_fail(look->session, rc, "%s", error);
+}
+
+static void
+look_on_closed(void *arg)
+{
+	((struct import_look *)arg)->is_done = true;
+}
+
+/*
+ * Somebody else writes the volume: the refusal says who, and how to insist. An agent would say so in its log, and
+ * qemu-img that a write failed. One who has died is waited for, as by every writer. What is open here for a moment
+ * is closed before the agent opens it.
+ */
+static int
+import_look(struct command_session *session)
+{
+	struct import_look look = { .session = session };
+	int rc =
+	    cleave_volume_open(session->client, session->options->name, 0, look_on_open, &look);
+
+	if (rc != 0)
+		return command_fail(session, rc, "%s", strerror(-rc));
+	(void)loop_run(session->loop, look_is_done, &look);
+	if (look.rc != 0)
+		return look.rc;
+	look.is_done = false;
+	cleave_volume_close(look.volume, look_on_closed, &look);
+	(void)loop_run(session->loop, look_is_done, &look);
+	return 0;
+}
+
 /* The volume, made unless it is there. @ret_is_new: it was made. */
 static int
 import_volume(struct command_session *session, uint64_t image_bytes, bool *ret_is_new)
@@ -290,7 +349,7 @@ import_volume(struct command_session *session, uint64_t image_bytes, bool *ret_i
 		return command_fail(session, -ENOSPC,
 		    "the image has %llu bytes, volume '%.64s' %llu",
 		    (unsigned long long)image_bytes, options.name, (unsigned long long)size_bytes);
-	return 0;
+	return options.must_take ? 0 : import_look(session);
 }
 
 static int

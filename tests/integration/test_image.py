@@ -7,9 +7,10 @@ import json
 import os
 import signal
 import subprocess
+import time
 
 from libagent import EPERM, Agent, Client, need
-from libcluster import Cluster, binary, check, expect_error, main, run_argv
+from libcluster import WAIT_S, Cluster, binary, check, expect_error, main, run_argv
 
 need("qemu-img", "qemu-io", "nbdinfo")
 
@@ -154,6 +155,40 @@ def nothing_is_overwritten_unasked():
         expect_error(c.cleave("import", image, "small", "--force", check_rc=False), "1048576")
 
 
+def writer(c):
+    v = next(v for v in json.loads(c.cleave("--json", "volume", "list").stdout)["volumes"]
+             if v["name"] == "v")
+    return v.get("holder")
+
+
+def one_that_somebody_writes_is_taken_when_said():
+    """The refusal names the writer and the option; nothing is written before it, all of it with it."""
+    with Cluster(nodes=3, gateways=2) as c:
+        image, out = os.path.join(c.folder, "image"), os.path.join(c.folder, "out")
+        make_image(image, 3 * MIB, ((0, 3 * MIB),))
+        c.volume_create("v", "64M")
+        load = subprocess.Popen(c.load_argv("--volume", "v", "--seconds", "600", "--quiet",
+                                            "--read-percent", "10"),
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            end = time.monotonic() + WAIT_S
+            while writer(c) is None:
+                check(load.poll() is None and time.monotonic() < end, "it never opens the volume")
+            expect_error(c.cleave("import", image, "v", "--take", check_rc=False), "exists", "--force")
+            expect_error(c.cleave("import", image, "v", "--force", check_rc=False),
+                         rf"volume 'v': in use by cleave-load\[{load.pid}\]@", "--take")
+            check(load.poll() is None and c.metric("sessions_taken") == 0, "it was taken")
+            c.cleave("import", image, "v", "--force", "--take")
+            text, _ = load.communicate(timeout=WAIT_S)
+        finally:
+            load.kill()
+        check(load.returncode == 1 and "session" in text, f"exit {load.returncode}\n{text}")
+        check(c.metric("sessions_taken") == 1, "sessions_taken")
+        c.cleave("export", "v", out)
+        check(digest(out, 3 * MIB) == digest(image), "what was imported")
+        c.cleave("import", image, "v", "--force")
+
+
 def snapshots():
     """A snapshot is exported while a guest goes on writing to the volume."""
     with Cluster(nodes=3) as c:
@@ -264,5 +299,5 @@ def interrupted():
 
 if __name__ == "__main__":
     main(raw_and_qcow2_there_and_back, sparse_regions_stay_sparse, sizes,
-         nothing_is_overwritten_unasked, snapshots, failures_leave_nothing_behind,
+         nothing_is_overwritten_unasked, one_that_somebody_writes_is_taken_when_said, snapshots, failures_leave_nothing_behind,
          without_the_tool, interrupted)

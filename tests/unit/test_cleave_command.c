@@ -122,6 +122,10 @@ Test(command, images_have_a_file_and_a_volume)
 	cr_assert_str_eq(options.file, "b.qcow2");
 	cr_assert_null(options.format);
 	config_result_fini(&result);
+	cr_assert_eq(parse("import a.img v --force --take"), 0);
+	cr_assert(options.must_take);
+	config_result_fini(&result);
+	expect_refused("volume delete v --take", "takes no --take");
 	expect_refused("import", "needs the NAME");
 	expect_refused("import a.img", "needs the NAME");
 	expect_refused("import a.img v w", "did not expect 'w'");
