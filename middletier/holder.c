@@ -220,7 +220,8 @@ holding_on_peer(struct mt_peer_call *call, void *arg)
 	} else {
 		holding->answer.is_connected |= is_connected != 0;
 		holding->answer.reader_count += (uint32_t)num_min((uint64_t)readers, UINT16_MAX);
-		holding->silent_ns = num_min(holding->silent_ns, (uint64_t)silent_ms * NUM_MS(1));
+		holding->silent_ns = num_min(holding->silent_ns,
+		    num_min((uint64_t)silent_ms, UINT32_MAX) * NUM_MS(1));
 	}
 	json_decref(reply);
 	mt_free(call->reply);

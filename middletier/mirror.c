@@ -14,6 +14,7 @@
  * changes. While it is out, it belongs to the port.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -198,6 +199,9 @@ volume_compare_ids(const void *a, const void *b)
 	uint64_t a_id = ((const struct mt_volume *)a)->id;
 	uint64_t b_id = ((const struct mt_volume *)b)->id;
 
+	if (a_id == b_id)
+		return strcmp(((const struct mt_volume *)a)->name,
+		    ((const struct mt_volume *)b)->name);
 	return a_id < b_id ? -1 : a_id > b_id;
 }
 
@@ -208,6 +212,29 @@ mirror_free(struct mt_mirror *mirror)
 	mt_free(mirror->snapshots);
 	mirror->volumes = NULL;
 	mirror->snapshots = NULL;
+}
+
+/*
+ * Two keys of the store with one volume's id: somebody has written into it. The manifest has room for one, and would be
+ * given each in the other's place, for ever.
+ */
+static void
+mirror_drop_doubles(struct mt_mirror *mirror)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < mirror->volume_count; i++) {
+		if (kept > 0 && mirror->volumes[kept - 1].id == mirror->volumes[i].id) {
+			log_limited(LOG_ERROR,
+			    "gateway: volumes %s and %s have one id in the metadata store, and share their "
+			    "blocks: copy what is wanted, and delete one id=%" PRIu64,
+			    mirror->volumes[kept - 1].name, mirror->volumes[i].name,
+			    mirror->volumes[i].id);
+			continue;
+		}
+		mirror->volumes[kept++] = mirror->volumes[i];
+	}
+	mirror->volume_count = kept;
 }
 
 static int
@@ -229,9 +256,10 @@ mirror_copy(struct mt_mirror *mirror)
 	for (uint32_t i = 0; i < volumes->count; i++)
 		mirror->volumes[i] = volumes->entries[i].volume;
 	qsort(mirror->volumes, mirror->volume_count, sizeof(*mirror->volumes), volume_compare_ids);
+	mirror_drop_doubles(mirror);
 	mirror->cluster = mirror->gateway->cluster;
-	for (uint32_t i = 0; i < volumes->count;
-	     i++) { /* one may have been made since that was read */
+	/* One may have been made since that was read. */
+	for (uint32_t i = 0; i < mirror->volume_count; i++) {
 		const struct mt_volume *volume = &mirror->volumes[i];
 
 		mirror->cluster.next_volume_id =

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz_volume.c -- arbitrary bytes as a volume or as the cluster key, as the metadata store might
- * return them
+ * fuzz_volume.c -- arbitrary bytes as a volume, the cluster key, a snapshot or a gateway, as the metadata
+ * store might return them
  *
  * The first byte chooses. What is let through must survive encoding and decoding; what is refused
- * must name a field.
+ * must name a field; and what counts on from numbers that were let through cannot wrap.
  */
 #include <assert.h>
 #include <stddef.h>
@@ -12,7 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "middletier/alloc.h"
 #include "middletier/control.h"
+#include "middletier/member.h"
+
+#define SNAPSHOT_KEY "snapshots/00000000000000000009"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
@@ -30,6 +34,9 @@ check_volume(const uint8_t *data, uint32_t bytes)
 	text = mt_volume_encode(&volume);
 	assert(text != NULL);
 	assert(mt_volume_decode("v", text, (uint32_t)strlen(text), &again, &field) == 0);
+	assert(volume.id <= MT_NUMBER_MAX && volume.attach <= MT_NUMBER_MAX);
+	assert(mt_segments_exist(volume.segment_base, volume.segment_count));
+	assert(mt_scope_check(&volume.scope, volume.segment_base) == NULL);
 	assert(again.id == volume.id && again.size_bytes == volume.size_bytes);
 	assert(again.session_id == volume.session_id && again.level == volume.level);
 	free(text);
@@ -54,14 +61,64 @@ check_cluster(const uint8_t *data, uint32_t bytes)
 	free(text);
 }
 
+static void
+check_snapshot(const uint8_t *data, uint32_t bytes)
+{
+	struct mt_snapshot snapshot, again;
+	char *waiting = NULL, *waiting_again = NULL, *text;
+	const char *field = NULL;
+
+	if (mt_snapshot_decode(SNAPSHOT_KEY, data, bytes, &snapshot, &waiting, &field) != 0) {
+		assert(field != NULL && field[0] != '\0');
+		return;
+	}
+	assert(snapshot.number == 9 && snapshot.volume_id <= MT_NUMBER_MAX);
+	assert(mt_segments_exist(snapshot.segment_base, snapshot.segment_count));
+	text = mt_snapshot_encode(&snapshot, waiting);
+	assert(text != NULL);
+	assert(mt_snapshot_decode(SNAPSHOT_KEY, text, (uint32_t)strlen(text), &again,
+		   &waiting_again, &field) == 0);
+	assert(again.scope.span_count == snapshot.scope.span_count);
+	assert((waiting == NULL) == (waiting_again == NULL));
+	mt_free(waiting);
+	mt_free(waiting_again);
+	free(text);
+}
+
+static void
+check_member(const uint8_t *data, uint32_t bytes)
+{
+	struct mt_member_peer peer = { 0 };
+	const char *field = NULL;
+
+	if (mt_member_decode(data, bytes, &peer, &field) != 0) {
+		assert(field != NULL && field[0] != '\0');
+		return;
+	}
+	/* A shard's port is its number modulo theirs. */
+	assert(peer.port_count >= 1 && peer.port_count <= MT_PORTS_MAX);
+	for (uint32_t i = 0; i < peer.port_count; i++)
+		assert(memchr(peer.ports[i], '\0', sizeof(peer.ports[i])) != NULL);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	if (bytes == 0 || bytes > META_VALUE_BYTES_MAX)
 		return 0;
-	if (data[0] % 2 == 0)
+	switch (data[0] % 4) {
+	case 0:
 		check_volume(data + 1, (uint32_t)bytes - 1);
-	else
+		break;
+	case 1:
 		check_cluster(data + 1, (uint32_t)bytes - 1);
+		break;
+	case 2:
+		check_snapshot(data + 1, (uint32_t)bytes - 1);
+		break;
+	default:
+		check_member(data + 1, (uint32_t)bytes - 1);
+		break;
+	}
 	return 0;
 }

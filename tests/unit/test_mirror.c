@@ -143,6 +143,41 @@ Test(mirror, many_volumes_take_several_commits)
 	cr_assert(mt_rig_run_until(rig, is_mirrored, NULL));
 }
 
+static void
+on_put(int rc, void *arg)
+{
+	cr_assert_eq(rc, 0);
+	*(bool *)arg = true;
+}
+
+static bool
+is_set(void *arg)
+{
+	return *(const bool *)arg;
+}
+
+/* Each would be written over the other, again and again, for as long as the shard is served. */
+Test(mirror, two_volumes_of_one_id_are_not_mirrored_for_ever)
+{
+	bool is_put = false;
+	struct meta_op op = { .kind = META_PUT, .key = "volumes/b" };
+	char *text;
+
+	make("a", NUM_MIB(1));
+	cr_assert(mt_rig_run_until(rig, is_mirrored, NULL));
+	text = mt_volume_encode(&mt_volumes_by_name(&rig->gateway->volumes, "a")->volume);
+	op.value = text;
+	op.value_bytes = (uint32_t)strlen(text);
+	cr_assert_eq(rig->meta->ops->txn(rig->meta, &op, 1, on_put, &is_put), 0);
+	cr_assert(mt_rig_run_until(rig, is_set, &is_put));
+	free(text);
+	mt_rig_run(rig, NUM_S(5));
+	cr_assert_eq(rig->gateway->volumes.count, 2);
+	cr_assert_not(rig->gateway->mirror.is_out);
+	cr_assert_eq(mt_manifest_state(mt_rig_shard(rig, 0))->volume_count, 1);
+	cr_assert_str_eq(mt_manifest_state(mt_rig_shard(rig, 0))->volumes[0].name, "a");
+}
+
 Test(mirror, outlives_the_gateway)
 {
 	make("a", NUM_MIB(1));
