@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "vm-client/nbd_wire.h"
+#include "vm-client/agent/nbd_wire.h"
 
 static void
 check_name(const uint8_t *data, size_t size, const char *name, uint32_t bytes)

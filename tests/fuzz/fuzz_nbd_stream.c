@@ -31,7 +31,7 @@
 #include "base/log.h"
 #include "base/loop_internal.h"
 #include "base/num.h"
-#include "vm-client/nbd.h"
+#include "vm-client/agent/nbd.h"
 
 #define STREAM_CONNECTIONS 4
 #define STREAM_VOLUME_BYTES (64u * 1024)

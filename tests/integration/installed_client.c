@@ -12,6 +12,29 @@
 
 #define BLOCK_BYTES 4096
 
+/* Names of the library's insides: they are nobody's outside of it. */
+int map_parse(void);
+int message_send(void);
+int log_line(void);
+
+int
+map_parse(void)
+{
+	return -1;
+}
+
+int
+message_send(void)
+{
+	return -1;
+}
+
+int
+log_line(void)
+{
+	return -1;
+}
+
 int
 main(int argc, char *argv[])
 {

@@ -152,6 +152,22 @@ def programs_outside_build(root):
             compile_outside(root, folder, source, "cleave-split")
 
 
+def libraries_export_what_headers_declare(root):
+    """And nothing else: what a program calls its own functions is its own affair."""
+    for name in ("libcleave", "libcleave_split"):
+        headers = glob.glob(os.path.dirname(find(root, "cleave/client.h")) + "/*.h")
+        known = set()
+        for header in headers:
+            with open(header) as f:
+                known.update(re.findall(r"\w+", f.read()))
+        nm = run_argv(["nm", "--extern-only", "--defined-only", "--format=posix",
+                       find(root, f"{name}.a")]).stdout
+        names = {words[0] for words in map(str.split, nm.splitlines()) if len(words) > 1}
+        check("split_send" in names and ("cleave_pwrite" in names) == (name == "libcleave"),
+              f"{name}.a lacks what it is for")
+        check(names <= known, f"{name}.a exports {sorted(names - known)[:10]}")
+
+
 def configure(root, folder, name, example, **values):
     """An operator's file: the example with other values. A list replaces all lines of an option."""
     with open(find(root, f"doc/cleave/examples/{example}.conf")) as f:
@@ -224,6 +240,7 @@ def run_cluster(root, folder, daemons):
     run_argv([*cleave, "volume", "create", "disk1", "--size", "64M"])
     run_argv([*load, "--operations", "2000", "--read-percent", "50", "--journal", journal])
     run_argv([*load, "--verify-journal", journal])
+    # It has functions that are called like some of the library's own.
     outside = compile_outside(root, folder, os.path.join(SOURCE, "tests/integration/installed_client.c"),
                               "cleave")
     done = run_argv([outside, gateway, "disk1"])
@@ -258,7 +275,8 @@ def a_cluster_runs_from_the_examples(root):
 
 
 TESTS = (nothing_names_the_build_tree, manual_pages_render_without_warnings,
-         systemd_knows_all_that_units_say, the_service_user_can_be_made, programs_outside_build, a_cluster_runs_from_the_examples)
+         systemd_knows_all_that_units_say, the_service_user_can_be_made, programs_outside_build,
+         libraries_export_what_headers_declare, a_cluster_runs_from_the_examples)
 
 
 def installed(test):

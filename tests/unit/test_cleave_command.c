@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/num.h"
-#include "vm-client/command.h"
-#include "vm-client/table.h"
+#include "vm-client/command/command.h"
+#include "vm-client/command/table.h"
 
 #define WORDS_MAX 16
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_client.c -- options, control calls, opening and closing */
 #include "client_fixture.h"
-#include "vm-client/internal.h"
+#include "vm-client/library/internal.h"
 
 Test(client, bad_options_are_named)
 {

@@ -6,7 +6,7 @@
  * or lets one answer with a map of yesterday.
  */
 #include "client_fixture.h"
-#include "vm-client/internal.h"
+#include "vm-client/library/internal.h"
 
 #define SHARDS 4u
 #define PIECE CLIENT_MESSAGE_BYTES_MAX

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "vm-client/histogram.h"
+#include "vm-client/load/histogram.h"
 
 static struct histogram h, other;
 

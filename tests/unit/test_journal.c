@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "vm-client/journal.h"
+#include "vm-client/load/journal.h"
 
 static struct journal journal;
 static char path[64];

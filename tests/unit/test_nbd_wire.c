@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "vm-client/nbd_wire.h"
+#include "vm-client/agent/nbd_wire.h"
 
 static uint32_t
 put_text(uint8_t *out, const char *text)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_retry.c -- a client whose gateway is busy, gone, wrong, elsewhere, or too slow */
 #include "client_fixture.h"
-#include "vm-client/internal.h"
+#include "vm-client/library/internal.h"
 
 static void
 expect_content(struct fixture *f, uint64_t offset_bytes, const uint8_t *data, uint64_t bytes)

@@ -3,8 +3,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "vm-client/source.h"
-#include "vm-client/stamp.h"
+#include "vm-client/load/source.h"
+#include "vm-client/load/stamp.h"
 
 static uint8_t block[STAMP_BLOCK_BYTES];
 static const struct stamp written = {

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "vm-client/workload.h"
+#include "vm-client/load/workload.h"
 
 #define DRAWS 200000u
 

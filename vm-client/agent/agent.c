@@ -15,7 +15,7 @@
 #include "base/notify.h"
 #include "base/num.h"
 #include "base/signals.h"
-#include "gateways.h"
+#include "library/gateways.h"
 #include "nbd.h"
 #include "nbd_control.h"
 #include "nbd_handover.h"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/num.h"
-#include "gateways.h"
+#include "library/gateways.h"
 #include "workload.h"
 
 #define SECONDS_DEFAULT 10

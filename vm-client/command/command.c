@@ -15,7 +15,7 @@
 
 #include "base/check.h"
 #include "base/num.h"
-#include "gateways.h"
+#include "library/gateways.h"
 
 #define COMMAND_CONNECT_NS_MAX NUM_S(5)
 #define COMMAND_REPLICAS_MAX 3u
