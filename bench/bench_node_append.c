@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../storage-node/disk_uring.h"
+#include "../storage-node/disk/disk_uring.h"
 #include "../storage-node/node.h"
 #include "base/crc32c.h"
 #include "base/log.h"

@@ -33,7 +33,7 @@
 #include "cleave/split.h"
 #include "cleave/status.h"
 #include "cleave/wire.h"
-#include "disk_host.h"
+#include "disk/disk_host.h"
 #include "node.h"
 #include "ondisk.h"
 

@@ -21,8 +21,8 @@
 #include "base/notify.h"
 #include "base/num.h"
 #include "base/signals.h"
-#include "disk_fault.h"
-#include "disk_uring.h"
+#include "disk/disk_fault.h"
+#include "disk/disk_uring.h"
 #include "format.h"
 #include "node.h"
 

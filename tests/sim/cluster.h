@@ -21,8 +21,8 @@
 #include "cleave/client.h"
 #include "middletier/gateway.h"
 #include "splitlib/sim_net.h"
-#include "storage-node/disk_sim.h"
 #include "storage-node/node.h"
+#include "storage-node/sim/disk_sim.h"
 
 #define SIM_NODES_MAX 5u
 #define SIM_GATEWAYS_MAX 3u

@@ -20,8 +20,8 @@
 #include "middletier/meta_memory.h"
 #include "middletier/root.h"
 #include "splitlib/sim_net.h"
-#include "storage-node/disk_sim.h"
 #include "storage-node/node.h"
+#include "storage-node/sim/disk_sim.h"
 
 #define MT_RIG_CLUSTER_ID 0xc1ea7e51u
 #define MT_RIG_NODES_MAX 5u

@@ -16,8 +16,8 @@
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "splitlib/sim_net.h"
-#include "storage-node/disk_sim.h"
 #include "storage-node/node.h"
+#include "storage-node/sim/disk_sim.h"
 
 #define RIG_CLUSTER_ID 0x1122334455667788u
 #define RIG_NODE_ID 7u

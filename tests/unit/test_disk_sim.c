@@ -7,8 +7,8 @@
 
 #include "base/loop_sim.h"
 #include "base/num.h"
-#include "storage-node/disk_host.h"
-#include "storage-node/disk_sim.h"
+#include "storage-node/disk/disk_host.h"
+#include "storage-node/sim/disk_sim.h"
 
 #define CAPACITY NUM_MIB(1)
 

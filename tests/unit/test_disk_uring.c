@@ -18,10 +18,10 @@
 
 #include "base/guard.h"
 #include "base/num.h"
-#include "storage-node/disk_fault.h"
-#include "storage-node/disk_host.h"
-#include "storage-node/disk_uring.h"
-#include "storage-node/file_map.h"
+#include "storage-node/disk/disk_fault.h"
+#include "storage-node/disk/disk_host.h"
+#include "storage-node/disk/disk_uring.h"
+#include "storage-node/disk/file_map.h"
 
 #define FILE_BYTES NUM_MIB(4)
 #define IOS 300u

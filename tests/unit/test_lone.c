@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_lone.c -- a slow disk seldom keeps the loop waiting, a quick one that stumbles always may */
-#include "storage-node/lone.h"
+#include "storage-node/disk/lone.h"
 
 #include <criterion/criterion.h>
 

@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "cleave/disk.h"
-#include "disk_fault.h"
+#include "disk/disk_fault.h"
 
 #define DISK_SIM_SECTOR_BYTES 512u
 #define DISK_SIM_BAD_RANGES_MAX 16u

@@ -25,7 +25,7 @@
 #include "base/guard.h"
 #include "base/list.h"
 #include "base/random.h"
-#include "disk_host.h"
+#include "disk/disk_host.h"
 #include "disk_sim_internal.h"
 
 #define DISK_HANDLE_MAGIC 0x444e4844u /* "DHND" */

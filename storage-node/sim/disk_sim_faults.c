@@ -11,7 +11,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
-#include "disk_host.h"
+#include "disk/disk_host.h"
 #include "disk_sim_internal.h"
 
 #define PER_MILLE 1000u
