@@ -389,6 +389,16 @@ struct mt_volume {
  * -ESHUTDOWN. Returns 0; -ENOMEM: no handler. mt_root_abandon covers these calls as well.
  */
 int mt_shard_volumes_refresh(struct mt_shard *shard, void (*fn)(int rc, void *arg), void *arg);
+struct mt_manifest_state;
+/*
+ * mt_shard_mirror_check -- is the metadata store as new as the mirror in this shard's manifest?
+ *
+ * @state is read before it returns. It is what the manifest says once its nodes obey the new epoch, so the
+ * store, which main reads after that, knows at least as much. Where it knows less it is an older copy: @fn
+ * gets -ESTALE, and the gateway has failed (mt_gateway_fail). Else as mt_shard_volumes_refresh.
+ */
+int mt_shard_mirror_check(struct mt_shard *shard, const struct mt_manifest_state *state,
+    void (*fn)(int rc, void *arg), void *arg);
 
 /* Waits for a reading of the volumes that begins after it was asked for. */
 struct mt_volumes_waiter {

@@ -24,6 +24,7 @@
  * is main's; a shard that goes away leaves it there, orphaned, and main frees it.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "control.h"
+#include "manifest.h"
 #include "root.h"
 
 #define ROOT_CALL_MAGIC 0x4c4c4352u /* "RCLL" */
@@ -45,7 +47,7 @@ struct root_call {
 	struct loop *port_loop;
 	struct loop_post post;
 	enum root_call_place place;
-	enum { ROOT_LOAD, ROOT_STORE, ROOT_CLAIM, ROOT_REFRESH } kind;
+	enum { ROOT_LOAD, ROOT_STORE, ROOT_CLAIM, ROOT_REFRESH, ROOT_MIRROR } kind;
 	char key[MT_ROOT_KEY_BYTES];
 	uint32_t shard_index;
 	struct mt_root wanted; /* to be stored */
@@ -57,7 +59,8 @@ struct root_call {
 	bool has_old;
 	uint64_t old_version; /* of its key; 0: absent */
 	int txn_rc;
-	/* ROOT_REFRESH */
+	struct mt_cluster mirrored; /* ROOT_MIRROR: what the nodes know; the next ids alone */
+	/* ROOT_REFRESH, ROOT_MIRROR */
 	struct mt_volumes_waiter waiter;
 	void (*refresh_fn)(int rc, void *arg);
 	void *arg;
@@ -83,7 +86,7 @@ root_call_on_back(struct loop_post *post, void *arg)
 	CHECK_OBJ(call, ROOT_CALL_MAGIC);
 	if (call->shard != NULL) {
 		list_remove(&call->link);
-		if (call->kind == ROOT_REFRESH)
+		if (call->kind == ROOT_REFRESH || call->kind == ROOT_MIRROR)
 			call->refresh_fn(call->rc, call->arg);
 		else
 			call->fn(call->rc, has_root ? &call->found : NULL, call->arg);
@@ -302,10 +305,38 @@ root_call_claim(struct root_call *call)
 
 /* ---- on main: volumes ---- */
 
+/*
+ * A store counts ids before the mirror does, and never back: a mirror that is ahead was made from a newer
+ * store. Nothing may be served or made by this one: its next volume would get the blocks of another.
+ */
+static bool
+root_call_is_store_old(const struct root_call *call)
+{
+	const struct mt_cluster *known = &call->gateway->cluster, *mirrored = &call->mirrored;
+
+	return known->next_volume_id < mirrored->next_volume_id ||
+	    known->next_segment < mirrored->next_segment ||
+	    known->next_snapshot < mirrored->next_snapshot ||
+	    known->next_clone < mirrored->next_clone;
+}
+
 static void
 root_call_on_refreshed(int rc, void *arg)
 {
-	root_call_answer(arg, rc);
+	struct root_call *call = arg;
+	const struct mt_cluster *known = &call->gateway->cluster, *mirrored = &call->mirrored;
+
+	if (rc == 0 && call->kind == ROOT_MIRROR && root_call_is_store_old(call)) {
+		rc = -ESTALE;
+		mt_gateway_fail(call->gateway, rc,
+		    "the metadata store is stale: its next volume, snapshot and clone are %" PRIu64
+		    ", %" PRIu64 " and %" PRIu64 ", the storage nodes know of %" PRIu64 ", %" PRIu64
+		    " and %" PRIu64 ". Is --meta an older copy? If the newer store is lost, run "
+		    "cleave recover",
+		    known->next_volume_id, known->next_snapshot, known->next_clone,
+		    mirrored->next_volume_id, mirrored->next_snapshot, mirrored->next_clone);
+	}
+	root_call_answer(call, rc);
 }
 
 static void
@@ -323,7 +354,7 @@ root_call_on_main(struct loop_post *post, void *arg)
 
 	(void)post;
 	CHECK_OBJ(call, ROOT_CALL_MAGIC);
-	if (call->shard != NULL && call->kind != ROOT_REFRESH)
+	if (call->shard != NULL && call->kind != ROOT_REFRESH && call->kind != ROOT_MIRROR)
 		call->place = ROOT_AT_STORE;
 	if (call->shard == NULL)
 		root_call_free(call);
@@ -331,7 +362,7 @@ root_call_on_main(struct loop_post *post, void *arg)
 		root_call_txn(call);
 	else if (call->kind == ROOT_CLAIM)
 		root_call_claim(call);
-	else if (call->kind == ROOT_REFRESH)
+	else if (call->kind == ROOT_REFRESH || call->kind == ROOT_MIRROR)
 		root_call_refresh(call);
 	else
 		root_call_list(call);
@@ -414,6 +445,24 @@ mt_shard_volumes_refresh(struct mt_shard *shard, void (*fn)(int rc, void *arg), 
 
 	if (call != NULL) {
 		call->kind = ROOT_REFRESH;
+		call->refresh_fn = fn;
+		call->arg = arg;
+	}
+	return root_call_start(call);
+}
+
+int
+mt_shard_mirror_check(struct mt_shard *shard, const struct mt_manifest_state *state,
+    void (*fn)(int rc, void *arg), void *arg)
+{
+	struct root_call *call = root_call_create(shard);
+
+	if (call != NULL) {
+		call->kind = ROOT_MIRROR;
+		call->mirrored.next_volume_id = state->next_volume_id;
+		call->mirrored.next_segment = state->next_segment;
+		call->mirrored.next_snapshot = state->next_snapshot;
+		call->mirrored.next_clone = state->next_clone;
 		call->refresh_fn = fn;
 		call->arg = arg;
 	}

@@ -38,6 +38,7 @@
 
 static void takeover_load(struct mt_takeover *takeover);
 static void takeover_agree_next(struct mt_takeover *takeover);
+static void takeover_check_mirror(struct mt_takeover *takeover);
 
 bool
 mt_takeover_is_stopped(const struct mt_takeover *takeover)
@@ -395,6 +396,33 @@ mt_takeover_end_replay(struct mt_takeover *takeover, int rc)
 }
 
 static void
+takeover_on_mirror_checked(int rc, void *arg)
+{
+	struct mt_takeover *takeover = arg;
+
+	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
+	if (mt_takeover_is_stopped(takeover))
+		return;
+	if (rc == -ESTALE)
+		mt_takeover_give_up(takeover, rc, "the metadata store is stale");
+	else if (rc != 0)
+		mt_takeover_retry(takeover, takeover_check_mirror, rc);
+	else
+		takeover_agree_next(takeover);
+}
+
+/* An older copy of the store may have epochs that pass: those of its last owner. Its ids do not. */
+static void
+takeover_check_mirror(struct mt_takeover *takeover)
+{
+	int rc = mt_shard_mirror_check(takeover->shard, &takeover->state,
+	    takeover_on_mirror_checked, takeover);
+
+	if (rc != 0)
+		mt_takeover_retry(takeover, takeover_check_mirror, rc);
+}
+
+static void
 takeover_on_manifest_read(int rc, void *arg)
 {
 	struct mt_takeover *takeover = arg;
@@ -412,6 +440,8 @@ takeover_on_manifest_read(int rc, void *arg)
 	else if (takeover->state.epoch > takeover->shard->epoch)
 		mt_takeover_give_up(takeover, -ESTALE,
 		    "the metadata store is stale: its manifest is of a later epoch");
+	else if (takeover->state.shard_count != 0)
+		takeover_check_mirror(takeover);
 	else
 		takeover_agree_next(takeover);
 }

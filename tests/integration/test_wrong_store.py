@@ -177,7 +177,44 @@ def old_copy_says_so_and_changes_nothing():
         verify(c, journal)
 
 
+def recover_argv(c):
+    argv = [binary("cleave"), "recover", "--meta", meta(c), "--cluster-id", CLUSTER_ID]
+    for address in c.addresses:
+        argv += ["--node", address]
+    return argv
+
+
+def copy_of_a_store_in_use_is_noticed_by_its_ids():
+    """Its epochs pass: no shard has had another owner since. Its next volume would get the blocks of another."""
+    with Cluster(nodes=3, shards=2) as c:
+        c.volume_create("v", "64M")
+        shutil.copytree(meta(c), meta(c) + ".old")
+        c.volume_create("w", "64M")
+        journal = os.path.join(c.folder, "journal")
+        c.load("--volume", "w", "--pattern", "random", "--operations", "2000", "--journal", journal)
+        c.gateway.kill()
+        os.rename(meta(c), meta(c) + ".new")
+        os.rename(meta(c) + ".old", meta(c))
+        # The shards' epochs pass the first time alone; it is as wrong the second time.
+        for _ in range(2):
+            expect_error(run_argv(c.gateway.argv, check_rc=False), "the metadata store is stale",
+                         "next volume", "older copy", "cleave recover", codes=(1,))
+        os.rename(meta(c), meta(c) + ".old")
+        os.rename(meta(c) + ".new", meta(c))
+        run_argv(recover_argv(c))
+        c.gateway.start()
+        c.load("--verify-journal", journal, "--volume", "w")
+        # The old copy, made anew from the nodes, knows all that they do, too.
+        c.gateway.stop()
+        os.rename(meta(c), meta(c) + ".new")
+        os.rename(meta(c) + ".old", meta(c))
+        run_argv(recover_argv(c))
+        c.gateway.start()
+        c.load("--verify-journal", journal, "--volume", "w")
+
+
 if __name__ == "__main__":
     main(store_that_is_gone_is_not_made_anew, cluster_is_made_over_empty_nodes_only,
          second_gateway_with_a_store_of_its_own_is_refused, node_of_another_cluster_is_refused,
-         store_that_was_recovered_elsewhere_is_refused, old_copy_says_so_and_changes_nothing)
+         store_that_was_recovered_elsewhere_is_refused, old_copy_says_so_and_changes_nothing,
+         copy_of_a_store_in_use_is_noticed_by_its_ids)
