@@ -308,6 +308,7 @@ void mt_volume_query_send(struct mt_volume_query *query, struct mt_port *port,
 enum mt_wait {
 	MT_WAIT_NONE,
 	MT_WAIT_TAKEOVER, /* it does not serve yet */
+	MT_WAIT_STALE,    /* nodes know of later owners than the metadata store does */
 	MT_WAIT_STOPPED,
 	MT_WAIT_LEASE,
 	MT_WAIT_NODES,   /* for an extent of the log, on --min-replicas of them */

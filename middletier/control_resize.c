@@ -132,7 +132,8 @@ mt_control_volume_resize(struct mt_control_request *request)
 		resize_submit(request, entry);
 	else if (!request->must_shrink && request->wanted_bytes < entry->volume.size_bytes)
 		mt_control_refuse(request, -EINVAL,
-		    "volume '%s' has %" PRIu64 " bytes: it would lose what is behind the new end",
+		    "volume '%s' has %" PRIu64 " bytes: it would lose what is behind "
+		    "the new end; --shrink says that it may",
 		    request->volume.name, entry->volume.size_bytes);
 	else
 		change_alone(request, resize_on_alone);

@@ -104,7 +104,10 @@ roll_log_wait(struct mt_write_state *state, int rc)
 		return;
 	state->roll.is_wait_logged = true;
 	if (rc == -ENOSPC)
-		log_error("shard %" PRIu32 ": no storage node has room for its log", shard->index);
+		log_error("shard %" PRIu32
+			  ": too few storage nodes have room for its log: see cleave "
+			  "node list",
+		    shard->index);
 	else if (rc != -EHOSTDOWN)
 		log_error("shard %" PRIu32 ": no new extent for its log rc=%s", shard->index,
 		    log_errno(rc));

@@ -12,11 +12,12 @@
 
 static const char *const wait_texts[MT_WAIT_NR] = {
 	[MT_WAIT_TAKEOVER] = "is being taken over",
+	[MT_WAIT_STALE] = "is not served: the metadata store is stale, the gateway's log says why",
 	[MT_WAIT_STOPPED] = "has stopped: the gateway's log says why",
 	[MT_WAIT_LEASE] =
 	    "has an owner whose lease is in doubt: the metadata store does not answer",
 	[MT_WAIT_NODES] = "waits for storage nodes: fewer are up than --min-replicas",
-	[MT_WAIT_ROOM] = "waits for room: no storage node has any for its log",
+	[MT_WAIT_ROOM] = "waits for room: too few storage nodes have any for its log",
 	[MT_WAIT_LOG] = "waits for merges: its log is as long as it may be",
 	[MT_WAIT_MEMORY] = "waits for merges: the index of its log is as large as it may be",
 	[MT_WAIT_EXTENT] = "waits for a new extent for its log",
@@ -55,6 +56,8 @@ mt_shard_wait(const struct mt_shard *shard)
 {
 	enum mt_wait wait;
 
+	if (shard->sm.state == MT_SHARD_IDLE && shard->stale_count > 0)
+		return MT_WAIT_STALE;
 	if (shard->sm.state == MT_SHARD_IDLE)
 		return MT_WAIT_NONE; /* another gateway's, which tells its own */
 	if (shard->sm.state == MT_SHARD_STOPPED)

@@ -79,6 +79,21 @@ Test(stall, a_silent_gateway_is_told_once_with_what_it_says)
 	cr_assert_geq(waited_ns, NUM_S(8));
 }
 
+Test(stall, a_reason_that_shards_share_is_told_once)
+{
+	f->fake.is_holding = true;
+	f->fake.control_answer =
+	    "{\"waits\":[{\"shard\":0,\"text\":\"waits\"},{\"shard\":1,\"text\":\"waits\"},"
+	    "{\"shard\":2,\"text\":\"x\"},{\"shard\":3,\"text\":\"waits\"}]}";
+	cr_assert_eq(fixture_submit(f, 0, CLEAVE_WRITE, 0, 4096, data), 0);
+	fixture_run(f, is_told);
+	cr_assert(strstr(reason, "shard 0 waits (and 2 more shards); shard 2 x") != NULL, "%s",
+	    reason);
+	f->fake.is_holding = false;
+	fake_gateway_release(&f->fake, false);
+	fixture_run(f, is_over);
+}
+
 Test(stall, a_gateway_that_tells_no_reason_is_not_waited_for)
 {
 	f->fake.is_holding = f->fake.control_is_holding = true;

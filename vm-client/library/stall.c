@@ -133,24 +133,51 @@ stall_report(struct cleave_volume *volume, const char *gateway_says)
 
 /* ---- the gateway's half ---- */
 
-/* The texts of {"waits":[{"shard":N,"text":T}, ...]}, as many as fit. */
+static const char *
+stall_wait_text(const json_t *waits, size_t index)
+{
+	return json_string_value(json_object_get(json_array_get(waits, index), "text"));
+}
+
+/* How many of @waits say @text between the indexes @from and @to. */
+static size_t
+stall_count_waits(const json_t *waits, const char *text, size_t from, size_t to)
+{
+	size_t count = 0;
+
+	for (size_t i = from; i < to; i++) {
+		const char *other = stall_wait_text(waits, i);
+
+		count += other != NULL && strcmp(other, text) == 0;
+	}
+	return count;
+}
+
+/* The texts of {"waits":[{"shard":N,"text":T}, ...]}, each once, as many as fit. */
 static void
 stall_read_waits(const char *reply, char *ret_text, size_t text_bytes)
 {
 	json_t *object = json_loads(reply, JSON_REJECT_DUPLICATES, NULL), *item;
+	const json_t *waits = json_object_get(object, "waits");
 	size_t index, used = 0;
 
 	ret_text[0] = '\0';
-	json_array_foreach(json_object_get(object, "waits"), index, item)
+	json_array_foreach(waits, index, item)
 	{
-		const char *text = json_string_value(json_object_get(item, "text"));
+		const char *text = stall_wait_text(waits, index);
 		const json_t *shard = json_object_get(item, "shard");
+		char more[48] = "";
+		size_t count;
 
-		if (text == NULL || !json_is_integer(shard) || used >= text_bytes)
+		if (text == NULL || !json_is_integer(shard) || used >= text_bytes ||
+		    stall_count_waits(waits, text, 0, index) > 0)
 			continue;
-		used += (size_t)snprintf(ret_text + used, text_bytes - used, "%sshard %lld %s",
+		count = stall_count_waits(waits, text, index + 1, json_array_size(waits));
+		if (count > 0)
+			(void)snprintf(more, sizeof(more), " (and %zu more shards)", count);
+		used += (size_t)snprintf(ret_text + used, text_bytes - used, "%sshard %lld %s%s",
 		    used == 0 ? "the gateway says: " : "; ", (long long)json_integer_value(shard),
-		    text);
+		    text, more);
 	}
 	json_decref(object);
 }
