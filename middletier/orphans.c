@@ -8,6 +8,7 @@
 
 #include "alloc.h"
 #include "base/log.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "base/search.h"
 #include "upkeep.h"
@@ -169,7 +170,7 @@ orphan_may_go(struct mt_orphans *orphans, struct mt_orphan *orphan, struct mt_li
 	/* Asked before, and still there: it has counted. */
 	if (orphan->is_known || orphan->is_confirmed || orphan->is_asked || grace_ns == 0)
 		return true;
-	if (now_ns - orphan->since_ns < grace_ns)
+	if (now_ns - orphan->since_ns < grace_ns && !MUTANT(orphan_grace_ignored))
 		return false;
 	orphan->is_held = !link_take(link, now_ns, grace_ns);
 	return !orphan->is_held;

@@ -468,9 +468,9 @@ change_begin(struct sn_request *req)
 	if (!sn_extent_is_held(extent))
 		return -ENOENT;
 	/* Both were looked at when it came; a copy that goes takes what waits for it along. */
-	assert(req->wire.epoch >= extent->slot.create_epoch);
+	assert(req->wire.epoch >= extent->slot.create_epoch || MUTANT(maker_ignored));
 	assert(req->wire.opcode != WIRE_EXTENT_DELETE ||
-	    req->wire.offset_bytes == extent->slot.incarnation);
+	    req->wire.offset_bytes == extent->slot.incarnation || MUTANT(incarnation_ignored));
 	switch (req->wire.opcode) {
 	case WIRE_EXTENT_FREEZE:
 		if (state != EXTENT_SEALED)
@@ -597,7 +597,7 @@ extent_change_start(struct sn_request *req)
 	if (rc != 0)
 		return rc;
 	/* A copy that a newer owner has made is no older one's to change, fence or not. */
-	if (wire->epoch < extent->slot.create_epoch) {
+	if (wire->epoch < extent->slot.create_epoch && !MUTANT(maker_ignored)) {
 		SN_COUNT(node, stale_epochs, 1);
 		return -ESTALE;
 	}

@@ -29,6 +29,7 @@
 	X(slot_trusted, "a batch's extent and predecessor are not checked on recovery")            \
 	X(identity_ignored, "a node takes the gateways of any metadata store")                     \
 	X(incarnation_ignored, "a node deletes whatever incarnation of a copy is there")           \
+	X(maker_ignored, "a node lets an owner older than a copy's maker change it")               \
 	/* Gateway. */                                                                             \
 	X(cut_to_shortest, "every replica is cut to the shortest answer")                          \
 	X(lone_answer, "a take-over believes one copy while the others are away")                  \
@@ -51,6 +52,7 @@
 	X(tombstone_scope_ignored, "a discard counts for a volume that was rolled back over it")   \
 	X(empty_root_trusted, "a shard without a manifest begins, though nodes hold data of it")   \
 	X(manifest_room_ignored, "a manifest that is long is pressed back by nobody")              \
+	X(orphan_grace_ignored, "the sweep deletes an orphan when it first sees it")               \
 	/* Client. */                                                                              \
 	X(debt_ignored, "writes go on at other ports while one that was given up may still land")
 

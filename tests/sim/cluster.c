@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "deletes.h"
 #include "middletier/meta_memory.h"
 
 #define CLUSTER_ID 0x51u
@@ -230,6 +231,8 @@ sim_cluster_create(const struct sim_cluster_options *options)
 	cluster->store = meta_store_create(&store);
 	assert(cluster->net != NULL);
 	assert(cluster->store != NULL);
+	cluster->spared_node = SIM_NODES_MAX;
+	cluster->deletes = sim_deletes_create(cluster);
 	loop_timer_init(&cluster->restart_timer, on_restart, cluster);
 	loop_timer_init(&cluster->beat_timer, on_beat, cluster);
 	on_beat(&cluster->beat_timer, cluster);
@@ -264,6 +267,7 @@ sim_cluster_destroy(struct sim_cluster *cluster)
 	meta_store_destroy(cluster->store);
 	sim_net_destroy(cluster->net);
 	sim_world_destroy(cluster->world);
+	sim_deletes_destroy(cluster->deletes);
 	free(cluster);
 }
 
@@ -311,6 +315,7 @@ sim_cluster_node_start(struct sim_cluster *cluster, uint32_t index)
 	own->node = node_create(&options);
 	if (own->node == NULL)
 		sim_cluster_fail(cluster, "node_create: %s", strerror(errno));
+	sim_deletes_watch(cluster, index);
 	node_start(own->node);
 }
 
@@ -329,6 +334,7 @@ sim_cluster_node_kill(struct sim_cluster *cluster, uint32_t index, bool is_power
 	if (own->node == NULL)
 		return;
 	sim_world_trace(cluster->world, "kill node %u power_loss=%d", index + 1, is_power_loss);
+	sim_deletes_unwatch(cluster, index);
 	node_destroy(own->node);
 	sim_host_kill(own->host, random_death(cluster));
 	loop_destroy(own->loop);

@@ -463,6 +463,7 @@ inject_disk(struct sim_faults *faults, struct sim_fault_active *self)
 	self->index = faults->victim;
 	disk = cluster->nodes[self->index].disk;
 	faults->has_destroyed = faults->has_destroyed || self->fault >= SIM_FAULT_disk_rot;
+	cluster->spared_node = faults->victim;
 	switch (self->fault) {
 	case SIM_FAULT_disk_read_error: /* of all copies at once they are errors for clients */
 		disk_errors_begin(disk, DISK_READ, true);

@@ -33,6 +33,7 @@ struct sim_copy {
 	bool is_held, is_sealed, is_damaged; /* as its node itself says */
 	uint64_t incarnation;
 	uint64_t durable_bytes;
+	uint64_t data_offset; /* on its disk */
 };
 
 /* invariant_node.c: of a node that is ready. */

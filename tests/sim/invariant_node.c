@@ -17,6 +17,7 @@ sim_node_copy(struct node *node, const struct extent_id *id, struct sim_copy *re
 	ret_copy->is_sealed = extent->sm.state == EXTENT_SEALED;
 	ret_copy->incarnation = extent->slot.incarnation;
 	ret_copy->durable_bytes = extent->durable_bytes;
+	ret_copy->data_offset = ondisk_data_offset(&node->super, extent->slot.slot_index);
 }
 
 uint32_t

@@ -52,10 +52,11 @@ static const char *const pairs[] = {
 	"epoch_ignored+lease_from_answer",
 	"lease_ignored+fence_forgotten",
 	"gone_admitted+session_drop_skipped",
+	"epoch_ignored+maker_ignored",
 };
 
 /* One that must not be found: the other layer alone keeps the promise. */
-static const char *const harmless[] = { "epoch_ignored", "gone_admitted" };
+static const char *const harmless[] = { "epoch_ignored", "gone_admitted", "maker_ignored" };
 
 struct search {
 	uint64_t mutants;
@@ -136,6 +137,7 @@ checker_of(const char *text)
 	static const struct {
 		const char *part, *checker;
 	} checkers[] = {
+		{ "what deletes at nodes", "a deletion without evidence" },
 		{ "its fence of shard", "I6: a fence went back" },
 		{ "believes in its lease", "I7: a lease is believed in too long" },
 		{ "bytes are acknowledged", "I4: a replica lacks it" },

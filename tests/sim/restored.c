@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "check.h"
+#include "deletes.h"
 #include "middletier/alloc.h"
 #include "middletier/control.h"
 #include "middletier/meta_memory.h"
@@ -33,6 +34,7 @@ gateways_kill(struct sim_cluster *cluster)
 static void
 store_restore(struct sim_cluster *cluster, const struct meta_snapshot *copy)
 {
+	sim_deletes_note(cluster->deletes);
 	if (meta_store_restore(cluster->store, copy) != 0)
 		sim_cluster_fail(cluster, "out of memory");
 }

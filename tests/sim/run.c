@@ -18,6 +18,7 @@
 #include "base/num.h"
 #include "base/random.h"
 #include "check.h"
+#include "deletes.h"
 #include "faults.h"
 #include "invariant.h"
 #include "middletier/meta_memory.h"
@@ -500,6 +501,7 @@ run_result(struct run *run, struct sim_run_result *result)
 		.sweep_count = sim_cluster_metric(run->cluster, MT_METRIC_orphans_deleted),
 		.merge_count = sim_cluster_metric(run->cluster, MT_METRIC_flushes) +
 		    sim_cluster_metric(run->cluster, MT_METRIC_compactions) };
+	result->delete_count = sim_deletes_count(run->cluster->deletes, &result->blind_count);
 	if (run->snapper != NULL)
 		result->snapshot_count = snapper_taken_count(run->snapper);
 	memcpy(result->fault_counts, run->faults.counts, sizeof(result->fault_counts));

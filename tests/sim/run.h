@@ -93,6 +93,8 @@ struct sim_run_result {
 	uint64_t takeover_count; /* shards that began to serve, beyond the first time */
 	uint64_t repair_count;   /* copies made anew */
 	uint64_t sweep_count;    /* orphans deleted */
+	uint64_t delete_count;   /* at nodes, judged */
+	uint64_t blind_count;    /* of these those without a manifest */
 	uint64_t merge_count;    /* flushes and compactions */
 	uint64_t snapshot_count; /* taken */
 };
