@@ -605,6 +605,51 @@ sim_net_reset(struct sim_host *a, struct sim_host *b)
 	return count;
 }
 
+/* Returns how many messages of it are late now. */
+static uint32_t
+pipe_delay(struct sim_end *end, uint64_t delay_ns)
+{
+	struct loop_link *link, *next;
+	uint32_t count = 0;
+
+	LIST_FOREACH_SAFE(&end->pipe, link, next) {
+		struct sim_packet *packet = LIST_ENTRY(link, struct sim_packet, link);
+
+		packet->due_ns += delay_ns;
+		end->last_due_ns = packet->due_ns;
+		count += packet->kind == SIM_PACKET_DATA;
+	}
+	loop_timer_stop(end->conn->net->nature, &end->pipe_timer);
+	if (!end->is_held)
+		pipe_arm(end);
+	return count;
+}
+
+uint32_t
+sim_net_strand(struct sim_host *from, struct sim_host *to, uint64_t delay_ns)
+{
+	struct sim_net *net = from->net;
+	struct loop_link *link, *next;
+	uint32_t count = 0;
+
+	LIST_FOREACH_SAFE(&net->conns, link, next) {
+		struct sim_conn *conn = LIST_ENTRY(link, struct sim_conn, link);
+
+		for (uint32_t i = 0; i < NUM_COUNT(conn->ends); i++) {
+			struct sim_end *end = &conn->ends[i];
+
+			if (end->host != from || sim_end_peer(end)->host != to || end->qp == NULL ||
+			    list_is_empty(&end->pipe))
+				continue;
+			count += pipe_delay(end, delay_ns);
+			end_tell(end, SIM_PACKET_RESET);
+		}
+	}
+	if (count > 0)
+		sim_world_trace(net->world, "net strand %s %s", from->name, to->name);
+	return count;
+}
+
 /* Death. */
 
 /* A random part of what was under way is lost. */

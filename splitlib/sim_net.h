@@ -82,4 +82,12 @@ bool sim_net_is_cut(const struct sim_host *from, const struct sim_host *to);
 /* sim_net_reset -- break every connection between @a and @b now. Returns how many. */
 uint32_t sim_net_reset(struct sim_host *a, struct sim_host *b);
 
+/*
+ * sim_net_strand -- what is under way from @from to @to arrives @delay_ns late, and its connections break
+ *
+ * Only @from is told, at once, of a reset: it may connect anew, and be heard there first. @to hears what
+ * was under way when it comes, then the connection's end. Returns how many messages.
+ */
+uint32_t sim_net_strand(struct sim_host *from, struct sim_host *to, uint64_t delay_ns);
+
 #endif /* CLEAVE_SPLIT_SIM_NET_H */

@@ -105,6 +105,13 @@ sim_deletes_note(struct sim_deletes *deletes)
 		shadow_look_root(deletes, i);
 }
 
+uint32_t
+sim_deletes_epoch(struct sim_deletes *deletes, uint32_t shard)
+{
+	shadow_look_root(deletes, shard);
+	return deletes->shadows[shard].root.epoch;
+}
+
 /* ---- the manifest ---- */
 
 /* An extent of a manifest: where it is, and how far every replica that can be asked has it. */

@@ -44,6 +44,8 @@ struct sim_deletes *sim_deletes_create(struct sim_cluster *cluster);
 void sim_deletes_destroy(struct sim_deletes *deletes);
 /* sim_deletes_note -- the metadata store is about to be changed behind the gateways' backs. */
 void sim_deletes_note(struct sim_deletes *deletes);
+/* sim_deletes_epoch -- the newest that @shard's root has had; 0: it has no root yet. */
+uint32_t sim_deletes_epoch(struct sim_deletes *deletes, uint32_t shard);
 /* sim_deletes_judge -- a violation where the rules above forbid @change. */
 void sim_deletes_judge(struct sim_deletes *deletes, const struct sim_node_change *change);
 /* sim_deletes_count -- those judged so far; @ret_blind_count: of these those without a manifest. */

@@ -9,6 +9,7 @@
 #include "base/num.h"
 #include "middletier/meta_memory.h"
 #include "storage-node/internal.h"
+#include "zombies.h"
 
 #define USED_PAGE_TRIES 256u
 #define DRIFT_PPM_MAX 10000u
@@ -30,6 +31,7 @@ is_disturbing(enum sim_fault fault)
 	case SIM_FAULT_gateway_kill:
 	case SIM_FAULT_gateway_stop:
 	case SIM_FAULT_gateway_pause:
+	case SIM_FAULT_zombie:
 	case SIM_FAULT_meta_timeout:
 	case SIM_FAULT_meta_cut:
 	case SIM_FAULT_deposed:
@@ -181,6 +183,13 @@ inject_process(struct sim_faults *faults, struct sim_fault_active *self, uint64_
 	case SIM_FAULT_intruder_empty:
 	case SIM_FAULT_intruder:
 		sim_intruder_start(cluster, &faults->intruder, self->fault == SIM_FAULT_intruder);
+		return true;
+	case SIM_FAULT_intruder_older:
+		sim_intruder_start_older(cluster, &faults->intruder, &self->until_ns);
+		return true;
+	case SIM_FAULT_zombie:
+	case SIM_FAULT_stranded:
+		sim_zombies_inject(faults, self, random_gateway(faults));
 		return true;
 	case SIM_FAULT_client_kill:
 		self->index = random_workload(faults);
@@ -609,6 +618,7 @@ undo(struct sim_faults *faults, const struct sim_fault_active *self)
 		break;
 	case SIM_FAULT_intruder_empty:
 	case SIM_FAULT_intruder:
+	case SIM_FAULT_intruder_older:
 		sim_intruder_kill(&faults->intruder);
 		break;
 	case SIM_FAULT_client_kill:

@@ -6,12 +6,14 @@
 
 #include "base/check.h"
 #include "base/num.h"
+#include "deletes.h"
 #include "middletier/control.h"
 #include "middletier/meta_memory.h"
 #include "storage-node/internal.h"
 #include "support/made_cluster.h"
 
 #define INTRUDER_GATEWAY_ID 77u
+#define INTRUDER_OLDER_NS NUM_S(6)
 
 static void
 intruder_on_failed(int rc, const char *text, void *arg)
@@ -40,24 +42,27 @@ intruder_options(struct sim_intruder *intruder, struct mt_gateway_options *optio
 		    "sim://intruder:%u", i + 1);
 }
 
-void
-sim_intruder_start(struct sim_cluster *cluster, struct sim_intruder *intruder, bool is_made)
+static void
+intruder_start(struct sim_cluster *cluster, struct sim_intruder *intruder, bool is_made,
+    bool is_older)
 {
 	struct meta_store_options store = { .loop = sim_world_nature(cluster->world) };
 	struct mt_gateway_options options;
 	char error[256] = "";
 
-	if (intruder->gateway != NULL)
-		return;
 	if (intruder->host == NULL)
 		intruder->host = sim_host_create(cluster->net, "intruder");
 	if (!sim_host_is_up(intruder->host))
 		sim_host_start(intruder->host);
-	sim_world_trace(cluster->world, "start intruder made=%d", is_made);
+	sim_world_trace(cluster->world, "start intruder made=%d older=%d", is_made, is_older);
 	intruder->cluster = cluster;
 	intruder->is_made = is_made;
+	intruder->is_older = is_older;
 	intruder->has_failed = false;
 	intruder->store = meta_store_create(&store);
+	assert(intruder->store != NULL);
+	if (is_older && meta_store_restore(intruder->store, intruder->older) != 0)
+		sim_cluster_fail(cluster, "out of memory");
 	intruder->loop = sim_cluster_loop_create(cluster, intruder->host);
 	intruder->meta = meta_memory_open(intruder->store, intruder->loop);
 	intruder_options(intruder, &options);
@@ -69,6 +74,65 @@ sim_intruder_start(struct sim_cluster *cluster, struct sim_intruder *intruder, b
 	    mt_gateway_start(intruder->gateway, error, sizeof(error)) != 0)
 		sim_cluster_fail(cluster, "the intruder did not start: %s", error);
 }
+
+void
+sim_intruder_start(struct sim_cluster *cluster, struct sim_intruder *intruder, bool is_made)
+{
+	if (intruder->gateway == NULL)
+		intruder_start(cluster, intruder, is_made, false);
+}
+
+/* ---- an older copy ---- */
+
+static void
+older_take(struct sim_cluster *cluster, struct sim_intruder *intruder)
+{
+	for (uint32_t i = 0; i < cluster->options.shard_count; i++)
+		intruder->older_epochs[i] = sim_deletes_epoch(cluster->deletes, i);
+	intruder->older = meta_store_snapshot(cluster->store);
+	assert(intruder->older != NULL);
+}
+
+/* Is @shard served under a later epoch than the copy knows of? Then enough nodes know of it, too. */
+static bool
+older_shard_is_old(const struct sim_cluster *cluster, const struct sim_intruder *intruder,
+    uint32_t shard)
+{
+	for (uint32_t i = 0; i < cluster->options.gateway_count; i++) {
+		const struct mt_gateway *gateway = cluster->gateways[i].gateway;
+
+		for (uint32_t k = 0; gateway != NULL && k < gateway->port_count; k++) {
+			const struct mt_port *port = &gateway->ports[k];
+
+			for (uint32_t n = 0; n < port->shard_count; n++)
+				if (port->shards[n].index == shard &&
+				    port->shards[n].sm.state == MT_SHARD_SERVING &&
+				    port->shards[n].epoch > intruder->older_epochs[shard])
+					return true;
+		}
+	}
+	return false;
+}
+
+void
+sim_intruder_start_older(struct sim_cluster *cluster, struct sim_intruder *intruder,
+    uint64_t *ret_until_ns)
+{
+	if (intruder->gateway != NULL)
+		return;
+	if (intruder->older == NULL) {
+		older_take(cluster, intruder);
+		return;
+	}
+	for (uint32_t i = 0; i < cluster->options.shard_count; i++)
+		if (!older_shard_is_old(cluster, intruder, i))
+			return;
+	intruder_start(cluster, intruder, false, true);
+	*ret_until_ns = sim_world_now_ns(cluster->world) + 2 * cluster->options.lease_ns +
+	    sim_world_random_below(cluster->world, INTRUDER_OLDER_NS);
+}
+
+/* ---- its end ---- */
 
 /* A node with a new disk obeys whoever comes first. An operator formats it again. */
 static void
@@ -84,12 +148,27 @@ intruder_give_back(struct sim_intruder *intruder, uint32_t index)
 }
 
 static void
+intruder_check_older(const struct sim_intruder *intruder, const struct mt_port *port)
+{
+	for (uint32_t i = 0; i < port->shard_count; i++)
+		if (port->shards[i].sm.state == MT_SHARD_SERVING)
+			sim_cluster_fail(intruder->cluster,
+			    "an intruder serves shard %u by an old metadata store, beside its owner",
+			    port->shards[i].index);
+}
+
+static void
 intruder_check(const struct sim_intruder *intruder)
 {
 	const struct mt_gateway *gateway = intruder->gateway;
 
 	for (uint32_t i = 0; i < gateway->port_count; i++) {
 		const struct mt_port *port = &gateway->ports[i];
+
+		if (intruder->is_older) {
+			intruder_check_older(intruder, port);
+			continue;
+		}
 
 		for (uint32_t k = 0; k < port->link_count; k++)
 			if (mt_link_is_up(&port->links[k]) &&
@@ -112,6 +191,14 @@ sim_intruder_kill(struct sim_intruder *intruder)
 	loop_destroy(intruder->loop);
 	meta_store_destroy(intruder->store);
 	intruder->gateway = NULL;
-	for (uint32_t i = 0; i < intruder->cluster->options.node_count; i++)
+	for (uint32_t i = 0; i < intruder->cluster->options.node_count && !intruder->is_older; i++)
 		intruder_give_back(intruder, i);
+}
+
+void
+sim_intruder_fini(struct sim_intruder *intruder)
+{
+	assert(intruder->gateway == NULL);
+	meta_snapshot_destroy(intruder->older);
+	intruder->older = NULL;
 }

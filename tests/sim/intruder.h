@@ -4,11 +4,14 @@
  *
  * The store is empty, or that of another cluster with the same number. No node may let it in, whatever goes
  * on, and what it does is none of the cluster's gateways' business.
+ *
+ * Or it is an older copy of the cluster's own store, of before each shard had the owner that it has. Nodes let
+ * it in, for it is the store that they know; but it may serve no shard, since they know of later epochs.
  */
 #ifndef CLEAVE_TESTS_SIM_INTRUDER_H
 #define CLEAVE_TESTS_SIM_INTRUDER_H
 
-#include "cluster.h"
+#include "invariant.h"
 
 struct sim_intruder {
 	struct sim_cluster *cluster;
@@ -19,12 +22,24 @@ struct sim_intruder {
 	struct meta *meta;
 	struct mt_gateway *gateway; /* NULL: not running */
 	bool is_made;               /* its store has a cluster */
+	bool is_older;              /* its store is a copy of the cluster's */
 	bool has_failed;
+	struct meta_snapshot *older; /* NULL: none was taken yet */
+	uint32_t older_epochs[SIM_INVARIANT_SHARDS_MAX];
 };
 
 /* sim_intruder_start -- nothing, while it runs. All zeros before the first start. */
 void sim_intruder_start(struct sim_cluster *cluster, struct sim_intruder *intruder, bool is_made);
-/* sim_intruder_kill -- a violation where a node let it in. Nothing, while it does not run. */
+/*
+ * sim_intruder_start_older -- with the copy of the store, if each shard has had another owner since
+ *
+ * The first time the copy is only taken. *@ret_until_ns: where it was started, when it has met the nodes.
+ */
+void sim_intruder_start_older(struct sim_cluster *cluster, struct sim_intruder *intruder,
+    uint64_t *ret_until_ns);
+/* sim_intruder_kill -- a violation where it got further than it may. Nothing, while it does not run. */
 void sim_intruder_kill(struct sim_intruder *intruder);
+/* sim_intruder_fini -- killed before. */
+void sim_intruder_fini(struct sim_intruder *intruder);
 
 #endif /* CLEAVE_TESTS_SIM_INTRUDER_H */

@@ -540,6 +540,7 @@ sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_r
 	run_check_memory(&run);
 	run_result(&run, ret_result);
 	snapper_destroy(run.snapper);
+	sim_intruder_fini(&run.faults.intruder);
 	for (uint32_t i = 0; i < run.faults.workload_count; i++)
 		workload_destroy(run.workloads[i]);
 	sim_cluster_destroy(run.cluster);

@@ -59,7 +59,10 @@
 	X(disk_blank, "a node comes back with an empty disk")                                      \
 	X(late, "a gateway is sent by a client what that has given up meanwhile")                  \
 	X(intruder_empty, "another gateway starts with an empty metadata store")                   \
-	X(intruder, "another gateway starts with the metadata store of another cluster")
+	X(intruder, "another gateway starts with the metadata store of another cluster")           \
+	X(intruder_older, "another gateway starts with an older copy of the metadata store")       \
+	X(zombie, "a gateway stands still in the middle of a repair until others own its shards")  \
+	X(stranded, "a request to delete or create is heard long after its connection broke")
 
 enum sim_fault {
 #define SIM_FAULT_ENUM(name, text) SIM_FAULT_##name,

@@ -153,6 +153,26 @@ Test(transport_sim, reset_breaks_both_ends_at_once)
 	fixture_close(&f);
 }
 
+Test(transport_sim, what_is_stranded_is_heard_after_its_sender_has_left)
+{
+	uint64_t start_ns;
+
+	fixture_connect_both(&f);
+	send_requests(&f.client, 0, 3);
+	(void)fixture_run_for(&f, never, 0, NUM_US(10)); /* out, and not there yet */
+	start_ns = now_ns();
+	cr_assert_eq(sim_net_strand(f.client_host, f.server_host, NUM_S(3)), 3);
+	cr_assert_eq(sim_net_strand(f.server_host, f.client_host, NUM_S(3)), 0);
+	fixture_run(&f, client_closed, 0);
+	cr_assert_eq(f.client.closed_rc, -ECONNRESET);
+	cr_assert_lt(now_ns() - start_ns, NUM_S(3));
+	cr_assert_eq(f.server.message_count, 0);
+	fixture_run(&f, server_got, 3);
+	cr_assert_geq(now_ns() - start_ns, NUM_S(3));
+	fixture_run(&f, server_closed, 0);
+	fixture_close(&f);
+}
+
 static void
 kill_server(enum sim_death death)
 {
