@@ -32,6 +32,7 @@ is_disturbing(enum sim_fault fault)
 	case SIM_FAULT_gateway_stop:
 	case SIM_FAULT_gateway_pause:
 	case SIM_FAULT_zombie:
+	case SIM_FAULT_intruder_older:
 	case SIM_FAULT_meta_timeout:
 	case SIM_FAULT_meta_cut:
 	case SIM_FAULT_deposed:

@@ -13,7 +13,8 @@
 #include "support/made_cluster.h"
 
 #define INTRUDER_GATEWAY_ID 77u
-#define INTRUDER_OLDER_NS NUM_S(6)
+#define INTRUDER_OLDER_NS NUM_S(6)  /* at most, behind the end of the leases that its copy has */
+#define INTRUDER_OWNERS_NS NUM_S(8) /* for each shard to have another owner */
 
 static void
 intruder_on_failed(int rc, const char *text, void *arg)
@@ -114,19 +115,42 @@ older_shard_is_old(const struct sim_cluster *cluster, const struct sim_intruder 
 	return false;
 }
 
+static bool
+older_is_old(void *arg)
+{
+	const struct sim_intruder *intruder = arg;
+
+	for (uint32_t i = 0; i < intruder->cluster->options.shard_count; i++)
+		if (!older_shard_is_old(intruder->cluster, intruder, i))
+			return false;
+	return true;
+}
+
+/* Every shard gets another owner, or the same under another epoch, if all goes well. */
+static void
+older_make_old(struct sim_cluster *cluster, struct sim_intruder *intruder)
+{
+	for (uint32_t i = 0; i < cluster->options.gateway_count; i++)
+		sim_cluster_gateway_kill(cluster, i);
+	for (uint32_t i = 0; i < cluster->options.gateway_count; i++)
+		sim_cluster_gateway_start(cluster, i);
+	(void)sim_world_run(cluster->world, older_is_old, intruder,
+	    sim_world_now_ns(cluster->world) + INTRUDER_OWNERS_NS);
+}
+
 void
 sim_intruder_start_older(struct sim_cluster *cluster, struct sim_intruder *intruder,
     uint64_t *ret_until_ns)
 {
 	if (intruder->gateway != NULL)
 		return;
-	if (intruder->older == NULL) {
+	intruder->cluster = cluster;
+	if (intruder->older == NULL)
 		older_take(cluster, intruder);
+	if (!older_is_old(intruder) && sim_cluster_below(cluster, 2) == 0)
+		older_make_old(cluster, intruder);
+	if (!older_is_old(intruder))
 		return;
-	}
-	for (uint32_t i = 0; i < cluster->options.shard_count; i++)
-		if (!older_shard_is_old(cluster, intruder, i))
-			return;
 	intruder_start(cluster, intruder, false, true);
 	*ret_until_ns = sim_world_now_ns(cluster->world) + 2 * cluster->options.lease_ns +
 	    sim_world_random_below(cluster->world, INTRUDER_OLDER_NS);

@@ -33,7 +33,8 @@ void sim_intruder_start(struct sim_cluster *cluster, struct sim_intruder *intrud
 /*
  * sim_intruder_start_older -- with the copy of the store, if each shard has had another owner since
  *
- * The first time the copy is only taken. *@ret_until_ns: where it was started, when it has met the nodes.
+ * The first time the copy is taken. Of those that are too young half are aged: all gateways are killed and
+ * begin anew. *@ret_until_ns: where it was started, when it has met the nodes.
  */
 void sim_intruder_start_older(struct sim_cluster *cluster, struct sim_intruder *intruder,
     uint64_t *ret_until_ns);
