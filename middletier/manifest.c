@@ -35,6 +35,7 @@
 #include "alloc.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "extent.h"
 #include "manifest_write.h"
@@ -406,6 +407,8 @@ manifest_store(struct mt_manifest *manifest)
 	int rc;
 
 	sm_move(&manifest->sm, MANIFEST_STORING);
+	if (MUTANT(manifest_dropped_early))
+		manifest_delete_old(manifest, &manifest->shard->root);
 	*wanted = manifest->shard->root;
 	wanted->has_manifest = true;
 	wanted->manifest = next->id;

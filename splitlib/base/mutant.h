@@ -53,6 +53,7 @@
 	X(empty_root_trusted, "a shard without a manifest begins, though nodes hold data of it")   \
 	X(manifest_room_ignored, "a manifest that is long is pressed back by nobody")              \
 	X(orphan_grace_ignored, "the sweep deletes an orphan when it first sees it")               \
+	X(manifest_dropped_early, "a manifest is deleted while the root still names it")           \
 	/* Client. */                                                                              \
 	X(debt_ignored, "writes go on at other ports while one that was given up may still land")
 
