@@ -52,7 +52,6 @@ static const char *const pairs[] = {
 	"epoch_ignored+lease_from_answer",
 	"lease_ignored+fence_forgotten",
 	"gone_admitted+session_drop_skipped",
-	"epoch_ignored+maker_ignored",
 };
 
 /* One that must not be found: the other layer alone keeps the promise. */
