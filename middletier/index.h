@@ -243,6 +243,15 @@ void mt_index_hide(struct mt_index *index, const struct mt_hidden *hidden);
 /* mt_index_is_hidden -- is all of a layer or run of this chunk, with this cut? */
 bool mt_index_is_hidden(const struct mt_index *index, uint64_t chunk_number, uint64_t cut);
 
+/* ---- holes.c: chunks that hold nothing ---- */
+/*
+ * mt_chunk_is_hole -- nothing is known of the block's chunk in any span of @scope, and no write to it is under way
+ *
+ * @segment is that of the scope's span 0. The shard is served (all of its log is in the index).
+ */
+bool mt_chunk_is_hole(const struct mt_index *index, const struct mt_scope *scope, uint64_t segment,
+    uint32_t block);
+
 /* ---- run_index.c: which frames a run holds; loaded from its batches' heads ---- */
 
 /* One frame: a record of 1 to 16 neighbouring blocks, or a tombstone of more. */

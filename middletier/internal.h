@@ -57,6 +57,8 @@ struct mt_extent;
 	X(reads_from_node, "count", "records read from a replica")                                 \
 	X(block_statuses, "count", "answers that say what a range holds")                          \
 	X(discards, "count", "discards and zero writes acknowledged")                              \
+	X(hole_discards, "count", "of those, of chunks that hold nothing: without a record")       \
+	X(hole_maps, "count", "answers that say which chunks of a segment hold nothing")           \
 	X(batches, "count", "batches acknowledged by all replicas")                                \
 	X(records, "count", "records in those batches")                                            \
 	X(payload_crc_errors, "count", "writes refused: payload does not match its CRC")           \

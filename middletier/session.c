@@ -451,23 +451,31 @@ session_check_range(const struct mt_session *session, const struct wire_io *io)
 	return end_bytes <= volume->size_bytes ? 0 : -ERANGE;
 }
 
-/* 0 and the shard that is to do it; else what the client must know, with *@ret_epoch. */
+/* 0, or what is wrong with who asks, or with the place. */
+static int
+session_check_place(const struct mt_session *session, const struct wire_io *io)
+{
+	bool is_write = io->opcode != WIRE_READ && io->opcode != WIRE_BLOCK_STATUS &&
+	    io->opcode != WIRE_HOLES;
+
+	if (session->hello.volume_id == 0)
+		return -EINVAL;
+	if (is_write && mt_session_is_reader(session))
+		return -EROFS;
+	return session_check_range(session, io);
+}
+
+/* 0 and the shard that is to do it, but for HOLES; else what the client must know, with *@ret_epoch. */
 static int
 session_check_io(const struct mt_session *session, const struct wire_io *io,
     struct mt_shard **ret_shard, uint32_t *ret_epoch)
 {
 	struct mt_port *port = session->port;
 	struct mt_shard *shard;
-	int rc;
+	int rc = session_check_place(session, io);
 
-	if (session->hello.volume_id == 0)
-		return -EINVAL;
-	if (mt_session_is_reader(session) && io->opcode != WIRE_READ &&
-	    io->opcode != WIRE_BLOCK_STATUS)
-		return -EROFS;
-	rc = session_check_range(session, io);
-	if (rc != 0)
-		return rc;
+	if (rc != 0 || io->opcode == WIRE_HOLES)
+		return rc; /* HOLES: of all shards; of none, if there is none */
 	if (port->shard_by_number == NULL)
 		return -EBUSY;
 	shard = port->shard_by_number[wire_shard_of(io->segment, io->offset_bytes,
@@ -548,6 +556,10 @@ mt_session_io(struct mt_session *session, struct split_msg *msg, const struct wi
 		return;
 	}
 	split_qp_keep(session->qp);
+	if (io->opcode == WIRE_HOLES) {
+		mt_holes(session, msg, io);
+		return;
+	}
 	is_write = io->opcode != WIRE_READ && io->opcode != WIRE_BLOCK_STATUS;
 	mt_session_begin(session, is_write);
 	if (!is_write)

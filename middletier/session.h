@@ -42,6 +42,8 @@ void mt_session_on_accept(struct split_qp *qp, const void *hello, uint32_t hello
 void mt_session_request_done(struct mt_session *session, bool is_write);
 /* mt_session_io -- a decoded read, write, discard or block status: check it against volume and shard, pass it on. */
 void mt_session_io(struct mt_session *session, struct split_msg *msg, const struct wire_io *io);
+/* mt_holes -- holes.c: answer a HOLES of a segment that is the session's volume's, at once. */
+void mt_holes(struct mt_session *session, struct split_msg *msg, const struct wire_io *io);
 /* mt_session_begin -- for requests that other files answer; a session lives until the last. */
 void mt_session_begin(struct mt_session *session, bool is_write);
 /* mt_session_close -- close its queue pair or refuse it, with a reason for the log. */

@@ -214,6 +214,12 @@ write_block_count(const struct mt_write *write)
 	return write->io.length_bytes / CLEAVE_BLOCK_BYTES;
 }
 
+static inline uint32_t
+write_block(const struct mt_write *write)
+{
+	return (uint32_t)(write->io.offset_bytes / CLEAVE_BLOCK_BYTES);
+}
+
 static inline enum write_line
 write_line_of(const struct mt_write *write)
 {
@@ -238,6 +244,16 @@ void write_pump_soon(struct mt_write_state *state);
 void write_fail_parked(struct mt_write_state *state, int rc);
 /* mt_write_path_kick -- read_path.c has let go of the ring. */
 void mt_write_path_kick(struct mt_shard *shard);
+/* ---- write_record.c: what the log says of it ---- */
+
+/* write_fill_tombstone -- of a discard or zero write. */
+void write_fill_tombstone(const struct mt_write *write, struct record_desc *record);
+/* write_fill_record -- what the engine made of it; a write of nothing but zeros becomes a tombstone, too. */
+void write_fill_record(const struct mt_write *write, const struct engine_job *job,
+    struct record_desc *record);
+/* write_is_needless -- a discard or zero write where nothing is: as good as done, without a record (holes.c). */
+bool write_is_needless(const struct mt_write_state *state, const struct mt_write *write);
+
 /* ---- write_room.c: is there room for it? ---- */
 
 /*

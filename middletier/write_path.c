@@ -62,12 +62,6 @@ write_of(struct loop_link *link)
 	return LIST_ENTRY(link, struct mt_write, link);
 }
 
-static uint32_t
-write_block(const struct mt_write *write)
-{
-	return (uint32_t)(write->io.offset_bytes / CLEAVE_BLOCK_BYTES);
-}
-
 /* ---- answers ---- */
 
 void
@@ -152,46 +146,7 @@ write_release_held(struct mt_write_state *state, int rc)
 		write_finish(state, write_of(link), rc);
 }
 
-/* ---- records ---- */
-
-static void
-write_fill_desc(const struct mt_write *write, struct record_desc *record)
-{
-	record->flags = 0;
-	record->segment = write->io.segment;
-	record->block = write_block(write);
-	record->block_count = write_block_count(write);
-	record->attach = (uint32_t)write->session->hello.attach;
-	record->request_id = write->io.request_id;
-}
-
-static void
-write_fill_tombstone(const struct mt_write *write, struct record_desc *record)
-{
-	write_fill_desc(write, record);
-	record->kind = write->io.opcode == WIRE_DISCARD ? RECORD_DISCARD : RECORD_ZEROES;
-	record->codec_id = ENGINE_NONE;
-	record->stored_bytes = 0;
-	record->stored_crc = 0;
-}
-
-/* What the engine made of it; a write of nothing but zeros becomes a tombstone, too. */
-static void
-write_fill_record(const struct mt_write *write, const struct engine_job *job,
-    struct record_desc *record)
-{
-	if (job->is_zero) {
-		write_fill_tombstone(write, record);
-		return;
-	}
-	write_fill_desc(write, record);
-	record->kind = RECORD_WRITE;
-	record->codec_id = job->ret_codec_id;
-	record->stored_bytes = job->dst_bytes;
-	record->stored_crc = job->stored_crc;
-	for (uint32_t i = 0; i < record->block_count; i++)
-		record->block_crcs[i] = job->block_crcs[i];
-}
+/* ---- what engines do ---- */
 
 static void
 write_fill_store(const struct mt_shard *shard, const struct mt_write *write, struct engine_job *job,
@@ -424,8 +379,14 @@ write_collect(struct mt_write_state *state)
 static bool
 write_admit_one(struct mt_write_state *state, struct mt_write *write)
 {
-	int rc = write_check(state, write);
+	int rc;
 
+	if (write_is_needless(state, write)) {
+		metric_add(&state->shard->port->metrics[MT_METRIC_hole_discards], 1);
+		write_finish(state, write, mt_session_may_write(write->session) ? 0 : -ESHUTDOWN);
+		return true;
+	}
+	rc = write_check(state, write);
 	if (rc == -EAGAIN)
 		return false;
 	/* What waited while its session went is dropped: a newer one may have written elsewhere (I11). */

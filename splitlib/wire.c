@@ -168,7 +168,7 @@ wire_shard_of(uint64_t segment, uint64_t offset_bytes, uint32_t shard_count)
 static bool
 wire_io_is_opcode(uint8_t opcode)
 {
-	return opcode >= WIRE_WRITE && opcode <= WIRE_BLOCK_STATUS;
+	return opcode >= WIRE_WRITE && opcode <= WIRE_HOLES;
 }
 
 static int
@@ -178,6 +178,11 @@ wire_io_decode_range(const struct wire_header *header, const char **ret_field)
 	uint64_t length_max = has_blocks ? WIRE_CLIENT_PAYLOAD_BYTES_MAX : CLEAVE_CHUNK_BYTES;
 	uint64_t in_chunk = header->offset_bytes % CLEAVE_CHUNK_BYTES;
 
+	if (header->opcode == WIRE_HOLES) {
+		WIRE_EXPECT(header->offset_bytes == 0, "offset_bytes");
+		WIRE_EXPECT(header->length_bytes == WIRE_HOLES_BYTES, "length_bytes");
+		return 0;
+	}
 	WIRE_EXPECT(header->offset_bytes < CLEAVE_SEGMENT_BYTES &&
 		num_is_aligned(header->offset_bytes, CLEAVE_BLOCK_BYTES),
 	    "offset_bytes");
@@ -239,7 +244,7 @@ wire_io_encode(struct wire_header *header, const struct wire_io *io)
 static bool
 wire_io_is_answered_with_payload(enum wire_opcode opcode)
 {
-	return opcode == WIRE_READ || opcode == WIRE_BLOCK_STATUS;
+	return opcode == WIRE_READ || opcode == WIRE_BLOCK_STATUS || opcode == WIRE_HOLES;
 }
 
 void
@@ -275,6 +280,8 @@ wire_io_reply_decode(const struct wire_header *header, struct wire_io_reply *ret
 	WIRE_EXPECT(header->service_class < SERVICE_CLASS_NR, "service_class");
 	WIRE_EXPECT(header->engine == 0, "engine");
 	WIRE_EXPECT(header->length_bytes <= CLEAVE_CHUNK_BYTES, "length_bytes");
+	WIRE_EXPECT(opcode != WIRE_HOLES || header->length_bytes == WIRE_HOLES_BYTES,
+	    "length_bytes");
 	WIRE_EXPECT(has_entries ||
 		header->payload_bytes == (has_payload ? header->length_bytes : 0),
 	    "payload_bytes");

@@ -77,6 +77,7 @@ enum wire_opcode {
 	WIRE_DISCARD = 0x12,      /* reads as zeros afterwards */
 	WIRE_WRITE_ZEROES = 0x13, /* the same, but stays allocated */
 	WIRE_BLOCK_STATUS = 0x14, /* what a range holds: entries in the reply's payload */
+	WIRE_HOLES = 0x15,        /* which chunks of a segment hold nothing: a bit each */
 	/* Anyone to gateway or node: JSON in the payload, JSON in the reply. */
 	WIRE_CONTROL = 0x20,
 	/* Gateway to storage node. */
@@ -200,7 +201,8 @@ struct wire_io {
 	uint64_t segment;
 	uint64_t offset_bytes; /* in the segment; block aligned; the request stays in one chunk */
 	uint32_t length_bytes; /* 4 KiB .. 64 KiB; READ and WRITE; the others: up to a chunk */
-	uint32_t epoch;        /* of the shard, as the client knew it */
+	/* HOLES: of the whole segment: offset_bytes 0, length_bytes WIRE_HOLES_BYTES */
+	uint32_t epoch; /* of the shard, as the client knew it; HOLES: 0 */
 	uint32_t vm_id;
 	uint32_t payload_crc; /* WRITE */
 };
@@ -211,7 +213,8 @@ void wire_io_encode(struct wire_header *header, const struct wire_io *io);
 /*
  * wire_io_reply -- a reply to @request
  *
- * A READ's carries length_bytes of payload, a BLOCK_STATUS's as many bytes of entries as are sent.
+ * A READ's and a HOLES' carry length_bytes of payload, a BLOCK_STATUS's as many bytes of entries as are
+ * sent.
  */
 void wire_io_reply(struct wire_header *header, const struct wire_io *request, int rc,
     uint32_t payload_crc, uint32_t epoch);
@@ -221,8 +224,8 @@ struct wire_io_reply {
 	uint64_t request_id;
 	int rc;                 /* 0 or a negative errno */
 	uint32_t length_bytes;  /* of the request */
-	uint32_t payload_bytes; /* READ: length_bytes; BLOCK_STATUS: of entries; else 0 */
-	uint32_t payload_crc;   /* READ, BLOCK_STATUS */
+	uint32_t payload_bytes; /* READ, HOLES: length_bytes; BLOCK_STATUS: of entries; else 0 */
+	uint32_t payload_crc;   /* READ, BLOCK_STATUS, HOLES */
 	uint32_t epoch;         /* of the shard, as the gateway knows it */
 };
 int wire_io_reply_decode(const struct wire_header *header, struct wire_io_reply *ret_reply,
@@ -246,6 +249,15 @@ void wire_status_encode(uint8_t out[WIRE_STATUS_ENTRY_BYTES], const struct wire_
  */
 int wire_status_decode(const uint8_t in[WIRE_STATUS_ENTRY_BYTES], uint32_t left_count,
     struct wire_status *ret_status, const char **ret_field);
+
+/*
+ * HOLES, in the payload: bit i (of byte i / 8, from the least significant on) of chunk i of the segment
+ *
+ * 1: nothing is stored there that the session could see, and no write is under way: the chunk reads as zeros, is a
+ * hole, and a discard changes nothing. 0: there may be something, or another port knows. So a client asks each
+ * port that serves shards, and takes the bits together.
+ */
+#define WIRE_HOLES_BYTES (CLEAVE_SEGMENT_CHUNKS / 8)
 
 /* A request of a gateway to a storage node, decoded. */
 struct wire_node {

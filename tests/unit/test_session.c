@@ -328,10 +328,16 @@ Test(session, requests_beyond_the_volume_are_refused_and_the_session_lives)
 	cr_assert_eq(ask(&qp, &header), -EBUSY);
 	sg_run_for(&sg, NUM_MS(10));
 	cr_assert_eq(ask(&qp, &header), -ERANGE);
+	header = sg_io(WIRE_HOLES, 2, 0, WIRE_HOLES_BYTES, 0);
+	cr_assert_eq(ask(&qp, &header), -EBUSY);
+	sg_run_for(&sg, NUM_MS(10));
+	cr_assert_eq(ask(&qp, &header), -ERANGE);
+	header = sg_io(WIRE_HOLES, 1, 0, WIRE_HOLES_BYTES, 0);
+	cr_assert_eq(ask(&qp, &header), 0);
 	header = sg_io(WIRE_READ, UINT64_MAX, 0, 4096, 0);
 	cr_assert_eq(ask(&qp, &header), -ERANGE);
 	cr_assert(!qp.is_closed);
-	cr_assert_eq(metric(MT_METRIC_requests_refused), 8);
+	cr_assert_eq(metric(MT_METRIC_requests_refused), 10);
 	sg_close(&qp);
 }
 

@@ -303,7 +303,7 @@ Test(wire, io_fields_are_checked)
 {
 	static const struct bad_field bad[] = {
 		BAD(opcode, 0x0f, "opcode"),
-		BAD(opcode, 0x15, "opcode"),
+		BAD(opcode, 0x16, "opcode"),
 		BAD(opcode, WIRE_WRITE | WIRE_REPLY, "opcode"),
 		BAD(service_class, SERVICE_CLASS_NR, "service_class"),
 		BAD(engine, 1, "engine"),
@@ -387,6 +387,35 @@ Test(wire, io_replies_round_trip)
 	header.status = 999;
 	cr_assert_eq(wire_io_reply_decode(&header, &out, &field), -EPROTO);
 	cr_assert_str_eq(field, "status");
+}
+
+Test(wire, holes_round_trip)
+{
+	static const struct bad_field bad_request[] = { BAD(offset_bytes, 4096, "offset_bytes"),
+		BAD(length_bytes, 4096, "length_bytes"), BAD(payload_bytes, 64, "payload_bytes") };
+	static const struct bad_field bad_reply[] = { BAD(length_bytes, 65, "length_bytes"),
+		BAD(payload_bytes, 63, "payload_bytes"), BAD(status, 999, "payload_bytes") };
+	struct wire_io io = io_write, out;
+	struct wire_header headers[2];
+	struct wire_io_reply reply;
+	const char *field = NULL;
+
+	io.opcode = WIRE_HOLES;
+	io.offset_bytes = 0;
+	io.length_bytes = WIRE_HOLES_BYTES;
+	io.payload_crc = 0;
+	wire_io_encode(&headers[0], &io);
+	stamp(&headers[0], 0);
+	cr_assert_eq(wire_io_decode(&headers[0], &out, &field), 0);
+	cr_assert_eq(memcmp(&out, &io, sizeof(out)), 0);
+	bad_fields_check(&headers[0], decode_io, bad_request, NUM_COUNT(bad_request));
+	wire_io_reply(&headers[1], &io, 0, 0xabcd, 0);
+	stamp(&headers[1], WIRE_HOLES_BYTES);
+	golden_check("holes", headers, sizeof(headers));
+	bad_fields_check(&headers[1], decode_io_reply, bad_reply, NUM_COUNT(bad_reply));
+	cr_assert_eq(wire_io_reply_decode(&headers[1], &reply, &field), 0);
+	cr_assert_eq(reply.payload_bytes, WIRE_HOLES_BYTES);
+	cr_assert_eq(reply.payload_crc, 0xabcd);
 }
 
 Test(wire, block_status_round_trips)
