@@ -79,7 +79,9 @@ struct cleave_client_options {
 	uint64_t backoff_min_ns;     /* first pause before a retry [5 ms] */
 	uint64_t backoff_max_ns;     /* longest [1 s] */
 	uint64_t keepalive_ns;       /* a silent gateway is found within this [10 s] */
-	uint32_t vm_id;              /* goes into each message, for the gateway's traces */
+	/* so long, in chunks of 64 MiB, is a discard, zero write or status that asks first what holds nothing [16] */
+	uint32_t holes_chunks_min;
+	uint32_t vm_id;    /* goes into each message, for the gateway's traces */
 	const char *name;  /* who this is, for whom it keeps out; copied [PROGRAM[PID]@HOST] */
 	bool is_impatient; /* control calls fail once every gateway has refused */
 	cleave_stall_fn on_stall; /* on the client's thread; NULL: nobody is told */
@@ -116,6 +118,7 @@ const char *cleave_error_text(int rc);
 	X(messages_delayed, "messages sent again after BUSY, UNAVAILABLE and the like")            \
 	X(messages_remapped, "messages sent again after another owner or epoch was named")         \
 	X(overlaps, "writes that waited for an earlier overlapping one")                           \
+	X(holes_skipped, "chunks of discards and zero writes that hold nothing: no message")       \
 	X(checksum_errors, "payloads that did not match their CRC, either way")                    \
 	X(connects, "connections that became ready")                                               \
 	X(connection_losses, "connections that ended or could not be made")                        \
@@ -341,7 +344,7 @@ struct cleave_io {
 	struct loop_link split_link, due_link;
 	struct cleave_volume *volume;
 	uint64_t deadline_ns;
-	uint64_t split_bytes;
+	uint64_t split_bytes, asked_bytes;
 	uint32_t message_count;
 	void *owner;
 	struct loop_post post;

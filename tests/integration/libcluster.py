@@ -313,12 +313,18 @@ class Cluster:
     def load(self, *words, check_rc=True, timeout_s=WAIT_S):
         return run_argv(self.load_argv(*words), check_rc=check_rc, timeout_s=timeout_s)
 
-    def status(self):
+    def status(self, address=None):
         import json
 
-        return json.loads(self.cleave("--json", "status").stdout)
+        words = ["--gateway", address] if address else self.gateway_words()
+        argv = self.at_client([binary("cleave"), *words, "--json", "status"])
+        return json.loads(run_argv(argv).stdout)
 
-    def metric(self, name):
+    def metric_of_all(self, name):
+        """A metric, summed over all gateways."""
+        return sum(self.metric(name, at) for at in self.gateway_addresses)
+
+    def metric(self, name, address=None):
         """A gateway metric, summed over its ports."""
         def total(value):
             if isinstance(value, dict):
@@ -327,7 +333,7 @@ class Cluster:
             if isinstance(value, list):
                 return sum(total(v) for v in value)
             return 0
-        return total(self.status())
+        return total(self.status(address))
 
 
 def run_argv(argv, check_rc=True, timeout_s=WAIT_S, env=None, stdin_text=""):

@@ -29,6 +29,7 @@ struct fake_held {
 	struct split_msg *msg;
 	struct wire_io io;
 	struct fake_volume *volume;
+	uint32_t port;
 	uint64_t due_ns;
 };
 
@@ -82,25 +83,23 @@ fake_gateway_add(struct fake_gateway *fake, const char *name, uint64_t bytes)
 static bool
 is_change(const struct wire_io *io)
 {
-	return io->opcode != WIRE_READ && io->opcode != WIRE_BLOCK_STATUS;
+	return io->opcode != WIRE_READ && io->opcode != WIRE_BLOCK_STATUS &&
+	    io->opcode != WIRE_HOLES;
 }
 
 /* Doing and answering. */
-
-static uint64_t
-volume_offset(const struct fake_volume *volume, const struct wire_io *io)
-{
-	return (io->segment - volume->segment_base) * CLEAVE_SEGMENT_BYTES + io->offset_bytes;
-}
 
 static int
 do_write(struct fake_gateway *fake, struct fake_held *held)
 {
 	static uint8_t buffer[WIRE_CLIENT_PAYLOAD_BYTES_MAX];
-	uint8_t *to = held->volume->data + volume_offset(held->volume, &held->io);
+	uint8_t *to = held->volume->data + fake_offset(held->volume, &held->io);
 
 	if (held->io.opcode != WIRE_WRITE) {
-		memset(to, 0, held->io.length_bytes);
+		int rc =
+		    madvise(to, held->io.length_bytes, MADV_DONTNEED); /* zeros, and no memory */
+
+		assert(rc == 0);
 		return 0;
 	}
 	dev_copy_to_host(fake->split, buffer, held->msg->payload, held->io.length_bytes);
@@ -120,7 +119,7 @@ do_read(struct fake_gateway *fake, struct fake_held *held)
 	static uint8_t buffer[WIRE_CLIENT_PAYLOAD_BYTES_MAX];
 	uint32_t crc;
 
-	memcpy(buffer, held->volume->data + volume_offset(held->volume, &held->io),
+	memcpy(buffer, held->volume->data + fake_offset(held->volume, &held->io),
 	    held->io.length_bytes);
 	crc = crc32c(0, buffer, held->io.length_bytes);
 	if (fake->corrupt_count > 0) {
@@ -129,47 +128,6 @@ do_read(struct fake_gateway *fake, struct fake_held *held)
 	}
 	dev_copy_from_host(fake->split, held->msg->payload, buffer, held->io.length_bytes);
 	return crc;
-}
-
-/* What is zeros is a hole here. Returns the bytes of entries. */
-static uint32_t
-do_status(struct fake_gateway *fake, struct fake_held *held, uint32_t *ret_crc)
-{
-	static const uint8_t zeros[CLEAVE_BLOCK_BYTES];
-	static uint8_t buffer[WIRE_CLIENT_PAYLOAD_BYTES_MAX];
-	const uint8_t *at = held->volume->data + volume_offset(held->volume, &held->io);
-	uint32_t left_count = held->io.length_bytes / CLEAVE_BLOCK_BYTES, bytes = 0;
-
-	if (fake->status_blocks_max > 0)
-		left_count = (uint32_t)num_min(left_count, fake->status_blocks_max);
-	while (left_count > 0 && bytes < sizeof(buffer)) {
-		struct wire_status status = { .flags = WIRE_STATUS_HOLE | WIRE_STATUS_ZERO };
-
-		if (held->volume->is_hole)
-			status.block_count = left_count;
-		else if (memcmp(at, zeros, sizeof(zeros)) != 0)
-			status.flags = 0;
-		left_count -= status.block_count;
-		while (left_count > 0 &&
-		    (memcmp(at, zeros, sizeof(zeros)) == 0) == (status.flags != 0)) {
-			at += CLEAVE_BLOCK_BYTES;
-			left_count--;
-			status.block_count++;
-		}
-		if (fake->status_overshoot > 0) {
-			fake->status_overshoot--;
-			status.block_count = UINT32_MAX;
-		}
-		wire_status_encode(buffer + bytes, &status);
-		bytes += WIRE_STATUS_ENTRY_BYTES;
-	}
-	*ret_crc = crc32c(0, buffer, bytes);
-	if (fake->corrupt_count > 0) {
-		fake->corrupt_count--;
-		buffer[bytes / 2] ^= 1;
-	}
-	dev_copy_from_host(fake->split, held->msg->payload, buffer, bytes);
-	return bytes;
 }
 
 static void
@@ -205,6 +163,11 @@ answer(struct fake_gateway *fake, struct split_msg *msg, const struct wire_io *i
 static void
 held_finish(struct fake_gateway *fake, struct fake_held *held, bool is_effective)
 {
+	const struct fake_asked asked = { .fake = fake,
+		.volume = held->volume,
+		.io = &held->io,
+		.to = held->msg->payload,
+		.port = held->port };
 	uint32_t crc = 0, status_bytes = 0;
 	int rc = 0;
 
@@ -213,7 +176,9 @@ held_finish(struct fake_gateway *fake, struct fake_held *held, bool is_effective
 	if (is_effective && held->io.opcode == WIRE_READ)
 		crc = do_read(fake, held);
 	else if (held->io.opcode == WIRE_BLOCK_STATUS)
-		status_bytes = do_status(fake, held, &crc);
+		status_bytes = fake_status(&asked, &crc);
+	else if (held->io.opcode == WIRE_HOLES)
+		status_bytes = fake_holes(&asked, &crc);
 	else if (is_effective)
 		rc = do_write(fake, held);
 	if (held->msg->qp != NULL)
@@ -284,12 +249,12 @@ static bool
 overlaps_held_write(const struct fake_gateway *fake, const struct fake_volume *volume,
     const struct wire_io *io)
 {
-	uint64_t start = volume_offset(volume, io);
+	uint64_t start = fake_offset(volume, io);
 
 	for (const struct loop_link *link = fake->held.next; link != &fake->held;
 	     link = link->next) {
 		const struct fake_held *held = LIST_ENTRY(link, struct fake_held, link);
-		uint64_t other = volume_offset(held->volume, &held->io);
+		uint64_t other = fake_offset(held->volume, &held->io);
 
 		if (held->volume == volume && is_change(&held->io) &&
 		    start < other + held->io.length_bytes && other < start + io->length_bytes)
@@ -312,7 +277,7 @@ log_request(struct fake_session *session, const struct fake_volume *volume,
 	assert(fake->log_count < FAKE_LOG_MAX);
 	fake->log[fake->log_count++] = (struct fake_record){
 		.io = *io,
-		.volume_offset_bytes = volume_offset(volume, io),
+		.volume_offset_bytes = fake_offset(volume, io),
 		.incarnation = session->hello.incarnation,
 		.session_id = session->hello.session_id,
 		.port = session->port,
@@ -325,13 +290,13 @@ check_io(struct fake_session *session, const struct fake_volume *volume, const s
 	struct fake_gateway *fake = session->fake;
 	uint32_t shard = wire_shard_of(io->segment, io->offset_bytes, fake->shard_count);
 
-	if (volume_offset(volume, io) + io->length_bytes > volume->size_bytes)
+	if (fake_offset(volume, io) + io->length_bytes > volume->size_bytes)
 		return -ERANGE;
 	if (volume->attach != session->hello.attach)
 		return -ESHUTDOWN;
-	if (fake->port_of_shard[shard] != session->port)
+	if (io->opcode != WIRE_HOLES && fake->port_of_shard[shard] != session->port)
 		return -EREMCHG;
-	if (fake->epoch_of_shard[shard] != io->epoch)
+	if (io->opcode != WIRE_HOLES && fake->epoch_of_shard[shard] != io->epoch)
 		return -ESTALE;
 	if (fake->status_count > 0) {
 		fake->status_count--;
@@ -358,6 +323,7 @@ on_io(struct fake_session *session, struct split_msg *msg, const struct wire_io 
 	held = calloc(1, sizeof(*held));
 	assert(held != NULL);
 	held->msg = msg;
+	held->port = session->port;
 	held->io = *io;
 	held->volume = volume;
 	held->due_ns = loop_now_ns(fake->loop) + fake->delay_ns;

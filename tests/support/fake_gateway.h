@@ -60,6 +60,7 @@ struct fake_gateway {
 	uint32_t drop_after;    /* the nth I/O request from now closes its connection; 0: none */
 	bool is_drop_done;      /* that request, and those held, take effect all the same */
 	uint32_t corrupt_count; /* reads answered with a flipped byte */
+	uint32_t deaf_ports;    /* by bit: they know of no hole */
 	uint32_t status_blocks_max;    /* a BLOCK_STATUS stops after as many; 0: at its end */
 	uint32_t status_overshoot;     /* BLOCK_STATUS entries that go too far */
 	uint32_t write_checksum_count; /* writes refused with -EBADMSG */
@@ -102,6 +103,23 @@ struct fake_volume *fake_gateway_add(struct fake_gateway *fake, const char *name
 void fake_gateway_release(struct fake_gateway *fake, bool is_reversed);
 /* fake_gateway_cut -- close every connection; is_drop_done says what becomes of held requests. */
 void fake_gateway_cut(struct fake_gateway *fake);
+/* fake_status.c: the answer to a BLOCK_STATUS or a HOLES. */
+struct fake_asked {
+	struct fake_gateway *fake;
+	const struct fake_volume *volume;
+	const struct wire_io *io;
+	dev_ptr to; /* the answer's payload */
+	uint32_t port;
+};
+/* fake_status, fake_holes -- fill the payload; its bytes, and its CRC. */
+uint32_t fake_status(const struct fake_asked *asked, uint32_t *ret_crc);
+uint32_t fake_holes(const struct fake_asked *asked, uint32_t *ret_crc);
+/* fake_offset -- where in the volume a request is. */
+static inline uint64_t
+fake_offset(const struct fake_volume *volume, const struct wire_io *io)
+{
+	return (io->segment - volume->segment_base) * CLEAVE_SEGMENT_BYTES + io->offset_bytes;
+}
 /* fake_gateway_count -- logged requests of one opcode. */
 uint32_t fake_gateway_count(const struct fake_gateway *fake, enum wire_opcode opcode);
 

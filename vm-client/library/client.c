@@ -57,6 +57,7 @@ options_fill(struct cleave_client_options *options)
 	default_u32(&options->message_count_max, 256);
 	default_u32(&options->connection_depth_max, 128);
 	default_u32(&options->queue_count_max, 4096);
+	default_u32(&options->holes_chunks_min, HOLES_CHUNKS_MIN);
 	default_u64(&options->io_timeout_ns, NUM_S(60));
 	default_u64(&options->control_timeout_ns, NUM_S(30));
 	default_u64(&options->connect_timeout_ns, NUM_S(5));

@@ -172,7 +172,9 @@ struct message {
 	uint64_t order;        /* of creation in the volume */
 	uint64_t offset_bytes; /* in the volume */
 	uint64_t io_offset_bytes;
-	uint32_t length_bytes;
+	uint64_t
+	    span_bytes; /* of the volume, from offset_bytes on: what a change waits for, and keeps waiting */
+	uint32_t length_bytes; /* as the request says */
 	uint32_t shard;
 	uint64_t request_id;
 	uint64_t sent_ns;
@@ -181,9 +183,13 @@ struct message {
 	uint32_t attempts;
 	uint32_t checksum_errors;
 	uint32_t payload_crc;
-	uint32_t told_bytes; /* BLOCK_STATUS: of length_bytes, whose status has come */
-	bool is_full;        /* BLOCK_STATUS: there was no room for the next extent */
-	bool is_write;       /* it changes something */
+	uint32_t told_bytes;  /* BLOCK_STATUS: of length_bytes, whose status has come */
+	bool is_full;         /* BLOCK_STATUS: there was no room for the next extent */
+	bool is_write;        /* it changes something, or asks on behalf of what does */
+	bool is_holes;        /* it asks which chunks of its segment hold nothing (holes.c) */
+	uint32_t holes_port;  /* of the map: who is asked for that now */
+	uint64_t known_bytes; /* BLOCK_STATUS: of its request, up to where holes is true */
+	uint8_t holes[WIRE_HOLES_BYTES];
 	bool is_staged;      /* payload_crc and the payload's device memory are ready */
 	bool is_sending;     /* the split library holds send, header and piece */
 	bool is_damaged;     /* ANSWERED: what a read returned does not match its CRC */
@@ -224,6 +230,29 @@ void message_give_up(struct message *message, int rc);
 void message_on_map(struct message *message);
 int messages_init(struct cleave_client *client);
 void messages_fini(struct cleave_client *client);
+
+/* ---- holes.c: which chunks hold nothing, asked a segment at a time ---- */
+#define HOLES_CHUNKS_MIN 16u /* fewer are as well asked for one by one */
+
+/* holes_end -- where the segment ends in which @io is at @from_bytes, or @io does; in bytes of @io. */
+uint64_t holes_end(const struct cleave_io *io, uint64_t from_bytes);
+/* holes_are_wanted -- from there to its end are enough chunks for it to be worth a message to each port. */
+bool holes_are_wanted(const struct cleave_io *io, uint64_t from_bytes);
+/* holes_run -- how many bytes of @io, from @from_bytes on and before @until_bytes, are in holes. */
+uint64_t holes_run(const uint8_t *holes, const struct cleave_io *io, uint64_t from_bytes,
+    uint64_t until_bytes);
+/* holes_begin -- @message is to ask every port, from the first on. */
+void holes_begin(struct message *message);
+/* holes_route -- whom it asks now; NULL: nobody is known. */
+struct connection *holes_route(struct message *message);
+/* holes_take -- what one has answered. 0, or -EBADMSG. */
+int holes_take(struct message *message, const struct wire_io_reply *reply, dev_ptr payload);
+/* holes_next -- on to the next port; false: all were asked. */
+bool holes_next(struct message *message);
+/* holes_skip -- @io's next message is to be of a chunk that holds something, as far as volume->holes knows. */
+void holes_skip(struct cleave_volume *volume, struct cleave_io *io);
+/* holes_finish -- if @message has asked on behalf of a change: this goes on, after success with what is known. */
+void holes_finish(struct message *message, int rc);
 
 /* ---- connection.c ---- */
 enum connection_state {
@@ -309,7 +338,10 @@ struct cleave_volume {
 	struct loop_link split_ios;   /* of them, changes that are not wholly made into messages */
 	struct loop_link split_reads; /* the same of what changes nothing: the two take turns */
 	bool is_split_read_next;
-	uint64_t progress_ns;        /* when something was done of any request */
+	struct message *asker; /* for the first of split_ios, which waits for it; NULL: none */
+	uint8_t holes
+	    [WIRE_HOLES_BYTES]; /* of the segment that this one is in: true up to asked_bytes */
+	uint64_t progress_ns;   /* when something was done of any request */
 	struct loop_link split_wait; /* in client->split_wait: wants free messages */
 	struct loop_link messages;   /* in use, by order */
 	struct loop_link homeless, delayed, remapping;

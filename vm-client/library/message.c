@@ -90,6 +90,12 @@ messages_fini(struct cleave_client *client)
 /* Starting. */
 
 static bool
+message_is_zeroing(enum cleave_op op)
+{
+	return op == CLEAVE_DISCARD || op == CLEAVE_WRITE_ZEROES;
+}
+
+static bool
 message_has_payload(const struct message *message)
 {
 	return message->io->op == CLEAVE_WRITE;
@@ -105,7 +111,8 @@ message_enqueue(struct message *message)
 	message->shard =
 	    wire_shard_of(volume->info.segment_base + message->offset_bytes / CLEAVE_SEGMENT_BYTES,
 		message->offset_bytes % CLEAVE_SEGMENT_BYTES, map->shard_count);
-	message->connection = volume_connection_of(volume, message->shard);
+	message->connection = message->is_holes ? holes_route(message)
+						: volume_connection_of(volume, message->shard);
 	list_push_back(message->connection != NULL ? &message->connection->queue
 						   : &volume->homeless,
 	    &message->queue_link);
@@ -151,6 +158,77 @@ piece_length(const struct cleave_io *io, uint64_t from_bytes)
 	return (uint32_t)num_min(length, has_data ? CLIENT_MESSAGE_BYTES_MAX : CLEAVE_CHUNK_BYTES);
 }
 
+/* One more neighbour. False: there is no room for it. */
+static bool
+io_add_extent(struct cleave_io *io, const struct wire_status *status)
+{
+	uint64_t bytes = (uint64_t)status->block_count * CLEAVE_BLOCK_BYTES;
+
+	if (io->extent_count > 0 && io->extents[io->extent_count - 1].flags == status->flags) {
+		io->extents[io->extent_count - 1].length_bytes += bytes;
+		return true;
+	}
+	if (io->extent_count == io->extent_max)
+		return false;
+	io->extents[io->extent_count++] =
+	    (struct cleave_extent){ .length_bytes = bytes, .flags = status->flags };
+	return true;
+}
+
+/*
+ * Of a status: what is known is told, and what is not is asked for next. False: there is nothing left, or no room
+ * for it.
+ */
+static bool
+message_ask(struct message *message)
+{
+	struct cleave_io *io = message->io;
+	uint64_t bytes = message->io_offset_bytes < message->known_bytes
+	    ? holes_run(message->holes, io, message->io_offset_bytes, message->known_bytes)
+	    : 0;
+	const struct wire_status hole = { .block_count = (uint32_t)(bytes / CLEAVE_BLOCK_BYTES),
+		.flags = WIRE_STATUS_HOLE | WIRE_STATUS_ZERO };
+
+	if (message->is_full)
+		return false;
+	message->is_full = bytes > 0 && !io_add_extent(io, &hole);
+	if (!message->is_full)
+		message->io_offset_bytes += bytes;
+	if (message->is_full || message->io_offset_bytes == io->length_bytes)
+		return false;
+	message->offset_bytes = io->offset_bytes + message->io_offset_bytes;
+	message->length_bytes = piece_length(io, message->io_offset_bytes);
+	message->is_holes = false;
+	if (message->io_offset_bytes >= message->known_bytes &&
+	    holes_are_wanted(io, message->io_offset_bytes))
+		holes_begin(message);
+	return true;
+}
+
+/* What one that has just been made is of. */
+static void
+message_take_piece(struct message *message)
+{
+	struct cleave_volume *volume = message->volume;
+	struct cleave_io *io = message->io;
+
+	message->length_bytes = piece_length(io, io->split_bytes);
+	message->span_bytes = message->length_bytes;
+	if (io->op == CLEAVE_BLOCK_STATUS) {
+		/* By one message, piece after piece: where an answer ends is not known before. */
+		io->split_bytes = io->length_bytes;
+		(void)message_ask(message);
+	} else if (message_is_zeroing(io->op) && io->split_bytes >= io->asked_bytes &&
+	    holes_are_wanted(io, io->split_bytes)) {
+		message->span_bytes = holes_end(io, io->split_bytes) - io->split_bytes;
+		holes_begin(message);
+		volume->asker = message;
+	} else {
+		io->split_bytes += message->length_bytes;
+		holes_skip(volume, io);
+	}
+}
+
 void
 message_start(struct cleave_volume *volume, struct cleave_io *io)
 {
@@ -166,15 +244,13 @@ message_start(struct cleave_volume *volume, struct cleave_io *io)
 	message->begun_ns = loop_now_ns(volume->client->loop);
 	message->offset_bytes = io->offset_bytes + io->split_bytes;
 	message->io_offset_bytes = io->split_bytes;
-	message->length_bytes = piece_length(io, io->split_bytes);
 	message->attempts = message->checksum_errors = message->told_bytes = 0;
 	message->is_write = message_is_write(io->op);
-	message->is_staged = message->is_given_up = message->is_full = false;
+	message->is_staged = message->is_given_up = message->is_full = message->is_holes = false;
+	message->known_bytes = 0;
 	message->debt.incarnation = 0;
 	message->rc = 0;
-	/* A status is asked for by one message, piece after piece: where an answer ends is not known before. */
-	io->split_bytes = io->op == CLEAVE_BLOCK_STATUS ? io->length_bytes
-							: io->split_bytes + message->length_bytes;
+	message_take_piece(message);
 	io->message_count++;
 	list_push_back(&volume->messages, &message->all_link);
 	stall_watch(volume);
@@ -204,6 +280,8 @@ message_finish(struct message *message, int rc)
 	sm_move(&message->sm, MESSAGE_FREE);
 	if (rc == 0 && io->op == CLEAVE_READ && io->part_fn != NULL)
 		io->part_fn(io, message->io_offset_bytes, message->length_bytes, io->arg);
+	if (message->is_holes)
+		holes_finish(message, rc);
 	message->volume = NULL;
 	message->connection = NULL;
 	message->io = NULL;
@@ -231,6 +309,8 @@ void
 message_give_up(struct message *message, int rc)
 {
 	CHECK_OBJ(message, MESSAGE_MAGIC);
+	if (message->volume->asker == message)
+		message->volume->asker = NULL; /* others need not wait for its connection's end */
 	if (message->sm.state == MESSAGE_SENT || message->sm.state == MESSAGE_ANSWERED) {
 		if (message->is_given_up)
 			return;
@@ -246,18 +326,22 @@ message_give_up(struct message *message, int rc)
 static bool
 message_go_on(struct message *message)
 {
-	const struct cleave_io *io = message->io;
-
 	message->io_offset_bytes += message->told_bytes;
-	message->offset_bytes += message->told_bytes;
 	message->told_bytes = 0;
 	message->attempts = message->checksum_errors = 0;
 	message->begun_ns = loop_now_ns(message->client->loop);
 	volume_on_progress(message->volume, message->io);
-	if (message->is_full || message->io_offset_bytes == io->length_bytes)
+	return message_ask(message);
+}
+
+/* Every port that could be was asked for holes. True: it goes on, with what it was made for. */
+static bool
+message_on_holes(struct message *message)
+{
+	if (message->is_write)
 		return false;
-	message->length_bytes = piece_length(io, message->io_offset_bytes);
-	return true;
+	message->known_bytes = holes_end(message->io, message->io_offset_bytes);
+	return message_ask(message);
 }
 
 /* Sent, not answered, and the connection is gone: it may take effect, for a while yet. */
@@ -280,7 +364,7 @@ message_on_lost(struct message *message)
 
 	CHECK_OBJ(message, MESSAGE_MAGIC);
 	assert(!message->is_sending);
-	if (message->sm.state == MESSAGE_SENT && message->is_write)
+	if (message->sm.state == MESSAGE_SENT && message->is_write && !message->is_holes)
 		message_owe(message);
 	message_leave_sent(message);
 	if (message->is_given_up) {
@@ -360,11 +444,16 @@ message_decide(struct message *message)
 		message_route(message);
 		return;
 	}
+	if (rc == 0 && message->is_holes && !message->is_given_up && volume_is_live(volume) &&
+	    (holes_next(message) || message_on_holes(message))) {
+		message_route(message);
+		return;
+	}
 	if (rc == 0 || message->is_given_up || !volume_is_live(volume)) {
 		message_finish(message, rc);
 		return;
 	}
-	verdict = retry_verdict_io(rc, !message->is_write);
+	verdict = retry_verdict_io(rc, !message->is_write || message->is_holes);
 	if (message->is_damaged)
 		verdict = RETRY_CHECKSUM; /* found here: the gateway's copy is good */
 	switch (verdict) {
@@ -449,12 +538,13 @@ message_encode(struct message *message)
 	uint64_t segment_index = message->offset_bytes / CLEAVE_SEGMENT_BYTES;
 	struct wire_io io;
 
-	message->epoch = client->map->epoch_of_shard[message->shard];
+	message->epoch = message->is_holes ? 0 : client->map->epoch_of_shard[message->shard];
 	io = (struct wire_io){
-		.opcode = message_opcodes[message->io->op],
+		.opcode = message->is_holes ? WIRE_HOLES : message_opcodes[message->io->op],
 		.service_class = volume->info.service_class,
 		.segment = volume->info.segment_base + segment_index,
-		.offset_bytes = message->offset_bytes % CLEAVE_SEGMENT_BYTES,
+		.offset_bytes = message->is_holes ? 0
+						  : message->offset_bytes % CLEAVE_SEGMENT_BYTES,
 		.length_bytes = message->length_bytes,
 		.epoch = message->epoch,
 		.vm_id = client->options.vm_id,
@@ -563,23 +653,6 @@ message_take_payload(struct message *message, const struct wire_io_reply *reply,
 	return message->is_damaged ? -EBADMSG : 0;
 }
 
-/* One more neighbour. False: there is no room for it. */
-static bool
-io_add_extent(struct cleave_io *io, const struct wire_status *status)
-{
-	uint64_t bytes = (uint64_t)status->block_count * CLEAVE_BLOCK_BYTES;
-
-	if (io->extent_count > 0 && io->extents[io->extent_count - 1].flags == status->flags) {
-		io->extents[io->extent_count - 1].length_bytes += bytes;
-		return true;
-	}
-	if (io->extent_count == io->extent_max)
-		return false;
-	io->extents[io->extent_count++] =
-	    (struct cleave_extent){ .length_bytes = bytes, .flags = status->flags };
-	return true;
-}
-
 static int
 message_take_status(struct message *message, const struct wire_io_reply *reply, dev_ptr payload)
 {
@@ -617,7 +690,9 @@ message_on_reply(struct message *message, const struct wire_io_reply *reply, str
 		return; /* its connection is being closed */
 	message->rc = reply->rc;
 	message->is_damaged = false;
-	if (reply->rc == 0 && message->io->op == CLEAVE_BLOCK_STATUS)
+	if (reply->rc == 0 && message->is_holes)
+		message->rc = holes_take(message, reply, msg->payload);
+	else if (reply->rc == 0 && message->io->op == CLEAVE_BLOCK_STATUS)
 		message->rc = message_take_status(message, reply, msg->payload);
 	else if (reply->rc == 0 && !message->is_write)
 		message->rc = message_take_payload(message, reply, msg);

@@ -4,7 +4,8 @@
  *
  * A message of at most 64 KiB touches one or two aligned regions of 64 KiB: it is listed in the hash
  * buckets of these. Longer ones (discards, zero writes) are in a list of their own, that everybody
- * looks through; it is nearly always empty. All lists are in order of submission, so a search from
+ * looks through; it is nearly always empty. What asks for the holes of a segment on behalf of a change is there with
+ * all that the change covers of it. All lists are in order of submission, so a search from
  * the newest end stops at the first hit.
  */
 #include "base/check.h"
@@ -22,7 +23,7 @@ overlap_init(struct overlap *overlap)
 static bool
 is_wide(const struct message *message)
 {
-	return message->length_bytes > CLIENT_REGION_BYTES;
+	return message->span_bytes > CLIENT_REGION_BYTES;
 }
 
 static uint64_t
@@ -34,7 +35,7 @@ first_region(const struct message *message)
 static uint64_t
 last_region(const struct message *message)
 {
-	return (message->offset_bytes + message->length_bytes - 1) / CLIENT_REGION_BYTES;
+	return (message->offset_bytes + message->span_bytes - 1) / CLIENT_REGION_BYTES;
 }
 
 static struct loop_link *
@@ -70,8 +71,8 @@ overlap_remove(struct overlap *overlap, struct message *message)
 static bool
 messages_overlap(const struct message *a, const struct message *b)
 {
-	return a->offset_bytes < b->offset_bytes + b->length_bytes &&
-	    b->offset_bytes < a->offset_bytes + a->length_bytes;
+	return a->offset_bytes < b->offset_bytes + b->span_bytes &&
+	    b->offset_bytes < a->offset_bytes + a->span_bytes;
 }
 
 /* The newest one in @list that is older than @message and overlaps it, if newer than @best. */

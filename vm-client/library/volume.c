@@ -126,7 +126,7 @@ cleave_submit(struct cleave_volume *volume, struct cleave_io *io)
 		return rc;
 	io->volume = volume;
 	io->rc = 0;
-	io->split_bytes = 0;
+	io->split_bytes = io->asked_bytes = 0;
 	io->extent_count = 0;
 	io->message_count = 0;
 	io->link = io->split_link = io->due_link = (struct loop_link){ NULL, NULL };
@@ -154,17 +154,24 @@ io_is_behind_others(const struct cleave_io *io)
 
 /* Cutting. */
 
+/* What the first change is to be cut into may have to be asked for before (holes.c). */
+static bool
+volume_has_change_split(const struct cleave_volume *volume)
+{
+	return !list_is_empty(&volume->split_ios) && volume->asker == NULL;
+}
+
 bool
 volume_has_split(const struct cleave_volume *volume)
 {
-	return !list_is_empty(&volume->split_ios) || !list_is_empty(&volume->split_reads);
+	return volume_has_change_split(volume) || !list_is_empty(&volume->split_reads);
 }
 
 /* Changes keep their order; a read does not wait for all of a discard of terabytes. */
 void
 volume_split_one(struct cleave_volume *volume)
 {
-	bool is_read = list_is_empty(&volume->split_ios) ||
+	bool is_read = !volume_has_change_split(volume) ||
 	    (volume->is_split_read_next && !list_is_empty(&volume->split_reads));
 	struct loop_link *first = list_first(is_read ? &volume->split_reads : &volume->split_ios);
 	struct cleave_io *io = LIST_ENTRY(first, struct cleave_io, split_link);
