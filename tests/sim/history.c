@@ -138,7 +138,7 @@ history_submit(struct history *history, const struct history_op *op, uint32_t *r
 		history->ops = realloc(history->ops, history->op_max * sizeof(*history->ops));
 		assert(history->ops != NULL);
 	}
-	assert(op->block_count <= HISTORY_BLOCKS_MAX);
+	assert(op->block_count <= HISTORY_BLOCKS_MAX || op->block_count == history->block_count);
 	history->ops[number] = (struct op){ .is = *op, .submitted = ++history->now };
 	for (uint32_t i = 0; i < op->block_count; i++) {
 		struct block *block = &history->blocks[op->first_block + i];

@@ -30,7 +30,8 @@ struct history;
 
 struct history_op {
 	enum cleave_op op;
-	uint32_t first_block, block_count; /* at most HISTORY_BLOCKS_MAX */
+	uint32_t first_block,
+	    block_count; /* at most HISTORY_BLOCKS_MAX, but what makes zeros of all of the volume */
 	uint32_t session;
 	bool is_forbidden; /* must never be seen: its session was fenced before */
 	bool is_snapshot;  /* a read of a snapshot that is asked for now */

@@ -20,6 +20,7 @@
 #define PROBES_MAX 32u
 #define HOT_BLOCKS 32u
 #define OBSERVATIONS_MAX 8u /* of a session */
+#define ALL_ONE_IN 24u      /* discards and zero writes: of the whole volume */
 
 struct slot {
 	struct session *session;
@@ -132,7 +133,9 @@ slot_submit(struct slot *slot, enum cleave_op op, uint32_t first, uint32_t count
 	slot->count = count;
 	slot->io = (struct cleave_io){ .op = op,
 		.offset_bytes = history_offset(workload->history, first),
-		.length_bytes = (uint64_t)count * CLEAVE_BLOCK_BYTES,
+		.length_bytes = count == workload->block_count
+		    ? volume_bytes(workload)
+		    : (uint64_t)count * CLEAVE_BLOCK_BYTES,
 		.data = op == CLEAVE_READ || op == CLEAVE_WRITE ? slot->data : NULL,
 		.fn = slot_on_done,
 		.arg = slot };
@@ -169,6 +172,10 @@ slot_issue_random(struct slot *slot)
 	else if (dice < options->read_percent + options->discard_percent)
 		op = below(session, 2) == 0 ? CLEAVE_DISCARD : CLEAVE_WRITE_ZEROES;
 	count = history_limit(workload->history, first, count);
+	if (op != CLEAVE_READ && op != CLEAVE_WRITE && below(session, ALL_ONE_IN) == 0) {
+		first = 0;
+		count = workload->block_count;
+	}
 	workload->issued_count++;
 	slot->is_probe = false;
 	slot_submit(slot, op, first, count);
@@ -259,8 +266,9 @@ slot_on_written(struct slot *slot)
 	uint32_t over = history_written(workload->history, slot->number);
 	const struct history_op *lost = history_op(workload->history, over);
 
-	if (over == 0 || !workload->options.is_observed || session->is_old || session->is_lost ||
-	    observer->is_busy || observer->count == OBSERVATIONS_MAX)
+	if (over == 0 || lost->block_count > HISTORY_BLOCKS_MAX || !workload->options.is_observed ||
+	    session->is_old || session->is_lost || observer->is_busy ||
+	    observer->count == OBSERVATIONS_MAX)
 		return;
 	workload->counters.observations++;
 	observer->session = session->number;
@@ -405,6 +413,7 @@ session_create(struct workload *workload)
 	struct cleave_client_options client = { .gateways = gateways,
 		.gateway_count = cluster->options.gateway_count,
 		.message_count_max = 64,
+		.holes_chunks_min = 1 + workload->options.index % 2 * 3,
 		.io_timeout_ns = workload->options.io_timeout_ns,
 		.keepalive_ns = NUM_S(2) };
 	char error[CLEAVE_ERROR_BYTES_MAX] = "";
