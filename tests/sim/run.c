@@ -32,6 +32,10 @@
 #define RUN_SETTLE_NS NUM_S(15)
 #define RUN_CLEAR_LIMIT_NS NUM_S(300) /* after snapshots were deleted: nothing is left of them */
 #define RUN_LONG_MANIFEST_SEEDS 10u
+#define RUN_STAGE_SEEDS 4u
+#define RUN_STAGE_SLOT_BYTES NUM_KIB(128)
+#define RUN_STAGE_CHUNKS 1u
+#define RUN_STAGE_VOLUME_BYTES NUM_MIB(2)
 #define RUN_MANIFEST_PART_BYTES NUM_KIB(8)
 #define RUN_MANIFEST_BYTES 2304u /* four volumes take half of it */
 #define RUN_SNAPSHOT_SEEDS 7u
@@ -185,6 +189,13 @@ run_has_long_manifests(const struct run *run)
 	return run->options.seed % RUN_LONG_MANIFEST_SEEDS == 3 && !run_has_snapshots(run);
 }
 
+/* Much in few chunks, on small slots, with a short log: merges go in stages. */
+static bool
+run_has_stages(const struct run *run)
+{
+	return run->options.seed % RUN_STAGE_SEEDS == 1;
+}
+
 static void
 choose_cluster(struct run *run, struct sim_cluster_options *options)
 {
@@ -212,6 +223,8 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 	options->device_bytes = NUM_MIB(8) << dice(run, 3);
 	options->client_receives = 8u << dice(run, 4);
 	choose_link(run, &options->link);
+	if (run_has_stages(run))
+		options->slot_bytes = RUN_STAGE_SLOT_BYTES;
 	options->disk_bytes = num_max(NUM_MIB(128), 1024 * options->slot_bytes);
 	/* Of these seeds the log is as short as may be: what is written goes through merges. */
 	if (given->seed % 2 == 1)
@@ -261,8 +274,13 @@ run_create_workloads(struct run *run, uint32_t count, uint32_t op_count)
 	if (dice(run, 4) == 0)
 		workload.io_timeout_ns = NUM_MS(500) << dice(run, 5);
 	workload.chunk_count = 1u << dice(run, 4);
-	if (run_has_long_manifests(run))
+	if (run_has_long_manifests(run)) {
 		workload.chunk_count *= 8;
+	} else if (run_has_stages(run)) {
+		workload.chunk_count =
+		    (uint32_t)num_min(workload.chunk_count, RUN_STAGE_CHUNKS);
+		workload.volume_bytes = num_max(workload.volume_bytes, RUN_STAGE_VOLUME_BYTES);
+	}
 	/* Of a snapper's volume nobody else makes any. */
 	workload.is_observed = !run_has_snapshots(run);
 	for (uint32_t i = 0; i < count; i++) {
@@ -500,7 +518,8 @@ run_result(struct run *run, struct sim_run_result *result)
 		.repair_count = sim_cluster_metric(run->cluster, MT_METRIC_copies_made),
 		.sweep_count = sim_cluster_metric(run->cluster, MT_METRIC_orphans_deleted),
 		.merge_count = sim_cluster_metric(run->cluster, MT_METRIC_flushes) +
-		    sim_cluster_metric(run->cluster, MT_METRIC_compactions) };
+		    sim_cluster_metric(run->cluster, MT_METRIC_compactions),
+		.stage_count = sim_cluster_metric(run->cluster, MT_METRIC_merge_stages) };
 	result->delete_count = sim_deletes_count(run->cluster->deletes, &result->blind_count);
 	if (run->snapper != NULL)
 		result->snapshot_count = snapper_taken_count(run->snapper);

@@ -99,6 +99,7 @@ struct sim_run_result {
 	uint64_t delete_count;   /* at nodes, judged */
 	uint64_t blind_count;    /* of these those without a manifest */
 	uint64_t merge_count;    /* flushes and compactions */
+	uint64_t stage_count;    /* parts of large ones that took effect before the rest */
 	uint64_t snapshot_count; /* taken */
 };
 

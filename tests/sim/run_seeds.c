@@ -44,7 +44,8 @@ struct search {
 /* Sums of one worker's runs. */
 struct tally {
 	uint64_t seed_count, failed_count, virtual_ns, op_count, takeover_count, repair_count;
-	uint64_t sweep_count, delete_count, blind_count, merge_count, snapshot_count;
+	uint64_t sweep_count, delete_count, blind_count, merge_count, stage_count, staged_seed_count;
+	uint64_t snapshot_count;
 	uint64_t fault_counts[SIM_FAULT_NR];
 };
 
@@ -131,6 +132,8 @@ tally_add(struct tally *tally, const struct sim_run_result *result)
 	tally->delete_count += result->delete_count;
 	tally->blind_count += result->blind_count;
 	tally->merge_count += result->merge_count;
+	tally->stage_count += result->stage_count;
+	tally->staged_seed_count += result->stage_count > 0;
 	tally->snapshot_count += result->snapshot_count;
 	for (uint32_t i = 0; i < SIM_FAULT_NR; i++)
 		tally->fault_counts[i] += result->fault_counts[i];
@@ -189,11 +192,12 @@ print_totals(const struct tally *sum, double seconds)
 	(void)printf("%" PRIu64 " seeds, %.2f simulated hours, %" PRIu64 " operations, %" PRIu64
 		     " faults, %" PRIu64 " take-overs, %" PRIu64 " repairs, %" PRIu64
 		     " orphans swept, %" PRIu64 " deletions judged, %" PRIu64
-		     " of them blindly, %" PRIu64 " merges, %" PRIu64 " snapshots, %.0f s; %" PRIu64
-		     " seeds failed%s\n",
+		     " of them blindly, %" PRIu64 " merges (%" PRIu64 " early stages, in %" PRIu64
+		     " seeds), %" PRIu64 " snapshots, %.0f s; %" PRIu64 " seeds failed%s\n",
 	    sum->seed_count, (double)sum->virtual_ns / 3600e9, sum->op_count, fault_count,
 	    sum->takeover_count, sum->repair_count, sum->sweep_count, sum->delete_count,
-	    sum->blind_count, sum->merge_count, sum->snapshot_count, seconds, sum->failed_count,
+	    sum->blind_count, sum->merge_count, sum->stage_count, sum->staged_seed_count,
+	    sum->snapshot_count, seconds, sum->failed_count,
 	    table->is_interrupted ? " (interrupted)" : "");
 }
 
