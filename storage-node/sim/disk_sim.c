@@ -149,6 +149,19 @@ disk_sim_poke(struct disk_sim *sim, uint64_t offset_bytes, const void *data, siz
 	bytes_put(sim, offset_bytes, data, bytes, TO_BOTH);
 }
 
+bool
+disk_sim_is_lost(const struct disk_sim *sim, uint64_t offset_bytes, uint64_t bytes)
+{
+	uint64_t end = num_round_up(offset_bytes + bytes, DISK_ALIGN) / DISK_ALIGN;
+
+	CHECK_OBJ(sim, DISK_SIM_MAGIC);
+	assert(end <= sim->page_count);
+	for (uint64_t i = offset_bytes / DISK_ALIGN; i < end; i++)
+		if (sim->pages[i] != NULL && sim->pages[i]->is_lost)
+			return true;
+	return false;
+}
+
 /* ---- unflushed writes ---- */
 
 static uint64_t

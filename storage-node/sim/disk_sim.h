@@ -119,6 +119,13 @@ int disk_sim_set_bad(struct disk_sim *sim, uint64_t offset_bytes, uint64_t bytes
 void disk_sim_peek(const struct disk_sim *sim, uint64_t offset_bytes, void *data, size_t bytes);
 void disk_sim_poke(struct disk_sim *sim, uint64_t offset_bytes, const void *data, size_t bytes);
 
+/*
+ * disk_sim_is_lost -- has a failed flush given up any of these bytes, which reads go on to show?
+ *
+ * Until they are written and flushed again.
+ */
+bool disk_sim_is_lost(const struct disk_sim *sim, uint64_t offset_bytes, uint64_t bytes);
+
 /* What was done, as it was done: a test can replay any part of it. */
 struct disk_sim_event {
 	enum disk_op op;       /* DISK_WRITE or DISK_FLUSH, done without an error */

@@ -181,15 +181,31 @@ check_fences(struct sim_invariants *invariants, struct sim_cluster *cluster, uin
 	}
 }
 
+static void
+check_flushes(struct sim_cluster *cluster, uint32_t index)
+{
+	const struct sim_cluster_node *own = &cluster->nodes[index];
+	struct extent_id id;
+
+	if (sim_node_has_lost(own->node, own->disk, &id))
+		sim_cluster_fail(cluster,
+		    "extent %" PRIu32 "/%" PRIu32 "/%" PRIu64 ": node %" PRIu32
+		    " counts as durable what a failed flush gave up",
+		    id.shard, id.epoch, id.counter, index + 1);
+}
+
 void
 sim_invariants_check(struct sim_invariants *invariants, struct sim_cluster *cluster,
     uint32_t spared)
 {
 	struct look look = { .cluster = cluster, .spared = spared };
 
-	for (uint32_t i = 0; i < cluster->options.node_count; i++)
-		if (i != spared && cluster->nodes[i].node != NULL && cluster->nodes[i].is_ready)
-			check_fences(invariants, cluster, i);
+	for (uint32_t i = 0; i < cluster->options.node_count; i++) {
+		if (i == spared || cluster->nodes[i].node == NULL || !cluster->nodes[i].is_ready)
+			continue;
+		check_fences(invariants, cluster, i);
+		check_flushes(cluster, i);
+	}
 	/* Twice: the first gateway may be the one that does not know of the second's epoch. */
 	for (uint32_t i = 0; i < cluster->options.gateway_count; i++)
 		if (cluster->gateways[i].gateway != NULL)

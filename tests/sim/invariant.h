@@ -6,6 +6,7 @@
  *
  *	I2, I4	a node that runs holds, durably, all that an owner counts as acknowledged
  *	        a copy that an owner counts as cut is sealed, at the length that the manifest says
+ *	I3	no node counts as durable what a flush that failed has given up
  *	I6	a node's fences never go back, whatever it has been through
  *	I7	no gateway believes in a lease for longer than the store keeps it
  *
@@ -38,6 +39,8 @@ struct sim_copy {
 
 /* invariant_node.c: of a node that is ready. */
 void sim_node_copy(struct node *node, const struct extent_id *id, struct sim_copy *ret_copy);
+/* sim_node_has_lost -- of an extent that it serves, a flush that failed gave up what counts as durable. */
+bool sim_node_has_lost(struct node *node, const struct disk_sim *disk, struct extent_id *ret_id);
 /* sim_node_fence -- @ret_durable: what it may have told of. Returns what it refuses epochs below. */
 uint32_t sim_node_fence(const struct node *node, uint32_t shard, uint32_t *ret_durable);
 

@@ -20,6 +20,25 @@ sim_node_copy(struct node *node, const struct extent_id *id, struct sim_copy *re
 	ret_copy->data_offset = ondisk_data_offset(&node->super, extent->slot.slot_index);
 }
 
+bool
+sim_node_has_lost(struct node *node, const struct disk_sim *disk, struct extent_id *ret_id)
+{
+	/* Broken: it has acknowledged nothing since, and says so to whoever comes. */
+	if (disk_sim_counts(disk)->failed_flushes == 0 || node_is_read_only(node))
+		return false;
+	for (uint32_t i = 0; i < node->super.slot_count; i++) {
+		const struct sn_extent *extent = &node->extents[i];
+
+		if (!sn_extent_is_held(extent) || sn_extent_is_damaged(extent) ||
+		    !disk_sim_is_lost(disk, ondisk_data_offset(&node->super, i),
+			extent->durable_bytes))
+			continue;
+		*ret_id = extent->slot.id;
+		return true;
+	}
+	return false;
+}
+
 uint32_t
 sim_node_fence(const struct node *node, uint32_t shard, uint32_t *ret_durable)
 {

@@ -230,6 +230,8 @@ Test(disk_sim, failed_flush_loses_data_that_a_later_one_does_not_bring_back)
 	uint32_t lost = 0;
 
 	for (int i = 0; i < 40; i++) {
+		bool is_lost;
+
 		memset(buffer, 0, 4096);
 		disk_sim_poke(sim, 0, buffer, 4096);
 		cr_assert_eq(put(0, 4096, 6), 0);
@@ -240,8 +242,12 @@ Test(disk_sim, failed_flush_loses_data_that_a_later_one_does_not_bring_back)
 		cr_assert_eq(one(DISK_FLUSH, 0, 0), -EIO);
 		cr_assert(holds(0, 4096, 6), "reads go on to show it");
 		cr_assert_eq(one(DISK_FLUSH, 0, 0), 0);
+		is_lost = disk_sim_is_lost(sim, 1, 4095);
+		cr_assert(!disk_sim_is_lost(sim, 4096, 8192));
 		lose_power();
-		lost += holds(0, 4096, 0);
+		cr_assert_eq(holds(0, 4096, 0), is_lost);
+		cr_assert(!disk_sim_is_lost(sim, 0, 4096), "what is there now is durable");
+		lost += is_lost;
 	}
 	cr_assert_gt(lost, 5);
 	cr_assert_lt(lost, 35);
