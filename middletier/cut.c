@@ -10,7 +10,7 @@
  *	 +<----------------------------------------- released, time-out, stop -+
  *
  * With the begin shard->cut becomes the snapshot's number: what is batched from now on is not in it, and
- * answers to writes of its volume are kept back (write_path.c), until they are released or CUT_HOLD_NS have
+ * answers to writes of its volume are kept back (write_path.c), until they are released or hold_ns (gateway.h) have
  * passed. The coordinator (snapshot.c) is answered when all that was batched before has been
  * acknowledged by its replicas, so that a snapshot does not change after it was made, and when the cut
  * is in the manifest, so that a later owner of the shard knows of it. A hold that ends by itself is gone: the
@@ -28,11 +28,10 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/mutant.h"
 #include "index.h"
 #include "manifest.h"
 #include "write.h"
-
-#define CUT_HOLD_NS NUM_S(5)
 
 static const struct sm_state cut_table[MT_CUT_STATE_NR] = {
 	[MT_CUT_IDLE] = { "idle", SM_TO(MT_CUT_DRAINING), SM_INITIAL },
@@ -199,7 +198,7 @@ mt_cut_begin(struct mt_shard *shard, const struct mt_cut_order *order, mt_cut_fn
 	}
 	cut->fn = fn;
 	cut->arg = arg;
-	loop_timer_start(shard->port->loop, &cut->timer, CUT_HOLD_NS);
+	loop_timer_start(shard->port->loop, &cut->timer, mt_gateway_hold_ns(shard->port->gateway));
 	write_pump_soon(shard->write);
 	return 0;
 }
@@ -209,8 +208,10 @@ mt_cut_is_held(const struct mt_shard *shard, uint64_t number)
 {
 	const struct mt_cut *cut = &shard->cutting;
 
-	return shard->sm.state == MT_SHARD_SERVING && cut->sm.state == MT_CUT_HOLDING &&
-	    cut->order.number == number && mt_port_has_lease(shard->port);
+	bool is_held = cut->sm.state == MT_CUT_HOLDING || MUTANT(hold_ended_confirmed);
+
+	return shard->sm.state == MT_SHARD_SERVING && is_held && cut->order.number == number &&
+	    mt_port_has_lease(shard->port);
 }
 
 void

@@ -32,6 +32,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "control.h"
+#include "peer.h"
 #include "snapshot.h"
 #include "upkeep.h"
 
@@ -40,6 +41,9 @@
 #define GATEWAY_DEVICE_BYTES_MIN NUM_MIB(2)
 #define GATEWAY_LOAD_RETRY_NS NUM_MS(200)
 #define GATEWAY_LEASE_NS NUM_S(3)
+#define GATEWAY_HOLD_NS NUM_S(5)
+_Static_assert(GATEWAY_HOLD_NS > MT_PEER_TIMEOUT_NS,
+    "who has begun holds until the last gateway has answered, or is given up");
 #define GATEWAY_SESSION_NS NUM_S(10)
 #define GATEWAY_REPAIR_AFTER_NS NUM_S(60)
 #define GATEWAY_FRAME_BYTES NUM_KIB(16)
@@ -104,6 +108,12 @@ uint64_t
 mt_gateway_repair_bytes_per_s(const struct mt_gateway *gateway)
 {
 	return gateway->options.repair_bytes_per_s;
+}
+
+uint64_t
+mt_gateway_hold_ns(const struct mt_gateway *gateway)
+{
+	return gateway->options.hold_ns;
 }
 
 uint32_t
@@ -236,6 +246,8 @@ gateway_set_defaults(struct mt_gateway_options *options)
 		options->min_replicas = GATEWAY_MIN_REPLICAS_DEFAULT;
 	if (options->lease_ns == 0)
 		options->lease_ns = GATEWAY_LEASE_NS;
+	if (options->hold_ns == 0)
+		options->hold_ns = GATEWAY_HOLD_NS;
 	if (options->session_ns == 0)
 		options->session_ns = GATEWAY_SESSION_NS;
 	if (options->repair_after_ns == 0)

@@ -52,6 +52,7 @@ struct mt_gateway_options {
 	/* For tests. Of a shard's runs, cuts and mirror: beyond it is long [by the slots]; of an
 	 * extent: no more is written to it by a checkpoint [all of it]. */
 	uint64_t manifest_bytes, manifest_part_bytes;
+	uint64_t hold_ns; /* for tests: after it a shard's hold for a snapshot ends [5 s] */
 	uint64_t index_cache_bytes;  /* of the indexes of runs, all ports together [64 MiB] */
 	uint32_t frame_bytes;        /* plain bytes of a run's frames [16 KiB] */
 	void (*on_ready)(void *arg); /* every shard of every port serves */

@@ -653,7 +653,8 @@ mt_index_add_run(struct mt_index *index, uint64_t chunk_number, const struct mt_
 	run->flushed_sequence = like->flushed_sequence;
 	run->cut = like->cut;
 	at = chunk->runs.next;
-	while (at != &chunk->runs && run_of(at)->flushed_sequence > run->flushed_sequence)
+	while (at != &chunk->runs &&
+	    run_of(at)->flushed_sequence + MUTANT(run_order_ignored) > run->flushed_sequence)
 		at = at->next;
 	list_insert_before(at, &run->link);
 	chunk->run_count++;

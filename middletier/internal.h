@@ -759,6 +759,8 @@ uint64_t mt_gateway_node_timeout_ns(const struct mt_gateway *gateway);
 uint64_t mt_gateway_log_bytes(const struct mt_gateway *gateway);
 /* mt_gateway_index_cache_bytes -- a port's share of the indexes of runs. */
 uint64_t mt_gateway_index_cache_bytes(const struct mt_gateway *gateway);
+/* mt_gateway_hold_ns -- after it a shard's hold for a snapshot ends by itself. */
+uint64_t mt_gateway_hold_ns(const struct mt_gateway *gateway);
 /* mt_gateway_frame_bytes -- plain bytes of a run's frames: a power of two of blocks, up to 64 KiB. */
 uint32_t mt_gateway_frame_bytes(const struct mt_gateway *gateway);
 /*

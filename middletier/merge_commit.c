@@ -15,11 +15,16 @@
  *
  * Only the last stage has the flushed_sequence of the layers. What broke off has been worth it: the room
  * that its stages gave back stays so.
+ *
+ * A block of which a stage's run has another version than a run of the same flushed_sequence that stays has
+ * it from the merge's layers: those are in front of both until the last stage, with which all such runs
+ * go (stage_check).
  */
 #include <errno.h>
 
 #include "alloc.h"
 #include "base/check.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "manifest.h"
 #include "merge.h"
@@ -44,6 +49,30 @@ stage_bytes(const struct mt_port *port)
 	return STAGE_SLOTS * slot_bytes;
 }
 
+/*
+ * What keeps readers from a choice between runs of one flushed_sequence: all of them are merged together, and
+ * layers that are merged with them hold only what came later, with nothing but layers in front.
+ */
+static void
+stage_check(const struct mt_merge *merge)
+{
+	const struct mt_merge_input *input = &merge->input;
+	const struct mt_chunk *chunk = input->chunk;
+	const struct loop_link *newer = input->newest_run->link.prev;
+	const struct loop_link *older = input->oldest_run->link.next;
+
+	if (input->newest_layer != NULL) {
+		assert(newer == &chunk->runs);
+		assert(input->oldest_layer->first_sequence > input->newest_run->flushed_sequence);
+	}
+	assert(newer == &chunk->runs ||
+	    NUM_CONTAINER_OF(newer, struct mt_run, link)->flushed_sequence >
+		input->newest_run->flushed_sequence);
+	assert(older == &chunk->runs ||
+	    NUM_CONTAINER_OF(older, struct mt_run, link)->flushed_sequence <
+		input->oldest_run->flushed_sequence);
+}
+
 void
 merge_stage_plan(struct mt_merge *merge)
 {
@@ -52,8 +81,12 @@ merge_stage_plan(struct mt_merge *merge)
 
 	plan->is_staged = merge->input.newest_run != NULL && plan->stored_bytes > bytes * 3 / 2;
 	merge->stage_bytes = plan->is_staged ? bytes : 0;
-	if (plan->is_staged)
-		merge->stage_sequence = merge->input.newest_run->flushed_sequence;
+	if (!plan->is_staged)
+		return;
+	stage_check(merge);
+	merge->stage_sequence = MUTANT(stage_flushed_early)
+	    ? merge->flushed_sequence
+	    : merge->input.newest_run->flushed_sequence;
 }
 
 void

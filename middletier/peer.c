@@ -20,7 +20,6 @@
 #include "control.h"
 
 #define PEER_MAGIC 0x52454550u /* "PEER" */
-#define PEER_TIMEOUT_NS NUM_S(3)
 
 static void
 peer_on_main(struct loop_post *post, void *arg)
@@ -163,7 +162,7 @@ peer_on_port(struct loop_post *post, void *arg)
 		.address = call->address,
 		.hello = bytes,
 		.hello_bytes = sizeof(bytes),
-		.timeout_ns = PEER_TIMEOUT_NS,
+		.timeout_ns = MT_PEER_TIMEOUT_NS,
 		.ops = &peer_qp_ops,
 		.arg = call,
 	};
@@ -180,7 +179,7 @@ peer_on_port(struct loop_post *post, void *arg)
 	if (call->qp == NULL)
 		peer_finish(call, -errno);
 	else
-		loop_timer_start(port->loop, &call->timer, PEER_TIMEOUT_NS);
+		loop_timer_start(port->loop, &call->timer, MT_PEER_TIMEOUT_NS);
 }
 
 int

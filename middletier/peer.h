@@ -5,6 +5,8 @@
 
 #include "internal.h"
 
+#define MT_PEER_TIMEOUT_NS NUM_S(3)
+
 struct mt_peer_call;
 typedef void (*mt_peer_fn)(struct mt_peer_call *call, void *arg);
 
@@ -33,7 +35,7 @@ struct mt_peer_call {
 /*
  * mt_peer_call -- send @text, JSON of a control request, to the gateway at @address
  *
- * Returns 0: @fn once, on main, in a few seconds at most: @call->rc 0 and the answer; what the gateway
+ * Returns 0: @fn once, on main, in MT_PEER_TIMEOUT_NS at most, or a little more: @call->rc 0 and the answer; what the gateway
  * said, with its text; -ECONNREFUSED, -ECONNRESET, -ETIMEDOUT, -EPROTO, -ENOMEM. Else never: -ESHUTDOWN we
  * are stopping; -EMSGSIZE; -ENOMEM.
  */

@@ -162,7 +162,7 @@ batch_encode(struct mt_extent *extent, struct mt_batch *batch)
 	batch->info.id = extent->id;
 	batch->info.kind = extent->kind;
 	batch->info.offset_bytes = extent->end_bytes;
-	batch->info.mark_bytes = extent->acked_bytes;
+	batch->info.mark_bytes = MUTANT(mark_missing) ? 0 : extent->acked_bytes;
 	batch->info.prev_crc = extent->chain_crc;
 	batch_head_encode(batch->hosts[0] + WIRE_HEADER_BYTES, &batch->info);
 }

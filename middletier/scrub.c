@@ -17,6 +17,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/mutant.h"
 #include "base/num.h"
 #include "extent.h"
 #include "manifest.h"
@@ -86,13 +87,14 @@ scrub_extent_at(const struct mt_scrub *scrub, uint32_t index)
 	struct mt_extent *extent;
 
 	if (index == shard->extent_count)
-		return mt_manifest_extent(shard);
+		return MUTANT(open_unscrubbed) ? NULL : mt_manifest_extent(shard);
 	if (index > shard->extent_count)
 		return mt_manifest_part(shard, index - shard->extent_count - 1);
 	extent = shard->extents[index];
 	if (extent == NULL || extent->is_going || extent->sm.state == MT_EXTENT_CREATING)
 		return NULL;
-	if (extent->sm.state != MT_EXTENT_SEALED && extent->acked_bytes == 0)
+	if (extent->sm.state != MT_EXTENT_SEALED &&
+	    (extent->acked_bytes == 0 || MUTANT(open_unscrubbed)))
 		return NULL;
 	return extent;
 }

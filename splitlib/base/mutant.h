@@ -51,6 +51,11 @@
 	X(writer_failure_unseen, "a merge goes on with a block whose place was given up")          \
 	X(tombstone_scope_ignored, "a discard counts for a volume that was rolled back over it")   \
 	X(empty_root_trusted, "a shard without a manifest begins, though nodes hold data of it")   \
+	X(mark_missing, "batches do not say what was acknowledged when they were sent")            \
+	X(open_unscrubbed, "a scrub passes over extents that are still written to")                \
+	X(run_order_ignored, "of runs of one flushed_sequence the oldest is found first")          \
+	X(stage_flushed_early, "a merge counts as done, for a take-over, with its first stage")    \
+	X(hold_ended_confirmed, "a hold that has ended counts as held to the end of a snapshot")   \
 	X(manifest_room_ignored, "a manifest that is long is pressed back by nobody")              \
 	X(orphan_grace_ignored, "the sweep deletes an orphan when it first sees it")               \
 	X(manifest_dropped_early, "a manifest is deleted while the root still names it")           \

@@ -396,6 +396,7 @@ sim_cluster_gateway_options(struct sim_cluster_gateway *own, struct mt_gateway_o
 		.log_bytes = from->log_bytes,
 		.manifest_bytes = from->manifest_bytes,
 		.manifest_part_bytes = from->manifest_part_bytes,
+		.hold_ns = from->hold_ns,
 		.client_receives = from->client_receives,
 		.node_timeout_ns = from->node_timeout_ns,
 		.lease_ns = from->lease_ns,

@@ -141,6 +141,13 @@ mt_gateway_index_cache_bytes(const struct mt_gateway *gateway)
 }
 
 uint64_t
+mt_gateway_hold_ns(const struct mt_gateway *gateway)
+{
+	(void)gateway;
+	return NUM_S(5);
+}
+
+uint64_t
 mt_gateway_node_timeout_ns(const struct mt_gateway *gateway)
 {
 	(void)gateway;
