@@ -5,6 +5,8 @@
 
 #include "cluster.h"
 
+struct mt_shard;
+
 /* An extent's copy in a slot of a node's disk, not deleted. */
 struct sim_slot {
 	struct extent_id id;
@@ -31,6 +33,25 @@ void sim_check_idle(struct sim_cluster *cluster);
  * @must_scrub: damage may be there that nobody has met: all copies are verified meanwhile.
  */
 void sim_check_recovers(struct sim_cluster *cluster, bool must_scrub);
+/* sim_check_shard -- as its gateway has it; NULL: it is not served, or by two. */
+const struct mt_shard *sim_check_shard(const struct sim_cluster *cluster, uint32_t number);
+/* sim_check_scrub -- all shards begin one. Returns what MT_METRIC_scrubs_done is when all have done it. */
+uint64_t sim_check_scrub(struct sim_cluster *cluster);
+/*
+ * sim_check_scrubs_open -- a bit flips in a copy of an open extent: a scrub finds it; runs the world
+ *
+ * @spared: the index of a node whose disk destroys data, or any other number. What was found is repaired behind
+ * the caller's back: sim_check_recovers.
+ */
+void sim_check_scrubs_open(struct sim_cluster *cluster, uint32_t spared);
+/*
+ * sim_check_two_rotten -- bits flip in two of an open extent's copies; the third is away when all start again
+ *
+ * Both chains end below what was acknowledged, and say so by their marks: nobody may believe them. Runs the
+ * world, until the third is back and all is served by new gateways; then everything must be there. False:
+ * chance has found no such extent, and nothing was done.
+ */
+bool sim_check_two_rotten(struct sim_cluster *cluster, uint32_t spared);
 /* sim_memory_bytes -- what all processes have allocated, but for the bytes of disks. */
 uint64_t sim_memory_bytes(const struct sim_cluster *cluster);
 /* sim_check_memory -- @bytes are at most @slack_bytes more than @than_bytes, which @what held. */

@@ -55,7 +55,8 @@ static const char *const pairs[] = {
 };
 
 /* One that must not be found: the other layer alone keeps the promise. */
-static const char *const harmless[] = { "epoch_ignored", "gone_admitted", "maker_ignored" };
+static const char *const harmless[] = { "epoch_ignored", "gone_admitted", "maker_ignored",
+	"run_order_ignored" };
 
 struct search {
 	uint64_t mutants;
@@ -140,6 +141,8 @@ checker_of(const char *text)
 		{ "its fence of shard", "I6: a fence went back" },
 		{ "believes in its lease", "I7: a lease is believed in too long" },
 		{ "bytes are acknowledged", "I4: a replica lacks it" },
+		{ "failed flush gave up", "I3: a failed flush is believed" },
+		{ "no scrub has found", "a scrub passes over rot" },
 		{ "counts as whole", "a copy is not what its owner believes" },
 		{ "zeros, but", "linearizability: a block is gone" },
 		{ "garbage (", "linearizability: garbage" },

@@ -41,23 +41,39 @@ shard_of_gateway(const struct sim_cluster_gateway *gateway, uint32_t number)
 	return shard != NULL && shard->sm.state == MT_SHARD_SERVING ? shard : NULL;
 }
 
-/* The shard where it is served: by one gateway. Else NULL and a text. */
 static struct mt_shard *
-shard_find(struct recovery *recovery, uint32_t number)
+shard_of(const struct sim_cluster *cluster, uint32_t number, uint32_t *ret_count)
 {
-	const struct sim_cluster *cluster = recovery->cluster;
 	struct mt_shard *found = NULL;
-	uint32_t count = 0;
 
+	*ret_count = 0;
 	for (uint32_t i = 0; i < cluster->options.gateway_count; i++) {
 		struct mt_shard *shard = shard_of_gateway(&cluster->gateways[i], number);
 
 		if (shard == NULL)
 			continue;
 		found = shard;
-		count++;
+		++*ret_count;
 	}
-	if (count == 1)
+	return *ret_count == 1 ? found : NULL;
+}
+
+const struct mt_shard *
+sim_check_shard(const struct sim_cluster *cluster, uint32_t number)
+{
+	uint32_t count;
+
+	return shard_of(cluster, number, &count);
+}
+
+/* The shard where it is served: by one gateway. Else NULL and a text. */
+static struct mt_shard *
+shard_find(struct recovery *recovery, uint32_t number)
+{
+	uint32_t count;
+	struct mt_shard *found = shard_of(recovery->cluster, number, &count);
+
+	if (found != NULL)
 		return found;
 	(void)snprintf(recovery->text, sizeof(recovery->text), "shard %u is served by %u gateways",
 	    number, count);
@@ -174,10 +190,9 @@ on_scrub_post(struct loop_post *post, void *arg)
 	}
 }
 
-static void
-scrub_all(struct recovery *recovery)
+uint64_t
+sim_check_scrub(struct sim_cluster *cluster)
 {
-	struct sim_cluster *cluster = recovery->cluster;
 	static struct loop_post posts[SIM_GATEWAYS_MAX];
 
 	for (uint32_t i = 0; i < cluster->options.gateway_count; i++) {
@@ -186,7 +201,7 @@ scrub_all(struct recovery *recovery)
 			loop_post(cluster->gateways[i].loop, &posts[i]);
 	}
 	/* One of each shard may have been under way. */
-	recovery->scrubs_done = sim_cluster_metric(cluster, MT_METRIC_scrubs_done) +
+	return sim_cluster_metric(cluster, MT_METRIC_scrubs_done) +
 	    2 * cluster->options.shard_count;
 }
 
@@ -212,6 +227,6 @@ sim_check_recovers(struct sim_cluster *cluster, bool must_scrub)
 	wait_until_whole(&recovery);
 	if (!must_scrub)
 		return;
-	scrub_all(&recovery);
+	recovery.scrubs_done = sim_check_scrub(cluster);
 	wait_until_whole(&recovery);
 }

@@ -21,6 +21,7 @@
 #include "deletes.h"
 #include "faults.h"
 #include "invariant.h"
+#include "middletier/control.h"
 #include "middletier/meta_memory.h"
 #include "snapper.h"
 #include "workload.h"
@@ -39,6 +40,11 @@
 #define RUN_MANIFEST_PART_BYTES NUM_KIB(8)
 #define RUN_MANIFEST_BYTES 2304u /* four volumes take half of it */
 #define RUN_SNAPSHOT_SEEDS 7u
+#define RUN_HOLD_NS NUM_S(5)
+#define RUN_HOLD_MIN_NS NUM_MS(16)
+#define RUN_HOLD_SHIFTS 5u /* up to 256 ms */
+#define RUN_HOLD_CHUNKS 4u
+#define RUN_FAR_MAX_NS NUM_MS(20)
 #define RUN_EARLY_SEEDS                                                                            \
 	8u /* one in so many meets its metadata store of before the first manifest */
 #define RUN_PERIOD_NS NUM_S(20)
@@ -182,6 +188,13 @@ run_has_snapshots(const struct run *run)
 	return run->options.seed % RUN_SNAPSHOT_SEEDS == 0;
 }
 
+/* Holds that end by themselves before all shards have begun. Of a third of the seeds holds are as users have them. */
+static bool
+run_has_short_holds(const struct run *run)
+{
+	return run_has_snapshots(run) && run->options.seed / RUN_SNAPSHOT_SEEDS % 3 != 0;
+}
+
 /* Shards with more chunks than their manifests may have runs of. */
 static bool
 run_has_long_manifests(const struct run *run)
@@ -239,6 +252,12 @@ choose_cluster(struct run *run, struct sim_cluster_options *options)
 		options->merge_threads = 1;
 	if (given->seed % 16 == 5)
 		options->engine_threads = 2;
+	if (run_has_short_holds(run)) {
+		options->hold_ns = RUN_HOLD_MIN_NS
+		    << given->seed / RUN_SNAPSHOT_SEEDS % RUN_HOLD_SHIFTS;
+		options->shard_count = (uint32_t)num_max(options->shard_count, 2);
+		gateways = (uint32_t)num_max(gateways, 2);
+	}
 	options->gateway_count = given->gateway_count != 0 ? given->gateway_count : gateways;
 	options->node_count = given->node_count != 0 ? given->node_count : nodes;
 }
@@ -276,9 +295,10 @@ run_create_workloads(struct run *run, uint32_t count, uint32_t op_count)
 	workload.chunk_count = 1u << dice(run, 4);
 	if (run_has_long_manifests(run)) {
 		workload.chunk_count *= 8;
+	} else if (run_has_short_holds(run)) {
+		workload.chunk_count = (uint32_t)num_max(workload.chunk_count, RUN_HOLD_CHUNKS);
 	} else if (run_has_stages(run)) {
-		workload.chunk_count =
-		    (uint32_t)num_min(workload.chunk_count, RUN_STAGE_CHUNKS);
+		workload.chunk_count = (uint32_t)num_min(workload.chunk_count, RUN_STAGE_CHUNKS);
 		workload.volume_bytes = num_max(workload.volume_bytes, RUN_STAGE_VOLUME_BYTES);
 	}
 	/* Of a snapper's volume nobody else makes any. */
@@ -294,6 +314,40 @@ run_create_workloads(struct run *run, uint32_t count, uint32_t op_count)
 	for (uint32_t i = 0; i < count; i++)
 		workload_start(run->workloads[i]);
 	run_create_snapper(run, workload.volume_bytes);
+}
+
+/* So far that the hold at one may have ended before the other has begun. */
+static void
+run_part_gateways(const struct run *run)
+{
+	const struct sim_cluster *cluster = run->cluster;
+	struct sim_link_options far = cluster->options.link;
+
+	far.latency_max_ns = num_max(far.latency_max_ns, RUN_FAR_MAX_NS);
+	for (uint32_t i = 0; i < cluster->options.gateway_count; i++)
+		for (uint32_t k = 0; k < cluster->options.gateway_count; k++)
+			if (k != i)
+				sim_net_set_link(cluster->gateways[i].host,
+				    cluster->gateways[k].host, &far);
+}
+
+/* Holds are as users have them from now on: what is asked for again and again must be done some time. */
+static void
+run_join_gateways(const struct run *run)
+{
+	struct sim_cluster *cluster = run->cluster;
+
+	cluster->options.hold_ns = 0;
+	for (uint32_t i = 0; i < cluster->options.gateway_count; i++) {
+		struct sim_cluster_gateway *own = &cluster->gateways[i];
+
+		if (own->gateway != NULL)
+			own->gateway->options.hold_ns = RUN_HOLD_NS;
+		for (uint32_t k = 0; k < cluster->options.gateway_count; k++)
+			if (k != i)
+				sim_net_set_link(own->host, cluster->gateways[k].host,
+				    &cluster->options.link);
+	}
 }
 
 static void
@@ -324,6 +378,8 @@ run_begin(struct run *run)
 		level = LOG_INFO;
 	log_set_level(level);
 	run->cluster = sim_cluster_create(&options);
+	if (run_has_short_holds(run))
+		run_part_gateways(run);
 	log_set_sink(log_in_virtual_time, run->cluster->world);
 	if (getenv("CLEAVE_SIM_TRACE") != NULL)
 		sim_world_set_trace_file(run->cluster->world, stderr);
@@ -381,11 +437,17 @@ run_second_fault(struct run *run)
 	sim_faults_inject(&run->faults);
 }
 
+/* Of a node whose disk has destroyed data nothing is asked. */
+static uint32_t
+run_spared(const struct run *run)
+{
+	return run->faults.has_destroyed ? run->faults.victim : SIM_NODES_MAX;
+}
+
 static void
 run_check_invariants(struct run *run)
 {
-	sim_invariants_check(&run->invariants, run->cluster,
-	    run->faults.has_destroyed ? run->faults.victim : SIM_NODES_MAX);
+	sim_invariants_check(&run->invariants, run->cluster, run_spared(run));
 }
 
 /*
@@ -418,6 +480,8 @@ run_faults(struct run *run)
 		sim_faults_expire(&run->faults);
 	}
 	sim_faults_heal(&run->faults);
+	if (run_has_short_holds(run))
+		run_join_gateways(run);
 	if (sim_cluster_below(run->cluster, 4) == 0)
 		run->old_store = meta_store_snapshot(run->cluster->store);
 }
@@ -445,6 +509,18 @@ run_restart_gateways(struct run *run)
 	for (uint32_t i = 0; i < run->cluster->options.gateway_count; i++)
 		sim_cluster_gateway_kill(run->cluster, i);
 	sim_cluster_start(run->cluster);
+}
+
+/* New gateways have nothing in memory: what they serve is from the disks. */
+static void
+run_begin_anew(struct run *run)
+{
+	uint32_t dice = sim_cluster_below(run->cluster, 4);
+
+	if (dice < 2)
+		sim_check_scrubs_open(run->cluster, run_spared(run));
+	if (dice == 0 || !sim_check_two_rotten(run->cluster, run_spared(run)))
+		run_restart_gateways(run);
 }
 
 /* Without any one node, where the others are not too few to serve at all. */
@@ -541,9 +617,8 @@ sim_run_here(const struct sim_run_options *options, struct sim_run_result *ret_r
 		snapper_finish(run.snapper, RUN_HEAL_LIMIT_NS);
 	run_verify(&run, "everything is read");
 	sim_check_idle(run.cluster);
-	/* Once more from the disks: new gateways have nothing in memory. */
 	bytes = run_memory_bytes(&run);
-	run_restart_gateways(&run);
+	run_begin_anew(&run);
 	run_verify(&run, "everything is read from new gateways");
 	sim_check_idle(run.cluster);
 	sim_check_memory(run.cluster, bytes, run_memory_bytes(&run), RUN_LIFE_BYTES,
