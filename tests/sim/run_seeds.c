@@ -44,7 +44,8 @@ struct search {
 /* Sums of one worker's runs. */
 struct tally {
 	uint64_t seed_count, failed_count, virtual_ns, op_count, takeover_count, repair_count;
-	uint64_t sweep_count, delete_count, blind_count, merge_count, stage_count, staged_seed_count;
+	uint64_t sweep_count, delete_count, blind_count, merge_count, stage_count,
+	    staged_seed_count;
 	uint64_t snapshot_count;
 	uint64_t fault_counts[SIM_FAULT_NR];
 };
