@@ -9,6 +9,7 @@
 
 #define SEED 5u
 #define LIMIT_NS NUM_S(60)
+#define TAKEOVERS 8u /* the dice say both: to take, and to wait */
 
 static struct {
 	struct sim_cluster *cluster;
@@ -113,5 +114,18 @@ Test(workload, verifies_what_was_in_flight_when_its_session_was_lost)
 	cr_assert(rig.is_open);
 	cr_assert_gt(workload_counters(rig.workload)->ops_fenced, 0);
 	cr_assert_eq(workload_counters(rig.workload)->sessions, 2);
+	end();
+}
+
+/* Who holds the volume lives on, and need not let go of it for one that waits. */
+Test(workload, takes_the_volume_though_its_process_died_at_it)
+{
+	start();
+	for (uint32_t i = 0; i < TAKEOVERS; i++) {
+		workload_takeover(rig.workload);
+		workload_kill(rig.workload);
+		workload_restart(rig.workload);
+		sim_cluster_run_until(rig.cluster, is_attached, NULL, LIMIT_NS, "it is attached");
+	}
 	end();
 }

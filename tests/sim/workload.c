@@ -68,6 +68,7 @@ struct workload {
 	struct companion *companion; /* NULL: none */
 	struct cleave_call call;
 	bool is_created, is_started, is_verifying;
+	bool is_taking; /* the old session holds the volume until the present one does */
 	uint32_t verify_next_block;
 	enum look *looks; /* by block: the last verification's */
 	struct cleave_io status_io;
@@ -372,6 +373,8 @@ session_on_opened(struct cleave_volume *volume, int rc, const char *error, void 
 		return;
 	}
 	session->volume = volume;
+	if (!session->is_old)
+		session->workload->is_taking = false;
 	/* Superseded while it opened: its attach may be the later one, and it may well be served. */
 	session->is_lost = session->is_old;
 	loop_defer(session->loop, &session->next_task);
@@ -713,8 +716,12 @@ workload_restart(struct workload *workload)
 	if (workload->present != NULL)
 		return;
 	workload->present = session_create(workload);
-	/* Half of them wait until their predecessor's time is over. */
-	workload->present->must_take = sim_cluster_below(workload->cluster, 2) == 0;
+	/*
+	 * Half of them wait until their predecessor's time is over. Of one that died before it
+	 * had taken the volume that is never: who holds it lives on.
+	 */
+	workload->present->must_take = sim_cluster_below(workload->cluster, 2) == 0 ||
+	    workload->is_taking;
 	session_open(workload->present);
 }
 
@@ -733,7 +740,7 @@ workload_takeover(struct workload *workload)
 	}
 	workload->host_index = 1 - workload->host_index;
 	workload->present = session_create(workload);
-	workload->present->must_take = true;
+	workload->present->must_take = workload->is_taking = true;
 	session_open(workload->present);
 }
 

@@ -51,8 +51,12 @@ const struct workload_counters *workload_counters(const struct workload *workloa
 /* workload_verify_all -- read the whole volume; runs the world until done, at most @limit_ns. */
 void workload_verify_all(struct workload *workload, uint64_t limit_ns, const char *what);
 
-/* workload_kill -- the present session's process dies. workload_restart -- if it is dead. */
+/* workload_kill -- the present session's process dies. */
 void workload_kill(struct workload *workload);
+/*
+ * workload_restart -- if it is dead: anew. It takes the volume or waits for it, as the dice fall; where
+ * the dead one was still to take it, it takes it.
+ */
 void workload_restart(struct workload *workload);
 /* workload_takeover -- the other host attaches; what was there stays, as the old session. */
 void workload_takeover(struct workload *workload);
