@@ -23,6 +23,7 @@
 #include "base/metrics_http.h"
 #include "base/notify.h"
 #include "base/signals.h"
+#include "base/tcp_address.h"
 #include "control.h"
 #include "creation.h"
 #include "meta_lmdb.h"
@@ -200,16 +201,17 @@ split_item(const char *option, const char *item, const char *key,
 	const char *comma = strchr(item, ',');
 	size_t bytes = comma == NULL ? strlen(item) : (size_t)(comma - item);
 	size_t key_bytes = strlen(key);
+	const char *wrong;
 
 	*ret_value = NULL;
 	if (bytes == 0 || bytes >= SPLIT_ADDRESS_BYTES_MAX)
 		return usage_error("--%s: '%s': an address like tcp://HOST:PORT is wanted", option,
 		    item);
-	if (!is_tcp(item) && strncmp(item, "verbs://", 8) != 0)
-		return usage_error("--%s: '%s' begins with neither tcp:// nor verbs://", option,
-		    item);
 	memcpy(ret_address, item, bytes);
 	ret_address[bytes] = '\0';
+	wrong = tcp_address_check(ret_address, strcmp(option, "node") == 0);
+	if (wrong != NULL)
+		return usage_error("--%s: '%s': %s", option, item, wrong);
 	if (comma == NULL)
 		return 0;
 	if (strncmp(comma + 1, key, key_bytes) != 0 || comma[1 + key_bytes] != '=' ||

@@ -21,6 +21,7 @@
 #include "base/notify.h"
 #include "base/num.h"
 #include "base/signals.h"
+#include "base/tcp_address.h"
 #include "disk/disk_fault.h"
 #include "disk/disk_uring.h"
 #include "format.h"
@@ -420,17 +421,17 @@ storage_run(struct storage_process *process, uint64_t cluster_id)
 static int
 storage_options_check(const struct main_options *options, uint64_t *ret_cluster_id)
 {
+	const char *wrong;
+
 	if (options->cluster_id != NULL &&
 	    storage_parse_hex(options->cluster_id, ret_cluster_id) != 0) {
 		(void)storage_error("--cluster-id: '%s': 1 to 16 hex digits are wanted, and not 0",
 		    options->cluster_id);
 		return STORAGE_EXIT_USAGE;
 	}
-	if ((strncmp(options->listen, "tcp://", 6) != 0 &&
-		strncmp(options->listen, "verbs://", 8) != 0) ||
-	    strlen(options->listen) >= SPLIT_ADDRESS_BYTES_MAX) {
-		(void)storage_error("--listen: '%s': an address like tcp://HOST:PORT is wanted",
-		    options->listen);
+	wrong = tcp_address_check(options->listen, false);
+	if (wrong != NULL) {
+		(void)storage_error("--listen: '%s': %s", options->listen, wrong);
 		return STORAGE_EXIT_USAGE;
 	}
 	return 0;

@@ -82,8 +82,8 @@ sn_node_recovered(struct node *node)
 	loop_timer_stop(node->loop, &node->recover.progress);
 	rc = sn_server_listen(node);
 	if (rc != 0) {
-		sn_node_fail(node, rc, "%s: cannot listen: %s", node->listen,
-		    rc == -EADDRINUSE ? "the address is in use" : log_errno(rc));
+		sn_node_fail(node, rc, "--listen: '%s': cannot listen there: %s", node->listen,
+		    rc == -EADDRINUSE ? "the address is in use" : strerror(-rc));
 		return;
 	}
 	log_info("recover: done disk=%s extents=%u followed=%u bytes=%llu ms=%llu", node->disk_name,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/config.h"
+#include "base/num.h"
 
 #define TCP_HOST_BYTES_MAX 64u
 
@@ -67,6 +68,29 @@ tcp_address_parse(const char *host_port, struct sockaddr_storage *ret_address, s
 	memcpy(ret_address, &v4, sizeof(v4));
 	*ret_bytes = sizeof(v4);
 	return 0;
+}
+
+const char *
+tcp_address_check(const char *address, bool is_peer)
+{
+	static const char *const schemes[] = { "tcp://", "verbs://" };
+	struct sockaddr_storage at;
+	const char *host_port = NULL;
+	socklen_t bytes;
+
+	for (size_t i = 0; i < NUM_COUNT(schemes); i++) {
+		if (strncmp(address, schemes[i], strlen(schemes[i])) == 0)
+			host_port = address + strlen(schemes[i]);
+	}
+	if (host_port == NULL)
+		return "begins with neither tcp:// nor verbs://";
+	if (strlen(address) >= SPLIT_ADDRESS_BYTES_MAX ||
+	    tcp_address_parse(host_port, &at, &bytes) != 0)
+		return "HOST:PORT is wanted behind tcp:// or verbs://, with HOST a number: an IPv4 "
+		       "address, an IPv6 address in brackets, or localhost; names are not looked up";
+	if (is_peer && strcmp(strrchr(host_port, ':'), ":0") == 0)
+		return "nobody listens at port 0";
+	return NULL;
 }
 
 void

@@ -90,9 +90,9 @@ expect_lines(char *text, const char *want)
 Test(command, options_stand_before_or_after_the_words)
 {
 	const char *const lines[] = {
-		"--gateway tcp://a:1 --json volume create v --size 10G --engine zstd --level -3",
-		"volume create v --size 10G --engine zstd --level=-3 --gateway tcp://a:1 --json",
-		"volume --json create --size 10G v --engine=zstd --level -3 --gateway=tcp://a:1",
+		"--gateway tcp://10.0.0.1:1 --json volume create v --size 10G --engine zstd --level -3",
+		"volume create v --size 10G --engine zstd --level=-3 --gateway tcp://10.0.0.1:1 --json",
+		"volume --json create --size 10G v --engine=zstd --level -3 --gateway=tcp://10.0.0.1:1",
 	};
 
 	for (size_t i = 0; i < NUM_COUNT(lines); i++) {
@@ -103,7 +103,7 @@ Test(command, options_stand_before_or_after_the_words)
 		cr_assert_eq(options.level, -3);
 		cr_assert(options.is_json);
 		cr_assert_eq(options.gateways.count, 1);
-		cr_assert_str_eq(options.gateways.items[0], "tcp://a:1");
+		cr_assert_str_eq(options.gateways.items[0], "tcp://10.0.0.1:1");
 		config_result_fini(&result);
 	}
 }
@@ -154,21 +154,25 @@ Test(command, the_gateway_comes_from_the_environment)
 	cr_assert_eq(unsetenv("CLEAVE_GATEWAY"), 0);
 	cr_assert_eq(parse("status"), 0);
 	cr_assert_str_eq(options.gateways.items[0], CLEAVE_DEFAULT_GATEWAY);
-	cr_assert_eq(setenv("CLEAVE_GATEWAY", "tcp://b:2", 1), 0);
+	cr_assert_eq(setenv("CLEAVE_GATEWAY", "tcp://10.0.0.2:2", 1), 0);
 	cr_assert_eq(parse("status"), 0);
 	cr_assert_eq(options.gateways.count, 1);
-	cr_assert_str_eq(options.gateways.items[0], "tcp://b:2");
+	cr_assert_str_eq(options.gateways.items[0], "tcp://10.0.0.2:2");
 	cr_assert_eq(setenv("CLEAVE_GATEWAY_PORT", "7300", 1), 0);
 	cr_assert_eq(parse("status"), 0);
-	cr_assert_str_eq(options.gateways.items[0], "tcp://b:2");
+	cr_assert_str_eq(options.gateways.items[0], "tcp://10.0.0.2:2");
 	cr_assert_eq(setenv("CLEAVE_GATEWAY", "", 1), 0);
 	cr_assert_eq(parse("status"), 0);
 	cr_assert_str_eq(options.gateways.items[0], "tcp://127.0.0.1:7300");
 	cr_assert_eq(setenv("CLEAVE_GATEWAY_PORT", "65536", 1), 0);
 	cr_assert_neq(parse("status"), 0);
-	cr_assert_eq(parse("--gateway tcp://c:3 --gateway tcp://d:4 status"), 0);
+	/* Hosts are numbers. */
+	cr_assert_eq(setenv("CLEAVE_GATEWAY", "tcp://b:2", 1), 0);
+	cr_assert_neq(parse("status"), 0);
+	cr_assert_neq(parse("--gateway tcp://10.0.0.3:0 status"), 0);
+	cr_assert_eq(parse("--gateway tcp://10.0.0.3:3 --gateway tcp://[fd00::4]:4 status"), 0);
 	cr_assert_eq(options.gateways.count, 2);
-	cr_assert_str_eq(options.gateways.items[0], "tcp://c:3");
+	cr_assert_str_eq(options.gateways.items[0], "tcp://10.0.0.3:3");
 }
 
 Test(command, a_wrong_command_line_is_named)

@@ -370,7 +370,8 @@ nbd_server_listen(struct nbd_server *server, const char *address, char *ret_boun
 		    "neither unix:PATH nor tcp://HOST:PORT", -EINVAL);
 	if (rc != 0)
 		return refuse(ret_error, error_bytes, address,
-		    rc == -EINVAL ? "not HOST:PORT" : strerror(-rc), rc);
+		    rc == -EINVAL ? "no HOST:PORT, or no such host is known here" : strerror(-rc),
+		    rc);
 	bound_text(server->listeners[server->listener_count - 1].fd,
 	    server->listeners[server->listener_count - 1].path, ret_bound, bound_bytes);
 	return 0;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/tcp_address.h"
 #include "cleave/client.h"
 
 #define GATEWAYS_PORT_MAX 65535u
@@ -19,8 +20,8 @@ gateways_variable(const char *name)
 	return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
-int
-gateways_default(const char *program, struct config_list *gateways)
+static int
+gateways_fill(const char *program, struct config_list *gateways)
 {
 	static char local[sizeof("tcp://127.0.0.1:65535")];
 	const char *address = gateways_variable("CLEAVE_GATEWAY");
@@ -47,4 +48,23 @@ gateways_default(const char *program, struct config_list *gateways)
 	gateways->items[0] = address != NULL ? address : CLEAVE_DEFAULT_GATEWAY;
 	gateways->count = 1;
 	return 0;
+}
+
+int
+gateways_default(const char *program, struct config_list *gateways)
+{
+	int rc = gateways_fill(program, gateways);
+
+	for (uint32_t i = 0; rc == 0 && i < gateways->count; i++) {
+		const char *wrong = tcp_address_check(gateways->items[i], true);
+
+		if (wrong == NULL)
+			continue;
+		(void)fprintf(stderr, "%s: %s: '%s': %s\n", program,
+		    gateways_variable("CLEAVE_GATEWAY") == gateways->items[i] ? "CLEAVE_GATEWAY"
+									      : "--gateway",
+		    gateways->items[i], wrong);
+		rc = -EINVAL;
+	}
+	return rc;
 }
