@@ -172,6 +172,7 @@ struct mt_gateway {
 	_Atomic uint64_t
 	    lease_until_ns; /* main writes, ports read; see mt_gateway_lease_until_ns */
 	_Atomic uint64_t slot_bytes_min; /* ports write: of all nodes seen; 0: none was */
+	_Atomic bool has_served;         /* main writes: it was SERVING */
 	bool is_killed; /* simulator: destroyed without stop, the split ports are gone already */
 	int failure_rc;
 	char failure[2 * MT_CONTROL_ERROR_BYTES];
@@ -349,6 +350,7 @@ struct mt_link_snapshot {
 	enum mt_link_state state;
 	bool is_up;
 	uint64_t slots_total, slots_free, slot_bytes;
+	char trouble[MT_TROUBLE_BYTES]; /* why it is not up */
 };
 /* usage.c: what a volume's own segments hold in the shards that serve here; one copy of it. */
 struct mt_usage {

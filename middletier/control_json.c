@@ -457,8 +457,9 @@ mt_json_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask)
 		if (links != NULL)
 			link = links[i];
 		json_array_append_new(nodes,
-		    json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:I}", "id", (json_int_t)link.node_id,
-			"address", gateway->options.nodes[i].address, "domain",
+		    json_pack("{s:I, s:s, s:s, s:s, s:s, s:I, s:I, s:I}", "id",
+			(json_int_t)link.node_id, "trouble", link.trouble, "address",
+			gateway->options.nodes[i].address, "domain",
 			gateway->options.nodes[i].domain, "state", json_link_state(gateway, ask, i),
 			"slots_total", (json_int_t)link.slots_total, "slots_free",
 			(json_int_t)link.slots_free, "slot_bytes", (json_int_t)link.slot_bytes));

@@ -4,7 +4,7 @@
  *
  *	LOADING     every key of the store: there is none; skipped where there is no store yet
  *	CONNECTING  to all nodes, for one node_timeout
- *	LISTING     what they hold: nothing
+ *	LISTING     what they hold: nothing; and have they slots enough for the shards?
  *	WRITING     the key "cluster", by compare-and-swap; the store is made for it where there is none
  *
  * Nothing is written before all else is known to be good, and one key makes the cluster: a creation that is
@@ -23,6 +23,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "capacity.h"
 #include "control.h"
 #include "extent.h"
 
@@ -101,6 +102,14 @@ creation_on_written(int rc, void *arg)
 		    strerror(-rc));
 }
 
+static uint32_t
+creation_shard_count(const struct mt_creation *creation)
+{
+	uint32_t count = creation->options.gateway.shard_count;
+
+	return count != 0 ? count : CLEAVE_SHARDS_DEFAULT;
+}
+
 static int
 creation_put(struct mt_creation *creation)
 {
@@ -108,7 +117,7 @@ creation_put(struct mt_creation *creation)
 	struct mt_cluster cluster = {
 		.cluster_id = options->cluster_id,
 		.store_id = options->store_id,
-		.shard_count = options->shard_count != 0 ? options->shard_count : MT_SHARDS_DEFAULT,
+		.shard_count = creation_shard_count(creation),
 		.next_volume_id = 1,
 		.next_segment = 1,
 		.next_snapshot = 1,
@@ -136,9 +145,15 @@ creation_put(struct mt_creation *creation)
 static void
 creation_write(struct mt_creation *creation)
 {
-	char error[256] = "";
+	char error[MT_CONTROL_ERROR_BYTES] = "";
 	int rc;
 
+	/* The shards' number stays as it is made: too many for these nodes would serve nothing. */
+	if (mt_capacity_check(creation->port->links, creation->port->link_count,
+		creation_shard_count(creation), error, sizeof(error)) != 0) {
+		creation_finish(creation, -ENOSPC, "%s", error);
+		return;
+	}
 	sm_move(&creation->sm, CREATION_WRITING);
 	if (creation->meta == NULL)
 		creation->meta =
@@ -239,22 +254,23 @@ creation_on_link(struct mt_port *port, struct mt_link *link, bool is_up)
 	creation_begin_listing(creation);
 }
 
-/* The links have said in the log why they are not up. */
 static void
 creation_on_timer(struct loop_timer *timer, void *arg)
 {
 	struct mt_creation *creation = arg;
-	const char *address = "";
+	const struct mt_link *down = NULL;
 
 	(void)timer;
 	CHECK_OBJ(creation, CREATION_MAGIC);
 	for (uint32_t i = 0; i < creation->port->link_count; i++) {
 		if (!mt_link_is_up(&creation->port->links[i]))
-			address = creation->port->links[i].config.address;
+			down = &creation->port->links[i];
 	}
+	assert(down != NULL); /* it would be listing */
 	creation_finish(creation, -EHOSTDOWN,
-	    "the node at %s was not reached, and may hold data: start it, or leave it out for now",
-	    address);
+	    "the node at %s was not reached (%s), and may hold data: start it, or leave it out for "
+	    "now",
+	    down->config.address, down->trouble[0] != '\0' ? down->trouble : "no answer");
 }
 
 static void

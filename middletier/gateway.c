@@ -191,6 +191,12 @@ mt_gateway_meta(const struct mt_gateway *gateway)
 }
 
 bool
+mt_gateway_has_served(const struct mt_gateway *gateway)
+{
+	return atomic_load_explicit(&gateway->has_served, memory_order_relaxed);
+}
+
+bool
 mt_gateway_is_killed(const struct mt_gateway *gateway)
 {
 	return gateway->is_killed;
@@ -286,6 +292,7 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 	gateway->port_count = options->port_count;
 	gateway_set_defaults(&gateway->options);
 	atomic_init(&gateway->lease_until_ns, 0);
+	atomic_init(&gateway->has_served, false);
 	mt_volumes_init(&gateway->volumes);
 	mt_mirror_init(gateway);
 	mt_drop_init(gateway);
@@ -610,6 +617,7 @@ mt_gateway_on_all_served(struct mt_gateway *gateway)
 	if (gateway->sm.state != MT_GATEWAY_TAKING)
 		return;
 	sm_move(&gateway->sm, MT_GATEWAY_SERVING);
+	atomic_store_explicit(&gateway->has_served, true, memory_order_relaxed);
 	gateway_log_ready(gateway);
 	if (gateway->options.on_ready != NULL)
 		gateway->options.on_ready(gateway->options.arg);

@@ -30,13 +30,12 @@
 #include "policy.h"
 #include "ring.h"
 
-#define MT_REPLICAS_MAX 3u
+#define MT_REPLICAS_MAX CLEAVE_COPIES
 #define MT_NODES_MAX 64u
 #define MT_PORTS_MAX 16u
-#define MT_SHARDS_DEFAULT 8u
 #define MT_EXTENTS_PER_SHARD_MAX 65536u
 #define MT_RECEIVE_BYTES (64u * 1024u) /* of a port's receive: a node's longest reply */
-#define MT_SLOTS_PER_SHARD_MIN 6u      /* and replica: fewer, and a cluster is refused */
+#define MT_TROUBLE_BYTES 128u          /* of a text */
 #define MT_APPENDS_IN_FLIGHT_MAX 4u    /* before a batch that is full waits, too */
 #define MT_NAME_BYTES (CLEAVE_VOLUME_NAME_BYTES_MAX + 1)
 
@@ -183,11 +182,13 @@ struct mt_link {
 	uint64_t orphans_period_ns;  /* orphans.c: when the present grace period began */
 	uint32_t orphans_gone_count; /* copies that no manifest names, deleted there in it */
 	bool is_hold_logged;
-	bool was_up;           /* at least once: the next time is a reconnect */
-	uint32_t logged_crc;   /* of the failure that was last logged since it was up; 0: none */
-	uint32_t replaced_at;  /* which of the cluster's replaced stores it is told of next */
-	struct store_id store; /* that it obeys, from its hello */
-	int close_rc;          /* why we closed the queue pair; 0: we did not */
+	bool was_up; /* at least once: the next time is a reconnect */
+	char trouble
+	    [MT_TROUBLE_BYTES]; /* node_trouble.c: why it is not up; "": it is, or was not tried */
+	uint32_t logged_crc;    /* of the failure that was last logged since it was up; 0: none */
+	uint32_t replaced_at;   /* which of the cluster's replaced stores it is told of next */
+	struct store_id store;  /* that it obeys, from its hello */
+	int close_rc;           /* why we closed the queue pair; 0: we did not */
 	const char *close_reason;
 };
 
@@ -739,8 +740,12 @@ struct mt_port {
 	/* How often main has lost the lease; and of how many losses the shards here have heard. */
 	_Atomic uint32_t lease_lost_count;
 	uint32_t lease_heard_count;
-	char failure[256];
+	char failure[512];
+	bool is_room_told; /* that the nodes have too few slots */
 };
+/* mt_port_object -- a node shows that nothing can be served: fails the gateway, or, once it has served, is logged. */
+void mt_port_object(struct mt_port *port, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /*
  * mt_port_on_link -- node_link.c says that @link came up (id and slots are known) or went down
  *
@@ -754,6 +759,8 @@ void mt_port_on_shard(struct mt_shard *shard);
 uint64_t mt_gateway_cluster_id(const struct mt_gateway *gateway);
 uint32_t mt_gateway_shard_count(const struct mt_gateway *gateway);
 uint32_t mt_gateway_min_replicas(const struct mt_gateway *gateway);
+/* mt_gateway_has_served -- all its shards served at some time. Threads: any. */
+bool mt_gateway_has_served(const struct mt_gateway *gateway);
 uint64_t mt_gateway_node_timeout_ns(const struct mt_gateway *gateway);
 /* mt_gateway_log_bytes -- of a shard's log, beyond which flush hurries; reclaim.c may want less. */
 uint64_t mt_gateway_log_bytes(const struct mt_gateway *gateway);

@@ -24,6 +24,7 @@
 #include "base/notify.h"
 #include "base/signals.h"
 #include "base/tcp_address.h"
+#include "capacity.h"
 #include "control.h"
 #include "creation.h"
 #include "meta_lmdb.h"
@@ -270,6 +271,26 @@ take_nodes(const struct config_list *list, struct mt_gateway_options *options)
 	return 0;
 }
 
+/* No start can succeed with fewer failure domains than --min-replicas: every write would wait for ever. */
+static int
+check_domains(const struct main_options *values, const struct mt_gateway_options *options)
+{
+	uint32_t count = mt_node_domain_count(options->nodes, options->node_count);
+
+	if (count < values->min_replicas)
+		return usage_error("--node: copies are on nodes of different failure domains, and "
+				   "%" PRIu32 " nodes are of %" PRIu32 ", but --min-replicas "
+				   "%" PRIu64 " wants as many: add nodes, give those that fail "
+				   "apart a ',domain=NAME' each, or lower --min-replicas",
+		    options->node_count, count, values->min_replicas);
+	if (count < MT_REPLICAS_MAX)
+		log_warn("gateway: nodes of %" PRIu32 " failure domains hold %" PRIu32
+			 " copies of each block, not %u: add nodes, or give those that fail apart "
+			 "a domain each",
+		    count, count, MT_REPLICAS_MAX);
+	return 0;
+}
+
 static int
 take_options(const struct main_options *values, struct mt_gateway_options *options)
 {
@@ -283,6 +304,8 @@ take_options(const struct main_options *values, struct mt_gateway_options *optio
 		return usage_error("--force goes with --recover alone");
 	if (rc == 0)
 		rc = take_nodes(&values->nodes, options);
+	if (rc == 0 && is_server)
+		rc = check_domains(values, options);
 	if (rc != 0)
 		return rc;
 	if (mt_hex_parse(values->cluster_id, &options->cluster_id) != 0 || options->cluster_id == 0)

@@ -25,12 +25,12 @@
 
 #include "alloc.h"
 #include "base/check.h"
-#include "base/crc32c.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "control.h"
 #include "extent.h"
 #include "manifest.h"
+#include "node_trouble.h"
 #include "slow_node.h"
 
 #define LINK_MAGIC 0x4b4e494cu      /* "LINK" */
@@ -39,7 +39,6 @@
 #define LINK_BACKOFF_MIN_NS NUM_MS(100)
 #define LINK_BACKOFF_MAX_NS NUM_S(5)
 #define LINK_STATUS_NS NUM_S(10)
-#define LINK_STORE_TEXT "it obeys another metadata store"
 #define LINK_DUPLICATE_TEXT "its node id is taken"
 #define LINK_REFRESH_NS NUM_S(1)
 #define LINK_VERIFY_NS NUM_S(1200) /* a node reads a whole copy, behind everybody else */
@@ -437,7 +436,7 @@ link_become_up(struct mt_link *link)
 	if (link->was_up)
 		metric_add(&link->port->metrics[MT_METRIC_node_reconnects], 1);
 	link->was_up = true;
-	link->logged_crc = 0;
+	trouble_clear(link);
 	link->backoff_ns = LINK_BACKOFF_MIN_NS;
 	mt_port_on_link(link->port, link, true);
 }
@@ -516,17 +515,6 @@ link_hello_check(struct mt_link *link, const void *bytes, uint32_t count,
 	return NULL;
 }
 
-/* A failure is logged when it differs from the last one; attempts that end alike are not. */
-static bool
-link_is_news(struct mt_link *link, int rc, const char *reason)
-{
-	uint32_t crc = crc32c((uint32_t)-rc, reason, strlen(reason)) | 1;
-	bool is_news = link->logged_crc != crc;
-
-	link->logged_crc = crc;
-	return is_news;
-}
-
 /*
  * A node that was away during a recovery obeys a store of before. It is not known which one: each time it
  * refuses us, it is told of the next that ours replaces.
@@ -555,12 +543,7 @@ link_on_other_store(struct mt_link *link)
 		link->backoff_ns = LINK_BACKOFF_MIN_NS;
 		return;
 	}
-	if (!link->is_stopped && link_is_news(link, -ENOTUNIQ, LINK_STORE_TEXT))
-		log_error(
-		    "node: refuses this gateway, " LINK_STORE_TEXT " address=%s: is --meta "
-		    "the right directory, and not an old copy? Did cleave recover make another? "
-		    "A node that is to change its cluster is formatted anew",
-		    link->config.address);
+	trouble_on_other_store(link);
 }
 
 /* The first address that a node was found at keeps it. */
@@ -590,10 +573,7 @@ link_on_ready(struct split_qp *qp, const void *hello_bytes, uint32_t bytes, void
 		return;
 	}
 	if (link_is_duplicate(link, hello.node_id)) {
-		if (link_is_news(link, -EEXIST, LINK_DUPLICATE_TEXT))
-			log_error("node %u: found at two addresses, using %s, not %s",
-			    hello.node_id, mt_port_link(link->port, hello.node_id)->config.address,
-			    link->config.address);
+		trouble_on_duplicate(link, mt_port_link(link->port, hello.node_id), hello.node_id);
 		link->backoff_ns = LINK_BACKOFF_MAX_NS;
 		link_close(link, -EEXIST, LINK_DUPLICATE_TEXT);
 		return;
@@ -617,20 +597,6 @@ link_retry_later(struct mt_link *link)
 	delay_ns = delay_ns / 2 + loop_random_below(link->port->loop, delay_ns / 2 + 1);
 	link->backoff_ns = num_min(link->backoff_ns * 2, LINK_BACKOFF_MAX_NS);
 	loop_timer_start(link->port->loop, &link->retry_timer, delay_ns);
-}
-
-static void
-link_log_closed(struct mt_link *link, bool was_up, int rc, const char *reason)
-{
-	bool is_news = link_is_news(link, rc, reason);
-
-	if (link->is_stopped)
-		return;
-	if (was_up)
-		log_warn("node %u: lost rc=%s reason=%s", link->node_id, log_errno(rc), reason);
-	else if (is_news)
-		log_warn("node: cannot be reached address=%s rc=%s reason=%s", link->config.address,
-		    log_errno(rc), reason);
 }
 
 static void
@@ -668,7 +634,7 @@ link_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 	if (rc == -ENOTUNIQ && !was_up)
 		link_on_other_store(link);
 	else
-		link_log_closed(link, was_up, rc, reason != NULL ? reason : "");
+		trouble_on_closed(link, was_up, rc, reason != NULL ? reason : "");
 	link_finish_calls(link, rc == -ETIMEDOUT ? -ETIMEDOUT : -ECONNRESET);
 	if (was_up)
 		mt_port_on_link(link->port, link, false);
@@ -702,7 +668,7 @@ link_connect(struct mt_link *link)
 	link->close_reason = NULL;
 	link->qp = connect_qp(link->port->split, &options);
 	if (link->qp == NULL) {
-		link_log_closed(link, false, -errno, "connect_qp");
+		trouble_on_closed(link, false, -errno, "connect_qp");
 		link_retry_later(link);
 		return;
 	}

@@ -17,6 +17,7 @@
 
 #include "base/check.h"
 #include "base/num.h"
+#include "capacity.h"
 #include "internal.h"
 
 #define PLACEMENT_STEPS 16u
@@ -31,9 +32,7 @@ struct candidate {
 static bool
 placement_is_same_domain(const struct mt_link *a, const struct mt_link *b)
 {
-	if (a == b)
-		return true;
-	return a->config.domain[0] != '\0' && strcmp(a->config.domain, b->config.domain) == 0;
+	return a == b || mt_node_is_same_domain(&a->config, &b->config);
 }
 
 static bool

@@ -24,6 +24,7 @@
 #include "alloc.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "capacity.h"
 #include "control.h"
 #include "index.h"
 #include "peer.h"
@@ -281,9 +282,14 @@ static void
 port_on_failed_report(struct loop_post *post, void *arg)
 {
 	struct mt_port *port = arg;
+	struct mt_gateway *gateway = port_report_take(port, &port->failed_report);
 
 	(void)post;
-	mt_gateway_fail(port_report_take(port, &port->failed_report), -EINVAL, "%s", port->failure);
+	/* It may have begun to serve while the report was on its way: nobody is cut off for that. */
+	if (mt_gateway_has_served(gateway))
+		log_error("gateway: %s", port->failure);
+	else
+		mt_gateway_fail(gateway, -EINVAL, "%s", port->failure);
 }
 
 static void
@@ -525,34 +531,37 @@ mt_port_begin(struct mt_port *port)
 	port_tell_shards(port, wanted);
 }
 
-/* What only a look at all nodes shows: two with one name, or too little room for the shards. */
+void
+mt_port_object(struct mt_port *port, const char *format, ...)
+{
+	char text[sizeof(port->failure)];
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(text, sizeof(text), format, args); /* cut where too long */
+	va_end(args);
+	if (port->on_link == NULL && !mt_gateway_has_served(port->gateway))
+		port_fail(port, "%s", text);
+	else if (port->index == 0)
+		log_error("gateway: %s", text);
+}
+
+/* What only a look at all nodes shows: too little room for the shards. */
 static void
 port_check_nodes(struct mt_port *port)
 {
-	uint32_t shard_count = port->gateway->cluster.shard_count;
-	uint64_t copies = num_min(port->link_count, MT_REPLICAS_MAX);
-	uint64_t slots_needed = (uint64_t)MT_SLOTS_PER_SHARD_MIN * shard_count * copies;
-	uint64_t slots_total = 0;
-	bool is_complete = true;
+	char text[MT_CONTROL_ERROR_BYTES];
+	int rc = mt_capacity_check(port->links, port->link_count,
+	    port->gateway->cluster.shard_count, text, sizeof(text));
 
-	for (uint32_t i = 0; i < port->link_count; i++) {
-		const struct mt_link *link = &port->links[i];
-
-		slots_total += link->slots_total;
-		is_complete = is_complete && link->node_id != 0 && link->slots_total != 0;
-		for (uint32_t k = 0; k < i; k++) {
-			if (link->node_id == 0 || port->links[k].node_id != link->node_id)
-				continue;
-			port_fail(port, "node: %s and %s both say that they are node %" PRIu32,
-			    port->links[k].config.address, link->config.address, link->node_id);
-			return;
-		}
-	}
-	if (is_complete && slots_total < slots_needed)
-		port_fail(port,
-		    "node: the disks have %" PRIu64 " slots, but %" PRIu32 " shards in "
-		    "%" PRIu64 " copies need at least %" PRIu64,
-		    slots_total, shard_count, copies, slots_needed);
+	if (rc == 0 || port->is_room_told)
+		return;
+	port->is_room_told = true;
+	if (rc == -ENOSPC)
+		mt_port_object(port, "%s", text);
+	else if (port->index == 0)
+		log_error("gateway: %s",
+		    text); /* it may do yet: for few extents, or fewer copies */
 }
 
 void

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* port_snapshot.c -- what `cleave status` and the metrics are told of a port, copied on its thread */
+#include <string.h>
+
 #include "alloc.h"
 #include "control.h"
 #include "index.h"
@@ -72,6 +74,7 @@ mt_port_snapshot_take(struct mt_port *port, struct mt_port_snapshot *ret_snapsho
 			.slots_free = node->slots_free,
 			.slot_bytes = node->slot_bytes,
 		};
+		memcpy(snapshot->links[i].trouble, node->trouble, sizeof(node->trouble));
 	}
 }
 

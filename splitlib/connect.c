@@ -338,12 +338,19 @@ connect_reject(struct split_qp *qp, int rc, const char *why)
 {
 	qp->is_abandoned = true;
 	qp->is_rejecting = true;
-	hello_fill(qp, WIRE_HELLO | WIRE_REPLY, rc, why, why != NULL ? (uint32_t)strlen(why) : 0);
+	hello_fill(qp, WIRE_HELLO | WIRE_REPLY, rc, why,
+	    why != NULL ? (uint32_t)strnlen(why, WIRE_HELLO_BYTES) : 0);
 	send_post_control(qp, &qp->hello);
 }
 
 void
 split_qp_reject(struct split_qp *qp, int rc)
+{
+	split_qp_refuse(qp, rc, NULL);
+}
+
+void
+split_qp_refuse(struct split_qp *qp, int rc, const char *why)
 {
 	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	assert(qp->is_offered);
@@ -351,7 +358,7 @@ split_qp_reject(struct split_qp *qp, int rc)
 	qp->is_offered = false;
 	qp->is_abandoned = true;
 	if (qp_is_open(qp))
-		connect_reject(qp, rc, NULL);
+		connect_reject(qp, rc, why);
 	else
 		loop_defer(qp->port->loop, &qp->close_task);
 }

@@ -29,6 +29,7 @@
 #include "base/config.h"
 #include "base/num.h"
 #include "cleave/disk.h"
+#include "cleave/wire.h"
 #include "node.h"
 
 #define ZERO_STEP_BYTES NUM_MIB(4)
@@ -269,6 +270,51 @@ format_no_put(void *arg, uint64_t offset_bytes, const void *page)
 	return 0;
 }
 
+/*
+ * What a cluster takes of this disk. Three disks like it hold a copy of everything each, so that every
+ * extent of every shard has a slot here. A disk that is too small for one shard is refused: its slots would
+ * be smaller, or it is of no use.
+ */
+static int
+format_check_room(const struct format_options *options, const struct node_format *format)
+{
+	uint64_t slots = node_format_slot_count(format), wanted = CLEAVE_SLOTS_PER_SHARD_MIN;
+
+	if (slots >= wanted * CLEAVE_SHARDS_DEFAULT)
+		return 0;
+	if (slots < wanted)
+		return format_error(options,
+		    "%llu slots of %llu bytes are too few: one shard takes %llu. Give it a larger "
+		    "disk or --size, or a smaller --slot-size",
+		    (unsigned long long)slots, (unsigned long long)format->slot_bytes,
+		    (unsigned long long)wanted);
+	(void)format_error(options,
+	    "warning: %llu slots are too few for the %u shards that a cluster has by default, on three "
+	    "disks like this one: they take %llu slots or more of each, %llu bytes. Give it a larger "
+	    "disk or --size, a smaller --slot-size, or make the cluster with --shards %llu or less",
+	    (unsigned long long)slots, CLEAVE_SHARDS_DEFAULT,
+	    (unsigned long long)(wanted * CLEAVE_SHARDS_DEFAULT),
+	    (unsigned long long)(wanted * CLEAVE_SHARDS_DEFAULT * format->slot_bytes),
+	    (unsigned long long)(slots / wanted));
+	return 0;
+}
+
+static void
+format_print_room(const struct node_format *format)
+{
+	uint64_t slots = node_format_slot_count(format);
+	uint64_t taken = CLEAVE_SLOTS_PER_SHARD_MIN * CLEAVE_SHARDS_DEFAULT;
+
+	(void)printf(
+	    "%llu slots, %llu bytes; as one of three such disks, a cluster of %u shards (the "
+	    "default) takes %llu of them for its logs and manifests at least, %llu bytes, and "
+	    "%llu bytes remain\n",
+	    (unsigned long long)slots, (unsigned long long)(slots * format->slot_bytes),
+	    CLEAVE_SHARDS_DEFAULT, (unsigned long long)taken,
+	    (unsigned long long)(taken * format->slot_bytes),
+	    (unsigned long long)(slots > taken ? (slots - taken) * format->slot_bytes : 0));
+}
+
 static int
 format_run(const struct format_options *options, struct node_format *format)
 {
@@ -289,6 +335,8 @@ format_run(const struct format_options *options, struct node_format *format)
 		if (node_format(format, format_no_put, NULL, reason) != 0)
 			rc = format_error(options, "%s", reason);
 	}
+	if (rc == 0)
+		rc = format_check_room(options, format);
 	if (rc == 0)
 		rc = format_write(options, &disk, format);
 	/* What did not become a disk should not stay behind as a file. */
@@ -326,10 +374,12 @@ format_main(int argc, char *const argv[])
 		rc = format_error(&options, "no random bytes: %s", strerror(errno));
 	if (rc == 0)
 		rc = format_run(&options, &format);
-	if (rc == 0)
+	if (rc == 0) {
 		(void)printf("formatted %s cluster=%016llx node=%u slot_bytes=%llu\n", options.disk,
 		    (unsigned long long)format.cluster_id, format.node_id,
 		    (unsigned long long)format.slot_bytes);
+		format_print_room(&format);
+	}
 	config_result_fini(&result);
 	return rc == 0 ? 0 : STORAGE_EXIT_FAILURE;
 }

@@ -73,6 +73,15 @@ format_plan(const struct node_format *format, struct ondisk_super *ret_super, ch
 	return rc;
 }
 
+uint32_t
+node_format_slot_count(const struct node_format *format)
+{
+	char reason[NODE_REASON_BYTES_MAX];
+	struct ondisk_super super;
+
+	return format_plan(format, &super, reason) == 0 ? super.slot_count : 0;
+}
+
 int
 node_format(const struct node_format *format,
     int (*put)(void *arg, uint64_t offset_bytes, const void *page), void *arg, char *reason)

@@ -243,6 +243,18 @@ bool sn_store_allows(struct node *node, const struct sn_peer *peer, enum wire_op
 /* sn_store_text -- the store_id; zeros: none. */
 void sn_store_text(const struct node *node, char out[STORE_ID_TEXT_BYTES]);
 
+/* ---- refusal.c: who is refused is told of once ---- */
+
+#define SN_REFUSALS_MAX 16u
+
+struct sn_refusal {
+	uint32_t key;      /* of host, reason and whose it is */
+	uint64_t again_ns; /* when the same is news again; 0: never used */
+};
+
+/* sn_refusal_is_news -- may the log say that @peer was refused for @rc, as one of the cluster or store @whose? */
+bool sn_refusal_is_news(struct node *node, const char *peer, int rc, uint64_t whose);
+
 /* ---- extent.c: slots and what they hold ---- */
 
 enum extent_state {
@@ -638,6 +650,7 @@ struct node {
 	uint32_t replies_count; /* handed to the port, not on their way yet */
 	struct sn_peer gateway_peers[SN_PEERS_MAX], client_peer;
 	struct sn_store store;
+	struct sn_refusal refusals[SN_REFUSALS_MAX];
 	char *text; /* SN_TEXT_BYTES_MAX or SN_LIST_BYTES_MAX, the larger: being made */
 
 	/* best effort mark of a broken disk */

@@ -148,6 +148,8 @@ struct node_format {
  */
 int node_format(const struct node_format *format,
     int (*put)(void *arg, uint64_t offset_bytes, const void *page), void *arg, char *reason);
+/* node_format_slot_count -- how many slots such a disk has; 0: node_format refuses it. */
+uint32_t node_format_slot_count(const struct node_format *format);
 
 /* node_probe -- what the first superblock page at @page says; for "formatted already?". 0 or -errno. */
 int node_probe(const void *page, uint64_t *ret_cluster_id, uint32_t *ret_node_id);

@@ -13,6 +13,8 @@
  * A message that fails a check closes its queue pair, with one line in the log that names the field.
  */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -277,10 +279,37 @@ sn_server_accept_gateway(struct node *node, struct split_qp *qp, const struct st
 }
 
 static void
+server_refuse(struct node *node, struct split_qp *qp, int rc, const char *field,
+    uint64_t cluster_id)
+{
+	char why[WIRE_HELLO_BYTES + 1] = "";
+	bool is_news =
+	    sn_refusal_is_news(node, split_qp_peer(qp), rc, rc == -EXDEV ? cluster_id : 0);
+
+	SN_COUNT(node, connections_refused, 1);
+	if (rc != -EXDEV) {
+		if (is_news)
+			log_limited(LOG_WARN, "server: refused peer=%s field=%s rc=%s",
+			    split_qp_peer(qp), field, log_errno(rc));
+		split_qp_reject(qp, rc);
+		return;
+	}
+	(void)snprintf(why, sizeof(why), "it is of cluster %016" PRIx64 ", not %016" PRIx64,
+	    node->super.cluster_id, cluster_id); /* fits */
+	if (is_news)
+		log_limited(LOG_WARN,
+		    "server: refused, it is of another cluster peer=%s cluster_id=%016" PRIx64
+		    " ours=%016" PRIx64 ": is that gateway's --node or --cluster-id wrong? A disk "
+		    "that is to change its cluster is formatted anew",
+		    split_qp_peer(qp), cluster_id, node->super.cluster_id);
+	split_qp_refuse(qp, rc, why);
+}
+
+static void
 server_on_accept(struct split_qp *qp, const void *hello_in, uint32_t hello_bytes, void *arg)
 {
 	struct node *node = arg;
-	struct wire_hello hello;
+	struct wire_hello hello = { 0 };
 	struct store_id store;
 	const char *field = NULL;
 	int rc = server_judge_hello(node, hello_in, hello_bytes, &hello, &field);
@@ -290,10 +319,7 @@ server_on_accept(struct split_qp *qp, const void *hello_in, uint32_t hello_bytes
 		field = "state";
 	}
 	if (rc != 0) {
-		SN_COUNT(node, connections_refused, 1);
-		log_limited(LOG_WARN, "server: refused peer=%s field=%s rc=%s", split_qp_peer(qp),
-		    field, log_errno(rc));
-		split_qp_reject(qp, rc);
+		server_refuse(node, qp, rc, field, hello.cluster_id);
 		return;
 	}
 	if (hello.role == WIRE_ROLE_CLIENT) {

@@ -39,6 +39,8 @@ store_refuse(struct node *node, const char *peer, const struct store_id *theirs)
 	struct store_id ours = store_ours(node);
 
 	SN_COUNT(node, stores_refused, 1);
+	if (!sn_refusal_is_news(node, peer, -ENOTUNIQ, theirs->high ^ theirs->low))
+		return;
 	store_id_text(theirs, text);
 	store_id_text(&ours, ours_text);
 	log_limited(LOG_WARN,

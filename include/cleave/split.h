@@ -245,6 +245,12 @@ void split_qp_accept(struct split_qp *qp, const struct split_qp_ops *ops, void *
     const void *hello, uint32_t hello_bytes);
 /* split_qp_reject -- the peer's on_closed gets @rc (a negative errno with a wire status). */
 void split_qp_reject(struct split_qp *qp, int rc);
+/*
+ * split_qp_refuse -- split_qp_reject, and @why for the peer's log: its on_closed gets it in the reason
+ *
+ * @why: printable ASCII without a quotation mark, cut behind WIRE_HELLO_BYTES; NULL: the status says it all.
+ */
+void split_qp_refuse(struct split_qp *qp, int rc, const char *why);
 
 /*
  * split_qp_close -- flush: queued sends complete with -ECANCELED, then on_closed(0). Idempotent.

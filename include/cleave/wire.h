@@ -35,6 +35,9 @@
 #define CLEAVE_VOLUME_BYTES_MAX (UINT64_C(64) << 40)
 #define CLEAVE_VOLUME_NAME_BYTES_MAX 63u
 #define CLEAVE_SHARDS_MAX 4096u
+#define CLEAVE_SHARDS_DEFAULT 8u
+#define CLEAVE_COPIES 3u              /* of what is stored, where there are as many domains */
+#define CLEAVE_SLOTS_PER_SHARD_MIN 6u /* and copy: with fewer a cluster is refused */
 
 struct wire_header {
 	uint32_t magic;         /*  0 */

@@ -101,7 +101,8 @@ def address_that_is_taken_is_named_and_nothing_starts():
             expect_error(result, rf"--metrics: .*127\.0\.0\.1:{port}.*in use", codes=(1,))
             result = run("cleave-gateway", "--meta", os.path.join(folder, "meta"), "--cluster-id",
                          CLUSTER_ID, "--port", "tcp://127.0.0.1:0", "--node",
-                         "tcp://127.0.0.1:1", "--metrics", "localhost", check_rc=False)
+                         "tcp://127.0.0.1:1", "--min-replicas", "1", "--metrics", "localhost",
+                         check_rc=False)
             expect_error(result, "--metrics: 'localhost': HOST:PORT is wanted", codes=(1,))
 
 

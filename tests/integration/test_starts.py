@@ -56,4 +56,110 @@ def names_are_refused_at_once():
                      "--listen tcp://nosuch:1", "no such host", codes=(1,))
 
 
-main(names_are_refused_at_once)
+def too_few_domains_are_refused_at_once():
+    with Nodes(nodes=3) as c:
+        one, two = [f"{a},domain=a" for a in c.addresses], c.addresses[0]
+        run_argv(gateway_words(c, c.addresses, "--create"))
+        # Three nodes that fail together, and one alone: the default wants two that fail apart.
+        for nodes in (one, [two]):
+            result = run_argv(serve_words(c, nodes), check_rc=False)
+            expect_error(result, "--node", "are of 1,", "--min-replicas 2", "domain=NAME",
+                         codes=(2,))
+            check(len(result.stderr.splitlines()) == 1, f"said more than once:\n{result.stderr}")
+        # Two domains serve, and the gateway says once what is missing.
+        gateway = Daemon("gateway", serve_words(c, [one[0], one[1], c.addresses[2]])).start()
+        gateway.stop()
+        check(gateway.count_lines("2 failure domains hold 2 copies") == 1, "not said once")
+
+
+def node_of_another_cluster_is_named_by_both():
+    other = "c1ea7e0000000002"
+    with Nodes(nodes=3) as c:
+        c.nodes[2].stop()
+        run("cleave-storage", "format", "--disk", c.disk(2), "--force", "--size", c.disk_size,
+            "--slot-size", c.slot_size, "--cluster-id", other, "--node-id", "3")
+        c.nodes[2].start()
+        wrong = c.addresses[2]
+        result = run_argv(gateway_words(c, c.addresses, "--create", "--node-timeout", "1s"),
+                          check_rc=False)
+        expect_error(result, wrong, f"of cluster {other}, not {CLUSTER_ID}", codes=(1,))
+        run_argv(gateway_words(c, c.addresses[:2], "--create"))
+        gateway = Daemon("gateway", serve_words(c, c.addresses)).start(wait=False)
+        try:
+            line = gateway.wait_line("is of another cluster")
+            for word in (wrong, f"of cluster {other}, not {CLUSTER_ID}", "--cluster-id",
+                         "formatted anew"):
+                check(word in line, f"no '{word}' in {line}")
+            c.nodes[2].wait_line(f"refused, it is of another cluster .*cluster_id={CLUSTER_ID} "
+                                 f"ours={other}")
+            address = gateway.wait_ready().split("port=")[1].split()[0]
+            status = run("cleave", "--gateway", address, "status").stdout
+            check(f"node at {wrong}: the peer refused: it is of cluster {other}" in status, status)
+            # It has knocked some more times since then.
+            refused = [line for line in c.nodes[2].lines if "refused" in line]
+            check(len(refused) == 1, f"the node says it again and again: {refused}")
+            check(gateway.count_lines("another cluster") == 1, "said again and again")
+        finally:
+            gateway.stop()
+
+
+def two_nodes_with_one_number_are_named():
+    with Nodes(nodes=4) as c:
+        c.nodes[3].stop()
+        run("cleave-storage", "format", "--disk", c.disk(3), "--force", "--size", c.disk_size,
+            "--slot-size", c.slot_size, "--cluster-id", CLUSTER_ID, "--node-id", "2")
+        c.nodes[3].start()
+        wrong = ("node 2: found at two addresses", c.addresses[1], c.addresses[3], "--node-id")
+        expect_error(run_argv(gateway_words(c, c.addresses, "--create", "--node-timeout", "1s"),
+                              check_rc=False), *wrong, codes=(1,))
+        run_argv(gateway_words(c, c.addresses[:3], "--create"))
+        result = run_argv(serve_words(c, c.addresses, "--port", "tcp://127.0.0.1:0"),
+                          check_rc=False)
+        expect_error(result, *wrong, codes=(1,))
+        check(result.stderr.count("two addresses") == 1, f"not said once:\n{result.stderr}")
+        # While it serves, the one that was there first stays.
+        c.nodes[3].stop()
+        gateway = Daemon("gateway", serve_words(c, c.addresses)).start()
+        c.nodes[3].start()
+        line = gateway.wait_line("node 2: found at two addresses")
+        check(c.addresses[3] in line, line)
+        check(gateway.stop() == 0, "it has ended")
+
+
+def disks_that_are_too_small_are_named():
+    with Nodes(nodes=3, disk_size="60M") as c:  # 14 slots of 4M
+        disk = os.path.join(c.folder, "small")
+        words = ("format", "--disk", disk, "--cluster-id", CLUSTER_ID, "--node-id", "9")
+        expect_error(run("cleave-storage", *words, "--size", "256M", check_rc=False),
+                     "3 slots of 67108864 bytes are too few", "one shard takes 6", "--slot-size",
+                     codes=(1,))
+        check(not os.path.exists(disk), "it is left behind")
+        result = run("cleave-storage", *words, "--size", "512M")
+        for word in ("7 slots are too few for the 8 shards", "48 slots", "--shards 1 or less"):
+            check(word in result.stderr, f"no '{word}' in {result.stderr}")
+        result = run("cleave-storage", *words, "--size", "512M", "--slot-size", "4M", "--force")
+        check(result.stderr == "", result.stderr)
+        for word in ("127 slots", "8 shards", "48 of them", "201326592", "331350016"):
+            check(word in result.stdout, f"no '{word}' in {result.stdout}")
+        numbers = ("have 42 slots in all", "8 shards in 3 copies take 144", "larger disks",
+                   "--slot-size", "--shards")
+        expect_error(run_argv(gateway_words(c, c.addresses, "--create"), check_rc=False),
+                     *numbers, codes=(1,))
+        check(not os.path.exists(os.path.join(c.folder, "meta")), "a cluster was made")
+        run_argv(gateway_words(c, c.addresses, "--create", "--shards", "2"))
+        gateway = Daemon("gateway", serve_words(c, c.addresses)).start()
+        gateway.stop()
+        # A cluster whose disks were replaced by smaller ones.
+        for i in range(3):
+            c.nodes[i].stop()
+            c.disk_size = "30M"
+            c.format(i, extra=("--force",))
+            c.nodes[i].start()
+        result = run_argv(serve_words(c, c.addresses), check_rc=False)
+        expect_error(result, "have 21 slots in all", "2 shards in 3 copies take 36", codes=(1,))
+        check(result.stderr.count("slots in all") == 1, f"not said once:\n{result.stderr}")
+
+
+main(names_are_refused_at_once, too_few_domains_are_refused_at_once,
+     node_of_another_cluster_is_named_by_both, two_nodes_with_one_number_are_named,
+     disks_that_are_too_small_are_named)

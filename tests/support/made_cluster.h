@@ -20,7 +20,8 @@ made_cluster(struct meta_store *store, const struct mt_gateway_options *options)
 	struct mt_cluster cluster = { .cluster_id = options->cluster_id,
 		.store_id = store_id_is_zero(&options->store_id) ? (struct store_id){ 0x570e, 1 }
 								 : options->store_id,
-		.shard_count = options->shard_count != 0 ? options->shard_count : MT_SHARDS_DEFAULT,
+		.shard_count = options->shard_count != 0 ? options->shard_count
+							 : CLEAVE_SHARDS_DEFAULT,
 		.next_volume_id = 1,
 		.next_segment = 1,
 		.next_snapshot = 1,

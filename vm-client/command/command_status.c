@@ -42,6 +42,13 @@ command_print_nodes(const json_t *reply, FILE *out)
 	}
 	rc = table_print(table, 0, out);
 	table_destroy(table);
+	json_array_foreach(json_object_get(reply, "nodes"), i, node)
+	{
+		const char *trouble = json_string_value(json_object_get(node, "trouble"));
+
+		if (trouble != NULL && trouble[0] != '\0')
+			fprintf(out, "node at %s: %s\n", command_text(node, "address"), trouble);
+	}
 	return rc;
 }
 
