@@ -333,6 +333,7 @@ struct mt_shard_snapshot {
 	enum mt_wait wait;
 	enum mt_shard_state state;
 	bool is_serving;
+	uint64_t takeover_steps; /* grows while its take-over comes further in this state */
 	uint32_t epoch;
 	uint32_t extent_count;
 	uint32_t log_extent_count, run_extent_count;

@@ -21,7 +21,6 @@
 #include "base/descriptors.h"
 #include "base/log.h"
 #include "base/metrics_http.h"
-#include "base/notify.h"
 #include "base/signals.h"
 #include "base/tcp_address.h"
 #include "capacity.h"
@@ -29,6 +28,7 @@
 #include "creation.h"
 #include "meta_lmdb.h"
 #include "rebuild.h"
+#include "starting.h"
 
 #define EXIT_USAGE 2
 #define ERROR_BYTES 512
@@ -166,6 +166,7 @@ struct gateway_process {
 	struct loop *loop;
 	struct meta *meta;
 	struct mt_gateway *gateway;
+	struct mt_starting starting;
 	struct metrics_http *metrics; /* NULL: nobody may ask */
 	struct signals signals;
 	bool is_stopping;
@@ -444,15 +445,19 @@ process_stop(struct gateway_process *process)
 static void
 on_signal(int number, void *arg)
 {
+	struct gateway_process *process = arg;
+
 	log_info("gateway: stopping signal=%d", number);
+	mt_starting_end(&process->starting, false);
 	process_stop(arg);
 }
 
 static void
 on_ready(void *arg)
 {
-	(void)arg;
-	(void)notify_ready("gateway"); /* it has said why not */
+	struct gateway_process *process = arg;
+
+	mt_starting_end(&process->starting, true);
 }
 
 /* mt_gateway_fail has said why. */
@@ -464,6 +469,7 @@ on_failed(int rc, const char *text, void *arg)
 	(void)rc;
 	(void)text;
 	process->exit_code = EXIT_FAILURE;
+	process->starting.is_over = true; /* the reason is told already */
 	process_stop(process);
 }
 
@@ -551,6 +557,9 @@ run(struct gateway_process *process, const struct main_options *values,
 		log_error("gateway: %s", error);
 		return EXIT_FAILURE;
 	}
+	/* Not begun for one that has failed already: that has said why. */
+	if (process->exit_code == EXIT_SUCCESS)
+		mt_starting_begin(&process->starting, process->gateway);
 	(void)loop_run(process->loop, NULL, NULL);
 	return process->exit_code;
 }
@@ -558,6 +567,9 @@ run(struct gateway_process *process, const struct main_options *values,
 static void
 process_fini(struct gateway_process *process)
 {
+	process->starting.is_over = true;
+	if (process->starting.gateway != NULL)
+		loop_timer_stop(process->loop, &process->starting.timer);
 	mt_gateway_destroy(process->gateway); /* forgets who asked */
 	metrics_http_stop(process->metrics);
 	if (process->meta != NULL)

@@ -5,6 +5,7 @@
 #include "alloc.h"
 #include "control.h"
 #include "index.h"
+#include "recovery.h"
 #include "upkeep.h"
 
 static void
@@ -24,6 +25,7 @@ snapshot_shard(const struct mt_shard *shard, struct mt_shard_snapshot *ret_snaps
 		.wait = mt_shard_wait(shard),
 		.state = (enum mt_shard_state)shard->sm.state,
 		.is_serving = shard->sm.state == MT_SHARD_SERVING,
+		.takeover_steps = mt_takeover_steps(shard),
 		.epoch = shard->epoch,
 		.extent_count = extent_count,
 		.log_extent_count = counts[EXTENT_LOG],

@@ -16,6 +16,8 @@
 int mt_takeover_init(struct mt_shard *shard);
 /* mt_takeover_stop -- wherever it is; it calls nobody any more. */
 void mt_takeover_stop(struct mt_shard *shard);
+/* mt_takeover_steps -- grows while a take-over comes further in its present state. */
+uint64_t mt_takeover_steps(const struct mt_shard *shard);
 /* mt_takeover_is_quiet -- no call to a node is out. */
 bool mt_takeover_is_quiet(const struct mt_shard *shard);
 /* mt_takeover_reset -- quiet: ready for the next mt_takeover_start. */

@@ -734,6 +734,16 @@ mt_takeover_stop(struct mt_shard *shard)
 		mt_replay_stop(&takeover->replay);
 }
 
+uint64_t
+mt_takeover_steps(const struct mt_shard *shard)
+{
+	const struct mt_takeover *takeover = shard->takeover;
+
+	return takeover == NULL
+	    ? 0
+	    : ((uint64_t)takeover->state_at << 20) + takeover->replay.done_bytes / NUM_MIB(1);
+}
+
 bool
 mt_takeover_is_quiet(const struct mt_shard *shard)
 {

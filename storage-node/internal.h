@@ -483,6 +483,7 @@ struct sn_recover {
 	uint64_t total_bytes, done_bytes;
 	struct sn_sync_waiter sync_waiter;
 	struct loop_timer progress;
+	uint64_t told; /* how far it was at the last look */
 	uint64_t started_ns;
 };
 

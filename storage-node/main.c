@@ -32,7 +32,8 @@
 #define RECEIVE_BYTES (256u * 1024u)
 #define DISK_BUSY_PAUSE_NS NUM_MS(20)
 #define DISK_BUSY_TRIES_MAX 150u
-#define CONNECTIONS_MIN 16u /* whatever the limit on descriptors */
+#define CONNECTIONS_MIN 16u           /* whatever the limit on descriptors */
+#define STARTING_EXTEND_NS NUM_S(120) /* as the unit's TimeoutStartSec */
 
 enum write_cache_choice { WRITE_CACHE_AUTO, WRITE_CACHE_VOLATILE, WRITE_CACHE_PROTECTED };
 
@@ -221,6 +222,18 @@ storage_on_ready(struct node *node, int rc, const char *reason, void *arg)
 	    node_id(node), node_extent_count(node), node_slots_free(node),
 	    node_is_read_only(node) ? " read-only" : "");
 	(void)notify_ready("storage"); /* it has said why not */
+	(void)notify_status("storage", "serves", 0);
+}
+
+/* A disk that is read takes as long as it takes; one that stands still takes the manager's patience. */
+static void
+storage_on_progress(const char *text, bool is_further, void *arg)
+{
+	char status[128];
+
+	(void)arg;
+	(void)snprintf(status, sizeof(status), "reads its disk: %s", text);
+	(void)notify_status("storage", status, is_further ? STARTING_EXTEND_NS : 0);
 }
 
 static void
@@ -375,6 +388,7 @@ storage_make_node(struct storage_process *process, uint64_t cluster_id)
 		.verify_bytes_s = process->options.verify_rate,
 		.connections_max = process->connections_max,
 		.on_ready = storage_on_ready,
+		.on_progress = storage_on_progress,
 		.arg = process,
 	};
 	int rc = storage_add_fault(process);

@@ -571,13 +571,21 @@ recover_on_progress(struct loop_timer *timer, void *arg)
 	struct node *node = arg;
 	struct sn_recover *recover = &node->recover;
 	uint32_t slots = node->super.slot_count;
+	/* All slots are looked at before the first extent is read. */
+	uint64_t done = ((uint64_t)(slots - recover->slots_left_count) << 40) + recover->done_bytes;
+	char text[64];
 
 	if (recover->slots_left_count > 0)
-		log_info("recover: %u of %u slots", slots - recover->slots_left_count, slots);
+		(void)snprintf(text, sizeof(text), "%u of %u slots",
+		    slots - recover->slots_left_count, slots);
 	else
-		log_info("recover: %llu of %llu MiB",
+		(void)snprintf(text, sizeof(text), "%llu of %llu MiB",
 		    (unsigned long long)(recover->done_bytes >> 20),
 		    (unsigned long long)(recover->total_bytes >> 20));
+	log_info("recover: %s", text);
+	if (node->options.on_progress != NULL)
+		node->options.on_progress(text, done > recover->told, node->options.arg);
+	recover->told = num_max(recover->told, done);
 	loop_timer_start(node->loop, timer, PROGRESS_NS);
 }
 

@@ -2,7 +2,9 @@
 #include "base/notify.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -10,6 +12,8 @@
 #include <unistd.h>
 
 #include "base/log.h"
+
+#define NOTIFY_BYTES_MAX 1024u
 
 static int
 notify_send(const char *path, const char *text)
@@ -36,17 +40,38 @@ notify_send(const char *path, const char *text)
 	return rc;
 }
 
-int
-notify_ready(const char *noun)
+static int
+notify_tell(const char *noun, const char *text)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
 	int rc;
 
 	if (path == NULL || *path == '\0')
 		return 0;
-	rc = notify_send(path, "READY=1");
+	rc = notify_send(path, text);
 	if (rc == 0)
 		return 1;
-	log_warn("%s: the service manager was not told NOTIFY_SOCKET=%s rc=%d", noun, path, rc);
+	log_limited(LOG_WARN, "%s: the service manager was not told NOTIFY_SOCKET=%s rc=%d", noun,
+	    path, rc);
 	return rc;
+}
+
+int
+notify_ready(const char *noun)
+{
+	return notify_tell(noun, "READY=1");
+}
+
+int
+notify_status(const char *noun, const char *text, uint64_t extend_ns)
+{
+	char message[NOTIFY_BYTES_MAX];
+
+	if (extend_ns == 0)
+		(void)snprintf(message, sizeof(message), "STATUS=%s",
+		    text); /* cut where too long */
+	else
+		(void)snprintf(message, sizeof(message),
+		    "EXTEND_TIMEOUT_USEC=%" PRIu64 "\nSTATUS=%s", extend_ns / 1000, text);
+	return notify_tell(noun, message);
 }

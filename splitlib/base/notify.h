@@ -3,6 +3,8 @@
 #ifndef CLEAVE_BASE_NOTIFY_H
 #define CLEAVE_BASE_NOTIFY_H
 
+#include <stdint.h>
+
 /*
  * notify_ready -- send READY=1 to $NOTIFY_SOCKET, if there is one
  *
@@ -13,5 +15,11 @@
  * Source:  sd_notify(3), "Standalone Implementations"
  */
 int notify_ready(const char *noun);
+/*
+ * notify_status -- the same with STATUS=@text, one line, which systemctl status shows
+ *
+ * @extend_ns: not 0: from now on the manager waits at least so long for READY=1, however long it has waited.
+ */
+int notify_status(const char *noun, const char *text, uint64_t extend_ns);
 
 #endif /* CLEAVE_BASE_NOTIFY_H */

@@ -186,6 +186,9 @@ def unit_argv(root, folder, unit, instance):
     """What systemd would run, with the file's folder for /etc/cleave."""
     with open(find(root, f"systemd/system/{unit}.service")) as f:
         text = f.read()
+    timeout = re.search(r"^TimeoutStartSec=(\d+)s$", text, re.M)
+    check(timeout and int(timeout.group(1)) <= 300 and "\nRestart=on-failure\n" in text,
+          f"{unit}: its start has no end, or it does not come again")
     check("\nType=notify\n" in text and "\nUser=cleave\n" in text, f"{unit}: another type or user")
     argv = re.search(r"^ExecStart=(.*)$", text, re.M).group(1).replace("%i", instance).split()
     check("/etc/cleave/" in argv[-1], f"{unit}: {argv}")
@@ -208,10 +211,10 @@ class Manager:
         finally:
             del os.environ["NOTIFY_SOCKET"]
         try:
-            told = self.socket.recv(100)
+            while self.socket.recv(2000) != b"READY=1":
+                pass  # STATUS= and more, before it and behind another's
         except TimeoutError:
             raise Failure(f"{daemon.name} has not told that it is ready") from None
-        check(told == b"READY=1", f"{daemon.name}: {told}")
         return daemon.wait_ready()
 
 

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A start that cannot succeed says why, once, and what to do; and ends, where nothing can change that."""
 import os
+import re
+import socket
 
+import libcluster
 from libcluster import CLUSTER_ID, Cluster, Daemon, binary, check, expect_error, main, run, run_argv
 
 
@@ -160,6 +163,61 @@ def disks_that_are_too_small_are_named():
         check(result.stderr.count("slots in all") == 1, f"not said once:\n{result.stderr}")
 
 
+
+class Manager:
+    """A service manager's socket; what daemons tell it, in order."""
+
+    def __init__(self, folder):
+        self.path = os.path.join(folder, "notify")
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(self.path)
+        self.socket.settimeout(libcluster.WAIT_S)
+
+    def start(self, name, argv):
+        os.environ["NOTIFY_SOCKET"] = self.path
+        try:
+            return Daemon(name, argv).start(wait=False)
+        finally:
+            del os.environ["NOTIFY_SOCKET"]
+
+    def wait(self, pattern):
+        """All that was told until something matches; the last one does."""
+        told = []
+        while not told or not re.search(pattern, told[-1], re.S):
+            told.append(self.socket.recv(4096).decode())
+        return told
+
+
+def a_start_that_waits_tells_what_for():
+    with Nodes(nodes=3) as c:
+        run_argv(gateway_words(c, c.addresses, "--create"))
+        for node in c.nodes[1:]:
+            node.stop()
+        manager, argv = Manager(c.folder), serve_words(c, c.addresses, "--node-timeout", "1s")
+        wanted = "nodes that are not up: .*" + c.addresses[1] + ".*" + c.addresses[2]
+        gateway = manager.start("gateway", argv)
+        told = manager.wait("^STATUS=.*" + wanted)
+        check(not any("READY=1" in text for text in told), f"ready without nodes: {told}")
+        # No more time is asked for while nothing goes on, and the log says once what is waited for.
+        gateway.wait_line("gateway: waits: .*" + wanted)
+        check(not any("EXTEND" in text for text in manager.wait("^STATUS=.*" + wanted)),
+              "more time is asked for")
+        # As systemd does when its patience is over; and then it starts the daemon again.
+        check(gateway.stop() == 0, "it ended badly")
+        check(gateway.count_lines("ended before it served all its shards: .*" + wanted) == 1,
+              "the log does not say what it waited for")
+        check(gateway.count_lines("gateway: waits:") == 1, "said more than once")
+        gateway = manager.start("gateway", argv)
+        manager.wait("^STATUS=.*" + wanted)
+        for node in c.nodes[1:]:
+            node.start()
+        manager.wait("^READY=1$")
+        manager.wait("^STATUS=serves$")
+        gateway.wait_ready()
+        check(gateway.stop() == 0, "it ended badly")
+        check(gateway.count_lines("ended before") == 0, "it has served")
+
+
 main(names_are_refused_at_once, too_few_domains_are_refused_at_once,
      node_of_another_cluster_is_named_by_both, two_nodes_with_one_number_are_named,
-     disks_that_are_too_small_are_named)
+     disks_that_are_too_small_are_named, a_start_that_waits_tells_what_for)

@@ -89,6 +89,25 @@ Test(notify, a_manager_at_a_path_is_told)
 	cr_assert_eq(rmdir(folder), 0);
 }
 
+Test(notify, a_status_is_told_with_more_time_or_without)
+{
+	char name[64], text[128] = "";
+	int fd;
+
+	(void)snprintf(name, sizeof(name), "@cleave-status-%ld", (long)getpid());
+	fd = manager_listen(name);
+	cr_assert_eq(notify_status("thing", "waits", 0), 1);
+	cr_assert_gt(recv(fd, text, sizeof(text) - 1, 0), 0);
+	cr_assert_str_eq(text, "STATUS=waits");
+	memset(text, 0, sizeof(text));
+	cr_assert_eq(notify_status("thing", "reads", UINT64_C(2000000000)), 1);
+	cr_assert_gt(recv(fd, text, sizeof(text) - 1, 0), 0);
+	cr_assert_str_eq(text, "EXTEND_TIMEOUT_USEC=2000000\nSTATUS=reads");
+	cr_assert_eq(close(fd), 0);
+	cr_assert_eq(unsetenv("NOTIFY_SOCKET"), 0);
+	cr_assert_eq(notify_status("thing", "waits", 0), 0);
+}
+
 Test(notify, a_manager_in_the_abstract_space_is_told)
 {
 	char name[64];
