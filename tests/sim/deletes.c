@@ -311,24 +311,23 @@ is_this_copy(const struct mt_replica *replica, const struct sim_node_change *cha
 	    (replica->incarnation == change->incarnation || replica->incarnation == 0);
 }
 
-/* May a copy of @extent other than @change's be good, as far as its node can tell? */
+/* May one of @replicas, other than @change's copy, be good for @bytes, as far as its node can tell? */
 static bool
-has_another(const struct sim_deletes *deletes, const struct mt_state_extent *extent,
-    const struct sim_node_change *change)
+has_another(const struct sim_deletes *deletes, const struct mt_replica *replicas, uint32_t count,
+    uint64_t bytes, const struct sim_node_change *change)
 {
 	const struct sim_cluster *cluster = deletes->cluster;
 
-	for (uint32_t i = 0; i < extent->replica_count; i++) {
-		const struct mt_replica *replica = &extent->replicas[i];
-		const struct sim_cluster_node *own = &cluster->nodes[replica->node_id - 1];
+	for (uint32_t i = 0; i < count; i++) {
+		const struct sim_cluster_node *own = &cluster->nodes[replicas[i].node_id - 1];
 		struct sim_copy copy;
 
-		if (is_this_copy(replica, change))
+		if (is_this_copy(&replicas[i], change))
 			continue;
 		if (own->node == NULL || !own->is_ready)
 			return true;
-		sim_node_copy(own->node, &extent->id, &copy);
-		if (copy.is_held && !copy.is_damaged && copy.durable_bytes >= extent->sealed_bytes)
+		sim_node_copy(own->node, &change->id, &copy);
+		if (copy.is_held && !copy.is_damaged && copy.durable_bytes >= bytes)
 			return true;
 	}
 	return false;
@@ -350,7 +349,9 @@ judge_extent(const struct sim_deletes *deletes, const struct mt_state_extent *ex
 			deletes_fail(deletes, change,
 			    "the newest durable manifest names this copy as good (rows reclaim, "
 			    "repair, sweep: a durable edit that names it no more)");
-		if (extent->is_sealed && !has_another(deletes, extent, change))
+		if (extent->is_sealed &&
+		    !has_another(deletes, extent->replicas, extent->replica_count,
+			extent->sealed_bytes, change))
 			deletes_fail(deletes, change,
 			    "no other copy that the manifest names is good (row repair in place: a "
 			    "good copy elsewhere)");
@@ -368,12 +369,18 @@ judge_by_manifest(struct sim_deletes *deletes, const struct sim_node_change *cha
 	if (shadow == NULL)
 		return;
 	root = &shadow->root;
-	for (uint32_t i = 0; i < root->manifest_replica_count; i++)
-		if (extent_id_pack(&root->manifest) == extent_id_pack(&change->id) &&
-		    is_this_copy(&root->manifest_replicas[i], change))
+	for (uint32_t i = 0; i < root->manifest_replica_count; i++) {
+		if (extent_id_pack(&root->manifest) != extent_id_pack(&change->id) ||
+		    !is_this_copy(&root->manifest_replicas[i], change))
+			continue;
+		if (!change->is_damaged ||
+		    !has_another(deletes, root->manifest_replicas, root->manifest_replica_count, 0,
+			change))
 			deletes_fail(deletes, change,
 			    "the root names this copy of the manifest (row a manifest's successor: "
-			    "after the root has moved)");
+			    "after the root has moved; row a take-over that needs another copy: a bad one "
+			    "alone, and a good one elsewhere)");
+	}
 	for (uint32_t i = 0; i < shadow->state.part_count; i++)
 		if (extent_id_pack(&shadow->state.parts[i].id) == extent_id_pack(&change->id))
 			judge_extent(deletes, &shadow->state.parts[i], change);
