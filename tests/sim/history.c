@@ -29,11 +29,17 @@ struct block {
 	uint32_t dead_low, dead_high;
 };
 
+/* Of an operation's blocks: a bit each, beside it where one word is too few. */
+struct block_set {
+	uint64_t word;
+	uint64_t *words;
+};
+
 struct op {
 	struct history_op is;
 	/* Moments, by the history's own clock; 0: not yet. */
 	uint64_t submitted, given_up, over;
-	uint16_t seen, dead; /* of its blocks: it was read there; it must never be */
+	struct block_set seen, dead; /* it was read there; it must never be */
 };
 
 struct history {
@@ -47,6 +53,18 @@ struct history {
 	uint32_t *session_first; /* by session: its first operation's number */
 	uint32_t op_count, op_max, session_count, session_max;
 };
+
+#define WORD_BITS 64u
+
+static void
+block_set_init(struct block_set *set, const struct op *op)
+{
+	*set = (struct block_set){ 0 };
+	if (op->is.block_count <= WORD_BITS)
+		return;
+	set->words = calloc(op->is.block_count / WORD_BITS + 1, sizeof(*set->words));
+	assert(set->words != NULL);
+}
 
 struct history *
 history_create(struct sim_cluster *cluster, uint32_t volume, uint32_t block_count,
@@ -73,6 +91,10 @@ history_create(struct sim_cluster *cluster, uint32_t volume, uint32_t block_coun
 void
 history_destroy(struct history *history)
 {
+	for (uint32_t i = 1; i <= history->op_count; i++) {
+		free(history->ops[i].seen.words);
+		free(history->ops[i].dead.words);
+	}
 	free(history->session_first);
 	free(history->ops);
 	free(history->blocks);
@@ -140,6 +162,8 @@ history_submit(struct history *history, const struct history_op *op, uint32_t *r
 	}
 	assert(op->block_count <= HISTORY_BLOCKS_MAX || op->block_count == history->block_count);
 	history->ops[number] = (struct op){ .is = *op, .submitted = ++history->now };
+	block_set_init(&history->ops[number].seen, &history->ops[number]);
+	block_set_init(&history->ops[number].dead, &history->ops[number]);
 	for (uint32_t i = 0; i < op->block_count; i++) {
 		struct block *block = &history->blocks[op->first_block + i];
 
@@ -225,17 +249,23 @@ op_covers(const struct op *op, uint32_t block)
 	    block < op->is.first_block + op->is.block_count;
 }
 
-static uint16_t
-op_bit(const struct op *op, uint32_t block)
+static void
+block_set_add(struct block_set *set, const struct op *op, uint32_t block)
 {
-	return (uint16_t)(1u << (block - op->is.first_block));
+	uint32_t bit = block - op->is.first_block;
+
+	*(set->words != NULL ? &set->words[bit / WORD_BITS] : &set->word) |= UINT64_C(1)
+	    << bit % WORD_BITS;
 }
 
 /* @set: of @op's blocks. */
 static bool
-op_is_in(uint16_t set, const struct op *op, uint32_t block)
+op_is_in(const struct block_set *set, const struct op *op, uint32_t block)
 {
-	return (set & op_bit(op, block)) != 0;
+	uint32_t bit = block - op->is.first_block;
+	uint64_t word = set->words != NULL ? set->words[bit / WORD_BITS] : set->word;
+
+	return (word >> bit % WORD_BITS & 1) != 0;
 }
 
 static bool
@@ -256,11 +286,11 @@ check_over(struct history *history, const struct op *reader, uint32_t index, uin
 
 		if (op->over == 0 || op->over > reader->submitted || !op_covers(op, index))
 			continue;
-		if (op_is_in(op->seen, op, index))
+		if (op_is_in(&op->seen, op, index))
 			sim_cluster_fail(history->cluster,
 			    "volume %u block %u: operation %u, but %u, which was given up, was there",
 			    history->volume + 1, index, number, n);
-		op->dead |= op_bit(op, index);
+		block_set_add(&op->dead, op, index);
 	}
 }
 
@@ -275,7 +305,7 @@ check_zero(struct history *history, const struct op *reader, uint32_t index, uin
 		const struct op *op = &history->ops[n];
 
 		if (op->is.op == CLEAVE_WRITE || op->is.is_forbidden || !op_covers(op, index) ||
-		    block_is_dead(block, n) || op_is_in(op->dead, op, index))
+		    block_is_dead(block, n) || op_is_in(&op->dead, op, index))
 			continue;
 		oldest = oldest == 0 ? n : oldest;
 		newest = n;
@@ -311,11 +341,11 @@ check_stamp(struct history *history, const struct op *reader, uint32_t index, ui
 		sim_cluster_fail(history->cluster,
 		    "volume %u block %u: operation %u of session %u, which was fenced before",
 		    history->volume + 1, index, number, op->is.session);
-	if (op_is_in(op->dead, op, index))
+	if (op_is_in(&op->dead, op, index))
 		sim_cluster_fail(history->cluster,
 		    "volume %u block %u: operation %u, which was given up, and over without it",
 		    history->volume + 1, index, number);
-	op->seen |= op_bit(op, index);
+	block_set_add(&op->seen, op, index);
 	check_over(history, reader, index, number);
 	block->happened = (uint32_t)num_max(block->happened, number);
 	/* To take a snapshot, or to read beside the writer, one need not have attached. */
