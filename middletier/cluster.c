@@ -8,6 +8,7 @@
 
 #include "base/num.h"
 #include "control.h"
+#include "place.h"
 
 /* ---- encode ---- */
 
@@ -29,6 +30,14 @@ cluster_encode_stores(json_t *object, const struct mt_cluster *cluster)
 	return json_object_set_new(object, "replaces", json_string(text)) == 0 ? 0 : -ENOMEM;
 }
 
+static int
+cluster_encode_place(json_t *object, const struct mt_cluster *cluster)
+{
+	if (cluster->place[0] == '\0')
+		return 0;
+	return json_object_set_new(object, "place", json_string(cluster->place)) == 0 ? 0 : -ENOMEM;
+}
+
 char *
 mt_cluster_encode(const struct mt_cluster *cluster)
 {
@@ -42,7 +51,9 @@ mt_cluster_encode(const struct mt_cluster *cluster)
 	    (json_int_t)cluster->next_volume_id, "next_segment", (json_int_t)cluster->next_segment,
 	    "next_snapshot", (json_int_t)num_max(cluster->next_snapshot, 1), "next_clone",
 	    (json_int_t)num_max(cluster->next_clone, 1));
-	if (object != NULL && cluster_encode_stores(object, cluster) != 0) {
+	if (object != NULL &&
+	    (cluster_encode_stores(object, cluster) != 0 ||
+		cluster_encode_place(object, cluster) != 0)) {
 		json_decref(object);
 		return NULL;
 	}
@@ -88,6 +99,16 @@ cluster_decode_stores(const char *id, const char *replaces, struct mt_cluster *c
 	return 0;
 }
 
+static int
+cluster_decode_place(const char *place, struct mt_cluster *cluster, const char **ret_field)
+{
+	*ret_field = "place";
+	if (!mt_place_is_valid(place))
+		return -EINVAL;
+	memcpy(cluster->place, place, strlen(place) + 1);
+	return 0;
+}
+
 int
 mt_cluster_decode(const void *value, uint32_t bytes, struct mt_cluster *ret_cluster,
     const char **ret_field)
@@ -95,7 +116,7 @@ mt_cluster_decode(const void *value, uint32_t bytes, struct mt_cluster *ret_clus
 	static _Thread_local char error[MT_CONTROL_ERROR_BYTES];
 	struct mt_cluster cluster = { .next_snapshot = 1, .next_clone = 1 };
 	uint64_t format = 0, shard_count = 0;
-	const char *id = NULL, *store_id = "", *replaces = "";
+	const char *id = NULL, *store_id = "", *replaces = "", *place = "";
 	const struct mt_json_member members[] = {
 		{ "format", MT_JSON_U64, true, MT_CLUSTER_FORMAT, MT_CLUSTER_FORMAT,
 		    { .u64 = &format } },
@@ -111,6 +132,7 @@ mt_cluster_decode(const void *value, uint32_t bytes, struct mt_cluster *ret_clus
 		    { .u64 = &cluster.next_clone } },
 		{ "store_id", MT_JSON_TEXT, false, 0, 0, { .text = &store_id } },
 		{ "replaces", MT_JSON_TEXT, false, 0, 0, { .text = &replaces } },
+		{ "place", MT_JSON_TEXT, false, 0, 0, { .text = &place } },
 	};
 	json_t *object = json_loadb(value, bytes, JSON_REJECT_DUPLICATES, NULL);
 	int rc = -EINVAL;
@@ -126,12 +148,39 @@ mt_cluster_decode(const void *value, uint32_t bytes, struct mt_cluster *ret_clus
 	}
 	if (rc == 0)
 		rc = cluster_decode_stores(store_id, replaces, &cluster, ret_field);
+	if (rc == 0)
+		rc = cluster_decode_place(place, &cluster, ret_field);
 	json_decref(object);
 	if (rc != 0)
 		return rc;
 	cluster.shard_count = (uint32_t)shard_count;
 	*ret_cluster = cluster;
 	return 0;
+}
+
+/* ---- write ---- */
+
+int
+mt_cluster_put(struct meta *meta, const struct mt_cluster *cluster, meta_txn_fn fn, void *arg)
+{
+	char *text = mt_cluster_encode(cluster);
+	int rc = -ENOMEM;
+
+	if (text != NULL) {
+		const struct meta_op ops[] = {
+			{ .kind = META_COMPARE_VERSION,
+			    .key = "cluster",
+			    .version = cluster->version },
+			{ .kind = META_PUT,
+			    .key = "cluster",
+			    .value = text,
+			    .value_bytes = (uint32_t)strlen(text) },
+		};
+
+		rc = meta->ops->txn(meta, ops, NUM_COUNT(ops), fn, arg);
+	}
+	free(text);
+	return rc;
 }
 
 /* ---- what is left to give away ---- */

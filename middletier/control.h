@@ -45,6 +45,7 @@ struct mt_cluster {
 	/* Stores that nodes may obey still, since they were away at a recovery; the newest first. */
 	struct store_id replaced[MT_REPLACED_MAX];
 	uint32_t replaced_count;
+	char place[META_PLACE_BYTES]; /* where the store was when it was last accepted; "": see place.h */
 };
 
 enum mt_gateway_state {
@@ -195,6 +196,8 @@ void mt_gateway_on_port_stopped(struct mt_gateway *gateway, struct mt_port *port
 int mt_cluster_decode(const void *value, uint32_t bytes, struct mt_cluster *ret_cluster,
     const char **ret_field);
 char *mt_cluster_encode(const struct mt_cluster *cluster);
+/* mt_cluster_put -- by compare-and-swap from cluster->version. As meta_ops.txn; -ENOMEM. */
+int mt_cluster_put(struct meta *meta, const struct mt_cluster *cluster, meta_txn_fn fn, void *arg);
 /* mt_cluster_has_volume -- is there an id, and are there segments, for one more volume? */
 bool mt_cluster_has_volume(const struct mt_cluster *cluster);
 /* mt_cluster_skip -- as many ids and numbers as @skipped says are given to nobody; at most all that are left. */

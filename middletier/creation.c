@@ -26,6 +26,7 @@
 #include "capacity.h"
 #include "control.h"
 #include "extent.h"
+#include "place.h"
 
 #define CREATION_MAGIC 0x54414552u /* "REAT" */
 #define CREATION_DEVICE_BYTES NUM_MIB(16)
@@ -123,23 +124,9 @@ creation_put(struct mt_creation *creation)
 		.next_snapshot = 1,
 		.next_clone = 1,
 	};
-	char *text = mt_cluster_encode(&cluster);
-	int rc = -ENOMEM;
 
-	if (text != NULL) {
-		const struct meta_op ops[] = {
-			{ .kind = META_COMPARE_VERSION, .key = "cluster", .version = 0 },
-			{ .kind = META_PUT,
-			    .key = "cluster",
-			    .value = text,
-			    .value_bytes = (uint32_t)strlen(text) },
-		};
-
-		rc = creation->meta->ops->txn(creation->meta, ops, NUM_COUNT(ops),
-		    creation_on_written, creation);
-	}
-	free(text);
-	return rc;
+	mt_place_of(creation->meta, cluster.place);
+	return mt_cluster_put(creation->meta, &cluster, creation_on_written, creation);
 }
 
 static void

@@ -33,6 +33,7 @@
 #include "base/log.h"
 #include "control.h"
 #include "peer.h"
+#include "place.h"
 #include "snapshot.h"
 #include "upkeep.h"
 
@@ -380,17 +381,31 @@ gateway_load_later(struct mt_gateway *gateway)
 	loop_timer_start(gateway->options.loop, &gateway->load_timer, GATEWAY_LOAD_RETRY_NS);
 }
 
+static const char *
+gateway_meta_name(const struct mt_gateway *gateway)
+{
+	const char *name = gateway->options.meta_name;
+
+	return name != NULL ? name : "the metadata store";
+}
+
 /* Written by us or by another gateway just now: look again, either way. */
 static void
-gateway_on_store_named(int rc, void *arg)
+gateway_on_completed(int rc, void *arg)
 {
 	struct mt_gateway *gateway = arg;
-	char text[STORE_ID_TEXT_BYTES];
+	const struct mt_cluster *before = &gateway->cluster;
+	char id[STORE_ID_TEXT_BYTES], place[META_PLACE_BYTES];
 
-	store_id_text(&gateway->options.store_id, text);
-	if (rc == 0)
+	store_id_text(&gateway->options.store_id, id);
+	mt_place_of(gateway->options.meta, place);
+	if (rc == 0 && store_id_is_zero(&before->store_id))
 		log_info("gateway: the metadata store had no identity, and got one store_id=%s",
-		    text);
+		    id);
+	if (rc == 0 && before->place[0] == '\0' && place[0] != '\0')
+		log_info(
+		    "gateway: the metadata store did not name its place, and does now place=%s",
+		    place);
 	if (rc == 0 || rc == -EAGAIN)
 		gateway_load(gateway);
 	else if (rc == -ETIMEDOUT)
@@ -400,44 +415,49 @@ gateway_on_store_named(int rc, void *arg)
 		    strerror(-rc));
 }
 
-/* A store that was made before stores had identities. */
-static void
-gateway_name_store(struct mt_gateway *gateway)
+/* A store that was made before stores had identities, or places. */
+static bool
+gateway_is_incomplete(const struct mt_gateway *gateway)
 {
-	struct meta *meta = gateway->options.meta;
+	const struct mt_cluster *cluster = &gateway->cluster;
+	char place[META_PLACE_BYTES];
+
+	mt_place_of(gateway->options.meta, place);
+	return (store_id_is_zero(&cluster->store_id) &&
+		   !store_id_is_zero(&gateway->options.store_id)) ||
+	    (cluster->place[0] == '\0' && place[0] != '\0');
+}
+
+static void
+gateway_complete(struct mt_gateway *gateway)
+{
 	struct mt_cluster cluster = gateway->cluster;
-	char *text;
-	int rc = -ENOMEM;
+	int rc;
 
-	cluster.store_id = gateway->options.store_id;
-	text = mt_cluster_encode(&cluster);
-	if (text != NULL) {
-		const struct meta_op ops[] = {
-			{ .kind = META_COMPARE_VERSION,
-			    .key = "cluster",
-			    .version = cluster.version },
-			{ .kind = META_PUT,
-			    .key = "cluster",
-			    .value = text,
-			    .value_bytes = (uint32_t)strlen(text) },
-		};
-
-		rc = meta->ops->txn(meta, ops, NUM_COUNT(ops), gateway_on_store_named, gateway);
-	}
-	free(text);
+	if (store_id_is_zero(&cluster.store_id))
+		cluster.store_id = gateway->options.store_id;
+	mt_place_of(gateway->options.meta, cluster.place);
+	rc = mt_cluster_put(gateway->options.meta, &cluster, gateway_on_completed, gateway);
 	if (rc != 0)
 		mt_gateway_fail(gateway, rc, "the metadata store cannot be written: %s",
 		    strerror(-rc));
+}
+
+static void
+gateway_fail_elsewhere(struct mt_gateway *gateway)
+{
+	char place[META_PLACE_BYTES];
+
+	mt_place_of(gateway->options.meta, place);
+	mt_gateway_fail(gateway, -EXDEV, MT_PLACE_TEXT, gateway_meta_name(gateway),
+	    gateway->cluster.place, place);
 }
 
 /* Not tried again: a directory that is mounted later is another one. */
 static void
 gateway_fail_without_cluster(struct mt_gateway *gateway)
 {
-	const char *name = gateway->options.meta_name;
-
-	mt_gateway_fail(gateway, -ENOENT, MT_NO_CLUSTER_TEXT,
-	    name != NULL ? name : "the metadata store");
+	mt_gateway_fail(gateway, -ENOENT, MT_NO_CLUSTER_TEXT, gateway_meta_name(gateway));
 }
 
 static void
@@ -466,8 +486,10 @@ gateway_on_loaded(int rc, const struct mt_volume *volume, void *arg)
 		mt_gateway_fail(gateway, -EINVAL,
 		    "shards: the cluster was made with %" PRIu32 ", not with %" PRIu32,
 		    cluster->shard_count, options->shard_count);
-	else if (store_id_is_zero(&cluster->store_id) && !store_id_is_zero(&options->store_id))
-		gateway_name_store(gateway);
+	else if (mt_place_is_other(options->meta, cluster))
+		gateway_fail_elsewhere(gateway);
+	else if (gateway_is_incomplete(gateway))
+		gateway_complete(gateway);
 	else
 		gateway_begin_ports(gateway);
 }

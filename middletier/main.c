@@ -27,6 +27,7 @@
 #include "control.h"
 #include "creation.h"
 #include "meta_lmdb.h"
+#include "place.h"
 #include "rebuild.h"
 #include "starting.h"
 
@@ -54,7 +55,7 @@ struct main_options {
 	uint64_t index_cache;
 	uint64_t frame_bytes;
 	unsigned log_level;
-	bool is_creation, is_recovery, is_forced;
+	bool is_creation, is_recovery, is_forced, is_accepting;
 };
 
 static const char *const log_levels[] = { "trace", "debug", "info", "warn", "error", "off", NULL };
@@ -146,6 +147,10 @@ static const struct config_option option_table[] = {
 	{ "recover", 0, CONFIG_FLAG, offsetof(struct main_options, is_recovery), NULL,
 	    "Do not serve: make a lost or stale metadata store anew from all the nodes, and end.",
 	    NULL, false, 0, 0, NULL },
+	{ "accept-copy", 0, CONFIG_FLAG, offsetof(struct main_options, is_accepting), NULL,
+	    "Do not serve: the metadata store is a copy, or was moved to another file system; the "
+	    "original is gone for good and was not newer. Note that down, and end.",
+	    NULL, false, 0, 0, NULL },
 	{ "force", 0, CONFIG_FLAG, offsetof(struct main_options, is_forced), NULL,
 	    "With --recover: also where newer data may exist that was not found.", NULL, false, 0,
 	    0, NULL },
@@ -156,7 +161,8 @@ static const struct config_program program = {
 	.name = "cleave-gateway",
 	.synopsis = "--meta DIR --port ADDR --node ADDR --cluster-id HEX [options]\n"
 		    "--create --meta DIR --node ADDR --cluster-id HEX [--shards N]\n"
-		    "--recover --meta DIR --node ADDR --cluster-id HEX [--force]",
+		    "--recover --meta DIR --node ADDR --cluster-id HEX [--force]\n"
+		    "--accept-copy --meta DIR --node ADDR --cluster-id HEX",
 	.purpose = "The middle tier of a Cleave cluster: takes blocks from clients, compresses and "
 		   "replicates them.",
 	.options = option_table,
@@ -295,12 +301,15 @@ check_domains(const struct main_options *values, const struct mt_gateway_options
 static int
 take_options(const struct main_options *values, struct mt_gateway_options *options)
 {
-	bool is_server = !values->is_recovery && !values->is_creation;
+	bool is_server = !values->is_recovery && !values->is_creation && !values->is_accepting;
 	int rc = is_server ? take_ports(&values->ports, options) : 0;
 
 	if (values->is_creation && values->is_recovery)
 		return usage_error(
 		    "--create: makes a new cluster, --recover an old one anew: which?");
+	if (values->is_accepting && (values->is_creation || values->is_recovery))
+		return usage_error("--accept-copy: keeps a store as it is, --create and --recover "
+				   "make one: which?");
 	if (values->is_forced && !values->is_recovery)
 		return usage_error("--force goes with --recover alone");
 	if (rc == 0)
@@ -622,6 +631,8 @@ main(int argc, char *argv[])
 	} else if (values.is_recovery) {
 		rc = mt_rebuild_main(&options, values.meta, values.is_forced) == 0 ? EXIT_SUCCESS
 										   : EXIT_FAILURE;
+	} else if (values.is_accepting) {
+		rc = mt_place_main(&options, values.meta) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 	} else {
 		prepare_descriptors(&options);
 		rc = run(&process, &values, &options);

@@ -43,6 +43,7 @@
 #include "base/list.h"
 #include "base/num.h"
 #include "lmdb_leases.h"
+#include "lmdb_place.h"
 #include "lmdb_store.h"
 #include "meta_txn.h"
 
@@ -79,6 +80,7 @@ struct meta_lmdb {
 	int durable_wd, leased_wd;  /* of the doorbell */
 	int directory_fd, claim_fd; /* the store's; gateway-ID.lock, or -1 */
 	struct lmdb_leases host;
+	char place[META_PLACE_BYTES]; /* of the durable half's data.mdb, as it was opened */
 	pthread_mutex_t mutex;
 	struct lmdb_worker durable, leased;
 	struct loop_link done;
@@ -506,6 +508,12 @@ lmdb_close(struct meta *meta)
 	lmdb_free(lmdb);
 }
 
+static const char *
+lmdb_place(struct meta *meta)
+{
+	return lmdb_of(meta)->place;
+}
+
 static const struct meta_ops lmdb_ops = {
 	.name = "lmdb",
 	.txn = lmdb_txn,
@@ -516,6 +524,7 @@ static const struct meta_ops lmdb_ops = {
 	.watch = lmdb_watch,
 	.unwatch = lmdb_unwatch,
 	.close = lmdb_close,
+	.place = lmdb_place,
 };
 
 static int
@@ -721,6 +730,11 @@ open_halves(struct meta_lmdb *lmdb, const char *path, char *ret_error, size_t er
 	rc = lmdb_store_open(durable, path);
 	if (rc != 0) {
 		(void)snprintf(ret_error, error_bytes, "%s: %s", path, mdb_strerror(rc));
+		return rc;
+	}
+	rc = lmdb_place_read(durable->env, lmdb->place);
+	if (rc != 0) {
+		(void)snprintf(ret_error, error_bytes, "%s/data.mdb: %s", path, strerror(-rc));
 		return rc;
 	}
 	if (!lmdb->host.is_first)

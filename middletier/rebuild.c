@@ -32,6 +32,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "list_page.h"
+#include "place.h"
 #include "rebuild_store.h"
 #include "recovery.h"
 
@@ -242,13 +243,27 @@ rebuild_unlisted(const struct mt_rebuild *rebuild)
 	return count;
 }
 
+/* A store that knows all that the nodes do is left alone. False: refused. */
+static bool
+rebuild_check_age(struct mt_rebuild *rebuild, const struct mt_rebuild_plan *plan)
+{
+	const struct mt_rebuild_store *store = &rebuild->store;
+
+	if (!mt_rebuild_store_is_current(store, plan))
+		return true;
+	if (mt_place_is_other(store->meta, &store->cluster))
+		return rebuild_may(rebuild, -EEXIST,
+		    "the metadata store is a copy, and not older than what the nodes hold: if its "
+		    "original is gone for good, run cleave-gateway --accept-copy instead");
+	return rebuild_may(rebuild, -EEXIST,
+	    "the metadata store is not older than what the nodes hold");
+}
+
 /* What may not be passed over silently. False: refused. */
 static bool
 rebuild_check(struct mt_rebuild *rebuild, const struct mt_rebuild_plan *plan)
 {
-	if (mt_rebuild_store_is_current(&rebuild->store, plan) &&
-	    !rebuild_may(rebuild, -EEXIST,
-		"the metadata store is not older than what the nodes hold"))
+	if (!rebuild_check_age(rebuild, plan))
 		return false;
 	for (uint32_t i = 0; i < rebuild->shard_count; i++) {
 		const struct mt_rebuild_shard *shard = &rebuild->shards[i];

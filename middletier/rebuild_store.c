@@ -17,6 +17,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "place.h"
 #include "root.h"
 
 #define REBUILD_VOLUME_IDS_SKIPPED (UINT64_C(1) << 16)
@@ -407,6 +408,7 @@ mt_rebuild_store_plan(struct mt_rebuild_store *store, const struct mt_rebuild_pl
 	if (rc != 0)
 		return rc;
 	plan_store_id(store, plan, &cluster);
+	mt_place_of(store->meta, cluster.place);
 	mt_cluster_skip(&cluster, &skipped);
 	text = mt_cluster_encode(&cluster);
 	if (text == NULL)

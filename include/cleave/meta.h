@@ -43,6 +43,7 @@
 #define META_VALUE_BYTES_MAX 65536u
 #define META_TXN_OPS_MAX 32u
 #define META_LEASED_PREFIX "gateways/"
+#define META_PLACE_BYTES 64u /* of a place, with its NUL */
 
 struct meta;
 
@@ -90,6 +91,11 @@ struct meta_ops {
 	int (*watch)(struct meta *meta, const char *prefix, meta_watch_fn fn, void *arg);
 	void (*unwatch)(struct meta *meta, meta_watch_fn fn, void *arg);
 	void (*close)(struct meta *meta); /* outstanding handlers are not called any more */
+	/*
+	 * Optional; NULL: the store is in no file. What tells the file of the durable keys from every copy of
+	 * it: text of [0-9TZ@:.-], the same for all processes and after each boot. At once.
+	 */
+	const char *(*place)(struct meta *meta);
 };
 
 struct meta {

@@ -58,6 +58,7 @@ check_cluster(const uint8_t *data, uint32_t bytes)
 	assert(mt_cluster_decode(text, (uint32_t)strlen(text), &again, &field) == 0);
 	assert(again.cluster_id == cluster.cluster_id);
 	assert(again.next_segment == cluster.next_segment);
+	assert(strcmp(again.place, cluster.place) == 0);
 	free(text);
 }
 

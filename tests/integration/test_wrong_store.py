@@ -68,6 +68,11 @@ def cluster_is_made_over_empty_nodes_only():
         verify(c, journal)
 
 
+def accept_copy(c):
+    result = run_argv([*c.gateway.argv, "--accept-copy"])
+    check("WARN" in result.stderr and meta(c) in result.stderr, f"not in the log: {result.stderr}")
+
+
 def gateway_beside(c, store, name="other"):
     """A second gateway at these nodes, with a metadata store of its own."""
     argv = [word for word in c.gateway.argv]
@@ -160,6 +165,7 @@ def old_copy_says_so_and_changes_nothing():
         c.gateway.stop()
         os.rename(meta(c), meta(c) + ".new")
         os.rename(meta(c) + ".old", meta(c))
+        accept_copy(c)
         # Claim by claim its epochs would come to stand above all that nodes know.
         for attempt in range(3):
             c.gateway.start(wait=False)
@@ -181,6 +187,10 @@ def old_copy_says_so_and_changes_nothing():
         verify(c, journal)
 
 
+def shards(c):
+    return c.status()["shards"]
+
+
 def recover_argv(c):
     argv = [binary("cleave"), "recover", "--meta", meta(c), "--cluster-id", CLUSTER_ID]
     for address in c.addresses:
@@ -199,6 +209,7 @@ def copy_of_a_store_in_use_is_noticed_by_its_ids():
         c.gateway.kill()
         os.rename(meta(c), meta(c) + ".new")
         os.rename(meta(c) + ".old", meta(c))
+        accept_copy(c)
         # The shards' epochs pass the first time alone; it is as wrong the second time.
         for _ in range(2):
             expect_error(run_argv(c.gateway.argv, check_rc=False), "the metadata store is stale",
@@ -217,8 +228,83 @@ def copy_of_a_store_in_use_is_noticed_by_its_ids():
         c.load("--verify-journal", journal, "--volume", "w")
 
 
+def expect_copy_refused(argv, folder):
+    result = run_argv(argv, check_rc=False)
+    expect_error(result, f"{folder} is a copy", "original still runs", "--accept-copy",
+                 "cleave recover", codes=(1,))
+    check("claimed" not in result.stdout + result.stderr, "it has claimed a shard")
+
+
+def copy_beside_a_live_gateway_is_refused():
+    """Epochs and identity are the original's: without its place it would take every shard."""
+    with Cluster(nodes=3, shards=2) as c:
+        c.volume_create("v", "64M")
+        journal = write(c, "journal")
+        copy = meta(c) + ".copy"
+        shutil.copytree(meta(c), copy)
+        owned = [line for line in c.gateway.lines if "claimed" in line]
+        epochs = sorted((s["shard"], s["epoch"]) for s in shards(c))
+        for extra in ((), ("--gateway-id", "77")):
+            expect_copy_refused([*gateway_beside(c, copy).argv, *extra], copy)
+        verify(c, journal)
+        second = write(c, "second")
+        check([line for line in c.gateway.lines if "claimed" in line] == owned, "shards moved")
+        check(sorted((s["shard"], s["epoch"]) for s in shards(c)) == epochs, "epochs moved")
+        c.gateway.kill()
+        expect_copy_refused(gateway_beside(c, copy).argv, copy)
+        c.gateway.start()
+        verify(c, second)
+
+
+def copy_put_back_serves_when_it_is_accepted():
+    with Cluster(nodes=3, shards=2) as c:
+        c.volume_create("v", "64M")
+        journal = write(c, "journal")
+        c.gateway.stop()
+        shutil.copytree(meta(c), meta(c) + ".copy")
+        shutil.rmtree(meta(c))
+        # In one file system a store may be moved; this is a copy all the same.
+        os.rename(meta(c) + ".copy", meta(c))
+        for _ in range(2):
+            expect_copy_refused(c.gateway.argv, meta(c))
+        # It knows all that the nodes do, so nothing is to be made anew.
+        expect_error(run_argv(recover_argv(c), check_rc=False), "is a copy, and not older",
+                     "--accept-copy", codes=(1,))
+        argv = list(c.gateway.argv)
+        argv[argv.index("--cluster-id") + 1] = "77" * 8
+        expect_error(run_argv([*argv, "--accept-copy"], check_rc=False), "cluster-id", codes=(1,))
+        expect_copy_refused(c.gateway.argv, meta(c))
+        accept_copy(c)
+        c.gateway.start()
+        verify(c, journal)
+        c.gateway.stop()
+        result = run_argv([*c.gateway.argv, "--accept-copy"])
+        check("nothing to accept" in result.stderr, result.stderr)
+        c.gateway.start()
+        verify(c, journal)
+
+
+def moved_store_is_the_same():
+    with Cluster(nodes=3, shards=2) as c:
+        c.volume_create("v", "64M")
+        journal = write(c, "journal")
+        c.gateway.stop()
+        os.rename(meta(c), meta(c) + ".moved")
+        c.gateway.argv[c.gateway.argv.index("--meta") + 1] = meta(c) + ".moved"
+        c.gateway.start()
+        verify(c, journal)
+        c.gateway.stop()
+        absent = ["--meta", meta(c), *c.gateway.argv[3:]]
+        expect_error(run_argv([c.gateway.argv[0], *absent, "--accept-copy"], check_rc=False),
+                     meta(c), "no cluster", codes=(1,))
+        check(not os.path.exists(meta(c)), "a directory was made")
+        expect_error(run_argv([*c.gateway.argv, "--accept-copy", "--create"], check_rc=False),
+                     "--accept-copy", codes=(2,))
+
+
 if __name__ == "__main__":
     main(store_that_is_gone_is_not_made_anew, cluster_is_made_over_empty_nodes_only,
          second_gateway_with_a_store_of_its_own_is_refused, node_of_another_cluster_is_refused,
          store_that_was_recovered_elsewhere_is_refused, old_copy_says_so_and_changes_nothing,
-         copy_of_a_store_in_use_is_noticed_by_its_ids)
+         copy_of_a_store_in_use_is_noticed_by_its_ids, copy_beside_a_live_gateway_is_refused,
+         copy_put_back_serves_when_it_is_accepted, moved_store_is_the_same)

@@ -132,6 +132,73 @@ Test(gateway, another_cluster_is_refused)
 	expect_failure("cluster-id");
 }
 
+static const char *place_text;
+
+static const char *
+place_of_file(struct meta *meta)
+{
+	(void)meta;
+	return place_text;
+}
+
+/* The memory's store as if it were in a file. */
+static void
+start_at(const char *place)
+{
+	static struct meta_ops ops;
+
+	cr_assert_eq(sg_start(&sg), 0);
+	place_text = place;
+	ops = *sg.meta->ops;
+	ops.place = place_of_file;
+	sg.meta->ops = &ops;
+}
+
+static void
+expect_place(const char *place)
+{
+	struct mt_cluster cluster = { 0 };
+	struct meta_item *items = NULL;
+	uint32_t count = 0;
+	const char *field;
+
+	cr_assert_eq(meta_store_list(sg.store, "cluster", &items, &count), 0);
+	cr_assert_eq(count, 1);
+	cr_assert_eq(mt_cluster_decode(items->value, items->value_bytes, &cluster, &field), 0);
+	cr_assert_str_eq(cluster.place, place);
+	mt_free(items);
+}
+
+Test(gateway, store_without_a_place_gets_one)
+{
+	cr_assert_eq(sg_start(&sg), 0);
+	sg_run_for(&sg, NUM_MS(50));
+	expect_place("");
+	sg_stop(&sg);
+	start_at("1@2026-01-02T03:04:05.000000006Z");
+	sg_run_for(&sg, NUM_MS(50));
+	cr_assert(!sg.has_failed, "%s", sg.failure);
+	expect_place("1@2026-01-02T03:04:05.000000006Z");
+}
+
+Test(gateway, copy_of_a_store_is_refused_and_left_as_it_is)
+{
+	sg.options.meta_name = "/var/lib/cleave/meta";
+	start_at("1");
+	sg_run_for(&sg, NUM_MS(50));
+	sg_stop(&sg);
+	start_at("2");
+	expect_failure("/var/lib/cleave/meta is a copy");
+	cr_assert_not_null(strstr(sg.failure, "--accept-copy"), "%s", sg.failure);
+	cr_assert_not_null(strstr(sg.failure, "cleave recover"), "%s", sg.failure);
+	sg_run_for(&sg, NUM_S(5));
+	expect_place("1");
+	sg_stop(&sg);
+	start_at("1");
+	sg_run_for(&sg, NUM_MS(50));
+	cr_assert(!sg.has_failed, "%s", sg.failure);
+}
+
 Test(gateway, another_number_of_shards_is_refused)
 {
 	cr_assert_eq(sg_start(&sg), 0);

@@ -152,6 +152,27 @@ Test(volume, the_cluster_key_comes_back)
 	cr_assert(strncmp(field, "format", 6) == 0, "%s", field);
 }
 
+Test(volume, place_in_the_cluster_key_comes_back)
+{
+	struct mt_cluster cluster = { .cluster_id = 5,
+		.shard_count = 8,
+		.next_volume_id = 3,
+		.next_segment = 17,
+		.place = "12@2026-01-02T03:04:05.000000006Z" };
+	struct mt_cluster got = { 0 };
+	const char *field = NULL;
+	char *text = mt_cluster_encode(&cluster), *at;
+
+	cr_assert_eq(mt_cluster_decode(text, (uint32_t)strlen(text), &got, &field), 0, "%s", field);
+	cr_assert_str_eq(got.place, cluster.place);
+	at = strstr(text, "12@");
+	cr_assert_not_null(at);
+	*at = '%'; /* it is for messages, too */
+	cr_assert_eq(mt_cluster_decode(text, (uint32_t)strlen(text), &got, &field), -EINVAL);
+	cr_assert_str_eq(field, "place");
+	free(text);
+}
+
 /* Changes against a store that another gateway changes as well, or that loses answers. */
 
 static void
