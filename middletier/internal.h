@@ -162,7 +162,10 @@ struct mt_link {
 	uint64_t next_request_id;
 	struct loop_timer retry_timer, watch_timer;
 	uint64_t backoff_ns;
-	bool is_read_only;   /* its disk takes no more writes */
+	bool is_read_only; /* its disk takes no more writes */
+	/* From its status: connections of gateways of the store that it obeys, and where one of them is. */
+	uint64_t gateway_connections;
+	char gateway_peer[SPLIT_ADDRESS_BYTES_MAX];
 	uint32_t full_kinds; /* bit set of the extent kinds it had no room for, since its status */
 	/* implementation: id -> call */
 	struct mt_call **call_slots;

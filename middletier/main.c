@@ -55,7 +55,7 @@ struct main_options {
 	uint64_t index_cache;
 	uint64_t frame_bytes;
 	unsigned log_level;
-	bool is_creation, is_recovery, is_forced, is_accepting;
+	bool is_creation, is_recovery, is_forced, must_take, is_accepting;
 };
 
 static const char *const log_levels[] = { "trace", "debug", "info", "warn", "error", "off", NULL };
@@ -154,6 +154,10 @@ static const struct config_option option_table[] = {
 	{ "force", 0, CONFIG_FLAG, offsetof(struct main_options, is_forced), NULL,
 	    "With --recover: also where newer data may exist that was not found.", NULL, false, 0,
 	    0, NULL },
+	{ "take", 0, CONFIG_FLAG, offsetof(struct main_options, must_take), NULL,
+	    "With --recover: also while gateways are connected to the nodes. The nodes refuse them from "
+	    "then on, for good.",
+	    NULL, false, 0, 0, NULL },
 	{ .name = NULL },
 };
 
@@ -161,7 +165,7 @@ static const struct config_program program = {
 	.name = "cleave-gateway",
 	.synopsis = "--meta DIR --port ADDR --node ADDR --cluster-id HEX [options]\n"
 		    "--create --meta DIR --node ADDR --cluster-id HEX [--shards N]\n"
-		    "--recover --meta DIR --node ADDR --cluster-id HEX [--force]\n"
+		    "--recover --meta DIR --node ADDR --cluster-id HEX [--force] [--take]\n"
 		    "--accept-copy --meta DIR --node ADDR --cluster-id HEX",
 	.purpose = "The middle tier of a Cleave cluster: takes blocks from clients, compresses and "
 		   "replicates them.",
@@ -312,6 +316,8 @@ take_options(const struct main_options *values, struct mt_gateway_options *optio
 				   "make one: which?");
 	if (values->is_forced && !values->is_recovery)
 		return usage_error("--force goes with --recover alone");
+	if (values->must_take && !values->is_recovery)
+		return usage_error("--take goes with --recover alone");
 	if (rc == 0)
 		rc = take_nodes(&values->nodes, options);
 	if (rc == 0 && is_server)
@@ -629,8 +635,9 @@ main(int argc, char *argv[])
 	} else if (values.is_creation) {
 		rc = mt_creation_main(&options, values.meta) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 	} else if (values.is_recovery) {
-		rc = mt_rebuild_main(&options, values.meta, values.is_forced) == 0 ? EXIT_SUCCESS
-										   : EXIT_FAILURE;
+		rc = mt_rebuild_main(&options, values.meta, values.is_forced, values.must_take) == 0
+		    ? EXIT_SUCCESS
+		    : EXIT_FAILURE;
 	} else if (values.is_accepting) {
 		rc = mt_place_main(&options, values.meta) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 	} else {

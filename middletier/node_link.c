@@ -380,6 +380,18 @@ link_status_u64(const json_t *object, const char *key, uint64_t *ret_value)
 	return 0;
 }
 
+/* A node that does not say knows of none. */
+static void
+link_take_gateways(struct mt_link *link, const json_t *object)
+{
+	const char *peer = json_string_value(json_object_get(object, "gateway_peer"));
+
+	link->gateway_connections = 0;
+	(void)link_status_u64(object, "gateway_connections", &link->gateway_connections);
+	(void)snprintf(link->gateway_peer, sizeof(link->gateway_peer), "%s",
+	    peer != NULL ? peer : "an unknown address"); /* cut where too long */
+}
+
 /* What we need of a node's status; it may say more. */
 static int
 link_status_decode(struct mt_link *link, const char *text, size_t bytes)
@@ -401,6 +413,7 @@ link_status_decode(struct mt_link *link, const char *text, size_t bytes)
 		mt_gateway_note_slot_bytes(link->port->gateway, slot_bytes);
 		link->full_kinds = 0;
 		link_set_read_only(link, json_is_true(json_object_get(object, "read_only")));
+		link_take_gateways(link, object);
 		rc = 0;
 	}
 	json_decref(object);

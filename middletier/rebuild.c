@@ -102,7 +102,7 @@ struct mt_rebuild {
 	struct rebuild_read *read; /* at work */
 	struct mt_manifest_state mirror;
 	struct mt_rebuild_store store;
-	char text[256];
+	char text[512];
 };
 
 /* The last act. */
@@ -136,6 +136,19 @@ rebuild_may(struct mt_rebuild *rebuild, int rc, const char *format, ...)
 	}
 	rebuild_finish(rebuild, rc, "%s", text);
 	return false;
+}
+
+/* False: refused. What is known is as old as each node's last status. */
+static bool
+rebuild_check_gateways(struct mt_rebuild *rebuild)
+{
+	char text[sizeof(rebuild->text)];
+	int rc =
+	    mt_rebuild_live_check(rebuild->port, rebuild->options.must_take, text, sizeof(text));
+
+	if (rc != 0)
+		rebuild_finish(rebuild, rc, "%s", text);
+	return rc == 0;
 }
 
 /* ---- telling ---- */
@@ -296,6 +309,9 @@ rebuild_write(struct mt_rebuild *rebuild)
 		.epoch_margin = rebuild_unlisted(rebuild) == 0 ? 1 : REBUILD_EPOCHS_UNSEEN };
 	int rc;
 
+	/* Once more: reading may have taken long. */
+	if (!rebuild_check_gateways(rebuild))
+		return;
 	plan.store_id = rebuild->options.gateway.store_id;
 	plan.obeyed_count = rebuild->port->link_count;
 	for (uint32_t i = 0; i < plan.obeyed_count; i++)
@@ -338,6 +354,8 @@ rebuild_shard_done(struct mt_rebuild *rebuild)
 		    rebuild->shard_at, shard->epoch_seen);
 	rebuild->shard_at++;
 	rebuild->candidate_at = 0;
+	for (uint32_t i = 0; i < rebuild->port->link_count; i++)
+		mt_link_refresh(&rebuild->port->links[i]); /* for rebuild_check_gateways */
 }
 
 /* Extents that the manifest names and nobody has shown: the shard will wait for their nodes. */
@@ -583,6 +601,8 @@ rebuild_begin_listing(struct mt_rebuild *rebuild)
 	uint32_t up = 0;
 
 	loop_timer_stop(rebuild->port->loop, &rebuild->timer);
+	if (!rebuild_check_gateways(rebuild))
+		return;
 	sm_move(&rebuild->sm, REBUILD_LISTING);
 	for (uint32_t i = 0; i < rebuild->port->link_count; i++) {
 		struct rebuild_node *node = &rebuild->nodes[i];

@@ -16,6 +16,7 @@ struct mt_rebuild_options {
 	 * shard_count, when it is not 0, must be what is found. */
 	struct mt_gateway_options gateway;
 	bool is_forced; /* go on where it would be refused; what that costs is in the log */
+	bool must_take; /* go on while nodes have gateways connected, which they refuse from then on */
 	/* Once. rc 0: the store is whole; else @text says why it was left as it was (-EIO, -EAGAIN,
 	 * -ETIMEDOUT while it was written: it has no key "cluster" then, so run it again). */
 	void (*fn)(int rc, const char *text, void *arg);
@@ -26,7 +27,8 @@ struct mt_rebuild_options {
  * mt_rebuild_start -- ask all nodes, read the newest manifests, write the store
  *
  * Logs what it found of each node and each shard. Refuses (-EEXIST) when the store is not older than
- * what the nodes hold; (-EBUSY) when a gateway is registered; (-ENODATA) when so many nodes do not
+ * what the nodes hold; (-EBUSY) when a gateway is registered, or, but with must_take, connected to a node that
+ * answers: it serves from another store, or another copy of this one; (-ENODATA) when so many nodes do not
  * answer, or copies are so damaged, that something newer may exist; or volumes are not known; (-EXDEV) when
  * nodes obey more than one store. The new store has the identity options->gateway.store_id, which the
  * nodes obey from then on; nodes that are away learn it from the next gateway.
@@ -39,7 +41,7 @@ void mt_rebuild_destroy(struct mt_rebuild *rebuild);
 
 /* ---- rebuild_main.c ---- */
 /* mt_rebuild_main -- all of it, with the LMDB store in @meta_path. 0; else the log says why not. */
-int mt_rebuild_main(const struct mt_gateway_options *gateway, const char *meta_path,
-    bool is_forced);
+int mt_rebuild_main(const struct mt_gateway_options *gateway, const char *meta_path, bool is_forced,
+    bool must_take);
 
 #endif /* CLEAVE_MIDDLETIER_REBUILD_H */

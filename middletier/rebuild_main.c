@@ -42,11 +42,13 @@ main_run(struct rebuild_process *process, const struct mt_rebuild_options *optio
 }
 
 int
-mt_rebuild_main(const struct mt_gateway_options *gateway, const char *meta_path, bool is_forced)
+mt_rebuild_main(const struct mt_gateway_options *gateway, const char *meta_path, bool is_forced,
+    bool must_take)
 {
 	struct rebuild_process process = { .loop = loop_ev_create(0) };
 	struct mt_rebuild_options options = { .gateway = *gateway,
 		.is_forced = is_forced,
+		.must_take = must_take,
 		.fn = main_on_done,
 		.arg = &process };
 	char error[ERROR_BYTES];

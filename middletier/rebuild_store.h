@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rebuild_store.h -- what rebuild.c, which asks nodes, and rebuild_store.c, which writes, share */
+/* rebuild_store.h -- what rebuild.c, which asks nodes, shares with rebuild_store.c, which writes, and rebuild_live.c */
 #ifndef CLEAVE_MIDDLETIER_REBUILD_STORE_H
 #define CLEAVE_MIDDLETIER_REBUILD_STORE_H
 
@@ -70,5 +70,14 @@ int mt_rebuild_store_plan(struct mt_rebuild_store *store, const struct mt_rebuil
 int mt_rebuild_store_write(struct mt_rebuild_store *store, void (*fn)(int rc, void *arg),
     void *arg);
 void mt_rebuild_store_fini(struct mt_rebuild_store *store);
+
+/* ---- rebuild_live.c ---- */
+/*
+ * mt_rebuild_live_check -- is a gateway connected to a node that is up, as the node's last status tells?
+ *
+ * Returns: 0 none is, or @must_take, and the log names each; -EBUSY, @ret_text names the first.
+ */
+int mt_rebuild_live_check(const struct mt_port *port, bool must_take, char *ret_text,
+    size_t text_bytes);
 
 #endif /* CLEAVE_MIDDLETIER_REBUILD_STORE_H */

@@ -312,6 +312,21 @@ split_qp_arg(const struct split_qp *qp)
 	return qp->arg;
 }
 
+struct split_qp *
+split_port_qp_of(const struct split_port *port, const void *arg)
+{
+	const struct loop_link *link;
+
+	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
+	for (link = port->qps.next; link != &port->qps; link = link->next) {
+		struct split_qp *qp = LIST_ENTRY(link, struct split_qp, link);
+
+		if (qp->arg == arg && qp_is(qp, QP_READY))
+			return qp;
+	}
+	return NULL;
+}
+
 struct split_port *
 split_qp_port(const struct split_qp *qp)
 {

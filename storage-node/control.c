@@ -102,6 +102,8 @@ static json_t *
 control_status(const struct node *node)
 {
 	char uuid[ONDISK_UUID_TEXT_BYTES], cluster[17], store[STORE_ID_TEXT_BYTES];
+	const char *gateway;
+	json_int_t gateway_count = (json_int_t)sn_store_gateways(node, &gateway);
 
 	sn_store_text(node, store);
 	ondisk_uuid_text(node->super.disk_uuid, uuid);
@@ -109,7 +111,7 @@ control_status(const struct node *node)
 	    (unsigned long long)node->super.cluster_id);
 	return json_pack(
 	    "{s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:I,"
-	    " s:o, s:o, s:I, s:o, s:o}",
+	    " s:o, s:o, s:I, s:I, s:s*, s:o, s:o}",
 	    "role", "node", "node_id", (json_int_t)node->super.node_id, "cluster_id", cluster,
 	    "store_id", store, "disk_id", uuid, "disk", node->disk_name, "listen", node->address,
 	    "read_only", node->is_read_only, "write_cache",
@@ -120,7 +122,8 @@ control_status(const struct node *node)
 	    (json_int_t)node->bad_count, "slots_reserved",
 	    (json_int_t)sn_extent_reserve(node, EXTENT_LOG), "extents", control_kinds(node),
 	    "states", control_states(node), "receives_free",
-	    (json_int_t)split_port_receives_free(node->port), "counters",
+	    (json_int_t)split_port_receives_free(node->port), "gateway_connections", gateway_count,
+	    "gateway_peer", gateway, "counters",
 	    control_counters_of(&node->counters, sn_counter_members, SN_COUNTER_NR), "port",
 	    control_counters_of(split_port_counters(node->port), sn_split_members, SN_SPLIT_NR));
 }

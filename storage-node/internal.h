@@ -242,6 +242,13 @@ bool sn_store_allows(struct node *node, const struct sn_peer *peer, enum wire_op
     const char *name);
 /* sn_store_text -- the store_id; zeros: none. */
 void sn_store_text(const struct node *node, char out[STORE_ID_TEXT_BYTES]);
+/*
+ * sn_store_gateways -- how many connections gateways of the store that is obeyed have here now
+ *
+ * @ret_peer: the address of the oldest one; NULL where there is none. A connection counts from its hello on:
+ * it said the store_id, and an idle gateway that has connected again asks for nothing more.
+ */
+uint32_t sn_store_gateways(const struct node *node, const char **ret_peer);
 
 /* ---- refusal.c: who is refused is told of once ---- */
 

@@ -172,6 +172,29 @@ sn_store_text(const struct node *node, char out[STORE_ID_TEXT_BYTES])
 	store_id_text(&ours, out);
 }
 
+uint32_t
+sn_store_gateways(const struct node *node, const char **ret_peer)
+{
+	struct store_id ours = store_ours(node);
+
+	*ret_peer = NULL;
+	if (store_id_is_zero(&ours)) /* so says a creation or a recovery, too */
+		return 0;
+	for (uint32_t i = 0; i < SN_PEERS_MAX; i++) {
+		const struct sn_peer *peer = &node->gateway_peers[i];
+		const struct split_qp *qp;
+
+		if (peer->connection_count == 0 || !store_id_is_equal(&peer->store, &ours))
+			continue;
+		qp = split_port_qp_of(node->port, peer); /* those that are closing count no more */
+		if (qp == NULL)
+			continue;
+		*ret_peer = split_qp_peer(qp);
+		return peer->connection_count;
+	}
+	return 0;
+}
+
 /* ---- its life ---- */
 
 void

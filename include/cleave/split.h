@@ -264,6 +264,8 @@ void split_qp_close(struct split_qp *qp);
  * From on_accept on, also before split_qp_accept. No-op the second time, and where guests do not give way.
  */
 void split_qp_keep(struct split_qp *qp);
+/* split_port_qp_of -- the oldest queue pair of @port that is READY and has the argument @arg; NULL: none. */
+struct split_qp *split_port_qp_of(const struct split_port *port, const void *arg);
 enum split_qp_state split_qp_state(const struct split_qp *qp);
 const char *split_qp_peer(const struct split_qp *qp); /* address text, for logs */
 void *split_qp_arg(const struct split_qp *qp);

@@ -2,17 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """`cleave recover`: a lost metadata store, or an old copy of it, is made anew; nothing acknowledged is lost."""
 import os
+import re
 import shutil
 
-from libcluster import CLUSTER_ID, Cluster, binary, check, expect_error, main, run_argv
+from libcluster import (CLUSTER_ID, Cluster, binary, check, expect_error, main, run_argv,
+                        wait_for)
 
 
 def meta(c):
     return os.path.join(c.folder, "meta")
 
 
-def recover(c, *words, check_rc=True):
-    argv = [binary("cleave"), "recover", "--meta", meta(c), "--cluster-id", CLUSTER_ID,
+def recover(c, *words, check_rc=True, folder=None):
+    argv = [binary("cleave"), "recover", "--meta", folder or meta(c), "--cluster-id", CLUSTER_ID,
             "--node-timeout", "2s", *words]
     for address in c.addresses:
         argv += ["--node", address]
@@ -84,6 +86,84 @@ def running_gateways_are_left_alone():
         expect_error(recover(c, "--force", check_rc=False), "a gateway is registered", codes=(1,))
 
 
+CONNECTED = r"a gateway is connected to node \d+ at tcp://\S+, from \S*127\.0\.0\.1"
+
+
+def store_ids(c):
+    """Which store each node obeyed last, as it said when it began to."""
+    texts = ["\n".join(node.lines) for node in c.nodes]
+    return [re.findall(r"store: obeys store_id=(\S+)", text)[-1] for text in texts]
+
+
+def gateway_of_another_store_goes_on():
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "64M")
+        journal = os.path.join(c.folder, "journal")
+        before = store_ids(c)
+        for words in (), ("--force",):
+            result = recover(c, *words, check_rc=False, folder=os.path.join(c.folder, "wrong"))
+            expect_error(result, CONNECTED, "--take", codes=(1,))
+        # Connected again, and idle: it has asked for nothing yet.
+        line = len(c.gateway.lines)
+        c.nodes[0].stop()
+        c.nodes[0].start()
+        c.gateway.wait_line("node 1: link up", from_line=line)
+        expect_error(recover(c, check_rc=False, folder=os.path.join(c.folder, "wrong")), CONNECTED,
+                     codes=(1,))
+        write(c, journal, 1000)
+        verify(c, journal)
+        check(store_ids(c) == before, "a node obeys another store")
+        check(c.gateway.count_lines("another metadata store") == 0, "the gateway was disturbed")
+
+
+def copy_of_a_store_is_no_excuse():
+    """The copy knows the store that the nodes obey, and of no gateway."""
+    with Cluster(nodes=3) as c:
+        c.gateway.stop()
+        copy = os.path.join(c.folder, "copy")
+        shutil.copytree(meta(c), copy)
+        c.gateway.start()
+        c.volume_create("v", "64M")
+        journal = os.path.join(c.folder, "journal")
+        write(c, journal, 1000)
+        expect_error(recover(c, check_rc=False, folder=copy), CONNECTED, codes=(1,))
+        verify(c, journal)
+
+
+def gateway_that_is_gone_is_no_obstacle():
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "64M")
+        journal = os.path.join(c.folder, "journal")
+        write(c, journal, 1000)
+        c.gateway.stop()
+        shutil.rmtree(meta(c))
+        recover(c)
+        c.gateway.start()
+        verify(c, journal)
+        c.gateway.kill()
+        shutil.rmtree(meta(c))
+        # Refused until the nodes have noticed.
+        wait_for(lambda: not re.search(CONNECTED, (result := recover(c, check_rc=False)).stderr) and
+                 result.returncode == 0, "the store is not recovered")
+        c.gateway.start()
+        verify(c, journal)
+
+
+def who_insists_takes_the_nodes():
+    with Cluster(nodes=3) as c:
+        c.volume_create("v", "64M")
+        journal = os.path.join(c.folder, "journal")
+        write(c, journal, 1000)
+        anew = os.path.join(c.folder, "anew")
+        result = recover(c, "--take", folder=anew)
+        check("is taken from a gateway that is connected to it" in result.stderr, result.stderr)
+        c.gateway.kill()
+        shutil.rmtree(meta(c))
+        shutil.move(anew, meta(c))
+        c.gateway.start()
+        verify(c, journal)
+
+
 def old_copy_is_refused_then_replaced():
     with Cluster(nodes=3) as c:
         c.volume_create("v", "256M")
@@ -132,11 +212,14 @@ def what_is_wrong_is_said():
               "tcp://127.0.0.1:1"]
     expect_error(gateway("--recover", *common), "/nonexistent/meta", codes=(1,))
     expect_error(gateway(*common), "--port", codes=(2,))
-    expect_error(gateway(*common, "--port", "tcp://127.0.0.1:0", "--force"), "--recover",
-                 codes=(2,))
+    for word in "--force", "--take":
+        expect_error(gateway(*common, "--port", "tcp://127.0.0.1:0", word), "--recover",
+                     codes=(2,))
 
 
 if __name__ == "__main__":
     main(lost_store_is_made_anew, two_gateways_find_everything_again,
-         running_gateways_are_left_alone, old_copy_is_refused_then_replaced,
+         running_gateways_are_left_alone, gateway_of_another_store_goes_on,
+         copy_of_a_store_is_no_excuse, gateway_that_is_gone_is_no_obstacle,
+         who_insists_takes_the_nodes, old_copy_is_refused_then_replaced,
          store_that_is_not_older_is_left_alone, what_is_wrong_is_said)

@@ -22,7 +22,7 @@
 
 #define STALE_NS NUM_S(30)
 #define REBUILD_LIMIT_NS NUM_S(60)
-#define REBUILD_TRIES 10u
+#define REBUILD_TRIES 15u /* a second each: nodes miss a gateway that died silently after 10 s */
 
 static void
 gateways_kill(struct sim_cluster *cluster)

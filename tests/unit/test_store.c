@@ -92,6 +92,36 @@ Test(store, a_recovered_one_replaces_it)
 	cr_assert_eq(connect_with(second, first), 0, "told again");
 }
 
+static uint32_t
+gateways(void)
+{
+	const char *peer;
+	uint32_t count = sn_store_gateways(rig->node, &peer);
+
+	cr_assert_eq(peer != NULL, count > 0);
+	return count;
+}
+
+/* Idle ones, too; not those that are refused with each request, and not who has no store. */
+Test(store, connected_gateways_are_known)
+{
+	struct split_qp *old;
+
+	cr_assert_eq(gateways(), 0);
+	cr_assert_eq(connect_with(none, none), 0);
+	cr_assert_eq(gateways(), 0);
+	expect_obeys(first);
+	cr_assert_eq(gateways(), 1);
+	old = rig->qp;
+	rig->qp = NULL;
+	cr_assert_eq(connect_with(second, first), 0);
+	cr_assert_eq(gateways(), 1);
+	cr_assert_eq(connect_with(none, none), 0);
+	cr_assert_eq(gateways(), 0);
+	rig_disconnect(rig);
+	rig->qp = old;
+}
+
 /* Each request is judged: who was let in before the change is not obeyed after it. */
 Test(store, connections_of_before_change_nothing)
 {

@@ -165,9 +165,10 @@ static const struct command command_table[] = {
 	    "was seen for --orphan-grace, a sixteenth of a node's extents at a time; with --confirm at "
 	    "once.",
 	    false, COMMAND_CONFIRM, command_sweep },
-	{ "recover", NULL, "--meta DIR --node ADDR ... --cluster-id HEX [--force]",
+	{ "recover", NULL, "--meta DIR --node ADDR ... --cluster-id HEX [--force] [--take]",
 	    "Make a lost or stale metadata store anew from all storage nodes: runs cleave-gateway "
-	    "--recover on this host, with these options. It must be the first word.",
+	    "--recover on this host, with these options. Stop all gateways before: it refuses while a node "
+	    "has one connected, but with --take. It must be the first word.",
 	    false, 0, command_recover },
 	{ "help", NULL, "[COMMAND]", "Explain a command, or list them all.", false, 0, NULL },
 };
