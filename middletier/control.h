@@ -314,6 +314,7 @@ enum mt_wait {
 	MT_WAIT_TAKEOVER, /* it does not serve yet */
 	MT_WAIT_STALE,    /* nodes know of later owners than the metadata store does */
 	MT_WAIT_STOPPED,
+	MT_WAIT_STORE, /* its nodes obey another metadata store */
 	MT_WAIT_LEASE,
 	MT_WAIT_NODES,   /* for an extent of the log, on --min-replicas of them */
 	MT_WAIT_ROOM,    /* on the nodes */

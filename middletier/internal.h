@@ -189,6 +189,7 @@ struct mt_link {
 	char trouble
 	    [MT_TROUBLE_BYTES]; /* node_trouble.c: why it is not up; "": it is, or was not tried */
 	uint32_t logged_crc;    /* of the failure that was last logged since it was up; 0: none */
+	bool is_refused;        /* since it was up: it obeys a store that ours does not replace */
 	uint32_t replaced_at;   /* which of the cluster's replaced stores it is told of next */
 	struct store_id store;  /* that it obeys, from its hello */
 	int close_rc;           /* why we closed the queue pair; 0: we did not */
@@ -201,6 +202,7 @@ void mt_link_start(struct mt_link *link);
 /* mt_link_fini -- closes; outstanding calls have completed when @port's queue pairs are closed. */
 void mt_link_stop(struct mt_link *link);
 void mt_link_fini(struct mt_link *link);
+
 /* mt_link_call -- 0: @call->fn once, from the loop; -ENOTCONN, -ENOBUFS: never. */
 int mt_link_call(struct mt_link *link, struct mt_call *call);
 bool mt_link_is_up(const struct mt_link *link);

@@ -29,6 +29,7 @@
 #include "base/num.h"
 #include "control.h"
 #include "extent.h"
+#include "link_store.h"
 #include "manifest.h"
 #include "node_trouble.h"
 #include "slow_node.h"
@@ -343,6 +344,9 @@ link_on_message(struct mt_link *link, struct split_msg *msg, const char **ret_fi
 	link_note_space(link, call);
 	if (call->is_sent)
 		link_call_finish(link, call);
+	/* It obeys another store since we connected: connecting again tells whether for good. */
+	if (reply.rc == -ENOTUNIQ && link->close_rc == 0)
+		link_close(link, -ENOTUNIQ, "it obeys another metadata store");
 	return 0;
 }
 
@@ -449,6 +453,7 @@ link_become_up(struct mt_link *link)
 	if (link->was_up)
 		metric_add(&link->port->metrics[MT_METRIC_node_reconnects], 1);
 	link->was_up = true;
+	link->is_refused = false;
 	trouble_clear(link);
 	link->backoff_ns = LINK_BACKOFF_MIN_NS;
 	mt_port_on_link(link->port, link, true);
@@ -526,37 +531,6 @@ link_hello_check(struct mt_link *link, const void *bytes, uint32_t count,
 	if (ret_hello->node_id == 0)
 		return "it has no node id";
 	return NULL;
-}
-
-/*
- * A node that was away during a recovery obeys a store of before. It is not known which one: each time it
- * refuses us, it is told of the next that ours replaces.
- */
-static void
-link_fill_hello(struct mt_link *link, struct wire_hello *hello)
-{
-	const struct mt_cluster *cluster = &link->port->gateway->cluster;
-
-	hello->session_id = cluster->store_id.high;
-	hello->attach = cluster->store_id.low;
-	if (cluster->replaced_count == 0)
-		return;
-	link->replaced_at %= cluster->replaced_count;
-	hello->volume_id = cluster->replaced[link->replaced_at].high;
-	hello->incarnation = cluster->replaced[link->replaced_at].low;
-}
-
-static void
-link_on_other_store(struct mt_link *link)
-{
-	const struct mt_cluster *cluster = &link->port->gateway->cluster;
-	bool is_last = ++link->replaced_at >= cluster->replaced_count;
-
-	if (!is_last) {
-		link->backoff_ns = LINK_BACKOFF_MIN_NS;
-		return;
-	}
-	trouble_on_other_store(link);
 }
 
 /* The first address that a node was found at keeps it. */
@@ -644,8 +618,10 @@ link_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 	sm_move(&link->sm, MT_LINK_DOWN);
 	if (was_up)
 		link->changed_ns = loop_now_ns(link->port->loop);
-	if (rc == -ENOTUNIQ && !was_up)
-		link_on_other_store(link);
+	if (rc == -ENOTUNIQ && !was_up && mt_link_store_next(link))
+		link->backoff_ns = LINK_BACKOFF_MIN_NS;
+	else if (rc == -ENOTUNIQ && !was_up)
+		mt_link_store_refused(link);
 	else
 		trouble_on_closed(link, was_up, rc, reason != NULL ? reason : "");
 	link_finish_calls(link, rc == -ETIMEDOUT ? -ETIMEDOUT : -ECONNRESET);
@@ -675,7 +651,7 @@ link_connect(struct mt_link *link)
 	};
 
 	assert(link->qp == NULL);
-	link_fill_hello(link, &hello);
+	mt_link_store_hello(link, &hello);
 	wire_hello_encode(bytes, &hello);
 	link->close_rc = 0;
 	link->close_reason = NULL;

@@ -16,7 +16,7 @@ struct mt_rebuild_options {
 	 * shard_count, when it is not 0, must be what is found. */
 	struct mt_gateway_options gateway;
 	bool is_forced; /* go on where it would be refused; what that costs is in the log */
-	bool must_take; /* go on while nodes have gateways connected, which they refuse from then on */
+	bool must_take; /* go on beside gateways that live: the nodes refuse them from then on */
 	/* Once. rc 0: the store is whole; else @text says why it was left as it was (-EIO, -EAGAIN,
 	 * -ETIMEDOUT while it was written: it has no key "cluster" then, so run it again). */
 	void (*fn)(int rc, const char *text, void *arg);

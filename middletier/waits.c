@@ -8,12 +8,15 @@
 #include "alloc.h"
 #include "control.h"
 #include "index.h"
+#include "link_store.h"
 #include "write.h"
 
 static const char *const wait_texts[MT_WAIT_NR] = {
 	[MT_WAIT_TAKEOVER] = "is being taken over",
 	[MT_WAIT_STALE] = "is not served: the metadata store is stale, the gateway's log says why",
 	[MT_WAIT_STOPPED] = "has stopped: the gateway's log says why",
+	[MT_WAIT_STORE] =
+	    "is refused by its storage nodes, which obey another metadata store: the gateway's log says more",
 	[MT_WAIT_LEASE] =
 	    "has an owner whose lease is in doubt: the metadata store does not answer",
 	[MT_WAIT_NODES] = "waits for storage nodes: fewer are up than --min-replicas",
@@ -62,6 +65,8 @@ mt_shard_wait(const struct mt_shard *shard)
 		return MT_WAIT_NONE; /* another gateway's, which tells its own */
 	if (shard->sm.state == MT_SHARD_STOPPED)
 		return MT_WAIT_STOPPED;
+	if (mt_port_is_refused(shard->port))
+		return MT_WAIT_STORE;
 	if (shard->sm.state != MT_SHARD_SERVING)
 		return MT_WAIT_TAKEOVER;
 	if (!mt_port_has_lease(shard->port))

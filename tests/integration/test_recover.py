@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 
+from libagent import Agent, Steady
 from libcluster import (CLUSTER_ID, Cluster, binary, check, expect_error, main, run_argv,
                         wait_for)
 
@@ -152,16 +153,28 @@ def gateway_that_is_gone_is_no_obstacle():
 def who_insists_takes_the_nodes():
     with Cluster(nodes=3) as c:
         c.volume_create("v", "64M")
+        c.volume_create("w", "64M")
         journal = os.path.join(c.folder, "journal")
-        write(c, journal, 1000)
+        c.load("--volume", "w", "--pattern", "random", "--operations", "1000", "--in-flight", "16",
+               "--journal", journal)
         anew = os.path.join(c.folder, "anew")
-        result = recover(c, "--take", folder=anew)
-        check("is taken from a gateway that is connected to it" in result.stderr, result.stderr)
-        c.gateway.kill()
-        shutil.rmtree(meta(c))
-        shutil.move(anew, meta(c))
-        c.gateway.start()
-        verify(c, journal)
+        with Agent(c) as agent:
+            result = recover(c, "--take", folder=anew)
+            check("is taken from a gateway that is connected to it" in result.stderr, result.stderr)
+            # The old one says so, once, with what it asks for next, and serves nothing more.
+            c.load("--volume", "w", "--pattern", "random", "--operations", "10", "--in-flight", "1",
+                   "--io-timeout", "2s", check_rc=False)
+            c.gateway.wait_line("serves nothing: . of 3 storage nodes obey another metadata store")
+            Steady(agent)
+            agent.wait_line("the gateway says: shard . is refused by its storage nodes")
+            serving = [shard for shard in c.status()["shards"] if shard["state"] == "serving"]
+            check(not serving, f"the old gateway serves {serving}")
+            check(c.gateway.count_lines("serves nothing") == 1, "said more than once")
+            c.gateway.kill()
+            shutil.rmtree(meta(c))
+            shutil.move(anew, meta(c))
+            c.gateway.start()
+        c.load("--verify-journal", journal, "--volume", "w")
 
 
 def old_copy_is_refused_then_replaced():
