@@ -33,6 +33,8 @@ void sim_check_idle(struct sim_cluster *cluster);
  * @must_scrub: damage may be there that nobody has met: all copies are verified meanwhile.
  */
 void sim_check_recovers(struct sim_cluster *cluster, bool must_scrub);
+/* sim_check_copied -- every extent has all its copies: any one node may go now; runs the world */
+void sim_check_copied(struct sim_cluster *cluster);
 /* sim_check_shard -- as its gateway has it; NULL: it is not served, or by two. */
 const struct mt_shard *sim_check_shard(const struct sim_cluster *cluster, uint32_t number);
 /* sim_check_scrub -- all shards begin one. Returns what MT_METRIC_scrubs_done is when all have done it. */

@@ -107,6 +107,7 @@ extent_is_whole(struct recovery *recovery, const struct mt_extent *extent)
 static bool
 shards_are_whole(struct recovery *recovery)
 {
+	recovery->text[0] = 0;
 	for (uint32_t n = 0; n < recovery->cluster->options.shard_count; n++) {
 		const struct mt_shard *shard = shard_find(recovery, n);
 
@@ -116,6 +117,9 @@ shards_are_whole(struct recovery *recovery)
 			if (shard->extents[i] != NULL &&
 			    !extent_is_whole(recovery, shard->extents[i]))
 				return false;
+		/* What its root names: one that serves has it. */
+		if (!extent_is_whole(recovery, mt_manifest_extent(shard)))
+			return false;
 	}
 	return true;
 }
@@ -162,7 +166,6 @@ cluster_is_whole(struct recovery *recovery)
 {
 	struct sim_cluster *cluster = recovery->cluster;
 
-	recovery->text[0] = 0;
 	if (!shards_are_whole(recovery))
 		return false;
 	if (sim_cluster_metric(cluster, MT_METRIC_scrubs_done) < recovery->scrubs_done) {
@@ -206,27 +209,43 @@ sim_check_scrub(struct sim_cluster *cluster)
 }
 
 static void
-wait_until_whole(struct recovery *recovery)
+wait_until(struct recovery *recovery, bool (*is_so)(struct recovery *recovery))
 {
 	struct sim_cluster *cluster = recovery->cluster;
 	uint64_t end_ns = sim_world_now_ns(cluster->world) + RECOVER_LIMIT_NS;
 
-	while (!cluster_is_whole(recovery)) {
+	while (!is_so(recovery)) {
 		if (sim_world_now_ns(cluster->world) >= end_ns)
 			sim_cluster_fail(cluster, "does not become whole: %s", recovery->text);
 		sim_cluster_run(cluster, LOOK_EVERY_NS);
 	}
 }
 
+static void
+recovery_init(struct recovery *recovery, struct sim_cluster *cluster)
+{
+	*recovery = (struct recovery){ .cluster = cluster,
+		.wanted_count = (uint32_t)num_min(MT_REPLICAS_MAX, cluster->options.node_count) };
+}
+
+void
+sim_check_copied(struct sim_cluster *cluster)
+{
+	struct recovery recovery;
+
+	recovery_init(&recovery, cluster);
+	wait_until(&recovery, shards_are_whole);
+}
+
 void
 sim_check_recovers(struct sim_cluster *cluster, bool must_scrub)
 {
-	struct recovery recovery = { .cluster = cluster,
-		.wanted_count = (uint32_t)num_min(MT_REPLICAS_MAX, cluster->options.node_count) };
+	struct recovery recovery;
 
-	wait_until_whole(&recovery);
+	recovery_init(&recovery, cluster);
+	wait_until(&recovery, cluster_is_whole);
 	if (!must_scrub)
 		return;
 	recovery.scrubs_done = sim_check_scrub(cluster);
-	wait_until_whole(&recovery);
+	wait_until(&recovery, cluster_is_whole);
 }

@@ -134,6 +134,8 @@ store_age(struct sim_cluster *cluster)
 	if (cluster->options.node_count - 1 < cluster->options.min_replicas ||
 	    sim_cluster_below(cluster, 2) == 0)
 		return NULL;
+	/* What was made while another node was away is on two: without one of these nobody may serve it. */
+	sim_check_copied(cluster);
 	old = meta_store_snapshot(cluster->store);
 	assert(old != NULL);
 	sim_cluster_node_kill(cluster, away, false);
