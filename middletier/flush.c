@@ -24,7 +24,8 @@
  *
  * While the manifest is long (manifest_room.c) a flush takes all of its chunk's runs along. Where there are
  * none, or a cut keeps them apart, it would leave a run more than it found, and is not begun: the log
- * stays as long as it is, and writes that it has no room for are refused as on full disks.
+ * stays as long as it is, and writes that it has no room for are refused as on full disks. Discards are no
+ * exception where they hide what a snapshot shows: each chunk of a volume that is discarded would get a run.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -256,30 +257,6 @@ is_old(const struct mt_flush *flush)
 	return layer != NULL && layer->first_sequence < flush->aged_sequence;
 }
 
-/* One that holds little but discards, over runs that take room. Looked for once a tick. */
-static struct mt_layer *
-discarding_layer(struct mt_flush *flush)
-{
-	const struct loop_link *head = &flush->shard->block_index->layers_by_age;
-	uint32_t count = 0;
-
-	if (!flush->may_look)
-		return NULL;
-	for (struct loop_link *link = head->next; link != head && count < FLUSH_LOOK_MAX;
-	     link = link->next, count++) {
-		struct mt_layer *layer = LIST_ENTRY(link, struct mt_layer, age_link);
-		uint32_t key_count = layer->table.key_count;
-
-		if (layer->chunk->run_count > 0 && !layer->is_merging &&
-		    (layer->hides_all ||
-			(key_count >= FLUSH_TOMBSTONES_MIN &&
-			    layer->stored_bytes < (uint64_t)key_count * FLUSH_TOMBSTONE_BYTES)))
-			return layer;
-	}
-	flush->may_look = false;
-	return NULL;
-}
-
 /* What goes of the log with @input: all before the oldest layer that stays. */
 static uint64_t
 flush_gain(const struct mt_flush *flush, const struct mt_merge_input *input)
@@ -316,26 +293,42 @@ mt_flush_pressure(const struct mt_shard *shard)
 	return mt_reclaim_pressure(shard, flush->gain_bytes / 1000 * mt_merge_progress(shard));
 }
 
-/* The layers of @chunk that a flush would take hold nothing but discards. */
 static bool
-layers_are_empty(const struct mt_index *index, const struct mt_chunk *chunk)
+layer_stores(const struct mt_layer *layer)
+{
+	const struct mt_location *location;
+	uint32_t at = 0, block;
+
+	while ((location = mt_memtable_next(&layer->table, &at, &block)) != NULL) {
+		if (location->stored_bytes > 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A flush of @chunk's layers without its runs would leave no run: nobody sees them, or they discard, and
+ * nothing is beneath. Where something is (runs behind a cut, what a clone was made from) tombstones are a run.
+ */
+static bool
+layers_leave_no_run(const struct mt_index *index, const struct mt_chunk *chunk)
 {
 	const struct mt_layer *oldest = layer_of(chunk->layers.prev);
+	bool leaves_run = !list_is_empty(&chunk->runs) ||
+	    wire_segment_is_clone(chunk->number / CLEAVE_SEGMENT_CHUNKS);
+	bool is_hidden = true;
 
 	for (const struct loop_link *link = chunk->layers.prev; link != &chunk->layers;
 	     link = link->prev) {
 		const struct mt_layer *layer = layer_of(link);
-		const struct mt_location *location;
-		uint32_t at = 0, block;
 
-		if (mt_index_is_cut_between(index, chunk->number, oldest->cut, layer->cut))
+		if (layer_is_empty(layer) ||
+		    mt_index_is_cut_between(index, chunk->number, oldest->cut, layer->cut))
 			break;
-		while ((location = mt_memtable_next(&layer->table, &at, &block)) != NULL) {
-			if (location->stored_bytes > 0)
-				return false;
-		}
+		is_hidden = is_hidden && mt_index_is_hidden(index, chunk->number, layer->cut);
+		leaves_run = leaves_run || layer_stores(layer);
 	}
-	return true;
+	return is_hidden || !leaves_run;
 }
 
 /* A flush of @chunk would leave a run more than it found, and the manifest is long. */
@@ -353,7 +346,32 @@ flush_is_pressed(const struct mt_flush *flush, const struct mt_chunk *chunk)
 			layer_of(chunk->layers.prev)->cut))
 			return chunk->retry_ns > loop_now_ns(flush->shard->port->loop);
 	}
-	return !layers_are_empty(index, chunk);
+	return !layers_leave_no_run(index, chunk);
+}
+
+/* One that holds little but discards, over runs that take room. Looked for once a tick. */
+static struct mt_layer *
+discarding_layer(struct mt_flush *flush)
+{
+	const struct loop_link *head = &flush->shard->block_index->layers_by_age;
+	uint32_t count = 0;
+
+	if (!flush->may_look)
+		return NULL;
+	for (struct loop_link *link = head->next; link != head && count < FLUSH_LOOK_MAX;
+	     link = link->next, count++) {
+		struct mt_layer *layer = LIST_ENTRY(link, struct mt_layer, age_link);
+		uint32_t key_count = layer->table.key_count;
+
+		if (layer->chunk->run_count > 0 && !layer->is_merging &&
+		    !flush_is_pressed(flush, layer->chunk) &&
+		    (layer->hides_all ||
+			(key_count >= FLUSH_TOMBSTONES_MIN &&
+			    layer->stored_bytes < (uint64_t)key_count * FLUSH_TOMBSTONE_BYTES)))
+			return layer;
+	}
+	flush->may_look = false;
+	return NULL;
 }
 
 static int

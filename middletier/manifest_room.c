@@ -13,7 +13,8 @@
  *
  * Beyond the soft limit a shard *is long*: a merge must not leave more runs than it found (flush.c), so what
  * was written to chunks that no run has stays in the log; when the log is full, writes are answered
- * ENOSPC, as on full disks. Reads, discards, deletions and merges that leave fewer runs go on. Volumes and
+ * ENOSPC, as on full disks. Reads, deletions and merges that leave fewer runs go on, and so do discards, but
+ * those of what a snapshot or a clone's origin still shows: to hide that takes a run, too. Volumes and
  * snapshots, which shard 0 mirrors, may take half of that: no more are made then (mt_control_has_room), so
  * runs always have the other half.
  */

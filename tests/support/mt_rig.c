@@ -498,8 +498,8 @@ batch_fill(struct mt_rig *rig, struct mt_batch *batch, uint32_t block, uint32_t 
 	struct split_port *port = mt_rig_port(rig)->split;
 	uint8_t *descs = batch->hosts[0] + WIRE_HEADER_BYTES + BATCH_HEADER_BYTES;
 	uint8_t *bytes = malloc((size_t)record_count * CLEAVE_BLOCK_BYTES);
-	uint32_t desc_bytes = 0,
-		 payload_bytes = (rig->appends_discards ? 1 : record_count) * CLEAVE_BLOCK_BYTES;
+	uint32_t write_count = rig->appends_no_write ? 0 : rig->appends_discards ? 1 : record_count;
+	uint32_t desc_bytes = 0, payload_bytes = write_count * CLEAVE_BLOCK_BYTES;
 
 	for (uint32_t i = 0; i < record_count; i++) {
 		uint8_t *data = bytes + (size_t)i * CLEAVE_BLOCK_BYTES;
@@ -510,7 +510,7 @@ batch_fill(struct mt_rig *rig, struct mt_batch *batch, uint32_t block, uint32_t 
 			.block = block + i,
 			.block_count = 1 };
 
-		if (rig->appends_discards && i > 0) {
+		if (i >= write_count) {
 			record.kind = RECORD_DISCARD;
 			record.stored_bytes = 0;
 			desc_bytes += record_encode(descs + desc_bytes, &record);
@@ -521,7 +521,7 @@ batch_fill(struct mt_rig *rig, struct mt_batch *batch, uint32_t block, uint32_t 
 		record.block_crcs[0] = record.stored_crc;
 		desc_bytes += record_encode(descs + desc_bytes, &record);
 	}
-	if (mt_ring_reserve(&shard->ring, payload_bytes, ret_position) != 0)
+	if (mt_ring_reserve(&shard->ring, (uint32_t)num_max(payload_bytes, 1), ret_position) != 0)
 		abort();
 	batch->payload = mt_ring_at(&shard->ring, *ret_position);
 	dev_copy_from_host(port, batch->payload, bytes, payload_bytes);
@@ -529,6 +529,7 @@ batch_fill(struct mt_rig *rig, struct mt_batch *batch, uint32_t block, uint32_t 
 	batch->info = (struct batch_info){ .kind = EXTENT_LOG,
 		.record_count = record_count,
 		.base_sequence = shard->next_sequence,
+		.cut = shard->cut,
 		.desc_bytes = desc_bytes,
 		.used_bytes = BATCH_HEADER_BYTES + desc_bytes + payload_bytes };
 	batch->info.batch_bytes = (uint32_t)num_round_up(batch->info.used_bytes, BATCH_ALIGN);

@@ -65,6 +65,7 @@ struct mt_rig {
 	char *log;
 	bool
 	    appends_discards; /* mt_rig_append: after a batch's first write, so that its head is long */
+	bool appends_no_write; /* mt_rig_append: discards alone */
 	size_t log_bytes;
 };
 

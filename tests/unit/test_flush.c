@@ -293,3 +293,38 @@ Test(flush, a_long_manifest_gets_no_more_runs)
 	for (uint32_t i = 0; i < SPREAD; i++)
 		expect_block(i * CLEAVE_CHUNK_BLOCKS, i + 1);
 }
+
+static void
+spread_cut(enum mt_edit_kind kind)
+{
+	const struct mt_edit edit = { .kind = kind,
+		.cut = 1,
+		.sequence = mt_rig_shard(rig, 0)->next_sequence,
+		.segment_base = 1,
+		.segment_count = 1 };
+
+	cr_assert_eq(mt_rig_commit(rig, &edit, 1), 0);
+	mt_rig_gateway_restart(rig);
+}
+
+/* What a snapshot shows must be hidden from the volume: a run for each chunk that is discarded. */
+Test(flush, discards_over_a_snapshot_are_no_more_runs_of_a_long_manifest)
+{
+	mt_rig_up(rig);
+	spread_log(0, SPREAD);
+	mt_rig_run(rig, NUM_S(600));
+	cr_assert_eq(run_count(), SPREAD);
+	rig->gateway_options.manifest_bytes = SPREAD * UINT64_C(52);
+	spread_cut(MT_EDIT_CUT);
+	rig->appends_no_write = true;
+	spread_log(0, SPREAD);
+	mt_rig_run(rig, NUM_S(600));
+	cr_assert_eq(run_count(), SPREAD);
+	cr_assert_eq(spread_layers(), SPREAD);
+	cr_assert(mt_rig_logged(rig, "its manifest is long"));
+	/* The snapshot goes: the discards take what they hid along. */
+	spread_cut(MT_EDIT_CUT_DROPPED);
+	mt_rig_run(rig, NUM_S(600));
+	cr_assert_eq(run_count(), 0);
+	cr_assert_eq(spread_layers(), 0);
+}
