@@ -40,8 +40,7 @@ def volumes(c):
 
 
 def leftovers():
-    return [name for name in os.listdir("/tmp") if name.startswith("cleave-") and
-            not name.startswith("cleave-test-")]
+    return [name for name in os.listdir("/tmp") if name.startswith("cleave-image-")]
 
 
 def raw_and_qcow2_there_and_back():

@@ -196,7 +196,7 @@ agent_start(struct command_session *session, bool is_read_only, struct image_age
 	pid_t parent = getpid();
 	int fd;
 
-	*ret_agent = (struct image_agent){ .folder = "/tmp/cleave-XXXXXX" };
+	*ret_agent = (struct image_agent){ .folder = "/tmp/cleave-image-XXXXXX" };
 	if (mkdtemp(ret_agent->folder) == NULL) {
 		fd = -errno;
 		ret_agent->folder[0] = '\0';
