@@ -8,6 +8,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <pthread.h>
 #include <signal.h>
@@ -147,6 +148,41 @@ fixture_fini(struct fixture *f)
 	loop_destroy(f->loop);
 	meta_store_destroy(f->store);
 	sim_world_destroy(f->world);
+}
+
+/* ---- directories ---- */
+
+static inline void
+path_make(char path[64])
+{
+	(void)snprintf(path, 64, "/tmp/cleave_meta_XXXXXX");
+	cr_assert_not_null(mkdtemp(path));
+}
+
+static inline void
+open_shared(struct fixture *f, const char *path)
+{
+	*f = (struct fixture){ .is_lmdb = true, .loop = loop_ev_create(1) };
+	(void)snprintf(f->path, sizeof(f->path), "%s", path);
+	meta_reopen(f);
+}
+
+static inline void
+copy_file(const char *from, const char *to, const char *name)
+{
+	char path[128], bytes[4096];
+	ssize_t count;
+	int in, out;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", from, name);
+	in = open(path, O_RDONLY | O_CLOEXEC);
+	(void)snprintf(path, sizeof(path), "%s/%s", to, name);
+	out = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	cr_assert(in >= 0 && out >= 0);
+	while ((count = read(in, bytes, sizeof(bytes))) > 0)
+		cr_assert_eq(write(out, bytes, (size_t)count), count);
+	(void)close(in);
+	(void)close(out);
 }
 
 #define META_TEST(check)                                                                           \

@@ -13,9 +13,7 @@
 #include <sys/resource.h>
 
 #include "middletier/lmdb_leases.h"
-#include "middletier/lmdb_place.h"
 #include "middletier/lmdb_store.h"
-#include "middletier/place.h"
 
 #ifndef CLONE_NEWTIME
 #define CLONE_NEWTIME 0x00000080
@@ -30,21 +28,6 @@ struct peer {
 };
 
 typedef void (*peer_fn)(struct peer *self);
-
-static void
-path_make(char path[64])
-{
-	(void)snprintf(path, 64, "/tmp/cleave_meta_XXXXXX");
-	cr_assert_not_null(mkdtemp(path));
-}
-
-static void
-open_shared(struct fixture *f, const char *path)
-{
-	*f = (struct fixture){ .is_lmdb = true, .loop = loop_ev_create(1) };
-	(void)snprintf(f->path, sizeof(f->path), "%s", path);
-	meta_reopen(f);
-}
 
 static void
 say(FILE *to, const char *line)
@@ -394,24 +377,6 @@ Test(meta_shared, process_that_cannot_see_the_leases_is_refused)
 	fixture_fini(&f);
 }
 
-static void
-copy_file(const char *from, const char *to, const char *name)
-{
-	char path[128], bytes[4096];
-	ssize_t count;
-	int in, out;
-
-	(void)snprintf(path, sizeof(path), "%s/%s", from, name);
-	in = open(path, O_RDONLY | O_CLOEXEC);
-	(void)snprintf(path, sizeof(path), "%s/%s", to, name);
-	out = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-	cr_assert(in >= 0 && out >= 0);
-	while ((count = read(in, bytes, sizeof(bytes))) > 0)
-		cr_assert_eq(write(out, bytes, (size_t)count), count);
-	(void)close(in);
-	(void)close(out);
-}
-
 /* A copy of a directory that is in use is another store: it does not touch the memory of the first. */
 Test(meta_shared, copy_of_a_directory_has_leases_of_its_own)
 {
@@ -440,71 +405,6 @@ Test(meta_shared, copy_of_a_directory_has_leases_of_its_own)
 	fixture_fini(&other);
 	fixture_fini(&f);
 	cr_assert_eq(access(memory, F_OK), -1, "%s", memory);
-}
-
-static char fake_place_text[META_PLACE_BYTES];
-
-static const char *
-fake_place(struct meta *meta)
-{
-	(void)meta;
-	return fake_place_text;
-}
-
-/* A store's place stays with its file: opened again, renamed. A copy has another. */
-Test(meta_shared, place_is_that_of_the_file)
-{
-	char path[64], copy[64], moved[64];
-	struct mt_cluster cluster = { 0 };
-	struct fixture f, other;
-
-	path_make(path);
-	path_make(copy);
-	open_shared(&f, path);
-	mt_place_of(f.meta, cluster.place);
-	cr_assert(cluster.place[0] != '\0' && mt_place_is_valid(cluster.place), "%s",
-	    cluster.place);
-	cr_assert(!mt_place_is_other(f.meta, &cluster));
-	f.meta->ops->close(f.meta);
-	(void)snprintf(moved, sizeof(moved), "%.48s.moved", path);
-	cr_assert_eq(rename(path, moved), 0);
-	copy_file(moved, copy, "data.mdb");
-	loop_destroy(f.loop);
-	open_shared(&f, moved);
-	cr_assert(!mt_place_is_other(f.meta, &cluster));
-	open_shared(&other, copy);
-	cr_assert(mt_place_is_other(other.meta, &cluster), "%s", cluster.place);
-	/* Not known, since the key is of before there were places. */
-	cluster.place[0] = '\0';
-	cr_assert(!mt_place_is_other(other.meta, &cluster));
-	fixture_fini(&other);
-	fixture_fini(&f);
-}
-
-/* A file system that tells no birth time, or did not before: the inode decides. */
-Test(meta_shared, place_without_a_birth_time_is_the_inode)
-{
-	struct statx file = { .stx_mask = STATX_INO | STATX_BTIME,
-		.stx_ino = 12,
-		.stx_btime = { .tv_sec = 1767323045, .tv_nsec = 6 } };
-	const struct meta_ops ops = { .place = fake_place };
-	struct meta meta = { .ops = &ops };
-	struct mt_cluster cluster = { 0 };
-
-	lmdb_place_write(&file, cluster.place);
-	cr_assert_str_eq(cluster.place, "12@2026-01-02T03:04:05.000000006Z");
-	lmdb_place_write(&file, fake_place_text);
-	cr_assert(!mt_place_is_other(&meta, &cluster));
-	file.stx_btime.tv_nsec++; /* the inode's number was given again */
-	lmdb_place_write(&file, fake_place_text);
-	cr_assert(mt_place_is_other(&meta, &cluster));
-	file.stx_mask = STATX_INO;
-	lmdb_place_write(&file, fake_place_text);
-	cr_assert_str_eq(fake_place_text, "12");
-	cr_assert(!mt_place_is_other(&meta, &cluster));
-	file.stx_ino = 1;
-	lmdb_place_write(&file, fake_place_text);
-	cr_assert(mt_place_is_other(&meta, &cluster));
 }
 
 /* As a version left it that kept leases on disk: {ttl, end, boot}, and a key under one. */
