@@ -15,9 +15,7 @@
  * has no whole checkpoint never was a root's, and is passed over; one that *cannot be read* may have
  * been, and the rebuild refuses rather than take an older one. The newest holds everything that any
  * older one confirmed: an owner confirms nothing in an old extent once it has begun the next, and a
- * taker has frozen every open extent before it begins its own.
- *
- * Lengths are left to the next taker, which agrees upon them as after any crash.
+ * taker has frozen every open extent before it begins its own. Lengths are left to the next taker.
  */
 #include "rebuild.h"
 
@@ -707,8 +705,6 @@ rebuild_on_loaded(int rc, void *arg)
 	loop_timer_start(rebuild->port->loop, &rebuild->timer,
 	    rebuild->gateway->options.node_timeout_ns);
 }
-
-/* ---- its life ---- */
 
 static int
 rebuild_open(struct mt_rebuild *rebuild, char *ret_error, size_t error_bytes)
