@@ -345,6 +345,11 @@ judge_extent(const struct sim_deletes *deletes, const struct mt_state_extent *ex
 
 		if (!is_this_copy(replica, change))
 			continue;
+		/* A taker whose request its node failed counts it as bad, and has as much elsewhere. */
+		if (is_good && !extent->is_sealed && change->owner_epoch > change->id.epoch &&
+		    has_another(deletes, extent->replicas, extent->replica_count,
+			change->durable_bytes, change))
+			continue;
 		if (is_good && !replica->is_damaged)
 			deletes_fail(deletes, change,
 			    "the newest durable manifest names this copy as good (rows reclaim, "
@@ -373,9 +378,10 @@ judge_by_manifest(struct sim_deletes *deletes, const struct sim_node_change *cha
 		if (extent_id_pack(&root->manifest) != extent_id_pack(&change->id) ||
 		    !is_this_copy(&root->manifest_replicas[i], change))
 			continue;
-		if (!change->is_damaged ||
-		    !has_another(deletes, root->manifest_replicas, root->manifest_replica_count, 0,
-			change))
+		/* As of a log extent: a copy that its node failed to freeze is a bad one to a taker. */
+		if ((!change->is_damaged && change->owner_epoch <= change->id.epoch) ||
+		    !has_another(deletes, root->manifest_replicas, root->manifest_replica_count,
+			change->is_damaged ? 0 : change->durable_bytes, change))
 			deletes_fail(deletes, change,
 			    "the root names this copy of the manifest (row a manifest's successor: "
 			    "after the root has moved; row a take-over that needs another copy: a bad one "
