@@ -35,10 +35,11 @@ struct rotten {
 /* ---- which extent ---- */
 
 static void
-batch_look(const struct rotten *rotten, uint64_t at, struct batch_header_disk *ret_header)
+batch_look(const struct rotten *rotten, uint32_t copy, uint64_t at,
+    struct batch_header_disk *ret_header)
 {
-	disk_sim_peek(rotten->cluster->nodes[rotten->nodes[0]].disk,
-	    rotten->copies[0].data_offset + at, ret_header, sizeof(*ret_header));
+	disk_sim_peek(rotten->cluster->nodes[rotten->nodes[copy]].disk,
+	    rotten->copies[copy].data_offset + at, ret_header, sizeof(*ret_header));
 }
 
 /*
@@ -53,7 +54,7 @@ chain_look(struct rotten *rotten)
 
 	rotten->marked_bytes = 0;
 	for (uint32_t i = 0; at < rotten->acked_bytes; i++) {
-		batch_look(rotten, at, &header);
+		batch_look(rotten, 0, at, &header);
 		if (header.batch_bytes == 0 || header.used_bytes == 0)
 			return false;
 		rotten->marked_bytes = starts[i % BATCH_IN_FLIGHT_MAX];
@@ -151,12 +152,13 @@ rot_copy(const struct rotten *rotten, uint32_t copy, uint64_t limit_bytes)
 	uint64_t where = sim_world_random_below(cluster->world, limit_bytes), at = 0;
 	struct batch_header_disk header;
 
-	batch_look(rotten, at, &header);
-	while (at + header.batch_bytes <= where) {
+	/* Its own heads: another copy's may have rotted a moment ago, and tell of no next one. */
+	batch_look(rotten, copy, at, &header);
+	while (header.batch_bytes != 0 && at + header.batch_bytes <= where) {
 		at += header.batch_bytes;
-		batch_look(rotten, at, &header);
+		batch_look(rotten, copy, at, &header);
 	}
-	at += sim_cluster_below(cluster, header.used_bytes);
+	at += sim_cluster_below(cluster, (uint32_t)num_max(header.used_bytes, 1));
 	sim_world_trace(cluster->world, "rot of node %u at %" PRIu64, rotten->nodes[copy] + 1, at);
 	disk_sim_rot(cluster->nodes[rotten->nodes[copy]].disk,
 	    rotten->copies[copy].data_offset + at, sim_cluster_below(cluster, 8));
