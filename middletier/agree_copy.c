@@ -21,6 +21,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "capacity.h"
 #include "copy.h"
 #include "list_page.h"
 #include "recovery.h"
@@ -55,9 +56,8 @@ agree_has_domain(const struct mt_agree *agree, const struct mt_link *link)
 		const struct mt_link *other =
 		    mt_port_link(agree->shard->port, agree->replicas[i].node_id);
 
-		if (other != NULL && link->config.domain[0] != '\0' &&
-		    mt_agree_is_good(&agree->states[i]) &&
-		    strcmp(other->config.domain, link->config.domain) == 0)
+		if (other != NULL && mt_agree_is_good(&agree->states[i]) &&
+		    mt_node_is_same_domain(&other->config, &link->config))
 			return true;
 	}
 	return false;

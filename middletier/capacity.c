@@ -67,7 +67,7 @@ mt_capacity_check(const struct mt_link *links, uint32_t link_count, uint32_t sha
 		if (links[i].slots_total == 0)
 			return 0;
 		total += links[i].slots_total;
-		/* One copy of an extent a domain: more slots than the extents are, are of no use. */
+		/* A domain has at most one copy of each extent: slots beyond those are of no use. */
 		usable += num_min(slots, copy_slots);
 		copies += slots > 0;
 	}

@@ -195,7 +195,7 @@ mt_cluster_has_volume(const struct mt_cluster *cluster)
 void
 mt_cluster_skip(struct mt_cluster *cluster, const struct mt_cluster *skipped)
 {
-	/* One beyond the last says that none is left. */
+	/* A number beyond the last says that none is left. */
 	cluster->next_volume_id =
 	    num_min(cluster->next_volume_id + skipped->next_volume_id, MT_NUMBER_MAX + 1);
 	cluster->next_segment =

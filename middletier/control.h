@@ -45,8 +45,8 @@ struct mt_cluster {
 	/* Stores that nodes may obey still, since they were away at a recovery; the newest first. */
 	struct store_id replaced[MT_REPLACED_MAX];
 	uint32_t replaced_count;
-	char place
-	    [META_PLACE_BYTES]; /* where the store was when it was last accepted; "": see place.h */
+	/* The store's file when it was last accepted; "": see place.h. */
+	char place[META_PLACE_BYTES];
 };
 
 enum mt_gateway_state {

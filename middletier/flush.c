@@ -349,7 +349,7 @@ flush_is_pressed(const struct mt_flush *flush, const struct mt_chunk *chunk)
 	return !layers_leave_no_run(index, chunk);
 }
 
-/* One that holds little but discards, over runs that take room. Looked for once a tick. */
+/* A layer that holds little but discards, over runs that take room. Looked for once a tick. */
 static struct mt_layer *
 discarding_layer(struct mt_flush *flush)
 {

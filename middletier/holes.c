@@ -33,13 +33,7 @@ mt_chunk_is_hole(const struct mt_index *index, const struct mt_scope *scope, uin
 	return true;
 }
 
-static bool
-shard_serves(const struct mt_shard *shard)
-{
-	return shard != NULL && shard->write->is_started && !shard->write->is_stopped;
-}
-
-/* Of the shards that this port serves, while the gateway has its lease (I7). */
+/* The holes of shards that this port serves, while the gateway has its lease (I7). */
 static void
 holes_fill(const struct mt_session *session, uint64_t segment, uint8_t bits[WIRE_HOLES_BYTES])
 {
@@ -53,7 +47,7 @@ holes_fill(const struct mt_session *session, uint64_t segment, uint8_t bits[WIRE
 		const struct mt_shard *shard = port->shard_by_number[wire_shard_of(segment,
 		    i * CLEAVE_CHUNK_BYTES, shard_count)];
 
-		if (shard_serves(shard) &&
+		if (shard != NULL && write_path_serves(shard) &&
 		    mt_chunk_is_hole(shard->block_index, &session->volume.scope, segment,
 			i * (uint32_t)CLEAVE_CHUNK_BLOCKS))
 			bits[i / 8] |= (uint8_t)(1u << i % 8);

@@ -185,14 +185,13 @@ struct mt_link {
 	uint64_t orphans_period_ns;  /* orphans.c: when the present grace period began */
 	uint32_t orphans_gone_count; /* copies that no manifest names, deleted there in it */
 	bool is_hold_logged;
-	bool was_up; /* at least once: the next time is a reconnect */
-	char trouble
-	    [MT_TROUBLE_BYTES]; /* node_trouble.c: why it is not up; "": it is, or was not tried */
-	uint32_t logged_crc;    /* of the failure that was last logged since it was up; 0: none */
-	bool is_refused;        /* since it was up: it obeys a store that ours does not replace */
-	uint32_t replaced_at;   /* which of the cluster's replaced stores it is told of next */
-	struct store_id store;  /* that it obeys, from its hello */
-	int close_rc;           /* why we closed the queue pair; 0: we did not */
+	bool was_up;                    /* at least once: the next time is a reconnect */
+	char trouble[MT_TROUBLE_BYTES]; /* why it is not up; "": it is, or was not tried */
+	uint32_t logged_crc;   /* of the failure that was last logged since it was up; 0: none */
+	bool is_refused;       /* since it was up: it obeys a store that ours does not replace */
+	uint32_t replaced_at;  /* which of the cluster's replaced stores it is told of next */
+	struct store_id store; /* that it obeys, from its hello */
+	int close_rc;          /* why we closed the queue pair; 0: we did not */
 	const char *close_reason;
 };
 

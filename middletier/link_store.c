@@ -56,7 +56,7 @@ mt_port_is_refused(const struct mt_port *port)
 	return refused > 0 && port->link_count - refused < mt_gateway_min_replicas(port->gateway);
 }
 
-/* Those that are being claimed wait for nodes anyway, and have changed nothing. */
+/* Shards that are being claimed wait for nodes anyway, and have changed nothing. */
 static void
 store_stop_shards(struct mt_port *port)
 {

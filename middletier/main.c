@@ -484,7 +484,7 @@ on_failed(int rc, const char *text, void *arg)
 	(void)rc;
 	(void)text;
 	process->exit_code = EXIT_FAILURE;
-	process->starting.is_over = true; /* the reason is told already */
+	mt_starting_fini(&process->starting); /* the reason is told already */
 	process_stop(process);
 }
 
@@ -582,9 +582,7 @@ run(struct gateway_process *process, const struct main_options *values,
 static void
 process_fini(struct gateway_process *process)
 {
-	process->starting.is_over = true;
-	if (process->starting.gateway != NULL)
-		loop_timer_stop(process->loop, &process->starting.timer);
+	mt_starting_fini(&process->starting);
 	mt_gateway_destroy(process->gateway); /* forgets who asked */
 	metrics_http_stop(process->metrics);
 	if (process->meta != NULL)

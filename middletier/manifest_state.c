@@ -510,7 +510,7 @@ mirror_out_of_range(const struct mt_edit *edit)
 	}
 }
 
-/* What would wrap when it is counted on from. NULL, or what. */
+/* Numbers that would wrap when they are counted on from. NULL, or which. */
 static const char *
 edit_out_of_range(const struct mt_edit *edit)
 {

@@ -353,7 +353,7 @@ view_take_peer(struct mt_member *member, uint32_t *count, const struct meta_item
 	}
 	*peer = (struct mt_member_peer){ .version = item->version };
 	peer->gateway_id = strtoull(text, NULL, 10);
-	/* One gateway has one key: "gateways/02" or "gateways/-1" is nobody's. */
+	/* A gateway has one key: "gateways/02" or "gateways/-1" is nobody's. */
 	mt_member_key(key, peer->gateway_id);
 	if (strcmp(item->key, key) != 0 ||
 	    mt_member_decode(item->value, item->value_bytes, peer, &field) != 0) {

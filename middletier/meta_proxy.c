@@ -47,7 +47,7 @@ struct root_call {
 	struct loop *port_loop;
 	struct loop_post post;
 	enum root_call_place place;
-	enum { ROOT_LOAD, ROOT_STORE, ROOT_CLAIM, ROOT_REFRESH, ROOT_MIRROR } kind;
+	enum { ROOT_LOAD, ROOT_STORE, ROOT_CLAIM, ROOT_REFRESH } kind;
 	char key[MT_ROOT_KEY_BYTES];
 	uint32_t shard_index;
 	struct mt_root wanted; /* to be stored */
@@ -59,8 +59,8 @@ struct root_call {
 	bool has_old;
 	uint64_t old_version; /* of its key; 0: absent */
 	int txn_rc;
-	struct mt_cluster mirrored; /* ROOT_MIRROR: what the nodes know; the next ids alone */
-	/* ROOT_REFRESH, ROOT_MIRROR */
+	/* ROOT_REFRESH */
+	struct mt_cluster mirrored; /* the next ids that the nodes know of; 0: not asked for */
 	struct mt_volumes_waiter waiter;
 	void (*refresh_fn)(int rc, void *arg);
 	void *arg;
@@ -86,7 +86,7 @@ root_call_on_back(struct loop_post *post, void *arg)
 	CHECK_OBJ(call, ROOT_CALL_MAGIC);
 	if (call->shard != NULL) {
 		list_remove(&call->link);
-		if (call->kind == ROOT_REFRESH || call->kind == ROOT_MIRROR)
+		if (call->kind == ROOT_REFRESH)
 			call->refresh_fn(call->rc, call->arg);
 		else
 			call->fn(call->rc, has_root ? &call->found : NULL, call->arg);
@@ -326,7 +326,7 @@ root_call_on_refreshed(int rc, void *arg)
 	struct root_call *call = arg;
 	const struct mt_cluster *known = &call->gateway->cluster, *mirrored = &call->mirrored;
 
-	if (rc == 0 && call->kind == ROOT_MIRROR && root_call_is_store_old(call)) {
+	if (rc == 0 && root_call_is_store_old(call)) {
 		rc = -ESTALE;
 		mt_gateway_fail(call->gateway, rc,
 		    "the metadata store is stale: its next volume, snapshot and clone are %" PRIu64
@@ -354,7 +354,7 @@ root_call_on_main(struct loop_post *post, void *arg)
 
 	(void)post;
 	CHECK_OBJ(call, ROOT_CALL_MAGIC);
-	if (call->shard != NULL && call->kind != ROOT_REFRESH && call->kind != ROOT_MIRROR)
+	if (call->shard != NULL && call->kind != ROOT_REFRESH)
 		call->place = ROOT_AT_STORE;
 	if (call->shard == NULL)
 		root_call_free(call);
@@ -362,7 +362,7 @@ root_call_on_main(struct loop_post *post, void *arg)
 		root_call_txn(call);
 	else if (call->kind == ROOT_CLAIM)
 		root_call_claim(call);
-	else if (call->kind == ROOT_REFRESH || call->kind == ROOT_MIRROR)
+	else if (call->kind == ROOT_REFRESH)
 		root_call_refresh(call);
 	else
 		root_call_list(call);
@@ -458,7 +458,7 @@ mt_shard_mirror_check(struct mt_shard *shard, const struct mt_manifest_state *st
 	struct root_call *call = root_call_create(shard);
 
 	if (call != NULL) {
-		call->kind = ROOT_MIRROR;
+		call->kind = ROOT_REFRESH;
 		call->mirrored.next_volume_id = state->next_volume_id;
 		call->mirrored.next_segment = state->next_segment;
 		call->mirrored.next_snapshot = state->next_snapshot;

@@ -258,7 +258,7 @@ mirror_copy(struct mt_mirror *mirror)
 	qsort(mirror->volumes, mirror->volume_count, sizeof(*mirror->volumes), volume_compare_ids);
 	mirror_drop_doubles(mirror);
 	mirror->cluster = mirror->gateway->cluster;
-	/* One may have been made since that was read. */
+	/* Volumes may have been made since the key was read. */
 	for (uint32_t i = 0; i < mirror->volume_count; i++) {
 		const struct mt_volume *volume = &mirror->volumes[i];
 

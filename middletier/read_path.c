@@ -242,7 +242,7 @@ mt_read(struct mt_shard *shard, struct mt_session *session, struct split_msg *ms
 	read->next_block = read->piece_count = 0;
 	read->rc = 0;
 	mt_turn_on_ahead(shard->port, session);
-	if (shard->write->is_started && !shard->write->is_stopped) {
+	if (write_path_serves(shard)) {
 		read_start(read);
 		return;
 	}

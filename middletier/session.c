@@ -451,16 +451,20 @@ session_check_range(const struct mt_session *session, const struct wire_io *io)
 	return end_bytes <= volume->size_bytes ? 0 : -ERANGE;
 }
 
+static bool
+io_is_change(const struct wire_io *io)
+{
+	return io->opcode != WIRE_READ && io->opcode != WIRE_BLOCK_STATUS &&
+	    io->opcode != WIRE_HOLES;
+}
+
 /* 0, or what is wrong with who asks, or with the place. */
 static int
 session_check_place(const struct mt_session *session, const struct wire_io *io)
 {
-	bool is_write = io->opcode != WIRE_READ && io->opcode != WIRE_BLOCK_STATUS &&
-	    io->opcode != WIRE_HOLES;
-
 	if (session->hello.volume_id == 0)
 		return -EINVAL;
-	if (is_write && mt_session_is_reader(session))
+	if (io_is_change(io) && mt_session_is_reader(session))
 		return -EROFS;
 	return session_check_range(session, io);
 }
@@ -560,7 +564,7 @@ mt_session_io(struct mt_session *session, struct split_msg *msg, const struct wi
 		mt_holes(session, msg, io);
 		return;
 	}
-	is_write = io->opcode != WIRE_READ && io->opcode != WIRE_BLOCK_STATUS;
+	is_write = io_is_change(io);
 	mt_session_begin(session, is_write);
 	if (!is_write)
 		mt_read(shard, session, msg, io);

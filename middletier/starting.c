@@ -148,12 +148,19 @@ mt_starting_begin(struct mt_starting *starting, struct mt_gateway *gateway)
 }
 
 void
+mt_starting_fini(struct mt_starting *starting)
+{
+	if (starting->gateway != NULL && !starting->is_over)
+		loop_timer_stop(starting_loop(starting), &starting->timer);
+	starting->is_over = true;
+}
+
+void
 mt_starting_end(struct mt_starting *starting, bool is_ready)
 {
 	if (starting->gateway == NULL || starting->is_over)
 		return;
-	starting->is_over = true;
-	loop_timer_stop(starting_loop(starting), &starting->timer);
+	mt_starting_fini(starting);
 	if (!is_ready) {
 		log_warn("gateway: ended before it served all its shards: %s", starting->text);
 		return;

@@ -37,5 +37,7 @@ void mt_starting_begin(struct mt_starting *starting, struct mt_gateway *gateway)
  * what it was waiting for. The second call does nothing.
  */
 void mt_starting_end(struct mt_starting *starting, bool is_ready);
+/* mt_starting_fini -- nothing is told any more; also of one that was never begun. */
+void mt_starting_fini(struct mt_starting *starting);
 
 #endif /* CLEAVE_MIDDLETIER_STARTING_H */

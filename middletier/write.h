@@ -220,6 +220,13 @@ write_block(const struct mt_write *write)
 	return (uint32_t)(write->io.offset_bytes / CLEAVE_BLOCK_BYTES);
 }
 
+/* write_path_serves -- requests of @shard are taken now, not parked or refused. */
+static inline bool
+write_path_serves(const struct mt_shard *shard)
+{
+	return shard->write->is_started && !shard->write->is_stopped;
+}
+
 static inline enum write_line
 write_line_of(const struct mt_write *write)
 {
