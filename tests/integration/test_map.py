@@ -51,6 +51,8 @@ def maps_and_figures():
 def figures_of_shards_that_nobody_serves_are_missing():
     with Cluster(nodes=3, shards=2, gateway_args=["--lease-ms", "60000"], gateways=2) as c:
         c.volume_create("v", "8M")
+        # A gateway that stops while it takes a shard over stops with the metadata store's lock.
+        c.gateways[1].wait_line(r"shard \d+: serving")
         # Not killed: who is dead is taken over at once.
         c.gateways[1].signal(signal.SIGSTOP)
         try:
