@@ -18,10 +18,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "../middletier/policy.h"
+#include "../middletier/write/auto_engine.h"
+#include "../middletier/write/policy.h"
 #include "base/crc32c.h"
 #include "base/num.h"
 #include "base/random.h"
+#include "cleave/engine.h"
+#include "cleave/wire.h"
 
 #define BLOCKS_MAX 8192u
 #define ROUNDS 3u

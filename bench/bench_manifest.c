@@ -15,9 +15,14 @@
 #include <string.h>
 #include <time.h>
 
-#include "../middletier/control.h"
-#include "../middletier/manifest.h"
+#include "../middletier/catalog/scope.h"
+#include "../middletier/catalog/volume_table.h"
+#include "../middletier/common/replica.h"
+#include "../middletier/manifest/edit.h"
+#include "../middletier/manifest/manifest_room.h"
+#include "../middletier/manifest/manifest_state.h"
 #include "base/num.h"
+#include "cleave/batch.h"
 
 static double
 seconds(void)

@@ -16,9 +16,13 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "../middletier/index.h"
+#include "../middletier/catalog/scope.h"
+#include "../middletier/index/index.h"
+#include "../middletier/index/memtable.h"
 #include "base/num.h"
 #include "base/random.h"
+#include "cleave/batch.h"
+#include "cleave/wire.h"
 
 #define KEYS_DEFAULT (4u << 20)
 #define AHEAD 16u

@@ -17,9 +17,10 @@
  * frees the port. In the simulator all ports run on main's loop.
  */
 #include "gateway.h"
-#include "base/mutant.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -28,14 +29,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc.h"
 #include "base/check.h"
+#include "base/list.h"
 #include "base/log.h"
-#include "control.h"
-#include "peer.h"
-#include "place.h"
-#include "snapshot.h"
-#include "upkeep.h"
+#include "base/metrics.h"
+#include "base/mutant.h"
+#include "base/num.h"
+#include "base/sm.h"
+#include "catalog/cluster_key.h"
+#include "catalog/holder.h"
+#include "catalog/place.h"
+#include "catalog/volume_table.h"
+#include "cleave/loop.h"
+#include "cleave/meta.h"
+#include "cleave/split.h"
+#include "cleave/wire.h"
+#include "cluster/drop.h"
+#include "cluster/gateway_state.h"
+#include "cluster/member.h"
+#include "cluster/member_view.h"
+#include "cluster/mirror.h"
+#include "cluster/peer.h"
+#include "cluster/snapshot.h"
+#include "cluster/volume_refresh.h"
+#include "common/alloc.h"
+#include "common/metric.h"
+#include "common/port.h"
+#include "common/replica.h"
+#include "common/shard.h"
+#include "control/control.h"
+#include "control/control_json.h"
+#include "port/port.h"
+#include "port/port_snapshot.h"
+#include "start/starting.h"
 
 #define GATEWAY_MAGIC 0x45544147u /* "GATE" */
 #define GATEWAY_MIN_REPLICAS_DEFAULT 2u

@@ -3,63 +3,45 @@
 #ifndef CLEAVE_MIDDLETIER_GATEWAY_H
 #define CLEAVE_MIDDLETIER_GATEWAY_H
 
-#include "internal.h"
-#include "member.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-#define MT_PORT_CONNECTIONS_MAX 4096u /* clients', nodes' and other gateways' together */
+#include "cleave/loop.h"
+#include "common/metric.h"
+#include "common/shard.h"
+
+struct meta;
+struct mt_gateway;
+struct mt_gateway_options;
+struct mt_port;
+
+uint64_t mt_gateway_cluster_id(const struct mt_gateway *gateway);
+uint32_t mt_gateway_shard_count(const struct mt_gateway *gateway);
+uint32_t mt_gateway_min_replicas(const struct mt_gateway *gateway);
+/* mt_gateway_has_served -- all its shards served at some time. Threads: any. */
+bool mt_gateway_has_served(const struct mt_gateway *gateway);
+uint64_t mt_gateway_node_timeout_ns(const struct mt_gateway *gateway);
+/* mt_gateway_log_bytes -- of a shard's log, beyond which flush hurries; reclaim.c may want less. */
+uint64_t mt_gateway_log_bytes(const struct mt_gateway *gateway);
+/* mt_gateway_index_cache_bytes -- a port's share of the indexes of runs. */
+uint64_t mt_gateway_index_cache_bytes(const struct mt_gateway *gateway);
+/* mt_gateway_hold_ns -- after it a shard's hold for a snapshot ends by itself. */
+uint64_t mt_gateway_hold_ns(const struct mt_gateway *gateway);
+/* mt_gateway_frame_bytes -- plain bytes of a run's frames: a power of two of blocks, up to 64 KiB. */
+uint32_t mt_gateway_frame_bytes(const struct mt_gateway *gateway);
 /*
- * Of them, kept for those that a port makes, so that clients, as many as come, do not keep it from its
- * nodes: a link to each node, and calls to all other gateways, of a snapshot that begins and of two whose
- * releases are still under way. Clients lose a sixteenth of the room.
+ * mt_gateway_lease_until_ns -- the monotonic time until which this gateway surely owns what it owns (I7)
+ *
+ * Counted from when the last renewal was sent, less what clocks may drift; 0: no lease. Any thread.
  */
-#define MT_PORT_CONNECTIONS_OWN (MT_NODES_MAX + 3u * MT_GATEWAYS_MAX)
-
-struct mt_gateway_options {
-	struct loop *loop;     /* main loop */
-	struct meta *meta;     /* borrowed */
-	const char *meta_name; /* of the store, for messages; borrowed ["the metadata store"] */
-	uint64_t cluster_id;
-	uint64_t gateway_id, boot_id;
-	struct store_id store_id; /* random: of a store that is made, or has none yet */
-	uint32_t shard_count;     /* of a cluster that is being made [8]; else must agree or be 0 */
-	uint32_t min_replicas;
-	struct mt_node_config nodes[MT_NODES_MAX];
-	uint32_t node_count;
-	struct {
-		char address[SPLIT_ADDRESS_BYTES_MAX]; /* "": listens nowhere (rebuild.c) */
-		int cpu;                               /* -1: any */
-		uint32_t connections_max;              /* [MT_PORT_CONNECTIONS_MAX] */
-	} ports[MT_PORTS_MAX];
-	uint32_t port_count;
-	bool is_single_loop;       /* simulator: ports run on @loop, no threads */
-	struct sim_host *sim_host; /* simulator */
-	uint64_t device_bytes;     /* per port: receives, ring, reads */
-	bool wants_huge_pages;     /* for device memory: the system's reserved ones */
-	uint32_t engine_threads;   /* per port; 0: inline */
-	uint32_t merge_threads;    /* per port; 0: merges use the engines of the writes */
-	uint32_t client_receives;  /* requests a port takes at a time */
-	uint64_t node_timeout_ns;
-	/* Zero means the default in brackets. */
-	uint64_t lease_ns;           /* how long a silent gateway keeps its shards [3 s] */
-	uint64_t session_ns;         /* how long a silent writer keeps its volume [10 s] */
-	uint64_t repair_after_ns;    /* how long a lost node may be away before its copies are
-				      * made anew elsewhere [60 s] */
-	uint64_t repair_bytes_per_s; /* of a port, for all its copying [64 MiB] */
-	uint64_t scrub_interval_ns;  /* every copy is verified once in it [7 days] */
-	uint64_t sweep_interval_ns;  /* between two looks for orphans at a node [10 min] */
-	uint64_t orphan_grace_ns;    /* what nobody names is deleted after it; 0: when first seen */
-	uint64_t log_bytes;          /* of a shard's log, beyond which flush hurries [256 MiB] */
-	/* For tests. Of a shard's runs, cuts and mirror: beyond it is long [by the slots]; of an
-	 * extent: no more is written to it by a checkpoint [all of it]. */
-	uint64_t manifest_bytes, manifest_part_bytes;
-	uint64_t hold_ns; /* for tests: after it a shard's hold for a snapshot ends [5 s] */
-	uint64_t index_cache_bytes;  /* of the indexes of runs, all ports together [64 MiB] */
-	uint32_t frame_bytes;        /* plain bytes of a run's frames [16 KiB] */
-	void (*on_ready)(void *arg); /* every shard of every port serves */
-	/* It cannot serve, and never will: no cluster's store, or another's, disks too small. Stop it. */
-	void (*on_failed)(int rc, const char *text, void *arg);
-	void *arg;
-};
+uint64_t mt_gateway_lease_until_ns(const struct mt_gateway *gateway);
+/* mt_gateway_has_lease -- now, by @loop's clock. Judged when an answer is sent, not when it is made. */
+bool mt_gateway_has_lease(const struct mt_gateway *gateway, struct loop *loop);
+uint64_t mt_gateway_id(const struct mt_gateway *gateway);
+uint64_t mt_gateway_boot_id(const struct mt_gateway *gateway);
+struct loop *mt_gateway_loop(const struct mt_gateway *gateway);
+struct meta *mt_gateway_meta(const struct mt_gateway *gateway);
 
 struct mt_gateway *mt_gateway_create(const struct mt_gateway_options *options, char *ret_error,
     size_t error_bytes);
@@ -73,5 +55,27 @@ void mt_gateway_destroy(struct mt_gateway *gateway);
 char *mt_gateway_status_json(struct mt_gateway *gateway);
 /* mt_gateway_metric -- sum over ports. */
 uint64_t mt_gateway_metric(struct mt_gateway *gateway, enum mt_metric metric);
+
+uint64_t mt_gateway_repair_after_ns(const struct mt_gateway *gateway);
+uint64_t mt_gateway_repair_bytes_per_s(const struct mt_gateway *gateway);
+uint64_t mt_gateway_scrub_interval_ns(const struct mt_gateway *gateway);
+uint64_t mt_gateway_sweep_interval_ns(const struct mt_gateway *gateway);
+uint64_t mt_gateway_orphan_grace_ns(const struct mt_gateway *gateway);
+
+/* mt_gateway_fail -- main: it will never serve; tells options.on_failed, once. */
+void mt_gateway_fail(struct mt_gateway *gateway, int rc, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+bool mt_gateway_is_killed(const struct mt_gateway *gateway);
+/* mt_gateway_time_s -- wall clock; the simulator's own, where nothing may differ from one run to the next. */
+uint64_t mt_gateway_time_s(const struct mt_gateway *gateway);
+/* What ports report, on main. */
+void mt_gateway_on_port_ready(struct mt_gateway *gateway, struct mt_port *port);
+/* mt_gateway_on_all_served -- member_view.c: every shard has an owner that serves it, for the first time. */
+void mt_gateway_on_all_served(struct mt_gateway *gateway);
+void mt_gateway_on_port_stopped(struct mt_gateway *gateway, struct mt_port *port);
+
+/* mt_gateway_on_shard -- on main, posted by a port: this shard's state or epoch has changed. */
+void mt_gateway_on_shard(struct mt_gateway *gateway, uint32_t shard, enum mt_shard_state state,
+    uint32_t epoch);
 
 #endif /* CLEAVE_MIDDLETIER_GATEWAY_H */

@@ -11,8 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "middletier/manifest.h"
-#include "middletier/root.h"
+#include "cleave/meta.h"
+#include "middletier/catalog/root.h"
+#include "middletier/manifest/edit.h"
+#include "middletier/manifest/manifest_state.h"
 
 #define EDITS_MAX 4096u
 

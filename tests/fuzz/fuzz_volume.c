@@ -12,9 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "middletier/alloc.h"
-#include "middletier/control.h"
-#include "middletier/member.h"
+#include "cleave/meta.h"
+#include "middletier/catalog/cluster_key.h"
+#include "middletier/catalog/scope.h"
+#include "middletier/catalog/snapshot_table.h"
+#include "middletier/catalog/volume_table.h"
+#include "middletier/cluster/member.h"
+#include "middletier/common/alloc.h"
+#include "middletier/common/port.h"
 
 #define SNAPSHOT_KEY "snapshots/00000000000000000009"
 

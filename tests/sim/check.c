@@ -5,17 +5,21 @@
  * Copies are compared as they lie on the simulated disks, found by their slots' pages: no daemon's
  * word is taken for it.
  */
-#include "check.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/list.h"
+#include "base/loop_sim.h"
 #include "base/num.h"
+#include "check.h"
+#include "cleave/disk.h"
+#include "cleave/loop.h"
 #include "invariant.h"
-#include "middletier/control.h"
+#include "middletier/common/port.h"
+#include "middletier/session/session.h"
 #include "splitlib/internal.h"
 #include "storage-node/internal.h"
 #include "storage-node/ondisk.h"

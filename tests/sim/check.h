@@ -3,7 +3,9 @@
 #ifndef CLEAVE_TESTS_SIM_CHECK_H
 #define CLEAVE_TESTS_SIM_CHECK_H
 
+#include "cleave/batch.h"
 #include "cluster.h"
+#include "middletier/common/shard.h"
 
 struct mt_shard;
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster.c -- see cluster.h */
-#include "cluster.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -11,9 +9,17 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/loop_sim.h"
 #include "base/num.h"
+#include "cleave/disk.h"
+#include "cleave/loop.h"
+#include "cluster.h"
 #include "deletes.h"
-#include "middletier/meta_memory.h"
+#include "middletier/cluster/gateway_state.h"
+#include "middletier/common/metric.h"
+#include "middletier/gateway.h"
+#include "middletier/meta/meta_memory.h"
+#include "middletier/meta/meta_store.h"
 
 #define CLUSTER_ID 0x51u
 #define START_LIMIT_NS NUM_S(120)

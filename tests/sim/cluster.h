@@ -18,8 +18,15 @@
 #include <stdint.h>
 
 #include "base/loop_sim.h"
+#include "base/num.h"
 #include "cleave/client.h"
-#include "middletier/gateway.h"
+#include "cleave/disk.h"
+#include "cleave/loop.h"
+#include "cleave/meta.h"
+#include "cleave/split.h"
+#include "middletier/cluster/gateway_state.h"
+#include "middletier/common/metric.h"
+#include "middletier/meta/meta_store.h"
 #include "splitlib/sim_net.h"
 #include "storage-node/node.h"
 #include "storage-node/sim/disk_sim.h"

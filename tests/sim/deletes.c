@@ -5,8 +5,6 @@
  * A shadow begins anew when the root names another extent. It goes as far as every replica whose node runs
  * has it durable, which is where an owner may count an edit as done.
  */
-#include "deletes.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -15,14 +13,24 @@
 
 #include "base/check.h"
 #include "base/num.h"
+#include "cleave/batch.h"
+#include "cleave/disk.h"
+#include "cleave/loop.h"
+#include "cleave/meta.h"
+#include "cleave/wire.h"
+#include "deletes.h"
 #include "invariant.h"
-#include "middletier/alloc.h"
-#include "middletier/control.h"
-#include "middletier/internal.h"
-#include "middletier/manifest.h"
-#include "middletier/meta_store.h"
-#include "middletier/root.h"
-#include "middletier/upkeep.h"
+#include "middletier/catalog/root.h"
+#include "middletier/common/alloc.h"
+#include "middletier/common/port.h"
+#include "middletier/common/replica.h"
+#include "middletier/common/shard.h"
+#include "middletier/gateway.h"
+#include "middletier/manifest/edit.h"
+#include "middletier/manifest/manifest_state.h"
+#include "middletier/meta/meta_store.h"
+#include "middletier/upkeep/orphans.h"
+#include "middletier/upkeep/upkeep.h"
 
 struct shadow {
 	struct mt_root root; /* the newest that the store has had */

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* faults.c -- see faults.h */
-#include "faults.h"
-
 #include <errno.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/loop_sim.h"
 #include "base/num.h"
-#include "middletier/meta_memory.h"
+#include "cleave/batch.h"
+#include "cleave/disk.h"
+#include "cleave/loop.h"
+#include "faults.h"
+#include "middletier/meta/meta_memory.h"
+#include "middletier/meta/meta_store.h"
 #include "storage-node/internal.h"
 #include "zombies.h"
 

@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* intruder.c -- a gateway with a metadata store of its own comes to the cluster's nodes; see intruder.h */
-#include "intruder.h"
-
 #include <stdio.h>
 
 #include "base/check.h"
+#include "base/loop_sim.h"
 #include "base/num.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
 #include "deletes.h"
-#include "middletier/control.h"
-#include "middletier/meta_memory.h"
+#include "intruder.h"
+#include "middletier/cluster/gateway_state.h"
+#include "middletier/common/port.h"
+#include "middletier/common/shard.h"
+#include "middletier/extent/node_link.h"
+#include "middletier/gateway.h"
+#include "middletier/meta/meta_memory.h"
+#include "middletier/meta/meta_store.h"
 #include "storage-node/internal.h"
 #include "support/made_cluster.h"
 

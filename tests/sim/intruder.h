@@ -11,7 +11,12 @@
 #ifndef CLEAVE_TESTS_SIM_INTRUDER_H
 #define CLEAVE_TESTS_SIM_INTRUDER_H
 
+#include "cleave/loop.h"
+#include "cleave/meta.h"
+#include "cleave/wire.h"
 #include "invariant.h"
+#include "middletier/cluster/gateway_state.h"
+#include "middletier/meta/meta_store.h"
 
 struct sim_intruder {
 	struct sim_cluster *cluster;

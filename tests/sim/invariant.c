@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* invariant.c -- see invariant.h */
-#include "invariant.h"
-
 #include <inttypes.h>
 
 #include "base/num.h"
-#include "middletier/control.h"
-#include "middletier/internal.h"
-#include "middletier/manifest.h"
-#include "middletier/meta_memory.h"
+#include "cleave/batch.h"
+#include "cleave/loop.h"
+#include "invariant.h"
+#include "middletier/cluster/gateway_state.h"
+#include "middletier/common/port.h"
+#include "middletier/common/replica.h"
+#include "middletier/common/shard.h"
+#include "middletier/extent/extent.h"
+#include "middletier/gateway.h"
+#include "middletier/manifest/manifest_state.h"
+#include "middletier/meta/meta_store.h"
 
 #define MANIFEST_SLACK_BYTES 1024u /* a few merges of several runs, a few volumes */
 

@@ -4,9 +4,10 @@
 
 #include "base/check.h"
 #include "base/num.h"
+#include "cleave/loop.h"
 #include "cluster.h"
-#include "middletier/creation.h"
-#include "middletier/meta_memory.h"
+#include "middletier/meta/meta_memory.h"
+#include "middletier/start/creation.h"
 
 #define MAKE_LIMIT_NS NUM_S(60)
 #define MAKE_TRIES 10u

@@ -10,12 +10,18 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/loop_sim.h"
 #include "base/num.h"
+#include "base/sm.h"
 #include "check.h"
-#include "middletier/control.h"
-#include "middletier/extent.h"
-#include "middletier/manifest.h"
-#include "middletier/upkeep.h"
+#include "cleave/loop.h"
+#include "middletier/common/port.h"
+#include "middletier/common/replica.h"
+#include "middletier/common/shard.h"
+#include "middletier/extent/extent.h"
+#include "middletier/manifest/manifest.h"
+#include "middletier/manifest/manifest_state.h"
+#include "middletier/upkeep/scrub.h"
 #include "storage-node/internal.h"
 
 #define RECOVER_LIMIT_NS NUM_S(180)

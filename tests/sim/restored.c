@@ -13,12 +13,16 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "check.h"
+#include "cleave/loop.h"
+#include "cleave/meta.h"
 #include "deletes.h"
-#include "middletier/alloc.h"
-#include "middletier/control.h"
-#include "middletier/meta_memory.h"
-#include "middletier/meta_store.h"
-#include "middletier/rebuild.h"
+#include "middletier/cluster/gateway_state.h"
+#include "middletier/common/alloc.h"
+#include "middletier/common/port.h"
+#include "middletier/common/shard.h"
+#include "middletier/meta/meta_memory.h"
+#include "middletier/meta/meta_store.h"
+#include "middletier/rebuild/rebuild.h"
 
 #define STALE_NS NUM_S(30)
 #define REBUILD_LIMIT_NS NUM_S(60)

@@ -9,12 +9,17 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/loop_sim.h"
 #include "base/num.h"
 #include "check.h"
 #include "cleave/batch.h"
+#include "cleave/disk.h"
+#include "cleave/wire.h"
 #include "invariant.h"
-#include "middletier/extent.h"
-#include "middletier/manifest.h"
+#include "middletier/common/replica.h"
+#include "middletier/common/shard.h"
+#include "middletier/extent/extent.h"
+#include "middletier/manifest/manifest.h"
 
 #define FOUND_LIMIT_NS NUM_S(60)
 #define LOOK_EVERY_NS NUM_MS(100)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* run.c -- see run.h */
-#include "run.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -15,14 +13,16 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/loop_sim.h"
 #include "base/num.h"
 #include "base/random.h"
 #include "check.h"
+#include "cleave/engine.h"
 #include "deletes.h"
 #include "faults.h"
 #include "invariant.h"
-#include "middletier/control.h"
-#include "middletier/meta_memory.h"
+#include "middletier/meta/meta_store.h"
+#include "run.h"
 #include "snapper.h"
 #include "workload.h"
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* snapper.c -- see snapper.h */
-#include "snapper.h"
-
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,9 +7,15 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/loop_sim.h"
 #include "base/num.h"
 #include "base/random.h"
-#include "middletier/meta_store.h"
+#include "cleave/client.h"
+#include "cleave/engine.h"
+#include "cleave/loop.h"
+#include "cleave/meta.h"
+#include "middletier/meta/meta_store.h"
+#include "snapper.h"
 
 #define SHOTS_MAX 16u
 #define READ_BLOCKS 16u

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stall.c -- see stall.h */
 #include "stall.h"
-
 #include "base/check.h"
-#include "middletier/control.h"
-#include "middletier/member.h"
+#include "middletier/cluster/gateway_state.h"
+#include "middletier/cluster/member.h"
+#include "middletier/common/port.h"
+#include "middletier/common/shard.h"
 
 static const struct mt_shard *
 find_shard(const struct mt_gateway *gateway, uint32_t index)

@@ -8,6 +8,7 @@
 #define CLEAVE_TESTS_SIM_STALL_H
 
 #include "cluster.h"
+#include "middletier/cluster/gateway_state.h"
 
 #define SIM_STALL_GATEWAYS_MAX 8u
 #define SIM_STALL_SHARDS_MAX 64u

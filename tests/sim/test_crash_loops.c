@@ -20,11 +20,18 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/loop_sim.h"
+#include "base/metrics.h"
 #include "base/num.h"
 #include "check.h"
+#include "cleave/client.h"
+#include "cleave/engine.h"
+#include "cleave/loop.h"
+#include "cleave/meta.h"
+#include "cleave/split.h"
 #include "cluster.h"
-#include "middletier/control.h"
-#include "middletier/meta_store.h"
+#include "middletier/cluster/gateway_state.h"
+#include "middletier/meta/meta_store.h"
 
 #define SEED 7u
 #define BLOCKS 96u

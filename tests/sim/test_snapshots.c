@@ -15,10 +15,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/loop_sim.h"
 #include "base/num.h"
 #include "check.h"
+#include "cleave/client.h"
+#include "cleave/engine.h"
+#include "cleave/loop.h"
+#include "cleave/meta.h"
+#include "cleave/wire.h"
 #include "faults.h"
-#include "middletier/meta_store.h"
+#include "middletier/meta/meta_store.h"
 
 #define CHUNKS 16u
 #define CHUNK_BLOCKS 2u /* written in each */

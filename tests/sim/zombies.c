@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* zombies.c -- see zombies.h */
 #include "zombies.h"
-
+#include "base/list.h"
+#include "base/loop_sim.h"
 #include "base/num.h"
-#include "middletier/control.h"
-#include "middletier/internal.h"
-#include "middletier/meta_memory.h"
-#include "middletier/upkeep.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
+#include "middletier/cluster/gateway_state.h"
+#include "middletier/common/port.h"
+#include "middletier/common/shard.h"
+#include "middletier/extent/node_link.h"
+#include "middletier/meta/meta_memory.h"
+#include "middletier/upkeep/repair.h"
+#include "middletier/upkeep/upkeep.h"
 
 #define ZOMBIE_WAIT_NS NUM_S(3)   /* for the moment */
 #define ZOMBIE_AWAY_NS NUM_S(5)   /* a node, so that its copies are made anew elsewhere */

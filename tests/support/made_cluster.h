@@ -8,10 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "middletier/alloc.h"
-#include "middletier/control.h"
-#include "middletier/meta_store.h"
-#include "middletier/meta_txn.h"
+#include "cleave/meta.h"
+#include "cleave/wire.h"
+#include "middletier/catalog/cluster_key.h"
+#include "middletier/cluster/gateway_state.h"
+#include "middletier/common/alloc.h"
+#include "middletier/meta/meta_store.h"
+#include "middletier/meta/meta_txn.h"
 
 /* made_cluster -- nothing, where there is a key "cluster" already, whatever it says. */
 static inline void

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mt_rig.c -- see mt_rig.h */
-#include "mt_rig.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,8 +9,31 @@
 #include "base/check.h"
 #include "base/crc32c.h"
 #include "base/log.h"
+#include "base/loop_sim.h"
 #include "base/num.h"
+#include "cleave/batch.h"
+#include "cleave/dev_ptr.h"
+#include "cleave/disk.h"
+#include "cleave/engine.h"
+#include "cleave/loop.h"
+#include "cleave/split.h"
+#include "cleave/wire.h"
 #include "made_cluster.h"
+#include "middletier/cluster/gateway_state.h"
+#include "middletier/common/port.h"
+#include "middletier/common/replica.h"
+#include "middletier/common/shard.h"
+#include "middletier/extent/extent.h"
+#include "middletier/extent/extent_table.h"
+#include "middletier/extent/node_link.h"
+#include "middletier/extent/replicate.h"
+#include "middletier/gateway.h"
+#include "middletier/index/ring.h"
+#include "middletier/manifest/edit.h"
+#include "middletier/manifest/manifest.h"
+#include "middletier/meta/meta_memory.h"
+#include "middletier/meta/meta_store.h"
+#include "mt_rig.h"
 #include "storage-node/ondisk.h"
 
 #define RIG_SEGMENT 1u

@@ -1,17 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sim_gateway.c -- see sim_gateway.h */
-#include "support/sim_gateway.h"
-
 #include <assert.h>
 #include <errno.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/loop_sim.h"
+#include "base/num.h"
+#include "cleave/dev_ptr.h"
+#include "cleave/loop.h"
+#include "cleave/split.h"
 #include "cleave/status.h"
+#include "cleave/wire.h"
+#include "middletier/cluster/gateway_state.h"
+#include "middletier/common/port.h"
+#include "middletier/gateway.h"
+#include "middletier/meta/meta_memory.h"
+#include "middletier/meta/meta_store.h"
 #include "support/made_cluster.h"
+#include "support/sim_gateway.h"
 
 #define SG_SEND_BYTES_MAX 65536u
 

@@ -12,9 +12,13 @@
 #include <jansson.h>
 
 #include "base/loop_sim.h"
+#include "base/num.h"
+#include "cleave/loop.h"
+#include "cleave/meta.h"
 #include "cleave/split.h"
-#include "middletier/gateway.h"
-#include "middletier/meta_memory.h"
+#include "cleave/wire.h"
+#include "middletier/cluster/gateway_state.h"
+#include "middletier/meta/meta_store.h"
 #include "sim_net.h"
 
 #define SG_CLUSTER_ID 0xc1ea7e0000000001u

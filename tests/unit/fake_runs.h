@@ -7,7 +7,16 @@
 #ifndef CLEAVE_TESTS_FAKE_RUNS_H
 #define CLEAVE_TESTS_FAKE_RUNS_H
 
+#include "base/crc32c.h"
+#include "base/num.h"
+#include "cleave/batch.h"
+#include "cleave/engine.h"
+#include "cleave/wire.h"
 #include "fake_port.h"
+#include "middletier/common/replica.h"
+#include "middletier/extent/extent.h"
+#include "middletier/extent/extent_table.h"
+#include "middletier/index/index.h"
 
 /* The run extent that is being written, on the first three nodes. */
 static struct fake_run_extent {

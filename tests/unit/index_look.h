@@ -3,7 +3,9 @@
 #ifndef CLEAVE_TESTS_INDEX_LOOK_H
 #define CLEAVE_TESTS_INDEX_LOOK_H
 
-#include "middletier/index.h"
+#include "middletier/catalog/scope.h"
+#include "middletier/index/index.h"
+#include "middletier/index/memtable.h"
 
 /* NULL: nothing is known of the block. Valid until the next call. */
 static inline const struct mt_location *

@@ -21,9 +21,11 @@
 
 #include "base/loop_sim.h"
 #include "base/num.h"
-#include "middletier/alloc.h"
-#include "middletier/meta_lmdb.h"
-#include "middletier/meta_memory.h"
+#include "cleave/loop.h"
+#include "cleave/meta.h"
+#include "middletier/meta/meta_lmdb.h"
+#include "middletier/meta/meta_memory.h"
+#include "middletier/meta/meta_store.h"
 
 #define ITEMS_MAX 16
 

@@ -13,10 +13,22 @@
 
 #include "base/crc32c.h"
 #include "base/log.h"
+#include "base/loop_sim.h"
 #include "base/num.h"
 #include "base/random.h"
+#include "cleave/batch.h"
+#include "cleave/disk.h"
+#include "cleave/engine.h"
+#include "cleave/wire.h"
 #include "index_look.h"
-#include "middletier/alloc.h"
+#include "middletier/common/alloc.h"
+#include "middletier/common/replica.h"
+#include "middletier/common/shard.h"
+#include "middletier/extent/extent.h"
+#include "middletier/index/memtable.h"
+#include "middletier/manifest/edit.h"
+#include "middletier/manifest/manifest.h"
+#include "middletier/port/port.h"
 #include "support/mt_rig.h"
 
 #define ALL 7u /* replicas */

@@ -9,7 +9,10 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "middletier/policy.h"
+#include "cleave/engine.h"
+#include "cleave/wire.h"
+#include "middletier/write/auto_engine.h"
+#include "middletier/write/policy.h"
 
 #define RAW_NS 100u
 #define PROBE_NS 80u

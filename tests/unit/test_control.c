@@ -2,10 +2,15 @@
 /* test_control.c -- control requests: each operation, and each way to get one wrong */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "middletier/control.h"
+#include "base/num.h"
+#include "cleave/wire.h"
+#include "middletier/control/control.h"
+#include "middletier/control/control_volume.h"
+#include "middletier/manifest/edit.h"
 #include "support/sim_gateway.h"
 
 static struct sg sg;

@@ -6,9 +6,16 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/loop_sim.h"
 #include "base/num.h"
-#include "middletier/alloc.h"
-#include "middletier/copy.h"
+#include "cleave/batch.h"
+#include "cleave/disk.h"
+#include "cleave/engine.h"
+#include "cleave/wire.h"
+#include "middletier/common/alloc.h"
+#include "middletier/common/port.h"
+#include "middletier/extent/copy.h"
+#include "middletier/extent/extent.h"
 #include "support/mt_rig.h"
 
 #define ALL 7u

@@ -5,9 +5,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "middletier/alloc.h"
-#include "middletier/creation.h"
-#include "middletier/meta_store.h"
+#include "base/loop_sim.h"
+#include "base/num.h"
+#include "cleave/loop.h"
+#include "cleave/meta.h"
+#include "cleave/wire.h"
+#include "middletier/common/alloc.h"
+#include "middletier/meta/meta_memory.h"
+#include "middletier/meta/meta_store.h"
+#include "middletier/start/creation.h"
 #include "support/mt_rig.h"
 
 static struct mt_rig *rig;

@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_cut.c -- a shard's part in a snapshot: what is held, what is cut, and every way that it ends */
+#include "base/num.h"
+#include "cleave/loop.h"
 #include "fake_port.h"
-#include "middletier/index.h"
-#include "middletier/write.h"
+#include "middletier/catalog/scope.h"
+#include "middletier/common/shard.h"
+#include "middletier/index/index.h"
+#include "middletier/index/memtable.h"
+#include "middletier/manifest/edit.h"
+#include "middletier/manifest/manifest_state.h"
+#include "middletier/shard/shard.h"
+#include "middletier/write/cut.h"
 
 #define HOLD_NS NUM_S(5)
 

@@ -7,9 +7,15 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "middletier/alloc.h"
-#include "middletier/meta_store.h"
-#include "middletier/snapshot.h"
+#include "base/num.h"
+#include "cleave/meta.h"
+#include "middletier/catalog/scope.h"
+#include "middletier/catalog/snapshot_table.h"
+#include "middletier/catalog/volume_table.h"
+#include "middletier/cluster/drop.h"
+#include "middletier/common/alloc.h"
+#include "middletier/common/shard.h"
+#include "middletier/meta/meta_store.h"
 #include "support/mt_rig.h"
 
 #define SHARDS 5u /* two digits */

@@ -7,8 +7,14 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "middletier/alloc.h"
-#include "middletier/manifest.h"
+#include "cleave/batch.h"
+#include "cleave/wire.h"
+#include "middletier/catalog/scope.h"
+#include "middletier/common/alloc.h"
+#include "middletier/common/replica.h"
+#include "middletier/manifest/edit.h"
+#include "middletier/manifest/manifest_parts.h"
+#include "middletier/manifest/manifest_state.h"
 
 #define REPLICA_FIRST 20u /* of an OPENED edit */
 

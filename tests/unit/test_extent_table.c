@@ -5,8 +5,10 @@
 #include <stdlib.h>
 
 #include "base/random.h"
-#include "middletier/alloc.h"
-#include "middletier/internal.h"
+#include "middletier/common/alloc.h"
+#include "middletier/common/shard.h"
+#include "middletier/extent/extent.h"
+#include "middletier/extent/extent_table.h"
 
 static struct mt_shard shard;
 

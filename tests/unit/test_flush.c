@@ -11,7 +11,17 @@
 
 #include "base/crc32c.h"
 #include "base/num.h"
-#include "middletier/index.h"
+#include "cleave/batch.h"
+#include "cleave/engine.h"
+#include "cleave/wire.h"
+#include "middletier/catalog/scope.h"
+#include "middletier/common/shard.h"
+#include "middletier/extent/extent.h"
+#include "middletier/gateway.h"
+#include "middletier/index/index.h"
+#include "middletier/index/memtable.h"
+#include "middletier/index/run_load.h"
+#include "middletier/manifest/edit.h"
 #include "support/mt_rig.h"
 
 #define ALL 7u         /* replicas */

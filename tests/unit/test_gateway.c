@@ -2,14 +2,24 @@
 /* test_gateway.c -- a gateway's start, its refusals and its end */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "middletier/alloc.h"
-#include "middletier/control.h"
-#include "middletier/meta_store.h"
+#include "base/num.h"
+#include "cleave/dev_ptr.h"
+#include "cleave/loop.h"
+#include "cleave/meta.h"
+#include "cleave/split.h"
+#include "cleave/wire.h"
+#include "middletier/catalog/cluster_key.h"
+#include "middletier/cluster/gateway_state.h"
+#include "middletier/common/alloc.h"
+#include "middletier/gateway.h"
+#include "middletier/meta/meta_memory.h"
+#include "middletier/meta/meta_store.h"
 #include "support/made_cluster.h"
 #include "support/sim_gateway.h"
 

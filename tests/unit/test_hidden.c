@@ -2,7 +2,10 @@
 /* test_hidden.c -- what a roll-back has hidden, and who still sees a part of it */
 #include <criterion/criterion.h>
 
-#include "middletier/control.h"
+#include "middletier/catalog/hidden.h"
+#include "middletier/catalog/scope.h"
+#include "middletier/catalog/snapshot_table.h"
+#include "middletier/catalog/volume_table.h"
 
 #define BASE 0x801u
 #define CLONE ((UINT64_C(5) << 32) | BASE)

@@ -2,11 +2,16 @@
 /* test_holder.c -- who has a volume open for writing, and when another one may */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "cleave/status.h"
-#include "middletier/control.h"
+#include "cleave/wire.h"
+#include "middletier/common/metric.h"
+#include "middletier/gateway.h"
 #include "support/sim_gateway.h"
 
 #define SESSION_NS NUM_S(10) /* the gateway's default */

@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_holes.c -- discards of nothing leave nothing behind, and what the map of a segment's holes says */
+#include "base/num.h"
+#include "cleave/wire.h"
 #include "fake_port.h"
+#include "middletier/catalog/scope.h"
+#include "middletier/common/metric.h"
+#include "middletier/common/shard.h"
+#include "middletier/read/holes.h"
+#include "middletier/write/write_path.h"
 
 #define CHUNK_BLOCKS ((uint32_t)CLEAVE_CHUNK_BLOCKS)
 

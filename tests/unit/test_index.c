@@ -3,10 +3,21 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 
+#include "base/list.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "cleave/batch.h"
+#include "cleave/engine.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
 #include "index_look.h"
-#include "middletier/alloc.h"
+#include "middletier/catalog/scope.h"
+#include "middletier/common/alloc.h"
+#include "middletier/common/shard.h"
+#include "middletier/extent/extent.h"
+#include "middletier/extent/extent_table.h"
+#include "middletier/index/index.h"
+#include "middletier/index/memtable.h"
 
 #define SEGMENT UINT64_C(5)
 #define CHUNK ((uint32_t)CLEAVE_CHUNK_BLOCKS)

@@ -5,11 +5,18 @@
  * Measured at the allocator, of a shard that has all of it: chunks, runs, extents, and as many indexes of
  * runs as the cache may hold. The bound is a thousandth of what is stored.
  */
-#include "fake_runs.h"
-
 #include <malloc.h>
 
-#include "middletier/run_cache.h"
+#include "base/num.h"
+#include "cleave/batch.h"
+#include "cleave/wire.h"
+#include "fake_runs.h"
+#include "middletier/catalog/scope.h"
+#include "middletier/common/replica.h"
+#include "middletier/extent/extent.h"
+#include "middletier/extent/extent_table.h"
+#include "middletier/index/index.h"
+#include "middletier/index/run_index.h"
 
 #define STORED_BYTES NUM_GIB(100)
 #define BOUND_BYTES (STORED_BYTES / 1000)

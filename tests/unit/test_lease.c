@@ -4,7 +4,15 @@
  *
  * I7 at the place where it is kept: the moment an answer leaves.
  */
+#include "base/loop_sim.h"
+#include "base/num.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
 #include "fake_port.h"
+#include "middletier/extent/extent_table.h"
+#include "middletier/index/index.h"
+#include "middletier/index/ring.h"
+#include "middletier/write/write_path.h"
 
 static void
 setup(void)

@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_member.c -- several gateways: who lives, and who owns which shard */
+#include "base/loop_sim.h"
+#include "base/num.h"
+#include "cleave/meta.h"
 #include "member_fixture.h"
+#include "middletier/catalog/root.h"
+#include "middletier/cluster/gateway_state.h"
+#include "middletier/cluster/member.h"
+#include "middletier/cluster/member_view.h"
+#include "middletier/cluster/meta_proxy.h"
+#include "middletier/common/alloc.h"
+#include "middletier/gateway.h"
+#include "middletier/meta/meta_memory.h"
+#include "middletier/meta/meta_store.h"
 
 TestSuite(member, .init = setup, .fini = teardown);
 

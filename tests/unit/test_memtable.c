@@ -4,8 +4,10 @@
 #include <errno.h>
 
 #include "base/random.h"
-#include "middletier/alloc.h"
-#include "middletier/index.h"
+#include "cleave/batch.h"
+#include "cleave/wire.h"
+#include "middletier/common/alloc.h"
+#include "middletier/index/memtable.h"
 
 #define BLOCKS ((uint32_t)CLEAVE_CHUNK_BLOCKS)
 

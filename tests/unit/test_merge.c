@@ -1,10 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_merge.c -- layers and runs become runs: what is kept, in which frames, whatever fails */
+#include "base/list.h"
+#include "base/loop_sim.h"
+#include "base/num.h"
+#include "cleave/batch.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
 #include "fake_port.h"
-#include "middletier/alloc.h"
-#include "middletier/index.h"
-#include "middletier/merge.h"
-#include "middletier/pace.h"
+#include "middletier/catalog/scope.h"
+#include "middletier/cluster/gateway_state.h"
+#include "middletier/common/alloc.h"
+#include "middletier/common/metric.h"
+#include "middletier/extent/extent.h"
+#include "middletier/gateway.h"
+#include "middletier/index/index.h"
+#include "middletier/index/run_index.h"
+#include "middletier/merge/merge.h"
+#include "middletier/merge/pace.h"
+#include "middletier/merge/reclaim.h"
+#include "middletier/merge/run_roll.h"
 
 static uint32_t frame_bytes = NUM_KIB(16);
 

@@ -4,7 +4,15 @@
  *
  * META_TEST runs a check against each store.
  */
+#include "base/loop_sim.h"
+#include "base/num.h"
+#include "cleave/loop.h"
+#include "cleave/meta.h"
 #include "meta_fixture.h"
+#include "middletier/common/alloc.h"
+#include "middletier/meta/meta_lmdb.h"
+#include "middletier/meta/meta_memory.h"
+#include "middletier/meta/meta_store.h"
 
 /* ---- keys ---- */
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_meta_place.c -- what tells a metadata store's file from a copy of it */
+#include "cleave/loop.h"
+#include "cleave/meta.h"
 #include "meta_fixture.h"
-
-#include "middletier/lmdb_place.h"
-#include "middletier/place.h"
+#include "middletier/catalog/cluster_key.h"
+#include "middletier/catalog/place.h"
+#include "middletier/meta/lmdb_place.h"
 
 static char fake_place_text[META_PLACE_BYTES];
 

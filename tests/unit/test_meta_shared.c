@@ -5,15 +5,18 @@
  * A test forks its peers before it opens anything itself. A peer runs a function on a handle of its
  * own and speaks with the test in lines over two pipes.
  */
-#include "meta_fixture.h"
-
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <sys/resource.h>
 
-#include "middletier/lmdb_leases.h"
-#include "middletier/lmdb_store.h"
+#include "base/num.h"
+#include "cleave/loop.h"
+#include "cleave/meta.h"
+#include "meta_fixture.h"
+#include "middletier/meta/lmdb_leases.h"
+#include "middletier/meta/lmdb_store.h"
+#include "middletier/meta/meta_lmdb.h"
 
 #ifndef CLONE_NEWTIME
 #define CLONE_NEWTIME 0x00000080

@@ -7,7 +7,13 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "middletier/alloc.h"
+#include "cleave/meta.h"
+#include "middletier/catalog/holder.h"
+#include "middletier/catalog/volume_table.h"
+#include "middletier/cluster/mirror.h"
+#include "middletier/common/alloc.h"
+#include "middletier/common/shard.h"
+#include "middletier/manifest/manifest_state.h"
 #include "tests/support/mt_rig.h"
 
 static struct mt_rig *rig;

@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_mt_extent.c -- an extent's life, its appends, and each replica's failure at each point */
+#include "base/list.h"
+#include "base/num.h"
+#include "cleave/batch.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
 #include "fake_port.h"
+#include "middletier/common/replica.h"
+#include "middletier/extent/extent.h"
+#include "middletier/extent/extent_table.h"
+#include "middletier/extent/replicate.h"
 
 #define BATCHES 4u
 

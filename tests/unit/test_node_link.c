@@ -7,9 +7,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/loop_sim.h"
 #include "base/num.h"
+#include "cleave/batch.h"
+#include "cleave/dev_ptr.h"
+#include "cleave/loop.h"
+#include "cleave/split.h"
 #include "cleave/status.h"
-#include "middletier/alloc.h"
+#include "cleave/wire.h"
+#include "middletier/common/alloc.h"
+#include "middletier/extent/node_link.h"
+#include "middletier/gateway.h"
 #include "support/mt_rig.h"
 
 #define CALLS_MAX 1100u

@@ -5,8 +5,18 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "middletier/extent.h"
-#include "middletier/upkeep.h"
+#include "cleave/batch.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
+#include "middletier/extent/extent.h"
+#include "middletier/extent/extent_table.h"
+#include "middletier/extent/node_link.h"
+#include "middletier/gateway.h"
+#include "middletier/manifest/edit.h"
+#include "middletier/port/port_snapshot.h"
+#include "middletier/upkeep/orphans.h"
+#include "middletier/upkeep/sweep.h"
+#include "middletier/upkeep/upkeep.h"
 #include "support/mt_rig.h"
 
 #define ALL 7u

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_pace.c -- everything that merges and writes do to each other grows by degrees */
-#include "middletier/pace.h"
-
 #include <criterion/criterion.h>
 
 #include "base/num.h"
+#include "middletier/merge/pace.h"
 
 #define SOFT NUM_MIB(64)
 #define HARD NUM_MIB(96)

@@ -7,9 +7,27 @@
  * issued since. A read must give the floor that held when it was issued, or something newer. In the
  * end all nodes are healed, everything is read, and the log is replayed from each replica.
  */
+#include "base/crc32c.h"
+#include "base/guard.h"
+#include "base/loop_sim.h"
+#include "base/num.h"
 #include "base/random.h"
+#include "base/sm.h"
+#include "cleave/batch.h"
+#include "cleave/engine.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
 #include "fake_runs.h"
-#include "middletier/run_cache.h"
+#include "middletier/common/replica.h"
+#include "middletier/common/shard.h"
+#include "middletier/extent/extent.h"
+#include "middletier/gateway.h"
+#include "middletier/index/index.h"
+#include "middletier/index/memtable.h"
+#include "middletier/index/run_index.h"
+#include "middletier/index/run_load.h"
+#include "middletier/write/cut.h"
+#include "middletier/write/write_path.h"
 
 #define BLOCKS 700u
 #define HISTORY 4096u

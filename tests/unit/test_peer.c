@@ -6,10 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
+#include "base/loop_sim.h"
+#include "base/num.h"
+#include "cleave/split.h"
 #include "cleave/status.h"
-#include "middletier/alloc.h"
-#include "middletier/control.h"
-#include "middletier/peer.h"
+#include "cleave/wire.h"
+#include "middletier/cluster/peer.h"
+#include "middletier/common/alloc.h"
+#include "middletier/gateway.h"
 #include "support/sim_gateway.h"
 
 #define ADDRESS "sim://client:9000"

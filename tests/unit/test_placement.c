@@ -7,7 +7,14 @@
 
 #include "base/loop_sim.h"
 #include "base/num.h"
-#include "middletier/control.h"
+#include "base/sm.h"
+#include "cleave/batch.h"
+#include "cleave/loop.h"
+#include "middletier/cluster/gateway_state.h"
+#include "middletier/common/port.h"
+#include "middletier/common/replica.h"
+#include "middletier/extent/node_link.h"
+#include "middletier/extent/placement.h"
 
 #define NODES 6u
 

@@ -4,7 +4,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "middletier/internal.h"
+#include "base/num.h"
+#include "cleave/engine.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
+#include "middletier/catalog/volume_table.h"
+#include "middletier/common/port.h"
+#include "middletier/write/auto_engine.h"
+#include "middletier/write/policy.h"
 
 static struct mt_port port;
 

@@ -5,8 +5,16 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "middletier/control.h"
-#include "middletier/meta_memory.h"
+#include "base/num.h"
+#include "cleave/engine.h"
+#include "cleave/loop.h"
+#include "cleave/meta.h"
+#include "middletier/cluster/gateway_state.h"
+#include "middletier/common/port.h"
+#include "middletier/gateway.h"
+#include "middletier/meta/meta_memory.h"
+#include "middletier/meta/meta_store.h"
+#include "middletier/port/port.h"
 #include "support/made_cluster.h"
 
 #define JOBS 2000u

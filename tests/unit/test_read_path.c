@@ -1,6 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_read_path.c -- ring, replicas, zeros; bad copies, lost nodes, waits; inline and with threads */
+#include "base/list.h"
+#include "base/num.h"
+#include "cleave/dev_ptr.h"
+#include "cleave/engine.h"
+#include "cleave/wire.h"
 #include "fake_port.h"
+#include "middletier/common/metric.h"
+#include "middletier/extent/extent.h"
+#include "middletier/extent/extent_table.h"
+#include "middletier/index/memtable.h"
+#include "middletier/index/ring.h"
+#include "middletier/write/write_path.h"
 
 static void
 setup(void)

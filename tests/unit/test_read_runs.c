@@ -1,8 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_read_runs.c -- blocks in runs: newest first, cold and warm, lost, moved; snapshots and clones */
+#include "base/num.h"
 #include "base/random.h"
+#include "cleave/batch.h"
+#include "cleave/engine.h"
+#include "cleave/wire.h"
 #include "fake_runs.h"
-#include "middletier/run_cache.h"
+#include "middletier/catalog/scope.h"
+#include "middletier/common/metric.h"
+#include "middletier/extent/extent.h"
+#include "middletier/extent/extent_table.h"
+#include "middletier/index/index.h"
+#include "middletier/index/run_index.h"
+#include "middletier/index/run_load.h"
+#include "middletier/read/block_status.h"
+#include "middletier/write/write_path.h"
 
 #define CHUNK mt_chunk_number(FAKE_SEGMENT, 0)
 #define ORIGIN 900u /* a segment of another volume */

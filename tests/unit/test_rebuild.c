@@ -6,10 +6,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/loop_sim.h"
 #include "base/num.h"
-#include "middletier/alloc.h"
-#include "middletier/index.h"
-#include "middletier/rebuild.h"
+#include "cleave/batch.h"
+#include "cleave/disk.h"
+#include "cleave/loop.h"
+#include "cleave/meta.h"
+#include "cleave/wire.h"
+#include "middletier/catalog/scope.h"
+#include "middletier/catalog/snapshot_table.h"
+#include "middletier/catalog/volume_table.h"
+#include "middletier/common/alloc.h"
+#include "middletier/common/shard.h"
+#include "middletier/extent/extent.h"
+#include "middletier/index/index.h"
+#include "middletier/manifest/edit.h"
+#include "middletier/manifest/manifest.h"
+#include "middletier/manifest/manifest_state.h"
+#include "middletier/meta/meta_memory.h"
+#include "middletier/meta/meta_store.h"
+#include "middletier/rebuild/rebuild.h"
 #include "tests/support/mt_rig.h"
 
 static struct mt_rig *rig;

@@ -1,8 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_reclaim.c -- what holds nothing goes, what may be needed stays; how long the log may be */
+#include "base/list.h"
+#include "base/num.h"
+#include "cleave/batch.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
 #include "fake_port.h"
-#include "middletier/alloc.h"
-#include "middletier/pace.h"
+#include "middletier/common/alloc.h"
+#include "middletier/common/metric.h"
+#include "middletier/common/shard.h"
+#include "middletier/extent/extent.h"
+#include "middletier/extent/extent_table.h"
+#include "middletier/index/index.h"
+#include "middletier/manifest/edit.h"
+#include "middletier/merge/pace.h"
+#include "middletier/merge/reclaim.h"
 
 static void
 setup(void)

@@ -6,10 +6,23 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/loop_sim.h"
 #include "base/num.h"
-#include "middletier/alloc.h"
-#include "middletier/extent.h"
-#include "middletier/upkeep.h"
+#include "cleave/batch.h"
+#include "cleave/disk.h"
+#include "cleave/wire.h"
+#include "middletier/common/alloc.h"
+#include "middletier/common/metric.h"
+#include "middletier/common/port.h"
+#include "middletier/common/replica.h"
+#include "middletier/common/shard.h"
+#include "middletier/extent/extent.h"
+#include "middletier/extent/node_link.h"
+#include "middletier/gateway.h"
+#include "middletier/manifest/manifest.h"
+#include "middletier/manifest/manifest_state.h"
+#include "middletier/upkeep/scrub.h"
+#include "middletier/upkeep/upkeep.h"
 #include "support/mt_rig.h"
 
 #define RIGHT_MARK UINT64_MAX

@@ -14,7 +14,14 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "base/random.h"
+#include "cleave/batch.h"
+#include "cleave/engine.h"
+#include "cleave/split.h"
 #include "index_look.h"
+#include "middletier/common/shard.h"
+#include "middletier/extent/extent.h"
+#include "middletier/index/memtable.h"
+#include "middletier/port/port.h"
 #include "support/mt_rig.h"
 
 #define ALL 7u

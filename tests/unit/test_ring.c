@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_ring.c -- positions, eviction, holds */
+#include "base/num.h"
 #include "base/random.h"
+#include "cleave/dev_ptr.h"
 #include "fake_port.h"
+#include "middletier/index/ring.h"
 
 #define RING_BYTES 4096u
 

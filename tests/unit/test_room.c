@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_room.c -- a log that is too long, nodes that are full: who waits, who is refused, who goes on */
+#include "base/list.h"
+#include "base/num.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
 #include "fake_runs.h"
-#include "middletier/alloc.h"
-#include "middletier/compact.h"
-#include "middletier/pace.h"
+#include "middletier/common/alloc.h"
+#include "middletier/index/index.h"
+#include "middletier/merge/compact.h"
+#include "middletier/merge/pace.h"
+#include "middletier/merge/reclaim.h"
+#include "middletier/write/write_path.h"
+#include "middletier/write/write_room.h"
 
 #define CHUNK ((uint32_t)CLEAVE_CHUNK_BLOCKS)
 #define FAST_CHUNK 20u

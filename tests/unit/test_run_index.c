@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_run_index.c -- indexes of runs: read from any copy, checked, shared, held, and bounded */
+#include "base/crc32c.h"
+#include "base/num.h"
+#include "base/sm.h"
+#include "cleave/batch.h"
+#include "cleave/engine.h"
+#include "cleave/wire.h"
 #include "fake_runs.h"
-
-#include "middletier/alloc.h"
-#include "middletier/run_cache.h"
+#include "middletier/common/alloc.h"
+#include "middletier/index/index.h"
+#include "middletier/index/memtable.h"
+#include "middletier/index/run_index.h"
+#include "middletier/index/run_load.h"
 
 #define CHUNK mt_chunk_number(FAKE_SEGMENT, 0)
 #define WAITERS 8u

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 
-#include "middletier/internal.h"
+#include "middletier/catalog/scope.h"
 
 #define BASE 0x801u
 #define CLONE ((UINT64_C(5) << 32) | BASE)

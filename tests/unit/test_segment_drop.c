@@ -1,7 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_segment_drop.c -- a deleted volume leaves a shard: its runs, its chunks, and then the log of then */
+#include "base/crc32c.h"
+#include "base/list.h"
+#include "base/loop_sim.h"
+#include "base/num.h"
+#include "cleave/batch.h"
+#include "cleave/engine.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
 #include "fake_runs.h"
-#include "middletier/alloc.h"
+#include "middletier/common/alloc.h"
+#include "middletier/extent/extent.h"
+#include "middletier/index/index.h"
+#include "middletier/index/run_index.h"
+#include "middletier/manifest/edit.h"
+#include "middletier/manifest/manifest.h"
+#include "middletier/manifest/manifest_state.h"
+#include "middletier/merge/reclaim.h"
+#include "middletier/shard/segment_drop.h"
 
 #define OTHER_SEGMENT 9u
 #define SLOT_BYTES NUM_KIB(256)

@@ -2,13 +2,24 @@
 /* test_session.c -- who may connect, what a session may ask for, and who gives way to whom (I11) */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/crc32c.h"
+#include "base/loop_sim.h"
+#include "base/num.h"
+#include "base/sm.h"
+#include "cleave/split.h"
 #include "cleave/status.h"
-#include "middletier/control.h"
+#include "cleave/wire.h"
+#include "middletier/common/metric.h"
+#include "middletier/common/port.h"
+#include "middletier/common/shard.h"
+#include "middletier/control/control.h"
+#include "middletier/gateway.h"
 #include "support/sim_gateway.h"
 
 #define SESSION_A UINT64_C(0xa)

@@ -7,14 +7,30 @@
  */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/crc32c.h"
 #include "base/log.h"
+#include "base/loop_sim.h"
+#include "base/num.h"
+#include "base/sm.h"
+#include "cleave/engine.h"
+#include "cleave/loop.h"
+#include "cleave/meta.h"
+#include "cleave/split.h"
 #include "cleave/status.h"
-#include "middletier/alloc.h"
+#include "cleave/wire.h"
+#include "middletier/catalog/root.h"
+#include "middletier/cluster/meta_proxy.h"
+#include "middletier/common/alloc.h"
+#include "middletier/common/port.h"
+#include "middletier/common/shard.h"
+#include "middletier/gateway.h"
+#include "middletier/meta/meta_store.h"
+#include "middletier/port/port.h"
 #include "support/mt_rig.h"
 #include "support/sim_gateway.h"
 

@@ -1,9 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_snapshot.c -- taking a snapshot of a cluster of two gateways: which numbers are used up, and how many */
+#include <jansson.h>
+
+#include "base/loop_sim.h"
+#include "base/num.h"
+#include "cleave/loop.h"
+#include "cleave/meta.h"
+#include "cleave/split.h"
 #include "cleave/status.h"
+#include "cleave/wire.h"
 #include "member_fixture.h"
-#include "middletier/meta_store.h"
-#include "middletier/snapshot.h"
+#include "middletier/catalog/scope.h"
+#include "middletier/catalog/snapshot_table.h"
+#include "middletier/catalog/volume_table.h"
+#include "middletier/cluster/snapshot.h"
+#include "middletier/common/shard.h"
+#include "middletier/meta/meta_store.h"
+#include "middletier/write/cut.h"
 #include "support/sim_gateway.h"
 
 #define NOBODYS_BITS "0" /* of another number of shards: such a mark is never cleared */

@@ -5,8 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "middletier/alloc.h"
-#include "middletier/control.h"
+#include "base/num.h"
+#include "cleave/meta.h"
+#include "middletier/catalog/scope.h"
+#include "middletier/catalog/snapshot_table.h"
+#include "middletier/catalog/volume_table.h"
+#include "middletier/cluster/drop.h"
+#include "middletier/common/alloc.h"
 
 #define BASE 0x801u
 #define CLONE ((UINT64_C(5) << 32) | BASE)

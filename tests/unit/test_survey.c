@@ -4,8 +4,11 @@
 #include <errno.h>
 
 #include "base/num.h"
-#include "middletier/alloc.h"
-#include "middletier/survey.h"
+#include "cleave/batch.h"
+#include "cleave/wire.h"
+#include "middletier/common/alloc.h"
+#include "middletier/common/replica.h"
+#include "middletier/rebuild/survey.h"
 
 static struct mt_survey survey;
 

@@ -6,9 +6,15 @@
 
 #include "base/log.h"
 #include "base/num.h"
-#include "middletier/copy.h"
-#include "middletier/extent.h"
-#include "middletier/upkeep.h"
+#include "cleave/batch.h"
+#include "cleave/wire.h"
+#include "middletier/extent/copy.h"
+#include "middletier/extent/extent.h"
+#include "middletier/extent/extent_table.h"
+#include "middletier/extent/node_link.h"
+#include "middletier/gateway.h"
+#include "middletier/manifest/edit.h"
+#include "middletier/manifest/manifest.h"
 #include "support/mt_rig.h"
 
 #define ALL 7u

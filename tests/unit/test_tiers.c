@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/num.h"
-#include "middletier/tiers.h"
+#include "middletier/merge/tiers.h"
 
 #define MODEL_BLOCKS 512u /* of a chunk */
 #define MODEL_RUNS_MAX 64u

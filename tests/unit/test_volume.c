@@ -2,12 +2,22 @@
 /* test_volume.c -- volumes as texts, their names, their table and its changes */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "middletier/alloc.h"
-#include "middletier/control.h"
+#include "base/num.h"
+#include "cleave/engine.h"
+#include "cleave/meta.h"
+#include "cleave/wire.h"
+#include "middletier/catalog/cluster_key.h"
+#include "middletier/catalog/scope.h"
+#include "middletier/catalog/volume_table.h"
+#include "middletier/cluster/volume_refresh.h"
+#include "middletier/common/alloc.h"
+#include "middletier/meta/meta_memory.h"
+#include "middletier/meta/meta_store.h"
 #include "support/sim_gateway.h"
 
 static const struct mt_volume example = {

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_write_batch.c -- how many records a batch takes, and when it goes */
+#include "base/num.h"
 #include "fake_port.h"
+#include "middletier/common/metric.h"
+#include "middletier/extent/replicate.h"
 
 static void
 setup(void)

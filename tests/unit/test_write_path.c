@@ -1,7 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_write_path.c -- answers, roll-over, failures; with inline engines and with threads */
+#include "base/crc32c.h"
+#include "base/list.h"
+#include "base/num.h"
+#include "cleave/engine.h"
+#include "cleave/wire.h"
 #include "fake_port.h"
-#include "middletier/alloc.h"
+#include "middletier/common/alloc.h"
+#include "middletier/common/metric.h"
+#include "middletier/common/replica.h"
+#include "middletier/extent/extent.h"
+#include "middletier/index/ring.h"
+#include "middletier/manifest/edit.h"
+#include "middletier/write/auto_engine.h"
+#include "middletier/write/write_path.h"
 
 static void
 setup(void)

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_write_turn.c -- what others' writes have of a turn while latency class volumes write */
+#include "base/list.h"
+#include "base/num.h"
+#include "cleave/loop.h"
 #include "fake_port.h"
+#include "middletier/common/metric.h"
+#include "middletier/write/write_path.h"
 
 static void
 setup(void)

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster.c -- the key "cluster" of the metadata store: JSON, read and written */
+#include "catalog/cluster_key.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "catalog/place.h"
+#include "catalog/scope.h"
+#include "cleave/meta.h"
+#include "cleave/wire.h"
+#include "control/control_json.h"
+
+/* ---- encode ---- */
+
+/* The store's own, and those that it replaces, one behind the other. */
+static int
+cluster_encode_stores(json_t *object, const struct mt_cluster *cluster)
+{
+	char text[MT_REPLACED_MAX * (STORE_ID_TEXT_BYTES - 1) + 1] = "";
+
+	if (store_id_is_zero(&cluster->store_id))
+		return 0;
+	store_id_text(&cluster->store_id, text);
+	if (json_object_set_new(object, "store_id", json_string(text)) != 0)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < cluster->replaced_count; i++)
+		store_id_text(&cluster->replaced[i], text + i * (STORE_ID_TEXT_BYTES - 1));
+	if (cluster->replaced_count == 0)
+		return 0;
+	return json_object_set_new(object, "replaces", json_string(text)) == 0 ? 0 : -ENOMEM;
+}
+
+static int
+cluster_encode_place(json_t *object, const struct mt_cluster *cluster)
+{
+	if (cluster->place[0] == '\0')
+		return 0;
+	return json_object_set_new(object, "place", json_string(cluster->place)) == 0 ? 0 : -ENOMEM;
+}
+
+char *
+mt_cluster_encode(const struct mt_cluster *cluster)
+{
+	char id[17];
+	json_t *object;
+	char *text;
+
+	(void)snprintf(id, sizeof(id), "%016" PRIx64, cluster->cluster_id);
+	object = json_pack("{s:i, s:s, s:i, s:I, s:I, s:I, s:I}", "format", (int)MT_CLUSTER_FORMAT,
+	    "cluster_id", id, "shard_count", (int)cluster->shard_count, "next_volume_id",
+	    (json_int_t)cluster->next_volume_id, "next_segment", (json_int_t)cluster->next_segment,
+	    "next_snapshot", (json_int_t)num_max(cluster->next_snapshot, 1), "next_clone",
+	    (json_int_t)num_max(cluster->next_clone, 1));
+	if (object != NULL &&
+	    (cluster_encode_stores(object, cluster) != 0 ||
+		cluster_encode_place(object, cluster) != 0)) {
+		json_decref(object);
+		return NULL;
+	}
+	text = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
+	json_decref(object);
+	return text;
+}
+
+/* ---- decode ---- */
+
+static int
+store_id_parse(const char *text, struct store_id *ret_id)
+{
+	char half[17] = "";
+	int rc;
+
+	memcpy(half, text, 16);
+	rc = mt_hex_parse(half, &ret_id->high);
+	memcpy(half, text + 16, 16);
+	if (rc == 0)
+		rc = mt_hex_parse(half, &ret_id->low);
+	return rc == 0 && !store_id_is_zero(ret_id) ? 0 : -EINVAL;
+}
+
+static int
+cluster_decode_stores(const char *id, const char *replaces, struct mt_cluster *cluster,
+    const char **ret_field)
+{
+	size_t bytes = STORE_ID_TEXT_BYTES - 1, all_bytes = strlen(replaces);
+
+	*ret_field = "store_id";
+	if (id[0] != '\0' && (strlen(id) != bytes || store_id_parse(id, &cluster->store_id) != 0))
+		return -EINVAL;
+	*ret_field = "replaces";
+	if (all_bytes % bytes != 0 || all_bytes / bytes > MT_REPLACED_MAX ||
+	    (all_bytes > 0 && id[0] == '\0'))
+		return -EINVAL;
+	cluster->replaced_count = (uint32_t)(all_bytes / bytes);
+	for (uint32_t i = 0; i < cluster->replaced_count; i++) {
+		if (store_id_parse(replaces + i * bytes, &cluster->replaced[i]) != 0)
+			return -EINVAL;
+	}
+	return 0;
+}
+
+static int
+cluster_decode_place(const char *place, struct mt_cluster *cluster, const char **ret_field)
+{
+	*ret_field = "place";
+	if (!mt_place_is_valid(place))
+		return -EINVAL;
+	memcpy(cluster->place, place, strlen(place) + 1);
+	return 0;
+}
+
+int
+mt_cluster_decode(const void *value, uint32_t bytes, struct mt_cluster *ret_cluster,
+    const char **ret_field)
+{
+	static _Thread_local char error[MT_CONTROL_ERROR_BYTES];
+	struct mt_cluster cluster = { .next_snapshot = 1, .next_clone = 1 };
+	uint64_t format = 0, shard_count = 0;
+	const char *id = NULL, *store_id = "", *replaces = "", *place = "";
+	const struct mt_json_member members[] = {
+		{ "format", MT_JSON_U64, true, MT_CLUSTER_FORMAT, MT_CLUSTER_FORMAT,
+		    { .u64 = &format } },
+		{ "cluster_id", MT_JSON_TEXT, true, 0, 0, { .text = &id } },
+		{ "shard_count", MT_JSON_U64, true, 1, CLEAVE_SHARDS_MAX, { .u64 = &shard_count } },
+		{ "next_volume_id", MT_JSON_U64, true, 1, MT_NUMBER_MAX + 1,
+		    { .u64 = &cluster.next_volume_id } },
+		{ "next_segment", MT_JSON_U64, true, 1, MT_ROOTS_MAX,
+		    { .u64 = &cluster.next_segment } },
+		{ "next_snapshot", MT_JSON_U64, false, 1, MT_NUMBER_MAX + 1,
+		    { .u64 = &cluster.next_snapshot } },
+		{ "next_clone", MT_JSON_U64, false, 1, CLEAVE_CLONE_MAX + UINT64_C(1),
+		    { .u64 = &cluster.next_clone } },
+		{ "store_id", MT_JSON_TEXT, false, 0, 0, { .text = &store_id } },
+		{ "replaces", MT_JSON_TEXT, false, 0, 0, { .text = &replaces } },
+		{ "place", MT_JSON_TEXT, false, 0, 0, { .text = &place } },
+	};
+	json_t *object = json_loadb(value, bytes, JSON_REJECT_DUPLICATES, NULL);
+	int rc = -EINVAL;
+
+	*ret_field = "not a JSON object";
+	if (json_is_object(object)) {
+		rc = mt_json_read(object, members, NUM_COUNT(members), error);
+		*ret_field = error;
+	}
+	if (rc == 0 && mt_hex_parse(id, &cluster.cluster_id) != 0) {
+		*ret_field = "cluster_id";
+		rc = -EINVAL;
+	}
+	if (rc == 0)
+		rc = cluster_decode_stores(store_id, replaces, &cluster, ret_field);
+	if (rc == 0)
+		rc = cluster_decode_place(place, &cluster, ret_field);
+	json_decref(object);
+	if (rc != 0)
+		return rc;
+	cluster.shard_count = (uint32_t)shard_count;
+	*ret_cluster = cluster;
+	return 0;
+}
+
+/* ---- write ---- */
+
+int
+mt_cluster_put(struct meta *meta, const struct mt_cluster *cluster, meta_txn_fn fn, void *arg)
+{
+	char *text = mt_cluster_encode(cluster);
+	int rc = -ENOMEM;
+
+	if (text != NULL) {
+		const struct meta_op ops[] = {
+			{ .kind = META_COMPARE_VERSION,
+			    .key = "cluster",
+			    .version = cluster->version },
+			{ .kind = META_PUT,
+			    .key = "cluster",
+			    .value = text,
+			    .value_bytes = (uint32_t)strlen(text) },
+		};
+
+		rc = meta->ops->txn(meta, ops, NUM_COUNT(ops), fn, arg);
+	}
+	free(text);
+	return rc;
+}
+
+/* ---- what is left to give away ---- */
+
+bool
+mt_cluster_has_volume(const struct mt_cluster *cluster)
+{
+	return cluster->next_volume_id <= MT_NUMBER_MAX &&
+	    cluster->next_segment + MT_VOLUME_SEGMENTS <= MT_ROOTS_MAX;
+}
+
+void
+mt_cluster_skip(struct mt_cluster *cluster, const struct mt_cluster *skipped)
+{
+	/* A number beyond the last says that none is left. */
+	cluster->next_volume_id =
+	    num_min(cluster->next_volume_id + skipped->next_volume_id, MT_NUMBER_MAX + 1);
+	cluster->next_segment =
+	    num_min(cluster->next_segment + skipped->next_segment, MT_ROOTS_MAX);
+	cluster->next_snapshot =
+	    num_min(cluster->next_snapshot + skipped->next_snapshot, MT_NUMBER_MAX + 1);
+	cluster->next_clone =
+	    num_min(cluster->next_clone + skipped->next_clone, CLEAVE_CLONE_MAX + UINT64_C(1));
+}
+
+/* ---- recoveries ---- */
+
+void
+mt_cluster_replace(struct mt_cluster *cluster, const struct store_id *id)
+{
+	if (store_id_is_zero(id) || store_id_is_equal(id, &cluster->store_id))
+		return;
+	for (uint32_t i = 0; i < cluster->replaced_count; i++) {
+		if (store_id_is_equal(id, &cluster->replaced[i]))
+			return;
+	}
+	/* The oldest goes where there is no room. */
+	cluster->replaced_count = (uint32_t)num_min(cluster->replaced_count + 1, MT_REPLACED_MAX);
+	memmove(cluster->replaced + 1, cluster->replaced,
+	    (cluster->replaced_count - 1) * sizeof(*id));
+	cluster->replaced[0] = *id;
+}

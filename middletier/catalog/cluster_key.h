@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster_key.h -- the key "cluster" of the metadata store: JSON, read and written */
+#ifndef CLEAVE_MIDDLETIER_CATALOG_CLUSTER_KEY_H
+#define CLEAVE_MIDDLETIER_CATALOG_CLUSTER_KEY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cleave/meta.h"
+#include "cleave/wire.h"
+
+#define MT_CLUSTER_FORMAT 1u
+#define MT_REPLACED_MAX 8u /* recoveries that a node may be away for */
+
+/* The key "cluster". */
+struct mt_cluster {
+	uint64_t cluster_id;
+	uint32_t shard_count;
+	uint64_t next_volume_id;
+	uint64_t next_segment;
+	uint64_t next_snapshot, next_clone; /* numbers of cuts; of clones' segments */
+	uint64_t version;                   /* of the key */
+	struct store_id store_id; /* whom nodes obey; zero: the key is of before there were any */
+	/* Stores that nodes may obey still, since they were away at a recovery; the newest first. */
+	struct store_id replaced[MT_REPLACED_MAX];
+	uint32_t replaced_count;
+	/* The store's file when it was last accepted; "": see place.h. */
+	char place[META_PLACE_BYTES];
+};
+
+/* The key "cluster": 0, or -EINVAL and the field. The text is the caller's to free, NULL: no memory. */
+int mt_cluster_decode(const void *value, uint32_t bytes, struct mt_cluster *ret_cluster,
+    const char **ret_field);
+char *mt_cluster_encode(const struct mt_cluster *cluster);
+/* mt_cluster_put -- by compare-and-swap from cluster->version. As meta_ops.txn; -ENOMEM. */
+int mt_cluster_put(struct meta *meta, const struct mt_cluster *cluster, meta_txn_fn fn, void *arg);
+/* mt_cluster_has_volume -- is there an id, and are there segments, for one more volume? */
+bool mt_cluster_has_volume(const struct mt_cluster *cluster);
+/* mt_cluster_skip -- as many ids and numbers as @skipped says are given to nobody; at most all that are left. */
+void mt_cluster_skip(struct mt_cluster *cluster, const struct mt_cluster *skipped);
+/* mt_cluster_replace -- @id becomes the first of cluster->replaced, unless it is zero, there, or its own. */
+void mt_cluster_replace(struct mt_cluster *cluster, const struct store_id *id);
+
+#endif /* CLEAVE_MIDDLETIER_CATALOG_CLUSTER_KEY_H */

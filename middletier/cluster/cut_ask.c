@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cut_ask.c -- a step of a snapshot at every port of this gateway, for our own main or another's
+ *
+ *	main --post--> each port: each shard that serves --mt_cut_fn--> all have answered --post--> main
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/num.h"
+#include "catalog/scope.h"
+#include "cleave/loop.h"
+#include "cluster/cut_ask.h"
+#include "cluster/gateway_state.h"
+#include "cluster/snapshot.h"
+#include "common/alloc.h"
+#include "common/shard.h"
+#include "control/control.h"
+#include "control/control_json.h"
+#include "gateway.h"
+#include "write/cut.h"
+
+static const char *const step_names[MT_CUT_STEP_NR] = {
+	[MT_CUT_STEP_ASK] = "ask",
+	[MT_CUT_STEP_BEGIN] = "begin",
+	[MT_CUT_STEP_CONFIRM] = "confirm",
+	[MT_CUT_STEP_RELEASE] = "release",
+};
+
+const char *
+mt_cut_step_name(enum mt_cut_step step)
+{
+	return step_names[step];
+}
+
+static void
+ask_on_main(struct loop_post *post, void *arg)
+{
+	struct mt_cut_leg *leg = arg;
+	struct mt_cut_ask *ask = leg->ask;
+
+	(void)post;
+	assert(ask->left_count > 0);
+	if (--ask->left_count > 0)
+		return;
+	list_remove(&ask->link);
+	ask->fn(ask, ask->arg);
+	mt_free(ask);
+}
+
+static void
+leg_done(struct mt_cut_leg *leg)
+{
+	if (--leg->pending_count > 0)
+		return;
+	leg->post.fn = ask_on_main;
+	loop_post(mt_gateway_loop(leg->ask->gateway), &leg->post);
+}
+
+static void
+leg_on_begun(int rc, void *arg)
+{
+	struct mt_cut_answer *answer = arg;
+
+	answer->rc = rc;
+	answer->epoch = answer->shard->epoch;
+	leg_done(answer->leg);
+}
+
+static void
+leg_ask(struct mt_cut_leg *leg, struct mt_shard *shard)
+{
+	struct mt_cut_ask *ask = leg->ask;
+	struct mt_cut_answer *answer = &ask->answers[shard->index];
+
+	if (shard->sm.state != MT_SHARD_SERVING)
+		return;
+	*answer = (struct mt_cut_answer){ .is_there = true,
+		.epoch = shard->epoch,
+		.leg = leg,
+		.shard = shard };
+	switch (ask->step) {
+	case MT_CUT_STEP_ASK:
+		answer->rc = mt_cut_can_begin(shard, ask->order.number);
+		break;
+	case MT_CUT_STEP_BEGIN:
+		leg->pending_count++;
+		answer->rc = mt_cut_begin(shard, &ask->order, leg_on_begun, answer);
+		if (answer->rc != 0)
+			leg->pending_count--;
+		break;
+	case MT_CUT_STEP_CONFIRM:
+		answer->rc = mt_cut_is_held(shard, ask->order.number) ? 0 : -ETIMEDOUT;
+		break;
+	default:
+		mt_cut_release(shard, ask->order.number);
+		break;
+	}
+}
+
+static void
+ask_on_port(struct loop_post *post, void *arg)
+{
+	struct mt_cut_leg *leg = arg;
+
+	(void)post;
+	leg->pending_count = 1;
+	for (uint32_t i = 0; i < leg->port->shard_count; i++)
+		leg_ask(leg, &leg->port->shards[i]);
+	leg_done(leg);
+}
+
+int
+mt_cut_ask(struct mt_gateway *gateway, enum mt_cut_step step, const struct mt_cut_order *order,
+    mt_cut_ask_fn fn, void *arg)
+{
+	struct mt_cut_ask *ask;
+
+	/* A port that has stopped answers nothing. */
+	if (gateway->sm.state >= MT_GATEWAY_STOPPING)
+		return -ESHUTDOWN;
+	ask = mt_calloc(1,
+	    sizeof(*ask) + gateway->cluster.shard_count * sizeof(struct mt_cut_answer));
+	if (ask == NULL)
+		return -ENOMEM;
+	ask->gateway = gateway;
+	ask->step = step;
+	ask->order = *order;
+	ask->fn = fn;
+	ask->arg = arg;
+	ask->left_count = gateway->port_count;
+	list_push_back(&gateway->cut_asks, &ask->link);
+	for (uint32_t i = 0; i < gateway->port_count; i++) {
+		struct mt_cut_leg *leg = &ask->legs[i];
+
+		leg->ask = ask;
+		leg->port = &gateway->ports[i];
+		leg->post = (struct loop_post){ .fn = ask_on_port, .arg = leg };
+		loop_post(leg->port->loop, &leg->post);
+	}
+	return 0;
+}
+
+void
+mt_cut_asks_drop(struct mt_gateway *gateway)
+{
+	struct loop_link *link;
+
+	while ((link = list_pop_front(&gateway->cut_asks)) != NULL)
+		mt_free(LIST_ENTRY(link, struct mt_cut_ask, link));
+}
+
+/* ---- for another gateway ---- */
+
+static void
+control_on_cut(struct mt_cut_ask *ask, void *arg)
+{
+	json_t *shards = json_array();
+
+	for (uint32_t i = 0; i < ask->gateway->cluster.shard_count; i++) {
+		const struct mt_cut_answer *answer = &ask->answers[i];
+
+		if (answer->is_there)
+			json_array_append_new(shards,
+			    json_pack("[i, I, i]", (int)i, (json_int_t)answer->epoch, answer->rc));
+	}
+	mt_control_finish(arg, json_pack("{s:o}", "shards", shards));
+}
+
+void
+mt_control_cut(struct mt_control_request *request)
+{
+	struct mt_cut_order order = { 0 };
+	uint64_t segment_count = 0;
+	const char *name = "";
+	uint32_t step = 0;
+	char error[MT_CONTROL_ERROR_BYTES];
+	const struct mt_json_member members[] = {
+		{ "step", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
+		{ "number", MT_JSON_U64, true, 1, MT_NUMBER_MAX, { .u64 = &order.number } },
+		{ "segment_base", MT_JSON_U64, true, 0, 0, { .u64 = &order.segment_base } },
+		{ "segment_count", MT_JSON_U64, true, 1, MT_VOLUME_SEGMENTS,
+		    { .u64 = &segment_count } },
+	};
+	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+
+	while (step < MT_CUT_STEP_NR && strcmp(name, step_names[step]) != 0)
+		step++;
+	if (rc == 0 && step == MT_CUT_STEP_NR) {
+		(void)snprintf(error, sizeof(error),
+		    "step: must be ask, begin, confirm or release");
+		rc = -EINVAL;
+	}
+	if (rc == 0 && !mt_segments_exist(order.segment_base, segment_count)) {
+		(void)snprintf(error, sizeof(error), "segment_base: there are no such segments");
+		rc = -EINVAL;
+	}
+	order.segment_count = (uint32_t)segment_count;
+	if (rc == 0) {
+		(void)snprintf(error, sizeof(error), "the gateway cannot answer now");
+		rc = mt_cut_ask(request->gateway, (enum mt_cut_step)step, &order, control_on_cut,
+		    request);
+	}
+	if (rc != 0)
+		mt_control_fail(request, rc, error);
+}

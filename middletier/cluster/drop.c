@@ -1,0 +1,677 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * drop.c -- what is deleted is reclaimed: volumes' blocks, snapshots' cuts, snapshots that never came to be
+ *
+ *	IDLE --kick, timer--> MARKING: what the tables say --> LISTING "deleted/" --> for each mark with a bit
+ *	  ^                                                                        of a shard that serves here:
+ *	  |                                                                        ASKING the ports
+ *	  +--------------------- no mark is left <--- CLEARING the bits that are done <---+
+ *
+ * Marking, by transactions that compare what was read:
+ *	- a snapshot that has been pending for long is deleted: whoever was taking it is gone;
+ *	- a live one whose volume is gone is deleted;
+ *	- a deleted one whose number no scope names gets "waiting", a bit for each shard. That compares the
+ *	  key "cluster", too: whatever makes a scope name a cut puts it (control_snapshot.c), so nobody has
+ *	  since the tables were read, and nobody can any more: a scope gets its cuts from another one, or is
+ *	  made from a live snapshot.
+ *
+ * Between MARKING and LISTING, HIDING: what no scope shows though its volume is there (hidden.c) is told to
+ * the shards, when a transaction has compared the key "cluster" in the same way. They remember it as long as
+ * they serve, so it is told after each reading.
+ *
+ * A shard's owner drops the cut, or the deleted volume's chunks, and then has the shard's bit cleared; the
+ * last one deletes the key. A key that is there is the reason to do it, again if need be: nothing follows
+ * from one that is not.
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "base/sm.h"
+#include "catalog/hidden.h"
+#include "catalog/scope.h"
+#include "catalog/snapshot_table.h"
+#include "catalog/volume_table.h"
+#include "cleave/loop.h"
+#include "cleave/meta.h"
+#include "cleave/wire.h"
+#include "cluster/drop.h"
+#include "cluster/gateway_state.h"
+#include "common/alloc.h"
+#include "common/port.h"
+#include "common/shard.h"
+#include "gateway.h"
+#include "index/index.h"
+#include "merge/flush.h"
+#include "shard/segment_drop.h"
+#include "write/cut.h"
+
+#define DROP_PENDING_NS NUM_S(15)
+#define DROP_PERIOD_NS NUM_S(1) /* while something is left to be done */
+#define DROP_PERIOD_MAX_NS NUM_S(8)
+#define DROP_FIRST_NS NUM_MS(20)
+
+enum drop_state {
+	DROP_IDLE,
+	DROP_MARKING,
+	DROP_HIDING,
+	DROP_LISTING,
+	DROP_ASKING,
+	DROP_CLEARING,
+	DROP_STATE_NR
+};
+
+static const struct sm_state drop_table[DROP_STATE_NR] = {
+	[DROP_IDLE] = { "idle", SM_TO(DROP_MARKING), SM_INITIAL },
+	[DROP_MARKING] = { "marking", SM_TO(DROP_HIDING) | SM_TO(DROP_LISTING) | SM_TO(DROP_IDLE),
+	    0 },
+	[DROP_HIDING] = { "hiding", SM_TO(DROP_LISTING), 0 },
+	[DROP_LISTING] = { "listing", SM_TO(DROP_ASKING) | SM_TO(DROP_IDLE), 0 },
+	[DROP_ASKING] = { "asking", SM_TO(DROP_CLEARING) | SM_TO(DROP_ASKING) | SM_TO(DROP_IDLE),
+	    0 },
+	[DROP_CLEARING] = { "clearing", SM_TO(DROP_ASKING) | SM_TO(DROP_IDLE), 0 },
+};
+
+/* A key with shards that wait: a deleted volume's (number 0), or a cut's. */
+struct drop_mark {
+	char *key;
+	uint64_t version;
+	json_t *object; /* its text */
+	uint64_t number, segment_base;
+	uint32_t segment_count;
+	uint64_t waiting[CLEAVE_SHARDS_MAX / 64u];
+};
+
+struct mt_drop {
+	struct mt_gateway *gateway;
+	struct sm sm;
+	struct loop_timer timer;
+	uint64_t period_ns;
+	struct drop_mark *marks;
+	uint32_t mark_count, mark_at;
+	bool is_left; /* something is to be done here, and is not yet */
+	struct drop_leg {
+		struct loop_post post;
+		struct mt_drop *drop;
+		struct mt_port *port;
+		uint64_t done[CLEAVE_SHARDS_MAX / 64u];
+		bool is_left;
+	} legs[MT_PORTS_MAX];
+	uint32_t left_count;
+	struct mt_hidden hidden[MT_HIDDEN_MAX]; /* HIDING */
+	uint32_t hidden_count;
+};
+
+static void drop_next(struct mt_drop *drop);
+static void drop_mark(struct mt_drop *drop);
+
+/* ---- bit sets as text: shard 0 is the lowest bit of the last digit ---- */
+
+char *
+mt_waiting_all(uint32_t shard_count)
+{
+	uint32_t digits = (shard_count + 3) / 4;
+	char *text = mt_calloc(1, digits + 1u);
+
+	if (text == NULL)
+		return NULL;
+	memset(text, 'f', digits);
+	if (shard_count % 4 != 0)
+		text[0] = "0137"[shard_count % 4];
+	return text;
+}
+
+/* False: no text, or not one of @shard_count shards. */
+static bool
+waiting_read(const char *text, uint32_t shard_count, uint64_t *ret_bits)
+{
+	uint32_t digits = (shard_count + 3) / 4;
+
+	if (text == NULL || strlen(text) != digits || strspn(text, "0123456789abcdef") != digits)
+		return false;
+	for (uint32_t i = 0; i < shard_count; i++) {
+		char digit = text[digits - 1 - i / 4];
+		uint32_t value = digit <= '9' ? (uint32_t)(digit - '0')
+					      : (uint32_t)(digit - 'a' + 10);
+
+		if ((value & 1u << i % 4) != 0)
+			ret_bits[i / 64] |= UINT64_C(1) << i % 64;
+	}
+	return true;
+}
+
+/* @text, of the right length, becomes the set; false: it is empty. */
+static bool
+waiting_write(char *text, uint32_t shard_count, const uint64_t *bits)
+{
+	uint32_t digits = (shard_count + 3) / 4;
+	bool is_any = false;
+
+	for (uint32_t i = 0; i < digits; i++) {
+		uint32_t value = (uint32_t)(bits[i / 16] >> i % 16 * 4) & 15u;
+
+		text[digits - 1 - i] = "0123456789abcdef"[value];
+		is_any = is_any || value != 0;
+	}
+	return is_any;
+}
+
+/* ---- life ---- */
+
+static void
+drop_on_timer(struct loop_timer *timer, void *arg)
+{
+	struct mt_drop *drop = arg;
+
+	(void)timer;
+	if (drop->gateway->sm.state < MT_GATEWAY_TAKING ||
+	    drop->gateway->sm.state >= MT_GATEWAY_FAILED)
+		return;
+	if (drop->sm.state == DROP_IDLE)
+		drop_mark(drop);
+}
+
+/* Without memory nothing is reclaimed, and nothing else is wrong. */
+void
+mt_drop_init(struct mt_gateway *gateway)
+{
+	struct mt_drop *drop = mt_calloc(1, sizeof(*drop));
+
+	gateway->drop = drop;
+	if (drop == NULL)
+		return;
+	drop->gateway = gateway;
+	drop->period_ns = DROP_PERIOD_NS;
+	sm_init(&drop->sm, "drop", drop_table, DROP_IDLE, 0);
+	loop_timer_init(&drop->timer, drop_on_timer, drop);
+}
+
+static void
+drop_free_marks(struct mt_drop *drop)
+{
+	for (uint32_t i = 0; i < drop->mark_count; i++) {
+		mt_free(drop->marks[i].key);
+		json_decref(drop->marks[i].object);
+	}
+	mt_free(drop->marks);
+	drop->marks = NULL;
+	drop->mark_count = drop->mark_at = 0;
+}
+
+void
+mt_drop_fini(struct mt_gateway *gateway)
+{
+	struct mt_drop *drop = gateway->drop;
+
+	if (drop == NULL)
+		return;
+	loop_timer_stop(gateway->options.loop, &drop->timer);
+	drop_free_marks(drop);
+	mt_free(drop);
+	gateway->drop = NULL;
+}
+
+void
+mt_drop_kick(struct mt_gateway *gateway)
+{
+	struct mt_drop *drop = gateway->drop;
+
+	if (drop == NULL || drop->sm.state != DROP_IDLE || gateway->sm.state < MT_GATEWAY_TAKING)
+		return;
+	loop_timer_start(gateway->options.loop, &drop->timer, DROP_FIRST_NS);
+}
+
+static void
+drop_end(struct mt_drop *drop)
+{
+	drop_free_marks(drop);
+	sm_move(&drop->sm, DROP_IDLE);
+	if (!drop->is_left)
+		return;
+	loop_timer_start(drop->gateway->options.loop, &drop->timer, drop->period_ns);
+	drop->period_ns = num_min(2 * drop->period_ns, DROP_PERIOD_MAX_NS);
+}
+
+/* ---- marking ---- */
+
+static bool
+drop_is_named(const struct mt_volumes *volumes, uint64_t number)
+{
+	for (uint32_t i = 0; i < volumes->count; i++) {
+		if (mt_scope_names(&volumes->entries[i].volume.scope, number))
+			return true;
+	}
+	for (uint32_t i = 0; i < volumes->snapshots.count; i++) {
+		const struct mt_snapshot *snapshot = &volumes->snapshots.entries[i].snapshot;
+
+		if (snapshot->state != MT_SNAPSHOT_DELETED &&
+		    mt_scope_names(&snapshot->scope, number))
+			return true;
+	}
+	return false;
+}
+
+/* What shall become of @entry; false: nothing. */
+static bool
+drop_judge(const struct mt_drop *drop, const struct mt_snapshot_entry *entry, bool *ret_is_waiting)
+{
+	struct mt_gateway *gateway = drop->gateway;
+	uint64_t age_ns = loop_now_ns(gateway->options.loop) - entry->seen_ns;
+	const struct mt_snapshot *snapshot = &entry->snapshot;
+
+	*ret_is_waiting = false;
+	switch (snapshot->state) {
+	case MT_SNAPSHOT_PENDING:
+		return age_ns >= DROP_PENDING_NS;
+	case MT_SNAPSHOT_LIVE:
+		return snapshot->clone_count == 0 &&
+		    mt_volumes_by_id(&gateway->volumes, snapshot->volume_id) == NULL;
+	default:
+		*ret_is_waiting = true;
+		return entry->waiting == NULL &&
+		    !drop_is_named(&gateway->volumes, snapshot->number);
+	}
+}
+
+static void drop_list(struct mt_drop *drop);
+
+/* Whatever it says: the watch on the key has the tables read anew, and that is a kick. */
+static void
+drop_on_marked(int rc, void *arg)
+{
+	struct mt_drop *drop = arg;
+
+	if (rc != 0 && rc != -EAGAIN)
+		drop->is_left = true;
+	drop_list(drop);
+}
+
+static int
+drop_put_mark(struct mt_drop *drop, const struct mt_snapshot_entry *entry, bool is_waiting)
+{
+	struct mt_gateway *gateway = drop->gateway;
+	struct meta *meta = gateway->options.meta;
+	struct mt_snapshot snapshot = entry->snapshot;
+	char *waiting = is_waiting ? mt_waiting_all(gateway->cluster.shard_count) : NULL;
+	char key[MT_SNAPSHOT_KEY_BYTES];
+	char *text;
+	int rc = -ENOMEM;
+
+	if (snapshot.state == MT_SNAPSHOT_PENDING)
+		mt_snapshot_void(&snapshot);
+	snapshot.state = MT_SNAPSHOT_DELETED;
+	mt_snapshot_key(snapshot.number, key);
+	text = is_waiting && waiting == NULL ? NULL : mt_snapshot_encode(&snapshot, waiting);
+	if (text != NULL) {
+		const struct meta_op ops[] = {
+			{ .kind = META_COMPARE_VERSION,
+			    .key = "cluster",
+			    .version = gateway->volumes.snapshots.cluster_version },
+			{ .kind = META_COMPARE_VERSION, .key = key, .version = entry->version },
+			{ .kind = META_PUT,
+			    .key = key,
+			    .value = text,
+			    .value_bytes = (uint32_t)strlen(text) },
+		};
+
+		rc = meta->ops->txn(meta, ops, NUM_COUNT(ops), drop_on_marked, drop);
+	}
+	free(text);
+	mt_free(waiting);
+	return rc;
+}
+
+/* ---- hiding ---- */
+
+static void
+hide_on_leg(struct loop_post *post, void *arg)
+{
+	struct drop_leg *leg = arg;
+	struct mt_drop *drop = leg->drop;
+
+	(void)post;
+	drop->is_left = drop->is_left || leg->is_left;
+	if (--drop->left_count == 0)
+		drop_list(drop);
+}
+
+static void
+hide_on_port(struct loop_post *post, void *arg)
+{
+	struct drop_leg *leg = arg;
+	const struct mt_drop *drop = leg->drop;
+
+	(void)post;
+	leg->is_left = false;
+	for (uint32_t i = 0; i < leg->port->shard_count; i++) {
+		struct mt_shard *shard = &leg->port->shards[i];
+
+		if (shard->sm.state != MT_SHARD_SERVING) {
+			leg->is_left = leg->is_left || shard->sm.state != MT_SHARD_IDLE;
+			continue;
+		}
+		for (uint32_t k = 0; k < drop->hidden_count; k++)
+			mt_index_hide(shard->block_index, &drop->hidden[k]);
+		mt_flush_kick(shard);
+	}
+	leg->post.fn = hide_on_leg;
+	loop_post(mt_gateway_loop(leg->port->gateway), &leg->post);
+}
+
+static void
+hide_on_compared(int rc, void *arg)
+{
+	struct mt_drop *drop = arg;
+	struct mt_gateway *gateway = drop->gateway;
+
+	/* -EAGAIN: the tables are old, and are being read anew. */
+	if (rc != 0 || gateway->sm.state >= MT_GATEWAY_FAILED) {
+		drop->is_left = drop->is_left || rc != -EAGAIN;
+		drop_list(drop);
+		return;
+	}
+	sm_move(&drop->sm, DROP_HIDING);
+	drop->left_count = gateway->port_count;
+	for (uint32_t i = 0; i < gateway->port_count; i++) {
+		struct drop_leg *leg = &drop->legs[i];
+
+		leg->drop = drop;
+		leg->port = &gateway->ports[i];
+		leg->post = (struct loop_post){ .fn = hide_on_port, .arg = leg };
+		loop_post(leg->port->loop, &leg->post);
+	}
+}
+
+static void
+drop_hide(struct mt_drop *drop)
+{
+	const struct mt_volumes *volumes = &drop->gateway->volumes;
+	struct meta *meta = drop->gateway->options.meta;
+	const struct meta_op compare = { .kind = META_COMPARE_VERSION,
+		.key = "cluster",
+		.version = volumes->snapshots.cluster_version };
+
+	drop->hidden_count = mt_hidden_find(volumes, drop->hidden, MT_HIDDEN_MAX);
+	if (drop->hidden_count == 0 ||
+	    meta->ops->txn(meta, &compare, 1, hide_on_compared, drop) != 0)
+		drop_list(drop);
+}
+
+/* One a turn: the next reading kicks for the next. */
+static void
+drop_mark(struct mt_drop *drop)
+{
+	const struct mt_volumes *volumes = &drop->gateway->volumes;
+	bool is_waiting;
+
+	sm_move(&drop->sm, DROP_MARKING);
+	drop->is_left = false;
+	if (!volumes->is_incomplete && !volumes->snapshots.is_incomplete) {
+		for (uint32_t i = 0; i < volumes->snapshots.count; i++) {
+			const struct mt_snapshot_entry *entry = &volumes->snapshots.entries[i];
+
+			if (entry->snapshot.state == MT_SNAPSHOT_PENDING)
+				drop->is_left = true;
+			if (drop_judge(drop, entry, &is_waiting) &&
+			    drop_put_mark(drop, entry, is_waiting) == 0)
+				return;
+		}
+	}
+	drop_hide(drop);
+}
+
+/* ---- listing ---- */
+
+/* NULL, or what is wrong with it. */
+static const char *
+mark_take(struct drop_mark *mark, uint32_t shard_count)
+{
+	const json_t *waiting = json_object_get(mark->object, "waiting");
+	const json_t *base = json_object_get(mark->object, "segment_base");
+	json_int_t count = json_integer_value(json_object_get(mark->object, "segment_count"));
+
+	mark->segment_base = (uint64_t)json_integer_value(base);
+	mark->segment_count = MT_VOLUME_SEGMENTS;
+	if (!json_is_integer(base) || !mt_segments_exist(mark->segment_base, 1))
+		return "segment_base";
+	if (mark->number != 0 || waiting != NULL)
+		return waiting_read(json_string_value(waiting), shard_count, mark->waiting)
+		    ? NULL
+		    : "waiting";
+	/* Of before marks had it: such a volume had no more segments than it needed. */
+	if (count <= 0 || count > MT_VOLUME_SEGMENTS)
+		return "segment_count";
+	mark->segment_count = (uint32_t)count;
+	for (uint32_t i = 0; i < shard_count; i++)
+		mark->waiting[i / 64] |= UINT64_C(1) << i % 64;
+	return NULL;
+}
+
+/* A volume that is there has the mark's segments, or some: what is on it does not go for a wrong number. */
+static bool
+mark_is_contested(const struct drop_mark *mark, const struct mt_volumes *volumes)
+{
+	uint64_t end = mark->segment_base + mark->segment_count;
+
+	for (uint32_t i = 0; i < volumes->count && mark->number == 0; i++) {
+		const struct mt_volume *volume = &volumes->entries[i].volume;
+
+		if (volume->segment_base < end &&
+		    volume->segment_base + volume->segment_count > mark->segment_base)
+			return true;
+	}
+	return false;
+}
+
+/* False: no memory. A mark that cannot be understood is left out; one that is contested is looked at again. */
+static bool
+drop_add(struct mt_drop *drop, const char *key, uint64_t version, json_t *object, uint64_t number)
+{
+	struct drop_mark *mark = &drop->marks[drop->mark_count];
+	const char *wrong;
+
+	*mark = (struct drop_mark){ .version = version, .object = object, .number = number };
+	wrong = mark_take(mark, drop->gateway->cluster.shard_count);
+	if (wrong == NULL && mark_is_contested(mark, &drop->gateway->volumes)) {
+		wrong = "segment_base: a volume that is there has them";
+		drop->is_left = true; /* the table may be older than the mark */
+	}
+	if (wrong != NULL) {
+		log_limited(LOG_ERROR,
+		    "drop: a mark cannot be obeyed, its space is not reclaimed key=%.64s field=\"%s\"",
+		    key, wrong);
+		json_decref(object);
+		return true;
+	}
+	mark->key = mt_strdup(key);
+	if (mark->key == NULL) {
+		json_decref(object);
+		return false;
+	}
+	drop->mark_count++;
+	return true;
+}
+
+static bool
+drop_add_snapshots(struct mt_drop *drop)
+{
+	const struct mt_snapshots *snapshots = &drop->gateway->volumes.snapshots;
+
+	for (uint32_t i = 0; i < snapshots->count; i++) {
+		const struct mt_snapshot_entry *entry = &snapshots->entries[i];
+		char key[MT_SNAPSHOT_KEY_BYTES];
+		char *text;
+		json_t *object;
+
+		if (entry->waiting == NULL)
+			continue;
+		mt_snapshot_key(entry->snapshot.number, key);
+		text = mt_snapshot_encode(&entry->snapshot, entry->waiting);
+		object = text == NULL ? NULL : json_loads(text, 0, NULL);
+		free(text);
+		if (!drop_add(drop, key, entry->version, object, entry->snapshot.number))
+			return false;
+	}
+	return true;
+}
+
+static void
+drop_on_list(int rc, const struct meta_item *items, uint32_t count, void *arg)
+{
+	struct mt_drop *drop = arg;
+	uint32_t max = count + drop->gateway->volumes.snapshots.count;
+
+	if (rc == 0 && max > 0)
+		drop->marks = mt_calloc(max, sizeof(*drop->marks));
+	for (uint32_t i = 0; i < count && drop->marks != NULL; i++)
+		(void)drop_add(drop, items[i].key, items[i].version,
+		    json_loadb(items[i].value, items[i].value_bytes, 0, NULL), 0);
+	if (drop->marks != NULL)
+		(void)drop_add_snapshots(drop);
+	drop->is_left = drop->is_left || rc != 0;
+	drop_next(drop);
+}
+
+static void
+drop_list(struct mt_drop *drop)
+{
+	struct meta *meta = drop->gateway->options.meta;
+
+	sm_move(&drop->sm, DROP_LISTING);
+	if (meta->ops->list(meta, MT_DELETED_PREFIX, drop_on_list, drop) != 0) {
+		drop->is_left = true;
+		drop_end(drop);
+	}
+}
+
+/* ---- at the ports ---- */
+
+static void
+drop_on_cleared(int rc, void *arg)
+{
+	struct mt_drop *drop = arg;
+
+	if (rc == 0)
+		drop->period_ns = DROP_PERIOD_NS;
+	else
+		drop->is_left = true;
+	drop->mark_at++;
+	drop_next(drop);
+}
+
+static void
+drop_clear(struct mt_drop *drop, struct drop_mark *mark)
+{
+	struct meta *meta = drop->gateway->options.meta;
+	uint32_t shard_count = drop->gateway->cluster.shard_count;
+	char *waiting = mt_waiting_all(shard_count);
+	bool is_any = waiting != NULL && waiting_write(waiting, shard_count, mark->waiting);
+	char *text = NULL;
+	int rc = -ENOMEM;
+
+	if (waiting != NULL &&
+	    json_object_set_new(mark->object, "waiting", json_string(waiting)) == 0)
+		text = json_dumps(mark->object, JSON_COMPACT);
+	if (text != NULL) {
+		const struct meta_op ops[] = {
+			{ .kind = META_COMPARE_VERSION,
+			    .key = mark->key,
+			    .version = mark->version },
+			{ .kind = is_any ? META_PUT : META_DELETE,
+			    .key = mark->key,
+			    .value = is_any ? text : NULL,
+			    .value_bytes = is_any ? (uint32_t)strlen(text) : 0 },
+		};
+
+		if (!is_any)
+			log_info("gateway: reclaimed everything of %s", mark->key);
+		rc = meta->ops->txn(meta, ops, NUM_COUNT(ops), drop_on_cleared, drop);
+	}
+	free(text);
+	mt_free(waiting);
+	if (rc != 0)
+		drop_on_cleared(rc, drop);
+}
+
+static void
+drop_on_leg(struct loop_post *post, void *arg)
+{
+	struct drop_leg *leg = arg;
+	struct mt_drop *drop = leg->drop;
+	struct drop_mark *mark = &drop->marks[drop->mark_at];
+	bool is_any = false;
+
+	(void)post;
+	if (--drop->left_count > 0)
+		return;
+	for (uint32_t i = 0; i < drop->gateway->port_count; i++) {
+		for (uint32_t k = 0; k < NUM_COUNT(mark->waiting); k++) {
+			is_any = is_any || (mark->waiting[k] & drop->legs[i].done[k]) != 0;
+			mark->waiting[k] &= ~drop->legs[i].done[k];
+		}
+		drop->is_left = drop->is_left || drop->legs[i].is_left;
+	}
+	if (is_any) {
+		sm_move(&drop->sm, DROP_CLEARING);
+		drop_clear(drop, mark);
+	} else {
+		drop->mark_at++;
+		drop_next(drop);
+	}
+}
+
+static void
+drop_on_port(struct loop_post *post, void *arg)
+{
+	struct drop_leg *leg = arg;
+	const struct drop_mark *mark = &leg->drop->marks[leg->drop->mark_at];
+
+	(void)post;
+	memset(leg->done, 0, sizeof(leg->done));
+	leg->is_left = false;
+	for (uint32_t i = 0; i < leg->port->shard_count; i++) {
+		struct mt_shard *shard = &leg->port->shards[i];
+		uint64_t bit = UINT64_C(1) << shard->index % 64;
+		int rc;
+
+		if ((mark->waiting[shard->index / 64] & bit) == 0)
+			continue;
+		rc = -EAGAIN;
+		if (shard->sm.state == MT_SHARD_SERVING)
+			rc = mark->number != 0
+			    ? mt_cut_drop(shard, mark->number)
+			    : mt_segments_drop(shard, mark->segment_base, mark->segment_count);
+		if (rc == 0)
+			leg->done[shard->index / 64] |= bit;
+		else if (shard->sm.state != MT_SHARD_IDLE)
+			leg->is_left = true;
+	}
+	leg->post.fn = drop_on_leg;
+	loop_post(mt_gateway_loop(leg->port->gateway), &leg->post);
+}
+
+static void
+drop_next(struct mt_drop *drop)
+{
+	struct mt_gateway *gateway = drop->gateway;
+
+	if (drop->mark_at >= drop->mark_count || gateway->sm.state >= MT_GATEWAY_FAILED) {
+		drop_end(drop);
+		return;
+	}
+	sm_move(&drop->sm, DROP_ASKING);
+	drop->left_count = gateway->port_count;
+	for (uint32_t i = 0; i < gateway->port_count; i++) {
+		struct drop_leg *leg = &drop->legs[i];
+
+		leg->drop = drop;
+		leg->port = &gateway->ports[i];
+		leg->post = (struct loop_post){ .fn = drop_on_port, .arg = leg };
+		loop_post(leg->port->loop, &leg->post);
+	}
+}

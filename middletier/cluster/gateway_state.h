@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gateway_state.h -- a gateway as its main loop knows it; its functions are in gateway.h, above
+ * all folders
+ */
+#ifndef CLEAVE_MIDDLETIER_CLUSTER_GATEWAY_STATE_H
+#define CLEAVE_MIDDLETIER_CLUSTER_GATEWAY_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/sm.h"
+#include "catalog/cluster_key.h"
+#include "catalog/volume_table.h"
+#include "cleave/loop.h"
+#include "cleave/meta.h"
+#include "cleave/split.h"
+#include "cleave/wire.h"
+#include "cluster/member.h"
+#include "cluster/mirror.h"
+#include "common/port.h"
+#include "control/control_json.h"
+#include "extent/node_link.h"
+
+struct mt_control_request;
+struct mt_drop;
+struct mt_holding;
+struct mt_taking;
+struct sim_host;
+
+#define MT_PORT_CONNECTIONS_MAX 4096u /* clients', nodes' and other gateways' together */
+/*
+ * Of them, kept for those that a port makes, so that clients, as many as come, do not keep it from its
+ * nodes: a link to each node, and calls to all other gateways, of a snapshot that begins and of two whose
+ * releases are still under way. Clients lose a sixteenth of the room.
+ */
+#define MT_PORT_CONNECTIONS_OWN (MT_NODES_MAX + 3u * MT_GATEWAYS_MAX)
+
+struct mt_gateway_options {
+	struct loop *loop;     /* main loop */
+	struct meta *meta;     /* borrowed */
+	const char *meta_name; /* of the store, for messages; borrowed ["the metadata store"] */
+	uint64_t cluster_id;
+	uint64_t gateway_id, boot_id;
+	struct store_id store_id; /* random: of a store that is made, or has none yet */
+	uint32_t shard_count;     /* of a cluster that is being made [8]; else must agree or be 0 */
+	uint32_t min_replicas;
+	struct mt_node_config nodes[MT_NODES_MAX];
+	uint32_t node_count;
+	struct {
+		char address[SPLIT_ADDRESS_BYTES_MAX]; /* "": listens nowhere (rebuild.c) */
+		int cpu;                               /* -1: any */
+		uint32_t connections_max;              /* [MT_PORT_CONNECTIONS_MAX] */
+	} ports[MT_PORTS_MAX];
+	uint32_t port_count;
+	bool is_single_loop;       /* simulator: ports run on @loop, no threads */
+	struct sim_host *sim_host; /* simulator */
+	uint64_t device_bytes;     /* per port: receives, ring, reads */
+	bool wants_huge_pages;     /* for device memory: the system's reserved ones */
+	uint32_t engine_threads;   /* per port; 0: inline */
+	uint32_t merge_threads;    /* per port; 0: merges use the engines of the writes */
+	uint32_t client_receives;  /* requests a port takes at a time */
+	uint64_t node_timeout_ns;
+	/* Zero means the default in brackets. */
+	uint64_t lease_ns;           /* how long a silent gateway keeps its shards [3 s] */
+	uint64_t session_ns;         /* how long a silent writer keeps its volume [10 s] */
+	uint64_t repair_after_ns;    /* how long a lost node may be away before its copies are
+				      * made anew elsewhere [60 s] */
+	uint64_t repair_bytes_per_s; /* of a port, for all its copying [64 MiB] */
+	uint64_t scrub_interval_ns;  /* every copy is verified once in it [7 days] */
+	uint64_t sweep_interval_ns;  /* between two looks for orphans at a node [10 min] */
+	uint64_t orphan_grace_ns;    /* what nobody names is deleted after it; 0: when first seen */
+	uint64_t log_bytes;          /* of a shard's log, beyond which flush hurries [256 MiB] */
+	/* For tests. Of a shard's runs, cuts and mirror: beyond it is long [by the slots]; of an
+	 * extent: no more is written to it by a checkpoint [all of it]. */
+	uint64_t manifest_bytes, manifest_part_bytes;
+	uint64_t hold_ns; /* for tests: after it a shard's hold for a snapshot ends [5 s] */
+	uint64_t index_cache_bytes;  /* of the indexes of runs, all ports together [64 MiB] */
+	uint32_t frame_bytes;        /* plain bytes of a run's frames [16 KiB] */
+	void (*on_ready)(void *arg); /* every shard of every port serves */
+	/* It cannot serve, and never will: no cluster's store, or another's, disks too small. Stop it. */
+	void (*on_failed)(int rc, const char *text, void *arg);
+	void *arg;
+};
+
+enum mt_gateway_state {
+	MT_GATEWAY_CREATED,
+	MT_GATEWAY_STARTING, /* ports listen; cluster and volumes are being read */
+	MT_GATEWAY_TAKING,   /* shards are being taken over */
+	MT_GATEWAY_SERVING,
+	MT_GATEWAY_FAILED, /* waits for mt_gateway_stop */
+	MT_GATEWAY_STOPPING,
+	MT_GATEWAY_STOPPED,
+	MT_GATEWAY_STATE_NR
+};
+
+struct mt_gateway {
+	uint32_t magic;
+	struct sm sm;
+	struct mt_gateway_options options;
+	struct mt_port *ports;
+	uint32_t port_count;
+	pthread_t threads[MT_PORTS_MAX];
+	bool has_thread[MT_PORTS_MAX];
+	struct loop_post begin_posts[MT_PORTS_MAX], stop_posts[MT_PORTS_MAX];
+	uint32_t opened_count, stopped_count;
+	struct mt_cluster cluster;
+	struct mt_volumes volumes;
+	struct mt_mirror mirror;
+	struct loop_link control_queue; /* mt_control_request: changes that wait for their turn */
+	struct mt_control_request *control_current;
+	struct loop_link asks;        /* mt_ask: out with the ports */
+	struct loop_link cut_asks;    /* cut_ask.c: likewise */
+	struct loop_link releases;    /* snapshot.c: to other gateways */
+	struct mt_taking *taking;     /* snapshot.c: the snapshot that is being taken */
+	struct mt_drop *drop;         /* drop.c */
+	struct mt_holding *holding;   /* holder.c; NULL: nobody has asked yet */
+	uint64_t claimed_ns;          /* holder.c: when a gateway last went, or a shard came here */
+	struct loop_timer load_timer; /* the store did not answer: ask again */
+	uint64_t started_ns;
+	struct mt_member member;
+	_Atomic uint64_t
+	    lease_until_ns; /* main writes, ports read; see mt_gateway_lease_until_ns */
+	_Atomic uint64_t slot_bytes_min; /* ports write: of all nodes seen; 0: none was */
+	_Atomic bool has_served;         /* main writes: it was SERVING */
+	bool is_killed; /* simulator: destroyed without stop, the split ports are gone already */
+	int failure_rc;
+	char failure[2 * MT_CONTROL_ERROR_BYTES];
+	void (*stop_fn)(void *arg);
+	void *stop_arg;
+};
+
+#endif /* CLEAVE_MIDDLETIER_CLUSTER_GATEWAY_STATE_H */

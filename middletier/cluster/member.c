@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * member.c -- our own key "gateways/ID" under a lease: got, kept, lost, got again
+ *
+ *	OUT --> GRANTING --> REGISTERING --> UP --> LEAVING --> LEFT
+ *	 ^         |              |          |
+ *	 +---------+--------------+----------+   no answer, the lease is gone, its time is over
+ *
+ *	key = {"format":1,"boot_id":"0123456789abcdef","ports":["tcp://10.0.0.1:7100", ...]}
+ *
+ * The store counts a lease from when a renewal arrives, we from when it was sent, and an eighth less,
+ * which is more than two clocks drift apart in that time (I7): so nobody sees our key go before we
+ * have stopped. When our time ends without an answer every shard stops, whatever the store thinks.
+ *
+ * A store that does not answer costs nothing until then. A key of ours with another boot id is that of
+ * a process before us, whose last words arrived late: it is written again.
+ */
+#include "cluster/member.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mutant.h"
+#include "base/num.h"
+#include "base/sm.h"
+#include "cleave/loop.h"
+#include "cleave/meta.h"
+#include "cluster/gateway_state.h"
+#include "cluster/member_view.h"
+#include "common/port.h"
+#include "control/control_json.h"
+
+#define MEMBER_FORMAT 1u
+#define MEMBER_DRIFT_PART 8u
+#define MEMBER_RENEW_PART 3u
+#define MEMBER_RETRY_PART 12u
+#define MEMBER_RETRY_MIN_NS NUM_MS(50)
+#define MEMBER_LEAVE_NS NUM_MS(1000)
+
+static const struct sm_state member_table[MT_MEMBER_STATE_NR] = {
+	[MT_MEMBER_OUT] = { "out", SM_TO(MT_MEMBER_GRANTING) | SM_TO(MT_MEMBER_LEFT), SM_INITIAL },
+	[MT_MEMBER_GRANTING] = { "granting",
+	    SM_TO(MT_MEMBER_REGISTERING) | SM_TO(MT_MEMBER_OUT) | SM_TO(MT_MEMBER_LEFT), 0 },
+	[MT_MEMBER_REGISTERING] = { "registering",
+	    SM_TO(MT_MEMBER_UP) | SM_TO(MT_MEMBER_OUT) | SM_TO(MT_MEMBER_LEAVING), 0 },
+	[MT_MEMBER_UP] = { "up", SM_TO(MT_MEMBER_OUT) | SM_TO(MT_MEMBER_LEAVING), 0 },
+	[MT_MEMBER_LEAVING] = { "leaving", SM_TO(MT_MEMBER_LEFT), 0 },
+	[MT_MEMBER_LEFT] = { "left", 0, SM_FINAL },
+};
+
+static void member_grant(struct mt_member *member);
+static void member_register(struct mt_member *member);
+static void member_renew(struct mt_member *member);
+static void member_left(struct mt_member *member);
+
+static struct loop *
+member_loop(const struct mt_member *member)
+{
+	return member->gateway->options.loop;
+}
+
+static struct meta *
+member_meta(const struct mt_member *member)
+{
+	return member->gateway->options.meta;
+}
+
+/* The key. */
+
+void
+mt_member_key(char out[MT_MEMBER_KEY_BYTES], uint64_t gateway_id)
+{
+	(void)snprintf(out, MT_MEMBER_KEY_BYTES, "gateways/%" PRIu64, gateway_id);
+}
+
+char *
+mt_member_encode(const struct mt_gateway *gateway)
+{
+	json_t *ports = json_array(), *object;
+	char boot[17];
+	char *text;
+
+	(void)snprintf(boot, sizeof(boot), "%016" PRIx64, gateway->options.boot_id);
+	for (uint32_t i = 0; i < gateway->port_count; i++)
+		json_array_append_new(ports, json_string(gateway->ports[i].address));
+	object = json_pack("{s:i, s:s, s:o}", "format", (int)MEMBER_FORMAT, "boot_id", boot,
+	    "ports", ports);
+	text = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
+	json_decref(object);
+	return text;
+}
+
+static const char *
+member_decode(const json_t *object, struct mt_member_peer *peer)
+{
+	const char *boot = json_string_value(json_object_get(object, "boot_id"));
+	const json_t *ports = json_object_get(object, "ports");
+
+	if (!json_is_object(object))
+		return "not a JSON object";
+	if (json_integer_value(json_object_get(object, "format")) != MEMBER_FORMAT)
+		return "format";
+	if (boot == NULL || mt_hex_parse(boot, &peer->boot_id) != 0)
+		return "boot_id";
+	if (!json_is_array(ports) || json_array_size(ports) == 0 ||
+	    json_array_size(ports) > MT_PORTS_MAX)
+		return "ports";
+	peer->port_count = (uint32_t)json_array_size(ports);
+	for (uint32_t i = 0; i < peer->port_count; i++) {
+		const char *address = json_string_value(json_array_get(ports, i));
+
+		if (address == NULL || strlen(address) >= sizeof(peer->ports[i]))
+			return "ports";
+		memcpy(peer->ports[i], address, strlen(address) + 1);
+	}
+	return NULL;
+}
+
+int
+mt_member_decode(const void *value, uint32_t bytes, struct mt_member_peer *ret_peer,
+    const char **ret_field)
+{
+	json_error_t error;
+	json_t *object = json_loadb(value, bytes, JSON_REJECT_DUPLICATES, &error);
+
+	if (object == NULL && json_error_code(&error) == json_error_out_of_memory)
+		return -ENOMEM;
+	*ret_field = member_decode(object, ret_peer);
+	json_decref(object);
+	return *ret_field == NULL ? 0 : -EBADMSG;
+}
+
+/* Time. */
+
+/* Also read by ports' threads. */
+static void
+member_set_until(struct mt_member *member, uint64_t until_ns)
+{
+	member->until_ns = until_ns;
+	atomic_store_explicit(&member->gateway->lease_until_ns, until_ns, memory_order_release);
+}
+
+static uint64_t
+member_ttl_ns(const struct mt_member *member)
+{
+	return member->gateway->options.lease_ns;
+}
+
+/* Between half a part and one and a half of it. */
+static uint64_t
+member_jitter(const struct mt_member *member, uint64_t ns)
+{
+	return ns / 2 + loop_random_below(member_loop(member), ns + 1);
+}
+
+/* The lease lives since @sent_ns: until when is it surely ours, when is it renewed? */
+static void
+member_extend(struct mt_member *member, uint64_t sent_ns)
+{
+	struct loop *loop = member_loop(member);
+	uint64_t now_ns = loop_now_ns(loop), ttl_ns = member_ttl_ns(member);
+	uint64_t from_ns = MUTANT(lease_from_answer) ? now_ns : sent_ns;
+	uint64_t until_ns = from_ns + ttl_ns - ttl_ns / MEMBER_DRIFT_PART;
+	uint64_t renew_ns = sent_ns + ttl_ns / MEMBER_RENEW_PART;
+
+	member->sent_ns = sent_ns;
+	member_set_until(member, until_ns);
+	loop_timer_start(loop, &member->expiry_timer, until_ns > now_ns ? until_ns - now_ns : 0);
+	loop_timer_start(loop, &member->timer, renew_ns > now_ns ? renew_ns - now_ns : 0);
+}
+
+/* Losing it. */
+
+static void
+member_out(struct mt_member *member)
+{
+	struct loop *loop = member_loop(member);
+	uint64_t wait_ns = num_max(member_ttl_ns(member) / MEMBER_RETRY_PART, MEMBER_RETRY_MIN_NS);
+
+	sm_move(&member->sm, MT_MEMBER_OUT);
+	loop_timer_stop(loop, &member->expiry_timer);
+	loop_timer_start(loop, &member->timer,
+	    member->failures_in_row == 0 ? 0 : member_jitter(member, wait_ns));
+	member->failures_in_row++;
+}
+
+void
+mt_member_lose(struct mt_member *member, const char *why)
+{
+	if (member->sm.state != MT_MEMBER_UP)
+		return;
+	log_warn("gateway: lost its lease, all shards stop: %s", why);
+	member->key_version = 0;
+	member->lease = 0;
+	member_set_until(member, 0);
+	member->failures_in_row = 0;
+	member_out(member);
+	if (!MUTANT(lease_ignored))
+		mt_view_on_lease(member, false);
+}
+
+static void
+member_on_expiry(struct loop_timer *timer, void *arg)
+{
+	struct mt_member *member = arg;
+
+	(void)timer;
+	if (member->sm.state == MT_MEMBER_LEAVING)
+		member_left(member);
+	else
+		mt_member_lose(member, "the metadata store has not renewed it in time");
+}
+
+static void
+member_on_timer(struct loop_timer *timer, void *arg)
+{
+	struct mt_member *member = arg;
+
+	(void)timer;
+	if (member->sm.state == MT_MEMBER_OUT)
+		member_grant(member);
+	else if (member->sm.state == MT_MEMBER_UP)
+		member_renew(member);
+}
+
+static void
+member_fail(struct mt_member *member, const char *what, int rc)
+{
+	log_limited(LOG_WARN, "gateway: no lease yet, trying again: %s rc=%s", what, log_errno(rc));
+	member->lease = 0;
+	member_out(member);
+}
+
+/* Getting it. */
+
+static void
+member_on_granted(int rc, uint64_t lease, void *arg)
+{
+	struct mt_member *member = arg;
+
+	if (member->sm.state != MT_MEMBER_GRANTING)
+		return; /* left meanwhile; the lease ends by itself */
+	if (rc != 0) {
+		member_fail(member, "grant", rc);
+		return;
+	}
+	member->lease = lease;
+	sm_move(&member->sm, MT_MEMBER_REGISTERING);
+	member_register(member);
+}
+
+static void
+member_grant(struct mt_member *member)
+{
+	struct meta *meta = member_meta(member);
+	int rc;
+
+	sm_move(&member->sm, MT_MEMBER_GRANTING);
+	member->sent_ns = loop_now_ns(member_loop(member));
+	rc = meta->ops->lease_grant(meta, member_ttl_ns(member), member_on_granted, member);
+	if (rc != 0)
+		member_fail(member, "grant", rc);
+}
+
+/* Is it there, and of this boot? What the transaction said does not matter. */
+static void
+member_on_read(int rc, const struct meta_item *items, uint32_t count, void *arg)
+{
+	struct mt_member *member = arg;
+	struct mt_member_peer peer;
+	uint64_t version = 0;
+	const char *field;
+
+	if (member->sm.state != MT_MEMBER_REGISTERING)
+		return;
+	for (uint32_t i = 0; i < count && rc == 0; i++) {
+		if (strcmp(items[i].key, member->key) == 0 &&
+		    mt_member_decode(items[i].value, items[i].value_bytes, &peer, &field) == 0 &&
+		    peer.boot_id == member->gateway->options.boot_id)
+			version = items[i].version;
+	}
+	if (version == 0) {
+		member_fail(member, "register", rc);
+		return;
+	}
+	member->key_version = version;
+	member->failures_in_row = 0;
+	sm_move(&member->sm, MT_MEMBER_UP);
+	member_extend(member, member->sent_ns);
+	log_info("gateway: member id=%" PRIu64 " lease_ms=%" PRIu64,
+	    member->gateway->options.gateway_id, member_ttl_ns(member) / NUM_MS(1));
+	mt_view_on_lease(member, true);
+}
+
+static void
+member_on_registered(int rc, void *arg)
+{
+	struct mt_member *member = arg;
+	struct meta *meta = member_meta(member);
+
+	if (member->sm.state != MT_MEMBER_REGISTERING)
+		return;
+	if (rc == 0 || rc == -ETIMEDOUT)
+		rc = meta->ops->list(meta, member->key, member_on_read, member);
+	if (rc != 0)
+		member_fail(member, "register", rc);
+}
+
+static void
+member_register(struct mt_member *member)
+{
+	struct meta *meta = member_meta(member);
+	char *text = mt_member_encode(member->gateway);
+	int rc = -ENOMEM;
+
+	if (text != NULL) {
+		const struct meta_op op = {
+			.kind = META_PUT,
+			.key = member->key,
+			.value = text,
+			.value_bytes = (uint32_t)strlen(text),
+			.lease = member->lease,
+		};
+
+		rc = meta->ops->txn(meta, &op, 1, member_on_registered, member);
+		free(text);
+	}
+	if (rc != 0)
+		member_fail(member, "register", rc);
+}
+
+/* Keeping it. */
+
+static void
+member_on_renewed(int rc, uint64_t lease, void *arg)
+{
+	struct mt_member *member = arg;
+
+	(void)lease;
+	member->is_renewing = false;
+	if (member->sm.state != MT_MEMBER_UP || member->renew_lease != member->lease)
+		return;
+	if (rc == 0) {
+		member_extend(member, member->renew_sent_ns);
+	} else if (rc == -ENOENT) {
+		mt_member_lose(member, "the metadata store let it expire");
+	} else {
+		log_limited(LOG_WARN, "gateway: cannot renew its lease, trying again rc=%s",
+		    log_errno(rc));
+		loop_timer_start(member_loop(member), &member->timer,
+		    member_jitter(member, member_ttl_ns(member) / MEMBER_RETRY_PART));
+	}
+}
+
+static void
+member_renew(struct mt_member *member)
+{
+	struct meta *meta = member_meta(member);
+	struct loop *loop = member_loop(member);
+	int rc = -EBUSY; /* the one before, of a lease that was lost, is still out */
+
+	if (!member->is_renewing) {
+		member->renew_sent_ns = loop_now_ns(loop);
+		member->renew_lease = member->lease;
+		rc = meta->ops->lease_renew(meta, member->lease, member_on_renewed, member);
+		member->is_renewing = rc == 0;
+	}
+	if (rc != 0)
+		loop_timer_start(loop, &member->timer,
+		    member_jitter(member, member_ttl_ns(member) / MEMBER_RETRY_PART));
+}
+
+/* Leaving. */
+
+static void
+member_left(struct mt_member *member)
+{
+	void (*fn)(void *arg) = member->left_fn;
+
+	sm_move(&member->sm, MT_MEMBER_LEFT);
+	loop_timer_stop(member_loop(member), &member->timer);
+	loop_timer_stop(member_loop(member), &member->expiry_timer);
+	member->left_fn = NULL;
+	if (fn != NULL)
+		fn(member->left_arg);
+}
+
+static void
+member_on_revoked(int rc, uint64_t lease, void *arg)
+{
+	struct mt_member *member = arg;
+
+	(void)lease;
+	if (member->sm.state != MT_MEMBER_LEAVING)
+		return;
+	if (rc != 0 && rc != -ENOENT)
+		log_warn("gateway: its lease was not given back, and will run out rc=%s",
+		    log_errno(rc));
+	member_left(member);
+}
+
+void
+mt_member_leave(struct mt_member *member, void (*fn)(void *arg), void *arg)
+{
+	struct meta *meta = member_meta(member);
+	int rc;
+
+	member->left_fn = fn;
+	member->left_arg = arg;
+	mt_view_stop(member);
+	member->key_version = 0;
+	member_set_until(member, 0);
+	if (member->lease == 0) {
+		member_left(member);
+		return;
+	}
+	sm_move(&member->sm, MT_MEMBER_LEAVING);
+	loop_timer_stop(member_loop(member), &member->timer);
+	loop_timer_start(member_loop(member), &member->expiry_timer, MEMBER_LEAVE_NS);
+	rc = meta->ops->lease_revoke(meta, member->lease, member_on_revoked, member);
+	if (rc != 0)
+		member_left(member);
+}
+
+/* Its life. */
+
+int
+mt_member_init(struct mt_member *member, struct mt_gateway *gateway)
+{
+	*member = (struct mt_member){ .gateway = gateway };
+	mt_member_key(member->key, gateway->options.gateway_id);
+	sm_init(&member->sm, "member", member_table, MT_MEMBER_OUT, 0);
+	loop_timer_init(&member->timer, member_on_timer, member);
+	loop_timer_init(&member->expiry_timer, member_on_expiry, member);
+	return mt_view_init(member);
+}
+
+int
+mt_member_start(struct mt_member *member)
+{
+	int rc = mt_view_start(member);
+
+	if (rc == 0)
+		member_grant(member);
+	return rc;
+}
+
+void
+mt_member_fini(struct mt_member *member)
+{
+	if (member->gateway == NULL)
+		return;
+	loop_timer_stop(member_loop(member), &member->timer);
+	loop_timer_stop(member_loop(member), &member->expiry_timer);
+	mt_view_stop(member);
+	mt_view_fini(member);
+	member->gateway = NULL;
+}

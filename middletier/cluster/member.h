@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * member.h -- one of several gateways: its lease, who else lives, and who shall own which shard
+ *
+ * All of it is main's. member.c keeps our own key, member_view.c reads everybody's.
+ */
+#ifndef CLEAVE_MIDDLETIER_CLUSTER_MEMBER_H
+#define CLEAVE_MIDDLETIER_CLUSTER_MEMBER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/sm.h"
+#include "cleave/loop.h"
+#include "cleave/split.h"
+#include "cleave/wire.h"
+#include "common/port.h"
+#include "common/shard.h"
+
+struct mt_gateway;
+
+#define MT_GATEWAYS_MAX 64u
+#define MT_MEMBER_KEY_BYTES 32u
+
+enum mt_member_state {
+	MT_MEMBER_OUT,         /* not begun, or its timer runs: tries again */
+	MT_MEMBER_GRANTING,    /* a lease */
+	MT_MEMBER_REGISTERING, /* our key under it; then its version is read */
+	MT_MEMBER_UP,          /* renews */
+	MT_MEMBER_LEAVING,     /* gives the lease back */
+	MT_MEMBER_LEFT,
+	MT_MEMBER_STATE_NR
+};
+
+/* A gateway that lives, from its key. */
+struct mt_member_peer {
+	uint64_t gateway_id, boot_id;
+	uint64_t version; /* of the key */
+	uint64_t seen_ns; /* when this incarnation was first seen here */
+	uint32_t port_count;
+	char ports[MT_PORTS_MAX][SPLIT_ADDRESS_BYTES_MAX];
+};
+
+/* A shard, from its root and from our port's reports. */
+struct mt_member_shard {
+	bool has_root, is_released;
+	uint32_t epoch;
+	uint64_t gateway_id, boot_id;
+	char address[SPLIT_ADDRESS_BYTES_MAX];
+	enum mt_shard_state own_state; /* of our port's struct for it */
+	uint32_t own_epoch;
+};
+
+struct mt_member {
+	struct mt_gateway *gateway;
+	struct sm sm;
+	char key[MT_MEMBER_KEY_BYTES];
+	uint64_t key_version; /* 0: we are no member */
+	uint64_t lease;
+	uint64_t sent_ns;  /* when the grant or renewal that counts was sent */
+	uint64_t until_ns; /* what mt_gateway_lease_until_ns says */
+	uint64_t renew_sent_ns, renew_lease;
+	bool is_renewing;
+	uint32_t failures_in_row;
+	struct loop_timer timer;        /* OUT: try again; UP: the next renewal */
+	struct loop_timer expiry_timer; /* UP: the lease is over; LEAVING: enough */
+	void (*left_fn)(void *arg);
+	void *left_arg;
+	/* member_view.c */
+	bool is_watching, is_reading,
+	    is_dirty; /* dirty: something changed since the reading began */
+	bool has_view;
+	bool is_again;         /* the next reading ends in a word to the ports, come what may */
+	bool is_taking;        /* the take timer runs */
+	uint64_t read_ns;      /* when the last reading began */
+	uint64_t read_version; /* key_version then */
+	struct loop_timer read_timer, take_timer;
+	struct mt_member_peer *peers, *next_peers; /* MT_GATEWAYS_MAX; sorted by the key's text */
+	uint32_t peer_count;
+	uint8_t *picks;                           /* of each shard: who shall own it, in peers */
+	struct mt_member_shard *shards;           /* the cluster's shard_count */
+	uint64_t wanted[CLEAVE_SHARDS_MAX / 64u]; /* as the ports were told */
+	bool is_ready_told;
+};
+
+/* mt_member_key -- "gateways/ID", decimal. */
+void mt_member_key(char out[MT_MEMBER_KEY_BYTES], uint64_t gateway_id);
+/* mt_member_encode -- our key's JSON, to be freed with free(). NULL: no memory. */
+char *mt_member_encode(const struct mt_gateway *gateway);
+/* mt_member_decode -- 0 and all but version and seen_ns; -EBADMSG and the field; -ENOMEM. */
+int mt_member_decode(const void *value, uint32_t bytes, struct mt_member_peer *ret_peer,
+    const char **ret_field);
+/* mt_member_init -- the cluster is known, ports have been opened. -ENOMEM. */
+int mt_member_init(struct mt_member *member, struct mt_gateway *gateway);
+/* mt_member_start -- get a lease, keep it, get it again. 0; -ENOMEM. */
+int mt_member_start(struct mt_member *member);
+/* mt_member_leave -- the ports have stopped: give the lease back; @fn once, soon in any case. */
+void mt_member_leave(struct mt_member *member, void (*fn)(void *arg), void *arg);
+void mt_member_fini(struct mt_member *member);
+/* mt_member_lose -- the lease is, or may be, over: shards stop; then a new one. */
+void mt_member_lose(struct mt_member *member, const char *why);
+
+#endif /* CLEAVE_MIDDLETIER_CLUSTER_MEMBER_H */

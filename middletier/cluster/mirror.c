@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mirror.c -- the volumes, the snapshots and the cluster's key, once more in the manifest of shard 0
+ *
+ * Extents tell everything about the blocks of a cluster and nothing about its volumes. So that a lost
+ * metadata store can be made anew (rebuild.c), the gateway that owns shard 0 keeps a copy there:
+ *
+ *	main: the table changed, or shard 0 serves here --> a copy of the table, posted to shard 0's port
+ *	port: compares it with the manifest's state, commits what differs, step by step --> posts back
+ *	main: changed meanwhile? once more
+ *
+ * Nobody waits for it: a change that was made just before everything was lost may be missing in it,
+ * and rebuild.c leaves room for that. One copy is under way at a time, however often the table
+ * changes. While it is out, it belongs to the port.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "catalog/cluster_key.h"
+#include "catalog/scope.h"
+#include "catalog/snapshot_table.h"
+#include "catalog/volume_table.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
+#include "cluster/gateway_state.h"
+#include "cluster/mirror.h"
+#include "common/alloc.h"
+#include "common/port.h"
+#include "common/shard.h"
+#include "gateway.h"
+#include "manifest/edit.h"
+#include "manifest/manifest.h"
+#include "manifest/manifest_state.h"
+
+#define MIRROR_SHARD 0u
+#define MIRROR_RETRY_NS NUM_S(1)
+
+/* ---- on the port ---- */
+
+static void mirror_step(struct mt_mirror *mirror);
+static void mirror_on_done(struct loop_post *post, void *arg);
+
+/* The last act of the port: @mirror is main's again. */
+static void
+mirror_finish(struct mt_mirror *mirror, int rc)
+{
+	mirror->rc = rc;
+	mirror->post = (struct loop_post){ .fn = mirror_on_done, .arg = mirror };
+	loop_post(mt_gateway_loop(mirror->gateway), &mirror->post);
+}
+
+static void
+mirror_on_commit(int rc, void *arg)
+{
+	struct mt_mirror *mirror = arg;
+
+	if (rc != 0)
+		mirror_finish(mirror, rc);
+	else
+		mirror_step(mirror);
+}
+
+static struct mt_shard *
+mirror_shard(struct mt_mirror *mirror)
+{
+	struct mt_port *port = &mirror->gateway->ports[MIRROR_SHARD];
+	struct mt_shard *shard =
+	    port->shard_by_number == NULL ? NULL : port->shard_by_number[MIRROR_SHARD];
+
+	return shard != NULL && shard->sm.state == MT_SHARD_SERVING ? shard : NULL;
+}
+
+static bool
+edits_are_equal(const struct mt_edit *a, const struct mt_edit *b)
+{
+	uint8_t a_bytes[MT_EDIT_BYTES_MAX], b_bytes[MT_EDIT_BYTES_MAX];
+
+	(void)mt_edit_encode(a_bytes, a);
+	(void)mt_edit_encode(b_bytes, b);
+	return memcmp(a_bytes, b_bytes, sizeof(a_bytes)) == 0;
+}
+
+/* The edit that would make @volume, or a snapshot, what it is. */
+static struct mt_edit
+mirror_volume(const struct mt_volume *volume)
+{
+	return (struct mt_edit){ .kind = MT_EDIT_VOLUME, .volume = *volume };
+}
+
+static struct mt_edit
+mirror_snapshot(const struct mt_snapshot *snapshot)
+{
+	return (struct mt_edit){ .kind = MT_EDIT_SNAPSHOT, .snapshot = *snapshot };
+}
+
+static void
+mirror_add(struct mt_mirror *mirror, const struct mt_edit *edit, bool is_deleted)
+{
+	if (mirror->edit_count == MT_MIRROR_EDITS_MAX)
+		return;
+	mirror->edits[mirror->edit_count] = *edit;
+	mirror->edits[mirror->edit_count++].is_deleted = is_deleted;
+}
+
+static void
+mirror_compare_snapshots(struct mt_mirror *mirror, const struct mt_manifest_state *state)
+{
+	uint32_t i = 0, k = 0;
+
+	while (mirror->edit_count < MT_MIRROR_EDITS_MAX &&
+	    (i < state->snapshot_count || k < mirror->snapshot_count)) {
+		uint64_t old = i < state->snapshot_count ? state->snapshots[i].number : UINT64_MAX;
+		uint64_t wanted = k < mirror->snapshot_count ? mirror->snapshots[k].number
+							     : UINT64_MAX;
+		struct mt_edit old_edit = { 0 }, edit = { 0 };
+
+		if (old <= wanted)
+			old_edit = mirror_snapshot(&state->snapshots[i++]);
+		if (wanted <= old)
+			edit = mirror_snapshot(&mirror->snapshots[k++]);
+		if (old < wanted && !mirror->is_incomplete)
+			mirror_add(mirror, &old_edit, true);
+		if (wanted < old || (wanted == old && !edits_are_equal(&old_edit, &edit)))
+			mirror_add(mirror, &edit, false);
+	}
+}
+
+static void
+mirror_compare_volumes(struct mt_mirror *mirror, const struct mt_manifest_state *state)
+{
+	uint32_t i = 0, k = 0;
+
+	while (mirror->edit_count < MT_MIRROR_EDITS_MAX &&
+	    (i < state->volume_count || k < mirror->volume_count)) {
+		uint64_t old = i < state->volume_count ? state->volumes[i].id : UINT64_MAX;
+		uint64_t wanted = k < mirror->volume_count ? mirror->volumes[k].id : UINT64_MAX;
+		struct mt_edit old_edit = { 0 }, edit = { 0 };
+
+		if (old <= wanted)
+			old_edit = mirror_volume(&state->volumes[i++]);
+		if (wanted <= old)
+			edit = mirror_volume(&mirror->volumes[k++]);
+		if (old < wanted && !mirror->is_incomplete)
+			mirror_add(mirror, &old_edit, true);
+		if (wanted < old || (wanted == old && !edits_are_equal(&old_edit, &edit)))
+			mirror_add(mirror, &edit, false);
+	}
+}
+
+/* The first edits that make the state what the copy is. All is sorted by id. */
+static void
+mirror_compare(struct mt_mirror *mirror, const struct mt_manifest_state *state)
+{
+	struct mt_cluster *cluster = &mirror->cluster;
+
+	mirror->edit_count = 0;
+	cluster->next_volume_id = num_max(cluster->next_volume_id, state->next_volume_id);
+	cluster->next_segment = num_max(cluster->next_segment, state->next_segment);
+	cluster->next_snapshot = num_max(cluster->next_snapshot, state->next_snapshot);
+	cluster->next_clone = num_max(cluster->next_clone, state->next_clone);
+	/* The ids first: those of a volume are never to be given again. */
+	if (state->shard_count != cluster->shard_count ||
+	    state->next_volume_id != cluster->next_volume_id ||
+	    state->next_segment != cluster->next_segment ||
+	    state->next_snapshot != cluster->next_snapshot ||
+	    state->next_clone != cluster->next_clone)
+		mirror->edits[mirror->edit_count++] = (struct mt_edit){ .kind = MT_EDIT_CLUSTER,
+			.next_volume_id = cluster->next_volume_id,
+			.next_segment = cluster->next_segment,
+			.next_snapshot = cluster->next_snapshot,
+			.next_clone = cluster->next_clone,
+			.shard_count = cluster->shard_count };
+	mirror_compare_volumes(mirror, state);
+	mirror_compare_snapshots(mirror, state);
+}
+
+static void
+mirror_step(struct mt_mirror *mirror)
+{
+	struct mt_shard *shard = mirror_shard(mirror);
+	int rc = 0;
+
+	if (shard != NULL) {
+		mirror_compare(mirror, mt_manifest_state(shard));
+		if (mirror->edit_count > 0) {
+			rc = mt_manifest_commit(shard, mirror->edits, mirror->edit_count,
+			    mirror_on_commit, mirror);
+			if (rc == 0)
+				return;
+		}
+	}
+	mirror_finish(mirror, rc);
+}
+
+static void
+mirror_on_port(struct loop_post *post, void *arg)
+{
+	(void)post;
+	mirror_step(arg);
+}
+
+/* ---- on main ---- */
+
+static int
+volume_compare_ids(const void *a, const void *b)
+{
+	uint64_t a_id = ((const struct mt_volume *)a)->id;
+	uint64_t b_id = ((const struct mt_volume *)b)->id;
+
+	if (a_id == b_id)
+		return strcmp(((const struct mt_volume *)a)->name,
+		    ((const struct mt_volume *)b)->name);
+	return a_id < b_id ? -1 : a_id > b_id;
+}
+
+static void
+mirror_free(struct mt_mirror *mirror)
+{
+	mt_free(mirror->volumes);
+	mt_free(mirror->snapshots);
+	mirror->volumes = NULL;
+	mirror->snapshots = NULL;
+}
+
+/*
+ * Two keys of the store with one volume's id: somebody has written into it. The manifest has room for one, and would be
+ * given each in the other's place, for ever.
+ */
+static void
+mirror_drop_doubles(struct mt_mirror *mirror)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < mirror->volume_count; i++) {
+		if (kept > 0 && mirror->volumes[kept - 1].id == mirror->volumes[i].id) {
+			log_limited(LOG_ERROR,
+			    "gateway: volumes %s and %s have one id in the metadata store, and share their "
+			    "blocks: copy what is wanted, and delete one id=%" PRIu64,
+			    mirror->volumes[kept - 1].name, mirror->volumes[i].name,
+			    mirror->volumes[i].id);
+			continue;
+		}
+		mirror->volumes[kept++] = mirror->volumes[i];
+	}
+	mirror->volume_count = kept;
+}
+
+static int
+mirror_copy(struct mt_mirror *mirror)
+{
+	const struct mt_volumes *volumes = &mirror->gateway->volumes;
+	const struct mt_snapshots *snapshots = &volumes->snapshots;
+
+	mirror->volumes = mt_calloc(num_max(volumes->count, 1), sizeof(*mirror->volumes));
+	mirror->snapshots = mt_calloc(num_max(snapshots->count, 1), sizeof(*mirror->snapshots));
+	if (mirror->volumes == NULL || mirror->snapshots == NULL) {
+		mirror_free(mirror);
+		return -ENOMEM;
+	}
+	mirror->snapshot_count = snapshots->count;
+	for (uint32_t i = 0; i < snapshots->count; i++)
+		mirror->snapshots[i] = snapshots->entries[i].snapshot;
+	mirror->volume_count = volumes->count;
+	for (uint32_t i = 0; i < volumes->count; i++)
+		mirror->volumes[i] = volumes->entries[i].volume;
+	qsort(mirror->volumes, mirror->volume_count, sizeof(*mirror->volumes), volume_compare_ids);
+	mirror_drop_doubles(mirror);
+	mirror->cluster = mirror->gateway->cluster;
+	/* Volumes may have been made since the key was read. */
+	for (uint32_t i = 0; i < mirror->volume_count; i++) {
+		const struct mt_volume *volume = &mirror->volumes[i];
+
+		mirror->cluster.next_volume_id =
+		    num_max(mirror->cluster.next_volume_id, volume->id + 1);
+		mirror->cluster.next_segment = num_max(mirror->cluster.next_segment,
+		    wire_segment_root(volume->segment_base) + UINT64_C(1) * volume->segment_count);
+	}
+	/* Before the first refresh nothing is known of snapshots. */
+	mirror->is_incomplete = volumes->is_incomplete || snapshots->is_incomplete ||
+	    snapshots->cluster_version == 0;
+	return 0;
+}
+
+static void
+mirror_retry(struct mt_mirror *mirror, int rc)
+{
+	log_limited(LOG_WARN, "gateway: the mirror of the volumes waits rc=%s", log_errno(rc));
+	loop_timer_start(mt_gateway_loop(mirror->gateway), &mirror->timer, MIRROR_RETRY_NS);
+}
+
+static void
+mirror_on_done(struct loop_post *post, void *arg)
+{
+	struct mt_mirror *mirror = arg;
+
+	(void)post;
+	mirror_free(mirror);
+	mirror->is_out = false;
+	if (mirror->is_dirty)
+		mt_mirror_kick(mirror->gateway);
+	else if (mirror->rc == -ENOMEM || mirror->rc == -ENOBUFS)
+		mirror_retry(mirror, mirror->rc);
+	/* Else the shard has stopped: its next owner mirrors anew. */
+}
+
+static void
+mirror_on_timer(struct loop_timer *timer, void *arg)
+{
+	(void)timer;
+	mt_mirror_kick(arg);
+}
+
+void
+mt_mirror_kick(struct mt_gateway *gateway)
+{
+	struct mt_mirror *mirror = &gateway->mirror;
+
+	if (gateway->sm.state < MT_GATEWAY_TAKING || gateway->sm.state >= MT_GATEWAY_FAILED ||
+	    !gateway->volumes.is_loaded || !mirror->is_owner)
+		return;
+	mirror->is_dirty = mirror->is_out;
+	if (mirror->is_out)
+		return;
+	if (mirror_copy(mirror) != 0) {
+		mirror_retry(mirror, -ENOMEM);
+		return;
+	}
+	mirror->is_out = true;
+	mirror->post = (struct loop_post){ .fn = mirror_on_port, .arg = mirror };
+	loop_post(gateway->ports[MIRROR_SHARD].loop, &mirror->post);
+}
+
+void
+mt_mirror_on_shard(struct mt_gateway *gateway, uint32_t shard, enum mt_shard_state state)
+{
+	if (shard != MIRROR_SHARD)
+		return;
+	gateway->mirror.is_owner = state == MT_SHARD_SERVING;
+	mt_mirror_kick(gateway);
+}
+
+void
+mt_mirror_init(struct mt_gateway *gateway)
+{
+	gateway->mirror.gateway = gateway;
+	loop_timer_init(&gateway->mirror.timer, mirror_on_timer, gateway);
+}
+
+void
+mt_mirror_fini(struct mt_gateway *gateway)
+{
+	loop_timer_stop(gateway->options.loop, &gateway->mirror.timer);
+	mirror_free(&gateway->mirror);
+}

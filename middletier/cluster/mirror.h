@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mirror.h -- volumes and cluster in shard 0's manifest */
+#ifndef CLEAVE_MIDDLETIER_CLUSTER_MIRROR_H
+#define CLEAVE_MIDDLETIER_CLUSTER_MIRROR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "catalog/cluster_key.h"
+#include "cleave/loop.h"
+#include "common/shard.h"
+#include "manifest/edit.h"
+
+struct mt_gateway;
+struct mt_snapshot;
+struct mt_volume;
+
+#define MT_MIRROR_EDITS_MAX 16u
+
+struct mt_mirror {
+	struct mt_gateway *gateway;
+	bool is_owner;           /* shard 0 serves here */
+	bool is_out;             /* all but these five is the port's */
+	bool is_dirty;           /* changed while it is out */
+	struct loop_timer timer; /* it could not be made: again */
+	struct loop_post post;
+	struct mt_volume *volumes; /* a copy, by id */
+	uint32_t volume_count;
+	struct mt_snapshot *snapshots; /* and by number */
+	uint32_t snapshot_count;
+	struct mt_cluster cluster;
+	bool is_incomplete; /* some could not be read: what is missing is not deleted */
+	struct mt_edit edits[MT_MIRROR_EDITS_MAX];
+	uint32_t edit_count;
+	int rc;
+};
+void mt_mirror_init(struct mt_gateway *gateway);
+/* mt_mirror_kick -- on main: the table has changed. */
+void mt_mirror_kick(struct mt_gateway *gateway);
+/* mt_mirror_on_shard -- on main: a shard of this gateway has changed its state. */
+void mt_mirror_on_shard(struct mt_gateway *gateway, uint32_t shard, enum mt_shard_state state);
+/* mt_mirror_fini -- nobody runs the ports' loops any more. */
+void mt_mirror_fini(struct mt_gateway *gateway);
+
+#endif /* CLEAVE_MIDDLETIER_CLUSTER_MIRROR_H */

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * peer.c -- one control request to another gateway
+ *
+ *	main: text --post--> port 0: connect -> send -> reply, or nothing in time -> close --post--> main
+ *
+ * A connection a call: there are few, and nobody waits for the next one. It is a client's as far as the
+ * other gateway can see. What is sent and received lies in host memory of the call, which is main's
+ * before and after, and the port's in between. A port that stops ends its calls first.
+ */
+#include "cluster/peer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/list.h"
+#include "cleave/loop.h"
+#include "cleave/split.h"
+#include "cleave/status.h"
+#include "cleave/wire.h"
+#include "cluster/gateway_state.h"
+#include "common/alloc.h"
+#include "common/port.h"
+#include "gateway.h"
+
+#define PEER_MAGIC 0x52454550u /* "PEER" */
+
+static void
+peer_on_main(struct loop_post *post, void *arg)
+{
+	struct mt_peer_call *call = arg;
+
+	(void)post;
+	CHECK_OBJ(call, PEER_MAGIC);
+	call->is_out = false;
+	call->fn(call, call->arg);
+}
+
+/* The last act of the port. */
+static void
+peer_finish(struct mt_peer_call *call, int rc)
+{
+	struct mt_port *port = call->port;
+
+	loop_timer_stop(port->loop, &call->timer);
+	list_remove(&call->link);
+	mt_free(call->message);
+	call->message = NULL;
+	if (!call->is_answered)
+		call->rc = rc == 0 ? -ECONNRESET : rc;
+	call->post = (struct loop_post){ .fn = peer_on_main, .arg = call };
+	loop_post(mt_gateway_loop(port->gateway), &call->post);
+}
+
+static void
+peer_close(struct mt_peer_call *call, int rc)
+{
+	if (call->close_rc == 0)
+		call->close_rc = rc;
+	if (!call->is_closing) {
+		call->is_closing = true;
+		split_qp_close(call->qp);
+	}
+}
+
+static void
+peer_on_send(struct split_send *send, int rc, void *arg)
+{
+	(void)send;
+	(void)arg;
+	(void)rc; /* a failure is followed by the connection's end */
+}
+
+static void
+peer_on_ready(struct split_qp *qp, const void *hello, uint32_t hello_bytes, void *arg)
+{
+	struct mt_peer_call *call = arg;
+	int rc;
+
+	(void)hello;
+	(void)hello_bytes;
+	CHECK_OBJ(call, PEER_MAGIC);
+	if (call->is_closing)
+		return;
+	call->send = (struct split_send){
+		.header = (struct wire_header *)(void *)call->message,
+		.header_bytes = call->message_bytes,
+		.fn = peer_on_send,
+		.arg = call,
+	};
+	rc = split_send(qp, &call->send);
+	if (rc != 0)
+		peer_close(call, rc);
+}
+
+static void
+peer_take(struct mt_peer_call *call, struct split_msg *msg)
+{
+	struct wire_control answer;
+	const char *field;
+
+	if (call->is_closing)
+		return;
+	if (wire_control_decode(msg->header, &answer, &field) != 0 ||
+	    (msg->header->opcode & WIRE_REPLY) == 0) {
+		peer_close(call, -EPROTO);
+		return;
+	}
+	call->reply = mt_calloc(1, (size_t)answer.payload_bytes + 1);
+	if (call->reply != NULL) {
+		dev_copy_to_host(call->port->split, call->reply, msg->payload,
+		    answer.payload_bytes);
+		call->is_answered = true;
+		call->rc = status_to_errno(msg->header->status);
+	}
+	peer_close(call, -ENOMEM);
+}
+
+static void
+peer_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t count, void *arg)
+{
+	struct mt_peer_call *call = arg;
+
+	(void)qp;
+	CHECK_OBJ(call, PEER_MAGIC);
+	for (uint32_t i = 0; i < count; i++) {
+		peer_take(call, msgs[i]);
+		split_msg_release(msgs[i]);
+	}
+}
+
+static void
+peer_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
+{
+	struct mt_peer_call *call = arg;
+
+	(void)reason;
+	CHECK_OBJ(call, PEER_MAGIC);
+	assert(call->qp == qp);
+	call->qp = NULL;
+	peer_finish(call, call->close_rc != 0 ? call->close_rc : rc);
+}
+
+static const struct split_qp_ops peer_qp_ops = {
+	.on_ready = peer_on_ready,
+	.on_messages = peer_on_messages,
+	.on_closed = peer_on_closed,
+};
+
+static void
+peer_on_timer(struct loop_timer *timer, void *arg)
+{
+	(void)timer;
+	peer_close(arg, -ETIMEDOUT);
+}
+
+static void
+peer_on_port(struct loop_post *post, void *arg)
+{
+	struct mt_peer_call *call = arg;
+	struct mt_port *port = call->port;
+	struct wire_hello hello = { .role = WIRE_ROLE_CLIENT,
+		.cluster_id = mt_gateway_cluster_id(port->gateway) };
+	uint8_t bytes[WIRE_HELLO_BYTES];
+	const struct split_connect_options options = {
+		.address = call->address,
+		.hello = bytes,
+		.hello_bytes = sizeof(bytes),
+		.timeout_ns = MT_PEER_TIMEOUT_NS,
+		.ops = &peer_qp_ops,
+		.arg = call,
+	};
+
+	(void)post;
+	list_push_back(&port->peer_calls, &call->link);
+	loop_timer_init(&call->timer, peer_on_timer, call);
+	if (port->state >= MT_PORT_STOPPING) {
+		peer_finish(call, -ESHUTDOWN);
+		return;
+	}
+	wire_hello_encode(bytes, &hello);
+	call->qp = connect_qp(port->split, &options);
+	if (call->qp == NULL)
+		peer_finish(call, -errno);
+	else
+		loop_timer_start(port->loop, &call->timer, MT_PEER_TIMEOUT_NS);
+}
+
+int
+mt_peer_call(struct mt_gateway *gateway, struct mt_peer_call *call, const char *address,
+    const char *text, mt_peer_fn fn, void *arg)
+{
+	size_t text_bytes = strlen(text);
+	struct wire_header *header;
+
+	assert(!call->is_out);
+	if (gateway->sm.state >= MT_GATEWAY_STOPPING)
+		return -ESHUTDOWN;
+	if (WIRE_HEADER_BYTES + text_bytes > SPLIT_HEADER_BYTES_MAX)
+		return -EMSGSIZE;
+	*call = (struct mt_peer_call){ .magic = PEER_MAGIC,
+		.port = &gateway->ports[0],
+		.message_bytes = (uint32_t)(WIRE_HEADER_BYTES + text_bytes),
+		.is_out = true,
+		.fn = fn,
+		.arg = arg };
+	call->message = mt_calloc(1, call->message_bytes);
+	if (call->message == NULL) {
+		call->is_out = false;
+		return -ENOMEM;
+	}
+	header = (struct wire_header *)(void *)call->message;
+	*header = (struct wire_header){ .opcode = WIRE_CONTROL, .request_id = 1 };
+	memcpy(call->message + WIRE_HEADER_BYTES, text, text_bytes);
+	(void)snprintf(call->address, sizeof(call->address), "%s", address);
+	call->post = (struct loop_post){ .fn = peer_on_port, .arg = call };
+	loop_post(call->port->loop, &call->post);
+	return 0;
+}
+
+void
+mt_peer_stop(struct mt_port *port)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&port->peer_calls, link, next)
+		peer_close(LIST_ENTRY(link, struct mt_peer_call, link), -ESHUTDOWN);
+}
+
+/* Killed: the queue pairs are gone without a word. */
+void
+mt_peer_fini(struct mt_port *port)
+{
+	struct loop_link *link;
+
+	while ((link = list_pop_front(&port->peer_calls)) != NULL) {
+		struct mt_peer_call *call = LIST_ENTRY(link, struct mt_peer_call, link);
+
+		loop_timer_stop(port->loop, &call->timer);
+		mt_free(call->message);
+		call->message = NULL;
+	}
+}

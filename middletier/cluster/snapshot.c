@@ -1,0 +1,604 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * snapshot.c -- taking a snapshot: the coordinator, on the main loop of the gateway that was asked
+ *
+ *	IDLE --> ASKING --> NUMBERING --> BEGINNING --> CONFIRMING --> CHECKING --> READY --> IDLE
+ *	            |           |             |              |             |          |
+ *	    IDLE <--+-----------+             +--------------+--> VOIDING <+----------+
+ *	                                                             |
+ *	                                                             +--> IDLE
+ *
+ *	asking      every shard: it is served, and would begin. Nothing has happened yet
+ *	numbering   a transaction takes the next number n and puts "snapshots/n", pending
+ *	beginning   every shard of the cluster, whoever owns it: from now on no answer to a write of the volume
+ *	            goes out (it *holds*); what it batches from now on is not in n; what it batched before is
+ *	            durable, and so is the cut; it answers with its epoch
+ *	confirming  every shard: it has held ever since, under that epoch
+ *	checking    the roots: no shard has another epoch by now
+ *	ready       one transaction makes the pending key a live one; then all let go
+ *
+ * Whatever goes wrong behind that, the key becomes "deleted" instead: the number is void. If that fails as
+ * well, or this gateway dies, holds end by themselves, and whoever finds the key pending for long makes it so
+ * (drop.c). Nothing is ever concluded from the absence of a key.
+ *
+ * A void number stays until every shard has dropped its cut: as long as one of them is not served, none goes.
+ * Asking first keeps a snapshot that cannot be from using one up, and from holding up writes; but a shard may go
+ * between its answer and its begin, again and again. So no number is taken while MT_SNAPSHOTS_VOID_MAX are
+ * void or pending: the mirror in shard 0's manifest, which has them all, must fit a slot (mirror.c). They are
+ * counted in the table of which the key "cluster" was the present one when the number was taken, which the
+ * transaction compares: so no gateway exceeds it, however many ask at a time.
+ *
+ * I5: the snapshot never holds a write w2 without every write w1 that was acknowledged before w2 was issued.
+ *
+ *	Let the snapshot be made, and w1 not be in it. So w1 was batched by its shard s1 behind the cut of s1.
+ *	Let A be the time at which the last shard had answered the begin: every shard cut before A. The owner
+ *	of s1 that answered kept w1's answer back from its cut until it was asked to confirm, and said so;
+ *	that was after A. Another owner has another epoch, and the root of s1 had the old one when it was
+ *	read, after A. So nobody acknowledged w1 before A. Then w2 was issued after A, thus batched behind the
+ *	cut of its shard (a shard's cut only grows, and a later owner learns of it from the manifest, where
+ *	it was before A): w2 is not in the snapshot either.
+ *
+ *	It does not change afterwards: what was batched before a cut was acknowledged by its replicas, and is
+ *	in the index, before the shard answered the begin.
+ */
+#include "cluster/snapshot.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "base/sm.h"
+#include "catalog/root.h"
+#include "catalog/scope.h"
+#include "catalog/snapshot_table.h"
+#include "catalog/volume_table.h"
+#include "cleave/loop.h"
+#include "cleave/meta.h"
+#include "cleave/status.h"
+#include "cluster/cut_ask.h"
+#include "cluster/gateway_state.h"
+#include "cluster/member.h"
+#include "cluster/peer.h"
+#include "cluster/volume_refresh.h"
+#include "common/alloc.h"
+#include "gateway.h"
+#include "write/cut.h"
+
+static const struct sm_state taking_table[MT_TAKING_STATE_NR] = {
+	[MT_TAKING_IDLE] = { "idle", SM_TO(MT_TAKING_ASKING), SM_INITIAL },
+	[MT_TAKING_ASKING] = { "asking", SM_TO(MT_TAKING_NUMBERING) | SM_TO(MT_TAKING_IDLE), 0 },
+	[MT_TAKING_NUMBERING] = { "numbering", SM_TO(MT_TAKING_BEGINNING) | SM_TO(MT_TAKING_IDLE),
+	    0 },
+	[MT_TAKING_BEGINNING] = { "beginning",
+	    SM_TO(MT_TAKING_CONFIRMING) | SM_TO(MT_TAKING_VOIDING), 0 },
+	[MT_TAKING_CONFIRMING] = { "confirming",
+	    SM_TO(MT_TAKING_CHECKING) | SM_TO(MT_TAKING_VOIDING), 0 },
+	[MT_TAKING_CHECKING] = { "checking", SM_TO(MT_TAKING_READY) | SM_TO(MT_TAKING_VOIDING), 0 },
+	[MT_TAKING_READY] = { "ready", SM_TO(MT_TAKING_IDLE) | SM_TO(MT_TAKING_VOIDING), 0 },
+	[MT_TAKING_VOIDING] = { "voiding", SM_TO(MT_TAKING_IDLE), 0 },
+};
+
+/* A release on its way to another gateway, which nobody waits for. */
+struct taking_release {
+	struct mt_peer_call call;
+	struct loop_link link; /* gateway->releases */
+};
+
+static void taking_step(struct mt_taking *taking, enum mt_cut_step step);
+static void taking_number(struct mt_taking *taking);
+
+int
+mt_taking_init(struct mt_gateway *gateway)
+{
+	struct mt_taking *taking = mt_calloc(1, sizeof(*taking));
+
+	list_init(&gateway->cut_asks);
+	list_init(&gateway->releases);
+	if (taking == NULL)
+		return -ENOMEM;
+	taking->gateway = gateway;
+	sm_init(&taking->sm, "taking", taking_table, MT_TAKING_IDLE, 0);
+	gateway->taking = taking;
+	return 0;
+}
+
+static void
+taking_free(struct mt_taking *taking)
+{
+	for (uint32_t i = 0; i < MT_GATEWAYS_MAX && taking->calls != NULL; i++)
+		mt_free(taking->calls[i].reply);
+	mt_free(taking->calls);
+	mt_free(taking->epochs);
+	mt_free(taking->answers);
+	taking->calls = NULL;
+	taking->epochs = NULL;
+	taking->answers = NULL;
+}
+
+void
+mt_taking_fini(struct mt_gateway *gateway)
+{
+	struct loop_link *link;
+
+	mt_cut_asks_drop(gateway);
+	while ((link = list_pop_front(&gateway->releases)) != NULL) {
+		struct taking_release *release = LIST_ENTRY(link, struct taking_release, link);
+
+		mt_free(release->call.reply);
+		mt_free(release);
+	}
+	taking_free(gateway->taking);
+	mt_free(gateway->taking);
+	gateway->taking = NULL;
+}
+
+/* ---- the end ---- */
+
+/* The last act of whoever calls it. */
+static void
+taking_finish(struct mt_taking *taking)
+{
+	mt_taking_fn fn = taking->fn;
+
+	sm_move(&taking->sm, MT_TAKING_IDLE);
+	taking->fn = NULL;
+	taking_free(taking);
+	if (fn != NULL)
+		fn(taking->rc, taking->arg);
+}
+
+static void
+taking_on_voided(int rc, void *arg)
+{
+	struct mt_taking *taking = arg;
+
+	if (rc != 0)
+		log_warn("snapshot %" PRIu64 ": cannot be voided now rc=%s",
+		    taking->snapshot.number, log_errno(rc));
+	taking_finish(taking);
+}
+
+/* From now on @taking->rc says why. */
+static void
+taking_void(struct mt_taking *taking)
+{
+	struct meta *meta = taking->gateway->options.meta;
+	struct mt_snapshot snapshot = taking->snapshot;
+	char key[MT_SNAPSHOT_KEY_BYTES];
+	char *text;
+	int rc = -ENOMEM;
+
+	assert(taking->rc != 0);
+	log_info("snapshot %" PRIu64 ": void: %s", snapshot.number, taking->error);
+	sm_move(&taking->sm, MT_TAKING_VOIDING);
+	taking_step(taking, MT_CUT_STEP_RELEASE);
+	mt_snapshot_void(&snapshot);
+	mt_snapshot_key(snapshot.number, key);
+	text = mt_snapshot_encode(&snapshot, NULL);
+	if (text != NULL) {
+		const struct meta_op ops[] = {
+			{ .kind = META_COMPARE_VERSION, .key = key, .version = taking->version },
+			{ .kind = META_PUT,
+			    .key = key,
+			    .value = text,
+			    .value_bytes = (uint32_t)strlen(text) },
+		};
+
+		rc = meta->ops->txn(meta, ops, NUM_COUNT(ops), taking_on_voided, taking);
+	}
+	free(text);
+	if (rc != 0)
+		taking_on_voided(rc, taking);
+}
+
+static void
+taking_fail(struct mt_taking *taking, int rc)
+{
+	taking->rc = rc;
+	if (taking->sm.state <= MT_TAKING_NUMBERING)
+		taking_finish(taking); /* without a number there is nothing to undo */
+	else
+		taking_void(taking);
+}
+
+/* ---- steps ---- */
+
+/* What stood in the way, of the first shard that did not answer as it should. 0: nothing did. */
+static int
+taking_judge(struct mt_taking *taking)
+{
+	const char *step = sm_state_name(&taking->sm);
+
+	for (uint32_t i = 0; i < taking->gateway->cluster.shard_count; i++) {
+		const struct mt_cut_answer *answer = &taking->answers[i];
+
+		if (!answer->is_there) {
+			(void)snprintf(taking->error, sizeof(taking->error),
+			    "no snapshot now (%s): shard %" PRIu32 " is not served by anybody",
+			    step, i);
+			return -EAGAIN;
+		}
+		if (answer->rc != 0) {
+			(void)snprintf(taking->error, sizeof(taking->error),
+			    "no snapshot now (%s): shard %" PRIu32 ": %s", step, i,
+			    status_text(status_from_errno(answer->rc)));
+			return -EAGAIN;
+		}
+		if (taking->sm.state <= MT_TAKING_BEGINNING) {
+			taking->epochs[i] = answer->epoch;
+		} else if (taking->epochs[i] != answer->epoch) {
+			(void)snprintf(taking->error, sizeof(taking->error),
+			    "no snapshot now (%s): shard %" PRIu32 " has another owner", step, i);
+			return -EAGAIN;
+		}
+	}
+	return 0;
+}
+
+static void
+taking_on_roots(int rc, const struct meta_item *items, uint32_t count, void *arg)
+{
+	struct mt_taking *taking = arg;
+	uint32_t shard_count = taking->gateway->cluster.shard_count, found = 0;
+
+	for (uint32_t i = 0; i < count && rc == 0 && found < shard_count; i++) {
+		char key[MT_ROOT_KEY_BYTES];
+		struct mt_root root;
+		const char *field;
+
+		mt_root_key(key, found);
+		if (strcmp(items[i].key, key) != 0)
+			continue;
+		if (mt_root_decode(items[i].value, items[i].value_bytes, found, &root, &field) !=
+			0 ||
+		    root.epoch != taking->epochs[found])
+			break;
+		found++;
+	}
+	if (rc == 0 && found < shard_count)
+		rc = -EAGAIN;
+	if (rc != 0) {
+		(void)snprintf(taking->error, sizeof(taking->error),
+		    "no snapshot now: shard %" PRIu32 " may have another owner", found);
+		taking_fail(taking, -EAGAIN);
+		return;
+	}
+	sm_move(&taking->sm, MT_TAKING_READY);
+	taking->fn(0, taking->arg);
+}
+
+static void
+taking_check(struct mt_taking *taking)
+{
+	struct meta *meta = taking->gateway->options.meta;
+	int rc;
+
+	sm_move(&taking->sm, MT_TAKING_CHECKING);
+	rc = meta->ops->list(meta, "shards/", taking_on_roots, taking);
+	if (rc != 0) {
+		(void)snprintf(taking->error, sizeof(taking->error), "out of memory");
+		taking_fail(taking, rc);
+	}
+}
+
+/* One of those that were asked has answered. */
+static void
+taking_leg_done(struct mt_taking *taking)
+{
+	int rc;
+
+	assert(taking->left_count > 0);
+	if (--taking->left_count > 0)
+		return;
+	rc = taking_judge(taking);
+	if (rc != 0) {
+		taking_fail(taking, rc);
+	} else if (taking->sm.state == MT_TAKING_ASKING) {
+		taking_number(taking);
+	} else if (taking->sm.state == MT_TAKING_BEGINNING) {
+		sm_move(&taking->sm, MT_TAKING_CONFIRMING);
+		taking_step(taking, MT_CUT_STEP_CONFIRM);
+	} else {
+		taking_check(taking);
+	}
+}
+
+static void
+taking_on_own(struct mt_cut_ask *ask, void *arg)
+{
+	struct mt_taking *taking = arg;
+
+	for (uint32_t i = 0; i < ask->gateway->cluster.shard_count; i++) {
+		if (ask->answers[i].is_there)
+			taking->answers[i] = ask->answers[i];
+	}
+	taking_leg_done(taking);
+}
+
+static void
+taking_on_peer(struct mt_peer_call *call, void *arg)
+{
+	struct mt_taking *taking = arg;
+	json_t *object = call->rc == 0 ? json_loads(call->reply, 0, NULL) : NULL;
+	const json_t *shard;
+	size_t i;
+
+	json_array_foreach(json_object_get(object, "shards"), i, shard)
+	{
+		json_int_t index = json_integer_value(json_array_get(shard, 0));
+		json_int_t epoch = json_integer_value(json_array_get(shard, 1));
+		json_int_t rc = json_integer_value(json_array_get(shard, 2));
+
+		if (index < 0 || index >= taking->gateway->cluster.shard_count || rc > 0 ||
+		    rc < -4096)
+			continue;
+		taking->answers[index] = (struct mt_cut_answer){ .is_there = true,
+			.epoch = (uint32_t)epoch,
+			.rc = (int)rc };
+	}
+	json_decref(object);
+	mt_free(call->reply);
+	call->reply = NULL;
+	taking_leg_done(taking);
+}
+
+/* Nobody waits for it: a hold that is not let go of ends by itself. */
+static void
+release_on_own(struct mt_cut_ask *ask, void *arg)
+{
+	(void)ask;
+	(void)arg;
+}
+
+static void
+release_on_peer(struct mt_peer_call *call, void *arg)
+{
+	struct taking_release *release = arg;
+
+	mt_free(call->reply);
+	list_remove(&release->link);
+	mt_free(release);
+}
+
+static char *
+taking_text(const struct mt_taking *taking, enum mt_cut_step step)
+{
+	json_t *object = json_pack("{s:s, s:s, s:I, s:I, s:i}", "op", "cut", "step",
+	    mt_cut_step_name(step), "number", (json_int_t)taking->order.number, "segment_base",
+	    (json_int_t)taking->order.segment_base, "segment_count",
+	    (int)taking->order.segment_count);
+	char *text = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
+
+	json_decref(object);
+	return text;
+}
+
+static int
+taking_call(struct mt_taking *taking, const struct mt_member_shard *shard, enum mt_cut_step step)
+{
+	struct mt_gateway *gateway = taking->gateway;
+	char *text = taking_text(taking, step);
+	struct taking_release *release;
+	int rc = -ENOMEM;
+
+	if (text != NULL && step != MT_CUT_STEP_RELEASE) {
+		struct mt_peer_call *call = &taking->calls[taking->peer_count];
+
+		rc = mt_peer_call(gateway, call, shard->address, text, taking_on_peer, taking);
+		taking->left_count += rc == 0;
+	} else if (text != NULL && (release = mt_calloc(1, sizeof(*release))) != NULL) {
+		list_push_back(&gateway->releases, &release->link);
+		rc = mt_peer_call(gateway, &release->call, shard->address, text, release_on_peer,
+		    release);
+		if (rc != 0) {
+			list_remove(&release->link);
+			mt_free(release);
+		}
+	}
+	free(text);
+	return rc;
+}
+
+/* Each gateway that owns a shard, as far as main has seen, but ours. */
+static void
+taking_call_peers(struct mt_taking *taking, enum mt_cut_step step)
+{
+	const struct mt_member *member = &taking->gateway->member;
+
+	taking->peer_count = 0;
+	for (uint32_t i = 0; i < taking->gateway->cluster.shard_count && member->shards != NULL;
+	     i++) {
+		const struct mt_member_shard *shard = &member->shards[i];
+		uint32_t k = 0;
+
+		if (!shard->has_root || shard->is_released ||
+		    shard->gateway_id == taking->gateway->options.gateway_id)
+			continue;
+		while (k < taking->peer_count && taking->peers[k] != shard->gateway_id)
+			k++;
+		if (k < taking->peer_count || k == MT_GATEWAYS_MAX)
+			continue;
+		/* One that cannot be called leaves its shards without an answer. */
+		if (taking_call(taking, shard, step) == 0)
+			taking->peers[taking->peer_count++] = shard->gateway_id;
+	}
+}
+
+/* Our own ports, and all others: taking_leg_done when the last has answered; < 0: never. */
+static int
+taking_ask(struct mt_taking *taking, enum mt_cut_step step)
+{
+	struct mt_gateway *gateway = taking->gateway;
+	int rc;
+
+	memset(taking->answers, 0, gateway->cluster.shard_count * sizeof(*taking->answers));
+	taking->left_count = 1;
+	rc = mt_cut_ask(gateway, step, &taking->order, taking_on_own, taking);
+	if (rc == 0)
+		taking_call_peers(taking, step);
+	return rc;
+}
+
+static void
+taking_step(struct mt_taking *taking, enum mt_cut_step step)
+{
+	int rc;
+
+	if (step == MT_CUT_STEP_RELEASE) {
+		(void)mt_cut_ask(taking->gateway, step, &taking->order, release_on_own, NULL);
+		taking_call_peers(taking, step);
+		return;
+	}
+	rc = taking_ask(taking, step);
+	if (rc != 0) {
+		(void)snprintf(taking->error, sizeof(taking->error),
+		    "the gateway is out of memory, or stopping");
+		taking_fail(taking, rc);
+	}
+}
+
+/* ---- numbering ---- */
+
+static void
+taking_on_read(int rc, void *arg)
+{
+	struct mt_taking *taking = arg;
+	const struct mt_snapshot_entry *entry;
+
+	if (rc == -ECANCELED)
+		return; /* the gateway is destroyed */
+	entry =
+	    mt_snapshots_by_number(&taking->gateway->volumes.snapshots, taking->snapshot.number);
+	if (rc == 0 && (entry == NULL || entry->snapshot.state != MT_SNAPSHOT_PENDING))
+		rc = -EAGAIN;
+	if (rc != 0) {
+		(void)snprintf(taking->error, sizeof(taking->error),
+		    "the metadata store does not say what was written");
+		taking_fail(taking, rc);
+		return;
+	}
+	taking->version = entry->version;
+	sm_move(&taking->sm, MT_TAKING_BEGINNING);
+	taking_step(taking, MT_CUT_STEP_BEGIN);
+}
+
+static void
+taking_on_number(int rc, void *arg)
+{
+	struct mt_taking *taking = arg;
+
+	if (rc != 0) {
+		(void)snprintf(taking->error, sizeof(taking->error), "no number for a snapshot: %s",
+		    status_text(status_from_errno(rc)));
+		taking_fail(taking, rc);
+		return;
+	}
+	taking->waiter.fn = taking_on_read;
+	taking->waiter.arg = taking;
+	mt_volumes_refresh(taking->gateway, &taking->waiter);
+}
+
+/* Every shard would begin. */
+static void
+taking_number(struct mt_taking *taking)
+{
+	struct mt_gateway *gateway = taking->gateway;
+	uint32_t void_count = mt_snapshots_void_count(&gateway->volumes.snapshots);
+	char key[MT_SNAPSHOT_KEY_BYTES];
+	char *text;
+	int rc;
+
+	if (void_count >= MT_SNAPSHOTS_VOID_MAX) {
+		(void)snprintf(taking->error, sizeof(taking->error),
+		    "no snapshot now: %" PRIu32
+		    " before it came to nothing, and shards have not dropped them yet",
+		    void_count);
+		taking_fail(taking, -EAGAIN);
+		return;
+	}
+	sm_move(&taking->sm, MT_TAKING_NUMBERING);
+	text = mt_snapshot_encode(&taking->snapshot, NULL);
+	mt_snapshot_key(taking->snapshot.number, key);
+	rc = mt_cluster_count(gateway, &taking->cluster, key, text, taking_on_number, taking);
+	free(text);
+	if (rc != 0)
+		taking_on_number(rc, taking);
+}
+
+int
+mt_taking_start(struct mt_gateway *gateway, const struct mt_volume *volume, const char *name,
+    mt_taking_fn fn, void *arg)
+{
+	struct mt_taking *taking = gateway->taking;
+	uint32_t shard_count = gateway->cluster.shard_count;
+	struct mt_snapshot *snapshot = &taking->snapshot;
+	int rc;
+
+	if (taking->sm.state != MT_TAKING_IDLE)
+		return -EBUSY;
+	if (gateway->cluster.next_snapshot > MT_NUMBER_MAX)
+		return -ENOSPC;
+	if (gateway->cluster.next_snapshot <= volume->scope.spans[0].cut_from) {
+		log_error(
+		    "snapshot: none can be taken of volume %s, which was rolled back above snapshot "
+		    "%" PRIu64 ", and the next number is %" PRIu64
+		    ": the key cluster is damaged, or of an older copy of the metadata store",
+		    volume->name, volume->scope.spans[0].cut_from, gateway->cluster.next_snapshot);
+		return -EBADMSG;
+	}
+	*snapshot = (struct mt_snapshot){ .number = gateway->cluster.next_snapshot,
+		.volume_id = volume->id,
+		.size_bytes = volume->size_bytes,
+		.segment_base = volume->segment_base,
+		.segment_count = volume->segment_count,
+		.created_s = mt_gateway_time_s(gateway),
+		.state = MT_SNAPSHOT_PENDING };
+	(void)snprintf(snapshot->name, sizeof(snapshot->name), "%s", name);
+	mt_scope_before(&volume->scope, snapshot->number, &snapshot->scope);
+	taking->order =
+	    (struct mt_cut_order){ snapshot->number, volume->segment_base, MT_VOLUME_SEGMENTS };
+	/* The tables are of this version of the key, and so is all that is made of them. */
+	taking->cluster = gateway->cluster;
+	taking->cluster.version = gateway->volumes.snapshots.cluster_version;
+	taking->cluster.next_snapshot++;
+	taking->rc = 0;
+	taking->error[0] = '\0';
+	taking->fn = fn;
+	taking->arg = arg;
+	taking->epochs = mt_calloc(shard_count, sizeof(*taking->epochs));
+	taking->answers = mt_calloc(shard_count, sizeof(*taking->answers));
+	taking->calls = mt_calloc(MT_GATEWAYS_MAX, sizeof(*taking->calls));
+	rc = taking->epochs == NULL || taking->answers == NULL || taking->calls == NULL
+	    ? -ENOMEM
+	    : taking_ask(taking, MT_CUT_STEP_ASK);
+	if (rc != 0)
+		taking_free(taking);
+	else
+		sm_move(&taking->sm, MT_TAKING_ASKING);
+	return rc;
+}
+
+void
+mt_taking_end(struct mt_gateway *gateway, int rc)
+{
+	struct mt_taking *taking = gateway->taking;
+
+	assert(taking->sm.state == MT_TAKING_READY);
+	taking->fn = NULL; /* the caller goes its own way */
+	/* Perhaps it happened: then the void's compare fails. */
+	if (rc != 0) {
+		(void)snprintf(taking->error, sizeof(taking->error), "%s",
+		    status_text(status_from_errno(rc)));
+		taking_fail(taking, rc);
+		return;
+	}
+	taking_step(taking, MT_CUT_STEP_RELEASE);
+	taking_finish(taking);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* volume_refresh.h -- what other gateways did to the volumes */
+#ifndef CLEAVE_MIDDLETIER_CLUSTER_VOLUME_REFRESH_H
+#define CLEAVE_MIDDLETIER_CLUSTER_VOLUME_REFRESH_H
+
+struct loop_post;
+struct mt_gateway;
+struct mt_port;
+struct mt_volume_query;
+struct mt_volumes_waiter;
+
+/*
+ * mt_volumes_refresh -- read cluster and volumes anew; those who ask meanwhile share one reading
+ *
+ * @waiter->fn, once (within the call only with -ENOMEM): rc 0 the table is as the store was after the call, and every
+ * port knows the attaches and deletions of other gateways; -EIO, -ETIMEDOUT, -ENOMEM; -EBADMSG the
+ * cluster's key cannot be understood or is of another cluster; -ESHUTDOWN the gateway stops.
+ */
+void mt_volumes_refresh(struct mt_gateway *gateway, struct mt_volumes_waiter *waiter);
+/* mt_volumes_watch -- from now on read anew whatever other gateways change. 0 or -ENOMEM. */
+int mt_volumes_watch(struct mt_gateway *gateway);
+void mt_volumes_unwatch(struct mt_gateway *gateway);
+/* mt_volumes_drop_waiters -- the gateway is destroyed: all get -ECANCELED. */
+void mt_volumes_drop_waiters(struct mt_gateway *gateway);
+/* mt_volumes_on_change_end -- volume.c: a change was made, or was not. */
+void mt_volumes_on_change_end(struct mt_gateway *gateway);
+
+/*
+ * mt_volume_query_send -- a session's question, from its port; comes back by @query->post to @fn
+ *
+ * A volume that main does not know, or with an attach older than @query->attach, or which ends before
+ * @query->end_bytes, is read anew first.
+ */
+void mt_volume_query_send(struct mt_volume_query *query, struct mt_port *port,
+    void (*fn)(struct loop_post *post, void *arg), void *arg);
+
+#endif /* CLEAVE_MIDDLETIER_CLUSTER_VOLUME_REFRESH_H */

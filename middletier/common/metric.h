@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* metric.h -- what a port counts; for `cleave status`, and for monitors */
+#ifndef CLEAVE_MIDDLETIER_COMMON_METRIC_H
+#define CLEAVE_MIDDLETIER_COMMON_METRIC_H
+
+#define MT_METRIC_LIST(X)                                                                          \
+	X(writes, "count", "write messages acknowledged")                                          \
+	X(write_bytes, "bytes", "plain bytes of acknowledged writes")                              \
+	X(stored_bytes, "bytes", "bytes of those after compression, one copy")                     \
+	X(reads, "count", "read messages answered")                                                \
+	X(read_bytes, "bytes", "plain bytes read")                                                 \
+	X(reads_from_memory, "count", "records served from the ring")                              \
+	X(reads_from_node, "count", "records read from a replica")                                 \
+	X(block_statuses, "count", "answers that say what a range holds")                          \
+	X(discards, "count", "discards and zero writes acknowledged")                              \
+	X(hole_discards, "count", "of those, of chunks that hold nothing: without a record")       \
+	X(hole_maps, "count", "answers that say which chunks of a segment hold nothing")           \
+	X(batches, "count", "batches acknowledged by all replicas")                                \
+	X(records, "count", "records in those batches")                                            \
+	X(payload_crc_errors, "count", "writes refused: payload does not match its CRC")           \
+	X(replica_read_errors, "count", "replica reads that failed or did not match their CRC")    \
+	X(repairs_queued, "count", "records found bad on a replica, to be repaired")               \
+	X(copies_damaged, "count", "copies of extents found damaged, short or gone")               \
+	X(copies_made, "count", "copies made by repair")                                           \
+	X(copied_bytes, "bytes", "bytes of those")                                                 \
+	X(copies_failed, "count", "copies that repair began and gave up")                          \
+	X(copies_verified, "count", "copies verified whole")                                       \
+	X(verified_bytes, "bytes", "bytes of those")                                               \
+	X(scrubs_done, "count", "times that every copy of a shard was verified")                   \
+	X(orphans_deleted, "count", "copies at nodes that no manifest names, deleted")             \
+	X(run_indexes_loaded, "count", "indexes of runs read from nodes")                          \
+	X(run_indexes_dropped, "count", "indexes of runs that had to make room for others")        \
+	X(unreadable_blocks, "count", "reads answered EIO: bad on every replica")                  \
+	X(takeovers, "count", "shards that began to be served here")                               \
+	X(flushes, "count", "merges of layers, with or without runs, into runs")                   \
+	X(flushed_bytes, "bytes", "bytes of the runs that these wrote")                            \
+	X(compactions, "count", "merges of runs alone")                                            \
+	X(compacted_bytes, "bytes", "bytes of the runs that these wrote")                          \
+	X(merge_read_bytes, "bytes", "bytes that both read from nodes")                            \
+	X(merge_stages, "count", "parts of large merges that took effect before the rest")         \
+	X(extents_opened, "count", "extents created")                                              \
+	X(extents_sealed, "count", "extents sealed")                                               \
+	X(extents_reclaimed, "count", "extents deleted because nothing live was in them")          \
+	X(reclaimed_bytes, "bytes", "bytes of those, one copy")                                    \
+	X(extents_broken, "count", "open extents given up after a replica failed")                 \
+	X(batches_resent, "count", "batches sent again to a new extent")                           \
+	X(node_reconnects, "count", "links to storage nodes that came back")                       \
+	X(nodes_slow, "count", "links to storage nodes given up because they were slow")           \
+	X(sessions, "count", "client queue pairs accepted")                                        \
+	X(sessions_refused, "count", "client queue pairs refused")                                 \
+	X(sessions_taken, "count", "volumes taken from a writer that had not closed them")         \
+	X(sessions_held, "count", "writers refused because another one has the volume")            \
+	X(requests_refused, "count", "requests answered with an error")                            \
+	X(engine_ns, "ns", "time inside engine jobs (inline engines)")
+enum mt_metric {
+#define MT_METRIC_ENUM(name, unit, help) MT_METRIC_##name,
+	MT_METRIC_LIST(MT_METRIC_ENUM)
+#undef MT_METRIC_ENUM
+	    MT_METRIC_NR
+};
+
+#endif /* CLEAVE_MIDDLETIER_COMMON_METRIC_H */

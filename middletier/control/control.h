@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* control.h -- requests from ports, run on main */
+#ifndef CLEAVE_MIDDLETIER_CONTROL_CONTROL_H
+#define CLEAVE_MIDDLETIER_CONTROL_CONTROL_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "catalog/holder.h"
+#include "catalog/scope.h"
+#include "catalog/volume_table.h"
+#include "cleave/loop.h"
+#include "common/port.h"
+#include "port/port_snapshot.h"
+
+struct mt_ask;
+struct mt_control_op;
+struct mt_gateway;
+struct mt_session;
+struct split_msg;
+struct wire_control;
+
+#define MT_CONTROL_TEXT_BYTES_MAX (64u * 1024u)
+#define MT_CONTROL_IN_FLIGHT_MAX 16u /* control requests a port takes at a time; more get BUSY */
+
+enum mt_ask_kind {
+	MT_ASK_SNAPSHOT,
+	MT_ASK_SESSIONS,      /* of a volume, and nothing else: cheap */
+	MT_ASK_ATTACH,        /* close what is older than volume->attach, then snapshot */
+	MT_ASK_DELETE,        /* close every session of the volume, then snapshot */
+	MT_ASK_USAGE,         /* snapshot, with what the volume holds */
+	MT_ASK_SCRUB,         /* snapshot, and verify every copy of the shards that serve */
+	MT_ASK_SWEEP,         /* snapshot, with the orphans */
+	MT_ASK_SWEEP_CONFIRM, /* the same; those that wait may go now */
+};
+typedef void (*mt_ask_fn)(struct mt_ask *ask, void *arg);
+
+/* One question to every port and their answers; @fn runs on main and @ask is freed after it. */
+struct mt_ask {
+	struct loop_link link; /* gateway->asks */
+	struct mt_gateway *gateway;
+	enum mt_ask_kind kind;
+	struct mt_volume volume;
+	struct mt_ask_leg {
+		struct loop_post post;
+		struct mt_ask *ask;
+		struct mt_port *port;
+		struct mt_port_snapshot snapshot;
+	} legs[MT_PORTS_MAX];
+	uint32_t left_count;
+	mt_ask_fn fn;
+	void *arg;
+};
+/* mt_ask_ports -- @volume may be NULL. 0 and @fn later; -ENOMEM; -ESHUTDOWN the gateway stops. */
+int mt_ask_ports(struct mt_gateway *gateway, enum mt_ask_kind kind, const struct mt_volume *volume,
+    mt_ask_fn fn, void *arg);
+
+/* One control request: a slot of its port, filled there, run on main, answered there. */
+struct mt_control_request {
+	struct loop_link link; /* gateway->control_queue */
+	struct loop_post post;
+	struct mt_port *port;
+	struct mt_gateway *gateway;
+	struct mt_session *session;
+	struct split_msg *msg;
+	uint64_t request_id;
+	bool is_busy;
+	bool is_left; /* by the port, for main: who asked has gone */
+	char peer[MT_HOLDER_ADDRESS_BYTES];
+	char *text; /* the request's, NUL-terminated */
+	uint32_t text_bytes;
+	/* Main's. */
+	const struct mt_control_op *op;
+	json_t *in;
+	struct mt_volume volume;           /* of the volume.* ops: wish, then result */
+	bool has_snapshots;                /* delete: these as well */
+	bool is_forced, is_take, is_taken; /* attach: may take, has taken */
+	bool is_held;                      /* it was refused: another has the volume */
+	uint64_t session_id;
+	struct mt_holder holder;         /* attach: the newcomer */
+	struct mt_volumes_waiter waiter; /* volumes are read anew before @op runs */
+	uint32_t conflict_count;         /* with changes of other gateways */
+	/* control_snapshot.c */
+	char snapshot_name[MT_NAME_BYTES];
+	char new_name[MT_NAME_BYTES]; /* of a clone; of a volume to be renamed */
+	struct mt_snapshot snapshot;
+	bool must_shrink, is_check;
+	uint64_t wanted_bytes;
+	int change_rc;
+	void (*change_fn)(struct mt_control_request *request);
+	/* The answer. */
+	int rc;
+	char *answer; /* NULL: out of memory */
+};
+
+/* What an op may end in, once, as its last act. */
+/* mt_control_finish -- @out is taken over; NULL: out of memory. */
+void mt_control_finish(struct mt_control_request *request, json_t *out);
+void mt_control_fail(struct mt_control_request *request, int rc, const char *text);
+/* mt_control_fail_json -- @out, taken over, has a member "error"; NULL: out of memory. */
+void mt_control_fail_json(struct mt_control_request *request, int rc, json_t *out);
+/* mt_control_fail_volume -- names the volume; a conflict with another gateway is run again first. */
+void mt_control_fail_volume(struct mt_control_request *request, int rc);
+
+/* mt_control_peer -- the address that it came from, for people. */
+const char *mt_control_peer(const struct mt_control_request *request);
+
+/* mt_control_refuse -- fail with a sentence. */
+void mt_control_refuse(struct mt_control_request *request, int rc, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+int mt_control_init(struct mt_port *port);
+void mt_control_fini(struct mt_port *port);
+/* mt_control_on_message -- on the port's thread; owns @msg. */
+void mt_control_on_message(struct mt_session *session, struct split_msg *msg,
+    const struct wire_control *control);
+/* mt_control_on_left -- on the port's thread: @session's peer has gone; what it asked for may still wait. */
+void mt_control_on_left(struct mt_session *session);
+/* mt_control_is_left -- main: nobody is there any more to hear the answer. A peer may go any time after. */
+bool mt_control_is_left(const struct mt_control_request *request);
+/* mt_control_drop_all -- main: the gateway goes; what waits will not be run. */
+void mt_control_drop_all(struct mt_gateway *gateway);
+
+#endif /* CLEAVE_MIDDLETIER_CONTROL_CONTROL_H */

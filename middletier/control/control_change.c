@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * control_change.c -- what requests that change volumes and snapshots share
+ *
+ * control.c has read the tables anew before each of these runs. A change is one transaction that compares
+ * the versions of the keys it was made from; then the tables are read anew, so that what the ports must know
+ * they know before the answer (mt_control_change). A conflict with another gateway begins it again.
+ */
+#include "control/control_change.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/num.h"
+#include "catalog/holder.h"
+#include "catalog/scope.h"
+#include "catalog/snapshot_table.h"
+#include "catalog/volume_table.h"
+#include "cleave/meta.h"
+#include "cluster/gateway_state.h"
+#include "cluster/snapshot.h"
+#include "cluster/volume_refresh.h"
+#include "control/control.h"
+#include "control/control_json.h"
+#include "control/control_volume.h"
+
+/* ---- names ---- */
+
+bool
+change_take_name(struct mt_control_request *request, const char *name, char ret_name[MT_NAME_BYTES])
+{
+	const char *problem = mt_volume_name_check(name);
+
+	if (problem != NULL)
+		mt_control_refuse(request, -EINVAL, "name: '%.80s' %s", name, problem);
+	else
+		memcpy(ret_name, name, strlen(name) + 1);
+	return problem == NULL;
+}
+
+/* VOLUME@SNAPSHOT, into request->volume.name and ->snapshot_name. */
+bool
+change_take_snapshot(struct mt_control_request *request, const char *name)
+{
+	const char *at = strchr(name, '@');
+	char volume[2 * MT_NAME_BYTES];
+
+	if (at == NULL || (size_t)(at - name) >= sizeof(volume)) {
+		mt_control_refuse(request, -EINVAL, "name: must be VOLUME@SNAPSHOT");
+		return false;
+	}
+	(void)snprintf(volume, sizeof(volume), "%.*s", (int)(at - name), name);
+	return change_take_name(request, volume, request->volume.name) &&
+	    change_take_name(request, at + 1, request->snapshot_name);
+}
+
+/* The volume; NULL, and the request has ended: there is none. */
+struct mt_volume_entry *
+change_find_volume(struct mt_control_request *request)
+{
+	struct mt_volume_entry *entry =
+	    mt_volumes_by_name(&request->gateway->volumes, request->volume.name);
+
+	if (entry == NULL)
+		mt_control_fail_volume(request, -ENOENT);
+	return entry;
+}
+
+/* Its snapshot, which is live; NULL, and the request has ended: there is none. */
+struct mt_snapshot_entry *
+change_find_snapshot(struct mt_control_request *request)
+{
+	struct mt_volume_entry *volume = change_find_volume(request);
+	struct mt_snapshot_entry *entry;
+
+	if (volume == NULL)
+		return NULL;
+	entry = mt_snapshots_by_name(&request->gateway->volumes.snapshots, volume->volume.id,
+	    request->snapshot_name);
+	if (entry != NULL && entry->snapshot.state == MT_SNAPSHOT_LIVE)
+		return entry;
+	mt_control_refuse(request, -ENOENT, "volume '%s' has no snapshot '%s'",
+	    request->volume.name, request->snapshot_name);
+	return NULL;
+}
+
+/* The member "name" and no other, but "force". */
+bool
+change_take_request(struct mt_control_request *request)
+{
+	const char *name = "";
+	char error[MT_CONTROL_ERROR_BYTES];
+	const struct mt_json_member members[] = {
+		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
+		{ "force", MT_JSON_BOOL, false, 0, 0, { .flag = &request->is_forced } },
+	};
+	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+
+	if (rc == 0)
+		return change_take_snapshot(request, name);
+	mt_control_fail(request, rc, error);
+	return false;
+}
+
+void
+change_volume_key(const char *name, char ret_key[VOLUME_KEY_BYTES])
+{
+	(void)snprintf(ret_key, VOLUME_KEY_BYTES, MT_VOLUME_PREFIX "%s", name);
+}
+
+/* ---- changes ---- */
+
+static void
+change_on_read(int rc, void *arg)
+{
+	struct mt_control_request *request = arg;
+
+	if (rc == -ECANCELED)
+		return; /* the port goes, and takes its slots along */
+	if (request->change_rc != 0)
+		mt_control_fail_volume(request, request->change_rc);
+	else if (rc != 0)
+		mt_control_fail(request, rc, "done, but the metadata store cannot be read");
+	else
+		request->change_fn(request);
+}
+
+static void
+change_read(struct mt_control_request *request)
+{
+	request->waiter = (struct mt_volumes_waiter){ .fn = change_on_read, .arg = request };
+	mt_volumes_refresh(request->gateway, &request->waiter);
+}
+
+static void
+change_on_txn(int rc, void *arg)
+{
+	struct mt_control_request *request = arg;
+
+	request->change_rc = rc;
+	if (request->gateway->taking->sm.state == MT_TAKING_READY)
+		mt_taking_end(request->gateway, rc);
+	change_read(request);
+}
+
+void
+mt_control_change(struct mt_control_request *request, const struct meta_op *ops, uint32_t count,
+    void (*fn)(struct mt_control_request *request))
+{
+	struct meta *meta = request->gateway->options.meta;
+	int rc = -ENOMEM;
+
+	request->change_fn = fn;
+	/* A text that there was no memory for. */
+	for (uint32_t i = 0; i < count; i++) {
+		if (ops[i].kind == META_PUT && ops[i].value == NULL)
+			goto fail;
+	}
+	rc = meta->ops->txn(meta, ops, count, change_on_txn, request);
+	if (rc == 0)
+		return;
+fail:
+	if (request->gateway->taking->sm.state == MT_TAKING_READY)
+		mt_taking_end(request->gateway, rc);
+	mt_control_fail_volume(request, rc);
+}
+
+struct meta_op
+change_compare(const char *key, uint64_t version)
+{
+	return (struct meta_op){ .kind = META_COMPARE_VERSION, .key = key, .version = version };
+}
+
+/* A text that is NULL is seen by mt_control_change. */
+struct meta_op
+change_put(const char *key, const char *text)
+{
+	return (struct meta_op){ .kind = META_PUT,
+		.key = key,
+		.value = text,
+		.value_bytes = text == NULL ? 0 : (uint32_t)strlen(text) };
+}
+
+void
+change_on_volume(struct mt_control_request *request)
+{
+	const char *name = request->new_name[0] != '\0' ? request->new_name : request->volume.name;
+	struct mt_volume_entry *entry = mt_volumes_by_name(&request->gateway->volumes, name);
+
+	if (entry == NULL) {
+		mt_control_fail_volume(request, -ENOENT);
+		return;
+	}
+	entry->is_deleting = false;
+	mt_control_finish(request, json_pack("{s:o}", "volume", mt_json_volume(&entry->volume)));
+}
+
+/* Sessions may come again; the request ends. */
+void
+change_fail_alone(struct mt_control_request *request, int rc, const char *text)
+{
+	struct mt_volume_entry *entry =
+	    mt_volumes_by_name(&request->gateway->volumes, request->volume.name);
+
+	if (entry != NULL)
+		entry->is_deleting = false;
+	if (text != NULL)
+		mt_control_fail(request, rc, text);
+	else
+		mt_control_fail_volume(request, rc);
+}
+
+/* Nobody new comes in; who is there at any gateway? Then @fn. */
+void
+change_alone(struct mt_control_request *request, mt_holder_fn fn)
+{
+	struct mt_volume_entry *entry = change_find_volume(request);
+	int rc;
+
+	if (entry == NULL)
+		return;
+	entry->is_deleting = true;
+	rc = mt_holder_ask(request->gateway, &entry->volume, fn, request);
+	if (rc != 0)
+		change_fail_alone(request, rc, NULL);
+}
+
+/* The volume's entry: nobody is there, or is put out. NULL, and the request has ended: somebody is. */
+struct mt_volume_entry *
+change_alone_entry(struct mt_control_request *request, const struct mt_holder_answer *answer)
+{
+	struct mt_volume_entry *entry = change_find_volume(request);
+
+	if (entry == NULL || request->is_forced ||
+	    !mt_control_refuse_users(request, &entry->volume, answer))
+		return entry;
+	entry->is_deleting = false;
+	return NULL;
+}

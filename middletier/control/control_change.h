@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* control_change.h -- control_change.c's part in control_snapshot.c and control_resize.c */
+#ifndef CLEAVE_MIDDLETIER_CONTROL_CONTROL_CHANGE_H
+#define CLEAVE_MIDDLETIER_CONTROL_CONTROL_CHANGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "catalog/holder.h"
+#include "catalog/volume_table.h"
+#include "cleave/meta.h"
+
+struct mt_control_request;
+struct mt_snapshot_entry;
+
+#define VOLUME_KEY_BYTES (sizeof(MT_VOLUME_PREFIX) + MT_NAME_BYTES)
+
+/* Where these return false or NULL, the request has ended. */
+bool change_take_name(struct mt_control_request *request, const char *name,
+    char ret_name[MT_NAME_BYTES]);
+/* change_take_snapshot -- VOLUME@SNAPSHOT, into request->volume.name and ->snapshot_name. */
+bool change_take_snapshot(struct mt_control_request *request, const char *name);
+/* change_take_request -- the member "name", VOLUME@SNAPSHOT, and no other but "force". */
+bool change_take_request(struct mt_control_request *request);
+/* Of the names that were taken; the snapshot is live. */
+struct mt_volume_entry *change_find_volume(struct mt_control_request *request);
+struct mt_snapshot_entry *change_find_snapshot(struct mt_control_request *request);
+
+void change_volume_key(const char *name, char ret_key[VOLUME_KEY_BYTES]);
+struct meta_op change_compare(const char *key, uint64_t version);
+/* change_put -- @text NULL is out of memory, which mt_control_change sees. */
+struct meta_op change_put(const char *key, const char *text);
+/* change_on_volume -- of mt_control_change: answers with the volume as it is now. */
+void change_on_volume(struct mt_control_request *request);
+
+/* change_alone -- nobody new comes in, and all gateways say who is there: then @fn. */
+void change_alone(struct mt_control_request *request, mt_holder_fn fn);
+/* change_alone_entry -- of @fn: nobody is there, or is to be put out. NULL: the request has ended. */
+struct mt_volume_entry *change_alone_entry(struct mt_control_request *request,
+    const struct mt_holder_answer *answer);
+/* change_fail_alone -- sessions may come again; the request ends. @text NULL: what @rc means. */
+void change_fail_alone(struct mt_control_request *request, int rc, const char *text);
+
+/*
+ * mt_control_change -- a transaction; then everything is read anew, and @fn goes on
+ *
+ * A conflict with another gateway runs the op again; another error ends it.
+ */
+void mt_control_change(struct mt_control_request *request, const struct meta_op *ops,
+    uint32_t count, void (*fn)(struct mt_control_request *request));
+
+#endif /* CLEAVE_MIDDLETIER_CONTROL_CONTROL_CHANGE_H */

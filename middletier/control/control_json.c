@@ -1,0 +1,616 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * control_json.c -- the texts of the control protocol: strict reading, and what answers are made of
+ *
+ * Requests are objects whose members are all known, of the right type and in range; the first one
+ * that is not is named. Answers are built from copies that main holds, never from a port's memory
+ * but its metrics, which are made to be read from outside.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/metrics.h"
+#include "base/num.h"
+#include "base/sm.h"
+#include "catalog/holder.h"
+#include "catalog/scope.h"
+#include "catalog/volume_table.h"
+#include "cleave/loop.h"
+#include "cleave/split.h"
+#include "cleave/wire.h"
+#include "cluster/gateway_state.h"
+#include "cluster/member.h"
+#include "cluster/member_view.h"
+#include "common/metric.h"
+#include "common/port.h"
+#include "common/shard.h"
+#include "control/control.h"
+#include "control/control_json.h"
+#include "control/metrics.h"
+#include "extent/extent.h"
+#include "extent/node_link.h"
+#include "port/port_snapshot.h"
+#include "upkeep/orphans.h"
+#include "write/policy.h"
+
+static const char *const service_class_names[SERVICE_CLASS_NR] = {
+	[SERVICE_STANDARD] = "standard",
+	[SERVICE_LATENCY] = "latency",
+	[SERVICE_CAPACITY] = "capacity",
+};
+
+const char *
+mt_service_class_name(enum service_class service_class)
+{
+	assert(service_class < SERVICE_CLASS_NR);
+	return service_class_names[service_class];
+}
+
+int
+mt_service_class_parse(const char *name, enum service_class *ret_class)
+{
+	for (unsigned i = 0; i < SERVICE_CLASS_NR; i++) {
+		if (strcmp(name, service_class_names[i]) == 0) {
+			*ret_class = (enum service_class)i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+int
+mt_hex_parse(const char *text, uint64_t *ret_value)
+{
+	if (strlen(text) != 16 || strspn(text, "0123456789abcdefABCDEF") != 16)
+		return -EINVAL;
+	*ret_value = strtoull(text, NULL, 16);
+	return 0;
+}
+
+/* Reading. */
+
+static int __attribute__((format(printf, 2, 3)))
+json_refuse(char ret_error[MT_CONTROL_ERROR_BYTES], const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(ret_error, MT_CONTROL_ERROR_BYTES, format, args); /* cut where too long */
+	va_end(args);
+	return -EINVAL;
+}
+
+static int
+json_read_u64(const json_t *value, const struct mt_json_member *member,
+    char ret_error[MT_CONTROL_ERROR_BYTES])
+{
+	json_int_t number = json_integer_value(value);
+
+	if (!json_is_integer(value))
+		return json_refuse(ret_error, "%s: must be an integer", member->name);
+	if (number < 0 || (uint64_t)number < member->min ||
+	    (member->max != 0 && (uint64_t)number > member->max)) {
+		if (member->max == 0)
+			return json_refuse(ret_error, "%s: must be at least %" PRIu64, member->name,
+			    member->min);
+		return json_refuse(ret_error, "%s: must be %" PRIu64 " to %" PRIu64, member->name,
+		    member->min, member->max);
+	}
+	*member->ret.u64 = (uint64_t)number;
+	return 0;
+}
+
+static int
+json_read_text(const json_t *value, const struct mt_json_member *member,
+    char ret_error[MT_CONTROL_ERROR_BYTES])
+{
+	if (!json_is_string(value))
+		return json_refuse(ret_error, "%s: must be a string", member->name);
+	if (member->max != 0 && json_string_length(value) > member->max)
+		return json_refuse(ret_error, "%s: at most %" PRIu64 " characters", member->name,
+		    member->max);
+	*member->ret.text = json_string_value(value);
+	return 0;
+}
+
+static int
+json_read_member(const json_t *value, const struct mt_json_member *member,
+    char ret_error[MT_CONTROL_ERROR_BYTES])
+{
+	switch (member->kind) {
+	case MT_JSON_TEXT:
+		return json_read_text(value, member, ret_error);
+	case MT_JSON_U64:
+		return json_read_u64(value, member, ret_error);
+	case MT_JSON_ARRAY:
+		if (!json_is_array(value))
+			return json_refuse(ret_error, "%s: must be a list", member->name);
+		*member->ret.array = (json_t *)(uintptr_t)value;
+		return 0;
+	case MT_JSON_OBJECT:
+		if (!json_is_object(value))
+			return json_refuse(ret_error, "%s: must be an object", member->name);
+		*member->ret.object = (json_t *)(uintptr_t)value;
+		return 0;
+	case MT_JSON_I64:
+		if (!json_is_integer(value))
+			return json_refuse(ret_error, "%s: must be an integer", member->name);
+		*member->ret.i64 = json_integer_value(value);
+		return 0;
+	default:
+		if (!json_is_boolean(value))
+			return json_refuse(ret_error, "%s: must be true or false", member->name);
+		*member->ret.flag = json_is_true(value);
+		return 0;
+	}
+}
+
+int
+mt_json_read(const json_t *object, const struct mt_json_member *members, uint32_t count,
+    char ret_error[MT_CONTROL_ERROR_BYTES])
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach((json_t *)(uintptr_t)object, key, value)
+	{
+		uint32_t i = 0;
+
+		if (strcmp(key, "op") == 0)
+			continue;
+		while (i < count && strcmp(key, members[i].name) != 0)
+			i++;
+		if (i == count)
+			return json_refuse(ret_error, "%.64s: unknown member", key);
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		int rc;
+
+		value = json_object_get(object, members[i].name);
+		if (value == NULL && members[i].is_required)
+			return json_refuse(ret_error, "%s: missing", members[i].name);
+		if (value == NULL)
+			continue;
+		rc = json_read_member(value, &members[i], ret_error);
+		if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* Answers. A NULL from jansson is out of memory; its packers pass it on. */
+
+char *
+mt_json_error(const char *text)
+{
+	json_t *object = json_pack("{s:s}", "error", text);
+	char *answer = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
+
+	json_decref(object);
+	return answer;
+}
+
+json_t *
+mt_json_volume(const struct mt_volume *volume)
+{
+	struct mt_wish wish;
+	bool is_known = mt_wish_by_id(volume->codec_id, &wish);
+	json_t *object;
+
+	assert(is_known); /* whoever made or read the volume has checked */
+	object = json_pack("{s:s, s:I, s:I, s:s, s:s, s:i, s:i, s:I, s:i, s:I}", "name",
+	    volume->name, "id", (json_int_t)volume->id, "size_bytes",
+	    (json_int_t)volume->size_bytes, "service_class",
+	    mt_service_class_name(volume->service_class), "engine", wish.name, "level",
+	    volume->level, "replicas", (int)volume->replica_count, "segment_base",
+	    (json_int_t)volume->segment_base, "segment_count", (int)volume->segment_count, "attach",
+	    (json_int_t)volume->attach);
+	if (object != NULL && volume->origin != 0)
+		json_object_set_new(object, "origin", json_integer((json_int_t)volume->origin));
+	return object;
+}
+
+int
+mt_json_put_holder(json_t *object, const struct mt_volume *volume)
+{
+	const struct mt_holder *holder = &volume->holder;
+	json_t *text;
+
+	if (volume->session_id == 0)
+		return 0;
+	text = json_pack("{s:s, s:s, s:s, s:I}", "client", holder->client, "address",
+	    holder->address, "gateway", holder->gateway, "since_s", (json_int_t)holder->since_s);
+	return json_object_set_new(object, "holder", text);
+}
+
+/* A text that is not there, or too long, is for people alone: nothing is refused for it. */
+void
+mt_json_take_holder(const json_t *object, struct mt_holder *ret_holder)
+{
+	const struct {
+		const char *name;
+		char *out;
+		size_t bytes;
+	} texts[] = {
+		{ "client", ret_holder->client, sizeof(ret_holder->client) },
+		{ "address", ret_holder->address, sizeof(ret_holder->address) },
+		{ "gateway", ret_holder->gateway, sizeof(ret_holder->gateway) },
+	};
+	json_int_t since = json_integer_value(json_object_get(object, "since_s"));
+
+	ret_holder->since_s = since > 0 ? (uint64_t)since : 0;
+	for (size_t i = 0; i < NUM_COUNT(texts); i++) {
+		const char *text = json_string_value(json_object_get(object, texts[i].name));
+
+		(void)snprintf(texts[i].out, texts[i].bytes, "%.*s", (int)texts[i].bytes - 1,
+		    text == NULL ? "" : text);
+	}
+}
+
+json_t *
+mt_json_volume_held(const struct mt_volume *volume)
+{
+	json_t *object = mt_json_volume(volume);
+
+	if (object == NULL || mt_json_put_holder(object, volume) == 0)
+		return object;
+	json_decref(object);
+	return NULL;
+}
+
+int
+mt_json_put_scope(json_t *object, const struct mt_scope *scope, uint64_t segment_base)
+{
+	json_t *spans;
+
+	if (mt_scope_is_plain(scope, segment_base))
+		return 0;
+	spans = json_array();
+	for (uint32_t i = 0; i < scope->span_count; i++) {
+		const struct mt_span *span = &scope->spans[i];
+		json_t *numbers =
+		    json_pack("[I, I]", (json_int_t)span->segment_base, (json_int_t)span->cut_from);
+
+		if (span->cut_below != UINT64_MAX)
+			json_array_append_new(numbers, json_integer((json_int_t)span->cut_below));
+		json_array_append_new(spans, numbers);
+	}
+	return json_object_set_new(object, "spans", spans);
+}
+
+const char *
+mt_json_take_scope(const json_t *spans, uint64_t segment_base, struct mt_scope *ret_scope)
+{
+	struct mt_scope scope = { .span_count = (uint32_t)json_array_size(spans) };
+	const char *problem;
+
+	mt_scope_init(ret_scope, segment_base);
+	if (spans == NULL)
+		return NULL;
+	if (json_array_size(spans) > MT_SPANS_MAX)
+		return "spans: too many";
+	for (uint32_t i = 0; i < scope.span_count; i++) {
+		const json_t *span = json_array_get(spans, i);
+		uint64_t numbers[3] = { 0, 0, UINT64_MAX };
+		size_t count = json_array_size(span);
+
+		if (count != 2 && count != 3)
+			return "spans: a span has two or three numbers";
+		for (uint32_t k = 0; k < count; k++) {
+			const json_t *number = json_array_get(span, k);
+
+			if (!json_is_integer(number) || json_integer_value(number) < 0)
+				return "spans: must be integers";
+			numbers[k] = (uint64_t)json_integer_value(number);
+		}
+		scope.spans[i] = (struct mt_span){ numbers[0], numbers[1], numbers[2] };
+	}
+	problem = mt_scope_check(&scope, segment_base);
+	if (problem == NULL)
+		*ret_scope = scope;
+	return problem;
+}
+
+/* ---- the map: where each shard is, or should be ---- */
+
+/* Clients take as many addresses, of all gateways together. */
+#define JSON_MAP_PORTS_MAX 64u
+
+struct json_map {
+	const char *addresses[JSON_MAP_PORTS_MAX];
+	uint32_t count;
+};
+
+/* The number of @address, which is added when it is not known; 0 when there is no room. */
+static uint32_t
+json_map_port(struct json_map *map, const char *address)
+{
+	for (uint32_t i = 0; i < map->count; i++) {
+		if (strcmp(map->addresses[i], address) == 0)
+			return i;
+	}
+	if (map->count == JSON_MAP_PORTS_MAX)
+		return 0;
+	map->addresses[map->count] = address;
+	return map->count++;
+}
+
+static bool
+json_is_ours(enum mt_shard_state state)
+{
+	return state != MT_SHARD_IDLE && state != MT_SHARD_CLAIMING && state != MT_SHARD_STOPPED;
+}
+
+/*
+ * Ours when our port has claimed it; else its root's owner, while that lives; else whoever shall own it,
+ * who keeps requests until it does. Its epoch is not known then: the old one makes clients ask again.
+ */
+static const char *
+json_map_shard(const struct mt_gateway *gateway, const struct mt_shard_snapshot *own,
+    uint32_t index, uint32_t *ret_epoch)
+{
+	const struct mt_port *port = &gateway->ports[index % gateway->port_count];
+	const struct mt_member *member = &gateway->member;
+	const struct mt_member_shard *shard;
+	const struct mt_member_peer *peer;
+
+	*ret_epoch = own == NULL ? 0 : own->epoch;
+	if ((own != NULL && json_is_ours(own->state)) || member->shards == NULL)
+		return port->address;
+	shard = &member->shards[index];
+	if (shard->has_root && shard->epoch > *ret_epoch)
+		*ret_epoch = shard->epoch;
+	if (shard->has_root && !shard->is_released &&
+	    shard->gateway_id != gateway->options.gateway_id &&
+	    mt_view_is_live(member, shard->gateway_id, shard->boot_id))
+		return shard->address;
+	peer = mt_view_pick(member, index);
+	return peer == NULL || peer->gateway_id == gateway->options.gateway_id
+	    ? port->address
+	    : peer->ports[index % peer->port_count];
+}
+
+json_t *
+mt_json_map(const struct mt_gateway *gateway, const struct mt_ask *ask)
+{
+	json_t *ports = json_array(), *port_of = json_array(), *epoch_of = json_array();
+	uint32_t shard_count = gateway->cluster.shard_count;
+	struct json_map map = { .count = 0 };
+
+	for (uint32_t i = 0; i < gateway->port_count; i++)
+		(void)json_map_port(&map, gateway->ports[i].address);
+	for (uint32_t i = 0; i < shard_count; i++) {
+		const struct mt_port_snapshot *snapshot =
+		    &ask->legs[i % gateway->port_count].snapshot;
+		uint32_t at = i / gateway->port_count, epoch, port;
+		bool is_known = snapshot->shards != NULL && at < snapshot->shard_count;
+
+		port = json_map_port(&map,
+		    json_map_shard(gateway, is_known ? &snapshot->shards[at] : NULL, i, &epoch));
+		json_array_append_new(port_of, json_integer(port));
+		json_array_append_new(epoch_of, json_integer(epoch));
+	}
+	/* Gateways that own nothing can be asked, too. */
+	for (uint32_t i = 0; i < gateway->member.peer_count; i++)
+		(void)json_map_port(&map, gateway->member.peers[i].ports[0]);
+	for (uint32_t i = 0; i < map.count; i++)
+		json_array_append_new(ports, json_string(map.addresses[i]));
+	return json_pack("{s:i, s:o, s:o, s:o}", "shard_count", (int)shard_count, "ports", ports,
+	    "port_of_shard", port_of, "epoch_of_shard", epoch_of);
+}
+
+/* ---- gateways ---- */
+
+static json_t *
+json_gateway(const struct mt_gateway *gateway, const struct mt_member_peer *peer)
+{
+	const struct mt_member *member = &gateway->member;
+	uint64_t now_ns = loop_now_ns(gateway->options.loop);
+	bool is_self = peer->gateway_id == gateway->options.gateway_id;
+	json_t *ports = json_array(), *object;
+	uint32_t owned_count = 0, share_count = 0;
+	char boot[17], id[17];
+
+	for (uint32_t i = 0; i < gateway->cluster.shard_count; i++) {
+		const struct mt_member_shard *shard = &member->shards[i];
+
+		owned_count += shard->has_root && !shard->is_released &&
+		    shard->gateway_id == peer->gateway_id && shard->boot_id == peer->boot_id;
+		share_count += mt_view_pick(member, i) == peer;
+	}
+	for (uint32_t i = 0; i < peer->port_count; i++)
+		json_array_append_new(ports, json_string(peer->ports[i]));
+	(void)snprintf(boot, sizeof(boot), "%016" PRIx64, peer->boot_id);
+	(void)snprintf(id, sizeof(id), "%016" PRIx64, peer->gateway_id);
+	object = json_pack("{s:s, s:s, s:b, s:o, s:i, s:i, s:I}", "gateway", id, "boot", boot,
+	    "self", is_self, "ports", ports, "shards_owned", (int)owned_count, "shards_share",
+	    (int)share_count, "seen_for_ms", (json_int_t)((now_ns - peer->seen_ns) / NUM_MS(1)));
+	if (object != NULL && is_self && member->until_ns > now_ns)
+		json_object_set_new(object, "lease_left_ms",
+		    json_integer((json_int_t)((member->until_ns - now_ns) / NUM_MS(1))));
+	return object;
+}
+
+json_t *
+mt_json_gateways(const struct mt_gateway *gateway)
+{
+	json_t *gateways = json_array();
+
+	for (uint32_t i = 0; i < gateway->member.peer_count; i++)
+		json_array_append_new(gateways, json_gateway(gateway, &gateway->member.peers[i]));
+	return json_pack("{s:s, s:I, s:o}", "member",
+	    gateway->member.gateway == NULL ? "out" : sm_state_name(&gateway->member.sm),
+	    "lease_ms", (json_int_t)(gateway->options.lease_ns / NUM_MS(1)), "gateways", gateways);
+}
+
+/* Up only when every port reaches it. */
+static const char *
+json_link_state(const struct mt_gateway *gateway, const struct mt_ask *ask, uint32_t index)
+{
+	static const char *const names[MT_LINK_STATE_NR] = { "down", "connecting", "up" };
+	enum mt_link_state worst = MT_LINK_UP;
+
+	for (uint32_t i = 0; i < gateway->port_count; i++) {
+		const struct mt_port_snapshot *snapshot = &ask->legs[i].snapshot;
+
+		if (snapshot->links == NULL)
+			return names[MT_LINK_DOWN];
+		if (snapshot->links[index].state < worst)
+			worst = snapshot->links[index].state;
+	}
+	return names[worst];
+}
+
+json_t *
+mt_json_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask)
+{
+	const struct mt_link_snapshot *links = ask->legs[0].snapshot.links;
+	json_t *nodes = json_array();
+
+	for (uint32_t i = 0; i < gateway->options.node_count; i++) {
+		struct mt_link_snapshot link = { 0 };
+
+		if (links != NULL)
+			link = links[i];
+		json_array_append_new(nodes,
+		    json_pack("{s:I, s:s, s:s, s:s, s:s, s:I, s:I, s:I}", "id",
+			(json_int_t)link.node_id, "trouble", link.trouble, "address",
+			gateway->options.nodes[i].address, "domain",
+			gateway->options.nodes[i].domain, "state", json_link_state(gateway, ask, i),
+			"slots_total", (json_int_t)link.slots_total, "slots_free",
+			(json_int_t)link.slots_free, "slot_bytes", (json_int_t)link.slot_bytes));
+	}
+	return nodes;
+}
+
+static json_t *
+json_shards(const struct mt_gateway *gateway, const struct mt_ask *ask)
+{
+	static const char *const states[MT_SHARD_STATE_NR] = {
+		[MT_SHARD_IDLE] = "idle",
+		[MT_SHARD_CLAIMING] = "claiming",
+		[MT_SHARD_AGREEING] = "agreeing",
+		[MT_SHARD_REPLAYING] = "replaying",
+		[MT_SHARD_OPENING] = "opening",
+		[MT_SHARD_SERVING] = "serving",
+		[MT_SHARD_STOPPED] = "stopped",
+	};
+	json_t *shards = json_array();
+
+	for (uint32_t i = 0; i < gateway->cluster.shard_count; i++) {
+		uint32_t port = i % gateway->port_count, at = i / gateway->port_count;
+		const struct mt_port_snapshot *snapshot = &ask->legs[port].snapshot;
+		const struct mt_shard_snapshot *shard;
+
+		if (snapshot->shards == NULL || at >= snapshot->shard_count)
+			continue;
+		shard = &snapshot->shards[at];
+		json_array_append_new(shards,
+		    json_pack(
+			"{s:i, s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+			"shard", (int)shard->index, "port", (int)port, "state",
+			states[shard->state], "epoch", (json_int_t)shard->epoch, "extents",
+			(json_int_t)shard->extent_count, "log_extents",
+			(json_int_t)shard->log_extent_count, "run_extents",
+			(json_int_t)shard->run_extent_count, "extents_lacking",
+			(json_int_t)shard->lacking_count, "orphans_waiting",
+			(json_int_t)shard->orphan_count, "orphans_held",
+			(json_int_t)shard->held_count, "log_bytes", (json_int_t)shard->log_bytes,
+			"index_blocks", (json_int_t)shard->index_blocks, "index_bytes",
+			(json_int_t)shard->index_bytes, "chunks", (json_int_t)shard->chunk_count,
+			"chunk_bytes", (json_int_t)shard->chunk_bytes, "ring_bytes",
+			(json_int_t)shard->ring_bytes, "runs", (json_int_t)shard->run_count,
+			"run_bytes", (json_int_t)shard->run_bytes, "run_live_bytes",
+			(json_int_t)shard->run_live_bytes, "run_extent_bytes",
+			(json_int_t)shard->run_extent_bytes));
+	}
+	return shards;
+}
+
+json_t *
+mt_json_orphans(const struct mt_ask *ask)
+{
+	json_t *list = json_array();
+	json_int_t total = 0, confirmed = 0;
+
+	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
+		const struct mt_port_snapshot *snapshot = &ask->legs[i].snapshot;
+
+		total += snapshot->orphan_total;
+		confirmed += snapshot->confirmed_count;
+		for (uint32_t k = 0;
+		     k < snapshot->orphan_count && json_array_size(list) < MT_ORPHANS_LIST_MAX;
+		     k++) {
+			const struct mt_orphan_snapshot *from = &snapshot->orphans[k];
+			char text[MT_EXTENT_TEXT_BYTES];
+
+			(void)snprintf(text, sizeof(text), "%" PRIu32 ".%" PRIu32 ".%" PRIu64,
+			    from->id.shard, from->id.epoch, from->id.counter);
+			json_array_append_new(list,
+			    json_pack("{s:I, s:s, s:I, s:I, s:I, s:b, s:b}", "node",
+				(json_int_t)from->node_id, "extent", text, "incarnation",
+				(json_int_t)from->incarnation, "seen_s",
+				(json_int_t)(from->age_ns / NUM_S(1)), "left_s",
+				(json_int_t)(from->left_ns / NUM_S(1)), "held", from->is_held,
+				"confirmed", from->is_confirmed));
+		}
+	}
+	return json_pack("{s:o, s:I, s:I}", "orphans", list, "total", total, "confirmed",
+	    confirmed);
+}
+
+static json_t *
+json_members(const void *values, const struct metric_member *members, uint32_t count)
+{
+	json_t *object = json_object();
+
+	for (uint32_t i = 0; i < count; i++)
+		json_object_set_new(object, members[i].info.name,
+		    json_integer((json_int_t)metric_member_read(values, &members[i])));
+	return object;
+}
+
+static json_t *
+json_split(const struct mt_port *port)
+{
+	if (port->split == NULL)
+		return json_object();
+	return json_members(split_port_counters(port->split), mt_split_members, MT_SPLIT_NR);
+}
+
+json_t *
+mt_json_status(const struct mt_gateway *gateway, const struct mt_ask *ask, bool has_shards)
+{
+	json_t *ports = json_array(), *status;
+	char id[17], boot[17], cluster[17];
+
+	(void)snprintf(id, sizeof(id), "%016" PRIx64, gateway->options.gateway_id);
+	(void)snprintf(boot, sizeof(boot), "%016" PRIx64, gateway->options.boot_id);
+	(void)snprintf(cluster, sizeof(cluster), "%016" PRIx64, gateway->options.cluster_id);
+	for (uint32_t i = 0; i < gateway->port_count; i++)
+		json_array_append_new(ports,
+		    json_pack("{s:i, s:s, s:i, s:i, s:I, s:o, s:o}", "port", (int)i, "address",
+			gateway->ports[i].address, "sessions_open",
+			(int)ask->legs[i].snapshot.session_count, "receives_free",
+			(int)ask->legs[i].snapshot.receives_free, "run_index_bytes",
+			(json_int_t)ask->legs[i].snapshot.run_index_bytes, "metrics",
+			json_members(gateway->ports[i].metrics, mt_metric_members, MT_METRIC_NR),
+			"split", json_split(&gateway->ports[i])));
+	status = json_pack("{s:s, s:s, s:s, s:s, s:I, s:i, s:i, s:o}", "gateway", id, "boot", boot,
+	    "cluster", cluster, "state", sm_state_name(&gateway->sm), "uptime_ns",
+	    (json_int_t)(loop_now_ns(gateway->options.loop) - gateway->started_ns), "shard_count",
+	    (int)gateway->cluster.shard_count, "volume_count", (int)gateway->volumes.count, "ports",
+	    ports);
+	/* Thousands of shards do not fit into one answer: then their number has to do. */
+	if (has_shards && status != NULL)
+		json_object_set_new(status, "shards", json_shards(gateway, ask));
+	if (status != NULL)
+		json_object_set_new(status, "gateway_count",
+		    json_integer(gateway->member.peer_count)); /* they have an op of their own */
+	return status;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* control_resize.c -- volumes renamed and resized */
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/num.h"
+#include "catalog/holder.h"
+#include "catalog/volume_table.h"
+#include "cleave/engine.h"
+#include "cleave/meta.h"
+#include "cleave/wire.h"
+#include "cluster/gateway_state.h"
+#include "control/control.h"
+#include "control/control_change.h"
+#include "control/control_json.h"
+#include "control/control_resize.h"
+
+/* ---- rename ---- */
+
+void
+mt_control_volume_rename(struct mt_control_request *request)
+{
+	const struct mt_volume_entry *entry;
+	const char *name = "", *new_name = "";
+	char key[VOLUME_KEY_BYTES], new_key[VOLUME_KEY_BYTES];
+	char error[MT_CONTROL_ERROR_BYTES];
+	const struct mt_json_member members[] = {
+		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
+		{ "new", MT_JSON_TEXT, true, 0, 0, { .text = &new_name } },
+	};
+	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+	char *text;
+
+	if (rc != 0) {
+		mt_control_fail(request, rc, error);
+		return;
+	}
+	if (!change_take_name(request, name, request->volume.name) ||
+	    !change_take_name(request, new_name, request->new_name))
+		return;
+	entry = change_find_volume(request);
+	if (entry == NULL)
+		return;
+	if (mt_volumes_by_name(&request->gateway->volumes, request->new_name) != NULL) {
+		mt_control_refuse(request, -EEXIST, "there is a volume '%s' already",
+		    request->new_name);
+		return;
+	}
+	change_volume_key(request->volume.name, key);
+	change_volume_key(request->new_name, new_key);
+	text = mt_volume_encode(&entry->volume);
+	{
+		const struct meta_op ops[] = {
+			change_compare(key, entry->version),
+			change_compare(new_key, 0),
+			{ .kind = META_DELETE, .key = key },
+			change_put(new_key, text),
+		};
+
+		mt_control_change(request, ops, NUM_COUNT(ops), change_on_volume);
+	}
+	free(text);
+}
+
+/* ---- resize ---- */
+
+static void
+resize_submit(struct mt_control_request *request, const struct mt_volume_entry *entry)
+{
+	struct mt_volume volume = entry->volume;
+	char key[VOLUME_KEY_BYTES];
+	char *text;
+
+	volume.size_bytes = request->wanted_bytes;
+	volume.segment_count = mt_volume_segment_count(volume.size_bytes);
+	change_volume_key(volume.name, key);
+	text = mt_volume_encode(&volume);
+	{
+		const struct meta_op ops[] = { change_compare(key, entry->version),
+			change_put(key, text) };
+
+		mt_control_change(request, ops, NUM_COUNT(ops), change_on_volume);
+	}
+	free(text);
+}
+
+/* Its last session has discarded the tail (the command's does), and is gone. */
+static void
+resize_on_alone(const struct mt_holder_answer *answer, void *arg)
+{
+	struct mt_control_request *request = arg;
+	struct mt_volume_entry *entry = change_alone_entry(request, answer);
+
+	if (entry == NULL)
+		return;
+	if (request->is_check) {
+		entry->is_deleting = false;
+		mt_control_finish(request,
+		    json_pack("{s:o}", "volume", mt_json_volume(&entry->volume)));
+	} else {
+		resize_submit(request, entry);
+	}
+}
+
+void
+mt_control_volume_resize(struct mt_control_request *request)
+{
+	const struct mt_volume_entry *entry;
+	const char *name = "";
+	uint64_t id = 0;
+	char error[MT_CONTROL_ERROR_BYTES];
+	const struct mt_json_member members[] = {
+		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
+		{ "size_bytes", MT_JSON_U64, true, CLEAVE_BLOCK_BYTES, CLEAVE_VOLUME_BYTES_MAX,
+		    { .u64 = &request->wanted_bytes } },
+		{ "shrink", MT_JSON_BOOL, false, 0, 0, { .flag = &request->must_shrink } },
+		{ "check", MT_JSON_BOOL, false, 0, 0, { .flag = &request->is_check } },
+		{ "force", MT_JSON_BOOL, false, 0, 0, { .flag = &request->is_forced } },
+		{ "id", MT_JSON_U64, false, 0, INT64_MAX, { .u64 = &id } },
+	};
+	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+
+	if (rc != 0) {
+		mt_control_fail(request, rc, error);
+		return;
+	}
+	if (!change_take_name(request, name, request->volume.name))
+		return;
+	if (request->wanted_bytes % CLEAVE_BLOCK_BYTES != 0) {
+		mt_control_refuse(request, -EINVAL, "size_bytes: must be a multiple of 4096");
+		return;
+	}
+	entry = change_find_volume(request);
+	if (entry == NULL)
+		return;
+	/* Whose session asks knows which one it means; its name may be another's by now. */
+	if (id != 0 && id != entry->volume.id)
+		mt_control_refuse(request, -ENOENT, "volume '%s' is another one by now",
+		    request->volume.name);
+	else if (request->wanted_bytes >= entry->volume.size_bytes && !request->is_check)
+		resize_submit(request, entry);
+	else if (!request->must_shrink && request->wanted_bytes < entry->volume.size_bytes)
+		mt_control_refuse(request, -EINVAL,
+		    "volume '%s' has %" PRIu64 " bytes: it would lose what is behind "
+		    "the new end; --shrink says that it may",
+		    request->volume.name, entry->volume.size_bytes);
+	else
+		change_alone(request, resize_on_alone);
+}

@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * control_snapshot.c -- what is asked about snapshots and clones
+ *
+ * What makes a scope name a cut that it did not name before also puts the key "cluster", which is what drop.c
+ * compares; and a snapshot's making puts its volume's key, so that no volume is deleted beside it.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "catalog/cluster_key.h"
+#include "catalog/holder.h"
+#include "catalog/scope.h"
+#include "catalog/snapshot_table.h"
+#include "catalog/volume_table.h"
+#include "cleave/meta.h"
+#include "cleave/status.h"
+#include "cleave/wire.h"
+#include "cluster/gateway_state.h"
+#include "cluster/snapshot.h"
+#include "control/control.h"
+#include "control/control_change.h"
+#include "control/control_json.h"
+#include "control/control_snapshot.h"
+#include "control/control_volume.h"
+#include "manifest/manifest_room.h"
+
+#define SNAPSHOTS_PER_LIST 256u
+#define SNAPSHOTS_PER_TXN 12u
+#define ROLL_BACK_NAME "rolled-back" /* of the key that keeps a roll-back's cut */
+
+static json_t *
+json_of_snapshot(const struct mt_control_request *request, const struct mt_snapshot *snapshot)
+{
+	struct mt_volumes *volumes = &request->gateway->volumes;
+	const struct mt_volume_entry *volume = mt_volumes_by_id(volumes, snapshot->volume_id);
+	json_t *object = mt_json_snapshot(snapshot);
+
+	if (object != NULL && volume != NULL)
+		json_object_set_new(object, "volume", json_string(volume->volume.name));
+	return object;
+}
+
+/* ---- create ---- */
+
+static void
+create_on_made(struct mt_control_request *request)
+{
+	const struct mt_snapshot *snapshot = &request->snapshot;
+
+	log_info("snapshot %" PRIu64 ": taken: %s of volume %s", snapshot->number, snapshot->name,
+	    request->volume.name);
+	mt_control_finish(request,
+	    json_pack("{s:o}", "snapshot", json_of_snapshot(request, snapshot)));
+}
+
+/* Every shard holds: one transaction makes it. */
+static void
+create_on_taken(int rc, void *arg)
+{
+	struct mt_control_request *request = arg;
+	struct mt_gateway *gateway = request->gateway;
+	struct mt_taking *taking = gateway->taking;
+	const struct mt_volume_entry *volume;
+	char key[MT_SNAPSHOT_KEY_BYTES], name_key[VOLUME_KEY_BYTES];
+	char *text, *cluster_text, *volume_text;
+
+	if (rc != 0) {
+		mt_control_fail(request, rc, taking->error);
+		return;
+	}
+	volume = mt_volumes_by_name(&gateway->volumes, request->volume.name);
+	if (volume == NULL || volume->volume.id != taking->snapshot.volume_id) {
+		mt_taking_end(gateway, -ENOENT);
+		mt_control_fail_volume(request, -ENOENT);
+		return;
+	}
+	/* Perhaps before the cut, and then what was written behind the old end would be missing (I5). */
+	if (volume->volume.size_bytes != taking->snapshot.size_bytes) {
+		mt_taking_end(gateway, -EAGAIN);
+		mt_control_refuse(request, -EAGAIN,
+		    "volume '%s': it was resized while the snapshot was being taken",
+		    request->volume.name);
+		return;
+	}
+	request->snapshot = taking->snapshot;
+	request->snapshot.state = MT_SNAPSHOT_LIVE;
+	mt_snapshot_key(taking->snapshot.number, key);
+	change_volume_key(request->volume.name, name_key);
+	text = mt_snapshot_encode(&request->snapshot, NULL);
+	cluster_text = mt_cluster_encode(&gateway->cluster);
+	volume_text = mt_volume_encode(&volume->volume);
+	{
+		const struct meta_op ops[] = {
+			change_compare(key, taking->version),
+			change_compare(name_key, volume->version),
+			change_compare("cluster", gateway->cluster.version),
+			change_put("cluster", cluster_text),
+			change_put(key, text),
+			change_put(name_key, volume_text),
+		};
+
+		mt_control_change(request, ops, NUM_COUNT(ops), create_on_made);
+	}
+	free(volume_text);
+	free(text);
+	free(cluster_text);
+}
+
+void
+mt_control_snapshot_create(struct mt_control_request *request)
+{
+	struct mt_volumes *volumes = &request->gateway->volumes;
+	struct mt_volume_entry *volume;
+	int rc;
+
+	if (!change_take_request(request))
+		return;
+	volume = change_find_volume(request);
+	if (volume == NULL)
+		return;
+	if (mt_snapshots_by_name(&volumes->snapshots, volume->volume.id, request->snapshot_name) !=
+	    NULL) {
+		mt_control_refuse(request, -EEXIST, "volume '%s' has a snapshot '%s' already",
+		    request->volume.name, request->snapshot_name);
+		return;
+	}
+	if (!mt_control_has_room(request))
+		return;
+	rc = mt_taking_start(request->gateway, &volume->volume, request->snapshot_name,
+	    create_on_taken, request);
+	if (rc != 0)
+		mt_control_fail_volume(request, rc);
+}
+
+/* ---- list ---- */
+
+void
+mt_control_snapshot_list(struct mt_control_request *request)
+{
+	struct mt_volumes *volumes = &request->gateway->volumes;
+	const struct mt_volume_entry *volume = NULL;
+	const char *name = NULL;
+	uint64_t after = 0;
+	bool is_more = false;
+	uint32_t count = 0;
+	char error[MT_CONTROL_ERROR_BYTES];
+	const struct mt_json_member members[] = {
+		{ "name", MT_JSON_TEXT, false, 0, 0, { .text = &name } },
+		{ "after", MT_JSON_U64, false, 0, 0, { .u64 = &after } },
+	};
+	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+	json_t *list;
+
+	if (rc != 0) {
+		mt_control_fail(request, rc, error);
+		return;
+	}
+	if (name != NULL) {
+		if (!change_take_name(request, name, request->volume.name))
+			return;
+		volume = change_find_volume(request);
+		if (volume == NULL)
+			return;
+	}
+	list = json_array();
+	for (uint32_t i = 0; i < volumes->snapshots.count && !is_more; i++) {
+		const struct mt_snapshot *snapshot = &volumes->snapshots.entries[i].snapshot;
+
+		if (snapshot->state != MT_SNAPSHOT_LIVE || snapshot->number <= after ||
+		    (volume != NULL && snapshot->volume_id != volume->volume.id))
+			continue;
+		is_more = count++ == SNAPSHOTS_PER_LIST;
+		if (!is_more)
+			json_array_append_new(list, json_of_snapshot(request, snapshot));
+	}
+	mt_control_finish(request, json_pack("{s:o, s:b}", "snapshots", list, "more", is_more));
+}
+
+/* ---- delete ---- */
+
+static void
+delete_on_done(struct mt_control_request *request)
+{
+	log_info("snapshot %" PRIu64 ": deleted: %s of volume %s", request->snapshot.number,
+	    request->snapshot_name, request->volume.name);
+	mt_control_finish(request, json_object());
+}
+
+void
+mt_control_snapshot_delete(struct mt_control_request *request)
+{
+	struct mt_snapshot_entry *entry;
+	char key[MT_SNAPSHOT_KEY_BYTES];
+	char *text;
+
+	if (!change_take_request(request))
+		return;
+	entry = change_find_snapshot(request);
+	if (entry == NULL)
+		return;
+	if (entry->snapshot.clone_count > 0) {
+		mt_control_refuse(request, -ENOTEMPTY,
+		    "snapshot '%s@%s' has %" PRIu32 " clones: delete them first",
+		    request->volume.name, request->snapshot_name, entry->snapshot.clone_count);
+		return;
+	}
+	request->snapshot = entry->snapshot;
+	request->snapshot.state = MT_SNAPSHOT_DELETED;
+	mt_snapshot_key(entry->snapshot.number, key);
+	text = mt_snapshot_encode(&request->snapshot, NULL);
+	{
+		const struct meta_op ops[] = { change_compare(key, entry->version),
+			change_put(key, text) };
+
+		mt_control_change(request, ops, NUM_COUNT(ops), delete_on_done);
+	}
+	free(text);
+}
+
+/* Once more from the beginning: the next snapshots, then the volume. */
+static void
+delete_again(struct mt_control_request *request)
+{
+	mt_control_volume_delete(request);
+}
+
+bool
+mt_control_delete_snapshots(struct mt_control_request *request, uint64_t volume_id)
+{
+	const struct mt_snapshots *snapshots = &request->gateway->volumes.snapshots;
+	char keys[SNAPSHOTS_PER_TXN][MT_SNAPSHOT_KEY_BYTES];
+	char *texts[SNAPSHOTS_PER_TXN];
+	struct meta_op ops[2 * SNAPSHOTS_PER_TXN];
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < snapshots->count; i++) {
+		const struct mt_snapshot *snapshot = &snapshots->entries[i].snapshot;
+
+		if (snapshot->volume_id != volume_id || snapshot->clone_count == 0)
+			continue;
+		mt_control_refuse(request, -ENOTEMPTY,
+		    "volume '%s': its snapshot '%s' has %" PRIu32 " clones: delete them first",
+		    request->volume.name, snapshot->name, snapshot->clone_count);
+		return true;
+	}
+	for (uint32_t i = 0; i < snapshots->count && count < SNAPSHOTS_PER_TXN; i++) {
+		struct mt_snapshot snapshot = snapshots->entries[i].snapshot;
+
+		if (snapshot.volume_id != volume_id || snapshot.state != MT_SNAPSHOT_LIVE)
+			continue;
+		snapshot.state = MT_SNAPSHOT_DELETED;
+		mt_snapshot_key(snapshot.number, keys[count]);
+		texts[count] = mt_snapshot_encode(&snapshot, NULL);
+		ops[2 * count] = change_compare(keys[count], snapshots->entries[i].version);
+		ops[2 * count + 1] = change_put(keys[count], texts[count]);
+		count++;
+	}
+	if (count == 0)
+		return false;
+	mt_control_change(request, ops, 2 * count, delete_again);
+	while (count > 0)
+		free(texts[--count]);
+	return true;
+}
+
+/* ---- roll back ---- */
+
+static void
+rollback_on_taken(int rc, void *arg)
+{
+	struct mt_control_request *request = arg;
+	struct mt_gateway *gateway = request->gateway;
+	struct mt_taking *taking = gateway->taking;
+	const struct mt_volume_entry *entry =
+	    mt_volumes_by_name(&gateway->volumes, request->volume.name);
+	const struct mt_snapshot_entry *snapshot =
+	    mt_snapshots_by_number(&gateway->volumes.snapshots, request->snapshot.number);
+	char key[MT_SNAPSHOT_KEY_BYTES], old_key[MT_SNAPSHOT_KEY_BYTES], name_key[VOLUME_KEY_BYTES];
+	struct mt_snapshot mark = taking->snapshot;
+	struct mt_volume volume;
+	char *text, *mark_text, *cluster_text;
+
+	if (rc != 0) {
+		change_fail_alone(request, rc, taking->error);
+		return;
+	}
+	if (entry == NULL || snapshot == NULL || snapshot->snapshot.state != MT_SNAPSHOT_LIVE ||
+	    mt_scope_above(entry->volume.segment_base, mark.number, &snapshot->snapshot.scope,
+		&volume.scope) != 0) {
+		mt_taking_end(gateway, -EAGAIN);
+		change_fail_alone(request, -EAGAIN, NULL);
+		return;
+	}
+	{
+		struct mt_scope scope = volume.scope;
+
+		volume = entry->volume;
+		volume.scope = scope;
+	}
+	volume.size_bytes = snapshot->snapshot.size_bytes;
+	volume.segment_count = snapshot->snapshot.segment_count;
+	volume.attach++; /* whoever has it open now sees what was */
+	volume.session_id = 0;
+	mark.state = MT_SNAPSHOT_DELETED;
+	mt_snapshot_key(mark.number, key);
+	mt_snapshot_key(snapshot->snapshot.number, old_key);
+	change_volume_key(request->volume.name, name_key);
+	text = mt_volume_encode(&volume);
+	mark_text = mt_snapshot_encode(&mark, NULL);
+	cluster_text = mt_cluster_encode(&gateway->cluster);
+	{
+		const struct meta_op ops[] = {
+			change_compare(key, taking->version),
+			change_compare(old_key, snapshot->version),
+			change_compare(name_key, entry->version),
+			change_compare("cluster", gateway->cluster.version),
+			change_put("cluster", cluster_text),
+			change_put(key, mark_text),
+			change_put(name_key, text),
+		};
+
+		mt_control_change(request, ops, NUM_COUNT(ops), change_on_volume);
+	}
+	free(text);
+	free(mark_text);
+	free(cluster_text);
+}
+
+static void
+rollback_on_alone(const struct mt_holder_answer *answer, void *arg)
+{
+	struct mt_control_request *request = arg;
+	const struct mt_volume_entry *entry = change_alone_entry(request, answer);
+	int rc;
+
+	if (entry == NULL)
+		return;
+	rc = mt_taking_start(request->gateway, &entry->volume, ROLL_BACK_NAME, rollback_on_taken,
+	    request);
+	if (rc != 0)
+		change_fail_alone(request, rc, NULL);
+}
+
+static bool
+rollback_take(struct mt_control_request *request)
+{
+	const char *name = "";
+	char error[MT_CONTROL_ERROR_BYTES];
+	const struct mt_json_member members[] = {
+		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
+		{ "force", MT_JSON_BOOL, false, 0, 0, { .flag = &request->is_forced } },
+		{ "shrink", MT_JSON_BOOL, false, 0, 0, { .flag = &request->must_shrink } },
+	};
+	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+
+	if (rc == 0)
+		return change_take_snapshot(request, name);
+	mt_control_fail(request, rc, error);
+	return false;
+}
+
+/* Data behind the snapshot's end goes: only for a request that has said so. */
+static bool
+rollback_keeps_size(struct mt_control_request *request, const struct mt_snapshot *snapshot)
+{
+	const struct mt_volume_entry *volume = change_find_volume(request);
+
+	if (volume == NULL)
+		return false;
+	if (request->must_shrink || snapshot->size_bytes >= volume->volume.size_bytes)
+		return true;
+	mt_control_refuse(request, -EINVAL,
+	    "volume '%s' has %" PRIu64 " bytes, its snapshot '%s' %" PRIu64
+	    ": it would become smaller; --shrink says that it may",
+	    request->volume.name, volume->volume.size_bytes, request->snapshot_name,
+	    snapshot->size_bytes);
+	return false;
+}
+
+void
+mt_control_snapshot_rollback(struct mt_control_request *request)
+{
+	const struct mt_snapshot_entry *entry;
+
+	if (!rollback_take(request))
+		return;
+	entry = change_find_snapshot(request);
+	if (entry == NULL || !rollback_keeps_size(request, &entry->snapshot))
+		return;
+	if (entry->snapshot.scope.span_count == MT_SPANS_MAX) {
+		mt_control_refuse(request, -ENOTSUP,
+		    "snapshot '%s@%s' lies %u clones or roll-backs deep: one more is not possible",
+		    request->volume.name, request->snapshot_name, MT_SPANS_MAX);
+		return;
+	}
+	if (!mt_control_has_room(request))
+		return;
+	request->snapshot = entry->snapshot;
+	change_alone(request, rollback_on_alone);
+}
+
+/* ---- clone ---- */
+
+static bool
+clone_take(struct mt_control_request *request)
+{
+	const char *name = "", *new_name = "";
+	char error[MT_CONTROL_ERROR_BYTES];
+	const struct mt_json_member members[] = {
+		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
+		{ "new", MT_JSON_TEXT, true, 0, 0, { .text = &new_name } },
+	};
+	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+
+	if (rc == 0)
+		return change_take_snapshot(request, name) &&
+		    change_take_name(request, new_name, request->new_name);
+	mt_control_fail(request, rc, error);
+	return false;
+}
+
+static void
+clone_submit(struct mt_control_request *request, const struct mt_snapshot_entry *entry,
+    const struct mt_volume *volume)
+{
+	struct mt_gateway *gateway = request->gateway;
+	struct mt_cluster cluster = gateway->cluster;
+	struct mt_snapshot snapshot = entry->snapshot;
+	char key[MT_SNAPSHOT_KEY_BYTES], name_key[VOLUME_KEY_BYTES];
+	char *text = mt_volume_encode(volume), *snapshot_text, *cluster_text;
+
+	cluster.next_volume_id++;
+	cluster.next_clone++;
+	snapshot.clone_count++;
+	mt_snapshot_key(snapshot.number, key);
+	change_volume_key(request->new_name, name_key);
+	snapshot_text = mt_snapshot_encode(&snapshot, NULL);
+	cluster_text = mt_cluster_encode(&cluster);
+	{
+		const struct meta_op ops[] = {
+			change_compare("cluster", gateway->cluster.version),
+			change_compare(key, entry->version),
+			change_compare(name_key, 0),
+			change_put("cluster", cluster_text),
+			change_put(key, snapshot_text),
+			change_put(name_key, text),
+		};
+
+		mt_control_change(request, ops, NUM_COUNT(ops), change_on_volume);
+	}
+	free(text);
+	free(snapshot_text);
+	free(cluster_text);
+}
+
+void
+mt_control_clone(struct mt_control_request *request)
+{
+	struct mt_gateway *gateway = request->gateway;
+	const struct mt_snapshot_entry *entry;
+	struct mt_volume volume;
+
+	if (!clone_take(request))
+		return;
+	entry = change_find_snapshot(request);
+	if (entry == NULL)
+		return;
+	if (mt_volumes_by_name(&gateway->volumes, request->new_name) != NULL) {
+		mt_control_refuse(request, -EEXIST, "there is a volume '%s' already",
+		    request->new_name);
+		return;
+	}
+	if (!mt_control_has_room(request))
+		return;
+	if (gateway->cluster.next_clone > CLEAVE_CLONE_MAX ||
+	    gateway->cluster.next_volume_id > MT_NUMBER_MAX) {
+		mt_control_refuse(request, -ENOSPC, "the cluster has had as many clones as it can");
+		return;
+	}
+	volume = mt_volumes_by_name(&gateway->volumes, request->volume.name)->volume;
+	volume.id = gateway->cluster.next_volume_id;
+	volume.segment_base = wire_segment((uint32_t)gateway->cluster.next_clone,
+	    wire_segment_root(entry->snapshot.segment_base));
+	volume.size_bytes = entry->snapshot.size_bytes;
+	volume.segment_count = entry->snapshot.segment_count;
+	volume.attach = volume.session_id = 0;
+	volume.origin = entry->snapshot.number;
+	memcpy(volume.name, request->new_name, sizeof(volume.name));
+	if (mt_scope_above(volume.segment_base, 0, &entry->snapshot.scope, &volume.scope) != 0) {
+		mt_control_refuse(request, -ENOTSUP,
+		    "snapshot '%s@%s' lies %u clones or roll-backs deep: one more is not possible",
+		    request->volume.name, request->snapshot_name, MT_SPANS_MAX);
+		return;
+	}
+	clone_submit(request, entry, &volume);
+}
+
+/* ---- open for reading ---- */
+
+static void
+open_on_map(struct mt_ask *ask, void *arg)
+{
+	struct mt_control_request *request = arg;
+	json_t *volume = mt_json_volume(&request->volume);
+
+	if (volume != NULL)
+		json_object_set(volume, "name", json_object_get(request->in, "name"));
+	mt_control_finish(request,
+	    json_pack("{s:o, s:I, s:b, s:o}", "volume", volume, "attach",
+		(json_int_t)request->volume.attach, "read_only", 1, "map",
+		mt_json_map(ask->gateway, ask)));
+}
+
+/* VOLUME@OLD@NEW and VOLUME@OLD@: what has changed since OLD until NEW, or now. */
+static int
+open_difference(struct mt_control_request *request, const char *name)
+{
+	struct mt_volumes *volumes = &request->gateway->volumes;
+	const char *last = strrchr(name, '@');
+	char first[2 * MT_NAME_BYTES];
+	const struct mt_snapshot_entry *since, *until;
+	uint64_t id = MT_SNAPSHOT_ID;
+
+	(void)snprintf(first, sizeof(first), "%.*s", (int)(last - name), name);
+	if (!change_take_snapshot(request, first))
+		return 1;
+	since = change_find_snapshot(request);
+	if (since == NULL)
+		return 1;
+	if (last[1] == '\0') {
+		id |= MT_SNAPSHOT_OF_VOLUME | since->snapshot.volume_id;
+	} else {
+		if (!change_take_name(request, last + 1, request->snapshot_name))
+			return 1;
+		until = change_find_snapshot(request);
+		if (until == NULL)
+			return 1;
+		id |= until->snapshot.number;
+	}
+	return mt_snapshot_session(volumes, id, since->snapshot.number + 1, &request->volume);
+}
+
+static int
+open_one(struct mt_control_request *request, const char *name)
+{
+	const struct mt_snapshot_entry *entry;
+
+	if (!change_take_snapshot(request, name))
+		return 1;
+	entry = change_find_snapshot(request);
+	if (entry == NULL)
+		return 1;
+	return mt_snapshot_session(&request->gateway->volumes,
+	    entry->snapshot.number | MT_SNAPSHOT_ID, 1, &request->volume);
+}
+
+void
+mt_control_open_snapshot(struct mt_control_request *request, const char *name)
+{
+	int rc = strchr(name, '@') == strrchr(name, '@') ? open_one(request, name)
+							 : open_difference(request, name);
+
+	if (rc > 0)
+		return; /* the request has ended */
+	if (rc == 0)
+		rc = mt_ask_ports(request->gateway, MT_ASK_SNAPSHOT, NULL, open_on_map, request);
+	if (rc != 0)
+		mt_control_fail_volume(request, rc);
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * control_volume.c -- what is asked about volumes: create, list, show, delete
+ *
+ * control.c has read the volumes anew before each of these runs. A change that another gateway's came
+ * before is run again, from the beginning.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "catalog/cluster_key.h"
+#include "catalog/holder.h"
+#include "catalog/scope.h"
+#include "catalog/volume_table.h"
+#include "cleave/engine.h"
+#include "cleave/status.h"
+#include "cleave/wire.h"
+#include "cluster/gateway_state.h"
+#include "common/replica.h"
+#include "control/control.h"
+#include "control/control_json.h"
+#include "control/control_snapshot.h"
+#include "control/control_volume.h"
+#include "manifest/manifest_room.h"
+#include "write/policy.h"
+
+/* The member "name", into request->volume.name. */
+bool
+mt_control_take_name(struct mt_control_request *request, const char *name)
+{
+	const char *problem = mt_volume_name_check(name);
+	char text[MT_CONTROL_ERROR_BYTES];
+
+	if (problem != NULL) {
+		(void)snprintf(text, sizeof(text), "name: %s", problem);
+		mt_control_fail(request, -EINVAL, text);
+		return false;
+	}
+	(void)snprintf(request->volume.name, sizeof(request->volume.name), "%s", name);
+	return true;
+}
+
+static void
+control_on_created(int rc, const struct mt_volume *volume, void *arg)
+{
+	struct mt_control_request *request = arg;
+
+	if (rc != 0) {
+		mt_control_fail_volume(request, rc);
+		return;
+	}
+	log_info("volume: created name=%s size_bytes=%" PRIu64, volume->name, volume->size_bytes);
+	mt_control_finish(request, json_pack("{s:o}", "volume", mt_json_volume(volume)));
+}
+
+/* Engine and level: what was asked for, else what the service class means. */
+static const char *
+control_take_engine(struct mt_volume *volume, const char *engine_name, const int64_t *level)
+{
+	static const uint8_t defaults[SERVICE_CLASS_NR] = {
+		[SERVICE_STANDARD] = ENGINE_LZ4,
+		[SERVICE_LATENCY] = ENGINE_NONE,
+		[SERVICE_CAPACITY] = ENGINE_ZSTD,
+	};
+	struct mt_wish wish;
+	bool is_known = engine_name != NULL ? mt_wish_by_name(engine_name, &wish)
+					    : mt_wish_by_id(defaults[volume->service_class], &wish);
+
+	if (!is_known)
+		return "engine: must be auto, none, lz4, snappy, deflate or zstd";
+	volume->codec_id = wish.codec_id;
+	volume->level = wish.level_default;
+	if (*level == INT64_MIN)
+		return NULL;
+	if (*level < wish.level_min || *level > wish.level_max)
+		return "level: out of the engine's range";
+	volume->level = (int)*level;
+	return NULL;
+}
+
+static const char *
+control_take_wish(struct mt_control_request *request, const char *service_class, const char *engine,
+    const int64_t *level)
+{
+	struct mt_volume *volume = &request->volume;
+	uint32_t min_replicas = request->gateway->options.min_replicas;
+
+	if (volume->size_bytes % CLEAVE_BLOCK_BYTES != 0)
+		return "size_bytes: must be a multiple of 4096";
+	if (service_class != NULL &&
+	    mt_service_class_parse(service_class, &volume->service_class) != 0)
+		return "service_class: must be standard, latency or capacity";
+	if (volume->replica_count < min_replicas)
+		return "replicas: fewer than the gateway's --min-replicas";
+	return control_take_engine(volume, engine, level);
+}
+
+void
+mt_control_volume_create(struct mt_control_request *request)
+{
+	struct mt_volume *volume = &request->volume;
+	const char *name = NULL, *service_class = NULL, *engine = NULL, *problem;
+	uint64_t replicas = MT_REPLICAS_MAX;
+	int64_t level = INT64_MIN;
+	char error[MT_CONTROL_ERROR_BYTES];
+	const struct mt_json_member members[] = {
+		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
+		{ "size_bytes", MT_JSON_U64, true, CLEAVE_BLOCK_BYTES, CLEAVE_VOLUME_BYTES_MAX,
+		    { .u64 = &volume->size_bytes } },
+		{ "service_class", MT_JSON_TEXT, false, 0, 0, { .text = &service_class } },
+		{ "engine", MT_JSON_TEXT, false, 0, 0, { .text = &engine } },
+		{ "level", MT_JSON_I64, false, 0, 0, { .i64 = &level } },
+		{ "replicas", MT_JSON_U64, false, 1, MT_REPLICAS_MAX, { .u64 = &replicas } },
+	};
+	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+
+	if (rc != 0) {
+		mt_control_fail(request, rc, error);
+		return;
+	}
+	if (!mt_control_take_name(request, name))
+		return;
+	volume->replica_count = (uint32_t)replicas;
+	problem = control_take_wish(request, service_class, engine, &level);
+	if (problem != NULL) {
+		mt_control_fail(request, -EINVAL, problem);
+		return;
+	}
+	if (!mt_control_has_room(request))
+		return;
+	if (!mt_cluster_has_volume(&request->gateway->cluster)) {
+		mt_control_refuse(request, -ENOSPC,
+		    "the cluster has had as many volumes as it can");
+		return;
+	}
+	rc = mt_volume_create(request->gateway, volume, control_on_created, request);
+	if (rc != 0)
+		mt_control_fail_volume(request, rc);
+}
+
+void
+mt_control_volume_list(struct mt_control_request *request)
+{
+	struct mt_volumes *volumes = &request->gateway->volumes;
+	const char *after = "";
+	char error[MT_CONTROL_ERROR_BYTES];
+	const struct mt_json_member members[] = {
+		{ "after", MT_JSON_TEXT, false, 0, CLEAVE_VOLUME_NAME_BYTES_MAX,
+		    { .text = &after } },
+	};
+	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+	uint32_t first, end;
+	json_t *list;
+
+	if (rc != 0) {
+		mt_control_fail(request, rc, error);
+		return;
+	}
+	first = mt_volumes_after(volumes, after);
+	end = (uint32_t)num_min(volumes->count, (uint64_t)first + MT_VOLUMES_PER_LIST);
+	list = json_array();
+	for (uint32_t i = first; i < end; i++)
+		json_array_append_new(list, mt_json_volume_held(&volumes->entries[i].volume));
+	mt_control_finish(request,
+	    json_pack("{s:o, s:b}", "volumes", list, "more", end < volumes->count));
+}
+
+void
+mt_control_volume_show(struct mt_control_request *request)
+{
+	const struct mt_volume_entry *entry;
+	const char *name = NULL;
+	char error[MT_CONTROL_ERROR_BYTES];
+	const struct mt_json_member members[] = {
+		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
+	};
+	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+
+	if (rc != 0) {
+		mt_control_fail(request, rc, error);
+		return;
+	}
+	if (!mt_control_take_name(request, name))
+		return;
+	entry = mt_volumes_by_name(&request->gateway->volumes, name);
+	if (entry == NULL)
+		mt_control_fail_volume(request, -ENOENT);
+	else
+		mt_control_finish(request,
+		    json_pack("{s:o}", "volume", mt_json_volume_held(&entry->volume)));
+}
+
+/* Somebody uses the volume: true, and the request has ended, with a text that says who. */
+bool
+mt_control_refuse_users(struct mt_control_request *request, const struct mt_volume *volume,
+    const struct mt_holder_answer *answer)
+{
+	char holder[MT_HOLDER_TEXT_BYTES];
+
+	if (answer->is_held) {
+		mt_holder_text(volume, holder, sizeof(holder));
+		mt_control_refuse(request, -ENOTEMPTY,
+		    "volume '%.63s' is in use by %s: stop that first, or insist (--force)",
+		    volume->name, holder);
+	} else if (answer->reader_count > 0) {
+		mt_control_refuse(request, -ENOTEMPTY,
+		    "volume '%.63s' is being read by %" PRIu32
+		    " connections: stop that first, or insist (--force)",
+		    volume->name, answer->reader_count);
+	} else if (answer->unknown_gateway != 0) {
+		mt_control_refuse(request, -ENOTEMPTY,
+		    "volume '%.63s': gateway %" PRIu64
+		    " does not say whether somebody uses it: try "
+		    "again, or insist (--force)",
+		    volume->name, answer->unknown_gateway);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+/* Deleting: nobody new may come in, nobody may be there (or is put out), then the durable mark. */
+
+static void
+control_delete_fail(struct mt_control_request *request, int rc)
+{
+	struct mt_volume_entry *entry =
+	    mt_volumes_by_name(&request->gateway->volumes, request->volume.name);
+
+	if (entry != NULL)
+		entry->is_deleting = false;
+	mt_control_fail_volume(request, rc);
+}
+
+static void
+control_on_sessions_closed(struct mt_ask *ask, void *arg)
+{
+	(void)ask;
+	mt_control_finish(arg, json_object());
+}
+
+static void
+control_on_deleted(int rc, const struct mt_volume *volume, void *arg)
+{
+	struct mt_control_request *request = arg;
+
+	if (rc == 0) {
+		log_info("volume: deleted name=%s id=%" PRIu64, volume->name, volume->id);
+		rc = mt_ask_ports(request->gateway, MT_ASK_DELETE, volume,
+		    control_on_sessions_closed, request);
+	}
+	if (rc != 0)
+		control_delete_fail(request, rc);
+}
+
+/* How many live ones there are; they go with it only if that was asked for. */
+static uint32_t
+control_snapshot_count(const struct mt_volumes *volumes, uint64_t volume_id)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < volumes->snapshots.count; i++) {
+		const struct mt_snapshot *snapshot = &volumes->snapshots.entries[i].snapshot;
+
+		count += snapshot->volume_id == volume_id && snapshot->state == MT_SNAPSHOT_LIVE;
+	}
+	return count;
+}
+
+static void
+control_on_users(const struct mt_holder_answer *answer, void *arg)
+{
+	struct mt_control_request *request = arg;
+	struct mt_volumes *volumes = &request->gateway->volumes;
+	struct mt_volume_entry *entry = mt_volumes_by_name(volumes, request->volume.name);
+	uint32_t snapshot_count = 0;
+	int rc;
+
+	if (entry == NULL) {
+		mt_control_fail_volume(request, -ENOENT);
+		return;
+	}
+	if (!request->is_forced && mt_control_refuse_users(request, &entry->volume, answer)) {
+		entry->is_deleting = false;
+		return;
+	}
+	if (!request->has_snapshots)
+		snapshot_count = control_snapshot_count(volumes, entry->volume.id);
+	if (snapshot_count > 0) {
+		entry->is_deleting = false;
+		mt_control_refuse(request, -ENOTEMPTY,
+		    "volume '%s' has %" PRIu32 " snapshots: delete them first, or all with it "
+		    "(--snapshots)",
+		    request->volume.name, snapshot_count);
+		return;
+	}
+	if (mt_control_delete_snapshots(request, entry->volume.id)) {
+		entry->is_deleting = false; /* it runs again, or has ended */
+		return;
+	}
+	rc = mt_volume_delete(request->gateway, request->volume.name, control_on_deleted, request);
+	if (rc != 0)
+		control_delete_fail(request, rc);
+}
+
+void
+mt_control_volume_delete(struct mt_control_request *request)
+{
+	struct mt_volume_entry *entry;
+	const char *name = NULL;
+	char error[MT_CONTROL_ERROR_BYTES];
+	const struct mt_json_member members[] = {
+		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
+		{ "force", MT_JSON_BOOL, false, 0, 0, { .flag = &request->is_forced } },
+		{ "snapshots", MT_JSON_BOOL, false, 0, 0, { .flag = &request->has_snapshots } },
+	};
+	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+
+	if (rc != 0) {
+		mt_control_fail(request, rc, error);
+		return;
+	}
+	if (!mt_control_take_name(request, name))
+		return;
+	entry = mt_volumes_by_name(&request->gateway->volumes, name);
+	if (entry == NULL) {
+		mt_control_fail_volume(request, -ENOENT);
+		return;
+	}
+	entry->is_deleting = true;
+	rc = mt_holder_ask(request->gateway, &entry->volume, control_on_users, request);
+	if (rc != 0)
+		control_delete_fail(request, rc);
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * metrics.c -- what a gateway counts and measures: names, and the text that monitors read
+ *
+ * A port's counters only grow. The rest is what the ports say of themselves when they are asked, which is
+ * what `cleave status` shows. Of shards only those that are this gateway's are told: others tell theirs.
+ */
+#include <errno.h>
+
+#include "base/metrics.h"
+#include "base/num.h"
+#include "cleave/loop.h"
+#include "cleave/split.h"
+#include "cluster/gateway_state.h"
+#include "common/alloc.h"
+#include "common/metric.h"
+#include "common/port.h"
+#include "common/shard.h"
+#include "control/control.h"
+#include "control/metrics.h"
+#include "port/port_snapshot.h"
+
+const struct metric_member mt_metric_members[MT_METRIC_NR] = {
+#define MT_METRIC_MEMBER(name, unit, help)                                                         \
+	[MT_METRIC_##name] = { { #name, unit, help, METRIC_COUNTER },                              \
+		MT_METRIC_##name * sizeof(uint64_t), sizeof(uint64_t) },
+	MT_METRIC_LIST(MT_METRIC_MEMBER)
+#undef MT_METRIC_MEMBER
+};
+
+const struct metric_member mt_split_members[MT_SPLIT_NR] = {
+#define SPLIT_MEMBER(name, unit, help)                                                             \
+	METRIC_MEMBER(struct split_counters, name, #name, unit, help, METRIC_COUNTER),
+	SPLIT_COUNTER_LIST(SPLIT_MEMBER)
+#undef SPLIT_MEMBER
+};
+
+struct gateway_sample {
+	uint64_t uptime_s, volume_count, shard_count, gateway_count;
+};
+#define SAMPLE(member, name, unit, help)                                                           \
+	METRIC_MEMBER(struct gateway_sample, member, name, unit, help, METRIC_GAUGE)
+static const struct metric_member gateway_members[] = {
+	SAMPLE(uptime_s, "uptime_seconds", "seconds", "time since it began to serve"),
+	SAMPLE(volume_count, "volumes", "count", "volumes of the cluster"),
+	SAMPLE(shard_count, "shards", "count", "shards of the cluster"),
+	SAMPLE(gateway_count, "gateways", "count", "gateways that live, as this one knows"),
+};
+#undef SAMPLE
+
+#define PORT(member, name, unit, help)                                                             \
+	METRIC_MEMBER(struct mt_port_snapshot, member, name, unit, help, METRIC_GAUGE)
+static const struct metric_member port_members[] = {
+	PORT(session_count, "sessions_open", "count", "client queue pairs that are open"),
+	PORT(receives_free, "receives_free", "count", "receives that nobody holds"),
+	PORT(run_index_bytes, "run_index_bytes", "bytes", "indexes of runs in memory"),
+};
+#undef PORT
+
+#define SHARD(member, name, unit, help)                                                            \
+	METRIC_MEMBER(struct mt_shard_snapshot, member, name, unit, help, METRIC_GAUGE)
+static const struct metric_member shard_members[] = {
+	SHARD(is_serving, "serving", "bool", "1 while clients are served"),
+	SHARD(epoch, "epoch", "count", "of its present owner"),
+	SHARD(extent_count, "extents", "count", "extents, all kinds"),
+	SHARD(log_extent_count, "log_extents", "count", "extents of the log"),
+	SHARD(run_extent_count, "run_extents", "count", "extents of runs"),
+	SHARD(lacking_count, "extents_lacking", "count", "extents with fewer good copies than due"),
+	SHARD(orphan_count, "orphans_waiting", "count",
+	    "copies that no manifest names, not deleted yet"),
+	SHARD(held_count, "orphans_held", "count",
+	    "of those, held back: enough were deleted for now"),
+	SHARD(log_bytes, "log_bytes", "bytes", "length of the log"),
+	SHARD(index_blocks, "index_blocks", "count", "blocks whose newest version is in the log"),
+	SHARD(index_bytes, "index_bytes", "bytes", "memory of their index"),
+	SHARD(chunk_count, "chunks", "count", "chunks of 64 MiB in which something was written"),
+	SHARD(chunk_bytes, "chunk_bytes", "bytes", "of index_bytes: chunks and runs, not layers"),
+	SHARD(ring_bytes, "ring_bytes", "bytes", "device memory for the log's newest part"),
+	SHARD(run_count, "runs", "count", "runs"),
+	SHARD(run_bytes, "run_bytes", "bytes", "stored bytes in runs, one copy"),
+	SHARD(run_live_bytes, "run_live_bytes", "bytes", "of those not written over since, about"),
+	SHARD(run_extent_bytes, "run_extent_bytes", "bytes", "of the extents that runs are in"),
+};
+#undef SHARD
+
+static const struct metric_member link_members[] = {
+	METRIC_MEMBER(struct mt_link_snapshot, is_up, "up", "bool",
+	    "1 while the port has a queue pair to it", METRIC_GAUGE),
+};
+
+#define NODE(member, name, unit, help)                                                             \
+	METRIC_MEMBER(struct mt_link_snapshot, member, name, unit, help, METRIC_GAUGE)
+static const struct metric_member node_members[] = {
+	NODE(slots_total, "slots", "count", "slots of its disk"),
+	NODE(slots_free, "slots_free", "count", "slots without an extent, as last heard"),
+	NODE(slot_bytes, "slot_bytes", "bytes", "of a slot"),
+};
+#undef NODE
+
+/* ---- objects ---- */
+
+static void
+write_gateway(FILE *out, const struct mt_gateway *gateway)
+{
+	struct gateway_sample sample = {
+		.uptime_s = (loop_now_ns(gateway->options.loop) - gateway->started_ns) / NUM_S(1),
+		.volume_count = gateway->volumes.count,
+		.shard_count = gateway->cluster.shard_count,
+		.gateway_count = gateway->member.peer_count,
+	};
+	struct metric_object object = { .values = &sample };
+
+	metrics_write(out, "cleave_gateway", gateway_members, NUM_COUNT(gateway_members), &object,
+	    1);
+}
+
+static void
+write_ports(FILE *out, const struct mt_gateway *gateway, const struct mt_ask *ask)
+{
+	struct metric_object counters[MT_PORTS_MAX] = { 0 }, gauges[MT_PORTS_MAX] = { 0 };
+	struct metric_object splits[MT_PORTS_MAX] = { 0 };
+	uint32_t split_count = 0;
+
+	for (uint32_t i = 0; i < gateway->port_count; i++) {
+		const struct mt_port *port = &gateway->ports[i];
+
+		metric_label_u64(&counters[i], "port", i);
+		splits[split_count] = gauges[i] = counters[i];
+		counters[i].values = port->metrics;
+		gauges[i].values = &ask->legs[i].snapshot;
+		if (port->split != NULL)
+			splits[split_count++].values = split_port_counters(port->split);
+	}
+	metrics_write(out, "cleave_gateway", mt_metric_members, MT_METRIC_NR, counters,
+	    gateway->port_count);
+	metrics_write(out, "cleave_gateway", port_members, NUM_COUNT(port_members), gauges,
+	    gateway->port_count);
+	metrics_write(out, "cleave_gateway_split", mt_split_members, MT_SPLIT_NR, splits,
+	    split_count);
+}
+
+static int
+write_shards(FILE *out, const struct mt_gateway *gateway, const struct mt_ask *ask)
+{
+	struct metric_object *objects =
+	    mt_calloc(num_max(gateway->cluster.shard_count, 1), sizeof(*objects));
+	uint32_t count = 0;
+
+	if (objects == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < gateway->port_count; i++) {
+		const struct mt_port_snapshot *snapshot = &ask->legs[i].snapshot;
+
+		for (uint32_t k = 0; snapshot->shards != NULL && k < snapshot->shard_count; k++) {
+			const struct mt_shard_snapshot *shard = &snapshot->shards[k];
+			struct metric_object *object = &objects[count];
+
+			if (shard->state == MT_SHARD_IDLE)
+				continue;
+			object->values = shard;
+			metric_label_u64(object, "shard", shard->index);
+			metric_label_u64(object, "port", i);
+			count++;
+		}
+	}
+	metrics_write(out, "cleave_gateway_shard", shard_members, NUM_COUNT(shard_members), objects,
+	    count);
+	mt_free(objects);
+	return 0;
+}
+
+static void
+label_node(struct metric_object *object, const struct mt_gateway *gateway,
+    const struct mt_link_snapshot *link, uint32_t index)
+{
+	object->values = link;
+	metric_label_u64(object, "node", link->node_id);
+	metric_label(object, "address", gateway->options.nodes[index].address);
+	metric_label(object, "domain", gateway->options.nodes[index].domain);
+}
+
+/* Up or not is between each port and each node; slots are the node's alone. */
+static int
+write_nodes(FILE *out, const struct mt_gateway *gateway, const struct mt_ask *ask)
+{
+	uint32_t node_count = gateway->options.node_count, link_count = 0, slots_count = 0;
+	struct metric_object *links =
+	    mt_calloc(num_max((uint64_t)node_count * gateway->port_count, 1), sizeof(*links));
+	struct metric_object *slots = mt_calloc(num_max(node_count, 1), sizeof(*slots));
+
+	for (uint32_t i = 0; links != NULL && slots != NULL && i < gateway->port_count; i++) {
+		const struct mt_port_snapshot *snapshot = &ask->legs[i].snapshot;
+
+		for (uint32_t k = 0; snapshot->links != NULL && k < snapshot->link_count; k++) {
+			const struct mt_link_snapshot *link = &snapshot->links[k];
+
+			label_node(&links[link_count], gateway, link, k);
+			metric_label_u64(&links[link_count++], "port", i);
+			if (i == 0)
+				label_node(&slots[slots_count++], gateway, link, k);
+		}
+	}
+	metrics_write(out, "cleave_gateway_node", link_members, NUM_COUNT(link_members), links,
+	    link_count);
+	metrics_write(out, "cleave_gateway_node", node_members, NUM_COUNT(node_members), slots,
+	    slots_count);
+	mt_free(slots);
+	mt_free(links);
+	return links == NULL || slots == NULL ? -ENOMEM : 0;
+}
+
+int
+mt_metrics_write(FILE *out, const struct mt_ask *ask)
+{
+	const struct mt_gateway *gateway = ask->gateway;
+	int rc;
+
+	write_gateway(out, gateway);
+	write_ports(out, gateway, ask);
+	rc = write_shards(out, gateway, ask);
+	if (rc == 0)
+		rc = write_nodes(out, gateway, ask);
+	metrics_write_end(out);
+	return rc;
+}

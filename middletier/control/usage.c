@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * usage.c -- what a volume holds: counted in the indexes of the shards that serve here
+ *
+ * A gateway answers for its own shards, and says how many of the cluster's these are; who wants the whole
+ * asks every gateway and adds up. Of a clone its own segments are counted, not its origin's.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/list.h"
+#include "base/num.h"
+#include "catalog/volume_table.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
+#include "cluster/gateway_state.h"
+#include "common/port.h"
+#include "common/shard.h"
+#include "control/control.h"
+#include "control/control_json.h"
+#include "control/usage.h"
+#include "gateway.h"
+#include "index/index.h"
+#include "merge/compact.h"
+#include "port/port_snapshot.h"
+
+/* What compaction believes (compact.h): too much rather than too little, until it has counted. */
+static uint64_t
+usage_garbage(const struct mt_index *index, const struct mt_chunk *chunk)
+{
+	struct loop_link *link = chunk->runs.next;
+	uint64_t garbage_bytes = 0;
+
+	while (link != &chunk->runs) {
+		struct compact_group group;
+		uint64_t run_bytes = 0;
+
+		compact_group_from(index, LIST_ENTRY(link, struct mt_run, link), &group);
+		for (uint32_t i = 0; i < group.generation_count; i++)
+			run_bytes += group.bytes[i];
+		garbage_bytes += run_bytes - num_min(run_bytes, group.live_bytes);
+		link = group.oldest->link.next;
+	}
+	return garbage_bytes;
+}
+
+static void
+usage_add_chunk(const struct mt_index *index, const struct mt_chunk *chunk, struct mt_usage *usage)
+{
+	usage->garbage_bytes += usage_garbage(index, chunk);
+	usage->chunk_count++;
+	usage->layer_bytes += chunk->layer_bytes;
+	usage->run_bytes += chunk->run_bytes;
+	usage->run_count += chunk->run_count;
+	usage->run_count_max = (uint32_t)num_max(usage->run_count_max, chunk->run_count);
+}
+
+static void
+usage_add_shard(const struct mt_shard *shard, const struct mt_volume *volume,
+    struct mt_usage *usage)
+{
+	const struct mt_index *index = shard->block_index;
+	const struct loop_link *link;
+
+	if (shard->sm.state != MT_SHARD_SERVING || index == NULL)
+		return;
+	usage->shard_count++;
+	for (link = index->chunks.next; link != &index->chunks; link = link->next) {
+		const struct mt_chunk *chunk = LIST_ENTRY(link, struct mt_chunk, link);
+		uint64_t segment = chunk->number / CLEAVE_SEGMENT_CHUNKS;
+
+		if (segment - volume->segment_base < volume->segment_count)
+			usage_add_chunk(index, chunk, usage);
+	}
+}
+
+void
+mt_usage_take(const struct mt_port *port, const struct mt_volume *volume,
+    struct mt_usage *ret_usage)
+{
+	*ret_usage = (struct mt_usage){ 0 };
+	for (uint32_t i = 0; i < port->shard_count; i++)
+		usage_add_shard(&port->shards[i], volume, ret_usage);
+}
+
+static void
+usage_on_answer(struct mt_ask *ask, void *arg)
+{
+	struct mt_usage sum = { 0 };
+	json_int_t session_count = 0;
+	char id[17];
+
+	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
+		const struct mt_usage *usage = &ask->legs[i].snapshot.usage;
+
+		session_count += ask->legs[i].snapshot.asked_session_count;
+		sum.shard_count += usage->shard_count;
+		sum.chunk_count += usage->chunk_count;
+		sum.layer_bytes += usage->layer_bytes;
+		sum.run_bytes += usage->run_bytes;
+		sum.garbage_bytes += usage->garbage_bytes;
+		sum.run_count += usage->run_count;
+		sum.run_count_max = (uint32_t)num_max(sum.run_count_max, usage->run_count_max);
+	}
+	(void)snprintf(id, sizeof(id), "%016" PRIx64, mt_gateway_id(ask->gateway));
+	mt_control_finish(arg,
+	    json_pack("{s:s, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}}", "gateway", id,
+		"usage", "shard_count", (json_int_t)sum.shard_count, "shard_total",
+		(json_int_t)ask->gateway->cluster.shard_count, "session_count", session_count,
+		"chunk_count", (json_int_t)sum.chunk_count, "layer_bytes",
+		(json_int_t)sum.layer_bytes, "run_bytes", (json_int_t)sum.run_bytes,
+		"garbage_bytes", (json_int_t)sum.garbage_bytes, "run_count",
+		(json_int_t)sum.run_count, "run_count_max", (json_int_t)sum.run_count_max));
+}
+
+void
+mt_control_volume_usage(struct mt_control_request *request)
+{
+	const struct mt_volume_entry *entry;
+	const char *name = NULL;
+	char error[MT_CONTROL_ERROR_BYTES];
+	const struct mt_json_member members[] = {
+		{ "name", MT_JSON_TEXT, true, 0, CLEAVE_VOLUME_NAME_BYTES_MAX, { .text = &name } },
+	};
+	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+
+	if (rc != 0) {
+		mt_control_fail(request, rc, error);
+		return;
+	}
+	(void)snprintf(request->volume.name, sizeof(request->volume.name), "%s", name);
+	entry = mt_volumes_by_name(&request->gateway->volumes, name);
+	rc = entry == NULL ? -ENOENT
+			   : mt_ask_ports(request->gateway, MT_ASK_USAGE, &entry->volume,
+				 usage_on_answer, request);
+	if (rc != 0)
+		mt_control_fail_volume(request, rc);
+}

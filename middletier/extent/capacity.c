@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* capacity.c -- see capacity.h */
+#include "extent/capacity.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/num.h"
+#include "cleave/wire.h"
+#include "extent/node_link.h"
+
+#define CAPACITY_HELP                                                                               \
+	"give them larger disks, or smaller slots (cleave-storage format --slot-size), add nodes, " \
+	"or make a cluster of fewer --shards"
+
+bool
+mt_node_is_same_domain(const struct mt_node_config *a, const struct mt_node_config *b)
+{
+	if (a == b)
+		return true;
+	return a->domain[0] != '\0' && strcmp(a->domain, b->domain) == 0;
+}
+
+uint32_t
+mt_node_domain_count(const struct mt_node_config *nodes, uint32_t count)
+{
+	uint32_t domain_count = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		bool is_first = true;
+
+		for (uint32_t k = 0; k < i; k++)
+			is_first = is_first && !mt_node_is_same_domain(&nodes[i], &nodes[k]);
+		domain_count += is_first;
+	}
+	return domain_count;
+}
+
+/* The slots of a domain, at the first of its links; 0 at the others. */
+static uint64_t
+capacity_domain_slots(const struct mt_link *links, uint32_t link_count, uint32_t first)
+{
+	uint64_t slots = 0;
+
+	for (uint32_t i = 0; i < link_count; i++) {
+		if (!mt_node_is_same_domain(&links[i].config, &links[first].config))
+			continue;
+		if (i < first)
+			return 0;
+		slots += links[i].slots_total;
+	}
+	return slots;
+}
+
+int
+mt_capacity_check(const struct mt_link *links, uint32_t link_count, uint32_t shard_count,
+    char *ret_text, size_t text_bytes)
+{
+	uint64_t copy_slots = (uint64_t)CLEAVE_SLOTS_PER_SHARD_MIN * shard_count;
+	uint64_t total = 0, usable = 0, copies = 0;
+
+	for (uint32_t i = 0; i < link_count; i++) {
+		uint64_t slots = capacity_domain_slots(links, link_count, i);
+
+		if (links[i].slots_total == 0)
+			return 0;
+		total += links[i].slots_total;
+		/* A domain has at most one copy of each extent: slots beyond those are of no use. */
+		usable += num_min(slots, copy_slots);
+		copies += slots > 0;
+	}
+	copies = num_min(copies, CLEAVE_COPIES);
+	if (usable >= copies * copy_slots)
+		return 0;
+	/* Copies are equal, so a domain that has more than a copy's slots helps no other. */
+	if (total < copies * copy_slots) {
+		(void)snprintf(ret_text, text_bytes,
+		    "the nodes have %" PRIu64 " slots in all, and %" PRIu32 " shards in %" PRIu64
+		    " copies take %" PRIu64 " at least, %u a shard and copy: " CAPACITY_HELP,
+		    total, shard_count, copies, copies * copy_slots, CLEAVE_SLOTS_PER_SHARD_MIN);
+		return -ENOSPC;
+	}
+	(void)snprintf(ret_text, text_bytes,
+	    "%" PRIu64 " copies of %" PRIu32 " shards take %" PRIu64
+	    " slots at least in as many failure domains, and only %" PRIu64 " of %" PRIu64
+	    " can be used for that, so unevenly are the nodes' sizes: " CAPACITY_HELP,
+	    copies, shard_count, copy_slots, usable, total);
+	return -EXFULL;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * capacity.h -- can the nodes that a gateway was given hold its shards? Failure domains, and slots
+ *
+ * Copies of one extent are on nodes of different domains. A node without a domain is one of its own.
+ */
+#ifndef CLEAVE_MIDDLETIER_EXTENT_CAPACITY_H
+#define CLEAVE_MIDDLETIER_EXTENT_CAPACITY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct mt_link;
+struct mt_node_config;
+
+bool mt_node_is_same_domain(const struct mt_node_config *a, const struct mt_node_config *b);
+/* mt_node_domain_count -- how many domains @nodes are of. */
+uint32_t mt_node_domain_count(const struct mt_node_config *nodes, uint32_t count);
+/*
+ * mt_capacity_check -- CLEAVE_SLOTS_PER_SHARD_MIN slots for each of @shard_count shards, in each copy
+ *
+ * Copies are CLEAVE_COPIES, or as many as there are domains.
+ * Returns: 0 they are there, or a node has not told yet how many it has; -ENOSPC too few in all; -EXFULL
+ * enough in all, but so few domains have most of them that not every copy finds a domain. In @ret_text
+ * then: the numbers, and what to do.
+ */
+int mt_capacity_check(const struct mt_link *links, uint32_t link_count, uint32_t shard_count,
+    char *ret_text, size_t text_bytes);
+
+#endif /* CLEAVE_MIDDLETIER_EXTENT_CAPACITY_H */

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* node_link.h -- one queue pair from a port to a storage node */
+#ifndef CLEAVE_MIDDLETIER_EXTENT_NODE_LINK_H
+#define CLEAVE_MIDDLETIER_EXTENT_NODE_LINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/sm.h"
+#include "cleave/dev_ptr.h"
+#include "cleave/loop.h"
+#include "cleave/split.h"
+#include "cleave/wire.h"
+
+struct mt_call;
+struct mt_link;
+struct mt_port;
+struct split_qp;
+
+#define MT_TROUBLE_BYTES 128u /* of a text */
+
+struct mt_node_config {
+	char address[SPLIT_ADDRESS_BYTES_MAX];
+	char domain[32]; /* failure domain; "" is a domain of its own per node */
+};
+
+enum mt_link_state { MT_LINK_DOWN, MT_LINK_CONNECTING, MT_LINK_UP, MT_LINK_STATE_NR };
+/*
+ * @rc: 0, or the node's status, or -ECONNRESET, -ETIMEDOUT. @reply is NULL unless the node answered.
+ * @msg (READ, LIST, CONTROL) belongs to the handler when it is not NULL: release it.
+ * The call's buffers are free when this runs.
+ */
+typedef void (*mt_call_fn)(struct mt_call *call, int rc, const struct wire_node_reply *reply,
+    struct split_msg *msg, void *arg);
+
+/* A request to a node, owned by the caller from mt_link_call until @fn. */
+struct mt_call {
+	uint32_t magic;
+	struct loop_link link; /* in the node link's list of outstanding calls */
+	struct mt_link *node;
+	struct wire_node request; /* request_id is filled by the link */
+	/*
+	 * Host bytes to send: room for the 64-byte wire header, then head_bytes of batch head. NULL:
+	 * the call's own small buffer, no head.
+	 */
+	uint8_t *host;
+	uint32_t head_bytes;
+	struct dev_piece pieces[4];
+	uint32_t piece_count;
+	mt_call_fn fn;
+	void *arg;
+	/* The link's. */
+	struct split_send send;
+	uint8_t own_header[WIRE_HEADER_BYTES];
+	uint64_t sent_ns;
+	struct wire_node_reply reply;
+	struct split_msg *reply_msg;
+	int rc;
+	bool is_sent, is_answered;
+};
+
+struct mt_link {
+	uint32_t magic;
+	struct mt_port *port;
+	uint32_t index; /* in port->links and in the configuration */
+	struct mt_node_config config;
+	struct sm sm;
+	struct split_qp *qp;
+	uint32_t node_id;                             /* learnt from its hello; 0: not yet */
+	uint64_t slots_total, slots_free, slot_bytes; /* from its status; estimates in between */
+	struct loop_link calls;                       /* outstanding, oldest first */
+	uint32_t call_count;
+	uint64_t next_request_id;
+	struct loop_timer retry_timer, watch_timer;
+	uint64_t backoff_ns;
+	bool is_read_only; /* its disk takes no more writes */
+	/* From its status: connections of gateways of the store that it obeys, and where one of them is. */
+	uint64_t gateway_connections;
+	char gateway_peer[SPLIT_ADDRESS_BYTES_MAX];
+	uint32_t full_kinds; /* bit set of the extent kinds it had no room for, since its status */
+	/* implementation: id -> call */
+	struct mt_call **call_slots;
+	uint32_t call_slot_count;
+	struct mt_call status_call;
+	uint8_t *status_host; /* its request's text */
+	uint64_t status_ns;   /* when it was last asked */
+	bool is_status_asked; /* status_call is outstanding */
+	bool is_stopped;
+	uint64_t changed_ns; /* when it came up, or went down, or was made */
+	/* slow_node.c's. */
+	uint64_t answered_sent_ns; /* the latest call that it has answered was sent then */
+	uint64_t took_ns;          /* what answers take, smoothed */
+	uint64_t slow_since_ns;    /* of a first verdict; 0: none */
+	uint64_t penalty_ns;
+	uint64_t avoid_until_ns; /* it was given up as slow: no new extents before, if possible */
+	uint64_t orphans_period_ns;  /* orphans.c: when the present grace period began */
+	uint32_t orphans_gone_count; /* copies that no manifest names, deleted there in it */
+	bool is_hold_logged;
+	bool was_up;                    /* at least once: the next time is a reconnect */
+	char trouble[MT_TROUBLE_BYTES]; /* why it is not up; "": it is, or was not tried */
+	uint32_t logged_crc;   /* of the failure that was last logged since it was up; 0: none */
+	bool is_refused;       /* since it was up: it obeys a store that ours does not replace */
+	uint32_t replaced_at;  /* which of the cluster's replaced stores it is told of next */
+	struct store_id store; /* that it obeys, from its hello */
+	int close_rc;          /* why we closed the queue pair; 0: we did not */
+	const char *close_reason;
+};
+
+int mt_link_init(struct mt_link *link, struct mt_port *port, uint32_t index,
+    const struct mt_node_config *config);
+void mt_link_start(struct mt_link *link);
+/* mt_link_fini -- closes; outstanding calls have completed when @port's queue pairs are closed. */
+void mt_link_stop(struct mt_link *link);
+void mt_link_fini(struct mt_link *link);
+
+/* mt_link_call -- 0: @call->fn once, from the loop; -ENOTCONN, -ENOBUFS: never. */
+int mt_link_call(struct mt_link *link, struct mt_call *call);
+bool mt_link_is_up(const struct mt_link *link);
+/* mt_link_renew -- connect anew: what its hello says has changed. */
+void mt_link_renew(struct mt_link *link);
+
+/* mt_link_is_avoided -- it was slow lately: others are preferred. */
+static inline bool
+mt_link_is_avoided(const struct mt_link *link, uint64_t now_ns)
+{
+	return link->avoid_until_ns > now_ns;
+}
+/* mt_link_refresh -- ask for the node's status now, unless that was done within the last second. */
+void mt_link_refresh(struct mt_link *link);
+/* mt_port_link -- the link to a node by its id, NULL while unknown. */
+struct mt_link *mt_port_link(struct mt_port *port, uint32_t node_id);
+
+#endif /* CLEAVE_MIDDLETIER_EXTENT_NODE_LINK_H */

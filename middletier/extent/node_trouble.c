@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* node_trouble.c -- see node_trouble.h */
+#include "extent/node_trouble.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/crc32c.h"
+#include "base/log.h"
+#include "cleave/split.h"
+#include "common/port.h"
+#include "extent/node_link.h"
+#include "port/port.h"
+
+#define TROUBLE_STORE_TEXT "it obeys another metadata store"
+
+/* A gateway's ports all have a link to each node: what an operator did wrong, the first one says. */
+static enum log_level
+trouble_level(const struct mt_link *link)
+{
+	return link->port->index == 0 ? LOG_ERROR : LOG_DEBUG;
+}
+
+static bool
+trouble_is_news(struct mt_link *link, int rc, const char *reason)
+{
+	uint32_t crc = crc32c((uint32_t)-rc, reason, strlen(reason)) | 1;
+	bool is_news = link->logged_crc != crc;
+
+	link->logged_crc = crc;
+	(void)snprintf(link->trouble, sizeof(link->trouble), "%s", reason); /* cut where too long */
+	return is_news && !link->is_stopped;
+}
+
+void
+trouble_clear(struct mt_link *link)
+{
+	link->logged_crc = 0;
+	link->trouble[0] = '\0';
+}
+
+void
+trouble_on_closed(struct mt_link *link, bool was_up, int rc, const char *reason)
+{
+	bool is_news;
+
+	if (rc == -EEXIST && !was_up)
+		return; /* trouble_on_duplicate has told of it */
+	is_news = trouble_is_news(link, rc, reason);
+	if (was_up && !link->is_stopped)
+		log_warn("node %u: lost rc=%s reason=%s", link->node_id, log_errno(rc), reason);
+	if (was_up || !is_news)
+		return;
+	if (rc == -EXDEV)
+		log_at(trouble_level(link),
+		    "node: is of another cluster address=%s reason=\"%s\": is that the right "
+		    "address, and is --cluster-id right? A node that is to change its cluster is "
+		    "formatted anew",
+		    link->config.address, reason);
+	else
+		log_warn("node: cannot be reached address=%s rc=%s reason=%s", link->config.address,
+		    log_errno(rc), reason);
+}
+
+void
+trouble_on_other_store(struct mt_link *link)
+{
+	if (trouble_is_news(link, -ENOTUNIQ, TROUBLE_STORE_TEXT))
+		log_at(trouble_level(link),
+		    "node: refuses this gateway, " TROUBLE_STORE_TEXT " address=%s: is --meta "
+		    "the right directory, and not an old copy? Did cleave recover make another? "
+		    "A node that is to change its cluster is formatted anew",
+		    link->config.address);
+}
+
+void
+trouble_on_duplicate(struct mt_link *link, const struct mt_link *other, uint32_t node_id)
+{
+	char text[SPLIT_ADDRESS_BYTES_MAX + 32];
+
+	(void)snprintf(text, sizeof(text), "node %u is at %s, too", node_id, other->config.address);
+	if (!trouble_is_news(link, -EEXIST, text))
+		return;
+	mt_port_object(link->port,
+	    "node %u: found at two addresses, %s and %s: a node's number is its own in a cluster. "
+	    "Leave one of them out of --node; a disk that is a copy, or was formatted with another "
+	    "node's number, is formatted anew with its own --node-id",
+	    node_id, other->config.address, link->config.address);
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * placement.c -- which nodes get a new extent: of different failure domains, by free space and load
+ *
+ * Candidates are the port's links that are up, writable and have a free slot. They are ranked by the
+ * share of their slots that is free (in PLACEMENT_STEPS steps, so that a slot more or less does not
+ * decide), then by calls outstanding, then by chance; the best of each failure domain is taken until
+ * there are enough. A node without a configured domain is a domain of its own. A node that was given up
+ * as slow lately (slow_node.c) is no candidate, unless too few are left without it.
+ *
+ * What a node keeps back for manifest and run extents is the node's to judge: it answers -ENOSPC, and
+ * its link then counts as full for that kind until its status is known anew. Whoever finds too little
+ * room asks for it.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/num.h"
+#include "cleave/batch.h"
+#include "cleave/loop.h"
+#include "common/port.h"
+#include "common/replica.h"
+#include "extent/capacity.h"
+#include "extent/node_link.h"
+#include "extent/placement.h"
+#include "gateway.h"
+
+#define PLACEMENT_STEPS 16u
+
+struct candidate {
+	struct mt_link *link;
+	uint64_t free_steps;
+	uint64_t tie;
+	bool is_avoided;
+};
+
+static bool
+placement_is_same_domain(const struct mt_link *a, const struct mt_link *b)
+{
+	return a == b || mt_node_is_same_domain(&a->config, &b->config);
+}
+
+static bool
+candidate_is_better(const struct candidate *a, const struct candidate *b)
+{
+	if (a->is_avoided != b->is_avoided)
+		return b->is_avoided;
+	if (a->free_steps != b->free_steps)
+		return a->free_steps > b->free_steps;
+	if (a->link->call_count != b->link->call_count)
+		return a->link->call_count < b->link->call_count;
+	return a->tie < b->tie;
+}
+
+/* Is a node of @link's domain among the first @count of @links? */
+static bool
+placement_has_domain(struct mt_link *const *links, uint32_t count, const struct mt_link *link)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		if (placement_is_same_domain(links[i], link))
+			return true;
+	}
+	return false;
+}
+
+/* Domains that have a node that is up and writable, full or not. */
+static uint32_t
+placement_count_domains(struct mt_port *port, bool is_avoided_counted)
+{
+	struct mt_link *seen[MT_NODES_MAX];
+	uint64_t now_ns = loop_now_ns(port->loop);
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < port->link_count; i++) {
+		struct mt_link *link = &port->links[i];
+
+		if (mt_link_is_up(link) && !link->is_read_only &&
+		    (is_avoided_counted || !mt_link_is_avoided(link, now_ns)) &&
+		    !placement_has_domain(seen, count, link))
+			seen[count++] = link;
+	}
+	return count;
+}
+
+uint32_t
+mt_placement_domain_count(struct mt_port *port)
+{
+	return placement_count_domains(port, false);
+}
+
+uint64_t
+mt_placement_avoid_ns(struct mt_port *port)
+{
+	uint64_t now_ns = loop_now_ns(port->loop), first_ns = UINT64_MAX;
+
+	for (uint32_t i = 0; i < port->link_count; i++) {
+		if (mt_link_is_avoided(&port->links[i], now_ns))
+			first_ns = num_min(first_ns, port->links[i].avoid_until_ns);
+	}
+	return first_ns;
+}
+
+static uint32_t
+placement_candidates(struct mt_port *port, enum extent_kind kind, bool is_avoided_taken,
+    struct candidate out[MT_NODES_MAX])
+{
+	uint64_t now_ns = loop_now_ns(port->loop);
+	uint32_t count = 0;
+
+	assert(port->link_count <= MT_NODES_MAX);
+	for (uint32_t i = 0; i < port->link_count; i++) {
+		struct mt_link *link = &port->links[i];
+
+		if (!mt_link_is_up(link) || link->is_read_only || link->slots_free == 0 ||
+		    (link->full_kinds & 1u << kind) != 0)
+			continue;
+		if (!is_avoided_taken && mt_link_is_avoided(link, now_ns))
+			continue;
+		out[count++] = (struct candidate){ .link = link,
+			.is_avoided = mt_link_is_avoided(link, now_ns),
+			.free_steps = link->slots_free * PLACEMENT_STEPS / link->slots_total,
+			.tie = loop_random_u64(port->loop) };
+	}
+	return count;
+}
+
+/* The best candidate whose domain is none of those of @taken; NULL: there is none. */
+static struct mt_link *
+placement_best(const struct candidate *candidates, uint32_t candidate_count,
+    struct mt_link *const *taken, uint32_t taken_count)
+{
+	const struct candidate *best = NULL;
+
+	for (uint32_t i = 0; i < candidate_count; i++) {
+		if (placement_has_domain(taken, taken_count, candidates[i].link))
+			continue;
+		if (best == NULL || candidate_is_better(&candidates[i], best))
+			best = &candidates[i];
+	}
+	return best != NULL ? best->link : NULL;
+}
+
+static void
+placement_refresh(struct mt_port *port)
+{
+	for (uint32_t i = 0; i < port->link_count; i++)
+		mt_link_refresh(&port->links[i]);
+}
+
+static int
+placement_fill(struct mt_port *port, enum extent_kind kind, bool is_avoided_taken, uint32_t count,
+    struct mt_link **ret_links)
+{
+	struct candidate candidates[MT_NODES_MAX];
+	struct mt_link *picked[MT_REPLICAS_MAX];
+	uint32_t candidate_count = placement_candidates(port, kind, is_avoided_taken, candidates);
+
+	for (uint32_t i = 0; i < count; i++) {
+		picked[i] = placement_best(candidates, candidate_count, picked, i);
+		if (picked[i] == NULL)
+			return -ENOSPC;
+	}
+	memcpy(ret_links, picked, count * sizeof(picked[0]));
+	return 0;
+}
+
+int
+mt_placement_pick(struct mt_port *port, enum extent_kind kind, uint32_t count,
+    struct mt_link **ret_links)
+{
+	uint32_t domain_count = placement_count_domains(port, false);
+	bool is_avoided_taken = domain_count < mt_gateway_min_replicas(port->gateway);
+
+	assert(count >= 1);
+	assert(count <= MT_REPLICAS_MAX);
+	if (is_avoided_taken)
+		domain_count = placement_count_domains(port, true);
+	if (domain_count < count) {
+		placement_refresh(port);
+		return -EHOSTDOWN;
+	}
+	if (placement_fill(port, kind, is_avoided_taken, count, ret_links) == 0 ||
+	    (!is_avoided_taken && placement_fill(port, kind, true, count, ret_links) == 0))
+		return 0; /* a slow node before a full one */
+	placement_refresh(port);
+	return -ENOSPC;
+}
+
+int
+mt_placement_pick_one(struct mt_port *port, enum extent_kind kind, const uint32_t *others,
+    uint32_t other_count, struct mt_link **ret_link)
+{
+	struct candidate candidates[MT_NODES_MAX];
+	struct mt_link *taken[MT_REPLICAS_MAX];
+	uint32_t taken_count = 0;
+
+	assert(other_count <= MT_REPLICAS_MAX);
+	for (uint32_t i = 0; i < other_count; i++) {
+		struct mt_link *link = mt_port_link(port, others[i]);
+
+		if (link != NULL)
+			taken[taken_count++] = link;
+	}
+	*ret_link = placement_best(candidates, placement_candidates(port, kind, false, candidates),
+	    taken, taken_count);
+	if (*ret_link != NULL)
+		return 0;
+	placement_refresh(port);
+	return -EHOSTDOWN;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* placement.h -- three nodes of different failure domains, by free space and load */
+#ifndef CLEAVE_MIDDLETIER_EXTENT_PLACEMENT_H
+#define CLEAVE_MIDDLETIER_EXTENT_PLACEMENT_H
+
+#include <stdint.h>
+
+#include "cleave/batch.h"
+
+struct mt_link;
+struct mt_port;
+
+/* A log extent from the reserve is placed like a kind of its own: other nodes are full for it. */
+#define MT_PLACE_RESERVE ((enum extent_kind)0)
+
+/*
+ * Returns @count links in @ret_links, or -EHOSTDOWN (too few up or domains), -ENOSPC (up, but full).
+ * Nodes that are avoided do not count, unless without them not even min_replicas were left.
+ */
+int mt_placement_pick(struct mt_port *port, enum extent_kind kind, uint32_t count,
+    struct mt_link **ret_links);
+
+/* mt_placement_pick_one -- a link outside the domains of the nodes @others, or -EHOSTDOWN. */
+int mt_placement_pick_one(struct mt_port *port, enum extent_kind kind, const uint32_t *others,
+    uint32_t other_count, struct mt_link **ret_link);
+/* mt_placement_domain_count -- domains with a node that is up, writable, not avoided; full or not. */
+uint32_t mt_placement_domain_count(struct mt_port *port);
+/* mt_placement_avoid_ns -- until when the first of those that are avoided now is; UINT64_MAX: none. */
+uint64_t mt_placement_avoid_ns(struct mt_port *port);
+
+#endif /* CLEAVE_MIDDLETIER_EXTENT_PLACEMENT_H */

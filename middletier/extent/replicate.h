@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* replicate.h -- a batch to every replica of its extent (I4) */
+#ifndef CLEAVE_MIDDLETIER_EXTENT_REPLICATE_H
+#define CLEAVE_MIDDLETIER_EXTENT_REPLICATE_H
+
+#include <stdint.h>
+
+#include "cleave/batch.h"
+#include "cleave/dev_ptr.h"
+#include "cleave/loop.h"
+#include "common/replica.h"
+#include "extent/node_link.h"
+
+struct mt_batch;
+struct mt_extent;
+struct mt_port;
+
+#define MT_APPENDS_IN_FLIGHT_MAX 4u /* before a batch that is full waits, too */
+
+/*
+ * One batch, of the log or the manifest: host head and device payload, kept until every replica has
+ * answered (log: until it leaves the ring).
+ */
+typedef void (*mt_batch_fn)(struct mt_batch *batch, int rc, void *arg);
+
+struct mt_batch {
+	uint32_t magic;
+	struct loop_link link; /* extent->appends */
+	struct mt_extent *extent;
+	struct batch_info info; /* id, offset, prev_crc and mark are filled at append */
+	/* MT_REPLICAS_MAX host buffers: 64 bytes for the wire header, then the batch head. The
+	 * caller writes descriptors (or edits) into hosts[0] + 64 + 128; the append copies. */
+	uint8_t *hosts[MT_REPLICAS_MAX];
+	dev_ptr payload; /* packed payloads: used_bytes - head bytes of them */
+	struct mt_call calls[MT_REPLICAS_MAX];
+	uint32_t unanswered_count;
+	int rc;
+	mt_batch_fn fn;
+	void *arg;
+};
+/*
+ * mt_extent_append -- send @batch to every replica
+ *
+ * @batch->fn is called once, in append order: 0 = durable on all replicas (I4), acked_bytes has
+ * moved; else the extent is BROKEN, this batch may or may not be on some replicas, its buffers are
+ * free and it may be appended to another extent. Returns -ENOSPC when it does not fit (seal and roll
+ * over), -EPIPE when not OPEN.
+ */
+int mt_extent_append(struct mt_extent *extent, struct mt_batch *batch);
+int mt_batch_init(struct mt_batch *batch, struct mt_port *port); /* allocates hosts */
+void mt_batch_fini(struct mt_batch *batch, struct mt_port *port);
+
+#endif /* CLEAVE_MIDDLETIER_EXTENT_REPLICATE_H */

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * slow_node.c -- a node that is much slower than its peers is left out, as one that is dead
+ *
+ * A batch waits for the slowest of its replicas, so one disk that stalls stops a shard. Evidence comes
+ * from the peers alone: the link's oldest append or read has been out for longer than SLOW_NODE_MIN_NS and
+ * than 20 times what peers take, while more of them have answered something sent as late than wait like
+ * it. When all are slow at once nobody is left out. Nor is one without which writes would have too few
+ * nodes. The verdict must hold twice, a moment apart: a gateway that was paused itself finds
+ * all its calls old before it has read the answers.
+ *
+ * A link that is given up comes back like any other, but its node gets no new extents for a while, if
+ * there are enough others: 1 s at first, twice as long each time, up to a minute, and from the beginning
+ * once it has done well for as long.
+ */
+#include "extent/slow_node.h"
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/metrics.h"
+#include "base/num.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
+#include "common/port.h"
+#include "extent/node_link.h"
+#include "extent/placement.h"
+#include "gateway.h"
+
+#define SLOW_TIMES 20u
+#define SLOW_SLACK_NS NUM_MS(1) /* sent about as late */
+#define SLOW_AGAIN_NS NUM_MS(100)
+#define SLOW_CONFIRM_NS NUM_MS(50)
+#define SLOW_PENALTY_MIN_NS NUM_S(1)
+#define SLOW_PENALTY_MAX_NS NUM_S(60)
+
+bool
+slow_node_counts(const struct mt_call *call)
+{
+	return call->request.opcode == WIRE_EXTENT_APPEND ||
+	    call->request.opcode == WIRE_EXTENT_READ;
+}
+
+void
+slow_node_on_answer(struct mt_link *link, const struct mt_call *call)
+{
+	uint64_t took_ns = loop_now_ns(link->port->loop) - call->sent_ns;
+
+	if (!slow_node_counts(call))
+		return;
+	link->answered_sent_ns = num_max(link->answered_sent_ns, call->sent_ns);
+	link->took_ns = link->took_ns == 0 ? took_ns : (7 * link->took_ns + took_ns) / 8;
+}
+
+/* When the oldest call that counts was sent; UINT64_MAX: none is out. */
+static uint64_t
+slow_oldest_ns(const struct mt_link *link)
+{
+	for (const struct loop_link *at = link->calls.next; at != &link->calls; at = at->next) {
+		const struct mt_call *call = LIST_ENTRY(at, const struct mt_call, link);
+
+		if (slow_node_counts(call))
+			return call->sent_ns;
+	}
+	return UINT64_MAX;
+}
+
+struct slow_peers {
+	uint32_t answered_count; /* something that was sent as late */
+	uint32_t waiting_count;  /* keep us waiting as well */
+	uint64_t took_ns;        /* the slowest of those that answered */
+};
+
+static struct slow_peers
+slow_look_round(const struct mt_link *link, uint64_t oldest_ns)
+{
+	const struct mt_port *port = link->port;
+	struct slow_peers peers = { 0 };
+	uint64_t now_ns = loop_now_ns(port->loop);
+
+	for (uint32_t i = 0; i < port->link_count; i++) {
+		const struct mt_link *peer = &port->links[i];
+		uint64_t peer_oldest_ns;
+
+		if (peer == link || !mt_link_is_up(peer))
+			continue;
+		peer_oldest_ns = slow_oldest_ns(peer);
+		if (peer_oldest_ns != UINT64_MAX &&
+		    now_ns - peer_oldest_ns >= (now_ns - oldest_ns) / 2) {
+			peers.waiting_count++;
+		} else if (peer->answered_sent_ns + SLOW_SLACK_NS >= oldest_ns) {
+			peers.answered_count++;
+			peers.took_ns = num_max(peers.took_ns, peer->took_ns);
+		}
+	}
+	return peers;
+}
+
+/* Would there be enough nodes without it? */
+static bool
+slow_is_spare(const struct mt_link *link)
+{
+	bool is_counted = !mt_link_is_avoided(link, loop_now_ns(link->port->loop));
+
+	return mt_placement_domain_count(link->port) >=
+	    mt_gateway_min_replicas(link->port->gateway) + (is_counted ? 1 : 0);
+}
+
+uint64_t
+slow_node_judge(struct mt_link *link, bool *ret_is_slow)
+{
+	uint64_t oldest_ns = slow_oldest_ns(link);
+	uint64_t now_ns = loop_now_ns(link->port->loop);
+	struct slow_peers peers;
+	uint64_t limit_ns;
+
+	*ret_is_slow = false;
+	if (oldest_ns == UINT64_MAX) {
+		link->slow_since_ns = 0;
+		return UINT64_MAX;
+	}
+	if (now_ns < oldest_ns + SLOW_NODE_MIN_NS) {
+		link->slow_since_ns = 0;
+		return oldest_ns + SLOW_NODE_MIN_NS;
+	}
+	peers = slow_look_round(link, oldest_ns);
+	limit_ns = num_max(SLOW_NODE_MIN_NS, SLOW_TIMES * peers.took_ns);
+	if (now_ns - oldest_ns < limit_ns || peers.answered_count <= peers.waiting_count ||
+	    !slow_is_spare(link)) {
+		link->slow_since_ns = 0;
+		return now_ns + SLOW_AGAIN_NS;
+	}
+	if (link->slow_since_ns == 0)
+		link->slow_since_ns = now_ns;
+	if (now_ns < link->slow_since_ns + SLOW_CONFIRM_NS)
+		return link->slow_since_ns + SLOW_CONFIRM_NS;
+	*ret_is_slow = true;
+	return UINT64_MAX;
+}
+
+void
+slow_node_punish(struct mt_link *link)
+{
+	uint64_t now_ns = loop_now_ns(link->port->loop);
+
+	link->slow_since_ns = 0;
+	if (link->penalty_ns == 0 || now_ns > link->avoid_until_ns + SLOW_PENALTY_MAX_NS)
+		link->penalty_ns = SLOW_PENALTY_MIN_NS;
+	else
+		link->penalty_ns = num_min(link->penalty_ns * 2, SLOW_PENALTY_MAX_NS);
+	link->avoid_until_ns = now_ns + link->penalty_ns;
+	metric_add(&link->port->metrics[MT_METRIC_nodes_slow], 1);
+}

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * run_index.c -- which frames a run holds, for the runs of a port's shards that were asked lately
+ *
+ * A run's index is its frames in the order of their blocks, and the CRCs of their blocks: 28 bytes a
+ * frame and 4 a block. All of them would be too much for the host memory of a gateway that serves many
+ * disks, so they are loaded when they are wanted (run_load.c) and the least recently used go when their
+ * bytes exceed the port's share of --index-cache. Those that are held stay, and those of a chunk one of
+ * whose runs is being loaded: a lookup that needs several runs gets them all, however small the cache.
+ */
+#include <errno.h>
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/metrics.h"
+#include "base/num.h"
+#include "base/search.h"
+#include "cleave/batch.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
+#include "common/alloc.h"
+#include "common/port.h"
+#include "gateway.h"
+#include "index/index.h"
+#include "index/memtable.h"
+#include "index/run_index.h"
+#include "index/run_load.h"
+
+#define RUN_CACHE_MAGIC 0x434e5552u /* "RUNC" */
+#define RUN_FRAMES_MIN 16u
+#define RUN_CRCS_MIN 64u
+
+/* ---- building one ---- */
+
+/* Room for @count more elements of @bytes each behind @used of *@array. */
+static int
+run_array_grow(void **array, uint32_t *max, uint32_t used, uint32_t count, size_t bytes,
+    uint32_t least)
+{
+	uint32_t wanted = (uint32_t)num_max(*max == 0 ? least : *max, used + count);
+	void *bigger;
+
+	if (used + count <= *max)
+		return 0;
+	if (*max != 0)
+		wanted = (uint32_t)num_max(wanted, 2 * (uint64_t)*max);
+	bigger = mt_realloc(*array, wanted * bytes);
+	if (bigger == NULL)
+		return -ENOMEM;
+	*array = bigger;
+	*max = wanted;
+	return 0;
+}
+
+static int
+run_builder_reserve(struct mt_run_builder *builder, uint32_t crc_count)
+{
+	struct mt_run_index *index = builder->index;
+	void *frames, *crcs;
+	int rc;
+
+	if (index == NULL) {
+		index = builder->index = mt_calloc(1, sizeof(*index));
+		if (index == NULL)
+			return -ENOMEM;
+	}
+	frames = index->frames;
+	rc = run_array_grow(&frames, &builder->frame_max, index->frame_count, 1,
+	    sizeof(*index->frames), RUN_FRAMES_MIN);
+	index->frames = frames;
+	if (rc != 0)
+		return rc;
+	crcs = index->crcs;
+	rc = run_array_grow(&crcs, &builder->crc_max, index->crc_count, crc_count,
+	    sizeof(*index->crcs), RUN_CRCS_MIN);
+	index->crcs = crcs;
+	return rc;
+}
+
+int
+mt_run_builder_add(struct mt_run_builder *builder, const struct record_desc *frame,
+    uint64_t batch_offset_bytes)
+{
+	uint32_t crc_count = frame->kind == RECORD_WRITE ? frame->block_count : 0;
+	uint32_t block = frame->block % CLEAVE_CHUNK_BLOCKS;
+	struct mt_run_index *index;
+	int rc;
+
+	if (block < builder->next_block)
+		return -EBADMSG;
+	rc = run_builder_reserve(builder, crc_count);
+	if (rc != 0)
+		return rc;
+	index = builder->index;
+	index->frames[index->frame_count++] = (struct mt_frame){
+		.block = block,
+		.block_count = frame->block_count,
+		.offset_bytes = (uint32_t)batch_offset_bytes + frame->payload_offset_bytes,
+		.stored_bytes = frame->stored_bytes,
+		.stored_crc = frame->stored_crc,
+		.codec_id = frame->codec_id,
+		.record_kind = frame->kind,
+		.crcs_at = index->crc_count,
+	};
+	for (uint32_t i = 0; i < crc_count; i++)
+		index->crcs[index->crc_count + i] = frame->block_crcs[i];
+	index->crc_count += crc_count;
+	index->live_bytes += frame->stored_bytes;
+	builder->next_block = block + frame->block_count;
+	return 0;
+}
+
+/* A smaller array that cannot be had is no loss. */
+static void *
+run_array_shrink(void *array, size_t bytes)
+{
+	void *smaller = bytes == 0 ? NULL : mt_realloc(array, bytes);
+
+	return smaller == NULL ? array : smaller;
+}
+
+struct mt_run_index *
+mt_run_builder_take(struct mt_run_builder *builder)
+{
+	struct mt_run_index *index = builder->index;
+
+	if (index == NULL)
+		return mt_calloc(1, sizeof(*index)); /* of a run without a frame */
+	index->frames =
+	    run_array_shrink(index->frames, index->frame_count * sizeof(*index->frames));
+	index->crcs = run_array_shrink(index->crcs, index->crc_count * sizeof(*index->crcs));
+	*builder = (struct mt_run_builder){ 0 };
+	return index;
+}
+
+void
+mt_run_builder_fini(struct mt_run_builder *builder)
+{
+	mt_run_index_free(builder->index);
+	*builder = (struct mt_run_builder){ 0 };
+}
+
+void
+mt_run_index_free(struct mt_run_index *index)
+{
+	if (index == NULL)
+		return;
+	mt_free(index->frames);
+	mt_free(index->crcs);
+	mt_free(index);
+}
+
+uint64_t
+mt_run_index_bytes(const struct mt_run_index *index)
+{
+	return sizeof(*index) + index->frame_count * sizeof(*index->frames) +
+	    index->crc_count * sizeof(*index->crcs);
+}
+
+/* ---- the cache ---- */
+
+struct mt_run_cache *
+mt_run_cache_of(const struct mt_run *run)
+{
+	struct mt_run_cache *cache = run->chunk->index->shard->port->run_cache;
+
+	CHECK_OBJ(cache, RUN_CACHE_MAGIC);
+	return cache;
+}
+
+static bool
+chunk_is_loading(const struct mt_chunk *chunk)
+{
+	const struct loop_link *link;
+
+	for (link = chunk->runs.next; link != &chunk->runs; link = link->next) {
+		if (LIST_ENTRY(link, struct mt_run, link)->load != NULL)
+			return true;
+	}
+	return false;
+}
+
+void
+mt_run_cache_drop(struct mt_run *run)
+{
+	struct mt_run_cache *cache = mt_run_cache_of(run);
+
+	assert(run->index != NULL);
+	cache->bytes -= mt_run_index_bytes(run->index);
+	list_remove(&run->lru_link);
+	mt_run_index_free(run->index);
+	run->index = NULL;
+}
+
+void
+mt_run_cache_trim(struct mt_run_cache *cache)
+{
+	struct loop_link *link, *next;
+
+	if (cache->bytes <= cache->bytes_max)
+		return;
+	LIST_FOREACH_SAFE(&cache->lru, link, next) {
+		struct mt_run *run = LIST_ENTRY(link, struct mt_run, lru_link);
+
+		if (run->hold_count > 0 || chunk_is_loading(run->chunk))
+			continue;
+		mt_run_cache_drop(run);
+		metric_add(&cache->port->metrics[MT_METRIC_run_indexes_dropped], 1);
+		if (cache->bytes <= cache->bytes_max)
+			return;
+	}
+}
+
+void
+mt_run_cache_put(struct mt_run *run, struct mt_run_index *index)
+{
+	struct mt_run_cache *cache = mt_run_cache_of(run);
+
+	assert(run->index == NULL);
+	run->index = index;
+	cache->bytes += mt_run_index_bytes(index);
+	list_push_back(&cache->lru, &run->lru_link);
+}
+
+void
+mt_run_index_give(struct mt_run *run, struct mt_run_index *index)
+{
+	if (run->index != NULL) {
+		mt_run_index_free(index); /* a load was faster, and found the same */
+		return;
+	}
+	mt_run_cache_put(run, index);
+	mt_run_load_end(run, 0);
+	mt_run_cache_trim(mt_run_cache_of(run));
+}
+
+void
+mt_run_hold(struct mt_run *run)
+{
+	assert(run->index != NULL);
+	run->hold_count++;
+}
+
+void
+mt_run_release(struct mt_run *run)
+{
+	assert(run->hold_count > 0);
+	if (--run->hold_count == 0)
+		mt_run_cache_trim(mt_run_cache_of(run));
+}
+
+void
+mt_run_forget(struct mt_run *run)
+{
+	if (run->load != NULL)
+		mt_run_load_end(run, -ESTALE);
+	if (run->index != NULL)
+		mt_run_cache_drop(run);
+}
+
+uint64_t
+mt_run_cache_bytes(const struct mt_port *port)
+{
+	return port->run_cache == NULL ? 0 : port->run_cache->bytes;
+}
+
+int
+mt_run_cache_init(struct mt_port *port)
+{
+	struct mt_run_cache *cache = mt_calloc(1, sizeof(*cache));
+	int rc;
+
+	if (cache == NULL)
+		return -ENOMEM;
+	cache->magic = RUN_CACHE_MAGIC;
+	cache->port = port;
+	cache->bytes_max =
+	    num_max(mt_gateway_index_cache_bytes(port->gateway), RUN_CACHE_BYTES_MIN);
+	list_init(&cache->lru);
+	rc = mt_run_loads_init(cache);
+	if (rc != 0) {
+		cache->magic = 0;
+		mt_free(cache);
+		return rc;
+	}
+	port->run_cache = cache;
+	return 0;
+}
+
+void
+mt_run_cache_fini(struct mt_port *port)
+{
+	struct mt_run_cache *cache = port->run_cache;
+
+	if (cache == NULL)
+		return;
+	CHECK_OBJ(cache, RUN_CACHE_MAGIC);
+	assert(list_is_empty(&cache->lru)); /* the shards' indexes went before */
+	mt_run_loads_fini(cache);
+	cache->magic = 0;
+	mt_free(cache);
+	port->run_cache = NULL;
+}
+
+/* ---- looking ---- */
+
+/* The last frame that begins at or before @block; NULL: all begin behind it. */
+static const struct mt_frame *
+run_frame_before(const struct mt_run_index *index, uint32_t block)
+{
+	uint32_t at;
+
+	SEARCH_FIRST(at, index->frame_count, index->frames[at].block <= block);
+	return at == 0 ? NULL : &index->frames[at - 1];
+}
+
+bool
+mt_run_find(struct mt_run *run, uint32_t block, struct mt_location *ret_location)
+{
+	const struct mt_run_index *index = run->index;
+	struct loop_link *lru = &mt_run_cache_of(run)->lru;
+	const struct mt_frame *frame;
+
+	assert(index != NULL);
+	if (lru->prev != &run->lru_link) {
+		list_remove(&run->lru_link);
+		list_push_back(lru, &run->lru_link);
+	}
+	frame = run_frame_before(index, block);
+	if (frame == NULL || block - frame->block >= frame->block_count)
+		return false;
+	*ret_location = (struct mt_location){
+		.extent_index = run->extent_index,
+		.offset_bytes = frame->offset_bytes,
+		.stored_bytes = frame->stored_bytes,
+		.stored_crc = frame->stored_crc,
+		.codec_id = frame->codec_id,
+		.record_kind = frame->record_kind,
+	};
+	if (frame->record_kind == RECORD_WRITE) {
+		ret_location->block_crc = index->crcs[frame->crcs_at + block - frame->block];
+		ret_location->record_blocks = (uint8_t)frame->block_count;
+		ret_location->block_in_record = (uint8_t)(block - frame->block);
+	}
+	return true;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run_index.h -- which frames a run holds; loaded from its batches' heads */
+#ifndef CLEAVE_MIDDLETIER_INDEX_RUN_INDEX_H
+#define CLEAVE_MIDDLETIER_INDEX_RUN_INDEX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cleave/batch.h"
+
+struct mt_location;
+struct mt_port;
+struct mt_run;
+struct mt_run_cache;
+
+/* One frame: a record of 1 to 16 neighbouring blocks, or a tombstone of more. */
+struct mt_frame {
+	uint32_t block;        /* in the chunk */
+	uint32_t block_count;  /* WRITE: up to 16 */
+	uint32_t offset_bytes; /* of the stored bytes in the extent */
+	uint32_t stored_bytes, stored_crc;
+	uint8_t codec_id, record_kind;
+	uint32_t crcs_at; /* of its block CRCs in the index's array; WRITE alone */
+};
+
+struct mt_run_index {
+	struct mt_frame *frames; /* by block; disjoint */
+	uint32_t frame_count;
+	uint32_t *crcs;
+	uint32_t crc_count;
+	uint64_t live_bytes; /* of stored bytes in all frames */
+};
+void mt_run_hold(struct mt_run *run);
+void mt_run_release(struct mt_run *run);
+/* mt_run_find -- loaded: the block's location; false: it is not in this run. */
+bool mt_run_find(struct mt_run *run, uint32_t block, struct mt_location *ret_location);
+/*
+ * mt_run_index_give -- the merge that wrote the run knows its index: no need to load it. Takes @index over.
+ */
+void mt_run_index_give(struct mt_run *run, struct mt_run_index *index);
+void mt_run_index_free(struct mt_run_index *index);
+/* mt_run_forget -- the run goes: index, load and waiters (rc -ESTALE: look the block up again). */
+void mt_run_forget(struct mt_run *run);
+/* mt_run_cache_* -- the port's: bounded by gateway option --index-cache; least recently used go first. */
+int mt_run_cache_init(struct mt_port *port);
+void mt_run_cache_fini(struct mt_port *port);
+uint64_t mt_run_cache_bytes(const struct mt_port *port);
+
+/* An index in the making. Zero-initialise. */
+struct mt_run_builder {
+	struct mt_run_index *index;
+	uint32_t frame_max, crc_max;
+	uint32_t next_block; /* in the chunk: no frame may begin before */
+};
+/*
+ * mt_run_builder_add -- the next frame, of a batch that begins at @batch_offset_bytes of the extent
+ *
+ * -EBADMSG: not behind those before it; -ENOMEM: nothing has changed.
+ */
+int mt_run_builder_add(struct mt_run_builder *builder, const struct record_desc *frame,
+    uint64_t batch_offset_bytes);
+/* mt_run_builder_take -- the index, no larger than it need be; NULL: no memory. The builder is empty then. */
+struct mt_run_index *mt_run_builder_take(struct mt_run_builder *builder);
+void mt_run_builder_fini(struct mt_run_builder *builder);
+
+uint64_t mt_run_index_bytes(const struct mt_run_index *index);
+
+/* mt_run_cache_put -- @run has got @index. mt_run_cache_drop: it has none any more. */
+void mt_run_cache_put(struct mt_run *run, struct mt_run_index *index);
+void mt_run_cache_drop(struct mt_run *run);
+/* mt_run_cache_trim -- the least recently used go until the rest fit. */
+void mt_run_cache_trim(struct mt_run_cache *cache);
+struct mt_run_cache *mt_run_cache_of(const struct mt_run *run);
+
+#endif /* CLEAVE_MIDDLETIER_INDEX_RUN_INDEX_H */

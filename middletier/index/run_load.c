@@ -1,0 +1,652 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * run_load.c -- reads the heads of a run's batches, from any replica of its extent
+ *
+ *	         a reader is free           the last head has passed, or no copy is good
+ *	QUEUED ------------------> READING ------------------------------------------> ENDED
+ *	     ^                      |   ^  |  the next head; another copy                 (told from the loop)
+ *	     |                      |   +--+
+ *	     +------ WAITING <------+  no copy can be read now: a little later, until the node time-out
+ *
+ * Where a batch ends the next one's head begins, so heads are read one after the other; their payloads
+ * are not read. The first batch's predecessor is another run's: of it only its own CRC, identity and
+ * place are checked; from then on the chain (batch.h). Each head is taken from any copy that passes: one
+ * that was bad for a batch may be good for the next.
+ *
+ * A load is shared by all who ask for the run meanwhile. It outlives its run, or its shard, only until
+ * those are told; what is out at a node then ends in its reader, which nobody else waits for.
+ */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/num.h"
+#include "base/sm.h"
+#include "cleave/batch.h"
+#include "cleave/loop.h"
+#include "cleave/split.h"
+#include "cleave/wire.h"
+#include "common/alloc.h"
+#include "common/port.h"
+#include "common/replica.h"
+#include "common/shard.h"
+#include "extent/extent.h"
+#include "extent/extent_table.h"
+#include "extent/node_link.h"
+#include "gateway.h"
+#include "index/index.h"
+#include "index/run_index.h"
+#include "index/run_load.h"
+
+#define RUN_LOAD_MAGIC 0x444c4e52u /* "RNLD" */
+#define RUN_READ_BYTES NUM_KIB(8)  /* holds most heads */
+#define RUN_TICK_NS NUM_MS(50)
+
+enum run_load_state {
+	RUN_LOAD_QUEUED,
+	RUN_LOAD_READING,
+	RUN_LOAD_WAITING,
+	RUN_LOAD_ENDED,
+	RUN_LOAD_STATE_NR
+};
+
+static const struct sm_state run_load_table[RUN_LOAD_STATE_NR] = {
+	[RUN_LOAD_QUEUED] = { "queued", SM_TO(RUN_LOAD_READING) | SM_TO(RUN_LOAD_ENDED),
+	    SM_INITIAL },
+	[RUN_LOAD_READING] = { "reading", SM_TO(RUN_LOAD_WAITING) | SM_TO(RUN_LOAD_ENDED), 0 },
+	[RUN_LOAD_WAITING] = { "waiting", SM_TO(RUN_LOAD_QUEUED) | SM_TO(RUN_LOAD_ENDED), 0 },
+	[RUN_LOAD_ENDED] = { "ended", 0, SM_FINAL },
+};
+
+struct mt_run_load {
+	uint32_t magic;
+	struct sm sm;
+	struct loop_link link; /* in the cache's list of its state */
+	struct mt_shard *shard;
+	struct mt_run *run; /* NULL: it has gone */
+	struct loop_link waiters;
+	struct mt_run_builder builder;
+	struct run_reader *reader; /* READING */
+	uint64_t deadline_ns;      /* moves on with every head */
+	uint32_t at_bytes;         /* of the extent: where the next head begins */
+	uint32_t ask_bytes;
+	uint32_t prev_crc;
+	bool has_prev;
+	uint8_t tried, bad; /* replicas, for this head */
+	uint8_t preferred;  /* the one that gave the last head */
+	int rc;             /* ENDED */
+};
+
+struct run_reader {
+	struct loop_link link; /* cache->free_readers */
+	struct mt_run_cache *cache;
+	struct mt_call call;
+	struct mt_shard *shard;   /* whose call is out; NULL: none is */
+	struct mt_run_load *load; /* NULL: it has ended meanwhile */
+	uint32_t bytes;
+	uint8_t replica_index;
+};
+
+static struct mt_run_load *
+load_of(struct loop_link *link)
+{
+	struct mt_run_load *load = LIST_ENTRY(link, struct mt_run_load, link);
+
+	CHECK_OBJ(load, RUN_LOAD_MAGIC);
+	return load;
+}
+
+static struct mt_run_cache *
+cache_of(const struct mt_run_load *load)
+{
+	return load->shard->port->run_cache;
+}
+
+static void
+load_move(struct mt_run_load *load, enum run_load_state state, struct loop_link *list)
+{
+	sm_move(&load->sm, state);
+	list_remove(&load->link);
+	list_push_back(list, &load->link);
+}
+
+static uint32_t
+load_end_bytes(const struct mt_run_load *load)
+{
+	return load->run->offset_bytes + load->run->length_bytes;
+}
+
+/* ---- ends ---- */
+
+static void
+load_finish(struct mt_run_load *load, int rc)
+{
+	struct mt_run_cache *cache = cache_of(load);
+
+	load->rc = rc;
+	if (load->reader != NULL)
+		load->reader->load = NULL;
+	load->reader = NULL;
+	load_move(load, RUN_LOAD_ENDED, &cache->ended);
+	loop_defer(cache->port->loop, &cache->end_task);
+}
+
+/* All heads are there. */
+static void
+load_complete(struct mt_run_load *load)
+{
+	struct mt_run_index *index = mt_run_builder_take(&load->builder);
+
+	if (index != NULL) {
+		mt_run_cache_put(load->run, index);
+		metric_add(&load->shard->port->metrics[MT_METRIC_run_indexes_loaded], 1);
+	}
+	load_finish(load, index == NULL ? -ENOMEM : 0);
+}
+
+void
+mt_run_load_end(struct mt_run *run, int rc)
+{
+	struct mt_run_load *load = run->load;
+
+	if (load == NULL)
+		return;
+	if (load->sm.state != RUN_LOAD_ENDED)
+		load_finish(load, rc);
+	load->rc = rc; /* it may have ended otherwise, and be about to say so */
+	if (rc == 0)
+		return;
+	load->run = NULL;
+	run->load = NULL;
+}
+
+static void
+tell(struct loop_link *waiters, int rc)
+{
+	struct loop_link *link;
+
+	while ((link = list_pop_front(waiters)) != NULL) {
+		struct mt_run_waiter *waiter = LIST_ENTRY(link, struct mt_run_waiter, link);
+
+		waiter->fn(rc, waiter->arg);
+	}
+}
+
+/* A handler may ask again, withdraw others, or have the run go. */
+static void
+load_tell(struct mt_run_load *load)
+{
+	struct mt_run_cache *cache = cache_of(load);
+	struct loop_link *link;
+
+	if (load->rc != 0 && load->run != NULL) {
+		load->run->load = NULL; /* who asks from now on gets a load of their own */
+		load->run = NULL;
+	}
+	while ((link = list_pop_front(&load->waiters)) != NULL) {
+		struct mt_run_waiter *waiter = LIST_ENTRY(link, struct mt_run_waiter, link);
+
+		/* While run->load is set the index stays. */
+		assert(load->rc != 0 || load->run->index != NULL);
+		waiter->fn(load->rc, waiter->arg);
+	}
+	if (load->run != NULL)
+		load->run->load = NULL;
+	list_remove(&load->link);
+	mt_run_builder_fini(&load->builder);
+	load->magic = 0;
+	mt_free(load);
+	mt_run_cache_trim(cache);
+}
+
+static void
+run_on_end_task(struct loop_task *task, void *arg)
+{
+	struct mt_run_cache *cache = arg;
+	struct loop_link ended, *link;
+
+	(void)task;
+	/* Lists of their own: what ends meanwhile is told in the next turn. */
+	list_init(&ended);
+	while ((link = list_pop_front(&cache->starved)) != NULL)
+		list_push_back(&ended, link);
+	tell(&ended, -ENOMEM);
+	while ((link = list_pop_front(&cache->ended)) != NULL)
+		list_push_back(&ended, link);
+	while ((link = list_first(&ended)) != NULL)
+		load_tell(load_of(link));
+}
+
+/* ---- asking ---- */
+
+static void load_ask(struct mt_run_load *load);
+
+static void
+loads_go_on(struct mt_run_cache *cache)
+{
+	while (!list_is_empty(&cache->queued) && !list_is_empty(&cache->free_readers)) {
+		struct mt_run_load *load = load_of(list_first(&cache->queued));
+		struct loop_link *link = list_pop_front(&cache->free_readers);
+
+		load->reader = LIST_ENTRY(link, struct run_reader, link);
+		load->reader->load = load;
+		load_move(load, RUN_LOAD_READING, &cache->reading);
+		load_ask(load);
+	}
+}
+
+static void
+reader_free(struct run_reader *reader)
+{
+	reader->load = NULL;
+	reader->shard = NULL;
+	list_push_back(&reader->cache->free_readers, &reader->link);
+}
+
+/* READING, with nothing out: its reader is for others. */
+static void
+load_let_go(struct mt_run_load *load)
+{
+	reader_free(load->reader);
+	load->reader = NULL;
+}
+
+static struct mt_extent *
+load_extent(const struct mt_run_load *load)
+{
+	return mt_shard_extent(load->shard, load->run->extent_index);
+}
+
+/* A copy that was not asked for this head: the preferred one, then any, those that are damaged last. */
+static int
+load_pick(const struct mt_run_load *load, const struct mt_extent *extent, struct mt_link **ret_node)
+{
+	for (uint32_t i = 0; i < 2 * extent->replica_count; i++) {
+		uint32_t at = (load->preferred + i) % extent->replica_count;
+		const struct mt_replica *replica = &extent->replicas[at];
+		struct mt_link *node = mt_port_link(extent->shard->port, replica->node_id);
+
+		if ((load->tried & 1u << at) == 0 &&
+		    replica->is_damaged == (i >= extent->replica_count) && node != NULL &&
+		    mt_link_is_up(node)) {
+			*ret_node = node;
+			return (int)at;
+		}
+	}
+	return -1;
+}
+
+static bool
+load_has_hope(const struct mt_run_load *load, const struct mt_extent *extent)
+{
+	for (uint32_t i = 0; extent != NULL && i < extent->replica_count; i++) {
+		if ((load->bad & 1u << i) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Nobody is left to ask for this head. */
+static void
+load_give_up(struct mt_run_load *load, const struct mt_extent *extent)
+{
+	struct mt_run_cache *cache = cache_of(load);
+
+	load_let_go(load);
+	if (!load_has_hope(load, extent)) {
+		load_finish(load, -EBADMSG);
+		return;
+	}
+	if (loop_now_ns(cache->port->loop) >= load->deadline_ns) {
+		load_finish(load, -EHOSTDOWN);
+		return;
+	}
+	load->tried = load->bad; /* whoever could not be reached may be asked again */
+	load_move(load, RUN_LOAD_WAITING, &cache->waiting);
+	if (!cache->tick_timer.is_active)
+		loop_timer_start(cache->port->loop, &cache->tick_timer, RUN_TICK_NS);
+}
+
+static void run_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply,
+    struct split_msg *msg, void *arg);
+
+/* READING, with nothing out. */
+static void
+load_ask(struct mt_run_load *load)
+{
+	struct mt_extent *extent = load_extent(load);
+	struct run_reader *reader = load->reader;
+	struct mt_link *node;
+	int index;
+
+	assert(load->sm.state == RUN_LOAD_READING);
+	while (extent != NULL && (index = load_pick(load, extent, &node)) >= 0) {
+		load->tried |= (uint8_t)(1u << index);
+		reader->replica_index = (uint8_t)index;
+		reader->bytes =
+		    (uint32_t)num_min(load->ask_bytes, load_end_bytes(load) - load->at_bytes);
+		reader->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_READ,
+			.id = extent->id,
+			.offset_bytes = load->at_bytes,
+			.length_bytes = reader->bytes,
+			.epoch = load->shard->epoch };
+		reader->call.fn = run_on_read;
+		reader->call.arg = reader;
+		if (mt_link_call(node, &reader->call) == 0) {
+			reader->shard = load->shard;
+			return;
+		}
+	}
+	load_give_up(load, extent);
+}
+
+static void
+run_on_tick(struct loop_timer *timer, void *arg)
+{
+	struct mt_run_cache *cache = arg;
+
+	(void)timer;
+	while (!list_is_empty(&cache->waiting))
+		load_move(load_of(list_first(&cache->waiting)), RUN_LOAD_QUEUED, &cache->queued);
+	loads_go_on(cache);
+}
+
+/* ---- looking ---- */
+
+/* The frames of a batch whose head has passed. */
+static int
+load_take_frames(struct mt_run_load *load, const uint8_t *head, const struct batch_info *info)
+{
+	struct mt_run_builder *builder = &load->builder;
+	uint32_t next_block = builder->next_block;
+	struct record_iter it;
+	struct record_desc frame;
+	const char *field;
+	int rc;
+
+	/* All or none: another copy may be asked for this head again. */
+	record_iter_init(&it, head, info);
+	while (record_iter_next(&it, &frame, &field) == 1) {
+		uint32_t block = frame.block % CLEAVE_CHUNK_BLOCKS;
+
+		if (block < next_block)
+			return -EBADMSG;
+		next_block = block + frame.block_count;
+	}
+	record_iter_init(&it, head, info);
+	while (record_iter_next(&it, &frame, &field) == 1) {
+		rc = mt_run_builder_add(builder, &frame, info->offset_bytes);
+		if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* 0: the head at at_bytes was taken; -EAGAIN: more of it is needed; -EBADMSG; -ENOMEM. */
+static int
+load_take(struct mt_run_load *load, const uint8_t *head, uint32_t bytes)
+{
+	struct batch_check check = { .id = load_extent(load)->id,
+		.kind = EXTENT_RUN,
+		.offset_bytes = load->at_bytes,
+		.prev_crc = load->prev_crc,
+		.is_probe = !load->has_prev };
+	const struct batch_info *info = &check.info;
+	uint32_t left_bytes = load_end_bytes(load) - load->at_bytes;
+	int rc = batch_head_check(head, bytes, &check);
+
+	if (rc == -EMSGSIZE && BATCH_HEADER_BYTES + info->desc_bytes <= left_bytes) {
+		load->ask_bytes = BATCH_HEADER_BYTES + info->desc_bytes;
+		return -EAGAIN;
+	}
+	if (rc != 0 || info->batch_bytes > left_bytes || info->chunk != load->run->chunk->number ||
+	    info->flushed_sequence != load->run->flushed_sequence)
+		return -EBADMSG;
+	rc = load_take_frames(load, head, info);
+	if (rc != 0)
+		return rc;
+	load->at_bytes += info->batch_bytes;
+	load->ask_bytes = (uint32_t)num_max(RUN_READ_BYTES, /* the next is as long, most likely */
+	    num_round_up(BATCH_HEADER_BYTES + info->desc_bytes, BATCH_ALIGN));
+	load->prev_crc = info->batch_crc;
+	load->has_prev = true;
+	return 0;
+}
+
+static void
+load_note_error(struct mt_run_load *load, const struct run_reader *reader, int rc)
+{
+	struct mt_extent *extent = load_extent(load);
+	uint32_t node_id = reader->call.node->node_id;
+	char text[MT_EXTENT_TEXT_BYTES] = "gone";
+
+	metric_add(&load->shard->port->metrics[MT_METRIC_replica_read_errors], 1);
+	if (!mt_is_copy_bad(rc))
+		return;
+	metric_add(&load->shard->port->metrics[MT_METRIC_repairs_queued], 1);
+	load->bad |= (uint8_t)(1u << reader->replica_index);
+	if (extent != NULL) {
+		mt_extent_suspect(extent, node_id);
+		(void)mt_extent_text(extent, text);
+	}
+	log_limited(LOG_WARN,
+	    "run: bad head node=%" PRIu32 " extent=%s offset_bytes=%" PRIu32 " chunk=%" PRIu64
+	    " rc=%s",
+	    node_id, text, load->at_bytes, load->run->chunk->number, log_errno(rc));
+}
+
+/* The answer has come, and its reader is free for the next question. */
+static void
+load_on_head(struct mt_run_load *load, int rc)
+{
+	struct mt_port *port = load->shard->port;
+
+	if (rc == 0) {
+		load->preferred = load->reader->replica_index;
+		load->tried = load->bad = 0;
+		load->deadline_ns = loop_now_ns(port->loop) +
+		    mt_gateway_node_timeout_ns(port->gateway);
+	} else if (rc == -EAGAIN) {
+		load->preferred = load->reader->replica_index;
+		load->tried &= (uint8_t) ~(1u << load->reader->replica_index);
+	} else if (rc == -ENOMEM) {
+		load_let_go(load);
+		load_finish(load, rc);
+		return;
+	} else {
+		load_note_error(load, load->reader, rc);
+		load->ask_bytes = RUN_READ_BYTES; /* it may have lied about that, too */
+	}
+	if (load->at_bytes < load_end_bytes(load)) {
+		load_ask(load);
+		return;
+	}
+	load_let_go(load);
+	load_complete(load);
+}
+
+static void
+run_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply,
+    struct split_msg *msg, void *arg)
+{
+	struct run_reader *reader = arg;
+	struct mt_run_cache *cache = reader->cache;
+	struct mt_run_load *load = reader->load;
+
+	(void)call;
+	(void)reply;
+	reader->shard = NULL;
+	if (rc == 0 && (msg == NULL || msg->payload_bytes != reader->bytes))
+		rc = -EMSGSIZE;
+	/* Its extent has gone: so has its run, in a moment. */
+	if (rc == 0 && load != NULL && load_extent(load) == NULL)
+		rc = -ENOENT;
+	if (rc == 0 && load != NULL) {
+		uint32_t bytes = (uint32_t)num_min(reader->bytes, BATCH_HEAD_BYTES_MAX);
+
+		dev_copy_to_host(cache->port->split, cache->head, msg->payload, bytes);
+		rc = load_take(load, cache->head, bytes);
+	}
+	if (msg != NULL)
+		split_msg_release(msg);
+	if (load != NULL)
+		load_on_head(load, rc);
+	else
+		reader_free(reader);
+	loads_go_on(cache);
+}
+
+/* ---- what others ask for ---- */
+
+static struct mt_run_load *
+load_create(struct mt_run_cache *cache, struct mt_run *run)
+{
+	struct mt_run_load *load = mt_calloc(1, sizeof(*load));
+	struct mt_port *port = cache->port;
+	struct mt_extent *extent;
+
+	if (load == NULL)
+		return NULL;
+	load->magic = RUN_LOAD_MAGIC;
+	sm_init(&load->sm, "run_load", run_load_table, RUN_LOAD_QUEUED, run->extent_index);
+	load->shard = run->chunk->index->shard;
+	load->run = run;
+	load->at_bytes = run->offset_bytes;
+	load->ask_bytes = RUN_READ_BYTES;
+	load->deadline_ns = loop_now_ns(port->loop) + mt_gateway_node_timeout_ns(port->gateway);
+	list_init(&load->waiters);
+	list_push_back(&cache->queued, &load->link);
+	run->load = load;
+	extent = load_extent(load);
+	if (extent != NULL) /* all nodes are read from */
+		load->preferred = (uint8_t)(extent->read_rotor++ % extent->replica_count);
+	return load;
+}
+
+void
+mt_run_load(struct mt_run *run, struct mt_run_waiter *waiter)
+{
+	struct mt_run_cache *cache = mt_run_cache_of(run);
+
+	waiter->link = (struct loop_link){ NULL, NULL };
+	if (run->load == NULL && load_create(cache, run) == NULL) {
+		list_push_back(&cache->starved, &waiter->link);
+		loop_defer(cache->port->loop, &cache->end_task);
+		return;
+	}
+	list_push_back(&run->load->waiters, &waiter->link);
+	if (run->index != NULL && run->load->sm.state == RUN_LOAD_QUEUED)
+		load_finish(run->load, 0);
+	else
+		loads_go_on(cache);
+}
+
+void
+mt_run_unwait(struct mt_run_waiter *waiter)
+{
+	list_remove(&waiter->link);
+}
+
+static void
+loads_stop(struct loop_link *list, const struct mt_shard *shard)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(list, link, next) {
+		struct mt_run_load *load = load_of(link);
+
+		if (load->shard == shard)
+			load_finish(load, -ECANCELED);
+	}
+}
+
+void
+mt_run_stop(struct mt_shard *shard)
+{
+	struct mt_run_cache *cache = shard->port->run_cache;
+
+	if (cache == NULL)
+		return;
+	loads_stop(&cache->queued, shard);
+	loads_stop(&cache->reading, shard);
+	loads_stop(&cache->waiting, shard);
+}
+
+bool
+mt_run_is_quiet(const struct mt_shard *shard)
+{
+	const struct mt_run_cache *cache = shard->port->run_cache;
+	const struct loop_link *link;
+
+	if (cache == NULL)
+		return true;
+	for (uint32_t i = 0; i < RUN_READERS_MAX; i++) {
+		if (cache->readers[i].shard == shard)
+			return false;
+	}
+	for (link = cache->ended.next; link != &cache->ended; link = link->next) {
+		if (LIST_ENTRY(link, struct mt_run_load, link)->shard == shard)
+			return false;
+	}
+	return true;
+}
+
+/* ---- its part of the port's life ---- */
+
+int
+mt_run_loads_init(struct mt_run_cache *cache)
+{
+	list_init(&cache->free_readers);
+	list_init(&cache->queued);
+	list_init(&cache->reading);
+	list_init(&cache->waiting);
+	list_init(&cache->ended);
+	list_init(&cache->starved);
+	loop_task_init(&cache->end_task, run_on_end_task, cache);
+	loop_timer_init(&cache->tick_timer, run_on_tick, cache);
+	cache->head = mt_calloc(1, BATCH_HEAD_BYTES_MAX);
+	cache->readers = mt_calloc(RUN_READERS_MAX, sizeof(*cache->readers));
+	if (cache->head == NULL || cache->readers == NULL) {
+		mt_free(cache->head);
+		mt_free(cache->readers);
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < RUN_READERS_MAX; i++) {
+		cache->readers[i].cache = cache;
+		list_push_back(&cache->free_readers, &cache->readers[i].link);
+	}
+	return 0;
+}
+
+static void
+loads_free(struct loop_link *list)
+{
+	struct loop_link *link;
+
+	while ((link = list_pop_front(list)) != NULL) {
+		struct mt_run_load *load = load_of(link);
+
+		mt_run_builder_fini(&load->builder);
+		load->magic = 0;
+		mt_free(load);
+	}
+}
+
+/* Of a process that is killed: nobody is told. */
+void
+mt_run_loads_fini(struct mt_run_cache *cache)
+{
+	struct loop *loop = cache->port->loop;
+
+	loop_task_cancel(loop, &cache->end_task);
+	loop_timer_stop(loop, &cache->tick_timer);
+	loads_free(&cache->queued);
+	loads_free(&cache->reading);
+	loads_free(&cache->waiting);
+	loads_free(&cache->ended);
+	mt_free(cache->head);
+	mt_free(cache->readers);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run_load.h -- reads the heads of a run's batches, from any replica of its extent */
+#ifndef CLEAVE_MIDDLETIER_INDEX_RUN_LOAD_H
+#define CLEAVE_MIDDLETIER_INDEX_RUN_LOAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/num.h"
+#include "cleave/loop.h"
+
+struct mt_port;
+struct mt_run;
+struct mt_shard;
+struct run_reader;
+
+struct mt_run_waiter {
+	struct loop_link link;
+	void (*fn)(int rc, void *arg);
+	void *arg;
+};
+/*
+ * mt_run_load -- read the run's heads, unless that is under way; @waiter->fn once, from the loop
+ *
+ * rc 0: run->index is there at that moment (hold it to keep it); -EHOSTDOWN: no copy could be read until
+ * the port's node time-out; -EBADMSG: no copy is good; -ENOMEM; -ECANCELED: the shard has stopped.
+ * A waiter may be withdrawn by mt_run_unwait.
+ */
+void mt_run_load(struct mt_run *run, struct mt_run_waiter *waiter);
+void mt_run_unwait(struct mt_run_waiter *waiter);
+/* mt_run_stop -- every load of the shard ends with -ECANCELED. mt_run_is_quiet: no call is out. */
+void mt_run_stop(struct mt_shard *shard);
+bool mt_run_is_quiet(const struct mt_shard *shard);
+
+#define RUN_READERS_MAX 16u /* of a port: heads that are being read at a time */
+#define RUN_CACHE_BYTES_MIN NUM_MIB(1)
+
+/* Of a port. */
+struct mt_run_cache {
+	uint32_t magic;
+	struct mt_port *port;
+	uint64_t bytes, bytes_max; /* of all indexes in lru; it is exceeded by what may not go */
+	struct loop_link lru;      /* runs whose index is loaded, the least recently used first */
+	/* run_load.c's. */
+	struct run_reader *readers;
+	struct loop_link free_readers;
+	struct loop_link queued, reading, waiting, ended; /* loads, by state */
+	struct loop_link starved;                         /* waiters for whom there was no memory */
+	struct loop_task end_task;                        /* tells the ended and the starved */
+	struct loop_timer tick_timer;
+	uint8_t *head; /* BATCH_HEAD_BYTES_MAX */
+};
+
+int mt_run_loads_init(struct mt_run_cache *cache);
+void mt_run_loads_fini(struct mt_run_cache *cache);
+/* mt_run_load_end -- @run's load, if there is one, ends with @rc; -ESTALE: the run goes. */
+void mt_run_load_end(struct mt_run *run, int rc);
+
+#endif /* CLEAVE_MIDDLETIER_INDEX_RUN_LOAD_H */

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edit.h -- the bytes of a manifest's edits: the only code that knows their layout */
+#ifndef CLEAVE_MIDDLETIER_MANIFEST_EDIT_H
+#define CLEAVE_MIDDLETIER_MANIFEST_EDIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "catalog/scope.h"
+#include "catalog/volume_table.h"
+#include "cleave/batch.h"
+#include "common/replica.h"
+
+enum mt_edit_kind {
+	MT_EDIT_EPOCH = 1,
+	MT_EDIT_EXTENT_OPENED = 2,
+	MT_EDIT_EXTENT_SEALED = 3,
+	MT_EDIT_EXTENT_DELETED = 4,
+	MT_EDIT_RUN_ADDED = 5,
+	MT_EDIT_RUN_REMOVED = 6,
+	MT_EDIT_CUT = 7,
+	MT_EDIT_CHECKPOINT_END = 8,
+	MT_EDIT_SUCCESSOR = 9,
+	MT_EDIT_VOLUME = 10,  /* shard 0's manifest mirrors the volumes, for `cleave recover` ... */
+	MT_EDIT_CLUSTER = 11, /* ... and the key "cluster" */
+	MT_EDIT_EXTENT_REPLICAS = 12, /* of a sealed extent: these from now on */
+	MT_EDIT_CUT_DROPPED = 13,     /* it matters to no chunk any more */
+	MT_EDIT_SNAPSHOT = 14,        /* shard 0's: beside the volumes */
+	MT_EDIT_PART = 15,            /* a manifest extent that is read before this one */
+};
+
+struct mt_edit {
+	enum mt_edit_kind kind;
+	struct extent_id id; /* EXTENT_*, SUCCESSOR, PART; RUN_*: where the run lies */
+	enum extent_kind extent_kind;
+	struct mt_replica replicas[MT_REPLICAS_MAX];
+	uint32_t replica_count;
+	uint64_t length_bytes;     /* SEALED, PART; RUN_ADDED: of the run */
+	uint64_t offset_bytes;     /* RUN_*: in the extent */
+	uint32_t epoch;            /* EPOCH */
+	uint64_t chunk;            /* RUN_* */
+	uint64_t flushed_sequence; /* RUN_ADDED */
+	uint64_t cut;              /* CUT, CUT_DROPPED, RUN_ADDED */
+	uint64_t sequence;         /* CUT; CHECKPOINT_END: next sequence seen */
+	uint64_t segment_base;     /* CUT: the segments that it matters to */
+	uint32_t segment_count;    /* CUT; 0: to none any more, it is but a number */
+	union {
+		struct mt_volume volume;     /* VOLUME */
+		struct mt_snapshot snapshot; /* SNAPSHOT */
+	};
+	bool is_deleted;                       /* VOLUME, SNAPSHOT: it is no more */
+	uint64_t next_volume_id, next_segment; /* CLUSTER */
+	uint64_t next_snapshot, next_clone;    /* CLUSTER */
+	uint32_t shard_count;                  /* CLUSTER */
+};
+#define MT_EDIT_BYTES_MAX 576u /* of one with MT_SPANS_MAX spans; others take less than 128 */
+uint32_t mt_edit_encode(uint8_t out[MT_EDIT_BYTES_MAX], const struct mt_edit *edit);
+/* Returns bytes consumed, or -EBADMSG and the field. */
+int mt_edit_decode(const uint8_t *in, uint32_t bytes, struct mt_edit *ret_edit,
+    const char **ret_field);
+
+#endif /* CLEAVE_MIDDLETIER_MANIFEST_EDIT_H */

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * manifest_room.c -- how long a manifest may get, and what is pressed back before it is too long
+ *
+ *	0                    soft                                        hard
+ *	|--------------------|-------------------------------------------|
+ *	 volumes, snapshots,  extents, which are bounded by their number; no manifest is written:
+ *	 cuts and runs        cuts and volumes that were on their way;     commits wait, reads go on
+ *	                      whatever makes something of it shorter
+ *
+ *	soft   half as many extents as may be read before the root's, MT_MANIFEST_BYTES_SOFT at most
+ *	hard   MT_MANIFEST_PARTS_MAX extents (manifest_checkpoint.c)
+ *
+ * Beyond the soft limit a shard *is long*: a merge must not leave more runs than it found (flush.c), so what
+ * was written to chunks that no run has stays in the log; when the log is full, writes are answered
+ * ENOSPC, as on full disks. Reads, deletions and merges that leave fewer runs go on, and so do discards, but
+ * those of what a snapshot or a clone's origin still shows: to hide that takes a run, too. Volumes and
+ * snapshots, which shard 0 mirrors, may take half of that: no more are made then (mt_control_has_room), so
+ * runs always have the other half.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+
+#include "base/mutant.h"
+#include "base/num.h"
+#include "catalog/volume_table.h"
+#include "cleave/batch.h"
+#include "cluster/gateway_state.h"
+#include "common/shard.h"
+#include "control/control.h"
+#include "extent/extent.h"
+#include "manifest/edit.h"
+#include "manifest/manifest_parts.h"
+#include "manifest/manifest_room.h"
+#include "manifest/manifest_state.h"
+
+#define ROOM_EXTENTS_SOFT (MT_MANIFEST_PARTS_MAX / 2u)
+
+void
+mt_gateway_note_slot_bytes(struct mt_gateway *gateway, uint64_t slot_bytes)
+{
+	uint64_t seen = atomic_load(&gateway->slot_bytes_min);
+
+	while ((seen == 0 || slot_bytes < seen) &&
+	    !atomic_compare_exchange_weak(&gateway->slot_bytes_min, &seen, slot_bytes))
+		;
+}
+
+/* Of an extent of @slot_bytes: heads of batches, and edits that do not fit one to its end, take the rest. */
+static uint64_t
+room_extent_bytes(uint64_t slot_bytes)
+{
+	if (slot_bytes < MT_EXTENT_OVERHEAD_BYTES + BATCH_ALIGN)
+		return 0;
+	return num_round_down(slot_bytes - MT_EXTENT_OVERHEAD_BYTES, BATCH_ALIGN) / 8 * 7;
+}
+
+uint64_t
+mt_manifest_soft_bytes(uint64_t slot_bytes)
+{
+	return num_min(ROOM_EXTENTS_SOFT * room_extent_bytes(slot_bytes), MT_MANIFEST_BYTES_SOFT);
+}
+
+uint64_t
+mt_manifest_part_bytes(const struct mt_extent *extent)
+{
+	uint64_t bytes = extent->shard->port->gateway->options.manifest_part_bytes;
+
+	return bytes == 0 ? extent->capacity_bytes : num_min(bytes, extent->capacity_bytes);
+}
+
+/* UINT64_MAX: no node has told yet. */
+static uint64_t
+room_soft_bytes(const struct mt_gateway *gateway)
+{
+	uint64_t slot_bytes = atomic_load(&gateway->slot_bytes_min);
+
+	if (gateway->options.manifest_bytes != 0)
+		return gateway->options.manifest_bytes;
+	return slot_bytes == 0 ? UINT64_MAX : mt_manifest_soft_bytes(slot_bytes);
+}
+
+bool
+mt_manifest_is_long(const struct mt_shard *shard)
+{
+	const struct mt_manifest_state *state = mt_manifest_state(shard);
+
+	return state != NULL && !MUTANT(manifest_room_ignored) &&
+	    mt_manifest_state_pressed_bytes(state) >= room_soft_bytes(shard->port->gateway);
+}
+
+/* What shard 0's manifest has of all volumes and snapshots, once it mirrors what main knows. */
+static uint64_t
+room_mirror_bytes(const struct mt_volumes *volumes)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < volumes->count; i++)
+		bytes += mt_manifest_volume_bytes(&volumes->entries[i].volume);
+	for (uint32_t i = 0; i < volumes->snapshots.count; i++)
+		bytes += mt_manifest_snapshot_bytes(&volumes->snapshots.entries[i].snapshot);
+	return bytes;
+}
+
+bool
+mt_control_has_room(struct mt_control_request *request)
+{
+	const struct mt_volumes *volumes = &request->gateway->volumes;
+	uint64_t bytes = room_mirror_bytes(volumes);
+	uint64_t bytes_max = room_soft_bytes(request->gateway) / 2;
+
+	if (bytes + MT_EDIT_BYTES_MAX <= bytes_max || MUTANT(manifest_room_ignored))
+		return true;
+	mt_control_refuse(request, -ENOSPC,
+	    "%" PRIu32 " volumes and %" PRIu32
+	    " snapshots, deleted ones that shards have not dropped yet included, take %" PRIu64
+	    " of %" PRIu64 " bytes in shard 0's manifest: delete some",
+	    volumes->count, volumes->snapshots.count, bytes, bytes_max);
+	return false;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* manifest_state.h -- what a manifest's edits come to */
+#ifndef CLEAVE_MIDDLETIER_MANIFEST_MANIFEST_STATE_H
+#define CLEAVE_MIDDLETIER_MANIFEST_MANIFEST_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cleave/batch.h"
+#include "common/replica.h"
+
+struct mt_edit;
+struct mt_shard;
+struct mt_snapshot;
+struct mt_volume;
+
+struct mt_state_extent {
+	struct extent_id id;
+	enum extent_kind kind;
+	struct mt_replica replicas[MT_REPLICAS_MAX];
+	uint32_t replica_count;
+	bool is_sealed;
+	uint64_t sealed_bytes;
+};
+
+struct mt_state_run {
+	struct extent_id id;
+	uint64_t chunk;
+	uint64_t offset_bytes, length_bytes;
+	uint64_t flushed_sequence;
+	uint64_t cut;
+};
+
+struct mt_state_cut {
+	uint64_t cut;
+	uint64_t sequence;
+	uint64_t segment_base;
+	uint32_t segment_count; /* 0: dropped; the greatest stays, as a number */
+};
+
+struct mt_manifest_state {
+	uint32_t epoch;
+	struct mt_state_extent *extents; /* by id, which is by age */
+	uint32_t extent_count, extent_max;
+	struct mt_state_run *runs; /* by chunk, then as added */
+	uint32_t run_count, run_max;
+	struct mt_state_cut *cuts;
+	uint32_t cut_count, cut_max;
+	/* Shard 0's: what mirror.c has written of the metadata store. shard_count 0: nothing yet. */
+	struct mt_volume *volumes; /* by id */
+	uint32_t volume_count, volume_max;
+	struct mt_snapshot *snapshots; /* by number */
+	uint32_t snapshot_count, snapshot_max;
+	uint64_t next_volume_id, next_segment, next_snapshot, next_clone;
+	uint32_t shard_count;
+	uint64_t next_sequence; /* at least; of the checkpoint */
+	bool is_complete;       /* a checkpoint's end was seen */
+	/* The extents before the one it was read from. Not part of a checkpoint. */
+	struct mt_state_extent *parts;
+	uint32_t part_count, part_max;
+	uint64_t mirror_bytes; /* that volumes and snapshots take as edits */
+};
+
+void mt_manifest_state_init(struct mt_manifest_state *state);
+void mt_manifest_state_fini(struct mt_manifest_state *state);
+/*
+ * mt_manifest_state_apply -- 0; -ENOMEM; -EBADMSG and the field: the edit contradicts the state
+ *
+ * Nothing changes unless it is 0.
+ */
+int mt_manifest_state_apply(struct mt_manifest_state *state, const struct mt_edit *edit,
+    const char **ret_field);
+/*
+ * mt_manifest_state_apply_batch -- the edits of a manifest's batch, whose head was checked
+ *
+ * 0; -ENOMEM, having changed nothing; -EBADMSG and the field: the state is of no use any more.
+ */
+int mt_manifest_state_apply_batch(struct mt_manifest_state *state, const struct batch_info *info,
+    const uint8_t *head, const char **ret_field);
+/* mt_manifest_state_reserve -- so that the next @count edits do not need memory. 0 or -ENOMEM. */
+int mt_manifest_state_reserve(struct mt_manifest_state *state, uint32_t count);
+/* mt_manifest_state_find -- NULL where there is no such extent. Valid until the next edit. */
+struct mt_state_extent *mt_manifest_state_find(const struct mt_manifest_state *state,
+    const struct extent_id *id);
+/* mt_manifest_state_volume -- NULL where it is not mirrored. Valid until the next edit. */
+const struct mt_volume *mt_manifest_state_volume(const struct mt_manifest_state *state,
+    uint64_t id);
+/* mt_manifest_state_snapshot -- the same of a snapshot. */
+const struct mt_snapshot *mt_manifest_state_snapshot(const struct mt_manifest_state *state,
+    uint64_t number);
+/* mt_manifest_state_cut -- the greatest cut that the shard was told of; 0: none. */
+uint64_t mt_manifest_state_cut(const struct mt_manifest_state *state);
+/* mt_manifest_state_flushed -- the sequence that @chunk's runs reach; 0: it has none. */
+uint64_t mt_manifest_state_flushed(const struct mt_manifest_state *state, uint64_t chunk);
+/* mt_manifest_state_bytes -- at most so many bytes of edits are a checkpoint of it; kept, not counted. */
+uint64_t mt_manifest_state_bytes(const struct mt_manifest_state *state);
+/* mt_manifest_state_pressed_bytes -- of these all but extents, whose number has a bound of its own. */
+uint64_t mt_manifest_state_pressed_bytes(const struct mt_manifest_state *state);
+/* mt_manifest_volume_bytes -- what the mirror of a volume, or a snapshot, takes. */
+uint64_t mt_manifest_volume_bytes(const struct mt_volume *volume);
+uint64_t mt_manifest_snapshot_bytes(const struct mt_snapshot *snapshot);
+/*
+ * mt_manifest_state_edit -- the @index-th edit of a checkpoint; false behind the last
+ *
+ * @next_sequence goes into the last one.
+ */
+bool mt_manifest_state_edit(const struct mt_manifest_state *state, uint64_t index,
+    uint64_t next_sequence, struct mt_edit *ret_edit);
+
+/* mt_manifest_state -- what has been committed or is being; NULL before mt_manifest_open. */
+const struct mt_manifest_state *mt_manifest_state(const struct mt_shard *shard);
+
+#endif /* CLEAVE_MIDDLETIER_MANIFEST_MANIFEST_STATE_H */

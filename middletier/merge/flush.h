@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flush.h -- which chunk of a shard is flushed or compacted next, and when */
+#ifndef CLEAVE_MIDDLETIER_MERGE_FLUSH_H
+#define CLEAVE_MIDDLETIER_MERGE_FLUSH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct mt_shard;
+
+int mt_flush_init(struct mt_shard *shard);
+void mt_flush_start(struct mt_shard *shard); /* SERVING */
+void mt_flush_stop(struct mt_shard *shard);  /* its merge is stopped by mt_merge_stop */
+void mt_flush_fini(struct mt_shard *shard);
+/* mt_flush_kick -- something was applied, or room is wanted: look soon. Cheap. */
+void mt_flush_kick(struct mt_shard *shard);
+/* mt_flush_can_gain -- a merge that may give space back is at work or due, and there was room for the last. */
+bool mt_flush_can_gain(const struct mt_shard *shard);
+/*
+ * mt_flush_pressure -- how long the log is, per mille, from where flush begins to where writes stand still
+ * (pace.h), as if it were shorter already by the part of the flush at work that is done
+ */
+uint32_t mt_flush_pressure(const struct mt_shard *shard);
+
+/* What the runs of a shard come to, as last seen. */
+struct mt_flush_totals {
+	uint64_t run_count, run_bytes;
+	uint64_t live_bytes;   /* of those, the newest versions, about */
+	uint64_t extent_bytes; /* of the extents that they are in */
+};
+void mt_flush_totals(const struct mt_shard *shard, struct mt_flush_totals *ret_totals);
+
+#endif /* CLEAVE_MIDDLETIER_MERGE_FLUSH_H */

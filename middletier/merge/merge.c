@@ -1,0 +1,661 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * merge.c -- some layers and runs of a chunk become runs: a flush, or a compaction
+ *
+ *	        its turn           indexes are there            a window is there
+ *	QUEUED ----------> LOADING ------------------> FETCHING -----------------> STORING
+ *	  |                   |                         ^    ^                      |  |
+ *	  |                   |                         |    +-- PAUSING <----------+  |
+ *	  |                   |                         +------ the next window -------+
+ *	  |                   |                                                        | no more
+ *	  |                   v          durable                 acknowledged          v
+ *	  +--------------> FAILED   DONE <------ COMMITTING <---------------------- ENDING
+ *	                      ^                       |                                |
+ *	                      +-----------------------+--------------------------------+
+ *
+ * One merge a port is at work; the others queue, flushes before compactions. The newest version of each
+ * block goes into frames (merge_plan.c), a window of up to 1 MiB at a time is brought to device memory
+ * (merge_fetch.c), compressed again into batches (merge_store.c) and appended to the open run extent
+ * (run_writer.c). One commit then adds the new runs and removes those that were merged; only after it is
+ * durable does the index change. Until then nothing names what was written, so that an error leaves
+ * nothing behind but garbage in the run extent, which goes with it.
+ *
+ * Clients go first: a turn of the loop does a few engine jobs, and while clients write a window must be
+ * paid for in time before the next, the less the longer the log is (merge_pace.c).
+ */
+#include "merge/merge.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "base/sm.h"
+#include "cleave/batch.h"
+#include "cleave/dev_ptr.h"
+#include "cleave/engine.h"
+#include "cleave/loop.h"
+#include "cleave/split.h"
+#include "cleave/wire.h"
+#include "common/alloc.h"
+#include "common/port.h"
+#include "common/shard.h"
+#include "gateway.h"
+#include "index/index.h"
+#include "index/run_index.h"
+#include "index/run_load.h"
+#include "merge/merge_commit.h"
+#include "merge/merge_fetch.h"
+#include "merge/merge_pace.h"
+#include "merge/merge_plan.h"
+#include "merge/merge_store.h"
+#include "merge/reclaim.h"
+#include "merge/run_writer.h"
+
+#define MERGE_MAGIC 0x4752454du      /* "MERG" */
+#define MERGE_WORK_MAGIC 0x4b52574du /* "MWRK" */
+#define MERGE_HOPE_NS NUM_MS(10)
+
+static const struct sm_state merge_table[MERGE_STATE_NR] = {
+	[MERGE_QUEUED] = { "queued", SM_TO(MERGE_LOADING) | SM_TO(MERGE_FAILED), SM_INITIAL },
+	[MERGE_LOADING] = { "loading",
+	    SM_TO(MERGE_FETCHING) | SM_TO(MERGE_ENDING) | SM_TO(MERGE_FAILED), 0 },
+	[MERGE_FETCHING] = { "fetching", SM_TO(MERGE_STORING) | SM_TO(MERGE_FAILED), 0 },
+	[MERGE_STORING] = { "storing",
+	    SM_TO(MERGE_FETCHING) | SM_TO(MERGE_PAUSING) | SM_TO(MERGE_ENDING) |
+		SM_TO(MERGE_FAILED),
+	    0 },
+	[MERGE_PAUSING] = { "pausing",
+	    SM_TO(MERGE_FETCHING) | SM_TO(MERGE_ENDING) | SM_TO(MERGE_FAILED), 0 },
+	[MERGE_ENDING] = { "ending",
+	    SM_TO(MERGE_COMMITTING) | SM_TO(MERGE_DONE) | SM_TO(MERGE_FAILED), 0 },
+	[MERGE_COMMITTING] = { "committing",
+	    SM_TO(MERGE_FETCHING) | SM_TO(MERGE_ENDING) | SM_TO(MERGE_DONE) | SM_TO(MERGE_FAILED),
+	    0 },
+	[MERGE_FAILED] = { "failed", 0, SM_FINAL | SM_FAILURE },
+	[MERGE_DONE] = { "done", 0, SM_FINAL },
+};
+
+static void merge_begin(struct mt_merge *merge);
+
+/* ---- the port's ---- */
+
+static void
+work_on_timer(struct loop_timer *timer, void *arg)
+{
+	struct merge_work *work = arg;
+
+	(void)timer;
+	CHECK_OBJ(work, MERGE_WORK_MAGIC);
+	if (work->merge == NULL)
+		return;
+	work->budget = merge_turn_jobs(work->merge);
+	merge_pump(work->merge);
+}
+
+/* The next merge, or what the present one waits for may have come. */
+static void
+work_on_task(struct loop_task *task, void *arg)
+{
+	struct merge_work *work = arg;
+	struct loop_link *link;
+
+	(void)task;
+	CHECK_OBJ(work, MERGE_WORK_MAGIC);
+	if (work->merge != NULL) {
+		merge_pump(work->merge);
+		return;
+	}
+	/* What an earlier one, of another shard, has sent comes back first. */
+	if (!run_writer_is_quiet(&work->writer))
+		return;
+	link = list_pop_front(&work->queue);
+	if (link == NULL)
+		return;
+	work->merge = LIST_ENTRY(link, struct mt_merge, link);
+	merge_begin(work->merge);
+}
+
+static void
+work_soon(struct merge_work *work)
+{
+	loop_defer(work->port->loop, &work->start_task);
+}
+
+static void
+work_on_writer(void *arg)
+{
+	work_soon(arg);
+}
+
+uint64_t
+mt_merge_device_bytes(uint64_t device_bytes)
+{
+	uint64_t blocks = device_bytes / 32 / CLEAVE_BLOCK_BYTES;
+
+	blocks = num_max(ENGINE_RECORD_BLOCKS_MAX, num_min(blocks, MERGE_WINDOW_BLOCKS_MAX));
+	return blocks * CLEAVE_BLOCK_BYTES + (uint64_t)RUN_BATCHES_MAX * BATCH_BYTES_MAX;
+}
+
+int
+mt_merge_port_init(struct mt_port *port, uint64_t device_bytes)
+{
+	uint64_t window_bytes = mt_merge_device_bytes(device_bytes) -
+	    (uint64_t)RUN_BATCHES_MAX * BATCH_BYTES_MAX;
+	struct merge_work *work = mt_calloc(1, sizeof(*work));
+	int rc;
+
+	if (work == NULL)
+		return -ENOMEM;
+	port->merge_work = work;
+	work->magic = MERGE_WORK_MAGIC;
+	work->port = port;
+	list_init(&work->queue);
+	loop_timer_init(&work->timer, work_on_timer, work);
+	loop_task_init(&work->start_task, work_on_task, work);
+	/* Replies come from the pool that clients' requests come from. */
+	work->read_max = (uint32_t)num_max(1, num_min(port->receive_count / 8, MERGE_READS_MAX));
+	work->window.block_max = (uint32_t)(window_bytes / CLEAVE_BLOCK_BYTES);
+	work->window.memory = dev_alloc(port->split, window_bytes);
+	rc = dev_ptr_is_null(work->window.memory) ? -ENOMEM : run_writer_init(&work->writer, port);
+	work->writer.fn = work_on_writer;
+	work->writer.arg = work;
+	if (rc != 0)
+		mt_merge_port_fini(port);
+	return rc;
+}
+
+void
+mt_merge_port_fini(struct mt_port *port)
+{
+	struct merge_work *work = port->merge_work;
+
+	if (work == NULL)
+		return;
+	CHECK_OBJ(work, MERGE_WORK_MAGIC);
+	assert(work->merge == NULL && list_is_empty(&work->queue));
+	loop_timer_stop(port->loop, &work->timer);
+	loop_task_cancel(port->loop, &work->start_task);
+	run_writer_fini(&work->writer);
+	if (!dev_ptr_is_null(work->window.memory) && port->split != NULL)
+		dev_free(port->split, work->window.memory);
+	work->magic = 0;
+	mt_free(work);
+	port->merge_work = NULL;
+}
+
+/* ---- inputs ---- */
+
+static void
+merge_mark(const struct mt_merge *merge, bool is_merging)
+{
+	const struct mt_merge_input *input = &merge->input;
+	struct loop_link *link;
+
+	if (input->newest_layer != NULL) {
+		for (link = &input->newest_layer->link;; link = link->next) {
+			LIST_ENTRY(link, struct mt_layer, link)->is_merging = is_merging;
+			if (link == &input->oldest_layer->link)
+				break;
+		}
+	}
+	if (input->newest_run != NULL) {
+		for (link = &input->newest_run->link;; link = link->next) {
+			LIST_ENTRY(link, struct mt_run, link)->is_merging = is_merging;
+			if (link == &input->oldest_run->link)
+				break;
+		}
+	}
+}
+
+/* How many; -E2BIG more than a merge takes. */
+static int
+input_check(const struct mt_merge_input *input)
+{
+	const struct loop_link *link;
+	int count = 0;
+
+	if (input->newest_layer != NULL) {
+		for (link = &input->newest_layer->link;; link = link->next) {
+			const struct mt_layer *layer = LIST_ENTRY(link, struct mt_layer, link);
+
+			assert(layer->is_frozen && !layer->is_merging);
+			count++;
+			if (layer == input->oldest_layer)
+				break;
+		}
+		/* flushed_sequence says that what is older is in runs. */
+		assert(input->oldest_layer->link.next == &input->chunk->layers);
+	}
+	if (input->newest_run != NULL) {
+		assert(input->newest_layer == NULL ||
+		    input->newest_run->link.prev == &input->chunk->runs);
+		for (link = &input->newest_run->link;; link = link->next) {
+			assert(!LIST_ENTRY(link, struct mt_run, link)->is_merging);
+			count++;
+			if (link == &input->oldest_run->link)
+				break;
+		}
+	}
+	assert(count > 0);
+	return count > (int)MERGE_INPUTS_MAX ? -E2BIG : 0;
+}
+
+static uint32_t
+merge_rank(const struct mt_merge *merge)
+{
+	if (merge->input.newest_layer == NULL)
+		return 2;
+	return merge->input.is_urgent ? 0 : 1;
+}
+
+int
+mt_merge_start(struct mt_shard *shard, const struct mt_merge_input *input, mt_merge_fn fn,
+    void *arg)
+{
+	struct merge_work *work = shard->port->merge_work;
+	struct loop_link *at;
+	struct mt_merge *merge;
+	int rc = input_check(input);
+
+	CHECK_OBJ(work, MERGE_WORK_MAGIC);
+	if (rc != 0)
+		return rc;
+	merge = mt_calloc(1, sizeof(*merge));
+	if (merge == NULL)
+		return -ENOMEM;
+	merge->magic = MERGE_MAGIC;
+	merge->shard = shard;
+	merge->input = *input;
+	merge->fn = fn;
+	merge->arg = arg;
+	sm_init(&merge->sm, "merge", merge_table, MERGE_QUEUED, shard->index);
+	merge_mark(merge, true);
+	for (at = work->queue.next; at != &work->queue; at = at->next) {
+		if (merge_rank(LIST_ENTRY(at, struct mt_merge, link)) > merge_rank(merge))
+			break;
+	}
+	list_insert_before(at, &merge->link);
+	/* Whatever is at work stands in its way. */
+	if (work->merge != NULL && input->is_urgent)
+		work->merge->input.is_urgent = true;
+	work_soon(work);
+	return 0;
+}
+
+/* ---- ends ---- */
+
+void
+merge_finish(struct mt_merge *merge)
+{
+	struct merge_work *work = merge_work_of(merge);
+	mt_merge_fn fn = merge->fn;
+	void *arg = merge->arg;
+	int rc = merge->rc;
+
+	if (work->merge == merge) {
+		work->merge = NULL;
+		loop_timer_stop(work->port->loop, &work->timer);
+	}
+	list_remove(&merge->link);
+	merge->magic = 0;
+	mt_free(merge);
+	work_soon(work);
+	fn(rc, arg);
+}
+
+void
+merge_release_runs(struct mt_merge *merge)
+{
+	struct merge_plan *plan = &merge_work_of(merge)->plan;
+
+	for (uint32_t i = 0; i < plan->input_count; i++) {
+		struct mt_run *run = plan->inputs[i].run;
+		struct merge_load *load = &merge_work_of(merge)->loads[i];
+
+		if (run == NULL)
+			continue;
+		if (load->is_waiting)
+			mt_run_unwait(&load->waiter);
+		else if (plan->inputs[i].is_held)
+			mt_run_release(run);
+		load->is_waiting = plan->inputs[i].is_held = false;
+	}
+}
+
+void
+merge_unmark(struct mt_merge *merge)
+{
+	struct merge_plan *plan = &merge_work_of(merge)->plan;
+
+	for (uint32_t i = 0; i < plan->input_count; i++) {
+		if (plan->inputs[i].run != NULL)
+			plan->inputs[i].run->is_merging = false;
+		else if (plan->inputs[i].layer != NULL)
+			plan->inputs[i].layer->is_merging = false;
+	}
+}
+
+/* FAILED: what is out comes back first. */
+static void
+merge_try_finish_failed(struct mt_merge *merge)
+{
+	struct merge_work *work = merge_work_of(merge);
+	struct mt_shard *shard = merge->shard;
+
+	if (work->out_count > 0 || !run_writer_is_quiet(&work->writer))
+		return;
+	merge_release_runs(merge);
+	if (work->writer.shard == merge->shard)
+		run_writer_release(&work->writer);
+	merge_unmark(merge);
+	merge_finish(merge);
+	mt_reclaim_kick(shard);
+}
+
+void
+merge_fail(struct mt_merge *merge, int rc)
+{
+	struct merge_work *work = merge_work_of(merge);
+	bool is_at_work = work->merge == merge;
+
+	CHECK_OBJ(merge, MERGE_MAGIC);
+	if (merge->sm.state == MERGE_FAILED)
+		return;
+	sm_move(&merge->sm, MERGE_FAILED);
+	merge->rc = rc;
+	if (!is_at_work) {
+		merge_mark(merge, false);
+		merge_finish(merge);
+		return;
+	}
+	merge_fetch_cancel(merge);
+	run_writer_cancel(&work->writer, rc);
+	work_soon(work); /* it ends from there: its callers are at work on it */
+}
+
+void
+merge_wait(struct mt_merge *merge, uint64_t ns)
+{
+	struct merge_work *work = merge_work_of(merge);
+
+	if (!work->timer.is_active || work->timer.due_ns > loop_now_ns(work->port->loop) + ns)
+		loop_timer_start(work->port->loop, &work->timer, ns);
+}
+
+/* ---- windows ---- */
+
+void
+merge_next_window(struct mt_merge *merge)
+{
+	struct merge_work *work = merge_work_of(merge);
+
+	if (!merge_stage_is_over(merge) && merge_plan_window(&work->plan, &work->window)) {
+		sm_move(&merge->sm, MERGE_FETCHING);
+		merge_fetch_begin(merge);
+		return;
+	}
+	sm_move(&merge->sm, MERGE_ENDING);
+	run_writer_end(&work->writer);
+}
+
+/* A window has been stored: the next one when it is paid for. */
+static void
+merge_pay(struct mt_merge *merge)
+{
+	struct merge_work *work = merge_work_of(merge);
+	uint64_t pause_ns =
+	    merge_pause_ns(merge, (uint64_t)work->window.block_count * CLEAVE_BLOCK_BYTES);
+
+	if (pause_ns == 0) {
+		merge_next_window(merge);
+		return;
+	}
+	sm_move(&merge->sm, MERGE_PAUSING);
+	loop_timer_start(work->port->loop, &work->timer, pause_ns);
+}
+
+static void
+merge_ending_step(struct mt_merge *merge)
+{
+	struct merge_work *work = merge_work_of(merge);
+
+	if (work->writer.rc != 0)
+		merge_fail(merge, work->writer.rc);
+	else if (run_writer_is_quiet(&work->writer))
+		merge_commit(merge);
+}
+
+void
+merge_pump(struct mt_merge *merge)
+{
+	struct merge_work *work = merge_work_of(merge);
+
+	CHECK_OBJ(merge, MERGE_MAGIC);
+	if (work->writer.is_hoping && work->writer.shard == merge->shard)
+		run_writer_retry(&work->writer);
+	if (merge->sm.state == MERGE_FETCHING && merge_fetch_step(merge, &work->budget))
+		sm_move(&merge->sm, MERGE_STORING);
+	if (merge->sm.state == MERGE_STORING && merge_store_step(merge, &work->budget))
+		merge_pay(merge);
+	else if (merge->sm.state == MERGE_PAUSING && !work->timer.is_active)
+		merge_next_window(merge);
+	if (merge->sm.state == MERGE_FAILED) {
+		merge_try_finish_failed(merge);
+		return;
+	}
+	if (merge->sm.state == MERGE_ENDING)
+		merge_ending_step(merge);
+	if (work->writer.is_hoping && work->merge == merge)
+		merge_wait(merge, MERGE_HOPE_NS);
+	if (work->merge != merge || merge->sm.state == MERGE_ENDING ||
+	    merge->sm.state == MERGE_COMMITTING)
+		return;
+	/* More of the same, after whatever else this loop has to do. */
+	if ((work->budget == 0 && merge->sm.state != MERGE_PAUSING) ||
+	    (merge->sm.state == MERGE_FETCHING && work->out_count == 0 && !work->timer.is_active))
+		merge_wait(merge, 0);
+}
+
+/* ---- the beginning ---- */
+
+static void
+merge_plan(struct mt_merge *merge)
+{
+	struct merge_work *work = merge_work_of(merge);
+
+	merge_plan_make(&work->plan);
+	merge_stage_plan(merge);
+	merge_stage_begin(merge);
+	merge_next_window(merge);
+	merge_wait(merge, 0);
+}
+
+static void
+merge_on_loaded(int rc, void *arg)
+{
+	struct merge_load *load = arg;
+	struct mt_merge *merge = load->merge;
+
+	CHECK_OBJ(merge, MERGE_MAGIC);
+	load->is_waiting = false;
+	if (merge->sm.state == MERGE_FAILED)
+		return; /* another one could not be read */
+	assert(merge->sm.state == MERGE_LOADING);
+	if (rc != 0) {
+		merge_fail(merge, rc);
+		return;
+	}
+	mt_run_hold(load->input->run);
+	load->input->is_held = true;
+	merge->waiting_count--;
+	if (merge->waiting_count == 0)
+		merge_plan(merge);
+}
+
+/* Older layers or runs of the chunk, or what its segment was made from. */
+static bool
+merge_has_beneath(const struct mt_merge *merge)
+{
+	const struct mt_merge_input *input = &merge->input;
+	const struct mt_chunk *chunk = input->chunk;
+
+	if (wire_segment_is_clone(chunk->number / CLEAVE_SEGMENT_CHUNKS))
+		return true;
+	return input->oldest_run != NULL ? input->oldest_run->link.next != &chunk->runs
+					 : chunk->run_count > 0;
+}
+
+static void
+merge_take_layer(struct mt_merge *merge, struct mt_layer *layer)
+{
+	struct merge_plan *plan = &merge_work_of(merge)->plan;
+
+	plan->inputs[plan->input_count++] = (struct merge_input){ .layer = layer };
+	plan->is_hidden &=
+	    mt_index_is_hidden(layer->chunk->index, layer->chunk->number, layer->cut);
+	merge->flushed_sequence = num_max(merge->flushed_sequence, layer->last_sequence);
+	merge->cut = num_max(merge->cut, layer->cut);
+}
+
+static void
+merge_take_run(struct mt_merge *merge, struct mt_run *run)
+{
+	struct merge_plan *plan = &merge_work_of(merge)->plan;
+
+	plan->inputs[plan->input_count++] = (struct merge_input){ .run = run };
+	plan->is_hidden &= mt_index_is_hidden(run->chunk->index, run->chunk->number, run->cut);
+	merge->flushed_sequence = num_max(merge->flushed_sequence, run->flushed_sequence);
+	merge->cut = num_max(merge->cut, run->cut);
+}
+
+static void
+merge_take_inputs(struct mt_merge *merge)
+{
+	const struct mt_merge_input *input = &merge->input;
+	struct merge_plan *plan = &merge_work_of(merge)->plan;
+	struct loop_link *link;
+
+	plan->input_count = 0;
+	plan->is_hidden = true;
+	plan->has_beneath = merge_has_beneath(merge);
+	plan->frame_blocks = mt_gateway_frame_bytes(merge->shard->port->gateway) /
+	    CLEAVE_BLOCK_BYTES;
+	if (input->newest_layer != NULL) {
+		for (link = &input->newest_layer->link; link != &input->chunk->layers;
+		     link = link->next)
+			merge_take_layer(merge, LIST_ENTRY(link, struct mt_layer, link));
+	}
+	if (input->newest_run == NULL)
+		return;
+	for (link = &input->newest_run->link;; link = link->next) {
+		merge_take_run(merge, LIST_ENTRY(link, struct mt_run, link));
+		if (link == &input->oldest_run->link)
+			return;
+	}
+}
+
+/* Its turn: the indexes of its runs, those that are there at once. */
+static void
+merge_begin(struct mt_merge *merge)
+{
+	struct merge_work *work = merge_work_of(merge);
+
+	sm_move(&merge->sm, MERGE_LOADING);
+	assert(work->out_count == 0);
+	merge_take_inputs(merge);
+	for (uint32_t i = 0; i < work->plan.input_count; i++) {
+		struct merge_input *input = &work->plan.inputs[i];
+		struct merge_load *load = &work->loads[i];
+
+		*load = (struct merge_load){ .merge = merge, .input = input };
+		if (input->run == NULL || work->plan.is_hidden)
+			continue;
+		if (input->run->index != NULL) {
+			mt_run_hold(input->run);
+			input->is_held = true;
+			continue;
+		}
+		load->is_waiting = true;
+		load->waiter.fn = merge_on_loaded;
+		load->waiter.arg = load;
+		merge->waiting_count++;
+		mt_run_load(input->run, &load->waiter);
+	}
+	if (merge->waiting_count == 0)
+		merge_plan(merge);
+}
+
+/* ---- the shard's end ---- */
+
+void
+mt_merge_stop(struct mt_shard *shard)
+{
+	struct merge_work *work = shard->port->merge_work;
+	struct loop_link *link, *next;
+
+	if (work == NULL)
+		return;
+	LIST_FOREACH_SAFE(&work->queue, link, next) {
+		struct mt_merge *merge = LIST_ENTRY(link, struct mt_merge, link);
+
+		if (merge->shard == shard)
+			merge_fail(merge, -ECANCELED);
+	}
+	if (work->merge != NULL && work->merge->shard == shard)
+		merge_fail(work->merge, -ECANCELED);
+}
+
+uint32_t
+mt_merge_progress(const struct mt_shard *shard)
+{
+	const struct merge_work *work = shard->port->merge_work;
+
+	if (work == NULL || work->merge == NULL || work->merge->shard != shard ||
+	    work->merge->sm.state <= MERGE_LOADING || work->merge->sm.state >= MERGE_FAILED)
+		return 0;
+	return work->plan.at * 1000u / (uint32_t)CLEAVE_CHUNK_BLOCKS;
+}
+
+bool
+mt_merge_is_quiet(const struct mt_shard *shard)
+{
+	const struct merge_work *work = shard->port->merge_work;
+
+	if (work == NULL)
+		return true;
+	for (const struct loop_link *link = work->queue.next; link != &work->queue;
+	     link = link->next) {
+		if (LIST_ENTRY(link, struct mt_merge, link)->shard == shard)
+			return false;
+	}
+	return (work->merge == NULL || work->merge->shard != shard) &&
+	    (work->writer.shard != shard || run_writer_is_quiet(&work->writer));
+}
+
+/* The process is being taken down: nothing comes back any more. */
+void
+mt_merge_fini(struct mt_shard *shard)
+{
+	struct merge_work *work = shard->port->merge_work;
+	struct loop_link *link, *next;
+
+	if (work == NULL)
+		return;
+	LIST_FOREACH_SAFE(&work->queue, link, next) {
+		struct mt_merge *merge = LIST_ENTRY(link, struct mt_merge, link);
+
+		if (merge->shard != shard)
+			continue;
+		list_remove(link);
+		mt_free(merge);
+	}
+	if (work->merge != NULL && work->merge->shard == shard) {
+		if (work->merge->sm.state != MERGE_DONE)
+			merge_release_runs(work->merge);
+		mt_free(work->merge);
+		work->merge = NULL;
+	}
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* merge.h -- some layers and runs of a chunk become runs */
+#ifndef CLEAVE_MIDDLETIER_MERGE_MERGE_H
+#define CLEAVE_MIDDLETIER_MERGE_MERGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/sm.h"
+#include "cleave/batch.h"
+#include "cleave/engine.h"
+#include "cleave/loop.h"
+#include "common/port.h"
+#include "common/shard.h"
+#include "extent/node_link.h"
+#include "index/run_load.h"
+#include "merge/merge_plan.h"
+#include "merge/run_writer.h"
+
+struct mt_chunk;
+struct mt_layer;
+struct mt_merge;
+struct mt_run;
+struct split_msg;
+
+struct mt_merge_input {
+	struct mt_chunk *chunk;
+	struct mt_layer *newest_layer, *oldest_layer;
+	struct mt_run *newest_run, *oldest_run;
+	bool is_urgent; /* the log is longer than it should be: goes before others */
+	int level;      /* of zstd */
+};
+typedef void (*mt_merge_fn)(int rc, void *arg);
+int mt_merge_start(struct mt_shard *shard, const struct mt_merge_input *input, mt_merge_fn fn,
+    void *arg);
+
+/* mt_merge_stop -- every merge of the shard ends with -ECANCELED, soon. */
+void mt_merge_stop(struct mt_shard *shard);
+/* mt_merge_progress -- how much of the shard's merge is done, per mille; 0: it has none at work. */
+uint32_t mt_merge_progress(const struct mt_shard *shard);
+/* mt_merge_is_quiet -- the shard has none, and nothing of it is on its way. */
+bool mt_merge_is_quiet(const struct mt_shard *shard);
+/* mt_merge_fini -- forget them: the process is being taken down. */
+void mt_merge_fini(struct mt_shard *shard);
+/* mt_merge_device_bytes -- what mt_merge_port_init takes of a port's device memory. */
+uint64_t mt_merge_device_bytes(uint64_t device_bytes);
+int mt_merge_port_init(struct mt_port *port, uint64_t device_bytes);
+void mt_merge_port_fini(struct mt_port *port);
+
+_Static_assert(RUN_BATCHES_MAX <= BATCH_IN_FLIGHT_MAX, "nodes look so far for marks");
+#define MERGE_READS_MAX 4u
+#define MERGE_JOBS_MAX 4u
+
+struct merge_read {
+	struct mt_call call;
+	struct mt_merge *merge;
+	struct split_msg *msg; /* has arrived */
+	uint32_t first, count; /* of window->order */
+	uint32_t next;         /* of them: the first that no job was made for */
+	uint32_t job_count;
+	uint32_t offset_bytes;
+	uint8_t replica_index;
+	bool is_out, is_used;
+};
+
+/* A run whose index is being loaded. */
+struct merge_load {
+	struct mt_run_waiter waiter;
+	struct mt_merge *merge;
+	struct merge_input *input;
+	bool is_waiting;
+};
+
+struct merge_job {
+	struct engine_job job;
+	struct mt_merge *merge;
+	struct merge_source *source; /* NULL: a store */
+	struct merge_read *read;     /* NULL: from the ring */
+	bool is_used, is_copying;
+};
+
+/* What a port needs for the merge at work. */
+struct merge_work {
+	uint32_t magic;
+	struct mt_port *port;
+	struct loop_link queue; /* merges that wait: flushes, then compactions */
+	struct mt_merge *merge; /* at work; NULL */
+	struct run_writer writer;
+	struct merge_plan plan;
+	struct merge_window window;
+	struct merge_load loads[MERGE_INPUTS_MAX];
+	struct merge_read reads[MERGE_READS_MAX];
+	uint32_t read_max;
+	struct merge_job jobs[MERGE_JOBS_MAX];
+	struct merge_job store; /* one at a time: frames are in order */
+	uint32_t out_count;     /* calls and jobs */
+	uint64_t deadline_ns;   /* of the window's reads */
+	uint64_t paid_ns;
+	uint32_t budget;         /* engine jobs that this turn of the loop has yet */
+	struct loop_timer timer; /* the next turn, or a pause */
+	struct loop_task start_task;
+};
+
+enum mt_merge_state {
+	MERGE_QUEUED,
+	MERGE_LOADING,  /* indexes of its runs */
+	MERGE_FETCHING, /* a window's blocks */
+	MERGE_STORING,  /* its frames, into batches */
+	MERGE_PAUSING,  /* clients go first */
+	MERGE_ENDING,   /* the last batches are at their replicas */
+	MERGE_COMMITTING,
+	MERGE_FAILED, /* what is out comes back */
+	MERGE_DONE,
+	MERGE_STATE_NR
+};
+
+struct mt_merge {
+	uint32_t magic;
+	struct sm sm;
+	struct loop_link link; /* work->queue */
+	struct mt_shard *shard;
+	struct mt_merge_input input;
+	mt_merge_fn fn;
+	void *arg;
+	uint32_t waiting_count; /* LOADING */
+	uint64_t flushed_sequence, cut;
+	uint64_t stage_sequence; /* flushed_sequence of the runs of all stages but the last */
+	uint64_t stage_bytes;    /* 0: there is only one */
+	bool is_last_stage;
+	uint64_t read_bytes;
+	int rc;
+};
+
+static inline struct merge_work *
+merge_work_of(const struct mt_merge *merge)
+{
+	return merge->shard->port->merge_work;
+}
+/* merge_pump -- look at everything that may go on. merge_fail -- @rc ends it. */
+void merge_pump(struct mt_merge *merge);
+void merge_fail(struct mt_merge *merge, int rc);
+/* merge_wait -- look again in a little while. */
+void merge_wait(struct mt_merge *merge, uint64_t ns);
+/* merge_next_window -- or the end of the stage. */
+void merge_next_window(struct mt_merge *merge);
+/* merge_release_runs -- their indexes. merge_unmark -- inputs that are there still. */
+void merge_release_runs(struct mt_merge *merge);
+void merge_unmark(struct mt_merge *merge);
+/* merge_finish -- the sole exit. */
+void merge_finish(struct mt_merge *merge);
+
+#endif /* CLEAVE_MIDDLETIER_MERGE_MERGE_H */

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * merge_commit.c -- what a merge has written is named, and what it replaces goes: at its end, or in stages
+ *
+ * A merge that is large against the nodes' slots would need as much room as all its result before it gives
+ * any back. So it is done in *stages*, by the order of blocks: a commit adds what was written so far, and
+ * removes those runs of which every block has been merged by then; their extents go while the merge goes
+ * on. A run that goes on beyond the stage stays whole, older copies of blocks and all. Therefore
+ *
+ *	the new runs are found first   they have the flushed_sequence of the newest run, and of equals the
+ *	                               one added later counts (index/index.h)
+ *	tombstones are kept            where a run that may stay has the block (merge_plan.c)
+ *	layers stay to the end         stages take what is in them along; whoever replays the log, because
+ *	                               it all broke off, finds the same in front of it again
+ *
+ * Only the last stage has the flushed_sequence of the layers. What broke off has been worth it: the room
+ * that its stages gave back stays so.
+ *
+ * A block of which a stage's run has another version than a run of the same flushed_sequence that stays has
+ * it from the merge's layers: those are in front of both until the last stage, with which all such runs
+ * go (stage_check).
+ */
+#include <errno.h>
+
+#include "base/check.h"
+#include "base/metrics.h"
+#include "base/mutant.h"
+#include "base/num.h"
+#include "base/sm.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
+#include "common/alloc.h"
+#include "common/port.h"
+#include "common/shard.h"
+#include "extent/extent.h"
+#include "extent/extent_table.h"
+#include "index/index.h"
+#include "index/run_index.h"
+#include "manifest/edit.h"
+#include "manifest/manifest.h"
+#include "merge/merge.h"
+#include "merge/merge_commit.h"
+#include "merge/merge_plan.h"
+#include "merge/reclaim.h"
+#include "merge/run_writer.h"
+#include "shard/shard.h"
+
+#define STAGE_SLOTS 2u
+#define STAGE_HOPE_NS NUM_S(5) /* for the room of what a stage has removed */
+
+_Static_assert(MERGE_PARTS_MAX + MERGE_INPUTS_MAX <= MT_COMMIT_EDITS_MAX, "a stage is one commit");
+
+/* ---- stages ---- */
+
+/* Of the smallest slot. */
+static uint64_t
+stage_bytes(const struct mt_port *port)
+{
+	uint64_t slot_bytes = CLEAVE_CHUNK_BYTES;
+
+	for (uint32_t i = 0; i < port->link_count; i++) {
+		if (port->links[i].slot_bytes > 0)
+			slot_bytes = num_min(slot_bytes, port->links[i].slot_bytes);
+	}
+	return STAGE_SLOTS * slot_bytes;
+}
+
+/*
+ * What keeps readers from a choice between runs of one flushed_sequence: all of them are merged together, and
+ * layers that are merged with them hold only what came later, with nothing but layers in front.
+ */
+static void
+stage_check(const struct mt_merge *merge)
+{
+	const struct mt_merge_input *input = &merge->input;
+	const struct mt_chunk *chunk = input->chunk;
+	const struct loop_link *newer = input->newest_run->link.prev;
+	const struct loop_link *older = input->oldest_run->link.next;
+
+	if (input->newest_layer != NULL) {
+		assert(newer == &chunk->runs);
+		assert(input->oldest_layer->first_sequence > input->newest_run->flushed_sequence);
+	}
+	assert(newer == &chunk->runs ||
+	    NUM_CONTAINER_OF(newer, struct mt_run, link)->flushed_sequence >
+		input->newest_run->flushed_sequence);
+	assert(older == &chunk->runs ||
+	    NUM_CONTAINER_OF(older, struct mt_run, link)->flushed_sequence <
+		input->oldest_run->flushed_sequence);
+}
+
+void
+merge_stage_plan(struct mt_merge *merge)
+{
+	struct merge_plan *plan = &merge_work_of(merge)->plan;
+	uint64_t bytes = stage_bytes(merge->shard->port);
+
+	plan->is_staged = merge->input.newest_run != NULL && plan->stored_bytes > bytes * 3 / 2;
+	merge->stage_bytes = plan->is_staged ? bytes : 0;
+	if (!plan->is_staged)
+		return;
+	stage_check(merge);
+	merge->stage_sequence = MUTANT(stage_flushed_early)
+	    ? merge->flushed_sequence
+	    : merge->input.newest_run->flushed_sequence;
+}
+
+void
+merge_stage_begin(struct mt_merge *merge)
+{
+	struct merge_work *work = merge_work_of(merge);
+
+	merge->is_last_stage = !work->plan.is_staged ||
+	    merge_plan_left_bytes(&work->plan) <= merge->stage_bytes * 3 / 2;
+	run_writer_begin(&work->writer, merge->shard, merge->input.chunk->number,
+	    merge->is_last_stage ? merge->flushed_sequence : merge->stage_sequence, merge->cut);
+}
+
+bool
+merge_stage_is_over(const struct mt_merge *merge)
+{
+	/* Windows are not cut: rather one too few than one too many. */
+	return !merge->is_last_stage &&
+	    merge_work_of(merge)->writer.stored_bytes >= merge->stage_bytes * 3 / 4;
+}
+
+/* Does nothing of @run lie behind what was merged? */
+static bool
+stage_takes_run(const struct mt_merge *merge, const struct mt_run *run)
+{
+	const struct mt_run_index *frames = run->index;
+	const struct mt_frame *last;
+
+	if (merge->is_last_stage || frames->frame_count == 0)
+		return true;
+	last = &frames->frames[frames->frame_count - 1];
+	return last->block + last->block_count <= merge_work_of(merge)->plan.at;
+}
+
+/* ---- the end of one ---- */
+
+static void
+merge_count(struct mt_merge *merge)
+{
+	const struct run_writer *writer = &merge_work_of(merge)->writer;
+	uint64_t *metrics = merge->shard->port->metrics;
+	bool is_flush = merge->input.newest_layer != NULL;
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < writer->part_count; i++)
+		bytes += writer->parts[i].length_bytes;
+	metric_add(&metrics[is_flush ? MT_METRIC_flushes : MT_METRIC_compactions],
+	    merge->is_last_stage);
+	metric_add(&metrics[is_flush ? MT_METRIC_flushed_bytes : MT_METRIC_compacted_bytes], bytes);
+	metric_add(&metrics[MT_METRIC_merge_read_bytes], merge->read_bytes);
+	merge->read_bytes = 0;
+}
+
+/* The index holds the new runs; those that were merged, and with the last stage the layers, go. */
+static int
+merge_apply(struct mt_merge *merge)
+{
+	struct merge_work *work = merge_work_of(merge);
+	struct mt_index *index = merge->shard->block_index;
+
+	for (uint32_t i = 0; i < work->writer.part_count; i++) {
+		const struct run_part *part = &work->writer.parts[i];
+		struct mt_run like = { .extent_index = part->extent_index,
+			.offset_bytes = part->offset_bytes,
+			.length_bytes = part->length_bytes,
+			.flushed_sequence = work->writer.flushed_sequence,
+			.cut = merge->cut };
+		struct mt_run *run = mt_index_add_run(index, merge->input.chunk->number, &like);
+		struct mt_run_index *frames;
+
+		if (run == NULL)
+			return -ENOMEM;
+		frames = run_writer_index(&work->writer, part);
+		if (frames != NULL)
+			mt_run_index_give(run, frames);
+	}
+	for (uint32_t i = 0; i < work->plan.input_count; i++) {
+		struct merge_input *input = &work->plan.inputs[i];
+
+		if (input->run != NULL && stage_takes_run(merge, input->run)) {
+			if (input->is_held)
+				mt_run_release(input->run);
+			mt_index_remove_run(input->run);
+			*input = (struct merge_input){ 0 };
+		} else if (input->layer != NULL && merge->is_last_stage) {
+			mt_index_remove_layer(input->layer);
+			*input = (struct merge_input){ 0 };
+		}
+	}
+	return 0;
+}
+
+static void
+merge_done(struct mt_merge *merge)
+{
+	struct mt_shard *shard = merge->shard;
+	uint64_t number = merge->input.chunk->number;
+	struct merge_work *work = merge_work_of(merge);
+	struct mt_chunk *chunk;
+	int rc;
+
+	sm_move(&merge->sm, MERGE_DONE);
+	merge_count(merge);
+	merge_unmark(merge);
+	rc = merge_apply(merge);
+	run_writer_release(&work->writer);
+	if (rc != 0) {
+		/* The manifest is ahead of the index: only a take-over brings them together. */
+		merge_release_runs(merge);
+		merge->rc = rc;
+		merge_finish(merge);
+		mt_shard_stop(shard, -ENOMEM);
+		return;
+	}
+	merge_finish(merge);
+	chunk = mt_index_chunk(shard->block_index, number);
+	if (chunk != NULL)
+		(void)mt_index_drop_empty(chunk);
+	mt_reclaim_kick(shard);
+}
+
+/* There is more to come, for which there may be room only when what has gone is deleted. */
+static void
+merge_stage_done(struct mt_merge *merge)
+{
+	struct merge_work *work = merge_work_of(merge);
+	struct mt_shard *shard = merge->shard;
+	int rc;
+
+	merge_count(merge);
+	metric_add(&shard->port->metrics[MT_METRIC_merge_stages], 1);
+	rc = merge_apply(merge);
+	run_writer_release(&work->writer);
+	if (rc != 0) {
+		merge_fail(merge, rc);
+		mt_shard_stop(shard, -ENOMEM); /* as above */
+		return;
+	}
+	work->writer.hope_ns = loop_now_ns(shard->port->loop) + STAGE_HOPE_NS;
+	merge_stage_begin(merge);
+	merge_next_window(merge);
+	merge_wait(merge, 0);
+	mt_reclaim_kick(shard);
+}
+
+static void
+merge_on_committed(int rc, void *arg)
+{
+	struct mt_merge *merge = arg;
+	struct mt_shard *shard = merge->shard;
+
+	merge_work_of(merge)->out_count--;
+	if (merge->sm.state == MERGE_FAILED)
+		merge_pump(merge);
+	else if (rc != 0)
+		merge_fail(merge, rc == -ESTALE ? -ECANCELED : rc);
+	else if (merge->is_last_stage)
+		merge_done(merge);
+	else
+		merge_stage_done(merge);
+	if (rc == -ESTALE)
+		mt_shard_stop(shard, -ESTALE);
+}
+
+static uint32_t
+merge_fill_edits(struct mt_merge *merge, struct mt_edit *edits)
+{
+	struct merge_work *work = merge_work_of(merge);
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < work->writer.part_count; i++) {
+		const struct run_part *part = &work->writer.parts[i];
+
+		edits[count++] = (struct mt_edit){ .kind = MT_EDIT_RUN_ADDED,
+			.id = part->id,
+			.chunk = merge->input.chunk->number,
+			.offset_bytes = part->offset_bytes,
+			.length_bytes = part->length_bytes,
+			.flushed_sequence = work->writer.flushed_sequence,
+			.cut = merge->cut };
+	}
+	for (uint32_t i = 0; i < work->plan.input_count; i++) {
+		const struct mt_run *run = work->plan.inputs[i].run;
+
+		if (run == NULL || !stage_takes_run(merge, run))
+			continue;
+		edits[count++] = (struct mt_edit){ .kind = MT_EDIT_RUN_REMOVED,
+			.id = mt_shard_extent(merge->shard, run->extent_index)->id,
+			.chunk = merge->input.chunk->number,
+			.offset_bytes = run->offset_bytes };
+	}
+	return count;
+}
+
+void
+merge_commit(struct mt_merge *merge)
+{
+	struct merge_work *work = merge_work_of(merge);
+	uint32_t max = work->writer.part_count + work->plan.input_count;
+	struct mt_edit *edits = mt_calloc(max, sizeof(*edits));
+	uint32_t count;
+	int rc;
+
+	if (edits == NULL) {
+		merge_fail(merge, -ENOMEM);
+		return;
+	}
+	/* There was less of it than it seemed. */
+	if (work->plan.at == CLEAVE_CHUNK_BLOCKS)
+		merge->is_last_stage = true;
+	count = merge_fill_edits(merge, edits);
+	if (count == 0) { /* nothing was worth keeping, and nothing is taken away */
+		mt_free(edits);
+		merge_done(merge);
+		return;
+	}
+	sm_move(&merge->sm, MERGE_COMMITTING);
+	rc = mt_manifest_commit(merge->shard, edits, count, merge_on_committed, merge);
+	mt_free(edits);
+	if (rc == 0)
+		work->out_count++;
+	else
+		merge_fail(merge, rc);
+}

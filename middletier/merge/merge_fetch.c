@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * merge_fetch.c -- a window's blocks, from where they are stored, into the window's memory
+ *
+ *	WANTED --> ASKED --> LOADING --> DONE
+ *	   ^         |          |          ^
+ *	   +---------+----------+ bad copy |  every copy is bad: lost
+ *	                       or lost node+--+
+ *
+ * What the ring still holds is taken from there. The rest is read from replicas: what lies close together
+ * in one extent in one READ, several at a time, each message released as soon as the engine has been
+ * through it. A source that failed is read by itself from the next replica. One that is bad in every copy
+ * is lost; one whose copies cannot all be asked is waited for, until the deadline.
+ */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/num.h"
+#include "cleave/dev_ptr.h"
+#include "cleave/engine.h"
+#include "cleave/loop.h"
+#include "cleave/split.h"
+#include "cleave/wire.h"
+#include "common/port.h"
+#include "extent/extent.h"
+#include "extent/extent_table.h"
+#include "extent/node_link.h"
+#include "gateway.h"
+#include "index/index.h"
+#include "index/memtable.h"
+#include "index/ring.h"
+#include "merge/merge.h"
+#include "merge/merge_fetch.h"
+#include "merge/merge_pace.h"
+#include "merge/merge_plan.h"
+#include "write/write_path.h"
+
+#define MERGE_GAP_BYTES 8192u /* between two sources: read along rather than asked for apart */
+#define MERGE_RETRY_NS NUM_MS(50)
+#define MERGE_BUSY_NS NUM_MS(1)
+
+static struct mt_extent *
+source_extent(const struct mt_merge *merge, const struct merge_source *source)
+{
+	return mt_shard_extent(merge->shard, source->location.extent_index);
+}
+
+/* ---- the beginning ---- */
+
+static bool
+source_is_before(const struct merge_source *a, const struct merge_source *b)
+{
+	if (a->location.extent_index != b->location.extent_index)
+		return a->location.extent_index < b->location.extent_index;
+	return a->location.offset_bytes < b->location.offset_bytes;
+}
+
+/* Heap sort: at most 256, and no memory. */
+static void
+window_sift(struct merge_window *window, uint32_t at, uint32_t count)
+{
+	uint32_t *order = window->order;
+
+	for (;;) {
+		uint32_t child = 2 * at + 1, kept = order[at];
+
+		if (child >= count)
+			return;
+		if (child + 1 < count &&
+		    source_is_before(&window->sources[order[child]],
+			&window->sources[order[child + 1]]))
+			child++;
+		if (!source_is_before(&window->sources[kept], &window->sources[order[child]]))
+			return;
+		order[at] = order[child];
+		order[child] = kept;
+		at = child;
+	}
+}
+
+static void
+window_sort(struct merge_window *window)
+{
+	uint32_t count = window->source_count;
+
+	for (uint32_t i = 0; i < count; i++)
+		window->order[i] = i;
+	for (uint32_t i = count / 2; i-- > 0;)
+		window_sift(window, i, count);
+	for (uint32_t end = count; end-- > 1;) {
+		uint32_t last = window->order[end];
+
+		window->order[end] = window->order[0];
+		window->order[0] = last;
+		window_sift(window, 0, end);
+	}
+}
+
+void
+merge_fetch_begin(struct mt_merge *merge)
+{
+	struct merge_work *work = merge_work_of(merge);
+	struct mt_port *port = merge->shard->port;
+
+	window_sort(&work->window);
+	work->deadline_ns = loop_now_ns(port->loop) + mt_gateway_node_timeout_ns(port->gateway);
+}
+
+/* ---- ends ---- */
+
+static void
+source_done(struct mt_merge *merge, struct merge_source *source)
+{
+	struct merge_window *window = &merge_work_of(merge)->window;
+
+	assert(source->state != MERGE_SOURCE_DONE);
+	source->state = MERGE_SOURCE_DONE;
+	window->done_count++;
+}
+
+static void
+source_lost(struct mt_merge *merge, struct merge_source *source)
+{
+	struct merge_window *window = &merge_work_of(merge)->window;
+	const struct mt_extent *extent = source_extent(merge, source);
+	char text[MT_EXTENT_TEXT_BYTES] = "gone";
+
+	if (extent != NULL)
+		(void)mt_extent_text(extent, text);
+	log_limited(LOG_ERROR,
+	    "merge: blocks are lost, every copy is bad extent=%s offset_bytes=%" PRIu32
+	    " block_count=%u chunk=%" PRIu64,
+	    text, source->location.offset_bytes, source->count, merge->input.chunk->number);
+	for (uint32_t i = 0; i < source->count; i++)
+		window->is_lost[source->slot + i] = true;
+	source_done(merge, source);
+}
+
+static void
+read_try_release(struct merge_read *read)
+{
+	if (read->is_out || read->job_count > 0 || read->next < read->count)
+		return;
+	if (read->msg != NULL)
+		split_msg_release(read->msg);
+	read->msg = NULL;
+	read->is_used = false;
+}
+
+/* ---- jobs ---- */
+
+static void
+source_bad(struct mt_merge *merge, struct merge_source *source, uint8_t replica_index, int rc)
+{
+	struct mt_extent *extent = source_extent(merge, source);
+	char text[MT_EXTENT_TEXT_BYTES] = "gone";
+
+	metric_add(&merge->shard->port->metrics[MT_METRIC_replica_read_errors], 1);
+	source->state = MERGE_SOURCE_WANTED;
+	source->bad |= (uint8_t)(1u << replica_index);
+	source->tried |= source->bad;
+	if (extent == NULL)
+		return;
+	mt_extent_suspect(extent, extent->replicas[replica_index].node_id);
+	log_limited(LOG_WARN,
+	    "merge: bad copy node=%" PRIu32 " extent=%s offset_bytes=%" PRIu32 " rc=%s",
+	    extent->replicas[replica_index].node_id, mt_extent_text(extent, text),
+	    source->location.offset_bytes, log_errno(rc));
+}
+
+static void
+job_drop(struct merge_job *slot)
+{
+	struct mt_merge *merge = slot->merge;
+	struct merge_source *source = slot->source;
+
+	slot->is_used = false;
+	if (slot->read != NULL) {
+		slot->read->job_count--;
+		read_try_release(slot->read);
+	} else {
+		mt_ring_release(&merge->shard->ring, source->location.ring_position);
+		mt_write_path_kick(merge->shard); /* it may be waiting for just that */
+	}
+}
+
+static void job_run(struct merge_job *slot);
+
+static void
+job_ended(struct merge_job *slot)
+{
+	struct mt_merge *merge = slot->merge;
+	struct merge_source *source = slot->source;
+	struct engine_job *job = &slot->job;
+	int rc = job->rc;
+
+	if (rc == 0 && source->is_copy && !slot->is_copying) {
+		rc = job->payload_crc == source->location.stored_crc ? 0 : -EBADMSG;
+		if (rc == 0) {
+			slot->is_copying = true;
+			job->kind = ENGINE_JOB_COPY;
+			job_run(slot);
+			return;
+		}
+	}
+	if (rc == 0) {
+		source_done(merge, source);
+	} else if (slot->read != NULL) {
+		source_bad(merge, source, slot->read->replica_index, rc);
+	} else {
+		log_limited(LOG_ERROR,
+		    "merge: device memory does not match its CRC shard=%" PRIu32 " rc=%s",
+		    merge->shard->index, log_errno(rc));
+		source->is_ring_bad = true;
+		source->state = MERGE_SOURCE_WANTED;
+	}
+	job_drop(slot);
+}
+
+static void
+job_on_done(struct engine_job *job, void *arg)
+{
+	struct merge_job *slot = arg;
+	struct mt_merge *merge = slot->merge;
+
+	assert(&slot->job == job);
+	merge_work_of(merge)->out_count--;
+	if (merge->sm.state == MERGE_FAILED)
+		job_drop(slot);
+	else
+		job_ended(slot);
+	merge_pump(merge);
+}
+
+static void
+job_run(struct merge_job *slot)
+{
+	struct mt_merge *merge = slot->merge;
+	int rc = engine_submit(merge_engines(merge), &slot->job);
+
+	if (rc == 0) {
+		merge_work_of(merge)->out_count++;
+		return;
+	}
+	if (rc == -ENOBUFS) { /* clients have filled the queue: all over again, later */
+		slot->source->state = MERGE_SOURCE_WANTED;
+		slot->source->tried = slot->source->bad;
+		job_drop(slot);
+		merge_wait(merge, MERGE_BUSY_NS);
+		return;
+	}
+	if (rc < 0)
+		slot->job.rc = rc; /* an unknown codec */
+	job_ended(slot);
+}
+
+static void
+job_make(struct merge_job *slot, struct merge_source *source, struct merge_read *read, dev_ptr src)
+{
+	struct merge_window *window = &merge_work_of(slot->merge)->window;
+	const struct mt_location *location = &source->location;
+	struct engine_job *job = &slot->job;
+
+	slot->is_used = true;
+	slot->is_copying = false;
+	slot->source = source;
+	slot->read = read;
+	source->state = MERGE_SOURCE_LOADING;
+	*job = (struct engine_job){
+		.kind = source->is_copy ? ENGINE_JOB_CRC : ENGINE_JOB_LOAD,
+		.codec_id = location->codec_id,
+		.src = src,
+		.src_bytes = location->stored_bytes,
+		.dst = dev_ptr_add(window->memory, (uint64_t)source->slot * CLEAVE_BLOCK_BYTES),
+		.dst_cap_bytes = source->count * CLEAVE_BLOCK_BYTES,
+		.stored_crc = location->stored_crc,
+		.record_blocks = location->record_blocks,
+		.first_block = location->block_in_record,
+		.block_count = source->count,
+		.fn = job_on_done,
+		.arg = slot,
+	};
+	for (uint32_t i = 0; i < source->count; i++)
+		job->block_crcs[i] = window->crcs[source->slot + i];
+	job_run(slot);
+}
+
+/* ---- reads ---- */
+
+static void
+read_failed(struct mt_merge *merge, struct merge_read *read, int rc)
+{
+	struct merge_window *window = &merge_work_of(merge)->window;
+
+	for (uint32_t i = 0; i < read->count; i++) {
+		struct merge_source *source = &window->sources[window->order[read->first + i]];
+
+		source->state = MERGE_SOURCE_WANTED;
+		source->tried |= (uint8_t)(1u << read->replica_index);
+		/* Of several, any may be the bad one: they are read one by one. */
+		if (mt_is_copy_bad(rc) && read->count == 1)
+			source_bad(merge, source, read->replica_index, rc);
+	}
+	read->next = read->count;
+	read_try_release(read);
+}
+
+static void
+read_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *reply,
+    struct split_msg *msg, void *arg)
+{
+	struct merge_read *read = arg;
+	struct mt_merge *merge = read->merge;
+
+	(void)reply;
+	merge_work_of(merge)->out_count--;
+	read->is_out = false;
+	read->msg = msg;
+	if (rc == 0 && (msg == NULL || msg->payload_bytes != call->request.length_bytes))
+		rc = -EMSGSIZE;
+	if (merge->sm.state == MERGE_FAILED) {
+		read->next = read->count;
+		read_try_release(read);
+	} else if (rc != 0) {
+		read_failed(merge, read, rc);
+	} else {
+		for (uint32_t i = 0; i < read->count; i++) {
+			struct merge_window *window = &merge_work_of(merge)->window;
+			struct merge_source *source =
+			    &window->sources[window->order[read->first + i]];
+
+			source->tried |= (uint8_t)(1u << read->replica_index);
+		}
+		merge->read_bytes += msg->payload_bytes;
+	}
+	merge_pump(merge);
+}
+
+/* The least loaded node that was not asked yet, a damaged copy last. Its index, or -1. */
+static int
+source_pick_replica(const struct mt_merge *merge, const struct merge_source *source,
+    struct mt_extent *extent, struct mt_link **ret_node)
+{
+	uint32_t best_rank = UINT32_MAX;
+	int best = -1;
+
+	for (uint32_t i = 0; i < extent->replica_count; i++) {
+		uint32_t at = (extent->read_rotor + i) % extent->replica_count;
+		struct mt_link *node =
+		    mt_port_link(merge->shard->port, extent->replicas[at].node_id);
+		uint32_t rank;
+
+		if ((source->tried & 1u << at) != 0 || node == NULL || !mt_link_is_up(node))
+			continue;
+		rank = node->call_count + (extent->replicas[at].is_damaged ? UINT32_MAX / 2 : 0);
+		if (rank < best_rank) {
+			best_rank = rank;
+			best = (int)at;
+			*ret_node = node;
+		}
+	}
+	extent->read_rotor++;
+	return best;
+}
+
+/* How many sources from order[@first] on one READ takes, and its range. */
+static uint32_t
+read_extent_of(const struct merge_window *window, uint32_t first, uint32_t *ret_bytes)
+{
+	const struct merge_source *source = &window->sources[window->order[first]];
+	uint32_t begin = source->location.offset_bytes;
+	uint32_t end = begin + source->location.stored_bytes, count = 1;
+
+	for (; source->tried == 0 && first + count < window->source_count; count++) {
+		const struct merge_source *next = &window->sources[window->order[first + count]];
+		uint32_t next_end = next->location.offset_bytes + next->location.stored_bytes;
+
+		if (next->state != MERGE_SOURCE_WANTED || next->tried != 0 ||
+		    next->location.extent_index != source->location.extent_index ||
+		    next->location.offset_bytes > end + MERGE_GAP_BYTES ||
+		    next_end - begin > MT_RECEIVE_BYTES)
+			break;
+		end = next_end > end ? next_end : end;
+	}
+	*ret_bytes = end - begin;
+	return count;
+}
+
+static bool
+read_send(struct mt_merge *merge, struct merge_read *read, uint32_t first)
+{
+	struct merge_work *work = merge_work_of(merge);
+	struct merge_window *window = &work->window;
+	struct merge_source *source = &window->sources[window->order[first]];
+	struct mt_extent *extent = source_extent(merge, source);
+	struct mt_link *node = NULL;
+	uint32_t bytes, count = read_extent_of(window, first, &bytes);
+	int index = extent == NULL ? -1 : source_pick_replica(merge, source, extent, &node);
+
+	if (index < 0)
+		return false;
+	*read = (struct merge_read){ .merge = merge,
+		.first = first,
+		.count = count,
+		.offset_bytes = source->location.offset_bytes,
+		.replica_index = (uint8_t)index };
+	read->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_READ,
+		.id = extent->id,
+		.offset_bytes = read->offset_bytes,
+		.length_bytes = bytes,
+		.epoch = merge->shard->epoch };
+	read->call.fn = read_on_answer;
+	read->call.arg = read;
+	if (mt_link_call(node, &read->call) != 0) {
+		source->tried |= (uint8_t)(1u << index);
+		return true; /* another may do */
+	}
+	work->out_count++;
+	read->is_out = read->is_used = true;
+	for (uint32_t i = 0; i < count; i++)
+		window->sources[window->order[first + i]].state = MERGE_SOURCE_ASKED;
+	return true;
+}
+
+/* Nobody is left to ask about @source now. */
+static void
+source_give_up(struct mt_merge *merge, struct merge_source *source)
+{
+	struct merge_work *work = merge_work_of(merge);
+	const struct mt_extent *extent = source_extent(merge, source);
+	uint32_t all = extent == NULL ? 0 : (1u << extent->replica_count) - 1;
+
+	if ((source->bad & all) == all) {
+		source_lost(merge, source);
+	} else if (loop_now_ns(merge->shard->port->loop) >= work->deadline_ns) {
+		merge_fail(merge, -EHOSTDOWN);
+	} else {
+		source->tried = source->bad; /* whoever could not be reached may be asked again */
+		merge_wait(merge, MERGE_RETRY_NS);
+	}
+}
+
+/* ---- steps ---- */
+
+static struct merge_job *
+work_free_job(struct merge_work *work, struct mt_merge *merge)
+{
+	for (uint32_t i = 0; i < MERGE_JOBS_MAX; i++) {
+		if (!work->jobs[i].is_used) {
+			work->jobs[i].merge = merge;
+			return &work->jobs[i];
+		}
+	}
+	return NULL;
+}
+
+/* Jobs for what has arrived. */
+static void
+fetch_load_read(struct mt_merge *merge, struct merge_read *read, uint32_t *budget)
+{
+	struct merge_work *work = merge_work_of(merge);
+	struct merge_window *window = &work->window;
+	struct merge_job *slot;
+
+	while (read->is_used && !read->is_out && read->next<read->count && * budget> 0 &&
+	    (slot = work_free_job(work, merge)) != NULL) {
+		struct merge_source *source =
+		    &window->sources[window->order[read->first + read->next]];
+
+		read->next++;
+		read->job_count++;
+		(*budget)--;
+		job_make(slot, source, read,
+		    dev_ptr_add(read->msg->payload,
+			source->location.offset_bytes - read->offset_bytes));
+	}
+}
+
+static void
+fetch_from_ring(struct mt_merge *merge, uint32_t *budget)
+{
+	struct merge_work *work = merge_work_of(merge);
+	struct merge_window *window = &work->window;
+	struct mt_ring *ring = &merge->shard->ring;
+	struct merge_job *slot;
+
+	for (uint32_t i = 0; i<window->source_count && * budget> 0; i++) {
+		struct merge_source *source = &window->sources[i];
+		uint64_t position = source->location.ring_position;
+
+		if (source->state != MERGE_SOURCE_WANTED || source->is_ring_bad ||
+		    !mt_ring_contains(ring, position))
+			continue;
+		slot = work_free_job(work, merge);
+		if (slot == NULL)
+			return;
+		mt_ring_hold(ring, position);
+		(*budget)--;
+		job_make(slot, source, NULL, mt_ring_at(ring, position));
+	}
+}
+
+static bool
+source_is_in_ring(const struct mt_merge *merge, const struct merge_source *source)
+{
+	return !source->is_ring_bad &&
+	    mt_ring_contains(&merge->shard->ring, source->location.ring_position);
+}
+
+/* READs for what nobody was asked for. */
+static void
+fetch_ask(struct mt_merge *merge)
+{
+	struct merge_work *work = merge_work_of(merge);
+	struct merge_window *window = &work->window;
+	uint32_t slot = 0;
+
+	for (uint32_t i = 0; i < window->source_count; i++) {
+		struct merge_source *source = &window->sources[window->order[i]];
+
+		if (source->state != MERGE_SOURCE_WANTED || source_is_in_ring(merge, source))
+			continue;
+		while (slot < work->read_max && work->reads[slot].is_used)
+			slot++;
+		if (slot == work->read_max)
+			return;
+		while (
+		    source->state == MERGE_SOURCE_WANTED && read_send(merge, &work->reads[slot], i))
+			;
+		if (source->state == MERGE_SOURCE_WANTED)
+			source_give_up(merge, source);
+		if (merge->sm.state == MERGE_FAILED)
+			return;
+	}
+}
+
+bool
+merge_fetch_step(struct mt_merge *merge, uint32_t *budget)
+{
+	struct merge_work *work = merge_work_of(merge);
+
+	fetch_ask(merge);
+	if (merge->sm.state == MERGE_FAILED)
+		return false;
+	for (uint32_t i = 0; i < work->read_max; i++)
+		fetch_load_read(merge, &work->reads[i], budget);
+	fetch_from_ring(merge, budget);
+	return work->window.done_count == work->window.source_count;
+}
+
+void
+merge_fetch_cancel(struct mt_merge *merge)
+{
+	struct merge_work *work = merge_work_of(merge);
+
+	for (uint32_t i = 0; i < work->read_max; i++) {
+		struct merge_read *read = &work->reads[i];
+
+		if (!read->is_used)
+			continue;
+		read->next = read->count;
+		read_try_release(read);
+	}
+}

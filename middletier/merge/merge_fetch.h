@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* merge_fetch.h -- the blocks of a merge window, from the ring and the nodes into its memory */
+#ifndef CLEAVE_MIDDLETIER_MERGE_MERGE_FETCH_H
+#define CLEAVE_MIDDLETIER_MERGE_MERGE_FETCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct mt_merge;
+
+/* merge_fetch_begin -- a new window. merge_fetch_step -- at most *@budget jobs; true: all is there. */
+void merge_fetch_begin(struct mt_merge *merge);
+bool merge_fetch_step(struct mt_merge *merge, uint32_t *budget);
+/* merge_fetch_cancel -- FAILED: what has arrived is let go. */
+void merge_fetch_cancel(struct mt_merge *merge);
+
+#endif /* CLEAVE_MIDDLETIER_MERGE_MERGE_FETCH_H */

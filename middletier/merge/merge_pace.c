@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* merge_pace.c -- how much of a port's loop a merge takes while clients write: pace.c says */
+#include "merge/merge_pace.h"
+#include "base/num.h"
+#include "cleave/loop.h"
+#include "common/port.h"
+#include "common/shard.h"
+#include "merge/flush.h"
+#include "merge/merge.h"
+#include "merge/pace.h"
+#include "write/policy.h"
+#include "write/write_turn.h"
+
+/* Of all of the port's shards: whatever is merged, the others wait for it. */
+static uint32_t
+port_pressure(const struct mt_port *port)
+{
+	uint32_t pressure = 0;
+
+	for (uint32_t i = 0; i < port->shard_count; i++)
+		pressure = (uint32_t)num_max(pressure, mt_flush_pressure(&port->shards[i]));
+	return pressure;
+}
+
+uint32_t
+merge_turn_jobs(const struct mt_merge *merge)
+{
+	const struct mt_port *port = merge->shard->port;
+
+	return pace_turn_jobs(port_pressure(port), mt_port_write_count(port),
+	    mt_turn_is_short(port));
+}
+
+struct engine_set *
+merge_engines(const struct mt_merge *merge)
+{
+	const struct mt_port *port = merge->shard->port;
+
+	if (port->merge_engines == NULL || port_pressure(port) >= PACE_BACKGROUND)
+		return port->engines;
+	return port->merge_engines;
+}
+
+uint64_t
+merge_pause_ns(const struct mt_merge *merge, uint64_t bytes)
+{
+	struct merge_work *work = merge_work_of(merge);
+	const struct mt_port *port = work->port;
+	uint64_t now_ns = loop_now_ns(port->loop);
+	uint64_t rate = mt_port_write_count(port) == 0 ? PACE_UNLIMITED
+						       : pace_merge_rate(port_pressure(port));
+
+	work->paid_ns = pace_pay(work->paid_ns, now_ns, bytes, rate);
+	return rate == PACE_UNLIMITED || work->paid_ns <= now_ns ? 0 : work->paid_ns - now_ns;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * merge_plan.c -- which version of each block a merge keeps, and in which frames
+ *
+ * The inputs are asked newest first, once; what each block's newest version is fits a byte a block: the
+ * number of its input. Then the chunk is gone through in *windows*, as many blocks as fit the memory
+ * that a merge has, in the order of blocks.
+ *
+ * A frame is of neighbouring blocks, within a multiple of the frame size, so that the next merge cuts
+ * the chunk at the same places: a frame that has not changed since is taken as it is stored. Tombstones
+ * are kept while something may lie beneath; neighbours of a kind are one.
+ */
+#include "merge/merge_plan.h"
+#include "base/check.h"
+#include "base/num.h"
+#include "cleave/batch.h"
+#include "cleave/engine.h"
+#include "cleave/wire.h"
+#include "index/index.h"
+#include "index/memtable.h"
+#include "index/run_index.h"
+
+#define PLAN_HIDDEN UINT8_MAX /* zeros: a discard of the whole chunk came after what is beneath */
+
+_Static_assert(MERGE_INPUTS_MAX < PLAN_HIDDEN, "a byte names an input");
+
+/* ---- versions ---- */
+
+static void
+plan_layer(struct merge_plan *plan, uint32_t index)
+{
+	const struct mt_layer *layer = plan->inputs[index].layer;
+	const struct mt_location *location;
+	uint32_t at = 0, block;
+
+	while ((location = mt_memtable_next(&layer->table, &at, &block)) != NULL) {
+		assert(block < CLEAVE_CHUNK_BLOCKS);
+		if (plan->newest[block] != 0)
+			continue;
+		plan->newest[block] = (uint8_t)(index + 1);
+		if (location->stored_bytes > 0)
+			plan->stored_bytes += location->stored_bytes / location->record_blocks;
+	}
+	if (layer->hides_all && plan->hidden_kind == 0)
+		plan->hidden_kind = layer->hides_kind;
+	for (block = 0; layer->hides_all && block < CLEAVE_CHUNK_BLOCKS; block++) {
+		if (plan->newest[block] == 0)
+			plan->newest[block] = PLAN_HIDDEN;
+	}
+}
+
+static void
+plan_run(struct merge_plan *plan, uint32_t index)
+{
+	const struct mt_run_index *frames = plan->inputs[index].run->index;
+
+	assert(frames != NULL);
+	for (uint32_t i = 0; i < frames->frame_count; i++) {
+		const struct mt_frame *frame = &frames->frames[i];
+		uint32_t count = 0;
+
+		assert(frame->block + frame->block_count <= CLEAVE_CHUNK_BLOCKS);
+		for (uint32_t b = frame->block; b < frame->block + frame->block_count; b++) {
+			if (plan->newest[b] != 0)
+				continue;
+			plan->newest[b] = (uint8_t)(index + 1);
+			count++;
+		}
+		plan->stored_bytes += (uint64_t)frame->stored_bytes * count / frame->block_count;
+	}
+}
+
+void
+merge_plan_make(struct merge_plan *plan)
+{
+	assert(plan->input_count <= MERGE_INPUTS_MAX);
+	assert(plan->frame_blocks >= 1 && plan->frame_blocks <= ENGINE_RECORD_BLOCKS_MAX);
+	for (uint32_t i = 0; i < CLEAVE_CHUNK_BLOCKS; i++)
+		plan->newest[i] = 0;
+	plan->at = 0;
+	plan->stored_bytes = 0;
+	plan->hidden_kind = 0;
+	for (uint32_t i = 0; i < plan->input_count && !plan->is_hidden; i++) {
+		if (plan->inputs[i].layer != NULL)
+			plan_layer(plan, i);
+		else
+			plan_run(plan, i);
+	}
+}
+
+uint64_t
+merge_plan_left_bytes(const struct merge_plan *plan)
+{
+	uint64_t left = 0, count = 0;
+
+	for (uint32_t i = 0; i < CLEAVE_CHUNK_BLOCKS; i++) {
+		count += plan->newest[i] != 0;
+		left += i >= plan->at && plan->newest[i] != 0;
+	}
+	return count == 0 ? 0 : plan->stored_bytes * left / count;
+}
+
+/*
+ * Does a tombstone of @block count that input @index has? While runs stay that have the block, too,
+ * and of which only a part was merged, it does.
+ */
+static bool
+plan_keeps_tombstone(const struct merge_plan *plan, uint32_t block, uint32_t index)
+{
+	struct mt_location location;
+
+	if (plan->has_beneath)
+		return true;
+	for (uint32_t i = index; plan->is_staged && i < plan->input_count; i++) {
+		if (plan->inputs[i].run != NULL &&
+		    mt_run_find(plan->inputs[i].run, block, &location))
+			return true;
+	}
+	return false;
+}
+
+/* The newest version of @block; false: there is none that counts. */
+static bool
+plan_find(const struct merge_plan *plan, uint32_t block, struct mt_location *ret_location)
+{
+	uint8_t newest = plan->newest[block];
+	const struct merge_input *input;
+
+	if (newest == 0)
+		return false;
+	if (newest == PLAN_HIDDEN) {
+		*ret_location = (struct mt_location){ .record_kind = plan->hidden_kind };
+		return plan_keeps_tombstone(plan, block, 0);
+	}
+	input = &plan->inputs[newest - 1];
+	if (input->layer != NULL) {
+		const struct mt_location *location = mt_memtable_get(&input->layer->table, block);
+
+		assert(location != NULL);
+		*ret_location = *location;
+	} else {
+		bool is_there = mt_run_find(input->run, block, ret_location);
+
+		assert(is_there);
+	}
+	if (ret_location->record_kind == RECORD_DISCARD ||
+	    ret_location->record_kind == RECORD_ZEROES)
+		return plan_keeps_tombstone(plan, block, newest);
+	return true;
+}
+
+/* ---- a window ---- */
+
+/* Does @location, at the window's next place, go on where @source ends? */
+static bool
+source_continues(const struct merge_source *source, const struct mt_location *location)
+{
+	const struct mt_location *first = &source->location;
+
+	return first->extent_index == location->extent_index &&
+	    first->offset_bytes == location->offset_bytes &&
+	    location->block_in_record == first->block_in_record + source->count;
+}
+
+static void
+window_add_block(struct merge_window *window, const struct mt_location *location, bool is_neighbour)
+{
+	struct merge_source *source =
+	    window->source_count == 0 ? NULL : &window->sources[window->source_count - 1];
+	uint32_t slot = window->block_count++;
+
+	window->crcs[slot] = location->block_crc;
+	window->is_lost[slot] = false;
+	if (source != NULL && is_neighbour && source_continues(source, location)) {
+		source->count++;
+		return;
+	}
+	window->sources[window->source_count++] = (struct merge_source){
+		.location = *location,
+		.slot = slot,
+		.count = 1,
+	};
+}
+
+static bool
+frame_continues(const struct merge_plan *plan, const struct merge_frame *frame, uint32_t block,
+    uint8_t kind)
+{
+	if (frame->block + frame->count != block || frame->kind != kind)
+		return false;
+	return kind != RECORD_WRITE || block % plan->frame_blocks != 0;
+}
+
+/*
+ * A frame that is one whole record of a run: it is what a merge would make of it again. One of the log
+ * is worth the try, it may have been compressed in haste.
+ */
+static void
+window_find_copies(const struct merge_plan *plan, struct merge_window *window)
+{
+	uint32_t at = 0;
+
+	for (uint32_t i = 0; i < window->frame_count; i++) {
+		struct merge_frame *frame = &window->frames[i];
+		struct merge_source *source;
+		uint8_t newest = plan->newest[frame->block];
+
+		if (frame->kind != RECORD_WRITE)
+			continue;
+		while (window->sources[at].slot + window->sources[at].count <= frame->slot)
+			at++;
+		source = &window->sources[at];
+		if (plan->inputs[newest - 1].run == NULL || source->slot != frame->slot ||
+		    source->count != frame->count || source->location.block_in_record != 0 ||
+		    source->location.record_blocks != frame->count)
+			continue;
+		frame->is_copy = source->is_copy = true;
+		frame->source = at;
+	}
+}
+
+bool
+merge_plan_window(struct merge_plan *plan, struct merge_window *window)
+{
+	struct merge_frame *frame = NULL;
+	uint32_t last_block = UINT32_MAX - 1; /* of a write */
+
+	window->block_count = window->source_count = window->done_count = 0;
+	window->frame_count = window->frame_at = window->block_at = 0;
+	for (; plan->at < CLEAVE_CHUNK_BLOCKS; plan->at++) {
+		struct mt_location location;
+
+		if (!plan_find(plan, plan->at, &location))
+			continue;
+		if (frame == NULL ||
+		    !frame_continues(plan, frame, plan->at, location.record_kind)) {
+			/* Whole frames: none is cut by a window's end. */
+			if (window->frame_count == MERGE_WINDOW_FRAMES_MAX ||
+			    window->block_count + plan->frame_blocks > window->block_max)
+				break;
+			frame = &window->frames[window->frame_count++];
+			*frame = (struct merge_frame){ .block = plan->at,
+				.slot = window->block_count,
+				.kind = location.record_kind };
+		}
+		frame->count++;
+		if (location.record_kind != RECORD_WRITE)
+			continue;
+		window_add_block(window, &location, last_block + 1 == plan->at);
+		last_block = plan->at;
+	}
+	window_find_copies(plan, window);
+	return window->frame_count > 0;
+}

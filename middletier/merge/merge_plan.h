@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* merge_plan.h -- which version of each block a merge keeps, and in which frames */
+#ifndef CLEAVE_MIDDLETIER_MERGE_MERGE_PLAN_H
+#define CLEAVE_MIDDLETIER_MERGE_MERGE_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cleave/dev_ptr.h"
+#include "cleave/wire.h"
+#include "index/memtable.h"
+
+struct mt_layer;
+struct mt_run;
+
+#define MERGE_INPUTS_MAX 120u
+#define MERGE_WINDOW_BLOCKS_MAX 256u
+#define MERGE_WINDOW_FRAMES_MAX 512u
+
+struct merge_input {
+	struct mt_layer *layer; /* or */
+	struct mt_run *run;     /* both NULL: it has gone with a stage */
+	bool is_held;
+};
+
+/* Blocks next to each other that become one record. */
+struct merge_frame {
+	uint32_t block, count;
+	uint32_t slot; /* WRITE: of its first block in the window */
+	uint8_t kind;
+	bool is_copy; /* is taken as it is stored: one source */
+	uint32_t source;
+};
+
+enum merge_source_state {
+	MERGE_SOURCE_WANTED,
+	MERGE_SOURCE_ASKED,
+	MERGE_SOURCE_LOADING,
+	MERGE_SOURCE_DONE /* or lost */
+};
+
+/* Blocks next to each other in one stored record and in the window. */
+struct merge_source {
+	struct mt_location location; /* of the first */
+	uint32_t slot;
+	uint8_t count;
+	bool is_copy; /* the stored bytes, not the blocks */
+	bool is_ring_bad, is_in_ring;
+	uint8_t tried, bad; /* replicas, by bit */
+	enum merge_source_state state;
+};
+
+struct merge_window {
+	uint32_t block_max; /* as many as its memory holds */
+	uint32_t block_count;
+	dev_ptr memory;
+	uint32_t crcs[MERGE_WINDOW_BLOCKS_MAX];
+	bool is_lost[MERGE_WINDOW_BLOCKS_MAX];
+	struct merge_source sources[MERGE_WINDOW_BLOCKS_MAX];
+	uint32_t order[MERGE_WINDOW_BLOCKS_MAX]; /* of sources, by place */
+	uint32_t source_count, done_count;
+	struct merge_frame frames[MERGE_WINDOW_FRAMES_MAX];
+	uint32_t frame_count;
+	/* The store's place: frame, and block in it. */
+	uint32_t frame_at, block_at;
+};
+
+struct merge_plan {
+	struct merge_input inputs[MERGE_INPUTS_MAX]; /* newest first */
+	uint32_t input_count;
+	uint8_t newest[CLEAVE_CHUNK_BLOCKS]; /* index of the input + 1; 0: nothing */
+	bool has_beneath;                    /* something may lie beneath: tombstones count */
+	bool is_staged; /* inputs may stay behind what replaces a part of them */
+	bool is_hidden; /* all of it: nothing is kept */
+	uint32_t frame_blocks;
+	uint32_t at;           /* the first block that no window has had */
+	uint64_t stored_bytes; /* of the newest versions, about */
+	uint8_t hidden_kind;   /* RECORD_* of a discard of the whole chunk */
+};
+
+/* merge_plan_make -- inputs, has_beneath and frame_blocks are set; the runs are loaded. */
+void merge_plan_make(struct merge_plan *plan);
+/* merge_plan_window -- the next blocks; false: there are none left. */
+bool merge_plan_window(struct merge_plan *plan, struct merge_window *window);
+/* merge_plan_left_bytes -- stored bytes of the blocks that no window has had, about. */
+uint64_t merge_plan_left_bytes(const struct merge_plan *plan);
+
+#endif /* CLEAVE_MIDDLETIER_MERGE_MERGE_PLAN_H */

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * merge_store.c -- a window's frames, from its memory into the batches of a run
+ *
+ * One at a time, for they are packed in the order of their blocks and how long one becomes is known when
+ * it is compressed. The CRC of a frame's plain bytes is combined from those of its blocks, which the index
+ * holds since their clients made them; the engine compares before it compresses (I8). Blocks that are lost
+ * become a record that says so.
+ */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "base/check.h"
+#include "base/crc32c.h"
+#include "base/log.h"
+#include "base/mutant.h"
+#include "base/num.h"
+#include "cleave/batch.h"
+#include "cleave/dev_ptr.h"
+#include "cleave/engine.h"
+#include "cleave/wire.h"
+#include "common/shard.h"
+#include "index/index.h"
+#include "index/memtable.h"
+#include "merge/merge.h"
+#include "merge/merge_pace.h"
+#include "merge/merge_plan.h"
+#include "merge/merge_store.h"
+#include "merge/run_writer.h"
+
+#define MERGE_BUSY_NS NUM_MS(1)
+
+/* The frame's blocks from block_at on that are all lost, or all not. */
+static uint32_t
+piece_count(const struct merge_window *window, const struct merge_frame *frame)
+{
+	uint32_t first = frame->slot + window->block_at, count = 1;
+
+	while (window->block_at + count < frame->count &&
+	    window->is_lost[first + count] == window->is_lost[first])
+		count++;
+	return count;
+}
+
+static void
+window_advance(struct merge_window *window, uint32_t count)
+{
+	window->block_at += count;
+	if (window->block_at == window->frames[window->frame_at].count) {
+		window->frame_at++;
+		window->block_at = 0;
+	}
+}
+
+static struct record_desc
+record_at(const struct mt_merge *merge, uint32_t block, uint32_t count, uint8_t kind)
+{
+	uint64_t chunk = merge->input.chunk->number;
+
+	return (struct record_desc){
+		.kind = kind,
+		.segment = chunk / CLEAVE_SEGMENT_CHUNKS,
+		.block = (uint32_t)(chunk % CLEAVE_SEGMENT_CHUNKS * CLEAVE_CHUNK_BLOCKS) + block,
+		.block_count = count,
+	};
+}
+
+/* A record without content. False: there is no room now. */
+static bool
+store_tombstone(struct mt_merge *merge, const struct merge_frame *frame, uint32_t count,
+    uint8_t kind)
+{
+	struct merge_work *work = merge_work_of(merge);
+	struct record_desc record =
+	    record_at(merge, frame->block + work->window.block_at, count, kind);
+	dev_ptr place;
+
+	if (!run_writer_room(&work->writer, 0, 0, &place))
+		return false;
+	run_writer_add(&work->writer, &record);
+	window_advance(&work->window, count);
+	return true;
+}
+
+static void
+store_ended(struct mt_merge *merge)
+{
+	struct merge_work *work = merge_work_of(merge);
+	struct merge_window *window = &work->window;
+	const struct merge_frame *frame = &window->frames[window->frame_at];
+	struct engine_job *job = &work->store.job;
+	uint32_t slot = frame->slot + window->block_at;
+	struct record_desc record =
+	    record_at(merge, frame->block + window->block_at, job->block_count, RECORD_WRITE);
+
+	work->store.is_used = false;
+	if (work->writer.rc != 0 && !MUTANT(writer_failure_unseen)) {
+		merge_fail(merge, work->writer.rc); /* the place went while a thread filled it */
+		return;
+	}
+	if (job->rc != 0) {
+		log_error("merge: device memory does not match its CRC shard=%" PRIu32 " rc=%s",
+		    merge->shard->index, log_errno(job->rc));
+		merge_fail(merge, -EIO);
+		return;
+	}
+	if (job->kind == ENGINE_JOB_STORE && job->is_zero) {
+		record.kind = RECORD_ZEROES;
+		/* Its room is there: a tombstone takes less. */
+		if (work->plan.has_beneath || work->plan.is_staged)
+			run_writer_add(&work->writer, &record);
+		window_advance(window, job->block_count);
+		return;
+	}
+	if (job->kind == ENGINE_JOB_COPY) {
+		const struct mt_location *location = &window->sources[frame->source].location;
+
+		record.codec_id = location->codec_id;
+		record.stored_bytes = location->stored_bytes;
+		record.stored_crc = location->stored_crc;
+	} else {
+		record.codec_id = job->ret_codec_id;
+		record.stored_bytes = job->dst_bytes;
+		record.stored_crc = job->stored_crc;
+	}
+	for (uint32_t i = 0; i < record.block_count; i++)
+		record.block_crcs[i] = window->crcs[slot + i];
+	run_writer_add(&work->writer, &record);
+	window_advance(window, record.block_count);
+}
+
+static void
+store_on_done(struct engine_job *job, void *arg)
+{
+	struct merge_job *slot = arg;
+	struct mt_merge *merge = slot->merge;
+
+	assert(&slot->job == job);
+	merge_work_of(merge)->out_count--;
+	if (merge->sm.state == MERGE_FAILED)
+		slot->is_used = false;
+	else
+		store_ended(merge);
+	merge_pump(merge);
+}
+
+static uint32_t
+blocks_crc(const struct merge_window *window, uint32_t slot, uint32_t count)
+{
+	uint32_t crc = window->crcs[slot];
+
+	for (uint32_t i = 1; i < count; i++)
+		crc = crc32c_combine(crc, window->crcs[slot + i], CLEAVE_BLOCK_BYTES);
+	return crc;
+}
+
+/* The engine's work on blocks that are not lost. False: there is no room now, or it goes on elsewhere. */
+static bool
+store_blocks(struct mt_merge *merge, const struct merge_frame *frame, uint32_t count)
+{
+	struct merge_work *work = merge_work_of(merge);
+	struct merge_window *window = &work->window;
+	struct engine_job *job = &work->store.job;
+	uint32_t slot = frame->slot + window->block_at;
+	uint32_t bytes = frame->is_copy ? window->sources[frame->source].location.stored_bytes
+					: count * CLEAVE_BLOCK_BYTES;
+	dev_ptr place;
+	int rc;
+
+	if (!run_writer_room(&work->writer, bytes, count, &place))
+		return false;
+	*job = (struct engine_job){
+		.kind = frame->is_copy ? ENGINE_JOB_COPY : ENGINE_JOB_STORE,
+		.codec_id = ENGINE_ZSTD,
+		.level = merge->input.level,
+		.src = dev_ptr_add(window->memory, (uint64_t)slot * CLEAVE_BLOCK_BYTES),
+		.src_bytes = bytes,
+		.dst = place,
+		.dst_cap_bytes = bytes,
+		.payload_crc = blocks_crc(window, slot, count),
+		.block_count = (uint8_t)count,
+		.fn = store_on_done,
+		.arg = &work->store,
+	};
+	work->store.merge = merge;
+	work->store.is_used = true;
+	rc = engine_submit(merge_engines(merge), job);
+	if (rc == 0) {
+		work->out_count++;
+		return false;
+	}
+	if (rc == -ENOBUFS) {
+		work->store.is_used = false;
+		merge_wait(merge, MERGE_BUSY_NS);
+		return false;
+	}
+	if (rc < 0)
+		job->rc = rc;
+	store_ended(merge);
+	return merge->sm.state != MERGE_FAILED;
+}
+
+bool
+merge_store_step(struct mt_merge *merge, uint32_t *budget)
+{
+	struct merge_work *work = merge_work_of(merge);
+	struct merge_window *window = &work->window;
+
+	while (window->frame_at < window->frame_count) {
+		const struct merge_frame *frame = &window->frames[window->frame_at];
+		bool is_write = frame->kind == RECORD_WRITE;
+		uint32_t count = is_write ? piece_count(window, frame) : frame->count;
+		bool is_done;
+
+		if (work->store.is_used || *budget == 0)
+			return false;
+		(*budget)--;
+		if (!is_write)
+			is_done = store_tombstone(merge, frame, count, frame->kind);
+		else if (window->is_lost[frame->slot + window->block_at])
+			is_done = store_tombstone(merge, frame, count, RECORD_LOST);
+		else
+			is_done = store_blocks(merge, frame, count);
+		if (merge->sm.state == MERGE_FAILED)
+			return false;
+		if (work->writer.rc != 0) {
+			merge_fail(merge, work->writer.rc);
+			return false;
+		}
+		if (!is_done)
+			return false;
+	}
+	return true;
+}

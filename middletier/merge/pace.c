@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pace.c -- the arithmetic of how fast merges go, and how fast writes come in
+ *
+ * A log that gets longer than its soft limit all at once, and a merge that then takes all of a port's time,
+ * or a wall at the hard limit, are what a client sees as writes that take a hundred times as long as
+ * others. So everything grows by degrees:
+ *
+ *	pressure   0 ............... 500 ............... 1000
+ *	the log    half of soft      soft                hard
+ *	merges     96 MiB/s, double every 100, all that can be
+ *	writes     no limit          1.5, 0.5 (750), 0.5 times what the log loses; none
+ *	... not known yet            what is left to the hard limit in a second
+ *
+ * Merges settle where they do as much as comes: a little above half of the soft limit under a light load,
+ * near it under a heavy one. Where they cannot, writes settle where they come as fast as the log drains,
+ * a quarter of the way between the limits; what comes half as fast as that never waits.
+ *
+ * A log that has just become long has lost nothing yet, and one that goes in lumps, all of it with the last
+ * merge of a round, is not measured either. There the room that is left lasts: it gets less ever more
+ * slowly, and a log that loses d bytes a second settles with d left.
+ */
+#include "merge/pace.h"
+
+#include "base/num.h"
+
+#define PACE_MERGE_MIN NUM_MIB(96)
+#define PACE_DOUBLE 100u
+#define PACE_WRITE_MIN NUM_MIB(1)
+#define PACE_DRAIN_NS NUM_S(1) /* to measure it, at least */
+#define PACE_DRAIN_KEEP 3u     /* parts of what was known, to one of what is new */
+#define PACE_LAST_S 1u         /* the room, while it is not known */
+#define PACE_BURST_NS NUM_MS(2)
+#define PACE_DEBT_NS NUM_S(1)
+/* Engine jobs, each some 50 us: nobody writes; somebody does, or the latency class is at work; they wait for
+ * merges; they stand still. */
+#define PACE_JOBS_IDLE 8u
+#define PACE_JOBS_BUSY 2u
+#define PACE_JOBS_HURRY 4u
+#define PACE_JOBS_FULL 16u
+
+static uint32_t
+part_of(uint64_t bytes, uint64_t whole)
+{
+	return (uint32_t)((double)bytes * PACE_HURRY / (double)whole);
+}
+
+uint32_t
+pace_pressure(uint64_t used, uint64_t soft, uint64_t hard)
+{
+	uint64_t low = soft / 2;
+
+	if (soft == 0 || used <= low)
+		return 0;
+	if (used >= hard)
+		return PACE_FULL;
+	if (used < soft)
+		return part_of(used - low, soft - low);
+	return PACE_HURRY + part_of(used - soft, hard - soft);
+}
+
+uint64_t
+pace_merge_rate(uint32_t pressure)
+{
+	uint64_t rate = PACE_MERGE_MIN << pressure / PACE_DOUBLE;
+
+	if (pressure >= PACE_HURRY)
+		return PACE_UNLIMITED;
+	return rate + rate * (pressure % PACE_DOUBLE) / PACE_DOUBLE;
+}
+
+uint32_t
+pace_turn_jobs(uint32_t pressure, uint32_t write_count, bool is_ahead)
+{
+	if (is_ahead)
+		return PACE_JOBS_BUSY;
+	if (pressure >= PACE_FULL)
+		return PACE_JOBS_FULL;
+	if (write_count == 0)
+		return PACE_JOBS_IDLE;
+	return pressure >= PACE_HURRY ? PACE_JOBS_HURRY : PACE_JOBS_BUSY;
+}
+
+/* It goes in lumps: from one to another, and only while merges had no pauses. */
+void
+pace_drain_note(struct pace_drain *drain, uint64_t now_ns, uint64_t bytes, uint32_t pressure)
+{
+	uint64_t rate;
+
+	if (pressure < PACE_HURRY) {
+		drain->begin_ns = 0;
+		return;
+	}
+	if (drain->begin_ns == 0) {
+		drain->begin_ns = now_ns;
+		drain->bytes = 0;
+		return;
+	}
+	drain->bytes += bytes;
+	if (now_ns < drain->begin_ns + PACE_DRAIN_NS)
+		return;
+	rate = (uint64_t)((double)drain->bytes * 1e9 / (double)(now_ns - drain->begin_ns));
+	rate = num_max(rate, PACE_WRITE_MIN);
+	drain->rate = drain->rate == 0
+	    ? rate
+	    : (drain->rate * PACE_DRAIN_KEEP + rate) / (PACE_DRAIN_KEEP + 1);
+	drain->begin_ns = now_ns;
+	drain->bytes = 0;
+}
+
+uint64_t
+pace_write_rate(uint32_t pressure, uint64_t drain_rate, uint64_t left_bytes)
+{
+	uint32_t per_mille;
+
+	if (pressure < PACE_HURRY)
+		return PACE_UNLIMITED;
+	if (drain_rate == 0)
+		return num_max(left_bytes / PACE_LAST_S, PACE_WRITE_MIN);
+	/* Half of the room between the limits is kept for merges that take long. */
+	per_mille = 1500 - 4 * (uint32_t)num_min(pressure - PACE_HURRY, 250);
+	return num_max(drain_rate / 1000 * per_mille, PACE_WRITE_MIN);
+}
+
+/*
+ * What was not used is kept for a moment only, for timers are late. Nor is more than a second ever owed,
+ * for what the latency class takes without asking.
+ */
+uint64_t
+pace_pay(uint64_t paid_ns, uint64_t now_ns, uint64_t bytes, uint64_t rate)
+{
+	uint64_t from_ns = num_max(paid_ns, now_ns > PACE_BURST_NS ? now_ns - PACE_BURST_NS : 0);
+
+	if (rate == PACE_UNLIMITED)
+		return from_ns;
+	from_ns += (uint64_t)((double)bytes * 1e9 / (double)rate);
+	return num_min(from_ns, num_max(paid_ns, now_ns + PACE_DEBT_NS));
+}

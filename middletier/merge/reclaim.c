@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * reclaim.c -- extents that hold nothing any more are deleted; how long the log may be
+ *
+ *	a log extent    sealed, and older than the one in which the oldest layer begins: what it holds is
+ *	                in runs. So the log goes from its oldest extent on, and what is left of it says
+ *	                everything that was said later about any block
+ *	a run extent    sealed, and no run of the index lies in it
+ *
+ * Neither while somebody uses it (mt_extent_use): a merge that has written into it what no edit names
+ * yet. First the edits are made durable, then the nodes are told, as well as can be: what a node that is
+ * away keeps is an orphan (sweep.c). A read that is under way there finds nothing, and looks its blocks
+ * up again.
+ *
+ * The log has two limits. Beyond the *soft* one merges hurry, beyond the *hard* one writes wait until
+ * extents have gone. Both are of what its extents take at a node, full or not. The memory of the layers
+ * has two as well, an eighth of the --log-bytes option and twice that, for records may be small; chunks and
+ * runs, which no flush lowers, do not count there. Writes
+ * of the latency class wait later: where one more extent was begun, with a quarter more of memory.
+ */
+#include "merge/reclaim.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/num.h"
+#include "cleave/batch.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
+#include "common/alloc.h"
+#include "common/port.h"
+#include "common/replica.h"
+#include "common/shard.h"
+#include "extent/extent.h"
+#include "extent/extent_table.h"
+#include "extent/node_link.h"
+#include "gateway.h"
+#include "index/index.h"
+#include "manifest/edit.h"
+#include "manifest/manifest.h"
+#include "merge/flush.h"
+#include "merge/pace.h"
+#include "shard/shard.h"
+#include "write/write_path.h"
+#include "write/write_room.h"
+
+#define RECLAIM_MAGIC 0x4c434552u /* "RECL" */
+#define RECLAIM_RETRY_NS NUM_MS(100)
+#define RECLAIM_HOPE_NS NUM_S(10)  /* without a merge */
+#define RECLAIM_MERGE_NS NUM_S(60) /* with one at work, or due */
+#define RECLAIM_MEMORY_SHARE 8u    /* of the log's bytes */
+#define RECLAIM_MEMORY_MIN NUM_MIB(1)
+#define RECLAIM_LOG_EXTENTS_MIN 3u
+#define RECLAIM_LOG_SHARE 18u    /* the soft limit is at most this part of the shard's share */
+#define RECLAIM_LOG_SHARE_MIN 3u /* ... however few slots it has */
+
+struct mt_reclaim {
+	uint32_t magic;
+	struct mt_shard *shard;
+	struct loop_task task;
+	struct loop_timer retry_timer;
+	bool is_running;
+	bool is_committing;
+	uint32_t indexes[MT_COMMIT_EDITS_MAX]; /* being deleted */
+	uint32_t count;
+	uint64_t soft_bytes, hard_bytes;
+	uint64_t slot_bytes;   /* of the log's next extent, at least */
+	uint64_t memory_bytes; /* of layers: soft; 0: no limit */
+	uint64_t log_bytes;    /* that the log's extents take at a node */
+	uint64_t sealed_bytes; /* of those, sealed ones */
+	bool is_stuck;         /* the last merge found no room */
+	uint64_t progress_ns;  /* when a merge, or an extent, has ended last */
+};
+
+/* ---- limits ---- */
+
+_Static_assert((uint64_t)MT_NODES_MAX *WIRE_NODE_SLOTS_MAX *WIRE_NODE_SLOT_BYTES_MAX < UINT64_C(1)
+	    << 62,
+    "the bytes of all nodes' slots do not wrap");
+
+/* How much of a replica's room would be this shard's if all had the same. */
+static uint64_t
+reclaim_share_bytes(const struct mt_port *port, uint64_t *ret_slot_bytes)
+{
+	uint64_t bytes = 0, slot_bytes = UINT64_MAX;
+	uint32_t shard_count = mt_gateway_shard_count(port->gateway);
+
+	for (uint32_t i = 0; i < port->link_count; i++) {
+		const struct mt_link *link = &port->links[i];
+
+		if (link->slots_total == 0)
+			continue;
+		bytes += link->slots_total * link->slot_bytes;
+		slot_bytes = num_min(slot_bytes, link->slot_bytes);
+	}
+	*ret_slot_bytes = slot_bytes;
+	return bytes / num_min(num_max(port->link_count, 1), MT_REPLICAS_MAX) /
+	    num_max(shard_count, 1);
+}
+
+static void
+reclaim_set_limits(struct mt_reclaim *reclaim)
+{
+	const struct mt_port *port = reclaim->shard->port;
+	uint64_t slot_bytes, soft_bytes = mt_gateway_log_bytes(port->gateway);
+	uint64_t share_bytes = reclaim_share_bytes(port, &slot_bytes);
+
+	if (soft_bytes != 0)
+		reclaim->memory_bytes =
+		    num_max(soft_bytes / RECLAIM_MEMORY_SHARE, RECLAIM_MEMORY_MIN);
+	if (share_bytes == 0)
+		return; /* no node has told yet */
+	soft_bytes = num_min(soft_bytes, share_bytes / RECLAIM_LOG_SHARE);
+	soft_bytes = num_max(soft_bytes, RECLAIM_LOG_EXTENTS_MIN * slot_bytes);
+	soft_bytes = num_min(soft_bytes, share_bytes / RECLAIM_LOG_SHARE_MIN);
+	reclaim->slot_bytes = slot_bytes;
+	reclaim->soft_bytes = num_max(soft_bytes, slot_bytes);
+	reclaim->hard_bytes = reclaim->soft_bytes +
+	    num_max(reclaim->soft_bytes / 2, 2 * slot_bytes);
+}
+
+static uint64_t
+extent_room_bytes(const struct mt_extent *extent, uint64_t slot_bytes)
+{
+	return extent->capacity_bytes != 0 ? extent->capacity_bytes : slot_bytes;
+}
+
+static void
+reclaim_measure_log(struct mt_reclaim *reclaim)
+{
+	const struct mt_shard *shard = reclaim->shard;
+	uint64_t slot_bytes, bytes = 0, sealed_bytes = 0;
+
+	(void)reclaim_share_bytes(shard->port, &slot_bytes);
+	for (uint32_t i = 0; i < shard->extent_count; i++) {
+		const struct mt_extent *extent = shard->extents[i];
+
+		if (extent == NULL || extent->kind != EXTENT_LOG || slot_bytes == UINT64_MAX)
+			continue;
+		bytes += extent_room_bytes(extent, slot_bytes);
+		if (extent->sm.state == MT_EXTENT_SEALED)
+			sealed_bytes += extent_room_bytes(extent, slot_bytes);
+	}
+	reclaim->log_bytes = bytes;
+	reclaim->sealed_bytes = sealed_bytes;
+}
+
+/* Nodes have no room for the log to go on. */
+static bool
+is_room_short(const struct mt_shard *shard)
+{
+	return shard->write != NULL && shard->write->roll.is_short;
+}
+
+/* Are the layers @halves / 2 times as large as they should be? */
+static bool
+is_memory_over(const struct mt_shard *shard, uint64_t halves)
+{
+	const struct mt_reclaim *reclaim = shard->reclaim;
+
+	return reclaim != NULL && reclaim->memory_bytes != 0 && shard->block_index != NULL &&
+	    shard->block_index->memory_bytes > halves * (reclaim->memory_bytes / 2);
+}
+
+bool
+mt_reclaim_is_memory_full(const struct mt_shard *shard)
+{
+	return is_memory_over(shard, 4);
+}
+
+bool
+mt_reclaim_is_log_full(const struct mt_shard *shard)
+{
+	const struct mt_reclaim *reclaim = shard->reclaim;
+
+	return is_room_short(shard) || is_memory_over(shard, 4) ||
+	    (reclaim != NULL && reclaim->hard_bytes != 0 &&
+		reclaim->log_bytes > reclaim->hard_bytes);
+}
+
+bool
+mt_reclaim_is_log_spent(const struct mt_shard *shard)
+{
+	const struct mt_reclaim *reclaim = shard->reclaim;
+
+	return is_room_short(shard) || is_memory_over(shard, 5) ||
+	    (reclaim != NULL && reclaim->hard_bytes != 0 &&
+		reclaim->log_bytes > reclaim->hard_bytes + reclaim->slot_bytes);
+}
+
+/* What the log takes, but for what its open extent has yet, or the next. */
+static uint64_t
+reclaim_used_bytes(const struct mt_reclaim *reclaim)
+{
+	const struct mt_shard *shard = reclaim->shard;
+	const struct mt_extent *old = shard->write == NULL ? NULL : shard->write->roll.old;
+
+	return reclaim->sealed_bytes + (shard->log == NULL ? 0 : shard->log->end_bytes) +
+	    (old == NULL ? 0 : old->end_bytes);
+}
+
+uint32_t
+mt_reclaim_pressure(const struct mt_shard *shard, uint64_t gained_bytes)
+{
+	const struct mt_reclaim *reclaim = shard->reclaim;
+	uint64_t used_bytes, memory_bytes;
+
+	if (reclaim == NULL || !reclaim->is_running || shard->block_index == NULL)
+		return 0;
+	if (is_room_short(shard))
+		return PACE_FULL;
+	used_bytes = reclaim_used_bytes(reclaim);
+	used_bytes -= num_min(gained_bytes, used_bytes);
+	memory_bytes = shard->block_index->memory_bytes;
+	return (uint32_t)num_max(pace_pressure(memory_bytes, reclaim->memory_bytes,
+				     2 * reclaim->memory_bytes),
+	    pace_pressure(used_bytes, reclaim->soft_bytes, reclaim->hard_bytes));
+}
+
+/* The log is full with the extent that goes beyond the limit, not with its last byte. */
+uint64_t
+mt_reclaim_left_bytes(const struct mt_shard *shard, uint32_t pressure)
+{
+	const struct mt_reclaim *reclaim = shard->reclaim;
+	uint64_t room_bytes, used_bytes, share_bytes;
+
+	if (reclaim == NULL || reclaim->hard_bytes == 0)
+		return UINT64_MAX;
+	used_bytes =
+	    num_min(reclaim_used_bytes(reclaim) + reclaim->slot_bytes, reclaim->hard_bytes);
+	room_bytes = reclaim->hard_bytes - reclaim->soft_bytes;
+	share_bytes = room_bytes / PACE_HURRY * (PACE_FULL - num_min(pressure, PACE_FULL));
+	return num_min(reclaim->hard_bytes - used_bytes, share_bytes);
+}
+
+bool
+mt_reclaim_can_gain(const struct mt_shard *shard)
+{
+	const struct mt_reclaim *reclaim = shard->reclaim;
+
+	if (reclaim == NULL || !reclaim->is_running || reclaim->is_stuck)
+		return false;
+	if (!is_room_short(shard))
+		return true; /* only the log is too long */
+	return loop_now_ns(shard->port->loop) <
+	    reclaim->progress_ns + (mt_flush_can_gain(shard) ? RECLAIM_MERGE_NS : RECLAIM_HOPE_NS);
+}
+
+static void
+reclaim_note_progress(struct mt_reclaim *reclaim)
+{
+	reclaim->is_stuck = false;
+	reclaim->progress_ns = loop_now_ns(reclaim->shard->port->loop);
+}
+
+void
+mt_reclaim_on_merge(struct mt_shard *shard, int rc)
+{
+	struct mt_reclaim *reclaim = shard->reclaim;
+
+	if (reclaim == NULL || !reclaim->is_running)
+		return;
+	if (rc == -ENOSPC) {
+		reclaim->is_stuck = true;
+		mt_write_path_on_room(shard);
+	} else if (rc == 0) {
+		reclaim_note_progress(reclaim);
+		mt_reclaim_kick(shard);
+	}
+}
+
+/* ---- which extents ---- */
+
+/* Log extents before this one hold nothing that counts. */
+static uint64_t
+reclaim_log_end(const struct mt_reclaim *reclaim)
+{
+	const struct mt_shard *shard = reclaim->shard;
+	struct loop_link *link = list_first(&shard->block_index->layers_by_age);
+	const struct mt_extent *extent;
+
+	if (link == NULL)
+		return UINT64_MAX;
+	extent = mt_shard_extent(shard, LIST_ENTRY(link, struct mt_layer, age_link)->first_extent);
+	assert(extent != NULL);
+	return extent_id_pack(&extent->id);
+}
+
+static bool
+reclaim_may_go(const struct mt_extent *extent, uint64_t log_end)
+{
+	if (extent == NULL || extent->sm.state != MT_EXTENT_SEALED || extent->is_going ||
+	    extent->use_count > 0)
+		return false;
+	if (extent->kind == EXTENT_LOG)
+		return extent_id_pack(&extent->id) < log_end;
+	return extent->kind == EXTENT_RUN && extent->run_count == 0;
+}
+
+/* ---- their end ---- */
+
+static void
+reclaim_delete(struct mt_reclaim *reclaim, struct mt_extent *extent)
+{
+	struct mt_shard *shard = reclaim->shard;
+	uint64_t *metrics = shard->port->metrics;
+
+	if (extent->kind == EXTENT_LOG) {
+		assert(shard->log_bytes >= extent->sealed_bytes);
+		mt_write_path_on_freed(shard, extent->sealed_bytes);
+		shard->log_bytes -= extent->sealed_bytes;
+	}
+	metric_add(&metrics[MT_METRIC_extents_reclaimed], 1);
+	metric_add(&metrics[MT_METRIC_reclaimed_bytes], extent->sealed_bytes);
+	mt_shard_extent_remove(shard, extent);
+	mt_extent_delete(extent);
+}
+
+static void
+reclaim_on_committed(int rc, void *arg)
+{
+	struct mt_reclaim *reclaim = arg;
+
+	CHECK_OBJ(reclaim, RECLAIM_MAGIC);
+	reclaim->is_committing = false;
+	if (!reclaim->is_running)
+		return;
+	if (rc == -ESTALE) {
+		mt_shard_stop(reclaim->shard, -ESTALE);
+		return;
+	}
+	if (rc != 0) {
+		log_limited(LOG_WARN, "shard %" PRIu32 ": its manifest takes no edit rc=%s",
+		    reclaim->shard->index, log_errno(rc));
+		loop_timer_start(reclaim->shard->port->loop, &reclaim->retry_timer,
+		    RECLAIM_RETRY_NS);
+		return;
+	}
+	for (uint32_t i = 0; i < reclaim->count; i++) {
+		struct mt_extent *extent = mt_shard_extent(reclaim->shard, reclaim->indexes[i]);
+
+		assert(extent != NULL);
+		reclaim_delete(reclaim, extent);
+	}
+	reclaim_note_progress(reclaim);
+	reclaim_measure_log(reclaim);
+	mt_reclaim_kick(reclaim->shard);
+	mt_write_path_on_room(reclaim->shard);
+}
+
+static void
+reclaim_commit(struct mt_reclaim *reclaim)
+{
+	struct mt_shard *shard = reclaim->shard;
+	struct mt_edit edits[MT_COMMIT_EDITS_MAX];
+	uint64_t log_end = reclaim_log_end(reclaim);
+	uint32_t count = 0;
+	int rc;
+
+	for (uint32_t i = 0; i < shard->extent_count && count < MT_COMMIT_EDITS_MAX; i++) {
+		const struct mt_extent *extent = shard->extents[i];
+
+		if (!reclaim_may_go(extent, log_end))
+			continue;
+		reclaim->indexes[count] = extent->index;
+		edits[count++] =
+		    (struct mt_edit){ .kind = MT_EDIT_EXTENT_DELETED, .id = extent->id };
+	}
+	if (count == 0)
+		return;
+	reclaim->count = count;
+	reclaim->is_committing = true;
+	rc = mt_manifest_commit(shard, edits, count, reclaim_on_committed, reclaim);
+	if (rc == 0)
+		return;
+	reclaim->is_committing = false;
+	loop_timer_start(shard->port->loop, &reclaim->retry_timer, RECLAIM_RETRY_NS);
+}
+
+static void
+reclaim_on_task(struct loop_task *task, void *arg)
+{
+	struct mt_reclaim *reclaim = arg;
+
+	(void)task;
+	CHECK_OBJ(reclaim, RECLAIM_MAGIC);
+	if (!reclaim->is_running)
+		return;
+	reclaim_set_limits(reclaim);
+	reclaim_measure_log(reclaim);
+	if (!reclaim->is_committing)
+		reclaim_commit(reclaim);
+	mt_flush_kick(reclaim->shard);
+}
+
+static void
+reclaim_on_retry(struct loop_timer *timer, void *arg)
+{
+	struct mt_reclaim *reclaim = arg;
+
+	(void)timer;
+	mt_reclaim_kick(reclaim->shard);
+}
+
+void
+mt_reclaim_kick(struct mt_shard *shard)
+{
+	struct mt_reclaim *reclaim = shard->reclaim;
+
+	if (reclaim != NULL && reclaim->is_running)
+		loop_defer(shard->port->loop, &reclaim->task);
+}
+
+/* ---- its life ---- */
+
+int
+mt_reclaim_init(struct mt_shard *shard)
+{
+	struct mt_reclaim *reclaim = mt_calloc(1, sizeof(*reclaim));
+
+	if (reclaim == NULL)
+		return -ENOMEM;
+	reclaim->magic = RECLAIM_MAGIC;
+	reclaim->shard = shard;
+	loop_task_init(&reclaim->task, reclaim_on_task, reclaim);
+	loop_timer_init(&reclaim->retry_timer, reclaim_on_retry, reclaim);
+	shard->reclaim = reclaim;
+	return 0;
+}
+
+void
+mt_reclaim_start(struct mt_shard *shard)
+{
+	struct mt_reclaim *reclaim = shard->reclaim;
+
+	CHECK_OBJ(reclaim, RECLAIM_MAGIC);
+	assert(!reclaim->is_running);
+	assert(!reclaim->is_committing);
+	reclaim->is_running = true;
+	reclaim_note_progress(reclaim);
+	mt_reclaim_kick(shard);
+}
+
+void
+mt_reclaim_stop(struct mt_shard *shard)
+{
+	struct mt_reclaim *reclaim = shard->reclaim;
+
+	CHECK_OBJ(reclaim, RECLAIM_MAGIC);
+	reclaim->is_running = false;
+	reclaim->log_bytes = reclaim->sealed_bytes = 0;
+	loop_task_cancel(shard->port->loop, &reclaim->task);
+	loop_timer_stop(shard->port->loop, &reclaim->retry_timer);
+}
+
+void
+mt_reclaim_fini(struct mt_shard *shard)
+{
+	struct mt_reclaim *reclaim = shard->reclaim;
+
+	if (reclaim == NULL)
+		return;
+	mt_reclaim_stop(shard);
+	reclaim->magic = 0;
+	mt_free(reclaim);
+	shard->reclaim = NULL;
+}

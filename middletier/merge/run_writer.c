@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * run_writer.c -- a merge's frames on their way to the open run extent, a batch at a time
+ *
+ *	      room wanted            full, or the last      accepted by the extent
+ *	FREE -----------> FILLING ---------------> READY -------------------------> SENT
+ *	 ^                                          ^  |                              |
+ *	 |<------------ cancelled ------------------+--+       the extent broke       |
+ *	 |                                          +---------------------------------+
+ *	 +-------------------------------------------------- acknowledged ------------+
+ *
+ * A port has one writer, for the merge at work: two batches of device memory, frames in the order of
+ * their blocks. What is acknowledged in one extent is a *part*, a run of its own: when the extent is full
+ * or breaks, the batches that are not acknowledged go to the next one, and a new part begins. Where a
+ * frame lies is known when its batch is.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/num.h"
+#include "cleave/batch.h"
+#include "cleave/dev_ptr.h"
+#include "cleave/loop.h"
+#include "cleave/split.h"
+#include "cleave/wire.h"
+#include "common/alloc.h"
+#include "common/port.h"
+#include "common/shard.h"
+#include "extent/extent.h"
+#include "extent/extent_table.h"
+#include "extent/replicate.h"
+#include "gateway.h"
+#include "index/run_index.h"
+#include "merge/run_roll.h"
+#include "merge/run_writer.h"
+#include "shard/shard.h"
+
+static void run_writer_pump(struct run_writer *writer);
+static void batch_on_done(struct mt_batch *mt_batch, int rc, void *arg);
+
+int
+run_writer_init(struct run_writer *writer, struct mt_port *port)
+{
+	*writer = (struct run_writer){ .port = port };
+	list_init(&writer->ready);
+	writer->frames = mt_calloc(CLEAVE_CHUNK_BLOCKS, sizeof(*writer->frames));
+	writer->crcs = mt_calloc(CLEAVE_CHUNK_BLOCKS, sizeof(*writer->crcs));
+	if (writer->frames == NULL || writer->crcs == NULL)
+		return -ENOMEM; /* run_writer_fini takes what there is */
+	for (uint32_t i = 0; i < RUN_BATCHES_MAX; i++) {
+		struct run_batch *batch = &writer->batches[i];
+
+		if (mt_batch_init(&batch->batch, port) != 0)
+			return -ENOMEM;
+		batch->writer = writer;
+		batch->batch.fn = batch_on_done;
+		batch->batch.arg = batch;
+		batch->payload = dev_alloc(port->split, BATCH_BYTES_MAX);
+		if (dev_ptr_is_null(batch->payload))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+void
+run_writer_fini(struct run_writer *writer)
+{
+	struct mt_port *port = writer->port;
+
+	if (port == NULL)
+		return;
+	for (uint32_t i = 0; i < RUN_BATCHES_MAX; i++) {
+		struct run_batch *batch = &writer->batches[i];
+
+		/* A port that was closed has taken its arenas along. */
+		if (!dev_ptr_is_null(batch->payload) && port->split != NULL)
+			dev_free(port->split, batch->payload);
+		if (batch->writer != NULL)
+			mt_batch_fini(&batch->batch, port);
+	}
+	mt_free(writer->frames);
+	mt_free(writer->crcs);
+	*writer = (struct run_writer){ 0 };
+}
+
+void
+run_writer_release(struct run_writer *writer)
+{
+	for (uint32_t i = 0; i < writer->part_count; i++) {
+		struct mt_extent *extent =
+		    mt_shard_extent(writer->shard, writer->parts[i].extent_index);
+
+		assert(extent != NULL);
+		mt_extent_unuse(extent);
+	}
+	writer->part_count = 0;
+}
+
+bool
+run_writer_is_quiet(const struct run_writer *writer)
+{
+	for (uint32_t i = 0; i < RUN_BATCHES_MAX; i++) {
+		if (writer->batches[i].state != RUN_BATCH_FREE)
+			return false;
+	}
+	return true;
+}
+
+static void
+writer_on_roll(void *arg)
+{
+	run_writer_pump(arg);
+}
+
+void
+run_writer_begin(struct run_writer *writer, struct mt_shard *shard, uint64_t chunk,
+    uint64_t flushed_sequence, uint64_t cut)
+{
+	assert(run_writer_is_quiet(writer));
+	writer->shard = shard;
+	writer->chunk = chunk;
+	writer->flushed_sequence = flushed_sequence;
+	writer->cut = cut;
+	writer->frame_count = writer->crc_count = writer->part_count = 0;
+	writer->stored_bytes = 0;
+	writer->is_ending = writer->is_hoping = false;
+	writer->rc = 0;
+	shard->run_roll->fn = writer_on_roll;
+	shard->run_roll->arg = writer;
+}
+
+/* ---- filling ---- */
+
+static void
+writer_fail(struct run_writer *writer, int rc)
+{
+	struct loop_link *link;
+
+	if (writer->rc == 0)
+		writer->rc = rc;
+	writer->is_hoping = false;
+	if (writer->filling != NULL)
+		writer->filling->state = RUN_BATCH_FREE;
+	writer->filling = NULL;
+	while ((link = list_pop_front(&writer->ready)) != NULL)
+		LIST_ENTRY(link, struct run_batch, link)->state = RUN_BATCH_FREE;
+}
+
+static uint8_t *
+batch_head(struct run_batch *batch)
+{
+	return batch->batch.hosts[0] + WIRE_HEADER_BYTES;
+}
+
+/* What any extent can hold: slots may differ. */
+static uint32_t
+writer_batch_bytes_max(const struct run_writer *writer)
+{
+	const struct mt_port *port = writer->port;
+	uint64_t bytes = BATCH_BYTES_MAX;
+
+	for (uint32_t i = 0; i < port->link_count; i++) {
+		uint64_t slot_bytes = port->links[i].slot_bytes;
+
+		if (slot_bytes > MT_EXTENT_OVERHEAD_BYTES)
+			bytes = num_min(bytes, slot_bytes - MT_EXTENT_OVERHEAD_BYTES);
+	}
+	return (uint32_t)num_round_down(bytes, BATCH_ALIGN);
+}
+
+static bool
+batch_has_room(const struct run_batch *batch, uint32_t stored_bytes, uint32_t crc_count)
+{
+	uint32_t head_bytes = BATCH_HEADER_BYTES + batch->desc_bytes + BATCH_DESC_FIXED_BYTES +
+	    4 * crc_count;
+
+	/* The head goes out behind the wire header, in one piece of host memory. */
+	return batch->record_count < BATCH_RECORDS_MAX &&
+	    WIRE_HEADER_BYTES + head_bytes <= SPLIT_HEADER_BYTES_MAX &&
+	    head_bytes + batch->payload_bytes + stored_bytes <= batch->bytes_max;
+}
+
+static struct run_batch *
+batch_open(struct run_writer *writer)
+{
+	uint64_t left_bytes = mt_run_roll_bytes(writer->shard);
+	/* Less room than that at an extent's end is left alone: a frame, and its head. */
+	uint64_t tail_bytes_min = 2 * (uint64_t)mt_gateway_frame_bytes(writer->port->gateway) +
+	    BATCH_ALIGN;
+
+	for (uint32_t i = 0; i < RUN_BATCHES_MAX; i++) {
+		struct run_batch *batch = &writer->batches[i];
+
+		if (batch->state != RUN_BATCH_FREE)
+			continue;
+		batch->state = RUN_BATCH_FILLING;
+		batch->desc_bytes = batch->payload_bytes = batch->record_count = 0;
+		batch->first_frame = writer->frame_count;
+		batch->bytes_max = writer_batch_bytes_max(writer);
+		/* The last of an extent is as long as fits. */
+		if (list_is_empty(&writer->ready) && left_bytes >= tail_bytes_min)
+			batch->bytes_max = (uint32_t)num_min(batch->bytes_max, left_bytes);
+		writer->filling = batch;
+		return batch;
+	}
+	return NULL;
+}
+
+static void
+batch_close(struct run_writer *writer)
+{
+	struct run_batch *batch = writer->filling;
+	uint32_t used_bytes = BATCH_HEADER_BYTES + batch->desc_bytes + batch->payload_bytes;
+
+	writer->filling = NULL;
+	batch->batch.payload = batch->payload;
+	batch->batch.info = (struct batch_info){
+		.record_count = batch->record_count,
+		.cut = writer->cut,
+		.chunk = writer->chunk,
+		.flushed_sequence = writer->flushed_sequence,
+		.used_bytes = used_bytes,
+		.batch_bytes = (uint32_t)num_round_up(used_bytes, BATCH_ALIGN),
+		.desc_bytes = batch->desc_bytes,
+	};
+	batch->state = RUN_BATCH_READY;
+	list_push_back(&writer->ready, &batch->link);
+}
+
+bool
+run_writer_room(struct run_writer *writer, uint32_t stored_bytes, uint32_t crc_count,
+    dev_ptr *ret_place)
+{
+	struct run_batch *batch = writer->filling;
+
+	assert(!writer->is_ending);
+	if (writer->rc != 0)
+		return false;
+	if (batch != NULL && !batch_has_room(batch, stored_bytes, crc_count)) {
+		assert(batch->record_count > 0);
+		batch_close(writer);
+		run_writer_pump(writer);
+		if (writer->rc != 0)
+			return false;
+		batch = NULL;
+	}
+	if (batch == NULL)
+		batch = batch_open(writer);
+	if (batch == NULL)
+		return false;
+	if (!batch_has_room(batch, stored_bytes, crc_count)) {
+		writer_fail(writer, -EFBIG); /* the nodes' slots are too small for any */
+		return false;
+	}
+	*ret_place = dev_ptr_add(batch->payload, batch->payload_bytes);
+	return true;
+}
+
+void
+run_writer_add(struct run_writer *writer, const struct record_desc *record)
+{
+	struct run_batch *batch = writer->filling;
+	uint32_t crc_count = record->kind == RECORD_WRITE ? record->block_count : 0;
+
+	assert(batch != NULL && batch_has_room(batch, record->stored_bytes, crc_count));
+	assert(writer->frame_count < CLEAVE_CHUNK_BLOCKS);
+	assert(writer->crc_count + crc_count <= CLEAVE_CHUNK_BLOCKS);
+	writer->frames[writer->frame_count++] = (struct mt_frame){
+		.block = record->block % (uint32_t)CLEAVE_CHUNK_BLOCKS,
+		.block_count = record->block_count,
+		.offset_bytes = batch->payload_bytes,
+		.stored_bytes = record->stored_bytes,
+		.stored_crc = record->stored_crc,
+		.codec_id = record->codec_id,
+		.record_kind = record->kind,
+		.crcs_at = writer->crc_count,
+	};
+	memcpy(writer->crcs + writer->crc_count, record->block_crcs, crc_count * sizeof(uint32_t));
+	writer->crc_count += crc_count;
+	writer->stored_bytes += record->stored_bytes;
+	batch->desc_bytes +=
+	    record_encode(batch_head(batch) + BATCH_HEADER_BYTES + batch->desc_bytes, record);
+	batch->payload_bytes += record->stored_bytes;
+	batch->record_count++;
+}
+
+/* ---- leaving ---- */
+
+/* A run begins, or goes on, where this batch lies now. */
+static void
+batch_acknowledged(struct run_writer *writer, struct run_batch *batch)
+{
+	const struct batch_info *info = &batch->batch.info;
+	struct run_part *part = writer->part_count == 0 ? NULL
+							: &writer->parts[writer->part_count - 1];
+	uint32_t payload_at = (uint32_t)info->offset_bytes + BATCH_HEADER_BYTES + info->desc_bytes;
+
+	if (part == NULL || part->extent_index != batch->batch.extent->index ||
+	    part->offset_bytes + part->length_bytes != info->offset_bytes) {
+		if (writer->part_count == MERGE_PARTS_MAX) {
+			writer_fail(writer, -EFBIG);
+			return;
+		}
+		part = &writer->parts[writer->part_count++];
+		*part = (struct run_part){ .extent_index = batch->batch.extent->index,
+			.id = batch->batch.extent->id,
+			.offset_bytes = (uint32_t)info->offset_bytes,
+			.first_frame = batch->first_frame };
+		mt_extent_use(batch->batch.extent); /* nothing names it before the commit */
+	}
+	part->length_bytes += info->batch_bytes;
+	part->frame_count += batch->record_count;
+	for (uint32_t i = 0; i < batch->record_count; i++)
+		writer->frames[batch->first_frame + i].offset_bytes += payload_at;
+}
+
+/* Back among those to be sent, in order. */
+static void
+batch_requeue(struct run_writer *writer, struct run_batch *batch)
+{
+	struct loop_link *at = writer->ready.next;
+
+	while (at != &writer->ready &&
+	    LIST_ENTRY(at, struct run_batch, link)->first_frame < batch->first_frame)
+		at = at->next;
+	batch->state = RUN_BATCH_READY;
+	list_insert_before(at, &batch->link);
+}
+
+static void
+batch_on_done(struct mt_batch *mt_batch, int rc, void *arg)
+{
+	struct run_batch *batch = arg;
+	struct run_writer *writer = batch->writer;
+	struct mt_run_roll *roll = writer->shard->run_roll;
+
+	assert(&batch->batch == mt_batch);
+	assert(batch->state == RUN_BATCH_SENT);
+	batch->state = RUN_BATCH_FREE;
+	if (rc == 0 && writer->rc == 0)
+		batch_acknowledged(writer, batch);
+	else if (rc == -ESTALE || rc == -EACCES)
+		mt_shard_stop(writer->shard, -ESTALE); /* a node knows a newer owner */
+	else if (rc != 0 && writer->rc == 0)
+		batch_requeue(writer, batch);
+	if (roll->sm.state == RUN_ROLL_SEALING)
+		run_roll_step(roll); /* it may have waited for this one */
+	run_writer_pump(writer);
+}
+
+/* True: go on with the next. */
+static bool
+batch_send(struct run_writer *writer, struct run_batch *batch)
+{
+	struct mt_run_roll *roll = writer->shard->run_roll;
+	int rc = mt_extent_append(roll->extent, &batch->batch);
+
+	if (rc == 0) {
+		list_remove(&batch->link);
+		batch->state = RUN_BATCH_SENT;
+	} else if (rc == -ENOSPC && roll->extent->end_bytes == 0) {
+		writer_fail(writer, -EFBIG); /* made for longer slots */
+		return false;
+	} else {
+		run_roll_turn(roll);
+	}
+	return true;
+}
+
+static void
+run_writer_pump(struct run_writer *writer)
+{
+	struct mt_run_roll *roll = writer->shard->run_roll;
+
+	if (writer->is_ending && writer->filling != NULL && writer->rc == 0)
+		batch_close(writer);
+	while (writer->rc == 0 && !writer->is_hoping && !list_is_empty(&writer->ready)) {
+		if (roll->sm.state == RUN_ROLL_STOPPED) {
+			writer_fail(writer, -ECANCELED);
+		} else if (roll->sm.state == RUN_ROLL_OPEN) {
+			if (!batch_send(writer,
+				LIST_ENTRY(list_first(&writer->ready), struct run_batch, link)))
+				break;
+		} else if (roll->rc != 0) {
+			int rc = roll->rc;
+
+			roll->rc = 0; /* the next who wants one tries anew */
+			if (rc == -ENOSPC && loop_now_ns(writer->port->loop) < writer->hope_ns) {
+				writer->is_hoping = true;
+				break;
+			}
+			writer_fail(writer, rc);
+		} else {
+			enum run_roll_state before = (enum run_roll_state)roll->sm.state;
+
+			run_roll_step(roll);
+			if (roll->rc == 0 && (enum run_roll_state)roll->sm.state == before)
+				break; /* it tells when it has got on */
+		}
+	}
+	writer->fn(writer->arg);
+}
+
+void
+run_writer_retry(struct run_writer *writer)
+{
+	writer->is_hoping = false;
+	run_writer_pump(writer);
+}
+
+void
+run_writer_end(struct run_writer *writer)
+{
+	writer->is_ending = true;
+	run_writer_pump(writer);
+}
+
+void
+run_writer_cancel(struct run_writer *writer, int rc)
+{
+	writer_fail(writer, rc);
+}
+
+struct mt_run_index *
+run_writer_index(const struct run_writer *writer, const struct run_part *part)
+{
+	const struct mt_frame *frames = writer->frames + part->first_frame;
+	struct mt_run_index *index = mt_calloc(1, sizeof(*index));
+	uint32_t first_crc = frames[0].crcs_at, crc_count = 0;
+
+	if (index == NULL)
+		return NULL;
+	for (uint32_t i = 0; i < part->frame_count; i++) {
+		crc_count += frames[i].record_kind == RECORD_WRITE ? frames[i].block_count : 0;
+		index->live_bytes += frames[i].stored_bytes;
+	}
+	index->frames = mt_calloc(part->frame_count, sizeof(*index->frames));
+	index->crcs = mt_calloc(num_max(crc_count, 1), sizeof(*index->crcs));
+	if (index->frames == NULL || index->crcs == NULL) {
+		mt_run_index_free(index);
+		return NULL;
+	}
+	index->frame_count = part->frame_count;
+	index->crc_count = crc_count;
+	memcpy(index->crcs, writer->crcs + first_crc, crc_count * sizeof(*index->crcs));
+	for (uint32_t i = 0; i < part->frame_count; i++) {
+		index->frames[i] = frames[i];
+		index->frames[i].crcs_at -= first_crc;
+	}
+	return index;
+}

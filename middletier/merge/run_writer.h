@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run_writer.h -- frames on their way to the open run extent; one a port */
+#ifndef CLEAVE_MIDDLETIER_MERGE_RUN_WRITER_H
+#define CLEAVE_MIDDLETIER_MERGE_RUN_WRITER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cleave/batch.h"
+#include "cleave/dev_ptr.h"
+#include "cleave/loop.h"
+#include "extent/replicate.h"
+
+struct mt_frame;
+struct mt_port;
+struct mt_run_index;
+struct mt_shard;
+struct run_writer;
+
+#define RUN_BATCHES_MAX 2u  /* of a port: one fills, one is at its replicas */
+#define MERGE_PARTS_MAX 72u /* runs that one merge makes: as many as extents that it fills */
+
+struct run_batch {
+	struct mt_batch batch;
+	struct loop_link link; /* writer->ready */
+	struct run_writer *writer;
+	dev_ptr payload;
+	uint32_t bytes_max; /* FILLING: no longer than this */
+	uint32_t desc_bytes, payload_bytes, record_count;
+	uint32_t first_frame; /* in writer->frames */
+	enum { RUN_BATCH_FREE, RUN_BATCH_FILLING, RUN_BATCH_READY, RUN_BATCH_SENT } state;
+};
+
+/* Acknowledged batches that lie behind each other in one extent: a run. */
+struct run_part {
+	uint32_t extent_index;
+	struct extent_id id;
+	uint32_t offset_bytes, length_bytes;
+	uint32_t first_frame, frame_count;
+};
+
+struct run_writer {
+	struct mt_port *port;
+	struct run_batch batches[RUN_BATCHES_MAX];
+	struct loop_link ready; /* closed, oldest first */
+	struct run_batch *filling;
+	/* Of the merge at work. */
+	struct mt_shard *shard; /* NULL: none */
+	uint64_t chunk, flushed_sequence, cut;
+	struct mt_frame *frames; /* of the whole merge, by block; CLEAVE_CHUNK_BLOCKS of them */
+	uint32_t *crcs;
+	uint32_t frame_count, crc_count;
+	uint64_t stored_bytes; /* of the frames */
+	struct run_part parts[MERGE_PARTS_MAX];
+	uint32_t part_count;
+	bool is_ending;   /* no more frames: what fills is sent */
+	uint64_t hope_ns; /* until then room may yet come: extents are being deleted */
+	bool is_hoping;   /* run_writer_retry is wanted, in a while */
+	int rc;
+	void (*fn)(void *arg); /* there is room, or an end, or a failure */
+	void *arg;
+};
+
+int run_writer_init(struct run_writer *writer, struct mt_port *port);
+void run_writer_fini(struct run_writer *writer);
+/* run_writer_begin -- nothing of an earlier merge is left (run_writer_is_quiet). */
+void run_writer_begin(struct run_writer *writer, struct mt_shard *shard, uint64_t chunk,
+    uint64_t flushed_sequence, uint64_t cut);
+/* run_writer_room -- where @stored_bytes may go with @crc_count CRCs; null: when fn was called. */
+bool run_writer_room(struct run_writer *writer, uint32_t stored_bytes, uint32_t crc_count,
+    dev_ptr *ret_place);
+/* run_writer_add -- @record is the next: its stored bytes are where run_writer_room said. */
+void run_writer_add(struct run_writer *writer, const struct record_desc *record);
+/* run_writer_end -- send what is left. Done when run_writer_is_quiet. */
+void run_writer_end(struct run_writer *writer);
+/* run_writer_retry -- is_hoping: look for room again. */
+void run_writer_retry(struct run_writer *writer);
+/* run_writer_cancel -- @rc: what is not sent is dropped; quiet when what is sent has ended. */
+void run_writer_cancel(struct run_writer *writer, int rc);
+/* run_writer_release -- the merge's runs are named, or never will be: their extents may go. */
+void run_writer_release(struct run_writer *writer);
+bool run_writer_is_quiet(const struct run_writer *writer);
+/* run_writer_index -- a part's frames as an index of its own. NULL: out of memory. */
+struct mt_run_index *run_writer_index(const struct run_writer *writer, const struct run_part *part);
+
+#endif /* CLEAVE_MIDDLETIER_MERGE_RUN_WRITER_H */

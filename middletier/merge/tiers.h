@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tiers.h -- the arithmetic of flush and compaction: what is worth a merge, and what it takes along
+ *
+ * No I/O and no objects, so that a model can run it (tests/unit/test_tiers.c computes the amplification
+ * that it comes to).
+ */
+#ifndef CLEAVE_MIDDLETIER_MERGE_TIERS_H
+#define CLEAVE_MIDDLETIER_MERGE_TIERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TIERS_RUNS_MAX                                                                             \
+	12u /* of a chunk, between two cuts, those of one merge counted once: more are merged */
+
+/* Of a shard: what its runs and their extents come to. */
+struct tiers_total {
+	uint64_t live_bytes;   /* of the newest versions, at least */
+	uint64_t run_bytes;    /* of runs */
+	uint64_t extent_bytes; /* of run extents: runs, and what is dead between them */
+	uint64_t slot_bytes;
+};
+
+/* tiers_is_dirty -- so much is garbage that flushes should take runs along. */
+bool tiers_is_dirty(const struct tiers_total *total);
+/* tiers_is_overdue -- so much that the worst chunk should be compacted. */
+bool tiers_is_overdue(const struct tiers_total *total);
+/* tiers_is_holey -- so much of the extents is dead that one of them should be cleared. */
+bool tiers_is_holey(const struct tiers_total *total);
+
+/* Of a chunk: what lies between two cuts that matter. */
+struct tiers_group {
+	const uint64_t *run_bytes; /* newest first */
+	uint32_t run_count;
+	uint64_t layer_bytes; /* what a flush brings; 0: none */
+	uint64_t live_bytes;  /* of the runs' newest versions, at least; 0: not known */
+};
+
+/* tiers_garbage -- how many of a thousand bytes, against those that are live, are not. */
+uint32_t tiers_garbage(const struct tiers_group *group);
+/* tiers_take -- how many of the newest runs a merge should take; @is_dirty: of the shard. */
+uint32_t tiers_take(const struct tiers_group *group, bool is_dirty);
+
+#endif /* CLEAVE_MIDDLETIER_MERGE_TIERS_H */

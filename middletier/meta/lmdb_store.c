@@ -1,0 +1,695 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lmdb_store.c -- requests as LMDB transactions; each half of the store has a worker for them
+ *
+ *	half      where                         what                            a commit waits for
+ *	durable   the store's directory         all keys but those              the disk
+ *	leased    memory that the host shares   leases, META_LEASED_PREFIX's    nothing
+ *	          (lmdb_leases.c)               keys
+ *
+ * Who could see a lease dies with the host, so nothing of it need be durable; and what keeps it alive
+ * must not wait for a disk, nor behind who waits for one.
+ *
+ * Keys are kept as [u64 version][u64 lease][value] in table "keys"; "leases" has lease -> struct
+ * lmdb_lease; "state" the two counters that versions and leases come from. A lease expires by the
+ * host's monotonic clock. Time namespaces shift that clock: what they add is taken off. Every
+ * transaction of the leased half ends expired leases first.
+ *
+ * Several processes have the environments open, each its own MDB_env. Every transaction here is one of
+ * LMDB's write transactions, also where it only reads: its robust lock puts all processes in one
+ * order, survives a killed holder, and there are no reader slots that could go stale. Each change of
+ * a key, a deletion too, counts "version" up, so one look at it tells whether others did anything.
+ *
+ * A transaction of the durable half may compare leased keys: it looks at them with both locks held,
+ * always taken in that order, and keeps the durable one until its commit. So it takes its place in the order
+ * of both halves at that look: whoever reads a durable key later waits for the commit, and what happens to
+ * leased keys meanwhile happens after it.
+ */
+#include "meta/lmdb_store.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/num.h"
+#include "cleave/meta.h"
+#include "common/alloc.h"
+#include "meta/meta_txn.h"
+
+#define LMDB_MAP_BYTES ((size_t)1 << 30)
+#define LMDB_LEASED_MAP_BYTES ((size_t)1 << 26) /* 64 gateways of some KiB */
+#define LMDB_ITEM_HEAD_BYTES 16u
+
+/* As stored. */
+struct lmdb_lease {
+	uint64_t ttl_ns;
+	uint64_t expires_ns;
+	uint64_t holder; /* the process that it was granted to */
+};
+
+uint64_t
+lmdb_store_clock_ns(const struct lmdb_store *store)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now); /* tidy: allow call: the worker has no loop */
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec -
+	    (uint64_t)store->clock_offset_ns;
+}
+
+int64_t
+lmdb_clock_offset_read(const char *text)
+{
+	const char *line = strstr(text, "monotonic");
+	long long seconds, nanoseconds;
+
+	if (line == NULL || sscanf(line, "monotonic %lld %lld", &seconds, &nanoseconds) != 2)
+		return 0;
+	return (int64_t)seconds * 1000000000 + (int64_t)nanoseconds;
+}
+
+static int
+errno_of(int mdb_rc)
+{
+	switch (mdb_rc) {
+	case MDB_SUCCESS:
+		return 0;
+	case MDB_MAP_FULL:
+	case ENOSPC:
+		return -ENOSPC;
+	case ENOMEM:
+		return -ENOMEM;
+	default:
+		return -EIO;
+	}
+}
+
+static MDB_val
+val_of(const void *data, size_t bytes)
+{
+	return (MDB_val){ .mv_size = bytes, .mv_data = (void *)(uintptr_t)data };
+}
+
+/* ---- keys, inside a transaction ---- */
+
+/* Version and lease of @key; version 0 when it is absent. Returns 0 or LMDB's error. */
+static int
+key_head(struct lmdb_store *store, MDB_txn *txn, const char *key, uint64_t *ret_version)
+{
+	MDB_val name = val_of(key, strlen(key)), value;
+	int rc = mdb_get(txn, store->keys, &name, &value);
+
+	*ret_version = 0;
+	if (rc == MDB_NOTFOUND)
+		return 0;
+	if (rc != 0)
+		return rc;
+	if (value.mv_size < LMDB_ITEM_HEAD_BYTES)
+		return MDB_CORRUPTED;
+	*ret_version = num_get_le64(value.mv_data);
+	return 0;
+}
+
+/* The next number of a counter kept in `state`. */
+static int
+next_number(struct lmdb_store *store, MDB_txn *txn, const char *counter, uint64_t *ret_number)
+{
+	MDB_val name = val_of(counter, strlen(counter)), value;
+	uint8_t bytes[8] = { 0 };
+	uint64_t number = 0;
+	int rc = mdb_get(txn, store->state, &name, &value);
+
+	if (rc == 0 && value.mv_size == sizeof(bytes))
+		number = num_get_le64(value.mv_data);
+	else if (rc != MDB_NOTFOUND)
+		return rc == 0 ? MDB_CORRUPTED : rc;
+	num_put_le64(bytes, ++number);
+	value = val_of(bytes, sizeof(bytes));
+	*ret_number = number;
+	return mdb_put(txn, store->state, &name, &value, 0);
+}
+
+/* The last number that a counter gave. */
+static int
+last_number(struct lmdb_store *store, MDB_txn *txn, const char *counter, uint64_t *ret_number)
+{
+	MDB_val name = val_of(counter, strlen(counter)), value;
+	int rc = mdb_get(txn, store->state, &name, &value);
+
+	if (rc != 0 && rc != MDB_NOTFOUND)
+		return rc;
+	if (rc == 0 && value.mv_size != 8)
+		return MDB_CORRUPTED;
+	*ret_number = rc == 0 ? num_get_le64(value.mv_data) : 0;
+	return 0;
+}
+
+static int
+key_put(struct lmdb_store *store, MDB_txn *txn, const struct meta_op *op)
+{
+	MDB_val name = val_of(op->key, strlen(op->key)), value;
+	uint64_t version;
+	int rc = next_number(store, txn, "version", &version);
+
+	if (rc != 0)
+		return rc;
+	value = val_of(NULL, LMDB_ITEM_HEAD_BYTES + op->value_bytes);
+	rc = mdb_put(txn, store->keys, &name, &value, MDB_RESERVE);
+	if (rc != 0)
+		return rc;
+	num_put_le64(value.mv_data, version);
+	num_put_le64((uint8_t *)value.mv_data + 8, op->lease);
+	if (op->value_bytes > 0)
+		memcpy((uint8_t *)value.mv_data + LMDB_ITEM_HEAD_BYTES, op->value, op->value_bytes);
+	return 0;
+}
+
+static int
+key_delete(struct lmdb_store *store, MDB_txn *txn, const char *key)
+{
+	MDB_val name = val_of(key, strlen(key));
+	uint64_t version;
+	int rc = mdb_del(txn, store->keys, &name, NULL);
+
+	if (rc == MDB_NOTFOUND)
+		return 0;
+	return rc != 0 ? rc : next_number(store, txn, "version", &version);
+}
+
+/* ---- leases, inside a transaction ---- */
+
+static int
+lease_get(struct lmdb_store *store, MDB_txn *txn, uint64_t id, struct lmdb_lease *ret_lease)
+{
+	uint8_t key[8] = { 0 };
+	MDB_val name = val_of(key, sizeof(key)), value;
+	int rc;
+
+	num_put_le64(key, id);
+	rc = mdb_get(txn, store->leases, &name, &value);
+	if (rc != 0)
+		return rc == MDB_NOTFOUND ? -ENOENT : errno_of(rc);
+	if (value.mv_size != sizeof(*ret_lease))
+		return -EIO;
+	memcpy(ret_lease, value.mv_data, sizeof(*ret_lease));
+	return 0;
+}
+
+static int
+lease_put(struct lmdb_store *store, MDB_txn *txn, uint64_t id, uint64_t ttl_ns, uint64_t holder)
+{
+	struct lmdb_lease lease = { .ttl_ns = ttl_ns,
+		.expires_ns = lmdb_store_clock_ns(store) + ttl_ns,
+		.holder = holder };
+	uint8_t key[8] = { 0 };
+	MDB_val name = val_of(key, sizeof(key)), value = val_of(&lease, sizeof(lease));
+
+	num_put_le64(key, id);
+	/* A wake-up too early, for a lease since renewed, is harmless. */
+	if (store->next_expiry_ns == 0 || lease.expires_ns < store->next_expiry_ns)
+		store->next_expiry_ns = lease.expires_ns;
+	return errno_of(mdb_put(txn, store->leases, &name, &value, 0));
+}
+
+/* The lease and every key that hangs on it. */
+static int
+lease_end(struct lmdb_store *store, MDB_txn *txn, uint64_t id, bool *ret_changed)
+{
+	uint8_t key[8] = { 0 };
+	MDB_val name = val_of(key, sizeof(key)), value;
+	MDB_cursor *cursor;
+	uint64_t version;
+	bool has_keys = false;
+	int rc;
+
+	num_put_le64(key, id);
+	rc = mdb_del(txn, store->leases, &name, NULL);
+	if (rc != 0 && rc != MDB_NOTFOUND)
+		return errno_of(rc);
+	rc = mdb_cursor_open(txn, store->keys, &cursor);
+	if (rc != 0)
+		return errno_of(rc);
+	while ((rc = mdb_cursor_get(cursor, &name, &value, MDB_NEXT)) == 0) {
+		if (value.mv_size < LMDB_ITEM_HEAD_BYTES ||
+		    num_get_le64((uint8_t *)value.mv_data + 8) != id)
+			continue;
+		rc = mdb_cursor_del(cursor, 0);
+		if (rc != 0)
+			break;
+		has_keys = true;
+	}
+	mdb_cursor_close(cursor);
+	if (rc == MDB_NOTFOUND)
+		rc = has_keys ? next_number(store, txn, "version", &version) : 0;
+	*ret_changed |= has_keys;
+	return errno_of(rc);
+}
+
+/* Its time is over; or @is_bell, and so is its holder's. */
+static bool
+lease_is_over(struct lmdb_store *store, const struct lmdb_lease *lease, uint64_t now_ns,
+    bool is_bell)
+{
+	if (lease->expires_ns <= now_ns)
+		return true;
+	if (lease->holder == store->holder)
+		return false;
+	if (is_bell && store->is_dead(store->is_dead_arg, lease->holder))
+		return true;
+	store->has_foreign = true;
+	return false;
+}
+
+/* One lease that is over, or 0; and when the next one will be. */
+static int
+lease_find_over(struct lmdb_store *store, MDB_txn *txn, bool is_bell, uint64_t *ret_id)
+{
+	uint64_t now_ns = lmdb_store_clock_ns(store);
+	MDB_cursor *cursor;
+	MDB_val name, value;
+	int rc = mdb_cursor_open(txn, store->leases, &cursor);
+
+	*ret_id = 0;
+	store->next_expiry_ns = 0;
+	store->has_foreign = false;
+	if (rc != 0)
+		return errno_of(rc);
+	while ((rc = mdb_cursor_get(cursor, &name, &value, MDB_NEXT)) == 0) {
+		struct lmdb_lease lease;
+
+		if (name.mv_size != 8 || value.mv_size != sizeof(lease)) {
+			rc = MDB_CORRUPTED;
+			break;
+		}
+		memcpy(&lease, value.mv_data, sizeof(lease));
+		if (lease_is_over(store, &lease, now_ns, is_bell)) {
+			*ret_id = num_get_le64(name.mv_data);
+			break;
+		}
+		if (store->next_expiry_ns == 0 || lease.expires_ns < store->next_expiry_ns)
+			store->next_expiry_ns = lease.expires_ns;
+	}
+	mdb_cursor_close(cursor);
+	return rc == MDB_NOTFOUND ? 0 : errno_of(rc);
+}
+
+static int
+leases_expire(struct lmdb_store *store, MDB_txn *txn, bool is_bell, bool *ret_changed)
+{
+	uint64_t id;
+	int rc;
+
+	if (store->leased != NULL)
+		return 0;
+	while ((rc = lease_find_over(store, txn, is_bell, &id)) == 0 && id != 0) {
+		rc = lease_end(store, txn, id, ret_changed);
+		if (rc != 0)
+			break;
+	}
+	return rc;
+}
+
+/* Another process may have made the map larger than it is here. */
+static int
+txn_begin(struct lmdb_store *store, MDB_txn **ret_txn)
+{
+	int rc = mdb_txn_begin(store->env, NULL, 0, ret_txn);
+
+	if (rc == MDB_MAP_RESIZED && (rc = mdb_env_set_mapsize(store->env, 0)) == 0)
+		rc = mdb_txn_begin(store->env, NULL, 0, ret_txn);
+	return errno_of(rc);
+}
+
+/* ---- requests, on the worker ---- */
+
+bool
+lmdb_request_is_leased(const struct lmdb_request *request)
+{
+	if (request->kind == REQUEST_LIST)
+		return meta_key_is_leased(request->prefix);
+	return request->kind != REQUEST_TXN || meta_txn_is_leased(request->txn);
+}
+
+/* Of the keys that lie in @store. 0; -EAGAIN a version differs. */
+static int
+txn_compare_keys(struct lmdb_store *store, MDB_txn *txn, const struct meta_txn *wanted)
+{
+	bool is_leased = store->leased == NULL;
+
+	for (uint32_t i = 0; i < wanted->count; i++) {
+		const struct meta_op *op = &wanted->ops[i];
+		uint64_t version = 0;
+		int rc;
+
+		if (op->kind != META_COMPARE_VERSION || meta_key_is_leased(op->key) != is_leased)
+			continue;
+		rc = errno_of(key_head(store, txn, op->key, &version));
+		if (rc != 0)
+			return rc;
+		if (version != op->version)
+			return -EAGAIN;
+	}
+	return 0;
+}
+
+static bool
+txn_compares_leased(const struct meta_txn *wanted)
+{
+	for (uint32_t i = 0; i < wanted->count; i++)
+		if (meta_key_is_leased(wanted->ops[i].key))
+			return true;
+	return false;
+}
+
+/* 0; -EAGAIN a version differs; -ENOENT a lease is gone. */
+static int
+txn_compare(struct lmdb_store *store, MDB_txn *txn, const struct meta_txn *wanted)
+{
+	int rc = txn_compare_keys(store, txn, wanted);
+	MDB_txn *look;
+
+	if (rc == 0 && store->leased != NULL && txn_compares_leased(wanted)) {
+		rc = txn_begin(store->leased, &look);
+		if (rc != 0)
+			return rc;
+		rc = txn_compare_keys(store->leased, look, wanted);
+		mdb_txn_abort(look);
+	}
+	for (uint32_t i = 0; rc == 0 && i < wanted->count; i++) {
+		struct lmdb_lease lease;
+
+		if (wanted->ops[i].lease != 0)
+			rc = lease_get(store, txn, wanted->ops[i].lease, &lease);
+	}
+	return rc;
+}
+
+static int
+txn_apply(struct lmdb_store *store, MDB_txn *txn, const struct meta_txn *wanted)
+{
+	for (uint32_t i = 0; i < wanted->count; i++) {
+		const struct meta_op *op = &wanted->ops[i];
+		int rc = 0;
+
+		if (op->kind == META_PUT)
+			rc = key_put(store, txn, op);
+		else if (op->kind == META_DELETE)
+			rc = key_delete(store, txn, op->key);
+		if (rc != 0)
+			return errno_of(rc);
+	}
+	return 0;
+}
+
+/* Where a list's answer goes: first its size alone, then, with room made, a copy. */
+struct list_answer {
+	struct lmdb_request *request;
+	char *at; /* NULL: count */
+	size_t text_bytes;
+};
+
+static void
+list_add(struct list_answer *answer, const MDB_val *name, const MDB_val *value)
+{
+	struct lmdb_request *request = answer->request;
+	struct meta_item *item;
+
+	answer->text_bytes += name->mv_size + 1 + value->mv_size - LMDB_ITEM_HEAD_BYTES;
+	request->item_count++;
+	if (answer->at == NULL)
+		return;
+	item = &request->items[request->item_count - 1];
+	item->key = memcpy(answer->at, name->mv_data, name->mv_size);
+	answer->at += name->mv_size;
+	*answer->at++ = '\0';
+	item->version = num_get_le64(value->mv_data);
+	item->value_bytes = (uint32_t)(value->mv_size - LMDB_ITEM_HEAD_BYTES);
+	item->value =
+	    memcpy(answer->at, (uint8_t *)value->mv_data + LMDB_ITEM_HEAD_BYTES, item->value_bytes);
+	answer->at += item->value_bytes;
+}
+
+/* Keys of @store that begin with the request's prefix. */
+static int
+list_walk(struct lmdb_store *store, MDB_txn *txn, struct list_answer *answer)
+{
+	const char *prefix = answer->request->prefix;
+	size_t prefix_bytes = strlen(prefix);
+	MDB_val name = val_of(prefix, prefix_bytes), value;
+	MDB_cursor *cursor;
+	int rc = mdb_cursor_open(txn, store->keys, &cursor);
+
+	if (rc != 0)
+		return errno_of(rc);
+	rc = mdb_cursor_get(cursor, &name, &value, prefix_bytes == 0 ? MDB_FIRST : MDB_SET_RANGE);
+	for (; rc == 0; rc = mdb_cursor_get(cursor, &name, &value, MDB_NEXT)) {
+		if (name.mv_size < prefix_bytes || memcmp(name.mv_data, prefix, prefix_bytes) != 0)
+			break;
+		if (value.mv_size < LMDB_ITEM_HEAD_BYTES) {
+			rc = MDB_CORRUPTED;
+			break;
+		}
+		list_add(answer, &name, &value);
+	}
+	mdb_cursor_close(cursor);
+	return rc == MDB_NOTFOUND ? 0 : errno_of(rc);
+}
+
+/* @leased NULL: of one half alone. */
+static int
+list_halves(struct lmdb_store *store, MDB_txn *txn, MDB_txn *leased, struct list_answer *answer)
+{
+	int rc;
+
+	answer->request->item_count = 0;
+	answer->at = answer->request->text;
+	answer->text_bytes = 0;
+	rc = list_walk(store, txn, answer);
+	if (rc == 0 && leased != NULL)
+		rc = list_walk(store->leased, leased, answer);
+	return rc;
+}
+
+static int
+item_compare(const void *a, const void *b)
+{
+	return strcmp(((const struct meta_item *)a)->key, ((const struct meta_item *)b)->key);
+}
+
+static int
+request_list(struct lmdb_store *store, MDB_txn *txn, struct lmdb_request *request)
+{
+	struct list_answer answer = { .request = request };
+	MDB_txn *leased = NULL;
+	int rc = 0;
+
+	/* A prefix that is shorter than theirs has leased keys behind it, too. */
+	if (store->leased != NULL && meta_key_has_prefix(META_LEASED_PREFIX, request->prefix))
+		rc = txn_begin(store->leased, &leased);
+	if (rc == 0)
+		rc = list_halves(store, txn, leased, &answer);
+	if (rc == 0 && request->item_count > 0) {
+		request->items = mt_calloc(request->item_count, sizeof(*request->items));
+		request->text = mt_calloc(1, answer.text_bytes);
+		rc = request->items == NULL || request->text == NULL
+		    ? -ENOMEM
+		    : list_halves(store, txn, leased, &answer);
+	}
+	if (leased != NULL)
+		mdb_txn_abort(leased);
+	if (rc == 0 && request->item_count > 0)
+		qsort(request->items, request->item_count, sizeof(*request->items), item_compare);
+	return rc;
+}
+
+static int
+request_do(struct lmdb_store *store, MDB_txn *txn, struct lmdb_request *request)
+{
+	struct lmdb_lease lease;
+	int rc;
+
+	switch (request->kind) {
+	case REQUEST_TXN:
+		rc = txn_compare(store, txn, request->txn);
+		if (rc != 0)
+			return rc;
+		request->has_changed = true;
+		return txn_apply(store, txn, request->txn);
+	case REQUEST_LIST:
+		return request_list(store, txn, request);
+	case REQUEST_GRANT:
+		rc = errno_of(next_number(store, txn, "lease", &request->lease));
+		return rc != 0
+		    ? rc
+		    : lease_put(store, txn, request->lease, request->ttl_ns, store->holder);
+	case REQUEST_RENEW:
+		rc = lease_get(store, txn, request->lease, &lease);
+		return rc != 0 ? rc
+			       : lease_put(store, txn, request->lease, lease.ttl_ns, lease.holder);
+	case REQUEST_REVOKE:
+		rc = lease_get(store, txn, request->lease, &lease);
+		return rc != 0 ? rc : lease_end(store, txn, request->lease, &request->has_changed);
+	}
+	return -EINVAL;
+}
+
+/* What a request was refused for leaves no trace; expired leases stay expired. */
+static bool
+is_refusal(int rc)
+{
+	return rc == -EAGAIN || rc == -ENOENT;
+}
+
+/* Did others change keys before this transaction? */
+static int
+others_look(struct lmdb_store *store, MDB_txn *txn, bool *ret_others)
+{
+	uint64_t version = 0;
+	int rc = last_number(store, txn, "version", &version);
+
+	store->start_version = version;
+	if (rc == 0 && store->has_seen && version != store->seen_version)
+		*ret_others = true;
+	return errno_of(rc);
+}
+
+/*
+ * What this process knows from now on. LMDB spends no number on a transaction that changed nothing: only
+ * one that surely did may count its own, or the next commit of another process would go unseen.
+ */
+static int
+run_commit(struct lmdb_store *store, MDB_txn *txn, const struct lmdb_request *request)
+{
+	bool is_lease = request != NULL && request->rc == 0 &&
+	    (request->kind == REQUEST_GRANT || request->kind == REQUEST_RENEW);
+	uint64_t version = 0;
+	bool is_changed;
+	size_t commit = mdb_txn_id(txn);
+	int rc = errno_of(last_number(store, txn, "version", &version));
+
+	if (rc != 0) {
+		mdb_txn_abort(txn);
+		return rc;
+	}
+	is_changed = is_lease || version != store->start_version;
+	rc = errno_of(mdb_txn_commit(txn));
+	if (rc != 0)
+		return rc;
+	store->has_seen = true;
+	store->seen_version = version;
+	store->seen_commit = is_changed ? commit : commit - 1;
+	return 0;
+}
+
+void
+lmdb_store_run(struct lmdb_store *store, struct lmdb_request *request, bool is_bell,
+    bool *ret_others)
+{
+	bool has_others = false, has_expired = false;
+	MDB_txn *txn;
+	int rc = txn_begin(store, &txn);
+	int result = rc;
+
+	if (rc == 0) {
+		rc = others_look(store, txn, &has_others);
+		if (rc == 0)
+			rc = leases_expire(store, txn, is_bell, &has_expired);
+		result = rc;
+		if (rc == 0 && request != NULL)
+			result = request->rc = request_do(store, txn, request);
+		if (rc != 0 || (result != 0 && !is_refusal(result))) {
+			mdb_txn_abort(txn);
+			has_expired = has_others = false; /* the next one sees it again */
+		} else {
+			rc = run_commit(store, txn, request);
+			if (rc != 0)
+				has_expired = has_others = false;
+			result = rc != 0 ? rc : result;
+		}
+	}
+	/* A store that fails is asked again, but not at once and for ever. */
+	if (rc != 0)
+		store->next_expiry_ns = lmdb_store_clock_ns(store) + NUM_S(1);
+	*ret_others = has_others || has_expired;
+	if (request != NULL) {
+		request->rc = result;
+		request->has_changed &= result == 0;
+	}
+}
+
+bool
+lmdb_store_is_behind(const struct lmdb_store *store)
+{
+	MDB_envinfo info;
+
+	return !store->has_seen || mdb_env_info(store->env, &info) != 0 ||
+	    info.me_last_txnid > store->seen_commit;
+}
+
+/* Versions and leases go on where those of a leased half before this one ended. */
+static int
+state_begin(struct lmdb_store *store, MDB_txn *txn)
+{
+	static const char *const counters[] = { "version", "lease" };
+	uint8_t bytes[8];
+	int rc = 0;
+
+	/* The clock runs faster than either has been counted up since this boot. */
+	num_put_le64(bytes, lmdb_store_clock_ns(store));
+	for (uint32_t i = 0; rc == 0 && i < NUM_COUNT(counters); i++) {
+		MDB_val name = val_of(counters[i], strlen(counters[i]));
+		MDB_val value = val_of(bytes, sizeof(bytes));
+
+		rc = mdb_put(txn, store->state, &name, &value, MDB_NOOVERWRITE);
+		rc = rc == MDB_KEYEXIST ? 0 : rc;
+	}
+	return rc;
+}
+
+static int
+tables_open(struct lmdb_store *store, MDB_txn *txn)
+{
+	int rc = mdb_dbi_open(txn, "keys", MDB_CREATE, &store->keys);
+
+	if (rc == 0)
+		rc = mdb_dbi_open(txn, "state", MDB_CREATE, &store->state);
+	if (rc != 0 || store->leased != NULL)
+		return rc;
+	rc = mdb_dbi_open(txn, "leases", MDB_CREATE, &store->leases);
+	return rc != 0 ? rc : state_begin(store, txn);
+}
+
+int
+lmdb_store_open(struct lmdb_store *store, const char *path)
+{
+	bool is_leased = store->leased == NULL;
+	MDB_txn *txn;
+	int rc = mdb_env_create(&store->env);
+
+	if (rc != 0)
+		return rc;
+	if ((rc = mdb_env_set_mapsize(store->env,
+		 is_leased ? LMDB_LEASED_MAP_BYTES : LMDB_MAP_BYTES)) != 0 ||
+	    (rc = mdb_env_set_maxdbs(store->env, 3)) != 0 ||
+	    (rc = mdb_env_open(store->env, path, MDB_NOTLS | (is_leased ? MDB_NOSYNC : 0), 0600)) !=
+		0 ||
+	    (rc = mdb_reader_check(store->env, NULL)) != 0 ||
+	    (rc = mdb_txn_begin(store->env, NULL, 0, &txn)) != 0)
+		return rc;
+	rc = tables_open(store, txn);
+	if (rc != 0) {
+		mdb_txn_abort(txn);
+		return rc;
+	}
+	return mdb_txn_commit(txn);
+}
+
+void
+lmdb_store_close(struct lmdb_store *store)
+{
+	if (store->env != NULL)
+		mdb_env_close(store->env);
+	store->env = NULL;
+}

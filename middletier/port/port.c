@@ -1,0 +1,805 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * port.c -- a port of the gateway: its split port, engines, links, shards and sessions
+ *
+ * Everything here belongs to the port's thread. Main opens ports and lets them listen before any
+ * shard can serve, so that clients find somebody and wait there; then it posts "begin", and much later
+ * "stop". A port posts back "ready", "failed" and "stopped", once each.
+ *
+ *	OPENING ---------> RUNNING --------------> STOPPING ------------> STOPPED
+ *	listens, knows     shards are taken over   1. requests in flight finish
+ *	no shards yet      and serve               2. sessions, shards, links close
+ *
+ * A port has a struct mt_shard for every number n with n % port_count == index, whoever owns it. Main
+ * says which of them it shall own (mt_port_shards), and is told of each change; without a word from
+ * main, it shall own them all.
+ *
+ * Device memory has fixed shares: a quarter for receives, the rest in equal rings, one a shard.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "cleave/batch.h"
+#include "cleave/dev_ptr.h"
+#include "cleave/engine.h"
+#include "cleave/loop.h"
+#include "cleave/split.h"
+#include "cleave/wire.h"
+#include "cluster/gateway_state.h"
+#include "cluster/peer.h"
+#include "common/alloc.h"
+#include "common/port.h"
+#include "common/shard.h"
+#include "control/control.h"
+#include "control/control_json.h"
+#include "extent/capacity.h"
+#include "extent/node_link.h"
+#include "gateway.h"
+#include "index/run_index.h"
+#include "merge/merge.h"
+#include "port/port.h"
+#include "read/read_path.h"
+#include "session/session.h"
+#include "shard/shard.h"
+
+#define PORT_MAGIC 0x504f5254u      /* "TROP" */
+#define PORT_HOST_BYTES NUM_MIB(48) /* batch heads and what links need; touched as it is used */
+#define PORT_RECEIVE_STRIDE_BYTES (MT_RECEIVE_BYTES + 4096u)
+/* A quarter is kept for replies: of them a copy holds a window, replays an eighth, or one a shard. */
+#define PORT_RECEIVES_MIN 48u
+#define PORT_RECEIVES_MAX 4096u
+#define PORT_RING_BYTES_MIN (4u * BATCH_BYTES_MAX)
+#define PORT_SPARE_BYTES NUM_KIB(64) /* device memory for the zero page and the arena's edges */
+#define PORT_ENGINE_QUEUE_MAX 4096u
+#define PORT_STOP_CHECK_NS NUM_MS(1)
+#define PORT_STOP_DRAIN_NS NUM_S(2)
+#define PORT_STOP_CLOSE_NS NUM_S(1)
+
+static void port_on_stop_timer(struct loop_timer *timer, void *arg);
+
+static int __attribute__((format(printf, 4, 5)))
+port_refuse(char *ret_error, size_t error_bytes, int rc, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(ret_error, error_bytes, format, args); /* cut where too long */
+	va_end(args);
+	return rc;
+}
+
+/* Opening: on main, before the port's thread runs. */
+
+static uint32_t
+port_receive_count(const struct mt_gateway_options *options)
+{
+	uint64_t count = options->device_bytes / 4 / PORT_RECEIVE_STRIDE_BYTES;
+
+	/* As many again for the replies of nodes: a read holds its request while a replica is read. */
+	if (options->client_receives != 0)
+		count = num_min(count, 2 * (uint64_t)options->client_receives);
+	return (uint32_t)num_max(PORT_RECEIVES_MIN, num_min(count, PORT_RECEIVES_MAX));
+}
+
+static uint32_t
+port_shard_count(const struct mt_port *port, uint32_t cluster_shard_count)
+{
+	uint32_t port_count = port->gateway->port_count;
+
+	return cluster_shard_count / port_count +
+	    (port->index < cluster_shard_count % port_count ? 1 : 0);
+}
+
+/* The port goes on by itself (cleave/split.h): this is for who reads the log. */
+static void
+port_on_device(bool is_there, const char *text, void *arg)
+{
+	const struct mt_port *port = arg;
+
+	log_at(is_there ? LOG_INFO : LOG_WARN,
+	    "port: RDMA device is %s port=%" PRIu32 " reason=\"%s\"", is_there ? "back" : "lost",
+	    port->index, text);
+}
+
+/* The peer is told by the library, where it can be. */
+static void
+port_on_full(const char *peer, int rc, void *arg)
+{
+	const struct mt_port *port = arg;
+
+	if (peer == NULL)
+		log_limited(LOG_WARN,
+		    "port: the system has no room for another connection, it waits port=%" PRIu32
+		    " address=%s rc=%s",
+		    port->index, port->address, log_errno(rc));
+	else
+		log_limited(LOG_WARN,
+		    "port: no room for a connection port=%" PRIu32
+		    " address=%s peer=%s connections_max=%u rc=%s",
+		    port->index, port->address, peer, split_port_accepted_max(port->split),
+		    log_errno(rc));
+}
+
+/* Anybody can say hello: who shows no more than that gives way. */
+static void
+port_on_cut(const char *peer, uint64_t silent_ns, const char *why, void *arg)
+{
+	const struct mt_port *port = arg;
+
+	log_limited(LOG_WARN,
+	    "port: closed a connection that uses no volume, %s port=%" PRIu32
+	    " address=%s peer=%s silent_ms=%" PRIu64 " connections_max=%u",
+	    why, port->index, port->address, peer, silent_ns / NUM_MS(1),
+	    split_port_accepted_max(port->split));
+}
+
+/* With the port's loop as owner; NULL with errno. */
+static struct engine_set *
+port_engines(struct mt_port *port, uint32_t thread_count, bool is_background)
+{
+	return engine_set_create(port->loop,
+	    &(struct engine_set_options){ .thread_count = thread_count,
+		.queue_depth_max = PORT_ENGINE_QUEUE_MAX,
+		.is_background = is_background,
+		.is_simulated = port->gateway->options.sim_host != NULL });
+}
+
+static int
+port_open_split(struct mt_port *port, char *ret_error, size_t error_bytes)
+{
+	const struct mt_gateway_options *options = &port->gateway->options;
+	uint32_t connections_max = options->ports[port->index].connections_max;
+	static const uint8_t zeros[CLEAVE_BLOCK_BYTES];
+	struct split_port_options split_options;
+
+	port->engines = port_engines(port, options->engine_threads, false);
+	if (port->engines != NULL && options->merge_threads > 0)
+		port->merge_engines = port_engines(port, options->merge_threads, true);
+	if (port->engines == NULL || (options->merge_threads > 0 && port->merge_engines == NULL))
+		return port_refuse(ret_error, error_bytes, -errno, "engines: %s", strerror(errno));
+	split_options = (struct split_port_options){
+		.loop = port->loop,
+		.sim_host = options->sim_host,
+		.host_bytes = PORT_HOST_BYTES,
+		.device_bytes = options->device_bytes,
+		.wants_huge_pages = options->wants_huge_pages,
+		.must_populate = options->sim_host == NULL,
+		.receive_count = port->receive_count,
+		.receive_payload_bytes = MT_RECEIVE_BYTES,
+		.qp_count_max = connections_max != 0 ? connections_max : MT_PORT_CONNECTIONS_MAX,
+		.qp_reserved_count = MT_PORT_CONNECTIONS_OWN,
+		.engines = port->engines,
+		.engine_ops = &engine_set_gate_ops,
+		.on_device = port_on_device,
+		.on_device_arg = port,
+		.on_full = port_on_full,
+		.on_full_arg = port,
+		.guests_give_way = true,
+		.on_cut = port_on_cut,
+		.on_cut_arg = port,
+	};
+	port->split = open_roce_instance(&split_options);
+	if (port->split == NULL)
+		return port_refuse(ret_error, error_bytes, -errno, "device memory: %s",
+		    strerror(errno));
+	if (options->wants_huge_pages)
+		log_info("port: opened port=%" PRIu32 " device_memory=\"%s\"", port->index,
+		    split_port_pages_text(port->split));
+	port->zero_page = dev_alloc(port->split, CLEAVE_BLOCK_BYTES);
+	if (dev_ptr_is_null(port->zero_page))
+		return port_refuse(ret_error, error_bytes, -ENOMEM, "device memory is too small");
+	dev_copy_from_host(port->split, port->zero_page, zeros, sizeof(zeros));
+	return 0;
+}
+
+static int
+port_open_links(struct mt_port *port)
+{
+	const struct mt_gateway_options *options = &port->gateway->options;
+
+	port->links = mt_calloc(options->node_count, sizeof(*port->links));
+	if (port->links == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < options->node_count; i++) {
+		int rc = mt_link_init(&port->links[i], port, i, &options->nodes[i]);
+
+		if (rc != 0)
+			return rc;
+		port->link_count++;
+	}
+	return 0;
+}
+
+static int
+port_open_parts(struct mt_port *port, char *ret_error, size_t error_bytes)
+{
+	const char *address = port->gateway->options.ports[port->index].address;
+	int rc = port_open_split(port, ret_error, error_bytes);
+
+	if (rc != 0)
+		return rc;
+	rc = port_open_links(port);
+	if (rc == 0)
+		rc = mt_read_path_init(port);
+	if (rc == 0 && address[0] != '\0')
+		rc = mt_merge_port_init(port, port->gateway->options.device_bytes);
+	if (rc == 0)
+		rc = mt_run_cache_init(port);
+	if (rc == 0)
+		rc = mt_control_init(port);
+	if (rc != 0)
+		return port_refuse(ret_error, error_bytes, rc, "port %s: %s", address,
+		    log_errno(rc));
+	if (address[0] == '\0')
+		return 0;
+	rc = split_listen(port->split, address, mt_session_on_accept, port, port->address);
+	if (rc == -EADDRINUSE)
+		return port_refuse(ret_error, error_bytes, rc, "port %s: the address is in use",
+		    address);
+	if (rc != 0)
+		return port_refuse(ret_error, error_bytes, rc, "port %s: cannot listen there: %s",
+		    address,
+		    split_port_reason(port->split)[0] != '\0' ? split_port_reason(port->split)
+							      : strerror(-rc));
+	return 0;
+}
+
+int
+mt_port_open(struct mt_port *port, struct mt_gateway *gateway, uint32_t index, char *ret_error,
+    size_t error_bytes)
+{
+	const struct mt_gateway_options *options = &gateway->options;
+	int rc;
+
+	*port = (struct mt_port){ .magic = PORT_MAGIC, .gateway = gateway, .index = index };
+	(void)pthread_mutex_init(&port->lock, NULL); /* of the default kind: cannot fail */
+	list_init(&port->sessions);
+	list_init(&port->sessions_waiting);
+	list_init(&port->peer_calls);
+	loop_timer_init(&port->stop_timer, port_on_stop_timer, port);
+	port->state = MT_PORT_OPENING;
+	port->receive_count = port_receive_count(options);
+	port->loop = options->is_single_loop ? options->loop : loop_ev_create(0);
+	if (port->loop == NULL) {
+		rc = port_refuse(ret_error, error_bytes, -errno, "loop: %s", strerror(errno));
+		*port = (struct mt_port){ 0 };
+		return rc;
+	}
+	rc = port_open_parts(port, ret_error, error_bytes);
+	if (rc != 0)
+		mt_port_close(port);
+	return rc;
+}
+
+/* Reports to main. */
+
+static struct mt_gateway *
+port_report_take(struct mt_port *port, struct mt_port_report *report)
+{
+	CHECK_OBJ(port, PORT_MAGIC);
+	assert(report->is_out);
+	return port->gateway;
+}
+
+static void
+port_on_ready_report(struct loop_post *post, void *arg)
+{
+	struct mt_port *port = arg;
+
+	(void)post;
+	mt_gateway_on_port_ready(port_report_take(port, &port->ready_report), port);
+}
+
+static void
+port_on_failed_report(struct loop_post *post, void *arg)
+{
+	struct mt_port *port = arg;
+	struct mt_gateway *gateway = port_report_take(port, &port->failed_report);
+
+	(void)post;
+	/* It may have begun to serve while the report was on its way: nobody is cut off for that. */
+	if (mt_gateway_has_served(gateway))
+		log_error("gateway: %s", port->failure);
+	else
+		mt_gateway_fail(gateway, -EINVAL, "%s", port->failure);
+}
+
+static void
+port_on_stopped_report(struct loop_post *post, void *arg)
+{
+	struct mt_port *port = arg;
+
+	(void)post;
+	mt_gateway_on_port_stopped(port_report_take(port, &port->stopped_report), port);
+}
+
+/* A report is made once. */
+static void
+port_report(struct mt_port *port, struct mt_port_report *report,
+    void (*fn)(struct loop_post *post, void *arg))
+{
+	if (report->is_out)
+		return;
+	report->is_out = true;
+	report->post = (struct loop_post){ .fn = fn, .arg = port };
+	loop_post(mt_gateway_loop(port->gateway), &report->post);
+}
+
+static void __attribute__((format(printf, 2, 3)))
+port_fail(struct mt_port *port, const char *format, ...)
+{
+	va_list args;
+
+	if (port->failed_report.is_out)
+		return;
+	va_start(args, format);
+	(void)vsnprintf(port->failure, sizeof(port->failure), format, args);
+	va_end(args);
+	port_report(port, &port->failed_report, port_on_failed_report);
+}
+
+/* Running. */
+
+static int
+port_begin_shards(struct mt_port *port)
+{
+	struct mt_gateway *gateway = port->gateway;
+	uint32_t cluster_shard_count = gateway->cluster.shard_count;
+	uint32_t count = port_shard_count(port, cluster_shard_count);
+	uint64_t taken_bytes = (uint64_t)port->receive_count * PORT_RECEIVE_STRIDE_BYTES +
+	    PORT_SPARE_BYTES + mt_merge_device_bytes(gateway->options.device_bytes);
+	uint64_t ring_bytes = 0;
+
+	if (gateway->options.device_bytes > taken_bytes && count > 0)
+		ring_bytes = (gateway->options.device_bytes - taken_bytes) / count;
+	port->ring_bytes = num_round_down(ring_bytes, CLEAVE_BLOCK_BYTES);
+	if (count > 0 && port->ring_bytes < PORT_RING_BYTES_MIN) {
+		port_fail(port,
+		    "device-memory: too little for %" PRIu32 " shards a port: at least "
+		    "%" PRIu64 " bytes",
+		    count, taken_bytes + (uint64_t)count * PORT_RING_BYTES_MIN);
+		return -EINVAL;
+	}
+	port->shard_by_number = mt_calloc(cluster_shard_count, sizeof(*port->shard_by_number));
+	port->shards = mt_calloc(num_max(count, 1), sizeof(*port->shards));
+	if (port->shards == NULL || port->shard_by_number == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t number = port->index + i * gateway->port_count;
+		int rc = mt_shard_init(&port->shards[i], port, number);
+
+		if (rc != 0)
+			return rc;
+		port->shard_count++;
+		port->shard_by_number[number] = &port->shards[i];
+	}
+	return 0;
+}
+
+/* Shards: which of them, and what has become of them. */
+
+/* Every shard that it shall own serves: told once, for the first time that it is so. */
+static void
+port_check_ready(struct mt_port *port)
+{
+	if (port->is_ready || port->state != MT_PORT_RUNNING || !port->set.has_begun)
+		return;
+	for (uint32_t i = 0; i < port->shard_count; i++) {
+		const struct mt_shard *shard = &port->shards[i];
+
+		if (!shard->is_wanted && shard->sm.state == MT_SHARD_IDLE)
+			continue;
+		if (shard->sm.state != MT_SHARD_SERVING)
+			return;
+		port->ready_epoch = (uint32_t)num_max(port->ready_epoch, shard->epoch);
+	}
+	port->is_ready = true;
+	port_report(port, &port->ready_report, port_on_ready_report);
+}
+
+static void
+port_on_shard_report(struct loop_post *post, void *arg)
+{
+	struct mt_shard *shard = arg;
+	struct mt_port *port = shard->port;
+	enum mt_shard_state state;
+	uint32_t epoch;
+
+	(void)post;
+	CHECK_OBJ(port, PORT_MAGIC);
+	(void)pthread_mutex_lock(&port->lock);
+	shard->report.is_out = false;
+	state = shard->report.state;
+	epoch = shard->report.epoch;
+	(void)pthread_mutex_unlock(&port->lock);
+	mt_gateway_on_shard(port->gateway, shard->index, state, epoch);
+}
+
+void
+mt_port_on_shard(struct mt_shard *shard)
+{
+	struct mt_port *port = shard->port;
+	struct mt_shard_report *report = &shard->report;
+	bool was_out;
+
+	CHECK_OBJ(port, PORT_MAGIC);
+	port_check_ready(port);
+	if (port->is_closing)
+		return; /* main may not come by any more */
+	(void)pthread_mutex_lock(&port->lock);
+	report->state = (enum mt_shard_state)shard->sm.state;
+	report->epoch = shard->epoch;
+	was_out = report->is_out;
+	report->is_out = true;
+	(void)pthread_mutex_unlock(&port->lock);
+	if (was_out)
+		return;
+	report->post = (struct loop_post){ .fn = port_on_shard_report, .arg = shard };
+	loop_post(mt_gateway_loop(port->gateway), &report->post);
+}
+
+static void
+port_tell_shards(struct mt_port *port, const uint64_t *wanted)
+{
+	for (uint32_t i = 0; i < port->shard_count; i++) {
+		uint32_t number = port->shards[i].index;
+
+		mt_shard_want(&port->shards[i],
+		    (wanted[number / 64] & UINT64_C(1) << number % 64) != 0);
+	}
+	port_check_ready(port);
+}
+
+/* In this order: main counts a loss before it says that it has another lease. */
+bool
+mt_port_has_lease(const struct mt_port *port)
+{
+	return mt_gateway_has_lease(port->gateway, port->loop) &&
+	    atomic_load_explicit(&port->lease_lost_count, memory_order_acquire) ==
+	    port->lease_heard_count;
+}
+
+static void
+port_on_set(struct loop_post *post, void *arg)
+{
+	struct mt_port *port = arg;
+	uint64_t wanted[MT_SHARD_SET_WORDS];
+	uint32_t lost_count;
+	bool is_lost;
+	int rc;
+
+	(void)post;
+	CHECK_OBJ(port, PORT_MAGIC);
+	(void)pthread_mutex_lock(&port->lock);
+	port->set.is_out = false;
+	rc = port->set.rc;
+	memcpy(wanted, port->set.wanted, sizeof(wanted));
+	is_lost = port->set.is_lost;
+	port->set.is_lost = false;
+	lost_count = atomic_load_explicit(&port->lease_lost_count, memory_order_relaxed);
+	(void)pthread_mutex_unlock(&port->lock);
+	port->set.has_come = true;
+	if (port->state > MT_PORT_RUNNING)
+		return; /* too late; what is still in flight has no lease any more */
+	port->lease_heard_count = lost_count;
+	if (port->state != MT_PORT_RUNNING || !port->set.has_begun)
+		return; /* begin looks at it */
+	for (uint32_t i = 0; i < port->shard_count && is_lost; i++) {
+		port->shards[i].is_wanted = port->shards[i].is_releasing = false;
+		mt_shard_stop(&port->shards[i], -ESTALE);
+	}
+	if (rc == 0)
+		port_tell_shards(port, wanted);
+}
+
+void
+mt_port_shards(struct mt_port *port, const uint64_t wanted[MT_SHARD_SET_WORDS], int rc)
+{
+	bool was_out;
+
+	CHECK_OBJ(port, PORT_MAGIC);
+	assert(rc == 0 || rc == -ESTALE);
+	(void)pthread_mutex_lock(&port->lock);
+	memcpy(port->set.wanted, wanted, sizeof(port->set.wanted));
+	port->set.rc = rc;
+	port->set.is_lost = port->set.is_lost || rc != 0;
+	if (rc != 0)
+		atomic_fetch_add_explicit(&port->lease_lost_count, 1, memory_order_release);
+	was_out = port->set.is_out;
+	port->set.is_out = true;
+	(void)pthread_mutex_unlock(&port->lock);
+	if (was_out)
+		return;
+	port->set.post = (struct loop_post){ .fn = port_on_set, .arg = port };
+	loop_post(port->loop, &port->set.post);
+}
+
+void
+mt_port_begin(struct mt_port *port)
+{
+	uint64_t wanted[MT_SHARD_SET_WORDS];
+	int rc;
+
+	CHECK_OBJ(port, PORT_MAGIC);
+	if (port->state != MT_PORT_OPENING)
+		return;
+	port->state = MT_PORT_RUNNING;
+	rc = port_begin_shards(port);
+	if (rc != 0) {
+		port_fail(port, "port %s: %s", port->address, log_errno(rc));
+		return;
+	}
+	port->set.has_begun = true;
+	memset(wanted, 0xff, sizeof(wanted));
+	if (port->set.has_come) {
+		(void)pthread_mutex_lock(&port->lock);
+		memcpy(wanted, port->set.wanted, sizeof(wanted));
+		if (port->set.rc != 0)
+			memset(wanted, 0, sizeof(wanted)); /* no lease: the next one says */
+		(void)pthread_mutex_unlock(&port->lock);
+	}
+	for (uint32_t i = 0; i < port->link_count; i++)
+		mt_link_start(&port->links[i]);
+	port_tell_shards(port, wanted);
+}
+
+void
+mt_port_object(struct mt_port *port, const char *format, ...)
+{
+	char text[sizeof(port->failure)];
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(text, sizeof(text), format, args); /* cut where too long */
+	va_end(args);
+	if (port->on_link == NULL && !mt_gateway_has_served(port->gateway))
+		port_fail(port, "%s", text);
+	else if (port->index == 0)
+		log_error("gateway: %s", text);
+}
+
+/* What only a look at all nodes shows: too little room for the shards. */
+static void
+port_check_nodes(struct mt_port *port)
+{
+	char text[MT_CONTROL_ERROR_BYTES];
+	int rc = mt_capacity_check(port->links, port->link_count,
+	    port->gateway->cluster.shard_count, text, sizeof(text));
+
+	if (rc == 0 || port->is_room_told)
+		return;
+	port->is_room_told = true;
+	if (rc == -ENOSPC)
+		mt_port_object(port, "%s", text);
+	else if (port->index == 0)
+		log_error("gateway: %s",
+		    text); /* it may do yet: for few extents, or fewer copies */
+}
+
+void
+mt_port_on_link(struct mt_port *port, struct mt_link *link, bool is_up)
+{
+	CHECK_OBJ(port, PORT_MAGIC);
+	if (port->on_link != NULL) {
+		port->on_link(port, link, is_up);
+		return;
+	}
+	if (is_up)
+		port_check_nodes(port);
+	for (uint32_t i = 0; i < port->shard_count; i++)
+		mt_shard_on_link(&port->shards[i], link, is_up);
+}
+
+/* Messages. */
+
+static void
+port_echo(struct mt_session *session, struct split_msg *msg)
+{
+	struct wire_header header = {
+		.opcode = WIRE_ECHO | WIRE_REPLY,
+		.request_id = msg->header->request_id,
+	};
+
+	(void)session;
+	split_msg_reply(msg, &header, &(struct dev_piece){ msg->payload, msg->payload_bytes },
+	    msg->payload_bytes > 0, NULL, NULL);
+}
+
+/* 0, or -EPROTO and what was wrong; @msg is still ours then. */
+static int
+port_dispatch(struct mt_session *session, struct split_msg *msg, const char **ret_field)
+{
+	struct wire_control control;
+	struct wire_io io;
+	int rc;
+
+	if (msg->header->opcode == WIRE_ECHO) {
+		port_echo(session, msg);
+		return 0;
+	}
+	if (msg->header->opcode == WIRE_CONTROL) {
+		rc = wire_control_decode(msg->header, &control, ret_field);
+		if (rc == 0)
+			mt_control_on_message(session, msg, &control);
+		return rc;
+	}
+	rc = wire_io_decode(msg->header, &io, ret_field);
+	if (rc == 0)
+		mt_session_io(session, msg, &io);
+	return rc;
+}
+
+void
+mt_port_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t count, void *arg)
+{
+	struct mt_session *session = arg;
+	struct mt_port *port = session->port;
+	const char *field = "opcode";
+
+	for (uint32_t i = 0; i < count; i++) {
+		/* What comes after a close, or while stopping, was never taken: its client sends it again. */
+		if (!mt_session_is_live(session) || port->state >= MT_PORT_STOPPING) {
+			split_msg_release(msgs[i]);
+			continue;
+		}
+		if (port_dispatch(session, msgs[i], &field) == 0)
+			continue;
+		log_limited(LOG_WARN, "port: bad message peer=%s field=%s opcode=%u",
+		    split_qp_peer(qp), field, msgs[i]->header->opcode);
+		split_msg_release(msgs[i]);
+		mt_session_close(session, -EPROTO);
+	}
+}
+
+/* Stopping. */
+
+static bool
+port_is_drained(const struct mt_port *port)
+{
+	const struct loop_link *link;
+
+	for (link = port->sessions.next; link != &port->sessions; link = link->next) {
+		if (LIST_ENTRY(link, struct mt_session, link)->request_count > 0)
+			return false;
+	}
+	return true;
+}
+
+static bool
+port_is_closed(const struct mt_port *port)
+{
+	if (!list_is_empty(&port->sessions) || !list_is_empty(&port->peer_calls))
+		return false;
+	for (uint32_t i = 0; i < port->link_count; i++) {
+		if (port->links[i].qp != NULL)
+			return false;
+	}
+	return true;
+}
+
+static void
+port_close_all(struct mt_port *port)
+{
+	struct loop_link *link, *next;
+
+	/* Sessions first: what the shards then give up is not answered with an error. */
+	LIST_FOREACH_SAFE(&port->sessions, link, next)
+		mt_session_close(LIST_ENTRY(link, struct mt_session, link), -EBUSY);
+	mt_peer_stop(port);
+	for (uint32_t i = 0; i < port->shard_count; i++)
+		mt_shard_stop(&port->shards[i], -ECANCELED);
+	for (uint32_t i = 0; i < port->link_count; i++)
+		mt_link_stop(&port->links[i]);
+	port->is_closing = true;
+	port->stop_deadline_ns = loop_now_ns(port->loop) + PORT_STOP_CLOSE_NS;
+}
+
+static void
+port_on_stop_timer(struct loop_timer *timer, void *arg)
+{
+	struct mt_port *port = arg;
+	bool is_late = loop_now_ns(port->loop) >= port->stop_deadline_ns;
+
+	(void)timer;
+	CHECK_OBJ(port, PORT_MAGIC);
+	if (!port->is_closing && (is_late || port_is_drained(port))) {
+		if (is_late)
+			log_warn("port: stopping with requests in flight port=%s", port->address);
+		port_close_all(port);
+	} else if (port->is_closing && (is_late || port_is_closed(port))) {
+		port->state = MT_PORT_STOPPED;
+		port_report(port, &port->stopped_report, port_on_stopped_report);
+		if (!port->gateway->options.is_single_loop)
+			loop_stop(port->loop);
+		return;
+	}
+	loop_timer_start(port->loop, &port->stop_timer, PORT_STOP_CHECK_NS);
+}
+
+void
+mt_port_stop(struct mt_port *port)
+{
+	CHECK_OBJ(port, PORT_MAGIC);
+	if (port->state >= MT_PORT_STOPPING)
+		return;
+	port->state = MT_PORT_STOPPING;
+	port->stop_deadline_ns = loop_now_ns(port->loop) + PORT_STOP_DRAIN_NS;
+	loop_timer_start(port->loop, &port->stop_timer, 0);
+}
+
+static void
+port_on_last_turn(struct loop_task *task, void *arg)
+{
+	(void)task;
+	*(bool *)arg = true;
+}
+
+static bool
+port_is_last_turn_over(void *arg)
+{
+	return *(const bool *)arg;
+}
+
+/* Posts that crossed the port's end, such as an answer of the metadata store, find it still there. */
+static void
+port_run_last_turn(struct mt_port *port)
+{
+	struct loop_task task;
+	bool is_over = false;
+
+	memset(&task, 0, sizeof(task));
+	loop_task_init(&task, port_on_last_turn, &is_over);
+	loop_defer(port->loop, &task);
+	(void)loop_run(port->loop, port_is_last_turn_over, &is_over);
+}
+
+/*
+ * Engine threads go first, while what their jobs refer to is still there: shards, reads, the port's
+ * device memory. What they have finished is told in the last turn. Then the split port, which takes its
+ * queue pairs along: outstanding calls and sends end in their handlers, which need links and shards.
+ * In the simulator a killed process's port is gone already, without a word to anyone.
+ */
+void
+mt_port_close(struct mt_port *port)
+{
+	if (port->magic == 0)
+		return;
+	CHECK_OBJ(port, PORT_MAGIC);
+	loop_timer_stop(port->loop, &port->stop_timer);
+	if (!port->is_closing && !mt_gateway_is_killed(port->gateway))
+		port_close_all(port); /* nothing submits a job behind this */
+	engine_set_destroy(port->engines);
+	engine_set_destroy(port->merge_engines);
+	port->engines = port->merge_engines = NULL;
+	if (port->state == MT_PORT_STOPPED && !port->gateway->options.is_single_loop)
+		port_run_last_turn(port);
+	if (!mt_gateway_is_killed(port->gateway))
+		split_port_close(port->split);
+	port->split = NULL;
+	for (uint32_t i = 0; i < port->link_count; i++)
+		mt_link_fini(&port->links[i]);
+	for (uint32_t i = 0; i < port->shard_count; i++)
+		mt_shard_fini(&port->shards[i]);
+	mt_peer_fini(port);
+	mt_session_fini_all(port);
+	mt_merge_port_fini(port);
+	mt_read_path_fini(port);
+	mt_run_cache_fini(port);
+	mt_control_fini(port);
+	mt_free(port->links);
+	mt_free(port->shards);
+	mt_free(port->shard_by_number);
+	if (!port->gateway->options.is_single_loop)
+		loop_destroy(port->loop);
+	(void)pthread_mutex_destroy(&port->lock);
+	*port = (struct mt_port){ 0 };
+}

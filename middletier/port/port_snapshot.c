@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* port_snapshot.c -- what `cleave status` and the metrics are told of a port, copied on its thread */
+#include <string.h>
+
+#include "base/list.h"
+#include "base/num.h"
+#include "cleave/batch.h"
+#include "cleave/loop.h"
+#include "cleave/split.h"
+#include "cleave/wire.h"
+#include "common/alloc.h"
+#include "common/port.h"
+#include "common/shard.h"
+#include "extent/extent.h"
+#include "extent/node_link.h"
+#include "index/index.h"
+#include "index/run_index.h"
+#include "merge/flush.h"
+#include "port/port_snapshot.h"
+#include "port/waits.h"
+#include "shard/takeover.h"
+#include "upkeep/orphans.h"
+#include "upkeep/sweep.h"
+#include "upkeep/upkeep.h"
+
+static void
+snapshot_shard(const struct mt_shard *shard, struct mt_shard_snapshot *ret_snapshot)
+{
+	uint32_t extent_count = 0, counts[EXTENT_MANIFEST + 1] = { 0 };
+	struct mt_flush_totals runs;
+
+	mt_flush_totals(shard, &runs);
+	for (uint32_t i = 0; i < shard->extent_count; i++) {
+		extent_count += shard->extents[i] != NULL;
+		if (shard->extents[i] != NULL)
+			counts[shard->extents[i]->kind]++;
+	}
+	*ret_snapshot = (struct mt_shard_snapshot){
+		.index = shard->index,
+		.wait = mt_shard_wait(shard),
+		.state = (enum mt_shard_state)shard->sm.state,
+		.is_serving = shard->sm.state == MT_SHARD_SERVING,
+		.takeover_steps = mt_takeover_steps(shard),
+		.epoch = shard->epoch,
+		.extent_count = extent_count,
+		.log_extent_count = counts[EXTENT_LOG],
+		.run_extent_count = counts[EXTENT_RUN],
+		.lacking_count = mt_upkeep_lacking_count(shard) +
+		    mt_upkeep_open_lacking_count(shard),
+		.log_bytes = shard->log_bytes,
+		.ring_bytes = shard->ring.size_bytes,
+		.run_count = runs.run_count,
+		.run_bytes = runs.run_bytes,
+		.run_live_bytes = runs.live_bytes,
+		.run_extent_bytes = runs.extent_bytes,
+	};
+	ret_snapshot->orphan_count = mt_upkeep_orphan_count(shard, &ret_snapshot->held_count);
+	if (shard->block_index == NULL)
+		return;
+	ret_snapshot->index_blocks = shard->block_index->key_count;
+	ret_snapshot->chunk_count = shard->block_index->chunk_count;
+	ret_snapshot->chunk_bytes = mt_index_chunk_bytes(shard->block_index);
+	ret_snapshot->index_bytes = shard->block_index->memory_bytes + ret_snapshot->chunk_bytes;
+}
+
+void
+mt_port_snapshot_take(struct mt_port *port, struct mt_port_snapshot *ret_snapshot)
+{
+	struct mt_port_snapshot *snapshot = ret_snapshot;
+	struct loop_link *link, *next;
+
+	snapshot->shards = mt_calloc(num_max(port->shard_count, 1), sizeof(*snapshot->shards));
+	snapshot->links = mt_calloc(num_max(port->link_count, 1), sizeof(*snapshot->links));
+	snapshot->shard_count = port->shard_count;
+	snapshot->link_count = port->link_count;
+	snapshot->receives_free = split_port_receives_free(port->split);
+	snapshot->run_index_bytes = mt_run_cache_bytes(port);
+	snapshot->session_count = 0;
+	LIST_FOREACH_SAFE(&port->sessions, link, next)
+		snapshot->session_count++;
+	for (uint32_t i = 0; i < port->shard_count && snapshot->shards != NULL; i++)
+		snapshot_shard(&port->shards[i], &snapshot->shards[i]);
+	for (uint32_t i = 0; i < port->link_count && snapshot->links != NULL; i++) {
+		const struct mt_link *node = &port->links[i];
+
+		snapshot->links[i] = (struct mt_link_snapshot){
+			.node_id = node->node_id,
+			.state = (enum mt_link_state)node->sm.state,
+			.is_up = mt_link_is_up(node),
+			.slots_total = node->slots_total,
+			.slots_free = node->slots_free,
+			.slot_bytes = node->slot_bytes,
+		};
+		memcpy(snapshot->links[i].trouble, node->trouble, sizeof(node->trouble));
+	}
+}
+
+static void
+snapshot_orphan(const struct mt_orphans *orphans, const struct mt_orphan *from,
+    struct mt_orphan_snapshot *ret_orphan)
+{
+	uint64_t now_ns = loop_now_ns(orphans->shard->port->loop);
+	uint64_t ripe_ns = mt_orphans_ripe_ns(orphans, from);
+
+	*ret_orphan = (struct mt_orphan_snapshot){ .id = extent_id_unpack(from->extent),
+		.node_id = from->node_id,
+		.incarnation = from->incarnation,
+		.age_ns = now_ns - from->since_ns,
+		.left_ns = ripe_ns > now_ns ? ripe_ns - now_ns : 0,
+		.is_held = from->is_held,
+		.is_confirmed = from->is_confirmed };
+}
+
+void
+mt_port_snapshot_orphans(struct mt_port *port, bool must_confirm, struct mt_port_snapshot *snapshot)
+{
+	snapshot->orphans = mt_calloc(MT_ORPHANS_LIST_MAX, sizeof(*snapshot->orphans));
+	snapshot->orphan_count = snapshot->orphan_total = snapshot->confirmed_count = 0;
+	for (uint32_t i = 0; i < port->shard_count; i++) {
+		struct mt_upkeep *upkeep = port->shards[i].upkeep;
+		const struct mt_orphans *orphans = &upkeep->sweep.orphans;
+
+		if (!upkeep->is_running)
+			continue;
+		if (must_confirm)
+			snapshot->confirmed_count += sweep_confirm(&upkeep->sweep);
+		for (uint32_t k = 0; k < orphans->count; k++) {
+			const struct mt_orphan *from = &orphans->entries[k];
+
+			if (from->is_known || from->is_asked)
+				continue;
+			snapshot->orphan_total++;
+			if (snapshot->orphans != NULL &&
+			    snapshot->orphan_count < MT_ORPHANS_LIST_MAX)
+				snapshot_orphan(orphans, from,
+				    &snapshot->orphans[snapshot->orphan_count++]);
+		}
+	}
+}
+
+void
+mt_port_snapshot_fini(struct mt_port_snapshot *snapshot)
+{
+	mt_free(snapshot->shards);
+	mt_free(snapshot->links);
+	mt_free(snapshot->orphans);
+	*snapshot = (struct mt_port_snapshot){ 0 };
+}

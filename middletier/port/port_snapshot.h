@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * port_snapshot.h -- what `cleave status` and the metrics are told of a port, copied on its thread
+ */
+#ifndef CLEAVE_MIDDLETIER_PORT_PORT_SNAPSHOT_H
+#define CLEAVE_MIDDLETIER_PORT_PORT_SNAPSHOT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cleave/batch.h"
+#include "common/shard.h"
+#include "extent/node_link.h"
+#include "port/waits.h"
+
+struct mt_port;
+
+/* What a port says about itself. */
+struct mt_shard_snapshot {
+	uint32_t index;
+	enum mt_wait wait;
+	enum mt_shard_state state;
+	bool is_serving;
+	uint64_t takeover_steps; /* grows while its take-over comes further in this state */
+	uint32_t epoch;
+	uint32_t extent_count;
+	uint32_t log_extent_count, run_extent_count;
+	uint32_t lacking_count; /* extents with fewer good copies than there should be */
+	uint32_t orphan_count;  /* copies that no manifest names, and wait to be deleted */
+	uint32_t held_count;    /* of those, held back: enough have gone */
+	uint64_t log_bytes, index_blocks, index_bytes, ring_bytes;
+	uint64_t chunk_count, chunk_bytes; /* of index_bytes: chunks and runs, the rest is layers */
+	uint64_t run_count, run_bytes;
+	uint64_t run_live_bytes;   /* of run_bytes, about; as last seen */
+	uint64_t run_extent_bytes; /* of the extents that they are in */
+};
+
+struct mt_link_snapshot {
+	uint32_t node_id;
+	enum mt_link_state state;
+	bool is_up;
+	uint64_t slots_total, slots_free, slot_bytes;
+	char trouble[MT_TROUBLE_BYTES]; /* why it is not up */
+};
+
+/* usage.c: what a volume's own segments hold in the shards that serve here; one copy of it. */
+struct mt_usage {
+	uint32_t shard_count;
+	uint64_t chunk_count;
+	uint64_t layer_bytes;   /* in the log alone, what was written over since included */
+	uint64_t run_bytes;     /* flushed */
+	uint64_t garbage_bytes; /* of run_bytes: seems to be written over since, or discarded */
+	uint64_t run_count;
+	uint32_t run_count_max; /* of a chunk */
+};
+
+struct mt_port_snapshot {
+	uint32_t shard_count, link_count, session_count;
+	uint32_t asked_session_count; /* live sessions of the volume that was asked about */
+	uint32_t asked_writer_count;  /* of them, of the attach that was asked about */
+	uint32_t asked_reader_count;  /* and those that are read-only */
+	uint32_t receives_free;
+	uint64_t run_index_bytes;         /* in memory, of --index-cache */
+	struct mt_shard_snapshot *shards; /* NULL: out of memory, or none yet */
+	struct mt_link_snapshot *links;
+	struct mt_usage usage; /* MT_ASK_USAGE */
+	/* MT_ASK_SWEEP: the first of them; NULL: none. */
+	struct mt_orphan_snapshot {
+		struct extent_id id;
+		uint32_t node_id;
+		uint64_t incarnation;
+		uint64_t age_ns, left_ns; /* since it was seen; until it may go */
+		bool is_held, is_confirmed;
+	} * orphans;
+	uint32_t orphan_count, orphan_total; /* listed here; there are */
+	uint32_t confirmed_count;
+};
+/* mt_port_snapshot_orphans -- @must_confirm: and those that wait may go now. */
+void mt_port_snapshot_orphans(struct mt_port *port, bool must_confirm,
+    struct mt_port_snapshot *snapshot);
+void mt_port_snapshot_take(struct mt_port *port, struct mt_port_snapshot *ret_snapshot);
+void mt_port_snapshot_fini(struct mt_port_snapshot *snapshot);
+
+#endif /* CLEAVE_MIDDLETIER_PORT_PORT_SNAPSHOT_H */

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* read_path.h -- a read message, from its arrival to its answer; BLOCK_STATUS comes the same way */
+#ifndef CLEAVE_MIDDLETIER_READ_READ_PATH_H
+#define CLEAVE_MIDDLETIER_READ_READ_PATH_H
+
+#include <stdint.h>
+
+#include "base/num.h"
+#include "base/sm.h"
+#include "cleave/engine.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
+#include "index/run_load.h"
+
+struct mt_port;
+struct mt_session;
+struct mt_shard;
+struct read_piece;
+struct split_msg;
+
+void mt_read(struct mt_shard *shard, struct mt_session *session, struct split_msg *msg,
+    const struct wire_io *io);
+int mt_read_path_init(struct mt_port *port);
+void mt_read_path_fini(struct mt_port *port);
+
+/*
+ * Data that reads may copy in one turn of the loop before the others wait for the next: so the first
+ * answers leave, still in the cache, while the last ones are made.
+ */
+#define READ_TURN_BYTES NUM_KIB(256)
+#define READ_TICK_NS NUM_MS(50) /* what waits for a node or an engine is looked at so often */
+
+enum read_state {
+	READ_FREE,
+	READ_PARKED,  /* in state->parked: its shard does not serve yet */
+	READ_STARVED, /* in state->starved: no piece is free, or enough is done in this turn */
+	READ_RUNNING, /* pieces are out */
+	READ_STATE_NR
+};
+
+struct mt_read {
+	uint32_t magic;
+	struct sm sm;
+	struct loop_link link;
+	struct mt_shard *shard;
+	struct mt_session *session;
+	struct split_msg *msg;
+	struct wire_io io;
+	uint32_t block_count;
+	uint32_t next_block;  /* the first that no piece has taken */
+	uint32_t piece_count; /* out */
+	int rc;
+	uint64_t deadline_ns;
+	uint32_t crcs[ENGINE_RECORD_BLOCKS_MAX]; /* of its blocks, as the index has them */
+	/* BLOCK_STATUS: block_status.c. */
+	struct mt_run_waiter waiter;
+	uint32_t payload_bytes, payload_crc;
+};
+
+struct mt_read_state {
+	uint32_t magic;
+	struct mt_port *port;
+	struct mt_read *reads; /* one for each receive of the port */
+	struct read_piece *pieces;
+	struct loop_link free_reads, parked, starved;
+	struct loop_link free_pieces, waiting;
+	struct loop_timer tick_timer;
+	struct loop_task feed_task;   /* pieces for the starved */
+	struct loop_timer turn_timer; /* the next turn of the loop, for those that wait for it */
+	uint64_t turn_ns;             /* the loop turn of turn_bytes */
+	uint64_t turn_bytes;          /* that pieces were started for in it */
+	uint32_t zero_block_crc;
+	/* block_status.c: READ_STATUS_BYTES_MAX of entries, READ_STATUS_BLOCKS_MAX of flags. */
+	uint8_t *status_entries;
+};
+
+/* read_on_status -- rc 0: payload_bytes of entries are in the message's payload. */
+void read_on_status(struct mt_read *read, int rc);
+
+/* read_on_piece -- a piece of @read has ended and is free again. */
+void read_on_piece(struct mt_read *read, int rc);
+
+void mt_read_path_claimed(struct mt_shard *shard);
+void mt_read_path_on_shard(struct mt_shard *shard);
+void mt_read_path_on_link(struct mt_port *port);
+
+#endif /* CLEAVE_MIDDLETIER_READ_READ_PATH_H */

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rebuild_store.h -- what rebuild.c, which asks nodes, shares with rebuild_store.c, which writes, and rebuild_live.c */
+#ifndef CLEAVE_MIDDLETIER_REBUILD_REBUILD_STORE_H
+#define CLEAVE_MIDDLETIER_REBUILD_REBUILD_STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "catalog/cluster_key.h"
+#include "cleave/meta.h"
+#include "cleave/wire.h"
+#include "common/port.h"
+#include "rebuild/survey.h"
+
+struct mt_manifest_state;
+struct mt_root;
+
+/* What was found of a shard. */
+struct mt_rebuild_shard {
+	bool has_manifest;
+	struct mt_survey_extent manifest;
+	uint32_t epoch_seen;
+	uint32_t extent_count,
+	    missing_count; /* that the manifest names; of which no copy was seen */
+	bool is_uncertain; /* a newer manifest could not be read */
+};
+
+struct mt_rebuild_key {
+	char *key, *text; /* text NULL: to be deleted */
+	uint64_t version;
+};
+
+/* The store as it was, and as it shall be. */
+struct mt_rebuild_store {
+	struct meta *meta;
+	struct mt_rebuild_key *old; /* every key; text is its value, NUL behind it */
+	uint32_t old_count;
+	bool has_cluster, has_gateway;
+	struct mt_cluster cluster; /* has_cluster; once planned: as it shall be */
+	struct mt_rebuild_key *keys;
+	uint32_t key_count, key_max, key_at;
+	uint32_t batch_count; /* keys of the transaction that is out */
+	void (*fn)(int rc, void *arg);
+	void *arg;
+};
+
+/* What rebuild.c has decided. */
+struct mt_rebuild_plan {
+	uint64_t cluster_id;
+	uint32_t shard_count;
+	const struct mt_survey *survey;
+	const struct mt_rebuild_shard *shards;  /* shard_count */
+	const struct mt_manifest_state *mirror; /* shard_count 0 in it: there is none */
+	uint32_t epoch_margin;    /* above what was seen: for nodes that were not reached */
+	struct store_id store_id; /* of the store that is made */
+	struct store_id obeyed[MT_NODES_MAX]; /* what each node obeys; zero: none, or not listed */
+	uint32_t obeyed_count;
+};
+
+/* mt_rebuild_store_load -- every key; @fn: 0 or why not. Returns 0; or never @fn. */
+int mt_rebuild_store_load(struct mt_rebuild_store *store, void (*fn)(int rc, void *arg), void *arg);
+/* mt_rebuild_store_is_known -- a store_id is the store's, or one that it replaces, or zero. */
+bool mt_rebuild_store_is_known(const struct mt_rebuild_store *store, const struct store_id *id);
+/* mt_rebuild_store_is_current -- no node knows more than it does: there is nothing to recover. */
+bool mt_rebuild_store_is_current(const struct mt_rebuild_store *store,
+    const struct mt_rebuild_plan *plan);
+/* mt_rebuild_store_root -- @shard's old root; false: there is none that can be understood. */
+bool mt_rebuild_store_root(const struct mt_rebuild_store *store, uint32_t shard,
+    struct mt_root *ret_root);
+/* mt_rebuild_store_plan -- what shall be written. 0; -ENOMEM; -EINVAL a volume that cannot be. */
+int mt_rebuild_store_plan(struct mt_rebuild_store *store, const struct mt_rebuild_plan *plan);
+/*
+ * mt_rebuild_store_write -- "cluster" goes first and comes last: a store without it is unfinished
+ *
+ * Every change compares versions: whoever else writes makes it fail with -EAGAIN.
+ */
+int mt_rebuild_store_write(struct mt_rebuild_store *store, void (*fn)(int rc, void *arg),
+    void *arg);
+void mt_rebuild_store_fini(struct mt_rebuild_store *store);
+
+#endif /* CLEAVE_MIDDLETIER_REBUILD_REBUILD_STORE_H */

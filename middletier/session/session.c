@@ -1,0 +1,608 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * session.c -- a client's queue pair on a port: who may write a volume, and when (I11)
+ *
+ * A volume has one writing session. Its attach number, which main keeps durably, says which; within a
+ * session, its incarnation says which of its queue pairs to this port is the newest. A newcomer that
+ * is not older closes what is older, and is accepted only when the writes of these have finished on
+ * this port: what a client gave up at this port never takes effect after something newer at this port.
+ * Other ports do not know: the client sends them no write before it was admitted here again. Writes that
+ * wait for a shard which does not serve yet end with their session, unmade.
+ *
+ *	ASKING ---------> WAITING ---------> READY ------> CLOSING --> DRAINING --> GONE
+ *	main knows the    older sessions'    requests      on_closed   requests
+ *	volume?           writes end                                   in flight end
+ *	   |                 |                                            ^
+ *	   +-- refused ------+--------------------------------------------+
+ *
+ * A hello without a volume is a control session: READY at once, and no I/O is taken from it. Every
+ * wait has an end: a peer that cannot be accepted within SESSION_ACCEPT_NS is told BUSY.
+ *
+ * Readers, of a snapshot, or of a volume beside its writer (attach 0), are admitted as they come, and stay when
+ * the volume is attached: there is nothing that one could spoil for another. What they read is what the shard's
+ * owner has acknowledged, as for the writer (I7).
+ *
+ * A second writer is not refused here but when it attaches (holder.c): whoever has a newer attach number was
+ * allowed to come. What main must know for that, when a writer's queue pair was last seen, it is told here.
+ *
+ * A connection without a volume, or of a reader that has not read yet, gives way to others where the port runs
+ * out of places or receives (split_qp_keep): anybody can have as many of those as there are places.
+ *
+ * Main posts what is newer (an attach) after the answers that it gave before, and a port keeps their
+ * order, so a session that asked before the attach is in the list when the attach closes it.
+ */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/mutant.h"
+#include "base/num.h"
+#include "base/sm.h"
+#include "catalog/holder.h"
+#include "catalog/scope.h"
+#include "catalog/volume_table.h"
+#include "cleave/loop.h"
+#include "cleave/split.h"
+#include "cleave/wire.h"
+#include "cluster/volume_refresh.h"
+#include "common/alloc.h"
+#include "common/port.h"
+#include "common/shard.h"
+#include "control/control.h"
+#include "gateway.h"
+#include "port/port.h"
+#include "read/holes.h"
+#include "read/read_path.h"
+#include "session/session.h"
+#include "write/write_path.h"
+
+#define SESSION_MAGIC 0x53534553u /* "SESS" */
+#define SESSION_ACCEPT_NS NUM_S(4)
+
+enum session_state {
+	SESSION_ASKING,
+	SESSION_WAITING,
+	SESSION_READY,
+	SESSION_CLOSING,
+	SESSION_DRAINING,
+	SESSION_GONE,
+	SESSION_STATE_NR
+};
+
+static const struct sm_state session_table[SESSION_STATE_NR] = {
+	[SESSION_ASKING] = { "asking",
+	    SM_TO(SESSION_WAITING) | SM_TO(SESSION_READY) | SM_TO(SESSION_DRAINING), SM_INITIAL },
+	[SESSION_WAITING] = { "waiting", SM_TO(SESSION_READY) | SM_TO(SESSION_DRAINING), 0 },
+	[SESSION_READY] = { "ready", SM_TO(SESSION_CLOSING) | SM_TO(SESSION_DRAINING), 0 },
+	[SESSION_CLOSING] = { "closing", SM_TO(SESSION_DRAINING), 0 },
+	[SESSION_DRAINING] = { "draining", SM_TO(SESSION_GONE), 0 },
+	[SESSION_GONE] = { "gone", 0, SM_FINAL },
+};
+
+static void session_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg);
+
+static const struct split_qp_ops session_qp_ops = {
+	.on_messages = mt_port_on_messages,
+	.on_closed = session_on_closed,
+};
+
+static struct mt_session *
+session_of(struct loop_link *link)
+{
+	return LIST_ENTRY(link, struct mt_session, link);
+}
+
+bool
+mt_session_is_live(const struct mt_session *session)
+{
+	return session->sm.state <= SESSION_READY;
+}
+
+bool
+mt_session_may_write(const struct mt_session *session)
+{
+	return mt_session_is_live(session) || MUTANT(gone_admitted);
+}
+
+bool
+mt_session_is_reader(const struct mt_session *session)
+{
+	const struct wire_hello *hello = &session->hello;
+
+	return hello->volume_id != 0 &&
+	    ((hello->volume_id & MT_SNAPSHOT_ID) != 0 || hello->attach == 0);
+}
+
+static bool
+session_has_volume(const struct mt_session *session, uint64_t volume_id)
+{
+	return volume_id != 0 && session->hello.volume_id == volume_id;
+}
+
+/* The last act of whoever calls it: @session may be freed. */
+static void
+session_try_free(struct mt_session *session)
+{
+	if (session->sm.state != SESSION_DRAINING || session->request_count > 0 ||
+	    session->query.is_out || session->is_telling)
+		return;
+	sm_move(&session->sm, SESSION_GONE);
+	list_remove(&session->link);
+	session->magic = 0;
+	mt_free(session);
+}
+
+/* Refuse the peer of a session that was not accepted yet. @session may be freed. */
+static void
+session_refuse(struct mt_session *session, int rc)
+{
+	struct mt_port *port = session->port;
+
+	assert(session->sm.state == SESSION_ASKING || session->sm.state == SESSION_WAITING);
+	log_limited(LOG_INFO, "session: refused peer=%s volume=%" PRIu64 " rc=%s",
+	    split_qp_peer(session->qp), session->hello.volume_id, log_errno(rc));
+	metric_add(&port->metrics[MT_METRIC_sessions_refused], 1);
+	split_qp_reject(session->qp, rc);
+	session->qp = NULL;
+	loop_timer_stop(port->loop, &session->accept_timer);
+	list_remove(&session->wait_link);
+	sm_move(&session->sm, SESSION_DRAINING);
+	session_try_free(session);
+}
+
+void
+mt_session_close(struct mt_session *session, int rc)
+{
+	CHECK_OBJ(session, SESSION_MAGIC);
+	if (session->sm.state == SESSION_READY) {
+		sm_move(&session->sm, SESSION_CLOSING);
+		split_qp_close(session->qp);
+	} else if (mt_session_is_live(session)) {
+		session_refuse(session, rc);
+	}
+}
+
+/*
+ * Other content is in the volume's scope now (a roll-back), or it has another size: its readers come again,
+ * and read that. An attach that leaves both alone is none of their business.
+ */
+void
+mt_session_renew(struct mt_session *session, const struct mt_volume *volume)
+{
+	const struct mt_volume *old = &session->volume;
+
+	CHECK_OBJ(session, SESSION_MAGIC);
+	assert(mt_session_is_reader(session));
+	if (session->sm.state != SESSION_READY || old->size_bytes != volume->size_bytes ||
+	    memcmp(&old->scope, &volume->scope, sizeof(old->scope)) != 0)
+		mt_session_close(session, -EBUSY);
+}
+
+void
+mt_session_told(struct mt_session *session)
+{
+	CHECK_OBJ(session, SESSION_MAGIC);
+	session->is_telling = false;
+	session_try_free(session);
+}
+
+static void
+session_accept(struct mt_session *session)
+{
+	struct mt_port *port = session->port;
+	struct wire_hello hello = {
+		.role = WIRE_ROLE_GATEWAY,
+		.cluster_id = mt_gateway_cluster_id(port->gateway),
+	};
+	uint8_t bytes[WIRE_HELLO_BYTES];
+
+	loop_timer_stop(port->loop, &session->accept_timer);
+	list_remove(&session->wait_link);
+	sm_move(&session->sm, SESSION_READY);
+	metric_add(&port->metrics[MT_METRIC_sessions], 1);
+	/* A writer has shown that the volume is its own. A reader does with its first request. */
+	if (session->hello.volume_id != 0 && !mt_session_is_reader(session))
+		split_qp_keep(session->qp);
+	wire_hello_encode(bytes, &hello);
+	split_qp_accept(session->qp, &session_qp_ops, session, bytes, sizeof(bytes));
+}
+
+static bool
+session_has_older_writes(const struct mt_session *session)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&session->port->sessions, link, next) {
+		const struct mt_session *other = session_of(link);
+
+		if (other != session && other->write_count > 0 && !MUTANT(session_drop_skipped) &&
+		    session_has_volume(other, session->hello.volume_id))
+			return true;
+	}
+	return false;
+}
+
+/* Of the volume that @session writes, and a writer too. */
+static bool
+session_is_rival(const struct mt_session *other, const struct mt_session *session)
+{
+	return session_has_volume(other, session->hello.volume_id) && !mt_session_is_reader(other);
+}
+
+/* A live session of the same volume that @session must not replace. */
+static bool
+session_is_newer(const struct mt_session *other, const struct mt_session *session)
+{
+	if (other->hello.attach != session->hello.attach)
+		return other->hello.attach > session->hello.attach;
+	return other->hello.incarnation >= session->hello.incarnation;
+}
+
+/* The volume knows @session's attach: put it in the place of older ones, or refuse it. */
+static void
+session_admit(struct mt_session *session)
+{
+	struct mt_port *port = session->port;
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&port->sessions, link, next) {
+		const struct mt_session *other = session_of(link);
+
+		if (other != session && session_is_rival(other, session) &&
+		    mt_session_is_live(other) && session_is_newer(other, session)) {
+			session_refuse(session, -ESHUTDOWN);
+			return;
+		}
+	}
+	LIST_FOREACH_SAFE(&port->sessions, link, next) {
+		struct mt_session *other = session_of(link);
+
+		if (other != session && session_is_rival(other, session))
+			mt_session_close(other, -ESHUTDOWN);
+	}
+	if (!session_has_older_writes(session)) {
+		session_accept(session);
+		return;
+	}
+	sm_move(&session->sm, SESSION_WAITING);
+	list_push_back(&port->sessions_waiting, &session->wait_link);
+}
+
+static int
+session_check_attach(const struct mt_session *session)
+{
+	const struct mt_volume *volume = &session->volume;
+
+	/* An attach that main does not know yet cannot be newer: the store lost it. Attach again. */
+	if (mt_session_is_reader(session) || MUTANT(attach_ignored))
+		return 0;
+	if (session->hello.attach != volume->attach || volume->attach == 0)
+		return -ESHUTDOWN;
+	return session->hello.session_id == volume->session_id ? 0 : -ESHUTDOWN;
+}
+
+static void
+session_on_answer(struct loop_post *post, void *arg)
+{
+	struct mt_session *session = arg;
+	int rc = session->query.rc;
+
+	(void)post;
+	CHECK_OBJ(session, SESSION_MAGIC);
+	session->query.is_out = false;
+	if (session->sm.state != SESSION_ASKING) {
+		session_try_free(session);
+		return;
+	}
+	if (rc == 0) {
+		session->volume = session->query.volume;
+		rc = session_check_attach(session);
+	}
+	if (rc == 0 && session->port->state >= MT_PORT_STOPPING)
+		rc = -EBUSY;
+	if (rc != 0)
+		session_refuse(session, rc);
+	else if (mt_session_is_reader(session))
+		session_accept(session); /* there are as many as want to */
+	else
+		session_admit(session);
+}
+
+static void
+session_on_accept_timer(struct loop_timer *timer, void *arg)
+{
+	struct mt_session *session = arg;
+
+	(void)timer;
+	CHECK_OBJ(session, SESSION_MAGIC);
+	session_refuse(session, -EBUSY);
+}
+
+static int
+session_check_hello(const struct mt_port *port, const struct wire_hello *hello,
+    const char **ret_field)
+{
+	if (hello->role != WIRE_ROLE_CLIENT) {
+		*ret_field = "role";
+		return -EPROTO;
+	}
+	if (hello->cluster_id != 0 && hello->cluster_id != mt_gateway_cluster_id(port->gateway)) {
+		*ret_field = "cluster_id";
+		return -EXDEV;
+	}
+	if (port->state >= MT_PORT_STOPPING) {
+		*ret_field = "the gateway is stopping";
+		return -EBUSY;
+	}
+	return 0;
+}
+
+void
+mt_session_on_accept(struct split_qp *qp, const void *hello_data, uint32_t hello_bytes, void *arg)
+{
+	struct mt_port *port = arg;
+	struct mt_session *session;
+	struct wire_hello hello;
+	const char *field = "memory";
+	int rc;
+
+	rc = wire_hello_decode(hello_data, hello_bytes, &hello, &field);
+	if (rc == 0)
+		rc = session_check_hello(port, &hello, &field);
+	if (rc != 0)
+		goto err;
+	session = mt_calloc(1, sizeof(*session));
+	if (session == NULL) {
+		rc = -ENOMEM;
+		goto err;
+	}
+	session->magic = SESSION_MAGIC;
+	session->port = port;
+	session->qp = qp;
+	session->hello = hello;
+	sm_init(&session->sm, "session", session_table, SESSION_ASKING, port->next_session_id++);
+	list_push_back(&port->sessions, &session->link);
+	loop_timer_init(&session->accept_timer, session_on_accept_timer, session);
+	if (hello.volume_id == 0) {
+		session_accept(session);
+		return;
+	}
+	loop_timer_start(port->loop, &session->accept_timer, SESSION_ACCEPT_NS);
+	session->query.volume_id = hello.volume_id;
+	session->query.attach = hello.attach;
+	session->query.is_out = true;
+	mt_volume_query_send(&session->query, port, session_on_answer, session);
+	return;
+
+err:
+	log_limited(LOG_WARN, "session: hello refused peer=%s field=%s rc=%s", split_qp_peer(qp),
+	    field, log_errno(rc));
+	metric_add(&port->metrics[MT_METRIC_sessions_refused], 1);
+	split_qp_reject(qp, rc);
+}
+
+static void
+session_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
+{
+	struct mt_session *session = arg;
+
+	CHECK_OBJ(session, SESSION_MAGIC);
+	assert(session->qp == qp);
+	/* A peer that closes or dies is nothing to warn about; one that breaks the protocol is. */
+	if (rc == -EPROTO || rc == -EPROTONOSUPPORT)
+		log_limited(LOG_WARN, "session: closed peer=%s reason=\"%s\"", split_qp_peer(qp),
+		    reason == NULL ? "" : reason);
+	else
+		log_debug("session: closed peer=%s volume=%" PRIu64 " rc=%s", split_qp_peer(qp),
+		    session->hello.volume_id, log_errno(rc));
+	session->qp = NULL;
+	mt_control_on_left(session);
+	if (session->hello.volume_id != 0 && !mt_session_is_reader(session) &&
+	    session->port->state < MT_PORT_STOPPING)
+		mt_holder_on_left(session);
+	/* A shard may not serve for a while yet: what waits for it keeps nobody out. */
+	for (uint32_t i = 0;
+	     i < session->port->shard_count && session->write_count > 0 && !MUTANT(gone_admitted);
+	     i++)
+		mt_write_path_drop(&session->port->shards[i], session);
+	sm_move(&session->sm, SESSION_DRAINING);
+	session_try_free(session);
+}
+
+void
+mt_session_begin(struct mt_session *session, bool is_write)
+{
+	CHECK_OBJ(session, SESSION_MAGIC);
+	session->request_count++;
+	if (is_write)
+		session->write_count++;
+}
+
+/*
+ * The last write of an older session has ended: whoever waited for it may come in. Asked after each write
+ * of a session that has one at a time: those that do not wait are not looked at.
+ */
+static void
+session_wake(struct mt_port *port, uint64_t volume_id)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&port->sessions_waiting, link, next) {
+		struct mt_session *session = LIST_ENTRY(link, struct mt_session, wait_link);
+
+		assert(session->sm.state == SESSION_WAITING);
+		if (session_has_volume(session, volume_id) && !session_has_older_writes(session))
+			session_accept(session);
+	}
+}
+
+void
+mt_session_request_done(struct mt_session *session, bool is_write)
+{
+	CHECK_OBJ(session, SESSION_MAGIC);
+	assert(session->request_count > 0);
+	session->request_count--;
+	if (is_write) {
+		assert(session->write_count > 0);
+		session->write_count--;
+		if (session->write_count == 0)
+			session_wake(session->port, session->hello.volume_id);
+	}
+	session_try_free(session);
+}
+
+/* Requests. */
+
+static int
+session_check_range(const struct mt_session *session, const struct wire_io *io)
+{
+	const struct mt_volume *volume = &session->volume;
+	uint64_t end_bytes;
+
+	if (io->segment < volume->segment_base ||
+	    io->segment - volume->segment_base >= volume->segment_count)
+		return -ERANGE;
+	end_bytes = (io->segment - volume->segment_base) * CLEAVE_SEGMENT_BYTES + io->offset_bytes +
+	    io->length_bytes;
+	return end_bytes <= volume->size_bytes ? 0 : -ERANGE;
+}
+
+static bool
+io_is_change(const struct wire_io *io)
+{
+	return io->opcode != WIRE_READ && io->opcode != WIRE_BLOCK_STATUS &&
+	    io->opcode != WIRE_HOLES;
+}
+
+/* 0, or what is wrong with who asks, or with the place. */
+static int
+session_check_place(const struct mt_session *session, const struct wire_io *io)
+{
+	if (session->hello.volume_id == 0)
+		return -EINVAL;
+	if (io_is_change(io) && mt_session_is_reader(session))
+		return -EROFS;
+	return session_check_range(session, io);
+}
+
+/* 0 and the shard that is to do it, but for HOLES; else what the client must know, with *@ret_epoch. */
+static int
+session_check_io(const struct mt_session *session, const struct wire_io *io,
+    struct mt_shard **ret_shard, uint32_t *ret_epoch)
+{
+	struct mt_port *port = session->port;
+	struct mt_shard *shard;
+	int rc = session_check_place(session, io);
+
+	if (rc != 0 || io->opcode == WIRE_HOLES)
+		return rc; /* HOLES: of all shards; of none, if there is none */
+	if (port->shard_by_number == NULL)
+		return -EBUSY;
+	shard = port->shard_by_number[wire_shard_of(io->segment, io->offset_bytes,
+	    mt_gateway_shard_count(port->gateway))];
+	if (shard == NULL)
+		return -EREMCHG;
+	*ret_epoch = shard->epoch;
+	if (shard->sm.state == MT_SHARD_IDLE || shard->sm.state == MT_SHARD_STOPPED)
+		return -EREMCHG;
+	/* Before the claim the epoch is not known; such requests are parked and run under the new one. */
+	if (shard->sm.state > MT_SHARD_CLAIMING && io->epoch != shard->epoch)
+		return -ESTALE;
+	*ret_shard = shard;
+	return 0;
+}
+
+/* ---- a volume that has grown ---- */
+
+static void
+session_on_size(struct loop_post *post, void *arg)
+{
+	struct mt_session *session = arg;
+	const struct mt_volume *volume = &session->query.volume;
+
+	(void)post;
+	CHECK_OBJ(session, SESSION_MAGIC);
+	session->query.is_out = false;
+	if (session->query.rc == 0 &&
+	    (mt_session_is_reader(session) || session->volume.attach == volume->attach)) {
+		session->volume.size_bytes = volume->size_bytes;
+		session->volume.segment_count = volume->segment_count;
+		session->is_size_fresh = volume->size_bytes < session->query.end_bytes;
+	}
+	session_try_free(session);
+}
+
+/*
+ * A request beyond the end: has the volume grown since this session came? Its client comes again with
+ * the request when that is known. False: it has not.
+ */
+static bool
+session_asks_size(struct mt_session *session, const struct wire_io *io)
+{
+	const struct mt_volume *volume = &session->volume;
+
+	if ((session->hello.volume_id & MT_SNAPSHOT_ID) != 0 || session->hello.volume_id == 0 ||
+	    io->segment < volume->segment_base ||
+	    io->segment - volume->segment_base >= MT_VOLUME_SEGMENTS)
+		return false;
+	if (session->is_size_fresh && !session->query.is_out) {
+		session->is_size_fresh = false;
+		return false;
+	}
+	if (session->query.is_out)
+		return true;
+	session->query.end_bytes = (io->segment - volume->segment_base) * CLEAVE_SEGMENT_BYTES +
+	    io->offset_bytes + io->length_bytes;
+	session->query.is_out = true;
+	mt_volume_query_send(&session->query, session->port, session_on_size, session);
+	return true;
+}
+
+void
+mt_session_io(struct mt_session *session, struct split_msg *msg, const struct wire_io *io)
+{
+	struct mt_shard *shard = NULL;
+	uint32_t epoch = 0;
+	bool is_write;
+	int rc;
+
+	CHECK_OBJ(session, SESSION_MAGIC);
+	assert(session->sm.state == SESSION_READY);
+	rc = session_check_io(session, io, &shard, &epoch);
+	if (rc == -ERANGE && session_asks_size(session, io))
+		rc = -EBUSY;
+	if (rc != 0) {
+		mt_reply_error(session, msg, io, rc, epoch);
+		return;
+	}
+	split_qp_keep(session->qp);
+	if (io->opcode == WIRE_HOLES) {
+		mt_holes(session, msg, io);
+		return;
+	}
+	is_write = io_is_change(io);
+	mt_session_begin(session, is_write);
+	if (!is_write)
+		mt_read(shard, session, msg, io);
+	else
+		mt_write(shard, session, msg, io);
+}
+
+void
+mt_session_fini_all(struct mt_port *port)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&port->sessions, link, next) {
+		struct mt_session *session = session_of(link);
+
+		CHECK_OBJ(session, SESSION_MAGIC);
+		loop_timer_stop(port->loop, &session->accept_timer);
+		list_remove(&session->link);
+		list_remove(&session->wait_link);
+		mt_free(session);
+	}
+}

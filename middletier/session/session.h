@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* session.h -- a client's queue pair on a port */
+#ifndef CLEAVE_MIDDLETIER_SESSION_SESSION_H
+#define CLEAVE_MIDDLETIER_SESSION_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/sm.h"
+#include "catalog/volume_table.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
+#include "write/auto_engine.h"
+
+struct mt_port;
+struct split_msg;
+struct split_qp;
+
+/* mt_session_fini_all -- forget what is left when the port goes. */
+void mt_session_fini_all(struct mt_port *port);
+
+struct mt_session {
+	uint32_t magic;
+	struct loop_link link;      /* port->sessions */
+	struct loop_link wait_link; /* WAITING: port->sessions_waiting */
+	struct mt_port *port;
+	struct split_qp *qp; /* NULL: gone, requests in flight are finishing */
+	struct sm sm;
+	struct wire_hello hello;
+	struct mt_volume volume; /* valid for I/O sessions */
+	struct mt_auto autos[SERVICE_CLASS_NR];
+	uint32_t write_count; /* writes in flight; nothing new is admitted before they end (I11) */
+	uint32_t request_count;
+	/* session.c's: the question to main, and for how long a peer may wait for its accept. */
+	struct mt_volume_query {
+		struct loop_post post;
+		struct mt_port *port;
+		void (*fn)(struct loop_post *post, void *arg); /* on the port's loop */
+		void *arg;
+		uint64_t volume_id;
+		uint64_t attach;    /* the one that the client says it made */
+		uint64_t end_bytes; /* as far as the client says that it goes */
+		int rc; /* the answer: 0 and volume; -ENOENT; -EHOSTDOWN main does not know yet */
+		struct mt_volume volume;
+		bool is_out;                     /* with main: the session's memory stays */
+		struct mt_volumes_waiter waiter; /* main's */
+	} query;
+	bool is_size_fresh; /* asked for again, and a request went beyond it all the same */
+	/* To main, when a writer's queue pair has ended; the session's memory stays until it is back. */
+	struct loop_post left_post;
+	bool is_telling;
+	struct loop_timer accept_timer;
+};
+/* mt_session_on_accept -- the port's listener: checks hello, volume, attach and incarnation. */
+void mt_session_on_accept(struct split_qp *qp, const void *hello, uint32_t hello_bytes, void *arg);
+/* mt_session_request_done -- a request of this session was answered or dropped. */
+void mt_session_request_done(struct mt_session *session, bool is_write);
+/* mt_session_io -- a decoded read, write, discard or block status: check it against volume and shard, pass it on. */
+void mt_session_io(struct mt_session *session, struct split_msg *msg, const struct wire_io *io);
+/* mt_session_begin -- for requests that other files answer; a session lives until the last. */
+void mt_session_begin(struct mt_session *session, bool is_write);
+/* mt_session_close -- close its queue pair or refuse it, with a reason for the log. */
+void mt_session_close(struct mt_session *session, int rc);
+/*
+ * mt_session_is_reader -- it reads a snapshot, or a volume beside its writer: it takes nothing from anybody
+ *
+ * A hello with attach 0 says so: attach numbers begin at 1.
+ */
+bool mt_session_is_reader(const struct mt_session *session);
+/* mt_session_may_write -- what waited for its shard may still be admitted: its queue pair is there. */
+bool mt_session_may_write(const struct mt_session *session);
+/* mt_session_renew -- of a reader: the volume was attached; it comes again if the volume is another one now. */
+void mt_session_renew(struct mt_session *session, const struct mt_volume *volume);
+/* mt_session_told -- main knows that a writer's queue pair has ended; @session may be freed. */
+void mt_session_told(struct mt_session *session);
+/* mt_session_is_live -- it has, or is about to get, an accepted queue pair. */
+bool mt_session_is_live(const struct mt_session *session);
+
+#endif /* CLEAVE_MIDDLETIER_SESSION_SESSION_H */

@@ -1,0 +1,720 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * agree.c -- the replicas of an extent whose owner is gone become one length
+ *
+ *	                +--------- a node is lost ---------+-----------+
+ *	                v                                  |           |
+ *	start --> FREEZING --> (judge) --> READING --> APPENDING ---> (judge)
+ *	             ^            | | \                                 |
+ *	      later  |            | |  +-----> COPYING ---> (judge)     |
+ *	             +--- STUCK <-+ |                                   |
+ *	                            +-------> CUTTING --> DONE <--------+
+ *
+ * FREEZE is the fence (I6): once a replica has answered, no append of an older epoch is acknowledged
+ * by all. Every replica is waited for, until the deadline; then those that have answered will do. What an
+ * answer is worth:
+ *
+ *	a checked chain      counts; the longest one among them is the agreed length
+ *	sealed               an earlier take-over got this far: its length is the agreed one
+ *	damaged, no copy,    counts for nothing, but a mark it carries is still evidence of what was
+ *	the disk has failed  acknowledged
+ *	busy, no memory      no answer: asked again
+ *
+ * A write is acknowledged when every replica has it (I4), so any single undamaged chain holds all
+ * that was acknowledged. A chain that ends below a mark is therefore damaged; and when no undamaged
+ * chain reaches the highest mark, something that was acknowledged is gone, or lies on a node that
+ * gives a wrong answer today: that is never agreed upon. It is logged, and asked again.
+ *
+ * A lone answer proves nothing: a disk that has lost its end without a trace answers like one that never
+ * had it. So two undamaged copies must have answered, or one that is sealed, or every replica in some
+ * way: then there is nobody left who could know better. An extent made on one node, and a gateway that is
+ * told that one replica is enough (min_replicas 1), do with one. Where two are damaged for sure, and the
+ * manifest says so, the third is not asked to find another.
+ *
+ * What lies behind the highest mark may have been acknowledged or not; but once it is read by somebody it
+ * must not vanish. So when replicas are missing it has to be on min_replicas nodes before it counts:
+ * the extent is copied to further ones, and else the missing are waited for, by name. (A manifest extent
+ * too, though its next checkpoint is on that many before anything is served: its length is in the root
+ * before that, and would then be owed by one node alone.) When all have answered, and some are damaged,
+ * and there is no further node, it goes on with what there is. A replica that did
+ * not answer stays in the list, uncut: it is told the length when it comes back, and counts only then.
+ *
+ * Two take-overs that died before they recorded a length may have cut different replicas at different
+ * ones. Neither was served from; the longest holds all that was acknowledged, and so would any other.
+ *
+ * A shorter chain gets the others' tail, batch by batch: the payload goes from the message it arrived
+ * in straight on to the node that lacks it, and only the batch's head is looked at, on its way.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mutant.h"
+#include "base/num.h"
+#include "base/sm.h"
+#include "cleave/batch.h"
+#include "cleave/loop.h"
+#include "cleave/split.h"
+#include "cleave/wire.h"
+#include "common/alloc.h"
+#include "common/port.h"
+#include "common/replica.h"
+#include "extent/copy.h"
+#include "extent/node_link.h"
+#include "gateway.h"
+#include "shard/agree.h"
+#include "shard/agree_copy.h"
+
+#define AGREE_RETRY_NS NUM_S(1)
+#define AGREE_LOG_NS NUM_S(5)
+#define AGREE_STUCK_NS NUM_S(5)
+#define AGREE_PROOF_COUNT 2u
+
+static const struct sm_state replica_table[MT_AGREE_REPLICA_STATE_NR] = {
+	[MT_AGREE_UNASKED] = { "unasked", SM_TO(MT_AGREE_ASKED), SM_INITIAL },
+	[MT_AGREE_ASKED] = { "asked",
+	    SM_TO(MT_AGREE_UNASKED) | SM_TO(MT_AGREE_FROZEN) | SM_TO(MT_AGREE_DAMAGED), 0 },
+	[MT_AGREE_FROZEN] = { "frozen", SM_TO(MT_AGREE_UNASKED) | SM_TO(MT_AGREE_DAMAGED), 0 },
+	[MT_AGREE_DAMAGED] = { "damaged", SM_TO(MT_AGREE_UNASKED), 0 },
+};
+
+static const struct sm_state agree_table[MT_AGREE_STATE_NR] = {
+	[MT_AGREE_FREEZING] = { "freezing",
+	    SM_TO(MT_AGREE_READING) | SM_TO(MT_AGREE_STUCK) | SM_TO(MT_AGREE_COPYING) |
+		SM_TO(MT_AGREE_CUTTING),
+	    SM_INITIAL },
+	[MT_AGREE_STUCK] = { "stuck", SM_TO(MT_AGREE_FREEZING), 0 },
+	[MT_AGREE_READING] = { "reading", SM_TO(MT_AGREE_APPENDING) | SM_TO(MT_AGREE_FREEZING), 0 },
+	[MT_AGREE_APPENDING] = { "appending", SM_TO(MT_AGREE_FREEZING), 0 },
+	[MT_AGREE_COPYING] = { "copying", SM_TO(MT_AGREE_FREEZING), 0 },
+	[MT_AGREE_CUTTING] = { "cutting", SM_TO(MT_AGREE_DONE) | SM_TO(MT_AGREE_FREEZING), 0 },
+	[MT_AGREE_DONE] = { "done", 0, SM_FINAL },
+};
+
+/* ---- words for the log ---- */
+
+#define AGREE_TEXT_BYTES 48
+
+static const char *
+agree_text(const struct mt_agree *agree, char out[AGREE_TEXT_BYTES])
+{
+	(void)snprintf(out, AGREE_TEXT_BYTES, "%" PRIu32 ".%" PRIu32 ".%" PRIu64, agree->id.shard,
+	    agree->id.epoch, agree->id.counter);
+	return out;
+}
+
+static uint32_t
+agree_index(const struct mt_agree_replica *replica)
+{
+	return (uint32_t)(replica - replica->agree->states);
+}
+
+static uint32_t
+agree_node_id(const struct mt_agree_replica *replica)
+{
+	return replica->agree->replicas[agree_index(replica)].node_id;
+}
+
+/* ---- calls ---- */
+
+/* What becomes of an error: the node has spoken, and its copy is of no use. */
+bool
+mt_agree_is_verdict(int rc)
+{
+	return rc == -ENOENT || rc == -EUCLEAN || rc == -EIO || rc == -EROFS || rc == -EBADMSG ||
+	    rc == -ERANGE || rc == -ENOSPC || rc == -EPERM || rc == -EINVAL || rc == -EMSGSIZE;
+}
+
+static void
+agree_finish(struct mt_agree *agree, int rc)
+{
+	agree->is_stopped = true;
+	loop_timer_stop(agree->shard->port->loop, &agree->timer);
+	agree->fn(agree, rc, agree->arg);
+}
+
+/* 0, or why it was not asked; asked again when the link comes up, or by the timer. */
+int
+mt_agree_call(struct mt_agree *agree, uint32_t replica_index, struct mt_call *call, mt_call_fn fn,
+    void *arg)
+{
+	struct mt_link *link =
+	    mt_port_link(agree->shard->port, agree->replicas[replica_index].node_id);
+	int rc;
+
+	if (link == NULL)
+		return -ENOTCONN;
+	call->request.id = agree->id;
+	call->request.kind = agree->kind;
+	call->request.epoch = agree->shard->epoch;
+	call->host = NULL;
+	call->head_bytes = 0;
+	call->fn = fn;
+	call->arg = arg;
+	rc = mt_link_call(link, call);
+	if (rc == 0)
+		agree->outstanding_count++;
+	return rc;
+}
+
+/* True when the answer is for nobody any more. */
+bool
+mt_agree_answered(struct mt_agree *agree, int rc)
+{
+	CHECK_OBJ(agree, AGREE_MAGIC);
+	assert(agree->outstanding_count > 0);
+	agree->outstanding_count--;
+	if (agree->is_stopped)
+		return true;
+	if (rc == -ESTALE) {
+		agree_finish(agree, rc);
+		return true;
+	}
+	return false;
+}
+
+void
+mt_agree_damage(struct mt_agree_replica *replica, const char *why, int rc)
+{
+	struct mt_agree *agree = replica->agree;
+	char text[AGREE_TEXT_BYTES];
+
+	log_warn("shard %" PRIu32 ": a copy is damaged extent=%s node=%" PRIu32
+		 " length_bytes=%" PRIu64 " rc=%s: %s",
+	    agree->shard->index, agree_text(agree, text), agree_node_id(replica),
+	    replica->length_bytes, log_errno(rc), why);
+	sm_move(&replica->sm, MT_AGREE_DAMAGED);
+}
+
+/* ---- freeze ---- */
+
+static void
+replica_take_length(struct mt_agree_replica *replica, const struct wire_node_reply *reply)
+{
+	replica->length_bytes = reply->offset_bytes;
+	replica->mark_bytes = reply->length_bytes;
+	replica->chain_crc = reply->chain_crc;
+	replica->is_sealed = (reply->flags & WIRE_FLAG_SEALED) != 0;
+	replica->is_cut = replica->is_sealed;
+	if ((reply->flags & WIRE_FLAG_DAMAGED) != 0)
+		mt_agree_damage(replica, "its node says so", -EUCLEAN);
+	else if (!num_is_aligned(replica->length_bytes, BATCH_ALIGN) ||
+	    replica->length_bytes > CLEAVE_CHUNK_BYTES)
+		mt_agree_damage(replica, "its length is none", -EUCLEAN);
+	else if (replica->mark_bytes > replica->length_bytes)
+		mt_agree_damage(replica, "it ends below its mark", -EUCLEAN);
+	else
+		sm_move(&replica->sm, MT_AGREE_FROZEN);
+}
+
+static void
+replica_on_frozen(struct mt_call *call, int rc, const struct wire_node_reply *reply,
+    struct split_msg *msg, void *arg)
+{
+	struct mt_agree_replica *replica = arg;
+	struct mt_agree *agree = replica->agree;
+
+	(void)call;
+	assert(msg == NULL);
+	if (mt_agree_answered(agree, rc))
+		return;
+	assert(replica->sm.state == MT_AGREE_ASKED);
+	if (rc == 0) {
+		replica_take_length(replica, reply);
+	} else if (mt_agree_is_verdict(rc)) {
+		replica->length_bytes = replica->mark_bytes = 0;
+		mt_agree_damage(replica, "its node has no good copy", rc);
+	} else {
+		/* Lost, or busy: asked again when it is back, or by the timer. */
+		sm_move(&replica->sm, MT_AGREE_UNASKED);
+		return;
+	}
+	mt_agree_step(agree);
+}
+
+static void
+replica_freeze(struct mt_agree_replica *replica)
+{
+	replica->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_FREEZE };
+	replica->call.piece_count = 0;
+	if (mt_agree_call(replica->agree, agree_index(replica), &replica->call, replica_on_frozen,
+		replica) == 0)
+		sm_move(&replica->sm, MT_AGREE_ASKED);
+}
+
+/* ---- judge ---- */
+
+static void
+agree_stick(struct mt_agree *agree, const char *why)
+{
+	char text[AGREE_TEXT_BYTES];
+
+	for (uint32_t i = 0; i < agree->replica_count && !agree->is_stuck_logged; i++) {
+		const struct mt_agree_replica *replica = &agree->states[i];
+
+		log_error("shard %" PRIu32 ": cannot be taken over: %s extent=%s node=%" PRIu32
+			  " state=%s length_bytes=%" PRIu64 " mark_bytes=%" PRIu64
+			  " chain=%08" PRIx32,
+		    agree->shard->index, why, agree_text(agree, text), agree_node_id(replica),
+		    sm_state_name(&replica->sm), replica->length_bytes, replica->mark_bytes,
+		    replica->chain_crc);
+	}
+	agree->is_stuck_logged = true;
+	sm_move(&agree->sm, MT_AGREE_STUCK);
+	loop_timer_start(agree->shard->port->loop, &agree->timer, AGREE_STUCK_NS);
+}
+
+bool
+mt_agree_is_good(const struct mt_agree_replica *replica)
+{
+	return replica->sm.state == MT_AGREE_FROZEN;
+}
+
+/* The agreed length and its chain; NULL, or what keeps the answers from agreeing. */
+static const char *
+agree_find_length(struct mt_agree *agree)
+{
+	const struct mt_agree_replica *longest = NULL, *sealed = NULL;
+	uint64_t mark_bytes = 0;
+
+	for (uint32_t i = 0; i < agree->replica_count; i++) {
+		const struct mt_agree_replica *replica = &agree->states[i];
+
+		mark_bytes = num_max(mark_bytes, replica->mark_bytes);
+		if (!mt_agree_is_good(replica))
+			continue;
+		if (longest == NULL ||
+		    (replica->length_bytes > longest->length_bytes) != MUTANT(cut_to_shortest))
+			longest = replica;
+		if (replica->is_sealed &&
+		    (sealed == NULL || replica->length_bytes > sealed->length_bytes))
+			sealed = replica;
+	}
+	if (longest == NULL)
+		return "no copy is undamaged";
+	if (sealed != NULL)
+		longest = sealed;
+	if (mark_bytes > longest->length_bytes)
+		return "no undamaged copy reaches what was acknowledged";
+	for (uint32_t i = 0; i < agree->replica_count; i++) {
+		const struct mt_agree_replica *replica = &agree->states[i];
+
+		if (mt_agree_is_good(replica) && replica->length_bytes == longest->length_bytes &&
+		    replica->chain_crc != longest->chain_crc)
+			return "its copies are of one length and differ";
+	}
+	agree->agreed_bytes = longest->length_bytes;
+	return NULL;
+}
+
+static uint64_t
+agree_mark_bytes(const struct mt_agree *agree)
+{
+	uint64_t mark_bytes = 0;
+
+	for (uint32_t i = 0; i < agree->replica_count; i++)
+		mark_bytes = num_max(mark_bytes, agree->states[i].mark_bytes);
+	return mark_bytes;
+}
+
+/* Whoever lacks something that is known to have been acknowledged has lost it. */
+static void
+agree_damage_short(struct mt_agree *agree)
+{
+	uint64_t mark_bytes = agree_mark_bytes(agree);
+
+	for (uint32_t i = 0; i < agree->replica_count; i++) {
+		struct mt_agree_replica *replica = &agree->states[i];
+
+		if (mt_agree_is_good(replica) && replica->length_bytes < mark_bytes)
+			mt_agree_damage(replica, "it ends below what was acknowledged", -EUCLEAN);
+		else if (mt_agree_is_good(replica) && replica->is_sealed &&
+		    replica->length_bytes < agree->agreed_bytes)
+			mt_agree_damage(replica, "it was sealed shorter than another", -EUCLEAN);
+	}
+}
+
+/* A good replica for which @has_it; NULL: none. */
+static struct mt_agree_replica *
+agree_find(struct mt_agree *agree, bool has_it)
+{
+	for (uint32_t i = 0; i < agree->replica_count; i++) {
+		struct mt_agree_replica *replica = &agree->states[i];
+
+		if (mt_agree_is_good(replica) &&
+		    (replica->length_bytes >= agree->agreed_bytes) == has_it)
+			return replica;
+	}
+	return NULL;
+}
+
+static void agree_cut(struct mt_agree *agree);
+
+static uint32_t
+agree_count(const struct mt_agree *agree, enum mt_agree_replica_state state)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < agree->replica_count; i++)
+		count += agree->states[i].sm.state == state;
+	return count;
+}
+
+/* How many undamaged copies have to say the same before one of them is believed. */
+static uint32_t
+agree_count_wanted(const struct mt_agree *agree)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < agree->replica_count; i++)
+		count += !agree->replicas[i].is_damaged;
+	if (mt_gateway_min_replicas(agree->shard->port->gateway) == 1 || MUTANT(lone_answer))
+		return 1;
+	return (uint32_t)num_min(count, AGREE_PROOF_COUNT);
+}
+
+/* Copies that were made here count: the length was proven before. */
+static bool
+agree_is_proven(const struct mt_agree *agree)
+{
+	for (uint32_t i = 0; i < agree->replica_count; i++) {
+		if (mt_agree_is_good(&agree->states[i]) && agree->states[i].is_sealed)
+			return true;
+	}
+	return agree_count(agree, MT_AGREE_FROZEN) >= agree->wanted_count;
+}
+
+/* May what lies behind the highest mark count, on the good replicas that there are? */
+static bool
+agree_is_enough(const struct mt_agree *agree)
+{
+	uint32_t good_count = agree_count(agree, MT_AGREE_FROZEN);
+
+	return good_count == agree->replica_count ||
+	    good_count >= mt_gateway_min_replicas(agree->shard->port->gateway) ||
+	    agree->agreed_bytes <= agree_mark_bytes(agree);
+}
+
+static void
+agree_log_short(struct mt_agree *agree)
+{
+	char text[AGREE_TEXT_BYTES];
+
+	if (agree->is_short_logged)
+		return;
+	agree->is_short_logged = true;
+	log_warn("shard %" PRIu32 ": extent=%s has %" PRIu32 " good copies, %" PRIu32
+		 " are wanted, and no node is there for another",
+	    agree->shard->index, agree_text(agree, text), agree_count(agree, MT_AGREE_FROZEN),
+	    mt_gateway_min_replicas(agree->shard->port->gateway));
+}
+
+/* In FREEZING; no answer is outstanding. Some replicas may be away. */
+static void
+agree_judge(struct mt_agree *agree)
+{
+	const char *why = agree_find_length(agree);
+	bool is_complete = agree_count(agree, MT_AGREE_UNASKED) == 0;
+	struct mt_agree_replica *lacking;
+
+	if (why != NULL) {
+		/* One that is away may hold what these have not. */
+		if (is_complete)
+			agree_stick(agree, why);
+		return;
+	}
+	agree->is_stuck_logged = false;
+	agree_damage_short(agree);
+	if (!agree_is_proven(agree) && !is_complete)
+		return; /* those that are away may know better */
+	lacking = agree_find(agree, false);
+	if (lacking != NULL && !MUTANT(tail_not_copied)) {
+		mt_agree_repair(agree, agree_index(agree_find(agree, true)), agree_index(lacking));
+		return;
+	}
+	if (!agree_is_enough(agree)) {
+		if (mt_agree_recall(agree)) {
+			mt_agree_step(agree);
+			return;
+		}
+		if (mt_agree_place(agree)) {
+			sm_move(&agree->sm, MT_AGREE_COPYING);
+			return;
+		}
+		agree_log_short(agree);
+		if (!is_complete)
+			return; /* until they come back, or another node */
+	}
+	agree_cut(agree);
+}
+
+/*
+ * Those that are away are waited for: until the deadline, but no longer than any node is waited for
+ * since it was last seen. 0: nobody is.
+ */
+static uint64_t
+agree_wait_until_ns(const struct mt_agree *agree)
+{
+	struct mt_port *port = agree->shard->port;
+	uint64_t until_ns = 0;
+
+	for (uint32_t i = 0; i < agree->replica_count; i++) {
+		const struct mt_link *link = mt_port_link(port, agree->replicas[i].node_id);
+		uint64_t away_until_ns = agree->deadline_ns;
+
+		if (agree->states[i].sm.state != MT_AGREE_UNASKED)
+			continue;
+		if (link != NULL && !mt_link_is_up(link))
+			away_until_ns = num_min(away_until_ns,
+			    link->changed_ns + mt_gateway_node_timeout_ns(port->gateway));
+		until_ns = num_max(until_ns, away_until_ns);
+	}
+	return until_ns;
+}
+
+/* In FREEZING: ask who was not asked; judge when all have answered, or those that will. */
+void
+mt_agree_step(struct mt_agree *agree)
+{
+	if (agree->sm.state != MT_AGREE_FREEZING)
+		return;
+	for (uint32_t i = 0; i < agree->replica_count; i++) {
+		if (agree->states[i].sm.state == MT_AGREE_UNASKED)
+			replica_freeze(&agree->states[i]);
+	}
+	if (agree_count(agree, MT_AGREE_ASKED) > 0)
+		return;
+	if (loop_now_ns(agree->shard->port->loop) >= agree_wait_until_ns(agree))
+		agree_judge(agree);
+}
+
+/* ---- one more node ---- */
+
+void
+mt_agree_replica_init(struct mt_agree *agree, uint32_t index)
+{
+	struct mt_agree_replica *replica = &agree->states[index];
+
+	*replica = (struct mt_agree_replica){ .agree = agree };
+	sm_init(&replica->sm, "agree replica", replica_table, MT_AGREE_UNASKED,
+	    agree->replicas[index].node_id);
+}
+
+void
+mt_agree_replica_set_whole(struct mt_agree *agree, uint32_t index, uint32_t chain_crc)
+{
+	struct mt_agree_replica *replica = &agree->states[index];
+
+	mt_agree_replica_init(agree, index);
+	replica->length_bytes = agree->agreed_bytes;
+	replica->chain_crc = chain_crc;
+	replica->is_sealed = replica->is_cut = true;
+	sm_move(&replica->sm, MT_AGREE_ASKED);
+	sm_move(&replica->sm, MT_AGREE_FROZEN);
+}
+
+void
+mt_agree_placed(struct mt_agree *agree, int rc)
+{
+	if (rc == -ESTALE) {
+		agree_finish(agree, rc);
+		return;
+	}
+	sm_move(&agree->sm, MT_AGREE_FREEZING);
+	mt_agree_step(agree);
+}
+
+/* ---- cut ---- */
+
+/* Every replica that could be asked has answered. */
+static void
+agree_cut_done(struct mt_agree *agree)
+{
+	uint32_t good_count = 0;
+	char text[AGREE_TEXT_BYTES];
+
+	for (uint32_t i = 0; i < agree->replica_count; i++) {
+		const struct mt_agree_replica *replica = &agree->states[i];
+
+		good_count += mt_agree_is_good(replica);
+		agree->replicas[i].is_damaged = replica->sm.state == MT_AGREE_DAMAGED;
+		agree->replicas[i].is_cut = mt_agree_is_good(replica) &&
+		    (replica->is_cut || MUTANT(tail_not_copied));
+	}
+	if (good_count == 0) {
+		sm_move(&agree->sm, MT_AGREE_FREEZING);
+		agree_judge(agree);
+		return;
+	}
+	if (good_count < agree->replica_count)
+		log_warn("shard %" PRIu32 ": extent=%s has %" PRIu32 " of %" PRIu32 " copies",
+		    agree->shard->index, agree_text(agree, text), good_count, agree->replica_count);
+	sm_move(&agree->sm, MT_AGREE_DONE);
+	agree_finish(agree, 0);
+}
+
+static void
+replica_on_cut(struct mt_call *call, int rc, const struct wire_node_reply *reply,
+    struct split_msg *msg, void *arg)
+{
+	struct mt_agree_replica *replica = arg;
+	struct mt_agree *agree = replica->agree;
+
+	(void)call;
+	(void)reply;
+	assert(msg == NULL);
+	if (mt_agree_answered(agree, rc))
+		return;
+	assert(agree->sm.state == MT_AGREE_CUTTING);
+	if (rc == 0)
+		replica->is_cut = true;
+	else if (mt_agree_is_verdict(rc))
+		mt_agree_damage(replica, "it could not be sealed", rc);
+	/* One that is lost meanwhile is told when it comes back. */
+	if (agree->outstanding_count == 0)
+		agree_cut_done(agree);
+}
+
+static void
+agree_cut(struct mt_agree *agree)
+{
+	assert(agree->outstanding_count == 0);
+	sm_move(&agree->sm, MT_AGREE_CUTTING);
+	for (uint32_t i = 0; i < agree->replica_count; i++) {
+		struct mt_agree_replica *replica = &agree->states[i];
+
+		if (!mt_agree_is_good(replica) || replica->is_cut)
+			continue;
+		if (MUTANT(tail_not_copied) && replica->length_bytes < agree->agreed_bytes)
+			continue;
+		replica->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_CUT,
+			.offset_bytes = agree->agreed_bytes };
+		replica->call.piece_count = 0;
+		(void)mt_agree_call(agree, i, &replica->call, replica_on_cut, replica);
+	}
+	if (agree->outstanding_count == 0)
+		agree_cut_done(agree);
+}
+
+/* ---- its life ---- */
+
+static void
+agree_log_waiting(struct mt_agree *agree)
+{
+	uint64_t now_ns = loop_now_ns(agree->shard->port->loop);
+	char text[AGREE_TEXT_BYTES];
+
+	if (agree->sm.state != MT_AGREE_FREEZING || now_ns - agree->log_ns < AGREE_LOG_NS)
+		return;
+	agree->log_ns = now_ns;
+	for (uint32_t i = 0; i < agree->replica_count; i++) {
+		if (agree->states[i].sm.state < MT_AGREE_FROZEN)
+			log_info("shard %" PRIu32 ": waits for node %" PRIu32
+				 " to freeze extent %s",
+			    agree->shard->index, agree->replicas[i].node_id,
+			    agree_text(agree, text));
+	}
+}
+
+/* At the deadline it is looked anew, at the latest. */
+static void
+agree_start_timer(struct mt_agree *agree)
+{
+	struct loop *loop = agree->shard->port->loop;
+	uint64_t now_ns = loop_now_ns(loop), wait_ns = AGREE_RETRY_NS;
+	uint64_t until_ns = agree_wait_until_ns(agree);
+
+	if (until_ns > now_ns)
+		wait_ns = num_min(wait_ns, until_ns - now_ns);
+	loop_timer_start(loop, &agree->timer, wait_ns);
+}
+
+static void
+agree_on_timer(struct loop_timer *timer, void *arg)
+{
+	struct mt_agree *agree = arg;
+
+	(void)timer;
+	CHECK_OBJ(agree, AGREE_MAGIC);
+	if (agree->sm.state == MT_AGREE_STUCK) {
+		for (uint32_t i = 0; i < agree->replica_count; i++)
+			sm_move(&agree->states[i].sm, MT_AGREE_UNASKED);
+		sm_move(&agree->sm, MT_AGREE_FREEZING);
+	}
+	agree_log_waiting(agree);
+	agree->copy_tried = agree->orphans_tried = 0;
+	agree_start_timer(agree);
+	mt_agree_step(agree);
+}
+
+int
+mt_agree_start(struct mt_agree *agree)
+{
+	struct loop *loop = agree->shard->port->loop;
+
+	assert(agree->replica_count >= 1);
+	assert(agree->replica_count <= MT_REPLICAS_MAX);
+	agree->head = mt_calloc(1, BATCH_HEAD_BYTES_MAX);
+	if (agree->head == NULL)
+		return -ENOMEM;
+	agree->magic = AGREE_MAGIC;
+	sm_init(&agree->sm, "agree", agree_table, MT_AGREE_FREEZING, agree->shard->index);
+	for (uint32_t i = 0; i < agree->replica_count; i++)
+		mt_agree_replica_init(agree, i);
+	agree->repair = (struct mt_agree_repair){ 0 };
+	agree->outstanding_count = 0;
+	agree->is_stopped = agree->is_stuck_logged = agree->is_short_logged = false;
+	agree->copy = NULL;
+	agree->copy_tried = agree->orphans_tried = 0;
+	agree->passed_count = 0;
+	agree->wanted_count = agree_count_wanted(agree);
+	/* Links come up one after the other: the first seconds are nothing to tell of. */
+	agree->log_ns = loop_now_ns(loop) - AGREE_LOG_NS + 2 * AGREE_RETRY_NS;
+	loop_timer_init(&agree->timer, agree_on_timer, agree);
+	agree_start_timer(agree);
+	mt_agree_step(agree);
+	return 0;
+}
+
+void
+mt_agree_on_link(struct mt_agree *agree, struct mt_link *link, bool is_up)
+{
+	CHECK_OBJ(agree, AGREE_MAGIC);
+	if (agree->is_stopped)
+		return;
+	if (agree->copy != NULL)
+		mt_copy_on_link(agree->copy, link, is_up);
+	else if (is_up)
+		mt_agree_step(agree);
+}
+
+void
+mt_agree_stop(struct mt_agree *agree)
+{
+	CHECK_OBJ(agree, AGREE_MAGIC);
+	agree->is_stopped = true;
+	loop_timer_stop(agree->shard->port->loop, &agree->timer);
+	if (agree->copy != NULL)
+		mt_copy_stop(agree->copy);
+	agree->copy = NULL;
+}
+
+bool
+mt_agree_is_quiet(const struct mt_agree *agree)
+{
+	return agree->outstanding_count == 0;
+}
+
+void
+mt_agree_fini(struct mt_agree *agree)
+{
+	if (agree->magic == 0)
+		return;
+	CHECK_OBJ(agree, AGREE_MAGIC);
+	loop_timer_stop(agree->shard->port->loop, &agree->timer);
+	mt_free(agree->head);
+	agree->head = NULL;
+	agree->magic = 0;
+}

@@ -1,0 +1,644 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * replay.c -- reads extents from their beginning to their agreed lengths, and looks at each batch's head
+ *
+ *	            a read fails, or a batch does not pass
+ *	RUNNING ------------------------------------------> DRAINING
+ *	   |  ^                                               |  |
+ *	   |  +------ another copy of this extent ------------+  | no copy is left to try
+ *	   |  |                                                  v
+ *	   |  +------ later, or a node came back ------------ WAITING
+ *	   v
+ *	 DONE
+ *
+ * Reads of MT_RECEIVE_BYTES run ahead of what is looked at, over the ends of extents. They are looked
+ * at in order: of each piece only the heads are copied to the host, one that lies across two pieces in
+ * two steps. Every batch is checked with the chain of those before it, so that a copy can neither
+ * skip nor repeat one.
+ *
+ * Payloads are most of a log, and nothing here needs them. When the last batches were long and all but of
+ * one length, as they are under load, the next ones' heads can be guessed: then only *windows* are
+ * read, in which a head must begin. A wrong guess is found by the gap that it leaves, and costs a few
+ * batches that are read whole.
+ *
+ * A copy that fails, for whatever reason, is left for the next one, at the batch that was expected.
+ * When all have failed, it waits and begins with the first again: an extent whose length was agreed
+ * upon is never cut short.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/mutant.h"
+#include "base/num.h"
+#include "base/sm.h"
+#include "cleave/batch.h"
+#include "cleave/dev_ptr.h"
+#include "cleave/loop.h"
+#include "cleave/split.h"
+#include "cleave/wire.h"
+#include "common/alloc.h"
+#include "common/port.h"
+#include "common/replica.h"
+#include "common/shard.h"
+#include "extent/node_link.h"
+#include "shard/replay.h"
+
+#define REPLAY_MAGIC 0x594c5052u /* "RPLY" */
+#define REPLAY_RETRY_NS NUM_S(1)
+#define REPLAY_LOG_NS NUM_S(5)
+#define REPLAY_SPARSE_BYTES NUM_KIB(64) /* shorter batches are read whole */
+#define REPLAY_SPREAD_BYTES                                                                        \
+	BATCH_ALIGN /* between the longest and the shortest of the last batches */
+
+static const struct sm_state replay_table[MT_REPLAY_STATE_NR] = {
+	[MT_REPLAY_RUNNING] = { "running", SM_TO(MT_REPLAY_DRAINING) | SM_TO(MT_REPLAY_DONE),
+	    SM_INITIAL },
+	[MT_REPLAY_DRAINING] = { "draining",
+	    SM_TO(MT_REPLAY_RUNNING) | SM_TO(MT_REPLAY_WAITING) | SM_TO(MT_REPLAY_DONE), 0 },
+	[MT_REPLAY_WAITING] = { "waiting", SM_TO(MT_REPLAY_RUNNING), 0 },
+	[MT_REPLAY_DONE] = { "done", 0, SM_FINAL },
+};
+
+static void replay_run(struct mt_replay *replay);
+
+static const struct mt_replay_source *
+replay_source(const struct mt_replay *replay)
+{
+	return &replay->sources[replay->source_index];
+}
+
+/* ---- where it is ---- */
+
+static void
+replay_enter_source(struct mt_replay *replay, uint32_t index)
+{
+	/* An empty extent has nothing to say. */
+	while (index < replay->source_count && replay->sources[index].length_bytes == 0)
+		index++;
+	/* The first extent once more, behind the last. */
+	if (MUTANT(replay_twice) && index == replay->source_count && index > 0 &&
+	    replay->sources[0].length_bytes > 0 && replay->done_bytes == replay->total_bytes) {
+		index = replay->ask_source = 0;
+		replay->ask_offset_bytes = 0;
+	}
+	replay->source_index = index;
+	replay->at_bytes = 0;
+	replay->head_bytes = 0;
+	replay->tried = 0;
+	replay->is_content_bad = false;
+	if (index < replay->source_count)
+		replay->prev_crc =
+		    batch_chain_seed(&replay->sources[index].id, replay->sources[index].kind);
+}
+
+static struct mt_replay_read *
+replay_first(struct mt_replay *replay)
+{
+	return &replay->reads[replay->read_first];
+}
+
+static void
+replay_pop(struct mt_replay *replay)
+{
+	struct mt_replay_read *read = replay_first(replay);
+
+	assert(!read->is_out);
+	if (read->msg != NULL)
+		split_msg_release(read->msg);
+	read->msg = NULL;
+	replay->read_first = (replay->read_first + 1) % MT_REPLAY_READS_MAX;
+	replay->read_count--;
+}
+
+/* ---- asking ---- */
+
+static bool
+replica_can_be_read(const struct mt_replay *replay, const struct mt_replay_source *source,
+    uint32_t replica_index)
+{
+	const struct mt_replica *replica = &source->replicas[replica_index];
+	struct mt_link *link = mt_port_link(replay->shard->port, replica->node_id);
+
+	return link != NULL && mt_link_is_up(link);
+}
+
+/*
+ * Neighbouring extents begin with different copies, so that all nodes are read from. Damaged ones come
+ * last: what of them passes its check is as good as any.
+ */
+static int
+replay_pick(const struct mt_replay *replay, uint32_t source_index, uint32_t *ret_replica_index)
+{
+	const struct mt_replay_source *source = &replay->sources[source_index];
+	uint32_t tried = source_index == replay->source_index ? replay->tried : 0;
+
+	for (uint32_t i = 0; i < 2 * source->replica_count; i++) {
+		uint32_t index = (source_index + i) % source->replica_count;
+		bool is_last_resort = i >= source->replica_count;
+
+		if ((tried & 1u << index) == 0 &&
+		    source->replicas[index].is_damaged == is_last_resort &&
+		    replica_can_be_read(replay, source, index)) {
+			*ret_replica_index = index;
+			return 0;
+		}
+	}
+	return -EHOSTDOWN;
+}
+
+static void
+replay_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply,
+    struct split_msg *msg, void *arg)
+{
+	struct mt_replay_read *read = arg;
+	struct mt_replay *replay = read->replay;
+
+	(void)call;
+	(void)reply;
+	CHECK_OBJ(replay, REPLAY_MAGIC);
+	read->is_out = false;
+	read->rc = rc;
+	read->msg = msg;
+	if (replay->is_stopped) {
+		if (msg != NULL)
+			split_msg_release(msg);
+		read->msg = NULL;
+		return;
+	}
+	replay_run(replay);
+}
+
+/* What the last batches were like. False: nothing can be guessed from them. */
+struct replay_guess {
+	uint64_t bytes_min, bytes_max, head_bytes;
+};
+
+static bool
+replay_guess(const struct mt_replay *replay, struct replay_guess *ret_guess)
+{
+	struct replay_guess guess = { .bytes_min = UINT64_MAX };
+
+	if (replay->recent_count < MT_REPLAY_RECENT ||
+	    replay->sources[replay->ask_source].kind != EXTENT_LOG)
+		return false;
+	for (uint32_t i = 0; i < MT_REPLAY_RECENT; i++) {
+		guess.bytes_min = num_min(guess.bytes_min, replay->recent_bytes[i]);
+		guess.bytes_max = num_max(guess.bytes_max, replay->recent_bytes[i]);
+		guess.head_bytes = num_max(guess.head_bytes, replay->recent_head_bytes[i]);
+	}
+	guess.head_bytes = num_round_up(guess.head_bytes, BATCH_ALIGN);
+	*ret_guess = guess;
+	return guess.bytes_min >= REPLAY_SPARSE_BYTES &&
+	    guess.bytes_max - guess.bytes_min <= REPLAY_SPREAD_BYTES;
+}
+
+/*
+ * What is asked for next, at or behind ask_offset_bytes: all that follows, or where the next head must
+ * begin that was not asked for yet. Empty: so far ahead, nothing can be said.
+ */
+static void
+replay_window(const struct mt_replay *replay, uint64_t *ret_from, uint64_t *ret_to)
+{
+	uint64_t length_bytes = replay->sources[replay->ask_source].length_bytes;
+	uint64_t base = replay->ask_source == replay->source_index ? replay->at_bytes : 0;
+	uint64_t asked = replay->ask_offset_bytes, from = asked, to = asked + MT_RECEIVE_BYTES;
+	struct replay_guess guess;
+
+	if (replay_guess(replay, &guess)) {
+		uint64_t ahead = 0; /* batches, from base on */
+
+		if (base + guess.head_bytes <= asked)
+			ahead = (asked - guess.head_bytes - base) / guess.bytes_max + 1;
+		from = num_max(asked, base + ahead * guess.bytes_min);
+		to = base + ahead * guess.bytes_max + guess.head_bytes;
+		if (to - from > MT_RECEIVE_BYTES)
+			to = replay->read_count > 0 ? from : from + MT_RECEIVE_BYTES;
+	}
+	*ret_from = num_min(from, length_bytes);
+	*ret_to = num_min(to, length_bytes);
+}
+
+/* One more read behind the last. Returns 0; or why not. */
+static int
+replay_ask(struct mt_replay *replay, uint64_t from, uint64_t to)
+{
+	uint32_t slot = (replay->read_first + replay->read_count) % MT_REPLAY_READS_MAX;
+	const struct mt_replay_source *source = &replay->sources[replay->ask_source];
+	struct mt_replay_read *read = &replay->reads[slot];
+	struct mt_link *link;
+	int rc;
+
+	rc = replay_pick(replay, replay->ask_source, &read->replica_index);
+	if (rc != 0)
+		return rc;
+	link = mt_port_link(replay->shard->port, source->replicas[read->replica_index].node_id);
+	read->replay = replay;
+	read->source_index = replay->ask_source;
+	read->offset_bytes = from;
+	read->bytes = (uint32_t)(to - from);
+	read->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_READ,
+		.id = source->id,
+		.offset_bytes = read->offset_bytes,
+		.length_bytes = read->bytes,
+		.epoch = replay->shard->epoch };
+	read->call.fn = replay_on_read;
+	read->call.arg = read;
+	rc = mt_link_call(link, &read->call);
+	if (rc != 0)
+		return rc;
+	read->is_out = true;
+	read->rc = 0;
+	replay->read_count++;
+	replay->ask_offset_bytes = to;
+	return 0;
+}
+
+/* The extent in which something is left to be asked for; false: there is none. */
+static bool
+replay_sync_ask(struct mt_replay *replay)
+{
+	if (replay->ask_source < replay->source_index) {
+		replay->ask_source = replay->source_index;
+		replay->ask_offset_bytes = 0;
+	}
+	while (replay->ask_source < replay->source_count &&
+	    replay->ask_offset_bytes == replay->sources[replay->ask_source].length_bytes) {
+		replay->ask_source++;
+		replay->ask_offset_bytes = 0;
+	}
+	return replay->ask_source < replay->source_count;
+}
+
+/*
+ * How many reads may run ahead. Replies are kept in receives until those before them have come, so all
+ * replays of a port together hold no more than half of the quarter of its pool that is kept for replies:
+ * the first piece would else wait for a receive that the later ones hold. Copies hold of it, too.
+ */
+static uint32_t
+replay_reads_max(const struct mt_replay *replay)
+{
+	const struct mt_port *port = replay->shard->port;
+	uint32_t share = port->receive_count / 8 / (uint32_t)num_max(1, port->shard_count);
+
+	return (uint32_t)num_min(MT_REPLAY_READS_MAX, num_max(1, share));
+}
+
+/* Keep the ring full. When not even the next piece can be asked for, it waits. */
+static void
+replay_fill(struct mt_replay *replay)
+{
+	uint32_t reads_max = replay_reads_max(replay);
+
+	while (replay->read_count < reads_max && replay_sync_ask(replay)) {
+		uint64_t from, to;
+
+		replay_window(replay, &from, &to);
+		if (from == replay->sources[replay->ask_source].length_bytes) {
+			replay->ask_offset_bytes = from;
+			continue;
+		}
+		if (from == to)
+			return;
+		if (replay_ask(replay, from, to) == 0)
+			continue;
+		if (replay->read_count == 0) {
+			replay->must_wait = true;
+			sm_move(&replay->sm, MT_REPLAY_DRAINING);
+		}
+		return;
+	}
+}
+
+/* ---- looking ---- */
+
+static int
+replay_on_head(struct mt_replay *replay, const struct batch_info *info)
+{
+	const struct mt_replay_source *source = replay_source(replay);
+	int rc = 0;
+
+	if (info->batch_bytes > source->length_bytes - replay->at_bytes)
+		return -EBADMSG; /* it would end behind the agreed length */
+	if (!MUTANT(last_batch_dropped) || source->kind != EXTENT_LOG ||
+	    replay->at_bytes + info->batch_bytes < source->length_bytes)
+		rc = replay->on_batch(replay, source, info, replay->head, replay->arg);
+	if (rc != 0)
+		return rc == -EBADMSG ? -EPROTO : rc; /* not this copy's fault */
+	replay->recent_bytes[replay->recent_count % MT_REPLAY_RECENT] = info->batch_bytes;
+	replay->recent_head_bytes[replay->recent_count % MT_REPLAY_RECENT] = BATCH_HEADER_BYTES +
+	    info->desc_bytes;
+	replay->recent_count++;
+	replay->done_bytes += info->batch_bytes;
+	replay->at_bytes += info->batch_bytes;
+	replay->prev_crc = info->batch_crc;
+	replay->head_bytes = 0;
+	return 0;
+}
+
+/*
+ * As much of the expected head as @read has. Returns 1: it is whole and was taken; 0: the rest is in
+ * the next piece; an error.
+ */
+static int
+replay_take_head(struct mt_replay *replay, const struct mt_replay_read *read)
+{
+	const struct mt_replay_source *source = replay_source(replay);
+	uint64_t end_bytes = read->offset_bytes + read->bytes;
+	uint32_t need_bytes = BATCH_HEADER_BYTES;
+
+	for (;;) {
+		struct batch_check check = { .id = source->id,
+			.kind = source->kind,
+			.offset_bytes = replay->at_bytes,
+			.prev_crc = replay->prev_crc };
+		uint64_t from_bytes = replay->at_bytes + replay->head_bytes;
+		uint32_t bytes;
+		int rc;
+
+		if (replay->head_bytes < need_bytes) {
+			if (from_bytes >= end_bytes)
+				return 0;
+			bytes = (uint32_t)num_min(need_bytes - replay->head_bytes,
+			    end_bytes - from_bytes);
+			dev_copy_to_host(replay->shard->port->split,
+			    replay->head + replay->head_bytes,
+			    dev_ptr_add(read->msg->payload, from_bytes - read->offset_bytes),
+			    bytes);
+			replay->head_bytes += bytes;
+			continue;
+		}
+		rc = batch_head_check(replay->head, replay->head_bytes, &check);
+		if (rc == -EMSGSIZE) {
+			/* The header has passed so far, the descriptors are still to come. */
+			need_bytes = BATCH_HEADER_BYTES + check.info.desc_bytes;
+			assert(need_bytes <= BATCH_HEAD_BYTES_MAX);
+			continue;
+		}
+		if (rc != 0)
+			return -EBADMSG;
+		rc = replay_on_head(replay, &check.info);
+		return rc == 0 ? 1 : rc;
+	}
+}
+
+/* Is there anything in @read that is to be looked at? */
+static bool
+replay_needs_piece(const struct mt_replay *replay, const struct mt_replay_read *read)
+{
+	return read->source_index == replay->source_index &&
+	    replay->at_bytes + replay->head_bytes < read->offset_bytes + read->bytes;
+}
+
+/* Does @read begin behind what is to be looked at next? The guess was wrong. */
+static bool
+replay_has_gap(const struct mt_replay *replay, const struct mt_replay_read *read)
+{
+	return replay->source_index < replay->source_count &&
+	    (read->source_index > replay->source_index ||
+		(read->source_index == replay->source_index &&
+		    read->offset_bytes > replay->at_bytes + replay->head_bytes));
+}
+
+/* The piece that comes next. 0: all of it was looked at. */
+static int
+replay_take_piece(struct mt_replay *replay, const struct mt_replay_read *read)
+{
+	uint64_t end_bytes = read->offset_bytes + read->bytes;
+	uint64_t length_bytes = replay_source(replay)->length_bytes;
+	int rc = 1;
+
+	assert(read->msg->payload_bytes == read->bytes);
+	while (rc == 1 && replay->at_bytes + replay->head_bytes < end_bytes)
+		rc = replay_take_head(replay, read);
+	if (rc < 0)
+		return rc;
+	if (replay->at_bytes == length_bytes)
+		replay_enter_source(replay, replay->source_index + 1);
+	else if (end_bytes == length_bytes && rc == 0)
+		return -EBADMSG; /* a head that the length cuts in two */
+	return 0;
+}
+
+/* ---- moving on ---- */
+
+static void
+replay_finish(struct mt_replay *replay, int rc)
+{
+	mt_replay_stop(replay);
+	if (replay->sm.state != MT_REPLAY_DONE)
+		sm_move(&replay->sm, MT_REPLAY_DONE);
+	replay->fn(replay, rc, replay->arg);
+}
+
+static void
+replay_wait(struct mt_replay *replay)
+{
+	const struct mt_replay_source *source = replay_source(replay);
+	uint64_t now_ns = loop_now_ns(replay->shard->port->loop);
+
+	if (now_ns - replay->log_ns >= REPLAY_LOG_NS) {
+		replay->log_ns = now_ns;
+		log_at(replay->is_content_bad ? LOG_ERROR : LOG_INFO,
+		    "shard %" PRIu32 ": waits for a%s copy of extent %" PRIu32 ".%" PRIu32
+		    ".%" PRIu64 " offset_bytes=%" PRIu64,
+		    replay->shard->index, replay->is_content_bad ? " good" : "", source->id.shard,
+		    source->id.epoch, source->id.counter, replay->at_bytes);
+	}
+	replay->tried = 0;
+	replay->is_content_bad = replay->must_wait = false;
+	sm_move(&replay->sm, MT_REPLAY_WAITING);
+	loop_timer_start(replay->shard->port->loop, &replay->timer, REPLAY_RETRY_NS);
+}
+
+/* From the batch that is expected, with a copy that has not failed yet. */
+static void
+replay_restart(struct mt_replay *replay)
+{
+	loop_timer_stop(replay->shard->port->loop, &replay->timer);
+	replay->ask_source = replay->source_index;
+	replay->ask_offset_bytes = replay->at_bytes;
+	replay->head_bytes = 0;
+	sm_move(&replay->sm, MT_REPLAY_RUNNING);
+	replay_run(replay);
+}
+
+static void
+replay_drain(struct mt_replay *replay)
+{
+	uint32_t replica_index;
+
+	for (uint32_t i = 0; i < replay->read_count; i++) {
+		if (replay->reads[(replay->read_first + i) % MT_REPLAY_READS_MAX].is_out)
+			return;
+	}
+	while (replay->read_count > 0)
+		replay_pop(replay);
+	/* The last head was taken, and what failed was only the payload behind it. */
+	if (replay->source_index < replay->source_count &&
+	    replay->at_bytes == replay_source(replay)->length_bytes)
+		replay_enter_source(replay, replay->source_index + 1);
+	if (replay->source_index == replay->source_count)
+		replay_restart(replay);
+	else if (!replay->must_wait &&
+	    replay_pick(replay, replay->source_index, &replica_index) == 0)
+		replay_restart(replay);
+	else
+		replay_wait(replay);
+}
+
+/* @read, or the batch in it, cannot be used. */
+static void
+replay_fail(struct mt_replay *replay, const struct mt_replay_read *read, int rc)
+{
+	const struct mt_replay_source *source = replay_source(replay);
+
+	if (rc != -ENOMEM) {
+		replay->tried |= 1u << read->replica_index;
+		replay->is_content_bad |= rc == -EBADMSG;
+		metric_add(&replay->shard->port->metrics[MT_METRIC_replica_read_errors], 1);
+		log_limited(LOG_WARN,
+		    "shard %" PRIu32 ": cannot read a copy extent=%" PRIu32 ".%" PRIu32 ".%" PRIu64
+		    " node=%" PRIu32 " offset_bytes=%" PRIu64 " rc=%s",
+		    replay->shard->index, source->id.shard, source->id.epoch, source->id.counter,
+		    source->replicas[read->replica_index].node_id, replay->at_bytes, log_errno(rc));
+	} else {
+		replay->must_wait = true; /* then the same again */
+	}
+	sm_move(&replay->sm, MT_REPLAY_DRAINING);
+	replay_drain(replay);
+}
+
+/* Look at what has come, in order, then ask for more. */
+static void
+replay_run(struct mt_replay *replay)
+{
+	if (replay->sm.state == MT_REPLAY_DRAINING) {
+		replay_drain(replay);
+		return;
+	}
+	assert(replay->sm.state == MT_REPLAY_RUNNING);
+	while (replay->read_count > 0 && !replay_first(replay)->is_out) {
+		struct mt_replay_read *read = replay_first(replay);
+		int rc = read->rc;
+
+		if (rc != -ESTALE && replay_has_gap(replay, read)) {
+			replay->recent_count = 0;
+			sm_move(&replay->sm, MT_REPLAY_DRAINING);
+			replay_drain(replay);
+			return;
+		}
+		if (rc != -ESTALE && !replay_needs_piece(replay, read))
+			rc = 0; /* whatever came of it */
+		else if (rc == 0)
+			rc = replay_take_piece(replay, read);
+		if (rc == -ESTALE || rc == -EPROTO) {
+			replay_finish(replay, rc == -EPROTO ? -EBADMSG : rc);
+			return;
+		}
+		if (rc != 0) {
+			replay_fail(replay, read, rc);
+			return;
+		}
+		replay_pop(replay);
+	}
+	if (replay->source_index == replay->source_count) {
+		if (replay->read_count == 0)
+			replay_finish(replay, 0);
+		return;
+	}
+	replay_fill(replay);
+	if (replay->sm.state == MT_REPLAY_DRAINING)
+		replay_drain(replay);
+}
+
+static void
+replay_on_timer(struct loop_timer *timer, void *arg)
+{
+	struct mt_replay *replay = arg;
+
+	(void)timer;
+	CHECK_OBJ(replay, REPLAY_MAGIC);
+	if (replay->sm.state == MT_REPLAY_WAITING)
+		replay_restart(replay);
+	else if (replay->sm.state == MT_REPLAY_RUNNING)
+		replay_run(replay); /* the very first time */
+}
+
+/* ---- its life ---- */
+
+int
+mt_replay_start(struct mt_replay *replay)
+{
+	struct loop *loop = replay->shard->port->loop;
+
+	replay->head = mt_calloc(1, BATCH_HEAD_BYTES_MAX);
+	if (replay->head == NULL)
+		return -ENOMEM;
+	replay->magic = REPLAY_MAGIC;
+	sm_init(&replay->sm, "replay", replay_table, MT_REPLAY_RUNNING, replay->shard->index);
+	replay->total_bytes = replay->done_bytes = 0;
+	for (uint32_t i = 0; i < replay->source_count; i++)
+		replay->total_bytes += replay->sources[i].length_bytes;
+	replay->read_first = replay->read_count = 0;
+	replay->recent_count = 0;
+	replay->ask_source = 0;
+	replay->ask_offset_bytes = 0;
+	replay->log_ns = 0;
+	replay->is_stopped = replay->must_wait = false;
+	replay_enter_source(replay, 0);
+	loop_timer_init(&replay->timer, replay_on_timer, replay);
+	loop_timer_start(loop, &replay->timer, 0); /* its end is told from the loop, always */
+	return 0;
+}
+
+void
+mt_replay_on_link(struct mt_replay *replay, struct mt_link *link, bool is_up)
+{
+	(void)link;
+	CHECK_OBJ(replay, REPLAY_MAGIC);
+	if (is_up && !replay->is_stopped && replay->sm.state == MT_REPLAY_WAITING)
+		replay_restart(replay);
+}
+
+void
+mt_replay_stop(struct mt_replay *replay)
+{
+	if (replay->magic == 0)
+		return; /* it has ended */
+	CHECK_OBJ(replay, REPLAY_MAGIC);
+	replay->is_stopped = true;
+	loop_timer_stop(replay->shard->port->loop, &replay->timer);
+	for (uint32_t i = 0; i < MT_REPLAY_READS_MAX; i++) {
+		struct mt_replay_read *read = &replay->reads[i];
+
+		if (read->msg != NULL)
+			split_msg_release(read->msg);
+		read->msg = NULL;
+	}
+}
+
+bool
+mt_replay_is_quiet(const struct mt_replay *replay)
+{
+	for (uint32_t i = 0; i < MT_REPLAY_READS_MAX; i++) {
+		if (replay->reads[i].is_out)
+			return false;
+	}
+	return true;
+}
+
+void
+mt_replay_fini(struct mt_replay *replay)
+{
+	if (replay->magic == 0)
+		return;
+	CHECK_OBJ(replay, REPLAY_MAGIC);
+	loop_timer_stop(replay->shard->port->loop, &replay->timer);
+	mt_free(replay->head);
+	replay->head = NULL;
+	replay->magic = 0;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* takeover.h -- a shard begins: every start is a take-over, also the same gateway's */
+#ifndef CLEAVE_MIDDLETIER_SHARD_TAKEOVER_H
+#define CLEAVE_MIDDLETIER_SHARD_TAKEOVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "catalog/root.h"
+#include "cleave/loop.h"
+#include "manifest/manifest_read.h"
+#include "manifest/manifest_state.h"
+#include "shard/agree.h"
+#include "shard/replay.h"
+#include "shard/stale.h"
+
+struct mt_extent;
+struct mt_link;
+struct mt_shard;
+
+void mt_takeover_start(struct mt_shard *shard); /* ends in mt_write_path_start */
+void mt_takeover_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up);
+void mt_takeover_fini(struct mt_shard *shard);
+
+/* mt_takeover_init -- before mt_takeover_start, which cannot fail then. -ENOMEM. */
+int mt_takeover_init(struct mt_shard *shard);
+/* mt_takeover_stop -- wherever it is; it calls nobody any more. */
+void mt_takeover_stop(struct mt_shard *shard);
+/* mt_takeover_steps -- grows while a take-over comes further in its present state. */
+uint64_t mt_takeover_steps(const struct mt_shard *shard);
+/* mt_takeover_is_quiet -- no call to a node is out. */
+bool mt_takeover_is_quiet(const struct mt_shard *shard);
+/* mt_takeover_reset -- quiet: ready for the next mt_takeover_start. */
+void mt_takeover_reset(struct mt_shard *shard);
+/*
+ * mt_takeover_on_stale -- a node knows a newer owner of @shard
+ *
+ * Reads the root again and stops the shard either way: it is another's, or the metadata store is stale.
+ */
+void mt_takeover_on_stale(struct mt_shard *shard);
+
+#define TAKEOVER_MAGIC 0x4f454b54u /* "TKEO" */
+
+struct mt_takeover {
+	uint32_t magic;
+	struct mt_shard *shard;
+	struct mt_stale_check stale;
+	struct mt_agree agree;
+	struct mt_replay replay;
+	struct mt_manifest_read read;   /* by replay */
+	bool is_agreeing, is_replaying; /* which of the two is at work */
+	bool is_awaiting_nodes;         /* before OPENING, for a third node; retry_timer runs */
+	struct mt_root wanted;          /* being stored */
+	struct mt_root looked;          /* as it was loaded, before the claim */
+	struct mt_manifest_state state; /* of the old manifest, as it grows */
+	uint32_t state_at;              /* extents before this are agreed upon, or restored */
+	uint32_t run_at, cut_at;        /* runs and cuts before these are in the index */
+	struct mt_replay_source *sources;
+	uint32_t source_count;
+	struct mt_extent **empties; /* extents in which nothing was written: to be deleted */
+	uint32_t empty_count;
+	uint32_t claim_count;
+	struct loop_timer retry_timer;
+	void (*retry_fn)(struct mt_takeover *takeover);
+	struct loop_timer progress_timer;
+	struct loop_timer refresh_timer;
+	bool is_refreshed; /* main has read the volumes since the claim, and told the ports */
+	bool is_replayed;  /* only that is waited for */
+	bool was_ours;     /* the root named this very process before the claim */
+	bool is_retry_logged;
+	bool is_checking_stale;
+	uint64_t started_ns, claimed_ns;
+	uint64_t record_count;
+	uint64_t next_sequence; /* behind the last record replayed */
+};
+
+bool mt_takeover_is_stopped(const struct mt_takeover *takeover);
+/* mt_takeover_give_up -- the shard stops for good, and the log says why. */
+void mt_takeover_give_up(struct mt_takeover *takeover, int rc, const char *why);
+/* mt_takeover_retry -- call @fn again in a while. */
+void mt_takeover_retry(struct mt_takeover *takeover, void (*fn)(struct mt_takeover *), int rc);
+/* mt_takeover_end_replay -- one that failed may have reads out: its memory stays. */
+void mt_takeover_end_replay(struct mt_takeover *takeover, int rc);
+
+#endif /* CLEAVE_MIDDLETIER_SHARD_TAKEOVER_H */

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * takeover_open.c -- the second half of a take-over: OPENING and REPLAYING
+ *
+ * takeover.c has found the state: every extent that the manifest names, sealed at an agreed length. Here
+ * they become the shard's extents, a new manifest makes the lengths durable, and only then the log's
+ * descriptors go into the index, extent after extent, which is the order they were written in.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/mutant.h"
+#include "base/num.h"
+#include "base/sm.h"
+#include "catalog/scope.h"
+#include "cleave/batch.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
+#include "common/alloc.h"
+#include "common/shard.h"
+#include "extent/extent.h"
+#include "extent/extent_table.h"
+#include "index/index.h"
+#include "manifest/edit.h"
+#include "manifest/manifest.h"
+#include "manifest/manifest_state.h"
+#include "merge/flush.h"
+#include "merge/reclaim.h"
+#include "port/port.h"
+#include "shard/replay.h"
+#include "shard/takeover.h"
+#include "shard/takeover_open.h"
+#include "upkeep/upkeep.h"
+#include "write/write_path.h"
+
+#define TAKEOVER_PROGRESS_NS NUM_S(1)
+
+/* ---- opening ---- */
+
+static void takeover_replay(struct mt_takeover *takeover);
+
+static void
+takeover_on_opened(int rc, void *arg)
+{
+	struct mt_takeover *takeover = arg;
+	struct mt_shard *shard = takeover->shard;
+
+	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
+	if (rc != 0 || mt_takeover_is_stopped(takeover))
+		return; /* the manifest has stopped the shard */
+	takeover->is_retry_logged = false;
+	/* The lengths are durable now. Nodes that were away are told. */
+	for (uint32_t i = 0; i < shard->extent_count; i++)
+		mt_extent_cut_replicas(shard->extents[i]);
+	while (takeover->empty_count > 0)
+		mt_extent_delete(takeover->empties[--takeover->empty_count]);
+	sm_move(&shard->sm, MT_SHARD_REPLAYING);
+	takeover_replay(takeover);
+}
+
+/* One of the state's extents becomes the shard's; log extents are to be replayed. */
+static int
+takeover_restore(struct mt_takeover *takeover, const struct mt_state_extent *from)
+{
+	struct mt_shard *shard = takeover->shard;
+	struct mt_extent *extent =
+	    mt_extent_restore(shard, &from->id, from->kind, from->replicas, from->replica_count);
+	struct mt_replay_source *source = &takeover->sources[takeover->source_count];
+	int rc;
+
+	if (extent == NULL)
+		return -ENOMEM;
+	rc = mt_shard_extent_add(shard, extent);
+	if (rc != 0) {
+		mt_extent_free(extent);
+		return rc;
+	}
+	mt_extent_seal(extent, from->sealed_bytes);
+	if (from->kind != EXTENT_LOG)
+		return 0;
+	shard->log_bytes += from->sealed_bytes;
+	*source = (struct mt_replay_source){ .id = from->id,
+		.kind = from->kind,
+		.replica_count = from->replica_count,
+		.length_bytes = from->sealed_bytes,
+		.extent_index = extent->index };
+	memcpy(source->replicas, from->replicas, sizeof(source->replicas));
+	takeover->source_count++;
+	return 0;
+}
+
+/*
+ * Log extents in which nothing was written leave the state: every start opens one, and most of them
+ * stay empty. They are deleted once a manifest without them is durable.
+ */
+static int
+takeover_drop_empties(struct mt_takeover *takeover)
+{
+	struct mt_manifest_state *state = &takeover->state;
+
+	if (takeover->empties == NULL)
+		takeover->empties =
+		    mt_calloc(num_max(state->extent_count, 1), sizeof(struct mt_extent *));
+	if (takeover->empties == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < state->extent_count;) {
+		const struct mt_state_extent *at = &state->extents[i];
+		struct mt_edit edit = { .kind = MT_EDIT_EXTENT_DELETED, .id = at->id };
+		struct mt_extent *extent;
+		const char *field;
+
+		if (at->kind != EXTENT_LOG || at->sealed_bytes != 0) {
+			i++;
+			continue;
+		}
+		extent = mt_extent_restore(takeover->shard, &at->id, at->kind, at->replicas,
+		    at->replica_count);
+		if (extent == NULL)
+			return -ENOMEM;
+		/* One that holds a run, empty as it may be, stays. */
+		if (mt_manifest_state_apply(state, &edit, &field) != 0) {
+			mt_extent_free(extent);
+			i++;
+			continue;
+		}
+		takeover->empties[takeover->empty_count++] = extent;
+	}
+	return 0;
+}
+
+/* Extents were given their indexes in the order of the state. */
+static struct mt_extent *
+takeover_extent_of(const struct mt_takeover *takeover, const struct mt_state_run *run)
+{
+	const struct mt_manifest_state *state = &takeover->state;
+	const struct mt_state_extent *at = mt_manifest_state_find(state, &run->id);
+	struct mt_extent *extent = takeover->shard->extents[at - state->extents];
+
+	assert(extent_id_pack(&extent->id) == extent_id_pack(&run->id));
+	return extent;
+}
+
+static int
+takeover_restore_runs(struct mt_takeover *takeover)
+{
+	const struct mt_manifest_state *state = &takeover->state;
+	struct mt_index *index = takeover->shard->block_index;
+
+	for (; takeover->run_at < state->run_count; takeover->run_at++) {
+		const struct mt_state_run *from = &state->runs[takeover->run_at];
+		struct mt_run run = {
+			.extent_index = takeover_extent_of(takeover, from)->index,
+			.offset_bytes = (uint32_t)from->offset_bytes,
+			.length_bytes = (uint32_t)from->length_bytes,
+			.flushed_sequence = from->flushed_sequence,
+			.cut = from->cut,
+		};
+
+		if (mt_index_add_run(index, from->chunk, &run) == NULL)
+			return -ENOMEM;
+	}
+	for (; takeover->cut_at < state->cut_count; takeover->cut_at++) {
+		const struct mt_state_cut *from = &state->cuts[takeover->cut_at];
+		struct mt_index_cut cut = { .cut = from->cut,
+			.segment_base = from->segment_base,
+			.segment_count = from->segment_count };
+		int rc = from->segment_count == 0 ? 0 : mt_index_add_cut(index, &cut);
+
+		if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int
+takeover_restore_all(struct mt_takeover *takeover)
+{
+	struct mt_manifest_state *state = &takeover->state;
+
+	if (takeover->state_at == 0) {
+		int rc = takeover_drop_empties(takeover);
+
+		if (rc != 0)
+			return rc;
+		/* By id is by age, and a log is written one extent after the other. */
+		mt_free(takeover->sources);
+		takeover->sources =
+		    mt_calloc(num_max(state->extent_count, 1), sizeof(*takeover->sources));
+		if (takeover->sources == NULL)
+			return -ENOMEM;
+		takeover->source_count = 0;
+	}
+	while (takeover->state_at < state->extent_count) {
+		int rc = takeover_restore(takeover, &state->extents[takeover->state_at]);
+
+		if (rc != 0)
+			return rc;
+		takeover->state_at++;
+	}
+	return takeover_restore_runs(takeover);
+}
+
+/* What is newer than all that runs and cuts tell of: the log that had it may be gone. */
+static void
+takeover_begin_sequence(struct mt_takeover *takeover)
+{
+	const struct mt_manifest_state *state = &takeover->state;
+	struct mt_shard *shard = takeover->shard;
+
+	shard->next_sequence = num_max(state->next_sequence, 1);
+	for (uint32_t i = 0; i < state->run_count; i++) {
+		const struct mt_state_run *run = &state->runs[i];
+
+		shard->next_sequence = num_max(shard->next_sequence, run->flushed_sequence + 1);
+		shard->cut = num_max(shard->cut, run->cut);
+	}
+	for (uint32_t i = 0; i < state->cut_count; i++) {
+		const struct mt_state_cut *cut = &state->cuts[i];
+
+		shard->next_sequence = num_max(shard->next_sequence, cut->sequence + 1);
+		shard->cut = num_max(shard->cut, cut->cut);
+	}
+}
+
+void
+mt_takeover_open(struct mt_takeover *takeover)
+{
+	struct mt_shard *shard = takeover->shard;
+	int rc = takeover_restore_all(takeover);
+
+	if (rc == -ENOSPC) {
+		mt_takeover_give_up(takeover, rc, "it has too many extents");
+		return;
+	}
+	if (rc == 0) {
+		takeover->state.epoch = shard->epoch;
+		takeover_begin_sequence(takeover);
+		rc = mt_manifest_open(shard, &takeover->state, takeover_on_opened, takeover);
+	}
+	if (rc != 0)
+		mt_takeover_retry(takeover, mt_takeover_open, rc);
+}
+
+/* ---- replaying ---- */
+
+static int
+takeover_apply(struct mt_takeover *takeover, const struct record_desc *record,
+    const struct mt_replay_source *source, const struct batch_info *info)
+{
+	struct mt_index *index = takeover->shard->block_index;
+	uint64_t chunk = mt_chunk_number(record->segment, record->block);
+
+	takeover->record_count++;
+	/* What a run holds already is not taken from the log. */
+	if (record->sequence <= mt_index_flushed(index, chunk))
+		return 0;
+	if (MUTANT(discard_not_replayed) && record->kind == RECORD_DISCARD)
+		return 0;
+	return mt_index_apply(index, record, info->cut, source->extent_index, info->offset_bytes,
+	    0);
+}
+
+static int
+takeover_on_records(struct mt_replay *replay, const struct mt_replay_source *source,
+    const struct batch_info *info, const uint8_t *head, void *arg)
+{
+	struct mt_takeover *takeover = arg;
+	struct mt_shard *shard = takeover->shard;
+	struct record_iter it;
+	struct record_desc record;
+	const char *field;
+	int rc = 0;
+
+	(void)replay;
+	/* An older record over a newer one would undo an acknowledged write. */
+	if (info->record_count > 0 && info->base_sequence < takeover->next_sequence &&
+	    !MUTANT(replay_twice)) {
+		log_error("shard %" PRIu32 ": the log's sequence goes back extent=%" PRIu32
+			  ".%" PRIu32 ".%" PRIu64 " offset_bytes=%" PRIu64 " sequence=%" PRIu64
+			  " expected=%" PRIu64,
+		    shard->index, source->id.shard, source->id.epoch, source->id.counter,
+		    info->offset_bytes, info->base_sequence, takeover->next_sequence);
+		return -EBADMSG;
+	}
+	/* Nothing comes to these by counting, and the next record's would wrap. */
+	if (info->base_sequence + info->record_count > MT_NUMBER_MAX || info->cut > MT_NUMBER_MAX) {
+		log_error("shard %" PRIu32 ": the log's numbers cannot be extent=%" PRIu32
+			  ".%" PRIu32 ".%" PRIu64 " offset_bytes=%" PRIu64 " sequence=%" PRIu64
+			  " cut=%" PRIu64,
+		    shard->index, source->id.shard, source->id.epoch, source->id.counter,
+		    info->offset_bytes, info->base_sequence, info->cut);
+		return -EBADMSG;
+	}
+	record_iter_init(&it, head, info);
+	while (rc == 0 && record_iter_next(&it, &record, &field) == 1)
+		rc = takeover_apply(takeover, &record, source, info);
+	if (rc != 0)
+		return rc; /* the batch comes again, and does the same again */
+	/* One that became no snapshot has left no other trace, and its number is taken. */
+	shard->cut = num_max(shard->cut, info->cut);
+	takeover->next_sequence =
+	    num_max(takeover->next_sequence, info->base_sequence + info->record_count);
+	/* The checkpoint may know of later ones: of records that were never acknowledged. */
+	shard->next_sequence = num_max(shard->next_sequence, takeover->next_sequence);
+	return 0;
+}
+
+void
+mt_takeover_try_serve(struct mt_takeover *takeover)
+{
+	struct mt_shard *shard = takeover->shard;
+	uint64_t took_ns = loop_now_ns(shard->port->loop) - takeover->started_ns;
+
+	if (!takeover->is_replayed || !takeover->is_refreshed)
+		return;
+	mt_free(takeover->sources);
+	takeover->sources = NULL;
+	log_info("shard %" PRIu32 ": serving epoch=%" PRIu32 " extents=%" PRIu32 " records=%" PRIu64
+		 " next_sequence=%" PRIu64 " took_ms=%" PRIu64,
+	    shard->index, shard->epoch, shard->extent_count, takeover->record_count,
+	    shard->next_sequence, took_ns / NUM_MS(1));
+	metric_add(&shard->port->metrics[MT_METRIC_takeovers], 1);
+	sm_move(&shard->sm, MT_SHARD_SERVING);
+	mt_upkeep_start(shard);
+	mt_reclaim_start(shard);
+	mt_flush_start(shard);
+	mt_write_path_start(shard);
+	mt_port_on_shard(shard);
+}
+
+static void
+takeover_log_progress(const struct mt_takeover *takeover)
+{
+	const struct mt_replay *replay = &takeover->replay;
+
+	log_info("shard %" PRIu32 ": replayed %" PRIu64 " of %" PRIu64 " MiB",
+	    takeover->shard->index, replay->done_bytes / NUM_MIB(1),
+	    replay->total_bytes / NUM_MIB(1));
+}
+
+void
+mt_takeover_on_progress(struct loop_timer *timer, void *arg)
+{
+	struct mt_takeover *takeover = arg;
+
+	takeover_log_progress(takeover);
+	loop_timer_start(takeover->shard->port->loop, timer, TAKEOVER_PROGRESS_NS);
+}
+
+static void
+takeover_on_replayed(struct mt_replay *replay, int rc, void *arg)
+{
+	struct mt_takeover *takeover = arg;
+
+	(void)replay;
+	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
+	loop_timer_stop(takeover->shard->port->loop, &takeover->progress_timer);
+	takeover_log_progress(takeover);
+	mt_takeover_end_replay(takeover, rc);
+	if (rc == -ESTALE)
+		mt_takeover_on_stale(takeover->shard);
+	else if (rc != 0)
+		mt_takeover_give_up(takeover, rc, "its log cannot be understood");
+	else
+		takeover->is_replayed = true;
+	mt_takeover_try_serve(takeover);
+}
+
+static void
+takeover_replay(struct mt_takeover *takeover)
+{
+	struct mt_replay *replay = &takeover->replay;
+	int rc;
+
+	replay->shard = takeover->shard;
+	replay->sources = takeover->sources;
+	replay->source_count = takeover->source_count;
+	replay->on_batch = takeover_on_records;
+	replay->fn = takeover_on_replayed;
+	replay->arg = takeover;
+	rc = mt_replay_start(replay);
+	if (rc != 0) {
+		mt_takeover_retry(takeover, takeover_replay, rc);
+		return;
+	}
+	takeover->is_replaying = true;
+	loop_timer_start(takeover->shard->port->loop, &takeover->progress_timer,
+	    TAKEOVER_PROGRESS_NS);
+}
+
+void
+mt_takeover_open_fini(struct mt_takeover *takeover)
+{
+	while (takeover->empty_count > 0)
+		mt_extent_free(takeover->empties[--takeover->empty_count]);
+	mt_free(takeover->empties);
+	mt_free(takeover->sources);
+}

@@ -1,0 +1,620 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * repair.c -- extents with too few good copies get new ones
+ *
+ *	      at a node of its own domain
+ *	IDLE ---------------------------------------> COPYING --> COMMITTING --> IDLE
+ *	   \      only the bad copy's own node is left    ^
+ *	    +--> VERIFYING --------> DELETING ------------+
+ *	        (a good one)        (the bad one)             any failure: IDLE, and later again
+ *
+ * A sealed extent *lacks* copies when fewer than three of its replicas are good. A replica is good
+ * unless it is damaged, its node has been away for repair_after, or its disk takes no more writes; a
+ * node that has not been seen since the shard began counts as away since then. The extent with the
+ * fewest good ones is next; a new copy takes the place of a damaged one, else of one that is away, else
+ * it is one more (an extent that was made when nodes were few).
+ *
+ * A bad copy is deleted after the manifest names its successor, because its good batches may be needed
+ * to make that one. Where no other node can take a copy, it must go before; then a good copy is verified
+ * whole first. What its node keeps of it while away is swept when it is back.
+ *
+ * The unit is the batch: one that is bad in every copy, each in a place of its own, cannot be copied,
+ * though its records can still be read. Such an extent keeps the copies it has.
+ *
+ * Also here, because the same look finds them: flags that the manifest does not know of yet are
+ * committed, nodes that have not confirmed a sealed length are asked again, and the open manifest and log
+ * extents that lost a replica, or were made with too few, are begun anew.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/num.h"
+#include "base/sm.h"
+#include "cleave/loop.h"
+#include "cleave/split.h"
+#include "cleave/wire.h"
+#include "common/port.h"
+#include "common/replica.h"
+#include "common/shard.h"
+#include "extent/copy.h"
+#include "extent/extent.h"
+#include "extent/extent_table.h"
+#include "extent/node_link.h"
+#include "extent/placement.h"
+#include "gateway.h"
+#include "manifest/edit.h"
+#include "manifest/manifest.h"
+#include "manifest/manifest_state.h"
+#include "shard/takeover.h"
+#include "upkeep/repair.h"
+#include "upkeep/sweep.h"
+#include "upkeep/upkeep.h"
+#include "write/write_path.h"
+
+#define REPAIR_AGAIN_NS NUM_S(10)       /* an extent whose repair has failed */
+#define REPAIR_UNREADABLE_NS NUM_S(300) /* one that no source has whole; sooner with a new link */
+#define REPAIR_NO_NODE_NS NUM_S(5)      /* until it is looked again whether a node has room */
+#define REPAIR_FLAGS_MAX 16u            /* edits a look */
+
+static const struct sm_state repair_table[REPAIR_STATE_NR] = {
+	[REPAIR_IDLE] = { "idle", SM_TO(REPAIR_VERIFYING) | SM_TO(REPAIR_COPYING), SM_INITIAL },
+	[REPAIR_VERIFYING] = { "verifying", SM_TO(REPAIR_DELETING) | SM_TO(REPAIR_IDLE), 0 },
+	[REPAIR_DELETING] = { "deleting", SM_TO(REPAIR_COPYING) | SM_TO(REPAIR_IDLE), 0 },
+	[REPAIR_COPYING] = { "copying", SM_TO(REPAIR_COMMITTING) | SM_TO(REPAIR_IDLE), 0 },
+	[REPAIR_COMMITTING] = { "committing", SM_TO(REPAIR_IDLE), 0 },
+};
+
+/* What a look at one extent finds. */
+struct repair_view {
+	uint32_t good_count; /* those whose node is away for a little while included */
+	uint32_t up_count;   /* copies, good or not, whose node can be asked */
+	int victim;          /* whose place a new copy takes; -1: nobody's */
+	bool is_uncut;       /* a node that is up has not confirmed the sealed length */
+	uint64_t next_ns;    /* when a node has been away for too long */
+};
+
+static uint64_t
+repair_now_ns(const struct mt_repair *repair)
+{
+	return loop_now_ns(repair->shard->port->loop);
+}
+
+static struct mt_link *
+repair_link(const struct mt_repair *repair, uint32_t node_id)
+{
+	return mt_port_link(repair->shard->port, node_id);
+}
+
+static bool
+repair_is_up(const struct mt_repair *repair, uint32_t node_id)
+{
+	const struct mt_link *link = repair_link(repair, node_id);
+
+	return link != NULL && mt_link_is_up(link);
+}
+
+/* ---- looking ---- */
+
+/* Until when @replica's node may be away; 0: it is not. */
+static uint64_t
+repair_away_until_ns(const struct mt_repair *repair, const struct mt_replica *replica)
+{
+	const struct mt_link *link = repair_link(repair, replica->node_id);
+	uint64_t since_ns = repair->started_ns;
+
+	if (link != NULL && mt_link_is_up(link))
+		return 0;
+	if (link != NULL)
+		since_ns = link->changed_ns;
+	return since_ns + mt_gateway_repair_after_ns(repair->shard->port->gateway);
+}
+
+/* Its disk takes no more writes: what is there can be read, and is to be somewhere else. */
+static bool
+repair_is_failing(const struct mt_repair *repair, const struct mt_replica *replica)
+{
+	const struct mt_link *link = repair_link(repair, replica->node_id);
+
+	return link != NULL && link->is_read_only;
+}
+
+static struct repair_view
+repair_view_of(const struct mt_repair *repair, const struct mt_extent *extent)
+{
+	struct repair_view view = { .victim = -1, .next_ns = UPKEEP_NEVER };
+	uint64_t now_ns = repair_now_ns(repair);
+
+	for (uint32_t i = 0; i < extent->replica_count; i++) {
+		const struct mt_replica *replica = &extent->replicas[i];
+		uint64_t until_ns = repair_away_until_ns(repair, replica);
+		bool is_failing = repair_is_failing(repair, replica);
+
+		view.up_count += until_ns == 0;
+		if (!replica->is_damaged && until_ns == 0 && !replica->is_cut && !is_failing)
+			view.is_uncut = true;
+		if (!replica->is_damaged && !is_failing && (until_ns == 0 || until_ns > now_ns)) {
+			view.good_count++;
+			if (until_ns != 0)
+				view.next_ns = num_min(view.next_ns, until_ns);
+			continue;
+		}
+		/* The damaged before the lost, whose copy may be whole. */
+		if (view.victim < 0 ||
+		    (replica->is_damaged && !extent->replicas[view.victim].is_damaged))
+			view.victim = (int)i;
+	}
+	if (view.good_count < MT_REPLICAS_MAX && extent->replica_count < MT_REPLICAS_MAX)
+		view.victim = -1;
+	return view;
+}
+
+/* In the manifest, with something in it, and not on its way out. */
+static bool
+repair_is_ours(const struct mt_repair *repair, const struct mt_extent *extent)
+{
+	const struct mt_state_extent *at;
+
+	if (extent == NULL || extent->sm.state != MT_EXTENT_SEALED || extent->is_going ||
+	    extent->sealed_bytes == 0)
+		return false;
+	at = mt_manifest_state_find(mt_manifest_state(repair->shard), &extent->id);
+	return at != NULL && at->is_sealed;
+}
+
+/* The extent being repaired; NULL: it is no more. */
+static struct mt_extent *
+repair_extent(const struct mt_repair *repair)
+{
+	struct mt_extent *extent = mt_shard_extent(repair->shard, repair->extent_index);
+
+	if (!repair_is_ours(repair, extent) ||
+	    extent_id_pack(&extent->id) != extent_id_pack(&repair->id))
+		return NULL;
+	return extent;
+}
+
+/* ---- ends ---- */
+
+static void
+repair_idle(struct mt_repair *repair, uint64_t pause_ns)
+{
+	struct mt_extent *extent = repair_extent(repair);
+
+	if (extent != NULL && pause_ns > 0)
+		extent->repair_ns = repair_now_ns(repair) + pause_ns;
+	sm_move(&repair->sm, REPAIR_IDLE);
+	mt_extent_upkeep(repair->shard);
+}
+
+static void
+repair_fill_edit(struct mt_edit *edit, const struct mt_extent *extent)
+{
+	*edit = (struct mt_edit){ .kind = MT_EDIT_EXTENT_REPLICAS,
+		.id = extent->id,
+		.extent_kind = extent->kind,
+		.replica_count = extent->replica_count };
+	memcpy(edit->replicas, extent->replicas, sizeof(edit->replicas));
+}
+
+/* ---- the manifest learns ---- */
+
+/* Where the new copy goes among the replicas. */
+static uint32_t
+repair_place(const struct mt_repair *repair, const struct mt_extent *extent)
+{
+	int at = repair->victim.node_id != 0 ? mt_extent_replica(extent, repair->victim.node_id)
+					     : -1;
+
+	return at >= 0 ? (uint32_t)at : extent->replica_count;
+}
+
+static void
+repair_on_committed(int rc, void *arg)
+{
+	struct mt_repair *repair = arg;
+	struct mt_extent *extent;
+	char text[MT_EXTENT_TEXT_BYTES];
+
+	if (repair->is_stopped)
+		return; /* the next owner reads what became of it */
+	extent = repair_extent(repair);
+	if (rc != 0 || extent == NULL) {
+		repair_idle(repair, REPAIR_AGAIN_NS);
+		return;
+	}
+	mt_extent_replace(extent, repair_place(repair, extent), &repair->made);
+	metric_add(&repair->shard->port->metrics[MT_METRIC_copies_made], 1);
+	metric_add(&repair->shard->port->metrics[MT_METRIC_copied_bytes], extent->sealed_bytes);
+	log_info("repair: copied extent=%s node=%" PRIu32, mt_extent_text(extent, text),
+	    repair->made.node_id);
+	if (repair->victim.node_id != 0 && repair->victim.node_id != repair->made.node_id)
+		(void)mt_extent_drop_copy(repair->shard, &repair->id, repair->victim.node_id,
+		    repair->victim.incarnation);
+	repair_idle(repair, 0);
+}
+
+static void
+repair_commit(struct mt_repair *repair)
+{
+	struct mt_extent *extent = repair_extent(repair);
+	struct mt_edit edit;
+	uint32_t place;
+	int rc = -ENOENT;
+
+	sm_move(&repair->sm, REPAIR_COMMITTING);
+	if (extent != NULL) {
+		repair_fill_edit(&edit, extent);
+		place = repair_place(repair, extent);
+		edit.replicas[place] = repair->made;
+		edit.replica_count = (uint32_t)num_max(edit.replica_count, place + 1);
+		rc = mt_manifest_commit(repair->shard, &edit, 1, repair_on_committed, repair);
+	}
+	if (rc == 0)
+		return;
+	(void)mt_extent_drop_copy(repair->shard, &repair->id, repair->made.node_id,
+	    repair->made.incarnation);
+	repair_idle(repair, REPAIR_AGAIN_NS);
+}
+
+/* ---- copying ---- */
+
+static void
+repair_on_copied(struct mt_copy *copy, int rc, uint64_t incarnation, void *arg)
+{
+	struct mt_repair *repair = arg;
+	struct mt_extent *extent = repair_extent(repair);
+
+	assert(repair->copy == copy);
+	repair->copy = NULL;
+	if (rc == 0) {
+		repair->made.incarnation = incarnation;
+		repair_commit(repair);
+		return;
+	}
+	metric_add(&repair->shard->port->metrics[MT_METRIC_copies_failed], 1);
+	log_limited(LOG_WARN,
+	    "repair: not copied extent=%" PRIu32 ".%" PRIu32 ".%" PRIu64 " node=%" PRIu32 " rc=%s",
+	    repair->id.shard, repair->id.epoch, repair->id.counter, repair->made.node_id,
+	    log_errno(rc));
+	/* Find out which of the sources are no good. */
+	for (uint32_t i = 0; rc == -EIO && extent != NULL && i < extent->replica_count; i++)
+		mt_extent_suspect(extent, extent->replicas[i].node_id);
+	if (rc == -EEXIST && extent != NULL) {
+		/* The manifest names this extent's copies, and this is none of them. */
+		sweep_know(repair->shard, &repair->id, repair->made.node_id, 0);
+		sweep_node(&repair->shard->upkeep->sweep, repair->made.node_id);
+	}
+	repair_idle(repair,
+	    rc == -EIO                             ? REPAIR_UNREADABLE_NS
+		: rc == -ENOTCONN || rc == -EEXIST ? UPKEEP_SOON_NS
+						   : REPAIR_AGAIN_NS);
+	if (rc == -ESTALE)
+		mt_takeover_on_stale(repair->shard);
+}
+
+/* The port's budget, shared by those of its shards that serve. */
+static uint64_t
+repair_budget(const struct mt_repair *repair)
+{
+	const struct mt_port *port = repair->shard->port;
+	uint64_t budget = mt_gateway_repair_bytes_per_s(port->gateway);
+	uint64_t count = 0;
+
+	for (uint32_t i = 0; i < port->shard_count; i++)
+		count += port->shards[i].sm.state == MT_SHARD_SERVING;
+	return num_max(budget / num_max(count, 1), 1);
+}
+
+static void
+repair_copy(struct mt_repair *repair)
+{
+	struct mt_extent *extent = repair_extent(repair);
+	struct mt_copy_options options = { .shard = repair->shard,
+		.id = repair->id,
+		.target_node_id = repair->made.node_id,
+		.bytes_per_s = repair_budget(repair),
+		.fn = repair_on_copied,
+		.arg = repair };
+
+	sm_move(&repair->sm, REPAIR_COPYING);
+	if (extent == NULL) {
+		repair_idle(repair, 0);
+		return;
+	}
+	options.kind = extent->kind;
+	options.length_bytes = extent->sealed_bytes;
+	for (uint32_t i = 0; i < extent->replica_count; i++) {
+		if (extent->replicas[i].node_id != repair->made.node_id)
+			options.sources[options.source_count++] = extent->replicas[i];
+	}
+	repair->copy = mt_copy_start(&options);
+	if (repair->copy == NULL)
+		repair_idle(repair, UPKEEP_SOON_NS);
+}
+
+/* ---- in place ---- */
+
+static void
+repair_on_deleted(struct mt_call *call, int rc, const struct wire_node_reply *reply,
+    struct split_msg *msg, void *arg)
+{
+	struct mt_repair *repair = arg;
+
+	(void)call;
+	(void)reply;
+	assert(msg == NULL);
+	repair->is_call_out = false;
+	if (repair->is_stopped)
+		return;
+	if (rc == 0 || rc == -ENOENT)
+		repair_copy(repair);
+	else
+		repair_idle(repair, REPAIR_AGAIN_NS);
+}
+
+static int
+repair_ask(struct mt_repair *repair, uint32_t node_id, const struct wire_node *request,
+    mt_call_fn fn)
+{
+	struct mt_link *link = repair_link(repair, node_id);
+	int rc;
+
+	repair->call.request = *request;
+	repair->call.request.id = repair->id;
+	repair->call.request.epoch = repair->shard->epoch;
+	repair->call.fn = fn;
+	repair->call.arg = repair;
+	rc = link != NULL ? mt_link_call(link, &repair->call) : -ENOTCONN;
+	repair->is_call_out = rc == 0;
+	return rc;
+}
+
+static void
+repair_on_verified(struct mt_call *call, int rc, const struct wire_node_reply *reply,
+    struct split_msg *msg, void *arg)
+{
+	struct mt_repair *repair = arg;
+	struct mt_extent *extent;
+	struct wire_node delete = { .opcode = WIRE_EXTENT_DELETE,
+		.offset_bytes = repair->victim.incarnation };
+
+	assert(msg == NULL);
+	repair->is_call_out = false;
+	if (repair->is_stopped)
+		return;
+	extent = repair_extent(repair);
+	if (extent == NULL || rc != 0 || reply->offset_bytes < extent->sealed_bytes) {
+		if (extent != NULL)
+			mt_extent_suspect(extent, call->node->node_id);
+		repair_idle(repair, REPAIR_AGAIN_NS);
+		return;
+	}
+	sm_move(&repair->sm, REPAIR_DELETING);
+	if (repair_ask(repair, repair->victim.node_id, &delete, repair_on_deleted) != 0)
+		repair_idle(repair, UPKEEP_SOON_NS);
+}
+
+/* ---- what is next ---- */
+
+/* A new copy's node, outside the domains of all replicas, or of the good ones; NULL: there is none. */
+static struct mt_link *
+repair_find_node(const struct mt_repair *repair, const struct mt_extent *extent, int victim)
+{
+	uint32_t others[MT_REPLICAS_MAX];
+	uint32_t count = 0;
+	struct mt_link *link;
+
+	for (uint32_t i = 0; i < extent->replica_count; i++)
+		others[count++] = extent->replicas[i].node_id;
+	if (mt_placement_pick_one(repair->shard->port, extent->kind, others, count, &link) == 0)
+		return link;
+	if (victim < 0)
+		return NULL;
+	for (uint32_t i = count = 0; i < extent->replica_count; i++) {
+		if ((int)i != victim)
+			others[count++] = extent->replicas[i].node_id;
+	}
+	if (mt_placement_pick_one(repair->shard->port, extent->kind, others, count, &link) == 0)
+		return link;
+	return NULL;
+}
+
+/* The node of a good copy that can be asked; 0: there is none. */
+static uint32_t
+repair_find_good(const struct mt_repair *repair, const struct mt_extent *extent)
+{
+	for (uint32_t i = 0; i < extent->replica_count; i++) {
+		const struct mt_replica *replica = &extent->replicas[i];
+
+		if (!replica->is_damaged && repair_is_up(repair, replica->node_id))
+			return replica->node_id;
+	}
+	return 0;
+}
+
+static void
+repair_begin(struct mt_repair *repair, struct mt_extent *extent, int victim, struct mt_link *target)
+{
+	struct wire_node verify = { .opcode = WIRE_EXTENT_VERIFY };
+
+	repair->id = extent->id;
+	repair->extent_index = extent->index;
+	repair->victim = (struct mt_replica){ 0 };
+	if (victim >= 0)
+		repair->victim = extent->replicas[victim];
+	repair->made = (struct mt_replica){ .node_id = target->node_id, .is_cut = true };
+	if (repair->made.node_id != repair->victim.node_id) {
+		repair_copy(repair);
+		return;
+	}
+	sm_move(&repair->sm, REPAIR_VERIFYING);
+	if (repair_ask(repair, repair_find_good(repair, extent), &verify, repair_on_verified) != 0)
+		repair_idle(repair, UPKEEP_SOON_NS);
+}
+
+static void
+repair_log_want(struct mt_repair *repair, bool is_wanting)
+{
+	if (is_wanting && !repair->is_want_logged)
+		log_warn("shard %" PRIu32 ": no node can take a copy, extents_lacking=%" PRIu32,
+		    repair->shard->index, repair->lacking_count);
+	else if (!is_wanting && repair->is_want_logged && repair->lacking_count == 0)
+		log_info("shard %" PRIu32 ": every extent has its copies", repair->shard->index);
+	if (is_wanting || repair->lacking_count == 0)
+		repair->is_want_logged = is_wanting;
+}
+
+/* ---- a look at all ---- */
+
+static void
+repair_on_flags_committed(int rc, void *arg)
+{
+	(void)rc; /* stopped: the next owner finds out by itself */
+	(void)arg;
+}
+
+/* False: not now. */
+static bool
+repair_commit_flags(struct mt_repair *repair, struct mt_extent *extent)
+{
+	struct mt_edit edit;
+
+	/* The edit on its way names the replicas as they were: one after the other. */
+	if (repair->sm.state == REPAIR_COMMITTING)
+		return false;
+	repair_fill_edit(&edit, extent);
+	if (mt_manifest_commit(repair->shard, &edit, 1, repair_on_flags_committed, NULL) != 0)
+		return false;
+	extent->is_dirty = false;
+	return true;
+}
+
+struct repair_look {
+	struct mt_extent *extent; /* to be repaired */
+	struct mt_link *target;
+	struct repair_view view;
+	uint32_t lacking_count, flags_count;
+	bool is_wanting; /* some lack a copy that no node can take */
+	uint64_t next_ns;
+};
+
+static void
+repair_look_at(struct mt_repair *repair, struct mt_extent *extent, struct repair_look *look)
+{
+	uint64_t now_ns = repair_now_ns(repair);
+	struct repair_view view = repair_view_of(repair, extent);
+	struct mt_link *target;
+
+	look->next_ns = num_min(look->next_ns, view.next_ns);
+	if (extent->is_dirty &&
+	    (look->flags_count++ >= REPAIR_FLAGS_MAX || !repair_commit_flags(repair, extent)))
+		look->next_ns = num_min(look->next_ns, now_ns + UPKEEP_SOON_NS);
+	if (view.is_uncut) {
+		mt_extent_cut_replicas(extent);
+		look->next_ns = num_min(look->next_ns, now_ns + UPKEEP_SOON_NS);
+	}
+	if (view.good_count >= MT_REPLICAS_MAX)
+		return;
+	look->lacking_count++;
+	if (repair->sm.state != REPAIR_IDLE || view.up_count == 0)
+		return;
+	if (extent->repair_ns > now_ns) {
+		look->next_ns = num_min(look->next_ns, extent->repair_ns);
+		return;
+	}
+	if (look->extent != NULL && look->view.good_count <= view.good_count)
+		return;
+	target = repair_find_node(repair, extent, view.victim);
+	/* In place only where a good copy can be verified first. */
+	if (target != NULL && view.victim >= 0 &&
+	    target->node_id == extent->replicas[view.victim].node_id &&
+	    repair_find_good(repair, extent) == 0)
+		target = NULL;
+	if (target == NULL) {
+		look->is_wanting = true;
+		return;
+	}
+	look->extent = extent;
+	look->target = target;
+	look->view = view;
+}
+
+/* The open extents: made anew where they have, or could have, more copies than now. */
+static uint64_t
+repair_tend_open(struct mt_repair *repair)
+{
+	struct mt_shard *shard = repair->shard;
+	uint32_t domain_count = mt_placement_domain_count(shard->port);
+
+	uint64_t next_ns = mt_placement_avoid_ns(shard->port);
+
+	if (domain_count < mt_gateway_min_replicas(shard->port->gateway))
+		return next_ns; /* a link that comes up calls again */
+	next_ns = num_min(next_ns, mt_manifest_tend(shard, domain_count));
+	return num_min(next_ns, mt_write_path_tend(shard, domain_count));
+}
+
+uint64_t
+repair_step(struct mt_repair *repair)
+{
+	struct mt_shard *shard = repair->shard;
+	struct repair_look look = { .next_ns = UPKEEP_NEVER };
+	uint64_t now_ns = repair_now_ns(repair);
+
+	for (uint32_t i = 0; i < shard->extent_count; i++) {
+		if (repair_is_ours(repair, shard->extents[i]))
+			repair_look_at(repair, shard->extents[i], &look);
+	}
+	repair->lacking_count = look.lacking_count;
+	repair_log_want(repair, look.is_wanting && look.extent == NULL);
+	if (look.is_wanting)
+		look.next_ns = num_min(look.next_ns, now_ns + REPAIR_NO_NODE_NS);
+	look.next_ns = num_min(look.next_ns, repair_tend_open(repair));
+	if (look.extent != NULL)
+		repair_begin(repair, look.extent, look.view.victim, look.target);
+	return look.next_ns;
+}
+
+/* ---- its life ---- */
+
+void
+repair_on_link(struct mt_repair *repair, struct mt_link *link, bool is_up)
+{
+	const struct mt_shard *shard = repair->shard;
+
+	if (repair->copy != NULL)
+		mt_copy_on_link(repair->copy, link, is_up);
+	for (uint32_t i = 0; i < shard->extent_count && is_up; i++) {
+		if (shard->extents[i] != NULL)
+			shard->extents[i]->repair_ns = 0;
+	}
+}
+
+void
+repair_init(struct mt_repair *repair, struct mt_shard *shard)
+{
+	*repair = (struct mt_repair){ .shard = shard, .is_stopped = true };
+	sm_init(&repair->sm, "repair", repair_table, REPAIR_IDLE, shard->index);
+}
+
+void
+repair_start(struct mt_repair *repair)
+{
+	assert(!repair->is_call_out);
+	repair_init(repair, repair->shard);
+	repair->is_stopped = false;
+	repair->started_ns = repair_now_ns(repair);
+}
+
+void
+repair_stop(struct mt_repair *repair)
+{
+	repair->is_stopped = true;
+	if (repair->copy != NULL)
+		mt_copy_stop(repair->copy);
+	repair->copy = NULL;
+}

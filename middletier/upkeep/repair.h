@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* repair.h -- extents with too few good copies get new ones */
+#ifndef CLEAVE_MIDDLETIER_UPKEEP_REPAIR_H
+#define CLEAVE_MIDDLETIER_UPKEEP_REPAIR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/sm.h"
+#include "cleave/batch.h"
+#include "common/replica.h"
+#include "extent/node_link.h"
+
+struct mt_copy;
+struct mt_shard;
+
+enum repair_state {
+	REPAIR_IDLE,
+	REPAIR_VERIFYING, /* a good copy, before a bad one gives way to its successor at its node */
+	REPAIR_DELETING,  /* the bad one */
+	REPAIR_COPYING,
+	REPAIR_COMMITTING, /* the manifest learns of the copy */
+	REPAIR_STATE_NR
+};
+
+struct mt_repair {
+	struct mt_shard *shard;
+	struct sm sm;
+	uint64_t started_ns;
+	struct extent_id id;      /* being repaired */
+	uint32_t extent_index;    /* in shard->extents, where it may be gone by now */
+	struct mt_replica victim; /* makes room; node_id 0: none has to */
+	struct mt_replica made;   /* the new copy */
+	struct mt_copy *copy;     /* COPYING */
+	struct mt_call call;      /* VERIFYING, DELETING */
+	bool is_call_out, is_stopped;
+	bool is_want_logged;    /* no node for a copy */
+	uint32_t lacking_count; /* as of the last look */
+};
+
+void repair_init(struct mt_repair *repair, struct mt_shard *shard);
+void repair_start(struct mt_repair *repair);
+/* repair_step -- look, and begin what is due. Returns when to look again. */
+uint64_t repair_step(struct mt_repair *repair);
+void repair_on_link(struct mt_repair *repair, struct mt_link *link, bool is_up);
+void repair_stop(struct mt_repair *repair);
+
+#endif /* CLEAVE_MIDDLETIER_UPKEEP_REPAIR_H */

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scrub.c -- every copy of an extent is read and checked by its node, now and then
+ *
+ *	IDLE <---> VERIFYING (one copy, at its node)
+ *
+ * Copies that a read has found bad come first: a single bad answer may have been the wire, so a copy is
+ * damaged when its node's own check says so, not before. Else a *pass* goes over all extents, the
+ * manifest's, and their replicas, spread over scrub_interval; one that somebody asks for goes as fast as nodes verify,
+ * which have a budget of their own. What a pass meets of nodes that are away is left to the next.
+ *
+ * An open extent is verified up to the length that was acknowledged when its node was asked: so much each
+ * replica holds. A bad copy of it cannot be made anew while it grows: its owner seals it without that copy, or
+ * begins the manifest anew (repair.c, log_roll.c, run_roll.c), and repair does the rest.
+ */
+#include <errno.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/mutant.h"
+#include "base/num.h"
+#include "base/sm.h"
+#include "cleave/loop.h"
+#include "cleave/split.h"
+#include "cleave/wire.h"
+#include "common/replica.h"
+#include "common/shard.h"
+#include "extent/extent.h"
+#include "extent/node_link.h"
+#include "gateway.h"
+#include "manifest/manifest.h"
+#include "upkeep/scrub.h"
+#include "upkeep/upkeep.h"
+
+#define SCRUB_RETRY_NS NUM_MS(200)
+
+enum scrub_state { SCRUB_IDLE, SCRUB_VERIFYING, SCRUB_STATE_NR };
+
+static const struct sm_state scrub_table[SCRUB_STATE_NR] = {
+	[SCRUB_IDLE] = { "idle", SM_TO(SCRUB_VERIFYING), SM_INITIAL },
+	[SCRUB_VERIFYING] = { "verifying", SM_TO(SCRUB_IDLE), 0 },
+};
+
+static uint64_t
+scrub_now_ns(const struct mt_scrub *scrub)
+{
+	return loop_now_ns(scrub->shard->port->loop);
+}
+
+/* Between two copies of a pass. */
+static uint64_t
+scrub_gap_ns(const struct mt_scrub *scrub)
+{
+	const struct mt_shard *shard = scrub->shard;
+	uint64_t count = 1;
+
+	if (scrub->is_asked)
+		return 0;
+	for (uint32_t i = 0; i < shard->extent_count; i++) {
+		if (shard->extents[i] != NULL)
+			count += shard->extents[i]->replica_count;
+	}
+	for (uint32_t i = 0; mt_manifest_part(shard, i) != NULL; i++)
+		count += mt_manifest_part(shard, i)->replica_count;
+	return mt_gateway_scrub_interval_ns(shard->port->gateway) / count;
+}
+
+/* ---- one copy ---- */
+
+/* How many places a pass goes over: the shard's extents, the manifest's. */
+static uint32_t
+scrub_extent_count(const struct mt_scrub *scrub)
+{
+	uint32_t count = scrub->shard->extent_count + 1;
+
+	while (mt_manifest_part(scrub->shard, count - scrub->shard->extent_count - 1) != NULL)
+		count++;
+	return count;
+}
+
+/* How much of @extent each of its copies must hold by now. */
+static uint64_t
+scrub_bytes_of(const struct mt_extent *extent)
+{
+	return extent->sm.state == MT_EXTENT_SEALED ? extent->sealed_bytes : extent->acked_bytes;
+}
+
+/*
+ * What a pass meets at @index: the extents with something in them, then the manifest's: the one that is open,
+ * and those before it. NULL: nothing.
+ */
+static struct mt_extent *
+scrub_extent_at(const struct mt_scrub *scrub, uint32_t index)
+{
+	const struct mt_shard *shard = scrub->shard;
+	struct mt_extent *extent;
+
+	if (index == shard->extent_count)
+		return MUTANT(open_unscrubbed) ? NULL : mt_manifest_extent(shard);
+	if (index > shard->extent_count)
+		return mt_manifest_part(shard, index - shard->extent_count - 1);
+	extent = shard->extents[index];
+	if (extent == NULL || extent->is_going || extent->sm.state == MT_EXTENT_CREATING)
+		return NULL;
+	if (extent->sm.state != MT_EXTENT_SEALED &&
+	    (extent->acked_bytes == 0 || MUTANT(open_unscrubbed)))
+		return NULL;
+	return extent;
+}
+
+/* The extent whose copy was verified, if that copy is one of its replicas still. */
+static struct mt_extent *
+scrub_extent(const struct mt_scrub *scrub, uint32_t *ret_replica)
+{
+	uint32_t count = scrub_extent_count(scrub);
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct mt_extent *extent = scrub_extent_at(scrub, i);
+		int index;
+
+		if (extent == NULL || extent_id_pack(&extent->id) != extent_id_pack(&scrub->id))
+			continue;
+		index = mt_extent_replica(extent, scrub->node_id);
+		if (index < 0 || extent->replicas[index].incarnation != scrub->incarnation)
+			return NULL;
+		*ret_replica = (uint32_t)index;
+		return extent;
+	}
+	return NULL;
+}
+
+static bool
+is_no_verdict(int rc)
+{
+	return rc == -ECONNRESET || rc == -ETIMEDOUT || rc == -ENOTCONN || rc == -EBUSY ||
+	    rc == -ENOBUFS || rc == -ENOMEM || rc == -EHOSTDOWN || rc == -ECANCELED;
+}
+
+static void
+scrub_judge(struct mt_scrub *scrub, int rc, const struct wire_node_reply *reply)
+{
+	uint64_t *metrics = scrub->shard->port->metrics;
+	uint32_t replica;
+	struct mt_extent *extent = scrub_extent(scrub, &replica);
+
+	if (extent == NULL || is_no_verdict(rc))
+		return;
+	extent->replicas[replica].is_suspect = false;
+	if (rc == 0 && reply->offset_bytes < scrub->want_bytes)
+		rc = -ERANGE;
+	if (rc != 0) {
+		mt_extent_damage(extent, replica, "its node has verified it", rc);
+		return;
+	}
+	metric_add(&metrics[MT_METRIC_copies_verified], 1);
+	metric_add(&metrics[MT_METRIC_verified_bytes], scrub->want_bytes);
+}
+
+static void
+scrub_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *reply,
+    struct split_msg *msg, void *arg)
+{
+	struct mt_scrub *scrub = arg;
+	bool is_retried = rc == -EBUSY || rc == -ENOBUFS || rc == -ENOMEM;
+
+	(void)call;
+	assert(msg == NULL);
+	scrub->is_call_out = false;
+	if (scrub->is_stopped)
+		return;
+	sm_move(&scrub->sm, SCRUB_IDLE);
+	scrub_judge(scrub, rc, reply);
+	if (is_retried) {
+		scrub->not_before_ns = scrub_now_ns(scrub) + SCRUB_RETRY_NS;
+	} else if (scrub->is_pass_copy) {
+		scrub->replica_index++;
+		scrub->last_ns = scrub_now_ns(scrub);
+	}
+	mt_extent_upkeep(scrub->shard);
+}
+
+/* False: it cannot be asked now. */
+static bool
+scrub_verify(struct mt_scrub *scrub, const struct mt_extent *extent, uint32_t replica_index)
+{
+	const struct mt_replica *replica = &extent->replicas[replica_index];
+	struct mt_link *link = mt_port_link(scrub->shard->port, replica->node_id);
+
+	if (link == NULL || !mt_link_is_up(link))
+		return false;
+	scrub->id = extent->id;
+	scrub->node_id = replica->node_id;
+	scrub->incarnation = replica->incarnation;
+	scrub->want_bytes = scrub_bytes_of(extent);
+	scrub->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_VERIFY,
+		.id = extent->id,
+		.epoch = scrub->shard->epoch };
+	scrub->call.fn = scrub_on_answer;
+	scrub->call.arg = scrub;
+	if (mt_link_call(link, &scrub->call) != 0)
+		return false;
+	scrub->is_call_out = true;
+	sm_move(&scrub->sm, SCRUB_VERIFYING);
+	return true;
+}
+
+/* ---- which one ---- */
+
+/* True: one is being verified. @ret_has_more: there are some that cannot be asked now. */
+static bool
+scrub_suspects(struct mt_scrub *scrub, bool *ret_has_more)
+{
+	const struct mt_shard *shard = scrub->shard;
+
+	for (uint32_t i = 0; i < shard->extent_count; i++) {
+		const struct mt_extent *extent = scrub_extent_at(scrub, i);
+
+		for (uint32_t k = 0; extent != NULL && k < extent->replica_count; k++) {
+			if (!extent->replicas[k].is_suspect)
+				continue;
+			if (scrub_verify(scrub, extent, k))
+				return true;
+			*ret_has_more = true;
+		}
+	}
+	return false;
+}
+
+/* The pass is at its end. */
+static void
+scrub_end_pass(struct mt_scrub *scrub)
+{
+	struct mt_shard *shard = scrub->shard;
+
+	metric_add(&shard->port->metrics[MT_METRIC_scrubs_done], 1);
+	if (scrub->is_asked)
+		log_info("shard %u: scrubbed", shard->index);
+	scrub->extent_index = scrub->replica_index = 0;
+	scrub->is_asked = scrub->is_asked_again;
+	scrub->is_asked_again = false;
+	/* An empty pass, too, is one an interval. */
+	scrub->last_ns = scrub_now_ns(scrub);
+}
+
+/* True: one is being verified. False: the pass has ended, or waits. */
+static bool
+scrub_pass(struct mt_scrub *scrub)
+{
+	uint32_t count = scrub_extent_count(scrub);
+
+	for (; scrub->extent_index < count; scrub->extent_index++) {
+		const struct mt_extent *extent = scrub_extent_at(scrub, scrub->extent_index);
+
+		for (; extent != NULL && scrub->replica_index < extent->replica_count;
+		     scrub->replica_index++) {
+			if (extent->replicas[scrub->replica_index].is_damaged)
+				continue;
+			if (scrub_verify(scrub, extent, scrub->replica_index))
+				return true;
+		}
+		scrub->replica_index = 0;
+	}
+	scrub_end_pass(scrub);
+	return false;
+}
+
+uint64_t
+scrub_step(struct mt_scrub *scrub)
+{
+	uint64_t now_ns = scrub_now_ns(scrub), next_ns;
+	bool has_suspects = false;
+
+	if (scrub->sm.state != SCRUB_IDLE)
+		return UPKEEP_NEVER; /* its answer calls again */
+	if (scrub->not_before_ns > now_ns)
+		return scrub->not_before_ns;
+	scrub->is_pass_copy = false;
+	if (scrub_suspects(scrub, &has_suspects))
+		return UPKEEP_NEVER;
+	if (now_ns >= scrub->last_ns + scrub_gap_ns(scrub)) {
+		scrub->is_pass_copy = true;
+		if (scrub_pass(scrub))
+			return UPKEEP_NEVER;
+	}
+	next_ns = scrub->last_ns + scrub_gap_ns(scrub);
+	return has_suspects ? num_min(next_ns, now_ns + UPKEEP_SOON_NS) : next_ns;
+}
+
+void
+mt_scrub_start(struct mt_shard *shard)
+{
+	struct mt_scrub *scrub = &shard->upkeep->scrub;
+
+	if (!shard->upkeep->is_running)
+		return;
+	if (scrub->is_asked) {
+		scrub->is_asked_again = true;
+		return;
+	}
+	/* From the beginning, whatever a pass in the background has seen. */
+	scrub->is_asked = true;
+	scrub->extent_index = scrub->replica_index = 0;
+	scrub->is_pass_copy = false; /* of the one that is out */
+	mt_extent_upkeep(shard);
+}
+
+/* ---- its life ---- */
+
+void
+scrub_init(struct mt_scrub *scrub, struct mt_shard *shard)
+{
+	*scrub = (struct mt_scrub){ .shard = shard, .is_stopped = true };
+	sm_init(&scrub->sm, "scrub", scrub_table, SCRUB_IDLE, shard->index);
+}
+
+void
+scrub_start(struct mt_scrub *scrub)
+{
+	assert(!scrub->is_call_out);
+	scrub_init(scrub, scrub->shard);
+	scrub->is_stopped = false;
+	scrub->last_ns = scrub_now_ns(scrub);
+}
+
+void
+scrub_stop(struct mt_scrub *scrub)
+{
+	scrub->is_stopped = true;
+}

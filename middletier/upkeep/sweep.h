@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sweep.h -- what a node holds of a shard, compared with what the shard's manifest says */
+#ifndef CLEAVE_MIDDLETIER_UPKEEP_SWEEP_H
+#define CLEAVE_MIDDLETIER_UPKEEP_SWEEP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/sm.h"
+#include "extent/node_link.h"
+#include "upkeep/orphans.h"
+
+struct extent_id;
+struct mt_shard;
+
+struct mt_sweep {
+	struct mt_shard *shard;
+	struct sm sm;
+	uint64_t due;      /* bit set: links whose nodes are to be asked */
+	uint64_t due_ns;   /* when all are asked again */
+	uint32_t number;   /* of this sweep */
+	uint64_t begun_ns; /* the present one */
+	uint32_t node_id;
+	uint32_t listed_count; /* copies in its list so far */
+	struct mt_orphans orphans;
+	struct mt_call call;
+	bool is_call_out, is_stopped;
+};
+
+void sweep_init(struct mt_sweep *sweep, struct mt_shard *shard);
+void sweep_start(struct mt_sweep *sweep);
+uint64_t sweep_step(struct mt_sweep *sweep);
+/* sweep_node -- ask that node soon: something is there that nobody names. */
+void sweep_node(struct mt_sweep *sweep, uint32_t node_id);
+/*
+ * sweep_know -- this owner knows by itself that a copy is nobody's, and could not have it deleted
+ *
+ * It has given the copy up by a durable edit, or made it for what never became durable; or its manifest
+ * names the extent elsewhere and a repair needs the place. @incarnation 0: whichever is there.
+ */
+void sweep_know(struct mt_shard *shard, const struct extent_id *id, uint32_t node_id,
+    uint64_t incarnation);
+/* sweep_confirm -- an operator says that the orphans which wait may go now. Returns how many. */
+uint32_t sweep_confirm(struct mt_sweep *sweep);
+void sweep_stop(struct mt_sweep *sweep);
+void sweep_fini(struct mt_sweep *sweep);
+
+#endif /* CLEAVE_MIDDLETIER_UPKEEP_SWEEP_H */

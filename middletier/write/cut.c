@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cut.c -- a shard's part in a snapshot: from here on its records belong to the next one
+ *
+ *	        begin            records of before are durable     the edit is
+ *	IDLE ----------> DRAINING ----------------> COMMITTING -----------> HOLDING
+ *	 ^                  |                           |                      |
+ *	 |<- time-out, stop +          time-out, stop   v                      |
+ *	 |<-------------- the edit has ended -------- BROKEN                   |
+ *	 +<----------------------------------------- released, time-out, stop -+
+ *
+ * With the begin shard->cut becomes the snapshot's number: what is batched from now on is not in it, and
+ * answers to writes of its volume are kept back (write_path.c), until they are released or hold_ns (gateway.h) have
+ * passed. The coordinator (snapshot.c) is answered when all that was batched before has been
+ * acknowledged by its replicas, so that a snapshot does not change after it was made, and when the cut
+ * is in the manifest, so that a later owner of the shard knows of it. A hold that ends by itself is gone: the
+ * coordinator asks again, and hears so.
+ *
+ * Before it takes a number, the coordinator asks whether a begin would find us ready; that binds nobody.
+ *
+ * Numbers only grow: a shard that knows a greater one has batched records for it, and refuses.
+ *
+ * A cut in the index keeps records on both sides apart; so it is there before the first record behind it.
+ * A number that comes to nothing stays as a cut until its mark is seen (drop.c).
+ */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mutant.h"
+#include "base/sm.h"
+#include "cleave/loop.h"
+#include "common/port.h"
+#include "common/shard.h"
+#include "gateway.h"
+#include "index/index.h"
+#include "manifest/edit.h"
+#include "manifest/manifest.h"
+#include "manifest/manifest_state.h"
+#include "port/port.h"
+#include "write/cut.h"
+#include "write/write_batch.h"
+#include "write/write_path.h"
+
+static const struct sm_state cut_table[MT_CUT_STATE_NR] = {
+	[MT_CUT_IDLE] = { "idle", SM_TO(MT_CUT_DRAINING), SM_INITIAL },
+	[MT_CUT_DRAINING] = { "draining", SM_TO(MT_CUT_COMMITTING) | SM_TO(MT_CUT_IDLE), 0 },
+	[MT_CUT_COMMITTING] = { "committing", SM_TO(MT_CUT_HOLDING) | SM_TO(MT_CUT_BROKEN), 0 },
+	[MT_CUT_HOLDING] = { "holding", SM_TO(MT_CUT_IDLE), 0 },
+	[MT_CUT_BROKEN] = { "broken", SM_TO(MT_CUT_IDLE), 0 },
+};
+
+static void cut_on_timer(struct loop_timer *timer, void *arg);
+
+void
+mt_cut_init(struct mt_shard *shard)
+{
+	struct mt_cut *cut = &shard->cutting;
+
+	sm_init(&cut->sm, "cut", cut_table, MT_CUT_IDLE, shard->index);
+	loop_timer_init(&cut->timer, cut_on_timer, shard);
+}
+
+static bool
+cut_is_holding(const struct mt_cut *cut)
+{
+	return cut->sm.state >= MT_CUT_DRAINING && cut->sm.state <= MT_CUT_HOLDING;
+}
+
+bool
+mt_cut_holds(const struct mt_shard *shard, uint64_t segment)
+{
+	const struct mt_cut *cut = &shard->cutting;
+
+	return cut_is_holding(cut) && segment >= cut->order.segment_base &&
+	    segment - cut->order.segment_base < cut->order.segment_count;
+}
+
+/* The last act of whoever calls it. */
+static void
+cut_answer(struct mt_cut *cut, int rc)
+{
+	mt_cut_fn fn = cut->fn;
+
+	cut->fn = NULL;
+	if (fn != NULL)
+		fn(rc, cut->arg);
+}
+
+/* No answer is kept back any more. An edit that is on its way will be, and is not waited for. */
+static void
+cut_end(struct mt_shard *shard)
+{
+	struct mt_cut *cut = &shard->cutting;
+
+	loop_timer_stop(shard->port->loop, &cut->timer);
+	sm_move(&cut->sm, cut->sm.state == MT_CUT_COMMITTING ? MT_CUT_BROKEN : MT_CUT_IDLE);
+	write_release_held(shard->write, 0);
+}
+
+static void
+cut_on_timer(struct loop_timer *timer, void *arg)
+{
+	struct mt_shard *shard = arg;
+
+	(void)timer;
+	log_warn("shard %" PRIu32 ": nobody has ended the hold for snapshot %" PRIu64, shard->index,
+	    shard->cutting.order.number);
+	cut_end(shard);
+	cut_answer(&shard->cutting, -ETIMEDOUT);
+}
+
+static void
+cut_on_committed(int rc, void *arg)
+{
+	struct mt_shard *shard = arg;
+	struct mt_cut *cut = &shard->cutting;
+
+	if (cut->sm.state == MT_CUT_BROKEN) {
+		sm_move(&cut->sm, MT_CUT_IDLE);
+		return;
+	}
+	assert(cut->sm.state == MT_CUT_COMMITTING);
+	if (rc != 0) {
+		cut_end(shard);
+		sm_move(&cut->sm, MT_CUT_IDLE);
+	} else {
+		sm_move(&cut->sm, MT_CUT_HOLDING);
+	}
+	cut_answer(cut, rc);
+}
+
+/* DRAINING: on when no batch of before is left. */
+static int
+cut_commit(struct mt_shard *shard)
+{
+	struct mt_cut *cut = &shard->cutting;
+	struct mt_edit edit = { .kind = MT_EDIT_CUT,
+		.cut = cut->order.number,
+		.sequence = shard->next_sequence,
+		.segment_base = cut->order.segment_base,
+		.segment_count = cut->order.segment_count };
+	int rc;
+
+	if (write_batches_have_older(shard->write, cut->order.number))
+		return 0;
+	rc = mt_manifest_commit(shard, &edit, 1, cut_on_committed, shard);
+	if (rc == 0)
+		sm_move(&cut->sm, MT_CUT_COMMITTING);
+	return rc;
+}
+
+void
+mt_cut_on_batch(struct mt_shard *shard)
+{
+	int rc;
+
+	if (shard->cutting.sm.state != MT_CUT_DRAINING)
+		return;
+	rc = cut_commit(shard);
+	if (rc == 0)
+		return;
+	cut_end(shard);
+	cut_answer(&shard->cutting, rc);
+}
+
+static int
+cut_check(const struct mt_shard *shard, uint64_t number)
+{
+	if (shard->sm.state != MT_SHARD_SERVING)
+		return -EREMCHG;
+	if (shard->cutting.sm.state != MT_CUT_IDLE)
+		return -EBUSY;
+	return number <= shard->cut ? -EAGAIN : 0;
+}
+
+int
+mt_cut_can_begin(const struct mt_shard *shard, uint64_t number)
+{
+	int rc = cut_check(shard, number);
+
+	return rc == 0 && !mt_port_has_lease(shard->port) ? -ETIMEDOUT : rc;
+}
+
+int
+mt_cut_begin(struct mt_shard *shard, const struct mt_cut_order *order, mt_cut_fn fn, void *arg)
+{
+	struct mt_cut *cut = &shard->cutting;
+	const struct mt_index_cut index_cut = { order->number, order->segment_base,
+		order->segment_count };
+	int rc;
+
+	assert(order->number > 0 && order->segment_count > 0);
+	rc = cut_check(shard, order->number);
+	if (rc == 0)
+		rc = mt_index_add_cut(shard->block_index, &index_cut);
+	if (rc != 0)
+		return rc;
+	write_batches_close(shard->write);
+	shard->cut = order->number;
+	cut->order = *order;
+	sm_move(&cut->sm, MT_CUT_DRAINING);
+	rc = cut_commit(shard);
+	if (rc != 0) {
+		sm_move(&cut->sm, MT_CUT_IDLE); /* the number is used up here, nothing else */
+		return rc;
+	}
+	cut->fn = fn;
+	cut->arg = arg;
+	loop_timer_start(shard->port->loop, &cut->timer, mt_gateway_hold_ns(shard->port->gateway));
+	write_pump_soon(shard->write);
+	return 0;
+}
+
+bool
+mt_cut_is_held(const struct mt_shard *shard, uint64_t number)
+{
+	const struct mt_cut *cut = &shard->cutting;
+
+	bool is_held = cut->sm.state == MT_CUT_HOLDING || MUTANT(hold_ended_confirmed);
+
+	return shard->sm.state == MT_SHARD_SERVING && is_held && cut->order.number == number &&
+	    mt_port_has_lease(shard->port);
+}
+
+void
+mt_cut_release(struct mt_shard *shard, uint64_t number)
+{
+	struct mt_cut *cut = &shard->cutting;
+
+	if (!cut_is_holding(cut) || cut->order.number != number)
+		return;
+	cut_end(shard);
+	cut_answer(cut, -ECANCELED); /* released before it was made */
+}
+
+void
+mt_cut_stop(struct mt_shard *shard, int rc)
+{
+	struct mt_cut *cut = &shard->cutting;
+
+	loop_timer_stop(shard->port->loop, &cut->timer);
+	if (rc == 0)
+		cut->fn = NULL;
+	/* What is kept back is the write path's, which stops as well. */
+	if (cut->sm.state == MT_CUT_COMMITTING)
+		sm_move(&cut->sm, MT_CUT_BROKEN);
+	else if (cut_is_holding(cut))
+		sm_move(&cut->sm, MT_CUT_IDLE);
+	cut_answer(cut, rc);
+}
+
+static void
+cut_on_dropped(int rc, void *arg)
+{
+	(void)rc; /* the shard has stopped, or it is durable: whoever asks again will see */
+	(void)arg;
+}
+
+int
+mt_cut_drop(struct mt_shard *shard, uint64_t number)
+{
+	const struct mt_manifest_state *state = mt_manifest_state(shard);
+	const struct mt_edit edit = { .kind = MT_EDIT_CUT_DROPPED, .cut = number };
+
+	assert(shard->sm.state == MT_SHARD_SERVING);
+	for (uint32_t i = 0; i < state->cut_count; i++) {
+		if (state->cuts[i].cut != number || state->cuts[i].segment_count == 0)
+			continue;
+		if (mt_manifest_commit(shard, &edit, 1, cut_on_dropped, shard) == 0)
+			mt_index_drop_cut(shard->block_index, number);
+		return -EAGAIN;
+	}
+	/* It may have come to nothing before its edit. */
+	mt_index_drop_cut(shard->block_index, number);
+	return mt_manifest_is_settled(shard) ? 0 : -EAGAIN;
+}

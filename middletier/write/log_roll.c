@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * log_roll.c -- which extent a shard's log goes to, and from one to the next
+ *
+ *	          log broken, full, missing             drained, spare open
+ *	STEADY ---------------------------> TURNING ------------------------> COMMITTING
+ *	  ^                                    ^                                  |  |
+ *	  |                                    +---- not now: try again later ----+  |
+ *	  +------------- the edit is durable: old sealed, spare is the log ----------+
+ *
+ * A *spare* is made ahead, once the log is three quarters full, so that a full log costs no more than
+ * the last appends' end and one manifest edit; meanwhile writes gather in the open batches. The edit
+ * seals the old extent at the length that all its replicas acknowledged, and names the new one. Only
+ * then is anything appended there: what was not acknowledged in a broken extent is sent again, and must
+ * not be found in both by a take-over.
+ *
+ * Too few nodes up: wait, for a link or RETRY_NS, and say so once. No node with room: look again every
+ * RETRY_NS, and when extents go. Meanwhile the last quarter of the log is for tombstones alone, which
+ * give room back; when that is used up and no merge gives hope of room (mt_reclaim_can_gain), they get
+ * an extent of what nodes keep back. Without that, too, everything is answered NO_SPACE. The
+ * old extent is sealed by an edit of its own before: a take-over must not find in it what is refused.
+ *
+ * A *trim* turns a log that takes appends, once there is a spare: nobody waits, and where there is no room
+ * for one nothing has happened.
+ *
+ * Everything is driven by log_roll_step, which looks at what is there and does the next thing; it may be
+ * called at any time.
+ */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/mutant.h"
+#include "base/num.h"
+#include "base/sm.h"
+#include "cleave/batch.h"
+#include "cleave/loop.h"
+#include "common/port.h"
+#include "common/replica.h"
+#include "common/shard.h"
+#include "extent/extent.h"
+#include "extent/extent_table.h"
+#include "extent/node_link.h"
+#include "gateway.h"
+#include "manifest/edit.h"
+#include "manifest/manifest.h"
+#include "merge/reclaim.h"
+#include "shard/shard.h"
+#include "write/log_roll.h"
+#include "write/write_batch.h"
+#include "write/write_path.h"
+
+#define LOG_ROLL_RETRY_NS NUM_S(1)
+#define LOG_ROLL_ATTEMPTS_MAX 4u /* other nodes are tried at once, so often between two pauses */
+
+static const struct sm_state log_roll_table[LOG_ROLL_STATE_NR] = {
+	[LOG_ROLL_STEADY] = { "steady", SM_TO(LOG_ROLL_TURNING) | SM_TO(LOG_ROLL_STOPPED),
+	    SM_INITIAL },
+	[LOG_ROLL_TURNING] = { "turning", SM_TO(LOG_ROLL_COMMITTING) | SM_TO(LOG_ROLL_STOPPED), 0 },
+	[LOG_ROLL_COMMITTING] = { "committing",
+	    SM_TO(LOG_ROLL_STEADY) | SM_TO(LOG_ROLL_TURNING) | SM_TO(LOG_ROLL_STOPPED), 0 },
+	[LOG_ROLL_STOPPED] = { "stopped", 0, SM_FINAL },
+};
+
+static void
+roll_on_retry(struct loop_timer *timer, void *arg)
+{
+	struct mt_write_state *state = arg;
+
+	(void)timer;
+	state->roll.is_commit_failed = false;
+	write_pump_soon(state);
+}
+
+void
+log_roll_init(struct mt_write_state *state)
+{
+	struct log_roll *roll = &state->roll;
+
+	*roll = (struct log_roll){ 0 };
+	sm_init(&roll->sm, "log_roll", log_roll_table, LOG_ROLL_STEADY, state->shard->index);
+	loop_timer_init(&roll->retry_timer, roll_on_retry, state);
+}
+
+static void
+roll_use(struct mt_write_state *state, struct mt_extent *log)
+{
+	state->shard->log = log;
+	state->batch_bytes_max = (uint32_t)num_min(BATCH_BYTES_MAX, log->capacity_bytes);
+}
+
+void
+log_roll_start(struct mt_write_state *state)
+{
+	if (state->shard->log != NULL)
+		roll_use(state, state->shard->log);
+}
+
+/* ---- pauses ---- */
+
+static uint32_t
+links_up_count(const struct mt_port *port)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < port->link_count; i++)
+		count += mt_link_is_up(&port->links[i]);
+	return count;
+}
+
+static void
+roll_log_wait(struct mt_write_state *state, int rc)
+{
+	const struct mt_shard *shard = state->shard;
+
+	if (state->roll.is_wait_logged)
+		return;
+	state->roll.is_wait_logged = true;
+	if (rc == -ENOSPC)
+		log_error("shard %" PRIu32
+			  ": too few storage nodes have room for its log: see cleave "
+			  "node list",
+		    shard->index);
+	else if (rc != -EHOSTDOWN)
+		log_error("shard %" PRIu32 ": no new extent for its log rc=%s", shard->index,
+		    log_errno(rc));
+	else
+		log_warn("shard %" PRIu32 ": waits for %" PRIu32 " storage nodes, %" PRIu32
+			 " are up",
+		    shard->index, mt_gateway_min_replicas(shard->port->gateway),
+		    links_up_count(shard->port));
+}
+
+/* Nothing of it can come true later: what was sent is above the length at which its extent is sealed. */
+static void
+roll_refuse(struct mt_write_state *state)
+{
+	write_batches_fail(state, -ENOSPC);
+	write_fail_parked(state, -ENOSPC);
+}
+
+/* @rc stands in the way: look again later. */
+static void
+roll_pause(struct mt_write_state *state, int rc)
+{
+	struct log_roll *roll = &state->roll;
+
+	roll->attempt_count = 0;
+	loop_timer_start(state->shard->port->loop, &roll->retry_timer, LOG_ROLL_RETRY_NS);
+	roll->is_short = rc == -ENOSPC;
+	if (roll->sm.state != LOG_ROLL_TURNING)
+		return; /* there is room in the log yet */
+	roll_log_wait(state, rc);
+	roll->is_full = rc == -ENOSPC && roll->old == NULL && roll->is_reserve_tried;
+	roll->must_seal = rc == -ENOSPC && roll->old != NULL;
+	if (roll->must_seal)
+		write_pump_soon(state);
+	else if (roll->is_full)
+		roll_refuse(state);
+}
+
+/* Is it time to take what is kept back? There is no log, and something for it, and no other room. */
+static bool
+roll_wants_reserve(const struct mt_write_state *state)
+{
+	const struct log_roll *roll = &state->roll;
+
+	return roll->is_short && roll->attempt_count > 0 && roll->sm.state == LOG_ROLL_TURNING &&
+	    !mt_reclaim_can_gain(state->shard) &&
+	    (roll->is_full || write_is_any_parked(state) || !list_is_empty(&state->ready) ||
+		state->filling != NULL);
+}
+
+/* ---- the spare ---- */
+
+static bool
+log_is_filling_up(const struct mt_extent *log)
+{
+	return log->end_bytes > log->capacity_bytes / 4 * 3;
+}
+
+/* Is a trim all that the spare is for? */
+static bool
+roll_only_trims(const struct mt_write_state *state)
+{
+	const struct mt_extent *log = state->shard->log;
+
+	return state->roll.is_trimming && state->roll.sm.state == LOG_ROLL_STEADY && log != NULL &&
+	    log->sm.state == MT_EXTENT_OPEN && !log_is_filling_up(log) && !log->is_reserve;
+}
+
+static void
+roll_on_created(struct mt_extent *extent, int rc, void *arg)
+{
+	struct mt_write_state *state = arg;
+	struct log_roll *roll = &state->roll;
+
+	if (roll->sm.state == LOG_ROLL_STOPPED) {
+		roll->spare = NULL;
+		if (rc == 0)
+			mt_extent_delete(extent);
+		return;
+	}
+	assert(roll->spare == extent);
+	if (rc == 0) {
+		roll->attempt_count = 0;
+		roll->is_short = roll->is_short && extent->is_reserve;
+		write_pump_soon(state);
+		return;
+	}
+	roll->spare = NULL;
+	if (rc == -ESTALE) {
+		mt_shard_stop(state->shard, -ESTALE);
+		return;
+	}
+	if (roll_only_trims(state)) {
+		roll->is_trimming = false;
+		return;
+	}
+	roll->is_short = rc == -ENOSPC; /* a node that is away is another matter */
+	if (++roll->attempt_count < LOG_ROLL_ATTEMPTS_MAX)
+		write_pump_soon(state);
+	else
+		roll_pause(state, rc);
+}
+
+static void
+roll_make_spare(struct mt_write_state *state)
+{
+	struct log_roll *roll = &state->roll;
+	struct mt_shard *shard = state->shard;
+
+	if (roll->spare != NULL || roll->retry_timer.is_active)
+		return;
+	roll->is_reserve_tried = roll_wants_reserve(state);
+	roll->spare = roll->is_reserve_tried
+	    ? mt_extent_create_reserve(shard, roll_on_created, state)
+	    : mt_extent_create(shard, EXTENT_LOG, roll_on_created, state);
+	if (roll->spare != NULL)
+		return;
+	if (roll_only_trims(state))
+		roll->is_trimming = false;
+	else
+		roll_pause(state, -errno);
+}
+
+/* A spare that a node has failed under is of no use; once offered to the manifest it is used up. */
+static void
+roll_check_spare(struct mt_write_state *state)
+{
+	struct mt_extent *spare = state->roll.spare;
+
+	if (spare == NULL || spare->sm.state != MT_EXTENT_BROKEN || state->roll.is_offered)
+		return;
+	state->roll.spare = NULL;
+	mt_extent_delete(spare);
+}
+
+/* ---- the edit ---- */
+
+static void
+roll_old_sealed(struct mt_write_state *state)
+{
+	struct log_roll *roll = &state->roll;
+	struct mt_extent *old = roll->old;
+
+	roll->old = NULL;
+	roll->must_seal = false;
+	mt_extent_seal(old, MUTANT(unacked_sealed) ? old->end_bytes : old->acked_bytes);
+	mt_extent_cut_replicas(old);
+}
+
+static void
+roll_on_committed(int rc, void *arg)
+{
+	struct mt_write_state *state = arg;
+	struct log_roll *roll = &state->roll;
+
+	if (roll->sm.state == LOG_ROLL_STOPPED)
+		return;
+	assert(roll->sm.state == LOG_ROLL_COMMITTING);
+	if (rc == -ESTALE) {
+		mt_shard_stop(state->shard, -ESTALE);
+		return;
+	}
+	if (rc != 0) {
+		log_limited(LOG_WARN, "shard %" PRIu32 ": its manifest takes no edit rc=%s",
+		    state->shard->index, log_errno(rc));
+		sm_move(&roll->sm, LOG_ROLL_TURNING);
+		roll->is_commit_failed = true;
+		roll_pause(state, rc);
+		return;
+	}
+	if (roll->old != NULL)
+		roll_old_sealed(state);
+	if (!roll->is_offered) {
+		sm_move(&roll->sm, LOG_ROLL_TURNING);
+		roll->is_full = roll->is_reserve_tried;
+		if (roll->is_full)
+			roll_refuse(state);
+		mt_reclaim_kick(state->shard);
+		write_pump_soon(state);
+		return;
+	}
+	sm_move(&roll->sm, LOG_ROLL_STEADY);
+	roll_use(state, roll->spare);
+	roll->spare = NULL;
+	roll->is_offered = roll->is_full = false;
+	if (roll->is_wait_logged)
+		log_info("shard %" PRIu32 ": goes on", state->shard->index);
+	roll->is_wait_logged = false;
+	mt_reclaim_kick(state->shard);
+	write_pump_soon(state);
+}
+
+static void
+roll_fill_edit(struct mt_edit *edit, enum mt_edit_kind kind, const struct mt_extent *extent)
+{
+	*edit = (struct mt_edit){ .kind = kind,
+		.id = extent->id,
+		.extent_kind = extent->kind,
+		.replica_count = extent->replica_count };
+	for (uint32_t i = 0; i < extent->replica_count; i++)
+		edit->replicas[i] = extent->replicas[i];
+	if (kind == MT_EDIT_EXTENT_SEALED)
+		edit->length_bytes = MUTANT(unacked_sealed) ? extent->end_bytes
+							    : extent->acked_bytes;
+}
+
+/* The old extent's length and the spare's name, or only the length, where there is no spare. */
+static void
+roll_commit(struct mt_write_state *state, bool has_spare)
+{
+	struct log_roll *roll = &state->roll;
+	struct mt_edit edits[2];
+	uint32_t count = 0;
+	int rc = 0;
+
+	if (has_spare && !roll->is_offered)
+		rc = mt_shard_extent_add(state->shard, roll->spare);
+	if (rc != 0) {
+		roll_pause(state, rc);
+		return;
+	}
+	if (roll->old != NULL)
+		roll_fill_edit(&edits[count++], MT_EDIT_EXTENT_SEALED, roll->old);
+	if (has_spare) {
+		roll->is_offered = true; /* it is the shard's from here on */
+		roll_fill_edit(&edits[count++], MT_EDIT_EXTENT_OPENED, roll->spare);
+	}
+	sm_move(&roll->sm, LOG_ROLL_COMMITTING);
+	rc = mt_manifest_commit(state->shard, edits, count, roll_on_committed, state);
+	if (rc != 0)
+		roll_on_committed(rc, state);
+}
+
+/* ---- steps ---- */
+
+void
+log_roll_turn(struct mt_write_state *state)
+{
+	struct log_roll *roll = &state->roll;
+
+	sm_move(&roll->sm, LOG_ROLL_TURNING);
+	assert(roll->old == NULL);
+	roll->old = state->shard->log;
+	state->shard->log = NULL;
+	roll->is_trimming = false;
+	roll->attempt_count = 0;
+	loop_timer_stop(state->shard->port->loop, &roll->retry_timer);
+}
+
+void
+log_roll_trim(struct mt_write_state *state)
+{
+	const struct mt_extent *log = state->shard->log;
+
+	if (log == NULL || log->end_bytes == 0 || state->roll.sm.state != LOG_ROLL_STEADY)
+		return;
+	state->roll.is_trimming = true;
+	write_pump_soon(state);
+}
+
+bool
+log_roll_is_short(const struct mt_write_state *state)
+{
+	const struct mt_extent *log = state->shard->log;
+
+	if (log != NULL && log->is_reserve)
+		return true;
+	return state->roll.is_short && (log == NULL || log_is_filling_up(log));
+}
+
+void
+log_roll_on_room(struct mt_write_state *state)
+{
+	struct log_roll *roll = &state->roll;
+
+	if (roll->is_short && !roll->is_commit_failed)
+		loop_timer_stop(state->shard->port->loop, &roll->retry_timer);
+}
+
+/* There is an extent for a log that does not stay where it is. */
+static void
+roll_leave(struct mt_write_state *state)
+{
+	const struct log_roll *roll = &state->roll;
+	const struct mt_extent *log = state->shard->log;
+
+	if (roll->sm.state == LOG_ROLL_STEADY && log != NULL &&
+	    (log->is_reserve || roll->is_trimming) && roll->spare != NULL &&
+	    roll->spare->sm.state == MT_EXTENT_OPEN && !roll->spare->is_reserve)
+		log_roll_turn(state);
+}
+
+void
+log_roll_step(struct mt_write_state *state)
+{
+	struct log_roll *roll = &state->roll;
+	struct mt_extent *log = state->shard->log;
+
+	if (!state->is_started || roll->sm.state >= LOG_ROLL_COMMITTING)
+		return;
+	if (roll->sm.state == LOG_ROLL_STEADY) {
+		if (log != NULL && log->sm.state == MT_EXTENT_OPEN) {
+			if (!log_is_filling_up(log) && !log->is_reserve && !roll->is_trimming)
+				return;
+		} else {
+			log_roll_turn(state);
+		}
+	}
+	roll_check_spare(state);
+	roll_make_spare(state);
+	roll_leave(state);
+	if (roll->sm.state != LOG_ROLL_TURNING || roll->is_commit_failed)
+		return;
+	if (roll->old != NULL && roll->old->append_count > 0)
+		return;
+	if (roll->spare != NULL && roll->spare->sm.state != MT_EXTENT_CREATING)
+		roll_commit(state, true);
+	else if (roll->spare == NULL && roll->must_seal)
+		roll_commit(state, false);
+}
+
+uint64_t
+log_roll_tend(struct mt_write_state *state, uint32_t domain_count)
+{
+	struct log_roll *roll = &state->roll;
+	const struct mt_extent *log = state->shard->log;
+	uint64_t now_ns = loop_now_ns(state->shard->port->loop);
+
+	/* With fewer copies than there could be, or a damaged one: sealed, it gets what it lacks. */
+	if (roll->sm.state != LOG_ROLL_STEADY || log == NULL || log->sm.state != MT_EXTENT_OPEN ||
+	    mt_extent_is_whole(log, (uint32_t)num_min(domain_count, MT_REPLICAS_MAX)))
+		return UINT64_MAX;
+	if (now_ns < log->placed_ns + MT_EXTENT_TEND_NS)
+		return log->placed_ns + MT_EXTENT_TEND_NS;
+	log_roll_turn(state);
+	write_pump_soon(state);
+	return UINT64_MAX;
+}
+
+void
+log_roll_on_link(struct mt_write_state *state, struct mt_link *link, bool is_up)
+{
+	struct log_roll *roll = &state->roll;
+
+	if (roll->spare != NULL)
+		mt_extent_on_link(roll->spare, link, is_up);
+	/* What was missing may have come; a failed commit waits for its pause. */
+	if (is_up && !roll->is_commit_failed)
+		loop_timer_stop(state->shard->port->loop, &roll->retry_timer);
+	write_pump_soon(state);
+}
+
+void
+log_roll_stop(struct mt_write_state *state)
+{
+	struct log_roll *roll = &state->roll;
+	struct mt_extent *spare = roll->spare;
+
+	loop_timer_stop(state->shard->port->loop, &roll->retry_timer);
+	sm_move(&roll->sm, LOG_ROLL_STOPPED);
+	/* One that is being created is deleted when it is; one that the manifest may name stays. */
+	if (spare == NULL || spare->sm.state == MT_EXTENT_CREATING)
+		return;
+	roll->spare = NULL;
+	if (!roll->is_offered)
+		mt_extent_delete(spare);
+}
+
+void
+log_roll_fini(struct mt_write_state *state)
+{
+	struct log_roll *roll = &state->roll;
+
+	loop_timer_stop(state->shard->port->loop, &roll->retry_timer);
+	if (!roll->is_offered)
+		mt_extent_free(roll->spare);
+	roll->spare = NULL;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * policy.c -- which engine compresses a write, how hard, and whether it goes ahead of others
+ *
+ * By the message's service class, its volume's wish, and the jobs that wait for the port's engine
+ * threads (an inline set has none waiting):
+ *
+ *	class      fewer than HIGH wait      HIGH to 2 x HIGH          more
+ *	latency    none, urgent              none, urgent              none, urgent
+ *	standard   the volume's engine       lz4, fast                 none
+ *	capacity   zstd, the volume's level  lz4                       lz4, fast
+ *
+ * Under load the engines give up ratio for rate, step by step; what was stored raw or quickly is
+ * compressed harder when its chunk is flushed. A standard volume that wants no compression never
+ * gets any. For a volume that asks for "auto", standard and capacity writes go to what auto_engine.c
+ * found best, under load with time counting four times, and beyond that to none.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "catalog/volume_table.h"
+#include "cleave/engine.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
+#include "common/port.h"
+#include "session/session.h"
+#include "write/auto_engine.h"
+#include "write/policy.h"
+
+#define POLICY_QUEUE_HIGH 32u /* jobs waiting: about 100 us of LZ4 work for one thread */
+#define POLICY_LZ4_LEVEL 1
+#define POLICY_LZ4_FAST_LEVEL (-7)
+#define POLICY_TIME_WEIGHT_HIGH 4u
+
+enum policy_load { POLICY_LOAD_NORMAL, POLICY_LOAD_HIGH, POLICY_LOAD_EXTREME, POLICY_LOAD_NR };
+
+static const struct mt_policy policy_none = { .codec_id = ENGINE_NONE };
+static const struct mt_policy policy_urgent = { .codec_id = ENGINE_NONE, .is_urgent = true };
+static const struct mt_policy policy_lz4 = { .codec_id = ENGINE_LZ4, .level = POLICY_LZ4_LEVEL };
+static const struct mt_policy policy_lz4_fast = { .codec_id = ENGINE_LZ4,
+	.level = POLICY_LZ4_FAST_LEVEL };
+
+static enum policy_load
+policy_load_of(const struct mt_port *port)
+{
+	uint32_t queued_count;
+
+	if (port->engines == NULL)
+		return POLICY_LOAD_NORMAL;
+	queued_count = engine_set_queued_count(port->engines);
+	if (queued_count >= 2 * POLICY_QUEUE_HIGH)
+		return POLICY_LOAD_EXTREME;
+	return queued_count >= POLICY_QUEUE_HIGH ? POLICY_LOAD_HIGH : POLICY_LOAD_NORMAL;
+}
+
+static struct mt_policy
+policy_standard(const struct mt_volume *volume, enum policy_load load)
+{
+	if (volume->codec_id == ENGINE_NONE)
+		return policy_none;
+	switch (load) {
+	case POLICY_LOAD_NORMAL:
+		return (struct mt_policy){ .codec_id = volume->codec_id, .level = volume->level };
+	case POLICY_LOAD_HIGH:
+		return policy_lz4_fast;
+	default:
+		return policy_none;
+	}
+}
+
+static struct mt_policy
+policy_capacity(const struct mt_volume *volume, enum policy_load load)
+{
+	int level = engine_by_id(ENGINE_ZSTD)->level_default;
+
+	if (volume->codec_id == ENGINE_ZSTD)
+		level = volume->level;
+	switch (load) {
+	case POLICY_LOAD_NORMAL:
+		return (struct mt_policy){ .codec_id = ENGINE_ZSTD, .level = level };
+	case POLICY_LOAD_HIGH:
+		return policy_lz4;
+	default:
+		return policy_lz4_fast;
+	}
+}
+
+static struct mt_policy
+policy_auto(struct mt_auto *autos, enum service_class service_class, enum policy_load load)
+{
+	if (load == POLICY_LOAD_EXTREME)
+		return policy_none;
+	return mt_auto_pick(&autos[service_class], service_class,
+	    load == POLICY_LOAD_HIGH ? POLICY_TIME_WEIGHT_HIGH : 1);
+}
+
+struct mt_policy
+mt_policy_pick(const struct mt_port *port, const struct mt_volume *volume, struct mt_auto *autos,
+    enum service_class service_class)
+{
+	enum policy_load load = policy_load_of(port);
+
+	assert(service_class < SERVICE_CLASS_NR);
+	if (service_class == SERVICE_LATENCY)
+		return policy_urgent;
+	if (volume->codec_id == MT_CODEC_AUTO)
+		return policy_auto(autos, service_class, load);
+	if (service_class == SERVICE_CAPACITY)
+		return policy_capacity(volume, load);
+	return policy_standard(volume, load);
+}
+
+void
+mt_policy_learn(const struct mt_volume *volume, struct mt_auto *autos,
+    enum service_class service_class, struct engine_job *job)
+{
+	static const char *const classes[SERVICE_CLASS_NR] = {
+		[SERVICE_STANDARD] = "standard",
+		[SERVICE_LATENCY] = "latency",
+		[SERVICE_CAPACITY] = "capacity",
+	};
+	const char *name;
+	int level;
+
+	if (!job->must_time || job->rc != 0)
+		return;
+	job->must_time = false;
+	if (!mt_auto_learn(&autos[service_class], service_class, job))
+		return;
+	name = mt_auto_chosen(&autos[service_class], &level);
+	log_limited(LOG_INFO, "volume: auto takes engine=%s level=%d volume=%" PRIu64 " class=%s",
+	    name, level, volume->id, classes[service_class]);
+}
+
+/* ---- what a volume may ask for ---- */
+
+static const struct mt_wish wish_auto = { .name = "auto", .codec_id = MT_CODEC_AUTO };
+
+static bool
+wish_of(const struct engine_ops *ops, struct mt_wish *ret_wish)
+{
+	if (ops == NULL)
+		return false;
+	*ret_wish = (struct mt_wish){
+		.name = ops->name,
+		.codec_id = ops->wire_id,
+		.level_min = ops->level_min,
+		.level_max = ops->level_max,
+		.level_default = ops->level_default,
+	};
+	return true;
+}
+
+bool
+mt_wish_by_name(const char *name, struct mt_wish *ret_wish)
+{
+	if (strcmp(name, wish_auto.name) != 0)
+		return wish_of(engine_by_name(name), ret_wish);
+	*ret_wish = wish_auto;
+	return true;
+}
+
+bool
+mt_wish_by_id(uint8_t codec_id, struct mt_wish *ret_wish)
+{
+	if (codec_id != MT_CODEC_AUTO)
+		return wish_of(engine_by_id(codec_id), ret_wish);
+	*ret_wish = wish_auto;
+	return true;
+}
+
+uint32_t
+mt_port_write_count(const struct mt_port *port)
+{
+	uint32_t count = 0;
+
+	if (port->sessions.next == NULL)
+		return 0;
+	for (struct loop_link *link = port->sessions.next; link != &port->sessions;
+	     link = link->next)
+		count += LIST_ENTRY(link, struct mt_session, link)->write_count;
+	return count;
+}

@@ -1,0 +1,784 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * write_path.c -- a write message, from its arrival to its answer
+ *
+ *	           room in a batch, inline engine
+ *	PARKED ----------------------------------------> BATCHED -----> FREE (answered)
+ *	   \    engine thread                               ^    \        ^
+ *	    +-------------------> STORING ----> STORED -----+     '> HELD-'  a snapshot is being taken
+ *
+ * A write is PARKED while the shard does not serve, no batch has room, or no index entry can be
+ * promised. They wait in two lines, a shard at a time: those of latency class volumes are admitted
+ * ahead of the others (but one of these after each WRITE_AHEAD_MAX of those), and while there is any
+ * room at all (write_room.c). From there on order is that of admission, which is the log's: it makes
+ * replay, re-sending and batching simple.
+ *
+ * No write overtakes one that it overlaps. Which line is the volume's class, as its session has it from
+ * its beginning to its end: all writes of a session are in one line, and so admitted in order of
+ * arrival (I11). Blocks belong to one volume, this has one writing session, and a newer one gets in
+ * when the last write of the older has ended. So what is overtaken is of another volume. Nor do
+ * snapshots mind: neither of the two is answered, so neither was before the other (I5); a cut closes
+ * the open batch, and sees as before what was admitted until then.
+ *
+ * A latency class write is compressed by nobody, is ahead of others in the engines' queue, and cuts
+ * their turn short (write_turn.c). It goes into its neighbours' batch, and waits for their jobs alone.
+ *
+ * With an inline engine the job runs straight into the batch's place in the ring; with threads into a
+ * scratch buffer, whence a second one copies it in order. A batch is not sent before its copies end.
+ *
+ * The payload is never looked at here (I1): the engine says how long the record is and what its CRCs
+ * are. Nothing is allocated for a request: there is an mt_write for each receive of the port's pool.
+ */
+#include <errno.h>
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/num.h"
+#include "base/sm.h"
+#include "cleave/batch.h"
+#include "cleave/dev_ptr.h"
+#include "cleave/engine.h"
+#include "cleave/loop.h"
+#include "cleave/split.h"
+#include "cleave/wire.h"
+#include "common/alloc.h"
+#include "common/port.h"
+#include "common/shard.h"
+#include "extent/extent.h"
+#include "extent/node_link.h"
+#include "index/index.h"
+#include "index/ring.h"
+#include "port/port.h"
+#include "read/read_path.h"
+#include "session/session.h"
+#include "write/cut.h"
+#include "write/log_roll.h"
+#include "write/policy.h"
+#include "write/write_batch.h"
+#include "write/write_path.h"
+#include "write/write_record.h"
+#include "write/write_room.h"
+#include "write/write_turn.h"
+
+#define WRITE_MAGIC 0x54495257u         /* "WRIT" */
+#define WRITE_STATE_MAGIC 0x54535257u   /* "WRST" */
+#define WRITE_ENGINE_RETRY_NS NUM_MS(1) /* after "queue full", which other shards may cause */
+#define WRITE_RING_SMALL_BYTES NUM_MIB(8)
+#define WRITE_AHEAD_MAX 16u
+
+static const struct sm_state write_table[WRITE_STATE_NR] = {
+	[WRITE_FREE] = { "free", SM_TO(WRITE_PARKED), SM_INITIAL },
+	[WRITE_PARKED] = { "parked",
+	    SM_TO(WRITE_STORING) | SM_TO(WRITE_STORED) | SM_TO(WRITE_BATCHED) | SM_TO(WRITE_FREE),
+	    0 },
+	[WRITE_STORING] = { "storing", SM_TO(WRITE_STORED), 0 },
+	[WRITE_STORED] = { "stored", SM_TO(WRITE_BATCHED) | SM_TO(WRITE_FREE), 0 },
+	[WRITE_BATCHED] = { "batched", SM_TO(WRITE_FREE) | SM_TO(WRITE_HELD), 0 },
+	[WRITE_HELD] = { "held", SM_TO(WRITE_FREE), 0 },
+};
+
+static struct mt_write *
+write_of(struct loop_link *link)
+{
+	return LIST_ENTRY(link, struct mt_write, link);
+}
+
+/* ---- answers ---- */
+
+void
+mt_reply_error(struct mt_session *session, struct split_msg *msg, const struct wire_io *io, int rc,
+    uint32_t epoch)
+{
+	struct wire_header header;
+
+	assert(rc < 0);
+	metric_add(&session->port->metrics[MT_METRIC_requests_refused], 1);
+	wire_io_reply(&header, io, rc, 0, epoch);
+	split_msg_reply(msg, &header, NULL, 0, NULL, NULL);
+}
+
+static void
+write_reply_ok(struct mt_shard *shard, const struct mt_write *write)
+{
+	uint64_t *metrics = shard->port->metrics;
+	struct wire_header header;
+
+	if (write_has_payload(write)) {
+		metric_add(&metrics[MT_METRIC_writes], 1);
+		metric_add(&metrics[MT_METRIC_write_bytes], write->io.length_bytes);
+		metric_add(&metrics[MT_METRIC_stored_bytes], write->stored_bytes);
+	} else {
+		metric_add(&metrics[MT_METRIC_discards], 1);
+	}
+	wire_io_reply(&header, &write->io, 0, 0, shard->epoch);
+	/* A queue pair that is gone takes no reply: the message goes back to the pool all the same. */
+	split_msg_reply(write->msg, &header, NULL, 0, NULL, NULL);
+}
+
+static void
+job_free(struct mt_write_state *state, struct write_job *job)
+{
+	job->write = NULL;
+	job->batch = NULL;
+	list_push_back(&state->free_jobs, &job->link);
+}
+
+void
+write_finish(struct mt_write_state *state, struct mt_write *write, int rc)
+{
+	struct mt_session *session = write->session;
+
+	CHECK_OBJ(write, WRITE_MAGIC);
+	if (write->is_promised)
+		mt_index_keep(state->shard->block_index, write->io.segment, write_block(write),
+		    write_block_count(write));
+	write->is_promised = false;
+	if (write->job != NULL)
+		job_free(state, write->job);
+	write->job = NULL;
+	list_remove(&write->link);
+	if (rc == 0 && write->sm.state == WRITE_BATCHED &&
+	    mt_cut_holds(state->shard, write->io.segment)) {
+		sm_move(&write->sm, WRITE_HELD);
+		list_push_back(&state->held, &write->link);
+		return;
+	}
+	mt_turn_on_ahead(session->port, session);
+	/* Durable it may be; but whether a later owner has answered for it is not ours to know (I7). */
+	if (rc == 0 && !mt_port_has_lease(session->port))
+		rc = -EREMCHG;
+	if (rc == 0)
+		write_reply_ok(state->shard, write);
+	else
+		mt_reply_error(session, write->msg, &write->io, rc, state->shard->epoch);
+	write->msg = NULL;
+	write->session = NULL;
+	sm_move(&write->sm, WRITE_FREE);
+	list_push_front(&state->free_writes, &write->link);
+	mt_session_request_done(session, true);
+}
+
+void
+write_release_held(struct mt_write_state *state, int rc)
+{
+	struct loop_link *link;
+
+	while ((link = list_first(&state->held)) != NULL)
+		write_finish(state, write_of(link), rc);
+}
+
+/* ---- what engines do ---- */
+
+static void
+write_fill_store(const struct mt_shard *shard, const struct mt_write *write, struct engine_job *job,
+    bool *ret_is_urgent)
+{
+	struct mt_policy policy = mt_policy_pick(shard->port, &write->session->volume,
+	    write->session->autos, write->io.service_class);
+
+	job->kind = ENGINE_JOB_STORE;
+	job->codec_id = policy.codec_id;
+	job->level = policy.level;
+	job->probe = policy.probe;
+	job->must_time = policy.is_auto;
+	job->src = write->msg->payload;
+	job->src_bytes = write->io.length_bytes;
+	job->dst_cap_bytes = write->io.length_bytes;
+	job->payload_crc = write->io.payload_crc;
+	job->block_count = (uint8_t)write_block_count(write);
+	*ret_is_urgent = policy.is_urgent;
+}
+
+/* What a failed STORE means to the client. */
+static int
+write_store_rc(struct mt_shard *shard, int rc)
+{
+	if (rc == -EBADMSG) {
+		metric_add(&shard->port->metrics[MT_METRIC_payload_crc_errors], 1);
+		return -EBADMSG;
+	}
+	return rc == 0 ? 0 : -EIO;
+}
+
+/* ---- inline engines ---- */
+
+/* False: no room, @write stays where it is. */
+static bool
+write_store_inline(struct mt_write_state *state, struct mt_write *write)
+{
+	struct mt_port *port = state->shard->port;
+	struct engine_job *job = &state->inline_job;
+	struct write_batch *batch =
+	    write_batch_room(state, write->io.length_bytes, write_block_count(write));
+	struct record_desc record;
+	bool is_urgent;
+	uint64_t begin_ns;
+	int rc;
+
+	if (batch == NULL)
+		return false;
+	write_fill_store(state->shard, write, job, &is_urgent);
+	job->dst = write_batch_payload(batch);
+	begin_ns = loop_now_fresh_ns(port->loop);
+	rc = engine_submit(port->engines, job);
+	job->run_ns = loop_now_fresh_ns(port->loop) - begin_ns;
+	metric_add(&port->metrics[MT_METRIC_engine_ns], job->run_ns);
+	write_turn_take(state, write);
+	assert(rc != 0); /* an inline set never calls back */
+	rc = write_store_rc(state->shard, rc == 1 ? job->rc : rc);
+	if (rc != 0) {
+		write_finish(state, write, rc);
+		return true;
+	}
+	mt_policy_learn(&write->session->volume, write->session->autos, write->io.service_class,
+	    job);
+	write_fill_record(write, job, &record);
+	write_batch_add(batch, write, &record);
+	return true;
+}
+
+/* ---- engine threads ---- */
+
+static void
+write_on_stored(struct engine_job *engine_job, void *arg)
+{
+	struct write_job *job = arg;
+	struct mt_write_state *state = job->state;
+	struct mt_write *write = job->write;
+
+	(void)engine_job;
+	CHECK_OBJ(state, WRITE_STATE_MAGIC);
+	sm_move(&write->sm, WRITE_STORED);
+	if (state->is_stopped)
+		write_finish(state, write, state->stop_rc);
+	else
+		write_pump_soon(state);
+}
+
+/* 0, or why the job was not taken; -ENOBUFS is looked at again soon. */
+static int
+job_submit(struct mt_write_state *state, struct write_job *job, bool is_urgent)
+{
+	struct mt_port *port = state->shard->port;
+	int rc = is_urgent ? engine_submit_urgent(port->engines, &job->job)
+			   : engine_submit(port->engines, &job->job);
+
+	assert(rc <= 0); /* a set with threads is never done at once */
+	if (rc == -ENOBUFS)
+		loop_timer_start(port->loop, &state->retry_timer, WRITE_ENGINE_RETRY_NS);
+	return rc;
+}
+
+/* False: no job or no room in the engine's queue, @write stays where it is. */
+static bool
+write_store_threaded(struct mt_write_state *state, struct mt_write *write)
+{
+	struct loop_link *link = list_first(&state->free_jobs);
+	struct write_job *job;
+	bool is_urgent;
+	int rc;
+
+	if (link == NULL)
+		return false;
+	job = LIST_ENTRY(link, struct write_job, link);
+	write_fill_store(state->shard, write, &job->job, &is_urgent);
+	job->job.dst = job->scratch;
+	job->job.fn = write_on_stored;
+	rc = job_submit(state, job, is_urgent);
+	if (rc == -ENOBUFS)
+		return false;
+	if (rc != 0) {
+		write_finish(state, write, write_store_rc(state->shard, rc));
+		return true;
+	}
+	list_remove(&job->link);
+	job->write = write;
+	write->job = job;
+	list_remove(&write->link);
+	list_push_back(&state->storing, &write->link);
+	sm_move(&write->sm, WRITE_STORING);
+	return true;
+}
+
+static void
+write_on_copied(struct engine_job *engine_job, void *arg)
+{
+	struct write_job *job = arg;
+	struct mt_write_state *state = job->state;
+	struct write_batch *batch = job->batch;
+
+	(void)engine_job;
+	CHECK_OBJ(state, WRITE_STATE_MAGIC);
+	assert(job->job.rc == 0); /* there is nothing in a copy that could fail */
+	job_free(state, job);
+	write_batch_copied(batch);
+}
+
+/* The record in @write's scratch goes into @batch; its job is the copy's from here on. */
+static bool
+write_copy(struct mt_write_state *state, struct mt_write *write, struct write_batch *batch)
+{
+	struct write_job *job = write->job;
+	struct record_desc record;
+	int rc;
+
+	/* What the first job found out stays in the job until the copy runs. */
+	write_fill_record(write, &job->job, &record);
+	if (record.stored_bytes == 0) {
+		job_free(state, job);
+		write->job = NULL;
+		write_batch_add(batch, write, &record);
+		return true;
+	}
+	job->job.kind = ENGINE_JOB_COPY;
+	job->job.src = job->scratch;
+	job->job.src_bytes = record.stored_bytes;
+	job->job.dst = write_batch_payload(batch);
+	job->job.dst_cap_bytes = record.stored_bytes;
+	job->job.fn = write_on_copied;
+	rc = job_submit(state, job, true);
+	if (rc != 0) {
+		assert(rc == -ENOBUFS);
+		return false;
+	}
+	job->write = NULL;
+	job->batch = batch;
+	write->job = NULL;
+	batch->copy_count++;
+	write_batch_add(batch, write, &record);
+	return true;
+}
+
+/* ---- in order ---- */
+
+static bool
+write_add_tombstone(struct mt_write_state *state, struct mt_write *write)
+{
+	struct write_batch *batch = write_batch_room(state, 0, 0);
+	struct record_desc record;
+
+	if (batch == NULL)
+		return false;
+	write_fill_tombstone(write, &record);
+	write_batch_add(batch, write, &record);
+	return true;
+}
+
+/* From `storing` into batches: those at the front that engines are done with. */
+static void
+write_collect(struct mt_write_state *state)
+{
+	struct loop_link *link;
+
+	while ((link = list_first(&state->storing)) != NULL) {
+		struct mt_write *write = write_of(link);
+		struct write_batch *batch;
+		int rc;
+
+		if (write->sm.state != WRITE_STORED)
+			return;
+		if (write->job == NULL) {
+			if (!write_add_tombstone(state, write))
+				return;
+			continue;
+		}
+		rc = write_store_rc(state->shard, write->job->job.rc);
+		if (rc != 0) {
+			write_finish(state, write, rc);
+			continue;
+		}
+		mt_policy_learn(&write->session->volume, write->session->autos,
+		    write->io.service_class, &write->job->job);
+		batch =
+		    write_batch_room(state, write->job->job.dst_bytes, write_block_count(write));
+		if (batch == NULL || !write_copy(state, write, batch))
+			return;
+	}
+}
+
+/* False: it has to wait. */
+static bool
+write_admit_one(struct mt_write_state *state, struct mt_write *write)
+{
+	int rc;
+
+	if (write_is_needless(state, write)) {
+		metric_add(&state->shard->port->metrics[MT_METRIC_hole_discards], 1);
+		write_finish(state, write, mt_session_may_write(write->session) ? 0 : -ESHUTDOWN);
+		return true;
+	}
+	rc = write_check(state, write);
+	if (rc == -EAGAIN)
+		return false;
+	/* What waited while its session went is dropped: a newer one may have written elsewhere (I11). */
+	if (!mt_session_may_write(write->session))
+		rc = -ESHUTDOWN;
+	if (rc == 0 && !write->is_promised) {
+		/* What is durable must find its place in the index. */
+		rc = mt_index_promise(state->shard->block_index, write->io.segment,
+		    write_block(write), write_block_count(write));
+		write->is_promised = rc == 0;
+	}
+	if (rc != 0) {
+		write_finish(state, write, rc);
+		return true;
+	}
+	if (state->jobs == NULL)
+		return write_has_payload(write) ? write_store_inline(state, write)
+						: write_add_tombstone(state, write);
+	if (write_has_payload(write))
+		return write_store_threaded(state, write);
+	list_remove(&write->link);
+	list_push_back(&state->storing, &write->link);
+	sm_move(&write->sm, WRITE_STORED);
+	return true;
+}
+
+/* False: there is none in this line, or it has to wait. */
+static bool
+write_admit_from(struct mt_write_state *state, enum write_line line)
+{
+	struct loop_link *link = list_first(&state->parked[line]);
+
+	if (link == NULL || !write_admit_one(state, write_of(link)))
+		return false;
+	state->ahead_count = line == WRITE_LINE_AHEAD ? state->ahead_count + 1 : 0;
+	return true;
+}
+
+static void
+write_admit(struct mt_write_state *state)
+{
+	bool has_gone = state->is_started;
+
+	state->turn.is_over = false;
+	while (has_gone && !state->is_stopped) {
+		bool is_others = state->ahead_count >= WRITE_AHEAD_MAX;
+
+		has_gone = (is_others && write_admit_from(state, WRITE_LINE_OTHERS)) ||
+		    write_admit_from(state, WRITE_LINE_AHEAD) ||
+		    (!is_others && write_admit_from(state, WRITE_LINE_OTHERS));
+	}
+}
+
+static void
+write_on_pump(struct loop_task *task, void *arg)
+{
+	struct mt_write_state *state = arg;
+
+	(void)task;
+	CHECK_OBJ(state, WRITE_STATE_MAGIC);
+	if (!state->is_started || state->is_stopped)
+		return;
+	do {
+		write_collect(state);
+		write_admit(state);
+		write_collect(state); /* tombstones */
+	} while (!state->is_stopped && write_batches_send(state));
+	if (!state->is_stopped)
+		log_roll_step(state);
+}
+
+void
+write_pump_soon(struct mt_write_state *state)
+{
+	if (!state->is_stopped)
+		loop_defer(state->shard->port->loop, &state->pump_task);
+}
+
+void
+mt_write_path_kick(struct mt_shard *shard)
+{
+	if (write_is_any_parked(shard->write) || !list_is_empty(&shard->write->storing))
+		write_pump_soon(shard->write);
+}
+
+static void
+write_on_retry(struct loop_timer *timer, void *arg)
+{
+	(void)timer;
+	write_pump_soon(arg);
+}
+
+void
+mt_write(struct mt_shard *shard, struct mt_session *session, struct split_msg *msg,
+    const struct wire_io *io)
+{
+	struct mt_write_state *state = shard->write;
+	struct loop_link *link = list_pop_front(&state->free_writes);
+	struct mt_write *write;
+
+	CHECK_OBJ(state, WRITE_STATE_MAGIC);
+	assert(link != NULL); /* one for each receive of the pool, and @msg is one of these */
+	write = write_of(link);
+	write->session = session;
+	write->msg = msg;
+	write->io = *io;
+	write->stored_bytes = 0;
+	sm_move(&write->sm, WRITE_PARKED);
+	list_push_back(&state->parked[write_line_of(write)], &write->link);
+	mt_turn_on_ahead(shard->port, session);
+	if (state->is_stopped) {
+		write_finish(state, write, -EREMCHG);
+		return;
+	}
+	write_admit(state);
+	write_pump_soon(state);
+}
+
+/* ---- the shard's life ---- */
+
+static void
+write_on_probe(struct engine_job *job, void *arg)
+{
+	(void)job;
+	(void)arg;
+}
+
+/* Inline or threads? The set does not say, so a job of no consequence is tried. */
+static bool
+engine_is_inline(struct mt_write_state *state)
+{
+	struct mt_port *port = state->shard->port;
+
+	state->inline_job = (struct engine_job){ .kind = ENGINE_JOB_CRC,
+		.src = port->zero_page,
+		.src_bytes = CLEAVE_BLOCK_BYTES,
+		.fn = write_on_probe };
+	return engine_submit(port->engines, &state->inline_job) == 1;
+}
+
+static int
+write_jobs_init(struct mt_write_state *state)
+{
+	struct mt_ring *ring = &state->shard->ring;
+	uint32_t job_max = ring->size_bytes < WRITE_RING_SMALL_BYTES ? WRITE_JOBS_SMALL
+								     : WRITE_JOBS_MAX;
+	dev_ptr scratch;
+
+	list_init(&state->free_jobs);
+	if (engine_is_inline(state))
+		return 0;
+	state->jobs = mt_calloc(job_max, sizeof(*state->jobs));
+	if (state->jobs == NULL)
+		return -ENOMEM;
+	state->job_max = job_max;
+	scratch = mt_ring_give(ring, (uint64_t)job_max * ENGINE_RECORD_BYTES_MAX);
+	for (uint32_t i = 0; i < job_max; i++) {
+		struct write_job *job = &state->jobs[i];
+
+		job->state = state;
+		job->job.arg = job;
+		job->scratch = dev_ptr_add(scratch, (uint64_t)i * ENGINE_RECORD_BYTES_MAX);
+		list_push_back(&state->free_jobs, &job->link);
+	}
+	return 0;
+}
+
+static int
+write_table_init(struct mt_write_state *state)
+{
+	state->write_max = state->shard->port->receive_count;
+	state->writes = mt_calloc(state->write_max, sizeof(*state->writes));
+	if (state->writes == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < state->write_max; i++) {
+		state->writes[i].magic = WRITE_MAGIC;
+		sm_init(&state->writes[i].sm, "write", write_table, WRITE_FREE, i);
+		list_push_back(&state->free_writes, &state->writes[i].link);
+	}
+	return 0;
+}
+
+int
+mt_write_path_init(struct mt_shard *shard)
+{
+	struct mt_write_state *state = mt_calloc(1, sizeof(*state));
+	int rc;
+
+	if (state == NULL)
+		return -ENOMEM;
+	state->magic = WRITE_STATE_MAGIC;
+	state->shard = shard;
+	shard->write = state;
+	list_init(&state->free_writes);
+	for (uint32_t i = 0; i < WRITE_LINE_NR; i++)
+		list_init(&state->parked[i]);
+	list_init(&state->storing);
+	list_init(&state->held);
+	loop_task_init(&state->pump_task, write_on_pump, state);
+	loop_timer_init(&state->retry_timer, write_on_retry, state);
+	log_roll_init(state);
+	write_turn_init(state);
+	rc = write_batches_init(state);
+	if (rc == 0)
+		rc = write_table_init(state);
+	if (rc == 0)
+		rc = write_jobs_init(state);
+	if (rc != 0)
+		mt_write_path_fini(shard);
+	return rc;
+}
+
+void
+mt_write_path_fini(struct mt_shard *shard)
+{
+	struct mt_write_state *state = shard->write;
+
+	if (state == NULL)
+		return;
+	CHECK_OBJ(state, WRITE_STATE_MAGIC);
+	log_roll_fini(state);
+	mt_extent_requests_fini(shard);
+	write_turn_fini(state);
+	loop_timer_stop(shard->port->loop, &state->retry_timer);
+	loop_task_cancel(shard->port->loop, &state->pump_task);
+	write_batches_fini(state);
+	mt_free(state->jobs);
+	mt_free(state->writes);
+	state->magic = 0;
+	mt_free(state);
+	shard->write = NULL;
+}
+
+void
+mt_write_path_claimed(struct mt_shard *shard)
+{
+	struct mt_write_state *state = shard->write;
+	struct loop_link *link, *next;
+
+	CHECK_OBJ(state, WRITE_STATE_MAGIC);
+	assert(!state->is_started);
+	for (uint32_t i = 0; i < WRITE_LINE_NR; i++) {
+		LIST_FOREACH_SAFE(&state->parked[i], link, next) {
+			struct mt_write *write = write_of(link);
+
+			if (write->io.epoch != shard->epoch)
+				write_finish(state, write, -ESTALE);
+		}
+	}
+	mt_read_path_claimed(shard);
+}
+
+void
+mt_write_path_drop(struct mt_shard *shard, const struct mt_session *session)
+{
+	struct mt_write_state *state = shard->write;
+	struct loop_link *link, *next;
+
+	CHECK_OBJ(state, WRITE_STATE_MAGIC);
+	for (uint32_t i = 0; i < WRITE_LINE_NR; i++) {
+		LIST_FOREACH_SAFE(&state->parked[i], link, next) {
+			struct mt_write *write = write_of(link);
+
+			if (write->session == session)
+				write_finish(state, write, -ESHUTDOWN);
+		}
+	}
+}
+
+bool
+mt_write_path_is_quiet(const struct mt_shard *shard)
+{
+	const struct mt_write_state *state = shard->write;
+
+	if (!state->is_stopped || write_is_any_parked(state) || !list_is_empty(&state->held) ||
+	    !list_is_empty(&state->storing) || state->roll.spare != NULL)
+		return false;
+	for (uint32_t i = 0; i < WRITE_BATCHES_MAX; i++) {
+		if (state->batches[i].sm.state != WRITE_BATCH_FREE)
+			return false;
+	}
+	for (uint32_t i = 0; state->jobs != NULL && i < state->job_max; i++) {
+		if (state->jobs[i].write != NULL || state->jobs[i].batch != NULL)
+			return false;
+	}
+	return true;
+}
+
+void
+mt_write_path_reset(struct mt_shard *shard)
+{
+	struct mt_write_state *state = shard->write;
+
+	CHECK_OBJ(state, WRITE_STATE_MAGIC);
+	assert(mt_write_path_is_quiet(shard));
+	loop_task_cancel(shard->port->loop, &state->pump_task);
+	state->is_started = state->is_stopped = false;
+	state->stop_rc = 0;
+	state->batch_bytes_max = 0;
+	log_roll_fini(state);
+	log_roll_init(state);
+}
+
+void
+mt_write_path_start(struct mt_shard *shard)
+{
+	struct mt_write_state *state = shard->write;
+
+	CHECK_OBJ(state, WRITE_STATE_MAGIC);
+	if (state->is_stopped)
+		return;
+	assert(!state->is_started);
+	state->is_started = true;
+	log_roll_start(state);
+	write_pump_soon(state);
+	mt_read_path_on_shard(shard);
+}
+
+void
+write_fail_parked(struct mt_write_state *state, int rc)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&state->storing, link, next) {
+		struct mt_write *write = write_of(link);
+
+		/* An engine thread still reads the others' payloads. */
+		if (write->sm.state == WRITE_STORED)
+			write_finish(state, write, rc);
+	}
+	for (uint32_t i = 0; i < WRITE_LINE_NR; i++) {
+		while ((link = list_first(&state->parked[i])) != NULL)
+			write_finish(state, write_of(link), rc);
+	}
+}
+
+void
+mt_write_path_stop(struct mt_shard *shard, int rc)
+{
+	struct mt_write_state *state = shard->write;
+
+	CHECK_OBJ(state, WRITE_STATE_MAGIC);
+	assert(rc < 0);
+	if (state->is_stopped)
+		return;
+	state->is_stopped = true;
+	/* Whatever is wrong here, it says nothing about the request: another owner may do it. */
+	state->stop_rc = rc == -ECANCELED ? rc : -EREMCHG;
+	loop_timer_stop(shard->port->loop, &state->retry_timer);
+	log_roll_stop(state);
+	write_release_held(state, state->stop_rc);
+	write_fail_parked(state, state->stop_rc);
+	write_batches_fail(state, state->stop_rc);
+	mt_read_path_on_shard(shard);
+}
+
+uint64_t
+mt_write_path_tend(struct mt_shard *shard, uint32_t domain_count)
+{
+	return log_roll_tend(shard->write, domain_count);
+}
+
+void
+mt_write_path_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up)
+{
+	struct mt_write_state *state = shard->write;
+
+	CHECK_OBJ(state, WRITE_STATE_MAGIC);
+	if (!state->is_stopped)
+		log_roll_on_link(state, link, is_up);
+	mt_read_path_on_link(shard->port);
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* write_path.h -- a write message, from its arrival to its answer */
+#ifndef CLEAVE_MIDDLETIER_WRITE_WRITE_PATH_H
+#define CLEAVE_MIDDLETIER_WRITE_WRITE_PATH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/sm.h"
+#include "cleave/dev_ptr.h"
+#include "cleave/engine.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
+#include "common/shard.h"
+#include "session/session.h"
+#include "write/log_roll.h"
+#include "write/write_batch.h"
+#include "write/write_room.h"
+#include "write/write_turn.h"
+
+struct mt_link;
+struct mt_write;
+struct mt_write_state;
+struct split_msg;
+
+/*
+ * mt_write, mt_read (read/read_path.h) -- own @msg until they reply to it, and call mt_session_request_done then, possibly before they
+ * return. @io is within the volume. A shard that is not serving yet parks the request (bounded by the
+ * receive pool); one that has stopped answers -EREMCHG. A READ, or BLOCK_STATUS, is answered from its
+ * message's own payload buffer.
+ */
+void mt_write(struct mt_shard *shard, struct mt_session *session, struct split_msg *msg,
+    const struct wire_io *io);
+/*
+ * Inits come before the port listens (its free receives are counted then), after the engine set, and
+ * for shards after the ring. Finis: when no queue pair is left and no engine job can run any more.
+ */
+int mt_write_path_init(struct mt_shard *shard);
+void mt_write_path_fini(struct mt_shard *shard);
+/* mt_write_path_is_quiet -- stopped, every write answered, no batch or job out. */
+bool mt_write_path_is_quiet(const struct mt_shard *shard);
+/* mt_write_path_reset -- quiet: as after init, without asking for memory. */
+void mt_write_path_reset(struct mt_shard *shard);
+/*
+ * mt_write_path_claimed -- the shard's epoch is known: what was parked before must name it
+ *
+ * A request of an older epoch may be one that its client gave up long ago (I11): it is answered -ESTALE.
+ */
+void mt_write_path_claimed(struct mt_shard *shard);
+/* mt_write_path_drop -- @session has gone: its writes that wait for admission are not made any more (I11) */
+void mt_write_path_drop(struct mt_shard *shard, const struct mt_session *session);
+/* mt_write_path_start -- the shard is SERVING: sequence and extents are known, parked requests go. */
+void mt_write_path_start(struct mt_shard *shard);
+/*
+ * mt_write_path_stop -- answer everything parked or batched with @rc, reads too
+ *
+ * What is in flight is answered when its replicas have. -ECANCELED travels, all else is -EREMCHG.
+ */
+void mt_write_path_stop(struct mt_shard *shard, int rc);
+/*
+ * mt_write_path_tend -- begin a new log extent where the present one has fewer replicas than there are
+ * domains for. Returns when to ask again, UINT64_MAX: there is nothing to be done.
+ */
+uint64_t mt_write_path_tend(struct mt_shard *shard, uint32_t domain_count);
+void mt_write_path_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up);
+/* mt_reply_error -- answer with a status and count it. Does not call mt_session_request_done. */
+void mt_reply_error(struct mt_session *session, struct split_msg *msg, const struct wire_io *io,
+    int rc, uint32_t epoch);
+
+/* Of a shard with engine threads: records that are being compressed, or wait for those before. */
+#define WRITE_JOBS_MAX 16u
+#define WRITE_JOBS_SMALL 4u /* where the ring is small */
+
+enum write_state {
+	WRITE_FREE,
+	WRITE_PARKED, /* in state->parked, its line: the shard does not serve, or there is no room */
+	WRITE_STORING, /* in state->storing: an engine thread has it */
+	WRITE_STORED,  /* in state->storing: waits for those before it, and room in a batch */
+	WRITE_BATCHED, /* in its batch's list */
+	WRITE_HELD,    /* in state->held: durable, its answer is kept back (cut.c) */
+	WRITE_STATE_NR
+};
+
+/* What is parked, in two lines. A session's writes are all in one. */
+enum write_line {
+	WRITE_LINE_AHEAD, /* of volumes of the latency class */
+	WRITE_LINE_OTHERS,
+	WRITE_LINE_NR
+};
+
+/* An engine job of a write, and the device memory it compresses into. Threaded sets only. */
+struct write_job {
+	struct engine_job job;
+	struct loop_link link; /* state->free_jobs */
+	struct mt_write_state *state;
+	struct mt_write *write;    /* whose record is being made */
+	struct write_batch *batch; /* into which it is being copied */
+	dev_ptr scratch;
+};
+
+struct mt_write {
+	uint32_t magic;
+	struct sm sm;
+	struct loop_link link; /* in the one queue that its state names */
+	struct mt_session *session;
+	struct split_msg *msg;
+	struct wire_io io;
+	struct write_job *job; /* STORING, STORED */
+	uint32_t stored_bytes; /* BATCHED */
+	bool is_promised;      /* mt_index_promise: it was admitted */
+};
+
+struct mt_write_state {
+	uint32_t magic;
+	struct mt_shard *shard;
+	bool is_started;
+	bool is_stopped;
+	int stop_rc;
+	struct mt_write *writes; /* one for each receive of the port */
+	uint32_t write_max;
+	struct loop_link free_writes, storing, held;
+	struct loop_link parked[WRITE_LINE_NR];
+	uint32_t ahead_count; /* admitted since one of the others was */
+	struct write_batch batches[WRITE_BATCHES_MAX];
+	struct loop_link free_batches, ready;
+	struct write_batch *filling;
+	uint32_t batch_bytes_max; /* BATCH_BYTES_MAX or what the log can hold; 0: no log yet */
+	struct write_job *jobs;   /* NULL: the engine set runs inline */
+	uint32_t job_max;
+	struct loop_link free_jobs;
+	struct engine_job inline_job;
+	struct loop_task pump_task;
+	struct loop_timer retry_timer; /* the engine's queue was full */
+	struct log_roll roll;
+	struct write_room room;
+	struct write_turn turn;
+};
+
+static inline bool
+write_has_payload(const struct mt_write *write)
+{
+	return write->io.opcode == WIRE_WRITE;
+}
+
+static inline uint32_t
+write_block_count(const struct mt_write *write)
+{
+	return write->io.length_bytes / CLEAVE_BLOCK_BYTES;
+}
+
+static inline uint32_t
+write_block(const struct mt_write *write)
+{
+	return (uint32_t)(write->io.offset_bytes / CLEAVE_BLOCK_BYTES);
+}
+
+/* write_path_serves -- requests of @shard are taken now, not parked or refused. */
+static inline bool
+write_path_serves(const struct mt_shard *shard)
+{
+	return shard->write->is_started && !shard->write->is_stopped;
+}
+
+static inline enum write_line
+write_line_of(const struct mt_write *write)
+{
+	return write->session->volume.service_class == SERVICE_LATENCY ? WRITE_LINE_AHEAD
+								       : WRITE_LINE_OTHERS;
+}
+
+static inline bool
+write_is_any_parked(const struct mt_write_state *state)
+{
+	return !list_is_empty(&state->parked[WRITE_LINE_AHEAD]) ||
+	    !list_is_empty(&state->parked[WRITE_LINE_OTHERS]);
+}
+
+/* write_finish -- answer @write; the sole exit of each. */
+void write_finish(struct mt_write_state *state, struct mt_write *write, int rc);
+/* write_release_held -- answer what was kept back. */
+void write_release_held(struct mt_write_state *state, int rc);
+/* write_pump -- soon, look at everything that may go on. */
+void write_pump_soon(struct mt_write_state *state);
+/* write_fail_parked -- answer what waits for admission or for room in a batch. */
+void write_fail_parked(struct mt_write_state *state, int rc);
+/* mt_write_path_kick -- read_path.c has let go of the ring. */
+void mt_write_path_kick(struct mt_shard *shard);
+
+#endif /* CLEAVE_MIDDLETIER_WRITE_WRITE_PATH_H */

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * write_room.c -- may a write be admitted: will it ever fit, is there room for it, and if not, is there hope?
+ *
+ *	                       room     little         none, merges may bring some   none, and no hope
+ *	write                  goes on  is slowed down  waits                        -ENOSPC
+ *	... of latency class   goes on  goes on         goes on, as far as one       -ENOSPC
+ *	                                                extent; waits
+ *	discard, write zeroes  goes on  goes on         goes on                      goes on while it can
+ *
+ * Memory for layers is room, too, and there discards wait as writes do. What the latency class takes
+ * beyond the limit is taken from nobody: the others go on when there is less than the limit again, and
+ * pay for it in time, for a second at the most (pace.c).
+ *
+ * What gives room back must find room: log_roll.c keeps some.
+ */
+#include <errno.h>
+
+#include "base/num.h"
+#include "cleave/batch.h"
+#include "cleave/loop.h"
+#include "common/port.h"
+#include "common/shard.h"
+#include "merge/pace.h"
+#include "merge/reclaim.h"
+#include "write/log_roll.h"
+#include "write/write_path.h"
+#include "write/write_room.h"
+#include "write/write_turn.h"
+
+#define WRITE_ROOM_RETRY_NS NUM_MS(100)
+
+/* As often as it takes; a retry that is nearer stands for others. */
+static int
+write_retry_in(struct mt_write_state *state, uint64_t ns)
+{
+	struct loop *loop = state->shard->port->loop;
+	struct loop_timer *timer = &state->retry_timer;
+
+	if (!timer->is_active || timer->due_ns > loop_now_ns(loop) + ns)
+		loop_timer_start(loop, timer, ns);
+	return -EAGAIN;
+}
+
+/* By degrees, before the log is at its limit: what came was more than what goes. */
+static int
+write_check_pace(struct mt_write_state *state)
+{
+	uint64_t now_ns = loop_now_ns(state->shard->port->loop);
+
+	if (state->room.paid_ns <= now_ns || mt_reclaim_pressure(state->shard, 0) < PACE_HURRY)
+		return 0;
+	return write_retry_in(state, state->room.paid_ns - now_ns);
+}
+
+void
+write_room_take(struct mt_write_state *state, uint32_t bytes)
+{
+	struct write_room *room = &state->room;
+	uint32_t pressure = mt_reclaim_pressure(state->shard, 0);
+	uint64_t rate = pace_write_rate(pressure, room->drain.rate,
+	    mt_reclaim_left_bytes(state->shard, pressure));
+
+	room->paid_ns = pace_pay(room->paid_ns, loop_now_ns(state->shard->port->loop), bytes, rate);
+}
+
+void
+mt_write_path_on_freed(struct mt_shard *shard, uint64_t bytes)
+{
+	if (shard->write != NULL)
+		pace_drain_note(&shard->write->room.drain, loop_now_ns(shard->port->loop), bytes,
+		    mt_reclaim_pressure(shard, 0));
+}
+
+static int
+write_check_room(struct mt_write_state *state, const struct mt_write *write)
+{
+	const struct mt_shard *shard = state->shard;
+
+	if (state->roll.is_full)
+		return -ENOSPC;
+	if (!write_has_payload(write) && !mt_reclaim_is_memory_full(shard))
+		return 0;
+	if (!log_roll_is_short(state) && write_line_of(write) == WRITE_LINE_AHEAD &&
+	    !mt_reclaim_is_log_spent(shard))
+		return 0;
+	if (!log_roll_is_short(state) && !mt_reclaim_is_log_full(shard))
+		return write_has_payload(write) ? write_check_pace(state) : 0;
+	if (!mt_reclaim_can_gain(shard))
+		return -ENOSPC;
+	return write_retry_in(state, WRITE_ROOM_RETRY_NS);
+}
+
+static int
+write_check_turn(struct mt_write_state *state, const struct mt_write *write)
+{
+	if (!write_has_payload(write) || write_line_of(write) == WRITE_LINE_AHEAD ||
+	    !write_turn_is_over(state))
+		return 0;
+	state->turn.is_over = true;
+	return write_retry_in(state, 0); /* which is in the next turn */
+}
+
+int
+write_check(struct mt_write_state *state, const struct mt_write *write)
+{
+	uint32_t bytes_max = BATCH_HEADER_BYTES + BATCH_DESC_BYTES_MAX;
+	int rc = write->is_promised ? 0 : write_check_room(state, write);
+
+	if (rc != 0)
+		return rc;
+	if (state->batch_bytes_max == 0)
+		return -EAGAIN; /* how much fits is not known before there is a log */
+	if (write_has_payload(write))
+		bytes_max += write->io.length_bytes;
+	if (bytes_max > state->batch_bytes_max)
+		return -EMSGSIZE;
+	return write_check_turn(state, write);
+}
+
+void
+mt_write_path_on_room(struct mt_shard *shard)
+{
+	struct mt_write_state *state = shard->write;
+
+	if (!state->is_started || state->is_stopped)
+		return;
+	log_roll_on_room(state);
+	write_pump_soon(state);
+}

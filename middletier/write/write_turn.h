@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* write_turn.h -- is there time for a write in this turn of the loop? */
+#ifndef CLEAVE_MIDDLETIER_WRITE_WRITE_TURN_H
+#define CLEAVE_MIDDLETIER_WRITE_WRITE_TURN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cleave/loop.h"
+
+struct mt_port;
+struct mt_session;
+struct mt_write;
+struct mt_write_state;
+
+/* What others' writes have of the present turn. */
+struct write_turn {
+	struct loop_turn_end end;
+	uint32_t taken_bytes; /* that the engine has run over */
+	bool is_over;         /* and so some wait for the next */
+};
+
+void write_turn_init(struct mt_write_state *state);
+void write_turn_fini(struct mt_write_state *state);
+/* mt_turn_on_ahead -- @session's request has come, or is answered: the latency class cuts turns short. */
+void mt_turn_on_ahead(struct mt_port *port, const struct mt_session *session);
+/* mt_turn_is_short -- the latency class was at work within the last second: turns are to be short. */
+bool mt_turn_is_short(const struct mt_port *port);
+/* write_turn_is_over -- a write that is not of the latency class has to wait for the next turn. */
+bool write_turn_is_over(const struct mt_write_state *state);
+/* write_turn_take -- the engine has run over @write. */
+void write_turn_take(struct mt_write_state *state, const struct mt_write *write);
+
+#endif /* CLEAVE_MIDDLETIER_WRITE_WRITE_TURN_H */
