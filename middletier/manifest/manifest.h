@@ -119,4 +119,7 @@ void mt_manifest_stop(struct mt_shard *shard, int rc);
 bool mt_manifest_is_quiet(const struct mt_shard *shard);
 void mt_manifest_fini(struct mt_shard *shard);
 
+/* mt_manifest_state -- what has been committed or is being; NULL before mt_manifest_open. */
+const struct mt_manifest_state *mt_manifest_state(const struct mt_shard *shard);
+
 #endif /* CLEAVE_MIDDLETIER_MANIFEST_MANIFEST_H */

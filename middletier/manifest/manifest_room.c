@@ -31,6 +31,7 @@
 #include "control/control.h"
 #include "extent/extent.h"
 #include "manifest/edit.h"
+#include "manifest/manifest.h"
 #include "manifest/manifest_parts.h"
 #include "manifest/manifest_room.h"
 #include "manifest/manifest_state.h"

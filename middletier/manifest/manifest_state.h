@@ -10,7 +10,6 @@
 #include "common/replica.h"
 
 struct mt_edit;
-struct mt_shard;
 struct mt_snapshot;
 struct mt_volume;
 
@@ -106,8 +105,5 @@ uint64_t mt_manifest_snapshot_bytes(const struct mt_snapshot *snapshot);
  */
 bool mt_manifest_state_edit(const struct mt_manifest_state *state, uint64_t index,
     uint64_t next_sequence, struct mt_edit *ret_edit);
-
-/* mt_manifest_state -- what has been committed or is being; NULL before mt_manifest_open. */
-const struct mt_manifest_state *mt_manifest_state(const struct mt_shard *shard);
 
 #endif /* CLEAVE_MIDDLETIER_MANIFEST_MANIFEST_STATE_H */

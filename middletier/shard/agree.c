@@ -66,6 +66,7 @@
 #include "gateway.h"
 #include "shard/agree.h"
 #include "shard/agree_copy.h"
+#include "shard/agree_repair.h"
 
 #define AGREE_RETRY_NS NUM_S(1)
 #define AGREE_LOG_NS NUM_S(5)

@@ -136,9 +136,6 @@ void mt_agree_damage(struct mt_agree_replica *replica, const char *why, int rc);
 /* mt_agree_step -- in FREEZING: ask who was not asked; judge when all have answered, or those that will. */
 void mt_agree_step(struct mt_agree *agree);
 
-/* mt_agree_repair -- the batch that replica @to lacks, from @from. READING; ends in mt_agree_step. */
-void mt_agree_repair(struct mt_agree *agree, uint32_t from, uint32_t to);
-
 /* mt_agree_replica_init -- replica @index is one that was not asked yet. */
 void mt_agree_replica_init(struct mt_agree *agree, uint32_t index);
 void mt_agree_placed(struct mt_agree *agree, int rc);

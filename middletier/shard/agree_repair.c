@@ -21,6 +21,7 @@
 #include "common/shard.h"
 #include "extent/node_link.h"
 #include "shard/agree.h"
+#include "shard/agree_repair.h"
 
 /* ---- repair: read ---- */
 
