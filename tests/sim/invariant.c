@@ -12,6 +12,7 @@
 #include "middletier/common/shard.h"
 #include "middletier/extent/extent.h"
 #include "middletier/gateway.h"
+#include "middletier/manifest/manifest.h"
 #include "middletier/manifest/manifest_state.h"
 #include "middletier/meta/meta_store.h"
 

@@ -13,6 +13,7 @@
 #include "middletier/cluster/mirror.h"
 #include "middletier/common/alloc.h"
 #include "middletier/common/shard.h"
+#include "middletier/manifest/manifest.h"
 #include "middletier/manifest/manifest_state.h"
 #include "tests/support/mt_rig.h"
 

@@ -28,6 +28,7 @@
 #include "middletier/index/index.h"
 #include "middletier/index/memtable.h"
 #include "middletier/manifest/edit.h"
+#include "middletier/manifest/manifest.h"
 #include "middletier/manifest/manifest_state.h"
 #include "middletier/meta/meta_store.h"
 #include "support/mt_rig.h"
