@@ -8,9 +8,9 @@
  * pairs; it belongs to one loop and one thread and shares nothing with another port. A *queue pair*
  * carries messages reliably and in order over a transport chosen by the address:
  *
- *	tcp://HOST:PORT   sockets (splitlib/transport_tcp.c)
- *	verbs://HOST:PORT RDMA (splitlib/transport_verbs.c), where it was built with librdmacm
- *	sim://HOST:PORT   the simulated network (splitlib/transport_sim.c)
+ *	tcp://HOST:PORT   sockets (splitlib/tcp/)
+ *	verbs://HOST:PORT RDMA (splitlib/verbs/), where it was built with librdmacm
+ *	sim://HOST:PORT   the simulated network (splitlib/sim/)
  *
  * Two ways to use it, which mix:
  *   events    dev_mixed_recv / dev_mixed_send / dev_func return a dev_event that is polled, or

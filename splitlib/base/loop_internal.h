@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loop_internal.h -- what the two kinds of loop share; for splitlib/base alone */
+/* loop_internal.h -- what the two kinds of loop share: loop_ev.c, and splitlib/sim/loop_sim.c */
 #ifndef CLEAVE_BASE_LOOP_INTERNAL_H
 #define CLEAVE_BASE_LOOP_INTERNAL_H
 

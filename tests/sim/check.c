@@ -12,7 +12,6 @@
 
 #include "base/check.h"
 #include "base/list.h"
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "check.h"
 #include "cleave/disk.h"
@@ -20,7 +19,8 @@
 #include "invariant.h"
 #include "middletier/common/port.h"
 #include "middletier/session/session.h"
-#include "splitlib/internal.h"
+#include "splitlib/core/internal.h"
+#include "splitlib/sim/loop_sim.h"
 #include "storage-node/internal.h"
 #include "storage-node/ondisk.h"
 

@@ -9,7 +9,6 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "cleave/disk.h"
 #include "cleave/loop.h"
@@ -20,6 +19,7 @@
 #include "middletier/gateway.h"
 #include "middletier/meta/meta_memory.h"
 #include "middletier/meta/meta_store.h"
+#include "splitlib/sim/loop_sim.h"
 
 #define CLUSTER_ID 0x51u
 #define START_LIMIT_NS NUM_S(120)

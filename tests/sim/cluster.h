@@ -17,7 +17,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "cleave/client.h"
 #include "cleave/disk.h"
@@ -27,7 +26,8 @@
 #include "middletier/cluster/gateway_state.h"
 #include "middletier/common/metric.h"
 #include "middletier/meta/meta_store.h"
-#include "splitlib/sim_net.h"
+#include "splitlib/sim/loop_sim.h"
+#include "splitlib/sim/sim_net.h"
 #include "storage-node/node.h"
 #include "storage-node/sim/disk_sim.h"
 

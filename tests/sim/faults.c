@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/disk.h"
@@ -12,6 +11,7 @@
 #include "faults.h"
 #include "middletier/meta/meta_memory.h"
 #include "middletier/meta/meta_store.h"
+#include "splitlib/sim/loop_sim.h"
 #include "storage-node/internal.h"
 #include "zombies.h"
 

@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "base/check.h"
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "cleave/wire.h"
@@ -16,6 +15,7 @@
 #include "middletier/gateway.h"
 #include "middletier/meta/meta_memory.h"
 #include "middletier/meta/meta_store.h"
+#include "splitlib/sim/loop_sim.h"
 #include "storage-node/internal.h"
 #include "support/made_cluster.h"
 

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "base/sm.h"
 #include "check.h"
@@ -22,6 +21,7 @@
 #include "middletier/manifest/manifest.h"
 #include "middletier/manifest/manifest_state.h"
 #include "middletier/upkeep/scrub.h"
+#include "splitlib/sim/loop_sim.h"
 #include "storage-node/internal.h"
 
 #define RECOVER_LIMIT_NS NUM_S(180)

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "check.h"
 #include "cleave/batch.h"
@@ -20,6 +19,7 @@
 #include "middletier/common/shard.h"
 #include "middletier/extent/extent.h"
 #include "middletier/manifest/manifest.h"
+#include "splitlib/sim/loop_sim.h"
 
 #define FOUND_LIMIT_NS NUM_S(60)
 #define LOOK_EVERY_NS NUM_MS(100)

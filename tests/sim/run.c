@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "base/random.h"
 #include "check.h"
@@ -24,6 +23,7 @@
 #include "middletier/meta/meta_store.h"
 #include "run.h"
 #include "snapper.h"
+#include "splitlib/sim/loop_sim.h"
 #include "workload.h"
 
 #define RUN_CLIENTS_MAX ((SIM_CLIENTS_MAX - 1) / WORKLOAD_HOSTS)

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "base/random.h"
 #include "cleave/client.h"
@@ -16,6 +15,7 @@
 #include "cleave/meta.h"
 #include "middletier/meta/meta_store.h"
 #include "snapper.h"
+#include "splitlib/sim/loop_sim.h"
 
 #define SHOTS_MAX 16u
 #define READ_BLOCKS 16u

@@ -20,7 +20,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/loop_sim.h"
 #include "base/metrics.h"
 #include "base/num.h"
 #include "check.h"
@@ -32,6 +31,7 @@
 #include "cluster.h"
 #include "middletier/cluster/gateway_state.h"
 #include "middletier/meta/meta_store.h"
+#include "splitlib/sim/loop_sim.h"
 
 #define SEED 7u
 #define BLOCKS 96u

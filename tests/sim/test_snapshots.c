@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "check.h"
 #include "cleave/client.h"
@@ -25,6 +24,7 @@
 #include "cleave/wire.h"
 #include "faults.h"
 #include "middletier/meta/meta_store.h"
+#include "splitlib/sim/loop_sim.h"
 
 #define CHUNKS 16u
 #define CHUNK_BLOCKS 2u /* written in each */

@@ -2,7 +2,6 @@
 /* zombies.c -- see zombies.h */
 #include "zombies.h"
 #include "base/list.h"
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "cleave/wire.h"
@@ -13,6 +12,7 @@
 #include "middletier/meta/meta_memory.h"
 #include "middletier/upkeep/repair.h"
 #include "middletier/upkeep/upkeep.h"
+#include "splitlib/sim/loop_sim.h"
 
 #define ZOMBIE_WAIT_NS NUM_S(3)   /* for the moment */
 #define ZOMBIE_AWAY_NS NUM_S(5)   /* a node, so that its copies are made anew elsewhere */

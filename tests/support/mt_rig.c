@@ -9,7 +9,6 @@
 #include "base/check.h"
 #include "base/crc32c.h"
 #include "base/log.h"
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/dev_ptr.h"
@@ -34,6 +33,7 @@
 #include "middletier/meta/meta_memory.h"
 #include "middletier/meta/meta_store.h"
 #include "mt_rig.h"
+#include "splitlib/sim/loop_sim.h"
 #include "storage-node/ondisk.h"
 
 #define RIG_SEGMENT 1u

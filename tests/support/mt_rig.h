@@ -12,7 +12,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/disk.h"
@@ -28,7 +27,8 @@
 #include "middletier/extent/node_link.h"
 #include "middletier/manifest/edit.h"
 #include "middletier/meta/meta_store.h"
-#include "splitlib/sim_net.h"
+#include "splitlib/sim/loop_sim.h"
+#include "splitlib/sim/sim_net.h"
 #include "storage-node/node.h"
 #include "storage-node/sim/disk_sim.h"
 

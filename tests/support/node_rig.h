@@ -11,11 +11,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/loop_sim.h"
 #include "cleave/batch.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
-#include "splitlib/sim_net.h"
+#include "splitlib/sim/loop_sim.h"
+#include "splitlib/sim/sim_net.h"
 #include "storage-node/node.h"
 #include "storage-node/sim/disk_sim.h"
 

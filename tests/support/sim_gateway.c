@@ -9,7 +9,6 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "cleave/dev_ptr.h"
 #include "cleave/loop.h"
@@ -21,6 +20,7 @@
 #include "middletier/gateway.h"
 #include "middletier/meta/meta_memory.h"
 #include "middletier/meta/meta_store.h"
+#include "splitlib/sim/loop_sim.h"
 #include "support/made_cluster.h"
 #include "support/sim_gateway.h"
 

@@ -11,7 +11,6 @@
 
 #include <jansson.h>
 
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
@@ -19,7 +18,8 @@
 #include "cleave/wire.h"
 #include "middletier/cluster/gateway_state.h"
 #include "middletier/meta/meta_store.h"
-#include "sim_net.h"
+#include "splitlib/sim/loop_sim.h"
+#include "splitlib/sim/sim_net.h"
 
 #define SG_CLUSTER_ID 0xc1ea7e0000000001u
 #define SG_DEADLINE_NS NUM_S(60)

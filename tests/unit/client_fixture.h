@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "cleave/client.h"
-#include "sim_net.h"
+#include "splitlib/sim/loop_sim.h"
+#include "splitlib/sim/sim_net.h"
 #include "support/fake_gateway.h"
 
 #define FIXTURE_WAIT_NS NUM_S(30)

@@ -19,7 +19,6 @@
 #include "base/guard.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/dev_ptr.h"
@@ -36,6 +35,7 @@
 #include "middletier/manifest/manifest.h"
 #include "middletier/session/session.h"
 #include "middletier/write/write_path.h"
+#include "splitlib/sim/loop_sim.h"
 
 #define FAKE_NODES 5u
 #define FAKE_EXTENTS_MAX 512u

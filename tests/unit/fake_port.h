@@ -12,7 +12,6 @@
 #include "base/guard.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "cleave/engine.h"
 #include "cleave/loop.h"
@@ -41,6 +40,7 @@
 #include "middletier/shard/shard.h"
 #include "middletier/write/cut.h"
 #include "middletier/write/write_path.h"
+#include "splitlib/sim/loop_sim.h"
 
 /* ---- manifest, shard, session, gateway ---- */
 

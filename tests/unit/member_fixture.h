@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
@@ -28,6 +27,7 @@
 #include "middletier/common/shard.h"
 #include "middletier/gateway.h"
 #include "middletier/meta/meta_memory.h"
+#include "splitlib/sim/loop_sim.h"
 #include "support/made_cluster.h"
 #include "support/mt_rig.h"
 #include "support/sim_gateway.h"

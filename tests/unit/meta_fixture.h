@@ -19,13 +19,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
 #include "middletier/meta/meta_lmdb.h"
 #include "middletier/meta/meta_memory.h"
 #include "middletier/meta/meta_store.h"
+#include "splitlib/sim/loop_sim.h"
 
 #define ITEMS_MAX 16
 

@@ -19,11 +19,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "cleave/split.h"
-#include "internal.h"
-#include "sim_net.h"
+#include "splitlib/core/internal.h"
+#include "splitlib/sim/loop_sim.h"
+#include "splitlib/sim/sim_net.h"
 
 #define FIXTURE_WAIT_NS NUM_S(20)
 #define FIXTURE_MESSAGES_MAX 4096u

@@ -13,7 +13,6 @@
 
 #include "base/crc32c.h"
 #include "base/log.h"
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "base/random.h"
 #include "cleave/batch.h"
@@ -29,6 +28,7 @@
 #include "middletier/manifest/edit.h"
 #include "middletier/manifest/manifest.h"
 #include "middletier/port/port.h"
+#include "splitlib/sim/loop_sim.h"
 #include "support/mt_rig.h"
 
 #define ALL 7u /* replicas */

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/disk.h"
@@ -16,6 +15,7 @@
 #include "middletier/common/port.h"
 #include "middletier/extent/copy.h"
 #include "middletier/extent/extent.h"
+#include "splitlib/sim/loop_sim.h"
 #include "support/mt_rig.h"
 
 #define ALL 7u

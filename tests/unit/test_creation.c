@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
@@ -14,6 +13,7 @@
 #include "middletier/meta/meta_memory.h"
 #include "middletier/meta/meta_store.h"
 #include "middletier/start/creation.h"
+#include "splitlib/sim/loop_sim.h"
 #include "support/mt_rig.h"
 
 static struct mt_rig *rig;

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/loop_sim.h"
 #include "base/num.h"
+#include "splitlib/sim/loop_sim.h"
 #include "storage-node/disk/disk_host.h"
 #include "storage-node/sim/disk_sim.h"
 

@@ -16,10 +16,10 @@
 #include <sys/resource.h>
 
 #include "base/crc32c.h"
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "engine_data.h"
+#include "splitlib/sim/loop_sim.h"
 
 /* ---- allocations that fail (not under sanitizers, which own malloc) ---- */
 

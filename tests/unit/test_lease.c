@@ -4,7 +4,6 @@
  *
  * I7 at the place where it is kept: the moment an answer leaves.
  */
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "cleave/wire.h"
@@ -13,6 +12,7 @@
 #include "middletier/index/index.h"
 #include "middletier/index/ring.h"
 #include "middletier/write/write_path.h"
+#include "splitlib/sim/loop_sim.h"
 
 static void
 setup(void)

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/loop_sim.h"
 #include "base/num.h"
+#include "splitlib/sim/loop_sim.h"
 
 static struct sim_world *world;
 static struct loop *a, *b;

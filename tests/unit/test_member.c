@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_member.c -- several gateways: who lives, and who owns which shard */
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "cleave/meta.h"
 #include "member_fixture.h"
@@ -13,6 +12,7 @@
 #include "middletier/gateway.h"
 #include "middletier/meta/meta_memory.h"
 #include "middletier/meta/meta_store.h"
+#include "splitlib/sim/loop_sim.h"
 
 TestSuite(member, .init = setup, .fini = teardown);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_merge.c -- layers and runs become runs: what is kept, in which frames, whatever fails */
 #include "base/list.h"
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/loop.h"
@@ -19,6 +18,7 @@
 #include "middletier/merge/pace.h"
 #include "middletier/merge/reclaim.h"
 #include "middletier/merge/run_roll.h"
+#include "splitlib/sim/loop_sim.h"
 
 static uint32_t frame_bytes = NUM_KIB(16);
 

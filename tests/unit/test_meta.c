@@ -4,7 +4,6 @@
  *
  * META_TEST runs a check against each store.
  */
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
@@ -13,6 +12,7 @@
 #include "middletier/meta/meta_lmdb.h"
 #include "middletier/meta/meta_memory.h"
 #include "middletier/meta/meta_store.h"
+#include "splitlib/sim/loop_sim.h"
 
 /* ---- keys ---- */
 

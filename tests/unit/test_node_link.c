@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/dev_ptr.h"
@@ -18,6 +17,7 @@
 #include "middletier/common/alloc.h"
 #include "middletier/extent/node_link.h"
 #include "middletier/gateway.h"
+#include "splitlib/sim/loop_sim.h"
 #include "support/mt_rig.h"
 
 #define CALLS_MAX 1100u

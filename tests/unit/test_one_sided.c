@@ -8,8 +8,8 @@
 #include <sys/socket.h>
 
 #include "cleave/status.h"
-#include "one_sided.h"
-#include "transport_tcp.h"
+#include "splitlib/core/one_sided.h"
+#include "splitlib/tcp/tcp.h"
 #include "unit/split_fixture.h"
 
 #define EVENTS_MAX 64u

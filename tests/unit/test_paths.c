@@ -9,7 +9,6 @@
  */
 #include "base/crc32c.h"
 #include "base/guard.h"
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "base/random.h"
 #include "base/sm.h"
@@ -28,6 +27,7 @@
 #include "middletier/index/run_load.h"
 #include "middletier/write/cut.h"
 #include "middletier/write/write_path.h"
+#include "splitlib/sim/loop_sim.h"
 
 #define BLOCKS 700u
 #define HISTORY 4096u

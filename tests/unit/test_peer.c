@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/list.h"
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "cleave/split.h"
 #include "cleave/status.h"
@@ -15,6 +14,7 @@
 #include "middletier/cluster/peer.h"
 #include "middletier/common/alloc.h"
 #include "middletier/gateway.h"
+#include "splitlib/sim/loop_sim.h"
 #include "support/sim_gateway.h"
 
 #define ADDRESS "sim://client:9000"

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "base/sm.h"
 #include "cleave/batch.h"
@@ -15,6 +14,7 @@
 #include "middletier/common/replica.h"
 #include "middletier/extent/node_link.h"
 #include "middletier/extent/placement.h"
+#include "splitlib/sim/loop_sim.h"
 
 #define NODES 6u
 

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/disk.h"
@@ -26,6 +25,7 @@
 #include "middletier/meta/meta_memory.h"
 #include "middletier/meta/meta_store.h"
 #include "middletier/rebuild/rebuild.h"
+#include "splitlib/sim/loop_sim.h"
 #include "tests/support/mt_rig.h"
 
 static struct mt_rig *rig;

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/disk.h"
@@ -23,6 +22,7 @@
 #include "middletier/manifest/manifest_state.h"
 #include "middletier/upkeep/scrub.h"
 #include "middletier/upkeep/upkeep.h"
+#include "splitlib/sim/loop_sim.h"
 #include "support/mt_rig.h"
 
 #define RIGHT_MARK UINT64_MAX

@@ -2,7 +2,6 @@
 /* test_segment_drop.c -- a deleted volume leaves a shard: its runs, its chunks, and then the log of then */
 #include "base/crc32c.h"
 #include "base/list.h"
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/engine.h"
@@ -18,6 +17,7 @@
 #include "middletier/manifest/manifest_state.h"
 #include "middletier/merge/reclaim.h"
 #include "middletier/shard/segment_drop.h"
+#include "splitlib/sim/loop_sim.h"
 
 #define OTHER_SEGMENT 9u
 #define SLOT_BYTES NUM_KIB(256)

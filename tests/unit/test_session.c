@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/crc32c.h"
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "base/sm.h"
 #include "cleave/split.h"
@@ -20,6 +19,7 @@
 #include "middletier/common/shard.h"
 #include "middletier/control/control.h"
 #include "middletier/gateway.h"
+#include "splitlib/sim/loop_sim.h"
 #include "support/sim_gateway.h"
 
 #define SESSION_A UINT64_C(0xa)

@@ -14,7 +14,6 @@
 
 #include "base/crc32c.h"
 #include "base/log.h"
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "base/sm.h"
 #include "cleave/engine.h"
@@ -31,6 +30,7 @@
 #include "middletier/gateway.h"
 #include "middletier/meta/meta_store.h"
 #include "middletier/port/port.h"
+#include "splitlib/sim/loop_sim.h"
 #include "support/mt_rig.h"
 #include "support/sim_gateway.h"
 

@@ -6,9 +6,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "base/signals.h"
+#include "splitlib/sim/loop_sim.h"
 
 #define SEED 11u
 

@@ -4,12 +4,12 @@
 #include <errno.h>
 
 #include "base/log.h"
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "middletier/extent/extent.h"
 #include "middletier/extent/node_link.h"
 #include "middletier/extent/slow_node.h"
 #include "middletier/gateway.h"
+#include "splitlib/sim/loop_sim.h"
 #include "support/mt_rig.h"
 
 #define RIGHT_MARK UINT64_MAX

@@ -2,7 +2,6 @@
 /* test_snapshot.c -- taking a snapshot of a cluster of two gateways: which numbers are used up, and how many */
 #include <jansson.h>
 
-#include "base/loop_sim.h"
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
@@ -17,6 +16,7 @@
 #include "middletier/common/shard.h"
 #include "middletier/meta/meta_store.h"
 #include "middletier/write/cut.h"
+#include "splitlib/sim/loop_sim.h"
 #include "support/sim_gateway.h"
 
 #define NOBODYS_BITS "0" /* of another number of shards: such a mark is never cleared */

@@ -18,7 +18,7 @@
 #include "base/crc32c.h"
 #include "base/random.h"
 #include "cleave/status.h"
-#include "transport_tcp.h"
+#include "splitlib/tcp/tcp.h"
 #include "unit/split_fixture.h"
 
 #define STREAM_BYTES_MAX (16u << 20)

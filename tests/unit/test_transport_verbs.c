@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include "splitlib/verbs/verbs.h"
 #include "support/fake_verbs.h"
-#include "transport_verbs.h"
 #include "unit/split_fixture.h"
 
 #define SENDS_MAX 600u

@@ -9,8 +9,8 @@
 #include <sys/resource.h>
 
 #include "cleave/status.h"
+#include "splitlib/verbs/verbs.h"
 #include "support/fake_verbs.h"
-#include "transport_verbs.h"
 #include "unit/split_fixture.h"
 
 #define EVENTS 24u

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "cleave/engine.h"
+#include "splitlib/verbs/verbs.h"
 #include "support/fake_verbs.h"
-#include "transport_verbs.h"
 #include "unit/split_fixture.h"
 
 #define BYTES 65536u

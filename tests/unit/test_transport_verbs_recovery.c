@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "splitlib/verbs/verbs.h"
 #include "support/fake_verbs.h"
-#include "transport_verbs.h"
 #include "unit/split_fixture.h"
 
 #define SENDS_MAX 64u

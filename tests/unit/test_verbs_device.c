@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "transport_verbs.h"
+#include "splitlib/verbs/verbs.h"
 #include "unit/split_fixture.h"
 
 #define SENDS 32u

@@ -14,7 +14,7 @@
 #include "base/crc32c.h"
 #include "base/num.h"
 #include "cleave/wire.h"
-#include "internal.h"
+#include "splitlib/core/internal.h"
 
 TestSuite(wire, .timeout = 60);
 

@@ -25,7 +25,7 @@
 #include <sys/uio.h>
 
 #include "base/guard.h"
-#include "transport_tcp.h"
+#include "tcp.h"
 
 #define TCP_IOV_MAX 64u
 #define TCP_IOV_EXACT 3u /* host rest, device rest, header */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * transport_verbs_lane.c -- one-sided reads and writes: regions, and the lanes that carry the work
+ * verbs_lane.c -- one-sided reads and writes: regions, and the lanes that carry the work
  *
  * A region is a memory region of the device with remote access; deregistering it revokes its key, and
  * what is under way ends before that returns.
@@ -24,7 +24,7 @@
 #include <string.h>
 
 #include "cleave/status.h"
-#include "transport_verbs.h"
+#include "verbs.h"
 
 #define LANE_ASK 1u
 #define LANE_ANSWER 2u

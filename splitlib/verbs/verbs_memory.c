@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * transport_verbs_memory.c -- memory of the RDMA device, and dmabufs, as messages and regions use it
+ * verbs_memory.c -- memory of the RDMA device, and dmabufs, as messages and regions use it
  *
  * What a device lacks shows in two ways: it says so when it is asked for its limits, or its library
  * has no such call (EOPNOTSUPP). Either way the port's reason names the device and what is missing.
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/guard.h"
-#include "transport_verbs.h"
+#include "verbs.h"
 
 #define NIC_WORD_BYTES 4u
 #define NIC_BOUNCE_BYTES 4096u

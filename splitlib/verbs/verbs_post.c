@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * transport_verbs_post.c -- work requests: receives to the device, sends gathered for it
+ * verbs_post.c -- work requests: receives to the device, sends gathered for it
  *
  * A send's entries are its header and its pieces, from where they are. Three things are not where
  * the device can take them from, and are copied once, and counted as spill where they are payload:
@@ -12,7 +12,7 @@
  * each post ask for a completion; one completion ends all before it. When the ring, the port's budget
  * or the copies' memory is used up, the queue pair waits in verbs->blocked for completions.
  */
-#include "transport_verbs.h"
+#include "verbs.h"
 
 #include <errno.h>
 #include <string.h>

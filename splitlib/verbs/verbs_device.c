@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * transport_verbs_device.c -- what a port has of its RDMA device: memory, queues, queue pairs
+ * verbs_device.c -- what a port has of its RDMA device: memory, queues, queue pairs
  *
  * Both arenas are registered once. The completion queue of messages holds what the pool, posted
  * receives and the budget of sends can complete; the one of control lanes what its queue pairs can:
  * so neither overruns, whatever fails at one time.
  */
-#include "transport_verbs.h"
+#include "verbs.h"
 
 #include <errno.h>
 #include <fcntl.h>

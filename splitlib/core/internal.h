@@ -223,9 +223,9 @@ struct split_port {
 	uint32_t handler_depth;                /* handlers of this port on the stack */
 	bool is_closing;                       /* split_port_close waits for nothing */
 	const struct transport_ops *transport; /* of its addresses so far */
-	struct verbs_port *verbs; /* transport_verbs.h; NULL until the first verbs:// address */
-	char reason[SPLIT_REASON_BYTES_MAX]; /* split_port_reason */
-	struct loop_link sim_link;           /* in sim_host's ports */
+	struct verbs_port *verbs;              /* verbs.h; NULL until the first verbs:// address */
+	char reason[SPLIT_REASON_BYTES_MAX];   /* split_port_reason */
+	struct loop_link sim_link;             /* in sim_host's ports */
 	struct split_counters counters;
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * transport_verbs_recovery.c -- a port's RDMA device goes, and another comes
+ * verbs_recovery.c -- a port's RDMA device goes, and another comes
  *
  * A device is lost when it is removed, when it or one of the port's queues breaks, or when the address
  * that the port uses has left it (for another device, or for none). Then all that the port had of it
@@ -16,7 +16,7 @@
  *	   | nobody listens any more                        | out: let go of all      |
  *	   +---------------------------------------------- AWAITED -------------------+
  *
- * In LEAVING the device may still have our buffers; the drain of each connection (transport_verbs.c)
+ * In LEAVING the device may still have our buffers; the drain of each connection (verbs.c)
  * bounds the time. Receives that the shared receive queue had come back when it is destroyed. In
  * AWAITED, listeners are bound again and again, from VERBS_AWAIT_NS to VERBS_AWAIT_MAX_NS apart: the
  * first that finds a device opens it anew, with new registrations; what connects meanwhile may, too.
@@ -29,7 +29,7 @@
  * Lost for good: regions, whose keys were the device's (they reach nothing and are to be opened again),
  * and the device's own memory with what it held. A dmabuf is registered again.
  */
-#include "transport_verbs.h"
+#include "verbs.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * transport_verbs.h -- what the files of the RDMA transport share; transport_verbs.c tells the model
+ * verbs.h -- what the files of the RDMA transport share; verbs.c tells the model
  */
-#ifndef CLEAVE_SPLIT_TRANSPORT_VERBS_H
-#define CLEAVE_SPLIT_TRANSPORT_VERBS_H
+#ifndef CLEAVE_SPLIT_VERBS_H
+#define CLEAVE_SPLIT_VERBS_H
 
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-#include "internal.h"
-#include "one_sided.h"
+#include "core/internal.h"
+#include "core/one_sided.h"
 
 #define VERBS_QP_MAGIC 0x50514256u       /* "VBQP" */
 #define VERBS_PORT_MAGIC 0x54504256u     /* "VBPT" */
@@ -141,7 +141,7 @@ struct verbs_listener {
 	int rc;                          /* of the last attempt to listen again */
 };
 
-/* Of the port: transport_verbs_recovery.c has the picture. */
+/* Of the port: verbs_recovery.c has the picture. */
 enum verbs_device_state {
 	VERBS_DEVICE_NONE,
 	VERBS_DEVICE_OPEN,
@@ -203,7 +203,7 @@ verbs_is(const struct verbs_qp *vq, enum verbs_state state)
 	return vq->sm.state == (uint32_t)state;
 }
 
-/* transport_verbs_device.c */
+/* verbs_device.c */
 
 /* verbs_device_open -- everything that the port needs of @id's device. No-op when it is open. */
 int verbs_device_open(struct verbs_port *verbs, struct rdma_cm_id *id);
@@ -241,7 +241,7 @@ void verbs_lane_destroy(struct verbs_lane *lane);
  */
 int verbs_lane_move(struct verbs_qp *vq, struct verbs_lane *lane, enum ibv_qp_state state);
 
-/* transport_verbs_memory.c */
+/* verbs_memory.c */
 
 int verbs_memory_open(struct dev_memory *memory);
 void verbs_memory_close(struct dev_memory *memory);
@@ -267,7 +267,7 @@ struct ibv_mr *verbs_memory_register(struct verbs_port *verbs, const void *from,
 /* verbs_entry_copy_out -- what an entry says, to host memory. */
 void verbs_entry_copy_out(const struct verbs_port *verbs, const struct ibv_sge *entry, void *to);
 
-/* transport_verbs_lane.c */
+/* verbs_lane.c */
 
 void verbs_kick_one_sided(struct split_qp *qp);
 int verbs_region_open(struct dev_region *region);
@@ -282,7 +282,7 @@ int verbs_on_lane_message(struct verbs_qp *vq, const struct wire_header *header)
 /* verbs_lane_header -- what is due to be told. False: nothing. */
 bool verbs_lane_header(struct verbs_qp *vq, struct wire_header *ret_header);
 
-/* transport_verbs_post.c */
+/* verbs_post.c */
 
 /* verbs_srq_fill -- every free receive of the pool to the device. */
 void verbs_srq_fill(struct verbs_port *verbs);
@@ -302,7 +302,7 @@ void verbs_sends_done(struct verbs_qp *vq, uint32_t seq, int rc);
 /* verbs_sends_take_back -- the device is gone from them: to the queue of what is to be sent. */
 void verbs_sends_take_back(struct verbs_qp *vq);
 
-/* transport_verbs_poll.c */
+/* verbs_poll.c */
 
 /* verbs_fail_status -- @vq ends with what a completion says. */
 void verbs_fail_status(struct verbs_qp *vq, enum ibv_wc_status status);
@@ -312,7 +312,7 @@ void verbs_on_completion_fd(struct loop_fd *watcher, unsigned events, void *arg)
 void verbs_on_async_fd(struct loop_fd *watcher, unsigned events, void *arg);
 void verbs_on_poll_task(struct loop_task *task, void *arg);
 
-/* transport_verbs_connect.c */
+/* verbs_connect.c */
 
 int verbs_listen(struct split_listener *listener, const char *host_port, char *ret_address);
 void verbs_unlisten(struct split_listener *listener);
@@ -326,7 +326,7 @@ void verbs_address_clear_port(struct sockaddr_storage *address);
 void verbs_answer(struct verbs_qp *vq);
 void verbs_on_channel_fd(struct loop_fd *watcher, unsigned events, void *arg);
 
-/* transport_verbs_recovery.c */
+/* verbs_recovery.c */
 
 void verbs_device_init(struct verbs_port *verbs);
 /* verbs_device_found -- that of @id has been opened. */
@@ -343,7 +343,7 @@ void verbs_device_left(struct verbs_port *verbs);
 void verbs_address_check(struct verbs_port *verbs);
 void verbs_on_device_timer(struct loop_timer *timer, void *arg);
 
-/* transport_verbs.c */
+/* verbs.c */
 
 /* verbs_port_get -- the port's part, made with its first address. */
 int verbs_port_get(struct split_port *port, struct verbs_port **ret_verbs);
@@ -354,4 +354,4 @@ struct verbs_qp *verbs_qp_create(struct verbs_port *verbs, struct split_qp *qp,
 void verbs_drain_check(struct verbs_qp *vq);
 void verbs_fail_all(struct verbs_port *verbs, int rc, const char *reason);
 
-#endif /* CLEAVE_SPLIT_TRANSPORT_VERBS_H */
+#endif /* CLEAVE_SPLIT_VERBS_H */

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/loop_sim.h"
+#include "loop_sim.h"
 
 #define SIM_HOST_NAME_BYTES 32u
 #define SIM_PIPE_BYTES_MAX (1u << 20) /* under way on a connection before its sender has to wait */

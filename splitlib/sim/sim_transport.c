@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * transport_sim.c -- queue pairs over the simulated network, as a process sees them
+ * sim_transport.c -- queue pairs over the simulated network, as a process sees them
  *
  * A message becomes one packet when it is sent, and is taken out of it when it is received: those
  * are the moments in which a real transport would move the bytes, and the guard is open then. All
@@ -12,7 +12,7 @@
 
 #include "base/config.h"
 #include "base/guard.h"
-#include "transport_sim.h"
+#include "sim_internal.h"
 
 void
 sim_host_attach(struct split_port *port)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * transport_verbs_connect.c -- listening, asking, answering: what goes through the connection manager
+ * verbs_connect.c -- listening, asking, answering: what goes through the connection manager
  *
- * transport_verbs.c tells the order. Nothing here blocks: each step ends in an event of the channel.
+ * verbs.c tells the order. Nothing here blocks: each step ends in an event of the channel.
  */
-#include "transport_verbs.h"
+#include "verbs.h"
 
 #include <errno.h>
 #include <string.h>

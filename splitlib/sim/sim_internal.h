@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * transport_sim.h -- what the simulated network and the transport over it share
+ * sim_internal.h -- what the simulated network and the transport over it share
  *
  * sim_net.c is the outside: hosts, links, packets under way; it runs on the world's nature.
- * transport_sim.c is what happens inside a process. They meet at struct sim_end: the network puts
+ * sim_transport.c is what happens inside a process. They meet at struct sim_end: the network puts
  * packets into its inbox and posts to the process's loop; the process pushes packets into its pipe.
  */
-#ifndef CLEAVE_SPLIT_TRANSPORT_SIM_H
-#define CLEAVE_SPLIT_TRANSPORT_SIM_H
+#ifndef CLEAVE_SPLIT_SIM_INTERNAL_H
+#define CLEAVE_SPLIT_SIM_INTERNAL_H
 
-#include "internal.h"
+#include "core/internal.h"
 #include "sim_net.h"
 
 enum sim_packet_kind {
@@ -122,9 +122,9 @@ sim_end_peer(struct sim_end *end)
 	return end == &end->conn->ends[0] ? &end->conn->ends[1] : &end->conn->ends[0];
 }
 
-/* transport_sim.c */
+/* sim_transport.c */
 
 /* sim_end_on_post -- runs in the process. */
 void sim_end_on_post(struct loop_post *post, void *arg);
 
-#endif /* CLEAVE_SPLIT_TRANSPORT_SIM_H */
+#endif /* CLEAVE_SPLIT_SIM_INTERNAL_H */

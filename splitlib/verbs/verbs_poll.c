@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * transport_verbs_poll.c -- completions: who they belong to, and when to ask for them
+ * verbs_poll.c -- completions: who they belong to, and when to ask for them
  *
  * Adaptive polling: while there were completions, the queues are asked again in the loop's next
  * round, without system calls; when nothing has come for VERBS_BUSY_NS, both queues are armed,
  * asked once more, and the port sleeps on its completion channel (I12).
  */
-#include "transport_verbs.h"
+#include "verbs.h"
 
 #include <errno.h>
 #include <string.h>

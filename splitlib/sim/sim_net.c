@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "transport_sim.h"
+#include "sim_internal.h"
 
 #define SIM_PORT_NUMBER_FIRST 1024u
 

@@ -9,7 +9,7 @@
  * A loop destroyed from one of its own handlers is halted, unlinked from the heap at once, and freed
  * when its turn is over.
  */
-#include "base/loop_sim.h"
+#include "loop_sim.h"
 
 #include <errno.h>
 #include <stdarg.h>

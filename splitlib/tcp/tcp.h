@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* transport_tcp.h -- what the files of the TCP transport share */
-#ifndef CLEAVE_SPLIT_TRANSPORT_TCP_H
-#define CLEAVE_SPLIT_TRANSPORT_TCP_H
+/* tcp.h -- what the files of the TCP transport share */
+#ifndef CLEAVE_SPLIT_TCP_H
+#define CLEAVE_SPLIT_TCP_H
 
 #include <sys/socket.h>
 
-#include "internal.h"
+#include "core/internal.h"
 
 /* The transport's part of a queue pair. */
 struct tcp_qp {
@@ -23,7 +23,7 @@ struct tcp_qp {
 	uint32_t guess_count;
 };
 
-/* transport_tcp.c */
+/* tcp.c */
 
 /* tcp_update_interest -- watch the socket for what can go on. */
 void tcp_update_interest(struct tcp_qp *tcp);
@@ -33,4 +33,4 @@ void tcp_update_interest(struct tcp_qp *tcp);
 /* tcp_receive -- read what there is, within bounds, and hand it up. */
 void tcp_receive(struct tcp_qp *tcp);
 
-#endif /* CLEAVE_SPLIT_TRANSPORT_TCP_H */
+#endif /* CLEAVE_SPLIT_TCP_H */

@@ -11,7 +11,7 @@
  *	                          v  |
  *	                          again
  *
- * Over verbs:// a piece is a work request, and the peer's device answers (transport_verbs_lane.c).
+ * Over verbs:// a piece is a work request, and the peer's device answers (verbs_lane.c).
  * Elsewhere it is a message, and the peer's library answers, here:
  *
  *	WIRE_DEV_READ   key, offset, length           -->  straight from the region: status, bytes

@@ -17,8 +17,8 @@
  *
  * Threads: a world belongs to one thread, loop_post included.
  */
-#ifndef CLEAVE_BASE_LOOP_SIM_H
-#define CLEAVE_BASE_LOOP_SIM_H
+#ifndef CLEAVE_SPLIT_LOOP_SIM_H
+#define CLEAVE_SPLIT_LOOP_SIM_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -107,4 +107,4 @@ uint32_t sim_loop_id(const struct loop *loop);
 const char *sim_loop_name(const struct loop *loop);
 struct sim_world *sim_loop_world(const struct loop *loop);
 
-#endif /* CLEAVE_BASE_LOOP_SIM_H */
+#endif /* CLEAVE_SPLIT_LOOP_SIM_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * transport_verbs.c -- queue pairs over RDMA: connections by librdmacm, messages by libibverbs
+ * verbs.c -- queue pairs over RDMA: connections by librdmacm, messages by libibverbs
  *
  * A queue pair is two reliable connections side by side, its *lanes*, set up by one exchange of the
  * connection manager. Messages go over the data lane: a send is one work request, a receive is one
@@ -19,7 +19,7 @@
  *	OPEN        -- established ---------------------------->  OPEN
  *
  * Reads and writes of regions go over lanes of their own, one each way, because the protocol ends the
- * connection of one that is refused: transport_verbs_lane.c.
+ * connection of one that is refused: verbs_lane.c.
  *
  * Private data of a request is at most 56 bytes, all of it the hello's. Its bytes 6 and 12 to 15, zero
  * in any hello (wire.c), carry the hello's length and the control lane's number.
@@ -30,12 +30,12 @@
  * nothing back within VERBS_DRAIN_NS has its lanes destroyed, which ends its access, and the sends are
  * taken out of the ring. So every buffer comes back once, and not before the device is through with it.
  *
- * A device that goes away, and comes again: transport_verbs_recovery.c.
+ * A device that goes away, and comes again: verbs_recovery.c.
  *
  * A peer that is silent: each quarter of keepalive_ns a queue pair that heard nothing posts a write of
  * no bytes, which the peer's device acknowledges or the retries run out.
  */
-#include "transport_verbs.h"
+#include "verbs.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * transport_tcp.c -- queue pairs over TCP sockets
+ * tcp.c -- queue pairs over TCP sockets
  *
  * A message is its header and the payload behind it; the first message each way is a hello. Sockets
  * do not block. A socket is watched for reading unless a message waits for a receive, and for writing
@@ -12,7 +12,7 @@
  * A listener that runs into a limit (descriptors, memory), and nobody gives way (guest.c), stops watching for
  * a while: the connection stays in the backlog, and the loop does not spin on it.
  */
-#include "transport_tcp.h"
+#include "tcp.h"
 
 #include <errno.h>
 #include <netinet/in.h>
