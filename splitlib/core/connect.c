@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * connect.c -- addresses, listeners, and the hello that opens a queue pair
+ * connect.c -- listeners, and the hello that opens a queue pair
  *
  *	connector                                   acceptor
  *	connect_qp
@@ -23,41 +23,10 @@
 
 #include "cleave/status.h"
 #include "internal.h"
+#include "transport.h"
 
 #define CONNECT_TIMEOUT_NS_DEFAULT NUM_S(5)
 #define CONNECT_SURPLUS_NS NUM_S(1) /* for the hello of a connection that will be refused */
-#define ADDRESS_SEPARATOR "://"
-
-static const struct transport_ops *const connect_transports[] = {
-	&transport_tcp_ops,
-	&transport_sim_ops,
-#ifdef CLEAVE_HAVE_VERBS
-	&transport_verbs_ops,
-#endif
-};
-
-/* "tcp://127.0.0.1:1" is the transport tcp and "127.0.0.1:1". NULL: no such transport. */
-static const struct transport_ops *
-address_split(const char *address, const char **ret_host_port)
-{
-	const char *separator;
-
-	if (address == NULL || strlen(address) >= SPLIT_ADDRESS_BYTES_MAX)
-		return NULL;
-	separator = strstr(address, ADDRESS_SEPARATOR);
-	if (separator == NULL)
-		return NULL;
-	for (size_t i = 0; i < NUM_COUNT(connect_transports); i++) {
-		const char *scheme = connect_transports[i]->scheme;
-		size_t bytes = (size_t)(separator - address);
-
-		if (strlen(scheme) == bytes && memcmp(scheme, address, bytes) == 0) {
-			*ret_host_port = separator + strlen(ADDRESS_SEPARATOR);
-			return connect_transports[i];
-		}
-	}
-	return NULL;
-}
 
 static void
 hello_fill(struct split_qp *qp, uint8_t opcode, int rc, const void *hello, uint32_t hello_bytes)
@@ -103,7 +72,7 @@ connect_qp(struct split_port *port, const struct split_connect_options *options)
 	int rc;
 
 	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
-	ops = address_split(options->address, &host_port);
+	ops = transport_find(port, options->address, &host_port);
 	if (ops == NULL || options->hello_bytes > WIRE_HELLO_BYTES ||
 	    (handlers_use_pool(options->ops) && port->pool.count == 0)) {
 		errno = EINVAL;
@@ -152,7 +121,7 @@ split_listen(struct split_port *port, const char *address, split_accept_fn on_ac
 
 	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	assert(on_accept != NULL);
-	ops = address_split(address, &host_port);
+	ops = transport_find(port, address, &host_port);
 	if (ops == NULL)
 		return -EINVAL;
 	rc = port_claim(port, ops);

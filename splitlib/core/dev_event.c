@@ -12,6 +12,7 @@
 #include <errno.h>
 
 #include "internal.h"
+#include "transport.h"
 
 static void
 event_on_task(struct loop_task *task, void *arg)

@@ -15,6 +15,7 @@
 
 #include "base/guard.h"
 #include "internal.h"
+#include "transport.h"
 
 #define MEMORY_PAGE_BYTES 4096u
 #define MEMORY_BYTES_MAX NUM_GIB(1024)

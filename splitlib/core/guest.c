@@ -22,6 +22,7 @@
 
 #include "credit.h"
 #include "internal.h"
+#include "transport.h"
 
 #define GUEST_DEBT_NS NUM_S(1)
 

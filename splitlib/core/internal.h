@@ -34,6 +34,7 @@
 #define SPLIT_BATCH_MAX 256u      /* messages in one on_messages call */
 #define SPLIT_REPLY_PIECES_MAX 4u /* of split_msg_reply */
 #define SPLIT_FLUSH_ROUNDS_MAX 8u /* send, complete, send again in one turn */
+#define SPLIT_TRANSPORTS_MAX 4u   /* of one port */
 
 struct transport_ops;
 struct one_sided;        /* one_sided.h */
@@ -220,12 +221,15 @@ struct split_port {
 	struct dev_region **regions; /* SPLIT_REGIONS_MAX, by index; NULL: none so far */
 	struct split_qp *awaited_qp; /* dev_wait_ready's */
 	int awaited_rc;
-	uint32_t handler_depth;                /* handlers of this port on the stack */
-	bool is_closing;                       /* split_port_close waits for nothing */
-	const struct transport_ops *transport; /* of its addresses so far */
-	struct verbs_port *verbs;              /* verbs.h; NULL until the first verbs:// address */
-	char reason[SPLIT_REASON_BYTES_MAX];   /* split_port_reason */
-	struct loop_link sim_link;             /* in sim_host's ports */
+	uint32_t handler_depth; /* handlers of this port on the stack */
+	bool is_closing;        /* split_port_close waits for nothing */
+	/* Those that its addresses may name, and that of its addresses so far. */
+	const struct transport_ops *transports[SPLIT_TRANSPORTS_MAX];
+	uint32_t transport_count;
+	const struct transport_ops *transport;
+	struct verbs_port *verbs; /* verbs/verbs.h; NULL until the first verbs:// address */
+	char reason[SPLIT_REASON_BYTES_MAX]; /* split_port_reason */
+	struct loop_link sim_link;           /* sim/: in its host's ports */
 	struct split_counters counters;
 };
 
@@ -250,7 +254,19 @@ port_is_halted(const struct split_port *port)
 }
 
 /* port_wake -- make sure that the turn's end comes soon. */
-void port_wake(struct split_port *port);
+static inline void
+port_wake(struct split_port *port)
+{
+	loop_defer(port->loop, &port->wake_task);
+}
+
+/*
+ * port_create -- open_roce_instance, with addresses that may name one of @transports
+ *
+ * Of the ports of a simulated machine, that machine's as well.
+ */
+struct split_port *port_create(const struct split_port_options *options,
+    const struct transport_ops *const *transports, uint32_t transport_count);
 /* port_abandon -- free everything of a simulated process that was killed; calls nothing back. */
 void port_abandon(struct split_port *port);
 
@@ -593,67 +609,5 @@ void event_port_fini(struct split_port *port);
 void event_complete(struct dev_event *event, int rc, uint32_t bytes);
 /* event_run_handlers -- what the task does. */
 void event_run_handlers(struct split_port *port);
-
-/* transport_*.c */
-
-/*
- * A transport. It calls connect_on_open or connect_accept, recv_*, send_*, and qp_fail when the peer
- * is gone; it never calls a user's handler and never frees a queue pair. Addresses come without
- * their scheme.
- */
-struct transport_ops {
-	const char *scheme; /* "tcp" */
-	bool is_exclusive;  /* its ports have no other transport */
-	/* Sets @listener->transport; @ret_address gets the bound address, scheme included. */
-	int (*listen)(struct split_listener *listener, const char *host_port, char *ret_address);
-	void (*unlisten)(struct split_listener *listener);
-	/* Sets @qp->transport and @qp->peer; connect_on_open or qp_fail follows, not from inside. */
-	int (*connect)(struct split_qp *qp, const char *host_port);
-	/* No more bytes either way. The peer finds out. qp->transport is gone afterwards. */
-	void (*close)(struct split_qp *qp);
-	/* Put on the wire what goes without blocking; called at the end of a turn. */
-	void (*kick_send)(struct split_qp *qp);
-	/* A receive was posted: a header that waits may go on. Handlers run later. */
-	void (*kick_receive)(struct split_qp *qp);
-	/*
-	 * Optional. Before close: false while a device may still read or write our buffers; then it
-	 * queues qp->close_task again, in bounded time.
-	 */
-	bool (*quiesce)(struct split_qp *qp);
-	/* Optional. Whether a posted receive can be taken back; NULL: always. */
-	bool (*may_cancel)(struct split_qp *qp, const struct dev_event *event);
-	/*
-	 * Optional, all or none: one-sided without the peer's library. NULL: one_sided.c does it by
-	 * messages. There is something for one_sided_take; called at any time while READY.
-	 */
-	void (*kick_one_sided)(struct split_qp *qp);
-	/* Sets @region->transport and @region->remote. 0 or a negative errno. */
-	int (*region_open)(struct dev_region *region);
-	void (*region_close)(struct dev_region *region);
-	/*
-	 * Optional, all or none: memory of the device. memory_open sets @memory->transport and, when it
-	 * fails, the port's reason; memory_copy is asked only for what the host cannot map, and copies
-	 * between @host and @offset_bytes of it.
-	 */
-	int (*memory_open)(struct dev_memory *memory);
-	void (*memory_close)(struct dev_memory *memory);
-	int (*memory_copy)(struct dev_memory *memory, uint64_t offset_bytes, void *host,
-	    uint64_t bytes, bool is_out);
-};
-
-/* transport_reason -- what split_port_reason says. */
-void transport_reason(struct split_port *port, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-extern const struct transport_ops transport_tcp_ops;
-#ifdef CLEAVE_HAVE_VERBS
-extern const struct transport_ops transport_verbs_ops;
-/* verbs_port_turn, verbs_port_fini -- a port with verbs:// addresses: end of a turn, of all. */
-void verbs_port_turn(struct split_port *port);
-void verbs_port_fini(struct split_port *port);
-#endif
-extern const struct transport_ops transport_sim_ops;
-/* sim_host_attach -- the port lives and dies with its simulated host; no-op without one. */
-void sim_host_attach(struct split_port *port);
 
 #endif /* CLEAVE_SPLIT_INTERNAL_H */

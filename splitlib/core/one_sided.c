@@ -36,6 +36,7 @@
 
 #include "base/guard.h"
 #include "cleave/status.h"
+#include "transport.h"
 
 #define RIGHTS_ALL ((uint32_t)(DEV_REGION_READ | DEV_REGION_WRITE))
 

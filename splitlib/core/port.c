@@ -7,13 +7,11 @@
  * and by a task that makes sure a turn comes when something was queued from outside of one.
  */
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/guard.h"
 #include "internal.h"
 #include "one_sided.h"
+#include "transport.h"
 
 #define PORT_HOST_BYTES_DEFAULT NUM_MIB(4)
 #define PORT_DEVICE_BYTES_DEFAULT NUM_MIB(64)
@@ -70,12 +68,6 @@ port_on_wake(struct loop_task *task, void *arg)
 	/* Nothing to do here: the end of the turn that this makes flushes. */
 	(void)task;
 	(void)arg;
-}
-
-void
-port_wake(struct split_port *port)
-{
-	loop_defer(port->loop, &port->wake_task);
 }
 
 /* Replies whose queue pair went away before they could leave. */
@@ -142,9 +134,10 @@ port_on_turn_end(struct loop_turn_end *hook, void *arg)
 
 	(void)hook;
 	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
-#ifdef CLEAVE_HAVE_VERBS
-	verbs_port_turn(port);
-#endif
+	for (uint32_t i = 0; i < port->transport_count; i++) {
+		if (port->transports[i]->port_turn != NULL)
+			port->transports[i]->port_turn(port);
+	}
 	if (!list_is_empty(&port->send_due) || port->credits.is_dirty ||
 	    !list_is_empty(&port->credits.announce_due))
 		port_flush(port);
@@ -203,8 +196,41 @@ port_memory_fini(struct split_port *port)
 	arena_fini(&port->host);
 }
 
+static void
+port_transports_init(struct split_port *port, const struct transport_ops *const *transports,
+    uint32_t transport_count)
+{
+	/* The simulator's struct begins with what is asked for. */
+	const struct transport_host *host = (const struct transport_host *)port->options.sim_host;
+
+	assert(transport_count < SPLIT_TRANSPORTS_MAX);
+	for (uint32_t i = 0; i < transport_count; i++)
+		port->transports[port->transport_count++] = transports[i];
+	if (host != NULL)
+		port->transports[port->transport_count++] = host->ops;
+}
+
+static void
+port_transports_open(struct split_port *port)
+{
+	for (uint32_t i = 0; i < port->transport_count; i++) {
+		if (port->transports[i]->port_open != NULL)
+			port->transports[i]->port_open(port);
+	}
+}
+
+static void
+port_transports_fini(struct split_port *port)
+{
+	for (uint32_t i = 0; i < port->transport_count; i++) {
+		if (port->transports[i]->port_fini != NULL)
+			port->transports[i]->port_fini(port);
+	}
+}
+
 struct split_port *
-open_roce_instance(const struct split_port_options *options)
+port_create(const struct split_port_options *options, const struct transport_ops *const *transports,
+    uint32_t transport_count)
 {
 	struct split_port *port = split_calloc(1, sizeof(*port));
 	int rc;
@@ -213,6 +239,7 @@ open_roce_instance(const struct split_port_options *options)
 		return NULL;
 	port->magic = SPLIT_PORT_MAGIC;
 	port->options = *options;
+	port_transports_init(port, transports, transport_count);
 	port_lists_init(port);
 	rc = port_options_check(&port->options);
 	if (rc != 0)
@@ -228,7 +255,7 @@ open_roce_instance(const struct split_port_options *options)
 	loop_task_init(&port->wake_task, port_on_wake, port);
 	loop_task_init(&port->orphan_task, port_on_orphans, port);
 	loop_turn_end_add(port->loop, &port->turn_end, port_on_turn_end, port);
-	sim_host_attach(port);
+	port_transports_open(port);
 	return port;
 
 err_port:
@@ -270,9 +297,7 @@ split_port_close(struct split_port *port)
 	port_on_orphans(&port->orphan_task, port);
 	regions_fini(port);
 	dev_memories_fini(port);
-#ifdef CLEAVE_HAVE_VERBS
-	verbs_port_fini(port);
-#endif
+	port_transports_fini(port);
 	/* An engine writes into our events and our memory: wait for what it has. */
 	if (port->events_running_count > 0)
 		(void)loop_run(port->loop, port_engines_are_idle, port);
@@ -284,7 +309,6 @@ split_port_close(struct split_port *port)
 	loop_turn_end_remove(port->loop, &port->turn_end);
 	credit_port_fini(port);
 	guest_port_fini(port);
-	list_remove(&port->sim_link);
 	port_free(port);
 }
 
@@ -303,7 +327,6 @@ port_abandon(struct split_port *port)
 		qp->magic = 0;
 		split_free(qp);
 	}
-	list_remove(&port->sim_link);
 	regions_fini(port);
 	dev_memories_fini(port);
 	port_free(port);
@@ -314,16 +337,6 @@ split_port_counters(const struct split_port *port)
 {
 	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
 	return &port->counters;
-}
-
-void
-transport_reason(struct split_port *port, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	(void)vsnprintf(port->reason, sizeof(port->reason), format, args); /* cut where too long */
-	va_end(args);
 }
 
 const char *

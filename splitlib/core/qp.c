@@ -30,6 +30,7 @@
 
 #include "internal.h"
 #include "one_sided.h"
+#include "transport.h"
 
 static const struct sm_state qp_table[QP_STATE_NR] = {
 	[QP_CONNECTING] = { "connecting", SM_TO(QP_READY) | SM_TO(QP_CLOSING), SM_INITIAL },

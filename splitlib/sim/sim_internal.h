@@ -10,6 +10,7 @@
 #define CLEAVE_SPLIT_SIM_INTERNAL_H
 
 #include "core/internal.h"
+#include "core/transport.h"
 #include "sim_net.h"
 
 enum sim_packet_kind {
@@ -79,7 +80,8 @@ struct sim_conn {
 };
 
 struct sim_host {
-	struct loop_link link; /* in net->hosts */
+	struct transport_host base; /* first */
+	struct loop_link link;      /* in net->hosts */
 	struct sim_net *net;
 	struct loop_link ports; /* struct split_port */
 	char name[SIM_HOST_NAME_BYTES];
@@ -123,6 +125,8 @@ sim_end_peer(struct sim_end *end)
 }
 
 /* sim_transport.c */
+
+extern const struct transport_ops transport_sim_ops;
 
 /* sim_end_on_post -- runs in the process. */
 void sim_end_on_post(struct loop_post *post, void *arg);

@@ -66,6 +66,7 @@ sim_host_create(struct sim_net *net, const char *name)
 	host = split_calloc(1, sizeof(*host));
 	if (host == NULL)
 		return NULL;
+	host->base.ops = &transport_sim_ops;
 	host->net = net;
 	host->is_up = true;
 	host->port_number_next = SIM_PORT_NUMBER_FIRST;
@@ -740,7 +741,7 @@ sim_bury(struct sim_net *net)
 {
 	struct loop_link *link, *next;
 
-	while ((link = list_first(&net->dead_ports)) != NULL)
+	while ((link = list_pop_front(&net->dead_ports)) != NULL)
 		port_abandon(LIST_ENTRY(link, struct split_port, sim_link));
 	while ((link = list_pop_front(&net->dead_listeners)) != NULL)
 		split_free(LIST_ENTRY(link, struct sim_listener, link));

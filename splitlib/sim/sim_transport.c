@@ -14,15 +14,20 @@
 #include "base/guard.h"
 #include "sim_internal.h"
 
-void
-sim_host_attach(struct split_port *port)
+/* A port lives and dies with its host. */
+static void
+sim_port_open(struct split_port *port)
 {
 	struct sim_host *host = port->options.sim_host;
 
-	if (host == NULL)
-		return;
 	assert(host->is_up); /* sim_host_start */
 	list_push_back(&host->ports, &port->sim_link);
+}
+
+static void
+sim_port_fini(struct split_port *port)
+{
+	list_remove(&port->sim_link);
 }
 
 /* "HOST:PORT" to a host of the network. */
@@ -67,8 +72,6 @@ sim_listen(struct split_listener *listener, const char *host_port, char *ret_add
 	uint32_t port_number;
 	int rc;
 
-	if (here == NULL)
-		return -EINVAL;
 	rc = sim_address_parse(here->net, host_port, &host, &port_number);
 	if (rc != 0)
 		return rc;
@@ -121,8 +124,6 @@ sim_connect(struct split_qp *qp, const char *host_port)
 	uint32_t port_number;
 	int rc;
 
-	if (here == NULL)
-		return -EINVAL;
 	rc = sim_address_parse(here->net, host_port, &to, &port_number);
 	if (rc != 0)
 		return rc;
@@ -346,4 +347,6 @@ const struct transport_ops transport_sim_ops = {
 	.close = sim_close,
 	.kick_send = sim_kick_send,
 	.kick_receive = sim_kick_receive,
+	.port_open = sim_port_open,
+	.port_fini = sim_port_fini,
 };

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include "core/internal.h"
+#include "core/transport.h"
 
 /* The transport's part of a queue pair. */
 struct tcp_qp {
@@ -24,6 +25,8 @@ struct tcp_qp {
 };
 
 /* tcp.c */
+
+extern const struct transport_ops transport_tcp_ops;
 
 /* tcp_update_interest -- watch the socket for what can go on. */
 void tcp_update_interest(struct tcp_qp *tcp);

@@ -144,7 +144,7 @@ verbs_port_get(struct split_port *port, struct verbs_port **ret_verbs)
 	return 0;
 }
 
-void
+static void
 verbs_port_turn(struct split_port *port)
 {
 	if (port->verbs != NULL)
@@ -268,7 +268,7 @@ verbs_close(struct split_qp *qp)
 	vq_destroy(vq);
 }
 
-void
+static void
 verbs_port_fini(struct split_port *port)
 {
 	struct verbs_port *verbs = port->verbs;
@@ -346,4 +346,6 @@ const struct transport_ops transport_verbs_ops = {
 	.memory_open = verbs_memory_open,
 	.memory_close = verbs_memory_close,
 	.memory_copy = verbs_memory_copy,
+	.port_turn = verbs_port_turn,
+	.port_fini = verbs_port_fini,
 };

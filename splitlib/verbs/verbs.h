@@ -10,6 +10,7 @@
 
 #include "core/internal.h"
 #include "core/one_sided.h"
+#include "core/transport.h"
 
 #define VERBS_QP_MAGIC 0x50514256u       /* "VBQP" */
 #define VERBS_PORT_MAGIC 0x54504256u     /* "VBPT" */
@@ -344,6 +345,8 @@ void verbs_address_check(struct verbs_port *verbs);
 void verbs_on_device_timer(struct loop_timer *timer, void *arg);
 
 /* verbs.c */
+
+extern const struct transport_ops transport_verbs_ops;
 
 /* verbs_port_get -- the port's part, made with its first address. */
 int verbs_port_get(struct split_port *port, struct verbs_port **ret_verbs);
