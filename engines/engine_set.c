@@ -2,8 +2,8 @@
 /*
  * engine_set.c -- what a port submits its jobs to
  *
- * An inline set has one runner and runs a job within the submit. A threaded set hands jobs to worker
- * threads (offload.c) that have a runner each; a simulated one has them in virtual time (offload_sim.c).
+ * An inline set has one runner and runs a job within the submit. Any other set hands jobs to workers that
+ * have runners of their own: threads (offload.c), or who its options name instead.
  * Either way options, and a job's shape, are checked here, once.
  */
 #include <errno.h>
@@ -17,9 +17,9 @@
 
 struct engine_set {
 	uint32_t magic;
-	struct engine_runner runner; /* inline sets */
-	struct offload *offload;     /* threaded sets, or NULL */
-	struct offload_sim *sim;     /* simulated ones, or NULL */
+	struct engine_runner runner;                  /* inline sets */
+	const struct engine_workers_ops *workers_ops; /* NULL: an inline set */
+	void *workers;
 };
 
 /* Of a set that is not inline. */
@@ -28,6 +28,15 @@ options_are_good(const struct loop *loop, const struct engine_set_options *optio
 {
 	return loop != NULL && options->thread_count <= OFFLOAD_THREADS_MAX &&
 	    options->queue_depth_max >= 1 && options->queue_depth_max <= OFFLOAD_QUEUE_DEPTH_MAX;
+}
+
+static int
+workers_create(struct engine_set *set, struct loop *loop, const struct engine_set_options *options)
+{
+	if (!options_are_good(loop, options))
+		return -EINVAL;
+	set->workers_ops = options->workers != NULL ? options->workers : &offload_ops;
+	return set->workers_ops->create(loop, options, &set->workers);
 }
 
 struct engine_set *
@@ -40,12 +49,8 @@ engine_set_create(struct loop *loop, const struct engine_set_options *options)
 		goto err;
 	if (options->thread_count == 0)
 		rc = engine_runner_init(&set->runner);
-	else if (!options_are_good(loop, options))
-		rc = -EINVAL;
-	else if (options->is_simulated)
-		rc = offload_sim_create(loop, options, &set->sim);
 	else
-		rc = offload_create(loop, options, &set->offload);
+		rc = workers_create(set, loop, options);
 	if (rc != 0) {
 		errno = -rc;
 		goto err_free;
@@ -66,10 +71,8 @@ engine_set_destroy(struct engine_set *set)
 		return;
 	CHECK_OBJ(set, ENGINE_SET_MAGIC);
 	set->magic = 0;
-	if (set->offload != NULL)
-		offload_destroy(set->offload);
-	else if (set->sim != NULL)
-		offload_sim_destroy(set->sim);
+	if (set->workers_ops != NULL)
+		set->workers_ops->destroy(set->workers);
 	else
 		engine_runner_fini(&set->runner);
 	free(set);
@@ -81,10 +84,8 @@ engine_set_submit(struct engine_set *set, struct engine_job *job, bool is_urgent
 	CHECK_OBJ(set, ENGINE_SET_MAGIC);
 	if (engine_job_check(job) != 0)
 		return -EINVAL;
-	if (set->offload != NULL)
-		return offload_submit(set->offload, job, is_urgent);
-	if (set->sim != NULL)
-		return offload_sim_submit(set->sim, job, is_urgent);
+	if (set->workers_ops != NULL)
+		return set->workers_ops->submit(set->workers, job, is_urgent);
 	engine_job_run(&set->runner, job);
 	return 1;
 }
@@ -105,9 +106,7 @@ uint32_t
 engine_set_queued_count(const struct engine_set *set)
 {
 	CHECK_OBJ(set, ENGINE_SET_MAGIC);
-	if (set->sim != NULL)
-		return offload_sim_queued_count(set->sim);
-	return set->offload != NULL ? offload_queued_count(set->offload) : 0;
+	return set->workers_ops != NULL ? set->workers_ops->queued_count(set->workers) : 0;
 }
 
 const struct engine_gate_ops engine_set_gate_ops = { .submit = engine_submit };

@@ -134,9 +134,29 @@ workers_start(struct offload *offload, uint32_t count)
 	return rc;
 }
 
-int
-offload_create(struct loop *loop, const struct engine_set_options *options,
-    struct offload **ret_offload)
+static void
+offload_destroy(void *workers)
+{
+	struct offload *offload = workers;
+
+	CHECK_OBJ(offload, OFFLOAD_MAGIC);
+	(void)pthread_mutex_lock(&offload->lock);
+	offload->is_stopping = true;
+	(void)pthread_cond_broadcast(&offload->has_work);
+	(void)pthread_mutex_unlock(&offload->lock);
+	for (uint32_t i = 0; i < offload->worker_count; i++) {
+		(void)pthread_join(offload->workers[i].thread, NULL);
+		engine_runner_fini(&offload->workers[i].runner);
+	}
+	assert(offload->queued_count == 0);
+	(void)pthread_cond_destroy(&offload->has_work);
+	(void)pthread_mutex_destroy(&offload->lock);
+	offload->magic = 0;
+	free(offload);
+}
+
+static int
+offload_create(struct loop *loop, const struct engine_set_options *options, void **ret_workers)
 {
 	struct offload *offload;
 	int rc;
@@ -155,32 +175,14 @@ offload_create(struct loop *loop, const struct engine_set_options *options,
 		offload_destroy(offload);
 		return rc;
 	}
-	*ret_offload = offload;
+	*ret_workers = offload;
 	return 0;
 }
 
-void
-offload_destroy(struct offload *offload)
+static int
+offload_submit(void *workers, struct engine_job *job, bool is_urgent)
 {
-	CHECK_OBJ(offload, OFFLOAD_MAGIC);
-	(void)pthread_mutex_lock(&offload->lock);
-	offload->is_stopping = true;
-	(void)pthread_cond_broadcast(&offload->has_work);
-	(void)pthread_mutex_unlock(&offload->lock);
-	for (uint32_t i = 0; i < offload->worker_count; i++) {
-		(void)pthread_join(offload->workers[i].thread, NULL);
-		engine_runner_fini(&offload->workers[i].runner);
-	}
-	assert(offload->queued_count == 0);
-	(void)pthread_cond_destroy(&offload->has_work);
-	(void)pthread_mutex_destroy(&offload->lock);
-	offload->magic = 0;
-	free(offload);
-}
-
-int
-offload_submit(struct offload *offload, struct engine_job *job, bool is_urgent)
-{
+	struct offload *offload = workers;
 	int rc = 0;
 
 	CHECK_OBJ(offload, OFFLOAD_MAGIC);
@@ -199,9 +201,18 @@ offload_submit(struct offload *offload, struct engine_job *job, bool is_urgent)
 	return rc;
 }
 
-uint32_t
-offload_queued_count(const struct offload *offload)
+static uint32_t
+offload_queued_count(const void *workers)
 {
+	const struct offload *offload = workers;
+
 	CHECK_OBJ(offload, OFFLOAD_MAGIC);
 	return __atomic_load_n(&offload->queued_count, __ATOMIC_RELAXED);
 }
+
+const struct engine_workers_ops offload_ops = {
+	.create = offload_create,
+	.destroy = offload_destroy,
+	.submit = offload_submit,
+	.queued_count = offload_queued_count,
+};

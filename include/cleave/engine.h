@@ -138,11 +138,14 @@ struct engine_job {
 	struct loop_post done_post; /* owned by the set while it runs */
 };
 
+struct engine_workers_ops;
+
 struct engine_set_options {
 	uint32_t thread_count;    /* 0: inline, on the submitting thread */
 	uint32_t queue_depth_max; /* jobs waiting for a thread; ignored when inline */
 	bool is_background;       /* threads of the lowest priority: what else runs goes first */
-	bool is_simulated;        /* no threads: jobs end at random times of a simulated loop */
+	/* Instead of threads; NULL: threads. For a simulator alone (engines/sim/offload_sim.h). */
+	const struct engine_workers_ops *workers;
 };
 
 struct engine_set;

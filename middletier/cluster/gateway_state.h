@@ -55,7 +55,9 @@ struct mt_gateway_options {
 		uint32_t connections_max;              /* [MT_PORT_CONNECTIONS_MAX] */
 	} ports[MT_PORTS_MAX];
 	uint32_t port_count;
-	bool is_single_loop;       /* simulator: ports run on @loop, no threads */
+	bool is_single_loop; /* simulator: ports run on @loop, no threads */
+	/* Simulator: they run the engines' jobs, and there are no threads. */
+	const struct engine_workers_ops *engine_workers;
 	struct sim_host *sim_host; /* simulator */
 	uint64_t device_bytes;     /* per port: receives, ring, reads */
 	bool wants_huge_pages;     /* for device memory: the system's reserved ones */

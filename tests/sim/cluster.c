@@ -14,6 +14,7 @@
 #include "cleave/loop.h"
 #include "cluster.h"
 #include "deletes.h"
+#include "engines/sim/offload_sim.h"
 #include "middletier/cluster/gateway_state.h"
 #include "middletier/common/metric.h"
 #include "middletier/gateway.h"
@@ -398,6 +399,7 @@ sim_cluster_gateway_options(struct sim_cluster_gateway *own, struct mt_gateway_o
 		.merge_threads = from->merge_threads,
 		.is_single_loop = true,
 		.sim_host = own->host,
+		.engine_workers = &offload_sim_ops,
 		.device_bytes = from->device_bytes,
 		.log_bytes = from->log_bytes,
 		.manifest_bytes = from->manifest_bytes,

@@ -17,6 +17,7 @@
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
+#include "engines/sim/offload_sim.h"
 #include "made_cluster.h"
 #include "middletier/cluster/gateway_state.h"
 #include "middletier/common/port.h"
@@ -250,6 +251,7 @@ mt_rig_create(const struct mt_rig_options *options)
 		.port_count = 1,
 		.is_single_loop = true,
 		.sim_host = rig->gateway_host,
+		.engine_workers = &offload_sim_ops,
 		.device_bytes = NUM_MIB(16),
 		.client_receives = 32,
 		.node_timeout_ns = NUM_S(2),

@@ -15,6 +15,7 @@
 #include "cleave/split.h"
 #include "cleave/status.h"
 #include "cleave/wire.h"
+#include "engines/sim/offload_sim.h"
 #include "middletier/cluster/gateway_state.h"
 #include "middletier/common/port.h"
 #include "middletier/gateway.h"
@@ -92,6 +93,7 @@ sg_init(struct sg *sg, uint64_t seed)
 		.port_count = 1,
 		.is_single_loop = true,
 		.sim_host = sg->gateway_host,
+		.engine_workers = &offload_sim_ops,
 		.device_bytes = NUM_MIB(16),
 		.node_timeout_ns = NUM_S(1),
 		.on_failed = sg_on_failed,

@@ -19,6 +19,7 @@
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "engine_data.h"
+#include "engines/sim/offload_sim.h"
 #include "splitlib/sim/loop_sim.h"
 
 /* ---- allocations that fail (not under sanitizers, which own malloc) ---- */
@@ -447,7 +448,7 @@ Test(engine_set, simulated_jobs_end_later_and_urgent_ones_first)
 	struct loop *loop = sim_loop_create(world, "gateway");
 	struct engine_set_options options = { .thread_count = 1,
 		.queue_depth_max = WAITING,
-		.is_simulated = true };
+		.workers = &offload_sim_ops };
 	struct engine_set *set = engine_set_create(loop, &options);
 	static const int expected_order[WAITING + 1] = { 1, 5, 2, 6, 3, 7, 4 };
 	struct tracked tracked[WAITING + 1], late;
@@ -486,7 +487,7 @@ Test(engine_set, a_simulated_process_that_is_killed_drops_its_jobs)
 	struct loop *loop = sim_loop_create(world, "gateway");
 	struct engine_set_options options = { .thread_count = 2,
 		.queue_depth_max = 8,
-		.is_simulated = true };
+		.workers = &offload_sim_ops };
 	struct engine_set *set = engine_set_create(loop, &options);
 	struct tracked tracked[4];
 	uint8_t *src = data_create(4096, DATA_TEXT, 1);

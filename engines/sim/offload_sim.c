@@ -15,6 +15,7 @@
 #include "internal.h"
 #include "job_queue.h"
 #include "offload.h"
+#include "offload_sim.h"
 
 #define OFFLOAD_SIM_MAGIC 0x4d53464fu /* "OFSM" */
 #define OFFLOAD_SIM_JOB_NS NUM_US(20)
@@ -75,9 +76,8 @@ worker_on_timer(struct loop_timer *timer, void *arg)
 	job->fn(job, job->arg); /* the last act: the job is its owner's again */
 }
 
-int
-offload_sim_create(struct loop *loop, const struct engine_set_options *options,
-    struct offload_sim **ret_offload)
+static int
+offload_sim_create(struct loop *loop, const struct engine_set_options *options, void **ret_workers)
 {
 	struct offload_sim *offload;
 	int rc;
@@ -100,13 +100,15 @@ offload_sim_create(struct loop *loop, const struct engine_set_options *options,
 		worker->offload = offload;
 		loop_timer_init(&worker->timer, worker_on_timer, worker);
 	}
-	*ret_offload = offload;
+	*ret_workers = offload;
 	return 0;
 }
 
-void
-offload_sim_destroy(struct offload_sim *offload)
+static void
+offload_sim_destroy(void *workers)
 {
+	struct offload_sim *offload = workers;
+
 	CHECK_OBJ(offload, OFFLOAD_SIM_MAGIC);
 	for (uint32_t i = 0; i < offload->worker_count; i++)
 		loop_timer_stop(offload->loop, &offload->workers[i].timer);
@@ -115,9 +117,11 @@ offload_sim_destroy(struct offload_sim *offload)
 	free(offload);
 }
 
-int
-offload_sim_submit(struct offload_sim *offload, struct engine_job *job, bool is_urgent)
+static int
+offload_sim_submit(void *workers, struct engine_job *job, bool is_urgent)
 {
+	struct offload_sim *offload = workers;
+
 	CHECK_OBJ(offload, OFFLOAD_SIM_MAGIC);
 	assert(job->fn != NULL);
 	if (offload->queued_count == offload->queue_depth_max)
@@ -133,9 +137,18 @@ offload_sim_submit(struct offload_sim *offload, struct engine_job *job, bool is_
 	return 0;
 }
 
-uint32_t
-offload_sim_queued_count(const struct offload_sim *offload)
+static uint32_t
+offload_sim_queued_count(const void *workers)
 {
+	const struct offload_sim *offload = workers;
+
 	CHECK_OBJ(offload, OFFLOAD_SIM_MAGIC);
 	return offload->queued_count;
 }
+
+const struct engine_workers_ops offload_sim_ops = {
+	.create = offload_sim_create,
+	.destroy = offload_sim_destroy,
+	.submit = offload_sim_submit,
+	.queued_count = offload_sim_queued_count,
+};
