@@ -32,6 +32,7 @@
 #include "base/random.h"
 #include "cleave/split.h"
 #include "cleave/status.h"
+#include "format/format_pages.h"
 
 #define DISK_BYTES NUM_GIB(2)
 #define EXTENTS 4u
@@ -198,7 +199,7 @@ disk_make(const char *path, bool is_filled)
 		.cluster_id = CLUSTER_ID,
 		.node_id = 1,
 		.disk_uuid = { 1 } };
-	char reason[NODE_REASON_BYTES_MAX];
+	char reason[FORMAT_REASON_BYTES_MAX];
 	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 
 	MUST(fd >= 0);

@@ -34,8 +34,8 @@
 #include "cleave/status.h"
 #include "cleave/wire.h"
 #include "disk/disk_host.h"
+#include "format/ondisk.h"
 #include "node.h"
-#include "ondisk.h"
 
 #define SN_NODE_MAGIC 0x45444f4eu    /* "NODE" */
 #define SN_REQUEST_MAGIC 0x51455253u /* "SREQ" */

@@ -24,7 +24,7 @@
 #include "base/tcp_address.h"
 #include "disk/disk_fault.h"
 #include "disk/disk_uring.h"
-#include "format.h"
+#include "format/format.h"
 #include "node.h"
 
 /* Requests that a node of this much device memory may have at the disk, at a time, and more. */

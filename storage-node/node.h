@@ -131,29 +131,4 @@ bool node_is_read_only(const struct node *node);
 const struct node_counters *node_counters(const struct node *node);
 struct split_port *node_port(const struct node *node);
 
-/* What format writes. */
-struct node_format {
-	uint64_t capacity_bytes;
-	uint64_t slot_bytes; /* [64 MiB] */
-	uint64_t cluster_id; /* not 0 */
-	uint32_t node_id;    /* not 0 */
-	uint8_t disk_uuid[16];
-	uint64_t created_unix_ns;
-};
-
-/*
- * node_format -- hand every page of an empty disk to @put, the superblocks last
- *
- * The rest of the disk must read as zeros, or as pages and batches of other disk and extent ids. The
- * caller writes and flushes; the simulator pokes. @put returns 0 or a negative errno, which ends it.
- * Returns: 0; -EINVAL or -ENOSPC with a text in @reason (NODE_REASON_BYTES_MAX); what @put returned.
- */
-int node_format(const struct node_format *format,
-    int (*put)(void *arg, uint64_t offset_bytes, const void *page), void *arg, char *reason);
-/* node_format_slot_count -- how many slots such a disk has; 0: node_format refuses it. */
-uint32_t node_format_slot_count(const struct node_format *format);
-
-/* node_probe -- what the first superblock page at @page says; for "formatted already?". 0 or -errno. */
-int node_probe(const void *page, uint64_t *ret_cluster_id, uint32_t *ret_node_id);
-
 #endif /* CLEAVE_STORAGE_NODE_H */

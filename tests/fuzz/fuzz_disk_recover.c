@@ -15,8 +15,8 @@
 
 #include "base/crc32c.h"
 #include "base/num.h"
+#include "storage-node/format/ondisk.h"
 #include "storage-node/internal.h"
-#include "storage-node/ondisk.h"
 #include "support/node_rig.h"
 
 #define SLOTS 5u

@@ -21,8 +21,8 @@
 #include "middletier/session/session.h"
 #include "splitlib/core/internal.h"
 #include "splitlib/sim/loop_sim.h"
+#include "storage-node/format/ondisk.h"
 #include "storage-node/internal.h"
-#include "storage-node/ondisk.h"
 
 #define IDLE_LIMIT_NS NUM_S(60)
 

@@ -21,6 +21,7 @@
 #include "middletier/meta/meta_memory.h"
 #include "middletier/meta/meta_store.h"
 #include "splitlib/sim/loop_sim.h"
+#include "storage-node/format/format_pages.h"
 
 #define CLUSTER_ID 0x51u
 #define START_LIMIT_NS NUM_S(120)
@@ -95,7 +96,7 @@ node_format_disk(struct sim_cluster *cluster, uint32_t index)
 		.cluster_id = CLUSTER_ID,
 		.node_id = index + 1,
 		.disk_uuid = { (uint8_t)(index + 1), (uint8_t)count } };
-	char reason[NODE_REASON_BYTES_MAX];
+	char reason[FORMAT_REASON_BYTES_MAX];
 
 	disk_sim_destroy(node->disk);
 	node->disk = disk_sim_create(&disk);

@@ -7,8 +7,8 @@
 #include "base/check.h"
 #include "base/num.h"
 #include "deletes.h"
+#include "storage-node/format/ondisk.h"
 #include "storage-node/internal.h"
-#include "storage-node/ondisk.h"
 
 /* The slot whose state page lies at @offset_bytes. False: it is another page. */
 static bool

@@ -35,7 +35,8 @@
 #include "middletier/meta/meta_store.h"
 #include "mt_rig.h"
 #include "splitlib/sim/loop_sim.h"
-#include "storage-node/ondisk.h"
+#include "storage-node/format/format_pages.h"
+#include "storage-node/format/ondisk.h"
 
 #define RIG_SEGMENT 1u
 
@@ -65,7 +66,7 @@ node_make_disk(struct mt_rig_node *node, uint32_t index)
 		.cluster_id = MT_RIG_CLUSTER_ID,
 		.node_id = node->id,
 		.disk_uuid = { (uint8_t)(index + 1) } };
-	char reason[NODE_REASON_BYTES_MAX];
+	char reason[FORMAT_REASON_BYTES_MAX];
 
 	node->disk = disk_sim_create(&disk);
 	if (node->disk == NULL || node_format(&format, disk_put, node->disk, reason) != 0)

@@ -12,7 +12,8 @@
 #include "base/num.h"
 #include "base/random.h"
 #include "cleave/status.h"
-#include "storage-node/ondisk.h"
+#include "storage-node/format/format_pages.h"
+#include "storage-node/format/ondisk.h"
 
 #define RIG_WAIT_NS NUM_S(60)
 #define RIG_ADDRESS "sim://node:1"
@@ -40,7 +41,7 @@ rig_poke(void *arg, uint64_t offset_bytes, const void *page)
 static void
 rig_make_disk(struct node_rig *rig)
 {
-	char reason[NODE_REASON_BYTES_MAX];
+	char reason[FORMAT_REASON_BYTES_MAX];
 	struct disk_sim_options options = { .seed = rig->options.seed,
 		.capacity_bytes = ONDISK_SLOTS_OFFSET +
 		    rig->options.slot_count * rig->options.slot_bytes };

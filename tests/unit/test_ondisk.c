@@ -8,7 +8,7 @@
 
 #include "base/crc32c.h"
 #include "base/num.h"
-#include "storage-node/ondisk.h"
+#include "storage-node/format/ondisk.h"
 #include "support/node_rig.h"
 
 static const struct ondisk_super super_sample = {

@@ -30,7 +30,7 @@
 #include "base/num.h"
 #include "cleave/disk.h"
 #include "cleave/wire.h"
-#include "node.h"
+#include "format_pages.h"
 
 #define ZERO_STEP_BYTES NUM_MIB(4)
 
@@ -245,7 +245,7 @@ static int
 format_write(const struct format_options *options, struct format_disk *disk,
     struct node_format *format)
 {
-	char reason[NODE_REASON_BYTES_MAX];
+	char reason[FORMAT_REASON_BYTES_MAX];
 	int rc;
 
 	if (disk->is_block ? block_make_empty(options, disk) : file_make_empty(options, disk))
@@ -319,7 +319,7 @@ static int
 format_run(const struct format_options *options, struct node_format *format)
 {
 	struct format_disk disk = { .fd = -1 };
-	char reason[NODE_REASON_BYTES_MAX];
+	char reason[FORMAT_REASON_BYTES_MAX];
 	struct stat st;
 	int rc = disk_open(options, &disk);
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* format_pages.c -- the pages of an empty disk; how they reach it is the caller's business */
+#include "format_pages.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
-#include "node.h"
 #include "ondisk.h"
 
 #define SLOT_BYTES_DEFAULT NUM_MIB(64)
@@ -57,16 +58,16 @@ format_plan(const struct node_format *format, struct ondisk_super *ret_super, ch
 	};
 	memcpy(ret_super->disk_uuid, format->disk_uuid, sizeof(ret_super->disk_uuid));
 	if (format->cluster_id == 0 || format->node_id == 0) {
-		(void)snprintf(reason, NODE_REASON_BYTES_MAX, "%s must not be 0",
+		(void)snprintf(reason, FORMAT_REASON_BYTES_MAX, "%s must not be 0",
 		    format->cluster_id == 0 ? "the cluster id" : "the node id");
 		return -EINVAL;
 	}
 	rc = ondisk_super_plan(ret_super, format->capacity_bytes);
 	if (rc == -EINVAL)
-		(void)snprintf(reason, NODE_REASON_BYTES_MAX,
+		(void)snprintf(reason, FORMAT_REASON_BYTES_MAX,
 		    "the slot size must be a multiple of 4 KiB from 64 KiB to 64 MiB");
 	else if (rc == -ENOSPC)
-		(void)snprintf(reason, NODE_REASON_BYTES_MAX,
+		(void)snprintf(reason, FORMAT_REASON_BYTES_MAX,
 		    "%llu bytes are too few for one slot of %llu",
 		    (unsigned long long)format->capacity_bytes,
 		    (unsigned long long)ret_super->slot_bytes);
@@ -76,7 +77,7 @@ format_plan(const struct node_format *format, struct ondisk_super *ret_super, ch
 uint32_t
 node_format_slot_count(const struct node_format *format)
 {
-	char reason[NODE_REASON_BYTES_MAX];
+	char reason[FORMAT_REASON_BYTES_MAX];
 	struct ondisk_super super;
 
 	return format_plan(format, &super, reason) == 0 ? super.slot_count : 0;
@@ -95,14 +96,14 @@ node_format(const struct node_format *format,
 		return rc;
 	page = aligned_alloc(ONDISK_PAGE_BYTES, ONDISK_PAGE_BYTES);
 	if (page == NULL) {
-		(void)snprintf(reason, NODE_REASON_BYTES_MAX, "out of memory");
+		(void)snprintf(reason, FORMAT_REASON_BYTES_MAX, "out of memory");
 		return -ENOMEM;
 	}
 	rc = format_fences(&super, &to, page);
 	if (rc == 0)
 		rc = format_supers(&super, &to, page);
 	if (rc != 0)
-		(void)snprintf(reason, NODE_REASON_BYTES_MAX, "cannot write: %s", strerror(-rc));
+		(void)snprintf(reason, FORMAT_REASON_BYTES_MAX, "cannot write: %s", strerror(-rc));
 	free(page);
 	return rc;
 }
