@@ -118,7 +118,7 @@ control_status(const struct node *node)
 	    node->options.write_cache == NODE_CACHE_PROTECTED ? "protected" : "volatile",
 	    "slot_bytes", (json_int_t)node->super.slot_bytes, "extent_bytes_max",
 	    (json_int_t)sn_capacity(node), "slots_total", (json_int_t)node->super.slot_count,
-	    "slots_free", (json_int_t)node_slots_free(node), "slots_bad",
+	    "slots_free", (json_int_t)sn_extent_free_count(node), "slots_bad",
 	    (json_int_t)node->bad_count, "slots_reserved",
 	    (json_int_t)sn_extent_reserve(node, EXTENT_LOG), "extents", control_kinds(node),
 	    "states", control_states(node), "receives_free",

@@ -175,6 +175,12 @@ sn_extent_add_free(struct sn_extent *extent)
 }
 
 uint32_t
+sn_extent_free_count(const struct node *node)
+{
+	return node->free_count + (node->zero.extent != NULL ? 1 : 0);
+}
+
+uint32_t
 sn_extent_reserve(const struct node *node, enum extent_kind kind)
 {
 	uint64_t slot_count = node->super.slot_count;

@@ -2,7 +2,8 @@
 /*
  * internal.h -- what the files of the storage node share; one block a file
  *
- *	server.c   a message comes in -> a request -> one of the files below -> a reply
+ *	server.c   a message comes in -> a request -> one of the files below
+ *	request.c  who works on what, until the reply is on its way
  *	append.c   check -> write -> sync -> acknowledge, in order
  *	sync.c     one flush at a time for everybody who waits for one
  *	change.c   create, freeze, cut, delete: durable pages, one change of an extent at a time
@@ -218,14 +219,19 @@ struct sn_join {
 	struct store_id store;
 };
 
+/* Who accepts the connection of a gateway that has waited, and may come in. */
+typedef void (
+    *sn_store_accept_fn)(struct node *node, struct split_qp *qp, const struct store_id *store);
+
 struct sn_store {
+	sn_store_accept_fn accept;
 	bool is_adopting;
 	struct sn_fence_waiter waiter;
 	struct loop_link joins, free_joins;
 	struct sn_join all_joins[SN_JOINS_MAX];
 };
 
-void sn_store_init(struct node *node);
+void sn_store_init(struct node *node, sn_store_accept_fn accept);
 /* sn_store_stop -- those who wait are sent away. */
 void sn_store_stop(struct node *node);
 /*
@@ -332,6 +338,8 @@ void sn_extent_release(struct sn_extent *extent);
 bool sn_extent_look_written(struct sn_extent *extent);
 /* sn_extent_add_free -- into the free list that fits. Its state is FREE. */
 void sn_extent_add_free(struct sn_extent *extent);
+/* sn_extent_free_count -- slots that hold no extent; that which is being zeroed is one. */
+uint32_t sn_extent_free_count(const struct node *node);
 uint32_t sn_extent_reserve(const struct node *node, enum extent_kind kind);
 bool sn_extent_is_damaged(const struct sn_extent *extent);
 /* sn_extent_is_held -- it holds an extent that requests may name. */
@@ -492,9 +500,21 @@ struct sn_recover {
 	struct loop_timer progress;
 	uint64_t told; /* how far it was at the last look */
 	uint64_t started_ns;
+	int (*on_super)(struct node *node); /* sn_recover_start */
+	void (*on_done)(struct node *node);
 };
 
-void sn_recover_start(struct node *node);
+/*
+ * sn_recover_start -- read the disk, from the superblock to the last open extent
+ *
+ * @on_super: the superblock is good; allocate what depends on it, or end it all by a negative errno.
+ * @on_done: every extent is known and durable. Where it fails the node does, by sn_recover_fail.
+ */
+void sn_recover_start(struct node *node, int (*on_super)(struct node *node),
+    void (*on_done)(struct node *node));
+/* sn_recover_fail -- the node will never serve; @format says why. At most once, before READY. */
+void sn_recover_fail(struct node *node, int rc, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 int sn_recover_init(struct node *node);
 void sn_recover_fini(struct node *node);
 
@@ -543,7 +563,7 @@ void sn_list_run(struct sn_request *req);
 /* sn_control_run -- 0, or -EPROTO with the field's name: the queue pair is to be closed. */
 int sn_control_run(struct node *node, struct split_msg *msg, const char **ret_field);
 
-/* ---- server.c ---- */
+/* ---- request.c ---- */
 
 /* One message being worked on; as many as the pool has receives. */
 struct sn_request {
@@ -562,6 +582,22 @@ struct sn_request {
 	};
 };
 
+int sn_request_init(struct node *node);
+void sn_request_fini(struct node *node);
+/* sn_request_take -- a free one for @msg, which is its own from now on; @wire is copied. */
+struct sn_request *sn_request_take(struct node *node, struct split_msg *msg,
+    const struct wire_node *wire);
+/* sn_request_finish -- answer with @reply and @piece (may be NULL); @req is free after it. */
+void sn_request_finish(struct sn_request *req, struct wire_node_reply *reply,
+    const struct dev_piece *piece);
+/* sn_request_fail -- the same for a bare @rc. */
+void sn_request_fail(struct sn_request *req, int rc);
+/* sn_reply_raw -- answer @msg itself; counted, so that a stop waits for it. */
+void sn_reply_raw(struct node *node, struct split_msg *msg, const struct wire_header *header,
+    const struct dev_piece *piece);
+
+/* ---- server.c ---- */
+
 /* The argument of a queue pair: who is there. One suffices for all clients, and for a store's gateways. */
 struct sn_peer {
 	struct node *node;
@@ -575,17 +611,6 @@ struct sn_peer {
 int sn_server_init(struct node *node);
 void sn_server_fini(struct node *node);
 int sn_server_listen(struct node *node);
-/* sn_server_accept_gateway -- one that was judged, and waited perhaps. */
-void sn_server_accept_gateway(struct node *node, struct split_qp *qp, const struct store_id *store);
-/* sn_request_finish -- answer with @reply and @piece (may be NULL); @req is free after it. */
-void sn_request_finish(struct sn_request *req, struct wire_node_reply *reply,
-    const struct dev_piece *piece);
-/* sn_request_fail -- the same for a bare @rc. */
-void sn_request_fail(struct sn_request *req, int rc);
-/* sn_reply_raw -- answer @msg itself; counted, so that a stop waits for it. */
-void sn_reply_raw(struct node *node, struct split_msg *msg, const struct wire_header *header,
-    const struct dev_piece *piece);
-
 /* ---- node.c ---- */
 
 enum node_state {
@@ -649,13 +674,15 @@ struct node {
 	struct loop_link scans_waiting; /* jobs */
 	struct loop_task scan_task;
 
-	/* server.c */
+	/* request.c */
 	struct sn_request *requests;
 	uint32_t request_count;
 	void *request_pages;
 	struct loop_link free_requests;
 	uint32_t requests_busy_count;
 	uint32_t replies_count; /* handed to the port, not on their way yet */
+
+	/* server.c */
 	struct sn_peer gateway_peers[SN_PEERS_MAX], client_peer;
 	struct sn_store store;
 	struct sn_refusal refusals[SN_REFUSALS_MAX];
@@ -676,15 +703,14 @@ struct node {
 	void *on_stopped_arg;
 };
 
-/* sn_node_fail -- it will never serve; @format says why. At most once, before READY. */
-void sn_node_fail(struct node *node, int rc, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-/* sn_node_loaded -- the superblock is good: allocate what depends on it. 0 or -ENOMEM ... */
-int sn_node_loaded(struct node *node);
-/* sn_node_recovered -- every extent is known and durable: serve. */
-void sn_node_recovered(struct node *node);
-/* sn_node_idle_check -- stopping: has all ended? */
-void sn_node_idle_check(struct node *node);
+/* sn_node_idle_check -- something has ended that a stop waits for: look whether that was all. */
+static inline void
+sn_node_idle_check(struct node *node)
+{
+	if (node->sm.state == NODE_STOPPING)
+		loop_defer(node->loop, &node->stop_task);
+}
+
 /* metrics.c: what is in struct node_counters and struct split_counters. */
 #define SN_METRIC_ONE(name, unit, help) +1
 #define SN_COUNTER_NR (0u NODE_COUNTER_LIST(SN_METRIC_ONE))

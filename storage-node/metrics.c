@@ -67,7 +67,7 @@ write_disk(const struct node *node, FILE *out)
 	};
 	struct node_sample sample = {
 		.slots_total = node->super.slot_count,
-		.slots_free = node_slots_free(node),
+		.slots_free = sn_extent_free_count(node),
 		.slots_bad = node->bad_count,
 		.slots_reserved = sn_extent_reserve(node, EXTENT_LOG),
 		.slot_bytes = node->super.slot_bytes,

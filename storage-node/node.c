@@ -14,7 +14,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,24 +54,9 @@ node_on_ready_task(struct loop_task *task, void *arg)
 		    node->ready_rc == 0 ? NULL : node->ready_reason, node->options.arg);
 }
 
-void
-sn_node_fail(struct node *node, int rc, const char *format, ...)
-{
-	va_list args;
-
-	if (node->sm.state != NODE_RECOVERING)
-		return; /* the first reason counts */
-	va_start(args, format);
-	(void)vsnprintf(node->ready_reason, sizeof(node->ready_reason), format, args);
-	va_end(args);
-	node->ready_rc = rc;
-	sm_move(&node->sm, NODE_FAILED);
-	loop_timer_stop(node->loop, &node->recover.progress);
-	loop_defer(node->loop, &node->ready_task);
-}
-
-void
-sn_node_recovered(struct node *node)
+/* Every extent is known and durable: serve. */
+static void
+node_on_recovered(struct node *node)
 {
 	const struct sn_recover *recover = &node->recover;
 	int rc;
@@ -82,7 +66,7 @@ sn_node_recovered(struct node *node)
 	loop_timer_stop(node->loop, &node->recover.progress);
 	rc = sn_server_listen(node);
 	if (rc != 0) {
-		sn_node_fail(node, rc, "--listen: '%s': cannot listen there: %s", node->listen,
+		sn_recover_fail(node, rc, "--listen: '%s': cannot listen there: %s", node->listen,
 		    rc == -EADDRINUSE ? "the address is in use" : strerror(-rc));
 		return;
 	}
@@ -189,8 +173,9 @@ node_open_port(struct node *node)
 	return node->engines == NULL ? -errno : 0;
 }
 
-int
-sn_node_loaded(struct node *node)
+/* The superblock is good: allocate what depends on it. 0 or -ENOMEM ... */
+static int
+node_on_super(struct node *node)
 {
 	int rc;
 
@@ -294,7 +279,7 @@ node_start(struct node *node)
 {
 	CHECK_OBJ(node, SN_NODE_MAGIC);
 	sm_move(&node->sm, NODE_RECOVERING);
-	sn_recover_start(node);
+	sn_recover_start(node, node_on_super, node_on_recovered);
 }
 
 /* ---- stop ---- */
@@ -338,13 +323,6 @@ node_on_stop_timer(struct loop_timer *timer, void *arg)
 	log_warn("node: stopped with work left requests=%u replies=%u", node->requests_busy_count,
 	    node->replies_count);
 	node_stopped(node, -ETIMEDOUT);
-}
-
-void
-sn_node_idle_check(struct node *node)
-{
-	if (node->sm.state == NODE_STOPPING)
-		loop_defer(node->loop, &node->stop_task);
 }
 
 void
@@ -433,7 +411,7 @@ uint32_t
 node_slots_free(const struct node *node)
 {
 	CHECK_OBJ(node, SN_NODE_MAGIC);
-	return node->free_count + (node->zero.extent != NULL ? 1 : 0);
+	return sn_extent_free_count(node);
 }
 
 bool

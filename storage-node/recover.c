@@ -21,6 +21,8 @@
  * A disk that is marked as failed, or fails the flush, is served read-only.
  */
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +36,22 @@ static void recover_read_super(struct node *node);
 static void recover_read_fence(struct node *node);
 static void slot_read_next(struct sn_slot_read *read);
 static void recover_scan_next(struct node *node, struct sn_scan_job *job);
+
+void
+sn_recover_fail(struct node *node, int rc, const char *format, ...)
+{
+	va_list args;
+
+	if (node->sm.state != NODE_RECOVERING)
+		return; /* the first reason counts */
+	va_start(args, format);
+	(void)vsnprintf(node->ready_reason, sizeof(node->ready_reason), format, args);
+	va_end(args);
+	node->ready_rc = rc;
+	sm_move(&node->sm, NODE_FAILED);
+	loop_timer_stop(node->loop, &node->recover.progress);
+	loop_defer(node->loop, &node->ready_task);
+}
 
 static void
 recover_read_page(struct node *node, uint64_t offset_bytes,
@@ -53,7 +71,7 @@ recover_read_page(struct node *node, uint64_t offset_bytes,
 	};
 	rc = disk_submit(node->disk, &recover->io);
 	if (rc != 0)
-		sn_node_fail(node, rc, "%s: cannot read: %s", node->disk_name, log_errno(rc));
+		sn_recover_fail(node, rc, "%s: cannot read: %s", node->disk_name, log_errno(rc));
 }
 
 /* ---- superblocks ---- */
@@ -66,29 +84,30 @@ recover_fail_super(struct node *node)
 
 	switch (recover->super_rc) {
 	case -ENODATA:
-		sn_node_fail(node, -ENODATA,
+		sn_recover_fail(node, -ENODATA,
 		    "%s: not formatted: no superblock "
 		    "(see cleave-storage format --help)",
 		    name);
 		break;
 	case -EPROTONOSUPPORT:
-		sn_node_fail(node, -EPROTONOSUPPORT,
+		sn_recover_fail(node, -EPROTONOSUPPORT,
 		    "%s: superblock: version is not %u, "
 		    "the only one known here",
 		    name, ONDISK_VERSION);
 		break;
 	case -EBADMSG:
 		if (strcmp(recover->super_field, "capacity") == 0)
-			sn_node_fail(node, -EBADMSG,
+			sn_recover_fail(node, -EBADMSG,
 			    "%s: superblock: capacity: the disk has only "
 			    "%llu bytes left, was it truncated?",
 			    name, (unsigned long long)node->disk->capacity_bytes);
 		else
-			sn_node_fail(node, -EBADMSG, "%s: superblock: %s is wrong in both copies",
-			    name, recover->super_field);
+			sn_recover_fail(node, -EBADMSG,
+			    "%s: superblock: %s is wrong in both copies", name,
+			    recover->super_field);
 		break;
 	default:
-		sn_node_fail(node, recover->super_rc,
+		sn_recover_fail(node, recover->super_rc,
 		    "%s: superblock: offset %llu: cannot be read: %s", name,
 		    (unsigned long long)ondisk_super_offset(0), log_errno(recover->super_rc));
 		break;
@@ -113,7 +132,7 @@ recover_on_supers(struct node *node)
 		    node->disk_name, log_errno(node->recover.super_rc),
 		    node->recover.super_field != NULL ? node->recover.super_field : "-");
 	if (options->cluster_id != 0 && options->cluster_id != super->cluster_id) {
-		sn_node_fail(node, -EXDEV,
+		sn_recover_fail(node, -EXDEV,
 		    "%s: superblock: cluster_id is %016llx, not %016llx: "
 		    "this disk belongs to another cluster",
 		    node->disk_name, (unsigned long long)super->cluster_id,
@@ -121,14 +140,14 @@ recover_on_supers(struct node *node)
 		return;
 	}
 	if (options->node_id != 0 && options->node_id != super->node_id) {
-		sn_node_fail(node, -EXDEV,
+		sn_recover_fail(node, -EXDEV,
 		    "%s: superblock: node_id is %u, not %u: this is another node's disk",
 		    node->disk_name, super->node_id, options->node_id);
 		return;
 	}
-	rc = sn_node_loaded(node);
+	rc = node->recover.on_super(node);
 	if (rc != 0) {
-		sn_node_fail(node, rc, "%s: out of memory or limits: %s", node->disk_name,
+		sn_recover_fail(node, rc, "%s: out of memory or limits: %s", node->disk_name,
 		    log_errno(rc));
 		return;
 	}
@@ -210,7 +229,7 @@ recover_on_fence(struct disk_io *io, int rc, void *arg)
 		recover->fence_field = field;
 	recover->fence_rcs[copy] = rc;
 	if (copy == 1 && recover->fence_rcs[0] != 0 && recover->fence_rcs[1] != 0) {
-		sn_node_fail(node, rc == -EIO ? rc : -EBADMSG,
+		sn_recover_fail(node, rc == -EIO ? rc : -EBADMSG,
 		    "%s: fence page %u: %s in both copies, offset %llu", node->disk_name,
 		    page_index, recover->fence_field,
 		    (unsigned long long)ondisk_fence_offset(page_index, 0));
@@ -395,7 +414,7 @@ recover_is_readable(struct node *node)
 
 	if (recover->unreadable_count <= node->super.slot_count / UNREADABLE_ONE_IN)
 		return true;
-	sn_node_fail(node, recover->unreadable_rc,
+	sn_recover_fail(node, recover->unreadable_rc,
 	    "%s: %u of %u slots cannot be read, offset %llu the first of them: %s", node->disk_name,
 	    recover->unreadable_count, node->super.slot_count,
 	    (unsigned long long)ondisk_slot_offset(&node->super, recover->unreadable_slot),
@@ -461,7 +480,7 @@ slot_on_read(struct disk_io *io, int rc, void *arg)
 	    page * ONDISK_PAGE_BYTES;
 	rc = disk_submit(read->node->disk, &read->io);
 	if (rc != 0)
-		sn_node_fail(read->node, rc, "%s: cannot read slots: %s", read->node->disk_name,
+		sn_recover_fail(read->node, rc, "%s: cannot read slots: %s", read->node->disk_name,
 		    log_errno(rc));
 }
 
@@ -487,7 +506,8 @@ slot_read_next(struct sn_slot_read *read)
 	};
 	rc = disk_submit(node->disk, &read->io);
 	if (rc != 0)
-		sn_node_fail(node, rc, "%s: cannot read slots: %s", node->disk_name, log_errno(rc));
+		sn_recover_fail(node, rc, "%s: cannot read slots: %s", node->disk_name,
+		    log_errno(rc));
 }
 
 /* ---- chains ---- */
@@ -499,7 +519,7 @@ recover_on_flushed(struct sn_sync_waiter *waiter, int rc)
 
 	/* Not durable, so not to be told: but sync.c has made the disk read-only by now. */
 	assert(rc == 0 || node->is_read_only);
-	sn_node_recovered(node);
+	node->recover.on_done(node);
 }
 
 static void
@@ -590,13 +610,16 @@ recover_on_progress(struct loop_timer *timer, void *arg)
 }
 
 void
-sn_recover_start(struct node *node)
+sn_recover_start(struct node *node, int (*on_super)(struct node *node),
+    void (*on_done)(struct node *node))
 {
 	struct sn_recover *recover = &node->recover;
 
+	recover->on_super = on_super;
+	recover->on_done = on_done;
 	recover->started_ns = loop_now_ns(node->loop);
 	if (node->disk->capacity_bytes < ONDISK_SLOTS_OFFSET + ONDISK_SLOT_BYTES_MIN) {
-		sn_node_fail(node, -ENOSPC, "%s: too small: %llu bytes", node->disk_name,
+		sn_recover_fail(node, -ENOSPC, "%s: too small: %llu bytes", node->disk_name,
 		    (unsigned long long)node->disk->capacity_bytes);
 		return;
 	}

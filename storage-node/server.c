@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * server.c -- queue pairs in, requests out, replies back
+ * server.c -- queue pairs in, requests out
  *
  * Gateways send requests about extents; anyone may ask for the status and an echo. A message is
- * decoded once, becomes a request from a pool as large as the pool of receives, and goes to the file
- * of its opcode, which ends it by sn_request_finish. A queue pair that goes away takes nothing with
- * it: its requests go on to their end, and the answer is dropped.
+ * decoded once, becomes a request (request.c), and goes to the file of its opcode, which ends it by
+ * sn_request_finish. A queue pair that goes away takes nothing with it: its requests go on to their end,
+ * and the answer is dropped.
  *
  * Who has asked for nothing about extents gives way to others where the node runs out of places or receives
  * (split_qp_keep): a gateway's connection is kept from its first such request on.
@@ -25,65 +25,6 @@ static struct sn_peer *
 peer_of(const struct split_qp *qp)
 {
 	return split_qp_arg(qp);
-}
-
-/* ---- replies ---- */
-
-static void
-server_on_replied(int rc, void *arg)
-{
-	struct node *node = arg;
-
-	(void)rc; /* a peer that is gone needs no answer */
-	assert(node->replies_count > 0);
-	node->replies_count--;
-	sn_node_idle_check(node);
-}
-
-void
-sn_reply_raw(struct node *node, struct split_msg *msg, const struct wire_header *header,
-    const struct dev_piece *piece)
-{
-	node->replies_count++;
-	split_msg_reply(msg, header, piece, piece == NULL ? 0 : 1, server_on_replied, node);
-}
-
-static void
-request_free(struct sn_request *req)
-{
-	struct node *node = req->node;
-
-	req->msg = NULL;
-	list_push_back(&node->free_requests, &req->link);
-	assert(node->requests_busy_count > 0);
-	node->requests_busy_count--;
-}
-
-void
-sn_request_finish(struct sn_request *req, struct wire_node_reply *reply,
-    const struct dev_piece *piece)
-{
-	struct node *node = req->node;
-	struct split_msg *msg = req->msg;
-	struct wire_header header;
-
-	CHECK_OBJ(req, SN_REQUEST_MAGIC);
-	reply->opcode = req->wire.opcode;
-	reply->request_id = req->wire.request_id;
-	reply->id = req->wire.id;
-	if (req->wire.id.shard < CLEAVE_SHARDS_MAX) /* LIST may be for all of them */
-		reply->epoch = sn_fence_epoch(node, req->wire.id.shard);
-	wire_node_reply_encode(&header, reply);
-	request_free(req);
-	sn_reply_raw(node, msg, &header, piece);
-}
-
-void
-sn_request_fail(struct sn_request *req, int rc)
-{
-	struct wire_node_reply reply = { .rc = rc };
-
-	sn_request_finish(req, &reply, NULL);
 }
 
 /* ---- requests ---- */
@@ -131,12 +72,7 @@ server_on_request(struct node *node, struct split_msg *msg)
 		server_break(node, msg, field);
 		return;
 	}
-	/* As many as there are receives, and this message holds one. */
-	req = LIST_ENTRY(list_pop_front(&node->free_requests), struct sn_request, link);
-	node->requests_busy_count++;
-	req->msg = msg;
-	req->wire = wire;
-	req->extent = NULL;
+	req = sn_request_take(node, msg, &wire);
 	if (!sn_store_allows(node, peer_of(msg->qp), wire.opcode, split_qp_peer(msg->qp))) {
 		sn_request_fail(req, -ENOTUNIQ);
 	} else if (node->sm.state == NODE_READY) {
@@ -262,8 +198,9 @@ server_peer_of_store(struct node *node, const struct store_id *store)
 	return unused;
 }
 
-void
-sn_server_accept_gateway(struct node *node, struct split_qp *qp, const struct store_id *store)
+/* One that was judged, and waited perhaps. */
+static void
+server_accept_gateway(struct node *node, struct split_qp *qp, const struct store_id *store)
 {
 	struct sn_peer *peer = server_peer_of_store(node, store);
 
@@ -329,7 +266,7 @@ server_on_accept(struct split_qp *qp, const void *hello_in, uint32_t hello_bytes
 	store = (struct store_id){ hello.session_id, hello.attach };
 	rc = sn_store_meet(node, &hello, split_qp_peer(qp));
 	if (rc == 0) {
-		sn_server_accept_gateway(node, qp, &store);
+		server_accept_gateway(node, qp, &store);
 	} else if (rc > 0) {
 		sn_store_join(node, qp);
 	} else {
@@ -352,34 +289,16 @@ sn_server_listen(struct node *node)
 int
 sn_server_init(struct node *node)
 {
-	uint32_t count = node->request_count;
-
-	list_init(&node->free_requests);
-	sn_store_init(node);
+	sn_store_init(node, server_accept_gateway);
 	node->client_peer = (struct sn_peer){ .node = node };
-	node->requests = sn_calloc(count, sizeof(*node->requests));
-	node->request_pages = sn_page_alloc((uint64_t)count * ONDISK_PAGE_BYTES);
 	node->text = sn_calloc(1, SN_LIST_BYTES_MAX);
-	if (node->requests == NULL || node->request_pages == NULL || node->text == NULL)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < count; i++) {
-		struct sn_request *req = &node->requests[i];
-
-		req->magic = SN_REQUEST_MAGIC;
-		req->node = node;
-		req->page = (uint8_t *)node->request_pages + (uint64_t)i * ONDISK_PAGE_BYTES;
-		list_push_back(&node->free_requests, &req->link);
-	}
-	return 0;
+	return node->text == NULL ? -ENOMEM : sn_request_init(node);
 }
 
 void
 sn_server_fini(struct node *node)
 {
-	free(node->requests);
-	free(node->request_pages);
+	sn_request_fini(node);
 	free(node->text);
-	node->requests = NULL;
-	node->request_pages = NULL;
 	node->text = NULL;
 }

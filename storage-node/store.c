@@ -71,7 +71,7 @@ store_finish(struct node *node, int rc)
 
 		list_push_back(&node->store.free_joins, &join->link);
 		if (rc == 0)
-			sn_server_accept_gateway(node, join->qp, &join->store);
+			node->store.accept(node, join->qp, &join->store);
 		else
 			split_qp_reject(join->qp, rc);
 	}
@@ -198,8 +198,9 @@ sn_store_gateways(const struct node *node, const char **ret_peer)
 /* ---- its life ---- */
 
 void
-sn_store_init(struct node *node)
+sn_store_init(struct node *node, sn_store_accept_fn accept)
 {
+	node->store.accept = accept;
 	list_init(&node->store.joins);
 	list_init(&node->store.free_joins);
 	for (uint32_t i = 0; i < SN_JOINS_MAX; i++)
