@@ -6,7 +6,7 @@
  * is not here: what users run has none of it.
  */
 #include "base/num.h"
-#include "core/internal.h"
+#include "core/port.h"
 #include "tcp/tcp.h"
 #ifdef CLEAVE_HAVE_VERBS
 #include "verbs/verbs.h"

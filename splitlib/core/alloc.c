@@ -7,9 +7,10 @@
  */
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "alloc.h"
 
 #ifdef CLEAVE_TEST_BUILD
 static atomic_uint alloc_fail_countdown; /* 0: never */

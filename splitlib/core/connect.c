@@ -21,8 +21,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "alloc.h"
+#include "base/check.h"
+#include "base/list.h"
+#include "base/metrics.h"
+#include "base/num.h"
 #include "cleave/status.h"
-#include "internal.h"
+#include "connect.h"
+#include "guest.h"
+#include "port.h"
+#include "qp.h"
+#include "send_assemble.h"
 #include "transport.h"
 
 #define CONNECT_TIMEOUT_NS_DEFAULT NUM_S(5)

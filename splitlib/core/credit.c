@@ -30,7 +30,16 @@
  */
 #include <errno.h>
 
+#include "base/check.h"
+#include "base/list.h"
+#include "base/metrics.h"
+#include "base/num.h"
 #include "credit.h"
+#include "credit_idle.h"
+#include "guest.h"
+#include "port.h"
+#include "qp.h"
+#include "send_assemble.h"
 
 #define CREDIT_SHARE_KEPT 4u /* one over this part of the pool is kept from each side */
 #define CREDIT_RECALL_DELAY_NS NUM_MS(1)

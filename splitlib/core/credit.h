@@ -1,13 +1,80 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* credit.h -- what credit.c and credit_idle.c share; credit.c tells the model */
+/* credit.h -- who may send how many requests; credit.c tells the model */
 #ifndef CLEAVE_SPLIT_CREDIT_H
 #define CLEAVE_SPLIT_CREDIT_H
 
-#include "internal.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cleave/loop.h"
+#include "cleave/wire.h"
+
+struct split_port;
+struct split_qp;
 
 #define CREDIT_WAKE_LIMIT 2u /* of who slept, or is a guest: room for one request after the other */
 
-/* credit.c */
+/* Where a pool's receives are promised to. */
+struct port_credits {
+	uint32_t granted_count;       /* to peers, announced or not, not yet used */
+	uint32_t reserved_count;      /* for replies to requests of ours */
+	uint32_t held_requests_count; /* in handlers' hands */
+	uint32_t held_replies_count;
+	uint32_t granting_qp_count;    /* queue pairs whose peers send requests */
+	struct loop_link reserve_wait; /* QPs with requests that lack a receive for the reply */
+	struct loop_link grant_wanted; /* QPs whose peers have none and said WANT: first */
+	struct loop_link grant_wait;   /* QPs whose peers could use more than they have */
+	struct loop_link announce_due; /* QPs with grants to tell now, alone if need be */
+	struct loop_link awake;        /* of those granting: least recently heard first */
+	uint32_t awake_count;
+	uint32_t batch_count; /* of requests, since idle_timer runs, or last fired */
+	uint32_t short_count; /* of them, those that left their peer with too few */
+	struct loop_timer idle_timer;
+	uint32_t grant_wait_count; /* in both */
+	struct loop_timer recall_timer;
+	bool is_recall_out;        /* recall_timer waits for what was recalled */
+	struct loop_link starving; /* QPs with requests and no credit, that have not said so */
+	struct loop_timer want_timer;
+	bool is_dirty; /* something was given back: look at the queues at the turn's end */
+};
+
+void credit_port_init(struct split_port *port);
+void credit_port_fini(struct split_port *port);
+/* credit_on_ready -- the first grant. */
+void credit_on_ready(struct split_qp *qp);
+/* credit_take -- one request may go now: its credit and its reply's receive are taken. */
+bool credit_take(struct split_qp *qp);
+/* credit_untake -- it did not go after all. */
+void credit_untake(struct split_qp *qp);
+/* credit_wait_begin -- a request has to wait: see that what it waits for comes. */
+void credit_wait_begin(struct split_qp *qp);
+/* credit_on_header -- the credits of any message. 0 or -EPROTO. */
+int credit_on_header(struct split_qp *qp, const struct wire_header *header);
+/* credit_on_control -- a WIRE_CREDIT message. 0, or -EPROTO and the field. */
+int credit_on_control(struct split_qp *qp, const struct wire_header *header,
+    const char **ret_field);
+/* credit_on_arrival -- a request or reply takes what was promised it. 0, or -EPROTO. */
+int credit_on_arrival(struct split_qp *qp, bool is_reply, bool is_to_pool);
+/* credit_on_batch -- requests were taken: grant anew. */
+void credit_on_batch(struct split_qp *qp);
+/* credit_on_posted -- a receive was posted on @qp. */
+void credit_on_posted(struct split_qp *qp);
+/* credit_on_released -- a pool receive came back. */
+void credit_on_released(struct split_port *port, bool is_reply);
+/* credit_on_closed -- the queue pair's promises end. */
+void credit_on_closed(struct split_qp *qp);
+/* credit_stamp -- grants to put into a message about to leave. */
+uint16_t credit_stamp(struct split_qp *qp);
+/* credit_stamp_control -- fill a WIRE_CREDIT header. */
+void credit_stamp_control(struct split_qp *qp, struct wire_header *header);
+/* credit_on_kept -- @qp is no guest any more: it may have as much as others. */
+void credit_on_kept(struct split_qp *qp);
+/* credit_is_short -- somebody waits for a receive, and there is none. */
+bool credit_is_short(struct split_port *port);
+/* credit_turn -- serve the queues; called between flushes. */
+void credit_turn(struct split_port *port);
+
+/* For credit_idle.c. */
 
 /* credit_share_is_full -- whether each of @qp_count may have as much as one alone. */
 bool credit_share_is_full(const struct split_port *port, uint32_t qp_count);
@@ -19,20 +86,5 @@ void credit_wait_leave(struct split_qp *qp);
 void credit_post_control(struct split_qp *qp, uint32_t flags);
 /* credit_recall -- ask @qp's peer for the credits that it does not use. */
 void credit_recall(struct split_qp *qp);
-
-/* credit_idle.c */
-
-void credit_idle_port_init(struct split_port *port);
-void credit_idle_port_fini(struct split_port *port);
-/* credit_idle_is_awake -- whether @qp is counted, and may hold grants. */
-bool credit_idle_is_awake(const struct split_qp *qp);
-/* credit_idle_on_heard -- requests came, or WANT, or the connection: awake from now on. */
-void credit_idle_on_heard(struct split_qp *qp);
-/* credit_idle_on_batch -- requests were taken, nothing granted since: is a @share enough? */
-void credit_idle_on_batch(struct split_qp *qp, uint32_t share);
-/* credit_idle_on_return -- after what the peer returned was taken back. */
-void credit_idle_on_return(struct split_qp *qp);
-/* credit_idle_leave -- @qp, which holds nothing, is counted no longer. No-op when it is not. */
-void credit_idle_leave(struct split_qp *qp);
 
 #endif /* CLEAVE_SPLIT_CREDIT_H */

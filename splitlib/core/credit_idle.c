@@ -27,7 +27,13 @@
  * times as many each time that it is short: so those that wake find something to be granted, however many
  * they are. The timer runs only while somebody is short: an idle port has none.
  */
+#include "credit_idle.h"
+#include "base/check.h"
+#include "base/list.h"
+#include "base/num.h"
 #include "credit.h"
+#include "port.h"
+#include "qp.h"
 
 #define CREDIT_IDLE_NS NUM_S(1)
 #define CREDIT_IDLE_PAUSE_NS NUM_MS(5) /* at least, from one look to the next */

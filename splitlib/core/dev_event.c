@@ -11,7 +11,15 @@
  */
 #include <errno.h>
 
-#include "internal.h"
+#include "alloc.h"
+#include "base/check.h"
+#include "base/list.h"
+#include "base/num.h"
+#include "credit.h"
+#include "dev_event.h"
+#include "dev_memory.h"
+#include "port.h"
+#include "qp.h"
 #include "transport.h"
 
 static void

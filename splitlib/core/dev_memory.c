@@ -13,8 +13,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "alloc.h"
+#include "base/check.h"
 #include "base/guard.h"
-#include "internal.h"
+#include "base/list.h"
+#include "base/num.h"
+#include "dev_memory.h"
+#include "dev_ptr_raw.h"
+#include "device_memory.h"
+#include "port.h"
 #include "transport.h"
 
 #define MEMORY_PAGE_BYTES 4096u

@@ -18,8 +18,16 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "alloc.h"
+#include "base/check.h"
 #include "base/guard.h"
-#include "internal.h"
+#include "base/list.h"
+#include "base/metrics.h"
+#include "base/num.h"
+#include "dev_memory.h"
+#include "dev_ptr_raw.h"
+#include "device_memory.h"
+#include "port.h"
 
 #define ARENA_PAGE_BYTES 4096u
 #define ARENA_HUGE_PAGE_BYTES (2u << 20)

@@ -20,8 +20,14 @@
  */
 #include <inttypes.h>
 
+#include "base/check.h"
+#include "base/list.h"
+#include "base/metrics.h"
+#include "base/num.h"
 #include "credit.h"
-#include "internal.h"
+#include "guest.h"
+#include "port.h"
+#include "qp.h"
 #include "transport.h"
 
 #define GUEST_DEBT_NS NUM_S(1)

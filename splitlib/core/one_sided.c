@@ -34,8 +34,20 @@
 #include <errno.h>
 #include <string.h>
 
+#include "alloc.h"
+#include "base/check.h"
 #include "base/guard.h"
+#include "base/list.h"
+#include "base/metrics.h"
+#include "base/num.h"
 #include "cleave/status.h"
+#include "credit.h"
+#include "dev_event.h"
+#include "dev_memory.h"
+#include "dev_ptr_raw.h"
+#include "port.h"
+#include "qp.h"
+#include "send_assemble.h"
 #include "transport.h"
 
 #define RIGHTS_ALL ((uint32_t)(DEV_REGION_READ | DEV_REGION_WRITE))

@@ -7,9 +7,11 @@
 #ifndef CLEAVE_SPLIT_ONE_SIDED_H
 #define CLEAVE_SPLIT_ONE_SIDED_H
 
-#include "internal.h"
+#include "cleave/split.h"
+#include "qp.h"
 
-#define ONE_SIDED_PIECES 16u /* of one queue pair, in flight, each way */
+#define SPLIT_REGION_MAGIC 0x4e474552u /* "REGN" */
+#define ONE_SIDED_PIECES 16u           /* of one queue pair, in flight, each way */
 #define ONE_SIDED_PIECE_BYTES WIRE_PAYLOAD_BYTES_MAX
 
 struct dev_region {

@@ -8,9 +8,20 @@
  */
 #include <errno.h>
 
+#include "alloc.h"
+#include "base/check.h"
 #include "base/guard.h"
-#include "internal.h"
+#include "base/list.h"
+#include "base/num.h"
+#include "connect.h"
+#include "credit.h"
+#include "dev_event.h"
+#include "dev_memory.h"
+#include "device_memory.h"
+#include "guest.h"
 #include "one_sided.h"
+#include "port.h"
+#include "qp.h"
 #include "transport.h"
 
 #define PORT_HOST_BYTES_DEFAULT NUM_MIB(4)

@@ -28,8 +28,20 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "internal.h"
+#include "alloc.h"
+#include "base/check.h"
+#include "base/list.h"
+#include "base/metrics.h"
+#include "base/num.h"
+#include "base/sm.h"
+#include "credit.h"
+#include "dev_event.h"
+#include "guest.h"
 #include "one_sided.h"
+#include "port.h"
+#include "qp.h"
+#include "recv_split.h"
+#include "send_assemble.h"
 #include "transport.h"
 
 static const struct sm_state qp_table[QP_STATE_NR] = {

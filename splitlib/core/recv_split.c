@@ -13,8 +13,20 @@
 #include <errno.h>
 #include <string.h>
 
-#include "internal.h"
+#include "base/check.h"
+#include "base/list.h"
+#include "base/metrics.h"
+#include "base/num.h"
+#include "connect.h"
+#include "credit.h"
+#include "dev_event.h"
+#include "dev_ptr_raw.h"
+#include "device_memory.h"
 #include "one_sided.h"
+#include "port.h"
+#include "qp.h"
+#include "recv_split.h"
+#include "wire.h"
 
 uint32_t
 recv_receives_wanted(const struct split_qp *qp)

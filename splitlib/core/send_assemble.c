@@ -13,7 +13,17 @@
 #include <errno.h>
 #include <string.h>
 
-#include "internal.h"
+#include "base/check.h"
+#include "base/list.h"
+#include "base/metrics.h"
+#include "base/num.h"
+#include "credit.h"
+#include "dev_ptr_raw.h"
+#include "device_memory.h"
+#include "port.h"
+#include "qp.h"
+#include "send_assemble.h"
+#include "wire.h"
 
 /* In total_bytes: the header is final; whose it is. In sent_bytes: the request is in credit_wait. */
 #define SEND_STAMPED (UINT64_C(1) << 63)

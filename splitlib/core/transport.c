@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "port.h"
 #include "transport.h"
 
 #define ADDRESS_SEPARATOR "://"

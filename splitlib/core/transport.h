@@ -8,7 +8,15 @@
 #ifndef CLEAVE_SPLIT_TRANSPORT_H
 #define CLEAVE_SPLIT_TRANSPORT_H
 
-#include "internal.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct dev_event;
+struct dev_memory;
+struct dev_region;
+struct split_listener;
+struct split_port;
+struct split_qp;
 
 /*
  * A transport. It calls connect_on_open or connect_accept, recv_*, send_*, and qp_fail when the peer

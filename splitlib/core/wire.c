@@ -25,7 +25,7 @@
 #include "base/crc32c.h"
 #include "base/num.h"
 #include "cleave/status.h"
-#include "internal.h"
+#include "wire.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "headers are used as they travel");
 

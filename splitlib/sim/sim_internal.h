@@ -9,7 +9,7 @@
 #ifndef CLEAVE_SPLIT_SIM_INTERNAL_H
 #define CLEAVE_SPLIT_SIM_INTERNAL_H
 
-#include "core/internal.h"
+#include "cleave/loop.h"
 #include "core/transport.h"
 #include "sim_net.h"
 

@@ -19,6 +19,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
+#include "base/list.h"
+#include "base/num.h"
+#include "core/alloc.h"
+#include "core/connect.h"
+#include "core/port.h"
+#include "core/qp.h"
 #include "sim_internal.h"
 
 #define SIM_PORT_NUMBER_FIRST 1024u

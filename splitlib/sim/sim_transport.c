@@ -10,8 +10,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/config.h"
 #include "base/guard.h"
+#include "base/list.h"
+#include "base/metrics.h"
+#include "base/num.h"
+#include "core/alloc.h"
+#include "core/connect.h"
+#include "core/port.h"
+#include "core/qp.h"
+#include "core/recv_split.h"
+#include "core/send_assemble.h"
 #include "sim_internal.h"
 
 /* A port lives and dies with its host. */

@@ -21,8 +21,18 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/guard.h"
+#include "base/list.h"
+#include "base/metrics.h"
+#include "base/num.h"
 #include "base/tcp_address.h"
+#include "core/alloc.h"
+#include "core/connect.h"
+#include "core/guest.h"
+#include "core/port.h"
+#include "core/qp.h"
+#include "core/send_assemble.h"
 
 #define TCP_SEND_IOV_MAX 512u
 #define TCP_SEND_BYTES_MAX (512u * 1024u)

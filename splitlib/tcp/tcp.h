@@ -5,7 +5,8 @@
 
 #include <sys/socket.h>
 
-#include "core/internal.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
 #include "core/transport.h"
 
 /* The transport's part of a queue pair. */

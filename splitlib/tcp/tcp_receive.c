@@ -24,7 +24,16 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "base/check.h"
 #include "base/guard.h"
+#include "base/list.h"
+#include "base/metrics.h"
+#include "base/num.h"
+#include "core/dev_ptr_raw.h"
+#include "core/device_memory.h"
+#include "core/port.h"
+#include "core/qp.h"
+#include "core/recv_split.h"
 #include "tcp.h"
 
 #define TCP_IOV_MAX 64u

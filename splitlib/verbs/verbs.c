@@ -36,6 +36,15 @@
  * no bytes, which the peer's device acknowledges or the retries run out.
  */
 #include "verbs.h"
+#include "base/check.h"
+#include "base/list.h"
+#include "base/num.h"
+#include "base/sm.h"
+#include "core/alloc.h"
+#include "core/dev_event.h"
+#include "core/port.h"
+#include "core/qp.h"
+#include "core/transport.h"
 
 #include <errno.h>
 #include <fcntl.h>

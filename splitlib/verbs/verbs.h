@@ -8,8 +8,9 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-#include "core/internal.h"
-#include "core/one_sided.h"
+#include "base/sm.h"
+#include "cleave/split.h"
+#include "core/device_memory.h"
 #include "core/transport.h"
 
 #define VERBS_QP_MAGIC 0x50514256u       /* "VBQP" */

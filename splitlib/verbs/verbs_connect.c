@@ -9,8 +9,17 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/list.h"
+#include "base/num.h"
+#include "base/sm.h"
 #include "base/tcp_address.h"
 #include "cleave/status.h"
+#include "core/alloc.h"
+#include "core/connect.h"
+#include "core/port.h"
+#include "core/qp.h"
+#include "core/send_assemble.h"
+#include "core/transport.h"
 
 #define VERBS_RETRY_COUNT 6u /* verbs_lane_move says what counts */
 #define VERBS_RNR_RETRY_COUNT 7u

@@ -13,7 +13,15 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/check.h"
 #include "base/guard.h"
+#include "base/list.h"
+#include "base/num.h"
+#include "core/alloc.h"
+#include "core/dev_memory.h"
+#include "core/device_memory.h"
+#include "core/port.h"
+#include "core/transport.h"
 
 #define VERBS_HEADER_STAGES 1024u
 #define VERBS_HOST_STAGES 64u

@@ -23,7 +23,14 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/metrics.h"
 #include "cleave/status.h"
+#include "core/dev_event.h"
+#include "core/dev_ptr_raw.h"
+#include "core/one_sided.h"
+#include "core/port.h"
+#include "core/qp.h"
+#include "core/send_assemble.h"
 #include "verbs.h"
 
 #define LANE_ASK 1u

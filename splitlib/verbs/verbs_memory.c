@@ -13,6 +13,12 @@
 #include <string.h>
 
 #include "base/guard.h"
+#include "base/list.h"
+#include "base/num.h"
+#include "core/alloc.h"
+#include "core/dev_memory.h"
+#include "core/port.h"
+#include "core/transport.h"
 #include "verbs.h"
 
 #define NIC_WORD_BYTES 4u

@@ -12,6 +12,18 @@
 #include <string.h>
 
 #include "base/guard.h"
+#include "base/list.h"
+#include "base/metrics.h"
+#include "base/num.h"
+#include "core/dev_event.h"
+#include "core/dev_memory.h"
+#include "core/dev_ptr_raw.h"
+#include "core/device_memory.h"
+#include "core/port.h"
+#include "core/qp.h"
+#include "core/recv_split.h"
+#include "core/send_assemble.h"
+#include "core/wire.h"
 
 #define VERBS_BUSY_NS NUM_US(20)
 #define VERBS_EVENTS_MAX 64u /* of the channel, in one turn */

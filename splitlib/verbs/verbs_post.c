@@ -18,6 +18,15 @@
 #include <string.h>
 
 #include "base/guard.h"
+#include "base/list.h"
+#include "base/metrics.h"
+#include "base/num.h"
+#include "core/dev_event.h"
+#include "core/dev_ptr_raw.h"
+#include "core/port.h"
+#include "core/qp.h"
+#include "core/send_assemble.h"
+#include "core/wire.h"
 
 /* Work requests for one doorbell. */
 struct post {

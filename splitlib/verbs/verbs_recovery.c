@@ -39,7 +39,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/list.h"
+#include "base/metrics.h"
+#include "base/num.h"
+#include "base/sm.h"
 #include "base/tcp_address.h"
+#include "core/connect.h"
+#include "core/port.h"
+#include "core/transport.h"
 
 #define VERBS_AWAIT_NS NUM_MS(100)
 #define VERBS_AWAIT_MAX_NS NUM_S(2)

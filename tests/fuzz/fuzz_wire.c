@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "splitlib/core/internal.h"
+#include "splitlib/core/wire.h"
 
 #define CHOICE_STAMP 1u
 

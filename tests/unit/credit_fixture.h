@@ -3,6 +3,7 @@
 #ifndef CLEAVE_TESTS_CREDIT_FIXTURE_H
 #define CLEAVE_TESTS_CREDIT_FIXTURE_H
 
+#include "splitlib/core/qp.h"
 #include "unit/split_fixture.h"
 
 static struct fixture f;

@@ -19,9 +19,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "base/num.h"
 #include "cleave/split.h"
-#include "splitlib/core/internal.h"
+#include "splitlib/core/port.h"
+#include "splitlib/core/qp.h"
 #include "splitlib/sim/loop_sim.h"
 #include "splitlib/sim/sim_net.h"
 

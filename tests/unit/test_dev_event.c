@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_dev_event.c -- the paper's calls and their events, over TCP and the simulated network */
+#include "splitlib/core/port.h"
 #include "unit/split_fixture.h"
 
 static struct fixture f;

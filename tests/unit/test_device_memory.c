@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "base/guard.h"
+#include "splitlib/core/dev_ptr_raw.h"
+#include "splitlib/core/device_memory.h"
 #include "unit/split_fixture.h"
 
 static struct loop *loop;

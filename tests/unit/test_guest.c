@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "splitlib/core/wire.h"
 #include "unit/split_fixture.h"
 
 enum { ROOM = 4, COMERS_MAX = 100 };

@@ -8,7 +8,10 @@
 #include <sys/socket.h>
 
 #include "cleave/status.h"
+#include "splitlib/core/alloc.h"
+#include "splitlib/core/dev_ptr_raw.h"
 #include "splitlib/core/one_sided.h"
+#include "splitlib/core/send_assemble.h"
 #include "splitlib/tcp/tcp.h"
 #include "unit/split_fixture.h"
 

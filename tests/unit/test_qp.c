@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_qp.c -- a queue pair's life, from hello to on_closed, over TCP and the simulated network */
+#include "splitlib/core/alloc.h"
+#include "splitlib/core/device_memory.h"
 #include "unit/split_fixture.h"
 
 static struct fixture f;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "base/list.h"
+#include "splitlib/core/alloc.h"
 #include "unit/split_fixture.h"
 
 #define HOSTS 3u

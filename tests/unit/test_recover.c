@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/crc32c.h"
-#include "splitlib/core/internal.h"
+#include "splitlib/core/alloc.h"
 #include "storage-node/internal.h"
 #include "support/node_rig.h"
 

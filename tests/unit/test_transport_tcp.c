@@ -18,6 +18,8 @@
 #include "base/crc32c.h"
 #include "base/random.h"
 #include "cleave/status.h"
+#include "splitlib/core/port.h"
+#include "splitlib/core/wire.h"
 #include "splitlib/tcp/tcp.h"
 #include "unit/split_fixture.h"
 

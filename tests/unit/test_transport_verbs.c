@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include "splitlib/core/dev_ptr_raw.h"
 #include "splitlib/verbs/verbs.h"
 #include "support/fake_verbs.h"
 #include "unit/split_fixture.h"

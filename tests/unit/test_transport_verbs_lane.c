@@ -9,6 +9,8 @@
 #include <sys/resource.h>
 
 #include "cleave/status.h"
+#include "splitlib/core/one_sided.h"
+#include "splitlib/core/send_assemble.h"
 #include "splitlib/verbs/verbs.h"
 #include "support/fake_verbs.h"
 #include "unit/split_fixture.h"

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cleave/engine.h"
+#include "splitlib/core/alloc.h"
 #include "splitlib/verbs/verbs.h"
 #include "support/fake_verbs.h"
 #include "unit/split_fixture.h"

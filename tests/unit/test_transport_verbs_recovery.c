@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "splitlib/core/connect.h"
 #include "splitlib/verbs/verbs.h"
 #include "support/fake_verbs.h"
 #include "unit/split_fixture.h"

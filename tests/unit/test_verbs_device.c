@@ -21,6 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "splitlib/core/alloc.h"
+#include "splitlib/core/connect.h"
 #include "splitlib/verbs/verbs.h"
 #include "unit/split_fixture.h"
 

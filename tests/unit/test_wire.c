@@ -14,7 +14,7 @@
 #include "base/crc32c.h"
 #include "base/num.h"
 #include "cleave/wire.h"
-#include "splitlib/core/internal.h"
+#include "splitlib/core/wire.h"
 
 TestSuite(wire, .timeout = 60);
 
