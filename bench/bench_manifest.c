@@ -4,7 +4,7 @@
  *
  * For slots of 64 KiB, 16 MiB and 64 MiB a state is filled to the limit at which gateways press back, by
  * runs alone, then by the mirror's half with volumes, then with snapshots. Each is encoded as a checkpoint and
- * read back, as a take-over does. README's table of limits is its output.
+ * read back, as a take-over does. HANDBOOK.md's table of limits is its output.
  *
  *	bench_manifest
  */

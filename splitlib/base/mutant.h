@@ -4,8 +4,8 @@
  *
  * MUTANT(name) asks whether one is on. It is the constant false in every build but the target
  * sim_mutants (tests/sim/mutants.c), so the daemons that users run hold none of this. Each line of the
- * table is a mistake that a system of this kind has made; HACKING.md tells in how many seeds the
- * simulator finds it.
+ * table is a mistake that a system of this kind has made; tests/sim/mutants.tsv tells in which seed the
+ * simulator finds it, and by what.
  *
  *	if (!is_acked_by_all && !MUTANT(ack_two_of_three))
  *		return;

@@ -2,7 +2,7 @@
 /*
  * deletes.h -- each deletion at a storage node is judged at the moment when its page reaches the disk
  *
- * The table "What deletes at nodes, on which evidence" in ARCHITECTURE.md, as a checker:
+ * The table of middletier/upkeep/DELETES.md, as a checker:
  *
  *	any change      its owner is not older than the copy's maker
  *	any deletion    it goes by the incarnation that its owner saw
