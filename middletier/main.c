@@ -605,8 +605,8 @@ process_fini(struct gateway_process *process)
 }
 
 /*
- * Where the hard limit is too low, a port has as much less room as that takes: who comes to it is told so
- * as ever, and the descriptors of its own connections are not theirs. Over RDMA a connection has none.
+ * Where the hard limit of descriptors is too low, each port accepts fewer clients, and refuses the others with
+ * a reason. What a port opens itself, to nodes and gateways, keeps its share. Over RDMA a connection takes none.
  */
 static void
 prepare_descriptors(struct mt_gateway_options *options)

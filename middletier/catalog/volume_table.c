@@ -239,7 +239,7 @@ volumes_put(struct mt_volumes *volumes, const struct mt_volume *volume, uint64_t
 {
 	struct mt_volume_entry *entry = mt_volumes_by_name(volumes, volume->name);
 	bool is_deleting = entry != NULL && entry->is_deleting;
-	/* Of one that was not known no port has a session. */
+	/* A volume that is new here has no session on any port: its attach counts as told. */
 	uint64_t told_attach = entry != NULL ? entry->told_attach : volume->attach;
 	bool is_known = entry != NULL && entry->volume.attach == volume->attach;
 	uint64_t heard_ns = is_known ? entry->heard_ns : 0;

@@ -160,7 +160,7 @@ group_count(const struct compact_group *group, uint64_t *ret_bytes)
 	return true;
 }
 
-/* With its oldest runs, as if each of them had the same share of its own. */
+/* Live bytes are believed to be spread evenly over the group's oldest runs, by their lengths. */
 static void
 group_keep(const struct compact_group *group, uint64_t live_bytes)
 {

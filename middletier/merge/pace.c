@@ -32,12 +32,11 @@
 #define PACE_LAST_S 1u         /* the room, while it is not known */
 #define PACE_BURST_NS NUM_MS(2)
 #define PACE_DEBT_NS NUM_S(1)
-/* Engine jobs, each some 50 us: nobody writes; somebody does, or the latency class is at work; they wait for
- * merges; they stand still. */
-#define PACE_JOBS_IDLE 8u
-#define PACE_JOBS_BUSY 2u
-#define PACE_JOBS_HURRY 4u
-#define PACE_JOBS_FULL 16u
+/* Engine jobs of a merge in flight, each some 50 us. */
+#define PACE_JOBS_IDLE 8u  /* nobody writes */
+#define PACE_JOBS_BUSY 2u  /* somebody writes, or the latency class is at work */
+#define PACE_JOBS_HURRY 4u /* writes wait for merges */
+#define PACE_JOBS_FULL 16u /* writes stand still */
 
 static uint32_t
 part_of(uint64_t bytes, uint64_t whole)

@@ -13,8 +13,10 @@ struct mt_shard;
  * the oldest layer's first_extent) and which run extents (no run left, sealed) can go
  */
 void mt_reclaim_kick(struct mt_shard *shard);
-/* The log's length, and the layers' memory, against their hard limits, behind which writes wait. No room is
- * both. Behind the memory's tombstones wait, too. */
+/*
+ * mt_reclaim_is_log_full -- writes wait: the log or the layers' memory is beyond its hard limit, or no node
+ * has room for a log extent. mt_reclaim_is_memory_full -- the layers' memory is: then tombstones wait, too.
+ */
 bool mt_reclaim_is_log_full(const struct mt_shard *shard);
 /* mt_reclaim_is_log_spent -- what is kept beyond that for the latency class has gone, too. */
 bool mt_reclaim_is_log_spent(const struct mt_shard *shard);

@@ -37,7 +37,7 @@ struct tiers_group {
 	uint64_t live_bytes;  /* of the runs' newest versions, at least; 0: not known */
 };
 
-/* tiers_garbage -- how many of a thousand bytes, against those that are live, are not. */
+/* tiers_garbage -- dead bytes for each thousand live bytes of @group; may exceed 1000. */
 uint32_t tiers_garbage(const struct tiers_group *group);
 /* tiers_take -- how many of the newest runs a merge should take; @is_dirty: of the shard. */
 uint32_t tiers_take(const struct tiers_group *group, bool is_dirty);

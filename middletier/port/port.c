@@ -54,7 +54,10 @@
 #define PORT_MAGIC 0x504f5254u      /* "TROP" */
 #define PORT_HOST_BYTES NUM_MIB(48) /* batch heads and what links need; touched as it is used */
 #define PORT_RECEIVE_STRIDE_BYTES (MT_RECEIVE_BYTES + 4096u)
-/* A quarter is kept for replies: of them a copy holds a window, replays an eighth, or one a shard. */
+/*
+ * At least a quarter of the receives is for the nodes' replies. One copy may hold a window of those; all
+ * replays together an eighth, or one receive a shard.
+ */
 #define PORT_RECEIVES_MIN 48u
 #define PORT_RECEIVES_MAX 4096u
 #define PORT_RING_BYTES_MIN (4u * BATCH_BYTES_MAX)

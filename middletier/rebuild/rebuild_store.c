@@ -229,7 +229,7 @@ plan_volume(struct mt_rebuild_store *store, struct mt_cluster *cluster,
 		    volume.name);
 		return -EINVAL;
 	}
-	/* Sessions of before must not pass for those of after. */
+	/* Attach numbers jump ahead: no session from before the loss passes for a present one. */
 	volume.attach = num_min(volume.attach + REBUILD_ATTACHES_SKIPPED, MT_NUMBER_MAX);
 	volume.session_id = 0;
 	cluster->next_volume_id = num_max(cluster->next_volume_id, volume.id + 1);

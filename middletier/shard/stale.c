@@ -61,8 +61,8 @@ stale_node_heard(const struct mt_stale_check *check, uint32_t node_id)
 }
 
 /*
- * Of those that should have the root's manifest more say that they have none. One that lacks it has lost
- * its disk, and the newer manifest is an orphan; one that has it was away when the others deleted theirs.
+ * Most nodes that should have the root's manifest say that they have none: then it was deleted, and a node
+ * that still has it was away. Where a few lack it, they lost their disks, and a newer manifest is an orphan.
  */
 static bool
 stale_is_manifest_gone(const struct mt_stale_check *check)

@@ -180,11 +180,11 @@ write_is_any_parked(const struct mt_write_state *state)
 void write_finish(struct mt_write_state *state, struct mt_write *write, int rc);
 /* write_release_held -- answer what was kept back. */
 void write_release_held(struct mt_write_state *state, int rc);
-/* write_pump -- soon, look at everything that may go on. */
+/* write_pump_soon -- a task of the loop looks at every write that may go on. */
 void write_pump_soon(struct mt_write_state *state);
 /* write_fail_parked -- answer what waits for admission or for room in a batch. */
 void write_fail_parked(struct mt_write_state *state, int rc);
-/* mt_write_path_kick -- read_path.c has let go of the ring. */
+/* mt_write_path_kick -- a read or a merge has let go of room in the ring. */
 void mt_write_path_kick(struct mt_shard *shard);
 
 #endif /* CLEAVE_MIDDLETIER_WRITE_WRITE_PATH_H */
