@@ -304,7 +304,7 @@ batch_sizes_wrong_field(const struct batch_info *info)
 	return NULL;
 }
 
-/* What a kind of batch may say beside its sizes. The first wrong field, or NULL. */
+/* The first field that is wrong for the batch's kind, or NULL. */
 static const char *
 batch_kind_wrong_field(const struct batch_info *info)
 {

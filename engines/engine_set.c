@@ -22,7 +22,7 @@ struct engine_set {
 	void *workers;
 };
 
-/* Of a set that is not inline. */
+/* Checks the options of a set that is not inline. */
 static bool
 options_are_good(const struct loop *loop, const struct engine_set_options *options)
 {

@@ -20,7 +20,7 @@ extern const struct engine_ops engine_deflate_ops;
 
 /* ---- job.c ---- */
 
-/* What one thread needs to run jobs; reused from job to job. */
+/* A thread's memory for running jobs; reused from job to job. */
 struct engine_runner {
 	void *states[ENGINE_ID_NR]; /* of each codec, by wire id */
 	uint8_t *scratch; /* ENGINE_RECORD_BYTES_MAX: a record of which only a part is wanted */

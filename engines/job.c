@@ -20,7 +20,7 @@
 #include "cleave/batch.h"
 #include "internal.h"
 
-/* What a compressed record must save to be kept: less is not worth the reader's time. */
+/* A compressed record must save so much to be kept: less is not worth the reader's time. */
 #define STORE_SAVING_SHIFT 3
 #define PROBE_SAMPLES 128u
 #define PROBE_DISTINCT_MIN 86u

@@ -84,7 +84,7 @@ worker_main(void *arg)
 	struct offload *offload = worker->offload;
 	struct engine_job *job;
 
-	/* Of this thread alone, in Linux. Where it may not be, jobs only come at other times. */
+	/* The priority of this thread alone, in Linux. Without it jobs only come at other times. */
 	if (offload->is_background)
 		(void)setpriority(PRIO_PROCESS, (id_t)gettid(), OFFLOAD_BACKGROUND_NICE);
 	while ((job = worker_wait(offload)) != NULL) {

@@ -85,7 +85,7 @@ append_finish(struct sn_append *append, int rc)
 	sn_request_finish(req, &reply, NULL);
 }
 
-/* Those that neither the disk nor an engine holds fail now, the others when they are let go. */
+/* Appends that neither the disk nor an engine holds fail now, the others when they are let go. */
 static void
 appends_fail_in(struct loop_link *list, uint64_t from_bytes, int rc)
 {

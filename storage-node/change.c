@@ -330,7 +330,7 @@ freeze_on_settled(struct sn_request *req)
 		change_join(req, 0);
 		return;
 	}
-	/* What it should have is what a damaged copy is measured by, now and after a restart. */
+	/* A damaged copy is measured by the length that it should have, now and after a restart. */
 	change->state = (struct ondisk_state){
 		.state = ONDISK_SLOT_FROZEN,
 		.freeze_epoch = req->wire.epoch,
@@ -614,7 +614,7 @@ extent_change_start(struct sn_request *req)
 	return 0;
 }
 
-/* It would use up the shard's epochs, and shut its owner out for good. */
+/* Refuses an epoch that would use up the shard's epochs, and shut its owner out for good. */
 static int
 change_refuse_epoch(const struct sn_request *req)
 {

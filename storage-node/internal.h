@@ -286,7 +286,7 @@ enum extent_state {
 };
 extern const struct sm_state extent_table[EXTENT_STATE_NR];
 
-/* One a slot; what it holds changes. */
+/* A slot has one for good; the extent in it changes. */
 struct sn_extent {
 	uint32_t magic;
 	struct sm sm;
@@ -373,7 +373,7 @@ void sn_zero_kick(struct node *node);
 enum scan_state { SCAN_IDLE, SCAN_WAITING, SCAN_READING, SCAN_CHECKING, SCAN_STATE_NR };
 extern const struct sm_state scan_table[SCAN_STATE_NR];
 
-/* What somebody wants to know about an extent's chain. */
+/* A question about an extent's chain. */
 struct sn_scan_job {
 	struct loop_link link; /* in node->scans_waiting */
 	struct sn_extent *extent;
@@ -395,7 +395,7 @@ struct sn_scan_job {
 	void (*after_read)(struct sn_scan_job *job);
 };
 
-/* Who finds it out: a buffer and the requests in flight. */
+/* A scan that answers it: a buffer and the requests in flight. */
 struct sn_scan {
 	uint32_t magic;
 	struct sm sm;
@@ -565,7 +565,7 @@ int sn_control_run(struct node *node, struct split_msg *msg, const char **ret_fi
 
 /* ---- request.c ---- */
 
-/* One message being worked on; as many as the pool has receives. */
+/* A message being worked on; as many as the pool has receives. */
 struct sn_request {
 	uint32_t magic;
 	struct loop_link link; /* in node->free_requests */

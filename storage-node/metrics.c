@@ -19,7 +19,7 @@ const struct metric_member sn_split_members[SN_SPLIT_NR] = {
 #define NODE(member, name, unit, help)                                                             \
 	METRIC_MEMBER(struct node_sample, member, name, unit, help, METRIC_GAUGE)
 
-/* Of any node, one that reads its disk included. */
+/* Members of every node, also while it reads its disk. */
 struct node_sample {
 	bool is_ready, is_read_only;
 	uint32_t slots_total, slots_free, slots_bad, slots_reserved, damaged_count, receives_free;
@@ -30,7 +30,7 @@ static const struct metric_member state_members[] = {
 	NODE(is_read_only, "read_only", "bool", "1 after a failed flush: nothing more is written"),
 };
 
-/* Of one that is ready. */
+/* Members of a node that is ready. */
 static const struct metric_member disk_members[] = {
 	NODE(slots_total, "slots", "count", "slots of the disk"),
 	NODE(slots_free, "slots_free", "count", "slots without an extent"),

@@ -26,7 +26,7 @@
 #define VERIFY_BYTES_S_DEFAULT NUM_MIB(64)
 #define CREDITS_DEFAULT 64u
 #define RECEIVES_MIN 8u
-/* What the port's arena loses to alignment and its own needs, in all and for each receive. */
+/* The port's arena loses so much to alignment and its own needs, in all and for each receive. */
 #define DEVICE_SLACK_BYTES NUM_KIB(64)
 #define RECEIVE_SLACK_BYTES NUM_KIB(8)
 #define HOST_BYTES_A_RECEIVE 4096u

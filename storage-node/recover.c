@@ -171,7 +171,7 @@ recover_on_super(struct disk_io *io, int rc, void *arg)
 	(void)io;
 	if (rc == 0)
 		rc = ondisk_super_decode(recover->page, node->disk->capacity_bytes, &super, &field);
-	/* One copy of another version is enough: somebody has begun to make it one. A flipped bit of
+	/* A single copy of another version is enough: somebody has begun to make it one. A flipped bit of
 	 * the version fails the CRC, and is damage like any other. */
 	if (rc == -EPROTONOSUPPORT && ondisk_crc_is_good(recover->page))
 		recover->is_other_version = true;
@@ -254,7 +254,7 @@ recover_read_fence(struct node *node)
 
 /* ---- slots ---- */
 
-/* What the three pages of a slot say together. */
+/* The three pages of a slot, put together. */
 struct slot_view {
 	bool has_identity;
 	struct ondisk_slot slot;

@@ -36,7 +36,7 @@ const struct sm_state scan_table[SCAN_STATE_NR] = {
  */
 #define SCAN_LOOK_BYTES (BATCH_IN_FLIGHT_MAX * BATCH_BYTES_MAX + BATCH_HEAD_BYTES_MAX)
 
-/* Of two buffers that are looked at, the second repeats so much: a head may lie across the end. */
+/* The second of two buffers repeats so much of the first: a head may lie across the end. */
 #define SCAN_LOOK_OVERLAP_BYTES BATCH_HEAD_BYTES_MAX
 _Static_assert(SN_SCAN_BUFFER_MIN > BATCH_BYTES_MAX, "a batch fits a buffer");
 _Static_assert(SN_SCAN_BUFFER_MIN > SCAN_LOOK_OVERLAP_BYTES, "each buffer looks further");
@@ -199,7 +199,7 @@ scan_on_batch(struct sn_scan *scan, int rc)
 		return false;
 	}
 	if (rc == -EMSGSIZE && job->length_bytes + info->batch_bytes <= job->limit_bytes) {
-		/* It is cut off by the buffer's end, or by a small read: read it from its start. */
+		/* The batch is cut off by the buffer's end, or by a small read: read it from its start. */
 		if (scan->read_bytes < info->batch_bytes)
 			scan->read_bytes = info->batch_bytes;
 		scan_read(scan);

@@ -20,7 +20,7 @@
 
 #include "internal.h"
 
-/* What a queue pair may ask for is in its argument. */
+/* The rights of a queue pair are in its argument. */
 static struct sn_peer *
 peer_of(const struct split_qp *qp)
 {
@@ -102,7 +102,7 @@ server_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t 
 	for (uint32_t i = 0; i < count; i++) {
 		const char *field = NULL;
 
-		/* One of those before it was bad, and closed the queue pair. */
+		/* A message before this one was bad, and closed the queue pair. */
 		if (msgs[i]->qp == NULL || split_qp_state(msgs[i]->qp) != QP_READY) {
 			split_msg_release(msgs[i]);
 			continue;

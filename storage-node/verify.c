@@ -54,7 +54,7 @@ verify_leave(struct sn_request *req, struct wire_node_reply *reply)
 	sn_request_finish(req, reply, NULL);
 }
 
-/* What the end of the chain means for a copy that is still there. */
+/* Judges a copy that is still there by the end of its chain. */
 static int
 verify_judge(const struct sn_scan_job *job, const struct sn_extent *extent)
 {

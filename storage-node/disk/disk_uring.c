@@ -165,7 +165,7 @@ uring_next_slot(struct disk_uring *u)
 	return slot;
 }
 
-/* What is written by this thread: the only request there is, if it is one of those. */
+/* The only request there is, if this thread may write it directly. */
 static struct uring_slot *
 uring_take_lone(struct disk_uring *u)
 {
@@ -221,7 +221,7 @@ uring_submit_queued(struct disk_uring *u)
 	rc = io_uring_submit(&u->ring);
 	guard_leave();
 	u->counters.enters_count++;
-	/* What the kernel did not take stays in the ring and goes with the next call. */
+	/* Requests that the kernel did not take stay in the ring and go with the next call. */
 	if (rc < 0)
 		assert(rc == -EAGAIN || rc == -EINTR || rc == -EBUSY || rc == -ENOMEM);
 	if (io_uring_sq_ready(&u->ring) != 0)
@@ -467,7 +467,7 @@ static const struct disk_ops uring_ops = {
 	.is_shared = uring_is_shared,
 };
 
-/* What sysfs says of the device's write cache; "volatile" where it says nothing. */
+/* Is the device's write cache volatile? Yes, where sysfs says nothing. */
 static bool
 device_cache_is_volatile(dev_t device)
 {

@@ -33,7 +33,7 @@ bool disk_uring_is_file(const struct disk *disk);
 /* disk_uring_is_direct -- what was acknowledged is with the device: of a file, file_is_direct. */
 bool disk_uring_is_direct(const struct disk *disk);
 
-/* What the ring did. */
+/* Counters of the ring. */
 struct disk_uring_counters {
 	uint64_t enters_count;  /* io_uring_enter calls that submitted */
 	uint64_t submits_count; /* requests they carried, resumed tails included */

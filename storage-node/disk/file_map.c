@@ -25,7 +25,7 @@ file_is_overwritten_in_place(int fd)
 	    (fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC);
 }
 
-/* What one call tells. The header's last member is the array that follows. */
+/* The answer of a call. The header's last member is the array that follows. */
 union map_answer {
 	struct fiemap map;
 	uint8_t room[sizeof(struct fiemap) + MAP_EXTENTS * sizeof(struct fiemap_extent)];

@@ -339,7 +339,7 @@ format_run(const struct format_options *options, struct node_format *format)
 		rc = format_check_room(options, format);
 	if (rc == 0)
 		rc = format_write(options, &disk, format);
-	/* What did not become a disk should not stay behind as a file. */
+	/* A file that did not become a disk should not stay behind. */
 	if (rc != 0 && disk.fd >= 0 && disk.is_new)
 		(void)unlink(options->disk);
 	if (disk.fd >= 0 && close(disk.fd) != 0 && rc == 0)

@@ -7,7 +7,7 @@
 
 #define FORMAT_REASON_BYTES_MAX 256u
 
-/* What format writes. */
+/* Options of node_format. */
 struct node_format {
 	uint64_t capacity_bytes;
 	uint64_t slot_bytes; /* [64 MiB] */

@@ -43,7 +43,7 @@ _Static_assert((uint64_t)ONDISK_SLOTS_MAX *ONDISK_SLOT_BYTES_MAX < UINT64_C(1) <
 /* No generation or incarnation is larger: what counts up cannot wrap. */
 #define ONDISK_COUNT_MAX (UINT64_C(1) << 62)
 
-/* What a disk is. Written by format; is_failed is set, best effort, when a flush has failed (I3). */
+/* The disk's identity. Written by format; is_failed is set, best effort, when a flush has failed (I3). */
 struct ondisk_super {
 	uint64_t cluster_id;
 	uint32_t node_id;
@@ -78,7 +78,7 @@ enum ondisk_slot_state {
 	ONDISK_SLOT_DELETED = 3,
 };
 
-/* What became of it. Repeats the identity, so that a lost header page does not orphan it. */
+/* The slot's state. Repeats the identity, so that a lost header page does not orphan it. */
 struct ondisk_state {
 	struct ondisk_slot slot;
 	uint64_t generation;

@@ -76,7 +76,7 @@ struct disk_sim_faults {
 /* disk_sim_set_faults -- copied; what was set before is forgotten. */
 void disk_sim_set_faults(struct disk_sim *sim, const struct disk_sim_faults *faults);
 
-/* What certain requests fail with. */
+/* The error of certain requests. */
 struct disk_sim_rule {
 	uint32_t ops; /* DISK_FAULT_OP bits */
 	int rc;
@@ -126,7 +126,7 @@ void disk_sim_poke(struct disk_sim *sim, uint64_t offset_bytes, const void *data
  */
 bool disk_sim_is_lost(const struct disk_sim *sim, uint64_t offset_bytes, uint64_t bytes);
 
-/* What was done, as it was done: a test can replay any part of it. */
+/* An operation, as it was done: a test can replay any part of a disk's history. */
 struct disk_sim_event {
 	enum disk_op op;       /* DISK_WRITE or DISK_FLUSH, done without an error */
 	uint64_t sequence;     /* of a write, from 1 on; of a flush: it covers those up to this */
@@ -146,7 +146,7 @@ struct disk_sim_counters {
 	uint64_t torn_writes_count;
 };
 const struct disk_sim_counters *disk_sim_counters(const struct disk_sim *sim);
-/* What was injected by rules, dice and calls; what disk_sim_fault did is not in it. */
+/* Faults injected by rules, dice and calls; those of disk_sim_fault are not in it. */
 struct disk_sim_counts {
 	uint64_t failed_reads, failed_writes, failed_flushes;
 	uint64_t lying_flushes;

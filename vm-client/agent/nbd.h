@@ -166,7 +166,7 @@ enum nbd_request_state {
 	NBD_REQUEST_STATE_NR
 };
 
-/* What is to be sent: a reply, or a part of a read's data. */
+/* Bytes to be sent: a reply, or a part of a read's data. */
 struct nbd_output {
 	struct loop_link link; /* connection->replies */
 	struct nbd_request *request;

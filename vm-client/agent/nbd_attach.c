@@ -39,7 +39,7 @@ nbd_attach_start(struct nbd_export *export)
 	export->is_attaching = true;
 }
 
-/* What waited for it ends with @rc, in the order in which it came. */
+/* Requests that waited for the attach end with @rc, in the order in which they came. */
 static void
 attach_fail(struct nbd_export *export, int rc)
 {

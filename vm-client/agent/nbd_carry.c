@@ -36,7 +36,7 @@ write_all(int fd, const void *bytes, uint64_t count)
 	return 0;
 }
 
-/* What is left of @bytes once *@sent of this and what follows have gone. */
+/* Writes the rest of @bytes, once *@sent of this and what follows have gone. */
 static int
 write_left(int fd, const uint8_t *bytes, uint64_t count, uint64_t *sent)
 {
@@ -49,7 +49,7 @@ write_left(int fd, const uint8_t *bytes, uint64_t count, uint64_t *sent)
 static bool
 is_untouched(const struct nbd_connection *connection, const struct nbd_output *output)
 {
-	/* Of the first one TLS may have made a record that the socket did not take: see nbd_relay.c. */
+	/* TLS may have made a record of the first output that the socket did not take: see nbd_relay.c. */
 	return list_contains(&output->link) && output->sent_bytes == 0 &&
 	    connection->replies.next != &output->link;
 }

@@ -82,7 +82,7 @@ connection_wants_input(const struct nbd_connection *connection)
 		return true; /* its memory is taken already */
 	if (connection->is_parking)
 		return false;
-	/* Who asks for lists and does not read them waits, too. */
+	/* A client that asks for lists and does not read them waits, too. */
 	if (connection->sm.state != NBD_CONNECTION_SERVING &&
 	    connection->text_bytes - connection->text_sent_bytes >= CONNECTION_TEXT_BYTES_HIGH)
 		return false;
@@ -292,7 +292,7 @@ connection_flush(struct nbd_connection *connection)
 		connection_secure(connection);
 		return;
 	}
-	/* What is in the buffer may have waited for room: the socket will not tell of it. */
+	/* Input in the buffer may have waited for room: the socket will not tell of it. */
 	if (connection->sm.state != NBD_CONNECTION_STARTTLS && input_bytes(connection) > 0 &&
 	    connection_wants_input(connection)) {
 		connection_parse(connection);
@@ -378,7 +378,7 @@ input_take(struct nbd_connection *connection, uint32_t bytes)
 	return at;
 }
 
-/* What an option's handler returned. False: stop parsing. */
+/* Acts on the result of an option's handler. False: stop parsing. */
 static bool
 option_result(struct nbd_connection *connection, int rc)
 {
@@ -614,7 +614,7 @@ connection_on_readable(struct loop_fd *watcher, unsigned events, void *arg)
 		connection_take_input(connection);
 }
 
-/* What TLS has decrypted already, and what was carried here, does not make the socket readable. */
+/* Bytes that TLS has decrypted, or that were carried here, do not make the socket readable. */
 static void
 connection_on_read_task(struct loop_task *task, void *arg)
 {
@@ -703,7 +703,7 @@ connection_on_handshake_timer(struct loop_timer *timer, void *arg)
 	struct nbd_connection *connection = arg;
 
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
-	/* It is we who are slow while it waits for its export. */
+	/* This side is the slow one while a client waits for its export. */
 	if (connection->sm.state == NBD_CONNECTION_OPENING)
 		loop_timer_start(connection->server->options.loop, timer,
 		    connection->server->options.handshake_ns);

@@ -147,7 +147,7 @@ control_detach(struct nbd_server *server, const json_t *in)
 		return fail("it is not attached");
 	if (export->user_count > 0 && !is_forced)
 		return fail("it is in use");
-	/* It goes when its last client has. */
+	/* The export goes when its last client has. */
 	export->is_on_demand = true;
 	LIST_FOREACH_SAFE(&server->connections, link, next) {
 		struct nbd_connection *connection = LIST_ENTRY(link, struct nbd_connection, link);

@@ -241,7 +241,7 @@ nbd_export_leave(struct nbd_export *export, struct nbd_connection *connection)
 void
 nbd_export_on_error(struct nbd_export *export, int rc)
 {
-	/* What ends a volume's session for good; see retry.c. */
+	/* These errors end a volume's session for good; see retry.c. */
 	if (rc != -ESHUTDOWN && rc != -ENOENT && rc != -EXDEV && rc != -EPROTONOSUPPORT)
 		return;
 	if (export->is_lost || export->sm.state != NBD_EXPORT_OPEN)
@@ -297,7 +297,7 @@ nbd_export_find(struct nbd_server *server, const char *name, uint32_t name_bytes
 	LIST_FOREACH_SAFE(&server->exports, link, next) {
 		export = LIST_ENTRY(link, struct nbd_export, link);
 
-		/* Those that a client named come and go with it; one that was detached is going. */
+		/* Exports made on demand come and go with their client; a detached one is going. */
 		if (export->is_on_demand && (name_bytes == 0 || !server->options.allows_any))
 			continue;
 		if (name_bytes == 0 ||

@@ -179,7 +179,7 @@ connection_is_served(const struct nbd_connection *connection)
 	return false;
 }
 
-/* What it has half received, or not sent, goes along (nbd_carry.c), unless the successor is too old. */
+/* Half received and unsent bytes go along (nbd_carry.c), unless the successor is too old. */
 static bool
 connection_is_parked(const struct nbd_connection *connection)
 {
@@ -223,7 +223,7 @@ forget_listeners(struct nbd_server *server)
 		server->listeners[i].path[0] = '\0';
 }
 
-/* What was given is another process's: close our descriptors of it, and no more than that. */
+/* The connections are another process's now: close our descriptors of them, and nothing more. */
 static void
 server_forget(struct nbd_server *server)
 {
@@ -244,7 +244,7 @@ handover_finish(struct nbd_handover *handover, int rc)
 
 	sm_move(&handover->sm, HANDOVER_DONE);
 	handover_free(handover);
-	/* It serves when it hears that, and not before: two must never read one client's bytes. */
+	/* The successor serves only after this message: two must never read one client's bytes. */
 	if (rc == 0)
 		(void)packet_send(fd, json_pack("{s:b}", "yours", 1), NULL, 0, NULL, 0);
 	else
@@ -310,7 +310,7 @@ handover_give_all(struct nbd_handover *handover)
 		       : packet_send(handover->fd, json_pack("{s:b}", "end", 1), NULL, 0, NULL, 0);
 }
 
-/* Those under TLS: the session stays here, a plain connection goes. */
+/* Connections under TLS: the session stays here, a plain connection goes. */
 static void
 handover_split_secure(struct nbd_server *server)
 {
@@ -466,7 +466,7 @@ adopt(struct nbd_server *server, int fd, const struct nbd_connection *as, const 
 	connection = nbd_connection_create(server, fd, fd, as->peer, false);
 	if (connection == NULL)
 		return -ENOMEM;
-	/* Who has the volume is the process that gives this, and it is about to go. */
+	/* The volume's holder is the process that gives this, and it is about to go. */
 	export->must_take = export->must_take || was_writing;
 	connection->style = as->style;
 	connection->has_context = as->has_context;

@@ -180,7 +180,7 @@ nbd_memory_moved(struct nbd_connection *connection, uint64_t bytes)
 	connection->moved_ns = loop_now_ns(connection->server->options.loop);
 }
 
-/* It holds what others wait for, and it is the client's turn to do something about that. */
+/* The connection holds memory that others wait for, and its client has to act first. */
 static bool
 is_stalled(const struct nbd_connection *connection)
 {
@@ -215,7 +215,7 @@ memory_on_stall_timer(struct loop_timer *timer, void *arg)
 	struct nbd_memory *memory = &server->memory;
 	struct nbd_connection *connection;
 
-	/* What is given back now is taken by the task: until then it counts as room. */
+	/* Memory that is given back now is taken by the task: until then it counts as room. */
 	while (!list_is_empty(&memory->waiting) && !memory_has_room(memory, memory->wanted_bytes) &&
 	    (connection = longest_stalled(server)) != NULL) {
 		log_limited(LOG_WARN,

@@ -486,7 +486,7 @@ request_blocker(struct nbd_request *request)
 	return NULL;
 }
 
-/* It may begin, or go on where libcleave had no room. */
+/* The request may begin, or go on where libcleave had no room. */
 static void
 request_begin(struct nbd_request *request)
 {
@@ -505,7 +505,7 @@ request_begin(struct nbd_request *request)
 	request_submit(request);
 }
 
-/* It waits for the volume to be open for writing. False: it may begin. */
+/* The request waits until the volume is open for writing. False: it may begin. */
 static bool
 request_must_attach(struct nbd_request *request)
 {
@@ -563,7 +563,7 @@ request_queue(struct nbd_request *request)
 
 /* ---- starting ---- */
 
-/* What a command needs: its blocks, and memory. */
+/* The needs of a command: its blocks, and memory. */
 struct request_shape {
 	uint64_t first_bytes, end_bytes, data_bytes;
 	bool has_edge[2];
@@ -587,7 +587,7 @@ shape_blocks(struct request_shape *shape, const struct nbd_request_head *head)
 	}
 }
 
-/* Of a command that was checked. */
+/* @head was checked. */
 static struct request_shape
 shape_of(const struct nbd_connection *connection, const struct nbd_request_head *head)
 {
@@ -607,7 +607,7 @@ shape_of(const struct nbd_connection *connection, const struct nbd_request_head 
 		    2; /* one for a chunk's border */
 	if (head->type != NBD_CMD_WRITE && head->type != NBD_CMD_WRITE_ZEROES)
 		return shape;
-	/* Of a single block both edges are one. */
+	/* Both edges of a single block are one. */
 	shape.has_edge[1] = has_tail_edge &&
 	    (!has_head_edge || shape.end_bytes - shape.first_bytes > BLOCK);
 	shape.has_edge[0] = has_head_edge;

@@ -32,7 +32,7 @@ resize_end(struct nbd_export *export, struct nbd_request *request, int rc)
 	else
 		log_warn("export: not resized name=%s wanted_bytes=%llu rc=%s", export->name,
 		    (unsigned long long)request->head.offset_bytes, log_errno(rc));
-	/* Who came meanwhile is told the size of now. */
+	/* Clients that came meanwhile are told the new size. */
 	loop_defer(export->server->options.loop, &export->open_task);
 	loop_defer(export->server->options.loop, &export->resize_task);
 	nbd_request_end(request, rc);

@@ -133,7 +133,7 @@ nbd_tls_read(void *session, void *data, size_t bytes)
 	return n < 0 ? errno_of(n) : n;
 }
 
-/* One record at a time; a record that the socket did not take is asked for again as it was. */
+/* Sends a record at a time; TLS wants a record that the socket did not take again as it was. */
 ssize_t
 nbd_tls_writev(void *session, const struct iovec *iovecs, int count)
 {

@@ -124,7 +124,7 @@ enum nbd_error {
 	NBD_ESHUTDOWN = 108,
 };
 
-/* What base:allocation says of an extent. */
+/* Flags of an extent in base:allocation. */
 #define NBD_STATE_HOLE (1u << 0)
 #define NBD_STATE_ZERO (1u << 1)
 #define NBD_EXTENT_BYTES_MAX 16u

@@ -6,7 +6,7 @@
 
 #include "command.h"
 
-/* What is written is written: a full disk or a closed pipe is no success. */
+/* Output must have been written: a full disk or a closed pipe is no success. */
 static int
 finish_output(int status)
 {

@@ -170,7 +170,7 @@ int command_volume_map(struct command_session *session);
  * A snapshot does not change; nor is anything checked with --force.
  */
 int command_check_use(struct command_session *session);
-/* What the volume holds, added up over all gateways. 0 and *@ret_usage to json_decref. */
+/* command_usage -- a volume's usage, summed over all gateways. 0 and *@ret_usage to json_decref. */
 int command_usage(struct command_session *session, json_t **ret_usage);
 /* Rows for a table of two columns. */
 void command_print_usage(struct table *table, const json_t *usage, uint64_t size_bytes);

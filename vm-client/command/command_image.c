@@ -118,7 +118,7 @@ tool_run(struct command_session *session, const char *const argv[], char *ret_te
 	if (WIFEXITED(status) && WEXITSTATUS(status) == IMAGE_EXIT_NO_PROGRAM)
 		return command_fail(session, -ENOENT,
 		    "%s cannot be run; Debian's package qemu-utils has it", argv[0]);
-	/* What was wrong it has said itself. */
+	/* The tool itself has said what was wrong. */
 	return status == 0 ? 0 : command_fail(session, -EIO, "%s %s failed", argv[0], argv[1]);
 }
 
@@ -261,7 +261,7 @@ image_info(struct command_session *session, const char *path, char **ret_format,
 	return 0;
 }
 
-/* One step of the look at who has the volume: a handler has come. */
+/* A step of the look at who has the volume: a handler has come. */
 struct import_look {
 	struct command_session *session;
 	struct cleave_volume *volume;

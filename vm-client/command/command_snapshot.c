@@ -176,7 +176,7 @@ command_snapshot_list(struct command_session *session)
 
 /* ---- resize ---- */
 
-/* One step of the shrinking session: a handler has come. */
+/* A step of the shrinking session: a handler has come. */
 struct shrink {
 	struct command_session *session;
 	struct cleave_volume *volume;
@@ -228,7 +228,7 @@ shrink_on_closed(void *arg)
 	shrink->is_done = true;
 }
 
-/* What is behind the new end reads as zeros from now on, should the volume grow again. */
+/* Blocks behind the new end read as zeros from now on, should the volume grow again. */
 static int
 shrink_discard(struct command_session *session)
 {

@@ -95,7 +95,7 @@ command_print_gateways(const json_t *reply, FILE *out)
 	return rc;
 }
 
-/* One member of every port's metrics, summed. */
+/* The sum of a metric over all ports. */
 static uint64_t
 sum_metric(const json_t *status, const char *name)
 {

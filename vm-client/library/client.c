@@ -18,7 +18,7 @@
 
 #define CLIENT_MAP_REQUEST "{\"op\":\"map\"}"
 #define CLIENT_HOST_BYTES (4u << 20)
-/* What the arenas need beside what is counted: rounding, and the pool's distances. */
+/* The arenas' own needs: rounding, and the pool's distances. */
 #define CLIENT_DEVICE_SPARE_BYTES (1u << 20)
 #define CLIENT_CONNECTIONS_MAX 4096u /* of all volumes together */
 #define CLIENT_RECEIVE_STRIDE_BYTES (CLIENT_MESSAGE_BYTES_MAX + 4096u)

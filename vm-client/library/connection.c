@@ -169,7 +169,7 @@ connection_retire(struct connection *connection)
 		connection_reset(connection);
 }
 
-/* What the split library calls. */
+/* Called by the split library. */
 
 static void
 connection_on_ready(struct split_qp *qp, const void *hello, uint32_t hello_bytes, void *arg)
@@ -288,7 +288,7 @@ connection_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 		volume_fail(volume, rc);
 	if (connection->is_wanted && volume_is_live(volume))
 		connection_retry_later(connection);
-	/* Those that are sent again join a queue, never this list: it gets shorter. */
+	/* Messages that are sent again join a queue, never this list: it gets shorter. */
 	while ((link = list_first(&connection->sent)) != NULL)
 		message_on_lost(LIST_ENTRY(link, struct message, queue_link));
 	if (!connection->is_wanted || !volume_is_live(volume))

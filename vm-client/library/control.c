@@ -35,7 +35,7 @@ struct control_send {
 	bool is_sending;
 	bool is_orphan; /* its call has ended */
 	struct loop_link link;
-	/* One after the other, as they travel. */
+	/* The header and the text behind it, as they travel. */
 	struct wire_header header __attribute__((aligned(8)));
 	char text[];
 };
@@ -151,7 +151,7 @@ call_finish(struct cleave_client *client, struct cleave_call *call, int rc, cons
 	call->fn(call, rc, reply, error, call->arg);
 }
 
-/* What is said about a call that nobody answered. */
+/* Ends a call that nobody answered, with a text that says what was tried. */
 static void
 call_expire(struct cleave_client *client, struct cleave_call *call)
 {
@@ -358,7 +358,7 @@ control_fail_waiting(struct cleave_client *client, int rc)
 	}
 }
 
-/* One connection, or an attempt at one, has ended: what becomes of the calls. */
+/* A connection, or an attempt at one, has ended: its calls go on elsewhere, or fail. */
 static void
 control_on_failure(struct cleave_client *client, int rc, const char *reason)
 {
@@ -448,7 +448,7 @@ control_connect(struct cleave_client *client)
 	control_on_failure(client, rc, rc == -EINVAL ? "not a valid address" : strerror(-rc));
 }
 
-/* What is due. */
+/* Timers. */
 
 /* When a sent call's gateway is given up. */
 static uint64_t

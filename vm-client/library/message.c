@@ -158,7 +158,7 @@ piece_length(const struct cleave_io *io, uint64_t from_bytes)
 	return (uint32_t)num_min(length, has_data ? CLIENT_MESSAGE_BYTES_MAX : CLEAVE_CHUNK_BYTES);
 }
 
-/* One more neighbour. False: there is no room for it. */
+/* Adds the next extent of a status. False: there is no room for it. */
 static bool
 io_add_extent(struct cleave_io *io, const struct wire_status *status)
 {
@@ -205,7 +205,7 @@ message_ask(struct message *message)
 	return true;
 }
 
-/* What one that has just been made is of. */
+/* Gives a new message its piece of the I/O. */
 static void
 message_take_piece(struct message *message)
 {
@@ -322,7 +322,7 @@ message_give_up(struct message *message, int rc)
 	message_finish(message, rc);
 }
 
-/* Of a status: on to what was not told yet. False: there is nothing left, or no room for it. */
+/* Asks for the rest of a status. False: there is nothing left, or no room for it. */
 static bool
 message_go_on(struct message *message)
 {
@@ -621,7 +621,7 @@ message_place(struct message *message)
 	return (uint8_t *)message->io->data + message->io_offset_bytes;
 }
 
-/* What a read returned goes to the caller's memory, if it is not there yet, and is checked there. */
+/* A read's data goes to the caller's memory, if it is not there yet, and is checked there. */
 static int
 message_take_payload(struct message *message, const struct wire_io_reply *reply,
     const struct split_msg *msg)

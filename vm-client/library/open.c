@@ -114,7 +114,7 @@ volume_take_attach(struct cleave_volume *volume, const char *reply, struct clien
 	return rc;
 }
 
-/* It is held by one who is silent: the attach will be sent again. */
+/* A silent holder has the volume: the attach will be sent again. */
 static bool
 open_waits(struct cleave_volume *volume, int rc, const char *reply)
 {
@@ -125,7 +125,7 @@ open_waits(struct cleave_volume *volume, int rc, const char *reply)
 	json_decref(root);
 	if (retry_ms <= 0 || loop_now_ns(loop) >= volume->open_until_ns)
 		return false;
-	/* It may be back, and then there is nothing to wait for: not all of its time at once. */
+	/* The holder may come back and end the wait: so not all of the time at once. */
 	loop_timer_start(loop, &volume->open_timer,
 	    num_min((uint64_t)num_min((uint64_t)retry_ms, 1000) * NUM_MS(1), OPEN_AGAIN_NS));
 	return true;

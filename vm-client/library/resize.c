@@ -121,7 +121,7 @@ cleave_volume_resize(struct cleave_volume *volume, uint64_t size_bytes, bool may
 		return -ERANGE;
 	if ((volume->flags & CLEAVE_OPEN_READ_ONLY) != 0)
 		return -EROFS;
-	/* It is our own session that is there: "force" means that it is no reason to refuse. */
+	/* "force": our own session is no reason to refuse. */
 	return resize_ask(volume,
 	    json_pack("{s:s, s:s, s:I, s:I, s:b, s:b}", "op", "volume.resize", "name",
 		volume->info.name, "id", (json_int_t)volume->info.id, "size_bytes",

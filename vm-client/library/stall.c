@@ -82,7 +82,7 @@ stall_tell(struct cleave_volume *volume, uint64_t waited_ns, bool is_over, const
 	client->options.on_stall(&told, client->options.stall_arg);
 }
 
-/* What this side sees of @message. */
+/* The part of the text that this side knows about @message. */
 static void
 stall_see(const struct message *message, char *ret_text, size_t text_bytes)
 {

@@ -154,7 +154,7 @@ io_is_behind_others(const struct cleave_io *io)
 
 /* Cutting. */
 
-/* What the first change is to be cut into may have to be asked for before (holes.c). */
+/* The pieces of the first change may have to be asked for first (holes.c). */
 static bool
 volume_has_change_split(const struct cleave_volume *volume)
 {
@@ -191,7 +191,7 @@ volume_split(struct cleave_volume *volume)
 
 	if (!volume_is_live(volume) || list_contains(&volume->split_wait))
 		return;
-	/* Those that wait for messages come first. */
+	/* I/O that waits for messages comes first. */
 	while (volume_has_split(volume) && list_is_empty(&client->split_wait) &&
 	    !list_is_empty(&client->free))
 		volume_split_one(volume);

@@ -53,14 +53,14 @@ struct load_options {
 	bool is_quiet;
 };
 
-/* One of those that are open. */
+/* An open volume. */
 struct load_volume {
 	char name[CLEAVE_NAME_BYTES_MAX + 1];
 	struct cleave_volume *volume; /* NULL: not open */
 	struct cleave_volume_info info;
 };
 
-/* What every job works with. */
+/* The state that every job works with. */
 struct load {
 	const struct load_options *options;
 	struct loop *loop;
@@ -70,7 +70,7 @@ struct load {
 	uint64_t buffer_bytes; /* of the client's, for load_run */
 	bool is_interrupted;   /* SIGINT or SIGTERM came */
 	struct signals signals;
-	/* Of the volume that is being opened, the one at opened_count; they are opened one by one. */
+	/* Volumes are opened one by one: the one at opened_count is under way. */
 	uint32_t opened_count;
 	int open_rc;
 	bool is_open_done;

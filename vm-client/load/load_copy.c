@@ -150,7 +150,7 @@ is_file_done(void *arg)
 	return copy->in_flight_count == 0;
 }
 
-/* One file, one direction. */
+/* Copies a file, in one direction. */
 static void
 transfer(struct copy *copy)
 {
