@@ -98,91 +98,10 @@ static const struct sm_state gateway_table[MT_GATEWAY_STATE_NR] = {
 static void gateway_load(struct mt_gateway *gateway);
 static void gateway_on_load_timer(struct loop_timer *timer, void *arg);
 
-/* What shards, links and ports ask. */
-
-uint64_t
-mt_gateway_cluster_id(const struct mt_gateway *gateway)
-{
-	return gateway->options.cluster_id;
-}
-
-/* Known to ports from their begin on; does not change any more. */
-uint32_t
-mt_gateway_shard_count(const struct mt_gateway *gateway)
-{
-	return gateway->cluster.shard_count;
-}
-
-uint32_t
-mt_gateway_min_replicas(const struct mt_gateway *gateway)
-{
-	return gateway->options.min_replicas;
-}
-
-uint64_t
-mt_gateway_node_timeout_ns(const struct mt_gateway *gateway)
-{
-	return gateway->options.node_timeout_ns;
-}
-
-uint64_t
-mt_gateway_repair_after_ns(const struct mt_gateway *gateway)
-{
-	return gateway->options.repair_after_ns;
-}
-
-uint64_t
-mt_gateway_repair_bytes_per_s(const struct mt_gateway *gateway)
-{
-	return gateway->options.repair_bytes_per_s;
-}
-
-uint64_t
-mt_gateway_hold_ns(const struct mt_gateway *gateway)
-{
-	return gateway->options.hold_ns;
-}
-
-uint32_t
-mt_gateway_frame_bytes(const struct mt_gateway *gateway)
-{
-	return gateway->options.frame_bytes;
-}
-
-uint64_t
-mt_gateway_scrub_interval_ns(const struct mt_gateway *gateway)
-{
-	return gateway->options.scrub_interval_ns;
-}
-
-uint64_t
-mt_gateway_log_bytes(const struct mt_gateway *gateway)
-{
-	return gateway->options.log_bytes;
-}
-
-uint64_t
-mt_gateway_sweep_interval_ns(const struct mt_gateway *gateway)
-{
-	return gateway->options.sweep_interval_ns;
-}
-
-uint64_t
-mt_gateway_orphan_grace_ns(const struct mt_gateway *gateway)
-{
-	return gateway->options.orphan_grace_ns;
-}
-
-uint64_t
-mt_gateway_index_cache_bytes(const struct mt_gateway *gateway)
-{
-	return gateway->options.index_cache_bytes / gateway->port_count;
-}
-
 uint64_t
 mt_gateway_lease_until_ns(const struct mt_gateway *gateway)
 {
-	return atomic_load_explicit(&gateway->lease_until_ns, memory_order_acquire);
+	return atomic_load_explicit(&gateway->shared.lease_until_ns, memory_order_acquire);
 }
 
 bool
@@ -191,42 +110,6 @@ mt_gateway_has_lease(const struct mt_gateway *gateway, struct loop *loop)
 	/* Asked anew: a process that was paused in the middle of a turn knows the time before. */
 	return loop_now_fresh_ns(loop) < mt_gateway_lease_until_ns(gateway) ||
 	    MUTANT(lease_ignored);
-}
-
-uint64_t
-mt_gateway_id(const struct mt_gateway *gateway)
-{
-	return gateway->options.gateway_id;
-}
-
-uint64_t
-mt_gateway_boot_id(const struct mt_gateway *gateway)
-{
-	return gateway->options.boot_id;
-}
-
-struct loop *
-mt_gateway_loop(const struct mt_gateway *gateway)
-{
-	return gateway->options.loop;
-}
-
-struct meta *
-mt_gateway_meta(const struct mt_gateway *gateway)
-{
-	return gateway->options.meta;
-}
-
-bool
-mt_gateway_has_served(const struct mt_gateway *gateway)
-{
-	return atomic_load_explicit(&gateway->has_served, memory_order_relaxed);
-}
-
-bool
-mt_gateway_is_killed(const struct mt_gateway *gateway)
-{
-	return gateway->is_killed;
 }
 
 /* Creating. */
@@ -299,6 +182,32 @@ gateway_set_defaults(struct mt_gateway_options *options)
 		options->index_cache_bytes = GATEWAY_INDEX_CACHE_BYTES;
 }
 
+/* The options are whole now: what ports are told of them. */
+static void
+gateway_set_settings(struct mt_gateway *gateway)
+{
+	const struct mt_gateway_options *options = &gateway->options;
+
+	gateway->settings = (struct mt_settings){
+		.cluster_id = options->cluster_id,
+		.gateway_id = options->gateway_id,
+		.boot_id = options->boot_id,
+		.min_replicas = options->min_replicas,
+		.frame_bytes = options->frame_bytes,
+		.node_timeout_ns = options->node_timeout_ns,
+		.repair_after_ns = options->repair_after_ns,
+		.repair_bytes_per_s = options->repair_bytes_per_s,
+		.scrub_interval_ns = options->scrub_interval_ns,
+		.sweep_interval_ns = options->sweep_interval_ns,
+		.orphan_grace_ns = options->orphan_grace_ns,
+		.log_bytes = options->log_bytes,
+		.index_cache_bytes = options->index_cache_bytes / options->port_count,
+		.hold_ns = options->hold_ns,
+		.manifest_bytes = options->manifest_bytes,
+		.manifest_part_bytes = options->manifest_part_bytes,
+	};
+}
+
 struct mt_gateway *
 mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, size_t error_bytes)
 {
@@ -318,8 +227,7 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 	gateway->options = *options;
 	gateway->port_count = options->port_count;
 	gateway_set_defaults(&gateway->options);
-	atomic_init(&gateway->lease_until_ns, 0);
-	atomic_init(&gateway->has_served, false);
+	gateway_set_settings(gateway);
 	mt_volumes_init(&gateway->volumes);
 	mt_mirror_init(gateway);
 	mt_drop_init(gateway);
@@ -665,7 +573,7 @@ mt_gateway_on_all_served(struct mt_gateway *gateway)
 	if (gateway->sm.state != MT_GATEWAY_TAKING)
 		return;
 	sm_move(&gateway->sm, MT_GATEWAY_SERVING);
-	atomic_store_explicit(&gateway->has_served, true, memory_order_relaxed);
+	atomic_store_explicit(&gateway->shared.has_served, true, memory_order_relaxed);
 	gateway_log_ready(gateway);
 	if (gateway->options.on_ready != NULL)
 		gateway->options.on_ready(gateway->options.arg);
@@ -750,7 +658,7 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 	/* Threads end by mt_gateway_stop alone: a process that has threads is killed by a signal. */
 	for (uint32_t i = 0; i < gateway->port_count; i++)
 		assert(!gateway->has_thread[i]);
-	gateway->is_killed = gateway->options.sim_host != NULL &&
+	gateway->shared.is_killed = gateway->options.sim_host != NULL &&
 	    gateway->sm.state > MT_GATEWAY_CREATED && gateway->sm.state < MT_GATEWAY_STOPPED;
 	loop_timer_stop(gateway->options.loop, &gateway->load_timer);
 	mt_volumes_unwatch(gateway);

@@ -11,25 +11,10 @@
 #include "common/metric.h"
 #include "common/shard.h"
 
-struct meta;
 struct mt_gateway;
 struct mt_gateway_options;
 struct mt_port;
 
-uint64_t mt_gateway_cluster_id(const struct mt_gateway *gateway);
-uint32_t mt_gateway_shard_count(const struct mt_gateway *gateway);
-uint32_t mt_gateway_min_replicas(const struct mt_gateway *gateway);
-/* mt_gateway_has_served -- all its shards served at some time. Threads: any. */
-bool mt_gateway_has_served(const struct mt_gateway *gateway);
-uint64_t mt_gateway_node_timeout_ns(const struct mt_gateway *gateway);
-/* mt_gateway_log_bytes -- of a shard's log, beyond which flush hurries; reclaim.c may want less. */
-uint64_t mt_gateway_log_bytes(const struct mt_gateway *gateway);
-/* mt_gateway_index_cache_bytes -- a port's share of the indexes of runs. */
-uint64_t mt_gateway_index_cache_bytes(const struct mt_gateway *gateway);
-/* mt_gateway_hold_ns -- after it a shard's hold for a snapshot ends by itself. */
-uint64_t mt_gateway_hold_ns(const struct mt_gateway *gateway);
-/* mt_gateway_frame_bytes -- plain bytes of a run's frames: a power of two of blocks, up to 64 KiB. */
-uint32_t mt_gateway_frame_bytes(const struct mt_gateway *gateway);
 /*
  * mt_gateway_lease_until_ns -- the monotonic time until which this gateway surely owns what it owns (I7)
  *
@@ -38,11 +23,6 @@ uint32_t mt_gateway_frame_bytes(const struct mt_gateway *gateway);
 uint64_t mt_gateway_lease_until_ns(const struct mt_gateway *gateway);
 /* mt_gateway_has_lease -- now, by @loop's clock. Judged when an answer is sent, not when it is made. */
 bool mt_gateway_has_lease(const struct mt_gateway *gateway, struct loop *loop);
-uint64_t mt_gateway_id(const struct mt_gateway *gateway);
-uint64_t mt_gateway_boot_id(const struct mt_gateway *gateway);
-struct loop *mt_gateway_loop(const struct mt_gateway *gateway);
-struct meta *mt_gateway_meta(const struct mt_gateway *gateway);
-
 struct mt_gateway *mt_gateway_create(const struct mt_gateway_options *options, char *ret_error,
     size_t error_bytes);
 /* mt_gateway_start -- listen and take the shards over. 0 or negative errno, with the text. */
@@ -56,16 +36,9 @@ char *mt_gateway_status_json(struct mt_gateway *gateway);
 /* mt_gateway_metric -- sum over ports. */
 uint64_t mt_gateway_metric(struct mt_gateway *gateway, enum mt_metric metric);
 
-uint64_t mt_gateway_repair_after_ns(const struct mt_gateway *gateway);
-uint64_t mt_gateway_repair_bytes_per_s(const struct mt_gateway *gateway);
-uint64_t mt_gateway_scrub_interval_ns(const struct mt_gateway *gateway);
-uint64_t mt_gateway_sweep_interval_ns(const struct mt_gateway *gateway);
-uint64_t mt_gateway_orphan_grace_ns(const struct mt_gateway *gateway);
-
 /* mt_gateway_fail -- main: it will never serve; tells options.on_failed, once. */
 void mt_gateway_fail(struct mt_gateway *gateway, int rc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-bool mt_gateway_is_killed(const struct mt_gateway *gateway);
 /* mt_gateway_time_s -- wall clock; the simulator's own, where nothing may differ from one run to the next. */
 uint64_t mt_gateway_time_s(const struct mt_gateway *gateway);
 /* What ports report, on main. */

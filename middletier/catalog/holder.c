@@ -41,7 +41,6 @@
 #include "common/alloc.h"
 #include "control/control.h"
 #include "control/control_json.h"
-#include "gateway.h"
 #include "session/session.h"
 
 /* A reader that closes sends nothing, and its queue pair's end may come behind its next command. */
@@ -125,7 +124,7 @@ mt_holder_on_left(struct mt_session *session)
 {
 	session->is_telling = true;
 	session->left_post = (struct loop_post){ .fn = left_on_main, .arg = session };
-	loop_post(mt_gateway_loop(session->port->gateway), &session->left_post);
+	loop_post(session->port->main_loop, &session->left_post);
 }
 
 /* ---- for another gateway ---- */

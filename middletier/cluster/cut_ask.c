@@ -21,7 +21,6 @@
 #include "common/shard.h"
 #include "control/control.h"
 #include "control/control_json.h"
-#include "gateway.h"
 #include "write/cut.h"
 
 static const char *const step_names[MT_CUT_STEP_NR] = {
@@ -58,7 +57,7 @@ leg_done(struct mt_cut_leg *leg)
 	if (--leg->pending_count > 0)
 		return;
 	leg->post.fn = ask_on_main;
-	loop_post(mt_gateway_loop(leg->ask->gateway), &leg->post);
+	loop_post(leg->ask->gateway->options.loop, &leg->post);
 }
 
 static void

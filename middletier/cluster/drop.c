@@ -45,7 +45,6 @@
 #include "common/alloc.h"
 #include "common/port.h"
 #include "common/shard.h"
-#include "gateway.h"
 #include "index/index.h"
 #include "merge/flush.h"
 #include "shard/segment_drop.h"
@@ -360,7 +359,7 @@ hide_on_port(struct loop_post *post, void *arg)
 		mt_flush_kick(shard);
 	}
 	leg->post.fn = hide_on_leg;
-	loop_post(mt_gateway_loop(leg->port->gateway), &leg->post);
+	loop_post(leg->port->main_loop, &leg->post);
 }
 
 static void
@@ -652,7 +651,7 @@ drop_on_port(struct loop_post *post, void *arg)
 			leg->is_left = true;
 	}
 	leg->post.fn = drop_on_leg;
-	loop_post(mt_gateway_loop(leg->port->gateway), &leg->post);
+	loop_post(leg->port->main_loop, &leg->post);
 }
 
 static void

@@ -21,6 +21,7 @@
 #include "cluster/member.h"
 #include "cluster/mirror.h"
 #include "common/port.h"
+#include "common/settings.h"
 #include "control/control_json.h"
 #include "extent/node_link.h"
 
@@ -102,6 +103,8 @@ struct mt_gateway {
 	uint32_t magic;
 	struct sm sm;
 	struct mt_gateway_options options;
+	struct mt_settings settings; /* what ports need of the options */
+	struct mt_shared shared;
 	struct mt_port *ports;
 	uint32_t port_count;
 	pthread_t threads[MT_PORTS_MAX];
@@ -123,11 +126,6 @@ struct mt_gateway {
 	struct loop_timer load_timer; /* the store did not answer: ask again */
 	uint64_t started_ns;
 	struct mt_member member;
-	_Atomic uint64_t
-	    lease_until_ns; /* main writes, ports read; see mt_gateway_lease_until_ns */
-	_Atomic uint64_t slot_bytes_min; /* ports write: of all nodes seen; 0: none was */
-	_Atomic bool has_served;         /* main writes: it was SERVING */
-	bool is_killed; /* simulator: destroyed without stop, the split ports are gone already */
 	int failure_rc;
 	char failure[2 * MT_CONTROL_ERROR_BYTES];
 	void (*stop_fn)(void *arg);

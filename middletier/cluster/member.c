@@ -143,7 +143,8 @@ static void
 member_set_until(struct mt_member *member, uint64_t until_ns)
 {
 	member->until_ns = until_ns;
-	atomic_store_explicit(&member->gateway->lease_until_ns, until_ns, memory_order_release);
+	atomic_store_explicit(&member->gateway->shared.lease_until_ns, until_ns,
+	    memory_order_release);
 }
 
 static uint64_t

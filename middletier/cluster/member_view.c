@@ -533,7 +533,7 @@ mt_view_stop(struct mt_member *member)
 		return;
 	member->is_watching = false;
 	/* Of a killed process no store is asked for anything. */
-	if (!mt_gateway_is_killed(member->gateway))
+	if (!member->gateway->shared.is_killed)
 		meta->ops->unwatch(meta, view_on_watch, member);
 	loop_timer_stop(view_loop(member), &member->read_timer);
 	loop_timer_stop(view_loop(member), &member->take_timer);

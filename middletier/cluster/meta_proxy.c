@@ -41,6 +41,7 @@
 #include "cluster/meta_proxy.h"
 #include "cluster/volume_refresh.h"
 #include "common/alloc.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "gateway.h"
 #include "manifest/manifest_state.h"
@@ -182,7 +183,7 @@ root_call_on_list(int rc, const struct meta_item *items, uint32_t count, void *a
 static void
 root_call_list(struct root_call *call)
 {
-	struct meta *meta = mt_gateway_meta(call->gateway);
+	struct meta *meta = call->gateway->options.meta;
 	int rc = meta->ops->list(meta, call->key, root_call_on_list, call);
 
 	if (rc != 0)
@@ -226,7 +227,7 @@ root_call_add_compares(const struct root_call *call, struct meta_op ops[2])
 static void
 root_call_txn(struct root_call *call)
 {
-	struct meta *meta = mt_gateway_meta(call->gateway);
+	struct meta *meta = call->gateway->options.meta;
 	char *text = mt_root_encode(&call->wanted);
 	int rc = -ENOMEM;
 
@@ -279,7 +280,7 @@ static void
 root_call_on_old_root(int rc, const struct meta_item *items, uint32_t count, void *arg)
 {
 	struct root_call *call = arg;
-	struct meta *meta = mt_gateway_meta(call->gateway);
+	struct meta *meta = call->gateway->options.meta;
 	uint64_t version = 0;
 
 	CHECK_OBJ(call, ROOT_CALL_MAGIC);
@@ -292,7 +293,7 @@ root_call_on_old_root(int rc, const struct meta_item *items, uint32_t count, voi
 		return;
 	}
 	call->has_old = version != 0 && !call->found.is_released &&
-	    call->found.gateway_id != mt_gateway_id(call->gateway);
+	    call->found.gateway_id != call->gateway->options.gateway_id;
 	if (!call->has_old) {
 		root_call_txn(call);
 		return;
@@ -306,7 +307,7 @@ root_call_on_old_root(int rc, const struct meta_item *items, uint32_t count, voi
 static void
 root_call_claim(struct root_call *call)
 {
-	struct meta *meta = mt_gateway_meta(call->gateway);
+	struct meta *meta = call->gateway->options.meta;
 	int rc = meta->ops->list(meta, call->key, root_call_on_old_root, call);
 
 	if (rc != 0)
@@ -403,7 +404,7 @@ root_call_start(struct root_call *call)
 		return -ENOMEM;
 	call->post = (struct loop_post){ .fn = root_call_on_main, .arg = call };
 	list_push_back(&call->shard->root_calls, &call->link);
-	loop_post(mt_gateway_loop(call->gateway), &call->post);
+	loop_post(call->gateway->options.loop, &call->post);
 	return 0;
 }
 
@@ -483,8 +484,8 @@ mt_shard_mirror_check(struct mt_shard *shard, const struct mt_manifest_state *st
 void
 mt_root_abandon(struct mt_shard *shard)
 {
-	bool is_killed = mt_gateway_is_killed(shard->port->gateway);
-	bool is_loop_dead = shard->port->loop != mt_gateway_loop(shard->port->gateway);
+	bool is_killed = shard->port->shared->is_killed;
+	bool is_loop_dead = shard->port->loop != shard->port->main_loop;
 	struct loop_link *link;
 
 	while ((link = list_pop_front(&shard->root_calls)) != NULL) {

@@ -32,7 +32,6 @@
 #include "common/alloc.h"
 #include "common/port.h"
 #include "common/shard.h"
-#include "gateway.h"
 #include "manifest/edit.h"
 #include "manifest/manifest.h"
 #include "manifest/manifest_state.h"
@@ -51,7 +50,7 @@ mirror_finish(struct mt_mirror *mirror, int rc)
 {
 	mirror->rc = rc;
 	mirror->post = (struct loop_post){ .fn = mirror_on_done, .arg = mirror };
-	loop_post(mt_gateway_loop(mirror->gateway), &mirror->post);
+	loop_post(mirror->gateway->options.loop, &mirror->post);
 }
 
 static void
@@ -290,7 +289,7 @@ static void
 mirror_retry(struct mt_mirror *mirror, int rc)
 {
 	log_limited(LOG_WARN, "gateway: the mirror of the volumes waits rc=%s", log_errno(rc));
-	loop_timer_start(mt_gateway_loop(mirror->gateway), &mirror->timer, MIRROR_RETRY_NS);
+	loop_timer_start(mirror->gateway->options.loop, &mirror->timer, MIRROR_RETRY_NS);
 }
 
 static void

@@ -23,7 +23,7 @@
 #include "cluster/gateway_state.h"
 #include "common/alloc.h"
 #include "common/port.h"
-#include "gateway.h"
+#include "common/settings.h"
 
 #define PEER_MAGIC 0x52454550u /* "PEER" */
 
@@ -51,7 +51,7 @@ peer_finish(struct mt_peer_call *call, int rc)
 	if (!call->is_answered)
 		call->rc = rc == 0 ? -ECONNRESET : rc;
 	call->post = (struct loop_post){ .fn = peer_on_main, .arg = call };
-	loop_post(mt_gateway_loop(port->gateway), &call->post);
+	loop_post(port->main_loop, &call->post);
 }
 
 static void
@@ -162,7 +162,7 @@ peer_on_port(struct loop_post *post, void *arg)
 	struct mt_peer_call *call = arg;
 	struct mt_port *port = call->port;
 	struct wire_hello hello = { .role = WIRE_ROLE_CLIENT,
-		.cluster_id = mt_gateway_cluster_id(port->gateway) };
+		.cluster_id = port->settings->cluster_id };
 	uint8_t bytes[WIRE_HELLO_BYTES];
 	const struct split_connect_options options = {
 		.address = call->address,

@@ -36,7 +36,6 @@
 #include "common/alloc.h"
 #include "common/port.h"
 #include "control/control.h"
-#include "gateway.h"
 #include "session/session.h"
 
 #define REFRESH_RETRY_NS NUM_MS(200)
@@ -436,7 +435,7 @@ mt_volumes_unwatch(struct mt_gateway *gateway)
 	if (!volumes->is_watching)
 		return;
 	volumes->is_watching = false;
-	if (!mt_gateway_is_killed(gateway)) {
+	if (!gateway->shared.is_killed) {
 		meta->ops->unwatch(meta, refresh_on_watch, gateway);
 		meta->ops->unwatch(meta, refresh_on_snapshot_watch, gateway);
 	}
@@ -514,5 +513,5 @@ mt_volume_query_send(struct mt_volume_query *query, struct mt_port *port,
 	query->arg = arg;
 	query->waiter = (struct mt_volumes_waiter){ .fn = query_on_read, .arg = query };
 	query->post = (struct loop_post){ .fn = query_on_main, .arg = query };
-	loop_post(mt_gateway_loop(port->gateway), &query->post);
+	loop_post(port->main_loop, &query->post);
 }

@@ -19,12 +19,15 @@
 
 struct engine_set;
 struct merge_work;
+struct mt_cluster;
 struct mt_control_request;
 struct mt_gateway;
 struct mt_link;
 struct mt_read_state;
 struct mt_run_cache;
+struct mt_settings;
 struct mt_shard;
+struct mt_shared;
 struct split_port;
 
 #define MT_NODES_MAX 64u
@@ -34,6 +37,10 @@ struct split_port;
 struct mt_port {
 	uint32_t magic;
 	struct mt_gateway *gateway;
+	const struct mt_settings *settings;
+	struct mt_shared *shared;
+	const struct mt_cluster *cluster; /* the key "cluster": main has read it when ports begin */
+	struct loop *main_loop;
 	uint32_t index;
 	struct loop *loop;
 	struct split_port *split;

@@ -36,6 +36,7 @@
 #include "cluster/gateway_state.h"
 #include "cluster/volume_refresh.h"
 #include "common/alloc.h"
+#include "common/metric.h"
 #include "common/port.h"
 #include "common/shard.h"
 #include "control/control_attach.h"
@@ -44,7 +45,6 @@
 #include "control/control_snapshot.h"
 #include "control/control_volume.h"
 #include "control/usage.h"
-#include "gateway.h"
 #include "port/port_snapshot.h"
 #include "port/waits.h"
 #include "session/session.h"
@@ -128,7 +128,7 @@ ask_on_port(struct loop_post *post, void *arg)
 	if (ask->kind == MT_ASK_USAGE)
 		mt_usage_take(port, &ask->volume, &leg->snapshot.usage);
 	post->fn = ask_on_answer;
-	loop_post(mt_gateway_loop(port->gateway), post);
+	loop_post(port->main_loop, post);
 }
 
 int
@@ -637,5 +637,5 @@ mt_control_on_message(struct mt_session *session, struct split_msg *msg,
 	(void)snprintf(request->peer, sizeof(request->peer), "%.63s", split_qp_peer(session->qp));
 	mt_session_begin(session, false);
 	request->post = (struct loop_post){ .fn = control_on_main, .arg = request };
-	loop_post(mt_gateway_loop(port->gateway), &request->post);
+	loop_post(port->main_loop, &request->post);
 }

@@ -22,7 +22,6 @@
 #include "control/control.h"
 #include "control/control_json.h"
 #include "control/usage.h"
-#include "gateway.h"
 #include "index/index.h"
 #include "merge/compact.h"
 #include "port/port_snapshot.h"
@@ -105,7 +104,7 @@ usage_on_answer(struct mt_ask *ask, void *arg)
 		sum.run_count += usage->run_count;
 		sum.run_count_max = (uint32_t)num_max(sum.run_count_max, usage->run_count_max);
 	}
-	(void)snprintf(id, sizeof(id), "%016" PRIx64, mt_gateway_id(ask->gateway));
+	(void)snprintf(id, sizeof(id), "%016" PRIx64, ask->gateway->options.gateway_id);
 	mt_control_finish(arg,
 	    json_pack("{s:s, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}}", "gateway", id,
 		"usage", "shard_count", (json_int_t)sum.shard_count, "shard_total",

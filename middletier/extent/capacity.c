@@ -4,12 +4,14 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/num.h"
 #include "cleave/wire.h"
+#include "common/settings.h"
 #include "extent/node_link.h"
 
 #define CAPACITY_HELP                                                                               \
@@ -89,4 +91,14 @@ mt_capacity_check(const struct mt_link *links, uint32_t link_count, uint32_t sha
 	    " can be used for that, so unevenly are the nodes' sizes: " CAPACITY_HELP,
 	    copies, shard_count, copy_slots, usable, total);
 	return -EXFULL;
+}
+
+void
+mt_capacity_note_slot(struct mt_shared *shared, uint64_t slot_bytes)
+{
+	uint64_t seen = atomic_load(&shared->slot_bytes_min);
+
+	while ((seen == 0 || slot_bytes < seen) &&
+	    !atomic_compare_exchange_weak(&shared->slot_bytes_min, &seen, slot_bytes))
+		;
 }

@@ -13,6 +13,7 @@
 
 struct mt_link;
 struct mt_node_config;
+struct mt_shared;
 
 bool mt_node_is_same_domain(const struct mt_node_config *a, const struct mt_node_config *b);
 /* mt_node_domain_count -- how many domains @nodes are of. */
@@ -27,5 +28,7 @@ uint32_t mt_node_domain_count(const struct mt_node_config *nodes, uint32_t count
  */
 int mt_capacity_check(const struct mt_link *links, uint32_t link_count, uint32_t shard_count,
     char *ret_text, size_t text_bytes);
+/* mt_capacity_note_slot -- a node has slots of @slot_bytes: the smallest ones bound manifests (manifest_room.c). */
+void mt_capacity_note_slot(struct mt_shared *shared, uint64_t slot_bytes);
 
 #endif /* CLEAVE_MIDDLETIER_EXTENT_CAPACITY_H */

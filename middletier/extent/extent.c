@@ -32,13 +32,14 @@
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
+#include "common/metric.h"
 #include "common/port.h"
 #include "common/replica.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "extent/node_link.h"
 #include "extent/placement.h"
 #include "extent/replicate.h"
-#include "gateway.h"
 
 #define REQUEST_MAGIC 0x54534552u /* "REST" */
 
@@ -266,7 +267,7 @@ static int
 extent_place(struct mt_extent *extent, struct mt_link **ret_links)
 {
 	struct mt_port *port = extent->shard->port;
-	uint32_t count_min = mt_gateway_min_replicas(port->gateway);
+	uint32_t count_min = port->settings->min_replicas;
 	uint32_t count = MT_REPLICAS_MAX;
 	uint64_t slot_bytes = UINT64_MAX;
 	enum extent_kind kind = extent->is_reserve ? MT_PLACE_RESERVE : extent->kind;

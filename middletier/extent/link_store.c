@@ -16,19 +16,18 @@
 #include "base/log.h"
 #include "catalog/cluster_key.h"
 #include "cleave/wire.h"
-#include "cluster/gateway_state.h"
 #include "common/port.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "extent/link_store.h"
 #include "extent/node_link.h"
 #include "extent/node_trouble.h"
-#include "gateway.h"
 #include "shard/shard.h"
 
 void
 mt_link_store_hello(struct mt_link *link, struct wire_hello *hello)
 {
-	const struct mt_cluster *cluster = &link->port->gateway->cluster;
+	const struct mt_cluster *cluster = link->port->cluster;
 
 	hello->session_id = cluster->store_id.high;
 	hello->attach = cluster->store_id.low;
@@ -42,7 +41,7 @@ mt_link_store_hello(struct mt_link *link, struct wire_hello *hello)
 bool
 mt_link_store_next(struct mt_link *link)
 {
-	return ++link->replaced_at < link->port->gateway->cluster.replaced_count;
+	return ++link->replaced_at < link->port->cluster->replaced_count;
 }
 
 static uint32_t
@@ -60,14 +59,14 @@ mt_port_is_refused(const struct mt_port *port)
 {
 	uint32_t refused = store_refused_count(port);
 
-	return refused > 0 && port->link_count - refused < mt_gateway_min_replicas(port->gateway);
+	return refused > 0 && port->link_count - refused < port->settings->min_replicas;
 }
 
 /* Shards that are being claimed wait for nodes anyway, and have changed nothing. */
 static void
 store_stop_shards(struct mt_port *port)
 {
-	struct store_id store_id = port->gateway->cluster.store_id;
+	struct store_id store_id = port->cluster->store_id;
 	char text[STORE_ID_TEXT_BYTES];
 
 	store_id_text(&store_id, text);

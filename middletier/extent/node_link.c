@@ -33,15 +33,17 @@
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
+#include "common/metric.h"
 #include "common/port.h"
+#include "common/settings.h"
+#include "common/shard.h"
+#include "extent/capacity.h"
 #include "extent/extent.h"
 #include "extent/link_store.h"
 #include "extent/node_link.h"
 #include "extent/node_trouble.h"
 #include "extent/placement.h"
 #include "extent/slow_node.h"
-#include "gateway.h"
-#include "manifest/manifest_room.h"
 #include "port/port.h"
 
 #define LINK_MAGIC 0x4b4e494cu      /* "LINK" */
@@ -138,7 +140,7 @@ link_on_sent(struct split_send *send, int rc, void *arg)
 static void
 link_watch(struct mt_link *link, struct mt_call *call)
 {
-	uint64_t timeout_ns = mt_gateway_node_timeout_ns(link->port->gateway);
+	uint64_t timeout_ns = link->port->settings->node_timeout_ns;
 
 	call->sent_ns = loop_now_ns(link->port->loop);
 	if (slow_node_counts(call))
@@ -152,7 +154,7 @@ link_watch(struct mt_link *link, struct mt_call *call)
 static uint64_t
 link_due_ns(const struct mt_link *link)
 {
-	uint64_t timeout_ns = mt_gateway_node_timeout_ns(link->port->gateway);
+	uint64_t timeout_ns = link->port->settings->node_timeout_ns;
 	uint64_t due_ns = UINT64_MAX;
 
 	/* Oldest first, so the first that is no verification, which take their time, decides. */
@@ -424,7 +426,7 @@ link_status_decode(struct mt_link *link, const char *text, size_t bytes)
 		link->slots_total = total;
 		link->slots_free = free_count;
 		link->slot_bytes = slot_bytes;
-		mt_gateway_note_slot_bytes(link->port->gateway, slot_bytes);
+		mt_capacity_note_slot(link->port->shared, slot_bytes);
 		link->full_kinds = 0;
 		link_set_read_only(link, json_is_true(json_object_get(object, "read_only")));
 		link_take_gateways(link, object);
@@ -536,7 +538,7 @@ link_hello_check(struct mt_link *link, const void *bytes, uint32_t count,
 		return field;
 	if (ret_hello->role != WIRE_ROLE_NODE)
 		return "it is no storage node";
-	if (ret_hello->cluster_id != mt_gateway_cluster_id(link->port->gateway))
+	if (ret_hello->cluster_id != link->port->settings->cluster_id)
 		return "it belongs to another cluster";
 	if (ret_hello->node_id == 0)
 		return "it has no node id";
@@ -651,7 +653,7 @@ link_connect(struct mt_link *link)
 {
 	uint8_t bytes[WIRE_HELLO_BYTES];
 	struct wire_hello hello = { .role = WIRE_ROLE_GATEWAY,
-		.cluster_id = mt_gateway_cluster_id(link->port->gateway) };
+		.cluster_id = link->port->settings->cluster_id };
 	struct split_connect_options options = {
 		.address = link->config.address,
 		.hello = bytes,

@@ -21,10 +21,10 @@
 #include "cleave/loop.h"
 #include "common/port.h"
 #include "common/replica.h"
+#include "common/settings.h"
 #include "extent/capacity.h"
 #include "extent/node_link.h"
 #include "extent/placement.h"
-#include "gateway.h"
 
 #define PLACEMENT_STEPS 16u
 
@@ -170,7 +170,7 @@ mt_placement_pick(struct mt_port *port, enum extent_kind kind, uint32_t count,
     struct mt_link **ret_links)
 {
 	uint32_t domain_count = placement_count_domains(port, false);
-	bool is_avoided_taken = domain_count < mt_gateway_min_replicas(port->gateway);
+	bool is_avoided_taken = domain_count < port->settings->min_replicas;
 
 	assert(count >= 1);
 	assert(count <= MT_REPLICAS_MAX);

@@ -21,10 +21,11 @@
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "cleave/wire.h"
+#include "common/metric.h"
 #include "common/port.h"
+#include "common/settings.h"
 #include "extent/node_link.h"
 #include "extent/placement.h"
-#include "gateway.h"
 
 #define SLOW_TIMES 20u
 #define SLOW_SLACK_NS NUM_MS(1) /* sent about as late */
@@ -102,7 +103,7 @@ slow_is_spare(const struct mt_link *link)
 	bool is_counted = !mt_link_is_avoided(link, loop_now_ns(link->port->loop));
 
 	return mt_placement_domain_count(link->port) >=
-	    mt_gateway_min_replicas(link->port->gateway) + (is_counted ? 1 : 0);
+	    link->port->settings->min_replicas + (is_counted ? 1 : 0);
 }
 
 uint64_t

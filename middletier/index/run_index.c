@@ -19,8 +19,10 @@
 #include "cleave/loop.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
+#include "common/metric.h"
 #include "common/port.h"
-#include "gateway.h"
+#include "common/settings.h"
+#include "common/shard.h"
 #include "index/index.h"
 #include "index/memtable.h"
 #include "index/run_index.h"
@@ -274,8 +276,7 @@ mt_run_cache_init(struct mt_port *port)
 		return -ENOMEM;
 	cache->magic = RUN_CACHE_MAGIC;
 	cache->port = port;
-	cache->bytes_max =
-	    num_max(mt_gateway_index_cache_bytes(port->gateway), RUN_CACHE_BYTES_MIN);
+	cache->bytes_max = num_max(port->settings->index_cache_bytes, RUN_CACHE_BYTES_MIN);
 	list_init(&cache->lru);
 	rc = mt_run_loads_init(cache);
 	if (rc != 0) {

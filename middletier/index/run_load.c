@@ -30,13 +30,14 @@
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
+#include "common/metric.h"
 #include "common/port.h"
 #include "common/replica.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
 #include "extent/node_link.h"
-#include "gateway.h"
 #include "index/index.h"
 #include "index/run_index.h"
 #include "index/run_load.h"
@@ -447,8 +448,7 @@ load_on_head(struct mt_run_load *load, int rc)
 	if (rc == 0) {
 		load->preferred = load->reader->replica_index;
 		load->tried = load->bad = 0;
-		load->deadline_ns = loop_now_ns(port->loop) +
-		    mt_gateway_node_timeout_ns(port->gateway);
+		load->deadline_ns = loop_now_ns(port->loop) + port->settings->node_timeout_ns;
 	} else if (rc == -EAGAIN) {
 		load->preferred = load->reader->replica_index;
 		load->tried &= (uint8_t) ~(1u << load->reader->replica_index);
@@ -516,7 +516,7 @@ load_create(struct mt_run_cache *cache, struct mt_run *run)
 	load->run = run;
 	load->at_bytes = run->offset_bytes;
 	load->ask_bytes = RUN_READ_BYTES;
-	load->deadline_ns = loop_now_ns(port->loop) + mt_gateway_node_timeout_ns(port->gateway);
+	load->deadline_ns = loop_now_ns(port->loop) + port->settings->node_timeout_ns;
 	list_init(&load->waiters);
 	list_push_back(&cache->queued, &load->link);
 	run->load = load;

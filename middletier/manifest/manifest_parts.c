@@ -17,9 +17,10 @@
 #include "cleave/loop.h"
 #include "common/port.h"
 #include "common/replica.h"
+#include "common/settings.h"
+#include "common/shard.h"
 #include "extent/extent.h"
 #include "extent/node_link.h"
-#include "gateway.h"
 #include "manifest/edit.h"
 #include "manifest/manifest_parts.h"
 
@@ -96,7 +97,7 @@ part_away_until_ns(const struct mt_extent *extent, const struct mt_replica *repl
 	if (link != NULL && mt_link_is_up(link))
 		return 0;
 	return (link != NULL ? link->changed_ns : extent->placed_ns) +
-	    mt_gateway_repair_after_ns(port->gateway);
+	    port->settings->repair_after_ns;
 }
 
 bool

@@ -27,6 +27,8 @@
 #include "catalog/volume_table.h"
 #include "cleave/batch.h"
 #include "cluster/gateway_state.h"
+#include "common/port.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "control/control.h"
 #include "extent/extent.h"
@@ -37,16 +39,6 @@
 #include "manifest/manifest_state.h"
 
 #define ROOM_EXTENTS_SOFT (MT_MANIFEST_PARTS_MAX / 2u)
-
-void
-mt_gateway_note_slot_bytes(struct mt_gateway *gateway, uint64_t slot_bytes)
-{
-	uint64_t seen = atomic_load(&gateway->slot_bytes_min);
-
-	while ((seen == 0 || slot_bytes < seen) &&
-	    !atomic_compare_exchange_weak(&gateway->slot_bytes_min, &seen, slot_bytes))
-		;
-}
 
 /* Of an extent of @slot_bytes: heads of batches, and edits that do not fit one to its end, take the rest. */
 static uint64_t
@@ -66,19 +58,19 @@ mt_manifest_soft_bytes(uint64_t slot_bytes)
 uint64_t
 mt_manifest_part_bytes(const struct mt_extent *extent)
 {
-	uint64_t bytes = extent->shard->port->gateway->options.manifest_part_bytes;
+	uint64_t bytes = extent->shard->port->settings->manifest_part_bytes;
 
 	return bytes == 0 ? extent->capacity_bytes : num_min(bytes, extent->capacity_bytes);
 }
 
 /* UINT64_MAX: no node has told yet. */
 static uint64_t
-room_soft_bytes(const struct mt_gateway *gateway)
+room_soft_bytes(const struct mt_settings *settings, const struct mt_shared *shared)
 {
-	uint64_t slot_bytes = atomic_load(&gateway->slot_bytes_min);
+	uint64_t slot_bytes = atomic_load(&shared->slot_bytes_min);
 
-	if (gateway->options.manifest_bytes != 0)
-		return gateway->options.manifest_bytes;
+	if (settings->manifest_bytes != 0)
+		return settings->manifest_bytes;
 	return slot_bytes == 0 ? UINT64_MAX : mt_manifest_soft_bytes(slot_bytes);
 }
 
@@ -86,9 +78,10 @@ bool
 mt_manifest_is_long(const struct mt_shard *shard)
 {
 	const struct mt_manifest_state *state = mt_manifest_state(shard);
+	const struct mt_port *port = shard->port;
 
 	return state != NULL && !MUTANT(manifest_room_ignored) &&
-	    mt_manifest_state_pressed_bytes(state) >= room_soft_bytes(shard->port->gateway);
+	    mt_manifest_state_pressed_bytes(state) >= room_soft_bytes(port->settings, port->shared);
 }
 
 /* What shard 0's manifest has of all volumes and snapshots, once it mirrors what main knows. */
@@ -107,9 +100,10 @@ room_mirror_bytes(const struct mt_volumes *volumes)
 bool
 mt_control_has_room(struct mt_control_request *request)
 {
-	const struct mt_volumes *volumes = &request->gateway->volumes;
+	const struct mt_gateway *gateway = request->gateway;
+	const struct mt_volumes *volumes = &gateway->volumes;
 	uint64_t bytes = room_mirror_bytes(volumes);
-	uint64_t bytes_max = room_soft_bytes(request->gateway) / 2;
+	uint64_t bytes_max = room_soft_bytes(&gateway->settings, &gateway->shared) / 2;
 
 	if (bytes + MT_EDIT_BYTES_MAX <= bytes_max || MUTANT(manifest_room_ignored))
 		return true;

@@ -8,7 +8,6 @@
 
 struct mt_control_request;
 struct mt_extent;
-struct mt_gateway;
 struct mt_shard;
 
 #define MT_MANIFEST_BYTES_SOFT                                                                     \
@@ -20,8 +19,6 @@ uint64_t mt_manifest_soft_bytes(uint64_t slot_bytes);
 bool mt_manifest_is_long(const struct mt_shard *shard);
 /* mt_manifest_part_bytes -- a checkpoint goes on in another extent behind so many of @extent. */
 uint64_t mt_manifest_part_bytes(const struct mt_extent *extent);
-/* mt_gateway_note_slot_bytes -- a port: a node has slots of that size. */
-void mt_gateway_note_slot_bytes(struct mt_gateway *gateway, uint64_t slot_bytes);
 
 /* mt_control_has_room -- for one volume or snapshot more; false: refused, with a text. */
 bool mt_control_has_room(struct mt_control_request *request);

@@ -41,8 +41,8 @@
 #include "cleave/wire.h"
 #include "common/alloc.h"
 #include "common/port.h"
+#include "common/settings.h"
 #include "common/shard.h"
-#include "gateway.h"
 #include "index/index.h"
 #include "index/run_index.h"
 #include "index/run_load.h"
@@ -541,8 +541,7 @@ merge_take_inputs(struct mt_merge *merge)
 	plan->input_count = 0;
 	plan->is_hidden = true;
 	plan->has_beneath = merge_has_beneath(merge);
-	plan->frame_blocks = mt_gateway_frame_bytes(merge->shard->port->gateway) /
-	    CLEAVE_BLOCK_BYTES;
+	plan->frame_blocks = merge->shard->port->settings->frame_bytes / CLEAVE_BLOCK_BYTES;
 	if (input->newest_layer != NULL) {
 		for (link = &input->newest_layer->link; link != &input->chunk->layers;
 		     link = link->next)

@@ -24,11 +24,13 @@
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
+#include "common/metric.h"
 #include "common/port.h"
+#include "common/settings.h"
+#include "common/shard.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
 #include "extent/node_link.h"
-#include "gateway.h"
 #include "index/index.h"
 #include "index/memtable.h"
 #include "index/ring.h"
@@ -106,7 +108,7 @@ merge_fetch_begin(struct mt_merge *merge)
 	struct mt_port *port = merge->shard->port;
 
 	window_sort(&work->window);
-	work->deadline_ns = loop_now_ns(port->loop) + mt_gateway_node_timeout_ns(port->gateway);
+	work->deadline_ns = loop_now_ns(port->loop) + port->settings->node_timeout_ns;
 }
 
 /* ---- ends ---- */

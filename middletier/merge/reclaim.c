@@ -28,17 +28,19 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/num.h"
+#include "catalog/cluster_key.h"
 #include "cleave/batch.h"
 #include "cleave/loop.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
+#include "common/metric.h"
 #include "common/port.h"
 #include "common/replica.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
 #include "extent/node_link.h"
-#include "gateway.h"
 #include "index/index.h"
 #include "manifest/edit.h"
 #include "manifest/manifest.h"
@@ -87,7 +89,7 @@ static uint64_t
 reclaim_share_bytes(const struct mt_port *port, uint64_t *ret_slot_bytes)
 {
 	uint64_t bytes = 0, slot_bytes = UINT64_MAX;
-	uint32_t shard_count = mt_gateway_shard_count(port->gateway);
+	uint32_t shard_count = port->cluster->shard_count;
 
 	for (uint32_t i = 0; i < port->link_count; i++) {
 		const struct mt_link *link = &port->links[i];
@@ -106,7 +108,7 @@ static void
 reclaim_set_limits(struct mt_reclaim *reclaim)
 {
 	const struct mt_port *port = reclaim->shard->port;
-	uint64_t slot_bytes, soft_bytes = mt_gateway_log_bytes(port->gateway);
+	uint64_t slot_bytes, soft_bytes = port->settings->log_bytes;
 	uint64_t share_bytes = reclaim_share_bytes(port, &slot_bytes);
 
 	if (soft_bytes != 0)

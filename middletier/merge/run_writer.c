@@ -27,11 +27,11 @@
 #include "cleave/wire.h"
 #include "common/alloc.h"
 #include "common/port.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
 #include "extent/replicate.h"
-#include "gateway.h"
 #include "index/run_index.h"
 #include "merge/run_roll.h"
 #include "merge/run_writer.h"
@@ -187,8 +187,7 @@ batch_open(struct run_writer *writer)
 {
 	uint64_t left_bytes = mt_run_roll_bytes(writer->shard);
 	/* Less room than that at an extent's end is left alone: a frame, and its head. */
-	uint64_t tail_bytes_min = 2 * (uint64_t)mt_gateway_frame_bytes(writer->port->gateway) +
-	    BATCH_ALIGN;
+	uint64_t tail_bytes_min = 2 * (uint64_t)writer->port->settings->frame_bytes + BATCH_ALIGN;
 
 	for (uint32_t i = 0; i < RUN_BATCHES_MAX; i++) {
 		struct run_batch *batch = &writer->batches[i];

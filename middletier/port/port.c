@@ -28,6 +28,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "catalog/cluster_key.h"
 #include "cleave/batch.h"
 #include "cleave/dev_ptr.h"
 #include "cleave/engine.h"
@@ -38,6 +39,7 @@
 #include "cluster/peer.h"
 #include "common/alloc.h"
 #include "common/port.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "control/control.h"
 #include "control/control_json.h"
@@ -267,7 +269,13 @@ mt_port_open(struct mt_port *port, struct mt_gateway *gateway, uint32_t index, c
 	const struct mt_gateway_options *options = &gateway->options;
 	int rc;
 
-	*port = (struct mt_port){ .magic = PORT_MAGIC, .gateway = gateway, .index = index };
+	*port = (struct mt_port){ .magic = PORT_MAGIC,
+		.gateway = gateway,
+		.settings = &gateway->settings,
+		.shared = &gateway->shared,
+		.cluster = &gateway->cluster,
+		.main_loop = options->loop,
+		.index = index };
 	(void)pthread_mutex_init(&port->lock, NULL); /* of the default kind: cannot fail */
 	list_init(&port->sessions);
 	list_init(&port->sessions_waiting);
@@ -288,6 +296,12 @@ mt_port_open(struct mt_port *port, struct mt_gateway *gateway, uint32_t index, c
 }
 
 /* Reports to main. */
+
+static bool
+port_has_served(const struct mt_port *port)
+{
+	return atomic_load_explicit(&port->shared->has_served, memory_order_relaxed);
+}
 
 static struct mt_gateway *
 port_report_take(struct mt_port *port, struct mt_port_report *report)
@@ -314,7 +328,7 @@ port_on_failed_report(struct loop_post *post, void *arg)
 
 	(void)post;
 	/* It may have begun to serve while the report was on its way: nobody is cut off for that. */
-	if (mt_gateway_has_served(gateway))
+	if (port_has_served(port))
 		log_error("gateway: %s", port->failure);
 	else
 		mt_gateway_fail(gateway, -EINVAL, "%s", port->failure);
@@ -338,7 +352,7 @@ port_report(struct mt_port *port, struct mt_port_report *report,
 		return;
 	report->is_out = true;
 	report->post = (struct loop_post){ .fn = fn, .arg = port };
-	loop_post(mt_gateway_loop(port->gateway), &report->post);
+	loop_post(port->main_loop, &report->post);
 }
 
 static void __attribute__((format(printf, 2, 3)))
@@ -360,7 +374,7 @@ static int
 port_begin_shards(struct mt_port *port)
 {
 	struct mt_gateway *gateway = port->gateway;
-	uint32_t cluster_shard_count = gateway->cluster.shard_count;
+	uint32_t cluster_shard_count = port->cluster->shard_count;
 	uint32_t count = port_shard_count(port, cluster_shard_count);
 	uint64_t taken_bytes = (uint64_t)port->receive_count * PORT_RECEIVE_STRIDE_BYTES +
 	    PORT_SPARE_BYTES + mt_merge_device_bytes(gateway->options.device_bytes);
@@ -451,7 +465,7 @@ mt_port_on_shard(struct mt_shard *shard)
 	if (was_out)
 		return;
 	report->post = (struct loop_post){ .fn = port_on_shard_report, .arg = shard };
-	loop_post(mt_gateway_loop(port->gateway), &report->post);
+	loop_post(port->main_loop, &report->post);
 }
 
 static void
@@ -568,7 +582,7 @@ mt_port_object(struct mt_port *port, const char *format, ...)
 	va_start(args, format);
 	(void)vsnprintf(text, sizeof(text), format, args); /* cut where too long */
 	va_end(args);
-	if (port->on_link == NULL && !mt_gateway_has_served(port->gateway))
+	if (port->on_link == NULL && !port_has_served(port))
 		port_fail(port, "%s", text);
 	else if (port->index == 0)
 		log_error("gateway: %s", text);
@@ -579,8 +593,8 @@ static void
 port_check_nodes(struct mt_port *port)
 {
 	char text[MT_CONTROL_ERROR_BYTES];
-	int rc = mt_capacity_check(port->links, port->link_count,
-	    port->gateway->cluster.shard_count, text, sizeof(text));
+	int rc = mt_capacity_check(port->links, port->link_count, port->cluster->shard_count, text,
+	    sizeof(text));
 
 	if (rc == 0 || port->is_room_told)
 		return;
@@ -782,14 +796,14 @@ mt_port_close(struct mt_port *port)
 		return;
 	CHECK_OBJ(port, PORT_MAGIC);
 	loop_timer_stop(port->loop, &port->stop_timer);
-	if (!port->is_closing && !mt_gateway_is_killed(port->gateway))
+	if (!port->is_closing && !port->shared->is_killed)
 		port_close_all(port); /* nothing submits a job behind this */
 	engine_set_destroy(port->engines);
 	engine_set_destroy(port->merge_engines);
 	port->engines = port->merge_engines = NULL;
 	if (port->state == MT_PORT_STOPPED && !port->gateway->options.is_single_loop)
 		port_run_last_turn(port);
-	if (!mt_gateway_is_killed(port->gateway))
+	if (!port->shared->is_killed)
 		split_port_close(port->split);
 	port->split = NULL;
 	for (uint32_t i = 0; i < port->link_count; i++)

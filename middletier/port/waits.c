@@ -8,11 +8,11 @@
 #include <jansson.h>
 
 #include "cluster/gateway_state.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "control/control.h"
 #include "extent/link_store.h"
 #include "extent/placement.h"
-#include "gateway.h"
 #include "merge/reclaim.h"
 #include "port/port.h"
 #include "port/port_snapshot.h"
@@ -47,7 +47,7 @@ static enum mt_wait
 wait_of_log(const struct mt_shard *shard)
 {
 	if (shard->log == NULL &&
-	    mt_placement_domain_count(shard->port) < mt_gateway_min_replicas(shard->port->gateway))
+	    mt_placement_domain_count(shard->port) < shard->port->settings->min_replicas)
 		return MT_WAIT_NODES;
 	if (log_roll_is_short(shard->write))
 		return MT_WAIT_ROOM;

@@ -16,13 +16,14 @@
 
 #include "base/crc32c.h"
 #include "base/metrics.h"
+#include "catalog/cluster_key.h"
 #include "catalog/scope.h"
 #include "cleave/dev_ptr.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
+#include "common/metric.h"
 #include "common/port.h"
 #include "common/shard.h"
-#include "gateway.h"
 #include "index/index.h"
 #include "port/port.h"
 #include "read/holes.h"
@@ -49,7 +50,7 @@ static void
 holes_fill(const struct mt_session *session, uint64_t segment, uint8_t bits[WIRE_HOLES_BYTES])
 {
 	const struct mt_port *port = session->port;
-	uint32_t shard_count = mt_gateway_shard_count(port->gateway);
+	uint32_t shard_count = port->cluster->shard_count;
 
 	memset(bits, 0, WIRE_HOLES_BYTES);
 	if (port->shard_by_number == NULL || !mt_port_has_lease(port))

@@ -31,9 +31,10 @@
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
+#include "common/metric.h"
 #include "common/port.h"
+#include "common/settings.h"
 #include "common/shard.h"
-#include "gateway.h"
 #include "port/port.h"
 #include "read/block_status.h"
 #include "read/read_path.h"
@@ -223,7 +224,7 @@ read_start(struct mt_read *read)
 	struct mt_port *port = read->shard->port;
 
 	sm_move(&read->sm, READ_RUNNING);
-	read->deadline_ns = loop_now_ns(port->loop) + mt_gateway_node_timeout_ns(port->gateway);
+	read->deadline_ns = loop_now_ns(port->loop) + port->settings->node_timeout_ns;
 	if (read->io.opcode == WIRE_BLOCK_STATUS)
 		read_status(read);
 	else

@@ -41,6 +41,7 @@
 #include "base/mutant.h"
 #include "base/num.h"
 #include "base/sm.h"
+#include "catalog/cluster_key.h"
 #include "catalog/holder.h"
 #include "catalog/scope.h"
 #include "catalog/volume_table.h"
@@ -49,10 +50,11 @@
 #include "cleave/wire.h"
 #include "cluster/volume_refresh.h"
 #include "common/alloc.h"
+#include "common/metric.h"
 #include "common/port.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "control/control.h"
-#include "gateway.h"
 #include "port/port.h"
 #include "read/holes.h"
 #include "read/read_path.h"
@@ -195,7 +197,7 @@ session_accept(struct mt_session *session)
 	struct mt_port *port = session->port;
 	struct wire_hello hello = {
 		.role = WIRE_ROLE_GATEWAY,
-		.cluster_id = mt_gateway_cluster_id(port->gateway),
+		.cluster_id = port->settings->cluster_id,
 	};
 	uint8_t bytes[WIRE_HELLO_BYTES];
 
@@ -329,7 +331,7 @@ session_check_hello(const struct mt_port *port, const struct wire_hello *hello,
 		*ret_field = "role";
 		return -EPROTO;
 	}
-	if (hello->cluster_id != 0 && hello->cluster_id != mt_gateway_cluster_id(port->gateway)) {
+	if (hello->cluster_id != 0 && hello->cluster_id != port->settings->cluster_id) {
 		*ret_field = "cluster_id";
 		return -EXDEV;
 	}
@@ -502,7 +504,7 @@ session_check_io(const struct mt_session *session, const struct wire_io *io,
 	if (port->shard_by_number == NULL)
 		return -EBUSY;
 	shard = port->shard_by_number[wire_shard_of(io->segment, io->offset_bytes,
-	    mt_gateway_shard_count(port->gateway))];
+	    port->cluster->shard_count)];
 	if (shard == NULL)
 		return -EREMCHG;
 	*ret_epoch = shard->epoch;

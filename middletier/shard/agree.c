@@ -61,9 +61,10 @@
 #include "common/alloc.h"
 #include "common/port.h"
 #include "common/replica.h"
+#include "common/settings.h"
+#include "common/shard.h"
 #include "extent/copy.h"
 #include "extent/node_link.h"
-#include "gateway.h"
 #include "shard/agree.h"
 #include "shard/agree_copy.h"
 #include "shard/agree_repair.h"
@@ -371,7 +372,7 @@ agree_count_wanted(const struct mt_agree *agree)
 
 	for (uint32_t i = 0; i < agree->replica_count; i++)
 		count += !agree->replicas[i].is_damaged;
-	if (mt_gateway_min_replicas(agree->shard->port->gateway) == 1 || MUTANT(lone_answer))
+	if (agree->shard->port->settings->min_replicas == 1 || MUTANT(lone_answer))
 		return 1;
 	return (uint32_t)num_min(count, AGREE_PROOF_COUNT);
 }
@@ -394,7 +395,7 @@ agree_is_enough(const struct mt_agree *agree)
 	uint32_t good_count = agree_count(agree, MT_AGREE_FROZEN);
 
 	return good_count == agree->replica_count ||
-	    good_count >= mt_gateway_min_replicas(agree->shard->port->gateway) ||
+	    good_count >= agree->shard->port->settings->min_replicas ||
 	    agree->agreed_bytes <= agree_mark_bytes(agree);
 }
 
@@ -409,7 +410,7 @@ agree_log_short(struct mt_agree *agree)
 	log_warn("shard %" PRIu32 ": extent=%s has %" PRIu32 " good copies, %" PRIu32
 		 " are wanted, and no node is there for another",
 	    agree->shard->index, agree_text(agree, text), agree_count(agree, MT_AGREE_FROZEN),
-	    mt_gateway_min_replicas(agree->shard->port->gateway));
+	    agree->shard->port->settings->min_replicas);
 }
 
 /* In FREEZING; no answer is outstanding. Some replicas may be away. */
@@ -469,7 +470,7 @@ agree_wait_until_ns(const struct mt_agree *agree)
 			continue;
 		if (link != NULL && !mt_link_is_up(link))
 			away_until_ns = num_min(away_until_ns,
-			    link->changed_ns + mt_gateway_node_timeout_ns(port->gateway));
+			    link->changed_ns + port->settings->node_timeout_ns);
 		until_ns = num_max(until_ns, away_until_ns);
 	}
 	return until_ns;

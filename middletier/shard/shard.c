@@ -29,15 +29,14 @@
 #include "base/sm.h"
 #include "catalog/root.h"
 #include "cleave/loop.h"
-#include "cluster/gateway_state.h"
 #include "cluster/meta_proxy.h"
 #include "common/port.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "extent/copy.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
 #include "extent/node_link.h"
-#include "gateway.h"
 #include "index/index.h"
 #include "index/ring.h"
 #include "index/run_load.h"
@@ -249,14 +248,14 @@ static void
 shard_on_loaded(int rc, const struct mt_root *root, void *arg)
 {
 	struct mt_shard *shard = arg;
-	const struct mt_gateway *gateway = shard->port->gateway;
+	const struct mt_settings *settings = shard->port->settings;
 	struct mt_root released;
 
 	CHECK_OBJ(shard, SHARD_MAGIC);
 	if (rc == -ENOENT || rc == -EBADMSG ||
 	    (rc == 0 &&
-		(root->gateway_id != mt_gateway_id(gateway) ||
-		    root->boot_id != mt_gateway_boot_id(gateway) || root->is_released))) {
+		(root->gateway_id != settings->gateway_id || root->boot_id != settings->boot_id ||
+		    root->is_released))) {
 		shard_on_released(-ESTALE, NULL, shard); /* not ours */
 		return;
 	}

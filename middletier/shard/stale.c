@@ -23,10 +23,10 @@
 #include "cleave/wire.h"
 #include "common/alloc.h"
 #include "common/port.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "extent/list_page.h"
 #include "extent/node_link.h"
-#include "gateway.h"
 
 #define STALE_MAGIC 0x4c415453u /* "STAL" */
 #define STALE_WAIT_NS NUM_MS(200)
@@ -87,8 +87,7 @@ static uint32_t
 stale_wanted(const struct mt_stale_check *check)
 {
 	const struct mt_port *port = check->shard->port;
-	uint32_t copies =
-	    (uint32_t)num_min(mt_gateway_min_replicas(port->gateway), port->link_count);
+	uint32_t copies = (uint32_t)num_min(port->settings->min_replicas, port->link_count);
 
 	if (check->root.has_manifest)
 		return 1;

@@ -34,10 +34,10 @@
 #include "common/alloc.h"
 #include "common/port.h"
 #include "common/replica.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "extent/node_link.h"
 #include "extent/placement.h"
-#include "gateway.h"
 #include "index/index.h"
 #include "manifest/manifest_read.h"
 #include "manifest/manifest_state.h"
@@ -251,12 +251,12 @@ takeover_claim(struct mt_takeover *takeover, const struct mt_root *root)
 		mt_takeover_give_up(takeover, -EOVERFLOW, "there are no epochs left");
 		return;
 	}
-	takeover->was_ours = root->gateway_id == mt_gateway_id(port->gateway) &&
-	    root->boot_id == mt_gateway_boot_id(port->gateway);
+	takeover->was_ours = root->gateway_id == port->settings->gateway_id &&
+	    root->boot_id == port->settings->boot_id;
 	wanted->epoch = root->epoch + 1;
 	wanted->is_released = false;
-	wanted->gateway_id = mt_gateway_id(port->gateway);
-	wanted->boot_id = mt_gateway_boot_id(port->gateway);
+	wanted->gateway_id = port->settings->gateway_id;
+	wanted->boot_id = port->settings->boot_id;
 	memcpy(wanted->port_address, port->address, sizeof(wanted->port_address));
 	takeover_look(takeover);
 }
@@ -365,7 +365,7 @@ takeover_start_agree(struct mt_takeover *takeover, const struct mt_state_extent 
 	agree->replica_count = extent->replica_count;
 	/* One wait for all that are away, not one an extent. */
 	agree->deadline_ns = takeover->claimed_ns +
-	    mt_gateway_node_timeout_ns(takeover->shard->port->gateway);
+	    takeover->shard->port->settings->node_timeout_ns;
 	agree->fn = fn;
 	agree->arg = takeover;
 	rc = mt_agree_start(agree);
@@ -522,7 +522,7 @@ static uint64_t
 takeover_nodes_until_ns(const struct mt_takeover *takeover)
 {
 	struct mt_port *port = takeover->shard->port;
-	uint64_t timeout_ns = mt_gateway_node_timeout_ns(port->gateway), until_ns = 0;
+	uint64_t timeout_ns = port->settings->node_timeout_ns, until_ns = 0;
 
 	if (mt_placement_domain_count(port) >= MT_REPLICAS_MAX)
 		return 0;

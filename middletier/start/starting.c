@@ -14,7 +14,6 @@
 #include "cluster/gateway_state.h"
 #include "common/shard.h"
 #include "control/control.h"
-#include "gateway.h"
 #include "port/port_snapshot.h"
 
 #define STARTING_LOOK_NS NUM_S(2)
@@ -26,7 +25,7 @@
 static struct loop *
 starting_loop(const struct mt_starting *starting)
 {
-	return mt_gateway_loop(starting->gateway);
+	return starting->gateway->options.loop;
 }
 
 /* ---- what it waits for ---- */

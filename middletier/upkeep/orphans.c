@@ -15,9 +15,9 @@
 #include "cleave/wire.h"
 #include "common/alloc.h"
 #include "common/port.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "extent/node_link.h"
-#include "gateway.h"
 #include "upkeep/upkeep.h"
 
 #define ORPHANS_GROWTH_MIN 16u
@@ -34,7 +34,7 @@ orphans_now_ns(const struct mt_orphans *orphans)
 static uint64_t
 orphans_grace_ns(const struct mt_orphans *orphans)
 {
-	return mt_gateway_orphan_grace_ns(orphans->shard->port->gateway);
+	return orphans->shard->port->settings->orphan_grace_ns;
 }
 
 /* ---- the array ---- */

@@ -37,15 +37,16 @@
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
+#include "common/metric.h"
 #include "common/port.h"
 #include "common/replica.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "extent/copy.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
 #include "extent/node_link.h"
 #include "extent/placement.h"
-#include "gateway.h"
 #include "manifest/edit.h"
 #include "manifest/manifest.h"
 #include "manifest/manifest_state.h"
@@ -110,7 +111,7 @@ repair_away_until_ns(const struct mt_repair *repair, const struct mt_replica *re
 		return 0;
 	if (link != NULL)
 		since_ns = link->changed_ns;
-	return since_ns + mt_gateway_repair_after_ns(repair->shard->port->gateway);
+	return since_ns + repair->shard->port->settings->repair_after_ns;
 }
 
 /* Its disk takes no more writes: what is there can be read, and is to be somewhere else. */
@@ -301,7 +302,7 @@ static uint64_t
 repair_budget(const struct mt_repair *repair)
 {
 	const struct mt_port *port = repair->shard->port;
-	uint64_t budget = mt_gateway_repair_bytes_per_s(port->gateway);
+	uint64_t budget = port->settings->repair_bytes_per_s;
 	uint64_t count = 0;
 
 	for (uint32_t i = 0; i < port->shard_count; i++)
@@ -552,7 +553,7 @@ repair_tend_open(struct mt_repair *repair)
 
 	uint64_t next_ns = mt_placement_avoid_ns(shard->port);
 
-	if (domain_count < mt_gateway_min_replicas(shard->port->gateway))
+	if (domain_count < shard->port->settings->min_replicas)
 		return next_ns; /* a link that comes up calls again */
 	next_ns = num_min(next_ns, mt_manifest_tend(shard, domain_count));
 	return num_min(next_ns, mt_write_path_tend(shard, domain_count));

@@ -24,11 +24,12 @@
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
+#include "common/metric.h"
 #include "common/replica.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "extent/extent.h"
 #include "extent/node_link.h"
-#include "gateway.h"
 #include "manifest/manifest.h"
 #include "upkeep/scrub.h"
 #include "upkeep/upkeep.h"
@@ -63,7 +64,7 @@ scrub_gap_ns(const struct mt_scrub *scrub)
 	}
 	for (uint32_t i = 0; mt_manifest_part(shard, i) != NULL; i++)
 		count += mt_manifest_part(shard, i)->replica_count;
-	return mt_gateway_scrub_interval_ns(shard->port->gateway) / count;
+	return shard->port->settings->scrub_interval_ns / count;
 }
 
 /* ---- one copy ---- */

@@ -29,14 +29,15 @@
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
+#include "common/metric.h"
 #include "common/port.h"
 #include "common/replica.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "extent/copy.h"
 #include "extent/extent.h"
 #include "extent/list_page.h"
 #include "extent/node_link.h"
-#include "gateway.h"
 #include "manifest/manifest.h"
 #include "manifest/manifest_state.h"
 #include "port/port.h"
@@ -266,7 +267,7 @@ sweep_step(struct mt_sweep *sweep)
 		return UPKEEP_NEVER;
 	if (now_ns >= sweep->due_ns) {
 		sweep->due = UINT64_MAX;
-		sweep->due_ns = now_ns + mt_gateway_sweep_interval_ns(port->gateway);
+		sweep->due_ns = now_ns + port->settings->sweep_interval_ns;
 	}
 	sweep->due |= mt_orphans_due(&sweep->orphans);
 	if (sweep->due != 0 && !sweep_may_judge(sweep))

@@ -32,8 +32,8 @@
 #include "base/sm.h"
 #include "cleave/loop.h"
 #include "common/port.h"
+#include "common/settings.h"
 #include "common/shard.h"
-#include "gateway.h"
 #include "index/index.h"
 #include "manifest/edit.h"
 #include "manifest/manifest.h"
@@ -208,7 +208,7 @@ mt_cut_begin(struct mt_shard *shard, const struct mt_cut_order *order, mt_cut_fn
 	}
 	cut->fn = fn;
 	cut->arg = arg;
-	loop_timer_start(shard->port->loop, &cut->timer, mt_gateway_hold_ns(shard->port->gateway));
+	loop_timer_start(shard->port->loop, &cut->timer, shard->port->settings->hold_ns);
 	write_pump_soon(shard->write);
 	return 0;
 }

@@ -39,11 +39,11 @@
 #include "cleave/loop.h"
 #include "common/port.h"
 #include "common/replica.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
 #include "extent/node_link.h"
-#include "gateway.h"
 #include "manifest/edit.h"
 #include "manifest/manifest.h"
 #include "merge/reclaim.h"
@@ -129,8 +129,7 @@ roll_log_wait(struct mt_write_state *state, int rc)
 	else
 		log_warn("shard %" PRIu32 ": waits for %" PRIu32 " storage nodes, %" PRIu32
 			 " are up",
-		    shard->index, mt_gateway_min_replicas(shard->port->gateway),
-		    links_up_count(shard->port));
+		    shard->index, shard->port->settings->min_replicas, links_up_count(shard->port));
 }
 
 /* Nothing of it can come true later: what was sent is above the length at which its extent is sealed. */

@@ -24,8 +24,8 @@
 #include "middletier/common/alloc.h"
 #include "middletier/common/port.h"
 #include "middletier/common/replica.h"
+#include "middletier/common/settings.h"
 #include "middletier/common/shard.h"
-#include "middletier/gateway.h"
 #include "middletier/manifest/edit.h"
 #include "middletier/manifest/manifest_state.h"
 #include "middletier/meta/meta_store.h"
@@ -409,7 +409,7 @@ judge_sweep(const struct sim_deletes *deletes, const struct mt_shard *shard, uin
     const struct sim_node_change *change)
 {
 	const struct mt_orphans *orphans = &shard->upkeep->sweep.orphans;
-	uint64_t grace_ns = mt_gateway_orphan_grace_ns(shard->port->gateway);
+	uint64_t grace_ns = shard->port->settings->orphan_grace_ns;
 
 	for (uint32_t i = 0; i < orphans->count; i++) {
 		const struct mt_orphan *at = &orphans->entries[i];

@@ -342,7 +342,7 @@ run_join_gateways(const struct run *run)
 		struct sim_cluster_gateway *own = &cluster->gateways[i];
 
 		if (own->gateway != NULL)
-			own->gateway->options.hold_ns = RUN_HOLD_NS;
+			own->gateway->settings.hold_ns = RUN_HOLD_NS;
 		for (uint32_t k = 0; k < cluster->options.gateway_count; k++)
 			if (k != i)
 				sim_net_set_link(own->host, cluster->gateways[k].host,

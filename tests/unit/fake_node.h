@@ -27,6 +27,7 @@
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "middletier/common/port.h"
+#include "middletier/common/settings.h"
 #include "middletier/common/shard.h"
 #include "middletier/extent/extent.h"
 #include "middletier/extent/node_link.h"
@@ -114,6 +115,7 @@ struct fake_commit {
 static struct fake_world {
 	struct sim_world *world;
 	struct loop *loop;
+	struct mt_settings settings; /* a test changes them as it likes */
 	struct mt_port port;
 	struct mt_shard shard;
 	struct mt_session session;
@@ -136,9 +138,8 @@ static struct fake_world {
 	struct mt_edit edits[1024]; /* durable */
 	uint32_t edit_count;
 	uint32_t answer_count, done_count;
-	uint32_t min_replicas;
 	int stop_rc;
-	uint64_t slot_bytes, log_bytes;
+	uint64_t slot_bytes;
 	uint64_t lease_until_ns; /* 0: for ever */
 	bool is_session_gone;
 	bool is_flushing; /* flush.c has, or will have, a merge at work */

@@ -19,10 +19,12 @@
 #include "cleave/wire.h"
 #include "fake_node.h"
 #include "index_look.h"
+#include "middletier/catalog/cluster_key.h"
 #include "middletier/catalog/scope.h"
 #include "middletier/cluster/gateway_state.h"
 #include "middletier/common/port.h"
 #include "middletier/common/replica.h"
+#include "middletier/common/settings.h"
 #include "middletier/common/shard.h"
 #include "middletier/extent/extent_table.h"
 #include "middletier/extent/node_link.h"
@@ -141,50 +143,6 @@ mt_port_has_lease(const struct mt_port *port)
 	return mt_gateway_has_lease(port->gateway, port->loop);
 }
 
-uint32_t
-mt_gateway_min_replicas(const struct mt_gateway *gateway)
-{
-	(void)gateway;
-	return fake.min_replicas;
-}
-
-uint32_t
-mt_gateway_shard_count(const struct mt_gateway *gateway)
-{
-	(void)gateway;
-	return 1;
-}
-
-uint64_t
-mt_gateway_log_bytes(const struct mt_gateway *gateway)
-{
-	(void)gateway;
-	return fake.log_bytes;
-}
-
-static uint64_t fake_index_cache_bytes = NUM_MIB(64);
-
-uint64_t
-mt_gateway_index_cache_bytes(const struct mt_gateway *gateway)
-{
-	(void)gateway;
-	return fake_index_cache_bytes;
-}
-
-uint64_t
-mt_gateway_hold_ns(const struct mt_gateway *gateway)
-{
-	(void)gateway;
-	return NUM_S(5);
-}
-
-uint64_t
-mt_gateway_node_timeout_ns(const struct mt_gateway *gateway)
-{
-	(void)gateway;
-	return NUM_S(2);
-}
-
 void
 mt_flush_kick(struct mt_shard *shard)
 {
@@ -210,6 +168,7 @@ static uint8_t fake_payloads[FAKE_MSGS][ENGINE_RECORD_BYTES_MAX];
 
 /* Of the next fake_init. */
 static uint64_t fake_ring_bytes = FAKE_RING_BYTES;
+static const struct mt_cluster fake_cluster = { .shard_count = 1 };
 
 static inline void
 fake_init(uint64_t seed, bool is_threaded)
@@ -219,7 +178,11 @@ fake_init(uint64_t seed, bool is_threaded)
 	fake.world = sim_world_create(seed);
 	fake.loop = sim_loop_create(fake.world, "port");
 	fake.slot_bytes = FAKE_SLOT_BYTES;
-	fake.min_replicas = MT_REPLICAS_MAX;
+	fake.settings = (struct mt_settings){ .min_replicas = MT_REPLICAS_MAX,
+		.frame_bytes = NUM_KIB(16),
+		.node_timeout_ns = NUM_S(2),
+		.index_cache_bytes = NUM_MIB(64),
+		.hold_ns = NUM_S(5) };
 	(void)guard_init();
 	fake.device = mmap(NULL, FAKE_DEVICE_BYTES, PROT_READ | PROT_WRITE,
 	    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -228,6 +191,8 @@ fake_init(uint64_t seed, bool is_threaded)
 	cr_assert_eq(engine_runner_init(&fake.engines.runner), 0);
 	fake.engines.is_threaded = is_threaded;
 	fake.port = (struct mt_port){ .loop = fake.loop,
+		.settings = &fake.settings,
+		.cluster = &fake_cluster,
 		.links = fake.links,
 		.link_count = FAKE_NODES,
 		.engines = &fake.engines,

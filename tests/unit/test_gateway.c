@@ -254,7 +254,7 @@ Test(gateway, a_store_that_does_not_answer_is_asked_again)
 	meta_memory_cut_off(sg.meta, true);
 	sg_run_for(&sg, NUM_S(5));
 	cr_assert(!sg.has_failed);
-	cr_assert(!mt_gateway_is_killed(sg.gateway));
+	cr_assert(!sg.gateway->shared.is_killed);
 	meta_memory_cut_off(sg.meta, false);
 	sg_run_for(&sg, NUM_S(5));
 	cr_assert_eq(sg.gateway->sm.state, MT_GATEWAY_TAKING);

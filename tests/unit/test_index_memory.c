@@ -91,8 +91,8 @@ Test(index_memory, a_thousandth_of_what_is_stored, .timeout = 120)
 		add_run(i);
 	used = heap_bytes() - before;
 	cr_assert_eq(fake.shard.block_index->run_bytes, STORED_BYTES);
-	cr_assert_leq(mt_run_cache_bytes(&fake.port), fake_index_cache_bytes);
-	cr_assert_gt(mt_run_cache_bytes(&fake.port), fake_index_cache_bytes - NUM_KIB(64));
+	cr_assert_leq(mt_run_cache_bytes(&fake.port), fake.settings.index_cache_bytes);
+	cr_assert_gt(mt_run_cache_bytes(&fake.port), fake.settings.index_cache_bytes - NUM_KIB(64));
 	printf("%.1f MiB for %u GiB stored: %.1f MiB of indexes of runs, %.1f MiB of all else\n",
 	    (double)used / (double)NUM_MIB(1), (unsigned)(STORED_BYTES / NUM_GIB(1)),
 	    (double)mt_run_cache_bytes(&fake.port) / (double)NUM_MIB(1),

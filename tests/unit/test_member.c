@@ -268,7 +268,7 @@ try_claim(uint32_t index, uint32_t shard, const struct mt_root *root)
 
 	wanted.epoch++;
 	wanted.gateway_id = peers[index].id;
-	wanted.boot_id = mt_gateway_boot_id(peers[index].gateway);
+	wanted.boot_id = peers[index].gateway->options.boot_id;
 	wanted.is_released = false;
 	cr_assert_eq(mt_root_claim(shard_of(index, shard), &wanted, claim_on_done, &claim), 0);
 	cr_assert(mt_rig_run_until(rig, is_claim_done, &claim));

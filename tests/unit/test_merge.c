@@ -11,7 +11,6 @@
 #include "middletier/common/alloc.h"
 #include "middletier/common/metric.h"
 #include "middletier/extent/extent.h"
-#include "middletier/gateway.h"
 #include "middletier/index/index.h"
 #include "middletier/index/run_index.h"
 #include "middletier/merge/merge.h"
@@ -19,15 +18,6 @@
 #include "middletier/merge/reclaim.h"
 #include "middletier/merge/run_roll.h"
 #include "splitlib/sim/loop_sim.h"
-
-static uint32_t frame_bytes = NUM_KIB(16);
-
-uint32_t
-mt_gateway_frame_bytes(const struct mt_gateway *gateway)
-{
-	(void)gateway;
-	return frame_bytes;
-}
 
 static struct {
 	int rc;
@@ -220,7 +210,7 @@ Test(merge, an_extent_of_few_replicas_is_sealed_when_there_are_more_nodes)
 {
 	const struct mt_extent *extent;
 
-	fake.min_replicas = 2;
+	fake.settings.min_replicas = 2;
 	for (uint32_t i = 0; i < 3; i++)
 		fake_node_down(i, 0);
 	write_blocks(0, 40, 1, 3);
@@ -368,7 +358,7 @@ Test(merge, frames_begin_at_multiples_of_their_size)
 
 Test(merge, frames_of_64_kib)
 {
-	frame_bytes = NUM_KIB(64);
+	fake.settings.frame_bytes = NUM_KIB(64);
 	write_blocks(0, 40, 1, 1);
 	write_blocks(40, 24, 1, 4);
 	cr_assert_eq(merge(0, true, 0), 0);
@@ -729,7 +719,7 @@ Test(merge, in_no_hurry_it_compresses_in_the_background)
 	background.submit_count = 0;
 	for (uint32_t i = 0; i < FAKE_NODES; i++)
 		fake.links[i].slots_total = 60;
-	fake.log_bytes = NUM_MIB(1);
+	fake.settings.log_bytes = NUM_MIB(1);
 	for (uint32_t i = 0; mt_reclaim_pressure(&fake.shard, 0) < PACE_BACKGROUND; i++)
 		cr_assert_eq(fake_wait(
 				 fake_write((uint32_t)CLEAVE_CHUNK_BLOCKS + i % 1000 * 16, 16, 1)),

@@ -158,7 +158,7 @@ Test(mt_extent, too_few_nodes_is_hostdown)
 
 Test(mt_extent, min_replicas_lets_it_go_on_with_fewer)
 {
-	fake.min_replicas = 2;
+	fake.settings.min_replicas = 2;
 	for (uint32_t i = 2; i < FAKE_NODES; i++)
 		fake_node_down(i, 0);
 	cr_assert_eq(create_open()->replica_count, 2);

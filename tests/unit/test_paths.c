@@ -18,9 +18,9 @@
 #include "cleave/wire.h"
 #include "fake_runs.h"
 #include "middletier/common/replica.h"
+#include "middletier/common/settings.h"
 #include "middletier/common/shard.h"
 #include "middletier/extent/extent.h"
-#include "middletier/gateway.h"
 #include "middletier/index/index.h"
 #include "middletier/index/memtable.h"
 #include "middletier/index/run_index.h"
@@ -520,7 +520,7 @@ read_much(void)
 	for (uint32_t i = 0; i < 200; i++)
 		issue(WIRE_READ);
 	if (is_silent)
-		fake_run_for(2 * mt_gateway_node_timeout_ns(fake.port.gateway));
+		fake_run_for(2 * fake.settings.node_timeout_ns);
 }
 
 /* Load, faults, and a stop at any moment. */

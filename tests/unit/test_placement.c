@@ -9,9 +9,9 @@
 #include "base/sm.h"
 #include "cleave/batch.h"
 #include "cleave/loop.h"
-#include "middletier/cluster/gateway_state.h"
 #include "middletier/common/port.h"
 #include "middletier/common/replica.h"
+#include "middletier/common/settings.h"
 #include "middletier/extent/node_link.h"
 #include "middletier/extent/placement.h"
 #include "splitlib/sim/loop_sim.h"
@@ -19,7 +19,7 @@
 #define NODES 6u
 
 static struct sim_world *world;
-static struct mt_gateway gateway;
+static struct mt_settings settings;
 static struct mt_port port;
 static struct mt_link links[NODES];
 static struct mt_link *picked[MT_REPLICAS_MAX];
@@ -39,9 +39,9 @@ static void
 setup(void)
 {
 	world = sim_world_create(1);
-	gateway.options.min_replicas = 2;
+	settings.min_replicas = 2;
 	port = (struct mt_port){ .loop = sim_world_nature(world),
-		.gateway = &gateway,
+		.settings = &settings,
 		.links = links,
 		.link_count = NODES };
 	memset(links, 0, sizeof(links));

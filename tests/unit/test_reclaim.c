@@ -253,7 +253,7 @@ set_slots(uint64_t slots_total, uint64_t log_bytes)
 {
 	for (uint32_t i = 0; i < FAKE_NODES; i++)
 		fake.links[i].slots_total = slots_total;
-	fake.log_bytes = log_bytes;
+	fake.settings.log_bytes = log_bytes;
 	mt_reclaim_kick(&fake.shard);
 	fake_run_for(NUM_MS(10));
 }

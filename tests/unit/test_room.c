@@ -87,7 +87,7 @@ fill_log(void)
 {
 	for (uint32_t i = 0; i < FAKE_NODES; i++)
 		fake.links[i].slots_total = 1000;
-	fake.log_bytes = 1; /* three extents, and two more */
+	fake.settings.log_bytes = 1; /* three extents, and two more */
 	for (uint32_t i = 0; i < 100; i++) {
 		struct fake_msg *msg = write_more(i);
 
@@ -166,7 +166,7 @@ fill_half(void)
 {
 	for (uint32_t i = 0; i < FAKE_NODES; i++)
 		fake.links[i].slots_total = 1000;
-	fake.log_bytes = NUM_MIB(4);
+	fake.settings.log_bytes = NUM_MIB(4);
 	for (uint32_t i = 0; mt_reclaim_pressure(&fake.shard, 0) < PACE_HURRY; i++) {
 		cr_assert_lt(i, 100);
 		cr_assert_eq(fake_wait(write_more(i)), 0, "nothing is slow yet");
@@ -236,7 +236,7 @@ Test(room, what_goes_of_the_log_says_how_fast_it_gets_shorter)
 static void
 fill_memory(void)
 {
-	fake.log_bytes = NUM_MIB(8); /* and so 1 MiB of layers, 2 at the most */
+	fake.settings.log_bytes = NUM_MIB(8); /* and so 1 MiB of layers, 2 at the most */
 	mt_reclaim_kick(&fake.shard);
 	fake_run_for(NUM_MS(10));
 	for (uint32_t i = 0; !mt_reclaim_is_memory_full(&fake.shard); i++) {
@@ -281,7 +281,7 @@ add_flushed_chunks(uint32_t count)
 
 Test(room, what_no_flush_can_lower_stops_no_write)
 {
-	fake.log_bytes = NUM_MIB(8); /* and so 1 MiB of layers, 2 at the most */
+	fake.settings.log_bytes = NUM_MIB(8); /* and so 1 MiB of layers, 2 at the most */
 	for (uint32_t i = 0; i < FAKE_NODES; i++)
 		fake.links[i].slots_total = 1000;
 	add_flushed_chunks(32768);

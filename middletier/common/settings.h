@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* settings.h -- what a gateway tells its ports: how it was started, and what changes while they run */
+#ifndef CLEAVE_MIDDLETIER_COMMON_SETTINGS_H
+#define CLEAVE_MIDDLETIER_COMMON_SETTINGS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * mt_settings -- the gateway's options, as ports, shards and links need them; defaults are filled in
+ *
+ * The gateway fills them when it is created, before its first port is opened. They do not change any
+ * more, so any thread reads them.
+ */
+struct mt_settings {
+	uint64_t cluster_id;
+	uint64_t gateway_id, boot_id; /* roots name both as their owner */
+	uint32_t min_replicas;        /* copies without which nothing is confirmed */
+	/* Plain bytes of a run's frames: a power of two of blocks, up to 64 KiB. */
+	uint32_t frame_bytes;
+	uint64_t node_timeout_ns;
+	/* A lost node may be away for so long before its copies are made anew elsewhere. */
+	uint64_t repair_after_ns;
+	uint64_t repair_bytes_per_s; /* of a port, for all its copying */
+	uint64_t scrub_interval_ns;  /* every copy is verified once in it */
+	uint64_t sweep_interval_ns;  /* between two looks for orphans at a node */
+	uint64_t orphan_grace_ns;    /* what nobody names is deleted after it; 0: when first seen */
+	uint64_t log_bytes; /* a shard's log: beyond it flush hurries; reclaim.c may want less */
+	uint64_t index_cache_bytes; /* a port's share of the indexes of runs */
+	uint64_t hold_ns;           /* after it a shard's hold for a snapshot ends by itself */
+	/* For tests. A shard's runs, cuts and mirror are long beyond it [by the slots]; a checkpoint writes
+	 * no more than that to one extent [all of it]. 0: the default in brackets. */
+	uint64_t manifest_bytes, manifest_part_bytes;
+};
+
+/* mt_shared -- what main and its ports show each other at any time, without a message */
+struct mt_shared {
+	_Atomic uint64_t lease_until_ns; /* main writes; 0: no lease */
+	_Atomic uint64_t slot_bytes_min; /* ports write: of all nodes seen; 0: none was */
+	_Atomic bool has_served;         /* main writes: all shards served at some time */
+	/* Simulator: destroyed without stop, the split ports are gone already. Main writes it, when no
+	 * port has a thread of its own. */
+	bool is_killed;
+};
+
+#endif /* CLEAVE_MIDDLETIER_COMMON_SETTINGS_H */
