@@ -33,7 +33,6 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "base/mutant.h"
 #include "base/num.h"
 #include "base/sm.h"
 #include "catalog/cluster_key.h"
@@ -97,20 +96,6 @@ static const struct sm_state gateway_table[MT_GATEWAY_STATE_NR] = {
 
 static void gateway_load(struct mt_gateway *gateway);
 static void gateway_on_load_timer(struct loop_timer *timer, void *arg);
-
-uint64_t
-mt_gateway_lease_until_ns(const struct mt_gateway *gateway)
-{
-	return atomic_load_explicit(&gateway->shared.lease_until_ns, memory_order_acquire);
-}
-
-bool
-mt_gateway_has_lease(const struct mt_gateway *gateway, struct loop *loop)
-{
-	/* Asked anew: a process that was paused in the middle of a turn knows the time before. */
-	return loop_now_fresh_ns(loop) < mt_gateway_lease_until_ns(gateway) ||
-	    MUTANT(lease_ignored);
-}
 
 /* Creating. */
 

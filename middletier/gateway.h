@@ -15,14 +15,6 @@ struct mt_gateway;
 struct mt_gateway_options;
 struct mt_port;
 
-/*
- * mt_gateway_lease_until_ns -- the monotonic time until which this gateway surely owns what it owns (I7)
- *
- * Counted from when the last renewal was sent, less what clocks may drift; 0: no lease. Any thread.
- */
-uint64_t mt_gateway_lease_until_ns(const struct mt_gateway *gateway);
-/* mt_gateway_has_lease -- now, by @loop's clock. Judged when an answer is sent, not when it is made. */
-bool mt_gateway_has_lease(const struct mt_gateway *gateway, struct loop *loop);
 struct mt_gateway *mt_gateway_create(const struct mt_gateway_options *options, char *ret_error,
     size_t error_bytes);
 /* mt_gateway_start -- listen and take the shards over. 0 or negative errno, with the text. */

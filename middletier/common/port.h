@@ -55,7 +55,7 @@ struct mt_port {
 	struct loop_link sessions;
 	struct loop_link sessions_waiting; /* for writes of older ones to end */
 	dev_ptr zero_page;                 /* 4 KiB of zeros, for padding */
-	uint64_t ahead_until_ns;           /* write_turn.c */
+	uint64_t ahead_until_ns;           /* turn.c */
 	bool is_ahead_due;
 	struct mt_read_state *read;
 	struct mt_run_cache *run_cache; /* run_index.c */

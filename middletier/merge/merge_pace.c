@@ -5,11 +5,11 @@
 #include "cleave/loop.h"
 #include "common/port.h"
 #include "common/shard.h"
+#include "common/turn.h"
 #include "merge/flush.h"
 #include "merge/merge.h"
 #include "merge/pace.h"
 #include "write/policy.h"
-#include "write/write_turn.h"
 
 /* Of all of the port's shards: whatever is merged, the others wait for it. */
 static uint32_t

@@ -480,15 +480,6 @@ port_tell_shards(struct mt_port *port, const uint64_t *wanted)
 	port_check_ready(port);
 }
 
-/* In this order: main counts a loss before it says that it has another lease. */
-bool
-mt_port_has_lease(const struct mt_port *port)
-{
-	return mt_gateway_has_lease(port->gateway, port->loop) &&
-	    atomic_load_explicit(&port->lease_lost_count, memory_order_acquire) ==
-	    port->lease_heard_count;
-}
-
 static void
 port_on_set(struct loop_post *post, void *arg)
 {

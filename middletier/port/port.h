@@ -28,14 +28,6 @@ void mt_port_on_link(struct mt_port *port, struct mt_link *link, bool is_up);
 /* mt_port_on_shard -- shard.c, takeover.c: claimed (its epoch is known), serving, or stopped. */
 void mt_port_on_shard(struct mt_shard *shard);
 
-/*
- * mt_port_has_lease -- mt_gateway_has_lease for what @port's shards own: the lease under which they took it
- *
- * Not one that main has got since then: until the port has heard of the loss and stopped its shards,
- * another gateway may own them. The port's thread.
- */
-bool mt_port_has_lease(const struct mt_port *port);
-
 int mt_port_open(struct mt_port *port, struct mt_gateway *gateway, uint32_t index, char *ret_error,
     size_t error_bytes);
 /* mt_port_begin, mt_port_stop -- on the port's thread; both report to main. */

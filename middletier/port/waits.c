@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 #include "cluster/gateway_state.h"
+#include "common/lease.h"
 #include "common/settings.h"
 #include "common/shard.h"
 #include "control/control.h"

@@ -31,17 +31,17 @@
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
+#include "common/lease.h"
 #include "common/metric.h"
 #include "common/port.h"
 #include "common/settings.h"
 #include "common/shard.h"
-#include "port/port.h"
+#include "common/turn.h"
 #include "read/block_status.h"
 #include "read/read_path.h"
 #include "read/read_piece.h"
 #include "session/session.h"
 #include "write/write_path.h"
-#include "write/write_turn.h"
 
 #define READ_MAGIC 0x44414552u       /* "READ" */
 #define READ_STATE_MAGIC 0x54534452u /* "RDST" */
@@ -258,7 +258,7 @@ mt_read(struct mt_shard *shard, struct mt_session *session, struct split_msg *ms
 	read->block_count = io->length_bytes / CLEAVE_BLOCK_BYTES;
 	read->next_block = read->piece_count = 0;
 	read->rc = 0;
-	mt_turn_on_ahead(shard->port, session);
+	mt_turn_on_ahead(shard->port, session->volume.service_class);
 	if (write_path_serves(shard)) {
 		read_start(read);
 		return;

@@ -44,13 +44,14 @@
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
+#include "common/lease.h"
 #include "common/port.h"
 #include "common/shard.h"
+#include "common/turn.h"
 #include "extent/extent.h"
 #include "extent/node_link.h"
 #include "index/index.h"
 #include "index/ring.h"
-#include "port/port.h"
 #include "read/read_path.h"
 #include "session/session.h"
 #include "write/cut.h"
@@ -145,7 +146,7 @@ write_finish(struct mt_write_state *state, struct mt_write *write, int rc)
 		list_push_back(&state->held, &write->link);
 		return;
 	}
-	mt_turn_on_ahead(session->port, session);
+	mt_turn_on_ahead(session->port, session->volume.service_class);
 	/* Durable it may be; but whether a later owner has answered for it is not ours to know (I7). */
 	if (rc == 0 && !mt_port_has_lease(session->port))
 		rc = -EREMCHG;
@@ -519,7 +520,7 @@ mt_write(struct mt_shard *shard, struct mt_session *session, struct split_msg *m
 	write->stored_bytes = 0;
 	sm_move(&write->sm, WRITE_PARKED);
 	list_push_back(&state->parked[write_line_of(write)], &write->link);
-	mt_turn_on_ahead(shard->port, session);
+	mt_turn_on_ahead(shard->port, session->volume.service_class);
 	if (state->is_stopped) {
 		write_finish(state, write, -EREMCHG);
 		return;

@@ -4,7 +4,7 @@
  *
  * Inline engines compress on the loop's own thread: the more in a turn, the later is seen what has come
  * meanwhile, and leaves what is ready, for both happen between turns. So for a second after each request
- * of a latency class volume (WRITE_TURN_AHEAD_NS) a shard compresses no more than WRITE_TURN_BYTES in a
+ * of a latency class volume (common/turn.c) a shard compresses no more than WRITE_TURN_BYTES in a
  * turn, and after one that came or was answered in this very turn no more than one write. The others stay
  * parked until the next turn, which begins at once: the processor works no less. An open batch with none
  * of the latency class waits for them (write_batch.c), so batches are as full as they would be.
@@ -17,14 +17,12 @@
 #include "write/write_turn.h"
 #include "base/num.h"
 #include "cleave/loop.h"
-#include "cleave/wire.h"
 #include "common/port.h"
 #include "common/shard.h"
-#include "session/session.h"
+#include "common/turn.h"
 #include "write/write_path.h"
 
 #define WRITE_TURN_BYTES NUM_KIB(16)
-#define WRITE_TURN_AHEAD_NS NUM_S(1)
 
 static void
 write_on_turn_end(struct loop_turn_end *hook, void *arg)
@@ -46,21 +44,6 @@ void
 write_turn_fini(struct mt_write_state *state)
 {
 	loop_turn_end_remove(state->shard->port->loop, &state->turn.end);
-}
-
-void
-mt_turn_on_ahead(struct mt_port *port, const struct mt_session *session)
-{
-	if (session->volume.service_class != SERVICE_LATENCY)
-		return;
-	port->ahead_until_ns = loop_now_ns(port->loop) + WRITE_TURN_AHEAD_NS;
-	port->is_ahead_due = true;
-}
-
-bool
-mt_turn_is_short(const struct mt_port *port)
-{
-	return loop_now_ns(port->loop) < port->ahead_until_ns;
 }
 
 bool

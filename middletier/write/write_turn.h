@@ -8,8 +8,6 @@
 
 #include "cleave/loop.h"
 
-struct mt_port;
-struct mt_session;
 struct mt_write;
 struct mt_write_state;
 
@@ -22,10 +20,6 @@ struct write_turn {
 
 void write_turn_init(struct mt_write_state *state);
 void write_turn_fini(struct mt_write_state *state);
-/* mt_turn_on_ahead -- @session's request has come, or is answered: the latency class cuts turns short. */
-void mt_turn_on_ahead(struct mt_port *port, const struct mt_session *session);
-/* mt_turn_is_short -- the latency class was at work within the last second: turns are to be short. */
-bool mt_turn_is_short(const struct mt_port *port);
 /* write_turn_is_over -- a write that is not of the latency class has to wait for the next turn. */
 bool write_turn_is_over(const struct mt_write_state *state);
 /* write_turn_take -- the engine has run over @write. */

@@ -7,6 +7,7 @@
 #include "cleave/loop.h"
 #include "invariant.h"
 #include "middletier/cluster/gateway_state.h"
+#include "middletier/common/lease.h"
 #include "middletier/common/port.h"
 #include "middletier/common/replica.h"
 #include "middletier/common/shard.h"
@@ -114,7 +115,7 @@ static void
 check_lease(const struct look *look, const struct sim_cluster_gateway *own)
 {
 	const struct mt_gateway *gateway = own->gateway;
-	uint64_t until_ns = mt_gateway_lease_until_ns(gateway),
+	uint64_t until_ns = mt_lease_until_ns(&gateway->shared),
 		 now_ns = loop_now_fresh_ns(own->loop);
 	uint64_t believed_ns = until_ns > now_ns ? until_ns - now_ns : 0;
 	uint64_t left_ns = meta_store_lease_left_ns(look->cluster->store, gateway->member.lease);

@@ -116,6 +116,7 @@ static struct fake_world {
 	struct sim_world *world;
 	struct loop *loop;
 	struct mt_settings settings; /* a test changes them as it likes */
+	struct mt_shared shared;     /* a lease for ever */
 	struct mt_port port;
 	struct mt_shard shard;
 	struct mt_session session;
@@ -140,7 +141,6 @@ static struct fake_world {
 	uint32_t answer_count, done_count;
 	int stop_rc;
 	uint64_t slot_bytes;
-	uint64_t lease_until_ns; /* 0: for ever */
 	bool is_session_gone;
 	bool is_flushing; /* flush.c has, or will have, a merge at work */
 } fake;

@@ -130,19 +130,6 @@ mt_session_is_live(const struct mt_session *session)
 	return !fake.is_session_gone;
 }
 
-bool
-mt_gateway_has_lease(const struct mt_gateway *gateway, struct loop *loop)
-{
-	(void)gateway;
-	return fake.lease_until_ns == 0 || loop_now_ns(loop) < fake.lease_until_ns;
-}
-
-bool
-mt_port_has_lease(const struct mt_port *port)
-{
-	return mt_gateway_has_lease(port->gateway, port->loop);
-}
-
 void
 mt_flush_kick(struct mt_shard *shard)
 {
@@ -178,6 +165,7 @@ fake_init(uint64_t seed, bool is_threaded)
 	fake.world = sim_world_create(seed);
 	fake.loop = sim_loop_create(fake.world, "port");
 	fake.slot_bytes = FAKE_SLOT_BYTES;
+	fake.shared.lease_until_ns = UINT64_MAX;
 	fake.settings = (struct mt_settings){ .min_replicas = MT_REPLICAS_MAX,
 		.frame_bytes = NUM_KIB(16),
 		.node_timeout_ns = NUM_S(2),
@@ -192,6 +180,7 @@ fake_init(uint64_t seed, bool is_threaded)
 	fake.engines.is_threaded = is_threaded;
 	fake.port = (struct mt_port){ .loop = fake.loop,
 		.settings = &fake.settings,
+		.shared = &fake.shared,
 		.cluster = &fake_cluster,
 		.links = fake.links,
 		.link_count = FAKE_NODES,

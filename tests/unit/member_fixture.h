@@ -23,6 +23,7 @@
 #include "middletier/cluster/gateway_state.h"
 #include "middletier/cluster/member_view.h"
 #include "middletier/common/alloc.h"
+#include "middletier/common/lease.h"
 #include "middletier/common/port.h"
 #include "middletier/common/shard.h"
 #include "middletier/gateway.h"
@@ -174,7 +175,7 @@ check_single_owners(void)
 
 		for (uint32_t i = 0; i < PEERS_MAX; i++)
 			count += serves(i, shard) &&
-			    mt_gateway_has_lease(peers[i].gateway, peers[i].loop);
+			    mt_lease_is_held(&peers[i].gateway->shared, peers[i].loop);
 		cr_assert_leq(count, 1, "shard %u has %u owners", shard, count);
 	}
 }

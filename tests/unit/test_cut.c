@@ -246,20 +246,20 @@ Test(cut, a_shard_that_does_not_serve_has_no_part)
 Test(cut, is_not_held_without_a_lease)
 {
 	begin_held();
-	fake.lease_until_ns = loop_now_ns(fake.loop) + NUM_MS(1);
+	fake.shared.lease_until_ns = loop_now_ns(fake.loop) + NUM_MS(1);
 	cr_assert(mt_cut_is_held(&fake.shard, 7));
 	fake_run_for(NUM_MS(2));
 	cr_assert_not(mt_cut_is_held(&fake.shard, 7));
-	fake.lease_until_ns = 0;
+	fake.shared.lease_until_ns = UINT64_MAX;
 }
 
 /* What may be asked before a number is taken: nothing comes of it. */
 Test(cut, says_whether_it_would_begin)
 {
 	cr_assert_eq(mt_cut_can_begin(&fake.shard, 7), 0);
-	fake.lease_until_ns = loop_now_ns(fake.loop);
+	fake.shared.lease_until_ns = loop_now_ns(fake.loop);
 	cr_assert_eq(mt_cut_can_begin(&fake.shard, 7), -ETIMEDOUT);
-	fake.lease_until_ns = 0;
+	fake.shared.lease_until_ns = UINT64_MAX;
 	fake.shard.sm.state = MT_SHARD_REPLAYING;
 	cr_assert_eq(mt_cut_can_begin(&fake.shard, 7), -EREMCHG);
 	fake.shard.sm.state = MT_SHARD_SERVING;

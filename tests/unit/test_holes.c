@@ -139,9 +139,9 @@ Test(holes, the_map_knows_what_is_served_and_under_a_lease)
 	cr_assert(map_says(3, CLEAVE_SEGMENT_CHUNKS));
 	cr_assert_eq(fake_wait(fake_write(3 * CHUNK_BLOCKS + 1, 1, 1)), 0);
 	cr_assert_not(map_says(3, CLEAVE_SEGMENT_CHUNKS - 1));
-	fake.lease_until_ns = 1;
+	fake.shared.lease_until_ns = 1;
 	cr_assert_not(map_says(4, 0));
-	fake.lease_until_ns = 0;
+	fake.shared.lease_until_ns = UINT64_MAX;
 	fake.port.shard_by_number = NULL;
 	cr_assert_not(map_says(4, 0));
 	fake.port.shard_by_number = shards;

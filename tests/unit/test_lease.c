@@ -33,13 +33,13 @@ TestSuite(lease, .init = setup, .fini = teardown);
 static void
 lease_ends(void)
 {
-	fake.lease_until_ns = loop_now_ns(fake.loop);
+	fake.shared.lease_until_ns = loop_now_ns(fake.loop);
 }
 
 static void
 lease_goes_on(void)
 {
-	fake.lease_until_ns = 0;
+	fake.shared.lease_until_ns = UINT64_MAX;
 }
 
 static void
@@ -118,9 +118,10 @@ Test(lease, it_ends_at_each_moment_of_a_read)
 		uint64_t begin_ns = loop_now_ns(fake.loop);
 		int rc;
 
-		fake.lease_until_ns = begin_ns + NUM_US(10) * i;
+		fake.shared.lease_until_ns = begin_ns + NUM_US(10) * i;
 		rc = fake_wait(msg);
-		cr_assert_eq(rc, loop_now_ns(fake.loop) < fake.lease_until_ns ? 0 : -EREMCHG);
+		cr_assert_eq(rc,
+		    loop_now_ns(fake.loop) < fake.shared.lease_until_ns ? 0 : -EREMCHG);
 		lease_goes_on();
 	}
 }

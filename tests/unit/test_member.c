@@ -9,6 +9,7 @@
 #include "middletier/cluster/member_view.h"
 #include "middletier/cluster/meta_proxy.h"
 #include "middletier/common/alloc.h"
+#include "middletier/common/lease.h"
 #include "middletier/gateway.h"
 #include "middletier/meta/meta_memory.h"
 #include "middletier/meta/meta_store.h"
@@ -101,7 +102,7 @@ Test(member, cut_off_from_the_store_it_stops_before_others_take)
 	cr_assert_gt(count_served(1), 0);
 	(void)wait_shared(1);
 	cr_assert_eq(count_served(1), 0);
-	cr_assert_eq(mt_gateway_lease_until_ns(peers[1].gateway), 0);
+	cr_assert_eq(mt_lease_until_ns(&peers[1].gateway->shared), 0);
 	cr_assert(mt_rig_logged(rig, "lost its lease"));
 	meta_memory_cut_off(peers[1].meta, false);
 	(void)wait_shared(3);

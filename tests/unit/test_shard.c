@@ -25,6 +25,7 @@
 #include "middletier/catalog/root.h"
 #include "middletier/cluster/meta_proxy.h"
 #include "middletier/common/alloc.h"
+#include "middletier/common/lease.h"
 #include "middletier/common/port.h"
 #include "middletier/common/shard.h"
 #include "middletier/gateway.h"
@@ -298,7 +299,7 @@ Test(shard, a_lease_that_came_after_a_loss_is_not_the_one_it_was_taken_under)
 	cr_assert(mt_port_has_lease(port));
 	want(false, -ESTALE);
 	want(true, 0);
-	cr_assert(mt_gateway_has_lease(port->gateway, port->loop));
+	cr_assert(mt_lease_is_held(port->shared, port->loop));
 	cr_assert_not(mt_port_has_lease(port));
 	expect_state(MT_SHARD_STOPPED);
 	cr_assert(mt_port_has_lease(port));

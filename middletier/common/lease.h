@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lease.h -- may this gateway answer for what it owns? (I7) */
+#ifndef CLEAVE_MIDDLETIER_COMMON_LEASE_H
+#define CLEAVE_MIDDLETIER_COMMON_LEASE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct loop;
+struct mt_port;
+struct mt_shared;
+
+/*
+ * mt_lease_until_ns -- the monotonic time until which this gateway surely owns what it owns (I7)
+ *
+ * Counted from when the last renewal was sent, less what clocks may drift; 0: no lease. Any thread.
+ */
+uint64_t mt_lease_until_ns(const struct mt_shared *shared);
+/* mt_lease_is_held -- now, by @loop's clock. Judged when an answer is sent, not when it is made. */
+bool mt_lease_is_held(const struct mt_shared *shared, struct loop *loop);
+/*
+ * mt_port_has_lease -- mt_lease_is_held for what @port's shards own: the lease under which they took it
+ *
+ * Not one that main has got since then: until the port has heard of the loss and stopped its shards,
+ * another gateway may own them. The port's thread.
+ */
+bool mt_port_has_lease(const struct mt_port *port);
+
+#endif /* CLEAVE_MIDDLETIER_COMMON_LEASE_H */
