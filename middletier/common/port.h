@@ -53,6 +53,7 @@ struct mt_port {
 	uint32_t shard_count;
 	struct mt_shard **shard_by_number; /* cluster's shard_count; NULL: another port's */
 	struct loop_link sessions;
+	uint32_t write_count; /* of all of them, in flight: work in the background gives way */
 	struct loop_link sessions_waiting; /* for writes of older ones to end */
 	dev_ptr zero_page;                 /* 4 KiB of zeros, for padding */
 	uint64_t ahead_until_ns;           /* turn.c */

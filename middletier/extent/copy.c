@@ -39,7 +39,6 @@
 #include "common/replica.h"
 #include "common/shard.h"
 #include "extent/node_link.h"
-#include "write/policy.h"
 
 #define COPY_MAGIC 0x59504f43u /* "COPY" */
 #define COPY_READS_MAX 4u
@@ -546,7 +545,7 @@ copy_price_ns(const struct mt_copy *copy)
 
 	if (copy->options.bytes_per_s == 0)
 		return 0;
-	if (mt_port_write_count(copy->options.shard->port) >= COPY_BUSY_WRITES)
+	if (copy->options.shard->port->write_count >= COPY_BUSY_WRITES)
 		bytes *= COPY_BUSY_PRICE;
 	return bytes * NUM_S(1) / copy->options.bytes_per_s;
 }

@@ -9,7 +9,6 @@
 #include "merge/flush.h"
 #include "merge/merge.h"
 #include "merge/pace.h"
-#include "write/policy.h"
 
 /* Of all of the port's shards: whatever is merged, the others wait for it. */
 static uint32_t
@@ -27,7 +26,7 @@ merge_turn_jobs(const struct mt_merge *merge)
 {
 	const struct mt_port *port = merge->shard->port;
 
-	return pace_turn_jobs(port_pressure(port), mt_port_write_count(port),
+	return pace_turn_jobs(port_pressure(port), port->write_count,
 	    mt_turn_is_short(port));
 }
 
@@ -47,7 +46,7 @@ merge_pause_ns(const struct mt_merge *merge, uint64_t bytes)
 	struct merge_work *work = merge_work_of(merge);
 	const struct mt_port *port = work->port;
 	uint64_t now_ns = loop_now_ns(port->loop);
-	uint64_t rate = mt_port_write_count(port) == 0 ? PACE_UNLIMITED
+	uint64_t rate = port->write_count == 0 ? PACE_UNLIMITED
 						       : pace_merge_rate(port_pressure(port));
 
 	work->paid_ns = pace_pay(work->paid_ns, now_ns, bytes, rate);

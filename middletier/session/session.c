@@ -419,8 +419,10 @@ mt_session_begin(struct mt_session *session, bool is_write)
 {
 	CHECK_OBJ(session, SESSION_MAGIC);
 	session->request_count++;
-	if (is_write)
+	if (is_write) {
 		session->write_count++;
+		session->port->write_count++;
+	}
 }
 
 /*
@@ -450,6 +452,7 @@ mt_session_request_done(struct mt_session *session, bool is_write)
 	if (is_write) {
 		assert(session->write_count > 0);
 		session->write_count--;
+		session->port->write_count--;
 		if (session->write_count == 0)
 			session_wake(session->port, session->hello.volume_id);
 	}
@@ -605,6 +608,7 @@ mt_session_fini_all(struct mt_port *port)
 		loop_timer_stop(port->loop, &session->accept_timer);
 		list_remove(&session->link);
 		list_remove(&session->wait_link);
+		port->write_count -= session->write_count;
 		mt_free(session);
 	}
 }

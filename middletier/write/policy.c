@@ -19,14 +19,12 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/list.h"
 #include "base/log.h"
 #include "catalog/volume_table.h"
 #include "cleave/engine.h"
 #include "cleave/loop.h"
 #include "cleave/wire.h"
 #include "common/port.h"
-#include "session/session.h"
 #include "write/auto_engine.h"
 #include "write/policy.h"
 
@@ -170,17 +168,4 @@ mt_wish_by_id(uint8_t codec_id, struct mt_wish *ret_wish)
 		return wish_of(engine_by_id(codec_id), ret_wish);
 	*ret_wish = wish_auto;
 	return true;
-}
-
-uint32_t
-mt_port_write_count(const struct mt_port *port)
-{
-	uint32_t count = 0;
-
-	if (port->sessions.next == NULL)
-		return 0;
-	for (struct loop_link *link = port->sessions.next; link != &port->sessions;
-	     link = link->next)
-		count += LIST_ENTRY(link, struct mt_session, link)->write_count;
-	return count;
 }

@@ -16,9 +16,6 @@ struct mt_auto;
 struct mt_port;
 struct mt_volume;
 
-/* mt_port_write_count -- writes of clients in flight: the work in the background gives way to them. */
-uint32_t mt_port_write_count(const struct mt_port *port);
-
 /* What is to become of one write. */
 struct mt_policy {
 	uint8_t codec_id;

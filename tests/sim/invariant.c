@@ -2,6 +2,7 @@
 /* invariant.c -- see invariant.h */
 #include <inttypes.h>
 
+#include "base/list.h"
 #include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/loop.h"
@@ -16,6 +17,7 @@
 #include "middletier/manifest/manifest.h"
 #include "middletier/manifest/manifest_state.h"
 #include "middletier/meta/meta_store.h"
+#include "middletier/session/session.h"
 
 #define MANIFEST_SLACK_BYTES 1024u /* a few merges of several runs, a few volumes */
 
@@ -153,6 +155,21 @@ is_deposed(const struct sim_invariants *invariants, const struct mt_shard *shard
 	    shard->epoch < invariants->epochs[shard->index];
 }
 
+/* Merges and copies give way to the port's count: it is what its sessions have, at any time. */
+static void
+check_writes(const struct look *look, const struct mt_port *port)
+{
+	struct loop_link *link, *next;
+	uint32_t count = 0;
+
+	LIST_FOREACH_SAFE((struct loop_link *)&port->sessions, link, next)
+		count += LIST_ENTRY(link, struct mt_session, link)->write_count;
+	if (port->write_count != count)
+		sim_cluster_fail(look->cluster,
+		    "%s: counts %" PRIu32 " writes, its sessions have %" PRIu32, port->address,
+		    port->write_count, count);
+}
+
 static void
 check_gateway(const struct sim_invariants *invariants, struct look *look,
     const struct mt_gateway *gateway)
@@ -160,6 +177,7 @@ check_gateway(const struct sim_invariants *invariants, struct look *look,
 	for (uint32_t i = 0; i < gateway->port_count; i++) {
 		const struct mt_port *port = &gateway->ports[i];
 
+		check_writes(look, port);
 		for (uint32_t k = 0; k < port->shard_count; k++) {
 			look->shard = &port->shards[k];
 			if (look->shard->sm.state == MT_SHARD_SERVING &&
