@@ -7,10 +7,8 @@
 #include <stdint.h>
 
 #include "base/sm.h"
-#include "catalog/root.h"
 #include "cleave/loop.h"
-#include "index/ring.h"
-#include "write/cut.h"
+#include "common/root.h"
 
 struct extent_id;
 struct mt_extent;
@@ -19,6 +17,7 @@ struct mt_index;
 struct mt_manifest;
 struct mt_port;
 struct mt_reclaim;
+struct mt_ring;
 struct mt_run_roll;
 struct mt_takeover;
 struct mt_upkeep;
@@ -44,7 +43,6 @@ struct mt_shard {
 	uint64_t next_counter;             /* extents created under this epoch */
 	uint64_t next_sequence;            /* of the next record */
 	uint64_t cut;                      /* the greatest that it was told of: batches say it */
-	struct mt_cut cutting;             /* cut.c */
 	struct loop_link drops;            /* segment_drop.c */
 	struct mt_extent **extents;        /* extent_table.c: by slot; NULL: deleted */
 	uint16_t *extent_generations;      /* of the slots */
@@ -52,7 +50,7 @@ struct mt_shard {
 	uint32_t extent_free;              /* no slot before it is free */
 	struct mt_extent *log;             /* OPEN log extent; NULL: being replaced */
 	struct mt_index *block_index;
-	struct mt_ring ring;
+	struct mt_ring *ring;
 	struct mt_write_state *write;
 	struct mt_manifest *manifest;
 	struct mt_takeover *takeover;

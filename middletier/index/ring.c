@@ -45,36 +45,44 @@ ring_entry_at(const struct mt_ring *ring, uint32_t index)
 	return &ring->entries[at < ring->entry_max ? at : at - ring->entry_max];
 }
 
-int
-mt_ring_init(struct mt_ring *ring, struct mt_port *port, uint64_t size_bytes)
+struct mt_ring *
+mt_ring_create(struct mt_port *port, uint64_t size_bytes)
 {
+	struct mt_ring *ring = mt_calloc(1, sizeof(*ring));
 	uint64_t entry_max =
 	    num_max(RING_ENTRIES_MIN, num_min(size_bytes / RING_BYTES_AN_ENTRY, RING_ENTRIES_MAX));
 
 	assert(num_is_aligned(size_bytes, RING_ALIGN));
+	if (ring == NULL)
+		return NULL;
 	*ring = (struct mt_ring){ .size_bytes = size_bytes, .entry_max = (uint32_t)entry_max };
 	/* The first lap starts at memory's beginning, and no position is ever 0. */
 	ring->head = ring->tail = size_bytes;
 	ring->base = dev_alloc(port->split, size_bytes);
 	if (dev_ptr_is_null(ring->base))
-		return -ENOMEM;
+		goto err;
 	ring->entries = mt_calloc(ring->entry_max, sizeof(*ring->entries));
-	if (ring->entries == NULL) {
-		dev_free(port->split, ring->base);
-		*ring = (struct mt_ring){ 0 };
-		return -ENOMEM;
-	}
-	return 0;
+	if (ring->entries == NULL)
+		goto err_base;
+	return ring;
+
+err_base:
+	dev_free(port->split, ring->base);
+err:
+	mt_free(ring);
+	return NULL;
 }
 
 void
-mt_ring_fini(struct mt_ring *ring, struct mt_port *port)
+mt_ring_destroy(struct mt_ring *ring, struct mt_port *port)
 {
+	if (ring == NULL)
+		return;
 	/* A port that was closed has taken its arena along. */
 	if (port->split != NULL && !dev_ptr_is_null(ring->base))
 		dev_free(port->split, ring->base);
 	mt_free(ring->entries);
-	*ring = (struct mt_ring){ 0 };
+	mt_free(ring);
 }
 
 void

@@ -20,9 +20,11 @@ struct mt_ring {
 	struct mt_ring_entry *entries;
 	uint32_t entry_head, entry_count, entry_max;
 };
-int mt_ring_init(struct mt_ring *ring, struct mt_port *port, uint64_t size_bytes);
-void mt_ring_fini(struct mt_ring *ring, struct mt_port *port);
-/* mt_ring_reset -- empty again, as after mt_ring_init and mt_ring_give. Nothing is held. */
+/* mt_ring_create -- over @size_bytes of @port's device memory. NULL: there is not as much, or no memory. */
+struct mt_ring *mt_ring_create(struct mt_port *port, uint64_t size_bytes);
+/* mt_ring_destroy -- give the device memory back, if @port still has it. NULL: does nothing. */
+void mt_ring_destroy(struct mt_ring *ring, struct mt_port *port);
+/* mt_ring_reset -- empty again, as after mt_ring_create and mt_ring_give. Nothing is held. */
 void mt_ring_reset(struct mt_ring *ring);
 /* mt_ring_give -- before the first reservation: take @bytes of its memory for something else. */
 dev_ptr mt_ring_give(struct mt_ring *ring, uint64_t bytes);

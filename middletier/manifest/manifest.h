@@ -12,11 +12,11 @@
 #include <stdint.h>
 
 #include "base/sm.h"
-#include "catalog/root.h"
 #include "cleave/batch.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
+#include "common/root.h"
 #include "extent/replicate.h"
 #include "manifest/manifest_parts.h"
 #include "manifest/manifest_state.h"

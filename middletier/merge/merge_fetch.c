@@ -184,7 +184,7 @@ job_drop(struct merge_job *slot)
 		slot->read->job_count--;
 		read_try_release(slot->read);
 	} else {
-		mt_ring_release(&merge->shard->ring, source->location.ring_position);
+		mt_ring_release(merge->shard->ring, source->location.ring_position);
 		mt_write_path_kick(merge->shard); /* it may be waiting for just that */
 	}
 }
@@ -486,7 +486,7 @@ fetch_from_ring(struct mt_merge *merge, uint32_t *budget)
 {
 	struct merge_work *work = merge_work_of(merge);
 	struct merge_window *window = &work->window;
-	struct mt_ring *ring = &merge->shard->ring;
+	struct mt_ring *ring = merge->shard->ring;
 	struct merge_job *slot;
 
 	for (uint32_t i = 0; i<window->source_count && * budget> 0; i++) {
@@ -509,7 +509,7 @@ static bool
 source_is_in_ring(const struct mt_merge *merge, const struct merge_source *source)
 {
 	return !source->is_ring_bad &&
-	    mt_ring_contains(&merge->shard->ring, source->location.ring_position);
+	    mt_ring_contains(merge->shard->ring, source->location.ring_position);
 }
 
 /* READs for what nobody was asked for. */

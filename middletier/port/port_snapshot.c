@@ -14,6 +14,7 @@
 #include "extent/extent.h"
 #include "extent/node_link.h"
 #include "index/index.h"
+#include "index/ring.h"
 #include "index/run_index.h"
 #include "merge/flush.h"
 #include "port/port_snapshot.h"
@@ -48,7 +49,7 @@ snapshot_shard(const struct mt_shard *shard, struct mt_shard_snapshot *ret_snaps
 		.lacking_count = mt_upkeep_lacking_count(shard) +
 		    mt_upkeep_open_lacking_count(shard),
 		.log_bytes = shard->log_bytes,
-		.ring_bytes = shard->ring.size_bytes,
+		.ring_bytes = shard->ring->size_bytes,
 		.run_count = runs.run_count,
 		.run_bytes = runs.run_bytes,
 		.run_live_bytes = runs.live_bytes,

@@ -141,7 +141,7 @@ piece_look_ahead(struct read_piece *piece, uint32_t at, struct mt_location locat
 	while (location.extent_index == first->extent_index &&
 	    location.offset_bytes == first->offset_bytes + piece->fetch_bytes &&
 	    piece->fetch_bytes + location.stored_bytes <= MT_RECEIVE_BYTES &&
-	    !mt_ring_contains(&read->shard->ring, location.ring_position)) {
+	    !mt_ring_contains(read->shard->ring, location.ring_position)) {
 		uint32_t offset_bytes = location.offset_bytes;
 
 		piece->fetch_bytes += location.stored_bytes;
@@ -184,7 +184,7 @@ read_piece_look_up(struct read_piece *piece)
 	piece->tried = piece->bad = 0;
 	piece->is_ring_bad = false;
 	if (at < piece->end && what == READ_STORED && piece->what == READ_STORED &&
-	    !mt_ring_contains(&read->shard->ring, piece->location.ring_position))
+	    !mt_ring_contains(read->shard->ring, piece->location.ring_position))
 		piece_look_ahead(piece, at, location);
 }
 
@@ -193,7 +193,7 @@ read_piece_is_at_hand(const struct read_piece *piece)
 {
 	return piece->what == READ_ZEROS ||
 	    (piece->what == READ_STORED &&
-		mt_ring_contains(&piece->read->shard->ring, piece->location.ring_position));
+		mt_ring_contains(piece->read->shard->ring, piece->location.ring_position));
 }
 
 static struct mt_extent *
@@ -244,7 +244,7 @@ piece_drop_source(struct read_piece *piece)
 		split_msg_release(piece->source);
 	piece->source = NULL;
 	if (piece->is_in_ring) {
-		mt_ring_release(&piece->read->shard->ring, piece->location.ring_position);
+		mt_ring_release(piece->read->shard->ring, piece->location.ring_position);
 		mt_write_path_kick(piece->read->shard); /* it may be waiting for just that */
 	}
 	piece->is_in_ring = false;
@@ -384,7 +384,7 @@ piece_zero(struct read_piece *piece)
 static void
 piece_load_from_ring(struct read_piece *piece)
 {
-	struct mt_ring *ring = &piece->read->shard->ring;
+	struct mt_ring *ring = piece->read->shard->ring;
 
 	mt_ring_hold(ring, piece->location.ring_position);
 	piece->is_in_ring = true;
@@ -619,7 +619,7 @@ piece_choose(struct read_piece *piece)
 		break;
 	}
 	if (!piece->is_ring_bad &&
-	    mt_ring_contains(&piece->read->shard->ring, piece->location.ring_position)) {
+	    mt_ring_contains(piece->read->shard->ring, piece->location.ring_position)) {
 		piece_load_from_ring(piece);
 		return;
 	}

@@ -27,10 +27,10 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "base/sm.h"
-#include "catalog/root.h"
 #include "cleave/loop.h"
 #include "cluster/meta_proxy.h"
 #include "common/port.h"
+#include "common/root.h"
 #include "common/settings.h"
 #include "common/shard.h"
 #include "extent/copy.h"
@@ -80,7 +80,6 @@ mt_shard_init(struct mt_shard *shard, struct mt_port *port, uint32_t index)
 	*shard = (struct mt_shard){ .port = port, .index = index };
 	list_init(&shard->root_calls);
 	list_init(&shard->extent_requests);
-	mt_cut_init(shard);
 	list_init(&shard->drops);
 	loop_timer_init(&shard->quiet_timer, shard_on_quiet_timer, shard);
 	sm_init(&shard->sm, "shard", shard_table, MT_SHARD_IDLE, index);
@@ -93,9 +92,11 @@ mt_shard_init(struct mt_shard *shard, struct mt_port *port, uint32_t index)
 	rc = mt_reclaim_init(shard);
 	if (rc != 0)
 		goto err_upkeep;
-	rc = mt_ring_init(&shard->ring, port, port->ring_bytes);
-	if (rc != 0)
+	shard->ring = mt_ring_create(port, port->ring_bytes);
+	if (shard->ring == NULL) {
+		rc = -ENOMEM;
 		goto err_reclaim;
+	}
 	rc = mt_write_path_init(shard);
 	if (rc != 0)
 		goto err_ring;
@@ -113,7 +114,7 @@ err_run_roll:
 err_write_path:
 	mt_write_path_fini(shard);
 err_ring:
-	mt_ring_fini(&shard->ring, port);
+	mt_ring_destroy(shard->ring, port);
 err_reclaim:
 	mt_reclaim_fini(shard);
 err_upkeep:
@@ -217,7 +218,7 @@ shard_reset(struct mt_shard *shard)
 	shard_free_index(shard);
 	mt_run_roll_reset(shard);
 	mt_write_path_reset(shard);
-	mt_ring_reset(&shard->ring);
+	mt_ring_reset(shard->ring);
 	shard->next_counter = shard->next_sequence = shard->cut = 0;
 	shard->is_releasing = false;
 	sm_move(&shard->sm, MT_SHARD_IDLE);
@@ -317,7 +318,7 @@ mt_shard_fini(struct mt_shard *shard)
 	mt_run_roll_fini(shard);
 	shard_free_index(shard);
 	mt_write_path_fini(shard);
-	mt_ring_fini(&shard->ring, shard->port);
+	mt_ring_destroy(shard->ring, shard->port);
 	shard->magic = 0;
 }
 

@@ -13,8 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "catalog/root.h"
 #include "cleave/loop.h"
+#include "common/root.h"
 
 struct mt_link;
 struct mt_shard;

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "catalog/root.h"
 #include "cleave/loop.h"
+#include "common/root.h"
 #include "manifest/manifest_read.h"
 #include "manifest/manifest_state.h"
 #include "shard/agree.h"

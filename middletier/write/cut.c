@@ -56,7 +56,7 @@ static void cut_on_timer(struct loop_timer *timer, void *arg);
 void
 mt_cut_init(struct mt_shard *shard)
 {
-	struct mt_cut *cut = &shard->cutting;
+	struct mt_cut *cut = &shard->write->cut;
 
 	sm_init(&cut->sm, "cut", cut_table, MT_CUT_IDLE, shard->index);
 	loop_timer_init(&cut->timer, cut_on_timer, shard);
@@ -71,7 +71,7 @@ cut_is_holding(const struct mt_cut *cut)
 bool
 mt_cut_holds(const struct mt_shard *shard, uint64_t segment)
 {
-	const struct mt_cut *cut = &shard->cutting;
+	const struct mt_cut *cut = &shard->write->cut;
 
 	return cut_is_holding(cut) && segment >= cut->order.segment_base &&
 	    segment - cut->order.segment_base < cut->order.segment_count;
@@ -92,7 +92,7 @@ cut_answer(struct mt_cut *cut, int rc)
 static void
 cut_end(struct mt_shard *shard)
 {
-	struct mt_cut *cut = &shard->cutting;
+	struct mt_cut *cut = &shard->write->cut;
 
 	loop_timer_stop(shard->port->loop, &cut->timer);
 	sm_move(&cut->sm, cut->sm.state == MT_CUT_COMMITTING ? MT_CUT_BROKEN : MT_CUT_IDLE);
@@ -106,16 +106,16 @@ cut_on_timer(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	log_warn("shard %" PRIu32 ": nobody has ended the hold for snapshot %" PRIu64, shard->index,
-	    shard->cutting.order.number);
+	    shard->write->cut.order.number);
 	cut_end(shard);
-	cut_answer(&shard->cutting, -ETIMEDOUT);
+	cut_answer(&shard->write->cut, -ETIMEDOUT);
 }
 
 static void
 cut_on_committed(int rc, void *arg)
 {
 	struct mt_shard *shard = arg;
-	struct mt_cut *cut = &shard->cutting;
+	struct mt_cut *cut = &shard->write->cut;
 
 	if (cut->sm.state == MT_CUT_BROKEN) {
 		sm_move(&cut->sm, MT_CUT_IDLE);
@@ -135,7 +135,7 @@ cut_on_committed(int rc, void *arg)
 static int
 cut_commit(struct mt_shard *shard)
 {
-	struct mt_cut *cut = &shard->cutting;
+	struct mt_cut *cut = &shard->write->cut;
 	struct mt_edit edit = { .kind = MT_EDIT_CUT,
 		.cut = cut->order.number,
 		.sequence = shard->next_sequence,
@@ -156,13 +156,13 @@ mt_cut_on_batch(struct mt_shard *shard)
 {
 	int rc;
 
-	if (shard->cutting.sm.state != MT_CUT_DRAINING)
+	if (shard->write->cut.sm.state != MT_CUT_DRAINING)
 		return;
 	rc = cut_commit(shard);
 	if (rc == 0)
 		return;
 	cut_end(shard);
-	cut_answer(&shard->cutting, rc);
+	cut_answer(&shard->write->cut, rc);
 }
 
 static int
@@ -170,7 +170,7 @@ cut_check(const struct mt_shard *shard, uint64_t number)
 {
 	if (shard->sm.state != MT_SHARD_SERVING)
 		return -EREMCHG;
-	if (shard->cutting.sm.state != MT_CUT_IDLE)
+	if (shard->write->cut.sm.state != MT_CUT_IDLE)
 		return -EBUSY;
 	return number <= shard->cut ? -EAGAIN : 0;
 }
@@ -186,7 +186,7 @@ mt_cut_can_begin(const struct mt_shard *shard, uint64_t number)
 int
 mt_cut_begin(struct mt_shard *shard, const struct mt_cut_order *order, mt_cut_fn fn, void *arg)
 {
-	struct mt_cut *cut = &shard->cutting;
+	struct mt_cut *cut = &shard->write->cut;
 	const struct mt_index_cut index_cut = { order->number, order->segment_base,
 		order->segment_count };
 	int rc;
@@ -216,7 +216,7 @@ mt_cut_begin(struct mt_shard *shard, const struct mt_cut_order *order, mt_cut_fn
 bool
 mt_cut_is_held(const struct mt_shard *shard, uint64_t number)
 {
-	const struct mt_cut *cut = &shard->cutting;
+	const struct mt_cut *cut = &shard->write->cut;
 
 	bool is_held = cut->sm.state == MT_CUT_HOLDING || MUTANT(hold_ended_confirmed);
 
@@ -227,7 +227,7 @@ mt_cut_is_held(const struct mt_shard *shard, uint64_t number)
 void
 mt_cut_release(struct mt_shard *shard, uint64_t number)
 {
-	struct mt_cut *cut = &shard->cutting;
+	struct mt_cut *cut = &shard->write->cut;
 
 	if (!cut_is_holding(cut) || cut->order.number != number)
 		return;
@@ -238,7 +238,7 @@ mt_cut_release(struct mt_shard *shard, uint64_t number)
 void
 mt_cut_stop(struct mt_shard *shard, int rc)
 {
-	struct mt_cut *cut = &shard->cutting;
+	struct mt_cut *cut = &shard->write->cut;
 
 	loop_timer_stop(shard->port->loop, &cut->timer);
 	if (rc == 0)

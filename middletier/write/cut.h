@@ -34,6 +34,7 @@ struct mt_cut {
 	mt_cut_fn fn; /* NULL: was called */
 	void *arg;
 };
+/* mt_cut_init -- of mt_write_path_init: shard->write is there, and has the cut. */
 void mt_cut_init(struct mt_shard *shard);
 /*
  * mt_cut_begin -- keep back the answers to the volume's writes, and cut

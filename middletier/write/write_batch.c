@@ -120,7 +120,7 @@ batch_has_room(const struct mt_write_state *state, const struct write_batch *bat
 static struct write_batch *
 batch_open(struct mt_write_state *state)
 {
-	struct mt_ring *ring = &state->shard->ring;
+	struct mt_ring *ring = state->shard->ring;
 	struct loop_link *link = list_first(&state->free_batches);
 	struct write_batch *batch;
 
@@ -147,7 +147,7 @@ batch_close(struct mt_write_state *state, struct write_batch *batch)
 
 	assert(state->filling == batch);
 	state->filling = NULL;
-	mt_ring_commit(&shard->ring, batch->ring_position, batch->payload_bytes);
+	mt_ring_commit(shard->ring, batch->ring_position, batch->payload_bytes);
 	batch->batch.info = (struct batch_info){
 		.record_count = batch->record_count,
 		.base_sequence = shard->next_sequence,
@@ -243,9 +243,9 @@ batch_free(struct mt_write_state *state, struct write_batch *batch)
 	assert(batch->copy_count == 0);
 	if (state->filling == batch) {
 		state->filling = NULL;
-		mt_ring_commit(&state->shard->ring, batch->ring_position, 0);
+		mt_ring_commit(state->shard->ring, batch->ring_position, 0);
 	}
-	mt_ring_release(&state->shard->ring, batch->ring_position);
+	mt_ring_release(state->shard->ring, batch->ring_position);
 	list_remove(&batch->link);
 	sm_move(&batch->sm, WRITE_BATCH_FREE);
 	list_push_back(&state->free_batches, &batch->link);

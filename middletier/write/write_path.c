@@ -554,7 +554,7 @@ engine_is_inline(struct mt_write_state *state)
 static int
 write_jobs_init(struct mt_write_state *state)
 {
-	struct mt_ring *ring = &state->shard->ring;
+	struct mt_ring *ring = state->shard->ring;
 	uint32_t job_max = ring->size_bytes < WRITE_RING_SMALL_BYTES ? WRITE_JOBS_SMALL
 								     : WRITE_JOBS_MAX;
 	dev_ptr scratch;
@@ -613,6 +613,7 @@ mt_write_path_init(struct mt_shard *shard)
 	loop_timer_init(&state->retry_timer, write_on_retry, state);
 	log_roll_init(state);
 	write_turn_init(state);
+	mt_cut_init(shard);
 	rc = write_batches_init(state);
 	if (rc == 0)
 		rc = write_table_init(state);

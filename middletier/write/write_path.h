@@ -14,6 +14,7 @@
 #include "cleave/wire.h"
 #include "common/shard.h"
 #include "session/session.h"
+#include "write/cut.h"
 #include "write/log_roll.h"
 #include "write/write_batch.h"
 #include "write/write_room.h"
@@ -135,6 +136,7 @@ struct mt_write_state {
 	struct log_roll roll;
 	struct write_room room;
 	struct write_turn turn;
+	struct mt_cut cut;
 };
 
 static inline bool

@@ -545,9 +545,9 @@ batch_fill(struct mt_rig *rig, struct mt_batch *batch, uint32_t block, uint32_t 
 		record.block_crcs[0] = record.stored_crc;
 		desc_bytes += record_encode(descs + desc_bytes, &record);
 	}
-	if (mt_ring_reserve(&shard->ring, (uint32_t)num_max(payload_bytes, 1), ret_position) != 0)
+	if (mt_ring_reserve(shard->ring, (uint32_t)num_max(payload_bytes, 1), ret_position) != 0)
 		abort();
-	batch->payload = mt_ring_at(&shard->ring, *ret_position);
+	batch->payload = mt_ring_at(shard->ring, *ret_position);
 	dev_copy_from_host(port, batch->payload, bytes, payload_bytes);
 	free(bytes);
 	batch->info = (struct batch_info){ .kind = EXTENT_LOG,
@@ -626,7 +626,7 @@ mt_rig_append(struct mt_rig *rig, struct mt_extent *extent, uint32_t block, uint
 		rc = batch_send_some(rig, extent, &batch, replica_mask, mark_bytes);
 	}
 	mt_rig_shard(rig, 0)->next_sequence += record_count;
-	mt_ring_release(&mt_rig_shard(rig, 0)->ring, position);
+	mt_ring_release(mt_rig_shard(rig, 0)->ring, position);
 	mt_batch_fini(&batch, port);
 	return rc;
 }

@@ -212,11 +212,11 @@ fake_init(uint64_t seed, bool is_threaded)
 	fake.latency_session.volume.service_class = SERVICE_LATENCY;
 	fake.shard =
 	    (struct mt_shard){ .port = &fake.port, .index = 3, .epoch = 5, .next_sequence = 100 };
-	mt_cut_init(&fake.shard);
 	fake.shard.sm.state = MT_SHARD_SERVING;
 	fake.shard.block_index = mt_index_create(&fake.shard);
 	cr_assert_not_null(fake.shard.block_index);
-	cr_assert_eq(mt_ring_init(&fake.shard.ring, &fake.port, fake_ring_bytes), 0);
+	fake.shard.ring = mt_ring_create(&fake.port, fake_ring_bytes);
+	cr_assert_not_null(fake.shard.ring);
 	cr_assert_eq(mt_reclaim_init(&fake.shard), 0);
 	cr_assert_eq(mt_read_path_init(&fake.port), 0);
 	cr_assert_eq(mt_run_cache_init(&fake.port), 0);
@@ -237,7 +237,7 @@ fake_fini(void)
 	mt_cut_stop(&fake.shard, 0);
 	mt_write_path_fini(&fake.shard);
 	mt_read_path_fini(&fake.port);
-	mt_ring_fini(&fake.shard.ring, &fake.port);
+	mt_ring_destroy(fake.shard.ring, &fake.port);
 	mt_reclaim_fini(&fake.shard);
 	mt_index_destroy(fake.shard.block_index);
 	mt_run_cache_fini(&fake.port);

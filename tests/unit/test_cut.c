@@ -135,7 +135,7 @@ Test(cut, waits_for_what_was_batched_before)
 	behind = fake_write(2, 1, 1);
 	fake_run_for(NUM_MS(100));
 	cr_assert_eq(answer.count, 0);
-	cr_assert_eq(fake.shard.cutting.sm.state, MT_CUT_DRAINING);
+	cr_assert_eq(fake.shard.write->cut.sm.state, MT_CUT_DRAINING);
 	fake_stall_all(false);
 	fake_run_for(NUM_MS(100));
 	cr_assert_eq(answer.count, 1);
@@ -188,7 +188,7 @@ Test(cut, gives_up_waiting_for_replicas)
 	fake_run_for(HOLD_NS + NUM_MS(10));
 	cr_assert_eq(answer.count, 1);
 	cr_assert_eq(answer.rc, -ETIMEDOUT);
-	cr_assert_eq(fake.shard.cutting.sm.state, MT_CUT_IDLE);
+	cr_assert_eq(fake.shard.write->cut.sm.state, MT_CUT_IDLE);
 	cr_assert_eq(fake.shard.cut, 7, "a number is never given back");
 	fake_stall_all(false);
 	fake_run_for(NUM_S(1));
@@ -198,16 +198,16 @@ Test(cut, gives_up_waiting_for_replicas)
 Test(cut, released_while_its_edit_is_on_its_way)
 {
 	begin(&order);
-	cr_assert_eq(fake.shard.cutting.sm.state, MT_CUT_COMMITTING);
+	cr_assert_eq(fake.shard.write->cut.sm.state, MT_CUT_COMMITTING);
 	mt_cut_release(&fake.shard, 7);
 	cr_assert_eq(answer.count, 1);
 	cr_assert_eq(answer.rc, -ECANCELED);
-	cr_assert_eq(fake.shard.cutting.sm.state, MT_CUT_BROKEN);
+	cr_assert_eq(fake.shard.write->cut.sm.state, MT_CUT_BROKEN);
 	cr_assert_eq(mt_cut_begin(&fake.shard, &(struct mt_cut_order){ 8, FAKE_SEGMENT, 1 }, on_cut,
 			 &answer),
 	    -EBUSY);
 	fake_run_for(NUM_MS(20));
-	cr_assert_eq(fake.shard.cutting.sm.state, MT_CUT_IDLE);
+	cr_assert_eq(fake.shard.write->cut.sm.state, MT_CUT_IDLE);
 	cr_assert_eq(answer.count, 1);
 }
 
@@ -218,7 +218,7 @@ Test(cut, edit_that_fails_is_an_answer)
 	fake_run_for(NUM_MS(20));
 	cr_assert_eq(answer.count, 1);
 	cr_assert_eq(answer.rc, -ESTALE);
-	cr_assert_eq(fake.shard.cutting.sm.state, MT_CUT_IDLE);
+	cr_assert_eq(fake.shard.write->cut.sm.state, MT_CUT_IDLE);
 	fake.commit_rc = 0;
 }
 

@@ -225,7 +225,7 @@ live_again(void)
 	    0);
 	fake.shard.log = NULL;
 	mt_write_path_reset(&fake.shard);
-	mt_ring_reset(&fake.shard.ring);
+	mt_ring_reset(fake.shard.ring);
 	mt_index_destroy(fake.shard.block_index);
 	fake.shard.block_index = mt_index_create(&fake.shard);
 	mt_shard_extents_free(&fake.shard);

@@ -12,6 +12,7 @@
 #include "middletier/cluster/gateway_state.h"
 #include "middletier/common/port.h"
 #include "middletier/gateway.h"
+#include "middletier/index/ring.h"
 #include "middletier/meta/meta_memory.h"
 #include "middletier/meta/meta_store.h"
 #include "middletier/port/port.h"
@@ -125,9 +126,9 @@ Test(port, engine_jobs_left_at_its_end_find_shards_and_memory)
 		struct engine_job *job = &real.jobs[i];
 
 		*job = (struct engine_job){ .kind = ENGINE_JOB_COPY,
-			.src = port->shards[0].ring.base,
+			.src = port->shards[0].ring->base,
 			.src_bytes = ENGINE_RECORD_BYTES_MAX,
-			.dst = port->shards[1].ring.base,
+			.dst = port->shards[1].ring->base,
 			.dst_cap_bytes = ENGINE_RECORD_BYTES_MAX,
 			.fn = on_job,
 			.arg = port };

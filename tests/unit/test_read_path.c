@@ -270,7 +270,7 @@ Test(read_path, memory_that_rots_is_read_from_a_replica)
 	dev_ptr at;
 
 	write_now(0, 1, 4);
-	at = mt_ring_at(&fake.shard.ring, location_of(0)->ring_position + 1000);
+	at = mt_ring_at(fake.shard.ring, location_of(0)->ring_position + 1000);
 	fake_from_device(&byte, at, 1);
 	byte ^= 4;
 	fake_to_device(at, &byte, 1);

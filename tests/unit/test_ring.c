@@ -8,19 +8,20 @@
 
 #define RING_BYTES 4096u
 
-static struct mt_ring ring;
+static struct mt_ring *ring;
 
 static void
 setup(void)
 {
 	fake_init(1, false);
-	cr_assert_eq(mt_ring_init(&ring, &fake.port, RING_BYTES), 0);
+	ring = mt_ring_create(&fake.port, RING_BYTES);
+	cr_assert_not_null(ring);
 }
 
 static void
 teardown(void)
 {
-	mt_ring_fini(&ring, &fake.port);
+	mt_ring_destroy(ring, &fake.port);
 	fake_fini();
 }
 
@@ -31,8 +32,8 @@ take(uint32_t reserved, uint32_t used)
 {
 	uint64_t position = 0;
 
-	cr_assert_eq(mt_ring_reserve(&ring, reserved, &position), 0);
-	mt_ring_commit(&ring, position, used);
+	cr_assert_eq(mt_ring_reserve(ring, reserved, &position), 0);
+	mt_ring_commit(ring, position, used);
 	return position;
 }
 
@@ -44,25 +45,25 @@ Test(ring, positions_grow_and_are_never_zero)
 		uint64_t position = take(1024, 700);
 
 		cr_assert_gt(position, last);
-		cr_assert(mt_ring_contains(&ring, position));
-		cr_assert(mt_ring_contains(&ring, position + 699));
-		mt_ring_release(&ring, position);
+		cr_assert(mt_ring_contains(ring, position));
+		cr_assert(mt_ring_contains(ring, position + 699));
+		mt_ring_release(ring, position);
 		last = position;
 	}
-	cr_assert_not(mt_ring_contains(&ring, 0));
+	cr_assert_not(mt_ring_contains(ring, 0));
 }
 
 Test(ring, an_entry_is_contiguous_in_memory)
 {
 	for (int i = 0; i < 50; i++) {
 		uint64_t position = take(1000, 960);
-		uint64_t begin = mt_ring_at(&ring, position).device_address_private;
-		uint64_t end = mt_ring_at(&ring, position + 959).device_address_private;
+		uint64_t begin = mt_ring_at(ring, position).device_address_private;
+		uint64_t end = mt_ring_at(ring, position + 959).device_address_private;
 
 		cr_assert_eq(end - begin, 959);
-		cr_assert_geq(begin, ring.base.device_address_private);
-		cr_assert_lt(end, ring.base.device_address_private + RING_BYTES);
-		mt_ring_release(&ring, position);
+		cr_assert_geq(begin, ring->base.device_address_private);
+		cr_assert_lt(end, ring->base.device_address_private + RING_BYTES);
+		mt_ring_release(ring, position);
 	}
 }
 
@@ -72,37 +73,37 @@ Test(ring, the_oldest_leaves_first)
 
 	for (int i = 0; i < 4; i++) {
 		positions[i] = take(1024, 1024);
-		mt_ring_release(&ring, positions[i]);
+		mt_ring_release(ring, positions[i]);
 	}
 	for (int i = 0; i < 4; i++)
-		cr_assert(mt_ring_contains(&ring, positions[i]));
+		cr_assert(mt_ring_contains(ring, positions[i]));
 	(void)take(1024, 1024);
-	cr_assert_not(mt_ring_contains(&ring, positions[0]));
-	cr_assert(mt_ring_contains(&ring, positions[1]));
+	cr_assert_not(mt_ring_contains(ring, positions[0]));
+	cr_assert(mt_ring_contains(ring, positions[1]));
 }
 
 Test(ring, nobody_gets_what_is_held)
 {
 	uint64_t first = take(2048, 2048), second = take(2048, 2048), none = 77;
 
-	cr_assert_eq(mt_ring_reserve(&ring, 64, &none), -ENOBUFS);
+	cr_assert_eq(mt_ring_reserve(ring, 64, &none), -ENOBUFS);
 	cr_assert_eq(none, 77);
-	mt_ring_release(&ring, second); /* not the oldest: no help */
-	cr_assert_eq(mt_ring_reserve(&ring, 64, &none), -ENOBUFS);
-	mt_ring_release(&ring, first);
-	cr_assert_eq(mt_ring_reserve(&ring, 64, &none), 0);
+	mt_ring_release(ring, second); /* not the oldest: no help */
+	cr_assert_eq(mt_ring_reserve(ring, 64, &none), -ENOBUFS);
+	mt_ring_release(ring, first);
+	cr_assert_eq(mt_ring_reserve(ring, 64, &none), 0);
 }
 
 Test(ring, holds_are_counted_at_any_position_of_an_entry)
 {
 	uint64_t first = take(2048, 2048), position;
 
-	mt_ring_hold(&ring, first + 1000);
-	mt_ring_release(&ring, first);
-	mt_ring_release(&ring, take(2048, 2048));
-	cr_assert_eq(mt_ring_reserve(&ring, 1024, &position), -ENOBUFS);
-	mt_ring_release(&ring, first + 2047);
-	cr_assert_eq(mt_ring_reserve(&ring, 1024, &position), 0);
+	mt_ring_hold(ring, first + 1000);
+	mt_ring_release(ring, first);
+	mt_ring_release(ring, take(2048, 2048));
+	cr_assert_eq(mt_ring_reserve(ring, 1024, &position), -ENOBUFS);
+	mt_ring_release(ring, first + 2047);
+	cr_assert_eq(mt_ring_reserve(ring, 1024, &position), 0);
 }
 
 Test(ring, a_commit_gives_back_the_rest)
@@ -112,17 +113,17 @@ Test(ring, a_commit_gives_back_the_rest)
 	cr_assert_eq(second - first, 128);
 	third = take(2048, 100);
 	cr_assert_eq(third - second, 64, "an entry is never nothing");
-	mt_ring_release(&ring, second);
-	mt_ring_release(&ring, third);
-	mt_ring_release(&ring, first);
+	mt_ring_release(ring, second);
+	mt_ring_release(ring, third);
+	mt_ring_release(ring, first);
 }
 
 Test(ring, more_than_the_ring_is_refused)
 {
 	uint64_t position;
 
-	cr_assert_eq(mt_ring_reserve(&ring, RING_BYTES + 1, &position), -ENOBUFS);
-	cr_assert_eq(mt_ring_reserve(&ring, RING_BYTES, &position), 0);
+	cr_assert_eq(mt_ring_reserve(ring, RING_BYTES + 1, &position), -ENOBUFS);
+	cr_assert_eq(mt_ring_reserve(ring, RING_BYTES, &position), 0);
 }
 
 Test(ring, entries_have_a_bound_too)
@@ -131,27 +132,27 @@ Test(ring, entries_have_a_bound_too)
 	uint32_t count = 1;
 	uint64_t position;
 
-	while (mt_ring_reserve(&ring, 64, &position) == 0) {
-		mt_ring_commit(&ring, position, 1);
-		mt_ring_release(&ring, position);
-		cr_assert_leq(++count, ring.entry_max);
+	while (mt_ring_reserve(ring, 64, &position) == 0) {
+		mt_ring_commit(ring, position, 1);
+		mt_ring_release(ring, position);
+		cr_assert_leq(++count, ring->entry_max);
 	}
-	cr_assert_eq(count, ring.entry_max);
-	mt_ring_release(&ring, held);
-	cr_assert_eq(mt_ring_reserve(&ring, 64, &position), 0);
+	cr_assert_eq(count, ring->entry_max);
+	mt_ring_release(ring, held);
+	cr_assert_eq(mt_ring_reserve(ring, 64, &position), 0);
 }
 
 Test(ring, memory_can_be_given_away_before_use)
 {
-	dev_ptr given = mt_ring_give(&ring, 1024);
+	dev_ptr given = mt_ring_give(ring, 1024);
 
-	cr_assert_eq(given.device_address_private, ring.base.device_address_private + 3072);
+	cr_assert_eq(given.device_address_private, ring->base.device_address_private + 3072);
 	for (int i = 0; i < 20; i++) {
 		uint64_t position = take(1024, 1000);
 
-		cr_assert_leq(mt_ring_at(&ring, position).device_address_private + 1000,
+		cr_assert_leq(mt_ring_at(ring, position).device_address_private + 1000,
 		    given.device_address_private);
-		mt_ring_release(&ring, position);
+		mt_ring_release(ring, position);
 	}
 }
 
@@ -169,13 +170,13 @@ Test(ring, random_use_never_gives_out_held_memory)
 		uint64_t position;
 
 		if (held[slot] != 0) {
-			mt_ring_release(&ring, held[slot]);
+			mt_ring_release(ring, held[slot]);
 			held[slot] = 0;
 			continue;
 		}
-		if (mt_ring_reserve(&ring, bytes, &position) != 0)
+		if (mt_ring_reserve(ring, bytes, &position) != 0)
 			continue;
-		mt_ring_commit(&ring, position, bytes);
+		mt_ring_commit(ring, position, bytes);
 		for (uint32_t at = 0; at < bytes; at += 64) {
 			uint64_t *mine = &owner[(position + at) % RING_BYTES / 64];
 

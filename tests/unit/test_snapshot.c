@@ -16,6 +16,7 @@
 #include "middletier/common/shard.h"
 #include "middletier/meta/meta_store.h"
 #include "middletier/write/cut.h"
+#include "middletier/write/write_path.h"
 #include "splitlib/sim/loop_sim.h"
 #include "support/sim_gateway.h"
 
@@ -204,9 +205,9 @@ Test(snapshot, a_shard_that_would_refuse_costs_no_number)
 	shard->cut = 5;
 	expect_refused("shard");
 	shard->cut = 0;
-	shard->cutting.sm.state = MT_CUT_BROKEN;
+	shard->write->cut.sm.state = MT_CUT_BROKEN;
 	expect_refused("shard");
-	shard->cutting.sm.state = MT_CUT_IDLE;
+	shard->write->cut.sm.state = MT_CUT_IDLE;
 	cr_assert_eq(key_count(), 0);
 	expect_taken("a");
 	cr_assert_eq(shard->cut, 1);
