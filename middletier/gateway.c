@@ -55,6 +55,7 @@
 #include "common/metric.h"
 #include "common/port.h"
 #include "common/replica.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "control/control.h"
 #include "control/control_json.h"
@@ -62,7 +63,6 @@
 #include "port/port_snapshot.h"
 #include "start/starting.h"
 
-#define GATEWAY_MAGIC 0x45544147u /* "GATE" */
 #define GATEWAY_MIN_REPLICAS_DEFAULT 2u
 #define GATEWAY_DEVICE_BYTES_MIN NUM_MIB(2)
 #define GATEWAY_LOAD_RETRY_NS NUM_MS(200)
@@ -208,7 +208,7 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 	gateway->ports = mt_calloc(options->port_count, sizeof(*gateway->ports));
 	if (gateway->ports == NULL || mt_taking_init(gateway) != 0)
 		goto err_gateway;
-	gateway->magic = GATEWAY_MAGIC;
+	gateway->magic = MT_GATEWAY_MAGIC;
 	gateway->options = *options;
 	gateway->port_count = options->port_count;
 	gateway_set_defaults(&gateway->options);
@@ -229,26 +229,6 @@ err:
 	(void)snprintf(ret_error, error_bytes, "out of memory");
 	errno = ENOMEM;
 	return NULL;
-}
-
-/* Failing. */
-
-void
-mt_gateway_fail(struct mt_gateway *gateway, int rc, const char *format, ...)
-{
-	va_list args;
-
-	CHECK_OBJ(gateway, GATEWAY_MAGIC);
-	if (gateway->sm.state >= MT_GATEWAY_FAILED)
-		return;
-	gateway->failure_rc = rc;
-	va_start(args, format);
-	(void)vsnprintf(gateway->failure, sizeof(gateway->failure), format, args);
-	va_end(args);
-	sm_move(&gateway->sm, MT_GATEWAY_FAILED);
-	log_error("gateway: cannot serve: %s", gateway->failure);
-	if (gateway->options.on_failed != NULL)
-		gateway->options.on_failed(rc, gateway->failure, gateway->options.arg);
 }
 
 /* Starting: the cluster's key and volumes. */
@@ -480,7 +460,7 @@ mt_gateway_start(struct mt_gateway *gateway, char *ret_error, size_t error_bytes
 {
 	int rc = 0;
 
-	CHECK_OBJ(gateway, GATEWAY_MAGIC);
+	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
 	gateway->started_ns = loop_now_ns(gateway->options.loop);
 	while (gateway->opened_count < gateway->port_count && rc == 0) {
 		uint32_t index = gateway->opened_count;
@@ -502,14 +482,6 @@ mt_gateway_start(struct mt_gateway *gateway, char *ret_error, size_t error_bytes
 	}
 	gateway_load(gateway);
 	return 0;
-}
-
-uint64_t
-mt_gateway_time_s(const struct mt_gateway *gateway)
-{
-	if (gateway->options.sim_host != NULL)
-		return loop_now_ns(gateway->options.loop) / NUM_S(1);
-	return log_wall_s();
 }
 
 /* Reports of ports. */
@@ -535,7 +507,7 @@ void
 mt_gateway_on_shard(struct mt_gateway *gateway, uint32_t shard, enum mt_shard_state state,
     uint32_t epoch)
 {
-	CHECK_OBJ(gateway, GATEWAY_MAGIC);
+	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
 	if (epoch != gateway->member.shards[shard].own_epoch)
 		mt_holder_on_claim(gateway);
 	mt_mirror_on_shard(gateway, shard, state);
@@ -546,7 +518,7 @@ mt_gateway_on_shard(struct mt_gateway *gateway, uint32_t shard, enum mt_shard_st
 void
 mt_gateway_on_port_ready(struct mt_gateway *gateway, struct mt_port *port)
 {
-	CHECK_OBJ(gateway, GATEWAY_MAGIC);
+	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
 	log_debug("gateway: port=%s serves its shards epoch=%" PRIu32, port->address,
 	    port->ready_epoch);
 }
@@ -554,7 +526,7 @@ mt_gateway_on_port_ready(struct mt_gateway *gateway, struct mt_port *port)
 void
 mt_gateway_on_all_served(struct mt_gateway *gateway)
 {
-	CHECK_OBJ(gateway, GATEWAY_MAGIC);
+	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
 	if (gateway->sm.state != MT_GATEWAY_TAKING)
 		return;
 	sm_move(&gateway->sm, MT_GATEWAY_SERVING);
@@ -578,7 +550,7 @@ gateway_on_left(void *arg)
 void
 mt_gateway_on_port_stopped(struct mt_gateway *gateway, struct mt_port *port)
 {
-	CHECK_OBJ(gateway, GATEWAY_MAGIC);
+	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
 	gateway_join(gateway, port->index);
 	gateway->stopped_count++;
 	if (gateway->stopped_count < gateway->port_count)
@@ -622,7 +594,7 @@ gateway_undo_threads(struct mt_gateway *gateway)
 void
 mt_gateway_stop(struct mt_gateway *gateway, void (*fn)(void *arg), void *arg)
 {
-	CHECK_OBJ(gateway, GATEWAY_MAGIC);
+	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
 	assert(gateway->sm.state > MT_GATEWAY_CREATED && gateway->sm.state < MT_GATEWAY_STOPPING);
 	gateway->stop_fn = fn;
 	gateway->stop_arg = arg;
@@ -639,7 +611,7 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 {
 	if (gateway == NULL)
 		return;
-	CHECK_OBJ(gateway, GATEWAY_MAGIC);
+	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
 	/* Threads end by mt_gateway_stop alone: a process that has threads is killed by a signal. */
 	for (uint32_t i = 0; i < gateway->port_count; i++)
 		assert(!gateway->has_thread[i]);
@@ -671,7 +643,7 @@ mt_gateway_status_json(struct mt_gateway *gateway)
 	json_t *status = NULL;
 	char *text = NULL;
 
-	CHECK_OBJ(gateway, GATEWAY_MAGIC);
+	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
 	/* Ports with threads of their own answer the control request "status". */
 	assert(gateway->options.is_single_loop);
 	if (ask != NULL) {

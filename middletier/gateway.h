@@ -28,11 +28,6 @@ char *mt_gateway_status_json(struct mt_gateway *gateway);
 /* mt_gateway_metric -- sum over ports. */
 uint64_t mt_gateway_metric(struct mt_gateway *gateway, enum mt_metric metric);
 
-/* mt_gateway_fail -- main: it will never serve; tells options.on_failed, once. */
-void mt_gateway_fail(struct mt_gateway *gateway, int rc, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-/* mt_gateway_time_s -- wall clock; the simulator's own, where nothing may differ from one run to the next. */
-uint64_t mt_gateway_time_s(const struct mt_gateway *gateway);
 /* What ports report, on main. */
 void mt_gateway_on_port_ready(struct mt_gateway *gateway, struct mt_port *port);
 /* mt_gateway_on_all_served -- member_view.c: every shard has an owner that serves it, for the first time. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gateway_state.h -- a gateway as its main loop knows it; its functions are in gateway.h, above
- * all folders
+ * gateway_state.h -- a gateway as its main loop knows it; its life is in gateway.h, above all
+ * folders
  */
 #ifndef CLEAVE_MIDDLETIER_CLUSTER_GATEWAY_STATE_H
 #define CLEAVE_MIDDLETIER_CLUSTER_GATEWAY_STATE_H
@@ -99,6 +99,8 @@ enum mt_gateway_state {
 	MT_GATEWAY_STATE_NR
 };
 
+#define MT_GATEWAY_MAGIC 0x45544147u /* "GATE" */
+
 struct mt_gateway {
 	uint32_t magic;
 	struct sm sm;
@@ -131,5 +133,11 @@ struct mt_gateway {
 	void (*stop_fn)(void *arg);
 	void *stop_arg;
 };
+
+/* mt_gateway_fail -- main: it will never serve; tells options.on_failed, once. */
+void mt_gateway_fail(struct mt_gateway *gateway, int rc, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* mt_gateway_time_s -- wall clock; the simulator's own, where nothing may differ from one run to the next. */
+uint64_t mt_gateway_time_s(const struct mt_gateway *gateway);
 
 #endif /* CLEAVE_MIDDLETIER_CLUSTER_GATEWAY_STATE_H */

@@ -43,7 +43,6 @@
 #include "common/alloc.h"
 #include "common/settings.h"
 #include "common/shard.h"
-#include "gateway.h"
 #include "manifest/manifest_state.h"
 
 #define ROOT_CALL_MAGIC 0x4c4c4352u /* "RCLL" */

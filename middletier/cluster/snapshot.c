@@ -68,7 +68,6 @@
 #include "cluster/peer.h"
 #include "cluster/volume_refresh.h"
 #include "common/alloc.h"
-#include "gateway.h"
 #include "write/cut.h"
 
 static const struct sm_state taking_table[MT_TAKING_STATE_NR] = {

@@ -25,7 +25,6 @@
 #include "control/control_json.h"
 #include "control/control_snapshot.h"
 #include "control/control_volume.h"
-#include "gateway.h"
 
 #define ATTACH_UNKNOWN_MS 500 /* a gateway does not answer: until the next try */
 
