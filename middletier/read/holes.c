@@ -25,25 +25,10 @@
 #include "common/metric.h"
 #include "common/port.h"
 #include "common/shard.h"
-#include "index/index.h"
+#include "index/hole.h"
 #include "read/holes.h"
 #include "session/session.h"
 #include "write/write_path.h"
-
-bool
-mt_chunk_is_hole(const struct mt_index *index, const struct mt_scope *scope, uint64_t segment,
-    uint32_t block)
-{
-	uint64_t in_volume = segment - scope->spans[0].segment_base;
-
-	for (uint32_t i = 0; i < scope->span_count; i++) {
-		uint64_t in_span = scope->spans[i].segment_base + in_volume;
-
-		if (mt_index_chunk(index, mt_chunk_number(in_span, block)) != NULL)
-			return false;
-	}
-	return true;
-}
 
 /* The holes of shards that this port serves, while the gateway has its lease (I7). */
 static void

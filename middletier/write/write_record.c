@@ -5,7 +5,7 @@
 #include "cleave/engine.h"
 #include "cleave/wire.h"
 #include "common/shard.h"
-#include "read/holes.h"
+#include "index/hole.h"
 #include "session/session.h"
 #include "write/write_path.h"
 

@@ -15,7 +15,7 @@ void write_fill_tombstone(const struct mt_write *write, struct record_desc *reco
 /* write_fill_record -- what the engine made of it; a write of nothing but zeros becomes a tombstone, too. */
 void write_fill_record(const struct mt_write *write, const struct engine_job *job,
     struct record_desc *record);
-/* write_is_needless -- a discard or zero write where nothing is: as good as done, without a record (holes.c). */
+/* write_is_needless -- a discard or zero write where nothing is: as good as done, without a record (read/holes.c). */
 bool write_is_needless(const struct mt_write_state *state, const struct mt_write *write);
 
 #endif /* CLEAVE_MIDDLETIER_WRITE_WRITE_RECORD_H */
