@@ -43,10 +43,11 @@
 #include "control/control_json.h"
 #include "control/control_resize.h"
 #include "control/control_snapshot.h"
+#include "control/control_usage.h"
 #include "control/control_volume.h"
-#include "control/usage.h"
+#include "control/control_waits.h"
 #include "port/port_snapshot.h"
-#include "port/waits.h"
+#include "port/usage_walk.h"
 #include "session/session.h"
 #include "upkeep/scrub.h"
 

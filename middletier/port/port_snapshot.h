@@ -11,6 +11,7 @@
 #include "cleave/batch.h"
 #include "common/shard.h"
 #include "extent/node_link.h"
+#include "port/usage_walk.h"
 #include "port/waits.h"
 
 struct mt_port;
@@ -41,17 +42,6 @@ struct mt_link_snapshot {
 	bool is_up;
 	uint64_t slots_total, slots_free, slot_bytes;
 	char trouble[MT_TROUBLE_BYTES]; /* why it is not up */
-};
-
-/* usage.c: what a volume's own segments hold in the shards that serve here; one copy of it. */
-struct mt_usage {
-	uint32_t shard_count;
-	uint64_t chunk_count;
-	uint64_t layer_bytes;   /* in the log alone, what was written over since included */
-	uint64_t run_bytes;     /* flushed */
-	uint64_t garbage_bytes; /* of run_bytes: seems to be written over since, or discarded */
-	uint64_t run_count;
-	uint32_t run_count_max; /* of a chunk */
 };
 
 struct mt_port_snapshot {

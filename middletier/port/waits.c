@@ -5,19 +5,15 @@
  * The first of these that is true. A shard that waits for nothing of this is told of only where writes are
  * under way: then its nodes have not answered yet.
  */
-#include <jansson.h>
+#include "port/waits.h"
 
-#include "cluster/gateway_state.h"
 #include "common/lease.h"
+#include "common/port.h"
 #include "common/settings.h"
 #include "common/shard.h"
-#include "control/control.h"
 #include "extent/link_store.h"
 #include "extent/placement.h"
 #include "merge/reclaim.h"
-#include "port/port.h"
-#include "port/port_snapshot.h"
-#include "port/waits.h"
 #include "write/log_roll.h"
 #include "write/write_batch.h"
 #include "write/write_path.h"
@@ -90,25 +86,4 @@ mt_shard_wait(const struct mt_shard *shard)
 	if (write_is_any_parked(shard->write) && mt_reclaim_is_log_full(shard))
 		return MT_WAIT_LOG;
 	return wait_has_appends(shard->write) ? MT_WAIT_ANSWERS : MT_WAIT_NONE;
-}
-
-json_t *
-mt_json_waits(const struct mt_ask *ask)
-{
-	json_t *waits = json_array();
-
-	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
-		const struct mt_port_snapshot *snapshot = &ask->legs[i].snapshot;
-
-		for (uint32_t k = 0; snapshot->shards != NULL && k < snapshot->shard_count; k++) {
-			const struct mt_shard_snapshot *shard = &snapshot->shards[k];
-
-			if (shard->wait == MT_WAIT_NONE || json_array_size(waits) >= MT_WAITS_MAX)
-				continue;
-			(void)json_array_append_new(waits,
-			    json_pack("{s:I, s:s}", "shard", (json_int_t)shard->index, "text",
-				mt_wait_text(shard->wait)));
-		}
-	}
-	return json_pack("{s:o}", "waits", waits);
 }

@@ -6,9 +6,6 @@
 #ifndef CLEAVE_MIDDLETIER_PORT_WAITS_H
 #define CLEAVE_MIDDLETIER_PORT_WAITS_H
 
-#include <jansson.h>
-
-struct mt_ask;
 struct mt_shard;
 
 enum mt_wait {
@@ -26,13 +23,9 @@ enum mt_wait {
 	MT_WAIT_ANSWERS, /* appends are out */
 	MT_WAIT_NR
 };
-#define MT_WAITS_MAX 16u /* shards that an answer names */
 /* mt_wait_text -- what follows "shard 3 "; NULL of MT_WAIT_NONE. */
 const char *mt_wait_text(enum mt_wait wait);
 /* mt_shard_wait -- what writes to @shard wait for now. On its port's thread. */
 enum mt_wait mt_shard_wait(const struct mt_shard *shard);
-
-/* mt_json_waits -- {"waits":[{"shard":N,"text":T}, ...]} of the first MT_WAITS_MAX; NULL: out of memory. */
-json_t *mt_json_waits(const struct mt_ask *ask);
 
 #endif /* CLEAVE_MIDDLETIER_PORT_WAITS_H */
