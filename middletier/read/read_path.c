@@ -40,6 +40,7 @@
 #include "read/block_status.h"
 #include "read/read_path.h"
 #include "read/read_piece.h"
+#include "session/reply.h"
 #include "session/session.h"
 #include "write/write_path.h"
 

@@ -58,6 +58,7 @@
 #include "port/port.h"
 #include "read/holes.h"
 #include "read/read_path.h"
+#include "session/reply.h"
 #include "session/session.h"
 #include "write/write_path.h"
 

@@ -10,7 +10,7 @@
 #include "catalog/volume_table.h"
 #include "cleave/loop.h"
 #include "cleave/wire.h"
-#include "write/auto_engine.h"
+#include "session/auto_state.h"
 
 struct mt_port;
 struct split_msg;

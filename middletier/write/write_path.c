@@ -53,6 +53,7 @@
 #include "index/index.h"
 #include "index/ring.h"
 #include "read/read_path.h"
+#include "session/reply.h"
 #include "session/session.h"
 #include "write/cut.h"
 #include "write/log_roll.h"
@@ -87,18 +88,6 @@ write_of(struct loop_link *link)
 }
 
 /* ---- answers ---- */
-
-void
-mt_reply_error(struct mt_session *session, struct split_msg *msg, const struct wire_io *io, int rc,
-    uint32_t epoch)
-{
-	struct wire_header header;
-
-	assert(rc < 0);
-	metric_add(&session->port->metrics[MT_METRIC_requests_refused], 1);
-	wire_io_reply(&header, io, rc, 0, epoch);
-	split_msg_reply(msg, &header, NULL, 0, NULL, NULL);
-}
 
 static void
 write_reply_ok(struct mt_shard *shard, const struct mt_write *write)

@@ -65,9 +65,6 @@ void mt_write_path_stop(struct mt_shard *shard, int rc);
  */
 uint64_t mt_write_path_tend(struct mt_shard *shard, uint32_t domain_count);
 void mt_write_path_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up);
-/* mt_reply_error -- answer with a status and count it. Does not call mt_session_request_done. */
-void mt_reply_error(struct mt_session *session, struct split_msg *msg, const struct wire_io *io,
-    int rc, uint32_t epoch);
 
 /* Of a shard with engine threads: records that are being compressed, or wait for those before. */
 #define WRITE_JOBS_MAX 16u

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reply.h -- the answer of a request that is not done */
+#ifndef CLEAVE_MIDDLETIER_SESSION_REPLY_H
+#define CLEAVE_MIDDLETIER_SESSION_REPLY_H
+
+#include <stdint.h>
+
+struct mt_session;
+struct split_msg;
+struct wire_io;
+
+/* mt_reply_error -- answer with a status and count it. Does not call mt_session_request_done. */
+void mt_reply_error(struct mt_session *session, struct split_msg *msg, const struct wire_io *io,
+    int rc, uint32_t epoch);
+
+#endif /* CLEAVE_MIDDLETIER_SESSION_REPLY_H */
