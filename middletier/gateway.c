@@ -61,6 +61,7 @@
 #include "control/control_json.h"
 #include "port/port.h"
 #include "port/port_snapshot.h"
+#include "session/session.h"
 #include "start/starting.h"
 
 #define GATEWAY_MIN_REPLICAS_DEFAULT 2u
@@ -96,6 +97,7 @@ static const struct sm_state gateway_table[MT_GATEWAY_STATE_NR] = {
 
 static void gateway_load(struct mt_gateway *gateway);
 static void gateway_on_load_timer(struct loop_timer *timer, void *arg);
+static const struct mt_port_host gateway_port_host;
 
 /* Creating. */
 
@@ -193,6 +195,42 @@ gateway_set_settings(struct mt_gateway *gateway)
 	};
 }
 
+/* What every port is made with, whoever opens it. */
+static void
+gateway_set_port_options(struct mt_gateway *gateway)
+{
+	const struct mt_gateway_options *options = &gateway->options;
+
+	for (uint32_t i = 0; i < gateway->port_count; i++) {
+		uint32_t connections_max = options->ports[i].connections_max;
+
+		gateway->port_options[i] = (struct mt_port_options){
+			.host = &gateway_port_host,
+			.gateway = gateway,
+			.settings = &gateway->settings,
+			.shared = &gateway->shared,
+			.cluster = &gateway->cluster,
+			.index = i,
+			.port_count = gateway->port_count,
+			.main_loop = options->loop,
+			.loop = options->is_single_loop ? options->loop : NULL,
+			.sim_host = options->sim_host,
+			.engine_workers = options->engine_workers,
+			.address = options->ports[i].address,
+			.connections_max = connections_max != 0 ? connections_max
+								: MT_PORT_CONNECTIONS_MAX,
+			.connections_own = MT_PORT_CONNECTIONS_OWN,
+			.nodes = options->nodes,
+			.node_count = options->node_count,
+			.device_bytes = options->device_bytes,
+			.wants_huge_pages = options->wants_huge_pages,
+			.engine_threads = options->engine_threads,
+			.merge_threads = options->merge_threads,
+			.client_receives = options->client_receives,
+		};
+	}
+}
+
 struct mt_gateway *
 mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, size_t error_bytes)
 {
@@ -213,6 +251,7 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 	gateway->port_count = options->port_count;
 	gateway_set_defaults(&gateway->options);
 	gateway_set_settings(gateway);
+	gateway_set_port_options(gateway);
 	mt_volumes_init(&gateway->volumes);
 	mt_mirror_init(gateway);
 	mt_drop_init(gateway);
@@ -465,7 +504,8 @@ mt_gateway_start(struct mt_gateway *gateway, char *ret_error, size_t error_bytes
 	while (gateway->opened_count < gateway->port_count && rc == 0) {
 		uint32_t index = gateway->opened_count;
 
-		rc = mt_port_open(&gateway->ports[index], gateway, index, ret_error, error_bytes);
+		rc = mt_port_open(&gateway->ports[index], &gateway->port_options[index], ret_error,
+		    error_bytes);
 		if (rc == 0)
 			gateway->opened_count++;
 	}
@@ -503,10 +543,11 @@ gateway_log_ready(struct mt_gateway *gateway)
 	    gateway->cluster.shard_count, epoch_max);
 }
 
-void
-mt_gateway_on_shard(struct mt_gateway *gateway, uint32_t shard, enum mt_shard_state state,
-    uint32_t epoch)
+static void
+gateway_on_shard(struct mt_port *port, uint32_t shard, enum mt_shard_state state, uint32_t epoch)
 {
+	struct mt_gateway *gateway = port->gateway;
+
 	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
 	if (epoch != gateway->member.shards[shard].own_epoch)
 		mt_holder_on_claim(gateway);
@@ -515,12 +556,21 @@ mt_gateway_on_shard(struct mt_gateway *gateway, uint32_t shard, enum mt_shard_st
 }
 
 /* Its own shards serve; those of other gateways may not yet. The membership knows. */
-void
-mt_gateway_on_port_ready(struct mt_gateway *gateway, struct mt_port *port)
+static void
+gateway_on_port_ready(struct mt_port *port)
 {
-	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
 	log_debug("gateway: port=%s serves its shards epoch=%" PRIu32, port->address,
 	    port->ready_epoch);
+}
+
+/* The gateway may have begun to serve while the report was on its way: nobody is cut off for that. */
+static void
+gateway_on_port_failed(struct mt_port *port, const char *text)
+{
+	if (atomic_load_explicit(&port->shared->has_served, memory_order_relaxed))
+		log_error("gateway: %s", text);
+	else
+		mt_gateway_fail(port->gateway, -EINVAL, "%s", text);
 }
 
 void
@@ -547,9 +597,11 @@ gateway_on_left(void *arg)
 		fn(gateway->stop_arg);
 }
 
-void
-mt_gateway_on_port_stopped(struct mt_gateway *gateway, struct mt_port *port)
+static void
+gateway_on_port_stopped(struct mt_port *port)
 {
+	struct mt_gateway *gateway = port->gateway;
+
 	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
 	gateway_join(gateway, port->index);
 	gateway->stopped_count++;
@@ -561,6 +613,45 @@ mt_gateway_on_port_stopped(struct mt_gateway *gateway, struct mt_port *port)
 	else
 		gateway_on_left(gateway);
 }
+
+/* On a port's thread. */
+
+static int
+gateway_init_port(struct mt_port *port)
+{
+	mt_peer_init(port);
+	return mt_control_init(port);
+}
+
+static void
+gateway_fini_port(struct mt_port *port)
+{
+	mt_peer_fini(port);
+	mt_control_fini(port);
+}
+
+static void
+gateway_on_session_left(struct mt_session *session)
+{
+	mt_control_on_left(session);
+	if (session->hello.volume_id != 0 && !mt_session_is_reader(session) &&
+	    session->port->sm.state < MT_PORT_STOPPING)
+		mt_holder_on_left(session);
+}
+
+static const struct mt_port_host gateway_port_host = {
+	.init = gateway_init_port,
+	.fini = gateway_fini_port,
+	.stop = mt_peer_stop,
+	.is_quiet = mt_peer_is_quiet,
+	.on_control = mt_control_on_message,
+	.on_left = gateway_on_session_left,
+	.ask_volume = mt_volume_query_send,
+	.on_ready = gateway_on_port_ready,
+	.on_stopped = gateway_on_port_stopped,
+	.on_failed = gateway_on_port_failed,
+	.on_shard = gateway_on_shard,
+};
 
 /* Stopping. */
 

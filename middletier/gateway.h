@@ -28,14 +28,7 @@ char *mt_gateway_status_json(struct mt_gateway *gateway);
 /* mt_gateway_metric -- sum over ports. */
 uint64_t mt_gateway_metric(struct mt_gateway *gateway, enum mt_metric metric);
 
-/* What ports report, on main. */
-void mt_gateway_on_port_ready(struct mt_gateway *gateway, struct mt_port *port);
 /* mt_gateway_on_all_served -- member_view.c: every shard has an owner that serves it, for the first time. */
 void mt_gateway_on_all_served(struct mt_gateway *gateway);
-void mt_gateway_on_port_stopped(struct mt_gateway *gateway, struct mt_port *port);
-
-/* mt_gateway_on_shard -- on main, posted by a port: this shard's state or epoch has changed. */
-void mt_gateway_on_shard(struct mt_gateway *gateway, uint32_t shard, enum mt_shard_state state,
-    uint32_t epoch);
 
 #endif /* CLEAVE_MIDDLETIER_GATEWAY_H */

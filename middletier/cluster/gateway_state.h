@@ -24,6 +24,7 @@
 #include "common/settings.h"
 #include "control/control_json.h"
 #include "extent/node_link.h"
+#include "port/port.h"
 
 struct mt_control_request;
 struct mt_drop;
@@ -108,6 +109,7 @@ struct mt_gateway {
 	struct mt_settings settings; /* what ports need of the options */
 	struct mt_shared shared;
 	struct mt_port *ports;
+	struct mt_port_options port_options[MT_PORTS_MAX];
 	uint32_t port_count;
 	pthread_t threads[MT_PORTS_MAX];
 	bool has_thread[MT_PORTS_MAX];

@@ -176,7 +176,7 @@ peer_on_port(struct loop_post *post, void *arg)
 	(void)post;
 	list_push_back(&port->peer_calls, &call->link);
 	loop_timer_init(&call->timer, peer_on_timer, call);
-	if (port->state >= MT_PORT_STOPPING) {
+	if (port->sm.state >= MT_PORT_STOPPING) {
 		peer_finish(call, -ESHUTDOWN);
 		return;
 	}
@@ -218,6 +218,18 @@ mt_peer_call(struct mt_gateway *gateway, struct mt_peer_call *call, const char *
 	call->post = (struct loop_post){ .fn = peer_on_port, .arg = call };
 	loop_post(call->port->loop, &call->post);
 	return 0;
+}
+
+void
+mt_peer_init(struct mt_port *port)
+{
+	list_init(&port->peer_calls);
+}
+
+bool
+mt_peer_is_quiet(const struct mt_port *port)
+{
+	return list_is_empty(&port->peer_calls);
 }
 
 void

@@ -49,6 +49,10 @@ struct mt_peer_call {
  */
 int mt_peer_call(struct mt_gateway *gateway, struct mt_peer_call *call, const char *address,
     const char *text, mt_peer_fn fn, void *arg);
+/* mt_peer_init -- the port is being opened. */
+void mt_peer_init(struct mt_port *port);
+/* mt_peer_is_quiet -- on the port: no call of it is out. */
+bool mt_peer_is_quiet(const struct mt_port *port);
 /* mt_peer_stop -- on the port: its calls end now. mt_peer_fini -- nobody runs its loop any more. */
 void mt_peer_stop(struct mt_port *port);
 void mt_peer_fini(struct mt_port *port);

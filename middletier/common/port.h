@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/sm.h"
 #include "cleave/dev_ptr.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
@@ -23,9 +24,12 @@ struct mt_cluster;
 struct mt_control_request;
 struct mt_gateway;
 struct mt_link;
+struct mt_port_host;
+struct mt_port_options;
 struct mt_read_state;
 struct mt_run_cache;
 struct mt_settings;
+struct mt_session_host;
 struct mt_shard;
 struct mt_shared;
 struct split_port;
@@ -34,8 +38,18 @@ struct split_port;
 #define MT_PORTS_MAX 16u
 #define MT_RECEIVE_BYTES (64u * 1024u) /* of a port's receive: a node's longest reply */
 
+enum mt_port_state {
+	MT_PORT_OPENING, /* listens; shards are not known yet */
+	MT_PORT_RUNNING,
+	MT_PORT_STOPPING, /* takes no request any more */
+	MT_PORT_STOPPED,
+	MT_PORT_STATE_NR
+};
+
 struct mt_port {
 	uint32_t magic;
+	const struct mt_port_options *options;
+	const struct mt_port_host *host; /* what lies above it */
 	struct mt_gateway *gateway;
 	const struct mt_settings *settings;
 	struct mt_shared *shared;
@@ -52,6 +66,7 @@ struct mt_port {
 	struct mt_shard *shards; /* those this port owns */
 	uint32_t shard_count;
 	struct mt_shard **shard_by_number; /* cluster's shard_count; NULL: another port's */
+	const struct mt_session_host *session_host; /* what sessions tell and ask */
 	struct loop_link sessions;
 	uint32_t write_count; /* of all of them, in flight: work in the background gives way */
 	struct loop_link sessions_waiting; /* for writes of older ones to end */
@@ -68,7 +83,7 @@ struct mt_port {
 	void (*on_link)(struct mt_port *port, struct mt_link *link, bool is_up);
 	void *on_link_arg;
 	/* port.c's. */
-	enum { MT_PORT_OPENING, MT_PORT_RUNNING, MT_PORT_STOPPING, MT_PORT_STOPPED } state;
+	struct sm sm;         /* enum mt_port_state */
 	bool is_ready;        /* every wanted shard serves, and main was told */
 	uint32_t ready_epoch; /* greatest of its shards then */
 	uint32_t next_session_id;

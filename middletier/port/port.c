@@ -28,6 +28,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "base/sm.h"
 #include "catalog/cluster_key.h"
 #include "cleave/batch.h"
 #include "cleave/dev_ptr.h"
@@ -35,19 +36,15 @@
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
-#include "cluster/gateway_state.h"
-#include "cluster/peer.h"
 #include "common/alloc.h"
 #include "common/port.h"
 #include "common/settings.h"
 #include "common/shard.h"
-#include "control/control.h"
-#include "control/control_json.h"
 #include "extent/capacity.h"
 #include "extent/node_link.h"
-#include "gateway.h"
 #include "index/run_index.h"
 #include "merge/merge.h"
+#include "port/dispatch.h"
 #include "port/port.h"
 #include "read/read_path.h"
 #include "session/session.h"
@@ -68,6 +65,15 @@
 #define PORT_STOP_CHECK_NS NUM_MS(1)
 #define PORT_STOP_DRAIN_NS NUM_S(2)
 #define PORT_STOP_CLOSE_NS NUM_S(1)
+#define PORT_TROUBLE_BYTES 384u /* a sentence for people; cut where too long */
+
+static const struct sm_state port_table[MT_PORT_STATE_NR] = {
+	[MT_PORT_OPENING] = { "opening", SM_TO(MT_PORT_RUNNING) | SM_TO(MT_PORT_STOPPING),
+	    SM_INITIAL },
+	[MT_PORT_RUNNING] = { "running", SM_TO(MT_PORT_STOPPING), 0 },
+	[MT_PORT_STOPPING] = { "stopping", SM_TO(MT_PORT_STOPPED), 0 },
+	[MT_PORT_STOPPED] = { "stopped", 0, SM_FINAL },
+};
 
 static void port_on_stop_timer(struct loop_timer *timer, void *arg);
 
@@ -85,7 +91,7 @@ port_refuse(char *ret_error, size_t error_bytes, int rc, const char *format, ...
 /* Opening: on main, before the port's thread runs. */
 
 static uint32_t
-port_receive_count(const struct mt_gateway_options *options)
+port_receive_count(const struct mt_port_options *options)
 {
 	uint64_t count = options->device_bytes / 4 / PORT_RECEIVE_STRIDE_BYTES;
 
@@ -98,7 +104,7 @@ port_receive_count(const struct mt_gateway_options *options)
 static uint32_t
 port_shard_count(const struct mt_port *port, uint32_t cluster_shard_count)
 {
-	uint32_t port_count = port->gateway->port_count;
+	uint32_t port_count = port->options->port_count;
 
 	return cluster_shard_count / port_count +
 	    (port->index < cluster_shard_count % port_count ? 1 : 0);
@@ -159,14 +165,13 @@ port_engines(struct mt_port *port, uint32_t thread_count, bool is_background)
 	    &(struct engine_set_options){ .thread_count = thread_count,
 		.queue_depth_max = PORT_ENGINE_QUEUE_MAX,
 		.is_background = is_background,
-		.workers = options->engine_workers });
+		.workers = port->options->engine_workers });
 }
 
 static int
 port_open_split(struct mt_port *port, char *ret_error, size_t error_bytes)
 {
-	const struct mt_gateway_options *options = &port->gateway->options;
-	uint32_t connections_max = options->ports[port->index].connections_max;
+	const struct mt_port_options *options = port->options;
 	static const uint8_t zeros[CLEAVE_BLOCK_BYTES];
 	struct split_port_options split_options;
 
@@ -184,8 +189,8 @@ port_open_split(struct mt_port *port, char *ret_error, size_t error_bytes)
 		.must_populate = options->sim_host == NULL,
 		.receive_count = port->receive_count,
 		.receive_payload_bytes = MT_RECEIVE_BYTES,
-		.qp_count_max = connections_max != 0 ? connections_max : MT_PORT_CONNECTIONS_MAX,
-		.qp_reserved_count = MT_PORT_CONNECTIONS_OWN,
+		.qp_count_max = options->connections_max,
+		.qp_reserved_count = options->connections_own,
 		.engines = port->engines,
 		.engine_ops = &engine_set_gate_ops,
 		.on_device = port_on_device,
@@ -213,7 +218,7 @@ port_open_split(struct mt_port *port, char *ret_error, size_t error_bytes)
 static int
 port_open_links(struct mt_port *port)
 {
-	const struct mt_gateway_options *options = &port->gateway->options;
+	const struct mt_port_options *options = port->options;
 
 	port->links = mt_calloc(options->node_count, sizeof(*port->links));
 	if (port->links == NULL)
@@ -231,7 +236,7 @@ port_open_links(struct mt_port *port)
 static int
 port_open_parts(struct mt_port *port, char *ret_error, size_t error_bytes)
 {
-	const char *address = port->gateway->options.ports[port->index].address;
+	const char *address = port->options->address;
 	int rc = port_open_split(port, ret_error, error_bytes);
 
 	if (rc != 0)
@@ -240,11 +245,9 @@ port_open_parts(struct mt_port *port, char *ret_error, size_t error_bytes)
 	if (rc == 0)
 		rc = mt_read_path_init(port);
 	if (rc == 0 && address[0] != '\0')
-		rc = mt_merge_port_init(port, port->gateway->options.device_bytes);
+		rc = mt_merge_port_init(port, port->options->device_bytes);
 	if (rc == 0)
 		rc = mt_run_cache_init(port);
-	if (rc == 0)
-		rc = mt_control_init(port);
 	if (rc != 0)
 		return port_refuse(ret_error, error_bytes, rc, "port %s: %s", address,
 		    log_errno(rc));
@@ -263,33 +266,39 @@ port_open_parts(struct mt_port *port, char *ret_error, size_t error_bytes)
 }
 
 int
-mt_port_open(struct mt_port *port, struct mt_gateway *gateway, uint32_t index, char *ret_error,
+mt_port_open(struct mt_port *port, const struct mt_port_options *options, char *ret_error,
     size_t error_bytes)
 {
-	const struct mt_gateway_options *options = &gateway->options;
 	int rc;
 
 	*port = (struct mt_port){ .magic = PORT_MAGIC,
-		.gateway = gateway,
-		.settings = &gateway->settings,
-		.shared = &gateway->shared,
-		.cluster = &gateway->cluster,
-		.main_loop = options->loop,
-		.index = index };
+		.options = options,
+		.host = options->host,
+		.session_host = &mt_dispatch_host,
+		.gateway = options->gateway,
+		.settings = options->settings,
+		.shared = options->shared,
+		.cluster = options->cluster,
+		.main_loop = options->main_loop,
+		.index = options->index };
 	(void)pthread_mutex_init(&port->lock, NULL); /* of the default kind: cannot fail */
 	list_init(&port->sessions);
 	list_init(&port->sessions_waiting);
-	list_init(&port->peer_calls);
 	loop_timer_init(&port->stop_timer, port_on_stop_timer, port);
-	port->state = MT_PORT_OPENING;
+	sm_init(&port->sm, "port", port_table, MT_PORT_OPENING, port->index);
 	port->receive_count = port_receive_count(options);
-	port->loop = options->is_single_loop ? options->loop : loop_ev_create(0);
+	port->loop = options->loop != NULL ? options->loop : loop_ev_create(0);
 	if (port->loop == NULL) {
 		rc = port_refuse(ret_error, error_bytes, -errno, "loop: %s", strerror(errno));
 		*port = (struct mt_port){ 0 };
 		return rc;
 	}
-	rc = port_open_parts(port, ret_error, error_bytes);
+	rc = port->host->init(port);
+	if (rc != 0)
+		(void)port_refuse(ret_error, error_bytes, rc, "port %s: %s", options->address,
+		    log_errno(rc));
+	else
+		rc = port_open_parts(port, ret_error, error_bytes);
 	if (rc != 0)
 		mt_port_close(port);
 	return rc;
@@ -297,41 +306,24 @@ mt_port_open(struct mt_port *port, struct mt_gateway *gateway, uint32_t index, c
 
 /* Reports to main. */
 
-static bool
-port_has_served(const struct mt_port *port)
-{
-	return atomic_load_explicit(&port->shared->has_served, memory_order_relaxed);
-}
-
-static struct mt_gateway *
-port_report_take(struct mt_port *port, struct mt_port_report *report)
-{
-	CHECK_OBJ(port, PORT_MAGIC);
-	assert(report->is_out);
-	return port->gateway;
-}
-
 static void
 port_on_ready_report(struct loop_post *post, void *arg)
 {
 	struct mt_port *port = arg;
 
 	(void)post;
-	mt_gateway_on_port_ready(port_report_take(port, &port->ready_report), port);
+	CHECK_OBJ(port, PORT_MAGIC);
+	port->host->on_ready(port);
 }
 
 static void
 port_on_failed_report(struct loop_post *post, void *arg)
 {
 	struct mt_port *port = arg;
-	struct mt_gateway *gateway = port_report_take(port, &port->failed_report);
 
 	(void)post;
-	/* It may have begun to serve while the report was on its way: nobody is cut off for that. */
-	if (port_has_served(port))
-		log_error("gateway: %s", port->failure);
-	else
-		mt_gateway_fail(gateway, -EINVAL, "%s", port->failure);
+	CHECK_OBJ(port, PORT_MAGIC);
+	port->host->on_failed(port, port->failure);
 }
 
 static void
@@ -340,7 +332,8 @@ port_on_stopped_report(struct loop_post *post, void *arg)
 	struct mt_port *port = arg;
 
 	(void)post;
-	mt_gateway_on_port_stopped(port_report_take(port, &port->stopped_report), port);
+	CHECK_OBJ(port, PORT_MAGIC);
+	port->host->on_stopped(port);
 }
 
 /* A report is made once. */
@@ -353,6 +346,12 @@ port_report(struct mt_port *port, struct mt_port_report *report,
 	report->is_out = true;
 	report->post = (struct loop_post){ .fn = fn, .arg = port };
 	loop_post(port->main_loop, &report->post);
+}
+
+static bool
+port_has_served(const struct mt_port *port)
+{
+	return atomic_load_explicit(&port->shared->has_served, memory_order_relaxed);
 }
 
 static void __attribute__((format(printf, 2, 3)))
@@ -373,15 +372,15 @@ port_fail(struct mt_port *port, const char *format, ...)
 static int
 port_begin_shards(struct mt_port *port)
 {
-	struct mt_gateway *gateway = port->gateway;
+	uint64_t device_bytes = port->options->device_bytes;
 	uint32_t cluster_shard_count = port->cluster->shard_count;
 	uint32_t count = port_shard_count(port, cluster_shard_count);
 	uint64_t taken_bytes = (uint64_t)port->receive_count * PORT_RECEIVE_STRIDE_BYTES +
-	    PORT_SPARE_BYTES + mt_merge_device_bytes(gateway->options.device_bytes);
+	    PORT_SPARE_BYTES + mt_merge_device_bytes(device_bytes);
 	uint64_t ring_bytes = 0;
 
-	if (gateway->options.device_bytes > taken_bytes && count > 0)
-		ring_bytes = (gateway->options.device_bytes - taken_bytes) / count;
+	if (device_bytes > taken_bytes && count > 0)
+		ring_bytes = (device_bytes - taken_bytes) / count;
 	port->ring_bytes = num_round_down(ring_bytes, CLEAVE_BLOCK_BYTES);
 	if (count > 0 && port->ring_bytes < PORT_RING_BYTES_MIN) {
 		port_fail(port,
@@ -395,7 +394,7 @@ port_begin_shards(struct mt_port *port)
 	if (port->shards == NULL || port->shard_by_number == NULL)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < count; i++) {
-		uint32_t number = port->index + i * gateway->port_count;
+		uint32_t number = port->index + i * port->options->port_count;
 		int rc = mt_shard_init(&port->shards[i], port, number);
 
 		if (rc != 0)
@@ -412,7 +411,7 @@ port_begin_shards(struct mt_port *port)
 static void
 port_check_ready(struct mt_port *port)
 {
-	if (port->is_ready || port->state != MT_PORT_RUNNING || !port->set.has_begun)
+	if (port->is_ready || port->sm.state != MT_PORT_RUNNING || !port->set.has_begun)
 		return;
 	for (uint32_t i = 0; i < port->shard_count; i++) {
 		const struct mt_shard *shard = &port->shards[i];
@@ -442,7 +441,7 @@ port_on_shard_report(struct loop_post *post, void *arg)
 	state = shard->report.state;
 	epoch = shard->report.epoch;
 	(void)pthread_mutex_unlock(&port->lock);
-	mt_gateway_on_shard(port->gateway, shard->index, state, epoch);
+	port->host->on_shard(port, shard->index, state, epoch);
 }
 
 void
@@ -500,10 +499,10 @@ port_on_set(struct loop_post *post, void *arg)
 	lost_count = atomic_load_explicit(&port->lease_lost_count, memory_order_relaxed);
 	(void)pthread_mutex_unlock(&port->lock);
 	port->set.has_come = true;
-	if (port->state > MT_PORT_RUNNING)
+	if (port->sm.state > MT_PORT_RUNNING)
 		return; /* too late; what is still in flight has no lease any more */
 	port->lease_heard_count = lost_count;
-	if (port->state != MT_PORT_RUNNING || !port->set.has_begun)
+	if (port->sm.state != MT_PORT_RUNNING || !port->set.has_begun)
 		return; /* begin looks at it */
 	for (uint32_t i = 0; i < port->shard_count && is_lost; i++) {
 		port->shards[i].is_wanted = port->shards[i].is_releasing = false;
@@ -542,9 +541,9 @@ mt_port_begin(struct mt_port *port)
 	int rc;
 
 	CHECK_OBJ(port, PORT_MAGIC);
-	if (port->state != MT_PORT_OPENING)
+	if (port->sm.state != MT_PORT_OPENING)
 		return;
-	port->state = MT_PORT_RUNNING;
+	sm_move(&port->sm, MT_PORT_RUNNING);
 	rc = port_begin_shards(port);
 	if (rc != 0) {
 		port_fail(port, "port %s: %s", port->address, log_errno(rc));
@@ -583,7 +582,7 @@ mt_port_object(struct mt_port *port, const char *format, ...)
 static void
 port_check_nodes(struct mt_port *port)
 {
-	char text[MT_CONTROL_ERROR_BYTES];
+	char text[PORT_TROUBLE_BYTES];
 	int rc = mt_capacity_check(port->links, port->link_count, port->cluster->shard_count, text,
 	    sizeof(text));
 
@@ -611,67 +610,6 @@ mt_port_on_link(struct mt_port *port, struct mt_link *link, bool is_up)
 		mt_shard_on_link(&port->shards[i], link, is_up);
 }
 
-/* Messages. */
-
-static void
-port_echo(struct mt_session *session, struct split_msg *msg)
-{
-	struct wire_header header = {
-		.opcode = WIRE_ECHO | WIRE_REPLY,
-		.request_id = msg->header->request_id,
-	};
-
-	(void)session;
-	split_msg_reply(msg, &header, &(struct dev_piece){ msg->payload, msg->payload_bytes },
-	    msg->payload_bytes > 0, NULL, NULL);
-}
-
-/* 0, or -EPROTO and what was wrong; @msg is still ours then. */
-static int
-port_dispatch(struct mt_session *session, struct split_msg *msg, const char **ret_field)
-{
-	struct wire_control control;
-	struct wire_io io;
-	int rc;
-
-	if (msg->header->opcode == WIRE_ECHO) {
-		port_echo(session, msg);
-		return 0;
-	}
-	if (msg->header->opcode == WIRE_CONTROL) {
-		rc = wire_control_decode(msg->header, &control, ret_field);
-		if (rc == 0)
-			mt_control_on_message(session, msg, &control);
-		return rc;
-	}
-	rc = wire_io_decode(msg->header, &io, ret_field);
-	if (rc == 0)
-		mt_session_io(session, msg, &io);
-	return rc;
-}
-
-void
-mt_port_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t count, void *arg)
-{
-	struct mt_session *session = arg;
-	struct mt_port *port = session->port;
-	const char *field = "opcode";
-
-	for (uint32_t i = 0; i < count; i++) {
-		/* What comes after a close, or while stopping, was never taken: its client sends it again. */
-		if (!mt_session_is_live(session) || port->state >= MT_PORT_STOPPING) {
-			split_msg_release(msgs[i]);
-			continue;
-		}
-		if (port_dispatch(session, msgs[i], &field) == 0)
-			continue;
-		log_limited(LOG_WARN, "port: bad message peer=%s field=%s opcode=%u",
-		    split_qp_peer(qp), field, msgs[i]->header->opcode);
-		split_msg_release(msgs[i]);
-		mt_session_close(session, -EPROTO);
-	}
-}
-
 /* Stopping. */
 
 static bool
@@ -689,7 +627,7 @@ port_is_drained(const struct mt_port *port)
 static bool
 port_is_closed(const struct mt_port *port)
 {
-	if (!list_is_empty(&port->sessions) || !list_is_empty(&port->peer_calls))
+	if (!list_is_empty(&port->sessions) || !port->host->is_quiet(port))
 		return false;
 	for (uint32_t i = 0; i < port->link_count; i++) {
 		if (port->links[i].qp != NULL)
@@ -706,7 +644,7 @@ port_close_all(struct mt_port *port)
 	/* Sessions first: what the shards then give up is not answered with an error. */
 	LIST_FOREACH_SAFE(&port->sessions, link, next)
 		mt_session_close(LIST_ENTRY(link, struct mt_session, link), -EBUSY);
-	mt_peer_stop(port);
+	port->host->stop(port);
 	for (uint32_t i = 0; i < port->shard_count; i++)
 		mt_shard_stop(&port->shards[i], -ECANCELED);
 	for (uint32_t i = 0; i < port->link_count; i++)
@@ -728,9 +666,9 @@ port_on_stop_timer(struct loop_timer *timer, void *arg)
 			log_warn("port: stopping with requests in flight port=%s", port->address);
 		port_close_all(port);
 	} else if (port->is_closing && (is_late || port_is_closed(port))) {
-		port->state = MT_PORT_STOPPED;
+		sm_move(&port->sm, MT_PORT_STOPPED);
 		port_report(port, &port->stopped_report, port_on_stopped_report);
-		if (!port->gateway->options.is_single_loop)
+		if (port->options->loop == NULL)
 			loop_stop(port->loop);
 		return;
 	}
@@ -741,9 +679,9 @@ void
 mt_port_stop(struct mt_port *port)
 {
 	CHECK_OBJ(port, PORT_MAGIC);
-	if (port->state >= MT_PORT_STOPPING)
+	if (port->sm.state >= MT_PORT_STOPPING)
 		return;
-	port->state = MT_PORT_STOPPING;
+	sm_move(&port->sm, MT_PORT_STOPPING);
 	port->stop_deadline_ns = loop_now_ns(port->loop) + PORT_STOP_DRAIN_NS;
 	loop_timer_start(port->loop, &port->stop_timer, 0);
 }
@@ -792,7 +730,7 @@ mt_port_close(struct mt_port *port)
 	engine_set_destroy(port->engines);
 	engine_set_destroy(port->merge_engines);
 	port->engines = port->merge_engines = NULL;
-	if (port->state == MT_PORT_STOPPED && !port->gateway->options.is_single_loop)
+	if (port->sm.state == MT_PORT_STOPPED && port->options->loop == NULL)
 		port_run_last_turn(port);
 	if (!port->shared->is_killed)
 		split_port_close(port->split);
@@ -801,16 +739,15 @@ mt_port_close(struct mt_port *port)
 		mt_link_fini(&port->links[i]);
 	for (uint32_t i = 0; i < port->shard_count; i++)
 		mt_shard_fini(&port->shards[i]);
-	mt_peer_fini(port);
+	port->host->fini(port);
 	mt_session_fini_all(port);
 	mt_merge_port_fini(port);
 	mt_read_path_fini(port);
 	mt_run_cache_fini(port);
-	mt_control_fini(port);
 	mt_free(port->links);
 	mt_free(port->shards);
 	mt_free(port->shard_by_number);
-	if (!port->gateway->options.is_single_loop)
+	if (port->options->loop == NULL)
 		loop_destroy(port->loop);
 	(void)pthread_mutex_destroy(&port->lock);
 	*port = (struct mt_port){ 0 };

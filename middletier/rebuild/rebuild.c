@@ -737,7 +737,8 @@ rebuild_open(struct mt_rebuild *rebuild, char *ret_error, size_t error_bytes)
 	rebuild->gateway = mt_gateway_create(&options, ret_error, error_bytes);
 	if (rebuild->gateway == NULL)
 		return -errno;
-	rc = mt_port_open(&rebuild->gateway->ports[0], rebuild->gateway, 0, ret_error, error_bytes);
+	rc = mt_port_open(&rebuild->gateway->ports[0], &rebuild->gateway->port_options[0],
+	    ret_error, error_bytes);
 	if (rc != 0)
 		return rc;
 	rebuild->port = &rebuild->gateway->ports[0];

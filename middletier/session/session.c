@@ -48,19 +48,11 @@
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
-#include "cluster/volume_refresh.h"
 #include "common/alloc.h"
 #include "common/metric.h"
 #include "common/port.h"
 #include "common/settings.h"
-#include "common/shard.h"
-#include "control/control.h"
-#include "port/port.h"
-#include "read/holes.h"
-#include "read/read_path.h"
-#include "session/reply.h"
 #include "session/session.h"
-#include "write/write_path.h"
 
 #define SESSION_MAGIC 0x53534553u /* "SESS" */
 #define SESSION_ACCEPT_NS NUM_S(4)
@@ -85,10 +77,12 @@ static const struct sm_state session_table[SESSION_STATE_NR] = {
 	[SESSION_GONE] = { "gone", 0, SM_FINAL },
 };
 
+static void session_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t count,
+    void *arg);
 static void session_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg);
 
 static const struct split_qp_ops session_qp_ops = {
-	.on_messages = mt_port_on_messages,
+	.on_messages = session_on_messages,
 	.on_closed = session_on_closed,
 };
 
@@ -304,7 +298,7 @@ session_on_answer(struct loop_post *post, void *arg)
 		session->volume = session->query.volume;
 		rc = session_check_attach(session);
 	}
-	if (rc == 0 && session->port->state >= MT_PORT_STOPPING)
+	if (rc == 0 && session->port->sm.state >= MT_PORT_STOPPING)
 		rc = -EBUSY;
 	if (rc != 0)
 		session_refuse(session, rc);
@@ -336,7 +330,7 @@ session_check_hello(const struct mt_port *port, const struct wire_hello *hello,
 		*ret_field = "cluster_id";
 		return -EXDEV;
 	}
-	if (port->state >= MT_PORT_STOPPING) {
+	if (port->sm.state >= MT_PORT_STOPPING) {
 		*ret_field = "the gateway is stopping";
 		return -EBUSY;
 	}
@@ -377,7 +371,7 @@ mt_session_on_accept(struct split_qp *qp, const void *hello_data, uint32_t hello
 	session->query.volume_id = hello.volume_id;
 	session->query.attach = hello.attach;
 	session->query.is_out = true;
-	mt_volume_query_send(&session->query, port, session_on_answer, session);
+	port->session_host->ask_volume(&session->query, port, session_on_answer, session);
 	return;
 
 err:
@@ -385,6 +379,16 @@ err:
 	    field, log_errno(rc));
 	metric_add(&port->metrics[MT_METRIC_sessions_refused], 1);
 	split_qp_reject(qp, rc);
+}
+
+static void
+session_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t count, void *arg)
+{
+	struct mt_session *session = arg;
+
+	CHECK_OBJ(session, SESSION_MAGIC);
+	assert(session->qp == qp && session->sm.state >= SESSION_READY);
+	session->port->session_host->on_messages(session, msgs, count);
 }
 
 static void
@@ -402,15 +406,7 @@ session_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 		log_debug("session: closed peer=%s volume=%" PRIu64 " rc=%s", split_qp_peer(qp),
 		    session->hello.volume_id, log_errno(rc));
 	session->qp = NULL;
-	mt_control_on_left(session);
-	if (session->hello.volume_id != 0 && !mt_session_is_reader(session) &&
-	    session->port->state < MT_PORT_STOPPING)
-		mt_holder_on_left(session);
-	/* A shard may not serve for a while yet: what waits for it keeps nobody out. */
-	for (uint32_t i = 0;
-	     i < session->port->shard_count && session->write_count > 0 && !MUTANT(gone_admitted);
-	     i++)
-		mt_write_path_drop(&session->port->shards[i], session);
+	session->port->session_host->on_left(session);
 	sm_move(&session->sm, SESSION_DRAINING);
 	session_try_free(session);
 }
@@ -460,67 +456,6 @@ mt_session_request_done(struct mt_session *session, bool is_write)
 	session_try_free(session);
 }
 
-/* Requests. */
-
-static int
-session_check_range(const struct mt_session *session, const struct wire_io *io)
-{
-	const struct mt_volume *volume = &session->volume;
-	uint64_t end_bytes;
-
-	if (io->segment < volume->segment_base ||
-	    io->segment - volume->segment_base >= volume->segment_count)
-		return -ERANGE;
-	end_bytes = (io->segment - volume->segment_base) * CLEAVE_SEGMENT_BYTES + io->offset_bytes +
-	    io->length_bytes;
-	return end_bytes <= volume->size_bytes ? 0 : -ERANGE;
-}
-
-static bool
-io_is_change(const struct wire_io *io)
-{
-	return io->opcode != WIRE_READ && io->opcode != WIRE_BLOCK_STATUS &&
-	    io->opcode != WIRE_HOLES;
-}
-
-/* 0, or what is wrong with who asks, or with the place. */
-static int
-session_check_place(const struct mt_session *session, const struct wire_io *io)
-{
-	if (session->hello.volume_id == 0)
-		return -EINVAL;
-	if (io_is_change(io) && mt_session_is_reader(session))
-		return -EROFS;
-	return session_check_range(session, io);
-}
-
-/* 0 and the shard that is to do it, but for HOLES; else what the client must know, with *@ret_epoch. */
-static int
-session_check_io(const struct mt_session *session, const struct wire_io *io,
-    struct mt_shard **ret_shard, uint32_t *ret_epoch)
-{
-	struct mt_port *port = session->port;
-	struct mt_shard *shard;
-	int rc = session_check_place(session, io);
-
-	if (rc != 0 || io->opcode == WIRE_HOLES)
-		return rc; /* HOLES: of all shards; of none, if there is none */
-	if (port->shard_by_number == NULL)
-		return -EBUSY;
-	shard = port->shard_by_number[wire_shard_of(io->segment, io->offset_bytes,
-	    port->cluster->shard_count)];
-	if (shard == NULL)
-		return -EREMCHG;
-	*ret_epoch = shard->epoch;
-	if (shard->sm.state == MT_SHARD_IDLE || shard->sm.state == MT_SHARD_STOPPED)
-		return -EREMCHG;
-	/* Before the claim the epoch is not known; such requests are parked and run under the new one. */
-	if (shard->sm.state > MT_SHARD_CLAIMING && io->epoch != shard->epoch)
-		return -ESTALE;
-	*ret_shard = shard;
-	return 0;
-}
-
 /* ---- a volume that has grown ---- */
 
 static void
@@ -541,15 +476,12 @@ session_on_size(struct loop_post *post, void *arg)
 	session_try_free(session);
 }
 
-/*
- * A request beyond the end: has the volume grown since this session came? Its client comes again with
- * the request when that is known. False: it has not.
- */
-static bool
-session_asks_size(struct mt_session *session, const struct wire_io *io)
+bool
+mt_session_asks_size(struct mt_session *session, const struct wire_io *io)
 {
 	const struct mt_volume *volume = &session->volume;
 
+	CHECK_OBJ(session, SESSION_MAGIC);
 	if ((session->hello.volume_id & MT_SNAPSHOT_ID) != 0 || session->hello.volume_id == 0 ||
 	    io->segment < volume->segment_base ||
 	    io->segment - volume->segment_base >= MT_VOLUME_SEGMENTS)
@@ -563,38 +495,9 @@ session_asks_size(struct mt_session *session, const struct wire_io *io)
 	session->query.end_bytes = (io->segment - volume->segment_base) * CLEAVE_SEGMENT_BYTES +
 	    io->offset_bytes + io->length_bytes;
 	session->query.is_out = true;
-	mt_volume_query_send(&session->query, session->port, session_on_size, session);
+	session->port->session_host->ask_volume(&session->query, session->port, session_on_size,
+	    session);
 	return true;
-}
-
-void
-mt_session_io(struct mt_session *session, struct split_msg *msg, const struct wire_io *io)
-{
-	struct mt_shard *shard = NULL;
-	uint32_t epoch = 0;
-	bool is_write;
-	int rc;
-
-	CHECK_OBJ(session, SESSION_MAGIC);
-	assert(session->sm.state == SESSION_READY);
-	rc = session_check_io(session, io, &shard, &epoch);
-	if (rc == -ERANGE && session_asks_size(session, io))
-		rc = -EBUSY;
-	if (rc != 0) {
-		mt_reply_error(session, msg, io, rc, epoch);
-		return;
-	}
-	split_qp_keep(session->qp);
-	if (io->opcode == WIRE_HOLES) {
-		mt_holes(session, msg, io);
-		return;
-	}
-	is_write = io_is_change(io);
-	mt_session_begin(session, is_write);
-	if (!is_write)
-		mt_read(shard, session, msg, io);
-	else
-		mt_write(shard, session, msg, io);
 }
 
 void

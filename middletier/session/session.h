@@ -13,8 +13,30 @@
 #include "session/auto_state.h"
 
 struct mt_port;
+struct mt_session;
+struct mt_volume_query;
 struct split_msg;
 struct split_qp;
+
+/*
+ * mt_session_host -- what a session tells and asks its port (port->session_host), on the port's thread
+ *
+ * All are required. None keeps @session, but for requests that were counted with mt_session_begin.
+ */
+struct mt_session_host {
+	/* Messages of an accepted queue pair, owned by the host from here on. May close @session, also between two. */
+	void (*on_messages)(struct mt_session *session, struct split_msg *const *msgs,
+	    uint32_t count);
+	/* The queue pair has ended. Requests of @session that wait may be answered within the call. */
+	void (*on_left)(struct mt_session *session);
+	/*
+	 * A question to main. It comes back by @query->post to @fn on the port's thread, never within the call, with
+	 * @query->rc set. A volume that main does not know, or with an attach older than @query->attach, or which
+	 * ends before @query->end_bytes, is read anew first.
+	 */
+	void (*ask_volume)(struct mt_volume_query *query, struct mt_port *port,
+	    void (*fn)(struct loop_post *post, void *arg), void *arg);
+};
 
 /* mt_session_fini_all -- forget what is left when the port goes. */
 void mt_session_fini_all(struct mt_port *port);
@@ -55,8 +77,12 @@ struct mt_session {
 void mt_session_on_accept(struct split_qp *qp, const void *hello, uint32_t hello_bytes, void *arg);
 /* mt_session_request_done -- a request of this session was answered or dropped. */
 void mt_session_request_done(struct mt_session *session, bool is_write);
-/* mt_session_io -- a decoded read, write, discard or block status: check it against volume and shard, pass it on. */
-void mt_session_io(struct mt_session *session, struct split_msg *msg, const struct wire_io *io);
+/*
+ * mt_session_asks_size -- a request goes beyond the volume's end: has the volume grown since this session came?
+ *
+ * True: that is being asked, and its client shall come again with the request. False: it has not grown.
+ */
+bool mt_session_asks_size(struct mt_session *session, const struct wire_io *io);
 /* mt_session_begin -- for requests that other files answer; a session lives until the last. */
 void mt_session_begin(struct mt_session *session, bool is_write);
 /* mt_session_close -- close its queue pair or refuse it, with a reason for the log. */

@@ -325,8 +325,8 @@ creation_open(struct mt_creation *creation, char *ret_error, size_t error_bytes)
 	creation->gateway = mt_gateway_create(&options, ret_error, error_bytes);
 	if (creation->gateway == NULL)
 		return -errno;
-	rc = mt_port_open(&creation->gateway->ports[0], creation->gateway, 0, ret_error,
-	    error_bytes);
+	rc = mt_port_open(&creation->gateway->ports[0], &creation->gateway->port_options[0],
+	    ret_error, error_bytes);
 	if (rc != 0)
 		return rc;
 	creation->port = &creation->gateway->ports[0];

@@ -315,9 +315,9 @@ Test(peer, a_gateway_that_stops_asks_nobody)
 Test(peer, a_port_that_stops_first_gives_the_call_back)
 {
 	ask(ADDRESS, "{\"op\":\"status\"}");
-	sg.gateway->ports[0].state = MT_PORT_STOPPING;
+	sg.gateway->ports[0].sm.state = MT_PORT_STOPPING;
 	cr_assert(sg_run(&sg, is_told, NULL));
-	sg.gateway->ports[0].state = MT_PORT_RUNNING;
+	sg.gateway->ports[0].sm.state = MT_PORT_RUNNING;
 	cr_assert_eq(call.rc, -ESHUTDOWN);
 }
 

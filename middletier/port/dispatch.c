@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dispatch.c -- a message of a session: checked against its volume and its shard, and passed to who answers it
+ *
+ *	message --> session lives? --> decode --> ECHO                            answered here
+ *	                                     |--> CONTROL                         host->on_control
+ *	                                     '--> I/O --> volume, shard, epoch --> mt_write, mt_read, mt_holes
+ *
+ * Refusals are answered here. A request that is passed on is counted in its session until it is answered; one
+ * whose shard does not serve yet waits in the shard. When a session's peer goes, its writes that wait so are
+ * dropped.
+ */
+#include "port/dispatch.h"
+
+#include <errno.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mutant.h"
+#include "catalog/cluster_key.h"
+#include "catalog/volume_table.h"
+#include "cleave/dev_ptr.h"
+#include "cleave/loop.h"
+#include "cleave/split.h"
+#include "cleave/wire.h"
+#include "common/port.h"
+#include "common/shard.h"
+#include "port/port.h"
+#include "read/holes.h"
+#include "read/read_path.h"
+#include "session/reply.h"
+#include "session/session.h"
+#include "write/write_path.h"
+
+static int
+dispatch_check_range(const struct mt_session *session, const struct wire_io *io)
+{
+	const struct mt_volume *volume = &session->volume;
+	uint64_t end_bytes;
+
+	if (io->segment < volume->segment_base ||
+	    io->segment - volume->segment_base >= volume->segment_count)
+		return -ERANGE;
+	end_bytes = (io->segment - volume->segment_base) * CLEAVE_SEGMENT_BYTES + io->offset_bytes +
+	    io->length_bytes;
+	return end_bytes <= volume->size_bytes ? 0 : -ERANGE;
+}
+
+static bool
+io_is_change(const struct wire_io *io)
+{
+	return io->opcode != WIRE_READ && io->opcode != WIRE_BLOCK_STATUS &&
+	    io->opcode != WIRE_HOLES;
+}
+
+/* 0, or what is wrong with who asks, or with the place. */
+static int
+dispatch_check_place(const struct mt_session *session, const struct wire_io *io)
+{
+	if (session->hello.volume_id == 0)
+		return -EINVAL;
+	if (io_is_change(io) && mt_session_is_reader(session))
+		return -EROFS;
+	return dispatch_check_range(session, io);
+}
+
+/* 0 and the shard that is to do it, but for HOLES; else what the client must know, with *@ret_epoch. */
+static int
+dispatch_check_io(const struct mt_session *session, const struct wire_io *io,
+    struct mt_shard **ret_shard, uint32_t *ret_epoch)
+{
+	struct mt_port *port = session->port;
+	struct mt_shard *shard;
+	int rc = dispatch_check_place(session, io);
+
+	if (rc != 0 || io->opcode == WIRE_HOLES)
+		return rc; /* HOLES: of all shards; of none, if there is none */
+	if (port->shard_by_number == NULL)
+		return -EBUSY;
+	shard = port->shard_by_number[wire_shard_of(io->segment, io->offset_bytes,
+	    port->cluster->shard_count)];
+	if (shard == NULL)
+		return -EREMCHG;
+	*ret_epoch = shard->epoch;
+	if (shard->sm.state == MT_SHARD_IDLE || shard->sm.state == MT_SHARD_STOPPED)
+		return -EREMCHG;
+	/* Before the claim the epoch is not known; such requests are parked and run under the new one. */
+	if (shard->sm.state > MT_SHARD_CLAIMING && io->epoch != shard->epoch)
+		return -ESTALE;
+	*ret_shard = shard;
+	return 0;
+}
+
+/* A decoded read, write, discard, block status or holes: check it against volume and shard, pass it on. */
+static void
+dispatch_io(struct mt_session *session, struct split_msg *msg, const struct wire_io *io)
+{
+	struct mt_shard *shard = NULL;
+	uint32_t epoch = 0;
+	bool is_write;
+	int rc;
+
+	rc = dispatch_check_io(session, io, &shard, &epoch);
+	if (rc == -ERANGE && mt_session_asks_size(session, io))
+		rc = -EBUSY;
+	if (rc != 0) {
+		mt_reply_error(session, msg, io, rc, epoch);
+		return;
+	}
+	split_qp_keep(session->qp);
+	if (io->opcode == WIRE_HOLES) {
+		mt_holes(session, msg, io);
+		return;
+	}
+	is_write = io_is_change(io);
+	mt_session_begin(session, is_write);
+	if (!is_write)
+		mt_read(shard, session, msg, io);
+	else
+		mt_write(shard, session, msg, io);
+}
+
+static void
+dispatch_echo(struct mt_session *session, struct split_msg *msg)
+{
+	struct wire_header header = {
+		.opcode = WIRE_ECHO | WIRE_REPLY,
+		.request_id = msg->header->request_id,
+	};
+
+	(void)session;
+	split_msg_reply(msg, &header, &(struct dev_piece){ msg->payload, msg->payload_bytes },
+	    msg->payload_bytes > 0, NULL, NULL);
+}
+
+/* 0, or -EPROTO and what was wrong; @msg is still ours then. */
+static int
+dispatch_one(struct mt_session *session, struct split_msg *msg, const char **ret_field)
+{
+	struct wire_control control;
+	struct wire_io io;
+	int rc;
+
+	if (msg->header->opcode == WIRE_ECHO) {
+		dispatch_echo(session, msg);
+		return 0;
+	}
+	if (msg->header->opcode == WIRE_CONTROL) {
+		rc = wire_control_decode(msg->header, &control, ret_field);
+		if (rc == 0)
+			session->port->host->on_control(session, msg, &control);
+		return rc;
+	}
+	rc = wire_io_decode(msg->header, &io, ret_field);
+	if (rc == 0)
+		dispatch_io(session, msg, &io);
+	return rc;
+}
+
+static void
+dispatch_on_messages(struct mt_session *session, struct split_msg *const *msgs, uint32_t count)
+{
+	struct mt_port *port = session->port;
+	const char *field = "opcode";
+
+	for (uint32_t i = 0; i < count; i++) {
+		/* What comes after a close, or while stopping, was never taken: its client sends it again. */
+		if (!mt_session_is_live(session) || port->sm.state >= MT_PORT_STOPPING) {
+			split_msg_release(msgs[i]);
+			continue;
+		}
+		if (dispatch_one(session, msgs[i], &field) == 0)
+			continue;
+		log_limited(LOG_WARN, "port: bad message peer=%s field=%s opcode=%u",
+		    split_qp_peer(session->qp), field, msgs[i]->header->opcode);
+		split_msg_release(msgs[i]);
+		mt_session_close(session, -EPROTO);
+	}
+}
+
+/* ---- what a session tells and asks ---- */
+
+static void
+dispatch_on_left(struct mt_session *session)
+{
+	struct mt_port *port = session->port;
+
+	port->host->on_left(session);
+	/* A shard may not serve for a while yet: what waits for it keeps nobody out. */
+	for (uint32_t i = 0;
+	     i < port->shard_count && session->write_count > 0 && !MUTANT(gone_admitted); i++)
+		mt_write_path_drop(&port->shards[i], session);
+}
+
+static void
+dispatch_ask_volume(struct mt_volume_query *query, struct mt_port *port,
+    void (*fn)(struct loop_post *post, void *arg), void *arg)
+{
+	port->host->ask_volume(query, port, fn, arg);
+}
+
+const struct mt_session_host mt_dispatch_host = {
+	.on_messages = dispatch_on_messages,
+	.on_left = dispatch_on_left,
+	.ask_volume = dispatch_ask_volume,
+};
