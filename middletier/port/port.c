@@ -157,7 +157,7 @@ port_on_cut(const char *peer, uint64_t silent_ns, const char *why, void *arg)
 static struct engine_set *
 port_engines(struct mt_port *port, uint32_t thread_count, bool is_background)
 {
-	const struct mt_gateway_options *options = &port->gateway->options;
+	const struct mt_port_options *options = port->options;
 
 	/* Threads know nothing of virtual time. */
 	assert(thread_count == 0 || options->sim_host == NULL || options->engine_workers != NULL);
@@ -165,7 +165,7 @@ port_engines(struct mt_port *port, uint32_t thread_count, bool is_background)
 	    &(struct engine_set_options){ .thread_count = thread_count,
 		.queue_depth_max = PORT_ENGINE_QUEUE_MAX,
 		.is_background = is_background,
-		.workers = port->options->engine_workers });
+		.workers = options->engine_workers });
 }
 
 static int

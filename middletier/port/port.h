@@ -10,6 +10,7 @@
 #include "cleave/wire.h"
 #include "common/shard.h"
 
+struct engine_workers_ops;
 struct loop;
 struct loop_post;
 struct mt_cluster;

@@ -3,9 +3,11 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/num.h"
+#include "base/sm.h"
 #include "cleave/engine.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
@@ -17,6 +19,7 @@
 #include "middletier/meta/meta_store.h"
 #include "middletier/port/port.h"
 #include "support/made_cluster.h"
+#include "support/sim_gateway.h"
 
 #define JOBS 2000u
 
@@ -155,4 +158,35 @@ Test(port, sets_come_faster_than_they_can_be_followed)
 	mt_gateway_stop(real.gateway, on_stopped, NULL);
 	cr_assert_eq(loop_run(real.loop, has_stopped, NULL), 0);
 	end();
+}
+
+static uint32_t edges[MT_PORT_STATE_NR];
+static const struct sm_state *port_states;
+
+static void
+on_move(const struct sm *sm, uint32_t from, uint32_t to)
+{
+	if (strcmp(sm->name, "port") != 0)
+		return;
+	port_states = sm->table;
+	edges[from] |= SM_TO(to);
+}
+
+/* A port is stopped as it opened, and another when it has shards. */
+Test(port, every_edge_of_its_states_is_taken)
+{
+	struct sg sg;
+
+	sg_init(&sg, 3);
+	sm_set_tracer(on_move);
+	cr_assert_eq(sg_start(&sg), 0, "%s", sg.error);
+	sg_stop(&sg);
+	cr_assert_eq(edges[MT_PORT_OPENING], SM_TO(MT_PORT_STOPPING), "main has read no cluster");
+	cr_assert_eq(sg_start(&sg), 0, "%s", sg.error);
+	sg_run_for(&sg, NUM_S(1));
+	sg_stop(&sg);
+	sm_set_tracer(NULL);
+	for (uint32_t i = 0; i < MT_PORT_STATE_NR; i++)
+		cr_assert_eq(edges[i], port_states[i].to, "%s", port_states[i].name);
+	sg_fini(&sg);
 }
