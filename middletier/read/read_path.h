@@ -80,8 +80,11 @@ void read_on_status(struct mt_read *read, int rc);
 /* read_on_piece -- a piece of @read has ended and is free again. */
 void read_on_piece(struct mt_read *read, int rc);
 
+/* mt_read_path_claimed -- the shard's epoch is known: as mt_write_path_claimed, for reads that were parked before. */
 void mt_read_path_claimed(struct mt_shard *shard);
+/* mt_read_path_on_shard -- behind mt_write_path_start and _stop: parked reads go, or are answered with its rc. */
 void mt_read_path_on_shard(struct mt_shard *shard);
+/* mt_read_path_on_link -- behind the extents and the write path: a replica may have come or gone. */
 void mt_read_path_on_link(struct mt_port *port);
 
 #endif /* CLEAVE_MIDDLETIER_READ_READ_PATH_H */

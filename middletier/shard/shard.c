@@ -46,6 +46,7 @@
 #include "merge/reclaim.h"
 #include "merge/run_roll.h"
 #include "port/port.h"
+#include "read/read_path.h"
 #include "shard/segment_drop.h"
 #include "shard/shard.h"
 #include "shard/takeover.h"
@@ -178,6 +179,7 @@ mt_shard_stop(struct mt_shard *shard, int rc)
 	mt_merge_stop(shard);
 	mt_manifest_stop(shard, rc);
 	mt_write_path_stop(shard, rc);
+	mt_read_path_on_shard(shard);
 	mt_run_stop(shard);
 	shard->quiet_wait_ns = SHARD_QUIET_MIN_NS;
 	shard_look_later(shard, shard->quiet_wait_ns);
@@ -335,6 +337,7 @@ mt_shard_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up)
 			mt_extent_on_link(shard->extents[i], link, is_up);
 	}
 	mt_write_path_on_link(shard, link, is_up);
+	mt_read_path_on_link(shard->port);
 	mt_upkeep_on_link(shard, link, is_up);
 	mt_reclaim_kick(shard); /* its slots count, too */
 }

@@ -42,6 +42,7 @@
 #include "manifest/manifest_read.h"
 #include "manifest/manifest_state.h"
 #include "port/port.h"
+#include "read/read_path.h"
 #include "shard/agree.h"
 #include "shard/replay.h"
 #include "shard/shard.h"
@@ -181,6 +182,7 @@ takeover_on_claimed(int rc, const struct mt_root *root, void *arg)
 	takeover_refresh(takeover);
 	takeover_begin_agreeing(takeover);
 	mt_write_path_claimed(shard);
+	mt_read_path_claimed(shard);
 	mt_port_on_shard(shard);
 }
 

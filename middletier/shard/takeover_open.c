@@ -31,6 +31,7 @@
 #include "merge/flush.h"
 #include "merge/reclaim.h"
 #include "port/port.h"
+#include "read/read_path.h"
 #include "shard/replay.h"
 #include "shard/takeover.h"
 #include "shard/takeover_open.h"
@@ -329,6 +330,7 @@ mt_takeover_try_serve(struct mt_takeover *takeover)
 	mt_reclaim_start(shard);
 	mt_flush_start(shard);
 	mt_write_path_start(shard);
+	mt_read_path_on_shard(shard);
 	mt_port_on_shard(shard);
 }
 

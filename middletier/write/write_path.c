@@ -52,7 +52,6 @@
 #include "extent/node_link.h"
 #include "index/index.h"
 #include "index/ring.h"
-#include "read/read_path.h"
 #include "session/reply.h"
 #include "session/session.h"
 #include "write/cut.h"
@@ -650,7 +649,6 @@ mt_write_path_claimed(struct mt_shard *shard)
 				write_finish(state, write, -ESTALE);
 		}
 	}
-	mt_read_path_claimed(shard);
 }
 
 void
@@ -716,7 +714,6 @@ mt_write_path_start(struct mt_shard *shard)
 	state->is_started = true;
 	log_roll_start(state);
 	write_pump_soon(state);
-	mt_read_path_on_shard(shard);
 }
 
 void
@@ -754,7 +751,6 @@ mt_write_path_stop(struct mt_shard *shard, int rc)
 	write_release_held(state, state->stop_rc);
 	write_fail_parked(state, state->stop_rc);
 	write_batches_fail(state, state->stop_rc);
-	mt_read_path_on_shard(shard);
 }
 
 uint64_t
@@ -771,5 +767,4 @@ mt_write_path_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up)
 	CHECK_OBJ(state, WRITE_STATE_MAGIC);
 	if (!state->is_stopped)
 		log_roll_on_link(state, link, is_up);
-	mt_read_path_on_link(shard->port);
 }

@@ -54,7 +54,7 @@ void mt_write_path_drop(struct mt_shard *shard, const struct mt_session *session
 /* mt_write_path_start -- the shard is SERVING: sequence and extents are known, parked requests go. */
 void mt_write_path_start(struct mt_shard *shard);
 /*
- * mt_write_path_stop -- answer everything parked or batched with @rc, reads too
+ * mt_write_path_stop -- answer everything parked or batched with @rc; then its reads must be told (read_path.h)
  *
  * What is in flight is answered when its replicas have. -ECANCELED travels, all else is -EREMCHG.
  */

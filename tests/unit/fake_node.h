@@ -34,6 +34,7 @@
 #include "middletier/extent/placement.h"
 #include "middletier/manifest/edit.h"
 #include "middletier/manifest/manifest.h"
+#include "middletier/read/read_path.h"
 #include "middletier/session/session.h"
 #include "middletier/write/write_path.h"
 #include "splitlib/sim/loop_sim.h"
@@ -497,6 +498,7 @@ fake_tell(struct mt_link *link, bool is_up)
 		if (shard->extents[i] != NULL)
 			mt_extent_on_link(shard->extents[i], link, is_up);
 	mt_write_path_on_link(shard, link, is_up);
+	mt_read_path_on_link(shard->port);
 }
 
 /* The link is lost: the node has carried out the first @done_count calls, and nobody was told. */

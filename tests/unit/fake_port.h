@@ -106,6 +106,7 @@ mt_shard_stop(struct mt_shard *shard, int rc)
 	fake.stop_rc = rc;
 	mt_cut_stop(shard, rc);
 	mt_write_path_stop(shard, rc);
+	mt_read_path_on_shard(shard);
 }
 
 void
@@ -428,9 +429,18 @@ static inline void
 fake_start(void)
 {
 	mt_write_path_start(&fake.shard);
+	mt_read_path_on_shard(&fake.shard);
 }
 
-/* The same, and its first log extent is open. */
+/* The shard's requests end, and nothing else of it. */
+static inline void
+fake_stop(int rc)
+{
+	mt_write_path_stop(&fake.shard, rc);
+	mt_read_path_on_shard(&fake.shard);
+}
+
+/* As fake_start, and its first log extent is open. */
 static inline void
 fake_start_quiet(void)
 {

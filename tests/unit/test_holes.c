@@ -145,6 +145,6 @@ Test(holes, the_map_knows_what_is_served_and_under_a_lease)
 	fake.port.shard_by_number = NULL;
 	cr_assert_not(map_says(4, 0));
 	fake.port.shard_by_number = shards;
-	mt_write_path_stop(&fake.shard, -ECANCELED);
+	fake_stop(-ECANCELED);
 	cr_assert_not(map_says(4, 0));
 }

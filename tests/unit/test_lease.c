@@ -11,6 +11,7 @@
 #include "middletier/extent/extent_table.h"
 #include "middletier/index/index.h"
 #include "middletier/index/ring.h"
+#include "middletier/read/read_path.h"
 #include "middletier/write/write_path.h"
 #include "splitlib/sim/loop_sim.h"
 
@@ -163,7 +164,7 @@ Test(lease, what_waits_for_it_is_answered_when_the_shard_stops)
 	lease_ends();
 	msg = fake_write(1, 1, 2);
 	fake_run_for(NUM_MS(50));
-	mt_write_path_stop(&fake.shard, -ESTALE);
+	fake_stop(-ESTALE);
 	cr_assert_eq(fake_wait(msg), -EREMCHG);
 }
 
@@ -196,6 +197,7 @@ Test(lease, requests_of_an_older_epoch_do_not_outlive_a_claim)
 	fake_submit(read = fake_msg_take(), &io);
 	good = fake_write(1, 1, 2);
 	mt_write_path_claimed(&fake.shard);
+	mt_read_path_claimed(&fake.shard);
 	cr_assert(write->is_answered);
 	cr_assert_eq(write->reply.rc, -ESTALE);
 	cr_assert_eq(write->reply.epoch, 5);
@@ -219,7 +221,7 @@ write_path_is_quiet(void *arg)
 static void
 live_again(void)
 {
-	mt_write_path_stop(&fake.shard, -EREMCHG);
+	fake_stop(-EREMCHG);
 	cr_assert_eq(sim_world_run(fake.world, write_path_is_quiet, NULL,
 			 sim_world_now_ns(fake.world) + NUM_S(60)),
 	    0);

@@ -552,7 +552,7 @@ run_until_stopped(uint64_t seed)
 	}
 	for (uint32_t i = 0; i < FAKE_MSGS; i++)
 		fake.msgs[i].on_reply = NULL;
-	mt_write_path_stop(&fake.shard, below(2) == 0 ? -ESTALE : -ECANCELED);
+	fake_stop(below(2) == 0 ? -ESTALE : -ECANCELED);
 	mt_run_stop(&fake.shard);
 	heal();
 	cr_assert(fake_run_quiet(), "seed %lu", seed);

@@ -388,7 +388,7 @@ Test(read_path, a_parked_read_of_a_shard_that_stops_is_answered)
 	fake_fini();
 	fake_init(5, false);
 	msg = fake_read(0, 2);
-	mt_write_path_stop(&fake.shard, -ESTALE);
+	fake_stop(-ESTALE);
 	cr_assert_eq(fake_wait(msg), -EREMCHG);
 	cr_assert_eq(fake_wait(fake_read(0, 2)), -EREMCHG);
 }
@@ -402,7 +402,7 @@ Test(read_path, a_stopped_shard_serves_nothing_any_more)
 	for (uint32_t i = 0; i < 3; i++)
 		node_of(0, i)->is_stalled = true;
 	asking = fake_read(0, 1);
-	mt_write_path_stop(&fake.shard, -ESTALE);
+	fake_stop(-ESTALE);
 	cr_assert_not(asking->is_answered, "its buffers are in use");
 	for (uint32_t i = 0; i < 3; i++)
 		fake_node_resume(node_of(0, i)->index);
@@ -421,7 +421,7 @@ Test(read_path, a_read_that_waits_is_answered_when_the_shard_stops)
 		fake_node_down(i, 0);
 	msg = fake_read(0, 1);
 	cr_assert_not(msg->is_answered);
-	mt_write_path_stop(&fake.shard, -ECANCELED);
+	fake_stop(-ECANCELED);
 	cr_assert(msg->is_answered);
 	cr_assert_eq(msg->reply.rc, -ECANCELED);
 }

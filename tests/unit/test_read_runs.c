@@ -247,7 +247,7 @@ Test(read_runs, a_stop_while_neighbours_are_fetched)
 		fake_expect(0, 4);
 		(void)fake_read(0, 16);
 		fake_run_for(NUM_US(us));
-		mt_write_path_stop(&fake.shard, -EREMCHG);
+		fake_stop(-EREMCHG);
 		cr_assert(fake_run_quiet());
 		fake_run_for(NUM_MS(1));
 	}
@@ -395,7 +395,7 @@ Test(read_runs, a_stop_while_an_index_is_read)
 	(void)fake_runs_one(5, 0, 4, 1);
 	for (uint32_t i = 0; i < 3; i++)
 		reads[i] = fake_read(i, 1);
-	mt_write_path_stop(&fake.shard, -EREMCHG);
+	fake_stop(-EREMCHG);
 	mt_run_stop(&fake.shard);
 	cr_assert(fake_run_quiet());
 	for (uint32_t i = 0; i < 3; i++)
@@ -658,7 +658,7 @@ Test(read_runs, status_of_a_shard_that_stops_or_does_not_serve)
 
 	(void)fake_runs_one(5, 0, 4, 1);
 	msg = ask_status(0, 4);
-	mt_write_path_stop(&fake.shard, -EREMCHG);
+	fake_stop(-EREMCHG);
 	mt_run_stop(&fake.shard);
 	cr_assert_eq(fake_wait(msg), -EREMCHG);
 	fake_fini();

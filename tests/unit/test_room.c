@@ -154,7 +154,7 @@ Test(room, a_write_that_waits_is_dropped_with_its_shard)
 	struct fake_msg *msg = fill_log();
 
 	mt_reclaim_stop(&fake.shard);
-	mt_write_path_stop(&fake.shard, -EREMCHG);
+	fake_stop(-EREMCHG);
 	cr_assert_eq(fake_wait(msg), -EREMCHG);
 }
 

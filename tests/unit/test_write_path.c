@@ -533,8 +533,8 @@ Test(write_path, stopping_answers_everything_once)
 			msgs[i] = fake_write(16 * i, 16, 4);
 			fake_run_for(NUM_US(10));
 		}
-		mt_write_path_stop(&fake.shard, -ECANCELED);
-		mt_write_path_stop(&fake.shard, -EIO);
+		fake_stop(-ECANCELED);
+		fake_stop(-EIO);
 		if (round == 1)
 			for (uint32_t i = 0; i < FAKE_NODES; i++)
 				fake_node_down(i, 0);
@@ -560,7 +560,7 @@ Test(write_path, stopping_at_each_moment)
 		for (uint32_t i = 0; i < 30; i++)
 			(void)fake_write(16 * i, 16, 4);
 		fake_run_for(NUM_US(13) * at);
-		mt_write_path_stop(&fake.shard, -ESTALE);
+		fake_stop(-ESTALE);
 		cr_assert(fake_run_quiet());
 		fake_run_for(NUM_MS(10));
 		cr_assert_eq(list_is_empty(&fake.shard.write->ready), true);
