@@ -18,6 +18,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "../middletier/catalog/wish.h"
 #include "../middletier/write/auto_engine.h"
 #include "../middletier/write/policy.h"
 #include "base/crc32c.h"

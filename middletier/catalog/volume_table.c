@@ -30,18 +30,18 @@
 #include "catalog/holder.h"
 #include "catalog/scope.h"
 #include "catalog/snapshot_table.h"
+#include "catalog/waiting.h"
+#include "catalog/wish.h"
 #include "cleave/engine.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
 #include "cleave/wire.h"
-#include "cluster/drop.h"
 #include "cluster/gateway_state.h"
 #include "cluster/mirror.h"
 #include "cluster/volume_refresh.h"
 #include "common/alloc.h"
 #include "common/replica.h"
 #include "control/control_json.h"
-#include "write/policy.h"
 
 #define VOLUME_PREFIX MT_VOLUME_PREFIX
 #define VOLUME_KEY_BYTES (sizeof(VOLUME_PREFIX) + MT_NAME_BYTES)

@@ -37,6 +37,7 @@
 #include "catalog/scope.h"
 #include "catalog/snapshot_table.h"
 #include "catalog/volume_table.h"
+#include "catalog/waiting.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
 #include "cleave/wire.h"
@@ -108,57 +109,6 @@ struct mt_drop {
 
 static void drop_next(struct mt_drop *drop);
 static void drop_mark(struct mt_drop *drop);
-
-/* ---- bit sets as text: shard 0 is the lowest bit of the last digit ---- */
-
-char *
-mt_waiting_all(uint32_t shard_count)
-{
-	uint32_t digits = (shard_count + 3) / 4;
-	char *text = mt_calloc(1, digits + 1u);
-
-	if (text == NULL)
-		return NULL;
-	memset(text, 'f', digits);
-	if (shard_count % 4 != 0)
-		text[0] = "0137"[shard_count % 4];
-	return text;
-}
-
-/* False: no text, or not one of @shard_count shards. */
-static bool
-waiting_read(const char *text, uint32_t shard_count, uint64_t *ret_bits)
-{
-	uint32_t digits = (shard_count + 3) / 4;
-
-	if (text == NULL || strlen(text) != digits || strspn(text, "0123456789abcdef") != digits)
-		return false;
-	for (uint32_t i = 0; i < shard_count; i++) {
-		char digit = text[digits - 1 - i / 4];
-		uint32_t value = digit <= '9' ? (uint32_t)(digit - '0')
-					      : (uint32_t)(digit - 'a' + 10);
-
-		if ((value & 1u << i % 4) != 0)
-			ret_bits[i / 64] |= UINT64_C(1) << i % 64;
-	}
-	return true;
-}
-
-/* @text, of the right length, becomes the set; false: it is empty. */
-static bool
-waiting_write(char *text, uint32_t shard_count, const uint64_t *bits)
-{
-	uint32_t digits = (shard_count + 3) / 4;
-	bool is_any = false;
-
-	for (uint32_t i = 0; i < digits; i++) {
-		uint32_t value = (uint32_t)(bits[i / 16] >> i % 16 * 4) & 15u;
-
-		text[digits - 1 - i] = "0123456789abcdef"[value];
-		is_any = is_any || value != 0;
-	}
-	return is_any;
-}
 
 /* ---- life ---- */
 
@@ -439,7 +389,7 @@ mark_take(struct drop_mark *mark, uint32_t shard_count)
 	if (!json_is_integer(base) || !mt_segments_exist(mark->segment_base, 1))
 		return "segment_base";
 	if (mark->number != 0 || waiting != NULL)
-		return waiting_read(json_string_value(waiting), shard_count, mark->waiting)
+		return mt_waiting_read(json_string_value(waiting), shard_count, mark->waiting)
 		    ? NULL
 		    : "waiting";
 	/* Of before marks had it: such a volume had no more segments than it needed. */
@@ -569,7 +519,7 @@ drop_clear(struct mt_drop *drop, struct drop_mark *mark)
 	struct meta *meta = drop->gateway->options.meta;
 	uint32_t shard_count = drop->gateway->cluster.shard_count;
 	char *waiting = mt_waiting_all(shard_count);
-	bool is_any = waiting != NULL && waiting_write(waiting, shard_count, mark->waiting);
+	bool is_any = waiting != NULL && mt_waiting_write(waiting, shard_count, mark->waiting);
 	char *text = NULL;
 	int rc = -ENOMEM;
 

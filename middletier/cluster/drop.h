@@ -3,13 +3,8 @@
 #ifndef CLEAVE_MIDDLETIER_CLUSTER_DROP_H
 #define CLEAVE_MIDDLETIER_CLUSTER_DROP_H
 
-#include <stdint.h>
-
 struct mt_gateway;
 
-#define MT_DELETED_PREFIX "deleted/"
-/* mt_waiting_all -- a bit set of so many shards, in hex: to be freed with mt_free. NULL: no memory. */
-char *mt_waiting_all(uint32_t shard_count);
 void mt_drop_init(struct mt_gateway *gateway);
 void mt_drop_fini(struct mt_gateway *gateway);
 /* mt_drop_kick -- main: the tables have been read; look what can be reclaimed. */

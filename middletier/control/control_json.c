@@ -20,6 +20,7 @@
 #include "catalog/holder.h"
 #include "catalog/scope.h"
 #include "catalog/volume_table.h"
+#include "catalog/wish.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
@@ -36,7 +37,6 @@
 #include "extent/node_link.h"
 #include "port/port_snapshot.h"
 #include "upkeep/orphans.h"
-#include "write/policy.h"
 
 static const char *const service_class_names[SERVICE_CLASS_NR] = {
 	[SERVICE_STANDARD] = "standard",

@@ -19,6 +19,7 @@
 #include "catalog/holder.h"
 #include "catalog/scope.h"
 #include "catalog/volume_table.h"
+#include "catalog/wish.h"
 #include "cleave/engine.h"
 #include "cleave/status.h"
 #include "cleave/wire.h"
@@ -29,7 +30,6 @@
 #include "control/control_snapshot.h"
 #include "control/control_volume.h"
 #include "manifest/manifest_room.h"
-#include "write/policy.h"
 
 /* The member "name", into request->volume.name. */
 bool

@@ -23,12 +23,12 @@
 #include "catalog/scope.h"
 #include "catalog/snapshot_table.h"
 #include "catalog/volume_table.h"
+#include "catalog/wish.h"
 #include "cleave/meta.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
 #include "manifest/manifest_state.h"
 #include "rebuild/survey.h"
-#include "write/policy.h"
 
 #define REBUILD_VOLUME_IDS_SKIPPED (UINT64_C(1) << 16)
 #define REBUILD_SEGMENTS_SKIPPED (UINT64_C(1) << 20)

@@ -12,9 +12,6 @@
 
 struct engine_job;
 
-/* A volume's codec_id: no codec of its own, and in no record. */
-#define MT_CODEC_AUTO 255u
-
 /* mt_auto_pick -- for the next write. @time_weight: what time counts; 1 when there is enough of it. */
 struct mt_policy mt_auto_pick(struct mt_auto *auto_engine, enum service_class service_class,
     uint32_t time_weight);

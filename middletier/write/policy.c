@@ -16,11 +16,11 @@
  * found best, under load with time counting four times, and beyond that to none.
  */
 #include <inttypes.h>
-#include <string.h>
 
 #include "base/check.h"
 #include "base/log.h"
 #include "catalog/volume_table.h"
+#include "catalog/wish.h"
 #include "cleave/engine.h"
 #include "cleave/loop.h"
 #include "cleave/wire.h"
@@ -131,41 +131,4 @@ mt_policy_learn(const struct mt_volume *volume, struct mt_auto *autos,
 	name = mt_auto_chosen(&autos[service_class], &level);
 	log_limited(LOG_INFO, "volume: auto takes engine=%s level=%d volume=%" PRIu64 " class=%s",
 	    name, level, volume->id, classes[service_class]);
-}
-
-/* ---- what a volume may ask for ---- */
-
-static const struct mt_wish wish_auto = { .name = "auto", .codec_id = MT_CODEC_AUTO };
-
-static bool
-wish_of(const struct engine_ops *ops, struct mt_wish *ret_wish)
-{
-	if (ops == NULL)
-		return false;
-	*ret_wish = (struct mt_wish){
-		.name = ops->name,
-		.codec_id = ops->wire_id,
-		.level_min = ops->level_min,
-		.level_max = ops->level_max,
-		.level_default = ops->level_default,
-	};
-	return true;
-}
-
-bool
-mt_wish_by_name(const char *name, struct mt_wish *ret_wish)
-{
-	if (strcmp(name, wish_auto.name) != 0)
-		return wish_of(engine_by_name(name), ret_wish);
-	*ret_wish = wish_auto;
-	return true;
-}
-
-bool
-mt_wish_by_id(uint8_t codec_id, struct mt_wish *ret_wish)
-{
-	if (codec_id != MT_CODEC_AUTO)
-		return wish_of(engine_by_id(codec_id), ret_wish);
-	*ret_wish = wish_auto;
-	return true;
 }

@@ -37,14 +37,4 @@ struct mt_policy mt_policy_pick(const struct mt_port *port, const struct mt_volu
 void mt_policy_learn(const struct mt_volume *volume, struct mt_auto *autos,
     enum service_class service_class, struct engine_job *job);
 
-/* What a volume may ask for: an engine, or auto. */
-struct mt_wish {
-	const char *name;
-	uint8_t codec_id;
-	int level_min, level_max, level_default;
-};
-/* mt_wish_by_name, mt_wish_by_id -- false: there is none, and *@ret_wish is untouched. */
-bool mt_wish_by_name(const char *name, struct mt_wish *ret_wish);
-bool mt_wish_by_id(uint8_t codec_id, struct mt_wish *ret_wish);
-
 #endif /* CLEAVE_MIDDLETIER_WRITE_POLICY_H */

@@ -12,6 +12,7 @@
 #include "middletier/catalog/scope.h"
 #include "middletier/catalog/snapshot_table.h"
 #include "middletier/catalog/volume_table.h"
+#include "middletier/catalog/waiting.h"
 #include "middletier/cluster/drop.h"
 #include "middletier/common/alloc.h"
 #include "middletier/common/shard.h"

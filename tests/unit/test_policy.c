@@ -9,6 +9,7 @@
 #include "cleave/loop.h"
 #include "cleave/wire.h"
 #include "middletier/catalog/volume_table.h"
+#include "middletier/catalog/wish.h"
 #include "middletier/common/port.h"
 #include "middletier/write/auto_engine.h"
 #include "middletier/write/policy.h"

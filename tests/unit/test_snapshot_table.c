@@ -10,7 +10,7 @@
 #include "middletier/catalog/scope.h"
 #include "middletier/catalog/snapshot_table.h"
 #include "middletier/catalog/volume_table.h"
-#include "middletier/cluster/drop.h"
+#include "middletier/catalog/waiting.h"
 #include "middletier/common/alloc.h"
 
 #define BASE 0x801u

@@ -6,6 +6,7 @@
 #include "cleave/engine.h"
 #include "cleave/wire.h"
 #include "fake_port.h"
+#include "middletier/catalog/wish.h"
 #include "middletier/common/alloc.h"
 #include "middletier/common/metric.h"
 #include "middletier/common/replica.h"
