@@ -58,7 +58,7 @@
 #include "common/settings.h"
 #include "common/shard.h"
 #include "control/control.h"
-#include "control/control_json.h"
+#include "control/control_answer.h"
 #include "port/port.h"
 #include "port/port_snapshot.h"
 #include "session/session.h"

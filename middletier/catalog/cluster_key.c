@@ -10,11 +10,11 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "catalog/json.h"
 #include "catalog/place.h"
 #include "catalog/scope.h"
 #include "cleave/meta.h"
 #include "cleave/wire.h"
-#include "control/control_json.h"
 
 /* ---- encode ---- */
 
@@ -119,7 +119,7 @@ int
 mt_cluster_decode(const void *value, uint32_t bytes, struct mt_cluster *ret_cluster,
     const char **ret_field)
 {
-	static _Thread_local char error[MT_CONTROL_ERROR_BYTES];
+	static _Thread_local char error[MT_ERROR_BYTES];
 	struct mt_cluster cluster = { .next_snapshot = 1, .next_clone = 1 };
 	uint64_t format = 0, shard_count = 0;
 	const char *id = NULL, *store_id = "", *replaces = "", *place = "";

@@ -33,6 +33,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "catalog/json.h"
 #include "catalog/volume_table.h"
 #include "cleave/loop.h"
 #include "cluster/gateway_state.h"
@@ -40,7 +41,6 @@
 #include "cluster/peer.h"
 #include "common/alloc.h"
 #include "control/control.h"
-#include "control/control_json.h"
 #include "session/session.h"
 
 /* A reader that closes sends nothing, and its queue pair's end may come behind its next command. */
@@ -146,7 +146,7 @@ control_on_holder(struct mt_ask *ask, void *arg)
 void
 mt_control_volume_holder(struct mt_control_request *request)
 {
-	char error[MT_CONTROL_ERROR_BYTES];
+	char error[MT_ERROR_BYTES];
 	struct mt_volume *volume = &request->volume;
 	const struct mt_json_member members[] = {
 		{ "id", MT_JSON_U64, true, 1, INT64_MAX, { .u64 = &volume->id } },

@@ -24,6 +24,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "base/search.h"
+#include "catalog/json.h"
 #include "catalog/scope.h"
 #include "catalog/snapshot_table.h"
 #include "catalog/volume_table.h"
@@ -32,7 +33,6 @@
 #include "cleave/wire.h"
 #include "common/alloc.h"
 #include "common/replica.h"
-#include "control/control_json.h"
 #include "manifest/edit.h"
 
 #define SNAPSHOTS_MIN 16u
@@ -105,7 +105,7 @@ int
 mt_snapshot_decode(const char *key, const void *value, uint32_t bytes,
     struct mt_snapshot *ret_snapshot, char **ret_waiting, const char **ret_field)
 {
-	static _Thread_local char error[MT_CONTROL_ERROR_BYTES];
+	static _Thread_local char error[MT_ERROR_BYTES];
 	struct mt_snapshot snapshot = { 0 };
 	uint64_t segment_count = 0, clone_count = 0;
 	const char *name = NULL, *state = NULL, *waiting = NULL;

@@ -28,6 +28,7 @@
 #include "base/search.h"
 #include "catalog/cluster_key.h"
 #include "catalog/holder.h"
+#include "catalog/json.h"
 #include "catalog/scope.h"
 #include "catalog/snapshot_table.h"
 #include "catalog/waiting.h"
@@ -41,7 +42,6 @@
 #include "cluster/volume_refresh.h"
 #include "common/alloc.h"
 #include "common/replica.h"
-#include "control/control_json.h"
 
 #define VOLUME_PREFIX MT_VOLUME_PREFIX
 #define VOLUME_KEY_BYTES (sizeof(VOLUME_PREFIX) + MT_NAME_BYTES)
@@ -147,7 +147,7 @@ int
 mt_volume_decode(const char *name, const void *value, uint32_t bytes, struct mt_volume *ret_volume,
     const char **ret_field)
 {
-	static _Thread_local char error[MT_CONTROL_ERROR_BYTES];
+	static _Thread_local char error[MT_ERROR_BYTES];
 	struct volume_text text = { 0 };
 	const struct mt_json_member members[] = {
 		{ "id", MT_JSON_U64, true, 1, MT_NUMBER_MAX, { .u64 = &text.id } },

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/num.h"
+#include "catalog/json.h"
 #include "catalog/scope.h"
 #include "cleave/loop.h"
 #include "cluster/cut_ask.h"
@@ -20,7 +21,6 @@
 #include "common/alloc.h"
 #include "common/shard.h"
 #include "control/control.h"
-#include "control/control_json.h"
 #include "write/cut.h"
 
 static const char *const step_names[MT_CUT_STEP_NR] = {
@@ -177,7 +177,7 @@ mt_control_cut(struct mt_control_request *request)
 	uint64_t segment_count = 0;
 	const char *name = "";
 	uint32_t step = 0;
-	char error[MT_CONTROL_ERROR_BYTES];
+	char error[MT_ERROR_BYTES];
 	const struct mt_json_member members[] = {
 		{ "step", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
 		{ "number", MT_JSON_U64, true, 1, MT_NUMBER_MAX, { .u64 = &order.number } },

@@ -13,6 +13,7 @@
 
 #include "base/sm.h"
 #include "catalog/cluster_key.h"
+#include "catalog/json.h"
 #include "catalog/volume_table.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
@@ -22,7 +23,6 @@
 #include "cluster/mirror.h"
 #include "common/port.h"
 #include "common/settings.h"
-#include "control/control_json.h"
 #include "extent/node_link.h"
 #include "port/port.h"
 
@@ -131,7 +131,7 @@ struct mt_gateway {
 	uint64_t started_ns;
 	struct mt_member member;
 	int failure_rc;
-	char failure[2 * MT_CONTROL_ERROR_BYTES];
+	char failure[2 * MT_ERROR_BYTES];
 	void (*stop_fn)(void *arg);
 	void *stop_arg;
 };

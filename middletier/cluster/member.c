@@ -29,12 +29,12 @@
 #include "base/mutant.h"
 #include "base/num.h"
 #include "base/sm.h"
+#include "catalog/json.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
 #include "cluster/gateway_state.h"
 #include "cluster/member_view.h"
 #include "common/port.h"
-#include "control/control_json.h"
 
 #define MEMBER_FORMAT 1u
 #define MEMBER_DRIFT_PART 8u

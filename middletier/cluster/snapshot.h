@@ -10,10 +10,10 @@
 
 #include "base/sm.h"
 #include "catalog/cluster_key.h"
+#include "catalog/json.h"
 #include "catalog/scope.h"
 #include "catalog/volume_table.h"
 #include "cluster/member.h"
-#include "control/control_json.h"
 #include "write/cut.h"
 
 struct mt_cut_answer;
@@ -62,7 +62,7 @@ struct mt_taking {
 	uint32_t peer_count, left_count;
 	struct mt_volumes_waiter waiter;
 	int rc;
-	char error[MT_CONTROL_ERROR_BYTES];
+	char error[MT_ERROR_BYTES];
 	mt_taking_fn fn;
 	void *arg;
 };

@@ -26,6 +26,7 @@
 #include "base/metrics.h"
 #include "base/num.h"
 #include "catalog/holder.h"
+#include "catalog/json.h"
 #include "catalog/volume_table.h"
 #include "cleave/dev_ptr.h"
 #include "cleave/loop.h"
@@ -39,8 +40,8 @@
 #include "common/metric.h"
 #include "common/port.h"
 #include "common/shard.h"
+#include "control/control_answer.h"
 #include "control/control_attach.h"
-#include "control/control_json.h"
 #include "control/control_resize.h"
 #include "control/control_snapshot.h"
 #include "control/control_usage.h"
@@ -195,7 +196,7 @@ mt_control_fail(struct mt_control_request *request, int rc, const char *text)
 void
 mt_control_fail_volume(struct mt_control_request *request, int rc)
 {
-	char text[MT_CONTROL_ERROR_BYTES];
+	char text[MT_ERROR_BYTES];
 
 	if (rc == -EAGAIN && request->conflict_count++ < CONTROL_CONFLICTS_MAX) {
 		control_run(request);
@@ -209,7 +210,7 @@ mt_control_fail_volume(struct mt_control_request *request, int rc)
 void
 mt_control_refuse(struct mt_control_request *request, int rc, const char *format, ...)
 {
-	char text[MT_CONTROL_ERROR_BYTES];
+	char text[MT_ERROR_BYTES];
 	va_list args;
 
 	va_start(args, format);
@@ -251,7 +252,7 @@ mt_control_finish(struct mt_control_request *request, json_t *out)
 static void
 control_ask(struct mt_control_request *request, enum mt_ask_kind kind, mt_ask_fn fn)
 {
-	char error[MT_CONTROL_ERROR_BYTES];
+	char error[MT_ERROR_BYTES];
 	int rc = mt_json_read(request->in, NULL, 0, error);
 
 	if (rc == 0) {
@@ -346,7 +347,7 @@ control_sweep(struct mt_control_request *request)
 	const struct mt_json_member members[] = {
 		{ .name = "confirm", .kind = MT_JSON_BOOL, .ret.flag = &must_confirm },
 	};
-	char error[MT_CONTROL_ERROR_BYTES];
+	char error[MT_ERROR_BYTES];
 	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
 
 	if (rc == 0) {
@@ -362,7 +363,7 @@ control_sweep(struct mt_control_request *request)
 static void
 control_gateways(struct mt_control_request *request)
 {
-	char error[MT_CONTROL_ERROR_BYTES];
+	char error[MT_ERROR_BYTES];
 	int rc = mt_json_read(request->in, NULL, 0, error);
 
 	if (rc != 0)
@@ -401,7 +402,7 @@ static const struct mt_control_op control_ops[] = {
 /* On main. */
 
 static const struct mt_control_op *
-control_op_of(struct mt_control_request *request, char error[MT_CONTROL_ERROR_BYTES])
+control_op_of(struct mt_control_request *request, char error[MT_ERROR_BYTES])
 {
 	json_error_t where;
 	const char *name;
@@ -409,20 +410,20 @@ control_op_of(struct mt_control_request *request, char error[MT_CONTROL_ERROR_BY
 	request->in =
 	    json_loadb(request->text, request->text_bytes, JSON_REJECT_DUPLICATES, &where);
 	if (!json_is_object(request->in)) {
-		(void)snprintf(error, MT_CONTROL_ERROR_BYTES, "not a JSON object: %.150s",
+		(void)snprintf(error, MT_ERROR_BYTES, "not a JSON object: %.150s",
 		    request->in == NULL ? where.text : "another value");
 		return NULL;
 	}
 	name = json_string_value(json_object_get(request->in, "op"));
 	if (name == NULL) {
-		(void)snprintf(error, MT_CONTROL_ERROR_BYTES, "op: missing, or not a string");
+		(void)snprintf(error, MT_ERROR_BYTES, "op: missing, or not a string");
 		return NULL;
 	}
 	for (size_t i = 0; i < NUM_COUNT(control_ops); i++) {
 		if (strcmp(control_ops[i].name, name) == 0)
 			return &control_ops[i];
 	}
-	(void)snprintf(error, MT_CONTROL_ERROR_BYTES, "op: '%.64s' is unknown", name);
+	(void)snprintf(error, MT_ERROR_BYTES, "op: '%.64s' is unknown", name);
 	return NULL;
 }
 
@@ -473,7 +474,7 @@ control_on_main(struct loop_post *post, void *arg)
 {
 	struct mt_control_request *request = arg;
 	struct mt_gateway *gateway = request->gateway;
-	char error[MT_CONTROL_ERROR_BYTES];
+	char error[MT_ERROR_BYTES];
 
 	(void)post;
 	request->op = control_op_of(request, error);

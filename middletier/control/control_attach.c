@@ -18,11 +18,12 @@
 #include "base/mutant.h"
 #include "base/num.h"
 #include "catalog/holder.h"
+#include "catalog/json.h"
 #include "catalog/volume_table.h"
 #include "cluster/gateway_state.h"
 #include "control/control.h"
+#include "control/control_answer.h"
 #include "control/control_attach.h"
-#include "control/control_json.h"
 #include "control/control_snapshot.h"
 #include "control/control_volume.h"
 
@@ -86,7 +87,7 @@ attach_refuse(struct mt_control_request *request, const struct mt_volume *volume
     const struct mt_holder_answer *answer)
 {
 	char holder[MT_HOLDER_TEXT_BYTES], why[64] = "";
-	char text[MT_CONTROL_ERROR_BYTES + MT_HOLDER_TEXT_BYTES];
+	char text[MT_ERROR_BYTES + MT_HOLDER_TEXT_BYTES];
 	json_t *out;
 
 	mt_holder_text(volume, holder, sizeof(holder));
@@ -188,7 +189,7 @@ void
 mt_control_volume_attach(struct mt_control_request *request)
 {
 	const char *name = NULL, *session = NULL, *client = "";
-	char error[MT_CONTROL_ERROR_BYTES];
+	char error[MT_ERROR_BYTES];
 	const struct mt_json_member members[] = {
 		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
 		{ "session", MT_JSON_TEXT, true, 0, 0, { .text = &session } },
@@ -235,7 +236,7 @@ mt_control_volume_detach(struct mt_control_request *request)
 {
 	const char *session = NULL;
 	uint64_t id = 0;
-	char error[MT_CONTROL_ERROR_BYTES];
+	char error[MT_ERROR_BYTES];
 	const struct mt_json_member members[] = {
 		{ "id", MT_JSON_U64, true, 1, INT64_MAX, { .u64 = &id } },
 		{ "session", MT_JSON_TEXT, true, 0, 0, { .text = &session } },
@@ -273,7 +274,7 @@ mt_control_volume_open(struct mt_control_request *request)
 {
 	const struct mt_volume_entry *entry;
 	const char *name = NULL;
-	char error[MT_CONTROL_ERROR_BYTES];
+	char error[MT_ERROR_BYTES];
 	const struct mt_json_member members[] = {
 		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
 	};

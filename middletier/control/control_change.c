@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "base/num.h"
 #include "catalog/holder.h"
+#include "catalog/json.h"
 #include "catalog/scope.h"
 #include "catalog/snapshot_table.h"
 #include "catalog/volume_table.h"
@@ -24,7 +25,6 @@
 #include "cluster/snapshot.h"
 #include "cluster/volume_refresh.h"
 #include "control/control.h"
-#include "control/control_json.h"
 #include "control/control_volume.h"
 
 /* ---- names ---- */
@@ -92,7 +92,7 @@ bool
 change_take_request(struct mt_control_request *request)
 {
 	const char *name = "";
-	char error[MT_CONTROL_ERROR_BYTES];
+	char error[MT_ERROR_BYTES];
 	const struct mt_json_member members[] = {
 		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
 		{ "force", MT_JSON_BOOL, false, 0, 0, { .flag = &request->is_forced } },

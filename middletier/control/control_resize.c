@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/num.h"
 #include "catalog/holder.h"
+#include "catalog/json.h"
 #include "catalog/volume_table.h"
 #include "cleave/engine.h"
 #include "cleave/meta.h"
@@ -15,7 +16,6 @@
 #include "cluster/gateway_state.h"
 #include "control/control.h"
 #include "control/control_change.h"
-#include "control/control_json.h"
 #include "control/control_resize.h"
 
 /* ---- rename ---- */
@@ -26,7 +26,7 @@ mt_control_volume_rename(struct mt_control_request *request)
 	const struct mt_volume_entry *entry;
 	const char *name = "", *new_name = "";
 	char key[VOLUME_KEY_BYTES], new_key[VOLUME_KEY_BYTES];
-	char error[MT_CONTROL_ERROR_BYTES];
+	char error[MT_ERROR_BYTES];
 	const struct mt_json_member members[] = {
 		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
 		{ "new", MT_JSON_TEXT, true, 0, 0, { .text = &new_name } },
@@ -111,7 +111,7 @@ mt_control_volume_resize(struct mt_control_request *request)
 	const struct mt_volume_entry *entry;
 	const char *name = "";
 	uint64_t id = 0;
-	char error[MT_CONTROL_ERROR_BYTES];
+	char error[MT_ERROR_BYTES];
 	const struct mt_json_member members[] = {
 		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
 		{ "size_bytes", MT_JSON_U64, true, CLEAVE_BLOCK_BYTES, CLEAVE_VOLUME_BYTES_MAX,

@@ -17,6 +17,7 @@
 #include "base/num.h"
 #include "catalog/cluster_key.h"
 #include "catalog/holder.h"
+#include "catalog/json.h"
 #include "catalog/scope.h"
 #include "catalog/snapshot_table.h"
 #include "catalog/volume_table.h"
@@ -26,8 +27,8 @@
 #include "cluster/gateway_state.h"
 #include "cluster/snapshot.h"
 #include "control/control.h"
+#include "control/control_answer.h"
 #include "control/control_change.h"
-#include "control/control_json.h"
 #include "control/control_snapshot.h"
 #include "control/control_volume.h"
 #include "manifest/manifest_room.h"
@@ -151,7 +152,7 @@ mt_control_snapshot_list(struct mt_control_request *request)
 	uint64_t after = 0;
 	bool is_more = false;
 	uint32_t count = 0;
-	char error[MT_CONTROL_ERROR_BYTES];
+	char error[MT_ERROR_BYTES];
 	const struct mt_json_member members[] = {
 		{ "name", MT_JSON_TEXT, false, 0, 0, { .text = &name } },
 		{ "after", MT_JSON_U64, false, 0, 0, { .u64 = &after } },
@@ -353,7 +354,7 @@ static bool
 rollback_take(struct mt_control_request *request)
 {
 	const char *name = "";
-	char error[MT_CONTROL_ERROR_BYTES];
+	char error[MT_ERROR_BYTES];
 	const struct mt_json_member members[] = {
 		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
 		{ "force", MT_JSON_BOOL, false, 0, 0, { .flag = &request->is_forced } },
@@ -413,7 +414,7 @@ static bool
 clone_take(struct mt_control_request *request)
 {
 	const char *name = "", *new_name = "";
-	char error[MT_CONTROL_ERROR_BYTES];
+	char error[MT_ERROR_BYTES];
 	const struct mt_json_member members[] = {
 		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
 		{ "new", MT_JSON_TEXT, true, 0, 0, { .text = &new_name } },

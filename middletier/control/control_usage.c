@@ -11,12 +11,12 @@
 #include <stdio.h>
 
 #include "base/num.h"
+#include "catalog/json.h"
 #include "catalog/volume_table.h"
 #include "cleave/wire.h"
 #include "cluster/gateway_state.h"
 #include "common/port.h"
 #include "control/control.h"
-#include "control/control_json.h"
 #include "control/control_usage.h"
 #include "port/port_snapshot.h"
 
@@ -55,7 +55,7 @@ mt_control_volume_usage(struct mt_control_request *request)
 {
 	const struct mt_volume_entry *entry;
 	const char *name = NULL;
-	char error[MT_CONTROL_ERROR_BYTES];
+	char error[MT_ERROR_BYTES];
 	const struct mt_json_member members[] = {
 		{ "name", MT_JSON_TEXT, true, 0, CLEAVE_VOLUME_NAME_BYTES_MAX, { .text = &name } },
 	};

@@ -17,6 +17,7 @@
 #include "base/num.h"
 #include "catalog/cluster_key.h"
 #include "catalog/holder.h"
+#include "catalog/json.h"
 #include "catalog/scope.h"
 #include "catalog/volume_table.h"
 #include "catalog/wish.h"
@@ -26,7 +27,6 @@
 #include "cluster/gateway_state.h"
 #include "common/replica.h"
 #include "control/control.h"
-#include "control/control_json.h"
 #include "control/control_snapshot.h"
 #include "control/control_volume.h"
 #include "manifest/manifest_room.h"
@@ -36,7 +36,7 @@ bool
 mt_control_take_name(struct mt_control_request *request, const char *name)
 {
 	const char *problem = mt_volume_name_check(name);
-	char text[MT_CONTROL_ERROR_BYTES];
+	char text[MT_ERROR_BYTES];
 
 	if (problem != NULL) {
 		(void)snprintf(text, sizeof(text), "name: %s", problem);
@@ -109,7 +109,7 @@ mt_control_volume_create(struct mt_control_request *request)
 	const char *name = NULL, *service_class = NULL, *engine = NULL, *problem;
 	uint64_t replicas = MT_REPLICAS_MAX;
 	int64_t level = INT64_MIN;
-	char error[MT_CONTROL_ERROR_BYTES];
+	char error[MT_ERROR_BYTES];
 	const struct mt_json_member members[] = {
 		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
 		{ "size_bytes", MT_JSON_U64, true, CLEAVE_BLOCK_BYTES, CLEAVE_VOLUME_BYTES_MAX,
@@ -150,7 +150,7 @@ mt_control_volume_list(struct mt_control_request *request)
 {
 	struct mt_volumes *volumes = &request->gateway->volumes;
 	const char *after = "";
-	char error[MT_CONTROL_ERROR_BYTES];
+	char error[MT_ERROR_BYTES];
 	const struct mt_json_member members[] = {
 		{ "after", MT_JSON_TEXT, false, 0, CLEAVE_VOLUME_NAME_BYTES_MAX,
 		    { .text = &after } },
@@ -177,7 +177,7 @@ mt_control_volume_show(struct mt_control_request *request)
 {
 	const struct mt_volume_entry *entry;
 	const char *name = NULL;
-	char error[MT_CONTROL_ERROR_BYTES];
+	char error[MT_ERROR_BYTES];
 	const struct mt_json_member members[] = {
 		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
 	};
@@ -315,7 +315,7 @@ mt_control_volume_delete(struct mt_control_request *request)
 {
 	struct mt_volume_entry *entry;
 	const char *name = NULL;
-	char error[MT_CONTROL_ERROR_BYTES];
+	char error[MT_ERROR_BYTES];
 	const struct mt_json_member members[] = {
 		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
 		{ "force", MT_JSON_BOOL, false, 0, 0, { .flag = &request->is_forced } },

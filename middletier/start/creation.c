@@ -24,6 +24,7 @@
 #include "base/num.h"
 #include "base/sm.h"
 #include "catalog/cluster_key.h"
+#include "catalog/json.h"
 #include "catalog/place.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
@@ -32,7 +33,6 @@
 #include "cluster/gateway_state.h"
 #include "common/alloc.h"
 #include "common/port.h"
-#include "control/control_json.h"
 #include "extent/capacity.h"
 #include "extent/node_link.h"
 #include "gateway.h"
@@ -142,7 +142,7 @@ creation_put(struct mt_creation *creation)
 static void
 creation_write(struct mt_creation *creation)
 {
-	char error[MT_CONTROL_ERROR_BYTES] = "";
+	char error[MT_ERROR_BYTES] = "";
 	int rc;
 
 	/* The shards' number stays as it is made: too many for these nodes would serve nothing. */

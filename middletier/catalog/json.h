@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* control_json.h -- members read from the JSON of a request, and the JSON of answers */
-#ifndef CLEAVE_MIDDLETIER_CONTROL_CONTROL_JSON_H
-#define CLEAVE_MIDDLETIER_CONTROL_CONTROL_JSON_H
+/* json.h -- members read from the JSON of keys and requests, and the JSON that keys and answers share */
+#ifndef CLEAVE_MIDDLETIER_CATALOG_JSON_H
+#define CLEAVE_MIDDLETIER_CATALOG_JSON_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -9,14 +9,11 @@
 
 #include "cleave/wire.h"
 
-struct mt_ask;
-struct mt_gateway;
 struct mt_holder;
 struct mt_scope;
 struct mt_volume;
 
-#define MT_STATUS_SHARDS_MAX 256u /* listed one by one in the answer to status */
-#define MT_CONTROL_ERROR_BYTES 384u
+#define MT_ERROR_BYTES 384u /* of a sentence that says what is wrong; a longer one is cut */
 
 enum mt_json_kind {
 	MT_JSON_TEXT,
@@ -49,7 +46,7 @@ struct mt_json_member {
  * missing, of another type, out of range.
  */
 int mt_json_read(const json_t *object, const struct mt_json_member *members, uint32_t count,
-    char ret_error[MT_CONTROL_ERROR_BYTES]);
+    char ret_error[MT_ERROR_BYTES]);
 /* Integers are JSON integers; those of 2^63 and above, which JSON cannot hold here, are refused. */
 json_t *mt_json_volume(const struct mt_volume *volume);
 /* mt_json_volume_held -- with "holder": who has it open for writing, if anybody. */
@@ -66,19 +63,11 @@ int mt_json_put_scope(json_t *object, const struct mt_scope *scope, uint64_t seg
 /* mt_json_take_scope -- @spans may be NULL. NULL, or the field that is wrong. */
 const char *mt_json_take_scope(const json_t *spans, uint64_t segment_base,
     struct mt_scope *ret_scope);
-json_t *mt_json_map(const struct mt_gateway *gateway, const struct mt_ask *ask);
-/* mt_json_gateways -- {"member", "lease_ms", "gateways":[...]}: as main has seen them last. */
-json_t *mt_json_gateways(const struct mt_gateway *gateway);
-json_t *mt_json_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask);
-json_t *mt_json_orphans(const struct mt_ask *ask); /* of an MT_ASK_SWEEP */
-json_t *mt_json_status(const struct mt_gateway *gateway, const struct mt_ask *ask, bool has_shards);
 
-/* mt_json_error -- {"error": text}. */
-char *mt_json_error(const char *text);
 const char *mt_service_class_name(enum service_class service_class);
 /* mt_service_class_parse -- 0 or -EINVAL. */
 int mt_service_class_parse(const char *name, enum service_class *ret_class);
 /* mt_hex_parse -- exactly 16 hex digits. 0 or -EINVAL. */
 int mt_hex_parse(const char *text, uint64_t *ret_value);
 
-#endif /* CLEAVE_MIDDLETIER_CONTROL_CONTROL_JSON_H */
+#endif /* CLEAVE_MIDDLETIER_CATALOG_JSON_H */

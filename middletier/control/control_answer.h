@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* control_answer.h -- the JSON of answers */
+#ifndef CLEAVE_MIDDLETIER_CONTROL_CONTROL_ANSWER_H
+#define CLEAVE_MIDDLETIER_CONTROL_CONTROL_ANSWER_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+struct mt_ask;
+struct mt_gateway;
+
+#define MT_STATUS_SHARDS_MAX 256u /* listed one by one in the answer to status */
+
+json_t *mt_json_map(const struct mt_gateway *gateway, const struct mt_ask *ask);
+/* mt_json_gateways -- {"member", "lease_ms", "gateways":[...]}: as main has seen them last. */
+json_t *mt_json_gateways(const struct mt_gateway *gateway);
+json_t *mt_json_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask);
+json_t *mt_json_orphans(const struct mt_ask *ask); /* of an MT_ASK_SWEEP */
+json_t *mt_json_status(const struct mt_gateway *gateway, const struct mt_ask *ask, bool has_shards);
+
+/* mt_json_error -- {"error": text}. */
+char *mt_json_error(const char *text);
+
+#endif /* CLEAVE_MIDDLETIER_CONTROL_CONTROL_ANSWER_H */
