@@ -33,13 +33,8 @@
 #include "cleave/wire.h"
 #include "common/alloc.h"
 #include "common/replica.h"
-#include "manifest/edit.h"
 
 #define SNAPSHOTS_MIN 16u
-#define SLOT_BYTES_MIN NUM_KIB(64) /* of any storage node's disk */
-
-_Static_assert(MT_SNAPSHOTS_VOID_MAX *MT_EDIT_BYTES_MAX < SLOT_BYTES_MIN / 2,
-    "what came to nothing leaves room for the rest in a manifest's extent");
 
 static const char *const state_names[MT_SNAPSHOT_STATE_NR] = {
 	[MT_SNAPSHOT_PENDING] = "pending",

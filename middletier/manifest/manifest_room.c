@@ -24,6 +24,7 @@
 
 #include "base/mutant.h"
 #include "base/num.h"
+#include "catalog/snapshot_table.h"
 #include "catalog/volume_table.h"
 #include "cleave/batch.h"
 #include "cluster/gateway_state.h"
@@ -39,6 +40,10 @@
 #include "manifest/manifest_state.h"
 
 #define ROOM_EXTENTS_SOFT (MT_MANIFEST_PARTS_MAX / 2u)
+#define SLOT_BYTES_MIN NUM_KIB(64) /* of any storage node's disk */
+
+_Static_assert(MT_SNAPSHOTS_VOID_MAX *MT_EDIT_BYTES_MAX < SLOT_BYTES_MIN / 2,
+    "what came to nothing leaves room for the rest in a manifest's extent");
 
 /* Of an extent of @slot_bytes: heads of batches, and edits that do not fit one to its end, take the rest. */
 static uint64_t
