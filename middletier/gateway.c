@@ -43,6 +43,7 @@
 #include "cleave/meta.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
+#include "cluster/ask.h"
 #include "cluster/drop.h"
 #include "cluster/gateway_state.h"
 #include "cluster/member.h"

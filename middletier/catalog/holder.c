@@ -36,6 +36,7 @@
 #include "catalog/json.h"
 #include "catalog/volume_table.h"
 #include "cleave/loop.h"
+#include "cluster/ask.h"
 #include "cluster/gateway_state.h"
 #include "cluster/member.h"
 #include "cluster/peer.h"

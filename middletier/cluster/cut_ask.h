@@ -11,7 +11,6 @@
 #include "common/port.h"
 #include "write/cut.h"
 
-struct mt_control_request;
 struct mt_cut_ask;
 struct mt_gateway;
 struct mt_shard;
@@ -46,8 +45,6 @@ struct mt_cut_ask {
 int mt_cut_ask(struct mt_gateway *gateway, enum mt_cut_step step, const struct mt_cut_order *order,
     mt_cut_ask_fn fn, void *arg);
 void mt_cut_asks_drop(struct mt_gateway *gateway);
-/* mt_control_cut -- the op "cut", by which another gateway's main asks for a step. */
-void mt_control_cut(struct mt_control_request *request);
 const char *mt_cut_step_name(enum mt_cut_step step);
 
 #endif /* CLEAVE_MIDDLETIER_CLUSTER_CUT_ASK_H */

@@ -29,13 +29,13 @@
 #include "catalog/volume_table.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
+#include "cluster/ask.h"
 #include "cluster/drop.h"
 #include "cluster/gateway_state.h"
 #include "cluster/mirror.h"
 #include "cluster/volume_refresh.h"
 #include "common/alloc.h"
 #include "common/port.h"
-#include "control/control.h"
 #include "session/session.h"
 
 #define REFRESH_RETRY_NS NUM_MS(200)

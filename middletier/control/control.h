@@ -12,9 +12,7 @@
 #include "catalog/volume_table.h"
 #include "cleave/loop.h"
 #include "common/port.h"
-#include "port/port_snapshot.h"
 
-struct mt_ask;
 struct mt_control_op;
 struct mt_gateway;
 struct mt_session;
@@ -23,38 +21,6 @@ struct wire_control;
 
 #define MT_CONTROL_TEXT_BYTES_MAX (64u * 1024u)
 #define MT_CONTROL_IN_FLIGHT_MAX 16u /* control requests a port takes at a time; more get BUSY */
-
-enum mt_ask_kind {
-	MT_ASK_SNAPSHOT,
-	MT_ASK_SESSIONS,      /* of a volume, and nothing else: cheap */
-	MT_ASK_ATTACH,        /* close what is older than volume->attach, then snapshot */
-	MT_ASK_DELETE,        /* close every session of the volume, then snapshot */
-	MT_ASK_USAGE,         /* snapshot, with what the volume holds */
-	MT_ASK_SCRUB,         /* snapshot, and verify every copy of the shards that serve */
-	MT_ASK_SWEEP,         /* snapshot, with the orphans */
-	MT_ASK_SWEEP_CONFIRM, /* the same; those that wait may go now */
-};
-typedef void (*mt_ask_fn)(struct mt_ask *ask, void *arg);
-
-/* One question to every port and their answers; @fn runs on main and @ask is freed after it. */
-struct mt_ask {
-	struct loop_link link; /* gateway->asks */
-	struct mt_gateway *gateway;
-	enum mt_ask_kind kind;
-	struct mt_volume volume;
-	struct mt_ask_leg {
-		struct loop_post post;
-		struct mt_ask *ask;
-		struct mt_port *port;
-		struct mt_port_snapshot snapshot;
-	} legs[MT_PORTS_MAX];
-	uint32_t left_count;
-	mt_ask_fn fn;
-	void *arg;
-};
-/* mt_ask_ports -- @volume may be NULL. 0 and @fn later; -ENOMEM; -ESHUTDOWN the gateway stops. */
-int mt_ask_ports(struct mt_gateway *gateway, enum mt_ask_kind kind, const struct mt_volume *volume,
-    mt_ask_fn fn, void *arg);
 
 /* One control request: a slot of its port, filled there, run on main, answered there. */
 struct mt_control_request {

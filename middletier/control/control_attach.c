@@ -20,6 +20,7 @@
 #include "catalog/holder.h"
 #include "catalog/json.h"
 #include "catalog/volume_table.h"
+#include "cluster/ask.h"
 #include "cluster/gateway_state.h"
 #include "control/control.h"
 #include "control/control_answer.h"

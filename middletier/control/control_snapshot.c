@@ -24,6 +24,7 @@
 #include "cleave/meta.h"
 #include "cleave/status.h"
 #include "cleave/wire.h"
+#include "cluster/ask.h"
 #include "cluster/gateway_state.h"
 #include "cluster/snapshot.h"
 #include "control/control.h"

@@ -14,6 +14,7 @@
 #include "catalog/json.h"
 #include "catalog/volume_table.h"
 #include "cleave/wire.h"
+#include "cluster/ask.h"
 #include "cluster/gateway_state.h"
 #include "common/port.h"
 #include "control/control.h"

@@ -2,6 +2,7 @@
 /* control_waits.c -- what the gateway's shards wait for, as a control request asks (port/waits.c) */
 #include "control/control_waits.h"
 
+#include "cluster/ask.h"
 #include "cluster/gateway_state.h"
 #include "control/control.h"
 #include "port/port_snapshot.h"

@@ -11,12 +11,12 @@
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
+#include "cluster/ask.h"
 #include "cluster/gateway_state.h"
 #include "common/alloc.h"
 #include "common/metric.h"
 #include "common/port.h"
 #include "common/shard.h"
-#include "control/control.h"
 #include "control/metrics.h"
 #include "port/port_snapshot.h"
 

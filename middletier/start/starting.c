@@ -11,9 +11,9 @@
 #include "base/notify.h"
 #include "base/num.h"
 #include "cleave/loop.h"
+#include "cluster/ask.h"
 #include "cluster/gateway_state.h"
 #include "common/shard.h"
-#include "control/control.h"
 #include "port/port_snapshot.h"
 
 #define STARTING_LOOK_NS NUM_S(2)

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ask.c -- one question to every port of this gateway: what they hold, or what they shall close
+ *
+ *	main --post--> each port: its sessions, shards and links --post--> main: all have answered
+ */
+#include "cluster/ask.h"
+
+#include <errno.h>
+
+#include "base/check.h"
+#include "base/list.h"
+#include "catalog/volume_table.h"
+#include "cleave/loop.h"
+#include "cluster/gateway_state.h"
+#include "common/alloc.h"
+#include "common/port.h"
+#include "port/port_snapshot.h"
+#include "port/usage_walk.h"
+#include "session/session.h"
+#include "upkeep/scrub.h"
+
+static void
+ask_on_answer(struct loop_post *post, void *arg)
+{
+	struct mt_ask_leg *leg = arg;
+	struct mt_ask *ask = leg->ask;
+
+	(void)post;
+	assert(ask->left_count > 0);
+	ask->left_count--;
+	if (ask->left_count > 0)
+		return;
+	ask->fn(ask, ask->arg);
+	for (uint32_t i = 0; i < ask->gateway->port_count; i++)
+		mt_port_snapshot_fini(&ask->legs[i].snapshot);
+	list_remove(&ask->link);
+	mt_free(ask);
+}
+
+static void
+ask_session(struct mt_ask_leg *leg, struct mt_session *session)
+{
+	const struct mt_ask *ask = leg->ask;
+	bool is_reader = mt_session_is_reader(session);
+	bool is_older = session->hello.attach < ask->volume.attach;
+
+	if (ask->kind == MT_ASK_DELETE) {
+		mt_session_close(session, -ESHUTDOWN);
+	} else if (ask->kind == MT_ASK_ATTACH && is_reader) {
+		mt_session_renew(session, &ask->volume);
+	} else if (ask->kind == MT_ASK_ATTACH && is_older) {
+		mt_session_close(session, -ESHUTDOWN);
+	} else {
+		leg->snapshot.asked_session_count++;
+		leg->snapshot.asked_reader_count += is_reader;
+		leg->snapshot.asked_writer_count += !is_reader &&
+		    session->hello.attach == ask->volume.attach;
+	}
+}
+
+static void
+ask_on_port(struct loop_post *post, void *arg)
+{
+	struct mt_ask_leg *leg = arg;
+	struct mt_ask *ask = leg->ask;
+	struct mt_port *port = leg->port;
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&port->sessions, link, next) {
+		struct mt_session *session = LIST_ENTRY(link, struct mt_session, link);
+
+		if (session->hello.volume_id != 0 && session->hello.volume_id == ask->volume.id &&
+		    mt_session_is_live(session))
+			ask_session(leg, session);
+	}
+	for (uint32_t i = 0; i < port->shard_count && ask->kind == MT_ASK_SCRUB; i++)
+		mt_scrub_start(&port->shards[i]);
+	if (ask->kind != MT_ASK_SESSIONS)
+		mt_port_snapshot_take(port, &leg->snapshot);
+	if (ask->kind == MT_ASK_SWEEP || ask->kind == MT_ASK_SWEEP_CONFIRM)
+		mt_port_snapshot_orphans(port, ask->kind == MT_ASK_SWEEP_CONFIRM, &leg->snapshot);
+	if (ask->kind == MT_ASK_USAGE)
+		mt_usage_take(port, &ask->volume, &leg->snapshot.usage);
+	post->fn = ask_on_answer;
+	loop_post(port->main_loop, post);
+}
+
+int
+mt_ask_ports(struct mt_gateway *gateway, enum mt_ask_kind kind, const struct mt_volume *volume,
+    mt_ask_fn fn, void *arg)
+{
+	struct mt_ask *ask;
+
+	/* A port that has stopped answers nothing. */
+	if (gateway->sm.state >= MT_GATEWAY_STOPPING)
+		return -ESHUTDOWN;
+	ask = mt_calloc(1, sizeof(*ask));
+	if (ask == NULL)
+		return -ENOMEM;
+	ask->gateway = gateway;
+	ask->kind = kind;
+	if (volume != NULL)
+		ask->volume = *volume;
+	ask->fn = fn;
+	ask->arg = arg;
+	ask->left_count = gateway->port_count;
+	list_push_back(&gateway->asks, &ask->link);
+	for (uint32_t i = 0; i < gateway->port_count; i++) {
+		struct mt_ask_leg *leg = &ask->legs[i];
+
+		leg->ask = ask;
+		leg->port = &gateway->ports[i];
+		leg->post = (struct loop_post){ .fn = ask_on_port, .arg = leg };
+		loop_post(leg->port->loop, &leg->post);
+	}
+	return 0;
+}
+
+void
+mt_asks_drop(struct mt_gateway *gateway)
+{
+	struct loop_link *link, *next;
+
+	LIST_FOREACH_SAFE(&gateway->asks, link, next) {
+		struct mt_ask *ask = LIST_ENTRY(link, struct mt_ask, link);
+
+		for (uint32_t i = 0; i < gateway->port_count; i++)
+			mt_port_snapshot_fini(&ask->legs[i].snapshot);
+		list_remove(link);
+		mt_free(ask);
+	}
+}
