@@ -51,6 +51,7 @@
 #include "cluster/mirror.h"
 #include "cluster/peer.h"
 #include "cluster/snapshot.h"
+#include "cluster/volume_change.h"
 #include "cluster/volume_refresh.h"
 #include "common/alloc.h"
 #include "common/metric.h"

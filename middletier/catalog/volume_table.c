@@ -1,16 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * volume.c -- the volumes of the cluster: main's copy of them, and their changes
+ * volume_table.c -- the keys "volumes/NAME", and main's copy of them: a table sorted by name
  *
- * The metadata store holds "volumes/NAME"; main keeps them all in a table sorted by name. Changes are
- * made one after the other: a transaction compares the versions main knows, and whatever it says,
- * main then reads the keys it was about anew, so that the table is right after a conflict with
- * another gateway and after an outcome nobody knows.
- *
- *	change: txn --> list "cluster" --> list "volumes/NAME" --> fn(rc of the txn)
- *
- * Deleting leaves "deleted/ID" behind, in the same transaction: a volume's space is reclaimed by
- * that mark, never because a key is absent.
+ * cluster/volume_change.c and cluster/volume_refresh.c fill it.
  */
 #include "catalog/volume_table.h"
 
@@ -26,25 +18,17 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "base/search.h"
-#include "catalog/cluster_key.h"
 #include "catalog/holder.h"
 #include "catalog/json.h"
 #include "catalog/scope.h"
 #include "catalog/snapshot_table.h"
-#include "catalog/waiting.h"
 #include "catalog/wish.h"
 #include "cleave/engine.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
 #include "cleave/wire.h"
-#include "cluster/gateway_state.h"
-#include "cluster/mirror.h"
-#include "cluster/volume_refresh.h"
 #include "common/alloc.h"
 #include "common/replica.h"
-
-#define VOLUME_PREFIX MT_VOLUME_PREFIX
-#define VOLUME_KEY_BYTES (sizeof(VOLUME_PREFIX) + MT_NAME_BYTES)
 
 const char *
 mt_volume_name_check(const char *name)
@@ -61,10 +45,10 @@ mt_volume_name_check(const char *name)
 	return NULL;
 }
 
-static void
-volume_key(const char *name, char ret_key[VOLUME_KEY_BYTES])
+void
+mt_volume_key(const char *name, char ret_key[MT_VOLUME_KEY_BYTES])
 {
-	(void)snprintf(ret_key, VOLUME_KEY_BYTES, VOLUME_PREFIX "%s", name);
+	(void)snprintf(ret_key, MT_VOLUME_KEY_BYTES, MT_VOLUME_PREFIX "%s", name);
 }
 
 char *
@@ -215,8 +199,8 @@ mt_volumes_by_id(struct mt_volumes *volumes, uint64_t id)
 	return NULL;
 }
 
-static int
-volumes_reserve(struct mt_volumes *volumes, uint32_t count)
+int
+mt_volumes_reserve(struct mt_volumes *volumes, uint32_t count)
 {
 	struct mt_volume_entry *entries;
 	uint32_t max = (uint32_t)num_max(count, 2 * (uint64_t)volumes->max);
@@ -261,8 +245,8 @@ volumes_put(struct mt_volumes *volumes, const struct mt_volume *volume, uint64_t
 	};
 }
 
-static void
-volumes_remove(struct mt_volumes *volumes, const char *name)
+void
+mt_volumes_remove(struct mt_volumes *volumes, const char *name)
 {
 	struct mt_volume_entry *entry = mt_volumes_by_name(volumes, name);
 
@@ -296,7 +280,7 @@ mt_volumes_fini(struct mt_volumes *volumes)
 int
 mt_volumes_put(struct mt_volumes *volumes, const struct mt_volume *volume, uint64_t version)
 {
-	int rc = volumes_reserve(volumes, volumes->count + 1);
+	int rc = mt_volumes_reserve(volumes, volumes->count + 1);
 
 	if (rc == 0)
 		volumes_put(volumes, volume, version);
@@ -306,7 +290,7 @@ mt_volumes_put(struct mt_volumes *volumes, const struct mt_volume *volume, uint6
 int
 mt_volumes_put_item(struct mt_volumes *volumes, const struct meta_item *item)
 {
-	const char *name = item->key + strlen(VOLUME_PREFIX);
+	const char *name = item->key + strlen(MT_VOLUME_PREFIX);
 	struct mt_volume volume;
 	const char *field;
 	int rc;
@@ -319,389 +303,4 @@ mt_volumes_put_item(struct mt_volumes *volumes, const struct meta_item *item)
 		return 0; /* the others are served */
 	}
 	return mt_volumes_put(volumes, &volume, item->version);
-}
-
-void
-mt_volumes_stamp(struct mt_gateway *gateway)
-{
-	struct mt_volumes *volumes = &gateway->volumes;
-
-	for (uint32_t i = 0; i < volumes->count; i++) {
-		if (volumes->entries[i].heard_ns == 0)
-			volumes->entries[i].heard_ns = loop_now_ns(gateway->options.loop);
-	}
-}
-
-/* Reading. Each step ends in volumes_finish, whose last act is the caller's function. */
-
-static void
-volumes_finish(struct mt_gateway *gateway, int rc)
-{
-	struct mt_volumes *volumes = &gateway->volumes;
-	mt_volume_fn fn = volumes->fn;
-
-	assert(fn != NULL);
-	volumes->fn = NULL;
-	volumes->change_serial++;
-	mt_volumes_stamp(gateway);
-	mt_volumes_on_change_end(gateway);
-	mt_mirror_kick(gateway);
-	fn(rc, &volumes->change.volume, volumes->arg);
-}
-
-int
-mt_volumes_read_cluster(struct mt_gateway *gateway, int rc, const struct meta_item *items,
-    uint32_t count)
-{
-	struct mt_cluster cluster;
-	const char *field;
-
-	if (rc != 0)
-		return rc;
-	if (count == 0 || strcmp(items[0].key, "cluster") != 0)
-		return -ENOENT;
-	rc = mt_cluster_decode(items[0].value, items[0].value_bytes, &cluster, &field);
-	if (rc != 0) {
-		log_error("gateway: unreadable in the metadata store key=cluster field=\"%s\"",
-		    field);
-		return -EBADMSG;
-	}
-	if (gateway->sm.state > MT_GATEWAY_STARTING &&
-	    (cluster.cluster_id != gateway->cluster.cluster_id ||
-		!store_id_is_equal(&cluster.store_id, &gateway->cluster.store_id) ||
-		cluster.shard_count != gateway->cluster.shard_count)) {
-		log_error(
-		    "gateway: the metadata store is another one now, or another cluster's, or "
-		    "has another number of shards");
-		return -EBADMSG;
-	}
-	cluster.version = items[0].version;
-	if (gateway->sm.state > MT_GATEWAY_STARTING) {
-		/* Ports read the rest, and it stays as it is. */
-		gateway->cluster.next_volume_id = cluster.next_volume_id;
-		gateway->cluster.next_segment = cluster.next_segment;
-		gateway->cluster.next_snapshot = cluster.next_snapshot;
-		gateway->cluster.next_clone = cluster.next_clone;
-		gateway->cluster.version = cluster.version;
-		return 0;
-	}
-	gateway->cluster = cluster;
-	return 0;
-}
-
-int
-mt_cluster_count(struct mt_gateway *gateway, const struct mt_cluster *next, const char *key,
-    const char *text, meta_txn_fn fn, void *arg)
-{
-	struct meta *meta = gateway->options.meta;
-	char *cluster_text = mt_cluster_encode(next);
-	int rc = -ENOMEM;
-
-	if (text != NULL && cluster_text != NULL) {
-		const struct meta_op ops[] = {
-			{ .kind = META_COMPARE_VERSION,
-			    .key = "cluster",
-			    .version = next->version },
-			{ .kind = META_COMPARE_VERSION, .key = key, .version = 0 },
-			{ .kind = META_PUT,
-			    .key = "cluster",
-			    .value = cluster_text,
-			    .value_bytes = (uint32_t)strlen(cluster_text) },
-			{ .kind = META_PUT,
-			    .key = key,
-			    .value = text,
-			    .value_bytes = (uint32_t)strlen(text) },
-		};
-
-		rc = meta->ops->txn(meta, ops, NUM_COUNT(ops), fn, arg);
-	}
-	free(cluster_text);
-	return rc;
-}
-
-static void
-volumes_on_list(int rc, const struct meta_item *items, uint32_t count, void *arg)
-{
-	struct mt_gateway *gateway = arg;
-	struct mt_volumes *volumes = &gateway->volumes;
-
-	if (rc == 0) {
-		volumes->count = 0;
-		volumes->is_incomplete = false;
-	}
-	for (uint32_t i = 0; i < count && rc == 0; i++)
-		rc = mt_volumes_put_item(volumes, &items[i]);
-	volumes->is_loaded = rc == 0;
-	volumes_finish(gateway, rc);
-}
-
-static void
-volumes_on_cluster(int rc, const struct meta_item *items, uint32_t count, void *arg)
-{
-	struct mt_gateway *gateway = arg;
-	struct meta *meta = gateway->options.meta;
-
-	rc = mt_volumes_read_cluster(gateway, rc, items, count);
-	if (rc == 0)
-		rc = meta->ops->list(meta, VOLUME_PREFIX, volumes_on_list, gateway);
-	if (rc != 0)
-		volumes_finish(gateway, rc);
-}
-
-static int
-volumes_start(struct mt_gateway *gateway, mt_volume_fn fn, void *arg)
-{
-	struct mt_volumes *volumes = &gateway->volumes;
-
-	if (volumes->fn != NULL)
-		return -EBUSY;
-	volumes->fn = fn;
-	volumes->arg = arg;
-	volumes->change_serial++;
-	return 0;
-}
-
-int
-mt_volumes_load(struct mt_gateway *gateway, mt_volume_fn fn, void *arg)
-{
-	struct meta *meta = gateway->options.meta;
-	int rc = volumes_start(gateway, fn, arg);
-
-	if (rc != 0)
-		return rc;
-	rc = meta->ops->list(meta, "cluster", volumes_on_cluster, gateway);
-	if (rc != 0)
-		gateway->volumes.fn = NULL;
-	return rc;
-}
-
-/* Changes. */
-
-static void
-change_on_item(int rc, const struct meta_item *items, uint32_t count, void *arg)
-{
-	struct mt_gateway *gateway = arg;
-	struct mt_volumes *volumes = &gateway->volumes;
-	const char *name = volumes->change.volume.name;
-	char key[VOLUME_KEY_BYTES];
-	bool is_there;
-
-	volume_key(name, key);
-	is_there = rc == 0 && count > 0 && strcmp(items[0].key, key) == 0;
-	if (is_there)
-		rc = mt_volumes_put_item(volumes, &items[0]);
-	else if (rc == 0)
-		volumes_remove(volumes, name);
-	/* Durable, but main could not read it back: say so rather than answer from an old copy. */
-	volumes_finish(gateway, volumes->change_rc != 0 ? volumes->change_rc : rc);
-}
-
-static void
-change_on_cluster(int rc, const struct meta_item *items, uint32_t count, void *arg)
-{
-	struct mt_gateway *gateway = arg;
-	struct meta *meta = gateway->options.meta;
-	char key[VOLUME_KEY_BYTES];
-
-	rc = mt_volumes_read_cluster(gateway, rc, items, count);
-	volume_key(gateway->volumes.change.volume.name, key);
-	if (rc == 0)
-		rc = meta->ops->list(meta, key, change_on_item, gateway);
-	if (rc != 0)
-		volumes_finish(gateway, rc);
-}
-
-static void
-change_on_txn(int rc, void *arg)
-{
-	struct mt_gateway *gateway = arg;
-	struct meta *meta = gateway->options.meta;
-
-	gateway->volumes.change_rc = rc;
-	rc = meta->ops->list(meta, "cluster", change_on_cluster, gateway);
-	if (rc != 0)
-		volumes_finish(gateway, rc);
-}
-
-static int
-change_submit(struct mt_gateway *gateway, const struct meta_op *ops, uint32_t count)
-{
-	struct meta *meta = gateway->options.meta;
-	int rc = meta->ops->txn(meta, ops, count, change_on_txn, gateway);
-
-	if (rc != 0)
-		gateway->volumes.fn = NULL;
-	return rc;
-}
-
-int
-mt_volume_create(struct mt_gateway *gateway, const struct mt_volume *wish, mt_volume_fn fn,
-    void *arg)
-{
-	struct mt_volumes *volumes = &gateway->volumes;
-	struct mt_volume *volume = &volumes->change.volume;
-	struct mt_cluster next = gateway->cluster;
-	char key[VOLUME_KEY_BYTES];
-	char *text;
-	int rc;
-
-	if (mt_volumes_by_name(volumes, wish->name) != NULL)
-		return -EEXIST;
-	if (!mt_cluster_has_volume(&gateway->cluster))
-		return -ENOSPC;
-	rc = volumes_reserve(volumes, volumes->count + 1);
-	if (rc == 0)
-		rc = volumes_start(gateway, fn, arg);
-	if (rc != 0)
-		return rc;
-	*volume = *wish;
-	volume->id = gateway->cluster.next_volume_id;
-	volume->segment_base = gateway->cluster.next_segment;
-	volume->segment_count = mt_volume_segment_count(wish->size_bytes);
-	mt_scope_init(&volume->scope, volume->segment_base);
-	next.next_volume_id++;
-	next.next_segment += MT_VOLUME_SEGMENTS;
-	volume_key(wish->name, key);
-	text = mt_volume_encode(volume);
-	rc = mt_cluster_count(gateway, &next, key, text, change_on_txn, gateway);
-	if (rc != 0)
-		volumes->fn = NULL;
-	free(text);
-	return rc;
-}
-
-/* One key, and what it says now: volumes->change, made from @entry. */
-static int
-change_put_volume(struct mt_gateway *gateway, const struct mt_volume_entry *entry)
-{
-	char *text = mt_volume_encode(&gateway->volumes.change.volume);
-	char key[VOLUME_KEY_BYTES];
-	int rc = -ENOMEM;
-
-	volume_key(entry->volume.name, key);
-	if (text == NULL) {
-		gateway->volumes.fn = NULL;
-	} else {
-		const struct meta_op ops[] = {
-			{ .kind = META_COMPARE_VERSION, .key = key, .version = entry->version },
-			{ .kind = META_PUT,
-			    .key = key,
-			    .value = text,
-			    .value_bytes = (uint32_t)strlen(text) },
-		};
-
-		rc = change_submit(gateway, ops, NUM_COUNT(ops));
-	}
-	free(text);
-	return rc;
-}
-
-int
-mt_volume_attach(struct mt_gateway *gateway, const char *name, uint64_t session_id,
-    const struct mt_holder *holder, mt_volume_fn fn, void *arg)
-{
-	struct mt_volumes *volumes = &gateway->volumes;
-	const struct mt_volume_entry *entry = mt_volumes_by_name(volumes, name);
-	int rc;
-
-	if (entry == NULL)
-		return -ENOENT;
-	rc = volumes_start(gateway, fn, arg);
-	if (rc != 0)
-		return rc;
-	volumes->change = *entry;
-	volumes->change.volume.attach++;
-	volumes->change.volume.session_id = session_id;
-	volumes->change.volume.holder = *holder;
-	return change_put_volume(gateway, entry);
-}
-
-int
-mt_volume_detach(struct mt_gateway *gateway, uint64_t volume_id, uint64_t session_id,
-    mt_volume_fn fn, void *arg)
-{
-	struct mt_volumes *volumes = &gateway->volumes;
-	const struct mt_volume_entry *entry = mt_volumes_by_id(volumes, volume_id);
-	int rc;
-
-	if (entry == NULL || session_id == 0 || entry->volume.session_id != session_id)
-		return -ENOENT;
-	rc = volumes_start(gateway, fn, arg);
-	if (rc != 0)
-		return rc;
-	volumes->change = *entry;
-	volumes->change.volume.session_id = 0;
-	volumes->change.volume.holder = (struct mt_holder){ .since_s = 0 };
-	return change_put_volume(gateway, entry);
-}
-
-/* The mark says what there was, and whose shards have not reclaimed it yet (drop.c): all. */
-static char *
-deleted_encode(const struct mt_gateway *gateway, const struct mt_volume *volume)
-{
-	json_t *object = mt_json_volume(volume);
-	char *waiting = mt_waiting_all(gateway->cluster.shard_count);
-	char *text = NULL;
-
-	if (object != NULL && waiting != NULL &&
-	    json_object_set_new(object, "waiting", json_string(waiting)) == 0)
-		text = json_dumps(object, JSON_COMPACT);
-	mt_free(waiting);
-	json_decref(object);
-	return text;
-}
-
-int
-mt_volume_delete(struct mt_gateway *gateway, const char *name, mt_volume_fn fn, void *arg)
-{
-	struct mt_volumes *volumes = &gateway->volumes;
-	const struct mt_volume_entry *entry = mt_volumes_by_name(volumes, name);
-	const struct mt_snapshot_entry *origin;
-	char key[VOLUME_KEY_BYTES], mark[48], origin_key[MT_SNAPSHOT_KEY_BYTES];
-	char *text, *origin_text = NULL;
-	int rc;
-
-	if (entry == NULL)
-		return -ENOENT;
-	rc = volumes_start(gateway, fn, arg);
-	if (rc != 0)
-		return rc;
-	volumes->change = *entry;
-	volume_key(name, key);
-	(void)snprintf(mark, sizeof(mark), MT_DELETED_PREFIX "%" PRIu64, entry->volume.id);
-	origin = mt_snapshots_by_number(&volumes->snapshots, entry->volume.origin);
-	if (origin != NULL) {
-		struct mt_snapshot snapshot = origin->snapshot;
-
-		snapshot.clone_count -= snapshot.clone_count > 0;
-		mt_snapshot_key(snapshot.number, origin_key);
-		origin_text = mt_snapshot_encode(&snapshot, origin->waiting);
-	}
-	text = deleted_encode(gateway, &entry->volume);
-	if (text == NULL || (origin != NULL && origin_text == NULL)) {
-		volumes->fn = NULL;
-		rc = -ENOMEM;
-	} else {
-		const struct meta_op ops[] = {
-			{ .kind = META_COMPARE_VERSION, .key = key, .version = entry->version },
-			{ .kind = META_DELETE, .key = key },
-			{ .kind = META_PUT,
-			    .key = mark,
-			    .value = text,
-			    .value_bytes = (uint32_t)strlen(text) },
-			{ .kind = META_COMPARE_VERSION,
-			    .key = origin_key,
-			    .version = origin == NULL ? 0 : origin->version },
-			{ .kind = META_PUT,
-			    .key = origin_key,
-			    .value = origin_text,
-			    .value_bytes = origin_text == NULL ? 0
-							       : (uint32_t)strlen(origin_text) },
-		};
-
-		rc = change_submit(gateway, ops, origin == NULL ? 3 : NUM_COUNT(ops));
-	}
-	free(text);
-	free(origin_text);
-	return rc;
 }

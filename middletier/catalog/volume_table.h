@@ -13,11 +13,11 @@
 #include "cleave/meta.h"
 #include "cleave/wire.h"
 
-struct mt_cluster;
-struct mt_gateway;
 struct mt_volume_tell;
 
 #define MT_NAME_BYTES (CLEAVE_VOLUME_NAME_BYTES_MAX + 1)
+#define MT_VOLUME_PREFIX "volumes/"
+#define MT_VOLUME_KEY_BYTES (sizeof(MT_VOLUME_PREFIX) + MT_NAME_BYTES)
 
 struct mt_volume {
 	uint64_t id;
@@ -86,17 +86,6 @@ struct mt_volumes {
 	bool is_watching, is_watch_missed;     /* it fired again while we were reading */
 };
 
-/*
- * mt_cluster_count -- one transaction: the counters become @next's, and what was numbered gets its key
- *
- * @key, which must not be there yet, is put with the value @text; NULL: -ENOMEM. Nothing is written
- * unless the key "cluster" has @next's version.
- * Returns: 0: @fn once, as of a transaction (cleave/meta.h); < 0: never.
- */
-int mt_cluster_count(struct mt_gateway *gateway, const struct mt_cluster *next, const char *key,
-    const char *text, meta_txn_fn fn, void *arg);
-
-/* Volumes. */
 static inline uint32_t
 mt_volume_segment_count(uint64_t size_bytes)
 {
@@ -104,37 +93,28 @@ mt_volume_segment_count(uint64_t size_bytes)
 }
 /* mt_volume_name_check -- NULL, or what is wrong with it. */
 const char *mt_volume_name_check(const char *name);
+/* mt_volume_key -- "volumes/NAME". */
+void mt_volume_key(const char *name, char ret_key[MT_VOLUME_KEY_BYTES]);
 char *mt_volume_encode(const struct mt_volume *volume);
 int mt_volume_decode(const char *name, const void *value, uint32_t bytes,
     struct mt_volume *ret_volume, const char **ret_field);
-/* mt_volumes_load -- read cluster and volumes anew; @fn's rc: 0 or why not. */
-int mt_volumes_load(struct mt_gateway *gateway, mt_volume_fn fn, void *arg);
 void mt_volumes_init(struct mt_volumes *volumes);
 void mt_volumes_fini(struct mt_volumes *volumes);
-/* What the refresh is made of. */
-int mt_volumes_read_cluster(struct mt_gateway *gateway, int rc, const struct meta_item *items,
-    uint32_t count);
+/* mt_volumes_reserve -- room for @count volumes. 0; -ENOSPC: more than MT_VOLUMES_MAX; -ENOMEM. */
+int mt_volumes_reserve(struct mt_volumes *volumes, uint32_t count);
+/*
+ * mt_volumes_put_item -- what the key @item says becomes the table's entry
+ *
+ * A text that cannot be understood is logged, and makes the table incomplete: 0. Else as mt_volumes_put.
+ */
 int mt_volumes_put_item(struct mt_volumes *volumes, const struct meta_item *item);
+/* mt_volumes_put -- as mt_volumes_reserve for one more. */
 int mt_volumes_put(struct mt_volumes *volumes, const struct mt_volume *volume, uint64_t version);
-#define MT_VOLUME_PREFIX "volumes/"
+/* mt_volumes_remove -- a name that is not there is no error. */
+void mt_volumes_remove(struct mt_volumes *volumes, const char *name);
 struct mt_volume_entry *mt_volumes_by_name(struct mt_volumes *volumes, const char *name);
 struct mt_volume_entry *mt_volumes_by_id(struct mt_volumes *volumes, uint64_t id);
 /* mt_volumes_after -- index of the first volume whose name is greater than @name ("": the first). */
 uint32_t mt_volumes_after(const struct mt_volumes *volumes, const char *name);
-
-/*
- * Changes, one at a time: 0 and @fn later, or a negative errno and never. @fn's rc: 0 durable;
- * -EAGAIN another change came first (and has been read by now).
- */
-int mt_volume_create(struct mt_gateway *gateway, const struct mt_volume *wish, mt_volume_fn fn,
-    void *arg);
-int mt_volume_attach(struct mt_gateway *gateway, const char *name, uint64_t session_id,
-    const struct mt_holder *holder, mt_volume_fn fn, void *arg);
-/* mt_volume_detach -- its session has closed it; -ENOENT: that session does not have it. */
-int mt_volume_detach(struct mt_gateway *gateway, uint64_t volume_id, uint64_t session_id,
-    mt_volume_fn fn, void *arg);
-/* mt_volumes_stamp -- attach numbers that are new here were heard of now. */
-void mt_volumes_stamp(struct mt_gateway *gateway);
-int mt_volume_delete(struct mt_gateway *gateway, const char *name, mt_volume_fn fn, void *arg);
 
 #endif /* CLEAVE_MIDDLETIER_CATALOG_VOLUME_TABLE_H */

@@ -66,6 +66,7 @@
 #include "cluster/gateway_state.h"
 #include "cluster/member.h"
 #include "cluster/peer.h"
+#include "cluster/volume_change.h"
 #include "cluster/volume_refresh.h"
 #include "common/alloc.h"
 #include "write/cut.h"

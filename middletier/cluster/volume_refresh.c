@@ -33,6 +33,7 @@
 #include "cluster/drop.h"
 #include "cluster/gateway_state.h"
 #include "cluster/mirror.h"
+#include "cluster/volume_change.h"
 #include "cluster/volume_refresh.h"
 #include "common/alloc.h"
 #include "common/port.h"

@@ -22,7 +22,7 @@ int mt_volumes_watch(struct mt_gateway *gateway);
 void mt_volumes_unwatch(struct mt_gateway *gateway);
 /* mt_volumes_drop_waiters -- the gateway is destroyed: all get -ECANCELED. */
 void mt_volumes_drop_waiters(struct mt_gateway *gateway);
-/* mt_volumes_on_change_end -- volume.c: a change was made, or was not. */
+/* mt_volumes_on_change_end -- volume_change.c: a change was made, or was not. */
 void mt_volumes_on_change_end(struct mt_gateway *gateway);
 
 /*

@@ -22,6 +22,7 @@
 #include "catalog/volume_table.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
+#include "cluster/volume_change.h"
 #include "control/control.h"
 #include "control/control_answer.h"
 #include "control/control_attach.h"

@@ -105,12 +105,6 @@ change_take_request(struct mt_control_request *request)
 	return false;
 }
 
-void
-change_volume_key(const char *name, char ret_key[VOLUME_KEY_BYTES])
-{
-	(void)snprintf(ret_key, VOLUME_KEY_BYTES, MT_VOLUME_PREFIX "%s", name);
-}
-
 /* ---- changes ---- */
 
 static void

@@ -13,8 +13,6 @@
 struct mt_control_request;
 struct mt_snapshot_entry;
 
-#define VOLUME_KEY_BYTES (sizeof(MT_VOLUME_PREFIX) + MT_NAME_BYTES)
-
 /* Where these return false or NULL, the request has ended. */
 bool change_take_name(struct mt_control_request *request, const char *name,
     char ret_name[MT_NAME_BYTES]);
@@ -26,7 +24,6 @@ bool change_take_request(struct mt_control_request *request);
 struct mt_volume_entry *change_find_volume(struct mt_control_request *request);
 struct mt_snapshot_entry *change_find_snapshot(struct mt_control_request *request);
 
-void change_volume_key(const char *name, char ret_key[VOLUME_KEY_BYTES]);
 struct meta_op change_compare(const char *key, uint64_t version);
 /* change_put -- @text NULL is out of memory, which mt_control_change sees. */
 struct meta_op change_put(const char *key, const char *text);

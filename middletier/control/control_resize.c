@@ -25,7 +25,7 @@ mt_control_volume_rename(struct mt_control_request *request)
 {
 	const struct mt_volume_entry *entry;
 	const char *name = "", *new_name = "";
-	char key[VOLUME_KEY_BYTES], new_key[VOLUME_KEY_BYTES];
+	char key[MT_VOLUME_KEY_BYTES], new_key[MT_VOLUME_KEY_BYTES];
 	char error[MT_ERROR_BYTES];
 	const struct mt_json_member members[] = {
 		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
@@ -49,8 +49,8 @@ mt_control_volume_rename(struct mt_control_request *request)
 		    request->new_name);
 		return;
 	}
-	change_volume_key(request->volume.name, key);
-	change_volume_key(request->new_name, new_key);
+	mt_volume_key(request->volume.name, key);
+	mt_volume_key(request->new_name, new_key);
 	text = mt_volume_encode(&entry->volume);
 	{
 		const struct meta_op ops[] = {
@@ -71,12 +71,12 @@ static void
 resize_submit(struct mt_control_request *request, const struct mt_volume_entry *entry)
 {
 	struct mt_volume volume = entry->volume;
-	char key[VOLUME_KEY_BYTES];
+	char key[MT_VOLUME_KEY_BYTES];
 	char *text;
 
 	volume.size_bytes = request->wanted_bytes;
 	volume.segment_count = mt_volume_segment_count(volume.size_bytes);
-	change_volume_key(volume.name, key);
+	mt_volume_key(volume.name, key);
 	text = mt_volume_encode(&volume);
 	{
 		const struct meta_op ops[] = { change_compare(key, entry->version),

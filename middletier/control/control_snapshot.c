@@ -71,7 +71,7 @@ create_on_taken(int rc, void *arg)
 	struct mt_gateway *gateway = request->gateway;
 	struct mt_taking *taking = gateway->taking;
 	const struct mt_volume_entry *volume;
-	char key[MT_SNAPSHOT_KEY_BYTES], name_key[VOLUME_KEY_BYTES];
+	char key[MT_SNAPSHOT_KEY_BYTES], name_key[MT_VOLUME_KEY_BYTES];
 	char *text, *cluster_text, *volume_text;
 
 	if (rc != 0) {
@@ -95,7 +95,7 @@ create_on_taken(int rc, void *arg)
 	request->snapshot = taking->snapshot;
 	request->snapshot.state = MT_SNAPSHOT_LIVE;
 	mt_snapshot_key(taking->snapshot.number, key);
-	change_volume_key(request->volume.name, name_key);
+	mt_volume_key(request->volume.name, name_key);
 	text = mt_snapshot_encode(&request->snapshot, NULL);
 	cluster_text = mt_cluster_encode(&gateway->cluster);
 	volume_text = mt_volume_encode(&volume->volume);
@@ -285,7 +285,8 @@ rollback_on_taken(int rc, void *arg)
 	    mt_volumes_by_name(&gateway->volumes, request->volume.name);
 	const struct mt_snapshot_entry *snapshot =
 	    mt_snapshots_by_number(&gateway->volumes.snapshots, request->snapshot.number);
-	char key[MT_SNAPSHOT_KEY_BYTES], old_key[MT_SNAPSHOT_KEY_BYTES], name_key[VOLUME_KEY_BYTES];
+	char key[MT_SNAPSHOT_KEY_BYTES], old_key[MT_SNAPSHOT_KEY_BYTES],
+	    name_key[MT_VOLUME_KEY_BYTES];
 	struct mt_snapshot mark = taking->snapshot;
 	struct mt_volume volume;
 	char *text, *mark_text, *cluster_text;
@@ -314,7 +315,7 @@ rollback_on_taken(int rc, void *arg)
 	mark.state = MT_SNAPSHOT_DELETED;
 	mt_snapshot_key(mark.number, key);
 	mt_snapshot_key(snapshot->snapshot.number, old_key);
-	change_volume_key(request->volume.name, name_key);
+	mt_volume_key(request->volume.name, name_key);
 	text = mt_volume_encode(&volume);
 	mark_text = mt_snapshot_encode(&mark, NULL);
 	cluster_text = mt_cluster_encode(&gateway->cluster);
@@ -436,14 +437,14 @@ clone_submit(struct mt_control_request *request, const struct mt_snapshot_entry 
 	struct mt_gateway *gateway = request->gateway;
 	struct mt_cluster cluster = gateway->cluster;
 	struct mt_snapshot snapshot = entry->snapshot;
-	char key[MT_SNAPSHOT_KEY_BYTES], name_key[VOLUME_KEY_BYTES];
+	char key[MT_SNAPSHOT_KEY_BYTES], name_key[MT_VOLUME_KEY_BYTES];
 	char *text = mt_volume_encode(volume), *snapshot_text, *cluster_text;
 
 	cluster.next_volume_id++;
 	cluster.next_clone++;
 	snapshot.clone_count++;
 	mt_snapshot_key(snapshot.number, key);
-	change_volume_key(request->new_name, name_key);
+	mt_volume_key(request->new_name, name_key);
 	snapshot_text = mt_snapshot_encode(&snapshot, NULL);
 	cluster_text = mt_cluster_encode(&cluster);
 	{

@@ -11,6 +11,7 @@
 #include "middletier/catalog/holder.h"
 #include "middletier/catalog/volume_table.h"
 #include "middletier/cluster/mirror.h"
+#include "middletier/cluster/volume_change.h"
 #include "middletier/common/alloc.h"
 #include "middletier/common/shard.h"
 #include "middletier/manifest/manifest.h"

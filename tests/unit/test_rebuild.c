@@ -15,6 +15,7 @@
 #include "middletier/catalog/scope.h"
 #include "middletier/catalog/snapshot_table.h"
 #include "middletier/catalog/volume_table.h"
+#include "middletier/cluster/volume_change.h"
 #include "middletier/common/alloc.h"
 #include "middletier/common/shard.h"
 #include "middletier/extent/extent.h"

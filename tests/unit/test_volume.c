@@ -14,6 +14,7 @@
 #include "middletier/catalog/cluster_key.h"
 #include "middletier/catalog/scope.h"
 #include "middletier/catalog/volume_table.h"
+#include "middletier/cluster/volume_change.h"
 #include "middletier/cluster/volume_refresh.h"
 #include "middletier/common/alloc.h"
 #include "middletier/meta/meta_memory.h"
