@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* holder.h -- who has a volume open for writing, and whether they are still there */
+/* holder.h -- who has a volume open for writing: for people, in the volume's key */
 #ifndef CLEAVE_MIDDLETIER_CATALOG_HOLDER_H
 #define CLEAVE_MIDDLETIER_CATALOG_HOLDER_H
 
-#include <stdbool.h>
+#include <jansson.h>
 #include <stdint.h>
 
-struct mt_control_request;
-struct mt_gateway;
-struct mt_session;
 struct mt_volume;
 
 #define MT_HOLDER_CLIENT_BYTES 64u
@@ -24,41 +21,11 @@ struct mt_holder {
 	uint64_t since_s;                      /* wall clock; 0: not known */
 };
 
-/* What is known of a volume's sessions, at all gateways. */
-struct mt_holder_answer {
-	uint64_t attach;          /* that was asked about */
-	bool is_held;             /* its session has the volume, and its time is not over */
-	bool is_connected;        /* now, somewhere */
-	uint64_t left_ns;         /* held and not connected: until its time is over */
-	uint64_t unknown_gateway; /* that lives and did not answer, for readers too; 0: all have */
-	uint32_t reader_count;    /* read-only sessions */
-};
-typedef void (*mt_holder_fn)(const struct mt_holder_answer *answer, void *arg);
-
-/*
- * mt_holder_ask -- is the session that has @volume still there? Every port of every gateway that lives is asked
- *
- * What makes a session gone: it was closed; or no port of any gateway has had a queue pair of it, or an attempt
- * at one, for the session time (mt_gateway_options.session_ns). A gateway that took shards over counts from
- * then on, for what another one knew is lost with it. A gateway that lives and does not answer leaves it
- * open: is_held, until it answers or its lease has ended.
- * Returns 0: @fn once, on main, within some seconds; -ESHUTDOWN; -ENOMEM. One at a time.
- */
-int mt_holder_ask(struct mt_gateway *gateway, const struct mt_volume *volume, mt_holder_fn fn,
-    void *arg);
-/* mt_holder_fini -- nobody runs the ports' loops any more. */
-void mt_holder_fini(struct mt_gateway *gateway);
-/*
- * mt_holder_on_claim -- a gateway has gone, or a shard has come here: what sessions its owner had is not known
- *
- * They have the session time from now on to come to another port.
- */
-void mt_holder_on_claim(struct mt_gateway *gateway);
-/* mt_holder_on_left -- on the port: a writer's last queue pair here has ended; tells main. */
-void mt_holder_on_left(struct mt_session *session);
 /* mt_holder_text -- "NAME at ADDRESS since TIME (gateway ADDRESS)", as far as it is known. */
 void mt_holder_text(const struct mt_volume *volume, char *out, uint32_t bytes);
-/* mt_control_volume_holder -- the op by which gateways ask each other. */
-void mt_control_volume_holder(struct mt_control_request *request);
+/* mt_json_put_holder -- the member "holder", if anybody has it, into @object. 0; -1: no memory. */
+int mt_json_put_holder(json_t *object, const struct mt_volume *volume);
+/* mt_json_take_holder -- the value of that member; @object may be NULL. */
+void mt_json_take_holder(const json_t *object, struct mt_holder *ret_holder);
 
 #endif /* CLEAVE_MIDDLETIER_CATALOG_HOLDER_H */

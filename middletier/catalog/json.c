@@ -189,43 +189,6 @@ mt_json_volume(const struct mt_volume *volume)
 	return object;
 }
 
-int
-mt_json_put_holder(json_t *object, const struct mt_volume *volume)
-{
-	const struct mt_holder *holder = &volume->holder;
-	json_t *text;
-
-	if (volume->session_id == 0)
-		return 0;
-	text = json_pack("{s:s, s:s, s:s, s:I}", "client", holder->client, "address",
-	    holder->address, "gateway", holder->gateway, "since_s", (json_int_t)holder->since_s);
-	return json_object_set_new(object, "holder", text);
-}
-
-/* A text that is not there, or too long, is for people alone: nothing is refused for it. */
-void
-mt_json_take_holder(const json_t *object, struct mt_holder *ret_holder)
-{
-	const struct {
-		const char *name;
-		char *out;
-		size_t bytes;
-	} texts[] = {
-		{ "client", ret_holder->client, sizeof(ret_holder->client) },
-		{ "address", ret_holder->address, sizeof(ret_holder->address) },
-		{ "gateway", ret_holder->gateway, sizeof(ret_holder->gateway) },
-	};
-	json_int_t since = json_integer_value(json_object_get(object, "since_s"));
-
-	ret_holder->since_s = since > 0 ? (uint64_t)since : 0;
-	for (size_t i = 0; i < NUM_COUNT(texts); i++) {
-		const char *text = json_string_value(json_object_get(object, texts[i].name));
-
-		(void)snprintf(texts[i].out, texts[i].bytes, "%.*s", (int)texts[i].bytes - 1,
-		    text == NULL ? "" : text);
-	}
-}
-
 json_t *
 mt_json_volume_held(const struct mt_volume *volume)
 {

@@ -9,7 +9,6 @@
 
 #include "cleave/wire.h"
 
-struct mt_holder;
 struct mt_scope;
 struct mt_volume;
 
@@ -51,9 +50,6 @@ int mt_json_read(const json_t *object, const struct mt_json_member *members, uin
 json_t *mt_json_volume(const struct mt_volume *volume);
 /* mt_json_volume_held -- with "holder": who has it open for writing, if anybody. */
 json_t *mt_json_volume_held(const struct mt_volume *volume);
-/* mt_json_put_holder -- that member, into @object. 0; -1: no memory. mt_json_take_holder: @object may be NULL. */
-int mt_json_put_holder(json_t *object, const struct mt_volume *volume);
-void mt_json_take_holder(const json_t *object, struct mt_holder *ret_holder);
 /*
  * mt_json_put_scope -- the member "spans": [[segment_base, cut_from, cut_below] ...]; a plain scope has none
  *

@@ -53,7 +53,7 @@ struct mt_volume_entry {
 	struct mt_volume volume;
 	uint64_t version;     /* of the key */
 	uint64_t told_attach; /* the newest one that every port of ours knows */
-	uint64_t heard_ns;    /* holder.c: of the session of that attach, last; 0: to be set */
+	uint64_t heard_ns;    /* holding.c: of the session of that attach, last; 0: to be set */
 	bool is_deleting;     /* no session is let in meanwhile */
 };
 

@@ -25,7 +25,6 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/num.h"
-#include "catalog/holder.h"
 #include "catalog/json.h"
 #include "catalog/volume_table.h"
 #include "cleave/dev_ptr.h"
@@ -43,13 +42,13 @@
 #include "control/control_answer.h"
 #include "control/control_attach.h"
 #include "control/control_cut.h"
+#include "control/control_holder.h"
 #include "control/control_resize.h"
 #include "control/control_snapshot.h"
 #include "control/control_usage.h"
 #include "control/control_volume.h"
 #include "control/control_waits.h"
 #include "port/port_snapshot.h"
-#include "port/usage_walk.h"
 #include "session/session.h"
 
 struct mt_control_op {

@@ -4,7 +4,7 @@
  *
  * An attach names the session that wants to write. While another one has the volume it is refused, with the
  * holder's name (-EUSERS on the wire), unless it says "take", or that one has been silent for the session time
- * (holder.c). Then: durable first, then on every port, then answered. An attach that is repeated, by the session
+ * (holding.c). Then: durable first, then on every port, then answered. An attach that is repeated, by the session
  * that has the volume, is let in without a question: its answer was lost.
  */
 #include <errno.h>
@@ -22,6 +22,7 @@
 #include "catalog/volume_table.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
+#include "cluster/holding.h"
 #include "cluster/volume_change.h"
 #include "control/control.h"
 #include "control/control_answer.h"

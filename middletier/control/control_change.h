@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "catalog/holder.h"
 #include "catalog/volume_table.h"
 #include "cleave/meta.h"
+#include "cluster/holding.h"
 
 struct mt_control_request;
 struct mt_snapshot_entry;

@@ -26,6 +26,7 @@
 #include "cleave/wire.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
+#include "cluster/holding.h"
 #include "cluster/volume_change.h"
 #include "common/replica.h"
 #include "control/control.h"

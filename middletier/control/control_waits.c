@@ -4,7 +4,6 @@
 
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
-#include "control/control.h"
 #include "port/port_snapshot.h"
 #include "port/waits.h"
 

@@ -22,7 +22,7 @@
  * the volume is attached: there is nothing that one could spoil for another. What they read is what the shard's
  * owner has acknowledged, as for the writer (I7).
  *
- * A second writer is not refused here but when it attaches (holder.c): whoever has a newer attach number was
+ * A second writer is not refused here but when it attaches (holding.c): whoever has a newer attach number was
  * allowed to come. What main must know for that, when a writer's queue pair was last seen, it is told here.
  *
  * A connection without a volume, or of a reader that has not read yet, gives way to others where the port runs
@@ -42,7 +42,6 @@
 #include "base/num.h"
 #include "base/sm.h"
 #include "catalog/cluster_key.h"
-#include "catalog/holder.h"
 #include "catalog/scope.h"
 #include "catalog/volume_table.h"
 #include "cleave/loop.h"
