@@ -30,9 +30,9 @@
 #include "control/control.h"
 #include "control/control_answer.h"
 #include "control/control_change.h"
+#include "control/control_room.h"
 #include "control/control_snapshot.h"
 #include "control/control_volume.h"
-#include "manifest/manifest_room.h"
 
 #define SNAPSHOTS_PER_LIST 256u
 #define SNAPSHOTS_PER_TXN 12u

@@ -30,9 +30,9 @@
 #include "cluster/volume_change.h"
 #include "common/replica.h"
 #include "control/control.h"
+#include "control/control_room.h"
 #include "control/control_snapshot.h"
 #include "control/control_volume.h"
-#include "manifest/manifest_room.h"
 
 /* The member "name", into request->volume.name. */
 bool

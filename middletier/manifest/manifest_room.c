@@ -18,8 +18,6 @@
  * snapshots, which shard 0 mirrors, may take half of that: no more are made then (mt_control_has_room), so
  * runs always have the other half.
  */
-#include <errno.h>
-#include <inttypes.h>
 #include <stdatomic.h>
 
 #include "base/mutant.h"
@@ -27,11 +25,9 @@
 #include "catalog/snapshot_table.h"
 #include "catalog/volume_table.h"
 #include "cleave/batch.h"
-#include "cluster/gateway_state.h"
 #include "common/port.h"
 #include "common/settings.h"
 #include "common/shard.h"
-#include "control/control.h"
 #include "extent/extent.h"
 #include "manifest/edit.h"
 #include "manifest/manifest.h"
@@ -89,9 +85,8 @@ mt_manifest_is_long(const struct mt_shard *shard)
 	    mt_manifest_state_pressed_bytes(state) >= room_soft_bytes(port->settings, port->shared);
 }
 
-/* What shard 0's manifest has of all volumes and snapshots, once it mirrors what main knows. */
-static uint64_t
-room_mirror_bytes(const struct mt_volumes *volumes)
+uint64_t
+mt_manifest_mirror_bytes(const struct mt_volumes *volumes)
 {
 	uint64_t bytes = 0;
 
@@ -102,20 +97,8 @@ room_mirror_bytes(const struct mt_volumes *volumes)
 	return bytes;
 }
 
-bool
-mt_control_has_room(struct mt_control_request *request)
+uint64_t
+mt_manifest_mirror_bytes_max(const struct mt_settings *settings, const struct mt_shared *shared)
 {
-	const struct mt_gateway *gateway = request->gateway;
-	const struct mt_volumes *volumes = &gateway->volumes;
-	uint64_t bytes = room_mirror_bytes(volumes);
-	uint64_t bytes_max = room_soft_bytes(&gateway->settings, &gateway->shared) / 2;
-
-	if (bytes + MT_EDIT_BYTES_MAX <= bytes_max || MUTANT(manifest_room_ignored))
-		return true;
-	mt_control_refuse(request, -ENOSPC,
-	    "%" PRIu32 " volumes and %" PRIu32
-	    " snapshots, deleted ones that shards have not dropped yet included, take %" PRIu64
-	    " of %" PRIu64 " bytes in shard 0's manifest: delete some",
-	    volumes->count, volumes->snapshots.count, bytes, bytes_max);
-	return false;
+	return room_soft_bytes(settings, shared) / 2;
 }

@@ -6,9 +6,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct mt_control_request;
 struct mt_extent;
+struct mt_settings;
 struct mt_shard;
+struct mt_shared;
+struct mt_volumes;
 
 #define MT_MANIFEST_BYTES_SOFT                                                                     \
 	UINT64_C(0x10000000) /* a copy of it is in memory while it is written */
@@ -20,7 +22,10 @@ bool mt_manifest_is_long(const struct mt_shard *shard);
 /* mt_manifest_part_bytes -- a checkpoint goes on in another extent behind so many of @extent. */
 uint64_t mt_manifest_part_bytes(const struct mt_extent *extent);
 
-/* mt_control_has_room -- for one volume or snapshot more; false: refused, with a text. */
-bool mt_control_has_room(struct mt_control_request *request);
+/* mt_manifest_mirror_bytes -- of shard 0's manifest, once it mirrors all of @volumes and their snapshots. */
+uint64_t mt_manifest_mirror_bytes(const struct mt_volumes *volumes);
+/* mt_manifest_mirror_bytes_max -- beyond it no more are made; no bound before a node has told its slots. */
+uint64_t mt_manifest_mirror_bytes_max(const struct mt_settings *settings,
+    const struct mt_shared *shared);
 
 #endif /* CLEAVE_MIDDLETIER_MANIFEST_MANIFEST_ROOM_H */
