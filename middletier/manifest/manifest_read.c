@@ -22,10 +22,10 @@
 #include "cleave/batch.h"
 #include "common/alloc.h"
 #include "common/shard.h"
+#include "extent/replay.h"
 #include "manifest/edit.h"
 #include "manifest/manifest_read.h"
 #include "manifest/manifest_state.h"
-#include "shard/replay.h"
 
 static int
 read_apply(const struct mt_manifest_read *read, const struct mt_replay_source *source,

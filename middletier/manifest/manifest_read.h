@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "shard/replay.h"
+#include "extent/replay.h"
 
 struct mt_manifest_state;
 

@@ -41,6 +41,7 @@
 #include "common/shard.h"
 #include "extent/list_page.h"
 #include "extent/node_link.h"
+#include "extent/replay.h"
 #include "gateway.h"
 #include "manifest/manifest_read.h"
 #include "manifest/manifest_state.h"
@@ -48,7 +49,6 @@
 #include "rebuild/rebuild_live.h"
 #include "rebuild/rebuild_store.h"
 #include "rebuild/survey.h"
-#include "shard/replay.h"
 
 #define REBUILD_MAGIC 0x4c424552u /* "REBL" */
 #define REBUILD_DEVICE_BYTES NUM_MIB(16)

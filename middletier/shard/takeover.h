@@ -8,10 +8,10 @@
 
 #include "cleave/loop.h"
 #include "common/root.h"
+#include "extent/replay.h"
 #include "manifest/manifest_read.h"
 #include "manifest/manifest_state.h"
 #include "shard/agree.h"
-#include "shard/replay.h"
 #include "shard/stale.h"
 
 struct mt_extent;

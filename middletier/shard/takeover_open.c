@@ -24,6 +24,7 @@
 #include "common/shard.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
+#include "extent/replay.h"
 #include "index/index.h"
 #include "manifest/edit.h"
 #include "manifest/manifest.h"

@@ -3,8 +3,8 @@
  * replay.h -- reads extents from their beginning to their agreed lengths, and looks at each
  * batch's head
  */
-#ifndef CLEAVE_MIDDLETIER_SHARD_REPLAY_H
-#define CLEAVE_MIDDLETIER_SHARD_REPLAY_H
+#ifndef CLEAVE_MIDDLETIER_EXTENT_REPLAY_H
+#define CLEAVE_MIDDLETIER_EXTENT_REPLAY_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -105,4 +105,4 @@ void mt_replay_stop(struct mt_replay *replay);
 bool mt_replay_is_quiet(const struct mt_replay *replay);
 void mt_replay_fini(struct mt_replay *replay);
 
-#endif /* CLEAVE_MIDDLETIER_SHARD_REPLAY_H */
+#endif /* CLEAVE_MIDDLETIER_EXTENT_REPLAY_H */

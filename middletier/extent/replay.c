@@ -45,7 +45,7 @@
 #include "common/replica.h"
 #include "common/shard.h"
 #include "extent/node_link.h"
-#include "shard/replay.h"
+#include "extent/replay.h"
 
 #define REPLAY_MAGIC 0x594c5052u /* "RPLY" */
 #define REPLAY_RETRY_NS NUM_S(1)
