@@ -19,6 +19,7 @@ struct mt_port;
 struct mt_reclaim;
 struct mt_ring;
 struct mt_run_roll;
+struct mt_shard_events;
 struct mt_takeover;
 struct mt_upkeep;
 struct mt_write_state;
@@ -37,6 +38,7 @@ enum mt_shard_state {
 struct mt_shard {
 	uint32_t magic;
 	struct mt_port *port;
+	const struct mt_shard_events *events;
 	uint32_t index; /* shard number in the cluster */
 	struct sm sm;
 	uint32_t epoch;
@@ -49,6 +51,8 @@ struct mt_shard {
 	uint32_t extent_count, extent_max; /* slots that were given, and that there are */
 	uint32_t extent_free;              /* no slot before it is free */
 	struct mt_extent *log;             /* OPEN log extent; NULL: being replaced */
+	struct mt_extent *log_old;         /* log_roll.c: to be sealed; NULL: there is none */
+	bool is_log_short; /* log_roll.c: at last no node had room for it to go on */
 	struct mt_index *block_index;
 	struct mt_ring *ring;
 	struct mt_write_state *write;

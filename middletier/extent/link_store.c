@@ -19,9 +19,11 @@
 #include "common/port.h"
 #include "common/settings.h"
 #include "common/shard.h"
+#include "common/shard_events.h"
 #include "extent/link_store.h"
 #include "extent/node_link.h"
 #include "extent/node_trouble.h"
+#include "gateway.h"
 #include "shard/shard.h"
 
 void

@@ -44,9 +44,11 @@
 #include "cleave/wire.h"
 #include "cluster/meta_proxy.h"
 #include "common/alloc.h"
+#include "common/port.h"
 #include "common/replica.h"
 #include "common/root.h"
 #include "common/shard.h"
+#include "common/shard_events.h"
 #include "extent/extent.h"
 #include "extent/node_link.h"
 #include "extent/replicate.h"
@@ -54,8 +56,6 @@
 #include "manifest/manifest_checkpoint.h"
 #include "manifest/manifest_parts.h"
 #include "manifest/manifest_state.h"
-#include "shard/shard.h"
-#include "shard/takeover.h"
 
 #define MANIFEST_COMMITS_MAX 256u
 #define MANIFEST_BACKOFF_MIN_NS NUM_MS(50)
@@ -237,7 +237,7 @@ manifest_begin_failed(struct mt_manifest *manifest, int rc)
 	manifest->checkpoint = NULL;
 	manifest_wait(manifest, MANIFEST_CREATING, rc);
 	if (is_fenced(rc))
-		mt_takeover_on_stale(manifest->shard);
+		mt_shard_on_stale(manifest->shard);
 }
 
 /* ---- batches ---- */
@@ -281,7 +281,7 @@ manifest_on_appended(struct mt_batch *batch, int rc, void *arg)
 		sm_move(&manifest->sm, MANIFEST_CREATING);
 		manifest_begin(manifest);
 		if (is_fenced(rc))
-			mt_takeover_on_stale(manifest->shard);
+			mt_shard_on_stale(manifest->shard);
 		return;
 	}
 	sm_move(&manifest->sm, MANIFEST_READY);

@@ -32,6 +32,7 @@
 #include "common/alloc.h"
 #include "common/port.h"
 #include "common/shard.h"
+#include "common/shard_events.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
 #include "index/index.h"
@@ -43,7 +44,6 @@
 #include "merge/merge_plan.h"
 #include "merge/reclaim.h"
 #include "merge/run_writer.h"
-#include "shard/shard.h"
 
 #define STAGE_SLOTS 2u
 #define STAGE_HOPE_NS NUM_S(5) /* for the room of what a stage has removed */

@@ -28,6 +28,7 @@
 #include "common/port.h"
 #include "common/settings.h"
 #include "common/shard.h"
+#include "common/shard_events.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
 #include "extent/node_link.h"
@@ -38,7 +39,6 @@
 #include "merge/merge_fetch.h"
 #include "merge/merge_pace.h"
 #include "merge/merge_plan.h"
-#include "write/write_path.h"
 
 #define MERGE_GAP_BYTES 8192u /* between two sources: read along rather than asked for apart */
 #define MERGE_RETRY_NS NUM_MS(50)
@@ -185,7 +185,7 @@ job_drop(struct merge_job *slot)
 		read_try_release(slot->read);
 	} else {
 		mt_ring_release(merge->shard->ring, source->location.ring_position);
-		mt_write_path_kick(merge->shard); /* it may be waiting for just that */
+		mt_shard_on_ring(merge->shard); /* it may be waiting for just that */
 	}
 }
 

@@ -38,6 +38,7 @@
 #include "common/replica.h"
 #include "common/settings.h"
 #include "common/shard.h"
+#include "common/shard_events.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
 #include "extent/node_link.h"
@@ -46,9 +47,6 @@
 #include "manifest/manifest.h"
 #include "merge/flush.h"
 #include "merge/pace.h"
-#include "shard/shard.h"
-#include "write/write_path.h"
-#include "write/write_room.h"
 
 #define RECLAIM_MAGIC 0x4c434552u /* "RECL" */
 #define RECLAIM_RETRY_NS NUM_MS(100)
@@ -155,7 +153,7 @@ reclaim_measure_log(struct mt_reclaim *reclaim)
 static bool
 is_room_short(const struct mt_shard *shard)
 {
-	return shard->write != NULL && shard->write->roll.is_short;
+	return shard->is_log_short;
 }
 
 /* Are the layers @halves / 2 times as large as they should be? */
@@ -199,7 +197,7 @@ static uint64_t
 reclaim_used_bytes(const struct mt_reclaim *reclaim)
 {
 	const struct mt_shard *shard = reclaim->shard;
-	const struct mt_extent *old = shard->write == NULL ? NULL : shard->write->roll.old;
+	const struct mt_extent *old = shard->log_old;
 
 	return reclaim->sealed_bytes + (shard->log == NULL ? 0 : shard->log->end_bytes) +
 	    (old == NULL ? 0 : old->end_bytes);
@@ -268,7 +266,7 @@ mt_reclaim_on_merge(struct mt_shard *shard, int rc)
 		return;
 	if (rc == -ENOSPC) {
 		reclaim->is_stuck = true;
-		mt_write_path_on_room(shard);
+		mt_shard_on_room(shard);
 	} else if (rc == 0) {
 		reclaim_note_progress(reclaim);
 		mt_reclaim_kick(shard);
@@ -313,7 +311,7 @@ reclaim_delete(struct mt_reclaim *reclaim, struct mt_extent *extent)
 
 	if (extent->kind == EXTENT_LOG) {
 		assert(shard->log_bytes >= extent->sealed_bytes);
-		mt_write_path_on_freed(shard, extent->sealed_bytes);
+		mt_shard_on_freed(shard, extent->sealed_bytes);
 		shard->log_bytes -= extent->sealed_bytes;
 	}
 	metric_add(&metrics[MT_METRIC_extents_reclaimed], 1);
@@ -351,7 +349,7 @@ reclaim_on_committed(int rc, void *arg)
 	reclaim_note_progress(reclaim);
 	reclaim_measure_log(reclaim);
 	mt_reclaim_kick(reclaim->shard);
-	mt_write_path_on_room(reclaim->shard);
+	mt_shard_on_room(reclaim->shard);
 }
 
 static void

@@ -29,6 +29,7 @@
 #include "common/port.h"
 #include "common/replica.h"
 #include "common/shard.h"
+#include "common/shard_events.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
 #include "extent/placement.h"
@@ -36,7 +37,6 @@
 #include "manifest/manifest.h"
 #include "merge/reclaim.h"
 #include "merge/run_roll.h"
-#include "shard/shard.h"
 
 #define RUN_ROLL_MAGIC 0x4c4f5252u /* "RROL" */
 

@@ -29,13 +29,13 @@
 #include "common/port.h"
 #include "common/settings.h"
 #include "common/shard.h"
+#include "common/shard_events.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
 #include "extent/replicate.h"
 #include "index/run_index.h"
 #include "merge/run_roll.h"
 #include "merge/run_writer.h"
-#include "shard/shard.h"
 
 static void run_writer_pump(struct run_writer *writer);
 static void batch_on_done(struct mt_batch *mt_batch, int rc, void *arg);

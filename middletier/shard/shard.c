@@ -33,6 +33,7 @@
 #include "common/root.h"
 #include "common/settings.h"
 #include "common/shard.h"
+#include "common/shard_events.h"
 #include "extent/copy.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
@@ -53,6 +54,7 @@
 #include "upkeep/upkeep.h"
 #include "write/cut.h"
 #include "write/write_path.h"
+#include "write/write_room.h"
 
 #define SHARD_MAGIC 0x44524853u        /* "SHRD" */
 #define SHARD_QUIET_MIN_NS NUM_US(100) /* how often it is looked whether all is back */
@@ -71,14 +73,23 @@ static const struct sm_state shard_table[MT_SHARD_STATE_NR] = {
 	[MT_SHARD_STOPPED] = { "stopped", SM_TO(MT_SHARD_IDLE), 0 },
 };
 
+static void shard_stop(struct mt_shard *shard, int rc);
 static void shard_on_quiet_timer(struct loop_timer *timer, void *arg);
+
+static const struct mt_shard_events shard_events = {
+	.stop = shard_stop,
+	.on_stale = mt_takeover_on_stale,
+	.on_room = mt_write_path_on_room,
+	.on_freed = mt_write_path_on_freed,
+	.on_ring = mt_write_path_kick,
+};
 
 int
 mt_shard_init(struct mt_shard *shard, struct mt_port *port, uint32_t index)
 {
 	int rc;
 
-	*shard = (struct mt_shard){ .port = port, .index = index };
+	*shard = (struct mt_shard){ .port = port, .events = &shard_events, .index = index };
 	list_init(&shard->root_calls);
 	list_init(&shard->extent_requests);
 	list_init(&shard->drops);
@@ -159,8 +170,8 @@ shard_look_later(struct mt_shard *shard, uint64_t ns)
 	loop_timer_start(shard->port->loop, &shard->quiet_timer, ns);
 }
 
-void
-mt_shard_stop(struct mt_shard *shard, int rc)
+static void
+shard_stop(struct mt_shard *shard, int rc)
 {
 	CHECK_OBJ(shard, SHARD_MAGIC);
 	assert(rc < 0);

@@ -17,8 +17,6 @@ int mt_shard_init(struct mt_shard *shard, struct mt_port *port, uint32_t index);
  * One that stopped by itself is not taken again before the next call.
  */
 void mt_shard_want(struct mt_shard *shard, bool is_wanted);
-/* mt_shard_stop -- at once, whatever its state; releases nothing. Requests are answered with @rc. */
-void mt_shard_stop(struct mt_shard *shard, int rc);
 /* mt_shard_is_quiet -- stopped, and nothing that it asked for can still come back. */
 bool mt_shard_is_quiet(const struct mt_shard *shard);
 void mt_shard_fini(struct mt_shard *shard);

@@ -42,6 +42,7 @@
 #include "common/replica.h"
 #include "common/settings.h"
 #include "common/shard.h"
+#include "common/shard_events.h"
 #include "extent/copy.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
@@ -50,7 +51,6 @@
 #include "manifest/edit.h"
 #include "manifest/manifest.h"
 #include "manifest/manifest_state.h"
-#include "shard/takeover.h"
 #include "upkeep/repair.h"
 #include "upkeep/sweep.h"
 #include "upkeep/upkeep.h"
@@ -294,7 +294,7 @@ repair_on_copied(struct mt_copy *copy, int rc, uint64_t incarnation, void *arg)
 		: rc == -ENOTCONN || rc == -EEXIST ? UPKEEP_SOON_NS
 						   : REPAIR_AGAIN_NS);
 	if (rc == -ESTALE)
-		mt_takeover_on_stale(repair->shard);
+		mt_shard_on_stale(repair->shard);
 }
 
 /* The port's budget, shared by those of its shards that serve. */

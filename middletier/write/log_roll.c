@@ -41,13 +41,13 @@
 #include "common/replica.h"
 #include "common/settings.h"
 #include "common/shard.h"
+#include "common/shard_events.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
 #include "extent/node_link.h"
 #include "manifest/edit.h"
 #include "manifest/manifest.h"
 #include "merge/reclaim.h"
-#include "shard/shard.h"
 #include "write/log_roll.h"
 #include "write/write_batch.h"
 #include "write/write_path.h"
@@ -80,6 +80,8 @@ log_roll_init(struct mt_write_state *state)
 	struct log_roll *roll = &state->roll;
 
 	*roll = (struct log_roll){ 0 };
+	state->shard->log_old = NULL;
+	state->shard->is_log_short = false;
 	sm_init(&roll->sm, "log_roll", log_roll_table, LOG_ROLL_STEADY, state->shard->index);
 	loop_timer_init(&roll->retry_timer, roll_on_retry, state);
 }
@@ -148,12 +150,12 @@ roll_pause(struct mt_write_state *state, int rc)
 
 	roll->attempt_count = 0;
 	loop_timer_start(state->shard->port->loop, &roll->retry_timer, LOG_ROLL_RETRY_NS);
-	roll->is_short = rc == -ENOSPC;
+	state->shard->is_log_short = rc == -ENOSPC;
 	if (roll->sm.state != LOG_ROLL_TURNING)
 		return; /* there is room in the log yet */
 	roll_log_wait(state, rc);
-	roll->is_full = rc == -ENOSPC && roll->old == NULL && roll->is_reserve_tried;
-	roll->must_seal = rc == -ENOSPC && roll->old != NULL;
+	roll->is_full = rc == -ENOSPC && state->shard->log_old == NULL && roll->is_reserve_tried;
+	roll->must_seal = rc == -ENOSPC && state->shard->log_old != NULL;
 	if (roll->must_seal)
 		write_pump_soon(state);
 	else if (roll->is_full)
@@ -166,8 +168,8 @@ roll_wants_reserve(const struct mt_write_state *state)
 {
 	const struct log_roll *roll = &state->roll;
 
-	return roll->is_short && roll->attempt_count > 0 && roll->sm.state == LOG_ROLL_TURNING &&
-	    !mt_reclaim_can_gain(state->shard) &&
+	return state->shard->is_log_short && roll->attempt_count > 0 &&
+	    roll->sm.state == LOG_ROLL_TURNING && !mt_reclaim_can_gain(state->shard) &&
 	    (roll->is_full || write_is_any_parked(state) || !list_is_empty(&state->ready) ||
 		state->filling != NULL);
 }
@@ -205,7 +207,7 @@ roll_on_created(struct mt_extent *extent, int rc, void *arg)
 	assert(roll->spare == extent);
 	if (rc == 0) {
 		roll->attempt_count = 0;
-		roll->is_short = roll->is_short && extent->is_reserve;
+		state->shard->is_log_short = state->shard->is_log_short && extent->is_reserve;
 		write_pump_soon(state);
 		return;
 	}
@@ -218,7 +220,7 @@ roll_on_created(struct mt_extent *extent, int rc, void *arg)
 		roll->is_trimming = false;
 		return;
 	}
-	roll->is_short = rc == -ENOSPC; /* a node that is away is another matter */
+	state->shard->is_log_short = rc == -ENOSPC; /* a node that is away is another matter */
 	if (++roll->attempt_count < LOG_ROLL_ATTEMPTS_MAX)
 		write_pump_soon(state);
 	else
@@ -263,9 +265,9 @@ static void
 roll_old_sealed(struct mt_write_state *state)
 {
 	struct log_roll *roll = &state->roll;
-	struct mt_extent *old = roll->old;
+	struct mt_extent *old = state->shard->log_old;
 
-	roll->old = NULL;
+	state->shard->log_old = NULL;
 	roll->must_seal = false;
 	mt_extent_seal(old, MUTANT(unacked_sealed) ? old->end_bytes : old->acked_bytes);
 	mt_extent_cut_replicas(old);
@@ -292,7 +294,7 @@ roll_on_committed(int rc, void *arg)
 		roll_pause(state, rc);
 		return;
 	}
-	if (roll->old != NULL)
+	if (state->shard->log_old != NULL)
 		roll_old_sealed(state);
 	if (!roll->is_offered) {
 		sm_move(&roll->sm, LOG_ROLL_TURNING);
@@ -343,8 +345,8 @@ roll_commit(struct mt_write_state *state, bool has_spare)
 		roll_pause(state, rc);
 		return;
 	}
-	if (roll->old != NULL)
-		roll_fill_edit(&edits[count++], MT_EDIT_EXTENT_SEALED, roll->old);
+	if (state->shard->log_old != NULL)
+		roll_fill_edit(&edits[count++], MT_EDIT_EXTENT_SEALED, state->shard->log_old);
 	if (has_spare) {
 		roll->is_offered = true; /* it is the shard's from here on */
 		roll_fill_edit(&edits[count++], MT_EDIT_EXTENT_OPENED, roll->spare);
@@ -363,8 +365,8 @@ log_roll_turn(struct mt_write_state *state)
 	struct log_roll *roll = &state->roll;
 
 	sm_move(&roll->sm, LOG_ROLL_TURNING);
-	assert(roll->old == NULL);
-	roll->old = state->shard->log;
+	assert(state->shard->log_old == NULL);
+	state->shard->log_old = state->shard->log;
 	state->shard->log = NULL;
 	roll->is_trimming = false;
 	roll->attempt_count = 0;
@@ -389,7 +391,7 @@ log_roll_is_short(const struct mt_write_state *state)
 
 	if (log != NULL && log->is_reserve)
 		return true;
-	return state->roll.is_short && (log == NULL || log_is_filling_up(log));
+	return state->shard->is_log_short && (log == NULL || log_is_filling_up(log));
 }
 
 void
@@ -397,7 +399,7 @@ log_roll_on_room(struct mt_write_state *state)
 {
 	struct log_roll *roll = &state->roll;
 
-	if (roll->is_short && !roll->is_commit_failed)
+	if (state->shard->is_log_short && !roll->is_commit_failed)
 		loop_timer_stop(state->shard->port->loop, &roll->retry_timer);
 }
 
@@ -435,7 +437,7 @@ log_roll_step(struct mt_write_state *state)
 	roll_leave(state);
 	if (roll->sm.state != LOG_ROLL_TURNING || roll->is_commit_failed)
 		return;
-	if (roll->old != NULL && roll->old->append_count > 0)
+	if (state->shard->log_old != NULL && state->shard->log_old->append_count > 0)
 		return;
 	if (roll->spare != NULL && roll->spare->sm.state != MT_EXTENT_CREATING)
 		roll_commit(state, true);

@@ -23,14 +23,12 @@ enum log_roll_state {
 
 struct log_roll {
 	struct sm sm;
-	struct mt_extent *old;   /* TURNING, COMMITTING: to be sealed; NULL: there is none */
 	struct mt_extent *spare; /* CREATING or OPEN, in no manifest; COMMITTING: the next log */
 	struct loop_timer retry_timer;
 	bool is_offered;        /* the spare is in shard->extents, and may be in the manifest */
 	uint32_t attempt_count; /* to make a spare, since the last pause */
 	bool is_commit_failed;  /* pauses before it commits again */
 	bool is_reserve_tried;  /* the last spare was asked of the reserve */
-	bool is_short;          /* at last no node had room for a spare */
 	bool is_full;           /* nor for one from the reserve: nothing can be written */
 	bool must_seal;         /* there is no spare: the old extent is sealed without one */
 	bool is_trimming;       /* the log turns as soon as there is a spare */

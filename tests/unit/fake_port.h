@@ -26,6 +26,7 @@
 #include "middletier/common/replica.h"
 #include "middletier/common/settings.h"
 #include "middletier/common/shard.h"
+#include "middletier/common/shard_events.h"
 #include "middletier/extent/extent_table.h"
 #include "middletier/extent/node_link.h"
 #include "middletier/gateway.h"
@@ -39,9 +40,9 @@
 #include "middletier/port/port.h"
 #include "middletier/read/read_path.h"
 #include "middletier/session/session.h"
-#include "middletier/shard/shard.h"
 #include "middletier/write/cut.h"
 #include "middletier/write/write_path.h"
+#include "middletier/write/write_room.h"
 #include "splitlib/sim/loop_sim.h"
 
 /* ---- manifest, shard, session, gateway ---- */
@@ -100,14 +101,21 @@ mt_manifest_is_settled(const struct mt_shard *shard)
 	return fake_is_settled;
 }
 
-void
-mt_shard_stop(struct mt_shard *shard, int rc)
+static inline void
+fake_shard_stop(struct mt_shard *shard, int rc)
 {
 	fake.stop_rc = rc;
 	mt_cut_stop(shard, rc);
 	mt_write_path_stop(shard, rc);
 	mt_read_path_on_shard(shard);
 }
+
+static const struct mt_shard_events fake_shard_events = {
+	.stop = fake_shard_stop,
+	.on_room = mt_write_path_on_room,
+	.on_freed = mt_write_path_on_freed,
+	.on_ring = mt_write_path_kick,
+};
 
 void
 mt_session_request_done(struct mt_session *session, bool is_write)
@@ -211,8 +219,11 @@ fake_init(uint64_t seed, bool is_threaded)
 	mt_scope_init(&fake.session.volume.scope, FAKE_SEGMENT);
 	fake.latency_session = fake.session;
 	fake.latency_session.volume.service_class = SERVICE_LATENCY;
-	fake.shard =
-	    (struct mt_shard){ .port = &fake.port, .index = 3, .epoch = 5, .next_sequence = 100 };
+	fake.shard = (struct mt_shard){ .port = &fake.port,
+		.events = &fake_shard_events,
+		.index = 3,
+		.epoch = 5,
+		.next_sequence = 100 };
 	fake.shard.sm.state = MT_SHARD_SERVING;
 	fake.shard.block_index = mt_index_create(&fake.shard);
 	cr_assert_not_null(fake.shard.block_index);

@@ -5,11 +5,11 @@
 #include "fake_port.h"
 #include "middletier/catalog/scope.h"
 #include "middletier/common/shard.h"
+#include "middletier/common/shard_events.h"
 #include "middletier/index/index.h"
 #include "middletier/index/memtable.h"
 #include "middletier/manifest/edit.h"
 #include "middletier/manifest/manifest_state.h"
-#include "middletier/shard/shard.h"
 #include "middletier/write/cut.h"
 
 #define HOLD_NS NUM_S(5)

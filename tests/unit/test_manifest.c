@@ -14,12 +14,12 @@
 #include "middletier/common/alloc.h"
 #include "middletier/common/replica.h"
 #include "middletier/common/shard.h"
+#include "middletier/common/shard_events.h"
 #include "middletier/gateway.h"
 #include "middletier/manifest/edit.h"
 #include "middletier/manifest/manifest.h"
 #include "middletier/meta/meta_memory.h"
 #include "middletier/meta/meta_store.h"
-#include "middletier/shard/shard.h"
 #include "support/mt_rig.h"
 
 #define COMMITS_MAX 400u
