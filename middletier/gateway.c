@@ -48,6 +48,7 @@
 #include "cluster/holding.h"
 #include "cluster/member.h"
 #include "cluster/member_view.h"
+#include "cluster/meta_proxy.h"
 #include "cluster/mirror.h"
 #include "cluster/peer.h"
 #include "cluster/snapshot.h"
@@ -509,7 +510,7 @@ mt_gateway_start(struct mt_gateway *gateway, char *ret_error, size_t error_bytes
 		rc = mt_port_open(&gateway->ports[index], &gateway->port_options[index], ret_error,
 		    error_bytes);
 		if (rc == 0)
-			gateway->opened_count++;
+			gateway->ports[gateway->opened_count++].root_ops = &mt_meta_proxy;
 	}
 	if (rc != 0)
 		return rc; /* mt_gateway_destroy closes those that are open */

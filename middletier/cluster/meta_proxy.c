@@ -407,8 +407,8 @@ root_call_start(struct root_call *call)
 	return 0;
 }
 
-int
-mt_root_load(struct mt_shard *shard, mt_root_fn fn, void *arg)
+static int
+proxy_load(struct mt_shard *shard, mt_root_fn fn, void *arg)
 {
 	struct root_call *call = root_call_create(shard);
 
@@ -420,8 +420,8 @@ mt_root_load(struct mt_shard *shard, mt_root_fn fn, void *arg)
 	return root_call_start(call);
 }
 
-int
-mt_root_store(struct mt_shard *shard, const struct mt_root *root, mt_root_fn fn, void *arg)
+static int
+proxy_store(struct mt_shard *shard, const struct mt_root *root, mt_root_fn fn, void *arg)
 {
 	struct root_call *call = root_call_create(shard);
 
@@ -434,8 +434,8 @@ mt_root_store(struct mt_shard *shard, const struct mt_root *root, mt_root_fn fn,
 	return root_call_start(call);
 }
 
-int
-mt_root_claim(struct mt_shard *shard, const struct mt_root *root, mt_root_fn fn, void *arg)
+static int
+proxy_claim(struct mt_shard *shard, const struct mt_root *root, mt_root_fn fn, void *arg)
 {
 	struct root_call *call = root_call_create(shard);
 
@@ -448,8 +448,8 @@ mt_root_claim(struct mt_shard *shard, const struct mt_root *root, mt_root_fn fn,
 	return root_call_start(call);
 }
 
-int
-mt_shard_volumes_refresh(struct mt_shard *shard, void (*fn)(int rc, void *arg), void *arg)
+static int
+proxy_volumes_refresh(struct mt_shard *shard, void (*fn)(int rc, void *arg), void *arg)
 {
 	struct root_call *call = root_call_create(shard);
 
@@ -461,8 +461,8 @@ mt_shard_volumes_refresh(struct mt_shard *shard, void (*fn)(int rc, void *arg), 
 	return root_call_start(call);
 }
 
-int
-mt_shard_mirror_check(struct mt_shard *shard, const struct mt_manifest_state *state,
+static int
+proxy_mirror_check(struct mt_shard *shard, const struct mt_manifest_state *state,
     void (*fn)(int rc, void *arg), void *arg)
 {
 	struct root_call *call = root_call_create(shard);
@@ -480,8 +480,8 @@ mt_shard_mirror_check(struct mt_shard *shard, const struct mt_manifest_state *st
 }
 
 /* On main, after the port's thread has ended; see the top. */
-void
-mt_root_abandon(struct mt_shard *shard)
+static void
+proxy_abandon(struct mt_shard *shard)
 {
 	bool is_killed = shard->port->shared->is_killed;
 	bool is_loop_dead = shard->port->loop != shard->port->main_loop;
@@ -500,3 +500,12 @@ mt_root_abandon(struct mt_shard *shard)
 			call->shard = NULL;
 	}
 }
+
+const struct mt_root_ops mt_meta_proxy = {
+	.load = proxy_load,
+	.store = proxy_store,
+	.claim = proxy_claim,
+	.abandon = proxy_abandon,
+	.volumes_refresh = proxy_volumes_refresh,
+	.mirror_check = proxy_mirror_check,
+};

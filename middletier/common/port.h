@@ -27,6 +27,7 @@ struct mt_link;
 struct mt_port_host;
 struct mt_port_options;
 struct mt_read_state;
+struct mt_root_ops;
 struct mt_run_cache;
 struct mt_settings;
 struct mt_session_host;
@@ -55,6 +56,7 @@ struct mt_port {
 	struct mt_shared *shared;
 	const struct mt_cluster *cluster; /* the key "cluster": main has read it when ports begin */
 	struct loop *main_loop;
+	const struct mt_root_ops *root_ops; /* gateway.c: before it begins */
 	uint32_t index;
 	struct loop *loop;
 	struct split_port *split;
