@@ -84,6 +84,8 @@ _Static_assert(GATEWAY_HOLD_NS > MT_PEER_TIMEOUT_NS,
 #define GATEWAY_INDEX_CACHE_BYTES NUM_MIB(64)
 #define GATEWAY_READY_BYTES (MT_PORTS_MAX * SPLIT_ADDRESS_BYTES_MAX)
 
+static void gateway_on_all_served(struct mt_gateway *gateway);
+
 static const struct sm_state gateway_table[MT_GATEWAY_STATE_NR] = {
 	[MT_GATEWAY_CREATED] = { "created", SM_TO(MT_GATEWAY_STARTING) | SM_TO(MT_GATEWAY_STOPPED),
 	    SM_INITIAL },
@@ -290,7 +292,7 @@ gateway_begin_ports(struct mt_gateway *gateway)
 	int rc;
 
 	sm_move(&gateway->sm, MT_GATEWAY_TAKING);
-	rc = mt_member_init(&gateway->member, gateway);
+	rc = mt_member_init(&gateway->member, gateway, gateway_on_all_served);
 	if (rc == 0)
 		rc = mt_volumes_watch(gateway);
 	if (rc == 0)
@@ -576,8 +578,8 @@ gateway_on_port_failed(struct mt_port *port, const char *text)
 		mt_gateway_fail(port->gateway, -EINVAL, "%s", text);
 }
 
-void
-mt_gateway_on_all_served(struct mt_gateway *gateway)
+static void
+gateway_on_all_served(struct mt_gateway *gateway)
 {
 	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
 	if (gateway->sm.state != MT_GATEWAY_TAKING)

@@ -28,7 +28,5 @@ char *mt_gateway_status_json(struct mt_gateway *gateway);
 /* mt_gateway_metric -- sum over ports. */
 uint64_t mt_gateway_metric(struct mt_gateway *gateway, enum mt_metric metric);
 
-/* mt_gateway_on_all_served -- member_view.c: every shard has an owner that serves it, for the first time. */
-void mt_gateway_on_all_served(struct mt_gateway *gateway);
 
 #endif /* CLEAVE_MIDDLETIER_GATEWAY_H */

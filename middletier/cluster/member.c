@@ -432,9 +432,10 @@ mt_member_leave(struct mt_member *member, void (*fn)(void *arg), void *arg)
 /* Its life. */
 
 int
-mt_member_init(struct mt_member *member, struct mt_gateway *gateway)
+mt_member_init(struct mt_member *member, struct mt_gateway *gateway,
+    void (*on_all_served)(struct mt_gateway *gateway))
 {
-	*member = (struct mt_member){ .gateway = gateway };
+	*member = (struct mt_member){ .gateway = gateway, .on_all_served = on_all_served };
 	mt_member_key(member->key, gateway->options.gateway_id);
 	sm_init(&member->sm, "member", member_table, MT_MEMBER_OUT, 0);
 	loop_timer_init(&member->timer, member_on_timer, member);

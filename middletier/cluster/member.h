@@ -53,6 +53,7 @@ struct mt_member_shard {
 
 struct mt_member {
 	struct mt_gateway *gateway;
+	void (*on_all_served)(struct mt_gateway *gateway);
 	struct sm sm;
 	char key[MT_MEMBER_KEY_BYTES];
 	uint64_t key_version; /* 0: we are no member */
@@ -90,8 +91,13 @@ char *mt_member_encode(const struct mt_gateway *gateway);
 /* mt_member_decode -- 0 and all but version and seen_ns; -EBADMSG and the field; -ENOMEM. */
 int mt_member_decode(const void *value, uint32_t bytes, struct mt_member_peer *ret_peer,
     const char **ret_field);
-/* mt_member_init -- the cluster is known, ports have been opened. -ENOMEM. */
-int mt_member_init(struct mt_member *member, struct mt_gateway *gateway);
+/*
+ * mt_member_init -- the cluster is known, ports have been opened. -ENOMEM
+ *
+ * @on_all_served: once, when every shard has an owner that serves it, for the first time.
+ */
+int mt_member_init(struct mt_member *member, struct mt_gateway *gateway,
+    void (*on_all_served)(struct mt_gateway *gateway));
 /* mt_member_start -- get a lease, keep it, get it again. 0; -ENOMEM. */
 int mt_member_start(struct mt_member *member);
 /* mt_member_leave -- the ports have stopped: give the lease back; @fn once, soon in any case. */

@@ -198,7 +198,7 @@ view_check(struct mt_member *member)
 	if (!is_served || member->is_ready_told)
 		return;
 	member->is_ready_told = true;
-	mt_gateway_on_all_served(member->gateway);
+	member->on_all_served(member->gateway);
 }
 
 static void

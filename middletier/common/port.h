@@ -26,6 +26,7 @@ struct mt_gateway;
 struct mt_link;
 struct mt_port_host;
 struct mt_port_options;
+struct mt_port_events;
 struct mt_read_state;
 struct mt_root_ops;
 struct mt_run_cache;
@@ -56,6 +57,7 @@ struct mt_port {
 	struct mt_shared *shared;
 	const struct mt_cluster *cluster; /* the key "cluster": main has read it when ports begin */
 	struct loop *main_loop;
+	const struct mt_port_events *events;
 	const struct mt_root_ops *root_ops; /* gateway.c: before it begins */
 	uint32_t index;
 	struct loop *loop;

@@ -35,6 +35,7 @@
 #include "common/alloc.h"
 #include "common/metric.h"
 #include "common/port.h"
+#include "common/port_events.h"
 #include "common/settings.h"
 #include "common/shard.h"
 #include "extent/capacity.h"
@@ -44,6 +45,7 @@
 #include "extent/node_trouble.h"
 #include "extent/placement.h"
 #include "extent/slow_node.h"
+#include "gateway.h"
 #include "port/port.h"
 
 #define LINK_MAGIC 0x4b4e494cu      /* "LINK" */

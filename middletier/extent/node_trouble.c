@@ -10,8 +10,8 @@
 #include "base/log.h"
 #include "cleave/split.h"
 #include "common/port.h"
+#include "common/port_events.h"
 #include "extent/node_link.h"
-#include "port/port.h"
 
 #define TROUBLE_STORE_TEXT "it obeys another metadata store"
 
@@ -77,14 +77,15 @@ trouble_on_other_store(struct mt_link *link)
 void
 trouble_on_duplicate(struct mt_link *link, const struct mt_link *other, uint32_t node_id)
 {
-	char text[SPLIT_ADDRESS_BYTES_MAX + 32];
+	char text[SPLIT_ADDRESS_BYTES_MAX + 32], objection[MT_OBJECTION_BYTES];
 
 	(void)snprintf(text, sizeof(text), "node %u is at %s, too", node_id, other->config.address);
 	if (!trouble_is_news(link, -EEXIST, text))
 		return;
-	mt_port_object(link->port,
+	(void)snprintf(objection, sizeof(objection),
 	    "node %u: found at two addresses, %s and %s: a node's number is its own in a cluster. "
 	    "Leave one of them out of --node; a disk that is a copy, or was formatted with another "
 	    "node's number, is formatted anew with its own --node-id",
-	    node_id, other->config.address, link->config.address);
+	    node_id, other->config.address, link->config.address); /* cut where too long */
+	mt_port_on_objection(link->port, objection);
 }

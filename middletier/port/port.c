@@ -38,6 +38,7 @@
 #include "cleave/wire.h"
 #include "common/alloc.h"
 #include "common/port.h"
+#include "common/port_events.h"
 #include "common/settings.h"
 #include "common/shard.h"
 #include "common/shard_events.h"
@@ -46,6 +47,7 @@
 #include "extent/capacity.h"
 #include "extent/node_link.h"
 #include "index/run_index.h"
+#include "manifest/manifest_room.h"
 #include "merge/merge.h"
 #include "port/dispatch.h"
 #include "port/port.h"
@@ -77,6 +79,8 @@ static const struct sm_state port_table[MT_PORT_STATE_NR] = {
 	[MT_PORT_STOPPING] = { "stopping", SM_TO(MT_PORT_STOPPED), 0 },
 	[MT_PORT_STOPPED] = { "stopped", 0, SM_FINAL },
 };
+
+static const struct mt_port_events port_events;
 
 static void port_on_stop_timer(struct loop_timer *timer, void *arg);
 
@@ -279,6 +283,7 @@ mt_port_open(struct mt_port *port, const struct mt_port_options *options, char *
 		.host = options->host,
 		.session_host = &mt_dispatch_host,
 		.gateway = options->gateway,
+		.events = &port_events,
 		.settings = options->settings,
 		.shared = options->shared,
 		.cluster = options->cluster,
@@ -447,8 +452,8 @@ port_on_shard_report(struct loop_post *post, void *arg)
 	port->host->on_shard(port, shard->index, state, epoch);
 }
 
-void
-mt_port_on_shard(struct mt_shard *shard)
+static void
+port_on_shard(struct mt_shard *shard)
 {
 	struct mt_port *port = shard->port;
 	struct mt_shard_report *report = &shard->report;
@@ -566,15 +571,10 @@ mt_port_begin(struct mt_port *port)
 	port_tell_shards(port, wanted);
 }
 
-void
-mt_port_object(struct mt_port *port, const char *format, ...)
+/* Fails the gateway, or, once it has served, is logged. */
+static void
+port_on_objection(struct mt_port *port, const char *text)
 {
-	char text[sizeof(port->failure)];
-	va_list args;
-
-	va_start(args, format);
-	(void)vsnprintf(text, sizeof(text), format, args); /* cut where too long */
-	va_end(args);
 	if (port->on_link == NULL && !port_has_served(port))
 		port_fail(port, "%s", text);
 	else if (port->index == 0)
@@ -593,14 +593,15 @@ port_check_nodes(struct mt_port *port)
 		return;
 	port->is_room_told = true;
 	if (rc == -ENOSPC)
-		mt_port_object(port, "%s", text);
+		port_on_objection(port, text);
 	else if (port->index == 0)
 		log_error("gateway: %s",
 		    text); /* it may do yet: for few extents, or fewer copies */
 }
 
-void
-mt_port_on_link(struct mt_port *port, struct mt_link *link, bool is_up)
+/* Tells every shard of the port, and checks the disks' size once all are known. */
+static void
+port_on_link(struct mt_port *port, struct mt_link *link, bool is_up)
 {
 	CHECK_OBJ(port, PORT_MAGIC);
 	if (port->on_link != NULL) {
@@ -612,6 +613,12 @@ mt_port_on_link(struct mt_port *port, struct mt_link *link, bool is_up)
 	for (uint32_t i = 0; i < port->shard_count; i++)
 		mt_shard_on_link(&port->shards[i], link, is_up);
 }
+
+static const struct mt_port_events port_events = {
+	.on_link = port_on_link,
+	.on_objection = port_on_objection,
+	.on_shard = port_on_shard,
+};
 
 /* Stopping. */
 

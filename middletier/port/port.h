@@ -26,18 +26,6 @@ struct sim_host;
 struct split_msg;
 struct wire_control;
 
-/* mt_port_object -- a node shows that nothing can be served: fails the gateway, or, once it has served, is logged. */
-void mt_port_object(struct mt_port *port, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-/*
- * mt_port_on_link -- node_link.c says that @link came up (id and slots are known) or went down
- *
- * Tells every shard of the port (mt_shard_on_link), and checks the disks' size once all are known.
- */
-void mt_port_on_link(struct mt_port *port, struct mt_link *link, bool is_up);
-/* mt_port_on_shard -- shard.c, takeover.c: claimed (its epoch is known), serving, or stopped. */
-void mt_port_on_shard(struct mt_shard *shard);
-
 /*
  * mt_port_host -- what lies above a port: the gateway's other ports, its membership and its control requests
  *

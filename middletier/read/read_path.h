@@ -80,11 +80,14 @@ void read_on_status(struct mt_read *read, int rc);
 /* read_on_piece -- a piece of @read has ended and is free again. */
 void read_on_piece(struct mt_read *read, int rc);
 
-/* mt_read_path_claimed -- the shard's epoch is known: as mt_write_path_claimed, for reads that were parked before. */
+/* mt_read_path_claimed -- after mt_write_path_claimed: reads that were parked before must name the epoch, too. */
 void mt_read_path_claimed(struct mt_shard *shard);
-/* mt_read_path_on_shard -- behind mt_write_path_start and _stop: parked reads go, or are answered with its rc. */
+/*
+ * mt_read_path_on_shard -- after mt_write_path_start or _stop: parked reads of @shard begin, or are
+ * answered as its writes are
+ */
 void mt_read_path_on_shard(struct mt_shard *shard);
-/* mt_read_path_on_link -- behind the extents and the write path: a replica may have come or gone. */
+/* mt_read_path_on_link -- a link came up or went down: what waits for a node is looked at. */
 void mt_read_path_on_link(struct mt_port *port);
 
 #endif /* CLEAVE_MIDDLETIER_READ_READ_PATH_H */

@@ -31,6 +31,7 @@
 #include "cluster/gateway_state.h"
 #include "cluster/meta_proxy.h"
 #include "common/port.h"
+#include "common/port_events.h"
 #include "common/root.h"
 #include "common/root_ops.h"
 #include "common/settings.h"

@@ -32,6 +32,7 @@
 #include "cleave/wire.h"
 #include "common/alloc.h"
 #include "common/port.h"
+#include "common/port_events.h"
 #include "common/replica.h"
 #include "common/root_ops.h"
 #include "common/settings.h"

@@ -21,6 +21,7 @@
 #include "cleave/loop.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
+#include "common/port_events.h"
 #include "common/shard.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"

@@ -498,7 +498,7 @@ fake_tell(struct mt_link *link, bool is_up)
 		if (shard->extents[i] != NULL)
 			mt_extent_on_link(shard->extents[i], link, is_up);
 	mt_write_path_on_link(shard, link, is_up);
-	mt_read_path_on_link(shard->port);
+	mt_read_path_on_link(&fake.port);
 }
 
 /* The link is lost: the node has carried out the first @done_count calls, and nobody was told. */

@@ -265,6 +265,14 @@ fake_fini(void)
 	(void)munmap(fake.device, FAKE_DEVICE_BYTES);
 }
 
+/* The parts that answer requests, as shard.c stops them. */
+static inline void
+fake_stop(int rc)
+{
+	mt_write_path_stop(&fake.shard, rc);
+	mt_read_path_on_shard(&fake.shard);
+}
+
 static inline void
 fake_run_for(uint64_t ns)
 {
