@@ -599,6 +599,8 @@ void
 mt_replay_on_link(struct mt_replay *replay, struct mt_link *link, bool is_up)
 {
 	(void)link;
+	if (replay->magic == 0)
+		return; /* none has begun, or it has ended */
 	CHECK_OBJ(replay, REPLAY_MAGIC);
 	if (is_up && !replay->is_stopped && replay->sm.state == MT_REPLAY_WAITING)
 		replay_restart(replay);

@@ -683,6 +683,8 @@ mt_agree_start(struct mt_agree *agree)
 void
 mt_agree_on_link(struct mt_agree *agree, struct mt_link *link, bool is_up)
 {
+	if (agree->magic == 0)
+		return; /* none has begun, or it has ended */
 	CHECK_OBJ(agree, AGREE_MAGIC);
 	if (agree->is_stopped)
 		return;
@@ -695,6 +697,8 @@ mt_agree_on_link(struct mt_agree *agree, struct mt_link *link, bool is_up)
 void
 mt_agree_stop(struct mt_agree *agree)
 {
+	if (agree->magic == 0 || agree->is_stopped)
+		return; /* it has ended */
 	CHECK_OBJ(agree, AGREE_MAGIC);
 	agree->is_stopped = true;
 	loop_timer_stop(agree->shard->port->loop, &agree->timer);

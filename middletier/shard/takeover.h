@@ -39,17 +39,36 @@ void mt_takeover_reset(struct mt_shard *shard);
  */
 void mt_takeover_on_stale(struct mt_shard *shard);
 
+/* In the order in which they run; takeover.c says what each does. */
+enum mt_takeover_step {
+	TAKEOVER_LOAD_ROOT,
+	TAKEOVER_LOOK_FOR_NEWER,
+	TAKEOVER_CLAIM,
+	TAKEOVER_AGREE_MANIFEST,
+	TAKEOVER_STORE_LENGTH,
+	TAKEOVER_READ_MANIFEST,
+	TAKEOVER_CHECK_MIRROR,
+	TAKEOVER_AGREE_EXTENTS,
+	TAKEOVER_AWAIT_NODES,
+	TAKEOVER_OPEN_MANIFEST,
+	TAKEOVER_REPLAY,
+	TAKEOVER_AWAIT_VOLUMES,
+	TAKEOVER_SERVE,
+	TAKEOVER_STEP_NR
+};
+#define TAKEOVER_DONE 1 /* a step's start: there is nothing to wait for, on to the next step */
+
 #define TAKEOVER_MAGIC 0x4f454b54u /* "TKEO" */
 
 struct mt_takeover {
 	uint32_t magic;
 	struct mt_shard *shard;
+	enum mt_takeover_step step; /* at work, or to be started by retry_timer */
+	struct loop_timer retry_timer;
 	struct mt_stale_check stale;
 	struct mt_agree agree;
 	struct mt_replay replay;
 	struct mt_manifest_read read;   /* by replay */
-	bool is_agreeing, is_replaying; /* which of the two is at work */
-	bool is_awaiting_nodes;         /* before OPENING, for a third node; retry_timer runs */
 	struct mt_root wanted;          /* being stored */
 	struct mt_root looked;          /* as it was loaded, before the claim */
 	struct mt_manifest_state state; /* of the old manifest, as it grows */
@@ -60,15 +79,17 @@ struct mt_takeover {
 	struct mt_extent **empties; /* extents in which nothing was written: to be deleted */
 	uint32_t empty_count;
 	uint32_t claim_count;
-	struct loop_timer retry_timer;
-	void (*retry_fn)(struct mt_takeover *takeover);
 	struct loop_timer progress_timer;
 	struct loop_timer refresh_timer;
 	bool is_refreshed; /* main has read the volumes since the claim, and told the ports */
-	bool is_replayed;  /* only that is waited for */
 	bool was_ours;     /* the root named this very process before the claim */
 	bool is_retry_logged;
+	/*
+	 * takeover_stale.c is at work, beside the step and not instead of it: the new manifest may hear of a
+	 * newer owner from several nodes, while the log is still replayed, and long after that.
+	 */
 	bool is_checking_stale;
+	struct loop_timer stale_timer; /* its next try */
 	uint64_t started_ns, claimed_ns;
 	uint64_t record_count;
 	uint64_t next_sequence; /* behind the last record replayed */
@@ -77,9 +98,13 @@ struct mt_takeover {
 bool mt_takeover_is_stopped(const struct mt_takeover *takeover);
 /* mt_takeover_give_up -- the shard stops for good, and the log says why. */
 void mt_takeover_give_up(struct mt_takeover *takeover, int rc, const char *why);
-/* mt_takeover_retry -- call @fn again in a while. */
-void mt_takeover_retry(struct mt_takeover *takeover, void (*fn)(struct mt_takeover *), int rc);
-/* mt_takeover_end_replay -- one that failed may have reads out: its memory stays. */
-void mt_takeover_end_replay(struct mt_takeover *takeover, int rc);
+/* mt_takeover_next -- the present step has ended: 0: start the next one; else the same again, later. */
+void mt_takeover_next(struct mt_takeover *takeover, int rc);
+/* mt_takeover_run -- start the present step, also once more, and those after it that need not wait. */
+void mt_takeover_run(struct mt_takeover *takeover);
+/* mt_takeover_retry_from -- go on with @step, later, because of @rc. */
+void mt_takeover_retry_from(struct mt_takeover *takeover, enum mt_takeover_step step, int rc);
+/* mt_takeover_pause -- @timer fires in a while; the log says once what is waited for, by @rc. */
+void mt_takeover_pause(struct mt_takeover *takeover, struct loop_timer *timer, int rc);
 
 #endif /* CLEAVE_MIDDLETIER_SHARD_TAKEOVER_H */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * takeover_open.c -- the second half of a take-over: OPENING and REPLAYING
+ * takeover_open.c -- the last steps of a take-over: open_manifest, replay, await_volumes, serve
  *
- * takeover.c has found the state: every extent that the manifest names, sealed at an agreed length. Here
- * they become the shard's extents, a new manifest makes the lengths durable, and only then the log's
+ * takeover_manifest.c has found the state: every extent that the manifest names, sealed at an agreed length.
+ * Here they become the shard's extents, a new manifest makes the lengths durable, and only then the log's
  * descriptors go into the index, extent after extent, which is the order they were written in.
  */
 #include <errno.h>
@@ -15,7 +15,6 @@
 #include "base/metrics.h"
 #include "base/mutant.h"
 #include "base/num.h"
-#include "base/sm.h"
 #include "catalog/scope.h"
 #include "cleave/batch.h"
 #include "cleave/loop.h"
@@ -42,28 +41,7 @@
 
 #define TAKEOVER_PROGRESS_NS NUM_S(1)
 
-/* ---- opening ---- */
-
-static void takeover_replay(struct mt_takeover *takeover);
-
-static void
-takeover_on_opened(int rc, void *arg)
-{
-	struct mt_takeover *takeover = arg;
-	struct mt_shard *shard = takeover->shard;
-
-	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
-	if (rc != 0 || mt_takeover_is_stopped(takeover))
-		return; /* the manifest has stopped the shard */
-	takeover->is_retry_logged = false;
-	/* The lengths are durable now. Nodes that were away are told. */
-	for (uint32_t i = 0; i < shard->extent_count; i++)
-		mt_extent_cut_replicas(shard->extents[i]);
-	while (takeover->empty_count > 0)
-		mt_extent_delete(takeover->empties[--takeover->empty_count]);
-	sm_move(&shard->sm, MT_SHARD_REPLAYING);
-	takeover_replay(takeover);
-}
+/* ---- open_manifest ---- */
 
 /* One of the state's extents becomes the shard's; log extents are to be replayed. */
 static int
@@ -229,26 +207,43 @@ takeover_begin_sequence(struct mt_takeover *takeover)
 	}
 }
 
-void
-mt_takeover_open(struct mt_takeover *takeover)
+static void
+takeover_on_opened(int rc, void *arg)
+{
+	struct mt_takeover *takeover = arg;
+	struct mt_shard *shard = takeover->shard;
+
+	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
+	if (rc != 0 || mt_takeover_is_stopped(takeover))
+		return; /* the manifest has stopped the shard */
+	assert(takeover->step == TAKEOVER_OPEN_MANIFEST);
+	takeover->is_retry_logged = false;
+	/* The lengths are durable now. Nodes that were away are told. */
+	for (uint32_t i = 0; i < shard->extent_count; i++)
+		mt_extent_cut_replicas(shard->extents[i]);
+	while (takeover->empty_count > 0)
+		mt_extent_delete(takeover->empties[--takeover->empty_count]);
+	mt_takeover_next(takeover, 0);
+}
+
+int
+mt_takeover_open_manifest(struct mt_takeover *takeover)
 {
 	struct mt_shard *shard = takeover->shard;
 	int rc = takeover_restore_all(takeover);
 
 	if (rc == -ENOSPC) {
 		mt_takeover_give_up(takeover, rc, "it has too many extents");
-		return;
-	}
-	if (rc == 0) {
-		takeover->state.epoch = shard->epoch;
-		takeover_begin_sequence(takeover);
-		rc = mt_manifest_open(shard, &takeover->state, takeover_on_opened, takeover);
+		return 0;
 	}
 	if (rc != 0)
-		mt_takeover_retry(takeover, mt_takeover_open, rc);
+		return rc;
+	takeover->state.epoch = shard->epoch;
+	takeover_begin_sequence(takeover);
+	return mt_manifest_open(shard, &takeover->state, takeover_on_opened, takeover);
 }
 
-/* ---- replaying ---- */
+/* ---- replay ---- */
 
 static int
 takeover_apply(struct mt_takeover *takeover, const struct record_desc *record,
@@ -312,30 +307,6 @@ takeover_on_records(struct mt_replay *replay, const struct mt_replay_source *sou
 	return 0;
 }
 
-void
-mt_takeover_try_serve(struct mt_takeover *takeover)
-{
-	struct mt_shard *shard = takeover->shard;
-	uint64_t took_ns = loop_now_ns(shard->port->loop) - takeover->started_ns;
-
-	if (!takeover->is_replayed || !takeover->is_refreshed)
-		return;
-	mt_free(takeover->sources);
-	takeover->sources = NULL;
-	log_info("shard %" PRIu32 ": serving epoch=%" PRIu32 " extents=%" PRIu32 " records=%" PRIu64
-		 " next_sequence=%" PRIu64 " took_ms=%" PRIu64,
-	    shard->index, shard->epoch, shard->extent_count, takeover->record_count,
-	    shard->next_sequence, took_ns / NUM_MS(1));
-	metric_add(&shard->port->metrics[MT_METRIC_takeovers], 1);
-	sm_move(&shard->sm, MT_SHARD_SERVING);
-	mt_upkeep_start(shard);
-	mt_reclaim_start(shard);
-	mt_flush_start(shard);
-	mt_write_path_start(shard);
-	mt_read_path_on_shard(shard);
-	mt_port_on_shard(shard);
-}
-
 static void
 takeover_log_progress(const struct mt_takeover *takeover)
 {
@@ -360,22 +331,25 @@ takeover_on_replayed(struct mt_replay *replay, int rc, void *arg)
 {
 	struct mt_takeover *takeover = arg;
 
-	(void)replay;
 	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
+	assert(takeover->step == TAKEOVER_REPLAY);
 	loop_timer_stop(takeover->shard->port->loop, &takeover->progress_timer);
 	takeover_log_progress(takeover);
-	mt_takeover_end_replay(takeover, rc);
+	/* A replay that failed may have reads out: its memory stays until the take-over goes. */
+	if (rc == 0)
+		mt_replay_fini(replay);
+	else
+		mt_replay_stop(replay);
 	if (rc == -ESTALE)
 		mt_takeover_on_stale(takeover->shard);
 	else if (rc != 0)
 		mt_takeover_give_up(takeover, rc, "its log cannot be understood");
 	else
-		takeover->is_replayed = true;
-	mt_takeover_try_serve(takeover);
+		mt_takeover_next(takeover, 0);
 }
 
-static void
-takeover_replay(struct mt_takeover *takeover)
+int
+mt_takeover_replay(struct mt_takeover *takeover)
 {
 	struct mt_replay *replay = &takeover->replay;
 	int rc;
@@ -387,13 +361,42 @@ takeover_replay(struct mt_takeover *takeover)
 	replay->fn = takeover_on_replayed;
 	replay->arg = takeover;
 	rc = mt_replay_start(replay);
-	if (rc != 0) {
-		mt_takeover_retry(takeover, takeover_replay, rc);
-		return;
-	}
-	takeover->is_replaying = true;
-	loop_timer_start(takeover->shard->port->loop, &takeover->progress_timer,
-	    TAKEOVER_PROGRESS_NS);
+	if (rc == 0)
+		loop_timer_start(takeover->shard->port->loop, &takeover->progress_timer,
+		    TAKEOVER_PROGRESS_NS);
+	return rc;
+}
+
+/* ---- await_volumes ---- */
+
+int
+mt_takeover_await_volumes(struct mt_takeover *takeover)
+{
+	return takeover->is_refreshed ? TAKEOVER_DONE : 0;
+}
+
+/* ---- serve ---- */
+
+int
+mt_takeover_serve(struct mt_takeover *takeover)
+{
+	struct mt_shard *shard = takeover->shard;
+	uint64_t took_ns = loop_now_ns(shard->port->loop) - takeover->started_ns;
+
+	mt_free(takeover->sources);
+	takeover->sources = NULL;
+	log_info("shard %" PRIu32 ": serving epoch=%" PRIu32 " extents=%" PRIu32 " records=%" PRIu64
+		 " next_sequence=%" PRIu64 " took_ms=%" PRIu64,
+	    shard->index, shard->epoch, shard->extent_count, takeover->record_count,
+	    shard->next_sequence, took_ns / NUM_MS(1));
+	metric_add(&shard->port->metrics[MT_METRIC_takeovers], 1);
+	mt_upkeep_start(shard);
+	mt_reclaim_start(shard);
+	mt_flush_start(shard);
+	mt_write_path_start(shard);
+	mt_read_path_on_shard(shard);
+	mt_port_on_shard(shard);
+	return 0; /* the last step */
 }
 
 void
