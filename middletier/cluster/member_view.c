@@ -29,7 +29,6 @@
 #include "cluster/member_view.h"
 #include "common/alloc.h"
 #include "common/shard.h"
-#include "gateway.h"
 #include "port/port.h"
 
 #define VIEW_GATEWAYS "gateways/"

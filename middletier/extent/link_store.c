@@ -23,8 +23,6 @@
 #include "extent/link_store.h"
 #include "extent/node_link.h"
 #include "extent/node_trouble.h"
-#include "gateway.h"
-#include "shard/shard.h"
 
 void
 mt_link_store_hello(struct mt_link *link, struct wire_hello *hello)

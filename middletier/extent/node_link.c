@@ -45,8 +45,6 @@
 #include "extent/node_trouble.h"
 #include "extent/placement.h"
 #include "extent/slow_node.h"
-#include "gateway.h"
-#include "port/port.h"
 
 #define LINK_MAGIC 0x4b4e494cu      /* "LINK" */
 #define LINK_CALL_MAGIC 0x4c4c4143u /* "CALL" */

@@ -42,8 +42,6 @@
 #include "common/settings.h"
 #include "common/shard.h"
 #include "common/shard_events.h"
-#include "control/control.h"
-#include "control/control_json.h"
 #include "extent/capacity.h"
 #include "extent/node_link.h"
 #include "index/run_index.h"

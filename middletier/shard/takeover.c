@@ -47,7 +47,6 @@
 #include "extent/replay.h"
 #include "manifest/manifest_read.h"
 #include "manifest/manifest_state.h"
-#include "port/port.h"
 #include "read/read_path.h"
 #include "shard/agree.h"
 #include "shard/stale.h"

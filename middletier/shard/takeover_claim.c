@@ -18,9 +18,9 @@
 #include "common/port.h"
 #include "common/port_events.h"
 #include "common/root_ops.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "common/shard_events.h"
-#include "gateway.h"
 #include "index/index.h"
 #include "read/read_path.h"
 #include "shard/stale.h"
@@ -57,12 +57,12 @@ takeover_prepare(struct mt_takeover *takeover, const struct mt_root *root)
 		mt_takeover_give_up(takeover, -EOVERFLOW, "there are no epochs left");
 		return;
 	}
-	takeover->was_ours = root->gateway_id == mt_gateway_id(port->gateway) &&
-	    root->boot_id == mt_gateway_boot_id(port->gateway);
+	takeover->was_ours = root->gateway_id == port->settings->gateway_id &&
+	    root->boot_id == port->settings->boot_id;
 	wanted->epoch = root->epoch + 1;
 	wanted->is_released = false;
-	wanted->gateway_id = mt_gateway_id(port->gateway);
-	wanted->boot_id = mt_gateway_boot_id(port->gateway);
+	wanted->gateway_id = port->settings->gateway_id;
+	wanted->boot_id = port->settings->boot_id;
 	memcpy(wanted->port_address, port->address, sizeof(wanted->port_address));
 	mt_takeover_next(takeover, 0);
 }

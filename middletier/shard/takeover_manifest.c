@@ -18,11 +18,11 @@
 #include "common/port.h"
 #include "common/replica.h"
 #include "common/root_ops.h"
+#include "common/settings.h"
 #include "common/shard.h"
 #include "extent/node_link.h"
 #include "extent/placement.h"
 #include "extent/replay.h"
-#include "gateway.h"
 #include "manifest/manifest_read.h"
 #include "manifest/manifest_state.h"
 #include "shard/agree.h"
@@ -50,7 +50,7 @@ takeover_start_agree(struct mt_takeover *takeover, const struct mt_state_extent 
 	agree->replica_count = extent->replica_count;
 	/* One wait for all that are away, not one an extent. */
 	agree->deadline_ns = takeover->claimed_ns +
-	    mt_gateway_node_timeout_ns(takeover->shard->port->gateway);
+	    takeover->shard->port->settings->node_timeout_ns;
 	agree->fn = fn;
 	agree->arg = takeover;
 	return mt_agree_start(agree);
@@ -244,7 +244,7 @@ static uint64_t
 takeover_nodes_until_ns(const struct mt_takeover *takeover)
 {
 	struct mt_port *port = takeover->shard->port;
-	uint64_t timeout_ns = mt_gateway_node_timeout_ns(port->gateway), until_ns = 0;
+	uint64_t timeout_ns = port->settings->node_timeout_ns, until_ns = 0;
 
 	if (mt_placement_domain_count(port) >= MT_REPLICAS_MAX)
 		return 0;

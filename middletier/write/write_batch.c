@@ -40,8 +40,6 @@
 #include "extent/replicate.h"
 #include "index/index.h"
 #include "index/ring.h"
-#include "port/port.h"
-#include "shard/shard.h"
 #include "write/cut.h"
 #include "write/log_roll.h"
 #include "write/write_batch.h"

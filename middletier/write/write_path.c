@@ -52,7 +52,6 @@
 #include "extent/node_link.h"
 #include "index/index.h"
 #include "index/ring.h"
-#include "port/port.h"
 #include "session/reply.h"
 #include "session/session.h"
 #include "write/cut.h"
