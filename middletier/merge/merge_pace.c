@@ -26,8 +26,7 @@ merge_turn_jobs(const struct mt_merge *merge)
 {
 	const struct mt_port *port = merge->shard->port;
 
-	return pace_turn_jobs(port_pressure(port), port->write_count,
-	    mt_turn_is_short(port));
+	return pace_turn_jobs(port_pressure(port), port->write_count, mt_turn_is_short(port));
 }
 
 struct engine_set *
@@ -47,7 +46,7 @@ merge_pause_ns(const struct mt_merge *merge, uint64_t bytes)
 	const struct mt_port *port = work->port;
 	uint64_t now_ns = loop_now_ns(port->loop);
 	uint64_t rate = port->write_count == 0 ? PACE_UNLIMITED
-						       : pace_merge_rate(port_pressure(port));
+					       : pace_merge_rate(port_pressure(port));
 
 	work->paid_ns = pace_pay(work->paid_ns, now_ns, bytes, rate);
 	return rate == PACE_UNLIMITED || work->paid_ns <= now_ns ? 0 : work->paid_ns - now_ns;
