@@ -451,14 +451,6 @@ fake_start(void)
 	mt_read_path_on_shard(&fake.shard);
 }
 
-/* The shard's requests end, and nothing else of it. */
-static inline void
-fake_stop(int rc)
-{
-	mt_write_path_stop(&fake.shard, rc);
-	mt_read_path_on_shard(&fake.shard);
-}
-
 /* As fake_start, and its first log extent is open. */
 static inline void
 fake_start_quiet(void)
