@@ -32,6 +32,7 @@
 #include "base/random.h"
 #include "cleave/split.h"
 #include "cleave/status.h"
+#include "cleave/wire.h"
 #include "format/format_pages.h"
 
 #define DISK_BYTES NUM_GIB(2)

@@ -103,7 +103,7 @@ server_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t 
 		const char *field = NULL;
 
 		/* A message before this one was bad, and closed the queue pair. */
-		if (msgs[i]->qp == NULL || split_qp_state(msgs[i]->qp) != QP_READY) {
+		if (msgs[i]->qp == NULL || split_qp_state(msgs[i]->qp) != SPLIT_QP_READY) {
 			split_msg_release(msgs[i]);
 			continue;
 		}

@@ -37,7 +37,7 @@ verify_is_wanted(const struct sn_request *req)
 {
 	struct split_qp *qp = req->msg->qp;
 
-	return qp != NULL && split_qp_state(qp) == QP_READY;
+	return qp != NULL && split_qp_state(qp) == SPLIT_QP_READY;
 }
 
 /* ---- the end ---- */

@@ -12,6 +12,7 @@
 
 #include "cleave/split.h"
 #include "cleave/status.h"
+#include "cleave/wire.h"
 
 #define DESIGN_SLOTS 32u
 #define DESIGN_REPLICAS 3u

@@ -31,11 +31,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "cleave/dev_ptr.h"
 #include "cleave/loop.h"
-#include "cleave/wire.h"
+#include "cleave/units.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #define CLEAVE_IO_BYTES_MAX (UINT64_C(32) << 20) /* of a read or write */
 #define CLEAVE_ERROR_BYTES_MAX 384u
@@ -131,7 +134,7 @@ struct cleave_stats {
 	CLEAVE_STAT_LIST(CLEAVE_STAT_MEMBER)
 #undef CLEAVE_STAT_MEMBER
 };
-/* cleave_client_stats -- live values; other threads read them with metric_read. */
+/* cleave_client_stats -- live values; other threads read them with relaxed atomic loads. */
 const struct cleave_stats *cleave_client_stats(const struct cleave_client *client);
 
 /*
@@ -192,7 +195,7 @@ struct cleave_volume_info {
 	char name[CLEAVE_NAME_BYTES_MAX + 1];
 	uint64_t id;
 	uint64_t size_bytes;
-	enum service_class service_class;
+	enum cleave_service_class service_class;
 	char engine[16];
 	int level;
 	uint32_t replicas;
@@ -299,8 +302,8 @@ enum cleave_op {
 };
 
 enum cleave_extent_flags {
-	CLEAVE_EXTENT_HOLE = WIRE_STATUS_HOLE, /* nothing is stored: discarded, or never written */
-	CLEAVE_EXTENT_ZERO = WIRE_STATUS_ZERO, /* reads as zeros */
+	CLEAVE_EXTENT_HOLE = 1u << 0, /* nothing is stored: discarded, or never written */
+	CLEAVE_EXTENT_ZERO = 1u << 1, /* reads as zeros */
 };
 /* Neighbouring blocks of which the same is true. */
 struct cleave_extent {
@@ -422,5 +425,9 @@ int cleave_flush(struct cleave_disk *disk);
  */
 int cleave_block_status(struct cleave_disk *disk, uint64_t bytes, uint64_t offset_bytes,
     struct cleave_extent *extents, uint32_t max, uint32_t *ret_count);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* CLEAVE_CLIENT_H */

@@ -17,7 +17,11 @@ typedef struct {
 	uintptr_t device_address_private; /* 0: no memory */
 } dev_ptr;
 
+#ifdef __cplusplus
+#define DEV_PTR_NULL (dev_ptr{ 0 })
+#else
 #define DEV_PTR_NULL ((dev_ptr){ 0 })
+#endif
 
 static inline bool
 dev_ptr_is_null(dev_ptr p)
@@ -28,7 +32,8 @@ dev_ptr_is_null(dev_ptr p)
 static inline dev_ptr
 dev_ptr_add(dev_ptr p, uint64_t offset_bytes)
 {
-	return (dev_ptr){ p.device_address_private + (uintptr_t)offset_bytes };
+	p.device_address_private += (uintptr_t)offset_bytes;
+	return p;
 }
 
 /* One piece of device memory: what a gather list is made of. */

@@ -21,8 +21,12 @@
 
 #include "cleave/dev_ptr.h"
 #include "cleave/loop.h"
+#include "cleave/units.h"
 
-#define CLEAVE_BLOCK_BYTES 4096u
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define ENGINE_RECORD_BLOCKS_MAX 16u
 #define ENGINE_RECORD_BYTES_MAX (ENGINE_RECORD_BLOCKS_MAX * CLEAVE_BLOCK_BYTES)
 
@@ -178,5 +182,9 @@ struct engine_gate_ops {
 	int (*submit)(struct engine_set *set, struct engine_job *job);
 };
 extern const struct engine_gate_ops engine_set_gate_ops;
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* CLEAVE_ENGINE_H */

@@ -21,6 +21,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define LOOP_DEFER_ROUNDS_MAX 64
 
 struct loop;
@@ -166,5 +170,9 @@ int loop_run(struct loop *loop, bool (*until)(void *arg), void *arg);
 void loop_stop(struct loop *loop);
 /* loop_is_running -- true inside a handler: dev_poll must not block then. */
 bool loop_is_running(const struct loop *loop);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* CLEAVE_LOOP_H */

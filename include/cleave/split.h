@@ -43,7 +43,11 @@
 #include "cleave/dev_ptr.h"
 #include "cleave/engine.h"
 #include "cleave/loop.h"
-#include "cleave/wire.h"
+#include "cleave/message.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #define SPLIT_HEADER_BYTES_MAX 16384u
 #define SPLIT_PIECES_MAX 64u
@@ -53,7 +57,7 @@
 struct split_port;
 struct split_qp;
 struct dev_event;
-struct sim_host; /* sim_net.h */
+struct sim_host; /* of the simulator; no program outside of it has one */
 
 /* What a port is made with. Zero means the default in brackets. */
 struct split_port_options {
@@ -191,7 +195,14 @@ struct split_msg {
 	void *user;   /* the receiver's */
 };
 
-enum split_qp_state { QP_CONNECTING, QP_ACCEPTING, QP_READY, QP_CLOSING, QP_CLOSED, QP_STATE_NR };
+enum split_qp_state {
+	SPLIT_QP_CONNECTING,
+	SPLIT_QP_ACCEPTING,
+	SPLIT_QP_READY,
+	SPLIT_QP_CLOSING,
+	SPLIT_QP_CLOSED,
+	SPLIT_QP_STATE_NR
+};
 
 /* A queue pair's handlers. All run from the loop, never inside a call that caused them. */
 struct split_qp_ops {
@@ -464,11 +475,15 @@ struct split_counters {
 	SPLIT_COUNTER_LIST(SPLIT_COUNTER_MEMBER)
 #undef SPLIT_COUNTER_MEMBER
 };
-/* split_port_counters -- live values; other threads read them with metric_read. */
+/* split_port_counters -- live values; other threads read them with relaxed atomic loads. */
 const struct split_counters *split_port_counters(const struct split_port *port);
 /* split_port_reason -- why a call on an address failed, where its transport knows more than an errno. */
 const char *split_port_reason(const struct split_port *port);
 /* split_port_receives_free -- pool receives that nobody holds; for leak checks and admission. */
 uint32_t split_port_receives_free(const struct split_port *port);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* CLEAVE_SPLIT_H */

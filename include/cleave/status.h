@@ -10,6 +10,10 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* X(symbol, wire value, errno, text) */
 #define CLEAVE_STATUS_LIST(X)                                                                      \
 	X(OK, 0, 0, "ok")                                                                          \
@@ -58,5 +62,9 @@ uint16_t status_from_errno(int rc);
 int status_to_errno(uint16_t status);
 /* status_text -- a static string, "unknown status" for what is not in the list. */
 const char *status_text(uint16_t status);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* CLEAVE_STATUS_H */

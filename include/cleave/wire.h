@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wire.h -- messages: 64 bytes of header, the same for all, and the groups they decode to
+ * wire.h -- Cleave's messages: the groups of opcodes that headers (message.h) decode to
  *
- * A header arrives in host memory, its payload in device memory. wire_*_decode checks every field of
- * a group of opcodes, once; behind it only the decoded struct exists. Replies have the request's
- * opcode with WIRE_REPLY set and its request_id.
- *
- * Who fills what: the caller fills what its group names; the split library stamps magic, version,
- * payload_bytes, credits and header_crc when it sends, and has checked these when a message arrives.
+ * wire_*_decode checks every field of a group of opcodes, once; behind it only the decoded struct
+ * exists. The caller fills what its group names. Not installed: clients have client.h.
  */
 #ifndef CLEAVE_WIRE_H
 #define CLEAVE_WIRE_H
@@ -19,88 +15,28 @@
 
 #include "cleave/batch.h"
 #include "cleave/engine.h"
+#include "cleave/message.h"
+#include "cleave/units.h"
 
-#define WIRE_MAGIC 0x45564c43u /* "CLVE" */
-#define WIRE_VERSION 1u
-#define WIRE_HEADER_BYTES 64u
-#define WIRE_PAYLOAD_BYTES_MAX (256u * 1024u)       /* to and from a node */
-#define WIRE_CLIENT_PAYLOAD_BYTES_MAX (64u * 1024u) /* to and from a VM client */
-#define WIRE_REPLY 0x80u
-
-#define CLEAVE_SEGMENT_BYTES (UINT64_C(32) << 30)
-#define CLEAVE_CHUNK_BYTES (UINT64_C(64) << 20)
 #define CLEAVE_CHUNK_BLOCKS (CLEAVE_CHUNK_BYTES / CLEAVE_BLOCK_BYTES)
 #define CLEAVE_SEGMENT_CHUNKS (CLEAVE_SEGMENT_BYTES / CLEAVE_CHUNK_BYTES)
 #define CLEAVE_SEGMENT_BLOCKS (CLEAVE_SEGMENT_BYTES / CLEAVE_BLOCK_BYTES)
-#define CLEAVE_VOLUME_BYTES_MAX (UINT64_C(64) << 40)
-#define CLEAVE_VOLUME_NAME_BYTES_MAX 63u
 #define CLEAVE_SHARDS_MAX 4096u
 #define CLEAVE_SHARDS_DEFAULT 8u
 #define CLEAVE_COPIES 3u              /* of what is stored, where there are as many domains */
 #define CLEAVE_SLOTS_PER_SHARD_MIN 6u /* and copy: with fewer a cluster is refused */
 
-struct wire_header {
-	uint32_t magic;         /*  0 */
-	uint8_t version;        /*  4 */
-	uint8_t opcode;         /*  5 */
-	uint8_t service_class;  /*  6 */
-	uint8_t engine;         /*  7 */
-	uint64_t request_id;    /*  8 */
-	uint64_t object_id;     /* 16 segment, packed extent id, or shard */
-	uint64_t offset_bytes;  /* 24 */
-	uint32_t length_bytes;  /* 32 */
-	uint32_t payload_bytes; /* 36 */
-	uint32_t epoch;         /* 40 */
-	uint32_t vm_id;         /* 44 */
-	uint16_t flags;         /* 48 */
-	uint16_t status;        /* 50 */
-	uint16_t credits;       /* 52 */
-	uint16_t reserved;      /* 54 */
-	uint32_t payload_crc;   /* 56 */
-	uint32_t header_crc;    /* 60 of bytes 0..59 */
-} __attribute__((packed));
 _Static_assert(sizeof(struct wire_header) == WIRE_HEADER_BYTES, "wire header");
 _Static_assert(offsetof(struct wire_header, object_id) == 16, "wire header");
 _Static_assert(offsetof(struct wire_header, epoch) == 40, "wire header");
 _Static_assert(offsetof(struct wire_header, credits) == 52, "wire header");
 _Static_assert(offsetof(struct wire_header, header_crc) == 60, "wire header");
 
-enum wire_opcode {
-	WIRE_CREDIT = 0x00, /* split library: credits alone; no reply */
-	WIRE_HELLO = 0x01,  /* split library: connection set-up where the transport has none */
-	WIRE_ECHO = 0x02,   /* answered with the same payload; tests, bench, keep-alive */
-	/* Split library: one-sided, where no device serves them (one_sided.c); no credits. */
-	WIRE_DEV_READ = 0x03,
-	WIRE_DEV_WRITE = 0x04,
-	WIRE_LANE =
-	    0x05, /* split library: a queue pair for them, on the control lane of verbs:// */
-	/* VM client to gateway. */
-	WIRE_WRITE = 0x10,
-	WIRE_READ = 0x11,
-	WIRE_DISCARD = 0x12,      /* reads as zeros afterwards */
-	WIRE_WRITE_ZEROES = 0x13, /* the same, but stays allocated */
-	WIRE_BLOCK_STATUS = 0x14, /* what a range holds: entries in the reply's payload */
-	WIRE_HOLES = 0x15,        /* which chunks of a segment hold nothing: a bit each */
-	/* Anyone to gateway or node: JSON in the payload, JSON in the reply. */
-	WIRE_CONTROL = 0x20,
-	/* Gateway to storage node. */
-	WIRE_EXTENT_CREATE = 0x40,
-	WIRE_EXTENT_APPEND = 0x41,
-	WIRE_EXTENT_READ = 0x42,
-	WIRE_EXTENT_FREEZE = 0x43,
-	WIRE_EXTENT_CUT = 0x44,
-	WIRE_EXTENT_DELETE = 0x45,
-	WIRE_EXTENT_LIST = 0x46,
-	WIRE_SHARD_FENCE = 0x47,
-	/* The node reads its whole copy and checks chain, descriptors and payload CRCs; writes nothing.
-	 * Any epoch may ask. Answers when done, which may take long; -EBUSY: enough at work already. */
-	WIRE_EXTENT_VERIFY = 0x48,
-};
-
+/* cleave_service_class by its short names. */
 enum service_class {
-	SERVICE_STANDARD = 0, /* compressed */
-	SERVICE_LATENCY = 1,  /* not compressed, ahead of queued engine work */
-	SERVICE_CAPACITY = 2, /* compressed harder */
+	SERVICE_STANDARD = CLEAVE_SERVICE_STANDARD,
+	SERVICE_LATENCY = CLEAVE_SERVICE_LATENCY,
+	SERVICE_CAPACITY = CLEAVE_SERVICE_CAPACITY,
 	SERVICE_CLASS_NR
 };
 
@@ -122,8 +58,7 @@ enum wire_credit_flags {
 	WIRE_CREDIT_RETURN = 1u << 2, /* length_bytes credits are returned */
 };
 
-/* What two ends tell each other before the first message; at most 56 bytes (librdmacm's limit). */
-#define WIRE_HELLO_BYTES 56u
+/* What two ends tell each other before the first message, in WIRE_HELLO_BYTES. */
 enum wire_role { WIRE_ROLE_CLIENT = 1, WIRE_ROLE_GATEWAY = 2, WIRE_ROLE_NODE = 3 };
 /*
  * The identity of a metadata store, random; zero: none. A gateway says in its hello to a node which store it

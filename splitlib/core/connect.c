@@ -92,7 +92,7 @@ connect_qp(struct split_port *port, const struct split_connect_options *options)
 		errno = -rc;
 		return NULL;
 	}
-	qp = qp_create(port, ops, QP_CONNECTING);
+	qp = qp_create(port, ops, SPLIT_QP_CONNECTING);
 	if (qp == NULL)
 		return NULL;
 	qp->handlers = options->ops;
@@ -114,7 +114,7 @@ connect_qp(struct split_port *port, const struct split_connect_options *options)
 void
 connect_on_open(struct split_qp *qp)
 {
-	assert(qp_is(qp, QP_CONNECTING));
+	assert(qp_is(qp, SPLIT_QP_CONNECTING));
 	send_post_control(qp, &qp->hello);
 }
 
@@ -185,7 +185,7 @@ connect_accept(struct split_listener *listener, const char *peer)
 	int err;
 
 	CHECK_OBJ(listener, SPLIT_LISTENER_MAGIC);
-	qp = qp_create(port, listener->ops, QP_ACCEPTING);
+	qp = qp_create(port, listener->ops, SPLIT_QP_ACCEPTING);
 	err = qp == NULL ? errno : ENOBUFS;
 	if (qp == NULL || qp->is_surplus)
 		connect_on_full(port, peer, -err);

@@ -177,7 +177,7 @@ grant_is_announce_due(const struct split_qp *qp)
 {
 	uint64_t announced = qp->granted - qp->unannounced;
 
-	if (qp->unannounced == 0 || !qp_is(qp, QP_READY))
+	if (qp->unannounced == 0 || !qp_is(qp, SPLIT_QP_READY))
 		return false;
 	return qp->is_hungry || announced == 0 || announced * 2 < grant_share(qp);
 }
@@ -357,7 +357,7 @@ static bool
 recall_is_candidate(const struct split_qp *qp)
 {
 	/* Grants that the peer has not heard of may be what it waits for: leave them. */
-	return qp_is(qp, QP_READY) && qp->granted > qp->unannounced && !qp->is_recalled &&
+	return qp_is(qp, SPLIT_QP_READY) && qp->granted > qp->unannounced && !qp->is_recalled &&
 	    !list_contains(&qp->grant_link);
 }
 

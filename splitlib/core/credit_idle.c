@@ -140,7 +140,7 @@ static bool
 idle_is_candidate(const struct split_qp *qp)
 {
 	/* What a peer waits for that asked and has none is ours to give. */
-	return qp_is(qp, QP_READY) && !(qp->is_hungry && qp->granted == qp->unannounced);
+	return qp_is(qp, SPLIT_QP_READY) && !(qp->is_hungry && qp->granted == qp->unannounced);
 }
 
 /* What the peer has not heard of. */

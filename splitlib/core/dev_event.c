@@ -138,7 +138,7 @@ dev_mixed_recv(struct split_qp *qp, void *h_buf, size_t h_size, dev_ptr d_buf, s
 		errno = EINVAL;
 		return NULL;
 	}
-	if (!qp_is(qp, QP_READY)) {
+	if (!qp_is(qp, SPLIT_QP_READY)) {
 		errno = ENOTCONN;
 		return NULL;
 	}
@@ -353,7 +353,8 @@ dev_event_cancel(struct dev_event *event)
 
 	CHECK_OBJ(event, SPLIT_EVENT_MAGIC);
 	assert(event->kind != EVENT_FREE);
-	if (event->is_done || qp == NULL || !qp_is(qp, QP_READY) || event->kind == EVENT_ONE_SIDED)
+	if (event->is_done || qp == NULL || !qp_is(qp, SPLIT_QP_READY) ||
+	    event->kind == EVENT_ONE_SIDED)
 		return 0;
 	if (event->kind == EVENT_SEND) {
 		if (split_send_cancel(qp, &event->send) == 0)
@@ -385,9 +386,9 @@ dev_wait_ready(struct split_qp *qp)
 	int rc;
 
 	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
-	if (qp_is(qp, QP_READY))
+	if (qp_is(qp, SPLIT_QP_READY))
 		return 0;
-	if (qp_is(qp, QP_CLOSED))
+	if (qp_is(qp, SPLIT_QP_CLOSED))
 		return qp->close_rc != 0 ? qp->close_rc : -ECANCELED;
 	port->awaited_qp = qp;
 	port->awaited_rc = -EINTR;

@@ -419,7 +419,7 @@ one_sided_kick(struct split_qp *qp)
 {
 	struct one_sided_piece *piece;
 
-	if (!qp_is(qp, QP_READY))
+	if (!qp_is(qp, SPLIT_QP_READY))
 		return;
 	if (qp->ops->kick_one_sided != NULL) {
 		qp->ops->kick_one_sided(qp);
@@ -440,7 +440,7 @@ event_check(const struct split_qp *qp, dev_ptr d_buf, size_t d_size,
 		return -EACCES;
 	if (offset_bytes > remote->bytes || d_size > remote->bytes - offset_bytes)
 		return -ERANGE;
-	return qp_is(qp, QP_READY) ? 0 : -ENOTCONN;
+	return qp_is(qp, SPLIT_QP_READY) ? 0 : -ENOTCONN;
 }
 
 static struct dev_event *

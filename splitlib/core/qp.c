@@ -44,12 +44,14 @@
 #include "send_assemble.h"
 #include "transport.h"
 
-static const struct sm_state qp_table[QP_STATE_NR] = {
-	[QP_CONNECTING] = { "connecting", SM_TO(QP_READY) | SM_TO(QP_CLOSING), SM_INITIAL },
-	[QP_ACCEPTING] = { "accepting", SM_TO(QP_READY) | SM_TO(QP_CLOSING), SM_INITIAL },
-	[QP_READY] = { "ready", SM_TO(QP_CLOSING), 0 },
-	[QP_CLOSING] = { "closing", SM_TO(QP_CLOSED), 0 },
-	[QP_CLOSED] = { "closed", 0, SM_FINAL },
+static const struct sm_state qp_table[SPLIT_QP_STATE_NR] = {
+	[SPLIT_QP_CONNECTING] = { "connecting", SM_TO(SPLIT_QP_READY) | SM_TO(SPLIT_QP_CLOSING),
+	    SM_INITIAL },
+	[SPLIT_QP_ACCEPTING] = { "accepting", SM_TO(SPLIT_QP_READY) | SM_TO(SPLIT_QP_CLOSING),
+	    SM_INITIAL },
+	[SPLIT_QP_READY] = { "ready", SM_TO(SPLIT_QP_CLOSING), 0 },
+	[SPLIT_QP_CLOSING] = { "closing", SM_TO(SPLIT_QP_CLOSED), 0 },
+	[SPLIT_QP_CLOSED] = { "closed", 0, SM_FINAL },
 };
 
 static void qp_on_close_task(struct loop_task *task, void *arg);
@@ -67,7 +69,7 @@ split_port_accepted_max(const struct split_port *port)
 static bool
 port_has_room(const struct split_port *port, enum split_qp_state state)
 {
-	if (state == QP_ACCEPTING && port->accepted_count >= split_port_accepted_max(port))
+	if (state == SPLIT_QP_ACCEPTING && port->accepted_count >= split_port_accepted_max(port))
 		return false;
 	return port->qp_count < port->qp_room;
 }
@@ -94,9 +96,10 @@ qp_create(struct split_port *port, const struct transport_ops *ops, enum split_q
 	struct split_qp *qp;
 
 	/* Not for one of ours: whoever makes it may be a guest's handler. */
-	if (is_surplus && state == QP_ACCEPTING && guest_make_room(port))
+	if (is_surplus && state == SPLIT_QP_ACCEPTING && guest_make_room(port))
 		is_surplus = !port_has_room(port, state);
-	if (is_surplus && (state != QP_ACCEPTING || port->surplus_count >= SPLIT_SURPLUS_MAX)) {
+	if (is_surplus &&
+	    (state != SPLIT_QP_ACCEPTING || port->surplus_count >= SPLIT_SURPLUS_MAX)) {
 		errno = ENOBUFS;
 		return NULL;
 	}
@@ -105,7 +108,7 @@ qp_create(struct split_port *port, const struct transport_ops *ops, enum split_q
 		return NULL;
 	qp->magic = SPLIT_QP_MAGIC;
 	qp->is_surplus = is_surplus;
-	qp->is_acceptor = state == QP_ACCEPTING;
+	qp->is_acceptor = state == SPLIT_QP_ACCEPTING;
 	qp->port = port;
 	qp->ops = ops;
 	qp_lists_init(qp);
@@ -162,7 +165,7 @@ qp_tell_awaiter(struct split_qp *qp, int rc)
 void
 qp_become_ready(struct split_qp *qp)
 {
-	sm_move(&qp->sm, QP_READY);
+	sm_move(&qp->sm, SPLIT_QP_READY);
 	loop_timer_stop(qp->port->loop, &qp->timer);
 	metric_add(&qp->port->counters.qps_opened, 1);
 	qp->is_dormant = qp->credits == 0;
@@ -178,7 +181,7 @@ qp_on_ready_task(struct loop_task *task, void *arg)
 
 	(void)task;
 	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
-	if (!qp_is(qp, QP_READY) || qp->handlers == NULL || qp->handlers->on_ready == NULL)
+	if (!qp_is(qp, SPLIT_QP_READY) || qp->handlers == NULL || qp->handlers->on_ready == NULL)
 		return;
 	port_call_begin(qp->port);
 	qp->handlers->on_ready(qp, qp->hello_in, qp->hello_in_bytes, qp->arg);
@@ -192,9 +195,9 @@ qp_on_timer(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
-	if (qp_is(qp, QP_CONNECTING))
+	if (qp_is(qp, SPLIT_QP_CONNECTING))
 		qp_fail(qp, -ETIMEDOUT, "no answer in time");
-	else if (qp_is(qp, QP_ACCEPTING))
+	else if (qp_is(qp, SPLIT_QP_ACCEPTING))
 		qp_fail(qp, -ETIMEDOUT,
 		    qp->is_offered ? "not accepted in time" : "no hello in time");
 }
@@ -212,9 +215,9 @@ qp_fail(struct split_qp *qp, int rc, const char *format, ...)
 	(void)vsnprintf(qp->reason, sizeof(qp->reason), format, args); /* cut where too long */
 	va_end(args);
 	/* Nobody was told of a connection that is not offered yet. */
-	if (qp_is(qp, QP_ACCEPTING) && !qp->is_offered)
+	if (qp_is(qp, SPLIT_QP_ACCEPTING) && !qp->is_offered)
 		qp->is_abandoned = true;
-	sm_move(&qp->sm, QP_CLOSING);
+	sm_move(&qp->sm, SPLIT_QP_CLOSING);
 	loop_timer_stop(qp->port->loop, &qp->timer);
 	loop_defer(qp->port->loop, &qp->close_task);
 }
@@ -225,7 +228,7 @@ qp_flush(struct split_qp *qp)
 {
 	int rc = qp->close_rc == 0 ? -ECANCELED : -ECONNRESET;
 
-	assert(qp_is(qp, QP_CLOSING));
+	assert(qp_is(qp, SPLIT_QP_CLOSING));
 	loop_timer_stop(qp->port->loop, &qp->timer);
 	loop_task_cancel(qp->port->loop, &qp->ready_task);
 	if (qp->transport != NULL)
@@ -239,7 +242,7 @@ qp_flush(struct split_qp *qp)
 	}
 	one_sided_flush(qp, rc);
 	credit_on_closed(qp);
-	sm_move(&qp->sm, QP_CLOSED);
+	sm_move(&qp->sm, SPLIT_QP_CLOSED);
 	metric_add(&qp->port->counters.qps_closed, 1);
 	qp_tell_awaiter(qp, qp->close_rc == 0 ? -ECANCELED : qp->close_rc);
 }
@@ -267,11 +270,11 @@ qp_on_close_task(struct loop_task *task, void *arg)
 
 	(void)task;
 	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
-	if (qp_is(qp, QP_CLOSING) && !qp_is_quiet(qp))
+	if (qp_is(qp, SPLIT_QP_CLOSING) && !qp_is_quiet(qp))
 		return;
-	if (qp_is(qp, QP_CLOSING))
+	if (qp_is(qp, SPLIT_QP_CLOSING))
 		qp_flush(qp);
-	if (qp_is(qp, QP_CLOSING) || qp_is_parked(qp))
+	if (qp_is(qp, SPLIT_QP_CLOSING) || qp_is_parked(qp))
 		return;
 	if (qp->handlers != NULL && qp->handlers->on_closed != NULL) {
 		event_run_handlers(port); /* its events' too: on_closed is the last call */
@@ -298,7 +301,7 @@ split_qp_close(struct split_qp *qp)
 	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	assert(!qp->is_offered); /* accept or reject it instead */
 	qp->is_abandoned = true;
-	if (qp_is(qp, QP_CLOSED))
+	if (qp_is(qp, SPLIT_QP_CLOSED))
 		loop_defer(qp->port->loop, &qp->close_task);
 	else
 		qp_fail(qp, 0, "closed here");
@@ -334,7 +337,7 @@ split_port_qp_of(const struct split_port *port, const void *arg)
 	for (link = port->qps.next; link != &port->qps; link = link->next) {
 		struct split_qp *qp = LIST_ENTRY(link, struct split_qp, link);
 
-		if (qp->arg == arg && qp_is(qp, QP_READY))
+		if (qp->arg == arg && qp_is(qp, SPLIT_QP_READY))
 			return qp;
 	}
 	return NULL;

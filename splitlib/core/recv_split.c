@@ -135,13 +135,13 @@ recv_begin(struct split_qp *qp, const struct wire_header *header, struct split_r
 	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	assert(qp->fill.kind == RECV_NONE);
 	rc = wire_frame_check(header, &field);
-	if (rc == -EPROTONOSUPPORT && qp_is(qp, QP_ACCEPTING) && !qp->is_offered) {
+	if (rc == -EPROTONOSUPPORT && qp_is(qp, SPLIT_QP_ACCEPTING) && !qp->is_offered) {
 		connect_reject(qp, rc, NULL);
 		return RECV_BROKEN;
 	}
 	if (rc != 0)
 		return recv_break(qp, rc, field);
-	if (!qp_is(qp, QP_READY))
+	if (!qp_is(qp, SPLIT_QP_READY))
 		return recv_begin_hello(qp, header);
 	if ((header->opcode & ~WIRE_REPLY) == WIRE_HELLO)
 		return recv_break(qp, -EPROTO, "opcode");
@@ -214,9 +214,9 @@ recv_deliver(struct split_qp *qp)
 	uint32_t count = qp->batch_count;
 
 	/* What came before the peer's end is delivered; after split_qp_close nothing is. */
-	if (count == 0 || (!qp_is(qp, QP_READY) && qp->close_rc == 0))
+	if (count == 0 || (!qp_is(qp, SPLIT_QP_READY) && qp->close_rc == 0))
 		return;
-	if (qp_is(qp, QP_READY))
+	if (qp_is(qp, SPLIT_QP_READY))
 		credit_on_batch(qp);
 	qp->batch_count = 0;
 	port_call_begin(qp->port);

@@ -173,7 +173,7 @@ split_send(struct split_qp *qp, struct split_send *send)
 	rc = send_check_shape(send, &total_bytes);
 	if (rc != 0)
 		return rc;
-	if (!qp_is(qp, QP_READY))
+	if (!qp_is(qp, SPLIT_QP_READY))
 		return -ENOTCONN;
 	if (qp->send_count >= qp->port->options.qp_send_depth_max)
 		return -ENOBUFS;
@@ -201,7 +201,7 @@ split_send_cancel(struct split_qp *qp, struct split_send *send)
 {
 	CHECK_OBJ(qp, SPLIT_QP_MAGIC);
 	/* When the queue pair closes, or the bytes may be out, the completion is on its way. */
-	if (!list_contains(&send->link) || !qp_is(qp, QP_READY) ||
+	if (!list_contains(&send->link) || !qp_is(qp, SPLIT_QP_READY) ||
 	    (send->total_bytes & SEND_STAMPED) != 0)
 		return 0;
 	list_remove(&send->link);
@@ -254,7 +254,7 @@ split_msg_reply(struct split_msg *msg, const struct wire_header *header,
 	receive->reply_fn = fn;
 	receive->reply_arg = arg;
 	list_remove(&receive->link);
-	if (qp == NULL || !qp_is(qp, QP_READY)) {
+	if (qp == NULL || !qp_is(qp, SPLIT_QP_READY)) {
 		list_push_back(&port->orphans, &receive->link);
 		loop_defer(port->loop, &port->orphan_task);
 		return;

@@ -15,6 +15,7 @@
 
 #include "cleave/split.h"
 #include "cleave/status.h"
+#include "cleave/units.h"
 
 #define HEAD_SIZE WIRE_HEADER_BYTES
 #define MAX_SIZE WIRE_CLIENT_PAYLOAD_BYTES_MAX
@@ -63,13 +64,12 @@ middle_open(struct middle *m, const char *vm, const char *storage)
 
 /* Send the block to storage and wait until it has it. Returns the status for the VM's answer. */
 static int
-middle_store(struct middle *m, const struct wire_io *io, dev_ptr block, size_t bytes,
-    uint8_t engine)
+middle_store(struct middle *m, dev_ptr block, size_t bytes, uint8_t engine)
 {
 	struct dev_event *answer, *sent;
 	int64_t rc;
 
-	wire_io_encode(m->h_send, io);
+	*m->h_send = *m->h_recv;
 	m->h_send->engine = engine;
 	answer = dev_mixed_recv(m->qp_send, m->h_answer, HEAD_SIZE, DEV_PTR_NULL, 0);
 	sent = dev_mixed_send(m->qp_send, m->h_send, HEAD_SIZE, block, bytes);
@@ -79,12 +79,20 @@ middle_store(struct middle *m, const struct wire_io *io, dev_ptr block, size_t b
 	return rc < 0 ? (int)rc : status_to_errno(m->h_answer->status);
 }
 
+/* The answer to the VM: its request's header, less what only a request has. */
+static void
+middle_answer(struct middle *m, int rc)
+{
+	*m->h_send = *m->h_recv;
+	m->h_send->opcode = (uint8_t)(m->h_recv->opcode | WIRE_REPLY);
+	m->h_send->status = status_from_errno(rc);
+	m->h_send->payload_crc = 0;
+}
+
 /* Serve one request. Returns 0, or what ended the conversation. */
 static int
 middle_serve(struct middle *m)
 {
-	const char *field = NULL;
-	struct wire_io io;
 	int64_t payload_size, size;
 	uint8_t engine = ENGINE_NONE;
 	int rc;
@@ -93,22 +101,21 @@ middle_serve(struct middle *m)
 	    dev_mixed_recv(m->qp_recv, m->h_recv, HEAD_SIZE, m->d_recv, MAX_SIZE));
 	if (payload_size < 0)
 		return (int)payload_size;
-	rc = wire_io_decode(m->h_recv, &io, &field);
-	if (rc != 0 || io.opcode != WIRE_WRITE) {
-		fprintf(stderr, "listing1: not a write request: %s\n", rc != 0 ? field : "opcode");
+	if (m->h_recv->opcode != WIRE_WRITE || m->h_recv->length_bytes != payload_size) {
+		fprintf(stderr, "listing1: not a write request\n");
 		return -EPROTO;
 	}
-	if (io.service_class == SERVICE_LATENCY) {
-		rc = middle_store(m, &io, m->d_recv, (size_t)payload_size, engine);
+	if (m->h_recv->service_class == CLEAVE_SERVICE_LATENCY) {
+		rc = middle_store(m, m->d_recv, (size_t)payload_size, engine);
 	} else {
 		size = wait_for(dev_func(m->ctx, m->d_recv, (size_t)payload_size, m->d_send,
 		    MAX_SIZE, DEV_ENGINE_COMPRESS_LZ4));
 		if (size >= 0 && size < payload_size) /* else it does not compress */
 			engine = ENGINE_LZ4;
-		rc = middle_store(m, &io, engine == ENGINE_NONE ? m->d_recv : m->d_send,
+		rc = middle_store(m, engine == ENGINE_NONE ? m->d_recv : m->d_send,
 		    (size_t)(engine == ENGINE_NONE ? payload_size : size), engine);
 	}
-	wire_io_reply(m->h_send, &io, rc, 0, io.epoch);
+	middle_answer(m, rc);
 	return (int)wait_for(dev_mixed_send(m->qp_recv, m->h_send, HEAD_SIZE, DEV_PTR_NULL, 0));
 }
 

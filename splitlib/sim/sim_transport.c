@@ -289,7 +289,7 @@ sim_receive(struct sim_end *end, const struct sim_packet *packet)
 		qp_fail(qp, -ECONNRESET, "the peer closed the connection");
 		return true;
 	case SIM_PACKET_RESET:
-		if (qp_is(qp, QP_CONNECTING))
+		if (qp_is(qp, SPLIT_QP_CONNECTING))
 			qp_fail(qp, -ECONNREFUSED, "connect: refused");
 		else
 			qp_fail(qp, -ECONNRESET, "the connection was reset");

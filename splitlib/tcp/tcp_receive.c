@@ -82,7 +82,7 @@ layout_guess_count(const struct tcp_qp *tcp)
 	uint32_t promised = recv_receives_wanted(qp);
 	uint32_t count;
 
-	if (!qp->is_pooled || !qp_is(qp, QP_READY) || !list_is_empty(&qp->posted) ||
+	if (!qp->is_pooled || !qp_is(qp, SPLIT_QP_READY) || !list_is_empty(&qp->posted) ||
 	    tcp->guess_payload_bytes > TCP_GUESS_PAYLOAD_BYTES_MAX ||
 	    tcp->guess_payload_bytes > pool->payload_bytes_max || pool->free_count <= promised)
 		return 0;

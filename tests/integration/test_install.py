@@ -19,6 +19,13 @@ from libcluster import BUILD, CLUSTER_ID, Daemon, Failure, check, main, run_argv
 SOURCE = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
 ROOT = os.environ.get("CLEAVE_INSTALL_ROOT")
 PAGES = {"cleave": 1, "cleave-load": 1, "cleave-agent": 8, "cleave-gateway": 8, "cleave-storage": 8}
+PUBLIC_HEADERS = {f"{name}.h" for name in (
+    "client", "dev_ptr", "engine", "loop", "message", "split", "status", "units")}
+PUBLIC_NAME = re.compile(r"(cleave|dev|engine|loop|split|status|wire"
+                         r"|CLEAVE|DEV|ENGINE|LOOP|SPLIT|WIRE)_\w+")
+# What the paper calls its calls, objects that a prefix alone names, and what only our own code makes.
+PUBLIC_NAMES_BARE = {"open_roce_instance", "connect_qp", "host_alloc", "host_free", "cleave", "loop",
+                     "sim_host", "batch_check"}
 
 
 def cached(name):
@@ -144,27 +151,66 @@ def programs_outside_build(root):
         source = os.path.join(SOURCE, "splitlib", "examples", "listing1.c")
         done = run_argv([compile_outside(root, folder, source, "cleave-split")], check_rc=False)
         check(done.returncode == 2 and "usage: listing1" in done.stderr, f"listing1: {done}")
-        # Each public header stands alone.
-        for header in glob.glob(os.path.dirname(find(root, "cleave/client.h")) + "/*.h"):
-            source = os.path.join(folder, "alone.c")
-            with open(source, "w") as f:
-                f.write(f"#include <cleave/{os.path.basename(header)}>\nint main(void) {{ return 0; }}\n")
-            compile_outside(root, folder, source, "cleave-split")
+
+
+def public_headers(root):
+    """Name -> text without comments."""
+    found = {}
+    for path in glob.glob(os.path.dirname(find(root, "cleave/client.h")) + "/*.h"):
+        with open(path) as f:
+            found[os.path.basename(path)] = re.sub(r"/\*.*?\*/", " ", f.read(), flags=re.S)
+    return found
+
+
+def each_public_header_stands_alone(root):
+    """In strict C11 and in C++17, without a warning; none that only our own code uses is installed."""
+    headers = public_headers(root)
+    check(set(headers) == PUBLIC_HEADERS, f"installed are {sorted(headers)}")
+    include = os.path.dirname(os.path.dirname(find(root, "cleave/client.h")))
+    for compiler, standard, suffix in (("cc", "c11", "c"), ("c++", "c++17", "cc")):
+        compiler = cached("CMAKE_C_COMPILER") if suffix == "c" and not ROOT else compiler
+        if shutil.which(compiler) is None:
+            print(f"  not compiled as {standard}: there is no {compiler}")
+            continue
+        with tempfile.TemporaryDirectory(prefix="cleave-outside-") as folder:
+            for name in sorted(headers):
+                source = os.path.join(folder, f"alone.{suffix}")
+                with open(source, "w") as f:
+                    f.write(f"#include <cleave/{name}>\n#include <cleave/{name}>\n")
+                run_argv([compiler, f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
+                          "-fsyntax-only", "-I", include, source])
+
+
+def names_of(text):
+    """What a header without comments defines or declares at file scope."""
+    names = set(re.findall(r"^#define (\w+)", text, re.M))
+    names |= set(re.findall(r"\b(?:struct|enum|union) (\w+)", text))
+    for body in re.findall(r"\benum(?: \w+)? \{([^}]*)\}", re.sub(r"^#.*$", "", text, flags=re.M)):
+        names |= {match.group(1) for match in map(re.compile(r"\s*(\w+)").match, body.split(",")) if match}
+    names |= set(re.findall(r"^(?:[a-z][\w ]*[ *])?(\w+)\(", text, re.M))
+    return names
+
+
+def public_names_have_a_prefix(root):
+    for header, text in public_headers(root).items():
+        bare = {n for n in names_of(text) if not PUBLIC_NAME.fullmatch(n)} - PUBLIC_NAMES_BARE
+        check(not bare, f"{header}: {sorted(bare)}")
 
 
 def libraries_export_what_headers_declare(root):
     """And nothing else: what a program calls its own functions is its own affair."""
+    known = set()
+    for text in public_headers(root).values():
+        known |= names_of(text)
+    known |= {"engine_set_gate_ops"}
     for name in ("libcleave", "libcleave_split"):
-        headers = glob.glob(os.path.dirname(find(root, "cleave/client.h")) + "/*.h")
-        known = set()
-        for header in headers:
-            with open(header) as f:
-                known.update(re.findall(r"\w+", f.read()))
         nm = run_argv(["nm", "--extern-only", "--defined-only", "--format=posix",
                        find(root, f"{name}.a")]).stdout
         names = {words[0] for words in map(str.split, nm.splitlines()) if len(words) > 1}
-        check("split_send" in names and ("cleave_pwrite" in names) == (name == "libcleave"),
+        is_client = name == "libcleave"
+        check(("cleave_pwrite" in names) == is_client and ("split_send" in names) != is_client,
               f"{name}.a lacks what it is for")
+        check(not is_client or all(n.startswith("cleave_") for n in names), f"{name}.a: {sorted(names)}")
         check(names <= known, f"{name}.a exports {sorted(names - known)[:10]}")
 
 
@@ -279,6 +325,7 @@ def a_cluster_runs_from_the_examples(root):
 
 TESTS = (nothing_names_the_build_tree, manual_pages_render_without_warnings,
          systemd_knows_all_that_units_say, the_service_user_can_be_made, programs_outside_build,
+         each_public_header_stands_alone, public_names_have_a_prefix,
          libraries_export_what_headers_declare, a_cluster_runs_from_the_examples)
 
 

@@ -568,7 +568,7 @@ on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t count, 
 	struct wire_io io;
 
 	for (uint32_t i = 0; i < count; i++) {
-		if (split_qp_state(qp) != QP_READY) {
+		if (split_qp_state(qp) != SPLIT_QP_READY) {
 			split_msg_release(msgs[i]);
 		} else if (msgs[i]->header->opcode == WIRE_CONTROL) {
 			on_control(session, msgs[i]);

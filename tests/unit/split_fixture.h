@@ -22,6 +22,9 @@
 #include "base/list.h"
 #include "base/num.h"
 #include "cleave/split.h"
+#include "cleave/wire.h"
+#include "internal.h"
+#include "sim_net.h"
 #include "splitlib/core/port.h"
 #include "splitlib/core/qp.h"
 #include "splitlib/sim/loop_sim.h"
@@ -108,7 +111,7 @@ side_on_ready(struct split_qp *qp, const void *hello, uint32_t hello_bytes, void
 {
 	struct side *side = arg;
 
-	cr_assert_eq(split_qp_state(qp), QP_READY);
+	cr_assert_eq(split_qp_state(qp), SPLIT_QP_READY);
 	side->ready_count++;
 	side->hello_bytes = hello_bytes;
 	memcpy(side->hello, hello, hello_bytes);
@@ -153,7 +156,7 @@ side_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 {
 	struct side *side = arg;
 
-	cr_assert_eq(split_qp_state(qp), QP_CLOSED);
+	cr_assert_eq(split_qp_state(qp), SPLIT_QP_CLOSED);
 	side->closed_count++;
 	side->closed_rc = rc;
 	(void)snprintf(side->reason, sizeof(side->reason), "%s", reason);
@@ -171,7 +174,7 @@ fixture_on_accept(struct split_qp *qp, const void *hello, uint32_t hello_bytes, 
 {
 	struct fixture *f = arg;
 
-	cr_assert_eq(split_qp_state(qp), QP_ACCEPTING);
+	cr_assert_eq(split_qp_state(qp), SPLIT_QP_ACCEPTING);
 	f->accept_count++;
 	memcpy(f->server.hello, hello, hello_bytes);
 	f->server.hello_bytes = hello_bytes;

@@ -158,7 +158,7 @@ BOTH(dev_event, a_message_longer_than_both_is_consumed)
 	cr_assert_eq(completion.rc, 0);
 	cr_assert_eq(completion.bytes, 8192);
 	pattern_check(f.server_port, dev_ptr_add(in, 4096), 8192, 5, 0);
-	cr_assert_eq(split_qp_state(f.server.qp), QP_READY);
+	cr_assert_eq(split_qp_state(f.server.qp), SPLIT_QP_READY);
 	fixture_close(&f);
 }
 
@@ -396,7 +396,7 @@ BOTH(dev_event, events_end_with_their_queue_pair)
 	cr_assert_eq(poll_event(here).rc, -ECANCELED);
 	cr_assert_eq(poll_event(there).rc, -ECONNRESET);
 	/* Nobody told the server's owner: the queue pair is there until it is closed. */
-	cr_assert_eq(split_qp_state(f.server.qp), QP_CLOSED);
+	cr_assert_eq(split_qp_state(f.server.qp), SPLIT_QP_CLOSED);
 	cr_assert_null(dev_mixed_recv(f.server.qp, head, 64, DEV_PTR_NULL, 0));
 	cr_assert_eq(errno, ENOTCONN);
 	cr_assert_eq(dev_wait_ready(f.server.qp), -ECONNRESET);

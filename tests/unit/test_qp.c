@@ -104,7 +104,7 @@ BOTH(qp, accept_of_one_that_died_meanwhile_ends_in_on_closed)
 	fixture_idle(&f);
 	/* The RDMA connection manager tells nobody of a request that was withdrawn before its answer. */
 	if (kind != NET_VERBS)
-		cr_assert_eq(split_qp_state(f.server.qp), QP_CLOSED);
+		cr_assert_eq(split_qp_state(f.server.qp), SPLIT_QP_CLOSED);
 	split_qp_accept(f.server.qp, &side_ops, &f.server, NULL, 0);
 	cr_assert_eq(f.server.closed_count, 0); /* not from inside */
 	fixture_run(&f, server_closed, 0);
@@ -188,7 +188,7 @@ BOTH(qp, undecided_accept_times_out_with_keepalive)
 	(void)fixture_connect(&f, &side_ops);
 	fixture_run(&f, client_closed, 0);
 	cr_assert_eq(f.client.closed_rc, -ECONNRESET, "%d", f.client.closed_rc);
-	cr_assert_eq(split_qp_state(f.server.qp), QP_CLOSED);
+	cr_assert_eq(split_qp_state(f.server.qp), SPLIT_QP_CLOSED);
 	split_qp_accept(f.server.qp, &side_ops, &f.server, NULL, 0);
 	fixture_run(&f, server_closed, 0);
 	cr_assert_eq(f.server.closed_rc, -ETIMEDOUT);

@@ -163,7 +163,7 @@ end_pick(void)
 {
 	struct end *end = &h->ends[pick(num_max(h->end_count, 1))];
 
-	return end->qp != NULL && split_qp_state(end->qp) == QP_READY ? end : NULL;
+	return end->qp != NULL && split_qp_state(end->qp) == SPLIT_QP_READY ? end : NULL;
 }
 
 static void

@@ -19,6 +19,7 @@
 
 #include "base/config.h"
 #include "cleave/client.h"
+#include "cleave/wire.h"
 
 #define COMMAND_EXIT_FAILURE 1
 #define COMMAND_EXIT_USAGE 2

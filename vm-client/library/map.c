@@ -146,7 +146,7 @@ read_volume(struct reader *reader, const json_t *root, struct cleave_volume_info
 		return;
 	while (i < SERVICE_CLASS_NR && strcmp(service_class, service_class_names[i]) != 0)
 		i++;
-	info->service_class = (enum service_class)i;
+	info->service_class = (enum cleave_service_class)i;
 	if (i == SERVICE_CLASS_NR)
 		reader->field = "service_class";
 	else if (info->id == 0)

@@ -47,6 +47,11 @@ static const enum wire_opcode message_opcodes[] = {
 	[CLEAVE_BLOCK_STATUS] = WIRE_BLOCK_STATUS,
 };
 
+/* Flags of a reply's entries are given to callers as they come. */
+_Static_assert((int)CLEAVE_EXTENT_HOLE == (int)WIRE_STATUS_HOLE &&
+	(int)CLEAVE_EXTENT_ZERO == (int)WIRE_STATUS_ZERO,
+    "extent flags");
+
 static void message_on_timer(struct loop_timer *timer, void *arg);
 
 int
@@ -541,7 +546,7 @@ message_encode(struct message *message)
 	message->epoch = message->is_holes ? 0 : client->map->epoch_of_shard[message->shard];
 	io = (struct wire_io){
 		.opcode = message->is_holes ? WIRE_HOLES : message_opcodes[message->io->op],
-		.service_class = volume->info.service_class,
+		.service_class = (enum service_class)volume->info.service_class,
 		.segment = volume->info.segment_base + segment_index,
 		.offset_bytes = message->is_holes ? 0
 						  : message->offset_bytes % CLEAVE_SEGMENT_BYTES,
