@@ -131,12 +131,15 @@ def the_service_user_can_be_made(root):
     run_argv(["systemd-sysusers", "--dry-run", find(root, "sysusers.d/cleave.conf")])
 
 
-def compile_outside(root, folder, source, package):
+def compile_outside(root, folder, source, package, is_static=False):
     """As somebody would who has the installed files alone."""
-    target = os.path.join(folder, os.path.basename(source)[:-2])
+    target = os.path.join(folder, os.path.basename(source)[:-2] + ("-static" if is_static else ""))
     env = {**os.environ, "PKG_CONFIG_SYSROOT_DIR": root,
            "PKG_CONFIG_PATH": os.path.dirname(find(root, f"pkgconfig/{package}.pc"))}
-    flags = run_argv(["pkg-config", "--cflags", "--libs", package], env=env).stdout.split()
+    flags = run_argv(["pkg-config", "--cflags", "--libs", *(["--static"] if is_static else []), package],
+                     env=env).stdout.split()
+    if is_static:  # ours alone: those of others are what their packages have
+        flags = [re.sub(r"^-l(cleave\w*)$", r"-l:lib\1.a", flag) for flag in flags]
     if cached("CLEAVE_SANITIZE"):
         flags.append("-fsanitize=" + cached("CLEAVE_SANITIZE"))
     if cached("CLEAVE_COVERAGE") == "ON":
@@ -146,11 +149,21 @@ def compile_outside(root, folder, source, package):
     return target
 
 
+def run_outside(root, argv):
+    """A program of compile_outside's: the loader looks for shared libraries where they were installed."""
+    folder = os.path.dirname(find(root, "libcleave.so"))
+    return run_argv(argv, check_rc=False, env={**os.environ, "LD_LIBRARY_PATH": folder})
+
+
 def programs_outside_build(root):
-    with tempfile.TemporaryDirectory(prefix="cleave-outside-") as folder:
-        source = os.path.join(SOURCE, "splitlib", "examples", "listing1.c")
-        done = run_argv([compile_outside(root, folder, source, "cleave-split")], check_rc=False)
-        check(done.returncode == 2 and "usage: listing1" in done.stderr, f"listing1: {done}")
+    for is_static in (False, True):
+        with tempfile.TemporaryDirectory(prefix="cleave-outside-") as folder:
+            source = os.path.join(SOURCE, "splitlib", "examples", "listing1.c")
+            program = compile_outside(root, folder, source, "cleave-split", is_static)
+            needed = run_argv(["readelf", "-d", program]).stdout
+            check(("[libcleave_split.so.0]" in needed) != is_static, f"listing1: {needed}")
+            done = run_outside(root, [program])
+            check(done.returncode == 2 and "usage: listing1" in done.stderr, f"listing1: {done}")
 
 
 def public_headers(root):
@@ -212,6 +225,14 @@ def libraries_export_what_headers_declare(root):
               f"{name}.a lacks what it is for")
         check(not is_client or all(n.startswith("cleave_") for n in names), f"{name}.a: {sorted(names)}")
         check(names <= known, f"{name}.a exports {sorted(names - known)[:10]}")
+        # The shared one has the same, each under a version of the library's.
+        nm = run_argv(["nm", "-D", "--defined-only", "--format=posix", find(root, f"{name}.so")]).stdout
+        shared = {line.split()[0] for line in nm.splitlines() if line.split()[1] != "A"}
+        check({n.partition("@@")[0] for n in shared} == names, f"{name}.so exports {sorted(shared)}")
+        check(all(re.search(rf"@@{name.upper()}_0\.\d+$", n) for n in shared), f"{name}.so: {sorted(shared)}")
+        dynamic = run_argv(["readelf", "-d", find(root, f"{name}.so")]).stdout
+        check(f"soname: [{name}.so.0]" in dynamic and "PATH" not in dynamic, f"{name}.so: {dynamic}")
+        find(root, f"{name}.so.0")
 
 
 def configure(root, folder, name, example, **values):
@@ -290,10 +311,10 @@ def run_cluster(root, folder, daemons):
     run_argv([*load, "--operations", "2000", "--read-percent", "50", "--journal", journal])
     run_argv([*load, "--verify-journal", journal])
     # It has functions that are called like some of the library's own.
-    outside = compile_outside(root, folder, os.path.join(SOURCE, "tests/integration/installed_client.c"),
-                              "cleave")
-    done = run_argv([outside, gateway, "disk1"])
-    check("read back from disk1" in done.stdout, done.stdout)
+    source = os.path.join(SOURCE, "tests/integration/installed_client.c")
+    for is_static in (False, True):
+        done = run_outside(root, [compile_outside(root, folder, source, "cleave", is_static), gateway, "disk1"])
+        check("read back from disk1" in done.stdout, f"{done}")
 
     listen = os.path.join(folder, "nbd")
     configure(root, folder, "agent", "agent", gateway=gateway, control=os.path.join(folder, "agent"))
