@@ -95,21 +95,33 @@ struct cleave_client_options {
  * cleave_client_create -- a client on @options->loop
  *
  * Allocates all that it will ever use for messages; connects when there is something to say.
- * Returns: 0 and *@ret_client; -EINVAL an option is out of range, an address unparsable; -ENOMEM.
- * @ret_error (CLEAVE_ERROR_BYTES_MAX bytes, may be NULL) gets a text on failure.
+ * Ownership: @options and what it points to are copied, but for the loop, which must outlive the client.
+ *            @ret_error has room for CLEAVE_ERROR_BYTES_MAX bytes, or is NULL.
+ * Returns:   0 and *@ret_client; else a negative errno, and a text for people in @ret_error.
+ * Errors:    -EINVAL an option is out of range, or an address cannot be parsed; -ENOMEM.
+ * Threads:   the loop's.
  */
 int cleave_client_create(const struct cleave_client_options *options,
     struct cleave_client **ret_client, char *ret_error);
 
 /*
- * cleave_client_destroy -- at once: connections are closed, no handler is called any more
+ * cleave_client_destroy -- end a client at once: connections are closed, no handler is called any more
  *
- * Volumes are gone with it; requests outstanding are the caller's again and may or may not have
- * happened. For an orderly end close the volumes first. NULL is a no-op. Not from a handler.
+ * For an orderly end close the volumes first. NULL is a no-op.
+ * Ownership: @client and its volumes are gone. Requests and calls outstanding are the caller's again, and
+ *            may or may not have happened.
+ * Threads:   the loop's; not from a handler.
  */
 void cleave_client_destroy(struct cleave_client *client);
 
-/* cleave_error_text -- what @rc means in this library; a static string (or strerror's). */
+/*
+ * cleave_error_text -- what @rc means in this library
+ *
+ * Ownership: the text is the library's: static, or as long as strerror's.
+ * Returns:   a text for people.
+ * Errors:    none: a number that is no errno has a text, too.
+ * Threads:   any.
+ */
 const char *cleave_error_text(int rc);
 
 /* What happened, since the client was created. */
@@ -134,7 +146,15 @@ struct cleave_stats {
 	CLEAVE_STAT_LIST(CLEAVE_STAT_MEMBER)
 #undef CLEAVE_STAT_MEMBER
 };
-/* cleave_client_stats -- live values; other threads read them with relaxed atomic loads. */
+
+/*
+ * cleave_client_stats -- what happened, counted
+ *
+ * Ownership: the numbers are the client's, as long as it lives.
+ * Returns:   live values, which only grow.
+ * Errors:    none.
+ * Threads:   any; another one than the loop's reads each value with a relaxed atomic load.
+ */
 const struct cleave_stats *cleave_client_stats(const struct cleave_client *client);
 
 /*
@@ -182,8 +202,11 @@ struct cleave_call {
 /*
  * cleave_control -- ask a gateway
  *
- * @request: JSON text, copied. Returns 0: @call->fn is called once; -EMSGSIZE longer than
- * CLEAVE_CALL_BYTES_MAX; -ENOBUFS too many calls; -ENOMEM.
+ * Ownership: @request, a JSON object as text, is copied. @call is the library's until its @fn is called,
+ *            which is told rc and answer (cleave_call_fn).
+ * Returns:   0: @call->fn is called exactly once, later; else it never is.
+ * Errors:    -EMSGSIZE longer than CLEAVE_CALL_BYTES_MAX; -ENOBUFS CLEAVE_CALLS_MAX calls wait; -ENOMEM.
+ * Threads:   the loop's.
  */
 int cleave_control(struct cleave_client *client, struct cleave_call *call, const char *request);
 
@@ -233,9 +256,12 @@ typedef void (*cleave_open_fn)(struct cleave_volume *volume, int rc, const char 
  * VOLUME@SNAPSHOT as @name opens a snapshot: read-only, by as many as want to, and without disturbing the
  * volume; it is -ENOENT for everything once the snapshot is deleted. VOLUME@OLD@NEW, or VOLUME@OLD@ for the
  * volume as it is now, opens what has changed since: to CLEAVE_BLOCK_STATUS a hole is what has not.
- * Returns 0: @fn is called once: rc 0, -ENOENT no such volume, -EBUSY another client writes it, -ETIMEDOUT, or
- * what the gateway or the connection said; -EINVAL: the name is empty or too long, an unknown flag, or
- * TAKE with READ_ONLY; -ENOBUFS; -ENOMEM.
+ * Ownership: @name is copied. The volume that @fn gets is its own until cleave_volume_close.
+ * Returns:   0: @fn is called exactly once, later; else it never is.
+ * Errors:    -EINVAL the name is empty or too long, an unknown flag, or TAKE with READ_ONLY; -ENOBUFS too
+ *            many calls; -ENOMEM. To @fn: -ENOENT no such volume; -EBUSY another client writes it;
+ *            -ETIMEDOUT; or what the gateway or the connection said.
+ * Threads:   the loop's.
  */
 int cleave_volume_open(struct cleave_client *client, const char *name, unsigned flags,
     cleave_open_fn fn, void *arg);
@@ -243,53 +269,103 @@ int cleave_volume_open(struct cleave_client *client, const char *name, unsigned 
 /*
  * cleave_volume_close -- take no more requests, wait for those submitted, disconnect, and let others in
  *
- * @fn (may be NULL) is called when @volume is no more. Once a volume. A writing session is ended at a gateway
- * before that, so whoever opens the volume next is not kept waiting; a gateway that does not answer within 3 s
- * is not waited for, and then the session time has to pass.
+ * A writing session is ended at a gateway before that, so whoever opens the volume next is not kept waiting; a
+ * gateway that does not answer within 3 s is not waited for, and then the session time has to pass.
+ * Ownership: @volume is the library's from here on, and no more when @fn (may be NULL) is called.
+ * Threads:   the loop's; once a volume.
  */
 void cleave_volume_close(struct cleave_volume *volume, void (*fn)(void *arg), void *arg);
 
+/*
+ * cleave_volume_info -- name, size and properties of an open volume
+ *
+ * Ownership: it is the volume's, until that is closed.
+ * Returns:   what the volume is; its size changes with cleave_volume_refresh and _resize.
+ * Errors:    none.
+ * Threads:   the loop's.
+ */
 const struct cleave_volume_info *cleave_volume_info(const struct cleave_volume *volume);
 
 /* @rc: -ESHUTDOWN another session has taken it; -ENOENT it was deleted. @text: for people, and who it was. */
 typedef void (*cleave_lost_fn)(struct cleave_volume *volume, int rc, const char *text, void *arg);
+
 /*
  * cleave_volume_on_lost -- be told when @volume is lost to this session
  *
  * @fn is called once, after its requests began to fail with @rc and a gateway was asked who took it; or after
  * 3 s without an answer. Not after cleave_volume_close. To come back: open it anew, which is refused (-EBUSY) while
  * the taker has it. Another @fn replaces the first; NULL: nobody.
+ * Ownership: @volume stays the caller's, also when it is lost: close it. @arg is only handed on.
+ * Threads:   the loop's.
  */
 void cleave_volume_on_lost(struct cleave_volume *volume, cleave_lost_fn fn, void *arg);
 
 /* @rc: 0, and the volume's info has the size of now; else what was wrong, and a text for people. */
 typedef void (*cleave_size_fn)(int rc, const char *error, void *arg);
+
 /*
  * cleave_volume_refresh -- ask a gateway for the size: somebody may have changed it
  *
- * Returns 0: @fn is called once: rc 0; -ESHUTDOWN: another session has the volume; -ENOENT: there is
- * none of that name by now, or another one; what the gateway or the connection said. -EBUSY: the size
- * is being asked for or changed already; -ECANCELED, or what ended the volume; -ENOBUFS; -ENOMEM.
+ * Ownership: @volume may be closed meanwhile: it is gone only after @fn.
+ * Returns:   0: @fn is called exactly once, later; else it never is.
+ * Errors:    -EBUSY the size is being asked for or changed already; -ECANCELED it is being closed, or what
+ *            ended the volume; -ENOBUFS too many calls; -ENOMEM. To @fn: -ESHUTDOWN another session has the
+ *            volume; -ENOENT none of that name is there by now, or another one; what the gateway or the
+ *            connection said.
+ * Threads:   the loop's.
  */
 int cleave_volume_refresh(struct cleave_volume *volume, cleave_size_fn fn, void *arg);
+
 /*
  * cleave_volume_resize -- make it @size_bytes large; this session goes on
  *
  * Growing is done in place. To make it smaller needs @may_shrink, and that what is behind the new end
  * was discarded: else it is there again when the volume grows.
- * Returns as cleave_volume_refresh does, or -EINVAL: not a multiple of 4096, or 0; -ERANGE: larger
- * than a volume may be; -EROFS. In @fn -EINVAL also means that it is larger than this session knew.
+ * Ownership: as with cleave_volume_refresh.
+ * Returns:   0: @fn is called exactly once, later; else it never is.
+ * Errors:    -EINVAL not a multiple of 4096, or 0; -ERANGE larger than CLEAVE_VOLUME_BYTES_MAX; -EROFS; and
+ *            those of cleave_volume_refresh. To @fn -EINVAL also means larger than this session knew.
+ * Threads:   the loop's.
  */
 int cleave_volume_resize(struct cleave_volume *volume, uint64_t size_bytes, bool may_shrink,
     cleave_size_fn fn, void *arg);
 
-/* Zero-copy buffers: device memory, 4096-byte aligned, which messages are sent from directly. */
-/* cleave_buffer_alloc -- DEV_PTR_NULL with errno ENOMEM. For start-up, not the data path. */
+/* Zero-copy buffers. */
+
+/*
+ * cleave_buffer_alloc -- a zero-copy buffer: device memory, 4096-byte aligned, from which messages are sent
+ *
+ * For start-up, not the data path.
+ * Ownership: the caller's until cleave_buffer_free; all are gone with the client.
+ * Returns:   the buffer, or DEV_PTR_NULL with errno.
+ * Errors:    ENOMEM there is no such stretch left of options.buffer_bytes.
+ * Threads:   the loop's.
+ */
 dev_ptr cleave_buffer_alloc(struct cleave_client *client, size_t bytes);
+
+/*
+ * cleave_buffer_free -- give a buffer back; DEV_PTR_NULL is a no-op
+ *
+ * Ownership: no request may use @buffer.
+ * Threads:   the loop's.
+ */
 void cleave_buffer_free(struct cleave_client *client, dev_ptr buffer);
-/* cleave_buffer_fill, cleave_buffer_copy -- host memory to the buffer, and back. */
+
+/*
+ * cleave_buffer_fill -- copy @bytes of host memory into a buffer
+ *
+ * Ownership: @src is borrowed during the call; no request may use this part of @buffer.
+ * Threads:   the loop's.
+ */
 void cleave_buffer_fill(struct cleave_client *client, dev_ptr buffer, const void *src,
     size_t bytes);
+
+/*
+ * cleave_buffer_copy -- copy @bytes of a buffer to host memory
+ *
+ * Ownership: @dst is borrowed during the call; no read into this part of @buffer may be under way.
+ * Threads:   the loop's.
+ */
 void cleave_buffer_copy(struct cleave_client *client, void *dst, dev_ptr buffer, size_t bytes);
 
 enum cleave_op {
@@ -357,13 +433,24 @@ struct cleave_io {
 /*
  * cleave_submit -- start @io
  *
- * Returns 0: @io->fn is called exactly once, later; else nothing was started: -EINVAL unaligned,
- * empty, longer than CLEAVE_IO_BYTES_MAX (reads and writes), without a buffer or room for extents; -ERANGE beyond the
- * volume's end; -EROFS; -ENOBUFS queue full: try when a request completes; -ESHUTDOWN, or what else
- * ended the volume; -ECANCELED it is being closed.
+ * Ownership: @io, its data or buffer and its extents are the library's until @io->fn is called.
+ * Returns:   0: @io->fn is called exactly once, later, with what became of it; else nothing was started.
+ * Errors:    -EINVAL unaligned, empty, longer than CLEAVE_IO_BYTES_MAX (reads and writes), without a buffer
+ *            or room for extents; -ERANGE beyond the volume's end; -EROFS; -ENOBUFS the queue is full: try
+ *            when a request completes; -ECANCELED it is being closed; -ESHUTDOWN, or what else ended the
+ *            volume. To @fn: see cleave_io_fn.
+ * Threads:   the loop's.
  */
 int cleave_submit(struct cleave_volume *volume, struct cleave_io *io);
-/* cleave_io_check -- what cleave_submit would refuse about @io's shape; 0, -EINVAL or -ERANGE. */
+
+/*
+ * cleave_io_check -- would cleave_submit take a request of @io's shape?
+ *
+ * Ownership: @io is only looked at.
+ * Returns:   0: it would, in a volume of @volume_size_bytes.
+ * Errors:    -EINVAL, -ERANGE: as cleave_submit.
+ * Threads:   any.
+ */
 int cleave_io_check(const struct cleave_io *io, uint64_t volume_size_bytes);
 
 /*
@@ -373,55 +460,162 @@ struct cleave;      /* a client and its thread */
 struct cleave_disk; /* a volume opened through it */
 
 /*
- * cleave_start -- start the thread and the client on it; @options->loop must be NULL
+ * cleave_start -- start a thread, and a client on it; @options->loop must be NULL
  *
- * Returns as cleave_client_create, or -EAGAIN: no thread could be made.
+ * Ownership: as with cleave_client_create; the loop is the library's own.
+ * Returns:   0 and *@ret_cleave; else a negative errno, and a text for people in @ret_error.
+ * Errors:    those of cleave_client_create; -EAGAIN no thread could be made; -EMFILE, -ENFILE.
+ * Threads:   any.
  */
 int cleave_start(const struct cleave_client_options *options, struct cleave **ret_cleave,
     char *ret_error);
+
 /*
- * cleave_stop -- as cleave_client_destroy, and the thread ends
+ * cleave_stop -- end client and thread as cleave_client_destroy does; NULL is a no-op
  *
- * Its disks are gone with it. Nobody may be in another call on it. Not from a handler. NULL is a
- * no-op.
+ * Ownership: its disks are gone with it. Requests outstanding are the caller's again.
+ * Threads:   any but the library's, while no other one is in a call on @cleave or its disks.
  */
 void cleave_stop(struct cleave *cleave);
 
-/* cleave_control_wait -- cleave_control, blocking. *@ret_reply: free() it; NULL when none came. */
+/*
+ * cleave_control_wait -- cleave_control, blocking
+ *
+ * Ownership: @request is borrowed. *@ret_reply is the caller's: free() it; NULL when none came. @ret_error:
+ *            as with cleave_client_create.
+ * Returns:   0 and the answer; else a negative errno, a text for people, and the answer if one came.
+ * Errors:    those of cleave_control, and what its handler is told.
+ * Threads:   any but the library's.
+ */
 int cleave_control_wait(struct cleave *cleave, const char *request, bool must_not_repeat,
     char **ret_reply, char *ret_error);
 
-/* cleave_disk_open -- cleave_volume_open, blocking. @ret_error as above. Any thread. */
+/*
+ * cleave_disk_open -- cleave_volume_open, blocking
+ *
+ * Ownership: @name is borrowed; *@ret_disk is the caller's until cleave_disk_close or cleave_stop.
+ * Returns:   0 and *@ret_disk; else a negative errno, and a text for people in @ret_error.
+ * Errors:    those of cleave_volume_open, and of its handler.
+ * Threads:   any but the library's.
+ */
 int cleave_disk_open(struct cleave *cleave, const char *name, unsigned flags,
     struct cleave_disk **ret_disk, char *ret_error);
-/* cleave_disk_close -- waits for what was submitted. Any thread, once. NULL is a no-op. */
+
+/*
+ * cleave_disk_close -- cleave_volume_close, blocking: waits for what was submitted; NULL is a no-op
+ *
+ * Ownership: @disk is gone.
+ * Threads:   any but the library's, once, while no other one is in a call on @disk.
+ */
 void cleave_disk_close(struct cleave_disk *disk);
+
+/*
+ * cleave_disk_info -- name, size and properties of the volume, as they were when it was opened
+ *
+ * Ownership: it is the disk's, until that is closed.
+ * Returns:   what the volume is.
+ * Errors:    none.
+ * Threads:   any.
+ */
 const struct cleave_volume_info *cleave_disk_info(const struct cleave_disk *disk);
 
 /*
- * cleave_disk_submit -- start @io from any thread
+ * cleave_disk_submit -- start @io
  *
- * @io->fn NULL: @io comes out of cleave_reap; else @fn is called on the library's thread and must
- * not block. Returns 0, -EINVAL or -ERANGE; everything else is found in @io->rc.
+ * Ownership: as with cleave_submit, until @io->fn is called or cleave_reap has given it.
+ * Returns:   0: with @io->fn NULL cleave_reap gives @io, once; else @fn is called, once, on the library's
+ *            thread, and must not block. What became of it is in @io->rc.
+ * Errors:    -EINVAL, -ERANGE: as cleave_submit; nothing was started. All others of cleave_submit's are
+ *            found in @io->rc.
+ * Threads:   any.
  */
 int cleave_disk_submit(struct cleave_disk *disk, struct cleave_io *io);
-/* cleave_event_fd -- readable while cleave_reap has something to give. Owned by @cleave. */
+
+/*
+ * cleave_event_fd -- a descriptor that is readable while cleave_reap has something to give
+ *
+ * Ownership: the library's: poll it, do not read or close it.
+ * Returns:   the descriptor, always the same.
+ * Errors:    none.
+ * Threads:   any.
+ */
 int cleave_event_fd(struct cleave *cleave);
-/* cleave_reap -- up to @max completed requests, oldest first; never blocks. Any thread. */
+
+/*
+ * cleave_reap -- up to @max completed requests, oldest first; never blocks
+ *
+ * Ownership: the requests are the caller's again.
+ * Returns:   how many are in @ret_ios.
+ * Errors:    none: what became of each is in its rc.
+ * Threads:   any.
+ */
 uint32_t cleave_reap(struct cleave *cleave, struct cleave_io **ret_ios, uint32_t max);
 
-/* Blocking helpers, from any thread but the library's. Return 0 (all of it) or a negative errno. */
+/* Blocking helpers. */
+
+/*
+ * cleave_pread -- read @bytes from @offset_bytes on, and wait for them
+ *
+ * Any length: what is more than CLEAVE_IO_BYTES_MAX is read in pieces.
+ * Ownership: @data is borrowed during the call.
+ * Returns:   0: all of it was read; never a part. After an error @data holds old or new content.
+ * Errors:    -EINVAL unaligned or empty; -ERANGE beyond the end; and those of cleave_io_fn.
+ * Threads:   any but the library's.
+ */
 int cleave_pread(struct cleave_disk *disk, void *data, uint64_t bytes, uint64_t offset_bytes);
+
+/*
+ * cleave_pwrite -- write @bytes from @offset_bytes on, and wait until they are durable
+ *
+ * Any length: what is more than CLEAVE_IO_BYTES_MAX is written in pieces, one after the other.
+ * Ownership: @data is borrowed during the call.
+ * Returns:   0: all of it is durable.
+ * Errors:    as cleave_pread, and -EROFS. Blocks of a write that failed hold old or new content, one by one.
+ * Threads:   any but the library's.
+ */
 int cleave_pwrite(struct cleave_disk *disk, const void *data, uint64_t bytes,
     uint64_t offset_bytes);
+
+/*
+ * cleave_discard -- discard @bytes from @offset_bytes on: they read as zeros, and take no space
+ *
+ * Ownership: @disk stays the caller's.
+ * Returns:   0: all of it is done, and durable.
+ * Errors:    as cleave_pwrite.
+ * Threads:   any but the library's.
+ */
 int cleave_discard(struct cleave_disk *disk, uint64_t bytes, uint64_t offset_bytes);
+
+/*
+ * cleave_write_zeroes -- zero @bytes from @offset_bytes on; they stay allocated
+ *
+ * Ownership: @disk stays the caller's.
+ * Returns:   0: all of it is done, and durable.
+ * Errors:    as cleave_pwrite.
+ * Threads:   any but the library's.
+ */
 int cleave_write_zeroes(struct cleave_disk *disk, uint64_t bytes, uint64_t offset_bytes);
+
+/*
+ * cleave_flush -- wait for everything that was submitted to @disk before
+ *
+ * Writes are durable when they complete: what this adds is the waiting.
+ * Ownership: @disk stays the caller's.
+ * Returns:   0: all of it has completed.
+ * Errors:    those of cleave_io_fn.
+ * Threads:   any but the library's.
+ */
 int cleave_flush(struct cleave_disk *disk);
+
 /*
  * cleave_block_status -- what the blocks of a range hold: allocated, a hole, zeros
  *
  * *@ret_count of @extents are filled, up to @max: from @offset_bytes on, all of the range unless there
  * is no room for more. What is being written meanwhile may be told either way.
+ * Ownership: @extents is borrowed during the call.
+ * Returns:   0 and *@ret_count.
+ * Errors:    as cleave_pread; -EINVAL @max is 0, too.
+ * Threads:   any but the library's.
  */
 int cleave_block_status(struct cleave_disk *disk, uint64_t bytes, uint64_t offset_bytes,
     struct cleave_extent *extents, uint32_t max, uint32_t *ret_count);

@@ -62,10 +62,44 @@ struct engine_ops {
 	    uint32_t dst_bytes);
 };
 
-/* engine_by_name, engine_by_id -- NULL when there is none. engine_at: 0..engine_count()-1. */
+/*
+ * engine_by_name -- the codec that is called @name
+ *
+ * Ownership: codecs are static; @name is borrowed during the call.
+ * Returns:   the codec, or NULL: there is none of that name.
+ * Errors:    none.
+ * Threads:   any.
+ */
 const struct engine_ops *engine_by_name(const char *name);
+
+/*
+ * engine_by_id -- the codec that is stored as @wire_id
+ *
+ * Ownership: codecs are static.
+ * Returns:   the codec, or NULL: there is none of that number.
+ * Errors:    none.
+ * Threads:   any.
+ */
 const struct engine_ops *engine_by_id(uint8_t wire_id);
+
+/*
+ * engine_count -- how many codecs there are
+ *
+ * Ownership: takes nothing.
+ * Returns:   the number; it never changes.
+ * Errors:    none.
+ * Threads:   any.
+ */
 uint32_t engine_count(void);
+
+/*
+ * engine_at -- the codec with this index
+ *
+ * Ownership: codecs are static.
+ * Returns:   the codec; @index is 0 .. engine_count() - 1.
+ * Errors:    none.
+ * Threads:   any.
+ */
 const struct engine_ops *engine_at(uint32_t index);
 
 enum engine_job_kind {
@@ -154,24 +188,45 @@ struct engine_set_options {
 
 struct engine_set;
 
-/* engine_set_create -- a set whose completions come to @loop. NULL with errno. */
-struct engine_set *engine_set_create(struct loop *loop, const struct engine_set_options *options);
 /*
- * engine_set_destroy -- waits for running jobs, drops none: call it when none is submitted. A simulated
- * set drops what it has.
+ * engine_set_create -- a set of engines whose completions come to @loop
+ *
+ * Ownership: the caller's until engine_set_destroy; @loop is borrowed until then, @options is copied.
+ * Returns:   the set, or NULL with errno.
+ * Errors:    ENOMEM; EAGAIN no thread could be made.
+ * Threads:   the loop's.
+ */
+struct engine_set *engine_set_create(struct loop *loop, const struct engine_set_options *options);
+
+/*
+ * engine_set_destroy -- wait for running jobs, and end the set; NULL is a no-op
+ *
+ * Ownership: @set is gone. No job may be submitted and not done; a simulated set drops what it has.
+ * Threads:   the loop's.
  */
 void engine_set_destroy(struct engine_set *set);
 
 /*
- * engine_submit -- run @job
+ * engine_submit, engine_submit_urgent -- run @job; an urgent one goes ahead of those queued
  *
- * Returns: 1: done already, results are in @job, @job->fn is not called (inline sets always); 0: @fn
- * will be called exactly once from the loop; -ENOBUFS: queue full, try when one completes; -EINVAL:
- * the shape is wrong (our bug or an unknown codec; nothing was touched).
- * Threads: the loop's. Urgent jobs (engine_submit_urgent) go ahead of those queued.
+ * Ownership: @job and the memory behind its src and dst are the set's until it is done.
+ * Returns:   1: done already, results are in @job, @job->fn is not called (inline sets always); 0: @fn
+ *            will be called exactly once from the loop; else nothing was touched.
+ * Errors:    -ENOBUFS the queue is full, try when a job completes; -EINVAL the shape is wrong, or the
+ *            codec unknown.
+ * Threads:   the loop's.
  */
 int engine_submit(struct engine_set *set, struct engine_job *job);
 int engine_submit_urgent(struct engine_set *set, struct engine_job *job);
+
+/*
+ * engine_set_queued_count -- how many jobs wait for a thread
+ *
+ * Ownership: borrows @set during the call.
+ * Returns:   the number; 0 for inline sets.
+ * Errors:    none.
+ * Threads:   the loop's.
+ */
 uint32_t engine_set_queued_count(const struct engine_set *set);
 
 /*

@@ -111,64 +111,199 @@ struct loop {
 	bool is_halted; /* simulator: the process was paused or killed; the turn goes no further */
 };
 
-/* loop_ev_create -- a loop on libev. Returns NULL with errno set. @seed 0: seeded from getrandom. */
+/*
+ * loop_ev_create -- a loop in real time, on libev; @seed 0: seeded from getrandom
+ *
+ * Ownership: the caller's until loop_destroy.
+ * Returns:   the loop, or NULL with errno.
+ * Errors:    ENOMEM; EMFILE, ENFILE no descriptor for its timer and wake-ups.
+ * Threads:   any; from then on it belongs to the thread that runs it.
+ */
 struct loop *loop_ev_create(uint64_t seed);
 
-/* loop_destroy -- NULL is a no-op. Every timer, task and watcher must have been stopped before. */
+/*
+ * loop_destroy -- end a loop; NULL is a no-op
+ *
+ * Ownership: @loop is gone; every timer, task, watcher and hook must have been stopped before.
+ * Threads:   the loop's, outside of loop_run.
+ */
 void loop_destroy(struct loop *loop);
 
 /*
- * loop_now_ns -- monotonic time in nanoseconds, as of the start of this turn's handler batch
+ * loop_now_ns -- monotonic time in nanoseconds, as of the start of this turn's handlers
  *
- * Real loop: CLOCK_MONOTONIC, cached per turn (libev's ev_now rule); loop_now_fresh_ns asks anew.
+ * Ownership: borrows @loop during the call.
+ * Returns:   CLOCK_MONOTONIC, read once a turn; outside of a turn read anew. Simulator: virtual time.
+ * Errors:    none.
+ * Threads:   the loop's.
  */
 uint64_t loop_now_ns(struct loop *loop);
+
+/*
+ * loop_now_fresh_ns -- monotonic time in nanoseconds, read anew
+ *
+ * Ownership: borrows @loop during the call.
+ * Returns:   the time, never before loop_now_ns.
+ * Errors:    none.
+ * Threads:   the loop's.
+ */
 uint64_t loop_now_fresh_ns(struct loop *loop);
 
-/* loop_random_u64 -- the loop's seeded generator (xoshiro256**). Not for secrets. */
+/*
+ * loop_random_u64 -- a number of the loop's seeded generator (xoshiro256**). Not for secrets.
+ *
+ * Ownership: borrows @loop during the call.
+ * Returns:   64 random bits.
+ * Errors:    none.
+ * Threads:   the loop's.
+ */
 uint64_t loop_random_u64(struct loop *loop);
 
-/* loop_random_below -- uniform in [0, @limit); @limit > 0. */
+/*
+ * loop_random_below -- a number of the same generator, uniform in [0, @limit); @limit > 0
+ *
+ * Ownership: borrows @loop during the call.
+ * Returns:   the number.
+ * Errors:    none.
+ * Threads:   the loop's.
+ */
 uint64_t loop_random_below(struct loop *loop, uint64_t limit);
 
+/*
+ * loop_timer_init -- make @timer ready to be started
+ *
+ * Ownership: @timer is the caller's, who keeps it until it has fired or was stopped.
+ * Threads:   the loop's.
+ */
 void loop_timer_init(struct loop_timer *timer, void (*fn)(struct loop_timer *, void *), void *arg);
-/* loop_timer_start -- fire once after @delay_ns; restarts a running timer. */
+
+/*
+ * loop_timer_start -- fire once, after @delay_ns, and not in this turn; restarts a running timer
+ *
+ * Ownership: @timer is the loop's until it fires or is stopped. Its @fn may free it.
+ * Threads:   the loop's.
+ */
 void loop_timer_start(struct loop *loop, struct loop_timer *timer, uint64_t delay_ns);
-/* loop_timer_stop -- no-op when it is not running. */
+
+/*
+ * loop_timer_stop -- @timer does not fire; no-op when it is not running
+ *
+ * Ownership: @timer is the caller's again.
+ * Threads:   the loop's.
+ */
 void loop_timer_stop(struct loop *loop, struct loop_timer *timer);
 
+/*
+ * loop_task_init -- make @task ready to be deferred
+ *
+ * Ownership: @task is the caller's, who keeps it until it has run or was canceled.
+ * Threads:   the loop's.
+ */
 void loop_task_init(struct loop_task *task, void (*fn)(struct loop_task *, void *), void *arg);
-/* loop_defer -- run @task once, after the present handler has returned. No-op when queued. */
+
+/*
+ * loop_defer -- run @task once, after the present handler has returned; no-op when it is queued
+ *
+ * Ownership: @task is the loop's until it runs or is canceled. Its @fn may free it.
+ * Threads:   the loop's.
+ */
 void loop_defer(struct loop *loop, struct loop_task *task);
+
+/*
+ * loop_task_cancel -- @task does not run; no-op when it is not queued
+ *
+ * Ownership: @task is the caller's again.
+ * Threads:   the loop's.
+ */
 void loop_task_cancel(struct loop *loop, struct loop_task *task);
 
+/*
+ * loop_fd_init -- make @watcher ready to watch @fd
+ *
+ * Ownership: @watcher and @fd are the caller's, who keeps both until loop_fd_stop.
+ * Threads:   the loop's.
+ */
 void loop_fd_init(struct loop_fd *watcher, int fd, void (*fn)(struct loop_fd *, unsigned, void *),
     void *arg);
+
+/*
+ * loop_fd_start -- call @watcher's handler in each turn in which one of @events (loop_fd_events) is true
+ *
+ * Ownership: @watcher is the loop's until loop_fd_stop.
+ * Returns:   0; else it is not watched.
+ * Errors:    -EBADF @fd is negative; -ENOMEM; -ENOTSUP in the simulator.
+ * Threads:   the loop's.
+ */
 int loop_fd_start(struct loop *loop, struct loop_fd *watcher, unsigned events);
+
+/*
+ * loop_fd_modify -- watch for other events; 0: for none; no-op when it was not started
+ *
+ * Ownership: @watcher stays the loop's.
+ * Threads:   the loop's.
+ */
 void loop_fd_modify(struct loop *loop, struct loop_fd *watcher, unsigned events);
+
+/*
+ * loop_fd_stop -- watch no more; no-op when it was not started. Before the descriptor is closed.
+ *
+ * Ownership: @watcher is the caller's again.
+ * Threads:   the loop's.
+ */
 void loop_fd_stop(struct loop *loop, struct loop_fd *watcher);
 
+/*
+ * loop_turn_end_add -- call @fn at the end of each turn in which anything else ran
+ *
+ * Ownership: @hook is the loop's until loop_turn_end_remove.
+ * Threads:   the loop's.
+ */
 void loop_turn_end_add(struct loop *loop, struct loop_turn_end *hook,
     void (*fn)(struct loop_turn_end *, void *), void *arg);
+
+/*
+ * loop_turn_end_remove -- call it no more; also from a hook
+ *
+ * Ownership: @hook is the caller's again.
+ * Threads:   the loop's.
+ */
 void loop_turn_end_remove(struct loop *loop, struct loop_turn_end *hook);
 
 /*
- * loop_post -- hand @post to @loop from any thread
+ * loop_post -- hand @post to @loop: its @fn is called on the loop's thread, in order of each sender's posts
  *
- * Calls @post->fn on the loop's thread, in posting order per sender. Lock-free, wakes the loop at
- * most once per turn. The loop must outlive it.
+ * Lock-free; wakes the loop at most once a turn.
+ * Ownership: @post is the loop's until @post->fn is called. The loop must outlive it.
+ * Threads:   any.
  */
 void loop_post(struct loop *loop, struct loop_post *post);
 
 /*
- * loop_run -- run handlers until loop_stop, or until @until(@arg) is true (checked before each turn)
+ * loop_run -- run handlers until loop_stop, or until @until(@arg) is true (asked before each turn)
  *
- * Returns 0; -EBUSY when called from a handler; -EDEADLK (simulator) when nothing is left to run.
+ * Ownership: @until may be NULL; @arg is only handed on.
+ * Returns:   0.
+ * Errors:    -EBUSY called from a handler; -EDEADLK (simulator) nothing is left to run.
+ * Threads:   the loop's: who runs it is that.
  */
 int loop_run(struct loop *loop, bool (*until)(void *arg), void *arg);
-/* loop_stop -- makes loop_run return after this turn; the next loop_run when none is running. */
+
+/*
+ * loop_stop -- make loop_run return after this turn; the next loop_run, when none is running
+ *
+ * Ownership: borrows @loop during the call.
+ * Threads:   the loop's; from another one post something that calls it.
+ */
 void loop_stop(struct loop *loop);
-/* loop_is_running -- true inside a handler: dev_poll must not block then. */
+
+/*
+ * loop_is_running -- is this the inside of a handler? Then nothing may block.
+ *
+ * Ownership: borrows @loop during the call.
+ * Returns:   true inside of loop_run.
+ * Errors:    none.
+ * Threads:   the loop's.
+ */
 bool loop_is_running(const struct loop *loop);
 
 #ifdef __cplusplus

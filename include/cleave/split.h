@@ -117,28 +117,71 @@ struct split_port_options {
  * open_roce_instance -- open a port
  *
  * Allocates both arenas and the pool at once; nothing grows later.
- * Returns: the port, or NULL with errno: ENOMEM (or the limit on locked memory), EINVAL a size that
- * does not fit.
+ * Ownership: the caller's until split_port_close. @options is copied; loop, sim_host and engines in it are
+ *            borrowed until then.
+ * Returns:   the port, or NULL with errno.
+ * Errors:    ENOMEM (or the limit on locked memory); EINVAL a size that does not fit.
+ * Threads:   the loop's.
  */
 struct split_port *open_roce_instance(const struct split_port_options *options);
+
+#define SPLIT_SURPLUS_MAX 16u /* connections beyond the room of a port, there to be told so */
 
 /*
  * split_port_accepted_max -- how many connections that come in @port has room for
  *
  * qp_count_max less qp_reserved_count; less where its RDMA device, once it has one, has room for fewer.
  * SPLIT_SURPLUS_MAX more may be there for a moment, to be told that there is no room.
+ * Ownership: borrows @port during the call.
+ * Returns:   the number.
+ * Errors:    none.
+ * Threads:   the port's loop's.
  */
-#define SPLIT_SURPLUS_MAX 16u
 uint32_t split_port_accepted_max(const struct split_port *port);
 
-/* split_port_close -- close every queue pair (their on_closed runs), free all. NULL is a no-op. */
+/*
+ * split_port_close -- close every queue pair (their on_closed runs), and free all; NULL is a no-op
+ *
+ * Ownership: @port and all of its memory, regions and events are gone. Messages that are held, too.
+ * Threads:   the port's loop's; not from a handler of its own.
+ */
 void split_port_close(struct split_port *port);
 
-/* host_alloc, dev_alloc -- from the port's arenas, 64-byte aligned, device memory 4096-byte aligned
- * when @bytes >= 4096. Return NULL (DEV_PTR_NULL) with errno ENOMEM. For start-up, not the data path. */
+/*
+ * host_alloc -- host memory of the port's arena, 64-byte aligned. For start-up, not the data path.
+ *
+ * Ownership: the caller's until host_free, or until the port closes.
+ * Returns:   the memory, or NULL with errno.
+ * Errors:    ENOMEM there is no such stretch left of host_bytes.
+ * Threads:   the port's loop's.
+ */
 void *host_alloc(struct split_port *port, size_t bytes);
+
+/*
+ * host_free -- give memory of host_alloc's back; NULL is a no-op
+ *
+ * Ownership: nothing may use @memory.
+ * Threads:   the port's loop's.
+ */
 void host_free(struct split_port *port, void *memory);
+
+/*
+ * dev_alloc -- device memory of the port's arena, 64-byte aligned, or 4096-byte from 4096 bytes on
+ *
+ * For start-up, not the data path.
+ * Ownership: the caller's until dev_free, or until the port closes.
+ * Returns:   the memory, or DEV_PTR_NULL with errno.
+ * Errors:    ENOMEM there is no such stretch left of device_bytes.
+ * Threads:   the port's loop's.
+ */
 dev_ptr dev_alloc(struct split_port *port, size_t bytes);
+
+/*
+ * dev_free -- give memory of dev_alloc's back; DEV_PTR_NULL is a no-op
+ *
+ * Ownership: no message, engine, disk or region may use @memory.
+ * Threads:   the port's loop's.
+ */
 void dev_free(struct split_port *port, dev_ptr memory);
 
 /*
@@ -146,11 +189,20 @@ void dev_free(struct split_port *port, dev_ptr memory);
  *
  * For what software must read or make: descriptors at take-over, manifests, control texts. Never for
  * a payload between its receive and its send (I1).
+ * Ownership: both sides are borrowed during the call.
+ * Threads:   the port's loop's.
  */
 void dev_copy_to_host(struct split_port *port, void *dst, dev_ptr src, size_t bytes);
 void dev_copy_from_host(struct split_port *port, dev_ptr dst, const void *src, size_t bytes);
 
-/* split_port_pages_text -- what pages device memory has, for a daemon's log: a static string. */
+/*
+ * split_port_pages_text -- what pages device memory has, for a daemon's log
+ *
+ * Ownership: the text is static.
+ * Returns:   a text for people.
+ * Errors:    none.
+ * Threads:   the port's loop's.
+ */
 const char *split_port_pages_text(const struct split_port *port);
 
 /*
@@ -172,17 +224,36 @@ struct dev_memory;
 /*
  * dev_memory_open -- @options->bytes of such memory, at *@ret_memory, page aligned
  *
- * Returns: the memory, or NULL with errno, and split_port_reason says more: ENOTSUP the port's
- *          transport or device has none of this kind; ENOTCONN the port's device is not known yet (it
- *          has no address); ENOMEM more than there is; EINVAL; ENOBUFS SPLIT_MEMORIES_MAX.
- * Limits:  soft engines and disks reach only what the host can map (dev_memory_is_mapped): a dmabuf
- *          of host pages, never the RDMA device's. dev_func refuses other memory; dev_copy_* reaches
- *          also the RDMA device's.
+ * Ownership: the caller's until dev_memory_close, or until the port closes; the dmabuf's descriptor is
+ *            duplicated.
+ * Returns:   the memory, or NULL with errno, and split_port_reason says more.
+ * Errors:    ENOTSUP the port's transport or device has none of this kind; ENOTCONN the port's device is
+ *            not known yet (it has no address); ENOMEM more than there is; EINVAL; ENOBUFS
+ *            SPLIT_MEMORIES_MAX.
+ * Limits:    soft engines and disks reach only what the host can map (dev_memory_is_mapped): a dmabuf
+ *            of host pages, never the RDMA device's. dev_func refuses other memory; dev_copy_* reaches
+ *            also the RDMA device's.
+ * Threads:   the port's loop's.
  */
 struct dev_memory *dev_memory_open(struct split_port *port,
     const struct dev_memory_options *options, dev_ptr *ret_memory);
-/* dev_memory_close -- no send, receive or region may be there. NULL: no-op. With the port at last. */
+
+/*
+ * dev_memory_close -- give such memory back; NULL is a no-op
+ *
+ * Ownership: no send, receive or region may be there. @memory is gone.
+ * Threads:   the port's loop's.
+ */
 void dev_memory_close(struct dev_memory *memory);
+
+/*
+ * dev_memory_is_mapped -- can soft engines and disks reach it?
+ *
+ * Ownership: borrows @memory during the call.
+ * Returns:   true if this host can map it.
+ * Errors:    none.
+ * Threads:   the port's loop's.
+ */
 bool dev_memory_is_mapped(const struct dev_memory *memory);
 
 /* A message from the pool. Valid until split_msg_reply or split_msg_release. */
@@ -235,7 +306,17 @@ struct split_connect_options {
 	void *arg;
 };
 
-/* connect_qp -- start connecting; on_ready or on_closed follows. NULL with errno: nothing follows. */
+/*
+ * connect_qp -- start connecting
+ *
+ * Ownership: @options, address and hello are copied; ops and arg are borrowed until on_closed. The queue
+ *            pair is the library's: it is freed when on_closed returns; without ops, by split_qp_close.
+ * Returns:   the queue pair, and on_ready or on_closed follows; NULL with errno: nothing follows.
+ * Errors:    EINVAL the address cannot be parsed, a hello that is too long, or handlers that need a pool
+ *            where receive_count is 0; ENOBUFS qp_count_max; ENOMEM; EXDEV the port has addresses of
+ *            another transport; ENODEV. To on_closed: see split_qp_ops.
+ * Threads:   the port's loop's.
+ */
 struct split_qp *connect_qp(struct split_port *port, const struct split_connect_options *options);
 
 /*
@@ -244,42 +325,115 @@ struct split_qp *connect_qp(struct split_port *port, const struct split_connect_
  */
 typedef void (
     *split_accept_fn)(struct split_qp *qp, const void *hello, uint32_t hello_bytes, void *arg);
+
 /*
- * split_listen -- @ret_address (SPLIT_ADDRESS_BYTES_MAX, may be NULL) gets the bound address, so
- * that port 0 can be asked for. Returns 0; -EADDRINUSE; -EADDRNOTAVAIL; -EINVAL unparsable; -EACCES;
- * -ENODEV no RDMA device there; -EXDEV a port has verbs:// addresses (of one device), or others.
+ * split_listen -- let peers connect to @address; @on_accept is asked about each connection
+ *
  * What a verbs:// port connects to afterwards is reached from the first such address.
+ * Ownership: @address is copied; @on_accept and @arg are borrowed until the port closes. @ret_address
+ *            (SPLIT_ADDRESS_BYTES_MAX, may be NULL) gets the bound address, so that port 0 can be
+ *            asked for.
+ * Returns:   0, until the port closes; else it is not listened there.
+ * Errors:    -EADDRINUSE; -EADDRNOTAVAIL; -EINVAL unparsable; -EACCES; -ENODEV no RDMA device there;
+ *            -EXDEV a port has verbs:// addresses (of one device), or others; -ENOMEM.
+ * Threads:   the port's loop's.
  */
 int split_listen(struct split_port *port, const char *address, split_accept_fn on_accept, void *arg,
     char *ret_address);
+
+/*
+ * split_qp_accept -- take a connection that on_accept was asked about; on_ready or on_closed follows
+ *
+ * Ownership: @hello, at most WIRE_HELLO_BYTES, is copied; @ops and @arg are borrowed until on_closed, and
+ *            the queue pair is freed when that returns; without @ops, by split_qp_close.
+ * Threads:   the port's loop's; once, in on_accept or later.
+ */
 void split_qp_accept(struct split_qp *qp, const struct split_qp_ops *ops, void *arg,
     const void *hello, uint32_t hello_bytes);
-/* split_qp_reject -- the peer's on_closed gets @rc (a negative errno with a wire status). */
+
+/*
+ * split_qp_reject -- refuse it instead: the peer's on_closed gets @rc, a negative errno with a wire status
+ *
+ * Ownership: @qp is gone.
+ * Threads:   the port's loop's; once, in on_accept or later.
+ */
 void split_qp_reject(struct split_qp *qp, int rc);
+
 /*
  * split_qp_refuse -- split_qp_reject, and @why for the peer's log: its on_closed gets it in the reason
  *
- * @why: printable ASCII without a quotation mark, cut behind WIRE_HELLO_BYTES; NULL: the status says it all.
+ * Ownership: @qp is gone. @why is copied: printable ASCII without a quotation mark, cut behind
+ *            WIRE_HELLO_BYTES; NULL: the status says it all.
+ * Threads:   the port's loop's; once, in on_accept or later.
  */
 void split_qp_refuse(struct split_qp *qp, int rc, const char *why);
 
 /*
  * split_qp_close -- flush: queued sends complete with -ECANCELED, then on_closed(0). Idempotent.
  *
- * A queue pair without handlers (ops NULL) is not freed when it closes, but by this call.
+ * Ownership: @qp is freed when on_closed returns. One without handlers (ops NULL) is not freed when its
+ *            connection ends, but by this call.
+ * Threads:   the port's loop's.
  */
 void split_qp_close(struct split_qp *qp);
+
 /*
  * split_qp_keep -- @qp, which came in, has shown that it is there for something: it never has to give way
  *
  * From on_accept on, also before split_qp_accept. No-op the second time, and where guests do not give way.
+ * Ownership: @qp stays whose it was.
+ * Threads:   the port's loop's.
  */
 void split_qp_keep(struct split_qp *qp);
-/* split_port_qp_of -- the oldest queue pair of @port that is READY and has the argument @arg; NULL: none. */
+
+/*
+ * split_port_qp_of -- the oldest queue pair of @port that is READY and has the argument @arg
+ *
+ * Ownership: it stays the library's, as long as on_closed was not called.
+ * Returns:   the queue pair; NULL: none.
+ * Errors:    none.
+ * Threads:   the port's loop's.
+ */
 struct split_qp *split_port_qp_of(const struct split_port *port, const void *arg);
+
+/*
+ * split_qp_state -- connecting, ready, or on its way out
+ *
+ * Ownership: borrows @qp during the call.
+ * Returns:   the state now.
+ * Errors:    none.
+ * Threads:   the port's loop's.
+ */
 enum split_qp_state split_qp_state(const struct split_qp *qp);
-const char *split_qp_peer(const struct split_qp *qp); /* address text, for logs */
+
+/*
+ * split_qp_peer -- the peer's address, for logs
+ *
+ * Ownership: the text is the queue pair's, until on_closed returns.
+ * Returns:   the text.
+ * Errors:    none.
+ * Threads:   the port's loop's.
+ */
+const char *split_qp_peer(const struct split_qp *qp);
+
+/*
+ * split_qp_arg -- the argument of its handlers
+ *
+ * Ownership: the caller's own.
+ * Returns:   what connect_qp or split_qp_accept was given.
+ * Errors:    none.
+ * Threads:   the port's loop's.
+ */
 void *split_qp_arg(const struct split_qp *qp);
+
+/*
+ * split_qp_port -- the port that it belongs to
+ *
+ * Ownership: borrows @qp during the call.
+ * Returns:   the port.
+ * Errors:    none.
+ * Threads:   the port's loop's.
+ */
 struct split_port *split_qp_port(const struct split_qp *qp);
 
 /*
@@ -302,21 +456,41 @@ struct split_send {
 /*
  * split_send -- queue @send; sent at the end of the loop turn together with its neighbours
  *
- * Returns 0: @fn is called exactly once; -ENOTCONN; -ENOBUFS: send queue full; -EMSGSIZE; -EINVAL.
+ * Ownership: @send, header, pieces and what they point to are the library's until @send->fn is called.
+ * Returns:   0: @send->fn is called exactly once, later; else it never is.
+ * Errors:    -ENOTCONN; -ENOBUFS the send queue is full; -EMSGSIZE; -EINVAL the shape, or a reply that
+ *            nobody has asked for.
+ * Threads:   the port's loop's.
  */
 int split_send(struct split_qp *qp, struct split_send *send);
-/* split_send_cancel -- 1: taken back, @fn will not be called; 0: too late, it will. */
+
+/*
+ * split_send_cancel -- take a queued send back
+ *
+ * Ownership: after 1 @send is the caller's again.
+ * Returns:   1: taken back, its @fn will not be called; 0: too late, it will.
+ * Errors:    none.
+ * Threads:   the port's loop's.
+ */
 int split_send_cancel(struct split_qp *qp, struct split_send *send);
 
 /*
- * split_msg_reply -- answer @msg with @header (copied) and device pieces (copied, at most 4)
+ * split_msg_reply -- answer @msg with @header and device pieces (at most 4)
  *
- * The message and its receive go back to the pool when the reply is on its way or the queue pair is
- * gone; @fn (may be NULL) is called then: pieces outside the message's own payload are free.
+ * Ownership: @msg is the library's; @header and @pieces are copied, what the pieces point to is borrowed.
+ *            The message and its receive go back to the pool when the reply is on its way or the queue pair
+ *            is gone; @fn (may be NULL) is called then: pieces outside the message's own payload are free.
+ * Threads:   the port's loop's.
  */
 void split_msg_reply(struct split_msg *msg, const struct wire_header *header,
     const struct dev_piece *pieces, uint32_t piece_count, void (*fn)(int rc, void *arg), void *arg);
-/* split_msg_release -- give a message back unanswered (replies to us, or a dead peer's). */
+
+/*
+ * split_msg_release -- give a message back unanswered (replies to us, or a dead peer's)
+ *
+ * Ownership: @msg and its payload go back to the pool.
+ * Threads:   the port's loop's.
+ */
 void split_msg_release(struct split_msg *msg);
 
 /*
@@ -346,10 +520,29 @@ struct dev_completion {
  */
 struct dev_event *dev_mixed_recv(struct split_qp *qp, void *h_buf, size_t h_size, dev_ptr d_buf,
     size_t d_size);
-/* dev_mixed_send -- assemble @h_size bytes of host and @d_size of device memory into one message. */
+
+/*
+ * dev_mixed_send -- assemble @h_size bytes of host and @d_size of device memory into one message
+ *
+ * Shape:     @h_buf: a struct wire_header, and what of the payload follows it; 64 ..
+ *            SPLIT_HEADER_BYTES_MAX bytes. @d_size: up to WIRE_PAYLOAD_BYTES_MAX.
+ * Ownership: both are borrowed from the call until the event completes.
+ * Returns:   an event that completes exactly once; NULL with errno: none will, buffers are free.
+ * Errors:    EINVAL shape; EMSGSIZE; ENOTCONN qp not ready; ENOBUFS send queue full or events exhausted.
+ *            In the event: -ECONNRESET peer gone; -ECANCELED qp closed.
+ * Threads:   the port's loop's.
+ */
 struct dev_event *dev_mixed_send(struct split_qp *qp, void *h_buf, size_t h_size, dev_ptr d_buf,
     size_t d_size);
-/* dev_mixed_sendv -- the same with several device pieces (copied, at most SPLIT_PIECES_MAX). */
+
+/*
+ * dev_mixed_sendv -- the same with several device pieces
+ *
+ * Ownership: as with dev_mixed_send; @pieces (at most SPLIT_PIECES_MAX) is copied, its memory borrowed.
+ * Returns:   as dev_mixed_send.
+ * Errors:    as dev_mixed_send.
+ * Threads:   the port's loop's.
+ */
 struct dev_event *dev_mixed_sendv(struct split_qp *qp, void *h_buf, size_t h_size,
     const struct dev_piece *pieces, uint32_t piece_count);
 /* What dev_func's engine argument names. */
@@ -361,7 +554,17 @@ enum dev_engine {
 	DEV_ENGINE_COPY,
 	DEV_ENGINE_NR
 };
-/* dev_func -- run @engine from @src to @dst; completion.bytes is what it produced. */
+
+/*
+ * dev_func -- run @engine from @src to @dst; completion.bytes is what it produced
+ *
+ * Ownership: both are borrowed from the call until the event completes.
+ * Returns:   an event that completes exactly once; NULL with errno: none will.
+ * Errors:    ENOTSUP the port has no engines, or they do not reach this memory; EINVAL no such engine, or
+ *            a size that it does not take; ENOBUFS events or the engines' queue exhausted. In the event:
+ *            -ENOSPC it does not fit into @dst; -EBADMSG @src is not what the engine made.
+ * Threads:   the port's loop's.
+ */
 struct dev_event *dev_func(struct split_port *port, dev_ptr src, size_t src_size, dev_ptr dst,
     size_t dst_size, enum dev_engine engine);
 
@@ -376,8 +579,23 @@ struct dev_remote {
 	uint32_t rights; /* enum dev_region_rights */
 };
 #define DEV_REMOTE_BYTES 24u
-/* dev_remote_encode, _decode -- as it travels, little-endian. 0, or -EPROTO: none of ours. */
+
+/*
+ * dev_remote_encode -- a region's key as it travels, little-endian
+ *
+ * Ownership: both are borrowed during the call.
+ * Threads:   any.
+ */
 void dev_remote_encode(uint8_t out[DEV_REMOTE_BYTES], const struct dev_remote *remote);
+
+/*
+ * dev_remote_decode -- a region's key that has come
+ *
+ * Ownership: both are borrowed during the call.
+ * Returns:   0 and *@ret_remote.
+ * Errors:    -EPROTO it is none; *@ret_remote is untouched.
+ * Threads:   any.
+ */
 int dev_remote_decode(const uint8_t in[DEV_REMOTE_BYTES], struct dev_remote *ret_remote);
 
 struct dev_region;              /* an open region */
@@ -389,25 +607,31 @@ struct dev_region;              /* an open region */
  * Every peer of the port that knows the key may, as often as it likes, until dev_region_close. Over
  * verbs:// this registers memory with the device: a matter of a system call, not for each message.
  * Shape:     @memory lies in one dev_alloc or dev_memory_open of this port; @rights: one or both.
+ * Ownership: the region is the caller's until dev_region_close or until the port closes; @memory is
+ *            borrowed until then.
  * Returns:   the region, and in *@ret_remote what to send to peers; NULL with errno.
  * Errors:    EINVAL shape; ENOTCONN the port has no address yet, so nobody can say which transport
  *            would serve it, or has no device now; ENOBUFS SPLIT_REGIONS_MAX; ENOMEM (or the limit on
  *            locked memory); ENODEV memory of a device that is gone.
  * Lifetime:  over verbs:// its key ends with the port's device (on_device): nobody reaches it any
  *            more. Close it, and open another.
+ * Threads:   the port's loop's.
  */
 struct dev_region *dev_region_open(struct split_port *port, dev_ptr memory, size_t bytes,
     uint32_t rights, struct dev_remote *ret_remote);
+
 /*
  * dev_region_close -- revoke the key: from the return on no peer reads or writes there
  *
- * What a peer has under way fails there with -EKEYREVOKED, or was complete. The memory is the
- * owner's again at once. NULL is a no-op. Regions that are open when their port closes go with it.
+ * What a peer has under way fails there with -EKEYREVOKED, or was complete. NULL is a no-op. Regions that
+ * are open when their port closes go with it.
+ * Ownership: @region is gone; the memory is the owner's again at once.
+ * Threads:   the port's loop's.
  */
 void dev_region_close(struct dev_region *region);
 
 /*
- * dev_read, dev_write -- move @d_size bytes between @d_buf and the peer's region, from @offset on
+ * dev_read, dev_write -- move @d_size bytes between @d_buf and the peer's region, from @offset_bytes on
  *
  * Ownership: @d_buf is borrowed until the event completes; *@remote is copied. A write that has
  *            completed is in the peer's memory: a message sent after that finds it there. Nothing
@@ -422,6 +646,7 @@ void dev_region_close(struct dev_region *region);
  *            connection that carried it, so they have one of their own, made with the first of them
  *            and made again after such an end; what had not been carried out is tried again on it.
  * Cancel:    dev_event_cancel answers 0: it completes.
+ * Threads:   the port's loop's.
  */
 struct dev_event *dev_read(struct split_qp *qp, dev_ptr d_buf, size_t d_size,
     const struct dev_remote *remote, uint64_t offset_bytes);
@@ -431,19 +656,53 @@ struct dev_event *dev_write(struct split_qp *qp, dev_ptr d_buf, size_t d_size,
 /*
  * dev_poll -- wait for @event and release it
  *
- * Outside a loop it runs the loop until the event completes; inside a handler it returns -EAGAIN at
- * once unless the event has completed. Returns 0 with *@ret_completion (whose rc is the work's).
+ * Outside a loop it runs the loop until the event completes; inside a handler it never waits.
+ * Ownership: after 0 @event is the library's again: it may name another one soon.
+ * Returns:   0 with *@ret_completion, whose rc is the work's.
+ * Errors:    -EAGAIN it has not completed, and this is a handler; -EINTR the loop was stopped; what
+ *            loop_run returns. The event goes on.
+ * Threads:   the port's loop's.
  */
 int dev_poll(struct dev_event *event, struct dev_completion *ret_completion);
-/* dev_poll_many -- harvest up to @max completed events of @port without handlers; never blocks. */
+
+/*
+ * dev_poll_many -- harvest up to @max completed events of @port without handlers; never blocks
+ *
+ * Ownership: the events are the library's again.
+ * Returns:   how many are in @ret_completions.
+ * Errors:    none: what became of each is in its rc.
+ * Threads:   the port's loop's.
+ */
 uint32_t dev_poll_many(struct split_port *port, struct dev_completion *ret_completions,
     uint32_t max);
-/* dev_event_on -- complete into @fn instead of being polled; the event is released after it. */
+
+/*
+ * dev_event_on -- complete into @fn, from the loop, instead of being polled
+ *
+ * Ownership: @event is the library's, and released after @fn.
+ * Threads:   the port's loop's; once an event.
+ */
 void dev_event_on(struct dev_event *event,
     void (*fn)(const struct dev_completion *completion, void *arg), void *arg);
-/* dev_event_cancel -- give up: 1: it completes with -ECANCELED soon, 0: too late. */
+
+/*
+ * dev_event_cancel -- give up
+ *
+ * Ownership: @event and its buffers stay with the library until it completes.
+ * Returns:   1: it completes with -ECANCELED soon; 0: too late, it completes as if nothing were.
+ * Errors:    none.
+ * Threads:   the port's loop's.
+ */
 int dev_event_cancel(struct dev_event *event);
-/* dev_wait_ready -- outside a loop: run the loop until @qp is READY (0) or closed (negative). */
+
+/*
+ * dev_wait_ready -- run the loop until @qp is READY or closed
+ *
+ * Ownership: @qp, if it has handlers, may be gone after an error.
+ * Returns:   0: it is READY.
+ * Errors:    what on_closed would be told; -EINTR the loop was stopped; -EBUSY called from a handler.
+ * Threads:   the port's loop's, outside of loop_run.
+ */
 int dev_wait_ready(struct split_qp *qp);
 
 /* What crossed, since the port was opened. */
@@ -475,11 +734,35 @@ struct split_counters {
 	SPLIT_COUNTER_LIST(SPLIT_COUNTER_MEMBER)
 #undef SPLIT_COUNTER_MEMBER
 };
-/* split_port_counters -- live values; other threads read them with relaxed atomic loads. */
+
+/*
+ * split_port_counters -- what crossed, counted
+ *
+ * Ownership: the numbers are the port's, as long as it lives.
+ * Returns:   live values, which only grow.
+ * Errors:    none.
+ * Threads:   any; another one than the loop's reads each value with a relaxed atomic load.
+ */
 const struct split_counters *split_port_counters(const struct split_port *port);
-/* split_port_reason -- why a call on an address failed, where its transport knows more than an errno. */
+
+/*
+ * split_port_reason -- why a call on an address failed, where its transport knows more than an errno
+ *
+ * Ownership: the text is the port's, until the next such call.
+ * Returns:   a text for people.
+ * Errors:    none.
+ * Threads:   the port's loop's.
+ */
 const char *split_port_reason(const struct split_port *port);
-/* split_port_receives_free -- pool receives that nobody holds; for leak checks and admission. */
+
+/*
+ * split_port_receives_free -- pool receives that nobody holds; for leak checks and admission
+ *
+ * Ownership: borrows @port during the call.
+ * Returns:   the number.
+ * Errors:    none.
+ * Threads:   the port's loop's.
+ */
 uint32_t split_port_receives_free(const struct split_port *port);
 
 #ifdef __cplusplus

@@ -56,11 +56,34 @@ enum cleave_status {
 	    CLEAVE_STATUS_NR
 };
 
-/* status_from_errno -- @rc: 0 or a negative errno. An errno that has no status becomes IO. */
+/*
+ * status_from_errno -- the status with which @rc, 0 or a negative errno, travels
+ *
+ * Ownership: takes nothing.
+ * Returns:   enum cleave_status; IO for an errno that has none.
+ * Errors:    none.
+ * Threads:   any.
+ */
 uint16_t status_from_errno(int rc);
-/* status_to_errno -- 0 or a negative errno. An unknown status becomes -EPROTO. */
+
+/*
+ * status_to_errno -- what a status that has come means here
+ *
+ * Ownership: takes nothing.
+ * Returns:   0 or a negative errno.
+ * Errors:    -EPROTO for an unknown status.
+ * Threads:   any.
+ */
 int status_to_errno(uint16_t status);
-/* status_text -- a static string, "unknown status" for what is not in the list. */
+
+/*
+ * status_text -- a text for people
+ *
+ * Ownership: the text is static.
+ * Returns:   the status's text, "unknown status" for what is not in the list.
+ * Errors:    none.
+ * Threads:   any.
+ */
 const char *status_text(uint16_t status);
 
 #ifdef __cplusplus

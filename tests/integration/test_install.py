@@ -210,6 +210,31 @@ def public_names_have_a_prefix(root):
         check(not bare, f"{header}: {sorted(bare)}")
 
 
+def each_function_says_what_it_promises(root):
+    """Its comment has its name, who owns what, and on which thread; what returns something, what and when."""
+    for path in sorted(glob.glob(os.path.dirname(find(root, "cleave/client.h")) + "/*.h")):
+        with open(path) as f:
+            text = f.read()
+        comment, end, count = "", -1, 0
+        for match in re.finditer(r"^/\*.*?\*/\n|^([a-z][\w \*]*?)(\w+)\([^;{]*;", text, re.M | re.S):
+            before = text[end:match.start()]
+            name, end = match.group(2), match.end()
+            if name is None:
+                comment = match.group(0)
+                continue
+            count += 1
+            # Others of a group stand right behind the first.
+            words = ["Ownership", "Threads"]
+            if match.group(1) != "void ":
+                words += ["Returns", "Errors"]
+            title = comment.partition(" -- ")[0].replace(",", "").split()
+            check(before.strip() == "" and name in title, f"{path}: {name} has no comment of its name")
+            for word in words:
+                check(f"\n * {word}:" in comment, f"{path}: {name}: nothing about {word}")
+        bare = set(re.findall(r"^(?!static|typedef)[a-z][^\n;={(]*[ *](\w+)\(", text, re.M))
+        check(count == len(bare), f"{path}: {count} of {sorted(bare)} looked at")
+
+
 def libraries_export_what_headers_declare(root):
     """And nothing else: what a program calls its own functions is its own affair."""
     known = set()
@@ -346,7 +371,7 @@ def a_cluster_runs_from_the_examples(root):
 
 TESTS = (nothing_names_the_build_tree, manual_pages_render_without_warnings,
          systemd_knows_all_that_units_say, the_service_user_can_be_made, programs_outside_build,
-         each_public_header_stands_alone, public_names_have_a_prefix,
+         each_public_header_stands_alone, public_names_have_a_prefix, each_function_says_what_it_promises,
          libraries_export_what_headers_declare, a_cluster_runs_from_the_examples)
 
 
