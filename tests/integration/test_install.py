@@ -101,6 +101,32 @@ def manual_pages_render_without_warnings(root):
                 check(done.stdout + done.stderr == "", f"{checker[0]}: {done.stdout}{done.stderr}")
 
 
+def each_function_has_a_manual_page(root):
+    folder = os.path.join(os.path.dirname(os.path.dirname(find(root, "man1/cleave.1.gz"))), "man3")
+    with tempfile.TemporaryDirectory(prefix="cleave-pages-") as pages:
+        for name in os.listdir(folder):
+            with gzip.open(os.path.join(folder, name), "rt") as f:
+                text = f.read()
+            for other in re.findall(r"^\.so (\S+)$", text, re.M):
+                check(os.path.exists(f"{folder}/../{other}.gz"), f"{name} refers to {other}")
+            for other in re.findall(r"^\.BR (\w+) \(3\)$", text, re.M):
+                check(os.path.exists(f"{folder}/{other}.3.gz"), f"{name} refers to {other}")
+            if not text.startswith(".so "):
+                with open(os.path.join(pages, name[:-3]), "w") as f:
+                    f.write(text)
+        for argv in (["groff", "-man", "-Tutf8", "-ww", "-z"], ["mandoc", "-Tlint", "-Wwarning"]):
+            if shutil.which(argv[0]) is None:
+                print(f"  not by {argv[0]}: it is not installed")
+                continue
+            done = run_argv([*argv, *sorted(glob.glob(f"{pages}/*"))], check_rc=False)
+            check(done.stdout + done.stderr == "", f"{argv[0]}: {done.stdout}{done.stderr}")
+    nm = run_argv(["nm", "-D", "--defined-only", "--format=posix",
+                   find(root, "libcleave.so"), find(root, "libcleave_split.so")]).stdout
+    names = set(re.findall(r"^(\w+)@@\S+ T ", nm, re.M)) | {"libcleave", "libcleave_split"}
+    found = {name[:-5] for name in os.listdir(folder)}
+    check(found == names, f"pages but no function, or functions without: {sorted(found ^ names)}")
+
+
 def unit_paths(root):
     names = ["cleave-storage@.service", "cleave-gateway@.service", "cleave-agent.service",
              "cleave-agent.socket"]
@@ -158,7 +184,7 @@ def run_outside(root, argv):
 def programs_outside_build(root):
     for is_static in (False, True):
         with tempfile.TemporaryDirectory(prefix="cleave-outside-") as folder:
-            source = os.path.join(SOURCE, "splitlib", "examples", "listing1.c")
+            source = find(root, "libcleave-dev/examples/listing1.c")
             program = compile_outside(root, folder, source, "cleave-split", is_static)
             needed = run_argv(["readelf", "-d", program]).stdout
             check(("[libcleave_split.so.0]" in needed) != is_static, f"listing1: {needed}")
@@ -340,6 +366,9 @@ def run_cluster(root, folder, daemons):
     for is_static in (False, True):
         done = run_outside(root, [compile_outside(root, folder, source, "cleave", is_static), gateway, "disk1"])
         check("read back from disk1" in done.stdout, f"{done}")
+    source = find(root, "libcleave-dev/examples/many_writes.c")
+    done = run_outside(root, [compile_outside(root, folder, source, "cleave"), gateway, "disk1"])
+    check("256 blocks of disk1: as written" in done.stdout, f"{done}")
 
     listen = os.path.join(folder, "nbd")
     configure(root, folder, "agent", "agent", gateway=gateway, control=os.path.join(folder, "agent"))
@@ -369,7 +398,7 @@ def a_cluster_runs_from_the_examples(root):
                     daemon.kill()
 
 
-TESTS = (nothing_names_the_build_tree, manual_pages_render_without_warnings,
+TESTS = (nothing_names_the_build_tree, manual_pages_render_without_warnings, each_function_has_a_manual_page,
          systemd_knows_all_that_units_say, the_service_user_can_be_made, programs_outside_build,
          each_public_header_stands_alone, public_names_have_a_prefix, each_function_says_what_it_promises,
          libraries_export_what_headers_declare, a_cluster_runs_from_the_examples)
