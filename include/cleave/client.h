@@ -31,6 +31,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "cleave/dev_ptr.h"
 #include "cleave/loop.h"
@@ -41,6 +42,7 @@ extern "C" {
 #endif
 
 #define CLEAVE_IO_BYTES_MAX (UINT64_C(32) << 20) /* of a read or write */
+#define CLEAVE_VECTOR_MAX 1024u                  /* entries of a request's vector */
 #define CLEAVE_ERROR_BYTES_MAX 384u
 #define CLEAVE_GATEWAYS_MAX 16u
 #define CLEAVE_CALLS_MAX 64u         /* control calls waiting for an answer */
@@ -403,7 +405,15 @@ struct cleave_io {
 	uint64_t offset_bytes; /* multiple of 4096 */
 	uint64_t length_bytes; /* multiple of 4096, not 0; FLUSH: 0 */
 	void *data;            /* READ, WRITE: any memory, left alone until @fn; or NULL and ... */
-	dev_ptr buffer;        /* ... cleave_buffer_alloc's memory */
+	dev_ptr buffer;        /* ... cleave_buffer_alloc's memory, or ... */
+	/*
+	 * ... a vector: 1 .. CLEAVE_VECTOR_MAX stretches of any length and alignment, one behind the other.
+	 * The request's first byte is vector_from_bytes behind their beginning; what they hold behind its
+	 * last one is left alone. The entries, too, stay as they are until @fn.
+	 */
+	const struct iovec *vector;
+	uint32_t vector_count;
+	uint64_t vector_from_bytes;
 	/*
 	 * BLOCK_STATUS: room for extent_max; extent_count of them are filled, from offset_bytes on, no two
 	 * neighbours alike. They may cover less than length_bytes when there is no room for more.
@@ -435,8 +445,8 @@ struct cleave_io {
  *
  * Ownership: @io, its data or buffer and its extents are the library's until @io->fn is called.
  * Returns:   0: @io->fn is called exactly once, later, with what became of it; else nothing was started.
- * Errors:    -EINVAL unaligned, empty, longer than CLEAVE_IO_BYTES_MAX (reads and writes), without a buffer
- *            or room for extents; -ERANGE beyond the volume's end; -EROFS; -ENOBUFS the queue is full: try
+ * Errors:    -EINVAL unaligned, empty, longer than CLEAVE_IO_BYTES_MAX (reads and writes), without memory,
+ *            with more than one kind of it, or without room for extents; -ERANGE beyond the volume's end; -EROFS; -ENOBUFS the queue is full: try
  *            when a request completes; -ECANCELED it is being closed; -ESHUTDOWN, or what else ended the
  *            volume. To @fn: see cleave_io_fn.
  * Threads:   the loop's.
@@ -574,6 +584,30 @@ int cleave_pread(struct cleave_disk *disk, void *data, uint64_t bytes, uint64_t 
  * Threads:   any but the library's.
  */
 int cleave_pwrite(struct cleave_disk *disk, const void *data, uint64_t bytes,
+    uint64_t offset_bytes);
+
+/*
+ * cleave_preadv -- cleave_pread into a vector: stretches of any length and alignment, one behind the other
+ *
+ * Together they are what is read: a multiple of 4096 bytes.
+ * Ownership: @vector and its memory are borrowed during the call.
+ * Returns:   0: all of it was read; never a part.
+ * Errors:    as cleave_pread; -EINVAL more than CLEAVE_VECTOR_MAX of them, or none, too.
+ * Threads:   any but the library's.
+ */
+int cleave_preadv(struct cleave_disk *disk, const struct iovec *vector, uint32_t vector_count,
+    uint64_t offset_bytes);
+
+/*
+ * cleave_pwritev -- cleave_pwrite from a vector: stretches of any length and alignment, one behind the other
+ *
+ * Together they are what is written: a multiple of 4096 bytes.
+ * Ownership: @vector and its memory are borrowed during the call.
+ * Returns:   0: all of it is durable.
+ * Errors:    as cleave_pwrite; -EINVAL more than CLEAVE_VECTOR_MAX of them, or none, too.
+ * Threads:   any but the library's.
+ */
+int cleave_pwritev(struct cleave_disk *disk, const struct iovec *vector, uint32_t vector_count,
     uint64_t offset_bytes);
 
 /*

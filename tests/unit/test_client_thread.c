@@ -136,6 +136,38 @@ Test(client_thread, blocking_helpers)
 	remote_destroy(r);
 }
 
+Test(client_thread, vectors)
+{
+	struct remote *r = remote_with_disk();
+	const uint64_t bytes = NUM_MIB(33); /* more than one request may hold */
+	uint8_t *data = data_create(bytes, 1), *back = data_create(bytes, 2);
+	/* Within a message and across; empty; of one byte, so that nothing behind it is aligned. */
+	struct iovec vector[] = { { data, 1 }, { data + 1, 0 }, { data + 1, 4096 },
+		{ data + 4097, 100000 }, { data + 104097, bytes - 104097 }, { data, 0 } };
+	const uint32_t count = NUM_COUNT(vector);
+
+	cr_assert(cleave_pwritev(r->disk, vector, count, NUM_MIB(1)) == 0);
+	cr_assert(memcmp(r->fake.volumes[0].data + NUM_MIB(1), data, bytes) == 0);
+	for (uint32_t i = 0; i < count; i++)
+		vector[i].iov_base = back + ((uint8_t *)vector[i].iov_base - data);
+	cr_assert(cleave_preadv(r->disk, vector, count, NUM_MIB(1)) == 0);
+	cr_assert(memcmp(data, back, bytes) == 0);
+
+	vector[0].iov_len = 2; /* no multiple of a block any more */
+	cr_assert(cleave_preadv(r->disk, vector, count, 0) == -EINVAL);
+	vector[0].iov_len = SIZE_MAX - 4095 - bytes;
+	cr_assert(cleave_preadv(r->disk, vector, 2, 0) == -ERANGE);
+	vector[1].iov_len = SIZE_MAX; /* more than a number holds */
+	cr_assert(cleave_preadv(r->disk, vector, 2, 0) == -EINVAL);
+	vector[0].iov_len = 4096;
+	cr_assert(cleave_preadv(r->disk, vector, 1, NUM_MIB(128)) == -ERANGE);
+	cr_assert(cleave_preadv(r->disk, vector, 0, 0) == -EINVAL);
+	cr_assert(cleave_pwritev(r->disk, vector, CLEAVE_VECTOR_MAX + 1, 0) == -EINVAL);
+	free(data);
+	free(back);
+	remote_destroy(r);
+}
+
 Test(client_thread, block_status_of_any_range)
 {
 	struct remote *r = remote_with_disk();

@@ -310,6 +310,19 @@ void stall_fini(struct cleave_volume *volume);
 /* stall_watch -- there is a message. */
 void stall_watch(struct cleave_volume *volume);
 
+/* ---- vector.c ---- */
+/* io_has_host -- is the request's memory the host's? Else it is cleave_buffer_alloc's. */
+bool io_has_host(const struct cleave_io *io);
+/* vector_bytes -- the length of all stretches together; UINT64_MAX where it is more. */
+uint64_t vector_bytes(const struct iovec *vector, uint32_t count);
+/*
+ * io_stretch -- the memory of the request's bytes from @from_bytes on, as many as lie in one stretch
+ *
+ * Returns 1 .. @bytes, how many these are. The request has host memory and so many bytes.
+ */
+uint32_t io_stretch(const struct cleave_io *io, uint64_t from_bytes, uint32_t bytes,
+    uint8_t **ret_stretch);
+
 /* ---- volume.c, open.c ---- */
 enum volume_state {
 	VOLUME_ATTACHING,

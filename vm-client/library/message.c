@@ -513,6 +513,23 @@ device_crc(struct cleave_client *client, dev_ptr data, uint32_t bytes)
 	return job.payload_crc;
 }
 
+/* The payload goes from the caller's memory to @message->staging. Returns its CRC. */
+static uint32_t
+message_gather(struct message *message)
+{
+	uint32_t at, bytes, crc = 0;
+	uint8_t *from;
+
+	for (at = 0; at < message->length_bytes; at += bytes) {
+		bytes = io_stretch(message->io, message->io_offset_bytes + at,
+		    message->length_bytes - at, &from);
+		dev_copy_from_host(message->client->port, dev_ptr_add(message->staging, at), from,
+		    bytes);
+		crc = crc32c(crc, from, bytes);
+	}
+	return crc;
+}
+
 /* The payload's place in device memory, and its CRC. */
 static void
 message_stage(struct message *message)
@@ -520,11 +537,8 @@ message_stage(struct message *message)
 	struct cleave_client *client = message->client;
 	const struct cleave_io *io = message->io;
 
-	if (io->data != NULL) {
-		const uint8_t *from = (const uint8_t *)io->data + message->io_offset_bytes;
-
-		dev_copy_from_host(client->port, message->staging, from, message->length_bytes);
-		message->payload_crc = crc32c(0, from, message->length_bytes);
+	if (io_has_host(io)) {
+		message->payload_crc = message_gather(message);
 		message->piece.ptr = message->staging;
 	} else {
 		message->piece.ptr = dev_ptr_add(io->buffer, message->io_offset_bytes);
@@ -618,12 +632,36 @@ message_send(struct message *message)
 void *
 message_place(struct message *message)
 {
+	uint8_t *to;
+
 	CHECK_OBJ(message, MESSAGE_MAGIC);
 	assert(message->sm.state == MESSAGE_SENT);
-	if (message->io->data == NULL || message->is_given_up || message->is_placed)
+	if (!io_has_host(message->io) || message->is_given_up || message->is_placed)
+		return NULL;
+	/* A payload for more than one stretch of a vector is scattered when it is here. */
+	if (io_stretch(message->io, message->io_offset_bytes, message->length_bytes, &to) <
+	    message->length_bytes)
 		return NULL;
 	message->is_placed = true;
-	return (uint8_t *)message->io->data + message->io_offset_bytes;
+	return to;
+}
+
+/* The payload of @msg, unless it has been placed there, goes to the caller's memory. Returns its CRC. */
+static uint32_t
+message_scatter(struct message *message, const struct split_msg *msg)
+{
+	uint32_t at, bytes, crc = 0;
+	uint8_t *to;
+
+	for (at = 0; at < message->length_bytes; at += bytes) {
+		bytes = io_stretch(message->io, message->io_offset_bytes + at,
+		    message->length_bytes - at, &to);
+		if (msg->placed == NULL)
+			dev_copy_to_host(message->client->port, to, dev_ptr_add(msg->payload, at),
+			    bytes);
+		crc = crc32c(crc, to, bytes);
+	}
+	return crc;
 }
 
 /* A read's data goes to the caller's memory, if it is not there yet, and is checked there. */
@@ -635,12 +673,8 @@ message_take_payload(struct message *message, const struct wire_io_reply *reply,
 	const struct cleave_io *io = message->io;
 	uint32_t crc;
 
-	if (io->data != NULL) {
-		uint8_t *to = (uint8_t *)io->data + message->io_offset_bytes;
-
-		if (msg->placed == NULL)
-			dev_copy_to_host(client->port, to, msg->payload, message->length_bytes);
-		crc = crc32c(0, to, message->length_bytes);
+	if (io_has_host(io)) {
+		crc = message_scatter(message, msg);
 	} else {
 		struct engine_job job = {
 			.kind = ENGINE_JOB_COPY,

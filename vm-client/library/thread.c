@@ -459,7 +459,7 @@ static int
 run_all(struct cleave_disk *disk, struct cleave_io request)
 {
 	uint64_t left = request.length_bytes;
-	bool has_data = request.data != NULL;
+	bool has_data = io_has_host(&request);
 	int rc;
 
 	CHECK_OBJ(disk, CLEAVE_DISK_MAGIC);
@@ -468,8 +468,9 @@ run_all(struct cleave_disk *disk, struct cleave_io request)
 		rc = run_one(disk, &request);
 		left -= request.length_bytes;
 		request.offset_bytes += request.length_bytes;
-		if (has_data)
+		if (request.data != NULL)
 			request.data = (uint8_t *)request.data + request.length_bytes;
+		request.vector_from_bytes += request.length_bytes;
 	} while (rc == 0 && left > 0);
 	return rc;
 }
@@ -492,6 +493,47 @@ cleave_pwrite(struct cleave_disk *disk, const void *data, uint64_t bytes, uint64
 		.offset_bytes = offset_bytes,
 		.length_bytes = bytes,
 		.data = (void *)(uintptr_t)data });
+}
+
+/* Nothing of it is begun unless all of it has a good shape. */
+static int
+run_vector(struct cleave_disk *disk, struct cleave_io request)
+{
+	uint64_t size_bytes;
+
+	CHECK_OBJ(disk, CLEAVE_DISK_MAGIC);
+	if (request.vector_count == 0 || request.vector_count > CLEAVE_VECTOR_MAX)
+		return -EINVAL;
+	request.length_bytes = vector_bytes(request.vector, request.vector_count);
+	if (request.length_bytes % CLEAVE_BLOCK_BYTES != 0)
+		return -EINVAL;
+	size_bytes = disk->info.size_bytes;
+	if (request.offset_bytes > size_bytes ||
+	    request.length_bytes > size_bytes - request.offset_bytes)
+		return -ERANGE;
+	return run_all(disk, request);
+}
+
+int
+cleave_preadv(struct cleave_disk *disk, const struct iovec *vector, uint32_t vector_count,
+    uint64_t offset_bytes)
+{
+	return run_vector(disk,
+	    (struct cleave_io){ .op = CLEAVE_READ,
+		.offset_bytes = offset_bytes,
+		.vector = vector,
+		.vector_count = vector_count });
+}
+
+int
+cleave_pwritev(struct cleave_disk *disk, const struct iovec *vector, uint32_t vector_count,
+    uint64_t offset_bytes)
+{
+	return run_vector(disk,
+	    (struct cleave_io){ .op = CLEAVE_WRITE,
+		.offset_bytes = offset_bytes,
+		.vector = vector,
+		.vector_count = vector_count });
 }
 
 int

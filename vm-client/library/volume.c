@@ -50,6 +50,22 @@ volume_connection_of(struct cleave_volume *volume, uint32_t shard)
 
 /* Accepting. */
 
+/* It has memory of one kind, and enough of it. */
+static bool
+io_has_memory(const struct cleave_io *io)
+{
+	uint64_t bytes;
+
+	if ((io->data != NULL) + (io->vector != NULL) + !dev_ptr_is_null(io->buffer) != 1)
+		return false;
+	if (io->vector == NULL)
+		return true;
+	if (io->vector_count == 0 || io->vector_count > CLEAVE_VECTOR_MAX)
+		return false;
+	bytes = vector_bytes(io->vector, io->vector_count);
+	return io->vector_from_bytes <= bytes && io->length_bytes <= bytes - io->vector_from_bytes;
+}
+
 int
 cleave_io_check(const struct cleave_io *io, uint64_t volume_size_bytes)
 {
@@ -61,9 +77,7 @@ cleave_io_check(const struct cleave_io *io, uint64_t volume_size_bytes)
 	    !num_is_aligned(io->offset_bytes, CLEAVE_BLOCK_BYTES) ||
 	    !num_is_aligned(io->length_bytes, CLEAVE_BLOCK_BYTES))
 		return -EINVAL;
-	if (has_data &&
-	    (io->length_bytes > CLEAVE_IO_BYTES_MAX ||
-		(io->data == NULL) == dev_ptr_is_null(io->buffer)))
+	if (has_data && (io->length_bytes > CLEAVE_IO_BYTES_MAX || !io_has_memory(io)))
 		return -EINVAL;
 	if (io->op == CLEAVE_BLOCK_STATUS && (io->extents == NULL || io->extent_max == 0))
 		return -EINVAL;
