@@ -153,7 +153,7 @@ qp_is(const struct split_qp *qp, enum split_qp_state state)
 static inline bool
 qp_is_open(const struct split_qp *qp)
 {
-	return qp->sm.state < (uint32_t)QP_CLOSING;
+	return qp->sm.state < (uint32_t)SPLIT_QP_CLOSING;
 }
 
 #endif /* CLEAVE_SPLIT_QP_H */

@@ -24,7 +24,6 @@
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "internal.h"
-#include "sim_net.h"
 #include "splitlib/core/port.h"
 #include "splitlib/core/qp.h"
 #include "splitlib/sim/loop_sim.h"
