@@ -11,7 +11,7 @@
 #define OFFLOAD_THREADS_MAX 64u
 #define OFFLOAD_QUEUE_DEPTH_MAX 65536u
 
-/* One kind of workers. Every slot is required. */
+/* A kind of workers. Every slot is required. */
 struct engine_workers_ops {
 	/*
 	 * thread_count and queue_depth_max are 1.._MAX, which engine_set_create checks. Returns: 0;

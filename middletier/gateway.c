@@ -200,7 +200,7 @@ gateway_set_settings(struct mt_gateway *gateway)
 	};
 }
 
-/* What every port is made with, whoever opens it. */
+/* The options of every port, whoever opens it. */
 static void
 gateway_set_port_options(struct mt_gateway *gateway)
 {

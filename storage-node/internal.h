@@ -219,7 +219,7 @@ struct sn_join {
 	struct store_id store;
 };
 
-/* Who accepts the connection of a gateway that has waited, and may come in. */
+/* Accepts the connection of a gateway that has waited, and may come in. */
 typedef void (
     *sn_store_accept_fn)(struct node *node, struct split_qp *qp, const struct store_id *store);
 

@@ -198,7 +198,7 @@ server_peer_of_store(struct node *node, const struct store_id *store)
 	return unused;
 }
 
-/* One that was judged, and waited perhaps. */
+/* Accepts a connection that was judged, and waited perhaps. */
 static void
 server_accept_gateway(struct node *node, struct split_qp *qp, const struct store_id *store)
 {

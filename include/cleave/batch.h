@@ -84,7 +84,7 @@ enum record_kind {
 	RECORD_LOST = 4,    /* run batches: every copy of these blocks was bad; reads are EIO */
 };
 
-/* One record, decoded. On disk: 40 bytes fixed, then block_count CRCs for RECORD_WRITE. */
+/* A record, decoded. On disk: 40 bytes fixed, then block_count CRCs for RECORD_WRITE. */
 struct record_desc {
 	uint8_t kind;          /*  0 enum record_kind */
 	uint8_t codec_id;      /*  1 */
@@ -112,7 +112,7 @@ struct batch_info {
 	uint32_t prev_crc, batch_crc;
 };
 
-/* What a checker expects, and what it found (ENGINE_JOB_BATCH, batch_check_run). */
+/* A checker's expectations, and its finds (ENGINE_JOB_BATCH, batch_check_run). */
 struct batch_check {
 	struct extent_id id;     /* in */
 	enum extent_kind kind;   /* in */

@@ -68,7 +68,7 @@ struct cleave_stall {
 /* The views are valid during the call alone; nothing of the library may be called from it. */
 typedef void (*cleave_stall_fn)(const struct cleave_stall *stall, void *arg);
 
-/* What a client is made with. Zero means the default in brackets. */
+/* The options of a client. Zero means the default in brackets. */
 struct cleave_client_options {
 	struct loop *loop;             /* layer 1: required; layer 2 makes its own */
 	const char *const *gateways;   /* required; copied; tried in turn */
@@ -126,7 +126,7 @@ void cleave_client_destroy(struct cleave_client *client);
  */
 const char *cleave_error_text(int rc);
 
-/* What happened, since the client was created. */
+/* Counters of a client, since it was created. */
 #define CLEAVE_STAT_LIST(X)                                                                        \
 	X(ios_completed, "requests completed with 0")                                              \
 	X(ios_failed, "requests completed with an error")                                          \
@@ -187,7 +187,7 @@ struct cleave_call;
 typedef void (*cleave_call_fn)(struct cleave_call *call, int rc, const char *reply,
     const char *error, void *arg);
 
-/* One call, owned by the caller from cleave_control until @fn. */
+/* A call, owned by the caller from cleave_control until @fn. */
 struct cleave_call {
 	bool must_not_repeat; /* it changes something: not sent twice when the connection is lost */
 	cleave_call_fn fn;
@@ -212,10 +212,10 @@ struct cleave_call {
  */
 int cleave_control(struct cleave_client *client, struct cleave_call *call, const char *request);
 
-/* What is opened: VOLUME, VOLUME@SNAPSHOT, VOLUME@SNAPSHOT@SNAPSHOT. */
+/* The length of a name that is opened: VOLUME, VOLUME@SNAPSHOT, VOLUME@SNAPSHOT@SNAPSHOT. */
 #define CLEAVE_NAME_BYTES_MAX (3 * CLEAVE_VOLUME_NAME_BYTES_MAX + 2)
 
-/* What a volume is. */
+/* A volume's size, class and mode, as it was opened. */
 struct cleave_volume_info {
 	char name[CLEAVE_NAME_BYTES_MAX + 1];
 	uint64_t id;
@@ -399,7 +399,7 @@ typedef void (*cleave_io_fn)(struct cleave_io *io, int rc, void *arg);
 typedef void (
     *cleave_part_fn)(struct cleave_io *io, uint64_t from_bytes, uint64_t bytes, void *arg);
 
-/* One request, owned by the caller; the library's from submission until @fn. */
+/* A request, owned by the caller; the library's from submission until @fn. */
 struct cleave_io {
 	enum cleave_op op;
 	uint64_t offset_bytes; /* multiple of 4096 */

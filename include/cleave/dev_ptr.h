@@ -36,7 +36,7 @@ dev_ptr_add(dev_ptr p, uint64_t offset_bytes)
 	return p;
 }
 
-/* One piece of device memory: what a gather list is made of. */
+/* A piece of device memory; gather lists are made of them. */
 struct dev_piece {
 	dev_ptr ptr;
 	uint32_t bytes;

@@ -27,7 +27,7 @@ enum disk_op { DISK_READ, DISK_WRITE, DISK_FLUSH };
 
 struct disk;
 
-/* One request, owned by the caller until @fn. Host pages are given as their address in a dev_ptr. */
+/* A request, owned by the caller until @fn. Host pages are given as their address in a dev_ptr. */
 struct disk_io {
 	struct loop_link link; /* owned by the disk */
 	enum disk_op op;

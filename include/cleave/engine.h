@@ -40,7 +40,7 @@ enum engine_id {
 	ENGINE_ID_NR
 };
 
-/* One codec. Instances are const, one a file. */
+/* A codec. Instances are const, one a file. */
 struct engine_ops {
 	const char *name; /* what --engine accepts */
 	uint8_t wire_id;

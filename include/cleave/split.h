@@ -59,7 +59,7 @@ struct split_qp;
 struct dev_event;
 struct sim_host; /* of the simulator; no program outside of it has one */
 
-/* What a port is made with. Zero means the default in brackets. */
+/* The options of a port. Zero means the default in brackets. */
 struct split_port_options {
 	struct loop *loop;
 	struct sim_host *sim_host;      /* for sim:// addresses; else NULL */
@@ -545,7 +545,7 @@ struct dev_event *dev_mixed_send(struct split_qp *qp, void *h_buf, size_t h_size
  */
 struct dev_event *dev_mixed_sendv(struct split_qp *qp, void *h_buf, size_t h_size,
     const struct dev_piece *pieces, uint32_t piece_count);
-/* What dev_func's engine argument names. */
+/* The engines of dev_func. */
 enum dev_engine {
 	DEV_ENGINE_COMPRESS_LZ4,
 	DEV_ENGINE_DECOMPRESS_LZ4,
@@ -705,7 +705,7 @@ int dev_event_cancel(struct dev_event *event);
  */
 int dev_wait_ready(struct split_qp *qp);
 
-/* What crossed, since the port was opened. */
+/* Counters of a port, since it was opened. */
 #define SPLIT_COUNTER_LIST(X)                                                                      \
 	X(host_bytes_in, "bytes", "received into host memory")                                     \
 	X(host_bytes_out, "bytes", "sent from host memory")                                        \

@@ -58,7 +58,7 @@ enum wire_credit_flags {
 	WIRE_CREDIT_RETURN = 1u << 2, /* length_bytes credits are returned */
 };
 
-/* What two ends tell each other before the first message, in WIRE_HELLO_BYTES. */
+/* The hello: both ends send one before the first message, in WIRE_HELLO_BYTES. */
 enum wire_role { WIRE_ROLE_CLIENT = 1, WIRE_ROLE_GATEWAY = 2, WIRE_ROLE_NODE = 3 };
 /*
  * The identity of a metadata store, random; zero: none. A gateway says in its hello to a node which store it

@@ -68,7 +68,7 @@ mt_volume_encode(const struct mt_volume *volume)
 	return text;
 }
 
-/* What a volume's text is read into before it is believed. */
+/* A volume's text as it was read, before it is believed. */
 struct volume_text {
 	uint64_t id, size_bytes, replicas, segment_base, segment_count, attach, origin;
 	json_t *spans; /* NULL: all in its own segments */

@@ -33,7 +33,7 @@ struct mt_volume {
 	uint64_t session_id;     /* who made it, and may write; 0: nobody, it was closed */
 	struct mt_holder holder; /* for people */
 	uint64_t origin;         /* the snapshot that it is a clone of; 0: none */
-	/* Of a session of VOLUME@OLD@NEW: the scope holds exactly the blocks that may differ. */
+	/* A session of VOLUME@OLD@NEW: the scope holds exactly the blocks that may differ. */
 	bool is_difference;
 	struct mt_scope scope;
 };

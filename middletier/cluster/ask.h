@@ -25,7 +25,7 @@ enum mt_ask_kind {
 };
 typedef void (*mt_ask_fn)(struct mt_ask *ask, void *arg);
 
-/* One question to every port and their answers; @fn runs on main and @ask is freed after it. */
+/* A question to every port and their answers; @fn runs on main and @ask is freed after it. */
 struct mt_ask {
 	struct loop_link link; /* gateway->asks */
 	struct mt_gateway *gateway;

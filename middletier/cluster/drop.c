@@ -205,7 +205,7 @@ drop_is_named(const struct mt_volumes *volumes, uint64_t number)
 	return false;
 }
 
-/* What shall become of @entry; false: nothing. */
+/* Decides what becomes of @entry; false: nothing. */
 static bool
 drop_judge(const struct mt_drop *drop, const struct mt_snapshot_entry *entry, bool *ret_is_waiting)
 {
@@ -351,7 +351,7 @@ drop_hide(struct mt_drop *drop)
 		drop_list(drop);
 }
 
-/* One a turn: the next reading kicks for the next. */
+/* Makes a single mark a turn: the next reading kicks for the next. */
 static void
 drop_mark(struct mt_drop *drop)
 {
@@ -392,7 +392,7 @@ mark_take(struct drop_mark *mark, uint32_t shard_count)
 		return mt_waiting_read(json_string_value(waiting), shard_count, mark->waiting)
 		    ? NULL
 		    : "waiting";
-	/* Of before marks had it: such a volume had no more segments than it needed. */
+	/* A mark without "waiting" is older: its volume had no more segments than it needed. */
 	if (count <= 0 || count > MT_VOLUME_SEGMENTS)
 		return "segment_count";
 	mark->segment_count = (uint32_t)count;

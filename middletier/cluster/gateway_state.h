@@ -84,7 +84,7 @@ struct mt_gateway_options {
 	uint64_t index_cache_bytes;  /* of the indexes of runs, all ports together [64 MiB] */
 	uint32_t frame_bytes;        /* plain bytes of a run's frames [16 KiB] */
 	void (*on_ready)(void *arg); /* every shard of every port serves */
-	/* It cannot serve, and never will: no cluster's store, or another's, disks too small. Stop it. */
+	/* The gateway will never serve: no cluster's store, or another's, disks too small. Stop it. */
 	void (*on_failed)(int rc, const char *text, void *arg);
 	void *arg;
 };

@@ -11,7 +11,7 @@ struct mt_gateway;
 struct mt_session;
 struct mt_volume;
 
-/* What is known of a volume's sessions, at all gateways. */
+/* The sessions of a volume, at all gateways. */
 struct mt_holder_answer {
 	uint64_t attach;          /* that was asked about */
 	bool is_held;             /* its session has the volume, and its time is not over */

@@ -51,7 +51,7 @@ view_shard_count(const struct mt_member *member)
 	return member->gateway->cluster.shard_count;
 }
 
-/* Who shall own what. */
+/* The owner of each shard. */
 
 /* The finalizer of SplitMix64: every bit of @value moves half of the result's. */
 static uint64_t
@@ -531,7 +531,7 @@ mt_view_stop(struct mt_member *member)
 	if (!member->is_watching)
 		return;
 	member->is_watching = false;
-	/* Of a killed process no store is asked for anything. */
+	/* A killed process asks no store for anything. */
 	if (!member->gateway->shared.is_killed)
 		meta->ops->unwatch(meta, view_on_watch, member);
 	loop_timer_stop(view_loop(member), &member->read_timer);

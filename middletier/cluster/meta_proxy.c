@@ -128,7 +128,7 @@ root_call_is_refused(const struct root_call *call)
 	return call->kind == ROOT_CLAIM && (call->txn_rc == -EAGAIN || call->txn_rc == -ENOENT);
 }
 
-/* What a store came to, now that the key was read. */
+/* Judges a store whose outcome was not known, now that the key was read. */
 static int
 root_call_judge(const struct root_call *call, int rc)
 {
@@ -202,7 +202,7 @@ root_call_on_txn(int rc, void *arg)
 		root_call_list(call);
 }
 
-/* What must hold beside the root's own version. Returns how many; -EBUSY. */
+/* The compares beside that of the root's own version. Returns how many; -EBUSY. */
 static int
 root_call_add_compares(const struct root_call *call, struct meta_op ops[2])
 {
@@ -490,7 +490,7 @@ proxy_abandon(struct mt_shard *shard)
 	while ((link = list_pop_front(&shard->root_calls)) != NULL) {
 		struct root_call *call = LIST_ENTRY(link, struct root_call, link);
 
-		/* Of a killed process no loop runs again; the metadata handle of one that ends is closed
+		/* No loop of a killed process runs again; the metadata handle of one that ends is closed
 		 * next, and does not answer any more; and nobody comes by on the loop of a thread that
 		 * has ended. */
 		if (is_killed || call->place == ROOT_AT_STORE ||

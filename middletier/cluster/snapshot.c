@@ -210,7 +210,7 @@ taking_fail(struct mt_taking *taking, int rc)
 
 /* ---- steps ---- */
 
-/* What stood in the way, of the first shard that did not answer as it should. 0: nothing did. */
+/* The error of the first shard that did not answer as it should. 0: all did. */
 static int
 taking_judge(struct mt_taking *taking)
 {
@@ -288,7 +288,7 @@ taking_check(struct mt_taking *taking)
 	}
 }
 
-/* One of those that were asked has answered. */
+/* A port or a gateway that was asked has answered. */
 static void
 taking_leg_done(struct mt_taking *taking)
 {
@@ -425,7 +425,7 @@ taking_call_peers(struct mt_taking *taking, enum mt_cut_step step)
 			k++;
 		if (k < taking->peer_count || k == MT_GATEWAYS_MAX)
 			continue;
-		/* One that cannot be called leaves its shards without an answer. */
+		/* A gateway that cannot be called leaves its shards without an answer. */
 		if (taking_call(taking, shard, step) == 0)
 			taking->peers[taking->peer_count++] = shard->gateway_id;
 	}

@@ -286,7 +286,7 @@ mt_volume_create(struct mt_gateway *gateway, const struct mt_volume *wish, mt_vo
 	return rc;
 }
 
-/* One key, and what it says now: volumes->change, made from @entry. */
+/* Puts a volume's key: volumes->change, made from @entry. */
 static int
 change_put_volume(struct mt_gateway *gateway, const struct mt_volume_entry *entry)
 {

@@ -154,7 +154,7 @@ refresh_find(struct mt_volumes *next, const struct mt_volume *volume)
 							       : mt_volumes_by_id(next, volume->id);
 }
 
-/* Who reads a snapshot that is no more is closed out. */
+/* Readers of a snapshot that is no more are closed out. */
 static uint32_t
 refresh_compare_snapshots(struct mt_volumes *volumes, struct mt_volumes *next,
     struct mt_volume_tell *tells)
@@ -172,7 +172,7 @@ refresh_compare_snapshots(struct mt_volumes *volumes, struct mt_volumes *next,
 	return count;
 }
 
-/* What is in the old tables and is newer, or missing, in @next. */
+/* Finds entries of the old tables that are newer, or missing, in @next. */
 static int
 refresh_compare(struct mt_volumes *volumes, struct mt_volumes *next)
 {

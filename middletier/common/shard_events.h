@@ -12,7 +12,7 @@
 
 #include "common/shard.h"
 
-/* One constant set of them for all shards; shard.c has it. */
+/* A single constant set for all shards; shard.c has it. */
 struct mt_shard_events {
 	void (*stop)(struct mt_shard *shard, int rc);
 	void (*on_stale)(struct mt_shard *shard);

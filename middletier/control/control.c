@@ -334,7 +334,7 @@ control_on_fresh(int rc, void *arg)
 
 	if (rc == -ECANCELED)
 		return; /* the port goes, and takes its slots along */
-	/* What was read last will do for those who only look. */
+	/* The tables as they were read last will do for those who only look. */
 	if (rc != 0 && request->op->is_change)
 		mt_control_fail(request, rc, "the metadata store cannot be read");
 	else

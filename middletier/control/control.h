@@ -22,7 +22,7 @@ struct wire_control;
 #define MT_CONTROL_TEXT_BYTES_MAX (64u * 1024u)
 #define MT_CONTROL_IN_FLIGHT_MAX 16u /* control requests a port takes at a time; more get BUSY */
 
-/* One control request: a slot of its port, filled there, run on main, answered there. */
+/* A control request: a slot of its port, filled there, run on main, answered there. */
 struct mt_control_request {
 	struct loop_link link; /* gateway->control_queue */
 	struct loop_post post;
@@ -60,7 +60,7 @@ struct mt_control_request {
 	char *answer; /* NULL: out of memory */
 };
 
-/* What an op may end in, once, as its last act. */
+/* The ends of an op: one of them, once, as its last act. */
 /* mt_control_finish -- @out is taken over; NULL: out of memory. */
 void mt_control_finish(struct mt_control_request *request, json_t *out);
 void mt_control_fail(struct mt_control_request *request, int rc, const char *text);

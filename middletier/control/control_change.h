@@ -20,7 +20,7 @@ bool change_take_name(struct mt_control_request *request, const char *name,
 bool change_take_snapshot(struct mt_control_request *request, const char *name);
 /* change_take_request -- the member "name", VOLUME@SNAPSHOT, and no other but "force". */
 bool change_take_request(struct mt_control_request *request);
-/* Of the names that were taken; the snapshot is live. */
+/* Both find by the names that were taken; the snapshot is live. */
 struct mt_volume_entry *change_find_volume(struct mt_control_request *request);
 struct mt_snapshot_entry *change_find_snapshot(struct mt_control_request *request);
 

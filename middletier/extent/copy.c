@@ -537,7 +537,7 @@ copy_read(struct mt_copy *copy)
 
 /* ---- pacing ---- */
 
-/* What the next window costs, in time. */
+/* The price of the next window, in time. */
 static uint64_t
 copy_price_ns(const struct mt_copy *copy)
 {

@@ -296,7 +296,7 @@ is_fenced(int rc)
 	return rc == -ESTALE || rc == -EACCES;
 }
 
-/* What the caller is told: fenced before no space before too few nodes. */
+/* Keeps the error that the caller is told: fenced before no space before too few nodes. */
 static void
 extent_note_make_rc(struct mt_extent *extent, int rc)
 {

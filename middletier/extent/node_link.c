@@ -145,7 +145,7 @@ link_watch(struct mt_link *link, struct mt_call *call)
 	call->sent_ns = loop_now_ns(link->port->loop);
 	if (slow_node_counts(call))
 		timeout_ns = num_min(timeout_ns, SLOW_NODE_MIN_NS);
-	/* One timer, looked at when it fires: none is per call. */
+	/* A single timer for all calls: the list is looked at when it fires. */
 	if (!link->watch_timer.is_active || link->watch_timer.due_ns > call->sent_ns + timeout_ns)
 		loop_timer_start(link->port->loop, &link->watch_timer, timeout_ns);
 }
@@ -356,7 +356,7 @@ link_on_message(struct mt_link *link, struct split_msg *msg, const char **ret_fi
 	link_note_space(link, call);
 	if (call->is_sent)
 		link_call_finish(link, call);
-	/* It obeys another store since we connected: connecting again tells whether for good. */
+	/* The node obeys another store since we connected: connecting again tells whether for good. */
 	if (reply.rc == -ENOTUNIQ && link->close_rc == 0)
 		link_close(link, -ENOTUNIQ, "it obeys another metadata store");
 	return 0;
@@ -408,7 +408,7 @@ link_take_gateways(struct mt_link *link, const json_t *object)
 	    peer != NULL ? peer : "an unknown address"); /* cut where too long */
 }
 
-/* What we need of a node's status; it may say more. */
+/* Reads what is needed of a node's status; it may say more. */
 static int
 link_status_decode(struct mt_link *link, const char *text, size_t bytes)
 {
@@ -527,7 +527,7 @@ mt_link_refresh(struct mt_link *link)
 
 /* ---- connecting ---- */
 
-/* Who is there? NULL when it is who we want, else what is wrong. */
+/* Checks the node's hello. NULL when it is the node that we want, else what is wrong. */
 static const char *
 link_hello_check(struct mt_link *link, const void *bytes, uint32_t count,
     struct wire_hello *ret_hello)

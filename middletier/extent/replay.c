@@ -172,7 +172,7 @@ replay_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply
 	replay_run(replay);
 }
 
-/* What the last batches were like. False: nothing can be guessed from them. */
+/* A guess from the last batches. False: nothing can be guessed from them. */
 struct replay_guess {
 	uint64_t bytes_min, bytes_max, head_bytes;
 };
@@ -222,7 +222,7 @@ replay_window(const struct mt_replay *replay, uint64_t *ret_from, uint64_t *ret_
 	*ret_to = num_min(to, length_bytes);
 }
 
-/* One more read behind the last. Returns 0; or why not. */
+/* Sends a read behind the last. Returns 0; or why not. */
 static int
 replay_ask(struct mt_replay *replay, uint64_t from, uint64_t to)
 {

@@ -365,7 +365,7 @@ mt_index_keep(struct mt_index *index, uint64_t segment, uint32_t block, uint32_t
 
 /* ---- records ---- */
 
-/* What is to be in the layer that takes @record: a new one behind a cut, and where there was none. */
+/* The layer that takes @record: a new one behind a cut, and where there was none. */
 static struct mt_layer *
 apply_layer(struct mt_chunk *chunk, const struct record_desc *record, uint64_t cut,
     uint32_t extent_index)
@@ -757,7 +757,7 @@ mt_index_is_cut_between(const struct mt_index *index, uint64_t chunk_number, uin
 
 /* ---- what nobody sees ---- */
 
-/* What was hidden before may be more of the same by now: a snapshot has gone. */
+/* The same hidden records, or more of them by now: a snapshot has gone. */
 static bool
 hidden_is_same(const struct mt_hidden *a, const struct mt_hidden *b)
 {

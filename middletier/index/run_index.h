@@ -13,7 +13,7 @@ struct mt_port;
 struct mt_run;
 struct mt_run_cache;
 
-/* One frame: a record of 1 to 16 neighbouring blocks, or a tombstone of more. */
+/* A frame: a record of 1 to 16 neighbouring blocks, or a tombstone of more. */
 struct mt_frame {
 	uint32_t block;        /* in the chunk */
 	uint32_t block_count;  /* WRITE: up to 16 */

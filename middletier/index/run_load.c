@@ -635,7 +635,7 @@ loads_free(struct loop_link *list)
 	}
 }
 
-/* Of a process that is killed: nobody is told. */
+/* The process is being killed: nobody is told. */
 void
 mt_run_loads_fini(struct mt_run_cache *cache)
 {

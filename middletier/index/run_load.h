@@ -35,7 +35,7 @@ bool mt_run_is_quiet(const struct mt_shard *shard);
 #define RUN_READERS_MAX 16u /* of a port: heads that are being read at a time */
 #define RUN_CACHE_BYTES_MIN NUM_MIB(1)
 
-/* Of a port. */
+/* A port's indexes of runs that are in memory. */
 struct mt_run_cache {
 	uint32_t magic;
 	struct mt_port *port;

@@ -369,7 +369,7 @@ edit_decode_epoch(const uint8_t *value, struct mt_edit *edit, const char **ret_f
 	return 0;
 }
 
-/* What is wrong with the name is the metadata store's matter: here it must only be one text. */
+/* The name's form is the metadata store's matter: here it must only be one text. */
 static int
 edit_decode_name(const uint8_t *in, char ret_name[MT_NAME_BYTES], const char **ret_field)
 {
@@ -528,7 +528,7 @@ edit_varies(uint8_t kind)
 	return edit_has_replicas(kind) || kind == MT_EDIT_VOLUME || kind == MT_EDIT_SNAPSHOT;
 }
 
-/* What a kind's value takes; one that varies says so itself. 0: no such kind. */
+/* Bytes of a kind's value; a value that varies says so itself. 0: no such kind. */
 static uint32_t
 edit_value_bytes(uint8_t kind, uint32_t bytes)
 {

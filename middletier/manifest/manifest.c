@@ -349,7 +349,7 @@ manifest_begin(struct mt_manifest *manifest)
 
 /* ---- a new extent: root ---- */
 
-/* Those before the extent of an earlier owner. Best effort, as below. */
+/* Deletes the parts before an earlier owner's extent. Best effort, as below. */
 static void
 manifest_delete_read_parts(struct mt_manifest *manifest)
 {

@@ -67,7 +67,7 @@ manifest_encode_state(struct mt_manifest *manifest)
 	return 0;
 }
 
-/* What the next batch may have of edits, as far as there is room in the extent. */
+/* Bytes of edits that the next batch may have, as far as there is room in the extent. */
 static uint32_t
 manifest_batch_room(const struct mt_extent *extent)
 {
@@ -187,7 +187,7 @@ manifest_begin_checkpoint(struct mt_manifest *manifest)
 
 	if (rc != 0)
 		return rc;
-	/* What waits is in the state, hence in the checkpoint; what comes from now on is not. */
+	/* Commits that wait are in the state, hence in the checkpoint; those that come from now on are not. */
 	while ((link = list_pop_front(&manifest->waiting)) != NULL)
 		list_push_back(&manifest->flying, link);
 	return 0;

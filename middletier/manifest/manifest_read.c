@@ -97,7 +97,7 @@ read_on_batch(struct mt_replay *replay, const struct mt_replay_source *source,
 static void
 read_finish(struct mt_manifest_read *read, int rc)
 {
-	/* One that failed may have reads out: its memory stays. */
+	/* A replay that failed may have reads out: its memory stays. */
 	if (rc == 0)
 		mt_replay_fini(read->replay);
 	else

@@ -41,7 +41,7 @@
 _Static_assert(MT_SNAPSHOTS_VOID_MAX *MT_EDIT_BYTES_MAX < SLOT_BYTES_MIN / 2,
     "what came to nothing leaves room for the rest in a manifest's extent");
 
-/* Of an extent of @slot_bytes: heads of batches, and edits that do not fit one to its end, take the rest. */
+/* Bytes of edits in an extent of @slot_bytes: batch heads, and gaps at the ends of batches, take the rest. */
 static uint64_t
 room_extent_bytes(uint64_t slot_bytes)
 {

@@ -627,7 +627,7 @@ mt_manifest_state_apply_batch(struct mt_manifest_state *state, const struct batc
 		STATE_EXPECT(!edit_names_extent(edit.kind) || edit.id.shard == info->id.shard,
 		    "extent of another shard");
 		rc = mt_manifest_state_apply(state, &edit, ret_field);
-		/* Of memory that was not set aside there are parts alone: they come first, and again. */
+		/* Memory that was not set aside can only be short for parts: they come first, and again. */
 		if (rc != 0)
 			return rc == -ENOMEM && edit.kind == MT_EDIT_PART ? rc : -EBADMSG;
 		at += bytes;

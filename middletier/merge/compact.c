@@ -87,7 +87,7 @@ compact_group_from(const struct mt_index *index, struct mt_run *newest,
 			ret_group->oldest = run;
 		}
 	}
-	/* One merge cannot have made more, but who knows what is yet to come. */
+	/* A single merge cannot have made more; runs beyond that count as still being made. */
 	ret_group->is_merging |= ret_group->run_count > COMPACT_RUNS_MAX;
 }
 

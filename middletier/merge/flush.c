@@ -273,7 +273,7 @@ is_old(const struct mt_flush *flush)
 	return layer != NULL && layer->first_sequence < flush->aged_sequence;
 }
 
-/* What goes of the log with @input: all before the oldest layer that stays. */
+/* The bytes of the log that go with @input: all before the oldest layer that stays. */
 static uint64_t
 flush_gain(const struct mt_flush *flush, const struct mt_merge_input *input)
 {
@@ -504,7 +504,7 @@ flush_failed(struct mt_flush *flush, int rc)
 	log_limited(LOG_WARN, "shard %" PRIu32 ": a merge has failed chunk=%" PRIu64 " rc=%s",
 	    shard->index, flush->merging_chunk, log_errno(rc));
 	flush->is_full = rc == -ENOSPC;
-	/* What cannot be read or is too much is left alone for a while: its layers go without it. */
+	/* Runs that cannot be read or are too many are left alone for a while: the layers go without them. */
 	if (chunk != NULL && rc != -ENOSPC && rc != -EHOSTDOWN)
 		chunk->retry_ns = loop_now_ns(shard->port->loop) + FLUSH_AVOID_NS;
 	flush_pause(flush);

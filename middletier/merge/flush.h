@@ -22,7 +22,7 @@ bool mt_flush_can_gain(const struct mt_shard *shard);
  */
 uint32_t mt_flush_pressure(const struct mt_shard *shard);
 
-/* What the runs of a shard come to, as last seen. */
+/* The totals of a shard's runs, as last seen. */
 struct mt_flush_totals {
 	uint64_t run_count, run_bytes;
 	uint64_t live_bytes;   /* of those, the newest versions, about */

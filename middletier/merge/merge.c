@@ -108,7 +108,7 @@ work_on_task(struct loop_task *task, void *arg)
 		merge_pump(work->merge);
 		return;
 	}
-	/* What an earlier one, of another shard, has sent comes back first. */
+	/* The batches of an earlier merge, of another shard, come back first. */
 	if (!run_writer_is_quiet(&work->writer))
 		return;
 	link = list_pop_front(&work->queue);

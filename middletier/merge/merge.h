@@ -79,7 +79,7 @@ struct merge_job {
 	bool is_used, is_copying;
 };
 
-/* What a port needs for the merge at work. */
+/* A port's memory for the merge at work. */
 struct merge_work {
 	uint32_t magic;
 	struct mt_port *port;

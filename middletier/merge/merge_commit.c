@@ -52,7 +52,7 @@ _Static_assert(MERGE_PARTS_MAX + MERGE_INPUTS_MAX <= MT_COMMIT_EDITS_MAX, "a sta
 
 /* ---- stages ---- */
 
-/* Of the smallest slot. */
+/* A stage's bytes: a share of the smallest slot. */
 static uint64_t
 stage_bytes(const struct mt_port *port)
 {

@@ -302,7 +302,7 @@ read_failed(struct mt_merge *merge, struct merge_read *read, int rc)
 
 		source->state = MERGE_SOURCE_WANTED;
 		source->tried |= (uint8_t)(1u << read->replica_index);
-		/* Of several, any may be the bad one: they are read one by one. */
+		/* Any of several may be the bad one: they are read one by one. */
 		if (mt_is_copy_bad(rc) && read->count == 1)
 			source_bad(merge, source, read->replica_index, rc);
 	}

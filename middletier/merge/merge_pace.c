@@ -10,7 +10,7 @@
 #include "merge/merge.h"
 #include "merge/pace.h"
 
-/* Of all of the port's shards: whatever is merged, the others wait for it. */
+/* The greatest pressure of the port's shards: whatever is merged, the others wait for it. */
 static uint32_t
 port_pressure(const struct mt_port *port)
 {

@@ -80,7 +80,7 @@ pace_turn_jobs(uint32_t pressure, uint32_t write_count, bool is_ahead)
 	return pressure >= PACE_HURRY ? PACE_JOBS_HURRY : PACE_JOBS_BUSY;
 }
 
-/* It goes in lumps: from one to another, and only while merges had no pauses. */
+/* The log drains in lumps: measured from one to another, and only while merges had no pauses. */
 void
 pace_drain_note(struct pace_drain *drain, uint64_t now_ns, uint64_t bytes, uint32_t pressure)
 {

@@ -192,7 +192,7 @@ mt_reclaim_is_log_spent(const struct mt_shard *shard)
 		reclaim->log_bytes > reclaim->hard_bytes + reclaim->slot_bytes);
 }
 
-/* What the log takes, but for what its open extent has yet, or the next. */
+/* The log's bytes, but for the room that its open extent has yet, or the next. */
 static uint64_t
 reclaim_used_bytes(const struct mt_reclaim *reclaim)
 {

@@ -85,7 +85,7 @@ mt_run_roll_stop(struct mt_shard *shard)
 	CHECK_OBJ(roll, RUN_ROLL_MAGIC);
 	if (roll->sm.state == RUN_ROLL_STOPPED)
 		return;
-	/* One that is being created is deleted when it is. */
+	/* An extent that is being created is deleted when it is. */
 	if (roll->sm.state != RUN_ROLL_CREATING)
 		roll->extent = NULL;
 	sm_move(&roll->sm, RUN_ROLL_STOPPED);

@@ -154,7 +154,7 @@ batch_head(struct run_batch *batch)
 	return batch->batch.hosts[0] + WIRE_HEADER_BYTES;
 }
 
-/* What any extent can hold: slots may differ. */
+/* A batch that any extent can hold: slots may differ. */
 static uint32_t
 writer_batch_bytes_max(const struct run_writer *writer)
 {

@@ -44,7 +44,7 @@ struct run_writer {
 	struct run_batch batches[RUN_BATCHES_MAX];
 	struct loop_link ready; /* closed, oldest first */
 	struct run_batch *filling;
-	/* Of the merge at work. */
+	/* The merge at work. */
 	struct mt_shard *shard; /* NULL: none */
 	uint64_t chunk, flushed_sequence, cut;
 	struct mt_frame *frames; /* of the whole merge, by block; CLEAVE_CHUNK_BLOCKS of them */

@@ -95,7 +95,7 @@ tiers_take(const struct tiers_group *group, bool is_dirty)
 		return group->run_count;
 	if (group->run_count < TIERS_RUNS_MAX)
 		return 0;
-	/* Those that are of a size: none that is larger than all before it together. */
+	/* Runs of about one size: none that is larger than all before it together. */
 	while (count < group->run_count && (count < 2 || group->run_bytes[count] <= bytes))
 		bytes += group->run_bytes[count++];
 	return count;

@@ -14,7 +14,7 @@
 #define TIERS_RUNS_MAX                                                                             \
 	12u /* of a chunk, between two cuts, those of one merge counted once: more are merged */
 
-/* Of a shard: what its runs and their extents come to. */
+/* The totals of a shard's runs and their extents. */
 struct tiers_total {
 	uint64_t live_bytes;   /* of the newest versions, at least */
 	uint64_t run_bytes;    /* of runs */
@@ -29,7 +29,7 @@ bool tiers_is_overdue(const struct tiers_total *total);
 /* tiers_is_holey -- so much of the extents is dead that one of them should be cleared. */
 bool tiers_is_holey(const struct tiers_total *total);
 
-/* Of a chunk: what lies between two cuts that matter. */
+/* The runs and layers of a chunk between two cuts that matter. */
 struct tiers_group {
 	const uint64_t *run_bytes; /* newest first */
 	uint32_t run_count;

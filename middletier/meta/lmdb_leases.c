@@ -29,7 +29,7 @@ static_assert(LEASES_PATH_CHARS < LMDB_LEASES_PATH_BYTES, "the path has room");
 
 /* ---- which memory ---- */
 
-/* What leases.lock says. False: nothing that this program wrote. */
+/* Reads leases.lock. False: this program did not write it. */
 static bool
 name_read(int lock_fd, char ret_path[LMDB_LEASES_PATH_BYTES])
 {

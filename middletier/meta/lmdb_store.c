@@ -262,7 +262,7 @@ lease_is_over(struct lmdb_store *store, const struct lmdb_lease *lease, uint64_t
 	return false;
 }
 
-/* One lease that is over, or 0; and when the next one will be. */
+/* Finds a lease that is over, or 0; and when the next one will be. */
 static int
 lease_find_over(struct lmdb_store *store, MDB_txn *txn, bool is_bell, uint64_t *ret_id)
 {
@@ -332,7 +332,7 @@ lmdb_request_is_leased(const struct lmdb_request *request)
 	return request->kind != REQUEST_TXN || meta_txn_is_leased(request->txn);
 }
 
-/* Of the keys that lie in @store. 0; -EAGAIN a version differs. */
+/* Compares the keys that lie in @store. 0; -EAGAIN a version differs. */
 static int
 txn_compare_keys(struct lmdb_store *store, MDB_txn *txn, const struct meta_txn *wanted)
 {
@@ -535,7 +535,7 @@ request_do(struct lmdb_store *store, MDB_txn *txn, struct lmdb_request *request)
 	return -EINVAL;
 }
 
-/* What a request was refused for leaves no trace; expired leases stay expired. */
+/* A request that was refused leaves no trace; expired leases stay expired. */
 static bool
 is_refusal(int rc)
 {

@@ -61,7 +61,7 @@ struct lmdb_watch {
 	char prefix[];
 };
 
-/* One half of the store, and the thread that it belongs to. */
+/* Half of the store, and the thread that it belongs to. */
 struct lmdb_worker {
 	struct meta_lmdb *lmdb;
 	pthread_t thread;
@@ -135,7 +135,7 @@ worker_has_to_look(struct lmdb_worker *worker)
 	return has_rung && lmdb_store_is_behind(&worker->store);
 }
 
-/* It was looked for the dead: once more, while anybody else holds a lease? */
+/* The dead were looked for: once more, while anybody else holds a lease? */
 static void
 worker_bell_next(struct lmdb_worker *worker)
 {

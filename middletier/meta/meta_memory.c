@@ -361,7 +361,7 @@ watch_on_timer(struct loop_timer *timer, void *arg)
 	struct store_watch *watch = arg;
 
 	if (watch->store->is_down || watch->handle->is_cut_off) {
-		/* It hears of it when it is heard again. */
+		/* A silent watcher hears of the change when it is heard again. */
 		loop_timer_start(watch->store->loop, timer, watch->store->options.timeout_ns);
 		return;
 	}

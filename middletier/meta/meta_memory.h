@@ -40,7 +40,7 @@ void meta_memory_cut_off(struct meta *meta, bool is_cut_off);
  */
 void meta_memory_ring(struct meta *meta, bool is_dead);
 
-/* Of meta_memory.c. */
+/* Called by meta_memory.c. */
 /* meta_store_notify -- @key changed; NULL: any may have. */
 void meta_store_notify(struct meta_store *store, const char *key);
 /* meta_store_unpark -- requests that wait for a disk that stalled go on. */

@@ -425,7 +425,7 @@ meta_store_restore(struct meta_store *store, const struct meta_snapshot *snapsho
 	for (link = snapshot->leases.next; link != &snapshot->leases; link = link->next) {
 		const struct snapshot_lease *old =
 		    LIST_ENTRY(link, const struct snapshot_lease, link);
-		/* One that is over ends at once, as the store finds it. */
+		/* A lease that is over ends at once, as the store finds it. */
 		uint64_t left_ns = old->expires_ns > now_ns ? old->expires_ns - now_ns : 0;
 
 		if (store_add_lease(store, old->id, old->ttl_ns, left_ns) == NULL)

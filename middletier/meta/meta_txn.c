@@ -59,7 +59,7 @@ meta_op_is_valid(const struct meta_op *op)
 	return false;
 }
 
-/* What changes leased keys is about no others. */
+/* A transaction that changes leased keys is about no others. */
 static bool
 meta_ops_are_valid(const struct meta_op *ops, uint32_t count)
 {

@@ -164,7 +164,7 @@ dispatch_on_messages(struct mt_session *session, struct split_msg *const *msgs, 
 	const char *field = "opcode";
 
 	for (uint32_t i = 0; i < count; i++) {
-		/* What comes after a close, or while stopping, was never taken: its client sends it again. */
+		/* A message after a close, or while stopping, was never taken: its client sends it again. */
 		if (!mt_session_is_live(session) || port->sm.state >= MT_PORT_STOPPING) {
 			split_msg_release(msgs[i]);
 			continue;

@@ -579,7 +579,7 @@ port_on_objection(struct mt_port *port, const char *text)
 		log_error("gateway: %s", text);
 }
 
-/* What only a look at all nodes shows: too little room for the shards. */
+/* Too little room for the shards: only a look at all nodes shows it. */
 static void
 port_check_nodes(struct mt_port *port)
 {

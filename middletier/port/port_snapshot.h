@@ -16,7 +16,7 @@
 
 struct mt_port;
 
-/* What a port says about itself. */
+/* A port's report about itself. */
 struct mt_shard_snapshot {
 	uint32_t index;
 	enum mt_wait wait;

@@ -12,7 +12,7 @@
 #include "index/index.h"
 #include "merge/compact.h"
 
-/* What compaction believes (compact.h): too much rather than too little, until it has counted. */
+/* Compaction's estimate (merge/compact.h): too much rather than too little, until it has counted. */
 static uint64_t
 usage_garbage(const struct mt_index *index, const struct mt_chunk *chunk)
 {

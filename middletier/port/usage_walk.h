@@ -8,7 +8,7 @@
 struct mt_port;
 struct mt_volume;
 
-/* What a volume's own segments hold in the shards that serve here; one copy of it. */
+/* The contents of a volume's own segments in the shards that serve here, counted in one copy. */
 struct mt_usage {
 	uint32_t shard_count;
 	uint64_t chunk_count;

@@ -391,7 +391,7 @@ piece_load_from_ring(struct read_piece *piece)
 	piece_load(piece, mt_ring_at(ring, piece->location.ring_position));
 }
 
-/* What came with a run before it may be all that is wanted; if not, it goes. */
+/* The reply for an earlier stretch may hold all that is wanted; if not, it goes. */
 static bool
 piece_load_from_source(struct read_piece *piece)
 {

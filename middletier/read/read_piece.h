@@ -31,7 +31,7 @@ enum read_piece_state {
 	READ_PIECE_STATE_NR
 };
 
-/* What the index says of a block. */
+/* The index's answer about a block. */
 enum read_what {
 	READ_ZEROS,
 	READ_STORED,

@@ -89,7 +89,7 @@ struct rebuild_node {
 	uint32_t extent_count;
 };
 
-/* One try to read one copy of a manifest. Kept to the end: its reads may still be out. */
+/* A try to read a copy of a manifest. Kept to the end: its reads may still be out. */
 struct rebuild_read {
 	struct loop_link link; /* rebuild->reads */
 	struct mt_rebuild *rebuild;
@@ -286,7 +286,7 @@ rebuild_check_age(struct mt_rebuild *rebuild, const struct mt_rebuild_plan *plan
 	    "the metadata store is not older than what the nodes hold");
 }
 
-/* What may not be passed over silently. False: refused. */
+/* Losses that may not be passed over silently. False: refused. */
 static bool
 rebuild_check(struct mt_rebuild *rebuild, const struct mt_rebuild_plan *plan)
 {

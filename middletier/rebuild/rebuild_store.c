@@ -246,7 +246,7 @@ plan_volume(struct mt_rebuild_store *store, struct mt_cluster *cluster,
 	return plan_key(store, key, text);
 }
 
-/* One that was being taken is nobody's any more. */
+/* A snapshot that was being taken is nobody's any more. */
 static int
 plan_snapshot(struct mt_rebuild_store *store, struct mt_cluster *cluster,
     const struct mt_snapshot *from)
@@ -289,7 +289,7 @@ plan_old_snapshot(struct mt_rebuild_store *store, struct mt_cluster *cluster,
 	return rc;
 }
 
-/* Of the store itself, where the nodes know nothing of volumes. */
+/* Takes the store's own volumes, where the nodes know nothing of any. */
 static int
 plan_old_volumes(struct mt_rebuild_store *store, struct mt_cluster *cluster)
 {

@@ -15,7 +15,7 @@
 struct mt_manifest_state;
 struct mt_root;
 
-/* What was found of a shard. */
+/* The finds about a shard. */
 struct mt_rebuild_shard {
 	bool has_manifest;
 	struct mt_survey_extent manifest;
@@ -44,7 +44,7 @@ struct mt_rebuild_store {
 	void *arg;
 };
 
-/* What rebuild.c has decided. */
+/* The decisions of rebuild.c. */
 struct mt_rebuild_plan {
 	uint64_t cluster_id;
 	uint32_t shard_count;

@@ -221,7 +221,7 @@ session_has_older_writes(const struct mt_session *session)
 	return false;
 }
 
-/* Of the volume that @session writes, and a writer too. */
+/* @other writes the volume that @session writes. */
 static bool
 session_is_rival(const struct mt_session *other, const struct mt_session *session)
 {

@@ -121,7 +121,7 @@ agree_node_id(const struct mt_agree_replica *replica)
 
 /* ---- calls ---- */
 
-/* What becomes of an error: the node has spoken, and its copy is of no use. */
+/* True of errors by which the node has spoken: its copy is of no use. */
 bool
 mt_agree_is_verdict(int rc)
 {
@@ -422,7 +422,7 @@ agree_judge(struct mt_agree *agree)
 	struct mt_agree_replica *lacking;
 
 	if (why != NULL) {
-		/* One that is away may hold what these have not. */
+		/* A replica that is away may hold records that these have not. */
 		if (is_complete)
 			agree_stick(agree, why);
 		return;
@@ -574,7 +574,7 @@ replica_on_cut(struct mt_call *call, int rc, const struct wire_node_reply *reply
 		replica->is_cut = true;
 	else if (mt_agree_is_verdict(rc))
 		mt_agree_damage(replica, "it could not be sealed", rc);
-	/* One that is lost meanwhile is told when it comes back. */
+	/* A node that is lost meanwhile is told when it comes back. */
 	if (agree->outstanding_count == 0)
 		agree_cut_done(agree);
 }

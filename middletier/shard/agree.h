@@ -96,7 +96,7 @@ struct mt_agree {
 	uint32_t copy_node_id;
 	uint64_t copy_tried; /* links, by bit, since the last pause */
 	uint64_t orphans_tried;
-	/* Those that were away, and whose place another has: the manifest names them still. */
+	/* Replicas that were away, and whose place another has: the manifest names them still. */
 	struct mt_replica passed[MT_REPLICAS_MAX];
 	uint32_t passed_count;
 };

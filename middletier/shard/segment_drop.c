@@ -98,7 +98,7 @@ drop_commit(struct segment_drop *drop)
 	return -EAGAIN;
 }
 
-/* What was committed goes out of the index. */
+/* Runs whose removal is committed go out of the index. */
 static bool
 drop_forget_runs(struct segment_drop *drop)
 {

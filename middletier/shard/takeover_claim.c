@@ -33,7 +33,7 @@
 
 /* ---- load_root ---- */
 
-/* What was found stale is looked at again when it has changed, or when it has been left alone for long. */
+/* A stale root is looked at again when it has changed, or when it has been left alone for long. */
 static bool
 takeover_is_known_stale(const struct mt_shard *shard, const struct mt_root *root)
 {
@@ -41,7 +41,7 @@ takeover_is_known_stale(const struct mt_shard *shard, const struct mt_root *root
 	    loop_now_ns(shard->port->loop) < shard->stale_until_ns;
 }
 
-/* What the claim is to store. */
+/* The root that the claim is to store. */
 static void
 takeover_prepare(struct mt_takeover *takeover, const struct mt_root *root)
 {
@@ -188,7 +188,7 @@ takeover_on_claimed(int rc, const struct mt_root *root, void *arg)
 		return;
 	}
 	if (rc == -ESTALE || rc == -EBUSY) {
-		/* It is another's, who lives: main says when it is worth another try. */
+		/* A living gateway owns the shard: main says when another try is worth it. */
 		shard->is_claimed = takeover->was_ours;
 		log_debug("shard %" PRIu32 ": not claimed rc=%s", shard->index, log_errno(rc));
 		mt_shard_stop(shard, -EREMCHG);

@@ -48,7 +48,7 @@ takeover_start_agree(struct mt_takeover *takeover, const struct mt_state_extent 
 	agree->kind = extent->kind;
 	memcpy(agree->replicas, extent->replicas, sizeof(agree->replicas));
 	agree->replica_count = extent->replica_count;
-	/* One wait for all that are away, not one an extent. */
+	/* A single wait for all nodes that are away, not one for each extent. */
 	agree->deadline_ns = takeover->claimed_ns +
 	    takeover->shard->port->settings->node_timeout_ns;
 	agree->fn = fn;
@@ -218,7 +218,7 @@ takeover_on_extent_agreed(struct mt_agree *agree, int rc, void *arg)
 	mt_takeover_run(takeover);
 }
 
-/* One after the other: the step is started again until all are sealed. */
+/* Extents are sealed one after the other: the step is started again until all are sealed. */
 int
 mt_takeover_agree_extents(struct mt_takeover *takeover)
 {

@@ -41,7 +41,7 @@
 
 /* ---- open_manifest ---- */
 
-/* One of the state's extents becomes the shard's; log extents are to be replayed. */
+/* Makes an extent of the state the shard's; log extents are to be replayed. */
 static int
 takeover_restore(struct mt_takeover *takeover, const struct mt_state_extent *from)
 {
@@ -100,7 +100,7 @@ takeover_drop_empties(struct mt_takeover *takeover)
 		    at->replica_count);
 		if (extent == NULL)
 			return -ENOMEM;
-		/* One that holds a run, empty as it may be, stays. */
+		/* An extent that holds a run, empty as it may be, stays. */
 		if (mt_manifest_state_apply(state, &edit, &field) != 0) {
 			mt_extent_free(extent);
 			i++;
@@ -183,7 +183,7 @@ takeover_restore_all(struct mt_takeover *takeover)
 	return takeover_restore_runs(takeover);
 }
 
-/* What is newer than all that runs and cuts tell of: the log that had it may be gone. */
+/* Numbers above all that runs and cuts tell of: the log that had them may be gone. */
 static void
 takeover_begin_sequence(struct mt_takeover *takeover)
 {
@@ -251,7 +251,7 @@ takeover_apply(struct mt_takeover *takeover, const struct record_desc *record,
 	uint64_t chunk = mt_chunk_number(record->segment, record->block);
 
 	takeover->record_count++;
-	/* What a run holds already is not taken from the log. */
+	/* Records that a run holds already are not taken from the log. */
 	if (record->sequence <= mt_index_flushed(index, chunk))
 		return 0;
 	if (MUTANT(discard_not_replayed) && record->kind == RECORD_DISCARD)
@@ -296,7 +296,7 @@ takeover_on_records(struct mt_replay *replay, const struct mt_replay_source *sou
 		rc = takeover_apply(takeover, &record, source, info);
 	if (rc != 0)
 		return rc; /* the batch comes again, and does the same again */
-	/* One that became no snapshot has left no other trace, and its number is taken. */
+	/* A cut that became no snapshot has left no other trace, and its number is taken. */
 	shard->cut = num_max(shard->cut, info->cut);
 	takeover->next_sequence =
 	    num_max(takeover->next_sequence, info->base_sequence + info->record_count);

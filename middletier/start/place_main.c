@@ -59,7 +59,7 @@ place_on_written(int rc, void *arg)
 	place_end(process, rc);
 }
 
-/* Of the key: 0, or it has been said why nothing can be accepted. */
+/* Reads the key: 0, or it has been said why nothing can be accepted. */
 static int
 place_read(struct place_process *process, const struct meta_item *item)
 {

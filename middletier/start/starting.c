@@ -42,7 +42,7 @@ starting_add(struct mt_starting *starting, const char *format, ...)
 	va_end(args);
 }
 
-/* Of all ports' shards: how many it shall own, how many of those serve; how far all have come. */
+/* Counts all ports' shards: those to be owned, those of them that serve; and how far all have come. */
 static uint64_t
 starting_count(const struct mt_ask *ask, uint32_t *ret_count, uint32_t *ret_serving,
     uint32_t *ret_stopped)

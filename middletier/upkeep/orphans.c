@@ -112,7 +112,7 @@ mt_orphans_fini(struct mt_orphans *orphans)
 
 /* ---- how many may go ---- */
 
-/* What the port's shards have at @link's node, as their last lists say. */
+/* Copies of the port's shards at @link's node, as their last lists say. */
 static uint32_t
 link_listed_count(const struct mt_link *link)
 {
@@ -128,7 +128,7 @@ link_listed_count(const struct mt_link *link)
 	return count;
 }
 
-/* One more, in this grace period? False: enough have gone. */
+/* May another copy go in this grace period? False: enough have gone. */
 static bool
 link_take(struct mt_link *link, uint64_t now_ns, uint64_t grace_ns)
 {
@@ -290,7 +290,7 @@ mt_orphans_know(struct mt_orphans *orphans, const struct extent_id *id, uint32_t
 		.node_id = node_id };
 	struct mt_orphan *orphan = orphans_add(orphans, &key);
 
-	/* One that does not fit is seen by a sweep, and waits like others. */
+	/* An orphan that does not fit is seen by a later sweep, and waits like others. */
 	if (orphan == NULL)
 		return;
 	orphan->is_known = true;

@@ -69,7 +69,7 @@ static const struct sm_state repair_table[REPAIR_STATE_NR] = {
 	[REPAIR_COMMITTING] = { "committing", SM_TO(REPAIR_IDLE), 0 },
 };
 
-/* What a look at one extent finds. */
+/* The finds of a look at an extent. */
 struct repair_view {
 	uint32_t good_count; /* those whose node is away for a little while included */
 	uint32_t up_count;   /* copies, good or not, whose node can be asked */

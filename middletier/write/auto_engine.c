@@ -291,7 +291,7 @@ mt_auto_learn(struct mt_auto *self, enum service_class service_class, const stru
 	if (job->is_zero)
 		return false; /* no engine saw it */
 	learn_probe(self, job, has_saved);
-	/* What the probe would have left out next time costs an engine nothing. */
+	/* A block that the probe would leave out next time costs an engine nothing. */
 	if (was_trial && job->is_dense && !has_saved && probe_is_trusted(self))
 		ns_x16 = self->measures[CANDIDATE_NONE].block_ns_x16;
 	measure_add(&self->measures[index], ns_x16, (uint64_t)job->dst_bytes * 16 / block_count,

@@ -243,7 +243,7 @@ mt_cut_stop(struct mt_shard *shard, int rc)
 	loop_timer_stop(shard->port->loop, &cut->timer);
 	if (rc == 0)
 		cut->fn = NULL;
-	/* What is kept back is the write path's, which stops as well. */
+	/* Answers that are kept back are the write path's, which stops as well. */
 	if (cut->sm.state == MT_CUT_COMMITTING)
 		sm_move(&cut->sm, MT_CUT_BROKEN);
 	else if (cut_is_holding(cut))
@@ -272,7 +272,7 @@ mt_cut_drop(struct mt_shard *shard, uint64_t number)
 			mt_index_drop_cut(shard->block_index, number);
 		return -EAGAIN;
 	}
-	/* It may have come to nothing before its edit. */
+	/* The cut may have come to nothing before its edit. */
 	mt_index_drop_cut(shard->block_index, number);
 	return mt_manifest_is_settled(shard) ? 0 : -EAGAIN;
 }

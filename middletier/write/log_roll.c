@@ -470,7 +470,7 @@ log_roll_on_link(struct mt_write_state *state, struct mt_link *link, bool is_up)
 
 	if (roll->spare != NULL)
 		mt_extent_on_link(roll->spare, link, is_up);
-	/* What was missing may have come; a failed commit waits for its pause. */
+	/* The node that was missing may have come; a failed commit waits for its pause. */
 	if (is_up && !roll->is_commit_failed)
 		loop_timer_stop(state->shard->port->loop, &roll->retry_timer);
 	write_pump_soon(state);
@@ -484,7 +484,7 @@ log_roll_stop(struct mt_write_state *state)
 
 	loop_timer_stop(state->shard->port->loop, &roll->retry_timer);
 	sm_move(&roll->sm, LOG_ROLL_STOPPED);
-	/* One that is being created is deleted when it is; one that the manifest may name stays. */
+	/* A spare that is being created is deleted when it is; one that the manifest may name stays. */
 	if (spare == NULL || spare->sm.state == MT_EXTENT_CREATING)
 		return;
 	roll->spare = NULL;

@@ -16,7 +16,7 @@ struct mt_auto;
 struct mt_port;
 struct mt_volume;
 
-/* What is to become of one write. */
+/* The decision about a write. */
 struct mt_policy {
 	uint8_t codec_id;
 	int level;

@@ -17,7 +17,7 @@ struct mt_write_state;
 
 _Static_assert(MT_APPENDS_IN_FLIGHT_MAX <= BATCH_IN_FLIGHT_MAX, "nodes look so far for marks");
 #define WRITE_APPENDS_OPEN_MAX 2u /* in flight, before the open batch waits to fill */
-/* Of a shard: those in flight, one closed behind them, one filling. */
+/* Batches of a shard: those in flight, one closed behind them, one filling. */
 #define WRITE_BATCHES_MAX (MT_APPENDS_IN_FLIGHT_MAX + 2u)
 
 enum write_batch_state {

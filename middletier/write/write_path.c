@@ -180,7 +180,7 @@ write_fill_store(const struct mt_shard *shard, const struct mt_write *write, str
 	*ret_is_urgent = policy.is_urgent;
 }
 
-/* What a failed STORE means to the client. */
+/* The client's error for a STORE that failed. */
 static int
 write_store_rc(struct mt_shard *shard, int rc)
 {
@@ -313,7 +313,7 @@ write_copy(struct mt_write_state *state, struct mt_write *write, struct write_ba
 	struct record_desc record;
 	int rc;
 
-	/* What the first job found out stays in the job until the copy runs. */
+	/* The first job's results stay in the job until the copy runs. */
 	write_fill_record(write, &job->job, &record);
 	if (record.stored_bytes == 0) {
 		job_free(state, job);
@@ -401,11 +401,11 @@ write_admit_one(struct mt_write_state *state, struct mt_write *write)
 	rc = write_check(state, write);
 	if (rc == -EAGAIN)
 		return false;
-	/* What waited while its session went is dropped: a newer one may have written elsewhere (I11). */
+	/* A write whose session went while it waited is dropped: a newer session may have written elsewhere (I11). */
 	if (!mt_session_may_write(write->session))
 		rc = -ESHUTDOWN;
 	if (rc == 0 && !write->is_promised) {
-		/* What is durable must find its place in the index. */
+		/* A durable write must find its place in the index. */
 		rc = mt_index_promise(state->shard->block_index, write->io.segment,
 		    write_block(write), write_block_count(write));
 		write->is_promised = rc == 0;

@@ -66,7 +66,7 @@ void mt_write_path_stop(struct mt_shard *shard, int rc);
 uint64_t mt_write_path_tend(struct mt_shard *shard, uint32_t domain_count);
 void mt_write_path_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up);
 
-/* Of a shard with engine threads: records that are being compressed, or wait for those before. */
+/* Records of a shard with engine threads that are being compressed, or wait for those before. */
 #define WRITE_JOBS_MAX 16u
 #define WRITE_JOBS_SMALL 4u /* where the ring is small */
 
@@ -80,7 +80,7 @@ enum write_state {
 	WRITE_STATE_NR
 };
 
-/* What is parked, in two lines. A session's writes are all in one. */
+/* Parked writes wait in two lines. A session's writes are all in one. */
 enum write_line {
 	WRITE_LINE_AHEAD, /* of volumes of the latency class */
 	WRITE_LINE_OTHERS,

@@ -11,7 +11,7 @@
 struct mt_write;
 struct mt_write_state;
 
-/* What others' writes have of the present turn. */
+/* The share of the present turn that writes have taken. */
 struct write_turn {
 	struct loop_turn_end end;
 	uint32_t taken_bytes; /* that the engine has run over */

@@ -23,7 +23,7 @@ enum log_level { LOG_TRACE, LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR, LOG_OFF };
 /* Where a line goes. The default sink writes to standard error with the wall-clock time. */
 typedef void (*log_sink_fn)(enum log_level level, const char *line, void *arg);
 
-/* One a call site of log_limited; zero-initialised static. */
+/* The memory of a call site of log_limited; zero-initialised static. */
 struct log_limit {
 	uint64_t window_start_ns;
 	uint32_t count;

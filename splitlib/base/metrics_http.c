@@ -68,7 +68,7 @@ struct metrics_scrape {
 	int rc;
 };
 
-/* What con_cls says of a request whose head alone has come. */
+/* The con_cls of a request whose head alone has come. */
 static char request_is_new;
 
 static void

@@ -301,7 +301,7 @@ split_qp_accept(struct split_qp *qp, const struct split_qp_ops *handlers, void *
 	qp->arg = arg;
 	qp->is_pooled = handlers_use_pool(handlers);
 	if (!qp_is_open(qp)) {
-		/* It died while its owner was thinking: only on_closed is left. */
+		/* The queue pair died while its owner was thinking: only on_closed is left. */
 		loop_defer(qp->port->loop, &qp->close_task);
 		return;
 	}

@@ -75,7 +75,7 @@ credit_port_fini(struct split_port *port)
 	credit_idle_port_fini(port);
 }
 
-/* What the pool has, and for whom. */
+/* The pool's receives, and whom they are for. */
 
 static uint32_t
 saturating_sub(uint32_t a, uint32_t b)
@@ -276,7 +276,7 @@ credit_on_ready(struct split_qp *qp)
 	struct split_port *port = qp->port;
 	uint32_t count;
 
-	/* Who connects sends requests; the other side asks if it ever wants to. */
+	/* The side that connects sends requests; the other side asks if it ever wants to. */
 	if (!qp->is_acceptor || !qp->is_pooled)
 		return;
 	grant_begin(qp);
@@ -393,7 +393,7 @@ credit_on_recall_timer(struct loop_timer *timer, void *arg)
 		credit_recall(qp);
 	}
 	guest_watch(port);
-	/* Who was asked may have stopped: then others are. */
+	/* The peers that were asked may have stopped: then others are. */
 	credits->is_recall_out = recalled > 0;
 	if (recalled > 0)
 		loop_timer_start(port->loop, timer, CREDIT_RETURN_DELAY_NS);
@@ -446,7 +446,7 @@ credit_take_now(struct split_qp *qp)
 bool
 credit_take(struct split_qp *qp)
 {
-	/* Others were here first. */
+	/* Other requests were here first. */
 	if (qp->is_pooled && !list_is_empty(&qp->port->credits.reserve_wait))
 		return false;
 	return credit_take_now(qp);
@@ -480,7 +480,7 @@ credit_on_want_timer(struct loop_timer *timer, void *arg)
 		credit_ask(LIST_ENTRY(link, struct split_qp, starve_link));
 }
 
-/* What the oldest request that waits is waiting for decides where its queue pair queues. */
+/* A queue pair queues where the oldest of its waiting requests has to wait. */
 static void
 credit_queue_waiting(struct split_qp *qp)
 {
@@ -528,7 +528,7 @@ credit_wait_begin(struct split_qp *qp)
 	credit_queue_waiting(qp);
 }
 
-/* One request of each queue pair in turn. */
+/* Serves a request of each queue pair in turn. */
 static void
 reserve_serve(struct split_port *port)
 {
@@ -561,13 +561,13 @@ credit_turn(struct split_port *port)
 	while ((link = list_pop_front(&credits->announce_due)) != NULL) {
 		struct split_qp *qp = LIST_ENTRY(link, struct split_qp, announce_link);
 
-		/* What left in this turn may have told it. */
+		/* A message that left in this turn may have told it. */
 		if (grant_is_announce_due(qp))
 			credit_post_control(qp, 0);
 	}
 }
 
-/* What arrives. */
+/* Arrivals. */
 
 int
 credit_on_header(struct split_qp *qp, const struct wire_header *header)
@@ -595,7 +595,7 @@ control_on_return(struct split_qp *qp, uint32_t count)
 	qp->is_recalled = false;
 	if (qp->is_pooled)
 		port->credits.granted_count -= count;
-	/* It waits for nothing; if it does, WANT is in the same message. */
+	/* The peer waits for nothing; if it does, WANT is in the same message. */
 	qp->is_hungry = false;
 	credit_wait_leave(qp);
 	credit_idle_on_return(qp);
@@ -733,7 +733,7 @@ credit_on_closed(struct split_qp *qp)
 	credit_mark_dirty(qp->port);
 }
 
-/* What leaves. */
+/* Departures. */
 
 uint16_t
 credit_stamp(struct split_qp *qp)

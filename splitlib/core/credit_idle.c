@@ -139,11 +139,11 @@ idle_is_silent(const struct split_qp *qp, uint64_t now_ns)
 static bool
 idle_is_candidate(const struct split_qp *qp)
 {
-	/* What a peer waits for that asked and has none is ours to give. */
+	/* Credits that a peer has asked for and lacks are ours to give. */
 	return qp_is(qp, SPLIT_QP_READY) && !(qp->is_hungry && qp->granted == qp->unannounced);
 }
 
-/* What the peer has not heard of. */
+/* Takes back credits that the peer has not heard of. */
 static void
 idle_take_unannounced(struct split_qp *qp)
 {

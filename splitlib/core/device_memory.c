@@ -53,7 +53,7 @@ block_create(uint64_t offset_bytes, uint64_t bytes)
 	return block;
 }
 
-/* Of the system's reserved huge pages; it says at once when there are too few. */
+/* Maps the system's reserved huge pages; it says at once when there are too few. */
 static uint8_t *
 arena_map_huge(struct arena *arena)
 {

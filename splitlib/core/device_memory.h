@@ -15,7 +15,7 @@ struct split_port;
 #define SPLIT_RECEIVE_MAGIC 0x56434552u /* "RECV" */
 #define SPLIT_REPLY_PIECES_MAX 4u       /* of split_msg_reply */
 
-/* One mapping, cut by first fit. What is where is kept outside of it: the host may not look in. */
+/* A mapping, cut by first fit. The pieces are listed outside of it: the host may not look in. */
 struct arena {
 	uint8_t *memory;
 	uint64_t bytes;

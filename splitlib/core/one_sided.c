@@ -52,7 +52,7 @@
 
 #define RIGHTS_ALL ((uint32_t)(DEV_REGION_READ | DEV_REGION_WRITE))
 
-/* What travels. */
+/* Bytes on the wire. */
 
 void
 dev_remote_encode(uint8_t out[DEV_REMOTE_BYTES], const struct dev_remote *remote)
@@ -148,7 +148,7 @@ answer_refuse(struct one_sided_answer *answer)
 	answer->send.piece_count = 0;
 }
 
-/* What has begun to leave goes on leaving, as it was when the region closed. */
+/* Data that has begun to leave goes on leaving, as it was when the region closed. */
 static void
 answer_detach(struct one_sided_answer *answer)
 {

@@ -60,7 +60,7 @@ port_options_check(struct split_port_options *options)
 	option_default_u32(&options->qp_send_depth_max, PORT_SEND_DEPTH_DEFAULT);
 	option_default_u32(&options->event_count_max, PORT_EVENT_COUNT_DEFAULT);
 	option_default_u64(&options->keepalive_ns, PORT_KEEPALIVE_NS_DEFAULT);
-	/* One for a request and one for a reply: with less, two ports could wait for each other. */
+	/* A receive for a request and one for a reply: with less, two ports could wait for each other. */
 	if (options->receive_count == 1)
 		options->receive_count = 2;
 	if (options->loop == NULL || options->host_bytes > PORT_ARENA_BYTES_MAX ||

@@ -58,7 +58,7 @@ struct split_port {
 	int awaited_rc;
 	uint32_t handler_depth; /* handlers of this port on the stack */
 	bool is_closing;        /* split_port_close waits for nothing */
-	/* Those that its addresses may name, and that of its addresses so far. */
+	/* The transports that its addresses may name, and that of its addresses so far. */
 	const struct transport_ops *transports[SPLIT_TRANSPORTS_MAX];
 	uint32_t transport_count;
 	const struct transport_ops *transport;

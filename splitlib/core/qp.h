@@ -40,10 +40,10 @@ struct recv_fill {
 	struct one_sided_answer *answer; /* the peer's, to be answered */
 };
 
-/* What the library itself sends on a queue pair: hello and credits. */
+/* The library's own messages on a queue pair: hello and credits. */
 struct qp_control {
 	struct split_send send;
-	/* One after the other, as they travel. */
+	/* The header and the bytes behind it, as they travel. */
 	struct wire_header header __attribute__((aligned(8)));
 	uint8_t hello[WIRE_HELLO_BYTES];
 	uint32_t hello_bytes;

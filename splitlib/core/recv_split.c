@@ -213,7 +213,7 @@ recv_deliver(struct split_qp *qp)
 {
 	uint32_t count = qp->batch_count;
 
-	/* What came before the peer's end is delivered; after split_qp_close nothing is. */
+	/* Messages from before the peer's end are delivered; after split_qp_close nothing is. */
 	if (count == 0 || (!qp_is(qp, SPLIT_QP_READY) && qp->close_rc == 0))
 		return;
 	if (qp_is(qp, SPLIT_QP_READY))

@@ -289,7 +289,7 @@ struct gather {
 	uint64_t bytes;
 };
 
-/* One more piece, without its first *@skip_bytes bytes. */
+/* Adds a piece, without its first *@skip_bytes bytes. */
 static void
 gather_add(struct gather *gather, void *memory, uint64_t bytes, uint64_t *skip_bytes)
 {

@@ -70,7 +70,7 @@ struct transport_ops {
 	void (*port_fini)(struct split_port *port);
 };
 
-/* What struct sim_host begins with (split_port_options): its ports speak @ops as well. */
+/* The head of struct sim_host (split_port_options): its ports speak @ops as well. */
 struct transport_host {
 	const struct transport_ops *ops;
 };

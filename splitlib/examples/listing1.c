@@ -20,7 +20,7 @@
 #define HEAD_SIZE WIRE_HEADER_BYTES
 #define MAX_SIZE WIRE_CLIENT_PAYLOAD_BYTES_MAX
 
-/* What the two queue pairs and the buffers are for: to and from the VM, to and from storage. */
+/* The two queue pairs and their buffers: to and from the VM, to and from storage. */
 struct middle {
 	struct split_port *ctx;
 	struct split_qp *qp_recv, *qp_send;

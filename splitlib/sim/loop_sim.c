@@ -168,7 +168,7 @@ event_set_keys(struct sim_loop *self, struct timer_entry *entry)
 		entry->rank_ns = world_time_of(self, entry->timer->due_ns);
 	entry->due_ns = num_max(num_max(entry->rank_ns, self->paused_until_ns), world->now_ns);
 	entry->order = 0;
-	/* One value for all that a loop has due at one time: its own order stays as it is. */
+	/* The same value for all that a loop has due at one time: its own order stays as it is. */
 	if (world->is_shuffled)
 		entry->order = num_mix_u64(
 		    world->shuffle_seed ^ num_mix_u64(entry->due_ns + ((uint64_t)self->id << 40)));

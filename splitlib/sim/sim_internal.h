@@ -30,7 +30,7 @@ struct sim_packet {
 	uint8_t data[] __attribute__((aligned(16)));
 };
 
-/* One direction between two hosts. */
+/* A direction between two hosts. */
 struct sim_link {
 	struct loop_link link; /* in net->links */
 	struct sim_host *from, *to;
@@ -47,7 +47,7 @@ struct sim_listener {
 	uint32_t port_number;
 };
 
-/* One end of a connection, and the pipe that leads from it to the other. */
+/* An end of a connection, and the pipe that leads from it to the other. */
 struct sim_end {
 	struct sim_conn *conn;
 	struct sim_host *host;
@@ -55,13 +55,13 @@ struct sim_end {
 	struct sim_listener *listener; /* an OPEN waits in the inbox for it */
 	struct loop *loop;             /* of the process */
 	uint64_t keepalive_ns;
-	/* What came in. */
+	/* Packets that came in. */
 	struct loop_link inbox; /* struct sim_packet */
 	struct loop_post post;
 	bool is_post_queued;
 	bool is_paused; /* the first packet waits for a receive */
 	bool is_dead;   /* its process was killed */
-	/* What is under way from here. */
+	/* Packets under way from here. */
 	struct sim_link *path;
 	struct loop_link pipe; /* struct sim_packet, by due time */
 	struct loop_timer pipe_timer;

@@ -526,7 +526,7 @@ sim_net_cut(struct sim_host *from, struct sim_host *to)
 	conns_watch(from->net);
 }
 
-/* What was held is sent again, after a while. */
+/* Packets that were held are sent again, after a while. */
 static void
 pipe_release(struct sim_end *end)
 {

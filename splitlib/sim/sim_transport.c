@@ -114,7 +114,7 @@ sim_unlisten(struct split_listener *listener)
 	LIST_FOREACH_SAFE(&net->conns, link, next) {
 		struct sim_conn *conn = LIST_ENTRY(link, struct sim_conn, link);
 
-		/* It had been let in, but the process has not looked yet. */
+		/* The connection had been let in, but the process has not looked yet. */
 		if (conn->ends[1].listener == self) {
 			sim_packet_send_kind(&conn->ends[1], SIM_PACKET_RESET);
 			sim_end_detach(&conn->ends[1]);
@@ -163,7 +163,7 @@ sim_close(struct split_qp *qp)
 	sim_end_detach(end);
 }
 
-/* One message into one packet. Returns false when there is none, or no memory. */
+/* Puts a message into a packet. Returns false when there is none, or no memory. */
 static bool
 sim_send_one(struct split_qp *qp, struct sim_end *end)
 {

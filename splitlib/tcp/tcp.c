@@ -104,7 +104,7 @@ tcp_send_once_failed(struct tcp_qp *tcp, int err)
 		qp_fail(tcp->qp, -ECONNRESET, "send: %s", strerrordesc_np(err));
 }
 
-/* One system call. Returns whether another one may do more. */
+/* Makes a system call. Returns whether another one may do more. */
 static bool
 tcp_send_once(struct tcp_qp *tcp)
 {

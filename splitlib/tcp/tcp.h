@@ -20,7 +20,7 @@ struct tcp_qp {
 	/* The header that is coming in. */
 	struct wire_header header;
 	uint32_t header_have_bytes;
-	/* What the next messages will look like, if all stays as it was. */
+	/* A guess at the next messages, if all stays as it was. */
 	uint32_t guess_payload_bytes;
 	uint32_t guess_count;
 };

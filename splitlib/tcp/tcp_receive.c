@@ -57,7 +57,7 @@ struct layout {
 	uint32_t at_iov;
 	uint64_t at_offset;
 	uint64_t left_bytes;
-	/* What the walk saw. */
+	/* The walk's finds. */
 	uint32_t message_count;
 	uint64_t spill_bytes;
 	bool was_wrong;
@@ -191,7 +191,7 @@ cursor_take_header(struct layout *layout, struct tcp_qp *tcp, uint32_t *ret_owne
 	return tcp->header_have_bytes == WIRE_HEADER_BYTES ? &tcp->header : NULL;
 }
 
-/* What fits into no buffer, and lies in the way. */
+/* Lays out the bytes that fit into no buffer, and lie in the way. */
 static void
 walk_discard(struct layout *layout, struct recv_fill *fill)
 {
@@ -323,7 +323,7 @@ tcp_on_receive_error(struct tcp_qp *tcp, ssize_t bytes, int err)
 		qp_fail(tcp->qp, -ECONNRESET, "receive: %s", strerrordesc_np(err));
 }
 
-/* What fits into no buffer goes nowhere. Returns false when nothing more may be read now. */
+/* Bytes that fit into no buffer go nowhere. Returns false when nothing more may be read now. */
 static bool
 tcp_discard(struct tcp_qp *tcp)
 {
@@ -342,7 +342,7 @@ tcp_discard(struct tcp_qp *tcp)
 	return qp_is_open(qp);
 }
 
-/* One system call. Returns false when nothing more may be read now. */
+/* Makes a system call. Returns false when nothing more may be read now. */
 static bool
 tcp_receive_once(struct tcp_qp *tcp)
 {

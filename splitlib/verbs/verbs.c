@@ -317,7 +317,7 @@ verbs_kick_receive(struct split_qp *qp)
 {
 	struct verbs_qp *vq = verbs_of(qp);
 
-	/* Those of a queue pair with handlers come from the pool, and are copied. */
+	/* Receives of a queue pair with handlers come from the pool, and are copied. */
 	if (!vq->is_shared && (verbs_is(vq, VERBS_OPEN) || verbs_is(vq, VERBS_ANSWERED)))
 		verbs_post_receives(vq);
 }

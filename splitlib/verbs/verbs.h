@@ -30,7 +30,7 @@
 #define VERBS_ONE_SIDED_MAX 128u   /* reads and writes of a port that the device has */
 #define VERBS_HASH 1024u
 
-/* What a completion is of: the top byte of its wr_id. */
+/* The kind of work that has completed: the top byte of its wr_id. */
 enum verbs_work {
 	VERBS_WORK_SEND =
 	    1, /* low 32 bits: place in the queue pair's ring, counted from the first */
@@ -57,7 +57,7 @@ struct verbs_slot {
 	uint32_t index;
 };
 
-/* One ibv_qp. Messages go over one, credits over another, one-sided work over one each way. */
+/* An ibv_qp. Messages go over one, credits over another, one-sided work over one each way. */
 struct verbs_lane {
 	struct loop_link hash_link;
 	struct ibv_qp *ibv;
@@ -111,7 +111,7 @@ struct verbs_qp {
 	struct verbs_send *ring;
 	uint32_t posted_seq, done_seq; /* sends: ring positions, counted from the first */
 	struct loop_link blocked_link; /* in verbs->blocked */
-	/* One-sided: our lane, and the peer's, which only answers. */
+	/* The lanes of one-sided work: ours, and the peer's, which only answers. */
 	struct verbs_lane mine, theirs;
 	enum verbs_lane_state lane_state;
 	uint32_t one_sided_count; /* reads and writes in the device's hands */
@@ -143,7 +143,7 @@ struct verbs_listener {
 	int rc;                          /* of the last attempt to listen again */
 };
 
-/* Of the port: verbs_recovery.c has the picture. */
+/* The state of the port's device: verbs_recovery.c has the picture. */
 enum verbs_device_state {
 	VERBS_DEVICE_NONE,
 	VERBS_DEVICE_OPEN,

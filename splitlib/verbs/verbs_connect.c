@@ -261,7 +261,7 @@ verbs_connect(struct split_qp *qp, const char *host_port)
 	return 0;
 }
 
-/* It was asked for before the port had a device: once more, from that one. */
+/* The connection was asked for before the port had a device: once more, from that one. */
 static void
 on_other_device(struct verbs_qp *vq)
 {
@@ -545,7 +545,7 @@ verbs_answer(struct verbs_qp *vq)
 	send_complete(qp, send, 0);
 }
 
-/* What the connection manager says. */
+/* Events of the connection manager. */
 
 static void
 on_established(struct verbs_qp *vq)
@@ -598,7 +598,7 @@ vq_on_event(struct verbs_qp *vq, const struct rdma_cm_event *event)
 		    "connect: the peer does not answer");
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
-		/* What came before is delivered first. */
+		/* Messages from before are delivered first. */
 		(void)verbs_poll(vq->verbs);
 		qp_fail(qp, -ECONNRESET, "the peer closed the connection");
 		break;

@@ -281,7 +281,7 @@ verbs_device_open(struct verbs_port *verbs, struct rdma_cm_id *id)
 	return -ENODEV;
 }
 
-/* What the shared receive queue had is the pool's again. */
+/* Receives of the shared receive queue are the pool's again. */
 static void
 receives_take_back(struct receive_pool *pool)
 {
@@ -299,7 +299,7 @@ verbs_device_close(struct verbs_port *verbs)
 {
 	struct loop *loop = verbs->port->loop;
 
-	/* What could fail here can only leak: nothing uses these any more. */
+	/* A failure here can only leak: nothing uses these any more. */
 	loop_task_cancel(loop, &verbs->poll_task);
 	if (verbs->is_completion_watched)
 		loop_fd_stop(loop, &verbs->completion_watcher);

@@ -153,7 +153,7 @@ lane_ask(struct verbs_qp *vq)
 	vq->is_ask_due = true;
 }
 
-/* One work request. Returns false when the queue pair has failed. */
+/* Posts a work request. Returns false when the queue pair has failed. */
 static bool
 piece_post(struct verbs_qp *vq, const struct one_sided_piece *piece)
 {
@@ -234,7 +234,7 @@ lane_break(struct verbs_qp *vq, enum ibv_wc_status status)
 	    status == IBV_WC_RESP_TIMEOUT_ERR)
 		verbs_fail_status(vq, status);
 	vq->lane_state = VERBS_LANE_BROKEN;
-	/* It should be in error already; if the device refuses, closing ends its access. */
+	/* The lane should be in error already; if the device refuses, closing ends its access. */
 	(void)ibv_modify_qp(vq->mine.ibv, &attr, IBV_QP_STATE);
 }
 
@@ -336,7 +336,7 @@ verbs_on_lane_message(struct verbs_qp *vq, const struct wire_header *header)
 		on_answer(vq, header);
 		return 0;
 	}
-	/* It has not heard of the last one yet. */
+	/* The peer has not heard of the last answer yet. */
 	if (vq->is_answer_due || header->status != 0)
 		return -EPROTO;
 	on_ask(vq, (uint32_t)header->object_id);

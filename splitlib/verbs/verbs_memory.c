@@ -178,7 +178,7 @@ nic_copy(struct ibv_dm *dm, uint64_t offset_bytes, uint8_t *host, uint64_t bytes
 	uint64_t count = num_round_up(skip_bytes + bytes, NIC_WORD_BYTES);
 	int rc = 0;
 
-	/* What lies beside them in the first and the last word stays. */
+	/* The other bytes of the first and the last word stay. */
 	if (is_out || count != bytes)
 		rc = ibv_memcpy_from_dm(words, dm, from, count);
 	if (rc != 0)

@@ -329,7 +329,7 @@ verbs_poll(struct verbs_port *verbs)
 		if (vq->qp != NULL)
 			recv_deliver(vq->qp);
 	}
-	/* What was full may have room now. */
+	/* Queues that were full may have room now. */
 	while (count > 0 && (link = list_pop_front(&verbs->blocked)) != NULL) {
 		struct verbs_qp *vq = LIST_ENTRY(link, struct verbs_qp, blocked_link);
 
@@ -366,7 +366,7 @@ verbs_on_poll_task(struct loop_task *task, void *arg)
 	if (verbs->is_armed)
 		return;
 	verbs->is_armed = queues_arm(verbs);
-	/* What came before it was armed is not told. */
+	/* Completions from before it was armed are not told. */
 	if (verbs_poll(verbs) > 0) {
 		verbs->busy_until_ns = now_ns + VERBS_BUSY_NS;
 		loop_defer(loop, &verbs->poll_task);

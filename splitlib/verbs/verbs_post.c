@@ -92,7 +92,7 @@ verbs_post_control_receive(struct verbs_qp *vq, uint32_t index)
 	return -ibv_post_recv(vq->control.ibv, &wr, &bad);
 }
 
-/* One receive of dev_mixed_recv. Returns 0; -EAGAIN: later. */
+/* Posts a receive of dev_mixed_recv. Returns 0; -EAGAIN: later. */
 static int
 post_receive(struct verbs_qp *vq, const struct dev_event *event)
 {
@@ -174,7 +174,7 @@ pieces_join(const struct verbs_port *verbs, const struct split_send *send, struc
 	return count;
 }
 
-/* Of @count entries, the run of @run_count with the fewest bytes. */
+/* Finds the run of @run_count entries with the fewest bytes. */
 static int
 run_find(const struct ibv_sge *entries, int count, int run_count)
 {
@@ -247,7 +247,7 @@ header_entry(struct verbs_qp *vq, const struct split_send *send, bool is_inline,
 	return 0;
 }
 
-/* One message as a work request. Returns 0; -EAGAIN: no room now; -EFAULT. */
+/* Builds a message's work request. Returns 0; -EAGAIN: no room now; -EFAULT. */
 static int
 send_build(struct verbs_qp *vq, struct split_send *send, struct verbs_send *entry,
     struct ibv_send_wr *wr, struct ibv_sge *sges)

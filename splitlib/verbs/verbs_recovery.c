@@ -109,7 +109,7 @@ listeners_close(struct verbs_port *verbs)
 	for (struct loop_link *link = listeners->next; link != listeners; link = link->next) {
 		struct verbs_listener *listener = listener_of(link);
 
-		/* One of "any address" has no device, and lives on. */
+		/* A listener at "any address" has no device, and lives on. */
 		if (listener->id != NULL && listener->id->verbs != NULL)
 			verbs_listener_close(listener);
 	}
@@ -250,7 +250,7 @@ leave(struct verbs_port *verbs)
 	if (is_device_used(verbs))
 		return;
 	verbs_device_forget(verbs);
-	/* Who only connects is free to come from elsewhere. */
+	/* A port that only connects is free to come from elsewhere. */
 	verbs->has_source = verbs->has_source && is_awaited;
 	verbs->await_ns = VERBS_AWAIT_NS;
 	sm_move(&verbs->device, is_awaited ? VERBS_DEVICE_AWAITED : VERBS_DEVICE_NONE);

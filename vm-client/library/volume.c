@@ -50,7 +50,7 @@ volume_connection_of(struct cleave_volume *volume, uint32_t shard)
 
 /* Accepting. */
 
-/* It has memory of one kind, and enough of it. */
+/* The request has memory of one kind, and enough of it. */
 static bool
 io_has_memory(const struct cleave_io *io)
 {
