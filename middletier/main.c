@@ -37,7 +37,7 @@
 #include "control/metrics.h"
 #include "extent/capacity.h"
 #include "extent/node_link.h"
-#include "gateway.h"
+#include "gateway/gateway.h"
 #include "meta/meta_lmdb.h"
 #include "rebuild/rebuild_main.h"
 #include "start/creation_main.h"

@@ -41,4 +41,10 @@ void mt_cluster_skip(struct mt_cluster *cluster, const struct mt_cluster *skippe
 /* mt_cluster_replace -- @id becomes the first of cluster->replaced, unless it is zero, there, or its own. */
 void mt_cluster_replace(struct mt_cluster *cluster, const struct store_id *id);
 
+/* A start without a cluster says this; %s is where it looked. */
+#define MT_NO_CLUSTER_TEXT                                                                             \
+	"%s holds no cluster: a wrong directory? not mounted? lost? Mount it, or name the right one; " \
+	"a lost one is made anew from the storage nodes by cleave recover; for a new cluster, run "    \
+	"this with --create, once"
+
 #endif /* CLEAVE_MIDDLETIER_CATALOG_CLUSTER_KEY_H */

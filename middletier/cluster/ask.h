@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "catalog/volume_table.h"
+#include "catalog/volume.h"
 #include "cleave/loop.h"
 #include "common/port.h"
 #include "port/port_snapshot.h"

@@ -12,7 +12,7 @@
 #include "catalog/cluster_key.h"
 #include "catalog/json.h"
 #include "catalog/scope.h"
-#include "catalog/volume_table.h"
+#include "catalog/volume.h"
 #include "cluster/member.h"
 #include "write/cut.h"
 

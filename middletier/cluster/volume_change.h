@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "catalog/volume_table.h"
+#include "catalog/volume.h"
 #include "cleave/meta.h"
 
 struct mt_cluster;

@@ -9,7 +9,7 @@
 
 #include "catalog/holder.h"
 #include "catalog/scope.h"
-#include "catalog/volume_table.h"
+#include "catalog/volume.h"
 #include "cleave/loop.h"
 #include "common/port.h"
 

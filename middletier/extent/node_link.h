@@ -7,13 +7,11 @@
 #include <stdint.h>
 
 #include "base/sm.h"
-#include "cleave/dev_ptr.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
+#include "extent/call.h"
 
-struct mt_call;
-struct mt_link;
 struct mt_port;
 struct split_qp;
 
@@ -25,39 +23,6 @@ struct mt_node_config {
 };
 
 enum mt_link_state { MT_LINK_DOWN, MT_LINK_CONNECTING, MT_LINK_UP, MT_LINK_STATE_NR };
-/*
- * @rc: 0, or the node's status, or -ECONNRESET, -ETIMEDOUT. @reply is NULL unless the node answered.
- * @msg (READ, LIST, CONTROL) belongs to the handler when it is not NULL: release it.
- * The call's buffers are free when this runs.
- */
-typedef void (*mt_call_fn)(struct mt_call *call, int rc, const struct wire_node_reply *reply,
-    struct split_msg *msg, void *arg);
-
-/* A request to a node, owned by the caller from mt_link_call until @fn. */
-struct mt_call {
-	uint32_t magic;
-	struct loop_link link; /* in the node link's list of outstanding calls */
-	struct mt_link *node;
-	struct wire_node request; /* request_id is filled by the link */
-	/*
-	 * Host bytes to send: room for the 64-byte wire header, then head_bytes of batch head. NULL:
-	 * the call's own small buffer, no head.
-	 */
-	uint8_t *host;
-	uint32_t head_bytes;
-	struct dev_piece pieces[4];
-	uint32_t piece_count;
-	mt_call_fn fn;
-	void *arg;
-	/* The link's. */
-	struct split_send send;
-	uint8_t own_header[WIRE_HEADER_BYTES];
-	uint64_t sent_ns;
-	struct wire_node_reply reply;
-	struct split_msg *reply_msg;
-	int rc;
-	bool is_sent, is_answered;
-};
 
 struct mt_link {
 	uint32_t magic;

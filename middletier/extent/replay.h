@@ -13,7 +13,7 @@
 #include "cleave/batch.h"
 #include "cleave/loop.h"
 #include "common/replica.h"
-#include "extent/node_link.h"
+#include "extent/call.h"
 
 struct mt_replay;
 struct mt_shard;

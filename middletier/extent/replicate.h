@@ -9,7 +9,7 @@
 #include "cleave/dev_ptr.h"
 #include "cleave/loop.h"
 #include "common/replica.h"
-#include "extent/node_link.h"
+#include "extent/call.h"
 
 struct mt_batch;
 struct mt_extent;

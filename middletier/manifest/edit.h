@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "catalog/scope.h"
-#include "catalog/volume_table.h"
+#include "catalog/volume.h"
 #include "cleave/batch.h"
 #include "common/replica.h"
 

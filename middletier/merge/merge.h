@@ -12,7 +12,7 @@
 #include "cleave/loop.h"
 #include "common/port.h"
 #include "common/shard.h"
-#include "extent/node_link.h"
+#include "extent/call.h"
 #include "index/run_load.h"
 #include "merge/merge_plan.h"
 #include "merge/run_writer.h"

@@ -35,6 +35,7 @@
 #include "common/shard_events.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
+#include "extent/node_link.h"
 #include "index/index.h"
 #include "index/run_index.h"
 #include "manifest/edit.h"

@@ -32,6 +32,7 @@
 #include "common/shard_events.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
+#include "extent/node_link.h"
 #include "extent/replicate.h"
 #include "index/run_index.h"
 #include "merge/run_roll.h"

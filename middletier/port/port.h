@@ -73,7 +73,7 @@ struct mt_port_options {
 	uint32_t node_count;
 	uint64_t device_bytes;
 	bool wants_huge_pages;
-	uint32_t engine_threads, merge_threads; /* 0: inline; 0: merges use the others */
+	uint32_t engine_threads, merge_threads;          /* 0: inline; 0: merges use the others */
 	const struct engine_workers_ops *engine_workers; /* as of engine_set_options */
 	uint32_t client_receives; /* requests taken at a time; 0: no limit of its own */
 };

@@ -9,7 +9,7 @@
 #include "base/sm.h"
 #include "cleave/engine.h"
 #include "cleave/loop.h"
-#include "extent/node_link.h"
+#include "extent/call.h"
 #include "index/memtable.h"
 #include "index/run_load.h"
 

@@ -42,7 +42,7 @@
 #include "extent/list_page.h"
 #include "extent/node_link.h"
 #include "extent/replay.h"
-#include "gateway.h"
+#include "gateway/gateway.h"
 #include "manifest/manifest_read.h"
 #include "manifest/manifest_state.h"
 #include "port/port.h"

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/sm.h"
-#include "catalog/volume_table.h"
+#include "catalog/volume.h"
 #include "cleave/loop.h"
 #include "cleave/wire.h"
 #include "session/auto_state.h"

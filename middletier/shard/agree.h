@@ -11,7 +11,7 @@
 #include "cleave/loop.h"
 #include "common/port.h"
 #include "common/replica.h"
-#include "extent/node_link.h"
+#include "extent/call.h"
 
 struct mt_agree;
 struct mt_copy;

@@ -35,7 +35,7 @@
 #include "common/port.h"
 #include "extent/capacity.h"
 #include "extent/node_link.h"
-#include "gateway.h"
+#include "gateway/gateway.h"
 #include "port/port.h"
 
 #define CREATION_MAGIC 0x54414552u /* "REAT" */

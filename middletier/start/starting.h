@@ -44,10 +44,4 @@ void mt_starting_end(struct mt_starting *starting, bool is_ready);
 /* mt_starting_fini -- nothing is told any more; also of one that was never begun. */
 void mt_starting_fini(struct mt_starting *starting);
 
-/* A start without a cluster says this; %s is where it looked. */
-#define MT_NO_CLUSTER_TEXT                                                                             \
-	"%s holds no cluster: a wrong directory? not mounted? lost? Mount it, or name the right one; " \
-	"a lost one is made anew from the storage nodes by cleave recover; for a new cluster, run "    \
-	"this with --create, once"
-
 #endif /* CLEAVE_MIDDLETIER_START_STARTING_H */

@@ -9,7 +9,7 @@
 #include "base/sm.h"
 #include "cleave/batch.h"
 #include "common/replica.h"
-#include "extent/node_link.h"
+#include "extent/call.h"
 
 struct mt_copy;
 struct mt_shard;

@@ -8,7 +8,7 @@
 
 #include "base/sm.h"
 #include "cleave/batch.h"
-#include "extent/node_link.h"
+#include "extent/call.h"
 
 struct mt_shard;
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/sm.h"
-#include "extent/node_link.h"
+#include "extent/call.h"
 #include "upkeep/orphans.h"
 
 struct extent_id;

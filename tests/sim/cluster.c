@@ -17,7 +17,7 @@
 #include "engines/sim/offload_sim.h"
 #include "middletier/cluster/gateway_state.h"
 #include "middletier/common/metric.h"
-#include "middletier/gateway.h"
+#include "middletier/gateway/gateway.h"
 #include "middletier/meta/meta_memory.h"
 #include "middletier/meta/meta_store.h"
 #include "splitlib/sim/loop_sim.h"

@@ -12,7 +12,7 @@
 #include "middletier/common/port.h"
 #include "middletier/common/shard.h"
 #include "middletier/extent/node_link.h"
-#include "middletier/gateway.h"
+#include "middletier/gateway/gateway.h"
 #include "middletier/meta/meta_memory.h"
 #include "middletier/meta/meta_store.h"
 #include "splitlib/sim/loop_sim.h"

@@ -13,7 +13,7 @@
 #include "middletier/common/replica.h"
 #include "middletier/common/shard.h"
 #include "middletier/extent/extent.h"
-#include "middletier/gateway.h"
+#include "middletier/gateway/gateway.h"
 #include "middletier/manifest/manifest.h"
 #include "middletier/manifest/manifest_state.h"
 #include "middletier/meta/meta_store.h"

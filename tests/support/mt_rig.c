@@ -27,7 +27,7 @@
 #include "middletier/extent/extent_table.h"
 #include "middletier/extent/node_link.h"
 #include "middletier/extent/replicate.h"
-#include "middletier/gateway.h"
+#include "middletier/gateway/gateway.h"
 #include "middletier/index/ring.h"
 #include "middletier/manifest/edit.h"
 #include "middletier/manifest/manifest.h"

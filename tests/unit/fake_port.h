@@ -29,7 +29,7 @@
 #include "middletier/common/shard_events.h"
 #include "middletier/extent/extent_table.h"
 #include "middletier/extent/node_link.h"
-#include "middletier/gateway.h"
+#include "middletier/gateway/gateway.h"
 #include "middletier/index/index.h"
 #include "middletier/index/ring.h"
 #include "middletier/index/run_index.h"

@@ -26,7 +26,7 @@
 #include "middletier/common/lease.h"
 #include "middletier/common/port.h"
 #include "middletier/common/shard.h"
-#include "middletier/gateway.h"
+#include "middletier/gateway/gateway.h"
 #include "middletier/meta/meta_memory.h"
 #include "splitlib/sim/loop_sim.h"
 #include "support/made_cluster.h"

@@ -17,7 +17,7 @@
 #include "middletier/catalog/scope.h"
 #include "middletier/common/shard.h"
 #include "middletier/extent/extent.h"
-#include "middletier/gateway.h"
+#include "middletier/gateway/gateway.h"
 #include "middletier/index/index.h"
 #include "middletier/index/memtable.h"
 #include "middletier/index/run_load.h"

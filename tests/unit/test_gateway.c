@@ -17,7 +17,7 @@
 #include "middletier/catalog/cluster_key.h"
 #include "middletier/cluster/gateway_state.h"
 #include "middletier/common/alloc.h"
-#include "middletier/gateway.h"
+#include "middletier/gateway/gateway.h"
 #include "middletier/meta/meta_memory.h"
 #include "middletier/meta/meta_store.h"
 #include "support/made_cluster.h"

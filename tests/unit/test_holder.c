@@ -11,7 +11,7 @@
 #include "cleave/status.h"
 #include "cleave/wire.h"
 #include "middletier/common/metric.h"
-#include "middletier/gateway.h"
+#include "middletier/gateway/gateway.h"
 #include "support/sim_gateway.h"
 
 #define SESSION_NS NUM_S(10) /* the gateway's default */

@@ -15,7 +15,7 @@
 #include "middletier/common/replica.h"
 #include "middletier/common/shard.h"
 #include "middletier/common/shard_events.h"
-#include "middletier/gateway.h"
+#include "middletier/gateway/gateway.h"
 #include "middletier/manifest/edit.h"
 #include "middletier/manifest/manifest.h"
 #include "middletier/meta/meta_memory.h"

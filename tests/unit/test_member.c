@@ -10,7 +10,7 @@
 #include "middletier/common/alloc.h"
 #include "middletier/common/lease.h"
 #include "middletier/common/root_ops.h"
-#include "middletier/gateway.h"
+#include "middletier/gateway/gateway.h"
 #include "middletier/meta/meta_memory.h"
 #include "middletier/meta/meta_store.h"
 #include "splitlib/sim/loop_sim.h"

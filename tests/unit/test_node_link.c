@@ -16,7 +16,7 @@
 #include "cleave/wire.h"
 #include "middletier/common/alloc.h"
 #include "middletier/extent/node_link.h"
-#include "middletier/gateway.h"
+#include "middletier/gateway/gateway.h"
 #include "splitlib/sim/loop_sim.h"
 #include "support/mt_rig.h"
 

@@ -11,7 +11,7 @@
 #include "middletier/extent/extent.h"
 #include "middletier/extent/extent_table.h"
 #include "middletier/extent/node_link.h"
-#include "middletier/gateway.h"
+#include "middletier/gateway/gateway.h"
 #include "middletier/manifest/edit.h"
 #include "middletier/port/port_snapshot.h"
 #include "middletier/upkeep/orphans.h"

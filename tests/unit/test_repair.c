@@ -17,7 +17,7 @@
 #include "middletier/common/shard.h"
 #include "middletier/extent/extent.h"
 #include "middletier/extent/node_link.h"
-#include "middletier/gateway.h"
+#include "middletier/gateway/gateway.h"
 #include "middletier/manifest/manifest.h"
 #include "middletier/manifest/manifest_state.h"
 #include "middletier/upkeep/scrub.h"

@@ -18,7 +18,7 @@
 #include "middletier/common/port.h"
 #include "middletier/common/shard.h"
 #include "middletier/control/control.h"
-#include "middletier/gateway.h"
+#include "middletier/gateway/gateway.h"
 #include "splitlib/sim/loop_sim.h"
 #include "support/sim_gateway.h"
 

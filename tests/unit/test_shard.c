@@ -28,7 +28,7 @@
 #include "middletier/common/port.h"
 #include "middletier/common/root_ops.h"
 #include "middletier/common/shard.h"
-#include "middletier/gateway.h"
+#include "middletier/gateway/gateway.h"
 #include "middletier/meta/meta_store.h"
 #include "middletier/port/port.h"
 #include "splitlib/sim/loop_sim.h"

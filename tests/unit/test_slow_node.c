@@ -8,7 +8,7 @@
 #include "middletier/extent/extent.h"
 #include "middletier/extent/node_link.h"
 #include "middletier/extent/slow_node.h"
-#include "middletier/gateway.h"
+#include "middletier/gateway/gateway.h"
 #include "splitlib/sim/loop_sim.h"
 #include "support/mt_rig.h"
 

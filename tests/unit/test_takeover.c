@@ -24,7 +24,7 @@
 #include "middletier/common/alloc.h"
 #include "middletier/common/shard.h"
 #include "middletier/extent/extent.h"
-#include "middletier/gateway.h"
+#include "middletier/gateway/gateway.h"
 #include "middletier/index/index.h"
 #include "middletier/index/memtable.h"
 #include "middletier/manifest/edit.h"

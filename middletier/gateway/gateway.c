@@ -16,7 +16,7 @@
  * A port's thread runs its loop until the port has stopped; main joins it and, in mt_gateway_destroy,
  * frees the port. In the simulator all ports run on main's loop.
  */
-#include "gateway.h"
+#include "gateway/gateway.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -65,7 +65,6 @@
 #include "port/port.h"
 #include "port/port_snapshot.h"
 #include "session/session.h"
-#include "start/starting.h"
 
 #define GATEWAY_MIN_REPLICAS_DEFAULT 2u
 #define GATEWAY_DEVICE_BYTES_MIN NUM_MIB(2)

@@ -28,5 +28,4 @@ char *mt_gateway_status_json(struct mt_gateway *gateway);
 /* mt_gateway_metric -- sum over ports. */
 uint64_t mt_gateway_metric(struct mt_gateway *gateway, enum mt_metric metric);
 
-
 #endif /* CLEAVE_MIDDLETIER_GATEWAY_H */

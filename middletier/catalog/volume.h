@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* volume.h -- a volume, as main tells ports about it; volume_table.h has all of them */
+#ifndef CLEAVE_MIDDLETIER_CATALOG_VOLUME_H
+#define CLEAVE_MIDDLETIER_CATALOG_VOLUME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "catalog/holder.h"
+#include "catalog/scope.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
+
+#define MT_NAME_BYTES (CLEAVE_VOLUME_NAME_BYTES_MAX + 1)
+#define MT_VOLUME_PREFIX "volumes/"
+#define MT_VOLUME_KEY_BYTES (sizeof(MT_VOLUME_PREFIX) + MT_NAME_BYTES)
+
+struct mt_volume {
+	uint64_t id;
+	char name[MT_NAME_BYTES];
+	uint64_t size_bytes;
+	uint64_t segment_base;
+	uint32_t segment_count;
+	enum service_class service_class;
+	uint8_t codec_id;
+	int level;
+	uint32_t replica_count;
+	uint64_t attach;         /* number of the newest attach; 0: never */
+	uint64_t session_id;     /* who made it, and may write; 0: nobody, it was closed */
+	struct mt_holder holder; /* for people */
+	uint64_t origin;         /* the snapshot that it is a clone of; 0: none */
+	/* A session of VOLUME@OLD@NEW: the scope holds exactly the blocks that may differ. */
+	bool is_difference;
+	struct mt_scope scope;
+};
+
+typedef void (*mt_volume_fn)(int rc, const struct mt_volume *volume, void *arg);
+
+/* Waits for a reading of the volumes that begins after it was asked for. */
+struct mt_volumes_waiter {
+	struct loop_link link;
+	void (*fn)(int rc, void *arg);
+	void *arg;
+};
+
+#endif /* CLEAVE_MIDDLETIER_CATALOG_VOLUME_H */
