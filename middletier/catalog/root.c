@@ -13,6 +13,7 @@
  * be taken over.
  */
 #include "catalog/root.h"
+#include "base/field.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -30,13 +31,7 @@
 #define ROOT_FORMAT 1
 #define ROOT_HEX_BYTES 17u
 
-#define ROOT_EXPECT(condition, name)                                                               \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			*ret_field = (name);                                                       \
-			return -EBADMSG;                                                           \
-		}                                                                                  \
-	} while (0)
+#define ROOT_EXPECT(condition, name) FIELD_EXPECT(condition, name, -EBADMSG)
 
 void
 mt_root_key(char out[MT_ROOT_KEY_BYTES], uint32_t shard)

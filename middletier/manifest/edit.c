@@ -38,6 +38,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/field.h"
 #include "base/num.h"
 #include "catalog/scope.h"
 #include "catalog/volume_table.h"
@@ -68,14 +69,7 @@ _Static_assert(EDIT_HEAD_BYTES + EDIT_VOLUME_FIXED_BYTES + MT_NAME_BYTES + EDIT_
 	MT_EDIT_BYTES_MAX,
     "another long one");
 
-/* The order of these checks is the order in which a field is blamed. */
-#define EDIT_EXPECT(condition, name)                                                               \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			*ret_field = (name);                                                       \
-			return -EBADMSG;                                                           \
-		}                                                                                  \
-	} while (0)
+#define EDIT_EXPECT(condition, name) FIELD_EXPECT(condition, name, -EBADMSG)
 
 static bool
 edit_has_replicas(uint32_t kind)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/field.h"
 #include "base/search.h"
 #include "catalog/scope.h"
 #include "catalog/volume_table.h"
@@ -22,13 +23,7 @@
 
 #define STATE_GROWTH_MIN 16u
 
-#define STATE_EXPECT(condition, name)                                                              \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			*ret_field = (name);                                                       \
-			return -EBADMSG;                                                           \
-		}                                                                                  \
-	} while (0)
+#define STATE_EXPECT(condition, name) FIELD_EXPECT(condition, name, -EBADMSG)
 
 void
 mt_manifest_state_init(struct mt_manifest_state *state)

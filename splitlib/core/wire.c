@@ -15,6 +15,7 @@
  *	FENCE, LIST      object_id = shard, not packed
  */
 #include "cleave/wire.h"
+#include "base/field.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -35,14 +36,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "headers are used as t
 #define EXTENT_COUNTER_BITS 26u
 #define EXTENT_EPOCH_BITS 24u
 
-/* The order of these checks is the order in which a field is blamed. */
-#define WIRE_EXPECT(condition, name)                                                               \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			*ret_field = (name);                                                       \
-			return -EPROTO;                                                            \
-		}                                                                                  \
-	} while (0)
+#define WIRE_EXPECT(condition, name) FIELD_EXPECT(condition, name, -EPROTO)
 
 int
 wire_frame_check(const struct wire_header *header, const char **ret_field)

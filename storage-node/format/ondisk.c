@@ -19,6 +19,7 @@
 
 #include "base/check.h"
 #include "base/crc32c.h"
+#include "base/field.h"
 #include "base/num.h"
 #include "cleave/wire.h"
 
@@ -118,14 +119,7 @@ _Static_assert(FENCE_OFFSET + (uint64_t)ONDISK_PAGE_BYTES * 2 * ONDISK_FENCE_PAG
 
 static const uint8_t zeros[ONDISK_PAGE_BYTES];
 
-/* The order of these checks is the order in which a field is blamed. */
-#define ONDISK_EXPECT(condition, name)                                                             \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			*ret_field = (name);                                                       \
-			return -EBADMSG;                                                           \
-		}                                                                                  \
-	} while (0)
+#define ONDISK_EXPECT(condition, name) FIELD_EXPECT(condition, name, -EBADMSG)
 
 uint64_t
 ondisk_super_offset(uint32_t copy)
