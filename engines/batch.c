@@ -11,8 +11,8 @@
  *	CRC, reserved, records   -EBADMSG
  *	payload, padding         -EBADMSG
  *
- * Every size is checked against its bound before it takes part in arithmetic; after batch_sizes_check
- * no sum can wrap. The first field that is wrong is named, by a static string.
+ * Every size is checked against its bound before it takes part in arithmetic; after
+ * batch_sizes_wrong_field no sum can wrap. The first field that is wrong is named, by a static string.
  *
  * The records' own checks live in record_iter_next, so that whoever walks the descriptors runs them.
  */

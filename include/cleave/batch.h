@@ -15,7 +15,7 @@
  * the extent's identity (batch_chain_seed).
  *
  * A *log* batch has record descriptors. A *manifest* batch has edit bytes in their place (desc_bytes
- * of them, record_count edits, no payload): the gateway defines them (middletier/manifest.h).
+ * of them, record_count edits, no payload): the gateway defines them (middletier/manifest/edit.h).
  * A *run* batch has record descriptors too, all of one chunk and in the order of their blocks: its
  * *frames*, up to 16 neighbouring blocks compressed together.
  */
@@ -138,7 +138,7 @@ uint32_t batch_chain_seed(const struct extent_id *id, enum extent_kind kind);
 int batch_check_run(const void *data, uint32_t bytes, struct batch_check *check);
 
 /*
- * batch_head_decode -- the same for header and descriptors alone
+ * batch_head_check -- the same for header and descriptors alone
  *
  * For take-over, which reads descriptors only. @head: header and at least desc_bytes after it.
  */

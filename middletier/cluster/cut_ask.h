@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cut_ask.h -- one step at every port of this gateway */
+/* cut_ask.h -- one step of a snapshot at every port of this gateway */
 #ifndef CLEAVE_MIDDLETIER_CLUSTER_CUT_ASK_H
 #define CLEAVE_MIDDLETIER_CLUSTER_CUT_ASK_H
 
@@ -15,6 +15,7 @@ struct mt_cut_ask;
 struct mt_gateway;
 struct mt_shard;
 
+/* A shard's answer to the step: @rc 0, or why not. */
 struct mt_cut_answer {
 	bool is_there; /* the shard is served here */
 	uint32_t epoch;
@@ -44,7 +45,9 @@ struct mt_cut_ask {
 /* mt_cut_ask -- 0 and @fn later, on main, after which @ask is freed; -ENOMEM; -ESHUTDOWN. */
 int mt_cut_ask(struct mt_gateway *gateway, enum mt_cut_step step, const struct mt_cut_order *order,
     mt_cut_ask_fn fn, void *arg);
+/* mt_cut_asks_drop -- main: nobody runs the ports' loops any more; no @fn is called. */
 void mt_cut_asks_drop(struct mt_gateway *gateway);
+/* mt_cut_step_name -- as control requests have it. */
 const char *mt_cut_step_name(enum mt_cut_step step);
 
 #endif /* CLEAVE_MIDDLETIER_CLUSTER_CUT_ASK_H */

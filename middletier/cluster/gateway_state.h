@@ -132,7 +132,7 @@ struct mt_gateway {
 	struct mt_member member;
 	int failure_rc;
 	char failure[2 * MT_ERROR_BYTES];
-	void (*stop_fn)(void *arg);
+	void (*stop_fn)(void *arg); /* gateway.c: mt_gateway_stop's, when all has stopped */
 	void *stop_arg;
 };
 

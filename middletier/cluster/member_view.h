@@ -11,6 +11,7 @@
 struct mt_member;
 struct mt_member_peer;
 
+/* mt_view_init -- by mt_member_init. 0; -ENOMEM, and mt_view_fini is due all the same. */
 int mt_view_init(struct mt_member *member);
 void mt_view_fini(struct mt_member *member);
 /* mt_view_start -- watch from now on. The first reading comes with the lease. 0; -ENOMEM. */

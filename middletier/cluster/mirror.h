@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mirror.h -- volumes and cluster in shard 0's manifest */
+/* mirror.h -- volumes, snapshots and the cluster's key once more, in shard 0's manifest */
 #ifndef CLEAVE_MIDDLETIER_CLUSTER_MIRROR_H
 #define CLEAVE_MIDDLETIER_CLUSTER_MIRROR_H
 
@@ -34,6 +34,8 @@ struct mt_mirror {
 	uint32_t edit_count;
 	int rc;
 };
+
+/* mt_mirror_init -- nothing is mirrored before the first kick. */
 void mt_mirror_init(struct mt_gateway *gateway);
 /* mt_mirror_kick -- on main: the table has changed. */
 void mt_mirror_kick(struct mt_gateway *gateway);

@@ -19,6 +19,7 @@ struct mt_volumes_waiter;
 void mt_volumes_refresh(struct mt_gateway *gateway, struct mt_volumes_waiter *waiter);
 /* mt_volumes_watch -- from now on read anew whatever other gateways change. 0 or -ENOMEM. */
 int mt_volumes_watch(struct mt_gateway *gateway);
+/* mt_volumes_unwatch -- what others change starts no reading any more. */
 void mt_volumes_unwatch(struct mt_gateway *gateway);
 /* mt_volumes_drop_waiters -- the gateway is destroyed: all get -ECANCELED. */
 void mt_volumes_drop_waiters(struct mt_gateway *gateway);

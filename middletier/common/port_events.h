@@ -12,7 +12,7 @@ struct mt_link;
 
 #define MT_OBJECTION_BYTES 512u /* of a text */
 
-/* A single constant set for all ports; port.c has it. */
+/* A single constant set for all ports; port.c has it. What each says stands at its call below. */
 struct mt_port_events {
 	void (*on_link)(struct mt_port *port, struct mt_link *link, bool is_up);
 	void (*on_objection)(struct mt_port *port, const char *text);

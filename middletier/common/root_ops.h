@@ -11,7 +11,7 @@ struct mt_root;
 
 typedef void (*mt_root_fn)(int rc, const struct mt_root *root, void *arg);
 
-/* A port's way to the metadata store: cluster/meta_proxy.c has them. */
+/* A port's way to the metadata store: cluster/meta_proxy.c has them. What each does stands at its call below. */
 struct mt_root_ops {
 	int (*load)(struct mt_shard *shard, mt_root_fn fn, void *arg);
 	int (*store)(struct mt_shard *shard, const struct mt_root *root, mt_root_fn fn, void *arg);
@@ -50,6 +50,8 @@ mt_shard_mirror_check(struct mt_shard *shard, const struct mt_manifest_state *st
 }
 
 /*
+ * mt_root_load, mt_root_store -- read @shard's root; put another one in its place
+ *
  * Completions run on the shard's port loop. load: rc 0 and the root; -ENOENT there is none yet;
  * -EBADMSG it cannot be understood; -EIO, -ETIMEDOUT, -ENOMEM: try again.
  *

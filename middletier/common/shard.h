@@ -65,6 +65,7 @@ struct mt_shard {
 	struct loop_link live_extents;    /* extent.c: every one that there is, in extents or not */
 	struct loop_link copies;          /* copy.c: on their way */
 	struct loop_task *upkeep_task;    /* upkeep.c: look at the copies now; NULL: not serving */
+	/* upkeep.c: this owner has given a copy up that its node still has; NULL: not serving. */
 	void (*garbage_fn)(struct mt_shard *, const struct extent_id *, uint32_t node_id, uint64_t);
 	struct mt_upkeep *upkeep;
 	struct mt_reclaim *reclaim;

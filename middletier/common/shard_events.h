@@ -12,7 +12,7 @@
 
 #include "common/shard.h"
 
-/* A single constant set for all shards; shard.c has it. */
+/* A single constant set for all shards; shard.c has it. What each says stands at its call below. */
 struct mt_shard_events {
 	void (*stop)(struct mt_shard *shard, int rc);
 	void (*on_stale)(struct mt_shard *shard);

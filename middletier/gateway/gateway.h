@@ -15,6 +15,7 @@ struct mt_gateway;
 struct mt_gateway_options;
 struct mt_port;
 
+/* mt_gateway_create -- nothing is begun yet. NULL, and the reason in @ret_error. */
 struct mt_gateway *mt_gateway_create(const struct mt_gateway_options *options, char *ret_error,
     size_t error_bytes);
 /* mt_gateway_start -- listen and take the shards over. 0 or negative errno, with the text. */
@@ -23,7 +24,7 @@ int mt_gateway_start(struct mt_gateway *gateway, char *ret_error, size_t error_b
 void mt_gateway_stop(struct mt_gateway *gateway, void (*fn)(void *arg), void *arg);
 /* mt_gateway_destroy -- at once, as a kill would (simulator) or after stop. */
 void mt_gateway_destroy(struct mt_gateway *gateway);
-/* mt_gateway_status_json -- caller frees; for `cleave status` and tests. */
+/* mt_gateway_status_json -- for tests with options.is_single_loop; caller frees. Others ask by a control request. */
 char *mt_gateway_status_json(struct mt_gateway *gateway);
 /* mt_gateway_metric -- sum over ports. */
 uint64_t mt_gateway_metric(struct mt_gateway *gateway, enum mt_metric metric);

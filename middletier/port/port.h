@@ -37,18 +37,19 @@ struct mt_port_host {
 	int (*init)(struct mt_port *port);
 	/* After init, also one that failed. The port's queue pairs are gone. */
 	void (*fini)(struct mt_port *port);
-	/* The port closes: what the host has under way there shall end. Then it is asked until all has. */
+	/* The port closes: what the host has under way there shall end. is_quiet is asked until all has. */
 	void (*stop)(struct mt_port *port);
 	bool (*is_quiet)(const struct mt_port *port);
 	/* A decoded control request. Owns @msg; counts in @session until it is answered. */
 	void (*on_control)(struct mt_session *session, struct split_msg *msg,
 	    const struct wire_control *control);
-	void (*on_left)(struct mt_session *session); /* see struct mt_session_host */
+	/* Both as struct mt_session_host says. */
+	void (*on_left)(struct mt_session *session);
 	void (*ask_volume)(struct mt_volume_query *query, struct mt_port *port,
 	    void (*fn)(struct loop_post *post, void *arg), void *arg);
 	/* Reports, on main. The first three come once at most. */
-	void (*on_ready)(struct mt_port *port); /* every shard that it shall own serves */
-	void (*on_stopped)(struct mt_port *port);
+	void (*on_ready)(struct mt_port *port);   /* every shard that it shall own serves */
+	void (*on_stopped)(struct mt_port *port); /* mt_port_stop has ended: it may be closed */
 	void (*on_failed)(struct mt_port *port, const char *text); /* it can serve nothing */
 	/* The newest state of a shard; states may be left out, the last never is. */
 	void (*on_shard)(struct mt_port *port, uint32_t shard, enum mt_shard_state state,

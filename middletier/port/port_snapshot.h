@@ -68,7 +68,9 @@ struct mt_port_snapshot {
 /* mt_port_snapshot_orphans -- @must_confirm: and those that wait may go now. */
 void mt_port_snapshot_orphans(struct mt_port *port, bool must_confirm,
     struct mt_port_snapshot *snapshot);
+/* mt_port_snapshot_take -- on the port's thread. What there is no memory for stays NULL. */
 void mt_port_snapshot_take(struct mt_port *port, struct mt_port_snapshot *ret_snapshot);
+/* mt_port_snapshot_fini -- any thread; also of one that is all zeros. */
 void mt_port_snapshot_fini(struct mt_port_snapshot *snapshot);
 
 #endif /* CLEAVE_MIDDLETIER_PORT_PORT_SNAPSHOT_H */

@@ -6,7 +6,7 @@
  *	CONNECTING  to all nodes, for one node_timeout
  *	LISTING     every copy of every extent, from the nodes that are up
  *	READING     of each shard the newest manifest extent with a whole checkpoint
- *	WRITING     roots that name them, volumes, the key "cluster" with a new identity (store.c)
+ *	WRITING     roots that name them, volumes, the key "cluster" with a new identity (rebuild_store.c)
  *	TELLING     the nodes that were listed: they obey the new store from now on. A node that is told by
  *	            nobody is told by the next gateway: the key says which stores this one replaces
  *

@@ -22,8 +22,8 @@
  * the volume is attached: there is nothing that one could spoil for another. What they read is what the shard's
  * owner has acknowledged, as for the writer (I7).
  *
- * A second writer is not refused here but when it attaches (holding.c): whoever has a newer attach number was
- * allowed to come. What main must know for that, when a writer's queue pair was last seen, it is told here.
+ * A second writer is not refused here but when it attaches (control_attach.c): whoever has a newer attach number was
+ * allowed to come. What main must know for that (holding.c), when a writer's queue pair was last seen, it is told here.
  *
  * A connection without a volume, or of a reader that has not read yet, gives way to others where the port runs
  * out of places or receives (split_qp_keep): anybody can have as many of those as there are places.

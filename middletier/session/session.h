@@ -73,6 +73,7 @@ struct mt_session {
 	bool is_telling;
 	struct loop_timer accept_timer;
 };
+
 /* mt_session_on_accept -- the port's listener: checks hello, volume, attach and incarnation. */
 void mt_session_on_accept(struct split_qp *qp, const void *hello, uint32_t hello_bytes, void *arg);
 /* mt_session_request_done -- a request of this session was answered or dropped. */

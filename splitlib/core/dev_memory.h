@@ -33,7 +33,7 @@ struct dev_memory *dev_memory_find(const struct split_port *port, const void *me
 bool dev_memory_has(const struct split_port *port, const void *memory, uint64_t bytes);
 /* dev_memory_is_reached -- whether this host's engines can work there. */
 bool dev_memory_is_reached(const struct split_port *port, dev_ptr memory, uint64_t bytes);
-/* dev_memory_copy -- between there and host memory; guarded, not counted. */
+/* dev_memory_copy_out, dev_memory_copy_in -- between there and host memory; guarded, not counted. */
 void dev_memory_copy_out(const struct split_port *port, void *dst, const void *src, uint64_t bytes);
 void dev_memory_copy_in(const struct split_port *port, void *dst, const void *src, uint64_t bytes);
 /* dev_memories_fini -- close all of @port. */

@@ -10,7 +10,7 @@
  * A status tells of holes without another message. A discard or zero write is done with them: what asks for its
  * sake is ordered like a change (overlap.c) and held back like one (debt.c). So when a port looks, every change of
  * this session that overlaps and came before is over, and those that came later are not sent yet. A chunk that
- * holds nothing at that moment holds nothing after the change, either (I11, middletier/holes.c).
+ * holds nothing at that moment holds nothing after the change, either (I11, middletier/read/holes.c).
  *
  * One segment of one change is asked about at a time, before any message is made of it, or of a change behind it.
  */
