@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster.c -- the key "cluster" of the metadata store: JSON, read and written */
+/* cluster_key.c -- the key "cluster" of the metadata store: JSON, read and written */
 #include "catalog/cluster_key.h"
 
 #include <errno.h>

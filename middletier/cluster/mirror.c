@@ -10,7 +10,7 @@
  *	main: changed meanwhile? once more
  *
  * Nobody waits for it: a change that was made just before everything was lost may be missing in it,
- * and rebuild.c leaves room for that. One copy is under way at a time, however often the table
+ * and rebuild_store.c leaves room for that. One copy is under way at a time, however often the table
  * changes. While it is out, it belongs to the port.
  */
 #include <errno.h>

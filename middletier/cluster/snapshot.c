@@ -24,7 +24,7 @@
  * A void number stays until every shard has dropped its cut: as long as one of them is not served, none goes.
  * Asking first keeps a snapshot that cannot be from using one up, and from holding up writes; but a shard may go
  * between its answer and its begin, again and again. So no number is taken while MT_SNAPSHOTS_VOID_MAX are
- * void or pending: the mirror in shard 0's manifest, which has them all, must fit a slot (mirror.c). They are
+ * void or pending: shard 0's manifest, which mirrors them all, needs room for the rest (manifest_room.c). They are
  * counted in the table of which the key "cluster" was the present one when the number was taken, which the
  * transaction compares: so no gateway exceeds it, however many ask at a time.
  *
