@@ -25,11 +25,9 @@
  */
 #include <errno.h>
 #include <jansson.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "base/sm.h"

@@ -7,7 +7,6 @@
 #define CLEAVE_MIDDLETIER_CLUSTER_GATEWAY_STATE_H
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -30,7 +30,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/log.h"
 #include "base/num.h"
 #include "catalog/volume_table.h"
 #include "cleave/loop.h"

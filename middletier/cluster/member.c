@@ -24,7 +24,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "base/log.h"
 #include "base/mutant.h"
 #include "base/num.h"

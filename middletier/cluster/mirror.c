@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "catalog/cluster_key.h"

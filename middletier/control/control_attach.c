@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "base/log.h"
 #include "base/mutant.h"
 #include "base/num.h"

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "base/num.h"
 #include "catalog/json.h"
 #include "catalog/scope.h"

@@ -5,7 +5,6 @@
 #include <jansson.h>
 #include <stdlib.h>
 
-#include "base/check.h"
 #include "base/num.h"
 #include "catalog/json.h"
 #include "catalog/volume_table.h"

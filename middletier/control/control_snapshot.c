@@ -21,7 +21,6 @@
 #include "catalog/snapshot_table.h"
 #include "catalog/volume_table.h"
 #include "cleave/meta.h"
-#include "cleave/status.h"
 #include "cleave/wire.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"

@@ -9,10 +9,8 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "catalog/cluster_key.h"
@@ -22,7 +20,6 @@
 #include "catalog/volume_table.h"
 #include "catalog/wish.h"
 #include "cleave/engine.h"
-#include "cleave/status.h"
 #include "cleave/wire.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"

@@ -2,7 +2,6 @@
 /* list_page.c -- see list_page.h: the only reader of LIST entries on this side of the wire */
 #include "extent/list_page.h"
 
-#include <errno.h>
 #include <inttypes.h>
 
 #include "base/log.h"

@@ -27,7 +27,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "base/check.h"
 #include "base/log.h"

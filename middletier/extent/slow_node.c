@@ -15,7 +15,6 @@
  */
 #include "extent/slow_node.h"
 
-#include "base/check.h"
 #include "base/list.h"
 #include "base/metrics.h"
 #include "base/num.h"

@@ -3,7 +3,6 @@
 #ifndef CLEAVE_MIDDLETIER_GATEWAY_H
 #define CLEAVE_MIDDLETIER_GATEWAY_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -8,7 +8,6 @@
  *
  * Nothing is copied when a part loses a replica: the whole manifest is written anew, as for its head.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "base/check.h"

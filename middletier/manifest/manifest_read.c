@@ -17,7 +17,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "base/log.h"
 #include "cleave/batch.h"
 #include "common/alloc.h"

@@ -14,7 +14,6 @@
 
 #include <errno.h>
 
-#include "base/check.h"
 #include "base/log.h"
 #include "base/mutant.h"
 #include "catalog/cluster_key.h"

@@ -45,7 +45,6 @@
 #include "extent/capacity.h"
 #include "extent/node_link.h"
 #include "index/run_index.h"
-#include "manifest/manifest_room.h"
 #include "merge/merge.h"
 #include "port/dispatch.h"
 #include "port/port.h"

@@ -33,6 +33,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/list.h"
@@ -41,7 +42,6 @@
 #include "base/mutant.h"
 #include "base/num.h"
 #include "base/sm.h"
-#include "catalog/cluster_key.h"
 #include "catalog/scope.h"
 #include "catalog/volume_table.h"
 #include "cleave/loop.h"

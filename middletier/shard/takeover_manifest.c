@@ -12,7 +12,6 @@
 
 #include "base/check.h"
 #include "base/num.h"
-#include "catalog/root.h"
 #include "cleave/batch.h"
 #include "cleave/loop.h"
 #include "common/port.h"

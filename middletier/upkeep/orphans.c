@@ -2,7 +2,6 @@
 /* orphans.c -- see orphans.h: one sorted array a shard, and a count of what went on each link */
 #include "upkeep/orphans.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 

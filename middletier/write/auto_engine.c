@@ -20,13 +20,12 @@
  *
  * No clock, no randomness: the same writes with the same times give the same choices.
  */
-#include <stddef.h>
 
+#include "write/auto_engine.h"
 #include "base/check.h"
 #include "base/num.h"
 #include "cleave/engine.h"
 #include "cleave/wire.h"
-#include "write/auto_engine.h"
 #include "write/policy.h"
 
 #define AUTO_SAMPLES_MIN 8u      /* of each candidate, before settling */
