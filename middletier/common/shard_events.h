@@ -14,12 +14,20 @@
 
 /* A single constant set for all shards; shard.c has it. What each says stands at its call below. */
 struct mt_shard_events {
+	void (*start)(struct mt_shard *shard);
 	void (*stop)(struct mt_shard *shard, int rc);
 	void (*on_stale)(struct mt_shard *shard);
 	void (*on_room)(struct mt_shard *shard);
 	void (*on_freed)(struct mt_shard *shard, uint64_t bytes);
 	void (*on_ring)(struct mt_shard *shard);
 };
+
+/* mt_shard_start -- the shard is SERVING: all its parts begin, and requests that wait are served. */
+static inline void
+mt_shard_start(struct mt_shard *shard)
+{
+	shard->events->start(shard);
+}
 
 /* mt_shard_stop -- at once, whatever its state; releases nothing. Requests are answered with @rc. */
 static inline void

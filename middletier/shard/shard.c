@@ -48,6 +48,7 @@
 #include "merge/reclaim.h"
 #include "merge/run_roll.h"
 #include "read/read_path.h"
+#include "shard/part.h"
 #include "shard/segment_drop.h"
 #include "shard/shard.h"
 #include "shard/takeover.h"
@@ -73,10 +74,194 @@ static const struct sm_state shard_table[MT_SHARD_STATE_NR] = {
 	[MT_SHARD_STOPPED] = { "stopped", SM_TO(MT_SHARD_IDLE), 0 },
 };
 
+/* ---- its parts ---- */
+
+static int
+ring_init(struct mt_shard *shard)
+{
+	shard->ring = mt_ring_create(shard->port, shard->port->ring_bytes);
+	return shard->ring == NULL ? -ENOMEM : 0;
+}
+
+static void
+ring_reset(struct mt_shard *shard)
+{
+	mt_ring_reset(shard->ring);
+}
+
+static void
+ring_fini(struct mt_shard *shard)
+{
+	mt_ring_destroy(shard->ring, shard->port);
+	shard->ring = NULL;
+}
+
+static bool
+reads_are_quiet(const struct mt_shard *shard)
+{
+	return shard->read_count == 0;
+}
+
+static void
+reads_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up)
+{
+	(void)link;
+	(void)is_up;
+	mt_read_path_on_link(shard->port);
+}
+
+static bool
+extents_are_quiet(const struct mt_shard *shard)
+{
+	return list_is_empty(&shard->extent_requests);
+}
+
+static void
+extents_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up)
+{
+	for (uint32_t i = 0; i < shard->extent_count; i++) {
+		if (shard->extents[i] != NULL)
+			mt_extent_on_link(shard->extents[i], link, is_up);
+	}
+}
+
+static void
+extents_fini(struct mt_shard *shard)
+{
+	mt_shard_extents_free(shard);
+	shard->log = NULL;
+	shard->log_bytes = 0;
+}
+
+static void
+index_fini(struct mt_shard *shard)
+{
+	mt_index_destroy(shard->block_index);
+	shard->block_index = NULL;
+}
+
+static void
+cut_fini(struct mt_shard *shard)
+{
+	mt_cut_stop(shard, 0);
+}
+
+static bool
+roots_are_quiet(const struct mt_shard *shard)
+{
+	return list_is_empty(&shard->root_calls);
+}
+
+static void
+background_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up)
+{
+	mt_upkeep_on_link(shard, link, is_up);
+	mt_reclaim_kick(shard); /* its slots count, too */
+}
+
+/*
+ * The parts of a shard. Init goes down this list, all else goes up, because of:
+ *
+ *	stop     Cut, upkeep, reclaim, flush, run_roll and merge wait for commits, flush for merges. They stand
+ *	         below manifest and merge, so they have stopped, and do nothing, when these end what waits
+ *	         in them. A cut that had not stopped would even answer the writes that it holds back with
+ *	         success. The log's roll hears of its commit, and stops next, with the write path. Reads
+ *	         come after the write path, which says how those that wait are answered; loads of runs come
+ *	         last, for a read that is looked at once more may begin one.
+ *	fini     Extents know of the write path's batches, runs of their extents, merges of runs, and run_roll
+ *	         of an extent: each stands below what it knows of.
+ *	start    Background work begins before the writes and reads that were parked.
+ *	on_link  What clients wait for goes first. Upkeep and reclaim, which stop early, hear of a link last:
+ *	         for that alone there is a part of its own, on top.
+ *	init     The write path takes a piece of the ring.
+ *
+ * For reset, when all is quiet, any order would do that has the index before the extents. Flush, reclaim
+ * and run_roll have no is_quiet: they wait only for commits, merges and extents' requests, which have one.
+ */
+static const struct mt_part shard_parts[] = {
+	{ .name = "background", .on_link = background_on_link },
+	{ .name = "run_load", .stop = mt_run_stop, .is_quiet = mt_run_is_quiet },
+	{ .name = "read_path",
+	    .start = mt_read_path_on_shard,
+	    .stop = mt_read_path_on_shard,
+	    .is_quiet = reads_are_quiet,
+	    .on_link = reads_on_link },
+	{ .name = "ring", .init = ring_init, .reset = ring_reset, .fini = ring_fini },
+	{ .name = "write_path",
+	    .init = mt_write_path_init,
+	    .start = mt_write_path_start,
+	    .stop_rc = mt_write_path_stop,
+	    .is_quiet = mt_write_path_is_quiet,
+	    .reset = mt_write_path_reset,
+	    .on_link = mt_write_path_on_link,
+	    .fini = mt_write_path_fini },
+	{ .name = "extents",
+	    .is_quiet = extents_are_quiet,
+	    .reset = extents_fini,
+	    .on_link = extents_on_link,
+	    .fini = extents_fini },
+	{ .name = "index", .reset = index_fini, .fini = index_fini },
+	{ .name = "copies", .is_quiet = mt_copy_is_quiet, .fini = mt_copy_fini },
+	{ .name = "manifest",
+	    .stop_rc = mt_manifest_stop,
+	    .is_quiet = mt_manifest_is_quiet,
+	    .reset = mt_manifest_fini,
+	    .on_link = mt_manifest_on_link,
+	    .fini = mt_manifest_fini },
+	{ .name = "merge",
+	    .stop = mt_merge_stop,
+	    .is_quiet = mt_merge_is_quiet,
+	    .fini = mt_merge_fini },
+	{ .name = "run_roll",
+	    .init = mt_run_roll_init,
+	    .stop = mt_run_roll_stop,
+	    .reset = mt_run_roll_reset,
+	    .fini = mt_run_roll_fini },
+	{ .name = "flush",
+	    .init = mt_flush_init,
+	    .start = mt_flush_start,
+	    .stop = mt_flush_stop,
+	    .fini = mt_flush_fini },
+	{ .name = "reclaim",
+	    .init = mt_reclaim_init,
+	    .start = mt_reclaim_start,
+	    .stop = mt_reclaim_stop,
+	    .fini = mt_reclaim_fini },
+	{ .name = "upkeep",
+	    .init = mt_upkeep_init,
+	    .start = mt_upkeep_start,
+	    .stop = mt_upkeep_stop,
+	    .is_quiet = mt_upkeep_is_quiet,
+	    .fini = mt_upkeep_fini },
+	{ .name = "cut", .stop_rc = mt_cut_stop, .fini = cut_fini }, /* init: the write path's */
+	{ .name = "segment_drop", .reset = mt_segments_drop_reset, .fini = mt_segments_drop_reset },
+	{ .name = "root", .is_quiet = roots_are_quiet, .fini = mt_root_abandon },
+	{ .name = "takeover",
+	    .init = mt_takeover_init,
+	    .stop = mt_takeover_stop,
+	    .is_quiet = mt_takeover_is_quiet,
+	    .reset = mt_takeover_reset,
+	    .on_link = mt_takeover_on_link,
+	    .fini = mt_takeover_fini },
+};
+
+#define SHARD_PART_COUNT NUM_COUNT(shard_parts)
+
+/* ---- it begins ---- */
+
 static void shard_stop(struct mt_shard *shard, int rc);
 static void shard_on_quiet_timer(struct loop_timer *timer, void *arg);
 
+static void
+shard_start(struct mt_shard *shard)
+{
+	CHECK_OBJ(shard, SHARD_MAGIC);
+	assert(shard->sm.state == MT_SHARD_SERVING);
+	mt_parts_start(shard_parts, SHARD_PART_COUNT, shard);
+}
+
 static const struct mt_shard_events shard_events = {
+	.start = shard_start,
 	.stop = shard_stop,
 	.on_stale = mt_takeover_on_stale,
 	.on_room = mt_write_path_on_room,
@@ -95,45 +280,11 @@ mt_shard_init(struct mt_shard *shard, struct mt_port *port, uint32_t index)
 	list_init(&shard->drops);
 	loop_timer_init(&shard->quiet_timer, shard_on_quiet_timer, shard);
 	sm_init(&shard->sm, "shard", shard_table, MT_SHARD_IDLE, index);
-	rc = mt_takeover_init(shard);
+	rc = mt_parts_init(shard_parts, SHARD_PART_COUNT, shard);
 	if (rc != 0)
 		return rc;
-	rc = mt_upkeep_init(shard);
-	if (rc != 0)
-		goto err_takeover;
-	rc = mt_reclaim_init(shard);
-	if (rc != 0)
-		goto err_upkeep;
-	shard->ring = mt_ring_create(port, port->ring_bytes);
-	if (shard->ring == NULL) {
-		rc = -ENOMEM;
-		goto err_reclaim;
-	}
-	rc = mt_write_path_init(shard);
-	if (rc != 0)
-		goto err_ring;
-	rc = mt_run_roll_init(shard);
-	if (rc != 0)
-		goto err_write_path;
-	rc = mt_flush_init(shard);
-	if (rc != 0)
-		goto err_run_roll;
 	shard->magic = SHARD_MAGIC;
 	return 0;
-
-err_run_roll:
-	mt_run_roll_fini(shard);
-err_write_path:
-	mt_write_path_fini(shard);
-err_ring:
-	mt_ring_destroy(shard->ring, port);
-err_reclaim:
-	mt_reclaim_fini(shard);
-err_upkeep:
-	mt_upkeep_fini(shard);
-err_takeover:
-	mt_takeover_fini(shard);
-	return rc;
 }
 
 /* ---- taken, and not wanted any more ---- */
@@ -181,17 +332,7 @@ shard_stop(struct mt_shard *shard, int rc)
 	sm_move(&shard->sm, MT_SHARD_STOPPED);
 	if (!shard->is_releasing)
 		shard->is_wanted = false; /* by itself: until the next set */
-	mt_cut_stop(shard, rc);
-	mt_upkeep_stop(shard);
-	mt_reclaim_stop(shard);
-	mt_takeover_stop(shard);
-	mt_flush_stop(shard);
-	mt_run_roll_stop(shard);
-	mt_merge_stop(shard);
-	mt_manifest_stop(shard, rc);
-	mt_write_path_stop(shard, rc);
-	mt_read_path_on_shard(shard);
-	mt_run_stop(shard);
+	mt_parts_stop(shard_parts, SHARD_PART_COUNT, shard, rc);
 	shard->quiet_wait_ns = SHARD_QUIET_MIN_NS;
 	shard_look_later(shard, shard->quiet_wait_ns);
 	mt_port_on_shard(shard);
@@ -200,38 +341,15 @@ shard_stop(struct mt_shard *shard, int rc)
 bool
 mt_shard_is_quiet(const struct mt_shard *shard)
 {
-	return shard->sm.state == MT_SHARD_STOPPED && list_is_empty(&shard->root_calls) &&
-	    list_is_empty(&shard->extent_requests) && shard->read_count == 0 &&
-	    mt_takeover_is_quiet(shard) && mt_manifest_is_quiet(shard) && mt_copy_is_quiet(shard) &&
-	    mt_upkeep_is_quiet(shard) && mt_write_path_is_quiet(shard) && mt_run_is_quiet(shard) &&
-	    mt_merge_is_quiet(shard);
-}
-
-/*
- * Extents know of the write path's batches, if any are left in flight: they go before it. Runs know of
- * their extents.
- */
-static void
-shard_free_index(struct mt_shard *shard)
-{
-	mt_index_destroy(shard->block_index);
-	shard->block_index = NULL;
-	mt_shard_extents_free(shard);
-	shard->log = NULL;
-	shard->log_bytes = 0;
+	return shard->sm.state == MT_SHARD_STOPPED &&
+	    mt_parts_busy(shard_parts, SHARD_PART_COUNT, shard) == NULL;
 }
 
 /* Quiet: everything that its life has left is forgotten; the epoch is known still. */
 static void
 shard_reset(struct mt_shard *shard)
 {
-	mt_takeover_reset(shard);
-	mt_segments_drop_reset(shard);
-	mt_manifest_fini(shard);
-	shard_free_index(shard);
-	mt_run_roll_reset(shard);
-	mt_write_path_reset(shard);
-	mt_ring_reset(shard->ring);
+	mt_parts_reset(shard_parts, SHARD_PART_COUNT, shard);
 	shard->next_counter = shard->next_sequence = shard->cut = 0;
 	shard->is_releasing = false;
 	sm_move(&shard->sm, MT_SHARD_IDLE);
@@ -303,6 +421,8 @@ shard_on_quiet_timer(struct loop_timer *timer, void *arg)
 	if (shard->port->is_closing)
 		return;
 	if (!mt_shard_is_quiet(shard)) {
+		log_trace("shard %" PRIu32 ": has stopped, and waits for its part %s", shard->index,
+		    mt_parts_busy(shard_parts, SHARD_PART_COUNT, shard));
 		shard_look_later(shard, shard->quiet_wait_ns);
 		shard->quiet_wait_ns = num_min(shard->quiet_wait_ns * 2, SHARD_QUIET_MAX_NS);
 	} else if (shard->is_releasing) {
@@ -318,20 +438,7 @@ mt_shard_fini(struct mt_shard *shard)
 	if (shard->magic != SHARD_MAGIC)
 		return;
 	loop_timer_stop(shard->port->loop, &shard->quiet_timer);
-	mt_cut_stop(shard, 0);
-	mt_segments_drop_reset(shard);
-	mt_root_abandon(shard);
-	mt_takeover_fini(shard);
-	mt_upkeep_fini(shard);
-	mt_reclaim_fini(shard);
-	mt_copy_fini(shard);
-	mt_manifest_fini(shard);
-	mt_flush_fini(shard);
-	mt_merge_fini(shard);
-	mt_run_roll_fini(shard);
-	shard_free_index(shard);
-	mt_write_path_fini(shard);
-	mt_ring_destroy(shard->ring, shard->port);
+	mt_parts_fini(shard_parts, SHARD_PART_COUNT, shard);
 	shard->magic = 0;
 }
 
@@ -341,14 +448,5 @@ mt_shard_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up)
 	CHECK_OBJ(shard, SHARD_MAGIC);
 	if (!shard_is_running(shard))
 		return;
-	mt_takeover_on_link(shard, link, is_up);
-	mt_manifest_on_link(shard, link, is_up);
-	for (uint32_t i = 0; i < shard->extent_count; i++) {
-		if (shard->extents[i] != NULL)
-			mt_extent_on_link(shard->extents[i], link, is_up);
-	}
-	mt_write_path_on_link(shard, link, is_up);
-	mt_read_path_on_link(shard->port);
-	mt_upkeep_on_link(shard, link, is_up);
-	mt_reclaim_kick(shard); /* its slots count, too */
+	mt_parts_on_link(shard_parts, SHARD_PART_COUNT, shard, link, is_up);
 }

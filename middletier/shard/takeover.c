@@ -16,7 +16,7 @@
  *	OPENING    open_manifest    a new manifest extent: a checkpoint with all lengths; the root moves to it
  *	REPLAYING  replay           every log extent in order: descriptors into the index
  *	           await_volumes    until main has read the volumes anew since the claim
- *	SERVING    serve            mt_write_path_start
+ *	SERVING    serve            mt_shard_start
  *
  * mt_takeover_run below drives them: it alone goes from step to step, and moves the shard's state.
  *

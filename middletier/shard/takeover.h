@@ -18,7 +18,7 @@ struct mt_extent;
 struct mt_link;
 struct mt_shard;
 
-void mt_takeover_start(struct mt_shard *shard); /* ends in mt_write_path_start */
+void mt_takeover_start(struct mt_shard *shard); /* ends in mt_shard_start */
 void mt_takeover_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up);
 void mt_takeover_fini(struct mt_shard *shard);
 

@@ -22,6 +22,7 @@
 #include "common/alloc.h"
 #include "common/port_events.h"
 #include "common/shard.h"
+#include "common/shard_events.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
 #include "extent/replay.h"
@@ -29,13 +30,8 @@
 #include "manifest/edit.h"
 #include "manifest/manifest.h"
 #include "manifest/manifest_state.h"
-#include "merge/flush.h"
-#include "merge/reclaim.h"
-#include "read/read_path.h"
 #include "shard/takeover.h"
 #include "shard/takeover_open.h"
-#include "upkeep/upkeep.h"
-#include "write/write_path.h"
 
 #define TAKEOVER_PROGRESS_NS NUM_S(1)
 
@@ -388,11 +384,7 @@ mt_takeover_serve(struct mt_takeover *takeover)
 	    shard->index, shard->epoch, shard->extent_count, takeover->record_count,
 	    shard->next_sequence, took_ns / NUM_MS(1));
 	metric_add(&shard->port->metrics[MT_METRIC_takeovers], 1);
-	mt_upkeep_start(shard);
-	mt_reclaim_start(shard);
-	mt_flush_start(shard);
-	mt_write_path_start(shard);
-	mt_read_path_on_shard(shard);
+	mt_shard_start(shard);
 	mt_port_on_shard(shard);
 	return 0; /* the last step */
 }

@@ -31,6 +31,8 @@
 #include "middletier/gateway/gateway.h"
 #include "middletier/meta/meta_store.h"
 #include "middletier/port/port.h"
+#include "middletier/shard/shard.h"
+#include "splitlib/core/alloc.h"
 #include "splitlib/sim/loop_sim.h"
 #include "support/mt_rig.h"
 #include "support/sim_gateway.h"
@@ -536,6 +538,63 @@ Test(shard, the_nth_allocation_of_a_life_fails)
 			break;
 		cr_assert_lt(nth, 300);
 	}
+}
+
+/* What the parts have, each behind a pointer of its own. */
+static void
+expect_nothing(const struct mt_shard *of)
+{
+	cr_assert_null(of->ring);
+	cr_assert_null(of->write);
+	cr_assert_null(of->extents);
+	cr_assert_null(of->block_index);
+	cr_assert_null(of->manifest);
+	cr_assert_null(of->run_roll);
+	cr_assert_null(of->flush);
+	cr_assert_null(of->reclaim);
+	cr_assert_null(of->upkeep);
+	cr_assert_null(of->takeover);
+}
+
+/* 0; else what a failed init left has been looked for: memory of the device, of the host, and parts. */
+static int
+init_again(void)
+{
+	uint32_t live_count = split_alloc_live_count();
+	int rc = mt_shard_init(shard(), mt_rig_port(rig), 0);
+
+	if (rc == 0)
+		return 0;
+	cr_assert_eq(rc, -ENOMEM);
+	cr_assert_eq(split_alloc_live_count(), live_count);
+	expect_nothing(shard());
+	mt_shard_fini(shard()); /* there is nothing to be ended */
+	return rc;
+}
+
+/* Its parts want memory of their own, and some of the port's; each of them fails to begin. */
+Test(shard, the_nth_allocation_of_its_init_fails_and_leaves_nothing)
+{
+	uint32_t count = 0, port_count = 0;
+
+	cr_assert_eq(write_block(1, 7), 0);
+	lose(0);
+	mt_shard_fini(shard());
+	expect_nothing(shard());
+	do
+		mt_alloc_fail_at(++count);
+	while (init_again() != 0);
+	mt_alloc_fail_at(0);
+	cr_assert_gt(count, 9, "a ring and a write path: two each, and five parts more");
+	mt_shard_fini(shard());
+	do
+		split_alloc_fail_at(++port_count);
+	while (init_again() != 0);
+	split_alloc_fail_at(0);
+	cr_assert_gt(port_count, 2, "a ring, and batches");
+	take();
+	fresh_io();
+	expect_value(1, 7);
 }
 
 /* ---- sessions (I11) ---- */
