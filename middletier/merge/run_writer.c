@@ -4,10 +4,10 @@
  *
  *	      room wanted            full, or the last      accepted by the extent
  *	FREE -----------> FILLING ---------------> READY -------------------------> SENT
- *	 ^                                          ^  |                              |
- *	 |<------------ cancelled ------------------+--+       the extent broke       |
+ *	 ^                   |                      ^  |                              |
+ *	 |<-- cancelled -----+----------------------|--+       the extent broke       |
  *	 |                                          +---------------------------------+
- *	 +-------------------------------------------------- acknowledged ------------+
+ *	 +-------------------------------- acknowledged, or too late -----------------+
  *
  * A port has one writer, for the merge at work: two batches of device memory, frames in the order of
  * their blocks. What is acknowledged in one extent is a *part*, a run of its own: when the extent is full
@@ -20,6 +20,7 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/num.h"
+#include "base/sm.h"
 #include "cleave/batch.h"
 #include "cleave/dev_ptr.h"
 #include "cleave/loop.h"
@@ -38,6 +39,13 @@
 #include "merge/run_roll.h"
 #include "merge/run_writer.h"
 
+static const struct sm_state run_batch_table[RUN_BATCH_STATE_NR] = {
+	[RUN_BATCH_FREE] = { "free", SM_TO(RUN_BATCH_FILLING), SM_INITIAL },
+	[RUN_BATCH_FILLING] = { "filling", SM_TO(RUN_BATCH_READY) | SM_TO(RUN_BATCH_FREE), 0 },
+	[RUN_BATCH_READY] = { "ready", SM_TO(RUN_BATCH_SENT) | SM_TO(RUN_BATCH_FREE), 0 },
+	[RUN_BATCH_SENT] = { "sent", SM_TO(RUN_BATCH_READY) | SM_TO(RUN_BATCH_FREE), 0 },
+};
+
 static void run_writer_pump(struct run_writer *writer);
 static void batch_on_done(struct mt_batch *mt_batch, int rc, void *arg);
 
@@ -53,6 +61,7 @@ run_writer_init(struct run_writer *writer, struct mt_port *port)
 	for (uint32_t i = 0; i < RUN_BATCHES_MAX; i++) {
 		struct run_batch *batch = &writer->batches[i];
 
+		sm_init(&batch->sm, "run_batch", run_batch_table, RUN_BATCH_FREE, i);
 		if (mt_batch_init(&batch->batch, port) != 0)
 			return -ENOMEM;
 		batch->writer = writer;
@@ -103,7 +112,7 @@ bool
 run_writer_is_quiet(const struct run_writer *writer)
 {
 	for (uint32_t i = 0; i < RUN_BATCHES_MAX; i++) {
-		if (writer->batches[i].state != RUN_BATCH_FREE)
+		if (writer->batches[i].sm.state != RUN_BATCH_FREE)
 			return false;
 	}
 	return true;
@@ -143,10 +152,10 @@ writer_fail(struct run_writer *writer, int rc)
 		writer->rc = rc;
 	writer->is_hoping = false;
 	if (writer->filling != NULL)
-		writer->filling->state = RUN_BATCH_FREE;
+		sm_move(&writer->filling->sm, RUN_BATCH_FREE);
 	writer->filling = NULL;
 	while ((link = list_pop_front(&writer->ready)) != NULL)
-		LIST_ENTRY(link, struct run_batch, link)->state = RUN_BATCH_FREE;
+		sm_move(&LIST_ENTRY(link, struct run_batch, link)->sm, RUN_BATCH_FREE);
 }
 
 static uint8_t *
@@ -193,9 +202,9 @@ batch_open(struct run_writer *writer)
 	for (uint32_t i = 0; i < RUN_BATCHES_MAX; i++) {
 		struct run_batch *batch = &writer->batches[i];
 
-		if (batch->state != RUN_BATCH_FREE)
+		if (batch->sm.state != RUN_BATCH_FREE)
 			continue;
-		batch->state = RUN_BATCH_FILLING;
+		sm_move(&batch->sm, RUN_BATCH_FILLING);
 		batch->desc_bytes = batch->payload_bytes = batch->record_count = 0;
 		batch->first_frame = writer->frame_count;
 		batch->bytes_max = writer_batch_bytes_max(writer);
@@ -225,7 +234,7 @@ batch_close(struct run_writer *writer)
 		.batch_bytes = (uint32_t)num_round_up(used_bytes, BATCH_ALIGN),
 		.desc_bytes = batch->desc_bytes,
 	};
-	batch->state = RUN_BATCH_READY;
+	sm_move(&batch->sm, RUN_BATCH_READY);
 	list_push_back(&writer->ready, &batch->link);
 }
 
@@ -325,7 +334,7 @@ batch_requeue(struct run_writer *writer, struct run_batch *batch)
 	while (at != &writer->ready &&
 	    LIST_ENTRY(at, struct run_batch, link)->first_frame < batch->first_frame)
 		at = at->next;
-	batch->state = RUN_BATCH_READY;
+	sm_move(&batch->sm, RUN_BATCH_READY);
 	list_insert_before(at, &batch->link);
 }
 
@@ -335,16 +344,18 @@ batch_on_done(struct mt_batch *mt_batch, int rc, void *arg)
 	struct run_batch *batch = arg;
 	struct run_writer *writer = batch->writer;
 	struct mt_run_roll *roll = writer->shard->run_roll;
+	bool is_stale = rc == -ESTALE || rc == -EACCES;
 
 	assert(&batch->batch == mt_batch);
-	assert(batch->state == RUN_BATCH_SENT);
-	batch->state = RUN_BATCH_FREE;
+	assert(batch->sm.state == RUN_BATCH_SENT);
+	if (rc != 0 && !is_stale && writer->rc == 0)
+		batch_requeue(writer, batch);
+	else
+		sm_move(&batch->sm, RUN_BATCH_FREE);
 	if (rc == 0 && writer->rc == 0)
 		batch_acknowledged(writer, batch);
-	else if (rc == -ESTALE || rc == -EACCES)
+	else if (is_stale)
 		mt_shard_stop(writer->shard, -ESTALE); /* a node knows a newer owner */
-	else if (rc != 0 && writer->rc == 0)
-		batch_requeue(writer, batch);
 	if (roll->sm.state == RUN_ROLL_SEALING)
 		run_roll_step(roll); /* it may have waited for this one */
 	run_writer_pump(writer);
@@ -359,7 +370,7 @@ batch_send(struct run_writer *writer, struct run_batch *batch)
 
 	if (rc == 0) {
 		list_remove(&batch->link);
-		batch->state = RUN_BATCH_SENT;
+		sm_move(&batch->sm, RUN_BATCH_SENT);
 	} else if (rc == -ENOSPC && roll->extent->end_bytes == 0) {
 		writer_fail(writer, -EFBIG); /* made for longer slots */
 		return false;

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/sm.h"
 #include "cleave/batch.h"
 #include "cleave/dev_ptr.h"
 #include "cleave/loop.h"
@@ -20,15 +21,23 @@ struct run_writer;
 #define RUN_BATCHES_MAX 2u  /* of a port: one fills, one is at its replicas */
 #define MERGE_PARTS_MAX 72u /* runs that one merge makes: as many as extents that it fills */
 
+enum run_batch_state {
+	RUN_BATCH_FREE,
+	RUN_BATCH_FILLING, /* writer->filling */
+	RUN_BATCH_READY,   /* writer->ready */
+	RUN_BATCH_SENT,    /* the extent has it */
+	RUN_BATCH_STATE_NR
+};
+
 struct run_batch {
 	struct mt_batch batch;
+	struct sm sm;
 	struct loop_link link; /* writer->ready */
 	struct run_writer *writer;
 	dev_ptr payload;
 	uint32_t bytes_max; /* FILLING: no longer than this */
 	uint32_t desc_bytes, payload_bytes, record_count;
 	uint32_t first_frame; /* in writer->frames */
-	enum { RUN_BATCH_FREE, RUN_BATCH_FILLING, RUN_BATCH_READY, RUN_BATCH_SENT } state;
 };
 
 /* Acknowledged batches that lie behind each other in one extent: a run. */
