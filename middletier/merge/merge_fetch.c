@@ -2,10 +2,13 @@
 /*
  * merge_fetch.c -- a window's blocks, from where they are stored, into the window's memory
  *
- *	WANTED --> ASKED --> LOADING --> DONE
- *	   ^         |          |          ^
- *	   +---------+----------+ bad copy |  every copy is bad: lost
- *	                       or lost node+--+
+ *	        a READ goes out        it is there             the engine is through
+ *	WANTED -----------------> ASKED ----------> LOADING --------------------> DONE
+ *	 |  ^  |                    |                ^   |                          ^
+ *	 |  |  +-- from the ring ---|----------------+   |                          |
+ *	 |  +-- a bad copy, --------+--------------------+                          |
+ *	 |      a lost node, a full queue of the engine                             |
+ *	 +-- every copy is bad: lost -----------------------------------------------+
  *
  * What the ring still holds is taken from there. The rest is read from replicas: what lies close together
  * in one extent in one READ, several at a time, each message released as soon as the engine has been
@@ -19,6 +22,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/num.h"
+#include "base/sm.h"
 #include "cleave/dev_ptr.h"
 #include "cleave/engine.h"
 #include "cleave/loop.h"
@@ -43,6 +47,17 @@
 #define MERGE_GAP_BYTES 8192u /* between two sources: read along rather than asked for apart */
 #define MERGE_RETRY_NS NUM_MS(50)
 #define MERGE_BUSY_NS NUM_MS(1)
+
+static const struct sm_state merge_source_table[MERGE_SOURCE_STATE_NR] = {
+	[MERGE_SOURCE_WANTED] = { "wanted",
+	    SM_TO(MERGE_SOURCE_ASKED) | SM_TO(MERGE_SOURCE_LOADING) | SM_TO(MERGE_SOURCE_DONE),
+	    SM_INITIAL },
+	[MERGE_SOURCE_ASKED] = { "asked", SM_TO(MERGE_SOURCE_LOADING) | SM_TO(MERGE_SOURCE_WANTED),
+	    0 },
+	[MERGE_SOURCE_LOADING] = { "loading", SM_TO(MERGE_SOURCE_DONE) | SM_TO(MERGE_SOURCE_WANTED),
+	    0 },
+	[MERGE_SOURCE_DONE] = { "done", 0, SM_FINAL },
+};
 
 static struct mt_extent *
 source_extent(const struct mt_merge *merge, const struct merge_source *source)
@@ -107,6 +122,9 @@ merge_fetch_begin(struct mt_merge *merge)
 	struct merge_work *work = merge_work_of(merge);
 	struct mt_port *port = merge->shard->port;
 
+	for (uint32_t i = 0; i < work->window.source_count; i++)
+		sm_init(&work->window.sources[i].sm, "merge_source", merge_source_table,
+		    MERGE_SOURCE_WANTED, i);
 	window_sort(&work->window);
 	work->deadline_ns = loop_now_ns(port->loop) + port->settings->node_timeout_ns;
 }
@@ -118,8 +136,7 @@ source_done(struct mt_merge *merge, struct merge_source *source)
 {
 	struct merge_window *window = &merge_work_of(merge)->window;
 
-	assert(source->state != MERGE_SOURCE_DONE);
-	source->state = MERGE_SOURCE_DONE;
+	sm_move(&source->sm, MERGE_SOURCE_DONE);
 	window->done_count++;
 }
 
@@ -161,7 +178,6 @@ source_bad(struct mt_merge *merge, struct merge_source *source, uint8_t replica_
 	char text[MT_EXTENT_TEXT_BYTES] = "gone";
 
 	metric_add(&merge->shard->port->metrics[MT_METRIC_replica_read_errors], 1);
-	source->state = MERGE_SOURCE_WANTED;
 	source->bad |= (uint8_t)(1u << replica_index);
 	source->tried |= source->bad;
 	if (extent == NULL)
@@ -210,14 +226,17 @@ job_ended(struct merge_job *slot)
 	}
 	if (rc == 0) {
 		source_done(merge, source);
-	} else if (slot->read != NULL) {
+		job_drop(slot);
+		return;
+	}
+	sm_move(&source->sm, MERGE_SOURCE_WANTED);
+	if (slot->read != NULL) {
 		source_bad(merge, source, slot->read->replica_index, rc);
 	} else {
 		log_limited(LOG_ERROR,
 		    "merge: device memory does not match its CRC shard=%" PRIu32 " rc=%s",
 		    merge->shard->index, log_errno(rc));
 		source->is_ring_bad = true;
-		source->state = MERGE_SOURCE_WANTED;
 	}
 	job_drop(slot);
 }
@@ -248,7 +267,7 @@ job_run(struct merge_job *slot)
 		return;
 	}
 	if (rc == -ENOBUFS) { /* clients have filled the queue: all over again, later */
-		slot->source->state = MERGE_SOURCE_WANTED;
+		sm_move(&slot->source->sm, MERGE_SOURCE_WANTED);
 		slot->source->tried = slot->source->bad;
 		job_drop(slot);
 		merge_wait(merge, MERGE_BUSY_NS);
@@ -270,7 +289,7 @@ job_make(struct merge_job *slot, struct merge_source *source, struct merge_read 
 	slot->is_copying = false;
 	slot->source = source;
 	slot->read = read;
-	source->state = MERGE_SOURCE_LOADING;
+	sm_move(&source->sm, MERGE_SOURCE_LOADING);
 	*job = (struct engine_job){
 		.kind = source->is_copy ? ENGINE_JOB_CRC : ENGINE_JOB_LOAD,
 		.codec_id = location->codec_id,
@@ -300,7 +319,7 @@ read_failed(struct mt_merge *merge, struct merge_read *read, int rc)
 	for (uint32_t i = 0; i < read->count; i++) {
 		struct merge_source *source = &window->sources[window->order[read->first + i]];
 
-		source->state = MERGE_SOURCE_WANTED;
+		sm_move(&source->sm, MERGE_SOURCE_WANTED);
 		source->tried |= (uint8_t)(1u << read->replica_index);
 		/* Any of several may be the bad one: they are read one by one. */
 		if (mt_is_copy_bad(rc) && read->count == 1)
@@ -380,7 +399,7 @@ read_extent_of(const struct merge_window *window, uint32_t first, uint32_t *ret_
 		const struct merge_source *next = &window->sources[window->order[first + count]];
 		uint32_t next_end = next->location.offset_bytes + next->location.stored_bytes;
 
-		if (next->state != MERGE_SOURCE_WANTED || next->tried != 0 ||
+		if (next->sm.state != MERGE_SOURCE_WANTED || next->tried != 0 ||
 		    next->location.extent_index != source->location.extent_index ||
 		    next->location.offset_bytes > end + MERGE_GAP_BYTES ||
 		    next_end - begin > MT_RECEIVE_BYTES)
@@ -423,7 +442,7 @@ read_send(struct mt_merge *merge, struct merge_read *read, uint32_t first)
 	work->out_count++;
 	read->is_out = read->is_used = true;
 	for (uint32_t i = 0; i < count; i++)
-		window->sources[window->order[first + i]].state = MERGE_SOURCE_ASKED;
+		sm_move(&window->sources[window->order[first + i]].sm, MERGE_SOURCE_ASKED);
 	return true;
 }
 
@@ -493,7 +512,7 @@ fetch_from_ring(struct mt_merge *merge, uint32_t *budget)
 		struct merge_source *source = &window->sources[i];
 		uint64_t position = source->location.ring_position;
 
-		if (source->state != MERGE_SOURCE_WANTED || source->is_ring_bad ||
+		if (source->sm.state != MERGE_SOURCE_WANTED || source->is_ring_bad ||
 		    !mt_ring_contains(ring, position))
 			continue;
 		slot = work_free_job(work, merge);
@@ -523,16 +542,16 @@ fetch_ask(struct mt_merge *merge)
 	for (uint32_t i = 0; i < window->source_count; i++) {
 		struct merge_source *source = &window->sources[window->order[i]];
 
-		if (source->state != MERGE_SOURCE_WANTED || source_is_in_ring(merge, source))
+		if (source->sm.state != MERGE_SOURCE_WANTED || source_is_in_ring(merge, source))
 			continue;
 		while (slot < work->read_max && work->reads[slot].is_used)
 			slot++;
 		if (slot == work->read_max)
 			return;
-		while (
-		    source->state == MERGE_SOURCE_WANTED && read_send(merge, &work->reads[slot], i))
+		while (source->sm.state == MERGE_SOURCE_WANTED &&
+		    read_send(merge, &work->reads[slot], i))
 			;
-		if (source->state == MERGE_SOURCE_WANTED)
+		if (source->sm.state == MERGE_SOURCE_WANTED)
 			source_give_up(merge, source);
 		if (merge->sm.state == MERGE_FAILED)
 			return;

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/sm.h"
 #include "cleave/dev_ptr.h"
 #include "cleave/wire.h"
 #include "index/memtable.h"
@@ -34,20 +35,21 @@ struct merge_frame {
 
 enum merge_source_state {
 	MERGE_SOURCE_WANTED,
-	MERGE_SOURCE_ASKED,
-	MERGE_SOURCE_LOADING,
-	MERGE_SOURCE_DONE /* or lost */
+	MERGE_SOURCE_ASKED,   /* a READ that takes it along is out, or has been answered */
+	MERGE_SOURCE_LOADING, /* the engine is at work on it */
+	MERGE_SOURCE_DONE,    /* or lost */
+	MERGE_SOURCE_STATE_NR
 };
 
 /* Blocks next to each other in one stored record and in the window. */
 struct merge_source {
+	struct sm sm;
 	struct mt_location location; /* of the first */
 	uint32_t slot;
 	uint8_t count;
 	bool is_copy; /* the stored bytes, not the blocks */
 	bool is_ring_bad, is_in_ring;
 	uint8_t tried, bad; /* replicas, by bit */
-	enum merge_source_state state;
 };
 
 struct merge_window {
