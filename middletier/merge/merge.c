@@ -22,6 +22,9 @@
  *
  * Clients go first: a turn of the loop does a few engine jobs, and while clients write a window must be
  * paid for in time before the next, the less the longer the log is (merge_pace.c).
+ *
+ * This file alone moves a merge's state: merge_step is one step of each. The other files' steps say what
+ * they came to (merge_step.h), and what they sent out tells by merge_notify when it is back.
  */
 #include "merge/merge.h"
 
@@ -43,6 +46,7 @@
 #include "common/port.h"
 #include "common/settings.h"
 #include "common/shard.h"
+#include "common/shard_events.h"
 #include "index/index.h"
 #include "index/run_index.h"
 #include "index/run_load.h"
@@ -50,6 +54,7 @@
 #include "merge/merge_fetch.h"
 #include "merge/merge_pace.h"
 #include "merge/merge_plan.h"
+#include "merge/merge_step.h"
 #include "merge/merge_store.h"
 #include "merge/reclaim.h"
 #include "merge/run_writer.h"
@@ -79,6 +84,7 @@ static const struct sm_state merge_table[MERGE_STATE_NR] = {
 };
 
 static void merge_begin(struct mt_merge *merge);
+static void merge_pump(struct mt_merge *merge);
 
 /* ---- the port's ---- */
 
@@ -91,7 +97,7 @@ work_on_timer(struct loop_timer *timer, void *arg)
 	CHECK_OBJ(work, MERGE_WORK_MAGIC);
 	if (work->merge == NULL)
 		return;
-	work->budget = merge_turn_jobs(work->merge);
+	work->turn.budget = merge_turn_jobs(work->merge);
 	merge_pump(work->merge);
 }
 
@@ -124,6 +130,14 @@ work_soon(struct merge_work *work)
 	loop_defer(work->port->loop, &work->start_task);
 }
 
+/* Look again after @ns at the latest. */
+static void
+work_wait(struct merge_work *work, uint64_t ns)
+{
+	if (!work->timer.is_active || work->timer.due_ns > loop_now_ns(work->port->loop) + ns)
+		loop_timer_start(work->port->loop, &work->timer, ns);
+}
+
 static void
 work_on_writer(void *arg)
 {
@@ -152,6 +166,7 @@ mt_merge_port_init(struct mt_port *port, uint64_t device_bytes)
 	port->merge_work = work;
 	work->magic = MERGE_WORK_MAGIC;
 	work->port = port;
+	work->turn.again_ns = TURN_NEVER;
 	list_init(&work->queue);
 	loop_timer_init(&work->timer, work_on_timer, work);
 	loop_task_init(&work->start_task, work_on_task, work);
@@ -287,7 +302,8 @@ mt_merge_start(struct mt_shard *shard, const struct mt_merge_input *input, mt_me
 
 /* ---- ends ---- */
 
-void
+/* The sole exit. */
+static void
 merge_finish(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
@@ -306,7 +322,8 @@ merge_finish(struct mt_merge *merge)
 	fn(rc, arg);
 }
 
-void
+/* Their indexes may go. */
+static void
 merge_release_runs(struct mt_merge *merge)
 {
 	struct merge_plan *plan = &merge_work_of(merge)->plan;
@@ -325,7 +342,8 @@ merge_release_runs(struct mt_merge *merge)
 	}
 }
 
-void
+/* Inputs that are there still. */
+static void
 merge_unmark(struct mt_merge *merge)
 {
 	struct merge_plan *plan = &merge_work_of(merge)->plan;
@@ -355,7 +373,8 @@ merge_try_finish_failed(struct mt_merge *merge)
 	mt_reclaim_kick(shard);
 }
 
-void
+/* @rc ends it: at once in the queue, else from start_task or a later step, for callers are at work on it. */
+static void
 merge_fail(struct mt_merge *merge, int rc)
 {
 	struct merge_work *work = merge_work_of(merge);
@@ -373,21 +392,13 @@ merge_fail(struct mt_merge *merge, int rc)
 	}
 	merge_fetch_cancel(merge);
 	run_writer_cancel(&work->writer, rc);
-	work_soon(work); /* it ends from there: its callers are at work on it */
+	work_soon(work);
 }
 
-void
-merge_wait(struct mt_merge *merge, uint64_t ns)
-{
-	struct merge_work *work = merge_work_of(merge);
+/* ---- steps ---- */
 
-	if (!work->timer.is_active || work->timer.due_ns > loop_now_ns(work->port->loop) + ns)
-		loop_timer_start(work->port->loop, &work->timer, ns);
-}
-
-/* ---- windows ---- */
-
-void
+/* STEP_DONE: the stage has none, and ends. */
+static int
 merge_next_window(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
@@ -395,68 +406,210 @@ merge_next_window(struct mt_merge *merge)
 	if (!merge_stage_is_over(merge) && merge_plan_window(&work->plan, &work->window)) {
 		sm_move(&merge->sm, MERGE_FETCHING);
 		merge_fetch_begin(merge);
-		return;
+		return STEP_AGAIN; /* whatever else this loop has to do goes first */
 	}
 	sm_move(&merge->sm, MERGE_ENDING);
 	run_writer_end(&work->writer);
+	return STEP_DONE;
+}
+
+static void
+merge_next_stage(struct mt_merge *merge)
+{
+	merge_stage_begin(merge);
+	(void)merge_next_window(merge);
+	work_wait(merge_work_of(merge), 0);
 }
 
 /* A window has been stored: the next one when it is paid for. */
-static void
+static int
 merge_pay(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
 	uint64_t pause_ns =
 	    merge_pause_ns(merge, (uint64_t)work->window.block_count * CLEAVE_BLOCK_BYTES);
 
-	if (pause_ns == 0) {
-		merge_next_window(merge);
-		return;
-	}
+	if (pause_ns == 0)
+		return merge_next_window(merge);
 	sm_move(&merge->sm, MERGE_PAUSING);
 	loop_timer_start(work->port->loop, &work->timer, pause_ns);
+	return STEP_AGAIN;
 }
 
+/* The last stage is durable. */
+static void
+merge_done(struct mt_merge *merge)
+{
+	struct mt_shard *shard = merge->shard;
+	uint64_t number = merge->input.chunk->number;
+	struct mt_chunk *chunk;
+	int rc;
+
+	sm_move(&merge->sm, MERGE_DONE);
+	merge_unmark(merge);
+	rc = merge_stage_apply(merge);
+	if (rc != 0) {
+		/* The manifest is ahead of the index: only a take-over brings them together. */
+		merge_release_runs(merge);
+		merge->rc = rc;
+		merge_finish(merge);
+		mt_shard_stop(shard, -ENOMEM);
+		return;
+	}
+	merge_finish(merge);
+	chunk = mt_index_chunk(shard->block_index, number);
+	if (chunk != NULL)
+		(void)mt_index_drop_empty(chunk);
+	mt_reclaim_kick(shard);
+}
+
+/* There is more to come. */
+static void
+merge_stage_done(struct mt_merge *merge)
+{
+	struct mt_shard *shard = merge->shard;
+	int rc = merge_stage_apply(merge);
+
+	if (rc != 0) {
+		merge_fail(merge, rc);
+		mt_shard_stop(shard, -ENOMEM); /* as above */
+		return;
+	}
+	merge_next_stage(merge);
+	mt_reclaim_kick(shard);
+}
+
+/* When the last batches are at their replicas, what they hold is named. */
 static void
 merge_ending_step(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
+	int rc = run_writer_end_step(&work->writer);
 
-	if (work->writer.rc != 0)
-		merge_fail(merge, work->writer.rc);
-	else if (run_writer_is_quiet(&work->writer))
-		merge_commit(merge);
+	if (rc == STEP_AGAIN)
+		return;
+	if (rc == STEP_DONE)
+		rc = merge_commit(merge);
+	if (rc == STEP_AGAIN) {
+		sm_move(&merge->sm, MERGE_COMMITTING);
+	} else if (rc == STEP_DONE) {
+		merge_done(merge);
+	} else {
+		merge_fail(merge, rc); /* start_task ends it, not this turn */
+		if (work->turn.budget == 0)
+			work_wait(work, 0);
+	}
 }
 
-void
+/* STEP_DONE: it is in another state, whose step may follow at once. STEP_AGAIN: it waits, or has ended. */
+static int
+merge_step(struct mt_merge *merge)
+{
+	int rc = STEP_AGAIN;
+
+	switch ((enum mt_merge_state)merge->sm.state) {
+	case MERGE_FETCHING:
+		rc = merge_fetch_step(merge);
+		if (rc == STEP_DONE)
+			sm_move(&merge->sm, MERGE_STORING);
+		break;
+	case MERGE_STORING:
+		rc = merge_store_step(merge);
+		if (rc == STEP_DONE)
+			rc = merge_pay(merge);
+		break;
+	case MERGE_PAUSING:
+		if (!merge_work_of(merge)->timer.is_active)
+			rc = merge_next_window(merge);
+		break;
+	case MERGE_ENDING:
+		merge_ending_step(merge);
+		break;
+	case MERGE_FAILED:
+		merge_try_finish_failed(merge);
+		break;
+	default: /* LOADING, COMMITTING: they are told */
+		break;
+	}
+	return rc;
+}
+
+static bool
+merge_is_hoping(const struct mt_merge *merge)
+{
+	const struct run_writer *writer = &merge_work_of(merge)->writer;
+
+	return writer->is_hoping && writer->shard == merge->shard;
+}
+
+/* Where nothing comes back that would take it on, the timer does: after whatever else this loop has to do. */
+static void
+merge_next_turn(struct mt_merge *merge)
+{
+	struct merge_work *work = merge_work_of(merge);
+	bool is_spent = work->turn.budget == 0;
+
+	if (merge_is_hoping(merge))
+		work_wait(work, MERGE_HOPE_NS);
+	switch ((enum mt_merge_state)merge->sm.state) {
+	case MERGE_FETCHING:
+		if (is_spent || (work->out_count == 0 && !work->timer.is_active))
+			work_wait(work, 0);
+		break;
+	case MERGE_LOADING:
+	case MERGE_STORING:
+		if (is_spent)
+			work_wait(work, 0);
+		break;
+	default:
+		break;
+	}
+}
+
+/* On, as far as it goes in this turn of the loop. */
+static void
 merge_pump(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
+	int rc;
 
 	CHECK_OBJ(merge, MERGE_MAGIC);
-	if (work->writer.is_hoping && work->writer.shard == merge->shard)
+	if (merge_is_hoping(merge))
 		run_writer_retry(&work->writer);
-	if (merge->sm.state == MERGE_FETCHING && merge_fetch_step(merge, &work->budget))
-		sm_move(&merge->sm, MERGE_STORING);
-	if (merge->sm.state == MERGE_STORING && merge_store_step(merge, &work->budget))
-		merge_pay(merge);
-	else if (merge->sm.state == MERGE_PAUSING && !work->timer.is_active)
-		merge_next_window(merge);
-	if (merge->sm.state == MERGE_FAILED) {
-		merge_try_finish_failed(merge);
+	do {
+		rc = merge_step(merge);
+		if (work->turn.again_ns != TURN_NEVER)
+			work_wait(work, work->turn.again_ns);
+		work->turn.again_ns = TURN_NEVER;
+		if (rc < 0)
+			merge_fail(merge, rc);
+	} while (rc != STEP_AGAIN);
+	if (work->merge == merge)
+		merge_next_turn(merge);
+}
+
+static void
+merge_committed(struct mt_merge *merge, int rc)
+{
+	if (rc < 0)
+		merge_fail(merge, rc);
+	else if (merge->is_last_stage)
+		merge_done(merge);
+	else
+		merge_stage_done(merge);
+}
+
+void
+merge_notify(struct mt_merge *merge, int rc)
+{
+	CHECK_OBJ(merge, MERGE_MAGIC);
+	if (merge->sm.state == MERGE_COMMITTING) {
+		merge_committed(merge, rc); /* nothing else of it is out */
 		return;
 	}
-	if (merge->sm.state == MERGE_ENDING)
-		merge_ending_step(merge);
-	if (work->writer.is_hoping && work->merge == merge)
-		merge_wait(merge, MERGE_HOPE_NS);
-	if (work->merge != merge || merge->sm.state == MERGE_ENDING ||
-	    merge->sm.state == MERGE_COMMITTING)
-		return;
-	/* More of the same, after whatever else this loop has to do. */
-	if ((work->budget == 0 && merge->sm.state != MERGE_PAUSING) ||
-	    (merge->sm.state == MERGE_FETCHING && work->out_count == 0 && !work->timer.is_active))
-		merge_wait(merge, 0);
+	if (rc < 0)
+		merge_fail(merge, rc);
+	merge_pump(merge);
 }
 
 /* ---- the beginning ---- */
@@ -464,13 +617,9 @@ merge_pump(struct mt_merge *merge)
 static void
 merge_plan(struct mt_merge *merge)
 {
-	struct merge_work *work = merge_work_of(merge);
-
-	merge_plan_make(&work->plan);
+	merge_plan_make(&merge_work_of(merge)->plan);
 	merge_stage_plan(merge);
-	merge_stage_begin(merge);
-	merge_next_window(merge);
-	merge_wait(merge, 0);
+	merge_next_stage(merge);
 }
 
 static void

@@ -15,6 +15,7 @@
 #include "extent/call.h"
 #include "index/run_load.h"
 #include "merge/merge_plan.h"
+#include "merge/merge_step.h"
 #include "merge/run_writer.h"
 
 struct mt_chunk;
@@ -96,7 +97,7 @@ struct merge_work {
 	uint32_t out_count;     /* calls and jobs */
 	uint64_t deadline_ns;   /* of the window's reads */
 	uint64_t paid_ns;
-	uint32_t budget;         /* engine jobs that this turn of the loop has yet */
+	struct merge_turn turn;
 	struct loop_timer timer; /* the next turn, or a pause */
 	struct loop_task start_task;
 };
@@ -136,17 +137,7 @@ merge_work_of(const struct mt_merge *merge)
 {
 	return merge->shard->port->merge_work;
 }
-/* merge_pump -- look at everything that may go on. merge_fail -- @rc ends it. */
-void merge_pump(struct mt_merge *merge);
-void merge_fail(struct mt_merge *merge, int rc);
-/* merge_wait -- look again in a little while. */
-void merge_wait(struct mt_merge *merge, uint64_t ns);
-/* merge_next_window -- or the end of the stage. */
-void merge_next_window(struct mt_merge *merge);
-/* merge_release_runs -- their indexes. merge_unmark -- inputs that are there still. */
-void merge_release_runs(struct mt_merge *merge);
-void merge_unmark(struct mt_merge *merge);
-/* merge_finish -- the sole exit. */
-void merge_finish(struct mt_merge *merge);
+/* merge_notify -- a call or a job of @merge has come back; @rc: negative, it ends the merge. */
+void merge_notify(struct mt_merge *merge, int rc);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_MERGE_H */

@@ -26,7 +26,6 @@
 #include "base/metrics.h"
 #include "base/mutant.h"
 #include "base/num.h"
-#include "base/sm.h"
 #include "cleave/loop.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
@@ -43,7 +42,7 @@
 #include "merge/merge.h"
 #include "merge/merge_commit.h"
 #include "merge/merge_plan.h"
-#include "merge/reclaim.h"
+#include "merge/merge_step.h"
 #include "merge/run_writer.h"
 
 #define STAGE_SLOTS 2u
@@ -196,58 +195,25 @@ merge_apply(struct mt_merge *merge)
 	return 0;
 }
 
-static void
-merge_done(struct mt_merge *merge)
-{
-	struct mt_shard *shard = merge->shard;
-	uint64_t number = merge->input.chunk->number;
-	struct merge_work *work = merge_work_of(merge);
-	struct mt_chunk *chunk;
-	int rc;
-
-	sm_move(&merge->sm, MERGE_DONE);
-	merge_count(merge);
-	merge_unmark(merge);
-	rc = merge_apply(merge);
-	run_writer_release(&work->writer);
-	if (rc != 0) {
-		/* The manifest is ahead of the index: only a take-over brings them together. */
-		merge_release_runs(merge);
-		merge->rc = rc;
-		merge_finish(merge);
-		mt_shard_stop(shard, -ENOMEM);
-		return;
-	}
-	merge_finish(merge);
-	chunk = mt_index_chunk(shard->block_index, number);
-	if (chunk != NULL)
-		(void)mt_index_drop_empty(chunk);
-	mt_reclaim_kick(shard);
-}
-
-/* There is more to come, for which there may be room only when what has gone is deleted. */
-static void
-merge_stage_done(struct mt_merge *merge)
+int
+merge_stage_apply(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
-	struct mt_shard *shard = merge->shard;
+	struct mt_port *port = merge->shard->port;
 	int rc;
 
 	merge_count(merge);
-	metric_add(&shard->port->metrics[MT_METRIC_merge_stages], 1);
+	if (!merge->is_last_stage)
+		metric_add(&port->metrics[MT_METRIC_merge_stages], 1);
 	rc = merge_apply(merge);
 	run_writer_release(&work->writer);
-	if (rc != 0) {
-		merge_fail(merge, rc);
-		mt_shard_stop(shard, -ENOMEM); /* as above */
-		return;
-	}
-	work->writer.hope_ns = loop_now_ns(shard->port->loop) + STAGE_HOPE_NS;
-	merge_stage_begin(merge);
-	merge_next_window(merge);
-	merge_wait(merge, 0);
-	mt_reclaim_kick(shard);
+	/* For what is yet to come there may be room only when what has gone is deleted. */
+	if (rc == 0 && !merge->is_last_stage)
+		work->writer.hope_ns = loop_now_ns(port->loop) + STAGE_HOPE_NS;
+	return rc;
 }
+
+/* ---- its edits ---- */
 
 static void
 merge_on_committed(int rc, void *arg)
@@ -256,14 +222,7 @@ merge_on_committed(int rc, void *arg)
 	struct mt_shard *shard = merge->shard;
 
 	merge_work_of(merge)->out_count--;
-	if (merge->sm.state == MERGE_FAILED)
-		merge_pump(merge);
-	else if (rc != 0)
-		merge_fail(merge, rc == -ESTALE ? -ECANCELED : rc);
-	else if (merge->is_last_stage)
-		merge_done(merge);
-	else
-		merge_stage_done(merge);
+	merge_notify(merge, rc == -ESTALE ? -ECANCELED : rc);
 	if (rc == -ESTALE)
 		mt_shard_stop(shard, -ESTALE);
 }
@@ -298,33 +257,28 @@ merge_fill_edits(struct mt_merge *merge, struct mt_edit *edits)
 	return count;
 }
 
-void
+int
 merge_commit(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
 	uint32_t max = work->writer.part_count + work->plan.input_count;
 	struct mt_edit *edits = mt_calloc(max, sizeof(*edits));
 	uint32_t count;
-	int rc;
+	int rc = 0;
 
-	if (edits == NULL) {
-		merge_fail(merge, -ENOMEM);
-		return;
-	}
+	if (edits == NULL)
+		return -ENOMEM;
 	/* There was less of it than it seemed. */
 	if (work->plan.at == CLEAVE_CHUNK_BLOCKS)
 		merge->is_last_stage = true;
 	count = merge_fill_edits(merge, edits);
-	if (count == 0) { /* nothing was worth keeping, and nothing is taken away */
-		mt_free(edits);
-		merge_done(merge);
-		return;
-	}
-	sm_move(&merge->sm, MERGE_COMMITTING);
-	rc = mt_manifest_commit(merge->shard, edits, count, merge_on_committed, merge);
+	if (count > 0)
+		rc = mt_manifest_commit(merge->shard, edits, count, merge_on_committed, merge);
 	mt_free(edits);
-	if (rc == 0)
-		work->out_count++;
-	else
-		merge_fail(merge, rc);
+	if (rc != 0)
+		return rc;
+	if (count == 0)
+		return STEP_DONE; /* nothing was worth keeping, and nothing is taken away */
+	work->out_count++;
+	return STEP_AGAIN;
 }

@@ -43,6 +43,7 @@
 #include "merge/merge_fetch.h"
 #include "merge/merge_pace.h"
 #include "merge/merge_plan.h"
+#include "merge/merge_step.h"
 
 #define MERGE_GAP_BYTES 8192u /* between two sources: read along rather than asked for apart */
 #define MERGE_RETRY_NS NUM_MS(50)
@@ -253,7 +254,7 @@ job_on_done(struct engine_job *job, void *arg)
 		job_drop(slot);
 	else
 		job_ended(slot);
-	merge_pump(merge);
+	merge_notify(merge, 0);
 }
 
 static void
@@ -270,7 +271,7 @@ job_run(struct merge_job *slot)
 		sm_move(&slot->source->sm, MERGE_SOURCE_WANTED);
 		slot->source->tried = slot->source->bad;
 		job_drop(slot);
-		merge_wait(merge, MERGE_BUSY_NS);
+		turn_again(&merge_work_of(merge)->turn, MERGE_BUSY_NS);
 		return;
 	}
 	if (rc < 0)
@@ -357,7 +358,7 @@ read_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *reply
 		}
 		merge->read_bytes += msg->payload_bytes;
 	}
-	merge_pump(merge);
+	merge_notify(merge, 0);
 }
 
 /* The least loaded node that was not asked yet, a damaged copy last. Its index, or -1. */
@@ -446,8 +447,8 @@ read_send(struct mt_merge *merge, struct merge_read *read, uint32_t first)
 	return true;
 }
 
-/* Nobody is left to ask about @source now. */
-static void
+/* Nobody is left to ask about @source now. -EHOSTDOWN: nor was anybody, for too long. */
+static int
 source_give_up(struct mt_merge *merge, struct merge_source *source)
 {
 	struct merge_work *work = merge_work_of(merge);
@@ -457,11 +458,12 @@ source_give_up(struct mt_merge *merge, struct merge_source *source)
 	if ((source->bad & all) == all) {
 		source_lost(merge, source);
 	} else if (loop_now_ns(merge->shard->port->loop) >= work->deadline_ns) {
-		merge_fail(merge, -EHOSTDOWN);
+		return -EHOSTDOWN;
 	} else {
 		source->tried = source->bad; /* whoever could not be reached may be asked again */
-		merge_wait(merge, MERGE_RETRY_NS);
+		turn_again(&work->turn, MERGE_RETRY_NS);
 	}
+	return 0;
 }
 
 /* ---- steps ---- */
@@ -532,7 +534,7 @@ source_is_in_ring(const struct mt_merge *merge, const struct merge_source *sourc
 }
 
 /* READs for what nobody was asked for. */
-static void
+static int
 fetch_ask(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
@@ -547,29 +549,33 @@ fetch_ask(struct mt_merge *merge)
 		while (slot < work->read_max && work->reads[slot].is_used)
 			slot++;
 		if (slot == work->read_max)
-			return;
+			return 0;
 		while (source->sm.state == MERGE_SOURCE_WANTED &&
 		    read_send(merge, &work->reads[slot], i))
 			;
-		if (source->sm.state == MERGE_SOURCE_WANTED)
-			source_give_up(merge, source);
-		if (merge->sm.state == MERGE_FAILED)
-			return;
+		if (source->sm.state == MERGE_SOURCE_WANTED) {
+			int rc = source_give_up(merge, source);
+
+			if (rc != 0)
+				return rc;
+		}
 	}
+	return 0;
 }
 
-bool
-merge_fetch_step(struct mt_merge *merge, uint32_t *budget)
+int
+merge_fetch_step(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
+	uint32_t *budget = &work->turn.budget;
+	int rc = fetch_ask(merge);
 
-	fetch_ask(merge);
-	if (merge->sm.state == MERGE_FAILED)
-		return false;
+	if (rc != 0)
+		return rc;
 	for (uint32_t i = 0; i < work->read_max; i++)
 		fetch_load_read(merge, &work->reads[i], budget);
 	fetch_from_ring(merge, budget);
-	return work->window.done_count == work->window.source_count;
+	return work->window.done_count == work->window.source_count ? STEP_DONE : STEP_AGAIN;
 }
 
 void

@@ -3,14 +3,11 @@
 #ifndef CLEAVE_MIDDLETIER_MERGE_MERGE_FETCH_H
 #define CLEAVE_MIDDLETIER_MERGE_MERGE_FETCH_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 struct mt_merge;
 
-/* merge_fetch_begin -- a new window. merge_fetch_step -- at most *@budget jobs; true: all is there. */
+/* merge_fetch_begin -- a new window. merge_fetch_step -- STEP_DONE: all of it is in memory. */
 void merge_fetch_begin(struct mt_merge *merge);
-bool merge_fetch_step(struct mt_merge *merge, uint32_t *budget);
+int merge_fetch_step(struct mt_merge *merge);
 /* merge_fetch_cancel -- FAILED: what has arrived is let go. */
 void merge_fetch_cancel(struct mt_merge *merge);
 

@@ -25,6 +25,7 @@
 #include "merge/merge.h"
 #include "merge/merge_pace.h"
 #include "merge/merge_plan.h"
+#include "merge/merge_step.h"
 #include "merge/merge_store.h"
 #include "merge/run_writer.h"
 
@@ -65,8 +66,8 @@ record_at(const struct mt_merge *merge, uint32_t block, uint32_t count, uint8_t 
 	};
 }
 
-/* A record without content. False: there is no room now. */
-static bool
+/* A record without content. */
+static int
 store_tombstone(struct mt_merge *merge, const struct merge_frame *frame, uint32_t count,
     uint8_t kind)
 {
@@ -74,15 +75,17 @@ store_tombstone(struct mt_merge *merge, const struct merge_frame *frame, uint32_
 	struct record_desc record =
 	    record_at(merge, frame->block + work->window.block_at, count, kind);
 	dev_ptr place;
+	int rc = run_writer_room(&work->writer, 0, 0, &place);
 
-	if (!run_writer_room(&work->writer, 0, 0, &place))
-		return false;
+	if (rc != STEP_DONE)
+		return rc;
 	run_writer_add(&work->writer, &record);
 	window_advance(&work->window, count);
-	return true;
+	return STEP_DONE;
 }
 
-static void
+/* The engine is through: a record, unless it is all zeroes. */
+static int
 store_ended(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
@@ -94,15 +97,12 @@ store_ended(struct mt_merge *merge)
 	    record_at(merge, frame->block + window->block_at, job->block_count, RECORD_WRITE);
 
 	work->store.is_used = false;
-	if (work->writer.rc != 0 && !MUTANT(writer_failure_unseen)) {
-		merge_fail(merge, work->writer.rc); /* the place went while a thread filled it */
-		return;
-	}
+	if (work->writer.rc != 0 && !MUTANT(writer_failure_unseen))
+		return work->writer.rc; /* the place went while a thread filled it */
 	if (job->rc != 0) {
 		log_error("merge: device memory does not match its CRC shard=%" PRIu32 " rc=%s",
 		    merge->shard->index, log_errno(job->rc));
-		merge_fail(merge, -EIO);
-		return;
+		return -EIO;
 	}
 	if (job->kind == ENGINE_JOB_STORE && job->is_zero) {
 		record.kind = RECORD_ZEROES;
@@ -110,7 +110,7 @@ store_ended(struct mt_merge *merge)
 		if (work->plan.has_beneath || work->plan.is_staged)
 			run_writer_add(&work->writer, &record);
 		window_advance(window, job->block_count);
-		return;
+		return STEP_DONE;
 	}
 	if (job->kind == ENGINE_JOB_COPY) {
 		const struct mt_location *location = &window->sources[frame->source].location;
@@ -127,6 +127,7 @@ store_ended(struct mt_merge *merge)
 		record.block_crcs[i] = window->crcs[slot + i];
 	run_writer_add(&work->writer, &record);
 	window_advance(window, record.block_count);
+	return STEP_DONE;
 }
 
 static void
@@ -134,14 +135,15 @@ store_on_done(struct engine_job *job, void *arg)
 {
 	struct merge_job *slot = arg;
 	struct mt_merge *merge = slot->merge;
+	int rc = 0;
 
 	assert(&slot->job == job);
 	merge_work_of(merge)->out_count--;
 	if (merge->sm.state == MERGE_FAILED)
 		slot->is_used = false;
 	else
-		store_ended(merge);
-	merge_pump(merge);
+		rc = store_ended(merge);
+	merge_notify(merge, rc);
 }
 
 static uint32_t
@@ -154,8 +156,8 @@ blocks_crc(const struct merge_window *window, uint32_t slot, uint32_t count)
 	return crc;
 }
 
-/* The engine's work on blocks that are not lost. False: there is no room now, or it goes on elsewhere. */
-static bool
+/* The engine's work on blocks that are not lost. STEP_AGAIN: no room now, or it goes on elsewhere. */
+static int
 store_blocks(struct mt_merge *merge, const struct merge_frame *frame, uint32_t count)
 {
 	struct merge_work *work = merge_work_of(merge);
@@ -165,10 +167,10 @@ store_blocks(struct mt_merge *merge, const struct merge_frame *frame, uint32_t c
 	uint32_t bytes = frame->is_copy ? window->sources[frame->source].location.stored_bytes
 					: count * CLEAVE_BLOCK_BYTES;
 	dev_ptr place;
-	int rc;
+	int rc = run_writer_room(&work->writer, bytes, count, &place);
 
-	if (!run_writer_room(&work->writer, bytes, count, &place))
-		return false;
+	if (rc != STEP_DONE)
+		return rc;
 	*job = (struct engine_job){
 		.kind = frame->is_copy ? ENGINE_JOB_COPY : ENGINE_JOB_STORE,
 		.codec_id = ENGINE_ZSTD,
@@ -187,21 +189,20 @@ store_blocks(struct mt_merge *merge, const struct merge_frame *frame, uint32_t c
 	rc = engine_submit(merge_engines(merge), job);
 	if (rc == 0) {
 		work->out_count++;
-		return false;
+		return STEP_AGAIN;
 	}
 	if (rc == -ENOBUFS) {
 		work->store.is_used = false;
-		merge_wait(merge, MERGE_BUSY_NS);
-		return false;
+		turn_again(&work->turn, MERGE_BUSY_NS);
+		return STEP_AGAIN;
 	}
 	if (rc < 0)
 		job->rc = rc;
-	store_ended(merge);
-	return merge->sm.state != MERGE_FAILED;
+	return store_ended(merge);
 }
 
-bool
-merge_store_step(struct mt_merge *merge, uint32_t *budget)
+int
+merge_store_step(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
 	struct merge_window *window = &work->window;
@@ -210,25 +211,19 @@ merge_store_step(struct mt_merge *merge, uint32_t *budget)
 		const struct merge_frame *frame = &window->frames[window->frame_at];
 		bool is_write = frame->kind == RECORD_WRITE;
 		uint32_t count = is_write ? piece_count(window, frame) : frame->count;
-		bool is_done;
+		int rc;
 
-		if (work->store.is_used || *budget == 0)
-			return false;
-		(*budget)--;
+		if (work->store.is_used || work->turn.budget == 0)
+			return STEP_AGAIN;
+		work->turn.budget--;
 		if (!is_write)
-			is_done = store_tombstone(merge, frame, count, frame->kind);
+			rc = store_tombstone(merge, frame, count, frame->kind);
 		else if (window->is_lost[frame->slot + window->block_at])
-			is_done = store_tombstone(merge, frame, count, RECORD_LOST);
+			rc = store_tombstone(merge, frame, count, RECORD_LOST);
 		else
-			is_done = store_blocks(merge, frame, count);
-		if (merge->sm.state == MERGE_FAILED)
-			return false;
-		if (work->writer.rc != 0) {
-			merge_fail(merge, work->writer.rc);
-			return false;
-		}
-		if (!is_done)
-			return false;
+			rc = store_blocks(merge, frame, count);
+		if (rc != STEP_DONE)
+			return rc;
 	}
-	return true;
+	return STEP_DONE;
 }

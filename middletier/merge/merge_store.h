@@ -3,12 +3,9 @@
 #ifndef CLEAVE_MIDDLETIER_MERGE_MERGE_STORE_H
 #define CLEAVE_MIDDLETIER_MERGE_MERGE_STORE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 struct mt_merge;
 
-/* merge_store_step -- true: the window's frames are in batches. */
-bool merge_store_step(struct mt_merge *merge, uint32_t *budget);
+/* merge_store_step -- STEP_DONE: the window's frames are in batches. */
+int merge_store_step(struct mt_merge *merge);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_MERGE_STORE_H */

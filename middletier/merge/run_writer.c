@@ -36,6 +36,7 @@
 #include "extent/node_link.h"
 #include "extent/replicate.h"
 #include "index/run_index.h"
+#include "merge/merge_step.h"
 #include "merge/run_roll.h"
 #include "merge/run_writer.h"
 
@@ -238,7 +239,7 @@ batch_close(struct run_writer *writer)
 	list_push_back(&writer->ready, &batch->link);
 }
 
-bool
+int
 run_writer_room(struct run_writer *writer, uint32_t stored_bytes, uint32_t crc_count,
     dev_ptr *ret_place)
 {
@@ -246,25 +247,25 @@ run_writer_room(struct run_writer *writer, uint32_t stored_bytes, uint32_t crc_c
 
 	assert(!writer->is_ending);
 	if (writer->rc != 0)
-		return false;
+		return writer->rc;
 	if (batch != NULL && !batch_has_room(batch, stored_bytes, crc_count)) {
 		assert(batch->record_count > 0);
 		batch_close(writer);
 		run_writer_pump(writer);
 		if (writer->rc != 0)
-			return false;
+			return writer->rc;
 		batch = NULL;
 	}
 	if (batch == NULL)
 		batch = batch_open(writer);
 	if (batch == NULL)
-		return false;
+		return STEP_AGAIN;
 	if (!batch_has_room(batch, stored_bytes, crc_count)) {
 		writer_fail(writer, -EFBIG); /* the nodes' slots are too small for any */
-		return false;
+		return writer->rc;
 	}
 	*ret_place = dev_ptr_add(batch->payload, batch->payload_bytes);
-	return true;
+	return STEP_DONE;
 }
 
 void
@@ -426,6 +427,14 @@ run_writer_end(struct run_writer *writer)
 {
 	writer->is_ending = true;
 	run_writer_pump(writer);
+}
+
+int
+run_writer_end_step(const struct run_writer *writer)
+{
+	if (writer->rc != 0)
+		return writer->rc;
+	return run_writer_is_quiet(writer) ? STEP_DONE : STEP_AGAIN;
 }
 
 void

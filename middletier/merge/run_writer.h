@@ -75,13 +75,18 @@ void run_writer_fini(struct run_writer *writer);
 /* run_writer_begin -- nothing of an earlier merge is left (run_writer_is_quiet). */
 void run_writer_begin(struct run_writer *writer, struct mt_shard *shard, uint64_t chunk,
     uint64_t flushed_sequence, uint64_t cut);
-/* run_writer_room -- where @stored_bytes may go with @crc_count CRCs; null: when fn was called. */
-bool run_writer_room(struct run_writer *writer, uint32_t stored_bytes, uint32_t crc_count,
+/*
+ * run_writer_room -- where @stored_bytes may go with @crc_count CRCs
+ *
+ * STEP_DONE: *@ret_place is it. STEP_AGAIN: when fn was called. Negative: why the writer has failed.
+ */
+int run_writer_room(struct run_writer *writer, uint32_t stored_bytes, uint32_t crc_count,
     dev_ptr *ret_place);
 /* run_writer_add -- @record is the next: its stored bytes are where run_writer_room said. */
 void run_writer_add(struct run_writer *writer, const struct record_desc *record);
-/* run_writer_end -- send what is left. Done when run_writer_is_quiet. */
+/* run_writer_end -- send what is left. run_writer_end_step -- STEP_DONE: it is acknowledged. */
 void run_writer_end(struct run_writer *writer);
+int run_writer_end_step(const struct run_writer *writer);
 /* run_writer_retry -- is_hoping: look for room again. */
 void run_writer_retry(struct run_writer *writer);
 /* run_writer_cancel -- @rc: what is not sent is dropped; quiet when what is sent has ended. */

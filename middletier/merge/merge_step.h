@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* merge_step.h -- what the parts of a merge tell its driver, which alone moves its state */
+#ifndef CLEAVE_MIDDLETIER_MERGE_MERGE_STEP_H
+#define CLEAVE_MIDDLETIER_MERGE_MERGE_STEP_H
+
+#include <stdint.h>
+
+/* A step says one of these, or a negative errno, which ends the merge. */
+enum merge_step {
+	STEP_AGAIN, /* what it waits for tells: merge_notify, the writer, or turn->again_ns */
+	STEP_DONE,
+};
+
+#define TURN_NEVER UINT64_MAX
+
+/* A turn of the loop. */
+struct merge_turn {
+	uint32_t budget; /* engine jobs that a merge may begin in it yet */
+	uint64_t
+	    again_ns; /* a step wants to be tried again after this, whatever comes; TURN_NEVER */
+};
+
+/* turn_again -- the engine, or a node, takes nothing now: try again after @ns. */
+static inline void
+turn_again(struct merge_turn *turn, uint64_t ns)
+{
+	if (ns < turn->again_ns)
+		turn->again_ns = ns;
+}
+
+#endif /* CLEAVE_MIDDLETIER_MERGE_MERGE_STEP_H */
