@@ -29,11 +29,9 @@
 #include "merge/merge.h"
 
 #include <errno.h>
-#include <inttypes.h>
 
 #include "base/check.h"
 #include "base/list.h"
-#include "base/log.h"
 #include "base/num.h"
 #include "base/sm.h"
 #include "cleave/batch.h"
@@ -44,7 +42,6 @@
 #include "cleave/wire.h"
 #include "common/alloc.h"
 #include "common/port.h"
-#include "common/settings.h"
 #include "common/shard.h"
 #include "common/shard_events.h"
 #include "index/index.h"
@@ -52,6 +49,7 @@
 #include "index/run_load.h"
 #include "merge/merge_commit.h"
 #include "merge/merge_fetch.h"
+#include "merge/merge_input.h"
 #include "merge/merge_pace.h"
 #include "merge/merge_plan.h"
 #include "merge/merge_step.h"
@@ -201,62 +199,7 @@ mt_merge_port_fini(struct mt_port *port)
 	port->merge_work = NULL;
 }
 
-/* ---- inputs ---- */
-
-static void
-merge_mark(const struct mt_merge *merge, bool is_merging)
-{
-	const struct mt_merge_input *input = &merge->input;
-	struct loop_link *link;
-
-	if (input->newest_layer != NULL) {
-		for (link = &input->newest_layer->link;; link = link->next) {
-			LIST_ENTRY(link, struct mt_layer, link)->is_merging = is_merging;
-			if (link == &input->oldest_layer->link)
-				break;
-		}
-	}
-	if (input->newest_run != NULL) {
-		for (link = &input->newest_run->link;; link = link->next) {
-			LIST_ENTRY(link, struct mt_run, link)->is_merging = is_merging;
-			if (link == &input->oldest_run->link)
-				break;
-		}
-	}
-}
-
-/* How many; -E2BIG more than a merge takes. */
-static int
-input_check(const struct mt_merge_input *input)
-{
-	const struct loop_link *link;
-	int count = 0;
-
-	if (input->newest_layer != NULL) {
-		for (link = &input->newest_layer->link;; link = link->next) {
-			const struct mt_layer *layer = LIST_ENTRY(link, struct mt_layer, link);
-
-			assert(layer->is_frozen && !layer->is_merging);
-			count++;
-			if (layer == input->oldest_layer)
-				break;
-		}
-		/* flushed_sequence says that what is older is in runs. */
-		assert(input->oldest_layer->link.next == &input->chunk->layers);
-	}
-	if (input->newest_run != NULL) {
-		assert(input->newest_layer == NULL ||
-		    input->newest_run->link.prev == &input->chunk->runs);
-		for (link = &input->newest_run->link;; link = link->next) {
-			assert(!LIST_ENTRY(link, struct mt_run, link)->is_merging);
-			count++;
-			if (link == &input->oldest_run->link)
-				break;
-		}
-	}
-	assert(count > 0);
-	return count > (int)MERGE_INPUTS_MAX ? -E2BIG : 0;
-}
+/* ---- its queue ---- */
 
 static uint32_t
 merge_rank(const struct mt_merge *merge)
@@ -273,7 +216,7 @@ mt_merge_start(struct mt_shard *shard, const struct mt_merge_input *input, mt_me
 	struct merge_work *work = shard->port->merge_work;
 	struct loop_link *at;
 	struct mt_merge *merge;
-	int rc = input_check(input);
+	int rc = merge_input_check(input);
 
 	CHECK_OBJ(work, MERGE_WORK_MAGIC);
 	if (rc != 0)
@@ -287,7 +230,7 @@ mt_merge_start(struct mt_shard *shard, const struct mt_merge_input *input, mt_me
 	merge->fn = fn;
 	merge->arg = arg;
 	sm_init(&merge->sm, "merge", merge_table, MERGE_QUEUED, shard->index);
-	merge_mark(merge, true);
+	merge_input_mark(input, true);
 	for (at = work->queue.next; at != &work->queue; at = at->next) {
 		if (merge_rank(LIST_ENTRY(at, struct mt_merge, link)) > merge_rank(merge))
 			break;
@@ -322,40 +265,6 @@ merge_finish(struct mt_merge *merge)
 	fn(rc, arg);
 }
 
-/* Their indexes may go. */
-static void
-merge_release_runs(struct mt_merge *merge)
-{
-	struct merge_plan *plan = &merge_work_of(merge)->plan;
-
-	for (uint32_t i = 0; i < plan->input_count; i++) {
-		struct mt_run *run = plan->inputs[i].run;
-		struct merge_load *load = &merge_work_of(merge)->loads[i];
-
-		if (run == NULL)
-			continue;
-		if (load->is_waiting)
-			mt_run_unwait(&load->waiter);
-		else if (plan->inputs[i].is_held)
-			mt_run_release(run);
-		load->is_waiting = plan->inputs[i].is_held = false;
-	}
-}
-
-/* Inputs that are there still. */
-static void
-merge_unmark(struct mt_merge *merge)
-{
-	struct merge_plan *plan = &merge_work_of(merge)->plan;
-
-	for (uint32_t i = 0; i < plan->input_count; i++) {
-		if (plan->inputs[i].run != NULL)
-			plan->inputs[i].run->is_merging = false;
-		else if (plan->inputs[i].layer != NULL)
-			plan->inputs[i].layer->is_merging = false;
-	}
-}
-
 /* FAILED: what is out comes back first. */
 static void
 merge_try_finish_failed(struct mt_merge *merge)
@@ -365,10 +274,10 @@ merge_try_finish_failed(struct mt_merge *merge)
 
 	if (work->out_count > 0 || !run_writer_is_quiet(&work->writer))
 		return;
-	merge_release_runs(merge);
+	merge_input_release(merge);
 	if (work->writer.shard == merge->shard)
 		run_writer_release(&work->writer);
-	merge_unmark(merge);
+	merge_input_unmark(merge);
 	merge_finish(merge);
 	mt_reclaim_kick(shard);
 }
@@ -386,7 +295,7 @@ merge_fail(struct mt_merge *merge, int rc)
 	sm_move(&merge->sm, MERGE_FAILED);
 	merge->rc = rc;
 	if (!is_at_work) {
-		merge_mark(merge, false);
+		merge_input_mark(&merge->input, false);
 		merge_finish(merge);
 		return;
 	}
@@ -446,11 +355,11 @@ merge_done(struct mt_merge *merge)
 	int rc;
 
 	sm_move(&merge->sm, MERGE_DONE);
-	merge_unmark(merge);
+	merge_input_unmark(merge);
 	rc = merge_stage_apply(merge);
 	if (rc != 0) {
 		/* The manifest is ahead of the index: only a take-over brings them together. */
-		merge_release_runs(merge);
+		merge_input_release(merge);
 		merge->rc = rc;
 		merge_finish(merge);
 		mt_shard_stop(shard, -ENOMEM);
@@ -644,67 +553,6 @@ merge_on_loaded(int rc, void *arg)
 		merge_plan(merge);
 }
 
-/* Older layers or runs of the chunk, or what its segment was made from. */
-static bool
-merge_has_beneath(const struct mt_merge *merge)
-{
-	const struct mt_merge_input *input = &merge->input;
-	const struct mt_chunk *chunk = input->chunk;
-
-	if (wire_segment_is_clone(chunk->number / CLEAVE_SEGMENT_CHUNKS))
-		return true;
-	return input->oldest_run != NULL ? input->oldest_run->link.next != &chunk->runs
-					 : chunk->run_count > 0;
-}
-
-static void
-merge_take_layer(struct mt_merge *merge, struct mt_layer *layer)
-{
-	struct merge_plan *plan = &merge_work_of(merge)->plan;
-
-	plan->inputs[plan->input_count++] = (struct merge_input){ .layer = layer };
-	plan->is_hidden &=
-	    mt_index_is_hidden(layer->chunk->index, layer->chunk->number, layer->cut);
-	merge->flushed_sequence = num_max(merge->flushed_sequence, layer->last_sequence);
-	merge->cut = num_max(merge->cut, layer->cut);
-}
-
-static void
-merge_take_run(struct mt_merge *merge, struct mt_run *run)
-{
-	struct merge_plan *plan = &merge_work_of(merge)->plan;
-
-	plan->inputs[plan->input_count++] = (struct merge_input){ .run = run };
-	plan->is_hidden &= mt_index_is_hidden(run->chunk->index, run->chunk->number, run->cut);
-	merge->flushed_sequence = num_max(merge->flushed_sequence, run->flushed_sequence);
-	merge->cut = num_max(merge->cut, run->cut);
-}
-
-static void
-merge_take_inputs(struct mt_merge *merge)
-{
-	const struct mt_merge_input *input = &merge->input;
-	struct merge_plan *plan = &merge_work_of(merge)->plan;
-	struct loop_link *link;
-
-	plan->input_count = 0;
-	plan->is_hidden = true;
-	plan->has_beneath = merge_has_beneath(merge);
-	plan->frame_blocks = merge->shard->port->settings->frame_bytes / CLEAVE_BLOCK_BYTES;
-	if (input->newest_layer != NULL) {
-		for (link = &input->newest_layer->link; link != &input->chunk->layers;
-		     link = link->next)
-			merge_take_layer(merge, LIST_ENTRY(link, struct mt_layer, link));
-	}
-	if (input->newest_run == NULL)
-		return;
-	for (link = &input->newest_run->link;; link = link->next) {
-		merge_take_run(merge, LIST_ENTRY(link, struct mt_run, link));
-		if (link == &input->oldest_run->link)
-			return;
-	}
-}
-
 /* Its turn: the indexes of its runs, those that are there at once. */
 static void
 merge_begin(struct mt_merge *merge)
@@ -713,7 +561,7 @@ merge_begin(struct mt_merge *merge)
 
 	sm_move(&merge->sm, MERGE_LOADING);
 	assert(work->out_count == 0);
-	merge_take_inputs(merge);
+	merge_input_take(merge);
 	for (uint32_t i = 0; i < work->plan.input_count; i++) {
 		struct merge_input *input = &work->plan.inputs[i];
 		struct merge_load *load = &work->loads[i];
@@ -802,7 +650,7 @@ mt_merge_fini(struct mt_shard *shard)
 	}
 	if (work->merge != NULL && work->merge->shard == shard) {
 		if (work->merge->sm.state != MERGE_DONE)
-			merge_release_runs(work->merge);
+			merge_input_release(work->merge);
 		mt_free(work->merge);
 		work->merge = NULL;
 	}
