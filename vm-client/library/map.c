@@ -7,67 +7,16 @@
 
 #include "base/check.h"
 #include "internal.h"
+#include "reader.h"
 
 #define MAP_OLDER_MAX 8u
-
-static const char *const service_class_names[SERVICE_CLASS_NR] = {
-	[SERVICE_STANDARD] = "standard",
-	[SERVICE_LATENCY] = "latency",
-	[SERVICE_CAPACITY] = "capacity",
-};
-
-/* A parser's position: the first member that is wrong stays. */
-struct reader {
-	const char *field;
-};
-
-static uint64_t
-read_u64(struct reader *reader, const json_t *object, const char *name, uint64_t max)
-{
-	const json_t *value = json_object_get(object, name);
-	json_int_t number = json_integer_value(value);
-
-	if (!json_is_integer(value) || number < 0 || (uint64_t)number > max) {
-		if (reader->field == NULL)
-			reader->field = name;
-		return 0;
-	}
-	return (uint64_t)number;
-}
-
-static void
-read_text(struct reader *reader, const json_t *object, const char *name, char *ret_text,
-    size_t bytes)
-{
-	const char *text = json_string_value(json_object_get(object, name));
-
-	if (text == NULL || strlen(text) >= bytes) {
-		if (reader->field == NULL)
-			reader->field = name;
-		return;
-	}
-	memcpy(ret_text, text, strlen(text) + 1);
-}
-
-static const json_t *
-read_array(struct reader *reader, const json_t *object, const char *name, size_t min, size_t max)
-{
-	const json_t *array = json_object_get(object, name);
-
-	if (!json_is_array(array) || json_array_size(array) < min || json_array_size(array) > max) {
-		if (reader->field == NULL)
-			reader->field = name;
-		return NULL;
-	}
-	return array;
-}
 
 static void
 read_shards(struct reader *reader, const json_t *object, struct client_map *map)
 {
 	size_t count = map->shard_count;
-	const json_t *ports = read_array(reader, object, "port_of_shard", count, count);
-	const json_t *epochs = read_array(reader, object, "epoch_of_shard", count, count);
+	const json_t *ports = reader_array(reader, object, "port_of_shard", count, count);
+	const json_t *epochs = reader_array(reader, object, "epoch_of_shard", count, count);
 
 	if (ports == NULL || epochs == NULL)
 		return;
@@ -98,10 +47,10 @@ read_map(struct reader *reader, const json_t *root, struct client_map *map)
 		reader->field = "map";
 		return;
 	}
-	map->shard_count = (uint32_t)read_u64(reader, object, "shard_count", CLEAVE_SHARDS_MAX);
+	map->shard_count = (uint32_t)reader_u64(reader, object, "shard_count", CLEAVE_SHARDS_MAX);
 	if (reader->field == NULL && map->shard_count == 0)
 		reader->field = "shard_count";
-	ports = read_array(reader, object, "ports", 1, CLIENT_PORTS_MAX);
+	ports = reader_array(reader, object, "ports", 1, CLIENT_PORTS_MAX);
 	if (reader->field != NULL)
 		return;
 	map->port_count = (uint32_t)json_array_size(ports);
@@ -117,46 +66,13 @@ read_map(struct reader *reader, const json_t *root, struct client_map *map)
 	read_shards(reader, object, map);
 }
 
+/* An open volume: what it is, and what its opening has made of it. */
 static void
-read_volume(struct reader *reader, const json_t *root, struct cleave_volume_info *info)
+read_opened(struct reader *reader, const json_t *root, struct cleave_volume_info *info)
 {
-	const json_t *object = json_object_get(root, "volume");
-	const json_t *level = json_object_get(object, "level");
-	char service_class[16] = "";
-	unsigned i = 0;
-
-	memset(info, 0, sizeof(*info));
-	if (!json_is_object(object)) {
-		reader->field = "volume";
-		return;
-	}
-	read_text(reader, object, "name", info->name, sizeof(info->name));
-	info->id = read_u64(reader, object, "id", INT64_MAX);
-	info->size_bytes = read_u64(reader, object, "size_bytes", CLEAVE_VOLUME_BYTES_MAX);
-	read_text(reader, object, "service_class", service_class, sizeof(service_class));
-	read_text(reader, object, "engine", info->engine, sizeof(info->engine));
-	info->replicas = (uint32_t)read_u64(reader, object, "replicas", 255);
-	info->segment_base = read_u64(reader, object, "segment_base", INT64_MAX);
-	info->segment_count = (uint32_t)read_u64(reader, object, "segment_count",
-	    CLEAVE_VOLUME_BYTES_MAX / CLEAVE_SEGMENT_BYTES);
-	info->attach = read_u64(reader, root, "attach", INT64_MAX);
+	reader_volume(reader, json_object_get(root, "volume"), info);
+	info->attach = reader_u64(reader, root, "attach", INT64_MAX);
 	info->is_read_only = json_is_true(json_object_get(root, "read_only"));
-	info->level = (int)json_integer_value(level);
-	if (reader->field != NULL)
-		return;
-	while (i < SERVICE_CLASS_NR && strcmp(service_class, service_class_names[i]) != 0)
-		i++;
-	info->service_class = (enum cleave_service_class)i;
-	if (i == SERVICE_CLASS_NR)
-		reader->field = "service_class";
-	else if (info->id == 0)
-		reader->field = "id";
-	else if (info->size_bytes == 0 || info->size_bytes % CLEAVE_BLOCK_BYTES != 0)
-		reader->field = "size_bytes";
-	else if (info->segment_count * CLEAVE_SEGMENT_BYTES < info->size_bytes)
-		reader->field = "segment_count";
-	else if (!json_is_integer(level))
-		reader->field = "level";
 }
 
 /* An address in @map's list; added when there is room. CLIENT_PORTS_MAX: there is none. */
@@ -227,7 +143,7 @@ parse(const char *text, struct cleave_volume_info *ret_info, struct client_map *
 	} else {
 		read_map(&reader, root, map);
 		if (reader.field == NULL && ret_info != NULL)
-			read_volume(&reader, root, &info);
+			read_opened(&reader, root, &info);
 	}
 	if (rc == 0 && reader.field == NULL) {
 		*ret_map = *map;
