@@ -160,7 +160,8 @@ struct cleave_stats {
 const struct cleave_stats *cleave_client_stats(const struct cleave_client *client);
 
 /*
- * Control: a JSON object goes to a gateway, a JSON object comes back.
+ * Control: a JSON object goes to a gateway, a JSON object comes back. cleave/manage.h has calls for what is
+ * done to volumes and snapshots, with structs.
  *
  *	{"op":"volume.create","name":N,"size_bytes":S,"service_class":C,"engine":E,"level":L,
  *	    "replicas":R}                           "volume":{...}

@@ -386,23 +386,35 @@ run_create(struct fake_gateway *fake, const json_t *request, int *ret_rc)
 	    json_volume(fake_gateway_add(fake, name, (uint64_t)bytes)));
 }
 
-/* Two a page. */
+/* The volume whose name is the next one behind @after; NULL: there is none. */
+static const struct fake_volume *
+volume_behind(const struct fake_gateway *fake, const char *after)
+{
+	const struct fake_volume *best = NULL;
+
+	for (uint32_t i = 0; i < fake->volume_count; i++) {
+		const struct fake_volume *volume = &fake->volumes[i];
+
+		if (strcmp(volume->name, after) > 0 &&
+		    (best == NULL || strcmp(volume->name, best->name) < 0))
+			best = volume;
+	}
+	return best;
+}
+
+/* Two in an answer; "" is the name of those that were deleted. */
 static json_t *
 run_list(struct fake_gateway *fake, const json_t *request)
 {
 	const char *after = json_string_value(json_object_get(request, "after"));
+	const struct fake_volume *volume = volume_behind(fake, after == NULL ? "" : after);
 	json_t *list = json_array();
-	uint32_t i = 0;
 
-	if (after != NULL && after[0] == '\0')
-		after = NULL;
-	while (after != NULL && i < fake->volume_count && strcmp(fake->volumes[i].name, after) != 0)
-		i++;
-	if (after != NULL)
-		i++;
-	for (uint32_t end = i + 2; i < end && i < fake->volume_count; i++)
-		json_array_append_new(list, json_volume(&fake->volumes[i]));
-	return json_pack("{s:o, s:b}", "volumes", list, "more", i < fake->volume_count);
+	while (volume != NULL && json_array_size(list) < 2) {
+		json_array_append_new(list, json_volume(volume));
+		volume = volume_behind(fake, volume->name);
+	}
+	return json_pack("{s:o, s:b}", "volumes", list, "more", volume != NULL);
 }
 
 static json_t *
@@ -411,7 +423,7 @@ run_resize(struct fake_volume *volume, const json_t *request, int *ret_rc)
 	uint64_t size_bytes = (uint64_t)json_integer_value(json_object_get(request, "size_bytes"));
 	json_int_t id = json_integer_value(json_object_get(request, "id"));
 
-	if ((uint64_t)id != volume->id) {
+	if (json_object_get(request, "id") != NULL && (uint64_t)id != volume->id) {
 		*ret_rc = -ENOENT;
 		return json_pack("{s:s}", "error", "another volume");
 	}
@@ -456,6 +468,9 @@ run_volume(struct fake_gateway *fake, const char *op, const json_t *request, int
 		    "read_only", 1, "map", json_map(fake));
 	if (strcmp(op, "volume.resize") == 0)
 		return run_resize(volume, request, ret_rc);
+	if (strcmp(op, "volume.rename") == 0)
+		(void)snprintf(volume->name, sizeof(volume->name), "%s",
+		    json_string_value(json_object_get(request, "new")));
 	if (strcmp(op, "volume.delete") == 0) {
 		volume->name[0] = '\0';
 		return json_object();
@@ -514,9 +529,11 @@ control_text(struct fake_gateway *fake, struct split_msg *msg, int *ret_rc)
 		*ret_rc = fake->control_status_rc;
 		return strdup("{\"error\":\"as the test said\"}");
 	}
+	dev_copy_to_host(fake->split, text, msg->payload, msg->payload_bytes);
+	(void)snprintf(fake->control_last, sizeof(fake->control_last), "%.*s",
+	    (int)msg->payload_bytes, text);
 	if (fake->control_answer != NULL)
 		return strdup(fake->control_answer);
-	dev_copy_to_host(fake->split, text, msg->payload, msg->payload_bytes);
 	request = json_loadb(text, msg->payload_bytes, 0, NULL);
 	reply = run_op(fake, request, ret_rc);
 	out = json_dumps(reply, JSON_COMPACT);

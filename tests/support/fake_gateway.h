@@ -81,6 +81,7 @@ struct fake_gateway {
 	/* What it saw. */
 	struct fake_record *log;
 	uint32_t log_count;
+	char control_last[512];      /* the control request that came last, as text */
 	uint32_t overlap_violations; /* a write came while an overlapping one was held */
 	uint32_t order_violations;   /* a request id of a session did not grow */
 	uint32_t map_count, attach_count, detach_count, control_count, hello_count;

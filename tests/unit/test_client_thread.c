@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "cleave/client.h"
+#include "cleave/manage.h"
 #include "support/fake_gateway.h"
 
 #define WAIT_MS 30000
@@ -213,6 +213,87 @@ Test(client_thread, errors_have_texts)
 		      r->error) == -EINVAL);
 	cr_assert(strstr(r->error, "unknown") != NULL, "%s", r->error);
 	free(reply);
+	remote_destroy(r);
+}
+
+Test(client_thread, volumes_are_managed)
+{
+	struct remote *r = remote_create();
+	struct cleave_volume_entry volume, *volumes = NULL;
+	uint32_t count = 0;
+
+	remote_run(r);
+	for (char name[] = "a"; name[0] < 'f'; name[0]++) {
+		const struct cleave_volume_options options = { .name = name, .size_bytes = 8192 };
+
+		cr_assert(cleave_volume_create_wait(r->cleave, &options, &volume, r->error) == 0,
+		    "%s", r->error);
+		cr_assert_str_eq(volume.info.name, name);
+		cr_assert(
+		    cleave_volume_create_wait(r->cleave, &options, &volume, r->error) == -EEXIST);
+		cr_assert(strstr(r->error, "exists") != NULL, "%s", r->error);
+	}
+	cr_assert(cleave_volume_rename_wait(r->cleave, "e", "w", &volume, r->error) == 0);
+	cr_assert_str_eq(volume.info.name, "w");
+	cr_assert(
+	    cleave_volume_set_size_wait(r->cleave, "w", 4096, 0, &volume, r->error) == -EINVAL);
+	cr_assert(cleave_volume_set_size_wait(r->cleave, "w", 4096, CLEAVE_MANAGE_SHRINK, &volume,
+		      r->error) == 0);
+	cr_assert(volume.info.size_bytes == 4096);
+	/* The gateway hands out two at a time; all that it has are wanted. */
+	cr_assert(cleave_volume_list_wait(r->cleave, &volumes, &count, r->error) == 0, "%s",
+	    r->error);
+	cr_assert(count >= 5);
+	cr_assert_str_eq(volumes[count - 1].info.name, "w");
+	free(volumes);
+	cr_assert(cleave_volume_delete_wait(r->cleave, "w", 0, r->error) == 0, "%s", r->error);
+	cr_assert(cleave_volume_show_wait(r->cleave, "w", &volume, r->error) == -ENOENT);
+	cr_assert(strstr(r->error, "no such volume") != NULL, "%s", r->error);
+	cr_assert(cleave_volume_show_wait(r->cleave, "", &volume, r->error) == -EINVAL);
+	cr_assert(r->error[0] != '\0');
+	cr_assert(cleave_volume_show_wait(r->cleave, "x", &volume, NULL) == -ENOENT);
+	remote_destroy(r);
+}
+
+#define SNAPSHOTS(more) "{\"snapshot\":" SNAPSHOT ",\"snapshots\":[" SNAPSHOT "],\"more\":" more "}"
+#define SNAPSHOT                                                                                   \
+	"{\"number\":8,\"name\":\"s\",\"volume\":\"v\",\"volume_id\":3,\"size_bytes\":4096,"       \
+	"\"created_s\":1,\"clones\":0}"
+
+Test(client_thread, snapshots_are_managed)
+{
+	struct remote *r = remote_create();
+	struct cleave_snapshot snapshot, *snapshots = NULL;
+	struct cleave_volume_entry volume;
+	uint32_t count = 0;
+
+	r->fake.control_answer = SNAPSHOTS("false");
+	remote_run(r);
+	cr_assert(cleave_snapshot_create_wait(r->cleave, "v@s", &snapshot, r->error) == 0, "%s",
+	    r->error);
+	cr_assert_str_eq(snapshot.name, "v@s");
+	cr_assert(cleave_snapshot_list_wait(r->cleave, NULL, &snapshots, &count, r->error) == 0,
+	    "%s", r->error);
+	cr_assert(count == 1 && snapshots[0].number == 8);
+	free(snapshots);
+	cr_assert(cleave_snapshot_delete_wait(r->cleave, "v@s", r->error) == 0, "%s", r->error);
+	cr_assert(
+	    cleave_snapshot_rollback_wait(r->cleave, "v@s", 0, &volume, r->error) == -EBADMSG);
+	cr_assert(strstr(r->error, "volume") != NULL, "%s", r->error);
+	remote_destroy(r);
+}
+
+Test(client_thread, a_list_without_an_end_is_refused)
+{
+	struct remote *r = remote_create();
+	struct cleave_snapshot *snapshots = NULL;
+	uint32_t count = 7;
+
+	r->fake.control_answer = SNAPSHOTS("true");
+	remote_run(r);
+	cr_assert(
+	    cleave_snapshot_list_wait(r->cleave, "v", &snapshots, &count, r->error) == -EBADMSG);
+	cr_assert(snapshots == NULL && count == 7 && r->error[0] != '\0');
 	remote_destroy(r);
 }
 

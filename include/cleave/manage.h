@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * manage.h -- libcleave: volumes and snapshots made, listed, changed and deleted
+ *
+ * Each call asks one of a client's gateways, as cleave_control does, and has the answer as a struct. It
+ * has two forms: on the caller's loop, with a handler, and blocking (_wait), for a client on a thread of
+ * the library's own. What is common to all of them:
+ *
+ *   - A call that changes something is sent once. When its connection is lost before the answer came,
+ *     that is -ECONNRESET: the change may have happened. Ask (cleave_volume_show) before it is tried again.
+ *   - The errors of a gateway come with its text: -EINVAL it takes no such name or value; -ENOENT there is
+ *     none of that name; -EEXIST there is one already; -ENOTEMPTY somebody uses it, or something hangs on
+ *     it; -ENOSPC; -ENOTSUP.
+ *   - Those of the way there: -ETIMEDOUT no answer within options.control_timeout_ns; -ECONNREFUSED and
+ *     the like; -ECONNRESET; -EBADMSG the answer cannot be read.
+ *   - A name is 1 to 63 characters, of a snapshot VOLUME@SNAPSHOT; others are -EINVAL.
+ */
+#ifndef CLEAVE_MANAGE_H
+#define CLEAVE_MANAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cleave/client.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The session that writes a volume. Its texts are for people; longer ones are cut. */
+struct cleave_writer {
+	char client[64];  /* what it calls itself: options.name */
+	char address[64]; /* from where it opened the volume */
+	uint64_t since_s; /* seconds since 1970 */
+};
+
+/* A volume, as a gateway describes it. */
+struct cleave_volume_entry {
+	struct cleave_volume_info info; /* is_read_only is false */
+	uint64_t origin;             /* the number of the snapshot that it is a clone of; 0: none */
+	bool has_writer;             /* told by cleave_volume_show and _list */
+	struct cleave_writer writer; /* zero when there is none */
+};
+
+/* Some of the volumes, by rising name. */
+struct cleave_volume_page {
+	const struct cleave_volume_entry *volumes;
+	uint32_t volume_count;
+	bool is_more; /* ask again, after the last of these */
+};
+
+/* A snapshot, as a gateway describes it. */
+struct cleave_snapshot {
+	char name[2 * CLEAVE_VOLUME_NAME_BYTES_MAX +
+	    2];          /* VOLUME@SNAPSHOT: cleave_volume_open takes it */
+	uint64_t number; /* no other one ever has it */
+	uint64_t volume_id;
+	uint64_t size_bytes; /* of the volume, when it was taken */
+	uint64_t created_s;  /* seconds since 1970 */
+	uint32_t clone_count;
+};
+
+/* Some of the snapshots, by rising number. */
+struct cleave_snapshot_page {
+	const struct cleave_snapshot *snapshots;
+	uint32_t snapshot_count;
+	bool is_more; /* ask again, after the last of these */
+};
+
+/* The properties of a new volume. Zero means the default in brackets. */
+struct cleave_volume_options {
+	const char *name;    /* required */
+	uint64_t size_bytes; /* required: a multiple of 4096, up to CLEAVE_VOLUME_BYTES_MAX */
+	enum cleave_service_class service_class; /* [CLEAVE_SERVICE_STANDARD] */
+	const char *engine; /* auto, none, lz4, snappy, deflate, zstd [what the class means] */
+	bool has_level;     /* level is given [the engine's default] */
+	int level;
+	uint32_t replicas; /* [3] */
+};
+
+/* Permissions for what does harm. */
+enum cleave_manage_flags {
+	CLEAVE_MANAGE_FORCE = 1u << 0,     /* whoever uses the volume loses it */
+	CLEAVE_MANAGE_SHRINK = 1u << 1,    /* it may become smaller */
+	CLEAVE_MANAGE_SNAPSHOTS = 1u << 2, /* its snapshots go with it */
+};
+
+struct cleave_ask;
+/*
+ * Handlers. @rc: 0, or a negative errno as above, and then @error is a text for people. The answer and
+ * @error are valid during the handler alone; the answer is NULL unless @rc is 0. @ask is the caller's again.
+ */
+typedef void (*cleave_done_fn)(struct cleave_ask *ask, int rc, const char *error, void *arg);
+typedef void (*cleave_volume_fn)(struct cleave_ask *ask, int rc,
+    const struct cleave_volume_entry *volume, const char *error, void *arg);
+typedef void (*cleave_volumes_fn)(struct cleave_ask *ask, int rc,
+    const struct cleave_volume_page *page, const char *error, void *arg);
+typedef void (*cleave_snapshot_fn)(struct cleave_ask *ask, int rc,
+    const struct cleave_snapshot *snapshot, const char *error, void *arg);
+typedef void (*cleave_snapshots_fn)(struct cleave_ask *ask, int rc,
+    const struct cleave_snapshot_page *page, const char *error, void *arg);
+
+/* A call, owned by the caller, the library's until its handler. Nothing in it has to be set. */
+struct cleave_ask {
+	/* The library's. */
+	struct cleave_call call;
+	const struct cleave_ask_kind *kind;
+	union {
+		cleave_done_fn done;
+		cleave_volume_fn volume;
+		cleave_volumes_fn volumes;
+		cleave_snapshot_fn snapshot;
+		cleave_snapshots_fn snapshots;
+	} fn;
+	void *arg;
+};
+
+/* Volumes. */
+
+/*
+ * cleave_volume_create, cleave_volume_create_wait -- make a volume; it reads as zeros
+ *
+ * Ownership: @options is copied; @ask is the library's until @fn. *@ret_volume is the caller's, and is
+ *            untouched on failure; @ret_error as with cleave_client_create.
+ * Returns:   0: @fn is called exactly once, later; else it never is. _wait: 0 and *@ret_volume; else a
+ *            negative errno, and a text for people in @ret_error.
+ * Errors:    -EINVAL the name, the class, a size that is 0 or no multiple of 4096; -ERANGE a size above
+ *            CLEAVE_VOLUME_BYTES_MAX; -ENOBUFS CLEAVE_CALLS_MAX calls wait; -ENOMEM. To @fn, and from _wait
+ *            too: -EEXIST there is one of this name; -ENOSPC; -EINVAL engine, level, replicas;
+ *            and those of the way: -ETIMEDOUT no answer within options.control_timeout_ns;
+ *            -ECONNREFUSED and the like; -ECONNRESET it was sent, and may have happened; -EBADMSG the
+ *            answer cannot be read.
+ * Threads:   the loop's; _wait: any but the library's.
+ */
+int cleave_volume_create(struct cleave_client *client, struct cleave_ask *ask,
+    const struct cleave_volume_options *options, cleave_volume_fn fn, void *arg);
+int cleave_volume_create_wait(struct cleave *cleave, const struct cleave_volume_options *options,
+    struct cleave_volume_entry *ret_volume, char *ret_error);
+
+/*
+ * cleave_volume_delete, cleave_volume_delete_wait -- delete a volume, and what is in it
+ *
+ * With CLEAVE_MANAGE_FORCE also one that is in use: its sessions end with -ENOENT. With
+ * CLEAVE_MANAGE_SNAPSHOTS its snapshots too; those that have clones stay in the way.
+ * Ownership: @name is copied; @ask is the library's until @fn; @ret_error as with cleave_client_create.
+ * Returns:   0: @fn is called exactly once, later; else it never is. _wait: 0: it is gone; else a negative
+ *            errno, and a text for people in @ret_error.
+ * Errors:    -EINVAL the name, another flag; -ENOBUFS; -ENOMEM. To @fn, and from _wait too: -ENOENT;
+ *            -ENOTEMPTY it is in use, or has snapshots; and those of the way (cleave_volume_create).
+ * Threads:   the loop's; _wait: any but the library's.
+ */
+int cleave_volume_delete(struct cleave_client *client, struct cleave_ask *ask, const char *name,
+    unsigned flags, cleave_done_fn fn, void *arg);
+int cleave_volume_delete_wait(struct cleave *cleave, const char *name, unsigned flags,
+    char *ret_error);
+
+/*
+ * cleave_volume_list, cleave_volume_list_wait -- the volumes, by rising name
+ *
+ * The first form has one page of them: those behind @after, which is NULL for the first page. The second
+ * has all.
+ * Ownership: @after is copied; @ask is the library's until @fn. *@ret_volumes, an array, is the caller's:
+ *            free() it; NULL when there is none, and untouched on failure. @ret_error as with
+ *            cleave_client_create.
+ * Returns:   0: @fn is called exactly once, later; else it never is. _wait: 0, *@ret_volumes and
+ *            *@ret_count; else a negative errno, and a text for people in @ret_error.
+ * Errors:    -EINVAL @after is no name; -ENOBUFS; -ENOMEM. To @fn, and from _wait too: those of the
+ *            way (cleave_volume_create).
+ * Threads:   the loop's; _wait: any but the library's.
+ */
+int cleave_volume_list(struct cleave_client *client, struct cleave_ask *ask, const char *after,
+    cleave_volumes_fn fn, void *arg);
+int cleave_volume_list_wait(struct cleave *cleave, struct cleave_volume_entry **ret_volumes,
+    uint32_t *ret_count, char *ret_error);
+
+/*
+ * cleave_volume_show, cleave_volume_show_wait -- what a volume is, and who writes it
+ *
+ * Ownership: as with cleave_volume_create.
+ * Returns:   as cleave_volume_create.
+ * Errors:    -EINVAL the name; -ENOBUFS; -ENOMEM. To @fn, and from _wait too: -ENOENT, and those of the
+ *            way (cleave_volume_create).
+ * Threads:   the loop's; _wait: any but the library's.
+ */
+int cleave_volume_show(struct cleave_client *client, struct cleave_ask *ask, const char *name,
+    cleave_volume_fn fn, void *arg);
+int cleave_volume_show_wait(struct cleave *cleave, const char *name,
+    struct cleave_volume_entry *ret_volume, char *ret_error);
+
+/*
+ * cleave_volume_rename, cleave_volume_rename_wait -- give a volume another name; its sessions go on
+ *
+ * Ownership: @name and @new_name are copied; else as with cleave_volume_create.
+ * Returns:   as cleave_volume_create; the volume has the new name.
+ * Errors:    -EINVAL a name; -ENOBUFS; -ENOMEM. To @fn, and from _wait too: -ENOENT; -EEXIST the new name
+ *            is another's; and those of the way (cleave_volume_create).
+ * Threads:   the loop's; _wait: any but the library's.
+ */
+int cleave_volume_rename(struct cleave_client *client, struct cleave_ask *ask, const char *name,
+    const char *new_name, cleave_volume_fn fn, void *arg);
+int cleave_volume_rename_wait(struct cleave *cleave, const char *name, const char *new_name,
+    struct cleave_volume_entry *ret_volume, char *ret_error);
+
+/*
+ * cleave_volume_set_size, cleave_volume_set_size_wait -- change the size of a volume, by its name
+ *
+ * A session that has it open learns the size by cleave_volume_refresh. Who has it open uses
+ * cleave_volume_resize. To make it smaller needs CLEAVE_MANAGE_SHRINK, that nobody writes it (or
+ * CLEAVE_MANAGE_FORCE), and that what is behind the new end was discarded: else it is there again when the
+ * volume grows.
+ * Ownership: as with cleave_volume_create.
+ * Returns:   as cleave_volume_create; the volume has the new size.
+ * Errors:    -EINVAL the name, another flag, 0 or no multiple of 4096; -ERANGE a size above
+ *            CLEAVE_VOLUME_BYTES_MAX; -ENOBUFS; -ENOMEM. To @fn, and from _wait too: -ENOENT; -EINVAL it
+ *            would be smaller; -ENOTEMPTY it is in use; and those of the way (cleave_volume_create).
+ * Threads:   the loop's; _wait: any but the library's.
+ */
+int cleave_volume_set_size(struct cleave_client *client, struct cleave_ask *ask, const char *name,
+    uint64_t size_bytes, unsigned flags, cleave_volume_fn fn, void *arg);
+int cleave_volume_set_size_wait(struct cleave *cleave, const char *name, uint64_t size_bytes,
+    unsigned flags, struct cleave_volume_entry *ret_volume, char *ret_error);
+
+/* Snapshots. */
+
+/*
+ * cleave_snapshot_create, cleave_snapshot_create_wait -- keep a volume as it is now
+ *
+ * It has every write that was acknowledged before the call, and none that was submitted after the answer.
+ * Sessions go on.
+ * Ownership: @name, VOLUME@SNAPSHOT, is copied; @ask is the library's until @fn. *@ret_snapshot is the
+ *            caller's, and is untouched on failure; @ret_error as with cleave_client_create.
+ * Returns:   0: @fn is called exactly once, later; else it never is. _wait: 0 and *@ret_snapshot; else a
+ *            negative errno, and a text for people in @ret_error.
+ * Errors:    -EINVAL the name; -ENOBUFS; -ENOMEM. To @fn, and from _wait too: -ENOENT no such volume;
+ *            -EEXIST; -ENOSPC; and those of the way (cleave_volume_create).
+ * Threads:   the loop's; _wait: any but the library's.
+ */
+int cleave_snapshot_create(struct cleave_client *client, struct cleave_ask *ask, const char *name,
+    cleave_snapshot_fn fn, void *arg);
+int cleave_snapshot_create_wait(struct cleave *cleave, const char *name,
+    struct cleave_snapshot *ret_snapshot, char *ret_error);
+
+/*
+ * cleave_snapshot_list, cleave_snapshot_list_wait -- the snapshots of a volume, or all: by rising number
+ *
+ * The first form has one page of them: those whose number is above @after, which is 0 for the first page.
+ * The second has all.
+ * Ownership: @volume, a name, or NULL for all, is copied; @ask is the library's until @fn. *@ret_snapshots,
+ *            an array, is the caller's: free() it; NULL when there is none, and untouched on failure.
+ *            @ret_error as with cleave_client_create.
+ * Returns:   0: @fn is called exactly once, later; else it never is. _wait: 0, *@ret_snapshots and
+ *            *@ret_count; else a negative errno, and a text for people in @ret_error.
+ * Errors:    -EINVAL the name; -ENOBUFS; -ENOMEM. To @fn, and from _wait too: -ENOENT no such volume, and
+ *            those of the way (cleave_volume_create).
+ * Threads:   the loop's; _wait: any but the library's.
+ */
+int cleave_snapshot_list(struct cleave_client *client, struct cleave_ask *ask, const char *volume,
+    uint64_t after, cleave_snapshots_fn fn, void *arg);
+int cleave_snapshot_list_wait(struct cleave *cleave, const char *volume,
+    struct cleave_snapshot **ret_snapshots, uint32_t *ret_count, char *ret_error);
+
+/*
+ * cleave_snapshot_delete, cleave_snapshot_delete_wait -- delete a snapshot
+ *
+ * Whoever has it open gets -ENOENT from then on.
+ * Ownership: as with cleave_volume_delete.
+ * Returns:   as cleave_volume_delete.
+ * Errors:    -EINVAL the name; -ENOBUFS; -ENOMEM. To @fn, and from _wait too: -ENOENT; -ENOTEMPTY it has
+ *            clones; and those of the way (cleave_volume_create).
+ * Threads:   the loop's; _wait: any but the library's.
+ */
+int cleave_snapshot_delete(struct cleave_client *client, struct cleave_ask *ask, const char *name,
+    cleave_done_fn fn, void *arg);
+int cleave_snapshot_delete_wait(struct cleave *cleave, const char *name, char *ret_error);
+
+/*
+ * cleave_snapshot_rollback, cleave_snapshot_rollback_wait -- make a volume what it was at a snapshot
+ *
+ * What was written since is gone; the snapshot stays. CLEAVE_MANAGE_FORCE: also while somebody uses the
+ * volume, who loses it. CLEAVE_MANAGE_SHRINK: also to a size that is smaller.
+ * Ownership: @name, VOLUME@SNAPSHOT, is copied; else as with cleave_volume_create.
+ * Returns:   as cleave_volume_create.
+ * Errors:    -EINVAL the name, another flag; -ENOBUFS; -ENOMEM. To @fn, and from _wait too: -ENOENT; -EINVAL
+ *            it would be smaller; -ENOTEMPTY it is in use; -ENOTSUP too many clones and roll-backs lie below;
+ *            and those of the way (cleave_volume_create).
+ * Threads:   the loop's; _wait: any but the library's.
+ */
+int cleave_snapshot_rollback(struct cleave_client *client, struct cleave_ask *ask, const char *name,
+    unsigned flags, cleave_volume_fn fn, void *arg);
+int cleave_snapshot_rollback_wait(struct cleave *cleave, const char *name, unsigned flags,
+    struct cleave_volume_entry *ret_volume, char *ret_error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CLEAVE_MANAGE_H */

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * manage_volume.c -- volumes created, deleted, listed, shown, renamed, resized: by name, through a gateway
+ *
+ * Each call has a check of its arguments and a request, which its two forms share: one starts it on the
+ * loop, the other waits for it.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "manage.h"
+
+/* Answers. */
+
+static void
+volume_read(struct reader *reader, const json_t *object, void *ret_entry)
+{
+	struct cleave_volume_entry *entry = ret_entry;
+	const json_t *writer = json_object_get(object, "holder");
+
+	reader_volume(reader, object, &entry->info);
+	entry->info.attach = reader_u64(reader, object, "attach", INT64_MAX);
+	if (json_object_get(object, "origin") != NULL)
+		entry->origin = reader_u64(reader, object, "origin", INT64_MAX);
+	if (writer == NULL)
+		return;
+	entry->has_writer = true;
+	reader_cut(writer, "client", entry->writer.client, sizeof(entry->writer.client));
+	reader_cut(writer, "address", entry->writer.address, sizeof(entry->writer.address));
+	entry->writer.since_s = reader_u64(reader, writer, "since_s", INT64_MAX);
+}
+
+static bool
+volume_rises(const void *before, const void *entry)
+{
+	const struct cleave_volume_entry *first = before, *second = entry;
+
+	return strcmp(first->info.name, second->info.name) < 0;
+}
+
+static void
+volume_deliver(struct cleave_ask *ask, int rc, const struct ask_answer *answer, const char *error)
+{
+	ask->fn.volume(ask, rc, rc == 0 ? answer->entries : NULL, error, ask->arg);
+}
+
+static void
+volumes_deliver(struct cleave_ask *ask, int rc, const struct ask_answer *answer, const char *error)
+{
+	const struct cleave_volume_page page = { answer->entries, answer->count, answer->is_more };
+
+	ask->fn.volumes(ask, rc, rc == 0 ? &page : NULL, error, ask->arg);
+}
+
+const struct cleave_ask_kind manage_volume = {
+	.one = "volume",
+	.entry_bytes = sizeof(struct cleave_volume_entry),
+	.read = volume_read,
+	.deliver = volume_deliver,
+};
+
+static const struct cleave_ask_kind manage_volumes = {
+	.many = "volumes",
+	.entry_bytes = sizeof(struct cleave_volume_entry),
+	.is_paged = true,
+	.read = volume_read,
+	.rises = volume_rises,
+	.deliver = volumes_deliver,
+};
+
+/* Requests. */
+
+static const struct ask_op op_create = { "volume.create", &manage_volume, true };
+static const struct ask_op op_delete = { "volume.delete", &ask_done, true };
+static const struct ask_op op_list = { "volume.list", &manage_volumes, false };
+static const struct ask_op op_show = { "volume.show", &manage_volume, false };
+static const struct ask_op op_rename = { "volume.rename", &manage_volume, true };
+static const struct ask_op op_set_size = { "volume.resize", &manage_volume, true };
+
+json_t *
+manage_named(const struct ask_op *op, const char *name)
+{
+	json_t *request = ask_request(op);
+
+	ask_add_text(&request, "name", name);
+	return request;
+}
+
+void
+manage_add_flag(json_t **request, const char *member, unsigned flags, unsigned flag)
+{
+	if ((flags & flag) != 0)
+		ask_add(request, member, json_true());
+}
+
+static int
+check_size(uint64_t size_bytes)
+{
+	if (size_bytes == 0 || size_bytes % CLEAVE_BLOCK_BYTES != 0)
+		return -EINVAL;
+	return size_bytes > CLEAVE_VOLUME_BYTES_MAX ? -ERANGE : 0;
+}
+
+static int
+check_flags(const char *name, unsigned flags, unsigned known)
+{
+	if ((flags & ~known) != 0)
+		return -EINVAL;
+	return ask_check_name(name, MANAGE_NAME_BYTES_MAX);
+}
+
+/* Create. */
+
+static int
+check_create(const struct cleave_volume_options *options)
+{
+	int rc = ask_check_name(options->name, MANAGE_NAME_BYTES_MAX);
+
+	if (rc != 0)
+		return rc;
+	if (reader_class_name(options->service_class) == NULL)
+		return -EINVAL;
+	if (options->engine != NULL && ask_check_name(options->engine, MANAGE_NAME_BYTES_MAX) != 0)
+		return -EINVAL;
+	return check_size(options->size_bytes);
+}
+
+static json_t *
+request_create(const struct cleave_volume_options *options)
+{
+	json_t *request = manage_named(&op_create, options->name);
+
+	ask_add(&request, "size_bytes", json_integer((json_int_t)options->size_bytes));
+	ask_add_text(&request, "service_class", reader_class_name(options->service_class));
+	if (options->engine != NULL)
+		ask_add_text(&request, "engine", options->engine);
+	if (options->has_level)
+		ask_add(&request, "level", json_integer(options->level));
+	if (options->replicas != 0)
+		ask_add(&request, "replicas", json_integer(options->replicas));
+	return request;
+}
+
+int
+cleave_volume_create(struct cleave_client *client, struct cleave_ask *ask,
+    const struct cleave_volume_options *options, cleave_volume_fn fn, void *arg)
+{
+	int rc = check_create(options);
+
+	if (rc != 0)
+		return rc;
+	ask->fn.volume = fn;
+	ask->arg = arg;
+	return ask_start(client, ask, &op_create, request_create(options));
+}
+
+int
+cleave_volume_create_wait(struct cleave *cleave, const struct cleave_volume_options *options,
+    struct cleave_volume_entry *ret_volume, char *ret_error)
+{
+	int rc = check_create(options);
+
+	if (rc != 0)
+		return ask_refuse(rc, ret_error);
+	return ask_wait_one(cleave, &op_create, request_create(options), ret_volume, ret_error);
+}
+
+/* Delete. */
+
+#define DELETE_FLAGS (CLEAVE_MANAGE_FORCE | CLEAVE_MANAGE_SNAPSHOTS)
+
+static json_t *
+request_delete(const char *name, unsigned flags)
+{
+	json_t *request = manage_named(&op_delete, name);
+
+	manage_add_flag(&request, "force", flags, CLEAVE_MANAGE_FORCE);
+	manage_add_flag(&request, "snapshots", flags, CLEAVE_MANAGE_SNAPSHOTS);
+	return request;
+}
+
+int
+cleave_volume_delete(struct cleave_client *client, struct cleave_ask *ask, const char *name,
+    unsigned flags, cleave_done_fn fn, void *arg)
+{
+	int rc = check_flags(name, flags, DELETE_FLAGS);
+
+	if (rc != 0)
+		return rc;
+	ask->fn.done = fn;
+	ask->arg = arg;
+	return ask_start(client, ask, &op_delete, request_delete(name, flags));
+}
+
+int
+cleave_volume_delete_wait(struct cleave *cleave, const char *name, unsigned flags, char *ret_error)
+{
+	struct ask_answer nothing;
+	int rc = check_flags(name, flags, DELETE_FLAGS);
+
+	if (rc != 0)
+		return ask_refuse(rc, ret_error);
+	return ask_wait(cleave, &op_delete, request_delete(name, flags), &nothing, ret_error);
+}
+
+/* List. */
+
+static json_t *
+request_list(const char *after)
+{
+	json_t *request = ask_request(&op_list);
+
+	if (after != NULL)
+		ask_add_text(&request, "after", after);
+	return request;
+}
+
+/* ask_wait_all's; no name narrows it. */
+static json_t *
+request_list_behind(const char *name, const void *last)
+{
+	const struct cleave_volume_entry *entry = last;
+
+	(void)name;
+	return request_list(entry == NULL ? NULL : entry->info.name);
+}
+
+int
+cleave_volume_list(struct cleave_client *client, struct cleave_ask *ask, const char *after,
+    cleave_volumes_fn fn, void *arg)
+{
+	int rc = after == NULL ? 0 : ask_check_name(after, MANAGE_NAME_BYTES_MAX);
+
+	if (rc != 0)
+		return rc;
+	ask->fn.volumes = fn;
+	ask->arg = arg;
+	return ask_start(client, ask, &op_list, request_list(after));
+}
+
+int
+cleave_volume_list_wait(struct cleave *cleave, struct cleave_volume_entry **ret_volumes,
+    uint32_t *ret_count, char *ret_error)
+{
+	struct ask_answer all;
+	int rc = ask_wait_all(cleave, &op_list, request_list_behind, NULL, &all, ret_error);
+
+	if (rc != 0)
+		return rc;
+	*ret_volumes = all.entries;
+	*ret_count = all.count;
+	return 0;
+}
+
+/* Show. */
+
+int
+cleave_volume_show(struct cleave_client *client, struct cleave_ask *ask, const char *name,
+    cleave_volume_fn fn, void *arg)
+{
+	int rc = ask_check_name(name, MANAGE_NAME_BYTES_MAX);
+
+	if (rc != 0)
+		return rc;
+	ask->fn.volume = fn;
+	ask->arg = arg;
+	return ask_start(client, ask, &op_show, manage_named(&op_show, name));
+}
+
+int
+cleave_volume_show_wait(struct cleave *cleave, const char *name,
+    struct cleave_volume_entry *ret_volume, char *ret_error)
+{
+	int rc = ask_check_name(name, MANAGE_NAME_BYTES_MAX);
+
+	if (rc != 0)
+		return ask_refuse(rc, ret_error);
+	return ask_wait_one(cleave, &op_show, manage_named(&op_show, name), ret_volume, ret_error);
+}
+
+/* Rename. */
+
+static int
+check_rename(const char *name, const char *new_name)
+{
+	int rc = ask_check_name(name, MANAGE_NAME_BYTES_MAX);
+
+	return rc != 0 ? rc : ask_check_name(new_name, MANAGE_NAME_BYTES_MAX);
+}
+
+static json_t *
+request_rename(const char *name, const char *new_name)
+{
+	json_t *request = manage_named(&op_rename, name);
+
+	ask_add_text(&request, "new", new_name);
+	return request;
+}
+
+int
+cleave_volume_rename(struct cleave_client *client, struct cleave_ask *ask, const char *name,
+    const char *new_name, cleave_volume_fn fn, void *arg)
+{
+	int rc = check_rename(name, new_name);
+
+	if (rc != 0)
+		return rc;
+	ask->fn.volume = fn;
+	ask->arg = arg;
+	return ask_start(client, ask, &op_rename, request_rename(name, new_name));
+}
+
+int
+cleave_volume_rename_wait(struct cleave *cleave, const char *name, const char *new_name,
+    struct cleave_volume_entry *ret_volume, char *ret_error)
+{
+	int rc = check_rename(name, new_name);
+
+	if (rc != 0)
+		return ask_refuse(rc, ret_error);
+	return ask_wait_one(cleave, &op_rename, request_rename(name, new_name), ret_volume,
+	    ret_error);
+}
+
+/* Resize. */
+
+#define SET_SIZE_FLAGS (CLEAVE_MANAGE_FORCE | CLEAVE_MANAGE_SHRINK)
+
+static int
+check_set_size(const char *name, uint64_t size_bytes, unsigned flags)
+{
+	int rc = check_flags(name, flags, SET_SIZE_FLAGS);
+
+	return rc != 0 ? rc : check_size(size_bytes);
+}
+
+static json_t *
+request_set_size(const char *name, uint64_t size_bytes, unsigned flags)
+{
+	json_t *request = manage_named(&op_set_size, name);
+
+	ask_add(&request, "size_bytes", json_integer((json_int_t)size_bytes));
+	manage_add_flag(&request, "force", flags, CLEAVE_MANAGE_FORCE);
+	manage_add_flag(&request, "shrink", flags, CLEAVE_MANAGE_SHRINK);
+	return request;
+}
+
+int
+cleave_volume_set_size(struct cleave_client *client, struct cleave_ask *ask, const char *name,
+    uint64_t size_bytes, unsigned flags, cleave_volume_fn fn, void *arg)
+{
+	int rc = check_set_size(name, size_bytes, flags);
+
+	if (rc != 0)
+		return rc;
+	ask->fn.volume = fn;
+	ask->arg = arg;
+	return ask_start(client, ask, &op_set_size, request_set_size(name, size_bytes, flags));
+}
+
+int
+cleave_volume_set_size_wait(struct cleave *cleave, const char *name, uint64_t size_bytes,
+    unsigned flags, struct cleave_volume_entry *ret_volume, char *ret_error)
+{
+	int rc = check_set_size(name, size_bytes, flags);
+
+	if (rc != 0)
+		return ask_refuse(rc, ret_error);
+	return ask_wait_one(cleave, &op_set_size, request_set_size(name, size_bytes, flags),
+	    ret_volume, ret_error);
+}
