@@ -290,6 +290,22 @@ int cleave_snapshot_rollback(struct cleave_client *client, struct cleave_ask *as
 int cleave_snapshot_rollback_wait(struct cleave *cleave, const char *name, unsigned flags,
     struct cleave_volume_entry *ret_volume, char *ret_error);
 
+/*
+ * cleave_snapshot_clone, cleave_snapshot_clone_wait -- make a volume that begins as a snapshot is
+ *
+ * Nothing is copied: what neither changes they share. The snapshot stays as long as the clone does.
+ * Ownership: @name, VOLUME@SNAPSHOT, and @new_name are copied; else as with cleave_volume_create.
+ * Returns:   as cleave_volume_create; the volume is the new one.
+ * Errors:    -EINVAL a name; -ENOBUFS; -ENOMEM. To @fn, and from _wait too: -ENOENT no such snapshot; -EEXIST
+ *            the new name is another's; -ENOSPC; -ENOTSUP too many clones and roll-backs lie below; and
+ *            those of the way (cleave_volume_create).
+ * Threads:   the loop's; _wait: any but the library's.
+ */
+int cleave_snapshot_clone(struct cleave_client *client, struct cleave_ask *ask, const char *name,
+    const char *new_name, cleave_volume_fn fn, void *arg);
+int cleave_snapshot_clone_wait(struct cleave *cleave, const char *name, const char *new_name,
+    struct cleave_volume_entry *ret_volume, char *ret_error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -277,6 +277,8 @@ Test(client_thread, snapshots_are_managed)
 	cr_assert(count == 1 && snapshots[0].number == 8);
 	free(snapshots);
 	cr_assert(cleave_snapshot_delete_wait(r->cleave, "v@s", r->error) == 0, "%s", r->error);
+	cr_assert(cleave_snapshot_clone_wait(r->cleave, "v@s", "c", &volume, r->error) == -EBADMSG);
+	cr_assert(strstr(r->error, "volume") != NULL, "%s", r->error);
 	cr_assert(
 	    cleave_snapshot_rollback_wait(r->cleave, "v@s", 0, &volume, r->error) == -EBADMSG);
 	cr_assert(strstr(r->error, "volume") != NULL, "%s", r->error);

@@ -172,6 +172,12 @@ start_rollback(struct told *told)
 	    on_volume, told);
 }
 
+static int
+start_clone(struct told *told)
+{
+	return cleave_snapshot_clone(told->f->client, &told->ask, "v@s", "c", on_volume, told);
+}
+
 #define VOLUME(name)                                                                               \
 	"{\"name\":\"" name "\",\"id\":3,\"size_bytes\":1048576,\"service_class\":\"capacity\","   \
 	"\"engine\":\"zstd\",\"level\":-2,\"replicas\":2,\"segment_base\":9,\"segment_count\":1,"  \
@@ -213,6 +219,8 @@ static const struct {
 	{ start_snapshot_delete, "{\"op\":\"snapshot.delete\",\"name\":\"v@s\"}", "{}", true },
 	{ start_rollback, "{\"op\":\"snapshot.rollback\",\"name\":\"v@s\",\"force\":true}",
 	    "{\"volume\":" VOLUME("v") "}", true },
+	{ start_clone, "{\"op\":\"clone\",\"name\":\"v@s\",\"new\":\"c\"}",
+	    "{\"volume\":" VOLUME("c") "}", true },
 };
 
 static struct told
@@ -470,6 +478,10 @@ Test(manage, what_can_never_be_good_is_refused_at_once)
 	cr_assert(cleave_snapshot_delete(f->client, &told.ask, "\n", on_done, &told) == -EINVAL);
 	cr_assert(cleave_snapshot_rollback(f->client, &told.ask, "v@s", CLEAVE_MANAGE_SNAPSHOTS,
 		      on_volume, &told) == -EINVAL);
+	cr_assert(
+	    cleave_snapshot_clone(f->client, &told.ask, "v@s", name, on_volume, &told) == -EINVAL);
+	cr_assert(
+	    cleave_snapshot_clone(f->client, &told.ask, "", "c", on_volume, &told) == -EINVAL);
 	cr_assert(run(&told, start_create) == 0, "%s", f->error);
 	cr_assert(f->fake.control_count == 1, "none of them was sent");
 	fixture_destroy(f);

@@ -203,5 +203,6 @@ Test(manage_gateway, snapshots_are_asked_for)
 		      CLEAVE_MANAGE_FORCE | CLEAVE_MANAGE_SHRINK, on_volume) == -ENOENT,
 	    "%d", w.rc);
 	cr_assert(strstr(w.error, "snapshot") != NULL, "%s", w.error);
+	cr_assert(RUN(&w, cleave_snapshot_clone, "v@s", "c", on_volume) == -ENOENT, "%d", w.rc);
 	world_fini(&w);
 }

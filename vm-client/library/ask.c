@@ -222,6 +222,7 @@ ask_start(struct cleave_client *client, struct cleave_ask *ask, const struct ask
 	char *text = request_text(request);
 	int rc;
 
+	assert(ask->fn.done != NULL); /* whichever it is */
 	if (text == NULL)
 		return -ENOMEM;
 	ask->kind = op->kind;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* manage_snapshot.c -- snapshots created, listed, deleted, and volumes rolled back to them */
+/* manage_snapshot.c -- snapshots created, listed, deleted, cloned, and volumes rolled back to them */
 #include <errno.h>
 #include <stdio.h>
 
@@ -71,6 +71,7 @@ static const struct ask_op op_create = { "snapshot.create", &manage_snapshot, tr
 static const struct ask_op op_list = { "snapshot.list", &manage_snapshots, false };
 static const struct ask_op op_delete = { "snapshot.delete", &ask_done, true };
 static const struct ask_op op_rollback = { "snapshot.rollback", &manage_volume, true };
+static const struct ask_op op_clone = { "clone", &manage_volume, true };
 
 /* Create. */
 
@@ -227,5 +228,49 @@ cleave_snapshot_rollback_wait(struct cleave *cleave, const char *name, unsigned 
 	if (rc != 0)
 		return ask_refuse(rc, ret_error);
 	return ask_wait_one(cleave, &op_rollback, request_rollback(name, flags), ret_volume,
+	    ret_error);
+}
+
+/* Clone. */
+
+static int
+check_clone(const char *name, const char *new_name)
+{
+	int rc = ask_check_name(name, MANAGE_SNAPSHOT_BYTES_MAX);
+
+	return rc != 0 ? rc : ask_check_name(new_name, MANAGE_NAME_BYTES_MAX);
+}
+
+static json_t *
+request_clone(const char *name, const char *new_name)
+{
+	json_t *request = manage_named(&op_clone, name);
+
+	ask_add_text(&request, "new", new_name);
+	return request;
+}
+
+int
+cleave_snapshot_clone(struct cleave_client *client, struct cleave_ask *ask, const char *name,
+    const char *new_name, cleave_volume_fn fn, void *arg)
+{
+	int rc = check_clone(name, new_name);
+
+	if (rc != 0)
+		return rc;
+	ask->fn.volume = fn;
+	ask->arg = arg;
+	return ask_start(client, ask, &op_clone, request_clone(name, new_name));
+}
+
+int
+cleave_snapshot_clone_wait(struct cleave *cleave, const char *name, const char *new_name,
+    struct cleave_volume_entry *ret_volume, char *ret_error)
+{
+	int rc = check_clone(name, new_name);
+
+	if (rc != 0)
+		return ask_refuse(rc, ret_error);
+	return ask_wait_one(cleave, &op_clone, request_clone(name, new_name), ret_volume,
 	    ret_error);
 }
