@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * manage.h -- libcleave: volumes and snapshots made, listed, changed and deleted
+ * manage.h -- libcleave: volumes and snapshots made, listed, changed and deleted; what a cluster is made of
  *
  * Each call asks one of a client's gateways, as cleave_control does, and has the answer as a struct. It
  * has two forms: on the caller's loop, with a handler, and blocking (_wait), for a client on a thread of
@@ -67,6 +67,49 @@ struct cleave_snapshot_page {
 	bool is_more; /* ask again, after the last of these */
 };
 
+/* A gateway of the cluster, as another one sees it, or itself. Longer texts are cut. */
+struct cleave_gateway_entry {
+	uint64_t id, boot_id;
+	bool is_asked;     /* it is the one that answers */
+	char address[128]; /* of its first port; "": it has none */
+	uint32_t port_count;
+	uint32_t shards_owned;
+	uint32_t shards_share;  /* so many it shall own */
+	uint64_t seen_for_ms;   /* since it was last heard of */
+	uint64_t lease_left_ms; /* of the one that answers; 0: it has no lease, or is another one */
+};
+
+/* A storage node, as a gateway sees it. Longer texts are cut. */
+struct cleave_node_entry {
+	uint64_t id; /* 0: not known yet */
+	char address[128];
+	char domain[64];
+	char state[16];    /* up, connecting, down */
+	char trouble[128]; /* why it is not up; "": it is, or was not tried */
+	uint64_t slots_total, slots_free, slot_bytes;
+};
+
+/* A shard that the gateway asked has a place for. */
+struct cleave_shard_entry {
+	uint32_t shard;
+	uint32_t port;  /* of the gateway */
+	char state[16]; /* serving; idle: another gateway's; claiming, agreeing, ...: on its way */
+	uint64_t epoch;
+	uint64_t extents, extents_lacking; /* of them, those that have too few copies */
+	uint64_t log_bytes, run_bytes;
+	uint64_t index_blocks;
+};
+
+/* The gateway asked, as it is now. */
+struct cleave_gateway_status {
+	uint64_t id, boot_id, cluster_id;
+	char state[16]; /* serving, and others */
+	uint64_t uptime_ns;
+	uint32_t port_count;
+	uint64_t sessions_open;                            /* at all its ports */
+	uint64_t shard_count, volume_count, gateway_count; /* of the cluster */
+};
+
 /* The properties of a new volume. Zero means the default in brackets. */
 struct cleave_volume_options {
 	const char *name;    /* required */
@@ -88,7 +131,7 @@ enum cleave_manage_flags {
 struct cleave_ask;
 /*
  * Handlers. @rc: 0, or a negative errno as above, and then @error is a text for people. The answer and
- * @error are valid during the handler alone; the answer is NULL unless @rc is 0. @ask is the caller's again.
+ * @error are valid during the handler alone; the answer is NULL unless @rc is 0, and when it is a list of none. @ask is the caller's again.
  */
 typedef void (*cleave_done_fn)(struct cleave_ask *ask, int rc, const char *error, void *arg);
 typedef void (*cleave_volume_fn)(struct cleave_ask *ask, int rc,
@@ -99,6 +142,14 @@ typedef void (*cleave_snapshot_fn)(struct cleave_ask *ask, int rc,
     const struct cleave_snapshot *snapshot, const char *error, void *arg);
 typedef void (*cleave_snapshots_fn)(struct cleave_ask *ask, int rc,
     const struct cleave_snapshot_page *page, const char *error, void *arg);
+typedef void (*cleave_gateways_fn)(struct cleave_ask *ask, int rc,
+    const struct cleave_gateway_entry *gateways, uint32_t count, const char *error, void *arg);
+typedef void (*cleave_nodes_fn)(struct cleave_ask *ask, int rc,
+    const struct cleave_node_entry *nodes, uint32_t count, const char *error, void *arg);
+typedef void (*cleave_shards_fn)(struct cleave_ask *ask, int rc,
+    const struct cleave_shard_entry *shards, uint32_t count, const char *error, void *arg);
+typedef void (*cleave_gateway_fn)(struct cleave_ask *ask, int rc,
+    const struct cleave_gateway_status *status, const char *error, void *arg);
 
 /* A call, owned by the caller, the library's until its handler. Nothing in it has to be set. */
 struct cleave_ask {
@@ -111,6 +162,10 @@ struct cleave_ask {
 		cleave_volumes_fn volumes;
 		cleave_snapshot_fn snapshot;
 		cleave_snapshots_fn snapshots;
+		cleave_gateways_fn gateways;
+		cleave_nodes_fn nodes;
+		cleave_shards_fn shards;
+		cleave_gateway_fn gateway;
 	} fn;
 	void *arg;
 };
@@ -305,6 +360,70 @@ int cleave_snapshot_clone(struct cleave_client *client, struct cleave_ask *ask, 
     const char *new_name, cleave_volume_fn fn, void *arg);
 int cleave_snapshot_clone_wait(struct cleave *cleave, const char *name, const char *new_name,
     struct cleave_volume_entry *ret_volume, char *ret_error);
+
+/* The cluster, as the gateway that is asked sees it. */
+
+/*
+ * cleave_gateway_list, cleave_gateway_list_wait -- the gateways that live
+ *
+ * Ownership: @ask is the library's until @fn. *@ret_gateways, an array, is the caller's: free() it; NULL
+ *            when there is none, and untouched on failure. @ret_error as with cleave_client_create.
+ * Returns:   0: @fn is called exactly once, later; else it never is. _wait: 0, *@ret_gateways and
+ *            *@ret_count; else a negative errno, and a text for people in @ret_error.
+ * Errors:    -ENOBUFS; -ENOMEM. To @fn, and from _wait too: those of the way (cleave_volume_create).
+ * Threads:   the loop's; _wait: any but the library's.
+ */
+int cleave_gateway_list(struct cleave_client *client, struct cleave_ask *ask, cleave_gateways_fn fn,
+    void *arg);
+int cleave_gateway_list_wait(struct cleave *cleave, struct cleave_gateway_entry **ret_gateways,
+    uint32_t *ret_count, char *ret_error);
+
+/*
+ * cleave_node_list, cleave_node_list_wait -- the storage nodes
+ *
+ * Ownership: @ask is the library's until @fn. *@ret_nodes, an array, is the caller's: free() it; NULL
+ *            when there is none, and untouched on failure. @ret_error as with cleave_client_create.
+ * Returns:   0: @fn is called exactly once, later; else it never is. _wait: 0, *@ret_nodes and
+ *            *@ret_count; else a negative errno, and a text for people in @ret_error.
+ * Errors:    -ENOBUFS; -ENOMEM. To @fn, and from _wait too: those of the way (cleave_volume_create).
+ * Threads:   the loop's; _wait: any but the library's.
+ */
+int cleave_node_list(struct cleave_client *client, struct cleave_ask *ask, cleave_nodes_fn fn,
+    void *arg);
+int cleave_node_list_wait(struct cleave *cleave, struct cleave_node_entry **ret_nodes,
+    uint32_t *ret_count, char *ret_error);
+
+/*
+ * cleave_shard_list, cleave_shard_list_wait -- the shards of the gateway that is asked
+ *
+ * Those of other gateways are among them, as idle. A cluster of so many that one answer does not have them
+ * shows none.
+ * Ownership: @ask is the library's until @fn. *@ret_shards, an array, is the caller's: free() it; NULL
+ *            when there is none, and untouched on failure. @ret_error as with cleave_client_create.
+ * Returns:   0: @fn is called exactly once, later; else it never is. _wait: 0, *@ret_shards and
+ *            *@ret_count; else a negative errno, and a text for people in @ret_error.
+ * Errors:    -ENOBUFS; -ENOMEM. To @fn, and from _wait too: those of the way (cleave_volume_create).
+ * Threads:   the loop's; _wait: any but the library's.
+ */
+int cleave_shard_list(struct cleave_client *client, struct cleave_ask *ask, cleave_shards_fn fn,
+    void *arg);
+int cleave_shard_list_wait(struct cleave *cleave, struct cleave_shard_entry **ret_shards,
+    uint32_t *ret_count, char *ret_error);
+
+/*
+ * cleave_gateway_status, cleave_gateway_status_wait -- the gateway that is asked, as it is now
+ *
+ * Ownership: @ask is the library's until @fn. *@ret_status is the caller's, and is untouched on failure;
+ *            @ret_error as with cleave_client_create.
+ * Returns:   0: @fn is called exactly once, later; else it never is. _wait: 0 and *@ret_status; else a
+ *            negative errno, and a text for people in @ret_error.
+ * Errors:    -ENOBUFS; -ENOMEM. To @fn, and from _wait too: those of the way (cleave_volume_create).
+ * Threads:   the loop's; _wait: any but the library's.
+ */
+int cleave_gateway_status(struct cleave_client *client, struct cleave_ask *ask,
+    cleave_gateway_fn fn, void *arg);
+int cleave_gateway_status_wait(struct cleave *cleave, struct cleave_gateway_status *ret_status,
+    char *ret_error);
 
 #ifdef __cplusplus
 }

@@ -255,6 +255,30 @@ Test(client_thread, volumes_are_managed)
 	remote_destroy(r);
 }
 
+Test(client_thread, a_cluster_is_listed)
+{
+	struct remote *r = remote_create();
+	struct cleave_gateway_entry *gateways = NULL;
+	struct cleave_shard_entry *shards = NULL;
+	struct cleave_node_entry *nodes = NULL;
+	struct cleave_gateway_status status;
+	uint32_t count = 0;
+
+	remote_run(r);
+	cr_assert(cleave_node_list_wait(r->cleave, &nodes, &count, r->error) == 0, "%s", r->error);
+	cr_assert(count == 1 && nodes[0].id == 7);
+	free(nodes);
+	cr_assert(cleave_shard_list_wait(r->cleave, &shards, &count, r->error) == 0, "%s",
+	    r->error);
+	cr_assert(count == 0 && shards == NULL);
+	/* It knows no such request, and has a shorter status. */
+	cr_assert(cleave_gateway_list_wait(r->cleave, &gateways, &count, r->error) == -EINVAL);
+	cr_assert(strstr(r->error, "unknown") != NULL, "%s", r->error);
+	cr_assert(cleave_gateway_status_wait(r->cleave, &status, r->error) == -EBADMSG);
+	cr_assert(strstr(r->error, "ports") != NULL, "%s", r->error);
+	remote_destroy(r);
+}
+
 #define SNAPSHOTS(more) "{\"snapshot\":" SNAPSHOT ",\"snapshots\":[" SNAPSHOT "],\"more\":" more "}"
 #define SNAPSHOT                                                                                   \
 	"{\"number\":8,\"name\":\"s\",\"volume\":\"v\",\"volume_id\":3,\"size_bytes\":4096,"       \

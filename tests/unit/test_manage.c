@@ -12,6 +12,10 @@ struct told {
 	struct cleave_ask ask;
 	struct cleave_volume_entry volumes[8];
 	struct cleave_snapshot snapshots[8];
+	struct cleave_gateway_entry gateway;
+	struct cleave_node_entry node;
+	struct cleave_shard_entry shard;
+	struct cleave_gateway_status status;
 	uint32_t count;
 	bool is_more;
 };
@@ -87,6 +91,56 @@ on_snapshots(struct cleave_ask *ask, int rc, const struct cleave_snapshot_page *
 	told->is_more = page->is_more;
 	for (uint32_t i = 0; i < page->snapshot_count; i++)
 		told->snapshots[i] = page->snapshots[i];
+}
+
+static void
+on_gateways(struct cleave_ask *ask, int rc, const struct cleave_gateway_entry *gateways,
+    uint32_t count, const char *error, void *arg)
+{
+	struct told *told = arg;
+
+	told_rc(told, ask, rc, rc == 0, error);
+	cr_assert((gateways != NULL) == (count > 0));
+	told->count = count;
+	if (count > 0)
+		told->gateway = gateways[count - 1];
+}
+
+static void
+on_nodes(struct cleave_ask *ask, int rc, const struct cleave_node_entry *nodes, uint32_t count,
+    const char *error, void *arg)
+{
+	struct told *told = arg;
+
+	told_rc(told, ask, rc, rc == 0, error);
+	cr_assert((nodes != NULL) == (count > 0));
+	told->count = count;
+	if (count > 0)
+		told->node = nodes[count - 1];
+}
+
+static void
+on_shards(struct cleave_ask *ask, int rc, const struct cleave_shard_entry *shards, uint32_t count,
+    const char *error, void *arg)
+{
+	struct told *told = arg;
+
+	told_rc(told, ask, rc, rc == 0, error);
+	cr_assert((shards != NULL) == (count > 0));
+	told->count = count;
+	if (count > 0)
+		told->shard = shards[count - 1];
+}
+
+static void
+on_status(struct cleave_ask *ask, int rc, const struct cleave_gateway_status *status,
+    const char *error, void *arg)
+{
+	struct told *told = arg;
+
+	told_rc(told, ask, rc, status != NULL, error);
+	if (status != NULL)
+		told->status = *status;
 }
 
 /* The calls, each with arguments that are good. */
@@ -178,6 +232,47 @@ start_clone(struct told *told)
 	return cleave_snapshot_clone(told->f->client, &told->ask, "v@s", "c", on_volume, told);
 }
 
+static int
+start_gateways(struct told *told)
+{
+	return cleave_gateway_list(told->f->client, &told->ask, on_gateways, told);
+}
+
+static int
+start_nodes(struct told *told)
+{
+	return cleave_node_list(told->f->client, &told->ask, on_nodes, told);
+}
+
+static int
+start_shards(struct told *told)
+{
+	return cleave_shard_list(told->f->client, &told->ask, on_shards, told);
+}
+
+static int
+start_status(struct told *told)
+{
+	return cleave_gateway_status(told->f->client, &told->ask, on_status, told);
+}
+
+#define GATEWAYS                                                                                         \
+	"{\"member\":\"in\",\"lease_ms\":9000,\"gateways\":[{\"gateway\":\"00000000000000aa\",\"boot\":" \
+	"\"00000000000000bb\",\"self\":true,\"ports\":[\"tcp://a:1\",\"tcp://a:2\"],\"shards_owned\":3," \
+	"\"shards_share\":4,\"seen_for_ms\":5,\"lease_left_ms\":6}]}"
+#define NODES                                                                                          \
+	"{\"nodes\":[{\"id\":7,\"trouble\":\"refused\",\"address\":\"tcp://n:1\",\"domain\":\"rack\"," \
+	"\"state\":\"down\",\"slots_total\":100,\"slots_free\":93,\"slot_bytes\":4096}]}"
+#define STATUS(shards)                                                                             \
+	"{\"gateway\":\"00000000000000aa\",\"boot\":\"00000000000000bb\",\"cluster\":"             \
+	"\"00000000000000cc\",\"state\":\"serving\",\"uptime_ns\":9,\"shard_count\":64,"           \
+	"\"volume_count\":2,\"ports\":[{\"sessions_open\":3},{\"sessions_open\":4}]," shards       \
+	"\"gateway_count\":1}"
+#define SHARDS                                                                                     \
+	"\"shards\":[{\"shard\":1,\"port\":0,\"state\":\"serving\",\"epoch\":5,\"extents\":6,"     \
+	"\"extents_lacking\":1,\"log_bytes\":7,\"run_bytes\":8,"                                   \
+	"\"index_blocks\":2}],"
+
 #define VOLUME(name)                                                                               \
 	"{\"name\":\"" name "\",\"id\":3,\"size_bytes\":1048576,\"service_class\":\"capacity\","   \
 	"\"engine\":\"zstd\",\"level\":-2,\"replicas\":2,\"segment_base\":9,\"segment_count\":1,"  \
@@ -221,6 +316,10 @@ static const struct {
 	    "{\"volume\":" VOLUME("v") "}", true },
 	{ start_clone, "{\"op\":\"clone\",\"name\":\"v@s\",\"new\":\"c\"}",
 	    "{\"volume\":" VOLUME("c") "}", true },
+	{ start_gateways, "{\"op\":\"gateways\"}", GATEWAYS, false },
+	{ start_nodes, "{\"op\":\"node.list\"}", NODES, false },
+	{ start_shards, "{\"op\":\"status\"}", STATUS(SHARDS), false },
+	{ start_status, "{\"op\":\"status\"}", STATUS(SHARDS), false },
 };
 
 static struct told
@@ -321,6 +420,47 @@ Test(manage, lists_come_in_pages)
 	fixture_destroy(f);
 }
 
+Test(manage, a_cluster_is_told_in_structs)
+{
+	struct fixture *f = fixture_create(NET_SIM, 1, 1);
+	struct told told = told_of(f);
+
+	fixture_client(f);
+	f->fake.control_answer = GATEWAYS;
+	cr_assert(run(&told, start_gateways) == 0, "%s", f->error);
+	cr_assert(told.count == 1 && told.gateway.id == 0xaa && told.gateway.boot_id == 0xbb);
+	cr_assert(told.gateway.is_asked && told.gateway.port_count == 2);
+	cr_assert_str_eq(told.gateway.address, "tcp://a:1");
+	cr_assert(told.gateway.shards_owned == 3 && told.gateway.shards_share == 4);
+	cr_assert(told.gateway.seen_for_ms == 5 && told.gateway.lease_left_ms == 6);
+	f->fake.control_answer = NODES;
+	cr_assert(run(&told, start_nodes) == 0, "%s", f->error);
+	cr_assert(told.count == 1 && told.node.id == 7);
+	cr_assert_str_eq(told.node.address, "tcp://n:1");
+	cr_assert_str_eq(told.node.domain, "rack");
+	cr_assert_str_eq(told.node.state, "down");
+	cr_assert_str_eq(told.node.trouble, "refused");
+	cr_assert(told.node.slots_total == 100 && told.node.slots_free == 93);
+	cr_assert(told.node.slot_bytes == 4096);
+	f->fake.control_answer = STATUS(SHARDS);
+	cr_assert(run(&told, start_shards) == 0, "%s", f->error);
+	cr_assert(told.count == 1 && told.shard.shard == 1 && told.shard.port == 0);
+	cr_assert_str_eq(told.shard.state, "serving");
+	cr_assert(told.shard.epoch == 5 && told.shard.extents == 6);
+	cr_assert(told.shard.extents_lacking == 1 && told.shard.log_bytes == 7);
+	cr_assert(told.shard.run_bytes == 8 && told.shard.index_blocks == 2);
+	f->fake.control_answer = STATUS("");
+	cr_assert(run(&told, start_shards) == 0 && told.count == 0, "too many for an answer");
+	cr_assert(run(&told, start_status) == 0, "%s", f->error);
+	cr_assert(told.status.id == 0xaa && told.status.boot_id == 0xbb);
+	cr_assert(told.status.cluster_id == 0xcc && told.status.uptime_ns == 9);
+	cr_assert_str_eq(told.status.state, "serving");
+	cr_assert(told.status.port_count == 2 && told.status.sessions_open == 7);
+	cr_assert(told.status.shard_count == 64 && told.status.volume_count == 2);
+	cr_assert(told.status.gateway_count == 1);
+	fixture_destroy(f);
+}
+
 CLIENT_BOTH(manage, a_volume_is_made_shown_changed_and_deleted)
 {
 	struct fixture *f = fixture_create(kind, 1, 1);
@@ -413,6 +553,15 @@ static const struct {
 	{ start_snapshot, "{\"snapshot\":" SNAPSHOT("0") "}", "number" },
 	{ start_snapshot, "{\"snapshot\":" SNAPSHOT("-1") "}", "number" },
 	{ start_snapshots, "{\"snapshots\":[" SNAPSHOT("8") "," SNAPSHOT("8") "]}", "snapshots" },
+	{ start_gateways, "{}", "gateways" },
+	{ start_gateways, "{\"gateways\":[{\"ports\":[],\"gateway\":\"x\"}]}", "gateway" },
+	{ start_gateways, "{\"gateways\":[{\"gateway\":\"00000000000000aa\"}]}", "ports" },
+	{ start_nodes, "{\"nodes\":7}", "nodes" },
+	{ start_nodes, "{\"nodes\":[7]}", "id" },
+	{ start_shards, "{\"shards\":{}}", "shards" },
+	{ start_shards, "{\"shards\":[{\"shard\":-1}]}", "shard" },
+	{ start_status, "{}", "ports" },
+	{ start_status, "{\"ports\":[7]}", "gateway" },
 };
 
 Test(manage, an_answer_that_cannot_be_read_is_refused)

@@ -18,6 +18,10 @@ struct world {
 	int rc;
 	char error[CLEAVE_ERROR_BYTES_MAX];
 	struct cleave_volume_entry volume;
+	struct cleave_gateway_entry gateway;
+	struct cleave_node_entry node;
+	struct cleave_shard_entry shard;
+	struct cleave_gateway_status status;
 	char last[CLEAVE_NAME_BYTES_MAX + 1]; /* of a page */
 	uint32_t count;
 	bool is_more;
@@ -113,6 +117,57 @@ on_snapshots(struct cleave_ask *ask, int rc, const struct cleave_snapshot_page *
 	answered(w, rc, error);
 }
 
+static void
+on_gateways(struct cleave_ask *ask, int rc, const struct cleave_gateway_entry *gateways,
+    uint32_t count, const char *error, void *arg)
+{
+	struct world *w = arg;
+
+	(void)ask;
+	w->count = count;
+	if (count > 0)
+		w->gateway = gateways[0];
+	answered(w, rc, error);
+}
+
+static void
+on_nodes(struct cleave_ask *ask, int rc, const struct cleave_node_entry *nodes, uint32_t count,
+    const char *error, void *arg)
+{
+	struct world *w = arg;
+
+	(void)ask;
+	w->count = count;
+	if (count > 0)
+		w->node = nodes[0];
+	answered(w, rc, error);
+}
+
+static void
+on_shards(struct cleave_ask *ask, int rc, const struct cleave_shard_entry *shards, uint32_t count,
+    const char *error, void *arg)
+{
+	struct world *w = arg;
+
+	(void)ask;
+	w->count = count;
+	if (count > 0)
+		w->shard = shards[0];
+	answered(w, rc, error);
+}
+
+static void
+on_status(struct cleave_ask *ask, int rc, const struct cleave_gateway_status *status,
+    const char *error, void *arg)
+{
+	struct world *w = arg;
+
+	(void)ask;
+	if (status != NULL)
+		w->status = *status;
+	answered(w, rc, error);
+}
+
 /* What @started, a call's result, became. */
 static int
 finish(struct world *w, int started)
@@ -204,5 +259,26 @@ Test(manage_gateway, snapshots_are_asked_for)
 	    "%d", w.rc);
 	cr_assert(strstr(w.error, "snapshot") != NULL, "%s", w.error);
 	cr_assert(RUN(&w, cleave_snapshot_clone, "v@s", "c", on_volume) == -ENOENT, "%d", w.rc);
+	world_fini(&w);
+}
+
+Test(manage_gateway, the_cluster_is_told)
+{
+	struct world w;
+
+	world_init(&w);
+	create(&w, "v");
+	cr_assert(RUN(&w, cleave_gateway_list, on_gateways) == 0, "%s", w.error);
+	cr_assert(w.count == 1 && w.gateway.is_asked && w.gateway.port_count > 0);
+	cr_assert_str_eq(w.gateway.address, "sim://gateway:7100");
+	cr_assert(RUN(&w, cleave_node_list, on_nodes) == 0, "%s", w.error);
+	cr_assert(w.count == w.sg.options.node_count);
+	cr_assert_str_eq(w.node.address, "sim://node1:7200");
+	cr_assert(RUN(&w, cleave_shard_list, on_shards) == 0, "%s", w.error);
+	cr_assert(w.count > 0 && w.shard.state[0] != '\0');
+	cr_assert(RUN(&w, cleave_gateway_status, on_status) == 0, "%s", w.error);
+	cr_assert(w.status.cluster_id == SG_CLUSTER_ID && w.status.id == w.gateway.id);
+	cr_assert(w.status.volume_count == 1 && w.status.gateway_count == 1);
+	cr_assert(w.status.shard_count == w.count);
 	world_fini(&w);
 }

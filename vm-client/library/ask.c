@@ -125,6 +125,8 @@ parse_root(struct reader *reader, const struct cleave_ask_kind *kind, const json
 {
 	const json_t *array = NULL;
 
+	if (kind->is_optional && json_object_get(root, kind->many) == NULL)
+		return 0;
 	if (kind->many != NULL) {
 		array = reader_array(reader, root, kind->many, 0, ASK_ENTRIES_MAX);
 		answer->count = array == NULL ? 0 : (uint32_t)json_array_size(array);
@@ -144,7 +146,8 @@ parse_root(struct reader *reader, const struct cleave_ask_kind *kind, const json
 	if (array != NULL)
 		parse_entries(reader, kind, array, answer);
 	else
-		kind->read(reader, json_object_get(root, kind->one), answer->entries);
+		kind->read(reader, kind->one[0] == '\0' ? root : json_object_get(root, kind->one),
+		    answer->entries);
 	return 0;
 }
 

@@ -28,9 +28,11 @@ struct ask_answer {
 
 /* The content of an answer, and the way to its handler. */
 struct cleave_ask_kind {
-	const char *one;    /* the member that is an entry, or NULL; or ... */
+	const char
+	    *one; /* the member that is an entry, "" for the answer itself, or NULL; or ... */
 	const char *many;   /* ... that is an array of them, or NULL */
 	size_t entry_bytes; /* 0: there is nothing in it */
+	bool is_optional;   /* no such member: no entries */
 	bool is_paged;      /* "more" tells whether there are others behind the last */
 	/* Required with an entry: *@ret_entry, zeroed before, from @object. */
 	void (*read)(struct reader *reader, const json_t *object, void *ret_entry);

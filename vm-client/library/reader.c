@@ -3,6 +3,7 @@
 #include "reader.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
@@ -28,6 +29,17 @@ reader_u64(struct reader *reader, const json_t *object, const char *name, uint64
 
 	if (json_is_integer(value) && number >= 0 && (uint64_t)number <= max)
 		return (uint64_t)number;
+	reader_fail(reader, name);
+	return 0;
+}
+
+uint64_t
+reader_id(struct reader *reader, const json_t *object, const char *name)
+{
+	const char *text = json_string_value(json_object_get(object, name));
+
+	if (text != NULL && strlen(text) == 16 && strspn(text, "0123456789abcdef") == 16)
+		return strtoull(text, NULL, 16);
 	reader_fail(reader, name);
 	return 0;
 }

@@ -18,6 +18,8 @@ struct reader {
 void reader_fail(struct reader *reader, const char *name);
 /* reader_u64 -- the member, 0 .. @max; 0 when it is wrong. */
 uint64_t reader_u64(struct reader *reader, const json_t *object, const char *name, uint64_t max);
+/* reader_id -- the member, 16 hex digits; 0 when it is wrong. */
+uint64_t reader_id(struct reader *reader, const json_t *object, const char *name);
 /* reader_text -- the member, which has to be shorter than @bytes. */
 void reader_text(struct reader *reader, const json_t *object, const char *name, char *ret_text,
     size_t bytes);
