@@ -96,7 +96,6 @@ struct mt_flush {
 	uint64_t aged_sequence, next_aged_sequence; /* layers that began before the first are old */
 	uint64_t scan_ns, shrink_ns;                /* not before */
 	struct tiers_total total;                   /* as last seen */
-	uint32_t logged_rc_count;
 };
 
 static void flush_on_task(struct loop_task *task, void *arg);

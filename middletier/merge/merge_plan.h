@@ -48,7 +48,7 @@ struct merge_source {
 	uint32_t slot;
 	uint8_t count;
 	bool is_copy; /* the stored bytes, not the blocks */
-	bool is_ring_bad, is_in_ring;
+	bool is_ring_bad;
 	uint8_t tried, bad; /* replicas, by bit */
 };
 

@@ -43,9 +43,9 @@
 #include "extent/node_link.h"
 #include "extent/replay.h"
 #include "gateway/gateway.h"
+#include "gateway/node_port.h"
 #include "manifest/manifest_read.h"
 #include "manifest/manifest_state.h"
-#include "port/port.h"
 #include "rebuild/rebuild_live.h"
 #include "rebuild/rebuild_store.h"
 #include "rebuild/survey.h"
@@ -663,13 +663,8 @@ rebuild_on_link(struct mt_port *port, struct mt_link *link, bool is_up)
 		rebuild_told(rebuild);
 		return;
 	}
-	if (!is_up || rebuild->sm.state != REBUILD_CONNECTING)
-		return;
-	for (uint32_t i = 0; i < port->link_count; i++) {
-		if (!mt_link_is_up(&port->links[i]))
-			return;
-	}
-	rebuild_begin_listing(rebuild);
+	if (is_up && rebuild->sm.state == REBUILD_CONNECTING && mt_node_port_is_connected(port))
+		rebuild_begin_listing(rebuild);
 }
 
 static void
@@ -716,8 +711,7 @@ rebuild_on_loaded(int rc, void *arg)
 		return;
 	}
 	sm_move(&rebuild->sm, REBUILD_CONNECTING);
-	for (uint32_t i = 0; i < rebuild->port->link_count; i++)
-		mt_link_start(&rebuild->port->links[i]);
+	mt_node_port_connect(rebuild->port);
 	loop_timer_start(rebuild->port->loop, &rebuild->timer,
 	    rebuild->gateway->options.node_timeout_ns);
 }
@@ -725,25 +719,12 @@ rebuild_on_loaded(int rc, void *arg)
 static int
 rebuild_open(struct mt_rebuild *rebuild, char *ret_error, size_t error_bytes)
 {
-	struct mt_gateway_options options = rebuild->options.gateway;
-	int rc;
+	int rc = mt_node_port_open(&rebuild->options.gateway, REBUILD_DEVICE_BYTES, rebuild_on_link,
+	    rebuild, &rebuild->gateway, ret_error, error_bytes);
 
-	options.port_count = 1;
-	options.ports[0].address[0] = '\0';
-	options.ports[0].cpu = -1;
-	options.is_single_loop = true;
-	options.engine_threads = 0;
-	options.device_bytes = REBUILD_DEVICE_BYTES;
-	rebuild->gateway = mt_gateway_create(&options, ret_error, error_bytes);
-	if (rebuild->gateway == NULL)
-		return -errno;
-	rc = mt_port_open(&rebuild->gateway->ports[0], &rebuild->gateway->port_options[0],
-	    ret_error, error_bytes);
 	if (rc != 0)
 		return rc;
 	rebuild->port = &rebuild->gateway->ports[0];
-	rebuild->port->on_link = rebuild_on_link;
-	rebuild->port->on_link_arg = rebuild;
 	for (uint32_t i = 0; i < rebuild->port->link_count; i++) {
 		rebuild->nodes[i].rebuild = rebuild;
 		rebuild->nodes[i].link = &rebuild->port->links[i];

@@ -35,7 +35,7 @@
 #include "extent/capacity.h"
 #include "extent/node_link.h"
 #include "gateway/gateway.h"
-#include "port/port.h"
+#include "gateway/node_port.h"
 
 #define CREATION_MAGIC 0x54414552u /* "REAT" */
 #define CREATION_DEVICE_BYTES NUM_MIB(16)
@@ -241,13 +241,8 @@ creation_on_link(struct mt_port *port, struct mt_link *link, bool is_up)
 
 	(void)link;
 	CHECK_OBJ(creation, CREATION_MAGIC);
-	if (!is_up || creation->sm.state != CREATION_CONNECTING)
-		return;
-	for (uint32_t i = 0; i < port->link_count; i++) {
-		if (!mt_link_is_up(&port->links[i]))
-			return;
-	}
-	creation_begin_listing(creation);
+	if (is_up && creation->sm.state == CREATION_CONNECTING && mt_node_port_is_connected(port))
+		creation_begin_listing(creation);
 }
 
 static void
@@ -273,8 +268,7 @@ static void
 creation_connect(struct mt_creation *creation)
 {
 	sm_move(&creation->sm, CREATION_CONNECTING);
-	for (uint32_t i = 0; i < creation->port->link_count; i++)
-		mt_link_start(&creation->port->links[i]);
+	mt_node_port_connect(creation->port);
 	loop_timer_start(creation->port->loop, &creation->timer,
 	    creation->gateway->options.node_timeout_ns);
 }
@@ -312,25 +306,12 @@ creation_on_loaded(int rc, const struct meta_item *items, uint32_t count, void *
 static int
 creation_open(struct mt_creation *creation, char *ret_error, size_t error_bytes)
 {
-	struct mt_gateway_options options = creation->options.gateway;
-	int rc;
+	int rc = mt_node_port_open(&creation->options.gateway, CREATION_DEVICE_BYTES,
+	    creation_on_link, creation, &creation->gateway, ret_error, error_bytes);
 
-	options.port_count = 1;
-	options.ports[0].address[0] = '\0';
-	options.ports[0].cpu = -1;
-	options.is_single_loop = true;
-	options.engine_threads = 0;
-	options.device_bytes = CREATION_DEVICE_BYTES;
-	creation->gateway = mt_gateway_create(&options, ret_error, error_bytes);
-	if (creation->gateway == NULL)
-		return -errno;
-	rc = mt_port_open(&creation->gateway->ports[0], &creation->gateway->port_options[0],
-	    ret_error, error_bytes);
 	if (rc != 0)
 		return rc;
 	creation->port = &creation->gateway->ports[0];
-	creation->port->on_link = creation_on_link;
-	creation->port->on_link_arg = creation;
 	for (uint32_t i = 0; i < creation->port->link_count; i++) {
 		creation->nodes[i].creation = creation;
 		creation->nodes[i].link = &creation->port->links[i];

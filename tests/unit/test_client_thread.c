@@ -271,7 +271,7 @@ Test(client_thread, a_cluster_is_listed)
 	cr_assert(cleave_shard_list_wait(r->cleave, &shards, &count, r->error) == 0, "%s",
 	    r->error);
 	cr_assert(count == 0 && shards == NULL);
-	/* It knows no such request, and has a shorter status. */
+	/* An older gateway knows no such request, and has a shorter status. */
 	cr_assert(cleave_gateway_list_wait(r->cleave, &gateways, &count, r->error) == -EINVAL);
 	cr_assert(strstr(r->error, "unknown") != NULL, "%s", r->error);
 	cr_assert(cleave_gateway_status_wait(r->cleave, &status, r->error) == -EBADMSG);

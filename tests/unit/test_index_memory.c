@@ -101,7 +101,7 @@ Test(index_memory, a_thousandth_of_what_is_stored, .timeout = 120)
 	fake_fini();
 }
 
-/* Of a volume of 64 TiB a 64th: it is all the same, and quicker. HANDBOOK.md tells the figures. */
+/* A 64th of a volume of 64 TiB: all the same, and quicker. HANDBOOK.md tells the figures. */
 Test(index_memory, a_chunk_and_a_run_cost_what_is_said, .timeout = 120)
 {
 	enum { CHUNKS = MT_VOLUME_SEGMENTS * CLEAVE_SEGMENT_CHUNKS / 64 };

@@ -6,7 +6,7 @@
 #include "client_fixture.h"
 #include "library/ask.h"
 
-/* What a handler was told, copied: the answer is gone when it returns. */
+/* The arguments of a handler, copied: the answer is gone when it returns. */
 struct told {
 	struct fixture *f;
 	struct cleave_ask ask;
@@ -328,7 +328,7 @@ told_of(struct fixture *f)
 	return (struct told){ .f = f };
 }
 
-/* One call, start to end: what its handler was told. */
+/* A call, start to end: the arguments of its handler. */
 static int
 run(struct told *told, int (*start)(struct told *told))
 {

@@ -168,7 +168,7 @@ on_status(struct cleave_ask *ask, int rc, const struct cleave_gateway_status *st
 	answered(w, rc, error);
 }
 
-/* What @started, a call's result, became. */
+/* Waits for the outcome of @started, a call's result. */
 static int
 finish(struct world *w, int started)
 {

@@ -74,7 +74,7 @@ is_done(void *arg)
 	return done.count == *(uint32_t *)arg;
 }
 
-/* What chunk 0's layers hold becomes a run. */
+/* The layers of chunk 0 become a run. */
 static int
 merge(void)
 {

@@ -9,7 +9,7 @@
 #include "middletier/common/shard.h"
 #include "middletier/shard/part.h"
 
-/* What was called, and of which part: "init a, init b". */
+/* The calls, and of which parts: "init a, init b". */
 static char calls[512];
 static char failing; /* the part whose init fails; 0: none */
 static char busy;    /* the part that is not quiet; 0: none */

@@ -540,7 +540,7 @@ Test(shard, the_nth_allocation_of_a_life_fails)
 	}
 }
 
-/* What the parts have, each behind a pointer of its own. */
+/* The parts' states, each behind a pointer of its own. */
 static void
 expect_nothing(const struct mt_shard *of)
 {
