@@ -2,7 +2,7 @@
 /*
  * tiers.h -- the arithmetic of flush and compaction: what is worth a merge, and what it takes along
  *
- * No I/O and no objects, so that a model can run it (tests/unit/test_tiers.c computes the amplification
+ * No I/O and no objects, so that a model can run it (tests/unit/middletier/merge/test_tiers.c computes the amplification
  * that it comes to).
  */
 #ifndef CLEAVE_MIDDLETIER_MERGE_TIERS_H

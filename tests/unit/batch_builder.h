@@ -10,7 +10,7 @@
 #include "base/crc32c.h"
 #include "base/num.h"
 #include "cleave/batch.h"
-#include "engine_data.h"
+#include "unit/engine_data.h"
 
 struct batch_builder {
 	struct batch_info info;

@@ -17,8 +17,6 @@
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
-#include "fake_node.h"
-#include "index_look.h"
 #include "middletier/catalog/cluster_key.h"
 #include "middletier/catalog/scope.h"
 #include "middletier/cluster/gateway_state.h"
@@ -44,6 +42,8 @@
 #include "middletier/write/write_path.h"
 #include "middletier/write/write_room.h"
 #include "splitlib/sim/loop_sim.h"
+#include "unit/fake_node.h"
+#include "unit/index_look.h"
 
 /* ---- manifest, shard, session, gateway ---- */
 

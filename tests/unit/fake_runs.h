@@ -12,11 +12,11 @@
 #include "cleave/batch.h"
 #include "cleave/engine.h"
 #include "cleave/wire.h"
-#include "fake_port.h"
 #include "middletier/common/replica.h"
 #include "middletier/extent/extent.h"
 #include "middletier/extent/extent_table.h"
 #include "middletier/index/index.h"
+#include "unit/fake_port.h"
 
 /* The run extent that is being written, on the first three nodes. */
 static struct fake_run_extent {

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_merge_states.c -- the states of a merge's sources and batches say no more than what happens */
+#include "base/list.h"
+#include "base/num.h"
+#include "base/sm.h"
+#include "cleave/loop.h"
+#include "cleave/wire.h"
+#include "middletier/extent/extent.h"
+#include "middletier/index/index.h"
+#include "middletier/merge/merge.h"
+#include "middletier/merge/reclaim.h"
+#include "middletier/merge/run_roll.h"
+#include "splitlib/sim/loop_sim.h"
+#include "unit/fake_port.h"
+
+#define MACHINES 2u
+
+static struct machine {
+	const char *name;
+	uint32_t state_count;
+	const struct sm_state *table;
+	uint32_t taken[SM_STATES_MAX];
+} machines[MACHINES] = { { "merge_source", MERGE_SOURCE_STATE_NR, NULL, { 0 } },
+	{ "run_batch", RUN_BATCH_STATE_NR, NULL, { 0 } } };
+
+static struct {
+	int rc;
+	uint32_t count;
+} done;
+
+static void
+setup(void)
+{
+	fake_init(1, false);
+	cr_assert_eq(mt_merge_port_init(&fake.port, NUM_MIB(32)), 0);
+	cr_assert_eq(mt_run_roll_init(&fake.shard), 0);
+	fake_start();
+	mt_reclaim_start(&fake.shard);
+}
+
+static void
+teardown(void)
+{
+	mt_merge_fini(&fake.shard);
+	mt_run_roll_fini(&fake.shard);
+	mt_merge_port_fini(&fake.port);
+	fake_fini();
+}
+
+TestSuite(merge_states, .init = setup, .fini = teardown);
+
+static void
+on_move(const struct sm *sm, uint32_t from, uint32_t to)
+{
+	for (uint32_t i = 0; i < MACHINES; i++) {
+		if (strcmp(sm->name, machines[i].name) == 0) {
+			machines[i].table = sm->table;
+			machines[i].taken[from] |= SM_TO(to);
+		}
+	}
+}
+
+static void
+on_merged(int rc, void *arg)
+{
+	(void)arg;
+	done.rc = rc;
+	done.count++;
+}
+
+static bool
+is_done(void *arg)
+{
+	return done.count == *(uint32_t *)arg;
+}
+
+/* The layers of chunk 0 become a run. */
+static int
+merge(void)
+{
+	struct mt_chunk *chunk =
+	    mt_index_chunk(fake.shard.block_index, mt_chunk_number(FAKE_SEGMENT, 0));
+	struct mt_merge_input input = { .chunk = chunk, .level = 1 };
+	uint32_t until = done.count + 1;
+
+	cr_assert_eq(mt_index_freeze(chunk), 0);
+	input.newest_layer = LIST_ENTRY(chunk->layers.next, struct mt_layer, link);
+	input.oldest_layer = LIST_ENTRY(chunk->layers.prev, struct mt_layer, link);
+	cr_assert_eq(mt_merge_start(&fake.shard, &input, on_merged, NULL), 0);
+	cr_assert_eq(sim_world_run(fake.world, is_done, &until,
+			 sim_world_now_ns(fake.world) + NUM_S(120)),
+	    0);
+	return done.rc;
+}
+
+/* More than the ring holds. */
+static void
+write_much(void)
+{
+	for (uint32_t i = 0; i < 60; i++)
+		cr_assert_eq(fake_wait(fake_write(16 * i, 16, 4)), 0);
+}
+
+static void
+fill_nodes(bool is_full)
+{
+	for (uint32_t i = 0; i < FAKE_NODES; i++)
+		fake.nodes[i].is_full = fake.nodes[i].is_reserve_full = is_full;
+}
+
+/* A byte of the log, in every copy. */
+static void
+rot_everywhere(void)
+{
+	for (uint32_t i = 0; i < FAKE_NODES; i++) {
+		for (uint32_t k = 0; k < fake.nodes[i].copy_count; k++) {
+			struct fake_copy *copy = &fake.nodes[i].copies[k];
+
+			if (copy->exists && copy->id.counter == fake.shard.extents[0]->id.counter)
+				copy->bytes[NUM_KIB(32)] ^= 1;
+		}
+	}
+}
+
+Test(merge_states, every_edge_of_sources_and_batches_is_taken)
+{
+	sm_set_tracer(on_move);
+	write_much();
+	fill_nodes(true);
+	cr_assert_eq(merge(), -ENOSPC); /* a batch fills, another waits for room */
+	fill_nodes(false);
+	rot_everywhere();
+	for (uint32_t i = 0; i < FAKE_NODES; i++)
+		fake.nodes[i].fault = (struct fake_fault){
+			.opcode = i == 0 ? WIRE_EXTENT_READ : WIRE_EXTENT_APPEND,
+			.countdown = i == 0 ? 1 : 2,
+			.rc = -EIO,
+		};
+	cr_assert_eq(merge(), 0); /* a node fails, copies are bad, an extent breaks */
+	sm_set_tracer(NULL);
+	for (uint32_t i = 0; i < MACHINES; i++) {
+		const struct machine *machine = &machines[i];
+
+		cr_assert_not_null(machine->table);
+		for (uint32_t from = 0; from < machine->state_count; from++)
+			cr_assert_eq(machine->table[from].to & ~machine->taken[from], 0,
+			    "%s: %s -> %#x", machine->name, machine->table[from].name,
+			    machine->table[from].to & ~machine->taken[from]);
+	}
+}
