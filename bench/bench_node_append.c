@@ -311,7 +311,7 @@ client_simple(struct client *client, struct client_extent *extent, enum wire_opc
 		.epoch = 1 };
 	struct call *call;
 
-	if (opcode == WIRE_EXTENT_CUT)
+	if (opcode == WIRE_EXTENT_TRUNCATE)
 		request.offset_bytes = extent->end_bytes;
 	else if (opcode == WIRE_EXTENT_DELETE)
 		request.offset_bytes = extent->incarnation;
@@ -425,7 +425,7 @@ client_pump(struct client *client)
 		if (extent->end_bytes + append_bytes(client) > NUM_MIB(64) - 12288) {
 			if (extent->in_flight_count == 0) {
 				extent->is_open = false;
-				client_simple(client, extent, WIRE_EXTENT_CUT);
+				client_simple(client, extent, WIRE_EXTENT_TRUNCATE);
 			}
 			continue;
 		}
@@ -454,7 +454,7 @@ client_on_reply(struct client *client, const struct wire_header *header)
 	} else if (header->opcode == (WIRE_EXTENT_CREATE | WIRE_REPLY)) {
 		extent->incarnation = header->offset_bytes;
 		extent->is_open = true;
-	} else if (header->opcode == (WIRE_EXTENT_CUT | WIRE_REPLY)) {
+	} else if (header->opcode == (WIRE_EXTENT_TRUNCATE | WIRE_REPLY)) {
 		client_simple(client, extent, WIRE_EXTENT_DELETE);
 	} else {
 		extent_renew(client, extent);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * change.c -- create, freeze, cut, delete, fence: durable first, answered then
+ * change.c -- create, freeze, truncate, delete, fence: durable first, answered then
  *
  *	QUEUED --its turn--> SETTLING --> (SCANNING) --> WRITING --> SYNCING --> DONE
  *	    \                   \             \             \           \
@@ -8,7 +8,7 @@
  *
  * The changes of an extent stand in its queue and the first is at work. Its turn moves the extent to
  * FREEZING, SEALING or DELETING, which stops appends; it settles when those in flight have ended
- * (for a delete, reads too). A cut below the durable length follows the chain from the beginning, to
+ * (for a delete, reads too). A truncation below the durable length follows the chain from the beginning, to
  * learn whether that length is a batch's end, and the mark and CRC there. Then one page is written
  * and flushed. A freeze raises its shard's fence when it comes, before its turn, and waits for both;
  * also one of an extent that is not here, so that no older owner creates it later.
@@ -101,7 +101,7 @@ freeze_apply(struct sn_request *req, int rc)
 
 /* Back to what it was, if nothing happened to it meanwhile. */
 static void
-cut_undo(struct sn_request *req)
+truncate_undo(struct sn_request *req)
 {
 	struct sn_extent *extent = req->extent;
 	enum extent_state to = req->change.was;
@@ -116,7 +116,7 @@ cut_undo(struct sn_request *req)
 }
 
 static void
-cut_apply(struct sn_request *req, int rc)
+truncate_apply(struct sn_request *req, int rc)
 {
 	struct sn_extent *extent = req->extent;
 	const struct ondisk_state *state = &req->change.state;
@@ -124,7 +124,7 @@ cut_apply(struct sn_request *req, int rc)
 	if (extent->sm.state != EXTENT_SEALING)
 		return; /* sealed before */
 	if (rc != 0) {
-		cut_undo(req);
+		truncate_undo(req);
 		return;
 	}
 	SN_COUNT(req->node, cuts, 1);
@@ -185,8 +185,8 @@ change_apply(struct sn_request *req, int rc)
 	case WIRE_EXTENT_FREEZE:
 		freeze_apply(req, rc);
 		break;
-	case WIRE_EXTENT_CUT:
-		cut_apply(req, rc);
+	case WIRE_EXTENT_TRUNCATE:
+		truncate_apply(req, rc);
 		break;
 	case WIRE_EXTENT_DELETE:
 		delete_apply(req, rc);
@@ -315,7 +315,7 @@ change_write_state(struct sn_request *req)
 		(uint32_t)(state->generation & 1)));
 }
 
-/* ---- freeze, cut, delete ---- */
+/* ---- freeze, truncate, delete ---- */
 
 static void
 freeze_on_settled(struct sn_request *req)
@@ -345,7 +345,7 @@ freeze_on_settled(struct sn_request *req)
 }
 
 static void
-cut_write(struct sn_request *req, uint64_t mark_bytes, uint32_t chain_crc)
+truncate_write(struct sn_request *req, uint64_t mark_bytes, uint32_t chain_crc)
 {
 	req->change.state = (struct ondisk_state){
 		.state = ONDISK_SLOT_SEALED,
@@ -358,14 +358,14 @@ cut_write(struct sn_request *req, uint64_t mark_bytes, uint32_t chain_crc)
 }
 
 static void
-cut_on_scanned(struct sn_scan_job *job)
+truncate_on_scanned(struct sn_scan_job *job)
 {
 	struct sn_request *req = job->arg;
 	struct sn_extent *extent = req->extent;
 
 	assert(req->change.sm.state == CHANGE_SCANNING);
 	if (job->length_bytes == req->wire.offset_bytes && !req->node->is_read_only) {
-		cut_write(req, job->mark_bytes, job->chain_crc);
+		truncate_write(req, job->mark_bytes, job->chain_crc);
 		return;
 	}
 	/* The chain breaks before: damage. Or a batch crosses the length: not a boundary. */
@@ -380,7 +380,7 @@ cut_on_scanned(struct sn_scan_job *job)
 
 /* Returns 0: goes on. Negative: it failed, and is the caller's to finish. */
 static int
-cut_on_settled(struct sn_request *req)
+truncate_on_settled(struct sn_request *req)
 {
 	struct sn_change *change = &req->change;
 	struct sn_extent *extent = req->extent;
@@ -389,14 +389,14 @@ cut_on_settled(struct sn_request *req)
 	if (length_bytes > extent->durable_bytes)
 		return -ERANGE;
 	if (length_bytes == extent->durable_bytes) {
-		cut_write(req, extent->mark_bytes, extent->chain_crc);
+		truncate_write(req, extent->mark_bytes, extent->chain_crc);
 		return 0;
 	}
 	sm_move(&change->sm, CHANGE_SCANNING);
 	change->scan_job = (struct sn_scan_job){
 		.extent = extent,
 		.limit_bytes = length_bytes,
-		.fn = cut_on_scanned,
+		.fn = truncate_on_scanned,
 		.arg = req,
 	};
 	sn_scan_start(req->node, &change->scan_job);
@@ -435,8 +435,8 @@ change_try_settled(struct sn_request *req)
 		rc = req->change.rc;
 	else if (req->wire.opcode == WIRE_EXTENT_FREEZE)
 		freeze_on_settled(req);
-	else if (req->wire.opcode == WIRE_EXTENT_CUT)
-		rc = cut_on_settled(req);
+	else if (req->wire.opcode == WIRE_EXTENT_TRUNCATE)
+		rc = truncate_on_settled(req);
 	else
 		delete_on_settled(req);
 	if (rc == 0)
@@ -476,7 +476,7 @@ change_begin(struct sn_request *req)
 		if (state != EXTENT_SEALED)
 			sm_move(&extent->sm, EXTENT_FREEZING);
 		return 1;
-	case WIRE_EXTENT_CUT:
+	case WIRE_EXTENT_TRUNCATE:
 		if (state == EXTENT_SEALED)
 			return req->wire.offset_bytes == extent->durable_bytes ? 0 : -EPERM;
 		sm_move(&extent->sm, EXTENT_SEALING);

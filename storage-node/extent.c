@@ -10,7 +10,7 @@
  *	  ^                                   |        | durable  |     |
  *	  |                                   |        v          |     |
  *	  |                                   |      FROZEN ------+     |
- *	  |  durable                          | cut    | cut            |
+ *	  |  durable                truncate  |        | truncate       |
  *	  +---------- DELETING <--+           +---> SEALING ------------+
  *	   (to FREE)              |                    | durable
  *	                          +----- SEALED <------+

@@ -10,7 +10,7 @@
  * second, and while appends or reads are at the disk the next one waits, though not for ever.
  *
  * It ends early when the copy is deleted (-ENOENT), when whoever asked is gone, and when the node
- * stops. A cut below where it wanted to go shortens it. What is found is answered, and marks the copy
+ * stops. A truncation below where it wanted to go shortens it. What is found is answered, and marks the copy
  * damaged in memory (a later verification that passes takes the mark away); nothing is written, for
  * it is the owner's to judge. Damage at an offset is -EBADMSG, unreadable is -EIO.
  */
@@ -60,7 +60,7 @@ verify_judge(const struct sn_scan_job *job, const struct sn_extent *extent)
 {
 	switch (job->end_rc) {
 	case 0:
-		/* A cut may have come since; behind it nothing matters. */
+		/* A truncation may have come since; behind it nothing matters. */
 		if (job->length_bytes == extent->durable_bytes &&
 		    job->chain_crc != extent->chain_crc)
 			return -EBADMSG;

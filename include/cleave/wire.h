@@ -204,7 +204,7 @@ struct wire_node {
 	struct extent_id id;   /* FENCE, LIST: id.shard alone; LIST UINT32_MAX: every shard */
 	enum extent_kind kind; /* CREATE, APPEND */
 	uint64_t
-	    offset_bytes; /* APPEND, READ: where; CUT: length; DELETE: incarnation; LIST: cursor */
+	    offset_bytes; /* APPEND, READ: where; TRUNCATE: length; DELETE: incarnation; LIST: cursor */
 	uint32_t length_bytes; /* APPEND: payload; READ: how much */
 	uint32_t epoch;        /* of the owner that asks */
 	uint16_t flags;
@@ -216,10 +216,10 @@ void wire_node_encode(struct wire_header *header, const struct wire_node *node);
 /*
  * A node's reply, decoded. offset_bytes is
  *
- *	CREATE                incarnation of the copy, also with -EEXIST
- *	APPEND, FREEZE, CUT   durable length
- *	LIST                  next cursor, 0 at the end
- *	VERIFY                the length that passed; with -EBADMSG or -EIO where it ends
+ *	CREATE                    incarnation of the copy, also with -EEXIST
+ *	APPEND, FREEZE, TRUNCATE  durable length
+ *	LIST                      next cursor, 0 at the end
+ *	VERIFY                    the length that passed; with -EBADMSG or -EIO where it ends
  */
 struct wire_node_reply {
 	enum wire_opcode opcode; /* without WIRE_REPLY */

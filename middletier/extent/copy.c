@@ -635,7 +635,7 @@ copy_cut(struct mt_copy *copy)
 	int rc;
 
 	sm_move(&copy->sm, COPY_CUTTING);
-	copy->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_CUT,
+	copy->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_TRUNCATE,
 		.offset_bytes = copy->options.length_bytes };
 	rc = copy_call(copy, copy->options.target_node_id, &copy->call, copy_on_cut);
 	if (rc != 0)

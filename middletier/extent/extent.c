@@ -143,7 +143,7 @@ request_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *re
 		extent_try_free(extent); /* replaced meanwhile */
 	else if (opcode == WIRE_EXTENT_CREATE)
 		extent_on_created(extent, replica_index, rc, reply);
-	else if (opcode == WIRE_EXTENT_CUT)
+	else if (opcode == WIRE_EXTENT_TRUNCATE)
 		extent_on_cut(extent, replica_index, rc);
 	else
 		extent_try_free(extent);
@@ -477,8 +477,8 @@ mt_extent_cut_replicas(struct mt_extent *extent)
 
 		/* A node that cannot be asked now is asked when its link comes up. */
 		if (!replica->is_cut && !replica->is_damaged &&
-		    !extent_is_asked(extent, i, WIRE_EXTENT_CUT))
-			(void)extent_ask(extent, i, WIRE_EXTENT_CUT, extent->sealed_bytes);
+		    !extent_is_asked(extent, i, WIRE_EXTENT_TRUNCATE))
+			(void)extent_ask(extent, i, WIRE_EXTENT_TRUNCATE, extent->sealed_bytes);
 	}
 }
 

@@ -591,7 +591,7 @@ agree_cut(struct mt_agree *agree)
 			continue;
 		if (MUTANT(tail_not_copied) && replica->length_bytes < agree->agreed_bytes)
 			continue;
-		replica->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_CUT,
+		replica->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_TRUNCATE,
 			.offset_bytes = agree->agreed_bytes };
 		replica->call.piece_count = 0;
 		(void)mt_agree_call(agree, i, &replica->call, replica_on_cut, replica);

@@ -383,7 +383,7 @@ wire_node_decode_range(const struct wire_header *header, const char **ret_field)
 		WIRE_EXPECT(offset < CLEAVE_CHUNK_BYTES, "offset_bytes");
 		WIRE_EXPECT(length > 0 && length <= WIRE_PAYLOAD_BYTES_MAX, "length_bytes");
 		break;
-	case WIRE_EXTENT_CUT:
+	case WIRE_EXTENT_TRUNCATE:
 		WIRE_EXPECT(offset <= CLEAVE_CHUNK_BYTES && num_is_aligned(offset, BATCH_ALIGN),
 		    "offset_bytes");
 		WIRE_EXPECT(length == 0, "length_bytes");

@@ -638,7 +638,7 @@ rig_cut(struct node_rig *rig, const struct rig_extent *extent, uint32_t epoch,
     uint64_t length_bytes)
 {
 	return rig_call_rc(rig,
-	    &(struct wire_node){ .opcode = WIRE_EXTENT_CUT,
+	    &(struct wire_node){ .opcode = WIRE_EXTENT_TRUNCATE,
 		.id = extent->id,
 		.epoch = epoch,
 		.offset_bytes = length_bytes },

@@ -479,7 +479,7 @@ fake_do(struct fake_node *node, struct mt_call *call, struct wire_node_reply *re
 		return fake_do_append(node, call, reply);
 	case WIRE_EXTENT_READ:
 		return fake_do_read(node, &call->request, ret_msg);
-	case WIRE_EXTENT_CUT:
+	case WIRE_EXTENT_TRUNCATE:
 		return fake_do_cut(node, &call->request);
 	case WIRE_EXTENT_DELETE:
 		return fake_do_delete(node, &call->request);

@@ -134,7 +134,7 @@ on_answer(const struct posted *p)
 	case WIRE_EXTENT_APPEND:
 		on_append(view, call, &extents[p->extent], p->is_corrupt);
 		break;
-	case WIRE_EXTENT_CUT:
+	case WIRE_EXTENT_TRUNCATE:
 		if (call->rc == 0 && view->incarnation != 0) {
 			view->is_cut_acked = true;
 			view->cut_acked_bytes = request->offset_bytes;
@@ -254,7 +254,7 @@ post_cut(uint32_t extent, uint32_t epoch)
 		length = 4096 * rig_random(rig, extents[extent].end_bytes / 4096 + 1);
 	view->cut_asked_bytes = num_min(view->cut_asked_bytes, length);
 	post(extent,
-	    &(struct wire_node){ .opcode = WIRE_EXTENT_CUT,
+	    &(struct wire_node){ .opcode = WIRE_EXTENT_TRUNCATE,
 		.offset_bytes = length,
 		.epoch = epoch },
 	    NULL, 0);

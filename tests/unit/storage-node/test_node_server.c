@@ -99,7 +99,7 @@ Test(node_server, bad_message_closes_its_queue_pair_alone)
 		{ .opcode = WIRE_EXTENT_CREATE, .engine = EXTENT_LOG, .flags = 1 },
 		{ .opcode = WIRE_EXTENT_READ, .length_bytes = 0 },
 		{ .opcode = WIRE_EXTENT_READ, .length_bytes = 262145 },
-		{ .opcode = WIRE_EXTENT_CUT, .offset_bytes = 1 },
+		{ .opcode = WIRE_EXTENT_TRUNCATE, .offset_bytes = 1 },
 		{ .opcode = WIRE_EXTENT_FREEZE, .object_id = UINT64_MAX },
 		{ .opcode = WIRE_SHARD_FENCE, .object_id = 5000 },
 		{ .opcode = WIRE_EXTENT_LIST, .vm_id = 1 },

@@ -279,12 +279,12 @@ Test(seal, changes_in_line)
 	} line[] = {
 		{ WIRE_EXTENT_FREEZE, 0 },
 		{ WIRE_EXTENT_FREEZE, 0 },
-		{ WIRE_EXTENT_CUT, 0 },
-		{ WIRE_EXTENT_CUT, 0 },
+		{ WIRE_EXTENT_TRUNCATE, 0 },
+		{ WIRE_EXTENT_TRUNCATE, 0 },
 		{ WIRE_EXTENT_FREEZE, 0 },
 		{ WIRE_EXTENT_DELETE, 0 },
 		{ WIRE_EXTENT_FREEZE, -ENOENT },
-		{ WIRE_EXTENT_CUT, -ENOENT },
+		{ WIRE_EXTENT_TRUNCATE, -ENOENT },
 		{ WIRE_EXTENT_DELETE, -ENOENT },
 	};
 	struct rig_call *calls[NUM_COUNT(line)];
@@ -315,7 +315,7 @@ Test(seal, newer_freeze_stops_an_older_cut_in_line)
 	    &(struct wire_node){ .opcode = WIRE_EXTENT_FREEZE, .id = extent.id, .epoch = 5 }, NULL,
 	    0);
 	cut = rig_post(rig,
-	    &(struct wire_node){ .opcode = WIRE_EXTENT_CUT,
+	    &(struct wire_node){ .opcode = WIRE_EXTENT_TRUNCATE,
 		.id = extent.id,
 		.epoch = 5,
 		.offset_bytes = 8192 },
@@ -423,7 +423,7 @@ Test(seal, killed_at_each_request)
 				.epoch = 6 },
 			    NULL, 0);
 			calls[3] = rig_post(rig,
-			    &(struct wire_node){ .opcode = WIRE_EXTENT_CUT,
+			    &(struct wire_node){ .opcode = WIRE_EXTENT_TRUNCATE,
 				.id = extent.id,
 				.epoch = 6,
 				.offset_bytes = 8192 },

@@ -393,7 +393,7 @@ Test(mt_extent, a_sealed_one_is_cut_at_each_replica_also_later)
 	fake_run_for(NUM_MS(10));
 	cr_assert(extent->replicas[0].is_cut && extent->replicas[1].is_cut);
 	cr_assert_not(extent->replicas[2].is_cut);
-	cr_assert_eq(node_of(extent, 0)->counts[WIRE_EXTENT_CUT], 1);
+	cr_assert_eq(node_of(extent, 0)->counts[WIRE_EXTENT_TRUNCATE], 1);
 	fake_node_up(away->index);
 	fake_run_for(NUM_MS(10));
 	cr_assert(extent->replicas[2].is_cut);
@@ -424,7 +424,7 @@ Test(mt_extent, a_copy_that_can_never_have_the_length_is_damaged)
 	for (uint32_t i = 0; i < NUM_COUNT(verdicts); i++) {
 		struct mt_extent *extent = create_open();
 
-		node_of(extent, 1)->fault = (struct fake_fault){ .opcode = WIRE_EXTENT_CUT,
+		node_of(extent, 1)->fault = (struct fake_fault){ .opcode = WIRE_EXTENT_TRUNCATE,
 			.countdown = 1,
 			.rc = verdicts[i] };
 		mt_extent_seal(extent, extent->acked_bytes);
@@ -442,7 +442,7 @@ Test(mt_extent, a_copy_that_is_not_cut_for_now_is_not_damaged)
 	struct mt_extent *extent = create_open();
 
 	node_of(extent, 1)->fault =
-	    (struct fake_fault){ .opcode = WIRE_EXTENT_CUT, .countdown = 1, .rc = -EBUSY };
+	    (struct fake_fault){ .opcode = WIRE_EXTENT_TRUNCATE, .countdown = 1, .rc = -EBUSY };
 	mt_extent_seal(extent, extent->acked_bytes);
 	mt_extent_cut_replicas(extent);
 	fake_run_for(NUM_MS(10));

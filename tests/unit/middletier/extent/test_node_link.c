@@ -138,7 +138,7 @@ peer_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t co
 		if (peer.answer == PEER_WRONG_ID)
 			header.request_id += 1000;
 		if (peer.answer == PEER_WRONG_OPCODE)
-			header.opcode = WIRE_EXTENT_CUT | WIRE_REPLY;
+			header.opcode = WIRE_EXTENT_TRUNCATE | WIRE_REPLY;
 		if (peer.answer == PEER_ERROR_STATUS)
 			header.status = CLEAVE_STATUS_NO_MEMORY;
 		if (peer.answer == PEER_REQUEST) {
@@ -384,7 +384,7 @@ Test(node_link, calls_are_answered_once)
 
 Test(node_link, error_of_the_node_comes_back)
 {
-	struct wire_node cut = { .opcode = WIRE_EXTENT_CUT,
+	struct wire_node cut = { .opcode = WIRE_EXTENT_TRUNCATE,
 		.id = { .shard = 9, .epoch = 1, .counter = 1 },
 		.epoch = 1 };
 

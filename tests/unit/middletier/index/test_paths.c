@@ -227,7 +227,7 @@ static void
 fault_some(void)
 {
 	static const enum wire_opcode opcodes[] = { WIRE_EXTENT_APPEND, WIRE_EXTENT_APPEND,
-		WIRE_EXTENT_READ, WIRE_EXTENT_CREATE, WIRE_EXTENT_CUT };
+		WIRE_EXTENT_READ, WIRE_EXTENT_CREATE, WIRE_EXTENT_TRUNCATE };
 	static const int causes[] = { -EIO, -ENOSPC, -EROFS, -EBUSY, -ESPIPE };
 	uint32_t at = below(FAKE_NODES);
 	struct fake_node *node = &fake.nodes[at];

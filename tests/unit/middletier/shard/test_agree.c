@@ -600,7 +600,7 @@ Test(agree, lengths_that_two_dead_take_overs_cut_do_not_block_the_third)
 			.epoch = shard()->epoch };
 
 		cr_assert_eq(mt_rig_call(rig, node_of(i), &request, NULL), 0);
-		request.opcode = WIRE_EXTENT_CUT;
+		request.opcode = WIRE_EXTENT_TRUNCATE;
 		request.offset_bytes = i == 0 ? long_bytes : short_bytes;
 		cr_assert_eq(mt_rig_call(rig, node_of(i), &request, NULL), 0);
 	}

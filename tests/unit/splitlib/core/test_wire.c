@@ -515,7 +515,7 @@ Test(wire, node_requests_round_trip)
 		    .length_bytes = 262144,
 		    .epoch = 2 },
 		{ .opcode = WIRE_EXTENT_FREEZE, .id = { 1, 2, 3 }, .epoch = EXTENT_EPOCH_MAX },
-		{ .opcode = WIRE_EXTENT_CUT,
+		{ .opcode = WIRE_EXTENT_TRUNCATE,
 		    .id = { 1, 2, 3 },
 		    .offset_bytes = CLEAVE_CHUNK_BYTES,
 		    .epoch = 2 },
@@ -670,7 +670,7 @@ Test(wire, node_request_fields_are_checked)
 	bad_fields_check(&header, decode_node, bad_create, NUM_COUNT(bad_create));
 	node_good(&header, WIRE_EXTENT_READ);
 	bad_fields_check(&header, decode_node, bad_read, NUM_COUNT(bad_read));
-	node_good(&header, WIRE_EXTENT_CUT);
+	node_good(&header, WIRE_EXTENT_TRUNCATE);
 	bad_fields_check(&header, decode_node, bad_cut, NUM_COUNT(bad_cut));
 	node_good(&header, WIRE_EXTENT_DELETE);
 	bad_fields_check(&header, decode_node, bad_short, NUM_COUNT(bad_short));
