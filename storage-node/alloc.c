@@ -4,11 +4,16 @@
  *
  * Only a start allocates. One thread.
  */
+#include "alloc.h"
+
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "base/check.h"
+#include "base/num.h"
+#include "format/ondisk.h"
 
 #ifdef CLEAVE_TEST_BUILD
 static uint32_t alloc_fail_countdown; /* 0: never */
@@ -35,6 +40,7 @@ alloc_must_fail(void)
 void *
 sn_calloc(size_t count, size_t bytes)
 {
+	assert(count > 0 && bytes > 0);
 	if (alloc_must_fail()) {
 		errno = ENOMEM;
 		return NULL;
@@ -47,6 +53,7 @@ sn_page_alloc(uint64_t bytes)
 {
 	void *memory;
 
+	assert(bytes > 0 && bytes % ONDISK_PAGE_BYTES == 0);
 	if (alloc_must_fail()) {
 		errno = ENOMEM;
 		return NULL;

@@ -23,11 +23,25 @@
  *
  * A batch that does not pass its check changes nothing: the end goes back to where it was.
  */
-#include <errno.h>
-#include <string.h>
+#include "append.h"
 
+#include <errno.h>
+#include <stdlib.h>
+
+#include "alloc.h"
+#include "base/check.h"
+#include "base/list.h"
+#include "base/log.h"
 #include "base/mutant.h"
-#include "internal.h"
+#include "base/num.h"
+#include "change.h"
+#include "extent.h"
+#include "fence.h"
+#include "node_state.h"
+#include "request.h"
+
+#define SN_WRITE_MAGIC 0x54525753u              /* "SWRT" */
+#define SN_WRITE_BYTES_MAX (4u * 1024u * 1024u) /* of one gathered write */
 
 const struct sm_state append_table[APPEND_STATE_NR] = {
 	[APPEND_CHECKING] = { "checking", SM_TO(APPEND_QUEUED) | SM_TO(APPEND_FAILED), SM_INITIAL },
@@ -58,13 +72,6 @@ first_of(struct loop_link *list)
 	return link == NULL ? NULL : LIST_ENTRY(link, struct sn_append, link);
 }
 
-bool
-sn_append_is_settled(const struct sn_extent *extent)
-{
-	return list_is_empty(&extent->checking) && list_is_empty(&extent->queued) &&
-	    list_is_empty(&extent->in_flight);
-}
-
 /* ---- the end of an append ---- */
 
 static void
@@ -75,6 +82,7 @@ append_finish(struct sn_append *append, int rc)
 	struct node *node = req->node;
 	struct wire_node_reply reply = { .rc = rc, .offset_bytes = extent->durable_bytes };
 
+	assert(rc <= 0 && !append->is_job_running && node->appends_count > 0);
 	list_remove(&append->link);
 	sm_move(&append->sm, rc == 0 ? APPEND_ACKED : APPEND_FAILED);
 	node->appends_count--;
@@ -123,7 +131,7 @@ extent_settle(struct sn_extent *extent)
 		if (list_is_empty(&extent->queued))
 			list_remove(&extent->ready_link);
 	}
-	if (!sn_append_is_settled(extent))
+	if (!sn_extent_is_settled(extent))
 		return;
 	if (extent->failed_bytes != UINT64_MAX) {
 		extent->failed_bytes = UINT64_MAX;
@@ -133,24 +141,16 @@ extent_settle(struct sn_extent *extent)
 	sn_change_on_settled(extent);
 }
 
-void
-sn_append_stop(struct sn_extent *extent, int rc)
-{
-	if (extent->sm.state == EXTENT_OPEN || extent->sm.state == EXTENT_FROZEN)
-		sm_move(&extent->sm, EXTENT_STOPPED);
-	if (sn_extent_is_held(extent) && extent->sm.state != EXTENT_SEALED)
-		extent->stop_rc = rc;
-}
-
 /* The disk failed an append at @offset_bytes. */
 static void
 extent_fail_from(struct sn_extent *extent, uint64_t offset_bytes, int rc)
 {
+	assert(rc < 0 && offset_bytes >= extent->durable_bytes);
 	if (offset_bytes < extent->failed_bytes) {
 		extent->failed_bytes = offset_bytes;
 		extent->failed_rc = rc;
 	}
-	sn_append_stop(extent, rc);
+	sn_extent_stop(extent, rc);
 }
 
 /* ---- writing ---- */
@@ -163,6 +163,7 @@ write_on_synced(struct sn_sync_waiter *waiter, int rc)
 	struct loop_link *link;
 
 	CHECK_OBJ(write, SN_WRITE_MAGIC);
+	assert(!list_is_empty(&write->appends));
 	while ((link = list_pop_front(&write->appends)) != NULL) {
 		struct sn_append *append = LIST_ENTRY(link, struct sn_append, group_link);
 
@@ -174,7 +175,7 @@ write_on_synced(struct sn_sync_waiter *waiter, int rc)
 		extent_fail_from(extent, append->offset_bytes, rc);
 		append_finish(append, rc);
 	}
-	list_push_back(&write->node->free_writes, &write->link);
+	list_push_back(&write->node->appender->free_writes, &write->link);
 	extent_settle(extent);
 }
 
@@ -185,6 +186,7 @@ write_on_failed(struct sn_write *write, int rc)
 	struct node *node = write->node;
 	struct loop_link *link;
 
+	assert(rc < 0 && !list_is_empty(&write->appends));
 	SN_COUNT(node, disk_errors, 1);
 	log_limited(LOG_WARN, "append: write failed extent=%u.%u.%llu offset_bytes=%llu rc=%s",
 	    extent->slot.id.shard, extent->slot.id.epoch,
@@ -199,7 +201,7 @@ write_on_failed(struct sn_write *write, int rc)
 		extent_fail_from(extent, append->offset_bytes, -EIO);
 		append_finish(append, -EIO);
 	}
-	list_push_back(&node->free_writes, &write->link);
+	list_push_back(&node->appender->free_writes, &write->link);
 	extent_settle(extent);
 }
 
@@ -218,7 +220,8 @@ write_on_done(struct disk_io *io, int rc, void *arg)
 	struct loop_link *link, *next;
 
 	CHECK_OBJ(write, SN_WRITE_MAGIC);
-	node->writes_count--;
+	assert(node->appender->writes_count > 0);
+	node->appender->writes_count--;
 	if (rc != 0 && !io->has_flush_failed) {
 		write_on_failed(write, rc);
 		return;
@@ -247,12 +250,16 @@ static void
 extent_write_group(struct sn_extent *extent, bool is_alone)
 {
 	struct node *node = extent->node;
+	struct sn_appender *appender = node->appender;
 	struct sn_append *append = first_of(&extent->queued);
 	struct sn_write *write;
 	uint64_t bytes = 0;
 	uint32_t count = 0;
 
-	write = LIST_ENTRY(list_pop_front(&node->free_writes), struct sn_write, link);
+	/* A write has one request at least, and there are as many. */
+	assert(append != NULL && !list_is_empty(&appender->free_writes));
+	write = LIST_ENTRY(list_pop_front(&appender->free_writes), struct sn_write, link);
+	assert(list_is_empty(&write->appends));
 	write->extent = extent;
 	write->io = (struct disk_io){
 		.op = DISK_WRITE,
@@ -274,12 +281,13 @@ extent_write_group(struct sn_extent *extent, bool is_alone)
 		list_push_back(&write->appends, &append->group_link);
 		append = first_of(&extent->queued);
 	}
+	assert(count > 0);
 	write->io.piece_count = count;
-	write->io.is_durable = is_alone && node->writes_count == 0 &&
+	write->io.is_durable = is_alone && appender->writes_count == 0 &&
 	    list_is_empty(&extent->queued) && sn_sync_is_idle(node, write_must_flush(write));
 	SN_COUNT(node, writes, 1);
 	if (disk_submit(node->disk, &write->io) == 0)
-		node->writes_count++;
+		appender->writes_count++;
 	else
 		sn_sync_wait(node, &write->waiter, write_on_refused, false);
 }
@@ -291,11 +299,11 @@ append_on_commit(struct loop_task *task, void *arg)
 	struct loop_link *link;
 
 	(void)task;
-	while ((link = list_pop_front(&node->ready)) != NULL) {
+	while ((link = list_pop_front(&node->appender->ready)) != NULL) {
 		struct sn_extent *extent = LIST_ENTRY(link, struct sn_extent, ready_link);
 
 		while (!list_is_empty(&extent->queued))
-			extent_write_group(extent, list_is_empty(&node->ready));
+			extent_write_group(extent, list_is_empty(&node->appender->ready));
 	}
 }
 
@@ -307,13 +315,14 @@ append_enqueue(struct sn_append *append)
 	struct sn_extent *extent = request_of(append)->extent;
 	struct node *node = extent->node;
 
+	assert(first_of(&extent->checking) == append);
 	extent->end_crc = append->check.info.batch_crc;
 	sm_move(&append->sm, APPEND_QUEUED);
 	list_remove(&append->link);
 	list_push_back(&extent->queued, &append->link);
 	if (!list_contains(&extent->ready_link))
-		list_push_back(&node->ready, &extent->ready_link);
-	loop_defer(node->loop, &node->commit_task);
+		list_push_back(&node->appender->ready, &extent->ready_link);
+	loop_defer(node->loop, &node->appender->commit_task);
 }
 
 /* The first in line does not pass: it and those behind it leave as if they had never come. */
@@ -322,6 +331,7 @@ append_refuse(struct sn_append *append, int rc)
 {
 	struct sn_extent *extent = request_of(append)->extent;
 
+	assert(rc < 0 && first_of(&extent->checking) == append);
 	extent->end_bytes = append->offset_bytes;
 	append_finish(append, rc);
 	appends_fail_in(&extent->checking, 0, -ESPIPE);
@@ -385,6 +395,7 @@ append_submit_check(struct sn_append *append)
 	struct sn_request *req = request_of(append);
 	struct sn_extent *extent = req->extent;
 
+	assert(append->sm.state == APPEND_CHECKING && !append->is_job_running);
 	append->check = (struct batch_check){
 		.id = extent->slot.id,
 		.kind = extent->slot.kind,
@@ -485,8 +496,12 @@ sn_append_start(struct sn_request *req)
 	struct sn_append *append = &req->append;
 	struct node *node = req->node;
 	struct sn_extent *extent;
-	int rc = append_judge_request(node, &req->wire, &extent);
+	int rc;
 
+	CHECK_OBJ(req, SN_REQUEST_MAGIC);
+	assert(req->wire.opcode == WIRE_EXTENT_APPEND && node->sm.state == NODE_READY);
+	assert(req->wire.length_bytes == req->msg->payload_bytes);
+	rc = append_judge_request(node, &req->wire, &extent);
 	if (rc != 0) {
 		SN_COUNT(node, appends_refused, 1);
 		if (rc == -ESTALE)
@@ -505,24 +520,39 @@ sn_append_start(struct sn_request *req)
 	append_check_next(extent);
 }
 
-void
+int
 sn_append_init(struct node *node)
 {
-	list_init(&node->ready);
-	list_init(&node->free_writes);
-	loop_task_init(&node->commit_task, append_on_commit, node);
+	struct sn_appender *appender = sn_calloc(1, sizeof(*appender));
+
+	assert(node->appender == NULL && node->request_count > 0);
+	if (appender == NULL)
+		return -ENOMEM;
+	node->appender = appender;
+	list_init(&appender->ready);
+	list_init(&appender->free_writes);
+	loop_task_init(&appender->commit_task, append_on_commit, node);
+	appender->writes = sn_calloc(node->request_count, sizeof(*appender->writes));
+	if (appender->writes == NULL)
+		return -ENOMEM;
 	for (uint32_t i = 0; i < node->request_count; i++) {
-		struct sn_write *write = &node->writes[i];
+		struct sn_write *write = &appender->writes[i];
 
 		write->magic = SN_WRITE_MAGIC;
 		write->node = node;
 		list_init(&write->appends);
-		list_push_back(&node->free_writes, &write->link);
+		list_push_back(&appender->free_writes, &write->link);
 	}
+	return 0;
 }
 
 void
 sn_append_fini(struct node *node)
 {
-	loop_task_cancel(node->loop, &node->commit_task);
+	if (node->appender == NULL)
+		return;
+	loop_task_cancel(node->loop, &node->appender->commit_task);
+	free(node->appender->writes);
+	free(node->appender);
+	node->appender = NULL;
 }

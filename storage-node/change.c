@@ -20,12 +20,20 @@
  * the change may be asked for again. What was written may still be there after a restart: a failed
  * change is one whose outcome is not known.
  */
+#include "change.h"
+
 #include <errno.h>
-#include <string.h>
 
 #include "base/check.h"
+#include "base/list.h"
+#include "base/log.h"
 #include "base/mutant.h"
-#include "internal.h"
+#include "base/num.h"
+#include "change_end.h"
+#include "disk/disk_host.h"
+#include "node_state.h"
+#include "request.h"
+#include "zero.h"
 
 const struct sm_state change_table[CHANGE_STATE_NR] = {
 	[CHANGE_QUEUED] = { "queued",
@@ -56,149 +64,6 @@ request_of(struct sn_change *change)
 
 /* ---- the end of a change ---- */
 
-static void
-change_reply(struct sn_request *req, int rc)
-{
-	const struct sn_extent *extent = req->extent;
-	struct wire_node_reply reply = { .rc = rc };
-
-	if (extent != NULL && req->wire.opcode == WIRE_EXTENT_CREATE && rc == 0) {
-		reply.offset_bytes = extent->slot.incarnation;
-		reply.length_bytes = (uint32_t)sn_capacity(req->node);
-	} else if (extent != NULL && req->wire.opcode != WIRE_EXTENT_DELETE &&
-	    sn_extent_is_held(extent)) {
-		reply.offset_bytes = extent->durable_bytes;
-	}
-	if (req->wire.opcode == WIRE_EXTENT_FREEZE && rc == 0) {
-		reply.length_bytes = (uint32_t)extent->mark_bytes;
-		reply.chain_crc = extent->chain_crc;
-		if (extent->sm.state == EXTENT_SEALED)
-			reply.flags |= WIRE_FLAG_SEALED;
-		if (sn_extent_is_damaged(extent))
-			reply.flags |= WIRE_FLAG_DAMAGED;
-	}
-	sn_request_finish(req, &reply, NULL);
-}
-
-static void
-freeze_apply(struct sn_request *req, int rc)
-{
-	struct sn_extent *extent = req->extent;
-
-	if (rc == 0)
-		SN_COUNT(req->node, freezes, 1);
-	if (extent->sm.state != EXTENT_FREEZING)
-		return; /* sealed before: there was only the fence */
-	if (rc != 0) {
-		sm_move(&extent->sm, EXTENT_STOPPED);
-		extent->stop_rc = -EACCES;
-		return;
-	}
-	sm_move(&extent->sm, EXTENT_FROZEN);
-	extent->freeze_epoch = req->wire.epoch;
-	extent->stop_rc = 0;
-}
-
-/* Back to what it was, if nothing happened to it meanwhile. */
-static void
-truncate_undo(struct sn_request *req)
-{
-	struct sn_extent *extent = req->extent;
-	enum extent_state to = req->change.was;
-
-	/* A page may lie on the disk that says "sealed", or an append has failed. */
-	if (req->change.sm.state == CHANGE_WRITING || req->change.sm.state == CHANGE_SYNCING ||
-	    extent->stop_rc != 0)
-		to = EXTENT_STOPPED;
-	if (to == EXTENT_STOPPED && extent->stop_rc == 0)
-		extent->stop_rc = -EACCES;
-	sm_move(&extent->sm, to);
-}
-
-static void
-truncate_apply(struct sn_request *req, int rc)
-{
-	struct sn_extent *extent = req->extent;
-	const struct ondisk_state *state = &req->change.state;
-
-	if (extent->sm.state != EXTENT_SEALING)
-		return; /* sealed before */
-	if (rc != 0) {
-		truncate_undo(req);
-		return;
-	}
-	SN_COUNT(req->node, cuts, 1);
-	extent->durable_bytes = extent->end_bytes = state->length_bytes;
-	extent->mark_bytes = state->mark_bytes;
-	extent->chain_crc = extent->end_crc = state->chain_crc;
-	extent->whole_bytes = state->mark_bytes;
-	sm_move(&extent->sm, EXTENT_SEALED);
-}
-
-static void
-delete_apply(struct sn_request *req, int rc)
-{
-	struct sn_extent *extent = req->extent;
-
-	if (extent->sm.state != EXTENT_DELETING)
-		return;
-	if (rc == 0) {
-		SN_COUNT(req->node, deletes, 1);
-		sn_extent_release(extent);
-		return;
-	}
-	if (req->change.was != EXTENT_SEALED && extent->stop_rc == 0)
-		extent->stop_rc = -EACCES;
-	sm_move(&extent->sm, req->change.was == EXTENT_SEALED ? EXTENT_SEALED : EXTENT_STOPPED);
-}
-
-/* The header may be half on the disk: nothing is created in this slot again before a restart. */
-static void
-extent_retire(struct sn_extent *extent)
-{
-	struct node *node = extent->node;
-
-	sn_extent_release(extent);
-	list_remove(&extent->link);
-	node->free_count--;
-	sm_move(&extent->sm, EXTENT_BAD);
-	node->bad_count++;
-}
-
-static void
-create_apply(struct sn_request *req, int rc)
-{
-	struct sn_extent *extent = req->extent;
-
-	if (rc == 0) {
-		SN_COUNT(req->node, creates, 1);
-		sm_move(&extent->sm, EXTENT_OPEN);
-	} else {
-		extent_retire(extent);
-	}
-}
-
-static void
-change_apply(struct sn_request *req, int rc)
-{
-	switch (req->wire.opcode) {
-	case WIRE_EXTENT_FREEZE:
-		freeze_apply(req, rc);
-		break;
-	case WIRE_EXTENT_TRUNCATE:
-		truncate_apply(req, rc);
-		break;
-	case WIRE_EXTENT_DELETE:
-		delete_apply(req, rc);
-		break;
-	case WIRE_EXTENT_CREATE:
-		create_apply(req, rc);
-		break;
-	default:
-		break; /* a fence has no extent */
-	}
-}
-
 /* Sole exit; the extent's next change is its caller's to start. */
 static void
 change_finish(struct sn_request *req, int rc)
@@ -211,9 +76,9 @@ change_finish(struct sn_request *req, int rc)
 		req->extent->state_generation = change->state.generation;
 	list_remove(&change->link);
 	if (req->extent != NULL)
-		change_apply(req, rc);
+		sn_change_apply(req, rc);
 	sm_move(&change->sm, rc == 0 ? CHANGE_DONE : CHANGE_FAILED);
-	change_reply(req, rc);
+	sn_change_reply(req, rc);
 }
 
 /* After the page, the fence, or both: the last one ends it. */
@@ -284,6 +149,7 @@ change_submit_page(struct sn_request *req, uint64_t offset_bytes)
 {
 	struct sn_change *change = &req->change;
 
+	assert(offset_bytes % ONDISK_PAGE_BYTES == 0);
 	change->piece = disk_host_piece(req->page, ONDISK_PAGE_BYTES);
 	change->io = (struct disk_io){
 		.op = DISK_WRITE,
@@ -307,6 +173,7 @@ change_write_state(struct sn_request *req)
 	struct sn_extent *extent = req->extent;
 	struct ondisk_state *state = &req->change.state;
 
+	assert(extent->changes.next == &req->change.link); /* its turn */
 	state->slot = extent->slot;
 	state->generation = extent->state_generation + 1;
 	ondisk_state_encode(req->page, &node->super, state);
@@ -347,6 +214,7 @@ freeze_on_settled(struct sn_request *req)
 static void
 truncate_write(struct sn_request *req, uint64_t mark_bytes, uint32_t chain_crc)
 {
+	assert(req->wire.offset_bytes <= req->extent->durable_bytes);
 	req->change.state = (struct ondisk_state){
 		.state = ONDISK_SLOT_SEALED,
 		.length_bytes = req->wire.offset_bytes,
@@ -424,7 +292,7 @@ change_try_settled(struct sn_request *req)
 	int rc = 0;
 
 	assert(req->change.sm.state == CHANGE_SETTLING);
-	if (!sn_append_is_settled(extent))
+	if (!sn_extent_is_settled(extent))
 		return;
 	if (req->wire.opcode == WIRE_EXTENT_DELETE && extent->read_count > 0)
 		return;
@@ -459,6 +327,7 @@ change_begin(struct sn_request *req)
 	struct sn_extent *extent = req->extent;
 	enum extent_state state = (enum extent_state)extent->sm.state;
 
+	assert(req->change.sm.state == CHANGE_QUEUED);
 	req->change.was = state;
 	if (req->node->is_read_only)
 		return -EROFS;
@@ -556,6 +425,9 @@ create_start(struct sn_request *req)
 		SN_COUNT(node, creates_refused, 1);
 		return rc;
 	}
+	/* Whoever owned the shard before has nothing to say about this one, nor about its copies. */
+	sn_fence_note(node, wire->id.shard, wire->epoch);
+	sn_zero_kick(node);
 	req->extent = extent;
 	list_push_back(&extent->changes, &req->change.link);
 	ondisk_slot_encode(req->page, &node->super, &extent->slot);
@@ -569,6 +441,7 @@ fence_start(struct sn_request *req, int answer_rc)
 {
 	struct sn_change *change = &req->change;
 
+	assert(req->extent == NULL && change->pending_count == 0);
 	sm_move(&change->sm, CHANGE_SYNCING);
 	change->answer_rc = answer_rc;
 	change->pending_count = 1;
@@ -584,7 +457,6 @@ extent_change_start(struct sn_request *req)
 	struct node *node = req->node;
 	const struct wire_node *wire = &req->wire;
 	struct sn_extent *extent = sn_extent_find(node, &wire->id);
-
 	int rc = 0;
 
 	if (extent == NULL || extent->sm.state == EXTENT_DELETING)
@@ -621,6 +493,7 @@ change_refuse_epoch(const struct sn_request *req)
 	struct node *node = req->node;
 	uint32_t shard = req->wire.id.shard;
 
+	assert(req->wire.epoch > sn_fence_epoch(node, shard));
 	SN_COUNT(node, epochs_refused, 1);
 	log_limited(LOG_ERROR,
 	    "fence: refused an epoch far above the fence shard=%u epoch=%u fence=%u peer=%s: no gateway "
@@ -635,6 +508,8 @@ sn_change_start(struct sn_request *req)
 	struct node *node = req->node;
 	int rc;
 
+	CHECK_OBJ(req, SN_REQUEST_MAGIC);
+	assert(node->sm.state == NODE_READY);
 	req->change = (struct sn_change){ 0 };
 	req->extent = NULL;
 	sm_init(&req->change.sm, "change", change_table, CHANGE_QUEUED,

@@ -6,13 +6,28 @@
  * An answer that is an error has a status and {"error": text}. Both ways through host memory, by
  * counted copies: there is no block in it.
  */
+#include "control.h"
+
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "alloc.h"
+#include "base/check.h"
+#include "cleave/split.h"
+#include "cleave/status.h"
+#include "cleave/wire.h"
+#include "extent.h"
+#include "fence.h"
+#include "metrics.h"
+#include "node_state.h"
+#include "peer.h"
+#include "request.h"
+#include "store.h"
 
+#define SN_TEXT_BYTES_MAX 32768u /* of a control answer */
+#define SN_LIST_BYTES_MAX 65536u /* of entries in one LIST answer */
 _Static_assert(SN_LIST_BYTES_MAX >= SN_TEXT_BYTES_MAX, "node->text is as long as the longer");
 _Static_assert(SN_LIST_BYTES_MAX <= SN_RECEIVE_BYTES, "an answer fits a receive");
 
@@ -42,6 +57,7 @@ sn_list_run(struct sn_request *req)
 	struct dev_piece piece = { .ptr = req->msg->payload };
 	uint64_t slot = req->wire.offset_bytes;
 
+	assert(req->wire.opcode == WIRE_EXTENT_LIST && node->sm.state == NODE_READY);
 	/* The cursor is a slot: creates and deletes between two pages shift nothing. */
 	for (; slot < node->super.slot_count; slot++) {
 		const struct sn_extent *extent = &node->extents[slot];
@@ -95,7 +111,7 @@ control_states(const struct node *node)
 		counts[node->extents[i].sm.state]++;
 	return json_pack("{s:i, s:i, s:i, s:i, s:i}", "open", counts[EXTENT_OPEN], "stopped",
 	    counts[EXTENT_STOPPED], "frozen", counts[EXTENT_FROZEN], "sealed",
-	    counts[EXTENT_SEALED], "damaged", (int)sn_damaged_count(node));
+	    counts[EXTENT_SEALED], "damaged", (int)sn_extent_damaged_count(node));
 }
 
 static json_t *
@@ -103,7 +119,7 @@ control_status(const struct node *node)
 {
 	char uuid[ONDISK_UUID_TEXT_BYTES], cluster[17], store[STORE_ID_TEXT_BYTES];
 	const char *gateway;
-	json_int_t gateway_count = (json_int_t)sn_store_gateways(node, &gateway);
+	json_int_t gateway_count = (json_int_t)sn_peer_gateways(node, &gateway);
 
 	sn_store_text(node, store);
 	ondisk_uuid_text(node->super.disk_uuid, uuid);
@@ -166,6 +182,7 @@ sn_control_run(struct node *node, struct split_msg *msg, const char **ret_field)
 	size_t bytes;
 	int rc = wire_control_decode(msg->header, &control, ret_field);
 
+	CHECK_OBJ(node, SN_NODE_MAGIC);
 	if (rc != 0)
 		return rc;
 	if (control.payload_bytes > SN_TEXT_BYTES_MAX) {
@@ -191,4 +208,19 @@ sn_control_run(struct node *node, struct split_msg *msg, const char **ret_field)
 	};
 	sn_reply_raw(node, msg, &header, bytes > 0 ? &piece : NULL);
 	return 0;
+}
+
+int
+sn_control_init(struct node *node)
+{
+	assert(node->text == NULL);
+	node->text = sn_calloc(1, SN_LIST_BYTES_MAX);
+	return node->text == NULL ? -ENOMEM : 0;
+}
+
+void
+sn_control_fini(struct node *node)
+{
+	free(node->text);
+	node->text = NULL;
 }

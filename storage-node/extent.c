@@ -24,11 +24,21 @@
  * small up to 1/8, for a merge of a whole chunk), a run not the last half of those, a manifest may take
  * any: what frees space needs space. A log that is for tombstones alone may take half of what a run may not.
  */
+#include "extent.h"
+
 #include <errno.h>
-#include <string.h>
+#include <stdlib.h>
 
-#include "internal.h"
+#include "alloc.h"
+#include "base/check.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "cleave/disk.h"
+#include "node_state.h"
 
+#define SN_EXTENT_MAGIC 0x54584553u /* "SEXT" */
+#define HASH_BUCKETS_MIN 16u
 #define RESERVE_ONE_IN 16u
 #define RESERVE_MIN 2u
 #define RESERVE_MERGE_ONE_IN 8u
@@ -95,6 +105,9 @@ sn_extent_insert(struct sn_extent *extent)
 	struct node *node = extent->node;
 	struct sn_extent **bucket = hash_bucket(node, &extent->slot.id);
 
+	CHECK_OBJ(extent, SN_EXTENT_MAGIC);
+	assert(sn_extent_find(node, &extent->slot.id) == NULL);
+	assert(extent->slot.kind <= EXTENT_MANIFEST);
 	extent->hash_next = *bucket;
 	*bucket = extent;
 	node->held_count++;
@@ -107,18 +120,21 @@ sn_extent_remove(struct sn_extent *extent)
 	struct node *node = extent->node;
 	struct sn_extent **at = hash_bucket(node, &extent->slot.id);
 
-	while (*at != extent)
+	while (*at != extent) {
+		assert(*at != NULL); /* it is in the table */
 		at = &(*at)->hash_next;
+	}
 	*at = extent->hash_next;
 	extent->hash_next = NULL;
+	assert(node->held_count > 0);
 	node->held_count--;
 	node->kind_counts[extent->slot.kind]--;
 }
 
-/* Everything but identity, slot and lists. */
 void
 sn_extent_clear(struct sn_extent *extent)
 {
+	assert(sn_extent_is_settled(extent) && extent->read_count == 0);
 	extent->end_bytes = extent->durable_bytes = 0;
 	extent->mark_bytes = extent->whole_bytes = 0;
 	extent->chain_crc = extent->end_crc = batch_chain_seed(&extent->slot.id, extent->slot.kind);
@@ -167,7 +183,7 @@ sn_extent_add_free(struct sn_extent *extent)
 {
 	struct node *node = extent->node;
 
-	assert(extent->sm.state == EXTENT_FREE);
+	assert(extent->sm.state == EXTENT_FREE && !list_contains(&extent->link));
 	list_push_back(extent->is_virgin && !extent->is_prewritten ? &node->free_virgin
 								   : &node->free_used,
 	    &extent->link);
@@ -177,7 +193,7 @@ sn_extent_add_free(struct sn_extent *extent)
 uint32_t
 sn_extent_free_count(const struct node *node)
 {
-	return node->free_count + (node->zero.extent != NULL ? 1 : 0);
+	return node->free_count + (node->is_zeroing ? 1 : 0);
 }
 
 uint32_t
@@ -223,6 +239,7 @@ sn_extent_claim(struct node *node, const struct wire_node *create, struct sn_ext
 	uint32_t reserve = sn_extent_reserve(node, create->kind) / (is_reserve ? 4 : 1);
 	struct sn_extent *extent;
 
+	assert(sn_extent_find(node, id) == NULL);
 	/* The count of incarnations ends only on a disk that somebody has scribbled on. */
 	if (node->free_count <= reserve || node->incarnation_last >= ONDISK_COUNT_MAX)
 		return -ENOSPC;
@@ -232,6 +249,7 @@ sn_extent_claim(struct node *node, const struct wire_node *create, struct sn_ext
 	if (extent == NULL)
 		return -EBUSY;
 	list_remove(&extent->link);
+	assert(node->free_count > 0);
 	node->free_count--;
 	sm_move(&extent->sm, EXTENT_CREATING);
 	extent->is_virgin = false;
@@ -246,9 +264,6 @@ sn_extent_claim(struct node *node, const struct wire_node *create, struct sn_ext
 	sn_extent_insert(extent);
 	(void)sn_extent_look_written(extent);
 	extent_look_shared(extent);
-	/* Whoever owned the shard before has nothing to say about this one, nor about its copies. */
-	sn_fence_note(node, id->shard, create->epoch);
-	sn_zero_kick(node);
 	*ret_extent = extent;
 	return 0;
 }
@@ -256,12 +271,52 @@ sn_extent_claim(struct node *node, const struct wire_node *create, struct sn_ext
 void
 sn_extent_release(struct sn_extent *extent)
 {
-	assert(list_is_empty(&extent->checking) && list_is_empty(&extent->queued));
-	assert(list_is_empty(&extent->in_flight));
+	assert(sn_extent_is_settled(extent));
 	assert(extent->read_count == 0);
 	sn_extent_remove(extent);
 	sm_move(&extent->sm, EXTENT_FREE);
 	sn_extent_add_free(extent);
+}
+
+void
+sn_extent_retire(struct sn_extent *extent)
+{
+	struct node *node = extent->node;
+
+	assert(extent->sm.state == EXTENT_CREATING);
+	sn_extent_release(extent);
+	list_remove(&extent->link);
+	node->free_count--;
+	sm_move(&extent->sm, EXTENT_BAD);
+	node->bad_count++;
+}
+
+void
+sn_extent_stop(struct sn_extent *extent, int rc)
+{
+	assert(rc < 0);
+	if (extent->sm.state == EXTENT_OPEN || extent->sm.state == EXTENT_FROZEN)
+		sm_move(&extent->sm, EXTENT_STOPPED);
+	if (sn_extent_is_held(extent) && extent->sm.state != EXTENT_SEALED)
+		extent->stop_rc = rc;
+}
+
+bool
+sn_extent_is_settled(const struct sn_extent *extent)
+{
+	return list_is_empty(&extent->checking) && list_is_empty(&extent->queued) &&
+	    list_is_empty(&extent->in_flight);
+}
+
+uint32_t
+sn_extent_damaged_count(const struct node *node)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < node->super.slot_count; i++)
+		count += sn_extent_is_held(&node->extents[i]) &&
+		    sn_extent_is_damaged(&node->extents[i]);
+	return count;
 }
 
 bool
@@ -289,6 +344,7 @@ sn_extent_is_held(const struct sn_extent *extent)
 enum wire_extent_state
 sn_extent_wire_state(const struct sn_extent *extent)
 {
+	assert(sn_extent_is_held(extent));
 	switch ((enum extent_state)extent->sm.state) {
 	case EXTENT_SEALED:
 		return WIRE_EXTENT_SEALED;
@@ -299,9 +355,28 @@ sn_extent_wire_state(const struct sn_extent *extent)
 	}
 }
 
-void
+static int
+extents_alloc(struct node *node)
+{
+	uint32_t slots = node->super.slot_count;
+	uint32_t buckets = HASH_BUCKETS_MIN;
+
+	assert(slots > 0 && slots <= ONDISK_SLOTS_MAX && node->extents == NULL);
+	while (buckets < slots)
+		buckets *= 2;
+	node->extents = sn_calloc(slots, sizeof(*node->extents));
+	node->hash = sn_calloc(buckets, sizeof(*node->hash));
+	node->hash_mask = buckets - 1;
+	return node->extents == NULL || node->hash == NULL ? -ENOMEM : 0;
+}
+
+int
 sn_extent_init_all(struct node *node)
 {
+	int rc = extents_alloc(node);
+
+	if (rc != 0)
+		return rc;
 	list_init(&node->free_used);
 	list_init(&node->free_virgin);
 	for (uint32_t i = 0; i < node->super.slot_count; i++) {
@@ -317,4 +392,14 @@ sn_extent_init_all(struct node *node)
 		list_init(&extent->in_flight);
 		list_init(&extent->changes);
 	}
+	return 0;
+}
+
+void
+sn_extent_fini_all(struct node *node)
+{
+	free(node->extents);
+	free(node->hash);
+	node->extents = NULL;
+	node->hash = NULL;
 }

@@ -14,11 +14,20 @@
  * Failure: a page that cannot be written leaves its durable copy alone; those who waited get the
  * error, and the fence goes on to hold in memory.
  */
+#include "fence.h"
+
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "alloc.h"
+#include "base/check.h"
+#include "base/list.h"
+#include "base/log.h"
 #include "base/mutant.h"
-#include "internal.h"
+#include "base/num.h"
+#include "disk/disk_host.h"
+#include "node_state.h"
 
 const struct sm_state fence_table[FENCE_STATE_NR] = {
 	[FENCE_CLEAN] = { "clean", SM_TO(FENCE_WRITING), SM_INITIAL },
@@ -58,6 +67,7 @@ fence_page_finish(struct sn_fence_page *page, int rc)
 {
 	struct loop_link done, *link;
 
+	assert(page->sm.state != FENCE_CLEAN && rc <= 0);
 	list_init(&done);
 	while ((link = list_pop_front(&page->covered)) != NULL)
 		list_push_back(&done, link);
@@ -126,6 +136,7 @@ fence_page_write(struct sn_fence_page *page)
 	struct loop_link *link;
 	int rc;
 
+	assert(page->sm.state == FENCE_CLEAN && list_is_empty(&page->covered));
 	while ((link = list_pop_front(&page->waiting)) != NULL)
 		list_push_back(&page->covered, link);
 	memcpy(page->writing_epochs, page->now.epochs, sizeof(page->writing_epochs));
@@ -174,6 +185,19 @@ sn_fence_raise(struct node *node, uint32_t shard, uint32_t epoch, struct sn_fenc
 	return 0;
 }
 
+struct store_id
+sn_fence_store_id(const struct node *node)
+{
+	return node->fences[0].now.store;
+}
+
+void
+sn_fence_set_store_id(struct node *node, const struct store_id *store)
+{
+	assert(!store_id_is_zero(store)); /* a node that obeyed one never again obeys all */
+	node->fences[0].now.store = *store;
+}
+
 bool
 sn_fence_store_is_durable(const struct node *node)
 {
@@ -188,6 +212,7 @@ sn_fence_store(struct node *node, struct sn_fence_waiter *waiter,
 {
 	struct sn_fence_page *page = &node->fences[0];
 
+	assert(page->node == node && fn != NULL);
 	waiter->fn = fn;
 	waiter->link = (struct loop_link){ NULL, NULL };
 	list_push_back(&page->waiting, &waiter->link);
@@ -199,9 +224,10 @@ void
 sn_fence_load(struct node *node, const struct ondisk_fence *fence)
 {
 	struct sn_fence_page *page = &node->fences[fence->page_index];
-	bool is_same = page->store_copies > 0 &&
-	    store_id_is_equal(&page->durable_store, &fence->store);
+	bool is_same;
 
+	assert(fence->page_index < ONDISK_FENCE_PAGES && page->sm.state == FENCE_CLEAN);
+	is_same = page->store_copies > 0 && store_id_is_equal(&page->durable_store, &fence->store);
 	if (page->store_copies == 0 || fence->generation >= page->now.generation) {
 		page->now = *fence;
 		if (MUTANT(fence_forgotten))
@@ -225,9 +251,13 @@ sn_fence_note(struct node *node, uint32_t shard, uint32_t epoch)
 	page->now.epochs[i] = (uint32_t)num_max(page->now.epochs[i], epoch);
 }
 
-void
+int
 sn_fence_init(struct node *node)
 {
+	assert(node->fence_pages == NULL);
+	node->fence_pages = sn_page_alloc((uint64_t)ONDISK_FENCE_PAGES * ONDISK_PAGE_BYTES);
+	if (node->fence_pages == NULL)
+		return -ENOMEM;
 	for (uint32_t i = 0; i < ONDISK_FENCE_PAGES; i++) {
 		struct sn_fence_page *page = &node->fences[i];
 
@@ -238,4 +268,12 @@ sn_fence_init(struct node *node)
 		list_init(&page->waiting);
 		list_init(&page->covered);
 	}
+	return 0;
+}
+
+void
+sn_fence_fini(struct node *node)
+{
+	free(node->fence_pages);
+	node->fence_pages = NULL;
 }

@@ -25,6 +25,7 @@
 #include "disk/disk_fault.h"
 #include "disk/disk_uring.h"
 #include "format/format.h"
+#include "metrics.h"
 #include "node.h"
 
 /* Requests that a node of this much device memory may have at the disk, at a time, and more. */

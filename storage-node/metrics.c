@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* metrics.c -- what a node counts and measures: names, and the text that monitors read */
-#include "internal.h"
+#include "metrics.h"
+
+#include "base/check.h"
+#include "base/num.h"
+#include "extent.h"
+#include "node_state.h"
 
 const struct metric_member sn_counter_members[SN_COUNTER_NR] = {
 #define COUNTER_MEMBER(name, unit, help)                                                           \
@@ -46,17 +51,6 @@ static const struct metric_member kind_members[] = {
 	{ { "extents", "count", "extents", METRIC_GAUGE }, 0, sizeof(uint32_t) },
 };
 
-uint32_t
-sn_damaged_count(const struct node *node)
-{
-	uint32_t count = 0;
-
-	for (uint32_t i = 0; i < node->super.slot_count; i++)
-		count += sn_extent_is_held(&node->extents[i]) &&
-		    sn_extent_is_damaged(&node->extents[i]);
-	return count;
-}
-
 static void
 write_disk(const struct node *node, FILE *out)
 {
@@ -71,7 +65,7 @@ write_disk(const struct node *node, FILE *out)
 		.slots_bad = node->bad_count,
 		.slots_reserved = sn_extent_reserve(node, EXTENT_LOG),
 		.slot_bytes = node->super.slot_bytes,
-		.damaged_count = sn_damaged_count(node),
+		.damaged_count = sn_extent_damaged_count(node),
 		.receives_free = split_port_receives_free(node->port),
 	};
 	struct metric_object object = { .values = &sample }, by_kind[3] = { 0 };
@@ -96,6 +90,7 @@ node_metrics_write(const struct node *node, FILE *out)
 	};
 	struct metric_object object = { .values = &sample };
 
+	CHECK_OBJ(node, SN_NODE_MAGIC);
 	metrics_write(out, "cleave_storage", state_members, NUM_COUNT(state_members), &object, 1);
 	object.values = &node->counters;
 	metrics_write(out, "cleave_storage", sn_counter_members, SN_COUNTER_NR, &object, 1);

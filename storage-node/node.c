@@ -14,10 +14,28 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "alloc.h"
+#include "append.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "cleave/disk.h"
+#include "cleave/engine.h"
+#include "extent.h"
+#include "fence.h"
+#include "node_state.h"
+#include "recover.h"
+#include "request.h"
+#include "scan.h"
+#include "server.h"
+#include "store.h"
+#include "sync.h"
+#include "verify.h"
+#include "zero.h"
 
 #define DEVICE_BYTES_DEFAULT NUM_MIB(64)
 #define DEVICE_BYTES_MIN NUM_MIB(8)
@@ -26,6 +44,7 @@
 #define VERIFY_BYTES_S_DEFAULT NUM_MIB(64)
 #define CREDITS_DEFAULT 64u
 #define RECEIVES_MIN 8u
+#define STOP_TIMEOUT_NS NUM_S(5)
 /* The port's arena loses so much to alignment and its own needs, in all and for each receive. */
 #define DEVICE_SLACK_BYTES NUM_KIB(64)
 #define RECEIVE_SLACK_BYTES NUM_KIB(8)
@@ -58,22 +77,13 @@ node_on_ready_task(struct loop_task *task, void *arg)
 static void
 node_on_recovered(struct node *node)
 {
-	const struct sn_recover *recover = &node->recover;
-	int rc;
+	int rc = sn_server_listen(node);
 
-	if (node->sm.state != NODE_RECOVERING)
-		return;
-	loop_timer_stop(node->loop, &node->recover.progress);
-	rc = sn_server_listen(node);
 	if (rc != 0) {
 		sn_recover_fail(node, rc, "--listen: '%s': cannot listen there: %s", node->listen,
 		    rc == -EADDRINUSE ? "the address is in use" : strerror(-rc));
 		return;
 	}
-	log_info("recover: done disk=%s extents=%u followed=%u bytes=%llu ms=%llu", node->disk_name,
-	    node->held_count, recover->open_count,
-	    (unsigned long long)node->counters.recovered_bytes,
-	    (unsigned long long)((loop_now_ns(node->loop) - recover->started_ns) / NUM_MS(1)));
 	node->ready_rc = 0;
 	sm_move(&node->sm, NODE_READY);
 	sn_zero_kick(node);
@@ -81,23 +91,6 @@ node_on_recovered(struct node *node)
 }
 
 /* ---- what the superblock decides ---- */
-
-static int
-node_alloc_extents(struct node *node)
-{
-	uint32_t slots = node->super.slot_count;
-	uint32_t buckets = 16;
-
-	while (buckets < slots)
-		buckets *= 2;
-	node->extents = sn_calloc(slots, sizeof(*node->extents));
-	node->hash = sn_calloc(buckets, sizeof(*node->hash));
-	node->hash_mask = buckets - 1;
-	if (node->extents == NULL || node->hash == NULL)
-		return -ENOMEM;
-	sn_extent_init_all(node);
-	return 0;
-}
 
 /* The port goes on by itself (cleave/split.h): this is for who reads the log. */
 static void
@@ -177,23 +170,18 @@ node_open_port(struct node *node)
 static int
 node_on_super(struct node *node)
 {
-	int rc;
+	int rc = sn_extent_init_all(node);
 
-	rc = node_alloc_extents(node);
-	if (rc != 0)
-		return rc;
-	rc = node_open_port(node);
-	if (rc != 0)
-		return rc;
-	node->writes = sn_calloc(node->request_count, sizeof(*node->writes));
-	node->fence_pages = sn_page_alloc((uint64_t)ONDISK_FENCE_PAGES * ONDISK_PAGE_BYTES);
-	node->super_page = sn_page_alloc(ONDISK_PAGE_BYTES);
-	if (node->writes == NULL || node->fence_pages == NULL || node->super_page == NULL)
-		return -ENOMEM;
-	sn_fence_init(node);
-	sn_sync_init(node);
-	sn_append_init(node);
-	rc = sn_server_init(node);
+	if (rc == 0)
+		rc = node_open_port(node);
+	if (rc == 0)
+		rc = sn_fence_init(node);
+	if (rc == 0)
+		rc = sn_sync_init(node);
+	if (rc == 0)
+		rc = sn_append_init(node);
+	if (rc == 0)
+		rc = sn_server_init(node);
 	if (rc == 0)
 		rc = sn_scan_init(node);
 	if (rc == 0)
@@ -249,6 +237,7 @@ node_create(const struct node_options *options)
 	struct node *node = sn_calloc(1, sizeof(*node));
 	int rc;
 
+	assert(options->loop != NULL && options->disk != NULL && options->listen != NULL);
 	if (node == NULL)
 		return NULL;
 	node->magic = SN_NODE_MAGIC;
@@ -287,6 +276,7 @@ node_start(struct node *node)
 static void
 node_stopped(struct node *node, int rc)
 {
+	assert(rc == 0 || rc == -ETIMEDOUT);
 	loop_timer_stop(node->loop, &node->stop_timer);
 	sm_move(&node->sm, NODE_STOPPED);
 	if (node->on_stopped != NULL)
@@ -296,8 +286,7 @@ node_stopped(struct node *node, int rc)
 static bool
 node_is_idle(const struct node *node)
 {
-	return node->requests_busy_count == 0 && node->replies_count == 0 &&
-	    node->zero.extent == NULL;
+	return node->requests_busy_count == 0 && node->replies_count == 0 && !node->is_zeroing;
 }
 
 static void
@@ -333,13 +322,13 @@ node_stop(struct node *node, void (*on_stopped)(struct node *node, int rc, void 
 	node->on_stopped = on_stopped;
 	node->on_stopped_arg = arg;
 	loop_task_cancel(node->loop, &node->ready_task);
-	loop_timer_stop(node->loop, &node->recover.progress);
+	sn_recover_stop(node);
 	if (node->sm.state == NODE_READY) {
 		sm_move(&node->sm, NODE_STOPPING);
 		sn_store_stop(node);
 		sn_zero_stop(node);
 		sn_verify_stop(node);
-		loop_timer_start(node->loop, &node->stop_timer, SN_STOP_TIMEOUT_NS);
+		loop_timer_start(node->loop, &node->stop_timer, STOP_TIMEOUT_NS);
 	}
 	loop_defer(node->loop, &node->stop_task);
 }
@@ -353,26 +342,22 @@ node_destroy(struct node *node)
 	/* The disk first: it lets go of every buffer, and no handler runs after that. */
 	disk_close(node->disk);
 	loop_timer_stop(node->loop, &node->stop_timer);
-	if (node->sync.task.fn != NULL)
-		sn_sync_fini(node);
-	if (node->commit_task.fn != NULL)
-		sn_append_fini(node);
+	/* Then the engines: a worker may be at a job of an append or a scan. */
+	if (node->engines != NULL)
+		engine_set_destroy(node->engines);
+	sn_sync_fini(node);
+	sn_append_fini(node);
 	sn_zero_fini(node);
 	sn_verify_fini(node);
 	sn_scan_fini(node);
 	sn_recover_fini(node);
-	if (node->engines != NULL)
-		engine_set_destroy(node->engines);
 	split_port_close(node->port);
 	/* After the port: replies that it drops still come to our handler. */
 	loop_task_cancel(node->loop, &node->ready_task);
 	loop_task_cancel(node->loop, &node->stop_task);
 	sn_server_fini(node);
-	free(node->writes);
-	free(node->fence_pages);
-	free(node->super_page);
-	free(node->extents);
-	free(node->hash);
+	sn_fence_fini(node);
+	sn_extent_fini_all(node);
 	node->magic = 0;
 	free(node);
 }

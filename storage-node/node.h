@@ -14,7 +14,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "cleave/disk.h"
 #include "cleave/loop.h"
@@ -117,9 +116,6 @@ void node_stop(struct node *node, void (*on_stopped)(struct node *node, int rc, 
 /* node_destroy -- free everything at once, the disk handle too; no handler runs any more. Before the
  * loop is destroyed; not from one of the node's own callbacks. NULL is a no-op. */
 void node_destroy(struct node *node);
-
-/* node_metrics_write -- metrics.c: all that monitors want to know, at any time from node_start on. */
-void node_metrics_write(const struct node *node, FILE *out);
 
 /* Once ready. */
 const char *node_address(const struct node *node); /* where it listens */

@@ -6,9 +6,17 @@
  * came with no payload; the answer is a piece of it. So a read needs no buffer of its own, and the
  * credits bound how many there are.
  */
+#include "read.h"
+
 #include <errno.h>
 
-#include "internal.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "change.h"
+#include "extent.h"
+#include "node_state.h"
+#include "request.h"
 
 static void
 read_on_done(struct disk_io *io, int rc, void *arg)
@@ -21,6 +29,7 @@ read_on_done(struct disk_io *io, int rc, void *arg)
 
 	(void)io;
 	CHECK_OBJ(req, SN_REQUEST_MAGIC);
+	assert(extent->read_count > 0 && node->reads_count > 0);
 	extent->read_count--;
 	node->reads_count--;
 	if (rc != 0) {
@@ -57,6 +66,8 @@ sn_read_start(struct sn_request *req)
 	uint64_t to_bytes = num_round_up(end_bytes, DISK_ALIGN);
 	int rc;
 
+	assert(wire->opcode == WIRE_EXTENT_READ && wire->length_bytes > 0);
+	assert(node->sm.state == NODE_READY);
 	if (extent == NULL || !sn_extent_is_held(extent)) {
 		sn_request_fail(req, -ENOENT);
 		return;

@@ -4,9 +4,8 @@
  *
  *	superblocks -> fence pages -> slot heads, 16 at a time -> open extents' chains -> flush -> serve
  *
- * Of a superblock, a fence page, a state page there are two copies, and the younger good one counts.
- * A slot's identity is the youngest that its header and its state pages name: they repeat it, so that
- * a lost header does not orphan an extent. Every epoch seen raises its shard's fence.
+ * A superblock and a fence page have two copies, and the younger good one counts. Slot heads are
+ * recover_slots.c's.
  *
  * A sealed extent is trusted at its length. The others are followed (scan.c): one that ends below a
  * mark that one of its own batches carries, below the length of its freeze, or unreadably, is damaged.
@@ -15,26 +14,57 @@
  * Nothing is open afterwards: what was, is STOPPED.
  *
  * Failure: no good superblock, or a fence page of which both copies are bad, ends the start (a node
- * that has forgotten a fence must not serve). A slot of which nothing can be read is BAD and not used
- * again; where that is more than one in UNREADABLE_ONE_IN, the disk is at fault and not the slot, and the
- * start ends: it would say that copies are absent, and its room used up, which may be there tomorrow.
+ * that has forgotten a fence must not serve), and so do too many slots of which nothing can be read.
  * A disk that is marked as failed, or fails the flush, is served read-only.
  */
+#include "recover.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mutant.h"
-#include "internal.h"
+#include "alloc.h"
+#include "base/check.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "disk/disk_host.h"
+#include "extent.h"
+#include "node_state.h"
+#include "recover_slots.h"
+#include "scan.h"
 
 #define PROGRESS_NS NUM_S(1)
-#define UNREADABLE_ONE_IN 16u
+
+struct sn_recover {
+	struct node *node;
+	struct disk_io io;
+	struct dev_piece piece;
+	void *page;
+	uint32_t step; /* superblock copy, then fence page and copy, being read */
+	int super_rc;  /* why the first bad superblock is bad; 0: none is */
+	const char *super_field;
+	bool has_super;
+	bool is_other_version; /* a whole copy of another version */
+	int fence_rcs[2];      /* of a page's copies */
+	const char *fence_field;
+	uint32_t next_extent; /* slot to look at for an open extent */
+	struct sn_scan_job *scan_jobs;
+	uint32_t open_count, done_count;
+	uint64_t total_bytes, done_bytes;
+	struct sn_sync_waiter sync_waiter;
+	struct loop_timer progress;
+	uint64_t told; /* how far it was at the last look */
+	uint64_t started_ns;
+	int (*on_super)(struct node *node); /* sn_recover_start */
+	void (*on_done)(struct node *node);
+};
 
 static void recover_read_super(struct node *node);
 static void recover_read_fence(struct node *node);
-static void slot_read_next(struct sn_slot_read *read);
+static void recover_start_scans(struct node *node);
 static void recover_scan_next(struct node *node, struct sn_scan_job *job);
 
 void
@@ -42,6 +72,7 @@ sn_recover_fail(struct node *node, int rc, const char *format, ...)
 {
 	va_list args;
 
+	assert(rc < 0);
 	if (node->sm.state != NODE_RECOVERING)
 		return; /* the first reason counts */
 	va_start(args, format);
@@ -49,7 +80,7 @@ sn_recover_fail(struct node *node, int rc, const char *format, ...)
 	va_end(args);
 	node->ready_rc = rc;
 	sm_move(&node->sm, NODE_FAILED);
-	loop_timer_stop(node->loop, &node->recover.progress);
+	loop_timer_stop(node->loop, &node->recover->progress);
 	loop_defer(node->loop, &node->ready_task);
 }
 
@@ -57,9 +88,10 @@ static void
 recover_read_page(struct node *node, uint64_t offset_bytes,
     void (*fn)(struct disk_io *io, int rc, void *arg))
 {
-	struct sn_recover *recover = &node->recover;
+	struct sn_recover *recover = node->recover;
 	int rc;
 
+	assert(offset_bytes % ONDISK_PAGE_BYTES == 0);
 	recover->piece = disk_host_piece(recover->page, ONDISK_PAGE_BYTES);
 	recover->io = (struct disk_io){
 		.op = DISK_READ,
@@ -79,7 +111,7 @@ recover_read_page(struct node *node, uint64_t offset_bytes,
 static void
 recover_fail_super(struct node *node)
 {
-	const struct sn_recover *recover = &node->recover;
+	const struct sn_recover *recover = node->recover;
 	const char *name = node->disk_name;
 
 	switch (recover->super_rc) {
@@ -121,16 +153,16 @@ recover_on_supers(struct node *node)
 	const struct ondisk_super *super = &node->super;
 	int rc;
 
-	if (node->recover.is_other_version)
-		node->recover.super_rc = -EPROTONOSUPPORT;
-	if (!node->recover.has_super || node->recover.is_other_version) {
+	if (node->recover->is_other_version)
+		node->recover->super_rc = -EPROTONOSUPPORT;
+	if (!node->recover->has_super || node->recover->is_other_version) {
 		recover_fail_super(node);
 		return;
 	}
-	if (node->recover.super_rc != 0)
+	if (node->recover->super_rc != 0)
 		log_warn("recover: a superblock copy is bad disk=%s rc=%s field=%s",
-		    node->disk_name, log_errno(node->recover.super_rc),
-		    node->recover.super_field != NULL ? node->recover.super_field : "-");
+		    node->disk_name, log_errno(node->recover->super_rc),
+		    node->recover->super_field != NULL ? node->recover->super_field : "-");
 	if (options->cluster_id != 0 && options->cluster_id != super->cluster_id) {
 		sn_recover_fail(node, -EXDEV,
 		    "%s: superblock: cluster_id is %016llx, not %016llx: "
@@ -145,18 +177,15 @@ recover_on_supers(struct node *node)
 		    node->disk_name, super->node_id, options->node_id);
 		return;
 	}
-	rc = node->recover.on_super(node);
+	rc = node->recover->on_super(node);
 	if (rc != 0) {
 		sn_recover_fail(node, rc, "%s: out of memory or limits: %s", node->disk_name,
 		    log_errno(rc));
 		return;
 	}
-	if (super->is_failed) {
-		log_error("disk: a flush failed here before, read-only disk=%s", node->disk_name);
-		node->is_read_only = true;
-		sm_move(&node->sync.sm, SYNC_BROKEN);
-	}
-	node->recover.step = 0;
+	if (super->is_failed)
+		sn_sync_begin_broken(node);
+	node->recover->step = 0;
 	recover_read_fence(node);
 }
 
@@ -164,11 +193,12 @@ static void
 recover_on_super(struct disk_io *io, int rc, void *arg)
 {
 	struct node *node = arg;
-	struct sn_recover *recover = &node->recover;
+	struct sn_recover *recover = node->recover;
 	struct ondisk_super super;
 	const char *field = NULL;
 
 	(void)io;
+	assert(recover->step < ONDISK_SUPER_COPIES);
 	if (rc == 0)
 		rc = ondisk_super_decode(recover->page, node->disk->capacity_bytes, &super, &field);
 	/* A single copy of another version is enough: somebody has begun to make it one. A flipped bit of
@@ -193,34 +223,32 @@ recover_on_super(struct disk_io *io, int rc, void *arg)
 static void
 recover_read_super(struct node *node)
 {
-	recover_read_page(node, ondisk_super_offset(node->recover.step), recover_on_super);
+	recover_read_page(node, ondisk_super_offset(node->recover->step), recover_on_super);
 }
 
 /* ---- fences ---- */
 
 static void
-recover_start_slots(struct node *node)
+recover_on_slots(struct node *node, int rc, const char *why)
 {
-	struct sn_recover *recover = &node->recover;
-	uint32_t reads = (uint32_t)num_min(SN_SLOT_READS, node->super.slot_count);
-
-	recover->next_slot = 0;
-	recover->slots_left_count = node->super.slot_count;
-	for (uint32_t i = 0; i < reads; i++)
-		slot_read_next(&recover->slot_reads[i]);
+	if (rc != 0)
+		sn_recover_fail(node, rc, "%s: %s", node->disk_name, why);
+	else
+		recover_start_scans(node);
 }
 
 static void
 recover_on_fence(struct disk_io *io, int rc, void *arg)
 {
 	struct node *node = arg;
-	struct sn_recover *recover = &node->recover;
+	struct sn_recover *recover = node->recover;
 	uint32_t page_index = recover->step / 2;
 	uint32_t copy = recover->step % 2;
 	struct ondisk_fence fence;
 	const char *field = "cannot be read";
 
 	(void)io;
+	assert(page_index < ONDISK_FENCE_PAGES);
 	if (rc == 0)
 		rc = ondisk_fence_decode(recover->page, &node->super, page_index, &fence, &field);
 	if (rc == 0)
@@ -241,191 +269,23 @@ recover_on_fence(struct disk_io *io, int rc, void *arg)
 	if (++recover->step < 2 * ONDISK_FENCE_PAGES)
 		recover_read_fence(node);
 	else
-		recover_start_slots(node);
+		sn_slots_read(node, recover_on_slots);
 }
 
 static void
 recover_read_fence(struct node *node)
 {
-	uint32_t step = node->recover.step;
+	uint32_t step = node->recover->step;
 
 	recover_read_page(node, ondisk_fence_offset(step / 2, step % 2), recover_on_fence);
 }
 
-/* ---- slots ---- */
-
-/* The three pages of a slot, put together. */
-struct slot_view {
-	bool has_identity;
-	struct ondisk_slot slot;
-	bool has_state;
-	struct ondisk_state state;
-	int worst_rc;      /* of the pages that are neither good nor unwritten */
-	const char *field; /* of that page */
-};
-
-static void
-slot_view_note(struct slot_view *view, int rc, const char *field)
-{
-	if (rc == 0 || rc == -ENODATA)
-		return;
-	view->worst_rc = rc;
-	view->field = field;
-}
-
-static void
-slot_view_take(struct slot_view *view, const struct ondisk_slot *slot)
-{
-	if (view->has_identity && slot->incarnation <= view->slot.incarnation)
-		return;
-	view->has_identity = true;
-	view->slot = *slot;
-}
-
-static void
-slot_view_fill(const struct sn_slot_read *read, struct slot_view *ret_view)
-{
-	const struct ondisk_super *super = &read->node->super;
-	struct ondisk_state states[2];
-	int rcs[2];
-	const char *field = "read";
-	struct ondisk_slot slot;
-	int rc = read->page_rcs[0];
-
-	*ret_view = (struct slot_view){ 0 };
-	if (rc == 0)
-		rc = ondisk_slot_decode(read->pages, super, read->slot_index, &slot, &field);
-	if (rc == 0)
-		slot_view_take(ret_view, &slot);
-	slot_view_note(ret_view, rc, field);
-	for (uint32_t i = 0; i < 2; i++) {
-		field = "read";
-		rcs[i] = read->page_rcs[1 + i];
-		if (rcs[i] == 0)
-			rcs[i] = ondisk_state_decode(read->pages + (1 + i) * ONDISK_PAGE_BYTES,
-			    super, read->slot_index, &states[i], &field);
-		if (rcs[i] == 0)
-			slot_view_take(ret_view, &states[i].slot);
-		slot_view_note(ret_view, rcs[i], field);
-	}
-	for (uint32_t i = 0; i < 2; i++) {
-		bool is_younger = !ret_view->has_state ||
-		    states[i].generation > ret_view->state.generation;
-
-		if (rcs[i] != 0 || states[i].slot.incarnation != ret_view->slot.incarnation)
-			continue; /* of a former life */
-		if (is_younger) {
-			ret_view->state = states[i];
-			ret_view->has_state = true;
-		}
-	}
-}
-
-/* Two slots with one name: the older copy's create was never answered, or its delete was. */
-static bool
-extent_is_superseded(struct sn_extent *extent)
-{
-	struct sn_extent *other = sn_extent_find(extent->node, &extent->slot.id);
-
-	if (other == NULL)
-		return false;
-	if (other->slot.incarnation > extent->slot.incarnation)
-		return true;
-	sm_move(&other->sm, EXTENT_DELETING);
-	sn_extent_remove(other);
-	sm_move(&other->sm, EXTENT_FREE);
-	return false;
-}
-
-static void
-extent_load(struct sn_extent *extent, const struct slot_view *view)
-{
-	const struct ondisk_state *state = &view->state;
-	struct node *node = extent->node;
-	enum ondisk_slot_state what = view->has_state ? state->state : ONDISK_SLOT_OPEN;
-
-	extent->is_virgin = false;
-	extent->slot = view->slot;
-	sn_extent_clear(extent);
-	node->incarnation_last = num_max(node->incarnation_last, extent->slot.incarnation);
-	sn_fence_note(node, extent->slot.id.shard, extent->slot.create_epoch);
-	if (what == ONDISK_SLOT_DELETED || extent_is_superseded(extent))
-		return; /* free */
-	extent->state_generation = view->has_state ? state->generation : 0;
-	extent->stop_rc = -EACCES;
-	if (what == ONDISK_SLOT_OPEN) {
-		sm_move(&extent->sm, EXTENT_STOPPED);
-	} else if (what == ONDISK_SLOT_FROZEN) {
-		sn_fence_note(node, extent->slot.id.shard, state->freeze_epoch);
-		extent->freeze_epoch = state->freeze_epoch;
-		extent->whole_bytes = state->length_bytes;
-		extent->stop_rc = 0;
-		sm_move(&extent->sm, EXTENT_FROZEN);
-	} else {
-		extent->durable_bytes = extent->end_bytes = state->length_bytes;
-		extent->mark_bytes = extent->whole_bytes = state->mark_bytes;
-		extent->chain_crc = extent->end_crc = state->chain_crc;
-		sm_move(&extent->sm, EXTENT_SEALED);
-	}
-	sn_extent_insert(extent);
-}
-
-static void
-slot_is_bad(const struct sn_slot_read *read)
-{
-	struct node *node = read->node;
-	struct sn_recover *recover = &node->recover;
-
-	sm_move(&node->extents[read->slot_index].sm, EXTENT_BAD);
-	node->bad_count++;
-	for (uint32_t i = 0; i < ONDISK_SLOT_PAGES; i++)
-		if (read->page_rcs[i] == 0)
-			return;
-	if (recover->unreadable_count++ == 0 || read->slot_index < recover->unreadable_slot) {
-		recover->unreadable_rc = read->page_rcs[0];
-		recover->unreadable_slot = read->slot_index;
-	}
-}
-
-static void
-slot_load(const struct sn_slot_read *read)
-{
-	struct node *node = read->node;
-	struct sn_extent *extent = &node->extents[read->slot_index];
-	struct slot_view view;
-
-	slot_view_fill(read, &view);
-	if (view.worst_rc != 0)
-		log_limited(LOG_WARN, "recover: a slot's page is bad slot=%u rc=%s field=%s",
-		    read->slot_index, log_errno(view.worst_rc), view.field);
-	if (view.has_identity) {
-		extent_load(extent, &view);
-	} else if (view.worst_rc != 0) {
-		slot_is_bad(read);
-	} else {
-		extent->is_virgin = true;
-	}
-}
-
-static bool
-recover_is_readable(struct node *node)
-{
-	const struct sn_recover *recover = &node->recover;
-
-	if (recover->unreadable_count <= node->super.slot_count / UNREADABLE_ONE_IN)
-		return true;
-	sn_recover_fail(node, recover->unreadable_rc,
-	    "%s: %u of %u slots cannot be read, offset %llu the first of them: %s", node->disk_name,
-	    recover->unreadable_count, node->super.slot_count,
-	    (unsigned long long)ondisk_slot_offset(&node->super, recover->unreadable_slot),
-	    log_errno(recover->unreadable_rc));
-	return false;
-}
+/* ---- chains ---- */
 
 static void
 recover_start_scans(struct node *node)
 {
-	struct sn_recover *recover = &node->recover;
+	struct sn_recover *recover = node->recover;
 
 	for (uint32_t i = 0; i < node->super.slot_count; i++) {
 		enum extent_state state = (enum extent_state)node->extents[i].sm.state;
@@ -445,81 +305,21 @@ recover_start_scans(struct node *node)
 }
 
 static void
-slot_on_loaded(struct sn_slot_read *read)
-{
-	struct node *node = read->node;
-	struct sn_recover *recover = &node->recover;
-
-	slot_load(read);
-	if (--recover->slots_left_count > 0)
-		slot_read_next(read);
-	else if (recover_is_readable(node))
-		recover_start_scans(node);
-}
-
-static void
-slot_on_read(struct disk_io *io, int rc, void *arg)
-{
-	struct sn_slot_read *read = arg;
-	uint32_t page = read->page_index;
-
-	(void)io;
-	if (rc != 0)
-		SN_COUNT(read->node, disk_errors, 1);
-	if (page < ONDISK_SLOT_PAGES)
-		read->page_rcs[page++] = rc;
-	else if (rc != 0)
-		page = 0; /* one of them is bad: which? */
-	if (page == ONDISK_SLOT_PAGES) {
-		slot_on_loaded(read);
-		return;
-	}
-	read->page_index = page;
-	read->piece = disk_host_piece(read->pages + page * ONDISK_PAGE_BYTES, ONDISK_PAGE_BYTES);
-	read->io.offset_bytes = ondisk_slot_offset(&read->node->super, read->slot_index) +
-	    page * ONDISK_PAGE_BYTES;
-	rc = disk_submit(read->node->disk, &read->io);
-	if (rc != 0)
-		sn_recover_fail(read->node, rc, "%s: cannot read slots: %s", read->node->disk_name,
-		    log_errno(rc));
-}
-
-static void
-slot_read_next(struct sn_slot_read *read)
-{
-	struct node *node = read->node;
-	int rc;
-
-	if (node->recover.next_slot == node->super.slot_count)
-		return;
-	read->slot_index = node->recover.next_slot++;
-	read->page_index = ONDISK_SLOT_PAGES;
-	memset(read->page_rcs, 0, sizeof(read->page_rcs));
-	read->piece = disk_host_piece(read->pages, ONDISK_SLOT_HEAD_BYTES);
-	read->io = (struct disk_io){
-		.op = DISK_READ,
-		.offset_bytes = ondisk_slot_offset(&node->super, read->slot_index),
-		.pieces = &read->piece,
-		.piece_count = 1,
-		.fn = slot_on_read,
-		.arg = read,
-	};
-	rc = disk_submit(node->disk, &read->io);
-	if (rc != 0)
-		sn_recover_fail(node, rc, "%s: cannot read slots: %s", node->disk_name,
-		    log_errno(rc));
-}
-
-/* ---- chains ---- */
-
-static void
 recover_on_flushed(struct sn_sync_waiter *waiter, int rc)
 {
-	struct node *node = NUM_CONTAINER_OF(waiter, struct node, recover.sync_waiter);
+	struct sn_recover *recover = NUM_CONTAINER_OF(waiter, struct sn_recover, sync_waiter);
+	struct node *node = recover->node;
 
 	/* Not durable, so not to be told: but sync.c has made the disk read-only by now. */
 	assert(rc == 0 || node->is_read_only);
-	node->recover.on_done(node);
+	if (node->sm.state != NODE_RECOVERING)
+		return;
+	loop_timer_stop(node->loop, &recover->progress);
+	log_info("recover: done disk=%s extents=%u followed=%u bytes=%llu ms=%llu", node->disk_name,
+	    node->held_count, recover->open_count,
+	    (unsigned long long)node->counters.recovered_bytes,
+	    (unsigned long long)((loop_now_ns(node->loop) - recover->started_ns) / NUM_MS(1)));
+	recover->on_done(node);
 }
 
 static void
@@ -527,7 +327,7 @@ recover_on_scanned(struct sn_scan_job *job)
 {
 	struct sn_extent *extent = job->extent;
 	struct node *node = extent->node;
-	struct sn_recover *recover = &node->recover;
+	struct sn_recover *recover = node->recover;
 
 	extent->durable_bytes = extent->end_bytes = job->length_bytes;
 	/* Also one behind the end: it tells what was acknowledged, here or elsewhere. */
@@ -545,6 +345,7 @@ recover_on_scanned(struct sn_scan_job *job)
 		extent->whole_bytes = num_max(extent->whole_bytes, job->length_bytes + DISK_ALIGN);
 		break;
 	}
+	assert(recover->done_count < recover->open_count);
 	recover->done_count++;
 	recover->done_bytes += sn_capacity(node);
 	SN_COUNT(node, recovered_extents, 1);
@@ -565,7 +366,7 @@ recover_on_scanned(struct sn_scan_job *job)
 static void
 recover_scan_next(struct node *node, struct sn_scan_job *job)
 {
-	struct sn_recover *recover = &node->recover;
+	struct sn_recover *recover = node->recover;
 
 	while (recover->next_extent < node->super.slot_count) {
 		struct sn_extent *extent = &node->extents[recover->next_extent++];
@@ -589,15 +390,15 @@ static void
 recover_on_progress(struct loop_timer *timer, void *arg)
 {
 	struct node *node = arg;
-	struct sn_recover *recover = &node->recover;
+	struct sn_recover *recover = node->recover;
 	uint32_t slots = node->super.slot_count;
+	uint32_t left = sn_slots_left_count(node);
 	/* All slots are looked at before the first extent is read. */
-	uint64_t done = ((uint64_t)(slots - recover->slots_left_count) << 40) + recover->done_bytes;
+	uint64_t done = ((uint64_t)(slots - left) << 40) + recover->done_bytes;
 	char text[64];
 
-	if (recover->slots_left_count > 0)
-		(void)snprintf(text, sizeof(text), "%u of %u slots",
-		    slots - recover->slots_left_count, slots);
+	if (left > 0)
+		(void)snprintf(text, sizeof(text), "%u of %u slots", slots - left, slots);
 	else
 		(void)snprintf(text, sizeof(text), "%llu of %llu MiB",
 		    (unsigned long long)(recover->done_bytes >> 20),
@@ -613,8 +414,10 @@ void
 sn_recover_start(struct node *node, int (*on_super)(struct node *node),
     void (*on_done)(struct node *node))
 {
-	struct sn_recover *recover = &node->recover;
+	struct sn_recover *recover = node->recover;
 
+	assert(node->sm.state == NODE_RECOVERING);
+	assert(on_super != NULL && on_done != NULL && recover->on_done == NULL);
 	recover->on_super = on_super;
 	recover->on_done = on_done;
 	recover->started_ns = loop_now_ns(node->loop);
@@ -628,40 +431,41 @@ sn_recover_start(struct node *node, int (*on_super)(struct node *node),
 	recover_read_super(node);
 }
 
+void
+sn_recover_stop(struct node *node)
+{
+	loop_timer_stop(node->loop, &node->recover->progress);
+}
+
 int
 sn_recover_init(struct node *node)
 {
-	struct sn_recover *recover = &node->recover;
+	struct sn_recover *recover = sn_calloc(1, sizeof(*recover));
 
+	assert(node->recover == NULL && node->options.scan_count > 0);
+	if (recover == NULL)
+		return -ENOMEM;
+	node->recover = recover;
+	recover->node = node;
 	loop_timer_init(&recover->progress, recover_on_progress, node);
 	recover->page = sn_page_alloc(ONDISK_PAGE_BYTES);
-	recover->slot_reads = sn_calloc(SN_SLOT_READS, sizeof(*recover->slot_reads));
 	recover->scan_jobs = sn_calloc(node->options.scan_count, sizeof(*recover->scan_jobs));
-	if (recover->page == NULL || recover->slot_reads == NULL || recover->scan_jobs == NULL)
+	if (recover->page == NULL || recover->scan_jobs == NULL)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < SN_SLOT_READS; i++) {
-		recover->slot_reads[i].node = node;
-		recover->slot_reads[i].pages = sn_page_alloc(ONDISK_SLOT_HEAD_BYTES);
-		if (recover->slot_reads[i].pages == NULL)
-			return -ENOMEM;
-	}
-	return 0;
+	return sn_slots_init(node);
 }
 
 void
 sn_recover_fini(struct node *node)
 {
-	struct sn_recover *recover = &node->recover;
+	struct sn_recover *recover = node->recover;
 
-	if (recover->progress.fn != NULL)
-		loop_timer_stop(node->loop, &recover->progress);
-	if (recover->slot_reads != NULL)
-		for (uint32_t i = 0; i < SN_SLOT_READS; i++)
-			free(recover->slot_reads[i].pages);
-	free(recover->slot_reads);
+	sn_slots_fini(node);
+	if (recover == NULL)
+		return;
+	loop_timer_stop(node->loop, &recover->progress);
 	free(recover->scan_jobs);
 	free(recover->page);
-	recover->slot_reads = NULL;
-	recover->scan_jobs = NULL;
-	recover->page = NULL;
+	free(recover);
+	node->recover = NULL;
 }

@@ -6,10 +6,14 @@
  * by host, reason and whose it is, are remembered, and said again after SN_REFUSAL_AGAIN_NS. Connections
  * that come and go with other ports are the same peer.
  */
+#include "refusal.h"
+
 #include <string.h>
 
+#include "base/check.h"
 #include "base/crc32c.h"
-#include "internal.h"
+#include "base/num.h"
+#include "node_state.h"
 
 #define SN_REFUSAL_AGAIN_NS NUM_S(600)
 
@@ -22,6 +26,7 @@ sn_refusal_is_news(struct node *node, const char *peer, int rc, uint64_t whose)
 	uint64_t now_ns = loop_now_ns(node->loop);
 	struct sn_refusal *oldest = &node->refusals[0];
 
+	assert(rc < 0);
 	key = crc32c(key, &whose, sizeof(whose));
 	for (uint32_t i = 0; i < SN_REFUSALS_MAX; i++) {
 		struct sn_refusal *refusal = &node->refusals[i];

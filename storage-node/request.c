@@ -5,10 +5,16 @@
  * There are as many as the pool has receives, and each holds the receive of its message: who has a
  * message finds a free one. A stop waits until none is busy, and no reply is left with the port.
  */
+#include "request.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "alloc.h"
+#include "base/check.h"
+#include "base/list.h"
+#include "fence.h"
+#include "node_state.h"
 
 static void
 request_on_replied(int rc, void *arg)
@@ -25,6 +31,7 @@ void
 sn_reply_raw(struct node *node, struct split_msg *msg, const struct wire_header *header,
     const struct dev_piece *piece)
 {
+	assert((header->opcode & WIRE_REPLY) != 0);
 	node->replies_count++;
 	split_msg_reply(msg, header, piece, piece == NULL ? 0 : 1, request_on_replied, node);
 }
@@ -32,9 +39,11 @@ sn_reply_raw(struct node *node, struct split_msg *msg, const struct wire_header 
 struct sn_request *
 sn_request_take(struct node *node, struct split_msg *msg, const struct wire_node *wire)
 {
-	struct sn_request *req =
-	    LIST_ENTRY(list_pop_front(&node->free_requests), struct sn_request, link);
+	struct loop_link *link = list_pop_front(&node->free_requests);
+	struct sn_request *req;
 
+	assert(link != NULL); /* there are as many as receives, and @msg has one */
+	req = LIST_ENTRY(link, struct sn_request, link);
 	CHECK_OBJ(req, SN_REQUEST_MAGIC);
 	node->requests_busy_count++;
 	req->msg = msg;
@@ -63,6 +72,8 @@ sn_request_finish(struct sn_request *req, struct wire_node_reply *reply,
 	struct wire_header header;
 
 	CHECK_OBJ(req, SN_REQUEST_MAGIC);
+	assert(msg != NULL && reply->rc <= 0);
+	assert(piece == NULL || (reply->rc == 0 && piece->bytes == reply->length_bytes));
 	reply->opcode = req->wire.opcode;
 	reply->request_id = req->wire.request_id;
 	reply->id = req->wire.id;
@@ -78,6 +89,7 @@ sn_request_fail(struct sn_request *req, int rc)
 {
 	struct wire_node_reply reply = { .rc = rc };
 
+	assert(rc < 0);
 	sn_request_finish(req, &reply, NULL);
 }
 
@@ -86,6 +98,7 @@ sn_request_init(struct node *node)
 {
 	uint32_t count = node->request_count;
 
+	assert(count > 0 && count <= SN_REQUESTS_MAX && node->requests == NULL);
 	list_init(&node->free_requests);
 	node->requests = sn_calloc(count, sizeof(*node->requests));
 	node->request_pages = sn_page_alloc((uint64_t)count * ONDISK_PAGE_BYTES);

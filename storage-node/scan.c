@@ -18,10 +18,27 @@
  * behind does: a batch carries the length that was acknowledged when it was sent. So a start looks
  * further (SCAN_LOOK_BYTES), at each page for a head of this extent, and keeps the highest mark.
  */
+#include "scan.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "alloc.h"
+#include "base/check.h"
+#include "base/list.h"
+#include "base/num.h"
+#include "extent.h"
+#include "node_state.h"
+
+#define SN_SCAN_MAGIC 0x4e435353u /* "SSCN" */
+
+/* The scanners that sn_scan_start takes, and who waits for one. */
+struct sn_scanners {
+	struct sn_scan *scans; /* as many as the node's options say */
+	struct loop_link free;
+	struct loop_link waiting; /* jobs */
+	struct loop_task task;
+};
 
 const struct sm_state scan_table[SCAN_STATE_NR] = {
 	[SCAN_IDLE] = { "idle", SM_TO(SCAN_WAITING), SM_INITIAL },
@@ -49,14 +66,16 @@ scan_finish(struct sn_scan *scan, int end_rc)
 {
 	struct sn_scan_job *job = scan->job;
 	struct node *node = scan->node;
+	struct sn_scanners *scanners = node->scanners;
 
+	assert(job != NULL && job->length_bytes <= job->limit_bytes);
 	job->end_rc = end_rc;
 	scan->job = NULL;
 	sm_move(&scan->sm, SCAN_IDLE);
 	if (scan->is_shared)
-		list_push_back(&node->free_scans, &scan->link);
-	if (!list_is_empty(&node->scans_waiting))
-		loop_defer(node->loop, &node->scan_task);
+		list_push_back(&scanners->free, &scan->link);
+	if (!list_is_empty(&scanners->waiting))
+		loop_defer(node->loop, &scanners->task);
 	job->fn(job);
 }
 
@@ -85,6 +104,7 @@ scan_submit_read(struct sn_scan *scan)
 
 	sm_move(&scan->sm, SCAN_READING);
 	scan->filled_bytes = scan_want_bytes(scan);
+	assert(scan->filled_bytes > 0 && scan->filled_bytes <= scan->buffer_bytes);
 	scan->at_bytes = 0;
 	scan->piece = (struct dev_piece){ .ptr = scan->buffer, .bytes = scan->filled_bytes };
 	scan->io = (struct disk_io){
@@ -111,7 +131,7 @@ sn_scan_resume(struct sn_scan *scan)
 	struct sn_scan_job *job = scan->job;
 	int rc = 0;
 
-	assert(scan->sm.state == SCAN_WAITING);
+	assert(scan->sm.state == SCAN_WAITING && job != NULL);
 	if (job->before_read != NULL)
 		rc = job->before_read(job, scan_want_bytes(scan));
 	if (rc == 1)
@@ -184,6 +204,7 @@ scan_on_batch(struct sn_scan *scan, int rc)
 	struct sn_scan_job *job = scan->job;
 	const struct batch_info *info = &scan->check.info;
 
+	assert(scan->sm.state == SCAN_CHECKING && !scan->is_looking);
 	if (rc == 0) {
 		job->length_bytes += info->batch_bytes;
 		job->mark_bytes = num_max(job->mark_bytes, info->mark_bytes);
@@ -229,14 +250,13 @@ scan_on_probed(struct engine_job *check_job, void *arg)
 	scan_look(arg);
 }
 
-/*
- * Have scan->check run at at_bytes. True: it is done, go on; false: @fn follows, or the scan has ended.
- */
+/* Have scan->check run at at_bytes. True: it is done, go on; false: @fn follows, or the scan has ended. */
 static bool
 scan_submit(struct sn_scan *scan, void (*fn)(struct engine_job *job, void *arg))
 {
 	int rc;
 
+	assert(scan->sm.state == SCAN_CHECKING && scan->at_bytes < scan->filled_bytes);
 	scan->check_job = (struct engine_job){
 		.kind = ENGINE_JOB_BATCH,
 		.src = dev_ptr_add(scan->buffer, scan->at_bytes),
@@ -309,14 +329,14 @@ scan_check(struct sn_scan *scan)
 static void
 scan_on_task(struct loop_task *task, void *arg)
 {
-	struct node *node = arg;
+	struct sn_scanners *scanners = ((struct node *)arg)->scanners;
 
 	(void)task;
-	while (!list_is_empty(&node->scans_waiting) && !list_is_empty(&node->free_scans)) {
+	while (!list_is_empty(&scanners->waiting) && !list_is_empty(&scanners->free)) {
 		struct sn_scan_job *job =
-		    LIST_ENTRY(list_pop_front(&node->scans_waiting), struct sn_scan_job, link);
+		    LIST_ENTRY(list_pop_front(&scanners->waiting), struct sn_scan_job, link);
 		struct sn_scan *scan =
-		    LIST_ENTRY(list_pop_front(&node->free_scans), struct sn_scan, link);
+		    LIST_ENTRY(list_pop_front(&scanners->free), struct sn_scan, link);
 
 		sn_scan_run(scan, job);
 	}
@@ -325,7 +345,9 @@ scan_on_task(struct loop_task *task, void *arg)
 void
 sn_scan_run(struct sn_scan *scan, struct sn_scan_job *job)
 {
-	assert(scan->sm.state == SCAN_IDLE);
+	CHECK_OBJ(scan, SN_SCAN_MAGIC);
+	assert(scan->sm.state == SCAN_IDLE && scan->job == NULL);
+	assert(job->fn != NULL && job->limit_bytes <= sn_capacity(scan->node));
 	scan->job = job;
 	scan->is_looking = false;
 	scan->look_bytes = 0;
@@ -339,11 +361,12 @@ sn_scan_run(struct sn_scan *scan, struct sn_scan_job *job)
 void
 sn_scan_start(struct node *node, struct sn_scan_job *job)
 {
+	assert(node->scanners != NULL && job->fn != NULL);
 	assert(job->limit_bytes <= sn_capacity(node));
 	assert(num_is_aligned(job->limit_bytes, DISK_ALIGN));
 	job->link = (struct loop_link){ NULL, NULL };
-	list_push_back(&node->scans_waiting, &job->link);
-	loop_defer(node->loop, &node->scan_task);
+	list_push_back(&node->scanners->waiting, &job->link);
+	loop_defer(node->loop, &node->scanners->task);
 }
 
 int
@@ -361,19 +384,27 @@ sn_scan_make(struct node *node, struct sn_scan *scan, uint32_t index, uint32_t b
 int
 sn_scan_init(struct node *node)
 {
-	list_init(&node->free_scans);
-	list_init(&node->scans_waiting);
-	loop_task_init(&node->scan_task, scan_on_task, node);
-	node->scans = sn_calloc(node->options.scan_count, sizeof(*node->scans));
-	if (node->scans == NULL)
+	struct sn_scanners *scanners = sn_calloc(1, sizeof(*scanners));
+	uint32_t count = node->options.scan_count;
+
+	assert(node->scanners == NULL && count > 0 && count <= SN_SCANS_MAX);
+	if (scanners == NULL)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < node->options.scan_count; i++) {
-		int rc = sn_scan_make(node, &node->scans[i], i, node->options.scan_buffer_bytes);
+	node->scanners = scanners;
+	list_init(&scanners->free);
+	list_init(&scanners->waiting);
+	loop_task_init(&scanners->task, scan_on_task, node);
+	scanners->scans = sn_calloc(count, sizeof(*scanners->scans));
+	if (scanners->scans == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++) {
+		struct sn_scan *scan = &scanners->scans[i];
+		int rc = sn_scan_make(node, scan, i, node->options.scan_buffer_bytes);
 
 		if (rc != 0)
 			return rc;
-		node->scans[i].is_shared = true;
-		list_push_back(&node->free_scans, &node->scans[i].link);
+		scan->is_shared = true;
+		list_push_back(&scanners->free, &scan->link);
 	}
 	return 0;
 }
@@ -381,9 +412,11 @@ sn_scan_init(struct node *node)
 void
 sn_scan_fini(struct node *node)
 {
+	if (node->scanners == NULL)
+		return;
 	/* The buffers belong to the port's arena and go with it. */
-	if (node->scan_task.fn != NULL)
-		loop_task_cancel(node->loop, &node->scan_task);
-	free(node->scans);
-	node->scans = NULL;
+	loop_task_cancel(node->loop, &node->scanners->task);
+	free(node->scanners->scans);
+	free(node->scanners);
+	node->scanners = NULL;
 }

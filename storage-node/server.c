@@ -12,13 +12,25 @@
  *
  * A message that fails a check closes its queue pair, with one line in the log that names the field.
  */
+#include "server.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "internal.h"
+#include "append.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "change.h"
+#include "control.h"
+#include "fence.h"
+#include "node_state.h"
+#include "peer.h"
+#include "read.h"
+#include "refusal.h"
+#include "request.h"
+#include "store.h"
+#include "verify.h"
 
 /* The rights of a queue pair are in its argument. */
 static struct sn_peer *
@@ -32,6 +44,7 @@ peer_of(const struct split_qp *qp)
 static void
 server_break(struct node *node, struct split_msg *msg, const char *field)
 {
+	assert(field != NULL);
 	SN_COUNT(node, messages_bad, 1);
 	log_limited(LOG_WARN, "server: bad message peer=%s opcode=0x%02x field=%s",
 	    split_qp_peer(msg->qp), msg->header->opcode, field);
@@ -73,7 +86,7 @@ server_on_request(struct node *node, struct split_msg *msg)
 		return;
 	}
 	req = sn_request_take(node, msg, &wire);
-	if (!sn_store_allows(node, peer_of(msg->qp), wire.opcode, split_qp_peer(msg->qp))) {
+	if (!sn_store_allows(node, &peer_of(msg->qp)->store, wire.opcode, split_qp_peer(msg->qp))) {
 		sn_request_fail(req, -ENOTUNIQ);
 	} else if (node->sm.state == NODE_READY) {
 		split_qp_keep(msg->qp);
@@ -127,10 +140,7 @@ server_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t 
 static void
 server_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 {
-	struct sn_peer *peer = arg;
-
-	assert(peer->connection_count > 0);
-	peer->connection_count--;
+	sn_peer_leave(arg);
 	log_debug("server: closed peer=%s rc=%s reason=%s", split_qp_peer(qp), log_errno(rc),
 	    reason != NULL ? reason : "-");
 }
@@ -165,11 +175,11 @@ server_judge_hello(const struct node *node, const void *hello, uint32_t hello_by
 static void
 server_accept(struct node *node, struct split_qp *qp, struct sn_peer *peer)
 {
-	struct store_id ours = node->fences[0].now.store;
+	struct store_id ours = sn_fence_store_id(node);
 	uint8_t answer[WIRE_HELLO_BYTES];
 
 	SN_COUNT(node, connections, 1);
-	peer->connection_count++;
+	sn_peer_join(peer);
 	wire_hello_encode(answer,
 	    &(struct wire_hello){ .role = WIRE_ROLE_NODE,
 		.node_id = node->super.node_id,
@@ -179,30 +189,11 @@ server_accept(struct node *node, struct split_qp *qp, struct sn_peer *peer)
 	split_qp_accept(qp, &server_qp_ops, peer, answer, sizeof(answer));
 }
 
-/* A connection that is older than a change keeps its own. NULL: there is no room for one more store. */
-static struct sn_peer *
-server_peer_of_store(struct node *node, const struct store_id *store)
-{
-	struct sn_peer *unused = NULL;
-
-	for (uint32_t i = 0; i < SN_PEERS_MAX; i++) {
-		struct sn_peer *peer = &node->gateway_peers[i];
-
-		if (peer->connection_count == 0)
-			unused = peer;
-		else if (store_id_is_equal(&peer->store, store))
-			return peer;
-	}
-	if (unused != NULL)
-		*unused = (struct sn_peer){ .node = node, .is_gateway = true, .store = *store };
-	return unused;
-}
-
 /* Accepts a connection that was judged, and waited perhaps. */
 static void
 server_accept_gateway(struct node *node, struct split_qp *qp, const struct store_id *store)
 {
-	struct sn_peer *peer = server_peer_of_store(node, store);
+	struct sn_peer *peer = sn_peer_of_store(node, store);
 
 	if (peer != NULL) {
 		server_accept(node, qp, peer);
@@ -220,9 +211,10 @@ server_refuse(struct node *node, struct split_qp *qp, int rc, const char *field,
     uint64_t cluster_id)
 {
 	char why[WIRE_HELLO_BYTES + 1] = "";
-	bool is_news =
-	    sn_refusal_is_news(node, split_qp_peer(qp), rc, rc == -EXDEV ? cluster_id : 0);
+	bool is_news;
 
+	assert(rc < 0 && field != NULL);
+	is_news = sn_refusal_is_news(node, split_qp_peer(qp), rc, rc == -EXDEV ? cluster_id : 0);
 	SN_COUNT(node, connections_refused, 1);
 	if (rc != -EXDEV) {
 		if (is_news)
@@ -260,7 +252,7 @@ server_on_accept(struct split_qp *qp, const void *hello_in, uint32_t hello_bytes
 		return;
 	}
 	if (hello.role == WIRE_ROLE_CLIENT) {
-		server_accept(node, qp, &node->client_peer);
+		server_accept(node, qp, sn_peer_of_client(node));
 		return;
 	}
 	store = (struct store_id){ hello.session_id, hello.attach };
@@ -278,8 +270,10 @@ server_on_accept(struct split_qp *qp, const void *hello_in, uint32_t hello_bytes
 int
 sn_server_listen(struct node *node)
 {
-	int rc = split_listen(node->port, node->listen, server_on_accept, node, node->address);
+	int rc;
 
+	assert(node->sm.state == NODE_RECOVERING); /* every extent is known: requests may come */
+	rc = split_listen(node->port, node->listen, server_on_accept, node, node->address);
 	/* The caller says the rest: an errno does not tell which limit of an RDMA device it was. */
 	if (rc != 0 && split_port_reason(node->port)[0] != '\0')
 		log_error("listen: %s", split_port_reason(node->port));
@@ -289,16 +283,17 @@ sn_server_listen(struct node *node)
 int
 sn_server_init(struct node *node)
 {
+	int rc;
+
 	sn_store_init(node, server_accept_gateway);
-	node->client_peer = (struct sn_peer){ .node = node };
-	node->text = sn_calloc(1, SN_LIST_BYTES_MAX);
-	return node->text == NULL ? -ENOMEM : sn_request_init(node);
+	sn_peers_init(node);
+	rc = sn_control_init(node);
+	return rc != 0 ? rc : sn_request_init(node);
 }
 
 void
 sn_server_fini(struct node *node)
 {
 	sn_request_fini(node);
-	free(node->text);
-	node->text = NULL;
+	sn_control_fini(node);
 }

@@ -20,23 +20,23 @@
  * Failure: a page that cannot be written turns those away who wait; they come again. A disk that takes no
  * more writes has nothing to lose but reads: there memory suffices.
  */
+#include "store.h"
+
 #include <errno.h>
-#include <string.h>
 
+#include "base/check.h"
+#include "base/list.h"
+#include "base/log.h"
 #include "base/mutant.h"
-#include "internal.h"
-
-static struct store_id
-store_ours(const struct node *node)
-{
-	return node->fences[0].now.store;
-}
+#include "base/num.h"
+#include "node_state.h"
+#include "refusal.h"
 
 static void
 store_refuse(struct node *node, const char *peer, const struct store_id *theirs)
 {
 	char text[STORE_ID_TEXT_BYTES], ours_text[STORE_ID_TEXT_BYTES];
-	struct store_id ours = store_ours(node);
+	struct store_id ours = sn_fence_store_id(node);
 
 	SN_COUNT(node, stores_refused, 1);
 	if (!sn_refusal_is_news(node, peer, -ENOTUNIQ, theirs->high ^ theirs->low))
@@ -54,9 +54,10 @@ static void
 store_finish(struct node *node, int rc)
 {
 	struct loop_link *link;
-	struct store_id ours = store_ours(node);
+	struct store_id ours = sn_fence_store_id(node);
 	char text[STORE_ID_TEXT_BYTES];
 
+	assert(node->store.is_adopting && rc <= 0);
 	node->store.is_adopting = false;
 	store_id_text(&ours, text);
 	if (rc == 0)
@@ -91,9 +92,10 @@ store_on_written(struct sn_fence_waiter *waiter, int rc)
 static void
 store_adopt(struct node *node, const struct store_id *theirs)
 {
-	struct store_id ours = store_ours(node);
+	struct store_id ours = sn_fence_store_id(node);
 	char text[STORE_ID_TEXT_BYTES], ours_text[STORE_ID_TEXT_BYTES];
 
+	assert(!store_id_is_zero(theirs));
 	if (!store_id_is_equal(&ours, theirs)) {
 		store_id_text(theirs, text);
 		store_id_text(&ours, ours_text);
@@ -103,7 +105,7 @@ store_adopt(struct node *node, const struct store_id *theirs)
 			log_warn("store: a recovered metadata store replaces the one of before "
 				 "store_id=%s before=%s",
 			    text, ours_text);
-		node->fences[0].now.store = *theirs;
+		sn_fence_set_store_id(node, theirs);
 	}
 	if (node->is_read_only || node->store.is_adopting)
 		return;
@@ -116,9 +118,10 @@ sn_store_meet(struct node *node, const struct wire_hello *hello, const char *pee
 {
 	struct store_id theirs = { hello->session_id, hello->attach };
 	struct store_id replaced = { hello->volume_id, hello->incarnation };
-	struct store_id ours = store_ours(node);
+	struct store_id ours = sn_fence_store_id(node);
 	bool is_ours = store_id_is_equal(&ours, &theirs);
 
+	assert(hello->role == WIRE_ROLE_GATEWAY && node->sm.state == NODE_READY);
 	if (store_id_is_zero(&theirs) || MUTANT(identity_ignored))
 		return 0;
 	if (!is_ours && !store_id_is_zero(&ours) && !store_id_is_equal(&ours, &replaced)) {
@@ -136,63 +139,39 @@ sn_store_join(struct node *node, struct split_qp *qp)
 	struct loop_link *link = list_pop_front(&node->store.free_joins);
 	struct sn_join *join;
 
+	assert(node->store.is_adopting); /* its end tells who waits */
 	if (link == NULL) {
 		split_qp_reject(qp, -EBUSY);
 		return;
 	}
 	join = LIST_ENTRY(link, struct sn_join, link);
 	join->qp = qp;
-	join->store = store_ours(node);
+	join->store = sn_fence_store_id(node);
 	list_push_back(&node->store.joins, &join->link);
 }
 
 /* ---- asking ---- */
 
 bool
-sn_store_allows(struct node *node, const struct sn_peer *peer, enum wire_opcode opcode,
-    const char *name)
+sn_store_allows(struct node *node, const struct store_id *theirs, enum wire_opcode opcode,
+    const char *peer)
 {
-	struct store_id ours = store_ours(node);
+	struct store_id ours = sn_fence_store_id(node);
 
-	if (store_id_is_equal(&peer->store, &ours) || store_id_is_zero(&ours) ||
-	    MUTANT(identity_ignored))
+	if (store_id_is_equal(theirs, &ours) || store_id_is_zero(&ours) || MUTANT(identity_ignored))
 		return true;
-	if (store_id_is_zero(&peer->store) &&
-	    (opcode == WIRE_EXTENT_LIST || opcode == WIRE_EXTENT_READ))
+	if (store_id_is_zero(theirs) && (opcode == WIRE_EXTENT_LIST || opcode == WIRE_EXTENT_READ))
 		return true;
-	store_refuse(node, name, &peer->store);
+	store_refuse(node, peer, theirs);
 	return false;
 }
 
 void
 sn_store_text(const struct node *node, char out[STORE_ID_TEXT_BYTES])
 {
-	struct store_id ours = store_ours(node);
+	struct store_id ours = sn_fence_store_id(node);
 
 	store_id_text(&ours, out);
-}
-
-uint32_t
-sn_store_gateways(const struct node *node, const char **ret_peer)
-{
-	struct store_id ours = store_ours(node);
-
-	*ret_peer = NULL;
-	if (store_id_is_zero(&ours)) /* so says a creation or a recovery, too */
-		return 0;
-	for (uint32_t i = 0; i < SN_PEERS_MAX; i++) {
-		const struct sn_peer *peer = &node->gateway_peers[i];
-		const struct split_qp *qp;
-
-		if (peer->connection_count == 0 || !store_id_is_equal(&peer->store, &ours))
-			continue;
-		qp = split_port_qp_of(node->port, peer); /* those that are closing count no more */
-		if (qp == NULL)
-			continue;
-		*ret_peer = split_qp_peer(qp);
-		return peer->connection_count;
-	}
-	return 0;
 }
 
 /* ---- its life ---- */
@@ -200,6 +179,7 @@ sn_store_gateways(const struct node *node, const char **ret_peer)
 void
 sn_store_init(struct node *node, sn_store_accept_fn accept)
 {
+	assert(accept != NULL && node->store.accept == NULL);
 	node->store.accept = accept;
 	list_init(&node->store.joins);
 	list_init(&node->store.free_joins);

@@ -19,11 +19,19 @@
  * comes later fails. The superblock gets a mark, best effort and unflushed: should the process alone
  * restart, the drive's cache shows it; should the power fail, the disk shows what it really holds.
  */
-#include <errno.h>
-#include <string.h>
+#include "sync.h"
 
+#include <errno.h>
+#include <stdlib.h>
+
+#include "alloc.h"
+#include "base/check.h"
+#include "base/list.h"
+#include "base/log.h"
 #include "base/mutant.h"
-#include "internal.h"
+#include "disk/disk_host.h"
+#include "extent.h"
+#include "node_state.h"
 
 const struct sm_state sync_table[SYNC_STATE_NR] = {
 	[SYNC_IDLE] = { "idle", SM_TO(SYNC_GATHERING) | SM_TO(SYNC_BROKEN), SM_INITIAL },
@@ -68,22 +76,24 @@ sync_on_mark_written(struct disk_io *io, int rc, void *arg)
 static void
 sync_mark_failed(struct node *node)
 {
+	struct sn_sync *sync = &node->sync;
 	uint32_t copy;
 
+	assert(!node->super.is_failed);
 	node->super.is_failed = true;
 	node->super.generation++;
 	copy = (uint32_t)(node->super.generation % ONDISK_SUPER_COPIES);
-	ondisk_super_encode(node->super_page, &node->super);
-	node->super_piece = disk_host_piece(node->super_page, ONDISK_PAGE_BYTES);
-	node->super_io = (struct disk_io){
+	ondisk_super_encode(sync->mark_page, &node->super);
+	sync->mark_piece = disk_host_piece(sync->mark_page, ONDISK_PAGE_BYTES);
+	sync->mark_io = (struct disk_io){
 		.op = DISK_WRITE,
 		.offset_bytes = ondisk_super_offset(copy),
-		.pieces = &node->super_piece,
+		.pieces = &sync->mark_piece,
 		.piece_count = 1,
 		.fn = sync_on_mark_written,
 		.arg = node,
 	};
-	(void)disk_submit(node->disk, &node->super_io); /* best effort */
+	(void)disk_submit(node->disk, &sync->mark_io); /* best effort */
 }
 
 void
@@ -91,6 +101,7 @@ sn_disk_break(struct node *node, int rc)
 {
 	struct sn_sync *sync = &node->sync;
 
+	assert(rc < 0);
 	if (sync->sm.state == SYNC_BROKEN)
 		return;
 	if (sync->sm.state == SYNC_GATHERING)
@@ -104,7 +115,7 @@ sn_disk_break(struct node *node, int rc)
 	if (!node->super.is_failed)
 		sync_mark_failed(node);
 	for (uint32_t i = 0; i < node->super.slot_count; i++)
-		sn_append_stop(&node->extents[i], -EROFS);
+		sn_extent_stop(&node->extents[i], -EROFS);
 	sync_complete(&sync->covered, -EIO);
 	sync_complete(&sync->waiting, -EIO);
 }
@@ -143,6 +154,7 @@ sync_submit_flush(struct node *node)
 	uint64_t count = 0;
 	int rc;
 
+	assert(!list_is_empty(&sync->waiting) && list_is_empty(&sync->covered));
 	LIST_FOREACH_SAFE(&sync->waiting, link, next)
 		count++;
 	SN_COUNT(node, flush_waiters, count);
@@ -188,6 +200,7 @@ sn_sync_is_idle(const struct node *node, bool must_flush)
 int
 sn_sync_judge(struct node *node, int rc)
 {
+	assert(rc <= 0);
 	if (rc != 0)
 		sn_disk_break(node, rc);
 	if (node->sync.sm.state == SYNC_BROKEN)
@@ -203,6 +216,7 @@ sn_sync_wait(struct node *node, struct sn_sync_waiter *waiter,
 {
 	struct sn_sync *sync = &node->sync;
 
+	assert(fn != NULL);
 	waiter->fn = fn;
 	waiter->link = (struct loop_link){ NULL, NULL };
 	if (sync->sm.state == SYNC_BROKEN || sync_is_exempt(node, must_flush)) {
@@ -218,19 +232,37 @@ sn_sync_wait(struct node *node, struct sn_sync_waiter *waiter,
 }
 
 void
+sn_sync_begin_broken(struct node *node)
+{
+	assert(node->sm.state == NODE_RECOVERING && node->sync.sm.state == SYNC_IDLE);
+	assert(node->super.is_failed);
+	log_error("disk: a flush failed here before, read-only disk=%s", node->disk_name);
+	node->is_read_only = true;
+	sm_move(&node->sync.sm, SYNC_BROKEN);
+}
+
+int
 sn_sync_init(struct node *node)
 {
 	struct sn_sync *sync = &node->sync;
 
+	assert(sync->mark_page == NULL);
+	sync->mark_page = sn_page_alloc(ONDISK_PAGE_BYTES);
+	if (sync->mark_page == NULL)
+		return -ENOMEM;
 	sm_init(&sync->sm, "sync", sync_table, SYNC_IDLE, node->super.node_id);
 	list_init(&sync->waiting);
 	list_init(&sync->covered);
 	list_init(&sync->exempt);
 	loop_task_init(&sync->task, sync_on_task, node);
+	return 0;
 }
 
 void
 sn_sync_fini(struct node *node)
 {
-	loop_task_cancel(node->loop, &node->sync.task);
+	if (node->sync.task.fn != NULL)
+		loop_task_cancel(node->loop, &node->sync.task);
+	free(node->sync.mark_page);
+	node->sync.mark_page = NULL;
 }

@@ -14,12 +14,37 @@
  * damaged in memory (a later verification that passes takes the mark away); nothing is written, for
  * it is the owner's to judge. Damage at an offset is -EBADMSG, unreadable is -EIO.
  */
-#include <errno.h>
+#include "verify.h"
 
-#include "internal.h"
+#include <errno.h>
+#include <stdlib.h>
+
+#include "alloc.h"
+#include "base/check.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "change.h"
+#include "extent.h"
+#include "node_state.h"
+#include "request.h"
+#include "scan.h"
 
 #define VERIFY_YIELD_NS NUM_MS(1)
 #define VERIFY_YIELDS_MAX 16u
+
+struct sn_verify {
+	struct sn_request *req;   /* being verified; NULL: none */
+	struct loop_link waiting; /* requests in line, oldest first */
+	uint32_t count;           /* of them all */
+	struct sn_scan scan;
+	struct sn_scan_job job;
+	struct loop_task task;   /* starts the next */
+	struct loop_timer timer; /* until the next read */
+	uint64_t next_read_ns;   /* the budget allows none before */
+	uint32_t yields_count;   /* times that the next read has given way */
+	bool is_stopping;
+};
 
 static struct sn_extent *
 verify_extent(const struct sn_request *req)
@@ -45,7 +70,7 @@ verify_is_wanted(const struct sn_request *req)
 static void
 verify_leave(struct sn_request *req, struct wire_node_reply *reply)
 {
-	struct sn_verify *verify = &req->node->verify;
+	struct sn_verify *verify = req->node->verify;
 
 	assert(verify->count > 0);
 	verify->count--;
@@ -104,7 +129,8 @@ verify_on_scanned(struct sn_scan_job *job)
 	struct sn_extent *extent = verify_extent(req);
 	struct wire_node_reply reply = { .rc = -ENOENT };
 
-	req->node->verify.req = NULL;
+	assert(req->node->verify->req == req);
+	req->node->verify->req = NULL;
 	if (extent != NULL) {
 		reply.rc = verify_judge(job, extent);
 		reply.offset_bytes = job->length_bytes;
@@ -120,7 +146,7 @@ verify_on_scanned(struct sn_scan_job *job)
 static bool
 verify_must_yield(struct node *node)
 {
-	struct sn_verify *verify = &node->verify;
+	struct sn_verify *verify = node->verify;
 
 	if (node->appends_count + node->reads_count == 0 ||
 	    verify->yields_count == VERIFY_YIELDS_MAX) {
@@ -136,7 +162,7 @@ verify_before_read(struct sn_scan_job *job, uint32_t bytes)
 {
 	struct sn_request *req = job->arg;
 	struct node *node = req->node;
-	struct sn_verify *verify = &node->verify;
+	struct sn_verify *verify = node->verify;
 	struct sn_extent *extent = verify_extent(req);
 	uint64_t now_ns = loop_now_ns(node->loop);
 
@@ -178,7 +204,7 @@ verify_on_timer(struct loop_timer *timer, void *arg)
 	struct node *node = arg;
 
 	(void)timer;
-	sn_scan_resume(&node->verify.scan);
+	sn_scan_resume(&node->verify->scan);
 }
 
 /* ---- the beginning ---- */
@@ -186,7 +212,7 @@ verify_on_timer(struct loop_timer *timer, void *arg)
 static void
 verify_run(struct sn_request *req)
 {
-	struct sn_verify *verify = &req->node->verify;
+	struct sn_verify *verify = req->node->verify;
 	struct sn_extent *extent = verify_extent(req);
 	struct wire_node_reply reply = { .rc = -ENOENT };
 
@@ -196,6 +222,7 @@ verify_run(struct sn_request *req)
 		verify_leave(req, &reply);
 		return;
 	}
+	assert(verify->req == NULL);
 	verify->req = req;
 	verify->yields_count = 0;
 	verify->job = (struct sn_scan_job){
@@ -213,7 +240,7 @@ static void
 verify_on_task(struct loop_task *task, void *arg)
 {
 	struct node *node = arg;
-	struct sn_verify *verify = &node->verify;
+	struct sn_verify *verify = node->verify;
 	struct loop_link *link;
 
 	(void)task;
@@ -225,9 +252,10 @@ void
 sn_verify_start(struct sn_request *req)
 {
 	struct node *node = req->node;
-	struct sn_verify *verify = &node->verify;
+	struct sn_verify *verify = node->verify;
 	const struct sn_extent *extent = sn_extent_find(node, &req->wire.id);
 
+	assert(req->wire.opcode == WIRE_EXTENT_VERIFY && !verify->is_stopping);
 	if (extent == NULL || !sn_extent_is_held(extent)) {
 		sn_request_fail(req, -ENOENT);
 		return;
@@ -245,8 +273,9 @@ sn_verify_start(struct sn_request *req)
 void
 sn_verify_stop(struct node *node)
 {
-	struct sn_verify *verify = &node->verify;
+	struct sn_verify *verify = node->verify;
 
+	assert(!verify->is_stopping);
 	verify->is_stopping = true;
 	loop_defer(node->loop, &verify->task);
 	if (verify->req != NULL && verify->scan.sm.state == SCAN_WAITING) {
@@ -258,8 +287,12 @@ sn_verify_stop(struct node *node)
 int
 sn_verify_init(struct node *node)
 {
-	struct sn_verify *verify = &node->verify;
+	struct sn_verify *verify = sn_calloc(1, sizeof(*verify));
 
+	assert(node->verify == NULL && node->port != NULL);
+	if (verify == NULL)
+		return -ENOMEM;
+	node->verify = verify;
 	list_init(&verify->waiting);
 	loop_task_init(&verify->task, verify_on_task, node);
 	loop_timer_init(&verify->timer, verify_on_timer, node);
@@ -269,10 +302,10 @@ sn_verify_init(struct node *node)
 void
 sn_verify_fini(struct node *node)
 {
-	struct sn_verify *verify = &node->verify;
-
-	if (verify->task.fn == NULL)
+	if (node->verify == NULL)
 		return;
-	loop_task_cancel(node->loop, &verify->task);
-	loop_timer_stop(node->loop, &verify->timer);
+	loop_task_cancel(node->loop, &node->verify->task);
+	loop_timer_stop(node->loop, &node->verify->timer);
+	free(node->verify);
+	node->verify = NULL;
 }

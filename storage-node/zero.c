@@ -9,10 +9,21 @@
  *
  * It never takes the last slots: what is being zeroed cannot be claimed.
  */
+#include "zero.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "alloc.h"
+#include "base/check.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "disk/disk_host.h"
+#include "extent.h"
+#include "node_state.h"
+
+#define ZERO_STEP_BYTES (1024u * 1024u)
 
 /*
  * A step makes the next flush commit metadata, which costs several writes in turn: rather few and large
@@ -20,13 +31,26 @@
  */
 #define ZERO_PAUSE_NS NUM_MS(8)
 
+struct sn_zero {
+	struct sn_extent *extent; /* being zeroed; NULL: none */
+	uint64_t done_bytes;
+	void *zeros; /* ZERO_STEP_BYTES; NULL: not wanted */
+	struct disk_io io;
+	struct dev_piece piece;
+	struct loop_timer timer;
+	bool is_writing;
+	bool is_stopping;
+};
+
 static void
 zero_end(struct node *node, bool is_good)
 {
-	struct sn_zero *zero = &node->zero;
+	struct sn_zero *zero = node->zero;
 	struct sn_extent *extent = zero->extent;
 
+	assert(node->is_zeroing && extent != NULL && !zero->is_writing);
 	zero->extent = NULL;
+	node->is_zeroing = false;
 	extent->is_prewritten = is_good;
 	sm_move(&extent->sm, EXTENT_FREE);
 	sn_extent_add_free(extent);
@@ -37,7 +61,7 @@ static void
 zero_on_written(struct disk_io *io, int rc, void *arg)
 {
 	struct node *node = arg;
-	struct sn_zero *zero = &node->zero;
+	struct sn_zero *zero = node->zero;
 
 	(void)io;
 	zero->is_writing = false;
@@ -61,11 +85,12 @@ static void
 zero_on_timer(struct loop_timer *timer, void *arg)
 {
 	struct node *node = arg;
-	struct sn_zero *zero = &node->zero;
+	struct sn_zero *zero = node->zero;
 	uint64_t left_bytes = sn_capacity(node) - zero->done_bytes;
 
 	(void)timer;
-	zero->piece = disk_host_piece(zero->zeros, (uint32_t)num_min(left_bytes, SN_ZERO_BYTES));
+	assert(zero->extent != NULL && !zero->is_writing && left_bytes > 0);
+	zero->piece = disk_host_piece(zero->zeros, (uint32_t)num_min(left_bytes, ZERO_STEP_BYTES));
 	zero->io = (struct disk_io){
 		.op = DISK_WRITE,
 		.offset_bytes = ondisk_data_offset(&node->super, zero->extent->slot.slot_index) +
@@ -85,7 +110,7 @@ zero_on_timer(struct loop_timer *timer, void *arg)
 void
 sn_zero_kick(struct node *node)
 {
-	struct sn_zero *zero = &node->zero;
+	struct sn_zero *zero = node->zero;
 	struct sn_extent *extent;
 
 	if (zero->zeros == NULL || zero->extent != NULL || node->is_read_only || zero->is_stopping)
@@ -102,6 +127,7 @@ sn_zero_kick(struct node *node)
 	}
 	sm_move(&extent->sm, EXTENT_ZEROING);
 	zero->extent = extent;
+	node->is_zeroing = true;
 	zero->done_bytes = 0;
 	loop_timer_start(node->loop, &zero->timer, 0);
 }
@@ -109,7 +135,7 @@ sn_zero_kick(struct node *node)
 void
 sn_zero_stop(struct node *node)
 {
-	struct sn_zero *zero = &node->zero;
+	struct sn_zero *zero = node->zero;
 
 	zero->is_stopping = true;
 	loop_timer_stop(node->loop, &zero->timer);
@@ -120,20 +146,26 @@ sn_zero_stop(struct node *node)
 int
 sn_zero_init(struct node *node)
 {
-	struct sn_zero *zero = &node->zero;
+	struct sn_zero *zero = sn_calloc(1, sizeof(*zero));
 
+	assert(node->zero == NULL);
+	if (zero == NULL)
+		return -ENOMEM;
+	node->zero = zero;
 	loop_timer_init(&zero->timer, zero_on_timer, node);
 	if (!node->options.must_prewrite)
 		return 0;
-	zero->zeros = sn_page_alloc(SN_ZERO_BYTES);
+	zero->zeros = sn_page_alloc(ZERO_STEP_BYTES);
 	return zero->zeros == NULL ? -ENOMEM : 0;
 }
 
 void
 sn_zero_fini(struct node *node)
 {
-	if (node->zero.timer.fn != NULL)
-		loop_timer_stop(node->loop, &node->zero.timer);
-	free(node->zero.zeros);
-	node->zero.zeros = NULL;
+	if (node->zero == NULL)
+		return;
+	loop_timer_stop(node->loop, &node->zero->timer);
+	free(node->zero->zeros);
+	free(node->zero);
+	node->zero = NULL;
 }

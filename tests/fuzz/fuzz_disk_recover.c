@@ -15,8 +15,9 @@
 
 #include "base/crc32c.h"
 #include "base/num.h"
+#include "cleave/batch.h"
+#include "storage-node/fence.h"
 #include "storage-node/format/ondisk.h"
-#include "storage-node/internal.h"
 #include "support/node_rig.h"
 
 #define SLOTS 5u

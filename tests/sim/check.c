@@ -23,7 +23,7 @@
 #include "splitlib/core/port.h"
 #include "splitlib/sim/loop_sim.h"
 #include "storage-node/format/ondisk.h"
-#include "storage-node/internal.h"
+#include "storage-node/node_state.h"
 
 #define IDLE_LIMIT_NS NUM_S(60)
 

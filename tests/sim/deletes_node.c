@@ -5,10 +5,15 @@
  * The request that has asked for a page is the first in its extent's queue of changes.
  */
 #include "base/check.h"
+#include "base/list.h"
 #include "base/num.h"
+#include "cleave/disk.h"
 #include "deletes.h"
+#include "storage-node/change.h"
+#include "storage-node/extent.h"
 #include "storage-node/format/ondisk.h"
-#include "storage-node/internal.h"
+#include "storage-node/node_state.h"
+#include "storage-node/request.h"
 
 /* The slot whose state page lies at @offset_bytes. False: it is another page. */
 static bool

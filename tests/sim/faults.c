@@ -12,7 +12,8 @@
 #include "middletier/meta/meta_memory.h"
 #include "middletier/meta/meta_store.h"
 #include "splitlib/sim/loop_sim.h"
-#include "storage-node/internal.h"
+#include "storage-node/extent.h"
+#include "storage-node/node_state.h"
 #include "zombies.h"
 
 #define USED_PAGE_TRIES 256u

@@ -16,7 +16,7 @@
 #include "middletier/meta/meta_memory.h"
 #include "middletier/meta/meta_store.h"
 #include "splitlib/sim/loop_sim.h"
-#include "storage-node/internal.h"
+#include "storage-node/node_state.h"
 #include "support/made_cluster.h"
 
 #define INTRUDER_GATEWAY_ID 77u

@@ -2,7 +2,10 @@
 /* invariant_node.c -- a look into a storage node's memory; see invariant.h */
 #include "invariant.h"
 
-#include "storage-node/internal.h"
+#include "storage-node/extent.h"
+#include "storage-node/fence.h"
+#include "storage-node/format/ondisk.h"
+#include "storage-node/node_state.h"
 
 void
 sim_node_copy(struct node *node, const struct extent_id *id, struct sim_copy *ret_copy)

@@ -22,7 +22,7 @@
 #include "middletier/manifest/manifest_state.h"
 #include "middletier/upkeep/scrub.h"
 #include "splitlib/sim/loop_sim.h"
-#include "storage-node/internal.h"
+#include "storage-node/extent.h"
 
 #define RECOVER_LIMIT_NS NUM_S(180)
 #define LOOK_EVERY_NS NUM_MS(100)

@@ -4,7 +4,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "storage-node/internal.h"
+#include "base/num.h"
+#include "base/sm.h"
+#include "cleave/disk.h"
+#include "storage-node/append.h"
+#include "storage-node/node_state.h"
 #include "support/node_rig.h"
 
 static struct node_rig *rig;
@@ -275,7 +279,7 @@ static bool
 a_write_was_durable(void)
 {
 	for (uint32_t i = 0; i < rig->node->request_count; i++)
-		if (rig->node->writes[i].io.is_durable)
+		if (rig->node->appender->writes[i].io.is_durable)
 			return true;
 	return false;
 }

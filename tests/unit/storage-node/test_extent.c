@@ -4,7 +4,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "storage-node/internal.h"
+#include "base/list.h"
+#include "base/num.h"
+#include "cleave/disk.h"
+#include "storage-node/extent.h"
 #include "support/node_rig.h"
 
 static struct node_rig *rig;

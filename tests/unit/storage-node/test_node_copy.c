@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "storage-node/internal.h"
+#include "cleave/disk.h"
 #include "support/node_rig.h"
 
 #define OLD 1u

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "storage-node/internal.h"
+#include "base/num.h"
+#include "cleave/disk.h"
+#include "storage-node/format/ondisk.h"
 #include "support/node_rig.h"
 
 static struct node_rig *rig;

@@ -15,8 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "base/sm.h"
-#include "storage-node/internal.h"
+#include "storage-node/append.h"
+#include "storage-node/change.h"
+#include "storage-node/extent.h"
+#include "storage-node/fence.h"
+#include "storage-node/scan.h"
+#include "storage-node/sync.h"
 #include "support/node_rig.h"
 
 #define SHARD 3u

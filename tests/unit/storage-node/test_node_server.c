@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/num.h"
+#include "cleave/disk.h"
 #include "cleave/status.h"
-#include "storage-node/internal.h"
+#include "storage-node/node_state.h"
 #include "support/node_rig.h"
 
 static struct node_rig *rig;

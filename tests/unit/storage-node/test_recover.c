@@ -7,8 +7,13 @@
 #include <string.h>
 
 #include "base/crc32c.h"
+#include "base/num.h"
+#include "cleave/batch.h"
+#include "cleave/disk.h"
 #include "splitlib/core/alloc.h"
-#include "storage-node/internal.h"
+#include "storage-node/alloc.h"
+#include "storage-node/format/ondisk.h"
+#include "storage-node/node_state.h"
 #include "support/node_rig.h"
 
 static struct node_rig *rig;

@@ -12,7 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "storage-node/internal.h"
+#include "base/num.h"
+#include "cleave/batch.h"
+#include "cleave/disk.h"
 #include "support/node_rig.h"
 
 #define EVENTS_MAX 512u

@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "base/crc32c.h"
-#include "storage-node/internal.h"
+#include "base/num.h"
+#include "storage-node/format/ondisk.h"
 #include "support/node_rig.h"
 
 static struct node_rig *rig;

@@ -3,7 +3,10 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 
-#include "storage-node/internal.h"
+#include "base/num.h"
+#include "cleave/batch.h"
+#include "cleave/disk.h"
+#include "storage-node/fence.h"
 #include "support/node_rig.h"
 
 static struct node_rig *rig;

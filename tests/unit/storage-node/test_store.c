@@ -3,7 +3,8 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 
-#include "storage-node/internal.h"
+#include "cleave/disk.h"
+#include "storage-node/peer.h"
 #include "support/node_rig.h"
 
 static const struct store_id first = { 1, 2 }, second = { 3, 4 }, third = { 1, 3 }, none;
@@ -96,7 +97,7 @@ static uint32_t
 gateways(void)
 {
 	const char *peer;
-	uint32_t count = sn_store_gateways(rig->node, &peer);
+	uint32_t count = sn_peer_gateways(rig->node, &peer);
 
 	cr_assert_eq(peer != NULL, count > 0);
 	return count;

@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "storage-node/internal.h"
+#include "base/num.h"
+#include "cleave/batch.h"
+#include "cleave/disk.h"
+#include "storage-node/verify.h"
 #include "support/node_rig.h"
 
 #define SLOT_BYTES NUM_MIB(4)

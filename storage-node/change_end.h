@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* change_end.h -- the end of a change: its extent, and the answer; for change.c */
+#ifndef CLEAVE_STORAGE_CHANGE_END_H
+#define CLEAVE_STORAGE_CHANGE_END_H
+
+struct sn_request;
+
+/* sn_change_apply -- @req's change has ended with @rc, 0 or a negative errno: move its extent, which it has. */
+void sn_change_apply(struct sn_request *req, int rc);
+/* sn_change_reply -- answer @req, whose change is DONE or FAILED; it is free after this. */
+void sn_change_reply(struct sn_request *req, int rc);
+
+#endif /* CLEAVE_STORAGE_CHANGE_END_H */

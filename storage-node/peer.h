@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peer.h -- who is connected: clients, and gateways by their metadata store */
+#ifndef CLEAVE_STORAGE_PEER_H
+#define CLEAVE_STORAGE_PEER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cleave/wire.h"
+
+struct node;
+struct split_qp;
+
+/* Stores of which connections are open at a time: the one that is obeyed, none, and those of before. */
+#define SN_PEERS_MAX 16u
+
+/* The argument of a queue pair: who is there. One suffices for all clients, and for a store's gateways. */
+struct sn_peer {
+	struct node *node;
+	bool is_gateway;
+	struct store_id store; /* of a gateway; zero: it has none */
+	uint32_t connection_count;
+};
+
+struct sn_peers {
+	struct sn_peer client;
+	struct sn_peer gateways[SN_PEERS_MAX];
+};
+
+void sn_peers_init(struct node *node);
+/* sn_peer_of_client -- that of every client: it may ask for the status. */
+struct sn_peer *sn_peer_of_client(struct node *node);
+/*
+ * sn_peer_of_store -- that of gateways of @store
+ *
+ * A connection that is older than a change of the store keeps its own. NULL: there is no room for one more store.
+ */
+struct sn_peer *sn_peer_of_store(struct node *node, const struct store_id *store);
+/* sn_peer_join, sn_peer_leave -- a connection of @peer has come, or is gone. */
+void sn_peer_join(struct sn_peer *peer);
+void sn_peer_leave(struct sn_peer *peer);
+/*
+ * sn_peer_gateways -- how many connections gateways of the store that is obeyed have here now
+ *
+ * @ret_peer: the address of the oldest one; NULL where there is none. A connection counts from its hello on:
+ * it said the store_id, and an idle gateway that has connected again asks for nothing more.
+ */
+uint32_t sn_peer_gateways(const struct node *node, const char **ret_peer);
+
+#endif /* CLEAVE_STORAGE_PEER_H */
