@@ -29,6 +29,7 @@ disk_fault_judge(struct disk_fault *fault, enum disk_op op)
 {
 	bool is_hit_now;
 
+	assert(op <= DISK_FLUSH);
 	if ((fault->ops & DISK_FAULT_OP(op)) == 0)
 		return DISK_FAULT_PASS;
 	fault->seen_count++;
@@ -68,6 +69,7 @@ faulty_submit(struct disk *disk, struct disk_io *io)
 	case DISK_FAULT_FAIL:
 		break;
 	}
+	assert(f->fault->rc < 0);
 	io->private_state[0] = (uint64_t)-f->fault->rc;
 	io->link = (struct loop_link){ NULL, NULL };
 	list_push_back(&f->failed, &io->link);
@@ -112,6 +114,7 @@ disk_fault_open(struct loop *loop, struct disk *inner, struct disk_fault *fault,
 {
 	struct faulty_disk *f = calloc(1, sizeof(*f));
 
+	assert(inner != NULL && fault != NULL);
 	if (f == NULL)
 		return -ENOMEM;
 	f->disk = *inner;

@@ -8,7 +8,7 @@
  * slot, which holds its iovecs and how far it got; a short transfer goes round again with the rest.
  *
  * A short write with nothing else at the disk is made by this thread, while the disk is quick
- * (lone.h): it is the one place where the loop waits for a disk. A durable one is not, for a flush
+ * (inline_write.h): it is the one place where the loop waits for a disk. A durable one is not, for a flush
  * takes as long as the drive likes. Its handler is called in the next turn, as any other's.
  *
  * The guard (I1) is opened round the submission, because that is when O_DIRECT pins pages. A request
@@ -22,17 +22,8 @@
 #include "disk_uring.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <linux/fs.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <sys/file.h>
-#include <sys/ioctl.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -48,8 +39,9 @@
 #include "base/guard.h"
 #include "base/list.h"
 #include "disk_host.h"
+#include "disk_probe.h"
 #include "file_map.h"
-#include "lone.h"
+#include "inline_write.h"
 
 #define DISK_URING_MAGIC 0x55524e47u /* "URNG" */
 #define QUEUE_DEPTH_DEFAULT 128u
@@ -85,10 +77,10 @@ struct disk_uring {
 	uint32_t waiting_max;
 	uint32_t in_kernel_count;
 	struct loop_task retry; /* sees to it that a turn end follows */
-	struct lone lone;
-	struct loop_task lone_task;   /* tells of lone_slot */
-	struct uring_slot *lone_slot; /* written by this thread, not told yet; NULL: none */
-	int lone_res;
+	struct inline_write inline_policy;
+	struct loop_task inline_task;   /* tells of inline_slot */
+	struct uring_slot *inline_slot; /* written by this thread, not told yet; NULL: none */
+	int inline_res;
 	struct disk_uring_counters counters;
 };
 
@@ -136,6 +128,7 @@ slot_prepare(struct disk_uring *u, struct uring_slot *slot, struct io_uring_sqe 
 static void
 slot_load(struct uring_slot *slot, struct disk_io *io)
 {
+	assert(slot->io == NULL && io->piece_count <= DISK_PIECES_MAX);
 	slot->io = io;
 	slot->moved_bytes = 0;
 	slot->total_bytes = disk_pieces_bytes(io->pieces, io->piece_count);
@@ -167,7 +160,7 @@ uring_next_slot(struct disk_uring *u)
 
 /* The only request there is, if this thread may write it directly. */
 static struct uring_slot *
-uring_take_lone(struct disk_uring *u)
+uring_take_inline(struct disk_uring *u)
 {
 	const struct disk_io *io;
 
@@ -175,36 +168,37 @@ uring_take_lone(struct disk_uring *u)
 		return NULL;
 	io = LIST_ENTRY(list_first(&u->waiting), const struct disk_io, link);
 	if (io->op != DISK_WRITE || io->is_durable ||
-	    !lone_try(&u->lone, disk_pieces_bytes(io->pieces, io->piece_count)))
+	    !inline_write_try(&u->inline_policy, disk_pieces_bytes(io->pieces, io->piece_count)))
 		return NULL;
 	return uring_next_slot(u);
 }
 
 static void
-uring_write_lone(struct disk_uring *u, struct uring_slot *slot)
+uring_write_inline(struct disk_uring *u, struct uring_slot *slot)
 {
 	uint64_t begin_ns = loop_now_fresh_ns(u->loop);
 	ssize_t moved;
 
+	assert(u->inline_slot == NULL && u->in_kernel_count == 0 && slot->moved_bytes == 0);
 	guard_enter();
 	moved = pwritev(u->fd, slot->iov, (int)slot->iov_count, (off_t)slot->io->offset_bytes);
 	guard_leave();
-	u->lone_res = moved < 0 ? -errno : (int)moved;
-	u->lone_slot = slot;
+	u->inline_res = moved < 0 ? -errno : (int)moved;
+	u->inline_slot = slot;
 	u->in_kernel_count++; /* until it is told */
-	u->counters.lone_count++;
-	lone_took(&u->lone, loop_now_fresh_ns(u->loop) - begin_ns);
-	loop_defer(u->loop, &u->lone_task);
+	u->counters.inline_count++;
+	inline_write_took(&u->inline_policy, loop_now_fresh_ns(u->loop) - begin_ns);
+	loop_defer(u->loop, &u->inline_task);
 }
 
 static void
 uring_submit_queued(struct disk_uring *u)
 {
-	struct uring_slot *slot = uring_take_lone(u);
+	struct uring_slot *slot = uring_take_inline(u);
 	int rc;
 
 	if (slot != NULL) {
-		uring_write_lone(u, slot);
+		uring_write_inline(u, slot);
 		return;
 	}
 	/* The ring has as many entries as there are slots, so none is ever missing. */
@@ -262,6 +256,7 @@ uring_submit(struct disk *disk, struct disk_io *io)
 {
 	struct disk_uring *u = uring_of(disk);
 
+	assert(io->fn != NULL && (!io->is_durable || io->op == DISK_WRITE));
 	assert(io->piece_count <= DISK_PIECES_MAX);
 	assert((io->op == DISK_FLUSH) == (io->piece_count == 0));
 	assert(io_is_aligned(io));
@@ -284,6 +279,7 @@ uring_submit(struct disk *disk, struct disk_io *io)
 static void
 slot_advance(struct uring_slot *slot, uint64_t bytes)
 {
+	assert(bytes <= slot->total_bytes - slot->moved_bytes);
 	slot->moved_bytes += bytes;
 	while (bytes > 0) {
 		struct iovec *iov = &slot->iov[slot->iov_first];
@@ -304,6 +300,7 @@ slot_finish(struct disk_uring *u, struct uring_slot *slot, int rc)
 {
 	struct disk_io *io = slot->io;
 
+	assert(io != NULL && rc <= 0);
 	slot->io = NULL;
 	list_push_back(&u->free_slots, &slot->link);
 	/* Which of the two it was the kernel does not say, but for want of space. */
@@ -320,6 +317,7 @@ slot_redo(struct disk_uring *u, struct uring_slot *slot)
 	off_t offset = (off_t)(slot->io->offset_bytes + slot->moved_bytes);
 	ssize_t moved;
 
+	assert(slot->io->op != DISK_FLUSH);
 	guard_enter();
 	if (slot->io->op == DISK_READ)
 		moved = preadv(u->fd, iov, count, offset);
@@ -333,6 +331,7 @@ slot_redo(struct disk_uring *u, struct uring_slot *slot)
 static void
 slot_on_result(struct disk_uring *u, struct uring_slot *slot, int res)
 {
+	assert(u->in_kernel_count > 0 && slot->io != NULL);
 	u->in_kernel_count--;
 	if (res == -EFAULT && slot->io->op != DISK_FLUSH && guard_init() != GUARD_OFF)
 		res = slot_redo(u, slot);
@@ -364,14 +363,15 @@ slot_on_result(struct disk_uring *u, struct uring_slot *slot, int res)
 }
 
 static void
-uring_on_lone(struct loop_task *task, void *arg)
+uring_on_inline(struct loop_task *task, void *arg)
 {
 	struct disk_uring *u = arg;
-	struct uring_slot *slot = u->lone_slot;
+	struct uring_slot *slot = u->inline_slot;
 
 	(void)task;
-	u->lone_slot = NULL;
-	slot_on_result(u, slot, u->lone_res);
+	assert(slot != NULL);
+	u->inline_slot = NULL;
+	slot_on_result(u, slot, u->inline_res);
 }
 
 static void
@@ -406,7 +406,7 @@ uring_on_event(struct loop_fd *watcher, unsigned events, void *arg)
 static void
 uring_wait_all(struct disk_uring *u)
 {
-	if (u->lone_slot != NULL)
+	if (u->inline_slot != NULL)
 		u->in_kernel_count--; /* written, and never told */
 	while (u->in_kernel_count > 0) {
 		struct io_uring_cqe *cqe;
@@ -432,7 +432,7 @@ uring_close(struct disk *disk)
 
 	loop_turn_end_remove(u->loop, &u->turn_end);
 	loop_task_cancel(u->loop, &u->retry);
-	loop_task_cancel(u->loop, &u->lone_task);
+	loop_task_cancel(u->loop, &u->inline_task);
 	loop_fd_stop(u->loop, &u->watcher);
 	uring_wait_all(u);
 	io_uring_queue_exit(&u->ring);
@@ -467,84 +467,6 @@ static const struct disk_ops uring_ops = {
 	.is_shared = uring_is_shared,
 };
 
-/* Is the device's write cache volatile? Yes, where sysfs says nothing. */
-static bool
-device_cache_is_volatile(dev_t device)
-{
-	static const char *const formats[] = {
-		"/sys/dev/block/%u:%u/queue/write_cache",
-		"/sys/dev/block/%u:%u/../queue/write_cache", /* a partition */
-	};
-
-	for (size_t i = 0; i < NUM_COUNT(formats); i++) {
-		char path[PATH_MAX], text[32] = "";
-		FILE *file;
-		bool was_read;
-
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-		(void)snprintf(path, sizeof(path), formats[i], major(device), minor(device));
-#pragma GCC diagnostic pop
-		file = fopen(path, "re");
-		if (file == NULL)
-			continue;
-		was_read = fgets(text, sizeof(text), file) != NULL;
-		(void)fclose(file); /* only read */
-		if (was_read)
-			return strncmp(text, "write through", 13) != 0;
-	}
-	return true;
-}
-
-/* Lock it and learn what it is. The descriptor is closed by the caller in either case. */
-static int
-uring_probe(struct disk_uring *u)
-{
-	struct stat st;
-	int sector_bytes = 512;
-
-	if (fstat(u->fd, &st) != 0)
-		return -errno;
-	if (S_ISREG(st.st_mode)) {
-		if (flock(u->fd, LOCK_EX | LOCK_NB) != 0)
-			return errno == EWOULDBLOCK ? -EBUSY : -errno;
-		/* Its size again: whoever had the lock may have changed it. */
-		if (fstat(u->fd, &st) != 0)
-			return -errno;
-		u->is_file = true;
-		/* Each write past a cached page has to throw it away first, which the kernel leaves to a worker. */
-		(void)posix_fadvise(u->fd, 0, 0, POSIX_FADV_DONTNEED); /* only a hint */
-		u->disk.capacity_bytes = (uint64_t)st.st_size;
-		u->disk.is_cache_volatile = true;
-	} else if (S_ISBLK(st.st_mode)) {
-		if (ioctl(u->fd, BLKGETSIZE64, &u->disk.capacity_bytes) != 0)
-			return -errno;
-		if (ioctl(u->fd, BLKSSZGET, &sector_bytes) != 0)
-			return -errno;
-		if (sector_bytes > (int)DISK_ALIGN)
-			return -EINVAL;
-		u->disk.is_cache_volatile = device_cache_is_volatile(st.st_rdev);
-	} else {
-		return -EINVAL;
-	}
-	u->disk.capacity_bytes = num_round_down(u->disk.capacity_bytes, DISK_ALIGN);
-	return 0;
-}
-
-static int
-uring_open_path(const char *path)
-{
-	struct stat st;
-	int flags = O_RDWR | O_DIRECT | O_CLOEXEC;
-	int fd;
-
-	/* Without O_CREAT, O_EXCL means: nobody else has this block device open so, nor mounted. */
-	if (stat(path, &st) == 0 && S_ISBLK(st.st_mode))
-		flags |= O_EXCL;
-	fd = open(path, flags);
-	return fd < 0 ? -errno : fd;
-}
-
 static int
 uring_attach(struct disk_uring *u)
 {
@@ -561,7 +483,7 @@ uring_attach(struct disk_uring *u)
 	if (rc != 0)
 		goto err_ring;
 	loop_task_init(&u->retry, uring_on_retry, u);
-	loop_task_init(&u->lone_task, uring_on_lone, u);
+	loop_task_init(&u->inline_task, uring_on_inline, u);
 	loop_turn_end_add(u->loop, &u->turn_end, uring_on_turn_end, u);
 	return 0;
 err_ring:
@@ -583,8 +505,10 @@ int
 disk_uring_open(struct loop *loop, const struct disk_uring_options *options, struct disk **ret_disk)
 {
 	struct disk_uring *u = calloc(1, sizeof(*u));
+	struct disk_probe probe;
 	int rc;
 
+	assert(options->queue_depth <= QUEUE_DEPTH_MAX);
 	if (u == NULL)
 		return -ENOMEM;
 	u->disk.magic = DISK_URING_MAGIC;
@@ -592,21 +516,19 @@ disk_uring_open(struct loop *loop, const struct disk_uring_options *options, str
 	u->loop = loop;
 	u->slot_count = options->queue_depth != 0 ? options->queue_depth : QUEUE_DEPTH_DEFAULT;
 	u->waiting_max = options->waiting_max != 0 ? options->waiting_max : WAITING_MAX_DEFAULT;
-	assert(u->slot_count <= QUEUE_DEPTH_MAX);
 	u->slots = calloc(u->slot_count, sizeof(*u->slots));
 	if (u->slots == NULL) {
 		rc = -ENOMEM;
 		goto err_disk;
 	}
 	uring_init_slots(u);
-	u->fd = uring_open_path(options->path);
-	if (u->fd < 0) {
-		rc = u->fd;
-		goto err_slots;
-	}
-	rc = uring_probe(u);
+	rc = disk_probe_open(options->path, &probe);
 	if (rc != 0)
-		goto err_fd;
+		goto err_slots;
+	u->fd = probe.fd;
+	u->is_file = probe.is_file;
+	u->disk.capacity_bytes = probe.capacity_bytes;
+	u->disk.is_cache_volatile = probe.is_cache_volatile;
 	u->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (u->event_fd < 0) {
 		rc = -errno;

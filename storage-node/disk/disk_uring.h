@@ -37,7 +37,7 @@ bool disk_uring_is_direct(const struct disk *disk);
 struct disk_uring_counters {
 	uint64_t enters_count;  /* io_uring_enter calls that submitted */
 	uint64_t submits_count; /* requests they carried, resumed tails included */
-	uint64_t lone_count;    /* writes that this thread made itself (lone.h) */
+	uint64_t inline_count;  /* writes that this thread made itself (inline_write.h) */
 	uint64_t resumed_count; /* tails of short transfers */
 	uint64_t redone_count; /* test builds: transfers done here, past a kernel worker's EFAULT */
 };

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 
+#include "base/check.h"
 #include "base/num.h"
 
 #define MAP_EXTENTS 32u
@@ -34,6 +35,7 @@ union map_answer {
 static int
 map_ask(int fd, uint64_t from_bytes, uint64_t end_bytes, union map_answer *ret_answer)
 {
+	assert(from_bytes < end_bytes);
 	*ret_answer = (union map_answer){ .map = { .fm_start = from_bytes,
 					      .fm_length = end_bytes - from_bytes,
 					      .fm_extent_count = MAP_EXTENTS } };
@@ -67,6 +69,7 @@ map_holds(int fd, uint64_t offset_bytes, uint64_t bytes,
 	uint64_t end_bytes = offset_bytes + bytes;
 	uint64_t at = offset_bytes;
 
+	assert(bytes > 0 && end_bytes > offset_bytes);
 	for (uint32_t calls = 0; at < end_bytes && calls < MAP_CALLS_MAX; calls++) {
 		uint64_t to = step(fd, at, end_bytes);
 

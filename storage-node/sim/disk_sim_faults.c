@@ -10,9 +10,12 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/num.h"
 #include "base/random.h"
 #include "disk/disk_host.h"
-#include "disk_sim_internal.h"
+#include "disk_sim_faults.h"
+#include "disk_sim_pages.h"
+#include "disk_sim_state.h"
 
 #define PER_MILLE 1000u
 #define STALL_MIN_NS NUM_S(2)

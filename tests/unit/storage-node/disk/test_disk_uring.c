@@ -192,7 +192,7 @@ Test(disk_uring, lone_short_write_is_made_without_the_ring)
 	fill(0, 4096, 1);
 	fill(65536, 8192, 2);
 	cr_assert_eq(one(DISK_WRITE, 12288, out, 2), 0);
-	cr_assert_eq(counters->lone_count, 1);
+	cr_assert_eq(counters->inline_count, 1);
 	cr_assert_eq(counters->enters_count, enters);
 	cr_assert_eq(one(DISK_READ, 12288, &in, 1), 0);
 	cr_assert(holds(1 << 20, 4096, 1));
@@ -201,7 +201,7 @@ Test(disk_uring, lone_short_write_is_made_without_the_ring)
 	cr_assert_eq(disk_submit(disk, &durable), 0);
 	wait_for(1);
 	cr_assert_eq(last_rc, 0);
-	cr_assert_eq(counters->lone_count, 1, "nobody waits for a flush");
+	cr_assert_eq(counters->inline_count, 1, "nobody waits for a flush");
 }
 
 Test(disk_uring, lone_write_past_what_the_file_system_lets_us_is_an_error)
@@ -214,7 +214,7 @@ Test(disk_uring, lone_write_past_what_the_file_system_lets_us_is_an_error)
 	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
 	cr_assert_neq(signal(SIGXFSZ, SIG_IGN), SIG_ERR);
 	cr_assert_eq(one(DISK_WRITE, 2 << 20, &piece, 1), -EFBIG);
-	cr_assert_eq(disk_uring_counters(disk)->lone_count, 1);
+	cr_assert_eq(disk_uring_counters(disk)->inline_count, 1);
 	cr_assert_eq(one(DISK_WRITE, 0, &piece, 1), 0, "the next one is none the worse");
 }
 
@@ -227,7 +227,7 @@ Test(disk_uring, close_forgets_a_lone_write_that_was_not_told)
 	cr_assert_eq(disk_submit(disk, &io), 0);
 	uint32_t turns = 0;
 	cr_assert_eq(loop_run(loop, is_second_turn, &turns), 0); /* one turn: written */
-	cr_assert_eq(disk_uring_counters(disk)->lone_count, 1);
+	cr_assert_eq(disk_uring_counters(disk)->inline_count, 1);
 	disk_close(disk);
 	disk = NULL;
 	cr_assert_eq(done_count, 0);
