@@ -22,7 +22,10 @@
 #include "core/qp.h"
 #include "core/recv_split.h"
 #include "core/send_assemble.h"
-#include "sim_internal.h"
+#include "sim_conn.h"
+#include "sim_link.h"
+#include "sim_state.h"
+#include "sim_transport.h"
 
 /* A port lives and dies with its host. */
 static void

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sim_internal.h -- what the simulated network and the transport over it share
+ * sim_state.h -- what the simulated network and the transport over it share
  *
- * sim_net.c is the outside: hosts, links, packets under way; it runs on the world's nature.
- * sim_transport.c is what happens inside a process. They meet at struct sim_end: the network puts
- * packets into its inbox and posts to the process's loop; the process pushes packets into its pipe.
+ * The network is the outside: hosts, links, packets under way; it runs on the world's nature. sim_transport.c is
+ * what happens inside a process. They meet at struct sim_end: the network puts packets into its inbox and posts to
+ * the process's loop; the process pushes packets into its pipe.
  */
-#ifndef CLEAVE_SPLIT_SIM_INTERNAL_H
-#define CLEAVE_SPLIT_SIM_INTERNAL_H
+#ifndef CLEAVE_SPLIT_SIM_STATE_H
+#define CLEAVE_SPLIT_SIM_STATE_H
 
 #include "cleave/loop.h"
 #include "core/transport.h"
@@ -91,6 +91,8 @@ struct sim_host {
 
 struct sim_net {
 	struct sim_world *world;
+	/* A process looks at its end's inbox; of sim_transport.c. */
+	void (*on_post)(struct loop_post *post, void *arg);
 	struct loop *nature;
 	struct sim_link_options options; /* of links to come */
 	struct loop_link hosts, links, conns, listeners;
@@ -98,37 +100,10 @@ struct sim_net {
 	struct loop_task burial_task;
 };
 
-/* sim_net.c */
-
-/* sim_conn_open -- a connection from @qp's host to @to, OPEN under way. NULL: out of memory. */
-struct sim_conn *sim_conn_open(struct split_qp *qp, struct sim_host *to);
-struct sim_host *sim_net_host_by_name(struct sim_net *net, const char *name, size_t bytes);
-/* sim_packet_send -- @data may be NULL for @bytes 0. Out of memory breaks the connection. */
-struct sim_packet *sim_packet_create(enum sim_packet_kind kind, uint32_t bytes);
-void sim_packet_send(struct sim_end *end, struct sim_packet *packet);
-void sim_packet_send_kind(struct sim_end *end, enum sim_packet_kind kind);
-/* sim_end_post -- let the process look at its inbox. */
-void sim_end_post(struct sim_end *end);
-/* sim_end_consumed -- @bytes of the other end's pipe have been taken out of our inbox. */
-void sim_end_consumed(struct sim_end *end, uint32_t bytes);
-/* sim_end_detach -- the queue pair is gone. The connection may be freed here. */
-void sim_end_detach(struct sim_end *end);
-/* sim_conn_try_free -- when neither end nor anything under way needs it any more. */
-void sim_conn_try_free(struct sim_conn *conn);
-/* sim_conn_watch -- start or stop the ends' silence timers, as the paths are. */
-void sim_conn_watch(struct sim_conn *conn);
-
 static inline struct sim_end *
 sim_end_peer(struct sim_end *end)
 {
 	return end == &end->conn->ends[0] ? &end->conn->ends[1] : &end->conn->ends[0];
 }
 
-/* sim_transport.c */
-
-extern const struct transport_ops transport_sim_ops;
-
-/* sim_end_on_post -- runs in the process. */
-void sim_end_on_post(struct loop_post *post, void *arg);
-
-#endif /* CLEAVE_SPLIT_SIM_INTERNAL_H */
+#endif /* CLEAVE_SPLIT_SIM_STATE_H */
