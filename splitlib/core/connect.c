@@ -31,6 +31,7 @@
 #include "guest.h"
 #include "port.h"
 #include "qp.h"
+#include "qp_life.h"
 #include "send_assemble.h"
 #include "transport.h"
 

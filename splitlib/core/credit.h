@@ -40,8 +40,6 @@ struct port_credits {
 
 void credit_port_init(struct split_port *port);
 void credit_port_fini(struct split_port *port);
-/* credit_on_ready -- the first grant. */
-void credit_on_ready(struct split_qp *qp);
 /* credit_take -- one request may go now: its credit and its reply's receive are taken. */
 bool credit_take(struct split_qp *qp);
 /* credit_untake -- it did not go after all. */
@@ -55,36 +53,13 @@ int credit_on_control(struct split_qp *qp, const struct wire_header *header,
     const char **ret_field);
 /* credit_on_arrival -- a request or reply takes what was promised it. 0, or -EPROTO. */
 int credit_on_arrival(struct split_qp *qp, bool is_reply, bool is_to_pool);
-/* credit_on_batch -- requests were taken: grant anew. */
-void credit_on_batch(struct split_qp *qp);
-/* credit_on_posted -- a receive was posted on @qp. */
-void credit_on_posted(struct split_qp *qp);
 /* credit_on_released -- a pool receive came back. */
 void credit_on_released(struct split_port *port, bool is_reply);
 /* credit_on_closed -- the queue pair's promises end. */
 void credit_on_closed(struct split_qp *qp);
-/* credit_stamp -- grants to put into a message about to leave. */
-uint16_t credit_stamp(struct split_qp *qp);
 /* credit_stamp_control -- fill a WIRE_CREDIT header. */
 void credit_stamp_control(struct split_qp *qp, struct wire_header *header);
-/* credit_on_kept -- @qp is no guest any more: it may have as much as others. */
-void credit_on_kept(struct split_qp *qp);
-/* credit_is_short -- somebody waits for a receive, and there is none. */
-bool credit_is_short(struct split_port *port);
 /* credit_turn -- serve the queues; called between flushes. */
 void credit_turn(struct split_port *port);
-
-/* For credit_idle.c. */
-
-/* credit_share_is_full -- whether each of @qp_count may have as much as one alone. */
-bool credit_share_is_full(const struct split_port *port, uint32_t qp_count);
-/* credit_mark_dirty -- something came back: serve who waits, if anyone does, at the turn's end. */
-void credit_mark_dirty(struct split_port *port);
-/* credit_wait_leave -- @qp queues for grants no longer. */
-void credit_wait_leave(struct split_qp *qp);
-/* credit_post_control -- send enum wire_credit_flags, with what else there is to tell. */
-void credit_post_control(struct split_qp *qp, uint32_t flags);
-/* credit_recall -- ask @qp's peer for the credits that it does not use. */
-void credit_recall(struct split_qp *qp);
 
 #endif /* CLEAVE_SPLIT_CREDIT_H */

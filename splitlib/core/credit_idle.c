@@ -28,10 +28,13 @@
  * they are. The timer runs only while somebody is short: an idle port has none.
  */
 #include "credit_idle.h"
+
 #include "base/check.h"
 #include "base/list.h"
 #include "base/num.h"
 #include "credit.h"
+#include "credit_grant.h"
+#include "credit_pool.h"
 #include "port.h"
 #include "qp.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dev_event.h -- work that somebody may wait for: a send, a receive, a function, a one-sided piece */
-#ifndef CLEAVE_SPLIT_DEV_EVENT_H
-#define CLEAVE_SPLIT_DEV_EVENT_H
+/* event.h -- work that somebody may wait for: a send, a receive, a function, a one-sided piece */
+#ifndef CLEAVE_SPLIT_EVENT_H
+#define CLEAVE_SPLIT_EVENT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,14 +46,19 @@ struct dev_event {
 	int one_sided_rc;      /* the first that went wrong */
 };
 
-/* event_take -- a free one, or NULL with errno ENOBUFS; event_release -- it was taken in vain. */
-struct dev_event *event_take(struct split_port *port, enum event_kind kind);
-void event_release(struct dev_event *event);
+/* event_port_init -- options.event_count_max free ones. Returns 0 or -ENOMEM. */
 int event_port_init(struct split_port *port);
 void event_port_fini(struct split_port *port);
-/* event_complete -- exactly once; the handler runs from a task. */
+/* event_take -- a free one, pending from now on. NULL with errno ENOBUFS. */
+struct dev_event *event_take(struct split_port *port, enum event_kind kind);
+/* event_release -- @event was taken in vain, or its completion has been told: it is free. */
+void event_release(struct dev_event *event);
+/* event_complete -- exactly once: @rc 0 or a negative errno, @bytes moved. A handler runs from a task. */
 void event_complete(struct dev_event *event, int rc, uint32_t bytes);
-/* event_run_handlers -- what the task does. */
+/* event_call -- @fn gets the completion of @event, which has no handler yet; from a task where it is done. */
+void event_call(struct dev_event *event,
+    void (*fn)(const struct dev_completion *completion, void *arg), void *arg);
+/* event_run_handlers -- of all that are done: what the task does. */
 void event_run_handlers(struct split_port *port);
 
-#endif /* CLEAVE_SPLIT_DEV_EVENT_H */
+#endif /* CLEAVE_SPLIT_EVENT_H */

@@ -12,27 +12,12 @@
  *	                          again
  *
  * Over verbs:// a piece is a work request, and the peer's device answers (verbs_lane.c).
- * Elsewhere it is a message, and the peer's library answers, here:
- *
- *	WIRE_DEV_READ   key, offset, length           -->  straight from the region: status, bytes
- *	WIRE_DEV_WRITE  key, offset, length, bytes    -->  into the region as they arrive: status
- *
- * These messages need no receive, neither does their answer: what is read goes to the event's memory
- * straight away. So they cost no credit; a peer with more than ONE_SIDED_PIECES unanswered breaks the
- * protocol, and each such piece has its answer set aside (I9).
- *
- * A region that closes (dev_region_close) leaves nothing behind that reaches into it: the rest of a
- * write that is arriving is thrown away, an answer that has not begun becomes a refusal, and one that
- * has begun gets a copy of what it still has to say.
- *
- * Where a header has what: object_id = dev_remote.address, a number nobody guesses by accident;
- * epoch = dev_remote.key, the region's index; offset_bytes and length_bytes; request_id = sequence and
- * index of the piece.
+ * Elsewhere it is a message, and the peer's library answers (region.c). These messages need no receive, neither
+ * does their answer: what is read goes to the event's memory straight away. So they cost no credit.
  */
 #include "one_sided.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "alloc.h"
 #include "base/check.h"
@@ -42,198 +27,14 @@
 #include "base/num.h"
 #include "cleave/status.h"
 #include "credit.h"
-#include "dev_event.h"
 #include "dev_memory.h"
 #include "dev_ptr_raw.h"
+#include "event.h"
 #include "port.h"
 #include "qp.h"
+#include "region.h"
 #include "send_assemble.h"
 #include "transport.h"
-
-#define RIGHTS_ALL ((uint32_t)(DEV_REGION_READ | DEV_REGION_WRITE))
-
-/* Bytes on the wire. */
-
-void
-dev_remote_encode(uint8_t out[DEV_REMOTE_BYTES], const struct dev_remote *remote)
-{
-	num_put_le64(out, remote->address);
-	num_put_le64(out + 8, remote->bytes);
-	num_put_le32(out + 16, remote->key);
-	num_put_le32(out + 20, remote->rights);
-}
-
-int
-dev_remote_decode(const uint8_t in[DEV_REMOTE_BYTES], struct dev_remote *ret_remote)
-{
-	struct dev_remote remote = { .address = num_get_le64(in),
-		.bytes = num_get_le64(in + 8),
-		.key = num_get_le32(in + 16),
-		.rights = num_get_le32(in + 20) };
-
-	if (remote.bytes == 0 || remote.bytes > UINT64_MAX - remote.address || remote.rights == 0 ||
-	    (remote.rights & ~RIGHTS_ALL) != 0)
-		return -EPROTO;
-	*ret_remote = remote;
-	return 0;
-}
-
-/* Regions. */
-
-static int
-region_index_take(struct split_port *port, uint32_t *ret_index)
-{
-	if (port->regions == NULL)
-		port->regions = split_calloc(SPLIT_REGIONS_MAX, sizeof(struct dev_region *));
-	if (port->regions == NULL)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < SPLIT_REGIONS_MAX; i++)
-		if (port->regions[i] == NULL) {
-			*ret_index = i;
-			return 0;
-		}
-	return -ENOBUFS;
-}
-
-struct dev_region *
-dev_region_open(struct split_port *port, dev_ptr memory, size_t bytes, uint32_t rights,
-    struct dev_remote *ret_remote)
-{
-	struct dev_region *region = NULL;
-	uint32_t index;
-	int rc;
-
-	CHECK_OBJ(port, SPLIT_PORT_MAGIC);
-	rc = bytes > 0 && rights != 0 && (rights & ~RIGHTS_ALL) == 0 &&
-		dev_memory_has(port, dev_ptr_raw(memory), bytes)
-	    ? 0
-	    : -EINVAL;
-	if (rc == 0 && port->transport == NULL)
-		rc = -ENOTCONN;
-	if (rc == 0)
-		rc = region_index_take(port, &index);
-	if (rc == 0)
-		region = split_calloc(1, sizeof(*region));
-	if (region == NULL) {
-		errno = rc != 0 ? -rc : ENOMEM;
-		return NULL;
-	}
-	*region = (struct dev_region){ .magic = SPLIT_REGION_MAGIC,
-		.port = port,
-		.index = index,
-		.memory = memory,
-		.bytes = bytes,
-		.rights = rights,
-		.ops = port->transport };
-	/* An address without a wrap: what travels passes dev_remote_decode. */
-	region->remote = (struct dev_remote){ .address = loop_random_u64(port->loop) >> 1,
-		.bytes = bytes,
-		.key = index,
-		.rights = rights };
-	rc = region->ops->region_open != NULL ? region->ops->region_open(region) : 0;
-	if (rc != 0) {
-		split_free(region);
-		errno = -rc;
-		return NULL;
-	}
-	port->regions[index] = region;
-	*ret_remote = region->remote;
-	return region;
-}
-
-static void
-answer_refuse(struct one_sided_answer *answer)
-{
-	answer->header.status = status_from_errno(-EKEYREVOKED);
-	answer->send.piece_count = 0;
-}
-
-/* Data that has begun to leave goes on leaving, as it was when the region closed. */
-static void
-answer_detach(struct one_sided_answer *answer)
-{
-	answer->copy = split_calloc(1, answer->device.bytes);
-	if (answer->copy == NULL) {
-		qp_fail(answer->qp, -ENOMEM, "no memory for what a closing region has to answer");
-		return;
-	}
-	guard_enter();
-	memcpy(answer->copy, dev_ptr_raw(answer->device.ptr), answer->device.bytes);
-	guard_leave();
-	answer->device.ptr = dev_ptr_of(answer->copy);
-}
-
-static void
-region_leave_qp(const struct dev_region *region, struct split_qp *qp)
-{
-	struct recv_fill *fill = &qp->fill;
-
-	for (uint32_t i = 0; i < ONE_SIDED_PIECES; i++) {
-		struct one_sided_answer *answer = &qp->one_sided->answers[i];
-
-		if (!answer->is_used || answer->region != region)
-			continue;
-		if (fill->kind == RECV_ONE_SIDED && fill->answer == answer) {
-			fill->discard_left += fill->device_left;
-			fill->device_left = 0;
-			answer_refuse(answer);
-		} else if (answer->send.piece_count > 0 && send_is_final(&answer->send)) {
-			answer_detach(answer);
-		} else if (answer->send.piece_count > 0) {
-			list_remove(&answer->send.link);
-			answer_refuse(answer);
-			send_post_library(qp, &answer->send);
-		}
-		answer->region = NULL; /* else: a write that has been carried out */
-	}
-}
-
-void
-dev_region_close(struct dev_region *region)
-{
-	struct split_port *port;
-	struct loop_link *link, *next;
-
-	if (region == NULL)
-		return;
-	CHECK_OBJ(region, SPLIT_REGION_MAGIC);
-	port = region->port;
-	if (region->ops->region_close != NULL)
-		region->ops->region_close(region);
-	LIST_FOREACH_SAFE(&port->qps, link, next) {
-		struct split_qp *qp = LIST_ENTRY(link, struct split_qp, link);
-
-		if (qp->one_sided != NULL)
-			region_leave_qp(region, qp);
-	}
-	port->regions[region->index] = NULL;
-	region->magic = 0;
-	split_free(region);
-}
-
-void
-regions_fini(struct split_port *port)
-{
-	for (uint32_t i = 0; port->regions != NULL && i < SPLIT_REGIONS_MAX; i++)
-		dev_region_close(port->regions[i]);
-	split_free(port->regions);
-	port->regions = NULL;
-}
-
-/* Our reads and writes. */
-
-static void
-answer_on_sent(struct split_send *send, int rc, void *arg)
-{
-	struct one_sided_answer *answer = arg;
-
-	(void)send;
-	(void)rc;
-	split_free(answer->copy);
-	answer->copy = NULL;
-	answer->region = NULL;
-	answer->is_used = false;
-}
 
 static void
 piece_on_sent(struct split_send *send, int rc, void *arg)
@@ -258,10 +59,8 @@ one_sided_get(struct split_qp *qp)
 	list_init(&self->free);
 	list_init(&self->again);
 	list_init(&self->flying);
-	for (uint32_t i = 0; i < ONE_SIDED_PIECES; i++) {
+	for (uint32_t i = 0; i < ONE_SIDED_PIECES; i++)
 		list_push_back(&self->free, &self->pieces[i].link);
-		self->answers[i].qp = qp;
-	}
 	qp->one_sided = self;
 	return self;
 }
@@ -285,6 +84,7 @@ event_try_end(struct dev_event *event)
 static void
 event_fail(struct dev_event *event, int rc)
 {
+	assert(rc < 0);
 	if (event->one_sided_rc == 0)
 		event->one_sided_rc = rc;
 }
@@ -296,6 +96,7 @@ one_sided_end(struct split_qp *qp, struct one_sided_piece *piece, int rc)
 	struct split_counters *counters = &qp->port->counters;
 
 	CHECK_OBJ(event, SPLIT_EVENT_MAGIC);
+	assert(rc <= 0 && event->kind == EVENT_ONE_SIDED && event->pieces_out > 0);
 	list_remove(&piece->link);
 	list_push_front(&qp->one_sided->free, &piece->link);
 	piece->event = NULL;
@@ -314,6 +115,7 @@ one_sided_end(struct split_qp *qp, struct one_sided_piece *piece, int rc)
 void
 one_sided_return(struct split_qp *qp, struct one_sided_piece *piece)
 {
+	assert(piece->event != NULL && piece->event->pieces_out > 0);
 	list_remove(&piece->link);
 	list_push_back(&qp->one_sided->again, &piece->link);
 }
@@ -353,6 +155,7 @@ piece_cut(struct one_sided *self)
 		return NULL;
 	event = LIST_ENTRY(waiting, struct dev_event, link);
 	piece = LIST_ENTRY(free, struct one_sided_piece, link);
+	assert(piece->event == NULL && event->issued_bytes < event->device_bytes);
 	piece->event = event;
 	piece->offset_bytes = event->issued_bytes;
 	piece->bytes =
@@ -397,6 +200,7 @@ piece_send(struct split_qp *qp, struct one_sided_piece *piece)
 {
 	const struct dev_event *event = piece->event;
 
+	assert(event != NULL && !list_contains(&piece->send.link));
 	piece->device =
 	    (struct dev_piece){ dev_ptr_add(event->device, piece->offset_bytes), piece->bytes };
 	piece->header =
@@ -504,6 +308,7 @@ one_sided_refuse(struct split_qp *qp, int rc)
 {
 	struct loop_link *link;
 
+	assert(rc < 0);
 	pieces_end_all(qp, &qp->one_sided->again, rc);
 	while ((link = list_first(&qp->one_sided->waiting)) != NULL) {
 		struct dev_event *event = LIST_ENTRY(link, struct dev_event, link);
@@ -518,6 +323,7 @@ one_sided_flush(struct split_qp *qp, int rc)
 {
 	if (qp->one_sided == NULL)
 		return;
+	assert(rc < 0);
 	pieces_end_all(qp, &qp->one_sided->flying, rc);
 	one_sided_refuse(qp, rc);
 }
@@ -525,13 +331,12 @@ one_sided_flush(struct split_qp *qp, int rc)
 void
 one_sided_fini(struct split_qp *qp)
 {
-	for (uint32_t i = 0; qp->one_sided != NULL && i < ONE_SIDED_PIECES; i++)
-		split_free(qp->one_sided->answers[i].copy);
+	region_answers_free(qp);
 	split_free(qp->one_sided);
 	qp->one_sided = NULL;
 }
 
-/* The peer's, and what it answers to ours. */
+/* Messages of both sides. */
 
 static const char *
 header_check(const struct wire_header *header)
@@ -551,88 +356,6 @@ header_check(const struct wire_header *header)
 	    (has_payload && header->status == 0 ? header->length_bytes : 0))
 		return "payload_bytes";
 	return NULL;
-}
-
-/* The region that @header may reach, or NULL. */
-static struct dev_region *
-region_find(const struct split_qp *qp, const struct wire_header *header)
-{
-	const struct split_port *port = qp->port;
-	uint32_t right = header->opcode == WIRE_DEV_WRITE ? DEV_REGION_WRITE : DEV_REGION_READ;
-	struct dev_region *region;
-
-	if (port->regions == NULL || header->epoch >= SPLIT_REGIONS_MAX)
-		return NULL;
-	region = port->regions[header->epoch];
-	if (region == NULL || region->remote.address != header->object_id ||
-	    (region->rights & right) == 0 || header->offset_bytes > region->bytes ||
-	    header->length_bytes > region->bytes - header->offset_bytes)
-		return NULL;
-	return region;
-}
-
-static struct one_sided_answer *
-answer_take(struct split_qp *qp)
-{
-	for (uint32_t i = 0; i < ONE_SIDED_PIECES; i++) {
-		struct one_sided_answer *answer = &qp->one_sided->answers[i];
-
-		if (!answer->is_used) {
-			answer->is_used = true;
-			return answer;
-		}
-	}
-	return NULL;
-}
-
-static void
-answer_fill(struct one_sided_answer *answer, const struct wire_header *request)
-{
-	answer->header = (struct wire_header){ .opcode = request->opcode | WIRE_REPLY,
-		.request_id = request->request_id,
-		.length_bytes = request->length_bytes };
-	answer->send = (struct split_send){ .header = &answer->header,
-		.header_bytes = WIRE_HEADER_BYTES,
-		.pieces = &answer->device,
-		.fn = answer_on_sent,
-		.arg = answer };
-	if (answer->region == NULL) {
-		answer_refuse(answer);
-		return;
-	}
-	answer->device =
-	    (struct dev_piece){ dev_ptr_add(answer->region->memory, request->offset_bytes),
-		    request->length_bytes };
-	answer->send.piece_count = request->opcode == WIRE_DEV_READ ? 1 : 0;
-}
-
-/* The peer wants to read or write. */
-static int
-request_begin(struct split_qp *qp, const struct wire_header *header, const char **ret_field)
-{
-	struct recv_fill *fill = &qp->fill;
-	struct one_sided_answer *answer;
-
-	if (one_sided_get(qp) == NULL) {
-		*ret_field = "opcode (no memory to serve it)";
-		return -ENOMEM;
-	}
-	answer = answer_take(qp);
-	if (answer == NULL) {
-		*ret_field = "opcode (too many at one time)";
-		return -EPROTO;
-	}
-	answer->region = region_find(qp, header);
-	answer_fill(answer, header);
-	*fill = (struct recv_fill){ .kind = RECV_ONE_SIDED, .answer = answer };
-	if (answer->region == NULL) {
-		fill->discard_left = header->payload_bytes;
-	} else if (header->payload_bytes > 0) {
-		fill->device = dev_ptr_raw(answer->device.ptr);
-		fill->device_left = header->payload_bytes;
-		metric_add(&qp->port->counters.device_bytes_in, header->payload_bytes);
-	}
-	return 0;
 }
 
 /* The answer to a piece of ours. */
@@ -673,7 +396,7 @@ one_sided_begin(struct split_qp *qp, const struct wire_header *header, const cha
 	if (*ret_field != NULL)
 		return -EPROTO;
 	rc = (header->opcode & WIRE_REPLY) != 0 ? reply_begin(qp, header, ret_field)
-						: request_begin(qp, header, ret_field);
+						: region_serve(qp, header, ret_field);
 	if (rc == 0 && credit_on_header(qp, header) != 0) {
 		*ret_field = "credits";
 		rc = -EPROTO;
@@ -685,7 +408,7 @@ void
 one_sided_finish(struct split_qp *qp, const struct recv_fill *fill)
 {
 	if (fill->answer != NULL) {
-		send_post_library(qp, &fill->answer->send);
+		region_answer(qp, fill->answer);
 		return;
 	}
 	one_sided_end(qp, fill->piece, fill->rc);

@@ -10,21 +10,8 @@
 #include "cleave/split.h"
 #include "qp.h"
 
-#define SPLIT_REGION_MAGIC 0x4e474552u /* "REGN" */
-#define ONE_SIDED_PIECES 16u           /* of one queue pair, in flight, each way */
+#define ONE_SIDED_PIECES 16u /* of one queue pair, in flight, each way */
 #define ONE_SIDED_PIECE_BYTES WIRE_PAYLOAD_BYTES_MAX
-
-struct dev_region {
-	uint32_t magic;
-	struct split_port *port;
-	uint32_t index; /* in port->regions */
-	dev_ptr memory;
-	uint64_t bytes;
-	uint32_t rights;
-	struct dev_remote remote;
-	const struct transport_ops *ops; /* who serves it */
-	void *transport;
-};
 
 /* A part of a read or write of ours: what one message or work request moves. */
 struct one_sided_piece {
@@ -39,17 +26,6 @@ struct one_sided_piece {
 	struct dev_piece device;
 };
 
-/* A part of a read or write of the peer's, until the answer to it is out. */
-struct one_sided_answer {
-	struct split_qp *qp;
-	bool is_used;
-	struct dev_region *region; /* that it reads or writes; NULL: refused, or read already */
-	uint8_t *copy;             /* what was read of a region that is closed since */
-	struct split_send send;
-	struct wire_header header;
-	struct dev_piece device;
-};
-
 struct one_sided {
 	struct loop_link waiting; /* events of which not all is in pieces */
 	struct loop_link free;    /* pieces */
@@ -57,7 +33,6 @@ struct one_sided {
 	struct loop_link flying;  /* pieces, oldest first */
 	uint32_t sequence_next;
 	struct one_sided_piece pieces[ONE_SIDED_PIECES];
-	struct one_sided_answer answers[ONE_SIDED_PIECES];
 };
 
 static inline bool
@@ -86,11 +61,11 @@ void one_sided_refuse(struct split_qp *qp, int rc);
 
 /* one_sided_begin -- a message of ours has arrived: fill qp->fill. 0, or -EPROTO and the field. */
 int one_sided_begin(struct split_qp *qp, const struct wire_header *header, const char **ret_field);
+/* one_sided_finish -- all bytes of the message of @fill have come. */
 void one_sided_finish(struct split_qp *qp, const struct recv_fill *fill);
 /* one_sided_flush -- every event of @qp ends with @rc; nothing is in the transport's hands. */
 void one_sided_flush(struct split_qp *qp, int rc);
+/* one_sided_fini -- @qp is freed: what there is of it goes. */
 void one_sided_fini(struct split_qp *qp);
-/* regions_fini -- close every region of @port. */
-void regions_fini(struct split_port *port);
 
 #endif /* CLEAVE_SPLIT_ONE_SIDED_H */

@@ -15,13 +15,15 @@
 #include "base/num.h"
 #include "connect.h"
 #include "credit.h"
-#include "dev_event.h"
 #include "dev_memory.h"
 #include "device_memory.h"
+#include "event.h"
 #include "guest.h"
 #include "one_sided.h"
 #include "port.h"
 #include "qp.h"
+#include "qp_life.h"
+#include "region.h"
 #include "transport.h"
 
 #define PORT_HOST_BYTES_DEFAULT NUM_MIB(4)

@@ -13,6 +13,7 @@ struct dev_event;
 struct one_sided;
 struct one_sided_answer;
 struct one_sided_piece;
+struct region_answers;
 struct split_listener;
 struct split_port;
 struct split_receive;
@@ -117,23 +118,16 @@ struct split_qp {
 	struct loop_link messages;                /* receives in handlers' hands */
 	struct split_msg *batch[SPLIT_BATCH_MAX]; /* arrived, not yet handed over */
 	uint32_t batch_count;
-	struct one_sided *one_sided; /* NULL until there was a one-sided read or write */
+	struct one_sided *one_sided;    /* NULL until there was a one-sided read or write of ours */
+	struct region_answers *answers; /* NULL until there was one of the peer's */
 };
 
-/*
- * qp_create -- in CONNECTING or ACCEPTING, in the port's list
- *
- * Returns: NULL with errno: ENOMEM; ENOBUFS the port has no room for it, and of an acceptor's few
- * surplus ones (is_surplus), which are there to be refused, there are enough as well.
- */
-struct split_qp *qp_create(struct split_port *port, const struct transport_ops *ops,
-    enum split_qp_state state);
-/* qp_free -- of one that never got further than its creation, or is CLOSED. */
-void qp_free(struct split_qp *qp);
+extern const struct sm_state qp_table[SPLIT_QP_STATE_NR];
+
+/* qp_counter -- the one of its port that @qp is counted in. */
+uint32_t *qp_counter(const struct split_qp *qp);
 /* qp_uncount -- its transport is closed before its time: its place is free for another one. */
 void qp_uncount(struct split_qp *qp);
-/* qp_become_ready -- CONNECTING or ACCEPTING to READY. on_ready is called by the caller. */
-void qp_become_ready(struct split_qp *qp);
 /*
  * qp_fail -- close for @rc (0: asked for) with a reason, from anywhere; handlers run later
  *
@@ -141,8 +135,6 @@ void qp_become_ready(struct split_qp *qp);
  */
 void qp_fail(struct split_qp *qp, int rc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* qp_finish_now -- do at once what the close task would: for split_port_close. */
-void qp_finish_now(struct split_qp *qp);
 
 static inline bool
 qp_is(const struct split_qp *qp, enum split_qp_state state)

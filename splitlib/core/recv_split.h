@@ -27,12 +27,10 @@ enum recv_verdict {
  */
 enum recv_verdict recv_begin(struct split_qp *qp, const struct wire_header *header,
     struct split_receive *in_place);
-/* recv_finish -- the message of qp->fill is complete. */
+/* recv_finish -- the message of qp->fill is complete: every byte is where that says. */
 void recv_finish(struct split_qp *qp);
 /* recv_deliver -- hand the batch to the handler. */
 void recv_deliver(struct split_qp *qp);
-/* recv_flush -- the queue pair is gone: release what is half filled, posted and undelivered. */
-void recv_flush(struct split_qp *qp);
 /* recv_receives_wanted -- how many pool receives the peer may fill by the rules. */
 uint32_t recv_receives_wanted(const struct split_qp *qp);
 

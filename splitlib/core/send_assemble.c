@@ -18,6 +18,7 @@
 #include "base/metrics.h"
 #include "base/num.h"
 #include "credit.h"
+#include "credit_grant.h"
 #include "dev_ptr_raw.h"
 #include "device_memory.h"
 #include "port.h"
@@ -129,6 +130,14 @@ send_post_control(struct split_qp *qp, struct qp_control *control)
 	send->fn = send_on_control_sent;
 	send->arg = qp;
 	send_queue(qp, send);
+}
+
+void
+send_post_credit(struct split_qp *qp, uint32_t flags)
+{
+	assert(flags <= (WIRE_CREDIT_WANT | WIRE_CREDIT_RECALL | WIRE_CREDIT_RETURN));
+	qp->control_flags |= flags;
+	send_post_control(qp, &qp->control);
 }
 
 void

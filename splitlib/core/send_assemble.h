@@ -14,6 +14,8 @@ struct split_qp;
 
 /* send_post_control -- queue hello or credits; no-op when it is queued. */
 void send_post_control(struct split_qp *qp, struct qp_control *control);
+/* send_post_credit -- tell @flags (enum wire_credit_flags) in a message of credits, with what else there is. */
+void send_post_credit(struct split_qp *qp, uint32_t flags);
 /* send_make_sendable -- the oldest of credit_wait goes to the wire's queue. */
 void send_make_sendable(struct split_qp *qp);
 /*

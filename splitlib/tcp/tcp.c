@@ -32,6 +32,7 @@
 #include "core/guest.h"
 #include "core/port.h"
 #include "core/qp.h"
+#include "core/qp_life.h"
 #include "core/send_assemble.h"
 
 #define TCP_SEND_IOV_MAX 512u

@@ -41,7 +41,7 @@
 #include "base/num.h"
 #include "base/sm.h"
 #include "core/alloc.h"
-#include "core/dev_event.h"
+#include "core/event.h"
 #include "core/port.h"
 #include "core/qp.h"
 #include "core/transport.h"

@@ -18,8 +18,10 @@
 #include "core/connect.h"
 #include "core/port.h"
 #include "core/qp.h"
+#include "core/qp_life.h"
 #include "core/send_assemble.h"
 #include "core/transport.h"
+#include "verbs_hello.h"
 
 #define VERBS_RETRY_COUNT 6u /* verbs_lane_move says what counts */
 #define VERBS_RNR_RETRY_COUNT 7u
@@ -28,91 +30,6 @@
 #define VERBS_BACKLOG 1024
 #define VERBS_REJECT_NOBODY 8 /* IB_CM_REJ_INVALID_SERVICE_ID */
 #define VERBS_RESOLVE_MS 4000
-/* Where a hello is zero, and what travels there instead. */
-#define HELLO_AT_LENGTH 6u
-#define HELLO_AT_NUMBER 12u
-
-#define VERBS_REPLY_BYTES 72u
-struct verbs_reply {
-	uint8_t version, hello_bytes;
-	uint16_t status, credits;
-	uint32_t control_number;
-	uint8_t hello[WIRE_HELLO_BYTES];
-};
-
-/* Private data. */
-
-static int
-hello_pack(const struct split_qp *qp, uint32_t number, uint8_t out[WIRE_HELLO_BYTES])
-{
-	static const uint8_t zero[4];
-	const struct qp_control *hello = &qp->hello;
-
-	memset(out, 0, WIRE_HELLO_BYTES);
-	memcpy(out, hello->hello, hello->hello_bytes);
-	if (memcmp(out + HELLO_AT_LENGTH, zero, 2) != 0 ||
-	    memcmp(out + HELLO_AT_NUMBER, zero, 4) != 0)
-		return -EINVAL;
-	out[HELLO_AT_LENGTH] = (uint8_t)hello->hello_bytes;
-	num_put_le32(out + HELLO_AT_NUMBER, number);
-	return 0;
-}
-
-/* Returns the control lane's number; 0: this is no hello of ours. */
-static uint32_t
-hello_unpack(struct split_qp *qp, const uint8_t *in)
-{
-	uint8_t *hello = qp->hello_in;
-	uint32_t number;
-
-	memcpy(hello, in, WIRE_HELLO_BYTES);
-	qp->hello_in_bytes = hello[HELLO_AT_LENGTH];
-	number = num_get_le32(hello + HELLO_AT_NUMBER);
-	memset(hello + HELLO_AT_LENGTH, 0, 2);
-	memset(hello + HELLO_AT_NUMBER, 0, 4);
-	qp->hello_header = (struct wire_header){ .opcode = WIRE_HELLO };
-	return qp->hello_in_bytes <= WIRE_HELLO_BYTES ? number : 0;
-}
-
-/* 0 u32 magic 4 u8 version 5 u8 bytes 6 u16 status 8 u16 credits 10 u16 zero 12 u32 number 16 hello */
-static void
-reply_pack(const struct split_qp *qp, uint32_t number, uint8_t out[VERBS_REPLY_BYTES])
-{
-	const struct qp_control *hello = &qp->hello;
-
-	memset(out, 0, VERBS_REPLY_BYTES);
-	num_put_le32(out, WIRE_MAGIC);
-	out[4] = WIRE_VERSION;
-	out[5] = (uint8_t)hello->hello_bytes;
-	num_put_le16(out + 6, hello->header.status);
-	num_put_le16(out + 8, hello->header.credits);
-	num_put_le32(out + 12, number);
-	memcpy(out + 16, hello->hello, hello->hello_bytes);
-}
-
-static int
-reply_unpack(const struct rdma_conn_param *param, struct verbs_reply *ret_reply)
-{
-	const uint8_t *in = param->private_data;
-
-	if (in == NULL || param->private_data_len < VERBS_REPLY_BYTES ||
-	    num_get_le32(in) != WIRE_MAGIC)
-		return -EPROTO;
-	if (in[4] != WIRE_VERSION)
-		return -EPROTONOSUPPORT;
-	*ret_reply = (struct verbs_reply){
-		.version = in[4],
-		.hello_bytes = in[5],
-		.status = num_get_le16(in + 6),
-		.credits = num_get_le16(in + 8),
-		.control_number = num_get_le32(in + 12),
-	};
-	memcpy(ret_reply->hello, in + 16, WIRE_HELLO_BYTES);
-	if (ret_reply->hello_bytes > WIRE_HELLO_BYTES || ret_reply->status >= CLEAVE_STATUS_NR)
-		return -EPROTO;
-	return 0;
-}
-
 static struct rdma_conn_param
 param_make(struct verbs_qp *vq, const void *data, uint8_t bytes)
 {
@@ -240,7 +157,7 @@ verbs_connect(struct split_qp *qp, const char *host_port)
 
 	rc = tcp_address_parse(host_port, &address, &bytes);
 	if (rc == 0)
-		rc = hello_pack(qp, 0, hello);
+		rc = verbs_hello_pack(qp, 0, hello);
 	if (rc == 0)
 		rc = verbs_port_get(qp->port, &verbs);
 	if (rc != 0)
@@ -312,7 +229,8 @@ on_route(struct verbs_qp *vq)
 		return;
 	}
 	vq->reads_max = reads_max(vq->verbs);
-	(void)hello_pack(vq->qp, vq->control.ibv->qp_num, hello); /* checked by verbs_connect */
+	(void)verbs_hello_pack(vq->qp, vq->control.ibv->qp_num,
+	    hello); /* checked by verbs_connect */
 	param = param_make(vq, hello, sizeof(hello));
 	if (rdma_connect(vq->id, &param) != 0) {
 		qp_fail(vq->qp, -ECONNREFUSED, "connect: %s", strerrordesc_np(errno));
@@ -326,7 +244,7 @@ on_reply(struct verbs_qp *vq, const struct rdma_conn_param *param)
 {
 	struct split_qp *qp = vq->qp;
 	struct verbs_reply reply;
-	int rc = reply_unpack(param, &reply);
+	int rc = verbs_reply_unpack(param, &reply);
 
 	if (rc != 0 || reply.status != 0 || reply.control_number == 0) {
 		qp_fail(qp, rc != 0 ? rc : -EPROTO, "the peer's answer is not of this protocol");
@@ -357,7 +275,7 @@ on_rejected(struct verbs_qp *vq, const struct rdma_conn_param *param, int reason
 {
 	struct verbs_reply reply;
 
-	if (reply_unpack(param, &reply) == 0 && reply.status != 0) {
+	if (verbs_reply_unpack(param, &reply) == 0 && reply.status != 0) {
 		vq->qp->hello_in_bytes = reply.hello_bytes;
 		memcpy(vq->qp->hello_in, reply.hello, sizeof(reply.hello));
 		connect_refused(vq->qp, reply.status);
@@ -495,7 +413,7 @@ on_request(struct verbs_listener *self, struct rdma_cm_id *id, const struct rdma
 	vq->id = id;
 	id->context = vq;
 	qp->transport = vq;
-	vq->control.peer_number = hello_unpack(qp, param->private_data);
+	vq->control.peer_number = verbs_hello_unpack(qp, param->private_data);
 	vq->reads_max = (uint8_t)num_min(reads_max(port->verbs), param->initiator_depth);
 	if (vq->control.peer_number == 0)
 		qp_fail(qp, -EPROTO, "bad hello");
@@ -517,7 +435,7 @@ verbs_answer(struct verbs_qp *vq)
 		return;
 	send_prepare(qp, send);
 	if (qp->is_rejecting) {
-		reply_pack(qp, 0, reply);
+		verbs_reply_pack(qp, 0, reply);
 		(void)rdma_reject(vq->id, reply, sizeof(reply)); /* or it runs into its time-out */
 		send_complete(qp, send, 0);
 		return;
@@ -534,7 +452,7 @@ verbs_answer(struct verbs_qp *vq)
 	}
 	verbs_srq_fill(vq->verbs);
 	verbs_post_receives(vq);
-	reply_pack(qp, vq->control.ibv->qp_num, reply);
+	verbs_reply_pack(qp, vq->control.ibv->qp_num, reply);
 	param = param_make(vq, reply, sizeof(reply));
 	if (rdma_accept(vq->id, &param) != 0) {
 		qp_fail(qp, -ECONNRESET, "accept: %s", strerrordesc_np(errno));

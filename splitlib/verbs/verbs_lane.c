@@ -25,11 +25,12 @@
 
 #include "base/metrics.h"
 #include "cleave/status.h"
-#include "core/dev_event.h"
 #include "core/dev_ptr_raw.h"
+#include "core/event.h"
 #include "core/one_sided.h"
 #include "core/port.h"
 #include "core/qp.h"
+#include "core/region.h"
 #include "core/send_assemble.h"
 #include "verbs.h"
 

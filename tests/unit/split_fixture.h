@@ -23,7 +23,6 @@
 #include "base/num.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
-#include "internal.h"
 #include "splitlib/core/port.h"
 #include "splitlib/core/qp.h"
 #include "splitlib/sim/loop_sim.h"
