@@ -32,7 +32,7 @@
 #include "port.h"
 #include "qp.h"
 #include "qp_life.h"
-#include "send_assemble.h"
+#include "send_post.h"
 #include "transport.h"
 
 #define CONNECT_TIMEOUT_NS_DEFAULT NUM_S(5)

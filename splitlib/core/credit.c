@@ -33,7 +33,7 @@
 #include "guest.h"
 #include "port.h"
 #include "qp.h"
-#include "send_assemble.h"
+#include "send_post.h"
 
 #define CREDIT_WANT_DELAY_NS NUM_MS(1)
 #define CREDIT_COUNT_MAX (2u * UINT16_MAX)

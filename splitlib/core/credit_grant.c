@@ -26,7 +26,7 @@
 #include "guest.h"
 #include "port.h"
 #include "qp.h"
-#include "send_assemble.h"
+#include "send_post.h"
 
 #define CREDIT_RECALL_DELAY_NS NUM_MS(1)
 /* For what is recalled to come, before others are asked. */

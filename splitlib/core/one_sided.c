@@ -33,7 +33,7 @@
 #include "port.h"
 #include "qp.h"
 #include "region.h"
-#include "send_assemble.h"
+#include "send_post.h"
 #include "transport.h"
 
 static void

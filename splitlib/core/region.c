@@ -36,6 +36,7 @@
 #include "port.h"
 #include "qp.h"
 #include "send_assemble.h"
+#include "send_post.h"
 #include "transport.h"
 
 #define RIGHTS_ALL ((uint32_t)(DEV_REGION_READ | DEV_REGION_WRITE))

@@ -24,12 +24,11 @@
 #include "port.h"
 #include "qp.h"
 #include "send_assemble.h"
+#include "send_post.h"
 #include "wire.h"
 
-/* In total_bytes: the header is final; whose it is. In sent_bytes: the request is in credit_wait. */
-#define SEND_STAMPED (UINT64_C(1) << 63)
-#define SEND_LIBRARYS (UINT64_C(1) << 62) /* one_sided.c's */
-#define SEND_IN_CREDIT_WAIT UINT64_MAX
+#define SEND_STAMPED (UINT64_C(1) << 63) /* in total_bytes: the header is final */
+#define SEND_IN_CREDIT_WAIT UINT64_MAX   /* in sent_bytes: the request is in credit_wait */
 
 uint64_t
 send_total_bytes(const struct split_send *send)
@@ -41,17 +40,6 @@ bool
 send_is_final(const struct split_send *send)
 {
 	return (send->total_bytes & SEND_STAMPED) != 0;
-}
-
-static void
-send_on_control_sent(struct split_send *send, int rc, void *arg)
-{
-	struct split_qp *qp = arg;
-
-	(void)send;
-	/* The refusal is out; with a failed one the queue pair is closing already. */
-	if (rc == 0 && qp->is_rejecting)
-		qp_fail(qp, 0, "rejected");
 }
 
 static void
@@ -73,80 +61,14 @@ send_on_reply_sent(struct split_send *send, int rc, void *arg)
 static bool
 send_is_users(const struct split_send *send)
 {
-	return send->fn != send_on_control_sent && send->fn != send_on_reply_sent &&
+	return !send_is_control(send) && send->fn != send_on_reply_sent &&
 	    (send->total_bytes & SEND_LIBRARYS) == 0;
-}
-
-bool
-send_is_control(const struct split_send *send)
-{
-	return send->fn == send_on_control_sent;
 }
 
 static bool
 send_is_request(const struct split_send *send)
 {
 	return (send->header->opcode & WIRE_REPLY) == 0;
-}
-
-void
-send_kick_later(struct split_qp *qp)
-{
-	struct split_port *port = qp->port;
-
-	if (list_contains(&qp->send_link))
-		return;
-	if (list_is_empty(&port->send_due))
-		port_wake(port);
-	list_push_back(&port->send_due, &qp->send_link);
-}
-
-static void
-send_queue(struct split_qp *qp, struct split_send *send)
-{
-	send->sent_bytes = 0;
-	list_push_back(&qp->sendable, &send->link);
-	send_kick_later(qp);
-}
-
-void
-send_make_sendable(struct split_qp *qp)
-{
-	struct loop_link *link = list_pop_front(&qp->credit_wait);
-
-	send_queue(qp, LIST_ENTRY(link, struct split_send, link));
-}
-
-void
-send_post_control(struct split_qp *qp, struct qp_control *control)
-{
-	struct split_send *send = &control->send;
-
-	if (list_contains(&send->link))
-		return;
-	send->header = &control->header;
-	send->header_bytes = WIRE_HEADER_BYTES + control->hello_bytes;
-	send->total_bytes = send->header_bytes;
-	send->fn = send_on_control_sent;
-	send->arg = qp;
-	send_queue(qp, send);
-}
-
-void
-send_post_credit(struct split_qp *qp, uint32_t flags)
-{
-	assert(flags <= (WIRE_CREDIT_WANT | WIRE_CREDIT_RECALL | WIRE_CREDIT_RETURN));
-	qp->control_flags |= flags;
-	send_post_control(qp, &qp->control);
-}
-
-void
-send_post_library(struct split_qp *qp, struct split_send *send)
-{
-	send->total_bytes = send->header_bytes | SEND_LIBRARYS;
-	for (uint32_t i = 0; i < send->piece_count; i++)
-		send->total_bytes += send->pieces[i].bytes;
-	send_queue(qp, send);
 }
 
 /* Returns 0 and the message's length. */

@@ -22,6 +22,7 @@
 #include "core/qp.h"
 #include "core/recv_split.h"
 #include "core/send_assemble.h"
+#include "core/send_post.h"
 #include "sim_conn.h"
 #include "sim_link.h"
 #include "sim_state.h"

@@ -34,6 +34,7 @@
 #include "core/qp.h"
 #include "core/qp_life.h"
 #include "core/send_assemble.h"
+#include "core/send_post.h"
 
 #define TCP_SEND_IOV_MAX 512u
 #define TCP_SEND_BYTES_MAX (512u * 1024u)

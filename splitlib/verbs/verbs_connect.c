@@ -20,6 +20,7 @@
 #include "core/qp.h"
 #include "core/qp_life.h"
 #include "core/send_assemble.h"
+#include "core/send_post.h"
 #include "core/transport.h"
 #include "verbs_hello.h"
 

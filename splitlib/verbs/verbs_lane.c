@@ -31,7 +31,7 @@
 #include "core/port.h"
 #include "core/qp.h"
 #include "core/region.h"
-#include "core/send_assemble.h"
+#include "core/send_post.h"
 #include "verbs.h"
 
 #define LANE_ASK 1u

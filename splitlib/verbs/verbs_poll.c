@@ -22,7 +22,7 @@
 #include "core/port.h"
 #include "core/qp.h"
 #include "core/recv_split.h"
-#include "core/send_assemble.h"
+#include "core/send_post.h"
 #include "core/wire.h"
 
 #define VERBS_BUSY_NS NUM_US(20)

@@ -26,6 +26,7 @@
 #include "core/port.h"
 #include "core/qp.h"
 #include "core/send_assemble.h"
+#include "core/send_post.h"
 #include "core/wire.h"
 
 /* Work requests for one doorbell. */
