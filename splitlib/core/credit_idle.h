@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* credit_idle.h -- who is silent gives its credits back; for credit.c */
+/* credit_idle.h -- who is silent gives its credits back; for credit.c and credit_grant.c */
 #ifndef CLEAVE_SPLIT_CREDIT_IDLE_H
 #define CLEAVE_SPLIT_CREDIT_IDLE_H
 

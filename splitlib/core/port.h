@@ -4,7 +4,7 @@
  *
  * Who calls whom: transports move bytes and know nothing of credits, events or handlers. A transport
  * tells recv_split.c about headers and finished messages, and takes from send_assemble.c what is to
- * go next; those two ask credit.c, and end in handlers or dev_event.c. Every object belongs to its
+ * go next; those two ask credit.c, and end in handlers or event.c. Every object belongs to its
  * port's loop thread.
  */
 #ifndef CLEAVE_SPLIT_PORT_H

@@ -41,11 +41,6 @@
 
 #define RIGHTS_ALL ((uint32_t)(DEV_REGION_READ | DEV_REGION_WRITE))
 
-/* A queue pair's answers, made with the first request. */
-struct region_answers {
-	struct one_sided_answer all[ONE_SIDED_PIECES];
-};
-
 /* Bytes on the wire. */
 
 void

@@ -8,6 +8,7 @@
 
 #include "cleave/split.h"
 #include "cleave/wire.h"
+#include "one_sided.h"
 
 struct recv_fill;
 struct split_qp;
@@ -36,6 +37,11 @@ struct one_sided_answer {
 	struct split_send send;
 	struct wire_header header;
 	struct dev_piece device;
+};
+
+/* A queue pair's answers, made with the first request. */
+struct region_answers {
+	struct one_sided_answer all[ONE_SIDED_PIECES];
 };
 
 /* regions_fini -- close every region of @port. */

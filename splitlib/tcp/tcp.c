@@ -117,6 +117,7 @@ tcp_send_once(struct tcp_qp *tcp)
 	ssize_t sent_bytes;
 	int err;
 
+	assert(tcp->is_connected && !tcp->is_send_blocked);
 	message.msg_iovlen =
 	    send_gather(qp, iov, TCP_SEND_IOV_MAX, TCP_SEND_BYTES_MAX, &wanted_bytes);
 	if (message.msg_iovlen == 0)
@@ -180,6 +181,7 @@ tcp_on_connected(struct tcp_qp *tcp)
 	socklen_t bytes = sizeof(int);
 	int err = 0;
 
+	assert(!tcp->is_connected);
 	if (getsockopt(tcp->watcher.fd, SOL_SOCKET, SO_ERROR, &err, &bytes) != 0)
 		err = errno;
 	if (err != 0) {
@@ -222,6 +224,7 @@ tcp_attach(struct split_qp *qp, int fd, bool is_connected)
 	struct tcp_qp *tcp = split_calloc(1, sizeof(*tcp));
 	int rc;
 
+	assert(fd >= 0 && qp->transport == NULL);
 	if (tcp == NULL)
 		return -ENOMEM;
 	tcp->qp = qp;
@@ -432,6 +435,7 @@ tcp_unlisten(struct split_listener *listener)
 	struct tcp_listener *self = listener->transport;
 	int fd = self->watcher.fd;
 
+	assert(self->listener == listener);
 	loop_timer_stop(listener->port->loop, &self->pause_timer);
 	loop_fd_stop(listener->port->loop, &self->watcher);
 	(void)close(fd); /* nothing was written */

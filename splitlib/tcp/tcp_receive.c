@@ -68,6 +68,7 @@ layout_add(struct layout *layout, void *memory, uint64_t bytes, uint32_t owner)
 {
 	if (bytes == 0)
 		return;
+	assert(layout->iov_count < TCP_IOV_MAX);
 	layout->iov[layout->iov_count] = (struct iovec){ .iov_base = memory, .iov_len = bytes };
 	layout->owner[layout->iov_count] = owner;
 	layout->iov_count++;
@@ -132,6 +133,7 @@ layout_give_back(struct layout *layout, struct receive_pool *pool)
 static void
 cursor_advance(struct layout *layout, uint64_t bytes)
 {
+	assert(bytes <= layout->left_bytes && layout->at_iov < layout->iov_count);
 	layout->left_bytes -= bytes;
 	layout->at_offset += bytes;
 	if (layout->at_offset == layout->iov[layout->at_iov].iov_len) {
@@ -303,6 +305,7 @@ guess_again(struct tcp_qp *tcp, const struct layout *layout, bool was_full)
 {
 	uint32_t count = tcp->guess_count;
 
+	assert(count > 0 && count <= TCP_GUESS_MAX);
 	if (layout->was_wrong)
 		count = 1;
 	else if (was_full)
@@ -400,6 +403,7 @@ tcp_resume(struct tcp_qp *tcp)
 void
 tcp_receive(struct tcp_qp *tcp)
 {
+	assert(tcp->header_have_bytes <= WIRE_HEADER_BYTES);
 	/* A peer that is being refused has nothing more to say. */
 	if (!qp_is_open(tcp->qp) || tcp->qp->is_rejecting || tcp->is_paused)
 		return;

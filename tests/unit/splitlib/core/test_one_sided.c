@@ -11,7 +11,9 @@
 #include "splitlib/core/alloc.h"
 #include "splitlib/core/dev_ptr_raw.h"
 #include "splitlib/core/one_sided.h"
+#include "splitlib/core/region.h"
 #include "splitlib/core/send_assemble.h"
+#include "splitlib/core/send_post.h"
 #include "splitlib/tcp/tcp.h"
 #include "unit/split_fixture.h"
 
@@ -471,12 +473,12 @@ BOTH(one_sided, a_write_under_way_stops_when_the_region_closes)
 static bool
 a_read_is_half_out(struct fixture *fixture, uint64_t wanted)
 {
-	const struct one_sided *self = fixture->server.qp->one_sided;
+	const struct region_answers *self = fixture->server.qp->answers;
 
 	(void)wanted;
 	for (uint32_t i = 0; self != NULL && i < ONE_SIDED_PIECES; i++)
-		if (self->answers[i].is_used && self->answers[i].send.sent_bytes > 0 &&
-		    list_contains(&self->answers[i].send.link))
+		if (self->all[i].is_used && self->all[i].send.sent_bytes > 0 &&
+		    list_contains(&self->all[i].send.link))
 			return true;
 	return false;
 }

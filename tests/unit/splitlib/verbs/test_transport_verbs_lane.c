@@ -11,6 +11,7 @@
 #include "cleave/status.h"
 #include "splitlib/core/one_sided.h"
 #include "splitlib/core/send_assemble.h"
+#include "splitlib/core/send_post.h"
 #include "splitlib/verbs/verbs.h"
 #include "support/fake_verbs.h"
 #include "unit/split_fixture.h"
