@@ -22,31 +22,6 @@
 
 /* ---- values that are texts ---- */
 
-static const char *const service_class_names[SERVICE_CLASS_NR] = {
-	[SERVICE_STANDARD] = "standard",
-	[SERVICE_LATENCY] = "latency",
-	[SERVICE_CAPACITY] = "capacity",
-};
-
-const char *
-mt_service_class_name(enum service_class service_class)
-{
-	assert(service_class < SERVICE_CLASS_NR);
-	return service_class_names[service_class];
-}
-
-int
-mt_service_class_parse(const char *name, enum service_class *ret_class)
-{
-	for (unsigned i = 0; i < SERVICE_CLASS_NR; i++) {
-		if (strcmp(name, service_class_names[i]) == 0) {
-			*ret_class = (enum service_class)i;
-			return 0;
-		}
-	}
-	return -EINVAL;
-}
-
 int
 mt_hex_parse(const char *text, uint64_t *ret_value)
 {
@@ -176,12 +151,14 @@ mt_json_volume(const struct mt_volume *volume)
 	bool is_known = mt_wish_by_id(volume->codec_id, &wish);
 	json_t *object;
 
-	assert(is_known); /* whoever made or read the volume has checked */
+	assert(is_known &&
+	    volume->service_class <
+		SERVICE_CLASS_NR); /* whoever made or read the volume has checked */
 	object = json_pack("{s:s, s:I, s:I, s:s, s:s, s:i, s:i, s:I, s:i, s:I}", "name",
 	    volume->name, "id", (json_int_t)volume->id, "size_bytes",
 	    (json_int_t)volume->size_bytes, "service_class",
-	    mt_service_class_name(volume->service_class), "engine", wish.name, "level",
-	    volume->level, "replicas", (int)volume->replica_count, "segment_base",
+	    service_class_name(volume->service_class), "engine", wish.name, "level", volume->level,
+	    "replicas", (int)volume->replica_count, "segment_base",
 	    (json_int_t)volume->segment_base, "segment_count", (int)volume->segment_count, "attach",
 	    (json_int_t)volume->attach);
 	if (object != NULL && volume->origin != 0)

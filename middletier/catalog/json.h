@@ -60,9 +60,6 @@ int mt_json_put_scope(json_t *object, const struct mt_scope *scope, uint64_t seg
 const char *mt_json_take_scope(const json_t *spans, uint64_t segment_base,
     struct mt_scope *ret_scope);
 
-const char *mt_service_class_name(enum service_class service_class);
-/* mt_service_class_parse -- 0 or -EINVAL. */
-int mt_service_class_parse(const char *name, enum service_class *ret_class);
 /* mt_hex_parse -- exactly 16 hex digits. 0 or -EINVAL. */
 int mt_hex_parse(const char *text, uint64_t *ret_value);
 

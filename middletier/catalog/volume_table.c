@@ -101,7 +101,7 @@ volume_from_text(const struct volume_text *text, struct mt_volume *ret_volume,
 		*ret_field = "level";
 		return -EINVAL;
 	}
-	if (mt_service_class_parse(text->service_class, &volume.service_class) != 0) {
+	if (service_class_parse(text->service_class, &volume.service_class) != 0) {
 		*ret_field = "service_class";
 		return -EINVAL;
 	}

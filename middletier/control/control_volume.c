@@ -95,7 +95,7 @@ control_take_wish(struct mt_control_request *request, const char *service_class,
 	if (volume->size_bytes % CLEAVE_BLOCK_BYTES != 0)
 		return "size_bytes: must be a multiple of 4096";
 	if (service_class != NULL &&
-	    mt_service_class_parse(service_class, &volume->service_class) != 0)
+	    service_class_parse(service_class, &volume->service_class) != 0)
 		return "service_class: must be standard, latency or capacity";
 	if (volume->replica_count < min_replicas)
 		return "replicas: fewer than the gateway's --min-replicas";

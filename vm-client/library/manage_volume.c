@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "cleave/wire.h"
 #include "manage.h"
 
 /* Answers. */
@@ -118,7 +119,7 @@ check_create(const struct cleave_volume_options *options)
 
 	if (rc != 0)
 		return rc;
-	if (reader_class_name(options->service_class) == NULL)
+	if (service_class_name(options->service_class) == NULL)
 		return -EINVAL;
 	if (options->engine != NULL && ask_check_name(options->engine, MANAGE_NAME_BYTES_MAX) != 0)
 		return -EINVAL;
@@ -131,7 +132,7 @@ request_create(const struct cleave_volume_options *options)
 	json_t *request = manage_named(&op_create, options->name);
 
 	ask_add(&request, "size_bytes", json_integer((json_int_t)options->size_bytes));
-	ask_add_text(&request, "service_class", reader_class_name(options->service_class));
+	ask_add_text(&request, "service_class", service_class_name(options->service_class));
 	if (options->engine != NULL)
 		ask_add_text(&request, "engine", options->engine);
 	if (options->has_level)

@@ -8,12 +8,6 @@
 
 #include "internal.h"
 
-static const char *const service_class_names[SERVICE_CLASS_NR] = {
-	[SERVICE_STANDARD] = "standard",
-	[SERVICE_LATENCY] = "latency",
-	[SERVICE_CAPACITY] = "capacity",
-};
-
 void
 reader_fail(struct reader *reader, const char *name)
 {
@@ -75,20 +69,13 @@ reader_array(struct reader *reader, const json_t *object, const char *name, size
 	return NULL;
 }
 
-const char *
-reader_class_name(enum cleave_service_class service_class)
-{
-	return (unsigned)service_class < SERVICE_CLASS_NR ? service_class_names[service_class]
-							  : NULL;
-}
-
 void
 reader_volume(struct reader *reader, const json_t *object, struct cleave_volume_info *ret_info)
 {
 	struct cleave_volume_info *info = ret_info;
 	const json_t *level = json_object_get(object, "level");
-	char service_class[16] = "";
-	unsigned i = 0;
+	char class_name[16] = "";
+	enum service_class service_class = SERVICE_STANDARD;
 
 	memset(info, 0, sizeof(*info));
 	if (!json_is_object(object)) {
@@ -98,7 +85,7 @@ reader_volume(struct reader *reader, const json_t *object, struct cleave_volume_
 	reader_text(reader, object, "name", info->name, sizeof(info->name));
 	info->id = reader_u64(reader, object, "id", INT64_MAX);
 	info->size_bytes = reader_u64(reader, object, "size_bytes", CLEAVE_VOLUME_BYTES_MAX);
-	reader_text(reader, object, "service_class", service_class, sizeof(service_class));
+	reader_text(reader, object, "service_class", class_name, sizeof(class_name));
 	reader_text(reader, object, "engine", info->engine, sizeof(info->engine));
 	info->replicas = (uint32_t)reader_u64(reader, object, "replicas", 255);
 	info->segment_base = reader_u64(reader, object, "segment_base", INT64_MAX);
@@ -107,10 +94,7 @@ reader_volume(struct reader *reader, const json_t *object, struct cleave_volume_
 	info->level = (int)json_integer_value(level);
 	if (reader->field != NULL)
 		return;
-	while (i < SERVICE_CLASS_NR && strcmp(service_class, service_class_names[i]) != 0)
-		i++;
-	info->service_class = (enum cleave_service_class)i;
-	if (i == SERVICE_CLASS_NR)
+	if (service_class_parse(class_name, &service_class) != 0)
 		reader_fail(reader, "service_class");
 	else if (info->id == 0)
 		reader_fail(reader, "id");
@@ -120,4 +104,5 @@ reader_volume(struct reader *reader, const json_t *object, struct cleave_volume_
 		reader_fail(reader, "segment_count");
 	else if (!json_is_integer(level))
 		reader_fail(reader, "level");
+	info->service_class = (enum cleave_service_class)service_class;
 }

@@ -31,7 +31,5 @@ const json_t *reader_array(struct reader *reader, const json_t *object, const ch
 /* reader_volume -- @object, a volume as a gateway describes it; its attach is another's business. */
 void reader_volume(struct reader *reader, const json_t *object,
     struct cleave_volume_info *ret_info);
-/* reader_class_name -- what gateways call a service class; NULL: there is none of that number. */
-const char *reader_class_name(enum cleave_service_class service_class);
 
 #endif /* CLEAVE_VM_CLIENT_READER_H */
