@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "alloc.h"
 #include "base/check.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -57,17 +58,6 @@
 struct node;
 struct sn_extent;
 struct sn_request;
-
-/* ---- alloc.c ---- */
-
-/* Zeroed; freed by free(). NULL with errno: out of memory. */
-void *sn_calloc(size_t count, size_t bytes);
-/* sn_page_alloc -- the same, aligned so that the disk can be given it; @bytes in whole pages. */
-void *sn_page_alloc(uint64_t bytes);
-#ifdef CLEAVE_TEST_BUILD
-/* sn_alloc_fail_at -- the @nth allocation from now on fails; 0: none. */
-void sn_alloc_fail_at(uint32_t nth);
-#endif
 
 /* ---- sync.c: make completed writes durable ---- */
 
