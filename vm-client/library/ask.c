@@ -14,35 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc.h"
 #include "base/num.h"
-
-#ifdef CLEAVE_TEST_BUILD
-static _Thread_local uint32_t fail_countdown;
-
-void
-ask_alloc_fail_at(uint32_t nth)
-{
-	fail_countdown = nth;
-}
-
-static bool
-alloc_must_fail(void)
-{
-	return fail_countdown > 0 && --fail_countdown == 0;
-}
-#else
-static bool
-alloc_must_fail(void)
-{
-	return false;
-}
-#endif
 
 /* Room for @count entries, which is not 0; what is new is not zeroed. The bounds keep the product small. */
 static void *
 entries_resize(void *entries, uint32_t count, size_t entry_bytes)
 {
-	return alloc_must_fail() ? NULL : realloc(entries, count * entry_bytes);
+	return client_realloc(entries, count * entry_bytes);
 }
 
 static void

@@ -132,7 +132,7 @@ parse(const char *text, struct cleave_volume_info *ret_info, struct client_map *
 {
 	struct reader reader = { NULL };
 	struct cleave_volume_info info;
-	struct client_map *map = malloc(sizeof(*map));
+	struct client_map *map = client_malloc(sizeof(*map));
 	json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
 	int rc = 0;
 
