@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/reader.h"
 #include "cleave/manage.h"
-#include "reader.h"
 
 #define ASK_ENTRIES_MAX 8192u /* of an answer: more of the shortest do not fit into one */
 #define ASK_LIST_MAX                                                                               \

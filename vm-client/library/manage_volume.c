@@ -10,6 +10,7 @@
 
 #include "cleave/wire.h"
 #include "manage.h"
+#include "volume_info.h"
 
 /* Answers. */
 
@@ -19,7 +20,7 @@ volume_read(struct reader *reader, const json_t *object, void *ret_entry)
 	struct cleave_volume_entry *entry = ret_entry;
 	const json_t *writer = json_object_get(object, "holder");
 
-	reader_volume(reader, object, &entry->info);
+	volume_info_read(reader, object, &entry->info);
 	entry->info.attach = reader_u64(reader, object, "attach", INT64_MAX);
 	if (json_object_get(object, "origin") != NULL)
 		entry->origin = reader_u64(reader, object, "origin", INT64_MAX);
