@@ -40,6 +40,7 @@ static void *sink_arg;
 void
 log_set_level(enum log_level level)
 {
+	assert(level <= LOG_OFF);
 	atomic_store_explicit(&level_now, (int)level, memory_order_relaxed);
 }
 
@@ -88,6 +89,7 @@ sink_stderr(enum log_level level, const char *line, void *arg)
 	struct tm utc;
 	int bytes;
 
+	assert(level < LOG_OFF);
 	(void)arg;
 	(void)clock_gettime(CLOCK_REALTIME, &now); /* cannot fail for this clock */
 	(void)gmtime_r(&now.tv_sec, &utc);         /* nor this before the year 2^31 */
@@ -128,6 +130,7 @@ log_limit_pass(struct log_limit *limit)
 	struct timespec now;
 	uint64_t now_ns;
 
+	assert(limit->count <= LOG_LIMIT_PER_S);
 	(void)clock_gettime(CLOCK_MONOTONIC_COARSE, &now); /* cannot fail for this clock */
 	now_ns = (uint64_t)now.tv_sec * NUM_S(1) + (uint64_t)now.tv_nsec;
 	if (limit->window_start_ns == 0 || now_ns >= limit->window_start_ns + NUM_S(1)) {

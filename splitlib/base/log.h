@@ -31,11 +31,14 @@ struct log_limit {
 	uint32_t dropped_count;
 };
 
+/* log_set_level -- lines below @level are dropped; LOG_OFF: all are. At first it is LOG_INFO. */
 void log_set_level(enum log_level level);
 enum log_level log_level_get(void);
-/* log_level_parse -- "trace" ... "error", "off". Returns 0, or -EINVAL. */
+/* log_level_parse -- "trace" ... "error", "off", in either case. 0; -EINVAL, and *@ret_level is untouched. */
 int log_level_parse(const char *text, enum log_level *ret_level);
+/* log_set_sink -- NULL: the default one. Not thread-safe: set it at start. */
 void log_set_sink(log_sink_fn fn, void *arg);
+/* log_line -- one line, without its end; what is longer than LOG_LINE_BYTES_MAX is cut. See log_info and others. */
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* log_limit_pass -- 1 when this call site may log now; counts what it drops. */
 int log_limit_pass(struct log_limit *limit);
