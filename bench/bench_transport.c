@@ -28,7 +28,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/config.h"
+#include "base/config_value.h"
 #include "base/num.h"
 #include "cleave/split.h"
 

@@ -18,6 +18,7 @@
 
 #include "base/check.h"
 #include "base/config.h"
+#include "base/config_value.h"
 #include "base/descriptors.h"
 #include "base/log.h"
 #include "base/metrics_http.h"

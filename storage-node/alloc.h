@@ -1,18 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* alloc.h -- the node's memory, of which a test can make the n-th allocation fail. Only a start allocates. */
-#ifndef CLEAVE_STORAGE_ALLOC_H
-#define CLEAVE_STORAGE_ALLOC_H
+/* alloc.h -- the node's memory: only a start allocates */
+#ifndef CLEAVE_STORAGE_NODE_ALLOC_H
+#define CLEAVE_STORAGE_NODE_ALLOC_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "base/alloc.h"
+
+#include <string.h>
+
+#include "format/ondisk.h"
 
 /* sn_calloc -- zeroed; freed by free(). NULL with errno: out of memory. */
-void *sn_calloc(size_t count, size_t bytes);
-/* sn_page_alloc -- the same, aligned so that the disk can be given it. @bytes: whole pages, more than none. */
-void *sn_page_alloc(uint64_t bytes);
+static inline void *
+sn_calloc(size_t count, size_t bytes)
+{
+	return alloc_zeroed(ALLOC_NODE, count, bytes);
+}
+
+/* sn_page_alloc -- the same, aligned so that the disk can be given it; @bytes in whole pages. */
+static inline void *
+sn_page_alloc(uint64_t bytes)
+{
+	void *memory = alloc_aligned(ALLOC_NODE, ONDISK_PAGE_BYTES, bytes);
+
+	if (memory != NULL)
+		memset(memory, 0, bytes);
+	return memory;
+}
+
 #ifdef CLEAVE_TEST_BUILD
-/* sn_alloc_fail_at -- the @nth allocation from now on fails; 0: none. */
-void sn_alloc_fail_at(uint32_t nth);
+/* sn_alloc_fail_at -- base/alloc.h's, of this part. */
+static inline void
+sn_alloc_fail_at(uint32_t nth)
+{
+	alloc_fail_at(ALLOC_NODE, nth);
+}
 #endif
 
-#endif /* CLEAVE_STORAGE_ALLOC_H */
+#endif /* CLEAVE_STORAGE_NODE_ALLOC_H */

@@ -32,13 +32,22 @@ _Static_assert(offsetof(struct wire_header, epoch) == 40, "wire header");
 _Static_assert(offsetof(struct wire_header, credits) == 52, "wire header");
 _Static_assert(offsetof(struct wire_header, header_crc) == 60, "wire header");
 
-/* cleave_service_class by its short names. */
+/* X(symbol, name): cleave_service_class, and what each is called in JSON, by commands and in logs. */
+#define SERVICE_CLASS_LIST(X)                                                                      \
+	X(STANDARD, "standard")                                                                    \
+	X(LATENCY, "latency")                                                                      \
+	X(CAPACITY, "capacity")
+
 enum service_class {
-	SERVICE_STANDARD = CLEAVE_SERVICE_STANDARD,
-	SERVICE_LATENCY = CLEAVE_SERVICE_LATENCY,
-	SERVICE_CAPACITY = CLEAVE_SERVICE_CAPACITY,
-	SERVICE_CLASS_NR
+#define SERVICE_CLASS_ENUM(symbol, name) SERVICE_##symbol = CLEAVE_SERVICE_##symbol,
+	SERVICE_CLASS_LIST(SERVICE_CLASS_ENUM)
+#undef SERVICE_CLASS_ENUM
+	    SERVICE_CLASS_NR
 };
+/* service_class_name -- a static text; NULL: there is no class of that number. */
+const char *service_class_name(unsigned service_class);
+/* service_class_parse -- 0; -EINVAL: there is no class of that name, and *@ret_class is untouched. */
+int service_class_parse(const char *name, enum service_class *ret_class);
 
 enum wire_flags {
 	/* APPEND: re-sent bytes of a frozen extent under the epoch that froze it (take-over). */

@@ -123,29 +123,29 @@ mt_cluster_decode(const void *value, uint32_t bytes, struct mt_cluster *ret_clus
 	struct mt_cluster cluster = { .next_snapshot = 1, .next_clone = 1 };
 	uint64_t format = 0, shard_count = 0;
 	const char *id = NULL, *store_id = "", *replaces = "", *place = "";
-	const struct mt_json_member members[] = {
-		{ "format", MT_JSON_U64, true, MT_CLUSTER_FORMAT, MT_CLUSTER_FORMAT,
+	const struct reader_member members[] = {
+		{ "format", READER_U64, true, MT_CLUSTER_FORMAT, MT_CLUSTER_FORMAT,
 		    { .u64 = &format } },
-		{ "cluster_id", MT_JSON_TEXT, true, 0, 0, { .text = &id } },
-		{ "shard_count", MT_JSON_U64, true, 1, CLEAVE_SHARDS_MAX, { .u64 = &shard_count } },
-		{ "next_volume_id", MT_JSON_U64, true, 1, MT_NUMBER_MAX + 1,
+		{ "cluster_id", READER_TEXT, true, 0, 0, { .text = &id } },
+		{ "shard_count", READER_U64, true, 1, CLEAVE_SHARDS_MAX, { .u64 = &shard_count } },
+		{ "next_volume_id", READER_U64, true, 1, MT_NUMBER_MAX + 1,
 		    { .u64 = &cluster.next_volume_id } },
-		{ "next_segment", MT_JSON_U64, true, 1, MT_ROOTS_MAX,
+		{ "next_segment", READER_U64, true, 1, MT_ROOTS_MAX,
 		    { .u64 = &cluster.next_segment } },
-		{ "next_snapshot", MT_JSON_U64, false, 1, MT_NUMBER_MAX + 1,
+		{ "next_snapshot", READER_U64, false, 1, MT_NUMBER_MAX + 1,
 		    { .u64 = &cluster.next_snapshot } },
-		{ "next_clone", MT_JSON_U64, false, 1, CLEAVE_CLONE_MAX + UINT64_C(1),
+		{ "next_clone", READER_U64, false, 1, CLEAVE_CLONE_MAX + UINT64_C(1),
 		    { .u64 = &cluster.next_clone } },
-		{ "store_id", MT_JSON_TEXT, false, 0, 0, { .text = &store_id } },
-		{ "replaces", MT_JSON_TEXT, false, 0, 0, { .text = &replaces } },
-		{ "place", MT_JSON_TEXT, false, 0, 0, { .text = &place } },
+		{ "store_id", READER_TEXT, false, 0, 0, { .text = &store_id } },
+		{ "replaces", READER_TEXT, false, 0, 0, { .text = &replaces } },
+		{ "place", READER_TEXT, false, 0, 0, { .text = &place } },
 	};
 	json_t *object = json_loadb(value, bytes, JSON_REJECT_DUPLICATES, NULL);
 	int rc = -EINVAL;
 
 	*ret_field = "not a JSON object";
 	if (json_is_object(object)) {
-		rc = mt_json_read(object, members, NUM_COUNT(members), error);
+		rc = reader_strict(object, members, NUM_COUNT(members), error);
 		*ret_field = error;
 	}
 	if (rc == 0 && mt_hex_parse(id, &cluster.cluster_id) != 0) {

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "base/num.h"
+#include "base/reader.h"
 #include "catalog/volume_table.h"
 
 int
@@ -31,24 +32,12 @@ mt_json_put_holder(json_t *object, const struct mt_volume *volume)
 void
 mt_json_take_holder(const json_t *object, struct mt_holder *ret_holder)
 {
-	const struct {
-		const char *name;
-		char *out;
-		size_t bytes;
-	} texts[] = {
-		{ "client", ret_holder->client, sizeof(ret_holder->client) },
-		{ "address", ret_holder->address, sizeof(ret_holder->address) },
-		{ "gateway", ret_holder->gateway, sizeof(ret_holder->gateway) },
-	};
-	json_int_t since = json_integer_value(json_object_get(object, "since_s"));
+	struct reader reader = { NULL };
 
-	ret_holder->since_s = since > 0 ? (uint64_t)since : 0;
-	for (size_t i = 0; i < NUM_COUNT(texts); i++) {
-		const char *text = json_string_value(json_object_get(object, texts[i].name));
-
-		(void)snprintf(texts[i].out, texts[i].bytes, "%.*s", (int)texts[i].bytes - 1,
-		    text == NULL ? "" : text);
-	}
+	ret_holder->since_s = reader_u64(&reader, object, "since_s", UINT64_MAX);
+	reader_cut(object, "client", ret_holder->client, sizeof(ret_holder->client));
+	reader_cut(object, "address", ret_holder->address, sizeof(ret_holder->address));
+	reader_cut(object, "gateway", ret_holder->gateway, sizeof(ret_holder->gateway));
 }
 
 void

@@ -13,25 +13,21 @@
  * be taken over.
  */
 #include "catalog/root.h"
-#include "base/field.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/num.h"
+#include "base/reader.h"
 #include "cleave/batch.h"
 #include "cleave/wire.h"
 #include "common/replica.h"
 
 #define ROOT_FORMAT 1
 #define ROOT_HEX_BYTES 17u
-
-#define ROOT_EXPECT(condition, name) FIELD_EXPECT(condition, name, -EBADMSG)
 
 void
 mt_root_key(char out[MT_ROOT_KEY_BYTES], uint32_t shard)
@@ -111,138 +107,81 @@ mt_root_encode(const struct mt_root *root)
 
 /* ---- decode ---- */
 
-static int
-root_get_u64(const json_t *object, const char *name, uint64_t max, uint64_t *ret_value,
-    const char **ret_field)
+static void
+root_read_replica(struct reader *reader, const json_t *object, struct mt_replica *replica)
 {
-	const json_t *value = json_object_get(object, name);
-
-	ROOT_EXPECT(json_is_integer(value) && json_integer_value(value) >= 0 &&
-		(uint64_t)json_integer_value(value) <= max,
-	    name);
-	*ret_value = (uint64_t)json_integer_value(value);
-	return 0;
+	if (!json_is_object(object) || json_object_size(object) != 3) {
+		reader_fail(reader, "replicas");
+		return;
+	}
+	replica->node_id = (uint32_t)reader_range(reader, object, "node", 1, UINT32_MAX);
+	replica->incarnation = reader_id(reader, object, "incarnation");
+	replica->is_damaged = reader_bool(reader, object, "damaged");
 }
 
-static int
-root_get_hex(const json_t *object, const char *name, uint64_t *ret_value, const char **ret_field)
+static void
+root_read_replicas(struct reader *reader, const json_t *manifest, struct mt_root *root)
 {
-	const char *text = json_string_value(json_object_get(object, name));
+	const json_t *array = reader_array(reader, manifest, "replicas", 1, MT_REPLICAS_MAX);
 
-	ROOT_EXPECT(text != NULL && strlen(text) == ROOT_HEX_BYTES - 1 &&
-		strspn(text, "0123456789abcdef") == ROOT_HEX_BYTES - 1,
-	    name);
-	*ret_value = strtoull(text, NULL, 16);
-	return 0;
-}
-
-static int
-root_get_replica(const json_t *object, struct mt_replica *ret_replica, const char **ret_field)
-{
-	const json_t *damaged = json_object_get(object, "damaged");
-	struct mt_replica replica = { 0 };
-	uint64_t node_id;
-	int rc;
-
-	ROOT_EXPECT(json_is_object(object) && json_object_size(object) == 3, "replicas");
-	rc = root_get_u64(object, "node", UINT32_MAX, &node_id, ret_field);
-	if (rc == 0)
-		rc = root_get_hex(object, "incarnation", &replica.incarnation, ret_field);
-	if (rc != 0)
-		return rc;
-	ROOT_EXPECT(node_id != 0, "node");
-	ROOT_EXPECT(json_is_boolean(damaged), "damaged");
-	replica.node_id = (uint32_t)node_id;
-	replica.is_damaged = json_is_true(damaged);
-	*ret_replica = replica;
-	return 0;
-}
-
-static int
-root_get_replicas(const json_t *array, struct mt_root *root, const char **ret_field)
-{
-	ROOT_EXPECT(json_is_array(array) && json_array_size(array) >= 1 &&
-		json_array_size(array) <= MT_REPLICAS_MAX,
-	    "replicas");
 	root->manifest_replica_count = (uint32_t)json_array_size(array);
 	for (uint32_t i = 0; i < root->manifest_replica_count; i++) {
-		int rc = root_get_replica(json_array_get(array, i), &root->manifest_replicas[i],
-		    ret_field);
+		struct mt_replica *replica = &root->manifest_replicas[i];
 
-		if (rc != 0)
-			return rc;
-		for (uint32_t k = 0; k < i; k++)
-			ROOT_EXPECT(root->manifest_replicas[k].node_id !=
-				root->manifest_replicas[i].node_id,
-			    "node");
+		root_read_replica(reader, json_array_get(array, i), replica);
+		for (uint32_t k = 0; k < i; k++) {
+			if (root->manifest_replicas[k].node_id == replica->node_id)
+				reader_fail(reader, "node");
+		}
 	}
-	return 0;
 }
 
-static int
-root_get_manifest(const json_t *object, uint32_t shard, struct mt_root *root,
-    const char **ret_field)
+static void
+root_read_manifest(struct reader *reader, const json_t *object, uint32_t shard,
+    struct mt_root *root)
 {
 	const json_t *sealed = json_object_get(object, "sealed_bytes");
-	uint64_t epoch, counter;
-	int rc;
 
-	ROOT_EXPECT(json_is_object(object) && json_object_size(object) == 4, "manifest");
-	rc = root_get_u64(object, "epoch", root->epoch, &epoch, ret_field);
-	if (rc == 0)
-		rc = root_get_u64(object, "counter", EXTENT_COUNTER_MAX, &counter, ret_field);
-	if (rc != 0)
-		return rc;
-	root->manifest_sealed_bytes = MT_ROOT_OPEN;
-	if (!json_is_integer(sealed) || json_integer_value(sealed) != -1) {
-		rc = root_get_u64(object, "sealed_bytes", CLEAVE_CHUNK_BYTES,
-		    &root->manifest_sealed_bytes, ret_field);
-		if (rc != 0)
-			return rc;
-		ROOT_EXPECT(num_is_aligned(root->manifest_sealed_bytes, BATCH_ALIGN),
-		    "sealed_bytes");
+	if (!json_is_object(object) || json_object_size(object) != 4) {
+		reader_fail(reader, "manifest");
+		return;
 	}
 	root->has_manifest = true;
-	root->manifest =
-	    (struct extent_id){ .shard = shard, .epoch = (uint32_t)epoch, .counter = counter };
-	return root_get_replicas(json_object_get(object, "replicas"), root, ret_field);
+	root->manifest = (struct extent_id){ .shard = shard,
+		.epoch = (uint32_t)reader_u64(reader, object, "epoch", root->epoch),
+		.counter = reader_u64(reader, object, "counter", EXTENT_COUNTER_MAX) };
+	root->manifest_sealed_bytes = MT_ROOT_OPEN;
+	if (!json_is_integer(sealed) || json_integer_value(sealed) != -1) {
+		root->manifest_sealed_bytes =
+		    reader_u64(reader, object, "sealed_bytes", CLEAVE_CHUNK_BYTES);
+		if (!num_is_aligned(root->manifest_sealed_bytes, BATCH_ALIGN))
+			reader_fail(reader, "sealed_bytes");
+	}
+	root_read_replicas(reader, object, root);
 }
 
-static int
-root_get_all(const json_t *object, uint32_t shard, struct mt_root *root, const char **ret_field)
+static void
+root_read(struct reader *reader, const json_t *object, uint32_t shard, struct mt_root *root)
 {
 	const json_t *manifest = json_object_get(object, "manifest");
 	const json_t *released = json_object_get(object, "released");
 	const json_t *empty = json_object_get(object, "empty");
-	const char *port = json_string_value(json_object_get(object, "port"));
-	uint64_t format, epoch;
-	int rc;
 
-	ROOT_EXPECT(json_is_object(object), "not a JSON object");
-	rc = root_get_u64(object, "format", UINT32_MAX, &format, ret_field);
-	if (rc != 0)
-		return rc;
-	ROOT_EXPECT(format == ROOT_FORMAT, "format");
-	ROOT_EXPECT(json_object_size(object) ==
-		5u + (manifest != NULL ? 1u : 0) + (released != NULL ? 1u : 0) +
-		    (empty != NULL ? 1u : 0),
-	    "unknown member");
-	ROOT_EXPECT(released == NULL || json_is_boolean(released), "released");
-	rc = root_get_u64(object, "epoch", EXTENT_EPOCH_MAX, &epoch, ret_field);
-	if (rc == 0)
-		rc = root_get_hex(object, "gateway", &root->gateway_id, ret_field);
-	if (rc == 0)
-		rc = root_get_hex(object, "boot", &root->boot_id, ret_field);
-	if (rc != 0)
-		return rc;
-	ROOT_EXPECT(epoch != 0, "epoch");
-	ROOT_EXPECT(port != NULL && strlen(port) < sizeof(root->port_address), "port");
-	root->epoch = (uint32_t)epoch;
-	ROOT_EXPECT(empty == NULL || (json_is_true(empty) && manifest == NULL), "empty");
+	(void)reader_range(reader, object, "format", ROOT_FORMAT, ROOT_FORMAT);
+	if (json_object_size(object) !=
+	    5u + (manifest != NULL ? 1u : 0) + (released != NULL ? 1u : 0) +
+		(empty != NULL ? 1u : 0))
+		reader_fail(reader, "unknown member");
+	root->is_released = released != NULL && reader_bool(reader, object, "released");
+	root->epoch = (uint32_t)reader_range(reader, object, "epoch", 1, EXTENT_EPOCH_MAX);
+	root->gateway_id = reader_id(reader, object, "gateway");
+	root->boot_id = reader_id(reader, object, "boot");
+	reader_text(reader, object, "port", root->port_address, sizeof(root->port_address));
 	root->may_be_empty = json_is_true(empty);
-	root->is_released = json_is_true(released);
-	memcpy(root->port_address, port, strlen(port) + 1);
-	return manifest == NULL ? 0 : root_get_manifest(manifest, shard, root, ret_field);
+	if (empty != NULL && (!root->may_be_empty || manifest != NULL))
+		reader_fail(reader, "empty");
+	if (manifest != NULL)
+		root_read_manifest(reader, manifest, shard, root);
 }
 
 int
@@ -250,17 +189,17 @@ mt_root_decode(const void *text, uint32_t bytes, uint32_t shard, struct mt_root 
     const char **ret_field)
 {
 	struct mt_root root = { 0 };
-	json_error_t error;
-	json_t *object = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
-	int rc;
+	struct reader reader = { NULL };
+	json_t *object = reader_load(&reader, text, bytes);
 
-	if (object == NULL && json_error_code(&error) == json_error_out_of_memory)
-		return -ENOMEM;
-	rc = root_get_all(object, shard, &root, ret_field);
+	if (object != NULL)
+		root_read(&reader, object, shard, &root);
 	json_decref(object);
-	if (rc == 0)
+	if (reader.field == NULL)
 		*ret_root = root;
-	return rc;
+	else
+		*ret_field = reader.field;
+	return reader_rc(&reader);
 }
 
 bool

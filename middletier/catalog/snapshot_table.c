@@ -104,20 +104,19 @@ mt_snapshot_decode(const char *key, const void *value, uint32_t bytes,
 	uint64_t segment_count = 0, clone_count = 0;
 	const char *name = NULL, *state = NULL, *waiting = NULL;
 	json_t *spans = NULL;
-	const struct mt_json_member members[] = {
-		{ "number", MT_JSON_U64, true, 1, MT_NUMBER_MAX, { .u64 = &snapshot.number } },
-		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
-		{ "volume_id", MT_JSON_U64, true, 1, MT_NUMBER_MAX,
-		    { .u64 = &snapshot.volume_id } },
-		{ "size_bytes", MT_JSON_U64, true, CLEAVE_BLOCK_BYTES, CLEAVE_VOLUME_BYTES_MAX,
+	const struct reader_member members[] = {
+		{ "number", READER_U64, true, 1, MT_NUMBER_MAX, { .u64 = &snapshot.number } },
+		{ "name", READER_TEXT, true, 0, 0, { .text = &name } },
+		{ "volume_id", READER_U64, true, 1, MT_NUMBER_MAX, { .u64 = &snapshot.volume_id } },
+		{ "size_bytes", READER_U64, true, CLEAVE_BLOCK_BYTES, CLEAVE_VOLUME_BYTES_MAX,
 		    { .u64 = &snapshot.size_bytes } },
-		{ "segment_base", MT_JSON_U64, true, 0, 0, { .u64 = &snapshot.segment_base } },
-		{ "segment_count", MT_JSON_U64, true, 1, 0, { .u64 = &segment_count } },
-		{ "created_s", MT_JSON_U64, true, 0, 0, { .u64 = &snapshot.created_s } },
-		{ "state", MT_JSON_TEXT, true, 0, 0, { .text = &state } },
-		{ "clones", MT_JSON_U64, true, 0, UINT32_MAX, { .u64 = &clone_count } },
-		{ "spans", MT_JSON_ARRAY, false, 0, 0, { .array = &spans } },
-		{ "waiting", MT_JSON_TEXT, false, 0, 0, { .text = &waiting } },
+		{ "segment_base", READER_U64, true, 0, 0, { .u64 = &snapshot.segment_base } },
+		{ "segment_count", READER_U64, true, 1, 0, { .u64 = &segment_count } },
+		{ "created_s", READER_U64, true, 0, 0, { .u64 = &snapshot.created_s } },
+		{ "state", READER_TEXT, true, 0, 0, { .text = &state } },
+		{ "clones", READER_U64, true, 0, UINT32_MAX, { .u64 = &clone_count } },
+		{ "spans", READER_ARRAY, false, 0, 0, { .array = &spans } },
+		{ "waiting", READER_TEXT, false, 0, 0, { .text = &waiting } },
 	};
 	json_t *object = json_loadb(value, bytes, JSON_REJECT_DUPLICATES, NULL);
 	char expected[MT_SNAPSHOT_KEY_BYTES];
@@ -127,7 +126,7 @@ mt_snapshot_decode(const char *key, const void *value, uint32_t bytes,
 	if (!json_is_object(object))
 		goto out;
 	*ret_field = error;
-	rc = mt_json_read(object, members, NUM_COUNT(members), error);
+	rc = reader_strict(object, members, NUM_COUNT(members), error);
 	if (rc != 0)
 		goto out;
 	snapshot.segment_count = (uint32_t)num_min(segment_count, UINT32_MAX);

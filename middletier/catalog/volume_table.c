@@ -101,7 +101,7 @@ volume_from_text(const struct volume_text *text, struct mt_volume *ret_volume,
 		*ret_field = "level";
 		return -EINVAL;
 	}
-	if (mt_service_class_parse(text->service_class, &volume.service_class) != 0) {
+	if (service_class_parse(text->service_class, &volume.service_class) != 0) {
 		*ret_field = "service_class";
 		return -EINVAL;
 	}
@@ -132,21 +132,21 @@ mt_volume_decode(const char *name, const void *value, uint32_t bytes, struct mt_
 {
 	static _Thread_local char error[MT_ERROR_BYTES];
 	struct volume_text text = { 0 };
-	const struct mt_json_member members[] = {
-		{ "id", MT_JSON_U64, true, 1, MT_NUMBER_MAX, { .u64 = &text.id } },
-		{ "size_bytes", MT_JSON_U64, true, CLEAVE_BLOCK_BYTES, CLEAVE_VOLUME_BYTES_MAX,
+	const struct reader_member members[] = {
+		{ "id", READER_U64, true, 1, MT_NUMBER_MAX, { .u64 = &text.id } },
+		{ "size_bytes", READER_U64, true, CLEAVE_BLOCK_BYTES, CLEAVE_VOLUME_BYTES_MAX,
 		    { .u64 = &text.size_bytes } },
-		{ "service_class", MT_JSON_TEXT, true, 0, 0, { .text = &text.service_class } },
-		{ "engine", MT_JSON_TEXT, true, 0, 0, { .text = &text.engine } },
-		{ "level", MT_JSON_I64, true, 0, 0, { .i64 = &text.level } },
-		{ "replicas", MT_JSON_U64, true, 1, MT_REPLICAS_MAX, { .u64 = &text.replicas } },
-		{ "segment_base", MT_JSON_U64, true, 0, 0, { .u64 = &text.segment_base } },
-		{ "segment_count", MT_JSON_U64, true, 1, 0, { .u64 = &text.segment_count } },
-		{ "attach", MT_JSON_U64, true, 0, MT_NUMBER_MAX, { .u64 = &text.attach } },
-		{ "session", MT_JSON_TEXT, true, 0, 0, { .text = &text.session } },
-		{ "origin", MT_JSON_U64, false, 1, MT_NUMBER_MAX, { .u64 = &text.origin } },
-		{ "spans", MT_JSON_ARRAY, false, 0, 0, { .array = &text.spans } },
-		{ "holder", MT_JSON_OBJECT, false, 0, 0, { .object = &text.holder } },
+		{ "service_class", READER_TEXT, true, 0, 0, { .text = &text.service_class } },
+		{ "engine", READER_TEXT, true, 0, 0, { .text = &text.engine } },
+		{ "level", READER_I64, true, 0, 0, { .i64 = &text.level } },
+		{ "replicas", READER_U64, true, 1, MT_REPLICAS_MAX, { .u64 = &text.replicas } },
+		{ "segment_base", READER_U64, true, 0, 0, { .u64 = &text.segment_base } },
+		{ "segment_count", READER_U64, true, 1, 0, { .u64 = &text.segment_count } },
+		{ "attach", READER_U64, true, 0, MT_NUMBER_MAX, { .u64 = &text.attach } },
+		{ "session", READER_TEXT, true, 0, 0, { .text = &text.session } },
+		{ "origin", READER_U64, false, 1, MT_NUMBER_MAX, { .u64 = &text.origin } },
+		{ "spans", READER_ARRAY, false, 0, 0, { .array = &text.spans } },
+		{ "holder", READER_OBJECT, false, 0, 0, { .object = &text.holder } },
 	};
 	json_t *object = json_loadb(value, bytes, JSON_REJECT_DUPLICATES, NULL);
 	int rc = -EINVAL;
@@ -154,7 +154,7 @@ mt_volume_decode(const char *name, const void *value, uint32_t bytes, struct mt_
 	*ret_field = "not a JSON object";
 	if (!json_is_object(object) || mt_volume_name_check(name) != NULL)
 		goto out;
-	rc = mt_json_read(object, members, NUM_COUNT(members), error);
+	rc = reader_strict(object, members, NUM_COUNT(members), error);
 	if (rc != 0)
 		*ret_field = error;
 	else

@@ -30,6 +30,7 @@
 
 #include "base/log.h"
 #include "base/num.h"
+#include "base/reader.h"
 #include "base/sm.h"
 #include "catalog/hidden.h"
 #include "catalog/scope.h"
@@ -379,21 +380,22 @@ static const char *
 mark_take(struct drop_mark *mark, uint32_t shard_count)
 {
 	const json_t *waiting = json_object_get(mark->object, "waiting");
-	const json_t *base = json_object_get(mark->object, "segment_base");
-	json_int_t count = json_integer_value(json_object_get(mark->object, "segment_count"));
+	struct reader reader = { NULL };
 
-	mark->segment_base = (uint64_t)json_integer_value(base);
+	mark->segment_base = reader_u64(&reader, mark->object, "segment_base", UINT64_MAX);
 	mark->segment_count = MT_VOLUME_SEGMENTS;
-	if (!json_is_integer(base) || !mt_segments_exist(mark->segment_base, 1))
-		return "segment_base";
-	if (mark->number != 0 || waiting != NULL)
-		return mt_waiting_read(json_string_value(waiting), shard_count, mark->waiting)
-		    ? NULL
-		    : "waiting";
+	if (!mt_segments_exist(mark->segment_base, 1))
+		reader_fail(&reader, "segment_base");
+	if (mark->number != 0 || waiting != NULL) {
+		if (!mt_waiting_read(json_string_value(waiting), shard_count, mark->waiting))
+			reader_fail(&reader, "waiting");
+		return reader.field;
+	}
 	/* A mark without "waiting" is older: its volume had no more segments than it needed. */
-	if (count <= 0 || count > MT_VOLUME_SEGMENTS)
-		return "segment_count";
-	mark->segment_count = (uint32_t)count;
+	mark->segment_count =
+	    (uint32_t)reader_range(&reader, mark->object, "segment_count", 1, MT_VOLUME_SEGMENTS);
+	if (reader.field != NULL)
+		return reader.field;
 	for (uint32_t i = 0; i < shard_count; i++)
 		mark->waiting[i / 64] |= UINT64_C(1) << i % 64;
 	return NULL;

@@ -27,6 +27,7 @@
 #include "base/log.h"
 #include "base/mutant.h"
 #include "base/num.h"
+#include "base/reader.h"
 #include "base/sm.h"
 #include "catalog/json.h"
 #include "cleave/loop.h"
@@ -95,44 +96,32 @@ mt_member_encode(const struct mt_gateway *gateway)
 	return text;
 }
 
-static const char *
-member_decode(const json_t *object, struct mt_member_peer *peer)
+static void
+member_read(struct reader *reader, const json_t *object, struct mt_member_peer *peer)
 {
-	const char *boot = json_string_value(json_object_get(object, "boot_id"));
-	const json_t *ports = json_object_get(object, "ports");
+	const json_t *ports;
 
-	if (!json_is_object(object))
-		return "not a JSON object";
-	if (json_integer_value(json_object_get(object, "format")) != MEMBER_FORMAT)
-		return "format";
-	if (boot == NULL || mt_hex_parse(boot, &peer->boot_id) != 0)
-		return "boot_id";
-	if (!json_is_array(ports) || json_array_size(ports) == 0 ||
-	    json_array_size(ports) > MT_PORTS_MAX)
-		return "ports";
+	(void)reader_range(reader, object, "format", MEMBER_FORMAT, MEMBER_FORMAT);
+	peer->boot_id = reader_id(reader, object, "boot_id");
+	ports = reader_array(reader, object, "ports", 1, MT_PORTS_MAX);
 	peer->port_count = (uint32_t)json_array_size(ports);
-	for (uint32_t i = 0; i < peer->port_count; i++) {
-		const char *address = json_string_value(json_array_get(ports, i));
-
-		if (address == NULL || strlen(address) >= sizeof(peer->ports[i]))
-			return "ports";
-		memcpy(peer->ports[i], address, strlen(address) + 1);
-	}
-	return NULL;
+	for (uint32_t i = 0; i < peer->port_count; i++)
+		reader_copy(reader, json_array_get(ports, i), "ports", peer->ports[i],
+		    sizeof(peer->ports[i]));
 }
 
 int
 mt_member_decode(const void *value, uint32_t bytes, struct mt_member_peer *ret_peer,
     const char **ret_field)
 {
-	json_error_t error;
-	json_t *object = json_loadb(value, bytes, JSON_REJECT_DUPLICATES, &error);
+	struct reader reader = { NULL };
+	json_t *object = reader_load(&reader, value, bytes);
 
-	if (object == NULL && json_error_code(&error) == json_error_out_of_memory)
-		return -ENOMEM;
-	*ret_field = member_decode(object, ret_peer);
+	if (object != NULL)
+		member_read(&reader, object, ret_peer);
 	json_decref(object);
-	return *ret_field == NULL ? 0 : -EBADMSG;
+	*ret_field = reader.field;
+	return reader_rc(&reader);
 }
 
 /* Time. */

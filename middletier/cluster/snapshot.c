@@ -54,6 +54,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "base/reader.h"
 #include "base/sm.h"
 #include "catalog/root.h"
 #include "catalog/scope.h"
@@ -332,12 +333,14 @@ taking_on_peer(struct mt_peer_call *call, void *arg)
 
 	json_array_foreach(json_object_get(object, "shards"), i, shard)
 	{
-		json_int_t index = json_integer_value(json_array_get(shard, 0));
-		json_int_t epoch = json_integer_value(json_array_get(shard, 1));
-		json_int_t rc = json_integer_value(json_array_get(shard, 2));
+		struct reader reader = { NULL };
+		uint64_t index = reader_number(&reader, json_array_get(shard, 0), "shard", 0,
+		    taking->gateway->cluster.shard_count - 1);
+		uint64_t epoch =
+		    reader_number(&reader, json_array_get(shard, 1), "epoch", 0, UINT32_MAX);
+		int64_t rc = reader_signed(&reader, json_array_get(shard, 2), "rc", -4096, 0);
 
-		if (index < 0 || index >= taking->gateway->cluster.shard_count || rc > 0 ||
-		    rc < -4096)
+		if (reader.field != NULL)
 			continue;
 		taking->answers[index] = (struct mt_cut_answer){ .is_there = true,
 			.epoch = (uint32_t)epoch,

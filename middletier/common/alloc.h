@@ -3,20 +3,47 @@
 #ifndef CLEAVE_MIDDLETIER_COMMON_ALLOC_H
 #define CLEAVE_MIDDLETIER_COMMON_ALLOC_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "base/alloc.h"
 
 /* mt_calloc, mt_strdup -- like the C library's. mt_free: NULL is a no-op. */
-void *mt_calloc(size_t count, size_t bytes);
-char *mt_strdup(const char *text);
+static inline void *
+mt_calloc(size_t count, size_t bytes)
+{
+	return alloc_zeroed(ALLOC_GATEWAY, count, bytes);
+}
+
+static inline char *
+mt_strdup(const char *text)
+{
+	return alloc_text(ALLOC_GATEWAY, text);
+}
+
 /* mt_realloc -- what is new is not zeroed. */
-void *mt_realloc(void *memory, size_t bytes);
-void mt_free(void *memory);
+static inline void *
+mt_realloc(void *memory, size_t bytes)
+{
+	return alloc_resized(ALLOC_GATEWAY, memory, bytes);
+}
+
+static inline void
+mt_free(void *memory)
+{
+	alloc_free(ALLOC_GATEWAY, memory);
+}
+
 #ifdef CLEAVE_TEST_BUILD
-/* mt_alloc_fail_at -- the @nth allocation from now on fails (1: the next), once; 0: none does. */
-void mt_alloc_fail_at(uint32_t nth);
-/* mt_alloc_has_failed -- since mt_alloc_fail_at. */
-int mt_alloc_has_failed(void);
+/* mt_alloc_fail_at, mt_alloc_has_failed -- base/alloc.h's, of this part. */
+static inline void
+mt_alloc_fail_at(uint32_t nth)
+{
+	alloc_fail_at(ALLOC_GATEWAY, nth);
+}
+
+static inline int
+mt_alloc_has_failed(void)
+{
+	return alloc_has_failed(ALLOC_GATEWAY);
+}
 #endif
 
 #endif /* CLEAVE_MIDDLETIER_COMMON_ALLOC_H */

@@ -153,7 +153,7 @@ static void
 control_ask(struct mt_control_request *request, enum mt_ask_kind kind, mt_ask_fn fn)
 {
 	char error[MT_ERROR_BYTES];
-	int rc = mt_json_read(request->in, NULL, 0, error);
+	int rc = reader_strict(request->in, NULL, 0, error);
 
 	if (rc == 0) {
 		(void)snprintf(error, sizeof(error), "the gateway cannot answer now");
@@ -244,11 +244,11 @@ static void
 control_sweep(struct mt_control_request *request)
 {
 	bool must_confirm = false;
-	const struct mt_json_member members[] = {
-		{ .name = "confirm", .kind = MT_JSON_BOOL, .ret.flag = &must_confirm },
+	const struct reader_member members[] = {
+		{ .name = "confirm", .kind = READER_BOOL, .ret.flag = &must_confirm },
 	};
 	char error[MT_ERROR_BYTES];
-	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
 	if (rc == 0) {
 		(void)snprintf(error, sizeof(error), "the gateway cannot answer now");
@@ -264,7 +264,7 @@ static void
 control_gateways(struct mt_control_request *request)
 {
 	char error[MT_ERROR_BYTES];
-	int rc = mt_json_read(request->in, NULL, 0, error);
+	int rc = reader_strict(request->in, NULL, 0, error);
 
 	if (rc != 0)
 		mt_control_fail(request, rc, error);

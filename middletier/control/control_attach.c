@@ -192,13 +192,13 @@ mt_control_volume_attach(struct mt_control_request *request)
 {
 	const char *name = NULL, *session = NULL, *client = "";
 	char error[MT_ERROR_BYTES];
-	const struct mt_json_member members[] = {
-		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
-		{ "session", MT_JSON_TEXT, true, 0, 0, { .text = &session } },
-		{ "take", MT_JSON_BOOL, false, 0, 0, { .flag = &request->is_take } },
-		{ "client", MT_JSON_TEXT, false, 0, 0, { .text = &client } },
+	const struct reader_member members[] = {
+		{ "name", READER_TEXT, true, 0, 0, { .text = &name } },
+		{ "session", READER_TEXT, true, 0, 0, { .text = &session } },
+		{ "take", READER_BOOL, false, 0, 0, { .flag = &request->is_take } },
+		{ "client", READER_TEXT, false, 0, 0, { .text = &client } },
 	};
-	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
 	if (rc != 0) {
 		mt_control_fail(request, rc, error);
@@ -239,11 +239,11 @@ mt_control_volume_detach(struct mt_control_request *request)
 	const char *session = NULL;
 	uint64_t id = 0;
 	char error[MT_ERROR_BYTES];
-	const struct mt_json_member members[] = {
-		{ "id", MT_JSON_U64, true, 1, INT64_MAX, { .u64 = &id } },
-		{ "session", MT_JSON_TEXT, true, 0, 0, { .text = &session } },
+	const struct reader_member members[] = {
+		{ "id", READER_U64, true, 1, INT64_MAX, { .u64 = &id } },
+		{ "session", READER_TEXT, true, 0, 0, { .text = &session } },
 	};
-	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
 	if (rc == 0 && mt_hex_parse(session, &request->session_id) != 0) {
 		(void)snprintf(error, sizeof(error), "session: must be 16 hex digits");
@@ -277,10 +277,10 @@ mt_control_volume_open(struct mt_control_request *request)
 	const struct mt_volume_entry *entry;
 	const char *name = NULL;
 	char error[MT_ERROR_BYTES];
-	const struct mt_json_member members[] = {
-		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
+	const struct reader_member members[] = {
+		{ "name", READER_TEXT, true, 0, 0, { .text = &name } },
 	};
-	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
 	if (rc != 0) {
 		mt_control_fail(request, rc, error);

@@ -92,11 +92,11 @@ change_take_request(struct mt_control_request *request)
 {
 	const char *name = "";
 	char error[MT_ERROR_BYTES];
-	const struct mt_json_member members[] = {
-		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
-		{ "force", MT_JSON_BOOL, false, 0, 0, { .flag = &request->is_forced } },
+	const struct reader_member members[] = {
+		{ "name", READER_TEXT, true, 0, 0, { .text = &name } },
+		{ "force", READER_BOOL, false, 0, 0, { .flag = &request->is_forced } },
 	};
-	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
 	if (rc == 0)
 		return change_take_snapshot(request, name);

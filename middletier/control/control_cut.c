@@ -39,14 +39,14 @@ mt_control_cut(struct mt_control_request *request)
 	const char *name = "";
 	enum mt_cut_step step = MT_CUT_STEP_ASK;
 	char error[MT_ERROR_BYTES];
-	const struct mt_json_member members[] = {
-		{ "step", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
-		{ "number", MT_JSON_U64, true, 1, MT_NUMBER_MAX, { .u64 = &order.number } },
-		{ "segment_base", MT_JSON_U64, true, 0, 0, { .u64 = &order.segment_base } },
-		{ "segment_count", MT_JSON_U64, true, 1, MT_VOLUME_SEGMENTS,
+	const struct reader_member members[] = {
+		{ "step", READER_TEXT, true, 0, 0, { .text = &name } },
+		{ "number", READER_U64, true, 1, MT_NUMBER_MAX, { .u64 = &order.number } },
+		{ "segment_base", READER_U64, true, 0, 0, { .u64 = &order.segment_base } },
+		{ "segment_count", READER_U64, true, 1, MT_VOLUME_SEGMENTS,
 		    { .u64 = &segment_count } },
 	};
-	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
 	while (step < MT_CUT_STEP_NR && strcmp(name, mt_cut_step_name(step)) != 0)
 		step++;

@@ -33,11 +33,11 @@ mt_control_volume_holder(struct mt_control_request *request)
 {
 	char error[MT_ERROR_BYTES];
 	struct mt_volume *volume = &request->volume;
-	const struct mt_json_member members[] = {
-		{ "id", MT_JSON_U64, true, 1, INT64_MAX, { .u64 = &volume->id } },
-		{ "attach", MT_JSON_U64, true, 0, INT64_MAX, { .u64 = &volume->attach } },
+	const struct reader_member members[] = {
+		{ "id", READER_U64, true, 1, INT64_MAX, { .u64 = &volume->id } },
+		{ "attach", READER_U64, true, 0, INT64_MAX, { .u64 = &volume->attach } },
 	};
-	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
 	if (rc == 0) {
 		(void)snprintf(error, sizeof(error), "the gateway cannot answer now");

@@ -26,11 +26,11 @@ mt_control_volume_rename(struct mt_control_request *request)
 	const char *name = "", *new_name = "";
 	char key[MT_VOLUME_KEY_BYTES], new_key[MT_VOLUME_KEY_BYTES];
 	char error[MT_ERROR_BYTES];
-	const struct mt_json_member members[] = {
-		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
-		{ "new", MT_JSON_TEXT, true, 0, 0, { .text = &new_name } },
+	const struct reader_member members[] = {
+		{ "name", READER_TEXT, true, 0, 0, { .text = &name } },
+		{ "new", READER_TEXT, true, 0, 0, { .text = &new_name } },
 	};
-	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 	char *text;
 
 	if (rc != 0) {
@@ -111,16 +111,16 @@ mt_control_volume_resize(struct mt_control_request *request)
 	const char *name = "";
 	uint64_t id = 0;
 	char error[MT_ERROR_BYTES];
-	const struct mt_json_member members[] = {
-		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
-		{ "size_bytes", MT_JSON_U64, true, CLEAVE_BLOCK_BYTES, CLEAVE_VOLUME_BYTES_MAX,
+	const struct reader_member members[] = {
+		{ "name", READER_TEXT, true, 0, 0, { .text = &name } },
+		{ "size_bytes", READER_U64, true, CLEAVE_BLOCK_BYTES, CLEAVE_VOLUME_BYTES_MAX,
 		    { .u64 = &request->wanted_bytes } },
-		{ "shrink", MT_JSON_BOOL, false, 0, 0, { .flag = &request->must_shrink } },
-		{ "check", MT_JSON_BOOL, false, 0, 0, { .flag = &request->is_check } },
-		{ "force", MT_JSON_BOOL, false, 0, 0, { .flag = &request->is_forced } },
-		{ "id", MT_JSON_U64, false, 0, INT64_MAX, { .u64 = &id } },
+		{ "shrink", READER_BOOL, false, 0, 0, { .flag = &request->must_shrink } },
+		{ "check", READER_BOOL, false, 0, 0, { .flag = &request->is_check } },
+		{ "force", READER_BOOL, false, 0, 0, { .flag = &request->is_forced } },
+		{ "id", READER_U64, false, 0, INT64_MAX, { .u64 = &id } },
 	};
-	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
 	if (rc != 0) {
 		mt_control_fail(request, rc, error);

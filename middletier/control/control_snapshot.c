@@ -153,11 +153,11 @@ mt_control_snapshot_list(struct mt_control_request *request)
 	bool is_more = false;
 	uint32_t count = 0;
 	char error[MT_ERROR_BYTES];
-	const struct mt_json_member members[] = {
-		{ "name", MT_JSON_TEXT, false, 0, 0, { .text = &name } },
-		{ "after", MT_JSON_U64, false, 0, 0, { .u64 = &after } },
+	const struct reader_member members[] = {
+		{ "name", READER_TEXT, false, 0, 0, { .text = &name } },
+		{ "after", READER_U64, false, 0, 0, { .u64 = &after } },
 	};
-	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 	json_t *list;
 
 	if (rc != 0) {
@@ -356,12 +356,12 @@ rollback_take(struct mt_control_request *request)
 {
 	const char *name = "";
 	char error[MT_ERROR_BYTES];
-	const struct mt_json_member members[] = {
-		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
-		{ "force", MT_JSON_BOOL, false, 0, 0, { .flag = &request->is_forced } },
-		{ "shrink", MT_JSON_BOOL, false, 0, 0, { .flag = &request->must_shrink } },
+	const struct reader_member members[] = {
+		{ "name", READER_TEXT, true, 0, 0, { .text = &name } },
+		{ "force", READER_BOOL, false, 0, 0, { .flag = &request->is_forced } },
+		{ "shrink", READER_BOOL, false, 0, 0, { .flag = &request->must_shrink } },
 	};
-	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
 	if (rc == 0)
 		return change_take_snapshot(request, name);
@@ -416,11 +416,11 @@ clone_take(struct mt_control_request *request)
 {
 	const char *name = "", *new_name = "";
 	char error[MT_ERROR_BYTES];
-	const struct mt_json_member members[] = {
-		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
-		{ "new", MT_JSON_TEXT, true, 0, 0, { .text = &new_name } },
+	const struct reader_member members[] = {
+		{ "name", READER_TEXT, true, 0, 0, { .text = &name } },
+		{ "new", READER_TEXT, true, 0, 0, { .text = &new_name } },
 	};
-	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
 	if (rc == 0)
 		return change_take_snapshot(request, name) &&

@@ -57,10 +57,10 @@ mt_control_volume_usage(struct mt_control_request *request)
 	const struct mt_volume_entry *entry;
 	const char *name = NULL;
 	char error[MT_ERROR_BYTES];
-	const struct mt_json_member members[] = {
-		{ "name", MT_JSON_TEXT, true, 0, CLEAVE_VOLUME_NAME_BYTES_MAX, { .text = &name } },
+	const struct reader_member members[] = {
+		{ "name", READER_TEXT, true, 0, CLEAVE_VOLUME_NAME_BYTES_MAX, { .text = &name } },
 	};
-	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
 	if (rc != 0) {
 		mt_control_fail(request, rc, error);

@@ -95,7 +95,7 @@ control_take_wish(struct mt_control_request *request, const char *service_class,
 	if (volume->size_bytes % CLEAVE_BLOCK_BYTES != 0)
 		return "size_bytes: must be a multiple of 4096";
 	if (service_class != NULL &&
-	    mt_service_class_parse(service_class, &volume->service_class) != 0)
+	    service_class_parse(service_class, &volume->service_class) != 0)
 		return "service_class: must be standard, latency or capacity";
 	if (volume->replica_count < min_replicas)
 		return "replicas: fewer than the gateway's --min-replicas";
@@ -110,16 +110,16 @@ mt_control_volume_create(struct mt_control_request *request)
 	uint64_t replicas = MT_REPLICAS_MAX;
 	int64_t level = INT64_MIN;
 	char error[MT_ERROR_BYTES];
-	const struct mt_json_member members[] = {
-		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
-		{ "size_bytes", MT_JSON_U64, true, CLEAVE_BLOCK_BYTES, CLEAVE_VOLUME_BYTES_MAX,
+	const struct reader_member members[] = {
+		{ "name", READER_TEXT, true, 0, 0, { .text = &name } },
+		{ "size_bytes", READER_U64, true, CLEAVE_BLOCK_BYTES, CLEAVE_VOLUME_BYTES_MAX,
 		    { .u64 = &volume->size_bytes } },
-		{ "service_class", MT_JSON_TEXT, false, 0, 0, { .text = &service_class } },
-		{ "engine", MT_JSON_TEXT, false, 0, 0, { .text = &engine } },
-		{ "level", MT_JSON_I64, false, 0, 0, { .i64 = &level } },
-		{ "replicas", MT_JSON_U64, false, 1, MT_REPLICAS_MAX, { .u64 = &replicas } },
+		{ "service_class", READER_TEXT, false, 0, 0, { .text = &service_class } },
+		{ "engine", READER_TEXT, false, 0, 0, { .text = &engine } },
+		{ "level", READER_I64, false, 0, 0, { .i64 = &level } },
+		{ "replicas", READER_U64, false, 1, MT_REPLICAS_MAX, { .u64 = &replicas } },
 	};
-	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
 	if (rc != 0) {
 		mt_control_fail(request, rc, error);
@@ -151,11 +151,11 @@ mt_control_volume_list(struct mt_control_request *request)
 	struct mt_volumes *volumes = &request->gateway->volumes;
 	const char *after = "";
 	char error[MT_ERROR_BYTES];
-	const struct mt_json_member members[] = {
-		{ "after", MT_JSON_TEXT, false, 0, CLEAVE_VOLUME_NAME_BYTES_MAX,
+	const struct reader_member members[] = {
+		{ "after", READER_TEXT, false, 0, CLEAVE_VOLUME_NAME_BYTES_MAX,
 		    { .text = &after } },
 	};
-	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 	uint32_t first, end;
 	json_t *list;
 
@@ -178,10 +178,10 @@ mt_control_volume_show(struct mt_control_request *request)
 	const struct mt_volume_entry *entry;
 	const char *name = NULL;
 	char error[MT_ERROR_BYTES];
-	const struct mt_json_member members[] = {
-		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
+	const struct reader_member members[] = {
+		{ "name", READER_TEXT, true, 0, 0, { .text = &name } },
 	};
-	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
 	if (rc != 0) {
 		mt_control_fail(request, rc, error);
@@ -316,12 +316,12 @@ mt_control_volume_delete(struct mt_control_request *request)
 	struct mt_volume_entry *entry;
 	const char *name = NULL;
 	char error[MT_ERROR_BYTES];
-	const struct mt_json_member members[] = {
-		{ "name", MT_JSON_TEXT, true, 0, 0, { .text = &name } },
-		{ "force", MT_JSON_BOOL, false, 0, 0, { .flag = &request->is_forced } },
-		{ "snapshots", MT_JSON_BOOL, false, 0, 0, { .flag = &request->has_snapshots } },
+	const struct reader_member members[] = {
+		{ "name", READER_TEXT, true, 0, 0, { .text = &name } },
+		{ "force", READER_BOOL, false, 0, 0, { .flag = &request->is_forced } },
+		{ "snapshots", READER_BOOL, false, 0, 0, { .flag = &request->has_snapshots } },
 	};
-	int rc = mt_json_read(request->in, members, NUM_COUNT(members), error);
+	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
 	if (rc != 0) {
 		mt_control_fail(request, rc, error);

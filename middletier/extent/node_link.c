@@ -28,6 +28,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/num.h"
+#include "base/reader.h"
 #include "base/sm.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
@@ -385,44 +386,31 @@ link_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t co
 
 /* ---- status ---- */
 
-static int
-link_status_u64(const json_t *object, const char *key, uint64_t *ret_value)
-{
-	const json_t *value = json_object_get(object, key);
-
-	if (!json_is_integer(value) || json_integer_value(value) < 0)
-		return -EPROTO;
-	*ret_value = (uint64_t)json_integer_value(value);
-	return 0;
-}
-
 /* A node that does not say knows of none. */
 static void
 link_take_gateways(struct mt_link *link, const json_t *object)
 {
-	const char *peer = json_string_value(json_object_get(object, "gateway_peer"));
+	struct reader reader = { NULL };
 
-	link->gateway_connections = 0;
-	(void)link_status_u64(object, "gateway_connections", &link->gateway_connections);
-	(void)snprintf(link->gateway_peer, sizeof(link->gateway_peer), "%s",
-	    peer != NULL ? peer : "an unknown address"); /* cut where too long */
+	link->gateway_connections = reader_u64(&reader, object, "gateway_connections", UINT64_MAX);
+	reader_cut(object, "gateway_peer", link->gateway_peer, sizeof(link->gateway_peer));
+	if (link->gateway_peer[0] == '\0')
+		(void)snprintf(link->gateway_peer, sizeof(link->gateway_peer),
+		    "an unknown address");
 }
 
 /* Reads what is needed of a node's status; it may say more. */
 static int
 link_status_decode(struct mt_link *link, const char *text, size_t bytes)
 {
-	json_t *object = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
-	uint64_t total, free_count, slot_bytes;
-	int rc = -EPROTO;
+	struct reader reader = { NULL };
+	json_t *object = reader_load(&reader, text, bytes);
+	uint64_t total = reader_u64(&reader, object, "slots_total", WIRE_NODE_SLOTS_MAX);
+	uint64_t free_count = reader_u64(&reader, object, "slots_free", total);
+	uint64_t slot_bytes = reader_range(&reader, object, "slot_bytes", WIRE_NODE_SLOT_BYTES_MIN,
+	    WIRE_NODE_SLOT_BYTES_MAX);
 
-	if (object == NULL)
-		return -EPROTO;
-	if (link_status_u64(object, "slots_total", &total) == 0 &&
-	    link_status_u64(object, "slots_free", &free_count) == 0 &&
-	    link_status_u64(object, "slot_bytes", &slot_bytes) == 0 && free_count <= total &&
-	    total <= WIRE_NODE_SLOTS_MAX && slot_bytes >= WIRE_NODE_SLOT_BYTES_MIN &&
-	    slot_bytes <= WIRE_NODE_SLOT_BYTES_MAX) {
+	if (reader.field == NULL) {
 		link->slots_total = total;
 		link->slots_free = free_count;
 		link->slot_bytes = slot_bytes;
@@ -430,10 +418,9 @@ link_status_decode(struct mt_link *link, const char *text, size_t bytes)
 		link->full_kinds = 0;
 		link_set_read_only(link, json_is_true(json_object_get(object, "read_only")));
 		link_take_gateways(link, object);
-		rc = 0;
 	}
 	json_decref(object);
-	return rc;
+	return reader.field == NULL ? 0 : -EPROTO;
 }
 
 static int

@@ -115,11 +115,6 @@ void
 mt_policy_learn(const struct mt_volume *volume, struct mt_auto *autos,
     enum service_class service_class, struct engine_job *job)
 {
-	static const char *const classes[SERVICE_CLASS_NR] = {
-		[SERVICE_STANDARD] = "standard",
-		[SERVICE_LATENCY] = "latency",
-		[SERVICE_CAPACITY] = "capacity",
-	};
 	const char *name;
 	int level;
 
@@ -130,5 +125,5 @@ mt_policy_learn(const struct mt_volume *volume, struct mt_auto *autos,
 		return;
 	name = mt_auto_chosen(&autos[service_class], &level);
 	log_limited(LOG_INFO, "volume: auto takes engine=%s level=%d volume=%" PRIu64 " class=%s",
-	    name, level, volume->id, classes[service_class]);
+	    name, level, volume->id, service_class_name(service_class));
 }

@@ -17,6 +17,7 @@
 
 #include "base/check.h"
 #include "base/config_help.h"
+#include "base/config_value.h"
 #include "base/num.h"
 
 #ifndef CLEAVE_VERSION
@@ -68,98 +69,6 @@ refuse(struct parser *p, const char *format, ...)
 	return -EINVAL;
 }
 
-/* The number at the start of @text; *@ret_end is behind it. */
-static int
-parse_number(const char *text, uint64_t *ret_value, const char **ret_end)
-{
-	uint64_t value = 0;
-
-	if (*text < '0' || *text > '9')
-		return -EINVAL;
-	for (; *text >= '0' && *text <= '9'; text++) {
-		if (__builtin_mul_overflow(value, (uint64_t)10, &value) ||
-		    __builtin_add_overflow(value, (uint64_t)(*text - '0'), &value))
-			return -ERANGE;
-	}
-	*ret_value = value;
-	*ret_end = text;
-	return 0;
-}
-
-/* A suffix and what it multiplies by. */
-struct unit {
-	const char *name;
-	uint64_t factor;
-};
-
-static int
-parse_with_unit(const char *text, const struct unit *units, uint64_t *ret_value)
-{
-	const char *suffix = NULL;
-	uint64_t value = 0;
-	int rc = parse_number(text, &value, &suffix);
-
-	if (rc != 0)
-		return rc;
-	for (; units->name != NULL; units++) {
-		if (strcasecmp(suffix, units->name) != 0)
-			continue;
-		if (__builtin_mul_overflow(value, units->factor, &value))
-			return -ERANGE;
-		*ret_value = value;
-		return 0;
-	}
-	return -EINVAL;
-}
-
-int
-config_parse_u64(const char *text, uint64_t *ret_value)
-{
-	static const struct unit units[] = { { "", 1 }, { NULL, 0 } };
-
-	return parse_with_unit(text, units, ret_value);
-}
-
-int
-config_parse_size(const char *text, uint64_t *ret_bytes)
-{
-	static const struct unit units[] = {
-		{ "", 1 },
-		{ "K", NUM_KIB(1) },
-		{ "M", NUM_MIB(1) },
-		{ "G", NUM_GIB(1) },
-		{ "T", NUM_GIB(1024) },
-		{ "KiB", NUM_KIB(1) },
-		{ "MiB", NUM_MIB(1) },
-		{ "GiB", NUM_GIB(1) },
-		{ "TiB", NUM_GIB(1024) },
-		{ NULL, 0 },
-	};
-
-	return parse_with_unit(text, units, ret_bytes);
-}
-
-int
-config_parse_duration(const char *text, uint64_t *ret_ns)
-{
-	static const struct unit units[] = {
-		{ "ns", 1 },
-		{ "us", NUM_US(1) },
-		{ "ms", NUM_MS(1) },
-		{ "s", NUM_S(1) },
-		{ "m", NUM_S(60) },
-		{ "h", NUM_S(3600) },
-		{ NULL, 0 },
-	};
-
-	/* Zero needs no unit. */
-	if (strcmp(text, "0") == 0) {
-		*ret_ns = 0;
-		return 0;
-	}
-	return parse_with_unit(text, units, ret_ns);
-}
-
 static const char *
 type_expectation(enum config_type type)
 {
@@ -187,6 +96,7 @@ set_number(struct parser *p, const struct config_option *option, const char *tex
 	uint64_t value = 0;
 	int rc;
 
+	assert(option->max == 0 || option->min <= option->max);
 	if (option->type == CONFIG_SIZE)
 		rc = config_parse_size(text, &value);
 	else if (option->type == CONFIG_DURATION)
@@ -213,6 +123,7 @@ set_choice(struct parser *p, const struct config_option *option, const char *tex
 {
 	char choices[CONFIG_RANGE_BYTES];
 
+	assert(option->type == CONFIG_CHOICE && option->choices != NULL);
 	for (unsigned i = 0; option->choices[i] != NULL; i++) {
 		if (strcmp(text, option->choices[i]) == 0) {
 			memcpy(p->values + option->offset, &i, sizeof(i));
@@ -230,6 +141,7 @@ set_flag(struct parser *p, const struct config_option *option, const char *text,
 	static const char *const no[] = { "no", "false", "off", "0" };
 	bool value = true;
 
+	assert(option->type == CONFIG_FLAG);
 	if (text != NULL) {
 		bool is_known = false;
 
@@ -250,8 +162,10 @@ set_list_item(struct parser *p, uint32_t index, const char *text, enum config_ra
 {
 	struct config_list *list = (void *)(p->values + p->options[index].offset);
 
+	assert(p->options[index].type == CONFIG_LIST && rank != RANK_NONE);
 	if (p->rank[index] != rank)
 		*list = (struct config_list){ 0 };
+	assert(list->count <= CONFIG_LIST_MAX);
 	if (list->count == CONFIG_LIST_MAX)
 		return refuse(p, "%s: more than %d times", where, CONFIG_LIST_MAX);
 	list->items[list->count++] = text;
@@ -266,6 +180,9 @@ set_option(struct parser *p, uint32_t index, const char *text, enum config_rank 
 	const struct config_option *option = &p->options[index];
 	int rc = 0;
 
+	assert(index < p->option_count);
+	assert(rank >= p->rank[index]); /* what comes later counts for more */
+	assert(text != NULL || option->type == CONFIG_FLAG);
 	switch (option->type) {
 	case CONFIG_FLAG:
 		rc = set_flag(p, option, text, where);
@@ -317,6 +234,7 @@ apply_defaults(struct parser *p)
 		const struct config_option *option = &p->options[i];
 		int rc;
 
+		assert(type_bytes(option->type) > 0);
 		memset(p->values + option->offset, 0, type_bytes(option->type));
 		if (option->default_text == NULL)
 			continue;
@@ -333,6 +251,7 @@ own_string(struct parser *p, const char *text)
 	size_t bytes = strlen(text) + 1;
 	struct owned_string *owned = malloc(sizeof(*owned) + bytes);
 
+	assert(p->result != NULL);
 	if (owned == NULL)
 		return NULL;
 	memcpy(owned->text, text, bytes);
@@ -348,6 +267,7 @@ on_file_line(void *arg, const char *section, const char *name, const char *value
 	struct parser *p = arg;
 	const char *text;
 
+	assert(name != NULL && value != NULL);
 	if (p->message[0] != '\0')
 		return 0;
 	if (section[0] != '\0') {
@@ -404,6 +324,16 @@ apply_file(struct parser *p)
 
 /* The command line. */
 
+/* A second option of the same name would never be heard. */
+static void
+assert_is_new(const struct parser *p, const struct config_option *option)
+{
+	for (const struct config_option *before = p->options; before < option; before++) {
+		assert(strcmp(before->name, option->name) != 0);
+		assert(option->short_name == 0 || before->short_name != option->short_name);
+	}
+}
+
 static void
 build_tables(struct parser *p)
 {
@@ -419,6 +349,8 @@ build_tables(struct parser *p)
 		bool is_flag = option->type == CONFIG_FLAG;
 
 		assert(p->option_count < CONFIG_OPTIONS_MAX);
+		assert(option->help != NULL);
+		assert_is_new(p, option);
 		assert(option->type != CONFIG_CHOICE || option->choices != NULL);
 		p->long_options[p->option_count] = (struct option){ option->name,
 			is_flag ? optional_argument : required_argument, NULL,
@@ -443,6 +375,7 @@ build_tables(struct parser *p)
 static int
 option_index(const struct parser *p, int value)
 {
+	assert(value < VALUE_OPTION || (uint32_t)(value - VALUE_OPTION) < p->option_count);
 	if (value >= VALUE_OPTION)
 		return value - VALUE_OPTION;
 	for (uint32_t i = 0; i < p->option_count; i++) {
@@ -456,9 +389,11 @@ option_index(const struct parser *p, int value)
 static int
 refuse_word(struct parser *p, int value, char *const argv[])
 {
-	const char *word = argv[optind - 1];
+	const char *word;
 	char letter[3] = { '-', (char)optopt, '\0' };
 
+	assert(optind > 0 && (value == ':' || value == '?'));
+	word = argv[optind - 1];
 	/* A letter inside "-xyz" leaves optind where it was. */
 	if (optopt > 0 && optopt < VALUE_HELP)
 		word = letter;
@@ -499,6 +434,7 @@ scan_command_line(struct parser *p, int argc, char *const argv[])
 static int
 take_operands(struct parser *p, int argc, char *const argv[])
 {
+	assert(p->result->operand_count == 0);
 	for (; optind < argc; optind++) {
 		if (p->result->operand_count == p->program->operands_max)
 			return refuse(p, "did not expect '%s', see --help", argv[optind]);
@@ -546,6 +482,7 @@ parse_all(struct parser *p, int argc, char *const argv[])
 {
 	int rc = scan_command_line(p, argc, argv);
 
+	assert(rc <= 0);
 	if (rc != 0 || p->is_done)
 		return rc;
 	apply_defaults(p);
@@ -565,8 +502,11 @@ config_parse(const struct config_program *program, int argc, char *const argv[],
 	struct parser *p = calloc(1, sizeof(*p));
 	int rc;
 
-	if (p == NULL)
+	if (p == NULL) {
+		fprintf(stderr, "%s: out of memory\n", program->name);
 		return -ENOMEM;
+	}
+	assert(program->options != NULL && ret_values != NULL);
 	assert(program->operands_max <= NUM_COUNT(ret_result->operands));
 	*ret_result = (struct config_result){ 0 };
 	p->program = program;

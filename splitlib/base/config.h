@@ -63,16 +63,13 @@ struct config_result {
  *
  * --help and --version are handled here: printed to stdout.
  * Returns: 0; 1 when help or version was printed (exit 0); -EINVAL after a message on stderr
- * (exit 2); -ENOMEM; -ENOENT and others when the config file cannot be read, after a message.
+ * (exit 2); -ENOMEM likewise; -ENOENT and others when the config file cannot be read, after a message.
  */
 int config_parse(const struct config_program *program, int argc, char *const argv[],
     void *ret_values, struct config_result *ret_result);
+/* config_result_fini -- strings of the config file are gone then. Twice is as well as once. */
 void config_result_fini(struct config_result *result);
 /* config_print_help -- what --help prints. */
 void config_print_help(const struct config_program *program, FILE *out);
-/* The parsers, for others' use. Return 0, -EINVAL or -ERANGE; output untouched on failure. */
-int config_parse_u64(const char *text, uint64_t *ret_value);
-int config_parse_size(const char *text, uint64_t *ret_bytes);
-int config_parse_duration(const char *text, uint64_t *ret_ns);
 
 #endif /* CLEAVE_BASE_CONFIG_H */

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/check.h"
 #include "base/num.h"
 
 #define HELP_COLUMNS 80u
@@ -43,6 +44,7 @@ format_value(const struct config_option *option, uint64_t value, char *ret_text,
 		unit = size_units;
 	else if (option->type == CONFIG_DURATION)
 		unit = duration_units;
+	assert(bytes > 0);
 	while (unit->factor > 1 && (value == 0 || value % unit->factor != 0))
 		unit++;
 	(void)snprintf(ret_text, bytes, "%llu%s", (unsigned long long)(value / unit->factor),
@@ -54,6 +56,7 @@ config_format_range(const struct config_option *option, char *ret_text, size_t b
 {
 	char min[32], max[32];
 
+	assert(bytes > 0 && option->type != CONFIG_CHOICE && option->type != CONFIG_LIST);
 	format_value(option, option->min, min, sizeof(min));
 	format_value(option, option->max, max, sizeof(max));
 	if (option->max != 0)
@@ -69,6 +72,7 @@ config_format_choices(const struct config_option *option, char *ret_text, size_t
 {
 	size_t used = 0;
 
+	assert(bytes > 0 && option->type == CONFIG_CHOICE && option->choices != NULL);
 	ret_text[0] = '\0';
 	for (unsigned i = 0; option->choices[i] != NULL && used < bytes; i++)
 		used += (size_t)snprintf(ret_text + used, bytes - used, "%s%s", i > 0 ? ", " : "",
@@ -81,6 +85,7 @@ print_wrapped(FILE *out, const char *text, size_t column, size_t indent)
 {
 	bool is_line_start = true;
 
+	assert(indent < HELP_COLUMNS);
 	while (*text != '\0') {
 		size_t bytes = strcspn(text, " ");
 
@@ -122,6 +127,7 @@ print_option(FILE *out, const struct config_option *option)
 	char letter[5] = "    ";
 	size_t used;
 
+	assert(option->name != NULL && option->help != NULL);
 	if (option->short_name != 0)
 		(void)snprintf(letter, sizeof(letter), "-%c, ", option->short_name);
 	(void)snprintf(left, sizeof(left), "  %s--%s%s%s", letter, option->name,
@@ -171,6 +177,7 @@ print_usage(FILE *out, const struct config_program *program)
 void
 config_print_help(const struct config_program *program, FILE *out)
 {
+	assert(program->synopsis != NULL && program->purpose != NULL);
 	print_usage(out, program);
 	fputc('\n', out);
 	print_wrapped(out, program->purpose, 0, 0);

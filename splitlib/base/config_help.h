@@ -9,7 +9,7 @@
 
 #define CONFIG_RANGE_BYTES 256
 
-/* config_format_range -- "4K to 64M", "at least 1", "a number below 2^64"; cut at @bytes. */
+/* config_format_range -- "4K to 64M", "at least 1", "less than 2^64"; cut at @bytes. */
 void config_format_range(const struct config_option *option, char *ret_text, size_t bytes);
 /* config_format_choices -- "lz4, zstd, none"; cut at @bytes. */
 void config_format_choices(const struct config_option *option, char *ret_text, size_t bytes);

@@ -15,8 +15,10 @@
 #include "base/crc32c.h"
 
 #include <isa-l/crc.h>
+#include <limits.h>
 #include <stdbool.h>
 
+#include "base/check.h"
 #include "base/num.h"
 
 #if defined(__x86_64__)
@@ -27,6 +29,7 @@
 #define CRC32C_SQUARES_NR 31u
 /* ISA-L counts in int; a power of two keeps its long kernels aligned. */
 #define CRC32C_CALL_BYTES_MAX ((size_t)1 << 30)
+_Static_assert(CRC32C_CALL_BYTES_MAX <= INT_MAX, "what one call takes");
 
 /* x^(8 * 2^k) mod P. */
 static const uint32_t squares[CRC32C_SQUARES_NR] = { 0x00800000, 0x00008000, 0x82f63b78, 0x6ea2d55c,
@@ -42,6 +45,7 @@ crc32c(uint32_t crc, const void *data, size_t bytes)
 	unsigned char *at = (unsigned char *)(uintptr_t)data;
 	uint32_t state = ~crc;
 
+	assert(data != NULL || bytes == 0);
 	while (bytes > 0) {
 		size_t now = num_min(bytes, CRC32C_CALL_BYTES_MAX);
 
@@ -55,6 +59,7 @@ crc32c(uint32_t crc, const void *data, size_t bytes)
 static unsigned
 lowest_bit(uint64_t value)
 {
+	assert(value != 0); /* there is none in it */
 	return (unsigned)__builtin_ctzll(value);
 }
 

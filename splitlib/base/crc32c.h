@@ -12,7 +12,11 @@
  */
 uint32_t crc32c(uint32_t crc, const void *data, size_t bytes);
 
-/* crc32c_combine -- the CRC of A followed by B from theirs. Constant time where @bytes_b is 4096. */
+/*
+ * crc32c_combine -- the CRC of A followed by B, of @bytes_b bytes, from theirs
+ *
+ * Its time grows with the bits that are set in @bytes_b, not with what it is: one multiplication for 4096.
+ */
 uint32_t crc32c_combine(uint32_t crc_a, uint32_t crc_b, uint64_t bytes_b);
 
 #endif /* CLEAVE_BASE_CRC32C_H */

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <sys/resource.h>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
 
@@ -29,6 +30,7 @@ descriptors_prepare(const char *noun, uint64_t connection_count)
 	uint64_t count = descriptors_raise(wanted_count);
 	uint64_t room_count = count > DESCRIPTORS_SPARE ? count - DESCRIPTORS_SPARE : 0;
 
+	assert(wanted_count > connection_count); /* a count, not a bound of something else */
 	if (count >= wanted_count)
 		return connection_count;
 	log_warn(

@@ -61,6 +61,7 @@ guard_choose_pkey(void)
 {
 	int key = pkey_alloc(0, PKEY_DISABLE_ACCESS);
 
+	assert(guard_pkey < 0); /* once a process */
 	if (key < 0) {
 		char why[GUARD_TEXT_BYTES - sizeof("off: ")];
 
@@ -115,6 +116,7 @@ guard_mode_text(void)
 static int
 guard_protect_arena(const struct guard_arena *arena, int protection)
 {
+	assert(guard_mode_load() == GUARD_MPROTECT);
 	return mprotect(arena->memory, arena->bytes, protection) == 0 ? 0 : -errno;
 }
 
@@ -171,6 +173,8 @@ guard_add(void *memory, size_t bytes)
 void
 guard_remove(void *memory, size_t bytes)
 {
+	assert(memory != NULL);
+	assert(bytes > 0);
 	switch (guard_mode_load()) {
 	case GUARD_OFF:
 		break;
@@ -191,6 +195,7 @@ guard_cross(bool is_entering)
 	int protection = is_entering ? PROT_READ | PROT_WRITE : PROT_NONE;
 
 	(void)pthread_mutex_lock(&guard_lock);
+	assert(is_entering || guard_inside_count > 0);
 	if (!is_entering)
 		guard_inside_count--;
 	if (guard_inside_count == 0)

@@ -20,10 +20,17 @@ enum guard_mode { GUARD_OFF, GUARD_PKEY, GUARD_MPROTECT };
 
 /* guard_init -- choose the mode once per process; later calls are no-ops. Thread-safe. */
 enum guard_mode guard_init(void);
+/* guard_mode_text -- "pkey", "mprotect", or "off: " and why; static. */
 const char *guard_mode_text(void);
-/* guard_add, guard_remove -- @memory is page aligned. Returns 0 or a negative errno. */
+/*
+ * guard_add, guard_remove -- an arena is out of reach from here on; no longer
+ *
+ * @memory is mapped and page aligned; it is removed with the bounds that it was added with, before it is
+ * unmapped. Returns 0; -EINVAL not aligned; -ENOBUFS too many arenas; else what the kernel said.
+ */
 int guard_add(void *memory, size_t bytes);
 void guard_remove(void *memory, size_t bytes);
+/* guard_enter, guard_leave -- this thread may touch arenas between them. */
 void guard_enter(void);
 void guard_leave(void);
 

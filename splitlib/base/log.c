@@ -23,30 +23,6 @@
 #define LOG_TIME_BYTES 40
 #define LOG_LEVEL_BYTES 8
 
-/* Every errno of Linux that has a number of its own. */
-/* clang-format off */
-#define LOG_ERRNO_LIST(X)                                                                          \
-	X(EPERM) X(ENOENT) X(ESRCH) X(EINTR) X(EIO) X(ENXIO) X(E2BIG) X(ENOEXEC) X(EBADF)          \
-	X(ECHILD) X(EAGAIN) X(ENOMEM) X(EACCES) X(EFAULT) X(ENOTBLK) X(EBUSY) X(EEXIST)            \
-	X(EXDEV) X(ENODEV) X(ENOTDIR) X(EISDIR) X(EINVAL) X(ENFILE) X(EMFILE) X(ENOTTY)            \
-	X(ETXTBSY) X(EFBIG) X(ENOSPC) X(ESPIPE) X(EROFS) X(EMLINK) X(EPIPE) X(EDOM)                \
-	X(ERANGE) X(EDEADLK) X(ENAMETOOLONG) X(ENOLCK) X(ENOSYS) X(ENOTEMPTY) X(ELOOP)             \
-	X(ENOMSG) X(EIDRM) X(ECHRNG) X(EL2NSYNC) X(EL3HLT) X(EL3RST) X(ELNRNG) X(EUNATCH)          \
-	X(ENOCSI) X(EL2HLT) X(EBADE) X(EBADR) X(EXFULL) X(ENOANO) X(EBADRQC) X(EBADSLT)            \
-	X(EBFONT) X(ENOSTR) X(ENODATA) X(ETIME) X(ENOSR) X(ENONET) X(ENOPKG) X(EREMOTE)            \
-	X(ENOLINK) X(EADV) X(ESRMNT) X(ECOMM) X(EPROTO) X(EMULTIHOP) X(EDOTDOT) X(EBADMSG)         \
-	X(EOVERFLOW) X(ENOTUNIQ) X(EBADFD) X(EREMCHG) X(ELIBACC) X(ELIBBAD) X(ELIBSCN)             \
-	X(ELIBMAX) X(ELIBEXEC) X(EILSEQ) X(ERESTART) X(ESTRPIPE) X(EUSERS) X(ENOTSOCK)             \
-	X(EDESTADDRREQ) X(EMSGSIZE) X(EPROTOTYPE) X(ENOPROTOOPT) X(EPROTONOSUPPORT)                \
-	X(ESOCKTNOSUPPORT) X(EOPNOTSUPP) X(EPFNOSUPPORT) X(EAFNOSUPPORT) X(EADDRINUSE)             \
-	X(EADDRNOTAVAIL) X(ENETDOWN) X(ENETUNREACH) X(ENETRESET) X(ECONNABORTED)                   \
-	X(ECONNRESET) X(ENOBUFS) X(EISCONN) X(ENOTCONN) X(ESHUTDOWN) X(ETOOMANYREFS)               \
-	X(ETIMEDOUT) X(ECONNREFUSED) X(EHOSTDOWN) X(EHOSTUNREACH) X(EALREADY) X(EINPROGRESS)       \
-	X(ESTALE) X(EUCLEAN) X(ENOTNAM) X(ENAVAIL) X(EISNAM) X(EREMOTEIO) X(EDQUOT)                \
-	X(ENOMEDIUM) X(EMEDIUMTYPE) X(ECANCELED) X(ENOKEY) X(EKEYEXPIRED) X(EKEYREVOKED)           \
-	X(EKEYREJECTED) X(EOWNERDEAD) X(ENOTRECOVERABLE) X(ERFKILL) X(EHWPOISON)
-/* clang-format on */
-
 static const char *const level_names[LOG_OFF] = {
 	[LOG_TRACE] = "TRACE",
 	[LOG_DEBUG] = "DEBUG",
@@ -64,6 +40,7 @@ static void *sink_arg;
 void
 log_set_level(enum log_level level)
 {
+	assert(level <= LOG_OFF);
 	atomic_store_explicit(&level_now, (int)level, memory_order_relaxed);
 }
 
@@ -112,6 +89,7 @@ sink_stderr(enum log_level level, const char *line, void *arg)
 	struct tm utc;
 	int bytes;
 
+	assert(level < LOG_OFF);
 	(void)arg;
 	(void)clock_gettime(CLOCK_REALTIME, &now); /* cannot fail for this clock */
 	(void)gmtime_r(&now.tv_sec, &utc);         /* nor this before the year 2^31 */
@@ -152,6 +130,7 @@ log_limit_pass(struct log_limit *limit)
 	struct timespec now;
 	uint64_t now_ns;
 
+	assert(limit->count <= LOG_LIMIT_PER_S);
 	(void)clock_gettime(CLOCK_MONOTONIC_COARSE, &now); /* cannot fail for this clock */
 	now_ns = (uint64_t)now.tv_sec * NUM_S(1) + (uint64_t)now.tv_nsec;
 	if (limit->window_start_ns == 0 || now_ns >= limit->window_start_ns + NUM_S(1)) {
@@ -169,17 +148,11 @@ log_limit_pass(struct log_limit *limit)
 }
 
 const char *
-log_errno(int rc)
+log_errno_text(char out[LOG_ERRNO_BYTES], int rc)
 {
-	switch (-rc) {
-	case 0:
-		return "0";
-#define LOG_ERRNO_CASE(symbol)                                                                     \
-	case symbol:                                                                               \
-		return "-" #symbol;
-		LOG_ERRNO_LIST(LOG_ERRNO_CASE)
-#undef LOG_ERRNO_CASE
-	default:
-		return "unknown errno";
-	}
+	const char *name = strerrorname_np(-rc); /* "0" for 0 */
+
+	(void)snprintf(out, LOG_ERRNO_BYTES, "%s%s", rc == 0 || name == NULL ? "" : "-",
+	    name == NULL ? "unknown errno" : name);
+	return out;
 }

@@ -17,6 +17,7 @@
 
 #define LOG_LINE_BYTES_MAX 1024
 #define LOG_LIMIT_PER_S 5
+#define LOG_ERRNO_BYTES 24u /* the longest name has 15 */
 
 enum log_level { LOG_TRACE, LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR, LOG_OFF };
 
@@ -30,18 +31,27 @@ struct log_limit {
 	uint32_t dropped_count;
 };
 
+/* log_set_level -- lines below @level are dropped; LOG_OFF: all are. At first it is LOG_INFO. */
 void log_set_level(enum log_level level);
 enum log_level log_level_get(void);
-/* log_level_parse -- "trace" ... "error", "off". Returns 0, or -EINVAL. */
+/* log_level_parse -- "trace" ... "error", "off", in either case. 0; -EINVAL, and *@ret_level is untouched. */
 int log_level_parse(const char *text, enum log_level *ret_level);
+/* log_set_sink -- NULL: the default one. Not thread-safe: set it at start. */
 void log_set_sink(log_sink_fn fn, void *arg);
+/* log_line -- one line, without its end; what is longer than LOG_LINE_BYTES_MAX is cut. See log_info and others. */
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* log_limit_pass -- 1 when this call site may log now; counts what it drops. */
 int log_limit_pass(struct log_limit *limit);
 /* log_wall_s -- the wall-clock time that lines carry, in seconds since 1970: for people, never to decide by. */
 uint64_t log_wall_s(void);
-/* log_errno -- "-EIO" for -EIO; a static string for every errno of Linux. */
-const char *log_errno(int rc);
+/*
+ * log_errno -- "-EIO" for -EIO, "0" for 0, "unknown errno" for what is neither
+ *
+ * The text lives as long as the block in which this stands: for the arguments of a line, not to be kept.
+ */
+#define log_errno(rc) log_errno_text((char[LOG_ERRNO_BYTES]){ 0 }, (rc))
+/* log_errno_text -- the same into @out, which is returned. */
+const char *log_errno_text(char out[LOG_ERRNO_BYTES], int rc);
 
 #define log_at(level, ...)                                                                         \
 	do {                                                                                       \

@@ -86,6 +86,7 @@ loop_ev_timer_start(struct loop *loop, struct loop_timer *timer, uint64_t delay_
 	struct loop_ev *self = loop_ev_of(loop);
 	uint64_t now_ns = loop_ev_now_ns(loop);
 
+	assert(!timer->is_active);
 	timer->due_ns = delay_ns < UINT64_MAX - now_ns ? now_ns + delay_ns : UINT64_MAX;
 	timer->sequence = self->timer_sequence++;
 	timer_heap_push(&self->timers,
@@ -117,6 +118,7 @@ timers_run(struct loop_ev *self)
 		if (first->due_ns > self->now_ns || first->sequence >= sequence_end)
 			break;
 		(void)timer_heap_pop(&self->timers, &entry); /* not empty */
+		assert(entry.timer == timer && !timer->is_active);
 		self->has_run = true;
 		timer->fn(timer, timer->arg);
 	}
@@ -177,6 +179,7 @@ on_poll_return(struct ev_loop *ev, ev_check *check, int revents)
 	(void)ev;
 	(void)revents;
 	self->now_ns = clock_read_ns();
+	assert(self->base.is_running);
 }
 
 static void
@@ -194,6 +197,7 @@ on_fd(struct ev_loop *ev, ev_io *io, int revents)
 	/* A descriptor that cannot be watched: let the owner run into the error itself. */
 	if ((revents & EV_ERROR) != 0)
 		events = LOOP_READABLE | LOOP_WRITABLE;
+	assert(watcher->impl == impl && watcher->fd == io->fd);
 	impl->loop->has_run = true;
 	watcher->fn(watcher, events, watcher->arg);
 }
@@ -204,6 +208,7 @@ fd_set_events(struct loop_ev *self, struct loop_fd *watcher)
 	struct fd_watcher *impl = watcher->impl;
 	int events = 0;
 
+	assert(impl != NULL && impl->owner == watcher && impl->loop == self);
 	if ((watcher->events & LOOP_READABLE) != 0)
 		events |= EV_READ;
 	if ((watcher->events & LOOP_WRITABLE) != 0)
@@ -220,6 +225,7 @@ loop_ev_fd_start(struct loop *loop, struct loop_fd *watcher)
 	struct loop_ev *self = loop_ev_of(loop);
 	struct fd_watcher *impl;
 
+	assert(watcher->impl == NULL && watcher->fn != NULL);
 	if (watcher->fd < 0)
 		return -EBADF;
 	impl = calloc(1, sizeof(*impl));
@@ -248,6 +254,7 @@ loop_ev_fd_stop(struct loop *loop, struct loop_fd *watcher)
 	struct loop_ev *self = loop_ev_of(loop);
 	struct fd_watcher *impl = watcher->impl;
 
+	assert(impl != NULL && impl->owner == watcher && self->watcher_count > 0);
 	ev_io_stop(self->ev, &impl->io);
 	free(impl);
 	watcher->impl = NULL;
@@ -262,6 +269,7 @@ loop_ev_post(struct loop *loop, struct loop_post *post)
 	struct loop_post *head = atomic_load_explicit(&self->posts, memory_order_relaxed);
 	uint64_t one = 1;
 
+	assert(post->fn != NULL);
 	do {
 		post->next = head;
 	} while (!atomic_compare_exchange_weak(&self->posts, &head, post));
@@ -314,6 +322,7 @@ loop_ev_run(struct loop *loop, bool (*until)(void *arg), void *arg)
 {
 	struct loop_ev *self = loop_ev_of(loop);
 
+	assert(!loop->is_running); /* a handler does not run the loop that runs it */
 	loop->is_running = true;
 	self->now_ns = clock_read_ns();
 	while (!loop->is_stopping && !(until != NULL && until(arg))) {

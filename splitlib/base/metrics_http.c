@@ -76,6 +76,7 @@ http_pump(struct metrics_http *http)
 {
 	MHD_UNSIGNED_LONG_LONG left_ms;
 
+	CHECK_OBJ(http, METRICS_HTTP_MAGIC);
 	do {
 		http->must_run = false;
 		(void)MHD_run(http->daemon); /* fails only for other ways to run it */
@@ -118,6 +119,7 @@ clients_cut_first(struct metrics_http *http)
 {
 	struct loop_link *link, *next;
 
+	assert(http->client_count > METRICS_CONNECTIONS_MAX);
 	LIST_FOREACH_SAFE(&http->clients, link, next) {
 		struct http_client *client = LIST_ENTRY(link, struct http_client, link);
 
@@ -160,6 +162,7 @@ client_close(struct metrics_http *http, struct http_client *client)
 		return;
 	if (client->link.next != NULL) {
 		list_remove(&client->link);
+		assert(client->is_cut || http->client_count > 0);
 		http->client_count -= client->is_cut ? 0 : 1;
 	}
 	free(client);
@@ -275,6 +278,8 @@ request_refuse(struct MHD_Connection *connection, unsigned status, const char *t
 static enum MHD_Result
 scrape_answer(struct metrics_scrape *scrape)
 {
+	CHECK_OBJ(scrape, METRICS_SCRAPE_MAGIC);
+	assert(scrape->out == NULL); /* while it is ASKED its connection is suspended */
 	if (scrape->rc != 0)
 		return request_refuse(scrape->connection, MHD_HTTP_SERVICE_UNAVAILABLE,
 		    "it is starting, stopping, or out of memory\n");
@@ -378,7 +383,9 @@ metrics_http_start(struct loop *loop, const char *address, metrics_http_fn fn, v
 	struct metrics_http *http = calloc(1, sizeof(*http));
 	int fd;
 
-	(void)snprintf(ret_error, error_bytes, "out of memory, or not allowed");
+	assert(loop != NULL && fn != NULL && error_bytes > 0);
+	(void)snprintf(ret_error, error_bytes,
+	    "cannot serve metrics at %s: there is no memory or no descriptor left", address);
 	if (http == NULL)
 		return NULL;
 	*http = (struct metrics_http){ .magic = METRICS_HTTP_MAGIC,

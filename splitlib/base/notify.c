@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* notify.c -- see notify.h */
 #include "base/notify.h"
 
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/log.h"
 
 #define NOTIFY_BYTES_MAX 1024u
@@ -23,6 +25,7 @@ notify_send(const char *path, const char *text)
 	ssize_t sent;
 	int fd, rc = 0;
 
+	assert(text[0] != '\0');
 	if ((path[0] != '/' && path[0] != '@') || bytes >= sizeof(address.sun_path))
 		return -EINVAL;
 	memcpy(address.sun_path, path, bytes);
@@ -46,13 +49,15 @@ notify_tell(const char *noun, const char *text)
 	const char *path = getenv("NOTIFY_SOCKET");
 	int rc;
 
+	assert(noun[0] != '\0');
 	if (path == NULL || *path == '\0')
 		return 0;
 	rc = notify_send(path, text);
 	if (rc == 0)
 		return 1;
-	log_limited(LOG_WARN, "%s: the service manager was not told NOTIFY_SOCKET=%s rc=%d", noun,
-	    path, rc);
+	log_limited(LOG_WARN,
+	    "%s: the service manager was not told, and waits NOTIFY_SOCKET=%s rc=%s", noun, path,
+	    log_errno(rc));
 	return rc;
 }
 
@@ -67,6 +72,7 @@ notify_status(const char *noun, const char *text, uint64_t extend_ns)
 {
 	char message[NOTIFY_BYTES_MAX];
 
+	assert(strchr(text, '\n') == NULL); /* the next line would be another variable */
 	if (extend_ns == 0)
 		(void)snprintf(message, sizeof(message), "STATUS=%s",
 		    text); /* cut where too long */

@@ -3,6 +3,7 @@
 #ifndef CLEAVE_BASE_NUM_H
 #define CLEAVE_BASE_NUM_H
 
+#include <assert.h>
 #include <endian.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,22 +34,25 @@ num_max(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* @unit: a power of two. */
+/* num_round_up, num_round_down, num_is_aligned -- @unit: a power of two. */
 static inline uint64_t
 num_round_up(uint64_t value, uint64_t unit)
 {
+	assert(unit != 0 && (unit & (unit - 1)) == 0);
 	return (value + unit - 1) & ~(unit - 1);
 }
 
 static inline uint64_t
 num_round_down(uint64_t value, uint64_t unit)
 {
+	assert(unit != 0 && (unit & (unit - 1)) == 0);
 	return value & ~(unit - 1);
 }
 
 static inline bool
 num_is_aligned(uint64_t value, uint64_t unit)
 {
+	assert(unit != 0 && (unit & (unit - 1)) == 0);
 	return (value & (unit - 1)) == 0;
 }
 

@@ -10,6 +10,7 @@
 static inline uint64_t
 rotate_left(uint64_t x, unsigned bits)
 {
+	assert(bits > 0 && bits < 64);
 	return (x << bits) | (x >> (64 - bits));
 }
 
@@ -28,6 +29,8 @@ random_u64(uint64_t state[4])
 	uint64_t result = rotate_left(state[1] * 5, 7) * 9;
 	uint64_t t = state[1] << 17;
 
+	assert(
+	    (state[0] | state[1] | state[2] | state[3]) != 0); /* seeded: else all are 0 for ever */
 	state[2] ^= state[0];
 	state[3] ^= state[1];
 	state[1] ^= state[2];

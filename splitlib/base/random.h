@@ -12,6 +12,7 @@
 
 /* random_seed -- every seed, 0 included, gives a good state. */
 void random_seed(uint64_t state[4], uint64_t seed);
+/* random_u64 -- any value, each as likely; @state was seeded. */
 uint64_t random_u64(uint64_t state[4]);
 /* random_below -- uniform in [0, @limit), without bias; @limit > 0. */
 uint64_t random_below(uint64_t state[4], uint64_t limit);

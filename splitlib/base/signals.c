@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* signals.c -- see signals.h */
 #include "base/signals.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <sys/signalfd.h>
@@ -29,6 +29,7 @@ signals_init(struct signals *signals, struct loop *loop, signals_fn fn, void *ar
 	sigset_t set;
 	int fd, rc;
 
+	assert(loop != NULL && fn != NULL);
 	*signals = (struct signals){ .loop = loop, .fn = fn, .arg = arg };
 	(void)sigemptyset(&set);
 	(void)sigaddset(&set, SIGTERM);

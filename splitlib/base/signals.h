@@ -31,6 +31,7 @@ struct signals {
  *            if all zeros then.
  */
 int signals_init(struct signals *signals, struct loop *loop, signals_fn fn, void *arg);
+/* signals_fini -- no event comes from here on. Twice is as well as once. */
 void signals_fini(struct signals *signals);
 
 #endif /* CLEAVE_BASE_SIGNALS_H */

@@ -17,7 +17,7 @@
 #define SM_FAILURE 4u
 #define SM_STATES_MAX 32
 
-/* TO(NAME) in a table: needs SM_PREFIX-free full names, e.g. SM_TO(APPEND_WRITING). */
+/* SM_TO -- an edge in a table: SM_TO(APPEND_WRITING) | SM_TO(APPEND_FAILED). */
 #define SM_TO(state) (1u << (state))
 
 struct sm_state {
@@ -40,7 +40,9 @@ void sm_init(struct sm *sm, const char *name, const struct sm_state *table, uint
     uint32_t id);
 /* sm_move -- take the edge to @to; asserts that the table has it. */
 void sm_move(struct sm *sm, uint32_t to);
+/* sm_is_final -- may it take no edge any more? As its table says. */
 bool sm_is_final(const struct sm *sm);
+/* sm_state_name -- of the state that it is in: static. */
 const char *sm_state_name(const struct sm *sm);
 /* sm_set_tracer -- per process; NULL switches tracing off. Not thread-safe: set it at start. */
 void sm_set_tracer(sm_trace_fn fn);

@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/config.h"
+#include "base/check.h"
+#include "base/config_value.h"
 #include "base/num.h"
 
 #define TCP_HOST_BYTES_MAX 64u
@@ -24,6 +25,7 @@ host_port_split(const char *host_port, char host[TCP_HOST_BYTES_MAX], bool *ret_
 
 	if (colon == NULL || config_parse_u64(colon + 1, &port) != 0 || port > UINT16_MAX)
 		return -EINVAL;
+	assert(colon >= host_port);
 	bytes = (size_t)(colon - host_port);
 	*ret_is_bracketed = bytes >= 2 && host_port[0] == '[' && colon[-1] == ']';
 	if (*ret_is_bracketed) {
@@ -102,7 +104,7 @@ tcp_address_format(const struct sockaddr_storage *address, char *ret_text)
 void
 tcp_address_format_as(const char *scheme, const struct sockaddr_storage *address, char *ret_text)
 {
-	char host[INET6_ADDRSTRLEN] = "?";
+	char host[INET6_ADDRSTRLEN] = "?"; /* of a peer that has gone before it was asked for */
 
 	if (address->ss_family == AF_INET6) {
 		struct sockaddr_in6 v6;

@@ -33,6 +33,7 @@ entry_place(struct timer_heap *heap, uint32_t index, const struct timer_entry *e
 static void
 sift_up(struct timer_heap *heap, uint32_t index, const struct timer_entry *entry)
 {
+	assert(index < heap->count);
 	while (index > 0) {
 		uint32_t parent = (index - 1) / 2;
 
@@ -47,6 +48,7 @@ sift_up(struct timer_heap *heap, uint32_t index, const struct timer_entry *entry
 static void
 sift_down(struct timer_heap *heap, uint32_t index, const struct timer_entry *entry)
 {
+	assert(index < heap->count);
 	for (;;) {
 		uint32_t child = 2 * index + 1;
 
@@ -88,7 +90,7 @@ timer_heap_push(struct timer_heap *heap, const struct timer_entry *entry)
 {
 	struct timer_entry copy = *entry;
 
-	assert(heap->count < TIMER_HEAP_ENTRIES_MAX);
+	assert(heap->entries != NULL && heap->count < TIMER_HEAP_ENTRIES_MAX);
 	if (copy.timer != NULL)
 		copy.timer->is_active = true;
 	sift_up(heap, heap->count++, &copy);

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/config.h"
+#include "base/config_value.h"
 #include "base/guard.h"
 #include "base/list.h"
 #include "base/metrics.h"

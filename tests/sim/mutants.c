@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "base/config.h"
+#include "base/config_value.h"
 #include "base/mutant.h"
 #include "base/num.h"
 #include "run.h"

@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/config.h"
+#include "base/config_value.h"
 #include "base/num.h"
 #include "run.h"
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/config.h"
+#include "base/config_value.h"
 #include "base/descriptors.h"
 #include "base/log.h"
 #include "base/notify.h"

@@ -19,6 +19,7 @@
 #include "base/list.h"
 #include "base/sm.h"
 #include "cleave/client.h"
+#include "library/alloc.h"
 #include "nbd_wire.h"
 
 #define NBD_CONNECTIONS_MAX 1024u
@@ -244,8 +245,8 @@ void nbd_resize_fail(struct nbd_export *export, int rc);
 void nbd_resize_run(struct nbd_export *export);
 
 /* ---- nbd_option.c: the handshake ---- */
-/* nbd_greet -- queue the server's first bytes. */
-void nbd_greet(struct nbd_connection *connection);
+/* nbd_greet -- queue the server's first bytes. 0, or -ENOMEM: nothing is queued. */
+int nbd_greet(struct nbd_connection *connection);
 /* nbd_client_flags -- 0, or -EPROTO. */
 int nbd_client_flags(struct nbd_connection *connection, const uint8_t in[4]);
 /*

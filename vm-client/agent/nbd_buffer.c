@@ -27,7 +27,7 @@ nbd_buffer_get(struct nbd_buffers *buffers, uint64_t bytes)
 	void *buffer = buffers->free[class];
 
 	if (buffer == NULL)
-		return aligned_alloc(BUFFER_ALIGN, (size_t)BUFFER_ALIGN << class);
+		return client_aligned_alloc(BUFFER_ALIGN, (size_t)BUFFER_ALIGN << class);
 	/* The next free one is named in the first bytes of this one. */
 	buffers->free[class] = *(void **)buffer;
 	buffers->free_bytes -= (uint64_t)BUFFER_ALIGN << class;

@@ -158,7 +158,7 @@ nbd_carry_save(const struct nbd_connection *connection, struct nbd_carry *ret_ca
 static uint8_t *
 read_all(int fd, uint64_t offset, uint64_t bytes)
 {
-	uint8_t *memory = malloc(bytes);
+	uint8_t *memory = client_malloc(bytes);
 
 	if (memory != NULL && pread(fd, memory, bytes, (off_t)offset) != (ssize_t)bytes) {
 		free(memory);

@@ -714,11 +714,11 @@ connection_on_handshake_timer(struct loop_timer *timer, void *arg)
 static struct nbd_connection *
 connection_alloc(void)
 {
-	struct nbd_connection *connection = calloc(1, sizeof(*connection));
+	struct nbd_connection *connection = client_calloc(1, sizeof(*connection));
 
 	if (connection == NULL)
 		return NULL;
-	connection->input = malloc(NBD_INPUT_BYTES);
+	connection->input = client_malloc(NBD_INPUT_BYTES);
 	if (connection->input == NULL) {
 		free(connection);
 		return NULL;
@@ -755,16 +755,19 @@ nbd_connection_create(struct nbd_server *server, int in_fd, int out_fd, const ch
 		goto err_connection;
 	if (loop_fd_start(loop, &connection->out_watcher, 0) != 0)
 		goto err_watcher;
+	/* Without a greeting the client would take the first answer for one. */
+	if (is_new && nbd_greet(connection) != 0)
+		goto err_watchers;
 	connection->is_reading = true;
 	list_push_back(&server->connections, &connection->link);
 	server->connection_count++;
-	if (is_new) {
-		nbd_greet(connection);
+	if (is_new)
 		loop_timer_start(loop, &connection->handshake_timer, server->options.handshake_ns);
-	}
 	connection_watch(connection);
 	return connection;
 
+err_watchers:
+	loop_fd_stop(loop, &connection->out_watcher);
 err_watcher:
 	loop_fd_stop(loop, &connection->in_watcher);
 err_connection:

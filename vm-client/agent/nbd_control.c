@@ -313,7 +313,7 @@ struct nbd_control *
 nbd_control_create(struct nbd_server *server, const char *path, void (*on_given)(void *arg),
     void *arg, char *ret_error, size_t error_bytes)
 {
-	struct nbd_control *control = calloc(1, sizeof(*control));
+	struct nbd_control *control = client_calloc(1, sizeof(*control));
 	int rc = control == NULL ? -ENOMEM : 0;
 
 	if (rc == 0) {

@@ -265,7 +265,7 @@ nbd_export_add(struct nbd_server *server, const char *name, bool is_read_only)
 		errno = ENOSPC;
 		return NULL;
 	}
-	export = calloc(1, sizeof(*export));
+	export = client_calloc(1, sizeof(*export));
 	if (export == NULL)
 		return NULL;
 	export->magic = EXPORT_MAGIC;

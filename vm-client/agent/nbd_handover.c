@@ -411,7 +411,7 @@ nbd_handover_give(struct nbd_server *server, int fd, bool is_carrying, nbd_hando
     void *arg)
 {
 	struct loop *loop = server->options.loop;
-	struct nbd_handover *handover = calloc(1, sizeof(*handover));
+	struct nbd_handover *handover = client_calloc(1, sizeof(*handover));
 
 	if (handover == NULL)
 		return NULL;
@@ -554,7 +554,7 @@ wait_for_leave(int fd, uint8_t *buffer)
 static int
 take_all(struct nbd_server *server, int fd)
 {
-	uint8_t *buffer = malloc(NBD_HANDOVER_BYTES_MAX);
+	uint8_t *buffer = client_malloc(NBD_HANDOVER_BYTES_MAX);
 	int rc = buffer == NULL ? -ENOMEM : set_time_limit(fd);
 
 	if (rc == 0)

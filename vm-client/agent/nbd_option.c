@@ -16,7 +16,7 @@
 
 #define OPTION_TEXT_BYTES_MAX 200u
 
-void
+int
 nbd_greet(struct nbd_connection *connection)
 {
 	uint8_t out[NBD_GREETING_BYTES];
@@ -24,7 +24,7 @@ nbd_greet(struct nbd_connection *connection)
 	nbd_put64(out, NBD_MAGIC);
 	nbd_put64(out + 8, NBD_IHAVEOPT);
 	nbd_put16(out + 16, NBD_FLAG_FIXED_NEWSTYLE | NBD_FLAG_NO_ZEROES);
-	(void)nbd_connection_text(connection, out, sizeof(out)); /* the queue's first bytes fit */
+	return nbd_connection_text(connection, out, sizeof(out));
 }
 
 int

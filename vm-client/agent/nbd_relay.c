@@ -206,12 +206,12 @@ relay_on_task(struct loop_task *task, void *arg)
 static struct nbd_relay *
 relay_alloc(struct nbd_connection *connection, int fd)
 {
-	struct nbd_relay *relay = calloc(1, sizeof(*relay));
+	struct nbd_relay *relay = client_calloc(1, sizeof(*relay));
 
 	if (relay == NULL)
 		return NULL;
-	relay->up.bytes = malloc(RELAY_BYTES);
-	relay->down.bytes = malloc(RELAY_BYTES);
+	relay->up.bytes = client_malloc(RELAY_BYTES);
+	relay->down.bytes = client_malloc(RELAY_BYTES);
 	if (relay->up.bytes == NULL || relay->down.bytes == NULL) {
 		free(relay->up.bytes);
 		free(relay->down.bytes);

@@ -656,7 +656,7 @@ request_alloc_memory(struct nbd_request *request)
 static struct nbd_request *
 request_alloc(struct nbd_connection *connection, const struct nbd_request_head *head, bool receives)
 {
-	struct nbd_request *request = calloc(1, sizeof(*request));
+	struct nbd_request *request = client_calloc(1, sizeof(*request));
 	uint64_t held_bytes = nbd_request_bytes(connection, head);
 
 	if (request == NULL) {

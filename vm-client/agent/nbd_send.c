@@ -43,7 +43,7 @@ nbd_connection_text(struct nbd_connection *connection, const void *bytes, uint32
 	while (max < connection->text_bytes + count)
 		max = max == 0 ? SEND_TEXT_BYTES_MIN : 2 * max;
 	if (max != connection->text_max_bytes) {
-		uint8_t *text = realloc(connection->text, max);
+		uint8_t *text = client_realloc(connection->text, max);
 
 		if (text == NULL)
 			return -ENOMEM;

@@ -394,7 +394,7 @@ nbd_server_adopt(struct nbd_server *server, int fd, const char *path)
 struct nbd_server *
 nbd_server_create(const struct nbd_server_options *options)
 {
-	struct nbd_server *server = calloc(1, sizeof(*server));
+	struct nbd_server *server = client_calloc(1, sizeof(*server));
 
 	if (server == NULL)
 		return NULL;

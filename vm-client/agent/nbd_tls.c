@@ -81,7 +81,7 @@ load_psk(struct nbd_tls *tls, const char *file, char *ret_error, size_t error_by
 struct nbd_tls *
 nbd_tls_create(const struct nbd_tls_options *options, char *ret_error, size_t error_bytes)
 {
-	struct nbd_tls *tls = calloc(1, sizeof(*tls));
+	struct nbd_tls *tls = client_calloc(1, sizeof(*tls));
 	int rc;
 
 	assert((options->certificates != NULL) != (options->psk_file != NULL));

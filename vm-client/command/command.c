@@ -15,13 +15,19 @@
 
 #include "base/check.h"
 #include "base/num.h"
+#include "cleave/wire.h"
 #include "library/gateways.h"
 
 #define COMMAND_CONNECT_NS_MAX NUM_S(5)
 #define COMMAND_REPLICAS_MAX 3u
 #define COMMAND_LEVEL_MAX 1000 /* the gateway knows each engine's range */
 
-const char *const command_service_classes[] = { "standard", "latency", "capacity", NULL };
+const char *const command_service_classes[] = {
+#define COMMAND_CLASS(symbol, name) [SERVICE_##symbol] = (name),
+	SERVICE_CLASS_LIST(COMMAND_CLASS)
+#undef COMMAND_CLASS
+	    [SERVICE_CLASS_NR] = NULL
+};
 const char *const command_engines[] = { "default", "auto", "lz4", "snappy", "deflate", "zstd",
 	"none", NULL };
 

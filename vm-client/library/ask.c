@@ -14,35 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc.h"
 #include "base/num.h"
-
-#ifdef CLEAVE_TEST_BUILD
-static _Thread_local uint32_t fail_countdown;
-
-void
-ask_alloc_fail_at(uint32_t nth)
-{
-	fail_countdown = nth;
-}
-
-static bool
-alloc_must_fail(void)
-{
-	return fail_countdown > 0 && --fail_countdown == 0;
-}
-#else
-static bool
-alloc_must_fail(void)
-{
-	return false;
-}
-#endif
 
 /* Room for @count entries, which is not 0; what is new is not zeroed. The bounds keep the product small. */
 static void *
 entries_resize(void *entries, uint32_t count, size_t entry_bytes)
 {
-	return alloc_must_fail() ? NULL : realloc(entries, count * entry_bytes);
+	return client_realloc(entries, count * entry_bytes);
 }
 
 static void
@@ -157,13 +136,9 @@ ask_parse(const char *text, const struct cleave_ask_kind *kind, struct ask_answe
 {
 	struct ask_answer answer = { NULL, 0, false };
 	struct reader reader = { NULL };
-	json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
-	int rc = 0;
+	json_t *root = reader_load(&reader, text, strlen(text));
+	int rc = root == NULL ? 0 : parse_root(&reader, kind, root, &answer);
 
-	if (!json_is_object(root))
-		reader_fail(&reader, "(not a JSON object)");
-	else
-		rc = parse_root(&reader, kind, root, &answer);
 	json_decref(root);
 	if (rc == 0 && reader.field == NULL) {
 		*ret_answer = answer;
@@ -171,7 +146,7 @@ ask_parse(const char *text, const struct cleave_ask_kind *kind, struct ask_answe
 	}
 	free(answer.entries);
 	*ret_field = reader.field != NULL ? reader.field : "memory";
-	return rc != 0 ? rc : -EBADMSG;
+	return rc != 0 ? rc : reader_rc(&reader);
 }
 
 /* ask_parse, with a text for people, of CLEAVE_ERROR_BYTES_MAX bytes, when it fails. */

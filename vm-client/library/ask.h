@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/reader.h"
 #include "cleave/manage.h"
-#include "reader.h"
 
 #define ASK_ENTRIES_MAX 8192u /* of an answer: more of the shortest do not fit into one */
 #define ASK_LIST_MAX                                                                               \
@@ -92,9 +92,5 @@ int ask_refuse(int rc, char *ret_error);
 /* ask_parse -- 0; -EBADMSG and the member that is wrong; -ENOMEM. *@ret_answer is untouched on failure. */
 int ask_parse(const char *text, const struct cleave_ask_kind *kind, struct ask_answer *ret_answer,
     const char **ret_field);
-#ifdef CLEAVE_TEST_BUILD
-/* ask_alloc_fail_at -- the @nth allocation of this thread's answers fails (1: the next), once; 0: none does. */
-void ask_alloc_fail_at(uint32_t nth);
-#endif
 
 #endif /* CLEAVE_VM_CLIENT_ASK_H */

@@ -180,7 +180,7 @@ int
 cleave_client_create(const struct cleave_client_options *options, struct cleave_client **ret_client,
     char *ret_error)
 {
-	struct cleave_client *client = calloc(1, sizeof(*client));
+	struct cleave_client *client = client_calloc(1, sizeof(*client));
 	int rc;
 
 	assert(options->loop != NULL);
@@ -344,7 +344,7 @@ client_set_map(struct cleave_client *client, const struct client_map *map)
 	bool has_changed;
 
 	if (client->map == NULL)
-		client->map = calloc(1, sizeof(*client->map));
+		client->map = client_calloc(1, sizeof(*client->map));
 	if (client->map == NULL)
 		return -ENOMEM;
 	has_changed = map_merge(client->map, map);
@@ -367,7 +367,7 @@ client_on_map(struct cleave_call *call, int rc, const char *reply, const char *e
 	CHECK_OBJ(client, CLIENT_MAGIC);
 	client->is_map_call_out = false;
 	if (rc == 0) {
-		map = malloc(sizeof(*map));
+		map = client_malloc(sizeof(*map));
 		rc = map == NULL ? -ENOMEM : map_parse(reply, map, &field);
 	}
 	if (rc == 0)

@@ -36,7 +36,7 @@ static void connection_on_slow(struct loop_timer *timer, void *arg);
 struct connection *
 connection_create(struct cleave_volume *volume, const char *address)
 {
-	struct connection *connection = calloc(1, sizeof(*connection));
+	struct connection *connection = client_calloc(1, sizeof(*connection));
 
 	if (connection == NULL)
 		return NULL;

@@ -74,7 +74,7 @@ control_init(struct cleave_client *client)
 	list_init(&control->orphans);
 	loop_task_init(&control->task, control_on_task, client);
 	loop_timer_init(&control->timer, control_on_timer, client);
-	control->reply = malloc(CLIENT_MESSAGE_BYTES_MAX + 1);
+	control->reply = client_malloc(CLIENT_MESSAGE_BYTES_MAX + 1);
 	return control->reply == NULL ? -ENOMEM : 0;
 }
 
@@ -112,7 +112,7 @@ cleave_control(struct cleave_client *client, struct cleave_call *call, const cha
 		return -EMSGSIZE;
 	if (control->call_count == CLEAVE_CALLS_MAX)
 		return -ENOBUFS;
-	message = calloc(1, sizeof(*message) + bytes);
+	message = client_calloc(1, sizeof(*message) + bytes);
 	if (message == NULL)
 		return -ENOMEM;
 	memcpy(message->text, request, bytes);

@@ -42,7 +42,8 @@
 int
 debts_init(struct cleave_volume *volume)
 {
-	volume->debts = calloc(volume->client->options.message_count_max, sizeof(*volume->debts));
+	volume->debts =
+	    client_calloc(volume->client->options.message_count_max, sizeof(*volume->debts));
 	return volume->debts == NULL ? -ENOMEM : 0;
 }
 

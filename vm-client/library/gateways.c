@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/config_value.h"
 #include "base/tcp_address.h"
 #include "cleave/client.h"
 

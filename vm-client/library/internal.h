@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "alloc.h"
 #include "base/list.h"
 #include "base/metrics.h"
 #include "base/sm.h"

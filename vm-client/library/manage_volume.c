@@ -8,7 +8,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "cleave/wire.h"
 #include "manage.h"
+#include "volume_info.h"
 
 /* Answers. */
 
@@ -18,7 +20,7 @@ volume_read(struct reader *reader, const json_t *object, void *ret_entry)
 	struct cleave_volume_entry *entry = ret_entry;
 	const json_t *writer = json_object_get(object, "holder");
 
-	reader_volume(reader, object, &entry->info);
+	volume_info_read(reader, object, &entry->info);
 	entry->info.attach = reader_u64(reader, object, "attach", INT64_MAX);
 	if (json_object_get(object, "origin") != NULL)
 		entry->origin = reader_u64(reader, object, "origin", INT64_MAX);
@@ -118,7 +120,7 @@ check_create(const struct cleave_volume_options *options)
 
 	if (rc != 0)
 		return rc;
-	if (reader_class_name(options->service_class) == NULL)
+	if (service_class_name(options->service_class) == NULL)
 		return -EINVAL;
 	if (options->engine != NULL && ask_check_name(options->engine, MANAGE_NAME_BYTES_MAX) != 0)
 		return -EINVAL;
@@ -131,7 +133,7 @@ request_create(const struct cleave_volume_options *options)
 	json_t *request = manage_named(&op_create, options->name);
 
 	ask_add(&request, "size_bytes", json_integer((json_int_t)options->size_bytes));
-	ask_add_text(&request, "service_class", reader_class_name(options->service_class));
+	ask_add_text(&request, "service_class", service_class_name(options->service_class));
 	if (options->engine != NULL)
 		ask_add_text(&request, "engine", options->engine);
 	if (options->has_level)

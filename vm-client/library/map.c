@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
+#include "base/reader.h"
 #include "internal.h"
-#include "reader.h"
+#include "volume_info.h"
 
 #define MAP_OLDER_MAX 8u
 
@@ -20,49 +20,30 @@ read_shards(struct reader *reader, const json_t *object, struct client_map *map)
 
 	if (ports == NULL || epochs == NULL)
 		return;
-	for (size_t i = 0; i < count; i++) {
-		const json_t *port = json_array_get(ports, i), *epoch = json_array_get(epochs, i);
-		json_int_t port_number = json_integer_value(port);
-		json_int_t epoch_number = json_integer_value(epoch);
-
-		if (!json_is_integer(port) || port_number < 0 || port_number >= map->port_count)
-			reader->field = "port_of_shard";
-		else if (!json_is_integer(epoch) || epoch_number < 0 || epoch_number > UINT32_MAX)
-			reader->field = "epoch_of_shard";
-		if (reader->field != NULL)
-			return;
-		map->port_of_shard[i] = (uint8_t)port_number;
-		map->epoch_of_shard[i] = (uint32_t)epoch_number;
+	for (size_t i = 0; i < count && reader->field == NULL; i++) {
+		map->port_of_shard[i] = (uint8_t)reader_number(reader, json_array_get(ports, i),
+		    "port_of_shard", 0, map->port_count - 1);
+		map->epoch_of_shard[i] = (uint32_t)reader_number(reader, json_array_get(epochs, i),
+		    "epoch_of_shard", 0, UINT32_MAX);
 	}
 }
 
 static void
 read_map(struct reader *reader, const json_t *root, struct client_map *map)
 {
-	const json_t *object = json_object_get(root, "map");
+	const json_t *object = reader_object(reader, root, "map");
 	const json_t *ports;
 
 	memset(map, 0, sizeof(*map));
-	if (!json_is_object(object)) {
-		reader->field = "map";
-		return;
-	}
-	map->shard_count = (uint32_t)reader_u64(reader, object, "shard_count", CLEAVE_SHARDS_MAX);
-	if (reader->field == NULL && map->shard_count == 0)
-		reader->field = "shard_count";
+	map->shard_count =
+	    (uint32_t)reader_range(reader, object, "shard_count", 1, CLEAVE_SHARDS_MAX);
 	ports = reader_array(reader, object, "ports", 1, CLIENT_PORTS_MAX);
 	if (reader->field != NULL)
 		return;
 	map->port_count = (uint32_t)json_array_size(ports);
-	for (uint32_t i = 0; i < map->port_count; i++) {
-		const char *address = json_string_value(json_array_get(ports, i));
-
-		if (address == NULL || strlen(address) >= SPLIT_ADDRESS_BYTES_MAX) {
-			reader->field = "ports";
-			return;
-		}
-		memcpy(map->ports[i], address, strlen(address) + 1);
-	}
+	for (uint32_t i = 0; i < map->port_count; i++)
+		reader_copy(reader, json_array_get(ports, i), "ports", map->ports[i],
+		    sizeof(map->ports[i]));
 	read_shards(reader, object, map);
 }
 
@@ -70,7 +51,7 @@ read_map(struct reader *reader, const json_t *root, struct client_map *map)
 static void
 read_opened(struct reader *reader, const json_t *root, struct cleave_volume_info *info)
 {
-	reader_volume(reader, json_object_get(root, "volume"), info);
+	volume_info_read(reader, json_object_get(root, "volume"), info);
 	info->attach = reader_u64(reader, root, "attach", INT64_MAX);
 	info->is_read_only = json_is_true(json_object_get(root, "read_only"));
 }
@@ -132,26 +113,23 @@ parse(const char *text, struct cleave_volume_info *ret_info, struct client_map *
 {
 	struct reader reader = { NULL };
 	struct cleave_volume_info info;
-	struct client_map *map = malloc(sizeof(*map));
-	json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
-	int rc = 0;
+	struct client_map *map = client_malloc(sizeof(*map));
+	json_t *root = map == NULL ? NULL : reader_load(&reader, text, strlen(text));
+	int rc = map == NULL ? -ENOMEM : 0;
 
-	if (map == NULL) {
-		rc = -ENOMEM;
-	} else if (!json_is_object(root)) {
-		reader.field = "(not a JSON object)";
-	} else {
+	if (root != NULL) {
 		read_map(&reader, root, map);
 		if (reader.field == NULL && ret_info != NULL)
 			read_opened(&reader, root, &info);
 	}
-	if (rc == 0 && reader.field == NULL) {
+	if (rc == 0)
+		rc = reader_rc(&reader);
+	if (rc == 0) {
 		*ret_map = *map;
 		if (ret_info != NULL)
 			*ret_info = info;
 	} else {
 		*ret_field = reader.field != NULL ? reader.field : "memory";
-		rc = rc != 0 ? rc : -EBADMSG;
 	}
 	json_decref(root);
 	free(map);

@@ -59,8 +59,8 @@ messages_init(struct cleave_client *client)
 {
 	uint32_t count = client->options.message_count_max;
 
-	client->messages = calloc(count, sizeof(*client->messages));
-	client->status = calloc(1, CLIENT_MESSAGE_BYTES_MAX);
+	client->messages = client_calloc(count, sizeof(*client->messages));
+	client->status = client_calloc(1, CLIENT_MESSAGE_BYTES_MAX);
 	if (client->messages == NULL || client->status == NULL)
 		return -ENOMEM;
 	client->staging = dev_alloc(client->port, (size_t)STAGING_STRIDE_BYTES * count);

@@ -37,7 +37,7 @@ static void open_on_timer(struct loop_timer *timer, void *arg);
 static struct cleave_volume *
 volume_create(struct cleave_client *client, const char *name, unsigned flags)
 {
-	struct cleave_volume *volume = calloc(1, sizeof(*volume));
+	struct cleave_volume *volume = client_calloc(1, sizeof(*volume));
 
 	if (volume == NULL)
 		return NULL;
@@ -107,7 +107,7 @@ volume_take_attach(struct cleave_volume *volume, const char *reply, struct clien
 	info.is_read_only = (volume->flags & CLEAVE_OPEN_READ_ONLY) != 0;
 	if (rc == 0)
 		volume->info = info;
-	else
+	else if (rc == -EBADMSG)
 		(void)snprintf(ret_error, CLEAVE_ERROR_BYTES_MAX,
 		    "volume '%.127s': the gateway's answer makes no sense: %.60s",
 		    volume->info.name, field);
@@ -163,12 +163,15 @@ volume_on_attach(struct cleave_call *call, int rc, const char *reply, const char
 		(void)snprintf(text, sizeof(text), "volume '%.64s': %.300s", volume->info.name,
 		    error);
 	if (rc == 0) {
-		map = malloc(sizeof(*map));
+		map = client_malloc(sizeof(*map));
 		rc = map == NULL ? -ENOMEM : volume_take_attach(volume, reply, map, text);
 	}
 	if (rc == 0)
 		rc = client_set_map(volume->client, map);
 	free(map);
+	if (rc < 0 && text[0] == '\0')
+		(void)snprintf(text, sizeof(text), "volume '%.64s': %s", volume->info.name,
+		    cleave_error_text(rc));
 	open_finish(volume, rc < 0 ? rc : 0, text);
 }
 

@@ -132,18 +132,27 @@ cleave_free(struct cleave *cleave)
 	free(cleave);
 }
 
+/* -ENOMEM, and what a caller can print. */
+static int
+out_of_memory(char *ret_error)
+{
+	if (ret_error != NULL)
+		(void)snprintf(ret_error, CLEAVE_ERROR_BYTES_MAX, "%s", cleave_error_text(-ENOMEM));
+	return -ENOMEM;
+}
+
 int
 cleave_start(const struct cleave_client_options *options, struct cleave **ret_cleave,
     char *ret_error)
 {
 	struct cleave_client_options client_options = *options;
-	struct cleave *cleave = calloc(1, sizeof(*cleave));
+	struct cleave *cleave = client_calloc(1, sizeof(*cleave));
 	const char *what = "memory";
 	int rc;
 
 	assert(options->loop == NULL);
 	if (cleave == NULL)
-		return -ENOMEM;
+		return out_of_memory(ret_error);
 	cleave->magic = CLEAVE_THREAD_MAGIC;
 	list_init(&cleave->disks);
 	(void)pthread_mutex_init(&cleave->lock, NULL); /* cannot fail with these arguments */
@@ -195,7 +204,7 @@ wait_on_call(struct cleave_call *call, int rc, const char *reply, const char *er
 
 	(void)call;
 	if (reply != NULL)
-		wait->reply = strdup(reply);
+		wait->reply = client_strdup(reply);
 	if (error != NULL)
 		(void)snprintf(wait->error, sizeof(wait->error), "%s", error);
 	if (rc == 0 && wait->reply == NULL)
@@ -271,13 +280,13 @@ int
 cleave_disk_open(struct cleave *cleave, const char *name, unsigned flags,
     struct cleave_disk **ret_disk, char *ret_error)
 {
-	struct cleave_disk *disk = calloc(1, sizeof(*disk));
+	struct cleave_disk *disk = client_calloc(1, sizeof(*disk));
 	struct wait wait;
 	int rc;
 
 	CHECK_OBJ(cleave, CLEAVE_THREAD_MAGIC);
 	if (disk == NULL)
-		return -ENOMEM;
+		return out_of_memory(ret_error);
 	disk->magic = CLEAVE_DISK_MAGIC;
 	disk->cleave = cleave;
 	wait_begin(&wait, cleave);

@@ -9,27 +9,7 @@
 #include "cleave/disk.h"
 #include "storage-node/append.h"
 #include "storage-node/node_state.h"
-#include "support/node_rig.h"
-
-static struct node_rig *rig;
-static struct rig_extent extent;
-static uint64_t seed_next;
-
-static void
-setup(void)
-{
-	rig = rig_create(&(struct rig_options){ .seed = seed_next++ });
-	rig_up(rig);
-	rig_extent_init(&extent, 3, 5, 1, EXTENT_LOG);
-	cr_assert_eq(rig_extent_create(rig, &extent), 0);
-}
-
-static void
-teardown(void)
-{
-	rig_extent_fini(&extent);
-	rig_destroy(rig);
-}
+#include "unit/extent_fixture.h"
 
 TestSuite(append, .init = setup, .fini = teardown);
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/config.h"
+#include "base/config_value.h"
 #include "base/num.h"
 
 struct values {

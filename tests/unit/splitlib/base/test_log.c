@@ -144,3 +144,11 @@ Test(log, errnos_have_names)
 	cr_assert_str_eq(log_errno(5), "unknown errno");
 	cr_assert_str_eq(log_errno(-100000), "unknown errno");
 }
+
+Test(log, a_line_names_two_errnos)
+{
+	char text[64];
+
+	(void)snprintf(text, sizeof(text), "%s %s", log_errno(-EIO), log_errno(-ENOTRECOVERABLE));
+	cr_assert_str_eq(text, "-EIO -ENOTRECOVERABLE");
+}

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/num.h"
 #include "cleave/manage.h"
 #include "support/fake_gateway.h"
@@ -441,5 +442,34 @@ Test(client_thread, stop_gives_requests_up)
 	r->cleave = NULL;
 	r->disk = NULL; /* gone with it */
 	free(data);
+	remote_destroy(r);
+}
+
+/* The library's thread has its own: here fails what the caller's thread allocates. */
+Test(client_thread, the_nth_allocation_of_a_start_fails_with_a_text)
+{
+	struct remote *r = remote_create();
+	struct cleave *cleave = NULL;
+	uint32_t nth = 1;
+	int rc;
+
+	remote_run(r);
+	for (;; nth++) {
+		r->error[0] = '\0';
+		alloc_fail_at(ALLOC_CLIENT, nth);
+		rc = cleave_start(&r->options, &cleave, r->error);
+		if (rc == 0)
+			break;
+		cr_assert_eq(rc, -ENOMEM);
+		cr_assert_null(cleave);
+		cr_assert_neq(r->error[0], '\0', "allocation %u", nth);
+	}
+	cr_assert_gt(nth, 3);
+	alloc_fail_at(ALLOC_CLIENT, 1);
+	r->error[0] = '\0';
+	cr_assert_eq(cleave_disk_open(r->cleave, "v", 0, &r->disk, r->error), -ENOMEM);
+	cr_assert_neq(r->error[0], '\0');
+	cr_assert_eq(cleave_disk_open(r->cleave, "v", 0, &r->disk, r->error), 0);
+	cleave_stop(cleave);
 	remote_destroy(r);
 }

@@ -2,6 +2,7 @@
 /* test_manage.c -- volumes and snapshots by typed calls, on a loop: requests, answers, what goes wrong */
 #include <jansson.h>
 
+#include "base/alloc.h"
 #include "cleave/manage.h"
 #include "library/ask.h"
 #include "unit/client_fixture.h"
@@ -652,15 +653,11 @@ Test(manage, a_client_that_ends_takes_its_calls_along)
 	fixture_destroy(f);
 }
 
-/* The n-th allocation of jansson's fails: the gateway's answer is a text here, so all are the client's. */
-static uint32_t json_countdown;
-
+/* jansson's memory is the client's, too: the gateway's answer is a text here. */
 static void *
 json_malloc(size_t bytes)
 {
-	if (json_countdown > 0 && --json_countdown == 0)
-		return NULL;
-	return malloc(bytes);
+	return alloc_resized(ALLOC_CLIENT, NULL, bytes);
 }
 
 /* @call ends well, or with an error that a lack of memory may be; true: nothing failed. */
@@ -695,15 +692,12 @@ Test(manage, the_nth_allocation_fails)
 
 		f->fake.control_answer = calls[i].answer;
 		do {
-			json_countdown = nth++;
+			alloc_fail_at(ALLOC_CLIENT, nth++);
 			(void)run_without_memory(&told, i);
-		} while (json_countdown == 0); /* it did fail */
+			cr_assert(f->rc == 0 || f->error[0] != '\0', "case %zu", i);
+		} while (alloc_has_failed(ALLOC_CLIENT));
 		cr_assert(nth > 5, "case %zu: it allocates", i);
-		json_countdown = 0;
-		ask_alloc_fail_at(1);
-		if (!run_without_memory(&told, i))
-			cr_assert(f->rc == -ENOMEM && f->error[0] != '\0', "case %zu", i);
-		ask_alloc_fail_at(0);
+		alloc_fail_at(ALLOC_CLIENT, 0);
 		cr_assert(run_without_memory(&told, i), "case %zu: %s", i, f->error);
 	}
 	json_set_alloc_funcs(malloc, free);
