@@ -200,6 +200,8 @@ ask_on_answer(struct cleave_call *call, int rc, const char *reply, const char *e
 	char text[CLEAVE_ERROR_BYTES_MAX];
 
 	assert(call == &ask->call);
+	assert(rc != 0 || reply != NULL);
+	ask->answer = reply;
 	if (rc == 0) {
 		rc = parse_and_say(reply, ask->kind, &answer, text);
 		error = rc == 0 ? NULL : text;
