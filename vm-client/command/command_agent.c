@@ -234,20 +234,6 @@ agent_open(struct command_session *session, bool may_start, int *ret_fd)
 }
 
 int
-command_find_volume(struct command_session *session)
-{
-	const char *name = session->options->name, *at = strchr(name, '@');
-	json_t *reply = NULL;
-	int rc = command_ask(session,
-	    json_pack("{s:s, s:s%}", "op", "volume.show", "name", name,
-		at == NULL ? strlen(name) : (size_t)(at - name)),
-	    false, &reply);
-
-	json_decref(reply);
-	return rc;
-}
-
-int
 command_attach(struct command_session *session)
 {
 	const struct command_options *options = session->options;

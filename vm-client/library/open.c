@@ -159,7 +159,10 @@ volume_on_attach(struct cleave_call *call, int rc, const char *reply, const char
 	CHECK_OBJ(volume, VOLUME_MAGIC);
 	if (open_waits(volume, rc, reply))
 		return;
-	if (error != NULL)
+	/* A gateway that says more about a volume than what is wrong names it. */
+	if (error != NULL && strncmp(error, "volume '", strlen("volume '")) == 0)
+		(void)snprintf(text, sizeof(text), "%s", error);
+	else if (error != NULL)
 		(void)snprintf(text, sizeof(text), "volume '%.64s': %.300s", volume->info.name,
 		    error);
 	if (rc == 0) {
