@@ -79,7 +79,7 @@ question_run(struct command_question *question)
 #define NAMES_ARE                                                                                  \
 	"names have 1 to 63 letters, digits, '.', '_' and '-', a snapshot's is VOLUME@SNAPSHOT"
 
-/* It was not sent: something on the command line is not what a gateway could be asked. */
+/* A request that was not sent: something on the command line is not what a gateway could be asked. */
 static int
 fail_unsent(struct command_session *session, int rc)
 {
@@ -264,7 +264,7 @@ command_on_status(struct cleave_ask *ask, int rc, const struct cleave_gateway_st
 	question_take(arg, rc, error, status, status != NULL, sizeof(*status));
 }
 
-/* What there is no call for. */
+/* Requests that cleave/manage.h has no call for. */
 
 static void
 question_on_answer(struct cleave_call *call, int rc, const char *reply, const char *error,

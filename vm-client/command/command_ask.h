@@ -24,7 +24,7 @@ struct command_question {
 	struct cleave_call call; /* instead of ask: command_ask */
 	struct command_session *session;
 	json_t *reply; /* the answer as it came, an object; NULL: there is none */
-	/* Of the kind that the call tells; of a list asked page by page, all of them. */
+	/* Entries of the kind that the call tells; when a list is asked for page by page, all of them. */
 	void *entries; /* NULL: count is 0 */
 	uint32_t count;
 	bool is_more; /* a list: of the page that came last */

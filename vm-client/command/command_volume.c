@@ -36,7 +36,7 @@ class_name(const struct cleave_volume_entry *volume)
 	return command_service_classes[volume->info.service_class];
 }
 
-/* Who its key names; of one that died without a word no gateway may have heard for a while. */
+/* The writer that the volume's key names; of one that died without a word no gateway may have heard for a while. */
 static void
 print_writer(struct table *table, const struct cleave_volume_entry *volume)
 {
