@@ -16,6 +16,7 @@
 
 #include "base/check.h"
 #include "internal.h"
+#include "message_payload.h"
 
 static const struct sm_state connection_table[CONNECTION_STATE_NR] = {
 	[CONNECTION_DOWN] = { "down", SM_TO(CONNECTION_CONNECTING) | SM_TO(CONNECTION_GONE),
@@ -232,7 +233,7 @@ connection_on_place(struct split_qp *qp, const struct wire_header *header, void 
 	    reply.opcode != WIRE_READ)
 		return NULL;
 	message = connection_find(connection, &reply);
-	return message != NULL ? message_place(message) : NULL;
+	return message != NULL ? cleave_payload_place(message) : NULL;
 }
 
 static void
