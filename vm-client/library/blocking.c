@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <semaphore.h>
 
+#include "base/check.h"
 #include "base/num.h"
 #include "thread.h"
 
@@ -27,6 +28,7 @@ run_one(struct cleave_disk *disk, struct cleave_io *request)
 	struct wait wait;
 	int rc;
 
+	assert(request->fn == NULL);
 	cleave_wait_begin(&wait, disk->cleave);
 	wait.io = *request;
 	wait.io.fn = wait_on_io;
@@ -173,6 +175,7 @@ static uint32_t
 extents_join(struct cleave_extent *extents, uint32_t count, uint32_t max,
     const struct cleave_extent *more, uint32_t more_count)
 {
+	assert(count <= max);
 	for (uint32_t i = 0; i < more_count; i++) {
 		if (count > 0 && extents[count - 1].flags == more[i].flags)
 			extents[count - 1].length_bytes += more[i].length_bytes;

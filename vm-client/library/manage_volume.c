@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "manage.h"
 
 /* Answers. */
@@ -90,6 +91,7 @@ manage_named(const struct ask_op *op, const char *name)
 void
 manage_add_flag(json_t **request, const char *member, unsigned flags, unsigned flag)
 {
+	assert(flag != 0 && (flag & (flag - 1)) == 0); /* one of them */
 	if ((flags & flag) != 0)
 		ask_add(request, member, json_true());
 }

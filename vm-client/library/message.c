@@ -54,6 +54,7 @@ messages_init(struct cleave_client *client)
 {
 	uint32_t count = client->options.message_count_max;
 
+	assert(client->messages == NULL && count > 0 && count <= CLEAVE_MESSAGES_MAX);
 	client->messages = calloc(count, sizeof(*client->messages));
 	client->status = calloc(1, CLIENT_MESSAGE_BYTES_MAX);
 	if (client->messages == NULL || client->status == NULL)
@@ -108,6 +109,7 @@ message_enqueue(struct message *message)
 	struct cleave_volume *volume = message->volume;
 	const struct client_map *map = message->client->map;
 
+	assert(map != NULL && message->sm.state == MESSAGE_QUEUED);
 	message->shard =
 	    wire_shard_of(volume->info.segment_base + message->offset_bytes / CLEAVE_SEGMENT_BYTES,
 		message->offset_bytes % CLEAVE_SEGMENT_BYTES, map->shard_count);
@@ -134,6 +136,7 @@ message_block_or_route(struct message *message)
 {
 	struct message *blocker = NULL;
 
+	assert(message->sm.state == MESSAGE_FREE || message->sm.state == MESSAGE_BLOCKED);
 	list_remove(&message->queue_link);
 	if (message->is_write)
 		blocker = overlap_find(&message->volume->overlap, message);
@@ -154,6 +157,7 @@ piece_length(const struct cleave_io *io, uint64_t from_bytes)
 	uint64_t at = io->offset_bytes + from_bytes;
 	uint64_t length = io->length_bytes - from_bytes;
 
+	assert(from_bytes < io->length_bytes);
 	length = num_min(length, CLEAVE_CHUNK_BYTES - at % CLEAVE_CHUNK_BYTES);
 	return (uint32_t)num_min(length, has_data ? CLIENT_MESSAGE_BYTES_MAX : CLEAVE_CHUNK_BYTES);
 }
@@ -172,6 +176,7 @@ message_ask(struct message *message)
 	const struct wire_status hole = { .block_count = (uint32_t)(bytes / CLEAVE_BLOCK_BYTES),
 		.flags = WIRE_STATUS_HOLE | WIRE_STATUS_ZERO };
 
+	assert(io->op == CLEAVE_BLOCK_STATUS);
 	if (message->is_full)
 		return false;
 	message->is_full = bytes > 0 && !cleave_payload_extent(io, &hole);
@@ -219,6 +224,7 @@ message_start(struct cleave_volume *volume, struct cleave_io *io)
 	    LIST_ENTRY(list_pop_front(&volume->client->free), struct message, queue_link);
 
 	CHECK_OBJ(message, MESSAGE_MAGIC);
+	assert(volume_is_live(volume));
 	assert(message->sm.state == MESSAGE_FREE);
 	assert(!message->is_sending);
 	message->volume = volume;
@@ -292,6 +298,7 @@ void
 message_give_up(struct message *message, int rc)
 {
 	CHECK_OBJ(message, MESSAGE_MAGIC);
+	assert(rc < 0);
 	if (message->volume->asker == message)
 		message->volume->asker = NULL; /* others need not wait for its connection's end */
 	if (message->sm.state == MESSAGE_SENT || message->sm.state == MESSAGE_ANSWERED) {
@@ -309,6 +316,7 @@ message_give_up(struct message *message, int rc)
 static bool
 message_go_on(struct message *message)
 {
+	assert(message->told_bytes <= message->length_bytes);
 	message->io_offset_bytes += message->told_bytes;
 	message->told_bytes = 0;
 	message->attempts = message->checksum_errors = 0;
@@ -373,6 +381,7 @@ message_on_timer(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	CHECK_OBJ(message, MESSAGE_MAGIC);
+	assert(timer == &message->timer);
 	assert(message->sm.state == MESSAGE_DELAYED);
 	message_route(message);
 }
@@ -421,6 +430,7 @@ message_decide(struct message *message)
 	int rc = message->rc;
 	enum retry_verdict verdict;
 
+	assert(message->sm.state == MESSAGE_ANSWERED && !message->is_sending);
 	message_leave_sent(message);
 	if (rc == 0 && message->told_bytes > 0 && !message->is_given_up && volume_is_live(volume) &&
 	    message_go_on(message)) {
@@ -470,6 +480,7 @@ message_on_send(struct split_send *send, int rc, void *arg)
 
 	(void)send;
 	CHECK_OBJ(message, MESSAGE_MAGIC);
+	assert(send == &message->send);
 	assert(message->is_sending);
 	message->is_sending = false;
 	if (message->client->is_destroying)

@@ -23,6 +23,7 @@ cleave_payload_extent(struct cleave_io *io, const struct wire_status *status)
 {
 	uint64_t bytes = (uint64_t)status->block_count * CLEAVE_BLOCK_BYTES;
 
+	assert(io->extent_count <= io->extent_max);
 	if (io->extent_count > 0 && io->extents[io->extent_count - 1].flags == status->flags) {
 		io->extents[io->extent_count - 1].length_bytes += bytes;
 		return true;
@@ -67,6 +68,7 @@ cleave_payload_stage(struct message *message)
 	struct cleave_client *client = message->client;
 	const struct cleave_io *io = message->io;
 
+	assert(io->op == CLEAVE_WRITE && !message->is_staged && !message->is_sending);
 	if (io_has_host(io)) {
 		message->payload_crc = payload_gather(message);
 		message->piece.ptr = message->staging;
@@ -126,6 +128,7 @@ cleave_payload_take(struct message *message, const struct wire_io_reply *reply,
 	const struct cleave_io *io = message->io;
 	uint32_t crc;
 
+	assert(io->op == CLEAVE_READ && reply->rc == 0);
 	if (io_has_host(io)) {
 		crc = payload_scatter(message, msg);
 	} else {
@@ -154,6 +157,7 @@ cleave_payload_take_status(struct message *message, const struct wire_io_reply *
 	struct wire_status status;
 	const char *field;
 
+	assert(message->io->op == CLEAVE_BLOCK_STATUS && message->told_bytes == 0);
 	dev_copy_to_host(client->port, client->status, payload, reply->payload_bytes);
 	message->is_damaged = crc32c(0, client->status, reply->payload_bytes) != reply->payload_crc;
 	if (message->is_damaged)

@@ -15,6 +15,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "thread.h"
 
 struct cleave {
@@ -45,6 +46,7 @@ cleave_wait_drop(struct wait *wait)
 void
 cleave_wait_finish(struct wait *wait, int rc)
 {
+	assert(rc <= 0);
 	wait->rc = rc;
 	(void)sem_post(&wait->done); /* cannot overflow */
 }
@@ -52,6 +54,7 @@ cleave_wait_finish(struct wait *wait, int rc)
 int
 cleave_wait_for(struct wait *wait, void (*fn)(struct loop_post *post, void *arg), char *ret_error)
 {
+	assert(fn != NULL || ret_error == NULL);
 	if (fn != NULL) {
 		wait->post = (struct loop_post){ .fn = fn, .arg = wait };
 		loop_post(wait->cleave->loop, &wait->post);
@@ -88,6 +91,7 @@ thread_on_stop(struct loop_post *post, void *arg)
 	struct cleave *cleave = arg;
 
 	(void)post;
+	assert(post == &cleave->stop_post);
 	loop_stop(cleave->loop);
 }
 
@@ -169,6 +173,7 @@ wait_on_call(struct cleave_call *call, int rc, const char *reply, const char *er
 	struct wait *wait = arg;
 
 	(void)call;
+	assert(call == &wait->call && (rc != 0 || reply != NULL));
 	if (reply != NULL)
 		wait->reply = strdup(reply);
 	if (error != NULL)
@@ -186,6 +191,7 @@ thread_on_control(struct loop_post *post, void *arg)
 	int rc;
 
 	(void)post;
+	assert(post == &wait->post);
 	wait->call.fn = wait_on_call;
 	wait->call.arg = wait;
 	rc = cleave_control(wait->cleave->client, &wait->call, wait->text);
@@ -218,6 +224,7 @@ wait_on_open(struct cleave_volume *volume, int rc, const char *error, void *arg)
 {
 	struct wait *wait = arg;
 
+	assert((rc == 0) == (volume != NULL));
 	wait->disk->volume = volume;
 	if (rc == 0)
 		wait->disk->info = *cleave_volume_info(volume);
@@ -234,6 +241,7 @@ thread_on_open(struct loop_post *post, void *arg)
 	int rc;
 
 	(void)post;
+	assert(post == &wait->post && wait->disk != NULL);
 	rc = cleave_volume_open(wait->cleave->client, wait->text, wait->flags, wait_on_open, wait);
 	if (rc == 0)
 		return;
@@ -283,6 +291,7 @@ thread_on_close(struct loop_post *post, void *arg)
 	struct wait *wait = arg;
 
 	(void)post;
+	assert(post == &wait->post);
 	cleave_volume_close(wait->disk->volume, wait_on_close, wait);
 }
 
@@ -322,6 +331,7 @@ io_to_reap(struct cleave_io *io, int rc, void *arg)
 	bool was_empty;
 
 	(void)arg;
+	assert(io->fn == io_to_reap && rc <= 0);
 	io->rc = rc;
 	io->next = NULL;
 	(void)pthread_mutex_lock(&cleave->lock); /* ours: cannot fail */
@@ -346,6 +356,7 @@ thread_on_submit(struct loop_post *post, void *arg)
 
 	(void)post;
 	CHECK_OBJ(disk, CLEAVE_DISK_MAGIC);
+	assert(post == &io->post);
 	rc = cleave_submit(disk->volume, io);
 	if (rc == 0)
 		return;
