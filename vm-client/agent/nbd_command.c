@@ -57,6 +57,7 @@ nbd_command_check(const struct nbd_connection *connection, const struct nbd_requ
 	const struct nbd_export *export = connection->export;
 	bool is_beyond;
 
+	assert(export != NULL);
 	if ((head->flags & ~flags_allowed(head->type, connection->style)) != 0)
 		return -EINVAL;
 	if (head->type == NBD_CMD_FLUSH)

@@ -282,6 +282,7 @@ connection_secure(struct nbd_connection *connection)
 	bool wants_output = false;
 	int rc = 0;
 
+	assert(connection->sm.state == NBD_CONNECTION_STARTTLS);
 	if (connection->tls_session == NULL && connection->input_at < connection->input_end)
 		rc = -EPROTO;
 	else if (connection->tls_session == NULL)
@@ -315,6 +316,7 @@ connection_on_send_task(struct loop_task *task, void *arg)
 
 	(void)task;
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	assert(task == &connection->send_task);
 	if (connection->sm.state != NBD_CONNECTION_CLOSED && !connection->is_writing)
 		connection_flush(connection);
 	else if (connection->server->handover != NULL)
@@ -330,6 +332,7 @@ connection_on_writable(struct loop_fd *watcher, unsigned events, void *arg)
 	(void)watcher;
 	(void)events;
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	assert(watcher == &connection->out_watcher);
 	if (connection->sm.state == NBD_CONNECTION_STARTTLS && !nbd_send_has_output(connection))
 		connection_secure(connection);
 	else
@@ -391,6 +394,7 @@ connection_on_readable(struct loop_fd *watcher, unsigned events, void *arg)
 	(void)watcher;
 	(void)events;
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	assert(watcher == &connection->in_watcher);
 	if (connection->is_reading)
 		connection_take_input(connection);
 }
@@ -403,6 +407,7 @@ connection_on_read_task(struct loop_task *task, void *arg)
 
 	(void)task;
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	assert(task == &connection->read_task);
 	if (connection->is_reading)
 		connection_take_input(connection);
 }
@@ -487,6 +492,7 @@ connection_on_handshake_timer(struct loop_timer *timer, void *arg)
 	struct nbd_connection *connection = arg;
 
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	assert(timer == &connection->handshake_timer);
 	/* This side is the slow one while a client waits for its export. */
 	if (connection->sm.state == NBD_CONNECTION_OPENING)
 		loop_timer_start(connection->server->options.loop, timer,

@@ -80,6 +80,8 @@ request_free(struct nbd_request *request)
 	struct nbd_connection *connection = request->connection;
 	struct nbd_buffers *buffers = &connection->server->buffers;
 
+	assert(connection->request_count > 0);
+	assert(connection->in_flight_bytes >= request->held_bytes);
 	sm_move(&request->sm, NBD_REQUEST_DONE);
 	nbd_buffer_put(buffers, request->data, request->data_bytes);
 	nbd_buffer_put(buffers, request->edges, 2 * (uint64_t)BLOCK);
@@ -99,6 +101,7 @@ void
 nbd_request_sent(struct nbd_request *request)
 {
 	CHECK_OBJ(request, REQUEST_MAGIC);
+	assert(request->sm.state == NBD_REQUEST_REPLYING);
 	request_free(request);
 }
 
@@ -136,6 +139,7 @@ void
 nbd_request_end(struct nbd_request *request, int rc)
 {
 	CHECK_OBJ(request, REQUEST_MAGIC);
+	assert(rc <= 0);
 	request->rc = rc;
 	request_finish(request);
 }
@@ -150,6 +154,7 @@ request_patch(struct nbd_request *request)
 	uint64_t tail = request->end_bytes - nbd_command_end(&request->head);
 	uint8_t *last = request->edges + BLOCK;
 
+	assert(has_edges(request) && request->rc == 0);
 	if (request->head.type == NBD_CMD_WRITE) {
 		if (skew > 0)
 			memcpy(request->data, request->edges, skew);
@@ -173,6 +178,7 @@ static void
 request_add_io(struct nbd_request *request, enum cleave_op op, uint64_t offset_bytes,
     uint64_t length_bytes, void *data)
 {
+	assert(request->io_count < NBD_REQUEST_IOS_MAX || length_bytes == 0);
 	if (length_bytes == 0)
 		return;
 	request->ios[request->io_count++] = (struct cleave_io){ .op = op,
@@ -186,6 +192,7 @@ request_add_io(struct nbd_request *request, enum cleave_op op, uint64_t offset_b
 static void
 request_plan_edges(struct nbd_request *request)
 {
+	assert(request->sm.state == NBD_REQUEST_WAITING && has_edges(request));
 	request->io_next = request->io_count = 0;
 	if (request->has_edge[0])
 		request_add_io(request, CLEAVE_READ, request->first_bytes, BLOCK, request->edges);
@@ -242,6 +249,7 @@ request_plan(struct nbd_request *request)
 static void
 request_on_step(struct nbd_request *request)
 {
+	assert(request->io_out == 0);
 	if (request->sm.state == NBD_REQUEST_FETCHING && request->rc == 0) {
 		request_patch(request);
 		request_plan(request);
@@ -279,6 +287,7 @@ request_on_part(struct cleave_io *io, uint64_t from_bytes, uint64_t bytes, void 
 
 	(void)io;
 	CHECK_OBJ(request, REQUEST_MAGIC);
+	assert(io == &request->ios[0] && request->parts != NULL);
 	if (begin < end && request->connection->sm.state != NBD_CONNECTION_CLOSED)
 		nbd_connection_part(request->connection, request, begin, end - begin);
 }
@@ -293,6 +302,7 @@ request_submit(struct nbd_request *request)
 	struct nbd_export *export = request->export;
 	int rc = 0;
 
+	assert(request->io_next <= request->io_count);
 	while (request->io_next < request->io_count && rc == 0) {
 		rc = cleave_submit(export->volume, &request->ios[request->io_next]);
 		if (rc == 0) {
@@ -417,6 +427,7 @@ request_queue(struct nbd_request *request)
 {
 	struct nbd_request *blocker = request_blocker(request);
 
+	assert(request->sm.state == NBD_REQUEST_WAITING);
 	if (blocker == NULL && request_must_attach(request))
 		return;
 	if (blocker == NULL) {
@@ -447,6 +458,7 @@ request_alloc_memory(struct nbd_request *request)
 	struct nbd_buffers *buffers = &request->connection->server->buffers;
 	struct nbd_command_shape shape = nbd_command_shape_of(request->connection, &request->head);
 
+	assert(request->data == NULL && request->parts == NULL && request->edges == NULL);
 	request->first_bytes = shape.first_bytes;
 	request->end_bytes = shape.end_bytes;
 	if (shape.data_bytes > 0) {
@@ -534,6 +546,7 @@ void
 nbd_request_received(struct nbd_request *request)
 {
 	CHECK_OBJ(request, REQUEST_MAGIC);
+	assert(request->head.type == NBD_CMD_WRITE);
 	sm_move(&request->sm, NBD_REQUEST_WAITING);
 	request_queue(request);
 }
