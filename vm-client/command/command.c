@@ -248,6 +248,7 @@ check_options(struct command_options *options)
 	char *end;
 	long level;
 
+	assert(command != NULL && command->run != NULL);
 	if (foreign != 0)
 		return usage_error("'%s%s%s' takes no --%s", command->noun,
 		    command->verb == NULL ? "" : " ", command->verb == NULL ? "" : command->verb,
@@ -399,6 +400,7 @@ command_fail(struct command_session *session, int rc, const char *format, ...)
 {
 	va_list args;
 
+	assert(rc < 0);
 	va_start(args, format);
 	(void)vsnprintf(session->error, sizeof(session->error), format, args); /* cut if too long */
 	va_end(args);
@@ -418,8 +420,10 @@ session_init(struct command_session *session)
 		.is_impatient = true,
 	};
 	char error[CLEAVE_ERROR_BYTES_MAX] = "";
-	int rc = cleave_client_create(&client_options, &session->client, error);
+	int rc;
 
+	assert(session->client == NULL && options->gateways.count > 0);
+	rc = cleave_client_create(&client_options, &session->client, error);
 	if (rc == 0)
 		return 0;
 	return command_fail(session, rc, "%s", error[0] != '\0' ? error : strerror(-rc));
@@ -431,6 +435,7 @@ command_execute(const struct command_options *options, FILE *out)
 	struct command_session session = { .options = options, .out = out };
 	int rc;
 
+	assert(options->command != NULL && options->command->run != NULL);
 	session.loop = loop_ev_create(0);
 	if (session.loop == NULL) {
 		rc = command_fail(&session, -errno, "the event loop: %s", strerror(errno));
@@ -454,6 +459,7 @@ command_print_json(const json_t *value, FILE *out)
 {
 	char *text = json_dumps(value, JSON_INDENT(2));
 
+	assert(value != NULL);
 	if (text == NULL)
 		return -ENOMEM;
 	fprintf(out, "%s\n", text);

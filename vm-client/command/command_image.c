@@ -381,6 +381,7 @@ command_import(struct command_session *session)
 	bool is_new = false;
 	int rc;
 
+	assert(options->file != NULL && options->name != NULL);
 	image_watch_signals();
 	tool_path(options->file, path);
 	rc = image_info(session, path, &format, &image_bytes);
@@ -418,6 +419,7 @@ export_begin(struct command_session *session, char path[PATH_MAX + 16])
 	char whole[PATH_MAX + 2];
 	int fd;
 
+	assert(options->file != NULL);
 	(void)umask(mask);
 	path[0] = '\0';
 	if (is_there && !S_ISREG(status.st_mode))

@@ -43,6 +43,7 @@ map_tell(struct map *map)
 	char size[TABLE_NUMBER_BYTES];
 	json_t *entry;
 
+	assert(map->at_bytes % CLEAVE_BLOCK_BYTES == 0);
 	if (map->last.length_bytes == 0 ||
 	    (map->is_difference && (map->last.flags & CLEAVE_EXTENT_HOLE) != 0))
 		return 0;
@@ -157,6 +158,7 @@ command_snapshot_diff(struct command_session *session)
 	const char *new_snapshot = "";
 	size_t bytes;
 
+	assert(old != NULL);
 	if (at == NULL)
 		return command_fail(session, -EINVAL, "'%.64s': must be VOLUME@SNAPSHOT", old);
 	bytes = (size_t)(at - old);

@@ -13,6 +13,7 @@ command_snapshot_create(struct command_session *session)
 {
 	struct command_question question;
 
+	assert(session->options->name != NULL);
 	command_question_init(&question, session);
 	return command_say(&question,
 	    command_wait(&question,
@@ -26,6 +27,7 @@ command_snapshot_delete(struct command_session *session)
 {
 	struct command_question question;
 
+	assert(session->options->name != NULL);
 	command_question_init(&question, session);
 	return command_say(&question,
 	    command_wait(&question,
@@ -42,6 +44,7 @@ command_snapshot_rollback(struct command_session *session)
 	    (options->must_shrink ? CLEAVE_MANAGE_SHRINK : 0u);
 	struct command_question question;
 
+	assert(options->name != NULL);
 	command_question_init(&question, session);
 	return command_say(&question,
 	    command_wait(&question,
@@ -56,6 +59,7 @@ command_clone(struct command_session *session)
 	const struct command_options *options = session->options;
 	struct command_question question;
 
+	assert(options->name != NULL && options->new_name != NULL);
 	command_question_init(&question, session);
 	return command_say(&question,
 	    command_wait(&question,

@@ -40,6 +40,7 @@ ask_at(struct command_session *session, const char *address, json_t *request, js
 	char error[CLEAVE_ERROR_BYTES_MAX] = "";
 	int rc = cleave_client_create(&options, &other.client, error);
 
+	assert(address[0] != '\0');
 	if (rc != 0) {
 		json_decref(request);
 		return rc;

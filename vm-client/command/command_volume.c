@@ -155,6 +155,7 @@ command_volume_show(struct command_session *session)
 	json_t *usage = NULL;
 	int rc = ask_volume(session, session->options->name, &question);
 
+	assert(session->options->name != NULL);
 	if (rc == 0)
 		rc = command_usage(session, &usage);
 	if (rc == 0 && session->options->is_json) {
@@ -205,6 +206,7 @@ command_volume_delete(struct command_session *session)
 	struct command_question question;
 	int rc;
 
+	assert(options->name != NULL);
 	command_question_init(&question, session);
 	rc = command_wait(&question,
 	    cleave_volume_delete(session->client, &question.ask, options->name, flags,
@@ -251,6 +253,7 @@ command_volume_rename(struct command_session *session)
 	const struct command_options *options = session->options;
 	struct command_question question;
 
+	assert(options->name != NULL && options->new_name != NULL);
 	command_question_init(&question, session);
 	return command_say(&question,
 	    command_wait(&question,

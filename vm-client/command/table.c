@@ -52,6 +52,7 @@ table_grow(struct table *table)
 	uint32_t cells_max = table->cells_max * 2 + TABLE_CELLS_STEP;
 	char **cells;
 
+	assert(table->cell_count <= table->cells_max);
 	if (table->cell_count < table->cells_max)
 		return true;
 	if (table->cell_count / table->column_count >= TABLE_ROWS_MAX)

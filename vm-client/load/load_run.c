@@ -99,6 +99,7 @@ static const char *const op_names[] = {
 static struct unit *
 unit_of(const struct slot *slot)
 {
+	assert(slot->unit < slot->run->unit_count);
 	return &slot->target->units[slot->unit];
 }
 
@@ -118,6 +119,7 @@ run_stop(struct run *run)
 static void
 run_fail(struct run *run, const struct slot *slot, int rc)
 {
+	assert(rc < 0);
 	if (run->report->error_count++ == 0)
 		load_complain("volume %s: %s at offset %" PRIu64 " failed: %s",
 		    slot->target->volume->name, op_names[slot->op], slot->io.offset_bytes,
@@ -183,6 +185,7 @@ journal_slot(struct run *run, const struct slot *slot, enum journal_kind kind)
 		.writer = run->writer,
 	};
 
+	assert(slot->op != WORKLOAD_READ && slot->sequence > 0);
 	if (run->has_journal)
 		journal_append(&run->journal, &record);
 }
@@ -207,6 +210,7 @@ on_io(struct cleave_io *io, int rc, void *arg)
 	struct unit *unit = unit_of(slot);
 	uint64_t now_ns = loop_now_fresh_ns(run->load->loop);
 
+	assert(io == &slot->io && run->free_count < run->options->in_flight_count);
 	run->free_slots[run->free_count++] = (uint32_t)(slot - run->slots);
 	loop_defer(run->load->loop, &run->pump);
 	if (rc != 0) {
@@ -235,6 +239,7 @@ fill_write(struct run *run, struct slot *slot)
 	};
 	dev_ptr to = slot->buffer;
 
+	assert(slot->op == WORKLOAD_WRITE);
 	for (uint64_t i = 0; i < blocks_per_unit(run); i++) {
 		uint64_t index = source_pick(&run->source, stamp.block, stamp.sequence);
 		const uint8_t *data = source_block(&run->source, index);
@@ -308,6 +313,7 @@ on_pump(struct loop_task *task, void *arg)
 	uint64_t now_ns = loop_now_fresh_ns(run->load->loop);
 
 	(void)task;
+	assert(task == &run->pump && run->batch_count == 0);
 	while (!run->is_stopping && run->free_count > 0) {
 		uint64_t at_ns = load_rate_due_ns(&run->rate, run->issued_count, now_ns);
 
@@ -366,6 +372,7 @@ on_progress(struct loop_timer *timer, void *arg)
 	struct run *run = arg;
 	uint64_t now_ns = loop_now_fresh_ns(run->load->loop), past_ns, delay_ns;
 
+	assert(timer == &run->progress_timer);
 	flush_journal(run);
 	report_progress(run->report, now_ns, stderr);
 	past_ns = now_ns - run->started_ns;
@@ -401,6 +408,7 @@ init_slots(struct run *run)
 	const struct load_options *o = run->options;
 	uint32_t count = (uint32_t)o->in_flight_count;
 
+	assert(count > 0 && count <= LOAD_IN_FLIGHT_MAX && run->free_count == 0);
 	run->slots = calloc(count, sizeof(*run->slots));
 	run->free_slots = calloc(count, sizeof(*run->free_slots));
 	run->batch = calloc(count, sizeof(*run->batch));
@@ -534,6 +542,7 @@ run_go(struct run *run)
 	struct load *load = run->load;
 	const struct load_options *o = run->options;
 
+	assert(run->free_count == o->in_flight_count && load->on_interrupt == NULL);
 	run->started_ns = run->rate.started_ns = loop_now_fresh_ns(load->loop);
 	report_start(run->report, run->started_ns);
 	load->on_interrupt_arg = run;
