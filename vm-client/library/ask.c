@@ -209,6 +209,7 @@ ask_on_answer(struct cleave_call *call, int rc, const char *reply, const char *e
 		rc = parse_and_say(reply, ask->kind, &answer, text);
 		error = rc == 0 ? NULL : text;
 	}
+	assert((rc == 0) == (error == NULL));
 	ask->kind->deliver(ask, rc, &answer, error);
 	free(answer.entries); /* @ask may be gone */
 }

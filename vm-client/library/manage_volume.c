@@ -42,6 +42,7 @@ volume_rises(const void *before, const void *entry)
 static void
 volume_deliver(struct cleave_ask *ask, int rc, const struct ask_answer *answer, const char *error)
 {
+	assert(rc != 0 || answer->count == 1);
 	ask->fn.volume(ask, rc, rc == 0 ? answer->entries : NULL, error, ask->arg);
 }
 
@@ -50,6 +51,7 @@ volumes_deliver(struct cleave_ask *ask, int rc, const struct ask_answer *answer,
 {
 	const struct cleave_volume_page page = { answer->entries, answer->count, answer->is_more };
 
+	assert((page.volumes == NULL) == (page.volume_count == 0));
 	ask->fn.volumes(ask, rc, rc == 0 ? &page : NULL, error, ask->arg);
 }
 
