@@ -567,7 +567,8 @@ uint32_t cleave_reap(struct cleave *cleave, struct cleave_io **ret_ios, uint32_t
 /*
  * cleave_pread -- read @bytes from @offset_bytes on, and wait for them
  *
- * Any length: what is more than CLEAVE_IO_BYTES_MAX is read in pieces.
+ * Any length: what is more than CLEAVE_IO_BYTES_MAX is read in pieces. After -EINVAL and -ERANGE, here and in the
+ * calls below, nothing was begun.
  * Ownership: @data is borrowed during the call.
  * Returns:   0: all of it was read; never a part. After an error @data holds old or new content.
  * Errors:    -EINVAL unaligned or empty; -ERANGE beyond the end; and those of cleave_io_fn.

@@ -126,6 +126,7 @@ enum cleave_manage_flags {
 	CLEAVE_MANAGE_FORCE = 1u << 0,     /* whoever uses the volume loses it */
 	CLEAVE_MANAGE_SHRINK = 1u << 1,    /* it may become smaller */
 	CLEAVE_MANAGE_SNAPSHOTS = 1u << 2, /* its snapshots go with it */
+	CLEAVE_MANAGE_CHECK = 1u << 3,     /* nothing is changed: would it be refused? */
 };
 
 struct cleave_ask;
@@ -153,6 +154,11 @@ typedef void (*cleave_gateway_fn)(struct cleave_ask *ask, int rc,
 
 /* A call, owned by the caller, the library's until its handler. Nothing in it has to be set. */
 struct cleave_ask {
+	/*
+	 * In the handler: the JSON text that the gateway answered with, for what no struct has a member for; NULL
+	 * when none came. Valid during the handler alone.
+	 */
+	const char *answer;
 	/* The library's. */
 	struct cleave_call call;
 	const struct cleave_ask_kind *kind;
@@ -262,9 +268,10 @@ int cleave_volume_rename_wait(struct cleave *cleave, const char *name, const cha
  * A session that has it open learns the size by cleave_volume_refresh. Who has it open uses
  * cleave_volume_resize. To make it smaller needs CLEAVE_MANAGE_SHRINK, that nobody writes it (or
  * CLEAVE_MANAGE_FORCE), and that what is behind the new end was discarded: else it is there again when the
- * volume grows.
+ * volume grows. With CLEAVE_MANAGE_CHECK the size stays what it is: ask before the end of a volume is discarded
+ * that must not become smaller.
  * Ownership: as with cleave_volume_create.
- * Returns:   as cleave_volume_create; the volume has the new size.
+ * Returns:   as cleave_volume_create; the volume has the new size, with CLEAVE_MANAGE_CHECK the one of now.
  * Errors:    -EINVAL the name, another flag, 0 or no multiple of 4096; -ERANGE a size above
  *            CLEAVE_VOLUME_BYTES_MAX; -ENOBUFS; -ENOMEM. To @fn, and from _wait too: -ENOENT; -EINVAL it
  *            would be smaller; -ENOTEMPTY it is in use; and those of the way (cleave_volume_create).

@@ -217,9 +217,6 @@ uint64_t nbd_request_bytes(const struct nbd_connection *connection,
  */
 struct nbd_request *nbd_request_start(struct nbd_connection *connection,
     const struct nbd_request_head *head, uint64_t *ret_skip_bytes);
-/* nbd_request_has_payload -- length_bytes of it follow the head. */
-bool nbd_request_has_payload(const struct nbd_connection *connection,
-    const struct nbd_request_head *head);
 /* nbd_request_received -- the payload is there. */
 void nbd_request_received(struct nbd_request *request);
 /* nbd_request_sent -- the whole reply is. */
@@ -340,6 +337,8 @@ struct nbd_connection {
  */
 struct nbd_connection *nbd_connection_create(struct nbd_server *server, int in_fd, int out_fd,
     const char *peer, bool is_new);
+/* nbd_connection_is_open -- it may be heard, and answered: it is neither ending nor closed. */
+bool nbd_connection_is_open(const struct nbd_connection *connection);
 /* nbd_connection_resume -- whether it may read has changed: parse what is there, watch for more. */
 void nbd_connection_resume(struct nbd_connection *connection);
 /* nbd_connection_freeze -- nothing is sent, until it is again. */

@@ -34,6 +34,7 @@ nbd_attach_is_due(const struct nbd_export *export)
 void
 nbd_attach_start(struct nbd_export *export)
 {
+	assert(!export->is_read_only);
 	if (!export->is_attaching)
 		loop_defer(export->server->options.loop, &export->attach_task);
 	export->is_attaching = true;
@@ -45,6 +46,7 @@ attach_fail(struct nbd_export *export, int rc)
 {
 	struct loop_link waiting, *link;
 
+	assert(rc < 0);
 	list_init(&waiting);
 	while ((link = list_pop_front(&export->unattached)) != NULL)
 		list_push_back(&waiting, link);
@@ -99,6 +101,7 @@ nbd_attach_is_reclaiming(const struct nbd_export *export)
 void
 nbd_attach_on_writer(struct nbd_export *export)
 {
+	assert(export->volume != NULL && !export->is_read_only);
 	export->is_writer = true;
 	export->must_take = false;
 	export->lost_text[0] = '\0';
@@ -112,6 +115,7 @@ attach_switch(struct nbd_export *export, struct cleave_volume *volume)
 	struct cleave_volume *old = export->volume;
 	struct loop_link *link;
 
+	assert(old != NULL && old != volume);
 	log_info("export: %s name=%s", export->is_lost ? "got back" : "writing", export->name);
 	export->volume = volume;
 	export->is_lost = false;
@@ -131,6 +135,7 @@ attach_on_open(struct cleave_volume *volume, int rc, const char *error, void *ar
 	struct loop *loop;
 
 	CHECK_OBJ(export, EXPORT_MAGIC);
+	assert(export->is_attaching && (rc == 0) == (volume != NULL));
 	loop = export->server->options.loop;
 	export->is_attaching = false;
 	if (rc == 0 &&
@@ -157,6 +162,7 @@ attach_on_task(struct loop_task *task, void *arg)
 
 	(void)task;
 	CHECK_OBJ(export, EXPORT_MAGIC);
+	assert(task == &export->attach_task && export->is_attaching);
 	rc = cleave_volume_open(export->server->options.client, export->name,
 	    takes ? CLEAVE_OPEN_TAKE : 0, attach_on_open, export);
 	if (rc != 0)
@@ -170,6 +176,7 @@ attach_on_reclaim_timer(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	CHECK_OBJ(export, EXPORT_MAGIC);
+	assert(timer == &export->reclaim_timer);
 	if (export->sm.state == NBD_EXPORT_OPEN && export->is_lost && export->user_count > 0)
 		nbd_attach_start(export);
 }

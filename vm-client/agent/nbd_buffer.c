@@ -60,6 +60,7 @@ nbd_buffers_trim(struct nbd_buffers *buffers)
 {
 	uint64_t given_bytes = 0;
 
+	assert(buffers->spare_bytes <= buffers->free_bytes);
 	for (uint32_t class = NBD_BUFFER_CLASSES; class -- > 0;) {
 		uint64_t class_bytes = (uint64_t)BUFFER_ALIGN << class;
 

@@ -173,6 +173,7 @@ nbd_carry_load(struct nbd_connection *connection, const struct nbd_carry *carry)
 {
 	struct stat status;
 
+	assert(connection->text == NULL && connection->carried == NULL);
 	if (carry->fd < 0)
 		return carry->output_bytes == 0 && carry->input_bytes == 0 ? 0 : -EBADMSG;
 	if (fstat(carry->fd, &status) != 0)
@@ -202,6 +203,7 @@ nbd_carry_take(struct nbd_connection *connection, void *data, uint64_t bytes)
 	uint32_t count =
 	    (uint32_t)num_min(bytes, connection->carried_bytes - connection->carried_at);
 
+	assert(connection->carried_at <= connection->carried_bytes);
 	if (count == 0)
 		return 0;
 	memcpy(data, connection->carried + connection->carried_at, count);

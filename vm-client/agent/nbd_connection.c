@@ -10,9 +10,8 @@
  *	DISC, ABORT, the server stops: what was taken is answered, then the socket is closed. An error
  *	of the socket or the peer: CLOSED at once. CLOSED lasts until libcleave has given everything back.
  *
- * Input is read into one buffer; a write's payload that is not there yet goes to its place directly.
- * While too much is in flight nothing is read (I9). Replies that become ready in one turn leave in
- * one system call.
+ * What has come is nbd_input.c's. While too much is in flight nothing is read (I9). Replies that become
+ * ready in one turn leave in one system call.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,11 +23,10 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "nbd.h"
+#include "nbd_input.h"
 #include "nbd_tls.h"
 
 #define CONNECTION_MAGIC 0x4e43424eu /* "NBCN" */
-#define CONNECTION_TEXT_BYTES_HIGH (64u << 10)
-#define CONNECTION_SKIP_BYTES_MAX (UINT64_C(1) << 32)
 
 static const struct sm_state connection_table[NBD_CONNECTION_STATE_NR] = {
 	[NBD_CONNECTION_FLAGS] = { "flags",
@@ -59,46 +57,17 @@ static void connection_secure(struct nbd_connection *connection);
 
 /* ---- interests ---- */
 
-static uint32_t
-input_bytes(const struct nbd_connection *connection)
-{
-	return connection->input_end - connection->input_at;
-}
-
-static bool
-connection_is_open(const struct nbd_connection *connection)
+bool
+nbd_connection_is_open(const struct nbd_connection *connection)
 {
 	return connection->sm.state < NBD_CONNECTION_ENDING;
-}
-
-static bool
-connection_wants_input(const struct nbd_connection *connection)
-{
-	if (!connection_is_open(connection) || connection->sm.state == NBD_CONNECTION_OPENING)
-		return false;
-	if (connection->is_parking && connection->server->is_carrying)
-		return false;
-	if (connection->receiving != NULL)
-		return true; /* its memory is taken already */
-	if (connection->is_parking)
-		return false;
-	/* A client that asks for lists and does not read them waits, too. */
-	if (connection->sm.state != NBD_CONNECTION_SERVING &&
-	    connection->text_bytes - connection->text_sent_bytes >= CONNECTION_TEXT_BYTES_HIGH)
-		return false;
-	if (connection->sm.state == NBD_CONNECTION_STARTTLS)
-		return !nbd_send_has_output(connection);
-	if (nbd_memory_is_waiting(connection))
-		return false;
-	return connection->request_count < NBD_REQUESTS_MAX &&
-	    connection->in_flight_bytes < NBD_IN_FLIGHT_BYTES_MAX;
 }
 
 static void
 connection_watch(struct nbd_connection *connection)
 {
 	struct loop *loop = connection->server->options.loop;
-	bool wants_input = connection_wants_input(connection);
+	bool wants_input = nbd_input_is_wanted(connection);
 
 	if (connection->sm.state == NBD_CONNECTION_CLOSED)
 		return;
@@ -244,7 +213,7 @@ void
 nbd_connection_end(struct nbd_connection *connection)
 {
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
-	if (!connection_is_open(connection))
+	if (!nbd_connection_is_open(connection))
 		return;
 	sm_move(&connection->sm, NBD_CONNECTION_ENDING);
 	nbd_memory_leave(connection);
@@ -293,8 +262,8 @@ connection_flush(struct nbd_connection *connection)
 		return;
 	}
 	/* Input in the buffer may have waited for room: the socket will not tell of it. */
-	if (connection->sm.state != NBD_CONNECTION_STARTTLS && input_bytes(connection) > 0 &&
-	    connection_wants_input(connection)) {
+	if (connection->sm.state != NBD_CONNECTION_STARTTLS && nbd_input_bytes(connection) > 0 &&
+	    nbd_input_is_wanted(connection)) {
 		connection_parse(connection);
 		return;
 	}
@@ -313,6 +282,7 @@ connection_secure(struct nbd_connection *connection)
 	bool wants_output = false;
 	int rc = 0;
 
+	assert(connection->sm.state == NBD_CONNECTION_STARTTLS);
 	if (connection->tls_session == NULL && connection->input_at < connection->input_end)
 		rc = -EPROTO;
 	else if (connection->tls_session == NULL)
@@ -346,6 +316,7 @@ connection_on_send_task(struct loop_task *task, void *arg)
 
 	(void)task;
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	assert(task == &connection->send_task);
 	if (connection->sm.state != NBD_CONNECTION_CLOSED && !connection->is_writing)
 		connection_flush(connection);
 	else if (connection->server->handover != NULL)
@@ -361,6 +332,7 @@ connection_on_writable(struct loop_fd *watcher, unsigned events, void *arg)
 	(void)watcher;
 	(void)events;
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	assert(watcher == &connection->out_watcher);
 	if (connection->sm.state == NBD_CONNECTION_STARTTLS && !nbd_send_has_output(connection))
 		connection_secure(connection);
 	else
@@ -369,218 +341,30 @@ connection_on_writable(struct loop_fd *watcher, unsigned events, void *arg)
 
 /* ---- input ---- */
 
-static const uint8_t *
-input_take(struct nbd_connection *connection, uint32_t bytes)
-{
-	const uint8_t *at = connection->input + connection->input_at;
-
-	connection->input_at += bytes;
-	return at;
-}
-
-/* Acts on the result of an option's handler. False: stop parsing. */
-static bool
-option_result(struct nbd_connection *connection, int rc)
-{
-	switch (rc) {
-	case 0:
-		return true;
-	case -EINPROGRESS:
-		sm_move(&connection->sm, NBD_CONNECTION_OPENING);
-		return false;
-	case -EALREADY:
-		sm_move(&connection->sm, NBD_CONNECTION_STARTTLS);
-		return false;
-	case -ESHUTDOWN:
-		nbd_connection_end(connection);
-		return false;
-	default:
-		nbd_connection_break(connection,
-		    rc == -EPROTO ? "the handshake cannot go on" : cleave_error_text(rc));
-		return false;
-	}
-}
-
-/* A list of all exports is long: is there memory for it? What is queued is counted once it is. */
-static bool
-take_text(struct nbd_connection *connection, uint32_t option)
-{
-	uint64_t bytes = option == NBD_OPT_LIST ? nbd_option_list_bytes(connection) : 0;
-
-	if (!nbd_memory_take(connection, bytes))
-		return false;
-	nbd_memory_give(connection, bytes);
-	return true;
-}
-
-/* False: more bytes are needed, or it is over. */
-static bool
-parse_option(struct nbd_connection *connection)
-{
-	struct nbd_option_head head;
-	const uint8_t *data;
-
-	if (input_bytes(connection) < NBD_OPTION_BYTES || !connection_wants_input(connection))
-		return false;
-	if (nbd_option_head_decode(connection->input + connection->input_at, &head) != 0) {
-		nbd_connection_break(connection, "no option where one must be");
-		return false;
-	}
-	if (head.length_bytes > NBD_OPTION_DATA_BYTES_MAX) {
-		nbd_connection_break(connection, "an option's data is too long");
-		return false;
-	}
-	if (input_bytes(connection) < NBD_OPTION_BYTES + head.length_bytes ||
-	    !take_text(connection, head.option))
-		return false;
-	data = input_take(connection, NBD_OPTION_BYTES + head.length_bytes) + NBD_OPTION_BYTES;
-	return option_result(connection, nbd_option_run(connection, &head, data));
-}
-
-static bool
-parse_flags(struct nbd_connection *connection)
-{
-	if (input_bytes(connection) < 4)
-		return false;
-	if (nbd_client_flags(connection, input_take(connection, 4)) != 0) {
-		nbd_connection_break(connection, "unknown client flags");
-		return false;
-	}
-	sm_move(&connection->sm, NBD_CONNECTION_OPTIONS);
-	return true;
-}
-
-/* Payload that is in the buffer already. */
+/* The end that nbd_input_parse, or an option, asks for, if it does. Unless it is busy @connection may be gone. */
 static void
-take_payload(struct nbd_connection *connection)
+connection_obey(struct nbd_connection *connection, int rc, const char *why)
 {
-	struct nbd_request *request = connection->receiving;
-	uint32_t bytes = (uint32_t)num_min(input_bytes(connection),
-	    request->head.length_bytes - connection->received_bytes);
-	uint8_t *to = (uint8_t *)(uintptr_t)request->reply.data + connection->received_bytes;
-
-	memcpy(to, input_take(connection, bytes), bytes);
-	connection->received_bytes += bytes;
-	nbd_memory_moved(connection, bytes);
-}
-
-/* False: it is not all there. */
-static bool
-finish_payload(struct nbd_connection *connection)
-{
-	struct nbd_request *request = connection->receiving;
-
-	if (connection->received_bytes < request->head.length_bytes)
-		return false;
-	connection->receiving = NULL;
-	nbd_request_received(request);
-	return true;
-}
-
-static bool
-parse_request(struct nbd_connection *connection)
-{
-	uint32_t head_bytes = connection->style == NBD_EXTENDED ? NBD_EXTENDED_REQUEST_BYTES
-								: NBD_REQUEST_BYTES;
-	struct nbd_request_head head;
-
-	if (connection->receiving != NULL) {
-		take_payload(connection);
-		return finish_payload(connection);
-	}
-	if (connection->skip_bytes > 0) {
-		uint32_t bytes = (uint32_t)num_min(connection->skip_bytes, input_bytes(connection));
-
-		(void)input_take(connection, bytes);
-		connection->skip_bytes -= bytes;
-		if (connection->skip_bytes > 0)
-			return false;
-	}
-	if (input_bytes(connection) < head_bytes || !connection_wants_input(connection))
-		return false;
-	if (nbd_request_decode(connection->input + connection->input_at, connection->style,
-		&head) != 0) {
-		nbd_connection_break(connection, "no request where one must be");
-		return false;
-	}
-	if (head.type == NBD_CMD_DISC) {
+	if (rc == -ESHUTDOWN)
 		nbd_connection_end(connection);
-		return false;
-	}
-	if (nbd_request_has_payload(connection, &head) &&
-	    head.length_bytes > CONNECTION_SKIP_BYTES_MAX) {
-		nbd_connection_break(connection, "a payload of more than 4 GiB");
-		return false;
-	}
-	if (!nbd_memory_take(connection, nbd_request_bytes(connection, &head)))
-		return false;
-	(void)input_take(connection, head_bytes);
-	connection->received_bytes = 0;
-	connection->receiving = nbd_request_start(connection, &head, &connection->skip_bytes);
-	if (connection->receiving != NULL && !nbd_send_has_output(connection))
-		nbd_memory_moved(connection, 0);
-	return connection_is_open(connection);
+	else if (rc != 0)
+		nbd_connection_break(connection, why);
 }
 
-/* As far as it goes. The caller's last act. */
+/* Input is acted upon as far as it goes. The caller's last act. */
 static void
 connection_parse(struct nbd_connection *connection)
 {
-	bool goes_on = true;
+	const char *why = NULL;
+	int rc;
 
+	assert(!connection->is_busy);
 	connection->is_busy = true;
-	while (goes_on && connection_is_open(connection)) {
-		if (connection->sm.state == NBD_CONNECTION_FLAGS)
-			goes_on = parse_flags(connection);
-		else if (connection->sm.state == NBD_CONNECTION_OPTIONS)
-			goes_on = parse_option(connection);
-		else
-			goes_on = connection->sm.state == NBD_CONNECTION_SERVING &&
-			    parse_request(connection);
-	}
+	rc = nbd_input_parse(connection, &why);
+	connection_obey(connection, rc, why);
 	connection->is_busy = false;
 	connection_watch(connection);
 	connection_try_close(connection);
-}
-
-static ssize_t
-connection_read_some(struct nbd_connection *connection, void *data, uint64_t bytes)
-{
-	uint32_t count = nbd_carry_take(connection, data, bytes);
-
-	return count > 0 ? (ssize_t)count : connection->stream->read(connection, data, bytes);
-}
-
-/* Where the next bytes go: a payload's own place when nothing of the buffer is left. */
-static ssize_t
-connection_read(struct nbd_connection *connection)
-{
-	struct nbd_request *request = connection->receiving;
-	ssize_t n;
-
-	if (request != NULL && input_bytes(connection) == 0) {
-		uint8_t *to = (uint8_t *)(uintptr_t)request->reply.data +
-		    connection->received_bytes;
-
-		n = connection_read_some(connection, to,
-		    request->head.length_bytes - connection->received_bytes);
-		if (n > 0) {
-			connection->received_bytes += (uint64_t)n;
-			nbd_memory_moved(connection, (uint64_t)n);
-		}
-		return n;
-	}
-	if (connection->input_at > 0) {
-		memmove(connection->input, connection->input + connection->input_at,
-		    input_bytes(connection));
-		connection->input_end -= connection->input_at;
-		connection->input_at = 0;
-	}
-	n = connection_read_some(connection, connection->input + connection->input_end,
-	    NBD_INPUT_BYTES - connection->input_end);
-	if (n > 0)
-		connection->input_end += (uint32_t)n;
-	return n;
 }
 
 static void
@@ -593,7 +377,7 @@ connection_take_input(struct nbd_connection *connection)
 			connection_secure(connection);
 		return;
 	}
-	n = connection_read(connection);
+	n = nbd_input_read(connection);
 	if (n == 0)
 		nbd_connection_break(connection, "the peer has closed");
 	else if (n < 0 && n != -EAGAIN && n != -EINTR)
@@ -610,6 +394,7 @@ connection_on_readable(struct loop_fd *watcher, unsigned events, void *arg)
 	(void)watcher;
 	(void)events;
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	assert(watcher == &connection->in_watcher);
 	if (connection->is_reading)
 		connection_take_input(connection);
 }
@@ -622,6 +407,7 @@ connection_on_read_task(struct loop_task *task, void *arg)
 
 	(void)task;
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	assert(task == &connection->read_task);
 	if (connection->is_reading)
 		connection_take_input(connection);
 }
@@ -632,7 +418,7 @@ nbd_connection_request_gone(struct nbd_connection *connection)
 	/* Within a handler of ours: that goes on where it was. */
 	if (connection->is_busy)
 		return;
-	if (connection->sm.state == NBD_CONNECTION_SERVING && input_bytes(connection) > 0)
+	if (connection->sm.state == NBD_CONNECTION_SERVING && nbd_input_bytes(connection) > 0)
 		connection_parse(connection);
 	else
 		connection_try_close(connection);
@@ -641,6 +427,8 @@ nbd_connection_request_gone(struct nbd_connection *connection)
 void
 nbd_connection_on_export(struct nbd_connection *connection, int rc, const char *error)
 {
+	const char *why = NULL;
+
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
 	if (connection->sm.state != NBD_CONNECTION_OPENING)
 		return;
@@ -657,7 +445,8 @@ nbd_connection_on_export(struct nbd_connection *connection, int rc, const char *
 	}
 	rc = nbd_option_on_export(connection, rc, error);
 	if (rc != 0) {
-		(void)option_result(connection, rc);
+		(void)nbd_input_on_option(connection, rc, &why);
+		connection_obey(connection, rc, why);
 		return;
 	}
 	if (connection->sm.state == NBD_CONNECTION_OPENING)
@@ -703,6 +492,7 @@ connection_on_handshake_timer(struct loop_timer *timer, void *arg)
 	struct nbd_connection *connection = arg;
 
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	assert(timer == &connection->handshake_timer);
 	/* This side is the slow one while a client waits for its export. */
 	if (connection->sm.state == NBD_CONNECTION_OPENING)
 		loop_timer_start(connection->server->options.loop, timer,

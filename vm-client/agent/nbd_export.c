@@ -51,6 +51,7 @@ export_on_closed(void *arg)
 static void
 export_close(struct nbd_export *export)
 {
+	assert(export->volume != NULL);
 	export->is_writer = false;
 	loop_timer_stop(export->server->options.loop, &export->reclaim_timer);
 	sm_move(&export->sm, NBD_EXPORT_CLOSING);
@@ -63,6 +64,7 @@ export_on_open(struct cleave_volume *volume, int rc, const char *error, void *ar
 	struct nbd_export *export = arg;
 
 	CHECK_OBJ(export, EXPORT_MAGIC);
+	assert((rc == 0) == (volume != NULL));
 	if (rc != 0) {
 		log_warn("export: cannot be opened name=%s rc=%s text=\"%s\"", export->name,
 		    log_errno(rc), error == NULL ? "" : error);
@@ -94,6 +96,7 @@ export_open(struct nbd_export *export)
 	unsigned flags = !writes ? CLEAVE_OPEN_READ_ONLY : takes ? CLEAVE_OPEN_TAKE : 0;
 	int rc;
 
+	assert(export->volume == NULL);
 	sm_move(&export->sm, NBD_EXPORT_OPENING);
 	rc = cleave_volume_open(export->server->options.client, export->name, flags, export_on_open,
 	    export);
@@ -110,6 +113,7 @@ export_cut_off(struct nbd_export *export)
 {
 	struct loop_link *link, *next;
 
+	assert(export->is_lost);
 	if (list_is_empty(&export->waiters))
 		return;
 	LIST_FOREACH_SAFE(&export->server->connections, link, next) {
@@ -129,6 +133,7 @@ export_on_size(int rc, const char *error, void *arg)
 	struct loop_link *link;
 
 	CHECK_OBJ(export, EXPORT_MAGIC);
+	assert(export->is_asking);
 	export->is_asking = false;
 	if (rc != 0)
 		log_debug("export: size not known name=%s text=\"%s\"", export->name, error);
@@ -180,6 +185,7 @@ export_on_resize_task(struct loop_task *task, void *arg)
 
 	(void)task;
 	CHECK_OBJ(export, EXPORT_MAGIC);
+	assert(task == &export->resize_task);
 	nbd_resize_run(export);
 }
 
@@ -191,6 +197,7 @@ export_on_open_task(struct loop_task *task, void *arg)
 
 	(void)task;
 	CHECK_OBJ(export, EXPORT_MAGIC);
+	assert(task == &export->open_task);
 	if (export->sm.state == NBD_EXPORT_OPEN && export->user_count == 0 &&
 	    export->volume != NULL && !export->is_attaching)
 		export_close(export);
@@ -211,6 +218,7 @@ void
 nbd_export_use(struct nbd_export *export, struct nbd_connection *connection)
 {
 	CHECK_OBJ(export, EXPORT_MAGIC);
+	assert(!list_contains(&connection->wait_link));
 	if (connection->export != export) {
 		assert(connection->export == NULL);
 		connection->export = export;

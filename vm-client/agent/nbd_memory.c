@@ -54,6 +54,7 @@ nbd_memory_force(struct nbd_connection *connection, uint64_t bytes)
 {
 	struct nbd_memory *memory = &connection->server->memory;
 
+	assert(connection->held_bytes <= memory->held_bytes);
 	memory->shared_bytes += growth_of(connection, bytes);
 	memory->held_bytes += bytes;
 	memory->peak_bytes = num_max(memory->peak_bytes, memory->held_bytes);
@@ -72,6 +73,7 @@ memory_wait(struct nbd_connection *connection, uint64_t bytes)
 	struct nbd_server *server = connection->server;
 	struct nbd_memory *memory = &server->memory;
 
+	assert(!nbd_memory_is_waiting(connection) && bytes > 0);
 	connection->wanted_bytes = bytes;
 	memory->wanted_bytes += bytes;
 	list_push_back(&memory->waiting, &connection->memory_link);
@@ -157,6 +159,7 @@ memory_on_task(struct loop_task *task, void *arg)
 	struct nbd_connection *connection;
 
 	(void)task;
+	assert(task == &server->memory.task);
 	while ((connection = memory_next(&server->memory)) != NULL) {
 		uint64_t bytes = connection->wanted_bytes;
 
@@ -215,6 +218,7 @@ memory_on_stall_timer(struct loop_timer *timer, void *arg)
 	struct nbd_memory *memory = &server->memory;
 	struct nbd_connection *connection;
 
+	assert(timer == &memory->stall_timer);
 	/* Memory that is given back now is taken by the task: until then it counts as room. */
 	while (!list_is_empty(&memory->waiting) && !memory_has_room(memory, memory->wanted_bytes) &&
 	    (connection = longest_stalled(server)) != NULL) {
@@ -241,6 +245,7 @@ memory_on_trim_timer(struct loop_timer *timer, void *arg)
 	bool has_fallen = memory->peak_bytes >= MEMORY_TRIM_BYTES_MIN &&
 	    memory->held_bytes <= memory->peak_bytes / 2;
 
+	assert(timer == &memory->trim_timer);
 	if (nbd_buffers_trim(&server->buffers) > 0 || has_fallen)
 		(void)malloc_trim(0); /* that there was nothing is as well */
 	memory->peak_bytes = memory->held_bytes;

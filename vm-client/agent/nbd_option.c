@@ -21,6 +21,7 @@ nbd_greet(struct nbd_connection *connection)
 {
 	uint8_t out[NBD_GREETING_BYTES];
 
+	assert(connection->sm.state == NBD_CONNECTION_FLAGS);
 	nbd_put64(out, NBD_MAGIC);
 	nbd_put64(out + 8, NBD_IHAVEOPT);
 	nbd_put16(out + 16, NBD_FLAG_FIXED_NEWSTYLE | NBD_FLAG_NO_ZEROES);
@@ -33,6 +34,7 @@ nbd_client_flags(struct nbd_connection *connection, const uint8_t in[4])
 	uint32_t flags = (uint32_t)in[0] << 24 | (uint32_t)in[1] << 16 | (uint32_t)in[2] << 8 |
 	    in[3];
 
+	assert(connection->sm.state == NBD_CONNECTION_FLAGS);
 	if ((flags & ~(uint32_t)(NBD_FLAG_FIXED_NEWSTYLE | NBD_FLAG_NO_ZEROES)) != 0)
 		return -EPROTO;
 	connection->is_fixed = (flags & NBD_FLAG_FIXED_NEWSTYLE) != 0;
@@ -49,6 +51,7 @@ reply(struct nbd_connection *connection, uint32_t option, uint32_t type, const v
 	uint8_t head[NBD_OPTION_REPLY_BYTES];
 	int rc;
 
+	assert(bytes == 0 || data != NULL);
 	nbd_put_option_reply(head, option, type, bytes);
 	rc = nbd_connection_text(connection, head, sizeof(head));
 	return rc == 0 && bytes > 0 ? nbd_connection_text(connection, data, bytes) : rc;
@@ -70,6 +73,7 @@ transmission_flags(const struct nbd_connection *connection)
 	uint16_t flags = NBD_FLAG_HAS_FLAGS | NBD_FLAG_SEND_FLUSH | NBD_FLAG_SEND_FUA |
 	    NBD_FLAG_SEND_CACHE | NBD_FLAG_CAN_MULTI_CONN;
 
+	assert(connection->export != NULL);
 	if (connection->export->is_read_only)
 		flags |= NBD_FLAG_READ_ONLY;
 	else
@@ -110,6 +114,7 @@ reply_info_name(struct nbd_connection *connection, uint32_t option)
 	uint8_t data[2 + CLEAVE_NAME_BYTES_MAX];
 	size_t bytes = strlen(connection->export->name);
 
+	assert(bytes <= CLEAVE_NAME_BYTES_MAX);
 	nbd_put16(data, NBD_INFO_NAME);
 	memcpy(data + 2, connection->export->name, bytes);
 	return reply(connection, option, NBD_REP_INFO, data, 2 + (uint32_t)bytes);
@@ -147,6 +152,7 @@ use(struct nbd_connection *connection, uint32_t option, const char *name, uint32
 static int
 begin_serving(struct nbd_connection *connection)
 {
+	assert(connection->export != NULL);
 	if (strcmp(connection->context_export, connection->export->name) != 0)
 		connection->has_context = false;
 	log_info("nbd: serving peer=%s export=%s", connection->peer, connection->export->name);
@@ -172,6 +178,7 @@ nbd_option_on_export(struct nbd_connection *connection, int rc, const char *erro
 {
 	uint32_t option = connection->option;
 
+	assert(connection->sm.state == NBD_CONNECTION_OPENING);
 	if (rc != 0) {
 		leave(connection);
 		if (option == NBD_OPT_EXPORT_NAME)

@@ -96,6 +96,7 @@ nbd_relays_destroy(struct nbd_server *server)
 static bool
 took(struct relay_buffer *buffer, ssize_t n)
 {
+	assert(is_empty(buffer));
 	if (n > 0) {
 		buffer->at = (uint32_t)num_min(buffer->skip_bytes, (uint64_t)n);
 		buffer->end = (uint32_t)n;
@@ -110,6 +111,7 @@ took(struct relay_buffer *buffer, ssize_t n)
 static bool
 gave(struct relay_buffer *buffer, ssize_t n)
 {
+	assert(!is_empty(buffer));
 	if (n > 0) {
 		/*
 		 * The first record may be one that the client's socket did not take before: the rest of the
@@ -198,6 +200,7 @@ relay_on_task(struct loop_task *task, void *arg)
 
 	(void)task;
 	CHECK_OBJ(relay, RELAY_MAGIC);
+	assert(task == &relay->task);
 	relay_run(relay);
 }
 

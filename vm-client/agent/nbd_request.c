@@ -24,12 +24,11 @@
 #include "base/check.h"
 #include "base/num.h"
 #include "nbd.h"
+#include "nbd_command.h"
+#include "nbd_reply.h"
 
 #define REQUEST_MAGIC 0x5152424eu /* "NBRQ" */
 #define BLOCK CLEAVE_BLOCK_BYTES
-#define REQUEST_STATUS_BYTES_MAX NUM_GIB(1) /* a question that goes on behind is asked again */
-#define REQUEST_PART_BYTES_MIN 65536u       /* what libcleave tells of at a time */
-#define REQUEST_EXTENTS_BYTES 16384u        /* room for 1024 of them in an answer */
 
 static const struct sm_state request_table[NBD_REQUEST_STATE_NR] = {
 	[NBD_REQUEST_RECEIVING] = { "receiving",
@@ -50,86 +49,16 @@ static void request_on_io(struct cleave_io *io, int rc, void *arg);
 static void request_on_part(struct cleave_io *io, uint64_t from_bytes, uint64_t bytes, void *arg);
 static void request_submit(struct nbd_request *request);
 
-/* ---- what a command is ---- */
-
 static bool
 is_change(const struct nbd_request *request)
 {
-	return request->head.type == NBD_CMD_WRITE || request->head.type == NBD_CMD_TRIM ||
-	    request->head.type == NBD_CMD_WRITE_ZEROES;
+	return nbd_command_is_change(request->head.type);
 }
 
 static bool
 has_edges(const struct nbd_request *request)
 {
 	return request->has_edge[0] || request->has_edge[1];
-}
-
-static uint64_t
-head_end(const struct nbd_request_head *head)
-{
-	return head->offset_bytes + head->length_bytes;
-}
-
-static uint16_t
-flags_allowed(uint16_t type, enum nbd_reply_style style)
-{
-	switch (type) {
-	case NBD_CMD_READ:
-		return style == NBD_SIMPLE ? 0 : NBD_CMD_FLAG_DF;
-	case NBD_CMD_WRITE:
-		return NBD_CMD_FLAG_FUA | (style == NBD_EXTENDED ? NBD_CMD_FLAG_PAYLOAD_LEN : 0);
-	case NBD_CMD_TRIM:
-		return NBD_CMD_FLAG_FUA;
-	case NBD_CMD_WRITE_ZEROES:
-		return NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_NO_HOLE | NBD_CMD_FLAG_FAST_ZERO;
-	case NBD_CMD_BLOCK_STATUS:
-		return NBD_CMD_FLAG_REQ_ONE;
-	default:
-		return 0;
-	}
-}
-
-bool
-nbd_request_has_payload(const struct nbd_connection *connection,
-    const struct nbd_request_head *head)
-{
-	return head->type == NBD_CMD_WRITE ||
-	    (connection->style == NBD_EXTENDED && (head->flags & NBD_CMD_FLAG_PAYLOAD_LEN) != 0);
-}
-
-/* 0, or what the reply says. */
-static int
-request_check(const struct nbd_connection *connection, const struct nbd_request_head *head)
-{
-	const struct nbd_export *export = connection->export;
-	bool is_beyond;
-
-	if ((head->flags & ~flags_allowed(head->type, connection->style)) != 0)
-		return -EINVAL;
-	if (head->type == NBD_CMD_FLUSH)
-		return head->offset_bytes == 0 && head->length_bytes == 0 ? 0 : -EINVAL;
-	if (head->type == NBD_CMD_RESIZE)
-		return nbd_resize_check(export, head);
-	if (head->type >= NBD_CMD_NR || head->length_bytes == 0)
-		return -EINVAL;
-	if (export->is_read_only &&
-	    (head->type == NBD_CMD_WRITE || head->type == NBD_CMD_TRIM ||
-		head->type == NBD_CMD_WRITE_ZEROES))
-		return -EPERM;
-	if ((head->type == NBD_CMD_READ || head->type == NBD_CMD_WRITE) &&
-	    head->length_bytes > NBD_PAYLOAD_BYTES_MAX)
-		return head->type == NBD_CMD_READ && connection->style != NBD_SIMPLE ? -EOVERFLOW
-										     : -EINVAL;
-	is_beyond = head->length_bytes > export->size_bytes ||
-	    head->offset_bytes > export->size_bytes - head->length_bytes;
-	if (is_beyond && (head->type == NBD_CMD_WRITE || head->type == NBD_CMD_WRITE_ZEROES))
-		return -ENOSPC;
-	if (is_beyond)
-		return -EINVAL;
-	if (head->type == NBD_CMD_BLOCK_STATUS && !connection->has_context)
-		return -EINVAL;
-	return 0;
 }
 
 /* ---- its end ---- */
@@ -151,6 +80,8 @@ request_free(struct nbd_request *request)
 	struct nbd_connection *connection = request->connection;
 	struct nbd_buffers *buffers = &connection->server->buffers;
 
+	assert(connection->request_count > 0);
+	assert(connection->in_flight_bytes >= request->held_bytes);
 	sm_move(&request->sm, NBD_REQUEST_DONE);
 	nbd_buffer_put(buffers, request->data, request->data_bytes);
 	nbd_buffer_put(buffers, request->edges, 2 * (uint64_t)BLOCK);
@@ -170,6 +101,7 @@ void
 nbd_request_sent(struct nbd_request *request)
 {
 	CHECK_OBJ(request, REQUEST_MAGIC);
+	assert(request->sm.state == NBD_REQUEST_REPLYING);
 	request_free(request);
 }
 
@@ -181,70 +113,6 @@ nbd_request_drop(struct nbd_request *request)
 	request_free(request);
 }
 
-/*
- * Extents become descriptors where they are: those are no larger, so none is overwritten before it was
- * read. Blocks of which just a part was asked for end where the question does.
- */
-static void
-request_make_status(struct nbd_request *request)
-{
-	enum nbd_reply_style style = request->connection->style;
-	const struct nbd_request_head *head = &request->head;
-	uint64_t at = request->first_bytes, descriptor_bytes = 0;
-	uint32_t count = 0;
-
-	_Static_assert(sizeof(struct cleave_extent) >= NBD_EXTENT_BYTES_MAX, "in place");
-	for (uint32_t i = 0; i < request->ios[0].extent_count; i++) {
-		struct cleave_extent extent;
-		uint64_t begin = num_max(at, head->offset_bytes), end;
-
-		memcpy(&extent, request->data + i * sizeof(extent), sizeof(extent));
-		at += extent.length_bytes;
-		end = num_min(at, head_end(head));
-		if (begin >= end)
-			continue;
-		descriptor_bytes += nbd_put_extent(request->data + descriptor_bytes, style,
-		    end - begin,
-		    ((extent.flags & CLEAVE_EXTENT_HOLE) != 0 ? NBD_STATE_HOLE : 0) |
-			((extent.flags & CLEAVE_EXTENT_ZERO) != 0 ? NBD_STATE_ZERO : 0));
-		count++;
-	}
-	request->reply.head_bytes =
-	    nbd_put_status(request->reply.head, style, head, NBD_CONTEXT_ID, count);
-	request->reply.data = request->data;
-	request->reply.data_bytes = descriptor_bytes;
-}
-
-static void
-request_make_reply(struct nbd_request *request)
-{
-	enum nbd_reply_style style = request->connection->style;
-	const struct nbd_request_head *head = &request->head;
-	uint64_t skew = head->offset_bytes - request->first_bytes;
-
-	/* An answer that says nothing would be asked for again for ever. */
-	if (head->type == NBD_CMD_BLOCK_STATUS && request->rc == 0 &&
-	    request->ios[0].extent_count == 0)
-		request->rc = -EIO;
-	if (request->rc != 0) {
-		nbd_export_on_error(request->export, request->rc);
-		/* A read beyond the end is invalid; only changes run out of space. */
-		request->reply.head_bytes = nbd_put_error(request->reply.head, style, head,
-		    head->type == NBD_CMD_READ && request->rc == -ERANGE
-			? NBD_EINVAL
-			: nbd_error_of(request->rc),
-		    0);
-	} else if (head->type == NBD_CMD_READ && request->parts == NULL) {
-		request->reply.head_bytes = nbd_put_data(request->reply.head, style, head);
-		request->reply.data = request->data + skew;
-		request->reply.data_bytes = head->length_bytes;
-	} else if (head->type == NBD_CMD_BLOCK_STATUS) {
-		request_make_status(request);
-	} else {
-		request->reply.head_bytes = nbd_put_done(request->reply.head, style, head);
-	}
-}
-
 /* The sole exit of what was started: unlock, reply. @request may be gone. */
 static void
 request_finish(struct nbd_request *request)
@@ -254,7 +122,7 @@ request_finish(struct nbd_request *request)
 	request_unlock(request);
 	request->reply.data = NULL;
 	request->reply.data_bytes = 0;
-	request_make_reply(request);
+	nbd_reply_make(request);
 	sm_move(&request->sm, NBD_REQUEST_REPLYING);
 	assert(request->parts == NULL || request->rc != 0 ||
 	    request->parts_bytes == request->head.length_bytes ||
@@ -271,6 +139,7 @@ void
 nbd_request_end(struct nbd_request *request, int rc)
 {
 	CHECK_OBJ(request, REQUEST_MAGIC);
+	assert(rc <= 0);
 	request->rc = rc;
 	request_finish(request);
 }
@@ -282,9 +151,10 @@ static void
 request_patch(struct nbd_request *request)
 {
 	uint64_t skew = request->head.offset_bytes - request->first_bytes;
-	uint64_t tail = request->end_bytes - head_end(&request->head);
+	uint64_t tail = request->end_bytes - nbd_command_end(&request->head);
 	uint8_t *last = request->edges + BLOCK;
 
+	assert(has_edges(request) && request->rc == 0);
 	if (request->head.type == NBD_CMD_WRITE) {
 		if (skew > 0)
 			memcpy(request->data, request->edges, skew);
@@ -308,6 +178,7 @@ static void
 request_add_io(struct nbd_request *request, enum cleave_op op, uint64_t offset_bytes,
     uint64_t length_bytes, void *data)
 {
+	assert(request->io_count < NBD_REQUEST_IOS_MAX || length_bytes == 0);
 	if (length_bytes == 0)
 		return;
 	request->ios[request->io_count++] = (struct cleave_io){ .op = op,
@@ -321,6 +192,7 @@ request_add_io(struct nbd_request *request, enum cleave_op op, uint64_t offset_b
 static void
 request_plan_edges(struct nbd_request *request)
 {
+	assert(request->sm.state == NBD_REQUEST_WAITING && has_edges(request));
 	request->io_next = request->io_count = 0;
 	if (request->has_edge[0])
 		request_add_io(request, CLEAVE_READ, request->first_bytes, BLOCK, request->edges);
@@ -377,6 +249,7 @@ request_plan(struct nbd_request *request)
 static void
 request_on_step(struct nbd_request *request)
 {
+	assert(request->io_out == 0);
 	if (request->sm.state == NBD_REQUEST_FETCHING && request->rc == 0) {
 		request_patch(request);
 		request_plan(request);
@@ -409,10 +282,12 @@ request_on_part(struct cleave_io *io, uint64_t from_bytes, uint64_t bytes, void 
 {
 	struct nbd_request *request = arg;
 	uint64_t begin = num_max(request->first_bytes + from_bytes, request->head.offset_bytes);
-	uint64_t end = num_min(request->first_bytes + from_bytes + bytes, head_end(&request->head));
+	uint64_t end =
+	    num_min(request->first_bytes + from_bytes + bytes, nbd_command_end(&request->head));
 
 	(void)io;
 	CHECK_OBJ(request, REQUEST_MAGIC);
+	assert(io == &request->ios[0] && request->parts != NULL);
 	if (begin < end && request->connection->sm.state != NBD_CONNECTION_CLOSED)
 		nbd_connection_part(request->connection, request, begin, end - begin);
 }
@@ -427,6 +302,7 @@ request_submit(struct nbd_request *request)
 	struct nbd_export *export = request->export;
 	int rc = 0;
 
+	assert(request->io_next <= request->io_count);
 	while (request->io_next < request->io_count && rc == 0) {
 		rc = cleave_submit(export->volume, &request->ios[request->io_next]);
 		if (rc == 0) {
@@ -551,6 +427,7 @@ request_queue(struct nbd_request *request)
 {
 	struct nbd_request *blocker = request_blocker(request);
 
+	assert(request->sm.state == NBD_REQUEST_WAITING);
 	if (blocker == NULL && request_must_attach(request))
 		return;
 	if (blocker == NULL) {
@@ -563,64 +440,13 @@ request_queue(struct nbd_request *request)
 
 /* ---- starting ---- */
 
-/* The needs of a command: its blocks, and memory. */
-struct request_shape {
-	uint64_t first_bytes, end_bytes, data_bytes;
-	bool has_edge[2];
-	uint32_t part_max;
-};
-
-static void
-shape_blocks(struct request_shape *shape, const struct nbd_request_head *head)
-{
-	shape->first_bytes = num_round_down(head->offset_bytes, BLOCK);
-	shape->end_bytes = num_round_up(head_end(head), BLOCK);
-	if (head->type == NBD_CMD_TRIM) {
-		shape->first_bytes = num_round_up(head->offset_bytes, BLOCK);
-		shape->end_bytes =
-		    num_max(shape->first_bytes, num_round_down(head_end(head), BLOCK));
-	} else if (head->type == NBD_CMD_BLOCK_STATUS) {
-		shape->end_bytes =
-		    num_min(shape->end_bytes, shape->first_bytes + REQUEST_STATUS_BYTES_MAX);
-	} else if (head->type == NBD_CMD_RESIZE) {
-		shape->first_bytes = shape->end_bytes = 0;
-	}
-}
-
-/* @head was checked. */
-static struct request_shape
-shape_of(const struct nbd_connection *connection, const struct nbd_request_head *head)
-{
-	bool has_head_edge = !num_is_aligned(head->offset_bytes, BLOCK);
-	bool has_tail_edge = !num_is_aligned(head_end(head), BLOCK);
-	struct request_shape shape = { 0 };
-
-	shape_blocks(&shape, head);
-	if (head->type == NBD_CMD_READ || head->type == NBD_CMD_WRITE)
-		shape.data_bytes = shape.end_bytes - shape.first_bytes;
-	else if (head->type == NBD_CMD_BLOCK_STATUS)
-		shape.data_bytes = REQUEST_EXTENTS_BYTES;
-	/* Is it a read that is answered in parts? Then there is room for all that can come. */
-	if (head->type == NBD_CMD_READ && connection->style != NBD_SIMPLE &&
-	    (head->flags & NBD_CMD_FLAG_DF) == 0 && shape.data_bytes >= 2 * REQUEST_PART_BYTES_MIN)
-		shape.part_max = (uint32_t)(shape.data_bytes / REQUEST_PART_BYTES_MIN) +
-		    2; /* one for a chunk's border */
-	if (head->type != NBD_CMD_WRITE && head->type != NBD_CMD_WRITE_ZEROES)
-		return shape;
-	/* Both edges of a single block are one. */
-	shape.has_edge[1] = has_tail_edge &&
-	    (!has_head_edge || shape.end_bytes - shape.first_bytes > BLOCK);
-	shape.has_edge[0] = has_head_edge;
-	return shape;
-}
-
 uint64_t
 nbd_request_bytes(const struct nbd_connection *connection, const struct nbd_request_head *head)
 {
-	struct request_shape shape = { 0 };
+	struct nbd_command_shape shape = { 0 };
 
-	if (request_check(connection, head) == 0)
-		shape = shape_of(connection, head);
+	if (nbd_command_check(connection, head) == 0)
+		shape = nbd_command_shape_of(connection, head);
 	return sizeof(struct nbd_request) + shape.data_bytes +
 	    (shape.has_edge[0] || shape.has_edge[1] ? 2 * (uint64_t)BLOCK : 0) +
 	    shape.part_max * sizeof(struct nbd_output);
@@ -630,8 +456,9 @@ static int
 request_alloc_memory(struct nbd_request *request)
 {
 	struct nbd_buffers *buffers = &request->connection->server->buffers;
-	struct request_shape shape = shape_of(request->connection, &request->head);
+	struct nbd_command_shape shape = nbd_command_shape_of(request->connection, &request->head);
 
+	assert(request->data == NULL && request->parts == NULL && request->edges == NULL);
 	request->first_bytes = shape.first_bytes;
 	request->end_bytes = shape.end_bytes;
 	if (shape.data_bytes > 0) {
@@ -681,7 +508,7 @@ struct nbd_request *
 nbd_request_start(struct nbd_connection *connection, const struct nbd_request_head *head,
     uint64_t *ret_skip_bytes)
 {
-	int rc = request_check(connection, head);
+	int rc = nbd_command_check(connection, head);
 	bool receives = head->type == NBD_CMD_WRITE && rc == 0;
 	struct nbd_request *request = request_alloc(connection, head, receives);
 
@@ -692,7 +519,7 @@ nbd_request_start(struct nbd_connection *connection, const struct nbd_request_he
 	}
 	if (rc == 0)
 		rc = request_alloc_memory(request);
-	if (rc != 0 && nbd_request_has_payload(connection, head))
+	if (rc != 0 && nbd_command_has_payload(connection, head))
 		*ret_skip_bytes = head->length_bytes;
 	if (rc != 0) {
 		if (request->sm.state == NBD_REQUEST_RECEIVING)
@@ -719,6 +546,7 @@ void
 nbd_request_received(struct nbd_request *request)
 {
 	CHECK_OBJ(request, REQUEST_MAGIC);
+	assert(request->head.type == NBD_CMD_WRITE);
 	sm_move(&request->sm, NBD_REQUEST_WAITING);
 	request_queue(request);
 }

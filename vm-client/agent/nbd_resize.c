@@ -21,6 +21,7 @@
 static void
 resize_end(struct nbd_export *export, struct nbd_request *request, int rc)
 {
+	assert(rc <= 0);
 	export->is_shrinking = export->is_resize_ready = false;
 	if (rc == -ENOENT)
 		rc = -EIO; /* of that name: the volume was renamed, and is not lost */
@@ -55,6 +56,7 @@ resize_ask(struct nbd_request *request)
 	int rc = cleave_volume_resize(export->volume, request->head.offset_bytes,
 	    export->is_shrinking, resize_on_size, request);
 
+	assert(export->volume != NULL && !export->is_resize_ready);
 	/* Somebody new is being told the size: when that is over, the task runs again. */
 	if (rc == -EBUSY)
 		export->is_resize_ready = true;
@@ -68,6 +70,7 @@ resize_on_discard(struct cleave_io *io, int rc, void *arg)
 	struct nbd_request *request = arg;
 
 	(void)io;
+	assert(io == &request->ios[0]);
 	if (rc != 0)
 		resize_end(request->export, request, rc);
 	else
@@ -104,6 +107,7 @@ resize_shrink(struct nbd_request *request)
 	uint64_t size_bytes = cleave_volume_info(export->volume)->size_bytes;
 	int rc;
 
+	assert(request->head.offset_bytes < size_bytes);
 	export->is_shrinking = true;
 	export->size_bytes = request->head.offset_bytes;
 	if (is_in_use_behind(export, request->head.offset_bytes))
@@ -127,6 +131,7 @@ nbd_resize_fail(struct nbd_export *export, int rc)
 	struct loop_link *link = list_first(&export->resizes);
 	struct nbd_request *request;
 
+	assert(rc < 0);
 	if (link == NULL || export->is_shrinking || export->is_resize_ready)
 		return;
 	request = LIST_ENTRY(link, struct nbd_request, lock_link);
@@ -182,6 +187,7 @@ nbd_resize_run(struct nbd_export *export)
 void
 nbd_resize_start(struct nbd_request *request)
 {
+	assert(request->head.type == NBD_CMD_RESIZE);
 	list_push_back(&request->export->resizes, &request->lock_link);
 	loop_defer(request->export->server->options.loop, &request->export->resize_task);
 }

@@ -60,6 +60,7 @@ nbd_connection_text(struct nbd_connection *connection, const void *bytes, uint32
 static void
 send_output(struct nbd_connection *connection, struct nbd_output *output)
 {
+	assert(!list_contains(&output->link));
 	send_soon(connection);
 	list_push_back(&connection->replies, &output->link);
 }
@@ -79,6 +80,7 @@ newest_part(struct nbd_request *request)
 {
 	struct nbd_output *part;
 
+	assert(request->part_count <= request->part_max);
 	if (request->part_count == 0)
 		return NULL;
 	part = &request->parts[request->part_count - 1];
@@ -102,6 +104,7 @@ nbd_connection_part(struct nbd_connection *connection, struct nbd_request *reque
 	const uint8_t *data = request->data + (offset_bytes - request->first_bytes);
 	struct nbd_output *part = newest_part(request);
 
+	assert(bytes > 0 && offset_bytes >= request->first_bytes);
 	request->parts_bytes += bytes;
 	if (part != NULL && part->data + part->data_bytes == data) {
 		part->data_bytes += bytes;
@@ -132,6 +135,7 @@ nbd_connection_end_parts(struct nbd_request *request)
 static int
 add_iovec(struct iovec *iovecs, int count, const uint8_t *bytes, uint64_t total, uint64_t sent)
 {
+	assert(count < NBD_SEND_IOVECS_MAX);
 	if (sent >= total)
 		return count;
 	iovecs[count] = (struct iovec){ (void *)(uintptr_t)(bytes + sent), (size_t)(total - sent) };
@@ -164,6 +168,7 @@ nbd_send_gather(struct nbd_connection *connection, struct iovec *iovecs)
 static void
 text_done(struct nbd_connection *connection)
 {
+	assert(connection->text_sent_bytes == connection->text_bytes);
 	connection->text_sent_bytes = connection->text_bytes = 0;
 	if (connection->text_max_bytes <= SEND_TEXT_BYTES_KEPT)
 		return;

@@ -34,6 +34,7 @@ server_on_empty_task(struct loop_task *task, void *arg)
 
 	(void)task;
 	CHECK_OBJ(server, SERVER_MAGIC);
+	assert(task == &server->empty_task);
 	if (server->connection_count == 0 && (server->relay_count == 0 || !server->is_given) &&
 	    server->options.on_empty != NULL)
 		server->options.on_empty(server->options.arg);
@@ -70,6 +71,7 @@ server_on_accept_timer(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	CHECK_OBJ(server, SERVER_MAGIC);
+	assert(timer == &server->accept_timer);
 	server_resume(server);
 }
 
@@ -153,6 +155,7 @@ server_take(struct nbd_server *server, int fd)
 	int send_bytes = SERVER_SEND_BYTES;
 	char peer[64];
 
+	assert(fd >= 0 && server->connection_count <= NBD_CONNECTIONS_MAX);
 	if (server->connection_count == NBD_CONNECTIONS_MAX)
 		(void)server_make_place(server); /* counted below */
 	if (server->connection_count == NBD_CONNECTIONS_MAX) {
@@ -193,6 +196,7 @@ server_on_accept(struct loop_fd *watcher, unsigned events, void *arg)
 	struct nbd_listener *listener = arg;
 
 	(void)events;
+	assert(watcher == &listener->watcher && listener->is_listening);
 	for (int i = 0; i < SERVER_ACCEPTS_MAX; i++) {
 		int fd = accept4(watcher->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
@@ -230,6 +234,7 @@ server_watch(struct nbd_server *server, int fd, const char *path)
 	struct nbd_listener *listener = &server->listeners[server->listener_count];
 	int rc;
 
+	assert(fd >= 0 && server->listener_count <= NBD_LISTENERS_MAX);
 	if (server->listener_count == NBD_LISTENERS_MAX)
 		return -ENOSPC;
 	*listener = (struct nbd_listener){ .server = server, .fd = fd };

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * command.c -- the table of commands, the command line, and asking a gateway
+ * command.c -- the table of commands, the command line, and the client that a command runs with
  *
  * One table of options serves all commands (base/config.h); each command says which of them it takes,
- * and any other that was given is refused. The client runs on a loop of this thread, one question a
- * run of it.
+ * and any other that was given is refused.
  */
 #include "command.h"
 
@@ -255,6 +254,7 @@ check_options(struct command_options *options)
 	char *end;
 	long level;
 
+	assert(command != NULL && command->run != NULL);
 	if (foreign != 0)
 		return usage_error("'%s%s%s' takes no --%s", command->noun,
 		    command->verb == NULL ? "" : " ", command->verb == NULL ? "" : command->verb,
@@ -399,88 +399,18 @@ command_print_help(const struct command_options *options, FILE *out)
 	fprintf(out, "\nExit status: 0 done, 1 failed, 2 the command line is wrong.\n");
 }
 
-/* Asking. */
+/* Running. */
 
 int
 command_fail(struct command_session *session, int rc, const char *format, ...)
 {
 	va_list args;
 
+	assert(rc < 0);
 	va_start(args, format);
 	(void)vsnprintf(session->error, sizeof(session->error), format, args); /* cut if too long */
 	va_end(args);
 	return rc;
-}
-
-struct question {
-	struct cleave_call call;
-	struct command_session *session;
-	json_t *reply;
-	int rc;
-	bool is_done;
-};
-
-static void
-question_on_answer(struct cleave_call *call, int rc, const char *reply, const char *error,
-    void *arg)
-{
-	struct question *question = arg;
-	struct command_session *session = question->session;
-	const char *name = session->options->name;
-	json_error_t where;
-
-	(void)call;
-	question->rc = rc;
-	question->is_done = true;
-	if (rc == 0) {
-		question->reply = json_loads(reply, 0, &where);
-		if (json_is_object(question->reply))
-			return;
-		json_decref(question->reply);
-		question->rc =
-		    command_fail(session, -EPROTO, "the gateway's reply is no JSON object");
-	} else if (error == NULL) {
-		(void)command_fail(session, rc, "%s", strerror(-rc));
-	} else if (reply != NULL && name != NULL && strstr(error, name) == NULL) {
-		/* The gateway names what is wrong, but not always the volume. */
-		(void)command_fail(session, rc, "volume '%.64s': %s", name, error);
-	} else {
-		(void)command_fail(session, rc, "%s", error);
-	}
-}
-
-static bool
-question_is_done(void *arg)
-{
-	const struct question *question = arg;
-
-	return question->is_done;
-}
-
-int
-command_ask(struct command_session *session, json_t *request, bool must_not_repeat,
-    json_t **ret_reply)
-{
-	char *text = request == NULL ? NULL : json_dumps(request, JSON_COMPACT);
-	struct question question = {
-		.call = { .must_not_repeat = must_not_repeat, .fn = question_on_answer },
-		.session = session,
-	};
-	int rc;
-
-	json_decref(request);
-	if (text == NULL)
-		return command_fail(session, -ENOMEM, "out of memory, or a name that is not UTF-8");
-	question.call.arg = &question;
-	rc = cleave_control(session->client, &question.call, text);
-	free(text);
-	if (rc != 0)
-		return command_fail(session, rc, "the request: %s", strerror(-rc));
-	(void)loop_run(session->loop, question_is_done, &question);
-	assert(question.is_done); /* the client gives up when its time is over */
-	if (question.rc == 0)
-		*ret_reply = question.reply;
-	return question.rc;
 }
 
 static int
@@ -496,8 +426,10 @@ session_init(struct command_session *session)
 		.is_impatient = true,
 	};
 	char error[CLEAVE_ERROR_BYTES_MAX] = "";
-	int rc = cleave_client_create(&client_options, &session->client, error);
+	int rc;
 
+	assert(session->client == NULL && options->gateways.count > 0);
+	rc = cleave_client_create(&client_options, &session->client, error);
 	if (rc == 0)
 		return 0;
 	return command_fail(session, rc, "%s", error[0] != '\0' ? error : strerror(-rc));
@@ -509,6 +441,7 @@ command_execute(const struct command_options *options, FILE *out)
 	struct command_session session = { .options = options, .out = out };
 	int rc;
 
+	assert(options->command != NULL && options->command->run != NULL);
 	session.loop = loop_ev_create(0);
 	if (session.loop == NULL) {
 		rc = command_fail(&session, -errno, "the event loop: %s", strerror(errno));
@@ -532,6 +465,7 @@ command_print_json(const json_t *value, FILE *out)
 {
 	char *text = json_dumps(value, JSON_INDENT(2));
 
+	assert(value != NULL);
 	if (text == NULL)
 		return -ENOMEM;
 	fprintf(out, "%s\n", text);

@@ -2,11 +2,12 @@
 /*
  * command.h -- what the files of the `cleave` command share
  *
- *	command_parse --> command_execute --> run --command_ask--> gateway
+ *	command_parse --> command_execute --> run --command_ask.h--> gateway
  *	                                       '----> out: the reply (--json), or tables of it
  *
- * One process, one thread, one or two questions, one after the other. Replies come from another
- * program: a member that is absent or of another type is shown as 0 or "?".
+ * One process, one thread, one or two questions, one after the other, by the calls of cleave/manage.h; --json prints
+ * the text that they were answered with. There is no call for a volume's usage, a gateway's metrics, scrub and sweep:
+ * of their replies a member that is absent or of another type is shown as 0 or "?".
  */
 #ifndef CLEAVE_COMMAND_H
 #define CLEAVE_COMMAND_H
@@ -18,7 +19,7 @@
 #include <stdio.h>
 
 #include "base/config.h"
-#include "cleave/client.h"
+#include "cleave/manage.h"
 #include "cleave/wire.h"
 
 #define COMMAND_EXIT_FAILURE 1
@@ -113,14 +114,6 @@ void command_print_help(const struct command_options *options, FILE *out);
 /* command_execute -- connect, run options->command, disconnect. Returns the exit status. */
 int command_execute(const struct command_options *options, FILE *out);
 
-/*
- * command_ask -- one question, one answer
- *
- * @request is taken over; NULL is out of memory. @must_not_repeat: it changes something.
- * Returns 0 and *@ret_reply, an object to json_decref; else a negative errno with session->error set.
- */
-int command_ask(struct command_session *session, json_t *request, bool must_not_repeat,
-    json_t **ret_reply);
 /* command_fail -- set session->error; returns @rc. */
 int command_fail(struct command_session *session, int rc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -136,35 +129,39 @@ int command_volume_create(struct command_session *session);
 int command_volume_list(struct command_session *session);
 int command_volume_show(struct command_session *session);
 int command_volume_delete(struct command_session *session);
-/* The request that `volume create` sends; NULL: out of memory. */
-json_t *command_create_request(const struct command_options *options);
-/* Tables of replies. 0 or -ENOMEM. */
-int command_print_volume(const json_t *reply, FILE *out);
-int command_print_volumes(const json_t *reply, FILE *out);
+int command_volume_rename(struct command_session *session);
+/* command_create_options -- what `volume create` and `import` make; its texts are @options'. */
+void command_create_options(const struct command_options *options,
+    struct cleave_volume_options *ret_options);
+/* command_volume_size -- 0 and how large volume @name is; -ENOENT and others with session->error set. */
+int command_volume_size(struct command_session *session, const char *name,
+    uint64_t *ret_size_bytes);
+/* command_find_volume -- 0: the volume that is named is there; of VOLUME@SNAPSHOT the one before the "@". */
+int command_find_volume(struct command_session *session);
+/* Tables of answers. @usage: command_usage's, or NULL. 0 or -ENOMEM. */
+int command_print_volume(const struct cleave_volume_entry *volume, const json_t *usage, FILE *out);
+int command_print_volumes(const struct cleave_volume_entry *volumes, uint32_t count, FILE *out);
+
+/* command_resize.c */
+int command_volume_resize(struct command_session *session);
 
 /* command_snapshot.c */
 int command_snapshot_create(struct command_session *session);
-int command_snapshot_diff(struct command_session *session); /* command_usage.c */
 int command_snapshot_list(struct command_session *session);
 int command_snapshot_delete(struct command_session *session);
 int command_snapshot_rollback(struct command_session *session);
 int command_clone(struct command_session *session);
-int command_volume_rename(struct command_session *session);
-int command_volume_resize(struct command_session *session);
-int command_print_snapshots(const json_t *reply, FILE *out);
+int command_print_snapshots(const struct cleave_snapshot *snapshots, uint32_t count, FILE *out);
 
 /* command_agent.c */
 int command_attach(struct command_session *session);
 int command_detach(struct command_session *session);
 int command_exports(struct command_session *session);
-/* Is the volume there? Of a snapshot's name, VOLUME@SNAPSHOT, it is the one before the "@". */
-int command_find_volume(struct command_session *session);
 /* The agent beside this program, else the one in PATH. */
 void command_agent_program(char out[PATH_MAX]);
 
 /* command_usage.c */
 struct table;
-int command_volume_map(struct command_session *session);
 /*
  * command_check_use -- -EBUSY when somebody uses the volume: a copy of it would be of no one moment
  *
@@ -176,6 +173,10 @@ int command_usage(struct command_session *session, json_t **ret_usage);
 /* Rows for a table of two columns. */
 void command_print_usage(struct table *table, const json_t *usage, uint64_t size_bytes);
 
+/* command_map.c */
+int command_volume_map(struct command_session *session);
+int command_snapshot_diff(struct command_session *session);
+
 /* command_image.c */
 int command_import(struct command_session *session);
 int command_export(struct command_session *session);
@@ -183,12 +184,17 @@ int command_export(struct command_session *session);
 /* command_status.c */
 int command_status(struct command_session *session);
 int command_node_list(struct command_session *session);
-int command_print_nodes(const json_t *reply, FILE *out);
+int command_print_nodes(const struct cleave_node_entry *nodes, uint32_t count, FILE *out);
 int command_scrub(struct command_session *session);
 int command_sweep(struct command_session *session);
 int command_gateway_list(struct command_session *session);
-int command_print_gateways(const json_t *reply, FILE *out);
-int command_print_status(const json_t *status, const json_t *nodes, FILE *out);
+int command_print_gateways(const struct cleave_gateway_entry *gateways, uint32_t count, FILE *out);
+/* command_print_status -- @reply: the answer that @status was read from, which has the metrics of its ports. */
+int command_print_status(const struct cleave_gateway_status *status, const json_t *reply,
+    FILE *out);
+int command_print_shards(const struct cleave_shard_entry *shards, uint32_t count, FILE *out);
+/* command_print_ports -- the metrics of @reply's ports that are not 0, a table a port. */
+int command_print_ports(const json_t *reply, FILE *out);
 
 /* command_recover.c */
 int command_recover(struct command_session *session);

@@ -19,6 +19,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/num.h"
 #include "command.h"
 #include "table.h"
@@ -59,6 +60,7 @@ agent_connect(const char *path)
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	int rc;
 
+	assert(strlen(path) < sizeof(address.sun_path)); /* agent_path */
 	if (fd < 0)
 		return -errno;
 	memcpy(address.sun_path, path, strlen(path) + 1);
@@ -80,6 +82,7 @@ agent_ask(struct command_session *session, int fd, json_t *request, json_t **ret
 	json_t *reply = NULL;
 	ssize_t n = -1;
 
+	assert(fd >= 0);
 	json_decref(request);
 	if (text != NULL && answer != NULL && send(fd, text, strlen(text), MSG_NOSIGNAL) >= 0)
 		n = recv(fd, answer, AGENT_REPLY_BYTES_MAX, 0);
@@ -168,6 +171,7 @@ agent_wait_ready(const char *log_path, pid_t pid)
 		{ .fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN } };
 	bool is_ready = false;
 
+	assert(pid > 0);
 	if (fds[0].fd >= 0 && fds[1].fd >= 0 &&
 	    inotify_add_watch(fds[0].fd, log_path, IN_MODIFY) >= 0) {
 		while (!(is_ready = log_says_ready(log_path))) {
@@ -234,26 +238,13 @@ agent_open(struct command_session *session, bool may_start, int *ret_fd)
 }
 
 int
-command_find_volume(struct command_session *session)
-{
-	const char *name = session->options->name, *at = strchr(name, '@');
-	json_t *reply = NULL;
-	int rc = command_ask(session,
-	    json_pack("{s:s, s:s%}", "op", "volume.show", "name", name,
-		at == NULL ? strlen(name) : (size_t)(at - name)),
-	    false, &reply);
-
-	json_decref(reply);
-	return rc;
-}
-
-int
 command_attach(struct command_session *session)
 {
 	const struct command_options *options = session->options;
 	json_t *reply = NULL;
 	int fd, rc;
 
+	assert(options->name != NULL);
 	/* A volume that does not exist is refused here, not when a client comes. */
 	rc = command_find_volume(session);
 	if (rc == 0)
@@ -282,6 +273,7 @@ command_detach(struct command_session *session)
 	json_t *reply = NULL;
 	int fd, rc = agent_open(session, false, &fd);
 
+	assert(options->name != NULL);
 	if (rc != 0)
 		return rc;
 	rc = agent_ask(session, fd,

@@ -21,8 +21,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/num.h"
 #include "command.h"
+#include "command_ask.h"
+#include "command_disk.h"
 
 #define IMAGE_TOOL "qemu-img"
 #define IMAGE_LISTEN_FD 3 /* as LISTEN_FDS has it */
@@ -261,38 +264,6 @@ image_info(struct command_session *session, const char *path, char **ret_format,
 	return 0;
 }
 
-/* A step of the look at who has the volume: a handler has come. */
-struct import_look {
-	struct command_session *session;
-	struct cleave_volume *volume;
-	int rc;
-	bool is_done;
-};
-
-static bool
-look_is_done(void *arg)
-{
-	return ((const struct import_look *)arg)->is_done;
-}
-
-static void
-look_on_open(struct cleave_volume *volume, int rc, const char *error, void *arg)
-{
-	struct import_look *look = arg;
-
-	look->volume = volume;
-	look->rc = rc;
-	look->is_done = true;
-	if (rc != 0)
-		(void)command_fail(look->session, rc, "%s", error);
-}
-
-static void
-look_on_closed(void *arg)
-{
-	((struct import_look *)arg)->is_done = true;
-}
-
 /*
  * Somebody else writes the volume: the refusal says who, and how to insist. An agent would say so in its log, and
  * qemu-img that a write failed. One who has died is waited for, as by every writer. What is open here for a moment
@@ -301,55 +272,76 @@ look_on_closed(void *arg)
 static int
 import_look(struct command_session *session)
 {
-	struct import_look look = { .session = session };
-	int rc =
-	    cleave_volume_open(session->client, session->options->name, 0, look_on_open, &look);
+	struct command_disk disk;
+	int rc = command_disk_open(&disk, session, session->options->name, 0);
 
-	if (rc != 0)
-		return command_fail(session, rc, "%s", strerror(-rc));
-	(void)loop_run(session->loop, look_is_done, &look);
-	if (look.rc != 0)
-		return look.rc;
-	look.is_done = false;
-	cleave_volume_close(look.volume, look_on_closed, &look);
-	(void)loop_run(session->loop, look_is_done, &look);
-	return 0;
+	if (rc == 0)
+		command_disk_close(&disk);
+	return rc;
+}
+
+/* There is no such volume: make it, as large as the image, or --size. */
+static int
+import_create(struct command_session *session, uint64_t image_bytes)
+{
+	struct command_options options = *session->options;
+	struct cleave_volume_options volume;
+	struct command_question question;
+	int rc;
+
+	assert(image_bytes > 0);
+	if (options.size_bytes == 0)
+		options.size_bytes = num_round_up(image_bytes, CLEAVE_BLOCK_BYTES);
+	if (options.size_bytes < image_bytes)
+		return command_fail(session, -EINVAL,
+		    "the image has %llu bytes, which is more than --size",
+		    (unsigned long long)image_bytes);
+	command_create_options(&options, &volume);
+	command_question_init(&question, session);
+	rc = command_wait(&question,
+	    cleave_volume_create(session->client, &question.ask, &volume, command_on_volume,
+		&question));
+	command_question_fini(&question);
+	return rc;
 }
 
 /* The volume, made unless it is there. @ret_is_new: it was made. */
 static int
 import_volume(struct command_session *session, uint64_t image_bytes, bool *ret_is_new)
 {
-	struct command_options options = *session->options;
-	json_t *reply = NULL;
+	const struct command_options *options = session->options;
 	uint64_t size_bytes;
-	int rc = command_ask(session,
-	    json_pack("{s:s, s:s}", "op", "volume.show", "name", options.name), false, &reply);
+	int rc = command_volume_size(session, options->name, &size_bytes);
 
 	*ret_is_new = rc == -ENOENT;
-	if (rc == -ENOENT) {
-		if (options.size_bytes == 0)
-			options.size_bytes = num_round_up(image_bytes, CLEAVE_BLOCK_BYTES);
-		if (options.size_bytes < image_bytes)
-			return command_fail(session, -EINVAL,
-			    "the image has %llu bytes, which is more than --size",
-			    (unsigned long long)image_bytes);
-		rc = command_ask(session, command_create_request(&options), true, &reply);
-		json_decref(reply);
-		return rc;
-	}
+	if (rc == -ENOENT)
+		return import_create(session, image_bytes);
 	if (rc != 0)
 		return rc;
-	size_bytes = command_u64(json_object_get(reply, "volume"), "size_bytes");
-	json_decref(reply);
-	if (!options.is_forced)
+	if (!options->is_forced)
 		return command_fail(session, -EEXIST,
-		    "volume '%.64s' exists; --force writes over it", options.name);
+		    "volume '%.64s' exists; --force writes over it", options->name);
 	if (size_bytes < image_bytes)
 		return command_fail(session, -ENOSPC,
 		    "the image has %llu bytes, volume '%.64s' %llu",
-		    (unsigned long long)image_bytes, options.name, (unsigned long long)size_bytes);
-	return options.must_take ? 0 : import_look(session);
+		    (unsigned long long)image_bytes, options->name, (unsigned long long)size_bytes);
+	return options->must_take ? 0 : import_look(session);
+}
+
+/* The volume was made for an import that failed: session->error says why, and stays. */
+static void
+import_undo(struct command_session *session)
+{
+	struct command_question question;
+	char error[sizeof(session->error)];
+
+	memcpy(error, session->error, sizeof(error));
+	command_question_init(&question, session);
+	(void)command_wait(&question,
+	    cleave_volume_delete(session->client, &question.ask, session->options->name,
+		CLEAVE_MANAGE_FORCE, command_on_done, &question)); /* best effort */
+	command_question_fini(&question);
+	memcpy(session->error, error, sizeof(error));
 }
 
 static int
@@ -385,11 +377,11 @@ command_import(struct command_session *session)
 {
 	const struct command_options *options = session->options;
 	char path[PATH_MAX + 2], *format = NULL;
-	json_t *reply = NULL;
 	uint64_t image_bytes = 0;
 	bool is_new = false;
 	int rc;
 
+	assert(options->file != NULL && options->name != NULL);
 	image_watch_signals();
 	tool_path(options->file, path);
 	rc = image_info(session, path, &format, &image_bytes);
@@ -397,17 +389,8 @@ command_import(struct command_session *session)
 		rc = import_volume(session, image_bytes, &is_new);
 	if (rc == 0) {
 		rc = import_copy(session, path, format, is_new);
-		if (rc != 0 && is_new) {
-			char error[sizeof(session->error)];
-
-			memcpy(error, session->error, sizeof(error));
-			(void)command_ask(session,
-			    json_pack("{s:s, s:s, s:b}", "op", "volume.delete", "name",
-				options->name, "force", 1),
-			    true, &reply);
-			json_decref(reply);
-			memcpy(session->error, error, sizeof(error));
-		}
+		if (rc != 0 && is_new)
+			import_undo(session);
 	}
 	free(format);
 	return rc;
@@ -436,6 +419,7 @@ export_begin(struct command_session *session, char path[PATH_MAX + 16])
 	char whole[PATH_MAX + 2];
 	int fd;
 
+	assert(options->file != NULL);
 	(void)umask(mask);
 	path[0] = '\0';
 	if (is_there && !S_ISREG(status.st_mode))

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "command.h"
 
 #define GATEWAY_PROGRAM "cleave-gateway"
@@ -46,6 +47,7 @@ command_recover_exec(int argc, char *const argv[])
 	char **words = calloc((size_t)argc + 3, sizeof(*words));
 	static char program[] = GATEWAY_PROGRAM, recover[] = "--recover";
 
+	assert(argc >= 0);
 	if (words == NULL) {
 		fprintf(stderr, "cleave: out of memory\n");
 		return COMMAND_EXIT_FAILURE;

@@ -1,98 +1,140 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* command_status.c -- cleave status, cleave node list, cleave gateway list */
+/* command_status.c -- cleave status, node list, gateway list, scrub, sweep */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/num.h"
 #include "command.h"
+#include "command_ask.h"
 #include "table.h"
 
-int
-command_print_nodes(const json_t *reply, FILE *out)
+static void
+cell_node_size(struct table *table, const void *entry)
 {
-	static const struct table_column columns[] = {
-		{ "NODE", true },
-		{ "ADDRESS", false },
-		{ "DOMAIN", false },
-		{ "STATE", false },
-		{ "SIZE", true },
-		{ "FREE", true },
-		{ "SLOTS", true },
-	};
-	struct table *table = table_create(columns, NUM_COUNT(columns));
+	const struct cleave_node_entry *node = entry;
 	char text[TABLE_NUMBER_BYTES];
-	const json_t *node;
-	size_t i;
-	int rc;
 
-	json_array_foreach(json_object_get(reply, "nodes"), i, node)
-	{
-		uint64_t slot_bytes = command_u64(node, "slot_bytes");
-		uint64_t total = command_u64(node, "slots_total");
-		uint64_t unused = command_u64(node, "slots_free");
+	table_add(table, "%s", table_format_size(node->slots_total * node->slot_bytes, text));
+}
 
-		table_add(table, "%" PRIu64, command_u64(node, "id"));
-		table_add(table, "%s", command_text(node, "address"));
-		table_add(table, "%s", command_text(node, "domain"));
-		table_add(table, "%s", command_text(node, "state"));
-		table_add(table, "%s", table_format_size(total * slot_bytes, text));
-		table_add(table, "%s", table_format_size(unused * slot_bytes, text));
-		table_add(table, "%" PRIu64 " of %" PRIu64 " free", unused, total);
-	}
-	rc = table_print(table, 0, out);
-	table_destroy(table);
-	json_array_foreach(json_object_get(reply, "nodes"), i, node)
-	{
-		const char *trouble = json_string_value(json_object_get(node, "trouble"));
+static void
+cell_node_free(struct table *table, const void *entry)
+{
+	const struct cleave_node_entry *node = entry;
+	char text[TABLE_NUMBER_BYTES];
 
-		if (trouble != NULL && trouble[0] != '\0')
-			fprintf(out, "node at %s: %s\n", command_text(node, "address"), trouble);
+	table_add(table, "%s", table_format_size(node->slots_free * node->slot_bytes, text));
+}
+
+static void
+cell_node_slots(struct table *table, const void *entry)
+{
+	const struct cleave_node_entry *node = entry;
+
+	table_add(table, "%" PRIu64 " of %" PRIu64 " free", node->slots_free, node->slots_total);
+}
+
+int
+command_print_nodes(const struct cleave_node_entry *nodes, uint32_t count, FILE *out)
+{
+	static const struct table_field fields[] = {
+		TABLE_FIELD("NODE", TABLE_U64, struct cleave_node_entry, id),
+		TABLE_FIELD("ADDRESS", TABLE_TEXT, struct cleave_node_entry, address),
+		TABLE_FIELD("DOMAIN", TABLE_TEXT, struct cleave_node_entry, domain),
+		TABLE_FIELD("STATE", TABLE_TEXT, struct cleave_node_entry, state),
+		TABLE_FIELD_OF("SIZE", true, cell_node_size),
+		TABLE_FIELD_OF("FREE", true, cell_node_free),
+		TABLE_FIELD_OF("SLOTS", true, cell_node_slots),
+	};
+	int rc = table_print_list(fields, NUM_COUNT(fields), nodes, count, sizeof(*nodes), out);
+
+	for (uint32_t i = 0; i < count; i++) {
+		if (nodes[i].trouble[0] != '\0')
+			fprintf(out, "node at %s: %s\n", nodes[i].address, nodes[i].trouble);
 	}
 	return rc;
 }
 
-int
-command_print_gateways(const json_t *reply, FILE *out)
+static void
+cell_gateway(struct table *table, const void *entry)
 {
-	static const struct table_column columns[] = {
-		{ "GATEWAY", false },
-		{ "PORTS", false },
-		{ "SHARDS", true },
-		{ "SHARE", true },
-		{ "SEEN FOR", true },
-		{ "LEASE LEFT", true },
-	};
-	struct table *table = table_create(columns, NUM_COUNT(columns));
+	const struct cleave_gateway_entry *gateway = entry;
+	char id[TABLE_NUMBER_BYTES];
+
+	table_add(table, "%s%s", table_format_id(gateway->id, id),
+	    gateway->is_asked ? " (asked)" : "");
+}
+
+static void
+cell_gateway_ports(struct table *table, const void *entry)
+{
+	const struct cleave_gateway_entry *gateway = entry;
+
+	if (gateway->port_count > 1)
+		table_add(table, "%s +%" PRIu32, gateway->address, gateway->port_count - 1);
+	else
+		table_add(table, "%s", gateway->port_count == 0 ? "-" : gateway->address);
+}
+
+static void
+cell_gateway_seen(struct table *table, const void *entry)
+{
+	const struct cleave_gateway_entry *gateway = entry;
 	char text[TABLE_NUMBER_BYTES];
-	const json_t *gateway;
-	size_t i;
-	int rc;
 
-	json_array_foreach(json_object_get(reply, "gateways"), i, gateway)
-	{
-		const json_t *ports = json_object_get(gateway, "ports");
-		const char *port = json_string_value(json_array_get(ports, 0));
-		size_t port_count = json_array_size(ports);
+	table_add(table, "%s", table_format_time(gateway->seen_for_ms * NUM_MS(1), text));
+}
 
-		table_add(table, "%s%s", command_text(gateway, "gateway"),
-		    json_is_true(json_object_get(gateway, "self")) ? " (asked)" : "");
-		if (port_count > 1)
-			table_add(table, "%s +%zu", port == NULL ? "-" : port, port_count - 1);
-		else
-			table_add(table, "%s", port == NULL ? "-" : port);
-		table_add(table, "%" PRIu64, command_u64(gateway, "shards_owned"));
-		table_add(table, "%" PRIu64, command_u64(gateway, "shards_share"));
-		table_add(table, "%s",
-		    table_format_time(command_u64(gateway, "seen_for_ms") * NUM_MS(1), text));
-		if (json_object_get(gateway, "lease_left_ms") != NULL)
-			table_add(table, "%" PRIu64 " ms", command_u64(gateway, "lease_left_ms"));
-		else
-			table_add(table, "-");
-	}
-	rc = table_print(table, 0, out);
-	table_destroy(table);
-	return rc;
+static void
+cell_gateway_lease(struct table *table, const void *entry)
+{
+	const struct cleave_gateway_entry *gateway = entry;
+
+	if (gateway->lease_left_ms > 0)
+		table_add(table, "%" PRIu64 " ms", gateway->lease_left_ms);
+	else
+		table_add(table, "-");
+}
+
+int
+command_print_gateways(const struct cleave_gateway_entry *gateways, uint32_t count, FILE *out)
+{
+	static const struct table_field fields[] = {
+		TABLE_FIELD_OF("GATEWAY", false, cell_gateway),
+		TABLE_FIELD_OF("PORTS", false, cell_gateway_ports),
+		TABLE_FIELD("SHARDS", TABLE_U32, struct cleave_gateway_entry, shards_owned),
+		TABLE_FIELD("SHARE", TABLE_U32, struct cleave_gateway_entry, shards_share),
+		TABLE_FIELD_OF("SEEN FOR", true, cell_gateway_seen),
+		TABLE_FIELD_OF("LEASE LEFT", true, cell_gateway_lease),
+	};
+
+	return table_print_list(fields, NUM_COUNT(fields), gateways, count, sizeof(*gateways), out);
+}
+
+static void
+cell_shard_log(struct table *table, const void *entry)
+{
+	const struct cleave_shard_entry *shard = entry;
+
+	table_add(table, "%.2f", (double)shard->log_bytes / (double)NUM_MIB(1));
+}
+
+int
+command_print_shards(const struct cleave_shard_entry *shards, uint32_t count, FILE *out)
+{
+	static const struct table_field fields[] = {
+		TABLE_FIELD("SHARD", TABLE_U32, struct cleave_shard_entry, shard),
+		TABLE_FIELD("PORT", TABLE_U32, struct cleave_shard_entry, port),
+		TABLE_FIELD("STATE", TABLE_TEXT, struct cleave_shard_entry, state),
+		TABLE_FIELD("EPOCH", TABLE_U64, struct cleave_shard_entry, epoch),
+		TABLE_FIELD("EXTENTS", TABLE_U64, struct cleave_shard_entry, extents),
+		TABLE_FIELD("LACKING", TABLE_U64, struct cleave_shard_entry, extents_lacking),
+		TABLE_FIELD_OF("LOG MiB", true, cell_shard_log),
+		TABLE_FIELD("INDEX BLOCKS", TABLE_U64, struct cleave_shard_entry, index_blocks),
+	};
+
+	return table_print_list(fields, NUM_COUNT(fields), shards, count, sizeof(*shards), out);
 }
 
 /* The sum of a metric over all ports. */
@@ -108,28 +150,32 @@ sum_metric(const json_t *status, const char *name)
 	return sum;
 }
 
-static int
-print_gateway(const json_t *status, FILE *out)
+int
+command_print_status(const struct cleave_gateway_status *status, const json_t *reply, FILE *out)
 {
 	static const struct table_column columns[] = { { NULL, false }, { NULL, false } };
-	static const char *const counts[] = { "shard_count", "volume_count" };
-	static const char *const texts[] = { "gateway", "state", "cluster", "boot" };
+	char id[TABLE_NUMBER_BYTES], cluster[TABLE_NUMBER_BYTES], boot[TABLE_NUMBER_BYTES];
+	const struct {
+		const char *title, *text;
+	} texts[] = { { "gateway", table_format_id(status->id, id) }, { "state", status->state },
+		{ "cluster", table_format_id(status->cluster_id, cluster) },
+		{ "boot", table_format_id(status->boot_id, boot) } };
 	struct table *table = table_create(columns, NUM_COUNT(columns));
 	char text[TABLE_NUMBER_BYTES], more[TABLE_NUMBER_BYTES];
-	uint64_t written = sum_metric(status, "write_bytes");
-	uint64_t stored = sum_metric(status, "stored_bytes");
+	uint64_t written = sum_metric(reply, "write_bytes");
+	uint64_t stored = sum_metric(reply, "stored_bytes");
 	int rc;
 
 	for (size_t i = 0; i < NUM_COUNT(texts); i++) {
-		table_add(table, "%s", texts[i]);
-		table_add(table, "%s", command_text(status, texts[i]));
+		table_add(table, "%s", texts[i].title);
+		table_add(table, "%s", texts[i].text);
 	}
 	table_add(table, "uptime");
-	table_add(table, "%s", table_format_time(command_u64(status, "uptime_ns"), text));
-	for (size_t i = 0; i < NUM_COUNT(counts); i++) {
-		table_add(table, "%.*ss", (int)strcspn(counts[i], "_"), counts[i]);
-		table_add(table, "%" PRIu64, command_u64(status, counts[i]));
-	}
+	table_add(table, "%s", table_format_time(status->uptime_ns, text));
+	table_add(table, "shards");
+	table_add(table, "%" PRIu64, status->shard_count);
+	table_add(table, "volumes");
+	table_add(table, "%" PRIu64, status->volume_count);
 	table_add(table, "compression");
 	if (stored == 0)
 		table_add(table, "nothing written yet");
@@ -137,45 +183,6 @@ print_gateway(const json_t *status, FILE *out)
 		table_add(table, "%s (%s written, %s stored)",
 		    table_format_ratio(written, stored, (char[TABLE_NUMBER_BYTES]){ 0 }),
 		    table_format_size(written, text), table_format_size(stored, more));
-	rc = table_print(table, 0, out);
-	table_destroy(table);
-	return rc;
-}
-
-static int
-print_shards(const json_t *status, FILE *out)
-{
-	static const struct table_column columns[] = {
-		{ "SHARD", true },
-		{ "PORT", true },
-		{ "STATE", false },
-		{ "EPOCH", true },
-		{ "EXTENTS", true },
-		{ "LACKING", true },
-		{ "LOG MiB", true },
-		{ "INDEX BLOCKS", true },
-	};
-	const json_t *shards = json_object_get(status, "shards"), *shard;
-	struct table *table;
-	size_t i;
-	int rc;
-
-	if (!json_is_array(shards)) /* too many for one reply */
-		return 0;
-	table = table_create(columns, NUM_COUNT(columns));
-	json_array_foreach(shards, i, shard)
-	{
-		table_add(table, "%" PRIu64, command_u64(shard, "shard"));
-		table_add(table, "%" PRIu64, command_u64(shard, "port"));
-		table_add(table, "%s", command_text(shard, "state"));
-		table_add(table, "%" PRIu64, command_u64(shard, "epoch"));
-		table_add(table, "%" PRIu64, command_u64(shard, "extents"));
-		table_add(table, "%" PRIu64, command_u64(shard, "extents_lacking"));
-		table_add(table, "%.2f",
-		    (double)command_u64(shard, "log_bytes") / (double)NUM_MIB(1));
-		table_add(table, "%" PRIu64, command_u64(shard, "index_blocks"));
-	}
-	fputc('\n', out);
 	rc = table_print(table, 0, out);
 	table_destroy(table);
 	return rc;
@@ -234,62 +241,109 @@ print_port(const json_t *port, FILE *out)
 }
 
 int
-command_print_status(const json_t *status, const json_t *nodes, FILE *out)
+command_print_ports(const json_t *reply, FILE *out)
 {
 	const json_t *port;
 	size_t i;
-	int rc = print_gateway(status, out);
+	int rc = 0;
 
-	if (rc == 0)
-		rc = print_shards(status, out);
-	json_array_foreach(json_object_get(status, "ports"), i, port)
+	json_array_foreach(json_object_get(reply, "ports"), i, port)
 	{
 		if (rc == 0)
 			rc = print_port(port, out);
 	}
-	if (rc != 0)
-		return rc;
-	fputc('\n', out);
-	return command_print_nodes(nodes, out);
+	return rc;
+}
+
+/* `cleave status` as people read it, behind the answer in @status: all is asked for before anything is printed. */
+static int
+print_cluster(struct command_session *session, const struct command_question *status)
+{
+	struct command_question shards, nodes, gateways;
+	FILE *out = session->out;
+	int rc;
+
+	command_question_init(&shards, session);
+	command_question_init(&nodes, session);
+	command_question_init(&gateways, session);
+	rc = command_wait(&shards,
+	    cleave_shard_list(session->client, &shards.ask, command_on_shards, &shards));
+	if (rc == 0)
+		rc = command_wait(&nodes,
+		    cleave_node_list(session->client, &nodes.ask, command_on_nodes, &nodes));
+	if (rc == 0)
+		rc = command_wait(&gateways,
+		    cleave_gateway_list(session->client, &gateways.ask, command_on_gateways,
+			&gateways));
+	if (rc == 0)
+		rc = command_print_status(status->entries, status->reply, out);
+	if (rc == 0 && shards.count > 0) { /* too many for one reply: none */
+		fputc('\n', out);
+		rc = command_print_shards(shards.entries, shards.count, out);
+	}
+	if (rc == 0)
+		rc = command_print_ports(status->reply, out);
+	if (rc == 0) {
+		fputc('\n', out);
+		rc = command_print_nodes(nodes.entries, nodes.count, out);
+	}
+	if (rc == 0) {
+		fputc('\n', out);
+		rc = command_print_gateways(gateways.entries, gateways.count, out);
+	}
+	command_question_fini(&shards);
+	command_question_fini(&nodes);
+	command_question_fini(&gateways);
+	return rc;
 }
 
 int
 command_status(struct command_session *session)
 {
-	json_t *status = NULL, *nodes = NULL, *gateways = NULL;
-	int rc = command_ask(session, json_pack("{s:s}", "op", "status"), false, &status);
+	struct command_question question;
+	int rc;
 
-	if (rc != 0)
-		return rc;
-	if (session->options->is_json) {
-		rc = command_print_json(status, session->out);
-	} else {
-		rc = command_ask(session, json_pack("{s:s}", "op", "node.list"), false, &nodes);
-		if (rc == 0)
-			rc = command_ask(session, json_pack("{s:s}", "op", "gateways"), false,
-			    &gateways);
-		if (rc == 0)
-			rc = command_print_status(status, nodes, session->out);
-		if (rc == 0 && fputc('\n', session->out) != EOF)
-			rc = command_print_gateways(gateways, session->out);
-		json_decref(nodes);
-		json_decref(gateways);
-	}
-	json_decref(status);
+	command_question_init(&question, session);
+	rc = command_wait(&question,
+	    cleave_gateway_status(session->client, &question.ask, command_on_status, &question));
+	if (rc == 0)
+		rc = session->options->is_json ? command_print_json(question.reply, session->out)
+					       : print_cluster(session, &question);
+	command_question_fini(&question);
 	return rc;
 }
 
 int
 command_node_list(struct command_session *session)
 {
-	json_t *reply = NULL;
-	int rc = command_ask(session, json_pack("{s:s}", "op", "node.list"), false, &reply);
+	struct command_question question;
+	int rc;
 
-	if (rc != 0)
-		return rc;
-	rc = session->options->is_json ? command_print_json(reply, session->out)
-				       : command_print_nodes(reply, session->out);
-	json_decref(reply);
+	command_question_init(&question, session);
+	rc = command_wait(&question,
+	    cleave_node_list(session->client, &question.ask, command_on_nodes, &question));
+	if (rc == 0)
+		rc = session->options->is_json
+		    ? command_print_json(question.reply, session->out)
+		    : command_print_nodes(question.entries, question.count, session->out);
+	command_question_fini(&question);
+	return rc;
+}
+
+int
+command_gateway_list(struct command_session *session)
+{
+	struct command_question question;
+	int rc;
+
+	command_question_init(&question, session);
+	rc = command_wait(&question,
+	    cleave_gateway_list(session->client, &question.ask, command_on_gateways, &question));
+	if (rc == 0)
+		rc = session->options->is_json
+		    ? command_print_json(question.reply, session->out)
+		    : command_print_gateways(question.entries, question.count, session->out);
+	command_question_fini(&question);
 	return rc;
 }
 
@@ -363,20 +417,6 @@ command_sweep(struct command_session *session)
 		rc = print_orphans(reply, session->out);
 	if (rc == 0 && !session->options->is_json && session->options->is_confirmed)
 		fprintf(session->out, "%" PRIu64 " go now\n", command_u64(reply, "confirmed"));
-	json_decref(reply);
-	return rc;
-}
-
-int
-command_gateway_list(struct command_session *session)
-{
-	json_t *reply = NULL;
-	int rc = command_ask(session, json_pack("{s:s}", "op", "gateways"), false, &reply);
-
-	if (rc != 0)
-		return rc;
-	rc = session->options->is_json ? command_print_json(reply, session->out)
-				       : command_print_gateways(reply, session->out);
 	json_decref(reply);
 	return rc;
 }

@@ -1,248 +1,263 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* command_volume.c -- cleave volume create, list, show, delete */
+/* command_volume.c -- cleave volume create, list, show, delete, rename */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/check.h"
 #include "base/num.h"
 #include "command.h"
+#include "command_ask.h"
 #include "table.h"
 
-#define LIST_PAGES_MAX 100000u
-
-json_t *
-command_create_request(const struct command_options *options)
+void
+command_create_options(const struct command_options *options,
+    struct cleave_volume_options *ret_options)
 {
-	json_t *request = json_pack("{s:s, s:s, s:I}", "op", "volume.create", "name", options->name,
-	    "size_bytes", (json_int_t)options->size_bytes);
-	int rc = 0;
-
-	if (request == NULL)
-		return NULL;
-	if (options->service_class != 0)
-		rc |= json_object_set_new(request, "service_class",
-		    json_string(command_service_classes[options->service_class]));
-	if (options->engine != 0)
-		rc |= json_object_set_new(request, "engine",
-		    json_string(command_engines[options->engine]));
-	if (options->level_text != NULL)
-		rc |= json_object_set_new(request, "level", json_integer(options->level));
-	if (options->replicas != 0)
-		rc |= json_object_set_new(request, "replicas",
-		    json_integer((json_int_t)options->replicas));
-	if (rc == 0)
-		return request;
-	json_decref(request);
-	return NULL;
+	assert(options->name != NULL && options->size_bytes > 0);
+	/* The choices stand as enum cleave_service_class has them. */
+	_Static_assert(CLEAVE_SERVICE_STANDARD == 0 && CLEAVE_SERVICE_CAPACITY == 2, "choices");
+	*ret_options = (struct cleave_volume_options){
+		.name = options->name,
+		.size_bytes = options->size_bytes,
+		.service_class = (enum cleave_service_class)options->service_class,
+		.engine = options->engine == 0 ? NULL : command_engines[options->engine],
+		.has_level = options->level_text != NULL,
+		.level = options->level,
+		.replicas = (uint32_t)options->replicas,
+	};
 }
 
-/* Whom its key names; of one that died without a word no gateway may have heard for a while. */
+/* Printing. */
+
 static const char *
-command_holder(const json_t *volume)
+class_name(const struct cleave_volume_entry *volume)
 {
-	const json_t *holder = json_object_get(volume, "holder");
-
-	return holder == NULL ? "-" : command_text(holder, "client");
+	return command_service_classes[volume->info.service_class];
 }
 
+/* The writer that the volume's key names; of one that died without a word no gateway may have heard for a while. */
 static void
-print_holder(struct table *table, const json_t *holder)
+print_writer(struct table *table, const struct cleave_volume_entry *volume)
 {
-	time_t since = (time_t)command_u64(holder, "since_s");
-	char when[32];
-	struct tm tm;
+	char when[TABLE_NUMBER_BYTES];
 
 	table_add(table, "writer");
-	if (holder == NULL) {
+	if (!volume->has_writer)
 		table_add(table, "-");
-		return;
-	}
-	if (gmtime_r(&since, &tm) == NULL ||
-	    strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
-		when[0] = '\0';
-	table_add(table, "%s at %s, since %s", command_text(holder, "client"),
-	    command_text(holder, "address"), when);
+	else
+		table_add(table, "%s at %s, since %s", volume->writer.client,
+		    volume->writer.address, table_format_date(volume->writer.since_s, when));
 }
 
 int
-command_print_volume(const json_t *reply, FILE *out)
+command_print_volume(const struct cleave_volume_entry *volume, const json_t *usage, FILE *out)
 {
 	static const struct table_column columns[] = { { NULL, false }, { NULL, false } };
-	static const char *const counts[] = { "id", "segment_base", "segment_count", "attach" };
-	const json_t *volume = json_object_get(reply, "volume");
+	const struct cleave_volume_info *info = &volume->info;
+	const struct {
+		const char *title;
+		uint64_t value;
+	} counts[] = { { "replicas", info->replicas }, { "id", info->id },
+		{ "segment_base", info->segment_base }, { "segment_count", info->segment_count },
+		{ "attach", info->attach } };
 	struct table *table = table_create(columns, NUM_COUNT(columns));
 	char size[TABLE_NUMBER_BYTES];
 	int rc;
 
 	table_add(table, "name");
-	table_add(table, "%s", command_text(volume, "name"));
+	table_add(table, "%s", info->name);
 	table_add(table, "size");
-	table_add(table, "%s (%" PRIu64 " bytes)",
-	    table_format_size(command_u64(volume, "size_bytes"), size),
-	    command_u64(volume, "size_bytes"));
+	table_add(table, "%s (%" PRIu64 " bytes)", table_format_size(info->size_bytes, size),
+	    info->size_bytes);
 	table_add(table, "service class");
-	table_add(table, "%s", command_text(volume, "service_class"));
+	table_add(table, "%s", class_name(volume));
 	table_add(table, "engine");
-	table_add(table, "%s, level %" JSON_INTEGER_FORMAT, command_text(volume, "engine"),
-	    json_integer_value(json_object_get(volume, "level")));
-	table_add(table, "replicas");
-	table_add(table, "%" PRIu64, command_u64(volume, "replicas"));
+	table_add(table, "%s, level %d", info->engine, info->level);
 	for (size_t i = 0; i < NUM_COUNT(counts); i++) {
-		table_add(table, "%s", counts[i]);
-		table_add(table, "%" PRIu64, command_u64(volume, counts[i]));
+		table_add(table, "%s", counts[i].title);
+		table_add(table, "%" PRIu64, counts[i].value);
 	}
-	print_holder(table, json_object_get(volume, "holder"));
-	if (json_object_get(reply, "usage") != NULL)
-		command_print_usage(table, json_object_get(reply, "usage"),
-		    command_u64(volume, "size_bytes"));
+	print_writer(table, volume);
+	if (usage != NULL)
+		command_print_usage(table, usage, info->size_bytes);
 	rc = table_print(table, 0, out);
 	table_destroy(table);
 	return rc;
+}
+
+static void
+cell_class(struct table *table, const void *entry)
+{
+	table_add(table, "%s", class_name(entry));
+}
+
+static void
+cell_writer(struct table *table, const void *entry)
+{
+	const struct cleave_volume_entry *volume = entry;
+
+	table_add(table, "%s", volume->has_writer ? volume->writer.client : "-");
 }
 
 int
-command_print_volumes(const json_t *reply, FILE *out)
+command_print_volumes(const struct cleave_volume_entry *volumes, uint32_t count, FILE *out)
 {
-	static const struct table_column columns[] = {
-		{ "NAME", false },
-		{ "SIZE", true },
-		{ "CLASS", false },
-		{ "ENGINE", false },
-		{ "LEVEL", true },
-		{ "REPLICAS", true },
-		{ "ID", true },
-		{ "WRITER", false },
+	static const struct table_field fields[] = {
+		TABLE_FIELD("NAME", TABLE_TEXT, struct cleave_volume_entry, info.name),
+		TABLE_FIELD("SIZE", TABLE_BYTES, struct cleave_volume_entry, info.size_bytes),
+		TABLE_FIELD_OF("CLASS", false, cell_class),
+		TABLE_FIELD("ENGINE", TABLE_TEXT, struct cleave_volume_entry, info.engine),
+		TABLE_FIELD("LEVEL", TABLE_INT, struct cleave_volume_entry, info.level),
+		TABLE_FIELD("REPLICAS", TABLE_U32, struct cleave_volume_entry, info.replicas),
+		TABLE_FIELD("ID", TABLE_U64, struct cleave_volume_entry, info.id),
+		TABLE_FIELD_OF("WRITER", false, cell_writer),
 	};
-	struct table *table = table_create(columns, NUM_COUNT(columns));
-	char size[TABLE_NUMBER_BYTES];
-	const json_t *volume;
-	size_t i;
-	int rc;
 
-	json_array_foreach(json_object_get(reply, "volumes"), i, volume)
-	{
-		table_add(table, "%s", command_text(volume, "name"));
-		table_add(table, "%s", table_format_size(command_u64(volume, "size_bytes"), size));
-		table_add(table, "%s", command_text(volume, "service_class"));
-		table_add(table, "%s", command_text(volume, "engine"));
-		table_add(table, "%" JSON_INTEGER_FORMAT,
-		    json_integer_value(json_object_get(volume, "level")));
-		table_add(table, "%" PRIu64, command_u64(volume, "replicas"));
-		table_add(table, "%" PRIu64, command_u64(volume, "id"));
-		table_add(table, "%s", command_holder(volume));
-	}
-	rc = table_print(table, 0, out);
-	table_destroy(table);
-	return rc;
+	return table_print_list(fields, NUM_COUNT(fields), volumes, count, sizeof(*volumes), out);
 }
 
-/* Print, and @reply's end. */
-static int
-print_reply(struct command_session *session, json_t *reply)
-{
-	int rc = session->options->is_json ? command_print_json(reply, session->out)
-					   : command_print_volume(reply, session->out);
-
-	json_decref(reply);
-	return rc;
-}
+/* Commands. */
 
 int
 command_volume_create(struct command_session *session)
 {
-	json_t *reply = NULL;
-	int rc = command_ask(session, command_create_request(session->options), true, &reply);
+	struct command_question question;
+	struct cleave_volume_options options;
+	int rc;
 
-	return rc != 0 ? rc : print_reply(session, reply);
+	command_create_options(session->options, &options);
+	command_question_init(&question, session);
+	rc = command_wait(&question,
+	    cleave_volume_create(session->client, &question.ask, &options, command_on_volume,
+		&question));
+	if (rc == 0)
+		rc = session->options->is_json
+		    ? command_print_json(question.reply, session->out)
+		    : command_print_volume(question.entries, NULL, session->out);
+	command_question_fini(&question);
+	return rc;
+}
+
+/* 0 and volume @name in @question, which command_question_fini ends in any case. */
+static int
+ask_volume(struct command_session *session, const char *name, struct command_question *question)
+{
+	command_question_init(question, session);
+	return command_wait(question,
+	    cleave_volume_show(session->client, &question->ask, name, command_on_volume, question));
 }
 
 int
 command_volume_show(struct command_session *session)
 {
-	json_t *reply = NULL, *usage = NULL;
-	int rc = command_ask(session,
-	    json_pack("{s:s, s:s}", "op", "volume.show", "name", session->options->name), false,
-	    &reply);
+	struct command_question question;
+	json_t *usage = NULL;
+	int rc = ask_volume(session, session->options->name, &question);
 
+	assert(session->options->name != NULL);
 	if (rc == 0)
 		rc = command_usage(session, &usage);
-	if (rc == 0 && json_object_set_new(reply, "usage", usage) != 0)
-		rc = -ENOMEM;
-	if (rc == 0)
-		return print_reply(session, reply);
-	json_decref(reply);
+	if (rc == 0 && session->options->is_json) {
+		rc = json_object_set(question.reply, "usage", usage) != 0
+		    ? -ENOMEM
+		    : command_print_json(question.reply, session->out);
+	} else if (rc == 0) {
+		rc = command_print_volume(question.entries, usage, session->out);
+	}
+	json_decref(usage);
+	command_question_fini(&question);
 	return rc;
+}
+
+int
+command_volume_size(struct command_session *session, const char *name, uint64_t *ret_size_bytes)
+{
+	struct command_question question;
+	const struct cleave_volume_entry *volume;
+	int rc = ask_volume(session, name, &question);
+
+	volume = question.entries;
+	if (rc == 0)
+		*ret_size_bytes = volume->info.size_bytes;
+	command_question_fini(&question);
+	return rc;
+}
+
+int
+command_find_volume(struct command_session *session)
+{
+	/* A name that is too long stays so: it is refused. */
+	char name[CLEAVE_VOLUME_NAME_BYTES_MAX + 2];
+	const char *given = session->options->name;
+	uint64_t size_bytes;
+
+	(void)snprintf(name, sizeof(name), "%.*s",
+	    (int)num_min(strcspn(given, "@"), sizeof(name) - 1), given);
+	return command_volume_size(session, name, &size_bytes);
 }
 
 int
 command_volume_delete(struct command_session *session)
 {
-	json_t *request = json_pack("{s:s, s:s, s:b, s:b}", "op", "volume.delete", "name",
-	    session->options->name, "force", session->options->is_forced, "snapshots",
-	    session->options->has_snapshots);
-	json_t *reply = NULL;
-	int rc = command_ask(session, request, true, &reply);
+	const struct command_options *options = session->options;
+	unsigned flags = (options->is_forced ? CLEAVE_MANAGE_FORCE : 0u) |
+	    (options->has_snapshots ? CLEAVE_MANAGE_SNAPSHOTS : 0u);
+	struct command_question question;
+	int rc;
 
-	if (rc != 0)
-		return rc;
-	if (session->options->is_json)
-		rc = command_print_json(reply, session->out);
-	else
-		fprintf(session->out, "volume '%s': deleted\n", session->options->name);
-	json_decref(reply);
+	assert(options->name != NULL);
+	command_question_init(&question, session);
+	rc = command_wait(&question,
+	    cleave_volume_delete(session->client, &question.ask, options->name, flags,
+		command_on_done, &question));
+	if (rc == 0 && options->is_json)
+		rc = command_print_json(question.reply, session->out);
+	else if (rc == 0)
+		fprintf(session->out, "volume '%s': deleted\n", options->name);
+	command_question_fini(&question);
 	return rc;
 }
 
-/* Adds the page behind *@ret_after to @volumes; *@ret_after: "" when it was the last one. */
 static int
-list_page(struct command_session *session, json_t *volumes, char ret_after[CLEAVE_ERROR_BYTES_MAX])
+list_start(struct command_question *question)
 {
-	json_t *request = json_pack("{s:s, s:s}", "op", "volume.list", "after", ret_after);
-	json_t *reply = NULL, *page, *last;
-	int rc = command_ask(session, request, false, &reply);
+	const struct cleave_volume_entry *volumes = question->entries;
 
-	if (rc != 0)
-		return rc;
-	page = json_object_get(reply, "volumes");
-	if (!json_is_array(page)) {
-		rc = command_fail(session, -EPROTO, "the gateway's reply names no volumes");
-		goto out;
-	}
-	last = json_array_get(page, json_array_size(page) - 1);
-	if (json_is_true(json_object_get(reply, "more")) && last != NULL) {
-		/* Names rise: one that does not would keep us here forever. */
-		if (strcmp(command_text(last, "name"), ret_after) <= 0)
-			rc = command_fail(session, -EPROTO, "the gateway repeats its volumes");
-		(void)snprintf(ret_after, CLEAVE_ERROR_BYTES_MAX, "%s", command_text(last, "name"));
-	} else {
-		ret_after[0] = '\0';
-	}
-	if (rc == 0 && json_array_extend(volumes, page) != 0)
-		rc = -ENOMEM;
-out:
-	json_decref(reply);
-	return rc;
+	return cleave_volume_list(question->session->client, &question->ask,
+	    question->count == 0 ? NULL : volumes[question->count - 1].info.name,
+	    command_on_volumes, question);
 }
 
 int
 command_volume_list(struct command_session *session)
 {
-	char after[CLEAVE_ERROR_BYTES_MAX] = "";
-	json_t *volumes = json_array(), *reply;
-	int rc = volumes == NULL ? -ENOMEM : 0;
+	struct command_question question;
+	int rc;
 
-	for (uint32_t i = 0; i < LIST_PAGES_MAX && rc == 0; i++) {
-		rc = list_page(session, volumes, after);
-		if (after[0] == '\0')
-			break;
-	}
-	reply = json_pack("{s:o, s:b}", "volumes", volumes, "more", after[0] != '\0');
-	if (rc == 0 && reply == NULL)
+	command_question_init(&question, session);
+	rc = command_wait_pages(&question, "volumes", list_start);
+	if (rc == 0 && json_object_set_new(question.reply, "more", json_false()) != 0)
 		rc = -ENOMEM;
 	if (rc == 0)
-		rc = session->options->is_json ? command_print_json(reply, session->out)
-					       : command_print_volumes(reply, session->out);
-	json_decref(reply);
+		rc = session->options->is_json
+		    ? command_print_json(question.reply, session->out)
+		    : command_print_volumes(question.entries, question.count, session->out);
+	command_question_fini(&question);
 	return rc;
+}
+
+int
+command_volume_rename(struct command_session *session)
+{
+	const struct command_options *options = session->options;
+	struct command_question question;
+
+	assert(options->name != NULL && options->new_name != NULL);
+	command_question_init(&question, session);
+	return command_say(&question,
+	    command_wait(&question,
+		cleave_volume_rename(session->client, &question.ask, options->name,
+		    options->new_name, command_on_volume, &question)),
+	    "renamed");
 }

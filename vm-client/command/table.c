@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/check.h"
 #include "base/num.h"
@@ -51,6 +52,7 @@ table_grow(struct table *table)
 	uint32_t cells_max = table->cells_max * 2 + TABLE_CELLS_STEP;
 	char **cells;
 
+	assert(table->cell_count <= table->cells_max);
 	if (table->cell_count < table->cells_max)
 		return true;
 	if (table->cell_count / table->column_count >= TABLE_ROWS_MAX)
@@ -125,6 +127,68 @@ table_print(const struct table *table, uint32_t indent, FILE *out)
 	return 0;
 }
 
+static void
+table_add_field(struct table *table, const struct table_field *field, const void *entry)
+{
+	const char *member = (const char *)entry + field->offset;
+	char text[TABLE_NUMBER_BYTES];
+	uint64_t wide;
+	uint32_t narrow;
+	int number;
+
+	switch (field->format) {
+	case TABLE_TEXT:
+		table_add(table, "%s", member);
+		break;
+	case TABLE_INT:
+		memcpy(&number, member, sizeof(number));
+		table_add(table, "%d", number);
+		break;
+	case TABLE_U32:
+		memcpy(&narrow, member, sizeof(narrow));
+		table_add(table, "%" PRIu32, narrow);
+		break;
+	case TABLE_U64:
+		memcpy(&wide, member, sizeof(wide));
+		table_add(table, "%" PRIu64, wide);
+		break;
+	case TABLE_BYTES:
+		memcpy(&wide, member, sizeof(wide));
+		table_add(table, "%s", table_format_size(wide, text));
+		break;
+	case TABLE_CELL:
+		field->cell(table, entry);
+		break;
+	}
+}
+
+int
+table_print_list(const struct table_field *fields, uint32_t field_count, const void *entries,
+    uint32_t count, size_t entry_bytes, FILE *out)
+{
+	struct table_column columns[TABLE_COLUMNS_MAX];
+	struct table *table;
+	int rc;
+
+	assert(field_count > 0 && field_count <= TABLE_COLUMNS_MAX);
+	assert((count == 0) == (entries == NULL));
+	for (uint32_t i = 0; i < field_count; i++) {
+		assert((fields[i].format == TABLE_CELL) == (fields[i].cell != NULL));
+		columns[i].title = fields[i].title;
+		columns[i].is_right = fields[i].format == TABLE_CELL
+		    ? fields[i].is_right
+		    : fields[i].format != TABLE_TEXT;
+	}
+	table = table_create(columns, field_count);
+	for (uint32_t i = 0; i < count; i++) {
+		for (uint32_t k = 0; k < field_count; k++)
+			table_add_field(table, &fields[k], (const char *)entries + i * entry_bytes);
+	}
+	rc = table_print(table, 0, out);
+	table_destroy(table);
+	return rc;
+}
+
 const char *
 table_format_size(uint64_t bytes, char ret_text[TABLE_NUMBER_BYTES])
 {
@@ -156,6 +220,25 @@ table_format_ratio(uint64_t above, uint64_t below, char ret_text[TABLE_NUMBER_BY
 		(void)snprintf(ret_text, TABLE_NUMBER_BYTES, "-");
 	else
 		(void)snprintf(ret_text, TABLE_NUMBER_BYTES, "%.2f", (double)above / (double)below);
+	return ret_text;
+}
+
+const char *
+table_format_id(uint64_t id, char ret_text[TABLE_NUMBER_BYTES])
+{
+	(void)snprintf(ret_text, TABLE_NUMBER_BYTES, "%016" PRIx64, id);
+	return ret_text;
+}
+
+const char *
+table_format_date(uint64_t since_s, char ret_text[TABLE_NUMBER_BYTES])
+{
+	time_t since = (time_t)since_s;
+	struct tm tm;
+
+	if (gmtime_r(&since, &tm) == NULL ||
+	    strftime(ret_text, TABLE_NUMBER_BYTES, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
+		ret_text[0] = '\0';
 	return ret_text;
 }
 

@@ -21,6 +21,7 @@
 static void *
 entries_resize(void *entries, uint32_t count, size_t entry_bytes)
 {
+	assert(count > 0 && entry_bytes > 0);
 	return client_realloc(entries, count * entry_bytes);
 }
 
@@ -28,6 +29,7 @@ static void
 done_deliver(struct cleave_ask *ask, int rc, const struct ask_answer *answer, const char *error)
 {
 	(void)answer;
+	assert(answer->entries == NULL);
 	ask->fn.done(ask, rc, error, ask->arg);
 }
 
@@ -104,6 +106,7 @@ parse_root(struct reader *reader, const struct cleave_ask_kind *kind, const json
 {
 	const json_t *array = NULL;
 
+	assert(kind->one == NULL || kind->many == NULL);
 	if (kind->is_optional && json_object_get(root, kind->many) == NULL)
 		return 0;
 	if (kind->many != NULL) {
@@ -175,10 +178,13 @@ ask_on_answer(struct cleave_call *call, int rc, const char *reply, const char *e
 	char text[CLEAVE_ERROR_BYTES_MAX];
 
 	assert(call == &ask->call);
+	assert(rc != 0 || reply != NULL);
+	ask->answer = reply;
 	if (rc == 0) {
 		rc = parse_and_say(reply, ask->kind, &answer, text);
 		error = rc == 0 ? NULL : text;
 	}
+	assert((rc == 0) == (error == NULL));
 	ask->kind->deliver(ask, rc, &answer, error);
 	free(answer.entries); /* @ask may be gone */
 }
@@ -219,6 +225,7 @@ ask_start(struct cleave_client *client, struct cleave_ask *ask, const struct ask
 int
 ask_refuse(int rc, char *ret_error)
 {
+	assert(rc < 0);
 	if (ret_error != NULL)
 		(void)snprintf(ret_error, CLEAVE_ERROR_BYTES_MAX, "%s", cleave_error_text(rc));
 	return rc;
@@ -266,6 +273,7 @@ list_append(const struct cleave_ask_kind *kind, struct ask_answer *all, struct a
 	uint8_t *entries = all->entries;
 	int rc = 0;
 
+	assert(page->count <= ASK_ENTRIES_MAX && (page->count > 0 || !page->is_more));
 	all->is_more = page->is_more;
 	if (page->count == 0)
 		return 0;

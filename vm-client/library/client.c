@@ -40,6 +40,7 @@ error_text(char *ret_error, const char *format, ...)
 static void
 default_u32(uint32_t *value, uint32_t fallback)
 {
+	assert(fallback > 0);
 	if (*value == 0)
 		*value = fallback;
 }
@@ -47,6 +48,7 @@ default_u32(uint32_t *value, uint32_t fallback)
 static void
 default_u64(uint64_t *value, uint64_t fallback)
 {
+	assert(fallback > 0);
 	if (*value == 0)
 		*value = fallback;
 }
@@ -115,6 +117,7 @@ client_open_port(struct cleave_client *client)
 		.keepalive_ns = options->keepalive_ns,
 	};
 
+	assert(client->port == NULL && client->engines == NULL);
 	client->engines = engine_set_create(client->loop, &engine_options);
 	if (client->engines == NULL)
 		return -errno;
@@ -131,6 +134,7 @@ client_on_split_task(struct loop_task *task, void *arg)
 
 	(void)task;
 	CHECK_OBJ(client, CLIENT_MAGIC);
+	assert(task == &client->split_task);
 	while (
 	    !list_is_empty(&client->free) && (link = list_pop_front(&client->split_wait)) != NULL) {
 		struct cleave_volume *volume = LIST_ENTRY(link, struct cleave_volume, split_wait);
@@ -222,6 +226,7 @@ volume_discard(struct cleave_volume *volume)
 	struct loop *loop = volume->client->loop;
 	struct loop_link *link;
 
+	assert(volume->client->is_destroying);
 	while ((link = list_pop_front(&volume->connections)) != NULL) {
 		struct connection *connection = LIST_ENTRY(link, struct connection, link);
 
@@ -313,6 +318,7 @@ client_gateway_count(const struct cleave_client *client)
 const char *
 client_gateway(const struct cleave_client *client, uint32_t index)
 {
+	assert(client_gateway_count(client) > 0);
 	index %= client_gateway_count(client);
 	if (index < client->options.gateway_count)
 		return client->gateways[index];
@@ -324,6 +330,7 @@ client_learn_gateways(struct cleave_client *client)
 {
 	const struct client_map *map = client->map;
 
+	assert(map->port_count <= CLIENT_PORTS_MAX);
 	client->learnt_count = 0;
 	for (uint32_t i = 0; i < map->port_count; i++) {
 		bool is_configured = false;
@@ -343,6 +350,7 @@ client_set_map(struct cleave_client *client, const struct client_map *map)
 	struct loop_link *link, *next;
 	bool has_changed;
 
+	assert(map != client->map && !client->is_destroying);
 	if (client->map == NULL)
 		client->map = client_calloc(1, sizeof(*client->map));
 	if (client->map == NULL)
@@ -365,6 +373,7 @@ client_on_map(struct cleave_call *call, int rc, const char *reply, const char *e
 	(void)call;
 	(void)error;
 	CHECK_OBJ(client, CLIENT_MAGIC);
+	assert(call == &client->map_call && client->is_map_call_out);
 	client->is_map_call_out = false;
 	if (rc == 0) {
 		map = client_malloc(sizeof(*map));
@@ -391,6 +400,7 @@ client_on_map_timer(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	CHECK_OBJ(client, CLIENT_MAGIC);
+	assert(timer == &client->map_timer && !client->is_map_call_out);
 	if (list_is_empty(&client->volumes))
 		return;
 	client->map_call.fn = client_on_map;

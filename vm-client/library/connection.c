@@ -16,6 +16,7 @@
 
 #include "base/check.h"
 #include "internal.h"
+#include "message_payload.h"
 
 static const struct sm_state connection_table[CONNECTION_STATE_NR] = {
 	[CONNECTION_DOWN] = { "down", SM_TO(CONNECTION_CONNECTING) | SM_TO(CONNECTION_GONE),
@@ -90,6 +91,7 @@ connection_on_slow(struct loop_timer *timer, void *arg)
 	uint64_t now_ns = loop_now_ns(client->loop), since_ns = now_ns - CONNECTION_SLOW_NS;
 
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	assert(timer == &connection->slow_timer);
 	if (oldest != NULL)
 		since_ns = LIST_ENTRY(oldest, struct message, queue_link)->sent_ns;
 	else if (connection->sm.state == CONNECTION_UP || list_is_empty(&connection->queue))
@@ -115,6 +117,7 @@ connection_retry_later(struct connection *connection)
 {
 	struct cleave_client *client = connection->volume->client;
 
+	assert(connection->sm.state == CONNECTION_DOWN);
 	loop_timer_start(client->loop, &connection->timer,
 	    retry_delay_ns(client->loop, connection->failures_in_row++,
 		client->options.backoff_min_ns, client->options.backoff_max_ns));
@@ -232,7 +235,7 @@ connection_on_place(struct split_qp *qp, const struct wire_header *header, void 
 	    reply.opcode != WIRE_READ)
 		return NULL;
 	message = connection_find(connection, &reply);
-	return message != NULL ? message_place(message) : NULL;
+	return message != NULL ? cleave_payload_place(message) : NULL;
 }
 
 static void
@@ -242,6 +245,7 @@ connection_on_message(struct connection *connection, struct split_msg *msg)
 	struct message *message = NULL;
 	const char *field;
 
+	assert(connection->sm.state == CONNECTION_UP);
 	if (wire_io_reply_decode(msg->header, &reply, &field) == 0)
 		message = connection_find(connection, &reply);
 	if (message == NULL) {
@@ -326,6 +330,7 @@ connection_on_timer(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	CHECK_OBJ(connection, CONNECTION_MAGIC);
+	assert(timer == &connection->timer && connection->qp == NULL);
 	assert(connection->sm.state == CONNECTION_DOWN);
 	connection->incarnation = hello.incarnation;
 	wire_hello_encode(bytes, &hello);

@@ -68,6 +68,7 @@ control_init(struct cleave_client *client)
 {
 	struct control *control = &client->control;
 
+	assert(control->reply == NULL);
 	sm_init(&control->sm, "control", control_table, CONTROL_DOWN, 0);
 	list_init(&control->waiting);
 	list_init(&control->sent);
@@ -107,6 +108,7 @@ cleave_control(struct cleave_client *client, struct cleave_call *call, const cha
 	struct control_send *message;
 
 	CHECK_OBJ(client, CLIENT_MAGIC);
+	assert(control->call_count <= CLEAVE_CALLS_MAX);
 	assert(call->fn != NULL);
 	if (bytes > CLEAVE_CALL_BYTES_MAX)
 		return -EMSGSIZE;
@@ -139,6 +141,8 @@ call_finish(struct cleave_client *client, struct cleave_call *call, int rc, cons
 	struct control *control = &client->control;
 	struct control_send *message = call->message;
 
+	assert(control->call_count > 0 && message != NULL);
+	assert((rc == 0) == (error == NULL));
 	list_remove(&call->link);
 	control->call_count--;
 	call->message = NULL;
@@ -166,6 +170,7 @@ call_expire(struct cleave_client *client, struct cleave_call *call)
 static void
 call_retry(struct cleave_client *client, struct cleave_call *call, uint64_t delay_ns)
 {
+	assert(call->message != NULL);
 	list_remove(&call->link);
 	call->not_before_ns = loop_now_ns(client->loop) + delay_ns;
 	list_push_back(&client->control.waiting, &call->link);
@@ -178,6 +183,7 @@ control_on_send(struct split_send *send, int rc, void *arg)
 
 	(void)send;
 	(void)rc; /* a failure is followed by the connection's end */
+	assert(message->is_sending && send == &message->send);
 	message->is_sending = false;
 	if (!message->is_orphan)
 		return;
@@ -192,6 +198,7 @@ call_send(struct cleave_client *client, struct cleave_call *call)
 	struct control_send *message = call->message;
 	int rc;
 
+	assert(control->sm.state == CONTROL_UP);
 	message->header = (struct wire_header){
 		.opcode = WIRE_CONTROL,
 		.request_id = call->request_id,
@@ -215,6 +222,7 @@ call_send(struct cleave_client *client, struct cleave_call *call)
 void
 call_hasten(struct cleave_call *call, struct cleave_client *client, uint64_t ns)
 {
+	assert(call->message != NULL); /* it is on its way */
 	call->deadline_ns = num_min(call->deadline_ns, loop_now_ns(client->loop) + ns);
 }
 
@@ -267,6 +275,7 @@ call_on_answer(struct cleave_client *client, struct cleave_call *call, uint16_t 
 	struct control *control = &client->control;
 	int rc = status_to_errno(status);
 
+	assert(control->sm.state == CONTROL_UP);
 	if (rc == 0) {
 		control->error[0] = '\0';
 		call_finish(client, call, 0, control->reply, NULL);
@@ -349,6 +358,7 @@ control_fail_waiting(struct cleave_client *client, int rc)
 	struct loop_link *link;
 	char text[CLEAVE_ERROR_BYTES_MAX];
 
+	assert(rc < 0);
 	memcpy(text, control->error, sizeof(text));
 	for (uint32_t left = control->call_count; left > 0; left--) {
 		link = list_first(&control->waiting);
@@ -367,6 +377,7 @@ control_on_failure(struct cleave_client *client, int rc, const char *reason)
 	uint32_t gateway_count = client_gateway_count(client);
 	struct loop_link *link;
 
+	assert(control->sm.state == CONTROL_DOWN && gateway_count > 0);
 	(void)snprintf(control->error, sizeof(control->error), "%.100s: %.120s",
 	    control_address(client), reason);
 	while ((link = list_first(&control->sent)) != NULL) {
@@ -437,6 +448,7 @@ control_connect(struct cleave_client *client)
 	};
 	int rc;
 
+	assert(control->sm.state == CONTROL_DOWN && control->qp == NULL);
 	wire_hello_encode(bytes, &hello);
 	control->qp = connect_qp(client->port, &options);
 	if (control->qp != NULL) {
@@ -487,6 +499,7 @@ control_send_due(struct cleave_client *client, uint64_t now_ns)
 	struct control *control = &client->control;
 	struct loop_link *link, *next;
 
+	assert(control->sm.state == CONTROL_UP);
 	LIST_FOREACH_SAFE(&control->waiting, link, next) {
 		struct cleave_call *call = call_of(link);
 
@@ -532,6 +545,7 @@ control_on_task(struct loop_task *task, void *arg)
 
 	(void)task;
 	CHECK_OBJ(client, CLIENT_MAGIC);
+	assert(task == &control->task);
 	control_expire(client, now_ns);
 	if (control->sm.state == CONTROL_DOWN && !list_is_empty(&control->waiting) &&
 	    control->connect_not_before_ns <= now_ns)
@@ -548,5 +562,6 @@ control_on_timer(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	CHECK_OBJ(client, CLIENT_MAGIC);
+	assert(timer == &client->control.timer);
 	loop_defer(client->loop, &client->control.task);
 }

@@ -42,6 +42,7 @@
 int
 debts_init(struct cleave_volume *volume)
 {
+	assert(volume->debts == NULL && volume->client->options.message_count_max > 0);
 	volume->debts =
 	    client_calloc(volume->client->options.message_count_max, sizeof(*volume->debts));
 	return volume->debts == NULL ? -ENOMEM : 0;
@@ -60,6 +61,7 @@ debt_is_paid(const struct cleave_volume *volume, const struct debt *debt)
 	const struct client_map *map = volume->client->map;
 	struct loop_link *link, *next;
 
+	assert(debt->incarnation == 0 || map != NULL); /* what was sent had a map */
 	if (debt->incarnation == 0)
 		return true;
 	/* With fewer shards than that the cluster was made anew, and knows nothing of us. */
@@ -94,6 +96,7 @@ debts_settle(struct cleave_volume *volume)
 {
 	uint32_t kept_count = 0;
 
+	assert(volume->debt_count <= volume->client->options.message_count_max);
 	if (volume->debt_count == 0)
 		return;
 	for (uint32_t i = 0; i < volume->debt_count; i++) {

@@ -26,6 +26,7 @@ holes_end(const struct cleave_io *io, uint64_t from_bytes)
 {
 	uint64_t in_segment = (io->offset_bytes + from_bytes) % CLEAVE_SEGMENT_BYTES;
 
+	assert(from_bytes <= io->length_bytes);
 	return num_min(io->length_bytes, from_bytes + CLEAVE_SEGMENT_BYTES - in_segment);
 }
 
@@ -35,6 +36,7 @@ holes_are_wanted(const struct cleave_io *io, uint64_t from_bytes)
 	uint64_t first = (io->offset_bytes + from_bytes) / CLEAVE_CHUNK_BYTES;
 	uint64_t end = io->offset_bytes + holes_end(io, from_bytes);
 
+	assert(io->volume != NULL); /* it was submitted */
 	return num_round_up(end, CLEAVE_CHUNK_BYTES) / CLEAVE_CHUNK_BYTES - first >=
 	    io->volume->client->options.holes_chunks_min;
 }
@@ -45,6 +47,7 @@ holes_run(const uint8_t *holes, const struct cleave_io *io, uint64_t from_bytes,
 {
 	uint64_t to_bytes = from_bytes;
 
+	assert(from_bytes <= until_bytes && until_bytes <= io->length_bytes);
 	while (to_bytes < until_bytes) {
 		uint64_t at = io->offset_bytes + to_bytes;
 		uint64_t chunk = at % CLEAVE_SEGMENT_BYTES / CLEAVE_CHUNK_BYTES;
@@ -70,6 +73,7 @@ port_up(const struct cleave_volume *volume, uint32_t from)
 void
 holes_begin(struct message *message)
 {
+	assert(!message->is_sending);
 	message->is_holes = true;
 	message->holes_port = 0;
 	message->length_bytes = WIRE_HOLES_BYTES;
@@ -82,6 +86,7 @@ holes_route(struct message *message)
 	struct cleave_volume *volume = message->volume;
 	uint32_t port = port_up(volume, message->holes_port);
 
+	assert(message->is_holes);
 	if (port == CLIENT_PORTS_MAX) /* as others wait: for one that may come up */
 		for (port = 0; port < CLIENT_PORTS_MAX - 1 && volume->by_port[port] == NULL;)
 			port++;
@@ -94,6 +99,7 @@ holes_take(struct message *message, const struct wire_io_reply *reply, dev_ptr p
 {
 	struct cleave_client *client = message->client;
 
+	assert(message->is_holes && reply->rc == 0);
 	dev_copy_to_host(client->port, client->status, payload, WIRE_HOLES_BYTES);
 	message->is_damaged = crc32c(0, client->status, WIRE_HOLES_BYTES) != reply->payload_crc;
 	if (message->is_damaged)
@@ -108,6 +114,7 @@ holes_next(struct message *message)
 {
 	uint32_t port = port_up(message->volume, message->holes_port + 1);
 
+	assert(message->is_holes);
 	volume_on_progress(message->volume, message->io);
 	message->attempts = message->checksum_errors = 0;
 	message->begun_ns = loop_now_ns(message->client->loop);
@@ -124,6 +131,7 @@ holes_skip(struct cleave_volume *volume, struct cleave_io *io)
 	    ? holes_run(volume->holes, io, io->split_bytes, io->asked_bytes)
 	    : 0;
 
+	assert(io->volume == volume && io->split_bytes <= io->length_bytes);
 	CLIENT_STAT(volume->client, holes_skipped,
 	    num_round_up(bytes, CLEAVE_CHUNK_BYTES) / CLEAVE_CHUNK_BYTES);
 	io->split_bytes += bytes;
@@ -137,6 +145,7 @@ holes_finish(struct message *message, int rc)
 	struct cleave_volume *volume = message->volume;
 	struct cleave_io *io = message->io;
 
+	assert(message->is_holes);
 	if (volume->asker != message)
 		return;
 	volume->asker = NULL;

@@ -219,8 +219,6 @@ void message_route(struct message *message);
 bool message_is_held(const struct message *message);
 /* message_send -- from QUEUED to SENT; 0, or the split library's error: still QUEUED. */
 int message_send(struct message *message);
-/* message_place -- where the answer that is coming in is to be put: NULL: nowhere in particular. */
-void *message_place(struct message *message);
 void message_on_reply(struct message *message, const struct wire_io_reply *reply,
     struct split_msg *msg);
 /* message_on_lost -- its connection, now gone, had it in sent. */

@@ -18,6 +18,7 @@ lost_tell(struct cleave_volume *volume, const char *text)
 {
 	cleave_lost_fn fn = volume->lost_fn;
 
+	assert(volume->fail_rc < 0);
 	volume->lost_fn = NULL;
 	volume_wake(volume); /* its end may have waited for this */
 	if (fn != NULL && volume->close_fn == NULL)
@@ -51,6 +52,7 @@ lost_on_answer(struct cleave_call *call, int rc, const char *reply, const char *
 	(void)call;
 	(void)error;
 	CHECK_OBJ(volume, VOLUME_MAGIC);
+	assert(call == &volume->lost_call && volume->is_lost_call_out);
 	volume->is_lost_call_out = false;
 	if (rc != 0 || !lost_read(volume, reply, text, sizeof(text)))
 		(void)snprintf(text, sizeof(text), "volume '%.64s': %s", volume->info.name,
@@ -64,6 +66,7 @@ lost_begin(struct cleave_volume *volume)
 	json_t *request;
 	char *text;
 
+	assert(volume->sm.state == VOLUME_FAILED);
 	if (volume->lost_fn == NULL || volume->is_lost_call_out)
 		return;
 	request = json_pack("{s:s, s:s}", "op", "volume.show", "name", volume->info.name);

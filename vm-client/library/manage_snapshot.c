@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/check.h"
 #include "manage.h"
 
 /* Answers. */
@@ -38,6 +39,7 @@ snapshot_rises(const void *before, const void *entry)
 static void
 snapshot_deliver(struct cleave_ask *ask, int rc, const struct ask_answer *answer, const char *error)
 {
+	assert(rc != 0 || answer->count == 1);
 	ask->fn.snapshot(ask, rc, rc == 0 ? answer->entries : NULL, error, ask->arg);
 }
 
@@ -48,6 +50,7 @@ snapshots_deliver(struct cleave_ask *ask, int rc, const struct ask_answer *answe
 	const struct cleave_snapshot_page page = { answer->entries, answer->count,
 		answer->is_more };
 
+	assert((page.snapshots == NULL) == (page.snapshot_count == 0));
 	ask->fn.snapshots(ask, rc, rc == 0 ? &page : NULL, error, ask->arg);
 }
 

@@ -2,6 +2,7 @@
 /* manage_status.c -- gateways, nodes and shards, as the gateway that is asked sees them */
 #include <stdio.h>
 
+#include "base/check.h"
 #include "manage.h"
 
 /* Answers. */
@@ -80,24 +81,28 @@ status_read(struct reader *reader, const json_t *object, void *ret_entry)
 static void
 gateways_deliver(struct cleave_ask *ask, int rc, const struct ask_answer *answer, const char *error)
 {
+	assert((answer->entries == NULL) == (answer->count == 0));
 	ask->fn.gateways(ask, rc, answer->entries, answer->count, error, ask->arg);
 }
 
 static void
 nodes_deliver(struct cleave_ask *ask, int rc, const struct ask_answer *answer, const char *error)
 {
+	assert((answer->entries == NULL) == (answer->count == 0));
 	ask->fn.nodes(ask, rc, answer->entries, answer->count, error, ask->arg);
 }
 
 static void
 shards_deliver(struct cleave_ask *ask, int rc, const struct ask_answer *answer, const char *error)
 {
+	assert((answer->entries == NULL) == (answer->count == 0));
 	ask->fn.shards(ask, rc, answer->entries, answer->count, error, ask->arg);
 }
 
 static void
 status_deliver(struct cleave_ask *ask, int rc, const struct ask_answer *answer, const char *error)
 {
+	assert(rc != 0 || answer->count == 1);
 	ask->fn.gateway(ask, rc, answer->entries, error, ask->arg);
 }
 

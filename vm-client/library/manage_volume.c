@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "cleave/wire.h"
 #include "manage.h"
 #include "volume_info.h"
@@ -43,6 +44,7 @@ volume_rises(const void *before, const void *entry)
 static void
 volume_deliver(struct cleave_ask *ask, int rc, const struct ask_answer *answer, const char *error)
 {
+	assert(rc != 0 || answer->count == 1);
 	ask->fn.volume(ask, rc, rc == 0 ? answer->entries : NULL, error, ask->arg);
 }
 
@@ -51,6 +53,7 @@ volumes_deliver(struct cleave_ask *ask, int rc, const struct ask_answer *answer,
 {
 	const struct cleave_volume_page page = { answer->entries, answer->count, answer->is_more };
 
+	assert((page.volumes == NULL) == (page.volume_count == 0));
 	ask->fn.volumes(ask, rc, rc == 0 ? &page : NULL, error, ask->arg);
 }
 
@@ -78,6 +81,7 @@ static const struct ask_op op_list = { "volume.list", &manage_volumes, false };
 static const struct ask_op op_show = { "volume.show", &manage_volume, false };
 static const struct ask_op op_rename = { "volume.rename", &manage_volume, true };
 static const struct ask_op op_set_size = { "volume.resize", &manage_volume, true };
+static const struct ask_op op_check_size = { "volume.resize", &manage_volume, false };
 
 json_t *
 manage_named(const struct ask_op *op, const char *name)
@@ -91,6 +95,7 @@ manage_named(const struct ask_op *op, const char *name)
 void
 manage_add_flag(json_t **request, const char *member, unsigned flags, unsigned flag)
 {
+	assert(flag != 0 && (flag & (flag - 1)) == 0); /* one of them */
 	if ((flags & flag) != 0)
 		ask_add(request, member, json_true());
 }
@@ -326,7 +331,7 @@ cleave_volume_rename_wait(struct cleave *cleave, const char *name, const char *n
 
 /* Resize. */
 
-#define SET_SIZE_FLAGS (CLEAVE_MANAGE_FORCE | CLEAVE_MANAGE_SHRINK)
+#define SET_SIZE_FLAGS (CLEAVE_MANAGE_FORCE | CLEAVE_MANAGE_SHRINK | CLEAVE_MANAGE_CHECK)
 
 static int
 check_set_size(const char *name, uint64_t size_bytes, unsigned flags)
@@ -344,7 +349,14 @@ request_set_size(const char *name, uint64_t size_bytes, unsigned flags)
 	ask_add(&request, "size_bytes", json_integer((json_int_t)size_bytes));
 	manage_add_flag(&request, "force", flags, CLEAVE_MANAGE_FORCE);
 	manage_add_flag(&request, "shrink", flags, CLEAVE_MANAGE_SHRINK);
+	manage_add_flag(&request, "check", flags, CLEAVE_MANAGE_CHECK);
 	return request;
+}
+
+static const struct ask_op *
+set_size_op(unsigned flags)
+{
+	return (flags & CLEAVE_MANAGE_CHECK) != 0 ? &op_check_size : &op_set_size;
 }
 
 int
@@ -357,7 +369,8 @@ cleave_volume_set_size(struct cleave_client *client, struct cleave_ask *ask, con
 		return rc;
 	ask->fn.volume = fn;
 	ask->arg = arg;
-	return ask_start(client, ask, &op_set_size, request_set_size(name, size_bytes, flags));
+	return ask_start(client, ask, set_size_op(flags),
+	    request_set_size(name, size_bytes, flags));
 }
 
 int
@@ -368,6 +381,6 @@ cleave_volume_set_size_wait(struct cleave *cleave, const char *name, uint64_t si
 
 	if (rc != 0)
 		return ask_refuse(rc, ret_error);
-	return ask_wait_one(cleave, &op_set_size, request_set_size(name, size_bytes, flags),
+	return ask_wait_one(cleave, set_size_op(flags), request_set_size(name, size_bytes, flags),
 	    ret_volume, ret_error);
 }

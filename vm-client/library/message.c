@@ -19,8 +19,8 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/crc32c.h"
 #include "internal.h"
+#include "message_payload.h"
 
 /* Buffers a page further apart than they are long do not fight for cache sets. */
 #define STAGING_STRIDE_BYTES (CLIENT_MESSAGE_BYTES_MAX + 4096u)
@@ -47,11 +47,6 @@ static const enum wire_opcode message_opcodes[] = {
 	[CLEAVE_BLOCK_STATUS] = WIRE_BLOCK_STATUS,
 };
 
-/* Flags of a reply's entries are given to callers as they come. */
-_Static_assert((int)CLEAVE_EXTENT_HOLE == (int)WIRE_STATUS_HOLE &&
-	(int)CLEAVE_EXTENT_ZERO == (int)WIRE_STATUS_ZERO,
-    "extent flags");
-
 static void message_on_timer(struct loop_timer *timer, void *arg);
 
 int
@@ -59,6 +54,7 @@ messages_init(struct cleave_client *client)
 {
 	uint32_t count = client->options.message_count_max;
 
+	assert(client->messages == NULL && count > 0 && count <= CLEAVE_MESSAGES_MAX);
 	client->messages = client_calloc(count, sizeof(*client->messages));
 	client->status = client_calloc(1, CLIENT_MESSAGE_BYTES_MAX);
 	if (client->messages == NULL || client->status == NULL)
@@ -113,6 +109,7 @@ message_enqueue(struct message *message)
 	struct cleave_volume *volume = message->volume;
 	const struct client_map *map = message->client->map;
 
+	assert(map != NULL && message->sm.state == MESSAGE_QUEUED);
 	message->shard =
 	    wire_shard_of(volume->info.segment_base + message->offset_bytes / CLEAVE_SEGMENT_BYTES,
 		message->offset_bytes % CLEAVE_SEGMENT_BYTES, map->shard_count);
@@ -139,6 +136,7 @@ message_block_or_route(struct message *message)
 {
 	struct message *blocker = NULL;
 
+	assert(message->sm.state == MESSAGE_FREE || message->sm.state == MESSAGE_BLOCKED);
 	list_remove(&message->queue_link);
 	if (message->is_write)
 		blocker = overlap_find(&message->volume->overlap, message);
@@ -159,25 +157,9 @@ piece_length(const struct cleave_io *io, uint64_t from_bytes)
 	uint64_t at = io->offset_bytes + from_bytes;
 	uint64_t length = io->length_bytes - from_bytes;
 
+	assert(from_bytes < io->length_bytes);
 	length = num_min(length, CLEAVE_CHUNK_BYTES - at % CLEAVE_CHUNK_BYTES);
 	return (uint32_t)num_min(length, has_data ? CLIENT_MESSAGE_BYTES_MAX : CLEAVE_CHUNK_BYTES);
-}
-
-/* Adds the next extent of a status. False: there is no room for it. */
-static bool
-io_add_extent(struct cleave_io *io, const struct wire_status *status)
-{
-	uint64_t bytes = (uint64_t)status->block_count * CLEAVE_BLOCK_BYTES;
-
-	if (io->extent_count > 0 && io->extents[io->extent_count - 1].flags == status->flags) {
-		io->extents[io->extent_count - 1].length_bytes += bytes;
-		return true;
-	}
-	if (io->extent_count == io->extent_max)
-		return false;
-	io->extents[io->extent_count++] =
-	    (struct cleave_extent){ .length_bytes = bytes, .flags = status->flags };
-	return true;
 }
 
 /*
@@ -194,9 +176,10 @@ message_ask(struct message *message)
 	const struct wire_status hole = { .block_count = (uint32_t)(bytes / CLEAVE_BLOCK_BYTES),
 		.flags = WIRE_STATUS_HOLE | WIRE_STATUS_ZERO };
 
+	assert(io->op == CLEAVE_BLOCK_STATUS);
 	if (message->is_full)
 		return false;
-	message->is_full = bytes > 0 && !io_add_extent(io, &hole);
+	message->is_full = bytes > 0 && !cleave_payload_extent(io, &hole);
 	if (!message->is_full)
 		message->io_offset_bytes += bytes;
 	if (message->is_full || message->io_offset_bytes == io->length_bytes)
@@ -241,6 +224,7 @@ message_start(struct cleave_volume *volume, struct cleave_io *io)
 	    LIST_ENTRY(list_pop_front(&volume->client->free), struct message, queue_link);
 
 	CHECK_OBJ(message, MESSAGE_MAGIC);
+	assert(volume_is_live(volume));
 	assert(message->sm.state == MESSAGE_FREE);
 	assert(!message->is_sending);
 	message->volume = volume;
@@ -314,6 +298,7 @@ void
 message_give_up(struct message *message, int rc)
 {
 	CHECK_OBJ(message, MESSAGE_MAGIC);
+	assert(rc < 0);
 	if (message->volume->asker == message)
 		message->volume->asker = NULL; /* others need not wait for its connection's end */
 	if (message->sm.state == MESSAGE_SENT || message->sm.state == MESSAGE_ANSWERED) {
@@ -331,6 +316,7 @@ message_give_up(struct message *message, int rc)
 static bool
 message_go_on(struct message *message)
 {
+	assert(message->told_bytes <= message->length_bytes);
 	message->io_offset_bytes += message->told_bytes;
 	message->told_bytes = 0;
 	message->attempts = message->checksum_errors = 0;
@@ -395,6 +381,7 @@ message_on_timer(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	CHECK_OBJ(message, MESSAGE_MAGIC);
+	assert(timer == &message->timer);
 	assert(message->sm.state == MESSAGE_DELAYED);
 	message_route(message);
 }
@@ -443,6 +430,7 @@ message_decide(struct message *message)
 	int rc = message->rc;
 	enum retry_verdict verdict;
 
+	assert(message->sm.state == MESSAGE_ANSWERED && !message->is_sending);
 	message_leave_sent(message);
 	if (rc == 0 && message->told_bytes > 0 && !message->is_given_up && volume_is_live(volume) &&
 	    message_go_on(message)) {
@@ -492,6 +480,7 @@ message_on_send(struct split_send *send, int rc, void *arg)
 
 	(void)send;
 	CHECK_OBJ(message, MESSAGE_MAGIC);
+	assert(send == &message->send);
 	assert(message->is_sending);
 	message->is_sending = false;
 	if (message->client->is_destroying)
@@ -501,52 +490,6 @@ message_on_send(struct split_send *send, int rc, void *arg)
 		message_decide(message);
 	else
 		assert(message->sm.state == MESSAGE_SENT || rc != 0);
-}
-
-static uint32_t
-device_crc(struct cleave_client *client, dev_ptr data, uint32_t bytes)
-{
-	struct engine_job job = { .kind = ENGINE_JOB_CRC, .src = data, .src_bytes = bytes };
-	int rc = engine_submit(client->engines, &job);
-
-	assert(rc == 1); /* inline, and the shape is right */
-	return job.payload_crc;
-}
-
-/* The payload goes from the caller's memory to @message->staging. Returns its CRC. */
-static uint32_t
-message_gather(struct message *message)
-{
-	uint32_t at, bytes, crc = 0;
-	uint8_t *from;
-
-	for (at = 0; at < message->length_bytes; at += bytes) {
-		bytes = io_stretch(message->io, message->io_offset_bytes + at,
-		    message->length_bytes - at, &from);
-		dev_copy_from_host(message->client->port, dev_ptr_add(message->staging, at), from,
-		    bytes);
-		crc = crc32c(crc, from, bytes);
-	}
-	return crc;
-}
-
-/* The payload's place in device memory, and its CRC. */
-static void
-message_stage(struct message *message)
-{
-	struct cleave_client *client = message->client;
-	const struct cleave_io *io = message->io;
-
-	if (io_has_host(io)) {
-		message->payload_crc = message_gather(message);
-		message->piece.ptr = message->staging;
-	} else {
-		message->piece.ptr = dev_ptr_add(io->buffer, message->io_offset_bytes);
-		message->payload_crc =
-		    device_crc(client, message->piece.ptr, message->length_bytes);
-	}
-	message->piece.bytes = message->length_bytes;
-	message->is_staged = true;
 }
 
 static void
@@ -596,7 +539,7 @@ message_send(struct message *message)
 	assert(!message->is_sending);
 	assert(!message_is_held(message));
 	if (has_payload && !message->is_staged)
-		message_stage(message);
+		cleave_payload_stage(message);
 	message_encode(message);
 	message->send = (struct split_send){
 		.header = &message->header,
@@ -625,101 +568,6 @@ message_send(struct message *message)
 
 /* Answers. */
 
-/*
- * The caller's memory is written before the answer's CRC is known; so it is without this. It is there
- * until the message ends, and that is after its answer, or its connection.
- */
-void *
-message_place(struct message *message)
-{
-	uint8_t *to;
-
-	CHECK_OBJ(message, MESSAGE_MAGIC);
-	assert(message->sm.state == MESSAGE_SENT);
-	if (!io_has_host(message->io) || message->is_given_up || message->is_placed)
-		return NULL;
-	/* A payload for more than one stretch of a vector is scattered when it is here. */
-	if (io_stretch(message->io, message->io_offset_bytes, message->length_bytes, &to) <
-	    message->length_bytes)
-		return NULL;
-	message->is_placed = true;
-	return to;
-}
-
-/* The payload of @msg, unless it has been placed there, goes to the caller's memory. Returns its CRC. */
-static uint32_t
-message_scatter(struct message *message, const struct split_msg *msg)
-{
-	uint32_t at, bytes, crc = 0;
-	uint8_t *to;
-
-	for (at = 0; at < message->length_bytes; at += bytes) {
-		bytes = io_stretch(message->io, message->io_offset_bytes + at,
-		    message->length_bytes - at, &to);
-		if (msg->placed == NULL)
-			dev_copy_to_host(message->client->port, to, dev_ptr_add(msg->payload, at),
-			    bytes);
-		crc = crc32c(crc, to, bytes);
-	}
-	return crc;
-}
-
-/* A read's data goes to the caller's memory, if it is not there yet, and is checked there. */
-static int
-message_take_payload(struct message *message, const struct wire_io_reply *reply,
-    const struct split_msg *msg)
-{
-	struct cleave_client *client = message->client;
-	const struct cleave_io *io = message->io;
-	uint32_t crc;
-
-	if (io_has_host(io)) {
-		crc = message_scatter(message, msg);
-	} else {
-		struct engine_job job = {
-			.kind = ENGINE_JOB_COPY,
-			.src = msg->payload,
-			.src_bytes = message->length_bytes,
-			.dst = dev_ptr_add(io->buffer, message->io_offset_bytes),
-			.dst_cap_bytes = message->length_bytes,
-		};
-		int rc = engine_submit(client->engines, &job);
-
-		assert(rc == 1); /* inline, and the shape is right */
-		crc = device_crc(client, job.dst, message->length_bytes);
-	}
-	message->is_damaged = crc != reply->payload_crc;
-	return message->is_damaged ? -EBADMSG : 0;
-}
-
-static int
-message_take_status(struct message *message, const struct wire_io_reply *reply, dev_ptr payload)
-{
-	struct cleave_client *client = message->client;
-	uint32_t left_count = message->length_bytes / CLEAVE_BLOCK_BYTES;
-	struct wire_status status;
-	const char *field;
-
-	dev_copy_to_host(client->port, client->status, payload, reply->payload_bytes);
-	message->is_damaged = crc32c(0, client->status, reply->payload_bytes) != reply->payload_crc;
-	if (message->is_damaged)
-		return -EBADMSG;
-	/* All of it is checked before anything is told. */
-	for (uint32_t at = 0; at < reply->payload_bytes; at += WIRE_STATUS_ENTRY_BYTES) {
-		if (wire_status_decode(client->status + at, left_count, &status, &field) != 0)
-			return -EBADMSG;
-		left_count -= status.block_count;
-	}
-	for (uint32_t at = 0; at < reply->payload_bytes; at += WIRE_STATUS_ENTRY_BYTES) {
-		(void)wire_status_decode(client->status + at, UINT32_MAX, &status, &field);
-		message->is_full = !io_add_extent(message->io, &status);
-		if (message->is_full)
-			break;
-		message->told_bytes += status.block_count * (uint32_t)CLEAVE_BLOCK_BYTES;
-	}
-	return 0;
-}
-
 void
 message_on_reply(struct message *message, const struct wire_io_reply *reply, struct split_msg *msg)
 {
@@ -732,9 +580,9 @@ message_on_reply(struct message *message, const struct wire_io_reply *reply, str
 	if (reply->rc == 0 && message->is_holes)
 		message->rc = holes_take(message, reply, msg->payload);
 	else if (reply->rc == 0 && message->io->op == CLEAVE_BLOCK_STATUS)
-		message->rc = message_take_status(message, reply, msg->payload);
+		message->rc = cleave_payload_take_status(message, reply, msg->payload);
 	else if (reply->rc == 0 && !message->is_write)
-		message->rc = message_take_payload(message, reply, msg);
+		message->rc = cleave_payload_take(message, reply, msg);
 	if (message->rc == -EBADMSG)
 		CLIENT_STAT(message->client, checksum_errors, 1);
 	message->connection->failures_in_row = 0;

@@ -39,6 +39,7 @@ volume_create(struct cleave_client *client, const char *name, unsigned flags)
 {
 	struct cleave_volume *volume = client_calloc(1, sizeof(*volume));
 
+	assert(strlen(name) <= CLEAVE_NAME_BYTES_MAX);
 	if (volume == NULL)
 		return NULL;
 	volume->magic = VOLUME_MAGIC;
@@ -76,6 +77,7 @@ volume_free(struct cleave_volume *volume)
 	struct loop *loop = volume->client->loop;
 
 	CHECK_OBJ(volume, VOLUME_MAGIC);
+	assert(list_is_empty(&volume->connections));
 	loop_timer_stop(loop, &volume->timer);
 	loop_timer_stop(loop, &volume->open_timer);
 	stall_fini(volume);
@@ -96,6 +98,7 @@ volume_take_attach(struct cleave_volume *volume, const char *reply, struct clien
 	const char *field;
 	int rc = map_parse_attach(reply, &info, map, &field);
 
+	assert(volume->sm.state == VOLUME_ATTACHING);
 	if (rc == 0 && strcmp(info.name, volume->info.name) != 0) {
 		field = "name";
 		rc = -EBADMSG;
@@ -137,6 +140,7 @@ open_finish(struct cleave_volume *volume, int rc, const char *text)
 	cleave_open_fn fn = volume->open_fn;
 	void *arg = volume->open_arg;
 
+	assert(volume->sm.state == VOLUME_ATTACHING && rc <= 0);
 	if (rc != 0) {
 		sm_move(&volume->sm, VOLUME_CLOSED);
 		volume_free(volume);
@@ -157,9 +161,13 @@ volume_on_attach(struct cleave_call *call, int rc, const char *reply, const char
 
 	(void)call;
 	CHECK_OBJ(volume, VOLUME_MAGIC);
+	assert(call == &volume->attach);
 	if (open_waits(volume, rc, reply))
 		return;
-	if (error != NULL)
+	/* A gateway that says more about a volume than what is wrong names it. */
+	if (error != NULL && strncmp(error, "volume '", strlen("volume '")) == 0)
+		(void)snprintf(text, sizeof(text), "%s", error);
+	else if (error != NULL)
 		(void)snprintf(text, sizeof(text), "volume '%.64s': %.300s", volume->info.name,
 		    error);
 	if (rc == 0) {
@@ -186,6 +194,7 @@ open_send(struct cleave_volume *volume)
 	char *text;
 	int rc;
 
+	assert(volume->sm.state == VOLUME_ATTACHING);
 	(void)snprintf(session, sizeof(session), "%016llx", (unsigned long long)volume->session_id);
 	if ((volume->flags & CLEAVE_OPEN_READ_ONLY) != 0)
 		request = json_pack("{s:s, s:s}", "op", "volume.open", "name", name);
@@ -212,6 +221,7 @@ open_on_timer(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	CHECK_OBJ(volume, VOLUME_MAGIC);
+	assert(timer == &volume->open_timer);
 	rc = open_send(volume);
 	if (rc != 0)
 		open_finish(volume, rc, cleave_error_text(rc));
@@ -229,6 +239,7 @@ detach_on_answer(struct cleave_call *call, int rc, const char *reply, const char
 	(void)reply;
 	(void)error;
 	CHECK_OBJ(volume, VOLUME_MAGIC);
+	assert(call == &volume->attach && volume->is_detaching);
 	volume->is_detaching = false;
 	volume_wake(volume);
 }
@@ -238,6 +249,7 @@ volume_detach(struct cleave_volume *volume)
 {
 	char text[128];
 
+	assert(list_is_empty(&volume->connections));
 	if (volume->is_detached || volume->fail_rc != 0)
 		return volume->is_detaching;
 	volume->is_detached = true;

@@ -35,6 +35,7 @@ first_region(const struct message *message)
 static uint64_t
 last_region(const struct message *message)
 {
+	assert(message->span_bytes > 0);
 	return (message->offset_bytes + message->span_bytes - 1) / CLIENT_REGION_BYTES;
 }
 
@@ -49,6 +50,8 @@ overlap_add(struct overlap *overlap, struct message *message)
 {
 	uint64_t first = first_region(message), last = last_region(message);
 
+	assert(message->is_write);
+	assert(!list_contains(&message->nodes[0].link) && !list_contains(&message->nodes[1].link));
 	message->nodes[0].message = message->nodes[1].message = message;
 	if (is_wide(message)) {
 		list_push_back(&overlap->wide, &message->nodes[0].link);
@@ -79,6 +82,7 @@ messages_overlap(const struct message *a, const struct message *b)
 static struct message *
 newer_of(struct loop_link *list, const struct message *message, struct message *best)
 {
+	assert(best == NULL || best->order < message->order);
 	for (struct loop_link *link = list->prev; link != list; link = link->prev) {
 		struct message *other = LIST_ENTRY(link, struct overlap_node, link)->message;
 
@@ -95,6 +99,7 @@ overlap_find(struct overlap *overlap, const struct message *message)
 {
 	struct message *best = newer_of(&overlap->wide, message, NULL);
 
+	assert(message->is_write);
 	if (is_wide(message)) {
 		for (uint32_t i = 0; i < OVERLAP_BUCKETS; i++)
 			best = newer_of(&overlap->buckets[i], message, best);

@@ -79,6 +79,7 @@ stall_tell(struct cleave_volume *volume, uint64_t waited_ns, bool is_over, const
 		.reason = reason,
 	};
 
+	assert(client->options.on_stall != NULL);
 	client->options.on_stall(&told, client->options.stall_arg);
 }
 
@@ -145,6 +146,7 @@ stall_count_waits(const json_t *waits, const char *text, size_t from, size_t to)
 {
 	size_t count = 0;
 
+	assert(from <= to);
 	for (size_t i = from; i < to; i++) {
 		const char *other = stall_wait_text(waits, i);
 
@@ -161,6 +163,7 @@ stall_read_waits(const char *reply, char *ret_text, size_t text_bytes)
 	const json_t *waits = json_object_get(object, "waits");
 	size_t index, used = 0;
 
+	assert(text_bytes > 0);
 	ret_text[0] = '\0';
 	json_array_foreach(waits, index, item)
 	{
@@ -191,6 +194,7 @@ stall_on_waits(struct cleave_call *call, int rc, const char *reply, const char *
 
 	(void)call;
 	(void)error; /* what was seen here says it */
+	assert(call == &client->stall_call && client->is_stall_call_out);
 	client->is_stall_call_out = false;
 	client->stalled = NULL;
 	if (volume == NULL || volume->stall.sm.state != STALL_ASKING ||
@@ -247,6 +251,7 @@ stall_on_timer(struct loop_timer *timer, void *arg)
 	struct loop *loop = volume->client->loop;
 
 	CHECK_OBJ(volume, VOLUME_MAGIC);
+	assert(timer == &volume->stall.timer && volume->stall.sm.state != STALL_QUIET);
 	stall_look(volume, loop_now_ns(loop));
 	if (volume->stall.sm.state != STALL_QUIET)
 		loop_timer_start(loop, timer, STALL_NS);

@@ -45,6 +45,8 @@ cleave_volume_info(const struct cleave_volume *volume)
 struct connection *
 volume_connection_of(struct cleave_volume *volume, uint32_t shard)
 {
+	assert(volume->client->map != NULL);
+	assert(shard < volume->client->map->shard_count);
 	return volume->by_port[volume->client->map->port_of_shard[shard]];
 }
 
@@ -122,6 +124,7 @@ io_set_deadline(struct cleave_io *io)
 void
 volume_on_progress(struct cleave_volume *volume, struct cleave_io *io)
 {
+	assert(io->volume == volume);
 	volume->progress_ns = loop_now_ns(volume->client->loop);
 	if (io->rc == 0)
 		io_set_deadline(io);
@@ -190,6 +193,8 @@ volume_split_one(struct cleave_volume *volume)
 	struct loop_link *first = list_first(is_read ? &volume->split_reads : &volume->split_ios);
 	struct cleave_io *io = LIST_ENTRY(first, struct cleave_io, split_link);
 
+	assert(volume_has_split(volume) && !list_is_empty(&volume->client->free));
+	assert(io->split_bytes < io->length_bytes);
 	volume->is_split_read_next = !is_read;
 	if (io_is_behind_others(io))
 		io_set_deadline(io);
@@ -226,6 +231,7 @@ io_complete(struct cleave_io *io)
 	struct cleave_client *client = volume->client;
 	struct loop_link *head;
 
+	assert(volume->io_count > 0);
 	assert(io->message_count == 0);
 	list_remove(&io->split_link);
 	list_remove(&io->due_link);
@@ -267,6 +273,7 @@ io_give_up(struct cleave_io *io, int rc)
 	struct cleave_volume *volume = io->volume;
 	struct loop_link *link, *next;
 
+	assert(rc < 0);
 	io->rc = rc;
 	list_remove(&io->due_link);
 	io->message_count++; /* so that it does not complete in this loop */
@@ -307,6 +314,7 @@ volume_timer_on(struct loop_timer *timer, void *arg)
 	struct cleave_io *io;
 
 	CHECK_OBJ(volume, VOLUME_MAGIC);
+	assert(timer == &volume->timer);
 	while ((io = volume_next_due(volume)) != NULL && io->deadline_ns <= now_ns) {
 		if (io_is_behind_others(io)) {
 			io_set_deadline(io);
@@ -351,6 +359,7 @@ volume_end_all(struct cleave_volume *volume)
 {
 	struct loop_link *link, *next;
 
+	assert(volume->sm.state == VOLUME_FAILED && volume->fail_rc < 0);
 	list_remove(&volume->split_wait);
 	LIST_FOREACH_SAFE(&volume->ios, link, next) {
 		if (io_of(link)->op != CLEAVE_FLUSH)
@@ -388,6 +397,7 @@ volume_task_on(struct loop_task *task, void *arg)
 
 	(void)task;
 	CHECK_OBJ(volume, VOLUME_MAGIC);
+	assert(task == &volume->task);
 	if (volume->sm.state == VOLUME_FAILED)
 		volume_end_all(volume);
 	volume_split(volume);
@@ -437,6 +447,7 @@ volume_reroute(struct cleave_volume *volume)
 {
 	struct loop_link *link, *next;
 
+	assert(volume_is_live(volume));
 	LIST_FOREACH_SAFE(&volume->messages, link, next) {
 		struct message *message = LIST_ENTRY(link, struct message, all_link);
 
@@ -455,6 +466,7 @@ volume_on_map(struct cleave_volume *volume)
 	struct loop_link *link, *next;
 
 	CHECK_OBJ(volume, VOLUME_MAGIC);
+	assert(map != NULL && map->port_count <= CLIENT_PORTS_MAX);
 	if (!volume_is_live(volume))
 		return;
 	for (uint32_t i = 0; i < map->shard_count; i++)

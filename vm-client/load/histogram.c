@@ -28,6 +28,7 @@ bucket_of(uint64_t value)
 static uint64_t
 bucket_end(uint32_t index)
 {
+	assert(index < HISTOGRAM_BUCKET_COUNT);
 	if (index < HISTOGRAM_SUB_COUNT)
 		return index;
 	uint32_t shift = index / HISTOGRAM_SUB_COUNT - 1;
@@ -70,6 +71,7 @@ histogram_percentile(const struct histogram *h, double percent)
 	double wanted = (double)h->value_count * percent / 100.0;
 	uint64_t rank = (uint64_t)wanted, seen = 0;
 
+	assert(percent >= 0 && percent <= 100);
 	if (h->value_count == 0)
 		return 0;
 	if ((double)rank < wanted || rank == 0)

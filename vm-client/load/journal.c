@@ -78,6 +78,7 @@ journal_open(struct journal *journal, const char *path)
 void
 journal_append(struct journal *journal, const struct journal_record *record)
 {
+	assert(journal->fd >= 0 && journal->used_bytes <= JOURNAL_BUFFER_BYTES);
 	if (journal->used_bytes == JOURNAL_BUFFER_BYTES && journal_flush(journal) != 0)
 		return;
 	journal_encode(record, journal->buffer + journal->used_bytes);
@@ -89,6 +90,7 @@ journal_flush(struct journal *journal)
 {
 	uint32_t done = 0;
 
+	assert(journal->used_bytes % JOURNAL_RECORD_BYTES == 0);
 	while (journal->rc == 0 && done < journal->used_bytes) {
 		ssize_t n = write(journal->fd, journal->buffer + done, journal->used_bytes - done);
 
@@ -128,6 +130,7 @@ struct reading {
 static int
 read_records(struct reading *reading, const uint8_t *data, uint32_t bytes)
 {
+	assert(bytes % JOURNAL_RECORD_BYTES == 0);
 	for (uint32_t at = 0; at + JOURNAL_RECORD_BYTES <= bytes; at += JOURNAL_RECORD_BYTES) {
 		struct journal_record record;
 		int rc = 0;

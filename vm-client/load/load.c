@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/num.h"
 #include "library/gateways.h"
 #include "workload.h"
@@ -238,6 +239,7 @@ create_client(struct load *load)
 	char error[CLEAVE_ERROR_BYTES_MAX] = "";
 	int rc = cleave_client_create(&options, &load->client, error);
 
+	assert(message_count <= MESSAGE_COUNT_MAX);
 	if (rc != 0)
 		load_complain("client: %s", error[0] != '\0' ? error : strerror(-rc));
 	return rc;
@@ -249,6 +251,7 @@ name_volumes(struct load *load)
 	const struct load_options *o = load->options;
 	uint32_t count = o->volume_count == 0 ? 1 : (uint32_t)o->volume_count;
 
+	assert(load->volumes == NULL && count <= LOAD_VOLUMES_MAX);
 	load->volumes = calloc(count, sizeof(*load->volumes));
 	if (load->volumes == NULL) {
 		load_complain("out of memory");
@@ -275,6 +278,7 @@ on_open(struct cleave_volume *volume, int rc, const char *error, void *arg)
 	struct load *load = arg;
 	struct load_volume *opened = &load->volumes[load->opened_count];
 
+	assert(load->opened_count < load->volume_count && (rc == 0) == (volume != NULL));
 	opened->volume = volume;
 	load->open_rc = rc;
 	load->is_open_done = true;
@@ -316,6 +320,7 @@ open_volume(struct load *load, unsigned flags)
 	struct loop_timer silence;
 	int rc = cleave_volume_open(load->client, opened->name, flags, on_open, load);
 
+	assert(opened->volume == NULL);
 	if (rc != 0) {
 		load_complain("volume %s: %s", opened->name, strerror(-rc));
 		return rc;
@@ -357,6 +362,7 @@ on_close(void *arg)
 {
 	struct load *load = arg;
 
+	assert(load->closing_count > 0);
 	load->closing_count--;
 }
 

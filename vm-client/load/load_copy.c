@@ -54,6 +54,7 @@ static bool submit_next(struct copy *copy, struct copy_slot *slot);
 static uint64_t
 covered_bytes(const struct copy *copy, const struct copy_slot *slot)
 {
+	assert(slot->at_bytes < copy->file_bytes);
 	return num_min(slot->io.length_bytes, copy->file_bytes - slot->at_bytes);
 }
 
@@ -93,6 +94,7 @@ on_io(struct cleave_io *io, int rc, void *arg)
 	uint64_t latency_ns = loop_now_fresh_ns(copy->load->loop) - slot->started_ns;
 	bool is_read = io->op == CLEAVE_READ;
 
+	assert(io == &slot->io && copy->in_flight_count > 0);
 	copy->in_flight_count--;
 	if (rc != 0) {
 		copy->report->error_count++;
@@ -158,6 +160,7 @@ transfer(struct copy *copy)
 	const char *result;
 	double s;
 
+	assert(copy->in_flight_count == 0);
 	copy->next_bytes = 0;
 	copy->error_count = 0;
 	histogram_init(&copy->latency_ns);
@@ -209,6 +212,7 @@ map_file(struct copy *copy, const char *path)
 static int
 transfer_list(struct copy *copy, const struct config_list *list, enum cleave_op op)
 {
+	assert(op == CLEAVE_READ || op == CLEAVE_WRITE);
 	copy->op = op;
 	copy->start_bytes = 0;
 	for (uint32_t i = 0; i < list->count && !copy->load->is_interrupted; i++) {

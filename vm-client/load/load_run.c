@@ -18,13 +18,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
 
-#include "base/crc32c.h"
+#include "base/check.h"
 #include "base/num.h"
 #include "journal.h"
 #include "load.h"
+#include "load_expect.h"
+#include "load_rate.h"
 #include "report.h"
 #include "source.h"
 #include "stamp.h"
@@ -77,9 +77,7 @@ struct run {
 	bool is_stopping, has_failed;
 	struct loop_task pump;
 	struct loop_timer end_timer, progress_timer;
-	struct loop_fd rate_watcher; /* a timerfd: libev's own timers are no finer than 1 ms */
-	int rate_fd;
-	uint64_t rate_armed_ns;
+	struct load_rate rate;
 };
 
 static const enum cleave_op client_ops[] = {
@@ -101,6 +99,7 @@ static const char *const op_names[] = {
 static struct unit *
 unit_of(const struct slot *slot)
 {
+	assert(slot->unit < slot->run->unit_count);
 	return &slot->target->units[slot->unit];
 }
 
@@ -120,6 +119,7 @@ run_stop(struct run *run)
 static void
 run_fail(struct run *run, const struct slot *slot, int rc)
 {
+	assert(rc < 0);
 	if (run->report->error_count++ == 0)
 		load_complain("volume %s: %s at offset %" PRIu64 " failed: %s",
 		    slot->target->volume->name, op_names[slot->op], slot->io.offset_bytes,
@@ -146,72 +146,30 @@ on_mismatch(struct run *run, const struct slot *slot, uint64_t block, const char
 }
 
 static void
-check_stamped(struct run *run, const struct slot *slot, uint64_t block, const uint8_t *data)
-{
-	const struct unit *unit = unit_of(slot);
-	bool may_be_old = slot->acknowledged == 0, is_good = false;
-	struct stamp stamp = { 0 };
-	enum stamp_kind kind = stamp_check(data, &stamp);
-	char text[160];
-
-	switch (kind) {
-	case STAMP_VALID:
-		if (stamp.writer == run->writer)
-			is_good = stamp.volume_id == slot->target->volume->info.id &&
-			    stamp.sequence >= slot->acknowledged && stamp.sequence <= unit->issued;
-		else
-			is_good = may_be_old;
-		is_good = is_good && stamp.block == block;
-		break;
-	case STAMP_ZEROS:
-		is_good = may_be_old || unit->discarded >= slot->acknowledged;
-		break;
-	case STAMP_ABSENT:
-		is_good = may_be_old;
-		break;
-	case STAMP_DAMAGED:
-	case STAMP_BAD_DATA:
-		break;
-	}
-	if (is_good)
-		return;
-	stamp_describe(kind, &stamp, text, sizeof(text));
-	on_mismatch(run, slot, block, text);
-}
-
-static void
-check_exact(struct run *run, const struct slot *slot, uint64_t block, const uint8_t *data)
-{
-	const struct unit *unit = unit_of(slot);
-	uint32_t crc;
-	char text[64];
-
-	if (slot->acknowledged == 0)
-		return;
-	crc = crc32c(0, data, LOAD_BLOCK_BYTES);
-	for (uint32_t sequence = slot->acknowledged; sequence <= unit->issued; sequence++)
-		if (run->source.block_crcs[source_pick(&run->source, block, sequence)] == crc)
-			return;
-	if (unit->discarded >= slot->acknowledged && data[0] == 0 &&
-	    memcmp(data, data + 1, LOAD_BLOCK_BYTES - 1) == 0)
-		return;
-	snprintf(text, sizeof(text), "a block with CRC-32C %08x", crc);
-	on_mismatch(run, slot, block, text);
-}
-
-static void
 check_read(struct run *run, const struct slot *slot)
 {
+	const struct unit *unit = unit_of(slot);
+	struct load_expected expected = {
+		.writer = run->writer,
+		.volume_id = slot->target->volume->info.id,
+		.acknowledged = slot->acknowledged,
+		.issued = unit->issued,
+		.discarded = unit->discarded,
+	};
 	uint64_t first = slot->unit * blocks_per_unit(run);
+	char got[LOAD_EXPECT_TEXT_BYTES];
+
+	assert(slot->op == WORKLOAD_READ);
 
 	cleave_buffer_copy(run->load->client, run->scratch, slot->buffer, slot->io.length_bytes);
 	for (uint64_t i = 0; i < blocks_per_unit(run); i++) {
 		const uint8_t *data = run->scratch + i * LOAD_BLOCK_BYTES;
 
-		if (run->options->is_data_exact)
-			check_exact(run, slot, first + i, data);
-		else
-			check_stamped(run, slot, first + i, data);
+		expected.block = first + i;
+		if (run->options->is_data_exact
+			? !load_expect_exact(&expected, &run->source, data, got)
+			: !load_expect_stamped(&expected, data, got))
+			on_mismatch(run, slot, first + i, got);
 	}
 }
 
@@ -227,6 +185,7 @@ journal_slot(struct run *run, const struct slot *slot, enum journal_kind kind)
 		.writer = run->writer,
 	};
 
+	assert(slot->op != WORKLOAD_READ && slot->sequence > 0);
 	if (run->has_journal)
 		journal_append(&run->journal, &record);
 }
@@ -251,6 +210,7 @@ on_io(struct cleave_io *io, int rc, void *arg)
 	struct unit *unit = unit_of(slot);
 	uint64_t now_ns = loop_now_fresh_ns(run->load->loop);
 
+	assert(io == &slot->io && run->free_count < run->options->in_flight_count);
 	run->free_slots[run->free_count++] = (uint32_t)(slot - run->slots);
 	loop_defer(run->load->loop, &run->pump);
 	if (rc != 0) {
@@ -279,6 +239,7 @@ fill_write(struct run *run, struct slot *slot)
 	};
 	dev_ptr to = slot->buffer;
 
+	assert(slot->op == WORKLOAD_WRITE);
 	for (uint64_t i = 0; i < blocks_per_unit(run); i++) {
 		uint64_t index = source_pick(&run->source, stamp.block, stamp.sequence);
 		const uint8_t *data = source_block(&run->source, index);
@@ -321,16 +282,6 @@ prepare(struct run *run, struct slot *slot, uint64_t started_ns)
 }
 
 /* ---- the pump ---- */
-static uint64_t
-due_ns(const struct run *run, uint64_t now_ns)
-{
-	uint64_t rate = run->options->rate_per_s, n = run->issued_count;
-
-	if (rate == 0)
-		return now_ns;
-	return run->started_ns + n / rate * NUM_S(1) + n % rate * NUM_S(1) / rate;
-}
-
 static bool
 is_all_issued(const struct run *run)
 {
@@ -338,22 +289,6 @@ is_all_issued(const struct run *run)
 
 	return (o->operation_count_max != 0 && run->issued_count >= o->operation_count_max) ||
 	    (o->bytes_max != 0 && run->issued_bytes >= o->bytes_max);
-}
-
-/* Wakes the pump when the next request is due. */
-static void
-arm_rate(struct run *run)
-{
-	uint64_t at_ns = due_ns(run, 0);
-	struct itimerspec spec = {
-		.it_value = { .tv_sec = (time_t)(at_ns / NUM_S(1)),
-		    .tv_nsec = (long)(at_ns % NUM_S(1)) },
-	};
-
-	if (run->rate_fd < 0 || run->rate_armed_ns == at_ns)
-		return;
-	run->rate_armed_ns = at_ns;
-	timerfd_settime(run->rate_fd, TFD_TIMER_ABSTIME, &spec, NULL);
 }
 
 static void
@@ -378,8 +313,9 @@ on_pump(struct loop_task *task, void *arg)
 	uint64_t now_ns = loop_now_fresh_ns(run->load->loop);
 
 	(void)task;
+	assert(task == &run->pump && run->batch_count == 0);
 	while (!run->is_stopping && run->free_count > 0) {
-		uint64_t at_ns = due_ns(run, now_ns);
+		uint64_t at_ns = load_rate_due_ns(&run->rate, run->issued_count, now_ns);
 
 		if (is_all_issued(run))
 			run->is_stopping = true;
@@ -397,7 +333,7 @@ on_pump(struct loop_task *task, void *arg)
 			run->free_slots[run->free_count++] = run->batch[--run->batch_count];
 	submit_batch(run);
 	if (!run->is_stopping && run->free_count > 0)
-		arm_rate(run);
+		load_rate_arm(&run->rate, run->issued_count);
 }
 
 static bool
@@ -410,14 +346,11 @@ is_run_done(void *arg)
 
 /* ---- timers and signals ---- */
 static void
-on_rate(struct loop_fd *watcher, unsigned events, void *arg)
+on_rate(void *arg)
 {
 	struct run *run = arg;
-	uint64_t count;
 
-	(void)events;
-	if (read(watcher->fd, &count, sizeof(count)) == (ssize_t)sizeof(count))
-		loop_defer(run->load->loop, &run->pump);
+	loop_defer(run->load->loop, &run->pump);
 }
 
 static void
@@ -439,6 +372,7 @@ on_progress(struct loop_timer *timer, void *arg)
 	struct run *run = arg;
 	uint64_t now_ns = loop_now_fresh_ns(run->load->loop), past_ns, delay_ns;
 
+	assert(timer == &run->progress_timer);
 	flush_journal(run);
 	report_progress(run->report, now_ns, stderr);
 	past_ns = now_ns - run->started_ns;
@@ -474,6 +408,7 @@ init_slots(struct run *run)
 	const struct load_options *o = run->options;
 	uint32_t count = (uint32_t)o->in_flight_count;
 
+	assert(count > 0 && count <= LOAD_IN_FLIGHT_MAX && run->free_count == 0);
 	run->slots = calloc(count, sizeof(*run->slots));
 	run->free_slots = calloc(count, sizeof(*run->free_slots));
 	run->batch = calloc(count, sizeof(*run->batch));
@@ -501,20 +436,6 @@ init_slots(struct run *run)
 		run->free_slots[run->free_count++] = i;
 	}
 	return 0;
-}
-
-static int
-init_rate(struct run *run)
-{
-	if (run->options->rate_per_s == 0)
-		return 0;
-	run->rate_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (run->rate_fd < 0) {
-		load_complain("timer: %s", strerror(errno));
-		return -errno;
-	}
-	loop_fd_init(&run->rate_watcher, run->rate_fd, on_rate, run);
-	return loop_fd_start(run->load->loop, &run->rate_watcher, LOOP_READABLE);
 }
 
 static int
@@ -566,7 +487,6 @@ run_init(struct run *run)
 	int rc;
 
 	run->units = MAP_FAILED;
-	run->rate_fd = -1;
 	run->writer = loop_random_u64(run->load->loop);
 	run->unit_count = run->load->volumes[0].info.size_bytes / o->block_bytes;
 	loop_task_init(&run->pump, on_pump, run);
@@ -581,9 +501,14 @@ run_init(struct run *run)
 		rc = init_source(run);
 	if (rc == 0)
 		rc = init_slots(run);
-	if (rc == 0)
-		rc = init_rate(run);
-	return rc != 0 ? rc : init_journal(run);
+	if (rc != 0)
+		return rc;
+	rc = load_rate_init(&run->rate, run->load->loop, o->rate_per_s, on_rate, run);
+	if (rc != 0) {
+		load_complain("--rate: a timer: %s", strerror(-rc));
+		return rc;
+	}
+	return init_journal(run);
 }
 
 static void
@@ -595,10 +520,7 @@ run_fini(struct run *run)
 	loop_task_cancel(loop, &run->pump);
 	loop_timer_stop(loop, &run->end_timer);
 	loop_timer_stop(loop, &run->progress_timer);
-	if (run->rate_fd >= 0) {
-		loop_fd_stop(loop, &run->rate_watcher);
-		close(run->rate_fd);
-	}
+	load_rate_fini(&run->rate);
 	if (run->has_journal)
 		(void)journal_close(&run->journal); /* its errors have been told */
 	if (run->units != MAP_FAILED)
@@ -620,7 +542,8 @@ run_go(struct run *run)
 	struct load *load = run->load;
 	const struct load_options *o = run->options;
 
-	run->started_ns = loop_now_fresh_ns(load->loop);
+	assert(run->free_count == o->in_flight_count && load->on_interrupt == NULL);
+	run->started_ns = run->rate.started_ns = loop_now_fresh_ns(load->loop);
 	report_start(run->report, run->started_ns);
 	load->on_interrupt_arg = run;
 	load->on_interrupt = on_interrupt;

@@ -176,6 +176,7 @@ check_block(struct verify *v, uint64_t at, const uint8_t *data)
 	enum stamp_kind kind = stamp_check(data, &stamp);
 	char got[160];
 
+	assert(at < v->block_count && block->first != 0);
 	v->verified_count++;
 	if (is_expected(v, block, kind, &stamp, at))
 		return;
@@ -198,6 +199,7 @@ on_io(struct cleave_io *io, int rc, void *arg)
 	struct verify_slot *slot = arg;
 	struct verify *v = slot->verify;
 
+	assert(io == &slot->io && v->in_flight_count > 0);
 	v->in_flight_count--;
 	if (rc == 0)
 		check_block(v, io->offset_bytes / LOAD_BLOCK_BYTES, slot->data);
@@ -261,6 +263,7 @@ verify_replay(struct verify *v)
 static int
 verify_go(struct verify *v)
 {
+	assert(v->in_flight_count == 0 && v->next_block == 0);
 	for (uint32_t i = 0; i < VERIFY_IN_FLIGHT; i++) {
 		struct verify_slot *slot = &v->slots[i];
 

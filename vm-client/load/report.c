@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/check.h"
 #include "base/num.h"
 
 static const char *const op_names[REPORT_NR] = { "read", "write", "discard" };
@@ -40,6 +41,7 @@ report_start(struct report *report, uint64_t now_ns)
 void
 report_add(struct report *report, enum report_op op, uint64_t bytes, uint64_t latency_ns)
 {
+	assert(op < REPORT_NR);
 	histogram_record(&report->latency_ns[op], latency_ns);
 	histogram_record(&report->second_latency_ns, latency_ns);
 	report->counts[op].op_count++;
@@ -53,6 +55,7 @@ report_progress(struct report *report, uint64_t now_ns, FILE *out)
 {
 	double s = (double)(now_ns - report->second_started_ns) / 1e9, bytes = 0;
 
+	assert(now_ns >= report->second_started_ns);
 	if (s <= 0)
 		return;
 	fprintf(out, "%.0f s", (double)(now_ns - report->started_ns) / 1e9);

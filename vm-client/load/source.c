@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/crc32c.h"
 #include "base/num.h"
 #include "stamp.h"
@@ -47,6 +48,7 @@ add_file(struct source *source, const char *path)
 	struct stat st;
 	ssize_t n;
 
+	assert(at_bytes <= SOURCE_BYTES_MAX);
 	if (fd < 0)
 		return -errno;
 	if (fstat(fd, &st) != 0) {
@@ -81,6 +83,7 @@ generate(struct source *source, uint32_t compressibility_percent, uint64_t seed)
 	uint64_t random_bytes = SOURCE_BLOCK_BYTES * (100 - (uint64_t)compressibility_percent) /
 	    100;
 
+	assert(compressibility_percent <= 100);
 	source->blocks = calloc(SOURCE_GENERATED_COUNT, SOURCE_BLOCK_BYTES);
 	if (source->blocks == NULL)
 		return -ENOMEM;
@@ -98,6 +101,7 @@ generate(struct source *source, uint32_t compressibility_percent, uint64_t seed)
 static int
 add_crcs(struct source *source)
 {
+	assert(source->block_count > 0);
 	source->content_crcs = calloc(source->block_count, sizeof(*source->content_crcs));
 	source->block_crcs = calloc(source->block_count, sizeof(*source->block_crcs));
 	if (source->content_crcs == NULL || source->block_crcs == NULL)
@@ -146,5 +150,6 @@ source_fini(struct source *source)
 uint64_t
 source_pick(const struct source *source, uint64_t block, uint64_t sequence)
 {
+	assert(source->block_count > 0 && sequence > 0);
 	return (block + (sequence - 1) * SEQUENCE_STRIDE) % source->block_count;
 }

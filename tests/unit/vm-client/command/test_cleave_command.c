@@ -64,20 +64,34 @@ expect_refused(const char *line, const char *part)
 	cr_assert_not_null(strstr(text, part), "'%s' says: %s", line, text);
 }
 
-/* What @print writes about the JSON text @reply. */
-static char *
-printed(int (*print)(const json_t *, FILE *), const char *reply)
-{
-	json_t *value = json_loads(reply, 0, NULL);
-	size_t bytes;
-	char *text;
-	FILE *out = open_memstream(&text, &bytes);
+/* A file in memory: printed_end has what was written to it. */
+static char *printed;
+static size_t printed_bytes;
 
-	cr_assert_not_null(value, "not JSON: %s", reply);
-	cr_assert_eq(print(value, out), 0);
+static FILE *
+print_begin(void)
+{
+	FILE *out = open_memstream(&printed, &printed_bytes);
+
+	cr_assert_not_null(out);
+	return out;
+}
+
+/* free() it. */
+static char *
+print_end(FILE *out, int rc)
+{
 	cr_assert_eq(fclose(out), 0);
-	json_decref(value);
-	return text;
+	cr_assert_eq(rc, 0);
+	return printed;
+}
+
+static void
+expect_parts(char *text, const char *const *parts, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		cr_assert_not_null(strstr(text, parts[i]), "%s: not in:\n%s", parts[i], text);
+	free(text);
 }
 
 static void
@@ -231,26 +245,25 @@ Test(command, help_names_every_command)
 	free(text);
 }
 
-Test(command, create_sends_what_was_given_alone)
+Test(command, create_asks_for_what_was_given_alone)
 {
-	json_t *request;
-	char *text;
+	struct cleave_volume_options asked;
 
 	cr_assert_eq(parse("volume create v --size 1T"), 0);
-	request = command_create_request(&options);
-	text = json_dumps(request, JSON_COMPACT | JSON_SORT_KEYS);
-	expect_lines(text,
-	    "{\"name\":\"v\",\"op\":\"volume.create\",\"size_bytes\":1099511627776}");
-	json_decref(request);
+	command_create_options(&options, &asked);
+	cr_assert_str_eq(asked.name, "v");
+	cr_assert_eq(asked.size_bytes, NUM_GIB(1024));
+	cr_assert_eq(asked.service_class, CLEAVE_SERVICE_STANDARD);
+	cr_assert_null(asked.engine);
+	cr_assert(!asked.has_level && asked.replicas == 0);
 	cr_assert_eq(parse("volume create v --size 8K --service-class capacity --engine none "
 			   "--level 0 --replicas 2"),
 	    0);
-	request = command_create_request(&options);
-	text = json_dumps(request, JSON_COMPACT | JSON_SORT_KEYS);
-	expect_lines(text,
-	    "{\"engine\":\"none\",\"level\":0,\"name\":\"v\",\"op\":\"volume.create\","
-	    "\"replicas\":2,\"service_class\":\"capacity\",\"size_bytes\":8192}");
-	json_decref(request);
+	command_create_options(&options, &asked);
+	cr_assert_eq(asked.size_bytes, 8192);
+	cr_assert_eq(asked.service_class, CLEAVE_SERVICE_CAPACITY);
+	cr_assert_str_eq(asked.engine, "none");
+	cr_assert(asked.has_level && asked.level == 0 && asked.replicas == 2);
 }
 
 Test(command, an_unreachable_gateway_fails_at_once, .timeout = 20)
@@ -269,105 +282,206 @@ Test(command, an_unreachable_gateway_fails_at_once, .timeout = 20)
 
 Test(command, volumes_are_a_table)
 {
-	expect_lines(
-	    printed(command_print_volumes,
-		"{\"volumes\":[{\"name\":\"disk1\",\"id\":1,\"size_bytes\":10737418240,"
-		"\"service_class\":\"standard\",\"engine\":\"lz4\",\"level\":1,\"replicas\":3},"
-		"{\"name\":\"b\",\"id\":22,\"size_bytes\":4096,\"service_class\":\"latency\","
-		"\"engine\":\"none\",\"level\":0,\"replicas\":3,\"holder\":{\"client\":"
-		"\"vm[7]@host\",\"address\":\"tcp://10.0.0.9:4711\",\"since_s\":1}}],"
-		"\"more\":false}"),
+	static const struct cleave_volume_entry volumes[] = {
+		{ .info = { .name = "disk1",
+		      .id = 1,
+		      .size_bytes = NUM_GIB(10),
+		      .engine = "lz4",
+		      .level = 1,
+		      .replicas = 3 } },
+		{ .info = { .name = "b",
+		      .id = 22,
+		      .size_bytes = 4096,
+		      .service_class = CLEAVE_SERVICE_LATENCY,
+		      .engine = "none",
+		      .level = -2,
+		      .replicas = 3 },
+		    .has_writer = true,
+		    .writer = { "vm[7]@host", "tcp://10.0.0.9:4711", 1 } },
+	};
+	FILE *out = print_begin();
+
+	expect_lines(print_end(out, command_print_volumes(volumes, NUM_COUNT(volumes), out)),
 	    "NAME     SIZE  CLASS     ENGINE  LEVEL  REPLICAS  ID  WRITER\n"
 	    "disk1  10 GiB  standard  lz4         1         3   1  -\n"
-	    "b       4 KiB  latency   none        0         3  22  vm[7]@host\n");
+	    "b       4 KiB  latency   none       -2         3  22  vm[7]@host\n");
+	out = print_begin();
+	expect_lines(print_end(out, command_print_volumes(NULL, 0, out)),
+	    "NAME  SIZE  CLASS  ENGINE  LEVEL  REPLICAS  ID  WRITER\n");
+}
+
+Test(command, snapshots_are_a_table)
+{
+	static const struct cleave_snapshot snapshots[] = {
+		{ .name = "v@monday", .number = 7, .size_bytes = 4096, .created_s = 86400 },
+		/* Its volume is being deleted. */
+		{ .name = "@tuesday", .number = 8, .size_bytes = NUM_GIB(1), .clone_count = 2 },
+	};
+	FILE *out = print_begin();
+
+	expect_lines(print_end(out, command_print_snapshots(snapshots, NUM_COUNT(snapshots), out)),
+	    "NAME        SIZE  TAKEN                 CLONES  NUMBER\n"
+	    "v@monday   4 KiB  1970-01-02T00:00:00Z       0       7\n"
+	    "?@tuesday  1 GiB  1970-01-01T00:00:00Z       2       8\n");
 }
 
 Test(command, a_volume_is_shown_with_what_it_holds)
 {
-	const char *const parts[] = { "3 MiB (2 MiB flushed, 1 MiB in the log)",
+	static const char *const parts[] = { "3 MiB (2 MiB flushed, 1 MiB in the log)",
 		"4.00 (size / stored)", "512 KiB", "2.50 (at most 4, 2 chunks)",
 		"3 of 4 answer: what the others hold is missing" };
-	char *text = printed(command_print_volume,
-	    "{\"volume\":{\"name\":\"v\",\"size_bytes\":12582912},\"usage\":{\"shard_count\":3,"
-	    "\"shard_total\":4,\"chunk_count\":2,\"layer_bytes\":1048576,\"run_bytes\":2097152,"
-	    "\"garbage_bytes\":524288,\"run_count\":5,\"run_count_max\":4}}");
+	static const char *const empty_parts[] = { "nothing is stored",
+		"vm[7]@host at tcp://10.0.0.9:4711, since 1970-01-02T00:00:00Z" };
+	struct cleave_volume_entry volume = {
+		.info = { .name = "v", .size_bytes = NUM_MIB(12), .engine = "lz4", .level = 1 }
+	};
+	json_t *usage = json_loads("{\"shard_count\":3,\"shard_total\":4,\"chunk_count\":2,"
+				   "\"layer_bytes\":1048576,\"run_bytes\":2097152,"
+				   "\"garbage_bytes\":524288,\"run_count\":5,\"run_count_max\":4}",
+	    0, NULL);
+	json_t *empty = json_object();
+	FILE *out = print_begin();
 
-	for (size_t i = 0; i < NUM_COUNT(parts); i++)
-		cr_assert_not_null(strstr(text, parts[i]), "%s: not in:\n%s", parts[i], text);
-	free(text);
-	text = printed(command_print_volume,
-	    "{\"volume\":{\"holder\":{\"client\":\"vm[7]@host\",\"address\":\"tcp://10.0.0.9:4711\","
-	    "\"since_s\":86400}},\"usage\":{}}");
-	cr_assert_not_null(strstr(text, "nothing is stored"));
-	cr_assert_not_null(strstr(text,
-			       "vm[7]@host at tcp://10.0.0.9:4711, since 1970-01-02T00:00:00Z"),
-	    "%s", text);
-	free(text);
+	expect_parts(print_end(out, command_print_volume(&volume, usage, out)), parts,
+	    NUM_COUNT(parts));
+	volume.has_writer = true;
+	volume.writer = (struct cleave_writer){ "vm[7]@host", "tcp://10.0.0.9:4711", 86400 };
+	out = print_begin();
+	expect_parts(print_end(out, command_print_volume(&volume, empty, out)), empty_parts,
+	    NUM_COUNT(empty_parts));
+	volume.has_writer = false;
+	volume.info.segment_base = 5;
+	volume.info.segment_count = 6;
+	volume.info.attach = 7;
+	volume.info.id = 8;
+	volume.info.replicas = 3;
+	out = print_begin();
+	expect_lines(print_end(out, command_print_volume(&volume, NULL, out)),
+	    "name           v\n"
+	    "size           12 MiB (12582912 bytes)\n"
+	    "service class  standard\n"
+	    "engine         lz4, level 1\n"
+	    "replicas       3\n"
+	    "id             8\n"
+	    "segment_base   5\n"
+	    "segment_count  6\n"
+	    "attach         7\n"
+	    "writer         -\n");
+	json_decref(usage);
+	json_decref(empty);
 }
 
+/* Usage and metrics have no struct: what is odd in them is shown as far as it goes. */
 Test(command, odd_replies_are_shown_as_far_as_they_go)
 {
-	const char *const replies[] = {
-		"{}", "[]",
-		"{\"volumes\":7,\"volume\":[1],\"nodes\":{\"a\":1},\"ports\":3,\"shards\":\"x\"}",
-		"{\"volumes\":[null,{\"name\":4,\"size_bytes\":-1}],\"nodes\":[[],{\"id\":\"x\"}]}"
-	};
+	const char *const replies[] = { "{}", "[]", "{\"ports\":3,\"shard_count\":\"x\"}",
+		"{\"ports\":[null,7,{\"port\":-1,\"metrics\":[],\"split\":{\"a\":\"b\"}}]}" };
+	struct cleave_volume_entry volume = { .info = { .name = "v" } };
 
 	for (size_t i = 0; i < NUM_COUNT(replies); i++) {
-		free(printed(command_print_volumes, replies[i]));
-		free(printed(command_print_volume, replies[i]));
-		free(printed(command_print_nodes, replies[i]));
-		free(printed(command_print_gateways, replies[i]));
+		json_t *reply = json_loads(replies[i], 0, NULL);
+		FILE *out = print_begin();
+
+		cr_assert_not_null(reply);
+		free(print_end(out, command_print_ports(reply, out)));
+		out = print_begin();
+		free(print_end(out, command_print_volume(&volume, reply, out)));
+		json_decref(reply);
 	}
 }
 
 Test(command, gateways_are_listed)
 {
-	char *text = printed(command_print_gateways,
-	    "{\"member\":\"up\",\"lease_ms\":3000,\"gateways\":[{\"gateway\":\"0000000000000001\","
-	    "\"self\":true,\"ports\":[\"tcp://a:1\",\"tcp://a:2\"],\"shards_owned\":5,"
-	    "\"shards_share\":4,\"seen_for_ms\":65000,\"lease_left_ms\":2100},"
-	    "{\"gateway\":\"0000000000000002\",\"self\":false,\"ports\":[\"tcp://b:1\"],"
-	    "\"shards_owned\":3,\"shards_share\":4,\"seen_for_ms\":1000}]}");
-	const char *const parts[] = { "0000000000000001 (asked)", "tcp://a:1 +1", "1m 05s",
-		"2100 ms", "0000000000000002", "tcp://b:1" };
+	static const struct cleave_gateway_entry gateways[] = {
+		{ .id = 1,
+		    .is_asked = true,
+		    .address = "tcp://a:1",
+		    .port_count = 2,
+		    .shards_owned = 5,
+		    .shards_share = 4,
+		    .seen_for_ms = 65000,
+		    .lease_left_ms = 2100 },
+		{ .id = 2,
+		    .address = "tcp://b:1",
+		    .port_count = 1,
+		    .shards_owned = 3,
+		    .shards_share = 4,
+		    .seen_for_ms = 1000 },
+		{ .id = 3 },
+	};
+	FILE *out = print_begin();
 
-	for (size_t i = 0; i < NUM_COUNT(parts); i++)
-		cr_assert_not_null(strstr(text, parts[i]), "%s: not in:\n%s", parts[i], text);
-	free(text);
+	expect_lines(print_end(out, command_print_gateways(gateways, NUM_COUNT(gateways), out)),
+	    "GATEWAY                   PORTS         SHARDS  SHARE  SEEN FOR  LEASE LEFT\n"
+	    "0000000000000001 (asked)  tcp://a:1 +1       5      4    1m 05s     2100 ms\n"
+	    "0000000000000002          tcp://b:1          3      4        1s           -\n"
+	    "0000000000000003          -                  0      0        0s           -\n");
 }
 
-Test(command, status_shows_shards_metrics_ratio_and_nodes)
+Test(command, nodes_are_listed_with_their_trouble)
 {
-	json_t *status = json_loads(
-	    "{\"gateway\":\"00000000000000aa\",\"state\":\"serving\",\"uptime_ns\":65000000000,"
-	    "\"shard_count\":1,\"volume_count\":2,\"ports\":[{\"port\":0,\"address\":\"tcp://a:1\","
-	    "\"metrics\":{\"writes\":5,\"write_bytes\":8192,\"stored_bytes\":4096,\"reads\":0,"
-	    "\"engine_ns\":12},\"split\":{\"host_bytes_in\":9}},{\"port\":1,\"metrics\":{\"write_bytes\":1024}}],"
-	    "\"shards\":[{\"shard\":0,\"port\":0,\"state\":\"serving\",\"epoch\":3,\"extents\":1,"
-	    "\"log_bytes\":1572864,\"index_blocks\":77}]}",
-	    0, NULL);
-	json_t *nodes =
-	    json_loads("{\"nodes\":[{\"id\":1,\"address\":\"tcp://n:1\",\"domain\":\"a\","
-		       "\"state\":\"up\",\"slots_total\":4,\"slots_free\":2,"
-		       "\"slot_bytes\":1048576}]}",
-		0, NULL);
-	const char *const parts[] = { "00000000000000aa", "1m 05s", "2.25 (9 KiB written", "1.50",
-		"77", "engine_ns", "ns\n", "9  bytes\n", "tcp://n:1", "4 MiB", "2 of 4 free" };
-	size_t bytes;
-	char *text;
-	FILE *out = open_memstream(&text, &bytes);
+	static const struct cleave_node_entry nodes[] = {
+		{ .id = 1,
+		    .address = "tcp://n:1",
+		    .domain = "a",
+		    .state = "up",
+		    .slots_total = 4,
+		    .slots_free = 2,
+		    .slot_bytes = NUM_MIB(1) },
+		{ .address = "tcp://n:2", .state = "down", .trouble = "refused" },
+	};
+	FILE *out = print_begin();
 
-	cr_assert_not_null(status);
-	cr_assert_not_null(nodes);
-	cr_assert_eq(command_print_status(status, nodes, out), 0);
-	cr_assert_eq(fclose(out), 0);
-	for (size_t i = 0; i < NUM_COUNT(parts); i++)
-		cr_assert_not_null(strstr(text, parts[i]), "%s: not in:\n%s", parts[i], text);
+	expect_lines(print_end(out, command_print_nodes(nodes, NUM_COUNT(nodes), out)),
+	    "NODE  ADDRESS    DOMAIN  STATE   SIZE   FREE        SLOTS\n"
+	    "   1  tcp://n:1  a       up     4 MiB  2 MiB  2 of 4 free\n"
+	    "   0  tcp://n:2          down     0 B    0 B  0 of 0 free\n"
+	    "node at tcp://n:2: refused\n");
+}
+
+Test(command, status_shows_shards_metrics_and_ratio)
+{
+	static const struct cleave_gateway_status status = { .id = 0xaa,
+		.boot_id = 0xbb,
+		.cluster_id = 0xcc,
+		.state = "serving",
+		.uptime_ns = NUM_S(65),
+		.shard_count = 1,
+		.volume_count = 2 };
+	static const struct cleave_shard_entry shard = { .state = "serving",
+		.epoch = 3,
+		.extents = 1,
+		.log_bytes = 1572864,
+		.index_blocks = 77 };
+	static const char *const parts[] = { "port 0  tcp://a:1  sessions 0", "engine_ns", "ns\n",
+		"9  bytes\n", "\nport 1  ?" };
+	json_t *reply = json_loads(
+	    "{\"ports\":[{\"port\":0,\"address\":\"tcp://a:1\","
+	    "\"metrics\":{\"writes\":5,\"write_bytes\":8192,\"stored_bytes\":4096,\"reads\":0,"
+	    "\"engine_ns\":12},\"split\":{\"host_bytes_in\":9}},{\"port\":1,\"metrics\":{\"write_bytes\":1024}}]}",
+	    0, NULL);
+	FILE *out = print_begin();
+	char *text;
+
+	cr_assert_not_null(reply);
+	expect_lines(print_end(out, command_print_status(&status, reply, out)),
+	    "gateway      00000000000000aa\n"
+	    "state        serving\n"
+	    "cluster      00000000000000cc\n"
+	    "boot         00000000000000bb\n"
+	    "uptime       1m 05s\n"
+	    "shards       1\n"
+	    "volumes      2\n"
+	    "compression  2.25 (9 KiB written, 4 KiB stored)\n");
+	out = print_begin();
+	expect_lines(print_end(out, command_print_shards(&shard, 1, out)),
+	    "SHARD  PORT  STATE    EPOCH  EXTENTS  LACKING  LOG MiB  INDEX BLOCKS\n"
+	    "    0     0  serving      3        1        0     1.50            77\n");
+	out = print_begin();
+	text = print_end(out, command_print_ports(reply, out));
 	cr_assert_null(strstr(text, "reads"), "a zero is shown:\n%s", text);
-	free(text);
-	json_decref(status);
-	json_decref(nodes);
+	expect_parts(text, parts, NUM_COUNT(parts));
+	json_decref(reply);
 }
 
 Test(table, sizes_are_exact_or_have_two_digits)

@@ -137,6 +137,37 @@ Test(client_thread, blocking_helpers)
 	remote_destroy(r);
 }
 
+/* None of it is begun: what its first piece would have been has a good shape. */
+Test(client_thread, a_long_request_of_a_bad_shape_is_refused_whole)
+{
+	struct remote *r = remote_with_disk();
+	const uint64_t bytes = NUM_MIB(33); /* more than one request may hold */
+	uint8_t *data = data_create(bytes, 1);
+	struct cleave_extent extents[4];
+	struct cleave_disk *large;
+	uint32_t count = 7;
+
+	cr_assert(cleave_pwrite(r->disk, data, bytes - 1, 0) == -EINVAL);
+	cr_assert(cleave_pread(r->disk, data, bytes - 1, 0) == -EINVAL);
+	cr_assert(cleave_pwrite(r->disk, data, bytes, NUM_MIB(128) - NUM_MIB(32)) == -ERANGE);
+	cr_assert(cleave_pread(r->disk, data, bytes, NUM_MIB(128) - NUM_MIB(32)) == -ERANGE);
+	cr_assert(cleave_pread(r->disk, data, 0, 0) == -EINVAL);
+	cr_assert(cleave_disk_open(r->cleave, "large", 0, &large, r->error) == 0, "%s", r->error);
+	cr_assert(cleave_block_status(large, NUM_GIB(130) - 1, 0, extents, 4, &count) == -EINVAL);
+	cr_assert(cleave_block_status(large, NUM_GIB(130), 4096, extents, 4, &count) == -ERANGE);
+	cr_assert(cleave_block_status(large, UINT64_MAX - 4095, NUM_GIB(64), extents, 4, &count) ==
+	    -ERANGE);
+	cr_assert(count == 7, "untouched on failure");
+	cleave_disk_close(large);
+	/* The gateway is on another thread: an answered request comes behind whatever was begun. */
+	cr_assert(cleave_pread(r->disk, data, 4096, 0) == 0);
+	cr_assert(fake_gateway_count(&r->fake, WIRE_READ) == 1);
+	cr_assert(fake_gateway_count(&r->fake, WIRE_WRITE) == 0);
+	cr_assert(fake_gateway_count(&r->fake, WIRE_BLOCK_STATUS) == 0);
+	free(data);
+	remote_destroy(r);
+}
+
 Test(client_thread, vectors)
 {
 	struct remote *r = remote_with_disk();

@@ -19,6 +19,7 @@ struct told {
 	struct cleave_gateway_status status;
 	uint32_t count;
 	bool is_more;
+	char answer[1024]; /* as it came; "": none did */
 };
 
 static void
@@ -30,6 +31,7 @@ told_rc(struct told *told, const struct cleave_ask *ask, int rc, bool has_answer
 	cr_assert(!f->is_answered, "a handler was called twice");
 	cr_assert((rc == 0) == (error == NULL));
 	cr_assert((rc == 0) == has_answer);
+	snprintf(told->answer, sizeof(told->answer), "%s", ask->answer == NULL ? "" : ask->answer);
 	f->rc = rc;
 	f->is_answered = true;
 	snprintf(f->error, sizeof(f->error), "%s", error == NULL ? "" : error);
@@ -203,6 +205,13 @@ start_set_size(struct told *told)
 }
 
 static int
+start_check_size(struct told *told)
+{
+	return cleave_volume_set_size(told->f->client, &told->ask, "v", 4096,
+	    CLEAVE_MANAGE_SHRINK | CLEAVE_MANAGE_CHECK, on_volume, told);
+}
+
+static int
 start_snapshot(struct told *told)
 {
 	return cleave_snapshot_create(told->f->client, &told->ask, "v@s", on_snapshot, told);
@@ -308,6 +317,9 @@ static const struct {
 	{ start_set_size,
 	    "{\"op\":\"volume.resize\",\"name\":\"v\",\"size_bytes\":2097152,\"shrink\":true}",
 	    "{\"volume\":" VOLUME("v") "}", true },
+	{ start_check_size,
+	    "{\"op\":\"volume.resize\",\"name\":\"v\",\"size_bytes\":4096,\"shrink\":true,\"check\":true}",
+	    "{\"volume\":" VOLUME("v") "}", false },
 	{ start_snapshot, "{\"op\":\"snapshot.create\",\"name\":\"v@s\"}",
 	    "{\"snapshot\":" SNAPSHOT("8") "}", true },
 	{ start_snapshots, "{\"op\":\"snapshot.list\",\"name\":\"v\",\"after\":7}",
@@ -392,6 +404,26 @@ Test(manage, a_volume_has_all_that_a_gateway_says)
 	f->fake.control_answer = "{\"volume\":" VOLUME("v") "}";
 	cr_assert(run(&told, start_show) == 0, "%s", f->error);
 	cr_assert(!volume->has_writer && volume->origin == 0 && volume->writer.client[0] == '\0');
+	fixture_destroy(f);
+}
+
+/* What no struct has is in the text: newer gateways may say more. */
+Test(manage, an_answer_is_there_as_it_came)
+{
+	struct fixture *f = fixture_create(NET_SIM, 1, 1);
+	struct told told = told_of(f);
+	const char *answer = "{\"volume\":" VOLUME("v") ",\"mood\":\"good\"}";
+
+	fixture_client(f);
+	f->fake.control_answer = answer;
+	cr_assert(run(&told, start_show) == 0, "%s", f->error);
+	cr_assert_str_eq(told.answer, answer);
+	f->fake.control_answer = "{\"volume\":7}";
+	cr_assert(run(&told, start_show) == -EBADMSG);
+	cr_assert_str_eq(told.answer, "{\"volume\":7}", "also when it cannot be read");
+	f->fake.control_answer = NULL;
+	cr_assert(run(&told, start_rename) == -ENOENT);
+	cr_assert_str_eq(told.answer, "{\"error\":\"no such volume: v\"}", "%s", told.answer);
 	fixture_destroy(f);
 }
 
@@ -618,7 +650,7 @@ Test(manage, what_can_never_be_good_is_refused_at_once)
 	cr_assert(cleave_volume_show(f->client, &told.ask, name, on_volume, &told) == -EINVAL);
 	cr_assert(
 	    cleave_volume_rename(f->client, &told.ask, "v", "a b", on_volume, &told) == -EINVAL);
-	cr_assert(cleave_volume_set_size(f->client, &told.ask, "v", 4096, 8, on_volume, &told) ==
+	cr_assert(cleave_volume_set_size(f->client, &told.ask, "v", 4096, 16, on_volume, &told) ==
 	    -EINVAL);
 	cr_assert(
 	    cleave_volume_set_size(f->client, &told.ask, "v", 1, 0, on_volume, &told) == -EINVAL);

@@ -214,7 +214,12 @@ Test(manage_gateway, a_volume_lives)
 	    w.error);
 	cr_assert(w.volume.info.size_bytes == NUM_MIB(2));
 	cr_assert(RUN(&w, cleave_volume_set_size, "w", 4096, 0, on_volume) == -EINVAL, "%d", w.rc);
+	cr_assert(RUN(&w, cleave_volume_set_size, "w", 4096,
+		      CLEAVE_MANAGE_SHRINK | CLEAVE_MANAGE_CHECK, on_volume) == 0,
+	    "%s", w.error);
+	cr_assert(w.volume.info.size_bytes == NUM_MIB(2), "it was only asked");
 	cr_assert(RUN(&w, cleave_volume_show, "w", on_volume) == 0, "%s", w.error);
+	cr_assert(w.volume.info.size_bytes == NUM_MIB(2));
 	cr_assert(!w.volume.has_writer && w.volume.origin == 0);
 	cr_assert(RUN(&w, cleave_volume_delete, "w", CLEAVE_MANAGE_SNAPSHOTS, on_done) == 0, "%s",
 	    w.error);

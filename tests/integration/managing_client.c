@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * managing_client.c -- a program that manages its volumes: made, kept, cloned, rolled back, listed, deleted
+ *
+ *	managing_client GATEWAY
+ *
+ * Every blocking call of cleave/manage.h, against the cluster of test_manage.py; what it asks for is looked at through
+ * cleave/client.h. Prints "managed" when each was as it should be; else the first that was not, and exits with 1.
+ */
+#include <cleave/manage.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB (UINT64_C(1) << 20)
+#define SNAPSHOTS 150 /* more than one answer has */
+
+static struct cleave *cleave;
+static char error[CLEAVE_ERROR_BYTES_MAX];
+
+static void
+expect_that(int is_so, const char *what, int line)
+{
+	if (is_so)
+		return;
+	fprintf(stderr, "managing_client.c:%d: %s (the last error: %s)\n", line, what, error);
+	exit(1);
+}
+
+#define EXPECT(condition) expect_that((condition), #condition, __LINE__)
+/* A call, and what it is to return; its text for people goes to `error`. */
+#define EXPECT_RC(call, rc) expect_that((call) == (rc), #call " is not " #rc, __LINE__)
+
+static struct cleave_disk *
+disk_open(const char *name)
+{
+	struct cleave_disk *disk = NULL;
+
+	EXPECT_RC(cleave_disk_open(cleave, name, 0, &disk, error), 0);
+	return disk;
+}
+
+/* The block at @offset_bytes of a volume or snapshot holds @byte alone. */
+static int
+holds(const char *name, uint64_t offset_bytes, unsigned char byte)
+{
+	unsigned char block[CLEAVE_BLOCK_BYTES], want[CLEAVE_BLOCK_BYTES];
+	struct cleave_disk *disk = disk_open(name);
+	int rc = cleave_pread(disk, block, sizeof(block), offset_bytes);
+
+	cleave_disk_close(disk);
+	memset(want, byte, sizeof(want));
+	return rc == 0 && memcmp(block, want, sizeof(block)) == 0;
+}
+
+static int
+write_block(struct cleave_disk *disk, uint64_t offset_bytes, unsigned char byte)
+{
+	unsigned char block[CLEAVE_BLOCK_BYTES];
+
+	memset(block, byte, sizeof(block));
+	return cleave_pwrite(disk, block, sizeof(block), offset_bytes);
+}
+
+static void
+look_at_the_cluster(void)
+{
+	struct cleave_gateway_entry *gateways = NULL;
+	struct cleave_node_entry *nodes = NULL;
+	struct cleave_shard_entry *shards = NULL;
+	struct cleave_gateway_status status;
+	uint32_t count = 0, serving = 0;
+
+	EXPECT_RC(cleave_gateway_status_wait(cleave, &status, error), 0);
+	EXPECT(strcmp(status.state, "serving") == 0 && status.gateway_count == 2);
+	EXPECT_RC(cleave_gateway_list_wait(cleave, &gateways, &count, error), 0);
+	EXPECT(count == 2 && gateways[0].is_asked + gateways[1].is_asked == 1);
+	EXPECT(strncmp(gateways[0].address, "tcp://", 6) == 0);
+	EXPECT(gateways[!gateways[0].is_asked].id == status.id);
+	EXPECT(gateways[!gateways[0].is_asked].lease_left_ms > 0);
+	EXPECT_RC(cleave_node_list_wait(cleave, &nodes, &count, error), 0);
+	EXPECT(count == 3);
+	for (uint32_t i = 0; i < count; i++)
+		EXPECT(strcmp(nodes[i].state, "up") == 0 && nodes[i].id == i + 1 &&
+		    nodes[i].slots_free < nodes[i].slots_total && nodes[i].slot_bytes == 4 * MIB);
+	EXPECT_RC(cleave_shard_list_wait(cleave, &shards, &count, error), 0);
+	EXPECT(count == status.shard_count);
+	for (uint32_t i = 0; i < count; i++)
+		serving += strcmp(shards[i].state, "serving") == 0;
+	EXPECT(serving > 0 && serving < count); /* the others are the other gateway's */
+	free(gateways);
+	free(nodes);
+	free(shards);
+}
+
+static void
+make_a_volume(void)
+{
+	const struct cleave_volume_options options = { .name = "v", .size_bytes = 64 * MIB };
+	const struct cleave_volume_options odd = {
+		.name = "odd",
+		.size_bytes = 4 * MIB,
+		.service_class = CLEAVE_SERVICE_CAPACITY,
+		.engine = "zstd",
+		.has_level = true,
+		.level = -3,
+		.replicas = 2,
+	};
+	struct cleave_volume_entry volume, *volumes = NULL;
+	uint32_t count = 0;
+
+	EXPECT_RC(cleave_volume_list_wait(cleave, &volumes, &count, error), 0);
+	EXPECT(count == 0 && volumes == NULL);
+	EXPECT_RC(cleave_volume_create_wait(cleave, &options, &volume, error), 0);
+	EXPECT(volume.info.size_bytes == 64 * MIB && volume.info.replicas == 3);
+	EXPECT_RC(cleave_volume_create_wait(cleave, &options, &volume, error), -EEXIST);
+	EXPECT_RC(cleave_volume_create_wait(cleave, &odd, &volume, error), 0);
+	EXPECT(strcmp(volume.info.engine, "zstd") == 0 && volume.info.level == -3);
+	EXPECT_RC(cleave_volume_list_wait(cleave, &volumes, &count, error), 0);
+	EXPECT(count == 2 && strcmp(volumes[0].info.name, "odd") == 0);
+	EXPECT(volumes[0].info.service_class == CLEAVE_SERVICE_CAPACITY);
+	free(volumes);
+	EXPECT_RC(cleave_volume_delete_wait(cleave, "odd", 0, error), 0);
+	EXPECT_RC(cleave_volume_show_wait(cleave, "odd", &volume, error), -ENOENT);
+}
+
+/* The volume goes on being written while it is kept, cloned, and rolled back. */
+static void
+keep_and_roll_back(void)
+{
+	struct cleave_disk *disk = disk_open("v");
+	struct cleave_snapshot snapshot, *snapshots = NULL;
+	struct cleave_volume_entry volume, clone;
+	uint32_t count = 0;
+
+	EXPECT_RC(write_block(disk, 0, 'a'), 0);
+	EXPECT_RC(cleave_volume_show_wait(cleave, "v", &volume, error), 0);
+	EXPECT(volume.has_writer && strstr(volume.writer.client, "managing_client") != NULL);
+	EXPECT_RC(cleave_snapshot_create_wait(cleave, "v@monday", &snapshot, error), 0);
+	EXPECT(strcmp(snapshot.name, "v@monday") == 0 && snapshot.number > 0);
+	EXPECT(snapshot.volume_id == volume.info.id && snapshot.size_bytes == 64 * MIB);
+	EXPECT(snapshot.created_s >= volume.writer.since_s && snapshot.clone_count == 0);
+	EXPECT_RC(cleave_snapshot_create_wait(cleave, "v@monday", &snapshot, error), -EEXIST);
+	EXPECT_RC(cleave_snapshot_create_wait(cleave, "w@monday", &snapshot, error), -ENOENT);
+	EXPECT_RC(write_block(disk, 0, 'b'), 0);
+	EXPECT(holds("v@monday", 0, 'a'));
+
+	EXPECT_RC(cleave_snapshot_clone_wait(cleave, "v@monday", "c", &clone, error), 0);
+	EXPECT(clone.origin == snapshot.number && clone.info.id != volume.info.id);
+	EXPECT_RC(cleave_snapshot_clone_wait(cleave, "v@monday", "c", &clone, error), -EEXIST);
+	EXPECT(holds("c", 0, 'a'));
+	EXPECT_RC(cleave_snapshot_list_wait(cleave, "v", &snapshots, &count, error), 0);
+	EXPECT(count == 1 && snapshots[0].number == snapshot.number);
+	EXPECT(snapshots[0].clone_count == 1);
+	free(snapshots);
+	EXPECT_RC(cleave_snapshot_list_wait(cleave, "c", &snapshots, &count, error), 0);
+	EXPECT(count == 0 && snapshots == NULL);
+	EXPECT_RC(cleave_snapshot_delete_wait(cleave, "v@monday", error), -ENOTEMPTY);
+	EXPECT_RC(cleave_volume_delete_wait(cleave, "v", CLEAVE_MANAGE_FORCE, error), -ENOTEMPTY);
+
+	EXPECT_RC(cleave_snapshot_rollback_wait(cleave, "v@monday", 0, &volume, error), -ENOTEMPTY);
+	EXPECT_RC(write_block(disk, 4096, 'b'), 0); /* it was refused: the session goes on */
+	EXPECT_RC(cleave_snapshot_rollback_wait(cleave, "v@monday", CLEAVE_MANAGE_FORCE, &volume,
+		      error),
+	    0);
+	EXPECT(write_block(disk, 0, 'c') < 0);
+	cleave_disk_close(disk);
+	EXPECT(holds("v", 0, 'a') && holds("v", 4096, 0));
+	EXPECT_RC(cleave_volume_delete_wait(cleave, "c", 0, error), 0);
+}
+
+static void
+rename_and_resize(void)
+{
+	struct cleave_volume_entry volume;
+
+	EXPECT_RC(cleave_volume_rename_wait(cleave, "v", "w", &volume, error), 0);
+	EXPECT(strcmp(volume.info.name, "w") == 0);
+	EXPECT(holds("w@monday", 0, 'a'));
+	EXPECT_RC(cleave_volume_set_size_wait(cleave, "w", 128 * MIB, 0, &volume, error), 0);
+	EXPECT(volume.info.size_bytes == 128 * MIB);
+	EXPECT_RC(cleave_volume_set_size_wait(cleave, "w", 32 * MIB, 0, &volume, error), -EINVAL);
+	EXPECT_RC(cleave_volume_set_size_wait(cleave, "w", 32 * MIB,
+		      CLEAVE_MANAGE_SHRINK | CLEAVE_MANAGE_CHECK, &volume, error),
+	    0);
+	EXPECT(volume.info.size_bytes == 128 * MIB);
+	EXPECT_RC(cleave_volume_set_size_wait(cleave, "w", 32 * MIB, CLEAVE_MANAGE_SHRINK, &volume,
+		      error),
+	    0);
+	EXPECT(volume.info.size_bytes == 32 * MIB);
+	/* To the size that it had. */
+	EXPECT_RC(cleave_snapshot_rollback_wait(cleave, "w@monday", 0, &volume, error), 0);
+	EXPECT(volume.info.size_bytes == 64 * MIB);
+}
+
+static void
+list_many_and_delete(void)
+{
+	struct cleave_snapshot snapshot, *snapshots = NULL;
+	struct cleave_volume_entry *volumes = NULL;
+	char name[32];
+	uint32_t count = 0;
+
+	for (int i = 0; i < SNAPSHOTS; i++) {
+		(void)snprintf(name, sizeof(name), "w@s%03d", i);
+		EXPECT_RC(cleave_snapshot_create_wait(cleave, name, &snapshot, error), 0);
+	}
+	EXPECT_RC(cleave_snapshot_list_wait(cleave, NULL, &snapshots, &count, error), 0);
+	EXPECT(count == SNAPSHOTS + 1 && strcmp(snapshots[0].name, "w@monday") == 0);
+	for (uint32_t i = 1; i < count; i++)
+		EXPECT(snapshots[i].number > snapshots[i - 1].number);
+	EXPECT(strcmp(snapshots[SNAPSHOTS].name, name) == 0);
+	free(snapshots);
+	EXPECT_RC(cleave_snapshot_delete_wait(cleave, "w@monday", error), 0);
+	EXPECT_RC(cleave_snapshot_delete_wait(cleave, "w@monday", error), -ENOENT);
+	EXPECT_RC(cleave_volume_delete_wait(cleave, "w", CLEAVE_MANAGE_SNAPSHOTS, error), 0);
+	EXPECT_RC(cleave_volume_list_wait(cleave, &volumes, &count, error), 0);
+	EXPECT(count == 0);
+}
+
+int
+main(int argc, char *argv[])
+{
+	const char *gateways[1];
+	struct cleave_client_options options = { .gateways = gateways, .gateway_count = 1 };
+
+	if (argc != 2)
+		return 2;
+	gateways[0] = argv[1];
+	EXPECT_RC(cleave_start(&options, &cleave, error), 0);
+	look_at_the_cluster();
+	make_a_volume();
+	keep_and_roll_back();
+	rename_and_resize();
+	list_many_and_delete();
+	cleave_stop(cleave);
+	printf("managed\n");
+	return 0;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* command_disk.c -- see command_disk.h */
+#include "command_disk.h"
+
+#include <string.h>
+
+#include "base/check.h"
+
+static bool
+disk_is_done(void *arg)
+{
+	return ((const struct command_disk *)arg)->is_done;
+}
+
+/* Until a handler has come; what it was told. */
+static int
+disk_wait(struct command_disk *disk)
+{
+	(void)loop_run(disk->session->loop, disk_is_done, disk);
+	assert(disk->is_done); /* each handler comes, at the latest when its time is over */
+	disk->is_done = false;
+	return disk->rc;
+}
+
+static void
+disk_finish(struct command_disk *disk, int rc)
+{
+	assert(!disk->is_done);
+	disk->rc = rc;
+	disk->is_done = true;
+}
+
+static void
+disk_on_open(struct cleave_volume *volume, int rc, const char *error, void *arg)
+{
+	struct command_disk *disk = arg;
+
+	assert((rc == 0) == (volume != NULL));
+	disk->volume = volume;
+	if (rc != 0)
+		(void)command_fail(disk->session, rc, "%s",
+		    error != NULL ? error : cleave_error_text(rc));
+	disk_finish(disk, rc);
+}
+
+int
+command_disk_open(struct command_disk *disk, struct command_session *session, const char *name,
+    unsigned flags)
+{
+	int rc;
+
+	*disk = (struct command_disk){ .session = session };
+	rc = cleave_volume_open(session->client, name, flags, disk_on_open, disk);
+	if (rc != 0)
+		return command_fail(session, rc, "volume '%.64s': %s", name, cleave_error_text(rc));
+	return disk_wait(disk);
+}
+
+static void
+disk_on_io(struct cleave_io *io, int rc, void *arg)
+{
+	(void)io;
+	disk_finish(arg, rc);
+}
+
+int
+command_disk_run(struct command_disk *disk, struct cleave_io *io)
+{
+	int rc;
+
+	assert(disk->volume != NULL && !disk->is_done);
+	io->fn = disk_on_io;
+	io->arg = disk;
+	rc = cleave_submit(disk->volume, io);
+	return rc != 0 ? rc : disk_wait(disk);
+}
+
+static void
+disk_on_closed(void *arg)
+{
+	disk_finish(arg, 0);
+}
+
+void
+command_disk_close(struct command_disk *disk)
+{
+	assert(disk->volume != NULL && !disk->is_done);
+	cleave_volume_close(disk->volume, disk_on_closed, disk);
+	(void)disk_wait(disk);
+	disk->volume = NULL;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * message_payload.c -- see message_payload.h
+ *
+ *	write  caller's memory --gather, CRC--> device memory (staging) --> sent
+ *	read   arrived --placed, or scattered--> caller's memory, CRC checked there
+ *	status arrived --checked whole--> the request's extents
+ */
+#include "message_payload.h"
+
+#include <errno.h>
+
+#include "base/check.h"
+#include "base/crc32c.h"
+
+/* Flags of a reply's entries are given to callers as they come. */
+_Static_assert((int)CLEAVE_EXTENT_HOLE == (int)WIRE_STATUS_HOLE &&
+	(int)CLEAVE_EXTENT_ZERO == (int)WIRE_STATUS_ZERO,
+    "extent flags");
+
+bool
+cleave_payload_extent(struct cleave_io *io, const struct wire_status *status)
+{
+	uint64_t bytes = (uint64_t)status->block_count * CLEAVE_BLOCK_BYTES;
+
+	assert(io->extent_count <= io->extent_max);
+	if (io->extent_count > 0 && io->extents[io->extent_count - 1].flags == status->flags) {
+		io->extents[io->extent_count - 1].length_bytes += bytes;
+		return true;
+	}
+	if (io->extent_count == io->extent_max)
+		return false;
+	io->extents[io->extent_count++] =
+	    (struct cleave_extent){ .length_bytes = bytes, .flags = status->flags };
+	return true;
+}
+
+static uint32_t
+device_crc(struct cleave_client *client, dev_ptr data, uint32_t bytes)
+{
+	struct engine_job job = { .kind = ENGINE_JOB_CRC, .src = data, .src_bytes = bytes };
+	int rc = engine_submit(client->engines, &job);
+
+	assert(rc == 1); /* inline, and the shape is right */
+	return job.payload_crc;
+}
+
+/* The payload goes from the caller's memory to @message->staging. Returns its CRC. */
+static uint32_t
+payload_gather(struct message *message)
+{
+	uint32_t at, bytes, crc = 0;
+	uint8_t *from;
+
+	for (at = 0; at < message->length_bytes; at += bytes) {
+		bytes = io_stretch(message->io, message->io_offset_bytes + at,
+		    message->length_bytes - at, &from);
+		dev_copy_from_host(message->client->port, dev_ptr_add(message->staging, at), from,
+		    bytes);
+		crc = crc32c(crc, from, bytes);
+	}
+	return crc;
+}
+
+void
+cleave_payload_stage(struct message *message)
+{
+	struct cleave_client *client = message->client;
+	const struct cleave_io *io = message->io;
+
+	assert(io->op == CLEAVE_WRITE && !message->is_staged && !message->is_sending);
+	if (io_has_host(io)) {
+		message->payload_crc = payload_gather(message);
+		message->piece.ptr = message->staging;
+	} else {
+		message->piece.ptr = dev_ptr_add(io->buffer, message->io_offset_bytes);
+		message->payload_crc =
+		    device_crc(client, message->piece.ptr, message->length_bytes);
+	}
+	message->piece.bytes = message->length_bytes;
+	message->is_staged = true;
+}
+
+/*
+ * The caller's memory is written before the answer's CRC is known; so it is without this. It is there
+ * until the message ends, and that is after its answer, or its connection.
+ */
+void *
+cleave_payload_place(struct message *message)
+{
+	uint8_t *to;
+
+	CHECK_OBJ(message, MESSAGE_MAGIC);
+	assert(message->sm.state == MESSAGE_SENT);
+	if (!io_has_host(message->io) || message->is_given_up || message->is_placed)
+		return NULL;
+	/* A payload for more than one stretch of a vector is scattered when it is here. */
+	if (io_stretch(message->io, message->io_offset_bytes, message->length_bytes, &to) <
+	    message->length_bytes)
+		return NULL;
+	message->is_placed = true;
+	return to;
+}
+
+/* The payload of @msg, unless it has been placed there, goes to the caller's memory. Returns its CRC. */
+static uint32_t
+payload_scatter(struct message *message, const struct split_msg *msg)
+{
+	uint32_t at, bytes, crc = 0;
+	uint8_t *to;
+
+	for (at = 0; at < message->length_bytes; at += bytes) {
+		bytes = io_stretch(message->io, message->io_offset_bytes + at,
+		    message->length_bytes - at, &to);
+		if (msg->placed == NULL)
+			dev_copy_to_host(message->client->port, to, dev_ptr_add(msg->payload, at),
+			    bytes);
+		crc = crc32c(crc, to, bytes);
+	}
+	return crc;
+}
+
+int
+cleave_payload_take(struct message *message, const struct wire_io_reply *reply,
+    const struct split_msg *msg)
+{
+	struct cleave_client *client = message->client;
+	const struct cleave_io *io = message->io;
+	uint32_t crc;
+
+	assert(io->op == CLEAVE_READ && reply->rc == 0);
+	if (io_has_host(io)) {
+		crc = payload_scatter(message, msg);
+	} else {
+		struct engine_job job = {
+			.kind = ENGINE_JOB_COPY,
+			.src = msg->payload,
+			.src_bytes = message->length_bytes,
+			.dst = dev_ptr_add(io->buffer, message->io_offset_bytes),
+			.dst_cap_bytes = message->length_bytes,
+		};
+		int rc = engine_submit(client->engines, &job);
+
+		assert(rc == 1); /* inline, and the shape is right */
+		crc = device_crc(client, job.dst, message->length_bytes);
+	}
+	message->is_damaged = crc != reply->payload_crc;
+	return message->is_damaged ? -EBADMSG : 0;
+}
+
+int
+cleave_payload_take_status(struct message *message, const struct wire_io_reply *reply,
+    dev_ptr payload)
+{
+	struct cleave_client *client = message->client;
+	uint32_t left_count = message->length_bytes / CLEAVE_BLOCK_BYTES;
+	struct wire_status status;
+	const char *field;
+
+	assert(message->io->op == CLEAVE_BLOCK_STATUS && message->told_bytes == 0);
+	dev_copy_to_host(client->port, client->status, payload, reply->payload_bytes);
+	message->is_damaged = crc32c(0, client->status, reply->payload_bytes) != reply->payload_crc;
+	if (message->is_damaged)
+		return -EBADMSG;
+	/* All of it is checked before anything is told. */
+	for (uint32_t at = 0; at < reply->payload_bytes; at += WIRE_STATUS_ENTRY_BYTES) {
+		if (wire_status_decode(client->status + at, left_count, &status, &field) != 0)
+			return -EBADMSG;
+		left_count -= status.block_count;
+	}
+	for (uint32_t at = 0; at < reply->payload_bytes; at += WIRE_STATUS_ENTRY_BYTES) {
+		(void)wire_status_decode(client->status + at, UINT32_MAX, &status, &field);
+		message->is_full = !cleave_payload_extent(message->io, &status);
+		if (message->is_full)
+			break;
+		message->told_bytes += status.block_count * (uint32_t)CLEAVE_BLOCK_BYTES;
+	}
+	return 0;
+}
