@@ -11,10 +11,11 @@
 
 #include "base/num.h"
 #include "catalog/json.h"
+#include "catalog/numbers.h"
 #include "catalog/place.h"
-#include "catalog/scope.h"
 #include "cleave/meta.h"
 #include "cleave/wire.h"
+#include "common/limits.h"
 
 /* ---- encode ---- */
 

@@ -9,6 +9,7 @@
  */
 #include "catalog/hidden.h"
 #include "base/num.h"
+#include "catalog/numbers.h"
 #include "catalog/scope.h"
 #include "catalog/volume_table.h"
 

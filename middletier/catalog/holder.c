@@ -12,7 +12,6 @@
 #include <time.h>
 
 #include "base/num.h"
-#include "catalog/volume_table.h"
 
 int
 mt_json_put_holder(json_t *object, const struct mt_volume *volume)

@@ -17,8 +17,8 @@
 #include "base/num.h"
 #include "catalog/holder.h"
 #include "catalog/scope.h"
-#include "catalog/volume_table.h"
 #include "catalog/wish.h"
+#include "common/limits.h"
 
 /* ---- values that are texts ---- */
 

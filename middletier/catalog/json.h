@@ -8,11 +8,10 @@
 #include <stdint.h>
 
 #include "cleave/wire.h"
+#include "common/limits.h"
 
 struct mt_scope;
 struct mt_volume;
-
-#define MT_ERROR_BYTES 384u /* of a sentence that says what is wrong; a longer one is cut */
 
 enum mt_json_kind {
 	MT_JSON_TEXT,

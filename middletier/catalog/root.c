@@ -27,6 +27,7 @@
 #include "cleave/batch.h"
 #include "cleave/wire.h"
 #include "common/replica.h"
+#include "common/root.h"
 
 #define ROOT_FORMAT 1
 #define ROOT_HEX_BYTES 17u

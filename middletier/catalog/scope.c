@@ -15,6 +15,7 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "catalog/numbers.h"
 #include "catalog/scope.h"
 #include "cleave/wire.h"
 

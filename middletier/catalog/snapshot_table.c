@@ -24,6 +24,7 @@
 #include "base/num.h"
 #include "base/search.h"
 #include "catalog/json.h"
+#include "catalog/numbers.h"
 #include "catalog/scope.h"
 #include "catalog/snapshot_table.h"
 #include "catalog/volume_table.h"
@@ -31,6 +32,7 @@
 #include "cleave/meta.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
+#include "common/limits.h"
 #include "common/replica.h"
 
 #define SNAPSHOTS_MIN 16u

@@ -19,6 +19,7 @@
 #include "base/search.h"
 #include "catalog/holder.h"
 #include "catalog/json.h"
+#include "catalog/numbers.h"
 #include "catalog/scope.h"
 #include "catalog/snapshot_table.h"
 #include "catalog/wish.h"
@@ -27,6 +28,7 @@
 #include "cleave/meta.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
+#include "common/limits.h"
 #include "common/replica.h"
 
 const char *

@@ -32,6 +32,7 @@
 #include "base/num.h"
 #include "base/sm.h"
 #include "catalog/hidden.h"
+#include "catalog/numbers.h"
 #include "catalog/scope.h"
 #include "catalog/snapshot_table.h"
 #include "catalog/volume_table.h"

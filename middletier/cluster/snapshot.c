@@ -55,6 +55,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "base/sm.h"
+#include "catalog/numbers.h"
 #include "catalog/root.h"
 #include "catalog/scope.h"
 #include "catalog/snapshot_table.h"

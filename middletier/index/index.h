@@ -37,6 +37,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "catalog/hidden.h"
 #include "catalog/scope.h"
 #include "cleave/loop.h"
 #include "cleave/wire.h"

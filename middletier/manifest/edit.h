@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "catalog/scope.h"
+#include "catalog/snapshot.h"
 #include "catalog/volume.h"
 #include "cleave/batch.h"
 #include "common/replica.h"

@@ -50,7 +50,6 @@
 #include "common/shard.h"
 #include "common/shard_events.h"
 #include "extent/extent.h"
-#include "extent/node_link.h"
 #include "extent/replicate.h"
 #include "manifest/edit.h"
 #include "manifest/manifest_checkpoint.h"
@@ -387,7 +386,7 @@ manifest_on_stored(int rc, const struct mt_root *root, void *arg)
 {
 	struct mt_manifest *manifest = arg;
 	struct mt_shard *shard = manifest->shard;
-	struct mt_root old_root = shard->root;
+	struct mt_root old_root = *shard->root;
 
 	CHECK_OBJ(manifest, MANIFEST_MAGIC);
 	if (manifest->sm.state == MANIFEST_STOPPED)
@@ -401,7 +400,7 @@ manifest_on_stored(int rc, const struct mt_root *root, void *arg)
 		manifest_wait(manifest, MANIFEST_STORING, rc);
 		return;
 	}
-	shard->root = *root;
+	*shard->root = *root;
 	manifest_delete_old(manifest, &old_root);
 	manifest->extent = manifest->next;
 	manifest->next = NULL;
@@ -423,8 +422,8 @@ manifest_store(struct mt_manifest *manifest)
 
 	sm_move(&manifest->sm, MANIFEST_STORING);
 	if (MUTANT(manifest_dropped_early))
-		manifest_delete_old(manifest, &manifest->shard->root);
-	*wanted = manifest->shard->root;
+		manifest_delete_old(manifest, manifest->shard->root);
+	*wanted = *manifest->shard->root;
 	wanted->has_manifest = true;
 	wanted->manifest = next->id;
 	wanted->manifest_replica_count = next->replica_count;

@@ -35,6 +35,7 @@
 #include "common/port.h"
 #include "common/settings.h"
 #include "common/shard.h"
+#include "common/shard_state.h"
 #include "index/index.h"
 #include "manifest/edit.h"
 #include "manifest/manifest.h"

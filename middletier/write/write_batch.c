@@ -33,6 +33,7 @@
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "common/lease.h"
+#include "common/metric.h"
 #include "common/port.h"
 #include "common/shard.h"
 #include "common/shard_events.h"

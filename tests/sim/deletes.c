@@ -24,6 +24,7 @@
 #include "middletier/common/alloc.h"
 #include "middletier/common/port.h"
 #include "middletier/common/replica.h"
+#include "middletier/common/root.h"
 #include "middletier/common/settings.h"
 #include "middletier/common/shard.h"
 #include "middletier/manifest/edit.h"

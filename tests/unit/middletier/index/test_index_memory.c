@@ -10,6 +10,7 @@
 #include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/wire.h"
+#include "middletier/catalog/numbers.h"
 #include "middletier/catalog/scope.h"
 #include "middletier/common/replica.h"
 #include "middletier/extent/extent.h"

@@ -5,6 +5,7 @@
 #include "cleave/batch.h"
 #include "cleave/loop.h"
 #include "cleave/wire.h"
+#include "middletier/catalog/hidden.h"
 #include "middletier/catalog/scope.h"
 #include "middletier/cluster/gateway_state.h"
 #include "middletier/common/alloc.h"
