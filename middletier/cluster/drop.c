@@ -46,6 +46,7 @@
 #include "common/port.h"
 #include "common/shard.h"
 #include "index/index.h"
+#include "index/index_cuts.h"
 #include "merge/flush.h"
 #include "shard/segment_drop.h"
 #include "write/cut.h"

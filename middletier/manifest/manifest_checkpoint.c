@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/list.h"
 #include "base/num.h"
 #include "base/sm.h"
 #include "cleave/batch.h"
@@ -24,8 +23,10 @@
 #include "extent/extent.h"
 #include "extent/replicate.h"
 #include "manifest/edit.h"
+#include "manifest/edit_decode.h"
 #include "manifest/manifest.h"
 #include "manifest/manifest_checkpoint.h"
+#include "manifest/manifest_edits.h"
 #include "manifest/manifest_parts.h"
 #include "manifest/manifest_room.h"
 #include "manifest/manifest_state.h"
@@ -182,14 +183,12 @@ manifest_on_checkpointed(struct mt_batch *batch, int rc, void *arg)
 static int
 manifest_begin_checkpoint(struct mt_manifest *manifest)
 {
-	struct loop_link *link;
 	int rc = manifest_encode_state(manifest);
 
 	if (rc != 0)
 		return rc;
 	/* Commits that wait are in the state, hence in the checkpoint; those that come from now on are not. */
-	while ((link = list_pop_front(&manifest->waiting)) != NULL)
-		list_push_back(&manifest->flying, link);
+	mt_manifest_commits_take_all(&manifest->commits);
 	return 0;
 }
 

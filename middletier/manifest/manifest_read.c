@@ -23,6 +23,7 @@
 #include "common/shard.h"
 #include "extent/replay.h"
 #include "manifest/edit.h"
+#include "manifest/edit_decode.h"
 #include "manifest/manifest_read.h"
 #include "manifest/manifest_state.h"
 

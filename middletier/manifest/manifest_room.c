@@ -31,6 +31,8 @@
 #include "extent/extent.h"
 #include "manifest/edit.h"
 #include "manifest/manifest.h"
+#include "manifest/manifest_edits.h"
+#include "manifest/manifest_mirror.h"
 #include "manifest/manifest_parts.h"
 #include "manifest/manifest_room.h"
 #include "manifest/manifest_state.h"

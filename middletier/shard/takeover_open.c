@@ -29,6 +29,8 @@
 #include "extent/extent_table.h"
 #include "extent/replay.h"
 #include "index/index.h"
+#include "index/index_apply.h"
+#include "index/index_cuts.h"
 #include "manifest/edit.h"
 #include "manifest/manifest.h"
 #include "manifest/manifest_state.h"

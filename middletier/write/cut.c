@@ -37,6 +37,7 @@
 #include "common/shard.h"
 #include "common/shard_state.h"
 #include "index/index.h"
+#include "index/index_cuts.h"
 #include "manifest/edit.h"
 #include "manifest/manifest.h"
 #include "manifest/manifest_state.h"

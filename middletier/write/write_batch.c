@@ -40,6 +40,7 @@
 #include "extent/extent.h"
 #include "extent/replicate.h"
 #include "index/index.h"
+#include "index/index_apply.h"
 #include "index/ring.h"
 #include "write/cut.h"
 #include "write/log_roll.h"

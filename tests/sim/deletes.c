@@ -28,6 +28,7 @@
 #include "middletier/common/settings.h"
 #include "middletier/common/shard.h"
 #include "middletier/manifest/edit.h"
+#include "middletier/manifest/edit_decode.h"
 #include "middletier/manifest/manifest_state.h"
 #include "middletier/meta/meta_store.h"
 #include "middletier/upkeep/orphans.h"

@@ -15,6 +15,7 @@
 #include "middletier/common/alloc.h"
 #include "middletier/common/shard.h"
 #include "middletier/manifest/manifest.h"
+#include "middletier/manifest/manifest_mirror.h"
 #include "middletier/manifest/manifest_state.h"
 #include "tests/support/mt_rig.h"
 

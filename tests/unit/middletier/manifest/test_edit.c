@@ -15,6 +15,9 @@
 #include "middletier/common/alloc.h"
 #include "middletier/common/replica.h"
 #include "middletier/manifest/edit.h"
+#include "middletier/manifest/edit_decode.h"
+#include "middletier/manifest/manifest_edits.h"
+#include "middletier/manifest/manifest_mirror.h"
 #include "middletier/manifest/manifest_parts.h"
 #include "middletier/manifest/manifest_state.h"
 

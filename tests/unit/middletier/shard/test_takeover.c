@@ -26,6 +26,7 @@
 #include "middletier/extent/extent.h"
 #include "middletier/gateway/gateway.h"
 #include "middletier/index/index.h"
+#include "middletier/index/index_cuts.h"
 #include "middletier/index/memtable.h"
 #include "middletier/manifest/edit.h"
 #include "middletier/manifest/manifest.h"
