@@ -73,6 +73,7 @@ static int
 json_read_u64(const json_t *value, const struct mt_json_member *member,
     char ret_error[MT_ERROR_BYTES])
 {
+	assert(member->max == 0 || member->min <= member->max);
 	json_int_t number = json_integer_value(value);
 
 	if (!json_is_integer(value))
@@ -207,6 +208,8 @@ mt_json_put_scope(json_t *object, const struct mt_scope *scope, uint64_t segment
 {
 	json_t *spans;
 
+	assert(json_is_object(object));
+	assert(scope->span_count <= MT_SPANS_MAX);
 	if (mt_scope_is_plain(scope, segment_base))
 		return 0;
 	spans = json_array();

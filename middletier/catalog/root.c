@@ -37,6 +37,7 @@
 void
 mt_root_key(char out[MT_ROOT_KEY_BYTES], uint32_t shard)
 {
+	assert(shard < CLEAVE_SHARDS_MAX);
 	(void)snprintf(out, MT_ROOT_KEY_BYTES, "shards/%05" PRIu32, shard);
 }
 
@@ -53,6 +54,8 @@ root_encode_replicas(const struct mt_root *root)
 {
 	json_t *replicas = json_array();
 
+	assert(root->manifest_replica_count >= 1);
+	assert(root->manifest_replica_count <= MT_REPLICAS_MAX);
 	for (uint32_t i = 0; i < root->manifest_replica_count; i++) {
 		const struct mt_replica *replica = &root->manifest_replicas[i];
 		char incarnation[ROOT_HEX_BYTES];
@@ -75,6 +78,7 @@ root_encode_manifest(const struct mt_root *root)
 	uint64_t sealed_bytes = root->manifest_sealed_bytes;
 	json_t *replicas = root_encode_replicas(root);
 
+	assert(root->has_manifest);
 	if (replicas == NULL)
 		return NULL;
 	/* "o" takes the reference, also when packing fails. */
@@ -188,6 +192,8 @@ root_get_manifest(const json_t *object, uint32_t shard, struct mt_root *root,
 	uint64_t epoch, counter;
 	int rc;
 
+	assert(shard < CLEAVE_SHARDS_MAX);
+	assert(root->epoch != 0);
 	ROOT_EXPECT(json_is_object(object) && json_object_size(object) == 4, "manifest");
 	rc = root_get_u64(object, "epoch", root->epoch, &epoch, ret_field);
 	if (rc == 0)
@@ -255,6 +261,7 @@ mt_root_decode(const void *text, uint32_t bytes, uint32_t shard, struct mt_root 
 	json_t *object = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
 	int rc;
 
+	assert(shard < CLEAVE_SHARDS_MAX);
 	if (object == NULL && json_error_code(&error) == json_error_out_of_memory)
 		return -ENOMEM;
 	rc = root_get_all(object, shard, &root, ret_field);

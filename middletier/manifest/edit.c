@@ -62,6 +62,7 @@ edit_put_replicas(struct edit_writer *writer, const struct mt_edit *edit)
 static void
 edit_put_run(struct edit_writer *writer, const struct mt_edit *edit)
 {
+	assert(edit->kind == MT_EDIT_RUN_ADDED || edit->kind == MT_EDIT_RUN_REMOVED);
 	edit_put_u64(writer, edit->chunk);
 	edit_put_u64(writer, edit->offset_bytes);
 	if (edit->kind != MT_EDIT_RUN_ADDED)
@@ -74,6 +75,7 @@ edit_put_run(struct edit_writer *writer, const struct mt_edit *edit)
 static void
 edit_put_spans(struct edit_writer *writer, const struct mt_scope *scope)
 {
+	assert(scope->span_count <= MT_SPANS_MAX);
 	for (uint32_t i = 0; i < scope->span_count; i++) {
 		edit_put_u64(writer, scope->spans[i].segment_base);
 		edit_put_u64(writer, scope->spans[i].cut_from);
@@ -93,6 +95,7 @@ edit_put_snapshot(struct edit_writer *writer, const struct mt_edit *edit)
 {
 	const struct mt_snapshot *snapshot = &edit->snapshot;
 
+	assert(edit->kind == MT_EDIT_SNAPSHOT);
 	assert(snapshot->scope.span_count <= MT_SPANS_MAX);
 	edit_put_u64(writer, snapshot->number);
 	edit_put_u64(writer, snapshot->volume_id);
@@ -115,6 +118,7 @@ edit_put_volume(struct edit_writer *writer, const struct mt_edit *edit)
 	const struct mt_volume *volume = &edit->volume;
 	bool is_plain = mt_scope_is_plain(&volume->scope, volume->segment_base);
 
+	assert(edit->kind == MT_EDIT_VOLUME);
 	edit_put_u64(writer, volume->id);
 	edit_put_u64(writer, volume->size_bytes);
 	edit_put_u64(writer, volume->segment_base);

@@ -35,6 +35,7 @@ edit_decode_replica(const uint8_t *in, struct mt_edit *edit, uint32_t index, con
 {
 	struct mt_replica *replica = &edit->replicas[index];
 
+	assert(index < MT_REPLICAS_MAX);
 	replica->node_id = num_get_le32(in);
 	EDIT_EXPECT(replica->node_id != 0, "node_id");
 	for (uint32_t i = 0; i < index; i++)
@@ -53,6 +54,7 @@ edit_decode_opened(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
 	const uint8_t *at = value + EDIT_OPENED_FIXED_BYTES;
 	int rc;
 
+	assert(edit_has_replicas(edit->kind));
 	EDIT_EXPECT(bytes >= EDIT_OPENED_FIXED_BYTES, "value_bytes");
 	rc = edit_decode_id(value, edit, ret_field);
 	if (rc != 0)
@@ -87,6 +89,7 @@ edit_decode_part(const uint8_t *value, uint32_t bytes, struct mt_edit *edit, con
 {
 	int rc;
 
+	assert(edit->kind == MT_EDIT_PART);
 	EDIT_EXPECT(bytes >= EDIT_LENGTH_BYTES, "value_bytes");
 	bytes -= EDIT_LENGTH_BYTES;
 	rc = edit_decode_opened(value, bytes, edit, ret_field);
@@ -101,6 +104,7 @@ edit_decode_run(const uint8_t *value, struct mt_edit *edit, const char **ret_fie
 {
 	int rc = edit_decode_id(value, edit, ret_field);
 
+	assert(edit->kind == MT_EDIT_RUN_ADDED || edit->kind == MT_EDIT_RUN_REMOVED);
 	if (rc != 0)
 		return rc;
 	edit->chunk = num_get_le64(value + 8);
@@ -149,6 +153,7 @@ edit_decode_spans(const uint8_t *in, uint32_t count, uint64_t segment_base, stru
 {
 	const char *problem;
 
+	assert(count <= MT_SPANS_MAX);
 	scope->span_count = count;
 	for (uint32_t i = 0; i < count; i++, in += EDIT_SPAN_BYTES)
 		scope->spans[i] = (struct mt_span){ num_get_le64(in), num_get_le64(in + 8),

@@ -126,6 +126,8 @@ manifest_wait(struct mt_manifest *manifest, enum manifest_machine resume, int rc
 	struct mt_shard *shard = manifest->shard;
 	uint64_t half_ns = manifest->backoff_ns / 2;
 
+	assert(rc < 0);
+	assert(resume == MANIFEST_CREATING || resume == MANIFEST_STORING);
 	if (!manifest->is_wait_logged)
 		log_warn("shard %" PRIu32 ": manifest waits for %s rc=%s", shard->index,
 		    rc == -EFBIG                     ? "volumes or snapshots to be deleted"
@@ -143,6 +145,7 @@ manifest_wait(struct mt_manifest *manifest, enum manifest_machine resume, int rc
 static void
 manifest_resume(struct mt_manifest *manifest)
 {
+	assert(manifest->sm.state == MANIFEST_WAITING);
 	loop_timer_stop(manifest->shard->port->loop, &manifest->timer);
 	if (manifest->resume == MANIFEST_STORING)
 		manifest_store(manifest);
@@ -165,6 +168,7 @@ manifest_on_timer(struct loop_timer *timer, void *arg)
 static void
 manifest_give_up(struct mt_manifest *manifest, int rc, const char *why)
 {
+	assert(rc < 0);
 	log_error("shard %" PRIu32 ": stopped: %s rc=%s", manifest->shard->index, why,
 	    log_errno(rc));
 	mt_shard_stop(manifest->shard, rc);
@@ -173,6 +177,7 @@ manifest_give_up(struct mt_manifest *manifest, int rc, const char *why)
 void
 manifest_begin_failed(struct mt_manifest *manifest, int rc)
 {
+	assert(rc < 0);
 	if (manifest->next != NULL)
 		mt_extent_delete(manifest->next);
 	manifest->next = NULL;
@@ -192,6 +197,9 @@ manifest_send(struct mt_manifest *manifest, struct mt_extent *extent, uint32_t e
 {
 	struct mt_batch *batch = &manifest->batch;
 
+	assert(edit_count > 0);
+	assert(edit_bytes <= MANIFEST_EDITS_BYTES_MAX);
+	assert(manifest->batch.unanswered_count == 0);
 	batch->info = (struct batch_info){
 		.kind = EXTENT_MANIFEST,
 		.record_count = edit_count,
@@ -218,6 +226,7 @@ manifest_on_appended(struct mt_batch *batch, int rc, void *arg)
 
 	(void)batch;
 	CHECK_OBJ(manifest, MANIFEST_MAGIC);
+	assert(batch == &manifest->batch);
 	if (manifest->sm.state == MANIFEST_STOPPED)
 		return;
 	assert(manifest->sm.state == MANIFEST_APPENDING);
@@ -353,6 +362,8 @@ manifest_store(struct mt_manifest *manifest)
 	struct mt_root *wanted = &manifest->wanted;
 	int rc;
 
+	assert(manifest->next != NULL);
+	assert(manifest->checkpoint == NULL);
 	sm_move(&manifest->sm, MANIFEST_STORING);
 	if (MUTANT(manifest_dropped_early))
 		manifest_delete_old(manifest, manifest->shard->root);
@@ -486,6 +497,7 @@ mt_manifest_stop(struct mt_shard *shard, int rc)
 {
 	struct mt_manifest *manifest = shard->manifest;
 
+	assert(rc < 0);
 	if (manifest == NULL || manifest->sm.state == MANIFEST_STOPPED)
 		return;
 	manifest->stop_rc = rc;

@@ -31,6 +31,7 @@ mt_manifest_state_bytes(const struct mt_manifest_state *state)
 static void
 state_extent_edit(const struct mt_state_extent *extent, bool is_seal, struct mt_edit *ret_edit)
 {
+	assert(extent->replica_count <= MT_REPLICAS_MAX);
 	*ret_edit = (struct mt_edit){ .id = extent->id };
 	if (is_seal) {
 		ret_edit->kind = MT_EDIT_EXTENT_SEALED;

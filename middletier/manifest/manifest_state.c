@@ -54,6 +54,9 @@ mt_manifest_state_reserve(struct mt_manifest_state *state, uint32_t count)
 	int rc = mt_array_grow(&extents, &state->extent_max, (uint64_t)state->extent_count + count,
 	    sizeof(*state->extents));
 
+	assert(state->extent_count <= state->extent_max);
+	assert(state->run_count <= state->run_max);
+	assert(state->cut_count <= state->cut_max);
 	state->extents = extents;
 	if (rc == 0)
 		rc = mt_array_grow(&runs, &state->run_max, (uint64_t)state->run_count + count,
@@ -108,6 +111,8 @@ mt_manifest_state_find(const struct mt_manifest_state *state, const struct exten
 static void
 state_take_replicas(struct mt_state_extent *extent, const struct mt_edit *edit)
 {
+	assert(edit->replica_count >= 1);
+	assert(edit->replica_count <= MT_REPLICAS_MAX);
 	extent->replica_count = edit->replica_count;
 	for (uint32_t i = 0; i < edit->replica_count; i++) {
 		extent->replicas[i] = edit->replicas[i];
@@ -122,6 +127,7 @@ state_apply_opened(struct mt_manifest_state *state, const struct mt_edit *edit,
 	uint32_t position = state_extent_position(state, &edit->id);
 	struct mt_state_extent *at;
 
+	assert(edit->kind == MT_EDIT_EXTENT_OPENED);
 	STATE_EXPECT(mt_manifest_state_find(state, &edit->id) == NULL, "extent opened twice");
 	STATE_EXPECT(edit->id.epoch <= state->epoch, "extent of a later epoch");
 	if (mt_manifest_state_reserve(state, 1) != 0)
@@ -140,6 +146,7 @@ state_apply_sealed(struct mt_manifest_state *state, const struct mt_edit *edit,
 {
 	struct mt_state_extent *extent = mt_manifest_state_find(state, &edit->id);
 
+	assert(edit->kind == MT_EDIT_EXTENT_SEALED);
 	STATE_EXPECT(extent != NULL, "sealed extent was not opened");
 	STATE_EXPECT(!extent->is_sealed, "extent sealed twice");
 	extent->is_sealed = true;
@@ -154,6 +161,7 @@ state_apply_replicas(struct mt_manifest_state *state, const struct mt_edit *edit
 {
 	struct mt_state_extent *extent = mt_manifest_state_find(state, &edit->id);
 
+	assert(edit->kind == MT_EDIT_EXTENT_REPLICAS);
 	STATE_EXPECT(extent != NULL, "extent with new replicas was not opened");
 	STATE_EXPECT(extent->is_sealed, "extent with new replicas is not sealed");
 	STATE_EXPECT(extent->kind == edit->extent_kind,
@@ -168,6 +176,7 @@ state_apply_deleted(struct mt_manifest_state *state, const struct mt_edit *edit,
 {
 	struct mt_state_extent *extent = mt_manifest_state_find(state, &edit->id);
 
+	assert(edit->kind == MT_EDIT_EXTENT_DELETED);
 	STATE_EXPECT(extent != NULL, "deleted extent was not opened");
 	for (uint32_t i = 0; i < state->run_count; i++)
 		STATE_EXPECT(extent_id_compare(&state->runs[i].id, &edit->id) != 0,
@@ -208,6 +217,7 @@ state_apply_run_added(struct mt_manifest_state *state, const struct mt_edit *edi
 	uint32_t position = state_run_position(state, edit->chunk);
 	struct mt_state_run *at;
 
+	assert(edit->kind == MT_EDIT_RUN_ADDED);
 	STATE_EXPECT(mt_manifest_state_find(state, &edit->id) != NULL,
 	    "run's extent was not opened");
 	STATE_EXPECT(state_find_run(state, edit) == NULL, "run added twice");
@@ -231,6 +241,7 @@ state_apply_run_removed(struct mt_manifest_state *state, const struct mt_edit *e
 {
 	struct mt_state_run *run = state_find_run(state, edit);
 
+	assert(edit->kind == MT_EDIT_RUN_REMOVED);
 	STATE_EXPECT(run != NULL, "removed run was not added");
 	mt_array_remove(state->runs, &state->run_count, (uint32_t)(run - state->runs),
 	    sizeof(*run));
@@ -240,6 +251,7 @@ state_apply_run_removed(struct mt_manifest_state *state, const struct mt_edit *e
 static int
 state_apply_cut(struct mt_manifest_state *state, const struct mt_edit *edit, const char **ret_field)
 {
+	assert(edit->kind == MT_EDIT_CUT);
 	STATE_EXPECT(state->cut_count == 0 || edit->cut > state->cuts[state->cut_count - 1].cut,
 	    "cuts out of order");
 	if (mt_manifest_state_reserve(state, 1) != 0)
@@ -261,6 +273,7 @@ state_apply_cut_dropped(struct mt_manifest_state *state, const struct mt_edit *e
 {
 	uint32_t i = 0;
 
+	assert(edit->kind == MT_EDIT_CUT_DROPPED);
 	while (i < state->cut_count && state->cuts[i].cut != edit->cut)
 		i++;
 	STATE_EXPECT(i < state->cut_count, "dropped cut was not made");
@@ -302,6 +315,8 @@ state_apply_part(struct mt_manifest_state *state, const struct mt_edit *edit,
 	struct mt_state_extent *at;
 	int rc;
 
+	assert(edit->kind == MT_EDIT_PART);
+	assert(state->part_count <= MT_MANIFEST_PARTS_MAX);
 	for (uint32_t i = 0; i < state->part_count; i++) {
 		if (extent_id_compare(&state->parts[i].id, &edit->id) == 0)
 			return 0;

@@ -46,6 +46,7 @@ meta_lmdb_lease_get(struct lmdb_store *store, MDB_txn *txn, uint64_t id,
 	MDB_val name = meta_lmdb_val(key, sizeof(key)), value;
 	int rc;
 
+	assert(store->leased == NULL);
 	num_put_le64(key, id);
 	rc = mdb_get(txn, store->leases, &name, &value);
 	if (rc != 0)
@@ -67,6 +68,8 @@ meta_lmdb_lease_put(struct lmdb_store *store, MDB_txn *txn, uint64_t id, uint64_
 	MDB_val name = meta_lmdb_val(key, sizeof(key)),
 		value = meta_lmdb_val(&lease, sizeof(lease));
 
+	assert(store->leased == NULL);
+	assert(id != 0);
 	num_put_le64(key, id);
 	/* A wake-up too early, for a lease since renewed, is harmless. */
 	if (store->next_expiry_ns == 0 || lease.expires_ns < store->next_expiry_ns)
@@ -84,6 +87,8 @@ meta_lmdb_lease_end(struct lmdb_store *store, MDB_txn *txn, uint64_t id, bool *r
 	bool has_keys = false;
 	int rc;
 
+	assert(store->leased == NULL);
+	assert(id != 0);
 	num_put_le64(key, id);
 	rc = mdb_del(txn, store->leases, &name, NULL);
 	if (rc != 0 && rc != MDB_NOTFOUND)
@@ -112,6 +117,7 @@ static bool
 lease_is_over(struct lmdb_store *store, const struct lmdb_lease *lease, uint64_t now_ns,
     bool is_bell)
 {
+	assert(!is_bell || store->is_dead != NULL);
 	if (lease->expires_ns <= now_ns)
 		return true;
 	if (lease->holder == store->holder)
@@ -131,6 +137,7 @@ lease_find_over(struct lmdb_store *store, MDB_txn *txn, bool is_bell, uint64_t *
 	MDB_val name, value;
 	int rc = mdb_cursor_open(txn, store->leases, &cursor);
 
+	assert(store->leased == NULL);
 	*ret_id = 0;
 	store->next_expiry_ns = 0;
 	store->has_foreign = false;

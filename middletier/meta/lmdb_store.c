@@ -29,6 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/num.h"
 #include "cleave/meta.h"
 #include "common/alloc.h"
@@ -98,6 +99,7 @@ txn_compare(struct lmdb_store *store, MDB_txn *txn, const struct meta_txn *wante
 	int rc = txn_compare_keys(store, txn, wanted);
 	MDB_txn *look;
 
+	assert(wanted->count > 0);
 	if (rc == 0 && store->leased != NULL && txn_compares_leased(wanted)) {
 		rc = txn_begin(store->leased, &look);
 		if (rc != 0)
@@ -117,6 +119,7 @@ txn_compare(struct lmdb_store *store, MDB_txn *txn, const struct meta_txn *wante
 static int
 txn_apply(struct lmdb_store *store, MDB_txn *txn, const struct meta_txn *wanted)
 {
+	assert(wanted->count > 0);
 	for (uint32_t i = 0; i < wanted->count; i++) {
 		const struct meta_op *op = &wanted->ops[i];
 		int rc = 0;
@@ -144,6 +147,7 @@ list_add(struct list_answer *answer, const MDB_val *name, const MDB_val *value)
 	struct lmdb_request *request = answer->request;
 	struct meta_item *item;
 
+	assert(value->mv_size >= LMDB_ITEM_HEAD_BYTES);
 	answer->text_bytes += name->mv_size + 1 + value->mv_size - LMDB_ITEM_HEAD_BYTES;
 	request->item_count++;
 	if (answer->at == NULL)
@@ -191,6 +195,7 @@ list_halves(struct lmdb_store *store, MDB_txn *txn, MDB_txn *leased, struct list
 {
 	int rc;
 
+	assert(leased == NULL || store->leased != NULL);
 	answer->request->item_count = 0;
 	answer->at = answer->request->text;
 	answer->text_bytes = 0;
@@ -213,6 +218,8 @@ request_list(struct lmdb_store *store, MDB_txn *txn, struct lmdb_request *reques
 	MDB_txn *leased = NULL;
 	int rc = 0;
 
+	assert(request->items == NULL);
+	assert(request->text == NULL);
 	/* A prefix that is shorter than theirs has leased keys behind it, too. */
 	if (store->leased != NULL && meta_key_has_prefix(META_LEASED_PREFIX, request->prefix))
 		rc = txn_begin(store->leased, &leased);
@@ -323,6 +330,8 @@ lmdb_store_run(struct lmdb_store *store, struct lmdb_request *request, bool is_b
 	int rc = txn_begin(store, &txn);
 	int result = rc;
 
+	assert(store->env != NULL);
+	assert(!is_bell || store->leased == NULL);
 	if (rc == 0) {
 		rc = others_look(store, txn, &has_others);
 		if (rc == 0)
@@ -397,8 +406,10 @@ lmdb_store_open(struct lmdb_store *store, const char *path)
 {
 	bool is_leased = store->leased == NULL;
 	MDB_txn *txn;
-	int rc = mdb_env_create(&store->env);
+	int rc;
 
+	assert(store->env == NULL);
+	rc = mdb_env_create(&store->env);
 	if (rc != 0)
 		return rc;
 	if ((rc = mdb_env_set_mapsize(store->env,

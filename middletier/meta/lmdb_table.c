@@ -44,6 +44,7 @@ meta_lmdb_key_version(struct lmdb_store *store, MDB_txn *txn, const char *key,
 	MDB_val name = meta_lmdb_val(key, strlen(key)), value;
 	int rc = mdb_get(txn, store->keys, &name, &value);
 
+	assert(key[0] != '\0');
 	*ret_version = 0;
 	if (rc == MDB_NOTFOUND)
 		return 0;
@@ -96,6 +97,8 @@ meta_lmdb_key_put(struct lmdb_store *store, MDB_txn *txn, const struct meta_op *
 	uint64_t version;
 	int rc = meta_lmdb_next_number(store, txn, "version", &version);
 
+	assert(op->kind == META_PUT);
+	assert(op->lease == 0 || store->leased == NULL);
 	if (rc != 0)
 		return rc;
 	value = meta_lmdb_val(NULL, LMDB_ITEM_HEAD_BYTES + op->value_bytes);
@@ -116,6 +119,7 @@ meta_lmdb_key_delete(struct lmdb_store *store, MDB_txn *txn, const char *key)
 	uint64_t version;
 	int rc = mdb_del(txn, store->keys, &name, NULL);
 
+	assert(key[0] != '\0');
 	if (rc == MDB_NOTFOUND)
 		return 0;
 	return rc != 0 ? rc : meta_lmdb_next_number(store, txn, "version", &version);

@@ -148,6 +148,9 @@ meta_lmdb_workers_submit(struct meta_lmdb_workers *workers, const struct lmdb_re
 	struct lmdb_request *request;
 	int rc = 0;
 
+	assert((wanted->kind == REQUEST_TXN) == (wanted->txn != NULL));
+	assert((wanted->kind == REQUEST_LIST) == (wanted->prefix != NULL));
+	assert(!workers->is_closing);
 	request = mt_calloc(1, sizeof(*request));
 	if (request == NULL)
 		return -ENOMEM;
@@ -254,6 +257,8 @@ requests_free(struct loop_link *list)
 void
 meta_lmdb_workers_fini(struct meta_lmdb_workers *workers)
 {
+	assert(!workers->durable.is_started);
+	assert(!workers->leased.is_started);
 	requests_free(&workers->durable.waiting);
 	requests_free(&workers->leased.waiting);
 	requests_free(&workers->done);
@@ -290,12 +295,15 @@ meta_lmdb_workers_end(struct meta_lmdb_workers *workers)
 {
 	struct lmdb_worker *both[] = { &workers->durable, &workers->leased };
 
+	assert(!workers->is_closing);
 	(void)pthread_mutex_lock(&workers->mutex);
 	workers->is_closing = true;
 	for (uint32_t i = 0; i < NUM_COUNT(both); i++)
 		(void)pthread_cond_signal(&both[i]->has_work);
 	(void)pthread_mutex_unlock(&workers->mutex);
-	for (uint32_t i = 0; i < NUM_COUNT(both); i++)
+	for (uint32_t i = 0; i < NUM_COUNT(both); i++) {
 		if (both[i]->is_started)
 			(void)pthread_join(both[i]->thread, NULL);
+		both[i]->is_started = false;
+	}
 }

@@ -70,6 +70,7 @@ struct meta_lmdb {
 static bool
 request_touches(const struct lmdb_request *request, const char *prefix)
 {
+	assert(request->kind != REQUEST_TXN || request->txn != NULL);
 	if (request->kind != REQUEST_TXN)
 		return true;
 	for (uint32_t i = 0; i < request->txn->count; i++)
@@ -99,6 +100,7 @@ watches_call(struct meta_lmdb *lmdb, const struct lmdb_request *request, const b
 static void
 request_answer(struct lmdb_request *request)
 {
+	assert(request->rc <= 0);
 	if (request->kind == REQUEST_TXN)
 		request->txn_fn(request->rc, request->arg);
 	else if (request->kind == REQUEST_LIST)
@@ -236,6 +238,7 @@ lmdb_watch(struct meta *meta, const char *prefix, meta_watch_fn fn, void *arg)
 	struct meta_lmdb *lmdb = lmdb_of(meta);
 	struct lmdb_watch *watch;
 
+	assert(fn != NULL);
 	if (!meta_prefix_is_valid(prefix))
 		return -EINVAL;
 	watch = mt_calloc(1, sizeof(*watch) + strlen(prefix) + 1);
@@ -341,6 +344,7 @@ meta_lmdb_claim_id(struct meta *meta, uint64_t gateway_id, char *ret_error, size
 	char name[64];
 	int fd, rc;
 
+	assert(error_bytes > 0);
 	(void)snprintf(name, sizeof(name), "gateway-%" PRIu64 ".lock", gateway_id);
 	if (lmdb->claim_fd >= 0) {
 		(void)snprintf(ret_error, error_bytes, "this process has claimed an id already");
@@ -475,6 +479,7 @@ open_halves(struct meta_lmdb *lmdb, const char *path, char *ret_error, size_t er
 	char boot[LMDB_BOOT_BYTES];
 	int rc = lmdb_leases_open(&lmdb->host, lmdb->directory_fd, path, ret_error, error_bytes);
 
+	assert(lmdb->directory_fd >= 0);
 	if (rc != 0)
 		return rc;
 	leased->holder = lmdb->host.holder;
