@@ -23,6 +23,8 @@
 #include "../middletier/manifest/manifest_state.h"
 #include "base/num.h"
 #include "cleave/batch.h"
+#include "manifest/edit_decode.h"
+#include "manifest/manifest_edits.h"
 
 static double
 seconds(void)

@@ -23,6 +23,7 @@
 #include "base/random.h"
 #include "cleave/batch.h"
 #include "cleave/wire.h"
+#include "index/index_apply.h"
 
 #define KEYS_DEFAULT (4u << 20)
 #define AHEAD 16u
@@ -76,7 +77,7 @@ put(struct mt_index *map, uint32_t at)
 	if (mt_index_promise(map, segment, block, 1) != 0 ||
 	    mt_index_apply(map, &record, 0, 0, 0, 0) != 0)
 		abort();
-	mt_index_keep(map, segment, block, 1);
+	mt_index_unpromise(map, segment, block, 1);
 }
 
 /* All of @blocks into an empty index. */

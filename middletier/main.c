@@ -37,7 +37,6 @@
 #include "common/replica.h"
 #include "control/metrics.h"
 #include "extent/capacity.h"
-#include "extent/node_link.h"
 #include "gateway/gateway.h"
 #include "meta/meta_lmdb.h"
 #include "rebuild/rebuild_main.h"

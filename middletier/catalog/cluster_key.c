@@ -9,12 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/num.h"
 #include "catalog/json.h"
+#include "catalog/numbers.h"
 #include "catalog/place.h"
-#include "catalog/scope.h"
 #include "cleave/meta.h"
 #include "cleave/wire.h"
+#include "common/limits.h"
 
 /* ---- encode ---- */
 
@@ -24,6 +26,7 @@ cluster_encode_stores(json_t *object, const struct mt_cluster *cluster)
 {
 	char text[MT_REPLACED_MAX * (STORE_ID_TEXT_BYTES - 1) + 1] = "";
 
+	assert(cluster->replaced_count <= MT_REPLACED_MAX);
 	if (store_id_is_zero(&cluster->store_id))
 		return 0;
 	store_id_text(&cluster->store_id, text);
@@ -39,6 +42,7 @@ cluster_encode_stores(json_t *object, const struct mt_cluster *cluster)
 static int
 cluster_encode_place(json_t *object, const struct mt_cluster *cluster)
 {
+	assert(mt_place_is_valid(cluster->place));
 	if (cluster->place[0] == '\0')
 		return 0;
 	return json_object_set_new(object, "place", json_string(cluster->place)) == 0 ? 0 : -ENOMEM;
@@ -76,6 +80,7 @@ store_id_parse(const char *text, struct store_id *ret_id)
 	char half[17] = "";
 	int rc;
 
+	assert(strlen(text) >= STORE_ID_TEXT_BYTES - 1);
 	memcpy(half, text, 16);
 	rc = mt_hex_parse(half, &ret_id->high);
 	memcpy(half, text + 16, 16);
@@ -194,6 +199,7 @@ mt_cluster_put(struct meta *meta, const struct mt_cluster *cluster, meta_txn_fn 
 bool
 mt_cluster_has_volume(const struct mt_cluster *cluster)
 {
+	assert(cluster->next_segment <= MT_ROOTS_MAX);
 	return cluster->next_volume_id <= MT_NUMBER_MAX &&
 	    cluster->next_segment + MT_VOLUME_SEGMENTS <= MT_ROOTS_MAX;
 }
@@ -217,6 +223,7 @@ mt_cluster_skip(struct mt_cluster *cluster, const struct mt_cluster *skipped)
 void
 mt_cluster_replace(struct mt_cluster *cluster, const struct store_id *id)
 {
+	assert(cluster->replaced_count <= MT_REPLACED_MAX);
 	if (store_id_is_zero(id) || store_id_is_equal(id, &cluster->store_id))
 		return;
 	for (uint32_t i = 0; i < cluster->replaced_count; i++) {

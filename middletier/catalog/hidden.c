@@ -8,7 +8,9 @@
  * store of one moment: drop.c asks whether the tables still are that (the key "cluster").
  */
 #include "catalog/hidden.h"
+#include "base/check.h"
 #include "base/num.h"
+#include "catalog/numbers.h"
 #include "catalog/scope.h"
 #include "catalog/volume_table.h"
 
@@ -16,6 +18,7 @@
 static uint64_t
 scope_covers(const struct mt_scope *scope, const struct mt_hidden *hidden, uint64_t from)
 {
+	assert(from >= hidden->cut_from);
 	for (uint32_t i = 0; i < scope->span_count; i++) {
 		const struct mt_span *span = &scope->spans[i];
 
@@ -31,6 +34,7 @@ volumes_cover(const struct mt_volumes *volumes, const struct mt_hidden *hidden)
 {
 	uint64_t from = hidden->cut_from, before;
 
+	assert(hidden->cut_from < hidden->cut_below);
 	do {
 		before = from;
 		for (uint32_t i = 0; i < volumes->count; i++)
@@ -52,6 +56,7 @@ volume_gap(const struct mt_volume *volume, uint32_t index, struct mt_hidden *ret
 {
 	const struct mt_span *span = &volume->scope.spans[index];
 
+	assert(index < volume->scope.span_count);
 	if (index + 1 >= volume->scope.span_count || span->segment_base != volume->segment_base ||
 	    span[1].segment_base != volume->segment_base || span[1].cut_below >= span->cut_from)
 		return false;

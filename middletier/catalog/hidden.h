@@ -5,8 +5,14 @@
 
 #include <stdint.h>
 
-struct mt_hidden;
 struct mt_volumes;
+
+/* Records that nobody sees, and nobody will: of these segments, with a cut in between. */
+struct mt_hidden {
+	uint64_t segment_base;
+	uint32_t segment_count;
+	uint64_t cut_from, cut_below;
+};
 
 #define MT_HIDDEN_MAX 64u /* found in a turn */
 /* mt_hidden_find -- hidden.c: what no scope of @volumes shows, of volumes that are there. How many. */

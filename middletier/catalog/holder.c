@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "base/check.h"
 #include "base/num.h"
 #include "base/reader.h"
 #include "catalog/volume_table.h"
@@ -21,6 +22,7 @@ mt_json_put_holder(json_t *object, const struct mt_volume *volume)
 	const struct mt_holder *holder = &volume->holder;
 	json_t *text;
 
+	assert(json_is_object(object));
 	if (volume->session_id == 0)
 		return 0;
 	text = json_pack("{s:s, s:s, s:s, s:I}", "client", holder->client, "address",
@@ -48,6 +50,7 @@ mt_holder_text(const struct mt_volume *volume, char *out, uint32_t bytes)
 	char when[32] = "";
 	struct tm tm;
 
+	assert(bytes > 0);
 	if (holder->since_s == 0 || gmtime_r(&since, &tm) == NULL ||
 	    strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
 		(void)snprintf(when, sizeof(when), "a time not known");

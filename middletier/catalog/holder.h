@@ -6,20 +6,9 @@
 #include <jansson.h>
 #include <stdint.h>
 
-struct mt_volume;
-
-#define MT_HOLDER_CLIENT_BYTES 64u
-#define MT_HOLDER_ADDRESS_BYTES 64u /* longer ones are cut: they are for people */
+#include "catalog/volume.h"
 
 #define MT_HOLDER_TEXT_BYTES (MT_HOLDER_CLIENT_BYTES + 2 * MT_HOLDER_ADDRESS_BYTES + 64)
-
-/* Kept in the volume's key with its attach number. Nothing is decided by it. */
-struct mt_holder {
-	char client[MT_HOLDER_CLIENT_BYTES];   /* what it calls itself */
-	char address[MT_HOLDER_ADDRESS_BYTES]; /* from where it asked */
-	char gateway[MT_HOLDER_ADDRESS_BYTES]; /* the port that it asked at */
-	uint64_t since_s;                      /* wall clock; 0: not known */
-};
 
 /* mt_holder_text -- "NAME at ADDRESS since TIME (gateway ADDRESS)", as far as it is known. */
 void mt_holder_text(const struct mt_volume *volume, char *out, uint32_t bytes);

@@ -14,8 +14,8 @@
 #include "base/num.h"
 #include "catalog/holder.h"
 #include "catalog/scope.h"
-#include "catalog/volume_table.h"
 #include "catalog/wish.h"
+#include "common/limits.h"
 
 /* ---- values that are texts ---- */
 
@@ -70,6 +70,8 @@ mt_json_put_scope(json_t *object, const struct mt_scope *scope, uint64_t segment
 {
 	json_t *spans;
 
+	assert(json_is_object(object));
+	assert(scope->span_count <= MT_SPANS_MAX);
 	if (mt_scope_is_plain(scope, segment_base))
 		return 0;
 	spans = json_array();

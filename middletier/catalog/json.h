@@ -9,6 +9,7 @@
 
 #include "base/reader.h"
 #include "cleave/wire.h"
+#include "common/limits.h"
 
 struct mt_scope;
 struct mt_volume;

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/check.h"
 #include "catalog/cluster_key.h"
 #include "cleave/meta.h"
 
@@ -12,6 +13,7 @@ mt_place_of(struct meta *meta, char ret_place[META_PLACE_BYTES])
 {
 	const char *place = meta->ops->place == NULL ? "" : meta->ops->place(meta);
 
+	assert(strlen(place) < META_PLACE_BYTES);
 	memcpy(ret_place, place, strlen(place) + 1);
 }
 
@@ -30,6 +32,7 @@ mt_place_is_other(struct meta *meta, const struct mt_cluster *cluster)
 	char found[META_PLACE_BYTES];
 	size_t inode_bytes = strcspn(cluster->place, "@");
 
+	assert(inode_bytes < META_PLACE_BYTES);
 	mt_place_of(meta, found);
 	if (found[0] == '\0' || cluster->place[0] == '\0')
 		return false;

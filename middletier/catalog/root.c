@@ -25,6 +25,7 @@
 #include "cleave/batch.h"
 #include "cleave/wire.h"
 #include "common/replica.h"
+#include "common/root.h"
 
 #define ROOT_FORMAT 1
 #define ROOT_HEX_BYTES 17u
@@ -32,6 +33,7 @@
 void
 mt_root_key(char out[MT_ROOT_KEY_BYTES], uint32_t shard)
 {
+	assert(shard < CLEAVE_SHARDS_MAX);
 	(void)snprintf(out, MT_ROOT_KEY_BYTES, "shards/%05" PRIu32, shard);
 }
 
@@ -48,6 +50,8 @@ root_encode_replicas(const struct mt_root *root)
 {
 	json_t *replicas = json_array();
 
+	assert(root->manifest_replica_count >= 1);
+	assert(root->manifest_replica_count <= MT_REPLICAS_MAX);
 	for (uint32_t i = 0; i < root->manifest_replica_count; i++) {
 		const struct mt_replica *replica = &root->manifest_replicas[i];
 		char incarnation[ROOT_HEX_BYTES];
@@ -70,6 +74,7 @@ root_encode_manifest(const struct mt_root *root)
 	uint64_t sealed_bytes = root->manifest_sealed_bytes;
 	json_t *replicas = root_encode_replicas(root);
 
+	assert(root->has_manifest);
 	if (replicas == NULL)
 		return NULL;
 	/* "o" takes the reference, also when packing fails. */
@@ -192,6 +197,7 @@ mt_root_decode(const void *text, uint32_t bytes, uint32_t shard, struct mt_root 
 	struct reader reader = { NULL };
 	json_t *object = reader_load(&reader, text, bytes);
 
+	assert(shard < CLEAVE_SHARDS_MAX);
 	if (object != NULL)
 		root_read(&reader, object, shard, &root);
 	json_decref(object);

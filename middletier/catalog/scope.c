@@ -15,6 +15,7 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "catalog/numbers.h"
 #include "catalog/scope.h"
 #include "cleave/wire.h"
 
@@ -23,6 +24,7 @@ mt_scope_is_plain(const struct mt_scope *scope, uint64_t segment_base)
 {
 	const struct mt_span *span = &scope->spans[0];
 
+	assert(scope->span_count <= MT_SPANS_MAX);
 	return scope->span_count == 0 ||
 	    (scope->span_count == 1 && span->segment_base == segment_base && span->cut_from == 0 &&
 		span->cut_below == UINT64_MAX);
@@ -55,6 +57,7 @@ mt_scope_check(const struct mt_scope *scope, uint64_t segment_base)
 bool
 mt_scope_names(const struct mt_scope *scope, uint64_t number)
 {
+	assert(scope->span_count <= MT_SPANS_MAX);
 	for (uint32_t i = 0; i < scope->span_count; i++) {
 		if (scope->spans[i].cut_from == number || scope->spans[i].cut_below == number)
 			return true;
@@ -77,6 +80,8 @@ mt_scope_above(uint64_t segment_base, uint64_t number, const struct mt_scope *be
 {
 	struct mt_scope scope = { .span_count = 1 };
 
+	assert(below->span_count <= MT_SPANS_MAX);
+	assert(number < UINT64_MAX);
 	if (below->span_count == MT_SPANS_MAX)
 		return -E2BIG;
 	scope.spans[0] = (struct mt_span){ segment_base, number, UINT64_MAX };
@@ -89,6 +94,7 @@ mt_scope_above(uint64_t segment_base, uint64_t number, const struct mt_scope *be
 static bool
 scope_sees(const struct mt_scope *scope, uint64_t segment_base, uint64_t cut)
 {
+	assert(scope->span_count <= MT_SPANS_MAX);
 	for (uint32_t i = 0; i < scope->span_count; i++) {
 		const struct mt_span *span = &scope->spans[i];
 
@@ -103,6 +109,7 @@ scope_sees(const struct mt_scope *scope, uint64_t segment_base, uint64_t cut)
 static uint64_t
 scope_next(const struct mt_scope *scope, uint64_t segment_base, uint64_t cut, uint64_t next)
 {
+	assert(next > cut);
 	for (uint32_t i = 0; i < scope->span_count; i++) {
 		const struct mt_span *span = &scope->spans[i];
 
@@ -120,6 +127,7 @@ static int
 scope_add_difference(const struct mt_scope *a, const struct mt_scope *b, uint64_t segment_base,
     struct mt_scope *scope)
 {
+	assert(scope->span_count >= 1);
 	for (uint64_t cut = 0, next; cut < UINT64_MAX; cut = next) {
 		next =
 		    scope_next(a, segment_base, cut, scope_next(b, segment_base, cut, UINT64_MAX));
@@ -135,6 +143,7 @@ scope_add_difference(const struct mt_scope *a, const struct mt_scope *b, uint64_
 static bool
 scope_has(const struct mt_scope *scope, uint32_t before, uint64_t segment_base)
 {
+	assert(before <= scope->span_count);
 	for (uint32_t i = 0; i < before; i++) {
 		if (scope->spans[i].segment_base == segment_base)
 			return true;
@@ -146,6 +155,8 @@ int
 mt_scope_difference(const struct mt_scope *a, const struct mt_scope *b, uint64_t segment_base,
     struct mt_scope *ret_scope)
 {
+	assert(a->span_count <= MT_SPANS_MAX);
+	assert(b->span_count <= MT_SPANS_MAX);
 	/* The first span, which says where blocks are counted from, shows nothing. */
 	struct mt_scope scope = { .span_count = 1, .spans = { { segment_base, 0, 0 } } };
 	int rc = 0;

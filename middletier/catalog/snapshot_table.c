@@ -24,6 +24,7 @@
 #include "base/num.h"
 #include "base/search.h"
 #include "catalog/json.h"
+#include "catalog/numbers.h"
 #include "catalog/scope.h"
 #include "catalog/snapshot_table.h"
 #include "catalog/volume_table.h"
@@ -31,6 +32,7 @@
 #include "cleave/meta.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
+#include "common/limits.h"
 #include "common/replica.h"
 
 #define SNAPSHOTS_MIN 16u
@@ -46,12 +48,15 @@ static const char *const state_names[MT_SNAPSHOT_STATE_NR] = {
 void
 mt_snapshot_key(uint64_t number, char ret_key[MT_SNAPSHOT_KEY_BYTES])
 {
+	assert(number != 0);
+	assert(number <= MT_NUMBER_MAX);
 	(void)snprintf(ret_key, MT_SNAPSHOT_KEY_BYTES, MT_SNAPSHOT_PREFIX "%020" PRIu64, number);
 }
 
 json_t *
 mt_json_snapshot(const struct mt_snapshot *snapshot)
 {
+	assert(snapshot->state < MT_SNAPSHOT_STATE_NR);
 	return json_pack("{s:I, s:s, s:I, s:I, s:I, s:i, s:I, s:s, s:i}", "number",
 	    (json_int_t)snapshot->number, "name", snapshot->name, "volume_id",
 	    (json_int_t)snapshot->volume_id, "size_bytes", (json_int_t)snapshot->size_bytes,
@@ -80,6 +85,7 @@ snapshot_take_text(struct mt_snapshot *snapshot, const char *name, const char *s
 {
 	uint32_t i = 0;
 
+	assert(snapshot->number != 0);
 	if (mt_volume_name_check(name) != NULL)
 		return "name";
 	(void)snprintf(snapshot->name, sizeof(snapshot->name), "%s", name);
@@ -156,6 +162,7 @@ snapshots_position(const struct mt_snapshots *snapshots, uint64_t number)
 {
 	uint32_t at;
 
+	assert(snapshots->count <= snapshots->max);
 	SEARCH_FIRST(at, snapshots->count, snapshots->entries[at].snapshot.number < number);
 	return at;
 }
@@ -173,6 +180,7 @@ mt_snapshots_by_number(const struct mt_snapshots *snapshots, uint64_t number)
 struct mt_snapshot_entry *
 mt_snapshots_by_name(const struct mt_snapshots *snapshots, uint64_t volume_id, const char *name)
 {
+	assert(snapshots->count <= snapshots->max);
 	for (uint32_t i = 0; i < snapshots->count; i++) {
 		struct mt_snapshot_entry *entry = &snapshots->entries[i];
 

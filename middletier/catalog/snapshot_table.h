@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "catalog/scope.h"
+#include "catalog/snapshot.h"
 
 struct meta_item;
 struct mt_volume;

@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "catalog/holder.h"
 #include "catalog/scope.h"
 #include "cleave/loop.h"
 #include "cleave/wire.h"
@@ -14,6 +13,17 @@
 #define MT_NAME_BYTES (CLEAVE_VOLUME_NAME_BYTES_MAX + 1)
 #define MT_VOLUME_PREFIX "volumes/"
 #define MT_VOLUME_KEY_BYTES (sizeof(MT_VOLUME_PREFIX) + MT_NAME_BYTES)
+
+#define MT_HOLDER_CLIENT_BYTES 64u
+#define MT_HOLDER_ADDRESS_BYTES 64u /* longer ones are cut: they are for people */
+
+/* The writer of a volume, for people. Kept in the volume's key with its attach number: nothing is decided by it. */
+struct mt_holder {
+	char client[MT_HOLDER_CLIENT_BYTES];   /* what it calls itself */
+	char address[MT_HOLDER_ADDRESS_BYTES]; /* from where it asked */
+	char gateway[MT_HOLDER_ADDRESS_BYTES]; /* the port that it asked at */
+	uint64_t since_s;                      /* wall clock; 0: not known */
+};
 
 struct mt_volume {
 	uint64_t id;

@@ -19,6 +19,7 @@
 #include "base/search.h"
 #include "catalog/holder.h"
 #include "catalog/json.h"
+#include "catalog/numbers.h"
 #include "catalog/scope.h"
 #include "catalog/snapshot_table.h"
 #include "catalog/wish.h"
@@ -27,6 +28,7 @@
 #include "cleave/meta.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
+#include "common/limits.h"
 #include "common/replica.h"
 
 const char *
@@ -204,6 +206,7 @@ mt_volumes_reserve(struct mt_volumes *volumes, uint32_t count)
 	struct mt_volume_entry *entries;
 	uint32_t max = (uint32_t)num_max(count, 2 * (uint64_t)volumes->max);
 
+	assert(volumes->count <= volumes->max);
 	if (count <= volumes->max)
 		return 0;
 	if (count > MT_VOLUMES_MAX)
@@ -227,6 +230,7 @@ volumes_put(struct mt_volumes *volumes, const struct mt_volume *volume, uint64_t
 	bool is_known = entry != NULL && entry->volume.attach == volume->attach;
 	uint64_t heard_ns = is_known ? entry->heard_ns : 0;
 
+	assert(volume->name[0] != '\0');
 	if (entry == NULL) {
 		uint32_t at = mt_volumes_after(volumes, volume->name);
 
@@ -294,6 +298,7 @@ mt_volumes_put_item(struct mt_volumes *volumes, const struct meta_item *item)
 	const char *field;
 	int rc;
 
+	assert(strncmp(item->key, MT_VOLUME_PREFIX, strlen(MT_VOLUME_PREFIX)) == 0);
 	rc = mt_volume_decode(name, item->value, item->value_bytes, &volume, &field);
 	if (rc != 0) {
 		log_error("volume: unreadable in the metadata store key=%s field=\"%s\"", item->key,

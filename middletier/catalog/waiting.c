@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "base/check.h"
+#include "cleave/wire.h"
 #include "common/alloc.h"
 
 char *
@@ -17,6 +19,8 @@ mt_waiting_all(uint32_t shard_count)
 	uint32_t digits = (shard_count + 3) / 4;
 	char *text = mt_calloc(1, digits + 1u);
 
+	assert(shard_count >= 1);
+	assert(shard_count <= CLEAVE_SHARDS_MAX);
 	if (text == NULL)
 		return NULL;
 	memset(text, 'f', digits);
@@ -30,6 +34,8 @@ mt_waiting_read(const char *text, uint32_t shard_count, uint64_t *ret_bits)
 {
 	uint32_t digits = (shard_count + 3) / 4;
 
+	assert(shard_count >= 1);
+	assert(shard_count <= CLEAVE_SHARDS_MAX);
 	if (text == NULL || strlen(text) != digits || strspn(text, "0123456789abcdef") != digits)
 		return false;
 	for (uint32_t i = 0; i < shard_count; i++) {
@@ -49,6 +55,8 @@ mt_waiting_write(char *text, uint32_t shard_count, const uint64_t *bits)
 	uint32_t digits = (shard_count + 3) / 4;
 	bool is_any = false;
 
+	assert(shard_count >= 1);
+	assert(shard_count <= CLEAVE_SHARDS_MAX);
 	for (uint32_t i = 0; i < digits; i++) {
 		uint32_t value = (uint32_t)(bits[i / 16] >> i % 16 * 4) & 15u;
 

@@ -15,6 +15,7 @@
 #include "cluster/gateway_state.h"
 #include "common/alloc.h"
 #include "common/port.h"
+#include "common/shard.h"
 #include "port/port_snapshot.h"
 #include "port/usage_walk.h"
 #include "session/session.h"

@@ -7,7 +7,7 @@
 
 #include "catalog/volume.h"
 #include "cleave/loop.h"
-#include "common/port.h"
+#include "common/limits.h"
 #include "port/port_snapshot.h"
 
 struct mt_ask;

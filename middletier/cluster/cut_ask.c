@@ -13,6 +13,7 @@
 #include "cluster/gateway_state.h"
 #include "cluster/snapshot.h"
 #include "common/alloc.h"
+#include "common/port.h"
 #include "common/shard.h"
 #include "write/cut.h"
 

@@ -8,7 +8,7 @@
 
 #include "cleave/loop.h"
 #include "cluster/snapshot.h"
-#include "common/port.h"
+#include "common/limits.h"
 #include "write/cut.h"
 
 struct mt_cut_ask;

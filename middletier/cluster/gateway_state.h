@@ -12,22 +12,22 @@
 
 #include "base/sm.h"
 #include "catalog/cluster_key.h"
-#include "catalog/json.h"
 #include "catalog/volume_table.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "cluster/member.h"
-#include "cluster/mirror.h"
-#include "common/port.h"
+#include "common/limits.h"
 #include "common/settings.h"
-#include "extent/node_link.h"
-#include "port/port.h"
+#include "extent/node_config.h"
 
 struct mt_control_request;
 struct mt_drop;
 struct mt_holding;
+struct mt_mirror;
+struct mt_port;
+struct mt_port_options;
 struct mt_taking;
 struct sim_host;
 
@@ -108,7 +108,7 @@ struct mt_gateway {
 	struct mt_settings settings; /* what ports need of the options */
 	struct mt_shared shared;
 	struct mt_port *ports;
-	struct mt_port_options port_options[MT_PORTS_MAX];
+	struct mt_port_options *port_options; /* of each port */
 	uint32_t port_count;
 	pthread_t threads[MT_PORTS_MAX];
 	bool has_thread[MT_PORTS_MAX];
@@ -116,7 +116,7 @@ struct mt_gateway {
 	uint32_t opened_count, stopped_count;
 	struct mt_cluster cluster;
 	struct mt_volumes volumes;
-	struct mt_mirror mirror;
+	struct mt_mirror *mirror;
 	struct loop_link control_queue; /* mt_control_request: changes that wait for their turn */
 	struct mt_control_request *control_current;
 	struct loop_link asks;      /* mt_ask: out with the ports */

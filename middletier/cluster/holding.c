@@ -38,6 +38,7 @@
 #include "cluster/member.h"
 #include "cluster/peer.h"
 #include "common/alloc.h"
+#include "common/port.h"
 #include "session/session.h"
 
 /* A reader that closes sends nothing, and its queue pair's end may come behind its next command. */

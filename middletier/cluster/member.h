@@ -14,12 +14,11 @@
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
-#include "common/port.h"
-#include "common/shard.h"
+#include "common/limits.h"
+#include "common/shard_state.h"
 
 struct mt_gateway;
 
-#define MT_GATEWAYS_MAX 64u
 #define MT_MEMBER_KEY_BYTES 32u
 
 enum mt_member_state {

@@ -28,7 +28,7 @@
 #include "cluster/member.h"
 #include "cluster/member_view.h"
 #include "common/alloc.h"
-#include "common/shard.h"
+#include "common/port.h"
 #include "port/port.h"
 
 #define VIEW_GATEWAYS "gateways/"

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/shard.h"
+#include "common/shard_state.h"
 
 struct mt_member;
 struct mt_member_peer;

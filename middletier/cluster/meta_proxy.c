@@ -41,6 +41,7 @@
 #include "cluster/meta_proxy.h"
 #include "cluster/volume_refresh.h"
 #include "common/alloc.h"
+#include "common/root.h"
 #include "common/settings.h"
 #include "common/shard.h"
 #include "manifest/manifest_state.h"

@@ -316,7 +316,7 @@ mirror_on_timer(struct loop_timer *timer, void *arg)
 void
 mt_mirror_kick(struct mt_gateway *gateway)
 {
-	struct mt_mirror *mirror = &gateway->mirror;
+	struct mt_mirror *mirror = gateway->mirror;
 
 	if (gateway->sm.state < MT_GATEWAY_TAKING || gateway->sm.state >= MT_GATEWAY_FAILED ||
 	    !gateway->volumes.is_loaded || !mirror->is_owner)
@@ -338,20 +338,29 @@ mt_mirror_on_shard(struct mt_gateway *gateway, uint32_t shard, enum mt_shard_sta
 {
 	if (shard != MIRROR_SHARD)
 		return;
-	gateway->mirror.is_owner = state == MT_SHARD_SERVING;
+	gateway->mirror->is_owner = state == MT_SHARD_SERVING;
 	mt_mirror_kick(gateway);
 }
 
-void
+int
 mt_mirror_init(struct mt_gateway *gateway)
 {
-	gateway->mirror.gateway = gateway;
-	loop_timer_init(&gateway->mirror.timer, mirror_on_timer, gateway);
+	struct mt_mirror *mirror = mt_calloc(1, sizeof(*mirror));
+
+	assert(gateway->mirror == NULL);
+	if (mirror == NULL)
+		return -ENOMEM;
+	mirror->gateway = gateway;
+	loop_timer_init(&mirror->timer, mirror_on_timer, gateway);
+	gateway->mirror = mirror;
+	return 0;
 }
 
 void
 mt_mirror_fini(struct mt_gateway *gateway)
 {
-	loop_timer_stop(gateway->options.loop, &gateway->mirror.timer);
-	mirror_free(&gateway->mirror);
+	loop_timer_stop(gateway->options.loop, &gateway->mirror->timer);
+	mirror_free(gateway->mirror);
+	mt_free(gateway->mirror);
+	gateway->mirror = NULL;
 }

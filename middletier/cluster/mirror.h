@@ -8,7 +8,7 @@
 
 #include "catalog/cluster_key.h"
 #include "cleave/loop.h"
-#include "common/shard.h"
+#include "common/shard_state.h"
 #include "manifest/edit.h"
 
 struct mt_gateway;
@@ -35,8 +35,8 @@ struct mt_mirror {
 	int rc;
 };
 
-/* mt_mirror_init -- nothing is mirrored before the first kick. */
-void mt_mirror_init(struct mt_gateway *gateway);
+/* mt_mirror_init -- nothing is mirrored before the first kick. 0; -ENOMEM. */
+int mt_mirror_init(struct mt_gateway *gateway);
 /* mt_mirror_kick -- on main: the table has changed. */
 void mt_mirror_kick(struct mt_gateway *gateway);
 /* mt_mirror_on_shard -- on main: a shard of this gateway has changed its state. */

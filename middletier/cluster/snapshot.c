@@ -56,6 +56,7 @@
 #include "base/num.h"
 #include "base/reader.h"
 #include "base/sm.h"
+#include "catalog/numbers.h"
 #include "catalog/root.h"
 #include "catalog/scope.h"
 #include "catalog/snapshot_table.h"

@@ -10,10 +10,9 @@
 
 #include "base/sm.h"
 #include "catalog/cluster_key.h"
-#include "catalog/json.h"
-#include "catalog/scope.h"
+#include "catalog/snapshot.h"
 #include "catalog/volume.h"
-#include "cluster/member.h"
+#include "common/limits.h"
 #include "write/cut.h"
 
 struct mt_cut_answer;

@@ -26,6 +26,7 @@
 #include "catalog/cluster_key.h"
 #include "catalog/holder.h"
 #include "catalog/json.h"
+#include "catalog/numbers.h"
 #include "catalog/scope.h"
 #include "catalog/snapshot_table.h"
 #include "catalog/volume_table.h"

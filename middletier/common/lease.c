@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 
+#include "base/check.h"
 #include "base/mutant.h"
 #include "cleave/loop.h"
 #include "common/port.h"

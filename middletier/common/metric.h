@@ -3,6 +3,8 @@
 #ifndef CLEAVE_MIDDLETIER_COMMON_METRIC_H
 #define CLEAVE_MIDDLETIER_COMMON_METRIC_H
 
+#include "common/limits.h"
+
 #define MT_METRIC_LIST(X)                                                                          \
 	X(writes, "count", "write messages acknowledged")                                          \
 	X(write_bytes, "bytes", "plain bytes of acknowledged writes")                              \
@@ -58,5 +60,8 @@ enum mt_metric {
 #undef MT_METRIC_ENUM
 	    MT_METRIC_NR
 };
+
+/* Each is a word of struct mt_port. */
+_Static_assert((int)MT_METRIC_NR <= MT_METRICS_MAX, "metrics");
 
 #endif /* CLEAVE_MIDDLETIER_COMMON_METRIC_H */

@@ -6,7 +6,6 @@
 #ifndef CLEAVE_MIDDLETIER_COMMON_PORT_H
 #define CLEAVE_MIDDLETIER_COMMON_PORT_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,7 +15,7 @@
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
-#include "common/metric.h"
+#include "common/limits.h"
 
 struct engine_set;
 struct merge_work;
@@ -25,6 +24,7 @@ struct mt_control_request;
 struct mt_gateway;
 struct mt_link;
 struct mt_port_host;
+struct mt_port_life;
 struct mt_port_options;
 struct mt_port_events;
 struct mt_read_state;
@@ -35,10 +35,6 @@ struct mt_session_host;
 struct mt_shard;
 struct mt_shared;
 struct split_port;
-
-#define MT_NODES_MAX 64u
-#define MT_PORTS_MAX 16u
-#define MT_RECEIVE_BYTES (64u * 1024u) /* of a port's receive: a node's longest reply */
 
 enum mt_port_state {
 	MT_PORT_OPENING, /* listens; shards are not known yet */
@@ -78,9 +74,9 @@ struct mt_port {
 	uint64_t ahead_until_ns;           /* turn.c */
 	bool is_ahead_due;
 	struct mt_read_state *read;
-	struct mt_run_cache *run_cache; /* run_index.c */
-	struct merge_work *merge_work;  /* merge.c */
-	uint64_t metrics[MT_METRIC_NR];
+	struct mt_run_cache *run_cache;   /* run_index.c */
+	struct merge_work *merge_work;    /* merge.c */
+	uint64_t metrics[MT_METRICS_MAX]; /* by enum mt_metric */
 	uint64_t ring_bytes;    /* of each shard's ring: a fixed share of the device memory */
 	uint32_t receive_count; /* in the pool: clients' requests and nodes' replies together */
 	/* rebuild.c, whose port has no shards, hears of links itself. */
@@ -88,33 +84,15 @@ struct mt_port {
 	void *on_link_arg;
 	/* port.c's. */
 	struct sm sm;         /* enum mt_port_state */
-	bool is_ready;        /* every wanted shard serves, and main was told */
 	uint32_t ready_epoch; /* greatest of its shards then */
 	uint32_t next_session_id;
 	bool is_closing; /* STOPPING: requests have ended, everything is being closed */
-	uint64_t stop_deadline_ns;
-	struct loop_timer stop_timer;
 	struct mt_control_request *control_requests; /* control.c: MT_CONTROL_IN_FLIGHT_MAX */
 	struct loop_link peer_calls;                 /* peer.c: to other gateways */
-	struct mt_port_report {
-		struct loop_post post;
-		bool is_out;
-	} ready_report, stopped_report, failed_report;
-	pthread_mutex_t lock; /* what main and the port hand each other; held for a copy */
-	struct mt_port_set {  /* mt_port_shards: the newest set */
-		struct loop_post post;
-		uint64_t wanted[CLEAVE_SHARDS_MAX / 64u];
-		bool is_out;    /* posted; lock */
-		int rc;         /* lock */
-		bool is_lost;   /* the lease was lost since the last one was taken; lock */
-		bool has_come;  /* there was one; the port's */
-		bool has_begun; /* shards are there to be told; the port's */
-	} set;
 	/* How often main has lost the lease; and of how many losses the shards here have heard. */
 	_Atomic uint32_t lease_lost_count;
 	uint32_t lease_heard_count;
-	char failure[512];
-	bool is_room_told; /* that the nodes have too few slots */
+	struct mt_port_life *life; /* port.c */
 };
 
 #endif /* CLEAVE_MIDDLETIER_COMMON_PORT_H */

@@ -7,6 +7,7 @@
  */
 #include "common/turn.h"
 
+#include "base/check.h"
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "common/port.h"
@@ -16,6 +17,7 @@
 void
 mt_turn_on_ahead(struct mt_port *port, enum service_class service_class)
 {
+	assert(service_class < SERVICE_CLASS_NR);
 	if (service_class != SERVICE_LATENCY)
 		return;
 	port->ahead_until_ns = loop_now_ns(port->loop) + TURN_AHEAD_NS;

@@ -38,7 +38,6 @@
 #include "common/alloc.h"
 #include "common/metric.h"
 #include "common/port.h"
-#include "common/shard.h"
 #include "control/control_answer.h"
 #include "control/control_attach.h"
 #include "control/control_cut.h"

@@ -7,11 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "catalog/holder.h"
-#include "catalog/scope.h"
+#include "catalog/snapshot.h"
 #include "catalog/volume.h"
 #include "cleave/loop.h"
-#include "common/port.h"
 
 struct mt_control_op;
 struct mt_gateway;

@@ -23,11 +23,9 @@
 #include "cluster/member_view.h"
 #include "common/metric.h"
 #include "common/port.h"
-#include "common/shard.h"
 #include "control/control_answer.h"
 #include "control/metrics.h"
 #include "extent/extent.h"
-#include "extent/node_link.h"
 #include "port/port_snapshot.h"
 #include "upkeep/orphans.h"
 

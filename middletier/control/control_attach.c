@@ -23,6 +23,7 @@
 #include "cluster/gateway_state.h"
 #include "cluster/holding.h"
 #include "cluster/volume_change.h"
+#include "common/port.h"
 #include "control/control.h"
 #include "control/control_answer.h"
 #include "control/control_attach.h"

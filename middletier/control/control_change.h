@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "catalog/volume_table.h"
+#include "catalog/volume.h"
 #include "cleave/meta.h"
 #include "cluster/holding.h"
 

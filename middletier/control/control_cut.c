@@ -9,6 +9,7 @@
 
 #include "base/num.h"
 #include "catalog/json.h"
+#include "catalog/numbers.h"
 #include "catalog/scope.h"
 #include "cluster/cut_ask.h"
 #include "cluster/gateway_state.h"

@@ -8,7 +8,6 @@
 
 #include "base/num.h"
 #include "catalog/json.h"
-#include "catalog/volume_table.h"
 #include "cluster/ask.h"
 #include "cluster/holding.h"
 #include "control/control.h"

@@ -17,6 +17,7 @@
 #include "base/num.h"
 #include "catalog/cluster_key.h"
 #include "catalog/json.h"
+#include "catalog/numbers.h"
 #include "catalog/scope.h"
 #include "catalog/snapshot_table.h"
 #include "catalog/volume_table.h"

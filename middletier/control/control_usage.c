@@ -16,7 +16,6 @@
 #include "cleave/wire.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
-#include "common/port.h"
 #include "control/control.h"
 #include "control/control_usage.h"
 #include "port/port_snapshot.h"

@@ -16,7 +16,6 @@
 #include "common/alloc.h"
 #include "common/metric.h"
 #include "common/port.h"
-#include "common/shard.h"
 #include "control/metrics.h"
 #include "port/port_snapshot.h"
 

@@ -21,43 +21,58 @@
 #define TABLE_SLOT_MASK ((1u << TABLE_SLOT_BITS) - 1)
 _Static_assert(MT_EXTENTS_PER_SHARD_MAX == 1u << TABLE_SLOT_BITS, "slots");
 
+struct mt_extent_slots {
+	uint16_t *generations;
+	uint32_t max;  /* there is memory for so many slots */
+	uint32_t free; /* no slot before it is free */
+};
+
 static int
 table_grow(struct mt_shard *shard)
 {
-	uint32_t max = shard->extent_max == 0 ? TABLE_EXTENTS_MIN : shard->extent_max * 2;
+	struct mt_extent_slots *slots = shard->extent_slots;
 	struct mt_extent **extents;
 	uint16_t *generations;
+	uint32_t max;
 
+	if (slots == NULL)
+		shard->extent_slots = slots = mt_calloc(1, sizeof(*slots));
+	if (slots == NULL)
+		return -ENOMEM;
+	assert(shard->extent_count == slots->max);
+	max = slots->max == 0 ? TABLE_EXTENTS_MIN : slots->max * 2;
 	extents = mt_realloc(shard->extents, max * sizeof(*extents));
 	if (extents == NULL)
 		return -ENOMEM;
 	shard->extents = extents;
-	generations = mt_realloc(shard->extent_generations, max * sizeof(*generations));
+	generations = mt_realloc(slots->generations, max * sizeof(*generations));
 	if (generations == NULL)
 		return -ENOMEM;
-	shard->extent_generations = generations;
-	for (uint32_t i = shard->extent_max; i < max; i++)
+	slots->generations = generations;
+	for (uint32_t i = slots->max; i < max; i++)
 		generations[i] = 0;
-	shard->extent_max = max;
+	slots->max = max;
 	return 0;
 }
 
 int
 mt_shard_extent_add(struct mt_shard *shard, struct mt_extent *extent)
 {
-	uint32_t slot = shard->extent_free;
+	struct mt_extent_slots *slots = shard->extent_slots;
+	uint32_t slot = slots == NULL ? 0 : slots->free;
 
 	while (slot < shard->extent_count && shard->extents[slot] != NULL)
 		slot++;
 	if (slot == MT_EXTENTS_PER_SHARD_MAX)
 		return -ENOSPC;
-	if (slot == shard->extent_max && table_grow(shard) != 0)
+	if ((slots == NULL || slot == slots->max) && table_grow(shard) != 0)
 		return -ENOMEM;
+	slots = shard->extent_slots;
 	if (slot == shard->extent_count)
 		shard->extent_count++;
-	shard->extent_free = slot + 1;
+	slots->free = slot + 1;
 	shard->extents[slot] = extent;
-	extent->index = (uint32_t)shard->extent_generations[slot] << TABLE_SLOT_BITS | slot;
+	extent->index = (uint32_t)slots->generations[slot] << TABLE_SLOT_BITS | slot;
 	return 0;
 }
 
@@ -76,13 +91,14 @@ mt_shard_extent(const struct mt_shard *shard, uint32_t index)
 void
 mt_shard_extent_remove(struct mt_shard *shard, struct mt_extent *extent)
 {
+	struct mt_extent_slots *slots = shard->extent_slots;
 	uint32_t slot = extent->index & TABLE_SLOT_MASK;
 
 	assert(mt_shard_extent(shard, extent->index) == extent);
 	shard->extents[slot] = NULL;
-	shard->extent_generations[slot]++;
-	if (slot < shard->extent_free)
-		shard->extent_free = slot;
+	slots->generations[slot]++;
+	if (slot < slots->free)
+		slots->free = slot;
 }
 
 void
@@ -91,8 +107,10 @@ mt_shard_extents_free(struct mt_shard *shard)
 	for (uint32_t i = 0; i < shard->extent_count; i++)
 		mt_extent_free(shard->extents[i]);
 	mt_free(shard->extents);
-	mt_free(shard->extent_generations);
+	if (shard->extent_slots != NULL)
+		mt_free(shard->extent_slots->generations);
+	mt_free(shard->extent_slots);
 	shard->extents = NULL;
-	shard->extent_generations = NULL;
-	shard->extent_count = shard->extent_max = shard->extent_free = 0;
+	shard->extent_slots = NULL;
+	shard->extent_count = 0;
 }

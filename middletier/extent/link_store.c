@@ -20,6 +20,7 @@
 #include "common/settings.h"
 #include "common/shard.h"
 #include "common/shard_events.h"
+#include "common/shard_state.h"
 #include "extent/link_store.h"
 #include "extent/node_link.h"
 #include "extent/node_trouble.h"

@@ -11,18 +11,10 @@
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "extent/call.h"
+#include "extent/node_config.h"
 
 struct mt_port;
 struct split_qp;
-
-#define MT_TROUBLE_BYTES 128u /* of a text */
-
-struct mt_node_config {
-	char address[SPLIT_ADDRESS_BYTES_MAX];
-	char domain[32]; /* failure domain; "" is a domain of its own per node */
-};
-
-enum mt_link_state { MT_LINK_DOWN, MT_LINK_CONNECTING, MT_LINK_UP, MT_LINK_STATE_NR };
 
 struct mt_link {
 	uint32_t magic;

@@ -19,6 +19,7 @@
 #include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/loop.h"
+#include "common/limits.h"
 #include "common/port.h"
 #include "common/replica.h"
 #include "common/settings.h"

@@ -40,6 +40,7 @@
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
+#include "common/metric.h"
 #include "common/port.h"
 #include "common/replica.h"
 #include "common/shard.h"

@@ -24,6 +24,7 @@
 #include "cleave/dev_ptr.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
+#include "common/metric.h"
 #include "common/port.h"
 #include "common/replica.h"
 #include "common/shard.h"

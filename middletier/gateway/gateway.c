@@ -247,7 +247,9 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 	if (gateway == NULL)
 		goto err;
 	gateway->ports = mt_calloc(options->port_count, sizeof(*gateway->ports));
-	if (gateway->ports == NULL || mt_taking_init(gateway) != 0)
+	gateway->port_options = mt_calloc(options->port_count, sizeof(*gateway->port_options));
+	if (gateway->ports == NULL || gateway->port_options == NULL ||
+	    mt_mirror_init(gateway) != 0 || mt_taking_init(gateway) != 0)
 		goto err_gateway;
 	gateway->magic = MT_GATEWAY_MAGIC;
 	gateway->options = *options;
@@ -256,7 +258,6 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 	gateway_set_settings(gateway);
 	gateway_set_port_options(gateway);
 	mt_volumes_init(&gateway->volumes);
-	mt_mirror_init(gateway);
 	mt_drop_init(gateway);
 	list_init(&gateway->control_queue);
 	list_init(&gateway->asks);
@@ -265,6 +266,8 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 	return gateway;
 
 err_gateway:
+	mt_free(gateway->mirror);
+	mt_free(gateway->port_options);
 	mt_free(gateway->ports);
 	mt_free(gateway);
 err:
@@ -723,6 +726,7 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 	mt_taking_fini(gateway);
 	mt_mirror_fini(gateway);
 	mt_volumes_fini(&gateway->volumes);
+	mt_free(gateway->port_options);
 	mt_free(gateway->ports);
 	gateway->magic = 0;
 	mt_free(gateway);

@@ -8,7 +8,6 @@
 
 #include "cleave/loop.h"
 #include "common/metric.h"
-#include "common/shard.h"
 
 struct mt_gateway;
 struct mt_gateway_options;

@@ -12,6 +12,8 @@ mt_chunk_is_hole(const struct mt_index *index, const struct mt_scope *scope, uin
 {
 	uint64_t in_volume = segment - scope->spans[0].segment_base;
 
+	assert(scope->span_count > 0);
+	assert(scope->span_count <= MT_SPANS_MAX);
 	for (uint32_t i = 0; i < scope->span_count; i++) {
 		uint64_t in_span = scope->spans[i].segment_base + in_volume;
 

@@ -54,6 +54,8 @@ slot_is_used(const struct mt_memtable_slot *slot)
 static uint32_t
 slots_limit(uint32_t slot_count)
 {
+	assert(slot_count >= MEMTABLE_SLOTS_MIN);
+	assert(slot_count <= MEMTABLE_SLOTS_MAX);
 	return slot_count == MEMTABLE_SLOTS_MAX ? slot_count
 						: slot_count * MEMTABLE_LOAD_TENTHS / 10;
 }
@@ -91,6 +93,8 @@ table_grow(struct mt_memtable *table, uint32_t slot_count)
 {
 	struct mt_memtable bigger = { .slot_count = slot_count, .key_count = table->key_count };
 
+	assert((slot_count & (slot_count - 1)) == 0);
+	assert(slots_limit(slot_count) >= table->key_count);
 	bigger.slots = mt_calloc(slot_count, sizeof(*bigger.slots));
 	if (bigger.slots == NULL)
 		return -ENOMEM;
@@ -140,6 +144,7 @@ mt_memtable_get(const struct mt_memtable *table, uint32_t block)
 {
 	const struct mt_memtable_slot *slot;
 
+	assert(block < CLEAVE_CHUNK_BLOCKS);
 	if (table->key_count == 0)
 		return NULL;
 	slot = table_find(table, block);
@@ -149,6 +154,7 @@ mt_memtable_get(const struct mt_memtable *table, uint32_t block)
 const struct mt_location *
 mt_memtable_next(const struct mt_memtable *table, uint32_t *at, uint32_t *ret_block)
 {
+	assert(*at <= table->slot_count);
 	while (*at < table->slot_count) {
 		const struct mt_memtable_slot *slot = &table->slots[(*at)++];
 

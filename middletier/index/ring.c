@@ -110,6 +110,7 @@ mt_ring_give(struct mt_ring *ring, uint64_t bytes)
 static bool
 ring_evict(struct mt_ring *ring)
 {
+	assert(ring->entry_count > 0);
 	if (ring_entry_at(ring, 0)->hold_count > 0)
 		return false;
 	ring->entry_head = ring->entry_head + 1 < ring->entry_max ? ring->entry_head + 1 : 0;
@@ -124,6 +125,7 @@ mt_ring_reserve(struct mt_ring *ring, uint32_t bytes, uint64_t *ret_position)
 	uint64_t position = ring->head;
 	uint64_t in_lap = position % ring->size_bytes;
 
+	assert(bytes > 0);
 	if (bytes > ring->size_bytes)
 		return -ENOBUFS;
 	if (in_lap + bytes > ring->size_bytes)
@@ -201,5 +203,6 @@ mt_ring_contains(const struct mt_ring *ring, uint64_t position)
 dev_ptr
 mt_ring_at(const struct mt_ring *ring, uint64_t position)
 {
+	assert(position != 0);
 	return dev_ptr_add(ring->base, position % ring->size_bytes);
 }

@@ -42,6 +42,7 @@ run_array_grow(void **array, uint32_t *max, uint32_t used, uint32_t count, size_
 	uint32_t wanted = (uint32_t)num_max(*max == 0 ? least : *max, used + count);
 	void *bigger;
 
+	assert(used <= *max);
 	if (used + count <= *max)
 		return 0;
 	if (*max != 0)
@@ -61,6 +62,7 @@ run_builder_reserve(struct mt_run_builder *builder, uint32_t crc_count)
 	void *frames, *crcs;
 	int rc;
 
+	assert(crc_count <= ENGINE_RECORD_BLOCKS_MAX);
 	if (index == NULL) {
 		index = builder->index = mt_calloc(1, sizeof(*index));
 		if (index == NULL)
@@ -88,6 +90,7 @@ mt_run_builder_add(struct mt_run_builder *builder, const struct record_desc *fra
 	struct mt_run_index *index;
 	int rc;
 
+	assert(frame->block_count > 0);
 	if (block < builder->next_block)
 		return -EBADMSG;
 	rc = run_builder_reserve(builder, crc_count);
@@ -187,6 +190,7 @@ mt_run_cache_drop(struct mt_run *run)
 {
 	struct mt_run_cache *cache = mt_run_cache_of(run);
 
+	assert(run->hold_count == 0);
 	assert(run->index != NULL);
 	cache->bytes -= mt_run_index_bytes(run->index);
 	list_remove(&run->lru_link);
@@ -199,6 +203,7 @@ mt_run_cache_trim(struct mt_run_cache *cache)
 {
 	struct loop_link *link, *next;
 
+	CHECK_OBJ(cache, RUN_CACHE_MAGIC);
 	if (cache->bytes <= cache->bytes_max)
 		return;
 	LIST_FOREACH_SAFE(&cache->lru, link, next) {
@@ -227,6 +232,7 @@ mt_run_cache_put(struct mt_run *run, struct mt_run_index *index)
 void
 mt_run_index_give(struct mt_run *run, struct mt_run_index *index)
 {
+	assert(index != NULL);
 	if (run->index != NULL) {
 		mt_run_index_free(index); /* a load was faster, and found the same */
 		return;
@@ -272,6 +278,7 @@ mt_run_cache_init(struct mt_port *port)
 	struct mt_run_cache *cache = mt_calloc(1, sizeof(*cache));
 	int rc;
 
+	assert(port->run_cache == NULL);
 	if (cache == NULL)
 		return -ENOMEM;
 	cache->magic = RUN_CACHE_MAGIC;

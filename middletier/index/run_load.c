@@ -8,10 +8,8 @@
  *	     |                      |   +--+
  *	     +------ WAITING <------+  no copy can be read now: a little later, until the node time-out
  *
- * Where a batch ends the next one's head begins, so heads are read one after the other; their payloads
- * are not read. The first batch's predecessor is another run's: of it only its own CRC, identity and
- * place are checked; from then on the chain (batch.h). Each head is taken from any copy that passes: one
- * that was bad for a batch may be good for the next.
+ * Heads are read one after the other (run_heads.c says what they are). Each head is taken from any copy
+ * that passes: one that was bad for a batch may be good for the next.
  *
  * A load is shared by all who ask for the run meanwhile. It outlives its run, or its shard, only until
  * those are told; what is out at a node then ends in its reader, which nobody else waits for.
@@ -39,11 +37,11 @@
 #include "extent/extent_table.h"
 #include "extent/node_link.h"
 #include "index/index.h"
+#include "index/run_heads.h"
 #include "index/run_index.h"
 #include "index/run_load.h"
 
 #define RUN_LOAD_MAGIC 0x444c4e52u /* "RNLD" */
-#define RUN_READ_BYTES NUM_KIB(8)  /* holds most heads */
 #define RUN_TICK_NS NUM_MS(50)
 
 enum run_load_state {
@@ -69,16 +67,12 @@ struct mt_run_load {
 	struct mt_shard *shard;
 	struct mt_run *run; /* NULL: it has gone */
 	struct loop_link waiters;
-	struct mt_run_builder builder;
+	struct mt_run_heads heads; /* as far as they were read */
 	struct run_reader *reader; /* READING */
 	uint64_t deadline_ns;      /* moves on with every head */
-	uint32_t at_bytes;         /* of the extent: where the next head begins */
-	uint32_t ask_bytes;
-	uint32_t prev_crc;
-	bool has_prev;
-	uint8_t tried, bad; /* replicas, for this head */
-	uint8_t preferred;  /* the one that gave the last head */
-	int rc;             /* ENDED */
+	uint8_t tried, bad;        /* replicas, for this head */
+	uint8_t preferred;         /* the one that gave the last head */
+	int rc;                    /* ENDED */
 };
 
 struct run_reader {
@@ -114,12 +108,6 @@ load_move(struct mt_run_load *load, enum run_load_state state, struct loop_link 
 	list_push_back(list, &load->link);
 }
 
-static uint32_t
-load_end_bytes(const struct mt_run_load *load)
-{
-	return load->run->offset_bytes + load->run->length_bytes;
-}
-
 /* ---- ends ---- */
 
 static void
@@ -127,6 +115,8 @@ load_finish(struct mt_run_load *load, int rc)
 {
 	struct mt_run_cache *cache = cache_of(load);
 
+	assert(load->sm.state != RUN_LOAD_ENDED);
+	assert(rc <= 0);
 	load->rc = rc;
 	if (load->reader != NULL)
 		load->reader->load = NULL;
@@ -139,8 +129,10 @@ load_finish(struct mt_run_load *load, int rc)
 static void
 load_complete(struct mt_run_load *load)
 {
-	struct mt_run_index *index = mt_run_builder_take(&load->builder);
+	struct mt_run_index *index = mt_run_heads_end(&load->heads);
 
+	assert(mt_run_heads_are_over(&load->heads));
+	assert(load->reader == NULL);
 	if (index != NULL) {
 		mt_run_cache_put(load->run, index);
 		metric_add(&load->shard->port->metrics[MT_METRIC_run_indexes_loaded], 1);
@@ -153,6 +145,7 @@ mt_run_load_end(struct mt_run *run, int rc)
 {
 	struct mt_run_load *load = run->load;
 
+	assert(rc == 0 || rc == -ESTALE);
 	if (load == NULL)
 		return;
 	if (load->sm.state != RUN_LOAD_ENDED)
@@ -183,6 +176,8 @@ load_tell(struct mt_run_load *load)
 	struct mt_run_cache *cache = cache_of(load);
 	struct loop_link *link;
 
+	assert(load->sm.state == RUN_LOAD_ENDED);
+	assert(load->reader == NULL);
 	if (load->rc != 0 && load->run != NULL) {
 		load->run->load = NULL; /* who asks from now on gets a load of their own */
 		load->run = NULL;
@@ -197,7 +192,7 @@ load_tell(struct mt_run_load *load)
 	if (load->run != NULL)
 		load->run->load = NULL;
 	list_remove(&load->link);
-	mt_run_builder_fini(&load->builder);
+	mt_run_heads_fini(&load->heads);
 	load->magic = 0;
 	mt_free(load);
 	mt_run_cache_trim(cache);
@@ -242,6 +237,7 @@ loads_go_on(struct mt_run_cache *cache)
 static void
 reader_free(struct run_reader *reader)
 {
+	assert(!list_contains(&reader->link));
 	reader->load = NULL;
 	reader->shard = NULL;
 	list_push_back(&reader->cache->free_readers, &reader->link);
@@ -251,6 +247,8 @@ reader_free(struct run_reader *reader)
 static void
 load_let_go(struct mt_run_load *load)
 {
+	assert(load->sm.state == RUN_LOAD_READING);
+	assert(load->reader->load == load);
 	reader_free(load->reader);
 	load->reader = NULL;
 }
@@ -265,6 +263,7 @@ load_extent(const struct mt_run_load *load)
 static int
 load_pick(const struct mt_run_load *load, const struct mt_extent *extent, struct mt_link **ret_node)
 {
+	assert(extent->replica_count > 0);
 	for (uint32_t i = 0; i < 2 * extent->replica_count; i++) {
 		uint32_t at = (load->preferred + i) % extent->replica_count;
 		const struct mt_replica *replica = &extent->replicas[at];
@@ -327,11 +326,10 @@ load_ask(struct mt_run_load *load)
 	while (extent != NULL && (index = load_pick(load, extent, &node)) >= 0) {
 		load->tried |= (uint8_t)(1u << index);
 		reader->replica_index = (uint8_t)index;
-		reader->bytes =
-		    (uint32_t)num_min(load->ask_bytes, load_end_bytes(load) - load->at_bytes);
+		reader->bytes = mt_run_heads_ask_bytes(&load->heads);
 		reader->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_READ,
 			.id = extent->id,
-			.offset_bytes = load->at_bytes,
+			.offset_bytes = load->heads.at_bytes,
 			.length_bytes = reader->bytes,
 			.epoch = load->shard->epoch };
 		reader->call.fn = run_on_read;
@@ -355,67 +353,7 @@ run_on_tick(struct loop_timer *timer, void *arg)
 	loads_go_on(cache);
 }
 
-/* ---- looking ---- */
-
-/* The frames of a batch whose head has passed. */
-static int
-load_take_frames(struct mt_run_load *load, const uint8_t *head, const struct batch_info *info)
-{
-	struct mt_run_builder *builder = &load->builder;
-	uint32_t next_block = builder->next_block;
-	struct record_iter it;
-	struct record_desc frame;
-	const char *field;
-	int rc;
-
-	/* All or none: another copy may be asked for this head again. */
-	record_iter_init(&it, head, info);
-	while (record_iter_next(&it, &frame, &field) == 1) {
-		uint32_t block = frame.block % CLEAVE_CHUNK_BLOCKS;
-
-		if (block < next_block)
-			return -EBADMSG;
-		next_block = block + frame.block_count;
-	}
-	record_iter_init(&it, head, info);
-	while (record_iter_next(&it, &frame, &field) == 1) {
-		rc = mt_run_builder_add(builder, &frame, info->offset_bytes);
-		if (rc != 0)
-			return rc;
-	}
-	return 0;
-}
-
-/* 0: the head at at_bytes was taken; -EAGAIN: more of it is needed; -EBADMSG; -ENOMEM. */
-static int
-load_take(struct mt_run_load *load, const uint8_t *head, uint32_t bytes)
-{
-	struct batch_check check = { .id = load_extent(load)->id,
-		.kind = EXTENT_RUN,
-		.offset_bytes = load->at_bytes,
-		.prev_crc = load->prev_crc,
-		.is_probe = !load->has_prev };
-	const struct batch_info *info = &check.info;
-	uint32_t left_bytes = load_end_bytes(load) - load->at_bytes;
-	int rc = batch_head_check(head, bytes, &check);
-
-	if (rc == -EMSGSIZE && BATCH_HEADER_BYTES + info->desc_bytes <= left_bytes) {
-		load->ask_bytes = BATCH_HEADER_BYTES + info->desc_bytes;
-		return -EAGAIN;
-	}
-	if (rc != 0 || info->batch_bytes > left_bytes || info->chunk != load->run->chunk->number ||
-	    info->flushed_sequence != load->run->flushed_sequence)
-		return -EBADMSG;
-	rc = load_take_frames(load, head, info);
-	if (rc != 0)
-		return rc;
-	load->at_bytes += info->batch_bytes;
-	load->ask_bytes = (uint32_t)num_max(RUN_READ_BYTES, /* the next is as long, most likely */
-	    num_round_up(BATCH_HEADER_BYTES + info->desc_bytes, BATCH_ALIGN));
-	load->prev_crc = info->batch_crc;
-	load->has_prev = true;
-	return 0;
-}
+/* ---- an answer ---- */
 
 static void
 load_note_error(struct mt_run_load *load, const struct run_reader *reader, int rc)
@@ -424,6 +362,7 @@ load_note_error(struct mt_run_load *load, const struct run_reader *reader, int r
 	uint32_t node_id = reader->call.node->node_id;
 	char text[MT_EXTENT_TEXT_BYTES] = "gone";
 
+	assert(rc < 0);
 	metric_add(&load->shard->port->metrics[MT_METRIC_replica_read_errors], 1);
 	if (!mt_is_copy_bad(rc))
 		return;
@@ -436,7 +375,7 @@ load_note_error(struct mt_run_load *load, const struct run_reader *reader, int r
 	log_limited(LOG_WARN,
 	    "run: bad head node=%" PRIu32 " extent=%s offset_bytes=%" PRIu32 " chunk=%" PRIu64
 	    " rc=%s",
-	    node_id, text, load->at_bytes, load->run->chunk->number, log_errno(rc));
+	    node_id, text, load->heads.at_bytes, load->run->chunk->number, log_errno(rc));
 }
 
 /* The answer has come, and its reader is free for the next question. */
@@ -445,6 +384,7 @@ load_on_head(struct mt_run_load *load, int rc)
 {
 	struct mt_port *port = load->shard->port;
 
+	assert(load->sm.state == RUN_LOAD_READING);
 	if (rc == 0) {
 		load->preferred = load->reader->replica_index;
 		load->tried = load->bad = 0;
@@ -458,9 +398,9 @@ load_on_head(struct mt_run_load *load, int rc)
 		return;
 	} else {
 		load_note_error(load, load->reader, rc);
-		load->ask_bytes = RUN_READ_BYTES; /* it may have lied about that, too */
+		mt_run_heads_distrust(&load->heads);
 	}
-	if (load->at_bytes < load_end_bytes(load)) {
+	if (!mt_run_heads_are_over(&load->heads)) {
 		load_ask(load);
 		return;
 	}
@@ -478,6 +418,7 @@ run_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply,
 
 	(void)call;
 	(void)reply;
+	assert(call == &reader->call);
 	reader->shard = NULL;
 	if (rc == 0 && (msg == NULL || msg->payload_bytes != reader->bytes))
 		rc = -EMSGSIZE;
@@ -488,7 +429,7 @@ run_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply,
 		uint32_t bytes = (uint32_t)num_min(reader->bytes, BATCH_HEAD_BYTES_MAX);
 
 		dev_copy_to_host(cache->port->split, cache->head, msg->payload, bytes);
-		rc = load_take(load, cache->head, bytes);
+		rc = mt_run_heads_take(&load->heads, &load_extent(load)->id, cache->head, bytes);
 	}
 	if (msg != NULL)
 		split_msg_release(msg);
@@ -508,14 +449,15 @@ load_create(struct mt_run_cache *cache, struct mt_run *run)
 	struct mt_port *port = cache->port;
 	struct mt_extent *extent;
 
+	assert(run->load == NULL);
+	assert(run->length_bytes > 0);
 	if (load == NULL)
 		return NULL;
 	load->magic = RUN_LOAD_MAGIC;
 	sm_init(&load->sm, "run_load", run_load_table, RUN_LOAD_QUEUED, run->extent_index);
 	load->shard = run->chunk->index->shard;
 	load->run = run;
-	load->at_bytes = run->offset_bytes;
-	load->ask_bytes = RUN_READ_BYTES;
+	mt_run_heads_init(&load->heads, run);
 	load->deadline_ns = loop_now_ns(port->loop) + port->settings->node_timeout_ns;
 	list_init(&load->waiters);
 	list_push_back(&cache->queued, &load->link);
@@ -531,6 +473,7 @@ mt_run_load(struct mt_run *run, struct mt_run_waiter *waiter)
 {
 	struct mt_run_cache *cache = mt_run_cache_of(run);
 
+	assert(waiter->fn != NULL);
 	waiter->link = (struct loop_link){ NULL, NULL };
 	if (run->load == NULL && load_create(cache, run) == NULL) {
 		list_push_back(&cache->starved, &waiter->link);
@@ -629,7 +572,7 @@ loads_free(struct loop_link *list)
 	while ((link = list_pop_front(list)) != NULL) {
 		struct mt_run_load *load = load_of(link);
 
-		mt_run_builder_fini(&load->builder);
+		mt_run_heads_fini(&load->heads);
 		load->magic = 0;
 		mt_free(load);
 	}

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edit.h -- the bytes of a manifest's edits: the only code that knows their layout */
+/* edit.h -- an edit of a manifest, and its bytes */
 #ifndef CLEAVE_MIDDLETIER_MANIFEST_EDIT_H
 #define CLEAVE_MIDDLETIER_MANIFEST_EDIT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "catalog/scope.h"
+#include "catalog/snapshot.h"
 #include "catalog/volume.h"
 #include "cleave/batch.h"
 #include "common/replica.h"
@@ -54,9 +54,7 @@ struct mt_edit {
 	uint32_t shard_count;                  /* CLUSTER */
 };
 #define MT_EDIT_BYTES_MAX 576u /* of one with MT_SPANS_MAX spans; others take less than 128 */
+/* mt_edit_encode -- @edit as bytes, which edit_decode.h reads. Returns how many. */
 uint32_t mt_edit_encode(uint8_t out[MT_EDIT_BYTES_MAX], const struct mt_edit *edit);
-/* Returns bytes consumed, or -EBADMSG and the field. */
-int mt_edit_decode(const uint8_t *in, uint32_t bytes, struct mt_edit *ret_edit,
-    const char **ret_field);
 
 #endif /* CLEAVE_MIDDLETIER_MANIFEST_EDIT_H */

@@ -50,21 +50,16 @@
 #include "common/shard.h"
 #include "common/shard_events.h"
 #include "extent/extent.h"
-#include "extent/node_link.h"
 #include "extent/replicate.h"
 #include "manifest/edit.h"
 #include "manifest/manifest_checkpoint.h"
+#include "manifest/manifest_commits.h"
 #include "manifest/manifest_parts.h"
 #include "manifest/manifest_state.h"
 
 #define MANIFEST_COMMITS_MAX 256u
 #define MANIFEST_BACKOFF_MIN_NS NUM_MS(50)
 #define MANIFEST_BACKOFF_MAX_NS NUM_S(2)
-#define MANIFEST_RUN_EDIT_BYTES 52u
-
-_Static_assert(MT_COMMIT_EDITS_MAX *MANIFEST_RUN_EDIT_BYTES <= MANIFEST_EDITS_BYTES_MAX,
-    "a merge's commit fits a batch");
-_Static_assert(16u * MT_EDIT_BYTES_MAX <= MANIFEST_EDITS_BYTES_MAX, "any other commit, too");
 
 static const struct sm_state manifest_table[MANIFEST_NR] = {
 	[MANIFEST_CREATING] = { "creating",
@@ -85,15 +80,6 @@ static const struct sm_state manifest_table[MANIFEST_NR] = {
 	[MANIFEST_STOPPED] = { "stopped", 0, SM_FINAL },
 };
 
-struct manifest_commit {
-	struct loop_link link; /* manifest->waiting, then ->flying */
-	mt_manifest_fn fn;
-	void *arg;
-	uint32_t edit_count;
-	uint32_t bytes;
-	uint8_t edits[];
-};
-
 static void manifest_kick(struct mt_manifest *manifest);
 
 static bool
@@ -104,63 +90,22 @@ is_fenced(int rc)
 
 /* ---- commits ---- */
 
-/* Each handler once, oldest first. One may commit again, or stop the shard. */
-static void
-manifest_finish(struct mt_manifest *manifest, struct loop_link *commits, int rc)
-{
-	struct loop_link *link;
-
-	while ((link = list_pop_front(commits)) != NULL) {
-		struct manifest_commit *commit = LIST_ENTRY(link, struct manifest_commit, link);
-
-		manifest->commit_count--;
-		commit->fn(rc, commit->arg);
-		mt_free(commit);
-	}
-}
-
-static struct manifest_commit *
-commit_create(const struct mt_edit *edits, uint32_t count, mt_manifest_fn fn, void *arg)
-{
-	struct manifest_commit *commit =
-	    mt_calloc(1, sizeof(*commit) + (size_t)count * MT_EDIT_BYTES_MAX);
-
-	if (commit == NULL)
-		return NULL;
-	commit->fn = fn;
-	commit->arg = arg;
-	commit->edit_count = count;
-	for (uint32_t i = 0; i < count; i++)
-		commit->bytes += mt_edit_encode(commit->edits + commit->bytes, &edits[i]);
-	assert(commit->bytes <= MANIFEST_EDITS_BYTES_MAX);
-	return commit;
-}
-
-static void
-manifest_queue(struct mt_manifest *manifest, struct manifest_commit *commit)
-{
-	list_push_back(&manifest->waiting, &commit->link);
-	manifest->commit_count++;
-}
-
 int
 mt_manifest_commit(struct mt_shard *shard, const struct mt_edit *edits, uint32_t count,
     mt_manifest_fn fn, void *arg)
 {
 	struct mt_manifest *manifest = shard->manifest;
-	struct manifest_commit *commit;
 
 	CHECK_OBJ(manifest, MANIFEST_MAGIC);
 	assert(count >= 1);
 	assert(count <= MT_COMMIT_EDITS_MAX);
 	if (manifest->sm.state == MANIFEST_STOPPED)
 		return manifest->stop_rc;
-	if (manifest->commit_count == MANIFEST_COMMITS_MAX)
+	if (manifest->commits.count == MANIFEST_COMMITS_MAX)
 		return -ENOBUFS;
 	if (mt_manifest_state_reserve(&manifest->state, count) != 0)
 		return -ENOMEM;
-	commit = commit_create(edits, count, fn, arg);
-	if (commit == NULL)
+	if (mt_manifest_commits_add(&manifest->commits, edits, count, fn, arg) != 0)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < count; i++) {
 		const char *field = NULL;
@@ -168,7 +113,6 @@ mt_manifest_commit(struct mt_shard *shard, const struct mt_edit *edits, uint32_t
 
 		assert(rc == 0); /* an edit that contradicts the state is our bug */
 	}
-	manifest_queue(manifest, commit);
 	if (manifest->sm.state == MANIFEST_READY)
 		loop_defer(shard->port->loop, &manifest->task); /* with its neighbours */
 	return 0;
@@ -182,6 +126,8 @@ manifest_wait(struct mt_manifest *manifest, enum manifest_machine resume, int rc
 	struct mt_shard *shard = manifest->shard;
 	uint64_t half_ns = manifest->backoff_ns / 2;
 
+	assert(rc < 0);
+	assert(resume == MANIFEST_CREATING || resume == MANIFEST_STORING);
 	if (!manifest->is_wait_logged)
 		log_warn("shard %" PRIu32 ": manifest waits for %s rc=%s", shard->index,
 		    rc == -EFBIG                     ? "volumes or snapshots to be deleted"
@@ -199,6 +145,7 @@ manifest_wait(struct mt_manifest *manifest, enum manifest_machine resume, int rc
 static void
 manifest_resume(struct mt_manifest *manifest)
 {
+	assert(manifest->sm.state == MANIFEST_WAITING);
 	loop_timer_stop(manifest->shard->port->loop, &manifest->timer);
 	if (manifest->resume == MANIFEST_STORING)
 		manifest_store(manifest);
@@ -221,6 +168,7 @@ manifest_on_timer(struct loop_timer *timer, void *arg)
 static void
 manifest_give_up(struct mt_manifest *manifest, int rc, const char *why)
 {
+	assert(rc < 0);
 	log_error("shard %" PRIu32 ": stopped: %s rc=%s", manifest->shard->index, why,
 	    log_errno(rc));
 	mt_shard_stop(manifest->shard, rc);
@@ -229,6 +177,7 @@ manifest_give_up(struct mt_manifest *manifest, int rc, const char *why)
 void
 manifest_begin_failed(struct mt_manifest *manifest, int rc)
 {
+	assert(rc < 0);
 	if (manifest->next != NULL)
 		mt_extent_delete(manifest->next);
 	manifest->next = NULL;
@@ -248,6 +197,9 @@ manifest_send(struct mt_manifest *manifest, struct mt_extent *extent, uint32_t e
 {
 	struct mt_batch *batch = &manifest->batch;
 
+	assert(edit_count > 0);
+	assert(edit_bytes <= MANIFEST_EDITS_BYTES_MAX);
+	assert(manifest->batch.unanswered_count == 0);
 	batch->info = (struct batch_info){
 		.kind = EXTENT_MANIFEST,
 		.record_count = edit_count,
@@ -274,6 +226,7 @@ manifest_on_appended(struct mt_batch *batch, int rc, void *arg)
 
 	(void)batch;
 	CHECK_OBJ(manifest, MANIFEST_MAGIC);
+	assert(batch == &manifest->batch);
 	if (manifest->sm.state == MANIFEST_STOPPED)
 		return;
 	assert(manifest->sm.state == MANIFEST_APPENDING);
@@ -285,7 +238,7 @@ manifest_on_appended(struct mt_batch *batch, int rc, void *arg)
 		return;
 	}
 	sm_move(&manifest->sm, MANIFEST_READY);
-	manifest_finish(manifest, &manifest->flying, 0);
+	mt_manifest_commits_end(&manifest->commits, 0);
 	manifest_kick(manifest);
 }
 
@@ -293,24 +246,12 @@ manifest_on_appended(struct mt_batch *batch, int rc, void *arg)
 static void
 manifest_kick(struct mt_manifest *manifest)
 {
-	uint8_t *out = manifest_edit_buffer(manifest);
-	uint32_t edit_count = 0, edit_bytes = 0;
-	struct loop_link *link, *next;
+	uint32_t edit_count, edit_bytes;
 
-	if (manifest->sm.state != MANIFEST_READY || list_is_empty(&manifest->waiting))
+	if (manifest->sm.state != MANIFEST_READY || list_is_empty(&manifest->commits.waiting))
 		return;
-	assert(list_is_empty(&manifest->flying));
-	LIST_FOREACH_SAFE(&manifest->waiting, link, next) {
-		struct manifest_commit *commit = LIST_ENTRY(link, struct manifest_commit, link);
-
-		if (edit_bytes + commit->bytes > MANIFEST_EDITS_BYTES_MAX)
-			break;
-		memcpy(out + edit_bytes, commit->edits, commit->bytes);
-		edit_bytes += commit->bytes;
-		edit_count += commit->edit_count;
-		list_remove(link);
-		list_push_back(&manifest->flying, link);
-	}
+	edit_count = mt_manifest_commits_take(&manifest->commits, manifest_edit_buffer(manifest),
+	    MANIFEST_EDITS_BYTES_MAX, &edit_bytes);
 	if (manifest_send(manifest, manifest->extent, edit_count, edit_bytes,
 		manifest_on_appended) == 0) {
 		sm_move(&manifest->sm, MANIFEST_APPENDING);
@@ -387,7 +328,7 @@ manifest_on_stored(int rc, const struct mt_root *root, void *arg)
 {
 	struct mt_manifest *manifest = arg;
 	struct mt_shard *shard = manifest->shard;
-	struct mt_root old_root = shard->root;
+	struct mt_root old_root = *shard->root;
 
 	CHECK_OBJ(manifest, MANIFEST_MAGIC);
 	if (manifest->sm.state == MANIFEST_STOPPED)
@@ -401,7 +342,7 @@ manifest_on_stored(int rc, const struct mt_root *root, void *arg)
 		manifest_wait(manifest, MANIFEST_STORING, rc);
 		return;
 	}
-	shard->root = *root;
+	*shard->root = *root;
 	manifest_delete_old(manifest, &old_root);
 	manifest->extent = manifest->next;
 	manifest->next = NULL;
@@ -410,7 +351,7 @@ manifest_on_stored(int rc, const struct mt_root *root, void *arg)
 	manifest->is_wait_logged = false;
 	manifest->backoff_ns = MANIFEST_BACKOFF_MIN_NS;
 	sm_move(&manifest->sm, MANIFEST_READY);
-	manifest_finish(manifest, &manifest->flying, 0);
+	mt_manifest_commits_end(&manifest->commits, 0);
 	manifest_kick(manifest);
 }
 
@@ -421,10 +362,12 @@ manifest_store(struct mt_manifest *manifest)
 	struct mt_root *wanted = &manifest->wanted;
 	int rc;
 
+	assert(manifest->next != NULL);
+	assert(manifest->checkpoint == NULL);
 	sm_move(&manifest->sm, MANIFEST_STORING);
 	if (MUTANT(manifest_dropped_early))
-		manifest_delete_old(manifest, &manifest->shard->root);
-	*wanted = manifest->shard->root;
+		manifest_delete_old(manifest, manifest->shard->root);
+	*wanted = *manifest->shard->root;
 	wanted->has_manifest = true;
 	wanted->manifest = next->id;
 	wanted->manifest_replica_count = next->replica_count;
@@ -451,8 +394,7 @@ manifest_create(struct mt_shard *shard)
 	manifest->magic = MANIFEST_MAGIC;
 	manifest->shard = shard;
 	manifest->backoff_ns = MANIFEST_BACKOFF_MIN_NS;
-	list_init(&manifest->waiting);
-	list_init(&manifest->flying);
+	mt_manifest_commits_init(&manifest->commits);
 	loop_timer_init(&manifest->timer, manifest_on_timer, manifest);
 	loop_task_init(&manifest->task, manifest_on_task, manifest);
 	sm_init(&manifest->sm, "manifest", manifest_table, MANIFEST_CREATING, shard->index);
@@ -463,23 +405,24 @@ int
 mt_manifest_open(struct mt_shard *shard, struct mt_manifest_state *state, mt_manifest_fn fn,
     void *arg)
 {
-	struct manifest_commit *commit;
+	struct mt_manifest *manifest;
 
 	assert(shard->manifest == NULL);
 	assert(state->epoch == shard->epoch);
-	/* The opening is a commit without edits: complete when the root has moved. */
-	commit = commit_create(NULL, 0, fn, arg);
-	if (commit == NULL)
+	assert(fn != NULL);
+	manifest = manifest_create(shard);
+	if (manifest == NULL)
 		return -ENOMEM;
-	shard->manifest = manifest_create(shard);
-	if (shard->manifest == NULL) {
-		mt_free(commit);
+	/* The opening is a commit without edits: complete when the root has moved. */
+	if (mt_manifest_commits_add(&manifest->commits, NULL, 0, fn, arg) != 0) {
+		mt_batch_fini(&manifest->batch, shard->port);
+		mt_free(manifest);
 		return -ENOMEM;
 	}
-	shard->manifest->state = *state;
+	shard->manifest = manifest;
+	manifest->state = *state;
 	mt_manifest_state_init(state);
-	manifest_queue(shard->manifest, commit);
-	manifest_begin(shard->manifest);
+	manifest_begin(manifest);
 	return 0;
 }
 
@@ -528,7 +471,7 @@ mt_manifest_is_settled(const struct mt_shard *shard)
 	const struct mt_manifest *manifest = shard->manifest;
 
 	return manifest != NULL && manifest->sm.state == MANIFEST_READY &&
-	    manifest->commit_count == 0;
+	    manifest->commits.count == 0;
 }
 
 uint64_t
@@ -554,14 +497,15 @@ mt_manifest_stop(struct mt_shard *shard, int rc)
 {
 	struct mt_manifest *manifest = shard->manifest;
 
+	assert(rc < 0);
 	if (manifest == NULL || manifest->sm.state == MANIFEST_STOPPED)
 		return;
 	manifest->stop_rc = rc;
 	sm_move(&manifest->sm, MANIFEST_STOPPED);
 	loop_timer_stop(shard->port->loop, &manifest->timer);
 	loop_task_cancel(shard->port->loop, &manifest->task);
-	manifest_finish(manifest, &manifest->flying, rc);
-	manifest_finish(manifest, &manifest->waiting, rc);
+	mt_manifest_commits_end(&manifest->commits, rc);
+	mt_manifest_commits_refuse(&manifest->commits, rc);
 }
 
 bool
@@ -577,17 +521,13 @@ void
 mt_manifest_fini(struct mt_shard *shard)
 {
 	struct mt_manifest *manifest = shard->manifest;
-	struct loop_link *link;
 
 	if (manifest == NULL)
 		return;
 	CHECK_OBJ(manifest, MANIFEST_MAGIC);
 	loop_timer_stop(shard->port->loop, &manifest->timer);
 	loop_task_cancel(shard->port->loop, &manifest->task);
-	while ((link = list_pop_front(&manifest->flying)) != NULL)
-		mt_free(LIST_ENTRY(link, struct manifest_commit, link));
-	while ((link = list_pop_front(&manifest->waiting)) != NULL)
-		mt_free(LIST_ENTRY(link, struct manifest_commit, link));
+	mt_manifest_commits_fini(&manifest->commits);
 	mt_extent_free(manifest->extent);
 	mt_extent_free(manifest->next);
 	mt_manifest_parts_free(&manifest->parts);

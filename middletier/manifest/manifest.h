@@ -12,12 +12,10 @@
 #include <stdint.h>
 
 #include "base/sm.h"
-#include "cleave/batch.h"
 #include "cleave/loop.h"
-#include "cleave/split.h"
-#include "cleave/wire.h"
 #include "common/root.h"
 #include "extent/replicate.h"
+#include "manifest/manifest_commits.h"
 #include "manifest/manifest_parts.h"
 #include "manifest/manifest_state.h"
 
@@ -26,7 +24,6 @@ struct mt_extent;
 struct mt_link;
 struct mt_shard;
 
-typedef void (*mt_manifest_fn)(int rc, void *arg);
 /*
  * mt_manifest_commit -- make @edits durable, all or none; copied
  * At most MT_COMMIT_EDITS_MAX, and only edits of runs when there are more than 16.
@@ -39,8 +36,6 @@ int mt_manifest_commit(struct mt_shard *shard, const struct mt_edit *edits, uint
     mt_manifest_fn fn, void *arg);
 
 #define MANIFEST_MAGIC 0x464e414du /* "MANF" */
-/* A batch's head goes out behind the wire header, in one piece of host memory. */
-#define MANIFEST_EDITS_BYTES_MAX (SPLIT_HEADER_BYTES_MAX - WIRE_HEADER_BYTES - BATCH_HEADER_BYTES)
 
 enum manifest_machine {
 	MANIFEST_CREATING,
@@ -62,10 +57,8 @@ struct mt_manifest {
 	struct mt_extent *next;   /* not named by the root yet */
 	struct mt_manifest_parts parts, next_parts; /* that those name */
 	struct mt_batch batch;                      /* the one in flight */
-	struct loop_link waiting;                   /* commits */
-	struct loop_link flying;                    /* commits in the batch, or in the checkpoint */
-	uint32_t commit_count;                      /* in both */
-	uint8_t *checkpoint;                        /* edits */
+	struct mt_manifest_commits commits;
+	uint8_t *checkpoint; /* edits */
 	uint64_t checkpoint_bytes, checkpoint_at;
 	struct mt_root wanted;        /* STORING */
 	enum manifest_machine resume; /* WAITING: what to do next */
@@ -86,8 +79,6 @@ int manifest_send(struct mt_manifest *manifest, struct mt_extent *extent, uint32
 uint8_t *manifest_edit_buffer(struct mt_manifest *manifest);
 /* manifest_store -- the checkpoint is whole: STORING, the root moves to manifest->next. */
 void manifest_store(struct mt_manifest *manifest);
-
-#define MT_COMMIT_EDITS_MAX 192u /* a merge's: at most 52 bytes each */
 
 /*
  * mt_manifest_open -- begin a new manifest under the shard's epoch

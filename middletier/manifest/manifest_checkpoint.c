@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/list.h"
 #include "base/num.h"
 #include "base/sm.h"
 #include "cleave/batch.h"
@@ -24,8 +23,10 @@
 #include "extent/extent.h"
 #include "extent/replicate.h"
 #include "manifest/edit.h"
+#include "manifest/edit_decode.h"
 #include "manifest/manifest.h"
 #include "manifest/manifest_checkpoint.h"
+#include "manifest/manifest_edits.h"
 #include "manifest/manifest_parts.h"
 #include "manifest/manifest_room.h"
 #include "manifest/manifest_state.h"
@@ -52,6 +53,7 @@ manifest_encode_state(struct mt_manifest *manifest)
 	uint64_t bytes_max = mt_manifest_state_bytes(&manifest->state);
 	struct mt_edit edit;
 
+	assert(manifest->checkpoint == NULL);
 	/* An edit is encoded in place, with zeros behind it. */
 	manifest->checkpoint = mt_calloc(1, bytes_max + MT_EDIT_BYTES_MAX);
 	if (manifest->checkpoint == NULL)
@@ -90,6 +92,8 @@ manifest_take_edits(struct mt_manifest *manifest, uint32_t *ret_bytes, uint32_t 
 	uint64_t left_bytes = manifest->checkpoint_bytes - manifest->checkpoint_at;
 	uint32_t room_bytes = manifest_batch_room(manifest->next), count = 0, bytes = 0, taken = 0;
 
+	assert(manifest->checkpoint != NULL);
+	assert(manifest->checkpoint_at <= manifest->checkpoint_bytes);
 	if (manifest->next->end_bytes == 0)
 		count = mt_manifest_parts_encode(&manifest->next_parts,
 		    manifest_edit_buffer(manifest), &bytes);
@@ -118,6 +122,7 @@ manifest_is_crowded(const struct mt_manifest *manifest, uint32_t bytes, uint32_t
 	const struct mt_extent *next = manifest->next;
 	uint64_t part_bytes = mt_manifest_part_bytes(next);
 
+	assert(taken_bytes <= bytes);
 	return manifest->checkpoint_at + taken_bytes == manifest->checkpoint_bytes &&
 	    next->end_bytes > 0 && manifest->next_parts.count < MT_MANIFEST_PARTS_MAX &&
 	    next->end_bytes + bytes > part_bytes - part_bytes / 4 * MANIFEST_HEAD_ROOM;
@@ -127,6 +132,7 @@ manifest_is_crowded(const struct mt_manifest *manifest, uint32_t bytes, uint32_t
 static void
 manifest_next_part(struct mt_manifest *manifest)
 {
+	assert(manifest->next != NULL);
 	if (manifest->next_parts.count == MT_MANIFEST_PARTS_MAX) {
 		manifest_begin_failed(manifest, -EFBIG);
 		return;
@@ -146,6 +152,7 @@ manifest_send_checkpoint(struct mt_manifest *manifest)
 	uint32_t count = manifest_take_edits(manifest, &bytes, &taken_bytes);
 	int rc;
 
+	assert(manifest->sm.state == MANIFEST_CHECKPOINTING);
 	if (taken_bytes == 0 || manifest_is_crowded(manifest, bytes, taken_bytes)) {
 		manifest_next_part(manifest);
 		return;
@@ -182,14 +189,13 @@ manifest_on_checkpointed(struct mt_batch *batch, int rc, void *arg)
 static int
 manifest_begin_checkpoint(struct mt_manifest *manifest)
 {
-	struct loop_link *link;
 	int rc = manifest_encode_state(manifest);
 
+	assert(manifest->sm.state == MANIFEST_CREATING);
 	if (rc != 0)
 		return rc;
 	/* Commits that wait are in the state, hence in the checkpoint; those that come from now on are not. */
-	while ((link = list_pop_front(&manifest->waiting)) != NULL)
-		list_push_back(&manifest->flying, link);
+	mt_manifest_commits_take_all(&manifest->commits);
 	return 0;
 }
 

@@ -38,6 +38,7 @@ mt_manifest_parts_encode(const struct mt_manifest_parts *parts, uint8_t *out, ui
 {
 	uint8_t scratch[MT_EDIT_BYTES_MAX];
 
+	assert(parts->count <= MT_MANIFEST_PARTS_MAX);
 	*ret_bytes = 0;
 	for (uint32_t i = 0; i < parts->count; i++) {
 		const struct mt_extent *extent = parts->extents[i];
@@ -59,6 +60,7 @@ mt_manifest_parts_encode(const struct mt_manifest_parts *parts, uint8_t *out, ui
 void
 mt_manifest_parts_delete(struct mt_manifest_parts *parts)
 {
+	assert(parts->count <= MT_MANIFEST_PARTS_MAX);
 	while (parts->count > 0)
 		mt_extent_delete(parts->extents[--parts->count]);
 }
@@ -66,6 +68,7 @@ mt_manifest_parts_delete(struct mt_manifest_parts *parts)
 void
 mt_manifest_parts_free(struct mt_manifest_parts *parts)
 {
+	assert(parts->count <= MT_MANIFEST_PARTS_MAX);
 	while (parts->count > 0)
 		mt_extent_free(parts->extents[--parts->count]);
 }
@@ -103,6 +106,7 @@ bool
 mt_manifest_parts_lack(const struct mt_manifest_parts *parts, uint32_t domain_count,
     uint64_t *ret_next_ns)
 {
+	assert(parts->count <= MT_MANIFEST_PARTS_MAX);
 	for (uint32_t i = 0; i < parts->count; i++) {
 		const struct mt_extent *extent = parts->extents[i];
 		uint64_t now_ns = loop_now_ns(extent->shard->port->loop);

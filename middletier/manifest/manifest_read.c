@@ -17,12 +17,14 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "cleave/batch.h"
 #include "common/alloc.h"
 #include "common/shard.h"
 #include "extent/replay.h"
 #include "manifest/edit.h"
+#include "manifest/edit_decode.h"
 #include "manifest/manifest_read.h"
 #include "manifest/manifest_state.h"
 
@@ -48,6 +50,7 @@ read_list(struct mt_manifest_read *read, const struct batch_info *info, const ui
 	const uint8_t *at = head + BATCH_HEADER_BYTES;
 	uint32_t left_bytes = info->desc_bytes;
 
+	assert(!read->has_begun);
 	for (uint32_t i = 0; i < info->record_count; i++) {
 		struct mt_edit edit;
 		const char *field;
@@ -74,6 +77,7 @@ read_on_head(struct mt_replay *replay, const struct mt_replay_source *source,
 	int rc = 0;
 
 	(void)replay;
+	assert(replay == read->replay);
 	if (!read->has_begun)
 		rc = read_list(read, info, head);
 	/* A bad one is named by who applies it. */
@@ -96,6 +100,7 @@ read_on_batch(struct mt_replay *replay, const struct mt_replay_source *source,
 static void
 read_finish(struct mt_manifest_read *read, int rc)
 {
+	assert(rc <= 0);
 	/* A replay that failed may have reads out: its memory stays. */
 	if (rc == 0)
 		mt_replay_fini(read->replay);
@@ -128,6 +133,8 @@ read_start_all(struct mt_manifest_read *read)
 	const struct mt_manifest_state *state = read->state;
 	struct mt_replay *replay = read->replay;
 
+	assert(read->is_listing);
+	assert(state->part_count > 0);
 	mt_free(read->sources);
 	read->sources = mt_calloc(state->part_count + 1, sizeof(*read->sources));
 	if (read->sources == NULL)
@@ -147,6 +154,7 @@ read_on_head_read(struct mt_replay *replay, int rc, void *arg)
 {
 	struct mt_manifest_read *read = arg;
 
+	assert(replay == read->replay);
 	if (rc != 0 || !read->is_listing) {
 		read_finish(read, rc);
 		return;
@@ -162,6 +170,8 @@ mt_manifest_read_start(struct mt_manifest_read *read)
 {
 	struct mt_replay *replay = read->replay;
 
+	assert(read->fn != NULL);
+	assert(read->state != NULL);
 	read->has_begun = read->is_listing = false;
 	replay->sources = &read->head;
 	replay->source_count = 1;

@@ -20,6 +20,7 @@
  */
 #include <stdatomic.h>
 
+#include "base/check.h"
 #include "base/mutant.h"
 #include "base/num.h"
 #include "catalog/snapshot_table.h"
@@ -31,6 +32,8 @@
 #include "extent/extent.h"
 #include "manifest/edit.h"
 #include "manifest/manifest.h"
+#include "manifest/manifest_edits.h"
+#include "manifest/manifest_mirror.h"
 #include "manifest/manifest_parts.h"
 #include "manifest/manifest_room.h"
 #include "manifest/manifest_state.h"
@@ -61,6 +64,7 @@ mt_manifest_part_bytes(const struct mt_extent *extent)
 {
 	uint64_t bytes = extent->shard->port->settings->manifest_part_bytes;
 
+	assert(extent->capacity_bytes > 0);
 	return bytes == 0 ? extent->capacity_bytes : num_min(bytes, extent->capacity_bytes);
 }
 

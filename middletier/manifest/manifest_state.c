@@ -12,16 +12,17 @@
 #include "base/check.h"
 #include "base/field.h"
 #include "base/search.h"
+#include "catalog/numbers.h"
 #include "catalog/scope.h"
-#include "catalog/volume_table.h"
 #include "cleave/batch.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
+#include "common/array.h"
 #include "manifest/edit.h"
+#include "manifest/edit_decode.h"
+#include "manifest/manifest_mirror.h"
 #include "manifest/manifest_parts.h"
 #include "manifest/manifest_state.h"
-
-#define STATE_GROWTH_MIN 16u
 
 #define STATE_EXPECT(condition, name) FIELD_EXPECT(condition, name, -EBADMSG)
 
@@ -45,50 +46,32 @@ mt_manifest_state_fini(struct mt_manifest_state *state)
 
 /* ---- memory ---- */
 
-/* Room for @need entries of @entry_bytes in the array at @memory, whose room is *@max. */
-static int
-state_grow(void **memory, uint32_t *max, uint64_t need, size_t entry_bytes)
-{
-	uint64_t new_max = *max < STATE_GROWTH_MIN ? STATE_GROWTH_MIN : *max;
-	void *grown;
-
-	if (need <= *max)
-		return 0;
-	while (new_max < need)
-		new_max *= 2;
-	if (new_max > UINT32_MAX)
-		return -ENOMEM;
-	grown = mt_realloc(*memory, new_max * entry_bytes);
-	if (grown == NULL)
-		return -ENOMEM;
-	*memory = grown;
-	*max = (uint32_t)new_max;
-	return 0;
-}
-
 int
 mt_manifest_state_reserve(struct mt_manifest_state *state, uint32_t count)
 {
 	void *extents = state->extents, *runs = state->runs, *cuts = state->cuts;
 	void *volumes = state->volumes, *snapshots = state->snapshots;
-	int rc = state_grow(&extents, &state->extent_max, (uint64_t)state->extent_count + count,
+	int rc = mt_array_grow(&extents, &state->extent_max, (uint64_t)state->extent_count + count,
 	    sizeof(*state->extents));
 
+	assert(state->extent_count <= state->extent_max);
+	assert(state->run_count <= state->run_max);
+	assert(state->cut_count <= state->cut_max);
 	state->extents = extents;
 	if (rc == 0)
-		rc = state_grow(&runs, &state->run_max, (uint64_t)state->run_count + count,
+		rc = mt_array_grow(&runs, &state->run_max, (uint64_t)state->run_count + count,
 		    sizeof(*state->runs));
 	state->runs = runs;
 	if (rc == 0)
-		rc = state_grow(&cuts, &state->cut_max, (uint64_t)state->cut_count + count,
+		rc = mt_array_grow(&cuts, &state->cut_max, (uint64_t)state->cut_count + count,
 		    sizeof(*state->cuts));
 	state->cuts = cuts;
 	if (rc == 0)
-		rc = state_grow(&volumes, &state->volume_max, (uint64_t)state->volume_count + count,
-		    sizeof(*state->volumes));
+		rc = mt_array_grow(&volumes, &state->volume_max,
+		    (uint64_t)state->volume_count + count, sizeof(*state->volumes));
 	state->volumes = volumes;
 	if (rc == 0)
-		rc = state_grow(&snapshots, &state->snapshot_max,
+		rc = mt_array_grow(&snapshots, &state->snapshot_max,
 		    (uint64_t)state->snapshot_count + count, sizeof(*state->snapshots));
 	state->snapshots = snapshots;
 	return rc;
@@ -128,6 +111,8 @@ mt_manifest_state_find(const struct mt_manifest_state *state, const struct exten
 static void
 state_take_replicas(struct mt_state_extent *extent, const struct mt_edit *edit)
 {
+	assert(edit->replica_count >= 1);
+	assert(edit->replica_count <= MT_REPLICAS_MAX);
 	extent->replica_count = edit->replica_count;
 	for (uint32_t i = 0; i < edit->replica_count; i++) {
 		extent->replicas[i] = edit->replicas[i];
@@ -142,17 +127,16 @@ state_apply_opened(struct mt_manifest_state *state, const struct mt_edit *edit,
 	uint32_t position = state_extent_position(state, &edit->id);
 	struct mt_state_extent *at;
 
+	assert(edit->kind == MT_EDIT_EXTENT_OPENED);
 	STATE_EXPECT(mt_manifest_state_find(state, &edit->id) == NULL, "extent opened twice");
 	STATE_EXPECT(edit->id.epoch <= state->epoch, "extent of a later epoch");
 	if (mt_manifest_state_reserve(state, 1) != 0)
 		return -ENOMEM;
-	at = &state->extents[position];
-	memmove(at + 1, at, (state->extent_count - position) * sizeof(*at));
+	at = mt_array_insert(state->extents, &state->extent_count, position, sizeof(*at));
 	*at = (struct mt_state_extent){ .id = edit->id,
 		.kind = edit->extent_kind,
 		.replica_count = edit->replica_count };
 	state_take_replicas(at, edit);
-	state->extent_count++;
 	return 0;
 }
 
@@ -162,6 +146,7 @@ state_apply_sealed(struct mt_manifest_state *state, const struct mt_edit *edit,
 {
 	struct mt_state_extent *extent = mt_manifest_state_find(state, &edit->id);
 
+	assert(edit->kind == MT_EDIT_EXTENT_SEALED);
 	STATE_EXPECT(extent != NULL, "sealed extent was not opened");
 	STATE_EXPECT(!extent->is_sealed, "extent sealed twice");
 	extent->is_sealed = true;
@@ -176,6 +161,7 @@ state_apply_replicas(struct mt_manifest_state *state, const struct mt_edit *edit
 {
 	struct mt_state_extent *extent = mt_manifest_state_find(state, &edit->id);
 
+	assert(edit->kind == MT_EDIT_EXTENT_REPLICAS);
 	STATE_EXPECT(extent != NULL, "extent with new replicas was not opened");
 	STATE_EXPECT(extent->is_sealed, "extent with new replicas is not sealed");
 	STATE_EXPECT(extent->kind == edit->extent_kind,
@@ -190,13 +176,13 @@ state_apply_deleted(struct mt_manifest_state *state, const struct mt_edit *edit,
 {
 	struct mt_state_extent *extent = mt_manifest_state_find(state, &edit->id);
 
+	assert(edit->kind == MT_EDIT_EXTENT_DELETED);
 	STATE_EXPECT(extent != NULL, "deleted extent was not opened");
 	for (uint32_t i = 0; i < state->run_count; i++)
 		STATE_EXPECT(extent_id_compare(&state->runs[i].id, &edit->id) != 0,
 		    "deleted extent holds a run");
-	state->extent_count--;
-	memmove(extent, extent + 1,
-	    (size_t)(state->extents + state->extent_count - extent) * sizeof(*extent));
+	mt_array_remove(state->extents, &state->extent_count, (uint32_t)(extent - state->extents),
+	    sizeof(*extent));
 	return 0;
 }
 
@@ -231,6 +217,7 @@ state_apply_run_added(struct mt_manifest_state *state, const struct mt_edit *edi
 	uint32_t position = state_run_position(state, edit->chunk);
 	struct mt_state_run *at;
 
+	assert(edit->kind == MT_EDIT_RUN_ADDED);
 	STATE_EXPECT(mt_manifest_state_find(state, &edit->id) != NULL,
 	    "run's extent was not opened");
 	STATE_EXPECT(state_find_run(state, edit) == NULL, "run added twice");
@@ -238,15 +225,13 @@ state_apply_run_added(struct mt_manifest_state *state, const struct mt_edit *edi
 		return -ENOMEM;
 	while (position < state->run_count && state->runs[position].chunk == edit->chunk)
 		position++;
-	at = &state->runs[position];
-	memmove(at + 1, at, (state->run_count - position) * sizeof(*at));
+	at = mt_array_insert(state->runs, &state->run_count, position, sizeof(*at));
 	*at = (struct mt_state_run){ .id = edit->id,
 		.chunk = edit->chunk,
 		.offset_bytes = edit->offset_bytes,
 		.length_bytes = edit->length_bytes,
 		.flushed_sequence = edit->flushed_sequence,
 		.cut = edit->cut };
-	state->run_count++;
 	return 0;
 }
 
@@ -256,15 +241,17 @@ state_apply_run_removed(struct mt_manifest_state *state, const struct mt_edit *e
 {
 	struct mt_state_run *run = state_find_run(state, edit);
 
+	assert(edit->kind == MT_EDIT_RUN_REMOVED);
 	STATE_EXPECT(run != NULL, "removed run was not added");
-	state->run_count--;
-	memmove(run, run + 1, (size_t)(state->runs + state->run_count - run) * sizeof(*run));
+	mt_array_remove(state->runs, &state->run_count, (uint32_t)(run - state->runs),
+	    sizeof(*run));
 	return 0;
 }
 
 static int
 state_apply_cut(struct mt_manifest_state *state, const struct mt_edit *edit, const char **ret_field)
 {
+	assert(edit->kind == MT_EDIT_CUT);
 	STATE_EXPECT(state->cut_count == 0 || edit->cut > state->cuts[state->cut_count - 1].cut,
 	    "cuts out of order");
 	if (mt_manifest_state_reserve(state, 1) != 0)
@@ -286,6 +273,7 @@ state_apply_cut_dropped(struct mt_manifest_state *state, const struct mt_edit *e
 {
 	uint32_t i = 0;
 
+	assert(edit->kind == MT_EDIT_CUT_DROPPED);
 	while (i < state->cut_count && state->cuts[i].cut != edit->cut)
 		i++;
 	STATE_EXPECT(i < state->cut_count, "dropped cut was not made");
@@ -293,9 +281,7 @@ state_apply_cut_dropped(struct mt_manifest_state *state, const struct mt_edit *e
 		state->cuts[i].segment_count = 0;
 		return 0;
 	}
-	state->cut_count--;
-	memmove(&state->cuts[i], &state->cuts[i + 1],
-	    (state->cut_count - i) * sizeof(*state->cuts));
+	mt_array_remove(state->cuts, &state->cut_count, i, sizeof(*state->cuts));
 	return 0;
 }
 
@@ -318,136 +304,6 @@ mt_manifest_state_flushed(const struct mt_manifest_state *state, uint64_t chunk)
 	return flushed;
 }
 
-/* ---- the mirror of the volumes ---- */
-
-uint64_t
-mt_manifest_volume_bytes(const struct mt_volume *volume)
-{
-	uint8_t scratch[MT_EDIT_BYTES_MAX];
-
-	return mt_edit_encode(scratch,
-	    &(struct mt_edit){ .kind = MT_EDIT_VOLUME, .volume = *volume });
-}
-
-uint64_t
-mt_manifest_snapshot_bytes(const struct mt_snapshot *snapshot)
-{
-	uint8_t scratch[MT_EDIT_BYTES_MAX];
-
-	return mt_edit_encode(scratch,
-	    &(struct mt_edit){ .kind = MT_EDIT_SNAPSHOT, .snapshot = *snapshot });
-}
-
-/* Where volume @id is, or would be. */
-static uint32_t
-state_volume_position(const struct mt_manifest_state *state, uint64_t id)
-{
-	uint32_t at;
-
-	SEARCH_FIRST(at, state->volume_count, state->volumes[at].id < id);
-	return at;
-}
-
-const struct mt_volume *
-mt_manifest_state_volume(const struct mt_manifest_state *state, uint64_t id)
-{
-	uint32_t position = state_volume_position(state, id);
-
-	if (position == state->volume_count || state->volumes[position].id != id)
-		return NULL;
-	return &state->volumes[position];
-}
-
-static int
-state_apply_volume(struct mt_manifest_state *state, const struct mt_edit *edit,
-    const char **ret_field)
-{
-	uint32_t position = state_volume_position(state, edit->volume.id);
-	bool is_there = mt_manifest_state_volume(state, edit->volume.id) != NULL;
-	struct mt_volume *at;
-
-	STATE_EXPECT(is_there || !edit->is_deleted, "deleted volume was not there");
-	if (mt_manifest_state_reserve(state, 1) != 0)
-		return -ENOMEM;
-	at = &state->volumes[position];
-	if (is_there)
-		state->mirror_bytes -= mt_manifest_volume_bytes(at);
-	if (edit->is_deleted) {
-		state->volume_count--;
-		memmove(at, at + 1, (state->volume_count - position) * sizeof(*at));
-		return 0;
-	}
-	if (!is_there) {
-		memmove(at + 1, at, (state->volume_count - position) * sizeof(*at));
-		state->volume_count++;
-	}
-	*at = edit->volume;
-	state->mirror_bytes += mt_manifest_volume_bytes(at);
-	return 0;
-}
-
-/* Where snapshot @number is, or would be. */
-static uint32_t
-state_snapshot_position(const struct mt_manifest_state *state, uint64_t number)
-{
-	uint32_t at;
-
-	SEARCH_FIRST(at, state->snapshot_count, state->snapshots[at].number < number);
-	return at;
-}
-
-const struct mt_snapshot *
-mt_manifest_state_snapshot(const struct mt_manifest_state *state, uint64_t number)
-{
-	uint32_t position = state_snapshot_position(state, number);
-
-	if (position == state->snapshot_count || state->snapshots[position].number != number)
-		return NULL;
-	return &state->snapshots[position];
-}
-
-static int
-state_apply_snapshot(struct mt_manifest_state *state, const struct mt_edit *edit,
-    const char **ret_field)
-{
-	uint32_t position = state_snapshot_position(state, edit->snapshot.number);
-	bool is_there = mt_manifest_state_snapshot(state, edit->snapshot.number) != NULL;
-	struct mt_snapshot *at;
-
-	STATE_EXPECT(is_there || !edit->is_deleted, "deleted snapshot was not there");
-	if (mt_manifest_state_reserve(state, 1) != 0)
-		return -ENOMEM;
-	at = &state->snapshots[position];
-	if (is_there)
-		state->mirror_bytes -= mt_manifest_snapshot_bytes(at);
-	if (edit->is_deleted) {
-		state->snapshot_count--;
-		memmove(at, at + 1, (state->snapshot_count - position) * sizeof(*at));
-		return 0;
-	}
-	if (!is_there) {
-		memmove(at + 1, at, (state->snapshot_count - position) * sizeof(*at));
-		state->snapshot_count++;
-	}
-	*at = edit->snapshot;
-	state->mirror_bytes += mt_manifest_snapshot_bytes(at);
-	return 0;
-}
-
-static int
-state_apply_cluster(struct mt_manifest_state *state, const struct mt_edit *edit,
-    const char **ret_field)
-{
-	STATE_EXPECT(state->shard_count == 0 || state->shard_count == edit->shard_count,
-	    "number of shards changed");
-	state->shard_count = edit->shard_count;
-	state->next_volume_id = edit->next_volume_id;
-	state->next_segment = edit->next_segment;
-	state->next_snapshot = edit->next_snapshot;
-	state->next_clone = edit->next_clone;
-	return 0;
-}
-
 /* ---- the extents before ---- */
 
 /* Each extent of a checkpoint names all those before it: what is known already is no news. */
@@ -459,12 +315,14 @@ state_apply_part(struct mt_manifest_state *state, const struct mt_edit *edit,
 	struct mt_state_extent *at;
 	int rc;
 
+	assert(edit->kind == MT_EDIT_PART);
+	assert(state->part_count <= MT_MANIFEST_PARTS_MAX);
 	for (uint32_t i = 0; i < state->part_count; i++) {
 		if (extent_id_compare(&state->parts[i].id, &edit->id) == 0)
 			return 0;
 	}
 	STATE_EXPECT(state->part_count < MT_MANIFEST_PARTS_MAX, "too many extents before this one");
-	rc = state_grow(&parts, &state->part_max, (uint64_t)state->part_count + 1,
+	rc = mt_array_grow(&parts, &state->part_max, (uint64_t)state->part_count + 1,
 	    sizeof(*state->parts));
 	state->parts = parts;
 	if (rc != 0)
@@ -479,36 +337,6 @@ state_apply_part(struct mt_manifest_state *state, const struct mt_edit *edit,
 }
 
 /* ---- all kinds ---- */
-
-/* Where the mirror's ids and segments can be. NULL, or what cannot. */
-static const char *
-mirror_out_of_range(const struct mt_edit *edit)
-{
-	const struct mt_volume *volume = &edit->volume;
-	const struct mt_snapshot *snapshot = &edit->snapshot;
-
-	switch (edit->kind) {
-	case MT_EDIT_VOLUME:
-		if (volume->id > MT_NUMBER_MAX || volume->attach > MT_NUMBER_MAX ||
-		    volume->origin > MT_NUMBER_MAX)
-			return "volume's numbers out of range";
-		return mt_segments_exist(volume->segment_base, volume->segment_count)
-		    ? NULL
-		    : "volume's segments out of range";
-	case MT_EDIT_SNAPSHOT:
-		if (snapshot->number > MT_NUMBER_MAX || snapshot->volume_id > MT_NUMBER_MAX)
-			return "snapshot's numbers out of range";
-		return mt_segments_exist(snapshot->segment_base, snapshot->segment_count)
-		    ? NULL
-		    : "snapshot's segments out of range";
-	default:
-		return edit->next_volume_id > MT_NUMBER_MAX + 1 ||
-			edit->next_snapshot > MT_NUMBER_MAX + 1 ||
-			edit->next_segment > MT_ROOTS_MAX || edit->next_clone > CLEAVE_CLONE_MAX + 1
-		    ? "next numbers out of range"
-		    : NULL;
-	}
-}
 
 /* Numbers that would wrap when they are counted on from. NULL, or which. */
 static const char *
@@ -525,10 +353,6 @@ edit_out_of_range(const struct mt_edit *edit)
 		    : NULL;
 	case MT_EDIT_CHECKPOINT_END:
 		return edit->sequence > MT_NUMBER_MAX ? "next sequence out of range" : NULL;
-	case MT_EDIT_VOLUME:
-	case MT_EDIT_SNAPSHOT:
-	case MT_EDIT_CLUSTER:
-		return mirror_out_of_range(edit);
 	default:
 		return NULL;
 	}
@@ -564,17 +388,15 @@ mt_manifest_state_apply(struct mt_manifest_state *state, const struct mt_edit *e
 		return state_apply_cut(state, edit, ret_field);
 	case MT_EDIT_CUT_DROPPED:
 		return state_apply_cut_dropped(state, edit, ret_field);
-	case MT_EDIT_SNAPSHOT:
-		return state_apply_snapshot(state, edit, ret_field);
 	case MT_EDIT_CHECKPOINT_END:
 		STATE_EXPECT(!state->is_complete, "two checkpoints");
 		state->is_complete = true;
 		state->next_sequence = edit->sequence;
 		return 0;
 	case MT_EDIT_VOLUME:
-		return state_apply_volume(state, edit, ret_field);
+	case MT_EDIT_SNAPSHOT:
 	case MT_EDIT_CLUSTER:
-		return state_apply_cluster(state, edit, ret_field);
+		return mt_manifest_mirror_apply(state, edit, ret_field);
 	case MT_EDIT_SUCCESSOR:
 		return 0; /* the root says which extent counts */
 	case MT_EDIT_PART:
@@ -630,119 +452,4 @@ mt_manifest_state_apply_batch(struct mt_manifest_state *state, const struct batc
 	}
 	STATE_EXPECT(left_bytes == 0, "desc_bytes");
 	return 0;
-}
-
-/* As edit.c lays them out (test_edit.c compares). */
-#define STATE_EXTENT_BYTES 88u /* OPENED on MT_REPLICAS_MAX nodes, SEALED */
-#define STATE_RUN_BYTES 52u
-#define STATE_CUT_BYTES 36u
-#define STATE_FIXED_BYTES 68u /* EPOCH, CLUSTER, CHECKPOINT_END */
-
-uint64_t
-mt_manifest_state_pressed_bytes(const struct mt_manifest_state *state)
-{
-	return (uint64_t)state->run_count * STATE_RUN_BYTES +
-	    (uint64_t)state->cut_count * STATE_CUT_BYTES + state->mirror_bytes;
-}
-
-uint64_t
-mt_manifest_state_bytes(const struct mt_manifest_state *state)
-{
-	return STATE_FIXED_BYTES + (uint64_t)state->extent_count * STATE_EXTENT_BYTES +
-	    mt_manifest_state_pressed_bytes(state);
-}
-
-static void
-state_extent_edit(const struct mt_state_extent *extent, bool is_seal, struct mt_edit *ret_edit)
-{
-	*ret_edit = (struct mt_edit){ .id = extent->id };
-	if (is_seal) {
-		ret_edit->kind = MT_EDIT_EXTENT_SEALED;
-		ret_edit->length_bytes = extent->sealed_bytes;
-		return;
-	}
-	ret_edit->kind = MT_EDIT_EXTENT_OPENED;
-	ret_edit->extent_kind = extent->kind;
-	ret_edit->replica_count = extent->replica_count;
-	memcpy(ret_edit->replicas, extent->replicas, sizeof(extent->replicas));
-}
-
-static void
-state_run_edit(const struct mt_state_run *run, struct mt_edit *ret_edit)
-{
-	*ret_edit = (struct mt_edit){ .kind = MT_EDIT_RUN_ADDED,
-		.id = run->id,
-		.chunk = run->chunk,
-		.offset_bytes = run->offset_bytes,
-		.length_bytes = run->length_bytes,
-		.flushed_sequence = run->flushed_sequence,
-		.cut = run->cut };
-}
-
-static void
-state_cut_edit(const struct mt_state_cut *cut, struct mt_edit *ret_edit)
-{
-	*ret_edit = (struct mt_edit){ .kind = MT_EDIT_CUT,
-		.cut = cut->cut,
-		.sequence = cut->sequence,
-		.segment_base = cut->segment_base,
-		.segment_count = cut->segment_count };
-}
-
-static void
-state_cluster_edit(const struct mt_manifest_state *state, struct mt_edit *ret_edit)
-{
-	*ret_edit = (struct mt_edit){ .kind = MT_EDIT_CLUSTER,
-		.next_volume_id = state->next_volume_id,
-		.next_segment = state->next_segment,
-		.next_snapshot = state->next_snapshot,
-		.next_clone = state->next_clone,
-		.shard_count = state->shard_count };
-}
-
-/*
- * EPOCH, then for each extent OPENED and SEALED (where it is open, its epoch again instead, so that
- * any edit is found without a walk), runs, cuts, volumes, snapshots, the cluster where it is known,
- * the end.
- */
-bool
-mt_manifest_state_edit(const struct mt_manifest_state *state, uint64_t index,
-    uint64_t next_sequence, struct mt_edit *ret_edit)
-{
-	uint64_t extents_end = 1 + 2 * (uint64_t)state->extent_count;
-	uint64_t runs_end = extents_end + state->run_count;
-	uint64_t cuts_end = runs_end + state->cut_count;
-	uint64_t volumes_end = cuts_end + state->volume_count;
-	uint64_t snapshots_end = volumes_end + state->snapshot_count;
-	uint64_t end = snapshots_end + (state->shard_count != 0 ? 1 : 0);
-
-	if (index > end)
-		return false;
-	if (index == 0) {
-		*ret_edit = (struct mt_edit){ .kind = MT_EDIT_EPOCH, .epoch = state->epoch };
-	} else if (index < extents_end) {
-		const struct mt_state_extent *extent = &state->extents[(index - 1) / 2];
-		bool is_seal = (index - 1) % 2 == 1;
-
-		state_extent_edit(extent, is_seal, ret_edit);
-		if (is_seal && !extent->is_sealed)
-			*ret_edit =
-			    (struct mt_edit){ .kind = MT_EDIT_EPOCH, .epoch = state->epoch };
-	} else if (index < runs_end) {
-		state_run_edit(&state->runs[index - extents_end], ret_edit);
-	} else if (index < cuts_end) {
-		state_cut_edit(&state->cuts[index - runs_end], ret_edit);
-	} else if (index < volumes_end) {
-		*ret_edit = (struct mt_edit){ .kind = MT_EDIT_VOLUME,
-			.volume = state->volumes[index - cuts_end] };
-	} else if (index < snapshots_end) {
-		*ret_edit = (struct mt_edit){ .kind = MT_EDIT_SNAPSHOT,
-			.snapshot = state->snapshots[index - volumes_end] };
-	} else if (index < end) {
-		state_cluster_edit(state, ret_edit);
-	} else {
-		*ret_edit =
-		    (struct mt_edit){ .kind = MT_EDIT_CHECKPOINT_END, .sequence = next_sequence };
-	}
-	return true;
 }

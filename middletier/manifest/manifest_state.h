@@ -81,29 +81,9 @@ int mt_manifest_state_reserve(struct mt_manifest_state *state, uint32_t count);
 /* mt_manifest_state_find -- NULL where there is no such extent. Valid until the next edit. */
 struct mt_state_extent *mt_manifest_state_find(const struct mt_manifest_state *state,
     const struct extent_id *id);
-/* mt_manifest_state_volume -- NULL where it is not mirrored. Valid until the next edit. */
-const struct mt_volume *mt_manifest_state_volume(const struct mt_manifest_state *state,
-    uint64_t id);
-/* mt_manifest_state_snapshot -- the same of a snapshot. */
-const struct mt_snapshot *mt_manifest_state_snapshot(const struct mt_manifest_state *state,
-    uint64_t number);
 /* mt_manifest_state_cut -- the greatest cut that the shard was told of; 0: none. */
 uint64_t mt_manifest_state_cut(const struct mt_manifest_state *state);
 /* mt_manifest_state_flushed -- the sequence that @chunk's runs reach; 0: it has none. */
 uint64_t mt_manifest_state_flushed(const struct mt_manifest_state *state, uint64_t chunk);
-/* mt_manifest_state_bytes -- at most so many bytes of edits are a checkpoint of it; kept, not counted. */
-uint64_t mt_manifest_state_bytes(const struct mt_manifest_state *state);
-/* mt_manifest_state_pressed_bytes -- of these all but extents, whose number has a bound of its own. */
-uint64_t mt_manifest_state_pressed_bytes(const struct mt_manifest_state *state);
-/* mt_manifest_volume_bytes -- what the mirror of a volume, or a snapshot, takes. */
-uint64_t mt_manifest_volume_bytes(const struct mt_volume *volume);
-uint64_t mt_manifest_snapshot_bytes(const struct mt_snapshot *snapshot);
-/*
- * mt_manifest_state_edit -- the @index-th edit of a checkpoint; false behind the last
- *
- * @next_sequence goes into the last one.
- */
-bool mt_manifest_state_edit(const struct mt_manifest_state *state, uint64_t index,
-    uint64_t next_sequence, struct mt_edit *ret_edit);
 
 #endif /* CLEAVE_MIDDLETIER_MANIFEST_MANIFEST_STATE_H */

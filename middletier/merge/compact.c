@@ -23,6 +23,7 @@
 #include "common/shard.h"
 #include "extent/extent.h"
 #include "index/index.h"
+#include "index/index_cuts.h"
 #include "index/run_index.h"
 #include "merge/tiers.h"
 
@@ -329,7 +330,7 @@ compact_hidden(const struct mt_shard *shard)
 {
 	const struct mt_index *index = shard->block_index;
 
-	if (index->hidden_count == 0)
+	if (mt_index_hidden_count(index) == 0)
 		return NULL;
 	for (const struct loop_link *at = index->chunks.next; at != &index->chunks; at = at->next) {
 		const struct mt_chunk *chunk = NUM_CONTAINER_OF(at, struct mt_chunk, link);

@@ -44,6 +44,7 @@
 #include "extent/extent.h"
 #include "extent/extent_table.h"
 #include "index/index.h"
+#include "index/index_cuts.h"
 #include "index/memtable.h"
 #include "manifest/manifest_room.h"
 #include "merge/compact.h"

@@ -29,6 +29,7 @@
 #include "cleave/loop.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
+#include "common/metric.h"
 #include "common/port.h"
 #include "common/shard.h"
 #include "common/shard_events.h"

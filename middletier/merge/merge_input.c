@@ -18,6 +18,7 @@
 #include "common/settings.h"
 #include "common/shard.h"
 #include "index/index.h"
+#include "index/index_cuts.h"
 #include "index/run_index.h"
 #include "index/run_load.h"
 #include "merge/merge.h"

@@ -33,6 +33,7 @@
 #include "cleave/loop.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
+#include "common/limits.h"
 #include "common/metric.h"
 #include "common/port.h"
 #include "common/replica.h"

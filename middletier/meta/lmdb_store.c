@@ -10,10 +10,8 @@
  * Who could see a lease dies with the host, so nothing of it need be durable; and what keeps it alive
  * must not wait for a disk, nor behind who waits for one.
  *
- * Keys are kept as [u64 version][u64 lease][value] in table "keys"; "leases" has lease -> struct
- * lmdb_lease; "state" the two counters that versions and leases come from. A lease expires by the
- * host's monotonic clock. Time namespaces shift that clock: what they add is taken off. Every
- * transaction of the leased half ends expired leases first.
+ * lmdb_table.c has what lies in the tables, lmdb_lease_table.c what becomes of leases. Every transaction of the
+ * leased half ends expired leases first.
  *
  * Several processes have the environments open, each its own MDB_env. Every transaction here is one of
  * LMDB's write transactions, also where it only reads: its robust lock puts all processes in one
@@ -28,288 +26,19 @@
 #include "meta/lmdb_store.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/check.h"
 #include "base/num.h"
 #include "cleave/meta.h"
 #include "common/alloc.h"
+#include "meta/lmdb_lease_table.h"
+#include "meta/lmdb_table.h"
 #include "meta/meta_txn.h"
 
 #define LMDB_MAP_BYTES ((size_t)1 << 30)
 #define LMDB_LEASED_MAP_BYTES ((size_t)1 << 26) /* 64 gateways of some KiB */
-#define LMDB_ITEM_HEAD_BYTES 16u
-
-/* As stored. */
-struct lmdb_lease {
-	uint64_t ttl_ns;
-	uint64_t expires_ns;
-	uint64_t holder; /* the process that it was granted to */
-};
-
-uint64_t
-lmdb_store_clock_ns(const struct lmdb_store *store)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now); /* tidy: allow call: the worker has no loop */
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec -
-	    (uint64_t)store->clock_offset_ns;
-}
-
-int64_t
-lmdb_clock_offset_read(const char *text)
-{
-	const char *line = strstr(text, "monotonic");
-	long long seconds, nanoseconds;
-
-	if (line == NULL || sscanf(line, "monotonic %lld %lld", &seconds, &nanoseconds) != 2)
-		return 0;
-	return (int64_t)seconds * 1000000000 + (int64_t)nanoseconds;
-}
-
-static int
-errno_of(int mdb_rc)
-{
-	switch (mdb_rc) {
-	case MDB_SUCCESS:
-		return 0;
-	case MDB_MAP_FULL:
-	case ENOSPC:
-		return -ENOSPC;
-	case ENOMEM:
-		return -ENOMEM;
-	default:
-		return -EIO;
-	}
-}
-
-static MDB_val
-val_of(const void *data, size_t bytes)
-{
-	return (MDB_val){ .mv_size = bytes, .mv_data = (void *)(uintptr_t)data };
-}
-
-/* ---- keys, inside a transaction ---- */
-
-/* Version and lease of @key; version 0 when it is absent. Returns 0 or LMDB's error. */
-static int
-key_head(struct lmdb_store *store, MDB_txn *txn, const char *key, uint64_t *ret_version)
-{
-	MDB_val name = val_of(key, strlen(key)), value;
-	int rc = mdb_get(txn, store->keys, &name, &value);
-
-	*ret_version = 0;
-	if (rc == MDB_NOTFOUND)
-		return 0;
-	if (rc != 0)
-		return rc;
-	if (value.mv_size < LMDB_ITEM_HEAD_BYTES)
-		return MDB_CORRUPTED;
-	*ret_version = num_get_le64(value.mv_data);
-	return 0;
-}
-
-/* The next number of a counter kept in `state`. */
-static int
-next_number(struct lmdb_store *store, MDB_txn *txn, const char *counter, uint64_t *ret_number)
-{
-	MDB_val name = val_of(counter, strlen(counter)), value;
-	uint8_t bytes[8] = { 0 };
-	uint64_t number = 0;
-	int rc = mdb_get(txn, store->state, &name, &value);
-
-	if (rc == 0 && value.mv_size == sizeof(bytes))
-		number = num_get_le64(value.mv_data);
-	else if (rc != MDB_NOTFOUND)
-		return rc == 0 ? MDB_CORRUPTED : rc;
-	num_put_le64(bytes, ++number);
-	value = val_of(bytes, sizeof(bytes));
-	*ret_number = number;
-	return mdb_put(txn, store->state, &name, &value, 0);
-}
-
-/* The last number that a counter gave. */
-static int
-last_number(struct lmdb_store *store, MDB_txn *txn, const char *counter, uint64_t *ret_number)
-{
-	MDB_val name = val_of(counter, strlen(counter)), value;
-	int rc = mdb_get(txn, store->state, &name, &value);
-
-	if (rc != 0 && rc != MDB_NOTFOUND)
-		return rc;
-	if (rc == 0 && value.mv_size != 8)
-		return MDB_CORRUPTED;
-	*ret_number = rc == 0 ? num_get_le64(value.mv_data) : 0;
-	return 0;
-}
-
-static int
-key_put(struct lmdb_store *store, MDB_txn *txn, const struct meta_op *op)
-{
-	MDB_val name = val_of(op->key, strlen(op->key)), value;
-	uint64_t version;
-	int rc = next_number(store, txn, "version", &version);
-
-	if (rc != 0)
-		return rc;
-	value = val_of(NULL, LMDB_ITEM_HEAD_BYTES + op->value_bytes);
-	rc = mdb_put(txn, store->keys, &name, &value, MDB_RESERVE);
-	if (rc != 0)
-		return rc;
-	num_put_le64(value.mv_data, version);
-	num_put_le64((uint8_t *)value.mv_data + 8, op->lease);
-	if (op->value_bytes > 0)
-		memcpy((uint8_t *)value.mv_data + LMDB_ITEM_HEAD_BYTES, op->value, op->value_bytes);
-	return 0;
-}
-
-static int
-key_delete(struct lmdb_store *store, MDB_txn *txn, const char *key)
-{
-	MDB_val name = val_of(key, strlen(key));
-	uint64_t version;
-	int rc = mdb_del(txn, store->keys, &name, NULL);
-
-	if (rc == MDB_NOTFOUND)
-		return 0;
-	return rc != 0 ? rc : next_number(store, txn, "version", &version);
-}
-
-/* ---- leases, inside a transaction ---- */
-
-static int
-lease_get(struct lmdb_store *store, MDB_txn *txn, uint64_t id, struct lmdb_lease *ret_lease)
-{
-	uint8_t key[8] = { 0 };
-	MDB_val name = val_of(key, sizeof(key)), value;
-	int rc;
-
-	num_put_le64(key, id);
-	rc = mdb_get(txn, store->leases, &name, &value);
-	if (rc != 0)
-		return rc == MDB_NOTFOUND ? -ENOENT : errno_of(rc);
-	if (value.mv_size != sizeof(*ret_lease))
-		return -EIO;
-	memcpy(ret_lease, value.mv_data, sizeof(*ret_lease));
-	return 0;
-}
-
-static int
-lease_put(struct lmdb_store *store, MDB_txn *txn, uint64_t id, uint64_t ttl_ns, uint64_t holder)
-{
-	struct lmdb_lease lease = { .ttl_ns = ttl_ns,
-		.expires_ns = lmdb_store_clock_ns(store) + ttl_ns,
-		.holder = holder };
-	uint8_t key[8] = { 0 };
-	MDB_val name = val_of(key, sizeof(key)), value = val_of(&lease, sizeof(lease));
-
-	num_put_le64(key, id);
-	/* A wake-up too early, for a lease since renewed, is harmless. */
-	if (store->next_expiry_ns == 0 || lease.expires_ns < store->next_expiry_ns)
-		store->next_expiry_ns = lease.expires_ns;
-	return errno_of(mdb_put(txn, store->leases, &name, &value, 0));
-}
-
-/* The lease and every key that hangs on it. */
-static int
-lease_end(struct lmdb_store *store, MDB_txn *txn, uint64_t id, bool *ret_changed)
-{
-	uint8_t key[8] = { 0 };
-	MDB_val name = val_of(key, sizeof(key)), value;
-	MDB_cursor *cursor;
-	uint64_t version;
-	bool has_keys = false;
-	int rc;
-
-	num_put_le64(key, id);
-	rc = mdb_del(txn, store->leases, &name, NULL);
-	if (rc != 0 && rc != MDB_NOTFOUND)
-		return errno_of(rc);
-	rc = mdb_cursor_open(txn, store->keys, &cursor);
-	if (rc != 0)
-		return errno_of(rc);
-	while ((rc = mdb_cursor_get(cursor, &name, &value, MDB_NEXT)) == 0) {
-		if (value.mv_size < LMDB_ITEM_HEAD_BYTES ||
-		    num_get_le64((uint8_t *)value.mv_data + 8) != id)
-			continue;
-		rc = mdb_cursor_del(cursor, 0);
-		if (rc != 0)
-			break;
-		has_keys = true;
-	}
-	mdb_cursor_close(cursor);
-	if (rc == MDB_NOTFOUND)
-		rc = has_keys ? next_number(store, txn, "version", &version) : 0;
-	*ret_changed |= has_keys;
-	return errno_of(rc);
-}
-
-/* Its time is over; or @is_bell, and so is its holder's. */
-static bool
-lease_is_over(struct lmdb_store *store, const struct lmdb_lease *lease, uint64_t now_ns,
-    bool is_bell)
-{
-	if (lease->expires_ns <= now_ns)
-		return true;
-	if (lease->holder == store->holder)
-		return false;
-	if (is_bell && store->is_dead(store->is_dead_arg, lease->holder))
-		return true;
-	store->has_foreign = true;
-	return false;
-}
-
-/* Finds a lease that is over, or 0; and when the next one will be. */
-static int
-lease_find_over(struct lmdb_store *store, MDB_txn *txn, bool is_bell, uint64_t *ret_id)
-{
-	uint64_t now_ns = lmdb_store_clock_ns(store);
-	MDB_cursor *cursor;
-	MDB_val name, value;
-	int rc = mdb_cursor_open(txn, store->leases, &cursor);
-
-	*ret_id = 0;
-	store->next_expiry_ns = 0;
-	store->has_foreign = false;
-	if (rc != 0)
-		return errno_of(rc);
-	while ((rc = mdb_cursor_get(cursor, &name, &value, MDB_NEXT)) == 0) {
-		struct lmdb_lease lease;
-
-		if (name.mv_size != 8 || value.mv_size != sizeof(lease)) {
-			rc = MDB_CORRUPTED;
-			break;
-		}
-		memcpy(&lease, value.mv_data, sizeof(lease));
-		if (lease_is_over(store, &lease, now_ns, is_bell)) {
-			*ret_id = num_get_le64(name.mv_data);
-			break;
-		}
-		if (store->next_expiry_ns == 0 || lease.expires_ns < store->next_expiry_ns)
-			store->next_expiry_ns = lease.expires_ns;
-	}
-	mdb_cursor_close(cursor);
-	return rc == MDB_NOTFOUND ? 0 : errno_of(rc);
-}
-
-static int
-leases_expire(struct lmdb_store *store, MDB_txn *txn, bool is_bell, bool *ret_changed)
-{
-	uint64_t id;
-	int rc;
-
-	if (store->leased != NULL)
-		return 0;
-	while ((rc = lease_find_over(store, txn, is_bell, &id)) == 0 && id != 0) {
-		rc = lease_end(store, txn, id, ret_changed);
-		if (rc != 0)
-			break;
-	}
-	return rc;
-}
 
 /* Another process may have made the map larger than it is here. */
 static int
@@ -319,7 +48,7 @@ txn_begin(struct lmdb_store *store, MDB_txn **ret_txn)
 
 	if (rc == MDB_MAP_RESIZED && (rc = mdb_env_set_mapsize(store->env, 0)) == 0)
 		rc = mdb_txn_begin(store->env, NULL, 0, ret_txn);
-	return errno_of(rc);
+	return meta_lmdb_errno(rc);
 }
 
 /* ---- requests, on the worker ---- */
@@ -345,7 +74,7 @@ txn_compare_keys(struct lmdb_store *store, MDB_txn *txn, const struct meta_txn *
 
 		if (op->kind != META_COMPARE_VERSION || meta_key_is_leased(op->key) != is_leased)
 			continue;
-		rc = errno_of(key_head(store, txn, op->key, &version));
+		rc = meta_lmdb_errno(meta_lmdb_key_version(store, txn, op->key, &version));
 		if (rc != 0)
 			return rc;
 		if (version != op->version)
@@ -370,6 +99,7 @@ txn_compare(struct lmdb_store *store, MDB_txn *txn, const struct meta_txn *wante
 	int rc = txn_compare_keys(store, txn, wanted);
 	MDB_txn *look;
 
+	assert(wanted->count > 0);
 	if (rc == 0 && store->leased != NULL && txn_compares_leased(wanted)) {
 		rc = txn_begin(store->leased, &look);
 		if (rc != 0)
@@ -381,7 +111,7 @@ txn_compare(struct lmdb_store *store, MDB_txn *txn, const struct meta_txn *wante
 		struct lmdb_lease lease;
 
 		if (wanted->ops[i].lease != 0)
-			rc = lease_get(store, txn, wanted->ops[i].lease, &lease);
+			rc = meta_lmdb_lease_get(store, txn, wanted->ops[i].lease, &lease);
 	}
 	return rc;
 }
@@ -389,16 +119,17 @@ txn_compare(struct lmdb_store *store, MDB_txn *txn, const struct meta_txn *wante
 static int
 txn_apply(struct lmdb_store *store, MDB_txn *txn, const struct meta_txn *wanted)
 {
+	assert(wanted->count > 0);
 	for (uint32_t i = 0; i < wanted->count; i++) {
 		const struct meta_op *op = &wanted->ops[i];
 		int rc = 0;
 
 		if (op->kind == META_PUT)
-			rc = key_put(store, txn, op);
+			rc = meta_lmdb_key_put(store, txn, op);
 		else if (op->kind == META_DELETE)
-			rc = key_delete(store, txn, op->key);
+			rc = meta_lmdb_key_delete(store, txn, op->key);
 		if (rc != 0)
-			return errno_of(rc);
+			return meta_lmdb_errno(rc);
 	}
 	return 0;
 }
@@ -416,6 +147,7 @@ list_add(struct list_answer *answer, const MDB_val *name, const MDB_val *value)
 	struct lmdb_request *request = answer->request;
 	struct meta_item *item;
 
+	assert(value->mv_size >= LMDB_ITEM_HEAD_BYTES);
 	answer->text_bytes += name->mv_size + 1 + value->mv_size - LMDB_ITEM_HEAD_BYTES;
 	request->item_count++;
 	if (answer->at == NULL)
@@ -437,12 +169,12 @@ list_walk(struct lmdb_store *store, MDB_txn *txn, struct list_answer *answer)
 {
 	const char *prefix = answer->request->prefix;
 	size_t prefix_bytes = strlen(prefix);
-	MDB_val name = val_of(prefix, prefix_bytes), value;
+	MDB_val name = meta_lmdb_val(prefix, prefix_bytes), value;
 	MDB_cursor *cursor;
 	int rc = mdb_cursor_open(txn, store->keys, &cursor);
 
 	if (rc != 0)
-		return errno_of(rc);
+		return meta_lmdb_errno(rc);
 	rc = mdb_cursor_get(cursor, &name, &value, prefix_bytes == 0 ? MDB_FIRST : MDB_SET_RANGE);
 	for (; rc == 0; rc = mdb_cursor_get(cursor, &name, &value, MDB_NEXT)) {
 		if (name.mv_size < prefix_bytes || memcmp(name.mv_data, prefix, prefix_bytes) != 0)
@@ -454,7 +186,7 @@ list_walk(struct lmdb_store *store, MDB_txn *txn, struct list_answer *answer)
 		list_add(answer, &name, &value);
 	}
 	mdb_cursor_close(cursor);
-	return rc == MDB_NOTFOUND ? 0 : errno_of(rc);
+	return rc == MDB_NOTFOUND ? 0 : meta_lmdb_errno(rc);
 }
 
 /* @leased NULL: of one half alone. */
@@ -463,6 +195,7 @@ list_halves(struct lmdb_store *store, MDB_txn *txn, MDB_txn *leased, struct list
 {
 	int rc;
 
+	assert(leased == NULL || store->leased != NULL);
 	answer->request->item_count = 0;
 	answer->at = answer->request->text;
 	answer->text_bytes = 0;
@@ -485,6 +218,8 @@ request_list(struct lmdb_store *store, MDB_txn *txn, struct lmdb_request *reques
 	MDB_txn *leased = NULL;
 	int rc = 0;
 
+	assert(request->items == NULL);
+	assert(request->text == NULL);
 	/* A prefix that is shorter than theirs has leased keys behind it, too. */
 	if (store->leased != NULL && meta_key_has_prefix(META_LEASED_PREFIX, request->prefix))
 		rc = txn_begin(store->leased, &leased);
@@ -520,17 +255,20 @@ request_do(struct lmdb_store *store, MDB_txn *txn, struct lmdb_request *request)
 	case REQUEST_LIST:
 		return request_list(store, txn, request);
 	case REQUEST_GRANT:
-		rc = errno_of(next_number(store, txn, "lease", &request->lease));
+		rc = meta_lmdb_errno(meta_lmdb_next_number(store, txn, "lease", &request->lease));
+		return rc != 0 ? rc
+			       : meta_lmdb_lease_put(store, txn, request->lease, request->ttl_ns,
+				     store->holder);
+	case REQUEST_RENEW:
+		rc = meta_lmdb_lease_get(store, txn, request->lease, &lease);
 		return rc != 0
 		    ? rc
-		    : lease_put(store, txn, request->lease, request->ttl_ns, store->holder);
-	case REQUEST_RENEW:
-		rc = lease_get(store, txn, request->lease, &lease);
-		return rc != 0 ? rc
-			       : lease_put(store, txn, request->lease, lease.ttl_ns, lease.holder);
+		    : meta_lmdb_lease_put(store, txn, request->lease, lease.ttl_ns, lease.holder);
 	case REQUEST_REVOKE:
-		rc = lease_get(store, txn, request->lease, &lease);
-		return rc != 0 ? rc : lease_end(store, txn, request->lease, &request->has_changed);
+		rc = meta_lmdb_lease_get(store, txn, request->lease, &lease);
+		return rc != 0
+		    ? rc
+		    : meta_lmdb_lease_end(store, txn, request->lease, &request->has_changed);
 	}
 	return -EINVAL;
 }
@@ -547,12 +285,12 @@ static int
 others_look(struct lmdb_store *store, MDB_txn *txn, bool *ret_others)
 {
 	uint64_t version = 0;
-	int rc = last_number(store, txn, "version", &version);
+	int rc = meta_lmdb_last_number(store, txn, "version", &version);
 
 	store->start_version = version;
 	if (rc == 0 && store->has_seen && version != store->seen_version)
 		*ret_others = true;
-	return errno_of(rc);
+	return meta_lmdb_errno(rc);
 }
 
 /*
@@ -567,14 +305,14 @@ run_commit(struct lmdb_store *store, MDB_txn *txn, const struct lmdb_request *re
 	uint64_t version = 0;
 	bool is_changed;
 	size_t commit = mdb_txn_id(txn);
-	int rc = errno_of(last_number(store, txn, "version", &version));
+	int rc = meta_lmdb_errno(meta_lmdb_last_number(store, txn, "version", &version));
 
 	if (rc != 0) {
 		mdb_txn_abort(txn);
 		return rc;
 	}
 	is_changed = is_lease || version != store->start_version;
-	rc = errno_of(mdb_txn_commit(txn));
+	rc = meta_lmdb_errno(mdb_txn_commit(txn));
 	if (rc != 0)
 		return rc;
 	store->has_seen = true;
@@ -592,10 +330,12 @@ lmdb_store_run(struct lmdb_store *store, struct lmdb_request *request, bool is_b
 	int rc = txn_begin(store, &txn);
 	int result = rc;
 
+	assert(store->env != NULL);
+	assert(!is_bell || store->leased == NULL);
 	if (rc == 0) {
 		rc = others_look(store, txn, &has_others);
 		if (rc == 0)
-			rc = leases_expire(store, txn, is_bell, &has_expired);
+			rc = meta_lmdb_leases_expire(store, txn, is_bell, &has_expired);
 		result = rc;
 		if (rc == 0 && request != NULL)
 			result = request->rc = request_do(store, txn, request);
@@ -639,8 +379,8 @@ state_begin(struct lmdb_store *store, MDB_txn *txn)
 	/* The clock runs faster than either has been counted up since this boot. */
 	num_put_le64(bytes, lmdb_store_clock_ns(store));
 	for (uint32_t i = 0; rc == 0 && i < NUM_COUNT(counters); i++) {
-		MDB_val name = val_of(counters[i], strlen(counters[i]));
-		MDB_val value = val_of(bytes, sizeof(bytes));
+		MDB_val name = meta_lmdb_val(counters[i], strlen(counters[i]));
+		MDB_val value = meta_lmdb_val(bytes, sizeof(bytes));
 
 		rc = mdb_put(txn, store->state, &name, &value, MDB_NOOVERWRITE);
 		rc = rc == MDB_KEYEXIST ? 0 : rc;
@@ -666,8 +406,10 @@ lmdb_store_open(struct lmdb_store *store, const char *path)
 {
 	bool is_leased = store->leased == NULL;
 	MDB_txn *txn;
-	int rc = mdb_env_create(&store->env);
+	int rc;
 
+	assert(store->env == NULL);
+	rc = mdb_env_create(&store->env);
 	if (rc != 0)
 		return rc;
 	if ((rc = mdb_env_set_mapsize(store->env,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lmdb_store.h -- what meta_lmdb.c, the seam and its threads, and lmdb_store.c, the transactions, share */
+/* lmdb_store.h -- half of a store in LMDB, and a request to it; lmdb_worker.h has its thread */
 #ifndef CLEAVE_MIDDLETIER_META_LMDB_STORE_H
 #define CLEAVE_MIDDLETIER_META_LMDB_STORE_H
 
@@ -73,10 +73,6 @@ void lmdb_store_run(struct lmdb_store *store, struct lmdb_request *request, bool
     bool *ret_others);
 /* lmdb_store_is_behind -- another process has committed since the last transaction here. Takes no lock. */
 bool lmdb_store_is_behind(const struct lmdb_store *store);
-/* lmdb_store_clock_ns -- the clock that leases are judged by: the host's, the same for all processes. */
-uint64_t lmdb_store_clock_ns(const struct lmdb_store *store);
-/* lmdb_clock_offset_read -- of the monotonic clock, from the text of /proc/self/timens_offsets. */
-int64_t lmdb_clock_offset_read(const char *text);
 /* lmdb_request_is_leased -- the leased half alone can answer it. */
 bool lmdb_request_is_leased(const struct lmdb_request *request);
 

@@ -2,17 +2,8 @@
 /*
  * meta_lmdb.c -- a metadata store in one directory; see meta_lmdb.h
  *
- *	      +--> waiting --> [durable worker: a transaction, synced] -----+
- *	call -+                                                             +--> done -> eventfd -> handler
- *	      +--> waiting --> [leased worker: a transaction in memory] ----+
- *
- * Requests about leases and leased keys alone go to the leased worker, all others to the durable one,
- * which may stand in a commit for as long as the disk likes (lmdb_store.c). `mutex` covers the lists,
- * the bells and `is_closing`; each half of the store belongs to its worker, watches and handlers to the
- * loop. Answers reach the loop by an eventfd and not by posts, so that closing can take everything back.
- *
- * lmdb_store.c is what a request does inside its transaction. The leased worker ends expired leases
- * before each request and, while there are any, when the next one is due.
+ * The seam and the doorbells, on the loop. lmdb_worker.c has the two threads that do the work; answers reach
+ * the loop by an eventfd and not by posts, so that closing can take everything back.
  *
  * The doorbell of the other processes is inotify on each half's data.mdb, which LMDB writes with
  * pwrite: the kernel rings it for every commit, also for the last one of a process that is killed right
@@ -29,10 +20,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
@@ -44,14 +33,15 @@
 #include "cleave/loop.h"
 #include "cleave/meta.h"
 #include "common/alloc.h"
+#include "meta/lmdb_lease_table.h"
 #include "meta/lmdb_leases.h"
 #include "meta/lmdb_place.h"
 #include "meta/lmdb_store.h"
+#include "meta/lmdb_worker.h"
 #include "meta/meta_txn.h"
 
 #define LMDB_MAGIC 0x424d444cu /* "LDMB" */
 #define LMDB_PATH_BYTES_MAX 4096u
-#define LMDB_REQUESTS_MAX 4096u
 #define DOORBELL_BYTES (16u * (sizeof(struct inotify_event) + 64u))
 
 struct lmdb_watch {
@@ -61,147 +51,26 @@ struct lmdb_watch {
 	char prefix[];
 };
 
-/* Half of the store, and the thread that it belongs to. */
-struct lmdb_worker {
-	struct meta_lmdb *lmdb;
-	pthread_t thread;
-	bool is_started;
-	pthread_cond_t has_work;
-	struct loop_link waiting;
-	bool has_rung;       /* another process may have committed: look */
-	uint64_t bell_ns;    /* when to look for processes that have died; 0: no need */
-	uint32_t bell_count; /* how often that was done since it rang */
-	struct lmdb_store store;
-};
-
 struct meta_lmdb {
 	struct meta base;
 	struct loop *loop;
 	struct loop_fd answers, doorbell;
-	int answer_fd, doorbell_fd;
+	int doorbell_fd;
 	int durable_wd, leased_wd;  /* of the doorbell */
 	int directory_fd, claim_fd; /* the store's; gateway-ID.lock, or -1 */
 	struct lmdb_leases host;
 	char place[META_PLACE_BYTES]; /* of the durable half's data.mdb, as it was opened */
-	pthread_mutex_t mutex;
-	struct lmdb_worker durable, leased;
-	struct loop_link done;
-	uint32_t request_count;
-	bool is_closing;
-	bool has_others; /* keys changed that no request of ours changed: call all watches */
+	struct meta_lmdb_workers workers;
 	struct loop_link watches;
 	bool *ret_closed; /* told when a handler closes the store under lmdb_on_answers */
 };
 
-static const uint64_t bell_pauses_ns[] = { NUM_MS(1), NUM_MS(5), NUM_MS(20), NUM_MS(100) };
-
-static void
-worker_wait(struct lmdb_worker *worker)
-{
-	struct lmdb_store *store = &worker->store;
-	struct timespec until;
-	uint64_t until_ns = store->next_expiry_ns;
-
-	if (worker->bell_ns != 0 && (until_ns == 0 || worker->bell_ns < until_ns))
-		until_ns = worker->bell_ns;
-	if (until_ns == 0) {
-		(void)pthread_cond_wait(&worker->has_work, &worker->lmdb->mutex);
-		return;
-	}
-	until_ns += (uint64_t)store->clock_offset_ns;
-	until = (struct timespec){ .tv_sec = (time_t)(until_ns / 1000000000u),
-		.tv_nsec = (long)(until_ns % 1000000000u) };
-	(void)pthread_cond_timedwait(&worker->has_work, &worker->lmdb->mutex, &until);
-}
-
-static bool
-worker_is_bell(const struct lmdb_worker *worker)
-{
-	return worker->bell_ns != 0 && worker->bell_ns <= lmdb_store_clock_ns(&worker->store);
-}
-
-/* Is there anything to do without a request? */
-static bool
-worker_has_to_look(struct lmdb_worker *worker)
-{
-	bool has_rung = worker->has_rung;
-
-	worker->has_rung = false;
-	if (worker_is_bell(worker))
-		return true;
-	if (worker->store.next_expiry_ns != 0 &&
-	    worker->store.next_expiry_ns <= lmdb_store_clock_ns(&worker->store))
-		return true;
-	return has_rung && lmdb_store_is_behind(&worker->store);
-}
-
-/* The dead were looked for: once more, while anybody else holds a lease? */
-static void
-worker_bell_next(struct lmdb_worker *worker)
-{
-	worker->bell_ns = 0;
-	if (!worker->store.has_foreign || worker->bell_count >= NUM_COUNT(bell_pauses_ns))
-		return;
-	worker->bell_ns = lmdb_store_clock_ns(&worker->store) +
-	    bell_pauses_ns[worker->bell_count++];
-}
-
-static void *
-worker_main(void *arg)
-{
-	struct lmdb_worker *worker = arg;
-	struct meta_lmdb *lmdb = worker->lmdb;
-
-	(void)pthread_mutex_lock(&lmdb->mutex);
-	for (;;) {
-		struct loop_link *link = list_pop_front(&worker->waiting);
-		struct lmdb_request *request =
-		    link == NULL ? NULL : LIST_ENTRY(link, struct lmdb_request, link);
-		bool has_others, is_bell;
-		uint64_t one = 1;
-
-		if (request == NULL && lmdb->is_closing)
-			break;
-		if (request == NULL && !worker_has_to_look(worker)) {
-			worker_wait(worker);
-			continue;
-		}
-		is_bell = worker_is_bell(worker);
-		if (is_bell)
-			worker->bell_ns = 0;
-		(void)pthread_mutex_unlock(&lmdb->mutex);
-		lmdb_store_run(&worker->store, request, is_bell, &has_others);
-		if (is_bell)
-			lmdb_leases_sweep(&lmdb->host);
-		(void)pthread_mutex_lock(&lmdb->mutex);
-		if (is_bell && worker->bell_ns == 0)
-			worker_bell_next(worker);
-		lmdb->has_others |= has_others;
-		if (request != NULL)
-			list_push_back(&lmdb->done, &request->link);
-		/* Fails only when the counter is full, and then the loop is awake anyway. */
-		if (request != NULL || has_others)
-			(void)!write(lmdb->answer_fd, &one, sizeof(one));
-	}
-	(void)pthread_mutex_unlock(&lmdb->mutex);
-	return NULL;
-}
-
 /* ---- answers, on the loop ---- */
-
-static void
-request_free(struct lmdb_request *request)
-{
-	mt_free(request->txn);
-	mt_free(request->prefix);
-	mt_free(request->items);
-	mt_free(request->text);
-	mt_free(request);
-}
 
 static bool
 request_touches(const struct lmdb_request *request, const char *prefix)
 {
+	assert(request->kind != REQUEST_TXN || request->txn != NULL);
 	if (request->kind != REQUEST_TXN)
 		return true;
 	for (uint32_t i = 0; i < request->txn->count; i++)
@@ -231,6 +100,7 @@ watches_call(struct meta_lmdb *lmdb, const struct lmdb_request *request, const b
 static void
 request_answer(struct lmdb_request *request)
 {
+	assert(request->rc <= 0);
 	if (request->kind == REQUEST_TXN)
 		request->txn_fn(request->rc, request->arg);
 	else if (request->kind == REQUEST_LIST)
@@ -244,46 +114,25 @@ static void
 lmdb_on_answers(struct loop_fd *watcher, unsigned events, void *arg)
 {
 	struct meta_lmdb *lmdb = arg;
-	struct loop_link *link;
-	uint64_t count;
+	struct lmdb_request *request;
 	bool is_closed = false, has_others;
 
 	(void)watcher;
 	(void)events;
-	(void)!read(lmdb->answer_fd, &count, sizeof(count)); /* only resets it */
 	lmdb->ret_closed = &is_closed;
-	(void)pthread_mutex_lock(&lmdb->mutex);
-	has_others = lmdb->has_others;
-	lmdb->has_others = false;
-	while ((link = list_pop_front(&lmdb->done)) != NULL) {
-		struct lmdb_request *request = LIST_ENTRY(link, struct lmdb_request, link);
-
-		lmdb->request_count--;
-		(void)pthread_mutex_unlock(&lmdb->mutex);
+	has_others = meta_lmdb_workers_begin_answers(&lmdb->workers);
+	while ((request = meta_lmdb_workers_next_answer(&lmdb->workers)) != NULL) {
 		request_answer(request);
 		if (!is_closed && request->has_changed)
 			watches_call(lmdb, request, &is_closed);
-		request_free(request);
+		meta_lmdb_request_free(request);
 		if (is_closed)
 			return;
-		(void)pthread_mutex_lock(&lmdb->mutex);
 	}
-	(void)pthread_mutex_unlock(&lmdb->mutex);
 	if (has_others)
 		watches_call(lmdb, NULL, &is_closed);
 	if (!is_closed)
 		lmdb->ret_closed = NULL;
-}
-
-static void
-worker_ring(struct lmdb_worker *worker, bool is_bell)
-{
-	worker->has_rung = true;
-	if (is_bell) {
-		worker->bell_ns = lmdb_store_clock_ns(&worker->store);
-		worker->bell_count = 0;
-	}
-	(void)pthread_cond_signal(&worker->has_work);
 }
 
 /* Another process committed, or this one; or one has died. */
@@ -297,47 +146,20 @@ lmdb_on_doorbell(struct loop_fd *watcher, unsigned events, void *arg)
 
 	(void)watcher;
 	(void)events;
-	(void)pthread_mutex_lock(&lmdb->mutex);
 	for (ssize_t at = 0; at + (ssize_t)sizeof(struct inotify_event) <= bytes;) {
 		const struct inotify_event *event = (const void *)(text + at);
 		bool is_lost = (event->mask & IN_Q_OVERFLOW) != 0;
 
 		if (is_lost || event->wd == lmdb->durable_wd)
-			worker_ring(&lmdb->durable, false);
+			meta_lmdb_worker_ring(&lmdb->workers.durable, false);
 		if (is_lost || event->wd == lmdb->leased_wd)
-			worker_ring(&lmdb->leased, is_lost || (event->mask & IN_CLOSE_WRITE) != 0);
+			meta_lmdb_worker_ring(&lmdb->workers.leased,
+			    is_lost || (event->mask & IN_CLOSE_WRITE) != 0);
 		at += (ssize_t)(sizeof(*event) + event->len);
 	}
-	(void)pthread_mutex_unlock(&lmdb->mutex);
 }
 
 /* ---- calls, on the loop ---- */
-
-static int
-request_submit(struct meta_lmdb *lmdb, const struct lmdb_request *wanted)
-{
-	struct lmdb_worker *worker = lmdb_request_is_leased(wanted) ? &lmdb->leased
-								    : &lmdb->durable;
-	struct lmdb_request *request;
-	int rc = 0;
-
-	request = mt_calloc(1, sizeof(*request));
-	if (request == NULL)
-		return -ENOMEM;
-	*request = *wanted;
-	(void)pthread_mutex_lock(&lmdb->mutex);
-	if (lmdb->request_count == LMDB_REQUESTS_MAX) {
-		rc = -ENOMEM;
-	} else {
-		lmdb->request_count++;
-		list_push_back(&worker->waiting, &request->link);
-		(void)pthread_cond_signal(&worker->has_work);
-	}
-	(void)pthread_mutex_unlock(&lmdb->mutex);
-	if (rc != 0)
-		mt_free(request);
-	return rc;
-}
 
 static struct meta_lmdb *
 lmdb_of(struct meta *meta)
@@ -354,7 +176,7 @@ lmdb_txn(struct meta *meta, const struct meta_op *ops, uint32_t count, meta_txn_
 
 	if (rc != 0)
 		return rc;
-	rc = request_submit(lmdb_of(meta), &request);
+	rc = meta_lmdb_workers_submit(&lmdb_of(meta)->workers, &request);
 	if (rc != 0)
 		mt_free(request.txn);
 	return rc;
@@ -371,7 +193,7 @@ lmdb_list(struct meta *meta, const char *prefix, meta_list_fn fn, void *arg)
 	request.prefix = mt_strdup(prefix);
 	if (request.prefix == NULL)
 		return -ENOMEM;
-	rc = request_submit(lmdb_of(meta), &request);
+	rc = meta_lmdb_workers_submit(&lmdb_of(meta)->workers, &request);
 	if (rc != 0)
 		mt_free(request.prefix);
 	return rc;
@@ -385,7 +207,7 @@ lmdb_lease_grant(struct meta *meta, uint64_t ttl_ns, meta_lease_fn fn, void *arg
 		.lease_fn = fn,
 		.arg = arg };
 
-	return ttl_ns == 0 ? -EINVAL : request_submit(lmdb_of(meta), &request);
+	return ttl_ns == 0 ? -EINVAL : meta_lmdb_workers_submit(&lmdb_of(meta)->workers, &request);
 }
 
 static int
@@ -396,7 +218,7 @@ lmdb_lease_renew(struct meta *meta, uint64_t lease, meta_lease_fn fn, void *arg)
 		.lease_fn = fn,
 		.arg = arg };
 
-	return request_submit(lmdb_of(meta), &request);
+	return meta_lmdb_workers_submit(&lmdb_of(meta)->workers, &request);
 }
 
 static int
@@ -407,7 +229,7 @@ lmdb_lease_revoke(struct meta *meta, uint64_t lease, meta_lease_fn fn, void *arg
 		.lease_fn = fn,
 		.arg = arg };
 
-	return request_submit(lmdb_of(meta), &request);
+	return meta_lmdb_workers_submit(&lmdb_of(meta)->workers, &request);
 }
 
 static int
@@ -416,6 +238,7 @@ lmdb_watch(struct meta *meta, const char *prefix, meta_watch_fn fn, void *arg)
 	struct meta_lmdb *lmdb = lmdb_of(meta);
 	struct lmdb_watch *watch;
 
+	assert(fn != NULL);
 	if (!meta_prefix_is_valid(prefix))
 		return -EINVAL;
 	watch = mt_calloc(1, sizeof(*watch) + strlen(prefix) + 1);
@@ -447,48 +270,20 @@ lmdb_unwatch(struct meta *meta, meta_watch_fn fn, void *arg)
 /* ---- opening and closing ---- */
 
 static void
-requests_free(struct loop_link *list)
-{
-	struct loop_link *link;
-
-	while ((link = list_pop_front(list)) != NULL)
-		request_free(LIST_ENTRY(link, struct lmdb_request, link));
-}
-
-static void
 lmdb_free(struct meta_lmdb *lmdb)
 {
-	lmdb_store_close(&lmdb->durable.store);
-	lmdb_store_close(&lmdb->leased.store);
+	lmdb_store_close(&lmdb->workers.durable.store);
+	lmdb_store_close(&lmdb->workers.leased.store);
 	lmdb_leases_close(&lmdb->host);
-	if (lmdb->answer_fd >= 0)
-		(void)close(lmdb->answer_fd);
 	if (lmdb->doorbell_fd >= 0)
 		(void)close(lmdb->doorbell_fd);
 	if (lmdb->claim_fd >= 0)
 		(void)close(lmdb->claim_fd); /* and with it the lock */
 	if (lmdb->directory_fd >= 0)
 		(void)close(lmdb->directory_fd);
-	(void)pthread_cond_destroy(&lmdb->durable.has_work);
-	(void)pthread_cond_destroy(&lmdb->leased.has_work);
-	(void)pthread_mutex_destroy(&lmdb->mutex);
+	meta_lmdb_workers_fini(&lmdb->workers);
 	lmdb->base.magic = 0;
 	mt_free(lmdb);
-}
-
-static void
-workers_end(struct meta_lmdb *lmdb)
-{
-	struct lmdb_worker *workers[] = { &lmdb->durable, &lmdb->leased };
-
-	(void)pthread_mutex_lock(&lmdb->mutex);
-	lmdb->is_closing = true;
-	for (uint32_t i = 0; i < NUM_COUNT(workers); i++)
-		(void)pthread_cond_signal(&workers[i]->has_work);
-	(void)pthread_mutex_unlock(&lmdb->mutex);
-	for (uint32_t i = 0; i < NUM_COUNT(workers); i++)
-		if (workers[i]->is_started)
-			(void)pthread_join(workers[i]->thread, NULL);
 }
 
 static void
@@ -497,12 +292,9 @@ lmdb_close(struct meta *meta)
 	struct meta_lmdb *lmdb = lmdb_of(meta);
 	struct loop_link *link;
 
-	workers_end(lmdb); /* what waits is done first */
+	meta_lmdb_workers_end(&lmdb->workers); /* what waits is done first */
 	loop_fd_stop(lmdb->loop, &lmdb->answers);
 	loop_fd_stop(lmdb->loop, &lmdb->doorbell);
-	requests_free(&lmdb->durable.waiting);
-	requests_free(&lmdb->leased.waiting);
-	requests_free(&lmdb->done);
 	while ((link = list_pop_front(&lmdb->watches)) != NULL)
 		mt_free(LIST_ENTRY(link, struct lmdb_watch, link));
 	if (lmdb->ret_closed != NULL)
@@ -552,6 +344,7 @@ meta_lmdb_claim_id(struct meta *meta, uint64_t gateway_id, char *ret_error, size
 	char name[64];
 	int fd, rc;
 
+	assert(error_bytes > 0);
 	(void)snprintf(name, sizeof(name), "gateway-%" PRIu64 ".lock", gateway_id);
 	if (lmdb->claim_fd >= 0) {
 		(void)snprintf(ret_error, error_bytes, "this process has claimed an id already");
@@ -631,15 +424,6 @@ start_doorbell(struct meta_lmdb *lmdb, const char *path)
 }
 
 static int
-start_worker(struct lmdb_worker *worker)
-{
-	int rc = -pthread_create(&worker->thread, NULL, worker_main, worker);
-
-	worker->is_started = rc == 0;
-	return rc;
-}
-
-static int
 start_workers(struct meta_lmdb *lmdb, const char *path)
 {
 	int rc;
@@ -648,44 +432,22 @@ start_workers(struct meta_lmdb *lmdb, const char *path)
 	if (rc != 0)
 		return rc;
 	/* Leases of before may be over or due, their holders gone. */
-	worker_ring(&lmdb->leased, true);
-	worker_ring(&lmdb->durable, false);
-	lmdb->answer_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (lmdb->answer_fd < 0) {
-		rc = -errno;
-		goto err_doorbell;
-	}
-	loop_fd_init(&lmdb->answers, lmdb->answer_fd, lmdb_on_answers, lmdb);
+	meta_lmdb_worker_ring(&lmdb->workers.leased, true);
+	meta_lmdb_worker_ring(&lmdb->workers.durable, false);
+	loop_fd_init(&lmdb->answers, lmdb->workers.answer_fd, lmdb_on_answers, lmdb);
 	rc = loop_fd_start(lmdb->loop, &lmdb->answers, LOOP_READABLE);
 	if (rc != 0)
 		goto err_doorbell;
-	rc = start_worker(&lmdb->durable);
-	if (rc == 0)
-		rc = start_worker(&lmdb->leased);
+	rc = meta_lmdb_workers_start(&lmdb->workers);
 	if (rc != 0)
 		goto err_answers;
 	return 0;
 
 err_answers:
-	workers_end(lmdb);
 	loop_fd_stop(lmdb->loop, &lmdb->answers);
 err_doorbell:
 	loop_fd_stop(lmdb->loop, &lmdb->doorbell);
 	return rc;
-}
-
-static void
-worker_init(struct lmdb_worker *worker, struct meta_lmdb *lmdb)
-{
-	pthread_condattr_t attr;
-
-	worker->lmdb = lmdb;
-	list_init(&worker->waiting);
-	/* None of these can fail with these arguments on Linux. */
-	(void)pthread_condattr_init(&attr);
-	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	(void)pthread_cond_init(&worker->has_work, &attr);
-	(void)pthread_condattr_destroy(&attr);
 }
 
 static struct meta_lmdb *
@@ -697,17 +459,14 @@ lmdb_alloc(struct loop *loop)
 		return NULL;
 	lmdb->base = (struct meta){ .magic = LMDB_MAGIC, .ops = &lmdb_ops };
 	lmdb->loop = loop;
-	lmdb->answer_fd = lmdb->doorbell_fd = -1;
+	lmdb->doorbell_fd = -1;
 	lmdb->directory_fd = lmdb->claim_fd = -1;
 	lmdb->host = (struct lmdb_leases){ .lock_fd = -1, .directory_fd = -1, .holder_fd = -1 };
-	list_init(&lmdb->done);
 	list_init(&lmdb->watches);
-	(void)pthread_mutex_init(&lmdb->mutex, NULL); /* cannot fail on Linux */
-	worker_init(&lmdb->durable, lmdb);
-	worker_init(&lmdb->leased, lmdb);
-	lmdb->durable.store.leased = &lmdb->leased.store;
-	lmdb->durable.store.clock_offset_ns = lmdb->leased.store.clock_offset_ns =
-	    read_clock_offset();
+	if (meta_lmdb_workers_init(&lmdb->workers, &lmdb->host, read_clock_offset()) != 0) {
+		mt_free(lmdb);
+		return NULL;
+	}
 	return lmdb;
 }
 
@@ -715,10 +474,12 @@ lmdb_alloc(struct loop *loop)
 static int
 open_halves(struct meta_lmdb *lmdb, const char *path, char *ret_error, size_t error_bytes)
 {
-	struct lmdb_store *durable = &lmdb->durable.store, *leased = &lmdb->leased.store;
+	struct lmdb_store *durable = &lmdb->workers.durable.store,
+			  *leased = &lmdb->workers.leased.store;
 	char boot[LMDB_BOOT_BYTES];
 	int rc = lmdb_leases_open(&lmdb->host, lmdb->directory_fd, path, ret_error, error_bytes);
 
+	assert(lmdb->directory_fd >= 0);
 	if (rc != 0)
 		return rc;
 	leased->holder = lmdb->host.holder;
@@ -762,7 +523,8 @@ meta_lmdb_open(struct loop *loop, const char *path, char *ret_error, size_t erro
 	int rc;
 
 	if (lmdb == NULL) {
-		(void)snprintf(ret_error, error_bytes, "out of memory");
+		(void)snprintf(ret_error, error_bytes,
+		    "%s: not enough memory, or too many open files", path);
 		return NULL;
 	}
 	if (open_directory(lmdb, path, ret_error, error_bytes) != 0 ||

@@ -78,6 +78,7 @@ store_delay(struct meta_store *store)
 {
 	uint64_t min_ns = store->options.delay_min_ns;
 
+	assert(min_ns <= store->options.delay_max_ns);
 	return min_ns + loop_random_below(store->loop, store->options.delay_max_ns - min_ns + 1);
 }
 
@@ -100,6 +101,7 @@ meta_store_notify(struct meta_store *store, const char *key)
 static int
 store_apply(struct meta_store *store, struct store_request *request)
 {
+	assert(request->is_applied);
 	switch (request->kind) {
 	case REQUEST_TXN:
 		return meta_store_txn(store, request->txn);
@@ -156,6 +158,7 @@ request_on_post(struct loop_post *post, void *arg)
 static bool
 store_has_bad_luck(struct meta_store *store, uint32_t per_mille)
 {
+	assert(per_mille <= 1000);
 	return per_mille > 0 && loop_random_below(store->loop, 1000) < per_mille;
 }
 
@@ -254,6 +257,7 @@ request_send(struct store_request *request)
 {
 	struct meta_store *store = request->store;
 
+	assert(!request->timer.is_active);
 	loop_timer_start(store->loop, &request->timer, store_delay(store));
 }
 
@@ -360,6 +364,8 @@ watch_on_timer(struct loop_timer *timer, void *arg)
 {
 	struct store_watch *watch = arg;
 
+	assert(watch->handle != NULL);
+	assert(!watch->is_posted);
 	if (watch->store->is_down || watch->handle->is_cut_off) {
 		/* A silent watcher hears of the change when it is heard again. */
 		loop_timer_start(watch->store->loop, timer, watch->store->options.timeout_ns);
@@ -376,6 +382,7 @@ memory_watch(struct meta *meta, const char *prefix, meta_watch_fn fn, void *arg)
 	struct store_watch *watch;
 
 	CHECK_OBJ(meta, MEMORY_MAGIC);
+	assert(fn != NULL);
 	if (!meta_prefix_is_valid(prefix))
 		return -EINVAL;
 	watch = mt_calloc(1, sizeof(*watch) + strlen(prefix) + 1);
@@ -396,6 +403,7 @@ memory_watch(struct meta *meta, const char *prefix, meta_watch_fn fn, void *arg)
 static void
 watch_drop(struct store_watch *watch)
 {
+	assert(watch->handle != NULL);
 	loop_timer_stop(watch->store->loop, &watch->timer);
 	watch->handle = NULL;
 	if (!watch->is_posted)
@@ -464,6 +472,7 @@ meta_memory_open(struct meta_store *store, struct loop *loop)
 	struct meta_memory *handle;
 
 	CHECK_OBJ(store, META_STORE_MAGIC);
+	assert(loop != NULL);
 	handle = mt_calloc(1, sizeof(*handle));
 	if (handle == NULL)
 		return NULL;

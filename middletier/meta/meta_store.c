@@ -57,6 +57,7 @@ store_find(struct meta_store *store, const char *key)
 static void
 store_remove(struct meta_store *store, struct store_item *item)
 {
+	assert(list_contains(&item->link));
 	store->version_last++;
 	meta_store_notify(store, item->key);
 	list_remove(&item->link);
@@ -68,6 +69,8 @@ store_insert(struct meta_store *store, struct store_item *item)
 {
 	struct loop_link *link, *next;
 
+	assert(!list_contains(&item->link));
+	assert(item->version != 0);
 	LIST_FOREACH_SAFE(&store->items, link, next) {
 		if (strcmp(LIST_ENTRY(link, struct store_item, link)->key, item->key) > 0)
 			break;
@@ -81,6 +84,7 @@ store_item_create(const struct meta_op *op)
 	size_t key_bytes = strlen(op->key) + 1;
 	struct store_item *item = mt_calloc(1, sizeof(*item) + key_bytes + op->value_bytes);
 
+	assert(op->value != NULL || op->value_bytes == 0);
 	if (item == NULL)
 		return NULL;
 	item->lease = op->lease;
@@ -127,6 +131,7 @@ store_end_lease(struct meta_store *store, struct store_lease *lease)
 {
 	struct loop_link *link, *next;
 
+	assert(list_contains(&lease->link));
 	LIST_FOREACH_SAFE(&store->items, link, next) {
 		struct store_item *item = LIST_ENTRY(link, struct store_item, link);
 
@@ -152,6 +157,7 @@ store_add_lease(struct meta_store *store, uint64_t id, uint64_t ttl_ns, uint64_t
 {
 	struct store_lease *lease = mt_calloc(1, sizeof(*lease));
 
+	assert(id != 0);
 	if (lease == NULL)
 		return NULL;
 	lease->store = store;
@@ -168,6 +174,7 @@ meta_store_grant(struct meta_store *store, uint64_t ttl_ns, uint64_t holder, uin
 {
 	struct store_lease *lease = store_add_lease(store, store->lease_last + 1, ttl_ns, ttl_ns);
 
+	assert(ttl_ns > 0);
 	if (lease == NULL)
 		return -EIO;
 	lease->holder = holder;
@@ -192,6 +199,7 @@ meta_store_end_holder(struct meta_store *store, uint64_t holder, uint64_t delay_
 {
 	struct loop_link *link, *next;
 
+	assert(holder != 0);
 	LIST_FOREACH_SAFE(&store->leases, link, next) {
 		struct store_lease *lease = LIST_ENTRY(link, struct store_lease, link);
 
@@ -241,6 +249,8 @@ meta_store_txn(struct meta_store *store, const struct meta_txn *txn)
 	struct store_item *made[META_TXN_OPS_MAX] = { NULL };
 	int rc = store_check_txn(store, txn);
 
+	assert(txn->count >= 1);
+	assert(txn->count <= META_TXN_OPS_MAX);
 	for (uint32_t i = 0; rc == 0 && i < txn->count; i++) {
 		if (txn->ops[i].kind != META_PUT)
 			continue;
@@ -442,6 +452,7 @@ meta_store_create(const struct meta_store_options *options)
 {
 	struct meta_store *store = mt_calloc(1, sizeof(*store));
 
+	assert(options->loop != NULL);
 	if (store == NULL)
 		return NULL;
 	store->magic = META_STORE_MAGIC;
@@ -479,6 +490,8 @@ void
 meta_store_set_timeouts(struct meta_store *store, uint32_t lost_per_mille, uint32_t late_per_mille)
 {
 	CHECK_OBJ(store, META_STORE_MAGIC);
+	assert(lost_per_mille <= 1000);
+	assert(late_per_mille <= 1000);
 	store->lost_per_mille = lost_per_mille;
 	store->late_per_mille = late_per_mille;
 }

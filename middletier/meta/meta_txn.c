@@ -36,6 +36,7 @@ meta_key_is_leased(const char *key)
 bool
 meta_txn_is_leased(const struct meta_txn *txn)
 {
+	assert(txn->count > 0);
 	for (uint32_t i = 0; i < txn->count; i++)
 		if (!meta_key_is_leased(txn->ops[i].key))
 			return false;

@@ -17,7 +17,6 @@
 #include "base/log.h"
 #include "base/mutant.h"
 #include "catalog/cluster_key.h"
-#include "catalog/volume_table.h"
 #include "cleave/dev_ptr.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"

@@ -48,9 +48,11 @@
 #include "merge/merge.h"
 #include "port/dispatch.h"
 #include "port/port.h"
+#include "port/port_life.h"
 #include "read/read_path.h"
 #include "session/session.h"
 #include "shard/shard.h"
+#include "shard/shard_life.h"
 
 #define PORT_MAGIC 0x504f5254u      /* "TROP" */
 #define PORT_HOST_BYTES NUM_MIB(48) /* batch heads and what links need; touched as it is used */
@@ -286,15 +288,23 @@ mt_port_open(struct mt_port *port, const struct mt_port_options *options, char *
 		.cluster = options->cluster,
 		.main_loop = options->main_loop,
 		.index = options->index };
-	(void)pthread_mutex_init(&port->lock, NULL); /* of the default kind: cannot fail */
+	port->life = mt_calloc(1, sizeof(*port->life));
+	if (port->life == NULL) {
+		rc = port_refuse(ret_error, error_bytes, -ENOMEM, "port: %s", strerror(ENOMEM));
+		*port = (struct mt_port){ 0 };
+		return rc;
+	}
+	(void)pthread_mutex_init(&port->life->lock, NULL); /* of the default kind: cannot fail */
 	list_init(&port->sessions);
 	list_init(&port->sessions_waiting);
-	loop_timer_init(&port->stop_timer, port_on_stop_timer, port);
+	loop_timer_init(&port->life->stop_timer, port_on_stop_timer, port);
 	sm_init(&port->sm, "port", port_table, MT_PORT_OPENING, port->index);
 	port->receive_count = port_receive_count(options);
 	port->loop = options->loop != NULL ? options->loop : loop_ev_create(0);
 	if (port->loop == NULL) {
 		rc = port_refuse(ret_error, error_bytes, -errno, "loop: %s", strerror(errno));
+		(void)pthread_mutex_destroy(&port->life->lock);
+		mt_free(port->life);
 		*port = (struct mt_port){ 0 };
 		return rc;
 	}
@@ -328,7 +338,7 @@ port_on_failed_report(struct loop_post *post, void *arg)
 
 	(void)post;
 	CHECK_OBJ(port, PORT_MAGIC);
-	port->host->on_failed(port, port->failure);
+	port->host->on_failed(port, port->life->failure);
 }
 
 static void
@@ -364,12 +374,12 @@ port_fail(struct mt_port *port, const char *format, ...)
 {
 	va_list args;
 
-	if (port->failed_report.is_out)
+	if (port->life->failed_report.is_out)
 		return;
 	va_start(args, format);
-	(void)vsnprintf(port->failure, sizeof(port->failure), format, args);
+	(void)vsnprintf(port->life->failure, sizeof(port->life->failure), format, args);
 	va_end(args);
-	port_report(port, &port->failed_report, port_on_failed_report);
+	port_report(port, &port->life->failed_report, port_on_failed_report);
 }
 
 /* Running. */
@@ -416,19 +426,19 @@ port_begin_shards(struct mt_port *port)
 static void
 port_check_ready(struct mt_port *port)
 {
-	if (port->is_ready || port->sm.state != MT_PORT_RUNNING || !port->set.has_begun)
+	if (port->life->is_ready || port->sm.state != MT_PORT_RUNNING || !port->life->set.has_begun)
 		return;
 	for (uint32_t i = 0; i < port->shard_count; i++) {
 		const struct mt_shard *shard = &port->shards[i];
 
-		if (!shard->is_wanted && shard->sm.state == MT_SHARD_IDLE)
+		if (!shard->life->is_wanted && shard->sm.state == MT_SHARD_IDLE)
 			continue;
 		if (shard->sm.state != MT_SHARD_SERVING)
 			return;
 		port->ready_epoch = (uint32_t)num_max(port->ready_epoch, shard->epoch);
 	}
-	port->is_ready = true;
-	port_report(port, &port->ready_report, port_on_ready_report);
+	port->life->is_ready = true;
+	port_report(port, &port->life->ready_report, port_on_ready_report);
 }
 
 static void
@@ -441,11 +451,11 @@ port_on_shard_report(struct loop_post *post, void *arg)
 
 	(void)post;
 	CHECK_OBJ(port, PORT_MAGIC);
-	(void)pthread_mutex_lock(&port->lock);
-	shard->report.is_out = false;
-	state = shard->report.state;
-	epoch = shard->report.epoch;
-	(void)pthread_mutex_unlock(&port->lock);
+	(void)pthread_mutex_lock(&port->life->lock);
+	shard->life->report.is_out = false;
+	state = shard->life->report.state;
+	epoch = shard->life->report.epoch;
+	(void)pthread_mutex_unlock(&port->life->lock);
 	port->host->on_shard(port, shard->index, state, epoch);
 }
 
@@ -453,19 +463,19 @@ static void
 port_on_shard(struct mt_shard *shard)
 {
 	struct mt_port *port = shard->port;
-	struct mt_shard_report *report = &shard->report;
+	struct mt_shard_report *report = &shard->life->report;
 	bool was_out;
 
 	CHECK_OBJ(port, PORT_MAGIC);
 	port_check_ready(port);
 	if (port->is_closing)
 		return; /* main may not come by any more */
-	(void)pthread_mutex_lock(&port->lock);
+	(void)pthread_mutex_lock(&port->life->lock);
 	report->state = (enum mt_shard_state)shard->sm.state;
 	report->epoch = shard->epoch;
 	was_out = report->is_out;
 	report->is_out = true;
-	(void)pthread_mutex_unlock(&port->lock);
+	(void)pthread_mutex_unlock(&port->life->lock);
 	if (was_out)
 		return;
 	report->post = (struct loop_post){ .fn = port_on_shard_report, .arg = shard };
@@ -495,22 +505,22 @@ port_on_set(struct loop_post *post, void *arg)
 
 	(void)post;
 	CHECK_OBJ(port, PORT_MAGIC);
-	(void)pthread_mutex_lock(&port->lock);
-	port->set.is_out = false;
-	rc = port->set.rc;
-	memcpy(wanted, port->set.wanted, sizeof(wanted));
-	is_lost = port->set.is_lost;
-	port->set.is_lost = false;
+	(void)pthread_mutex_lock(&port->life->lock);
+	port->life->set.is_out = false;
+	rc = port->life->set.rc;
+	memcpy(wanted, port->life->set.wanted, sizeof(wanted));
+	is_lost = port->life->set.is_lost;
+	port->life->set.is_lost = false;
 	lost_count = atomic_load_explicit(&port->lease_lost_count, memory_order_relaxed);
-	(void)pthread_mutex_unlock(&port->lock);
-	port->set.has_come = true;
+	(void)pthread_mutex_unlock(&port->life->lock);
+	port->life->set.has_come = true;
 	if (port->sm.state > MT_PORT_RUNNING)
 		return; /* too late; what is still in flight has no lease any more */
 	port->lease_heard_count = lost_count;
-	if (port->sm.state != MT_PORT_RUNNING || !port->set.has_begun)
+	if (port->sm.state != MT_PORT_RUNNING || !port->life->set.has_begun)
 		return; /* begin looks at it */
 	for (uint32_t i = 0; i < port->shard_count && is_lost; i++) {
-		port->shards[i].is_wanted = port->shards[i].is_releasing = false;
+		port->shards[i].life->is_wanted = port->shards[i].life->is_releasing = false;
 		mt_shard_stop(&port->shards[i], -ESTALE);
 	}
 	if (rc == 0)
@@ -524,19 +534,19 @@ mt_port_shards(struct mt_port *port, const uint64_t wanted[MT_SHARD_SET_WORDS], 
 
 	CHECK_OBJ(port, PORT_MAGIC);
 	assert(rc == 0 || rc == -ESTALE);
-	(void)pthread_mutex_lock(&port->lock);
-	memcpy(port->set.wanted, wanted, sizeof(port->set.wanted));
-	port->set.rc = rc;
-	port->set.is_lost = port->set.is_lost || rc != 0;
+	(void)pthread_mutex_lock(&port->life->lock);
+	memcpy(port->life->set.wanted, wanted, sizeof(port->life->set.wanted));
+	port->life->set.rc = rc;
+	port->life->set.is_lost = port->life->set.is_lost || rc != 0;
 	if (rc != 0)
 		atomic_fetch_add_explicit(&port->lease_lost_count, 1, memory_order_release);
-	was_out = port->set.is_out;
-	port->set.is_out = true;
-	(void)pthread_mutex_unlock(&port->lock);
+	was_out = port->life->set.is_out;
+	port->life->set.is_out = true;
+	(void)pthread_mutex_unlock(&port->life->lock);
 	if (was_out)
 		return;
-	port->set.post = (struct loop_post){ .fn = port_on_set, .arg = port };
-	loop_post(port->loop, &port->set.post);
+	port->life->set.post = (struct loop_post){ .fn = port_on_set, .arg = port };
+	loop_post(port->loop, &port->life->set.post);
 }
 
 void
@@ -554,14 +564,14 @@ mt_port_begin(struct mt_port *port)
 		port_fail(port, "port %s: %s", port->address, log_errno(rc));
 		return;
 	}
-	port->set.has_begun = true;
+	port->life->set.has_begun = true;
 	memset(wanted, 0xff, sizeof(wanted));
-	if (port->set.has_come) {
-		(void)pthread_mutex_lock(&port->lock);
-		memcpy(wanted, port->set.wanted, sizeof(wanted));
-		if (port->set.rc != 0)
+	if (port->life->set.has_come) {
+		(void)pthread_mutex_lock(&port->life->lock);
+		memcpy(wanted, port->life->set.wanted, sizeof(wanted));
+		if (port->life->set.rc != 0)
 			memset(wanted, 0, sizeof(wanted)); /* no lease: the next one says */
-		(void)pthread_mutex_unlock(&port->lock);
+		(void)pthread_mutex_unlock(&port->life->lock);
 	}
 	for (uint32_t i = 0; i < port->link_count; i++)
 		mt_link_start(&port->links[i]);
@@ -586,9 +596,9 @@ port_check_nodes(struct mt_port *port)
 	int rc = mt_capacity_check(port->links, port->link_count, port->cluster->shard_count, text,
 	    sizeof(text));
 
-	if (rc == 0 || port->is_room_told)
+	if (rc == 0 || port->life->is_room_told)
 		return;
-	port->is_room_told = true;
+	port->life->is_room_told = true;
 	if (rc == -ENOSPC)
 		port_on_objection(port, text);
 	else if (port->index == 0)
@@ -657,14 +667,14 @@ port_close_all(struct mt_port *port)
 	for (uint32_t i = 0; i < port->link_count; i++)
 		mt_link_stop(&port->links[i]);
 	port->is_closing = true;
-	port->stop_deadline_ns = loop_now_ns(port->loop) + PORT_STOP_CLOSE_NS;
+	port->life->stop_deadline_ns = loop_now_ns(port->loop) + PORT_STOP_CLOSE_NS;
 }
 
 static void
 port_on_stop_timer(struct loop_timer *timer, void *arg)
 {
 	struct mt_port *port = arg;
-	bool is_late = loop_now_ns(port->loop) >= port->stop_deadline_ns;
+	bool is_late = loop_now_ns(port->loop) >= port->life->stop_deadline_ns;
 
 	(void)timer;
 	CHECK_OBJ(port, PORT_MAGIC);
@@ -674,12 +684,12 @@ port_on_stop_timer(struct loop_timer *timer, void *arg)
 		port_close_all(port);
 	} else if (port->is_closing && (is_late || port_is_closed(port))) {
 		sm_move(&port->sm, MT_PORT_STOPPED);
-		port_report(port, &port->stopped_report, port_on_stopped_report);
+		port_report(port, &port->life->stopped_report, port_on_stopped_report);
 		if (port->options->loop == NULL)
 			loop_stop(port->loop);
 		return;
 	}
-	loop_timer_start(port->loop, &port->stop_timer, PORT_STOP_CHECK_NS);
+	loop_timer_start(port->loop, &port->life->stop_timer, PORT_STOP_CHECK_NS);
 }
 
 void
@@ -689,8 +699,8 @@ mt_port_stop(struct mt_port *port)
 	if (port->sm.state >= MT_PORT_STOPPING)
 		return;
 	sm_move(&port->sm, MT_PORT_STOPPING);
-	port->stop_deadline_ns = loop_now_ns(port->loop) + PORT_STOP_DRAIN_NS;
-	loop_timer_start(port->loop, &port->stop_timer, 0);
+	port->life->stop_deadline_ns = loop_now_ns(port->loop) + PORT_STOP_DRAIN_NS;
+	loop_timer_start(port->loop, &port->life->stop_timer, 0);
 }
 
 static void
@@ -731,7 +741,7 @@ mt_port_close(struct mt_port *port)
 	if (port->magic == 0)
 		return;
 	CHECK_OBJ(port, PORT_MAGIC);
-	loop_timer_stop(port->loop, &port->stop_timer);
+	loop_timer_stop(port->loop, &port->life->stop_timer);
 	if (!port->is_closing && !port->shared->is_killed)
 		port_close_all(port); /* nothing submits a job behind this */
 	engine_set_destroy(port->engines);
@@ -756,6 +766,7 @@ mt_port_close(struct mt_port *port)
 	mt_free(port->shard_by_number);
 	if (port->options->loop == NULL)
 		loop_destroy(port->loop);
-	(void)pthread_mutex_destroy(&port->lock);
+	(void)pthread_mutex_destroy(&port->life->lock);
+	mt_free(port->life);
 	*port = (struct mt_port){ 0 };
 }

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "cleave/wire.h"
-#include "common/shard.h"
+#include "common/shard_state.h"
 
 struct engine_workers_ops;
 struct loop;

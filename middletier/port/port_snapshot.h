@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 #include "cleave/batch.h"
-#include "common/shard.h"
-#include "extent/node_link.h"
+#include "common/shard_state.h"
+#include "extent/node_config.h"
 #include "port/usage_walk.h"
 #include "port/waits.h"
 

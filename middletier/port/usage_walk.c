@@ -9,6 +9,7 @@
 #include "cleave/wire.h"
 #include "common/port.h"
 #include "common/shard.h"
+#include "common/shard_state.h"
 #include "index/index.h"
 #include "merge/compact.h"
 

@@ -11,9 +11,11 @@
 #include "common/port.h"
 #include "common/settings.h"
 #include "common/shard.h"
+#include "common/shard_state.h"
 #include "extent/link_store.h"
 #include "extent/placement.h"
 #include "merge/reclaim.h"
+#include "shard/takeover_stale.h"
 #include "write/log_roll.h"
 #include "write/write_batch.h"
 #include "write/write_path.h"
@@ -66,7 +68,7 @@ mt_shard_wait(const struct mt_shard *shard)
 {
 	enum mt_wait wait;
 
-	if (shard->sm.state == MT_SHARD_IDLE && shard->stale_count > 0)
+	if (shard->sm.state == MT_SHARD_IDLE && shard->stale_root->count > 0)
 		return MT_WAIT_STALE;
 	if (shard->sm.state == MT_SHARD_IDLE)
 		return MT_WAIT_NONE; /* another gateway's, which tells its own */

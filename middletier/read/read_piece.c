@@ -36,6 +36,7 @@
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
+#include "common/metric.h"
 #include "common/port.h"
 #include "common/shard.h"
 #include "extent/extent.h"

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "catalog/cluster_key.h"
+#include "catalog/numbers.h"
 #include "catalog/place.h"
 #include "catalog/root.h"
 #include "catalog/scope.h"
@@ -27,6 +28,7 @@
 #include "cleave/meta.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
+#include "common/root.h"
 #include "manifest/manifest_state.h"
 #include "rebuild/survey.h"
 

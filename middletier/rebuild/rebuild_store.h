@@ -9,7 +9,7 @@
 #include "catalog/cluster_key.h"
 #include "cleave/meta.h"
 #include "cleave/wire.h"
-#include "common/port.h"
+#include "common/limits.h"
 #include "rebuild/survey.h"
 
 struct mt_manifest_state;

@@ -6,6 +6,7 @@
 #include "base/metrics.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
+#include "common/metric.h"
 #include "common/port.h"
 #include "session/session.h"
 

@@ -42,6 +42,7 @@
 #include "base/mutant.h"
 #include "base/num.h"
 #include "base/sm.h"
+#include "catalog/numbers.h"
 #include "catalog/scope.h"
 #include "catalog/volume_table.h"
 #include "cleave/loop.h"

@@ -9,7 +9,7 @@
 #include "base/sm.h"
 #include "cleave/batch.h"
 #include "cleave/loop.h"
-#include "common/port.h"
+#include "common/limits.h"
 #include "common/replica.h"
 #include "extent/call.h"
 

@@ -19,7 +19,6 @@
 #include "cleave/wire.h"
 #include "common/port.h"
 #include "common/shard.h"
-#include "extent/node_link.h"
 #include "shard/agree.h"
 #include "shard/agree_repair.h"
 

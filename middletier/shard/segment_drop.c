@@ -25,6 +25,7 @@
 #include "common/alloc.h"
 #include "common/port.h"
 #include "common/shard.h"
+#include "common/shard_state.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
 #include "index/index.h"

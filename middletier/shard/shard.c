@@ -28,6 +28,7 @@
 #include "base/num.h"
 #include "base/sm.h"
 #include "cleave/loop.h"
+#include "common/alloc.h"
 #include "common/port.h"
 #include "common/port_events.h"
 #include "common/root.h"
@@ -38,7 +39,6 @@
 #include "extent/copy.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
-#include "extent/node_link.h"
 #include "index/index.h"
 #include "index/ring.h"
 #include "index/run_load.h"
@@ -51,6 +51,7 @@
 #include "shard/part.h"
 #include "shard/segment_drop.h"
 #include "shard/shard.h"
+#include "shard/shard_life.h"
 #include "shard/takeover.h"
 #include "upkeep/upkeep.h"
 #include "write/cut.h"
@@ -146,6 +147,21 @@ cut_fini(struct mt_shard *shard)
 	mt_cut_stop(shard, 0);
 }
 
+static int
+root_init(struct mt_shard *shard)
+{
+	shard->root = mt_calloc(1, sizeof(*shard->root));
+	return shard->root == NULL ? -ENOMEM : 0;
+}
+
+static void
+root_fini(struct mt_shard *shard)
+{
+	mt_root_abandon(shard);
+	mt_free(shard->root);
+	shard->root = NULL;
+}
+
 static bool
 roots_are_quiet(const struct mt_shard *shard)
 {
@@ -235,7 +251,7 @@ static const struct mt_part shard_parts[] = {
 	    .fini = mt_upkeep_fini },
 	{ .name = "cut", .stop_rc = mt_cut_stop, .fini = cut_fini }, /* init: the write path's */
 	{ .name = "segment_drop", .reset = mt_segments_drop_reset, .fini = mt_segments_drop_reset },
-	{ .name = "root", .is_quiet = roots_are_quiet, .fini = mt_root_abandon },
+	{ .name = "root", .init = root_init, .is_quiet = roots_are_quiet, .fini = root_fini },
 	{ .name = "takeover",
 	    .init = mt_takeover_init,
 	    .stop = mt_takeover_stop,
@@ -275,14 +291,20 @@ mt_shard_init(struct mt_shard *shard, struct mt_port *port, uint32_t index)
 	int rc;
 
 	*shard = (struct mt_shard){ .port = port, .events = &shard_events, .index = index };
+	shard->life = mt_calloc(1, sizeof(*shard->life));
+	if (shard->life == NULL)
+		return -ENOMEM;
 	list_init(&shard->root_calls);
 	list_init(&shard->extent_requests);
 	list_init(&shard->drops);
-	loop_timer_init(&shard->quiet_timer, shard_on_quiet_timer, shard);
+	loop_timer_init(&shard->life->quiet_timer, shard_on_quiet_timer, shard);
 	sm_init(&shard->sm, "shard", shard_table, MT_SHARD_IDLE, index);
 	rc = mt_parts_init(shard_parts, SHARD_PART_COUNT, shard);
-	if (rc != 0)
+	if (rc != 0) {
+		mt_free(shard->life);
+		shard->life = NULL;
 		return rc;
+	}
 	shard->magic = SHARD_MAGIC;
 	return 0;
 }
@@ -299,16 +321,16 @@ void
 mt_shard_want(struct mt_shard *shard, bool is_wanted)
 {
 	CHECK_OBJ(shard, SHARD_MAGIC);
-	shard->is_wanted = is_wanted;
+	shard->life->is_wanted = is_wanted;
 	if (is_wanted && shard->sm.state == MT_SHARD_IDLE) {
 		mt_takeover_start(shard);
 		mt_port_on_shard(shard);
 	} else if (is_wanted) {
-		shard->is_releasing =
+		shard->life->is_releasing =
 		    false; /* it stays here: the next life begins when it is quiet */
-	} else if (shard_is_running(shard) || shard->is_claimed) {
+	} else if (shard_is_running(shard) || shard->life->is_claimed) {
 		/* IDLE, and its root names us: a life of it ended otherwise. Others wait for a word. */
-		shard->is_releasing = true;
+		shard->life->is_releasing = true;
 		mt_shard_stop(shard, -EREMCHG);
 	}
 }
@@ -318,7 +340,7 @@ mt_shard_want(struct mt_shard *shard, bool is_wanted)
 static void
 shard_look_later(struct mt_shard *shard, uint64_t ns)
 {
-	loop_timer_start(shard->port->loop, &shard->quiet_timer, ns);
+	loop_timer_start(shard->port->loop, &shard->life->quiet_timer, ns);
 }
 
 static void
@@ -326,15 +348,16 @@ shard_stop(struct mt_shard *shard, int rc)
 {
 	CHECK_OBJ(shard, SHARD_MAGIC);
 	assert(rc < 0);
-	if (!shard_is_running(shard) && !(shard->sm.state == MT_SHARD_IDLE && shard->is_releasing))
+	if (!shard_is_running(shard) &&
+	    !(shard->sm.state == MT_SHARD_IDLE && shard->life->is_releasing))
 		return;
 	/* First, so that no handler below begins anything new. */
 	sm_move(&shard->sm, MT_SHARD_STOPPED);
-	if (!shard->is_releasing)
-		shard->is_wanted = false; /* by itself: until the next set */
+	if (!shard->life->is_releasing)
+		shard->life->is_wanted = false; /* by itself: until the next set */
 	mt_parts_stop(shard_parts, SHARD_PART_COUNT, shard, rc);
-	shard->quiet_wait_ns = SHARD_QUIET_MIN_NS;
-	shard_look_later(shard, shard->quiet_wait_ns);
+	shard->life->quiet_wait_ns = SHARD_QUIET_MIN_NS;
+	shard_look_later(shard, shard->life->quiet_wait_ns);
 	mt_port_on_shard(shard);
 }
 
@@ -351,10 +374,10 @@ shard_reset(struct mt_shard *shard)
 {
 	mt_parts_reset(shard_parts, SHARD_PART_COUNT, shard);
 	shard->next_counter = shard->next_sequence = shard->cut = 0;
-	shard->is_releasing = false;
+	shard->life->is_releasing = false;
 	sm_move(&shard->sm, MT_SHARD_IDLE);
 	mt_port_on_shard(shard);
-	if (shard->is_wanted)
+	if (shard->life->is_wanted)
 		mt_shard_want(shard, true);
 }
 
@@ -369,7 +392,7 @@ shard_on_released(int rc, const struct mt_root *root, void *arg)
 	if (rc == 0)
 		log_info("shard %" PRIu32 ": released epoch=%" PRIu32, shard->index, shard->epoch);
 	if (rc == 0 || rc == -ESTALE)
-		shard->is_releasing = shard->is_claimed = false;
+		shard->life->is_releasing = shard->life->is_claimed = false;
 	else
 		log_limited(LOG_WARN, "shard %" PRIu32 ": its root cannot be released rc=%s",
 		    shard->index, log_errno(rc));
@@ -423,9 +446,10 @@ shard_on_quiet_timer(struct loop_timer *timer, void *arg)
 	if (!mt_shard_is_quiet(shard)) {
 		log_trace("shard %" PRIu32 ": has stopped, and waits for its part %s", shard->index,
 		    mt_parts_busy(shard_parts, SHARD_PART_COUNT, shard));
-		shard_look_later(shard, shard->quiet_wait_ns);
-		shard->quiet_wait_ns = num_min(shard->quiet_wait_ns * 2, SHARD_QUIET_MAX_NS);
-	} else if (shard->is_releasing) {
+		shard_look_later(shard, shard->life->quiet_wait_ns);
+		shard->life->quiet_wait_ns =
+		    num_min(shard->life->quiet_wait_ns * 2, SHARD_QUIET_MAX_NS);
+	} else if (shard->life->is_releasing) {
 		shard_release(shard);
 	} else {
 		shard_reset(shard);
@@ -437,8 +461,10 @@ mt_shard_fini(struct mt_shard *shard)
 {
 	if (shard->magic != SHARD_MAGIC)
 		return;
-	loop_timer_stop(shard->port->loop, &shard->quiet_timer);
+	loop_timer_stop(shard->port->loop, &shard->life->quiet_timer);
 	mt_parts_fini(shard_parts, SHARD_PART_COUNT, shard);
+	mt_free(shard->life);
+	shard->life = NULL;
 	shard->magic = 0;
 }
 

@@ -42,6 +42,7 @@
 #include "common/root_ops.h"
 #include "common/shard.h"
 #include "common/shard_events.h"
+#include "common/shard_state.h"
 #include "extent/replay.h"
 #include "manifest/manifest_read.h"
 #include "manifest/manifest_state.h"
@@ -188,8 +189,13 @@ mt_takeover_init(struct mt_shard *shard)
 {
 	struct mt_takeover *takeover = mt_calloc(1, sizeof(*takeover));
 
-	if (takeover == NULL)
+	shard->stale_root = mt_calloc(1, sizeof(*shard->stale_root));
+	if (takeover == NULL || shard->stale_root == NULL) {
+		mt_free(shard->stale_root);
+		mt_free(takeover);
+		shard->stale_root = NULL;
 		return -ENOMEM;
+	}
 	takeover_init(takeover, shard);
 	shard->takeover = takeover;
 	return 0;
@@ -291,5 +297,7 @@ mt_takeover_fini(struct mt_shard *shard)
 		return;
 	takeover_fini(shard->takeover);
 	mt_free(shard->takeover);
+	mt_free(shard->stale_root);
 	shard->takeover = NULL;
+	shard->stale_root = NULL;
 }

@@ -23,9 +23,11 @@
 #include "common/shard_events.h"
 #include "index/index.h"
 #include "read/read_path.h"
+#include "shard/shard_life.h"
 #include "shard/stale.h"
 #include "shard/takeover.h"
 #include "shard/takeover_claim.h"
+#include "shard/takeover_stale.h"
 #include "write/write_path.h"
 
 #define TAKEOVER_CLAIMS_MAX 5u
@@ -37,8 +39,10 @@
 static bool
 takeover_is_known_stale(const struct mt_shard *shard, const struct mt_root *root)
 {
-	return shard->stale_count > 0 && mt_root_is_equal(root, &shard->stale_root) &&
-	    loop_now_ns(shard->port->loop) < shard->stale_until_ns;
+	const struct mt_stale_root *stale = shard->stale_root;
+
+	return stale->count > 0 && mt_root_is_equal(root, &stale->root) &&
+	    loop_now_ns(shard->port->loop) < stale->until_ns;
 }
 
 /* The root that the claim is to store. */
@@ -112,7 +116,7 @@ takeover_on_looked(int rc, void *arg)
 		mt_takeover_on_stale(takeover->shard);
 		return;
 	}
-	takeover->shard->stale_count = 0;
+	takeover->shard->stale_root->count = 0;
 	mt_takeover_next(takeover, 0);
 }
 
@@ -189,7 +193,7 @@ takeover_on_claimed(int rc, const struct mt_root *root, void *arg)
 	}
 	if (rc == -ESTALE || rc == -EBUSY) {
 		/* A living gateway owns the shard: main says when another try is worth it. */
-		shard->is_claimed = takeover->was_ours;
+		shard->life->is_claimed = takeover->was_ours;
 		log_debug("shard %" PRIu32 ": not claimed rc=%s", shard->index, log_errno(rc));
 		mt_shard_stop(shard, -EREMCHG);
 		return;
@@ -199,7 +203,7 @@ takeover_on_claimed(int rc, const struct mt_root *root, void *arg)
 		return;
 	}
 	takeover->is_retry_logged = false;
-	shard->root = *root;
+	*shard->root = *root;
 	shard->epoch = root->epoch;
 	shard->next_counter = 1;
 	takeover->claimed_ns = loop_now_ns(shard->port->loop);
@@ -217,6 +221,6 @@ mt_takeover_claim(struct mt_takeover *takeover)
 {
 	int rc = mt_root_claim(takeover->shard, &takeover->wanted, takeover_on_claimed, takeover);
 
-	takeover->shard->is_claimed = true;
+	takeover->shard->life->is_claimed = true;
 	return rc;
 }

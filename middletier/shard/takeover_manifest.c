@@ -31,7 +31,7 @@
 static bool
 takeover_is_manifest_open(const struct mt_takeover *takeover)
 {
-	const struct mt_root *root = &takeover->shard->root;
+	const struct mt_root *root = takeover->shard->root;
 
 	return root->has_manifest && root->manifest_sealed_bytes == MT_ROOT_OPEN;
 }
@@ -68,7 +68,7 @@ takeover_on_manifest_agreed(struct mt_agree *agree, int rc, void *arg)
 		mt_takeover_on_stale(takeover->shard);
 		return;
 	}
-	takeover->wanted = takeover->shard->root;
+	takeover->wanted = *takeover->shard->root;
 	takeover->wanted.manifest_sealed_bytes = agree->agreed_bytes;
 	takeover->wanted.manifest_replica_count = agree->replica_count;
 	memcpy(takeover->wanted.manifest_replicas, agree->replicas, sizeof(agree->replicas));
@@ -79,7 +79,7 @@ takeover_on_manifest_agreed(struct mt_agree *agree, int rc, void *arg)
 int
 mt_takeover_agree_manifest(struct mt_takeover *takeover)
 {
-	const struct mt_root *root = &takeover->shard->root;
+	const struct mt_root *root = takeover->shard->root;
 	struct mt_state_extent extent = { .id = root->manifest,
 		.kind = EXTENT_MANIFEST,
 		.replica_count = root->manifest_replica_count };
@@ -107,7 +107,7 @@ takeover_on_length_stored(int rc, const struct mt_root *root, void *arg)
 	}
 	if (rc == 0) {
 		takeover->is_retry_logged = false;
-		takeover->shard->root = *root;
+		*takeover->shard->root = *root;
 	}
 	mt_takeover_next(takeover, rc);
 }
@@ -148,7 +148,7 @@ takeover_on_manifest_read(int rc, void *arg)
 int
 mt_takeover_read_manifest(struct mt_takeover *takeover)
 {
-	const struct mt_root *root = &takeover->shard->root;
+	const struct mt_root *root = takeover->shard->root;
 	struct mt_manifest_read *read = &takeover->read;
 
 	if (!root->has_manifest)

@@ -17,6 +17,7 @@
 #include "common/root_ops.h"
 #include "common/shard.h"
 #include "common/shard_events.h"
+#include "common/shard_state.h"
 #include "shard/takeover.h"
 #include "shard/takeover_stale.h"
 
@@ -28,9 +29,10 @@ static void
 takeover_stop_stale(struct mt_takeover *takeover, const struct mt_root *root)
 {
 	struct mt_shard *shard = takeover->shard;
-	uint64_t wait_ns = TAKEOVER_STALE_MIN_NS << num_min(shard->stale_count, 16);
+	struct mt_stale_root *stale = shard->stale_root;
+	uint64_t wait_ns = TAKEOVER_STALE_MIN_NS << num_min(stale->count, 16);
 
-	if (shard->stale_count == 0)
+	if (stale->count == 0)
 		log_error(
 		    "shard %" PRIu32
 		    ": stopped: the metadata store is stale: %s. Is --meta the right "
@@ -39,10 +41,9 @@ takeover_stop_stale(struct mt_takeover *takeover, const struct mt_root *root)
 		    takeover->stale.text[0] != '\0' ? takeover->stale.text
 						    : "a node knows a newer owner",
 		    root->epoch);
-	shard->stale_count++;
-	shard->stale_root = *root;
-	shard->stale_until_ns = loop_now_ns(shard->port->loop) +
-	    num_min(wait_ns, TAKEOVER_STALE_MAX_NS);
+	stale->count++;
+	stale->root = *root;
+	stale->until_ns = loop_now_ns(shard->port->loop) + num_min(wait_ns, TAKEOVER_STALE_MAX_NS);
 	mt_shard_stop(shard, -ESTALE);
 }
 
@@ -105,7 +106,7 @@ takeover_on_stale_checked(int rc, const struct mt_root *root, void *arg)
 		mt_takeover_pause(takeover, &takeover->stale_timer, rc);
 	else if (shard->sm.state == MT_SHARD_CLAIMING)
 		takeover_on_looked_again(takeover, rc == 0 ? root : NULL);
-	else if (rc == 0 && (root->epoch != shard->epoch || root->boot_id != shard->root.boot_id))
+	else if (rc == 0 && (root->epoch != shard->epoch || root->boot_id != shard->root->boot_id))
 		mt_takeover_give_up(takeover, -ESTALE, "another gateway has taken it over");
 	else
 		takeover_store_back(takeover, rc == 0 ? root : NULL);

@@ -13,7 +13,6 @@
 #include "cleave/loop.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
-#include "common/shard.h"
 #include "port/port_snapshot.h"
 
 #define STARTING_LOOK_NS NUM_S(2)

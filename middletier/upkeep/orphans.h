@@ -25,7 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/port.h"
+#include "common/limits.h"
 
 struct extent_id;
 struct mt_link;

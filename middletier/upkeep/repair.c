@@ -43,6 +43,7 @@
 #include "common/settings.h"
 #include "common/shard.h"
 #include "common/shard_events.h"
+#include "common/shard_state.h"
 #include "extent/copy.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"

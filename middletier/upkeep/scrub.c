@@ -25,6 +25,7 @@
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "common/metric.h"
+#include "common/port.h"
 #include "common/replica.h"
 #include "common/settings.h"
 #include "common/shard.h"

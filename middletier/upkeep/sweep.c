@@ -117,7 +117,8 @@ sweep_is_orphan(const struct mt_sweep *sweep, const struct extent_id *id)
 
 	if (id->shard != shard->index || id->epoch > shard->epoch)
 		return false;
-	if (shard->root.has_manifest && extent_id_pack(&shard->root.manifest) == extent_id_pack(id))
+	if (shard->root->has_manifest &&
+	    extent_id_pack(&shard->root->manifest) == extent_id_pack(id))
 		return false;
 	return !mt_extent_is_live(shard, id, sweep->node_id) &&
 	    !mt_copy_is_going(shard, id, sweep->node_id);

@@ -13,6 +13,7 @@
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "common/alloc.h"
+#include "common/port.h"
 #include "common/replica.h"
 #include "common/shard.h"
 #include "extent/extent.h"

@@ -26,6 +26,7 @@
 #include "base/num.h"
 #include "cleave/engine.h"
 #include "cleave/wire.h"
+#include "session/auto_state.h"
 #include "write/policy.h"
 
 #define AUTO_SAMPLES_MIN 8u      /* of each candidate, before settling */

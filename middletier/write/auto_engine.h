@@ -8,7 +8,6 @@
 
 #include "cleave/wire.h"
 #include "session/auto_state.h"
-#include "write/policy.h"
 
 struct engine_job;
 

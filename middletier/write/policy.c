@@ -25,6 +25,7 @@
 #include "cleave/loop.h"
 #include "cleave/wire.h"
 #include "common/port.h"
+#include "session/auto_state.h"
 #include "write/auto_engine.h"
 #include "write/policy.h"
 

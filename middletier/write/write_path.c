@@ -45,11 +45,11 @@
 #include "cleave/wire.h"
 #include "common/alloc.h"
 #include "common/lease.h"
+#include "common/metric.h"
 #include "common/port.h"
 #include "common/shard.h"
 #include "common/turn.h"
 #include "extent/extent.h"
-#include "extent/node_link.h"
 #include "index/index.h"
 #include "index/ring.h"
 #include "session/reply.h"
@@ -121,7 +121,7 @@ write_finish(struct mt_write_state *state, struct mt_write *write, int rc)
 
 	CHECK_OBJ(write, WRITE_MAGIC);
 	if (write->is_promised)
-		mt_index_keep(state->shard->block_index, write->io.segment, write_block(write),
+		mt_index_unpromise(state->shard->block_index, write->io.segment, write_block(write),
 		    write_block_count(write));
 	write->is_promised = false;
 	if (write->job != NULL)

@@ -14,6 +14,8 @@
 #include "cleave/meta.h"
 #include "middletier/catalog/root.h"
 #include "middletier/manifest/edit.h"
+#include "middletier/manifest/edit_decode.h"
+#include "middletier/manifest/manifest_edits.h"
 #include "middletier/manifest/manifest_state.h"
 
 #define EDITS_MAX 4096u

@@ -14,6 +14,7 @@
 
 #include "cleave/meta.h"
 #include "middletier/catalog/cluster_key.h"
+#include "middletier/catalog/numbers.h"
 #include "middletier/catalog/scope.h"
 #include "middletier/catalog/snapshot_table.h"
 #include "middletier/catalog/volume_table.h"

@@ -18,6 +18,7 @@
 #include "cleave/loop.h"
 #include "invariant.h"
 #include "middletier/common/port.h"
+#include "middletier/extent/node_link.h"
 #include "middletier/session/session.h"
 #include "splitlib/core/device_memory.h"
 #include "splitlib/core/port.h"

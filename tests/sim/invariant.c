@@ -15,6 +15,7 @@
 #include "middletier/extent/extent.h"
 #include "middletier/gateway/gateway.h"
 #include "middletier/manifest/manifest.h"
+#include "middletier/manifest/manifest_edits.h"
 #include "middletier/manifest/manifest_state.h"
 #include "middletier/meta/meta_store.h"
 #include "middletier/session/session.h"

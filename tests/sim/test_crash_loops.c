@@ -30,6 +30,7 @@
 #include "cleave/split.h"
 #include "cluster.h"
 #include "middletier/cluster/gateway_state.h"
+#include "middletier/common/port.h"
 #include "middletier/meta/meta_store.h"
 #include "splitlib/sim/loop_sim.h"
 

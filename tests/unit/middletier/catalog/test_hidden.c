@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 
 #include "middletier/catalog/hidden.h"
+#include "middletier/catalog/numbers.h"
 #include "middletier/catalog/scope.h"
 #include "middletier/catalog/snapshot_table.h"
 #include "middletier/catalog/volume_table.h"

@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 
+#include "middletier/catalog/numbers.h"
 #include "middletier/catalog/scope.h"
 
 #define BASE 0x801u

@@ -8,6 +8,7 @@
 #include "middletier/cluster/member_view.h"
 #include "middletier/common/alloc.h"
 #include "middletier/common/lease.h"
+#include "middletier/common/root.h"
 #include "middletier/common/root_ops.h"
 #include "middletier/gateway/gateway.h"
 #include "middletier/meta/meta_memory.h"

@@ -15,6 +15,7 @@
 #include "middletier/common/alloc.h"
 #include "middletier/common/shard.h"
 #include "middletier/manifest/manifest.h"
+#include "middletier/manifest/manifest_mirror.h"
 #include "middletier/manifest/manifest_state.h"
 #include "tests/support/mt_rig.h"
 
@@ -99,7 +100,7 @@ is_mirrored(void *arg)
 	const struct mt_volumes *volumes = &rig->gateway->volumes;
 
 	(void)arg;
-	if (mt_rig_shard(rig, 0)->sm.state != MT_SHARD_SERVING || rig->gateway->mirror.is_out)
+	if (mt_rig_shard(rig, 0)->sm.state != MT_SHARD_SERVING || rig->gateway->mirror->is_out)
 		return false;
 	state = mt_manifest_state(mt_rig_shard(rig, 0));
 	if (state->volume_count != volumes->count || state->shard_count != 2 ||
@@ -181,7 +182,7 @@ Test(mirror, two_volumes_of_one_id_are_not_mirrored_for_ever)
 	free(text);
 	mt_rig_run(rig, NUM_S(5));
 	cr_assert_eq(rig->gateway->volumes.count, 2);
-	cr_assert_not(rig->gateway->mirror.is_out);
+	cr_assert_not(rig->gateway->mirror->is_out);
 	cr_assert_eq(mt_manifest_state(mt_rig_shard(rig, 0))->volume_count, 1);
 	cr_assert_str_eq(mt_manifest_state(mt_rig_shard(rig, 0))->volumes[0].name, "a");
 }
@@ -221,7 +222,7 @@ Test(mirror, out_of_memory_it_tries_again)
 	mt_alloc_fail_at(1);
 	mt_mirror_kick(rig->gateway);
 	mt_alloc_fail_at(0);
-	cr_assert_not(rig->gateway->mirror.is_out);
+	cr_assert_not(rig->gateway->mirror->is_out);
 	cr_assert(mt_rig_run_until(rig, is_mirrored, NULL));
 }
 
@@ -229,6 +230,6 @@ Test(mirror, stopping_ends_what_is_under_way)
 {
 	make("a", NUM_MIB(1));
 	mt_mirror_kick(rig->gateway);
-	cr_assert(rig->gateway->mirror.is_out);
+	cr_assert(rig->gateway->mirror->is_out);
 	mt_rig_gateway_stop(rig);
 }

@@ -13,6 +13,7 @@
 #include "cleave/wire.h"
 #include "middletier/cluster/peer.h"
 #include "middletier/common/alloc.h"
+#include "middletier/common/port.h"
 #include "middletier/gateway/gateway.h"
 #include "splitlib/sim/loop_sim.h"
 #include "support/sim_gateway.h"

@@ -17,6 +17,8 @@
 #include "middletier/catalog/cluster_key.h"
 #include "middletier/cluster/gateway_state.h"
 #include "middletier/common/alloc.h"
+#include "middletier/common/port.h"
+#include "middletier/common/shard.h"
 #include "middletier/gateway/gateway.h"
 #include "middletier/meta/meta_memory.h"
 #include "middletier/meta/meta_store.h"

@@ -16,6 +16,8 @@
 #include "middletier/extent/extent.h"
 #include "middletier/extent/extent_table.h"
 #include "middletier/index/index.h"
+#include "middletier/index/index_apply.h"
+#include "middletier/index/index_cuts.h"
 #include "middletier/index/memtable.h"
 #include "unit/index_look.h"
 
@@ -283,7 +285,7 @@ Test(index, what_was_promised_needs_no_memory)
 	mt_alloc_fail_at(1);
 	for (uint32_t i = 0; i < 100; i++) {
 		apply(i % 3 == 0 ? RECORD_ZEROES : RECORD_WRITE, SEGMENT, i * 16, 16, 0);
-		mt_index_keep(map, SEGMENT, i * 16, 16);
+		mt_index_unpromise(map, SEGMENT, i * 16, 16);
 	}
 	cr_assert_not(mt_alloc_has_failed());
 	mt_alloc_fail_at(0);
@@ -296,7 +298,7 @@ Test(index, a_layer_that_freezes_leaves_the_next_its_promises)
 
 	cr_assert_eq(mt_index_promise(map, SEGMENT, 0, 1), 0);
 	write_block(0, 0);
-	mt_index_keep(map, SEGMENT, 0, 1);
+	mt_index_unpromise(map, SEGMENT, 0, 1);
 	for (uint32_t i = 0; i < 20; i++)
 		cr_assert_eq(mt_index_promise(map, SEGMENT, i * 16, 16), 0);
 	chunk = mt_index_chunk(map, mt_chunk_number(SEGMENT, 0));
@@ -313,7 +315,7 @@ Test(index, a_layer_that_freezes_leaves_the_next_its_promises)
 	mt_alloc_fail_at(1);
 	for (uint32_t i = 0; i < 20; i++) {
 		apply(RECORD_WRITE, SEGMENT, i * 16, 16, 0);
-		mt_index_keep(map, SEGMENT, i * 16, 16);
+		mt_index_unpromise(map, SEGMENT, i * 16, 16);
 	}
 	cr_assert_not(mt_alloc_has_failed());
 	mt_alloc_fail_at(0);
@@ -338,9 +340,9 @@ Test(index, a_promise_that_is_given_up_leaves_nothing)
 {
 	cr_assert_eq(mt_index_promise(map, SEGMENT, 0, 16), 0);
 	cr_assert_eq(mt_index_promise(map, SEGMENT, 0, CHUNK), 0);
-	mt_index_keep(map, SEGMENT, 0, 16);
+	mt_index_unpromise(map, SEGMENT, 0, 16);
 	cr_assert_eq(map->chunk_count, 1);
-	mt_index_keep(map, SEGMENT, 0, CHUNK);
+	mt_index_unpromise(map, SEGMENT, 0, CHUNK);
 	cr_assert_eq(map->chunk_count, 0);
 	cr_assert_eq(map->memory_bytes, 0);
 }
@@ -382,7 +384,7 @@ Test(index, cuts_part_what_lies_on_both_sides_of_them)
 	add_cut(4, SEGMENT + 1, 1);
 	for (uint64_t i = 20; i < 40; i++)
 		add_cut(i, 1000, 1);
-	cr_assert_eq(map->cuts[0].cut, 4);
+	cr_assert_eq(mt_index_cut_count(map), 22);
 	cr_assert(mt_index_is_cut_between(map, chunk, 3, 4));
 	cr_assert(mt_index_is_cut_between(map, chunk, 0, 100));
 	cr_assert(mt_index_is_cut_between(map, chunk, 4, 9));
@@ -405,7 +407,7 @@ Test(index, a_cut_without_memory_is_refused)
 	mt_alloc_fail_at(1);
 	cr_assert_eq(mt_index_add_cut(map, &like), -ENOMEM);
 	mt_alloc_fail_at(0);
-	cr_assert_eq(map->cut_count, 0);
+	cr_assert_eq(mt_index_cut_count(map), 0);
 }
 
 Test(index, a_snapshot_sees_what_is_below_its_cut)
@@ -444,14 +446,14 @@ Test(index, behind_a_cut_a_record_without_memory_can_come_again)
 	cr_assert_eq(mt_index_promise(map, SEGMENT, 0, 1), 0);
 	cr_assert_eq(mt_index_promise(map, SEGMENT, 1, 1), 0);
 	write_block(0, 0);
-	mt_index_keep(map, SEGMENT, 0, 1);
+	mt_index_unpromise(map, SEGMENT, 0, 1);
 	add_cut(1, SEGMENT, 1);
 	record = record_of(RECORD_WRITE, SEGMENT, 1, 1);
 	mt_alloc_fail_at(1);
 	cr_assert_eq(mt_index_apply(map, &record, 1, 1, 0, 0), -ENOMEM);
 	mt_alloc_fail_at(0);
 	cr_assert_eq(mt_index_apply(map, &record, 1, 1, 0, 0), 0);
-	mt_index_keep(map, SEGMENT, 1, 1);
+	mt_index_unpromise(map, SEGMENT, 1, 1);
 	cr_assert_eq(live(1), 2);
 	cr_assert_eq(at_snapshot(1, 1), 0);
 }
@@ -573,7 +575,7 @@ Test(index, behind_a_cut_the_room_of_a_promise_is_not_taken_for_a_layer)
 	cr_assert_eq(mt_index_freeze(mt_index_chunk(map, mt_chunk_number(SEGMENT, 0))), 0);
 	apply(RECORD_ZEROES, SEGMENT, 8, 1, 3);
 	cr_assert_eq(map->key_count, 2, "the layer that has no record yet parts nothing");
-	mt_index_keep(map, SEGMENT, 0, 16);
+	mt_index_unpromise(map, SEGMENT, 0, 16);
 }
 
 /* ---- runs ---- */

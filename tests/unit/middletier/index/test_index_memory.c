@@ -10,6 +10,7 @@
 #include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/wire.h"
+#include "middletier/catalog/numbers.h"
 #include "middletier/catalog/scope.h"
 #include "middletier/common/replica.h"
 #include "middletier/extent/extent.h"
@@ -124,7 +125,7 @@ Test(index_memory, a_chunk_and_a_run_cost_what_is_said, .timeout = 120)
 		    0);
 		like.flushed_sequence = i + 1;
 		cr_assert_not_null(mt_index_add_run(index, i, &like));
-		mt_index_keep(index, i / CLEAVE_SEGMENT_CHUNKS,
+		mt_index_unpromise(index, i / CLEAVE_SEGMENT_CHUNKS,
 		    (uint32_t)(i % CLEAVE_SEGMENT_CHUNKS * CLEAVE_CHUNK_BLOCKS), 1);
 	}
 	cr_assert_eq(index->memory_bytes, 0, "none of it counts as layers");

@@ -21,6 +21,7 @@
 #include "middletier/common/shard.h"
 #include "middletier/extent/extent.h"
 #include "middletier/index/index.h"
+#include "middletier/index/index_apply.h"
 #include "middletier/index/memtable.h"
 #include "middletier/index/run_index.h"
 #include "middletier/index/run_load.h"

@@ -125,7 +125,7 @@ expect_kept(void)
 static struct extent_id
 manifest_id(void)
 {
-	return mt_rig_shard(rig, 0)->root.manifest;
+	return mt_rig_shard(rig, 0)->root->manifest;
 }
 
 static bool
@@ -215,7 +215,7 @@ Test(manifest, full_extent_is_replaced)
 Test(manifest, lost_node_moves_it_to_others)
 {
 	struct extent_id first = manifest_id();
-	uint32_t lost = mt_rig_index(&mt_rig_shard(rig, 0)->root.manifest_replicas[0]);
+	uint32_t lost = mt_rig_index(&mt_rig_shard(rig, 0)->root->manifest_replicas[0]);
 
 	cr_assert_eq(commit_cut(), 0);
 	mt_rig_node_kill(rig, lost, false);
@@ -226,7 +226,8 @@ Test(manifest, lost_node_moves_it_to_others)
 	expect_all_good();
 	cr_assert_not(ids_are_equal(manifest_id(), first));
 	for (uint32_t i = 0; i < 3; i++)
-		cr_assert_neq(mt_rig_index(&mt_rig_shard(rig, 0)->root.manifest_replicas[i]), lost);
+		cr_assert_neq(mt_rig_index(&mt_rig_shard(rig, 0)->root->manifest_replicas[i]),
+		    lost);
 	mt_rig_node_start(rig, lost);
 	expect_kept();
 }
@@ -254,7 +255,7 @@ Test(manifest, waits_for_nodes_and_says_so_once)
 
 Test(manifest, node_that_is_cut_off_is_given_up)
 {
-	uint32_t lost = mt_rig_index(&mt_rig_shard(rig, 0)->root.manifest_replicas[1]);
+	uint32_t lost = mt_rig_index(&mt_rig_shard(rig, 0)->root->manifest_replicas[1]);
 
 	sim_net_partition(rig->gateway_host, rig->nodes[lost].host);
 	cr_assert_eq(commit_cut(), 0);

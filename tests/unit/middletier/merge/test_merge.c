@@ -5,12 +5,14 @@
 #include "cleave/batch.h"
 #include "cleave/loop.h"
 #include "cleave/wire.h"
+#include "middletier/catalog/hidden.h"
 #include "middletier/catalog/scope.h"
 #include "middletier/cluster/gateway_state.h"
 #include "middletier/common/alloc.h"
 #include "middletier/common/metric.h"
 #include "middletier/extent/extent.h"
 #include "middletier/index/index.h"
+#include "middletier/index/index_cuts.h"
 #include "middletier/index/run_index.h"
 #include "middletier/merge/merge.h"
 #include "middletier/merge/pace.h"
@@ -335,7 +337,7 @@ Test(merge, what_nobody_sees_is_dropped_and_no_more)
 	expect_blocks(0, 8, 1, 2);
 	/* The same gap begins lower now: a snapshot has gone. */
 	mt_index_hide(index, &(struct mt_hidden){ base, 1, 0, 9 });
-	cr_assert_eq(index->hidden_count, 2);
+	cr_assert_eq(mt_index_hidden_count(index), 2);
 	cr_assert(mt_index_is_hidden(index, chunk_at(0)->number, 0));
 	cr_assert_not(mt_index_is_hidden(index, chunk_at(0)->number, 9));
 	write_blocks(40, 8, 1, 3);

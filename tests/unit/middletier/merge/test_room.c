@@ -6,6 +6,7 @@
 #include "cleave/wire.h"
 #include "middletier/common/alloc.h"
 #include "middletier/index/index.h"
+#include "middletier/index/index_cuts.h"
 #include "middletier/merge/compact.h"
 #include "middletier/merge/pace.h"
 #include "middletier/merge/reclaim.h"

@@ -13,6 +13,7 @@
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
+#include "middletier/meta/lmdb_lease_table.h"
 #include "middletier/meta/lmdb_leases.h"
 #include "middletier/meta/lmdb_store.h"
 #include "middletier/meta/meta_lmdb.h"

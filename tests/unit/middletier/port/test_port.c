@@ -13,6 +13,7 @@
 #include "cleave/meta.h"
 #include "middletier/cluster/gateway_state.h"
 #include "middletier/common/port.h"
+#include "middletier/common/shard.h"
 #include "middletier/gateway/gateway.h"
 #include "middletier/index/ring.h"
 #include "middletier/meta/meta_memory.h"

@@ -15,6 +15,7 @@
 #include "middletier/catalog/scope.h"
 #include "middletier/catalog/snapshot_table.h"
 #include "middletier/catalog/volume_table.h"
+#include "middletier/cluster/mirror.h"
 #include "middletier/cluster/volume_change.h"
 #include "middletier/common/alloc.h"
 #include "middletier/common/shard.h"
@@ -170,7 +171,7 @@ is_mirrored(void *arg)
 	const struct mt_manifest_state *state = mt_manifest_state(mt_rig_shard(rig, 0));
 
 	return state != NULL && state->volume_count == *(uint32_t *)arg &&
-	    !rig->gateway->mirror.is_out;
+	    !rig->gateway->mirror->is_out;
 }
 
 static void
@@ -394,7 +395,7 @@ Test(rebuild, copy_that_is_one_start_old_is_refused_too)
 Test(rebuild, copy_from_before_the_manifest_moved_is_refused)
 {
 	struct meta_snapshot *old = meta_store_snapshot(rig->store);
-	uint64_t counter = mt_rig_shard(rig, 0)->root.manifest.counter;
+	uint64_t counter = mt_rig_shard(rig, 0)->root->manifest.counter;
 
 	/* A manifest extent that lost a node is replaced with the next edit, in the same epoch. */
 	mt_rig_node_kill(rig, 2, false);
@@ -402,7 +403,7 @@ Test(rebuild, copy_from_before_the_manifest_moved_is_refused)
 	mt_rig_node_start(rig, 2);
 	mt_rig_run(rig, NUM_S(10));
 	make_volume("a", 1);
-	cr_assert_gt(mt_rig_shard(rig, 0)->root.manifest.counter, counter);
+	cr_assert_gt(mt_rig_shard(rig, 0)->root->manifest.counter, counter);
 	mt_rig_gateway_kill(rig);
 	cr_assert_eq(meta_store_restore(rig->store, old), 0);
 	mt_rig_gateway_start(rig);
@@ -515,7 +516,7 @@ Test(rebuild, one_good_copy_of_the_manifest_is_enough)
 
 	make_volume("a", 1);
 	write_blocks(0, 4);
-	id = mt_rig_shard(rig, 0)->root.manifest;
+	id = mt_rig_shard(rig, 0)->root->manifest;
 	lose_store();
 	spoil_manifest(&id, 0);
 	spoil_manifest(&id, 1);
@@ -589,7 +590,7 @@ Test(rebuild_two_copies, old_store_stays_recognizable_however_often_it_is_tried)
 	make_volume("a", 1);
 	mt_rig_run(rig, NUM_S(1));
 	old = meta_store_snapshot(rig->store);
-	mt_rig_node_kill(rig, mt_rig_index(&mt_rig_shard(rig, 0)->root.manifest_replicas[0]),
+	mt_rig_node_kill(rig, mt_rig_index(&mt_rig_shard(rig, 0)->root->manifest_replicas[0]),
 	    false);
 	mt_rig_gateway_restart(rig);
 	mt_rig_gateway_kill(rig);
@@ -616,7 +617,7 @@ Test(rebuild, manifest_that_nobody_can_read_is_not_replaced_by_nothing)
 	struct extent_id id;
 
 	make_volume("a", 1);
-	id = mt_rig_shard(rig, 0)->root.manifest;
+	id = mt_rig_shard(rig, 0)->root->manifest;
 	lose_store();
 	for (uint32_t i = 0; i < 3; i++)
 		spoil_manifest(&id, i);

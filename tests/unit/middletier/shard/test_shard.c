@@ -26,6 +26,7 @@
 #include "middletier/common/alloc.h"
 #include "middletier/common/lease.h"
 #include "middletier/common/port.h"
+#include "middletier/common/root.h"
 #include "middletier/common/root_ops.h"
 #include "middletier/common/shard.h"
 #include "middletier/gateway/gateway.h"
@@ -179,14 +180,14 @@ expect_value(uint32_t block, uint8_t value)
 static bool
 root_is_released(void)
 {
-	return shard()->root.is_released;
+	return shard()->root->is_released;
 }
 
 static void
 root_on_loaded(int rc, const struct mt_root *root, void *arg)
 {
 	cr_assert_eq(rc, 0);
-	shard()->root = *root;
+	*shard()->root = *root;
 	*(bool *)arg = true;
 }
 
@@ -477,7 +478,7 @@ Test(shard, a_living_owner_keeps_it)
 	cr_assert_eq(write_block(1, 7), 0);
 	lose(0);
 	load_root();
-	root = shard()->root;
+	root = *shard()->root;
 	root.is_released = false;
 	root.gateway_id = 2;
 	root.boot_id = 77;
@@ -503,7 +504,7 @@ Test(shard, a_living_owner_keeps_it)
 Test(shard, another_claims_it_while_it_is_being_released)
 {
 	char key[MT_ROOT_KEY_BYTES];
-	struct mt_root root = shard()->root;
+	struct mt_root root = *shard()->root;
 	char *text;
 
 	root.epoch++;
@@ -514,7 +515,7 @@ Test(shard, another_claims_it_while_it_is_being_released)
 	put(key, text);
 	lose(0);
 	load_root();
-	cr_assert_eq(shard()->root.gateway_id, 2, "theirs is left alone");
+	cr_assert_eq(shard()->root->gateway_id, 2, "theirs is left alone");
 	cr_assert_not(root_is_released());
 	free(text);
 }

@@ -18,6 +18,7 @@
 #include "cleave/engine.h"
 #include "cleave/meta.h"
 #include "cleave/wire.h"
+#include "middletier/catalog/numbers.h"
 #include "middletier/catalog/root.h"
 #include "middletier/catalog/scope.h"
 #include "middletier/common/alloc.h"
@@ -25,6 +26,7 @@
 #include "middletier/extent/extent.h"
 #include "middletier/gateway/gateway.h"
 #include "middletier/index/index.h"
+#include "middletier/index/index_cuts.h"
 #include "middletier/index/memtable.h"
 #include "middletier/manifest/edit.h"
 #include "middletier/manifest/manifest.h"
@@ -151,7 +153,7 @@ Test(takeover, new_shard_serves_empty)
 	mt_rig_up(rig);
 	cr_assert_eq(mt_rig_shard(rig, 0)->epoch, 1);
 	cr_assert_eq(mt_rig_shard(rig, 0)->next_sequence, 1);
-	cr_assert(mt_rig_shard(rig, 0)->root.has_manifest);
+	cr_assert(mt_rig_shard(rig, 0)->root->has_manifest);
 	cr_assert_eq(mt_rig_shard(rig, 0)->block_index->key_count, 0);
 }
 
@@ -161,7 +163,7 @@ Test(takeover, each_start_is_a_later_epoch)
 	for (uint32_t epoch = 2; epoch < 6; epoch++) {
 		mt_rig_gateway_restart(rig);
 		cr_assert_eq(mt_rig_shard(rig, 0)->epoch, epoch);
-		cr_assert_eq(mt_rig_shard(rig, 0)->root.epoch, epoch);
+		cr_assert_eq(mt_rig_shard(rig, 0)->root->epoch, epoch);
 	}
 }
 
@@ -401,7 +403,7 @@ Test(takeover, never_starts_without_its_manifest)
 	struct mt_root root;
 
 	(void)make_log();
-	root = mt_rig_shard(rig, 0)->root;
+	root = *mt_rig_shard(rig, 0)->root;
 	mt_rig_gateway_kill(rig);
 	for (uint32_t i = 0; i < 3; i++) {
 		mt_rig_node_kill(rig, i, false);
@@ -411,7 +413,7 @@ Test(takeover, never_starts_without_its_manifest)
 	mt_rig_gateway_start(rig);
 	mt_rig_run(rig, NUM_S(60));
 	cr_assert_eq(mt_rig_shard(rig, 0)->sm.state, MT_SHARD_AGREEING);
-	cr_assert_eq(mt_rig_shard(rig, 0)->root.manifest.epoch, root.manifest.epoch);
+	cr_assert_eq(mt_rig_shard(rig, 0)->root->manifest.epoch, root.manifest.epoch);
 	cr_assert(mt_rig_logged(rig, "no copy is undamaged"));
 }
 
@@ -486,7 +488,7 @@ Test(takeover, newer_owner_stops_it)
 
 	mt_rig_up(rig);
 	shard = mt_rig_shard(rig, 0);
-	root = shard->root;
+	root = *shard->root;
 	/* Somebody else has moved on: nodes are fenced, the root is theirs. */
 	for (uint32_t i = 0; i < 3; i++) {
 		struct wire_node fence = { .opcode = WIRE_SHARD_FENCE, .id.shard = 0, .epoch = 9 };
@@ -556,7 +558,7 @@ Test(takeover, lost_root_stops_the_shard)
 	struct mt_root root;
 
 	mt_rig_up(rig);
-	root = mt_rig_shard(rig, 0)->root;
+	root = *mt_rig_shard(rig, 0)->root;
 	root.epoch = 7;
 	root.gateway_id = 2;
 	root.boot_id = 77;

@@ -334,7 +334,7 @@ Test(repair, extents_made_with_two_get_a_third)
 	mt_rig_node_start(rig, 2);
 	wait_whole();
 	mt_rig_run(rig, NUM_S(30));
-	cr_assert_eq(mt_rig_shard(rig, 0)->root.manifest_replica_count, 3,
+	cr_assert_eq(mt_rig_shard(rig, 0)->root->manifest_replica_count, 3,
 	    "the manifest has two copies still");
 }
 
@@ -343,13 +343,13 @@ Test(repair, manifest_gets_a_new_extent_when_a_replica_is_lost)
 	struct extent_id before;
 
 	up(4, 2, 4);
-	before = mt_rig_shard(rig, 0)->root.manifest;
-	mt_rig_node_kill(rig, mt_rig_index(&mt_rig_shard(rig, 0)->root.manifest_replicas[0]),
+	before = mt_rig_shard(rig, 0)->root->manifest;
+	mt_rig_node_kill(rig, mt_rig_index(&mt_rig_shard(rig, 0)->root->manifest_replicas[0]),
 	    false);
 	mt_rig_run(rig, NUM_S(20));
-	cr_assert_neq(extent_id_pack(&mt_rig_shard(rig, 0)->root.manifest),
+	cr_assert_neq(extent_id_pack(&mt_rig_shard(rig, 0)->root->manifest),
 	    extent_id_pack(&before));
-	cr_assert_eq(mt_rig_shard(rig, 0)->root.manifest_replica_count, 3);
+	cr_assert_eq(mt_rig_shard(rig, 0)->root->manifest_replica_count, 3);
 	mt_rig_gateway_restart(rig);
 }
 
@@ -444,14 +444,14 @@ Test(repair, damaged_manifest_is_begun_anew)
 	uint32_t node;
 
 	up(4, 2, 4);
-	before = mt_rig_shard(rig, 0)->root.manifest;
-	node = mt_rig_index(&mt_rig_shard(rig, 0)->root.manifest_replicas[1]);
+	before = mt_rig_shard(rig, 0)->root->manifest;
+	node = mt_rig_index(&mt_rig_shard(rig, 0)->root->manifest_replicas[1]);
 	disk_sim_rot(rig->nodes[node].disk, (uint64_t)mt_rig_data_offset(rig, node, &before, 140),
 	    5);
 	scrub();
 	cr_assert_eq(metric(MT_METRIC_copies_damaged), 1);
 	mt_rig_run(rig, NUM_S(10));
-	cr_assert_neq(extent_id_pack(&mt_rig_shard(rig, 0)->root.manifest),
+	cr_assert_neq(extent_id_pack(&mt_rig_shard(rig, 0)->root->manifest),
 	    extent_id_pack(&before));
 	scrub();
 	cr_assert_eq(metric(MT_METRIC_copies_damaged), 1);

@@ -11,6 +11,7 @@
 #include "base/num.h"
 #include "cleave/engine.h"
 #include "cleave/wire.h"
+#include "middletier/session/auto_state.h"
 #include "middletier/write/auto_engine.h"
 #include "middletier/write/policy.h"
 

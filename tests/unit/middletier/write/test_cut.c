@@ -6,6 +6,7 @@
 #include "middletier/common/shard.h"
 #include "middletier/common/shard_events.h"
 #include "middletier/index/index.h"
+#include "middletier/index/index_cuts.h"
 #include "middletier/index/memtable.h"
 #include "middletier/manifest/edit.h"
 #include "middletier/manifest/manifest_state.h"
@@ -76,7 +77,7 @@ Test(cut, is_durable_before_it_is_answered)
 	cr_assert_eq(fake.edits[fake.edit_count - 1].cut, 7);
 	cr_assert_eq(fake.edits[fake.edit_count - 1].sequence, fake.shard.next_sequence);
 	cr_assert_eq(fake.edits[fake.edit_count - 1].segment_base, FAKE_SEGMENT);
-	cr_assert_eq(fake.shard.block_index->cut_count, 1);
+	cr_assert_eq(mt_index_cut_count(fake.shard.block_index), 1);
 }
 
 Test(cut, answers_are_kept_back_until_they_are_released)
@@ -307,7 +308,7 @@ Test(cut, dropped_cuts_leave_the_manifest_once)
 	cr_assert_eq(mt_cut_drop(&fake.shard, 7), -EAGAIN);
 	fake_run_for(NUM_MS(20));
 	cr_assert_eq(fake.edits[fake.edit_count - 1].kind, MT_EDIT_CUT_DROPPED);
-	cr_assert_eq(fake.shard.block_index->cut_count, 0);
+	cr_assert_eq(mt_index_cut_count(fake.shard.block_index), 0);
 	cuts[0].segment_count = 0;
 	fake_is_settled = false;
 	cr_assert_eq(mt_cut_drop(&fake.shard, 7), -EAGAIN);

@@ -11,6 +11,7 @@
 #include "middletier/catalog/volume_table.h"
 #include "middletier/catalog/wish.h"
 #include "middletier/common/port.h"
+#include "middletier/session/auto_state.h"
 #include "middletier/write/auto_engine.h"
 #include "middletier/write/policy.h"
 

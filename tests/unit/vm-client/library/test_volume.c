@@ -12,6 +12,7 @@
 #include "cleave/meta.h"
 #include "cleave/wire.h"
 #include "middletier/catalog/cluster_key.h"
+#include "middletier/catalog/numbers.h"
 #include "middletier/catalog/scope.h"
 #include "middletier/catalog/volume_table.h"
 #include "middletier/cluster/volume_change.h"

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* index_cuts.c -- see index_cuts.h */
+#include "index/index_cuts.h"
+
+#include <errno.h>
+
+#include "base/check.h"
+#include "base/num.h"
+#include "base/search.h"
+#include "catalog/hidden.h"
+#include "common/alloc.h"
+#include "index/chunk.h"
+#include "index/index.h"
+
+#define CUTS_ROOM_MIN 8u
+#define CUTS_HIDDEN_MAX 64u
+
+struct mt_index_cuts {
+	struct mt_index_cut *entries; /* that have not been dropped, ascending */
+	uint32_t count, max;
+	struct mt_hidden hidden[CUTS_HIDDEN_MAX];
+	uint32_t hidden_count;
+};
+
+struct mt_index_cuts *
+mt_index_cuts_create(void)
+{
+	return mt_calloc(1, sizeof(struct mt_index_cuts));
+}
+
+void
+mt_index_cuts_destroy(struct mt_index_cuts *cuts)
+{
+	if (cuts != NULL)
+		mt_free(cuts->entries);
+	mt_free(cuts);
+}
+
+/* ---- cuts ---- */
+
+static int
+cuts_grow(struct mt_index_cuts *cuts)
+{
+	uint32_t max = cuts->max == 0 ? CUTS_ROOM_MIN : cuts->max * 2;
+	struct mt_index_cut *entries = mt_realloc(cuts->entries, max * sizeof(*entries));
+
+	if (entries == NULL)
+		return -ENOMEM;
+	cuts->entries = entries;
+	cuts->max = max;
+	assert(cuts->count < cuts->max);
+	return 0;
+}
+
+int
+mt_index_add_cut(struct mt_index *index, const struct mt_index_cut *cut)
+{
+	struct mt_index_cuts *cuts = index->cuts;
+	uint32_t at;
+
+	CHECK_OBJ(index, MT_INDEX_MAGIC);
+	assert(cut->cut != 0);
+	if (cuts->count == cuts->max && cuts_grow(cuts) != 0)
+		return -ENOMEM;
+	for (at = cuts->count; at > 0 && cuts->entries[at - 1].cut > cut->cut; at--)
+		cuts->entries[at] = cuts->entries[at - 1];
+	cuts->entries[at] = *cut;
+	cuts->count++;
+	return 0;
+}
+
+/* The first that is at least @cut. */
+static uint32_t
+cut_position(const struct mt_index_cuts *cuts, uint64_t cut)
+{
+	uint32_t at;
+
+	SEARCH_FIRST(at, cuts->count, cuts->entries[at].cut < cut);
+	assert(at <= cuts->count);
+	return at;
+}
+
+void
+mt_index_drop_cut(struct mt_index *index, uint64_t cut)
+{
+	struct mt_index_cuts *cuts = index->cuts;
+	uint32_t at;
+
+	CHECK_OBJ(index, MT_INDEX_MAGIC);
+	at = cut_position(cuts, cut);
+	if (at == cuts->count || cuts->entries[at].cut != cut)
+		return;
+	cuts->count--;
+	for (; at < cuts->count; at++)
+		cuts->entries[at] = cuts->entries[at + 1];
+}
+
+bool
+mt_index_is_cut_between(const struct mt_index *index, uint64_t chunk_number, uint64_t older,
+    uint64_t newer)
+{
+	const struct mt_index_cuts *cuts = index->cuts;
+	uint64_t segment = mt_chunk_segment(chunk_number);
+
+	assert(older < UINT64_MAX);
+	/* Snapshot n sees what is below n: it parts older < n <= newer. */
+	for (uint32_t i = cut_position(cuts, older + 1);
+	     i < cuts->count && cuts->entries[i].cut <= newer; i++) {
+		const struct mt_index_cut *cut = &cuts->entries[i];
+
+		if (segment >= cut->segment_base &&
+		    segment - cut->segment_base < cut->segment_count)
+			return true;
+	}
+	return false;
+}
+
+uint32_t
+mt_index_cut_count(const struct mt_index *index)
+{
+	CHECK_OBJ(index, MT_INDEX_MAGIC);
+	return index->cuts->count;
+}
+
+/* ---- what nobody sees ---- */
+
+/* The same hidden records, or more of them by now: a snapshot has gone. */
+static bool
+hidden_is_same(const struct mt_hidden *a, const struct mt_hidden *b)
+{
+	return a->segment_base == b->segment_base && a->cut_below == b->cut_below;
+}
+
+void
+mt_index_hide(struct mt_index *index, const struct mt_hidden *hidden)
+{
+	struct mt_index_cuts *cuts = index->cuts;
+	uint32_t at = 0;
+
+	CHECK_OBJ(index, MT_INDEX_MAGIC);
+	assert(hidden->segment_count > 0);
+	assert(hidden->cut_from < hidden->cut_below);
+	while (at < cuts->hidden_count && !hidden_is_same(&cuts->hidden[at], hidden))
+		at++;
+	if (at == CUTS_HIDDEN_MAX)
+		return;
+	if (at == cuts->hidden_count)
+		cuts->hidden[cuts->hidden_count++] = *hidden;
+	else
+		cuts->hidden[at].cut_from = num_min(cuts->hidden[at].cut_from, hidden->cut_from);
+}
+
+bool
+mt_index_is_hidden(const struct mt_index *index, uint64_t chunk_number, uint64_t cut)
+{
+	const struct mt_index_cuts *cuts = index->cuts;
+	uint64_t segment = mt_chunk_segment(chunk_number);
+
+	assert(cuts->hidden_count <= CUTS_HIDDEN_MAX);
+	for (uint32_t i = 0; i < cuts->hidden_count; i++) {
+		const struct mt_hidden *hidden = &cuts->hidden[i];
+
+		if (segment >= hidden->segment_base &&
+		    segment - hidden->segment_base < hidden->segment_count &&
+		    cut >= hidden->cut_from && cut < hidden->cut_below)
+			return true;
+	}
+	return false;
+}
+
+uint32_t
+mt_index_hidden_count(const struct mt_index *index)
+{
+	CHECK_OBJ(index, MT_INDEX_MAGIC);
+	return index->cuts->hidden_count;
+}

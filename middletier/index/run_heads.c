@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * run_heads.c -- a run's index, made from the heads of its batches, one after the other
+ *
+ * Where a batch ends the next one's head begins; payloads are not read. The first batch's predecessor is
+ * another run's: of it only its own CRC, identity and place are checked; from then on the chain (batch.h).
+ */
+#include "index/run_heads.h"
+
+#include <errno.h>
+
+#include "base/check.h"
+#include "base/num.h"
+#include "cleave/batch.h"
+#include "cleave/wire.h"
+#include "index/chunk.h"
+#include "index/run_index.h"
+
+#define RUN_READ_BYTES NUM_KIB(8) /* holds most heads */
+
+void
+mt_run_heads_init(struct mt_run_heads *heads, const struct mt_run *run)
+{
+	assert(run->length_bytes > 0);
+	*heads = (struct mt_run_heads){
+		.chunk = run->chunk->number,
+		.flushed_sequence = run->flushed_sequence,
+		.at_bytes = run->offset_bytes,
+		.end_bytes = run->offset_bytes + run->length_bytes,
+		.wish_bytes = RUN_READ_BYTES,
+	};
+}
+
+void
+mt_run_heads_fini(struct mt_run_heads *heads)
+{
+	mt_run_builder_fini(&heads->builder);
+}
+
+uint32_t
+mt_run_heads_ask_bytes(const struct mt_run_heads *heads)
+{
+	assert(heads->at_bytes < heads->end_bytes);
+	assert(heads->wish_bytes > 0);
+	return (uint32_t)num_min(heads->wish_bytes, heads->end_bytes - heads->at_bytes);
+}
+
+void
+mt_run_heads_distrust(struct mt_run_heads *heads)
+{
+	heads->wish_bytes = RUN_READ_BYTES;
+}
+
+bool
+mt_run_heads_are_over(const struct mt_run_heads *heads)
+{
+	assert(heads->at_bytes <= heads->end_bytes);
+	return heads->at_bytes == heads->end_bytes;
+}
+
+struct mt_run_index *
+mt_run_heads_end(struct mt_run_heads *heads)
+{
+	assert(mt_run_heads_are_over(heads));
+	return mt_run_builder_take(&heads->builder);
+}
+
+/* The frames of a batch whose head has passed. */
+static int
+heads_take_frames(struct mt_run_heads *heads, const uint8_t *head, const struct batch_info *info)
+{
+	struct mt_run_builder *builder = &heads->builder;
+	uint32_t next_block = builder->next_block;
+	struct record_iter it;
+	struct record_desc frame;
+	const char *field;
+	int rc;
+
+	/* All or none: another copy may be asked for this head again. */
+	record_iter_init(&it, head, info);
+	while (record_iter_next(&it, &frame, &field) == 1) {
+		uint32_t block = frame.block % CLEAVE_CHUNK_BLOCKS;
+
+		if (block < next_block)
+			return -EBADMSG;
+		next_block = block + frame.block_count;
+	}
+	record_iter_init(&it, head, info);
+	while (record_iter_next(&it, &frame, &field) == 1) {
+		rc = mt_run_builder_add(builder, &frame, info->offset_bytes);
+		if (rc != 0)
+			return rc;
+	}
+	assert(builder->next_block == next_block);
+	return 0;
+}
+
+int
+mt_run_heads_take(struct mt_run_heads *heads, const struct extent_id *id, const uint8_t *head,
+    uint32_t bytes)
+{
+	struct batch_check check = { .id = *id,
+		.kind = EXTENT_RUN,
+		.offset_bytes = heads->at_bytes,
+		.prev_crc = heads->prev_crc,
+		.is_probe = !heads->has_prev };
+	const struct batch_info *info = &check.info;
+	uint32_t left_bytes = heads->end_bytes - heads->at_bytes;
+	int rc = batch_head_check(head, bytes, &check);
+
+	assert(heads->at_bytes < heads->end_bytes);
+	if (rc == -EMSGSIZE && BATCH_HEADER_BYTES + info->desc_bytes <= left_bytes) {
+		heads->wish_bytes = BATCH_HEADER_BYTES + info->desc_bytes;
+		return -EAGAIN;
+	}
+	if (rc != 0 || info->batch_bytes > left_bytes || info->chunk != heads->chunk ||
+	    info->flushed_sequence != heads->flushed_sequence)
+		return -EBADMSG;
+	rc = heads_take_frames(heads, head, info);
+	if (rc != 0)
+		return rc;
+	heads->at_bytes += info->batch_bytes;
+	heads->wish_bytes = (uint32_t)num_max(RUN_READ_BYTES, /* the next is as long, most likely */
+	    num_round_up(BATCH_HEADER_BYTES + info->desc_bytes, BATCH_ALIGN));
+	heads->prev_crc = info->batch_crc;
+	heads->has_prev = true;
+	return 0;
+}

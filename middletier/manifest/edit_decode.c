@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * edit_decode.c -- edits of a manifest from bytes, which may be anything: whatever is wrong is refused
+ *
+ * edit_layout.h says which bytes.
+ */
+#include "manifest/edit_decode.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/field.h"
+#include "base/num.h"
+#include "catalog/numbers.h"
+#include "catalog/scope.h"
+#include "cleave/batch.h"
+#include "cleave/wire.h"
+#include "common/replica.h"
+#include "manifest/edit.h"
+#include "manifest/edit_layout.h"
+
+#define EDIT_EXPECT(condition, name) FIELD_EXPECT(condition, name, -EBADMSG)
+
+static int
+edit_decode_id(const uint8_t *value, struct mt_edit *edit, const char **ret_field)
+{
+	edit->id = extent_id_unpack(num_get_le64(value));
+	EDIT_EXPECT(edit->id.shard < CLEAVE_SHARDS_MAX, "extent");
+	return 0;
+}
+
+static int
+edit_decode_replica(const uint8_t *in, struct mt_edit *edit, uint32_t index, const char **ret_field)
+{
+	struct mt_replica *replica = &edit->replicas[index];
+
+	assert(index < MT_REPLICAS_MAX);
+	replica->node_id = num_get_le32(in);
+	EDIT_EXPECT(replica->node_id != 0, "node_id");
+	for (uint32_t i = 0; i < index; i++)
+		EDIT_EXPECT(edit->replicas[i].node_id != replica->node_id, "node_id");
+	EDIT_EXPECT((in[4] & ~EDIT_REPLICA_DAMAGED) == 0, "replica_flags");
+	EDIT_EXPECT(in[5] == 0 && in[6] == 0 && in[7] == 0, "reserved");
+	replica->is_damaged = (in[4] & EDIT_REPLICA_DAMAGED) != 0;
+	replica->incarnation = num_get_le64(in + 8);
+	return 0;
+}
+
+static int
+edit_decode_opened(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
+    const char **ret_field)
+{
+	const uint8_t *at = value + EDIT_OPENED_FIXED_BYTES;
+	int rc;
+
+	assert(edit_has_replicas(edit->kind));
+	EDIT_EXPECT(bytes >= EDIT_OPENED_FIXED_BYTES, "value_bytes");
+	rc = edit_decode_id(value, edit, ret_field);
+	if (rc != 0)
+		return rc;
+	EDIT_EXPECT(value[8] >= EXTENT_LOG && value[8] <= EXTENT_MANIFEST, "extent_kind");
+	EDIT_EXPECT(value[9] >= 1 && value[9] <= MT_REPLICAS_MAX, "replica_count");
+	EDIT_EXPECT(num_get_le16(value + 10) == 0 && num_get_le32(value + 12) == 0, "reserved");
+	EDIT_EXPECT(bytes == EDIT_OPENED_FIXED_BYTES + value[9] * EDIT_REPLICA_BYTES,
+	    "value_bytes");
+	edit->extent_kind = (enum extent_kind)value[8];
+	edit->replica_count = value[9];
+	for (uint32_t i = 0; i < edit->replica_count; i++, at += EDIT_REPLICA_BYTES) {
+		rc = edit_decode_replica(at, edit, i, ret_field);
+		if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* A range of an extent: aligned like batches, and within what an extent can hold. */
+static int
+edit_decode_length(uint64_t length_bytes, struct mt_edit *edit, const char **ret_field)
+{
+	EDIT_EXPECT(length_bytes <= CLEAVE_CHUNK_BYTES && num_is_aligned(length_bytes, BATCH_ALIGN),
+	    "length_bytes");
+	edit->length_bytes = length_bytes;
+	return 0;
+}
+
+static int
+edit_decode_part(const uint8_t *value, uint32_t bytes, struct mt_edit *edit, const char **ret_field)
+{
+	int rc;
+
+	assert(edit->kind == MT_EDIT_PART);
+	EDIT_EXPECT(bytes >= EDIT_LENGTH_BYTES, "value_bytes");
+	bytes -= EDIT_LENGTH_BYTES;
+	rc = edit_decode_opened(value, bytes, edit, ret_field);
+	if (rc != 0)
+		return rc;
+	EDIT_EXPECT(edit->extent_kind == EXTENT_MANIFEST, "extent_kind");
+	return edit_decode_length(num_get_le64(value + bytes), edit, ret_field);
+}
+
+static int
+edit_decode_run(const uint8_t *value, struct mt_edit *edit, const char **ret_field)
+{
+	int rc = edit_decode_id(value, edit, ret_field);
+
+	assert(edit->kind == MT_EDIT_RUN_ADDED || edit->kind == MT_EDIT_RUN_REMOVED);
+	if (rc != 0)
+		return rc;
+	edit->chunk = num_get_le64(value + 8);
+	edit->offset_bytes = num_get_le64(value + 16);
+	EDIT_EXPECT(edit->offset_bytes < CLEAVE_CHUNK_BYTES &&
+		num_is_aligned(edit->offset_bytes, BATCH_ALIGN),
+	    "offset_bytes");
+	if (edit->kind == MT_EDIT_RUN_REMOVED)
+		return 0;
+	rc = edit_decode_length(num_get_le64(value + 24), edit, ret_field);
+	if (rc != 0)
+		return rc;
+	EDIT_EXPECT(edit->length_bytes > 0 &&
+		edit->offset_bytes + edit->length_bytes <= CLEAVE_CHUNK_BYTES,
+	    "length_bytes");
+	edit->flushed_sequence = num_get_le64(value + 32);
+	edit->cut = num_get_le64(value + 40);
+	return 0;
+}
+
+static int
+edit_decode_epoch(const uint8_t *value, struct mt_edit *edit, const char **ret_field)
+{
+	edit->epoch = num_get_le32(value);
+	EDIT_EXPECT(edit->epoch >= 1 && edit->epoch <= EXTENT_EPOCH_MAX, "epoch");
+	EDIT_EXPECT(num_get_le32(value + 4) == 0, "reserved");
+	return 0;
+}
+
+/* The name's form is the metadata store's matter: here it must only be one text. */
+static int
+edit_decode_name(const uint8_t *in, char ret_name[MT_NAME_BYTES], const char **ret_field)
+{
+	size_t bytes = strnlen((const char *)in, MT_NAME_BYTES);
+
+	EDIT_EXPECT(bytes >= 1 && bytes < MT_NAME_BYTES, "name");
+	for (size_t i = bytes; i < MT_NAME_BYTES; i++)
+		EDIT_EXPECT(in[i] == 0, "name");
+	memcpy(ret_name, in, MT_NAME_BYTES);
+	return 0;
+}
+
+static int
+edit_decode_spans(const uint8_t *in, uint32_t count, uint64_t segment_base, struct mt_scope *scope,
+    const char **ret_field)
+{
+	const char *problem;
+
+	assert(count <= MT_SPANS_MAX);
+	scope->span_count = count;
+	for (uint32_t i = 0; i < count; i++, in += EDIT_SPAN_BYTES)
+		scope->spans[i] = (struct mt_span){ num_get_le64(in), num_get_le64(in + 8),
+			num_get_le64(in + 16) };
+	problem = mt_scope_check(scope, segment_base);
+	EDIT_EXPECT(problem == NULL, problem);
+	return 0;
+}
+
+static int
+edit_check_size(uint64_t size_bytes, uint32_t segment_count, const char **ret_field)
+{
+	EDIT_EXPECT(size_bytes >= CLEAVE_BLOCK_BYTES && size_bytes <= CLEAVE_VOLUME_BYTES_MAX,
+	    "size_bytes");
+	EDIT_EXPECT(segment_count == (size_bytes + CLEAVE_SEGMENT_BYTES - 1) / CLEAVE_SEGMENT_BYTES,
+	    "segment_count");
+	return 0;
+}
+
+static int
+edit_decode_snapshot(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
+    const char **ret_field)
+{
+	const uint8_t *name = value + EDIT_SNAPSHOT_FIXED_BYTES;
+	struct mt_snapshot *snapshot = &edit->snapshot;
+	int rc;
+
+	EDIT_EXPECT(bytes >= EDIT_SNAPSHOT_FIXED_BYTES + MT_NAME_BYTES, "value_bytes");
+	snapshot->number = num_get_le64(value);
+	snapshot->volume_id = num_get_le64(value + 8);
+	snapshot->size_bytes = num_get_le64(value + 16);
+	snapshot->segment_base = num_get_le64(value + 24);
+	snapshot->created_s = num_get_le64(value + 32);
+	snapshot->segment_count = num_get_le32(value + 40);
+	snapshot->clone_count = num_get_le32(value + 44);
+	EDIT_EXPECT(snapshot->number != 0, "number");
+	EDIT_EXPECT(snapshot->volume_id != 0, "volume");
+	rc = edit_check_size(snapshot->size_bytes, snapshot->segment_count, ret_field);
+	if (rc != 0)
+		return rc;
+	EDIT_EXPECT(value[48] < MT_SNAPSHOT_STATE_NR, "state");
+	EDIT_EXPECT((value[49] & ~EDIT_VOLUME_DELETED) == 0, "flags");
+	EDIT_EXPECT(value[50] >= 1 && value[50] <= MT_SPANS_MAX, "span_count");
+	EDIT_EXPECT(value[51] == 0 && num_get_le32(value + 52) == 0, "reserved");
+	EDIT_EXPECT(bytes ==
+		EDIT_SNAPSHOT_FIXED_BYTES + MT_NAME_BYTES + value[50] * EDIT_SPAN_BYTES,
+	    "value_bytes");
+	snapshot->state = (enum mt_snapshot_state)value[48];
+	edit->is_deleted = (value[49] & EDIT_VOLUME_DELETED) != 0;
+	rc = edit_decode_name(name, snapshot->name, ret_field);
+	if (rc != 0)
+		return rc;
+	return edit_decode_spans(name + MT_NAME_BYTES, value[50], snapshot->segment_base,
+	    &snapshot->scope, ret_field);
+}
+
+static int
+edit_decode_volume(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
+    const char **ret_field)
+{
+	const uint8_t *spans = value + EDIT_VOLUME_FIXED_BYTES + MT_NAME_BYTES;
+	struct mt_volume *volume = &edit->volume;
+	int rc;
+
+	EDIT_EXPECT(bytes >= EDIT_VOLUME_FIXED_BYTES + MT_NAME_BYTES, "value_bytes");
+
+	volume->id = num_get_le64(value);
+	volume->size_bytes = num_get_le64(value + 8);
+	volume->segment_base = num_get_le64(value + 16);
+	volume->attach = num_get_le64(value + 24);
+	volume->session_id = num_get_le64(value + 32);
+	volume->segment_count = num_get_le32(value + 40);
+	volume->level = (int)num_get_le32(value + 44);
+	EDIT_EXPECT(volume->id != 0, "id");
+	rc = edit_check_size(volume->size_bytes, volume->segment_count, ret_field);
+	if (rc != 0)
+		return rc;
+	EDIT_EXPECT(value[48] < SERVICE_CLASS_NR, "service_class");
+	EDIT_EXPECT(value[50] >= 1 && value[50] <= MT_REPLICAS_MAX, "replica_count");
+	EDIT_EXPECT((value[51] & ~EDIT_VOLUME_DELETED) == 0, "volume_flags");
+	EDIT_EXPECT(value[52] <= MT_SPANS_MAX, "span_count");
+	EDIT_EXPECT(value[53] == 0 && value[54] == 0 && value[55] == 0, "reserved");
+	EDIT_EXPECT(bytes ==
+		(uint32_t)(spans - value) +
+		    (value[52] == 0 ? 0 : EDIT_ORIGIN_BYTES + value[52] * EDIT_SPAN_BYTES),
+	    "value_bytes");
+	volume->service_class = (enum service_class)value[48];
+	volume->codec_id = value[49];
+	volume->replica_count = value[50];
+	edit->is_deleted = (value[51] & EDIT_VOLUME_DELETED) != 0;
+	mt_scope_init(&volume->scope, volume->segment_base);
+	rc = edit_decode_name(value + EDIT_VOLUME_FIXED_BYTES, volume->name, ret_field);
+	if (rc != 0 || value[52] == 0)
+		return rc;
+	volume->origin = num_get_le64(spans);
+	rc = edit_decode_spans(spans + EDIT_ORIGIN_BYTES, value[52], volume->segment_base,
+	    &volume->scope, ret_field);
+	if (rc != 0)
+		return rc;
+	EDIT_EXPECT(!mt_scope_is_plain(&volume->scope, volume->segment_base), "span_count");
+	return 0;
+}
+
+static int
+edit_decode_cluster(const uint8_t *value, struct mt_edit *edit, const char **ret_field)
+{
+	edit->next_volume_id = num_get_le64(value);
+	edit->next_segment = num_get_le64(value + 8);
+	edit->shard_count = num_get_le32(value + 16);
+	EDIT_EXPECT(edit->next_volume_id != 0, "next_volume_id");
+	EDIT_EXPECT(edit->next_segment != 0, "next_segment");
+	EDIT_EXPECT(edit->shard_count >= 1 && edit->shard_count <= CLEAVE_SHARDS_MAX,
+	    "shard_count");
+	EDIT_EXPECT(num_get_le32(value + 20) == 0, "reserved");
+	edit->next_snapshot = num_get_le64(value + 24);
+	edit->next_clone = num_get_le64(value + 32);
+	EDIT_EXPECT(edit->next_snapshot != 0, "next_snapshot");
+	EDIT_EXPECT(edit->next_clone != 0, "next_clone");
+	return 0;
+}
+
+static int
+edit_decode_cut(const uint8_t *value, struct mt_edit *edit, const char **ret_field)
+{
+	edit->cut = num_get_le64(value);
+	edit->sequence = num_get_le64(value + 8);
+	edit->segment_base = num_get_le64(value + 16);
+	edit->segment_count = num_get_le32(value + 24);
+	EDIT_EXPECT(edit->cut != 0, "cut");
+	EDIT_EXPECT(edit->segment_count <= MT_VOLUME_SEGMENTS, "segment_count");
+	EDIT_EXPECT(num_get_le32(value + 28) == 0, "reserved");
+	return 0;
+}
+
+static bool
+edit_varies(uint8_t kind)
+{
+	return edit_has_replicas(kind) || kind == MT_EDIT_VOLUME || kind == MT_EDIT_SNAPSHOT;
+}
+
+/* Bytes of a kind's value; a value that varies says so itself. 0: no such kind. */
+static uint32_t
+edit_value_bytes(uint8_t kind, uint32_t bytes)
+{
+	static const uint8_t table[] = { [MT_EDIT_EPOCH] = 8,
+		[MT_EDIT_EXTENT_SEALED] = 16,
+		[MT_EDIT_EXTENT_DELETED] = 8,
+		[MT_EDIT_RUN_ADDED] = 48,
+		[MT_EDIT_RUN_REMOVED] = 24,
+		[MT_EDIT_CUT] = 32,
+		[MT_EDIT_CHECKPOINT_END] = 8,
+		[MT_EDIT_SUCCESSOR] = 8,
+		[MT_EDIT_CLUSTER] = EDIT_CLUSTER_BYTES,
+		[MT_EDIT_CUT_DROPPED] = 8 };
+
+	if (edit_varies(kind))
+		return bytes;
+	return kind < NUM_COUNT(table) ? table[kind] : 0;
+}
+
+static int
+edit_decode_value(const uint8_t *value, uint32_t bytes, struct mt_edit *edit,
+    const char **ret_field)
+{
+	int rc;
+
+	switch (edit->kind) {
+	case MT_EDIT_EPOCH:
+		return edit_decode_epoch(value, edit, ret_field);
+	case MT_EDIT_EXTENT_OPENED:
+	case MT_EDIT_EXTENT_REPLICAS:
+		return edit_decode_opened(value, bytes, edit, ret_field);
+	case MT_EDIT_PART:
+		return edit_decode_part(value, bytes, edit, ret_field);
+	case MT_EDIT_EXTENT_SEALED:
+		rc = edit_decode_id(value, edit, ret_field);
+		return rc != 0 ? rc : edit_decode_length(num_get_le64(value + 8), edit, ret_field);
+	case MT_EDIT_RUN_ADDED:
+	case MT_EDIT_RUN_REMOVED:
+		return edit_decode_run(value, edit, ret_field);
+	case MT_EDIT_CUT:
+		return edit_decode_cut(value, edit, ret_field);
+	case MT_EDIT_CUT_DROPPED:
+		edit->cut = num_get_le64(value);
+		return 0;
+	case MT_EDIT_SNAPSHOT:
+		return edit_decode_snapshot(value, bytes, edit, ret_field);
+	case MT_EDIT_CHECKPOINT_END:
+		edit->sequence = num_get_le64(value);
+		return 0;
+	case MT_EDIT_VOLUME:
+		return edit_decode_volume(value, bytes, edit, ret_field);
+	case MT_EDIT_CLUSTER:
+		return edit_decode_cluster(value, edit, ret_field);
+	case MT_EDIT_EXTENT_DELETED:
+	case MT_EDIT_SUCCESSOR:
+		return edit_decode_id(value, edit, ret_field);
+	}
+	EDIT_EXPECT(false, "kind");
+	return 0;
+}
+
+int
+mt_edit_decode(const uint8_t *in, uint32_t bytes, struct mt_edit *ret_edit, const char **ret_field)
+{
+	struct mt_edit edit = { 0 };
+	uint32_t value_bytes, expected_bytes;
+	int rc;
+
+	EDIT_EXPECT(bytes >= EDIT_HEAD_BYTES, "bytes");
+	value_bytes = num_get_le16(in + 2);
+	expected_bytes = edit_value_bytes(in[0], value_bytes);
+	EDIT_EXPECT(expected_bytes != 0 || edit_varies(in[0]), "kind");
+	EDIT_EXPECT(in[1] == EDIT_VERSION, "version");
+	EDIT_EXPECT(value_bytes == expected_bytes, "value_bytes");
+	EDIT_EXPECT(value_bytes <= bytes - EDIT_HEAD_BYTES, "bytes");
+	edit.kind = (enum mt_edit_kind)in[0];
+	rc = edit_decode_value(in + EDIT_HEAD_BYTES, value_bytes, &edit, ret_field);
+	if (rc != 0)
+		return rc;
+	*ret_edit = edit;
+	return (int)(EDIT_HEAD_BYTES + value_bytes);
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edit_decode.h -- edits of a manifest from bytes, which may be anything */
+#ifndef CLEAVE_MIDDLETIER_MANIFEST_EDIT_DECODE_H
+#define CLEAVE_MIDDLETIER_MANIFEST_EDIT_DECODE_H
+
+#include <stdint.h>
+
+struct mt_edit;
+
+/* mt_edit_decode -- the edit at the beginning of @bytes bytes. Returns bytes consumed, or -EBADMSG and the field. */
+int mt_edit_decode(const uint8_t *in, uint32_t bytes, struct mt_edit *ret_edit,
+    const char **ret_field);
+
+#endif /* CLEAVE_MIDDLETIER_MANIFEST_EDIT_DECODE_H */

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * edit_layout.h -- the bytes of a manifest's edits; for edit.c and edit_decode.c alone
+ *
+ * An edit is 4 bytes of head and a value; the batch round it carries the CRC. Little-endian:
+ *
+ *	0 u8 kind  1 u8 version  2 u16 value_bytes  4 value
+ *
+ *	EPOCH             u32 epoch, u32 zero
+ *	EXTENT_OPENED     u64 extent, u8 extent_kind, u8 replica_count, u16 zero, u32 zero,
+ *	                  then a replica: u32 node_id, u8 flags, u8[3] zero, u64 incarnation
+ *	EXTENT_REPLICAS   the same
+ *	EXTENT_SEALED     u64 extent, u64 length_bytes
+ *	EXTENT_DELETED    u64 extent
+ *	RUN_ADDED         u64 extent, u64 chunk, u64 offset_bytes, u64 length_bytes,
+ *	                  u64 flushed_sequence, u64 cut
+ *	RUN_REMOVED       u64 extent, u64 chunk, u64 offset_bytes
+ *	CUT               u64 cut, u64 sequence, u64 segment_base, u32 segment_count, u32 zero
+ *	CUT_DROPPED       u64 cut
+ *	CHECKPOINT_END    u64 sequence
+ *	SUCCESSOR         u64 extent
+ *	VOLUME            u64 id, u64 size_bytes, u64 segment_base, u64 attach, u64 session,
+ *	                  u32 segment_count, i32 level, u8 service_class, u8 codec_id,
+ *	                  u8 replica_count, u8 flags (1: deleted), u8 span_count, u8[3] zero,
+ *	                  name: 64 bytes, zeros behind it; where there are spans: u64 origin, then
+ *	                  a span: u64 segment_base, u64 cut_from, u64 cut_below
+ *	SNAPSHOT          u64 number, u64 volume, u64 size_bytes, u64 segment_base, u64 created_s,
+ *	                  u32 segment_count, u32 clone_count, u8 state, u8 flags (1: deleted),
+ *	                  u8 span_count, u8[5] zero, name: 64 bytes, then spans as above
+ *	CLUSTER           u64 next_volume_id, u64 next_segment, u32 shard_count, u32 zero,
+ *	                  u64 next_snapshot, u64 next_clone
+ *	PART              as EXTENT_OPENED, extent_kind 3; then u64 length_bytes
+ *
+ * An extent is its packed id. A kind's value has one length: a longer one is another version, and
+ * refused, because an edit that is not understood may not be skipped.
+ */
+#ifndef CLEAVE_MIDDLETIER_MANIFEST_EDIT_LAYOUT_H
+#define CLEAVE_MIDDLETIER_MANIFEST_EDIT_LAYOUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "manifest/edit.h"
+
+#define EDIT_VERSION 1u
+#define EDIT_HEAD_BYTES 4u
+#define EDIT_OPENED_FIXED_BYTES 16u
+#define EDIT_REPLICA_BYTES 16u
+#define EDIT_LENGTH_BYTES 8u
+#define EDIT_REPLICA_DAMAGED 1u
+#define EDIT_VOLUME_FIXED_BYTES 56u
+#define EDIT_VOLUME_DELETED 1u
+#define EDIT_SNAPSHOT_FIXED_BYTES 56u
+#define EDIT_SPAN_BYTES 24u
+#define EDIT_ORIGIN_BYTES 8u
+#define EDIT_CLUSTER_BYTES 40u
+
+/* edit_has_replicas -- does a value of @kind name an extent's replicas? */
+static inline bool
+edit_has_replicas(uint32_t kind)
+{
+	return kind == MT_EDIT_EXTENT_OPENED || kind == MT_EDIT_EXTENT_REPLICAS ||
+	    kind == MT_EDIT_PART;
+}
+
+#endif /* CLEAVE_MIDDLETIER_MANIFEST_EDIT_LAYOUT_H */
