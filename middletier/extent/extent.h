@@ -12,6 +12,7 @@
 #include "cleave/batch.h"
 #include "cleave/loop.h"
 #include "common/replica.h"
+#include "extent/choose.h"
 
 struct mt_extent;
 struct mt_link;
@@ -42,7 +43,7 @@ struct mt_extent {
 	uint32_t chain_crc;
 	struct loop_link appends; /* batches in flight, oldest first */
 	uint32_t append_count;
-	uint32_t read_rotor;        /* spreads reads over replicas */
+	uint32_t read_rotor;        /* spreads reads over replicas: mt_extent_copies */
 	struct loop_link requests;  /* CREATE, CUT, DELETE outstanding at nodes */
 	struct loop_task make_task; /* ends a creation that no node was asked for */
 	mt_extent_fn make_fn;
@@ -111,6 +112,15 @@ const char *mt_extent_text(const struct mt_extent *extent, char out[MT_EXTENT_TE
 
 /* mt_extent_break -- OPEN becomes BROKEN, with one line that says why; else a no-op. */
 void mt_extent_break(struct mt_extent *extent, uint32_t node_id, int rc);
+
+/* mt_extent_copies -- @extent's replicas, for a chooser; valid until @extent is freed. */
+static inline struct mt_copies
+mt_extent_copies(struct mt_extent *extent)
+{
+	return (struct mt_copies){ .replicas = extent->replicas,
+		.count = extent->replica_count,
+		.rotor = &extent->read_rotor };
+}
 
 /* mt_extent_replica -- its index among @extent's replicas, or -1. */
 int mt_extent_replica(const struct mt_extent *extent, uint32_t node_id);
