@@ -38,6 +38,7 @@
 #include "common/alloc.h"
 #include "common/port.h"
 #include "common/shard.h"
+#include "extent/choose.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
 #include "extent/node_link.h"
@@ -181,7 +182,7 @@ read_piece_look_up(struct read_piece *piece)
 	}
 	piece->count = piece->fetch_count = at - piece->first;
 	piece->fetch_bytes = piece->location.stored_bytes;
-	piece->tried = piece->bad = 0;
+	mt_chooser_reset(&piece->chooser);
 	piece->is_ring_bad = false;
 	if (at < piece->end && what == READ_STORED && piece->what == READ_STORED &&
 	    !mt_ring_contains(read->shard->ring, piece->location.ring_position))
@@ -260,8 +261,7 @@ piece_note_bad_copy(struct read_piece *piece, int rc)
 
 	metric_add(&metrics[MT_METRIC_replica_read_errors], 1);
 	metric_add(&metrics[MT_METRIC_repairs_queued], 1);
-	piece->bad |= (uint8_t)(1u << piece->replica_index);
-	piece->tried |= piece->bad;
+	mt_chooser_note_bad(&piece->chooser, piece->replica_index);
 	if (extent != NULL) {
 		mt_extent_suspect(extent, piece->call.node->node_id);
 		(void)mt_extent_text(extent, text);
@@ -348,7 +348,7 @@ piece_submit(struct read_piece *piece)
 	}
 	if (rc == -ENOBUFS) { /* the engine's queue is full: all over again, a little later */
 		piece_drop_source(piece);
-		piece->tried = piece->bad;
+		mt_chooser_retry(&piece->chooser);
 		piece_wait(piece);
 		return;
 	}
@@ -438,18 +438,23 @@ piece_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *repl
 	/* Its extent may have been deleted because its blocks are elsewhere now. */
 	if (rc == -ENOENT && piece_follow(piece))
 		return;
-	if (mt_is_copy_bad(rc))
+	if (mt_is_copy_bad(rc)) {
 		piece_note_bad_copy(piece, rc);
-	else
+	} else {
+		mt_chooser_note_failed(&piece->chooser, piece->replica_index);
 		metric_add(&piece->state->port->metrics[MT_METRIC_replica_read_errors], 1);
+	}
 	piece_choose(piece);
 }
 
+/* Asks copy @index, at @node. False: it cannot be asked. */
 static bool
-piece_ask(struct read_piece *piece, const struct mt_extent *extent, struct mt_link *node)
+piece_ask(struct read_piece *piece, const struct mt_extent *extent, uint32_t index,
+    struct mt_link *node)
 {
 	struct mt_call *call = &piece->call;
 
+	piece->replica_index = (uint8_t)index;
 	call->request = (struct wire_node){ .opcode = WIRE_EXTENT_READ,
 		.id = extent->id,
 		.offset_bytes = piece->location.offset_bytes,
@@ -459,53 +464,12 @@ piece_ask(struct read_piece *piece, const struct mt_extent *extent, struct mt_li
 	call->head_bytes = call->piece_count = 0;
 	call->fn = piece_on_answer;
 	call->arg = piece;
-	if (mt_link_call(node, call) != 0)
+	if (mt_link_call(node, call) != 0) {
+		mt_chooser_note_failed(&piece->chooser, index);
 		return false;
+	}
 	sm_move(&piece->sm, READ_PIECE_ASKING);
 	return true;
-}
-
-/*
- * The least loaded node that was not asked yet; ties go round. A damaged copy comes last: whatever it
- * returns must pass its CRC like any other. Its index, or -1.
- */
-static int
-piece_pick_replica(struct read_piece *piece, struct mt_extent *extent, struct mt_link **ret_node)
-{
-	struct mt_link *best = NULL;
-	bool is_best_damaged = false;
-	int best_index = -1;
-
-	for (uint32_t i = 0; i < extent->replica_count; i++) {
-		uint32_t at = (extent->read_rotor + i) % extent->replica_count;
-		bool is_damaged = extent->replicas[at].is_damaged;
-		struct mt_link *node;
-
-		if ((piece->tried & 1u << at) != 0)
-			continue;
-		node = mt_port_link(extent->shard->port, extent->replicas[at].node_id);
-		if (node == NULL || !mt_link_is_up(node))
-			continue;
-		if (best == NULL || (is_best_damaged && !is_damaged) ||
-		    (is_best_damaged == is_damaged && node->call_count < best->call_count)) {
-			is_best_damaged = is_damaged;
-			best = node;
-			best_index = (int)at;
-		}
-	}
-	extent->read_rotor++;
-	*ret_node = best;
-	return best_index;
-}
-
-static bool
-has_hope(const struct read_piece *piece, const struct mt_extent *extent)
-{
-	for (uint32_t i = 0; i < extent->replica_count; i++) {
-		if ((piece->bad & 1u << i) == 0)
-			return true;
-	}
-	return false;
 }
 
 /* Has the index changed its mind about the run's first block? */
@@ -547,16 +511,34 @@ piece_give_up(struct read_piece *piece, const struct mt_extent *extent)
 
 	if (piece_follow(piece))
 		return;
-	if (extent != NULL && has_hope(piece, extent)) {
-		if (loop_now_ns(state->port->loop) >= piece->read->deadline_ns) {
-			piece_finish(piece, -EHOSTDOWN);
-			return;
-		}
-		piece->tried = piece->bad; /* whoever could not be reached may be asked again */
+	if (extent == NULL || mt_chooser_is_hopeless(&piece->chooser, extent->replica_count)) {
+		piece_fail_unreadable(piece);
+	} else if (loop_now_ns(state->port->loop) >= piece->read->deadline_ns) {
+		piece_finish(piece, -EHOSTDOWN);
+	} else {
+		mt_chooser_retry(&piece->chooser);
 		piece_wait(piece);
-		return;
 	}
-	piece_fail_unreadable(piece);
+}
+
+/* The copy that is to be asked, one after the other while they cannot be. */
+static void
+piece_ask_replica(struct read_piece *piece)
+{
+	struct mt_extent *extent = piece_extent(piece);
+	struct mt_link *node;
+	int index;
+
+	while (extent != NULL) {
+		struct mt_copies copies = mt_extent_copies(extent);
+
+		index = mt_chooser_pick(&piece->chooser, extent->shard->port, &copies, &node);
+		if (index < 0)
+			break;
+		if (piece_ask(piece, extent, (uint32_t)index, node))
+			return;
+	}
+	piece_give_up(piece, extent);
 }
 
 /* ---- waiting for a run's index ---- */
@@ -594,10 +576,6 @@ piece_load_index(struct read_piece *piece)
 static void
 piece_choose(struct read_piece *piece)
 {
-	struct mt_extent *extent;
-	struct mt_link *node;
-	int index;
-
 	assert(piece->sm.state == READ_PIECE_CHOOSING);
 	if (piece_load_from_source(piece))
 		return;
@@ -623,14 +601,7 @@ piece_choose(struct read_piece *piece)
 		piece_load_from_ring(piece);
 		return;
 	}
-	extent = piece_extent(piece);
-	while (extent != NULL && (index = piece_pick_replica(piece, extent, &node)) >= 0) {
-		piece->tried |= (uint8_t)(1u << index);
-		piece->replica_index = (uint8_t)index;
-		if (piece_ask(piece, extent, node))
-			return;
-	}
-	piece_give_up(piece, extent);
+	piece_ask_replica(piece);
 }
 
 void

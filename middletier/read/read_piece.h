@@ -10,6 +10,7 @@
 #include "cleave/engine.h"
 #include "cleave/loop.h"
 #include "extent/call.h"
+#include "extent/choose.h"
 #include "index/memtable.h"
 #include "index/run_load.h"
 
@@ -55,9 +56,8 @@ struct read_piece {
 	struct mt_location location; /* STORED: of the run's first block */
 	struct mt_run *index_run;    /* UNLOADED: whose index is wanted first */
 	struct mt_run_waiter waiter; /* INDEXING */
-	uint8_t tried;               /* replicas asked for this run, by bit */
-	uint8_t bad;                 /* those among them whose copy is not what it should be */
-	uint8_t replica_index;
+	struct mt_chooser chooser;   /* STORED: among the copies of the run's extent */
+	uint8_t replica_index;       /* that was asked last */
 	uint8_t lookup_count;
 	bool is_ring_bad;
 	bool is_in_ring; /* LOADING from the ring, which is held */
