@@ -7,12 +7,13 @@
  *	   |           | +---------+-----------+  |          |
  *	   +-----------+-----------+--------------+----------+--> FAILED (what is there is deleted)
  *
- * A window of up to 256 KiB is read from one source; the batches that lie in it whole go straight on
+ * A window of up to 256 KiB is read from one source (choose.h), the next one from another, so that all
+ * nodes are read from; the batches that lie in it whole go straight on
  * from the messages they arrived in, several at a time, for the target checks each in its order and one
  * that does not pass changes nothing there. Only heads are looked at here. A window begins where the
  * target's copy ends, so whatever fails, the next one repairs it:
  *
- *	a source is lost, or what it returns does not pass    the next source; none left for that
+ *	a source is lost, or what it returns does not pass    another source; none left for that
  *	                                                      batch: -EIO
  *	a node is busy                                        again after a pause
  *	the target is lost, full, fenced, refuses             the copy fails
@@ -38,6 +39,7 @@
 #include "common/port.h"
 #include "common/replica.h"
 #include "common/shard.h"
+#include "extent/choose.h"
 #include "extent/node_link.h"
 
 #define COPY_MAGIC 0x59504f43u /* "COPY" */
@@ -91,8 +93,9 @@ struct mt_copy {
 	uint64_t incarnation; /* 0: nothing known to be there */
 	uint64_t done_bytes;  /* what the target holds, and its chain */
 	uint32_t chain_crc;
-	uint32_t source;  /* in options.sources */
-	uint32_t tried;   /* bit set: sources that have failed */
+	struct mt_chooser chooser; /* among options.sources, for the batch at done_bytes */
+	uint32_t rotor;
+	uint32_t source;  /* of the window: in options.sources */
 	uint32_t retries; /* in a row */
 	uint64_t paid_ns; /* when the budget is even */
 	/* The window: read at done_bytes, then sent from sent_bytes. */
@@ -269,31 +272,6 @@ copy_target_failed(struct mt_copy *copy, int rc)
 
 /* ---- sources ---- */
 
-/*
- * The next that has not failed here; one whose node is up comes first, a damaged copy last: a target
- * takes only what passes. False: there is none.
- */
-static bool
-copy_choose_source(struct mt_copy *copy)
-{
-	const struct mt_copy_options *options = &copy->options;
-	uint32_t best = UINT32_MAX, best_rank = UINT32_MAX;
-
-	for (uint32_t i = 0; i < options->source_count; i++) {
-		struct mt_link *link =
-		    mt_port_link(options->shard->port, options->sources[i].node_id);
-		bool is_up = link != NULL && mt_link_is_up(link);
-		uint32_t rank = (is_up ? 0 : 2u) + (options->sources[i].is_damaged ? 1 : 0);
-
-		if ((copy->tried & 1u << i) != 0 || rank >= best_rank)
-			continue;
-		best = i;
-		best_rank = rank;
-	}
-	copy->source = best;
-	return best != UINT32_MAX;
-}
-
 static void
 copy_source_failed(struct mt_copy *copy, int rc, const char *why)
 {
@@ -312,12 +290,11 @@ copy_source_failed(struct mt_copy *copy, int rc, const char *why)
 	    " offset_bytes=%" PRIu64 " rc=%s",
 	    why, id->shard, id->epoch, id->counter, copy->options.sources[copy->source].node_id,
 	    copy->done_bytes, log_errno(rc));
-	copy->tried |= 1u << copy->source;
+	if (is_lost(rc))
+		mt_chooser_note_failed(&copy->chooser, copy->source);
+	else
+		mt_chooser_note_bad(&copy->chooser, copy->source);
 	copy_release(copy);
-	if (!copy_choose_source(copy)) {
-		copy_fail(copy, -EIO);
-		return;
-	}
 	if (copy->sm.state != COPY_PACING)
 		sm_move(&copy->sm, COPY_PACING);
 	copy_pace(copy);
@@ -362,7 +339,7 @@ copy_on_appended(struct mt_call *call, int rc, const struct wire_node_reply *rep
 		copy->done_bytes = append->end_bytes;
 		copy->chain_crc = append->batch_crc;
 		copy->retries = 0;
-		copy->tried = 0; /* what failed there may be whole here */
+		mt_chooser_reset(&copy->chooser); /* what failed there may be whole here */
 	} else if (rc != 0 && copy->rc == 0) {
 		copy->rc = rc; /* those behind it fail because of it */
 		copy->is_source_bad = rc == -EBADMSG;
@@ -513,12 +490,36 @@ copy_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply,
 	copy_send(copy);
 }
 
+/* The source of the next window. False: none is left for the batch that it begins with. */
+static bool
+copy_choose_source(struct mt_copy *copy)
+{
+	const struct mt_copies copies = { .replicas = copy->options.sources,
+		.count = copy->options.source_count,
+		.rotor = &copy->rotor };
+	struct mt_link *link;
+	int index;
+
+	if (copies.count == 0)
+		return false;
+	index = mt_chooser_pick(&copy->chooser, copy->options.shard->port, &copies, &link);
+	if (index < 0)
+		return false;
+	copy->source = (uint32_t)index;
+	return true;
+}
+
 static void
 copy_read(struct mt_copy *copy)
 {
 	uint64_t bytes = num_min(copy->options.length_bytes - copy->done_bytes, COPY_WINDOW_BYTES);
-	uint32_t node_id = copy->options.sources[copy->source].node_id;
+	uint32_t node_id;
 
+	if (!copy_choose_source(copy)) {
+		copy_fail(copy, -EIO);
+		return;
+	}
+	node_id = copy->options.sources[copy->source].node_id;
 	sm_move(&copy->sm, COPY_READING);
 	copy->rc = 0;
 	copy->window_at = copy->done_bytes;
@@ -656,10 +657,6 @@ copy_on_created(struct mt_call *call, int rc, const struct wire_node_reply *repl
 		return;
 	if (rc != 0) {
 		copy_target_failed(copy, rc);
-		return;
-	}
-	if (!copy_choose_source(copy)) {
-		copy_fail(copy, -EIO);
 		return;
 	}
 	sm_move(&copy->sm, COPY_PACING);
