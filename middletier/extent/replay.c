@@ -21,9 +21,10 @@
  * read, in which a head must begin. A wrong guess is found by the gap that it leaves, and costs a few
  * batches that are read whole.
  *
- * A copy that fails, for whatever reason, is left for the next one, at the batch that was expected.
- * When all have failed, it waits and begins with the first again: an extent whose length was agreed
- * upon is never cut short.
+ * Each read goes to the copy that choose.h names, so pieces of one extent come from several copies. One
+ * that fails, for whatever reason, is left for another, at the batch that was expected. When all have
+ * failed, it waits and asks all of them again: an extent whose length was agreed upon is never cut short.
+ * A head whose two parts are of two copies, and which does not pass, is read again from one.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -43,6 +44,7 @@
 #include "common/port.h"
 #include "common/replica.h"
 #include "common/shard.h"
+#include "extent/choose.h"
 #include "extent/node_link.h"
 #include "extent/replay.h"
 
@@ -52,6 +54,9 @@
 #define REPLAY_SPARSE_BYTES NUM_KIB(64) /* shorter batches are read whole */
 #define REPLAY_SPREAD_BYTES                                                                        \
 	BATCH_ALIGN /* between the longest and the shortest of the last batches */
+
+_Static_assert(MT_RECEIVE_BYTES >= BATCH_HEAD_BYTES_MAX,
+    "a head that is read again is in one piece");
 
 static const struct sm_state replay_table[MT_REPLAY_STATE_NR] = {
 	[MT_REPLAY_RUNNING] = { "running", SM_TO(MT_REPLAY_DRAINING) | SM_TO(MT_REPLAY_DONE),
@@ -87,8 +92,7 @@ replay_enter_source(struct mt_replay *replay, uint32_t index)
 	replay->source_index = index;
 	replay->at_bytes = 0;
 	replay->head_bytes = 0;
-	replay->tried = 0;
-	replay->is_content_bad = false;
+	mt_chooser_reset(&replay->chooser);
 	if (index < replay->source_count)
 		replay->prev_crc =
 		    batch_chain_seed(&replay->sources[index].id, replay->sources[index].kind);
@@ -115,38 +119,27 @@ replay_pop(struct mt_replay *replay)
 
 /* ---- asking ---- */
 
-static bool
-replica_can_be_read(const struct mt_replay *replay, const struct mt_replay_source *source,
-    uint32_t replica_index)
+/*
+ * What is known of the copies of @source_index. Of an extent that is not looked at yet, nothing: what it
+ * fails at is found when its turn comes.
+ */
+static struct mt_chooser
+replay_chooser(const struct mt_replay *replay, uint32_t source_index)
 {
-	const struct mt_replica *replica = &source->replicas[replica_index];
-	struct mt_link *link = mt_port_link(replay->shard->port, replica->node_id);
-
-	return link != NULL && mt_link_is_up(link);
+	return source_index == replay->source_index ? replay->chooser : (struct mt_chooser){ 0 };
 }
 
-/*
- * Neighbouring extents begin with different copies, so that all nodes are read from. Damaged ones come
- * last: what of them passes its check is as good as any.
- */
+/* A copy of @source_index by what @chooser knows, or -1. */
 static int
-replay_pick(const struct mt_replay *replay, uint32_t source_index, uint32_t *ret_replica_index)
+replay_pick(struct mt_replay *replay, uint32_t source_index, const struct mt_chooser *chooser,
+    struct mt_link **ret_link)
 {
 	const struct mt_replay_source *source = &replay->sources[source_index];
-	uint32_t tried = source_index == replay->source_index ? replay->tried : 0;
+	struct mt_copies copies = { .replicas = source->replicas,
+		.count = source->replica_count,
+		.rotor = &replay->rotor };
 
-	for (uint32_t i = 0; i < 2 * source->replica_count; i++) {
-		uint32_t index = (source_index + i) % source->replica_count;
-		bool is_last_resort = i >= source->replica_count;
-
-		if ((tried & 1u << index) == 0 &&
-		    source->replicas[index].is_damaged == is_last_resort &&
-		    replica_can_be_read(replay, source, index)) {
-			*ret_replica_index = index;
-			return 0;
-		}
-	}
-	return -EHOSTDOWN;
+	return mt_chooser_pick(chooser, replay->shard->port, &copies, ret_link);
 }
 
 static void
@@ -221,20 +214,17 @@ replay_window(const struct mt_replay *replay, uint64_t *ret_from, uint64_t *ret_
 	*ret_to = num_min(to, length_bytes);
 }
 
-/* Sends a read behind the last. Returns 0; or why not. */
+/* Sends a read behind the last. Returns 0; -EHOSTDOWN: no copy can be asked now. */
 static int
 replay_ask(struct mt_replay *replay, uint64_t from, uint64_t to)
 {
 	uint32_t slot = (replay->read_first + replay->read_count) % MT_REPLAY_READS_MAX;
 	const struct mt_replay_source *source = &replay->sources[replay->ask_source];
 	struct mt_replay_read *read = &replay->reads[slot];
+	struct mt_chooser chooser = replay_chooser(replay, replay->ask_source);
 	struct mt_link *link;
-	int rc;
+	int index;
 
-	rc = replay_pick(replay, replay->ask_source, &read->replica_index);
-	if (rc != 0)
-		return rc;
-	link = mt_port_link(replay->shard->port, source->replicas[read->replica_index].node_id);
 	read->replay = replay;
 	read->source_index = replay->ask_source;
 	read->offset_bytes = from;
@@ -246,9 +236,16 @@ replay_ask(struct mt_replay *replay, uint64_t from, uint64_t to)
 		.epoch = replay->shard->epoch };
 	read->call.fn = replay_on_read;
 	read->call.arg = read;
-	rc = mt_link_call(link, &read->call);
-	if (rc != 0)
-		return rc;
+	for (;;) {
+		index = replay_pick(replay, replay->ask_source, &chooser, &link);
+		if (index < 0)
+			return -EHOSTDOWN;
+		if (mt_link_call(link, &read->call) == 0)
+			break;
+		/* For this read alone: a link that is busy is none that has failed. */
+		mt_chooser_note_failed(&chooser, (uint32_t)index);
+	}
+	read->replica_index = (uint32_t)index;
 	read->is_out = true;
 	read->rc = 0;
 	replay->read_count++;
@@ -361,6 +358,8 @@ replay_take_head(struct mt_replay *replay, const struct mt_replay_read *read)
 		if (replay->head_bytes < need_bytes) {
 			if (from_bytes >= end_bytes)
 				return 0;
+			if (replay->head_bytes == 0)
+				replay->head_replica = read->replica_index;
 			bytes = (uint32_t)num_min(need_bytes - replay->head_bytes,
 			    end_bytes - from_bytes);
 			dev_copy_to_host(replay->shard->port->split,
@@ -402,7 +401,7 @@ replay_has_gap(const struct mt_replay *replay, const struct mt_replay_read *read
 		    read->offset_bytes > replay->at_bytes + replay->head_bytes));
 }
 
-/* The piece that comes next. 0: all of it was looked at. */
+/* The piece that comes next. 0: all of it was looked at; -EAGAIN: read the expected head again; an error. */
 static int
 replay_take_piece(struct mt_replay *replay, const struct mt_replay_read *read)
 {
@@ -413,12 +412,15 @@ replay_take_piece(struct mt_replay *replay, const struct mt_replay_read *read)
 	assert(read->msg->payload_bytes == read->bytes);
 	while (rc == 1 && replay->at_bytes + replay->head_bytes < end_bytes)
 		rc = replay_take_head(replay, read);
+	if (rc == 0 && replay->at_bytes < length_bytes && end_bytes == length_bytes)
+		rc = -EBADMSG; /* a head that the length cuts in two */
+	/* Its two parts are of two copies, and either may be the bad one: it is read again, whole. */
+	if (rc == -EBADMSG && replay->head_replica != read->replica_index)
+		return -EAGAIN;
 	if (rc < 0)
 		return rc;
 	if (replay->at_bytes == length_bytes)
 		replay_enter_source(replay, replay->source_index + 1);
-	else if (end_bytes == length_bytes && rc == 0)
-		return -EBADMSG; /* a head that the length cuts in two */
 	return 0;
 }
 
@@ -438,17 +440,18 @@ replay_wait(struct mt_replay *replay)
 {
 	const struct mt_replay_source *source = replay_source(replay);
 	uint64_t now_ns = loop_now_ns(replay->shard->port->loop);
+	bool is_bad = replay->chooser.bad != 0;
 
 	if (now_ns - replay->log_ns >= REPLAY_LOG_NS) {
 		replay->log_ns = now_ns;
-		log_at(replay->is_content_bad ? LOG_ERROR : LOG_INFO,
+		log_at(is_bad ? LOG_ERROR : LOG_INFO,
 		    "shard %" PRIu32 ": waits for a%s copy of extent %" PRIu32 ".%" PRIu32
 		    ".%" PRIu64 " offset_bytes=%" PRIu64,
-		    replay->shard->index, replay->is_content_bad ? " good" : "", source->id.shard,
-		    source->id.epoch, source->id.counter, replay->at_bytes);
+		    replay->shard->index, is_bad ? " good" : "", source->id.shard, source->id.epoch,
+		    source->id.counter, replay->at_bytes);
 	}
-	replay->tried = 0;
-	replay->is_content_bad = replay->must_wait = false;
+	mt_chooser_reset(&replay->chooser); /* bad ones, too: without them the shard stands still */
+	replay->must_wait = false;
 	sm_move(&replay->sm, MT_REPLAY_WAITING);
 	loop_timer_start(replay->shard->port->loop, &replay->timer, REPLAY_RETRY_NS);
 }
@@ -468,7 +471,7 @@ replay_restart(struct mt_replay *replay)
 static void
 replay_drain(struct mt_replay *replay)
 {
-	uint32_t replica_index;
+	struct mt_link *link;
 
 	for (uint32_t i = 0; i < replay->read_count; i++) {
 		if (replay->reads[(replay->read_first + i) % MT_REPLAY_READS_MAX].is_out)
@@ -483,10 +486,19 @@ replay_drain(struct mt_replay *replay)
 	if (replay->source_index == replay->source_count)
 		replay_restart(replay);
 	else if (!replay->must_wait &&
-	    replay_pick(replay, replay->source_index, &replica_index) == 0)
+	    replay_pick(replay, replay->source_index, &replay->chooser, &link) >= 0)
 		replay_restart(replay);
 	else
 		replay_wait(replay);
+}
+
+/* From the expected head on, and without a guess: no copy is to blame. */
+static void
+replay_read_again(struct mt_replay *replay)
+{
+	replay->recent_count = 0;
+	sm_move(&replay->sm, MT_REPLAY_DRAINING);
+	replay_drain(replay);
 }
 
 /* @read, or the batch in it, cannot be used. */
@@ -496,8 +508,10 @@ replay_fail(struct mt_replay *replay, const struct mt_replay_read *read, int rc)
 	const struct mt_replay_source *source = replay_source(replay);
 
 	if (rc != -ENOMEM) {
-		replay->tried |= 1u << read->replica_index;
-		replay->is_content_bad |= rc == -EBADMSG;
+		if (rc == -EBADMSG)
+			mt_chooser_note_bad(&replay->chooser, read->replica_index);
+		else
+			mt_chooser_note_failed(&replay->chooser, read->replica_index);
 		metric_add(&replay->shard->port->metrics[MT_METRIC_replica_read_errors], 1);
 		log_limited(LOG_WARN,
 		    "shard %" PRIu32 ": cannot read a copy extent=%" PRIu32 ".%" PRIu32 ".%" PRIu64
@@ -525,15 +539,18 @@ replay_run(struct mt_replay *replay)
 		int rc = read->rc;
 
 		if (rc != -ESTALE && replay_has_gap(replay, read)) {
-			replay->recent_count = 0;
-			sm_move(&replay->sm, MT_REPLAY_DRAINING);
-			replay_drain(replay);
+			replay_read_again(replay);
 			return;
 		}
-		if (rc != -ESTALE && !replay_needs_piece(replay, read))
+		if (rc != -ESTALE && !replay_needs_piece(replay, read)) {
 			rc = 0; /* whatever came of it */
-		else if (rc == 0)
+		} else if (rc == 0) {
 			rc = replay_take_piece(replay, read);
+			if (rc == -EAGAIN) {
+				replay_read_again(replay);
+				return;
+			}
+		}
 		if (rc == -ESTALE || rc == -EPROTO) {
 			replay_finish(replay, rc == -EPROTO ? -EBADMSG : rc);
 			return;
@@ -587,6 +604,7 @@ mt_replay_start(struct mt_replay *replay)
 	replay->ask_source = 0;
 	replay->ask_offset_bytes = 0;
 	replay->log_ns = 0;
+	replay->rotor = replay->shard->index; /* shards begin at different copies */
 	replay->is_stopped = replay->must_wait = false;
 	replay_enter_source(replay, 0);
 	loop_timer_init(&replay->timer, replay_on_timer, replay);

@@ -14,6 +14,7 @@
 #include "cleave/loop.h"
 #include "common/replica.h"
 #include "extent/call.h"
+#include "extent/choose.h"
 
 struct mt_replay;
 struct mt_shard;
@@ -81,12 +82,13 @@ struct mt_replay {
 	uint32_t prev_crc;
 	uint8_t *head; /* of that batch, as far as it is here; BATCH_HEAD_BYTES_MAX */
 	uint32_t head_bytes;
+	uint32_t head_replica; /* the copy that its first byte is of */
 	/* The last batches: how long, and how much of that is head. */
 	uint32_t recent_bytes[MT_REPLAY_RECENT], recent_head_bytes[MT_REPLAY_RECENT];
-	uint32_t recent_count; /* since the last surprise */
-	uint32_t tried;        /* bit set: replicas of source_index that have failed */
-	bool is_content_bad;   /* one of them by what it returned */
-	bool must_wait;        /* before the next try, whichever copy it is */
+	uint32_t recent_count;     /* since the last surprise */
+	struct mt_chooser chooser; /* among the copies of source_index */
+	uint32_t rotor;
+	bool must_wait; /* before the next try, whichever copy it is */
 	struct loop_timer timer;
 	uint64_t log_ns;
 	bool is_stopped;
