@@ -40,6 +40,7 @@
 #include "manifest/manifest.h"
 #include "manifest/manifest_state.h"
 #include "write/cut.h"
+#include "write/write_answer.h"
 #include "write/write_batch.h"
 #include "write/write_path.h"
 
@@ -60,21 +61,6 @@ mt_cut_init(struct mt_shard *shard)
 
 	sm_init(&cut->sm, "cut", cut_table, MT_CUT_IDLE, shard->index);
 	loop_timer_init(&cut->timer, cut_on_timer, shard);
-}
-
-static bool
-cut_is_holding(const struct mt_cut *cut)
-{
-	return cut->sm.state >= MT_CUT_DRAINING && cut->sm.state <= MT_CUT_HOLDING;
-}
-
-bool
-mt_cut_holds(const struct mt_shard *shard, uint64_t segment)
-{
-	const struct mt_cut *cut = &shard->write->cut;
-
-	return cut_is_holding(cut) && segment >= cut->order.segment_base &&
-	    segment - cut->order.segment_base < cut->order.segment_count;
 }
 
 /* The last act of whoever calls it. */
@@ -229,7 +215,7 @@ mt_cut_release(struct mt_shard *shard, uint64_t number)
 {
 	struct mt_cut *cut = &shard->write->cut;
 
-	if (!cut_is_holding(cut) || cut->order.number != number)
+	if (!mt_cut_is_holding(cut) || cut->order.number != number)
 		return;
 	cut_end(shard);
 	cut_answer(cut, -ECANCELED); /* released before it was made */
@@ -246,7 +232,7 @@ mt_cut_stop(struct mt_shard *shard, int rc)
 	/* Answers that are kept back are the write path's, which stops as well. */
 	if (cut->sm.state == MT_CUT_COMMITTING)
 		sm_move(&cut->sm, MT_CUT_BROKEN);
-	else if (cut_is_holding(cut))
+	else if (mt_cut_is_holding(cut))
 		sm_move(&cut->sm, MT_CUT_IDLE);
 	cut_answer(cut, rc);
 }

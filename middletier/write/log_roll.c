@@ -49,6 +49,7 @@
 #include "manifest/manifest.h"
 #include "merge/reclaim.h"
 #include "write/log_roll.h"
+#include "write/write_answer.h"
 #include "write/write_batch.h"
 #include "write/write_path.h"
 

@@ -42,6 +42,7 @@
 #include "index/ring.h"
 #include "write/cut.h"
 #include "write/log_roll.h"
+#include "write/write_answer.h"
 #include "write/write_batch.h"
 #include "write/write_path.h"
 #include "write/write_room.h"

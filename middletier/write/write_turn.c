@@ -20,6 +20,7 @@
 #include "common/port.h"
 #include "common/shard.h"
 #include "common/turn.h"
+#include "write/write_job.h"
 #include "write/write_path.h"
 
 #define WRITE_TURN_BYTES NUM_KIB(16)
@@ -51,7 +52,7 @@ write_turn_is_over(const struct mt_write_state *state)
 {
 	const struct mt_port *port = state->shard->port;
 
-	if (state->jobs != NULL || !mt_turn_is_short(port))
+	if (!mt_write_is_inline(state) || !mt_turn_is_short(port))
 		return false;
 	return state->turn.taken_bytes >= (port->is_ahead_due ? 1 : WRITE_TURN_BYTES);
 }
