@@ -69,6 +69,7 @@ cut_answer(struct mt_cut *cut, int rc)
 {
 	mt_cut_fn fn = cut->fn;
 
+	assert(rc <= 0);
 	cut->fn = NULL;
 	if (fn != NULL)
 		fn(rc, cut->arg);
@@ -80,6 +81,7 @@ cut_end(struct mt_shard *shard)
 {
 	struct mt_cut *cut = &shard->write->cut;
 
+	assert(mt_cut_is_holding(cut));
 	loop_timer_stop(shard->port->loop, &cut->timer);
 	sm_move(&cut->sm, cut->sm.state == MT_CUT_COMMITTING ? MT_CUT_BROKEN : MT_CUT_IDLE);
 	write_release_held(shard->write, 0);
@@ -91,6 +93,7 @@ cut_on_timer(struct loop_timer *timer, void *arg)
 	struct mt_shard *shard = arg;
 
 	(void)timer;
+	assert(mt_cut_is_holding(&shard->write->cut));
 	log_warn("shard %" PRIu32 ": nobody has ended the hold for snapshot %" PRIu64, shard->index,
 	    shard->write->cut.order.number);
 	cut_end(shard);
@@ -129,6 +132,8 @@ cut_commit(struct mt_shard *shard)
 		.segment_count = cut->order.segment_count };
 	int rc;
 
+	assert(cut->sm.state == MT_CUT_DRAINING);
+	assert(cut->order.number == shard->cut);
 	if (write_batches_have_older(shard->write, cut->order.number))
 		return 0;
 	rc = mt_manifest_commit(shard, &edit, 1, cut_on_committed, shard);
@@ -178,6 +183,7 @@ mt_cut_begin(struct mt_shard *shard, const struct mt_cut_order *order, mt_cut_fn
 	int rc;
 
 	assert(order->number > 0 && order->segment_count > 0);
+	assert(cut->fn == NULL || cut->sm.state != MT_CUT_IDLE);
 	rc = cut_check(shard, order->number);
 	if (rc == 0)
 		rc = mt_index_add_cut(shard->block_index, &index_cut);
@@ -226,6 +232,7 @@ mt_cut_stop(struct mt_shard *shard, int rc)
 {
 	struct mt_cut *cut = &shard->write->cut;
 
+	assert(rc <= 0);
 	loop_timer_stop(shard->port->loop, &cut->timer);
 	if (rc == 0)
 		cut->fn = NULL;

@@ -57,6 +57,7 @@ policy_load_of(const struct mt_port *port)
 static struct mt_policy
 policy_standard(const struct mt_volume *volume, enum policy_load load)
 {
+	assert(volume->codec_id != MT_CODEC_AUTO);
 	if (volume->codec_id == ENGINE_NONE)
 		return policy_none;
 	switch (load) {
@@ -74,6 +75,7 @@ policy_capacity(const struct mt_volume *volume, enum policy_load load)
 {
 	int level = engine_by_id(ENGINE_ZSTD)->level_default;
 
+	assert(volume->codec_id != MT_CODEC_AUTO);
 	if (volume->codec_id == ENGINE_ZSTD)
 		level = volume->level;
 	switch (load) {
@@ -89,6 +91,7 @@ policy_capacity(const struct mt_volume *volume, enum policy_load load)
 static struct mt_policy
 policy_auto(struct mt_auto *autos, enum service_class service_class, enum policy_load load)
 {
+	assert(service_class != SERVICE_LATENCY); /* nobody compresses for it */
 	if (load == POLICY_LOAD_EXTREME)
 		return policy_none;
 	return mt_auto_pick(&autos[service_class], service_class,
@@ -123,6 +126,7 @@ mt_policy_learn(const struct mt_volume *volume, struct mt_auto *autos,
 	const char *name;
 	int level;
 
+	assert(service_class < SERVICE_CLASS_NR);
 	if (!job->must_time || job->rc != 0)
 		return;
 	job->must_time = false;

@@ -33,6 +33,7 @@ write_reply_ok(struct mt_shard *shard, const struct mt_write *write)
 	uint64_t *metrics = shard->port->metrics;
 	struct wire_header header;
 
+	assert(write->msg != NULL);
 	if (write_has_payload(write)) {
 		metric_add(&metrics[MT_METRIC_writes], 1);
 		metric_add(&metrics[MT_METRIC_write_bytes], write->io.length_bytes);
@@ -87,6 +88,7 @@ write_release_held(struct mt_write_state *state, int rc)
 {
 	struct loop_link *link;
 
+	assert(rc <= 0);
 	while ((link = list_first(&state->held)) != NULL) {
 		assert(write_of(link)->sm.state == WRITE_HELD);
 		write_finish(state, write_of(link), rc);

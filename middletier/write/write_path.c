@@ -91,6 +91,8 @@ write_store_inline(struct mt_write_state *state, struct mt_write *write)
 	struct record_desc record;
 	int rc;
 
+	assert(write->sm.state == WRITE_PARKED);
+	assert(write->is_promised); /* a durable write must find its place in the index */
 	if (batch == NULL)
 		return false;
 	rc = mt_write_job_store_inline(state, write, write_batch_payload(batch));
@@ -117,6 +119,8 @@ write_on_stored(struct engine_job *engine_job, void *arg)
 
 	(void)engine_job;
 	CHECK_OBJ(state, WRITE_STATE_MAGIC);
+	assert(write->sm.state == WRITE_STORING);
+	assert(write->job == job);
 	sm_move(&write->sm, WRITE_STORED);
 	if (state->is_stopped)
 		write_finish(state, write, state->stop_rc);
@@ -130,6 +134,8 @@ write_store_threaded(struct mt_write_state *state, struct mt_write *write)
 {
 	int rc = mt_write_job_store(state, write, write_on_stored);
 
+	assert(write->sm.state == WRITE_PARKED);
+	assert(write->is_promised);
 	if (rc == -ENOBUFS)
 		return false;
 	if (rc != 0) {
@@ -152,6 +158,7 @@ write_on_copied(struct engine_job *engine_job, void *arg)
 	(void)engine_job;
 	CHECK_OBJ(state, WRITE_STATE_MAGIC);
 	assert(job->job.rc == 0); /* there is nothing in a copy that could fail */
+	assert(batch->copy_count > 0);
 	mt_write_job_free(state, job);
 	write_batch_copied(batch);
 }
@@ -164,6 +171,8 @@ write_copy(struct mt_write_state *state, struct mt_write *write, struct write_ba
 	struct record_desc record;
 	int rc;
 
+	assert(write->sm.state == WRITE_STORED);
+	assert(job->write == write);
 	/* The first job's results stay in the job until the copy runs. */
 	write_fill_record(write, &job->job, &record);
 	if (record.stored_bytes == 0) {
@@ -194,6 +203,7 @@ write_add_tombstone(struct mt_write_state *state, struct mt_write *write)
 	struct write_batch *batch = write_batch_room(state, 0, 0);
 	struct record_desc record;
 
+	assert(!write_has_payload(write));
 	if (batch == NULL)
 		return false;
 	write_fill_tombstone(write, &record);
@@ -239,6 +249,9 @@ write_admit_one(struct mt_write_state *state, struct mt_write *write)
 {
 	int rc;
 
+	assert(write->sm.state == WRITE_PARKED);
+	assert(state->is_started);
+	assert(!state->is_stopped);
 	if (write_is_needless(state, write)) {
 		metric_add(&state->shard->port->metrics[MT_METRIC_hole_discards], 1);
 		write_finish(state, write, mt_session_may_write(write->session) ? 0 : -ESHUTDOWN);
@@ -277,6 +290,7 @@ write_admit_from(struct mt_write_state *state, enum write_line line)
 {
 	struct loop_link *link = list_first(&state->parked[line]);
 
+	assert(line < WRITE_LINE_NR);
 	if (link == NULL || !write_admit_one(state, write_of(link)))
 		return false;
 	state->ahead_count = line == WRITE_LINE_AHEAD ? state->ahead_count + 1 : 0;
@@ -340,6 +354,11 @@ mt_write(struct mt_shard *shard, struct mt_session *session, struct split_msg *m
 
 	CHECK_OBJ(state, WRITE_STATE_MAGIC);
 	assert(link != NULL); /* one for each receive of the pool, and @msg is one of these */
+	assert(session->port == shard->port);
+	assert(io->opcode == WIRE_WRITE || io->opcode == WIRE_DISCARD ||
+	    io->opcode == WIRE_WRITE_ZEROES);
+	assert(io->length_bytes > 0);
+	assert(io->length_bytes % CLEAVE_BLOCK_BYTES == 0);
 	write = write_of(link);
 	write->session = session;
 	write->msg = msg;
@@ -361,6 +380,7 @@ mt_write(struct mt_shard *shard, struct mt_session *session, struct split_msg *m
 static int
 write_table_init(struct mt_write_state *state)
 {
+	assert(state->shard->port->receive_count > 0);
 	state->write_max = state->shard->port->receive_count;
 	state->writes = mt_calloc(state->write_max, sizeof(*state->writes));
 	if (state->writes == NULL)
@@ -379,6 +399,8 @@ mt_write_path_init(struct mt_shard *shard)
 	struct mt_write_state *state = mt_calloc(1, sizeof(*state));
 	int rc;
 
+	assert(shard->write == NULL);
+	assert(shard->ring != NULL);
 	if (state == NULL)
 		return -ENOMEM;
 	state->magic = WRITE_STATE_MAGIC;
@@ -433,6 +455,7 @@ mt_write_path_claimed(struct mt_shard *shard)
 
 	CHECK_OBJ(state, WRITE_STATE_MAGIC);
 	assert(!state->is_started);
+	assert(list_is_empty(&state->storing));
 	for (uint32_t i = 0; i < WRITE_LINE_NR; i++) {
 		LIST_FOREACH_SAFE(&state->parked[i], link, next) {
 			struct mt_write *write = write_of(link);
@@ -450,6 +473,7 @@ mt_write_path_drop(struct mt_shard *shard, const struct mt_session *session)
 	struct loop_link *link, *next;
 
 	CHECK_OBJ(state, WRITE_STATE_MAGIC);
+	assert(session->port == shard->port);
 	for (uint32_t i = 0; i < WRITE_LINE_NR; i++) {
 		LIST_FOREACH_SAFE(&state->parked[i], link, next) {
 			struct mt_write *write = write_of(link);
@@ -482,6 +506,7 @@ mt_write_path_reset(struct mt_shard *shard)
 
 	CHECK_OBJ(state, WRITE_STATE_MAGIC);
 	assert(mt_write_path_is_quiet(shard));
+	assert(list_is_empty(&state->ready));
 	loop_task_cancel(shard->port->loop, &state->pump_task);
 	state->is_started = state->is_stopped = false;
 	state->stop_rc = 0;
