@@ -40,30 +40,17 @@
 #include "common/replica.h"
 #include "common/shard.h"
 #include "extent/choose.h"
+#include "extent/copy_list.h"
+#include "extent/copy_state.h"
+#include "extent/copy_window.h"
+#include "extent/node_error.h"
 #include "extent/node_link.h"
 
-#define COPY_MAGIC 0x59504f43u /* "COPY" */
-#define COPY_READS_MAX 4u
-#define COPY_APPENDS_MAX 16u
 #define COPY_TURN_NS NUM_MS(5) /* another copy's window is looked for again */
-#define COPY_WINDOW_BYTES (COPY_READS_MAX * MT_RECEIVE_BYTES)
 #define COPY_RETRY_NS NUM_MS(50)
 #define COPY_RETRIES_MAX 100u
 #define COPY_BUSY_WRITES 16u /* of the port's clients, in flight */
 #define COPY_BUSY_PRICE 4u
-
-_Static_assert(COPY_WINDOW_BYTES >= BATCH_BYTES_MAX, "a window holds a batch");
-
-enum copy_state {
-	COPY_CREATING,
-	COPY_PACING,
-	COPY_READING,
-	COPY_APPENDING,
-	COPY_CUTTING,
-	COPY_DONE,
-	COPY_FAILED,
-	COPY_STATE_NR
-};
 
 static const struct sm_state copy_table[COPY_STATE_NR] = {
 	[COPY_CREATING] = { "creating", SM_TO(COPY_PACING) | SM_TO(COPY_FAILED), SM_INITIAL },
@@ -78,56 +65,11 @@ static const struct sm_state copy_table[COPY_STATE_NR] = {
 	[COPY_FAILED] = { "failed", 0, SM_FINAL | SM_FAILURE },
 };
 
-struct copy_append {
-	struct mt_call call;
-	uint64_t end_bytes;
-	uint32_t batch_crc;
-	bool is_out;
-};
-
-struct mt_copy {
-	uint32_t magic;
-	struct loop_link link; /* shard->copies */
-	struct mt_copy_options options;
-	struct sm sm;
-	uint64_t incarnation; /* 0: nothing known to be there */
-	uint64_t done_bytes;  /* what the target holds, and its chain */
-	uint32_t chain_crc;
-	struct mt_chooser chooser; /* among options.sources, for the batch at done_bytes */
-	uint32_t rotor;
-	uint32_t source;  /* of the window: in options.sources */
-	uint32_t retries; /* in a row */
-	uint64_t paid_ns; /* when the budget is even */
-	/* The window: read at done_bytes, then sent from sent_bytes. */
-	uint64_t window_at, window_end;
-	uint64_t sent_bytes;
-	uint32_t sent_crc;
-	struct mt_call reads[COPY_READS_MAX];
-	struct split_msg *msgs[COPY_READS_MAX];
-	struct copy_append appends[COPY_APPENDS_MAX];
-	struct mt_call call; /* CREATE, CUT, DELETE */
-	uint32_t outstanding_count;
-	int rc; /* the first failure in this state */
-	bool is_source_bad, is_stopped, is_told;
-	struct loop_timer timer;
-	uint8_t head[BATCH_HEAD_BYTES_MAX];
-};
-
 static void copy_pace(struct mt_copy *copy);
 static void copy_cut(struct mt_copy *copy);
 static void copy_send(struct mt_copy *copy);
 
 /* ---- its end ---- */
-
-static void
-copy_release(struct mt_copy *copy)
-{
-	for (uint32_t i = 0; i < COPY_READS_MAX; i++) {
-		if (copy->msgs[i] != NULL)
-			split_msg_release(copy->msgs[i]);
-		copy->msgs[i] = NULL;
-	}
-}
 
 static void
 copy_free(struct mt_copy *copy)
@@ -168,7 +110,7 @@ copy_on_deleted(struct mt_call *call, int rc, const struct wire_node_reply *repl
 static void
 copy_finish_failed(struct mt_copy *copy)
 {
-	copy_release(copy);
+	mt_copy_window_release(&copy->window);
 	copy_tell(copy, copy->rc);
 	copy->call.request =
 	    (struct wire_node){ .opcode = WIRE_EXTENT_DELETE, .offset_bytes = copy->incarnation };
@@ -190,24 +132,6 @@ copy_fail(struct mt_copy *copy, int rc)
 }
 
 /* ---- calls ---- */
-
-static bool
-is_fenced(int rc)
-{
-	return rc == -ESTALE || rc == -EACCES;
-}
-
-static bool
-is_busy(int rc)
-{
-	return rc == -EBUSY || rc == -ENOBUFS || rc == -ENOMEM;
-}
-
-static bool
-is_lost(int rc)
-{
-	return rc == -ECONNRESET || rc == -ETIMEDOUT || rc == -ENOTCONN;
-}
 
 static int
 copy_call(struct mt_copy *copy, uint32_t node_id, struct mt_call *call, mt_call_fn fn)
@@ -251,7 +175,7 @@ copy_retry(struct mt_copy *copy, int rc)
 		copy_fail(copy, rc);
 		return;
 	}
-	copy_release(copy);
+	mt_copy_window_release(&copy->window);
 	if (copy->sm.state != COPY_PACING)
 		sm_move(&copy->sm, COPY_PACING);
 	loop_timer_start(copy->options.shard->port->loop, &copy->timer, COPY_RETRY_NS);
@@ -260,14 +184,14 @@ copy_retry(struct mt_copy *copy, int rc)
 static void
 copy_target_failed(struct mt_copy *copy, int rc)
 {
-	if (is_busy(rc) && copy->sm.state != COPY_CREATING)
+	if (mt_is_busy(rc) && copy->sm.state != COPY_CREATING)
 		copy_retry(copy, rc);
-	else if (is_fenced(rc))
+	else if (mt_is_fenced(rc))
 		copy_fail(copy, -ESTALE);
-	else if (is_lost(rc))
+	else if (mt_is_link_lost(rc))
 		copy_fail(copy, -ENOTCONN);
 	else
-		copy_fail(copy, rc == -ENOSPC || rc == -EEXIST || is_busy(rc) ? rc : -EIO);
+		copy_fail(copy, rc == -ENOSPC || rc == -EEXIST || mt_is_busy(rc) ? rc : -EIO);
 }
 
 /* ---- sources ---- */
@@ -277,11 +201,11 @@ copy_source_failed(struct mt_copy *copy, int rc, const char *why)
 {
 	const struct extent_id *id = &copy->options.id;
 
-	if (is_busy(rc)) {
+	if (mt_is_busy(rc)) {
 		copy_retry(copy, rc);
 		return;
 	}
-	if (is_fenced(rc)) {
+	if (mt_is_fenced(rc)) {
 		copy_fail(copy, -ESTALE);
 		return;
 	}
@@ -290,11 +214,11 @@ copy_source_failed(struct mt_copy *copy, int rc, const char *why)
 	    " offset_bytes=%" PRIu64 " rc=%s",
 	    why, id->shard, id->epoch, id->counter, copy->options.sources[copy->source].node_id,
 	    copy->done_bytes, log_errno(rc));
-	if (is_lost(rc))
+	if (mt_is_link_lost(rc))
 		mt_chooser_note_failed(&copy->chooser, copy->source);
 	else
 		mt_chooser_note_bad(&copy->chooser, copy->source);
-	copy_release(copy);
+	mt_copy_window_release(&copy->window);
 	if (copy->sm.state != COPY_PACING)
 		sm_move(&copy->sm, COPY_PACING);
 	copy_pace(copy);
@@ -315,7 +239,7 @@ copy_appends_done(struct mt_copy *copy)
 	} else if (rc != 0) {
 		copy_target_failed(copy, rc);
 	} else {
-		copy_release(copy);
+		mt_copy_window_release(&copy->window);
 		sm_move(&copy->sm, COPY_PACING);
 		copy_pace(copy);
 	}
@@ -350,73 +274,6 @@ copy_on_appended(struct mt_call *call, int rc, const struct wire_node_reply *rep
 		copy_appends_done(copy);
 }
 
-/* @bytes of the window at @at, which may span messages, to host memory. */
-static void
-copy_peek(struct mt_copy *copy, uint64_t at, uint32_t bytes)
-{
-	uint32_t done = 0;
-
-	while (done < bytes) {
-		uint64_t from = at + done - copy->window_at;
-		uint32_t offset = (uint32_t)(from % MT_RECEIVE_BYTES);
-		uint32_t count =
-		    (uint32_t)num_min(bytes - done, (uint64_t)MT_RECEIVE_BYTES - offset);
-
-		dev_copy_to_host(copy->options.shard->port->split, copy->head + done,
-		    dev_ptr_add(copy->msgs[from / MT_RECEIVE_BYTES]->payload, offset), count);
-		done += count;
-	}
-}
-
-/* The batch at sent_bytes. 0; -EMSGSIZE it is not in the window whole; -EBADMSG. */
-static int
-copy_check_head(struct mt_copy *copy, struct batch_info *ret_info)
-{
-	uint64_t left_bytes = copy->window_end - copy->sent_bytes;
-	uint32_t bytes = (uint32_t)num_min(left_bytes, BATCH_HEAD_BYTES_MAX);
-	struct batch_check check = { .id = copy->options.id,
-		.kind = copy->options.kind,
-		.offset_bytes = copy->sent_bytes,
-		.prev_crc = copy->sent_crc };
-	int rc;
-
-	copy_peek(copy, copy->sent_bytes, bytes);
-	rc = batch_head_check(copy->head, bytes, &check);
-	*ret_info = check.info;
-	/* At the window's beginning a whole head is there. */
-	if (rc == -EMSGSIZE && copy->sent_bytes > copy->window_at)
-		return -EMSGSIZE;
-	if (rc != 0 || check.info.batch_bytes > copy->options.length_bytes - copy->sent_bytes)
-		return -EBADMSG;
-	return check.info.batch_bytes > left_bytes ? -EMSGSIZE : 0;
-}
-
-static int
-copy_append(struct mt_copy *copy, struct copy_append *append, const struct batch_info *info)
-{
-	uint64_t from = copy->sent_bytes - copy->window_at;
-	uint32_t left = info->batch_bytes;
-	struct mt_call *call = &append->call;
-
-	call->request = (struct wire_node){ .opcode = WIRE_EXTENT_APPEND,
-		.offset_bytes = copy->sent_bytes,
-		.length_bytes = info->batch_bytes };
-	call->piece_count = 0;
-	while (left > 0) {
-		uint32_t offset = (uint32_t)(from % MT_RECEIVE_BYTES);
-		uint32_t count = (uint32_t)num_min(left, (uint64_t)MT_RECEIVE_BYTES - offset);
-
-		call->pieces[call->piece_count++] = (struct dev_piece){
-			dev_ptr_add(copy->msgs[from / MT_RECEIVE_BYTES]->payload, offset), count
-		};
-		from += count;
-		left -= count;
-	}
-	append->end_bytes = copy->sent_bytes + info->batch_bytes;
-	append->batch_crc = info->batch_crc;
-	return copy_call(copy, copy->options.target_node_id, call, copy_on_appended);
-}
-
 static struct copy_append *
 copy_free_append(struct mt_copy *copy)
 {
@@ -431,29 +288,34 @@ copy_free_append(struct mt_copy *copy)
 static void
 copy_send(struct mt_copy *copy)
 {
-	while (copy->sent_bytes < copy->window_end) {
+	struct copy_window *window = &copy->window;
+
+	while (window->next_bytes < window->end_bytes) {
 		struct copy_append *append = copy_free_append(copy);
 		struct batch_info info;
 		int rc;
 
 		if (append == NULL)
 			return;
-		rc = copy_check_head(copy, &info);
-		if (rc == -EMSGSIZE && copy->sent_bytes > copy->window_at)
+		rc = mt_copy_window_batch(window, copy->options.shard->port->split,
+		    &copy->options.id, copy->options.kind, copy->options.length_bytes, &info);
+		if (rc == -EMSGSIZE && window->next_bytes > window->at_bytes)
 			break; /* the next window begins here */
 		if (rc != 0) {
 			copy->rc = -EBADMSG;
 			copy->is_source_bad = true;
 			break;
 		}
-		rc = copy_append(copy, append, &info);
+		mt_copy_window_fill(window, &info, &append->call);
+		rc = copy_call(copy, copy->options.target_node_id, &append->call, copy_on_appended);
 		if (rc != 0) {
 			copy->rc = rc;
 			break;
 		}
 		append->is_out = true;
-		copy->sent_bytes = append->end_bytes;
-		copy->sent_crc = append->batch_crc;
+		append->end_bytes = window->next_bytes + info.batch_bytes;
+		append->batch_crc = info.batch_crc;
+		mt_copy_window_next(window, &info);
 	}
 	if (copy->outstanding_count == 0)
 		copy_appends_done(copy);
@@ -468,7 +330,7 @@ copy_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply,
 	struct mt_copy *copy = arg;
 
 	(void)reply;
-	copy->msgs[call - copy->reads] = msg;
+	copy->window.msgs[call - copy->reads] = msg;
 	if (copy_answered(copy))
 		return;
 	assert(copy->sm.state == COPY_READING);
@@ -484,8 +346,6 @@ copy_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply,
 		copy_source_failed(copy, rc, "a batch of it cannot be read");
 		return;
 	}
-	copy->sent_bytes = copy->done_bytes;
-	copy->sent_crc = copy->chain_crc;
 	sm_move(&copy->sm, COPY_APPENDING);
 	copy_send(copy);
 }
@@ -522,13 +382,12 @@ copy_read(struct mt_copy *copy)
 	node_id = copy->options.sources[copy->source].node_id;
 	sm_move(&copy->sm, COPY_READING);
 	copy->rc = 0;
-	copy->window_at = copy->done_bytes;
-	copy->window_end = copy->done_bytes + bytes;
+	mt_copy_window_begin(&copy->window, copy->done_bytes, bytes, copy->chain_crc);
 	for (uint32_t i = 0; (uint64_t)i * MT_RECEIVE_BYTES < bytes && copy->rc == 0; i++) {
 		uint64_t at = (uint64_t)i * MT_RECEIVE_BYTES;
 
 		copy->reads[i].request = (struct wire_node){ .opcode = WIRE_EXTENT_READ,
-			.offset_bytes = copy->window_at + at,
+			.offset_bytes = copy->done_bytes + at,
 			.length_bytes = (uint32_t)num_min(bytes - at, MT_RECEIVE_BYTES) };
 		copy->rc = copy_call(copy, node_id, &copy->reads[i], copy_on_read);
 	}
@@ -559,19 +418,9 @@ static bool
 copy_may_read(const struct mt_copy *copy)
 {
 	const struct mt_port *port = copy->options.shard->port;
-	uint32_t max = (uint32_t)num_max(1, port->receive_count / 8 / COPY_READS_MAX), count = 0;
+	uint32_t max = (uint32_t)num_max(1, port->receive_count / 8 / COPY_READS_MAX);
 
-	for (uint32_t i = 0; i < port->shard_count; i++) {
-		const struct loop_link *head = &port->shards[i].copies;
-
-		for (const struct loop_link *link = head->next; link != NULL && link != head;
-		     link = link->next) {
-			enum copy_state state = LIST_ENTRY(link, struct mt_copy, link)->sm.state;
-
-			count += state == COPY_READING || state == COPY_APPENDING;
-		}
-	}
-	return count < max;
+	return mt_copy_window_count(port) < max;
 }
 
 /* In PACING: the next window when the last is paid for; the cut behind the last. */
@@ -710,28 +559,6 @@ mt_copy_on_link(struct mt_copy *copy, struct mt_link *link, bool is_up)
 	if (!is_up && link->node_id == copy->options.target_node_id &&
 	    copy->sm.state == COPY_PACING)
 		copy_fail(copy, -ENOTCONN);
-}
-
-bool
-mt_copy_is_going(const struct mt_shard *shard, const struct extent_id *id, uint32_t node_id)
-{
-	if (shard->copies.next == NULL)
-		return false;
-	for (struct loop_link *link = shard->copies.next; link != &shard->copies;
-	     link = link->next) {
-		const struct mt_copy *copy = LIST_ENTRY(link, struct mt_copy, link);
-
-		if (copy->options.target_node_id == node_id &&
-		    extent_id_pack(&copy->options.id) == extent_id_pack(id))
-			return true;
-	}
-	return false;
-}
-
-bool
-mt_copy_is_quiet(const struct mt_shard *shard)
-{
-	return shard->copies.next == NULL || list_is_empty(&shard->copies);
 }
 
 void
