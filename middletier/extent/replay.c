@@ -47,13 +47,12 @@
 #include "extent/choose.h"
 #include "extent/node_link.h"
 #include "extent/replay.h"
+#include "extent/replay_guess.h"
+#include "extent/replay_head.h"
 
 #define REPLAY_MAGIC 0x594c5052u /* "RPLY" */
 #define REPLAY_RETRY_NS NUM_S(1)
 #define REPLAY_LOG_NS NUM_S(5)
-#define REPLAY_SPARSE_BYTES NUM_KIB(64) /* shorter batches are read whole */
-#define REPLAY_SPREAD_BYTES                                                                        \
-	BATCH_ALIGN /* between the longest and the shortest of the last batches */
 
 _Static_assert(MT_RECEIVE_BYTES >= BATCH_HEAD_BYTES_MAX,
     "a head that is read again is in one piece");
@@ -164,54 +163,23 @@ replay_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply
 	replay_run(replay);
 }
 
-/* A guess from the last batches. False: nothing can be guessed from them. */
-struct replay_guess {
-	uint64_t bytes_min, bytes_max, head_bytes;
-};
-
-static bool
-replay_guess(const struct mt_replay *replay, struct replay_guess *ret_guess)
-{
-	struct replay_guess guess = { .bytes_min = UINT64_MAX };
-
-	if (replay->recent_count < MT_REPLAY_RECENT ||
-	    replay->sources[replay->ask_source].kind != EXTENT_LOG)
-		return false;
-	for (uint32_t i = 0; i < MT_REPLAY_RECENT; i++) {
-		guess.bytes_min = num_min(guess.bytes_min, replay->recent_bytes[i]);
-		guess.bytes_max = num_max(guess.bytes_max, replay->recent_bytes[i]);
-		guess.head_bytes = num_max(guess.head_bytes, replay->recent_head_bytes[i]);
-	}
-	guess.head_bytes = num_round_up(guess.head_bytes, BATCH_ALIGN);
-	*ret_guess = guess;
-	return guess.bytes_min >= REPLAY_SPARSE_BYTES &&
-	    guess.bytes_max - guess.bytes_min <= REPLAY_SPREAD_BYTES;
-}
-
 /*
- * What is asked for next, at or behind ask_offset_bytes: all that follows, or where the next head must
+ * The next range to ask for, at or behind ask_offset_bytes: all that follows, or where the next head must
  * begin that was not asked for yet. Empty: so far ahead, nothing can be said.
  */
 static void
 replay_window(const struct mt_replay *replay, uint64_t *ret_from, uint64_t *ret_to)
 {
-	uint64_t length_bytes = replay->sources[replay->ask_source].length_bytes;
+	const struct mt_replay_source *source = &replay->sources[replay->ask_source];
 	uint64_t base = replay->ask_source == replay->source_index ? replay->at_bytes : 0;
-	uint64_t asked = replay->ask_offset_bytes, from = asked, to = asked + MT_RECEIVE_BYTES;
-	struct replay_guess guess;
+	uint64_t from = replay->ask_offset_bytes, to = from + MT_RECEIVE_BYTES;
 
-	if (replay_guess(replay, &guess)) {
-		uint64_t ahead = 0; /* batches, from base on */
-
-		if (base + guess.head_bytes <= asked)
-			ahead = (asked - guess.head_bytes - base) / guess.bytes_max + 1;
-		from = num_max(asked, base + ahead * guess.bytes_min);
-		to = base + ahead * guess.bytes_max + guess.head_bytes;
-		if (to - from > MT_RECEIVE_BYTES)
-			to = replay->read_count > 0 ? from : from + MT_RECEIVE_BYTES;
-	}
-	*ret_from = num_min(from, length_bytes);
-	*ret_to = num_min(to, length_bytes);
+	if (source->kind == EXTENT_LOG &&
+	    mt_replay_guess_window(&replay->guess, base, &from, &to) &&
+	    to - from > MT_RECEIVE_BYTES)
+		to = replay->read_count > 0 ? from : from + MT_RECEIVE_BYTES;
+	*ret_from = num_min(from, source->length_bytes);
+	*ret_to = num_min(to, source->length_bytes);
 }
 
 /* Sends a read behind the last. Returns 0; -EHOSTDOWN: no copy can be asked now. */
@@ -311,78 +279,6 @@ replay_fill(struct mt_replay *replay)
 
 /* ---- looking ---- */
 
-static int
-replay_on_head(struct mt_replay *replay, const struct batch_info *info)
-{
-	const struct mt_replay_source *source = replay_source(replay);
-	int rc = 0;
-
-	if (info->batch_bytes > source->length_bytes - replay->at_bytes)
-		return -EBADMSG; /* it would end behind the agreed length */
-	if (!MUTANT(last_batch_dropped) || source->kind != EXTENT_LOG ||
-	    replay->at_bytes + info->batch_bytes < source->length_bytes)
-		rc = replay->on_batch(replay, source, info, replay->head, replay->arg);
-	if (rc != 0)
-		return rc == -EBADMSG ? -EPROTO : rc; /* not this copy's fault */
-	replay->recent_bytes[replay->recent_count % MT_REPLAY_RECENT] = info->batch_bytes;
-	replay->recent_head_bytes[replay->recent_count % MT_REPLAY_RECENT] = BATCH_HEADER_BYTES +
-	    info->desc_bytes;
-	replay->recent_count++;
-	replay->done_bytes += info->batch_bytes;
-	replay->at_bytes += info->batch_bytes;
-	replay->prev_crc = info->batch_crc;
-	replay->head_bytes = 0;
-	return 0;
-}
-
-/*
- * As much of the expected head as @read has. Returns 1: it is whole and was taken; 0: the rest is in
- * the next piece; an error.
- */
-static int
-replay_take_head(struct mt_replay *replay, const struct mt_replay_read *read)
-{
-	const struct mt_replay_source *source = replay_source(replay);
-	uint64_t end_bytes = read->offset_bytes + read->bytes;
-	uint32_t need_bytes = BATCH_HEADER_BYTES;
-
-	for (;;) {
-		struct batch_check check = { .id = source->id,
-			.kind = source->kind,
-			.offset_bytes = replay->at_bytes,
-			.prev_crc = replay->prev_crc };
-		uint64_t from_bytes = replay->at_bytes + replay->head_bytes;
-		uint32_t bytes;
-		int rc;
-
-		if (replay->head_bytes < need_bytes) {
-			if (from_bytes >= end_bytes)
-				return 0;
-			if (replay->head_bytes == 0)
-				replay->head_replica = read->replica_index;
-			bytes = (uint32_t)num_min(need_bytes - replay->head_bytes,
-			    end_bytes - from_bytes);
-			dev_copy_to_host(replay->shard->port->split,
-			    replay->head + replay->head_bytes,
-			    dev_ptr_add(read->msg->payload, from_bytes - read->offset_bytes),
-			    bytes);
-			replay->head_bytes += bytes;
-			continue;
-		}
-		rc = batch_head_check(replay->head, replay->head_bytes, &check);
-		if (rc == -EMSGSIZE) {
-			/* The header has passed so far, the descriptors are still to come. */
-			need_bytes = BATCH_HEADER_BYTES + check.info.desc_bytes;
-			assert(need_bytes <= BATCH_HEAD_BYTES_MAX);
-			continue;
-		}
-		if (rc != 0)
-			return -EBADMSG;
-		rc = replay_on_head(replay, &check.info);
-		return rc == 0 ? 1 : rc;
-	}
-}
-
 /* Is there anything in @read that is to be looked at? */
 static bool
 replay_needs_piece(const struct mt_replay *replay, const struct mt_replay_read *read)
@@ -411,7 +307,7 @@ replay_take_piece(struct mt_replay *replay, const struct mt_replay_read *read)
 
 	assert(read->msg->payload_bytes == read->bytes);
 	while (rc == 1 && replay->at_bytes + replay->head_bytes < end_bytes)
-		rc = replay_take_head(replay, read);
+		rc = mt_replay_take_head(replay, read);
 	if (rc == 0 && replay->at_bytes < length_bytes && end_bytes == length_bytes)
 		rc = -EBADMSG; /* a head that the length cuts in two */
 	/* Its two parts are of two copies, and either may be the bad one: it is read again, whole. */
@@ -496,7 +392,7 @@ replay_drain(struct mt_replay *replay)
 static void
 replay_read_again(struct mt_replay *replay)
 {
-	replay->recent_count = 0;
+	mt_replay_guess_reset(&replay->guess);
 	sm_move(&replay->sm, MT_REPLAY_DRAINING);
 	replay_drain(replay);
 }
@@ -600,7 +496,7 @@ mt_replay_start(struct mt_replay *replay)
 	for (uint32_t i = 0; i < replay->source_count; i++)
 		replay->total_bytes += replay->sources[i].length_bytes;
 	replay->read_first = replay->read_count = 0;
-	replay->recent_count = 0;
+	mt_replay_guess_reset(&replay->guess);
 	replay->ask_source = 0;
 	replay->ask_offset_bytes = 0;
 	replay->log_ns = 0;

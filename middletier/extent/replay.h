@@ -15,13 +15,13 @@
 #include "common/replica.h"
 #include "extent/call.h"
 #include "extent/choose.h"
+#include "extent/replay_guess.h"
 
 struct mt_replay;
 struct mt_shard;
 struct split_msg;
 
 #define MT_REPLAY_READS_MAX 16u /* in flight, or waiting for those before them */
-#define MT_REPLAY_RECENT 8u
 
 /* An extent to be read from its beginning to an agreed length. */
 struct mt_replay_source {
@@ -83,9 +83,7 @@ struct mt_replay {
 	uint8_t *head; /* of that batch, as far as it is here; BATCH_HEAD_BYTES_MAX */
 	uint32_t head_bytes;
 	uint32_t head_replica; /* the copy that its first byte is of */
-	/* The last batches: how long, and how much of that is head. */
-	uint32_t recent_bytes[MT_REPLAY_RECENT], recent_head_bytes[MT_REPLAY_RECENT];
-	uint32_t recent_count;     /* since the last surprise */
+	struct replay_guess guess;
 	struct mt_chooser chooser; /* among the copies of source_index */
 	uint32_t rotor;
 	bool must_wait; /* before the next try, whichever copy it is */
