@@ -11,11 +11,15 @@
 #include "cleave/split.h"
 #include "cleave/wire.h"
 #include "extent/call.h"
+#include "extent/link_call.h"
+#include "extent/link_status.h"
+#include "extent/slow_node.h"
 
 struct mt_port;
 struct split_qp;
 
-#define MT_TROUBLE_BYTES 128u /* of a text */
+#define LINK_MAGIC 0x4b4e494cu /* "LINK" */
+#define MT_TROUBLE_BYTES 128u  /* of a text */
 
 struct mt_node_config {
 	char address[SPLIT_ADDRESS_BYTES_MAX];
@@ -35,29 +39,18 @@ struct mt_link {
 	uint64_t slots_total, slots_free, slot_bytes; /* from its status; estimates in between */
 	struct loop_link calls;                       /* outstanding, oldest first */
 	uint32_t call_count;
-	uint64_t next_request_id;
-	struct loop_timer retry_timer, watch_timer;
+	struct loop_timer retry_timer;
 	uint64_t backoff_ns;
 	bool is_read_only; /* its disk takes no more writes */
 	/* From its status: connections of gateways of the store that it obeys, and where one of them is. */
 	uint64_t gateway_connections;
 	char gateway_peer[SPLIT_ADDRESS_BYTES_MAX];
 	uint32_t full_kinds; /* bit set of the extent kinds it had no room for, since its status */
-	/* implementation: id -> call */
-	struct mt_call **call_slots;
-	uint32_t call_slot_count;
-	struct mt_call status_call;
-	uint8_t *status_host; /* its request's text */
-	uint64_t status_ns;   /* when it was last asked */
-	bool is_status_asked; /* status_call is outstanding */
+	struct link_slots slots;   /* link_call.c's */
+	struct link_status status; /* link_status.c's */
 	bool is_stopped;
-	uint64_t changed_ns; /* when it came up, or went down, or was made */
-	/* slow_node.c's. */
-	uint64_t answered_sent_ns; /* the latest call that it has answered was sent then */
-	uint64_t took_ns;          /* what answers take, smoothed */
-	uint64_t slow_since_ns;    /* of a first verdict; 0: none */
-	uint64_t penalty_ns;
-	uint64_t avoid_until_ns; /* it was given up as slow: no new extents before, if possible */
+	uint64_t changed_ns;         /* when it came up, or went down, or was made */
+	struct slow_node slow;       /* slow_node.c's */
 	uint64_t orphans_period_ns;  /* orphans.c: when the present grace period began */
 	uint32_t orphans_gone_count; /* copies that no manifest names, deleted there in it */
 	bool is_hold_logged;
@@ -88,7 +81,7 @@ void mt_link_renew(struct mt_link *link);
 static inline bool
 mt_link_is_avoided(const struct mt_link *link, uint64_t now_ns)
 {
-	return link->avoid_until_ns > now_ns;
+	return link->slow.avoid_until_ns > now_ns;
 }
 /* mt_link_refresh -- ask for the node's status now, unless that was done within the last second. */
 void mt_link_refresh(struct mt_link *link);

@@ -96,7 +96,7 @@ mt_placement_avoid_ns(struct mt_port *port)
 
 	for (uint32_t i = 0; i < port->link_count; i++) {
 		if (mt_link_is_avoided(&port->links[i], now_ns))
-			first_ns = num_min(first_ns, port->links[i].avoid_until_ns);
+			first_ns = num_min(first_ns, port->links[i].slow.avoid_until_ns);
 	}
 	return first_ns;
 }
