@@ -26,6 +26,7 @@
 const char *
 mt_extent_text(const struct mt_extent *extent, char out[MT_EXTENT_TEXT_BYTES])
 {
+	CHECK_OBJ(extent, MT_EXTENT_MAGIC);
 	(void)snprintf(out, MT_EXTENT_TEXT_BYTES, "%" PRIu32 ".%" PRIu32 ".%" PRIu64,
 	    extent->id.shard, extent->id.epoch, extent->id.counter);
 	return out;
@@ -41,6 +42,7 @@ mt_extent_upkeep(struct mt_shard *shard)
 int
 mt_extent_replica(const struct mt_extent *extent, uint32_t node_id)
 {
+	assert(extent->replica_count <= MT_REPLICAS_MAX);
 	for (uint32_t i = 0; i < extent->replica_count; i++) {
 		if (extent->replicas[i].node_id == node_id)
 			return (int)i;
@@ -55,6 +57,7 @@ mt_extent_damage(struct mt_extent *extent, uint32_t replica_index, const char *w
 	bool is_sealed = extent->sm.state == MT_EXTENT_SEALED;
 	char text[MT_EXTENT_TEXT_BYTES];
 
+	assert(replica_index < extent->replica_count);
 	replica->is_suspect = false;
 	if (replica->is_damaged)
 		return;
@@ -82,6 +85,7 @@ mt_extent_suspect(struct mt_extent *extent, uint32_t node_id)
 {
 	int index = mt_extent_replica(extent, node_id);
 
+	assert(node_id != 0);
 	if (index < 0 || extent->replicas[index].is_damaged || extent->replicas[index].is_suspect)
 		return;
 	extent->replicas[index].is_suspect = true;
@@ -94,6 +98,7 @@ mt_extent_replace(struct mt_extent *extent, uint32_t replica_index,
 {
 	assert(replica_index <= extent->replica_count);
 	assert(replica_index < MT_REPLICAS_MAX);
+	assert(replica->node_id != 0);
 	if (replica_index == extent->replica_count)
 		extent->replica_count++;
 	extent->replicas[replica_index] = *replica;
@@ -103,6 +108,7 @@ mt_extent_replace(struct mt_extent *extent, uint32_t replica_index,
 bool
 mt_extent_is_live(const struct mt_shard *shard, const struct extent_id *id, uint32_t node_id)
 {
+	assert(id->shard == shard->index);
 	if (shard->live_extents.next == NULL)
 		return false;
 	for (struct loop_link *link = shard->live_extents.next; link != &shard->live_extents;

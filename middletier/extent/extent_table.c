@@ -28,6 +28,7 @@ table_grow(struct mt_shard *shard)
 	struct mt_extent **extents;
 	uint16_t *generations;
 
+	assert(max <= MT_EXTENTS_PER_SHARD_MAX);
 	extents = mt_realloc(shard->extents, max * sizeof(*extents));
 	if (extents == NULL)
 		return -ENOMEM;
@@ -47,6 +48,7 @@ mt_shard_extent_add(struct mt_shard *shard, struct mt_extent *extent)
 {
 	uint32_t slot = shard->extent_free;
 
+	assert(shard->extent_count <= shard->extent_max);
 	while (slot < shard->extent_count && shard->extents[slot] != NULL)
 		slot++;
 	if (slot == MT_EXTENTS_PER_SHARD_MAX)

@@ -34,6 +34,7 @@ void
 mt_link_close(struct mt_link *link, int rc, const char *reason)
 {
 	assert(link->qp != NULL);
+	assert(rc < 0);
 	if (link->close_rc == 0) {
 		link->close_rc = rc;
 		link->close_reason = reason;
@@ -51,6 +52,8 @@ link_call_finish(struct mt_link *link, struct mt_call *call)
 	bool must_pass_msg = false;
 
 	assert(call->is_sent);
+	assert(link->call_count > 0);
+	assert(link->slots.calls[call->request.request_id % link->slots.count] == call);
 	link->slots.calls[call->request.request_id % link->slots.count] = NULL;
 	list_remove(&call->link);
 	link->call_count--;
@@ -77,6 +80,7 @@ link_on_sent(struct split_send *send, int rc, void *arg)
 	(void)send;
 	(void)rc; /* a failure means that the queue pair is closing: on_closed ends the call */
 	CHECK_OBJ(call, LINK_CALL_MAGIC);
+	assert(!call->is_sent);
 	call->is_sent = true;
 	if (call->is_answered)
 		link_call_finish(call->node, call);
@@ -123,6 +127,7 @@ link_on_watch(struct loop_timer *timer, void *arg)
 	bool is_slow;
 
 	CHECK_OBJ(link, LINK_MAGIC);
+	assert(timer == &link->slots.watch_timer);
 	if (next_ns == UINT64_MAX || link->qp == NULL || link->close_rc != 0)
 		return;
 	if (next_ns <= now_ns) {
@@ -157,6 +162,7 @@ mt_link_submit(struct mt_link *link, struct mt_call *call)
 
 	assert(call->piece_count <= NUM_COUNT(call->pieces));
 	assert(call->host != NULL || call->head_bytes == 0);
+	assert(link->qp != NULL);
 	if (link->call_count == link->slots.count)
 		return -ENOBUFS;
 	do {
@@ -207,6 +213,7 @@ link_note_space(struct mt_link *link, const struct mt_call *call)
 {
 	const struct wire_node *request = &call->request;
 
+	assert(call->is_answered);
 	if (request->opcode == WIRE_EXTENT_DELETE && call->rc == 0) {
 		link->slots_free = num_min(link->slots_free + 1, link->slots_total);
 		link->full_kinds = 0;
@@ -274,6 +281,7 @@ mt_link_on_message(struct mt_link *link, struct split_msg *msg, const char **ret
 	struct mt_call *call;
 	int rc = link_decode(msg->header, &reply, ret_field);
 
+	assert(link->close_rc == 0);
 	if (rc != 0)
 		return rc;
 	call = link_match(link, &reply, ret_field);
@@ -297,6 +305,8 @@ mt_link_calls_finish(struct mt_link *link, int rc)
 {
 	struct loop_link *first;
 
+	assert(rc < 0);
+	assert(link->sm.state == MT_LINK_DOWN);
 	/* The link is DOWN: no handler can add a call. */
 	while ((first = list_first(&link->calls)) != NULL) {
 		struct mt_call *call = LIST_ENTRY(first, struct mt_call, link);

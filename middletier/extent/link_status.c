@@ -53,6 +53,7 @@ link_status_decode(struct mt_link *link, const char *text, size_t bytes)
 	uint64_t total, free_count, slot_bytes;
 	int rc = -EPROTO;
 
+	assert(bytes <= LINK_STATUS_REPLY_BYTES_MAX);
 	if (object == NULL)
 		return -EPROTO;
 	if (link_status_u64(object, "slots_total", &total) == 0 &&
@@ -115,6 +116,7 @@ mt_link_status_ask(struct mt_link *link)
 	struct link_status *status = &link->status;
 	int rc;
 
+	assert(link->qp != NULL);
 	if (status->is_asked)
 		return;
 	status->asked_ns = loop_now_ns(link->port->loop);
@@ -136,6 +138,7 @@ mt_link_status_init(struct mt_link *link, mt_link_status_fn fn)
 {
 	struct link_status *status = &link->status;
 
+	assert(!status->is_asked);
 	status->fn = fn;
 	status->host = host_alloc(link->port->split, WIRE_HEADER_BYTES + LINK_STATUS_TEXT_BYTES);
 	if (status->host == NULL)

@@ -4,27 +4,33 @@
 
 #include <errno.h>
 
+#include "base/check.h"
+
 bool
 mt_is_fenced(int rc)
 {
+	assert(rc <= 0);
 	return rc == -ESTALE || rc == -EACCES;
 }
 
 bool
 mt_is_busy(int rc)
 {
+	assert(rc <= 0);
 	return rc == -EBUSY || rc == -ENOBUFS || rc == -ENOMEM;
 }
 
 bool
 mt_is_link_lost(int rc)
 {
+	assert(rc <= 0);
 	return rc == -ECONNRESET || rc == -ETIMEDOUT || rc == -ENOTCONN;
 }
 
 bool
 mt_is_copy_lost(int rc)
 {
+	assert(rc <= 0);
 	return rc == -ERANGE || rc == -EUCLEAN || rc == -ENOENT || rc == -EBADMSG || rc == -EPERM ||
 	    rc == -EINVAL;
 }
@@ -32,6 +38,7 @@ mt_is_copy_lost(int rc)
 bool
 mt_is_copy_bad(int rc)
 {
+	assert(rc <= 0);
 	switch (rc) {
 	case -EBADMSG:
 	case -EIO:

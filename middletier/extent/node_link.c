@@ -112,6 +112,8 @@ mt_link_refresh(struct mt_link *link)
 static void
 link_become_up(struct mt_link *link)
 {
+	assert(link->node_id != 0);
+	assert(link->slots_free <= link->slots_total);
 	sm_move(&link->sm, MT_LINK_UP);
 	link->changed_ns = loop_now_ns(link->port->loop);
 	log_info("node %u: link up address=%s slots_free=%llu slots_total=%llu%s", link->node_id,
@@ -164,6 +166,7 @@ link_is_duplicate(const struct mt_link *link, uint32_t node_id)
 {
 	struct mt_link *other = mt_port_link(link->port, node_id);
 
+	assert(node_id != 0);
 	return other != NULL && other != link;
 }
 
@@ -203,6 +206,8 @@ link_retry_later(struct mt_link *link)
 {
 	uint64_t delay_ns = link->backoff_ns;
 
+	assert(link->qp == NULL);
+	assert(link->backoff_ns >= LINK_BACKOFF_MIN_NS);
 	if (link->is_stopped)
 		return;
 	/* Half fixed, half by chance: a cluster's gateways do not knock in step. */
@@ -219,6 +224,7 @@ link_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 
 	CHECK_OBJ(link, LINK_MAGIC);
 	assert(link->qp == qp);
+	assert(link->sm.state != MT_LINK_DOWN);
 	link->qp = NULL;
 	mt_link_calls_pause(link);
 	if (link->close_rc != 0) {
@@ -310,6 +316,7 @@ mt_link_start(struct mt_link *link)
 {
 	CHECK_OBJ(link, LINK_MAGIC);
 	assert(link->sm.state == MT_LINK_DOWN);
+	assert(!link->is_stopped);
 	link_connect(link);
 }
 

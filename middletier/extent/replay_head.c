@@ -22,6 +22,7 @@ replay_on_head(struct mt_replay *replay, const struct batch_info *info)
 	const struct mt_replay_source *source = &replay->sources[replay->source_index];
 	int rc = 0;
 
+	assert(replay->head_bytes >= BATCH_HEADER_BYTES);
 	if (info->batch_bytes > source->length_bytes - replay->at_bytes)
 		return -EBADMSG; /* it would end behind the agreed length */
 	if (!MUTANT(last_batch_dropped) || source->kind != EXTENT_LOG ||
@@ -45,6 +46,8 @@ mt_replay_take_head(struct mt_replay *replay, const struct mt_replay_read *read)
 	uint64_t end_bytes = read->offset_bytes + read->bytes;
 	uint32_t need_bytes = BATCH_HEADER_BYTES;
 
+	assert(read->source_index == replay->source_index);
+	assert(replay->at_bytes + replay->head_bytes >= read->offset_bytes);
 	for (;;) {
 		struct batch_check check = { .id = source->id,
 			.kind = source->kind,

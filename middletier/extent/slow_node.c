@@ -15,6 +15,7 @@
  */
 #include "extent/slow_node.h"
 
+#include "base/check.h"
 #include "base/list.h"
 #include "base/metrics.h"
 #include "base/num.h"
@@ -45,6 +46,7 @@ slow_node_on_answer(struct mt_link *link, const struct mt_call *call)
 {
 	uint64_t took_ns = loop_now_ns(link->port->loop) - call->sent_ns;
 
+	assert(call->is_answered);
 	if (!slow_node_counts(call))
 		return;
 	link->slow.answered_sent_ns = num_max(link->slow.answered_sent_ns, call->sent_ns);
@@ -78,6 +80,7 @@ slow_look_round(const struct mt_link *link, uint64_t oldest_ns)
 	struct slow_peers peers = { 0 };
 	uint64_t now_ns = loop_now_ns(port->loop);
 
+	assert(oldest_ns <= loop_now_ns(link->port->loop));
 	for (uint32_t i = 0; i < port->link_count; i++) {
 		const struct mt_link *peer = &port->links[i];
 		uint64_t peer_oldest_ns;
