@@ -83,6 +83,7 @@ copy_free(struct mt_copy *copy)
 static void
 copy_tell(struct mt_copy *copy, int rc)
 {
+	assert(rc <= 0);
 	if (copy->is_told || copy->is_stopped)
 		return;
 	copy->is_told = true;
@@ -110,6 +111,8 @@ copy_on_deleted(struct mt_call *call, int rc, const struct wire_node_reply *repl
 static void
 copy_finish_failed(struct mt_copy *copy)
 {
+	assert(copy->sm.state == COPY_FAILED);
+	assert(copy->outstanding_count == 0);
 	mt_copy_window_release(&copy->window);
 	copy_tell(copy, copy->rc);
 	copy->call.request =
@@ -124,6 +127,7 @@ copy_fail(struct mt_copy *copy, int rc)
 {
 	struct loop *loop = copy->options.shard->port->loop;
 
+	assert(rc < 0);
 	copy->rc = rc;
 	loop_timer_stop(loop, &copy->timer);
 	sm_move(&copy->sm, COPY_FAILED);
@@ -140,6 +144,8 @@ copy_call(struct mt_copy *copy, uint32_t node_id, struct mt_call *call, mt_call_
 	struct mt_link *link = mt_port_link(shard->port, node_id);
 	int rc;
 
+	assert(node_id != 0);
+	assert(copy->outstanding_count < COPY_APPENDS_MAX);
 	if (link == NULL)
 		return -ENOTCONN;
 	call->request.id = copy->options.id;
@@ -171,6 +177,7 @@ copy_answered(struct mt_copy *copy)
 static void
 copy_retry(struct mt_copy *copy, int rc)
 {
+	assert(rc < 0);
 	if (++copy->retries > COPY_RETRIES_MAX) {
 		copy_fail(copy, rc);
 		return;
@@ -184,6 +191,7 @@ copy_retry(struct mt_copy *copy, int rc)
 static void
 copy_target_failed(struct mt_copy *copy, int rc)
 {
+	assert(rc < 0);
 	if (mt_is_busy(rc) && copy->sm.state != COPY_CREATING)
 		copy_retry(copy, rc);
 	else if (mt_is_fenced(rc))
@@ -201,6 +209,7 @@ copy_source_failed(struct mt_copy *copy, int rc, const char *why)
 {
 	const struct extent_id *id = &copy->options.id;
 
+	assert(rc < 0);
 	if (mt_is_busy(rc)) {
 		copy_retry(copy, rc);
 		return;
@@ -210,8 +219,8 @@ copy_source_failed(struct mt_copy *copy, int rc, const char *why)
 		return;
 	}
 	log_limited(LOG_WARN,
-	    "copy: %s extent=%" PRIu32 ".%" PRIu32 ".%" PRIu64 " node=%" PRIu32
-	    " offset_bytes=%" PRIu64 " rc=%s",
+	    "copy: another source is read from, %s extent=%" PRIu32 ".%" PRIu32 ".%" PRIu64
+	    " node=%" PRIu32 " offset_bytes=%" PRIu64 " rc=%s",
 	    why, id->shard, id->epoch, id->counter, copy->options.sources[copy->source].node_id,
 	    copy->done_bytes, log_errno(rc));
 	if (mt_is_link_lost(rc))
@@ -231,11 +240,13 @@ copy_appends_done(struct mt_copy *copy)
 {
 	int rc = copy->rc;
 
+	assert(copy->sm.state == COPY_APPENDING);
+	assert(copy->outstanding_count == 0);
 	copy->rc = 0;
 	if (copy->is_source_bad) {
 		/* The head has passed here: what did not pass there is payload, and the source's. */
 		copy->is_source_bad = false;
-		copy_source_failed(copy, -EBADMSG, "a batch of it does not pass");
+		copy_source_failed(copy, -EBADMSG, "a batch of this one does not pass its checks");
 	} else if (rc != 0) {
 		copy_target_failed(copy, rc);
 	} else {
@@ -290,6 +301,7 @@ copy_send(struct mt_copy *copy)
 {
 	struct copy_window *window = &copy->window;
 
+	assert(copy->sm.state == COPY_APPENDING);
 	while (window->next_bytes < window->end_bytes) {
 		struct copy_append *append = copy_free_append(copy);
 		struct batch_info info;
@@ -343,7 +355,7 @@ copy_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply,
 	rc = copy->rc;
 	copy->rc = 0;
 	if (rc != 0) {
-		copy_source_failed(copy, rc, "a batch of it cannot be read");
+		copy_source_failed(copy, rc, "a batch of this one cannot be read");
 		return;
 	}
 	sm_move(&copy->sm, COPY_APPENDING);
@@ -375,6 +387,8 @@ copy_read(struct mt_copy *copy)
 	uint64_t bytes = num_min(copy->options.length_bytes - copy->done_bytes, COPY_WINDOW_BYTES);
 	uint32_t node_id;
 
+	assert(copy->sm.state == COPY_PACING);
+	assert(copy->outstanding_count == 0);
 	if (!copy_choose_source(copy)) {
 		copy_fail(copy, -EIO);
 		return;
@@ -392,7 +406,7 @@ copy_read(struct mt_copy *copy)
 		copy->rc = copy_call(copy, node_id, &copy->reads[i], copy_on_read);
 	}
 	if (copy->outstanding_count == 0)
-		copy_source_failed(copy, copy->rc, "its node cannot be asked");
+		copy_source_failed(copy, copy->rc, "this one's node cannot be asked");
 }
 
 /* ---- pacing ---- */
@@ -403,6 +417,7 @@ copy_price_ns(const struct mt_copy *copy)
 {
 	uint64_t bytes = num_min(copy->options.length_bytes - copy->done_bytes, COPY_WINDOW_BYTES);
 
+	assert(copy->done_bytes < copy->options.length_bytes);
 	if (copy->options.bytes_per_s == 0)
 		return 0;
 	if (copy->options.shard->port->write_count >= COPY_BUSY_WRITES)
@@ -454,6 +469,7 @@ copy_on_timer(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	CHECK_OBJ(copy, COPY_MAGIC);
+	assert(timer == &copy->timer);
 	copy_pace(copy);
 }
 
@@ -484,6 +500,7 @@ copy_cut(struct mt_copy *copy)
 {
 	int rc;
 
+	assert(copy->done_bytes == copy->options.length_bytes);
 	sm_move(&copy->sm, COPY_CUTTING);
 	copy->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_CUT,
 		.offset_bytes = copy->options.length_bytes };
@@ -520,6 +537,8 @@ mt_copy_start(const struct mt_copy_options *options)
 	int rc;
 
 	assert(options->source_count <= MT_REPLICAS_MAX);
+	assert(options->target_node_id != 0);
+	assert(options->id.shard == shard->index);
 	if (copy == NULL) {
 		errno = ENOMEM;
 		return NULL;

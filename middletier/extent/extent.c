@@ -153,6 +153,7 @@ request_send(struct mt_shard *shard, struct mt_extent *extent, uint32_t node_id,
 	struct extent_request *request;
 	int rc;
 
+	assert(extent == NULL || extent->shard == shard);
 	if (outstanding->next == NULL)
 		list_init(outstanding);
 	if (node == NULL)
@@ -185,6 +186,7 @@ static int
 extent_ask(struct mt_extent *extent, uint32_t replica_index, enum wire_opcode opcode,
     uint64_t offset_bytes)
 {
+	assert(replica_index < extent->replica_count);
 	return request_send(extent->shard, extent, extent->replicas[replica_index].node_id,
 	    &(struct wire_node){ .opcode = opcode,
 		.id = extent->id,
@@ -214,6 +216,7 @@ extent_is_asked(struct mt_extent *extent, uint32_t replica_index, enum wire_opco
 {
 	struct loop_link *link, *next;
 
+	assert(replica_index < extent->replica_count);
 	LIST_FOREACH_SAFE(&extent->requests, link, next) {
 		const struct extent_request *request =
 		    LIST_ENTRY(link, struct extent_request, link);
@@ -235,6 +238,7 @@ extent_alloc(struct mt_shard *shard, const struct extent_id *id, enum extent_kin
 {
 	struct mt_extent *extent = mt_calloc(1, sizeof(*extent));
 
+	assert(id->shard == shard->index);
 	if (extent == NULL) {
 		errno = ENOMEM;
 		return NULL;
@@ -267,6 +271,8 @@ extent_place(struct mt_extent *extent, struct mt_link **ret_links)
 	enum extent_kind kind = extent->is_reserve ? MT_PLACE_RESERVE : extent->kind;
 	int rc;
 
+	assert(extent->replica_count == 0);
+	assert(count_min >= 1);
 	while ((rc = mt_placement_pick(port, kind, count, ret_links)) == -EHOSTDOWN &&
 	    count > count_min && count > 1)
 		count--;
@@ -289,6 +295,7 @@ extent_note_make_rc(struct mt_extent *extent, int rc)
 {
 	int seen = rc == 0 || rc == -ENOSPC ? rc : mt_is_fenced(rc) ? -ESTALE : -EHOSTDOWN;
 
+	assert(rc <= 0);
 	if (seen == -ESTALE || extent->make_rc == 0 ||
 	    (seen == -ENOSPC && extent->make_rc != -ESTALE))
 		extent->make_rc = seen;
@@ -304,6 +311,8 @@ extent_create(struct mt_shard *shard, enum extent_kind kind, bool is_reserve, mt
 	struct mt_link *links[MT_REPLICAS_MAX];
 	struct mt_extent *extent;
 
+	assert(fn != NULL);
+	assert(!is_reserve || kind == EXTENT_LOG);
 	if (id.counter > EXTENT_COUNTER_MAX) {
 		errno = ENOSPC;
 		return NULL;
@@ -339,6 +348,7 @@ mt_extent_create_reserve(struct mt_shard *shard, mt_extent_fn fn, void *arg)
 static void
 extent_delete_copies(struct mt_extent *extent)
 {
+	assert(!extent->is_going);
 	for (uint32_t i = 0; i < extent->replica_count; i++) {
 		const struct mt_replica *replica = &extent->replicas[i];
 
@@ -358,6 +368,7 @@ extent_finish_create(struct mt_extent *extent)
 	int rc = extent->make_rc;
 
 	assert(extent->sm.state == MT_EXTENT_CREATING);
+	assert(list_is_empty(&extent->requests));
 	extent->make_fn = NULL;
 	if (rc == 0) {
 		sm_move(&extent->sm, MT_EXTENT_OPEN);
@@ -384,13 +395,16 @@ static void
 extent_on_created(struct mt_extent *extent, uint32_t replica_index, int rc,
     const struct wire_node_reply *reply)
 {
+	assert(extent->sm.state == MT_EXTENT_CREATING);
+	assert(replica_index < extent->replica_count);
 	if (rc == 0)
 		extent->replicas[replica_index].incarnation = reply->offset_bytes;
 	extent_note_make_rc(extent, rc);
 	/* A node that has no room again and again is nothing new; the caller says so once. */
 	if (rc != 0 && rc != -ENOSPC)
 		log_limited(LOG_WARN,
-		    "extent: not created shard=%" PRIu32 " node=%" PRIu32 " rc=%s",
+		    "extent: a node has not created its copy of a new one shard=%" PRIu32
+		    " node=%" PRIu32 " rc=%s",
 		    extent->id.shard, extent->replicas[replica_index].node_id, log_errno(rc));
 	if (list_is_empty(&extent->requests))
 		extent_finish_create(extent);
@@ -472,6 +486,8 @@ mt_extent_cut_replicas(struct mt_extent *extent)
 static void
 extent_on_cut(struct mt_extent *extent, uint32_t replica_index, int rc)
 {
+	assert(rc <= 0);
+	assert(replica_index < extent->replica_count);
 	if (rc == 0 || MUTANT(replica_unverified))
 		extent->replicas[replica_index].is_cut = true;
 	else if (mt_is_copy_lost(rc))
@@ -487,6 +503,7 @@ mt_extent_break(struct mt_extent *extent, uint32_t node_id, int rc)
 	struct mt_link *link = mt_port_link(extent->shard->port, node_id);
 	char text[MT_EXTENT_TEXT_BYTES];
 
+	assert(rc < 0);
 	if (extent->sm.state != MT_EXTENT_OPEN)
 		return;
 	sm_move(&extent->sm, MT_EXTENT_BROKEN);
@@ -494,7 +511,8 @@ mt_extent_break(struct mt_extent *extent, uint32_t node_id, int rc)
 		mt_link_refresh(link); /* its disk may take no more writes at all */
 	metric_add(&extent->shard->port->metrics[MT_METRIC_extents_broken], 1);
 	log_limited(LOG_WARN,
-	    "extent: broken extent=%s node=%" PRIu32 " acked_bytes=%" PRIu64 " rc=%s",
+	    "extent: takes no more appends, a replica has failed extent=%s node=%" PRIu32
+	    " acked_bytes=%" PRIu64 " rc=%s",
 	    mt_extent_text(extent, text), node_id, extent->acked_bytes, log_errno(rc));
 }
 

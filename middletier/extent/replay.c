@@ -71,6 +71,7 @@ static void replay_run(struct mt_replay *replay);
 static const struct mt_replay_source *
 replay_source(const struct mt_replay *replay)
 {
+	assert(replay->source_index < replay->source_count);
 	return &replay->sources[replay->source_index];
 }
 
@@ -79,6 +80,7 @@ replay_source(const struct mt_replay *replay)
 static void
 replay_enter_source(struct mt_replay *replay, uint32_t index)
 {
+	assert(index <= replay->source_count);
 	/* An empty extent has nothing to say. */
 	while (index < replay->source_count && replay->sources[index].length_bytes == 0)
 		index++;
@@ -109,6 +111,7 @@ replay_pop(struct mt_replay *replay)
 	struct mt_replay_read *read = replay_first(replay);
 
 	assert(!read->is_out);
+	assert(replay->read_count > 0);
 	if (read->msg != NULL)
 		split_msg_release(read->msg);
 	read->msg = NULL;
@@ -138,6 +141,7 @@ replay_pick(struct mt_replay *replay, uint32_t source_index, const struct mt_cho
 		.count = source->replica_count,
 		.rotor = &replay->rotor };
 
+	assert(source_index < replay->source_count);
 	return mt_chooser_pick(chooser, replay->shard->port, &copies, ret_link);
 }
 
@@ -151,6 +155,7 @@ replay_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply
 	(void)call;
 	(void)reply;
 	CHECK_OBJ(replay, REPLAY_MAGIC);
+	assert(read->is_out);
 	read->is_out = false;
 	read->rc = rc;
 	read->msg = msg;
@@ -174,6 +179,7 @@ replay_window(const struct mt_replay *replay, uint64_t *ret_from, uint64_t *ret_
 	uint64_t base = replay->ask_source == replay->source_index ? replay->at_bytes : 0;
 	uint64_t from = replay->ask_offset_bytes, to = from + MT_RECEIVE_BYTES;
 
+	assert(replay->ask_source < replay->source_count);
 	if (source->kind == EXTENT_LOG &&
 	    mt_replay_guess_window(&replay->guess, base, &from, &to) &&
 	    to - from > MT_RECEIVE_BYTES)
@@ -193,6 +199,10 @@ replay_ask(struct mt_replay *replay, uint64_t from, uint64_t to)
 	struct mt_link *link;
 	int index;
 
+	assert(from < to);
+	assert(to - from <= MT_RECEIVE_BYTES);
+	assert(replay->read_count < MT_REPLAY_READS_MAX);
+	assert(!read->is_out);
 	read->replay = replay;
 	read->source_index = replay->ask_source;
 	read->offset_bytes = from;
@@ -257,6 +267,7 @@ replay_fill(struct mt_replay *replay)
 {
 	uint32_t reads_max = replay_reads_max(replay);
 
+	assert(replay->sm.state == MT_REPLAY_RUNNING);
 	while (replay->read_count < reads_max && replay_sync_ask(replay)) {
 		uint64_t from, to;
 
@@ -306,6 +317,7 @@ replay_take_piece(struct mt_replay *replay, const struct mt_replay_read *read)
 	int rc = 1;
 
 	assert(read->msg->payload_bytes == read->bytes);
+	assert(read->source_index == replay->source_index);
 	while (rc == 1 && replay->at_bytes + replay->head_bytes < end_bytes)
 		rc = mt_replay_take_head(replay, read);
 	if (rc == 0 && replay->at_bytes < length_bytes && end_bytes == length_bytes)
@@ -325,6 +337,7 @@ replay_take_piece(struct mt_replay *replay, const struct mt_replay_read *read)
 static void
 replay_finish(struct mt_replay *replay, int rc)
 {
+	assert(rc <= 0);
 	mt_replay_stop(replay);
 	if (replay->sm.state != MT_REPLAY_DONE)
 		sm_move(&replay->sm, MT_REPLAY_DONE);
@@ -338,13 +351,15 @@ replay_wait(struct mt_replay *replay)
 	uint64_t now_ns = loop_now_ns(replay->shard->port->loop);
 	bool is_bad = replay->chooser.bad != 0;
 
+	assert(replay->sm.state == MT_REPLAY_DRAINING);
 	if (now_ns - replay->log_ns >= REPLAY_LOG_NS) {
 		replay->log_ns = now_ns;
 		log_at(is_bad ? LOG_ERROR : LOG_INFO,
-		    "shard %" PRIu32 ": waits for a%s copy of extent %" PRIu32 ".%" PRIu32
-		    ".%" PRIu64 " offset_bytes=%" PRIu64,
-		    replay->shard->index, is_bad ? " good" : "", source->id.shard, source->id.epoch,
-		    source->id.counter, replay->at_bytes);
+		    "shard %" PRIu32 ": serves nothing, %s of extent %" PRIu32 ".%" PRIu32
+		    ".%" PRIu64 " can be read offset_bytes=%" PRIu64
+		    ": start the storage nodes that are down (cleave node list)",
+		    replay->shard->index, is_bad ? "no good copy" : "no copy", source->id.shard,
+		    source->id.epoch, source->id.counter, replay->at_bytes);
 	}
 	mt_chooser_reset(&replay->chooser); /* bad ones, too: without them the shard stands still */
 	replay->must_wait = false;
@@ -356,6 +371,7 @@ replay_wait(struct mt_replay *replay)
 static void
 replay_restart(struct mt_replay *replay)
 {
+	assert(replay->read_count == 0);
 	loop_timer_stop(replay->shard->port->loop, &replay->timer);
 	replay->ask_source = replay->source_index;
 	replay->ask_offset_bytes = replay->at_bytes;
@@ -369,6 +385,7 @@ replay_drain(struct mt_replay *replay)
 {
 	struct mt_link *link;
 
+	assert(replay->sm.state == MT_REPLAY_DRAINING);
 	for (uint32_t i = 0; i < replay->read_count; i++) {
 		if (replay->reads[(replay->read_first + i) % MT_REPLAY_READS_MAX].is_out)
 			return;
@@ -392,6 +409,7 @@ replay_drain(struct mt_replay *replay)
 static void
 replay_read_again(struct mt_replay *replay)
 {
+	assert(replay->sm.state == MT_REPLAY_RUNNING);
 	mt_replay_guess_reset(&replay->guess);
 	sm_move(&replay->sm, MT_REPLAY_DRAINING);
 	replay_drain(replay);
@@ -403,6 +421,7 @@ replay_fail(struct mt_replay *replay, const struct mt_replay_read *read, int rc)
 {
 	const struct mt_replay_source *source = replay_source(replay);
 
+	assert(rc < 0);
 	if (rc != -ENOMEM) {
 		if (rc == -EBADMSG)
 			mt_chooser_note_bad(&replay->chooser, read->replica_index);
@@ -410,8 +429,8 @@ replay_fail(struct mt_replay *replay, const struct mt_replay_read *read, int rc)
 			mt_chooser_note_failed(&replay->chooser, read->replica_index);
 		metric_add(&replay->shard->port->metrics[MT_METRIC_replica_read_errors], 1);
 		log_limited(LOG_WARN,
-		    "shard %" PRIu32 ": cannot read a copy extent=%" PRIu32 ".%" PRIu32 ".%" PRIu64
-		    " node=%" PRIu32 " offset_bytes=%" PRIu64 " rc=%s",
+		    "shard %" PRIu32 ": cannot read a copy, another is tried extent=%" PRIu32
+		    ".%" PRIu32 ".%" PRIu64 " node=%" PRIu32 " offset_bytes=%" PRIu64 " rc=%s",
 		    replay->shard->index, source->id.shard, source->id.epoch, source->id.counter,
 		    source->replicas[read->replica_index].node_id, replay->at_bytes, log_errno(rc));
 	} else {
@@ -474,6 +493,7 @@ replay_on_timer(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	CHECK_OBJ(replay, REPLAY_MAGIC);
+	assert(timer == &replay->timer);
 	if (replay->sm.state == MT_REPLAY_WAITING)
 		replay_restart(replay);
 	else if (replay->sm.state == MT_REPLAY_RUNNING)
@@ -487,6 +507,7 @@ mt_replay_start(struct mt_replay *replay)
 {
 	struct loop *loop = replay->shard->port->loop;
 
+	assert(replay->on_batch != NULL && replay->fn != NULL);
 	replay->head = mt_calloc(1, BATCH_HEAD_BYTES_MAX);
 	if (replay->head == NULL)
 		return -ENOMEM;

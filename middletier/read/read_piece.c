@@ -192,8 +192,9 @@ piece_note_bad_copy(struct read_piece *piece, int rc)
 		(void)mt_extent_text(extent, text);
 	}
 	log_limited(LOG_WARN,
-	    "read: bad copy node=%" PRIu32 " extent=%s offset_bytes=%" PRIu32 " volume=%" PRIu64
-	    " segment=%" PRIu64 " block=%" PRIu64 " rc=%s",
+	    "read: a copy is bad, another is read and this one will be verified node=%" PRIu32
+	    " extent=%s offset_bytes=%" PRIu32 " volume=%" PRIu64 " segment=%" PRIu64
+	    " block=%" PRIu64 " rc=%s",
 	    piece->call.node->node_id, text, piece->stretch.location.offset_bytes,
 	    piece->read->session->hello.volume_id, io->segment,
 	    io->offset_bytes / CLEAVE_BLOCK_BYTES + piece->stretch.first, log_errno(rc));
@@ -240,7 +241,8 @@ piece_on_loaded(struct read_piece *piece)
 	    READ_STORED); /* there is nothing in making zeros that could fail */
 	if (was_in_ring) {
 		log_limited(LOG_ERROR,
-		    "read: device memory does not match its CRC shard=%" PRIu32 " rc=%s",
+		    "read: device memory does not match its CRC, a copy is read instead: is this "
+		    "host's memory sound? shard=%" PRIu32 " rc=%s",
 		    piece->read->shard->index, log_errno(rc));
 		piece->is_ring_bad = true;
 	} else {

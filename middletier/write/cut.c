@@ -94,8 +94,9 @@ cut_on_timer(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	assert(mt_cut_is_holding(&shard->write->cut));
-	log_warn("shard %" PRIu32 ": nobody has ended the hold for snapshot %" PRIu64, shard->index,
-	    shard->write->cut.order.number);
+	log_warn("shard %" PRIu32 ": nobody has ended the hold for snapshot %" PRIu64
+		 " in time: writes are answered again, and the snapshot may have to be taken anew",
+	    shard->index, shard->write->cut.order.number);
 	cut_end(shard);
 	cut_answer(&shard->write->cut, -ETIMEDOUT);
 }

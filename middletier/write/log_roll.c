@@ -132,8 +132,9 @@ roll_log_wait(struct mt_write_state *state, int rc)
 			  "node list",
 		    shard->index);
 	else if (rc != -EHOSTDOWN)
-		log_error("shard %" PRIu32 ": no new extent for its log rc=%s", shard->index,
-		    log_errno(rc));
+		log_error("shard %" PRIu32
+			  ": no new extent for its log, tries again every second rc=%s",
+		    shard->index, log_errno(rc));
 	else
 		log_warn("shard %" PRIu32 ": waits for %" PRIu32 " storage nodes, %" PRIu32
 			 " are up",
@@ -300,7 +301,9 @@ roll_on_committed(int rc, void *arg)
 		return;
 	}
 	if (rc != 0) {
-		log_limited(LOG_WARN, "shard %" PRIu32 ": its manifest takes no edit rc=%s",
+		log_limited(LOG_WARN,
+		    "shard %" PRIu32
+		    ": cannot record in its manifest where its log goes on, tries again rc=%s",
 		    state->shard->index, log_errno(rc));
 		sm_move(&roll->sm, LOG_ROLL_TURNING);
 		roll->is_commit_failed = true;
@@ -323,7 +326,7 @@ roll_on_committed(int rc, void *arg)
 	roll->spare = NULL;
 	roll->is_offered = roll->is_full = false;
 	if (roll->is_wait_logged)
-		log_info("shard %" PRIu32 ": goes on", state->shard->index);
+		log_info("shard %" PRIu32 ": its log goes on", state->shard->index);
 	roll->is_wait_logged = false;
 	mt_reclaim_kick(state->shard);
 	write_pump_soon(state);

@@ -133,6 +133,7 @@ mt_policy_learn(const struct mt_volume *volume, struct mt_auto *autos,
 	if (!mt_auto_learn(&autos[service_class], service_class, job))
 		return;
 	name = mt_auto_chosen(&autos[service_class], &level);
-	log_limited(LOG_INFO, "volume: auto takes engine=%s level=%d volume=%" PRIu64 " class=%s",
+	log_limited(LOG_INFO,
+	    "volume: engine auto has settled on engine=%s level=%d volume=%" PRIu64 " class=%s",
 	    name, level, volume->id, classes[service_class]);
 }

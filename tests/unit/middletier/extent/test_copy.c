@@ -240,7 +240,7 @@ Test(copy, takes_nothing_rotten)
 	start(&options);
 	cr_assert_eq(wait_over(), 0);
 	expect_identical(mt_rig_index(&extent->replicas[2]));
-	cr_assert(mt_rig_logged(rig, "copy: a batch of it"));
+	cr_assert(mt_rig_logged(rig, "copy: another source is read from, a batch of this one"));
 }
 
 /* The next batch's head, longer than a block, begins a block before the window ends: nothing is wrong. */
