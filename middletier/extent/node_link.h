@@ -64,20 +64,35 @@ struct mt_link {
 	const char *close_reason;
 };
 
+/*
+ * mt_link_init -- the link number @index of @port, DOWN, to the node at @config's address
+ *
+ * Returns 0; -ENOMEM: there is nothing to be finished.
+ * Threads: the port's loop thread, as for all of this header.
+ */
 int mt_link_init(struct mt_link *link, struct mt_port *port, uint32_t index,
     const struct mt_node_config *config);
+/* mt_link_start -- connect, and again whenever the connection is lost, until mt_link_stop. */
 void mt_link_start(struct mt_link *link);
-/* mt_link_fini -- closes; outstanding calls have completed when @port's queue pairs are closed. */
+/* mt_link_stop -- close, for good; calls that are out end with an error before the queue pair is gone. */
 void mt_link_stop(struct mt_link *link);
+/* mt_link_fini -- free what it holds; one that was never made is a no-op. The queue pair is gone, or goes unseen. */
 void mt_link_fini(struct mt_link *link);
 
-/* mt_link_call -- 0: @call->fn once, from the loop; -ENOTCONN, -ENOBUFS: never. */
+/*
+ * mt_link_call -- send @call's request to the node
+ *
+ * Ownership: @call, its host buffer and its pieces are the link's until @call->fn.
+ * Returns:   0: @call->fn once, from the loop; -ENOTCONN the link is not up, or closing; -ENOBUFS too many
+ *            calls are out: no @call->fn.
+ */
 int mt_link_call(struct mt_link *link, struct mt_call *call);
+/* mt_link_is_up -- has the node said who it is and how much room it has, and is the connection there? */
 bool mt_link_is_up(const struct mt_link *link);
-/* mt_link_renew -- connect anew: what its hello says has changed. */
+/* mt_link_renew -- connect anew: what our hello says has changed. */
 void mt_link_renew(struct mt_link *link);
 
-/* mt_link_is_avoided -- it was slow lately: others are preferred. */
+/* mt_link_is_avoided -- was the node slow lately? Then new extents go to others. */
 static inline bool
 mt_link_is_avoided(const struct mt_link *link, uint64_t now_ns)
 {

@@ -99,10 +99,13 @@ struct mt_replay {
  * takes. Returns 0; -ENOMEM: no @fn.
  */
 int mt_replay_start(struct mt_replay *replay);
+/* mt_replay_on_link -- a link of the port came up or went down: one that waits for a node tries again. */
 void mt_replay_on_link(struct mt_replay *replay, struct mt_link *link, bool is_up);
 /* mt_replay_stop -- @fn and on_batch are not called any more; reads that are out end by themselves. */
 void mt_replay_stop(struct mt_replay *replay);
+/* mt_replay_is_quiet -- no read of it is out: it may be started again, or freed. */
 bool mt_replay_is_quiet(const struct mt_replay *replay);
+/* mt_replay_fini -- free what it holds; one that was never started is a no-op. */
 void mt_replay_fini(struct mt_replay *replay);
 
 #endif /* CLEAVE_MIDDLETIER_EXTENT_REPLAY_H */

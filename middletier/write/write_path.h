@@ -29,18 +29,23 @@ struct mt_write_state;
 struct split_msg;
 
 /*
- * mt_write, mt_read (read/read_path.h) -- own @msg until they reply to it, and call mt_session_request_done then, possibly before they
- * return. @io is within the volume. A shard that is not serving yet parks the request (bounded by the
- * receive pool); one that has stopped answers -EREMCHG. A READ, or BLOCK_STATUS, is answered from its
- * message's own payload buffer.
+ * mt_write -- take a WRITE, DISCARD or WRITE_ZEROES of @session
+ *
+ * A shard that does not serve yet parks it, as many as the port has receives; one that has stopped answers
+ * -EREMCHG. @io is within the volume: decoded, and its place checked.
+ * Ownership: @msg is the write's until it has replied. Then it calls mt_session_request_done, possibly before
+ *            this returns.
+ * Threads:   the port's loop thread, as for all of this header.
  */
 void mt_write(struct mt_shard *shard, struct mt_session *session, struct split_msg *msg,
     const struct wire_io *io);
 /*
- * Inits come before the port listens (its free receives are counted then), after the engine set, and
- * for shards after the ring. Finis: when no queue pair is left and no engine job can run any more.
+ * mt_write_path_init -- before the port listens (its receives are counted), after its engine set and @shard's ring
+ *
+ * Returns 0; -ENOMEM: shard->write stays NULL.
  */
 int mt_write_path_init(struct mt_shard *shard);
+/* mt_write_path_fini -- when no queue pair is left, and no engine job can run any more. */
 void mt_write_path_fini(struct mt_shard *shard);
 /* mt_write_path_is_quiet -- stopped, every write answered, no batch or job out. */
 bool mt_write_path_is_quiet(const struct mt_shard *shard);
@@ -67,6 +72,7 @@ void mt_write_path_stop(struct mt_shard *shard, int rc);
  * domains for. Returns when to ask again, UINT64_MAX: there is nothing to be done.
  */
 uint64_t mt_write_path_tend(struct mt_shard *shard, uint32_t domain_count);
+/* mt_write_path_on_link -- a link of the port came up or went down: the log may need another extent. */
 void mt_write_path_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up);
 
 enum write_state {
