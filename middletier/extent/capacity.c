@@ -47,6 +47,7 @@ capacity_domain_slots(const struct mt_link *links, uint32_t link_count, uint32_t
 {
 	uint64_t slots = 0;
 
+	assert(first < link_count);
 	for (uint32_t i = 0; i < link_count; i++) {
 		if (!mt_node_is_same_domain(&links[i].config, &links[first].config))
 			continue;
@@ -64,6 +65,7 @@ mt_capacity_check(const struct mt_link *links, uint32_t link_count, uint32_t sha
 	uint64_t copy_slots = (uint64_t)CLEAVE_SLOTS_PER_SHARD_MIN * shard_count;
 	uint64_t total = 0, usable = 0, copies = 0;
 
+	assert(shard_count > 0);
 	for (uint32_t i = 0; i < link_count; i++) {
 		uint64_t slots = capacity_domain_slots(links, link_count, i);
 
@@ -98,6 +100,7 @@ mt_capacity_note_slot(struct mt_shared *shared, uint64_t slot_bytes)
 {
 	uint64_t seen = atomic_load(&shared->slot_bytes_min);
 
+	assert(slot_bytes > 0);
 	while ((seen == 0 || slot_bytes < seen) &&
 	    !atomic_compare_exchange_weak(&shared->slot_bytes_min, &seen, slot_bytes))
 		;

@@ -15,6 +15,7 @@ struct mt_link;
 struct mt_node_config;
 struct mt_shared;
 
+/* mt_node_is_same_domain -- do both fail together? A node without a domain does so with itself alone. */
 bool mt_node_is_same_domain(const struct mt_node_config *a, const struct mt_node_config *b);
 /* mt_node_domain_count -- how many domains @nodes are of. */
 uint32_t mt_node_domain_count(const struct mt_node_config *nodes, uint32_t count);

@@ -7,12 +7,13 @@
  *	   |           | +---------+-----------+  |          |
  *	   +-----------+-----------+--------------+----------+--> FAILED (what is there is deleted)
  *
- * A window of up to 256 KiB is read from one source; the batches that lie in it whole go straight on
+ * A window of up to 256 KiB is read from one source (choose.h), the next one from another, so that all
+ * nodes are read from; the batches that lie in it whole go straight on
  * from the messages they arrived in, several at a time, for the target checks each in its order and one
  * that does not pass changes nothing there. Only heads are looked at here. A window begins where the
  * target's copy ends, so whatever fails, the next one repairs it:
  *
- *	a source is lost, or what it returns does not pass    the next source; none left for that
+ *	a source is lost, or what it returns does not pass    another source; none left for that
  *	                                                      batch: -EIO
  *	a node is busy                                        again after a pause
  *	the target is lost, full, fenced, refuses             the copy fails
@@ -38,30 +39,18 @@
 #include "common/port.h"
 #include "common/replica.h"
 #include "common/shard.h"
+#include "extent/choose.h"
+#include "extent/copy_list.h"
+#include "extent/copy_state.h"
+#include "extent/copy_window.h"
+#include "extent/node_error.h"
 #include "extent/node_link.h"
 
-#define COPY_MAGIC 0x59504f43u /* "COPY" */
-#define COPY_READS_MAX 4u
-#define COPY_APPENDS_MAX 16u
 #define COPY_TURN_NS NUM_MS(5) /* another copy's window is looked for again */
-#define COPY_WINDOW_BYTES (COPY_READS_MAX * MT_RECEIVE_BYTES)
 #define COPY_RETRY_NS NUM_MS(50)
 #define COPY_RETRIES_MAX 100u
 #define COPY_BUSY_WRITES 16u /* of the port's clients, in flight */
 #define COPY_BUSY_PRICE 4u
-
-_Static_assert(COPY_WINDOW_BYTES >= BATCH_BYTES_MAX, "a window holds a batch");
-
-enum copy_state {
-	COPY_CREATING,
-	COPY_PACING,
-	COPY_READING,
-	COPY_APPENDING,
-	COPY_CUTTING,
-	COPY_DONE,
-	COPY_FAILED,
-	COPY_STATE_NR
-};
 
 static const struct sm_state copy_table[COPY_STATE_NR] = {
 	[COPY_CREATING] = { "creating", SM_TO(COPY_PACING) | SM_TO(COPY_FAILED), SM_INITIAL },
@@ -76,55 +65,11 @@ static const struct sm_state copy_table[COPY_STATE_NR] = {
 	[COPY_FAILED] = { "failed", 0, SM_FINAL | SM_FAILURE },
 };
 
-struct copy_append {
-	struct mt_call call;
-	uint64_t end_bytes;
-	uint32_t batch_crc;
-	bool is_out;
-};
-
-struct mt_copy {
-	uint32_t magic;
-	struct loop_link link; /* shard->copies */
-	struct mt_copy_options options;
-	struct sm sm;
-	uint64_t incarnation; /* 0: nothing known to be there */
-	uint64_t done_bytes;  /* what the target holds, and its chain */
-	uint32_t chain_crc;
-	uint32_t source;  /* in options.sources */
-	uint32_t tried;   /* bit set: sources that have failed */
-	uint32_t retries; /* in a row */
-	uint64_t paid_ns; /* when the budget is even */
-	/* The window: read at done_bytes, then sent from sent_bytes. */
-	uint64_t window_at, window_end;
-	uint64_t sent_bytes;
-	uint32_t sent_crc;
-	struct mt_call reads[COPY_READS_MAX];
-	struct split_msg *msgs[COPY_READS_MAX];
-	struct copy_append appends[COPY_APPENDS_MAX];
-	struct mt_call call; /* CREATE, CUT, DELETE */
-	uint32_t outstanding_count;
-	int rc; /* the first failure in this state */
-	bool is_source_bad, is_stopped, is_told;
-	struct loop_timer timer;
-	uint8_t head[BATCH_HEAD_BYTES_MAX];
-};
-
 static void copy_pace(struct mt_copy *copy);
 static void copy_cut(struct mt_copy *copy);
 static void copy_send(struct mt_copy *copy);
 
 /* ---- its end ---- */
-
-static void
-copy_release(struct mt_copy *copy)
-{
-	for (uint32_t i = 0; i < COPY_READS_MAX; i++) {
-		if (copy->msgs[i] != NULL)
-			split_msg_release(copy->msgs[i]);
-		copy->msgs[i] = NULL;
-	}
-}
 
 static void
 copy_free(struct mt_copy *copy)
@@ -138,6 +83,7 @@ copy_free(struct mt_copy *copy)
 static void
 copy_tell(struct mt_copy *copy, int rc)
 {
+	assert(rc <= 0);
 	if (copy->is_told || copy->is_stopped)
 		return;
 	copy->is_told = true;
@@ -165,7 +111,9 @@ copy_on_deleted(struct mt_call *call, int rc, const struct wire_node_reply *repl
 static void
 copy_finish_failed(struct mt_copy *copy)
 {
-	copy_release(copy);
+	assert(copy->sm.state == COPY_FAILED);
+	assert(copy->outstanding_count == 0);
+	mt_copy_window_release(&copy->window);
 	copy_tell(copy, copy->rc);
 	copy->call.request =
 	    (struct wire_node){ .opcode = WIRE_EXTENT_DELETE, .offset_bytes = copy->incarnation };
@@ -179,6 +127,7 @@ copy_fail(struct mt_copy *copy, int rc)
 {
 	struct loop *loop = copy->options.shard->port->loop;
 
+	assert(rc < 0);
 	copy->rc = rc;
 	loop_timer_stop(loop, &copy->timer);
 	sm_move(&copy->sm, COPY_FAILED);
@@ -188,24 +137,6 @@ copy_fail(struct mt_copy *copy, int rc)
 
 /* ---- calls ---- */
 
-static bool
-is_fenced(int rc)
-{
-	return rc == -ESTALE || rc == -EACCES;
-}
-
-static bool
-is_busy(int rc)
-{
-	return rc == -EBUSY || rc == -ENOBUFS || rc == -ENOMEM;
-}
-
-static bool
-is_lost(int rc)
-{
-	return rc == -ECONNRESET || rc == -ETIMEDOUT || rc == -ENOTCONN;
-}
-
 static int
 copy_call(struct mt_copy *copy, uint32_t node_id, struct mt_call *call, mt_call_fn fn)
 {
@@ -213,6 +144,8 @@ copy_call(struct mt_copy *copy, uint32_t node_id, struct mt_call *call, mt_call_
 	struct mt_link *link = mt_port_link(shard->port, node_id);
 	int rc;
 
+	assert(node_id != 0);
+	assert(copy->outstanding_count < COPY_APPENDS_MAX);
 	if (link == NULL)
 		return -ENOTCONN;
 	call->request.id = copy->options.id;
@@ -244,11 +177,12 @@ copy_answered(struct mt_copy *copy)
 static void
 copy_retry(struct mt_copy *copy, int rc)
 {
+	assert(rc < 0);
 	if (++copy->retries > COPY_RETRIES_MAX) {
 		copy_fail(copy, rc);
 		return;
 	}
-	copy_release(copy);
+	mt_copy_window_release(&copy->window);
 	if (copy->sm.state != COPY_PACING)
 		sm_move(&copy->sm, COPY_PACING);
 	loop_timer_start(copy->options.shard->port->loop, &copy->timer, COPY_RETRY_NS);
@@ -257,67 +191,43 @@ copy_retry(struct mt_copy *copy, int rc)
 static void
 copy_target_failed(struct mt_copy *copy, int rc)
 {
-	if (is_busy(rc) && copy->sm.state != COPY_CREATING)
+	assert(rc < 0);
+	if (mt_is_busy(rc) && copy->sm.state != COPY_CREATING)
 		copy_retry(copy, rc);
-	else if (is_fenced(rc))
+	else if (mt_is_fenced(rc))
 		copy_fail(copy, -ESTALE);
-	else if (is_lost(rc))
+	else if (mt_is_link_lost(rc))
 		copy_fail(copy, -ENOTCONN);
 	else
-		copy_fail(copy, rc == -ENOSPC || rc == -EEXIST || is_busy(rc) ? rc : -EIO);
+		copy_fail(copy, rc == -ENOSPC || rc == -EEXIST || mt_is_busy(rc) ? rc : -EIO);
 }
 
 /* ---- sources ---- */
-
-/*
- * The next that has not failed here; one whose node is up comes first, a damaged copy last: a target
- * takes only what passes. False: there is none.
- */
-static bool
-copy_choose_source(struct mt_copy *copy)
-{
-	const struct mt_copy_options *options = &copy->options;
-	uint32_t best = UINT32_MAX, best_rank = UINT32_MAX;
-
-	for (uint32_t i = 0; i < options->source_count; i++) {
-		struct mt_link *link =
-		    mt_port_link(options->shard->port, options->sources[i].node_id);
-		bool is_up = link != NULL && mt_link_is_up(link);
-		uint32_t rank = (is_up ? 0 : 2u) + (options->sources[i].is_damaged ? 1 : 0);
-
-		if ((copy->tried & 1u << i) != 0 || rank >= best_rank)
-			continue;
-		best = i;
-		best_rank = rank;
-	}
-	copy->source = best;
-	return best != UINT32_MAX;
-}
 
 static void
 copy_source_failed(struct mt_copy *copy, int rc, const char *why)
 {
 	const struct extent_id *id = &copy->options.id;
 
-	if (is_busy(rc)) {
+	assert(rc < 0);
+	if (mt_is_busy(rc)) {
 		copy_retry(copy, rc);
 		return;
 	}
-	if (is_fenced(rc)) {
+	if (mt_is_fenced(rc)) {
 		copy_fail(copy, -ESTALE);
 		return;
 	}
 	log_limited(LOG_WARN,
-	    "copy: %s extent=%" PRIu32 ".%" PRIu32 ".%" PRIu64 " node=%" PRIu32
-	    " offset_bytes=%" PRIu64 " rc=%s",
+	    "copy: another source is read from, %s extent=%" PRIu32 ".%" PRIu32 ".%" PRIu64
+	    " node=%" PRIu32 " offset_bytes=%" PRIu64 " rc=%s",
 	    why, id->shard, id->epoch, id->counter, copy->options.sources[copy->source].node_id,
 	    copy->done_bytes, log_errno(rc));
-	copy->tried |= 1u << copy->source;
-	copy_release(copy);
-	if (!copy_choose_source(copy)) {
-		copy_fail(copy, -EIO);
-		return;
-	}
+	if (mt_is_link_lost(rc))
+		mt_chooser_note_failed(&copy->chooser, copy->source);
+	else
+		mt_chooser_note_bad(&copy->chooser, copy->source);
+	mt_copy_window_release(&copy->window);
 	if (copy->sm.state != COPY_PACING)
 		sm_move(&copy->sm, COPY_PACING);
 	copy_pace(copy);
@@ -330,15 +240,17 @@ copy_appends_done(struct mt_copy *copy)
 {
 	int rc = copy->rc;
 
+	assert(copy->sm.state == COPY_APPENDING);
+	assert(copy->outstanding_count == 0);
 	copy->rc = 0;
 	if (copy->is_source_bad) {
 		/* The head has passed here: what did not pass there is payload, and the source's. */
 		copy->is_source_bad = false;
-		copy_source_failed(copy, -EBADMSG, "a batch of it does not pass");
+		copy_source_failed(copy, -EBADMSG, "a batch of this one does not pass its checks");
 	} else if (rc != 0) {
 		copy_target_failed(copy, rc);
 	} else {
-		copy_release(copy);
+		mt_copy_window_release(&copy->window);
 		sm_move(&copy->sm, COPY_PACING);
 		copy_pace(copy);
 	}
@@ -362,7 +274,7 @@ copy_on_appended(struct mt_call *call, int rc, const struct wire_node_reply *rep
 		copy->done_bytes = append->end_bytes;
 		copy->chain_crc = append->batch_crc;
 		copy->retries = 0;
-		copy->tried = 0; /* what failed there may be whole here */
+		mt_chooser_reset(&copy->chooser); /* what failed there may be whole here */
 	} else if (rc != 0 && copy->rc == 0) {
 		copy->rc = rc; /* those behind it fail because of it */
 		copy->is_source_bad = rc == -EBADMSG;
@@ -371,73 +283,6 @@ copy_on_appended(struct mt_call *call, int rc, const struct wire_node_reply *rep
 		copy_send(copy);
 	else if (copy->outstanding_count == 0)
 		copy_appends_done(copy);
-}
-
-/* @bytes of the window at @at, which may span messages, to host memory. */
-static void
-copy_peek(struct mt_copy *copy, uint64_t at, uint32_t bytes)
-{
-	uint32_t done = 0;
-
-	while (done < bytes) {
-		uint64_t from = at + done - copy->window_at;
-		uint32_t offset = (uint32_t)(from % MT_RECEIVE_BYTES);
-		uint32_t count =
-		    (uint32_t)num_min(bytes - done, (uint64_t)MT_RECEIVE_BYTES - offset);
-
-		dev_copy_to_host(copy->options.shard->port->split, copy->head + done,
-		    dev_ptr_add(copy->msgs[from / MT_RECEIVE_BYTES]->payload, offset), count);
-		done += count;
-	}
-}
-
-/* The batch at sent_bytes. 0; -EMSGSIZE it is not in the window whole; -EBADMSG. */
-static int
-copy_check_head(struct mt_copy *copy, struct batch_info *ret_info)
-{
-	uint64_t left_bytes = copy->window_end - copy->sent_bytes;
-	uint32_t bytes = (uint32_t)num_min(left_bytes, BATCH_HEAD_BYTES_MAX);
-	struct batch_check check = { .id = copy->options.id,
-		.kind = copy->options.kind,
-		.offset_bytes = copy->sent_bytes,
-		.prev_crc = copy->sent_crc };
-	int rc;
-
-	copy_peek(copy, copy->sent_bytes, bytes);
-	rc = batch_head_check(copy->head, bytes, &check);
-	*ret_info = check.info;
-	/* At the window's beginning a whole head is there. */
-	if (rc == -EMSGSIZE && copy->sent_bytes > copy->window_at)
-		return -EMSGSIZE;
-	if (rc != 0 || check.info.batch_bytes > copy->options.length_bytes - copy->sent_bytes)
-		return -EBADMSG;
-	return check.info.batch_bytes > left_bytes ? -EMSGSIZE : 0;
-}
-
-static int
-copy_append(struct mt_copy *copy, struct copy_append *append, const struct batch_info *info)
-{
-	uint64_t from = copy->sent_bytes - copy->window_at;
-	uint32_t left = info->batch_bytes;
-	struct mt_call *call = &append->call;
-
-	call->request = (struct wire_node){ .opcode = WIRE_EXTENT_APPEND,
-		.offset_bytes = copy->sent_bytes,
-		.length_bytes = info->batch_bytes };
-	call->piece_count = 0;
-	while (left > 0) {
-		uint32_t offset = (uint32_t)(from % MT_RECEIVE_BYTES);
-		uint32_t count = (uint32_t)num_min(left, (uint64_t)MT_RECEIVE_BYTES - offset);
-
-		call->pieces[call->piece_count++] = (struct dev_piece){
-			dev_ptr_add(copy->msgs[from / MT_RECEIVE_BYTES]->payload, offset), count
-		};
-		from += count;
-		left -= count;
-	}
-	append->end_bytes = copy->sent_bytes + info->batch_bytes;
-	append->batch_crc = info->batch_crc;
-	return copy_call(copy, copy->options.target_node_id, call, copy_on_appended);
 }
 
 static struct copy_append *
@@ -454,29 +299,35 @@ copy_free_append(struct mt_copy *copy)
 static void
 copy_send(struct mt_copy *copy)
 {
-	while (copy->sent_bytes < copy->window_end) {
+	struct copy_window *window = &copy->window;
+
+	assert(copy->sm.state == COPY_APPENDING);
+	while (window->next_bytes < window->end_bytes) {
 		struct copy_append *append = copy_free_append(copy);
 		struct batch_info info;
 		int rc;
 
 		if (append == NULL)
 			return;
-		rc = copy_check_head(copy, &info);
-		if (rc == -EMSGSIZE && copy->sent_bytes > copy->window_at)
+		rc = mt_copy_window_batch(window, copy->options.shard->port->split,
+		    &copy->options.id, copy->options.kind, copy->options.length_bytes, &info);
+		if (rc == -EMSGSIZE && window->next_bytes > window->at_bytes)
 			break; /* the next window begins here */
 		if (rc != 0) {
 			copy->rc = -EBADMSG;
 			copy->is_source_bad = true;
 			break;
 		}
-		rc = copy_append(copy, append, &info);
+		mt_copy_window_fill(window, &info, &append->call);
+		rc = copy_call(copy, copy->options.target_node_id, &append->call, copy_on_appended);
 		if (rc != 0) {
 			copy->rc = rc;
 			break;
 		}
 		append->is_out = true;
-		copy->sent_bytes = append->end_bytes;
-		copy->sent_crc = append->batch_crc;
+		append->end_bytes = window->next_bytes + info.batch_bytes;
+		append->batch_crc = info.batch_crc;
+		mt_copy_window_next(window, &info);
 	}
 	if (copy->outstanding_count == 0)
 		copy_appends_done(copy);
@@ -491,7 +342,7 @@ copy_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply,
 	struct mt_copy *copy = arg;
 
 	(void)reply;
-	copy->msgs[call - copy->reads] = msg;
+	copy->window.msgs[call - copy->reads] = msg;
 	if (copy_answered(copy))
 		return;
 	assert(copy->sm.state == COPY_READING);
@@ -504,35 +355,58 @@ copy_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply,
 	rc = copy->rc;
 	copy->rc = 0;
 	if (rc != 0) {
-		copy_source_failed(copy, rc, "a batch of it cannot be read");
+		copy_source_failed(copy, rc, "a batch of this one cannot be read");
 		return;
 	}
-	copy->sent_bytes = copy->done_bytes;
-	copy->sent_crc = copy->chain_crc;
 	sm_move(&copy->sm, COPY_APPENDING);
 	copy_send(copy);
+}
+
+/* The source of the next window. False: none is left for the batch that it begins with. */
+static bool
+copy_choose_source(struct mt_copy *copy)
+{
+	const struct mt_copies copies = { .replicas = copy->options.sources,
+		.count = copy->options.source_count,
+		.rotor = &copy->rotor };
+	struct mt_link *link;
+	int index;
+
+	if (copies.count == 0)
+		return false;
+	index = mt_chooser_pick(&copy->chooser, copy->options.shard->port, &copies, &link);
+	if (index < 0)
+		return false;
+	copy->source = (uint32_t)index;
+	return true;
 }
 
 static void
 copy_read(struct mt_copy *copy)
 {
 	uint64_t bytes = num_min(copy->options.length_bytes - copy->done_bytes, COPY_WINDOW_BYTES);
-	uint32_t node_id = copy->options.sources[copy->source].node_id;
+	uint32_t node_id;
 
+	assert(copy->sm.state == COPY_PACING);
+	assert(copy->outstanding_count == 0);
+	if (!copy_choose_source(copy)) {
+		copy_fail(copy, -EIO);
+		return;
+	}
+	node_id = copy->options.sources[copy->source].node_id;
 	sm_move(&copy->sm, COPY_READING);
 	copy->rc = 0;
-	copy->window_at = copy->done_bytes;
-	copy->window_end = copy->done_bytes + bytes;
+	mt_copy_window_begin(&copy->window, copy->done_bytes, bytes, copy->chain_crc);
 	for (uint32_t i = 0; (uint64_t)i * MT_RECEIVE_BYTES < bytes && copy->rc == 0; i++) {
 		uint64_t at = (uint64_t)i * MT_RECEIVE_BYTES;
 
 		copy->reads[i].request = (struct wire_node){ .opcode = WIRE_EXTENT_READ,
-			.offset_bytes = copy->window_at + at,
+			.offset_bytes = copy->done_bytes + at,
 			.length_bytes = (uint32_t)num_min(bytes - at, MT_RECEIVE_BYTES) };
 		copy->rc = copy_call(copy, node_id, &copy->reads[i], copy_on_read);
 	}
 	if (copy->outstanding_count == 0)
-		copy_source_failed(copy, copy->rc, "its node cannot be asked");
+		copy_source_failed(copy, copy->rc, "this one's node cannot be asked");
 }
 
 /* ---- pacing ---- */
@@ -543,6 +417,7 @@ copy_price_ns(const struct mt_copy *copy)
 {
 	uint64_t bytes = num_min(copy->options.length_bytes - copy->done_bytes, COPY_WINDOW_BYTES);
 
+	assert(copy->done_bytes < copy->options.length_bytes);
 	if (copy->options.bytes_per_s == 0)
 		return 0;
 	if (copy->options.shard->port->write_count >= COPY_BUSY_WRITES)
@@ -558,19 +433,9 @@ static bool
 copy_may_read(const struct mt_copy *copy)
 {
 	const struct mt_port *port = copy->options.shard->port;
-	uint32_t max = (uint32_t)num_max(1, port->receive_count / 8 / COPY_READS_MAX), count = 0;
+	uint32_t max = (uint32_t)num_max(1, port->receive_count / 8 / COPY_READS_MAX);
 
-	for (uint32_t i = 0; i < port->shard_count; i++) {
-		const struct loop_link *head = &port->shards[i].copies;
-
-		for (const struct loop_link *link = head->next; link != NULL && link != head;
-		     link = link->next) {
-			enum copy_state state = LIST_ENTRY(link, struct mt_copy, link)->sm.state;
-
-			count += state == COPY_READING || state == COPY_APPENDING;
-		}
-	}
-	return count < max;
+	return mt_copy_window_count(port) < max;
 }
 
 /* In PACING: the next window when the last is paid for; the cut behind the last. */
@@ -604,6 +469,7 @@ copy_on_timer(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	CHECK_OBJ(copy, COPY_MAGIC);
+	assert(timer == &copy->timer);
 	copy_pace(copy);
 }
 
@@ -634,6 +500,7 @@ copy_cut(struct mt_copy *copy)
 {
 	int rc;
 
+	assert(copy->done_bytes == copy->options.length_bytes);
 	sm_move(&copy->sm, COPY_CUTTING);
 	copy->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_TRUNCATE,
 		.offset_bytes = copy->options.length_bytes };
@@ -658,10 +525,6 @@ copy_on_created(struct mt_call *call, int rc, const struct wire_node_reply *repl
 		copy_target_failed(copy, rc);
 		return;
 	}
-	if (!copy_choose_source(copy)) {
-		copy_fail(copy, -EIO);
-		return;
-	}
 	sm_move(&copy->sm, COPY_PACING);
 	copy_pace(copy);
 }
@@ -674,6 +537,8 @@ mt_copy_start(const struct mt_copy_options *options)
 	int rc;
 
 	assert(options->source_count <= MT_REPLICAS_MAX);
+	assert(options->target_node_id != 0);
+	assert(options->id.shard == shard->index);
 	if (copy == NULL) {
 		errno = ENOMEM;
 		return NULL;
@@ -713,28 +578,6 @@ mt_copy_on_link(struct mt_copy *copy, struct mt_link *link, bool is_up)
 	if (!is_up && link->node_id == copy->options.target_node_id &&
 	    copy->sm.state == COPY_PACING)
 		copy_fail(copy, -ENOTCONN);
-}
-
-bool
-mt_copy_is_going(const struct mt_shard *shard, const struct extent_id *id, uint32_t node_id)
-{
-	if (shard->copies.next == NULL)
-		return false;
-	for (struct loop_link *link = shard->copies.next; link != &shard->copies;
-	     link = link->next) {
-		const struct mt_copy *copy = LIST_ENTRY(link, struct mt_copy, link);
-
-		if (copy->options.target_node_id == node_id &&
-		    extent_id_pack(&copy->options.id) == extent_id_pack(id))
-			return true;
-	}
-	return false;
-}
-
-bool
-mt_copy_is_quiet(const struct mt_shard *shard)
-{
-	return shard->copies.next == NULL || list_is_empty(&shard->copies);
 }
 
 void

@@ -16,6 +16,7 @@
 
 #include "cleave/batch.h"
 #include "common/replica.h"
+#include "extent/copy_list.h"
 
 struct mt_copy;
 struct mt_link;
@@ -49,10 +50,6 @@ struct mt_copy *mt_copy_start(const struct mt_copy_options *options);
 void mt_copy_stop(struct mt_copy *copy);
 /* mt_copy_on_link -- a link of the port went down or came up. */
 void mt_copy_on_link(struct mt_copy *copy, struct mt_link *link, bool is_up);
-/* mt_copy_is_going -- is one of @id on its way to that node, or being deleted there? */
-bool mt_copy_is_going(const struct mt_shard *shard, const struct extent_id *id, uint32_t node_id);
-/* mt_copy_is_quiet -- no copy of the shard has a call out. */
-bool mt_copy_is_quiet(const struct mt_shard *shard);
 /* mt_copy_fini -- forget what is left, for the end of a shard whose links will not answer any more. */
 void mt_copy_fini(struct mt_shard *shard);
 

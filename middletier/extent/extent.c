@@ -37,6 +37,8 @@
 #include "common/replica.h"
 #include "common/settings.h"
 #include "common/shard.h"
+#include "extent/extent_copies.h"
+#include "extent/node_error.h"
 #include "extent/node_link.h"
 #include "extent/placement.h"
 #include "extent/replicate.h"
@@ -61,14 +63,6 @@ struct extent_request {
 	uint32_t node_id; /* the replica's, when it was asked */
 	struct mt_call call;
 };
-
-const char *
-mt_extent_text(const struct mt_extent *extent, char out[MT_EXTENT_TEXT_BYTES])
-{
-	(void)snprintf(out, MT_EXTENT_TEXT_BYTES, "%" PRIu32 ".%" PRIu32 ".%" PRIu64,
-	    extent->id.shard, extent->id.epoch, extent->id.counter);
-	return out;
-}
 
 /* ---- requests ---- */
 
@@ -159,6 +153,7 @@ request_send(struct mt_shard *shard, struct mt_extent *extent, uint32_t node_id,
 	struct extent_request *request;
 	int rc;
 
+	assert(extent == NULL || extent->shard == shard);
 	if (outstanding->next == NULL)
 		list_init(outstanding);
 	if (node == NULL)
@@ -191,6 +186,7 @@ static int
 extent_ask(struct mt_extent *extent, uint32_t replica_index, enum wire_opcode opcode,
     uint64_t offset_bytes)
 {
+	assert(replica_index < extent->replica_count);
 	return request_send(extent->shard, extent, extent->replicas[replica_index].node_id,
 	    &(struct wire_node){ .opcode = opcode,
 		.id = extent->id,
@@ -220,6 +216,7 @@ extent_is_asked(struct mt_extent *extent, uint32_t replica_index, enum wire_opco
 {
 	struct loop_link *link, *next;
 
+	assert(replica_index < extent->replica_count);
 	LIST_FOREACH_SAFE(&extent->requests, link, next) {
 		const struct extent_request *request =
 		    LIST_ENTRY(link, struct extent_request, link);
@@ -241,6 +238,7 @@ extent_alloc(struct mt_shard *shard, const struct extent_id *id, enum extent_kin
 {
 	struct mt_extent *extent = mt_calloc(1, sizeof(*extent));
 
+	assert(id->shard == shard->index);
 	if (extent == NULL) {
 		errno = ENOMEM;
 		return NULL;
@@ -273,6 +271,8 @@ extent_place(struct mt_extent *extent, struct mt_link **ret_links)
 	enum extent_kind kind = extent->is_reserve ? MT_PLACE_RESERVE : extent->kind;
 	int rc;
 
+	assert(extent->replica_count == 0);
+	assert(count_min >= 1);
 	while ((rc = mt_placement_pick(port, kind, count, ret_links)) == -EHOSTDOWN &&
 	    count > count_min && count > 1)
 		count--;
@@ -289,19 +289,13 @@ extent_place(struct mt_extent *extent, struct mt_link **ret_links)
 	return 0;
 }
 
-/* The node knows a newer owner of the shard. */
-static bool
-is_fenced(int rc)
-{
-	return rc == -ESTALE || rc == -EACCES;
-}
-
 /* Keeps the error that the caller is told: fenced before no space before too few nodes. */
 static void
 extent_note_make_rc(struct mt_extent *extent, int rc)
 {
-	int seen = rc == 0 || rc == -ENOSPC ? rc : is_fenced(rc) ? -ESTALE : -EHOSTDOWN;
+	int seen = rc == 0 || rc == -ENOSPC ? rc : mt_is_fenced(rc) ? -ESTALE : -EHOSTDOWN;
 
+	assert(rc <= 0);
 	if (seen == -ESTALE || extent->make_rc == 0 ||
 	    (seen == -ENOSPC && extent->make_rc != -ESTALE))
 		extent->make_rc = seen;
@@ -317,6 +311,8 @@ extent_create(struct mt_shard *shard, enum extent_kind kind, bool is_reserve, mt
 	struct mt_link *links[MT_REPLICAS_MAX];
 	struct mt_extent *extent;
 
+	assert(fn != NULL);
+	assert(!is_reserve || kind == EXTENT_LOG);
 	if (id.counter > EXTENT_COUNTER_MAX) {
 		errno = ENOSPC;
 		return NULL;
@@ -352,6 +348,7 @@ mt_extent_create_reserve(struct mt_shard *shard, mt_extent_fn fn, void *arg)
 static void
 extent_delete_copies(struct mt_extent *extent)
 {
+	assert(!extent->is_going);
 	for (uint32_t i = 0; i < extent->replica_count; i++) {
 		const struct mt_replica *replica = &extent->replicas[i];
 
@@ -371,6 +368,7 @@ extent_finish_create(struct mt_extent *extent)
 	int rc = extent->make_rc;
 
 	assert(extent->sm.state == MT_EXTENT_CREATING);
+	assert(list_is_empty(&extent->requests));
 	extent->make_fn = NULL;
 	if (rc == 0) {
 		sm_move(&extent->sm, MT_EXTENT_OPEN);
@@ -397,13 +395,16 @@ static void
 extent_on_created(struct mt_extent *extent, uint32_t replica_index, int rc,
     const struct wire_node_reply *reply)
 {
+	assert(extent->sm.state == MT_EXTENT_CREATING);
+	assert(replica_index < extent->replica_count);
 	if (rc == 0)
 		extent->replicas[replica_index].incarnation = reply->offset_bytes;
 	extent_note_make_rc(extent, rc);
 	/* A node that has no room again and again is nothing new; the caller says so once. */
 	if (rc != 0 && rc != -ENOSPC)
 		log_limited(LOG_WARN,
-		    "extent: not created shard=%" PRIu32 " node=%" PRIu32 " rc=%s",
+		    "extent: a node has not created its copy of a new one shard=%" PRIu32
+		    " node=%" PRIu32 " rc=%s",
 		    extent->id.shard, extent->replicas[replica_index].node_id, log_errno(rc));
 	if (list_is_empty(&extent->requests))
 		extent_finish_create(extent);
@@ -482,130 +483,16 @@ mt_extent_cut_replicas(struct mt_extent *extent)
 	}
 }
 
-/*
- * The copy is not what its node once acknowledged: shorter, damaged, gone. Nor can it ever become that when it was
- * sealed at another length (-EPERM: by a take-over that died before it recorded one), or has no batch that
- * ends there (-EINVAL). Asked again it says the same; so it is replaced.
- */
-static bool
-is_copy_lost(int rc)
-{
-	return rc == -ERANGE || rc == -EUCLEAN || rc == -ENOENT || rc == -EBADMSG || rc == -EPERM ||
-	    rc == -EINVAL;
-}
-
 static void
 extent_on_cut(struct mt_extent *extent, uint32_t replica_index, int rc)
 {
+	assert(rc <= 0);
+	assert(replica_index < extent->replica_count);
 	if (rc == 0 || MUTANT(replica_unverified))
 		extent->replicas[replica_index].is_cut = true;
-	else if (is_copy_lost(rc))
+	else if (mt_is_copy_lost(rc))
 		mt_extent_damage(extent, replica_index, "it cannot be sealed", rc);
 	extent_try_free(extent);
-}
-
-/* ---- copies ---- */
-
-void
-mt_extent_upkeep(struct mt_shard *shard)
-{
-	if (shard->upkeep_task != NULL)
-		loop_defer(shard->port->loop, shard->upkeep_task);
-}
-
-int
-mt_extent_replica(const struct mt_extent *extent, uint32_t node_id)
-{
-	for (uint32_t i = 0; i < extent->replica_count; i++) {
-		if (extent->replicas[i].node_id == node_id)
-			return (int)i;
-	}
-	return -1;
-}
-
-void
-mt_extent_damage(struct mt_extent *extent, uint32_t replica_index, const char *why, int rc)
-{
-	struct mt_replica *replica = &extent->replicas[replica_index];
-	bool is_sealed = extent->sm.state == MT_EXTENT_SEALED;
-	char text[MT_EXTENT_TEXT_BYTES];
-
-	replica->is_suspect = false;
-	if (replica->is_damaged)
-		return;
-	replica->is_damaged = extent->is_dirty = true;
-	metric_add(&extent->shard->port->metrics[MT_METRIC_copies_damaged], 1);
-	log_limited(LOG_WARN,
-	    "extent: a copy is damaged extent=%s node=%" PRIu32 " %s_bytes=%" PRIu64 " rc=%s: %s",
-	    mt_extent_text(extent, text), replica->node_id, is_sealed ? "sealed" : "acked",
-	    is_sealed ? extent->sealed_bytes : extent->acked_bytes, log_errno(rc), why);
-	mt_extent_upkeep(extent->shard);
-}
-
-bool
-mt_is_copy_bad(int rc)
-{
-	switch (rc) {
-	case -EBADMSG:
-	case -EIO:
-	case -EUCLEAN:
-	case -ERANGE:
-	case -ENOENT:
-	case -EMSGSIZE:
-	case -EPROTO:
-		return true;
-	default:
-		return false;
-	}
-}
-
-bool
-mt_extent_is_whole(const struct mt_extent *extent, uint32_t replica_count)
-{
-	for (uint32_t i = 0; i < extent->replica_count; i++) {
-		if (extent->replicas[i].is_damaged)
-			return false;
-	}
-	return extent->sm.state == MT_EXTENT_OPEN && extent->replica_count >= replica_count;
-}
-
-void
-mt_extent_suspect(struct mt_extent *extent, uint32_t node_id)
-{
-	int index = mt_extent_replica(extent, node_id);
-
-	if (index < 0 || extent->replicas[index].is_damaged || extent->replicas[index].is_suspect)
-		return;
-	extent->replicas[index].is_suspect = true;
-	mt_extent_upkeep(extent->shard);
-}
-
-void
-mt_extent_replace(struct mt_extent *extent, uint32_t replica_index,
-    const struct mt_replica *replica)
-{
-	assert(replica_index <= extent->replica_count);
-	assert(replica_index < MT_REPLICAS_MAX);
-	if (replica_index == extent->replica_count)
-		extent->replica_count++;
-	extent->replicas[replica_index] = *replica;
-	extent->placed_ns = loop_now_ns(extent->shard->port->loop);
-}
-
-bool
-mt_extent_is_live(const struct mt_shard *shard, const struct extent_id *id, uint32_t node_id)
-{
-	if (shard->live_extents.next == NULL)
-		return false;
-	for (struct loop_link *link = shard->live_extents.next; link != &shard->live_extents;
-	     link = link->next) {
-		const struct mt_extent *extent = LIST_ENTRY(link, struct mt_extent, shard_link);
-
-		if (extent->id.counter == id->counter && extent->id.epoch == id->epoch &&
-		    mt_extent_replica(extent, node_id) >= 0)
-			return true;
-	}
-	return false;
 }
 
 /* ---- links ---- */
@@ -616,6 +503,7 @@ mt_extent_break(struct mt_extent *extent, uint32_t node_id, int rc)
 	struct mt_link *link = mt_port_link(extent->shard->port, node_id);
 	char text[MT_EXTENT_TEXT_BYTES];
 
+	assert(rc < 0);
 	if (extent->sm.state != MT_EXTENT_OPEN)
 		return;
 	sm_move(&extent->sm, MT_EXTENT_BROKEN);
@@ -623,7 +511,8 @@ mt_extent_break(struct mt_extent *extent, uint32_t node_id, int rc)
 		mt_link_refresh(link); /* its disk may take no more writes at all */
 	metric_add(&extent->shard->port->metrics[MT_METRIC_extents_broken], 1);
 	log_limited(LOG_WARN,
-	    "extent: broken extent=%s node=%" PRIu32 " acked_bytes=%" PRIu64 " rc=%s",
+	    "extent: takes no more appends, a replica has failed extent=%s node=%" PRIu32
+	    " acked_bytes=%" PRIu64 " rc=%s",
 	    mt_extent_text(extent, text), node_id, extent->acked_bytes, log_errno(rc));
 }
 

@@ -12,6 +12,9 @@
 #include "cleave/batch.h"
 #include "cleave/loop.h"
 #include "common/replica.h"
+#include "extent/choose.h"
+#include "extent/extent_copies.h"
+#include "extent/node_error.h"
 
 struct mt_extent;
 struct mt_link;
@@ -42,7 +45,7 @@ struct mt_extent {
 	uint32_t chain_crc;
 	struct loop_link appends; /* batches in flight, oldest first */
 	uint32_t append_count;
-	uint32_t read_rotor;        /* spreads reads over replicas */
+	uint32_t read_rotor;        /* spreads reads over replicas: mt_extent_copies */
 	struct loop_link requests;  /* CREATE, CUT, DELETE outstanding at nodes */
 	struct loop_task make_task; /* ends a creation that no node was asked for */
 	mt_extent_fn make_fn;
@@ -105,36 +108,23 @@ void mt_extent_on_link(struct mt_extent *extent, struct mt_link *link, bool is_u
 #define MT_EXTENT_MAGIC 0x54545845u     /* "EXTT" */
 #define MT_EXTENT_OVERHEAD_BYTES 12288u /* of a node's slot: header page and two state pages */
 
-/* mt_extent_text -- "3.1.7": shard, epoch, counter. Into the caller's buffer, which it returns. */
-#define MT_EXTENT_TEXT_BYTES 48
-const char *mt_extent_text(const struct mt_extent *extent, char out[MT_EXTENT_TEXT_BYTES]);
-
 /* mt_extent_break -- OPEN becomes BROKEN, with one line that says why; else a no-op. */
 void mt_extent_break(struct mt_extent *extent, uint32_t node_id, int rc);
 
-/* mt_extent_replica -- its index among @extent's replicas, or -1. */
-int mt_extent_replica(const struct mt_extent *extent, uint32_t node_id);
-/* mt_extent_damage -- that replica is of no use: to be made anew elsewhere. Says so once. */
-void mt_extent_damage(struct mt_extent *extent, uint32_t replica_index, const char *why, int rc);
-/* mt_extent_suspect -- a read at that node has failed; it may have been the wire. */
-void mt_extent_suspect(struct mt_extent *extent, uint32_t node_id);
-/* mt_is_copy_bad -- @rc of a read: the node answers, but not with what it once acknowledged. */
-bool mt_is_copy_bad(int rc);
-/* mt_extent_replace -- @replica instead of the one at @index; replica_count: one more. */
-void mt_extent_replace(struct mt_extent *extent, uint32_t replica_index,
-    const struct mt_replica *replica);
+/* mt_extent_copies -- @extent's replicas, for a chooser; valid until @extent is freed. */
+static inline struct mt_copies
+mt_extent_copies(struct mt_extent *extent)
+{
+	return (struct mt_copies){ .replicas = extent->replicas,
+		.count = extent->replica_count,
+		.rotor = &extent->read_rotor };
+}
+
 /* mt_extent_drop_copy -- delete that incarnation, best effort: nobody names it. 0, or why not. */
 int mt_extent_drop_copy(struct mt_shard *shard, const struct extent_id *id, uint32_t node_id,
     uint64_t incarnation);
-/* mt_extent_is_live -- does an extent object of the shard, made or being made, lie on that node? */
-bool mt_extent_is_live(const struct mt_shard *shard, const struct extent_id *id, uint32_t node_id);
 /* So old is an open extent before it is made anew for want of replicas: not at every blink of a link. */
 #define MT_EXTENT_TEND_NS NUM_S(5)
-/* mt_extent_is_whole -- OPEN, with @replica_count replicas at least, none of them damaged. */
-bool mt_extent_is_whole(const struct mt_extent *extent, uint32_t replica_count);
-/* mt_extent_upkeep -- have @shard's copies looked at soon. */
-void mt_extent_upkeep(struct mt_shard *shard);
-
 /*
  * mt_extent_requests_fini -- forget what is outstanding at nodes, and free what waited for it
  *

@@ -41,6 +41,7 @@ table_grow(struct mt_shard *shard)
 		return -ENOMEM;
 	assert(shard->extent_count == slots->max);
 	max = slots->max == 0 ? TABLE_EXTENTS_MIN : slots->max * 2;
+	assert(max <= MT_EXTENTS_PER_SHARD_MAX);
 	extents = mt_realloc(shard->extents, max * sizeof(*extents));
 	if (extents == NULL)
 		return -ENOMEM;
@@ -61,6 +62,7 @@ mt_shard_extent_add(struct mt_shard *shard, struct mt_extent *extent)
 	struct mt_extent_slots *slots = shard->extent_slots;
 	uint32_t slot = slots == NULL ? 0 : slots->free;
 
+	assert(slots == NULL || shard->extent_count <= slots->max);
 	while (slot < shard->extent_count && shard->extents[slot] != NULL)
 		slot++;
 	if (slot == MT_EXTENTS_PER_SHARD_MAX)

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "catalog/cluster_key.h"
 #include "cleave/wire.h"
@@ -42,6 +43,7 @@ mt_link_store_hello(struct mt_link *link, struct wire_hello *hello)
 bool
 mt_link_store_next(struct mt_link *link)
 {
+	assert(!mt_link_is_up(link));
 	return ++link->replaced_at < link->port->cluster->replaced_count;
 }
 
@@ -60,6 +62,7 @@ mt_port_is_refused(const struct mt_port *port)
 {
 	uint32_t refused = store_refused_count(port);
 
+	assert(refused <= port->link_count);
 	return refused > 0 && port->link_count - refused < port->settings->min_replicas;
 }
 
@@ -70,6 +73,7 @@ store_stop_shards(struct mt_port *port)
 	struct store_id store_id = port->cluster->store_id;
 	char text[STORE_ID_TEXT_BYTES];
 
+	assert(mt_port_is_refused(port));
 	store_id_text(&store_id, text);
 	log_error(
 	    "gateway: serves nothing: %" PRIu32 " of %" PRIu32
@@ -91,6 +95,7 @@ mt_link_store_refused(struct mt_link *link)
 	struct mt_port *port = link->port;
 	bool was_refused = mt_port_is_refused(port);
 
+	assert(!mt_link_is_up(link));
 	if (link->is_stopped)
 		return;
 	trouble_on_other_store(link);

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "cleave/dev_ptr.h"
@@ -53,6 +54,8 @@ mt_list_page(struct mt_port *port, const struct mt_call *call, const struct wire
 	const char *field = "";
 	int rc;
 
+	assert(call->request.opcode == WIRE_EXTENT_LIST);
+	assert(fn != NULL);
 	if (msg != NULL) {
 		walk.payload = msg->payload;
 		walk.count = msg->payload_bytes / (uint32_t)sizeof(struct wire_extent_entry);

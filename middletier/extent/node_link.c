@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * node_link.c -- one queue pair from a port to a storage node, and the calls that are on it
+ * node_link.c -- one queue pair from a port to a storage node: connected, up, lost, connected again
  *
  *	          start, retry          hello and status are good
  *	   DOWN --------------> CONNECTING ---------------------> UP
@@ -11,20 +11,13 @@
  * the first "status"). The answer is asked for again at most every LINK_STATUS_NS, when a call is
  * made: an idle gateway makes none and sleeps (I12).
  *
- * A call is in `calls`, oldest first, and in call_slots under request_id modulo their number, from
- * mt_link_call to its handler. Request ids only grow, so an answer to a call that is gone finds
- * nothing and is a protocol error. The handler runs once the send has completed *and* the answer is
- * here or the queue pair is gone: a call that takes too long closes the queue pair, and never frees a
- * buffer that the transport may still read.
+ * The calls on it are link_call.c's, the question for its status link_status.c's.
  *
  * One line is logged a change, not an attempt.
  */
 #include <errno.h>
-#include <jansson.h>
-#include <string.h>
 
 #include "base/check.h"
-#include "base/list.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/num.h"
@@ -33,33 +26,21 @@
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
-#include "common/alloc.h"
 #include "common/metric.h"
 #include "common/port.h"
 #include "common/port_events.h"
 #include "common/settings.h"
-#include "common/shard.h"
-#include "extent/capacity.h"
-#include "extent/extent.h"
+#include "extent/link_call.h"
+#include "extent/link_status.h"
 #include "extent/link_store.h"
 #include "extent/node_link.h"
 #include "extent/node_trouble.h"
-#include "extent/placement.h"
-#include "extent/slow_node.h"
 
-#define LINK_MAGIC 0x4b4e494cu      /* "LINK" */
-#define LINK_CALL_MAGIC 0x4c4c4143u /* "CALL" */
-#define LINK_CALLS_MAX 1024u
 #define LINK_BACKOFF_MIN_NS NUM_MS(100)
 #define LINK_BACKOFF_MAX_NS NUM_S(5)
-#define LINK_STATUS_NS NUM_S(10)
+#define LINK_STATUS_NS NUM_S(10) /* so old, a status is asked for again with the next call */
+#define LINK_REFRESH_NS NUM_S(1) /* the same, where somebody wants to know */
 #define LINK_DUPLICATE_TEXT "its node id is taken"
-#define LINK_REFRESH_NS NUM_S(1)
-#define LINK_VERIFY_NS NUM_S(1200) /* a node reads a whole copy, behind everybody else */
-#define LINK_STATUS_REPLY_BYTES_MAX MT_RECEIVE_BYTES
-
-static const char link_status_text[] = "{\"op\":\"status\"}";
-#define LINK_STATUS_TEXT_BYTES ((uint32_t)sizeof(link_status_text) - 1)
 
 static const struct sm_state link_table[MT_LINK_STATE_NR] = {
 	[MT_LINK_DOWN] = { "down", SM_TO(MT_LINK_CONNECTING), SM_INITIAL },
@@ -85,166 +66,6 @@ mt_port_link(struct mt_port *port, uint32_t node_id)
 	return NULL;
 }
 
-/* Close for a reason of ours; on_closed does the rest. The first reason stays. */
-static void
-link_close(struct mt_link *link, int rc, const char *reason)
-{
-	assert(link->qp != NULL);
-	if (link->close_rc == 0) {
-		link->close_rc = rc;
-		link->close_reason = reason;
-	}
-	split_qp_close(link->qp);
-}
-
-/* ---- calls ---- */
-
-static void
-link_call_finish(struct mt_link *link, struct mt_call *call)
-{
-	struct wire_node_reply reply = call->reply; /* the handler may free the call */
-	struct split_msg *msg = call->reply_msg;
-	bool must_pass_msg = false;
-
-	assert(call->is_sent);
-	link->call_slots[call->request.request_id % link->call_slot_count] = NULL;
-	list_remove(&call->link);
-	link->call_count--;
-	if (msg != NULL) {
-		enum wire_opcode opcode = call->request.opcode;
-
-		must_pass_msg = opcode == WIRE_EXTENT_READ || opcode == WIRE_EXTENT_LIST ||
-		    opcode == WIRE_CONTROL;
-		if (!must_pass_msg)
-			split_msg_release(msg);
-		call->reply_msg = NULL;
-	}
-	if (call->is_answered)
-		slow_node_on_answer(link, call);
-	call->fn(call, call->rc, call->is_answered ? &reply : NULL, must_pass_msg ? msg : NULL,
-	    call->arg);
-}
-
-static void
-link_on_sent(struct split_send *send, int rc, void *arg)
-{
-	struct mt_call *call = arg;
-
-	(void)send;
-	(void)rc; /* a failure means that the queue pair is closing: on_closed ends the call */
-	CHECK_OBJ(call, LINK_CALL_MAGIC);
-	call->is_sent = true;
-	if (call->is_answered)
-		link_call_finish(call->node, call);
-}
-
-static void
-link_watch(struct mt_link *link, struct mt_call *call)
-{
-	uint64_t timeout_ns = link->port->settings->node_timeout_ns;
-
-	call->sent_ns = loop_now_ns(link->port->loop);
-	if (slow_node_counts(call))
-		timeout_ns = num_min(timeout_ns, SLOW_NODE_MIN_NS);
-	/* A single timer for all calls: the list is looked at when it fires. */
-	if (!link->watch_timer.is_active || link->watch_timer.due_ns > call->sent_ns + timeout_ns)
-		loop_timer_start(link->port->loop, &link->watch_timer, timeout_ns);
-}
-
-/* When the first call that is out has waited for too long; UINT64_MAX: none is. */
-static uint64_t
-link_due_ns(const struct mt_link *link)
-{
-	uint64_t timeout_ns = link->port->settings->node_timeout_ns;
-	uint64_t due_ns = UINT64_MAX;
-
-	/* Oldest first, so the first that is no verification, which take their time, decides. */
-	for (const struct loop_link *at = link->calls.next; at != &link->calls; at = at->next) {
-		const struct mt_call *call = LIST_ENTRY(at, const struct mt_call, link);
-
-		if (call->request.opcode != WIRE_EXTENT_VERIFY)
-			return num_min(due_ns, call->sent_ns + timeout_ns);
-		due_ns = num_min(due_ns, call->sent_ns + LINK_VERIFY_NS);
-	}
-	return due_ns;
-}
-
-static void
-link_on_watch(struct loop_timer *timer, void *arg)
-{
-	struct mt_link *link = arg;
-	uint64_t now_ns = loop_now_ns(link->port->loop);
-	uint64_t next_ns = link_due_ns(link);
-	bool is_slow;
-
-	CHECK_OBJ(link, LINK_MAGIC);
-	if (next_ns == UINT64_MAX || link->qp == NULL || link->close_rc != 0)
-		return;
-	if (next_ns <= now_ns) {
-		link_close(link, -ETIMEDOUT, "a call was not answered in time");
-		return;
-	}
-	next_ns = num_min(next_ns, slow_node_judge(link, &is_slow));
-	if (is_slow) {
-		slow_node_punish(link);
-		link_close(link, -ETIMEDOUT, "it is slow while others answer");
-		return;
-	}
-	loop_timer_start(link->port->loop, timer, next_ns - now_ns);
-}
-
-static void
-link_encode(struct mt_call *call, struct wire_header *header)
-{
-	if (call->request.opcode == WIRE_CONTROL)
-		*header = (struct wire_header){ .opcode = WIRE_CONTROL,
-			.request_id = call->request.request_id };
-	else
-		wire_node_encode(header, &call->request);
-}
-
-/* mt_link_call, whether the link is UP yet or not. */
-static int
-link_submit(struct mt_link *link, struct mt_call *call)
-{
-	uint8_t *header = call->host != NULL ? call->host : call->own_header;
-	struct mt_call **slot;
-	int rc;
-
-	assert(call->piece_count <= NUM_COUNT(call->pieces));
-	assert(call->host != NULL || call->head_bytes == 0);
-	if (link->call_count == link->call_slot_count)
-		return -ENOBUFS;
-	do {
-		slot = &link->call_slots[++link->next_request_id % link->call_slot_count];
-	} while (*slot != NULL);
-	call->magic = LINK_CALL_MAGIC;
-	call->node = link;
-	call->request.request_id = link->next_request_id;
-	call->link = (struct loop_link){ NULL, NULL };
-	call->reply_msg = NULL;
-	call->rc = 0;
-	call->is_sent = call->is_answered = false;
-	link_encode(call, (struct wire_header *)(void *)header);
-	call->send = (struct split_send){ .header = (struct wire_header *)(void *)header,
-		.header_bytes = WIRE_HEADER_BYTES + call->head_bytes,
-		.piece_count = call->piece_count,
-		.pieces = call->pieces,
-		.fn = link_on_sent,
-		.arg = call };
-	rc = split_send(link->qp, &call->send);
-	assert(rc != -EINVAL && rc != -EMSGSIZE); /* our callers' shapes */
-	if (rc != 0)
-		return rc == -ENOBUFS ? rc : -ENOTCONN;
-	*slot = call;
-	list_push_back(&link->calls, &call->link);
-	link->call_count++;
-	link_watch(link, call);
-	return 0;
-}
-
-static void link_ask_status(struct mt_link *link);
-
 int
 mt_link_call(struct mt_link *link, struct mt_call *call)
 {
@@ -252,115 +73,9 @@ mt_link_call(struct mt_link *link, struct mt_call *call)
 	assert(call->fn != NULL);
 	if (!mt_link_is_up(link) || link->close_rc != 0)
 		return -ENOTCONN;
-	if (loop_now_ns(link->port->loop) - link->status_ns >= LINK_STATUS_NS)
-		link_ask_status(link);
-	return link_submit(link, call);
-}
-
-/* ---- answers ---- */
-
-static void
-link_set_read_only(struct mt_link *link, bool is_read_only)
-{
-	struct mt_port *port = link->port;
-
-	if (link->is_read_only == is_read_only)
-		return;
-	link->is_read_only = is_read_only;
-	for (uint32_t i = 0; i < port->shard_count; i++)
-		mt_extent_upkeep(&port->shards[i]); /* its copies are to be elsewhere */
-}
-
-/* Keeps the estimate between two answers to "status". */
-static void
-link_note_space(struct mt_link *link, const struct mt_call *call)
-{
-	const struct wire_node *request = &call->request;
-
-	if (request->opcode == WIRE_EXTENT_DELETE && call->rc == 0) {
-		link->slots_free = num_min(link->slots_free + 1, link->slots_total);
-		link->full_kinds = 0;
-	}
-	if (request->opcode != WIRE_EXTENT_CREATE)
-		return;
-	if (call->rc == 0 && link->slots_free > 0)
-		link->slots_free--;
-	else if (call->rc == -ENOSPC)
-		link->full_kinds |= 1u
-		    << ((request->flags & WIRE_FLAG_RESERVE) != 0 ? MT_PLACE_RESERVE
-								  : request->kind);
-	else if (call->rc == -EROFS)
-		link_set_read_only(link, true);
-}
-
-/* The call that @reply answers, or NULL with what is wrong. */
-static struct mt_call *
-link_match(struct mt_link *link, const struct wire_node_reply *reply, const char **ret_field)
-{
-	struct mt_call *call = link->call_slots[reply->request_id % link->call_slot_count];
-
-	if (call == NULL || call->request.request_id != reply->request_id || call->is_answered) {
-		*ret_field = "an answer to no request";
-		return NULL;
-	}
-	if (call->request.opcode != reply->opcode) {
-		*ret_field = "an answer of another kind";
-		return NULL;
-	}
-	if (reply->opcode == WIRE_EXTENT_READ && reply->rc == 0 &&
-	    reply->length_bytes != call->request.length_bytes) {
-		*ret_field = "an answer of another length";
-		return NULL;
-	}
-	return call;
-}
-
-static int
-link_decode(const struct wire_header *header, struct wire_node_reply *ret_reply,
-    const char **ret_field)
-{
-	struct wire_control control;
-	int rc;
-
-	if ((header->opcode & ~WIRE_REPLY) != WIRE_CONTROL)
-		return wire_node_reply_decode(header, ret_reply, ret_field);
-	if ((header->opcode & WIRE_REPLY) == 0) {
-		*ret_field = "opcode";
-		return -EPROTO;
-	}
-	rc = wire_control_decode(header, &control, ret_field);
-	if (rc != 0)
-		return rc;
-	*ret_reply = (struct wire_node_reply){ .opcode = WIRE_CONTROL,
-		.request_id = control.request_id,
-		.rc = header->status == 0 ? 0 : -EPROTO };
-	return 0;
-}
-
-/* 0: the call has @msg now, or it is released; else the queue pair is to be closed. */
-static int
-link_on_message(struct mt_link *link, struct split_msg *msg, const char **ret_field)
-{
-	struct wire_node_reply reply;
-	struct mt_call *call;
-	int rc = link_decode(msg->header, &reply, ret_field);
-
-	if (rc != 0)
-		return rc;
-	call = link_match(link, &reply, ret_field);
-	if (call == NULL)
-		return -EPROTO;
-	call->is_answered = true;
-	call->reply = reply;
-	call->reply_msg = msg;
-	call->rc = reply.rc;
-	link_note_space(link, call);
-	if (call->is_sent)
-		link_call_finish(link, call);
-	/* The node obeys another store since we connected: connecting again tells whether for good. */
-	if (reply.rc == -ENOTUNIQ && link->close_rc == 0)
-		link_close(link, -ENOTUNIQ, "it obeys another metadata store");
-	return 0;
+	if (loop_now_ns(link->port->loop) - link->status.asked_ns >= LINK_STATUS_NS)
+		mt_link_status_ask(link);
+	return mt_link_submit(link, call);
 }
 
 static void
@@ -377,73 +92,29 @@ link_on_messages(struct split_qp *qp, struct split_msg *const *msgs, uint32_t co
 			split_msg_release(msgs[i]); /* its call is ended by on_closed */
 			continue;
 		}
-		if (link_on_message(link, msgs[i], &field) != 0) {
+		if (mt_link_on_message(link, msgs[i], &field) != 0) {
 			split_msg_release(msgs[i]);
-			link_close(link, -EPROTO, field);
+			mt_link_close(link, -EPROTO, field);
 		}
 	}
 }
 
-/* ---- status ---- */
-
-/* A node that does not say knows of none. */
-static void
-link_take_gateways(struct mt_link *link, const json_t *object)
+void
+mt_link_refresh(struct mt_link *link)
 {
-	struct reader reader = { NULL };
-
-	link->gateway_connections = reader_u64(&reader, object, "gateway_connections", UINT64_MAX);
-	reader_cut(object, "gateway_peer", link->gateway_peer, sizeof(link->gateway_peer));
-	if (link->gateway_peer[0] == '\0')
-		(void)snprintf(link->gateway_peer, sizeof(link->gateway_peer),
-		    "an unknown address");
+	CHECK_OBJ(link, LINK_MAGIC);
+	if (mt_link_is_up(link) && link->close_rc == 0 &&
+	    loop_now_ns(link->port->loop) - link->status.asked_ns >= LINK_REFRESH_NS)
+		mt_link_status_ask(link);
 }
 
-/* Reads what is needed of a node's status; it may say more. */
-static int
-link_status_decode(struct mt_link *link, const char *text, size_t bytes)
-{
-	struct reader reader = { NULL };
-	json_t *object = reader_load(&reader, text, bytes);
-	uint64_t total = reader_u64(&reader, object, "slots_total", WIRE_NODE_SLOTS_MAX);
-	uint64_t free_count = reader_u64(&reader, object, "slots_free", total);
-	uint64_t slot_bytes = reader_range(&reader, object, "slot_bytes", WIRE_NODE_SLOT_BYTES_MIN,
-	    WIRE_NODE_SLOT_BYTES_MAX);
-
-	if (reader.field == NULL) {
-		link->slots_total = total;
-		link->slots_free = free_count;
-		link->slot_bytes = slot_bytes;
-		mt_capacity_note_slot(link->port->shared, slot_bytes);
-		link->full_kinds = 0;
-		link_set_read_only(link, json_is_true(json_object_get(object, "read_only")));
-		link_take_gateways(link, object);
-	}
-	json_decref(object);
-	return reader.field == NULL ? 0 : -EPROTO;
-}
-
-static int
-link_status_read(struct mt_link *link, struct split_msg *msg)
-{
-	char *text;
-	int rc;
-
-	if (msg == NULL || msg->payload_bytes == 0 ||
-	    msg->payload_bytes > LINK_STATUS_REPLY_BYTES_MAX)
-		return -EPROTO;
-	text = mt_calloc(1, msg->payload_bytes);
-	if (text == NULL)
-		return -ENOMEM;
-	dev_copy_to_host(link->port->split, text, msg->payload, msg->payload_bytes);
-	rc = link_status_decode(link, text, msg->payload_bytes);
-	mt_free(text);
-	return rc;
-}
+/* ---- connecting ---- */
 
 static void
 link_become_up(struct mt_link *link)
 {
+	assert(link->node_id != 0);
+	assert(link->slots_free <= link->slots_total);
 	sm_move(&link->sm, MT_LINK_UP);
 	link->changed_ns = loop_now_ns(link->port->loop);
 	log_info("node %u: link up address=%s slots_free=%llu slots_total=%llu%s", link->node_id,
@@ -458,61 +129,19 @@ link_become_up(struct mt_link *link)
 	mt_port_on_link(link->port, link, true);
 }
 
+/* The node's status has come, or not: @rc. */
 static void
-link_on_status(struct mt_call *call, int rc, const struct wire_node_reply *reply,
-    struct split_msg *msg, void *arg)
+link_on_status(struct mt_link *link, int rc)
 {
-	struct mt_link *link = arg;
-
-	(void)call;
-	(void)reply;
 	CHECK_OBJ(link, LINK_MAGIC);
-	link->is_status_asked = false;
-	if (rc == 0)
-		rc = link_status_read(link, msg);
-	if (msg != NULL)
-		split_msg_release(msg);
-	if (link->qp == NULL || link->close_rc != 0)
-		return;
+	assert(link->qp != NULL);
 	if (rc == 0 && link->sm.state == MT_LINK_CONNECTING)
 		link_become_up(link);
 	else if (rc != 0 && rc != -ENOMEM)
-		link_close(link, -EPROTO, "its status cannot be understood");
+		mt_link_close(link, -EPROTO, "its status cannot be understood");
 	else if (rc != 0 && link->sm.state == MT_LINK_CONNECTING)
-		link_close(link, rc, "no memory for its status");
+		mt_link_close(link, rc, "no memory for its status");
 }
-
-static void
-link_ask_status(struct mt_link *link)
-{
-	int rc;
-
-	if (link->is_status_asked)
-		return;
-	link->status_ns = loop_now_ns(link->port->loop);
-	link->status_call.request = (struct wire_node){ .opcode = WIRE_CONTROL };
-	link->status_call.host = link->status_host;
-	link->status_call.head_bytes = LINK_STATUS_TEXT_BYTES;
-	link->status_call.piece_count = 0;
-	link->status_call.fn = link_on_status;
-	link->status_call.arg = link;
-	rc = link_submit(link, &link->status_call);
-	link->is_status_asked = rc == 0;
-	/* Without room for one more call it is asked again with the next one. */
-	if (rc != 0 && link->sm.state == MT_LINK_CONNECTING)
-		link_close(link, rc, "its status cannot be asked for");
-}
-
-void
-mt_link_refresh(struct mt_link *link)
-{
-	CHECK_OBJ(link, LINK_MAGIC);
-	if (mt_link_is_up(link) && link->close_rc == 0 &&
-	    loop_now_ns(link->port->loop) - link->status_ns >= LINK_REFRESH_NS)
-		link_ask_status(link);
-}
-
-/* ---- connecting ---- */
 
 /* Checks the node's hello. NULL when it is the node that we want, else what is wrong. */
 static const char *
@@ -538,6 +167,7 @@ link_is_duplicate(const struct mt_link *link, uint32_t node_id)
 {
 	struct mt_link *other = mt_port_link(link->port, node_id);
 
+	assert(node_id != 0);
 	return other != NULL && other != link;
 }
 
@@ -555,13 +185,13 @@ link_on_ready(struct split_qp *qp, const void *hello_bytes, uint32_t bytes, void
 		return;
 	wrong = link_hello_check(link, hello_bytes, bytes, &hello);
 	if (wrong != NULL) {
-		link_close(link, -EXDEV, wrong);
+		mt_link_close(link, -EXDEV, wrong);
 		return;
 	}
 	if (link_is_duplicate(link, hello.node_id)) {
 		trouble_on_duplicate(link, mt_port_link(link->port, hello.node_id), hello.node_id);
 		link->backoff_ns = LINK_BACKOFF_MAX_NS;
-		link_close(link, -EEXIST, LINK_DUPLICATE_TEXT);
+		mt_link_close(link, -EEXIST, LINK_DUPLICATE_TEXT);
 		return;
 	}
 	link->store = (struct store_id){ hello.session_id, hello.attach };
@@ -569,7 +199,7 @@ link_on_ready(struct split_qp *qp, const void *hello_bytes, uint32_t bytes, void
 		log_warn("node %u: another node now answers at its address address=%s node=%u",
 		    link->node_id, link->config.address, hello.node_id);
 	link->node_id = hello.node_id;
-	link_ask_status(link);
+	mt_link_status_ask(link);
 }
 
 static void
@@ -577,27 +207,14 @@ link_retry_later(struct mt_link *link)
 {
 	uint64_t delay_ns = link->backoff_ns;
 
+	assert(link->qp == NULL);
+	assert(link->backoff_ns >= LINK_BACKOFF_MIN_NS);
 	if (link->is_stopped)
 		return;
 	/* Half fixed, half by chance: a cluster's gateways do not knock in step. */
 	delay_ns = delay_ns / 2 + loop_random_below(link->port->loop, delay_ns / 2 + 1);
 	link->backoff_ns = num_min(link->backoff_ns * 2, LINK_BACKOFF_MAX_NS);
 	loop_timer_start(link->port->loop, &link->retry_timer, delay_ns);
-}
-
-static void
-link_finish_calls(struct mt_link *link, int rc)
-{
-	struct loop_link *first;
-
-	/* The link is DOWN: no handler can add a call. */
-	while ((first = list_first(&link->calls)) != NULL) {
-		struct mt_call *call = LIST_ENTRY(first, struct mt_call, link);
-
-		assert(call->is_sent); /* on_closed comes after every send's completion */
-		call->rc = rc;
-		link_call_finish(link, call);
-	}
 }
 
 static void
@@ -608,8 +225,9 @@ link_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 
 	CHECK_OBJ(link, LINK_MAGIC);
 	assert(link->qp == qp);
+	assert(link->sm.state != MT_LINK_DOWN);
 	link->qp = NULL;
-	loop_timer_stop(link->port->loop, &link->watch_timer);
+	mt_link_calls_pause(link);
 	if (link->close_rc != 0) {
 		rc = link->close_rc;
 		reason = link->close_reason;
@@ -623,7 +241,7 @@ link_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 		mt_link_store_refused(link);
 	else
 		trouble_on_closed(link, was_up, rc, reason != NULL ? reason : "");
-	link_finish_calls(link, rc == -ETIMEDOUT ? -ETIMEDOUT : -ECONNRESET);
+	mt_link_calls_finish(link, rc == -ETIMEDOUT ? -ETIMEDOUT : -ECONNRESET);
 	if (was_up)
 		mt_port_on_link(link->port, link, false);
 	link_retry_later(link);
@@ -674,28 +292,24 @@ int
 mt_link_init(struct mt_link *link, struct mt_port *port, uint32_t index,
     const struct mt_node_config *config)
 {
+	int rc;
+
 	*link = (struct mt_link){ .port = port,
 		.index = index,
 		.config = *config,
 		.changed_ns = loop_now_ns(port->loop),
 		.backoff_ns = LINK_BACKOFF_MIN_NS };
-	list_init(&link->calls);
 	loop_timer_init(&link->retry_timer, link_on_retry, link);
-	loop_timer_init(&link->watch_timer, link_on_watch, link);
 	sm_init(&link->sm, "link", link_table, MT_LINK_DOWN, index);
-	link->call_slot_count = LINK_CALLS_MAX;
-	link->call_slots = mt_calloc(LINK_CALLS_MAX, sizeof(struct mt_call *));
-	if (link->call_slots == NULL)
-		return -ENOMEM;
-	link->status_host = host_alloc(port->split, WIRE_HEADER_BYTES + LINK_STATUS_TEXT_BYTES);
-	if (link->status_host == NULL) {
-		mt_free(link->call_slots);
-		link->call_slots = NULL;
-		return -ENOMEM;
-	}
-	memcpy(link->status_host + WIRE_HEADER_BYTES, link_status_text, LINK_STATUS_TEXT_BYTES);
 	link->magic = LINK_MAGIC;
-	return 0;
+	rc = mt_link_calls_init(link);
+	if (rc == 0)
+		rc = mt_link_status_init(link, link_on_status);
+	if (rc != 0) {
+		mt_link_calls_fini(link);
+		link->magic = 0;
+	}
+	return rc;
 }
 
 void
@@ -703,6 +317,7 @@ mt_link_start(struct mt_link *link)
 {
 	CHECK_OBJ(link, LINK_MAGIC);
 	assert(link->sm.state == MT_LINK_DOWN);
+	assert(!link->is_stopped);
 	link_connect(link);
 }
 
@@ -712,7 +327,7 @@ mt_link_renew(struct mt_link *link)
 	CHECK_OBJ(link, LINK_MAGIC);
 	link->backoff_ns = LINK_BACKOFF_MIN_NS;
 	if (link->qp != NULL)
-		link_close(link, -ECANCELED, "the metadata store is a new one");
+		mt_link_close(link, -ECANCELED, "the metadata store is a new one");
 }
 
 void
@@ -722,7 +337,7 @@ mt_link_stop(struct mt_link *link)
 	link->is_stopped = true;
 	loop_timer_stop(link->port->loop, &link->retry_timer);
 	if (link->qp != NULL)
-		link_close(link, -ECANCELED, "stopped");
+		mt_link_close(link, -ECANCELED, "stopped");
 }
 
 void
@@ -733,7 +348,6 @@ mt_link_fini(struct mt_link *link)
 	/* Open only when the process is being killed (simulator): the port has gone before, or goes
 	 * without calling anyone. */
 	loop_timer_stop(link->port->loop, &link->retry_timer);
-	loop_timer_stop(link->port->loop, &link->watch_timer);
-	mt_free(link->call_slots); /* status_host goes with the port's arena */
+	mt_link_calls_fini(link);
 	link->magic = 0;
 }

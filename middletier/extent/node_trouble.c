@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "cleave/split.h"
@@ -36,6 +37,7 @@ trouble_is_news(struct mt_link *link, int rc, const char *reason)
 void
 trouble_clear(struct mt_link *link)
 {
+	assert(mt_link_is_up(link));
 	link->logged_crc = 0;
 	link->trouble[0] = '\0';
 }
@@ -45,6 +47,7 @@ trouble_on_closed(struct mt_link *link, bool was_up, int rc, const char *reason)
 {
 	bool is_news;
 
+	assert(!mt_link_is_up(link));
 	if (rc == -EEXIST && !was_up)
 		return; /* trouble_on_duplicate has told of it */
 	is_news = trouble_is_news(link, rc, reason);
@@ -79,6 +82,8 @@ trouble_on_duplicate(struct mt_link *link, const struct mt_link *other, uint32_t
 {
 	char text[SPLIT_ADDRESS_BYTES_MAX + 32], objection[MT_OBJECTION_BYTES];
 
+	assert(link != other);
+	assert(node_id != 0);
 	(void)snprintf(text, sizeof(text), "node %u is at %s, too", node_id, other->config.address);
 	if (!trouble_is_news(link, -EEXIST, text))
 		return;

@@ -73,6 +73,7 @@ placement_count_domains(struct mt_port *port, bool is_avoided_counted)
 	uint64_t now_ns = loop_now_ns(port->loop);
 	uint32_t count = 0;
 
+	assert(port->link_count <= MT_NODES_MAX);
 	for (uint32_t i = 0; i < port->link_count; i++) {
 		struct mt_link *link = &port->links[i];
 
@@ -97,7 +98,7 @@ mt_placement_avoid_ns(struct mt_port *port)
 
 	for (uint32_t i = 0; i < port->link_count; i++) {
 		if (mt_link_is_avoided(&port->links[i], now_ns))
-			first_ns = num_min(first_ns, port->links[i].avoid_until_ns);
+			first_ns = num_min(first_ns, port->links[i].slow.avoid_until_ns);
 	}
 	return first_ns;
 }
@@ -118,6 +119,7 @@ placement_candidates(struct mt_port *port, enum extent_kind kind, bool is_avoide
 			continue;
 		if (!is_avoided_taken && mt_link_is_avoided(link, now_ns))
 			continue;
+		assert(link->slots_free <= link->slots_total);
 		out[count++] = (struct candidate){ .link = link,
 			.is_avoided = mt_link_is_avoided(link, now_ns),
 			.free_steps = link->slots_free * PLACEMENT_STEPS / link->slots_total,
@@ -133,6 +135,7 @@ placement_best(const struct candidate *candidates, uint32_t candidate_count,
 {
 	const struct candidate *best = NULL;
 
+	assert(taken_count <= MT_REPLICAS_MAX);
 	for (uint32_t i = 0; i < candidate_count; i++) {
 		if (placement_has_domain(taken, taken_count, candidates[i].link))
 			continue;
@@ -157,6 +160,7 @@ placement_fill(struct mt_port *port, enum extent_kind kind, bool is_avoided_take
 	struct mt_link *picked[MT_REPLICAS_MAX];
 	uint32_t candidate_count = placement_candidates(port, kind, is_avoided_taken, candidates);
 
+	assert(count <= MT_REPLICAS_MAX);
 	for (uint32_t i = 0; i < count; i++) {
 		picked[i] = placement_best(candidates, candidate_count, picked, i);
 		if (picked[i] == NULL)

@@ -14,8 +14,11 @@ struct mt_port;
 #define MT_PLACE_RESERVE ((enum extent_kind)0)
 
 /*
- * Returns @count links in @ret_links, or -EHOSTDOWN (too few up or domains), -ENOSPC (up, but full).
+ * mt_placement_pick -- @count nodes, 1 to MT_REPLICAS_MAX, of different failure domains for a new extent
+ *
  * Nodes that are avoided do not count, unless without them not even min_replicas were left.
+ * Returns 0: their links are in @ret_links; -EHOSTDOWN too few nodes, or domains, are up; -ENOSPC they are up, but
+ * full. @ret_links is untouched then, and every node is asked how much room it has.
  */
 int mt_placement_pick(struct mt_port *port, enum extent_kind kind, uint32_t count,
     struct mt_link **ret_links);

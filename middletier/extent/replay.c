@@ -21,9 +21,10 @@
  * read, in which a head must begin. A wrong guess is found by the gap that it leaves, and costs a few
  * batches that are read whole.
  *
- * A copy that fails, for whatever reason, is left for the next one, at the batch that was expected.
- * When all have failed, it waits and begins with the first again: an extent whose length was agreed
- * upon is never cut short.
+ * Each read goes to the copy that choose.h names, so pieces of one extent come from several copies. One
+ * that fails, for whatever reason, is left for another, at the batch that was expected. When all have
+ * failed, it waits and asks all of them again: an extent whose length was agreed upon is never cut short.
+ * A head whose two parts are of two copies, and which does not pass, is read again from one.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -44,15 +45,18 @@
 #include "common/port.h"
 #include "common/replica.h"
 #include "common/shard.h"
+#include "extent/choose.h"
 #include "extent/node_link.h"
 #include "extent/replay.h"
+#include "extent/replay_guess.h"
+#include "extent/replay_head.h"
 
 #define REPLAY_MAGIC 0x594c5052u /* "RPLY" */
 #define REPLAY_RETRY_NS NUM_S(1)
 #define REPLAY_LOG_NS NUM_S(5)
-#define REPLAY_SPARSE_BYTES NUM_KIB(64) /* shorter batches are read whole */
-#define REPLAY_SPREAD_BYTES                                                                        \
-	BATCH_ALIGN /* between the longest and the shortest of the last batches */
+
+_Static_assert(MT_RECEIVE_BYTES >= BATCH_HEAD_BYTES_MAX,
+    "a head that is read again is in one piece");
 
 static const struct sm_state replay_table[MT_REPLAY_STATE_NR] = {
 	[MT_REPLAY_RUNNING] = { "running", SM_TO(MT_REPLAY_DRAINING) | SM_TO(MT_REPLAY_DONE),
@@ -68,6 +72,7 @@ static void replay_run(struct mt_replay *replay);
 static const struct mt_replay_source *
 replay_source(const struct mt_replay *replay)
 {
+	assert(replay->source_index < replay->source_count);
 	return &replay->sources[replay->source_index];
 }
 
@@ -76,6 +81,7 @@ replay_source(const struct mt_replay *replay)
 static void
 replay_enter_source(struct mt_replay *replay, uint32_t index)
 {
+	assert(index <= replay->source_count);
 	/* An empty extent has nothing to say. */
 	while (index < replay->source_count && replay->sources[index].length_bytes == 0)
 		index++;
@@ -88,8 +94,7 @@ replay_enter_source(struct mt_replay *replay, uint32_t index)
 	replay->source_index = index;
 	replay->at_bytes = 0;
 	replay->head_bytes = 0;
-	replay->tried = 0;
-	replay->is_content_bad = false;
+	mt_chooser_reset(&replay->chooser);
 	if (index < replay->source_count)
 		replay->prev_crc =
 		    batch_chain_seed(&replay->sources[index].id, replay->sources[index].kind);
@@ -107,6 +112,7 @@ replay_pop(struct mt_replay *replay)
 	struct mt_replay_read *read = replay_first(replay);
 
 	assert(!read->is_out);
+	assert(replay->read_count > 0);
 	if (read->msg != NULL)
 		split_msg_release(read->msg);
 	read->msg = NULL;
@@ -116,38 +122,28 @@ replay_pop(struct mt_replay *replay)
 
 /* ---- asking ---- */
 
-static bool
-replica_can_be_read(const struct mt_replay *replay, const struct mt_replay_source *source,
-    uint32_t replica_index)
+/*
+ * What is known of the copies of @source_index. Of an extent that is not looked at yet, nothing: what it
+ * fails at is found when its turn comes.
+ */
+static struct mt_chooser
+replay_chooser(const struct mt_replay *replay, uint32_t source_index)
 {
-	const struct mt_replica *replica = &source->replicas[replica_index];
-	struct mt_link *link = mt_port_link(replay->shard->port, replica->node_id);
-
-	return link != NULL && mt_link_is_up(link);
+	return source_index == replay->source_index ? replay->chooser : (struct mt_chooser){ 0 };
 }
 
-/*
- * Neighbouring extents begin with different copies, so that all nodes are read from. Damaged ones come
- * last: what of them passes its check is as good as any.
- */
+/* A copy of @source_index by what @chooser knows, or -1. */
 static int
-replay_pick(const struct mt_replay *replay, uint32_t source_index, uint32_t *ret_replica_index)
+replay_pick(struct mt_replay *replay, uint32_t source_index, const struct mt_chooser *chooser,
+    struct mt_link **ret_link)
 {
 	const struct mt_replay_source *source = &replay->sources[source_index];
-	uint32_t tried = source_index == replay->source_index ? replay->tried : 0;
+	struct mt_copies copies = { .replicas = source->replicas,
+		.count = source->replica_count,
+		.rotor = &replay->rotor };
 
-	for (uint32_t i = 0; i < 2 * source->replica_count; i++) {
-		uint32_t index = (source_index + i) % source->replica_count;
-		bool is_last_resort = i >= source->replica_count;
-
-		if ((tried & 1u << index) == 0 &&
-		    source->replicas[index].is_damaged == is_last_resort &&
-		    replica_can_be_read(replay, source, index)) {
-			*ret_replica_index = index;
-			return 0;
-		}
-	}
-	return -EHOSTDOWN;
+	assert(source_index < replay->source_count);
+	return mt_chooser_pick(chooser, replay->shard->port, &copies, ret_link);
 }
 
 static void
@@ -160,6 +156,7 @@ replay_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply
 	(void)call;
 	(void)reply;
 	CHECK_OBJ(replay, REPLAY_MAGIC);
+	assert(read->is_out);
 	read->is_out = false;
 	read->rc = rc;
 	read->msg = msg;
@@ -172,70 +169,41 @@ replay_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply
 	replay_run(replay);
 }
 
-/* A guess from the last batches. False: nothing can be guessed from them. */
-struct replay_guess {
-	uint64_t bytes_min, bytes_max, head_bytes;
-};
-
-static bool
-replay_guess(const struct mt_replay *replay, struct replay_guess *ret_guess)
-{
-	struct replay_guess guess = { .bytes_min = UINT64_MAX };
-
-	if (replay->recent_count < MT_REPLAY_RECENT ||
-	    replay->sources[replay->ask_source].kind != EXTENT_LOG)
-		return false;
-	for (uint32_t i = 0; i < MT_REPLAY_RECENT; i++) {
-		guess.bytes_min = num_min(guess.bytes_min, replay->recent_bytes[i]);
-		guess.bytes_max = num_max(guess.bytes_max, replay->recent_bytes[i]);
-		guess.head_bytes = num_max(guess.head_bytes, replay->recent_head_bytes[i]);
-	}
-	guess.head_bytes = num_round_up(guess.head_bytes, BATCH_ALIGN);
-	*ret_guess = guess;
-	return guess.bytes_min >= REPLAY_SPARSE_BYTES &&
-	    guess.bytes_max - guess.bytes_min <= REPLAY_SPREAD_BYTES;
-}
-
 /*
- * What is asked for next, at or behind ask_offset_bytes: all that follows, or where the next head must
+ * The next range to ask for, at or behind ask_offset_bytes: all that follows, or where the next head must
  * begin that was not asked for yet. Empty: so far ahead, nothing can be said.
  */
 static void
 replay_window(const struct mt_replay *replay, uint64_t *ret_from, uint64_t *ret_to)
 {
-	uint64_t length_bytes = replay->sources[replay->ask_source].length_bytes;
+	const struct mt_replay_source *source = &replay->sources[replay->ask_source];
 	uint64_t base = replay->ask_source == replay->source_index ? replay->at_bytes : 0;
-	uint64_t asked = replay->ask_offset_bytes, from = asked, to = asked + MT_RECEIVE_BYTES;
-	struct replay_guess guess;
+	uint64_t from = replay->ask_offset_bytes, to = from + MT_RECEIVE_BYTES;
 
-	if (replay_guess(replay, &guess)) {
-		uint64_t ahead = 0; /* batches, from base on */
-
-		if (base + guess.head_bytes <= asked)
-			ahead = (asked - guess.head_bytes - base) / guess.bytes_max + 1;
-		from = num_max(asked, base + ahead * guess.bytes_min);
-		to = base + ahead * guess.bytes_max + guess.head_bytes;
-		if (to - from > MT_RECEIVE_BYTES)
-			to = replay->read_count > 0 ? from : from + MT_RECEIVE_BYTES;
-	}
-	*ret_from = num_min(from, length_bytes);
-	*ret_to = num_min(to, length_bytes);
+	assert(replay->ask_source < replay->source_count);
+	if (source->kind == EXTENT_LOG &&
+	    mt_replay_guess_window(&replay->guess, base, &from, &to) &&
+	    to - from > MT_RECEIVE_BYTES)
+		to = replay->read_count > 0 ? from : from + MT_RECEIVE_BYTES;
+	*ret_from = num_min(from, source->length_bytes);
+	*ret_to = num_min(to, source->length_bytes);
 }
 
-/* Sends a read behind the last. Returns 0; or why not. */
+/* Sends a read behind the last. Returns 0; -EHOSTDOWN: no copy can be asked now. */
 static int
 replay_ask(struct mt_replay *replay, uint64_t from, uint64_t to)
 {
 	uint32_t slot = (replay->read_first + replay->read_count) % MT_REPLAY_READS_MAX;
 	const struct mt_replay_source *source = &replay->sources[replay->ask_source];
 	struct mt_replay_read *read = &replay->reads[slot];
+	struct mt_chooser chooser = replay_chooser(replay, replay->ask_source);
 	struct mt_link *link;
-	int rc;
+	int index;
 
-	rc = replay_pick(replay, replay->ask_source, &read->replica_index);
-	if (rc != 0)
-		return rc;
-	link = mt_port_link(replay->shard->port, source->replicas[read->replica_index].node_id);
+	assert(from < to);
+	assert(to - from <= MT_RECEIVE_BYTES);
+	assert(replay->read_count < MT_REPLAY_READS_MAX);
+	assert(!read->is_out);
 	read->replay = replay;
 	read->source_index = replay->ask_source;
 	read->offset_bytes = from;
@@ -247,9 +215,16 @@ replay_ask(struct mt_replay *replay, uint64_t from, uint64_t to)
 		.epoch = replay->shard->epoch };
 	read->call.fn = replay_on_read;
 	read->call.arg = read;
-	rc = mt_link_call(link, &read->call);
-	if (rc != 0)
-		return rc;
+	for (;;) {
+		index = replay_pick(replay, replay->ask_source, &chooser, &link);
+		if (index < 0)
+			return -EHOSTDOWN;
+		if (mt_link_call(link, &read->call) == 0)
+			break;
+		/* For this read alone: a link that is busy is none that has failed. */
+		mt_chooser_note_failed(&chooser, (uint32_t)index);
+	}
+	read->replica_index = (uint32_t)index;
 	read->is_out = true;
 	read->rc = 0;
 	replay->read_count++;
@@ -293,6 +268,7 @@ replay_fill(struct mt_replay *replay)
 {
 	uint32_t reads_max = replay_reads_max(replay);
 
+	assert(replay->sm.state == MT_REPLAY_RUNNING);
 	while (replay->read_count < reads_max && replay_sync_ask(replay)) {
 		uint64_t from, to;
 
@@ -315,76 +291,6 @@ replay_fill(struct mt_replay *replay)
 
 /* ---- looking ---- */
 
-static int
-replay_on_head(struct mt_replay *replay, const struct batch_info *info)
-{
-	const struct mt_replay_source *source = replay_source(replay);
-	int rc = 0;
-
-	if (info->batch_bytes > source->length_bytes - replay->at_bytes)
-		return -EBADMSG; /* it would end behind the agreed length */
-	if (!MUTANT(last_batch_dropped) || source->kind != EXTENT_LOG ||
-	    replay->at_bytes + info->batch_bytes < source->length_bytes)
-		rc = replay->on_batch(replay, source, info, replay->head, replay->arg);
-	if (rc != 0)
-		return rc == -EBADMSG ? -EPROTO : rc; /* not this copy's fault */
-	replay->recent_bytes[replay->recent_count % MT_REPLAY_RECENT] = info->batch_bytes;
-	replay->recent_head_bytes[replay->recent_count % MT_REPLAY_RECENT] = BATCH_HEADER_BYTES +
-	    info->desc_bytes;
-	replay->recent_count++;
-	replay->done_bytes += info->batch_bytes;
-	replay->at_bytes += info->batch_bytes;
-	replay->prev_crc = info->batch_crc;
-	replay->head_bytes = 0;
-	return 0;
-}
-
-/*
- * As much of the expected head as @read has. Returns 1: it is whole and was taken; 0: the rest is in
- * the next piece; an error.
- */
-static int
-replay_take_head(struct mt_replay *replay, const struct mt_replay_read *read)
-{
-	const struct mt_replay_source *source = replay_source(replay);
-	uint64_t end_bytes = read->offset_bytes + read->bytes;
-	uint32_t need_bytes = BATCH_HEADER_BYTES;
-
-	for (;;) {
-		struct batch_check check = { .id = source->id,
-			.kind = source->kind,
-			.offset_bytes = replay->at_bytes,
-			.prev_crc = replay->prev_crc };
-		uint64_t from_bytes = replay->at_bytes + replay->head_bytes;
-		uint32_t bytes;
-		int rc;
-
-		if (replay->head_bytes < need_bytes) {
-			if (from_bytes >= end_bytes)
-				return 0;
-			bytes = (uint32_t)num_min(need_bytes - replay->head_bytes,
-			    end_bytes - from_bytes);
-			dev_copy_to_host(replay->shard->port->split,
-			    replay->head + replay->head_bytes,
-			    dev_ptr_add(read->msg->payload, from_bytes - read->offset_bytes),
-			    bytes);
-			replay->head_bytes += bytes;
-			continue;
-		}
-		rc = batch_head_check(replay->head, replay->head_bytes, &check);
-		if (rc == -EMSGSIZE) {
-			/* The header has passed so far, the descriptors are still to come. */
-			need_bytes = BATCH_HEADER_BYTES + check.info.desc_bytes;
-			assert(need_bytes <= BATCH_HEAD_BYTES_MAX);
-			continue;
-		}
-		if (rc != 0)
-			return -EBADMSG;
-		rc = replay_on_head(replay, &check.info);
-		return rc == 0 ? 1 : rc;
-	}
-}
-
 /* Is there anything in @read that is to be looked at? */
 static bool
 replay_needs_piece(const struct mt_replay *replay, const struct mt_replay_read *read)
@@ -403,7 +309,7 @@ replay_has_gap(const struct mt_replay *replay, const struct mt_replay_read *read
 		    read->offset_bytes > replay->at_bytes + replay->head_bytes));
 }
 
-/* The piece that comes next. 0: all of it was looked at. */
+/* The piece that comes next. 0: all of it was looked at; -EAGAIN: read the expected head again; an error. */
 static int
 replay_take_piece(struct mt_replay *replay, const struct mt_replay_read *read)
 {
@@ -412,14 +318,18 @@ replay_take_piece(struct mt_replay *replay, const struct mt_replay_read *read)
 	int rc = 1;
 
 	assert(read->msg->payload_bytes == read->bytes);
+	assert(read->source_index == replay->source_index);
 	while (rc == 1 && replay->at_bytes + replay->head_bytes < end_bytes)
-		rc = replay_take_head(replay, read);
+		rc = mt_replay_take_head(replay, read);
+	if (rc == 0 && replay->at_bytes < length_bytes && end_bytes == length_bytes)
+		rc = -EBADMSG; /* a head that the length cuts in two */
+	/* Its two parts are of two copies, and either may be the bad one: it is read again, whole. */
+	if (rc == -EBADMSG && replay->head_replica != read->replica_index)
+		return -EAGAIN;
 	if (rc < 0)
 		return rc;
 	if (replay->at_bytes == length_bytes)
 		replay_enter_source(replay, replay->source_index + 1);
-	else if (end_bytes == length_bytes && rc == 0)
-		return -EBADMSG; /* a head that the length cuts in two */
 	return 0;
 }
 
@@ -428,6 +338,7 @@ replay_take_piece(struct mt_replay *replay, const struct mt_replay_read *read)
 static void
 replay_finish(struct mt_replay *replay, int rc)
 {
+	assert(rc <= 0);
 	mt_replay_stop(replay);
 	if (replay->sm.state != MT_REPLAY_DONE)
 		sm_move(&replay->sm, MT_REPLAY_DONE);
@@ -439,17 +350,20 @@ replay_wait(struct mt_replay *replay)
 {
 	const struct mt_replay_source *source = replay_source(replay);
 	uint64_t now_ns = loop_now_ns(replay->shard->port->loop);
+	bool is_bad = replay->chooser.bad != 0;
 
+	assert(replay->sm.state == MT_REPLAY_DRAINING);
 	if (now_ns - replay->log_ns >= REPLAY_LOG_NS) {
 		replay->log_ns = now_ns;
-		log_at(replay->is_content_bad ? LOG_ERROR : LOG_INFO,
-		    "shard %" PRIu32 ": waits for a%s copy of extent %" PRIu32 ".%" PRIu32
-		    ".%" PRIu64 " offset_bytes=%" PRIu64,
-		    replay->shard->index, replay->is_content_bad ? " good" : "", source->id.shard,
+		log_at(is_bad ? LOG_ERROR : LOG_INFO,
+		    "shard %" PRIu32 ": serves nothing, %s of extent %" PRIu32 ".%" PRIu32
+		    ".%" PRIu64 " can be read offset_bytes=%" PRIu64
+		    ": start the storage nodes that are down (cleave node list)",
+		    replay->shard->index, is_bad ? "no good copy" : "no copy", source->id.shard,
 		    source->id.epoch, source->id.counter, replay->at_bytes);
 	}
-	replay->tried = 0;
-	replay->is_content_bad = replay->must_wait = false;
+	mt_chooser_reset(&replay->chooser); /* bad ones, too: without them the shard stands still */
+	replay->must_wait = false;
 	sm_move(&replay->sm, MT_REPLAY_WAITING);
 	loop_timer_start(replay->shard->port->loop, &replay->timer, REPLAY_RETRY_NS);
 }
@@ -458,6 +372,7 @@ replay_wait(struct mt_replay *replay)
 static void
 replay_restart(struct mt_replay *replay)
 {
+	assert(replay->read_count == 0);
 	loop_timer_stop(replay->shard->port->loop, &replay->timer);
 	replay->ask_source = replay->source_index;
 	replay->ask_offset_bytes = replay->at_bytes;
@@ -469,8 +384,9 @@ replay_restart(struct mt_replay *replay)
 static void
 replay_drain(struct mt_replay *replay)
 {
-	uint32_t replica_index;
+	struct mt_link *link;
 
+	assert(replay->sm.state == MT_REPLAY_DRAINING);
 	for (uint32_t i = 0; i < replay->read_count; i++) {
 		if (replay->reads[(replay->read_first + i) % MT_REPLAY_READS_MAX].is_out)
 			return;
@@ -484,10 +400,20 @@ replay_drain(struct mt_replay *replay)
 	if (replay->source_index == replay->source_count)
 		replay_restart(replay);
 	else if (!replay->must_wait &&
-	    replay_pick(replay, replay->source_index, &replica_index) == 0)
+	    replay_pick(replay, replay->source_index, &replay->chooser, &link) >= 0)
 		replay_restart(replay);
 	else
 		replay_wait(replay);
+}
+
+/* From the expected head on, and without a guess: no copy is to blame. */
+static void
+replay_read_again(struct mt_replay *replay)
+{
+	assert(replay->sm.state == MT_REPLAY_RUNNING);
+	mt_replay_guess_reset(&replay->guess);
+	sm_move(&replay->sm, MT_REPLAY_DRAINING);
+	replay_drain(replay);
 }
 
 /* @read, or the batch in it, cannot be used. */
@@ -496,13 +422,16 @@ replay_fail(struct mt_replay *replay, const struct mt_replay_read *read, int rc)
 {
 	const struct mt_replay_source *source = replay_source(replay);
 
+	assert(rc < 0);
 	if (rc != -ENOMEM) {
-		replay->tried |= 1u << read->replica_index;
-		replay->is_content_bad |= rc == -EBADMSG;
+		if (rc == -EBADMSG)
+			mt_chooser_note_bad(&replay->chooser, read->replica_index);
+		else
+			mt_chooser_note_failed(&replay->chooser, read->replica_index);
 		metric_add(&replay->shard->port->metrics[MT_METRIC_replica_read_errors], 1);
 		log_limited(LOG_WARN,
-		    "shard %" PRIu32 ": cannot read a copy extent=%" PRIu32 ".%" PRIu32 ".%" PRIu64
-		    " node=%" PRIu32 " offset_bytes=%" PRIu64 " rc=%s",
+		    "shard %" PRIu32 ": cannot read a copy, another is tried extent=%" PRIu32
+		    ".%" PRIu32 ".%" PRIu64 " node=%" PRIu32 " offset_bytes=%" PRIu64 " rc=%s",
 		    replay->shard->index, source->id.shard, source->id.epoch, source->id.counter,
 		    source->replicas[read->replica_index].node_id, replay->at_bytes, log_errno(rc));
 	} else {
@@ -526,15 +455,18 @@ replay_run(struct mt_replay *replay)
 		int rc = read->rc;
 
 		if (rc != -ESTALE && replay_has_gap(replay, read)) {
-			replay->recent_count = 0;
-			sm_move(&replay->sm, MT_REPLAY_DRAINING);
-			replay_drain(replay);
+			replay_read_again(replay);
 			return;
 		}
-		if (rc != -ESTALE && !replay_needs_piece(replay, read))
+		if (rc != -ESTALE && !replay_needs_piece(replay, read)) {
 			rc = 0; /* whatever came of it */
-		else if (rc == 0)
+		} else if (rc == 0) {
 			rc = replay_take_piece(replay, read);
+			if (rc == -EAGAIN) {
+				replay_read_again(replay);
+				return;
+			}
+		}
 		if (rc == -ESTALE || rc == -EPROTO) {
 			replay_finish(replay, rc == -EPROTO ? -EBADMSG : rc);
 			return;
@@ -562,6 +494,7 @@ replay_on_timer(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	CHECK_OBJ(replay, REPLAY_MAGIC);
+	assert(timer == &replay->timer);
 	if (replay->sm.state == MT_REPLAY_WAITING)
 		replay_restart(replay);
 	else if (replay->sm.state == MT_REPLAY_RUNNING)
@@ -575,6 +508,7 @@ mt_replay_start(struct mt_replay *replay)
 {
 	struct loop *loop = replay->shard->port->loop;
 
+	assert(replay->on_batch != NULL && replay->fn != NULL);
 	replay->head = mt_calloc(1, BATCH_HEAD_BYTES_MAX);
 	if (replay->head == NULL)
 		return -ENOMEM;
@@ -584,10 +518,11 @@ mt_replay_start(struct mt_replay *replay)
 	for (uint32_t i = 0; i < replay->source_count; i++)
 		replay->total_bytes += replay->sources[i].length_bytes;
 	replay->read_first = replay->read_count = 0;
-	replay->recent_count = 0;
+	mt_replay_guess_reset(&replay->guess);
 	replay->ask_source = 0;
 	replay->ask_offset_bytes = 0;
 	replay->log_ns = 0;
+	replay->rotor = replay->shard->index; /* shards begin at different copies */
 	replay->is_stopped = replay->must_wait = false;
 	replay_enter_source(replay, 0);
 	loop_timer_init(&replay->timer, replay_on_timer, replay);

@@ -14,13 +14,14 @@
 #include "cleave/loop.h"
 #include "common/replica.h"
 #include "extent/call.h"
+#include "extent/choose.h"
+#include "extent/replay_guess.h"
 
 struct mt_replay;
 struct mt_shard;
 struct split_msg;
 
 #define MT_REPLAY_READS_MAX 16u /* in flight, or waiting for those before them */
-#define MT_REPLAY_RECENT 8u
 
 /* An extent to be read from its beginning to an agreed length. */
 struct mt_replay_source {
@@ -81,12 +82,11 @@ struct mt_replay {
 	uint32_t prev_crc;
 	uint8_t *head; /* of that batch, as far as it is here; BATCH_HEAD_BYTES_MAX */
 	uint32_t head_bytes;
-	/* The last batches: how long, and how much of that is head. */
-	uint32_t recent_bytes[MT_REPLAY_RECENT], recent_head_bytes[MT_REPLAY_RECENT];
-	uint32_t recent_count; /* since the last surprise */
-	uint32_t tried;        /* bit set: replicas of source_index that have failed */
-	bool is_content_bad;   /* one of them by what it returned */
-	bool must_wait;        /* before the next try, whichever copy it is */
+	uint32_t head_replica; /* the copy that its first byte is of */
+	struct replay_guess guess;
+	struct mt_chooser chooser; /* among the copies of source_index */
+	uint32_t rotor;
+	bool must_wait; /* before the next try, whichever copy it is */
 	struct loop_timer timer;
 	uint64_t log_ns;
 	bool is_stopped;
@@ -99,10 +99,13 @@ struct mt_replay {
  * takes. Returns 0; -ENOMEM: no @fn.
  */
 int mt_replay_start(struct mt_replay *replay);
+/* mt_replay_on_link -- a link of the port came up or went down: one that waits for a node tries again. */
 void mt_replay_on_link(struct mt_replay *replay, struct mt_link *link, bool is_up);
 /* mt_replay_stop -- @fn and on_batch are not called any more; reads that are out end by themselves. */
 void mt_replay_stop(struct mt_replay *replay);
+/* mt_replay_is_quiet -- no read of it is out: it may be started again, or freed. */
 bool mt_replay_is_quiet(const struct mt_replay *replay);
+/* mt_replay_fini -- free what it holds; one that was never started is a no-op. */
 void mt_replay_fini(struct mt_replay *replay);
 
 #endif /* CLEAVE_MIDDLETIER_EXTENT_REPLAY_H */

@@ -131,6 +131,7 @@ batch_fill_call(struct mt_batch *batch, uint32_t replica_index)
 	const struct batch_info *info = &batch->info;
 	uint32_t head_bytes = BATCH_HEADER_BYTES + info->desc_bytes;
 
+	assert(replica_index < extent->replica_count);
 	call->request = (struct wire_node){ .opcode = WIRE_EXTENT_APPEND,
 		.id = extent->id,
 		.kind = extent->kind,
@@ -171,6 +172,8 @@ append_links(struct mt_extent *extent, struct mt_link *ret_links[MT_REPLICAS_MAX
 static void
 batch_encode(struct mt_extent *extent, struct mt_batch *batch)
 {
+	assert(extent->end_bytes % BATCH_ALIGN == 0);
+	assert(extent->acked_bytes <= extent->end_bytes);
 	batch->info.id = extent->id;
 	batch->info.kind = extent->kind;
 	batch->info.offset_bytes = extent->end_bytes;
@@ -183,6 +186,7 @@ batch_encode(struct mt_extent *extent, struct mt_batch *batch)
 static uint32_t
 append_send(struct mt_extent *extent, struct mt_batch *batch, struct mt_link *const *links)
 {
+	assert(extent->replica_count >= 1);
 	for (uint32_t i = 0; i < extent->replica_count; i++) {
 		int rc;
 
@@ -208,6 +212,8 @@ mt_extent_append(struct mt_extent *extent, struct mt_batch *batch)
 	assert(batch->unanswered_count == 0);
 	assert(extent->append_count < BATCH_IN_FLIGHT_MAX);
 	assert(batch->info.batch_bytes == num_round_up(batch->info.used_bytes, BATCH_ALIGN));
+	assert(batch->fn != NULL);
+	assert(BATCH_HEADER_BYTES + batch->info.desc_bytes <= BATCH_HEAD_BYTES_MAX);
 	if (extent->sm.state != MT_EXTENT_OPEN)
 		return -EPIPE;
 	if (extent->end_bytes + batch->info.batch_bytes > extent->capacity_bytes)

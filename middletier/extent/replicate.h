@@ -47,7 +47,9 @@ struct mt_batch {
  * over), -EPIPE when not OPEN.
  */
 int mt_extent_append(struct mt_extent *extent, struct mt_batch *batch);
-int mt_batch_init(struct mt_batch *batch, struct mt_port *port); /* allocates hosts */
+/* mt_batch_init -- allocates its host buffers. Returns 0; -ENOMEM: there is nothing to be finished. */
+int mt_batch_init(struct mt_batch *batch, struct mt_port *port);
+/* mt_batch_fini -- @batch is at no node; one that was never made is a no-op. */
 void mt_batch_fini(struct mt_batch *batch, struct mt_port *port);
 
 #endif /* CLEAVE_MIDDLETIER_EXTENT_REPLICATE_H */

@@ -15,6 +15,7 @@
  */
 #include "extent/slow_node.h"
 
+#include "base/check.h"
 #include "base/list.h"
 #include "base/metrics.h"
 #include "base/num.h"
@@ -45,10 +46,12 @@ slow_node_on_answer(struct mt_link *link, const struct mt_call *call)
 {
 	uint64_t took_ns = loop_now_ns(link->port->loop) - call->sent_ns;
 
+	assert(call->is_answered);
 	if (!slow_node_counts(call))
 		return;
-	link->answered_sent_ns = num_max(link->answered_sent_ns, call->sent_ns);
-	link->took_ns = link->took_ns == 0 ? took_ns : (7 * link->took_ns + took_ns) / 8;
+	link->slow.answered_sent_ns = num_max(link->slow.answered_sent_ns, call->sent_ns);
+	link->slow.took_ns = link->slow.took_ns == 0 ? took_ns
+						     : (7 * link->slow.took_ns + took_ns) / 8;
 }
 
 /* When the oldest call that counts was sent; UINT64_MAX: none is out. */
@@ -77,6 +80,7 @@ slow_look_round(const struct mt_link *link, uint64_t oldest_ns)
 	struct slow_peers peers = { 0 };
 	uint64_t now_ns = loop_now_ns(port->loop);
 
+	assert(oldest_ns <= loop_now_ns(link->port->loop));
 	for (uint32_t i = 0; i < port->link_count; i++) {
 		const struct mt_link *peer = &port->links[i];
 		uint64_t peer_oldest_ns;
@@ -87,9 +91,9 @@ slow_look_round(const struct mt_link *link, uint64_t oldest_ns)
 		if (peer_oldest_ns != UINT64_MAX &&
 		    now_ns - peer_oldest_ns >= (now_ns - oldest_ns) / 2) {
 			peers.waiting_count++;
-		} else if (peer->answered_sent_ns + SLOW_SLACK_NS >= oldest_ns) {
+		} else if (peer->slow.answered_sent_ns + SLOW_SLACK_NS >= oldest_ns) {
 			peers.answered_count++;
-			peers.took_ns = num_max(peers.took_ns, peer->took_ns);
+			peers.took_ns = num_max(peers.took_ns, peer->slow.took_ns);
 		}
 	}
 	return peers;
@@ -115,24 +119,24 @@ slow_node_judge(struct mt_link *link, bool *ret_is_slow)
 
 	*ret_is_slow = false;
 	if (oldest_ns == UINT64_MAX) {
-		link->slow_since_ns = 0;
+		link->slow.since_ns = 0;
 		return UINT64_MAX;
 	}
 	if (now_ns < oldest_ns + SLOW_NODE_MIN_NS) {
-		link->slow_since_ns = 0;
+		link->slow.since_ns = 0;
 		return oldest_ns + SLOW_NODE_MIN_NS;
 	}
 	peers = slow_look_round(link, oldest_ns);
 	limit_ns = num_max(SLOW_NODE_MIN_NS, SLOW_TIMES * peers.took_ns);
 	if (now_ns - oldest_ns < limit_ns || peers.answered_count <= peers.waiting_count ||
 	    !slow_is_spare(link)) {
-		link->slow_since_ns = 0;
+		link->slow.since_ns = 0;
 		return now_ns + SLOW_AGAIN_NS;
 	}
-	if (link->slow_since_ns == 0)
-		link->slow_since_ns = now_ns;
-	if (now_ns < link->slow_since_ns + SLOW_CONFIRM_NS)
-		return link->slow_since_ns + SLOW_CONFIRM_NS;
+	if (link->slow.since_ns == 0)
+		link->slow.since_ns = now_ns;
+	if (now_ns < link->slow.since_ns + SLOW_CONFIRM_NS)
+		return link->slow.since_ns + SLOW_CONFIRM_NS;
 	*ret_is_slow = true;
 	return UINT64_MAX;
 }
@@ -142,11 +146,11 @@ slow_node_punish(struct mt_link *link)
 {
 	uint64_t now_ns = loop_now_ns(link->port->loop);
 
-	link->slow_since_ns = 0;
-	if (link->penalty_ns == 0 || now_ns > link->avoid_until_ns + SLOW_PENALTY_MAX_NS)
-		link->penalty_ns = SLOW_PENALTY_MIN_NS;
+	link->slow.since_ns = 0;
+	if (link->slow.penalty_ns == 0 || now_ns > link->slow.avoid_until_ns + SLOW_PENALTY_MAX_NS)
+		link->slow.penalty_ns = SLOW_PENALTY_MIN_NS;
 	else
-		link->penalty_ns = num_min(link->penalty_ns * 2, SLOW_PENALTY_MAX_NS);
-	link->avoid_until_ns = now_ns + link->penalty_ns;
+		link->slow.penalty_ns = num_min(link->slow.penalty_ns * 2, SLOW_PENALTY_MAX_NS);
+	link->slow.avoid_until_ns = now_ns + link->slow.penalty_ns;
 	metric_add(&link->port->metrics[MT_METRIC_nodes_slow], 1);
 }

@@ -33,6 +33,7 @@
 #include "common/replica.h"
 #include "common/settings.h"
 #include "common/shard.h"
+#include "extent/choose.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
 #include "extent/node_link.h"
@@ -70,8 +71,7 @@ struct mt_run_load {
 	struct mt_run_heads heads; /* as far as they were read */
 	struct run_reader *reader; /* READING */
 	uint64_t deadline_ns;      /* moves on with every head */
-	uint8_t tried, bad;        /* replicas, for this head */
-	uint8_t preferred;         /* the one that gave the last head */
+	struct mt_chooser chooser; /* among the copies, for this head */
 	int rc;                    /* ENDED */
 };
 
@@ -259,36 +259,6 @@ load_extent(const struct mt_run_load *load)
 	return mt_shard_extent(load->shard, load->run->extent_index);
 }
 
-/* A copy that was not asked for this head: the preferred one, then any, those that are damaged last. */
-static int
-load_pick(const struct mt_run_load *load, const struct mt_extent *extent, struct mt_link **ret_node)
-{
-	assert(extent->replica_count > 0);
-	for (uint32_t i = 0; i < 2 * extent->replica_count; i++) {
-		uint32_t at = (load->preferred + i) % extent->replica_count;
-		const struct mt_replica *replica = &extent->replicas[at];
-		struct mt_link *node = mt_port_link(extent->shard->port, replica->node_id);
-
-		if ((load->tried & 1u << at) == 0 &&
-		    replica->is_damaged == (i >= extent->replica_count) && node != NULL &&
-		    mt_link_is_up(node)) {
-			*ret_node = node;
-			return (int)at;
-		}
-	}
-	return -1;
-}
-
-static bool
-load_has_hope(const struct mt_run_load *load, const struct mt_extent *extent)
-{
-	for (uint32_t i = 0; extent != NULL && i < extent->replica_count; i++) {
-		if ((load->bad & 1u << i) == 0)
-			return true;
-	}
-	return false;
-}
-
 /* Nobody is left to ask for this head. */
 static void
 load_give_up(struct mt_run_load *load, const struct mt_extent *extent)
@@ -296,7 +266,7 @@ load_give_up(struct mt_run_load *load, const struct mt_extent *extent)
 	struct mt_run_cache *cache = cache_of(load);
 
 	load_let_go(load);
-	if (!load_has_hope(load, extent)) {
+	if (extent == NULL || mt_chooser_is_hopeless(&load->chooser, extent->replica_count)) {
 		load_finish(load, -EBADMSG);
 		return;
 	}
@@ -304,7 +274,7 @@ load_give_up(struct mt_run_load *load, const struct mt_extent *extent)
 		load_finish(load, -EHOSTDOWN);
 		return;
 	}
-	load->tried = load->bad; /* whoever could not be reached may be asked again */
+	mt_chooser_retry(&load->chooser);
 	load_move(load, RUN_LOAD_WAITING, &cache->waiting);
 	if (!cache->tick_timer.is_active)
 		loop_timer_start(cache->port->loop, &cache->tick_timer, RUN_TICK_NS);
@@ -319,12 +289,15 @@ load_ask(struct mt_run_load *load)
 {
 	struct mt_extent *extent = load_extent(load);
 	struct run_reader *reader = load->reader;
-	struct mt_link *node;
-	int index;
 
 	assert(load->sm.state == RUN_LOAD_READING);
-	while (extent != NULL && (index = load_pick(load, extent, &node)) >= 0) {
-		load->tried |= (uint8_t)(1u << index);
+	while (extent != NULL) {
+		struct mt_copies copies = mt_extent_copies(extent);
+		struct mt_link *node;
+		int index = mt_chooser_pick(&load->chooser, extent->shard->port, &copies, &node);
+
+		if (index < 0)
+			break;
 		reader->replica_index = (uint8_t)index;
 		reader->bytes = mt_run_heads_ask_bytes(&load->heads);
 		reader->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_READ,
@@ -338,6 +311,7 @@ load_ask(struct mt_run_load *load)
 			reader->shard = load->shard;
 			return;
 		}
+		mt_chooser_note_failed(&load->chooser, (uint32_t)index);
 	}
 	load_give_up(load, extent);
 }
@@ -364,10 +338,11 @@ load_note_error(struct mt_run_load *load, const struct run_reader *reader, int r
 
 	assert(rc < 0);
 	metric_add(&load->shard->port->metrics[MT_METRIC_replica_read_errors], 1);
+	mt_chooser_note_failed(&load->chooser, reader->replica_index);
 	if (!mt_is_copy_bad(rc))
 		return;
 	metric_add(&load->shard->port->metrics[MT_METRIC_repairs_queued], 1);
-	load->bad |= (uint8_t)(1u << reader->replica_index);
+	mt_chooser_note_bad(&load->chooser, reader->replica_index);
 	if (extent != NULL) {
 		mt_extent_suspect(extent, node_id);
 		(void)mt_extent_text(extent, text);
@@ -386,17 +361,13 @@ load_on_head(struct mt_run_load *load, int rc)
 
 	assert(load->sm.state == RUN_LOAD_READING);
 	if (rc == 0) {
-		load->preferred = load->reader->replica_index;
-		load->tried = load->bad = 0;
+		mt_chooser_reset(&load->chooser);
 		load->deadline_ns = loop_now_ns(port->loop) + port->settings->node_timeout_ns;
-	} else if (rc == -EAGAIN) {
-		load->preferred = load->reader->replica_index;
-		load->tried &= (uint8_t) ~(1u << load->reader->replica_index);
 	} else if (rc == -ENOMEM) {
 		load_let_go(load);
 		load_finish(load, rc);
 		return;
-	} else {
+	} else if (rc != -EAGAIN) { /* else more of it is asked for, of whichever copy */
 		load_note_error(load, load->reader, rc);
 		mt_run_heads_distrust(&load->heads);
 	}
@@ -447,7 +418,6 @@ load_create(struct mt_run_cache *cache, struct mt_run *run)
 {
 	struct mt_run_load *load = mt_calloc(1, sizeof(*load));
 	struct mt_port *port = cache->port;
-	struct mt_extent *extent;
 
 	assert(run->load == NULL);
 	assert(run->length_bytes > 0);
@@ -462,9 +432,6 @@ load_create(struct mt_run_cache *cache, struct mt_run *run)
 	list_init(&load->waiters);
 	list_push_back(&cache->queued, &load->link);
 	run->load = load;
-	extent = load_extent(load);
-	if (extent != NULL) /* all nodes are read from */
-		load->preferred = (uint8_t)(extent->read_rotor++ % extent->replica_count);
 	return load;
 }
 

@@ -33,6 +33,7 @@
 #include "common/settings.h"
 #include "common/shard.h"
 #include "common/shard_events.h"
+#include "extent/choose.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
 #include "extent/node_link.h"
@@ -179,8 +180,7 @@ source_bad(struct mt_merge *merge, struct merge_source *source, uint8_t replica_
 	char text[MT_EXTENT_TEXT_BYTES] = "gone";
 
 	metric_add(&merge->shard->port->metrics[MT_METRIC_replica_read_errors], 1);
-	source->bad |= (uint8_t)(1u << replica_index);
-	source->tried |= source->bad;
+	mt_chooser_note_bad(&source->chooser, replica_index);
 	if (extent == NULL)
 		return;
 	mt_extent_suspect(extent, extent->replicas[replica_index].node_id);
@@ -269,7 +269,7 @@ job_run(struct merge_job *slot)
 	}
 	if (rc == -ENOBUFS) { /* clients have filled the queue: all over again, later */
 		sm_move(&slot->source->sm, MERGE_SOURCE_WANTED);
-		slot->source->tried = slot->source->bad;
+		mt_chooser_retry(&slot->source->chooser);
 		job_drop(slot);
 		turn_again(&merge_work_of(merge)->turn, MERGE_BUSY_NS);
 		return;
@@ -321,7 +321,7 @@ read_failed(struct mt_merge *merge, struct merge_read *read, int rc)
 		struct merge_source *source = &window->sources[window->order[read->first + i]];
 
 		sm_move(&source->sm, MERGE_SOURCE_WANTED);
-		source->tried |= (uint8_t)(1u << read->replica_index);
+		mt_chooser_note_failed(&source->chooser, read->replica_index);
 		/* Any of several may be the bad one: they are read one by one. */
 		if (mt_is_copy_bad(rc) && read->count == 1)
 			source_bad(merge, source, read->replica_index, rc);
@@ -349,43 +349,9 @@ read_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *reply
 	} else if (rc != 0) {
 		read_failed(merge, read, rc);
 	} else {
-		for (uint32_t i = 0; i < read->count; i++) {
-			struct merge_window *window = &merge_work_of(merge)->window;
-			struct merge_source *source =
-			    &window->sources[window->order[read->first + i]];
-
-			source->tried |= (uint8_t)(1u << read->replica_index);
-		}
 		merge->read_bytes += msg->payload_bytes;
 	}
 	merge_notify(merge, 0);
-}
-
-/* The least loaded node that was not asked yet, a damaged copy last. Its index, or -1. */
-static int
-source_pick_replica(const struct mt_merge *merge, const struct merge_source *source,
-    struct mt_extent *extent, struct mt_link **ret_node)
-{
-	uint32_t best_rank = UINT32_MAX;
-	int best = -1;
-
-	for (uint32_t i = 0; i < extent->replica_count; i++) {
-		uint32_t at = (extent->read_rotor + i) % extent->replica_count;
-		struct mt_link *node =
-		    mt_port_link(merge->shard->port, extent->replicas[at].node_id);
-		uint32_t rank;
-
-		if ((source->tried & 1u << at) != 0 || node == NULL || !mt_link_is_up(node))
-			continue;
-		rank = node->call_count + (extent->replicas[at].is_damaged ? UINT32_MAX / 2 : 0);
-		if (rank < best_rank) {
-			best_rank = rank;
-			best = (int)at;
-			*ret_node = node;
-		}
-	}
-	extent->read_rotor++;
-	return best;
 }
 
 /* How many sources from order[@first] on one READ takes, and its range. */
@@ -396,11 +362,11 @@ read_extent_of(const struct merge_window *window, uint32_t first, uint32_t *ret_
 	uint32_t begin = source->location.offset_bytes;
 	uint32_t end = begin + source->location.stored_bytes, count = 1;
 
-	for (; source->tried == 0 && first + count < window->source_count; count++) {
+	for (; source->chooser.tried == 0 && first + count < window->source_count; count++) {
 		const struct merge_source *next = &window->sources[window->order[first + count]];
 		uint32_t next_end = next->location.offset_bytes + next->location.stored_bytes;
 
-		if (next->sm.state != MERGE_SOURCE_WANTED || next->tried != 0 ||
+		if (next->sm.state != MERGE_SOURCE_WANTED || next->chooser.tried != 0 ||
 		    next->location.extent_index != source->location.extent_index ||
 		    next->location.offset_bytes > end + MERGE_GAP_BYTES ||
 		    next_end - begin > MT_RECEIVE_BYTES)
@@ -411,6 +377,15 @@ read_extent_of(const struct merge_window *window, uint32_t first, uint32_t *ret_
 	return count;
 }
 
+static int
+source_pick(const struct mt_merge *merge, const struct merge_source *source,
+    struct mt_extent *extent, struct mt_link **ret_node)
+{
+	struct mt_copies copies = mt_extent_copies(extent);
+
+	return mt_chooser_pick(&source->chooser, merge->shard->port, &copies, ret_node);
+}
+
 static bool
 read_send(struct mt_merge *merge, struct merge_read *read, uint32_t first)
 {
@@ -418,9 +393,9 @@ read_send(struct mt_merge *merge, struct merge_read *read, uint32_t first)
 	struct merge_window *window = &work->window;
 	struct merge_source *source = &window->sources[window->order[first]];
 	struct mt_extent *extent = source_extent(merge, source);
-	struct mt_link *node = NULL;
+	struct mt_link *node;
 	uint32_t bytes, count = read_extent_of(window, first, &bytes);
-	int index = extent == NULL ? -1 : source_pick_replica(merge, source, extent, &node);
+	int index = extent == NULL ? -1 : source_pick(merge, source, extent, &node);
 
 	if (index < 0)
 		return false;
@@ -437,7 +412,7 @@ read_send(struct mt_merge *merge, struct merge_read *read, uint32_t first)
 	read->call.fn = read_on_answer;
 	read->call.arg = read;
 	if (mt_link_call(node, &read->call) != 0) {
-		source->tried |= (uint8_t)(1u << index);
+		mt_chooser_note_failed(&source->chooser, (uint32_t)index);
 		return true; /* another may do */
 	}
 	work->out_count++;
@@ -453,14 +428,14 @@ source_give_up(struct mt_merge *merge, struct merge_source *source)
 {
 	struct merge_work *work = merge_work_of(merge);
 	const struct mt_extent *extent = source_extent(merge, source);
-	uint32_t all = extent == NULL ? 0 : (1u << extent->replica_count) - 1;
+	uint32_t count = extent == NULL ? 0 : extent->replica_count;
 
-	if ((source->bad & all) == all) {
+	if (mt_chooser_is_hopeless(&source->chooser, count)) {
 		source_lost(merge, source);
 	} else if (loop_now_ns(merge->shard->port->loop) >= work->deadline_ns) {
 		return -EHOSTDOWN;
 	} else {
-		source->tried = source->bad; /* whoever could not be reached may be asked again */
+		mt_chooser_retry(&source->chooser);
 		turn_again(&work->turn, MERGE_RETRY_NS);
 	}
 	return 0;

@@ -9,6 +9,7 @@
 #include "base/sm.h"
 #include "cleave/dev_ptr.h"
 #include "cleave/wire.h"
+#include "extent/choose.h"
 #include "index/memtable.h"
 
 struct mt_layer;
@@ -49,7 +50,7 @@ struct merge_source {
 	uint8_t count;
 	bool is_copy; /* the stored bytes, not the blocks */
 	bool is_ring_bad;
-	uint8_t tried, bad; /* replicas, by bit */
+	struct mt_chooser chooser; /* among the copies of its extent */
 };
 
 struct merge_window {

@@ -75,6 +75,7 @@ status_chunk(const struct mt_read *read, uint32_t index)
 	uint64_t in_volume = read->io.segment - scope->spans[0].segment_base;
 	uint32_t block = (uint32_t)(read->io.offset_bytes / CLEAVE_BLOCK_BYTES);
 
+	assert(index < read->session->volume.scope.span_count);
 	return mt_index_chunk(read->shard->block_index,
 	    mt_chunk_number(scope->spans[index].segment_base + in_volume, block));
 }
@@ -85,6 +86,8 @@ paint(const struct status_window *window, uint32_t block, uint32_t block_count, 
 	uint32_t from = (uint32_t)num_max(block, window->first);
 	uint32_t to = (uint32_t)num_min(block + block_count, window->first + window->count);
 
+	assert(window->count > 0);
+	assert(window->count <= READ_STATUS_BLOCKS_MAX);
 	if (from < to)
 		memset(window->flags + (from - window->first), flags & window->mask, to - from);
 }
@@ -95,6 +98,7 @@ paint_run(const struct status_window *window, const struct mt_run_index *index)
 	const struct mt_frame *frames = index->frames;
 	uint32_t at;
 
+	assert(index != NULL); /* status_unloaded has found none without */
 	/* The first frame that ends behind the window's beginning. */
 	SEARCH_FIRST(at, index->frame_count,
 	    frames[at].block + frames[at].block_count <= window->first);
@@ -149,6 +153,7 @@ status_unloaded(const struct mt_read *read, bool *ret_is_known)
 {
 	const struct mt_scope *scope = &read->session->volume.scope;
 
+	assert(scope->span_count >= 1);
 	*ret_is_known = false;
 	for (uint32_t i = 0; i < scope->span_count; i++) {
 		struct mt_chunk *chunk = status_chunk(read, i);
@@ -173,6 +178,7 @@ status_encode(const struct status_window *window, uint8_t *entries)
 {
 	uint32_t bytes = 0;
 
+	assert(window->count <= READ_STATUS_BLOCKS_MAX);
 	for (uint32_t at = 0; at < window->count;) {
 		struct wire_status status = { .flags = window->flags[at] };
 
@@ -199,6 +205,9 @@ status_fill(const struct mt_read *read, uint8_t *entries, uint8_t *flags)
 							    : UINT8_MAX,
 	};
 
+	assert(read->block_count > 0);
+	assert(read->io.offset_bytes % CLEAVE_CHUNK_BYTES + read->io.length_bytes <=
+	    CLEAVE_CHUNK_BYTES);
 	memset(flags, status_flags(RECORD_DISCARD), window.count);
 	for (uint32_t i = scope->span_count; i-- > 0;) {
 		struct mt_chunk *chunk = status_chunk(read, i);
@@ -214,6 +223,7 @@ status_on_index(int rc, void *arg)
 {
 	struct mt_read *read = arg;
 
+	assert(read->io.opcode == WIRE_BLOCK_STATUS);
 	if (rc == 0 && loop_now_ns(read->shard->port->loop) >= read->deadline_ns)
 		rc = -EHOSTDOWN; /* indexes go as fast as they come: the client asks again */
 	if (read->shard->write->is_stopped)
@@ -232,6 +242,8 @@ read_status(struct mt_read *read)
 	bool is_known;
 	struct mt_run *run = status_unloaded(read, &is_known);
 
+	assert(read->io.opcode == WIRE_BLOCK_STATUS);
+	assert(read->sm.state == READ_RUNNING);
 	if (run != NULL) {
 		read->waiter.fn = status_on_index;
 		read->waiter.arg = read;

@@ -37,6 +37,7 @@ holes_fill(const struct mt_session *session, uint64_t segment, uint8_t bits[WIRE
 	const struct mt_port *port = session->port;
 	uint32_t shard_count = port->cluster->shard_count;
 
+	assert(shard_count > 0);
 	memset(bits, 0, WIRE_HOLES_BYTES);
 	if (port->shard_by_number == NULL || !mt_port_has_lease(port))
 		return;
@@ -59,6 +60,8 @@ mt_holes(struct mt_session *session, struct split_msg *msg, const struct wire_io
 	uint8_t bits[WIRE_HOLES_BYTES];
 	struct wire_header header;
 
+	assert(io->opcode == WIRE_HOLES);
+	assert(io->length_bytes == WIRE_HOLES_BYTES);
 	holes_fill(session, io->segment, bits);
 	metric_add(&port->metrics[MT_METRIC_hole_maps], 1);
 	dev_copy_from_host(port->split, msg->payload, bits, sizeof(bits));

@@ -7,12 +7,12 @@
  *	                       ^    |
  *	                       +----+ STARVED: no piece is free, or the turn's share is used up
  *
- * The request's range is cut into runs, each of which a piece fetches (read_piece.c), several at a
- * time. They assemble the answer in the READ message's own payload buffer, so a read needs no memory
+ * The request's range is cut into stretches, blocks that lie next to each other in one place
+ * (read_stretch.h), which pieces fetch (read_piece.c), several at a time. They assemble the answer in the READ message's own payload buffer, so a read needs no memory
  * but what its message came with. The answer's CRC is combined from those of its blocks, which the
  * index holds; it is computed over nothing (I8).
  *
- * The newest acknowledged version of each block is found in the index when its run is looked up, and
+ * The newest acknowledged version of each block is found in the index when it is looked up, and
  * acknowledged writes enter the index before they are answered: a read sees every write that was
  * answered before it came (I7). When the shard has stopped meanwhile, or the gateway's lease has ended,
  * another owner may have accepted newer ones: the answer is then an error.
@@ -57,7 +57,10 @@ static const struct sm_state read_table[READ_STATE_NR] = {
 static struct mt_read *
 read_of(struct loop_link *link)
 {
-	return LIST_ENTRY(link, struct mt_read, link);
+	struct mt_read *read = LIST_ENTRY(link, struct mt_read, link);
+
+	CHECK_OBJ(read, READ_MAGIC);
+	return read;
 }
 
 static uint32_t
@@ -65,6 +68,8 @@ read_payload_crc(const struct mt_read *read)
 {
 	uint32_t crc = read->crcs[0];
 
+	assert(read->block_count >= 1);
+	assert(read->block_count <= ENGINE_RECORD_BLOCKS_MAX);
 	for (uint32_t i = 1; i < read->block_count; i++)
 		crc = crc32c_combine(crc, read->crcs[i], CLEAVE_BLOCK_BYTES);
 	return crc;
@@ -77,6 +82,7 @@ read_reply_ok(struct mt_read *read)
 	struct dev_piece piece = { read->msg->payload, read->io.length_bytes };
 	struct wire_header header;
 
+	assert(read->io.opcode != WIRE_BLOCK_STATUS || read->payload_bytes > 0);
 	if (read->io.opcode == WIRE_BLOCK_STATUS) {
 		metric_add(&metrics[MT_METRIC_block_statuses], 1);
 		piece.bytes = read->payload_bytes;
@@ -98,6 +104,8 @@ read_finish(struct mt_read *read, int rc)
 
 	CHECK_OBJ(read, READ_MAGIC);
 	assert(read->piece_count == 0);
+	assert(rc <= 0);
+	assert(read->shard->read_count > 0);
 	if (read->shard->write->is_stopped)
 		rc = read->shard->write->stop_rc;
 	/* Now, not when it was looked up: what was read is still the newest, wherever it came from. */
@@ -139,24 +147,17 @@ read_go_on(struct mt_read *read)
 {
 	struct mt_read_state *state = read->shard->port->read;
 
+	assert(read->sm.state == READ_RUNNING);
+	assert(read->io.opcode == WIRE_READ);
 	read->piece_count++; /* ours, so that pieces that end at once do not end the read */
 	while (read->rc == 0 && read->next_block < read->block_count && turn_has_room(state)) {
 		struct loop_link *link = list_pop_front(&state->free_pieces);
-		struct read_piece *piece;
 
 		if (link == NULL)
 			break;
-		piece = LIST_ENTRY(link, struct read_piece, link);
-		piece->read = read;
-		piece->first = read->next_block;
-		piece->end = read->block_count;
-		read_piece_look_up(piece);
-		piece->end = piece->first + piece->fetch_count;
-		read->next_block = piece->end;
-		if (read_piece_is_at_hand(piece))
-			state->turn_bytes += piece->count * CLEAVE_BLOCK_BYTES;
 		read->piece_count++;
-		read_piece_start(piece);
+		state->turn_bytes +=
+		    read_piece_start(LIST_ENTRY(link, struct read_piece, link), read);
 	}
 	read->piece_count--;
 	if (read->rc == 0 && read->next_block < read->block_count) {
@@ -175,6 +176,8 @@ read_on_piece(struct mt_read *read, int rc)
 
 	CHECK_OBJ(read, READ_MAGIC);
 	assert(read->piece_count > 0);
+	assert(rc <= 0);
+	assert(read->io.opcode == WIRE_READ);
 	if (read->rc == 0)
 		read->rc = rc;
 	read->piece_count--;
@@ -224,6 +227,7 @@ read_start(struct mt_read *read)
 {
 	struct mt_port *port = read->shard->port;
 
+	assert(write_path_serves(read->shard));
 	sm_move(&read->sm, READ_RUNNING);
 	read->deadline_ns = loop_now_ns(port->loop) + port->settings->node_timeout_ns;
 	if (read->io.opcode == WIRE_BLOCK_STATUS)
@@ -237,6 +241,8 @@ read_on_status(struct mt_read *read, int rc)
 {
 	CHECK_OBJ(read, READ_MAGIC);
 	assert(read->sm.state == READ_RUNNING);
+	assert(rc <= 0);
+	assert(read->io.opcode == WIRE_BLOCK_STATUS);
 	read_finish(read, rc);
 }
 
@@ -250,6 +256,10 @@ mt_read(struct mt_shard *shard, struct mt_session *session, struct split_msg *ms
 
 	CHECK_OBJ(state, READ_STATE_MAGIC);
 	assert(link != NULL); /* one for each receive of the pool, and @msg is one of these */
+	assert(session->port == shard->port);
+	assert(io->opcode == WIRE_READ || io->opcode == WIRE_BLOCK_STATUS);
+	assert(io->length_bytes > 0);
+	assert(io->length_bytes % CLEAVE_BLOCK_BYTES == 0);
 	read = read_of(link);
 	read->shard = shard;
 	shard->read_count++;
@@ -280,6 +290,7 @@ mt_read_path_claimed(struct mt_shard *shard)
 	struct loop_link *link, *next;
 
 	CHECK_OBJ(state, READ_STATE_MAGIC);
+	assert(!write_path_serves(shard));
 	LIST_FOREACH_SAFE(&state->parked, link, next) {
 		struct mt_read *read = read_of(link);
 
@@ -323,6 +334,7 @@ read_on_tick(struct loop_timer *timer, void *arg)
 	struct mt_read_state *state = arg;
 
 	CHECK_OBJ(state, READ_STATE_MAGIC);
+	assert(timer == &state->tick_timer);
 	read_pieces_retry(state);
 	if (!list_is_empty(&state->waiting) && !timer->is_active)
 		loop_timer_start(state->port->loop, timer, READ_TICK_NS);
@@ -337,6 +349,8 @@ mt_read_path_init(struct mt_port *port)
 	struct mt_read_state *state = mt_calloc(1, sizeof(*state));
 	int rc;
 
+	assert(port->read == NULL);
+	assert(port->receive_count > 0);
 	if (state == NULL)
 		return -ENOMEM;
 	state->magic = READ_STATE_MAGIC;

@@ -18,9 +18,24 @@ struct mt_shard;
 struct read_piece;
 struct split_msg;
 
+/*
+ * mt_read -- take a READ, or a BLOCK_STATUS, of @session
+ *
+ * A shard that does not serve yet parks it, as many as the port has receives; one that has stopped answers
+ * -EREMCHG. @io is within the volume: decoded, and its place checked.
+ * Ownership: @msg is the read's until it has replied, which is from the message's own payload buffer. Then it
+ *            calls mt_session_request_done, possibly before this returns.
+ * Threads:   the port's loop thread, as for all of this header.
+ */
 void mt_read(struct mt_shard *shard, struct mt_session *session, struct split_msg *msg,
     const struct wire_io *io);
+/*
+ * mt_read_path_init -- before the port listens (its receives are counted), and after its engine set
+ *
+ * Returns 0; -ENOMEM: port->read stays NULL.
+ */
 int mt_read_path_init(struct mt_port *port);
+/* mt_read_path_fini -- when no queue pair is left, and no engine job can run any more. */
 void mt_read_path_fini(struct mt_port *port);
 
 /*
@@ -74,10 +89,14 @@ struct mt_read_state {
 	uint8_t *status_entries;
 };
 
-/* read_on_status -- rc 0: payload_bytes of entries are in the message's payload. */
+/*
+ * read_on_status -- a BLOCK_STATUS has its answer, or @rc says why not
+ *
+ * @rc 0: payload_bytes of entries, whose CRC is payload_crc, are in the message's payload.
+ */
 void read_on_status(struct mt_read *read, int rc);
 
-/* read_on_piece -- a piece of @read has ended and is free again. */
+/* read_on_piece -- a piece of @read has ended, with 0 or a negative errno, and is free again. */
 void read_on_piece(struct mt_read *read, int rc);
 
 /* mt_read_path_claimed -- after mt_write_path_claimed: reads that were parked before must name the epoch, too. */

@@ -5,7 +5,7 @@
  *	        in the ring, zeros                      inline engine: within CHOOSING
  *	     +----------------------> LOADING ------+
  *	     |                           ^          |
- *	CHOOSING ----> ASKING -----------+          +--> next run, or FREE
+ *	CHOOSING ----> ASKING -----------+          +--> next stretch, or FREE
  *	     ^           | bad copy, node gone      |
  *	     +-----------+--------------------------+ does not match its CRC
  *	     |
@@ -15,13 +15,13 @@
  *
  * Whatever its source, a record is checked by the engine: the CRC of its stored bytes before, the
  * CRC of each block after (I8). A copy that is not what the index says is counted, named in one line,
- * and marked for repair; the next replica is asked. Nobody is asked twice for a run whose copy is bad;
- * one that could not be reached is asked again while the read may wait. When all copies are bad, the
- * index is looked at once more: the blocks may have been written, or moved, meanwhile. Only then is it
- * an error. So it is where an extent has gone: flush and compaction have moved its blocks.
+ * and marked for repair; choose.h names the next replica. When all copies are bad, the index is looked at
+ * once more: the blocks may have been written, or moved, meanwhile. Only then is it an error. The same holds
+ * where an extent has gone: flush and compaction have moved its blocks.
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/list.h"
@@ -39,6 +39,7 @@
 #include "common/metric.h"
 #include "common/port.h"
 #include "common/shard.h"
+#include "extent/choose.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
 #include "extent/node_link.h"
@@ -72,6 +73,7 @@ static void piece_on_job(struct engine_job *job, void *arg);
 int
 read_pieces_init(struct mt_read_state *state)
 {
+	assert(state->pieces == NULL);
 	list_init(&state->free_pieces);
 	list_init(&state->waiting);
 	state->pieces = mt_calloc(READ_PIECES_MAX, sizeof(*state->pieces));
@@ -97,110 +99,25 @@ read_pieces_fini(struct mt_read_state *state)
 	state->pieces = NULL;
 }
 
-/* ---- runs ---- */
-
-static enum read_what
-read_lookup(const struct mt_read *read, uint32_t index, struct mt_location *ret_location,
-    struct mt_run **ret_run)
-{
-	switch (mt_index_find(read->shard->block_index, &read->session->volume.scope,
-	    read->io.segment, (uint32_t)(read->io.offset_bytes / CLEAVE_BLOCK_BYTES) + index,
-	    ret_location, ret_run)) {
-	case MT_FOUND_UNLOADED:
-		return READ_UNLOADED;
-	case MT_FOUND_RECORD:
-		if (ret_location->stored_bytes > 0)
-			return READ_STORED;
-		return ret_location->record_kind == RECORD_LOST ? READ_LOST : READ_ZEROS;
-	case MT_FOUND_NOTHING:
-		break;
-	}
-	return READ_ZEROS;
-}
-
-/* Does @next go on where the piece's run, @distance blocks before it, began? */
-static bool
-piece_continues(const struct read_piece *piece, const struct mt_location *next, uint32_t distance)
-{
-	const struct mt_location *run = &piece->location;
-
-	return next->extent_index == run->extent_index && next->offset_bytes == run->offset_bytes &&
-	    next->block_in_record == run->block_in_record + distance;
-}
-
-/*
- * Records that lie next to each other in an extent, as the frames of a run do, are asked for at once: how
- * far that goes from block @at on, which is at @location.
- */
+/* The stretch at block @first of the read, as it is now; nobody was asked for it yet. */
 static void
-piece_look_ahead(struct read_piece *piece, uint32_t at, struct mt_location location)
+piece_look_up(struct read_piece *piece, uint32_t first)
 {
-	const struct mt_read *read = piece->read;
-	const struct mt_location *first = &piece->location;
-	struct mt_run *run;
+	struct read_stretch *stretch = &piece->stretch;
 
-	while (location.extent_index == first->extent_index &&
-	    location.offset_bytes == first->offset_bytes + piece->fetch_bytes &&
-	    piece->fetch_bytes + location.stored_bytes <= MT_RECEIVE_BYTES &&
-	    !mt_ring_contains(read->shard->ring, location.ring_position)) {
-		uint32_t offset_bytes = location.offset_bytes;
-
-		piece->fetch_bytes += location.stored_bytes;
-		do {
-			at++;
-			piece->fetch_count = at - piece->first;
-			if (at == piece->end ||
-			    read_lookup(read, at, &location, &run) != READ_STORED)
-				return;
-		} while (location.extent_index == first->extent_index &&
-		    location.offset_bytes == offset_bytes);
-	}
-}
-
-void
-read_piece_look_up(struct read_piece *piece)
-{
-	struct mt_read *read = piece->read;
-	struct mt_location location;
-	struct mt_run *run;
-	enum read_what what;
-	uint32_t at = piece->first;
-
-	what = piece->what = read_lookup(read, at, &piece->location, &piece->index_run);
-	location = piece->location;
-	for (;;) {
-		uint32_t crc = what == READ_STORED ? location.block_crc
-						   : piece->state->zero_block_crc;
-
-		read->crcs[at] = piece->job.block_crcs[at - piece->first] = crc;
-		if (++at == piece->end)
-			break;
-		what = read_lookup(read, at, &location, &run);
-		if (what != piece->what ||
-		    (what == READ_STORED && !piece_continues(piece, &location, at - piece->first)))
-			break;
-	}
-	piece->count = piece->fetch_count = at - piece->first;
-	piece->fetch_bytes = piece->location.stored_bytes;
-	piece->tried = piece->bad = 0;
+	assert(piece->sm.state == READ_PIECE_CHOOSING);
+	mt_read_stretch_look_up(stretch, piece->read, first, piece->end);
+	assert(stretch->count <= NUM_COUNT(piece->job.block_crcs));
+	memcpy(piece->job.block_crcs, piece->read->crcs + first,
+	    stretch->count * sizeof(piece->job.block_crcs[0]));
+	mt_chooser_reset(&piece->chooser);
 	piece->is_ring_bad = false;
-	if (at < piece->end && what == READ_STORED && piece->what == READ_STORED &&
-	    !mt_ring_contains(read->shard->ring, piece->location.ring_position))
-		piece_look_ahead(piece, at, location);
-}
-
-bool
-read_piece_is_at_hand(const struct read_piece *piece)
-{
-	return piece->what == READ_ZEROS ||
-	    (piece->what == READ_STORED &&
-		mt_ring_contains(piece->read->shard->ring, piece->location.ring_position));
 }
 
 static struct mt_extent *
 piece_extent(const struct read_piece *piece)
 {
-	return mt_shard_extent(piece->read->shard, piece->location.extent_index);
+	return mt_shard_extent(piece->read->shard, piece->stretch.location.extent_index);
 }
 
 /* ---- ends ---- */
@@ -212,6 +129,8 @@ piece_finish(struct read_piece *piece, int rc)
 
 	assert(piece->source == NULL);
 	assert(!piece->is_in_ring);
+	assert(rc <= 0);
+	assert(piece->sm.state == READ_PIECE_CHOOSING);
 	piece->read = NULL;
 	sm_move(&piece->sm, READ_PIECE_FREE);
 	list_push_front(&piece->state->free_pieces, &piece->link);
@@ -223,6 +142,8 @@ piece_wait(struct read_piece *piece)
 {
 	struct mt_read_state *state = piece->state;
 
+	assert(piece->source == NULL);
+	assert(!piece->is_in_ring); /* what waits holds nothing that others wait for */
 	sm_move(&piece->sm, READ_PIECE_WAITING);
 	list_push_back(&state->waiting, &piece->link);
 	if (!state->tick_timer.is_active)
@@ -234,18 +155,21 @@ piece_wait(struct read_piece *piece)
 static dev_ptr
 piece_destination(const struct read_piece *piece)
 {
-	return dev_ptr_add(piece->read->msg->payload, (uint64_t)piece->first * CLEAVE_BLOCK_BYTES);
+	assert(piece->stretch.first + piece->stretch.count <= piece->read->block_count);
+	return dev_ptr_add(piece->read->msg->payload,
+	    (uint64_t)piece->stretch.first * CLEAVE_BLOCK_BYTES);
 }
 
 /* Release what the job read from. */
 static void
 piece_drop_source(struct read_piece *piece)
 {
+	assert(piece->source == NULL || !piece->is_in_ring);
 	if (piece->source != NULL)
 		split_msg_release(piece->source);
 	piece->source = NULL;
 	if (piece->is_in_ring) {
-		mt_ring_release(piece->read->shard->ring, piece->location.ring_position);
+		mt_ring_release(piece->read->shard->ring, piece->stretch.location.ring_position);
 		mt_write_path_kick(piece->read->shard); /* it may be waiting for just that */
 	}
 	piece->is_in_ring = false;
@@ -259,34 +183,39 @@ piece_note_bad_copy(struct read_piece *piece, int rc)
 	const struct wire_io *io = &piece->read->io;
 	char text[MT_EXTENT_TEXT_BYTES] = "gone";
 
+	assert(rc < 0);
+	assert(piece->stretch.what == READ_STORED);
 	metric_add(&metrics[MT_METRIC_replica_read_errors], 1);
 	metric_add(&metrics[MT_METRIC_repairs_queued], 1);
-	piece->bad |= (uint8_t)(1u << piece->replica_index);
-	piece->tried |= piece->bad;
+	mt_chooser_note_bad(&piece->chooser, piece->replica_index);
 	if (extent != NULL) {
 		mt_extent_suspect(extent, piece->call.node->node_id);
 		(void)mt_extent_text(extent, text);
 	}
 	log_limited(LOG_WARN,
-	    "read: bad copy node=%" PRIu32 " extent=%s offset_bytes=%" PRIu32 " volume=%" PRIu64
-	    " segment=%" PRIu64 " block=%" PRIu64 " rc=%s",
-	    piece->call.node->node_id, text, piece->location.offset_bytes,
+	    "read: a copy is bad, another is read and this one will be verified node=%" PRIu32
+	    " extent=%s offset_bytes=%" PRIu32 " volume=%" PRIu64 " segment=%" PRIu64
+	    " block=%" PRIu64 " rc=%s",
+	    piece->call.node->node_id, text, piece->stretch.location.offset_bytes,
 	    piece->read->session->hello.volume_id, io->segment,
-	    io->offset_bytes / CLEAVE_BLOCK_BYTES + piece->first, log_errno(rc));
+	    io->offset_bytes / CLEAVE_BLOCK_BYTES + piece->stretch.first, log_errno(rc));
 }
 
-/* The run is where it belongs: what comes next? */
+/* The stretch is where it belongs: what comes next? */
 static void
-piece_on_run_done(struct read_piece *piece)
+piece_on_stretch_done(struct read_piece *piece)
 {
-	piece->first += piece->count;
-	if (piece->first == piece->end) {
+	uint32_t next = piece->stretch.first + piece->stretch.count;
+
+	assert(piece->sm.state == READ_PIECE_CHOOSING);
+	assert(next <= piece->end);
+	if (next == piece->end) {
 		piece_drop_source(piece);
 		piece_finish(piece, 0);
 		return;
 	}
 	piece->lookup_count = 0;
-	read_piece_look_up(piece);
+	piece_look_up(piece, next);
 	piece_choose(piece);
 }
 
@@ -298,20 +227,23 @@ piece_on_loaded(struct read_piece *piece)
 	bool was_in_ring = piece->is_in_ring;
 	int rc = piece->job.rc;
 
+	assert(piece->sm.state == READ_PIECE_CHOOSING);
 	if (rc != 0 || was_in_ring)
-		piece_drop_source(piece); /* else the next run may be in it, too */
+		piece_drop_source(piece); /* else the next stretch may be in it, too */
 	if (rc == 0) {
-		if (piece->what == READ_STORED)
+		if (piece->stretch.what == READ_STORED)
 			metric_add(&metrics[was_in_ring ? MT_METRIC_reads_from_memory
 							: MT_METRIC_reads_from_node],
 			    1);
-		piece_on_run_done(piece);
+		piece_on_stretch_done(piece);
 		return;
 	}
-	assert(piece->what == READ_STORED); /* there is nothing in making zeros that could fail */
+	assert(piece->stretch.what ==
+	    READ_STORED); /* there is nothing in making zeros that could fail */
 	if (was_in_ring) {
 		log_limited(LOG_ERROR,
-		    "read: device memory does not match its CRC shard=%" PRIu32 " rc=%s",
+		    "read: device memory does not match its CRC, a copy is read instead: is this "
+		    "host's memory sound? shard=%" PRIu32 " rc=%s",
 		    piece->read->shard->index, log_errno(rc));
 		piece->is_ring_bad = true;
 	} else {
@@ -327,6 +259,7 @@ piece_on_job(struct engine_job *job, void *arg)
 
 	assert(&piece->job == job);
 	CHECK_OBJ(piece, READ_PIECE_MAGIC);
+	assert(piece->sm.state == READ_PIECE_LOADING);
 	sm_move(&piece->sm, READ_PIECE_CHOOSING);
 	piece_on_loaded(piece);
 }
@@ -338,8 +271,10 @@ piece_submit(struct read_piece *piece)
 	struct mt_port *port = piece->state->port;
 	int rc;
 
+	assert(piece->sm.state == READ_PIECE_CHOOSING);
+	assert(piece->stretch.count > 0);
 	piece->job.dst = piece_destination(piece);
-	piece->job.dst_cap_bytes = piece->count * CLEAVE_BLOCK_BYTES;
+	piece->job.dst_cap_bytes = piece->stretch.count * CLEAVE_BLOCK_BYTES;
 	rc = piece->read->io.service_class == SERVICE_LATENCY
 	    ? engine_submit_urgent(port->engines, &piece->job)
 	    : engine_submit(port->engines, &piece->job);
@@ -349,7 +284,7 @@ piece_submit(struct read_piece *piece)
 	}
 	if (rc == -ENOBUFS) { /* the engine's queue is full: all over again, a little later */
 		piece_drop_source(piece);
-		piece->tried = piece->bad;
+		mt_chooser_retry(&piece->chooser);
 		piece_wait(piece);
 		return;
 	}
@@ -361,8 +296,9 @@ piece_submit(struct read_piece *piece)
 static void
 piece_load(struct read_piece *piece, dev_ptr source)
 {
-	const struct mt_location *location = &piece->location;
+	const struct mt_location *location = &piece->stretch.location;
 
+	assert(piece->stretch.what == READ_STORED);
 	piece->job.kind = ENGINE_JOB_LOAD;
 	piece->job.codec_id = location->codec_id;
 	piece->job.src = source;
@@ -370,15 +306,16 @@ piece_load(struct read_piece *piece, dev_ptr source)
 	piece->job.stored_crc = location->stored_crc;
 	piece->job.record_blocks = location->record_blocks;
 	piece->job.first_block = location->block_in_record;
-	piece->job.block_count = (uint8_t)piece->count;
+	piece->job.block_count = (uint8_t)piece->stretch.count;
 	piece_submit(piece);
 }
 
 static void
 piece_zero(struct read_piece *piece)
 {
+	assert(piece->stretch.what == READ_ZEROS);
 	piece->job.kind = ENGINE_JOB_ZERO;
-	piece->job.src_bytes = piece->count * CLEAVE_BLOCK_BYTES;
+	piece->job.src_bytes = piece->stretch.count * CLEAVE_BLOCK_BYTES;
 	piece_submit(piece);
 }
 
@@ -387,22 +324,25 @@ piece_load_from_ring(struct read_piece *piece)
 {
 	struct mt_ring *ring = piece->read->shard->ring;
 
-	mt_ring_hold(ring, piece->location.ring_position);
+	assert(piece->source == NULL);
+	assert(!piece->is_in_ring);
+	mt_ring_hold(ring, piece->stretch.location.ring_position);
 	piece->is_in_ring = true;
-	piece_load(piece, mt_ring_at(ring, piece->location.ring_position));
+	piece_load(piece, mt_ring_at(ring, piece->stretch.location.ring_position));
 }
 
 /* The reply for an earlier stretch may hold all that is wanted; if not, it goes. */
 static bool
 piece_load_from_source(struct read_piece *piece)
 {
-	const struct mt_location *location = &piece->location;
+	const struct mt_location *location = &piece->stretch.location;
 	uint64_t from;
 
+	assert(!piece->is_in_ring);
 	if (piece->source == NULL)
 		return false;
 	from = (uint64_t)location->offset_bytes - piece->source_offset_bytes;
-	if (piece->read->rc != 0 || piece->what != READ_STORED ||
+	if (piece->read->rc != 0 || piece->stretch.what != READ_STORED ||
 	    location->extent_index != piece->source_extent ||
 	    location->offset_bytes < piece->source_offset_bytes ||
 	    from + location->stored_bytes > piece->source->payload_bytes) {
@@ -424,13 +364,15 @@ piece_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *repl
 	(void)reply;
 	CHECK_OBJ(piece, READ_PIECE_MAGIC);
 	assert(&piece->call == call);
+	assert(piece->sm.state == READ_PIECE_ASKING);
+	assert(piece->source == NULL);
 	sm_move(&piece->sm, READ_PIECE_CHOOSING);
-	if (rc == 0 && (msg == NULL || msg->payload_bytes != piece->fetch_bytes))
+	if (rc == 0 && (msg == NULL || msg->payload_bytes != piece->stretch.fetch_bytes))
 		rc = -EMSGSIZE;
 	if (rc == 0) {
 		piece->source = msg;
-		piece->source_extent = piece->location.extent_index;
-		piece->source_offset_bytes = piece->location.offset_bytes;
+		piece->source_extent = piece->stretch.location.extent_index;
+		piece->source_offset_bytes = piece->stretch.location.offset_bytes;
 		piece_load(piece, msg->payload);
 		return;
 	}
@@ -439,96 +381,52 @@ piece_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *repl
 	/* Its extent may have been deleted because its blocks are elsewhere now. */
 	if (rc == -ENOENT && piece_follow(piece))
 		return;
-	if (mt_is_copy_bad(rc))
+	if (mt_is_copy_bad(rc)) {
 		piece_note_bad_copy(piece, rc);
-	else
+	} else {
+		mt_chooser_note_failed(&piece->chooser, piece->replica_index);
 		metric_add(&piece->state->port->metrics[MT_METRIC_replica_read_errors], 1);
+	}
 	piece_choose(piece);
 }
 
+/* Asks copy @index, at @node. False: it cannot be asked. */
 static bool
-piece_ask(struct read_piece *piece, const struct mt_extent *extent, struct mt_link *node)
+piece_ask(struct read_piece *piece, const struct mt_extent *extent, uint32_t index,
+    struct mt_link *node)
 {
 	struct mt_call *call = &piece->call;
 
+	assert(index < extent->replica_count);
+	assert(piece->stretch.fetch_bytes > 0);
+	piece->replica_index = (uint8_t)index;
 	call->request = (struct wire_node){ .opcode = WIRE_EXTENT_READ,
 		.id = extent->id,
-		.offset_bytes = piece->location.offset_bytes,
-		.length_bytes = piece->fetch_bytes,
+		.offset_bytes = piece->stretch.location.offset_bytes,
+		.length_bytes = piece->stretch.fetch_bytes,
 		.epoch = extent->shard->epoch };
 	call->host = NULL;
 	call->head_bytes = call->piece_count = 0;
 	call->fn = piece_on_answer;
 	call->arg = piece;
-	if (mt_link_call(node, call) != 0)
+	if (mt_link_call(node, call) != 0) {
+		mt_chooser_note_failed(&piece->chooser, index);
 		return false;
+	}
 	sm_move(&piece->sm, READ_PIECE_ASKING);
 	return true;
 }
 
-/*
- * The least loaded node that was not asked yet; ties go round. A damaged copy comes last: whatever it
- * returns must pass its CRC like any other. Its index, or -1.
- */
-static int
-piece_pick_replica(struct read_piece *piece, struct mt_extent *extent, struct mt_link **ret_node)
-{
-	struct mt_link *best = NULL;
-	bool is_best_damaged = false;
-	int best_index = -1;
-
-	for (uint32_t i = 0; i < extent->replica_count; i++) {
-		uint32_t at = (extent->read_rotor + i) % extent->replica_count;
-		bool is_damaged = extent->replicas[at].is_damaged;
-		struct mt_link *node;
-
-		if ((piece->tried & 1u << at) != 0)
-			continue;
-		node = mt_port_link(extent->shard->port, extent->replicas[at].node_id);
-		if (node == NULL || !mt_link_is_up(node))
-			continue;
-		if (best == NULL || (is_best_damaged && !is_damaged) ||
-		    (is_best_damaged == is_damaged && node->call_count < best->call_count)) {
-			is_best_damaged = is_damaged;
-			best = node;
-			best_index = (int)at;
-		}
-	}
-	extent->read_rotor++;
-	*ret_node = best;
-	return best_index;
-}
-
-static bool
-has_hope(const struct read_piece *piece, const struct mt_extent *extent)
-{
-	for (uint32_t i = 0; i < extent->replica_count; i++) {
-		if ((piece->bad & 1u << i) == 0)
-			return true;
-	}
-	return false;
-}
-
-/* Has the index changed its mind about the run's first block? */
-static bool
-piece_has_moved(const struct read_piece *piece)
-{
-	struct mt_location now;
-	struct mt_run *run;
-
-	return read_lookup(piece->read, piece->first, &now, &run) != READ_STORED ||
-	    now.extent_index != piece->location.extent_index ||
-	    now.offset_bytes != piece->location.offset_bytes;
-}
-
-/* If it has, take it from where it is now: false where it has not, or does so again and again. */
+/* From where its first block is now: false where that has not moved, or does so again and again. */
 static bool
 piece_follow(struct read_piece *piece)
 {
-	if (piece->lookup_count == READ_LOOKUPS_MAX || !piece_has_moved(piece))
+	assert(piece->lookup_count <= READ_LOOKUPS_MAX);
+	if (piece->lookup_count == READ_LOOKUPS_MAX ||
+	    !mt_read_stretch_has_moved(&piece->stretch, piece->read))
 		return false;
 	piece->lookup_count++;
-	read_piece_look_up(piece);
+	piece_look_up(piece, piece->stretch.first);
 	piece_choose(piece);
 	return true;
 }
@@ -536,7 +434,8 @@ piece_follow(struct read_piece *piece)
 static void
 piece_fail_unreadable(struct read_piece *piece)
 {
-	metric_add(&piece->state->port->metrics[MT_METRIC_unreadable_blocks], piece->count);
+	assert(piece->stretch.what != READ_ZEROS);
+	metric_add(&piece->state->port->metrics[MT_METRIC_unreadable_blocks], piece->stretch.count);
 	piece_finish(piece, -EIO);
 }
 
@@ -546,18 +445,39 @@ piece_give_up(struct read_piece *piece, const struct mt_extent *extent)
 {
 	struct mt_read_state *state = piece->state;
 
+	assert(piece->sm.state == READ_PIECE_CHOOSING);
+	assert(piece->source == NULL);
 	if (piece_follow(piece))
 		return;
-	if (extent != NULL && has_hope(piece, extent)) {
-		if (loop_now_ns(state->port->loop) >= piece->read->deadline_ns) {
-			piece_finish(piece, -EHOSTDOWN);
-			return;
-		}
-		piece->tried = piece->bad; /* whoever could not be reached may be asked again */
+	if (extent == NULL || mt_chooser_is_hopeless(&piece->chooser, extent->replica_count)) {
+		piece_fail_unreadable(piece);
+	} else if (loop_now_ns(state->port->loop) >= piece->read->deadline_ns) {
+		piece_finish(piece, -EHOSTDOWN);
+	} else {
+		mt_chooser_retry(&piece->chooser);
 		piece_wait(piece);
-		return;
 	}
-	piece_fail_unreadable(piece);
+}
+
+/* The copy that is to be asked, one after the other while they cannot be. */
+static void
+piece_ask_replica(struct read_piece *piece)
+{
+	struct mt_extent *extent = piece_extent(piece);
+	struct mt_link *node;
+	int index;
+
+	assert(piece->stretch.what == READ_STORED);
+	while (extent != NULL) {
+		struct mt_copies copies = mt_extent_copies(extent);
+
+		index = mt_chooser_pick(&piece->chooser, extent->shard->port, &copies, &node);
+		if (index < 0)
+			break;
+		if (piece_ask(piece, extent, (uint32_t)index, node))
+			return;
+	}
+	piece_give_up(piece, extent);
 }
 
 /* ---- waiting for a run's index ---- */
@@ -568,6 +488,7 @@ piece_on_index(int rc, void *arg)
 	struct read_piece *piece = arg;
 
 	CHECK_OBJ(piece, READ_PIECE_MAGIC);
+	assert(piece->sm.state == READ_PIECE_INDEXING);
 	sm_move(&piece->sm, READ_PIECE_CHOOSING);
 	if (rc == 0 && loop_now_ns(piece->state->port->loop) >= piece->read->deadline_ns)
 		rc = -EHOSTDOWN; /* indexes go as fast as they come: the client asks again */
@@ -579,26 +500,24 @@ piece_on_index(int rc, void *arg)
 		piece_finish(piece, rc);
 		return;
 	}
-	read_piece_look_up(piece); /* anything may have changed meanwhile */
+	piece_look_up(piece, piece->stretch.first); /* anything may have changed meanwhile */
 	piece_choose(piece);
 }
 
 static void
 piece_load_index(struct read_piece *piece)
 {
+	assert(piece->stretch.what == READ_UNLOADED);
+	assert(piece->stretch.index_run != NULL);
 	sm_move(&piece->sm, READ_PIECE_INDEXING);
 	piece->waiter.fn = piece_on_index;
 	piece->waiter.arg = piece;
-	mt_run_load(piece->index_run, &piece->waiter);
+	mt_run_load(piece->stretch.index_run, &piece->waiter);
 }
 
 static void
 piece_choose(struct read_piece *piece)
 {
-	struct mt_extent *extent;
-	struct mt_link *node;
-	int index;
-
 	assert(piece->sm.state == READ_PIECE_CHOOSING);
 	if (piece_load_from_source(piece))
 		return;
@@ -606,7 +525,7 @@ piece_choose(struct read_piece *piece)
 		piece_finish(piece, piece->read->rc != 0 ? piece->read->rc : -EREMCHG);
 		return;
 	}
-	switch (piece->what) {
+	switch (piece->stretch.what) {
 	case READ_ZEROS:
 		piece_zero(piece);
 		return;
@@ -619,27 +538,32 @@ piece_choose(struct read_piece *piece)
 	case READ_STORED:
 		break;
 	}
-	if (!piece->is_ring_bad &&
-	    mt_ring_contains(piece->read->shard->ring, piece->location.ring_position)) {
+	if (!piece->is_ring_bad && mt_read_stretch_is_in_ring(&piece->stretch, piece->read)) {
 		piece_load_from_ring(piece);
 		return;
 	}
-	extent = piece_extent(piece);
-	while (extent != NULL && (index = piece_pick_replica(piece, extent, &node)) >= 0) {
-		piece->tried |= (uint8_t)(1u << index);
-		piece->replica_index = (uint8_t)index;
-		if (piece_ask(piece, extent, node))
-			return;
-	}
-	piece_give_up(piece, extent);
+	piece_ask_replica(piece);
 }
 
-void
-read_piece_start(struct read_piece *piece)
+uint32_t
+read_piece_start(struct read_piece *piece, struct mt_read *read)
 {
+	struct read_stretch *stretch = &piece->stretch;
+	uint32_t bytes;
+
+	CHECK_OBJ(piece, READ_PIECE_MAGIC);
+	assert(read->next_block < read->block_count);
+	assert(piece->sm.state == READ_PIECE_FREE);
 	sm_move(&piece->sm, READ_PIECE_CHOOSING);
+	piece->read = read;
+	piece->end = read->block_count;
 	piece->lookup_count = 0;
+	piece_look_up(piece, read->next_block);
+	piece->end = stretch->first + stretch->fetch_count;
+	read->next_block = piece->end;
+	bytes = mt_read_stretch_is_at_hand(stretch, read) ? stretch->count * CLEAVE_BLOCK_BYTES : 0;
 	piece_choose(piece);
+	return bytes;
 }
 
 void
@@ -656,6 +580,7 @@ read_pieces_retry(struct mt_read_state *state)
 		struct read_piece *piece = LIST_ENTRY(link, struct read_piece, link);
 
 		CHECK_OBJ(piece, READ_PIECE_MAGIC);
+		assert(piece->sm.state == READ_PIECE_WAITING);
 		sm_move(&piece->sm, READ_PIECE_CHOOSING);
 		piece_choose(piece);
 	}

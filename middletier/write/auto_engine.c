@@ -74,6 +74,7 @@ static const uint32_t price_ns[SERVICE_CLASS_NR] = {
 static bool
 candidate_is_for(uint32_t index, enum service_class service_class)
 {
+	assert(index < MT_AUTO_CANDIDATES);
 	return (candidates[index].classes & (1u << service_class)) != 0;
 }
 
@@ -92,6 +93,8 @@ candidate_cost(const struct mt_auto *self, uint32_t index, enum service_class se
 {
 	const struct mt_auto_measure *measure = &self->measures[index];
 
+	assert(index < MT_AUTO_CANDIDATES);
+	assert(time_weight > 0);
 	return (uint64_t)measure->block_ns_x16 * time_weight +
 	    (uint64_t)measure->stored_bytes_x16 * price_ns[service_class];
 }
@@ -102,6 +105,7 @@ best_candidate(const struct mt_auto *self, enum service_class service_class, uin
 {
 	uint64_t best_cost = candidate_cost(self, best, service_class, time_weight);
 
+	assert(best < MT_AUTO_CANDIDATES);
 	best_cost -= best_cost >> AUTO_MARGIN_SHIFT; /* what is in place stays, for a little less */
 	for (uint32_t i = 0; i < MT_AUTO_CANDIDATES; i++) {
 		uint64_t cost = candidate_cost(self, i, service_class, time_weight);
@@ -139,6 +143,7 @@ candidate_unknown(const struct mt_auto *self, enum service_class service_class)
 static uint32_t
 candidate_to_try(struct mt_auto *self, enum service_class service_class)
 {
+	assert(self->is_settled);
 	do
 		self->trial = (uint8_t)((self->trial + 1) % MT_AUTO_CANDIDATES);
 	while (self->trial == self->chosen || self->trial == CANDIDATE_NONE ||
@@ -185,6 +190,7 @@ average(uint32_t before_x16, uint64_t sample_x16, int shift)
 {
 	int64_t step = (int64_t)sample_x16 - before_x16;
 
+	assert(shift > 0);
 	return (uint32_t)(before_x16 + step / (1 << shift));
 }
 
@@ -207,6 +213,7 @@ measure_add(struct mt_auto_measure *measure, uint64_t ns_x16, uint64_t stored_x1
 static void
 settle(struct mt_auto *self, uint32_t index)
 {
+	assert(index < MT_AUTO_CANDIDATES);
 	self->is_settled = true;
 	self->chosen = (uint8_t)index;
 	self->trial_every_count = AUTO_TRIAL_EVERY_MIN;
@@ -221,6 +228,7 @@ start_over(struct mt_auto *self)
 {
 	uint16_t wrong_x256 = self->wrong_x256;
 
+	assert(self->is_settled);
 	*self = (struct mt_auto){ .wrong_x256 = wrong_x256, .chosen = self->chosen };
 }
 
@@ -231,6 +239,7 @@ has_drifted(const struct mt_auto *self)
 	uint32_t then_x16 = self->settled_stored_x16;
 	uint32_t difference_x16 = now_x16 > then_x16 ? now_x16 - then_x16 : then_x16 - now_x16;
 
+	assert(self->is_settled);
 	return self->settled_write_count >= AUTO_SETTLED_COUNT_MIN &&
 	    difference_x16 > then_x16 >> AUTO_DRIFT_SHIFT;
 }
@@ -241,6 +250,7 @@ learn_measuring(struct mt_auto *self, enum service_class service_class, uint32_t
 {
 	const struct mt_auto_measure *first = &self->measures[CANDIDATE_FIRST];
 
+	assert(!self->is_settled);
 	if (index == CANDIDATE_FIRST && first->sample_count == AUTO_SAMPLES_MIN &&
 	    first->stored_bytes_x16 > BLOCK_X16 - BLOCK_X16 / 16) {
 		settle(self, CANDIDATE_NONE); /* trials will find what another saves */
@@ -258,6 +268,7 @@ learn_trial(struct mt_auto *self, enum service_class service_class, bool has_sav
 {
 	uint32_t best = best_candidate(self, service_class, 1, self->chosen);
 
+	assert(self->is_settled);
 	if (best != self->chosen) {
 		settle(self, best);
 		return true;
@@ -284,10 +295,13 @@ mt_auto_learn(struct mt_auto *self, enum service_class service_class, const stru
 	uint32_t index = candidate_of(job), block_count = job->block_count;
 	bool has_saved = job->dst_bytes < job->src_bytes;
 	bool was_trial = job->probe == ENGINE_PROBE_REPORT;
-	uint64_t ns_x16 = job->run_ns * 16 / block_count;
+	uint64_t ns_x16;
 	int shift = !was_trial && index == self->chosen ? AUTO_SHIFT_CHOSEN : AUTO_SHIFT;
 
 	assert(job->rc == 0);
+	assert(block_count > 0);
+	assert(price_ns[service_class] > 0);
+	ns_x16 = job->run_ns * 16 / block_count;
 	if (job->is_zero)
 		return false; /* no engine saw it */
 	learn_probe(self, job, has_saved);

@@ -42,6 +42,7 @@
 #include "manifest/manifest.h"
 #include "manifest/manifest_state.h"
 #include "write/cut.h"
+#include "write/write_answer.h"
 #include "write/write_batch.h"
 #include "write/write_path.h"
 
@@ -64,27 +65,13 @@ mt_cut_init(struct mt_shard *shard)
 	loop_timer_init(&cut->timer, cut_on_timer, shard);
 }
 
-static bool
-cut_is_holding(const struct mt_cut *cut)
-{
-	return cut->sm.state >= MT_CUT_DRAINING && cut->sm.state <= MT_CUT_HOLDING;
-}
-
-bool
-mt_cut_holds(const struct mt_shard *shard, uint64_t segment)
-{
-	const struct mt_cut *cut = &shard->write->cut;
-
-	return cut_is_holding(cut) && segment >= cut->order.segment_base &&
-	    segment - cut->order.segment_base < cut->order.segment_count;
-}
-
 /* The last act of whoever calls it. */
 static void
 cut_answer(struct mt_cut *cut, int rc)
 {
 	mt_cut_fn fn = cut->fn;
 
+	assert(rc <= 0);
 	cut->fn = NULL;
 	if (fn != NULL)
 		fn(rc, cut->arg);
@@ -96,6 +83,7 @@ cut_end(struct mt_shard *shard)
 {
 	struct mt_cut *cut = &shard->write->cut;
 
+	assert(mt_cut_is_holding(cut));
 	loop_timer_stop(shard->port->loop, &cut->timer);
 	sm_move(&cut->sm, cut->sm.state == MT_CUT_COMMITTING ? MT_CUT_BROKEN : MT_CUT_IDLE);
 	write_release_held(shard->write, 0);
@@ -107,8 +95,10 @@ cut_on_timer(struct loop_timer *timer, void *arg)
 	struct mt_shard *shard = arg;
 
 	(void)timer;
-	log_warn("shard %" PRIu32 ": nobody has ended the hold for snapshot %" PRIu64, shard->index,
-	    shard->write->cut.order.number);
+	assert(mt_cut_is_holding(&shard->write->cut));
+	log_warn("shard %" PRIu32 ": nobody has ended the hold for snapshot %" PRIu64
+		 " in time: writes are answered again, and the snapshot may have to be taken anew",
+	    shard->index, shard->write->cut.order.number);
 	cut_end(shard);
 	cut_answer(&shard->write->cut, -ETIMEDOUT);
 }
@@ -145,6 +135,8 @@ cut_commit(struct mt_shard *shard)
 		.segment_count = cut->order.segment_count };
 	int rc;
 
+	assert(cut->sm.state == MT_CUT_DRAINING);
+	assert(cut->order.number == shard->cut);
 	if (write_batches_have_older(shard->write, cut->order.number))
 		return 0;
 	rc = mt_manifest_commit(shard, &edit, 1, cut_on_committed, shard);
@@ -194,6 +186,7 @@ mt_cut_begin(struct mt_shard *shard, const struct mt_cut_order *order, mt_cut_fn
 	int rc;
 
 	assert(order->number > 0 && order->segment_count > 0);
+	assert(cut->fn == NULL || cut->sm.state != MT_CUT_IDLE);
 	rc = cut_check(shard, order->number);
 	if (rc == 0)
 		rc = mt_index_add_cut(shard->block_index, &index_cut);
@@ -231,7 +224,7 @@ mt_cut_release(struct mt_shard *shard, uint64_t number)
 {
 	struct mt_cut *cut = &shard->write->cut;
 
-	if (!cut_is_holding(cut) || cut->order.number != number)
+	if (!mt_cut_is_holding(cut) || cut->order.number != number)
 		return;
 	cut_end(shard);
 	cut_answer(cut, -ECANCELED); /* released before it was made */
@@ -242,13 +235,14 @@ mt_cut_stop(struct mt_shard *shard, int rc)
 {
 	struct mt_cut *cut = &shard->write->cut;
 
+	assert(rc <= 0);
 	loop_timer_stop(shard->port->loop, &cut->timer);
 	if (rc == 0)
 		cut->fn = NULL;
 	/* Answers that are kept back are the write path's, which stops as well. */
 	if (cut->sm.state == MT_CUT_COMMITTING)
 		sm_move(&cut->sm, MT_CUT_BROKEN);
-	else if (cut_is_holding(cut))
+	else if (mt_cut_is_holding(cut))
 		sm_move(&cut->sm, MT_CUT_IDLE);
 	cut_answer(cut, rc);
 }

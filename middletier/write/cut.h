@@ -34,6 +34,21 @@ struct mt_cut {
 	mt_cut_fn fn; /* NULL: was called */
 	void *arg;
 };
+/* mt_cut_is_holding -- are answers kept back now, the cut made or not? */
+static inline bool
+mt_cut_is_holding(const struct mt_cut *cut)
+{
+	return cut->sm.state >= MT_CUT_DRAINING && cut->sm.state <= MT_CUT_HOLDING;
+}
+
+/* mt_cut_holds -- is the answer to a write of @segment kept back now? */
+static inline bool
+mt_cut_holds(const struct mt_cut *cut, uint64_t segment)
+{
+	return mt_cut_is_holding(cut) && segment >= cut->order.segment_base &&
+	    segment - cut->order.segment_base < cut->order.segment_count;
+}
+
 /* mt_cut_init -- of mt_write_path_init: shard->write is there, and has the cut. */
 void mt_cut_init(struct mt_shard *shard);
 /*
@@ -54,8 +69,6 @@ int mt_cut_can_begin(const struct mt_shard *shard, uint64_t number);
 bool mt_cut_is_held(const struct mt_shard *shard, uint64_t number);
 /* mt_cut_release -- the answers that were kept back for @number go out. Not its own: nothing. */
 void mt_cut_release(struct mt_shard *shard, uint64_t number);
-/* mt_cut_holds -- is the answer to a write of @segment kept back now? */
-bool mt_cut_holds(const struct mt_shard *shard, uint64_t segment);
 /* mt_cut_on_batch -- a batch of the log has ended. */
 void mt_cut_on_batch(struct mt_shard *shard);
 /* mt_cut_stop -- the shard stops, or goes: @rc 0 calls nobody. */

@@ -49,6 +49,7 @@
 #include "manifest/manifest.h"
 #include "merge/reclaim.h"
 #include "write/log_roll.h"
+#include "write/write_answer.h"
 #include "write/write_batch.h"
 #include "write/write_path.h"
 
@@ -70,6 +71,7 @@ roll_on_retry(struct loop_timer *timer, void *arg)
 	struct mt_write_state *state = arg;
 
 	(void)timer;
+	assert(timer == &state->roll.retry_timer);
 	state->roll.is_commit_failed = false;
 	write_pump_soon(state);
 }
@@ -79,6 +81,7 @@ log_roll_init(struct mt_write_state *state)
 {
 	struct log_roll *roll = &state->roll;
 
+	assert(roll->spare == NULL);
 	*roll = (struct log_roll){ 0 };
 	state->shard->log_old = NULL;
 	state->shard->is_log_short = false;
@@ -89,6 +92,7 @@ log_roll_init(struct mt_write_state *state)
 static void
 roll_use(struct mt_write_state *state, struct mt_extent *log)
 {
+	assert(log->kind == EXTENT_LOG);
 	state->shard->log = log;
 	state->batch_bytes_max = (uint32_t)num_min(BATCH_BYTES_MAX, log->capacity_bytes);
 }
@@ -96,6 +100,7 @@ roll_use(struct mt_write_state *state, struct mt_extent *log)
 void
 log_roll_start(struct mt_write_state *state)
 {
+	assert(state->roll.sm.state == LOG_ROLL_STEADY);
 	if (state->shard->log != NULL)
 		roll_use(state, state->shard->log);
 }
@@ -117,6 +122,7 @@ roll_log_wait(struct mt_write_state *state, int rc)
 {
 	const struct mt_shard *shard = state->shard;
 
+	assert(rc < 0);
 	if (state->roll.is_wait_logged)
 		return;
 	state->roll.is_wait_logged = true;
@@ -126,8 +132,9 @@ roll_log_wait(struct mt_write_state *state, int rc)
 			  "node list",
 		    shard->index);
 	else if (rc != -EHOSTDOWN)
-		log_error("shard %" PRIu32 ": no new extent for its log rc=%s", shard->index,
-		    log_errno(rc));
+		log_error("shard %" PRIu32
+			  ": no new extent for its log, tries again every second rc=%s",
+		    shard->index, log_errno(rc));
 	else
 		log_warn("shard %" PRIu32 ": waits for %" PRIu32 " storage nodes, %" PRIu32
 			 " are up",
@@ -138,6 +145,7 @@ roll_log_wait(struct mt_write_state *state, int rc)
 static void
 roll_refuse(struct mt_write_state *state)
 {
+	assert(state->roll.is_full);
 	write_batches_fail(state, -ENOSPC);
 	write_fail_parked(state, -ENOSPC);
 }
@@ -148,6 +156,8 @@ roll_pause(struct mt_write_state *state, int rc)
 {
 	struct log_roll *roll = &state->roll;
 
+	assert(rc < 0);
+	assert(!state->is_stopped);
 	roll->attempt_count = 0;
 	loop_timer_start(state->shard->port->loop, &roll->retry_timer, LOG_ROLL_RETRY_NS);
 	state->shard->is_log_short = rc == -ENOSPC;
@@ -179,6 +189,7 @@ roll_wants_reserve(const struct mt_write_state *state)
 static bool
 log_is_filling_up(const struct mt_extent *log)
 {
+	assert(log->end_bytes <= log->capacity_bytes);
 	return log->end_bytes > log->capacity_bytes / 4 * 3;
 }
 
@@ -233,6 +244,7 @@ roll_make_spare(struct mt_write_state *state)
 	struct log_roll *roll = &state->roll;
 	struct mt_shard *shard = state->shard;
 
+	assert(state->is_started);
 	if (roll->spare != NULL || roll->retry_timer.is_active)
 		return;
 	roll->is_reserve_tried = roll_wants_reserve(state);
@@ -253,6 +265,7 @@ roll_check_spare(struct mt_write_state *state)
 {
 	struct mt_extent *spare = state->roll.spare;
 
+	assert(state->roll.sm.state != LOG_ROLL_COMMITTING);
 	if (spare == NULL || spare->sm.state != MT_EXTENT_BROKEN || state->roll.is_offered)
 		return;
 	state->roll.spare = NULL;
@@ -267,6 +280,7 @@ roll_old_sealed(struct mt_write_state *state)
 	struct log_roll *roll = &state->roll;
 	struct mt_extent *old = state->shard->log_old;
 
+	assert(roll->sm.state == LOG_ROLL_COMMITTING);
 	state->shard->log_old = NULL;
 	roll->must_seal = false;
 	mt_extent_seal(old, MUTANT(unacked_sealed) ? old->end_bytes : old->acked_bytes);
@@ -287,7 +301,9 @@ roll_on_committed(int rc, void *arg)
 		return;
 	}
 	if (rc != 0) {
-		log_limited(LOG_WARN, "shard %" PRIu32 ": its manifest takes no edit rc=%s",
+		log_limited(LOG_WARN,
+		    "shard %" PRIu32
+		    ": cannot record in its manifest where its log goes on, tries again rc=%s",
 		    state->shard->index, log_errno(rc));
 		sm_move(&roll->sm, LOG_ROLL_TURNING);
 		roll->is_commit_failed = true;
@@ -310,7 +326,7 @@ roll_on_committed(int rc, void *arg)
 	roll->spare = NULL;
 	roll->is_offered = roll->is_full = false;
 	if (roll->is_wait_logged)
-		log_info("shard %" PRIu32 ": goes on", state->shard->index);
+		log_info("shard %" PRIu32 ": its log goes on", state->shard->index);
 	roll->is_wait_logged = false;
 	mt_reclaim_kick(state->shard);
 	write_pump_soon(state);
@@ -319,6 +335,8 @@ roll_on_committed(int rc, void *arg)
 static void
 roll_fill_edit(struct mt_edit *edit, enum mt_edit_kind kind, const struct mt_extent *extent)
 {
+	assert(extent->replica_count >= 1);
+	assert(extent->replica_count <= MT_REPLICAS_MAX);
 	*edit = (struct mt_edit){ .kind = kind,
 		.id = extent->id,
 		.extent_kind = extent->kind,
@@ -339,6 +357,8 @@ roll_commit(struct mt_write_state *state, bool has_spare)
 	uint32_t count = 0;
 	int rc = 0;
 
+	assert(roll->sm.state == LOG_ROLL_TURNING);
+	assert(has_spare == (roll->spare != NULL));
 	if (has_spare && !roll->is_offered)
 		rc = mt_shard_extent_add(state->shard, roll->spare);
 	if (rc != 0) {
@@ -364,6 +384,7 @@ log_roll_turn(struct mt_write_state *state)
 {
 	struct log_roll *roll = &state->roll;
 
+	assert(roll->sm.state == LOG_ROLL_STEADY);
 	sm_move(&roll->sm, LOG_ROLL_TURNING);
 	assert(state->shard->log_old == NULL);
 	state->shard->log_old = state->shard->log;
@@ -468,6 +489,7 @@ log_roll_on_link(struct mt_write_state *state, struct mt_link *link, bool is_up)
 {
 	struct log_roll *roll = &state->roll;
 
+	assert(!state->is_stopped);
 	if (roll->spare != NULL)
 		mt_extent_on_link(roll->spare, link, is_up);
 	/* The node that was missing may have come; a failed commit waits for its pause. */
@@ -482,6 +504,7 @@ log_roll_stop(struct mt_write_state *state)
 	struct log_roll *roll = &state->roll;
 	struct mt_extent *spare = roll->spare;
 
+	assert(state->is_stopped);
 	loop_timer_stop(state->shard->port->loop, &roll->retry_timer);
 	sm_move(&roll->sm, LOG_ROLL_STOPPED);
 	/* A spare that is being created is deleted when it is; one that the manifest may name stays. */

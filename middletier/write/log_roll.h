@@ -35,7 +35,9 @@ struct log_roll {
 	bool is_wait_logged;
 };
 
+/* log_roll_init -- STEADY, without a spare. */
 void log_roll_init(struct mt_write_state *state);
+/* log_roll_start -- the shard serves: its log, if it has one, takes appends. */
 void log_roll_start(struct mt_write_state *state);
 /* log_roll_step -- go on as far as can be; cheap when there is nothing to do. */
 void log_roll_step(struct mt_write_state *state);
@@ -54,8 +56,11 @@ uint64_t log_roll_tend(struct mt_write_state *state, uint32_t domain_count);
 bool log_roll_is_short(const struct mt_write_state *state);
 /* log_roll_on_room -- there may be room for a spare now. */
 void log_roll_on_room(struct mt_write_state *state);
+/* log_roll_on_link -- a link came up or went down: a spare may break, a node that was missing may be there. */
 void log_roll_on_link(struct mt_write_state *state, struct mt_link *link, bool is_up);
+/* log_roll_stop -- for good, after is_stopped is set: a spare that no manifest names is deleted. */
 void log_roll_stop(struct mt_write_state *state);
+/* log_roll_fini -- free a spare that no manifest may name. */
 void log_roll_fini(struct mt_write_state *state);
 
 #endif /* CLEAVE_MIDDLETIER_WRITE_LOG_ROLL_H */

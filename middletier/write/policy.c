@@ -58,6 +58,7 @@ policy_load_of(const struct mt_port *port)
 static struct mt_policy
 policy_standard(const struct mt_volume *volume, enum policy_load load)
 {
+	assert(volume->codec_id != MT_CODEC_AUTO);
 	if (volume->codec_id == ENGINE_NONE)
 		return policy_none;
 	switch (load) {
@@ -75,6 +76,7 @@ policy_capacity(const struct mt_volume *volume, enum policy_load load)
 {
 	int level = engine_by_id(ENGINE_ZSTD)->level_default;
 
+	assert(volume->codec_id != MT_CODEC_AUTO);
 	if (volume->codec_id == ENGINE_ZSTD)
 		level = volume->level;
 	switch (load) {
@@ -90,6 +92,7 @@ policy_capacity(const struct mt_volume *volume, enum policy_load load)
 static struct mt_policy
 policy_auto(struct mt_auto *autos, enum service_class service_class, enum policy_load load)
 {
+	assert(service_class != SERVICE_LATENCY); /* nobody compresses for it */
 	if (load == POLICY_LOAD_EXTREME)
 		return policy_none;
 	return mt_auto_pick(&autos[service_class], service_class,
@@ -119,12 +122,14 @@ mt_policy_learn(const struct mt_volume *volume, struct mt_auto *autos,
 	const char *name;
 	int level;
 
+	assert(service_class < SERVICE_CLASS_NR);
 	if (!job->must_time || job->rc != 0)
 		return;
 	job->must_time = false;
 	if (!mt_auto_learn(&autos[service_class], service_class, job))
 		return;
 	name = mt_auto_chosen(&autos[service_class], &level);
-	log_limited(LOG_INFO, "volume: auto takes engine=%s level=%d volume=%" PRIu64 " class=%s",
+	log_limited(LOG_INFO,
+	    "volume: engine auto has settled on engine=%s level=%d volume=%" PRIu64 " class=%s",
 	    name, level, volume->id, service_class_name(service_class));
 }

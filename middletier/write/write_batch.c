@@ -44,6 +44,7 @@
 #include "index/ring.h"
 #include "write/cut.h"
 #include "write/log_roll.h"
+#include "write/write_answer.h"
 #include "write/write_batch.h"
 #include "write/write_path.h"
 #include "write/write_room.h"
@@ -71,6 +72,7 @@ batch_of(struct loop_link *link)
 int
 write_batches_init(struct mt_write_state *state)
 {
+	assert(state->filling == NULL);
 	list_init(&state->free_batches);
 	list_init(&state->ready);
 	for (uint32_t i = 0; i < WRITE_BATCHES_MAX; i++) {
@@ -113,6 +115,8 @@ batch_has_room(const struct mt_write_state *state, const struct write_batch *bat
 	uint32_t head_bytes = BATCH_HEADER_BYTES + batch->desc_bytes + BATCH_DESC_FIXED_BYTES +
 	    4 * crc_count;
 
+	assert(batch->sm.state == WRITE_BATCH_FILLING);
+	assert(crc_count <= ENGINE_RECORD_BLOCKS_MAX);
 	/* The head goes out behind the wire header, in one piece of host memory. */
 	return batch->record_count < BATCH_RECORDS_MAX &&
 	    WIRE_HEADER_BYTES + head_bytes <= SPLIT_HEADER_BYTES_MAX &&
@@ -126,6 +130,7 @@ batch_open(struct mt_write_state *state)
 	struct loop_link *link = list_first(&state->free_batches);
 	struct write_batch *batch;
 
+	assert(state->filling == NULL);
 	if (link == NULL)
 		return NULL;
 	batch = batch_of(link);
@@ -148,6 +153,8 @@ batch_close(struct mt_write_state *state, struct write_batch *batch)
 	uint32_t used_bytes = BATCH_HEADER_BYTES + batch->desc_bytes + batch->payload_bytes;
 
 	assert(state->filling == batch);
+	assert(batch->record_count > 0);
+	assert(used_bytes <= BATCH_BYTES_MAX);
 	state->filling = NULL;
 	mt_ring_commit(shard->ring, batch->ring_position, batch->payload_bytes);
 	batch->batch.info = (struct batch_info){
@@ -176,6 +183,7 @@ write_batches_close(struct mt_write_state *state)
 bool
 write_batches_have_older(const struct mt_write_state *state, uint64_t cut)
 {
+	assert(cut > 0);
 	for (uint32_t i = 0; i < WRITE_BATCHES_MAX; i++) {
 		const struct write_batch *batch = &state->batches[i];
 
@@ -204,6 +212,7 @@ write_batch_room(struct mt_write_state *state, uint32_t stored_bytes, uint32_t c
 {
 	struct write_batch *batch = state->filling;
 
+	assert(state->is_started);
 	if (batch != NULL && batch_has_room(state, batch, stored_bytes, crc_count))
 		return batch;
 	if (batch != NULL && batch->record_count > 0)
@@ -218,6 +227,7 @@ write_batch_room(struct mt_write_state *state, uint32_t stored_bytes, uint32_t c
 dev_ptr
 write_batch_payload(const struct write_batch *batch)
 {
+	assert(batch->sm.state == WRITE_BATCH_FILLING);
 	return dev_ptr_add(batch->batch.payload, batch->payload_bytes);
 }
 
@@ -225,6 +235,8 @@ void
 write_batch_add(struct write_batch *batch, struct mt_write *write, const struct record_desc *record)
 {
 	assert(batch->sm.state == WRITE_BATCH_FILLING);
+	assert(batch->record_count < BATCH_RECORDS_MAX);
+	assert(batch->state->filling == batch);
 	batch->desc_bytes +=
 	    record_encode(batch_head(batch) + BATCH_HEADER_BYTES + batch->desc_bytes, record);
 	batch->payload_bytes += record->stored_bytes;
@@ -259,6 +271,7 @@ batch_fail(struct mt_write_state *state, struct write_batch *batch, int rc)
 {
 	struct loop_link *link;
 
+	assert(rc < 0);
 	while ((link = list_first(&batch->writes)) != NULL)
 		write_finish(state, LIST_ENTRY(link, struct mt_write, link), rc);
 	if (batch->copy_count == 0) {
@@ -276,6 +289,7 @@ write_batches_fail(struct mt_write_state *state, int rc)
 {
 	struct loop_link *link;
 
+	assert(rc < 0);
 	while ((link = list_first(&state->ready)) != NULL)
 		batch_fail(state, batch_of(link), rc);
 	if (state->filling != NULL)
@@ -325,6 +339,8 @@ batch_apply(struct mt_write_state *state, struct write_batch *batch)
 	const char *field;
 	int rc = 0;
 
+	assert(batch->copy_count == 0);
+	assert(info->record_count > 0);
 	batch_prefetch(shard, batch);
 	record_iter_init(&it, batch_head(batch), info);
 	while (record_iter_next(&it, &record, &field) == 1) {
@@ -349,6 +365,7 @@ batch_requeue(struct mt_write_state *state, struct write_batch *batch)
 {
 	struct loop_link *at = state->ready.next;
 
+	assert(batch->sm.state == WRITE_BATCH_SENT);
 	while (at != &state->ready &&
 	    batch_of(at)->batch.info.base_sequence < batch->batch.info.base_sequence)
 		at = at->next;
@@ -387,6 +404,7 @@ batch_next(struct mt_write_state *state)
 	struct write_batch *batch = link != NULL ? batch_of(link) : state->filling;
 	uint32_t in_flight_max = link != NULL ? MT_APPENDS_IN_FLIGHT_MAX : WRITE_APPENDS_OPEN_MAX;
 
+	assert(state->shard->log != NULL);
 	if (batch == NULL || batch->record_count == 0 || batch->copy_count > 0 ||
 	    state->shard->log->append_count >= in_flight_max)
 		return NULL;
@@ -403,6 +421,8 @@ batch_send(struct mt_write_state *state, struct write_batch *batch)
 	struct mt_extent *log = state->shard->log;
 	int rc = mt_extent_append(log, &batch->batch);
 
+	assert(batch->sm.state == WRITE_BATCH_READY);
+	assert(batch->copy_count == 0); /* else engine threads still write into it */
 	if (rc == 0) {
 		list_remove(&batch->link);
 		sm_move(&batch->sm, WRITE_BATCH_SENT);
@@ -425,6 +445,7 @@ write_may_append(struct mt_write_state *state)
 {
 	struct mt_port *port = state->shard->port;
 
+	assert(!state->is_stopped);
 	if (mt_port_has_lease(port))
 		return true;
 	loop_timer_start(port->loop, &state->retry_timer, WRITE_LEASE_RETRY_NS);

@@ -44,7 +44,9 @@ struct write_batch {
 	struct mt_write_state *state;
 };
 
+/* write_batches_init -- all FREE. Returns 0; -ENOMEM: write_batches_fini takes what there is. */
 int write_batches_init(struct mt_write_state *state);
+/* write_batches_fini -- whatever their state: no node or engine can reach them any more. */
 void write_batches_fini(struct mt_write_state *state);
 /*
  * write_batch_room -- the filling batch, with room for a record of @stored_bytes and @crc_count block

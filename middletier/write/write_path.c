@@ -57,16 +57,15 @@
 #include "write/cut.h"
 #include "write/log_roll.h"
 #include "write/policy.h"
+#include "write/write_answer.h"
 #include "write/write_batch.h"
+#include "write/write_job.h"
 #include "write/write_path.h"
 #include "write/write_record.h"
 #include "write/write_room.h"
 #include "write/write_turn.h"
 
-#define WRITE_MAGIC 0x54495257u         /* "WRIT" */
-#define WRITE_STATE_MAGIC 0x54535257u   /* "WRST" */
-#define WRITE_ENGINE_RETRY_NS NUM_MS(1) /* after "queue full", which other shards may cause */
-#define WRITE_RING_SMALL_BYTES NUM_MIB(8)
+#define WRITE_STATE_MAGIC 0x54535257u /* "WRST" */
 #define WRITE_AHEAD_MAX 16u
 
 static const struct sm_state write_table[WRITE_STATE_NR] = {
@@ -80,143 +79,24 @@ static const struct sm_state write_table[WRITE_STATE_NR] = {
 	[WRITE_HELD] = { "held", SM_TO(WRITE_FREE), 0 },
 };
 
-static struct mt_write *
-write_of(struct loop_link *link)
-{
-	return LIST_ENTRY(link, struct mt_write, link);
-}
-
-/* ---- answers ---- */
-
-static void
-write_reply_ok(struct mt_shard *shard, const struct mt_write *write)
-{
-	uint64_t *metrics = shard->port->metrics;
-	struct wire_header header;
-
-	if (write_has_payload(write)) {
-		metric_add(&metrics[MT_METRIC_writes], 1);
-		metric_add(&metrics[MT_METRIC_write_bytes], write->io.length_bytes);
-		metric_add(&metrics[MT_METRIC_stored_bytes], write->stored_bytes);
-	} else {
-		metric_add(&metrics[MT_METRIC_discards], 1);
-	}
-	wire_io_reply(&header, &write->io, 0, 0, shard->epoch);
-	/* A queue pair that is gone takes no reply: the message goes back to the pool all the same. */
-	split_msg_reply(write->msg, &header, NULL, 0, NULL, NULL);
-}
-
-static void
-job_free(struct mt_write_state *state, struct write_job *job)
-{
-	job->write = NULL;
-	job->batch = NULL;
-	list_push_back(&state->free_jobs, &job->link);
-}
-
-void
-write_finish(struct mt_write_state *state, struct mt_write *write, int rc)
-{
-	struct mt_session *session = write->session;
-
-	CHECK_OBJ(write, WRITE_MAGIC);
-	if (write->is_promised)
-		mt_index_unpromise(state->shard->block_index, write->io.segment, write_block(write),
-		    write_block_count(write));
-	write->is_promised = false;
-	if (write->job != NULL)
-		job_free(state, write->job);
-	write->job = NULL;
-	list_remove(&write->link);
-	if (rc == 0 && write->sm.state == WRITE_BATCHED &&
-	    mt_cut_holds(state->shard, write->io.segment)) {
-		sm_move(&write->sm, WRITE_HELD);
-		list_push_back(&state->held, &write->link);
-		return;
-	}
-	mt_turn_on_ahead(session->port, session->volume.service_class);
-	/* Durable it may be; but whether a later owner has answered for it is not ours to know (I7). */
-	if (rc == 0 && !mt_port_has_lease(session->port))
-		rc = -EREMCHG;
-	if (rc == 0)
-		write_reply_ok(state->shard, write);
-	else
-		mt_reply_error(session, write->msg, &write->io, rc, state->shard->epoch);
-	write->msg = NULL;
-	write->session = NULL;
-	sm_move(&write->sm, WRITE_FREE);
-	list_push_front(&state->free_writes, &write->link);
-	mt_session_request_done(session, true);
-}
-
-void
-write_release_held(struct mt_write_state *state, int rc)
-{
-	struct loop_link *link;
-
-	while ((link = list_first(&state->held)) != NULL)
-		write_finish(state, write_of(link), rc);
-}
-
-/* ---- what engines do ---- */
-
-static void
-write_fill_store(const struct mt_shard *shard, const struct mt_write *write, struct engine_job *job,
-    bool *ret_is_urgent)
-{
-	struct mt_policy policy = mt_policy_pick(shard->port, &write->session->volume,
-	    write->session->autos, write->io.service_class);
-
-	job->kind = ENGINE_JOB_STORE;
-	job->codec_id = policy.codec_id;
-	job->level = policy.level;
-	job->probe = policy.probe;
-	job->must_time = policy.is_auto;
-	job->src = write->msg->payload;
-	job->src_bytes = write->io.length_bytes;
-	job->dst_cap_bytes = write->io.length_bytes;
-	job->payload_crc = write->io.payload_crc;
-	job->block_count = (uint8_t)write_block_count(write);
-	*ret_is_urgent = policy.is_urgent;
-}
-
-/* The client's error for a STORE that failed. */
-static int
-write_store_rc(struct mt_shard *shard, int rc)
-{
-	if (rc == -EBADMSG) {
-		metric_add(&shard->port->metrics[MT_METRIC_payload_crc_errors], 1);
-		return -EBADMSG;
-	}
-	return rc == 0 ? 0 : -EIO;
-}
-
 /* ---- inline engines ---- */
 
 /* False: no room, @write stays where it is. */
 static bool
 write_store_inline(struct mt_write_state *state, struct mt_write *write)
 {
-	struct mt_port *port = state->shard->port;
-	struct engine_job *job = &state->inline_job;
+	struct engine_job *job = &state->jobs.inline_job;
 	struct write_batch *batch =
 	    write_batch_room(state, write->io.length_bytes, write_block_count(write));
 	struct record_desc record;
-	bool is_urgent;
-	uint64_t begin_ns;
 	int rc;
 
+	assert(write->sm.state == WRITE_PARKED);
+	assert(write->is_promised); /* a durable write must find its place in the index */
 	if (batch == NULL)
 		return false;
-	write_fill_store(state->shard, write, job, &is_urgent);
-	job->dst = write_batch_payload(batch);
-	begin_ns = loop_now_fresh_ns(port->loop);
-	rc = engine_submit(port->engines, job);
-	job->run_ns = loop_now_fresh_ns(port->loop) - begin_ns;
-	metric_add(&port->metrics[MT_METRIC_engine_ns], job->run_ns);
+	rc = mt_write_job_store_inline(state, write, write_batch_payload(batch));
 	write_turn_take(state, write);
-	assert(rc != 0); /* an inline set never calls back */
-	rc = write_store_rc(state->shard, rc == 1 ? job->rc : rc);
 	if (rc != 0) {
 		write_finish(state, write, rc);
 		return true;
@@ -239,6 +119,8 @@ write_on_stored(struct engine_job *engine_job, void *arg)
 
 	(void)engine_job;
 	CHECK_OBJ(state, WRITE_STATE_MAGIC);
+	assert(write->sm.state == WRITE_STORING);
+	assert(write->job == job);
 	sm_move(&write->sm, WRITE_STORED);
 	if (state->is_stopped)
 		write_finish(state, write, state->stop_rc);
@@ -246,45 +128,20 @@ write_on_stored(struct engine_job *engine_job, void *arg)
 		write_pump_soon(state);
 }
 
-/* 0, or why the job was not taken; -ENOBUFS is looked at again soon. */
-static int
-job_submit(struct mt_write_state *state, struct write_job *job, bool is_urgent)
-{
-	struct mt_port *port = state->shard->port;
-	int rc = is_urgent ? engine_submit_urgent(port->engines, &job->job)
-			   : engine_submit(port->engines, &job->job);
-
-	assert(rc <= 0); /* a set with threads is never done at once */
-	if (rc == -ENOBUFS)
-		loop_timer_start(port->loop, &state->retry_timer, WRITE_ENGINE_RETRY_NS);
-	return rc;
-}
-
 /* False: no job or no room in the engine's queue, @write stays where it is. */
 static bool
 write_store_threaded(struct mt_write_state *state, struct mt_write *write)
 {
-	struct loop_link *link = list_first(&state->free_jobs);
-	struct write_job *job;
-	bool is_urgent;
-	int rc;
+	int rc = mt_write_job_store(state, write, write_on_stored);
 
-	if (link == NULL)
-		return false;
-	job = LIST_ENTRY(link, struct write_job, link);
-	write_fill_store(state->shard, write, &job->job, &is_urgent);
-	job->job.dst = job->scratch;
-	job->job.fn = write_on_stored;
-	rc = job_submit(state, job, is_urgent);
+	assert(write->sm.state == WRITE_PARKED);
+	assert(write->is_promised);
 	if (rc == -ENOBUFS)
 		return false;
 	if (rc != 0) {
-		write_finish(state, write, write_store_rc(state->shard, rc));
+		write_finish(state, write, rc);
 		return true;
 	}
-	list_remove(&job->link);
-	job->write = write;
-	write->job = job;
 	list_remove(&write->link);
 	list_push_back(&state->storing, &write->link);
 	sm_move(&write->sm, WRITE_STORING);
@@ -301,7 +158,8 @@ write_on_copied(struct engine_job *engine_job, void *arg)
 	(void)engine_job;
 	CHECK_OBJ(state, WRITE_STATE_MAGIC);
 	assert(job->job.rc == 0); /* there is nothing in a copy that could fail */
-	job_free(state, job);
+	assert(batch->copy_count > 0);
+	mt_write_job_free(state, job);
 	write_batch_copied(batch);
 }
 
@@ -313,21 +171,18 @@ write_copy(struct mt_write_state *state, struct mt_write *write, struct write_ba
 	struct record_desc record;
 	int rc;
 
+	assert(write->sm.state == WRITE_STORED);
+	assert(job->write == write);
 	/* The first job's results stay in the job until the copy runs. */
 	write_fill_record(write, &job->job, &record);
 	if (record.stored_bytes == 0) {
-		job_free(state, job);
+		mt_write_job_free(state, job);
 		write->job = NULL;
 		write_batch_add(batch, write, &record);
 		return true;
 	}
-	job->job.kind = ENGINE_JOB_COPY;
-	job->job.src = job->scratch;
-	job->job.src_bytes = record.stored_bytes;
-	job->job.dst = write_batch_payload(batch);
-	job->job.dst_cap_bytes = record.stored_bytes;
-	job->job.fn = write_on_copied;
-	rc = job_submit(state, job, true);
+	rc = mt_write_job_copy(state, job, write_batch_payload(batch), record.stored_bytes,
+	    write_on_copied);
 	if (rc != 0) {
 		assert(rc == -ENOBUFS);
 		return false;
@@ -348,6 +203,7 @@ write_add_tombstone(struct mt_write_state *state, struct mt_write *write)
 	struct write_batch *batch = write_batch_room(state, 0, 0);
 	struct record_desc record;
 
+	assert(!write_has_payload(write));
 	if (batch == NULL)
 		return false;
 	write_fill_tombstone(write, &record);
@@ -373,7 +229,7 @@ write_collect(struct mt_write_state *state)
 				return;
 			continue;
 		}
-		rc = write_store_rc(state->shard, write->job->job.rc);
+		rc = mt_write_job_rc(state, write->job->job.rc);
 		if (rc != 0) {
 			write_finish(state, write, rc);
 			continue;
@@ -393,6 +249,9 @@ write_admit_one(struct mt_write_state *state, struct mt_write *write)
 {
 	int rc;
 
+	assert(write->sm.state == WRITE_PARKED);
+	assert(state->is_started);
+	assert(!state->is_stopped);
 	if (write_is_needless(state, write)) {
 		metric_add(&state->shard->port->metrics[MT_METRIC_hole_discards], 1);
 		write_finish(state, write, mt_session_may_write(write->session) ? 0 : -ESHUTDOWN);
@@ -414,7 +273,7 @@ write_admit_one(struct mt_write_state *state, struct mt_write *write)
 		write_finish(state, write, rc);
 		return true;
 	}
-	if (state->jobs == NULL)
+	if (mt_write_is_inline(state))
 		return write_has_payload(write) ? write_store_inline(state, write)
 						: write_add_tombstone(state, write);
 	if (write_has_payload(write))
@@ -431,6 +290,7 @@ write_admit_from(struct mt_write_state *state, enum write_line line)
 {
 	struct loop_link *link = list_first(&state->parked[line]);
 
+	assert(line < WRITE_LINE_NR);
 	if (link == NULL || !write_admit_one(state, write_of(link)))
 		return false;
 	state->ahead_count = line == WRITE_LINE_AHEAD ? state->ahead_count + 1 : 0;
@@ -471,13 +331,6 @@ write_on_pump(struct loop_task *task, void *arg)
 }
 
 void
-write_pump_soon(struct mt_write_state *state)
-{
-	if (!state->is_stopped)
-		loop_defer(state->shard->port->loop, &state->pump_task);
-}
-
-void
 mt_write_path_kick(struct mt_shard *shard)
 {
 	if (write_is_any_parked(shard->write) || !list_is_empty(&shard->write->storing))
@@ -501,6 +354,11 @@ mt_write(struct mt_shard *shard, struct mt_session *session, struct split_msg *m
 
 	CHECK_OBJ(state, WRITE_STATE_MAGIC);
 	assert(link != NULL); /* one for each receive of the pool, and @msg is one of these */
+	assert(session->port == shard->port);
+	assert(io->opcode == WIRE_WRITE || io->opcode == WIRE_DISCARD ||
+	    io->opcode == WIRE_WRITE_ZEROES);
+	assert(io->length_bytes > 0);
+	assert(io->length_bytes % CLEAVE_BLOCK_BYTES == 0);
 	write = write_of(link);
 	write->session = session;
 	write->msg = msg;
@@ -519,56 +377,10 @@ mt_write(struct mt_shard *shard, struct mt_session *session, struct split_msg *m
 
 /* ---- the shard's life ---- */
 
-static void
-write_on_probe(struct engine_job *job, void *arg)
-{
-	(void)job;
-	(void)arg;
-}
-
-/* Inline or threads? The set does not say, so a job of no consequence is tried. */
-static bool
-engine_is_inline(struct mt_write_state *state)
-{
-	struct mt_port *port = state->shard->port;
-
-	state->inline_job = (struct engine_job){ .kind = ENGINE_JOB_CRC,
-		.src = port->zero_page,
-		.src_bytes = CLEAVE_BLOCK_BYTES,
-		.fn = write_on_probe };
-	return engine_submit(port->engines, &state->inline_job) == 1;
-}
-
-static int
-write_jobs_init(struct mt_write_state *state)
-{
-	struct mt_ring *ring = state->shard->ring;
-	uint32_t job_max = ring->size_bytes < WRITE_RING_SMALL_BYTES ? WRITE_JOBS_SMALL
-								     : WRITE_JOBS_MAX;
-	dev_ptr scratch;
-
-	list_init(&state->free_jobs);
-	if (engine_is_inline(state))
-		return 0;
-	state->jobs = mt_calloc(job_max, sizeof(*state->jobs));
-	if (state->jobs == NULL)
-		return -ENOMEM;
-	state->job_max = job_max;
-	scratch = mt_ring_give(ring, (uint64_t)job_max * ENGINE_RECORD_BYTES_MAX);
-	for (uint32_t i = 0; i < job_max; i++) {
-		struct write_job *job = &state->jobs[i];
-
-		job->state = state;
-		job->job.arg = job;
-		job->scratch = dev_ptr_add(scratch, (uint64_t)i * ENGINE_RECORD_BYTES_MAX);
-		list_push_back(&state->free_jobs, &job->link);
-	}
-	return 0;
-}
-
 static int
 write_table_init(struct mt_write_state *state)
 {
+	assert(state->shard->port->receive_count > 0);
 	state->write_max = state->shard->port->receive_count;
 	state->writes = mt_calloc(state->write_max, sizeof(*state->writes));
 	if (state->writes == NULL)
@@ -587,6 +399,8 @@ mt_write_path_init(struct mt_shard *shard)
 	struct mt_write_state *state = mt_calloc(1, sizeof(*state));
 	int rc;
 
+	assert(shard->write == NULL);
+	assert(shard->ring != NULL);
 	if (state == NULL)
 		return -ENOMEM;
 	state->magic = WRITE_STATE_MAGIC;
@@ -606,7 +420,7 @@ mt_write_path_init(struct mt_shard *shard)
 	if (rc == 0)
 		rc = write_table_init(state);
 	if (rc == 0)
-		rc = write_jobs_init(state);
+		rc = mt_write_jobs_init(state);
 	if (rc != 0)
 		mt_write_path_fini(shard);
 	return rc;
@@ -626,7 +440,7 @@ mt_write_path_fini(struct mt_shard *shard)
 	loop_timer_stop(shard->port->loop, &state->retry_timer);
 	loop_task_cancel(shard->port->loop, &state->pump_task);
 	write_batches_fini(state);
-	mt_free(state->jobs);
+	mt_write_jobs_fini(state);
 	mt_free(state->writes);
 	state->magic = 0;
 	mt_free(state);
@@ -641,6 +455,7 @@ mt_write_path_claimed(struct mt_shard *shard)
 
 	CHECK_OBJ(state, WRITE_STATE_MAGIC);
 	assert(!state->is_started);
+	assert(list_is_empty(&state->storing));
 	for (uint32_t i = 0; i < WRITE_LINE_NR; i++) {
 		LIST_FOREACH_SAFE(&state->parked[i], link, next) {
 			struct mt_write *write = write_of(link);
@@ -658,6 +473,7 @@ mt_write_path_drop(struct mt_shard *shard, const struct mt_session *session)
 	struct loop_link *link, *next;
 
 	CHECK_OBJ(state, WRITE_STATE_MAGIC);
+	assert(session->port == shard->port);
 	for (uint32_t i = 0; i < WRITE_LINE_NR; i++) {
 		LIST_FOREACH_SAFE(&state->parked[i], link, next) {
 			struct mt_write *write = write_of(link);
@@ -680,11 +496,7 @@ mt_write_path_is_quiet(const struct mt_shard *shard)
 		if (state->batches[i].sm.state != WRITE_BATCH_FREE)
 			return false;
 	}
-	for (uint32_t i = 0; state->jobs != NULL && i < state->job_max; i++) {
-		if (state->jobs[i].write != NULL || state->jobs[i].batch != NULL)
-			return false;
-	}
-	return true;
+	return mt_write_jobs_are_free(state);
 }
 
 void
@@ -694,6 +506,7 @@ mt_write_path_reset(struct mt_shard *shard)
 
 	CHECK_OBJ(state, WRITE_STATE_MAGIC);
 	assert(mt_write_path_is_quiet(shard));
+	assert(list_is_empty(&state->ready));
 	loop_task_cancel(shard->port->loop, &state->pump_task);
 	state->is_started = state->is_stopped = false;
 	state->stop_rc = 0;
@@ -714,24 +527,6 @@ mt_write_path_start(struct mt_shard *shard)
 	state->is_started = true;
 	log_roll_start(state);
 	write_pump_soon(state);
-}
-
-void
-write_fail_parked(struct mt_write_state *state, int rc)
-{
-	struct loop_link *link, *next;
-
-	LIST_FOREACH_SAFE(&state->storing, link, next) {
-		struct mt_write *write = write_of(link);
-
-		/* An engine thread still reads the others' payloads. */
-		if (write->sm.state == WRITE_STORED)
-			write_finish(state, write, rc);
-	}
-	for (uint32_t i = 0; i < WRITE_LINE_NR; i++) {
-		while ((link = list_first(&state->parked[i])) != NULL)
-			write_finish(state, write_of(link), rc);
-	}
 }
 
 void

@@ -6,17 +6,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/check.h"
 #include "base/list.h"
 #include "base/sm.h"
 #include "cleave/dev_ptr.h"
 #include "cleave/engine.h"
 #include "cleave/loop.h"
 #include "cleave/wire.h"
+#include "common/port.h"
 #include "common/shard.h"
 #include "session/session.h"
 #include "write/cut.h"
 #include "write/log_roll.h"
 #include "write/write_batch.h"
+#include "write/write_job.h"
 #include "write/write_room.h"
 #include "write/write_turn.h"
 
@@ -26,18 +29,23 @@ struct mt_write_state;
 struct split_msg;
 
 /*
- * mt_write, mt_read (read/read_path.h) -- own @msg until they reply to it, and call mt_session_request_done then, possibly before they
- * return. @io is within the volume. A shard that is not serving yet parks the request (bounded by the
- * receive pool); one that has stopped answers -EREMCHG. A READ, or BLOCK_STATUS, is answered from its
- * message's own payload buffer.
+ * mt_write -- take a WRITE, DISCARD or WRITE_ZEROES of @session
+ *
+ * A shard that does not serve yet parks it, as many as the port has receives; one that has stopped answers
+ * -EREMCHG. @io is within the volume: decoded, and its place checked.
+ * Ownership: @msg is the write's until it has replied. Then it calls mt_session_request_done, possibly before
+ *            this returns.
+ * Threads:   the port's loop thread, as for all of this header.
  */
 void mt_write(struct mt_shard *shard, struct mt_session *session, struct split_msg *msg,
     const struct wire_io *io);
 /*
- * Inits come before the port listens (its free receives are counted then), after the engine set, and
- * for shards after the ring. Finis: when no queue pair is left and no engine job can run any more.
+ * mt_write_path_init -- before the port listens (its receives are counted), after its engine set and @shard's ring
+ *
+ * Returns 0; -ENOMEM: shard->write stays NULL.
  */
 int mt_write_path_init(struct mt_shard *shard);
+/* mt_write_path_fini -- when no queue pair is left, and no engine job can run any more. */
 void mt_write_path_fini(struct mt_shard *shard);
 /* mt_write_path_is_quiet -- stopped, every write answered, no batch or job out. */
 bool mt_write_path_is_quiet(const struct mt_shard *shard);
@@ -64,11 +72,8 @@ void mt_write_path_stop(struct mt_shard *shard, int rc);
  * domains for. Returns when to ask again, UINT64_MAX: there is nothing to be done.
  */
 uint64_t mt_write_path_tend(struct mt_shard *shard, uint32_t domain_count);
+/* mt_write_path_on_link -- a link of the port came up or went down: the log may need another extent. */
 void mt_write_path_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up);
-
-/* Records of a shard with engine threads that are being compressed, or wait for those before. */
-#define WRITE_JOBS_MAX 16u
-#define WRITE_JOBS_SMALL 4u /* where the ring is small */
 
 enum write_state {
 	WRITE_FREE,
@@ -87,15 +92,7 @@ enum write_line {
 	WRITE_LINE_NR
 };
 
-/* An engine job of a write, and the device memory it compresses into. Threaded sets only. */
-struct write_job {
-	struct engine_job job;
-	struct loop_link link; /* state->free_jobs */
-	struct mt_write_state *state;
-	struct mt_write *write;    /* whose record is being made */
-	struct write_batch *batch; /* into which it is being copied */
-	dev_ptr scratch;
-};
+#define WRITE_MAGIC 0x54495257u /* "WRIT" */
 
 struct mt_write {
 	uint32_t magic;
@@ -124,10 +121,7 @@ struct mt_write_state {
 	struct loop_link free_batches, ready;
 	struct write_batch *filling;
 	uint32_t batch_bytes_max; /* BATCH_BYTES_MAX or what the log can hold; 0: no log yet */
-	struct write_job *jobs;   /* NULL: the engine set runs inline */
-	uint32_t job_max;
-	struct loop_link free_jobs;
-	struct engine_job inline_job;
+	struct write_jobs jobs;
 	struct loop_task pump_task;
 	struct loop_timer retry_timer; /* the engine's queue was full */
 	struct log_roll roll;
@@ -135,6 +129,15 @@ struct mt_write_state {
 	struct write_turn turn;
 	struct mt_cut cut;
 };
+
+static inline struct mt_write *
+write_of(struct loop_link *link)
+{
+	struct mt_write *write = LIST_ENTRY(link, struct mt_write, link);
+
+	CHECK_OBJ(write, WRITE_MAGIC);
+	return write;
+}
 
 static inline bool
 write_has_payload(const struct mt_write *write)
@@ -175,14 +178,13 @@ write_is_any_parked(const struct mt_write_state *state)
 	    !list_is_empty(&state->parked[WRITE_LINE_OTHERS]);
 }
 
-/* write_finish -- answer @write; the sole exit of each. */
-void write_finish(struct mt_write_state *state, struct mt_write *write, int rc);
-/* write_release_held -- answer what was kept back. */
-void write_release_held(struct mt_write_state *state, int rc);
-/* write_pump_soon -- a task of the loop looks at every write that may go on. */
-void write_pump_soon(struct mt_write_state *state);
-/* write_fail_parked -- answer what waits for admission or for room in a batch. */
-void write_fail_parked(struct mt_write_state *state, int rc);
+/* write_pump_soon -- a task of the loop looks at every write that may go on; stopped: nothing. */
+static inline void
+write_pump_soon(struct mt_write_state *state)
+{
+	if (!state->is_stopped)
+		loop_defer(state->shard->port->loop, &state->pump_task);
+}
 /* mt_write_path_kick -- a read or a merge has let go of room in the ring. */
 void mt_write_path_kick(struct mt_shard *shard);
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* write_record.c -- what the log says of a write, and which changes it need not tell of at all */
 #include "write/write_record.h"
+#include "base/check.h"
+#include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/engine.h"
 #include "cleave/wire.h"
@@ -12,6 +14,7 @@
 static void
 write_fill_desc(const struct mt_write *write, struct record_desc *record)
 {
+	assert(write_block_count(write) >= 1);
 	record->flags = 0;
 	record->segment = write->io.segment;
 	record->block = write_block(write);
@@ -34,6 +37,8 @@ void
 write_fill_record(const struct mt_write *write, const struct engine_job *job,
     struct record_desc *record)
 {
+	assert(job->rc == 0);
+	assert(write_has_payload(write));
 	if (job->is_zero) {
 		write_fill_tombstone(write, record);
 		return;
@@ -43,6 +48,7 @@ write_fill_record(const struct mt_write *write, const struct engine_job *job,
 	record->codec_id = job->ret_codec_id;
 	record->stored_bytes = job->dst_bytes;
 	record->stored_crc = job->stored_crc;
+	assert(record->block_count <= NUM_COUNT(record->block_crcs));
 	for (uint32_t i = 0; i < record->block_count; i++)
 		record->block_crcs[i] = job->block_crcs[i];
 }

@@ -16,6 +16,7 @@
  */
 #include <errno.h>
 
+#include "base/check.h"
 #include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/loop.h"
@@ -37,6 +38,7 @@ write_retry_in(struct mt_write_state *state, uint64_t ns)
 	struct loop *loop = state->shard->port->loop;
 	struct loop_timer *timer = &state->retry_timer;
 
+	assert(!state->is_stopped);
 	if (!timer->is_active || timer->due_ns > loop_now_ns(loop) + ns)
 		loop_timer_start(loop, timer, ns);
 	return -EAGAIN;
@@ -61,6 +63,8 @@ write_room_take(struct mt_write_state *state, uint32_t bytes)
 	uint64_t rate = pace_write_rate(pressure, room->drain.rate,
 	    mt_reclaim_left_bytes(state->shard, pressure));
 
+	assert(bytes > 0);
+	assert(bytes % BATCH_ALIGN == 0);
 	room->paid_ns = pace_pay(room->paid_ns, loop_now_ns(state->shard->port->loop), bytes, rate);
 }
 
@@ -77,6 +81,7 @@ write_check_room(struct mt_write_state *state, const struct mt_write *write)
 {
 	const struct mt_shard *shard = state->shard;
 
+	assert(!write->is_promised);
 	if (state->roll.is_full)
 		return -ENOSPC;
 	if (!write_has_payload(write) && !mt_reclaim_is_memory_full(shard))
@@ -94,6 +99,7 @@ write_check_room(struct mt_write_state *state, const struct mt_write *write)
 static int
 write_check_turn(struct mt_write_state *state, const struct mt_write *write)
 {
+	assert(state->batch_bytes_max > 0);
 	if (!write_has_payload(write) || write_line_of(write) == WRITE_LINE_AHEAD ||
 	    !write_turn_is_over(state))
 		return 0;
@@ -107,6 +113,7 @@ write_check(struct mt_write_state *state, const struct mt_write *write)
 	uint32_t bytes_max = BATCH_HEADER_BYTES + BATCH_DESC_BYTES_MAX;
 	int rc = write->is_promised ? 0 : write_check_room(state, write);
 
+	assert(write->sm.state == WRITE_PARKED);
 	if (rc != 0)
 		return rc;
 	if (state->batch_bytes_max == 0)

@@ -15,11 +15,13 @@
  * Writes that run no engine here, tombstones and those of engine threads, are not counted.
  */
 #include "write/write_turn.h"
+#include "base/check.h"
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "common/port.h"
 #include "common/shard.h"
 #include "common/turn.h"
+#include "write/write_job.h"
 #include "write/write_path.h"
 
 #define WRITE_TURN_BYTES NUM_KIB(16)
@@ -30,6 +32,7 @@ write_on_turn_end(struct loop_turn_end *hook, void *arg)
 	struct mt_write_state *state = arg;
 
 	(void)hook;
+	assert(hook == &state->turn.end);
 	state->turn.taken_bytes = 0;
 	state->shard->port->is_ahead_due = false;
 }
@@ -37,6 +40,7 @@ write_on_turn_end(struct loop_turn_end *hook, void *arg)
 void
 write_turn_init(struct mt_write_state *state)
 {
+	assert(state->turn.taken_bytes == 0);
 	loop_turn_end_add(state->shard->port->loop, &state->turn.end, write_on_turn_end, state);
 }
 
@@ -51,7 +55,7 @@ write_turn_is_over(const struct mt_write_state *state)
 {
 	const struct mt_port *port = state->shard->port;
 
-	if (state->jobs != NULL || !mt_turn_is_short(port))
+	if (!mt_write_is_inline(state) || !mt_turn_is_short(port))
 		return false;
 	return state->turn.taken_bytes >= (port->is_ahead_due ? 1 : WRITE_TURN_BYTES);
 }
@@ -59,6 +63,7 @@ write_turn_is_over(const struct mt_write_state *state)
 void
 write_turn_take(struct mt_write_state *state, const struct mt_write *write)
 {
+	assert(mt_write_is_inline(state));
 	if (write_line_of(write) != WRITE_LINE_AHEAD)
 		state->turn.taken_bytes += write->io.length_bytes;
 }

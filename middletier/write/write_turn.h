@@ -18,6 +18,7 @@ struct write_turn {
 	bool is_over;         /* and so some wait for the next */
 };
 
+/* write_turn_init -- the count begins anew at each turn's end, until write_turn_fini. */
 void write_turn_init(struct mt_write_state *state);
 void write_turn_fini(struct mt_write_state *state);
 /* write_turn_is_over -- a write that is not of the latency class has to wait for the next turn. */

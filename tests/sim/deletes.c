@@ -74,6 +74,25 @@ sim_deletes_destroy(struct sim_deletes *deletes)
 	free(deletes);
 }
 
+uint64_t
+sim_deletes_held_bytes(const struct sim_deletes *deletes)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < SIM_INVARIANT_SHARDS_MAX; i++) {
+		const struct mt_manifest_state *state = &deletes->shadows[i].state;
+
+		if (!deletes->shadows[i].has_begun)
+			continue;
+		bytes += state->extent_max * sizeof(*state->extents) +
+		    state->run_max * sizeof(*state->runs) + state->cut_max * sizeof(*state->cuts) +
+		    state->volume_max * sizeof(*state->volumes) +
+		    state->snapshot_max * sizeof(*state->snapshots) +
+		    state->part_max * sizeof(*state->parts);
+	}
+	return bytes;
+}
+
 /* ---- the root ---- */
 
 /* A store that was set back knows of an older epoch, or of no manifest yet: not the newest. */

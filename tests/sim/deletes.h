@@ -50,6 +50,8 @@ uint32_t sim_deletes_epoch(struct sim_deletes *deletes, uint32_t shard);
 void sim_deletes_judge(struct sim_deletes *deletes, const struct sim_node_change *change);
 /* sim_deletes_count -- those judged so far; @ret_blind_count: of these those without a manifest. */
 uint64_t sim_deletes_count(const struct sim_deletes *deletes, uint64_t *ret_blind_count);
+/* sim_deletes_held_bytes -- memory that the manifests take which it has read: no process's. */
+uint64_t sim_deletes_held_bytes(const struct sim_deletes *deletes);
 
 /* deletes_node.c */
 

@@ -544,15 +544,20 @@ run_verify_without(struct run *run)
 	}
 }
 
-/* Without what the histories note: that grows with everything that is read, and is no process's. */
+/*
+ * Without what checkers hold, which is no process's: histories grow with everything that is read, and a manifest is
+ * read from the disks when something that it may name is deleted.
+ */
 static uint64_t
 run_memory_bytes(const struct run *run)
 {
 	uint64_t bytes = sim_memory_bytes(run->cluster);
 
-	for (uint32_t i = 0; bytes != 0 && i < run->faults.workload_count; i++)
+	if (bytes == 0)
+		return 0;
+	for (uint32_t i = 0; i < run->faults.workload_count; i++)
 		bytes -= history_held_bytes(workload_history(run->workloads[i]));
-	return bytes;
+	return bytes - sim_deletes_held_bytes(run->cluster->deletes);
 }
 
 /* Whatever one period has filled, a second one finds full. */

@@ -228,17 +228,19 @@ Test(copy, takes_nothing_rotten)
 	struct mt_copy_options options = options_of();
 	uint64_t places[2] = { extent->sealed_bytes / 2 + 100, NUM_KIB(4) + 50 };
 
-	/* In the head of a batch or in a payload, with two of three sources bad. */
+	/* In the head of a batch and in a payload; of three sources the good one is asked last. */
 	for (uint32_t i = 0; i < 2; i++) {
 		uint32_t source = mt_rig_index(&extent->replicas[i]);
 
-		disk_sim_rot(rig->nodes[source].disk,
-		    (uint64_t)mt_rig_data_offset(rig, source, &extent->id, places[i]), 3);
+		for (uint32_t k = 0; k < 2; k++)
+			disk_sim_rot(rig->nodes[source].disk,
+			    (uint64_t)mt_rig_data_offset(rig, source, &extent->id, places[k]), 3);
 	}
+	options.sources[2].is_damaged = true;
 	start(&options);
 	cr_assert_eq(wait_over(), 0);
 	expect_identical(mt_rig_index(&extent->replicas[2]));
-	cr_assert(mt_rig_logged(rig, "copy: a batch of it"));
+	cr_assert(mt_rig_logged(rig, "copy: another source is read from, a batch of this one"));
 }
 
 /* The next batch's head, longer than a block, begins a block before the window ends: nothing is wrong. */

@@ -354,21 +354,21 @@ Test(node_link, room_is_estimated_between_answers)
 Test(node_link, status_is_asked_while_calls_flow_and_never_else)
 {
 	struct mt_link *link = mt_rig_link(rig, 0);
-	uint64_t asked_ns = link->status_ns;
+	uint64_t asked_ns = link->status.asked_ns;
 
 	mt_rig_run(rig, NUM_S(100));
-	cr_assert_eq(link->status_ns, asked_ns, "an idle link asked (I12)");
+	cr_assert_eq(link->status.asked_ns, asked_ns, "an idle link asked (I12)");
 	cr_assert_eq(post_list(0), 0);
-	cr_assert_neq(link->status_ns, asked_ns);
-	asked_ns = link->status_ns;
+	cr_assert_neq(link->status.asked_ns, asked_ns);
+	asked_ns = link->status.asked_ns;
 	for (uint32_t i = 0; i < 98; i++) {
 		cr_assert_eq(post_list(0), 0);
-		cr_assert_eq(link->status_ns, asked_ns, "asked again too soon");
+		cr_assert_eq(link->status.asked_ns, asked_ns, "asked again too soon");
 		mt_rig_run(rig, NUM_MS(100));
 	}
 	mt_rig_run(rig, NUM_S(1));
 	cr_assert_eq(post_list(0), 0);
-	cr_assert_neq(link->status_ns, asked_ns);
+	cr_assert_neq(link->status.asked_ns, asked_ns);
 	wait_calls(0);
 }
 

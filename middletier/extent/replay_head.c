@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* replay_head.c -- see replay_head.h */
+#include "extent/replay_head.h"
+
+#include <errno.h>
+
+#include "base/check.h"
+#include "base/mutant.h"
+#include "base/num.h"
+#include "cleave/batch.h"
+#include "cleave/dev_ptr.h"
+#include "cleave/split.h"
+#include "common/port.h"
+#include "common/shard.h"
+#include "extent/replay.h"
+#include "extent/replay_guess.h"
+
+/* The expected head is whole, and has passed. */
+static int
+replay_on_head(struct mt_replay *replay, const struct batch_info *info)
+{
+	const struct mt_replay_source *source = &replay->sources[replay->source_index];
+	int rc = 0;
+
+	assert(replay->head_bytes >= BATCH_HEADER_BYTES);
+	if (info->batch_bytes > source->length_bytes - replay->at_bytes)
+		return -EBADMSG; /* it would end behind the agreed length */
+	if (!MUTANT(last_batch_dropped) || source->kind != EXTENT_LOG ||
+	    replay->at_bytes + info->batch_bytes < source->length_bytes)
+		rc = replay->on_batch(replay, source, info, replay->head, replay->arg);
+	if (rc != 0)
+		return rc == -EBADMSG ? -EPROTO : rc; /* not this copy's fault */
+	mt_replay_guess_add(&replay->guess, info->batch_bytes,
+	    BATCH_HEADER_BYTES + info->desc_bytes);
+	replay->done_bytes += info->batch_bytes;
+	replay->at_bytes += info->batch_bytes;
+	replay->prev_crc = info->batch_crc;
+	replay->head_bytes = 0;
+	return 0;
+}
+
+int
+mt_replay_take_head(struct mt_replay *replay, const struct mt_replay_read *read)
+{
+	const struct mt_replay_source *source = &replay->sources[replay->source_index];
+	uint64_t end_bytes = read->offset_bytes + read->bytes;
+	uint32_t need_bytes = BATCH_HEADER_BYTES;
+
+	assert(read->source_index == replay->source_index);
+	assert(replay->at_bytes + replay->head_bytes >= read->offset_bytes);
+	for (;;) {
+		struct batch_check check = { .id = source->id,
+			.kind = source->kind,
+			.offset_bytes = replay->at_bytes,
+			.prev_crc = replay->prev_crc };
+		uint64_t from_bytes = replay->at_bytes + replay->head_bytes;
+		uint32_t bytes;
+		int rc;
+
+		if (replay->head_bytes < need_bytes) {
+			if (from_bytes >= end_bytes)
+				return 0;
+			if (replay->head_bytes == 0)
+				replay->head_replica = read->replica_index;
+			bytes = (uint32_t)num_min(need_bytes - replay->head_bytes,
+			    end_bytes - from_bytes);
+			dev_copy_to_host(replay->shard->port->split,
+			    replay->head + replay->head_bytes,
+			    dev_ptr_add(read->msg->payload, from_bytes - read->offset_bytes),
+			    bytes);
+			replay->head_bytes += bytes;
+			continue;
+		}
+		rc = batch_head_check(replay->head, replay->head_bytes, &check);
+		if (rc == -EMSGSIZE) {
+			/* The header has passed so far, the descriptors are still to come. */
+			need_bytes = BATCH_HEADER_BYTES + check.info.desc_bytes;
+			assert(need_bytes <= BATCH_HEAD_BYTES_MAX);
+			continue;
+		}
+		if (rc != 0)
+			return -EBADMSG;
+		rc = replay_on_head(replay, &check.info);
+		return rc == 0 ? 1 : rc;
+	}
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* replay_head.h -- the head of the batch that a replay expects, put together from the pieces it lies in */
+#ifndef CLEAVE_MIDDLETIER_EXTENT_REPLAY_HEAD_H
+#define CLEAVE_MIDDLETIER_EXTENT_REPLAY_HEAD_H
+
+struct mt_replay;
+struct mt_replay_read;
+
+/*
+ * mt_replay_take_head -- as much of the head at at_bytes as @read has; a whole one is checked and handed over
+ *
+ * @read has arrived, is of the source that is expected, and does not begin behind what is wanted next.
+ * Returns 1: the head was whole, on_batch has it, and at_bytes is behind its batch; 0: the rest is in the next
+ * piece; -EBADMSG: this copy is bad; -EPROTO: on_batch refuses a batch that has passed; another error of
+ * on_batch, which then has changed nothing.
+ */
+int mt_replay_take_head(struct mt_replay *replay, const struct mt_replay_read *read);
+
+#endif /* CLEAVE_MIDDLETIER_EXTENT_REPLAY_HEAD_H */

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * write_answer.c -- what a write's client is told, and when
+ *
+ * Every write ends in write_finish, from whichever state. What it holds goes back there: its promise in the
+ * index, its engine job, its message. An answer of success is held back while a snapshot of its volume is being
+ * taken (cut.c), so that no write behind the snapshot is known to be done before the snapshot is (I5).
+ */
+#include "write/write_answer.h"
+
+#include <errno.h>
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/metrics.h"
+#include "base/sm.h"
+#include "cleave/split.h"
+#include "cleave/wire.h"
+#include "common/lease.h"
+#include "common/metric.h"
+#include "common/port.h"
+#include "common/shard.h"
+#include "common/turn.h"
+#include "index/index.h"
+#include "session/reply.h"
+#include "session/session.h"
+#include "write/cut.h"
+#include "write/write_job.h"
+#include "write/write_path.h"
+
+static void
+write_reply_ok(struct mt_shard *shard, const struct mt_write *write)
+{
+	uint64_t *metrics = shard->port->metrics;
+	struct wire_header header;
+
+	assert(write->msg != NULL);
+	if (write_has_payload(write)) {
+		metric_add(&metrics[MT_METRIC_writes], 1);
+		metric_add(&metrics[MT_METRIC_write_bytes], write->io.length_bytes);
+		metric_add(&metrics[MT_METRIC_stored_bytes], write->stored_bytes);
+	} else {
+		metric_add(&metrics[MT_METRIC_discards], 1);
+	}
+	wire_io_reply(&header, &write->io, 0, 0, shard->epoch);
+	/* A queue pair that is gone takes no reply: the message goes back to the pool all the same. */
+	split_msg_reply(write->msg, &header, NULL, 0, NULL, NULL);
+}
+
+void
+write_finish(struct mt_write_state *state, struct mt_write *write, int rc)
+{
+	struct mt_session *session = write->session;
+
+	assert(rc <= 0);
+	assert(write->sm.state != WRITE_FREE);
+	assert(write->sm.state != WRITE_STORING); /* an engine thread still reads its payload */
+	if (write->is_promised)
+		mt_index_unpromise(state->shard->block_index, write->io.segment, write_block(write),
+		    write_block_count(write));
+	write->is_promised = false;
+	if (write->job != NULL)
+		mt_write_job_free(state, write->job);
+	write->job = NULL;
+	list_remove(&write->link);
+	if (rc == 0 && write->sm.state == WRITE_BATCHED &&
+	    mt_cut_holds(&state->cut, write->io.segment)) {
+		sm_move(&write->sm, WRITE_HELD);
+		list_push_back(&state->held, &write->link);
+		return;
+	}
+	mt_turn_on_ahead(session->port, session->volume.service_class);
+	/* Durable it may be; but whether a later owner has answered for it is not ours to know (I7). */
+	if (rc == 0 && !mt_port_has_lease(session->port))
+		rc = -EREMCHG;
+	if (rc == 0)
+		write_reply_ok(state->shard, write);
+	else
+		mt_reply_error(session, write->msg, &write->io, rc, state->shard->epoch);
+	write->msg = NULL;
+	write->session = NULL;
+	sm_move(&write->sm, WRITE_FREE);
+	list_push_front(&state->free_writes, &write->link);
+	mt_session_request_done(session, true);
+}
+
+void
+write_release_held(struct mt_write_state *state, int rc)
+{
+	struct loop_link *link;
+
+	assert(rc <= 0);
+	while ((link = list_first(&state->held)) != NULL) {
+		assert(write_of(link)->sm.state == WRITE_HELD);
+		write_finish(state, write_of(link), rc);
+	}
+}
+
+void
+write_fail_parked(struct mt_write_state *state, int rc)
+{
+	struct loop_link *link, *next;
+
+	assert(rc < 0);
+	LIST_FOREACH_SAFE(&state->storing, link, next) {
+		struct mt_write *write = write_of(link);
+
+		/* An engine thread still reads the others' payloads. */
+		if (write->sm.state == WRITE_STORED)
+			write_finish(state, write, rc);
+	}
+	for (uint32_t i = 0; i < WRITE_LINE_NR; i++) {
+		while ((link = list_first(&state->parked[i])) != NULL)
+			write_finish(state, write_of(link), rc);
+	}
+}
