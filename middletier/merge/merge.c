@@ -654,4 +654,7 @@ mt_merge_fini(struct mt_shard *shard)
 		mt_free(work->merge);
 		work->merge = NULL;
 	}
+	/* Also after its last merge has ended. */
+	if (work->writer.shard == shard)
+		run_writer_forget(&work->writer);
 }

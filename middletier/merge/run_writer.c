@@ -109,6 +109,21 @@ run_writer_release(struct run_writer *writer)
 	writer->part_count = 0;
 }
 
+void
+run_writer_forget(struct run_writer *writer)
+{
+	struct loop_link *link;
+
+	assert(writer->shard != NULL);
+	if (writer->filling != NULL)
+		sm_move(&writer->filling->sm, RUN_BATCH_FREE);
+	writer->filling = NULL;
+	while ((link = list_pop_front(&writer->ready)) != NULL)
+		sm_move(&LIST_ENTRY(link, struct run_batch, link)->sm, RUN_BATCH_FREE);
+	writer->part_count = 0;
+	writer->shard = NULL;
+}
+
 bool
 run_writer_is_quiet(const struct run_writer *writer)
 {

@@ -93,6 +93,12 @@ void run_writer_retry(struct run_writer *writer);
 void run_writer_cancel(struct run_writer *writer, int rc);
 /* run_writer_release -- the merge's runs are named, or never will be: their extents may go. */
 void run_writer_release(struct run_writer *writer);
+/*
+ * run_writer_forget -- the shard of its merge goes: nothing points at it any more
+ *
+ * The shard's extents, which know of batches that are sent, are freed after this and before the writer.
+ */
+void run_writer_forget(struct run_writer *writer);
 bool run_writer_is_quiet(const struct run_writer *writer);
 /* run_writer_index -- a part's frames as an index of its own. NULL: out of memory. */
 struct mt_run_index *run_writer_index(const struct run_writer *writer, const struct run_part *part);
