@@ -54,11 +54,10 @@
 #include "merge/merge_plan.h"
 #include "merge/merge_step.h"
 #include "merge/merge_store.h"
+#include "merge/merge_work.h"
 #include "merge/reclaim.h"
 #include "merge/run_writer.h"
 
-#define MERGE_MAGIC 0x4752454du      /* "MERG" */
-#define MERGE_WORK_MAGIC 0x4b52574du /* "MWRK" */
 #define MERGE_HOPE_NS NUM_MS(10)
 
 static const struct sm_state merge_table[MERGE_STATE_NR] = {
@@ -122,99 +121,26 @@ work_on_task(struct loop_task *task, void *arg)
 	merge_begin(work->merge);
 }
 
-static void
-work_soon(struct merge_work *work)
-{
-	loop_defer(work->port->loop, &work->start_task);
-}
-
-/* Look again after @ns at the latest. */
-static void
-work_wait(struct merge_work *work, uint64_t ns)
-{
-	if (!work->timer.is_active || work->timer.due_ns > loop_now_ns(work->port->loop) + ns)
-		loop_timer_start(work->port->loop, &work->timer, ns);
-}
-
-static void
-work_on_writer(void *arg)
-{
-	work_soon(arg);
-}
-
-uint64_t
-mt_merge_device_bytes(uint64_t device_bytes)
-{
-	uint64_t blocks = device_bytes / 32 / CLEAVE_BLOCK_BYTES;
-
-	blocks = num_max(ENGINE_RECORD_BLOCKS_MAX, num_min(blocks, MERGE_WINDOW_BLOCKS_MAX));
-	return blocks * CLEAVE_BLOCK_BYTES + (uint64_t)RUN_BATCHES_MAX * BATCH_BYTES_MAX;
-}
-
 int
 mt_merge_port_init(struct mt_port *port, uint64_t device_bytes)
 {
-	uint64_t window_bytes = mt_merge_device_bytes(device_bytes) -
-	    (uint64_t)RUN_BATCHES_MAX * BATCH_BYTES_MAX;
-	struct merge_work *work = mt_calloc(1, sizeof(*work));
-	int rc;
-
-	if (work == NULL)
-		return -ENOMEM;
-	port->merge_work = work;
-	work->magic = MERGE_WORK_MAGIC;
-	work->port = port;
-	work->turn.again_ns = TURN_NEVER;
-	list_init(&work->queue);
-	loop_timer_init(&work->timer, work_on_timer, work);
-	loop_task_init(&work->start_task, work_on_task, work);
-	/* Replies come from the pool that clients' requests come from. */
-	work->read_max = (uint32_t)num_max(1, num_min(port->receive_count / 8, MERGE_READS_MAX));
-	work->window.block_max = (uint32_t)(window_bytes / CLEAVE_BLOCK_BYTES);
-	work->window.memory = dev_alloc(port->split, window_bytes);
-	rc = dev_ptr_is_null(work->window.memory) ? -ENOMEM : run_writer_init(&work->writer, port);
-	work->writer.fn = work_on_writer;
-	work->writer.arg = work;
-	if (rc != 0)
-		mt_merge_port_fini(port);
-	return rc;
+	return merge_work_create(port, device_bytes, work_on_timer, work_on_task);
 }
 
 void
 mt_merge_port_fini(struct mt_port *port)
 {
-	struct merge_work *work = port->merge_work;
-
-	if (work == NULL)
-		return;
-	CHECK_OBJ(work, MERGE_WORK_MAGIC);
-	assert(work->merge == NULL && list_is_empty(&work->queue));
-	loop_timer_stop(port->loop, &work->timer);
-	loop_task_cancel(port->loop, &work->start_task);
-	run_writer_fini(&work->writer);
-	if (!dev_ptr_is_null(work->window.memory) && port->split != NULL)
-		dev_free(port->split, work->window.memory);
-	work->magic = 0;
-	mt_free(work);
+	merge_work_destroy(port->merge_work);
 	port->merge_work = NULL;
 }
 
 /* ---- its queue ---- */
-
-static uint32_t
-merge_rank(const struct mt_merge *merge)
-{
-	if (merge->input.newest_layer == NULL)
-		return 2;
-	return merge->input.is_urgent ? 0 : 1;
-}
 
 int
 mt_merge_start(struct mt_shard *shard, const struct mt_merge_input *input, mt_merge_fn fn,
     void *arg)
 {
 	struct merge_work *work = shard->port->merge_work;
-	struct loop_link *at;
 	struct mt_merge *merge;
 	int rc = merge_input_check(input);
 
@@ -231,15 +157,11 @@ mt_merge_start(struct mt_shard *shard, const struct mt_merge_input *input, mt_me
 	merge->arg = arg;
 	sm_init(&merge->sm, "merge", merge_table, MERGE_QUEUED, shard->index);
 	merge_input_mark(input, true);
-	for (at = work->queue.next; at != &work->queue; at = at->next) {
-		if (merge_rank(LIST_ENTRY(at, struct mt_merge, link)) > merge_rank(merge))
-			break;
-	}
-	list_insert_before(at, &merge->link);
+	merge_work_push(work, merge);
 	/* Whatever is at work stands in its way. */
 	if (work->merge != NULL && input->is_urgent)
 		work->merge->input.is_urgent = true;
-	work_soon(work);
+	merge_work_soon(work);
 	return 0;
 }
 
@@ -261,7 +183,7 @@ merge_finish(struct mt_merge *merge)
 	list_remove(&merge->link);
 	merge->magic = 0;
 	mt_free(merge);
-	work_soon(work);
+	merge_work_soon(work);
 	fn(rc, arg);
 }
 
@@ -301,7 +223,7 @@ merge_fail(struct mt_merge *merge, int rc)
 	}
 	merge_fetch_cancel(merge);
 	run_writer_cancel(&work->writer, rc);
-	work_soon(work);
+	merge_work_soon(work);
 }
 
 /* ---- steps ---- */
@@ -327,7 +249,7 @@ merge_next_stage(struct mt_merge *merge)
 {
 	merge_stage_begin(merge);
 	(void)merge_next_window(merge);
-	work_wait(merge_work_of(merge), 0);
+	merge_work_wait(merge_work_of(merge), 0);
 }
 
 /* A window has been stored: the next one when it is paid for. */
@@ -406,7 +328,7 @@ merge_ending_step(struct mt_merge *merge)
 	} else {
 		merge_fail(merge, rc); /* start_task ends it, not this turn */
 		if (work->turn.budget == 0)
-			work_wait(work, 0);
+			merge_work_wait(work, 0);
 	}
 }
 
@@ -459,16 +381,16 @@ merge_next_turn(struct mt_merge *merge)
 	bool is_spent = work->turn.budget == 0;
 
 	if (merge_is_hoping(merge))
-		work_wait(work, MERGE_HOPE_NS);
+		merge_work_wait(work, MERGE_HOPE_NS);
 	switch ((enum mt_merge_state)merge->sm.state) {
 	case MERGE_FETCHING:
 		if (is_spent || (work->out_count == 0 && !work->timer.is_active))
-			work_wait(work, 0);
+			merge_work_wait(work, 0);
 		break;
 	case MERGE_LOADING:
 	case MERGE_STORING:
 		if (is_spent)
-			work_wait(work, 0);
+			merge_work_wait(work, 0);
 		break;
 	default:
 		break;
@@ -488,7 +410,7 @@ merge_pump(struct mt_merge *merge)
 	do {
 		rc = merge_step(merge);
 		if (work->turn.again_ns != TURN_NEVER)
-			work_wait(work, work->turn.again_ns);
+			merge_work_wait(work, work->turn.again_ns);
 		work->turn.again_ns = TURN_NEVER;
 		if (rc < 0)
 			merge_fail(merge, rc);
@@ -602,33 +524,6 @@ mt_merge_stop(struct mt_shard *shard)
 	}
 	if (work->merge != NULL && work->merge->shard == shard)
 		merge_fail(work->merge, -ECANCELED);
-}
-
-uint32_t
-mt_merge_progress(const struct mt_shard *shard)
-{
-	const struct merge_work *work = shard->port->merge_work;
-
-	if (work == NULL || work->merge == NULL || work->merge->shard != shard ||
-	    work->merge->sm.state <= MERGE_LOADING || work->merge->sm.state >= MERGE_FAILED)
-		return 0;
-	return work->plan.at * 1000u / (uint32_t)CLEAVE_CHUNK_BLOCKS;
-}
-
-bool
-mt_merge_is_quiet(const struct mt_shard *shard)
-{
-	const struct merge_work *work = shard->port->merge_work;
-
-	if (work == NULL)
-		return true;
-	for (const struct loop_link *link = work->queue.next; link != &work->queue;
-	     link = link->next) {
-		if (LIST_ENTRY(link, struct mt_merge, link)->shard == shard)
-			return false;
-	}
-	return (work->merge == NULL || work->merge->shard != shard) &&
-	    (work->writer.shard != shard || run_writer_is_quiet(&work->writer));
 }
 
 /* The process is being taken down: nothing comes back any more. */

@@ -43,6 +43,7 @@
 #include "merge/merge_commit.h"
 #include "merge/merge_plan.h"
 #include "merge/merge_step.h"
+#include "merge/merge_work.h"
 #include "merge/run_writer.h"
 
 #define STAGE_SLOTS 2u

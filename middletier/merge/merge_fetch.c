@@ -44,6 +44,7 @@
 #include "merge/merge_pace.h"
 #include "merge/merge_plan.h"
 #include "merge/merge_step.h"
+#include "merge/merge_work.h"
 
 #define MERGE_GAP_BYTES 8192u /* between two sources: read along rather than asked for apart */
 #define MERGE_RETRY_NS NUM_MS(50)

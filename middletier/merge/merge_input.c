@@ -22,6 +22,7 @@
 #include "index/run_load.h"
 #include "merge/merge.h"
 #include "merge/merge_plan.h"
+#include "merge/merge_work.h"
 
 int
 merge_input_check(const struct mt_merge_input *input)

@@ -8,6 +8,7 @@
 #include "common/turn.h"
 #include "merge/flush.h"
 #include "merge/merge.h"
+#include "merge/merge_work.h"
 #include "merge/pace.h"
 
 /* The greatest pressure of the port's shards: whatever is merged, the others wait for it. */

@@ -27,6 +27,7 @@
 #include "merge/merge_plan.h"
 #include "merge/merge_step.h"
 #include "merge/merge_store.h"
+#include "merge/merge_work.h"
 #include "merge/run_writer.h"
 
 #define MERGE_BUSY_NS NUM_MS(1)
