@@ -33,6 +33,7 @@
 #include "extent/node_link.h"
 #include "shard/agree.h"
 #include "shard/agree_copy.h"
+#include "shard/agree_replica.h"
 
 static void agree_find_orphan(struct mt_agree *agree, uint64_t cursor);
 

@@ -22,6 +22,7 @@
 #include "extent/node_link.h"
 #include "shard/agree.h"
 #include "shard/agree_repair.h"
+#include "shard/agree_replica.h"
 
 /* ---- repair: read ---- */
 
