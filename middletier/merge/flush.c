@@ -27,6 +27,7 @@
 #include "merge/flush_due.h"
 #include "merge/flush_input.h"
 #include "merge/merge.h"
+#include "merge/merge_work.h"
 #include "merge/reclaim.h"
 #include "merge/run_roll.h"
 

@@ -294,7 +294,7 @@ flush_due_start(struct flush_due *due, struct mt_shard *shard)
 	bool may_look = due->may_look;
 	uint64_t shrink_ns = due->shrink_ns;
 
-	/* What was replayed is not old yet. */
+	/* The log that was replayed is not old yet. */
 	*due = (struct flush_due){ .shard = shard,
 		.next_aged_sequence = shard->next_sequence,
 		.may_look = may_look,

@@ -13,7 +13,7 @@ struct mt_shard;
 
 struct flush_due {
 	struct mt_shard *shard;
-	/* Of the last merge, told by flush.c. */
+	/* Told by flush.c, of the last merge. */
 	bool was_flush;
 	bool is_full; /* it ended with -ENOSPC */
 	/* flush_due.c's. */

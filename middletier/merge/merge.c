@@ -526,6 +526,22 @@ mt_merge_stop(struct mt_shard *shard)
 		merge_fail(work->merge, -ECANCELED);
 }
 
+bool
+mt_merge_is_quiet(const struct mt_shard *shard)
+{
+	const struct merge_work *work = shard->port->merge_work;
+
+	if (work == NULL)
+		return true;
+	for (const struct loop_link *link = work->queue.next; link != &work->queue;
+	     link = link->next) {
+		if (LIST_ENTRY(link, struct mt_merge, link)->shard == shard)
+			return false;
+	}
+	return (work->merge == NULL || work->merge->shard != shard) &&
+	    (work->writer.shard != shard || run_writer_is_quiet(&work->writer));
+}
+
 /* The process is being taken down: nothing comes back any more. */
 void
 mt_merge_fini(struct mt_shard *shard)

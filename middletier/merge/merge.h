@@ -40,15 +40,11 @@ int mt_merge_start(struct mt_shard *shard, const struct mt_merge_input *input, m
     void *arg);
 /* mt_merge_stop -- every merge of the shard ends with -ECANCELED, soon. */
 void mt_merge_stop(struct mt_shard *shard);
-/* mt_merge_progress -- how much of the shard's merge is done, per mille; 0: it has none at work. */
-uint32_t mt_merge_progress(const struct mt_shard *shard);
 /* mt_merge_is_quiet -- the shard has none, and nothing of it is on its way. */
 bool mt_merge_is_quiet(const struct mt_shard *shard);
 /* mt_merge_fini -- the process is being taken down: the shard's merges are freed without a word to anybody. */
 void mt_merge_fini(struct mt_shard *shard);
 
-/* mt_merge_device_bytes -- what mt_merge_port_init takes of a port's @device_bytes of device memory. */
-uint64_t mt_merge_device_bytes(uint64_t device_bytes);
 /*
  * mt_merge_port_init -- the memory for one merge at a time; the port is open, its receives are counted
  *

@@ -48,7 +48,7 @@ mt_merge_device_bytes(uint64_t device_bytes)
 	return blocks * CLEAVE_BLOCK_BYTES + (uint64_t)RUN_BATCHES_MAX * BATCH_BYTES_MAX;
 }
 
-/* What was made goes, also where not all of it was. */
+/* Frees what was made, also where not all of it was. */
 static void
 work_free(struct merge_work *work)
 {
@@ -159,20 +159,4 @@ mt_merge_progress(const struct mt_shard *shard)
 	    work->merge->sm.state <= MERGE_LOADING || work->merge->sm.state >= MERGE_FAILED)
 		return 0;
 	return work->plan.at * 1000u / (uint32_t)CLEAVE_CHUNK_BLOCKS;
-}
-
-bool
-mt_merge_is_quiet(const struct mt_shard *shard)
-{
-	const struct merge_work *work = shard->port->merge_work;
-
-	if (work == NULL)
-		return true;
-	for (const struct loop_link *link = work->queue.next; link != &work->queue;
-	     link = link->next) {
-		if (LIST_ENTRY(link, struct mt_merge, link)->shard == shard)
-			return false;
-	}
-	return (work->merge == NULL || work->merge->shard != shard) &&
-	    (work->writer.shard != shard || run_writer_is_quiet(&work->writer));
 }

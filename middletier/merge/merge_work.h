@@ -111,6 +111,11 @@ merge_work_of(const struct mt_merge *merge)
 	return merge->shard->port->merge_work;
 }
 
+/* mt_merge_device_bytes -- what mt_merge_port_init takes of a port's @device_bytes of device memory. */
+uint64_t mt_merge_device_bytes(uint64_t device_bytes);
+/* mt_merge_progress -- how much of the shard's merge is done, per mille; 0: it has none at work. */
+uint32_t mt_merge_progress(const struct mt_shard *shard);
+
 /*
  * merge_work_create -- a port's memory for merges, with @device_bytes of its device memory as a base
  *
