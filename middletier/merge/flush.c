@@ -71,6 +71,7 @@ static void flush_on_pause(struct loop_timer *timer, void *arg);
 static void
 flush_pause(struct mt_flush *flush)
 {
+	assert(!flush->pause_timer.is_active);
 	sm_move(&flush->sm, FLUSH_PAUSING);
 	loop_timer_start(flush->shard->port->loop, &flush->pause_timer, FLUSH_PAUSE_NS);
 }
@@ -81,7 +82,9 @@ flush_failed(struct mt_flush *flush, int rc)
 	struct mt_shard *shard = flush->shard;
 	struct mt_chunk *chunk = mt_index_chunk(shard->block_index, flush->merging_chunk);
 
-	log_limited(LOG_WARN, "shard %" PRIu32 ": a merge has failed chunk=%" PRIu64 " rc=%s",
+	assert(rc < 0);
+	log_limited(LOG_WARN,
+	    "shard %" PRIu32 ": a merge has failed, and is tried again: chunk=%" PRIu64 " rc=%s",
 	    shard->index, flush->merging_chunk, log_errno(rc));
 	flush->due.is_full = rc == -ENOSPC;
 	/* Runs that cannot be read or are too many are left alone for a while: the layers go without them. */
@@ -94,6 +97,7 @@ flush_failed(struct mt_flush *flush, int rc)
 static void
 flush_pressed(struct mt_flush *flush)
 {
+	assert(flush->sm.state == FLUSH_IDLE);
 	log_limited(LOG_WARN,
 	    "shard %" PRIu32 ": its manifest is long, runs=%" PRIu64
 	    ": what was written to new places stays in the log; delete volumes or snapshots",
@@ -108,6 +112,7 @@ flush_on_merged(int rc, void *arg)
 	struct mt_chunk *chunk;
 
 	CHECK_OBJ(flush, FLUSH_MAGIC);
+	assert(rc <= 0);
 	if (flush->sm.state == FLUSH_STOPPED)
 		return;
 	assert(flush->sm.state == FLUSH_MERGING);
@@ -161,6 +166,7 @@ flush_on_pause(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	CHECK_OBJ(flush, FLUSH_MAGIC);
+	assert(flush->sm.state == FLUSH_PAUSING);
 	sm_move(&flush->sm, FLUSH_IDLE);
 	mt_flush_kick(flush->shard);
 }
@@ -172,6 +178,7 @@ flush_on_tick(struct loop_timer *timer, void *arg)
 	struct mt_shard *shard = flush->shard;
 
 	CHECK_OBJ(flush, FLUSH_MAGIC);
+	assert(flush->sm.state != FLUSH_STOPPED);
 	if (++flush->tick_count % FLUSH_AGE_TICKS == 0)
 		flush_due_age(&flush->due);
 	flush->due.may_look = true;
@@ -187,6 +194,7 @@ mt_flush_init(struct mt_shard *shard)
 {
 	struct mt_flush *flush = mt_calloc(1, sizeof(*flush));
 
+	assert(shard->flush == NULL);
 	if (flush == NULL)
 		return -ENOMEM;
 	flush->magic = FLUSH_MAGIC;
@@ -205,6 +213,7 @@ mt_flush_start(struct mt_shard *shard)
 	struct mt_flush *flush = shard->flush;
 
 	CHECK_OBJ(flush, FLUSH_MAGIC);
+	assert(!flush->tick_timer.is_active && !flush->pause_timer.is_active);
 	sm_move(&flush->sm, FLUSH_IDLE);
 	flush->tick_count = 0;
 	flush_due_start(&flush->due, shard);
@@ -244,6 +253,7 @@ mt_flush_kick(struct mt_shard *shard)
 {
 	struct mt_flush *flush = shard->flush;
 
+	assert(flush == NULL || flush->shard == shard);
 	if (flush != NULL && flush->sm.state == FLUSH_IDLE)
 		loop_defer(shard->port->loop, &flush->task);
 }

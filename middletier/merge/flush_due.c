@@ -85,6 +85,7 @@ flush_due_gain(const struct flush_due *due, const struct mt_merge_input *input)
 	const struct loop_link *head = &shard->block_index->layers_by_age, *link = head->next;
 	uint64_t end = UINT64_MAX, bytes = 0;
 
+	assert(input->chunk->index == shard->block_index);
 	if (input->newest_layer == NULL)
 		return 0;
 	while (link != head && LIST_ENTRY(link, struct mt_layer, age_link)->chunk == input->chunk)
@@ -128,6 +129,7 @@ layers_leave_no_run(const struct mt_index *index, const struct mt_chunk *chunk)
 	    wire_segment_is_clone(chunk->number / CLEAVE_SEGMENT_CHUNKS);
 	bool is_hidden = true;
 
+	assert(!list_is_empty(&chunk->layers));
 	for (const struct loop_link *link = chunk->layers.prev; link != &chunk->layers;
 	     link = link->prev) {
 		const struct mt_layer *layer = flush_layer_of(link);
@@ -148,6 +150,7 @@ due_is_pressed(const struct flush_due *due, const struct mt_chunk *chunk)
 	const struct mt_index *index = due->shard->block_index;
 	const struct mt_run *newest;
 
+	assert(chunk->index == index);
 	if (!mt_manifest_is_long(due->shard))
 		return false;
 	if (!list_is_empty(&chunk->runs)) {
@@ -199,6 +202,7 @@ due_flush(const struct flush_due *due, struct mt_layer *layer, bool is_urgent,
 		return -ENOSPC;
 	terms = due_terms(due);
 	rc = flush_input_chunk(&terms, layer->chunk, ret_input);
+	assert(rc != 0 || ret_input->newest_layer->is_frozen);
 	ret_input->is_urgent = is_urgent;
 	return rc;
 }
@@ -247,6 +251,7 @@ due_shrink(struct flush_due *due, struct mt_merge_input *ret_input)
 	struct mt_run *run = compact_crowded(shard);
 	struct flush_terms terms = due_terms(due);
 
+	assert(mt_manifest_is_long(shard));
 	due->shrink_ns = loop_now_ns(shard->port->loop) + FLUSH_SCAN_NS +
 	    shard->block_index->run_count * FLUSH_SCAN_RUN_NS;
 	if (run != NULL)
@@ -271,6 +276,7 @@ flush_due_find(struct flush_due *due, struct mt_merge_input *ret_input)
 	uint64_t now_ns = loop_now_ns(shard->port->loop);
 	int rc = -ENOENT;
 
+	assert(shard->sm.state == MT_SHARD_SERVING);
 	/* In turns: a log that stays full must not let garbage fill the disks. */
 	if (due->was_flush)
 		rc = due_compaction(due, ret_input);
@@ -294,6 +300,8 @@ flush_due_start(struct flush_due *due, struct mt_shard *shard)
 	bool may_look = due->may_look;
 	uint64_t shrink_ns = due->shrink_ns;
 
+	assert(shard->sm.state == MT_SHARD_SERVING);
+	assert(shard->block_index != NULL);
 	/* The log that was replayed is not old yet. */
 	*due = (struct flush_due){ .shard = shard,
 		.next_aged_sequence = shard->next_sequence,
@@ -304,6 +312,8 @@ flush_due_start(struct flush_due *due, struct mt_shard *shard)
 void
 flush_due_age(struct flush_due *due)
 {
+	assert(due->aged_sequence <= due->next_aged_sequence);
+	assert(due->next_aged_sequence <= due->shard->next_sequence);
 	due->aged_sequence = due->next_aged_sequence;
 	due->next_aged_sequence = due->shard->next_sequence;
 }

@@ -42,6 +42,7 @@ input_take_layers(const struct mt_index *index, struct mt_chunk *chunk,
 	struct loop_link *link = chunk->layers.prev;
 	int rc;
 
+	assert(chunk->index == index);
 	if (link == &chunk->layers || flush_layer_is_empty(flush_layer_of(link)))
 		return -ENOENT;
 	input->newest_layer = input->oldest_layer = flush_layer_of(link);
@@ -68,6 +69,7 @@ input_discards_much(const struct mt_merge_input *input)
 	const struct loop_link *link = &input->newest_layer->link;
 	uint32_t count = 0;
 
+	assert(input->newest_layer != NULL && input->oldest_layer != NULL);
 	for (;; link = link->next) {
 		const struct mt_layer *layer = flush_layer_of(link);
 		const struct mt_location *location;
@@ -90,6 +92,7 @@ input_layer_bytes(const struct mt_merge_input *input)
 	const struct loop_link *link = &input->newest_layer->link;
 	uint64_t bytes = 0;
 
+	assert(input->newest_layer != NULL && input->oldest_layer != NULL);
 	for (;; link = link->next) {
 		bytes += flush_layer_of(link)->stored_bytes;
 		if (flush_layer_of(link) == input->oldest_layer)
@@ -111,6 +114,7 @@ input_take_runs(const struct flush_terms *terms, struct mt_chunk *chunk,
 	uint32_t count;
 	bool is_long = mt_manifest_is_long(terms->shard);
 
+	assert(input->oldest_layer != NULL && input->newest_run == NULL);
 	if (list_is_empty(&chunk->runs))
 		return;
 	/* Where room is short, as little as can be is written anew, unless that gives room back. */
@@ -140,6 +144,7 @@ flush_input_chunk(const struct flush_terms *terms, struct mt_chunk *chunk,
 {
 	int rc;
 
+	assert(chunk->index == terms->shard->block_index);
 	*ret_input = (struct mt_merge_input){ .chunk = chunk, .level = FLUSH_LEVEL };
 	rc = input_take_layers(terms->shard->block_index, chunk, ret_input);
 	if (rc == 0)
@@ -156,6 +161,7 @@ flush_input_group(const struct flush_terms *terms, struct mt_run *run,
 	struct compact_group group;
 	int rc;
 
+	assert(chunk->index == index);
 	*ret_input = (struct mt_merge_input){ .chunk = chunk, .level = COMPACT_LEVEL };
 	compact_group_of(index, run, &group);
 	if (group.is_merging)
@@ -173,5 +179,6 @@ flush_input_group(const struct flush_terms *terms, struct mt_run *run,
 bool
 flush_input_is_compaction(const struct mt_merge_input *input)
 {
+	assert(input->newest_layer != NULL || input->newest_run != NULL);
 	return input->newest_run != NULL && input->level == COMPACT_LEVEL;
 }

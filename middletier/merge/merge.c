@@ -118,6 +118,7 @@ work_on_task(struct loop_task *task, void *arg)
 	if (link == NULL)
 		return;
 	work->merge = LIST_ENTRY(link, struct mt_merge, link);
+	assert(work->merge->sm.state == MERGE_QUEUED);
 	merge_begin(work->merge);
 }
 
@@ -145,6 +146,8 @@ mt_merge_start(struct mt_shard *shard, const struct mt_merge_input *input, mt_me
 	int rc = merge_input_check(input);
 
 	CHECK_OBJ(work, MERGE_WORK_MAGIC);
+	assert(fn != NULL);
+	assert(input->chunk->index == shard->block_index);
 	if (rc != 0)
 		return rc;
 	merge = mt_calloc(1, sizeof(*merge));
@@ -176,6 +179,8 @@ merge_finish(struct mt_merge *merge)
 	void *arg = merge->arg;
 	int rc = merge->rc;
 
+	assert(merge->sm.state == MERGE_DONE || merge->sm.state == MERGE_FAILED);
+	assert(rc <= 0);
 	if (work->merge == merge) {
 		work->merge = NULL;
 		loop_timer_stop(work->port->loop, &work->timer);
@@ -194,6 +199,7 @@ merge_try_finish_failed(struct mt_merge *merge)
 	struct merge_work *work = merge_work_of(merge);
 	struct mt_shard *shard = merge->shard;
 
+	assert(merge->sm.state == MERGE_FAILED && merge->rc < 0);
 	if (work->out_count > 0 || !run_writer_is_quiet(&work->writer))
 		return;
 	merge_input_release(merge);
@@ -212,6 +218,7 @@ merge_fail(struct mt_merge *merge, int rc)
 	bool is_at_work = work->merge == merge;
 
 	CHECK_OBJ(merge, MERGE_MAGIC);
+	assert(rc < 0);
 	if (merge->sm.state == MERGE_FAILED)
 		return;
 	sm_move(&merge->sm, MERGE_FAILED);
@@ -234,6 +241,8 @@ merge_next_window(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
 
+	assert(work->merge == merge);
+	assert(work->out_count == 0);
 	if (!merge_stage_is_over(merge) && merge_plan_window(&work->plan, &work->window)) {
 		sm_move(&merge->sm, MERGE_FETCHING);
 		merge_fetch_begin(merge);
@@ -247,6 +256,7 @@ merge_next_window(struct mt_merge *merge)
 static void
 merge_next_stage(struct mt_merge *merge)
 {
+	assert(merge->sm.state == MERGE_LOADING || merge->sm.state == MERGE_COMMITTING);
 	merge_stage_begin(merge);
 	(void)merge_next_window(merge);
 	merge_work_wait(merge_work_of(merge), 0);
@@ -260,6 +270,7 @@ merge_pay(struct mt_merge *merge)
 	uint64_t pause_ns =
 	    merge_pause_ns(merge, (uint64_t)work->window.block_count * CLEAVE_BLOCK_BYTES);
 
+	assert(work->window.frame_at == work->window.frame_count);
 	if (pause_ns == 0)
 		return merge_next_window(merge);
 	sm_move(&merge->sm, MERGE_PAUSING);
@@ -276,6 +287,7 @@ merge_done(struct mt_merge *merge)
 	struct mt_chunk *chunk;
 	int rc;
 
+	assert(merge->is_last_stage);
 	sm_move(&merge->sm, MERGE_DONE);
 	merge_input_unmark(merge);
 	rc = merge_stage_apply(merge);
@@ -301,6 +313,7 @@ merge_stage_done(struct mt_merge *merge)
 	struct mt_shard *shard = merge->shard;
 	int rc = merge_stage_apply(merge);
 
+	assert(!merge->is_last_stage && merge->sm.state == MERGE_COMMITTING);
 	if (rc != 0) {
 		merge_fail(merge, rc);
 		mt_shard_stop(shard, -ENOMEM); /* as above */
@@ -317,6 +330,7 @@ merge_ending_step(struct mt_merge *merge)
 	struct merge_work *work = merge_work_of(merge);
 	int rc = run_writer_end_step(&work->writer);
 
+	assert(merge->sm.state == MERGE_ENDING);
 	if (rc == STEP_AGAIN)
 		return;
 	if (rc == STEP_DONE)
@@ -338,6 +352,7 @@ merge_step(struct mt_merge *merge)
 {
 	int rc = STEP_AGAIN;
 
+	assert(merge_work_of(merge)->merge == merge);
 	switch ((enum mt_merge_state)merge->sm.state) {
 	case MERGE_FETCHING:
 		rc = merge_fetch_step(merge);
@@ -380,6 +395,7 @@ merge_next_turn(struct mt_merge *merge)
 	struct merge_work *work = merge_work_of(merge);
 	bool is_spent = work->turn.budget == 0;
 
+	assert(work->merge == merge);
 	if (merge_is_hoping(merge))
 		merge_work_wait(work, MERGE_HOPE_NS);
 	switch ((enum mt_merge_state)merge->sm.state) {
@@ -405,6 +421,7 @@ merge_pump(struct mt_merge *merge)
 	int rc;
 
 	CHECK_OBJ(merge, MERGE_MAGIC);
+	assert(work->merge == merge);
 	if (merge_is_hoping(merge))
 		run_writer_retry(&work->writer);
 	do {
@@ -422,6 +439,8 @@ merge_pump(struct mt_merge *merge)
 static void
 merge_committed(struct mt_merge *merge, int rc)
 {
+	assert(merge->sm.state == MERGE_COMMITTING);
+	assert(merge_work_of(merge)->out_count == 0);
 	if (rc < 0)
 		merge_fail(merge, rc);
 	else if (merge->is_last_stage)
@@ -434,6 +453,7 @@ void
 merge_notify(struct mt_merge *merge, int rc)
 {
 	CHECK_OBJ(merge, MERGE_MAGIC);
+	assert(merge_work_of(merge)->merge == merge);
 	if (merge->sm.state == MERGE_COMMITTING) {
 		merge_committed(merge, rc); /* nothing else of it is out */
 		return;
@@ -448,6 +468,7 @@ merge_notify(struct mt_merge *merge, int rc)
 static void
 merge_plan(struct mt_merge *merge)
 {
+	assert(merge->waiting_count == 0);
 	merge_plan_make(&merge_work_of(merge)->plan);
 	merge_stage_plan(merge);
 	merge_next_stage(merge);
@@ -460,6 +481,7 @@ merge_on_loaded(int rc, void *arg)
 	struct mt_merge *merge = load->merge;
 
 	CHECK_OBJ(merge, MERGE_MAGIC);
+	assert(load->is_waiting);
 	load->is_waiting = false;
 	if (merge->sm.state == MERGE_FAILED)
 		return; /* another one could not be read */
@@ -468,6 +490,7 @@ merge_on_loaded(int rc, void *arg)
 		merge_fail(merge, rc);
 		return;
 	}
+	assert(merge->waiting_count > 0 && load->input->run->index != NULL);
 	mt_run_hold(load->input->run);
 	load->input->is_held = true;
 	merge->waiting_count--;

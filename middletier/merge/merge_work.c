@@ -86,6 +86,7 @@ merge_work_create(struct mt_port *port, uint64_t device_bytes,
 	work->read_max = (uint32_t)num_max(1,
 	    num_min(port->receive_count / MERGE_RECEIVES_SHARE, MERGE_READS_MAX));
 	work->window.block_max = (uint32_t)(window_bytes / CLEAVE_BLOCK_BYTES);
+	assert(work->window.block_max >= ENGINE_RECORD_BLOCKS_MAX);
 	work->window.memory = dev_alloc(port->split, window_bytes);
 	rc = dev_ptr_is_null(work->window.memory) ? -ENOMEM : run_writer_init(&work->writer, port);
 	work->writer.fn = work_on_writer;
@@ -155,6 +156,7 @@ mt_merge_progress(const struct mt_shard *shard)
 {
 	const struct merge_work *work = shard->port->merge_work;
 
+	assert(work == NULL || work->plan.at <= CLEAVE_CHUNK_BLOCKS);
 	if (work == NULL || work->merge == NULL || work->merge->shard != shard ||
 	    work->merge->sm.state <= MERGE_LOADING || work->merge->sm.state >= MERGE_FAILED)
 		return 0;

@@ -22,8 +22,8 @@
 struct split_msg;
 
 _Static_assert(RUN_BATCHES_MAX <= BATCH_IN_FLIGHT_MAX, "nodes look so far for marks");
-#define MERGE_READS_MAX 4u
-#define MERGE_JOBS_MAX 4u
+#define MERGE_READS_MAX 4u /* at nodes at a time: each takes a receive of the port */
+#define MERGE_JOBS_MAX 4u  /* loads at a time; beside them one store, for frames are in order */
 
 struct merge_read {
 	struct mt_call call;
