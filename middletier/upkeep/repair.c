@@ -104,6 +104,7 @@ repair_idle(struct mt_repair *repair, uint64_t pause_ns)
 {
 	struct mt_extent *extent = repair_extent(repair);
 
+	assert(repair->copy == NULL && !repair->is_call_out);
 	if (extent != NULL && pause_ns > 0)
 		extent->repair_ns = repair_now_ns(repair) + pause_ns;
 	sm_move(&repair->sm, REPAIR_IDLE);
@@ -113,6 +114,7 @@ repair_idle(struct mt_repair *repair, uint64_t pause_ns)
 static void
 repair_fill_edit(struct mt_edit *edit, const struct mt_extent *extent)
 {
+	assert(extent->replica_count <= MT_REPLICAS_MAX);
 	*edit = (struct mt_edit){ .kind = MT_EDIT_EXTENT_REPLICAS,
 		.id = extent->id,
 		.extent_kind = extent->kind,
@@ -129,6 +131,7 @@ repair_place(const struct mt_repair *repair, const struct mt_extent *extent)
 	int at = repair->victim.node_id != 0 ? mt_extent_replica(extent, repair->victim.node_id)
 					     : -1;
 
+	assert(at >= 0 || extent->replica_count < MT_REPLICAS_MAX);
 	return at >= 0 ? (uint32_t)at : extent->replica_count;
 }
 
@@ -141,6 +144,7 @@ repair_on_committed(int rc, void *arg)
 
 	if (repair->is_stopped)
 		return; /* the next owner reads what became of it */
+	assert(repair->sm.state == REPAIR_COMMITTING);
 	extent = repair_extent(repair);
 	if (rc != 0 || extent == NULL) {
 		repair_idle(repair, REPAIR_AGAIN_NS);
@@ -165,6 +169,7 @@ repair_commit(struct mt_repair *repair)
 	uint32_t place;
 	int rc = -ENOENT;
 
+	assert(repair->copy == NULL);
 	sm_move(&repair->sm, REPAIR_COMMITTING);
 	if (extent != NULL) {
 		repair_fill_edit(&edit, extent);
@@ -188,6 +193,7 @@ repair_on_copied(struct mt_copy *copy, int rc, uint64_t incarnation, void *arg)
 	struct mt_repair *repair = arg;
 	struct mt_extent *extent = repair_extent(repair);
 
+	assert(repair->sm.state == REPAIR_COPYING);
 	assert(repair->copy == copy);
 	repair->copy = NULL;
 	if (rc == 0) {
@@ -240,6 +246,7 @@ repair_copy(struct mt_repair *repair)
 		.fn = repair_on_copied,
 		.arg = repair };
 
+	assert(repair->made.node_id != 0);
 	sm_move(&repair->sm, REPAIR_COPYING);
 	if (extent == NULL) {
 		repair_idle(repair, 0);
@@ -266,6 +273,7 @@ repair_on_deleted(struct mt_call *call, int rc, const struct wire_node_reply *re
 
 	(void)call;
 	(void)reply;
+	assert(repair->is_call_out);
 	assert(msg == NULL);
 	repair->is_call_out = false;
 	if (repair->is_stopped)
@@ -283,6 +291,7 @@ repair_ask(struct mt_repair *repair, uint32_t node_id, const struct wire_node *r
 	struct mt_link *link = repair_link(repair, node_id);
 	int rc;
 
+	assert(!repair->is_call_out);
 	repair->call.request = *request;
 	repair->call.request.id = repair->id;
 	repair->call.request.epoch = repair->shard->epoch;
@@ -302,6 +311,7 @@ repair_on_verified(struct mt_call *call, int rc, const struct wire_node_reply *r
 	struct wire_node delete = { .opcode = WIRE_EXTENT_DELETE,
 		.offset_bytes = repair->victim.incarnation };
 
+	assert(repair->is_call_out);
 	assert(msg == NULL);
 	repair->is_call_out = false;
 	if (repair->is_stopped)
@@ -325,6 +335,7 @@ repair_begin(struct mt_repair *repair, struct mt_extent *extent, int victim, str
 {
 	struct wire_node verify = { .opcode = WIRE_EXTENT_VERIFY };
 
+	assert(repair->sm.state == REPAIR_IDLE);
 	repair->id = extent->id;
 	repair->extent_index = extent->index;
 	repair->victim = (struct mt_replica){ 0 };
@@ -367,6 +378,7 @@ repair_commit_flags(struct mt_repair *repair, struct mt_extent *extent)
 {
 	struct mt_edit edit;
 
+	assert(extent->is_dirty);
 	/* The edit on its way names the replicas as they were: one after the other. */
 	if (repair->sm.state == REPAIR_COMMITTING)
 		return false;
@@ -393,6 +405,7 @@ repair_look_at(struct mt_repair *repair, struct mt_extent *extent, struct repair
 	struct repair_view view = repair_view_of(repair, extent);
 	struct mt_link *target;
 
+	assert(extent->sm.state == MT_EXTENT_SEALED);
 	look->next_ns = num_min(look->next_ns, view.next_ns);
 	if (extent->is_dirty &&
 	    (look->flags_count++ >= REPAIR_FLAGS_MAX || !repair_commit_flags(repair, extent)))
@@ -434,6 +447,7 @@ repair_tend_open(struct mt_repair *repair)
 	struct mt_shard *shard = repair->shard;
 	uint32_t domain_count = mt_placement_domain_count(shard->port);
 
+	assert(!repair->is_stopped);
 	uint64_t next_ns = mt_placement_avoid_ns(shard->port);
 
 	if (domain_count < shard->port->settings->min_replicas)
@@ -449,6 +463,7 @@ repair_step(struct mt_repair *repair)
 	struct repair_look look = { .next_ns = UPKEEP_NEVER };
 	uint64_t now_ns = repair_now_ns(repair);
 
+	assert(!repair->is_stopped);
 	for (uint32_t i = 0; i < shard->extent_count; i++) {
 		if (repair_is_ours(repair, shard->extents[i]))
 			repair_look_at(repair, shard->extents[i], &look);
@@ -481,6 +496,7 @@ repair_on_link(struct mt_repair *repair, struct mt_link *link, bool is_up)
 void
 repair_init(struct mt_repair *repair, struct mt_shard *shard)
 {
+	assert(shard != NULL);
 	*repair = (struct mt_repair){ .shard = shard, .is_stopped = true };
 	sm_init(&repair->sm, "repair", repair_table, REPAIR_IDLE, shard->index);
 }

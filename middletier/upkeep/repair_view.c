@@ -31,6 +31,7 @@ repair_now_ns(const struct mt_repair *repair)
 struct mt_link *
 repair_link(const struct mt_repair *repair, uint32_t node_id)
 {
+	assert(node_id != 0);
 	return mt_port_link(repair->shard->port, node_id);
 }
 
@@ -73,6 +74,7 @@ repair_view_of(const struct mt_repair *repair, const struct mt_extent *extent)
 	struct repair_view view = { .victim = -1, .next_ns = UPKEEP_NEVER };
 	uint64_t now_ns = repair_now_ns(repair);
 
+	assert(extent->replica_count <= MT_REPLICAS_MAX);
 	for (uint32_t i = 0; i < extent->replica_count; i++) {
 		const struct mt_replica *replica = &extent->replicas[i];
 		uint64_t until_ns = repair_away_until_ns(repair, replica);
@@ -94,6 +96,8 @@ repair_view_of(const struct mt_repair *repair, const struct mt_extent *extent)
 	}
 	if (view.good_count < MT_REPLICAS_MAX && extent->replica_count < MT_REPLICAS_MAX)
 		view.victim = -1;
+	assert(
+	    view.victim < (int)extent->replica_count && view.good_count <= extent->replica_count);
 	return view;
 }
 
@@ -106,6 +110,7 @@ repair_find_node(const struct mt_repair *repair, const struct mt_extent *extent,
 	uint32_t count = 0;
 	struct mt_link *link;
 
+	assert(victim < (int)extent->replica_count);
 	for (uint32_t i = 0; i < extent->replica_count; i++)
 		others[count++] = extent->replicas[i].node_id;
 	if (mt_placement_pick_one(repair->shard->port, extent->kind, others, count, &link) == 0)
@@ -124,6 +129,7 @@ repair_find_node(const struct mt_repair *repair, const struct mt_extent *extent,
 uint32_t
 repair_find_good(const struct mt_repair *repair, const struct mt_extent *extent)
 {
+	assert(extent->replica_count <= MT_REPLICAS_MAX);
 	for (uint32_t i = 0; i < extent->replica_count; i++) {
 		const struct mt_replica *replica = &extent->replicas[i];
 
