@@ -92,6 +92,8 @@ static const struct sm_state agree_table[MT_AGREE_STATE_NR] = {
 static void
 agree_finish(struct mt_agree *agree, int rc)
 {
+	assert(!agree->is_stopped);
+	assert(rc <= 0);
 	agree->is_stopped = true;
 	loop_timer_stop(agree->shard->port->loop, &agree->timer);
 	agree->fn(agree, rc, agree->arg);
@@ -105,6 +107,7 @@ mt_agree_call(struct mt_agree *agree, uint32_t replica_index, struct mt_call *ca
 	    mt_port_link(agree->shard->port, agree->replicas[replica_index].node_id);
 	int rc;
 
+	assert(replica_index < agree->replica_count);
 	if (link == NULL)
 		return -ENOTCONN;
 	call->request.id = agree->id;
@@ -166,6 +169,7 @@ replica_on_frozen(struct mt_call *call, int rc, const struct wire_node_reply *re
 static void
 replica_freeze(struct mt_agree_replica *replica)
 {
+	assert(replica->sm.state == MT_AGREE_UNASKED);
 	replica->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_FREEZE };
 	replica->call.piece_count = 0;
 	if (mt_agree_call(replica->agree, mt_agree_replica_index(replica), &replica->call,
@@ -180,6 +184,7 @@ agree_stick(struct mt_agree *agree, const char *why)
 {
 	char text[MT_AGREE_TEXT_BYTES];
 
+	assert(agree->sm.state == MT_AGREE_FREEZING);
 	for (uint32_t i = 0; i < agree->replica_count && !agree->is_stuck_logged; i++) {
 		const struct mt_agree_replica *replica = &agree->states[i];
 
@@ -219,6 +224,8 @@ agree_judge(struct mt_agree *agree)
 	bool is_complete = mt_agree_count(agree, MT_AGREE_UNASKED) == 0;
 	struct mt_agree_replica *lacking;
 
+	assert(agree->sm.state == MT_AGREE_FREEZING);
+	assert(mt_agree_count(agree, MT_AGREE_ASKED) == 0);
 	if (why != NULL) {
 		/* A replica that is away may hold records that these have not. */
 		if (is_complete)
@@ -279,6 +286,7 @@ agree_wait_until_ns(const struct mt_agree *agree)
 void
 mt_agree_step(struct mt_agree *agree)
 {
+	assert(agree->magic == AGREE_MAGIC);
 	if (agree->sm.state != MT_AGREE_FREEZING)
 		return;
 	for (uint32_t i = 0; i < agree->replica_count; i++) {
@@ -296,6 +304,7 @@ mt_agree_step(struct mt_agree *agree)
 void
 mt_agree_placed(struct mt_agree *agree, int rc)
 {
+	assert(agree->sm.state == MT_AGREE_COPYING && agree->copy == NULL);
 	if (rc == -ESTALE) {
 		agree_finish(agree, rc);
 		return;
@@ -313,6 +322,7 @@ agree_cut_done(struct mt_agree *agree)
 	uint32_t good_count = 0;
 	char text[MT_AGREE_TEXT_BYTES];
 
+	assert(agree->sm.state == MT_AGREE_CUTTING && agree->outstanding_count == 0);
 	for (uint32_t i = 0; i < agree->replica_count; i++) {
 		const struct mt_agree_replica *replica = &agree->states[i];
 
@@ -405,6 +415,7 @@ agree_start_timer(struct mt_agree *agree)
 	uint64_t now_ns = loop_now_ns(loop), wait_ns = AGREE_RETRY_NS;
 	uint64_t until_ns = agree_wait_until_ns(agree);
 
+	assert(!agree->is_stopped);
 	if (until_ns > now_ns)
 		wait_ns = num_min(wait_ns, until_ns - now_ns);
 	loop_timer_start(loop, &agree->timer, wait_ns);
@@ -417,6 +428,7 @@ agree_on_timer(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	CHECK_OBJ(agree, AGREE_MAGIC);
+	assert(!agree->is_stopped);
 	if (agree->sm.state == MT_AGREE_STUCK) {
 		for (uint32_t i = 0; i < agree->replica_count; i++)
 			sm_move(&agree->states[i].sm, MT_AGREE_UNASKED);
@@ -433,6 +445,8 @@ mt_agree_start(struct mt_agree *agree)
 {
 	struct loop *loop = agree->shard->port->loop;
 
+	assert(agree->magic != AGREE_MAGIC);
+	assert(agree->fn != NULL);
 	assert(agree->replica_count >= 1);
 	assert(agree->replica_count <= MT_REPLICAS_MAX);
 	agree->head = mt_calloc(1, BATCH_HEAD_BYTES_MAX);

@@ -26,6 +26,7 @@ mt_agree_find_length(struct mt_agree *agree)
 	const struct mt_agree_replica *longest = NULL, *sealed = NULL;
 	uint64_t mark_bytes = 0;
 
+	assert(agree->replica_count > 0 && agree->replica_count <= MT_REPLICAS_MAX);
 	for (uint32_t i = 0; i < agree->replica_count; i++) {
 		const struct mt_agree_replica *replica = &agree->states[i];
 
@@ -71,6 +72,7 @@ mt_agree_damage_short(struct mt_agree *agree)
 {
 	uint64_t mark_bytes = agree_mark_bytes(agree);
 
+	assert(mark_bytes <= agree->agreed_bytes);
 	for (uint32_t i = 0; i < agree->replica_count; i++) {
 		struct mt_agree_replica *replica = &agree->states[i];
 
@@ -85,6 +87,7 @@ mt_agree_damage_short(struct mt_agree *agree)
 struct mt_agree_replica *
 mt_agree_find(struct mt_agree *agree, bool has_it)
 {
+	assert(agree->replica_count <= MT_REPLICAS_MAX);
 	for (uint32_t i = 0; i < agree->replica_count; i++) {
 		struct mt_agree_replica *replica = &agree->states[i];
 
@@ -100,6 +103,7 @@ mt_agree_count(const struct mt_agree *agree, enum mt_agree_replica_state state)
 {
 	uint32_t count = 0;
 
+	assert(state < MT_AGREE_REPLICA_STATE_NR);
 	for (uint32_t i = 0; i < agree->replica_count; i++)
 		count += agree->states[i].sm.state == state;
 	return count;
@@ -110,6 +114,7 @@ mt_agree_count_wanted(const struct mt_agree *agree)
 {
 	uint32_t count = 0;
 
+	assert(agree->shard->port->settings->min_replicas > 0);
 	for (uint32_t i = 0; i < agree->replica_count; i++)
 		count += !agree->replicas[i].is_damaged;
 	if (agree->shard->port->settings->min_replicas == 1 || MUTANT(lone_answer))
@@ -121,6 +126,7 @@ mt_agree_count_wanted(const struct mt_agree *agree)
 bool
 mt_agree_is_proven(const struct mt_agree *agree)
 {
+	assert(agree->wanted_count <= AGREE_PROOF_COUNT);
 	for (uint32_t i = 0; i < agree->replica_count; i++) {
 		if (mt_agree_is_good(&agree->states[i]) && agree->states[i].is_sealed)
 			return true;
@@ -133,6 +139,7 @@ mt_agree_is_enough(const struct mt_agree *agree)
 {
 	uint32_t good_count = mt_agree_count(agree, MT_AGREE_FROZEN);
 
+	assert(agree->replica_count > 0);
 	return good_count == agree->replica_count ||
 	    good_count >= agree->shard->port->settings->min_replicas ||
 	    agree->agreed_bytes <= agree_mark_bytes(agree);

@@ -44,6 +44,8 @@ mt_agree_text(const struct mt_agree *agree, char out[MT_AGREE_TEXT_BYTES])
 uint32_t
 mt_agree_replica_index(const struct mt_agree_replica *replica)
 {
+	assert(replica >= replica->agree->states &&
+	    replica < replica->agree->states + MT_REPLICAS_MAX);
 	return (uint32_t)(replica - replica->agree->states);
 }
 
@@ -58,6 +60,7 @@ mt_agree_replica_node_id(const struct mt_agree_replica *replica)
 bool
 mt_agree_is_verdict(int rc)
 {
+	assert(rc <= 0);
 	return rc == -ENOENT || rc == -EUCLEAN || rc == -EIO || rc == -EROFS || rc == -EBADMSG ||
 	    rc == -ERANGE || rc == -ENOSPC || rc == -EPERM || rc == -EINVAL || rc == -EMSGSIZE;
 }
@@ -65,6 +68,7 @@ mt_agree_is_verdict(int rc)
 bool
 mt_agree_is_good(const struct mt_agree_replica *replica)
 {
+	assert(replica->agree != NULL);
 	return replica->sm.state == MT_AGREE_FROZEN;
 }
 
@@ -74,6 +78,7 @@ mt_agree_damage(struct mt_agree_replica *replica, const char *why, int rc)
 	struct mt_agree *agree = replica->agree;
 	char text[MT_AGREE_TEXT_BYTES];
 
+	assert(rc < 0);
 	log_warn("shard %" PRIu32 ": a copy is damaged extent=%s node=%" PRIu32
 		 " length_bytes=%" PRIu64 " rc=%s: %s",
 	    agree->shard->index, mt_agree_text(agree, text), mt_agree_replica_node_id(replica),
@@ -84,6 +89,7 @@ mt_agree_damage(struct mt_agree_replica *replica, const char *why, int rc)
 void
 mt_agree_replica_take_length(struct mt_agree_replica *replica, const struct wire_node_reply *reply)
 {
+	assert(replica->sm.state == MT_AGREE_ASKED);
 	replica->length_bytes = reply->offset_bytes;
 	replica->mark_bytes = reply->length_bytes;
 	replica->chain_crc = reply->chain_crc;
@@ -107,6 +113,7 @@ mt_agree_replica_init(struct mt_agree *agree, uint32_t index)
 {
 	struct mt_agree_replica *replica = &agree->states[index];
 
+	assert(index < agree->replica_count);
 	*replica = (struct mt_agree_replica){ .agree = agree };
 	sm_init(&replica->sm, "agree replica", replica_table, MT_AGREE_UNASKED,
 	    agree->replicas[index].node_id);
@@ -117,6 +124,7 @@ mt_agree_replica_set_whole(struct mt_agree *agree, uint32_t index, uint32_t chai
 {
 	struct mt_agree_replica *replica = &agree->states[index];
 
+	assert(index < agree->replica_count);
 	mt_agree_replica_init(agree, index);
 	replica->length_bytes = agree->agreed_bytes;
 	replica->chain_crc = chain_crc;
