@@ -168,11 +168,14 @@ port_open_split(struct mt_port *port, char *ret_error, size_t error_bytes)
 	static const uint8_t zeros[CLEAVE_BLOCK_BYTES];
 	struct split_port_options split_options;
 
+	assert(port->receive_count >= PORT_RECEIVES_MIN);
 	port->engines = port_engines(port, options->engine_threads, false);
 	if (port->engines != NULL && options->merge_threads > 0)
 		port->merge_engines = port_engines(port, options->merge_threads, true);
 	if (port->engines == NULL || (options->merge_threads > 0 && port->merge_engines == NULL))
-		return port_refuse(ret_error, error_bytes, -errno, "engines: %s", strerror(errno));
+		return port_refuse(ret_error, error_bytes, -errno,
+		    "port %s: its engines cannot be started: %s", options->address,
+		    strerror(errno));
 	split_options = (struct split_port_options){
 		.loop = port->loop,
 		.sim_host = options->sim_host,
@@ -196,14 +199,15 @@ port_open_split(struct mt_port *port, char *ret_error, size_t error_bytes)
 	};
 	port->split = open_roce_instance(&split_options);
 	if (port->split == NULL)
-		return port_refuse(ret_error, error_bytes, -errno, "device memory: %s",
-		    strerror(errno));
+		return port_refuse(ret_error, error_bytes, -errno,
+		    "port %s: its memory cannot be had: %s", options->address, strerror(errno));
 	if (options->wants_huge_pages)
 		log_info("port: opened port=%" PRIu32 " device_memory=\"%s\"", port->index,
 		    split_port_pages_text(port->split));
 	port->zero_page = dev_alloc(port->split, CLEAVE_BLOCK_BYTES);
 	if (dev_ptr_is_null(port->zero_page))
-		return port_refuse(ret_error, error_bytes, -ENOMEM, "device memory is too small");
+		return port_refuse(ret_error, error_bytes, -ENOMEM,
+		    "port %s: --device-memory is too small for a block", options->address);
 	dev_copy_from_host(port->split, port->zero_page, zeros, sizeof(zeros));
 	return 0;
 }
@@ -213,6 +217,7 @@ port_open_links(struct mt_port *port)
 {
 	const struct mt_port_options *options = port->options;
 
+	assert(options->node_count <= MT_NODES_MAX);
 	port->links = mt_calloc(options->node_count, sizeof(*port->links));
 	if (port->links == NULL)
 		return -ENOMEM;
@@ -264,6 +269,8 @@ mt_port_open(struct mt_port *port, const struct mt_port_options *options, char *
 {
 	int rc;
 
+	assert(options->host != NULL && options->main_loop != NULL);
+	assert(options->index < options->port_count && options->port_count <= MT_PORTS_MAX);
 	*port = (struct mt_port){ .magic = MT_PORT_MAGIC,
 		.options = options,
 		.host = options->host,
@@ -284,7 +291,9 @@ mt_port_open(struct mt_port *port, const struct mt_port_options *options, char *
 	port->receive_count = port_receive_count(options);
 	port->loop = options->loop != NULL ? options->loop : loop_ev_create(0);
 	if (port->loop == NULL) {
-		rc = port_refuse(ret_error, error_bytes, -errno, "loop: %s", strerror(errno));
+		rc = port_refuse(ret_error, error_bytes, -errno,
+		    "port %s: its event loop cannot be made: %s", options->address,
+		    strerror(errno));
 		*port = (struct mt_port){ 0 };
 		return rc;
 	}
@@ -307,6 +316,7 @@ mt_port_begin(struct mt_port *port)
 	int rc;
 
 	CHECK_OBJ(port, MT_PORT_MAGIC);
+	assert(port->options->address[0] != '\0');
 	if (port->sm.state != MT_PORT_OPENING)
 		return;
 	sm_move(&port->sm, MT_PORT_RUNNING);
@@ -330,6 +340,7 @@ port_has_served(const struct mt_port *port)
 static void
 port_on_objection(struct mt_port *port, const char *text)
 {
+	assert(text[0] != '\0');
 	if (!port_has_served(port))
 		mt_port_fail(port, "%s", text);
 	else if (port->index == 0)
@@ -359,6 +370,7 @@ static void
 port_on_link(struct mt_port *port, struct mt_link *link, bool is_up)
 {
 	CHECK_OBJ(port, MT_PORT_MAGIC);
+	assert(link == &port->links[link->index]);
 	if (is_up)
 		port_check_nodes(port);
 	for (uint32_t i = 0; i < port->shard_count; i++)
@@ -388,6 +400,7 @@ port_is_drained(const struct mt_port *port)
 static bool
 port_is_closed(const struct mt_port *port)
 {
+	assert(port->is_closing);
 	if (!list_is_empty(&port->sessions) || !port->host->is_quiet(port))
 		return false;
 	for (uint32_t i = 0; i < port->link_count; i++) {
@@ -402,6 +415,7 @@ port_close_all(struct mt_port *port)
 {
 	struct loop_link *link, *next;
 
+	assert(!port->is_closing);
 	/* Sessions first: what the shards then give up is not answered with an error. */
 	LIST_FOREACH_SAFE(&port->sessions, link, next)
 		mt_session_close(LIST_ENTRY(link, struct mt_session, link), -EBUSY);
@@ -422,6 +436,7 @@ port_on_stop_timer(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	CHECK_OBJ(port, MT_PORT_MAGIC);
+	assert(port->sm.state == MT_PORT_STOPPING);
 	if (!port->is_closing && (is_late || port_is_drained(port))) {
 		if (is_late)
 			log_warn("port: stopping with requests in flight port=%s", port->address);
@@ -467,6 +482,7 @@ port_run_last_turn(struct mt_port *port)
 	struct loop_task task;
 	bool is_over = false;
 
+	assert(port->options->loop == NULL);
 	memset(&task, 0, sizeof(task));
 	loop_task_init(&task, port_on_last_turn, &is_over);
 	loop_defer(port->loop, &task);

@@ -86,7 +86,12 @@ struct mt_port_options {
 /* mt_port_open -- make it and listen. 0, or a negative errno with the reason in @ret_error, and nothing is left. */
 int mt_port_open(struct mt_port *port, const struct mt_port_options *options, char *ret_error,
     size_t error_bytes);
-/* mt_port_begin, mt_port_stop -- on the port's thread; both report to main. */
+/*
+ * mt_port_begin -- connect to the nodes, take shards over. host->on_ready or on_failed follows on main.
+ * mt_port_stop -- finish requests, for 2 s at most, and close everything. host->on_stopped follows on main.
+ *
+ * Both on the port's thread; a second call is a no-op.
+ */
 void mt_port_begin(struct mt_port *port);
 void mt_port_stop(struct mt_port *port);
 #define MT_PORT_MAGIC 0x504f5254u /* "TROP" */

@@ -50,6 +50,7 @@ static void
 report_make(struct mt_port *port, struct mt_port_report *report,
     void (*fn)(struct loop_post *post, void *arg))
 {
+	assert(fn != NULL);
 	if (report->is_out)
 		return;
 	report->is_out = true;

@@ -43,6 +43,7 @@ port_shard_count(const struct mt_port *port, uint32_t cluster_shard_count)
 {
 	uint32_t port_count = port->options->port_count;
 
+	assert(port->index < port_count);
 	return cluster_shard_count / port_count +
 	    (port->index < cluster_shard_count % port_count ? 1 : 0);
 }
@@ -59,6 +60,7 @@ mt_port_shards_make(struct mt_port *port)
 	    PORT_SPARE_BYTES + mt_merge_device_bytes(device_bytes);
 	uint64_t ring_bytes = 0;
 
+	assert(port->shards == NULL && port->shard_by_number == NULL);
 	if (device_bytes > taken_bytes && count > 0)
 		ring_bytes = (device_bytes - taken_bytes) / count;
 	port->ring_bytes = num_round_down(ring_bytes, CLEAVE_BLOCK_BYTES);
@@ -91,6 +93,7 @@ mt_port_shards_make(struct mt_port *port)
 static void
 port_check_ready(struct mt_port *port)
 {
+	assert(port->shard_count == 0 || port->shards != NULL);
 	if (port->is_ready || port->sm.state != MT_PORT_RUNNING || !port->set.has_begun)
 		return;
 	for (uint32_t i = 0; i < port->shard_count; i++) {
@@ -117,6 +120,7 @@ port_on_shard_report(struct loop_post *post, void *arg)
 	(void)post;
 	CHECK_OBJ(port, MT_PORT_MAGIC);
 	(void)pthread_mutex_lock(&port->lock);
+	assert(shard->report.is_out);
 	shard->report.is_out = false;
 	state = shard->report.state;
 	epoch = shard->report.epoch;
@@ -132,6 +136,7 @@ mt_port_shards_on_state(struct mt_shard *shard)
 	bool was_out;
 
 	CHECK_OBJ(port, MT_PORT_MAGIC);
+	assert(port->shard_by_number == NULL || port->shard_by_number[shard->index] == shard);
 	port_check_ready(port);
 	if (port->is_closing)
 		return; /* main may not come by any more */
@@ -150,6 +155,7 @@ mt_port_shards_on_state(struct mt_shard *shard)
 static void
 port_tell_shards(struct mt_port *port, const uint64_t *wanted)
 {
+	assert(port->set.has_begun);
 	for (uint32_t i = 0; i < port->shard_count; i++) {
 		uint32_t number = port->shards[i].index;
 
@@ -171,6 +177,7 @@ port_on_set(struct loop_post *post, void *arg)
 	(void)post;
 	CHECK_OBJ(port, MT_PORT_MAGIC);
 	(void)pthread_mutex_lock(&port->lock);
+	assert(port->set.is_out);
 	port->set.is_out = false;
 	rc = port->set.rc;
 	memcpy(wanted, port->set.wanted, sizeof(wanted));
