@@ -30,6 +30,7 @@
 #include "common/alloc.h"
 #include "common/port.h"
 #include "port/port.h"
+#include "port/port_shards.h"
 
 #define VIEW_GATEWAYS "gateways/"
 #define VIEW_SHARDS "shards/"

@@ -53,8 +53,9 @@ struct mt_port {
 	struct mt_shared *shared;
 	const struct mt_cluster *cluster; /* the key "cluster": main has read it when ports begin */
 	struct loop *main_loop;
-	const struct mt_port_events *events;
-	const struct mt_root_ops *root_ops; /* gateway.c: before it begins */
+	const struct mt_port_events *events; /* what its links and shards tell */
+	void *events_arg;                    /* of who listens in the port's place; NULL: nobody */
+	const struct mt_root_ops *root_ops;  /* gateway.c: before it begins */
 	uint32_t index;
 	struct loop *loop;
 	struct split_port *split;
@@ -79,9 +80,6 @@ struct mt_port {
 	uint64_t metrics[MT_METRICS_MAX]; /* by enum mt_metric */
 	uint64_t ring_bytes;    /* of each shard's ring: a fixed share of the device memory */
 	uint32_t receive_count; /* in the pool: clients' requests and nodes' replies together */
-	/* rebuild.c, whose port has no shards, hears of links itself. */
-	void (*on_link)(struct mt_port *port, struct mt_link *link, bool is_up);
-	void *on_link_arg;
 	/* port.c's. */
 	struct sm sm;         /* enum mt_port_state */
 	uint32_t ready_epoch; /* greatest of its shards then */

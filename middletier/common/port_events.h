@@ -12,7 +12,10 @@ struct mt_link;
 
 #define MT_OBJECTION_BYTES 512u /* of a text */
 
-/* A single constant set for all ports; port.c has it. What each says stands at its call below. */
+/*
+ * A constant set of a port: port.c's, or that of who made a port without shards (gateway/node_port.h). What each says
+ * stands at its call below. on_shard may be NULL where there are no shards.
+ */
 struct mt_port_events {
 	void (*on_link)(struct mt_port *port, struct mt_link *link, bool is_up);
 	void (*on_objection)(struct mt_port *port, const char *text);

@@ -62,6 +62,7 @@
 #include "control/control.h"
 #include "control/control_answer.h"
 #include "port/port.h"
+#include "port/port_shards.h"
 #include "port/port_snapshot.h"
 #include "session/session.h"
 

@@ -4,6 +4,8 @@
 
 #include <errno.h>
 
+#include "base/check.h"
+#include "base/log.h"
 #include "cluster/gateway_state.h"
 #include "common/port.h"
 #include "extent/node_link.h"
@@ -12,13 +14,14 @@
 
 int
 mt_node_port_open(const struct mt_gateway_options *options, uint64_t device_bytes,
-    void (*on_link)(struct mt_port *port, struct mt_link *link, bool is_up), void *arg,
-    struct mt_gateway **ret_gateway, char *ret_error, size_t error_bytes)
+    const struct mt_port_events *events, void *arg, struct mt_gateway **ret_gateway,
+    char *ret_error, size_t error_bytes)
 {
 	struct mt_gateway_options own = *options;
 	struct mt_gateway *gateway;
 	int rc;
 
+	assert(events->on_link != NULL && events->on_objection != NULL);
 	own.port_count = 1;
 	own.ports[0].address[0] = '\0';
 	own.ports[0].cpu = -1;
@@ -28,12 +31,17 @@ mt_node_port_open(const struct mt_gateway_options *options, uint64_t device_byte
 	*ret_gateway = gateway = mt_gateway_create(&own, ret_error, error_bytes);
 	if (gateway == NULL)
 		return -errno;
+	gateway->port_options[0].events = events;
+	gateway->port_options[0].events_arg = arg;
 	rc = mt_port_open(&gateway->ports[0], &gateway->port_options[0], ret_error, error_bytes);
-	if (rc != 0)
-		return rc;
-	gateway->ports[0].on_link = on_link;
-	gateway->ports[0].on_link_arg = arg;
-	return 0;
+	return rc;
+}
+
+void
+mt_node_port_on_objection(struct mt_port *port, const char *text)
+{
+	(void)port;
+	log_error("gateway: %s", text);
 }
 
 void

@@ -51,6 +51,7 @@ generation_count(const struct mt_run *run)
 	const struct mt_chunk *chunk = run->chunk;
 	uint32_t count = 1;
 
+	assert(run->chunk->run_count > 0);
 	for (const struct loop_link *link = run->link.next;
 	     link != &chunk->runs && run_of(link)->flushed_sequence == run->flushed_sequence;
 	     link = link->next)
@@ -65,6 +66,7 @@ compact_group_from(const struct mt_index *index, struct mt_run *newest,
 	const struct mt_chunk *chunk = newest->chunk;
 	struct loop_link *link = &newest->link;
 
+	assert(newest->chunk->index == index);
 	*ret_group = (struct compact_group){ .newest = newest };
 	while (link != &chunk->runs) {
 		struct mt_run *run = run_of(link);
@@ -88,6 +90,8 @@ compact_group_from(const struct mt_index *index, struct mt_run *newest,
 			ret_group->oldest = run;
 		}
 	}
+	assert(ret_group->oldest != NULL);
+	assert(ret_group->run_count <= chunk->run_count);
 	/* A single merge cannot have made more; runs beyond that count as still being made. */
 	ret_group->is_merging |= ret_group->run_count > COMPACT_RUNS_MAX;
 }
@@ -97,6 +101,7 @@ compact_group_of(const struct mt_index *index, struct mt_run *run, struct compac
 {
 	const struct mt_chunk *chunk = run->chunk;
 
+	assert(run->chunk->index == index);
 	while (run->link.prev != &chunk->runs) {
 		struct mt_run *newer = run_of(run->link.prev);
 
@@ -130,6 +135,7 @@ group_count(const struct compact_group *group, uint64_t *ret_bytes)
 	uint64_t seen[CLEAVE_CHUNK_BLOCKS / 64u];
 	uint64_t bytes = 0, batch_bytes = BATCH_HEADER_BYTES; /* were it all in one batch */
 
+	assert(group->newest != NULL && group->oldest != NULL);
 	memset(seen, 0, sizeof(seen));
 	for (const struct mt_run *run = group->newest;; run = run_of(run->link.next)) {
 		const struct mt_run_index *frames = run->index;
@@ -142,6 +148,8 @@ group_count(const struct compact_group *group, uint64_t *ret_bytes)
 			    4u * (frame->stored_bytes > 0 ? frame->block_count : 0);
 			uint32_t count = 0;
 
+			assert(frame->block_count > 0);
+			assert(frame->block + frame->block_count <= CLEAVE_CHUNK_BLOCKS);
 			for (uint32_t b = frame->block; b < frame->block + frame->block_count;
 			     b++) {
 				uint64_t bit = UINT64_C(1) << b % 64u;
@@ -168,11 +176,13 @@ group_keep(const struct compact_group *group, uint64_t live_bytes)
 	struct mt_run *run = group->oldest;
 	uint64_t sum_bytes = 0;
 
+	assert(live_bytes > 0);
 	for (; run != group->newest &&
 	     run_of(run->link.prev)->flushed_sequence == run->flushed_sequence;
 	     run = run_of(run->link.prev))
 		sum_bytes += run->length_bytes;
 	sum_bytes += run->length_bytes;
+	assert(sum_bytes > 0);
 	for (;; run = run_of(run->link.next)) {
 		run->live_bytes = num_max(1, live_bytes * run->length_bytes / sum_bytes);
 		if (run == group->oldest)
@@ -185,6 +195,7 @@ compact_count(const struct mt_index *index, struct mt_chunk *chunk)
 {
 	struct loop_link *link = chunk->runs.next;
 
+	assert(chunk->index == index);
 	while (link != &chunk->runs) {
 		struct compact_group group;
 		uint64_t live_bytes;
@@ -201,6 +212,7 @@ compact_count(const struct mt_index *index, struct mt_chunk *chunk)
 static void
 total_extents(const struct mt_shard *shard, struct tiers_total *total)
 {
+	assert(total->extent_bytes == 0 && total->slot_bytes == 0);
 	for (uint32_t i = 0; i < shard->extent_count; i++) {
 		const struct mt_extent *extent = shard->extents[i];
 
@@ -221,6 +233,7 @@ compact_scan(const struct mt_shard *shard, struct tiers_total *ret_total, uint32
 	struct mt_run *worst = NULL;
 	uint32_t worst_garbage = 0;
 
+	assert(index != NULL);
 	*ret_total = (struct tiers_total){ 0 };
 	for (const struct loop_link *at = index->chunks.next; at != &index->chunks; at = at->next) {
 		const struct mt_chunk *chunk = NUM_CONTAINER_OF(at, struct mt_chunk, link);
@@ -280,6 +293,7 @@ compact_hole(const struct mt_shard *shard)
 	const struct mt_extent *extent = worst_extent(shard);
 	uint64_t now_ns = loop_now_ns(shard->port->loop);
 
+	assert(index != NULL);
 	if (extent == NULL)
 		return NULL;
 	for (const struct loop_link *at = index->chunks.next; at != &index->chunks; at = at->next) {
@@ -306,6 +320,7 @@ compact_crowded(const struct mt_shard *shard)
 	struct mt_run *worst = NULL;
 	uint32_t most = 1;
 
+	assert(index != NULL);
 	for (const struct loop_link *at = index->chunks.next; at != &index->chunks; at = at->next) {
 		const struct mt_chunk *chunk = NUM_CONTAINER_OF(at, struct mt_chunk, link);
 		const struct loop_link *link = chunk->runs.next;
@@ -330,6 +345,7 @@ compact_hidden(const struct mt_shard *shard)
 {
 	const struct mt_index *index = shard->block_index;
 
+	assert(index != NULL);
 	if (mt_index_hidden_count(index) == 0)
 		return NULL;
 	for (const struct loop_link *at = index->chunks.next; at != &index->chunks; at = at->next) {

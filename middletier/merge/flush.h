@@ -8,11 +8,16 @@
 
 struct mt_shard;
 
+/* All on the port's thread. */
+
+/* mt_flush_init -- shard->flush, stopped. 0; -ENOMEM. mt_flush_fini -- in any state, also without init. */
 int mt_flush_init(struct mt_shard *shard);
-void mt_flush_start(struct mt_shard *shard); /* SERVING */
-void mt_flush_stop(struct mt_shard *shard);  /* its merge is stopped by mt_merge_stop */
 void mt_flush_fini(struct mt_shard *shard);
-/* mt_flush_kick -- something was applied, or room is wanted: look soon. Cheap. */
+/* mt_flush_start -- the shard is SERVING: merges begin as they are due. */
+void mt_flush_start(struct mt_shard *shard);
+/* mt_flush_stop -- none begins any more; the one that is queued or at work is mt_merge_stop's to end. */
+void mt_flush_stop(struct mt_shard *shard);
+/* mt_flush_kick -- something was applied, or room is wanted: look soon. Cheap; a no-op unless it is idle. */
 void mt_flush_kick(struct mt_shard *shard);
 /* mt_flush_can_gain -- a merge that may give space back is at work or due, and there was room for the last. */
 bool mt_flush_can_gain(const struct mt_shard *shard);
@@ -22,12 +27,13 @@ bool mt_flush_can_gain(const struct mt_shard *shard);
  */
 uint32_t mt_flush_pressure(const struct mt_shard *shard);
 
-/* The totals of a shard's runs, as last seen. */
+/* The totals of a shard's runs, in bytes on one replica. */
 struct mt_flush_totals {
 	uint64_t run_count, run_bytes;
 	uint64_t live_bytes;   /* of those, the newest versions, about */
 	uint64_t extent_bytes; /* of the extents that they are in */
 };
+/* mt_flush_totals -- as last seen by a look for garbage; all zero while the shard does not serve. */
 void mt_flush_totals(const struct mt_shard *shard, struct mt_flush_totals *ret_totals);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_FLUSH_H */

@@ -54,11 +54,10 @@
 #include "merge/merge_plan.h"
 #include "merge/merge_step.h"
 #include "merge/merge_store.h"
+#include "merge/merge_work.h"
 #include "merge/reclaim.h"
 #include "merge/run_writer.h"
 
-#define MERGE_MAGIC 0x4752454du      /* "MERG" */
-#define MERGE_WORK_MAGIC 0x4b52574du /* "MWRK" */
 #define MERGE_HOPE_NS NUM_MS(10)
 
 static const struct sm_state merge_table[MERGE_STATE_NR] = {
@@ -119,106 +118,36 @@ work_on_task(struct loop_task *task, void *arg)
 	if (link == NULL)
 		return;
 	work->merge = LIST_ENTRY(link, struct mt_merge, link);
+	assert(work->merge->sm.state == MERGE_QUEUED);
 	merge_begin(work->merge);
-}
-
-static void
-work_soon(struct merge_work *work)
-{
-	loop_defer(work->port->loop, &work->start_task);
-}
-
-/* Look again after @ns at the latest. */
-static void
-work_wait(struct merge_work *work, uint64_t ns)
-{
-	if (!work->timer.is_active || work->timer.due_ns > loop_now_ns(work->port->loop) + ns)
-		loop_timer_start(work->port->loop, &work->timer, ns);
-}
-
-static void
-work_on_writer(void *arg)
-{
-	work_soon(arg);
-}
-
-uint64_t
-mt_merge_device_bytes(uint64_t device_bytes)
-{
-	uint64_t blocks = device_bytes / 32 / CLEAVE_BLOCK_BYTES;
-
-	blocks = num_max(ENGINE_RECORD_BLOCKS_MAX, num_min(blocks, MERGE_WINDOW_BLOCKS_MAX));
-	return blocks * CLEAVE_BLOCK_BYTES + (uint64_t)RUN_BATCHES_MAX * BATCH_BYTES_MAX;
 }
 
 int
 mt_merge_port_init(struct mt_port *port, uint64_t device_bytes)
 {
-	uint64_t window_bytes = mt_merge_device_bytes(device_bytes) -
-	    (uint64_t)RUN_BATCHES_MAX * BATCH_BYTES_MAX;
-	struct merge_work *work = mt_calloc(1, sizeof(*work));
-	int rc;
-
-	if (work == NULL)
-		return -ENOMEM;
-	port->merge_work = work;
-	work->magic = MERGE_WORK_MAGIC;
-	work->port = port;
-	work->turn.again_ns = TURN_NEVER;
-	list_init(&work->queue);
-	loop_timer_init(&work->timer, work_on_timer, work);
-	loop_task_init(&work->start_task, work_on_task, work);
-	/* Replies come from the pool that clients' requests come from. */
-	work->read_max = (uint32_t)num_max(1, num_min(port->receive_count / 8, MERGE_READS_MAX));
-	work->window.block_max = (uint32_t)(window_bytes / CLEAVE_BLOCK_BYTES);
-	work->window.memory = dev_alloc(port->split, window_bytes);
-	rc = dev_ptr_is_null(work->window.memory) ? -ENOMEM : run_writer_init(&work->writer, port);
-	work->writer.fn = work_on_writer;
-	work->writer.arg = work;
-	if (rc != 0)
-		mt_merge_port_fini(port);
-	return rc;
+	return merge_work_create(port, device_bytes, work_on_timer, work_on_task);
 }
 
 void
 mt_merge_port_fini(struct mt_port *port)
 {
-	struct merge_work *work = port->merge_work;
-
-	if (work == NULL)
-		return;
-	CHECK_OBJ(work, MERGE_WORK_MAGIC);
-	assert(work->merge == NULL && list_is_empty(&work->queue));
-	loop_timer_stop(port->loop, &work->timer);
-	loop_task_cancel(port->loop, &work->start_task);
-	run_writer_fini(&work->writer);
-	if (!dev_ptr_is_null(work->window.memory) && port->split != NULL)
-		dev_free(port->split, work->window.memory);
-	work->magic = 0;
-	mt_free(work);
+	merge_work_destroy(port->merge_work);
 	port->merge_work = NULL;
 }
 
 /* ---- its queue ---- */
-
-static uint32_t
-merge_rank(const struct mt_merge *merge)
-{
-	if (merge->input.newest_layer == NULL)
-		return 2;
-	return merge->input.is_urgent ? 0 : 1;
-}
 
 int
 mt_merge_start(struct mt_shard *shard, const struct mt_merge_input *input, mt_merge_fn fn,
     void *arg)
 {
 	struct merge_work *work = shard->port->merge_work;
-	struct loop_link *at;
 	struct mt_merge *merge;
 	int rc = merge_input_check(input);
 
 	CHECK_OBJ(work, MERGE_WORK_MAGIC);
+	assert(fn != NULL);
+	assert(input->chunk->index == shard->block_index);
 	if (rc != 0)
 		return rc;
 	merge = mt_calloc(1, sizeof(*merge));
@@ -231,15 +160,11 @@ mt_merge_start(struct mt_shard *shard, const struct mt_merge_input *input, mt_me
 	merge->arg = arg;
 	sm_init(&merge->sm, "merge", merge_table, MERGE_QUEUED, shard->index);
 	merge_input_mark(input, true);
-	for (at = work->queue.next; at != &work->queue; at = at->next) {
-		if (merge_rank(LIST_ENTRY(at, struct mt_merge, link)) > merge_rank(merge))
-			break;
-	}
-	list_insert_before(at, &merge->link);
+	merge_work_push(work, merge);
 	/* Whatever is at work stands in its way. */
 	if (work->merge != NULL && input->is_urgent)
 		work->merge->input.is_urgent = true;
-	work_soon(work);
+	merge_work_soon(work);
 	return 0;
 }
 
@@ -254,6 +179,8 @@ merge_finish(struct mt_merge *merge)
 	void *arg = merge->arg;
 	int rc = merge->rc;
 
+	assert(merge->sm.state == MERGE_DONE || merge->sm.state == MERGE_FAILED);
+	assert(rc <= 0);
 	if (work->merge == merge) {
 		work->merge = NULL;
 		loop_timer_stop(work->port->loop, &work->timer);
@@ -261,7 +188,7 @@ merge_finish(struct mt_merge *merge)
 	list_remove(&merge->link);
 	merge->magic = 0;
 	mt_free(merge);
-	work_soon(work);
+	merge_work_soon(work);
 	fn(rc, arg);
 }
 
@@ -272,6 +199,7 @@ merge_try_finish_failed(struct mt_merge *merge)
 	struct merge_work *work = merge_work_of(merge);
 	struct mt_shard *shard = merge->shard;
 
+	assert(merge->sm.state == MERGE_FAILED && merge->rc < 0);
 	if (work->out_count > 0 || !run_writer_is_quiet(&work->writer))
 		return;
 	merge_input_release(merge);
@@ -290,6 +218,7 @@ merge_fail(struct mt_merge *merge, int rc)
 	bool is_at_work = work->merge == merge;
 
 	CHECK_OBJ(merge, MERGE_MAGIC);
+	assert(rc < 0);
 	if (merge->sm.state == MERGE_FAILED)
 		return;
 	sm_move(&merge->sm, MERGE_FAILED);
@@ -301,7 +230,7 @@ merge_fail(struct mt_merge *merge, int rc)
 	}
 	merge_fetch_cancel(merge);
 	run_writer_cancel(&work->writer, rc);
-	work_soon(work);
+	merge_work_soon(work);
 }
 
 /* ---- steps ---- */
@@ -312,6 +241,8 @@ merge_next_window(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
 
+	assert(work->merge == merge);
+	assert(work->out_count == 0);
 	if (!merge_stage_is_over(merge) && merge_plan_window(&work->plan, &work->window)) {
 		sm_move(&merge->sm, MERGE_FETCHING);
 		merge_fetch_begin(merge);
@@ -325,9 +256,10 @@ merge_next_window(struct mt_merge *merge)
 static void
 merge_next_stage(struct mt_merge *merge)
 {
+	assert(merge->sm.state == MERGE_LOADING || merge->sm.state == MERGE_COMMITTING);
 	merge_stage_begin(merge);
 	(void)merge_next_window(merge);
-	work_wait(merge_work_of(merge), 0);
+	merge_work_wait(merge_work_of(merge), 0);
 }
 
 /* A window has been stored: the next one when it is paid for. */
@@ -338,6 +270,7 @@ merge_pay(struct mt_merge *merge)
 	uint64_t pause_ns =
 	    merge_pause_ns(merge, (uint64_t)work->window.block_count * CLEAVE_BLOCK_BYTES);
 
+	assert(work->window.frame_at == work->window.frame_count);
 	if (pause_ns == 0)
 		return merge_next_window(merge);
 	sm_move(&merge->sm, MERGE_PAUSING);
@@ -354,6 +287,7 @@ merge_done(struct mt_merge *merge)
 	struct mt_chunk *chunk;
 	int rc;
 
+	assert(merge->is_last_stage);
 	sm_move(&merge->sm, MERGE_DONE);
 	merge_input_unmark(merge);
 	rc = merge_stage_apply(merge);
@@ -379,6 +313,7 @@ merge_stage_done(struct mt_merge *merge)
 	struct mt_shard *shard = merge->shard;
 	int rc = merge_stage_apply(merge);
 
+	assert(!merge->is_last_stage && merge->sm.state == MERGE_COMMITTING);
 	if (rc != 0) {
 		merge_fail(merge, rc);
 		mt_shard_stop(shard, -ENOMEM); /* as above */
@@ -395,6 +330,7 @@ merge_ending_step(struct mt_merge *merge)
 	struct merge_work *work = merge_work_of(merge);
 	int rc = run_writer_end_step(&work->writer);
 
+	assert(merge->sm.state == MERGE_ENDING);
 	if (rc == STEP_AGAIN)
 		return;
 	if (rc == STEP_DONE)
@@ -406,7 +342,7 @@ merge_ending_step(struct mt_merge *merge)
 	} else {
 		merge_fail(merge, rc); /* start_task ends it, not this turn */
 		if (work->turn.budget == 0)
-			work_wait(work, 0);
+			merge_work_wait(work, 0);
 	}
 }
 
@@ -416,6 +352,7 @@ merge_step(struct mt_merge *merge)
 {
 	int rc = STEP_AGAIN;
 
+	assert(merge_work_of(merge)->merge == merge);
 	switch ((enum mt_merge_state)merge->sm.state) {
 	case MERGE_FETCHING:
 		rc = merge_fetch_step(merge);
@@ -458,17 +395,18 @@ merge_next_turn(struct mt_merge *merge)
 	struct merge_work *work = merge_work_of(merge);
 	bool is_spent = work->turn.budget == 0;
 
+	assert(work->merge == merge);
 	if (merge_is_hoping(merge))
-		work_wait(work, MERGE_HOPE_NS);
+		merge_work_wait(work, MERGE_HOPE_NS);
 	switch ((enum mt_merge_state)merge->sm.state) {
 	case MERGE_FETCHING:
 		if (is_spent || (work->out_count == 0 && !work->timer.is_active))
-			work_wait(work, 0);
+			merge_work_wait(work, 0);
 		break;
 	case MERGE_LOADING:
 	case MERGE_STORING:
 		if (is_spent)
-			work_wait(work, 0);
+			merge_work_wait(work, 0);
 		break;
 	default:
 		break;
@@ -483,12 +421,13 @@ merge_pump(struct mt_merge *merge)
 	int rc;
 
 	CHECK_OBJ(merge, MERGE_MAGIC);
+	assert(work->merge == merge);
 	if (merge_is_hoping(merge))
 		run_writer_retry(&work->writer);
 	do {
 		rc = merge_step(merge);
 		if (work->turn.again_ns != TURN_NEVER)
-			work_wait(work, work->turn.again_ns);
+			merge_work_wait(work, work->turn.again_ns);
 		work->turn.again_ns = TURN_NEVER;
 		if (rc < 0)
 			merge_fail(merge, rc);
@@ -500,6 +439,8 @@ merge_pump(struct mt_merge *merge)
 static void
 merge_committed(struct mt_merge *merge, int rc)
 {
+	assert(merge->sm.state == MERGE_COMMITTING);
+	assert(merge_work_of(merge)->out_count == 0);
 	if (rc < 0)
 		merge_fail(merge, rc);
 	else if (merge->is_last_stage)
@@ -512,6 +453,7 @@ void
 merge_notify(struct mt_merge *merge, int rc)
 {
 	CHECK_OBJ(merge, MERGE_MAGIC);
+	assert(merge_work_of(merge)->merge == merge);
 	if (merge->sm.state == MERGE_COMMITTING) {
 		merge_committed(merge, rc); /* nothing else of it is out */
 		return;
@@ -526,6 +468,7 @@ merge_notify(struct mt_merge *merge, int rc)
 static void
 merge_plan(struct mt_merge *merge)
 {
+	assert(merge->waiting_count == 0);
 	merge_plan_make(&merge_work_of(merge)->plan);
 	merge_stage_plan(merge);
 	merge_next_stage(merge);
@@ -538,6 +481,7 @@ merge_on_loaded(int rc, void *arg)
 	struct mt_merge *merge = load->merge;
 
 	CHECK_OBJ(merge, MERGE_MAGIC);
+	assert(load->is_waiting);
 	load->is_waiting = false;
 	if (merge->sm.state == MERGE_FAILED)
 		return; /* another one could not be read */
@@ -546,6 +490,7 @@ merge_on_loaded(int rc, void *arg)
 		merge_fail(merge, rc);
 		return;
 	}
+	assert(merge->waiting_count > 0 && load->input->run->index != NULL);
 	mt_run_hold(load->input->run);
 	load->input->is_held = true;
 	merge->waiting_count--;
@@ -604,17 +549,6 @@ mt_merge_stop(struct mt_shard *shard)
 		merge_fail(work->merge, -ECANCELED);
 }
 
-uint32_t
-mt_merge_progress(const struct mt_shard *shard)
-{
-	const struct merge_work *work = shard->port->merge_work;
-
-	if (work == NULL || work->merge == NULL || work->merge->shard != shard ||
-	    work->merge->sm.state <= MERGE_LOADING || work->merge->sm.state >= MERGE_FAILED)
-		return 0;
-	return work->plan.at * 1000u / (uint32_t)CLEAVE_CHUNK_BLOCKS;
-}
-
 bool
 mt_merge_is_quiet(const struct mt_shard *shard)
 {
@@ -654,4 +588,7 @@ mt_merge_fini(struct mt_shard *shard)
 		mt_free(work->merge);
 		work->merge = NULL;
 	}
+	/* Also after its last merge has ended. */
+	if (work->writer.shard == shard)
+		run_writer_forget(&work->writer);
 }

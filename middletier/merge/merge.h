@@ -6,138 +6,54 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/sm.h"
-#include "cleave/batch.h"
-#include "cleave/engine.h"
-#include "cleave/loop.h"
-#include "common/port.h"
-#include "common/shard.h"
-#include "extent/call.h"
-#include "index/run_load.h"
-#include "merge/merge_plan.h"
-#include "merge/merge_step.h"
-#include "merge/run_writer.h"
-
 struct mt_chunk;
 struct mt_layer;
 struct mt_merge;
+struct mt_port;
 struct mt_run;
-struct split_msg;
+struct mt_shard;
 
+/* Neighbours in age, with no cut between them that a snapshot needs. Layers, runs, or both: NULL: none of a kind. */
 struct mt_merge_input {
 	struct mt_chunk *chunk;
-	struct mt_layer *newest_layer, *oldest_layer;
-	struct mt_run *newest_run, *oldest_run;
+	struct mt_layer *newest_layer, *oldest_layer; /* frozen; the oldest is the chunk's oldest */
+	struct mt_run *newest_run, *oldest_run; /* with layers: the newest is the chunk's newest */
 	bool is_urgent; /* the log is longer than it should be: goes before others */
 	int level;      /* of zstd */
 };
+
+/*
+ * mt_merge_fn -- a merge has ended: its result is durable and in the index, or nothing has changed
+ *
+ * @rc: 0; -ENOSPC: nodes have no room for its runs; -EHOSTDOWN: too few nodes to read from; -ECANCELED; -ENOMEM
+ * and others: see the log.
+ */
 typedef void (*mt_merge_fn)(int rc, void *arg);
+
+/*
+ * mt_merge_start -- queue a merge of @input behind those of the port that are as urgent
+ *
+ * None of @input is being merged already. Returns 0: @fn is called once, later; -E2BIG: more layers and runs than
+ * a merge takes; -ENOMEM: no @fn. Threads: the port's, as all of these.
+ */
 int mt_merge_start(struct mt_shard *shard, const struct mt_merge_input *input, mt_merge_fn fn,
     void *arg);
-
 /* mt_merge_stop -- every merge of the shard ends with -ECANCELED, soon. */
 void mt_merge_stop(struct mt_shard *shard);
-/* mt_merge_progress -- how much of the shard's merge is done, per mille; 0: it has none at work. */
-uint32_t mt_merge_progress(const struct mt_shard *shard);
 /* mt_merge_is_quiet -- the shard has none, and nothing of it is on its way. */
 bool mt_merge_is_quiet(const struct mt_shard *shard);
-/* mt_merge_fini -- forget them: the process is being taken down. */
+/* mt_merge_fini -- the process is being taken down: the shard's merges are freed without a word to anybody. */
 void mt_merge_fini(struct mt_shard *shard);
-/* mt_merge_device_bytes -- what mt_merge_port_init takes of a port's device memory. */
-uint64_t mt_merge_device_bytes(uint64_t device_bytes);
+
+/*
+ * mt_merge_port_init -- the memory for one merge at a time; the port is open, its receives are counted
+ *
+ * 0; -ENOMEM: nothing is left. mt_merge_port_fini -- after the port's shards; also without init.
+ */
 int mt_merge_port_init(struct mt_port *port, uint64_t device_bytes);
 void mt_merge_port_fini(struct mt_port *port);
 
-_Static_assert(RUN_BATCHES_MAX <= BATCH_IN_FLIGHT_MAX, "nodes look so far for marks");
-#define MERGE_READS_MAX 4u
-#define MERGE_JOBS_MAX 4u
-
-struct merge_read {
-	struct mt_call call;
-	struct mt_merge *merge;
-	struct split_msg *msg; /* has arrived */
-	uint32_t first, count; /* of window->order */
-	uint32_t next;         /* of them: the first that no job was made for */
-	uint32_t job_count;
-	uint32_t offset_bytes;
-	uint8_t replica_index;
-	bool is_out, is_used;
-};
-
-/* A run whose index is being loaded. */
-struct merge_load {
-	struct mt_run_waiter waiter;
-	struct mt_merge *merge;
-	struct merge_input *input;
-	bool is_waiting;
-};
-
-struct merge_job {
-	struct engine_job job;
-	struct mt_merge *merge;
-	struct merge_source *source; /* NULL: a store */
-	struct merge_read *read;     /* NULL: from the ring */
-	bool is_used, is_copying;
-};
-
-/* A port's memory for the merge at work. */
-struct merge_work {
-	uint32_t magic;
-	struct mt_port *port;
-	struct loop_link queue; /* merges that wait: flushes, then compactions */
-	struct mt_merge *merge; /* at work; NULL */
-	struct run_writer writer;
-	struct merge_plan plan;
-	struct merge_window window;
-	struct merge_load loads[MERGE_INPUTS_MAX];
-	struct merge_read reads[MERGE_READS_MAX];
-	uint32_t read_max;
-	struct merge_job jobs[MERGE_JOBS_MAX];
-	struct merge_job store; /* one at a time: frames are in order */
-	uint32_t out_count;     /* calls and jobs */
-	uint64_t deadline_ns;   /* of the window's reads */
-	uint64_t paid_ns;
-	struct merge_turn turn;
-	struct loop_timer timer; /* the next turn, or a pause */
-	struct loop_task start_task;
-};
-
-enum mt_merge_state {
-	MERGE_QUEUED,
-	MERGE_LOADING,  /* indexes of its runs */
-	MERGE_FETCHING, /* a window's blocks */
-	MERGE_STORING,  /* its frames, into batches */
-	MERGE_PAUSING,  /* clients go first */
-	MERGE_ENDING,   /* the last batches are at their replicas */
-	MERGE_COMMITTING,
-	MERGE_FAILED, /* what is out comes back */
-	MERGE_DONE,
-	MERGE_STATE_NR
-};
-
-struct mt_merge {
-	uint32_t magic;
-	struct sm sm;
-	struct loop_link link; /* work->queue */
-	struct mt_shard *shard;
-	struct mt_merge_input input;
-	mt_merge_fn fn;
-	void *arg;
-	uint32_t waiting_count; /* LOADING */
-	uint64_t flushed_sequence, cut;
-	uint64_t stage_sequence; /* flushed_sequence of the runs of all stages but the last */
-	uint64_t stage_bytes;    /* 0: there is only one */
-	bool is_last_stage;
-	uint64_t read_bytes;
-	int rc;
-};
-
-static inline struct merge_work *
-merge_work_of(const struct mt_merge *merge)
-{
-	return merge->shard->port->merge_work;
-}
-/* merge_notify -- a call or a job of @merge has come back; @rc: negative, it ends the merge. */
+/* merge_notify -- a call or a job of @merge has come back; @rc: negative, it ends the merge. For the steps' files. */
 void merge_notify(struct mt_merge *merge, int rc);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_MERGE_H */

@@ -44,6 +44,7 @@
 #include "merge/merge_commit.h"
 #include "merge/merge_plan.h"
 #include "merge/merge_step.h"
+#include "merge/merge_work.h"
 #include "merge/run_writer.h"
 
 #define STAGE_SLOTS 2u
@@ -96,6 +97,7 @@ merge_stage_plan(struct mt_merge *merge)
 	struct merge_plan *plan = &merge_work_of(merge)->plan;
 	uint64_t bytes = stage_bytes(merge->shard->port);
 
+	assert(merge->stage_bytes == 0);
 	plan->is_staged = merge->input.newest_run != NULL && plan->stored_bytes > bytes * 3 / 2;
 	merge->stage_bytes = plan->is_staged ? bytes : 0;
 	if (!plan->is_staged)
@@ -111,6 +113,7 @@ merge_stage_begin(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
 
+	assert(!work->plan.is_staged || merge->stage_bytes > 0);
 	merge->is_last_stage = !work->plan.is_staged ||
 	    merge_plan_left_bytes(&work->plan) <= merge->stage_bytes * 3 / 2;
 	run_writer_begin(&work->writer, merge->shard, merge->input.chunk->number,
@@ -132,6 +135,7 @@ stage_takes_run(const struct mt_merge *merge, const struct mt_run *run)
 	const struct mt_run_index *frames = run->index;
 	const struct mt_frame *last;
 
+	assert(merge->is_last_stage || frames != NULL);
 	if (merge->is_last_stage || frames->frame_count == 0)
 		return true;
 	last = &frames->frames[frames->frame_count - 1];
@@ -164,6 +168,7 @@ merge_apply(struct mt_merge *merge)
 	struct merge_work *work = merge_work_of(merge);
 	struct mt_index *index = merge->shard->block_index;
 
+	assert(work->writer.shard == merge->shard);
 	for (uint32_t i = 0; i < work->writer.part_count; i++) {
 		const struct run_part *part = &work->writer.parts[i];
 		struct mt_run like = { .extent_index = part->extent_index,
@@ -203,6 +208,7 @@ merge_stage_apply(struct mt_merge *merge)
 	struct mt_port *port = merge->shard->port;
 	int rc;
 
+	assert(run_writer_is_quiet(&work->writer));
 	merge_count(merge);
 	if (!merge->is_last_stage)
 		metric_add(&port->metrics[MT_METRIC_merge_stages], 1);
@@ -222,6 +228,7 @@ merge_on_committed(int rc, void *arg)
 	struct mt_merge *merge = arg;
 	struct mt_shard *shard = merge->shard;
 
+	assert(merge_work_of(merge)->out_count > 0);
 	merge_work_of(merge)->out_count--;
 	merge_notify(merge, rc == -ESTALE ? -ECANCELED : rc);
 	if (rc == -ESTALE)
@@ -255,6 +262,7 @@ merge_fill_edits(struct mt_merge *merge, struct mt_edit *edits)
 			.chunk = merge->input.chunk->number,
 			.offset_bytes = run->offset_bytes };
 	}
+	assert(count <= MT_COMMIT_EDITS_MAX);
 	return count;
 }
 
@@ -267,6 +275,8 @@ merge_commit(struct mt_merge *merge)
 	uint32_t count;
 	int rc = 0;
 
+	assert(work->out_count == 0);
+	assert(run_writer_is_quiet(&work->writer));
 	if (edits == NULL)
 		return -ENOMEM;
 	/* There was less of it than it seemed. */

@@ -7,7 +7,10 @@
 
 struct mt_merge;
 
-/* merge_stage_plan -- the plan is made: in how many stages? merge_stage_begin -- the next. */
+/*
+ * merge_stage_plan -- the plan is made: is it done in stages, and of how many bytes?
+ * merge_stage_begin -- the next stage: the writer takes its frames.
+ */
 void merge_stage_plan(struct mt_merge *merge);
 void merge_stage_begin(struct mt_merge *merge);
 /* merge_stage_is_over -- so much was written that it is committed before it goes on. */
@@ -15,7 +18,8 @@ bool merge_stage_is_over(const struct mt_merge *merge);
 /*
  * merge_commit -- what the stage has written is named: all of it is at its replicas
  *
- * STEP_AGAIN: merge_notify tells. STEP_DONE: there is nothing to say.
+ * All batches are at their replicas. STEP_AGAIN: merge_notify tells when it is durable. STEP_DONE: there is nothing
+ * to name or to remove. Negative: the manifest takes no commit now, or -ENOMEM.
  */
 int merge_commit(struct mt_merge *merge);
 /* merge_stage_apply -- the commit is durable: the index follows. Negative: it could not, half way. */

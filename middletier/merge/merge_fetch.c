@@ -45,6 +45,7 @@
 #include "merge/merge_pace.h"
 #include "merge/merge_plan.h"
 #include "merge/merge_step.h"
+#include "merge/merge_work.h"
 
 #define MERGE_GAP_BYTES 8192u /* between two sources: read along rather than asked for apart */
 #define MERGE_RETRY_NS NUM_MS(50)
@@ -124,6 +125,7 @@ merge_fetch_begin(struct mt_merge *merge)
 	struct merge_work *work = merge_work_of(merge);
 	struct mt_port *port = merge->shard->port;
 
+	assert(merge->sm.state == MERGE_FETCHING);
 	for (uint32_t i = 0; i < work->window.source_count; i++)
 		sm_init(&work->window.sources[i].sm, "merge_source", merge_source_table,
 		    MERGE_SOURCE_WANTED, i);
@@ -196,6 +198,7 @@ job_drop(struct merge_job *slot)
 	struct mt_merge *merge = slot->merge;
 	struct merge_source *source = slot->source;
 
+	assert(slot->is_used);
 	slot->is_used = false;
 	if (slot->read != NULL) {
 		slot->read->job_count--;
@@ -248,6 +251,7 @@ job_on_done(struct engine_job *job, void *arg)
 	struct merge_job *slot = arg;
 	struct mt_merge *merge = slot->merge;
 
+	assert(merge_work_of(merge)->out_count > 0);
 	assert(&slot->job == job);
 	merge_work_of(merge)->out_count--;
 	if (merge->sm.state == MERGE_FAILED)
@@ -286,6 +290,7 @@ job_make(struct merge_job *slot, struct merge_source *source, struct merge_read 
 	const struct mt_location *location = &source->location;
 	struct engine_job *job = &slot->job;
 
+	assert(!slot->is_used);
 	slot->is_used = true;
 	slot->is_copying = false;
 	slot->source = source;
@@ -338,6 +343,7 @@ read_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *reply
 	struct mt_merge *merge = read->merge;
 
 	(void)reply;
+	assert(merge_work_of(merge)->out_count > 0);
 	merge_work_of(merge)->out_count--;
 	read->is_out = false;
 	read->msg = msg;

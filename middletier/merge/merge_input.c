@@ -23,6 +23,7 @@
 #include "index/run_load.h"
 #include "merge/merge.h"
 #include "merge/merge_plan.h"
+#include "merge/merge_work.h"
 
 int
 merge_input_check(const struct mt_merge_input *input)
@@ -95,6 +96,7 @@ input_take_layer(struct mt_merge *merge, struct mt_layer *layer)
 {
 	struct merge_plan *plan = &merge_work_of(merge)->plan;
 
+	assert(plan->input_count < MERGE_INPUTS_MAX);
 	plan->inputs[plan->input_count++] = (struct merge_input){ .layer = layer };
 	plan->is_hidden &=
 	    mt_index_is_hidden(layer->chunk->index, layer->chunk->number, layer->cut);
@@ -107,6 +109,7 @@ input_take_run(struct mt_merge *merge, struct mt_run *run)
 {
 	struct merge_plan *plan = &merge_work_of(merge)->plan;
 
+	assert(plan->input_count < MERGE_INPUTS_MAX);
 	plan->inputs[plan->input_count++] = (struct merge_input){ .run = run };
 	plan->is_hidden &= mt_index_is_hidden(run->chunk->index, run->chunk->number, run->cut);
 	merge->flushed_sequence = num_max(merge->flushed_sequence, run->flushed_sequence);
@@ -120,6 +123,7 @@ merge_input_take(struct mt_merge *merge)
 	struct merge_plan *plan = &merge_work_of(merge)->plan;
 	struct loop_link *link;
 
+	assert(merge_work_of(merge)->merge == merge);
 	plan->input_count = 0;
 	plan->is_hidden = true;
 	plan->has_beneath = input_has_beneath(merge);

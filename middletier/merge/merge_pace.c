@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* merge_pace.c -- how much of a port's loop a merge takes while clients write: pace.c says */
 #include "merge/merge_pace.h"
+
+#include "base/check.h"
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "common/port.h"
@@ -8,6 +10,7 @@
 #include "common/turn.h"
 #include "merge/flush.h"
 #include "merge/merge.h"
+#include "merge/merge_work.h"
 #include "merge/pace.h"
 
 /* The greatest pressure of the port's shards: whatever is merged, the others wait for it. */
@@ -18,6 +21,7 @@ port_pressure(const struct mt_port *port)
 
 	for (uint32_t i = 0; i < port->shard_count; i++)
 		pressure = (uint32_t)num_max(pressure, mt_flush_pressure(&port->shards[i]));
+	assert(pressure <= PACE_FULL);
 	return pressure;
 }
 
@@ -26,6 +30,7 @@ merge_turn_jobs(const struct mt_merge *merge)
 {
 	const struct mt_port *port = merge->shard->port;
 
+	assert(merge_work_of(merge)->merge == merge);
 	return pace_turn_jobs(port_pressure(port), port->write_count, mt_turn_is_short(port));
 }
 
@@ -48,6 +53,7 @@ merge_pause_ns(const struct mt_merge *merge, uint64_t bytes)
 	uint64_t rate = port->write_count == 0 ? PACE_UNLIMITED
 					       : pace_merge_rate(port_pressure(port));
 
+	assert(bytes <= (uint64_t)MERGE_WINDOW_BLOCKS_MAX * CLEAVE_BLOCK_BYTES);
 	work->paid_ns = pace_pay(work->paid_ns, now_ns, bytes, rate);
 	return rate == PACE_UNLIMITED || work->paid_ns <= now_ns ? 0 : work->paid_ns - now_ns;
 }

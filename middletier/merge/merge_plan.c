@@ -93,6 +93,7 @@ merge_plan_left_bytes(const struct merge_plan *plan)
 {
 	uint64_t left = 0, count = 0;
 
+	assert(plan->at <= CLEAVE_CHUNK_BLOCKS);
 	for (uint32_t i = 0; i < CLEAVE_CHUNK_BLOCKS; i++) {
 		count += plan->newest[i] != 0;
 		left += i >= plan->at && plan->newest[i] != 0;
@@ -109,6 +110,8 @@ plan_keeps_tombstone(const struct merge_plan *plan, uint32_t block, uint32_t ind
 {
 	struct mt_location location;
 
+	assert(block < CLEAVE_CHUNK_BLOCKS);
+	assert(index <= plan->input_count);
 	if (plan->has_beneath)
 		return true;
 	for (uint32_t i = index; plan->is_staged && i < plan->input_count; i++) {
@@ -126,6 +129,7 @@ plan_find(const struct merge_plan *plan, uint32_t block, struct mt_location *ret
 	uint8_t newest = plan->newest[block];
 	const struct merge_input *input;
 
+	assert(newest == PLAN_HIDDEN || newest <= plan->input_count);
 	if (newest == 0)
 		return false;
 	if (newest == PLAN_HIDDEN) {
@@ -157,6 +161,7 @@ source_continues(const struct merge_source *source, const struct mt_location *lo
 {
 	const struct mt_location *first = &source->location;
 
+	assert(source->count > 0);
 	return first->extent_index == location->extent_index &&
 	    first->offset_bytes == location->offset_bytes &&
 	    location->block_in_record == first->block_in_record + source->count;
@@ -169,6 +174,7 @@ window_add_block(struct merge_window *window, const struct mt_location *location
 	    window->source_count == 0 ? NULL : &window->sources[window->source_count - 1];
 	uint32_t slot = window->block_count++;
 
+	assert(slot < window->block_max);
 	window->crcs[slot] = location->block_crc;
 	window->is_lost[slot] = false;
 	if (source != NULL && is_neighbour && source_continues(source, location)) {
@@ -186,6 +192,7 @@ static bool
 frame_continues(const struct merge_plan *plan, const struct merge_frame *frame, uint32_t block,
     uint8_t kind)
 {
+	assert(plan->frame_blocks > 0 && frame->count > 0);
 	if (frame->block + frame->count != block || frame->kind != kind)
 		return false;
 	return kind != RECORD_WRITE || block % plan->frame_blocks != 0;
@@ -209,6 +216,7 @@ window_find_copies(const struct merge_plan *plan, struct merge_window *window)
 			continue;
 		while (window->sources[at].slot + window->sources[at].count <= frame->slot)
 			at++;
+		assert(at < window->source_count);
 		source = &window->sources[at];
 		if (plan->inputs[newest - 1].run == NULL || source->slot != frame->slot ||
 		    source->count != frame->count || source->location.block_in_record != 0 ||
@@ -225,6 +233,8 @@ merge_plan_window(struct merge_plan *plan, struct merge_window *window)
 	struct merge_frame *frame = NULL;
 	uint32_t last_block = UINT32_MAX - 1; /* of a write */
 
+	assert(window->block_max >= plan->frame_blocks);
+	assert(window->block_max <= MERGE_WINDOW_BLOCKS_MAX);
 	window->block_count = window->source_count = window->done_count = 0;
 	window->frame_count = window->frame_at = window->block_at = 0;
 	for (; plan->at < CLEAVE_CHUNK_BLOCKS; plan->at++) {

@@ -15,9 +15,9 @@
 struct mt_layer;
 struct mt_run;
 
-#define MERGE_INPUTS_MAX 120u
-#define MERGE_WINDOW_BLOCKS_MAX 256u
-#define MERGE_WINDOW_FRAMES_MAX 512u
+#define MERGE_INPUTS_MAX 120u        /* layers and runs of a merge: a byte names one */
+#define MERGE_WINDOW_BLOCKS_MAX 256u /* 1 MiB of device memory a port */
+#define MERGE_WINDOW_FRAMES_MAX 512u /* tombstones take no block */
 
 struct merge_input {
 	struct mt_layer *layer; /* or */

@@ -27,6 +27,7 @@
 #include "merge/merge_plan.h"
 #include "merge/merge_step.h"
 #include "merge/merge_store.h"
+#include "merge/merge_work.h"
 #include "merge/run_writer.h"
 
 #define MERGE_BUSY_NS NUM_MS(1)
@@ -37,6 +38,7 @@ piece_count(const struct merge_window *window, const struct merge_frame *frame)
 {
 	uint32_t first = frame->slot + window->block_at, count = 1;
 
+	assert(window->block_at < frame->count);
 	while (window->block_at + count < frame->count &&
 	    window->is_lost[first + count] == window->is_lost[first])
 		count++;
@@ -46,6 +48,8 @@ piece_count(const struct merge_window *window, const struct merge_frame *frame)
 static void
 window_advance(struct merge_window *window, uint32_t count)
 {
+	assert(window->frame_at < window->frame_count);
+	assert(window->block_at + count <= window->frames[window->frame_at].count);
 	window->block_at += count;
 	if (window->block_at == window->frames[window->frame_at].count) {
 		window->frame_at++;
@@ -58,6 +62,7 @@ record_at(const struct mt_merge *merge, uint32_t block, uint32_t count, uint8_t 
 {
 	uint64_t chunk = merge->input.chunk->number;
 
+	assert(count > 0 && block + count <= CLEAVE_CHUNK_BLOCKS);
 	return (struct record_desc){
 		.kind = kind,
 		.segment = chunk / CLEAVE_SEGMENT_CHUNKS,
@@ -77,6 +82,7 @@ store_tombstone(struct mt_merge *merge, const struct merge_frame *frame, uint32_
 	dev_ptr place;
 	int rc = run_writer_room(&work->writer, 0, 0, &place);
 
+	assert(kind != RECORD_WRITE);
 	if (rc != STEP_DONE)
 		return rc;
 	run_writer_add(&work->writer, &record);
@@ -96,6 +102,7 @@ store_ended(struct mt_merge *merge)
 	struct record_desc record =
 	    record_at(merge, frame->block + window->block_at, job->block_count, RECORD_WRITE);
 
+	assert(work->store.is_used);
 	work->store.is_used = false;
 	if (work->writer.rc != 0 && !MUTANT(writer_failure_unseen))
 		return work->writer.rc; /* the place went while a thread filled it */
@@ -137,6 +144,7 @@ store_on_done(struct engine_job *job, void *arg)
 	struct mt_merge *merge = slot->merge;
 	int rc = 0;
 
+	assert(merge_work_of(merge)->out_count > 0);
 	assert(&slot->job == job);
 	merge_work_of(merge)->out_count--;
 	if (merge->sm.state == MERGE_FAILED)
@@ -151,6 +159,7 @@ blocks_crc(const struct merge_window *window, uint32_t slot, uint32_t count)
 {
 	uint32_t crc = window->crcs[slot];
 
+	assert(count > 0 && slot + count <= window->block_count);
 	for (uint32_t i = 1; i < count; i++)
 		crc = crc32c_combine(crc, window->crcs[slot + i], CLEAVE_BLOCK_BYTES);
 	return crc;
@@ -169,6 +178,8 @@ store_blocks(struct mt_merge *merge, const struct merge_frame *frame, uint32_t c
 	dev_ptr place;
 	int rc = run_writer_room(&work->writer, bytes, count, &place);
 
+	assert(!work->store.is_used);
+	assert(count <= ENGINE_RECORD_BLOCKS_MAX);
 	if (rc != STEP_DONE)
 		return rc;
 	*job = (struct engine_job){
@@ -207,6 +218,7 @@ merge_store_step(struct mt_merge *merge)
 	struct merge_work *work = merge_work_of(merge);
 	struct merge_window *window = &work->window;
 
+	assert(merge->sm.state == MERGE_STORING);
 	while (window->frame_at < window->frame_count) {
 		const struct merge_frame *frame = &window->frames[window->frame_at];
 		bool is_write = frame->kind == RECORD_WRITE;

@@ -22,16 +22,17 @@
  */
 #include "merge/pace.h"
 
+#include "base/check.h"
 #include "base/num.h"
 
-#define PACE_MERGE_MIN NUM_MIB(96)
-#define PACE_DOUBLE 100u
-#define PACE_WRITE_MIN NUM_MIB(1)
-#define PACE_DRAIN_NS NUM_S(1) /* to measure it, at least */
-#define PACE_DRAIN_KEEP 3u     /* parts of what was known, to one of what is new */
-#define PACE_LAST_S 1u         /* the room, while it is not known */
-#define PACE_BURST_NS NUM_MS(2)
-#define PACE_DEBT_NS NUM_S(1)
+#define PACE_MERGE_MIN NUM_MIB(96) /* a second, of merges without pressure */
+#define PACE_DOUBLE 100u           /* twice that with so much more pressure */
+#define PACE_WRITE_MIN NUM_MIB(1)  /* a second: however full the log is, writes creep on */
+#define PACE_DRAIN_NS NUM_S(1)     /* to measure what the log loses, at least */
+#define PACE_DRAIN_KEEP 3u         /* parts of what was known, to one of what is new */
+#define PACE_LAST_S 1u             /* the room, while it is not known */
+#define PACE_BURST_NS NUM_MS(2)    /* of what was not used: kept, for timers are late */
+#define PACE_DEBT_NS NUM_S(1)      /* the most that is ever owed */
 /* Engine jobs of a merge in flight, each some 50 us. */
 #define PACE_JOBS_IDLE 8u  /* nobody writes */
 #define PACE_JOBS_BUSY 2u  /* somebody writes, or the latency class is at work */
@@ -41,6 +42,7 @@
 static uint32_t
 part_of(uint64_t bytes, uint64_t whole)
 {
+	assert(whole > 0 && bytes <= whole);
 	return (uint32_t)((double)bytes * PACE_HURRY / (double)whole);
 }
 
@@ -49,6 +51,7 @@ pace_pressure(uint64_t used, uint64_t soft, uint64_t hard)
 {
 	uint64_t low = soft / 2;
 
+	assert(soft <= hard);
 	if (soft == 0 || used <= low)
 		return 0;
 	if (used >= hard)
@@ -63,6 +66,7 @@ pace_merge_rate(uint32_t pressure)
 {
 	uint64_t rate = PACE_MERGE_MIN << pressure / PACE_DOUBLE;
 
+	assert(pressure <= PACE_FULL);
 	if (pressure >= PACE_HURRY)
 		return PACE_UNLIMITED;
 	return rate + rate * (pressure % PACE_DOUBLE) / PACE_DOUBLE;
@@ -71,6 +75,7 @@ pace_merge_rate(uint32_t pressure)
 uint32_t
 pace_turn_jobs(uint32_t pressure, uint32_t write_count, bool is_ahead)
 {
+	assert(pressure <= PACE_FULL);
 	if (is_ahead)
 		return PACE_JOBS_BUSY;
 	if (pressure >= PACE_FULL)
@@ -86,6 +91,8 @@ pace_drain_note(struct pace_drain *drain, uint64_t now_ns, uint64_t bytes, uint3
 {
 	uint64_t rate;
 
+	assert(pressure <= PACE_FULL);
+	assert(now_ns >= drain->begin_ns);
 	if (pressure < PACE_HURRY) {
 		drain->begin_ns = 0;
 		return;
@@ -112,6 +119,7 @@ pace_write_rate(uint32_t pressure, uint64_t drain_rate, uint64_t left_bytes)
 {
 	uint32_t per_mille;
 
+	assert(pressure <= PACE_FULL);
 	if (pressure < PACE_HURRY)
 		return PACE_UNLIMITED;
 	if (drain_rate == 0)
@@ -130,6 +138,7 @@ pace_pay(uint64_t paid_ns, uint64_t now_ns, uint64_t bytes, uint64_t rate)
 {
 	uint64_t from_ns = num_max(paid_ns, now_ns > PACE_BURST_NS ? now_ns - PACE_BURST_NS : 0);
 
+	assert(rate > 0);
 	if (rate == PACE_UNLIMITED)
 		return from_ns;
 	from_ns += (uint64_t)((double)bytes * 1e9 / (double)rate);

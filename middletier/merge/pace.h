@@ -16,7 +16,7 @@
 	500u /* from this pressure on merges go as fast as they can, and writes wait for them */
 #define PACE_BACKGROUND                                                                            \
 	250u /* up to this pressure merges compress in the background, where there is one */
-#define PACE_FULL 1000u
+#define PACE_FULL 1000u /* the greatest: at the hard limit, or beyond */
 
 /* pace_pressure -- of @used bytes against limits; @soft 0: there are none. */
 uint32_t pace_pressure(uint64_t used, uint64_t soft, uint64_t hard);

@@ -127,6 +127,7 @@ reclaim_set_limits(struct mt_reclaim *reclaim)
 static uint64_t
 extent_room_bytes(const struct mt_extent *extent, uint64_t slot_bytes)
 {
+	assert(slot_bytes != UINT64_MAX);
 	return extent->capacity_bytes != 0 ? extent->capacity_bytes : slot_bytes;
 }
 
@@ -146,6 +147,7 @@ reclaim_measure_log(struct mt_reclaim *reclaim)
 		if (extent->sm.state == MT_EXTENT_SEALED)
 			sealed_bytes += extent_room_bytes(extent, slot_bytes);
 	}
+	assert(sealed_bytes <= bytes);
 	reclaim->log_bytes = bytes;
 	reclaim->sealed_bytes = sealed_bytes;
 }
@@ -163,6 +165,7 @@ is_memory_over(const struct mt_shard *shard, uint64_t halves)
 {
 	const struct mt_reclaim *reclaim = shard->reclaim;
 
+	assert(halves > 0);
 	return reclaim != NULL && reclaim->memory_bytes != 0 && shard->block_index != NULL &&
 	    shard->block_index->memory_bytes > halves * (reclaim->memory_bytes / 2);
 }
@@ -210,6 +213,7 @@ mt_reclaim_pressure(const struct mt_shard *shard, uint64_t gained_bytes)
 	const struct mt_reclaim *reclaim = shard->reclaim;
 	uint64_t used_bytes, memory_bytes;
 
+	assert(reclaim == NULL || reclaim->shard == shard);
 	if (reclaim == NULL || !reclaim->is_running || shard->block_index == NULL)
 		return 0;
 	if (is_room_short(shard))
@@ -231,6 +235,7 @@ mt_reclaim_left_bytes(const struct mt_shard *shard, uint32_t pressure)
 
 	if (reclaim == NULL || reclaim->hard_bytes == 0)
 		return UINT64_MAX;
+	assert(reclaim->hard_bytes > reclaim->soft_bytes);
 	used_bytes =
 	    num_min(reclaim_used_bytes(reclaim) + reclaim->slot_bytes, reclaim->hard_bytes);
 	room_bytes = reclaim->hard_bytes - reclaim->soft_bytes;
@@ -254,6 +259,7 @@ mt_reclaim_can_gain(const struct mt_shard *shard)
 static void
 reclaim_note_progress(struct mt_reclaim *reclaim)
 {
+	assert(reclaim->is_running);
 	reclaim->is_stuck = false;
 	reclaim->progress_ns = loop_now_ns(reclaim->shard->port->loop);
 }
@@ -263,6 +269,7 @@ mt_reclaim_on_merge(struct mt_shard *shard, int rc)
 {
 	struct mt_reclaim *reclaim = shard->reclaim;
 
+	assert(rc <= 0);
 	if (reclaim == NULL || !reclaim->is_running)
 		return;
 	if (rc == -ENOSPC) {
@@ -310,6 +317,8 @@ reclaim_delete(struct mt_reclaim *reclaim, struct mt_extent *extent)
 	struct mt_shard *shard = reclaim->shard;
 	uint64_t *metrics = shard->port->metrics;
 
+	assert(extent->sm.state == MT_EXTENT_SEALED && extent->use_count == 0);
+	assert(extent->kind != EXTENT_RUN || extent->run_count == 0);
 	if (extent->kind == EXTENT_LOG) {
 		assert(shard->log_bytes >= extent->sealed_bytes);
 		mt_shard_on_freed(shard, extent->sealed_bytes);
@@ -327,6 +336,7 @@ reclaim_on_committed(int rc, void *arg)
 	struct mt_reclaim *reclaim = arg;
 
 	CHECK_OBJ(reclaim, RECLAIM_MAGIC);
+	assert(reclaim->is_committing);
 	reclaim->is_committing = false;
 	if (!reclaim->is_running)
 		return;
@@ -335,7 +345,8 @@ reclaim_on_committed(int rc, void *arg)
 		return;
 	}
 	if (rc != 0) {
-		log_limited(LOG_WARN, "shard %" PRIu32 ": its manifest takes no edit rc=%s",
+		log_limited(LOG_WARN,
+		    "shard %" PRIu32 ": its manifest takes no edit now, it is tried again rc=%s",
 		    reclaim->shard->index, log_errno(rc));
 		loop_timer_start(reclaim->shard->port->loop, &reclaim->retry_timer,
 		    RECLAIM_RETRY_NS);
@@ -362,6 +373,7 @@ reclaim_commit(struct mt_reclaim *reclaim)
 	uint32_t count = 0;
 	int rc;
 
+	assert(!reclaim->is_committing);
 	for (uint32_t i = 0; i < shard->extent_count && count < MT_COMMIT_EDITS_MAX; i++) {
 		const struct mt_extent *extent = shard->extents[i];
 
@@ -412,6 +424,7 @@ mt_reclaim_kick(struct mt_shard *shard)
 {
 	struct mt_reclaim *reclaim = shard->reclaim;
 
+	assert(reclaim == NULL || reclaim->shard == shard);
 	if (reclaim != NULL && reclaim->is_running)
 		loop_defer(shard->port->loop, &reclaim->task);
 }
@@ -423,6 +436,7 @@ mt_reclaim_init(struct mt_shard *shard)
 {
 	struct mt_reclaim *reclaim = mt_calloc(1, sizeof(*reclaim));
 
+	assert(shard->reclaim == NULL);
 	if (reclaim == NULL)
 		return -ENOMEM;
 	reclaim->magic = RECLAIM_MAGIC;

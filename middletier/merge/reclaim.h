@@ -35,7 +35,8 @@ bool mt_reclaim_can_gain(const struct mt_shard *shard);
 /* mt_reclaim_on_merge -- a merge of the shard has ended with @rc. */
 void mt_reclaim_on_merge(struct mt_shard *shard, int rc);
 
-int mt_reclaim_init(struct mt_shard *shard); /* -ENOMEM */
+/* mt_reclaim_init -- shard->reclaim, stopped. 0; -ENOMEM. mt_reclaim_fini -- in any state, also without init. */
+int mt_reclaim_init(struct mt_shard *shard);
 /* mt_reclaim_start -- the shard is SERVING. */
 void mt_reclaim_start(struct mt_shard *shard);
 /* mt_reclaim_stop -- before the manifest's. Nothing of it comes back behind that. */

@@ -56,6 +56,7 @@ mt_run_roll_init(struct mt_shard *shard)
 {
 	struct mt_run_roll *roll = mt_calloc(1, sizeof(*roll));
 
+	assert(shard->run_roll == NULL);
 	if (roll == NULL)
 		return -ENOMEM;
 	roll->magic = RUN_ROLL_MAGIC;
@@ -71,6 +72,7 @@ mt_run_roll_reset(struct mt_shard *shard)
 	struct mt_run_roll *roll = shard->run_roll;
 
 	CHECK_OBJ(roll, RUN_ROLL_MAGIC);
+	assert(roll->sm.state == RUN_ROLL_STOPPED);
 	roll->extent = NULL; /* the shard has freed its extents */
 	roll->is_committing = false;
 	roll->rc = 0;
@@ -154,6 +156,7 @@ roll_on_created(struct mt_extent *extent, int rc, void *arg)
 static void
 roll_create(struct mt_run_roll *roll)
 {
+	assert(roll->extent == NULL);
 	sm_move(&roll->sm, RUN_ROLL_CREATING);
 	roll->rc = 0;
 	roll->extent = mt_extent_create(roll->shard, EXTENT_RUN, roll_on_created, roll);
@@ -170,6 +173,7 @@ roll_on_committed(int rc, void *arg)
 	struct mt_extent *extent = roll->extent;
 
 	CHECK_OBJ(roll, RUN_ROLL_MAGIC);
+	assert(roll->is_committing);
 	if (roll->sm.state == RUN_ROLL_STOPPED)
 		return;
 	roll->is_committing = false;
@@ -206,13 +210,17 @@ roll_commit(struct mt_run_roll *roll)
 	};
 	int rc;
 
+	assert(is_seal || roll->sm.state == RUN_ROLL_COMMITTING);
+	assert(!roll->is_committing);
+	assert(!is_seal || extent->append_count == 0);
 	for (uint32_t i = 0; i < extent->replica_count; i++)
 		edit.replicas[i] = extent->replicas[i];
 	roll->is_committing = true;
 	rc = mt_manifest_commit(roll->shard, &edit, 1, roll_on_committed, roll);
 	if (rc == 0)
 		return;
-	log_limited(LOG_WARN, "shard %" PRIu32 ": its manifest takes no edit rc=%s",
+	log_limited(LOG_WARN,
+	    "shard %" PRIu32 ": its manifest takes no edit now, it is tried again rc=%s",
 	    roll->shard->index, log_errno(rc));
 	roll->is_committing = false;
 	roll->rc = rc;
@@ -255,6 +263,7 @@ roll_is_worn(const struct mt_run_roll *roll)
 	struct mt_port *port = roll->shard->port;
 	const struct mt_extent *extent = roll->extent;
 
+	assert(roll->sm.state == RUN_ROLL_OPEN);
 	if (extent->sm.state == MT_EXTENT_BROKEN)
 		return true;
 	return loop_now_ns(port->loop) >= extent->placed_ns + MT_EXTENT_TEND_NS &&
@@ -278,6 +287,7 @@ mt_run_roll_bytes(const struct mt_shard *shard)
 {
 	const struct mt_run_roll *roll = shard->run_roll;
 
+	assert(roll->sm.state != RUN_ROLL_OPEN || roll->extent != NULL);
 	if (roll->sm.state != RUN_ROLL_OPEN || roll->extent->sm.state != MT_EXTENT_OPEN)
 		return 0;
 	return roll->extent->capacity_bytes - roll->extent->end_bytes;

@@ -11,10 +11,13 @@
 struct mt_extent;
 struct mt_shard;
 
+/* mt_run_roll_init -- shard->run_roll, without an extent. 0; -ENOMEM. */
 int mt_run_roll_init(struct mt_shard *shard);
-/* mt_run_roll_reset -- stopped and quiet: as after init. */
+/* mt_run_roll_reset -- stopped, and the shard's extents are freed: as after init. */
 void mt_run_roll_reset(struct mt_shard *shard);
+/* mt_run_roll_stop -- nobody is told any more; an extent that is being created is deleted when it is there. */
 void mt_run_roll_stop(struct mt_shard *shard);
+/* mt_run_roll_fini -- in any state, also without init. */
 void mt_run_roll_fini(struct mt_shard *shard);
 /* mt_run_roll_tend -- seal an extent that is broken, or could have more replicas by now. */
 void mt_run_roll_tend(struct mt_shard *shard);

@@ -109,6 +109,21 @@ run_writer_release(struct run_writer *writer)
 	writer->part_count = 0;
 }
 
+void
+run_writer_forget(struct run_writer *writer)
+{
+	struct loop_link *link;
+
+	assert(writer->shard != NULL);
+	if (writer->filling != NULL)
+		sm_move(&writer->filling->sm, RUN_BATCH_FREE);
+	writer->filling = NULL;
+	while ((link = list_pop_front(&writer->ready)) != NULL)
+		sm_move(&LIST_ENTRY(link, struct run_batch, link)->sm, RUN_BATCH_FREE);
+	writer->part_count = 0;
+	writer->shard = NULL;
+}
+
 bool
 run_writer_is_quiet(const struct run_writer *writer)
 {
@@ -122,6 +137,7 @@ run_writer_is_quiet(const struct run_writer *writer)
 static void
 writer_on_roll(void *arg)
 {
+	assert(((struct run_writer *)arg)->shard != NULL);
 	run_writer_pump(arg);
 }
 
@@ -129,6 +145,8 @@ void
 run_writer_begin(struct run_writer *writer, struct mt_shard *shard, uint64_t chunk,
     uint64_t flushed_sequence, uint64_t cut)
 {
+	assert(writer->part_count == 0);
+	assert(writer->filling == NULL && list_is_empty(&writer->ready));
 	assert(run_writer_is_quiet(writer));
 	writer->shard = shard;
 	writer->chunk = chunk;
@@ -149,6 +167,7 @@ writer_fail(struct run_writer *writer, int rc)
 {
 	struct loop_link *link;
 
+	assert(rc < 0);
 	if (writer->rc == 0)
 		writer->rc = rc;
 	writer->is_hoping = false;
@@ -187,6 +206,7 @@ batch_has_room(const struct run_batch *batch, uint32_t stored_bytes, uint32_t cr
 	uint32_t head_bytes = BATCH_HEADER_BYTES + batch->desc_bytes + BATCH_DESC_FIXED_BYTES +
 	    4 * crc_count;
 
+	assert(batch->sm.state == RUN_BATCH_FILLING);
 	/* The head goes out behind the wire header, in one piece of host memory. */
 	return batch->record_count < BATCH_RECORDS_MAX &&
 	    WIRE_HEADER_BYTES + head_bytes <= SPLIT_HEADER_BYTES_MAX &&
@@ -200,6 +220,7 @@ batch_open(struct run_writer *writer)
 	/* Less room than that at an extent's end is left alone: a frame, and its head. */
 	uint64_t tail_bytes_min = 2 * (uint64_t)writer->port->settings->frame_bytes + BATCH_ALIGN;
 
+	assert(writer->filling == NULL);
 	for (uint32_t i = 0; i < RUN_BATCHES_MAX; i++) {
 		struct run_batch *batch = &writer->batches[i];
 
@@ -224,6 +245,7 @@ batch_close(struct run_writer *writer)
 	struct run_batch *batch = writer->filling;
 	uint32_t used_bytes = BATCH_HEADER_BYTES + batch->desc_bytes + batch->payload_bytes;
 
+	assert(batch->sm.state == RUN_BATCH_FILLING);
 	writer->filling = NULL;
 	batch->batch.payload = batch->payload;
 	batch->batch.info = (struct batch_info){
@@ -307,6 +329,8 @@ batch_acknowledged(struct run_writer *writer, struct run_batch *batch)
 							: &writer->parts[writer->part_count - 1];
 	uint32_t payload_at = (uint32_t)info->offset_bytes + BATCH_HEADER_BYTES + info->desc_bytes;
 
+	assert(writer->part_count <= MERGE_PARTS_MAX);
+	assert(batch->batch.extent != NULL);
 	if (part == NULL || part->extent_index != batch->batch.extent->index ||
 	    part->offset_bytes + part->length_bytes != info->offset_bytes) {
 		if (writer->part_count == MERGE_PARTS_MAX) {
@@ -369,6 +393,8 @@ batch_send(struct run_writer *writer, struct run_batch *batch)
 	struct mt_run_roll *roll = writer->shard->run_roll;
 	int rc = mt_extent_append(roll->extent, &batch->batch);
 
+	assert(batch->sm.state == RUN_BATCH_READY);
+	assert(roll->sm.state == RUN_ROLL_OPEN);
 	if (rc == 0) {
 		list_remove(&batch->link);
 		sm_move(&batch->sm, RUN_BATCH_SENT);
@@ -418,6 +444,7 @@ run_writer_pump(struct run_writer *writer)
 void
 run_writer_retry(struct run_writer *writer)
 {
+	assert(writer->is_hoping);
 	writer->is_hoping = false;
 	run_writer_pump(writer);
 }
@@ -425,6 +452,7 @@ run_writer_retry(struct run_writer *writer)
 void
 run_writer_end(struct run_writer *writer)
 {
+	assert(!writer->is_ending);
 	writer->is_ending = true;
 	run_writer_pump(writer);
 }
@@ -432,6 +460,7 @@ run_writer_end(struct run_writer *writer)
 int
 run_writer_end_step(const struct run_writer *writer)
 {
+	assert(writer->is_ending);
 	if (writer->rc != 0)
 		return writer->rc;
 	return run_writer_is_quiet(writer) ? STEP_DONE : STEP_AGAIN;
@@ -450,6 +479,7 @@ run_writer_index(const struct run_writer *writer, const struct run_part *part)
 	struct mt_run_index *index = mt_calloc(1, sizeof(*index));
 	uint32_t first_crc = frames[0].crcs_at, crc_count = 0;
 
+	assert(part->first_frame + part->frame_count <= writer->frame_count);
 	if (index == NULL)
 		return NULL;
 	for (uint32_t i = 0; i < part->frame_count; i++) {

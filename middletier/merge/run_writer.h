@@ -70,9 +70,15 @@ struct run_writer {
 	void *arg;
 };
 
+/* run_writer_init -- with device and host memory of @port. 0; -ENOMEM: run_writer_fini takes what there is. */
 int run_writer_init(struct run_writer *writer, struct mt_port *port);
+/* run_writer_fini -- no batch comes back any more. Also of one that is all zeros. */
 void run_writer_fini(struct run_writer *writer);
-/* run_writer_begin -- nothing of an earlier merge is left (run_writer_is_quiet). */
+/*
+ * run_writer_begin -- frames of @chunk follow, for runs of @shard that have @flushed_sequence and @cut
+ *
+ * Nothing of an earlier merge is left: it is quiet, and was released.
+ */
 void run_writer_begin(struct run_writer *writer, struct mt_shard *shard, uint64_t chunk,
     uint64_t flushed_sequence, uint64_t cut);
 /*
@@ -93,6 +99,13 @@ void run_writer_retry(struct run_writer *writer);
 void run_writer_cancel(struct run_writer *writer, int rc);
 /* run_writer_release -- the merge's runs are named, or never will be: their extents may go. */
 void run_writer_release(struct run_writer *writer);
+/*
+ * run_writer_forget -- the shard of its merge goes: nothing points at it any more
+ *
+ * The shard's extents, which know of batches that are sent, are freed after this and before the writer.
+ */
+void run_writer_forget(struct run_writer *writer);
+/* run_writer_is_quiet -- no batch fills, waits, or is at its replicas. */
 bool run_writer_is_quiet(const struct run_writer *writer);
 /* run_writer_index -- a part's frames as an index of its own. NULL: out of memory. */
 struct mt_run_index *run_writer_index(const struct run_writer *writer, const struct run_part *part);

@@ -21,6 +21,10 @@
  */
 #include "merge/tiers.h"
 
+#include <stddef.h>
+
+#include "base/check.h"
+
 #define TIERS_DIRTY_PER_MILLE 340u     /* of live bytes, in the shard: flushes clean */
 #define TIERS_OVERDUE_PER_MILLE 415u   /* the worst chunk does not wait for its flush */
 #define TIERS_HOLEY_PER_MILLE 130u     /* of run bytes, dead between them in extents */
@@ -63,6 +67,7 @@ group_bytes(const struct tiers_group *group)
 {
 	uint64_t bytes = group->layer_bytes;
 
+	assert(group->run_count == 0 || group->run_bytes != NULL);
 	for (uint32_t i = 0; i < group->run_count; i++)
 		bytes += group->run_bytes[i];
 	return bytes;
@@ -73,6 +78,7 @@ tiers_garbage(const struct tiers_group *group)
 {
 	uint64_t bytes = group_bytes(group), live_bytes = group->live_bytes;
 
+	assert(group->run_count == 0 || group->run_bytes != NULL);
 	if (group->run_count == 0)
 		return 0;
 	/* Nothing is known: the oldest run is likely the whole of an earlier merge. */
@@ -98,5 +104,6 @@ tiers_take(const struct tiers_group *group, bool is_dirty)
 	/* Runs of about one size: none that is larger than all before it together. */
 	while (count < group->run_count && (count < 2 || group->run_bytes[count] <= bytes))
 		bytes += group->run_bytes[count++];
+	assert(count <= group->run_count);
 	return count;
 }

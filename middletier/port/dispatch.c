@@ -14,6 +14,7 @@
 
 #include <errno.h>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/mutant.h"
 #include "catalog/cluster_key.h"
@@ -36,6 +37,7 @@ dispatch_check_range(const struct mt_session *session, const struct wire_io *io)
 	const struct mt_volume *volume = &session->volume;
 	uint64_t end_bytes;
 
+	assert(session->hello.volume_id != 0);
 	if (io->segment < volume->segment_base ||
 	    io->segment - volume->segment_base >= volume->segment_count)
 		return -ERANGE;
@@ -98,6 +100,7 @@ dispatch_io(struct mt_session *session, struct split_msg *msg, const struct wire
 	bool is_write;
 	int rc;
 
+	assert(session->qp != NULL);
 	rc = dispatch_check_io(session, io, &shard, &epoch);
 	if (rc == -ERANGE && mt_session_asks_size(session, io))
 		rc = -EBUSY;
@@ -139,6 +142,7 @@ dispatch_one(struct mt_session *session, struct split_msg *msg, const char **ret
 	struct wire_io io;
 	int rc;
 
+	assert(session->qp != NULL);
 	if (msg->header->opcode == WIRE_ECHO) {
 		dispatch_echo(session, msg);
 		return 0;
@@ -161,6 +165,7 @@ dispatch_on_messages(struct mt_session *session, struct split_msg *const *msgs, 
 	struct mt_port *port = session->port;
 	const char *field = "opcode";
 
+	assert(count > 0);
 	for (uint32_t i = 0; i < count; i++) {
 		/* A message after a close, or while stopping, was never taken: its client sends it again. */
 		if (!mt_session_is_live(session) || port->sm.state >= MT_PORT_STOPPING) {

@@ -18,6 +18,7 @@ struct mt_gateway;
 struct mt_link;
 struct mt_node_config;
 struct mt_port;
+struct mt_port_events;
 struct mt_session;
 struct mt_settings;
 struct mt_shared;
@@ -63,6 +64,9 @@ struct mt_port_options {
 	const struct mt_settings *settings;
 	struct mt_shared *shared;
 	const struct mt_cluster *cluster;
+	const struct mt_port_events
+	    *events;      /* instead of the port's own, for one without shards; NULL */
+	void *events_arg; /* of those: port->events_arg */
 	uint32_t index, port_count;
 	struct loop *main_loop;
 	struct loop *loop;         /* NULL: one of its own, which a thread of its own is to run */
@@ -82,20 +86,18 @@ struct mt_port_options {
 /* mt_port_open -- make it and listen. 0, or a negative errno with the reason in @ret_error, and nothing is left. */
 int mt_port_open(struct mt_port *port, const struct mt_port_options *options, char *ret_error,
     size_t error_bytes);
-/* mt_port_begin, mt_port_stop -- on the port's thread; both report to main. */
+/*
+ * mt_port_begin -- connect to the nodes, take shards over. host->on_ready or on_failed follows on main.
+ * mt_port_stop -- finish requests, for 2 s at most, and close everything. host->on_stopped follows on main.
+ *
+ * Both on the port's thread; a second call is a no-op.
+ */
 void mt_port_begin(struct mt_port *port);
 void mt_port_stop(struct mt_port *port);
-/*
- * mt_port_shards -- main tells a port which of its shards it shall own: take some, release some
- *
- * @wanted: a bit set over the cluster's shard numbers; those of other ports are ignored. Posts: the last
- * set counts. A shard that is wanted and IDLE begins its take-over; one that finds its owner alive
- * goes back to IDLE, and is tried again when the next set comes. One that is not wanted and runs is
- * stopped, its root released, and is IDLE again when it is quiet. @rc 0; or -ESTALE: the lease was lost,
- * so whatever runs stops at once, and nothing is released.
- */
-#define MT_SHARD_SET_WORDS (CLEAVE_SHARDS_MAX / 64u)
-void mt_port_shards(struct mt_port *port, const uint64_t wanted[MT_SHARD_SET_WORDS], int rc);
+#define MT_PORT_MAGIC 0x504f5254u /* "TROP" */
+/* Device memory of a receive: its payload, and where that may have to begin. */
+#define MT_PORT_RECEIVE_STRIDE_BYTES (MT_RECEIVE_BYTES + 4096u)
+
 /* mt_port_close -- free everything; nobody runs its loop any more. With requests in flight as well. */
 void mt_port_close(struct mt_port *port);
 

@@ -2,6 +2,7 @@
 /* port_snapshot.c -- what `cleave status` and the metrics are told of a port, copied on its thread */
 #include <string.h>
 
+#include "base/check.h"
 #include "base/list.h"
 #include "base/num.h"
 #include "cleave/batch.h"
@@ -30,6 +31,7 @@ snapshot_shard(const struct mt_shard *shard, struct mt_shard_snapshot *ret_snaps
 	uint32_t extent_count = 0, counts[EXTENT_MANIFEST + 1] = { 0 };
 	struct mt_flush_totals runs;
 
+	assert(shard->ring != NULL);
 	mt_flush_totals(shard, &runs);
 	for (uint32_t i = 0; i < shard->extent_count; i++) {
 		extent_count += shard->extents[i] != NULL;
@@ -103,6 +105,7 @@ snapshot_orphan(const struct mt_orphans *orphans, const struct mt_orphan *from,
 	uint64_t now_ns = loop_now_ns(orphans->shard->port->loop);
 	uint64_t ripe_ns = mt_orphans_ripe_ns(orphans, from);
 
+	assert(now_ns >= from->since_ns);
 	*ret_orphan = (struct mt_orphan_snapshot){ .id = extent_id_unpack(from->extent),
 		.node_id = from->node_id,
 		.incarnation = from->incarnation,
@@ -115,6 +118,7 @@ snapshot_orphan(const struct mt_orphans *orphans, const struct mt_orphan *from,
 void
 mt_port_snapshot_orphans(struct mt_port *port, bool must_confirm, struct mt_port_snapshot *snapshot)
 {
+	assert(snapshot->orphans == NULL);
 	snapshot->orphans = mt_calloc(MT_ORPHANS_LIST_MAX, sizeof(*snapshot->orphans));
 	snapshot->orphan_count = snapshot->orphan_total = snapshot->confirmed_count = 0;
 	for (uint32_t i = 0; i < port->shard_count; i++) {

@@ -2,6 +2,7 @@
 /* usage_walk.c -- what a volume holds in the indexes of a port's shards, counted chunk by chunk */
 #include "port/usage_walk.h"
 
+#include "base/check.h"
 #include "base/list.h"
 #include "base/num.h"
 #include "catalog/volume_table.h"
@@ -20,6 +21,7 @@ usage_garbage(const struct mt_index *index, const struct mt_chunk *chunk)
 	struct loop_link *link = chunk->runs.next;
 	uint64_t garbage_bytes = 0;
 
+	assert(chunk->index == index);
 	while (link != &chunk->runs) {
 		struct compact_group group;
 		uint64_t run_bytes = 0;

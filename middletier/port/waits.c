@@ -6,6 +6,7 @@
  * under way: then its nodes have not answered yet.
  */
 #include "port/waits.h"
+#include "base/check.h"
 
 #include "common/lease.h"
 #include "common/port.h"
@@ -39,12 +40,14 @@ static const char *const wait_texts[MT_WAIT_NR] = {
 const char *
 mt_wait_text(enum mt_wait wait)
 {
+	assert(wait < MT_WAIT_NR);
 	return wait_texts[wait];
 }
 
 static enum mt_wait
 wait_of_log(const struct mt_shard *shard)
 {
+	assert(shard->sm.state == MT_SHARD_SERVING);
 	if (shard->log == NULL &&
 	    mt_placement_domain_count(shard->port) < shard->port->settings->min_replicas)
 		return MT_WAIT_NODES;

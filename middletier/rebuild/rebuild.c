@@ -653,7 +653,7 @@ rebuild_begin_listing(struct mt_rebuild *rebuild)
 static void
 rebuild_on_link(struct mt_port *port, struct mt_link *link, bool is_up)
 {
-	struct mt_rebuild *rebuild = port->on_link_arg;
+	struct mt_rebuild *rebuild = port->events_arg;
 
 	(void)link;
 	CHECK_OBJ(rebuild, REBUILD_MAGIC);
@@ -666,6 +666,9 @@ rebuild_on_link(struct mt_port *port, struct mt_link *link, bool is_up)
 	if (is_up && rebuild->sm.state == REBUILD_CONNECTING && mt_node_port_is_connected(port))
 		rebuild_begin_listing(rebuild);
 }
+
+static const struct mt_port_events rebuild_events = { .on_link = rebuild_on_link,
+	.on_objection = mt_node_port_on_objection };
 
 static void
 rebuild_on_timer(struct loop_timer *timer, void *arg)
@@ -719,7 +722,7 @@ rebuild_on_loaded(int rc, void *arg)
 static int
 rebuild_open(struct mt_rebuild *rebuild, char *ret_error, size_t error_bytes)
 {
-	int rc = mt_node_port_open(&rebuild->options.gateway, REBUILD_DEVICE_BYTES, rebuild_on_link,
+	int rc = mt_node_port_open(&rebuild->options.gateway, REBUILD_DEVICE_BYTES, &rebuild_events,
 	    rebuild, &rebuild->gateway, ret_error, error_bytes);
 
 	if (rc != 0)

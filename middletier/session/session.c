@@ -138,6 +138,7 @@ session_refuse(struct mt_session *session, int rc)
 {
 	struct mt_port *port = session->port;
 
+	assert(rc < 0);
 	assert(session->sm.state == SESSION_ASKING || session->sm.state == SESSION_WAITING);
 	log_limited(LOG_INFO, "session: refused peer=%s volume=%" PRIu64 " rc=%s",
 	    split_qp_peer(session->qp), session->hello.volume_id, log_errno(rc));
@@ -154,6 +155,7 @@ void
 mt_session_close(struct mt_session *session, int rc)
 {
 	CHECK_OBJ(session, SESSION_MAGIC);
+	assert(rc < 0);
 	if (session->sm.state == SESSION_READY) {
 		sm_move(&session->sm, SESSION_CLOSING);
 		split_qp_close(session->qp);
@@ -182,6 +184,7 @@ void
 mt_session_told(struct mt_session *session)
 {
 	CHECK_OBJ(session, SESSION_MAGIC);
+	assert(session->is_telling);
 	session->is_telling = false;
 	session_try_free(session);
 }
@@ -196,6 +199,7 @@ session_accept(struct mt_session *session)
 	};
 	uint8_t bytes[WIRE_HELLO_BYTES];
 
+	assert(session->qp != NULL && session->request_count == 0);
 	loop_timer_stop(port->loop, &session->accept_timer);
 	list_remove(&session->wait_link);
 	sm_move(&session->sm, SESSION_READY);
@@ -212,6 +216,7 @@ session_has_older_writes(const struct mt_session *session)
 {
 	struct loop_link *link, *next;
 
+	assert(session->hello.volume_id != 0);
 	LIST_FOREACH_SAFE(&session->port->sessions, link, next) {
 		const struct mt_session *other = session_of(link);
 
@@ -233,6 +238,7 @@ session_is_rival(const struct mt_session *other, const struct mt_session *sessio
 static bool
 session_is_newer(const struct mt_session *other, const struct mt_session *session)
 {
+	assert(other != session);
 	if (other->hello.attach != session->hello.attach)
 		return other->hello.attach > session->hello.attach;
 	return other->hello.incarnation >= session->hello.incarnation;
@@ -245,6 +251,8 @@ session_admit(struct mt_session *session)
 	struct mt_port *port = session->port;
 	struct loop_link *link, *next;
 
+	assert(session->sm.state == SESSION_ASKING);
+	assert(!mt_session_is_reader(session));
 	LIST_FOREACH_SAFE(&port->sessions, link, next) {
 		const struct mt_session *other = session_of(link);
 
@@ -289,6 +297,7 @@ session_on_answer(struct loop_post *post, void *arg)
 
 	(void)post;
 	CHECK_OBJ(session, SESSION_MAGIC);
+	assert(session->query.is_out);
 	session->query.is_out = false;
 	if (session->sm.state != SESSION_ASKING) {
 		session_try_free(session);
@@ -315,6 +324,7 @@ session_on_accept_timer(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	CHECK_OBJ(session, SESSION_MAGIC);
+	assert(session->qp != NULL);
 	session_refuse(session, -EBUSY);
 }
 
@@ -415,6 +425,8 @@ void
 mt_session_begin(struct mt_session *session, bool is_write)
 {
 	CHECK_OBJ(session, SESSION_MAGIC);
+	assert(session->sm.state >= SESSION_READY && session->sm.state < SESSION_GONE);
+	assert(!is_write || session->hello.volume_id != 0);
 	session->request_count++;
 	if (is_write) {
 		session->write_count++;
@@ -431,6 +443,7 @@ session_wake(struct mt_port *port, uint64_t volume_id)
 {
 	struct loop_link *link, *next;
 
+	assert(volume_id != 0);
 	LIST_FOREACH_SAFE(&port->sessions_waiting, link, next) {
 		struct mt_session *session = LIST_ENTRY(link, struct mt_session, wait_link);
 
@@ -466,6 +479,7 @@ session_on_size(struct loop_post *post, void *arg)
 
 	(void)post;
 	CHECK_OBJ(session, SESSION_MAGIC);
+	assert(session->query.is_out);
 	session->query.is_out = false;
 	if (session->query.rc == 0 &&
 	    (mt_session_is_reader(session) || session->volume.attach == volume->attach)) {

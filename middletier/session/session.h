@@ -76,7 +76,7 @@ struct mt_session {
 
 /* mt_session_on_accept -- the port's listener: checks hello, volume, attach and incarnation. */
 void mt_session_on_accept(struct split_qp *qp, const void *hello, uint32_t hello_bytes, void *arg);
-/* mt_session_request_done -- a request of this session was answered or dropped. */
+/* mt_session_request_done -- a request of this session was answered or dropped. @session may be freed. */
 void mt_session_request_done(struct mt_session *session, bool is_write);
 /*
  * mt_session_asks_size -- a request goes beyond the volume's end: has the volume grown since this session came?
@@ -84,9 +84,9 @@ void mt_session_request_done(struct mt_session *session, bool is_write);
  * True: that is being asked, and its client shall come again with the request. False: it has not grown.
  */
 bool mt_session_asks_size(struct mt_session *session, const struct wire_io *io);
-/* mt_session_begin -- for requests that other files answer; a session lives until the last. */
+/* mt_session_begin -- a request that another file answers begins: the session lives until mt_session_request_done. */
 void mt_session_begin(struct mt_session *session, bool is_write);
-/* mt_session_close -- close its queue pair or refuse it, with a reason for the log. */
+/* mt_session_close -- close its queue pair, or refuse it with @rc < 0; a no-op when that is done. @session may be freed. */
 void mt_session_close(struct mt_session *session, int rc);
 /*
  * mt_session_is_reader -- it reads a snapshot, or a volume beside its writer: it takes nothing from anybody

@@ -47,7 +47,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -67,20 +66,13 @@
 #include "extent/node_link.h"
 #include "shard/agree.h"
 #include "shard/agree_copy.h"
+#include "shard/agree_judge.h"
 #include "shard/agree_repair.h"
+#include "shard/agree_replica.h"
 
 #define AGREE_RETRY_NS NUM_S(1)
 #define AGREE_LOG_NS NUM_S(5)
 #define AGREE_STUCK_NS NUM_S(5)
-#define AGREE_PROOF_COUNT 2u
-
-static const struct sm_state replica_table[MT_AGREE_REPLICA_STATE_NR] = {
-	[MT_AGREE_UNASKED] = { "unasked", SM_TO(MT_AGREE_ASKED), SM_INITIAL },
-	[MT_AGREE_ASKED] = { "asked",
-	    SM_TO(MT_AGREE_UNASKED) | SM_TO(MT_AGREE_FROZEN) | SM_TO(MT_AGREE_DAMAGED), 0 },
-	[MT_AGREE_FROZEN] = { "frozen", SM_TO(MT_AGREE_UNASKED) | SM_TO(MT_AGREE_DAMAGED), 0 },
-	[MT_AGREE_DAMAGED] = { "damaged", SM_TO(MT_AGREE_UNASKED), 0 },
-};
 
 static const struct sm_state agree_table[MT_AGREE_STATE_NR] = {
 	[MT_AGREE_FREEZING] = { "freezing",
@@ -95,49 +87,18 @@ static const struct sm_state agree_table[MT_AGREE_STATE_NR] = {
 	[MT_AGREE_DONE] = { "done", 0, SM_FINAL },
 };
 
-/* ---- words for the log ---- */
-
-#define AGREE_TEXT_BYTES 48
-
-static const char *
-agree_text(const struct mt_agree *agree, char out[AGREE_TEXT_BYTES])
-{
-	(void)snprintf(out, AGREE_TEXT_BYTES, "%" PRIu32 ".%" PRIu32 ".%" PRIu64, agree->id.shard,
-	    agree->id.epoch, agree->id.counter);
-	return out;
-}
-
-static uint32_t
-agree_index(const struct mt_agree_replica *replica)
-{
-	return (uint32_t)(replica - replica->agree->states);
-}
-
-static uint32_t
-agree_node_id(const struct mt_agree_replica *replica)
-{
-	return replica->agree->replicas[agree_index(replica)].node_id;
-}
-
 /* ---- calls ---- */
-
-/* True of errors by which the node has spoken: its copy is of no use. */
-bool
-mt_agree_is_verdict(int rc)
-{
-	return rc == -ENOENT || rc == -EUCLEAN || rc == -EIO || rc == -EROFS || rc == -EBADMSG ||
-	    rc == -ERANGE || rc == -ENOSPC || rc == -EPERM || rc == -EINVAL || rc == -EMSGSIZE;
-}
 
 static void
 agree_finish(struct mt_agree *agree, int rc)
 {
+	assert(!agree->is_stopped);
+	assert(rc <= 0);
 	agree->is_stopped = true;
 	loop_timer_stop(agree->shard->port->loop, &agree->timer);
 	agree->fn(agree, rc, agree->arg);
 }
 
-/* 0, or why it was not asked; asked again when the link comes up, or by the timer. */
 int
 mt_agree_call(struct mt_agree *agree, uint32_t replica_index, struct mt_call *call, mt_call_fn fn,
     void *arg)
@@ -146,6 +107,7 @@ mt_agree_call(struct mt_agree *agree, uint32_t replica_index, struct mt_call *ca
 	    mt_port_link(agree->shard->port, agree->replicas[replica_index].node_id);
 	int rc;
 
+	assert(replica_index < agree->replica_count);
 	if (link == NULL)
 		return -ENOTCONN;
 	call->request.id = agree->id;
@@ -177,39 +139,7 @@ mt_agree_answered(struct mt_agree *agree, int rc)
 	return false;
 }
 
-void
-mt_agree_damage(struct mt_agree_replica *replica, const char *why, int rc)
-{
-	struct mt_agree *agree = replica->agree;
-	char text[AGREE_TEXT_BYTES];
-
-	log_warn("shard %" PRIu32 ": a copy is damaged extent=%s node=%" PRIu32
-		 " length_bytes=%" PRIu64 " rc=%s: %s",
-	    agree->shard->index, agree_text(agree, text), agree_node_id(replica),
-	    replica->length_bytes, log_errno(rc), why);
-	sm_move(&replica->sm, MT_AGREE_DAMAGED);
-}
-
 /* ---- freeze ---- */
-
-static void
-replica_take_length(struct mt_agree_replica *replica, const struct wire_node_reply *reply)
-{
-	replica->length_bytes = reply->offset_bytes;
-	replica->mark_bytes = reply->length_bytes;
-	replica->chain_crc = reply->chain_crc;
-	replica->is_sealed = (reply->flags & WIRE_FLAG_SEALED) != 0;
-	replica->is_cut = replica->is_sealed;
-	if ((reply->flags & WIRE_FLAG_DAMAGED) != 0)
-		mt_agree_damage(replica, "its node says so", -EUCLEAN);
-	else if (!num_is_aligned(replica->length_bytes, BATCH_ALIGN) ||
-	    replica->length_bytes > CLEAVE_CHUNK_BYTES)
-		mt_agree_damage(replica, "its length is none", -EUCLEAN);
-	else if (replica->mark_bytes > replica->length_bytes)
-		mt_agree_damage(replica, "it ends below its mark", -EUCLEAN);
-	else
-		sm_move(&replica->sm, MT_AGREE_FROZEN);
-}
 
 static void
 replica_on_frozen(struct mt_call *call, int rc, const struct wire_node_reply *reply,
@@ -224,7 +154,7 @@ replica_on_frozen(struct mt_call *call, int rc, const struct wire_node_reply *re
 		return;
 	assert(replica->sm.state == MT_AGREE_ASKED);
 	if (rc == 0) {
-		replica_take_length(replica, reply);
+		mt_agree_replica_take_length(replica, reply);
 	} else if (mt_agree_is_verdict(rc)) {
 		replica->length_bytes = replica->mark_bytes = 0;
 		mt_agree_damage(replica, "its node has no good copy", rc);
@@ -239,10 +169,11 @@ replica_on_frozen(struct mt_call *call, int rc, const struct wire_node_reply *re
 static void
 replica_freeze(struct mt_agree_replica *replica)
 {
+	assert(replica->sm.state == MT_AGREE_UNASKED);
 	replica->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_FREEZE };
 	replica->call.piece_count = 0;
-	if (mt_agree_call(replica->agree, agree_index(replica), &replica->call, replica_on_frozen,
-		replica) == 0)
+	if (mt_agree_call(replica->agree, mt_agree_replica_index(replica), &replica->call,
+		replica_on_frozen, replica) == 0)
 		sm_move(&replica->sm, MT_AGREE_ASKED);
 }
 
@@ -251,165 +182,37 @@ replica_freeze(struct mt_agree_replica *replica)
 static void
 agree_stick(struct mt_agree *agree, const char *why)
 {
-	char text[AGREE_TEXT_BYTES];
+	char text[MT_AGREE_TEXT_BYTES];
 
+	assert(agree->sm.state == MT_AGREE_FREEZING);
 	for (uint32_t i = 0; i < agree->replica_count && !agree->is_stuck_logged; i++) {
 		const struct mt_agree_replica *replica = &agree->states[i];
 
 		log_error("shard %" PRIu32 ": cannot be taken over: %s extent=%s node=%" PRIu32
 			  " state=%s length_bytes=%" PRIu64 " mark_bytes=%" PRIu64
 			  " chain=%08" PRIx32,
-		    agree->shard->index, why, agree_text(agree, text), agree_node_id(replica),
-		    sm_state_name(&replica->sm), replica->length_bytes, replica->mark_bytes,
-		    replica->chain_crc);
+		    agree->shard->index, why, mt_agree_text(agree, text),
+		    mt_agree_replica_node_id(replica), sm_state_name(&replica->sm),
+		    replica->length_bytes, replica->mark_bytes, replica->chain_crc);
 	}
 	agree->is_stuck_logged = true;
 	sm_move(&agree->sm, MT_AGREE_STUCK);
 	loop_timer_start(agree->shard->port->loop, &agree->timer, AGREE_STUCK_NS);
 }
 
-bool
-mt_agree_is_good(const struct mt_agree_replica *replica)
-{
-	return replica->sm.state == MT_AGREE_FROZEN;
-}
-
-/* The agreed length and its chain; NULL, or what keeps the answers from agreeing. */
-static const char *
-agree_find_length(struct mt_agree *agree)
-{
-	const struct mt_agree_replica *longest = NULL, *sealed = NULL;
-	uint64_t mark_bytes = 0;
-
-	for (uint32_t i = 0; i < agree->replica_count; i++) {
-		const struct mt_agree_replica *replica = &agree->states[i];
-
-		mark_bytes = num_max(mark_bytes, replica->mark_bytes);
-		if (!mt_agree_is_good(replica))
-			continue;
-		if (longest == NULL ||
-		    (replica->length_bytes > longest->length_bytes) != MUTANT(cut_to_shortest))
-			longest = replica;
-		if (replica->is_sealed &&
-		    (sealed == NULL || replica->length_bytes > sealed->length_bytes))
-			sealed = replica;
-	}
-	if (longest == NULL)
-		return "no copy is undamaged";
-	if (sealed != NULL)
-		longest = sealed;
-	if (mark_bytes > longest->length_bytes)
-		return "no undamaged copy reaches what was acknowledged";
-	for (uint32_t i = 0; i < agree->replica_count; i++) {
-		const struct mt_agree_replica *replica = &agree->states[i];
-
-		if (mt_agree_is_good(replica) && replica->length_bytes == longest->length_bytes &&
-		    replica->chain_crc != longest->chain_crc)
-			return "its copies are of one length and differ";
-	}
-	agree->agreed_bytes = longest->length_bytes;
-	return NULL;
-}
-
-static uint64_t
-agree_mark_bytes(const struct mt_agree *agree)
-{
-	uint64_t mark_bytes = 0;
-
-	for (uint32_t i = 0; i < agree->replica_count; i++)
-		mark_bytes = num_max(mark_bytes, agree->states[i].mark_bytes);
-	return mark_bytes;
-}
-
-/* Whoever lacks something that is known to have been acknowledged has lost it. */
-static void
-agree_damage_short(struct mt_agree *agree)
-{
-	uint64_t mark_bytes = agree_mark_bytes(agree);
-
-	for (uint32_t i = 0; i < agree->replica_count; i++) {
-		struct mt_agree_replica *replica = &agree->states[i];
-
-		if (mt_agree_is_good(replica) && replica->length_bytes < mark_bytes)
-			mt_agree_damage(replica, "it ends below what was acknowledged", -EUCLEAN);
-		else if (mt_agree_is_good(replica) && replica->is_sealed &&
-		    replica->length_bytes < agree->agreed_bytes)
-			mt_agree_damage(replica, "it was sealed shorter than another", -EUCLEAN);
-	}
-}
-
-/* A good replica for which @has_it; NULL: none. */
-static struct mt_agree_replica *
-agree_find(struct mt_agree *agree, bool has_it)
-{
-	for (uint32_t i = 0; i < agree->replica_count; i++) {
-		struct mt_agree_replica *replica = &agree->states[i];
-
-		if (mt_agree_is_good(replica) &&
-		    (replica->length_bytes >= agree->agreed_bytes) == has_it)
-			return replica;
-	}
-	return NULL;
-}
-
 static void agree_cut(struct mt_agree *agree);
-
-static uint32_t
-agree_count(const struct mt_agree *agree, enum mt_agree_replica_state state)
-{
-	uint32_t count = 0;
-
-	for (uint32_t i = 0; i < agree->replica_count; i++)
-		count += agree->states[i].sm.state == state;
-	return count;
-}
-
-/* How many undamaged copies have to say the same before one of them is believed. */
-static uint32_t
-agree_count_wanted(const struct mt_agree *agree)
-{
-	uint32_t count = 0;
-
-	for (uint32_t i = 0; i < agree->replica_count; i++)
-		count += !agree->replicas[i].is_damaged;
-	if (agree->shard->port->settings->min_replicas == 1 || MUTANT(lone_answer))
-		return 1;
-	return (uint32_t)num_min(count, AGREE_PROOF_COUNT);
-}
-
-/* Copies that were made here count: the length was proven before. */
-static bool
-agree_is_proven(const struct mt_agree *agree)
-{
-	for (uint32_t i = 0; i < agree->replica_count; i++) {
-		if (mt_agree_is_good(&agree->states[i]) && agree->states[i].is_sealed)
-			return true;
-	}
-	return agree_count(agree, MT_AGREE_FROZEN) >= agree->wanted_count;
-}
-
-/* May what lies behind the highest mark count, on the good replicas that there are? */
-static bool
-agree_is_enough(const struct mt_agree *agree)
-{
-	uint32_t good_count = agree_count(agree, MT_AGREE_FROZEN);
-
-	return good_count == agree->replica_count ||
-	    good_count >= agree->shard->port->settings->min_replicas ||
-	    agree->agreed_bytes <= agree_mark_bytes(agree);
-}
 
 static void
 agree_log_short(struct mt_agree *agree)
 {
-	char text[AGREE_TEXT_BYTES];
+	char text[MT_AGREE_TEXT_BYTES];
 
 	if (agree->is_short_logged)
 		return;
 	agree->is_short_logged = true;
 	log_warn("shard %" PRIu32 ": extent=%s has %" PRIu32 " good copies, %" PRIu32
 		 " are wanted, and no node is there for another",
-	    agree->shard->index, agree_text(agree, text), agree_count(agree, MT_AGREE_FROZEN),
+	    agree->shard->index, mt_agree_text(agree, text), mt_agree_count(agree, MT_AGREE_FROZEN),
 	    agree->shard->port->settings->min_replicas);
 }
 
@@ -417,10 +220,12 @@ agree_log_short(struct mt_agree *agree)
 static void
 agree_judge(struct mt_agree *agree)
 {
-	const char *why = agree_find_length(agree);
-	bool is_complete = agree_count(agree, MT_AGREE_UNASKED) == 0;
+	const char *why = mt_agree_find_length(agree);
+	bool is_complete = mt_agree_count(agree, MT_AGREE_UNASKED) == 0;
 	struct mt_agree_replica *lacking;
 
+	assert(agree->sm.state == MT_AGREE_FREEZING);
+	assert(mt_agree_count(agree, MT_AGREE_ASKED) == 0);
 	if (why != NULL) {
 		/* A replica that is away may hold records that these have not. */
 		if (is_complete)
@@ -428,15 +233,16 @@ agree_judge(struct mt_agree *agree)
 		return;
 	}
 	agree->is_stuck_logged = false;
-	agree_damage_short(agree);
-	if (!agree_is_proven(agree) && !is_complete)
+	mt_agree_damage_short(agree);
+	if (!mt_agree_is_proven(agree) && !is_complete)
 		return; /* those that are away may know better */
-	lacking = agree_find(agree, false);
+	lacking = mt_agree_find(agree, false);
 	if (lacking != NULL && !MUTANT(tail_not_copied)) {
-		mt_agree_repair(agree, agree_index(agree_find(agree, true)), agree_index(lacking));
+		mt_agree_repair(agree, mt_agree_replica_index(mt_agree_find(agree, true)),
+		    mt_agree_replica_index(lacking));
 		return;
 	}
-	if (!agree_is_enough(agree)) {
+	if (!mt_agree_is_enough(agree)) {
 		if (mt_agree_recall(agree)) {
 			mt_agree_step(agree);
 			return;
@@ -480,13 +286,14 @@ agree_wait_until_ns(const struct mt_agree *agree)
 void
 mt_agree_step(struct mt_agree *agree)
 {
+	assert(agree->magic == AGREE_MAGIC);
 	if (agree->sm.state != MT_AGREE_FREEZING)
 		return;
 	for (uint32_t i = 0; i < agree->replica_count; i++) {
 		if (agree->states[i].sm.state == MT_AGREE_UNASKED)
 			replica_freeze(&agree->states[i]);
 	}
-	if (agree_count(agree, MT_AGREE_ASKED) > 0)
+	if (mt_agree_count(agree, MT_AGREE_ASKED) > 0)
 		return;
 	if (loop_now_ns(agree->shard->port->loop) >= agree_wait_until_ns(agree))
 		agree_judge(agree);
@@ -495,31 +302,9 @@ mt_agree_step(struct mt_agree *agree)
 /* ---- one more node ---- */
 
 void
-mt_agree_replica_init(struct mt_agree *agree, uint32_t index)
-{
-	struct mt_agree_replica *replica = &agree->states[index];
-
-	*replica = (struct mt_agree_replica){ .agree = agree };
-	sm_init(&replica->sm, "agree replica", replica_table, MT_AGREE_UNASKED,
-	    agree->replicas[index].node_id);
-}
-
-void
-mt_agree_replica_set_whole(struct mt_agree *agree, uint32_t index, uint32_t chain_crc)
-{
-	struct mt_agree_replica *replica = &agree->states[index];
-
-	mt_agree_replica_init(agree, index);
-	replica->length_bytes = agree->agreed_bytes;
-	replica->chain_crc = chain_crc;
-	replica->is_sealed = replica->is_cut = true;
-	sm_move(&replica->sm, MT_AGREE_ASKED);
-	sm_move(&replica->sm, MT_AGREE_FROZEN);
-}
-
-void
 mt_agree_placed(struct mt_agree *agree, int rc)
 {
+	assert(agree->sm.state == MT_AGREE_COPYING && agree->copy == NULL);
 	if (rc == -ESTALE) {
 		agree_finish(agree, rc);
 		return;
@@ -535,8 +320,9 @@ static void
 agree_cut_done(struct mt_agree *agree)
 {
 	uint32_t good_count = 0;
-	char text[AGREE_TEXT_BYTES];
+	char text[MT_AGREE_TEXT_BYTES];
 
+	assert(agree->sm.state == MT_AGREE_CUTTING && agree->outstanding_count == 0);
 	for (uint32_t i = 0; i < agree->replica_count; i++) {
 		const struct mt_agree_replica *replica = &agree->states[i];
 
@@ -552,7 +338,8 @@ agree_cut_done(struct mt_agree *agree)
 	}
 	if (good_count < agree->replica_count)
 		log_warn("shard %" PRIu32 ": extent=%s has %" PRIu32 " of %" PRIu32 " copies",
-		    agree->shard->index, agree_text(agree, text), good_count, agree->replica_count);
+		    agree->shard->index, mt_agree_text(agree, text), good_count,
+		    agree->replica_count);
 	sm_move(&agree->sm, MT_AGREE_DONE);
 	agree_finish(agree, 0);
 }
@@ -606,7 +393,7 @@ static void
 agree_log_waiting(struct mt_agree *agree)
 {
 	uint64_t now_ns = loop_now_ns(agree->shard->port->loop);
-	char text[AGREE_TEXT_BYTES];
+	char text[MT_AGREE_TEXT_BYTES];
 
 	if (agree->sm.state != MT_AGREE_FREEZING || now_ns - agree->log_ns < AGREE_LOG_NS)
 		return;
@@ -616,7 +403,7 @@ agree_log_waiting(struct mt_agree *agree)
 			log_info("shard %" PRIu32 ": waits for node %" PRIu32
 				 " to freeze extent %s",
 			    agree->shard->index, agree->replicas[i].node_id,
-			    agree_text(agree, text));
+			    mt_agree_text(agree, text));
 	}
 }
 
@@ -628,6 +415,7 @@ agree_start_timer(struct mt_agree *agree)
 	uint64_t now_ns = loop_now_ns(loop), wait_ns = AGREE_RETRY_NS;
 	uint64_t until_ns = agree_wait_until_ns(agree);
 
+	assert(!agree->is_stopped);
 	if (until_ns > now_ns)
 		wait_ns = num_min(wait_ns, until_ns - now_ns);
 	loop_timer_start(loop, &agree->timer, wait_ns);
@@ -640,6 +428,7 @@ agree_on_timer(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	CHECK_OBJ(agree, AGREE_MAGIC);
+	assert(!agree->is_stopped);
 	if (agree->sm.state == MT_AGREE_STUCK) {
 		for (uint32_t i = 0; i < agree->replica_count; i++)
 			sm_move(&agree->states[i].sm, MT_AGREE_UNASKED);
@@ -656,6 +445,8 @@ mt_agree_start(struct mt_agree *agree)
 {
 	struct loop *loop = agree->shard->port->loop;
 
+	assert(agree->magic != AGREE_MAGIC);
+	assert(agree->fn != NULL);
 	assert(agree->replica_count >= 1);
 	assert(agree->replica_count <= MT_REPLICAS_MAX);
 	agree->head = mt_calloc(1, BATCH_HEAD_BYTES_MAX);
@@ -671,7 +462,7 @@ mt_agree_start(struct mt_agree *agree)
 	agree->copy = NULL;
 	agree->copy_tried = agree->orphans_tried = 0;
 	agree->passed_count = 0;
-	agree->wanted_count = agree_count_wanted(agree);
+	agree->wanted_count = mt_agree_count_wanted(agree);
 	/* Links come up one after the other: the first seconds are nothing to tell of. */
 	agree->log_ns = loop_now_ns(loop) - AGREE_LOG_NS + 2 * AGREE_RETRY_NS;
 	loop_timer_init(&agree->timer, agree_on_timer, agree);

@@ -12,6 +12,7 @@
 #include "common/limits.h"
 #include "common/replica.h"
 #include "extent/call.h"
+#include "shard/agree_replica.h"
 
 struct mt_agree;
 struct mt_copy;
@@ -20,25 +21,6 @@ struct split_msg;
 
 #define MT_AGREE_READS_MAX 4u
 _Static_assert(MT_AGREE_READS_MAX *MT_RECEIVE_BYTES >= BATCH_BYTES_MAX, "reads hold a batch");
-
-enum mt_agree_replica_state {
-	MT_AGREE_UNASKED,
-	MT_AGREE_ASKED,   /* FREEZE is out */
-	MT_AGREE_FROZEN,  /* its length is known */
-	MT_AGREE_DAMAGED, /* it counts for nothing but its mark */
-	MT_AGREE_REPLICA_STATE_NR
-};
-
-struct mt_agree_replica {
-	struct mt_agree *agree;
-	struct sm sm;
-	struct mt_call call; /* FREEZE, APPEND or CUT */
-	uint64_t length_bytes;
-	uint64_t mark_bytes;
-	uint32_t chain_crc;
-	bool is_sealed; /* the node says so */
-	bool is_cut;
-};
 
 /* A batch on its way from one replica to another: the messages that hold it. */
 struct mt_agree_repair {
@@ -115,32 +97,30 @@ struct mt_agree {
  * owner. @agree may be finished in it. Returns 0; -ENOMEM: no @fn.
  */
 int mt_agree_start(struct mt_agree *agree);
+/* mt_agree_on_link -- a link has changed: nodes that were not asked are. Also of one that has not begun, or has ended. */
 void mt_agree_on_link(struct mt_agree *agree, struct mt_link *link, bool is_up);
 /* mt_agree_stop -- @fn is not called any more; calls that are out end by themselves. */
 void mt_agree_stop(struct mt_agree *agree);
-/* mt_agree_is_quiet -- no call is out: the memory may go. */
+/* mt_agree_is_quiet -- no call is out: the memory may go, by mt_agree_fini. Also before the first start. */
 bool mt_agree_is_quiet(const struct mt_agree *agree);
 void mt_agree_fini(struct mt_agree *agree);
 
 #define AGREE_MAGIC 0x45524741u /* "AGRE" */
 
 /* For agree_repair.c and agree_copy.c. */
-/* mt_agree_call -- 0, or why it was not asked; asked again when the link comes up, or by the timer. */
+/*
+ * mt_agree_call -- ask replica @replica_index; @call->request has the opcode, and what is its own
+ *
+ * 0: @fn follows, and begins with mt_agree_answered. Else why it was not asked: it is when the link comes up, or by
+ * the timer.
+ */
 int mt_agree_call(struct mt_agree *agree, uint32_t replica_index, struct mt_call *call,
     mt_call_fn fn, void *arg);
-/* mt_agree_answered -- true when the answer is for nobody any more. */
+/* mt_agree_answered -- a call has come back with @rc; true: that is for nobody any more. */
 bool mt_agree_answered(struct mt_agree *agree, int rc);
-/* mt_agree_is_verdict -- an error by which the node has spoken: its copy is of no use. */
-bool mt_agree_is_verdict(int rc);
-void mt_agree_damage(struct mt_agree_replica *replica, const char *why, int rc);
 /* mt_agree_step -- in FREEZING: ask who was not asked; judge when all have answered, or those that will. */
 void mt_agree_step(struct mt_agree *agree);
-
-/* mt_agree_replica_init -- replica @index is one that was not asked yet. */
-void mt_agree_replica_init(struct mt_agree *agree, uint32_t index);
+/* mt_agree_placed -- COPYING has ended: 0: with one more replica; -ESTALE: a node knows a newer owner; else without. */
 void mt_agree_placed(struct mt_agree *agree, int rc);
-/* mt_agree_replica_set_whole -- replica @index is a new copy, cut at the agreed length. */
-void mt_agree_replica_set_whole(struct mt_agree *agree, uint32_t index, uint32_t chain_crc);
-bool mt_agree_is_good(const struct mt_agree_replica *replica);
 
 #endif /* CLEAVE_MIDDLETIER_SHARD_AGREE_H */

@@ -33,6 +33,7 @@
 #include "extent/node_link.h"
 #include "shard/agree.h"
 #include "shard/agree_copy.h"
+#include "shard/agree_replica.h"
 
 static void agree_find_orphan(struct mt_agree *agree, uint64_t cursor);
 
@@ -49,6 +50,7 @@ agree_has_node(const struct mt_agree *agree, uint32_t node_id)
 static bool
 agree_has_passed(const struct mt_agree *agree, uint32_t node_id)
 {
+	assert(agree->passed_count <= MT_REPLICAS_MAX);
 	for (uint32_t i = 0; i < agree->passed_count; i++) {
 		if (agree->passed[i].node_id == node_id)
 			return true;
@@ -122,6 +124,7 @@ agree_add(struct mt_agree *agree, uint64_t incarnation)
 	uint32_t slot = agree_pick_slot(agree);
 	uint32_t chain_crc = 0;
 
+	assert(slot < MT_REPLICAS_MAX);
 	for (uint32_t i = 0; i < agree->replica_count; i++) {
 		if (mt_agree_is_good(&agree->states[i]))
 			chain_crc = agree->states[i].chain_crc;
@@ -140,6 +143,7 @@ agree_on_copied(struct mt_copy *copy, int rc, uint64_t incarnation, void *arg)
 {
 	struct mt_agree *agree = arg;
 
+	assert(agree->sm.state == MT_AGREE_COPYING);
 	assert(agree->copy == copy);
 	agree->copy = NULL;
 	if (rc == 0) {
@@ -168,10 +172,12 @@ agree_copy_to(struct mt_agree *agree, const struct mt_link *link)
 		.fn = agree_on_copied,
 		.arg = agree };
 
+	assert(agree->copy == NULL);
 	for (uint32_t i = 0; i < agree->replica_count; i++) {
 		if (mt_agree_is_good(&agree->states[i]))
 			options.sources[options.source_count++] = agree->replicas[i];
 	}
+	assert(options.source_count > 0);
 	agree->copy_node_id = link->node_id;
 	agree->copy = mt_copy_start(&options);
 	return agree->copy != NULL ? 0 : -errno;
@@ -183,6 +189,7 @@ agree_find_away(const struct mt_agree *agree, uint32_t index)
 {
 	const struct mt_link *link = mt_port_link(agree->shard->port, agree->passed[index].node_id);
 
+	assert(index < agree->passed_count);
 	if (link == NULL || !mt_link_is_up(link))
 		return -1;
 	for (uint32_t i = 0; i < agree->replica_count; i++) {
@@ -197,6 +204,7 @@ agree_find_away(const struct mt_agree *agree, uint32_t index)
 bool
 mt_agree_recall(struct mt_agree *agree)
 {
+	assert(agree->sm.state == MT_AGREE_FREEZING);
 	for (uint32_t i = 0; i < agree->passed_count; i++) {
 		struct mt_replica returned = agree->passed[i];
 		int slot = agree_find_away(agree, i);
@@ -216,6 +224,7 @@ mt_agree_place(struct mt_agree *agree)
 {
 	struct mt_link *link;
 
+	assert(agree->sm.state == MT_AGREE_FREEZING && agree->copy == NULL);
 	while ((link = agree_pick_node(agree)) != NULL) {
 		agree->copy_tried |= UINT64_C(1) << link->index;
 		if (agree_copy_to(agree, link) != 0)
@@ -237,6 +246,7 @@ orphan_call(struct mt_agree *agree, const struct wire_node *request, mt_call_fn 
 	struct mt_link *link = mt_port_link(agree->shard->port, agree->copy_node_id);
 	int rc = -ENOTCONN;
 
+	assert(agree->copy == NULL);
 	agree->call.request = *request;
 	agree->call.request.epoch = agree->shard->epoch;
 	agree->call.piece_count = 0;
@@ -258,6 +268,7 @@ agree_on_orphan_deleted(struct mt_call *call, int rc, const struct wire_node_rep
 
 	(void)call;
 	(void)reply;
+	assert(agree->outstanding_count > 0);
 	assert(msg == NULL);
 	agree->outstanding_count--;
 	if (agree->is_stopped)
@@ -293,6 +304,7 @@ agree_on_orphans(struct mt_call *call, int rc, const struct wire_node_reply *rep
 	struct orphan_look look = { .id = &agree->id };
 	uint64_t incarnation, cursor = 0;
 
+	assert(agree->outstanding_count > 0);
 	agree->outstanding_count--;
 	if (rc == 0 && !agree->is_stopped) {
 		rc = mt_list_page(agree->shard->port, call, reply, msg, orphan_take_listed, &look);
@@ -327,6 +339,7 @@ agree_find_orphan(struct mt_agree *agree, uint64_t cursor)
 		.offset_bytes = cursor },
 	    agree_on_orphans);
 
+	assert(agree->sm.state == MT_AGREE_COPYING);
 	if (rc != 0)
 		mt_agree_placed(agree, rc);
 }

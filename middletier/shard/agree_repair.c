@@ -21,6 +21,7 @@
 #include "common/shard.h"
 #include "shard/agree.h"
 #include "shard/agree_repair.h"
+#include "shard/agree_replica.h"
 
 /* ---- repair: read ---- */
 
@@ -38,6 +39,7 @@ repair_release(struct mt_agree_repair *repair)
 static void
 repair_failed(struct mt_agree *agree, struct mt_agree_replica *replica, const char *why, int rc)
 {
+	assert(rc < 0);
 	repair_release(&agree->repair);
 	sm_move(&agree->sm, MT_AGREE_FREEZING);
 	if (mt_agree_is_verdict(rc))
@@ -62,6 +64,8 @@ repair_read_piece(struct mt_agree *agree, uint32_t index, uint32_t bytes)
 	uint64_t offset_bytes = agree->states[repair->to].length_bytes;
 	int rc;
 
+	assert(index < MT_AGREE_READS_MAX);
+	assert(bytes > 0 && bytes <= MT_RECEIVE_BYTES);
 	call->request = (struct wire_node){ .opcode = WIRE_EXTENT_READ,
 		.offset_bytes = offset_bytes + (uint64_t)index * MT_RECEIVE_BYTES,
 		.length_bytes = bytes };
@@ -103,6 +107,7 @@ repair_read_rest(struct mt_agree *agree)
 	uint32_t batch_bytes = repair->info.batch_bytes;
 	int rc = 0;
 
+	assert(batch_bytes <= MT_AGREE_READS_MAX * MT_RECEIVE_BYTES);
 	repair->read_count = (batch_bytes + MT_RECEIVE_BYTES - 1) / MT_RECEIVE_BYTES;
 	for (uint32_t i = 1; i < repair->read_count && rc == 0; i++)
 		rc = repair_read_piece(agree, i,
@@ -119,6 +124,8 @@ repair_on_read(struct mt_call *call, int rc, const struct wire_node_reply *reply
 	uint32_t index = (uint32_t)(call - repair->reads);
 
 	(void)reply;
+	assert(index < MT_AGREE_READS_MAX);
+	assert(repair->read_outstanding_count > 0);
 	repair->read_outstanding_count--;
 	if (rc != 0 && msg != NULL)
 		split_msg_release(msg);
@@ -152,6 +159,8 @@ mt_agree_repair(struct mt_agree *agree, uint32_t from, uint32_t to)
 	uint64_t left_bytes = agree->agreed_bytes - agree->states[to].length_bytes;
 	int rc;
 
+	assert(from < agree->replica_count && to < agree->replica_count && from != to);
+	assert(left_bytes > 0);
 	repair->from = from;
 	repair->to = to;
 	repair->read_rc = 0;
@@ -206,6 +215,7 @@ repair_append(struct mt_agree *agree)
 	uint32_t batch_bytes = repair->info.batch_bytes;
 	int rc;
 
+	assert(repair->read_count > 0 && repair->read_count <= MT_AGREE_READS_MAX);
 	to->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_APPEND,
 		.offset_bytes = to->length_bytes,
 		.length_bytes = batch_bytes,

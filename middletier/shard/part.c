@@ -2,14 +2,17 @@
 /* part.c -- a list of a shard's parts, and what is done with all of them in its order */
 #include <stddef.h>
 
+#include "base/check.h"
 #include "shard/part.h"
 
 int
 mt_parts_init(const struct mt_part *parts, uint32_t count, struct mt_shard *shard)
 {
+	assert(count > 0);
 	for (uint32_t i = 0; i < count; i++) {
 		int rc = parts[i].init == NULL ? 0 : parts[i].init(shard);
 
+		assert(parts[i].name != NULL);
 		if (rc != 0) {
 			mt_parts_fini(parts, i, shard);
 			return rc;
@@ -30,6 +33,7 @@ mt_parts_start(const struct mt_part *parts, uint32_t count, struct mt_shard *sha
 void
 mt_parts_stop(const struct mt_part *parts, uint32_t count, struct mt_shard *shard, int rc)
 {
+	assert(rc < 0);
 	for (uint32_t i = count; i-- > 0;) {
 		if (parts[i].stop != NULL)
 			parts[i].stop(shard);

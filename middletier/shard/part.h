@@ -28,6 +28,7 @@ struct mt_part {
 int mt_parts_init(const struct mt_part *parts, uint32_t count, struct mt_shard *shard);
 
 /* The others go through the list from its end to its beginning. */
+/* mt_parts_start -- the shard is SERVING. */
 void mt_parts_start(const struct mt_part *parts, uint32_t count, struct mt_shard *shard);
 /* mt_parts_stop -- @rc < 0 is the answer to requests. */
 void mt_parts_stop(const struct mt_part *parts, uint32_t count, struct mt_shard *shard, int rc);
@@ -36,6 +37,7 @@ const char *mt_parts_busy(const struct mt_part *parts, uint32_t count,
     const struct mt_shard *shard);
 /* mt_parts_reset -- the parts are quiet; a shard that was stopped may be started again. */
 void mt_parts_reset(const struct mt_part *parts, uint32_t count, struct mt_shard *shard);
+/* mt_parts_on_link -- @link came up or went down. mt_parts_fini -- the parts go, in any state. */
 void mt_parts_on_link(const struct mt_part *parts, uint32_t count, struct mt_shard *shard,
     struct mt_link *link, bool is_up);
 void mt_parts_fini(const struct mt_part *parts, uint32_t count, struct mt_shard *shard);

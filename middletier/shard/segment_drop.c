@@ -63,6 +63,7 @@ drop_has(const struct segment_drop *drop, const struct mt_chunk *chunk)
 {
 	uint64_t segment = chunk->number / CLEAVE_SEGMENT_CHUNKS;
 
+	assert(drop->segment_count > 0);
 	return segment >= drop->segment_base && segment - drop->segment_base < drop->segment_count;
 }
 
@@ -71,6 +72,7 @@ drop_on_committed(int rc, void *arg)
 {
 	struct segment_drop *drop = arg;
 
+	assert(drop->is_committing);
 	drop->is_committing = false;
 	drop->is_committed = rc == 0;
 }
@@ -81,6 +83,7 @@ drop_commit(struct segment_drop *drop)
 	struct mt_edit edits[MT_COMMIT_EDITS_MAX];
 	int rc;
 
+	assert(drop->run_count > 0 && !drop->is_committing);
 	for (uint32_t i = 0; i < drop->run_count; i++) {
 		const struct mt_run *run = drop->runs[i];
 		const struct mt_extent *extent = mt_shard_extent(drop->shard, run->extent_index);
@@ -103,6 +106,7 @@ drop_commit(struct segment_drop *drop)
 static bool
 drop_forget_runs(struct segment_drop *drop)
 {
+	assert(drop->is_committed && !drop->is_committing);
 	while (drop->run_count > 0) {
 		struct mt_run *run = drop->runs[drop->run_count - 1];
 
@@ -206,6 +210,7 @@ drop_log(struct segment_drop *drop)
 static void
 drop_free(struct segment_drop *drop)
 {
+	assert(!drop->is_committing);
 	list_remove(&drop->link);
 	mt_free(drop);
 }
@@ -236,6 +241,7 @@ mt_segments_drop(struct mt_shard *shard, uint64_t segment_base, uint32_t segment
 	struct segment_drop *drop;
 	int rc;
 
+	assert(segment_count > 0);
 	assert(shard->sm.state == MT_SHARD_SERVING);
 	/* Sessions of it have been closed; what they had in flight ends. */
 	if (write_is_at(shard->write, segment_base, segment_count))

@@ -27,6 +27,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "base/sm.h"
+#include "catalog/cluster_key.h"
 #include "cleave/loop.h"
 #include "common/alloc.h"
 #include "common/port.h"
@@ -39,6 +40,7 @@
 #include "extent/copy.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
+#include "extent/node_link.h"
 #include "index/index.h"
 #include "index/ring.h"
 #include "index/run_load.h"
@@ -80,6 +82,7 @@ static const struct sm_state shard_table[MT_SHARD_STATE_NR] = {
 static int
 ring_init(struct mt_shard *shard)
 {
+	assert(shard->ring == NULL);
 	shard->ring = mt_ring_create(shard->port, shard->port->ring_bytes);
 	return shard->ring == NULL ? -ENOMEM : 0;
 }
@@ -290,6 +293,7 @@ mt_shard_init(struct mt_shard *shard, struct mt_port *port, uint32_t index)
 {
 	int rc;
 
+	assert(index < port->cluster->shard_count);
 	*shard = (struct mt_shard){ .port = port, .events = &shard_events, .index = index };
 	shard->life = mt_calloc(1, sizeof(*shard->life));
 	if (shard->life == NULL)
@@ -340,6 +344,7 @@ mt_shard_want(struct mt_shard *shard, bool is_wanted)
 static void
 shard_look_later(struct mt_shard *shard, uint64_t ns)
 {
+	assert(shard->sm.state == MT_SHARD_STOPPED);
 	loop_timer_start(shard->port->loop, &shard->life->quiet_timer, ns);
 }
 
@@ -372,6 +377,7 @@ mt_shard_is_quiet(const struct mt_shard *shard)
 static void
 shard_reset(struct mt_shard *shard)
 {
+	assert(mt_shard_is_quiet(shard));
 	mt_parts_reset(shard_parts, SHARD_PART_COUNT, shard);
 	shard->next_counter = shard->next_sequence = shard->cut = 0;
 	shard->life->is_releasing = false;
@@ -388,6 +394,7 @@ shard_on_released(int rc, const struct mt_root *root, void *arg)
 
 	(void)root;
 	CHECK_OBJ(shard, SHARD_MAGIC);
+	assert(shard->sm.state == MT_SHARD_STOPPED);
 	/* Somebody else's by now is as good. */
 	if (rc == 0)
 		log_info("shard %" PRIu32 ": released epoch=%" PRIu32, shard->index, shard->epoch);
@@ -407,6 +414,7 @@ shard_on_loaded(int rc, const struct mt_root *root, void *arg)
 	struct mt_root released;
 
 	CHECK_OBJ(shard, SHARD_MAGIC);
+	assert(shard->sm.state == MT_SHARD_STOPPED);
 	if (rc == -ENOENT || rc == -EBADMSG ||
 	    (rc == 0 &&
 		(root->gateway_id != settings->gateway_id || root->boot_id != settings->boot_id ||
@@ -429,6 +437,7 @@ shard_release(struct mt_shard *shard)
 {
 	int rc = mt_root_load(shard, shard_on_loaded, shard);
 
+	assert(shard->life->is_releasing);
 	if (rc != 0)
 		shard_on_released(rc, NULL, shard);
 }
@@ -472,6 +481,7 @@ void
 mt_shard_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up)
 {
 	CHECK_OBJ(shard, SHARD_MAGIC);
+	assert(link->port == shard->port);
 	if (!shard_is_running(shard))
 		return;
 	mt_parts_on_link(shard_parts, SHARD_PART_COUNT, shard, link, is_up);

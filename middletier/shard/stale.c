@@ -42,6 +42,7 @@ struct mt_stale_node {
 static void
 stale_finish(struct mt_stale_check *check, int rc)
 {
+	assert(check->is_running && rc <= 0);
 	check->is_running = false;
 	loop_timer_stop(check->shard->port->loop, &check->timer);
 	check->fn(rc, check->arg);
@@ -70,6 +71,8 @@ stale_is_manifest_gone(const struct mt_stale_check *check)
 	const struct mt_root *root = &check->root;
 	uint32_t have_count = 0, lack_count = 0;
 
+	assert(root->has_manifest);
+	assert(root->manifest_replica_count <= MT_REPLICAS_MAX);
 	for (uint32_t i = 0; i < root->manifest_replica_count; i++) {
 		const struct mt_stale_node *node =
 		    stale_node_heard(check, root->manifest_replicas[i].node_id);
@@ -89,6 +92,7 @@ stale_wanted(const struct mt_stale_check *check)
 	const struct mt_port *port = check->shard->port;
 	uint32_t copies = (uint32_t)num_min(port->settings->min_replicas, port->link_count);
 
+	assert(port->settings->min_replicas > 0);
 	if (check->root.has_manifest)
 		return 1;
 	return (uint32_t)num_max(port->link_count - copies + 1, copies);
@@ -97,6 +101,7 @@ stale_wanted(const struct mt_stale_check *check)
 static void
 stale_log_wait(struct mt_stale_check *check, uint32_t listed, uint32_t wanted)
 {
+	assert(listed < wanted);
 	if (!check->has_waited || check->is_wait_logged)
 		return;
 	check->is_wait_logged = true;
@@ -112,6 +117,7 @@ stale_try_finish(struct mt_stale_check *check)
 	uint32_t wanted = stale_wanted(check);
 	uint32_t listed = 0, connecting = 0;
 
+	assert(check->is_running);
 	if (check->is_stale) {
 		stale_finish(check, -ESTALE);
 		return;
@@ -188,6 +194,7 @@ stale_on_listed(struct mt_call *call, int rc, const struct wire_node_reply *repl
 	uint64_t cursor = reply == NULL ? 0 : reply->offset_bytes;
 
 	CHECK_OBJ(check, STALE_MAGIC);
+	assert(node->is_out);
 	node->is_out = false;
 	if (rc == 0 && !check->is_stopped)
 		rc = mt_list_page(check->shard->port, call, reply, msg, stale_take_listed, node);
@@ -210,6 +217,7 @@ stale_ask(struct mt_stale_node *node, uint64_t cursor)
 {
 	struct mt_shard *shard = node->check->shard;
 
+	assert(!node->is_out);
 	node->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_LIST,
 		.id = { .shard = shard->index },
 		.offset_bytes = cursor,
@@ -226,6 +234,7 @@ stale_on_timer(struct loop_timer *timer, void *arg)
 	bool must_ask = false;
 
 	CHECK_OBJ(check, STALE_MAGIC);
+	assert(check->is_running);
 	check->has_waited = true;
 	for (uint32_t i = 0; i < check->shard->port->link_count; i++) {
 		struct mt_stale_node *node = &check->nodes[i];
@@ -245,6 +254,7 @@ mt_stale_start(struct mt_stale_check *check)
 {
 	struct mt_port *port = check->shard->port;
 
+	assert(check->fn != NULL && check->epoch > 0);
 	assert(!check->is_running);
 	check->nodes = mt_calloc(num_max(port->link_count, 1), sizeof(*check->nodes));
 	if (check->nodes == NULL)
@@ -272,6 +282,7 @@ mt_stale_on_link(struct mt_stale_check *check, struct mt_link *link, bool is_up)
 	if (!check->is_running)
 		return;
 	CHECK_OBJ(check, STALE_MAGIC);
+	assert(link->index < check->shard->port->link_count);
 	node = &check->nodes[link->index];
 	if (is_up && !node->is_out && !node->is_listed)
 		stale_ask(node, 0);
@@ -280,6 +291,7 @@ mt_stale_on_link(struct mt_stale_check *check, struct mt_link *link, bool is_up)
 void
 mt_stale_stop(struct mt_stale_check *check)
 {
+	assert(check->magic == 0 || check->magic == STALE_MAGIC);
 	if (check->magic == 0)
 		return;
 	check->is_running = false;

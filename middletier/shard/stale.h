@@ -20,7 +20,7 @@ struct mt_link;
 struct mt_shard;
 struct mt_stale_node;
 
-/* rc 0; -ESTALE some node knows a newer owner or manifest. */
+/* @rc: 0: no node that was heard knows more; -ESTALE: one knows a newer owner or manifest, check->text says which. */
 typedef void (*mt_stale_fn)(int rc, void *arg);
 
 struct mt_stale_check {
@@ -51,9 +51,11 @@ struct mt_stale_check {
  * Returns 0; -ENOMEM: no @fn.
  */
 int mt_stale_start(struct mt_stale_check *check);
+/* mt_stale_on_link -- a node that came up is asked. Also while none is running. */
 void mt_stale_on_link(struct mt_stale_check *check, struct mt_link *link, bool is_up);
 /* mt_stale_stop -- @fn is not called any more; calls that are out end by themselves. */
 void mt_stale_stop(struct mt_stale_check *check);
+/* mt_stale_is_quiet -- no call is out. mt_stale_fini -- free it; both also before the first start. */
 bool mt_stale_is_quiet(const struct mt_stale_check *check);
 void mt_stale_fini(struct mt_stale_check *check);
 

@@ -90,6 +90,8 @@ mt_takeover_run(struct mt_takeover *takeover)
 	struct mt_shard *shard = takeover->shard;
 	int rc = TAKEOVER_DONE;
 
+	assert(!mt_takeover_is_stopped(takeover));
+	assert(takeover->step < TAKEOVER_STEP_NR);
 	while (rc == TAKEOVER_DONE) {
 		const struct takeover_step *step = &steps[takeover->step];
 
@@ -106,6 +108,8 @@ mt_takeover_run(struct mt_takeover *takeover)
 void
 mt_takeover_next(struct mt_takeover *takeover, int rc)
 {
+	assert(rc <= 0);
+	assert(takeover->step < TAKEOVER_SERVE);
 	if (rc != 0) {
 		mt_takeover_retry_from(takeover, takeover->step, rc);
 		return;
@@ -117,6 +121,7 @@ mt_takeover_next(struct mt_takeover *takeover, int rc)
 void
 mt_takeover_retry_from(struct mt_takeover *takeover, enum mt_takeover_step step, int rc)
 {
+	assert(rc < 0 && step <= takeover->step);
 	takeover->step = step;
 	mt_takeover_pause(takeover, &takeover->retry_timer, rc);
 }
@@ -126,6 +131,7 @@ mt_takeover_pause(struct mt_takeover *takeover, struct loop_timer *timer, int rc
 {
 	struct loop *loop = takeover->shard->port->loop;
 
+	assert(rc < 0);
 	if (!takeover->is_retry_logged)
 		log_warn("shard %" PRIu32 ": waits for %s state=%s rc=%s", takeover->shard->index,
 		    rc == -ENOMEM ? "memory" : "the metadata store",
@@ -154,6 +160,7 @@ mt_takeover_is_stopped(const struct mt_takeover *takeover)
 void
 mt_takeover_give_up(struct mt_takeover *takeover, int rc, const char *why)
 {
+	assert(rc < 0);
 	log_error("shard %" PRIu32 ": stopped: %s epoch=%" PRIu32 " rc=%s", takeover->shard->index,
 	    why, takeover->shard->epoch, log_errno(rc));
 	mt_shard_stop(takeover->shard, rc);
@@ -176,6 +183,7 @@ mt_takeover_on_stale(struct mt_shard *shard)
 static void
 takeover_init(struct mt_takeover *takeover, struct mt_shard *shard)
 {
+	assert(shard != NULL);
 	*takeover = (struct mt_takeover){ .magic = TAKEOVER_MAGIC, .shard = shard };
 	mt_manifest_state_init(&takeover->state);
 	loop_timer_init(&takeover->retry_timer, takeover_on_retry, takeover);
@@ -189,6 +197,7 @@ mt_takeover_init(struct mt_shard *shard)
 {
 	struct mt_takeover *takeover = mt_calloc(1, sizeof(*takeover));
 
+	assert(shard->takeover == NULL);
 	shard->stale_root = mt_calloc(1, sizeof(*shard->stale_root));
 	if (takeover == NULL || shard->stale_root == NULL) {
 		mt_free(shard->stale_root);

@@ -18,8 +18,11 @@ struct mt_extent;
 struct mt_link;
 struct mt_shard;
 
-void mt_takeover_start(struct mt_shard *shard); /* ends in mt_shard_start */
+/* mt_takeover_start -- the shard is IDLE. Ends in mt_shard_start, or in mt_shard_stop; the log says why. */
+void mt_takeover_start(struct mt_shard *shard);
+/* mt_takeover_on_link -- a link has changed: whatever waits for nodes looks again. */
 void mt_takeover_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up);
+/* mt_takeover_fini -- in any state, also without init. */
 void mt_takeover_fini(struct mt_shard *shard);
 
 /* mt_takeover_init -- before mt_takeover_start, which cannot fail then. -ENOMEM. */
@@ -95,6 +98,7 @@ struct mt_takeover {
 	uint64_t next_sequence; /* behind the last record replayed */
 };
 
+/* mt_takeover_is_stopped -- the shard was stopped meanwhile: an answer is for nobody any more. */
 bool mt_takeover_is_stopped(const struct mt_takeover *takeover);
 /* mt_takeover_give_up -- the shard stops for good, and the log says why. */
 void mt_takeover_give_up(struct mt_takeover *takeover, int rc, const char *why);

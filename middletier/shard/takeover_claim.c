@@ -41,6 +41,7 @@ takeover_is_known_stale(const struct mt_shard *shard, const struct mt_root *root
 {
 	const struct mt_stale_root *stale = shard->stale_root;
 
+	assert(shard->sm.state == MT_SHARD_CLAIMING);
 	return stale->count > 0 && mt_root_is_equal(root, &stale->root) &&
 	    loop_now_ns(shard->port->loop) < stale->until_ns;
 }
@@ -52,6 +53,7 @@ takeover_prepare(struct mt_takeover *takeover, const struct mt_root *root)
 	struct mt_port *port = takeover->shard->port;
 	struct mt_root *wanted = &takeover->wanted;
 
+	assert(takeover->step == TAKEOVER_LOAD_ROOT);
 	takeover->looked = *wanted = *root;
 	if (takeover_is_known_stale(takeover->shard, root)) {
 		mt_shard_stop(takeover->shard, -ESTALE);
@@ -96,6 +98,7 @@ mt_takeover_load_root(struct mt_takeover *takeover)
 {
 	struct mt_shard *shard = takeover->shard;
 
+	assert(takeover->step == TAKEOVER_LOAD_ROOT);
 	if (shard->block_index == NULL)
 		shard->block_index = mt_index_create(shard);
 	if (shard->block_index == NULL)
@@ -126,6 +129,8 @@ mt_takeover_look_for_newer(struct mt_takeover *takeover)
 {
 	struct mt_stale_check *check = &takeover->stale;
 
+	assert(takeover->step == TAKEOVER_LOOK_FOR_NEWER);
+	assert(takeover->wanted.epoch > 0);
 	mt_stale_fini(check); /* of a claim that somebody else was before */
 	check->shard = takeover->shard;
 	check->root = takeover->looked;
@@ -164,6 +169,7 @@ takeover_refresh(struct mt_takeover *takeover)
 {
 	int rc = mt_shard_volumes_refresh(takeover->shard, takeover_on_refreshed, takeover);
 
+	assert(!takeover->is_refreshed);
 	if (rc != 0)
 		takeover_on_refreshed(rc, takeover);
 }
@@ -221,6 +227,8 @@ mt_takeover_claim(struct mt_takeover *takeover)
 {
 	int rc = mt_root_claim(takeover->shard, &takeover->wanted, takeover_on_claimed, takeover);
 
+	assert(takeover->step == TAKEOVER_CLAIM);
+	assert(takeover->wanted.epoch == takeover->looked.epoch + 1);
 	takeover->shard->life->is_claimed = true;
 	return rc;
 }

@@ -19,6 +19,7 @@
 #include "common/root_ops.h"
 #include "common/settings.h"
 #include "common/shard.h"
+#include "common/shard_state.h"
 #include "extent/node_link.h"
 #include "extent/placement.h"
 #include "extent/replay.h"
@@ -42,6 +43,7 @@ takeover_start_agree(struct mt_takeover *takeover, const struct mt_state_extent 
 {
 	struct mt_agree *agree = &takeover->agree;
 
+	assert(takeover->shard->sm.state == MT_SHARD_AGREEING);
 	agree->shard = takeover->shard;
 	agree->id = extent->id;
 	agree->kind = extent->kind;
@@ -84,6 +86,7 @@ mt_takeover_agree_manifest(struct mt_takeover *takeover)
 		.kind = EXTENT_MANIFEST,
 		.replica_count = root->manifest_replica_count };
 
+	assert(takeover->step == TAKEOVER_AGREE_MANIFEST);
 	if (!takeover_is_manifest_open(takeover))
 		return TAKEOVER_DONE;
 	memcpy(extent.replicas, root->manifest_replicas, sizeof(extent.replicas));
@@ -115,6 +118,7 @@ takeover_on_length_stored(int rc, const struct mt_root *root, void *arg)
 int
 mt_takeover_store_length(struct mt_takeover *takeover)
 {
+	assert(takeover->step == TAKEOVER_STORE_LENGTH);
 	if (!takeover_is_manifest_open(takeover))
 		return TAKEOVER_DONE;
 	return mt_root_store(takeover->shard, &takeover->wanted, takeover_on_length_stored,
@@ -151,6 +155,7 @@ mt_takeover_read_manifest(struct mt_takeover *takeover)
 	const struct mt_root *root = takeover->shard->root;
 	struct mt_manifest_read *read = &takeover->read;
 
+	assert(takeover->step == TAKEOVER_READ_MANIFEST);
 	if (!root->has_manifest)
 		return TAKEOVER_DONE;
 	mt_manifest_state_fini(&takeover->state);
@@ -188,6 +193,7 @@ takeover_on_mirror_checked(int rc, void *arg)
 int
 mt_takeover_check_mirror(struct mt_takeover *takeover)
 {
+	assert(takeover->step == TAKEOVER_CHECK_MIRROR);
 	if (takeover->state.shard_count == 0)
 		return TAKEOVER_DONE; /* nothing is known of volumes */
 	return mt_shard_mirror_check(takeover->shard, &takeover->state, takeover_on_mirror_checked,
@@ -223,6 +229,8 @@ mt_takeover_agree_extents(struct mt_takeover *takeover)
 {
 	struct mt_manifest_state *state = &takeover->state;
 
+	assert(takeover->step == TAKEOVER_AGREE_EXTENTS);
+	assert(takeover->state_at <= state->extent_count);
 	while (takeover->state_at < state->extent_count &&
 	    state->extents[takeover->state_at].is_sealed)
 		takeover->state_at++;
@@ -264,6 +272,7 @@ mt_takeover_await_nodes(struct mt_takeover *takeover)
 	struct loop *loop = takeover->shard->port->loop;
 	uint64_t until_ns = takeover_nodes_until_ns(takeover), now_ns = loop_now_ns(loop);
 
+	assert(takeover->step == TAKEOVER_AWAIT_NODES);
 	if (now_ns < until_ns) {
 		loop_timer_start(loop, &takeover->retry_timer, until_ns - now_ns);
 		return 0;

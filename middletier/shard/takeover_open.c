@@ -25,6 +25,7 @@
 #include "common/port_events.h"
 #include "common/shard.h"
 #include "common/shard_events.h"
+#include "common/shard_state.h"
 #include "extent/extent.h"
 #include "extent/extent_table.h"
 #include "extent/replay.h"
@@ -51,6 +52,7 @@ takeover_restore(struct mt_takeover *takeover, const struct mt_state_extent *fro
 	struct mt_replay_source *source = &takeover->sources[takeover->source_count];
 	int rc;
 
+	assert(takeover->source_count < takeover->state.extent_count);
 	if (extent == NULL)
 		return -ENOMEM;
 	rc = mt_shard_extent_add(shard, extent);
@@ -81,6 +83,7 @@ takeover_drop_empties(struct mt_takeover *takeover)
 {
 	struct mt_manifest_state *state = &takeover->state;
 
+	assert(takeover->empty_count <= state->extent_count);
 	if (takeover->empties == NULL)
 		takeover->empties =
 		    mt_calloc(num_max(state->extent_count, 1), sizeof(struct mt_extent *));
@@ -117,8 +120,10 @@ takeover_extent_of(const struct mt_takeover *takeover, const struct mt_state_run
 {
 	const struct mt_manifest_state *state = &takeover->state;
 	const struct mt_state_extent *at = mt_manifest_state_find(state, &run->id);
-	struct mt_extent *extent = takeover->shard->extents[at - state->extents];
+	struct mt_extent *extent;
 
+	assert(at != NULL); /* a state has no run without its extent */
+	extent = takeover->shard->extents[at - state->extents];
 	assert(extent_id_pack(&extent->id) == extent_id_pack(&run->id));
 	return extent;
 }
@@ -129,6 +134,7 @@ takeover_restore_runs(struct mt_takeover *takeover)
 	const struct mt_manifest_state *state = &takeover->state;
 	struct mt_index *index = takeover->shard->block_index;
 
+	assert(takeover->state_at == state->extent_count);
 	for (; takeover->run_at < state->run_count; takeover->run_at++) {
 		const struct mt_state_run *from = &state->runs[takeover->run_at];
 		struct mt_run run = {
@@ -160,6 +166,7 @@ takeover_restore_all(struct mt_takeover *takeover)
 {
 	struct mt_manifest_state *state = &takeover->state;
 
+	assert(takeover->state_at <= state->extent_count);
 	if (takeover->state_at == 0) {
 		int rc = takeover_drop_empties(takeover);
 
@@ -190,6 +197,7 @@ takeover_begin_sequence(struct mt_takeover *takeover)
 	const struct mt_manifest_state *state = &takeover->state;
 	struct mt_shard *shard = takeover->shard;
 
+	assert(takeover->shard->sm.state == MT_SHARD_OPENING);
 	shard->next_sequence = num_max(state->next_sequence, 1);
 	for (uint32_t i = 0; i < state->run_count; i++) {
 		const struct mt_state_run *run = &state->runs[i];
@@ -230,6 +238,7 @@ mt_takeover_open_manifest(struct mt_takeover *takeover)
 	struct mt_shard *shard = takeover->shard;
 	int rc = takeover_restore_all(takeover);
 
+	assert(takeover->step == TAKEOVER_OPEN_MANIFEST);
 	if (rc == -ENOSPC) {
 		mt_takeover_give_up(takeover, rc, "it has too many extents");
 		return 0;
@@ -250,6 +259,7 @@ takeover_apply(struct mt_takeover *takeover, const struct record_desc *record,
 	struct mt_index *index = takeover->shard->block_index;
 	uint64_t chunk = mt_chunk_number(record->segment, record->block);
 
+	assert(takeover->step == TAKEOVER_REPLAY);
 	takeover->record_count++;
 	/* Records that a run holds already are not taken from the log. */
 	if (record->sequence <= mt_index_flushed(index, chunk))
@@ -272,6 +282,7 @@ takeover_on_records(struct mt_replay *replay, const struct mt_replay_source *sou
 	int rc = 0;
 
 	(void)replay;
+	assert(replay == &takeover->replay);
 	/* An older record over a newer one would undo an acknowledged write. */
 	if (info->record_count > 0 && info->base_sequence < takeover->next_sequence &&
 	    !MUTANT(replay_twice)) {
@@ -352,6 +363,7 @@ mt_takeover_replay(struct mt_takeover *takeover)
 	struct mt_replay *replay = &takeover->replay;
 	int rc;
 
+	assert(takeover->step == TAKEOVER_REPLAY);
 	replay->shard = takeover->shard;
 	replay->sources = takeover->sources;
 	replay->source_count = takeover->source_count;
@@ -370,6 +382,7 @@ mt_takeover_replay(struct mt_takeover *takeover)
 int
 mt_takeover_await_volumes(struct mt_takeover *takeover)
 {
+	assert(takeover->step == TAKEOVER_AWAIT_VOLUMES);
 	return takeover->is_refreshed ? TAKEOVER_DONE : 0;
 }
 
@@ -381,6 +394,7 @@ mt_takeover_serve(struct mt_takeover *takeover)
 	struct mt_shard *shard = takeover->shard;
 	uint64_t took_ns = loop_now_ns(shard->port->loop) - takeover->started_ns;
 
+	assert(takeover->step == TAKEOVER_SERVE && takeover->is_refreshed);
 	mt_free(takeover->sources);
 	takeover->sources = NULL;
 	log_info("shard %" PRIu32 ": serving epoch=%" PRIu32 " extents=%" PRIu32 " records=%" PRIu64

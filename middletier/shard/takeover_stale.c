@@ -32,6 +32,7 @@ takeover_stop_stale(struct mt_takeover *takeover, const struct mt_root *root)
 	struct mt_stale_root *stale = shard->stale_root;
 	uint64_t wait_ns = TAKEOVER_STALE_MIN_NS << num_min(stale->count, 16);
 
+	assert(!mt_takeover_is_stopped(takeover));
 	if (stale->count == 0)
 		log_error(
 		    "shard %" PRIu32
@@ -68,6 +69,7 @@ takeover_store_back(struct mt_takeover *takeover, const struct mt_root *root)
 	const struct mt_shard *shard = takeover->shard;
 	int rc = -ENOENT;
 
+	assert(takeover->shard->sm.state > MT_SHARD_CLAIMING);
 	if (root != NULL && shard->sm.state == MT_SHARD_AGREEING) {
 		takeover->wanted = *root;
 		takeover->wanted.epoch = (uint32_t)num_max(shard->epoch - 1, 1);
@@ -85,6 +87,7 @@ takeover_on_looked_again(struct mt_takeover *takeover, const struct mt_root *roo
 {
 	static const struct mt_root none = { 0 };
 
+	assert(takeover->shard->sm.state == MT_SHARD_CLAIMING);
 	if (root == NULL)
 		root = &none;
 	if (mt_root_is_equal(root, &takeover->looked))
@@ -100,6 +103,7 @@ takeover_on_stale_checked(int rc, const struct mt_root *root, void *arg)
 	const struct mt_shard *shard = takeover->shard;
 
 	CHECK_OBJ(takeover, TAKEOVER_MAGIC);
+	assert(takeover->is_checking_stale);
 	if (mt_takeover_is_stopped(takeover))
 		return;
 	if (rc != 0 && rc != -ENOENT && rc != -EBADMSG)
@@ -117,6 +121,7 @@ mt_takeover_check_stale(struct mt_takeover *takeover)
 {
 	int rc = mt_root_load(takeover->shard, takeover_on_stale_checked, takeover);
 
+	assert(takeover->is_checking_stale);
 	if (rc != 0)
 		mt_takeover_pause(takeover, &takeover->stale_timer, rc);
 }

@@ -237,13 +237,16 @@ creation_begin_listing(struct mt_creation *creation)
 static void
 creation_on_link(struct mt_port *port, struct mt_link *link, bool is_up)
 {
-	struct mt_creation *creation = port->on_link_arg;
+	struct mt_creation *creation = port->events_arg;
 
 	(void)link;
 	CHECK_OBJ(creation, CREATION_MAGIC);
 	if (is_up && creation->sm.state == CREATION_CONNECTING && mt_node_port_is_connected(port))
 		creation_begin_listing(creation);
 }
+
+static const struct mt_port_events creation_events = { .on_link = creation_on_link,
+	.on_objection = mt_node_port_on_objection };
 
 static void
 creation_on_timer(struct loop_timer *timer, void *arg)
@@ -307,7 +310,7 @@ static int
 creation_open(struct mt_creation *creation, char *ret_error, size_t error_bytes)
 {
 	int rc = mt_node_port_open(&creation->options.gateway, CREATION_DEVICE_BYTES,
-	    creation_on_link, creation, &creation->gateway, ret_error, error_bytes);
+	    &creation_events, creation, &creation->gateway, ret_error, error_bytes);
 
 	if (rc != 0)
 		return rc;

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/mutant.h"
 #include "base/num.h"
@@ -41,6 +42,7 @@ orphans_grace_ns(const struct mt_orphans *orphans)
 static int
 orphan_compare(const struct mt_orphan *a, const struct mt_orphan *b)
 {
+	assert(a->node_id != 0 && b->node_id != 0);
 	if (a->node_id != b->node_id)
 		return a->node_id < b->node_id ? -1 : 1;
 	if (a->extent != b->extent)
@@ -64,6 +66,7 @@ orphans_find(const struct mt_orphans *orphans, const struct mt_orphan *key)
 {
 	uint32_t at = orphans_position(orphans, key);
 
+	assert(orphans->count <= orphans->max);
 	if (at == orphans->count || orphan_compare(&orphans->entries[at], key) != 0)
 		return NULL;
 	return &orphans->entries[at];
@@ -75,6 +78,7 @@ orphans_add(struct mt_orphans *orphans, const struct mt_orphan *key)
 {
 	struct mt_orphan *at = orphans_find(orphans, key);
 
+	assert(orphans->count <= MT_ORPHANS_MAX);
 	if (at != NULL || orphans->count == MT_ORPHANS_MAX)
 		return at;
 	if (orphans->count == orphans->max) {
@@ -91,6 +95,7 @@ orphans_add(struct mt_orphans *orphans, const struct mt_orphan *key)
 	at = &orphans->entries[orphans_position(orphans, key)];
 	memmove(at + 1, at, (size_t)(orphans->entries + orphans->count - at) * sizeof(*at));
 	orphans->count++;
+	assert(orphans->count <= orphans->max);
 	*at = *key;
 	at->since_ns = orphans_now_ns(orphans);
 	return at;
@@ -99,6 +104,7 @@ orphans_add(struct mt_orphans *orphans, const struct mt_orphan *key)
 void
 mt_orphans_init(struct mt_orphans *orphans, struct mt_shard *shard)
 {
+	assert(shard != NULL);
 	*orphans = (struct mt_orphans){ .shard = shard, .ripe_ns = UINT64_MAX };
 }
 
@@ -118,6 +124,7 @@ link_listed_count(const struct mt_link *link)
 	const struct mt_port *port = link->port;
 	uint32_t count = 0;
 
+	assert(link->index < MT_NODES_MAX);
 	for (uint32_t i = 0; i < port->shard_count; i++) {
 		const struct mt_upkeep *upkeep = port->shards[i].upkeep;
 
@@ -159,6 +166,7 @@ mt_orphans_ripe_ns(const struct mt_orphans *orphans, const struct mt_orphan *orp
 	const struct mt_link *link = mt_port_link(orphans->shard->port, orphan->node_id);
 	uint64_t grace_ns = orphans_grace_ns(orphans);
 
+	assert(orphan->node_id != 0);
 	if (orphan->is_known || orphan->is_confirmed)
 		return orphan->since_ns;
 	if (orphan->is_held && link != NULL)
@@ -173,6 +181,7 @@ orphan_may_go(struct mt_orphans *orphans, struct mt_orphan *orphan, struct mt_li
 {
 	uint64_t grace_ns = orphans_grace_ns(orphans), now_ns = orphans_now_ns(orphans);
 
+	assert(link->node_id == orphan->node_id);
 	/* Asked before, and still there: it has counted. */
 	if (orphan->is_known || orphan->is_confirmed || orphan->is_asked || grace_ns == 0)
 		return true;
@@ -193,6 +202,8 @@ mt_orphans_see(struct mt_orphans *orphans, struct mt_link *link, const struct ex
 	struct mt_orphan *orphan = orphans_add(orphans, &key);
 	struct mt_orphan *known = orphans_find(orphans, &any);
 
+	assert(link->index < MT_NODES_MAX);
+	assert(link->port == orphans->shard->port);
 	/* Where nothing waits, nothing has to be remembered. */
 	if (orphan == NULL)
 		return orphans_grace_ns(orphans) == 0;
@@ -213,6 +224,7 @@ orphans_forget(struct mt_orphans *orphans, uint32_t node_id, uint32_t pass)
 {
 	uint32_t kept = 0, waiting = 0;
 
+	assert(node_id != 0);
 	for (uint32_t i = 0; i < orphans->count; i++) {
 		struct mt_orphan *at = &orphans->entries[i];
 
@@ -224,6 +236,7 @@ orphans_forget(struct mt_orphans *orphans, uint32_t node_id, uint32_t pass)
 		waiting += at->node_id == node_id && !at->is_asked && !at->is_known;
 		orphans->entries[kept++] = *at;
 	}
+	assert(kept <= orphans->count);
 	orphans->count = kept;
 	return waiting;
 }
@@ -248,6 +261,7 @@ mt_orphans_end_pass(struct mt_orphans *orphans, struct mt_link *link, uint32_t p
 	uint64_t bit = UINT64_C(1) << link->index;
 	uint32_t waiting = orphans_forget(orphans, link->node_id, pass);
 
+	assert(link->index < MT_NODES_MAX);
 	orphans->listed[link->index] = listed;
 	if (waiting > 0 && (orphans->told & bit) == 0)
 		log_info("sweep: shard %" PRIu32 ": node %" PRIu32 " has %" PRIu32
@@ -289,6 +303,7 @@ mt_orphans_know(struct mt_orphans *orphans, const struct extent_id *id, uint32_t
 		.node_id = node_id };
 	struct mt_orphan *orphan = orphans_add(orphans, &key);
 
+	assert(node_id != 0);
 	/* An orphan that does not fit is seen by a later sweep, and waits like others. */
 	if (orphan == NULL)
 		return;
@@ -331,6 +346,7 @@ mt_orphans_count(const struct mt_orphans *orphans, uint32_t *ret_held_count)
 		count++;
 		held_count += at->is_held;
 	}
+	assert(held_count <= count);
 	*ret_held_count = held_count;
 	return count;
 }

@@ -56,6 +56,7 @@ struct mt_orphans {
 	uint64_t ripe_ns;              /* a sweep is due again then; UINT64_MAX: never */
 };
 
+/* mt_orphans_init -- none is known. mt_orphans_fini -- the same again: all are forgotten. */
 void mt_orphans_init(struct mt_orphans *orphans, struct mt_shard *shard);
 void mt_orphans_fini(struct mt_orphans *orphans);
 /* mt_orphans_see -- the sweep @pass has seen one at @link's node; true: it is to be deleted now. */
@@ -73,7 +74,7 @@ uint32_t mt_orphans_confirm(struct mt_orphans *orphans);
 uint64_t mt_orphans_due(struct mt_orphans *orphans);
 /* mt_orphans_count -- those that wait, and of these those that are held back. */
 uint32_t mt_orphans_count(const struct mt_orphans *orphans, uint32_t *ret_held_count);
-/* mt_orphans_ripe_ns -- when the next sweep may delete @orphan. */
+/* mt_orphans_ripe_ns -- the time of the shard's loop from which on a sweep may delete @orphan. */
 uint64_t mt_orphans_ripe_ns(const struct mt_orphans *orphans, const struct mt_orphan *orphan);
 
 #endif /* CLEAVE_MIDDLETIER_UPKEEP_ORPHANS_H */

@@ -53,6 +53,7 @@
 #include "manifest/manifest.h"
 #include "manifest/manifest_state.h"
 #include "upkeep/repair.h"
+#include "upkeep/repair_view.h"
 #include "upkeep/sweep.h"
 #include "upkeep/upkeep.h"
 #include "write/write_path.h"
@@ -70,89 +71,7 @@ static const struct sm_state repair_table[REPAIR_STATE_NR] = {
 	[REPAIR_COMMITTING] = { "committing", SM_TO(REPAIR_IDLE), 0 },
 };
 
-/* The finds of a look at an extent. */
-struct repair_view {
-	uint32_t good_count; /* those whose node is away for a little while included */
-	uint32_t up_count;   /* copies, good or not, whose node can be asked */
-	int victim;          /* whose place a new copy takes; -1: nobody's */
-	bool is_uncut;       /* a node that is up has not confirmed the sealed length */
-	uint64_t next_ns;    /* when a node has been away for too long */
-};
-
-static uint64_t
-repair_now_ns(const struct mt_repair *repair)
-{
-	return loop_now_ns(repair->shard->port->loop);
-}
-
-static struct mt_link *
-repair_link(const struct mt_repair *repair, uint32_t node_id)
-{
-	return mt_port_link(repair->shard->port, node_id);
-}
-
-static bool
-repair_is_up(const struct mt_repair *repair, uint32_t node_id)
-{
-	const struct mt_link *link = repair_link(repair, node_id);
-
-	return link != NULL && mt_link_is_up(link);
-}
-
-/* ---- looking ---- */
-
-/* Until when @replica's node may be away; 0: it is not. */
-static uint64_t
-repair_away_until_ns(const struct mt_repair *repair, const struct mt_replica *replica)
-{
-	const struct mt_link *link = repair_link(repair, replica->node_id);
-	uint64_t since_ns = repair->started_ns;
-
-	if (link != NULL && mt_link_is_up(link))
-		return 0;
-	if (link != NULL)
-		since_ns = link->changed_ns;
-	return since_ns + repair->shard->port->settings->repair_after_ns;
-}
-
-/* Its disk takes no more writes: what is there can be read, and is to be somewhere else. */
-static bool
-repair_is_failing(const struct mt_repair *repair, const struct mt_replica *replica)
-{
-	const struct mt_link *link = repair_link(repair, replica->node_id);
-
-	return link != NULL && link->is_read_only;
-}
-
-static struct repair_view
-repair_view_of(const struct mt_repair *repair, const struct mt_extent *extent)
-{
-	struct repair_view view = { .victim = -1, .next_ns = UPKEEP_NEVER };
-	uint64_t now_ns = repair_now_ns(repair);
-
-	for (uint32_t i = 0; i < extent->replica_count; i++) {
-		const struct mt_replica *replica = &extent->replicas[i];
-		uint64_t until_ns = repair_away_until_ns(repair, replica);
-		bool is_failing = repair_is_failing(repair, replica);
-
-		view.up_count += until_ns == 0;
-		if (!replica->is_damaged && until_ns == 0 && !replica->is_cut && !is_failing)
-			view.is_uncut = true;
-		if (!replica->is_damaged && !is_failing && (until_ns == 0 || until_ns > now_ns)) {
-			view.good_count++;
-			if (until_ns != 0)
-				view.next_ns = num_min(view.next_ns, until_ns);
-			continue;
-		}
-		/* The damaged before the lost, whose copy may be whole. */
-		if (view.victim < 0 ||
-		    (replica->is_damaged && !extent->replicas[view.victim].is_damaged))
-			view.victim = (int)i;
-	}
-	if (view.good_count < MT_REPLICAS_MAX && extent->replica_count < MT_REPLICAS_MAX)
-		view.victim = -1;
-	return view;
-}
+/* ---- the extent ---- */
 
 /* In the manifest, with something in it, and not on its way out. */
 static bool
@@ -186,6 +105,7 @@ repair_idle(struct mt_repair *repair, uint64_t pause_ns)
 {
 	struct mt_extent *extent = repair_extent(repair);
 
+	assert(repair->copy == NULL && !repair->is_call_out);
 	if (extent != NULL && pause_ns > 0)
 		extent->repair_ns = repair_now_ns(repair) + pause_ns;
 	sm_move(&repair->sm, REPAIR_IDLE);
@@ -195,6 +115,7 @@ repair_idle(struct mt_repair *repair, uint64_t pause_ns)
 static void
 repair_fill_edit(struct mt_edit *edit, const struct mt_extent *extent)
 {
+	assert(extent->replica_count <= MT_REPLICAS_MAX);
 	*edit = (struct mt_edit){ .kind = MT_EDIT_EXTENT_REPLICAS,
 		.id = extent->id,
 		.extent_kind = extent->kind,
@@ -211,6 +132,7 @@ repair_place(const struct mt_repair *repair, const struct mt_extent *extent)
 	int at = repair->victim.node_id != 0 ? mt_extent_replica(extent, repair->victim.node_id)
 					     : -1;
 
+	assert(at >= 0 || extent->replica_count < MT_REPLICAS_MAX);
 	return at >= 0 ? (uint32_t)at : extent->replica_count;
 }
 
@@ -223,6 +145,7 @@ repair_on_committed(int rc, void *arg)
 
 	if (repair->is_stopped)
 		return; /* the next owner reads what became of it */
+	assert(repair->sm.state == REPAIR_COMMITTING);
 	extent = repair_extent(repair);
 	if (rc != 0 || extent == NULL) {
 		repair_idle(repair, REPAIR_AGAIN_NS);
@@ -247,6 +170,7 @@ repair_commit(struct mt_repair *repair)
 	uint32_t place;
 	int rc = -ENOENT;
 
+	assert(repair->copy == NULL);
 	sm_move(&repair->sm, REPAIR_COMMITTING);
 	if (extent != NULL) {
 		repair_fill_edit(&edit, extent);
@@ -270,6 +194,7 @@ repair_on_copied(struct mt_copy *copy, int rc, uint64_t incarnation, void *arg)
 	struct mt_repair *repair = arg;
 	struct mt_extent *extent = repair_extent(repair);
 
+	assert(repair->sm.state == REPAIR_COPYING);
 	assert(repair->copy == copy);
 	repair->copy = NULL;
 	if (rc == 0) {
@@ -322,6 +247,7 @@ repair_copy(struct mt_repair *repair)
 		.fn = repair_on_copied,
 		.arg = repair };
 
+	assert(repair->made.node_id != 0);
 	sm_move(&repair->sm, REPAIR_COPYING);
 	if (extent == NULL) {
 		repair_idle(repair, 0);
@@ -348,6 +274,7 @@ repair_on_deleted(struct mt_call *call, int rc, const struct wire_node_reply *re
 
 	(void)call;
 	(void)reply;
+	assert(repair->is_call_out);
 	assert(msg == NULL);
 	repair->is_call_out = false;
 	if (repair->is_stopped)
@@ -365,6 +292,7 @@ repair_ask(struct mt_repair *repair, uint32_t node_id, const struct wire_node *r
 	struct mt_link *link = repair_link(repair, node_id);
 	int rc;
 
+	assert(!repair->is_call_out);
 	repair->call.request = *request;
 	repair->call.request.id = repair->id;
 	repair->call.request.epoch = repair->shard->epoch;
@@ -384,6 +312,7 @@ repair_on_verified(struct mt_call *call, int rc, const struct wire_node_reply *r
 	struct wire_node delete = { .opcode = WIRE_EXTENT_DELETE,
 		.offset_bytes = repair->victim.incarnation };
 
+	assert(repair->is_call_out);
 	assert(msg == NULL);
 	repair->is_call_out = false;
 	if (repair->is_stopped)
@@ -402,47 +331,12 @@ repair_on_verified(struct mt_call *call, int rc, const struct wire_node_reply *r
 
 /* ---- what is next ---- */
 
-/* A new copy's node, outside the domains of all replicas, or of the good ones; NULL: there is none. */
-static struct mt_link *
-repair_find_node(const struct mt_repair *repair, const struct mt_extent *extent, int victim)
-{
-	uint32_t others[MT_REPLICAS_MAX];
-	uint32_t count = 0;
-	struct mt_link *link;
-
-	for (uint32_t i = 0; i < extent->replica_count; i++)
-		others[count++] = extent->replicas[i].node_id;
-	if (mt_placement_pick_one(repair->shard->port, extent->kind, others, count, &link) == 0)
-		return link;
-	if (victim < 0)
-		return NULL;
-	for (uint32_t i = count = 0; i < extent->replica_count; i++) {
-		if ((int)i != victim)
-			others[count++] = extent->replicas[i].node_id;
-	}
-	if (mt_placement_pick_one(repair->shard->port, extent->kind, others, count, &link) == 0)
-		return link;
-	return NULL;
-}
-
-/* The node of a good copy that can be asked; 0: there is none. */
-static uint32_t
-repair_find_good(const struct mt_repair *repair, const struct mt_extent *extent)
-{
-	for (uint32_t i = 0; i < extent->replica_count; i++) {
-		const struct mt_replica *replica = &extent->replicas[i];
-
-		if (!replica->is_damaged && repair_is_up(repair, replica->node_id))
-			return replica->node_id;
-	}
-	return 0;
-}
-
 static void
 repair_begin(struct mt_repair *repair, struct mt_extent *extent, int victim, struct mt_link *target)
 {
 	struct wire_node verify = { .opcode = WIRE_EXTENT_VERIFY };
 
+	assert(repair->sm.state == REPAIR_IDLE);
 	repair->id = extent->id;
 	repair->extent_index = extent->index;
 	repair->victim = (struct mt_replica){ 0 };
@@ -485,6 +379,7 @@ repair_commit_flags(struct mt_repair *repair, struct mt_extent *extent)
 {
 	struct mt_edit edit;
 
+	assert(extent->is_dirty);
 	/* The edit on its way names the replicas as they were: one after the other. */
 	if (repair->sm.state == REPAIR_COMMITTING)
 		return false;
@@ -511,6 +406,7 @@ repair_look_at(struct mt_repair *repair, struct mt_extent *extent, struct repair
 	struct repair_view view = repair_view_of(repair, extent);
 	struct mt_link *target;
 
+	assert(extent->sm.state == MT_EXTENT_SEALED);
 	look->next_ns = num_min(look->next_ns, view.next_ns);
 	if (extent->is_dirty &&
 	    (look->flags_count++ >= REPAIR_FLAGS_MAX || !repair_commit_flags(repair, extent)))
@@ -552,6 +448,7 @@ repair_tend_open(struct mt_repair *repair)
 	struct mt_shard *shard = repair->shard;
 	uint32_t domain_count = mt_placement_domain_count(shard->port);
 
+	assert(!repair->is_stopped);
 	uint64_t next_ns = mt_placement_avoid_ns(shard->port);
 
 	if (domain_count < shard->port->settings->min_replicas)
@@ -567,6 +464,7 @@ repair_step(struct mt_repair *repair)
 	struct repair_look look = { .next_ns = UPKEEP_NEVER };
 	uint64_t now_ns = repair_now_ns(repair);
 
+	assert(!repair->is_stopped);
 	for (uint32_t i = 0; i < shard->extent_count; i++) {
 		if (repair_is_ours(repair, shard->extents[i]))
 			repair_look_at(repair, shard->extents[i], &look);
@@ -599,6 +497,7 @@ repair_on_link(struct mt_repair *repair, struct mt_link *link, bool is_up)
 void
 repair_init(struct mt_repair *repair, struct mt_shard *shard)
 {
+	assert(shard != NULL);
 	*repair = (struct mt_repair){ .shard = shard, .is_stopped = true };
 	sm_init(&repair->sm, "repair", repair_table, REPAIR_IDLE, shard->index);
 }

@@ -38,11 +38,16 @@ struct mt_repair {
 	uint32_t lacking_count; /* as of the last look */
 };
 
+/* All on the port's thread; upkeep.c calls them. */
+
+/* repair_init -- stopped. repair_start -- the shard serves; no call of an earlier life is out. */
 void repair_init(struct mt_repair *repair, struct mt_shard *shard);
 void repair_start(struct mt_repair *repair);
-/* repair_step -- look, and begin what is due. Returns when to look again. */
+/* repair_step -- look at all extents, and begin what is due. Returns when to look again, UPKEEP_NEVER: when told. */
 uint64_t repair_step(struct mt_repair *repair);
+/* repair_on_link -- a link has changed; one that came up lets every extent be tried again. */
 void repair_on_link(struct mt_repair *repair, struct mt_link *link, bool is_up);
+/* repair_stop -- a copy that is being made ends; is_call_out says whether a call is yet to come back. */
 void repair_stop(struct mt_repair *repair);
 
 #endif /* CLEAVE_MIDDLETIER_UPKEEP_REPAIR_H */

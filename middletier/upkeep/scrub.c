@@ -85,6 +85,7 @@ scrub_extent_count(const struct mt_scrub *scrub)
 static uint64_t
 scrub_bytes_of(const struct mt_extent *extent)
 {
+	assert(extent->sm.state != MT_EXTENT_CREATING);
 	return extent->sm.state == MT_EXTENT_SEALED ? extent->sealed_bytes : extent->acked_bytes;
 }
 
@@ -146,6 +147,7 @@ scrub_judge(struct mt_scrub *scrub, int rc, const struct wire_node_reply *reply)
 	uint32_t replica;
 	struct mt_extent *extent = scrub_extent(scrub, &replica);
 
+	assert(scrub->sm.state == SCRUB_IDLE && !scrub->is_call_out);
 	if (extent == NULL || is_no_verdict(rc))
 		return;
 	extent->replicas[replica].is_suspect = false;
@@ -167,6 +169,7 @@ scrub_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *repl
 	bool is_retried = rc == -EBUSY || rc == -ENOBUFS || rc == -ENOMEM;
 
 	(void)call;
+	assert(scrub->is_call_out);
 	assert(msg == NULL);
 	scrub->is_call_out = false;
 	if (scrub->is_stopped)
@@ -189,6 +192,8 @@ scrub_verify(struct mt_scrub *scrub, const struct mt_extent *extent, uint32_t re
 	const struct mt_replica *replica = &extent->replicas[replica_index];
 	struct mt_link *link = mt_port_link(scrub->shard->port, replica->node_id);
 
+	assert(!scrub->is_call_out);
+	assert(replica_index < extent->replica_count);
 	if (link == NULL || !mt_link_is_up(link))
 		return false;
 	scrub->id = extent->id;
@@ -215,6 +220,7 @@ scrub_suspects(struct mt_scrub *scrub, bool *ret_has_more)
 {
 	const struct mt_shard *shard = scrub->shard;
 
+	assert(scrub->sm.state == SCRUB_IDLE);
 	for (uint32_t i = 0; i < shard->extent_count; i++) {
 		const struct mt_extent *extent = scrub_extent_at(scrub, i);
 
@@ -235,9 +241,10 @@ scrub_end_pass(struct mt_scrub *scrub)
 {
 	struct mt_shard *shard = scrub->shard;
 
+	assert(scrub->sm.state == SCRUB_IDLE);
 	metric_add(&shard->port->metrics[MT_METRIC_scrubs_done], 1);
 	if (scrub->is_asked)
-		log_info("shard %u: scrubbed", shard->index);
+		log_info("shard %u: every copy that could be asked was verified", shard->index);
 	scrub->extent_index = scrub->replica_index = 0;
 	scrub->is_asked = scrub->is_asked_again;
 	scrub->is_asked_again = false;
@@ -251,6 +258,7 @@ scrub_pass(struct mt_scrub *scrub)
 {
 	uint32_t count = scrub_extent_count(scrub);
 
+	assert(scrub->sm.state == SCRUB_IDLE);
 	for (; scrub->extent_index < count; scrub->extent_index++) {
 		const struct mt_extent *extent = scrub_extent_at(scrub, scrub->extent_index);
 
@@ -273,6 +281,7 @@ scrub_step(struct mt_scrub *scrub)
 	uint64_t now_ns = scrub_now_ns(scrub), next_ns;
 	bool has_suspects = false;
 
+	assert(!scrub->is_stopped);
 	if (scrub->sm.state != SCRUB_IDLE)
 		return UPKEEP_NEVER; /* its answer calls again */
 	if (scrub->not_before_ns > now_ns)
@@ -294,6 +303,7 @@ mt_scrub_start(struct mt_shard *shard)
 {
 	struct mt_scrub *scrub = &shard->upkeep->scrub;
 
+	assert(shard->upkeep != NULL);
 	if (!shard->upkeep->is_running)
 		return;
 	if (scrub->is_asked) {
@@ -312,6 +322,7 @@ mt_scrub_start(struct mt_shard *shard)
 void
 scrub_init(struct mt_scrub *scrub, struct mt_shard *shard)
 {
+	assert(shard != NULL);
 	*scrub = (struct mt_scrub){ .shard = shard, .is_stopped = true };
 	sm_init(&scrub->sm, "scrub", scrub_table, SCRUB_IDLE, shard->index);
 }

@@ -32,9 +32,12 @@ struct mt_scrub {
 	bool is_call_out, is_stopped, is_pass_copy;
 };
 
+/* scrub_init -- stopped. scrub_start -- the shard serves; no call of an earlier life is out. */
 void scrub_init(struct mt_scrub *scrub, struct mt_shard *shard);
 void scrub_start(struct mt_scrub *scrub);
+/* scrub_step -- begin the next verification that is due. Returns when to look again, UPKEEP_NEVER: when told. */
 uint64_t scrub_step(struct mt_scrub *scrub);
+/* scrub_stop -- no other begins; is_call_out says whether one is yet to come back. */
 void scrub_stop(struct mt_scrub *scrub);
 
 #endif /* CLEAVE_MIDDLETIER_UPKEEP_SCRUB_H */

@@ -35,6 +35,7 @@
 #include "common/replica.h"
 #include "common/settings.h"
 #include "common/shard.h"
+#include "common/shard_state.h"
 #include "extent/copy.h"
 #include "extent/extent.h"
 #include "extent/list_page.h"
@@ -78,6 +79,7 @@ sweep_damage(struct mt_sweep *sweep, const struct extent_id *id, const char *why
 {
 	const struct mt_shard *shard = sweep->shard;
 
+	assert(rc < 0);
 	for (uint32_t i = 0; i < shard->extent_count; i++) {
 		struct mt_extent *extent = shard->extents[i];
 		int index;
@@ -100,6 +102,7 @@ sweep_named(const struct mt_sweep *sweep, const struct extent_id *id, bool *ret_
 	struct mt_state_extent *extent =
 	    mt_manifest_state_find(mt_manifest_state(sweep->shard), id);
 
+	assert(sweep->node_id != 0);
 	for (uint32_t i = 0; extent != NULL && i < extent->replica_count; i++) {
 		if (extent->replicas[i].node_id != sweep->node_id)
 			continue;
@@ -129,6 +132,7 @@ sweep_delete(struct mt_sweep *sweep, const struct extent_id *id, uint64_t incarn
 {
 	struct mt_link *link = mt_port_link(sweep->shard->port, sweep->node_id);
 
+	assert(sweep->sm.state == SWEEP_LISTING);
 	if (link == NULL || !mt_orphans_see(&sweep->orphans, link, id, incarnation, sweep->number))
 		return;
 	log_limited(LOG_INFO,
@@ -150,6 +154,7 @@ sweep_take_listed(const struct wire_listed *listed, void *arg)
 	uint64_t sealed_bytes = 0;
 	struct mt_replica *named = sweep_named(sweep, &id, &is_sealed, &sealed_bytes);
 
+	assert(sweep->sm.state == SWEEP_LISTING);
 	sweep->listed_count++;
 	if (named == NULL) {
 		if (sweep_is_orphan(sweep, &id))
@@ -180,6 +185,7 @@ sweep_missing(struct mt_sweep *sweep)
 {
 	const struct mt_shard *shard = sweep->shard;
 
+	assert(sweep->sm.state == SWEEP_LISTING);
 	for (uint32_t i = 0; i < shard->extent_count; i++) {
 		struct mt_extent *extent = shard->extents[i];
 		const struct mt_replica *named;
@@ -203,6 +209,7 @@ static int sweep_ask(struct mt_sweep *sweep, struct mt_link *link, uint64_t curs
 static void
 sweep_end(struct mt_sweep *sweep, bool is_again)
 {
+	assert(!sweep->is_call_out);
 	sm_move(&sweep->sm, SWEEP_IDLE);
 	if (is_again)
 		sweep_node(sweep, sweep->node_id);
@@ -216,6 +223,7 @@ sweep_on_list(struct mt_call *call, int rc, const struct wire_node_reply *reply,
 	struct mt_sweep *sweep = arg;
 	bool may_judge;
 
+	assert(sweep->is_call_out);
 	sweep->is_call_out = false;
 	may_judge = !sweep->is_stopped && rc == 0 && sweep_may_judge(sweep);
 	if (may_judge)
@@ -247,6 +255,7 @@ sweep_ask(struct mt_sweep *sweep, struct mt_link *link, uint64_t cursor)
 {
 	int rc;
 
+	assert(!sweep->is_call_out);
 	sweep->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_LIST,
 		.id.shard = sweep->shard->index,
 		.offset_bytes = cursor,
@@ -264,6 +273,7 @@ sweep_step(struct mt_sweep *sweep)
 	struct mt_port *port = sweep->shard->port;
 	uint64_t now_ns = sweep_now_ns(sweep);
 
+	assert(!sweep->is_stopped);
 	if (sweep->sm.state != SWEEP_IDLE)
 		return UPKEEP_NEVER;
 	if (now_ns >= sweep->due_ns) {
@@ -307,6 +317,7 @@ void
 sweep_know(struct mt_shard *shard, const struct extent_id *id, uint32_t node_id,
     uint64_t incarnation)
 {
+	assert(node_id != 0);
 	if (shard->upkeep != NULL && shard->upkeep->is_running)
 		mt_orphans_know(&shard->upkeep->sweep.orphans, id, node_id, incarnation);
 }
@@ -316,6 +327,7 @@ sweep_confirm(struct mt_sweep *sweep)
 {
 	uint32_t count = sweep->is_stopped ? 0 : mt_orphans_confirm(&sweep->orphans);
 
+	assert(sweep->is_stopped || sweep->shard->sm.state == MT_SHARD_SERVING);
 	if (count > 0)
 		mt_extent_upkeep(sweep->shard);
 	return count;
@@ -326,6 +338,7 @@ sweep_confirm(struct mt_sweep *sweep)
 void
 sweep_init(struct mt_sweep *sweep, struct mt_shard *shard)
 {
+	assert(shard != NULL);
 	*sweep = (struct mt_sweep){ .shard = shard, .is_stopped = true };
 	sm_init(&sweep->sm, "sweep", sweep_table, SWEEP_IDLE, shard->index);
 	mt_orphans_init(&sweep->orphans, shard);

@@ -27,8 +27,10 @@ struct mt_sweep {
 	bool is_call_out, is_stopped;
 };
 
+/* sweep_init -- stopped. sweep_start -- the shard serves: every node is due; no call of an earlier life is out. */
 void sweep_init(struct mt_sweep *sweep, struct mt_shard *shard);
 void sweep_start(struct mt_sweep *sweep);
+/* sweep_step -- ask the next node that is due. Returns when to look again, UPKEEP_NEVER: when told. */
 uint64_t sweep_step(struct mt_sweep *sweep);
 /* sweep_node -- ask that node soon: something is there that nobody names. */
 void sweep_node(struct mt_sweep *sweep, uint32_t node_id);
@@ -42,6 +44,7 @@ void sweep_know(struct mt_shard *shard, const struct extent_id *id, uint32_t nod
     uint64_t incarnation);
 /* sweep_confirm -- an operator says that the orphans which wait may go now. Returns how many. */
 uint32_t sweep_confirm(struct mt_sweep *sweep);
+/* sweep_stop -- no list is judged any more. sweep_fini -- frees what it remembers, in any state. */
 void sweep_stop(struct mt_sweep *sweep);
 void sweep_fini(struct mt_sweep *sweep);
 

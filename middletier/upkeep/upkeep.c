@@ -16,6 +16,7 @@
 #include "common/port.h"
 #include "common/replica.h"
 #include "common/shard.h"
+#include "common/shard_state.h"
 #include "extent/extent.h"
 #include "extent/node_link.h"
 #include "manifest/manifest.h"
@@ -64,6 +65,7 @@ mt_upkeep_init(struct mt_shard *shard)
 {
 	struct mt_upkeep *upkeep = mt_calloc(1, sizeof(*upkeep));
 
+	assert(shard->upkeep == NULL);
 	if (upkeep == NULL)
 		return -ENOMEM;
 	upkeep->magic = UPKEEP_MAGIC;
@@ -83,6 +85,8 @@ mt_upkeep_start(struct mt_shard *shard)
 	struct mt_upkeep *upkeep = shard->upkeep;
 
 	CHECK_OBJ(upkeep, UPKEEP_MAGIC);
+	assert(shard->upkeep_task == NULL && shard->garbage_fn == NULL);
+	assert(shard->sm.state == MT_SHARD_SERVING);
 	assert(!upkeep->is_running);
 	upkeep->is_running = true;
 	shard->upkeep_task = &upkeep->task;
@@ -101,6 +105,7 @@ mt_upkeep_stop(struct mt_shard *shard)
 	CHECK_OBJ(upkeep, UPKEEP_MAGIC);
 	if (!upkeep->is_running)
 		return;
+	assert(shard->upkeep_task == &upkeep->task);
 	upkeep->is_running = false;
 	shard->upkeep_task = NULL;
 	shard->garbage_fn = NULL;
@@ -125,6 +130,7 @@ mt_upkeep_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up)
 {
 	struct mt_upkeep *upkeep = shard->upkeep;
 
+	assert(link->port == shard->port);
 	if (!upkeep->is_running)
 		return;
 	repair_on_link(&upkeep->repair, link, is_up);
@@ -155,6 +161,7 @@ mt_upkeep_fini(struct mt_shard *shard)
 static bool
 upkeep_open_lacks(const struct mt_extent *extent)
 {
+	assert(extent == NULL || extent->replica_count <= MT_REPLICAS_MAX);
 	return extent != NULL &&
 	    (extent->sm.state == MT_EXTENT_OPEN || extent->sm.state == MT_EXTENT_BROKEN) &&
 	    !mt_extent_is_whole(extent, MT_REPLICAS_MAX);
@@ -171,6 +178,7 @@ mt_upkeep_lacking_count(const struct mt_shard *shard)
 uint32_t
 mt_upkeep_orphan_count(const struct mt_shard *shard, uint32_t *ret_held_count)
 {
+	assert(ret_held_count != NULL);
 	*ret_held_count = 0;
 	return shard->upkeep != NULL && shard->upkeep->is_running
 	    ? mt_orphans_count(&shard->upkeep->sweep.orphans, ret_held_count)

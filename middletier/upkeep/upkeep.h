@@ -22,12 +22,15 @@
 struct mt_link;
 struct mt_shard;
 
-int mt_upkeep_init(struct mt_shard *shard); /* -ENOMEM */
+/* mt_upkeep_init -- shard->upkeep, stopped. 0; -ENOMEM. mt_upkeep_fini -- in any state, also without init. */
+int mt_upkeep_init(struct mt_shard *shard);
 /* mt_upkeep_start -- the shard is SERVING. */
 void mt_upkeep_start(struct mt_shard *shard);
+/* mt_upkeep_stop -- nothing begins any more; what is out at nodes ends unseen. */
 void mt_upkeep_stop(struct mt_shard *shard);
 /* mt_upkeep_is_quiet -- stopped, and no call to a node is out. */
 bool mt_upkeep_is_quiet(const struct mt_shard *shard);
+/* mt_upkeep_on_link -- a link has changed: copies are counted anew; a node that came is swept. */
 void mt_upkeep_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up);
 void mt_upkeep_fini(struct mt_shard *shard);
 /* mt_upkeep_lacking_count -- sealed extents with fewer good copies than there should be. */
@@ -37,8 +40,8 @@ uint32_t mt_upkeep_orphan_count(const struct mt_shard *shard, uint32_t *ret_held
 /* mt_upkeep_open_lacking_count -- open ones, the manifest's too: they are made anew within seconds. */
 uint32_t mt_upkeep_open_lacking_count(const struct mt_shard *shard);
 
-#define UPKEEP_NEVER UINT64_MAX
-#define UPKEEP_SOON_NS NUM_S(1)
+#define UPKEEP_NEVER UINT64_MAX /* of a time: nothing is due before somebody tells */
+#define UPKEEP_SOON_NS NUM_S(1) /* until what could not be done now is tried again */
 
 struct mt_upkeep {
 	uint32_t magic;

@@ -22,6 +22,7 @@
 #include "middletier/extent/extent.h"
 #include "middletier/index/memtable.h"
 #include "middletier/port/port.h"
+#include "middletier/port/port_shards.h"
 #include "support/mt_rig.h"
 #include "unit/index_look.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_merge_states.c -- the states of a merge's sources and batches say no more than what happens */
+/*
+ * test_merge_states.c -- the states of a merge's sources and batches say no more than what happens; and nothing of a
+ * port's merges points at a shard that went
+ */
 #include "base/list.h"
 #include "base/num.h"
 #include "base/sm.h"
@@ -8,6 +11,7 @@
 #include "middletier/extent/extent.h"
 #include "middletier/index/index.h"
 #include "middletier/merge/merge.h"
+#include "middletier/merge/merge_work.h"
 #include "middletier/merge/reclaim.h"
 #include "middletier/merge/run_roll.h"
 #include "splitlib/sim/loop_sim.h"
@@ -74,19 +78,26 @@ is_done(void *arg)
 	return done.count == *(uint32_t *)arg;
 }
 
-/* The layers of chunk 0 become a run. */
-static int
-merge(void)
+/* The layers of chunk 0 are to become a run. */
+static void
+begin_merge(void)
 {
 	struct mt_chunk *chunk =
 	    mt_index_chunk(fake.shard.block_index, mt_chunk_number(FAKE_SEGMENT, 0));
 	struct mt_merge_input input = { .chunk = chunk, .level = 1 };
-	uint32_t until = done.count + 1;
 
 	cr_assert_eq(mt_index_freeze(chunk), 0);
 	input.newest_layer = LIST_ENTRY(chunk->layers.next, struct mt_layer, link);
 	input.oldest_layer = LIST_ENTRY(chunk->layers.prev, struct mt_layer, link);
 	cr_assert_eq(mt_merge_start(&fake.shard, &input, on_merged, NULL), 0);
+}
+
+static int
+merge(void)
+{
+	uint32_t until = done.count + 1;
+
+	begin_merge();
 	cr_assert_eq(sim_world_run(fake.world, is_done, &until,
 			 sim_world_now_ns(fake.world) + NUM_S(120)),
 	    0);
@@ -147,4 +158,35 @@ Test(merge_states, every_edge_of_sources_and_batches_is_taken)
 			    "%s: %s -> %#x", machine->name, machine->table[from].name,
 			    machine->table[from].to & ~machine->taken[from]);
 	}
+}
+
+/* ---- a shard that goes ---- */
+
+static bool
+is_writing(void *arg)
+{
+	(void)arg;
+	return fake.port.merge_work->writer.shard != NULL;
+}
+
+Test(merge_states, a_shard_that_goes_after_its_merges_is_known_to_nobody)
+{
+	cr_assert_eq(fake_wait(fake_write(0, 4, 3)), 0);
+	cr_assert_eq(merge(), 0);
+	mt_merge_fini(&fake.shard);
+	cr_assert_null(fake.port.merge_work->writer.shard);
+	cr_assert(mt_merge_is_quiet(&fake.shard));
+}
+
+Test(merge_states, a_shard_that_goes_in_the_middle_of_a_merge_is_known_to_nobody)
+{
+	cr_assert_eq(fake_wait(fake_write(0, 4, 3)), 0);
+	begin_merge();
+	cr_assert_eq(sim_world_run(fake.world, is_writing, NULL,
+			 sim_world_now_ns(fake.world) + NUM_S(10)),
+	    0);
+	mt_merge_fini(&fake.shard);
+	cr_assert_null(fake.port.merge_work->writer.shard);
+	cr_assert_null(fake.port.merge_work->merge);
+	cr_assert(mt_merge_is_quiet(&fake.shard));
 }

@@ -19,6 +19,7 @@
 #include "middletier/meta/meta_memory.h"
 #include "middletier/meta/meta_store.h"
 #include "middletier/port/port.h"
+#include "middletier/port/port_shards.h"
 #include "support/made_cluster.h"
 #include "support/sim_gateway.h"
 

@@ -27,6 +27,7 @@
 #include "middletier/manifest/edit.h"
 #include "middletier/manifest/manifest.h"
 #include "middletier/port/port.h"
+#include "middletier/port/port_shards.h"
 #include "splitlib/sim/loop_sim.h"
 #include "support/mt_rig.h"
 #include "unit/index_look.h"

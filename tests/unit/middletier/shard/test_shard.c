@@ -32,6 +32,7 @@
 #include "middletier/gateway/gateway.h"
 #include "middletier/meta/meta_store.h"
 #include "middletier/port/port.h"
+#include "middletier/port/port_shards.h"
 #include "middletier/shard/shard.h"
 #include "splitlib/core/alloc.h"
 #include "splitlib/sim/loop_sim.h"

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * merge_work.c -- a port's merges: those that wait, the one at work, and its memory
+ *
+ *	flushes of a log that is too long | other flushes | compactions  --->  one at work
+ *
+ * The memory is the port's, for one merge at a time: its plan, a window of blocks and two batches of device memory,
+ * the calls and jobs that are out. Replies to its READs come to the receives that clients' requests use.
+ */
+#include "merge/merge_work.h"
+
+#include <errno.h>
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/num.h"
+#include "cleave/batch.h"
+#include "cleave/dev_ptr.h"
+#include "cleave/engine.h"
+#include "cleave/loop.h"
+#include "cleave/split.h"
+#include "cleave/wire.h"
+#include "common/alloc.h"
+#include "common/port.h"
+#include "common/shard.h"
+#include "merge/merge.h"
+#include "merge/merge_plan.h"
+#include "merge/merge_step.h"
+#include "merge/run_writer.h"
+
+#define MERGE_MEMORY_SHARE 32u  /* of a port's device memory: a merge's window, at most */
+#define MERGE_RECEIVES_SHARE 8u /* of a port's receives: replies to a merge, but one at least */
+
+/* ---- its life ---- */
+
+static void
+work_on_writer(void *arg)
+{
+	merge_work_soon(arg);
+}
+
+uint64_t
+mt_merge_device_bytes(uint64_t device_bytes)
+{
+	uint64_t blocks = device_bytes / MERGE_MEMORY_SHARE / CLEAVE_BLOCK_BYTES;
+
+	blocks = num_max(ENGINE_RECORD_BLOCKS_MAX, num_min(blocks, MERGE_WINDOW_BLOCKS_MAX));
+	return blocks * CLEAVE_BLOCK_BYTES + (uint64_t)RUN_BATCHES_MAX * BATCH_BYTES_MAX;
+}
+
+/* Frees what was made, also where not all of it was. */
+static void
+work_free(struct merge_work *work)
+{
+	struct mt_port *port = work->port;
+
+	run_writer_fini(&work->writer);
+	/* A port that was closed has taken its arenas along. */
+	if (!dev_ptr_is_null(work->window.memory) && port->split != NULL)
+		dev_free(port->split, work->window.memory);
+	work->magic = 0;
+	mt_free(work);
+}
+
+int
+merge_work_create(struct mt_port *port, uint64_t device_bytes,
+    void (*timer_fn)(struct loop_timer *timer, void *arg),
+    void (*task_fn)(struct loop_task *task, void *arg))
+{
+	uint64_t window_bytes = mt_merge_device_bytes(device_bytes) -
+	    (uint64_t)RUN_BATCHES_MAX * BATCH_BYTES_MAX;
+	struct merge_work *work;
+	int rc;
+
+	assert(port->merge_work == NULL);
+	assert(port->receive_count > 0);
+	work = mt_calloc(1, sizeof(*work));
+	if (work == NULL)
+		return -ENOMEM;
+	work->magic = MERGE_WORK_MAGIC;
+	work->port = port;
+	work->turn.again_ns = TURN_NEVER;
+	list_init(&work->queue);
+	loop_timer_init(&work->timer, timer_fn, work);
+	loop_task_init(&work->start_task, task_fn, work);
+	work->read_max = (uint32_t)num_max(1,
+	    num_min(port->receive_count / MERGE_RECEIVES_SHARE, MERGE_READS_MAX));
+	work->window.block_max = (uint32_t)(window_bytes / CLEAVE_BLOCK_BYTES);
+	assert(work->window.block_max >= ENGINE_RECORD_BLOCKS_MAX);
+	work->window.memory = dev_alloc(port->split, window_bytes);
+	rc = dev_ptr_is_null(work->window.memory) ? -ENOMEM : run_writer_init(&work->writer, port);
+	work->writer.fn = work_on_writer;
+	work->writer.arg = work;
+	if (rc != 0) {
+		work_free(work);
+		return rc;
+	}
+	port->merge_work = work;
+	return 0;
+}
+
+void
+merge_work_destroy(struct merge_work *work)
+{
+	if (work == NULL)
+		return;
+	CHECK_OBJ(work, MERGE_WORK_MAGIC);
+	assert(work->merge == NULL);
+	assert(list_is_empty(&work->queue));
+	loop_timer_stop(work->port->loop, &work->timer);
+	loop_task_cancel(work->port->loop, &work->start_task);
+	work_free(work);
+}
+
+/* ---- when ---- */
+
+void
+merge_work_soon(struct merge_work *work)
+{
+	loop_defer(work->port->loop, &work->start_task);
+}
+
+void
+merge_work_wait(struct merge_work *work, uint64_t ns)
+{
+	if (!work->timer.is_active || work->timer.due_ns > loop_now_ns(work->port->loop) + ns)
+		loop_timer_start(work->port->loop, &work->timer, ns);
+}
+
+/* ---- its queue ---- */
+
+static uint32_t
+merge_rank(const struct mt_merge *merge)
+{
+	if (merge->input.newest_layer == NULL)
+		return 2;
+	return merge->input.is_urgent ? 0 : 1;
+}
+
+void
+merge_work_push(struct merge_work *work, struct mt_merge *merge)
+{
+	struct loop_link *at;
+
+	CHECK_OBJ(work, MERGE_WORK_MAGIC);
+	assert(merge->sm.state == MERGE_QUEUED);
+	for (at = work->queue.next; at != &work->queue; at = at->next) {
+		if (merge_rank(LIST_ENTRY(at, struct mt_merge, link)) > merge_rank(merge))
+			break;
+	}
+	list_insert_before(at, &merge->link);
+}
+
+uint32_t
+mt_merge_progress(const struct mt_shard *shard)
+{
+	const struct merge_work *work = shard->port->merge_work;
+
+	assert(work == NULL || work->plan.at <= CLEAVE_CHUNK_BLOCKS);
+	if (work == NULL || work->merge == NULL || work->merge->shard != shard ||
+	    work->merge->sm.state <= MERGE_LOADING || work->merge->sm.state >= MERGE_FAILED)
+		return 0;
+	return work->plan.at * 1000u / (uint32_t)CLEAVE_CHUNK_BLOCKS;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* merge_work.h -- a port's merges: those that wait, the one at work, and its memory */
+#ifndef CLEAVE_MIDDLETIER_MERGE_MERGE_WORK_H
+#define CLEAVE_MIDDLETIER_MERGE_MERGE_WORK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/sm.h"
+#include "cleave/batch.h"
+#include "cleave/engine.h"
+#include "cleave/loop.h"
+#include "common/port.h"
+#include "common/shard.h"
+#include "extent/call.h"
+#include "index/run_load.h"
+#include "merge/merge.h"
+#include "merge/merge_plan.h"
+#include "merge/merge_step.h"
+#include "merge/run_writer.h"
+
+struct split_msg;
+
+_Static_assert(RUN_BATCHES_MAX <= BATCH_IN_FLIGHT_MAX, "nodes look so far for marks");
+#define MERGE_READS_MAX 4u /* at nodes at a time: each takes a receive of the port */
+#define MERGE_JOBS_MAX 4u  /* loads at a time; beside them one store, for frames are in order */
+
+struct merge_read {
+	struct mt_call call;
+	struct mt_merge *merge;
+	struct split_msg *msg; /* has arrived */
+	uint32_t first, count; /* of window->order */
+	uint32_t next;         /* of them: the first that no job was made for */
+	uint32_t job_count;
+	uint32_t offset_bytes;
+	uint8_t replica_index;
+	bool is_out, is_used;
+};
+
+/* A run whose index is being loaded. */
+struct merge_load {
+	struct mt_run_waiter waiter;
+	struct mt_merge *merge;
+	struct merge_input *input;
+	bool is_waiting;
+};
+
+struct merge_job {
+	struct engine_job job;
+	struct mt_merge *merge;
+	struct merge_source *source; /* NULL: a store */
+	struct merge_read *read;     /* NULL: from the ring */
+	bool is_used, is_copying;
+};
+
+/* A port's memory for the merge at work. */
+struct merge_work {
+	uint32_t magic;
+	struct mt_port *port;
+	struct loop_link queue; /* merges that wait: flushes, then compactions */
+	struct mt_merge *merge; /* at work; NULL */
+	struct run_writer writer;
+	struct merge_plan plan;
+	struct merge_window window;
+	struct merge_load loads[MERGE_INPUTS_MAX];
+	struct merge_read reads[MERGE_READS_MAX];
+	uint32_t read_max;
+	struct merge_job jobs[MERGE_JOBS_MAX];
+	struct merge_job store; /* one at a time: frames are in order */
+	uint32_t out_count;     /* calls and jobs */
+	uint64_t deadline_ns;   /* of the window's reads */
+	uint64_t paid_ns;
+	struct merge_turn turn;
+	struct loop_timer timer; /* the next turn, or a pause */
+	struct loop_task start_task;
+};
+
+enum mt_merge_state {
+	MERGE_QUEUED,
+	MERGE_LOADING,  /* indexes of its runs */
+	MERGE_FETCHING, /* a window's blocks */
+	MERGE_STORING,  /* its frames, into batches */
+	MERGE_PAUSING,  /* clients go first */
+	MERGE_ENDING,   /* the last batches are at their replicas */
+	MERGE_COMMITTING,
+	MERGE_FAILED, /* what is out comes back */
+	MERGE_DONE,
+	MERGE_STATE_NR
+};
+
+struct mt_merge {
+	uint32_t magic;
+	struct sm sm;
+	struct loop_link link; /* work->queue */
+	struct mt_shard *shard;
+	struct mt_merge_input input;
+	mt_merge_fn fn;
+	void *arg;
+	uint32_t waiting_count; /* LOADING */
+	uint64_t flushed_sequence, cut;
+	uint64_t stage_sequence; /* flushed_sequence of the runs of all stages but the last */
+	uint64_t stage_bytes;    /* 0: there is only one */
+	bool is_last_stage;
+	uint64_t read_bytes;
+	int rc;
+};
+
+static inline struct merge_work *
+merge_work_of(const struct mt_merge *merge)
+{
+	return merge->shard->port->merge_work;
+}
+
+/* mt_merge_device_bytes -- what mt_merge_port_init takes of a port's @device_bytes of device memory. */
+uint64_t mt_merge_device_bytes(uint64_t device_bytes);
+/* mt_merge_progress -- how much of the shard's merge is done, per mille; 0: it has none at work. */
+uint32_t mt_merge_progress(const struct mt_shard *shard);
+
+/*
+ * merge_work_create -- a port's memory for merges, with @device_bytes of its device memory as a base
+ *
+ * @timer_fn and @task_fn find it as their argument. 0: it is port->merge_work; -ENOMEM: nothing is left.
+ */
+int merge_work_create(struct mt_port *port, uint64_t device_bytes,
+    void (*timer_fn)(struct loop_timer *timer, void *arg),
+    void (*task_fn)(struct loop_task *task, void *arg));
+/* merge_work_destroy -- no merge is left. NULL is none. */
+void merge_work_destroy(struct merge_work *work);
+/* merge_work_push -- @merge waits: behind those that are as urgent, before the others. */
+void merge_work_push(struct merge_work *work, struct mt_merge *merge);
+/* merge_work_soon -- start_task follows: the next merge, or what the present one waits for may have come. */
+void merge_work_soon(struct merge_work *work);
+/* merge_work_wait -- the timer fires after @ns at the latest. */
+void merge_work_wait(struct merge_work *work, uint64_t ns);
+
+#define MERGE_MAGIC 0x4752454du      /* "MERG" */
+#define MERGE_WORK_MAGIC 0x4b52574du /* "MWRK" */
+
+#endif /* CLEAVE_MIDDLETIER_MERGE_MERGE_WORK_H */

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * repair_view.c -- which copies of an extent are good, and where another may go
+ *
+ *	damaged, by its node's own check                     not good, and gives way first
+ *	node away for repair_after, or not seen since then   not good, and gives way next: it may be whole
+ *	its disk takes no more writes                        not good: it can be read, and is to be somewhere else
+ *	node away for less                                   good, for now
+ */
+#include "upkeep/repair_view.h"
+
+#include "base/check.h"
+#include "base/num.h"
+#include "cleave/loop.h"
+#include "common/port.h"
+#include "common/replica.h"
+#include "common/settings.h"
+#include "common/shard.h"
+#include "extent/extent.h"
+#include "extent/node_link.h"
+#include "extent/placement.h"
+#include "upkeep/repair.h"
+#include "upkeep/upkeep.h"
+
+uint64_t
+repair_now_ns(const struct mt_repair *repair)
+{
+	return loop_now_ns(repair->shard->port->loop);
+}
+
+struct mt_link *
+repair_link(const struct mt_repair *repair, uint32_t node_id)
+{
+	assert(node_id != 0);
+	return mt_port_link(repair->shard->port, node_id);
+}
+
+static bool
+repair_is_up(const struct mt_repair *repair, uint32_t node_id)
+{
+	const struct mt_link *link = repair_link(repair, node_id);
+
+	return link != NULL && mt_link_is_up(link);
+}
+
+/* ---- good copies ---- */
+
+/* Until when @replica's node may be away; 0: it is not. */
+static uint64_t
+repair_away_until_ns(const struct mt_repair *repair, const struct mt_replica *replica)
+{
+	const struct mt_link *link = repair_link(repair, replica->node_id);
+	uint64_t since_ns = repair->started_ns;
+
+	if (link != NULL && mt_link_is_up(link))
+		return 0;
+	if (link != NULL)
+		since_ns = link->changed_ns;
+	return since_ns + repair->shard->port->settings->repair_after_ns;
+}
+
+/* Its disk takes no more writes: what is there can be read, and is to be somewhere else. */
+static bool
+repair_is_failing(const struct mt_repair *repair, const struct mt_replica *replica)
+{
+	const struct mt_link *link = repair_link(repair, replica->node_id);
+
+	return link != NULL && link->is_read_only;
+}
+
+struct repair_view
+repair_view_of(const struct mt_repair *repair, const struct mt_extent *extent)
+{
+	struct repair_view view = { .victim = -1, .next_ns = UPKEEP_NEVER };
+	uint64_t now_ns = repair_now_ns(repair);
+
+	assert(extent->replica_count <= MT_REPLICAS_MAX);
+	for (uint32_t i = 0; i < extent->replica_count; i++) {
+		const struct mt_replica *replica = &extent->replicas[i];
+		uint64_t until_ns = repair_away_until_ns(repair, replica);
+		bool is_failing = repair_is_failing(repair, replica);
+
+		view.up_count += until_ns == 0;
+		if (!replica->is_damaged && until_ns == 0 && !replica->is_cut && !is_failing)
+			view.is_uncut = true;
+		if (!replica->is_damaged && !is_failing && (until_ns == 0 || until_ns > now_ns)) {
+			view.good_count++;
+			if (until_ns != 0)
+				view.next_ns = num_min(view.next_ns, until_ns);
+			continue;
+		}
+		/* The damaged before the lost, whose copy may be whole. */
+		if (view.victim < 0 ||
+		    (replica->is_damaged && !extent->replicas[view.victim].is_damaged))
+			view.victim = (int)i;
+	}
+	if (view.good_count < MT_REPLICAS_MAX && extent->replica_count < MT_REPLICAS_MAX)
+		view.victim = -1;
+	assert(
+	    view.victim < (int)extent->replica_count && view.good_count <= extent->replica_count);
+	return view;
+}
+
+/* ---- nodes ---- */
+
+struct mt_link *
+repair_find_node(const struct mt_repair *repair, const struct mt_extent *extent, int victim)
+{
+	uint32_t others[MT_REPLICAS_MAX];
+	uint32_t count = 0;
+	struct mt_link *link;
+
+	assert(victim < (int)extent->replica_count);
+	for (uint32_t i = 0; i < extent->replica_count; i++)
+		others[count++] = extent->replicas[i].node_id;
+	if (mt_placement_pick_one(repair->shard->port, extent->kind, others, count, &link) == 0)
+		return link;
+	if (victim < 0)
+		return NULL;
+	for (uint32_t i = count = 0; i < extent->replica_count; i++) {
+		if ((int)i != victim)
+			others[count++] = extent->replicas[i].node_id;
+	}
+	if (mt_placement_pick_one(repair->shard->port, extent->kind, others, count, &link) == 0)
+		return link;
+	return NULL;
+}
+
+uint32_t
+repair_find_good(const struct mt_repair *repair, const struct mt_extent *extent)
+{
+	assert(extent->replica_count <= MT_REPLICAS_MAX);
+	for (uint32_t i = 0; i < extent->replica_count; i++) {
+		const struct mt_replica *replica = &extent->replicas[i];
+
+		if (!replica->is_damaged && repair_is_up(repair, replica->node_id))
+			return replica->node_id;
+	}
+	return 0;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* repair_view.h -- which copies of an extent are good, and where another may go */
+#ifndef CLEAVE_MIDDLETIER_UPKEEP_REPAIR_VIEW_H
+#define CLEAVE_MIDDLETIER_UPKEEP_REPAIR_VIEW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct mt_extent;
+struct mt_link;
+struct mt_repair;
+
+/* The finds of a look at an extent. */
+struct repair_view {
+	uint32_t good_count; /* those whose node is away for a little while included */
+	uint32_t up_count;   /* copies, good or not, whose node can be asked */
+	int victim;          /* whose place a new copy takes; -1: nobody's */
+	bool is_uncut;       /* a node that is up has not confirmed the sealed length */
+	uint64_t next_ns;    /* when a node has been away for too long */
+};
+
+/* repair_now_ns -- the time of the shard's loop. repair_link -- the link of a node; NULL: this gateway knows none. */
+uint64_t repair_now_ns(const struct mt_repair *repair);
+struct mt_link *repair_link(const struct mt_repair *repair, uint32_t node_id);
+
+/* repair_view_of -- @extent as its replicas and their links say now. */
+struct repair_view repair_view_of(const struct mt_repair *repair, const struct mt_extent *extent);
+/*
+ * repair_find_node -- a node for a new copy, outside the domains of all replicas; else of all but @victim
+ *
+ * @victim: the replica that gives way, -1: none. It may be the victim's own. NULL: no node can take one now.
+ */
+struct mt_link *repair_find_node(const struct mt_repair *repair, const struct mt_extent *extent,
+    int victim);
+/* repair_find_good -- the node of an undamaged copy that can be asked; 0: there is none. */
+uint32_t repair_find_good(const struct mt_repair *repair, const struct mt_extent *extent);
+
+#endif /* CLEAVE_MIDDLETIER_UPKEEP_REPAIR_VIEW_H */
