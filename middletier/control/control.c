@@ -191,8 +191,13 @@ static void
 control_on_status(struct mt_ask *ask, void *arg)
 {
 	bool has_shards = ask->gateway->cluster.shard_count <= MT_STATUS_SHARDS_MAX;
+	json_t *status = mt_json_status(ask->gateway, ask, has_shards);
 
-	mt_control_finish(arg, mt_json_status(ask->gateway, ask, has_shards));
+	if (has_shards && json_dumpb(status, NULL, 0, JSON_COMPACT) > MT_CONTROL_TEXT_BYTES_MAX) {
+		json_decref(status);
+		status = mt_json_status(ask->gateway, ask, false); /* their number has to do */
+	}
+	mt_control_finish(arg, status);
 }
 
 static void

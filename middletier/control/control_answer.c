@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/metrics.h"
 #include "base/num.h"
 #include "base/sm.h"
@@ -216,7 +217,19 @@ mt_json_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask)
 }
 
 static json_t *
-json_shards(const struct mt_gateway *gateway, const struct mt_ask *ask)
+json_members(const void *values, const struct metric_member *members, uint32_t count)
+{
+	json_t *object = json_object();
+
+	for (uint32_t i = 0; i < count; i++)
+		json_object_set_new(object, members[i].info.name,
+		    json_integer((json_int_t)metric_member_read(values, &members[i])));
+	return object;
+}
+
+/* What monitors read of a shard (metrics.c), and by which names. */
+static json_t *
+json_shard(const struct mt_shard_snapshot *shard, uint32_t port)
 {
 	static const char *const states[MT_SHARD_STATE_NR] = {
 		[MT_SHARD_IDLE] = "idle",
@@ -227,34 +240,26 @@ json_shards(const struct mt_gateway *gateway, const struct mt_ask *ask)
 		[MT_SHARD_SERVING] = "serving",
 		[MT_SHARD_STOPPED] = "stopped",
 	};
+	json_t *object = json_members(shard, mt_shard_members, mt_shard_member_count);
+
+	assert(shard->state < MT_SHARD_STATE_NR);
+	json_object_set_new(object, "shard", json_integer(shard->index));
+	json_object_set_new(object, "port", json_integer(port));
+	json_object_set_new(object, "state", json_string(states[shard->state]));
+	return object;
+}
+
+static json_t *
+json_shards(const struct mt_gateway *gateway, const struct mt_ask *ask)
+{
 	json_t *shards = json_array();
 
 	for (uint32_t i = 0; i < gateway->cluster.shard_count; i++) {
 		uint32_t port = i % gateway->port_count, at = i / gateway->port_count;
 		const struct mt_port_snapshot *snapshot = &ask->legs[port].snapshot;
-		const struct mt_shard_snapshot *shard;
 
-		if (snapshot->shards == NULL || at >= snapshot->shard_count)
-			continue;
-		shard = &snapshot->shards[at];
-		json_array_append_new(shards,
-		    json_pack(
-			"{s:i, s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
-			"shard", (int)shard->index, "port", (int)port, "state",
-			states[shard->state], "epoch", (json_int_t)shard->epoch, "extents",
-			(json_int_t)shard->extent_count, "log_extents",
-			(json_int_t)shard->log_extent_count, "run_extents",
-			(json_int_t)shard->run_extent_count, "extents_lacking",
-			(json_int_t)shard->lacking_count, "orphans_waiting",
-			(json_int_t)shard->orphan_count, "orphans_held",
-			(json_int_t)shard->held_count, "log_bytes", (json_int_t)shard->log_bytes,
-			"index_blocks", (json_int_t)shard->index_blocks, "index_bytes",
-			(json_int_t)shard->index_bytes, "chunks", (json_int_t)shard->chunk_count,
-			"chunk_bytes", (json_int_t)shard->chunk_bytes, "ring_bytes",
-			(json_int_t)shard->ring_bytes, "runs", (json_int_t)shard->run_count,
-			"run_bytes", (json_int_t)shard->run_bytes, "run_live_bytes",
-			(json_int_t)shard->run_live_bytes, "run_extent_bytes",
-			(json_int_t)shard->run_extent_bytes));
+		if (snapshot->shards != NULL && at < snapshot->shard_count)
+			json_array_append_new(shards, json_shard(&snapshot->shards[at], port));
 	}
 	return shards;
 }
@@ -289,17 +294,6 @@ mt_json_orphans(const struct mt_ask *ask)
 	}
 	return json_pack("{s:o, s:I, s:I}", "orphans", list, "total", total, "confirmed",
 	    confirmed);
-}
-
-static json_t *
-json_members(const void *values, const struct metric_member *members, uint32_t count)
-{
-	json_t *object = json_object();
-
-	for (uint32_t i = 0; i < count; i++)
-		json_object_set_new(object, members[i].info.name,
-		    json_integer((json_int_t)metric_member_read(values, &members[i])));
-	return object;
 }
 
 static json_t *

@@ -59,7 +59,7 @@ static const struct metric_member port_members[] = {
 
 #define SHARD(member, name, unit, help)                                                            \
 	METRIC_MEMBER(struct mt_shard_snapshot, member, name, unit, help, METRIC_GAUGE)
-static const struct metric_member shard_members[] = {
+const struct metric_member mt_shard_members[] = {
 	SHARD(is_serving, "serving", "bool", "1 while clients are served"),
 	SHARD(epoch, "epoch", "count", "of its present owner"),
 	SHARD(extent_count, "extents", "count", "extents, all kinds"),
@@ -82,6 +82,7 @@ static const struct metric_member shard_members[] = {
 	SHARD(run_extent_bytes, "run_extent_bytes", "bytes", "of the extents that runs are in"),
 };
 #undef SHARD
+const uint32_t mt_shard_member_count = NUM_COUNT(mt_shard_members);
 
 static const struct metric_member link_members[] = {
 	METRIC_MEMBER(struct mt_link_snapshot, is_up, "up", "bool",
@@ -163,7 +164,7 @@ write_shards(FILE *out, const struct mt_gateway *gateway, const struct mt_ask *a
 			count++;
 		}
 	}
-	metrics_write(out, "cleave_gateway_shard", shard_members, NUM_COUNT(shard_members), objects,
+	metrics_write(out, "cleave_gateway_shard", mt_shard_members, mt_shard_member_count, objects,
 	    count);
 	mt_free(objects);
 	return 0;
