@@ -24,7 +24,4 @@ json_t *mt_json_orphans(const struct mt_ask *ask); /* of an MT_ASK_SWEEP */
  */
 json_t *mt_json_status(const struct mt_gateway *gateway, const struct mt_ask *ask, bool has_shards);
 
-/* mt_json_error -- {"error": text}. */
-char *mt_json_error(const char *text);
-
 #endif /* CLEAVE_MIDDLETIER_CONTROL_CONTROL_ANSWER_H */

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 
+#include "base/check.h"
 #include "base/metrics.h"
 #include "base/num.h"
 #include "cleave/loop.h"
@@ -122,6 +123,7 @@ write_ports(FILE *out, const struct mt_gateway *gateway, const struct mt_ask *as
 	struct metric_object splits[MT_PORTS_MAX] = { 0 };
 	uint32_t split_count = 0;
 
+	assert(ask->gateway == gateway);
 	for (uint32_t i = 0; i < gateway->port_count; i++) {
 		const struct mt_port *port = &gateway->ports[i];
 
@@ -147,6 +149,7 @@ write_shards(FILE *out, const struct mt_gateway *gateway, const struct mt_ask *a
 	    mt_calloc(num_max(gateway->cluster.shard_count, 1), sizeof(*objects));
 	uint32_t count = 0;
 
+	assert(ask->gateway == gateway);
 	if (objects == NULL)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < gateway->port_count; i++) {
@@ -174,6 +177,7 @@ static void
 label_node(struct metric_object *object, const struct mt_gateway *gateway,
     const struct mt_link_snapshot *link, uint32_t index)
 {
+	assert(index < gateway->options.node_count);
 	object->values = link;
 	metric_label_u64(object, "node", link->node_id);
 	metric_label(object, "address", gateway->options.nodes[index].address);
@@ -189,6 +193,7 @@ write_nodes(FILE *out, const struct mt_gateway *gateway, const struct mt_ask *as
 	    mt_calloc(num_max((uint64_t)node_count * gateway->port_count, 1), sizeof(*links));
 	struct metric_object *slots = mt_calloc(num_max(node_count, 1), sizeof(*slots));
 
+	assert(ask->gateway == gateway);
 	for (uint32_t i = 0; links != NULL && slots != NULL && i < gateway->port_count; i++) {
 		const struct mt_port_snapshot *snapshot = &ask->legs[i].snapshot;
 
@@ -216,6 +221,7 @@ mt_metrics_write(FILE *out, const struct mt_ask *ask)
 	const struct mt_gateway *gateway = ask->gateway;
 	int rc;
 
+	assert(ask->left_count == 0 && gateway->port_count <= MT_PORTS_MAX);
 	write_gateway(out, gateway);
 	write_ports(out, gateway, ask);
 	rc = write_shards(out, gateway, ask);

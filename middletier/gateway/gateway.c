@@ -61,6 +61,7 @@
 #include "common/shard.h"
 #include "control/control.h"
 #include "control/control_answer.h"
+#include "control/control_request.h"
 #include "port/port.h"
 #include "port/port_snapshot.h"
 #include "session/session.h"
