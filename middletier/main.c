@@ -43,6 +43,7 @@
 #include "start/creation_main.h"
 #include "start/place_main.h"
 #include "start/starting.h"
+#include "start/store_path.h"
 
 #define EXIT_USAGE 2
 #define ERROR_BYTES 512

@@ -28,6 +28,7 @@
 #include "cleave/wire.h"
 #include "common/alloc.h"
 #include "manifest/manifest_state.h"
+#include "rebuild/rebuild_read.h"
 #include "rebuild/survey.h"
 
 #define REBUILD_VOLUME_IDS_SKIPPED (UINT64_C(1) << 16)
@@ -398,7 +399,6 @@ mt_rebuild_store_plan(struct mt_rebuild_store *store, const struct mt_rebuild_pl
 		.next_segment = REBUILD_SEGMENTS_SKIPPED,
 		.next_snapshot = REBUILD_SNAPSHOTS_SKIPPED,
 		.next_clone = REBUILD_CLONES_SKIPPED };
-	char *text;
 	int rc = 0;
 
 	if (store->has_cluster) {
@@ -407,6 +407,7 @@ mt_rebuild_store_plan(struct mt_rebuild_store *store, const struct mt_rebuild_pl
 		cluster.next_snapshot = store->cluster.next_snapshot;
 		cluster.next_clone = store->cluster.next_clone;
 	}
+	assert(store->key_count == 0 && plan->shard_count <= CLEAVE_SHARDS_MAX);
 	if (store_find(store, "cluster") != NULL)
 		rc = plan_key(store, "cluster", NULL);
 	for (uint32_t i = 0; i < plan->shard_count && rc == 0; i++)
@@ -418,12 +419,22 @@ mt_rebuild_store_plan(struct mt_rebuild_store *store, const struct mt_rebuild_pl
 	if (rc != 0)
 		return rc;
 	plan_store_id(store, plan, &cluster);
-	mt_place_of(store->meta, cluster.place);
 	mt_cluster_skip(&cluster, &skipped);
-	text = mt_cluster_encode(&cluster);
+	store->cluster = cluster;
+	return 0;
+}
+
+/* The last key names the place of a store that is there by now. */
+static int
+plan_cluster(struct mt_rebuild_store *store)
+{
+	char *text;
+	int rc;
+
+	mt_place_of(store->meta, store->cluster.place);
+	text = mt_cluster_encode(&store->cluster);
 	if (text == NULL)
 		return -ENOMEM;
-	store->cluster = cluster;
 	rc = plan_key(store, "cluster", text);
 	if (rc == 0)
 		store->keys[store->key_count - 1].version = 0; /* it was deleted before */
@@ -475,10 +486,15 @@ store_write_next(struct mt_rebuild_store *store)
 int
 mt_rebuild_store_write(struct mt_rebuild_store *store, void (*fn)(int rc, void *arg), void *arg)
 {
+	int rc;
+
+	assert(store->meta != NULL && store->key_at == 0);
+	assert(store->key_count > 0); /* there is a plan */
+	rc = plan_cluster(store);
+	if (rc != 0)
+		return rc;
 	store->fn = fn;
 	store->arg = arg;
-	store->key_at = 0;
-	assert(store->key_count > 0);
 	return store_write_next(store);
 }
 

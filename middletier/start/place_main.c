@@ -15,9 +15,8 @@
 #include "cleave/meta.h"
 #include "cluster/gateway_state.h"
 #include "meta/meta_lmdb.h"
-#include "start/creation_main.h"
 #include "start/place_main.h"
-#include "start/starting.h"
+#include "start/store_path.h"
 
 #define ERROR_BYTES 512
 
