@@ -9,9 +9,8 @@
  *	               |                 |                  ^
  *	               +----> FAILED <---+  no cluster, another one, disks too small: never serves; still stops
  *
- * The key "cluster" is made by creation.c or by a rebuild, never here: a store without it is the wrong
- * one, or was lost, and a gateway that began anew would take all that the nodes hold for garbage. Ports listen from the start, so that a wrong address is an error of
- * mt_gateway_start, and clients of a restarted gateway wait in their sessions.
+ * gateway_load.c reads "cluster" and the volumes. Ports listen from the start, so that a wrong address is an
+ * error of mt_gateway_start, and clients of a restarted gateway wait in their sessions.
  *
  * A port's thread runs its loop until the port has stopped; main joins it and, in mt_gateway_destroy,
  * frees the port. In the simulator all ports run on main's loop.
@@ -23,7 +22,6 @@
 #include <jansson.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,13 +32,9 @@
 #include "base/metrics.h"
 #include "base/num.h"
 #include "base/sm.h"
-#include "catalog/cluster_key.h"
-#include "catalog/place.h"
 #include "catalog/volume_table.h"
 #include "cleave/loop.h"
-#include "cleave/meta.h"
 #include "cleave/split.h"
-#include "cleave/wire.h"
 #include "cluster/ask.h"
 #include "cluster/drop.h"
 #include "cluster/gateway_state.h"
@@ -57,30 +51,16 @@
 #include "common/metric.h"
 #include "common/port.h"
 #include "common/replica.h"
-#include "common/settings.h"
 #include "common/shard.h"
 #include "control/control.h"
 #include "control/control_answer.h"
 #include "control/control_request.h"
+#include "gateway/gateway_load.h"
+#include "gateway/gateway_options.h"
 #include "port/port.h"
 #include "port/port_snapshot.h"
 #include "session/session.h"
 
-#define GATEWAY_MIN_REPLICAS_DEFAULT 2u
-#define GATEWAY_DEVICE_BYTES_MIN NUM_MIB(2)
-#define GATEWAY_LOAD_RETRY_NS NUM_MS(200)
-#define GATEWAY_LEASE_NS NUM_S(3)
-#define GATEWAY_HOLD_NS NUM_S(5)
-_Static_assert(GATEWAY_HOLD_NS > MT_PEER_TIMEOUT_NS,
-    "who has begun holds until the last gateway has answered, or is given up");
-#define GATEWAY_SESSION_NS NUM_S(10)
-#define GATEWAY_REPAIR_AFTER_NS NUM_S(60)
-#define GATEWAY_FRAME_BYTES NUM_KIB(16)
-#define GATEWAY_REPAIR_BYTES_PER_S NUM_MIB(64)
-#define GATEWAY_SCRUB_INTERVAL_NS NUM_S(UINT64_C(7) * 24 * 3600)
-#define GATEWAY_LOG_BYTES NUM_MIB(256)
-#define GATEWAY_SWEEP_INTERVAL_NS NUM_S(600)
-#define GATEWAY_INDEX_CACHE_BYTES NUM_MIB(64)
 #define GATEWAY_READY_BYTES (MT_PORTS_MAX * SPLIT_ADDRESS_BYTES_MAX)
 
 static void gateway_on_all_served(struct mt_gateway *gateway);
@@ -99,148 +79,17 @@ static const struct sm_state gateway_table[MT_GATEWAY_STATE_NR] = {
 	[MT_GATEWAY_STOPPED] = { "stopped", 0, SM_FINAL },
 };
 
-static void gateway_load(struct mt_gateway *gateway);
-static void gateway_on_load_timer(struct loop_timer *timer, void *arg);
+static void gateway_begin_ports(struct mt_gateway *gateway);
 static const struct mt_port_host gateway_port_host;
 
 /* Creating. */
-
-static int __attribute__((format(printf, 3, 4)))
-gateway_refuse(char *ret_error, size_t error_bytes, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	(void)vsnprintf(ret_error, error_bytes, format, args); /* cut where too long */
-	va_end(args);
-	return -EINVAL;
-}
-
-static int
-gateway_check_options(const struct mt_gateway_options *options, char *ret_error, size_t error_bytes)
-{
-	if (options->cluster_id == 0)
-		return gateway_refuse(ret_error, error_bytes, "cluster-id: must not be 0");
-	if (options->port_count == 0 || options->port_count > MT_PORTS_MAX)
-		return gateway_refuse(ret_error, error_bytes, "port: 1 to %u of them",
-		    MT_PORTS_MAX);
-	if (options->node_count == 0 || options->node_count > MT_NODES_MAX)
-		return gateway_refuse(ret_error, error_bytes, "node: 1 to %u of them",
-		    MT_NODES_MAX);
-	if (options->shard_count > CLEAVE_SHARDS_MAX)
-		return gateway_refuse(ret_error, error_bytes, "shards: at most %u",
-		    CLEAVE_SHARDS_MAX);
-	if (options->min_replicas > MT_REPLICAS_MAX)
-		return gateway_refuse(ret_error, error_bytes, "min-replicas: 1 to %u",
-		    MT_REPLICAS_MAX);
-	if (options->device_bytes < GATEWAY_DEVICE_BYTES_MIN)
-		return gateway_refuse(ret_error, error_bytes,
-		    "device-memory: at least %" PRIu64 " bytes", GATEWAY_DEVICE_BYTES_MIN);
-	for (uint32_t i = 0; i < options->node_count; i++) {
-		for (uint32_t k = 0; k < i; k++) {
-			if (strcmp(options->nodes[i].address, options->nodes[k].address) == 0)
-				return gateway_refuse(ret_error, error_bytes,
-				    "node: %s is given twice", options->nodes[i].address);
-		}
-	}
-	return 0;
-}
-
-static void
-gateway_set_defaults(struct mt_gateway_options *options)
-{
-	if (options->min_replicas == 0)
-		options->min_replicas = GATEWAY_MIN_REPLICAS_DEFAULT;
-	if (options->lease_ns == 0)
-		options->lease_ns = GATEWAY_LEASE_NS;
-	if (options->hold_ns == 0)
-		options->hold_ns = GATEWAY_HOLD_NS;
-	if (options->session_ns == 0)
-		options->session_ns = GATEWAY_SESSION_NS;
-	if (options->repair_after_ns == 0)
-		options->repair_after_ns = GATEWAY_REPAIR_AFTER_NS;
-	if (options->frame_bytes == 0)
-		options->frame_bytes = GATEWAY_FRAME_BYTES;
-	if (options->repair_bytes_per_s == 0)
-		options->repair_bytes_per_s = GATEWAY_REPAIR_BYTES_PER_S;
-	if (options->scrub_interval_ns == 0)
-		options->scrub_interval_ns = GATEWAY_SCRUB_INTERVAL_NS;
-	if (options->sweep_interval_ns == 0)
-		options->sweep_interval_ns = GATEWAY_SWEEP_INTERVAL_NS;
-	if (options->log_bytes == 0)
-		options->log_bytes = GATEWAY_LOG_BYTES;
-	if (options->index_cache_bytes == 0)
-		options->index_cache_bytes = GATEWAY_INDEX_CACHE_BYTES;
-}
-
-/* The options are whole now: what ports are told of them. */
-static void
-gateway_set_settings(struct mt_gateway *gateway)
-{
-	const struct mt_gateway_options *options = &gateway->options;
-
-	gateway->settings = (struct mt_settings){
-		.cluster_id = options->cluster_id,
-		.gateway_id = options->gateway_id,
-		.boot_id = options->boot_id,
-		.min_replicas = options->min_replicas,
-		.frame_bytes = options->frame_bytes,
-		.node_timeout_ns = options->node_timeout_ns,
-		.repair_after_ns = options->repair_after_ns,
-		.repair_bytes_per_s = options->repair_bytes_per_s,
-		.scrub_interval_ns = options->scrub_interval_ns,
-		.sweep_interval_ns = options->sweep_interval_ns,
-		.orphan_grace_ns = options->orphan_grace_ns,
-		.log_bytes = options->log_bytes,
-		.index_cache_bytes = options->index_cache_bytes / options->port_count,
-		.hold_ns = options->hold_ns,
-		.manifest_bytes = options->manifest_bytes,
-		.manifest_part_bytes = options->manifest_part_bytes,
-	};
-}
-
-/* The options of every port, whoever opens it. */
-static void
-gateway_set_port_options(struct mt_gateway *gateway)
-{
-	const struct mt_gateway_options *options = &gateway->options;
-
-	for (uint32_t i = 0; i < gateway->port_count; i++) {
-		uint32_t connections_max = options->ports[i].connections_max;
-
-		gateway->port_options[i] = (struct mt_port_options){
-			.host = &gateway_port_host,
-			.gateway = gateway,
-			.settings = &gateway->settings,
-			.shared = &gateway->shared,
-			.cluster = &gateway->cluster,
-			.index = i,
-			.port_count = gateway->port_count,
-			.main_loop = options->loop,
-			.loop = options->is_single_loop ? options->loop : NULL,
-			.sim_host = options->sim_host,
-			.engine_workers = options->engine_workers,
-			.address = options->ports[i].address,
-			.connections_max = connections_max != 0 ? connections_max
-								: MT_PORT_CONNECTIONS_MAX,
-			.connections_own = MT_PORT_CONNECTIONS_OWN,
-			.nodes = options->nodes,
-			.node_count = options->node_count,
-			.device_bytes = options->device_bytes,
-			.wants_huge_pages = options->wants_huge_pages,
-			.engine_threads = options->engine_threads,
-			.merge_threads = options->merge_threads,
-			.client_receives = options->client_receives,
-		};
-	}
-}
 
 struct mt_gateway *
 mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, size_t error_bytes)
 {
 	struct mt_gateway *gateway;
 
-	if (gateway_check_options(options, ret_error, error_bytes) != 0) {
+	if (mt_gateway_options_check(options, ret_error, error_bytes) != 0) {
 		errno = EINVAL;
 		return NULL;
 	}
@@ -251,17 +100,13 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 	if (gateway->ports == NULL || mt_taking_init(gateway) != 0)
 		goto err_gateway;
 	gateway->magic = MT_GATEWAY_MAGIC;
-	gateway->options = *options;
-	gateway->port_count = options->port_count;
-	gateway_set_defaults(&gateway->options);
-	gateway_set_settings(gateway);
-	gateway_set_port_options(gateway);
+	mt_gateway_options_take(gateway, options, &gateway_port_host);
 	mt_volumes_init(&gateway->volumes);
 	mt_mirror_init(gateway);
 	mt_drop_init(gateway);
 	list_init(&gateway->control_queue);
 	list_init(&gateway->asks);
-	loop_timer_init(&gateway->load_timer, gateway_on_load_timer, gateway);
+	mt_gateway_load_init(gateway, gateway_begin_ports);
 	sm_init(&gateway->sm, "gateway", gateway_table, MT_GATEWAY_CREATED, 0);
 	return gateway;
 
@@ -274,7 +119,7 @@ err:
 	return NULL;
 }
 
-/* Starting: the cluster's key and volumes. */
+/* Starting: the cluster is known. */
 
 static void
 gateway_begin_port(struct loop_post *post, void *arg)
@@ -307,146 +152,6 @@ gateway_begin_ports(struct mt_gateway *gateway)
 		*post = (struct loop_post){ .fn = gateway_begin_port, .arg = &gateway->ports[i] };
 		loop_post(gateway->ports[i].loop, post);
 	}
-}
-
-static void
-gateway_on_load_timer(struct loop_timer *timer, void *arg)
-{
-	(void)timer;
-	gateway_load(arg);
-}
-
-static void
-gateway_load_later(struct mt_gateway *gateway)
-{
-	log_limited(LOG_WARN, "gateway: the metadata store does not answer, asking again");
-	loop_timer_start(gateway->options.loop, &gateway->load_timer, GATEWAY_LOAD_RETRY_NS);
-}
-
-static const char *
-gateway_meta_name(const struct mt_gateway *gateway)
-{
-	const char *name = gateway->options.meta_name;
-
-	return name != NULL ? name : "the metadata store";
-}
-
-/* Written by us or by another gateway just now: look again, either way. */
-static void
-gateway_on_completed(int rc, void *arg)
-{
-	struct mt_gateway *gateway = arg;
-	const struct mt_cluster *before = &gateway->cluster;
-	char id[STORE_ID_TEXT_BYTES], place[META_PLACE_BYTES];
-
-	store_id_text(&gateway->options.store_id, id);
-	mt_place_of(gateway->options.meta, place);
-	if (rc == 0 && store_id_is_zero(&before->store_id))
-		log_info("gateway: the metadata store had no identity, and got one store_id=%s",
-		    id);
-	if (rc == 0 && before->place[0] == '\0' && place[0] != '\0')
-		log_info(
-		    "gateway: the metadata store did not name its place, and does now place=%s",
-		    place);
-	if (rc == 0 || rc == -EAGAIN)
-		gateway_load(gateway);
-	else if (rc == -ETIMEDOUT)
-		gateway_load_later(gateway);
-	else
-		mt_gateway_fail(gateway, rc, "the metadata store cannot be written: %s",
-		    strerror(-rc));
-}
-
-/* A store that was made before stores had identities, or places. */
-static bool
-gateway_is_incomplete(const struct mt_gateway *gateway)
-{
-	const struct mt_cluster *cluster = &gateway->cluster;
-	char place[META_PLACE_BYTES];
-
-	mt_place_of(gateway->options.meta, place);
-	return (store_id_is_zero(&cluster->store_id) &&
-		   !store_id_is_zero(&gateway->options.store_id)) ||
-	    (cluster->place[0] == '\0' && place[0] != '\0');
-}
-
-static void
-gateway_complete(struct mt_gateway *gateway)
-{
-	struct mt_cluster cluster = gateway->cluster;
-	int rc;
-
-	if (store_id_is_zero(&cluster.store_id))
-		cluster.store_id = gateway->options.store_id;
-	mt_place_of(gateway->options.meta, cluster.place);
-	rc = mt_cluster_put(gateway->options.meta, &cluster, gateway_on_completed, gateway);
-	if (rc != 0)
-		mt_gateway_fail(gateway, rc, "the metadata store cannot be written: %s",
-		    strerror(-rc));
-}
-
-static void
-gateway_fail_elsewhere(struct mt_gateway *gateway)
-{
-	char place[META_PLACE_BYTES];
-
-	mt_place_of(gateway->options.meta, place);
-	mt_gateway_fail(gateway, -EXDEV, MT_PLACE_TEXT, gateway_meta_name(gateway),
-	    gateway->cluster.place, place);
-}
-
-/* Not tried again: a directory that is mounted later is another one. */
-static void
-gateway_fail_without_cluster(struct mt_gateway *gateway)
-{
-	mt_gateway_fail(gateway, -ENOENT, MT_NO_CLUSTER_TEXT, gateway_meta_name(gateway));
-}
-
-static void
-gateway_on_loaded(int rc, const struct mt_volume *volume, void *arg)
-{
-	struct mt_gateway *gateway = arg;
-	const struct mt_gateway_options *options = &gateway->options;
-	const struct mt_cluster *cluster = &gateway->cluster;
-
-	(void)volume;
-	if (gateway->sm.state != MT_GATEWAY_STARTING)
-		return;
-	if (rc == -ENOENT)
-		gateway_fail_without_cluster(gateway);
-	else if (rc == -ETIMEDOUT)
-		gateway_load_later(gateway);
-	else if (rc != 0)
-		mt_gateway_fail(gateway, rc, "the metadata store cannot be read: %s",
-		    strerror(-rc));
-	else if (cluster->cluster_id != options->cluster_id)
-		mt_gateway_fail(gateway, -EXDEV,
-		    "cluster-id: the metadata store belongs to cluster %016" PRIx64
-		    ", not to %016" PRIx64,
-		    cluster->cluster_id, options->cluster_id);
-	else if (options->shard_count != 0 && options->shard_count != cluster->shard_count)
-		mt_gateway_fail(gateway, -EINVAL,
-		    "shards: the cluster was made with %" PRIu32 ", not with %" PRIu32,
-		    cluster->shard_count, options->shard_count);
-	else if (mt_place_is_other(options->meta, cluster))
-		gateway_fail_elsewhere(gateway);
-	else if (gateway_is_incomplete(gateway))
-		gateway_complete(gateway);
-	else
-		gateway_begin_ports(gateway);
-}
-
-static void
-gateway_load(struct mt_gateway *gateway)
-{
-	int rc;
-
-	if (gateway->sm.state != MT_GATEWAY_STARTING)
-		return;
-	rc = mt_volumes_load(gateway, gateway_on_loaded, gateway);
-	if (rc != 0)
-		mt_gateway_fail(gateway, rc, "the metadata store cannot be read: %s",
-		    strerror(-rc));
 }
 
 /* Starting: ports and threads. */
@@ -524,7 +229,7 @@ mt_gateway_start(struct mt_gateway *gateway, char *ret_error, size_t error_bytes
 			return rc;
 		}
 	}
-	gateway_load(gateway);
+	mt_gateway_load(gateway);
 	return 0;
 }
 
@@ -712,7 +417,7 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 		assert(!gateway->has_thread[i]);
 	gateway->shared.is_killed = gateway->options.sim_host != NULL &&
 	    gateway->sm.state > MT_GATEWAY_CREATED && gateway->sm.state < MT_GATEWAY_STOPPED;
-	loop_timer_stop(gateway->options.loop, &gateway->load_timer);
+	mt_gateway_load_stop(gateway);
 	mt_volumes_unwatch(gateway);
 	mt_member_fini(&gateway->member);
 	mt_control_drop_all(gateway);
