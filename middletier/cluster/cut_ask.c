@@ -11,7 +11,6 @@
 #include "cleave/loop.h"
 #include "cluster/cut_ask.h"
 #include "cluster/gateway_state.h"
-#include "cluster/snapshot.h"
 #include "common/alloc.h"
 #include "common/shard.h"
 #include "write/cut.h"

@@ -15,9 +15,7 @@
  *	  since the tables were read, and nobody can any more: a scope gets its cuts from another one, or is
  *	  made from a live snapshot.
  *
- * Between MARKING and LISTING, HIDING: what no scope shows though its volume is there (hidden.c) is told to
- * the shards, when a transaction has compared the key "cluster" in the same way. They remember it as long as
- * they serve, so it is told after each reading.
+ * Between MARKING and LISTING, HIDING: the shards are told what no scope shows though its volume is there (hide.c).
  *
  * A shard's owner drops the cut, or the deleted volume's chunks, and then has the shard's bit cleared; the
  * last one deletes the key. A key that is there is the reason to do it, again if need be: nothing follows
@@ -28,10 +26,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "base/sm.h"
-#include "catalog/hidden.h"
 #include "catalog/scope.h"
 #include "catalog/snapshot_table.h"
 #include "catalog/volume_table.h"
@@ -41,11 +39,10 @@
 #include "cleave/wire.h"
 #include "cluster/drop.h"
 #include "cluster/gateway_state.h"
+#include "cluster/hide.h"
 #include "common/alloc.h"
 #include "common/port.h"
 #include "common/shard.h"
-#include "index/index.h"
-#include "merge/flush.h"
 #include "shard/segment_drop.h"
 #include "write/cut.h"
 
@@ -66,8 +63,7 @@ enum drop_state {
 
 static const struct sm_state drop_table[DROP_STATE_NR] = {
 	[DROP_IDLE] = { "idle", SM_TO(DROP_MARKING), SM_INITIAL },
-	[DROP_MARKING] = { "marking", SM_TO(DROP_HIDING) | SM_TO(DROP_LISTING) | SM_TO(DROP_IDLE),
-	    0 },
+	[DROP_MARKING] = { "marking", SM_TO(DROP_HIDING) | SM_TO(DROP_LISTING), 0 },
 	[DROP_HIDING] = { "hiding", SM_TO(DROP_LISTING), 0 },
 	[DROP_LISTING] = { "listing", SM_TO(DROP_ASKING) | SM_TO(DROP_IDLE), 0 },
 	[DROP_ASKING] = { "asking", SM_TO(DROP_CLEARING) | SM_TO(DROP_ASKING) | SM_TO(DROP_IDLE),
@@ -101,8 +97,7 @@ struct mt_drop {
 		bool is_left;
 	} legs[MT_PORTS_MAX];
 	uint32_t left_count;
-	struct mt_hidden hidden[MT_HIDDEN_MAX]; /* HIDING */
-	uint32_t hidden_count;
+	struct mt_hide hide;
 };
 
 static void drop_next(struct mt_drop *drop);
@@ -276,76 +271,22 @@ drop_put_mark(struct mt_drop *drop, const struct mt_snapshot_entry *entry, bool 
 /* ---- hiding ---- */
 
 static void
-hide_on_leg(struct loop_post *post, void *arg)
-{
-	struct drop_leg *leg = arg;
-	struct mt_drop *drop = leg->drop;
-
-	(void)post;
-	drop->is_left = drop->is_left || leg->is_left;
-	if (--drop->left_count == 0)
-		drop_list(drop);
-}
-
-static void
-hide_on_port(struct loop_post *post, void *arg)
-{
-	struct drop_leg *leg = arg;
-	const struct mt_drop *drop = leg->drop;
-
-	(void)post;
-	leg->is_left = false;
-	for (uint32_t i = 0; i < leg->port->shard_count; i++) {
-		struct mt_shard *shard = &leg->port->shards[i];
-
-		if (shard->sm.state != MT_SHARD_SERVING) {
-			leg->is_left = leg->is_left || shard->sm.state != MT_SHARD_IDLE;
-			continue;
-		}
-		for (uint32_t k = 0; k < drop->hidden_count; k++)
-			mt_index_hide(shard->block_index, &drop->hidden[k]);
-		mt_flush_kick(shard);
-	}
-	leg->post.fn = hide_on_leg;
-	loop_post(leg->port->main_loop, &leg->post);
-}
-
-static void
-hide_on_compared(int rc, void *arg)
+drop_on_hidden(bool is_left, void *arg)
 {
 	struct mt_drop *drop = arg;
-	struct mt_gateway *gateway = drop->gateway;
 
-	/* -EAGAIN: the tables are old, and are being read anew. */
-	if (rc != 0 || gateway->sm.state >= MT_GATEWAY_FAILED) {
-		drop->is_left = drop->is_left || rc != -EAGAIN;
-		drop_list(drop);
-		return;
-	}
-	sm_move(&drop->sm, DROP_HIDING);
-	drop->left_count = gateway->port_count;
-	for (uint32_t i = 0; i < gateway->port_count; i++) {
-		struct drop_leg *leg = &drop->legs[i];
-
-		leg->drop = drop;
-		leg->port = &gateway->ports[i];
-		leg->post = (struct loop_post){ .fn = hide_on_port, .arg = leg };
-		loop_post(leg->port->loop, &leg->post);
-	}
+	assert(drop->sm.state == DROP_HIDING);
+	drop->is_left = drop->is_left || is_left;
+	drop_list(drop);
 }
 
 static void
 drop_hide(struct mt_drop *drop)
 {
-	const struct mt_volumes *volumes = &drop->gateway->volumes;
-	struct meta *meta = drop->gateway->options.meta;
-	const struct meta_op compare = { .kind = META_COMPARE_VERSION,
-		.key = "cluster",
-		.version = volumes->snapshots.cluster_version };
-
-	drop->hidden_count = mt_hidden_find(volumes, drop->hidden, MT_HIDDEN_MAX);
-	if (drop->hidden_count == 0 ||
-	    meta->ops->txn(meta, &compare, 1, hide_on_compared, drop) != 0)
+	assert(drop->sm.state == DROP_MARKING);
+	if (mt_hide_start(&drop->hide, drop->gateway, drop_on_hidden, drop))
+		sm_move(&drop->sm, DROP_HIDING);
+	else
 		drop_list(drop);
 }
 

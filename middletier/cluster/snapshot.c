@@ -45,7 +45,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +54,8 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "base/sm.h"
+#include "catalog/cluster_key.h"
+#include "catalog/json.h"
 #include "catalog/root.h"
 #include "catalog/scope.h"
 #include "catalog/snapshot_table.h"
@@ -63,9 +64,8 @@
 #include "cleave/meta.h"
 #include "cleave/status.h"
 #include "cluster/cut_ask.h"
+#include "cluster/cut_call.h"
 #include "cluster/gateway_state.h"
-#include "cluster/member.h"
-#include "cluster/peer.h"
 #include "cluster/volume_change.h"
 #include "cluster/volume_refresh.h"
 #include "common/alloc.h"
@@ -85,10 +85,24 @@ static const struct sm_state taking_table[MT_TAKING_STATE_NR] = {
 	[MT_TAKING_VOIDING] = { "voiding", SM_TO(MT_TAKING_IDLE), 0 },
 };
 
-/* A release on its way to another gateway, which nobody waits for. */
-struct taking_release {
-	struct mt_peer_call call;
-	struct loop_link link; /* gateway->releases */
+/* The snapshot that is being taken. */
+struct mt_taking {
+	struct sm sm;
+	struct mt_gateway *gateway;
+	struct mt_snapshot snapshot; /* as it will be */
+	struct mt_cluster
+	    cluster;      /* as it will be, once the number is taken; its version is of before */
+	uint64_t version; /* of its pending key */
+	struct mt_cut_order order;
+	uint32_t *epochs; /* that answered the begin */
+	struct mt_cut_answer *answers;
+	struct mt_cut_calls calls; /* the other gateways */
+	uint32_t left_count;       /* of them, and of us: that have not answered */
+	struct mt_volumes_waiter waiter;
+	int rc;
+	char error[MT_ERROR_BYTES];
+	mt_taking_fn fn;
+	void *arg;
 };
 
 static void taking_step(struct mt_taking *taking, enum mt_cut_step step);
@@ -100,7 +114,7 @@ mt_taking_init(struct mt_gateway *gateway)
 	struct mt_taking *taking = mt_calloc(1, sizeof(*taking));
 
 	list_init(&gateway->cut_asks);
-	list_init(&gateway->releases);
+	list_init(&gateway->cut_releases);
 	if (taking == NULL)
 		return -ENOMEM;
 	taking->gateway = gateway;
@@ -112,12 +126,9 @@ mt_taking_init(struct mt_gateway *gateway)
 static void
 taking_free(struct mt_taking *taking)
 {
-	for (uint32_t i = 0; i < MT_GATEWAYS_MAX && taking->calls != NULL; i++)
-		mt_free(taking->calls[i].reply);
-	mt_free(taking->calls);
+	mt_cut_calls_fini(&taking->calls);
 	mt_free(taking->epochs);
 	mt_free(taking->answers);
-	taking->calls = NULL;
 	taking->epochs = NULL;
 	taking->answers = NULL;
 }
@@ -125,15 +136,8 @@ taking_free(struct mt_taking *taking)
 void
 mt_taking_fini(struct mt_gateway *gateway)
 {
-	struct loop_link *link;
-
 	mt_cut_asks_drop(gateway);
-	while ((link = list_pop_front(&gateway->releases)) != NULL) {
-		struct taking_release *release = LIST_ENTRY(link, struct taking_release, link);
-
-		mt_free(release->call.reply);
-		mt_free(release);
-	}
+	mt_cut_releases_drop(gateway);
 	taking_free(gateway->taking);
 	mt_free(gateway->taking);
 	gateway->taking = NULL;
@@ -323,30 +327,10 @@ taking_on_own(struct mt_cut_ask *ask, void *arg)
 }
 
 static void
-taking_on_peer(struct mt_peer_call *call, void *arg)
+taking_on_peer(struct mt_cut_calls *calls, void *arg)
 {
-	struct mt_taking *taking = arg;
-	json_t *object = call->rc == 0 ? json_loads(call->reply, 0, NULL) : NULL;
-	const json_t *shard;
-	size_t i;
-
-	json_array_foreach(json_object_get(object, "shards"), i, shard)
-	{
-		json_int_t index = json_integer_value(json_array_get(shard, 0));
-		json_int_t epoch = json_integer_value(json_array_get(shard, 1));
-		json_int_t rc = json_integer_value(json_array_get(shard, 2));
-
-		if (index < 0 || index >= taking->gateway->cluster.shard_count || rc > 0 ||
-		    rc < -4096)
-			continue;
-		taking->answers[index] = (struct mt_cut_answer){ .is_there = true,
-			.epoch = (uint32_t)epoch,
-			.rc = (int)rc };
-	}
-	json_decref(object);
-	mt_free(call->reply);
-	call->reply = NULL;
-	taking_leg_done(taking);
+	(void)calls; /* it has left the answers in ours */
+	taking_leg_done(arg);
 }
 
 /* Nobody waits for it: a hold that is not let go of ends by itself. */
@@ -355,80 +339,6 @@ release_on_own(struct mt_cut_ask *ask, void *arg)
 {
 	(void)ask;
 	(void)arg;
-}
-
-static void
-release_on_peer(struct mt_peer_call *call, void *arg)
-{
-	struct taking_release *release = arg;
-
-	mt_free(call->reply);
-	list_remove(&release->link);
-	mt_free(release);
-}
-
-static char *
-taking_text(const struct mt_taking *taking, enum mt_cut_step step)
-{
-	json_t *object = json_pack("{s:s, s:s, s:I, s:I, s:i}", "op", "cut", "step",
-	    mt_cut_step_name(step), "number", (json_int_t)taking->order.number, "segment_base",
-	    (json_int_t)taking->order.segment_base, "segment_count",
-	    (int)taking->order.segment_count);
-	char *text = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
-
-	json_decref(object);
-	return text;
-}
-
-static int
-taking_call(struct mt_taking *taking, const struct mt_member_shard *shard, enum mt_cut_step step)
-{
-	struct mt_gateway *gateway = taking->gateway;
-	char *text = taking_text(taking, step);
-	struct taking_release *release;
-	int rc = -ENOMEM;
-
-	if (text != NULL && step != MT_CUT_STEP_RELEASE) {
-		struct mt_peer_call *call = &taking->calls[taking->peer_count];
-
-		rc = mt_peer_call(gateway, call, shard->address, text, taking_on_peer, taking);
-		taking->left_count += rc == 0;
-	} else if (text != NULL && (release = mt_calloc(1, sizeof(*release))) != NULL) {
-		list_push_back(&gateway->releases, &release->link);
-		rc = mt_peer_call(gateway, &release->call, shard->address, text, release_on_peer,
-		    release);
-		if (rc != 0) {
-			list_remove(&release->link);
-			mt_free(release);
-		}
-	}
-	free(text);
-	return rc;
-}
-
-/* Each gateway that owns a shard, as far as main has seen, but ours. */
-static void
-taking_call_peers(struct mt_taking *taking, enum mt_cut_step step)
-{
-	const struct mt_member *member = &taking->gateway->member;
-
-	taking->peer_count = 0;
-	for (uint32_t i = 0; i < taking->gateway->cluster.shard_count && member->shards != NULL;
-	     i++) {
-		const struct mt_member_shard *shard = &member->shards[i];
-		uint32_t k = 0;
-
-		if (!shard->has_root || shard->is_released ||
-		    shard->gateway_id == taking->gateway->options.gateway_id)
-			continue;
-		while (k < taking->peer_count && taking->peers[k] != shard->gateway_id)
-			k++;
-		if (k < taking->peer_count || k == MT_GATEWAYS_MAX)
-			continue;
-		/* A gateway that cannot be called leaves its shards without an answer. */
-		if (taking_call(taking, shard, step) == 0)
-			taking->peers[taking->peer_count++] = shard->gateway_id;
-	}
 }
 
 /* Our own ports, and all others: taking_leg_done when the last has answered; < 0: never. */
@@ -442,7 +352,8 @@ taking_ask(struct mt_taking *taking, enum mt_cut_step step)
 	taking->left_count = 1;
 	rc = mt_cut_ask(gateway, step, &taking->order, taking_on_own, taking);
 	if (rc == 0)
-		taking_call_peers(taking, step);
+		taking->left_count += mt_cut_call(&taking->calls, step, &taking->order,
+		    taking->answers, taking_on_peer, taking);
 	return rc;
 }
 
@@ -453,7 +364,7 @@ taking_step(struct mt_taking *taking, enum mt_cut_step step)
 
 	if (step == MT_CUT_STEP_RELEASE) {
 		(void)mt_cut_ask(taking->gateway, step, &taking->order, release_on_own, NULL);
-		taking_call_peers(taking, step);
+		mt_cut_call_release(taking->gateway, &taking->order);
 		return;
 	}
 	rc = taking_ask(taking, step);
@@ -574,8 +485,8 @@ mt_taking_start(struct mt_gateway *gateway, const struct mt_volume *volume, cons
 	taking->arg = arg;
 	taking->epochs = mt_calloc(shard_count, sizeof(*taking->epochs));
 	taking->answers = mt_calloc(shard_count, sizeof(*taking->answers));
-	taking->calls = mt_calloc(MT_GATEWAYS_MAX, sizeof(*taking->calls));
-	rc = taking->epochs == NULL || taking->answers == NULL || taking->calls == NULL
+	rc = taking->epochs == NULL || taking->answers == NULL ||
+		mt_cut_calls_init(&taking->calls, gateway) != 0
 	    ? -ENOMEM
 	    : taking_ask(taking, MT_CUT_STEP_ASK);
 	if (rc != 0)
@@ -583,6 +494,29 @@ mt_taking_start(struct mt_gateway *gateway, const struct mt_volume *volume, cons
 	else
 		sm_move(&taking->sm, MT_TAKING_ASKING);
 	return rc;
+}
+
+enum mt_taking_state
+mt_taking_state(const struct mt_gateway *gateway)
+{
+	return (enum mt_taking_state)gateway->taking->sm.state;
+}
+
+const char *
+mt_taking_error(const struct mt_gateway *gateway)
+{
+	assert(gateway->taking->error[0] != '\0');
+	return gateway->taking->error;
+}
+
+const struct mt_snapshot *
+mt_taking_snapshot(const struct mt_gateway *gateway, uint64_t *ret_version)
+{
+	const struct mt_taking *taking = gateway->taking;
+
+	assert(taking->sm.state == MT_TAKING_READY && taking->version != 0);
+	*ret_version = taking->version;
+	return &taking->snapshot;
 }
 
 void

@@ -144,7 +144,7 @@ change_on_txn(int rc, void *arg)
 
 	assert(request->sm.state == MT_CONTROL_RUNNING);
 	request->change.rc = rc;
-	if (request->gateway->taking->sm.state == MT_TAKING_READY)
+	if (mt_taking_state(request->gateway) == MT_TAKING_READY)
 		mt_taking_end(request->gateway, rc);
 	change_read(request);
 }
@@ -168,7 +168,7 @@ mt_control_change(struct mt_control_request *request, const struct meta_op *ops,
 	if (rc == 0)
 		return;
 fail:
-	if (request->gateway->taking->sm.state == MT_TAKING_READY)
+	if (mt_taking_state(request->gateway) == MT_TAKING_READY)
 		mt_taking_end(request->gateway, rc);
 	mt_control_fail_volume(request, rc);
 }

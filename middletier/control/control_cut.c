@@ -13,7 +13,6 @@
 #include "catalog/scope.h"
 #include "cluster/cut_ask.h"
 #include "cluster/gateway_state.h"
-#include "cluster/snapshot.h"
 #include "control/control_request.h"
 #include "write/cut.h"
 

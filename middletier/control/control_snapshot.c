@@ -114,23 +114,25 @@ create_on_taken(int rc, void *arg)
 {
 	struct mt_control_request *request = arg;
 	struct mt_gateway *gateway = request->gateway;
-	struct mt_taking *taking = gateway->taking;
+	const struct mt_snapshot *taken;
+	uint64_t version;
 	const struct mt_volume_entry *volume;
 	struct made made;
 
 	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (rc != 0) {
-		mt_control_fail(request, rc, taking->error);
+		mt_control_fail(request, rc, mt_taking_error(gateway));
 		return;
 	}
+	taken = mt_taking_snapshot(gateway, &version);
 	volume = mt_volumes_by_name(&gateway->volumes, request->volume.name);
-	if (volume == NULL || volume->volume.id != taking->snapshot.volume_id) {
+	if (volume == NULL || volume->volume.id != taken->volume_id) {
 		mt_taking_end(gateway, -ENOENT);
 		mt_control_fail_volume(request, -ENOENT);
 		return;
 	}
 	/* Perhaps before the cut, and then what was written behind the old end would be missing (I5). */
-	if (volume->volume.size_bytes != taking->snapshot.size_bytes) {
+	if (volume->volume.size_bytes != taken->size_bytes) {
 		mt_taking_end(gateway, -EAGAIN);
 		mt_control_refuse(request, -EAGAIN,
 		    "volume '%s': it was resized while the snapshot was being taken",
@@ -138,8 +140,8 @@ create_on_taken(int rc, void *arg)
 		return;
 	}
 	made = (struct made){ .cluster = gateway->cluster,
-		.snapshot = taking->snapshot,
-		.snapshot_version = taking->version,
+		.snapshot = *taken,
+		.snapshot_version = version,
 		.volume = volume->volume,
 		.volume_version = volume->version };
 	made.snapshot.state = MT_SNAPSHOT_LIVE;
@@ -313,22 +315,20 @@ rollback_on_taken(int rc, void *arg)
 {
 	struct mt_control_request *request = arg;
 	struct mt_gateway *gateway = request->gateway;
-	struct mt_taking *taking = gateway->taking;
 	const struct mt_volume_entry *entry =
 	    mt_volumes_by_name(&gateway->volumes, request->volume.name);
 	const struct mt_snapshot_entry *snapshot =
 	    mt_snapshots_by_number(&gateway->volumes.snapshots, request->change.snapshot.number);
-	struct made made = { .cluster = gateway->cluster,
-		.snapshot = taking->snapshot, /* the mark that keeps the cut */
-		.snapshot_version = taking->version,
-		.origin = snapshot };
+	struct made made = { .cluster = gateway->cluster, .origin = snapshot };
 	struct mt_scope scope;
 
 	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (rc != 0) {
-		change_fail_alone(request, rc, taking->error);
+		change_fail_alone(request, rc, mt_taking_error(gateway));
 		return;
 	}
+	/* The mark that keeps the cut. */
+	made.snapshot = *mt_taking_snapshot(gateway, &made.snapshot_version);
 	if (entry == NULL || snapshot == NULL || snapshot->snapshot.state != MT_SNAPSHOT_LIVE ||
 	    mt_scope_above(entry->volume.segment_base, made.snapshot.number,
 		&snapshot->snapshot.scope, &scope) != 0) {
