@@ -61,7 +61,7 @@ cut_is_next(const struct mt_gateway *gateway, uint32_t i, const uint64_t *ids, u
 
 /* ---- asked ---- */
 
-/* Of what another gateway says, only what can be is taken. */
+/* Another gateway may say anything: what cannot be is left out. */
 static void
 cut_take_answer(struct mt_cut_calls *calls, const json_t *shard)
 {
