@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/config.h"
 #include "base/descriptors.h"
 #include "base/log.h"
@@ -57,6 +58,7 @@ on_stopped(void *arg)
 static void
 process_stop(struct gateway_process *process)
 {
+	assert(process->gateway != NULL);
 	if (process->is_stopping)
 		return;
 	process->is_stopping = true;
@@ -87,6 +89,7 @@ on_failed(int rc, const char *text, void *arg)
 {
 	struct gateway_process *process = arg;
 
+	assert(rc < 0);
 	(void)rc;
 	(void)text;
 	process->exit_code = EXIT_FAILURE;
@@ -97,6 +100,7 @@ on_failed(int rc, const char *text, void *arg)
 static void
 on_metrics_asked(struct mt_ask *ask, void *arg)
 {
+	assert(ask->left_count == 0);
 	metrics_scrape_finish(arg, mt_metrics_write(metrics_scrape_out(arg), ask));
 }
 
@@ -135,6 +139,7 @@ run(struct gateway_process *process, const struct mt_command_line *values,
 	char error[ERROR_BYTES];
 	int rc;
 
+	assert(process->loop == NULL && process->gateway == NULL);
 	process->loop = loop_ev_create(0);
 	rc = process->loop == NULL
 	    ? -errno
@@ -214,6 +219,7 @@ prepare_descriptors(struct mt_gateway_options *options)
 	uint64_t least_count = 2 * (uint64_t)options->node_count + SPLIT_SURPLUS_MAX;
 	uint64_t port_count = 0, count;
 
+	assert(options->port_count > 0 && options->node_count > 0);
 	for (uint32_t i = 0; i < options->port_count; i++)
 		port_count += is_tcp(options->ports[i].address);
 	if (port_count == 0)

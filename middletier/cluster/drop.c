@@ -124,6 +124,7 @@ mt_drop_init(struct mt_gateway *gateway)
 {
 	struct mt_drop *drop = mt_calloc(1, sizeof(*drop));
 
+	assert(gateway->drop == NULL);
 	gateway->drop = drop;
 	if (drop == NULL)
 		return;
@@ -136,6 +137,7 @@ mt_drop_init(struct mt_gateway *gateway)
 static void
 drop_free_marks(struct mt_drop *drop)
 {
+	assert(drop->mark_at <= drop->mark_count);
 	for (uint32_t i = 0; i < drop->mark_count; i++) {
 		mt_free(drop->marks[i].key);
 		json_decref(drop->marks[i].object);
@@ -171,6 +173,7 @@ mt_drop_kick(struct mt_gateway *gateway)
 static void
 drop_end(struct mt_drop *drop)
 {
+	assert(drop->sm.state != DROP_IDLE);
 	drop_free_marks(drop);
 	sm_move(&drop->sm, DROP_IDLE);
 	if (!drop->is_left)
@@ -206,6 +209,7 @@ drop_judge(const struct mt_drop *drop, const struct mt_snapshot_entry *entry, bo
 	uint64_t age_ns = loop_now_ns(gateway->options.loop) - entry->seen_ns;
 	const struct mt_snapshot *snapshot = &entry->snapshot;
 
+	assert(snapshot->state <= MT_SNAPSHOT_DELETED);
 	*ret_is_waiting = false;
 	switch (snapshot->state) {
 	case MT_SNAPSHOT_PENDING:
@@ -228,6 +232,7 @@ drop_on_marked(int rc, void *arg)
 {
 	struct mt_drop *drop = arg;
 
+	assert(drop->sm.state == DROP_MARKING);
 	if (rc != 0 && rc != -EAGAIN)
 		drop->is_left = true;
 	drop_list(drop);
@@ -244,6 +249,7 @@ drop_put_mark(struct mt_drop *drop, const struct mt_snapshot_entry *entry, bool 
 	char *text;
 	int rc = -ENOMEM;
 
+	assert(drop->sm.state == DROP_MARKING);
 	if (snapshot.state == MT_SNAPSHOT_PENDING)
 		mt_snapshot_void(&snapshot);
 	snapshot.state = MT_SNAPSHOT_DELETED;
@@ -297,6 +303,7 @@ drop_mark(struct mt_drop *drop)
 	const struct mt_volumes *volumes = &drop->gateway->volumes;
 	bool is_waiting;
 
+	assert(drop->sm.state == DROP_IDLE);
 	sm_move(&drop->sm, DROP_MARKING);
 	drop->is_left = false;
 	if (!volumes->is_incomplete && !volumes->snapshots.is_incomplete) {
@@ -323,6 +330,7 @@ mark_take(struct drop_mark *mark, uint32_t shard_count)
 	const json_t *base = json_object_get(mark->object, "segment_base");
 	json_int_t count = json_integer_value(json_object_get(mark->object, "segment_count"));
 
+	assert(shard_count > 0 && shard_count <= CLEAVE_SHARDS_MAX);
 	mark->segment_base = (uint64_t)json_integer_value(base);
 	mark->segment_count = MT_VOLUME_SEGMENTS;
 	if (!json_is_integer(base) || !mt_segments_exist(mark->segment_base, 1))
@@ -346,6 +354,7 @@ mark_is_contested(const struct drop_mark *mark, const struct mt_volumes *volumes
 {
 	uint64_t end = mark->segment_base + mark->segment_count;
 
+	assert(mark->segment_count > 0);
 	for (uint32_t i = 0; i < volumes->count && mark->number == 0; i++) {
 		const struct mt_volume *volume = &volumes->entries[i].volume;
 
@@ -363,6 +372,7 @@ drop_add(struct mt_drop *drop, const char *key, uint64_t version, json_t *object
 	struct drop_mark *mark = &drop->marks[drop->mark_count];
 	const char *wrong;
 
+	assert(drop->marks != NULL);
 	*mark = (struct drop_mark){ .version = version, .object = object, .number = number };
 	wrong = mark_take(mark, drop->gateway->cluster.shard_count);
 	if (wrong == NULL && mark_is_contested(mark, &drop->gateway->volumes)) {
@@ -414,6 +424,7 @@ drop_on_list(int rc, const struct meta_item *items, uint32_t count, void *arg)
 	struct mt_drop *drop = arg;
 	uint32_t max = count + drop->gateway->volumes.snapshots.count;
 
+	assert(drop->sm.state == DROP_LISTING && drop->mark_count == 0);
 	if (rc == 0 && max > 0)
 		drop->marks = mt_calloc(max, sizeof(*drop->marks));
 	for (uint32_t i = 0; i < count && drop->marks != NULL; i++)
@@ -444,6 +455,7 @@ drop_on_cleared(int rc, void *arg)
 {
 	struct mt_drop *drop = arg;
 
+	assert(drop->sm.state == DROP_CLEARING && drop->mark_at < drop->mark_count);
 	if (rc == 0)
 		drop->period_ns = DROP_PERIOD_NS;
 	else
@@ -462,6 +474,7 @@ drop_clear(struct mt_drop *drop, struct drop_mark *mark)
 	char *text = NULL;
 	int rc = -ENOMEM;
 
+	assert(drop->sm.state == DROP_CLEARING);
 	if (waiting != NULL &&
 	    json_object_set_new(mark->object, "waiting", json_string(waiting)) == 0)
 		text = json_dumps(mark->object, JSON_COMPACT);
@@ -494,6 +507,7 @@ drop_on_leg(struct loop_post *post, void *arg)
 	struct drop_mark *mark = &drop->marks[drop->mark_at];
 	bool is_any = false;
 
+	assert(drop->sm.state == DROP_ASKING && drop->left_count > 0);
 	(void)post;
 	if (--drop->left_count > 0)
 		return;
@@ -519,6 +533,7 @@ drop_on_port(struct loop_post *post, void *arg)
 	struct drop_leg *leg = arg;
 	const struct drop_mark *mark = &leg->drop->marks[leg->drop->mark_at];
 
+	assert(leg->drop->mark_at < leg->drop->mark_count);
 	(void)post;
 	memset(leg->done, 0, sizeof(leg->done));
 	leg->is_left = false;
@@ -548,6 +563,7 @@ drop_next(struct mt_drop *drop)
 {
 	struct mt_gateway *gateway = drop->gateway;
 
+	assert(drop->mark_at <= drop->mark_count);
 	if (drop->mark_at >= drop->mark_count || gateway->sm.state >= MT_GATEWAY_FAILED) {
 		drop_end(drop);
 		return;

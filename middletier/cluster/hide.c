@@ -39,6 +39,7 @@ hide_on_leg(struct loop_post *post, void *arg)
 	struct mt_hide *hide = ((struct mt_hide_leg *)arg)->hide;
 	bool is_left = false;
 
+	assert(hide->fn != NULL);
 	(void)post;
 	assert(hide->left_count > 0);
 	if (--hide->left_count > 0)

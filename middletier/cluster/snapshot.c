@@ -113,6 +113,7 @@ mt_taking_init(struct mt_gateway *gateway)
 {
 	struct mt_taking *taking = mt_calloc(1, sizeof(*taking));
 
+	assert(gateway->taking == NULL);
 	list_init(&gateway->cut_asks);
 	list_init(&gateway->cut_releases);
 	if (taking == NULL)
@@ -151,6 +152,7 @@ taking_finish(struct mt_taking *taking)
 {
 	mt_taking_fn fn = taking->fn;
 
+	assert(taking->left_count == 0);
 	sm_move(&taking->sm, MT_TAKING_IDLE);
 	taking->fn = NULL;
 	taking_free(taking);
@@ -163,6 +165,7 @@ taking_on_voided(int rc, void *arg)
 {
 	struct mt_taking *taking = arg;
 
+	assert(taking->sm.state == MT_TAKING_VOIDING);
 	if (rc != 0)
 		log_warn("snapshot %" PRIu64 ": cannot be voided now rc=%s",
 		    taking->snapshot.number, log_errno(rc));
@@ -205,6 +208,7 @@ taking_void(struct mt_taking *taking)
 static void
 taking_fail(struct mt_taking *taking, int rc)
 {
+	assert(rc < 0 && taking->error[0] != '\0');
 	taking->rc = rc;
 	if (taking->sm.state <= MT_TAKING_NUMBERING)
 		taking_finish(taking); /* without a number there is nothing to undo */
@@ -220,6 +224,7 @@ taking_judge(struct mt_taking *taking)
 {
 	const char *step = sm_state_name(&taking->sm);
 
+	assert(taking->left_count == 0);
 	for (uint32_t i = 0; i < taking->gateway->cluster.shard_count; i++) {
 		const struct mt_cut_answer *answer = &taking->answers[i];
 
@@ -252,6 +257,7 @@ taking_on_roots(int rc, const struct meta_item *items, uint32_t count, void *arg
 	struct mt_taking *taking = arg;
 	uint32_t shard_count = taking->gateway->cluster.shard_count, found = 0;
 
+	assert(taking->sm.state == MT_TAKING_CHECKING);
 	for (uint32_t i = 0; i < count && rc == 0 && found < shard_count; i++) {
 		char key[MT_ROOT_KEY_BYTES];
 		struct mt_root root;
@@ -284,6 +290,7 @@ taking_check(struct mt_taking *taking)
 	struct meta *meta = taking->gateway->options.meta;
 	int rc;
 
+	assert(taking->sm.state == MT_TAKING_CONFIRMING);
 	sm_move(&taking->sm, MT_TAKING_CHECKING);
 	rc = meta->ops->list(meta, "shards/", taking_on_roots, taking);
 	if (rc != 0) {
@@ -319,6 +326,7 @@ taking_on_own(struct mt_cut_ask *ask, void *arg)
 {
 	struct mt_taking *taking = arg;
 
+	assert(ask->gateway == taking->gateway);
 	for (uint32_t i = 0; i < ask->gateway->cluster.shard_count; i++) {
 		if (ask->answers[i].is_there)
 			taking->answers[i] = ask->answers[i];
@@ -348,12 +356,15 @@ taking_ask(struct mt_taking *taking, enum mt_cut_step step)
 	struct mt_gateway *gateway = taking->gateway;
 	int rc;
 
+	assert(step < MT_CUT_STEP_RELEASE);
 	memset(taking->answers, 0, gateway->cluster.shard_count * sizeof(*taking->answers));
 	taking->left_count = 1;
 	rc = mt_cut_ask(gateway, step, &taking->order, taking_on_own, taking);
 	if (rc == 0)
 		taking->left_count += mt_cut_call(&taking->calls, step, &taking->order,
 		    taking->answers, taking_on_peer, taking);
+	else
+		taking->left_count = 0;
 	return rc;
 }
 
@@ -362,6 +373,7 @@ taking_step(struct mt_taking *taking, enum mt_cut_step step)
 {
 	int rc;
 
+	assert(taking->order.number != 0);
 	if (step == MT_CUT_STEP_RELEASE) {
 		(void)mt_cut_ask(taking->gateway, step, &taking->order, release_on_own, NULL);
 		mt_cut_call_release(taking->gateway, &taking->order);
@@ -383,6 +395,7 @@ taking_on_read(int rc, void *arg)
 	struct mt_taking *taking = arg;
 	const struct mt_snapshot_entry *entry;
 
+	assert(rc == -ECANCELED || taking->sm.state == MT_TAKING_NUMBERING);
 	if (rc == -ECANCELED)
 		return; /* the gateway is destroyed */
 	entry =
@@ -405,6 +418,7 @@ taking_on_number(int rc, void *arg)
 {
 	struct mt_taking *taking = arg;
 
+	assert(taking->sm.state == MT_TAKING_NUMBERING);
 	if (rc != 0) {
 		(void)snprintf(taking->error, sizeof(taking->error), "no number for a snapshot: %s",
 		    status_text(status_from_errno(rc)));
@@ -426,6 +440,7 @@ taking_number(struct mt_taking *taking)
 	char *text;
 	int rc;
 
+	assert(taking->sm.state == MT_TAKING_ASKING);
 	if (void_count >= MT_SNAPSHOTS_VOID_MAX) {
 		(void)snprintf(taking->error, sizeof(taking->error),
 		    "no snapshot now: %" PRIu32
@@ -452,6 +467,8 @@ mt_taking_start(struct mt_gateway *gateway, const struct mt_volume *volume, cons
 	struct mt_snapshot *snapshot = &taking->snapshot;
 	int rc;
 
+	assert(fn != NULL && shard_count > 0);
+	assert(taking->left_count == 0);
 	if (taking->sm.state != MT_TAKING_IDLE)
 		return -EBUSY;
 	if (gateway->cluster.next_snapshot > MT_NUMBER_MAX)

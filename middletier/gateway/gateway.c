@@ -135,6 +135,7 @@ gateway_begin_ports(struct mt_gateway *gateway)
 	static const uint64_t none[MT_SHARD_SET_WORDS];
 	int rc;
 
+	assert(gateway->opened_count == gateway->port_count);
 	sm_move(&gateway->sm, MT_GATEWAY_TAKING);
 	rc = mt_member_init(&gateway->member, gateway, gateway_on_all_served);
 	if (rc == 0)
@@ -173,6 +174,7 @@ gateway_start_thread(struct mt_gateway *gateway, uint32_t index)
 	cpu_set_t set;
 	int rc;
 
+	assert(!gateway->has_thread[index] && index < gateway->port_count);
 	rc = pthread_create(&gateway->threads[index], NULL, gateway_port_thread,
 	    &gateway->ports[index]);
 	if (rc != 0)
@@ -194,6 +196,7 @@ gateway_start_thread(struct mt_gateway *gateway, uint32_t index)
 static void
 gateway_join(struct mt_gateway *gateway, uint32_t index)
 {
+	assert(index < gateway->port_count);
 	if (!gateway->has_thread[index])
 		return;
 	(void)pthread_join(gateway->threads[index], NULL); /* it was created, and is not joined */
@@ -208,6 +211,7 @@ mt_gateway_start(struct mt_gateway *gateway, char *ret_error, size_t error_bytes
 {
 	int rc = 0;
 
+	assert(gateway->sm.state == MT_GATEWAY_CREATED);
 	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
 	gateway->started_ns = loop_now_ns(gateway->options.loop);
 	while (gateway->opened_count < gateway->port_count && rc == 0) {
@@ -242,6 +246,7 @@ gateway_log_ready(struct mt_gateway *gateway)
 	uint32_t epoch_max = 0;
 	size_t bytes = 0;
 
+	assert(gateway->sm.state == MT_GATEWAY_SERVING);
 	addresses[0] = '\0';
 	for (uint32_t i = 0; i < gateway->port_count; i++)
 		bytes += (size_t)snprintf(addresses + bytes, sizeof(addresses) - bytes, "%s%s",
@@ -257,6 +262,7 @@ gateway_on_shard(struct mt_port *port, uint32_t shard, enum mt_shard_state state
 {
 	struct mt_gateway *gateway = port->gateway;
 
+	assert(shard < gateway->cluster.shard_count && state < MT_SHARD_STATE_NR);
 	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
 	if (epoch != gateway->member.shards[shard].own_epoch)
 		mt_holder_on_claim(gateway);
@@ -276,6 +282,7 @@ gateway_on_port_ready(struct mt_port *port)
 static void
 gateway_on_port_failed(struct mt_port *port, const char *text)
 {
+	assert(text[0] != '\0');
 	if (atomic_load_explicit(&port->shared->has_served, memory_order_relaxed))
 		log_error("gateway: %s", text);
 	else
@@ -301,6 +308,7 @@ gateway_on_left(void *arg)
 	struct mt_gateway *gateway = arg;
 	void (*fn)(void *arg) = gateway->stop_fn;
 
+	assert(gateway->stopped_count == gateway->port_count);
 	sm_move(&gateway->sm, MT_GATEWAY_STOPPED);
 	if (fn != NULL)
 		fn(gateway->stop_arg);
@@ -311,6 +319,8 @@ gateway_on_port_stopped(struct mt_port *port)
 {
 	struct mt_gateway *gateway = port->gateway;
 
+	assert(gateway->sm.state == MT_GATEWAY_STOPPING &&
+	    gateway->stopped_count < gateway->port_count);
 	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
 	gateway_join(gateway, port->index);
 	gateway->stopped_count++;
@@ -342,6 +352,7 @@ gateway_fini_port(struct mt_port *port)
 static void
 gateway_on_session_left(struct mt_session *session)
 {
+	assert(session->port != NULL);
 	mt_control_on_left(session);
 	if (session->hello.volume_id != 0 && !mt_session_is_reader(session) &&
 	    session->port->sm.state < MT_PORT_STOPPING)
@@ -376,6 +387,7 @@ gateway_post_stop(struct mt_gateway *gateway, uint32_t index)
 {
 	struct loop_post *post = &gateway->stop_posts[index];
 
+	assert(index < gateway->port_count);
 	*post = (struct loop_post){ .fn = gateway_stop_port, .arg = &gateway->ports[index] };
 	loop_post(gateway->ports[index].loop, post);
 }
@@ -383,6 +395,7 @@ gateway_post_stop(struct mt_gateway *gateway, uint32_t index)
 static void
 gateway_undo_threads(struct mt_gateway *gateway)
 {
+	assert(gateway->sm.state == MT_GATEWAY_STARTING);
 	for (uint32_t i = 0; i < gateway->port_count; i++) {
 		if (!gateway->has_thread[i])
 			continue;

@@ -38,6 +38,7 @@ load_on_timer(struct loop_timer *timer, void *arg)
 static void
 load_later(struct mt_gateway *gateway)
 {
+	assert(gateway->sm.state == MT_GATEWAY_STARTING);
 	log_limited(LOG_WARN, "gateway: the metadata store does not answer, asking again");
 	loop_timer_start(gateway->options.loop, &gateway->load_timer, GATEWAY_LOAD_RETRY_NS);
 }
@@ -58,6 +59,7 @@ load_on_completed(int rc, void *arg)
 	const struct mt_cluster *before = &gateway->cluster;
 	char id[STORE_ID_TEXT_BYTES], place[META_PLACE_BYTES];
 
+	assert(rc <= 0);
 	store_id_text(&gateway->options.store_id, id);
 	mt_place_of(gateway->options.meta, place);
 	if (rc == 0 && store_id_is_zero(&before->store_id))
@@ -95,6 +97,7 @@ load_complete(struct mt_gateway *gateway)
 	struct mt_cluster cluster = gateway->cluster;
 	int rc;
 
+	assert(load_is_incomplete(gateway));
 	if (store_id_is_zero(&cluster.store_id))
 		cluster.store_id = gateway->options.store_id;
 	mt_place_of(gateway->options.meta, cluster.place);
@@ -128,6 +131,7 @@ load_on_read(int rc, const struct mt_volume *volume, void *arg)
 	const struct mt_gateway_options *options = &gateway->options;
 	const struct mt_cluster *cluster = &gateway->cluster;
 
+	assert(rc <= 0);
 	(void)volume;
 	if (gateway->sm.state != MT_GATEWAY_STARTING)
 		return;
@@ -160,6 +164,7 @@ mt_gateway_load(struct mt_gateway *gateway)
 {
 	int rc;
 
+	assert(gateway->on_loaded != NULL);
 	if (gateway->sm.state != MT_GATEWAY_STARTING)
 		return;
 	rc = mt_volumes_load(gateway, load_on_read, gateway);

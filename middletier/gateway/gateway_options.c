@@ -38,6 +38,7 @@ options_refuse(char *ret_error, size_t error_bytes, const char *format, ...)
 {
 	va_list args;
 
+	assert(error_bytes > 0);
 	va_start(args, format);
 	(void)vsnprintf(ret_error, error_bytes, format, args); /* cut where too long */
 	va_end(args);
@@ -108,6 +109,7 @@ options_set_settings(struct mt_gateway *gateway)
 {
 	const struct mt_gateway_options *options = &gateway->options;
 
+	assert(options->port_count > 0 && options->frame_bytes > 0);
 	gateway->settings = (struct mt_settings){
 		.cluster_id = options->cluster_id,
 		.gateway_id = options->gateway_id,
@@ -134,6 +136,7 @@ options_set_ports(struct mt_gateway *gateway, const struct mt_port_host *host)
 {
 	const struct mt_gateway_options *options = &gateway->options;
 
+	assert(host != NULL && gateway->port_count == options->port_count);
 	for (uint32_t i = 0; i < gateway->port_count; i++) {
 		uint32_t connections_max = options->ports[i].connections_max;
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "base/check.h"
 #include "cluster/gateway_state.h"
 #include "common/port.h"
 #include "extent/node_link.h"
@@ -19,6 +20,7 @@ mt_node_port_open(const struct mt_gateway_options *options, uint64_t device_byte
 	struct mt_gateway *gateway;
 	int rc;
 
+	assert(on_link != NULL && device_bytes > 0);
 	own.port_count = 1;
 	own.ports[0].address[0] = '\0';
 	own.ports[0].cpu = -1;
@@ -39,6 +41,7 @@ mt_node_port_open(const struct mt_gateway_options *options, uint64_t device_byte
 void
 mt_node_port_connect(struct mt_port *port)
 {
+	assert(port->link_count > 0 && port->on_link != NULL);
 	for (uint32_t i = 0; i < port->link_count; i++)
 		mt_link_start(&port->links[i]);
 }
@@ -46,6 +49,7 @@ mt_node_port_connect(struct mt_port *port)
 bool
 mt_node_port_is_connected(const struct mt_port *port)
 {
+	assert(port->link_count > 0);
 	for (uint32_t i = 0; i < port->link_count; i++) {
 		if (!mt_link_is_up(&port->links[i]))
 			return false;

@@ -94,6 +94,7 @@ rebuild_finish(struct mt_rebuild *rebuild, int rc, const char *format, ...)
 {
 	va_list args;
 
+	assert(rc <= 0 && rebuild->sm.state != REBUILD_DONE);
 	loop_timer_stop(rebuild->port->loop, &rebuild->timer);
 	va_start(args, format);
 	(void)vsnprintf(rebuild->text, sizeof(rebuild->text), format,
@@ -110,6 +111,7 @@ rebuild_may(struct mt_rebuild *rebuild, int rc, const char *format, ...)
 	char text[sizeof(rebuild->text)];
 	va_list args;
 
+	assert(rc < 0);
 	va_start(args, format);
 	(void)vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
@@ -147,6 +149,7 @@ rebuild_told(struct mt_rebuild *rebuild)
 {
 	uint32_t untold = rebuild_untold(rebuild);
 
+	assert(rebuild->sm.state == REBUILD_TELLING);
 	if (untold > 0)
 		log_warn("recover: %" PRIu32 " nodes were not told yet: the next gateway will",
 		    untold);
@@ -171,6 +174,7 @@ rebuild_on_written(int rc, void *arg)
 {
 	struct mt_rebuild *rebuild = arg;
 
+	assert(rebuild->sm.state == REBUILD_WRITING);
 	CHECK_OBJ(rebuild, REBUILD_MAGIC);
 	if (rc == 0)
 		rebuild_tell(rebuild);
@@ -187,6 +191,7 @@ rebuild_check_stores(struct mt_rebuild *rebuild)
 {
 	const struct mt_rebuild_node *first = NULL;
 
+	assert(rebuild->sm.state == REBUILD_LISTING);
 	for (uint32_t i = 0; i < rebuild->port->link_count; i++) {
 		const struct mt_rebuild_node *node = &rebuild->nodes.node[i];
 
@@ -211,6 +216,7 @@ rebuild_check_age(struct mt_rebuild *rebuild, const struct mt_rebuild_plan *plan
 {
 	const struct mt_rebuild_store *store = &rebuild->store;
 
+	assert(plan->shard_count > 0);
 	if (!mt_rebuild_store_is_current(store, plan))
 		return true;
 	if (mt_place_is_other(store->meta, &store->cluster))
@@ -227,6 +233,7 @@ rebuild_check(struct mt_rebuild *rebuild, const struct mt_rebuild_plan *plan)
 {
 	const struct mt_rebuild_reader *reader = &rebuild->reader;
 
+	assert(rebuild->sm.state == REBUILD_READING);
 	if (!rebuild_check_age(rebuild, plan))
 		return false;
 	for (uint32_t i = 0; i < reader->shard_count; i++) {
@@ -283,6 +290,7 @@ rebuild_write(struct mt_rebuild *rebuild)
 		.epoch_margin = unlisted == 0 ? 1 : REBUILD_EPOCHS_UNSEEN };
 	int rc;
 
+	assert(rebuild->sm.state == REBUILD_READING);
 	/* Once more: reading may have taken long. */
 	if (!rebuild_check_gateways(rebuild))
 		return;
@@ -329,6 +337,7 @@ rebuild_begin_reading(struct mt_rebuild *rebuild)
 	uint32_t unlisted = mt_rebuild_nodes_unlisted(&rebuild->nodes);
 	uint32_t wanted = rebuild->options.gateway.shard_count, count;
 
+	assert(rebuild->sm.state == REBUILD_LISTING);
 	mt_survey_sort(&rebuild->survey);
 	mt_rebuild_reader_count(&rebuild->reader);
 	count = rebuild->reader.shard_count;
@@ -413,6 +422,7 @@ rebuild_on_timer(struct loop_timer *timer, void *arg)
 static void
 rebuild_connect(struct mt_rebuild *rebuild)
 {
+	assert(rebuild->sm.state == REBUILD_LOADING);
 	sm_move(&rebuild->sm, REBUILD_CONNECTING);
 	mt_node_port_connect(rebuild->port);
 	loop_timer_start(rebuild->port->loop, &rebuild->timer,
@@ -424,6 +434,7 @@ rebuild_on_loaded(int rc, void *arg)
 {
 	struct mt_rebuild *rebuild = arg;
 
+	assert(rebuild->sm.state == REBUILD_LOADING);
 	CHECK_OBJ(rebuild, REBUILD_MAGIC);
 	if (rc != 0) {
 		rebuild_finish(rebuild, rc, "the metadata store cannot be read: %s", strerror(-rc));

@@ -26,6 +26,7 @@ main_on_done(int rc, const char *text, void *arg)
 {
 	struct rebuild_process *process = arg;
 
+	assert(rc <= 0 && text[0] != '\0');
 	process->rc = rc;
 	if (rc == 0)
 		log_info("recover: done: %s", text);
@@ -82,6 +83,7 @@ mt_rebuild_main(const struct mt_gateway_options *gateway, const char *meta_path,
 	char error[ERROR_BYTES];
 	int rc = -1;
 
+	assert(gateway->cluster_id != 0 && !store_id_is_zero(&gateway->store_id));
 	if (process.loop == NULL) {
 		log_error("recover: no event loop");
 		return rc;

@@ -59,7 +59,6 @@ mt_rebuild_nodes_untold(const struct mt_rebuild_nodes *nodes, const struct store
 {
 	uint32_t count = 0;
 
-	assert(!store_id_is_zero(store_id));
 	for (uint32_t i = 0; i < nodes->port->link_count; i++) {
 		const struct mt_rebuild_node *node = &nodes->node[i];
 
@@ -113,6 +112,7 @@ node_take(const struct wire_listed *listed, void *arg)
 	struct mt_rebuild_node *node = arg;
 	int rc = mt_survey_add(node->nodes->survey, node->node_id, listed);
 
+	assert(!node->is_out && !node->is_listed);
 	if (rc == 0)
 		node->extent_count++;
 	return rc;

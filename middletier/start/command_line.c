@@ -22,7 +22,8 @@
 #include "extent/capacity.h"
 #include "extent/node_link.h"
 
-#define CPU_MAX 1023u
+#define CPU_MAX 1023u /* as cpu_set_t has them */
+_Static_assert(CONFIG_LIST_MAX <= MT_NODES_MAX, "a list of nodes may be as long as any list");
 
 static const char *const log_levels[] = { "trace", "debug", "info", "warn", "error", "off", NULL };
 
@@ -170,6 +171,7 @@ line_split_item(const struct line_error *error, const char *option, const char *
 	size_t key_bytes = strlen(key);
 	const char *wrong;
 
+	assert(item != NULL && key[0] != '\0');
 	*ret_value = NULL;
 	if (bytes == 0 || bytes >= SPLIT_ADDRESS_BYTES_MAX)
 		return line_refuse(error, "--%s: '%s': an address like tcp://HOST:PORT is wanted",
@@ -247,6 +249,7 @@ line_check_domains(const struct line_error *error, const struct mt_command_line 
 {
 	uint32_t count = mt_node_domain_count(options->nodes, options->node_count);
 
+	assert(count <= options->node_count);
 	if (count < values->min_replicas)
 		return line_refuse(error,
 		    "--node: copies are on nodes of different failure domains, and "

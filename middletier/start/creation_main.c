@@ -2,6 +2,7 @@
 /* creation_main.c -- `cleave-gateway --create` from its beginning to its end, on a loop of its own */
 
 #include "start/creation_main.h"
+#include "base/check.h"
 #include "base/log.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
@@ -24,6 +25,7 @@ main_on_done(int rc, const char *text, void *arg)
 {
 	struct creation_process *process = arg;
 
+	assert(rc <= 0 && text[0] != '\0');
 	process->rc = rc;
 	if (rc == 0)
 		log_info("create: %s meta=%s", text, process->meta_path);
@@ -37,6 +39,7 @@ main_open(char *ret_error, size_t error_bytes, void *arg)
 {
 	struct creation_process *process = arg;
 
+	assert(process->meta == NULL);
 	process->meta = meta_lmdb_open(process->loop, process->meta_path, ret_error, error_bytes);
 	return process->meta;
 }
@@ -67,6 +70,7 @@ mt_creation_main(const struct mt_gateway_options *gateway, const char *meta_path
 	char error[ERROR_BYTES] = "";
 	int rc = -1;
 
+	assert(gateway->cluster_id != 0);
 	if (process.loop == NULL) {
 		log_error("create: no event loop");
 		return rc;

@@ -43,6 +43,7 @@ write_gateway_id(const char *path, uint64_t id)
 	char beside[PATH_BYTES], text[18];
 	int fd, rc = 0;
 
+	assert(id != 0);
 	if (snprintf(beside, sizeof(beside), "%s.new", path) >= (int)sizeof(beside))
 		return -ENAMETOOLONG;
 	(void)snprintf(text, sizeof(text), "%016" PRIx64 "\n", id);
@@ -71,6 +72,7 @@ mt_store_id_take(struct mt_gateway_options *options)
 {
 	int rc = random_id(&options->store_id.high);
 
+	assert(store_id_is_zero(&options->store_id));
 	if (rc == 0)
 		rc = random_id(&options->store_id.low);
 	if (rc != 0)
@@ -84,6 +86,7 @@ mt_gateway_ids_take(const char *meta, struct mt_gateway_options *options)
 	char path[PATH_BYTES];
 	int rc;
 
+	assert(options->boot_id == 0);
 	if (options->gateway_id != 0)
 		return random_id(&options->boot_id);
 	if (snprintf(path, sizeof(path), "%s/gateway-id", meta) >= (int)sizeof(path)) {
