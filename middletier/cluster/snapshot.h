@@ -38,7 +38,7 @@ void mt_taking_fini(struct mt_gateway *gateway);
 /*
  * mt_taking_start -- a number for a snapshot of @volume, and cut it in every shard
  *
- * One at a time: of a change, which control.c runs one after the other, when it has read the tables anew.
+ * One at a time: of a change, which control_request.c runs one after the other, when it has read the tables anew.
  * Returns 0 and @fn later; -EBUSY, -ENOMEM, -ESHUTDOWN.
  */
 int mt_taking_start(struct mt_gateway *gateway, const struct mt_volume *volume, const char *name,

@@ -2,7 +2,7 @@
 /*
  * control_change.c -- what requests that change volumes and snapshots share
  *
- * control.c has read the tables anew before each of these runs. A change is one transaction that compares
+ * control_request.c has read the tables anew before each of these runs. A change is one transaction that compares
  * the versions of the keys it was made from; then the tables are read anew, so that what the ports must know
  * they know before the answer (mt_control_change). A conflict with another gateway begins it again.
  */

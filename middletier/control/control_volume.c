@@ -2,7 +2,7 @@
 /*
  * control_volume.c -- what is asked about volumes: create, list, show, delete
  *
- * control.c has read the volumes anew before each of these runs. A change that another gateway's came
+ * control_request.c has read the volumes anew before each of these runs. A change that another gateway's came
  * before is run again, from the beginning.
  */
 #include <errno.h>
