@@ -94,8 +94,9 @@ struct mt_port {
 	bool is_closing; /* STOPPING: requests have ended, everything is being closed */
 	uint64_t stop_deadline_ns;
 	struct loop_timer stop_timer;
-	struct mt_control_request *control_requests; /* control_request.c: MT_CONTROL_IN_FLIGHT_MAX */
-	struct loop_link peer_calls;                 /* peer.c: to other gateways */
+	struct mt_control_request
+	    *control_requests;       /* control_request.c: MT_CONTROL_IN_FLIGHT_MAX */
+	struct loop_link peer_calls; /* peer.c: to other gateways */
 	struct mt_port_report {
 		struct loop_post post;
 		bool is_out;
