@@ -556,11 +556,12 @@ open_one(struct mt_control_request *request, const char *name)
 void
 mt_control_open_snapshot(struct mt_control_request *request, const char *name)
 {
-	int rc = strchr(name, '@') == strrchr(name, '@') ? open_one(request, name)
-							 : open_difference(request, name);
+	int rc;
 
 	assert(request->sm.state == MT_CONTROL_RUNNING);
 	assert(strchr(name, '@') != NULL);
+	rc = strchr(name, '@') == strrchr(name, '@') ? open_one(request, name)
+						     : open_difference(request, name);
 	if (rc > 0)
 		return; /* the request has ended */
 	if (rc == 0)

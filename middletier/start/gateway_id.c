@@ -72,7 +72,6 @@ mt_store_id_take(struct mt_gateway_options *options)
 {
 	int rc = random_id(&options->store_id.high);
 
-	assert(store_id_is_zero(&options->store_id));
 	if (rc == 0)
 		rc = random_id(&options->store_id.low);
 	if (rc != 0)
