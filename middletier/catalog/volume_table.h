@@ -35,7 +35,7 @@ struct mt_volumes {
 	uint32_t next_count, next_max;
 	bool is_next_incomplete;
 	struct mt_snapshots next_snapshots;
-	/* The one change under way: control.c makes them one after the other. */
+	/* The one change under way: control_request.c makes them one after the other. */
 	struct mt_volume_entry change;
 	int change_rc;
 	mt_volume_fn fn;

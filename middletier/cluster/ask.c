@@ -27,6 +27,7 @@ ask_on_answer(struct loop_post *post, void *arg)
 	struct mt_ask_leg *leg = arg;
 	struct mt_ask *ask = leg->ask;
 
+	assert(ask->gateway->port_count <= MT_PORTS_MAX);
 	(void)post;
 	assert(ask->left_count > 0);
 	ask->left_count--;
@@ -46,6 +47,7 @@ ask_session(struct mt_ask_leg *leg, struct mt_session *session)
 	bool is_reader = mt_session_is_reader(session);
 	bool is_older = session->hello.attach < ask->volume.attach;
 
+	assert(session->hello.volume_id == ask->volume.id);
 	if (ask->kind == MT_ASK_DELETE) {
 		mt_session_close(session, -ESHUTDOWN);
 	} else if (ask->kind == MT_ASK_ATTACH && is_reader) {
@@ -68,6 +70,7 @@ ask_on_port(struct loop_post *post, void *arg)
 	struct mt_port *port = leg->port;
 	struct loop_link *link, *next;
 
+	assert(port->main_loop == ask->gateway->options.loop);
 	LIST_FOREACH_SAFE(&port->sessions, link, next) {
 		struct mt_session *session = LIST_ENTRY(link, struct mt_session, link);
 
@@ -93,6 +96,7 @@ mt_ask_ports(struct mt_gateway *gateway, enum mt_ask_kind kind, const struct mt_
 {
 	struct mt_ask *ask;
 
+	assert(fn != NULL && gateway->port_count > 0);
 	/* A port that has stopped answers nothing. */
 	if (gateway->sm.state >= MT_GATEWAY_STOPPING)
 		return -ESHUTDOWN;

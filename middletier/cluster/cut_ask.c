@@ -11,7 +11,6 @@
 #include "cleave/loop.h"
 #include "cluster/cut_ask.h"
 #include "cluster/gateway_state.h"
-#include "cluster/snapshot.h"
 #include "common/alloc.h"
 #include "common/port.h"
 #include "common/shard.h"
@@ -27,6 +26,7 @@ static const char *const step_names[MT_CUT_STEP_NR] = {
 const char *
 mt_cut_step_name(enum mt_cut_step step)
 {
+	assert(step < MT_CUT_STEP_NR);
 	return step_names[step];
 }
 
@@ -48,6 +48,7 @@ ask_on_main(struct loop_post *post, void *arg)
 static void
 leg_done(struct mt_cut_leg *leg)
 {
+	assert(leg->pending_count > 0);
 	if (--leg->pending_count > 0)
 		return;
 	leg->post.fn = ask_on_main;
@@ -59,6 +60,7 @@ leg_on_begun(int rc, void *arg)
 {
 	struct mt_cut_answer *answer = arg;
 
+	assert(rc <= 0 && answer->is_there);
 	answer->rc = rc;
 	answer->epoch = answer->shard->epoch;
 	leg_done(answer->leg);
@@ -70,6 +72,7 @@ leg_ask(struct mt_cut_leg *leg, struct mt_shard *shard)
 	struct mt_cut_ask *ask = leg->ask;
 	struct mt_cut_answer *answer = &ask->answers[shard->index];
 
+	assert(shard->port == leg->port && shard->index < ask->gateway->cluster.shard_count);
 	if (shard->sm.state != MT_SHARD_SERVING)
 		return;
 	*answer = (struct mt_cut_answer){ .is_there = true,
@@ -100,6 +103,7 @@ ask_on_port(struct loop_post *post, void *arg)
 {
 	struct mt_cut_leg *leg = arg;
 
+	assert(leg->port->main_loop == leg->ask->gateway->options.loop);
 	(void)post;
 	leg->pending_count = 1;
 	for (uint32_t i = 0; i < leg->port->shard_count; i++)
@@ -113,6 +117,8 @@ mt_cut_ask(struct mt_gateway *gateway, enum mt_cut_step step, const struct mt_cu
 {
 	struct mt_cut_ask *ask;
 
+	assert(step < MT_CUT_STEP_NR && fn != NULL);
+	assert(order->number != 0 && order->segment_count > 0);
 	/* A port that has stopped answers nothing. */
 	if (gateway->sm.state >= MT_GATEWAY_STOPPING)
 		return -ESHUTDOWN;

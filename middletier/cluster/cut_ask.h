@@ -9,11 +9,21 @@
 #include "cleave/loop.h"
 #include "cluster/snapshot.h"
 #include "common/limits.h"
+#include "common/port.h"
 #include "write/cut.h"
 
 struct mt_cut_ask;
 struct mt_gateway;
 struct mt_shard;
+
+/* The steps of a snapshot that shards take part in; snapshot.c says what each means. */
+enum mt_cut_step {
+	MT_CUT_STEP_ASK,
+	MT_CUT_STEP_BEGIN,
+	MT_CUT_STEP_CONFIRM,
+	MT_CUT_STEP_RELEASE,
+	MT_CUT_STEP_NR
+};
 
 /* A shard's answer to the step: @rc 0, or why not. */
 struct mt_cut_answer {

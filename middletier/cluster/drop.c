@@ -15,9 +15,7 @@
  *	  since the tables were read, and nobody can any more: a scope gets its cuts from another one, or is
  *	  made from a live snapshot.
  *
- * Between MARKING and LISTING, HIDING: what no scope shows though its volume is there (hidden.c) is told to
- * the shards, when a transaction has compared the key "cluster" in the same way. They remember it as long as
- * they serve, so it is told after each reading.
+ * Between MARKING and LISTING, HIDING: the shards are told what no scope shows though its volume is there (hide.c).
  *
  * A shard's owner drops the cut, or the deleted volume's chunks, and then has the shard's bit cleared; the
  * last one deletes the key. A key that is there is the reason to do it, again if need be: nothing follows
@@ -28,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "base/reader.h"
@@ -43,12 +42,10 @@
 #include "cleave/wire.h"
 #include "cluster/drop.h"
 #include "cluster/gateway_state.h"
+#include "cluster/hide.h"
 #include "common/alloc.h"
 #include "common/port.h"
 #include "common/shard.h"
-#include "index/index.h"
-#include "index/index_cuts.h"
-#include "merge/flush.h"
 #include "shard/segment_drop.h"
 #include "write/cut.h"
 
@@ -69,8 +66,7 @@ enum drop_state {
 
 static const struct sm_state drop_table[DROP_STATE_NR] = {
 	[DROP_IDLE] = { "idle", SM_TO(DROP_MARKING), SM_INITIAL },
-	[DROP_MARKING] = { "marking", SM_TO(DROP_HIDING) | SM_TO(DROP_LISTING) | SM_TO(DROP_IDLE),
-	    0 },
+	[DROP_MARKING] = { "marking", SM_TO(DROP_HIDING) | SM_TO(DROP_LISTING), 0 },
 	[DROP_HIDING] = { "hiding", SM_TO(DROP_LISTING), 0 },
 	[DROP_LISTING] = { "listing", SM_TO(DROP_ASKING) | SM_TO(DROP_IDLE), 0 },
 	[DROP_ASKING] = { "asking", SM_TO(DROP_CLEARING) | SM_TO(DROP_ASKING) | SM_TO(DROP_IDLE),
@@ -104,8 +100,7 @@ struct mt_drop {
 		bool is_left;
 	} legs[MT_PORTS_MAX];
 	uint32_t left_count;
-	struct mt_hidden hidden[MT_HIDDEN_MAX]; /* HIDING */
-	uint32_t hidden_count;
+	struct mt_hide hide;
 };
 
 static void drop_next(struct mt_drop *drop);
@@ -132,6 +127,7 @@ mt_drop_init(struct mt_gateway *gateway)
 {
 	struct mt_drop *drop = mt_calloc(1, sizeof(*drop));
 
+	assert(gateway->drop == NULL);
 	gateway->drop = drop;
 	if (drop == NULL)
 		return;
@@ -144,6 +140,7 @@ mt_drop_init(struct mt_gateway *gateway)
 static void
 drop_free_marks(struct mt_drop *drop)
 {
+	assert(drop->mark_at <= drop->mark_count);
 	for (uint32_t i = 0; i < drop->mark_count; i++) {
 		mt_free(drop->marks[i].key);
 		json_decref(drop->marks[i].object);
@@ -179,6 +176,7 @@ mt_drop_kick(struct mt_gateway *gateway)
 static void
 drop_end(struct mt_drop *drop)
 {
+	assert(drop->sm.state != DROP_IDLE);
 	drop_free_marks(drop);
 	sm_move(&drop->sm, DROP_IDLE);
 	if (!drop->is_left)
@@ -214,6 +212,7 @@ drop_judge(const struct mt_drop *drop, const struct mt_snapshot_entry *entry, bo
 	uint64_t age_ns = loop_now_ns(gateway->options.loop) - entry->seen_ns;
 	const struct mt_snapshot *snapshot = &entry->snapshot;
 
+	assert(snapshot->state <= MT_SNAPSHOT_DELETED);
 	*ret_is_waiting = false;
 	switch (snapshot->state) {
 	case MT_SNAPSHOT_PENDING:
@@ -236,6 +235,7 @@ drop_on_marked(int rc, void *arg)
 {
 	struct mt_drop *drop = arg;
 
+	assert(drop->sm.state == DROP_MARKING);
 	if (rc != 0 && rc != -EAGAIN)
 		drop->is_left = true;
 	drop_list(drop);
@@ -252,6 +252,7 @@ drop_put_mark(struct mt_drop *drop, const struct mt_snapshot_entry *entry, bool 
 	char *text;
 	int rc = -ENOMEM;
 
+	assert(drop->sm.state == DROP_MARKING);
 	if (snapshot.state == MT_SNAPSHOT_PENDING)
 		mt_snapshot_void(&snapshot);
 	snapshot.state = MT_SNAPSHOT_DELETED;
@@ -279,76 +280,22 @@ drop_put_mark(struct mt_drop *drop, const struct mt_snapshot_entry *entry, bool 
 /* ---- hiding ---- */
 
 static void
-hide_on_leg(struct loop_post *post, void *arg)
-{
-	struct drop_leg *leg = arg;
-	struct mt_drop *drop = leg->drop;
-
-	(void)post;
-	drop->is_left = drop->is_left || leg->is_left;
-	if (--drop->left_count == 0)
-		drop_list(drop);
-}
-
-static void
-hide_on_port(struct loop_post *post, void *arg)
-{
-	struct drop_leg *leg = arg;
-	const struct mt_drop *drop = leg->drop;
-
-	(void)post;
-	leg->is_left = false;
-	for (uint32_t i = 0; i < leg->port->shard_count; i++) {
-		struct mt_shard *shard = &leg->port->shards[i];
-
-		if (shard->sm.state != MT_SHARD_SERVING) {
-			leg->is_left = leg->is_left || shard->sm.state != MT_SHARD_IDLE;
-			continue;
-		}
-		for (uint32_t k = 0; k < drop->hidden_count; k++)
-			mt_index_hide(shard->block_index, &drop->hidden[k]);
-		mt_flush_kick(shard);
-	}
-	leg->post.fn = hide_on_leg;
-	loop_post(leg->port->main_loop, &leg->post);
-}
-
-static void
-hide_on_compared(int rc, void *arg)
+drop_on_hidden(bool is_left, void *arg)
 {
 	struct mt_drop *drop = arg;
-	struct mt_gateway *gateway = drop->gateway;
 
-	/* -EAGAIN: the tables are old, and are being read anew. */
-	if (rc != 0 || gateway->sm.state >= MT_GATEWAY_FAILED) {
-		drop->is_left = drop->is_left || rc != -EAGAIN;
-		drop_list(drop);
-		return;
-	}
-	sm_move(&drop->sm, DROP_HIDING);
-	drop->left_count = gateway->port_count;
-	for (uint32_t i = 0; i < gateway->port_count; i++) {
-		struct drop_leg *leg = &drop->legs[i];
-
-		leg->drop = drop;
-		leg->port = &gateway->ports[i];
-		leg->post = (struct loop_post){ .fn = hide_on_port, .arg = leg };
-		loop_post(leg->port->loop, &leg->post);
-	}
+	assert(drop->sm.state == DROP_HIDING);
+	drop->is_left = drop->is_left || is_left;
+	drop_list(drop);
 }
 
 static void
 drop_hide(struct mt_drop *drop)
 {
-	const struct mt_volumes *volumes = &drop->gateway->volumes;
-	struct meta *meta = drop->gateway->options.meta;
-	const struct meta_op compare = { .kind = META_COMPARE_VERSION,
-		.key = "cluster",
-		.version = volumes->snapshots.cluster_version };
-
-	drop->hidden_count = mt_hidden_find(volumes, drop->hidden, MT_HIDDEN_MAX);
-	if (drop->hidden_count == 0 ||
-	    meta->ops->txn(meta, &compare, 1, hide_on_compared, drop) != 0)
+	assert(drop->sm.state == DROP_MARKING);
+	if (mt_hide_start(&drop->hide, drop->gateway, drop_on_hidden, drop))
+		sm_move(&drop->sm, DROP_HIDING);
+	else
 		drop_list(drop);
 }
 
@@ -359,6 +306,7 @@ drop_mark(struct mt_drop *drop)
 	const struct mt_volumes *volumes = &drop->gateway->volumes;
 	bool is_waiting;
 
+	assert(drop->sm.state == DROP_IDLE);
 	sm_move(&drop->sm, DROP_MARKING);
 	drop->is_left = false;
 	if (!volumes->is_incomplete && !volumes->snapshots.is_incomplete) {
@@ -384,6 +332,7 @@ mark_take(struct drop_mark *mark, uint32_t shard_count)
 	const json_t *waiting = json_object_get(mark->object, "waiting");
 	struct reader reader = { NULL };
 
+	assert(shard_count > 0 && shard_count <= CLEAVE_SHARDS_MAX);
 	mark->segment_base = reader_u64(&reader, mark->object, "segment_base", UINT64_MAX);
 	mark->segment_count = MT_VOLUME_SEGMENTS;
 	if (!mt_segments_exist(mark->segment_base, 1))
@@ -409,6 +358,7 @@ mark_is_contested(const struct drop_mark *mark, const struct mt_volumes *volumes
 {
 	uint64_t end = mark->segment_base + mark->segment_count;
 
+	assert(mark->segment_count > 0);
 	for (uint32_t i = 0; i < volumes->count && mark->number == 0; i++) {
 		const struct mt_volume *volume = &volumes->entries[i].volume;
 
@@ -426,6 +376,7 @@ drop_add(struct mt_drop *drop, const char *key, uint64_t version, json_t *object
 	struct drop_mark *mark = &drop->marks[drop->mark_count];
 	const char *wrong;
 
+	assert(drop->marks != NULL);
 	*mark = (struct drop_mark){ .version = version, .object = object, .number = number };
 	wrong = mark_take(mark, drop->gateway->cluster.shard_count);
 	if (wrong == NULL && mark_is_contested(mark, &drop->gateway->volumes)) {
@@ -477,6 +428,7 @@ drop_on_list(int rc, const struct meta_item *items, uint32_t count, void *arg)
 	struct mt_drop *drop = arg;
 	uint32_t max = count + drop->gateway->volumes.snapshots.count;
 
+	assert(drop->sm.state == DROP_LISTING && drop->mark_count == 0);
 	if (rc == 0 && max > 0)
 		drop->marks = mt_calloc(max, sizeof(*drop->marks));
 	for (uint32_t i = 0; i < count && drop->marks != NULL; i++)
@@ -507,6 +459,7 @@ drop_on_cleared(int rc, void *arg)
 {
 	struct mt_drop *drop = arg;
 
+	assert(drop->sm.state == DROP_CLEARING && drop->mark_at < drop->mark_count);
 	if (rc == 0)
 		drop->period_ns = DROP_PERIOD_NS;
 	else
@@ -525,6 +478,7 @@ drop_clear(struct mt_drop *drop, struct drop_mark *mark)
 	char *text = NULL;
 	int rc = -ENOMEM;
 
+	assert(drop->sm.state == DROP_CLEARING);
 	if (waiting != NULL &&
 	    json_object_set_new(mark->object, "waiting", json_string(waiting)) == 0)
 		text = json_dumps(mark->object, JSON_COMPACT);
@@ -557,6 +511,7 @@ drop_on_leg(struct loop_post *post, void *arg)
 	struct drop_mark *mark = &drop->marks[drop->mark_at];
 	bool is_any = false;
 
+	assert(drop->sm.state == DROP_ASKING && drop->left_count > 0);
 	(void)post;
 	if (--drop->left_count > 0)
 		return;
@@ -582,6 +537,7 @@ drop_on_port(struct loop_post *post, void *arg)
 	struct drop_leg *leg = arg;
 	const struct drop_mark *mark = &leg->drop->marks[leg->drop->mark_at];
 
+	assert(leg->drop->mark_at < leg->drop->mark_count);
 	(void)post;
 	memset(leg->done, 0, sizeof(leg->done));
 	leg->is_left = false;
@@ -611,6 +567,7 @@ drop_next(struct mt_drop *drop)
 {
 	struct mt_gateway *gateway = drop->gateway;
 
+	assert(drop->mark_at <= drop->mark_count);
 	if (drop->mark_at >= drop->mark_count || gateway->sm.state >= MT_GATEWAY_FAILED) {
 		drop_end(drop);
 		return;

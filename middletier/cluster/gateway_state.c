@@ -16,6 +16,7 @@ mt_gateway_fail(struct mt_gateway *gateway, int rc, const char *format, ...)
 {
 	va_list args;
 
+	assert(rc < 0);
 	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
 	if (gateway->sm.state >= MT_GATEWAY_FAILED)
 		return;

@@ -119,14 +119,15 @@ struct mt_gateway {
 	struct mt_mirror *mirror;
 	struct loop_link control_queue; /* mt_control_request: changes that wait for their turn */
 	struct mt_control_request *control_current;
-	struct loop_link asks;      /* mt_ask: out with the ports */
-	struct loop_link cut_asks;  /* cut_ask.c: likewise */
-	struct loop_link releases;  /* snapshot.c: to other gateways */
-	struct mt_taking *taking;   /* snapshot.c: the snapshot that is being taken */
-	struct mt_drop *drop;       /* drop.c */
-	struct mt_holding *holding; /* holding.c; NULL: nobody has asked yet */
-	uint64_t claimed_ns;        /* holding.c: when a gateway last went, or a shard came here */
-	struct loop_timer load_timer; /* the store did not answer: ask again */
+	struct loop_link asks;         /* mt_ask: out with the ports */
+	struct loop_link cut_asks;     /* cut_ask.c: likewise */
+	struct loop_link cut_releases; /* cut_call.c: on their way to other gateways */
+	struct mt_taking *taking;      /* snapshot.c: the snapshot that is being taken */
+	struct mt_drop *drop;          /* drop.c */
+	struct mt_holding *holding;    /* holding.c; NULL: nobody has asked yet */
+	uint64_t claimed_ns; /* holding.c: when a gateway last went, or a shard came here */
+	struct loop_timer load_timer; /* gateway_load.c: the store did not answer, ask again */
+	void (*on_loaded)(struct mt_gateway *gateway); /* gateway_load.c */
 	uint64_t started_ns;
 	struct mt_member member;
 	int failure_rc;

@@ -70,6 +70,7 @@ mt_holder_silent_ns(struct mt_gateway *gateway, uint64_t volume_id, uint64_t att
 	const struct mt_volume_entry *entry = mt_volumes_by_id(&gateway->volumes, volume_id);
 	uint64_t heard_ns = gateway->claimed_ns;
 
+	assert(volume_id != 0);
 	if (entry != NULL && entry->volume.attach == attach)
 		heard_ns = num_max(heard_ns, entry->heard_ns);
 	return loop_now_ns(gateway->options.loop) - heard_ns;
@@ -80,6 +81,7 @@ mt_holder_count(const struct mt_ask *ask, uint32_t *ret_reader_count)
 {
 	uint32_t writer_count = 0;
 
+	assert(ask->kind == MT_ASK_SESSIONS && ask->left_count == 0);
 	*ret_reader_count = 0;
 	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
 		writer_count += ask->legs[i].snapshot.asked_writer_count;
@@ -109,6 +111,7 @@ left_on_main(struct loop_post *post, void *arg)
 	struct mt_volume_entry *entry =
 	    mt_volumes_by_id(&gateway->volumes, session->hello.volume_id);
 
+	assert(session->is_telling);
 	if (entry != NULL && entry->volume.attach == session->hello.attach)
 		entry->heard_ns = loop_now_ns(gateway->options.loop);
 	post->fn = left_on_port;
@@ -118,6 +121,7 @@ left_on_main(struct loop_post *post, void *arg)
 void
 mt_holder_on_left(struct mt_session *session)
 {
+	assert(session->hello.volume_id != 0);
 	session->is_telling = true;
 	session->left_post = (struct loop_post){ .fn = left_on_main, .arg = session };
 	loop_post(session->port->main_loop, &session->left_post);
@@ -133,6 +137,7 @@ holding_finish(struct mt_holding *holding)
 	uint64_t session_ns = holding->gateway->options.session_ns;
 	mt_holder_fn fn = holding->fn;
 
+	assert(fn != NULL && holding->left_count == 0);
 	answer->attach = holding->volume.attach;
 	if (holding->volume.session_id == 0) {
 		answer->is_connected = false;
@@ -152,6 +157,7 @@ holding_on_timer(struct loop_timer *timer, void *arg)
 {
 	struct mt_holding *holding = arg;
 
+	assert(holding->fn != NULL);
 	(void)timer;
 	if (holding_ask(holding) == 0)
 		return;
@@ -163,6 +169,7 @@ holding_on_timer(struct loop_timer *timer, void *arg)
 static void
 holding_end(struct mt_holding *holding)
 {
+	assert(holding->left_count == 0);
 	if (holding->answer.reader_count == 0 ||
 	    (holding->answer.is_connected && holding->volume.session_id != 0) ||
 	    ++holding->try_count >= HOLDER_TRIES_MAX) {
@@ -181,6 +188,7 @@ holding_on_peer(struct mt_peer_call *call, void *arg)
 	json_int_t silent_ms = 0, readers = 0;
 	int is_connected = 0;
 
+	assert(call >= holding->calls && call < holding->calls + MT_GATEWAYS_MAX);
 	if (call->rc != 0 ||
 	    json_unpack(reply, "{s:b, s:I, s:I}", "connected", &is_connected, "silent_ms",
 		&silent_ms, "readers", &readers) != 0 ||
@@ -208,6 +216,7 @@ holding_ask_peers(struct mt_holding *holding)
 	char text[HOLDER_TEXT_BYTES];
 	uint32_t count = 0;
 
+	assert(holding->left_count == 0);
 	(void)snprintf(text, sizeof(text),
 	    "{\"op\":\"volume.holder\",\"id\":%" PRIu64 ",\"attach\":%" PRIu64 "}",
 	    holding->volume.id, holding->volume.attach);
@@ -235,6 +244,7 @@ holding_on_ports(struct mt_ask *ask, void *arg)
 	struct mt_holding *holding = arg;
 	struct mt_holder_answer *answer = &holding->answer;
 
+	assert(holding->fn != NULL);
 	answer->is_connected = mt_holder_count(ask, &answer->reader_count);
 	holding->silent_ns =
 	    mt_holder_silent_ns(holding->gateway, holding->volume.id, holding->volume.attach);
@@ -247,6 +257,7 @@ holding_on_ports(struct mt_ask *ask, void *arg)
 static int
 holding_ask(struct mt_holding *holding)
 {
+	assert(holding->volume.id != 0);
 	return mt_ask_ports(holding->gateway, MT_ASK_SESSIONS, &holding->volume, holding_on_ports,
 	    holding);
 }
@@ -258,6 +269,7 @@ mt_holder_ask(struct mt_gateway *gateway, const struct mt_volume *volume, mt_hol
 	struct mt_holding *holding = gateway->holding;
 	int rc;
 
+	assert(fn != NULL);
 	if (holding == NULL) {
 		holding = gateway->holding = mt_calloc(1, sizeof(*holding));
 		if (holding == NULL)

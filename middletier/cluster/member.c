@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/mutant.h"
 #include "base/num.h"
@@ -86,6 +87,7 @@ mt_member_encode(const struct mt_gateway *gateway)
 	char boot[17];
 	char *text;
 
+	assert(gateway->port_count > 0 && gateway->port_count <= MT_PORTS_MAX);
 	(void)snprintf(boot, sizeof(boot), "%016" PRIx64, gateway->options.boot_id);
 	for (uint32_t i = 0; i < gateway->port_count; i++)
 		json_array_append_new(ports, json_string(gateway->ports[i].address));
@@ -130,6 +132,7 @@ mt_member_decode(const void *value, uint32_t bytes, struct mt_member_peer *ret_p
 static void
 member_set_until(struct mt_member *member, uint64_t until_ns)
 {
+	assert(member->gateway != NULL);
 	member->until_ns = until_ns;
 	atomic_store_explicit(&member->gateway->shared.lease_until_ns, until_ns,
 	    memory_order_release);
@@ -138,6 +141,7 @@ member_set_until(struct mt_member *member, uint64_t until_ns)
 static uint64_t
 member_ttl_ns(const struct mt_member *member)
 {
+	assert(member->gateway->options.lease_ns > 0);
 	return member->gateway->options.lease_ns;
 }
 
@@ -158,6 +162,8 @@ member_extend(struct mt_member *member, uint64_t sent_ns)
 	uint64_t until_ns = from_ns + ttl_ns - ttl_ns / MEMBER_DRIFT_PART;
 	uint64_t renew_ns = sent_ns + ttl_ns / MEMBER_RENEW_PART;
 
+	assert(member->sm.state == MT_MEMBER_UP && member->lease != 0);
+	assert(sent_ns <= now_ns);
 	member->sent_ns = sent_ns;
 	member_set_until(member, until_ns);
 	loop_timer_start(loop, &member->expiry_timer, until_ns > now_ns ? until_ns - now_ns : 0);
@@ -172,6 +178,7 @@ member_out(struct mt_member *member)
 	struct loop *loop = member_loop(member);
 	uint64_t wait_ns = num_max(member_ttl_ns(member) / MEMBER_RETRY_PART, MEMBER_RETRY_MIN_NS);
 
+	assert(member->lease == 0 && member->key_version == 0);
 	sm_move(&member->sm, MT_MEMBER_OUT);
 	loop_timer_stop(loop, &member->expiry_timer);
 	loop_timer_start(loop, &member->timer,
@@ -182,6 +189,7 @@ member_out(struct mt_member *member)
 void
 mt_member_lose(struct mt_member *member, const char *why)
 {
+	assert(member->gateway != NULL);
 	if (member->sm.state != MT_MEMBER_UP)
 		return;
 	log_warn("gateway: lost its lease, all shards stop: %s", why);
@@ -199,6 +207,7 @@ member_on_expiry(struct loop_timer *timer, void *arg)
 {
 	struct mt_member *member = arg;
 
+	assert(member->sm.state == MT_MEMBER_UP || member->sm.state == MT_MEMBER_LEAVING);
 	(void)timer;
 	if (member->sm.state == MT_MEMBER_LEAVING)
 		member_left(member);
@@ -211,6 +220,7 @@ member_on_timer(struct loop_timer *timer, void *arg)
 {
 	struct mt_member *member = arg;
 
+	assert(member->sm.state == MT_MEMBER_OUT || member->sm.state == MT_MEMBER_UP);
 	(void)timer;
 	if (member->sm.state == MT_MEMBER_OUT)
 		member_grant(member);
@@ -221,6 +231,7 @@ member_on_timer(struct loop_timer *timer, void *arg)
 static void
 member_fail(struct mt_member *member, const char *what, int rc)
 {
+	assert(rc <= 0);
 	log_limited(LOG_WARN, "gateway: no lease yet, trying again: %s rc=%s", what, log_errno(rc));
 	member->lease = 0;
 	member_out(member);
@@ -250,6 +261,7 @@ member_grant(struct mt_member *member)
 	struct meta *meta = member_meta(member);
 	int rc;
 
+	assert(member->lease == 0);
 	sm_move(&member->sm, MT_MEMBER_GRANTING);
 	member->sent_ns = loop_now_ns(member_loop(member));
 	rc = meta->ops->lease_grant(meta, member_ttl_ns(member), member_on_granted, member);
@@ -308,6 +320,7 @@ member_register(struct mt_member *member)
 	char *text = mt_member_encode(member->gateway);
 	int rc = -ENOMEM;
 
+	assert(member->sm.state == MT_MEMBER_REGISTERING && member->lease != 0);
 	if (text != NULL) {
 		const struct meta_op op = {
 			.kind = META_PUT,
@@ -354,6 +367,7 @@ member_renew(struct mt_member *member)
 	struct loop *loop = member_loop(member);
 	int rc = -EBUSY; /* the one before, of a lease that was lost, is still out */
 
+	assert(member->sm.state == MT_MEMBER_UP && member->lease != 0);
 	if (!member->is_renewing) {
 		member->renew_sent_ns = loop_now_ns(loop);
 		member->renew_lease = member->lease;
@@ -400,6 +414,7 @@ mt_member_leave(struct mt_member *member, void (*fn)(void *arg), void *arg)
 	struct meta *meta = member_meta(member);
 	int rc;
 
+	assert(fn != NULL && member->left_fn == NULL);
 	member->left_fn = fn;
 	member->left_arg = arg;
 	mt_view_stop(member);
@@ -423,6 +438,7 @@ int
 mt_member_init(struct mt_member *member, struct mt_gateway *gateway,
     void (*on_all_served)(struct mt_gateway *gateway))
 {
+	assert(member->gateway == NULL && gateway->options.gateway_id != 0);
 	*member = (struct mt_member){ .gateway = gateway, .on_all_served = on_all_served };
 	mt_member_key(member->key, gateway->options.gateway_id);
 	sm_init(&member->sm, "member", member_table, MT_MEMBER_OUT, 0);
@@ -436,6 +452,7 @@ mt_member_start(struct mt_member *member)
 {
 	int rc = mt_view_start(member);
 
+	assert(member->sm.state == MT_MEMBER_OUT && member->lease == 0);
 	if (rc == 0)
 		member_grant(member);
 	return rc;

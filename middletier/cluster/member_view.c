@@ -102,6 +102,7 @@ mt_view_assign(const uint64_t *ids, uint32_t count, uint32_t shard_count, uint8_
 const struct mt_member_peer *
 mt_view_pick(const struct mt_member *member, uint32_t shard)
 {
+	assert(shard < view_shard_count(member));
 	return member->peer_count == 0 ? NULL : &member->peers[member->picks[shard]];
 }
 
@@ -122,6 +123,7 @@ view_is_ours_to_take(const struct mt_member *member, uint32_t index)
 	const struct mt_member_peer *peer = mt_view_pick(member, index);
 	uint64_t id = member->gateway->options.gateway_id;
 
+	assert(index < view_shard_count(member));
 	if (peer == NULL || peer->gateway_id != id)
 		return false;
 	return !shard->has_root || shard->is_released || shard->gateway_id == id ||
@@ -135,6 +137,7 @@ view_tell_ports(struct mt_member *member, const uint64_t *wanted, int rc)
 {
 	struct mt_gateway *gateway = member->gateway;
 
+	assert(rc <= 0);
 	memcpy(member->wanted, wanted, sizeof(member->wanted));
 	for (uint32_t i = 0; i < gateway->port_count; i++)
 		mt_port_shards(&gateway->ports[i], member->wanted, rc);
@@ -143,6 +146,7 @@ view_tell_ports(struct mt_member *member, const uint64_t *wanted, int rc)
 static bool
 view_is_wanted(const struct mt_member *member, uint32_t shard)
 {
+	assert(shard < CLEAVE_SHARDS_MAX);
 	return (member->wanted[shard / 64] & UINT64_C(1) << shard % 64) != 0;
 }
 
@@ -152,6 +156,7 @@ view_is_served(const struct mt_member *member, uint32_t index)
 {
 	const struct mt_member_shard *shard = &member->shards[index];
 
+	assert(index < view_shard_count(member));
 	if (view_is_wanted(member, index))
 		return shard->own_state == MT_SHARD_SERVING;
 	return shard->has_root && !shard->is_released &&
@@ -168,6 +173,7 @@ view_is_unsettled(const struct mt_member *member, uint32_t index)
 	const struct mt_member_peer *peer = mt_view_pick(member, index);
 	bool is_idle = shard->own_state == MT_SHARD_IDLE || shard->own_state == MT_SHARD_STOPPED;
 
+	assert(index < view_shard_count(member));
 	if (peer != NULL && peer->gateway_id == options->gateway_id)
 		return is_idle;
 	return is_idle && shard->has_root && !shard->is_released &&
@@ -266,6 +272,7 @@ view_fail(struct mt_member *member, int rc)
 {
 	struct loop *loop = view_loop(member);
 
+	assert(member->is_reading && rc < 0);
 	log_limited(LOG_WARN, "gateway: cannot see the other gateways, asking again rc=%s",
 	    log_errno(rc));
 	member->is_reading = false;
@@ -287,6 +294,7 @@ view_finish(struct mt_member *member)
 {
 	bool is_again = member->is_again;
 
+	assert(member->is_reading);
 	member->is_reading = false;
 	member->has_view = true;
 	if (member->is_dirty)
@@ -310,6 +318,7 @@ view_take_root(struct mt_member *member, const struct meta_item *item)
 	unsigned long number = strtoul(text, NULL, 10);
 	char key[MT_ROOT_KEY_BYTES];
 
+	assert(strncmp(item->key, VIEW_SHARDS, strlen(VIEW_SHARDS)) == 0);
 	if (number >= view_shard_count(member))
 		return;
 	/* "shards/7", or " 00007", is no other name of it: there would be two owners of one shard. */
@@ -335,6 +344,7 @@ view_on_roots(int rc, const struct meta_item *items, uint32_t count, void *arg)
 {
 	struct mt_member *member = arg;
 
+	assert(member->shards != NULL);
 	if (!member->is_watching)
 		return;
 	if (rc != 0) {
@@ -355,6 +365,7 @@ view_take_peer(struct mt_member *member, uint32_t *count, const struct meta_item
 	const char *text = item->key + strlen(VIEW_GATEWAYS), *field = "name";
 	char key[MT_MEMBER_KEY_BYTES];
 
+	assert(strncmp(item->key, VIEW_GATEWAYS, strlen(VIEW_GATEWAYS)) == 0);
 	if (*count == MT_GATEWAYS_MAX) {
 		log_limited(LOG_ERROR, "gateway: more than %u of them; the others get no shards",
 		    MT_GATEWAYS_MAX);
@@ -406,6 +417,7 @@ view_take_peers(struct mt_member *member, uint32_t peer_count)
 	uint64_t ids[MT_GATEWAYS_MAX];
 	bool is_same = peer_count == member->peer_count;
 
+	assert(peer_count <= MT_GATEWAYS_MAX);
 	for (uint32_t i = 0; i < peer_count; i++) {
 		ids[i] = peers[i].gateway_id;
 		is_same = is_same && member->peers[i].gateway_id == ids[i];
@@ -447,6 +459,7 @@ view_read(struct mt_member *member)
 	uint64_t since_ns = now_ns - member->read_ns;
 	int rc;
 
+	assert(member->gateway != NULL);
 	if (!member->is_watching)
 		return;
 	if (member->is_reading) {
@@ -485,6 +498,7 @@ view_on_watch(void *arg)
 int
 mt_view_init(struct mt_member *member)
 {
+	assert(member->peers == NULL && view_shard_count(member) > 0);
 	member->peers = mt_calloc(MT_GATEWAYS_MAX, sizeof(*member->peers));
 	member->next_peers = mt_calloc(MT_GATEWAYS_MAX, sizeof(*member->next_peers));
 	member->shards = mt_calloc(view_shard_count(member), sizeof(*member->shards));
@@ -516,6 +530,7 @@ mt_view_start(struct mt_member *member)
 	struct meta *meta = member->gateway->options.meta;
 	int rc = meta->ops->watch(meta, VIEW_GATEWAYS, view_on_watch, member);
 
+	assert(!member->is_watching && member->picks != NULL);
 	if (rc == 0)
 		rc = meta->ops->watch(meta, VIEW_SHARDS, view_on_watch, member);
 	if (rc != 0)

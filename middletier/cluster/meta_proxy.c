@@ -133,6 +133,7 @@ root_call_is_refused(const struct root_call *call)
 static int
 root_call_judge(const struct root_call *call, int rc)
 {
+	assert(rc <= 0);
 	if (call->kind == ROOT_LOAD)
 		return rc;
 	if (rc == 0 && call->found.version != call->wanted.version &&
@@ -152,6 +153,7 @@ root_call_decode(struct root_call *call, const struct meta_item *items, uint32_t
 	const char *field;
 	int rc;
 
+	assert(call->shard_index < CLEAVE_SHARDS_MAX);
 	/* The key is a prefix of others, perhaps: 00010 and 000100. */
 	for (uint32_t i = 0; i < count; i++) {
 		if (strcmp(items[i].key, call->key) != 0)
@@ -186,6 +188,7 @@ root_call_list(struct root_call *call)
 	struct meta *meta = call->gateway->options.meta;
 	int rc = meta->ops->list(meta, call->key, root_call_on_list, call);
 
+	assert(call->kind != ROOT_REFRESH);
 	if (rc != 0)
 		root_call_answer(call, rc);
 }
@@ -195,6 +198,7 @@ root_call_on_txn(int rc, void *arg)
 {
 	struct root_call *call = arg;
 
+	assert(call->kind == ROOT_STORE || call->kind == ROOT_CLAIM);
 	CHECK_OBJ(call, ROOT_CALL_MAGIC);
 	call->txn_rc = rc;
 	if (rc == -ENOSPC)
@@ -231,6 +235,7 @@ root_call_txn(struct root_call *call)
 	char *text = mt_root_encode(&call->wanted);
 	int rc = -ENOMEM;
 
+	assert(call->kind == ROOT_STORE || call->kind == ROOT_CLAIM);
 	if (text != NULL) {
 		struct meta_op ops[4] = {
 			{ .kind = META_COMPARE_VERSION,
@@ -260,6 +265,7 @@ root_call_on_old_owner(int rc, const struct meta_item *items, uint32_t count, vo
 	struct mt_member_peer peer;
 	const char *field;
 
+	assert(call->kind == ROOT_CLAIM && call->has_old);
 	CHECK_OBJ(call, ROOT_CALL_MAGIC);
 	for (uint32_t i = 0; i < count && rc == 0; i++) {
 		if (strcmp(items[i].key, call->old_key) != 0)
@@ -283,6 +289,7 @@ root_call_on_old_root(int rc, const struct meta_item *items, uint32_t count, voi
 	struct meta *meta = call->gateway->options.meta;
 	uint64_t version = 0;
 
+	assert(call->kind == ROOT_CLAIM);
 	CHECK_OBJ(call, ROOT_CALL_MAGIC);
 	if (rc == 0)
 		rc = root_call_decode(call, items, count);
@@ -310,6 +317,7 @@ root_call_claim(struct root_call *call)
 	struct meta *meta = call->gateway->options.meta;
 	int rc = meta->ops->list(meta, call->key, root_call_on_old_root, call);
 
+	assert(call->kind == ROOT_CLAIM);
 	if (rc != 0)
 		root_call_answer(call, rc);
 }
@@ -337,6 +345,7 @@ root_call_on_refreshed(int rc, void *arg)
 	struct root_call *call = arg;
 	const struct mt_cluster *known = &call->gateway->cluster, *mirrored = &call->mirrored;
 
+	assert(call->kind == ROOT_REFRESH);
 	if (rc == 0 && root_call_is_store_old(call)) {
 		rc = -ESTALE;
 		mt_gateway_fail(call->gateway, rc,
@@ -353,6 +362,7 @@ root_call_on_refreshed(int rc, void *arg)
 static void
 root_call_refresh(struct root_call *call)
 {
+	assert(call->kind == ROOT_REFRESH);
 	call->waiter.fn = root_call_on_refreshed;
 	call->waiter.arg = call;
 	mt_volumes_refresh(call->gateway, &call->waiter);
@@ -363,6 +373,7 @@ root_call_on_main(struct loop_post *post, void *arg)
 {
 	struct root_call *call = arg;
 
+	assert(call->place == ROOT_AT_MAIN);
 	(void)post;
 	CHECK_OBJ(call, ROOT_CALL_MAGIC);
 	if (call->shard != NULL && call->kind != ROOT_REFRESH)
@@ -386,6 +397,7 @@ root_call_create(struct mt_shard *shard)
 {
 	struct root_call *call = mt_calloc(1, sizeof(*call));
 
+	assert(shard->port->gateway != NULL && shard->index < CLEAVE_SHARDS_MAX);
 	if (call == NULL)
 		return NULL;
 	call->magic = ROOT_CALL_MAGIC;
@@ -413,6 +425,7 @@ proxy_load(struct mt_shard *shard, mt_root_fn fn, void *arg)
 {
 	struct root_call *call = root_call_create(shard);
 
+	assert(fn != NULL);
 	if (call != NULL) {
 		call->kind = ROOT_LOAD;
 		call->fn = fn;
@@ -426,6 +439,7 @@ proxy_store(struct mt_shard *shard, const struct mt_root *root, mt_root_fn fn, v
 {
 	struct root_call *call = root_call_create(shard);
 
+	assert(fn != NULL && root->epoch != 0);
 	if (call != NULL) {
 		call->kind = ROOT_STORE;
 		call->wanted = *root;
@@ -440,6 +454,7 @@ proxy_claim(struct mt_shard *shard, const struct mt_root *root, mt_root_fn fn, v
 {
 	struct root_call *call = root_call_create(shard);
 
+	assert(fn != NULL && root->epoch != 0);
 	if (call != NULL) {
 		call->kind = ROOT_CLAIM;
 		call->wanted = *root;
@@ -454,6 +469,7 @@ proxy_volumes_refresh(struct mt_shard *shard, void (*fn)(int rc, void *arg), voi
 {
 	struct root_call *call = root_call_create(shard);
 
+	assert(fn != NULL);
 	if (call != NULL) {
 		call->kind = ROOT_REFRESH;
 		call->refresh_fn = fn;
@@ -468,6 +484,7 @@ proxy_mirror_check(struct mt_shard *shard, const struct mt_manifest_state *state
 {
 	struct root_call *call = root_call_create(shard);
 
+	assert(fn != NULL);
 	if (call != NULL) {
 		call->kind = ROOT_REFRESH;
 		call->mirrored.next_volume_id = state->next_volume_id;

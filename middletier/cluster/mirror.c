@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "catalog/cluster_key.h"
@@ -47,6 +48,7 @@ static void mirror_on_done(struct loop_post *post, void *arg);
 static void
 mirror_finish(struct mt_mirror *mirror, int rc)
 {
+	assert(mirror->is_out && rc <= 0);
 	mirror->rc = rc;
 	mirror->post = (struct loop_post){ .fn = mirror_on_done, .arg = mirror };
 	loop_post(mirror->gateway->options.loop, &mirror->post);
@@ -57,6 +59,7 @@ mirror_on_commit(int rc, void *arg)
 {
 	struct mt_mirror *mirror = arg;
 
+	assert(mirror->is_out && mirror->edit_count > 0);
 	if (rc != 0)
 		mirror_finish(mirror, rc);
 	else
@@ -99,6 +102,7 @@ mirror_snapshot(const struct mt_snapshot *snapshot)
 static void
 mirror_add(struct mt_mirror *mirror, const struct mt_edit *edit, bool is_deleted)
 {
+	assert(mirror->edit_count <= MT_MIRROR_EDITS_MAX);
 	if (mirror->edit_count == MT_MIRROR_EDITS_MAX)
 		return;
 	mirror->edits[mirror->edit_count] = *edit;
@@ -156,6 +160,7 @@ mirror_compare(struct mt_mirror *mirror, const struct mt_manifest_state *state)
 {
 	struct mt_cluster *cluster = &mirror->cluster;
 
+	assert(mirror->edit_count <= MT_MIRROR_EDITS_MAX && cluster->shard_count > 0);
 	mirror->edit_count = 0;
 	cluster->next_volume_id = num_max(cluster->next_volume_id, state->next_volume_id);
 	cluster->next_segment = num_max(cluster->next_segment, state->next_segment);
@@ -183,6 +188,7 @@ mirror_step(struct mt_mirror *mirror)
 	struct mt_shard *shard = mirror_shard(mirror);
 	int rc = 0;
 
+	assert(mirror->is_out && mirror->volumes != NULL);
 	if (shard != NULL) {
 		mirror_compare(mirror, mt_manifest_state(shard));
 		if (mirror->edit_count > 0) {
@@ -254,6 +260,7 @@ mirror_copy(struct mt_mirror *mirror)
 	const struct mt_volumes *volumes = &mirror->gateway->volumes;
 	const struct mt_snapshots *snapshots = &volumes->snapshots;
 
+	assert(!mirror->is_out && mirror->volumes == NULL && mirror->snapshots == NULL);
 	mirror->volumes = mt_calloc(num_max(volumes->count, 1), sizeof(*mirror->volumes));
 	mirror->snapshots = mt_calloc(num_max(snapshots->count, 1), sizeof(*mirror->snapshots));
 	if (mirror->volumes == NULL || mirror->snapshots == NULL) {
@@ -287,6 +294,7 @@ mirror_copy(struct mt_mirror *mirror)
 static void
 mirror_retry(struct mt_mirror *mirror, int rc)
 {
+	assert(rc < 0 && !mirror->is_out);
 	log_limited(LOG_WARN, "gateway: the mirror of the volumes waits rc=%s", log_errno(rc));
 	loop_timer_start(mirror->gateway->options.loop, &mirror->timer, MIRROR_RETRY_NS);
 }
@@ -296,6 +304,7 @@ mirror_on_done(struct loop_post *post, void *arg)
 {
 	struct mt_mirror *mirror = arg;
 
+	assert(mirror->is_out);
 	(void)post;
 	mirror_free(mirror);
 	mirror->is_out = false;
@@ -336,6 +345,7 @@ mt_mirror_kick(struct mt_gateway *gateway)
 void
 mt_mirror_on_shard(struct mt_gateway *gateway, uint32_t shard, enum mt_shard_state state)
 {
+	assert(shard < gateway->cluster.shard_count && state < MT_SHARD_STATE_NR);
 	if (shard != MIRROR_SHARD)
 		return;
 	gateway->mirror->is_owner = state == MT_SHARD_SERVING;

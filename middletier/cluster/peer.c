@@ -32,6 +32,7 @@ peer_on_main(struct loop_post *post, void *arg)
 {
 	struct mt_peer_call *call = arg;
 
+	assert(call->is_out && call->fn != NULL);
 	(void)post;
 	CHECK_OBJ(call, PEER_MAGIC);
 	call->is_out = false;
@@ -44,6 +45,7 @@ peer_finish(struct mt_peer_call *call, int rc)
 {
 	struct mt_port *port = call->port;
 
+	assert(call->qp == NULL);
 	loop_timer_stop(port->loop, &call->timer);
 	list_remove(&call->link);
 	mt_free(call->message);
@@ -57,6 +59,7 @@ peer_finish(struct mt_peer_call *call, int rc)
 static void
 peer_close(struct mt_peer_call *call, int rc)
 {
+	assert(rc < 0);
 	if (call->close_rc == 0)
 		call->close_rc = rc;
 	if (!call->is_closing) {
@@ -101,6 +104,7 @@ peer_take(struct mt_peer_call *call, struct split_msg *msg)
 	struct wire_control answer;
 	const char *field;
 
+	assert(call->reply == NULL || call->is_closing);
 	if (call->is_closing)
 		return;
 	if (wire_control_decode(msg->header, &answer, &field) != 0 ||
@@ -173,6 +177,7 @@ peer_on_port(struct loop_post *post, void *arg)
 		.arg = call,
 	};
 
+	assert(call->is_out && call->message != NULL);
 	(void)post;
 	list_push_back(&port->peer_calls, &call->link);
 	loop_timer_init(&call->timer, peer_on_timer, call);
@@ -195,6 +200,7 @@ mt_peer_call(struct mt_gateway *gateway, struct mt_peer_call *call, const char *
 	size_t text_bytes = strlen(text);
 	struct wire_header *header;
 
+	assert(fn != NULL && gateway->opened_count > 0);
 	assert(!call->is_out);
 	if (gateway->sm.state >= MT_GATEWAY_STOPPING)
 		return -ESHUTDOWN;

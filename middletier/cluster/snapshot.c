@@ -45,7 +45,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +55,8 @@
 #include "base/num.h"
 #include "base/reader.h"
 #include "base/sm.h"
+#include "catalog/cluster_key.h"
+#include "catalog/json.h"
 #include "catalog/numbers.h"
 #include "catalog/root.h"
 #include "catalog/scope.h"
@@ -65,9 +66,8 @@
 #include "cleave/meta.h"
 #include "cleave/status.h"
 #include "cluster/cut_ask.h"
+#include "cluster/cut_call.h"
 #include "cluster/gateway_state.h"
-#include "cluster/member.h"
-#include "cluster/peer.h"
 #include "cluster/volume_change.h"
 #include "cluster/volume_refresh.h"
 #include "common/alloc.h"
@@ -87,10 +87,24 @@ static const struct sm_state taking_table[MT_TAKING_STATE_NR] = {
 	[MT_TAKING_VOIDING] = { "voiding", SM_TO(MT_TAKING_IDLE), 0 },
 };
 
-/* A release on its way to another gateway, which nobody waits for. */
-struct taking_release {
-	struct mt_peer_call call;
-	struct loop_link link; /* gateway->releases */
+/* The snapshot that is being taken. */
+struct mt_taking {
+	struct sm sm;
+	struct mt_gateway *gateway;
+	struct mt_snapshot snapshot; /* as it will be */
+	struct mt_cluster
+	    cluster;      /* as it will be, once the number is taken; its version is of before */
+	uint64_t version; /* of its pending key */
+	struct mt_cut_order order;
+	uint32_t *epochs; /* that answered the begin */
+	struct mt_cut_answer *answers;
+	struct mt_cut_calls calls; /* the other gateways */
+	uint32_t left_count;       /* of them, and of us: that have not answered */
+	struct mt_volumes_waiter waiter;
+	int rc;
+	char error[MT_ERROR_BYTES];
+	mt_taking_fn fn;
+	void *arg;
 };
 
 static void taking_step(struct mt_taking *taking, enum mt_cut_step step);
@@ -101,8 +115,9 @@ mt_taking_init(struct mt_gateway *gateway)
 {
 	struct mt_taking *taking = mt_calloc(1, sizeof(*taking));
 
+	assert(gateway->taking == NULL);
 	list_init(&gateway->cut_asks);
-	list_init(&gateway->releases);
+	list_init(&gateway->cut_releases);
 	if (taking == NULL)
 		return -ENOMEM;
 	taking->gateway = gateway;
@@ -114,12 +129,9 @@ mt_taking_init(struct mt_gateway *gateway)
 static void
 taking_free(struct mt_taking *taking)
 {
-	for (uint32_t i = 0; i < MT_GATEWAYS_MAX && taking->calls != NULL; i++)
-		mt_free(taking->calls[i].reply);
-	mt_free(taking->calls);
+	mt_cut_calls_fini(&taking->calls);
 	mt_free(taking->epochs);
 	mt_free(taking->answers);
-	taking->calls = NULL;
 	taking->epochs = NULL;
 	taking->answers = NULL;
 }
@@ -127,15 +139,8 @@ taking_free(struct mt_taking *taking)
 void
 mt_taking_fini(struct mt_gateway *gateway)
 {
-	struct loop_link *link;
-
 	mt_cut_asks_drop(gateway);
-	while ((link = list_pop_front(&gateway->releases)) != NULL) {
-		struct taking_release *release = LIST_ENTRY(link, struct taking_release, link);
-
-		mt_free(release->call.reply);
-		mt_free(release);
-	}
+	mt_cut_releases_drop(gateway);
 	taking_free(gateway->taking);
 	mt_free(gateway->taking);
 	gateway->taking = NULL;
@@ -149,6 +154,7 @@ taking_finish(struct mt_taking *taking)
 {
 	mt_taking_fn fn = taking->fn;
 
+	assert(taking->left_count == 0);
 	sm_move(&taking->sm, MT_TAKING_IDLE);
 	taking->fn = NULL;
 	taking_free(taking);
@@ -161,6 +167,7 @@ taking_on_voided(int rc, void *arg)
 {
 	struct mt_taking *taking = arg;
 
+	assert(taking->sm.state == MT_TAKING_VOIDING);
 	if (rc != 0)
 		log_warn("snapshot %" PRIu64 ": cannot be voided now rc=%s",
 		    taking->snapshot.number, log_errno(rc));
@@ -203,6 +210,7 @@ taking_void(struct mt_taking *taking)
 static void
 taking_fail(struct mt_taking *taking, int rc)
 {
+	assert(rc < 0 && taking->error[0] != '\0');
 	taking->rc = rc;
 	if (taking->sm.state <= MT_TAKING_NUMBERING)
 		taking_finish(taking); /* without a number there is nothing to undo */
@@ -218,6 +226,7 @@ taking_judge(struct mt_taking *taking)
 {
 	const char *step = sm_state_name(&taking->sm);
 
+	assert(taking->left_count == 0);
 	for (uint32_t i = 0; i < taking->gateway->cluster.shard_count; i++) {
 		const struct mt_cut_answer *answer = &taking->answers[i];
 
@@ -250,6 +259,7 @@ taking_on_roots(int rc, const struct meta_item *items, uint32_t count, void *arg
 	struct mt_taking *taking = arg;
 	uint32_t shard_count = taking->gateway->cluster.shard_count, found = 0;
 
+	assert(taking->sm.state == MT_TAKING_CHECKING);
 	for (uint32_t i = 0; i < count && rc == 0 && found < shard_count; i++) {
 		char key[MT_ROOT_KEY_BYTES];
 		struct mt_root root;
@@ -282,6 +292,7 @@ taking_check(struct mt_taking *taking)
 	struct meta *meta = taking->gateway->options.meta;
 	int rc;
 
+	assert(taking->sm.state == MT_TAKING_CONFIRMING);
 	sm_move(&taking->sm, MT_TAKING_CHECKING);
 	rc = meta->ops->list(meta, "shards/", taking_on_roots, taking);
 	if (rc != 0) {
@@ -317,6 +328,7 @@ taking_on_own(struct mt_cut_ask *ask, void *arg)
 {
 	struct mt_taking *taking = arg;
 
+	assert(ask->gateway == taking->gateway);
 	for (uint32_t i = 0; i < ask->gateway->cluster.shard_count; i++) {
 		if (ask->answers[i].is_there)
 			taking->answers[i] = ask->answers[i];
@@ -325,32 +337,10 @@ taking_on_own(struct mt_cut_ask *ask, void *arg)
 }
 
 static void
-taking_on_peer(struct mt_peer_call *call, void *arg)
+taking_on_peer(struct mt_cut_calls *calls, void *arg)
 {
-	struct mt_taking *taking = arg;
-	json_t *object = call->rc == 0 ? json_loads(call->reply, 0, NULL) : NULL;
-	const json_t *shard;
-	size_t i;
-
-	json_array_foreach(json_object_get(object, "shards"), i, shard)
-	{
-		struct reader reader = { NULL };
-		uint64_t index = reader_number(&reader, json_array_get(shard, 0), "shard", 0,
-		    taking->gateway->cluster.shard_count - 1);
-		uint64_t epoch =
-		    reader_number(&reader, json_array_get(shard, 1), "epoch", 0, UINT32_MAX);
-		int64_t rc = reader_signed(&reader, json_array_get(shard, 2), "rc", -4096, 0);
-
-		if (reader.field != NULL)
-			continue;
-		taking->answers[index] = (struct mt_cut_answer){ .is_there = true,
-			.epoch = (uint32_t)epoch,
-			.rc = (int)rc };
-	}
-	json_decref(object);
-	mt_free(call->reply);
-	call->reply = NULL;
-	taking_leg_done(taking);
+	(void)calls; /* it has left the answers in ours */
+	taking_leg_done(arg);
 }
 
 /* Nobody waits for it: a hold that is not let go of ends by itself. */
@@ -361,80 +351,6 @@ release_on_own(struct mt_cut_ask *ask, void *arg)
 	(void)arg;
 }
 
-static void
-release_on_peer(struct mt_peer_call *call, void *arg)
-{
-	struct taking_release *release = arg;
-
-	mt_free(call->reply);
-	list_remove(&release->link);
-	mt_free(release);
-}
-
-static char *
-taking_text(const struct mt_taking *taking, enum mt_cut_step step)
-{
-	json_t *object = json_pack("{s:s, s:s, s:I, s:I, s:i}", "op", "cut", "step",
-	    mt_cut_step_name(step), "number", (json_int_t)taking->order.number, "segment_base",
-	    (json_int_t)taking->order.segment_base, "segment_count",
-	    (int)taking->order.segment_count);
-	char *text = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
-
-	json_decref(object);
-	return text;
-}
-
-static int
-taking_call(struct mt_taking *taking, const struct mt_member_shard *shard, enum mt_cut_step step)
-{
-	struct mt_gateway *gateway = taking->gateway;
-	char *text = taking_text(taking, step);
-	struct taking_release *release;
-	int rc = -ENOMEM;
-
-	if (text != NULL && step != MT_CUT_STEP_RELEASE) {
-		struct mt_peer_call *call = &taking->calls[taking->peer_count];
-
-		rc = mt_peer_call(gateway, call, shard->address, text, taking_on_peer, taking);
-		taking->left_count += rc == 0;
-	} else if (text != NULL && (release = mt_calloc(1, sizeof(*release))) != NULL) {
-		list_push_back(&gateway->releases, &release->link);
-		rc = mt_peer_call(gateway, &release->call, shard->address, text, release_on_peer,
-		    release);
-		if (rc != 0) {
-			list_remove(&release->link);
-			mt_free(release);
-		}
-	}
-	free(text);
-	return rc;
-}
-
-/* Each gateway that owns a shard, as far as main has seen, but ours. */
-static void
-taking_call_peers(struct mt_taking *taking, enum mt_cut_step step)
-{
-	const struct mt_member *member = &taking->gateway->member;
-
-	taking->peer_count = 0;
-	for (uint32_t i = 0; i < taking->gateway->cluster.shard_count && member->shards != NULL;
-	     i++) {
-		const struct mt_member_shard *shard = &member->shards[i];
-		uint32_t k = 0;
-
-		if (!shard->has_root || shard->is_released ||
-		    shard->gateway_id == taking->gateway->options.gateway_id)
-			continue;
-		while (k < taking->peer_count && taking->peers[k] != shard->gateway_id)
-			k++;
-		if (k < taking->peer_count || k == MT_GATEWAYS_MAX)
-			continue;
-		/* A gateway that cannot be called leaves its shards without an answer. */
-		if (taking_call(taking, shard, step) == 0)
-			taking->peers[taking->peer_count++] = shard->gateway_id;
-	}
-}
-
 /* Our own ports, and all others: taking_leg_done when the last has answered; < 0: never. */
 static int
 taking_ask(struct mt_taking *taking, enum mt_cut_step step)
@@ -442,11 +358,15 @@ taking_ask(struct mt_taking *taking, enum mt_cut_step step)
 	struct mt_gateway *gateway = taking->gateway;
 	int rc;
 
+	assert(step < MT_CUT_STEP_RELEASE);
 	memset(taking->answers, 0, gateway->cluster.shard_count * sizeof(*taking->answers));
 	taking->left_count = 1;
 	rc = mt_cut_ask(gateway, step, &taking->order, taking_on_own, taking);
 	if (rc == 0)
-		taking_call_peers(taking, step);
+		taking->left_count += mt_cut_call(&taking->calls, step, &taking->order,
+		    taking->answers, taking_on_peer, taking);
+	else
+		taking->left_count = 0;
 	return rc;
 }
 
@@ -455,9 +375,10 @@ taking_step(struct mt_taking *taking, enum mt_cut_step step)
 {
 	int rc;
 
+	assert(taking->order.number != 0);
 	if (step == MT_CUT_STEP_RELEASE) {
 		(void)mt_cut_ask(taking->gateway, step, &taking->order, release_on_own, NULL);
-		taking_call_peers(taking, step);
+		mt_cut_call_release(taking->gateway, &taking->order);
 		return;
 	}
 	rc = taking_ask(taking, step);
@@ -476,6 +397,7 @@ taking_on_read(int rc, void *arg)
 	struct mt_taking *taking = arg;
 	const struct mt_snapshot_entry *entry;
 
+	assert(rc == -ECANCELED || taking->sm.state == MT_TAKING_NUMBERING);
 	if (rc == -ECANCELED)
 		return; /* the gateway is destroyed */
 	entry =
@@ -498,6 +420,7 @@ taking_on_number(int rc, void *arg)
 {
 	struct mt_taking *taking = arg;
 
+	assert(taking->sm.state == MT_TAKING_NUMBERING);
 	if (rc != 0) {
 		(void)snprintf(taking->error, sizeof(taking->error), "no number for a snapshot: %s",
 		    status_text(status_from_errno(rc)));
@@ -519,6 +442,7 @@ taking_number(struct mt_taking *taking)
 	char *text;
 	int rc;
 
+	assert(taking->sm.state == MT_TAKING_ASKING);
 	if (void_count >= MT_SNAPSHOTS_VOID_MAX) {
 		(void)snprintf(taking->error, sizeof(taking->error),
 		    "no snapshot now: %" PRIu32
@@ -545,6 +469,8 @@ mt_taking_start(struct mt_gateway *gateway, const struct mt_volume *volume, cons
 	struct mt_snapshot *snapshot = &taking->snapshot;
 	int rc;
 
+	assert(fn != NULL && shard_count > 0);
+	assert(taking->left_count == 0);
 	if (taking->sm.state != MT_TAKING_IDLE)
 		return -EBUSY;
 	if (gateway->cluster.next_snapshot > MT_NUMBER_MAX)
@@ -578,8 +504,8 @@ mt_taking_start(struct mt_gateway *gateway, const struct mt_volume *volume, cons
 	taking->arg = arg;
 	taking->epochs = mt_calloc(shard_count, sizeof(*taking->epochs));
 	taking->answers = mt_calloc(shard_count, sizeof(*taking->answers));
-	taking->calls = mt_calloc(MT_GATEWAYS_MAX, sizeof(*taking->calls));
-	rc = taking->epochs == NULL || taking->answers == NULL || taking->calls == NULL
+	rc = taking->epochs == NULL || taking->answers == NULL ||
+		mt_cut_calls_init(&taking->calls, gateway) != 0
 	    ? -ENOMEM
 	    : taking_ask(taking, MT_CUT_STEP_ASK);
 	if (rc != 0)
@@ -587,6 +513,29 @@ mt_taking_start(struct mt_gateway *gateway, const struct mt_volume *volume, cons
 	else
 		sm_move(&taking->sm, MT_TAKING_ASKING);
 	return rc;
+}
+
+enum mt_taking_state
+mt_taking_state(const struct mt_gateway *gateway)
+{
+	return (enum mt_taking_state)gateway->taking->sm.state;
+}
+
+const char *
+mt_taking_error(const struct mt_gateway *gateway)
+{
+	assert(gateway->taking->error[0] != '\0');
+	return gateway->taking->error;
+}
+
+const struct mt_snapshot *
+mt_taking_snapshot(const struct mt_gateway *gateway, uint64_t *ret_version)
+{
+	const struct mt_taking *taking = gateway->taking;
+
+	assert(taking->sm.state == MT_TAKING_READY && taking->version != 0);
+	*ret_version = taking->version;
+	return &taking->snapshot;
 }
 
 void

@@ -57,6 +57,7 @@ volumes_finish(struct mt_gateway *gateway, int rc)
 	struct mt_volumes *volumes = &gateway->volumes;
 	mt_volume_fn fn = volumes->fn;
 
+	assert(rc <= 0);
 	assert(fn != NULL);
 	volumes->fn = NULL;
 	volumes->change_serial++;
@@ -114,6 +115,7 @@ mt_cluster_count(struct mt_gateway *gateway, const struct mt_cluster *next, cons
 	char *cluster_text = mt_cluster_encode(next);
 	int rc = -ENOMEM;
 
+	assert(next->shard_count > 0 && key[0] != '\0');
 	if (text != NULL && cluster_text != NULL) {
 		const struct meta_op ops[] = {
 			{ .kind = META_COMPARE_VERSION,
@@ -142,6 +144,7 @@ volumes_on_list(int rc, const struct meta_item *items, uint32_t count, void *arg
 	struct mt_gateway *gateway = arg;
 	struct mt_volumes *volumes = &gateway->volumes;
 
+	assert(volumes->fn != NULL);
 	if (rc == 0) {
 		volumes->count = 0;
 		volumes->is_incomplete = false;
@@ -158,6 +161,7 @@ volumes_on_cluster(int rc, const struct meta_item *items, uint32_t count, void *
 	struct mt_gateway *gateway = arg;
 	struct meta *meta = gateway->options.meta;
 
+	assert(gateway->volumes.fn != NULL);
 	rc = mt_volumes_read_cluster(gateway, rc, items, count);
 	if (rc == 0)
 		rc = meta->ops->list(meta, MT_VOLUME_PREFIX, volumes_on_list, gateway);
@@ -170,6 +174,7 @@ volumes_start(struct mt_gateway *gateway, mt_volume_fn fn, void *arg)
 {
 	struct mt_volumes *volumes = &gateway->volumes;
 
+	assert(fn != NULL);
 	if (volumes->fn != NULL)
 		return -EBUSY;
 	volumes->fn = fn;
@@ -203,6 +208,7 @@ change_on_item(int rc, const struct meta_item *items, uint32_t count, void *arg)
 	char key[MT_VOLUME_KEY_BYTES];
 	bool is_there;
 
+	assert(volumes->fn != NULL && name[0] != '\0');
 	mt_volume_key(name, key);
 	is_there = rc == 0 && count > 0 && strcmp(items[0].key, key) == 0;
 	if (is_there)
@@ -220,6 +226,7 @@ change_on_cluster(int rc, const struct meta_item *items, uint32_t count, void *a
 	struct meta *meta = gateway->options.meta;
 	char key[MT_VOLUME_KEY_BYTES];
 
+	assert(gateway->volumes.fn != NULL);
 	rc = mt_volumes_read_cluster(gateway, rc, items, count);
 	mt_volume_key(gateway->volumes.change.volume.name, key);
 	if (rc == 0)
@@ -234,6 +241,7 @@ change_on_txn(int rc, void *arg)
 	struct mt_gateway *gateway = arg;
 	struct meta *meta = gateway->options.meta;
 
+	assert(gateway->volumes.fn != NULL);
 	gateway->volumes.change_rc = rc;
 	rc = meta->ops->list(meta, "cluster", change_on_cluster, gateway);
 	if (rc != 0)
@@ -246,6 +254,7 @@ change_submit(struct mt_gateway *gateway, const struct meta_op *ops, uint32_t co
 	struct meta *meta = gateway->options.meta;
 	int rc = meta->ops->txn(meta, ops, count, change_on_txn, gateway);
 
+	assert(gateway->volumes.fn != NULL && count > 0);
 	if (rc != 0)
 		gateway->volumes.fn = NULL;
 	return rc;
@@ -262,6 +271,8 @@ mt_volume_create(struct mt_gateway *gateway, const struct mt_volume *wish, mt_vo
 	char *text;
 	int rc;
 
+	assert(wish->name[0] != '\0' && wish->size_bytes > 0);
+	assert(wish->replica_count > 0);
 	if (mt_volumes_by_name(volumes, wish->name) != NULL)
 		return -EEXIST;
 	if (!mt_cluster_has_volume(&gateway->cluster))
@@ -295,6 +306,7 @@ change_put_volume(struct mt_gateway *gateway, const struct mt_volume_entry *entr
 	char key[MT_VOLUME_KEY_BYTES];
 	int rc = -ENOMEM;
 
+	assert(gateway->volumes.fn != NULL);
 	mt_volume_key(entry->volume.name, key);
 	if (text == NULL) {
 		gateway->volumes.fn = NULL;
@@ -321,6 +333,7 @@ mt_volume_attach(struct mt_gateway *gateway, const char *name, uint64_t session_
 	const struct mt_volume_entry *entry = mt_volumes_by_name(volumes, name);
 	int rc;
 
+	assert(session_id != 0);
 	if (entry == NULL)
 		return -ENOENT;
 	rc = volumes_start(gateway, fn, arg);
@@ -341,6 +354,7 @@ mt_volume_detach(struct mt_gateway *gateway, uint64_t volume_id, uint64_t sessio
 	const struct mt_volume_entry *entry = mt_volumes_by_id(volumes, volume_id);
 	int rc;
 
+	assert(volume_id != 0);
 	if (entry == NULL || session_id == 0 || entry->volume.session_id != session_id)
 		return -ENOENT;
 	rc = volumes_start(gateway, fn, arg);
@@ -360,6 +374,7 @@ deleted_encode(const struct mt_gateway *gateway, const struct mt_volume *volume)
 	char *waiting = mt_waiting_all(gateway->cluster.shard_count);
 	char *text = NULL;
 
+	assert(gateway->cluster.shard_count > 0);
 	if (object != NULL && waiting != NULL &&
 	    json_object_set_new(object, "waiting", json_string(waiting)) == 0)
 		text = json_dumps(object, JSON_COMPACT);
@@ -378,6 +393,7 @@ mt_volume_delete(struct mt_gateway *gateway, const char *name, mt_volume_fn fn, 
 	char *text, *origin_text = NULL;
 	int rc;
 
+	assert(name[0] != '\0');
 	if (entry == NULL)
 		return -ENOENT;
 	rc = volumes_start(gateway, fn, arg);

@@ -63,6 +63,7 @@ refresh_answer(struct loop_link *waiters, int rc)
 {
 	struct loop_link *link;
 
+	assert(rc <= 0);
 	while ((link = list_pop_front(waiters)) != NULL) {
 		struct mt_volumes_waiter *waiter = LIST_ENTRY(link, struct mt_volumes_waiter, link);
 
@@ -103,6 +104,7 @@ refresh_is_overtaken(struct mt_gateway *gateway)
 {
 	struct mt_volumes *volumes = &gateway->volumes;
 
+	assert(volumes->is_refreshing);
 	if (volumes->refresh_serial == volumes->change_serial)
 		return false;
 	volumes->is_refreshing = false;
@@ -122,6 +124,7 @@ refresh_on_told(struct mt_ask *ask, void *arg)
 	struct mt_volumes *volumes = &gateway->volumes;
 	struct mt_volume_entry *entry = mt_volumes_by_name(volumes, ask->volume.name);
 
+	assert(volumes->is_refreshing && volumes->tell_index < volumes->tell_count);
 	if (entry != NULL && entry->volume.id == ask->volume.id)
 		entry->told_attach = num_max(entry->told_attach, ask->volume.attach);
 	volumes->tell_index++;
@@ -135,6 +138,7 @@ refresh_tell(struct mt_gateway *gateway)
 	const struct mt_volume_tell *tell = &volumes->tells[volumes->tell_index];
 	int rc;
 
+	assert(volumes->is_refreshing && volumes->tell_index <= volumes->tell_count);
 	if (volumes->tell_index == volumes->tell_count) {
 		refresh_finish(gateway, 0);
 		return;
@@ -180,6 +184,7 @@ refresh_compare(struct mt_volumes *volumes, struct mt_volumes *next)
 	    mt_calloc((size_t)volumes->count + volumes->snapshots.count + 1, sizeof(*tells));
 	uint32_t count = 0;
 
+	assert(volumes->tells == NULL);
 	if (tells == NULL)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < volumes->count; i++) {
@@ -229,6 +234,7 @@ refresh_on_snapshots(int rc, const struct meta_item *items, uint32_t count, void
 	struct mt_volumes *volumes = &gateway->volumes;
 	struct mt_volumes next = { .entries = volumes->next_entries, .count = volumes->next_count };
 
+	assert(volumes->is_refreshing);
 	if (refresh_is_overtaken(gateway))
 		return;
 	for (uint32_t i = 0; i < count && rc == 0; i++)
@@ -265,6 +271,7 @@ refresh_put(struct mt_volumes *known, struct mt_volumes *next, const struct meta
 	const struct mt_volume_entry *old =
 	    mt_volumes_by_name(known, item->key + strlen(MT_VOLUME_PREFIX));
 
+	assert(strncmp(item->key, MT_VOLUME_PREFIX, strlen(MT_VOLUME_PREFIX)) == 0);
 	if (old != NULL && old->version == item->version)
 		return mt_volumes_put(next, &old->volume, old->version);
 	return mt_volumes_put_item(next, item);
@@ -278,6 +285,7 @@ refresh_on_list(int rc, const struct meta_item *items, uint32_t count, void *arg
 	struct meta *meta = gateway->options.meta;
 	struct mt_volumes next;
 
+	assert(volumes->next_entries == NULL);
 	if (refresh_is_overtaken(gateway))
 		return;
 	mt_volumes_init(&next);
@@ -302,6 +310,7 @@ refresh_on_cluster(int rc, const struct meta_item *items, uint32_t count, void *
 	struct mt_gateway *gateway = arg;
 	struct meta *meta = gateway->options.meta;
 
+	assert(gateway->volumes.is_refreshing);
 	if (refresh_is_overtaken(gateway))
 		return;
 	rc = mt_volumes_read_cluster(gateway, rc, items, count);
@@ -336,6 +345,7 @@ refresh_try(struct mt_gateway *gateway)
 void
 mt_volumes_refresh(struct mt_gateway *gateway, struct mt_volumes_waiter *waiter)
 {
+	assert(waiter->fn != NULL && !list_contains(&waiter->link));
 	list_push_back(&gateway->volumes.waiters, &waiter->link);
 	refresh_try(gateway);
 }
@@ -343,6 +353,7 @@ mt_volumes_refresh(struct mt_gateway *gateway, struct mt_volumes_waiter *waiter)
 void
 mt_volumes_on_change_end(struct mt_gateway *gateway)
 {
+	assert(gateway->volumes.fn == NULL);
 	refresh_try(gateway);
 }
 
@@ -360,6 +371,7 @@ refresh_from_watch(struct mt_gateway *gateway)
 {
 	struct mt_volumes *volumes = &gateway->volumes;
 
+	assert(volumes->is_watching);
 	if (list_contains(&volumes->watch_waiter.link)) {
 		volumes->is_watch_missed = true;
 		return;
@@ -448,6 +460,7 @@ mt_volumes_unwatch(struct mt_gateway *gateway)
 static void
 query_answer(struct mt_volume_query *query, int rc, const struct mt_volume_entry *entry)
 {
+	assert(rc <= 0 && (rc != 0 || entry != NULL));
 	query->rc = rc;
 	if (rc == 0)
 		query->volume = entry->volume;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/metrics.h"
 #include "base/num.h"
 #include "base/sm.h"
@@ -31,16 +32,6 @@
 
 /* A NULL from jansson is out of memory; its packers pass it on. */
 
-char *
-mt_json_error(const char *text)
-{
-	json_t *object = json_pack("{s:s}", "error", text);
-	char *answer = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
-
-	json_decref(object);
-	return answer;
-}
-
 /* ---- the map: where each shard is, or should be ---- */
 
 /* Clients take as many addresses, of all gateways together. */
@@ -55,6 +46,7 @@ struct json_map {
 static uint32_t
 json_map_port(struct json_map *map, const char *address)
 {
+	assert(map->count <= JSON_MAP_PORTS_MAX);
 	for (uint32_t i = 0; i < map->count; i++) {
 		if (strcmp(map->addresses[i], address) == 0)
 			return i;
@@ -68,6 +60,7 @@ json_map_port(struct json_map *map, const char *address)
 static bool
 json_is_ours(enum mt_shard_state state)
 {
+	assert(state < MT_SHARD_STATE_NR);
 	return state != MT_SHARD_IDLE && state != MT_SHARD_CLAIMING && state != MT_SHARD_STOPPED;
 }
 
@@ -84,6 +77,8 @@ json_map_shard(const struct mt_gateway *gateway, const struct mt_shard_snapshot 
 	const struct mt_member_shard *shard;
 	const struct mt_member_peer *peer;
 
+	assert(index < gateway->cluster.shard_count);
+	assert(own == NULL || own->index == index);
 	*ret_epoch = own == NULL ? 0 : own->epoch;
 	if ((own != NULL && json_is_ours(own->state)) || member->shards == NULL)
 		return port->address;
@@ -107,6 +102,7 @@ mt_json_map(const struct mt_gateway *gateway, const struct mt_ask *ask)
 	uint32_t shard_count = gateway->cluster.shard_count;
 	struct json_map map = { .count = 0 };
 
+	assert(gateway->port_count > 0 && ask->gateway == gateway);
 	for (uint32_t i = 0; i < gateway->port_count; i++)
 		(void)json_map_port(&map, gateway->ports[i].address);
 	for (uint32_t i = 0; i < shard_count; i++) {
@@ -141,6 +137,7 @@ json_gateway(const struct mt_gateway *gateway, const struct mt_member_peer *peer
 	uint32_t owned_count = 0, share_count = 0;
 	char boot[17], id[17];
 
+	assert(peer->port_count > 0 && peer->port_count <= MT_PORTS_MAX);
 	for (uint32_t i = 0; i < gateway->cluster.shard_count; i++) {
 		const struct mt_member_shard *shard = &member->shards[i];
 
@@ -166,6 +163,7 @@ mt_json_gateways(const struct mt_gateway *gateway)
 {
 	json_t *gateways = json_array();
 
+	assert(gateway->member.peer_count <= MT_GATEWAYS_MAX);
 	for (uint32_t i = 0; i < gateway->member.peer_count; i++)
 		json_array_append_new(gateways, json_gateway(gateway, &gateway->member.peers[i]));
 	return json_pack("{s:s, s:I, s:o}", "member",
@@ -180,6 +178,7 @@ json_link_state(const struct mt_gateway *gateway, const struct mt_ask *ask, uint
 	static const char *const names[MT_LINK_STATE_NR] = { "down", "connecting", "up" };
 	enum mt_link_state worst = MT_LINK_UP;
 
+	assert(index < gateway->options.node_count);
 	for (uint32_t i = 0; i < gateway->port_count; i++) {
 		const struct mt_port_snapshot *snapshot = &ask->legs[i].snapshot;
 
@@ -197,6 +196,7 @@ mt_json_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask)
 	const struct mt_link_snapshot *links = ask->legs[0].snapshot.links;
 	json_t *nodes = json_array();
 
+	assert(gateway->options.node_count <= MT_NODES_MAX);
 	for (uint32_t i = 0; i < gateway->options.node_count; i++) {
 		struct mt_link_snapshot link = { 0 };
 
@@ -214,7 +214,20 @@ mt_json_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask)
 }
 
 static json_t *
-json_shards(const struct mt_gateway *gateway, const struct mt_ask *ask)
+json_members(const void *values, const struct metric_member *members, uint32_t count)
+{
+	json_t *object = json_object();
+
+	assert(count > 0 && members[0].info.name != NULL);
+	for (uint32_t i = 0; i < count; i++)
+		json_object_set_new(object, members[i].info.name,
+		    json_integer((json_int_t)metric_member_read(values, &members[i])));
+	return object;
+}
+
+/* A shard: all that monitors read of it (metrics.c), by the same names. */
+static json_t *
+json_shard(const struct mt_shard_snapshot *shard, uint32_t port)
 {
 	static const char *const states[MT_SHARD_STATE_NR] = {
 		[MT_SHARD_IDLE] = "idle",
@@ -225,34 +238,28 @@ json_shards(const struct mt_gateway *gateway, const struct mt_ask *ask)
 		[MT_SHARD_SERVING] = "serving",
 		[MT_SHARD_STOPPED] = "stopped",
 	};
+	json_t *object = json_members(shard, mt_shard_members, mt_shard_member_count);
+
+	assert(port < MT_PORTS_MAX);
+	assert(shard->state < MT_SHARD_STATE_NR);
+	json_object_set_new(object, "shard", json_integer(shard->index));
+	json_object_set_new(object, "port", json_integer(port));
+	json_object_set_new(object, "state", json_string(states[shard->state]));
+	return object;
+}
+
+static json_t *
+json_shards(const struct mt_gateway *gateway, const struct mt_ask *ask)
+{
 	json_t *shards = json_array();
 
+	assert(gateway->port_count > 0);
 	for (uint32_t i = 0; i < gateway->cluster.shard_count; i++) {
 		uint32_t port = i % gateway->port_count, at = i / gateway->port_count;
 		const struct mt_port_snapshot *snapshot = &ask->legs[port].snapshot;
-		const struct mt_shard_snapshot *shard;
 
-		if (snapshot->shards == NULL || at >= snapshot->shard_count)
-			continue;
-		shard = &snapshot->shards[at];
-		json_array_append_new(shards,
-		    json_pack(
-			"{s:i, s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
-			"shard", (int)shard->index, "port", (int)port, "state",
-			states[shard->state], "epoch", (json_int_t)shard->epoch, "extents",
-			(json_int_t)shard->extent_count, "log_extents",
-			(json_int_t)shard->log_extent_count, "run_extents",
-			(json_int_t)shard->run_extent_count, "extents_lacking",
-			(json_int_t)shard->lacking_count, "orphans_waiting",
-			(json_int_t)shard->orphan_count, "orphans_held",
-			(json_int_t)shard->held_count, "log_bytes", (json_int_t)shard->log_bytes,
-			"index_blocks", (json_int_t)shard->index_blocks, "index_bytes",
-			(json_int_t)shard->index_bytes, "chunks", (json_int_t)shard->chunk_count,
-			"chunk_bytes", (json_int_t)shard->chunk_bytes, "ring_bytes",
-			(json_int_t)shard->ring_bytes, "runs", (json_int_t)shard->run_count,
-			"run_bytes", (json_int_t)shard->run_bytes, "run_live_bytes",
-			(json_int_t)shard->run_live_bytes, "run_extent_bytes",
-			(json_int_t)shard->run_extent_bytes));
+		if (snapshot->shards != NULL && at < snapshot->shard_count)
+			json_array_append_new(shards, json_shard(&snapshot->shards[at], port));
 	}
 	return shards;
 }
@@ -263,6 +270,7 @@ mt_json_orphans(const struct mt_ask *ask)
 	json_t *list = json_array();
 	json_int_t total = 0, confirmed = 0;
 
+	assert(ask->gateway->port_count <= MT_PORTS_MAX);
 	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
 		const struct mt_port_snapshot *snapshot = &ask->legs[i].snapshot;
 
@@ -290,17 +298,6 @@ mt_json_orphans(const struct mt_ask *ask)
 }
 
 static json_t *
-json_members(const void *values, const struct metric_member *members, uint32_t count)
-{
-	json_t *object = json_object();
-
-	for (uint32_t i = 0; i < count; i++)
-		json_object_set_new(object, members[i].info.name,
-		    json_integer((json_int_t)metric_member_read(values, &members[i])));
-	return object;
-}
-
-static json_t *
 json_split(const struct mt_port *port)
 {
 	if (port->split == NULL)
@@ -314,6 +311,7 @@ mt_json_status(const struct mt_gateway *gateway, const struct mt_ask *ask, bool 
 	json_t *ports = json_array(), *status;
 	char id[17], boot[17], cluster[17];
 
+	assert(gateway->port_count > 0 && gateway->port_count <= MT_PORTS_MAX);
 	(void)snprintf(id, sizeof(id), "%016" PRIx64, gateway->options.gateway_id);
 	(void)snprintf(boot, sizeof(boot), "%016" PRIx64, gateway->options.boot_id);
 	(void)snprintf(cluster, sizeof(cluster), "%016" PRIx64, gateway->options.cluster_id);

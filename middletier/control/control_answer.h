@@ -9,16 +9,19 @@
 struct mt_ask;
 struct mt_gateway;
 
-#define MT_STATUS_SHARDS_MAX 256u /* listed one by one in the answer to status */
+/* Listed one by one in the answer to status, if that is no longer than an answer may be. */
+#define MT_STATUS_SHARDS_MAX 256u
 
 json_t *mt_json_map(const struct mt_gateway *gateway, const struct mt_ask *ask);
 /* mt_json_gateways -- {"member", "lease_ms", "gateways":[...]}: as main has seen them last. */
 json_t *mt_json_gateways(const struct mt_gateway *gateway);
 json_t *mt_json_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask);
 json_t *mt_json_orphans(const struct mt_ask *ask); /* of an MT_ASK_SWEEP */
+/*
+ * mt_json_status -- the answer to status: the gateway, its ports and their counters
+ *
+ * @has_shards: and "shards", of each what monitors read of it (metrics.h).
+ */
 json_t *mt_json_status(const struct mt_gateway *gateway, const struct mt_ask *ask, bool has_shards);
-
-/* mt_json_error -- {"error": text}. */
-char *mt_json_error(const char *text);
 
 #endif /* CLEAVE_MIDDLETIER_CONTROL_CONTROL_ANSWER_H */

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/mutant.h"
 #include "base/num.h"
@@ -23,12 +24,11 @@
 #include "cluster/gateway_state.h"
 #include "cluster/holding.h"
 #include "cluster/volume_change.h"
-#include "common/port.h"
-#include "control/control.h"
 #include "control/control_answer.h"
 #include "control/control_attach.h"
+#include "control/control_change.h"
+#include "control/control_request.h"
 #include "control/control_snapshot.h"
-#include "control/control_volume.h"
 
 #define ATTACH_UNKNOWN_MS 500 /* a gateway does not answer: until the next try */
 
@@ -37,6 +37,8 @@ attach_on_installed(struct mt_ask *ask, void *arg)
 {
 	struct mt_control_request *request = arg;
 
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	assert(ask->kind == MT_ASK_ATTACH && ask->volume.attach > 0);
 	mt_control_finish(request,
 	    json_pack("{s:o, s:I, s:o}", "volume", mt_json_volume(&ask->volume), "attach",
 		(json_int_t)ask->volume.attach, "map", mt_json_map(ask->gateway, ask)));
@@ -48,10 +50,11 @@ attach_log_taken(const struct mt_control_request *request, const struct mt_volum
 {
 	char holder[MT_HOLDER_TEXT_BYTES];
 
+	assert(request->attach.is_taken);
 	mt_holder_text(&request->volume, holder, sizeof(holder));
 	log_warn("volume: taken name=%s attach=%" PRIu64 " by=\"%s\" address=%s from=\"%s\" why=%s",
-	    volume->name, volume->attach, request->holder.client, request->holder.address, holder,
-	    request->is_take ? "asked" : "silent");
+	    volume->name, volume->attach, request->attach.holder.client,
+	    request->attach.holder.address, holder, request->attach.is_take ? "asked" : "silent");
 }
 
 static void
@@ -59,9 +62,10 @@ attach_on_done(int rc, const struct mt_volume *volume, void *arg)
 {
 	struct mt_control_request *request = arg;
 
+	assert(request->sm.state == MT_CONTROL_RUNNING);
 	/* A refusal by a conflict runs it again, and then it may be another's to take. */
-	request->is_taken = rc == 0 && request->is_taken;
-	if (request->is_taken)
+	request->attach.is_taken = rc == 0 && request->attach.is_taken;
+	if (request->attach.is_taken)
 		attach_log_taken(request, volume);
 	if (rc == 0)
 		rc = mt_ask_ports(request->gateway, MT_ASK_ATTACH, volume, attach_on_installed,
@@ -77,10 +81,13 @@ attach_make(struct mt_control_request *request, const struct mt_volume_entry *en
 	const struct mt_volume *volume = &entry->volume;
 	int rc;
 
-	request->is_taken = volume->session_id != 0 && volume->session_id != request->session_id;
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	assert(request->attach.session_id != 0);
+	request->attach.is_taken = volume->session_id != 0 &&
+	    volume->session_id != request->attach.session_id;
 	request->volume.holder = volume->holder;
-	rc = mt_volume_attach(request->gateway, volume->name, request->session_id, &request->holder,
-	    attach_on_done, request);
+	rc = mt_volume_attach(request->gateway, volume->name, request->attach.session_id,
+	    &request->attach.holder, attach_on_done, request);
 	if (rc != 0)
 		mt_control_fail_volume(request, rc);
 }
@@ -93,6 +100,7 @@ attach_refuse(struct mt_control_request *request, const struct mt_volume *volume
 	char text[MT_ERROR_BYTES + MT_HOLDER_TEXT_BYTES];
 	json_t *out;
 
+	assert(answer->is_held && !request->attach.is_take);
 	mt_holder_text(volume, holder, sizeof(holder));
 	if (answer->unknown_gateway != 0)
 		(void)snprintf(why, sizeof(why), "; gateway %" PRIu64 " does not say if it lives",
@@ -103,8 +111,9 @@ attach_refuse(struct mt_control_request *request, const struct mt_volume *volume
 	(void)snprintf(text, sizeof(text), "in use by %s%s: stop that, or take it (--take)", holder,
 	    why);
 	log_limited(LOG_INFO, "volume: attach refused name=%s by=\"%s\" address=%s holder=\"%s\"%s",
-	    volume->name, request->holder.client, request->holder.address, holder, why);
-	request->is_held = true;
+	    volume->name, request->attach.holder.client, request->attach.holder.address, holder,
+	    why);
+	request->attach.is_held = true;
 	out = json_pack("{s:s}", "error", text);
 	if (out != NULL && mt_json_put_holder(out, volume) == 0 && !answer->is_connected)
 		json_object_set_new(out, "retry_ms",
@@ -133,6 +142,7 @@ attach_on_holder(const struct mt_holder_answer *answer, void *arg)
 	const struct mt_volume_entry *entry =
 	    mt_volumes_by_name(&request->gateway->volumes, request->volume.name);
 
+	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (attach_is_left(request))
 		return;
 	if (entry == NULL)
@@ -152,12 +162,14 @@ attach_begin(struct mt_control_request *request)
 	    mt_volumes_by_name(&request->gateway->volumes, request->volume.name);
 	int rc;
 
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	assert(request->attach.session_id != 0);
 	if (entry == NULL) {
 		mt_control_fail_volume(request, -ENOENT);
 		return;
 	}
-	if (request->is_take || entry->volume.session_id == 0 ||
-	    entry->volume.session_id == request->session_id || MUTANT(exclusive_ignored)) {
+	if (request->attach.is_take || entry->volume.session_id == 0 ||
+	    entry->volume.session_id == request->attach.session_id || MUTANT(exclusive_ignored)) {
 		attach_make(request, entry);
 		return;
 	}
@@ -170,6 +182,7 @@ attach_begin(struct mt_control_request *request)
 static void
 attach_take_text(char *out, size_t bytes, const char *text)
 {
+	assert(bytes > 1);
 	(void)snprintf(out, bytes, "%.*s", (int)bytes - 1, text);
 	for (char *at = out; *at != '\0'; at++) {
 		if (*at < ' ' || *at > '~' || *at == '"')
@@ -180,8 +193,9 @@ attach_take_text(char *out, size_t bytes, const char *text)
 static void
 attach_take_holder(struct mt_control_request *request, const char *client)
 {
-	struct mt_holder *holder = &request->holder;
+	struct mt_holder *holder = &request->attach.holder;
 
+	assert(request->sm.state == MT_CONTROL_RUNNING);
 	attach_take_text(holder->client, sizeof(holder->client), client);
 	attach_take_text(holder->address, sizeof(holder->address), mt_control_peer(request));
 	attach_take_text(holder->gateway, sizeof(holder->gateway), request->port->address);
@@ -196,16 +210,19 @@ mt_control_volume_attach(struct mt_control_request *request)
 	const struct reader_member members[] = {
 		{ "name", READER_TEXT, true, 0, 0, { .text = &name } },
 		{ "session", READER_TEXT, true, 0, 0, { .text = &session } },
-		{ "take", READER_BOOL, false, 0, 0, { .flag = &request->is_take } },
+		{ "take", READER_BOOL, false, 0, 0, { .flag = &request->attach.is_take } },
 		{ "client", READER_TEXT, false, 0, 0, { .text = &client } },
 	};
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	assert(request->op->is_change);
 	if (rc != 0) {
 		mt_control_fail(request, rc, error);
 		return;
 	}
-	if (mt_hex_parse(session, &request->session_id) != 0 || request->session_id == 0) {
+	if (mt_hex_parse(session, &request->attach.session_id) != 0 ||
+	    request->attach.session_id == 0) {
 		mt_control_fail(request, -EINVAL, "session: must be 16 hex digits, not all 0");
 		return;
 	}
@@ -213,7 +230,7 @@ mt_control_volume_attach(struct mt_control_request *request)
 		mt_control_open_snapshot(request, name);
 		return;
 	}
-	if (!mt_control_take_name(request, name) || attach_is_left(request))
+	if (!change_take_name(request, name, request->volume.name) || attach_is_left(request))
 		return;
 	attach_take_holder(request, client);
 	attach_begin(request);
@@ -226,6 +243,7 @@ detach_on_done(int rc, const struct mt_volume *volume, void *arg)
 {
 	struct mt_control_request *request = arg;
 
+	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (rc == 0) {
 		log_debug("volume: closed name=%s", volume->name);
 		mt_control_finish(request, json_object());
@@ -246,7 +264,9 @@ mt_control_volume_detach(struct mt_control_request *request)
 	};
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
-	if (rc == 0 && mt_hex_parse(session, &request->session_id) != 0) {
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	assert(request->op->is_change);
+	if (rc == 0 && mt_hex_parse(session, &request->attach.session_id) != 0) {
 		(void)snprintf(error, sizeof(error), "session: must be 16 hex digits");
 		rc = -EINVAL;
 	}
@@ -254,7 +274,8 @@ mt_control_volume_detach(struct mt_control_request *request)
 		mt_control_fail(request, rc, error);
 		return;
 	}
-	rc = mt_volume_detach(request->gateway, id, request->session_id, detach_on_done, request);
+	rc = mt_volume_detach(request->gateway, id, request->attach.session_id, detach_on_done,
+	    request);
 	/* Somebody else has it by now, or nobody: it is closed. */
 	if (rc == -ENOENT)
 		mt_control_finish(request, json_object());
@@ -267,6 +288,7 @@ mt_control_volume_detach(struct mt_control_request *request)
 static void
 open_on_map(struct mt_ask *ask, void *arg)
 {
+	assert(((struct mt_control_request *)arg)->sm.state == MT_CONTROL_RUNNING);
 	mt_control_finish(arg,
 	    json_pack("{s:o, s:i, s:b, s:o}", "volume", mt_json_volume(&ask->volume), "attach", 0,
 		"read_only", 1, "map", mt_json_map(ask->gateway, ask)));
@@ -283,6 +305,7 @@ mt_control_volume_open(struct mt_control_request *request)
 	};
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
+	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (rc != 0) {
 		mt_control_fail(request, rc, error);
 		return;
@@ -291,7 +314,7 @@ mt_control_volume_open(struct mt_control_request *request)
 		mt_control_open_snapshot(request, name);
 		return;
 	}
-	if (!mt_control_take_name(request, name))
+	if (!change_take_name(request, name, request->volume.name))
 		return;
 	entry = mt_volumes_by_name(&request->gateway->volumes, name);
 	rc = entry == NULL

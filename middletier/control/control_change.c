@@ -2,18 +2,21 @@
 /*
  * control_change.c -- what requests that change volumes and snapshots share
  *
- * control.c has read the tables anew before each of these runs. A change is one transaction that compares
+ * control_request.c has read the tables anew before each of these runs. A change is one transaction that compares
  * the versions of the keys it was made from; then the tables are read anew, so that what the ports must know
  * they know before the answer (mt_control_change). A conflict with another gateway begins it again.
  */
 #include "control/control_change.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/num.h"
+#include "catalog/holder.h"
 #include "catalog/json.h"
 #include "catalog/scope.h"
 #include "catalog/snapshot_table.h"
@@ -23,8 +26,7 @@
 #include "cluster/holding.h"
 #include "cluster/snapshot.h"
 #include "cluster/volume_refresh.h"
-#include "control/control.h"
-#include "control/control_volume.h"
+#include "control/control_request.h"
 
 /* ---- names ---- */
 
@@ -33,6 +35,7 @@ change_take_name(struct mt_control_request *request, const char *name, char ret_
 {
 	const char *problem = mt_volume_name_check(name);
 
+	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (problem != NULL)
 		mt_control_refuse(request, -EINVAL, "name: '%.80s' %s", name, problem);
 	else
@@ -47,13 +50,14 @@ change_take_snapshot(struct mt_control_request *request, const char *name)
 	const char *at = strchr(name, '@');
 	char volume[2 * MT_NAME_BYTES];
 
+	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (at == NULL || (size_t)(at - name) >= sizeof(volume)) {
 		mt_control_refuse(request, -EINVAL, "name: must be VOLUME@SNAPSHOT");
 		return false;
 	}
 	(void)snprintf(volume, sizeof(volume), "%.*s", (int)(at - name), name);
 	return change_take_name(request, volume, request->volume.name) &&
-	    change_take_name(request, at + 1, request->snapshot_name);
+	    change_take_name(request, at + 1, request->change.snapshot_name);
 }
 
 /* The volume; NULL, and the request has ended: there is none. */
@@ -63,6 +67,7 @@ change_find_volume(struct mt_control_request *request)
 	struct mt_volume_entry *entry =
 	    mt_volumes_by_name(&request->gateway->volumes, request->volume.name);
 
+	assert(request->volume.name[0] != '\0');
 	if (entry == NULL)
 		mt_control_fail_volume(request, -ENOENT);
 	return entry;
@@ -77,12 +82,13 @@ change_find_snapshot(struct mt_control_request *request)
 
 	if (volume == NULL)
 		return NULL;
+	assert(request->change.snapshot_name[0] != '\0');
 	entry = mt_snapshots_by_name(&request->gateway->volumes.snapshots, volume->volume.id,
-	    request->snapshot_name);
+	    request->change.snapshot_name);
 	if (entry != NULL && entry->snapshot.state == MT_SNAPSHOT_LIVE)
 		return entry;
 	mt_control_refuse(request, -ENOENT, "volume '%s' has no snapshot '%s'",
-	    request->volume.name, request->snapshot_name);
+	    request->volume.name, request->change.snapshot_name);
 	return NULL;
 }
 
@@ -98,6 +104,7 @@ change_take_request(struct mt_control_request *request)
 	};
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
+	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (rc == 0)
 		return change_take_snapshot(request, name);
 	mt_control_fail(request, rc, error);
@@ -111,19 +118,21 @@ change_on_read(int rc, void *arg)
 {
 	struct mt_control_request *request = arg;
 
+	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (rc == -ECANCELED)
 		return; /* the port goes, and takes its slots along */
-	if (request->change_rc != 0)
-		mt_control_fail_volume(request, request->change_rc);
+	if (request->change.rc != 0)
+		mt_control_fail_volume(request, request->change.rc);
 	else if (rc != 0)
 		mt_control_fail(request, rc, "done, but the metadata store cannot be read");
 	else
-		request->change_fn(request);
+		request->change.fn(request);
 }
 
 static void
 change_read(struct mt_control_request *request)
 {
+	assert(request->sm.state == MT_CONTROL_RUNNING);
 	request->waiter = (struct mt_volumes_waiter){ .fn = change_on_read, .arg = request };
 	mt_volumes_refresh(request->gateway, &request->waiter);
 }
@@ -133,8 +142,9 @@ change_on_txn(int rc, void *arg)
 {
 	struct mt_control_request *request = arg;
 
-	request->change_rc = rc;
-	if (request->gateway->taking->sm.state == MT_TAKING_READY)
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	request->change.rc = rc;
+	if (mt_taking_state(request->gateway) == MT_TAKING_READY)
 		mt_taking_end(request->gateway, rc);
 	change_read(request);
 }
@@ -146,7 +156,9 @@ mt_control_change(struct mt_control_request *request, const struct meta_op *ops,
 	struct meta *meta = request->gateway->options.meta;
 	int rc = -ENOMEM;
 
-	request->change_fn = fn;
+	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
+	assert(count > 0 && count <= META_TXN_OPS_MAX);
+	request->change.fn = fn;
 	/* A text that there was no memory for. */
 	for (uint32_t i = 0; i < count; i++) {
 		if (ops[i].kind == META_PUT && ops[i].value == NULL)
@@ -156,7 +168,7 @@ mt_control_change(struct mt_control_request *request, const struct meta_op *ops,
 	if (rc == 0)
 		return;
 fail:
-	if (request->gateway->taking->sm.state == MT_TAKING_READY)
+	if (mt_taking_state(request->gateway) == MT_TAKING_READY)
 		mt_taking_end(request->gateway, rc);
 	mt_control_fail_volume(request, rc);
 }
@@ -164,6 +176,7 @@ fail:
 struct meta_op
 change_compare(const char *key, uint64_t version)
 {
+	assert(key[0] != '\0');
 	return (struct meta_op){ .kind = META_COMPARE_VERSION, .key = key, .version = version };
 }
 
@@ -171,6 +184,7 @@ change_compare(const char *key, uint64_t version)
 struct meta_op
 change_put(const char *key, const char *text)
 {
+	assert(key[0] != '\0');
 	return (struct meta_op){ .kind = META_PUT,
 		.key = key,
 		.value = text,
@@ -180,9 +194,11 @@ change_put(const char *key, const char *text)
 void
 change_on_volume(struct mt_control_request *request)
 {
-	const char *name = request->new_name[0] != '\0' ? request->new_name : request->volume.name;
+	const char *name = request->change.new_name[0] != '\0' ? request->change.new_name
+							       : request->volume.name;
 	struct mt_volume_entry *entry = mt_volumes_by_name(&request->gateway->volumes, name);
 
+	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
 	if (entry == NULL) {
 		mt_control_fail_volume(request, -ENOENT);
 		return;
@@ -198,6 +214,7 @@ change_fail_alone(struct mt_control_request *request, int rc, const char *text)
 	struct mt_volume_entry *entry =
 	    mt_volumes_by_name(&request->gateway->volumes, request->volume.name);
 
+	assert(request->sm.state == MT_CONTROL_RUNNING && rc < 0);
 	if (entry != NULL)
 		entry->is_deleting = false;
 	if (text != NULL)
@@ -215,10 +232,41 @@ change_alone(struct mt_control_request *request, mt_holder_fn fn)
 
 	if (entry == NULL)
 		return;
+	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
 	entry->is_deleting = true;
 	rc = mt_holder_ask(request->gateway, &entry->volume, fn, request);
 	if (rc != 0)
 		change_fail_alone(request, rc, NULL);
+}
+
+/* Somebody uses the volume: true, and the request has ended, with a text that says who. */
+static bool
+change_refuse_users(struct mt_control_request *request, const struct mt_volume *volume,
+    const struct mt_holder_answer *answer)
+{
+	char holder[MT_HOLDER_TEXT_BYTES];
+
+	assert(!request->is_forced);
+	if (answer->is_held) {
+		mt_holder_text(volume, holder, sizeof(holder));
+		mt_control_refuse(request, -ENOTEMPTY,
+		    "volume '%.63s' is in use by %s: stop that first, or insist (--force)",
+		    volume->name, holder);
+	} else if (answer->reader_count > 0) {
+		mt_control_refuse(request, -ENOTEMPTY,
+		    "volume '%.63s' is being read by %" PRIu32
+		    " connections: stop that first, or insist (--force)",
+		    volume->name, answer->reader_count);
+	} else if (answer->unknown_gateway != 0) {
+		mt_control_refuse(request, -ENOTEMPTY,
+		    "volume '%.63s': gateway %" PRIu64
+		    " does not say whether somebody uses it: try "
+		    "again, or insist (--force)",
+		    volume->name, answer->unknown_gateway);
+	} else {
+		return false;
+	}
+	return true;
 }
 
 /* The volume's entry: nobody is there, or is put out. NULL, and the request has ended: somebody is. */
@@ -228,7 +276,7 @@ change_alone_entry(struct mt_control_request *request, const struct mt_holder_an
 	struct mt_volume_entry *entry = change_find_volume(request);
 
 	if (entry == NULL || request->is_forced ||
-	    !mt_control_refuse_users(request, &entry->volume, answer))
+	    !change_refuse_users(request, &entry->volume, answer))
 		return entry;
 	entry->is_deleting = false;
 	return NULL;

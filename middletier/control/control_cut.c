@@ -7,14 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/num.h"
 #include "catalog/json.h"
 #include "catalog/numbers.h"
 #include "catalog/scope.h"
 #include "cluster/cut_ask.h"
 #include "cluster/gateway_state.h"
-#include "cluster/snapshot.h"
-#include "control/control.h"
+#include "control/control_request.h"
 #include "write/cut.h"
 
 static void
@@ -22,6 +22,7 @@ control_on_cut(struct mt_cut_ask *ask, void *arg)
 {
 	json_t *shards = json_array();
 
+	assert(((struct mt_control_request *)arg)->sm.state == MT_CONTROL_RUNNING);
 	for (uint32_t i = 0; i < ask->gateway->cluster.shard_count; i++) {
 		const struct mt_cut_answer *answer = &ask->answers[i];
 
@@ -49,6 +50,7 @@ mt_control_cut(struct mt_control_request *request)
 	};
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
+	assert(request->sm.state == MT_CONTROL_RUNNING);
 	while (step < MT_CUT_STEP_NR && strcmp(name, mt_cut_step_name(step)) != 0)
 		step++;
 	if (rc == 0 && step == MT_CUT_STEP_NR) {

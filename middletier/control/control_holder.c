@@ -6,11 +6,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/check.h"
 #include "base/num.h"
 #include "catalog/json.h"
 #include "cluster/ask.h"
 #include "cluster/holding.h"
-#include "control/control.h"
+#include "control/control_request.h"
 
 static void
 control_on_holder(struct mt_ask *ask, void *arg)
@@ -22,6 +23,8 @@ control_on_holder(struct mt_ask *ask, void *arg)
 	    ? 0
 	    : mt_holder_silent_ns(ask->gateway, ask->volume.id, ask->volume.attach);
 
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	assert(ask->kind == MT_ASK_SESSIONS);
 	mt_control_finish(request,
 	    json_pack("{s:b, s:I, s:I}", "connected", (int)is_connected, "silent_ms",
 		(json_int_t)(silent_ns / NUM_MS(1)), "readers", (json_int_t)reader_count));
@@ -38,6 +41,7 @@ mt_control_volume_holder(struct mt_control_request *request)
 	};
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
+	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (rc == 0) {
 		(void)snprintf(error, sizeof(error), "the gateway cannot answer now");
 		rc = mt_ask_ports(request->gateway, MT_ASK_SESSIONS, volume, control_on_holder,

@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "base/num.h"
 #include "catalog/json.h"
 #include "catalog/volume_table.h"
@@ -13,8 +14,8 @@
 #include "cleave/wire.h"
 #include "cluster/gateway_state.h"
 #include "cluster/holding.h"
-#include "control/control.h"
 #include "control/control_change.h"
+#include "control/control_request.h"
 #include "control/control_resize.h"
 
 /* ---- rename ---- */
@@ -33,23 +34,24 @@ mt_control_volume_rename(struct mt_control_request *request)
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 	char *text;
 
+	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
 	if (rc != 0) {
 		mt_control_fail(request, rc, error);
 		return;
 	}
 	if (!change_take_name(request, name, request->volume.name) ||
-	    !change_take_name(request, new_name, request->new_name))
+	    !change_take_name(request, new_name, request->change.new_name))
 		return;
 	entry = change_find_volume(request);
 	if (entry == NULL)
 		return;
-	if (mt_volumes_by_name(&request->gateway->volumes, request->new_name) != NULL) {
+	if (mt_volumes_by_name(&request->gateway->volumes, request->change.new_name) != NULL) {
 		mt_control_refuse(request, -EEXIST, "there is a volume '%s' already",
-		    request->new_name);
+		    request->change.new_name);
 		return;
 	}
 	mt_volume_key(request->volume.name, key);
-	mt_volume_key(request->new_name, new_key);
+	mt_volume_key(request->change.new_name, new_key);
 	text = mt_volume_encode(&entry->volume);
 	{
 		const struct meta_op ops[] = {
@@ -73,7 +75,9 @@ resize_submit(struct mt_control_request *request, const struct mt_volume_entry *
 	char key[MT_VOLUME_KEY_BYTES];
 	char *text;
 
-	volume.size_bytes = request->wanted_bytes;
+	assert(request->change.wanted_bytes > 0 &&
+	    request->change.wanted_bytes % CLEAVE_BLOCK_BYTES == 0);
+	volume.size_bytes = request->change.wanted_bytes;
 	volume.segment_count = mt_volume_segment_count(volume.size_bytes);
 	mt_volume_key(volume.name, key);
 	text = mt_volume_encode(&volume);
@@ -95,7 +99,8 @@ resize_on_alone(const struct mt_holder_answer *answer, void *arg)
 
 	if (entry == NULL)
 		return;
-	if (request->is_check) {
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	if (request->change.is_check) {
 		entry->is_deleting = false;
 		mt_control_finish(request,
 		    json_pack("{s:o}", "volume", mt_json_volume(&entry->volume)));
@@ -114,21 +119,22 @@ mt_control_volume_resize(struct mt_control_request *request)
 	const struct reader_member members[] = {
 		{ "name", READER_TEXT, true, 0, 0, { .text = &name } },
 		{ "size_bytes", READER_U64, true, CLEAVE_BLOCK_BYTES, CLEAVE_VOLUME_BYTES_MAX,
-		    { .u64 = &request->wanted_bytes } },
-		{ "shrink", READER_BOOL, false, 0, 0, { .flag = &request->must_shrink } },
-		{ "check", READER_BOOL, false, 0, 0, { .flag = &request->is_check } },
+		    { .u64 = &request->change.wanted_bytes } },
+		{ "shrink", READER_BOOL, false, 0, 0, { .flag = &request->change.must_shrink } },
+		{ "check", READER_BOOL, false, 0, 0, { .flag = &request->change.is_check } },
 		{ "force", READER_BOOL, false, 0, 0, { .flag = &request->is_forced } },
 		{ "id", READER_U64, false, 0, INT64_MAX, { .u64 = &id } },
 	};
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
+	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
 	if (rc != 0) {
 		mt_control_fail(request, rc, error);
 		return;
 	}
 	if (!change_take_name(request, name, request->volume.name))
 		return;
-	if (request->wanted_bytes % CLEAVE_BLOCK_BYTES != 0) {
+	if (request->change.wanted_bytes % CLEAVE_BLOCK_BYTES != 0) {
 		mt_control_refuse(request, -EINVAL, "size_bytes: must be a multiple of 4096");
 		return;
 	}
@@ -139,9 +145,11 @@ mt_control_volume_resize(struct mt_control_request *request)
 	if (id != 0 && id != entry->volume.id)
 		mt_control_refuse(request, -ENOENT, "volume '%s' is another one by now",
 		    request->volume.name);
-	else if (request->wanted_bytes >= entry->volume.size_bytes && !request->is_check)
+	else if (request->change.wanted_bytes >= entry->volume.size_bytes &&
+	    !request->change.is_check)
 		resize_submit(request, entry);
-	else if (!request->must_shrink && request->wanted_bytes < entry->volume.size_bytes)
+	else if (!request->change.must_shrink &&
+	    request->change.wanted_bytes < entry->volume.size_bytes)
 		mt_control_refuse(request, -EINVAL,
 		    "volume '%s' has %" PRIu64 " bytes: it would lose what is behind "
 		    "the new end; --shrink says that it may",

@@ -5,10 +5,11 @@
 #include <errno.h>
 #include <inttypes.h>
 
+#include "base/check.h"
 #include "base/mutant.h"
 #include "catalog/volume_table.h"
 #include "cluster/gateway_state.h"
-#include "control/control.h"
+#include "control/control_request.h"
 #include "manifest/edit.h"
 #include "manifest/manifest_room.h"
 
@@ -20,6 +21,7 @@ mt_control_has_room(struct mt_control_request *request)
 	uint64_t bytes = mt_manifest_mirror_bytes(volumes);
 	uint64_t bytes_max = mt_manifest_mirror_bytes_max(&gateway->settings, &gateway->shared);
 
+	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
 	if (bytes + MT_EDIT_BYTES_MAX <= bytes_max || MUTANT(manifest_room_ignored))
 		return true;
 	mt_control_refuse(request, -ENOSPC,

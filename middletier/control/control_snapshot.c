@@ -27,12 +27,11 @@
 #include "cluster/gateway_state.h"
 #include "cluster/holding.h"
 #include "cluster/snapshot.h"
-#include "control/control.h"
 #include "control/control_answer.h"
 #include "control/control_change.h"
+#include "control/control_request.h"
 #include "control/control_room.h"
 #include "control/control_snapshot.h"
-#include "control/control_volume.h"
 
 #define SNAPSHOTS_PER_LIST 256u
 #define SNAPSHOTS_PER_TXN 12u
@@ -50,13 +49,60 @@ json_of_snapshot(const struct mt_control_request *request, const struct mt_snaps
 	return object;
 }
 
+/* ---- what is made ---- */
+
+/* A snapshot and a volume, as they shall be, and what they were made from. */
+struct made {
+	struct mt_cluster cluster; /* its version is the present one's */
+	struct mt_snapshot snapshot;
+	uint64_t snapshot_version; /* of its key, as it is */
+	struct mt_volume volume;
+	uint64_t volume_version;                /* 0: it is new */
+	const struct mt_snapshot_entry *origin; /* must be as it is; NULL: none */
+};
+
+/* The transaction is the same, whatever is made: see the top for why it puts all three keys. Then @fn. */
+static void
+made_submit(struct mt_control_request *request, const struct made *made,
+    void (*fn)(struct mt_control_request *request))
+{
+	char key[MT_SNAPSHOT_KEY_BYTES], name_key[MT_VOLUME_KEY_BYTES],
+	    origin_key[MT_SNAPSHOT_KEY_BYTES];
+	char *text = mt_snapshot_encode(&made->snapshot, NULL);
+	char *volume_text = mt_volume_encode(&made->volume);
+	char *cluster_text = mt_cluster_encode(&made->cluster);
+	struct meta_op ops[7];
+	uint32_t count = 0;
+
+	assert(made->snapshot_version != 0 && made->cluster.version != 0);
+	mt_snapshot_key(made->snapshot.number, key);
+	mt_volume_key(made->volume.name, name_key);
+	ops[count++] = change_compare("cluster", made->cluster.version);
+	ops[count++] = change_compare(key, made->snapshot_version);
+	ops[count++] = change_compare(name_key, made->volume_version);
+	if (made->origin != NULL) {
+		mt_snapshot_key(made->origin->snapshot.number, origin_key);
+		ops[count++] = change_compare(origin_key, made->origin->version);
+	}
+	ops[count++] = change_put("cluster", cluster_text);
+	ops[count++] = change_put(key, text);
+	ops[count++] = change_put(name_key, volume_text);
+	assert(count <= NUM_COUNT(ops));
+	mt_control_change(request, ops, count, fn);
+	free(cluster_text);
+	free(volume_text);
+	free(text);
+}
+
 /* ---- create ---- */
 
 static void
 create_on_made(struct mt_control_request *request)
 {
-	const struct mt_snapshot *snapshot = &request->snapshot;
+	const struct mt_snapshot *snapshot = &request->change.snapshot;
 
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	assert(request->change.snapshot.state == MT_SNAPSHOT_LIVE);
 	log_info("snapshot %" PRIu64 ": taken: %s of volume %s", snapshot->number, snapshot->name,
 	    request->volume.name);
 	mt_control_finish(request,
@@ -69,51 +115,39 @@ create_on_taken(int rc, void *arg)
 {
 	struct mt_control_request *request = arg;
 	struct mt_gateway *gateway = request->gateway;
-	struct mt_taking *taking = gateway->taking;
+	const struct mt_snapshot *taken;
+	uint64_t version;
 	const struct mt_volume_entry *volume;
-	char key[MT_SNAPSHOT_KEY_BYTES], name_key[MT_VOLUME_KEY_BYTES];
-	char *text, *cluster_text, *volume_text;
+	struct made made;
 
+	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (rc != 0) {
-		mt_control_fail(request, rc, taking->error);
+		mt_control_fail(request, rc, mt_taking_error(gateway));
 		return;
 	}
+	taken = mt_taking_snapshot(gateway, &version);
 	volume = mt_volumes_by_name(&gateway->volumes, request->volume.name);
-	if (volume == NULL || volume->volume.id != taking->snapshot.volume_id) {
+	if (volume == NULL || volume->volume.id != taken->volume_id) {
 		mt_taking_end(gateway, -ENOENT);
 		mt_control_fail_volume(request, -ENOENT);
 		return;
 	}
 	/* Perhaps before the cut, and then what was written behind the old end would be missing (I5). */
-	if (volume->volume.size_bytes != taking->snapshot.size_bytes) {
+	if (volume->volume.size_bytes != taken->size_bytes) {
 		mt_taking_end(gateway, -EAGAIN);
 		mt_control_refuse(request, -EAGAIN,
 		    "volume '%s': it was resized while the snapshot was being taken",
 		    request->volume.name);
 		return;
 	}
-	request->snapshot = taking->snapshot;
-	request->snapshot.state = MT_SNAPSHOT_LIVE;
-	mt_snapshot_key(taking->snapshot.number, key);
-	mt_volume_key(request->volume.name, name_key);
-	text = mt_snapshot_encode(&request->snapshot, NULL);
-	cluster_text = mt_cluster_encode(&gateway->cluster);
-	volume_text = mt_volume_encode(&volume->volume);
-	{
-		const struct meta_op ops[] = {
-			change_compare(key, taking->version),
-			change_compare(name_key, volume->version),
-			change_compare("cluster", gateway->cluster.version),
-			change_put("cluster", cluster_text),
-			change_put(key, text),
-			change_put(name_key, volume_text),
-		};
-
-		mt_control_change(request, ops, NUM_COUNT(ops), create_on_made);
-	}
-	free(volume_text);
-	free(text);
-	free(cluster_text);
+	made = (struct made){ .cluster = gateway->cluster,
+		.snapshot = *taken,
+		.snapshot_version = version,
+		.volume = volume->volume,
+		.volume_version = volume->version };
+	made.snapshot.state = MT_SNAPSHOT_LIVE;
+	request->change.snapshot = made.snapshot;
+	made_submit(request, &made, create_on_made);
 }
 
 void
@@ -123,20 +157,21 @@ mt_control_snapshot_create(struct mt_control_request *request)
 	struct mt_volume_entry *volume;
 	int rc;
 
+	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
 	if (!change_take_request(request))
 		return;
 	volume = change_find_volume(request);
 	if (volume == NULL)
 		return;
-	if (mt_snapshots_by_name(&volumes->snapshots, volume->volume.id, request->snapshot_name) !=
-	    NULL) {
+	if (mt_snapshots_by_name(&volumes->snapshots, volume->volume.id,
+		request->change.snapshot_name) != NULL) {
 		mt_control_refuse(request, -EEXIST, "volume '%s' has a snapshot '%s' already",
-		    request->volume.name, request->snapshot_name);
+		    request->volume.name, request->change.snapshot_name);
 		return;
 	}
 	if (!mt_control_has_room(request))
 		return;
-	rc = mt_taking_start(request->gateway, &volume->volume, request->snapshot_name,
+	rc = mt_taking_start(request->gateway, &volume->volume, request->change.snapshot_name,
 	    create_on_taken, request);
 	if (rc != 0)
 		mt_control_fail_volume(request, rc);
@@ -161,6 +196,7 @@ mt_control_snapshot_list(struct mt_control_request *request)
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 	json_t *list;
 
+	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (rc != 0) {
 		mt_control_fail(request, rc, error);
 		return;
@@ -191,8 +227,10 @@ mt_control_snapshot_list(struct mt_control_request *request)
 static void
 delete_on_done(struct mt_control_request *request)
 {
-	log_info("snapshot %" PRIu64 ": deleted: %s of volume %s", request->snapshot.number,
-	    request->snapshot_name, request->volume.name);
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	assert(request->change.snapshot.state == MT_SNAPSHOT_DELETED);
+	log_info("snapshot %" PRIu64 ": deleted: %s of volume %s", request->change.snapshot.number,
+	    request->change.snapshot_name, request->volume.name);
 	mt_control_finish(request, json_object());
 }
 
@@ -203,6 +241,7 @@ mt_control_snapshot_delete(struct mt_control_request *request)
 	char key[MT_SNAPSHOT_KEY_BYTES];
 	char *text;
 
+	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
 	if (!change_take_request(request))
 		return;
 	entry = change_find_snapshot(request);
@@ -211,13 +250,14 @@ mt_control_snapshot_delete(struct mt_control_request *request)
 	if (entry->snapshot.clone_count > 0) {
 		mt_control_refuse(request, -ENOTEMPTY,
 		    "snapshot '%s@%s' has %" PRIu32 " clones: delete them first",
-		    request->volume.name, request->snapshot_name, entry->snapshot.clone_count);
+		    request->volume.name, request->change.snapshot_name,
+		    entry->snapshot.clone_count);
 		return;
 	}
-	request->snapshot = entry->snapshot;
-	request->snapshot.state = MT_SNAPSHOT_DELETED;
+	request->change.snapshot = entry->snapshot;
+	request->change.snapshot.state = MT_SNAPSHOT_DELETED;
 	mt_snapshot_key(entry->snapshot.number, key);
-	text = mt_snapshot_encode(&request->snapshot, NULL);
+	text = mt_snapshot_encode(&request->change.snapshot, NULL);
 	{
 		const struct meta_op ops[] = { change_compare(key, entry->version),
 			change_put(key, text) };
@@ -227,15 +267,9 @@ mt_control_snapshot_delete(struct mt_control_request *request)
 	free(text);
 }
 
-/* Once more from the beginning: the next snapshots, then the volume. */
-static void
-delete_again(struct mt_control_request *request)
-{
-	mt_control_volume_delete(request);
-}
-
 bool
-mt_control_delete_snapshots(struct mt_control_request *request, uint64_t volume_id)
+mt_control_delete_snapshots(struct mt_control_request *request, uint64_t volume_id,
+    void (*again)(struct mt_control_request *request))
 {
 	const struct mt_snapshots *snapshots = &request->gateway->volumes.snapshots;
 	char keys[SNAPSHOTS_PER_TXN][MT_SNAPSHOT_KEY_BYTES];
@@ -243,6 +277,8 @@ mt_control_delete_snapshots(struct mt_control_request *request, uint64_t volume_
 	struct meta_op ops[2 * SNAPSHOTS_PER_TXN];
 	uint32_t count = 0;
 
+	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
+	assert(volume_id != 0);
 	for (uint32_t i = 0; i < snapshots->count; i++) {
 		const struct mt_snapshot *snapshot = &snapshots->entries[i].snapshot;
 
@@ -267,7 +303,7 @@ mt_control_delete_snapshots(struct mt_control_request *request, uint64_t volume_
 	}
 	if (count == 0)
 		return false;
-	mt_control_change(request, ops, 2 * count, delete_again);
+	mt_control_change(request, ops, 2 * count, again);
 	while (count > 0)
 		free(texts[--count]);
 	return true;
@@ -280,61 +316,36 @@ rollback_on_taken(int rc, void *arg)
 {
 	struct mt_control_request *request = arg;
 	struct mt_gateway *gateway = request->gateway;
-	struct mt_taking *taking = gateway->taking;
 	const struct mt_volume_entry *entry =
 	    mt_volumes_by_name(&gateway->volumes, request->volume.name);
 	const struct mt_snapshot_entry *snapshot =
-	    mt_snapshots_by_number(&gateway->volumes.snapshots, request->snapshot.number);
-	char key[MT_SNAPSHOT_KEY_BYTES], old_key[MT_SNAPSHOT_KEY_BYTES],
-	    name_key[MT_VOLUME_KEY_BYTES];
-	struct mt_snapshot mark = taking->snapshot;
-	struct mt_volume volume;
-	char *text, *mark_text, *cluster_text;
+	    mt_snapshots_by_number(&gateway->volumes.snapshots, request->change.snapshot.number);
+	struct made made = { .cluster = gateway->cluster, .origin = snapshot };
+	struct mt_scope scope;
 
+	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (rc != 0) {
-		change_fail_alone(request, rc, taking->error);
+		change_fail_alone(request, rc, mt_taking_error(gateway));
 		return;
 	}
+	/* The mark that keeps the cut. */
+	made.snapshot = *mt_taking_snapshot(gateway, &made.snapshot_version);
 	if (entry == NULL || snapshot == NULL || snapshot->snapshot.state != MT_SNAPSHOT_LIVE ||
-	    mt_scope_above(entry->volume.segment_base, mark.number, &snapshot->snapshot.scope,
-		&volume.scope) != 0) {
+	    mt_scope_above(entry->volume.segment_base, made.snapshot.number,
+		&snapshot->snapshot.scope, &scope) != 0) {
 		mt_taking_end(gateway, -EAGAIN);
 		change_fail_alone(request, -EAGAIN, NULL);
 		return;
 	}
-	{
-		struct mt_scope scope = volume.scope;
-
-		volume = entry->volume;
-		volume.scope = scope;
-	}
-	volume.size_bytes = snapshot->snapshot.size_bytes;
-	volume.segment_count = snapshot->snapshot.segment_count;
-	volume.attach++; /* whoever has it open now sees what was */
-	volume.session_id = 0;
-	mark.state = MT_SNAPSHOT_DELETED;
-	mt_snapshot_key(mark.number, key);
-	mt_snapshot_key(snapshot->snapshot.number, old_key);
-	mt_volume_key(request->volume.name, name_key);
-	text = mt_volume_encode(&volume);
-	mark_text = mt_snapshot_encode(&mark, NULL);
-	cluster_text = mt_cluster_encode(&gateway->cluster);
-	{
-		const struct meta_op ops[] = {
-			change_compare(key, taking->version),
-			change_compare(old_key, snapshot->version),
-			change_compare(name_key, entry->version),
-			change_compare("cluster", gateway->cluster.version),
-			change_put("cluster", cluster_text),
-			change_put(key, mark_text),
-			change_put(name_key, text),
-		};
-
-		mt_control_change(request, ops, NUM_COUNT(ops), change_on_volume);
-	}
-	free(text);
-	free(mark_text);
-	free(cluster_text);
+	made.snapshot.state = MT_SNAPSHOT_DELETED;
+	made.volume = entry->volume;
+	made.volume_version = entry->version;
+	made.volume.scope = scope;
+	made.volume.size_bytes = snapshot->snapshot.size_bytes;
+	made.volume.segment_count = snapshot->snapshot.segment_count;
+	made.volume.attach++; /* whoever has it open now sees what was */
+	made.volume.session_id = 0;
+	made_submit(request, &made, change_on_volume);
 }
 
 static void
@@ -346,6 +357,7 @@ rollback_on_alone(const struct mt_holder_answer *answer, void *arg)
 
 	if (entry == NULL)
 		return;
+	assert(request->sm.state == MT_CONTROL_RUNNING);
 	rc = mt_taking_start(request->gateway, &entry->volume, ROLL_BACK_NAME, rollback_on_taken,
 	    request);
 	if (rc != 0)
@@ -360,10 +372,11 @@ rollback_take(struct mt_control_request *request)
 	const struct reader_member members[] = {
 		{ "name", READER_TEXT, true, 0, 0, { .text = &name } },
 		{ "force", READER_BOOL, false, 0, 0, { .flag = &request->is_forced } },
-		{ "shrink", READER_BOOL, false, 0, 0, { .flag = &request->must_shrink } },
+		{ "shrink", READER_BOOL, false, 0, 0, { .flag = &request->change.must_shrink } },
 	};
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
+	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (rc == 0)
 		return change_take_snapshot(request, name);
 	mt_control_fail(request, rc, error);
@@ -378,12 +391,12 @@ rollback_keeps_size(struct mt_control_request *request, const struct mt_snapshot
 
 	if (volume == NULL)
 		return false;
-	if (request->must_shrink || snapshot->size_bytes >= volume->volume.size_bytes)
+	if (request->change.must_shrink || snapshot->size_bytes >= volume->volume.size_bytes)
 		return true;
 	mt_control_refuse(request, -EINVAL,
 	    "volume '%s' has %" PRIu64 " bytes, its snapshot '%s' %" PRIu64
 	    ": it would become smaller; --shrink says that it may",
-	    request->volume.name, volume->volume.size_bytes, request->snapshot_name,
+	    request->volume.name, volume->volume.size_bytes, request->change.snapshot_name,
 	    snapshot->size_bytes);
 	return false;
 }
@@ -393,6 +406,7 @@ mt_control_snapshot_rollback(struct mt_control_request *request)
 {
 	const struct mt_snapshot_entry *entry;
 
+	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
 	if (!rollback_take(request))
 		return;
 	entry = change_find_snapshot(request);
@@ -401,12 +415,12 @@ mt_control_snapshot_rollback(struct mt_control_request *request)
 	if (entry->snapshot.scope.span_count == MT_SPANS_MAX) {
 		mt_control_refuse(request, -ENOTSUP,
 		    "snapshot '%s@%s' lies %u clones or roll-backs deep: one more is not possible",
-		    request->volume.name, request->snapshot_name, MT_SPANS_MAX);
+		    request->volume.name, request->change.snapshot_name, MT_SPANS_MAX);
 		return;
 	}
 	if (!mt_control_has_room(request))
 		return;
-	request->snapshot = entry->snapshot;
+	request->change.snapshot = entry->snapshot;
 	change_alone(request, rollback_on_alone);
 }
 
@@ -423,45 +437,12 @@ clone_take(struct mt_control_request *request)
 	};
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
+	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (rc == 0)
 		return change_take_snapshot(request, name) &&
-		    change_take_name(request, new_name, request->new_name);
+		    change_take_name(request, new_name, request->change.new_name);
 	mt_control_fail(request, rc, error);
 	return false;
-}
-
-static void
-clone_submit(struct mt_control_request *request, const struct mt_snapshot_entry *entry,
-    const struct mt_volume *volume)
-{
-	struct mt_gateway *gateway = request->gateway;
-	struct mt_cluster cluster = gateway->cluster;
-	struct mt_snapshot snapshot = entry->snapshot;
-	char key[MT_SNAPSHOT_KEY_BYTES], name_key[MT_VOLUME_KEY_BYTES];
-	char *text = mt_volume_encode(volume), *snapshot_text, *cluster_text;
-
-	cluster.next_volume_id++;
-	cluster.next_clone++;
-	snapshot.clone_count++;
-	mt_snapshot_key(snapshot.number, key);
-	mt_volume_key(request->new_name, name_key);
-	snapshot_text = mt_snapshot_encode(&snapshot, NULL);
-	cluster_text = mt_cluster_encode(&cluster);
-	{
-		const struct meta_op ops[] = {
-			change_compare("cluster", gateway->cluster.version),
-			change_compare(key, entry->version),
-			change_compare(name_key, 0),
-			change_put("cluster", cluster_text),
-			change_put(key, snapshot_text),
-			change_put(name_key, text),
-		};
-
-		mt_control_change(request, ops, NUM_COUNT(ops), change_on_volume);
-	}
-	free(text);
-	free(snapshot_text);
-	free(cluster_text);
 }
 
 void
@@ -469,16 +450,18 @@ mt_control_clone(struct mt_control_request *request)
 {
 	struct mt_gateway *gateway = request->gateway;
 	const struct mt_snapshot_entry *entry;
-	struct mt_volume volume;
+	struct made made = { .cluster = gateway->cluster };
+	struct mt_volume *volume = &made.volume;
 
+	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
 	if (!clone_take(request))
 		return;
 	entry = change_find_snapshot(request);
 	if (entry == NULL)
 		return;
-	if (mt_volumes_by_name(&gateway->volumes, request->new_name) != NULL) {
+	if (mt_volumes_by_name(&gateway->volumes, request->change.new_name) != NULL) {
 		mt_control_refuse(request, -EEXIST, "there is a volume '%s' already",
-		    request->new_name);
+		    request->change.new_name);
 		return;
 	}
 	if (!mt_control_has_room(request))
@@ -488,22 +471,25 @@ mt_control_clone(struct mt_control_request *request)
 		mt_control_refuse(request, -ENOSPC, "the cluster has had as many clones as it can");
 		return;
 	}
-	volume = mt_volumes_by_name(&gateway->volumes, request->volume.name)->volume;
-	volume.id = gateway->cluster.next_volume_id;
-	volume.segment_base = wire_segment((uint32_t)gateway->cluster.next_clone,
+	*volume = mt_volumes_by_name(&gateway->volumes, request->volume.name)->volume;
+	volume->id = made.cluster.next_volume_id++;
+	volume->segment_base = wire_segment((uint32_t)made.cluster.next_clone++,
 	    wire_segment_root(entry->snapshot.segment_base));
-	volume.size_bytes = entry->snapshot.size_bytes;
-	volume.segment_count = entry->snapshot.segment_count;
-	volume.attach = volume.session_id = 0;
-	volume.origin = entry->snapshot.number;
-	memcpy(volume.name, request->new_name, sizeof(volume.name));
-	if (mt_scope_above(volume.segment_base, 0, &entry->snapshot.scope, &volume.scope) != 0) {
+	volume->size_bytes = entry->snapshot.size_bytes;
+	volume->segment_count = entry->snapshot.segment_count;
+	volume->attach = volume->session_id = 0;
+	volume->origin = entry->snapshot.number;
+	memcpy(volume->name, request->change.new_name, sizeof(volume->name));
+	if (mt_scope_above(volume->segment_base, 0, &entry->snapshot.scope, &volume->scope) != 0) {
 		mt_control_refuse(request, -ENOTSUP,
 		    "snapshot '%s@%s' lies %u clones or roll-backs deep: one more is not possible",
-		    request->volume.name, request->snapshot_name, MT_SPANS_MAX);
+		    request->volume.name, request->change.snapshot_name, MT_SPANS_MAX);
 		return;
 	}
-	clone_submit(request, entry, &volume);
+	made.snapshot = entry->snapshot;
+	made.snapshot.clone_count++;
+	made.snapshot_version = entry->version;
+	made_submit(request, &made, change_on_volume);
 }
 
 /* ---- open for reading ---- */
@@ -514,6 +500,7 @@ open_on_map(struct mt_ask *ask, void *arg)
 	struct mt_control_request *request = arg;
 	json_t *volume = mt_json_volume(&request->volume);
 
+	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (volume != NULL)
 		json_object_set(volume, "name", json_object_get(request->in, "name"));
 	mt_control_finish(request,
@@ -532,6 +519,7 @@ open_difference(struct mt_control_request *request, const char *name)
 	const struct mt_snapshot_entry *since, *until;
 	uint64_t id = MT_SNAPSHOT_ID;
 
+	assert(strchr(name, '@') != strrchr(name, '@'));
 	(void)snprintf(first, sizeof(first), "%.*s", (int)(last - name), name);
 	if (!change_take_snapshot(request, first))
 		return 1;
@@ -541,7 +529,7 @@ open_difference(struct mt_control_request *request, const char *name)
 	if (last[1] == '\0') {
 		id |= MT_SNAPSHOT_OF_VOLUME | since->snapshot.volume_id;
 	} else {
-		if (!change_take_name(request, last + 1, request->snapshot_name))
+		if (!change_take_name(request, last + 1, request->change.snapshot_name))
 			return 1;
 		until = change_find_snapshot(request);
 		if (until == NULL)
@@ -556,6 +544,7 @@ open_one(struct mt_control_request *request, const char *name)
 {
 	const struct mt_snapshot_entry *entry;
 
+	assert(strchr(name, '@') != NULL);
 	if (!change_take_snapshot(request, name))
 		return 1;
 	entry = change_find_snapshot(request);
@@ -568,9 +557,12 @@ open_one(struct mt_control_request *request, const char *name)
 void
 mt_control_open_snapshot(struct mt_control_request *request, const char *name)
 {
-	int rc = strchr(name, '@') == strrchr(name, '@') ? open_one(request, name)
-							 : open_difference(request, name);
+	int rc;
 
+	assert(request->sm.state == MT_CONTROL_RUNNING);
+	assert(strchr(name, '@') != NULL);
+	rc = strchr(name, '@') == strrchr(name, '@') ? open_one(request, name)
+						     : open_difference(request, name);
 	if (rc > 0)
 		return; /* the request has ended */
 	if (rc == 0)

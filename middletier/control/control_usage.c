@@ -10,13 +10,15 @@
 #include <jansson.h>
 #include <stdio.h>
 
+#include "base/check.h"
 #include "base/num.h"
 #include "catalog/json.h"
 #include "catalog/volume_table.h"
 #include "cleave/wire.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
-#include "control/control.h"
+#include "common/port.h"
+#include "control/control_request.h"
 #include "control/control_usage.h"
 #include "port/port_snapshot.h"
 
@@ -27,6 +29,8 @@ usage_on_answer(struct mt_ask *ask, void *arg)
 	json_int_t session_count = 0;
 	char id[17];
 
+	assert(((struct mt_control_request *)arg)->sm.state == MT_CONTROL_RUNNING);
+	assert(ask->kind == MT_ASK_USAGE);
 	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
 		const struct mt_usage *usage = &ask->legs[i].snapshot.usage;
 
@@ -61,6 +65,7 @@ mt_control_volume_usage(struct mt_control_request *request)
 	};
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
+	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (rc != 0) {
 		mt_control_fail(request, rc, error);
 		return;

@@ -2,7 +2,7 @@
 /*
  * control_volume.c -- what is asked about volumes: create, list, show, delete
  *
- * control.c has read the volumes anew before each of these runs. A change that another gateway's came
+ * control_request.c has read the volumes anew before each of these runs. A change that another gateway's came
  * before is run again, from the beginning.
  */
 #include <errno.h>
@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "catalog/cluster_key.h"
@@ -26,32 +27,18 @@
 #include "cluster/holding.h"
 #include "cluster/volume_change.h"
 #include "common/replica.h"
-#include "control/control.h"
+#include "control/control_change.h"
+#include "control/control_request.h"
 #include "control/control_room.h"
 #include "control/control_snapshot.h"
 #include "control/control_volume.h"
-
-/* The member "name", into request->volume.name. */
-bool
-mt_control_take_name(struct mt_control_request *request, const char *name)
-{
-	const char *problem = mt_volume_name_check(name);
-	char text[MT_ERROR_BYTES];
-
-	if (problem != NULL) {
-		(void)snprintf(text, sizeof(text), "name: %s", problem);
-		mt_control_fail(request, -EINVAL, text);
-		return false;
-	}
-	(void)snprintf(request->volume.name, sizeof(request->volume.name), "%s", name);
-	return true;
-}
 
 static void
 control_on_created(int rc, const struct mt_volume *volume, void *arg)
 {
 	struct mt_control_request *request = arg;
 
+	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (rc != 0) {
 		mt_control_fail_volume(request, rc);
 		return;
@@ -73,6 +60,7 @@ control_take_engine(struct mt_volume *volume, const char *engine_name, const int
 	bool is_known = engine_name != NULL ? mt_wish_by_name(engine_name, &wish)
 					    : mt_wish_by_id(defaults[volume->service_class], &wish);
 
+	assert(volume->service_class < SERVICE_CLASS_NR);
 	if (!is_known)
 		return "engine: must be auto, none, lz4, snappy, deflate or zstd";
 	volume->codec_id = wish.codec_id;
@@ -92,6 +80,7 @@ control_take_wish(struct mt_control_request *request, const char *service_class,
 	struct mt_volume *volume = &request->volume;
 	uint32_t min_replicas = request->gateway->options.min_replicas;
 
+	assert(request->volume.replica_count <= MT_REPLICAS_MAX);
 	if (volume->size_bytes % CLEAVE_BLOCK_BYTES != 0)
 		return "size_bytes: must be a multiple of 4096";
 	if (service_class != NULL &&
@@ -121,11 +110,12 @@ mt_control_volume_create(struct mt_control_request *request)
 	};
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
+	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
 	if (rc != 0) {
 		mt_control_fail(request, rc, error);
 		return;
 	}
-	if (!mt_control_take_name(request, name))
+	if (!change_take_name(request, name, request->volume.name))
 		return;
 	volume->replica_count = (uint32_t)replicas;
 	problem = control_take_wish(request, service_class, engine, &level);
@@ -159,6 +149,7 @@ mt_control_volume_list(struct mt_control_request *request)
 	uint32_t first, end;
 	json_t *list;
 
+	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (rc != 0) {
 		mt_control_fail(request, rc, error);
 		return;
@@ -183,11 +174,12 @@ mt_control_volume_show(struct mt_control_request *request)
 	};
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
+	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (rc != 0) {
 		mt_control_fail(request, rc, error);
 		return;
 	}
-	if (!mt_control_take_name(request, name))
+	if (!change_take_name(request, name, request->volume.name))
 		return;
 	entry = mt_volumes_by_name(&request->gateway->volumes, name);
 	if (entry == NULL)
@@ -197,51 +189,13 @@ mt_control_volume_show(struct mt_control_request *request)
 		    json_pack("{s:o}", "volume", mt_json_volume_held(&entry->volume)));
 }
 
-/* Somebody uses the volume: true, and the request has ended, with a text that says who. */
-bool
-mt_control_refuse_users(struct mt_control_request *request, const struct mt_volume *volume,
-    const struct mt_holder_answer *answer)
-{
-	char holder[MT_HOLDER_TEXT_BYTES];
-
-	if (answer->is_held) {
-		mt_holder_text(volume, holder, sizeof(holder));
-		mt_control_refuse(request, -ENOTEMPTY,
-		    "volume '%.63s' is in use by %s: stop that first, or insist (--force)",
-		    volume->name, holder);
-	} else if (answer->reader_count > 0) {
-		mt_control_refuse(request, -ENOTEMPTY,
-		    "volume '%.63s' is being read by %" PRIu32
-		    " connections: stop that first, or insist (--force)",
-		    volume->name, answer->reader_count);
-	} else if (answer->unknown_gateway != 0) {
-		mt_control_refuse(request, -ENOTEMPTY,
-		    "volume '%.63s': gateway %" PRIu64
-		    " does not say whether somebody uses it: try "
-		    "again, or insist (--force)",
-		    volume->name, answer->unknown_gateway);
-	} else {
-		return false;
-	}
-	return true;
-}
-
 /* Deleting: nobody new may come in, nobody may be there (or is put out), then the durable mark. */
-
-static void
-control_delete_fail(struct mt_control_request *request, int rc)
-{
-	struct mt_volume_entry *entry =
-	    mt_volumes_by_name(&request->gateway->volumes, request->volume.name);
-
-	if (entry != NULL)
-		entry->is_deleting = false;
-	mt_control_fail_volume(request, rc);
-}
 
 static void
 control_on_sessions_closed(struct mt_ask *ask, void *arg)
 {
+	assert(ask->kind == MT_ASK_DELETE);
+	assert(((struct mt_control_request *)arg)->sm.state == MT_CONTROL_RUNNING);
 	(void)ask;
 	mt_control_finish(arg, json_object());
 }
@@ -251,13 +205,14 @@ control_on_deleted(int rc, const struct mt_volume *volume, void *arg)
 {
 	struct mt_control_request *request = arg;
 
+	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (rc == 0) {
 		log_info("volume: deleted name=%s id=%" PRIu64, volume->name, volume->id);
 		rc = mt_ask_ports(request->gateway, MT_ASK_DELETE, volume,
 		    control_on_sessions_closed, request);
 	}
 	if (rc != 0)
-		control_delete_fail(request, rc);
+		change_fail_alone(request, rc, NULL);
 }
 
 /* How many live ones there are; they go with it only if that was asked for. */
@@ -266,6 +221,7 @@ control_snapshot_count(const struct mt_volumes *volumes, uint64_t volume_id)
 {
 	uint32_t count = 0;
 
+	assert(volume_id != 0);
 	for (uint32_t i = 0; i < volumes->snapshots.count; i++) {
 		const struct mt_snapshot *snapshot = &volumes->snapshots.entries[i].snapshot;
 
@@ -279,18 +235,13 @@ control_on_users(const struct mt_holder_answer *answer, void *arg)
 {
 	struct mt_control_request *request = arg;
 	struct mt_volumes *volumes = &request->gateway->volumes;
-	struct mt_volume_entry *entry = mt_volumes_by_name(volumes, request->volume.name);
+	struct mt_volume_entry *entry = change_alone_entry(request, answer);
 	uint32_t snapshot_count = 0;
 	int rc;
 
-	if (entry == NULL) {
-		mt_control_fail_volume(request, -ENOENT);
+	if (entry == NULL)
 		return;
-	}
-	if (!request->is_forced && mt_control_refuse_users(request, &entry->volume, answer)) {
-		entry->is_deleting = false;
-		return;
-	}
+	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (!request->has_snapshots)
 		snapshot_count = control_snapshot_count(volumes, entry->volume.id);
 	if (snapshot_count > 0) {
@@ -301,19 +252,18 @@ control_on_users(const struct mt_holder_answer *answer, void *arg)
 		    request->volume.name, snapshot_count);
 		return;
 	}
-	if (mt_control_delete_snapshots(request, entry->volume.id)) {
+	if (mt_control_delete_snapshots(request, entry->volume.id, mt_control_volume_delete)) {
 		entry->is_deleting = false; /* it runs again, or has ended */
 		return;
 	}
 	rc = mt_volume_delete(request->gateway, request->volume.name, control_on_deleted, request);
 	if (rc != 0)
-		control_delete_fail(request, rc);
+		change_fail_alone(request, rc, NULL);
 }
 
 void
 mt_control_volume_delete(struct mt_control_request *request)
 {
-	struct mt_volume_entry *entry;
 	const char *name = NULL;
 	char error[MT_ERROR_BYTES];
 	const struct reader_member members[] = {
@@ -323,19 +273,11 @@ mt_control_volume_delete(struct mt_control_request *request)
 	};
 	int rc = reader_strict(request->in, members, NUM_COUNT(members), error);
 
+	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
 	if (rc != 0) {
 		mt_control_fail(request, rc, error);
 		return;
 	}
-	if (!mt_control_take_name(request, name))
-		return;
-	entry = mt_volumes_by_name(&request->gateway->volumes, name);
-	if (entry == NULL) {
-		mt_control_fail_volume(request, -ENOENT);
-		return;
-	}
-	entry->is_deleting = true;
-	rc = mt_holder_ask(request->gateway, &entry->volume, control_on_users, request);
-	if (rc != 0)
-		control_delete_fail(request, rc);
+	if (change_take_name(request, name, request->volume.name))
+		change_alone(request, control_on_users);
 }

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 
+#include "base/check.h"
 #include "base/metrics.h"
 #include "base/num.h"
 #include "cleave/loop.h"
@@ -58,7 +59,7 @@ static const struct metric_member port_members[] = {
 
 #define SHARD(member, name, unit, help)                                                            \
 	METRIC_MEMBER(struct mt_shard_snapshot, member, name, unit, help, METRIC_GAUGE)
-static const struct metric_member shard_members[] = {
+const struct metric_member mt_shard_members[] = {
 	SHARD(is_serving, "serving", "bool", "1 while clients are served"),
 	SHARD(epoch, "epoch", "count", "of its present owner"),
 	SHARD(extent_count, "extents", "count", "extents, all kinds"),
@@ -81,6 +82,7 @@ static const struct metric_member shard_members[] = {
 	SHARD(run_extent_bytes, "run_extent_bytes", "bytes", "of the extents that runs are in"),
 };
 #undef SHARD
+const uint32_t mt_shard_member_count = NUM_COUNT(mt_shard_members);
 
 static const struct metric_member link_members[] = {
 	METRIC_MEMBER(struct mt_link_snapshot, is_up, "up", "bool",
@@ -120,6 +122,7 @@ write_ports(FILE *out, const struct mt_gateway *gateway, const struct mt_ask *as
 	struct metric_object splits[MT_PORTS_MAX] = { 0 };
 	uint32_t split_count = 0;
 
+	assert(ask->gateway == gateway);
 	for (uint32_t i = 0; i < gateway->port_count; i++) {
 		const struct mt_port *port = &gateway->ports[i];
 
@@ -145,6 +148,7 @@ write_shards(FILE *out, const struct mt_gateway *gateway, const struct mt_ask *a
 	    mt_calloc(num_max(gateway->cluster.shard_count, 1), sizeof(*objects));
 	uint32_t count = 0;
 
+	assert(ask->gateway == gateway);
 	if (objects == NULL)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < gateway->port_count; i++) {
@@ -162,7 +166,7 @@ write_shards(FILE *out, const struct mt_gateway *gateway, const struct mt_ask *a
 			count++;
 		}
 	}
-	metrics_write(out, "cleave_gateway_shard", shard_members, NUM_COUNT(shard_members), objects,
+	metrics_write(out, "cleave_gateway_shard", mt_shard_members, mt_shard_member_count, objects,
 	    count);
 	mt_free(objects);
 	return 0;
@@ -172,6 +176,7 @@ static void
 label_node(struct metric_object *object, const struct mt_gateway *gateway,
     const struct mt_link_snapshot *link, uint32_t index)
 {
+	assert(index < gateway->options.node_count);
 	object->values = link;
 	metric_label_u64(object, "node", link->node_id);
 	metric_label(object, "address", gateway->options.nodes[index].address);
@@ -187,6 +192,7 @@ write_nodes(FILE *out, const struct mt_gateway *gateway, const struct mt_ask *as
 	    mt_calloc(num_max((uint64_t)node_count * gateway->port_count, 1), sizeof(*links));
 	struct metric_object *slots = mt_calloc(num_max(node_count, 1), sizeof(*slots));
 
+	assert(ask->gateway == gateway);
 	for (uint32_t i = 0; links != NULL && slots != NULL && i < gateway->port_count; i++) {
 		const struct mt_port_snapshot *snapshot = &ask->legs[i].snapshot;
 
@@ -214,6 +220,7 @@ mt_metrics_write(FILE *out, const struct mt_ask *ask)
 	const struct mt_gateway *gateway = ask->gateway;
 	int rc;
 
+	assert(ask->left_count == 0 && gateway->port_count <= MT_PORTS_MAX);
 	write_gateway(out, gateway);
 	write_ports(out, gateway, ask);
 	rc = write_shards(out, gateway, ask);

@@ -9,9 +9,8 @@
  *	               |                 |                  ^
  *	               +----> FAILED <---+  no cluster, another one, disks too small: never serves; still stops
  *
- * The key "cluster" is made by creation.c or by a rebuild, never here: a store without it is the wrong
- * one, or was lost, and a gateway that began anew would take all that the nodes hold for garbage. Ports listen from the start, so that a wrong address is an error of
- * mt_gateway_start, and clients of a restarted gateway wait in their sessions.
+ * gateway_load.c reads "cluster" and the volumes. Ports listen from the start, so that a wrong address is an
+ * error of mt_gateway_start, and clients of a restarted gateway wait in their sessions.
  *
  * A port's thread runs its loop until the port has stopped; main joins it and, in mt_gateway_destroy,
  * frees the port. In the simulator all ports run on main's loop.
@@ -23,7 +22,6 @@
 #include <jansson.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,13 +32,9 @@
 #include "base/metrics.h"
 #include "base/num.h"
 #include "base/sm.h"
-#include "catalog/cluster_key.h"
-#include "catalog/place.h"
 #include "catalog/volume_table.h"
 #include "cleave/loop.h"
-#include "cleave/meta.h"
 #include "cleave/split.h"
-#include "cleave/wire.h"
 #include "cluster/ask.h"
 #include "cluster/drop.h"
 #include "cluster/gateway_state.h"
@@ -57,30 +51,17 @@
 #include "common/metric.h"
 #include "common/port.h"
 #include "common/replica.h"
-#include "common/settings.h"
 #include "common/shard.h"
 #include "control/control.h"
 #include "control/control_answer.h"
+#include "control/control_request.h"
+#include "gateway/gateway_load.h"
+#include "gateway/gateway_options.h"
 #include "port/port.h"
 #include "port/port_shards.h"
 #include "port/port_snapshot.h"
 #include "session/session.h"
 
-#define GATEWAY_MIN_REPLICAS_DEFAULT 2u
-#define GATEWAY_DEVICE_BYTES_MIN NUM_MIB(2)
-#define GATEWAY_LOAD_RETRY_NS NUM_MS(200)
-#define GATEWAY_LEASE_NS NUM_S(3)
-#define GATEWAY_HOLD_NS NUM_S(5)
-_Static_assert(GATEWAY_HOLD_NS > MT_PEER_TIMEOUT_NS,
-    "who has begun holds until the last gateway has answered, or is given up");
-#define GATEWAY_SESSION_NS NUM_S(10)
-#define GATEWAY_REPAIR_AFTER_NS NUM_S(60)
-#define GATEWAY_FRAME_BYTES NUM_KIB(16)
-#define GATEWAY_REPAIR_BYTES_PER_S NUM_MIB(64)
-#define GATEWAY_SCRUB_INTERVAL_NS NUM_S(UINT64_C(7) * 24 * 3600)
-#define GATEWAY_LOG_BYTES NUM_MIB(256)
-#define GATEWAY_SWEEP_INTERVAL_NS NUM_S(600)
-#define GATEWAY_INDEX_CACHE_BYTES NUM_MIB(64)
 #define GATEWAY_READY_BYTES (MT_PORTS_MAX * SPLIT_ADDRESS_BYTES_MAX)
 
 static void gateway_on_all_served(struct mt_gateway *gateway);
@@ -99,148 +80,17 @@ static const struct sm_state gateway_table[MT_GATEWAY_STATE_NR] = {
 	[MT_GATEWAY_STOPPED] = { "stopped", 0, SM_FINAL },
 };
 
-static void gateway_load(struct mt_gateway *gateway);
-static void gateway_on_load_timer(struct loop_timer *timer, void *arg);
+static void gateway_begin_ports(struct mt_gateway *gateway);
 static const struct mt_port_host gateway_port_host;
 
 /* Creating. */
-
-static int __attribute__((format(printf, 3, 4)))
-gateway_refuse(char *ret_error, size_t error_bytes, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	(void)vsnprintf(ret_error, error_bytes, format, args); /* cut where too long */
-	va_end(args);
-	return -EINVAL;
-}
-
-static int
-gateway_check_options(const struct mt_gateway_options *options, char *ret_error, size_t error_bytes)
-{
-	if (options->cluster_id == 0)
-		return gateway_refuse(ret_error, error_bytes, "cluster-id: must not be 0");
-	if (options->port_count == 0 || options->port_count > MT_PORTS_MAX)
-		return gateway_refuse(ret_error, error_bytes, "port: 1 to %u of them",
-		    MT_PORTS_MAX);
-	if (options->node_count == 0 || options->node_count > MT_NODES_MAX)
-		return gateway_refuse(ret_error, error_bytes, "node: 1 to %u of them",
-		    MT_NODES_MAX);
-	if (options->shard_count > CLEAVE_SHARDS_MAX)
-		return gateway_refuse(ret_error, error_bytes, "shards: at most %u",
-		    CLEAVE_SHARDS_MAX);
-	if (options->min_replicas > MT_REPLICAS_MAX)
-		return gateway_refuse(ret_error, error_bytes, "min-replicas: 1 to %u",
-		    MT_REPLICAS_MAX);
-	if (options->device_bytes < GATEWAY_DEVICE_BYTES_MIN)
-		return gateway_refuse(ret_error, error_bytes,
-		    "device-memory: at least %" PRIu64 " bytes", GATEWAY_DEVICE_BYTES_MIN);
-	for (uint32_t i = 0; i < options->node_count; i++) {
-		for (uint32_t k = 0; k < i; k++) {
-			if (strcmp(options->nodes[i].address, options->nodes[k].address) == 0)
-				return gateway_refuse(ret_error, error_bytes,
-				    "node: %s is given twice", options->nodes[i].address);
-		}
-	}
-	return 0;
-}
-
-static void
-gateway_set_defaults(struct mt_gateway_options *options)
-{
-	if (options->min_replicas == 0)
-		options->min_replicas = GATEWAY_MIN_REPLICAS_DEFAULT;
-	if (options->lease_ns == 0)
-		options->lease_ns = GATEWAY_LEASE_NS;
-	if (options->hold_ns == 0)
-		options->hold_ns = GATEWAY_HOLD_NS;
-	if (options->session_ns == 0)
-		options->session_ns = GATEWAY_SESSION_NS;
-	if (options->repair_after_ns == 0)
-		options->repair_after_ns = GATEWAY_REPAIR_AFTER_NS;
-	if (options->frame_bytes == 0)
-		options->frame_bytes = GATEWAY_FRAME_BYTES;
-	if (options->repair_bytes_per_s == 0)
-		options->repair_bytes_per_s = GATEWAY_REPAIR_BYTES_PER_S;
-	if (options->scrub_interval_ns == 0)
-		options->scrub_interval_ns = GATEWAY_SCRUB_INTERVAL_NS;
-	if (options->sweep_interval_ns == 0)
-		options->sweep_interval_ns = GATEWAY_SWEEP_INTERVAL_NS;
-	if (options->log_bytes == 0)
-		options->log_bytes = GATEWAY_LOG_BYTES;
-	if (options->index_cache_bytes == 0)
-		options->index_cache_bytes = GATEWAY_INDEX_CACHE_BYTES;
-}
-
-/* The options are whole now: what ports are told of them. */
-static void
-gateway_set_settings(struct mt_gateway *gateway)
-{
-	const struct mt_gateway_options *options = &gateway->options;
-
-	gateway->settings = (struct mt_settings){
-		.cluster_id = options->cluster_id,
-		.gateway_id = options->gateway_id,
-		.boot_id = options->boot_id,
-		.min_replicas = options->min_replicas,
-		.frame_bytes = options->frame_bytes,
-		.node_timeout_ns = options->node_timeout_ns,
-		.repair_after_ns = options->repair_after_ns,
-		.repair_bytes_per_s = options->repair_bytes_per_s,
-		.scrub_interval_ns = options->scrub_interval_ns,
-		.sweep_interval_ns = options->sweep_interval_ns,
-		.orphan_grace_ns = options->orphan_grace_ns,
-		.log_bytes = options->log_bytes,
-		.index_cache_bytes = options->index_cache_bytes / options->port_count,
-		.hold_ns = options->hold_ns,
-		.manifest_bytes = options->manifest_bytes,
-		.manifest_part_bytes = options->manifest_part_bytes,
-	};
-}
-
-/* The options of every port, whoever opens it. */
-static void
-gateway_set_port_options(struct mt_gateway *gateway)
-{
-	const struct mt_gateway_options *options = &gateway->options;
-
-	for (uint32_t i = 0; i < gateway->port_count; i++) {
-		uint32_t connections_max = options->ports[i].connections_max;
-
-		gateway->port_options[i] = (struct mt_port_options){
-			.host = &gateway_port_host,
-			.gateway = gateway,
-			.settings = &gateway->settings,
-			.shared = &gateway->shared,
-			.cluster = &gateway->cluster,
-			.index = i,
-			.port_count = gateway->port_count,
-			.main_loop = options->loop,
-			.loop = options->is_single_loop ? options->loop : NULL,
-			.sim_host = options->sim_host,
-			.engine_workers = options->engine_workers,
-			.address = options->ports[i].address,
-			.connections_max = connections_max != 0 ? connections_max
-								: MT_PORT_CONNECTIONS_MAX,
-			.connections_own = MT_PORT_CONNECTIONS_OWN,
-			.nodes = options->nodes,
-			.node_count = options->node_count,
-			.device_bytes = options->device_bytes,
-			.wants_huge_pages = options->wants_huge_pages,
-			.engine_threads = options->engine_threads,
-			.merge_threads = options->merge_threads,
-			.client_receives = options->client_receives,
-		};
-	}
-}
 
 struct mt_gateway *
 mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, size_t error_bytes)
 {
 	struct mt_gateway *gateway;
 
-	if (gateway_check_options(options, ret_error, error_bytes) != 0) {
+	if (mt_gateway_options_check(options, ret_error, error_bytes) != 0) {
 		errno = EINVAL;
 		return NULL;
 	}
@@ -253,16 +103,12 @@ mt_gateway_create(const struct mt_gateway_options *options, char *ret_error, siz
 	    mt_mirror_init(gateway) != 0 || mt_taking_init(gateway) != 0)
 		goto err_gateway;
 	gateway->magic = MT_GATEWAY_MAGIC;
-	gateway->options = *options;
-	gateway->port_count = options->port_count;
-	gateway_set_defaults(&gateway->options);
-	gateway_set_settings(gateway);
-	gateway_set_port_options(gateway);
+	mt_gateway_options_take(gateway, options, &gateway_port_host);
 	mt_volumes_init(&gateway->volumes);
 	mt_drop_init(gateway);
 	list_init(&gateway->control_queue);
 	list_init(&gateway->asks);
-	loop_timer_init(&gateway->load_timer, gateway_on_load_timer, gateway);
+	mt_gateway_load_init(gateway, gateway_begin_ports);
 	sm_init(&gateway->sm, "gateway", gateway_table, MT_GATEWAY_CREATED, 0);
 	return gateway;
 
@@ -277,7 +123,7 @@ err:
 	return NULL;
 }
 
-/* Starting: the cluster's key and volumes. */
+/* Starting: the cluster is known. */
 
 static void
 gateway_begin_port(struct loop_post *post, void *arg)
@@ -293,6 +139,7 @@ gateway_begin_ports(struct mt_gateway *gateway)
 	static const uint64_t none[MT_SHARD_SET_WORDS];
 	int rc;
 
+	assert(gateway->opened_count == gateway->port_count);
 	sm_move(&gateway->sm, MT_GATEWAY_TAKING);
 	rc = mt_member_init(&gateway->member, gateway, gateway_on_all_served);
 	if (rc == 0)
@@ -310,146 +157,6 @@ gateway_begin_ports(struct mt_gateway *gateway)
 		*post = (struct loop_post){ .fn = gateway_begin_port, .arg = &gateway->ports[i] };
 		loop_post(gateway->ports[i].loop, post);
 	}
-}
-
-static void
-gateway_on_load_timer(struct loop_timer *timer, void *arg)
-{
-	(void)timer;
-	gateway_load(arg);
-}
-
-static void
-gateway_load_later(struct mt_gateway *gateway)
-{
-	log_limited(LOG_WARN, "gateway: the metadata store does not answer, asking again");
-	loop_timer_start(gateway->options.loop, &gateway->load_timer, GATEWAY_LOAD_RETRY_NS);
-}
-
-static const char *
-gateway_meta_name(const struct mt_gateway *gateway)
-{
-	const char *name = gateway->options.meta_name;
-
-	return name != NULL ? name : "the metadata store";
-}
-
-/* Written by us or by another gateway just now: look again, either way. */
-static void
-gateway_on_completed(int rc, void *arg)
-{
-	struct mt_gateway *gateway = arg;
-	const struct mt_cluster *before = &gateway->cluster;
-	char id[STORE_ID_TEXT_BYTES], place[META_PLACE_BYTES];
-
-	store_id_text(&gateway->options.store_id, id);
-	mt_place_of(gateway->options.meta, place);
-	if (rc == 0 && store_id_is_zero(&before->store_id))
-		log_info("gateway: the metadata store had no identity, and got one store_id=%s",
-		    id);
-	if (rc == 0 && before->place[0] == '\0' && place[0] != '\0')
-		log_info(
-		    "gateway: the metadata store did not name its place, and does now place=%s",
-		    place);
-	if (rc == 0 || rc == -EAGAIN)
-		gateway_load(gateway);
-	else if (rc == -ETIMEDOUT)
-		gateway_load_later(gateway);
-	else
-		mt_gateway_fail(gateway, rc, "the metadata store cannot be written: %s",
-		    strerror(-rc));
-}
-
-/* A store that was made before stores had identities, or places. */
-static bool
-gateway_is_incomplete(const struct mt_gateway *gateway)
-{
-	const struct mt_cluster *cluster = &gateway->cluster;
-	char place[META_PLACE_BYTES];
-
-	mt_place_of(gateway->options.meta, place);
-	return (store_id_is_zero(&cluster->store_id) &&
-		   !store_id_is_zero(&gateway->options.store_id)) ||
-	    (cluster->place[0] == '\0' && place[0] != '\0');
-}
-
-static void
-gateway_complete(struct mt_gateway *gateway)
-{
-	struct mt_cluster cluster = gateway->cluster;
-	int rc;
-
-	if (store_id_is_zero(&cluster.store_id))
-		cluster.store_id = gateway->options.store_id;
-	mt_place_of(gateway->options.meta, cluster.place);
-	rc = mt_cluster_put(gateway->options.meta, &cluster, gateway_on_completed, gateway);
-	if (rc != 0)
-		mt_gateway_fail(gateway, rc, "the metadata store cannot be written: %s",
-		    strerror(-rc));
-}
-
-static void
-gateway_fail_elsewhere(struct mt_gateway *gateway)
-{
-	char place[META_PLACE_BYTES];
-
-	mt_place_of(gateway->options.meta, place);
-	mt_gateway_fail(gateway, -EXDEV, MT_PLACE_TEXT, gateway_meta_name(gateway),
-	    gateway->cluster.place, place);
-}
-
-/* Not tried again: a directory that is mounted later is another one. */
-static void
-gateway_fail_without_cluster(struct mt_gateway *gateway)
-{
-	mt_gateway_fail(gateway, -ENOENT, MT_NO_CLUSTER_TEXT, gateway_meta_name(gateway));
-}
-
-static void
-gateway_on_loaded(int rc, const struct mt_volume *volume, void *arg)
-{
-	struct mt_gateway *gateway = arg;
-	const struct mt_gateway_options *options = &gateway->options;
-	const struct mt_cluster *cluster = &gateway->cluster;
-
-	(void)volume;
-	if (gateway->sm.state != MT_GATEWAY_STARTING)
-		return;
-	if (rc == -ENOENT)
-		gateway_fail_without_cluster(gateway);
-	else if (rc == -ETIMEDOUT)
-		gateway_load_later(gateway);
-	else if (rc != 0)
-		mt_gateway_fail(gateway, rc, "the metadata store cannot be read: %s",
-		    strerror(-rc));
-	else if (cluster->cluster_id != options->cluster_id)
-		mt_gateway_fail(gateway, -EXDEV,
-		    "cluster-id: the metadata store belongs to cluster %016" PRIx64
-		    ", not to %016" PRIx64,
-		    cluster->cluster_id, options->cluster_id);
-	else if (options->shard_count != 0 && options->shard_count != cluster->shard_count)
-		mt_gateway_fail(gateway, -EINVAL,
-		    "shards: the cluster was made with %" PRIu32 ", not with %" PRIu32,
-		    cluster->shard_count, options->shard_count);
-	else if (mt_place_is_other(options->meta, cluster))
-		gateway_fail_elsewhere(gateway);
-	else if (gateway_is_incomplete(gateway))
-		gateway_complete(gateway);
-	else
-		gateway_begin_ports(gateway);
-}
-
-static void
-gateway_load(struct mt_gateway *gateway)
-{
-	int rc;
-
-	if (gateway->sm.state != MT_GATEWAY_STARTING)
-		return;
-	rc = mt_volumes_load(gateway, gateway_on_loaded, gateway);
-	if (rc != 0)
-		mt_gateway_fail(gateway, rc, "the metadata store cannot be read: %s",
-		    strerror(-rc));
 }
 
 /* Starting: ports and threads. */
@@ -471,6 +178,7 @@ gateway_start_thread(struct mt_gateway *gateway, uint32_t index)
 	cpu_set_t set;
 	int rc;
 
+	assert(!gateway->has_thread[index] && index < gateway->port_count);
 	rc = pthread_create(&gateway->threads[index], NULL, gateway_port_thread,
 	    &gateway->ports[index]);
 	if (rc != 0)
@@ -492,6 +200,7 @@ gateway_start_thread(struct mt_gateway *gateway, uint32_t index)
 static void
 gateway_join(struct mt_gateway *gateway, uint32_t index)
 {
+	assert(index < gateway->port_count);
 	if (!gateway->has_thread[index])
 		return;
 	(void)pthread_join(gateway->threads[index], NULL); /* it was created, and is not joined */
@@ -506,6 +215,7 @@ mt_gateway_start(struct mt_gateway *gateway, char *ret_error, size_t error_bytes
 {
 	int rc = 0;
 
+	assert(gateway->sm.state == MT_GATEWAY_CREATED);
 	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
 	gateway->started_ns = loop_now_ns(gateway->options.loop);
 	while (gateway->opened_count < gateway->port_count && rc == 0) {
@@ -527,7 +237,7 @@ mt_gateway_start(struct mt_gateway *gateway, char *ret_error, size_t error_bytes
 			return rc;
 		}
 	}
-	gateway_load(gateway);
+	mt_gateway_load(gateway);
 	return 0;
 }
 
@@ -540,6 +250,7 @@ gateway_log_ready(struct mt_gateway *gateway)
 	uint32_t epoch_max = 0;
 	size_t bytes = 0;
 
+	assert(gateway->sm.state == MT_GATEWAY_SERVING);
 	addresses[0] = '\0';
 	for (uint32_t i = 0; i < gateway->port_count; i++)
 		bytes += (size_t)snprintf(addresses + bytes, sizeof(addresses) - bytes, "%s%s",
@@ -555,6 +266,7 @@ gateway_on_shard(struct mt_port *port, uint32_t shard, enum mt_shard_state state
 {
 	struct mt_gateway *gateway = port->gateway;
 
+	assert(shard < gateway->cluster.shard_count && state < MT_SHARD_STATE_NR);
 	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
 	if (epoch != gateway->member.shards[shard].own_epoch)
 		mt_holder_on_claim(gateway);
@@ -574,6 +286,7 @@ gateway_on_port_ready(struct mt_port *port)
 static void
 gateway_on_port_failed(struct mt_port *port, const char *text)
 {
+	assert(text[0] != '\0');
 	if (atomic_load_explicit(&port->shared->has_served, memory_order_relaxed))
 		log_error("gateway: %s", text);
 	else
@@ -599,6 +312,7 @@ gateway_on_left(void *arg)
 	struct mt_gateway *gateway = arg;
 	void (*fn)(void *arg) = gateway->stop_fn;
 
+	assert(gateway->stopped_count == gateway->port_count);
 	sm_move(&gateway->sm, MT_GATEWAY_STOPPED);
 	if (fn != NULL)
 		fn(gateway->stop_arg);
@@ -609,6 +323,8 @@ gateway_on_port_stopped(struct mt_port *port)
 {
 	struct mt_gateway *gateway = port->gateway;
 
+	assert(gateway->sm.state == MT_GATEWAY_STOPPING &&
+	    gateway->stopped_count < gateway->port_count);
 	CHECK_OBJ(gateway, MT_GATEWAY_MAGIC);
 	gateway_join(gateway, port->index);
 	gateway->stopped_count++;
@@ -640,6 +356,7 @@ gateway_fini_port(struct mt_port *port)
 static void
 gateway_on_session_left(struct mt_session *session)
 {
+	assert(session->port != NULL);
 	mt_control_on_left(session);
 	if (session->hello.volume_id != 0 && !mt_session_is_reader(session) &&
 	    session->port->sm.state < MT_PORT_STOPPING)
@@ -674,6 +391,7 @@ gateway_post_stop(struct mt_gateway *gateway, uint32_t index)
 {
 	struct loop_post *post = &gateway->stop_posts[index];
 
+	assert(index < gateway->port_count);
 	*post = (struct loop_post){ .fn = gateway_stop_port, .arg = &gateway->ports[index] };
 	loop_post(gateway->ports[index].loop, post);
 }
@@ -681,6 +399,7 @@ gateway_post_stop(struct mt_gateway *gateway, uint32_t index)
 static void
 gateway_undo_threads(struct mt_gateway *gateway)
 {
+	assert(gateway->sm.state == MT_GATEWAY_STARTING);
 	for (uint32_t i = 0; i < gateway->port_count; i++) {
 		if (!gateway->has_thread[i])
 			continue;
@@ -715,7 +434,7 @@ mt_gateway_destroy(struct mt_gateway *gateway)
 		assert(!gateway->has_thread[i]);
 	gateway->shared.is_killed = gateway->options.sim_host != NULL &&
 	    gateway->sm.state > MT_GATEWAY_CREATED && gateway->sm.state < MT_GATEWAY_STOPPED;
-	loop_timer_stop(gateway->options.loop, &gateway->load_timer);
+	mt_gateway_load_stop(gateway);
 	mt_volumes_unwatch(gateway);
 	mt_member_fini(&gateway->member);
 	mt_control_drop_all(gateway);

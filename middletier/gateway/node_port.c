@@ -21,6 +21,7 @@ mt_node_port_open(const struct mt_gateway_options *options, uint64_t device_byte
 	struct mt_gateway *gateway;
 	int rc;
 
+	assert(device_bytes > 0);
 	assert(events->on_link != NULL && events->on_objection != NULL);
 	own.port_count = 1;
 	own.ports[0].address[0] = '\0';
@@ -47,6 +48,7 @@ mt_node_port_on_objection(struct mt_port *port, const char *text)
 void
 mt_node_port_connect(struct mt_port *port)
 {
+	assert(port->link_count > 0 && port->events->on_link != NULL);
 	for (uint32_t i = 0; i < port->link_count; i++)
 		mt_link_start(&port->links[i]);
 }
@@ -54,6 +56,7 @@ mt_node_port_connect(struct mt_port *port)
 bool
 mt_node_port_is_connected(const struct mt_port *port)
 {
+	assert(port->link_count > 0);
 	for (uint32_t i = 0; i < port->link_count; i++) {
 		if (!mt_link_is_up(&port->links[i]))
 			return false;

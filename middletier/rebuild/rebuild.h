@@ -12,12 +12,15 @@
 
 #include "cluster/gateway_state.h"
 
+struct meta;
 struct mt_rebuild;
 
 struct mt_rebuild_options {
 	/* As for a gateway: loop, meta, cluster_id, store_id, nodes, min_replicas, node_timeout_ns, sim_host;
-	 * shard_count, when it is not 0, must be what is found. */
+	 * shard_count, when it is not 0, must be what is found; meta: NULL where there is no store yet. */
 	struct mt_gateway_options gateway;
+	/* meta is NULL: make the store, when all else is good. NULL: it cannot be made, the text says why. */
+	struct meta *(*open)(char *ret_error, size_t error_bytes, void *arg);
 	bool is_forced; /* go on where it would be refused; what that costs is in the log */
 	bool must_take; /* go on beside gateways that live: the nodes refuse them from then on */
 	/* Once. rc 0: the store is whole; else @text says why it was left as it was (-EIO, -EAGAIN,

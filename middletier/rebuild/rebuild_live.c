@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "common/port.h"
 #include "extent/node_link.h"
@@ -18,6 +19,7 @@
 int
 mt_rebuild_live_check(const struct mt_port *port, bool must_take, char *ret_text, size_t text_bytes)
 {
+	assert(port->link_count <= MT_NODES_MAX);
 	for (uint32_t i = 0; i < port->link_count; i++) {
 		const struct mt_link *link = &port->links[i];
 

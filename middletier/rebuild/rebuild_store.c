@@ -30,6 +30,7 @@
 #include "common/alloc.h"
 #include "common/root.h"
 #include "manifest/manifest_state.h"
+#include "rebuild/rebuild_read.h"
 #include "rebuild/survey.h"
 
 #define REBUILD_VOLUME_IDS_SKIPPED (UINT64_C(1) << 16)
@@ -44,6 +45,7 @@
 static int
 store_keep(struct mt_rebuild_store *store, const struct meta_item *items, uint32_t count)
 {
+	assert(store->old == NULL && store->old_count == 0);
 	store->old = mt_calloc(count + 1, sizeof(*store->old));
 	if (store->old == NULL)
 		return -ENOMEM;
@@ -84,6 +86,7 @@ store_on_list(int rc, const struct meta_item *items, uint32_t count, void *arg)
 	const struct mt_rebuild_key *cluster;
 	const char *field;
 
+	assert(store->fn != NULL);
 	if (rc == 0)
 		rc = store_keep(store, items, count);
 	cluster = rc == 0 ? store_find(store, "cluster") : NULL;
@@ -97,6 +100,7 @@ store_on_list(int rc, const struct meta_item *items, uint32_t count, void *arg)
 int
 mt_rebuild_store_load(struct mt_rebuild_store *store, void (*fn)(int rc, void *arg), void *arg)
 {
+	assert(store->meta != NULL && fn != NULL);
 	store->fn = fn;
 	store->arg = arg;
 	return store->meta->ops->list(store->meta, "", store_on_list, store);
@@ -110,6 +114,7 @@ mt_rebuild_store_root(const struct mt_rebuild_store *store, uint32_t shard,
 	char key[MT_ROOT_KEY_BYTES];
 	const char *field;
 
+	assert(shard < CLEAVE_SHARDS_MAX);
 	mt_root_key(key, shard);
 	found = store_find(store, key);
 	return found != NULL &&
@@ -137,6 +142,7 @@ bool
 mt_rebuild_store_is_current(const struct mt_rebuild_store *store,
     const struct mt_rebuild_plan *plan)
 {
+	assert(plan->shard_count > 0 && plan->obeyed_count <= MT_NODES_MAX);
 	if (!store->has_cluster || store->cluster.shard_count != plan->shard_count)
 		return false;
 	for (uint32_t i = 0; i < plan->obeyed_count; i++) {
@@ -167,6 +173,7 @@ plan_key(struct mt_rebuild_store *store, const char *name, char *text)
 	struct mt_rebuild_key *key;
 	char *copy = mt_strdup(name);
 
+	assert(store->key_count <= store->key_max);
 	if (store->key_count == store->key_max || copy == NULL) {
 		uint32_t max = (uint32_t)num_max(2 * (uint64_t)store->key_max, 64);
 		struct mt_rebuild_key *keys =
@@ -196,6 +203,7 @@ plan_root(struct mt_rebuild_store *store, const struct mt_rebuild_plan *plan, ui
 	char key[MT_ROOT_KEY_BYTES];
 	char *text;
 
+	assert(index < plan->shard_count);
 	if (mt_rebuild_store_root(store, index, &old))
 		root.epoch = (uint32_t)num_max(root.epoch, old.epoch);
 	if (root.epoch + plan->epoch_margin >= EXTENT_EPOCH_MAX)
@@ -336,6 +344,7 @@ is_planned(const struct mt_rebuild_store *store, const char *name)
 static int
 plan_deletions(struct mt_rebuild_store *store)
 {
+	assert(store->old_count == 0 || store->old != NULL);
 	for (uint32_t i = 0; i < store->old_count; i++) {
 		const char *name = store->old[i].key;
 		int rc;
@@ -359,6 +368,7 @@ plan_volumes(struct mt_rebuild_store *store, const struct mt_rebuild_plan *plan,
 	const struct mt_manifest_state *mirror = plan->mirror;
 	int rc = 0;
 
+	assert(cluster->shard_count > 0);
 	if (mirror->shard_count == 0)
 		return plan_old_volumes(store, cluster);
 	cluster->next_volume_id = num_max(cluster->next_volume_id, mirror->next_volume_id);
@@ -377,6 +387,7 @@ static void
 plan_store_id(const struct mt_rebuild_store *store, const struct mt_rebuild_plan *plan,
     struct mt_cluster *cluster)
 {
+	assert(plan->obeyed_count <= MT_NODES_MAX);
 	cluster->store_id = plan->store_id;
 	if (store->has_cluster) {
 		for (uint32_t i = store->cluster.replaced_count; i-- > 0;)
@@ -400,7 +411,6 @@ mt_rebuild_store_plan(struct mt_rebuild_store *store, const struct mt_rebuild_pl
 		.next_segment = REBUILD_SEGMENTS_SKIPPED,
 		.next_snapshot = REBUILD_SNAPSHOTS_SKIPPED,
 		.next_clone = REBUILD_CLONES_SKIPPED };
-	char *text;
 	int rc = 0;
 
 	if (store->has_cluster) {
@@ -409,6 +419,7 @@ mt_rebuild_store_plan(struct mt_rebuild_store *store, const struct mt_rebuild_pl
 		cluster.next_snapshot = store->cluster.next_snapshot;
 		cluster.next_clone = store->cluster.next_clone;
 	}
+	assert(store->key_count == 0 && plan->shard_count <= CLEAVE_SHARDS_MAX);
 	if (store_find(store, "cluster") != NULL)
 		rc = plan_key(store, "cluster", NULL);
 	for (uint32_t i = 0; i < plan->shard_count && rc == 0; i++)
@@ -420,12 +431,23 @@ mt_rebuild_store_plan(struct mt_rebuild_store *store, const struct mt_rebuild_pl
 	if (rc != 0)
 		return rc;
 	plan_store_id(store, plan, &cluster);
-	mt_place_of(store->meta, cluster.place);
 	mt_cluster_skip(&cluster, &skipped);
-	text = mt_cluster_encode(&cluster);
+	store->cluster = cluster;
+	return 0;
+}
+
+/* The last key names the place of a store that is there by now. */
+static int
+plan_cluster(struct mt_rebuild_store *store)
+{
+	char *text;
+	int rc;
+
+	assert(store->key_count > 0);
+	mt_place_of(store->meta, store->cluster.place);
+	text = mt_cluster_encode(&store->cluster);
 	if (text == NULL)
 		return -ENOMEM;
-	store->cluster = cluster;
 	rc = plan_key(store, "cluster", text);
 	if (rc == 0)
 		store->keys[store->key_count - 1].version = 0; /* it was deleted before */
@@ -441,6 +463,7 @@ store_on_txn(int rc, void *arg)
 {
 	struct mt_rebuild_store *store = arg;
 
+	assert(store->batch_count > 0);
 	store->key_at += store->batch_count;
 	if (rc == 0 && store->key_at < store->key_count)
 		rc = store_write_next(store);
@@ -457,6 +480,7 @@ store_write_next(struct mt_rebuild_store *store)
 	struct meta_op ops[META_TXN_OPS_MAX];
 	uint32_t left = store->key_count - store->key_at, count = 0;
 
+	assert(store->key_at < store->key_count);
 	if (left > 1)
 		left--;
 	store->batch_count = store->key_at == 0 ? 1 : (uint32_t)num_min(left, REBUILD_TXN_KEYS_MAX);
@@ -477,10 +501,15 @@ store_write_next(struct mt_rebuild_store *store)
 int
 mt_rebuild_store_write(struct mt_rebuild_store *store, void (*fn)(int rc, void *arg), void *arg)
 {
+	int rc;
+
+	assert(store->meta != NULL && store->key_at == 0);
+	assert(store->key_count > 0); /* there is a plan */
+	rc = plan_cluster(store);
+	if (rc != 0)
+		return rc;
 	store->fn = fn;
 	store->arg = arg;
-	store->key_at = 0;
-	assert(store->key_count > 0);
 	return store_write_next(store);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rebuild_store.h -- what rebuild.c, which asks nodes, shares with rebuild_store.c, which writes, and rebuild_live.c */
+/* rebuild_store.h -- the metadata store that a rebuild found, what it shall be, and writing that */
 #ifndef CLEAVE_MIDDLETIER_REBUILD_REBUILD_STORE_H
 #define CLEAVE_MIDDLETIER_REBUILD_REBUILD_STORE_H
 
@@ -10,20 +10,13 @@
 #include "cleave/meta.h"
 #include "cleave/wire.h"
 #include "common/limits.h"
+#include "common/port.h"
 #include "rebuild/survey.h"
 
 struct mt_manifest_state;
+struct mt_rebuild_shard;
 struct mt_root;
-
-/* The finds about a shard. */
-struct mt_rebuild_shard {
-	bool has_manifest;
-	struct mt_survey_extent manifest;
-	uint32_t epoch_seen;
-	uint32_t extent_count,
-	    missing_count; /* that the manifest names; of which no copy was seen */
-	bool is_uncertain; /* a newer manifest could not be read */
-};
+struct mt_survey;
 
 struct mt_rebuild_key {
 	char *key, *text; /* text NULL: to be deleted */
@@ -32,7 +25,7 @@ struct mt_rebuild_key {
 
 /* The store as it was, and as it shall be. */
 struct mt_rebuild_store {
-	struct meta *meta;
+	struct meta *meta;          /* NULL: there is none yet, and nothing to load */
 	struct mt_rebuild_key *old; /* every key; text is its value, NUL behind it */
 	uint32_t old_count;
 	bool has_cluster, has_gateway;
@@ -67,12 +60,20 @@ bool mt_rebuild_store_is_current(const struct mt_rebuild_store *store,
 /* mt_rebuild_store_root -- @shard's old root; false: there is none that can be understood. */
 bool mt_rebuild_store_root(const struct mt_rebuild_store *store, uint32_t shard,
     struct mt_root *ret_root);
-/* mt_rebuild_store_plan -- what shall be written. 0; -ENOMEM; -EINVAL a volume that cannot be. */
+/*
+ * mt_rebuild_store_plan -- what shall be written, but the key "cluster"; once
+ *
+ * Returns: 0; -ENOMEM; -EINVAL a volume or snapshot cannot be understood, -EOVERFLOW a shard has no epochs left:
+ *          the log names it.
+ */
 int mt_rebuild_store_plan(struct mt_rebuild_store *store, const struct mt_rebuild_plan *plan);
 /*
- * mt_rebuild_store_write -- "cluster" goes first and comes last: a store without it is unfinished
+ * mt_rebuild_store_write -- the plan becomes the store; store->meta is there by now
  *
- * Every change compares versions: whoever else writes makes it fail with -EAGAIN.
+ * The key "cluster" goes first and comes last: a store without it is unfinished. Every change compares
+ * versions: whoever else writes makes it fail with -EAGAIN.
+ *
+ * Returns: 0: @fn once, 0 or why not; -ENOMEM: never.
  */
 int mt_rebuild_store_write(struct mt_rebuild_store *store, void (*fn)(int rc, void *arg),
     void *arg);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "base/num.h"
 #include "base/search.h"
 #include "cleave/batch.h"
@@ -17,6 +18,7 @@
 int
 mt_survey_add(struct mt_survey *survey, uint32_t node_id, const struct wire_listed *listed)
 {
+	assert(survey->count <= survey->max);
 	if (survey->count == survey->max) {
 		uint32_t max = survey->max == 0 ? SURVEY_GROWTH_MIN : 2 * survey->max;
 		struct mt_survey_copy *copies =
@@ -96,6 +98,7 @@ survey_position(const struct mt_survey *survey, const struct extent_id *id)
 {
 	uint32_t at;
 
+	assert(survey->count == 0 || survey->copies != NULL);
 	SEARCH_FIRST(at, survey->count, id_compare(&survey->copies[at].id, id) < 0);
 	return at;
 }
@@ -113,6 +116,7 @@ mt_survey_epoch(const struct mt_survey *survey, uint32_t shard)
 {
 	uint32_t epoch = 0;
 
+	assert(shard < CLEAVE_SHARDS_MAX);
 	for (uint32_t i = survey_shard_begin(survey, shard);
 	     i < survey->count && survey->copies[i].id.shard == shard; i++) {
 		const struct mt_survey_copy *copy = &survey->copies[i];
@@ -143,6 +147,7 @@ mt_survey_manifest(const struct mt_survey *survey, uint32_t shard, uint32_t nth,
 	uint32_t begin = survey_shard_begin(survey, shard);
 	uint32_t at = survey_shard_begin(survey, shard + 1);
 
+	assert(shard < CLEAVE_SHARDS_MAX);
 	while (at > begin) {
 		struct mt_survey_extent extent;
 
@@ -161,6 +166,7 @@ mt_survey_best_copy(struct mt_survey *survey, const struct mt_survey_extent *ext
 {
 	struct mt_survey_copy *best = NULL;
 
+	assert(extent->count > 0 && extent->first + extent->count <= survey->count);
 	for (uint32_t i = extent->first; i < extent->first + extent->count; i++) {
 		struct mt_survey_copy *copy = &survey->copies[i];
 
@@ -177,6 +183,7 @@ mt_survey_replicas(const struct mt_survey *survey, const struct mt_survey_extent
 {
 	uint32_t count = 0;
 
+	assert(extent->count > 0 && extent->first + extent->count <= survey->count);
 	for (uint32_t pass = 0; pass < 2; pass++) {
 		for (uint32_t i = extent->first;
 		     i < extent->first + extent->count && count < MT_REPLICAS_MAX; i++) {

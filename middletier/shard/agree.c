@@ -56,6 +56,7 @@
 #include "cleave/batch.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
+#include "cleave/status.h"
 #include "cleave/wire.h"
 #include "common/alloc.h"
 #include "common/port.h"
@@ -153,6 +154,7 @@ replica_on_frozen(struct mt_call *call, int rc, const struct wire_node_reply *re
 	if (mt_agree_answered(agree, rc))
 		return;
 	assert(replica->sm.state == MT_AGREE_ASKED);
+	replica->refused_rc = rc;
 	if (rc == 0) {
 		mt_agree_replica_take_length(replica, reply);
 	} else if (mt_agree_is_verdict(rc)) {
@@ -399,11 +401,16 @@ agree_log_waiting(struct mt_agree *agree)
 		return;
 	agree->log_ns = now_ns;
 	for (uint32_t i = 0; i < agree->replica_count; i++) {
-		if (agree->states[i].sm.state < MT_AGREE_FROZEN)
-			log_info("shard %" PRIu32 ": waits for node %" PRIu32
-				 " to freeze extent %s",
-			    agree->shard->index, agree->replicas[i].node_id,
-			    mt_agree_text(agree, text));
+		const struct mt_agree_replica *replica = &agree->states[i];
+		int rc = replica->refused_rc;
+
+		if (replica->sm.state >= MT_AGREE_FROZEN)
+			continue;
+		log_info("shard %" PRIu32 ": waits for node %" PRIu32
+			 " to freeze extent %s: %s epoch=%" PRIu32 " rc=%s",
+		    agree->shard->index, agree->replicas[i].node_id, mt_agree_text(agree, text),
+		    rc == 0 ? "it does not answer" : status_text(status_from_errno(rc)),
+		    agree->shard->epoch, log_errno(rc));
 	}
 }
 

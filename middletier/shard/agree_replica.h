@@ -29,6 +29,7 @@ struct mt_agree_replica {
 	uint32_t chain_crc;
 	bool is_sealed; /* the node says so */
 	bool is_cut;
+	int refused_rc; /* why its node froze nothing when it was asked last; 0: it did, or was not asked */
 };
 
 #define MT_AGREE_TEXT_BYTES 48u

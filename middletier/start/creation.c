@@ -100,6 +100,7 @@ creation_on_written(int rc, void *arg)
 {
 	struct mt_creation *creation = arg;
 
+	assert(creation->sm.state == CREATION_WRITING);
 	CHECK_OBJ(creation, CREATION_MAGIC);
 	if (rc == 0)
 		creation_finish(creation, 0, "cluster made cluster_id=%016" PRIx64,
@@ -117,6 +118,7 @@ creation_shard_count(const struct mt_creation *creation)
 {
 	uint32_t count = creation->options.gateway.shard_count;
 
+	assert(creation->options.gateway.shard_count <= CLEAVE_SHARDS_MAX);
 	return count != 0 ? count : CLEAVE_SHARDS_DEFAULT;
 }
 
@@ -134,6 +136,7 @@ creation_put(struct mt_creation *creation)
 		.next_clone = 1,
 	};
 
+	assert(creation->sm.state == CREATION_WRITING && creation->meta != NULL);
 	mt_place_of(creation->meta, cluster.place);
 	return mt_cluster_put(creation->meta, &cluster, creation_on_written, creation);
 }
@@ -144,6 +147,7 @@ creation_write(struct mt_creation *creation)
 	char error[MT_ERROR_BYTES] = "";
 	int rc;
 
+	assert(creation->sm.state == CREATION_LISTING);
 	/* The shards' number stays as it is made: too many for these nodes would serve nothing. */
 	if (mt_capacity_check(creation->port->links, creation->port->link_count,
 		creation_shard_count(creation), error, sizeof(error)) != 0) {
@@ -151,6 +155,7 @@ creation_write(struct mt_creation *creation)
 		return;
 	}
 	sm_move(&creation->sm, CREATION_WRITING);
+	loop_timer_stop(creation->port->loop, &creation->timer);
 	if (creation->meta == NULL)
 		creation->meta =
 		    creation->options.open(error, sizeof(error), creation->options.arg);
@@ -174,6 +179,7 @@ creation_on_listed(struct mt_call *call, int rc, const struct wire_node_reply *r
 	struct mt_creation *creation = node->creation;
 	bool is_empty = msg == NULL || msg->payload_bytes == 0;
 
+	assert(call == &node->call);
 	(void)call;
 	CHECK_OBJ(creation, CREATION_MAGIC);
 	is_empty = is_empty && (reply == NULL || reply->offset_bytes == 0);
@@ -214,6 +220,7 @@ creation_on_listed(struct mt_call *call, int rc, const struct wire_node_reply *r
 static void
 creation_begin_listing(struct mt_creation *creation)
 {
+	assert(mt_node_port_is_connected(creation->port));
 	sm_move(&creation->sm, CREATION_LISTING);
 	for (uint32_t i = 0; i < creation->port->link_count; i++) {
 		struct creation_node *node = &creation->nodes[i];
@@ -248,28 +255,40 @@ creation_on_link(struct mt_port *port, struct mt_link *link, bool is_up)
 static const struct mt_port_events creation_events = { .on_link = creation_on_link,
 	.on_objection = mt_node_port_on_objection };
 
+/* The nodes' time is over: one of them was not reached, or has not said what it holds. */
 static void
 creation_on_timer(struct loop_timer *timer, void *arg)
 {
 	struct mt_creation *creation = arg;
-	const struct mt_link *down = NULL;
+	const struct mt_link *late = NULL;
 
 	(void)timer;
 	CHECK_OBJ(creation, CREATION_MAGIC);
+	assert(creation->sm.state == CREATION_CONNECTING || creation->sm.state == CREATION_LISTING);
 	for (uint32_t i = 0; i < creation->port->link_count; i++) {
-		if (!mt_link_is_up(&creation->port->links[i]))
-			down = &creation->port->links[i];
+		const struct creation_node *node = &creation->nodes[i];
+
+		if (creation->sm.state == CREATION_LISTING ? !node->is_listed
+							   : !mt_link_is_up(node->link))
+			late = node->link;
 	}
-	assert(down != NULL); /* it would be listing */
-	creation_finish(creation, -EHOSTDOWN,
-	    "the node at %s was not reached (%s), and may hold data: start it, or leave it out for "
-	    "now",
-	    down->config.address, down->trouble[0] != '\0' ? down->trouble : "no answer");
+	assert(late != NULL); /* it would be further */
+	if (creation->sm.state == CREATION_LISTING)
+		creation_finish(creation, -EHOSTDOWN,
+		    "the node at %s does not list its extents in time, and may hold data: look at it, or "
+		    "leave it out for now",
+		    late->config.address);
+	else
+		creation_finish(creation, -EHOSTDOWN,
+		    "the node at %s was not reached (%s), and may hold data: start it, or leave it out "
+		    "for now",
+		    late->config.address, late->trouble[0] != '\0' ? late->trouble : "no answer");
 }
 
 static void
 creation_connect(struct mt_creation *creation)
 {
+	assert(creation->sm.state == CREATION_LOADING);
 	sm_move(&creation->sm, CREATION_CONNECTING);
 	mt_node_port_connect(creation->port);
 	loop_timer_start(creation->port->loop, &creation->timer,
@@ -283,6 +302,7 @@ creation_on_loaded(int rc, const struct meta_item *items, uint32_t count, void *
 {
 	struct mt_creation *creation = arg;
 
+	assert(creation->sm.state == CREATION_LOADING);
 	CHECK_OBJ(creation, CREATION_MAGIC);
 	if (rc != 0) {
 		creation_finish(creation, rc, "the metadata store cannot be read: %s",
@@ -328,6 +348,7 @@ mt_creation_start(const struct mt_creation_options *options, char *ret_error, si
 	struct mt_creation *creation = mt_calloc(1, sizeof(*creation));
 	int rc = 0;
 
+	assert(options->fn != NULL && (options->gateway.meta != NULL || options->open != NULL));
 	if (creation == NULL) {
 		(void)snprintf(ret_error, error_bytes, "out of memory");
 		return NULL;

@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* creation_main.c -- `cleave-gateway --create` from its beginning to its end, on a loop of its own */
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
+#include "start/creation_main.h"
+#include "base/check.h"
 #include "base/log.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
 #include "cluster/gateway_state.h"
 #include "meta/meta_lmdb.h"
 #include "start/creation.h"
-#include "start/creation_main.h"
-#include "start/starting.h"
+#include "start/store_path.h"
 
 #define ERROR_BYTES 512
-#define PATH_BYTES 4096
 
 struct creation_process {
 	struct loop *loop;
@@ -24,31 +20,12 @@ struct creation_process {
 	int rc;
 };
 
-/* Anything but "it is not there" is for who opens it to say. */
-static bool
-main_has_store(const char *meta_path)
-{
-	char file[PATH_BYTES];
-
-	if (snprintf(file, sizeof(file), "%s/data.mdb", meta_path) >= (int)sizeof(file))
-		return true;
-	return access(file, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
-}
-
-int
-mt_meta_path_check(const char *meta_path)
-{
-	if (main_has_store(meta_path))
-		return 0;
-	log_error("gateway: " MT_NO_CLUSTER_TEXT, meta_path);
-	return -ENOENT;
-}
-
 static void
 main_on_done(int rc, const char *text, void *arg)
 {
 	struct creation_process *process = arg;
 
+	assert(rc <= 0 && text[0] != '\0');
 	process->rc = rc;
 	if (rc == 0)
 		log_info("create: %s meta=%s", text, process->meta_path);
@@ -62,6 +39,7 @@ main_open(char *ret_error, size_t error_bytes, void *arg)
 {
 	struct creation_process *process = arg;
 
+	assert(process->meta == NULL);
 	process->meta = meta_lmdb_open(process->loop, process->meta_path, ret_error, error_bytes);
 	return process->meta;
 }
@@ -92,13 +70,14 @@ mt_creation_main(const struct mt_gateway_options *gateway, const char *meta_path
 	char error[ERROR_BYTES] = "";
 	int rc = -1;
 
+	assert(gateway->cluster_id != 0);
 	if (process.loop == NULL) {
 		log_error("create: no event loop");
 		return rc;
 	}
 	options.gateway.loop = process.loop;
 	/* A directory is made when the cluster is, and not for one that is refused. */
-	if (main_has_store(meta_path))
+	if (mt_store_path_has_store(meta_path))
 		options.gateway.meta = main_open(error, sizeof(error), &process);
 	if (error[0] != '\0')
 		log_error("create: metadata store: %s", error);

@@ -9,7 +9,5 @@ struct mt_gateway_options;
 
 /* mt_creation_main -- all of it, with an LMDB store in @meta_path. 0; else the log says why not. */
 int mt_creation_main(const struct mt_gateway_options *gateway, const char *meta_path);
-/* mt_meta_path_check -- 0; -ENOENT: there is no metadata store in @meta_path, and the log says so. */
-int mt_meta_path_check(const char *meta_path);
 
 #endif /* CLEAVE_MIDDLETIER_START_CREATION_MAIN_H */

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "catalog/cluster_key.h"
 #include "catalog/place.h"
@@ -15,9 +16,8 @@
 #include "cleave/meta.h"
 #include "cluster/gateway_state.h"
 #include "meta/meta_lmdb.h"
-#include "start/creation_main.h"
 #include "start/place_main.h"
-#include "start/starting.h"
+#include "start/store_path.h"
 
 #define ERROR_BYTES 512
 
@@ -34,6 +34,7 @@ struct place_process {
 static void
 place_end(struct place_process *process, int rc)
 {
+	assert(rc <= 0);
 	process->rc = rc;
 	loop_stop(process->loop);
 }
@@ -43,6 +44,7 @@ place_on_written(int rc, void *arg)
 {
 	struct place_process *process = arg;
 
+	assert(process->cluster.version != 0);
 	if (rc == -EAGAIN)
 		log_error("accept-copy: %s: somebody else changes the metadata store: run it again",
 		    process->meta_path);
@@ -66,6 +68,7 @@ place_read(struct place_process *process, const struct meta_item *item)
 	struct mt_cluster *cluster = &process->cluster;
 	const char *field;
 
+	assert(process->cluster_id != 0);
 	if (mt_cluster_decode(item->value, item->value_bytes, cluster, &field) != 0) {
 		log_error("accept-copy: %s: the key cluster cannot be understood: %s: run cleave "
 			  "recover",
@@ -142,6 +145,7 @@ mt_place_main(const struct mt_gateway_options *gateway, const char *meta_path)
 		.meta_path = meta_path };
 	int rc = mt_meta_path_check(meta_path); /* nothing is made where there is no store */
 
+	assert(gateway->cluster_id != 0);
 	if (rc != 0)
 		return rc;
 	process.loop = loop_ev_create(0);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/notify.h"
 #include "base/num.h"
@@ -24,6 +25,7 @@
 static struct loop *
 starting_loop(const struct mt_starting *starting)
 {
+	assert(starting->gateway != NULL);
 	return starting->gateway->options.loop;
 }
 
@@ -35,6 +37,7 @@ starting_add(struct mt_starting *starting, const char *format, ...)
 	size_t used = strlen(starting->text);
 	va_list args;
 
+	assert(used < sizeof(starting->text));
 	va_start(args, format);
 	(void)vsnprintf(starting->text + used, sizeof(starting->text) - used, format,
 	    args); /* cut */
@@ -48,6 +51,7 @@ starting_count(const struct mt_ask *ask, uint32_t *ret_count, uint32_t *ret_serv
 {
 	uint64_t score = 0;
 
+	assert(ask->left_count == 0);
 	*ret_count = *ret_serving = *ret_stopped = 0;
 	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
 		const struct mt_port_snapshot *snapshot = &ask->legs[i].snapshot;
@@ -93,6 +97,7 @@ starting_on_asked(struct mt_ask *ask, void *arg)
 	uint32_t count, serving, stopped;
 	uint64_t score = starting_count(ask, &count, &serving, &stopped);
 
+	assert(starting->is_asking);
 	starting->is_asking = false;
 	if (starting->is_over)
 		return;
@@ -133,6 +138,7 @@ starting_on_timer(struct loop_timer *timer, void *arg)
 {
 	struct mt_starting *starting = arg;
 
+	assert(!starting->is_over);
 	loop_timer_start(starting_loop(starting), timer, STARTING_LOOK_NS);
 	if (starting->is_asking)
 		return;
@@ -144,6 +150,7 @@ starting_on_timer(struct loop_timer *timer, void *arg)
 void
 mt_starting_begin(struct mt_starting *starting, struct mt_gateway *gateway)
 {
+	assert(gateway->sm.state != MT_GATEWAY_CREATED);
 	*starting = (struct mt_starting){ .gateway = gateway };
 	(void)snprintf(starting->text, sizeof(starting->text), "the metadata store is being read");
 	loop_timer_init(&starting->timer, starting_on_timer, starting);

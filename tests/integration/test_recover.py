@@ -101,16 +101,19 @@ def gateway_of_another_store_goes_on():
         c.volume_create("v", "64M")
         journal = os.path.join(c.folder, "journal")
         before = store_ids(c)
+        wrong = os.path.join(c.folder, "wrong")
         for words in (), ("--force",):
-            result = recover(c, *words, check_rc=False, folder=os.path.join(c.folder, "wrong"))
+            result = recover(c, *words, check_rc=False, folder=wrong)
             expect_error(result, CONNECTED, "--take", codes=(1,))
+            check(not os.path.exists(wrong), f"a refused recovery has left {wrong}")
         # Connected again, and idle: it has asked for nothing yet.
         line = len(c.gateway.lines)
         c.nodes[0].stop()
         c.nodes[0].start()
         c.gateway.wait_line("node 1: link up", from_line=line)
-        expect_error(recover(c, check_rc=False, folder=os.path.join(c.folder, "wrong")), CONNECTED,
-                     codes=(1,))
+        os.mkdir(wrong)
+        expect_error(recover(c, check_rc=False, folder=wrong), CONNECTED, codes=(1,))
+        check(not os.listdir(wrong), f"a refused recovery has left {os.listdir(wrong)}")
         write(c, journal, 1000)
         verify(c, journal)
         check(store_ids(c) == before, "a node obeys another store")

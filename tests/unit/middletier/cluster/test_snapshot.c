@@ -245,7 +245,7 @@ static bool
 is_asking(void *arg)
 {
 	(void)arg;
-	return peers[0].gateway->taking->sm.state == MT_TAKING_ASKING;
+	return mt_taking_state(peers[0].gateway) == MT_TAKING_ASKING;
 }
 
 /* I5: of a volume that grew before the cut, the old size would show a later write without an earlier one. */
@@ -264,7 +264,7 @@ Test(snapshot, a_volume_that_is_resized_meanwhile_has_none)
 	cr_assert(mt_rig_run_until(rig, is_asking, NULL));
 	put("volumes/v", grown);
 	free(grown);
-	cr_assert_leq(peers[0].gateway->taking->sm.state, MT_TAKING_NUMBERING, "it is too late");
+	cr_assert_leq(mt_taking_state(peers[0].gateway), MT_TAKING_NUMBERING, "it is too late");
 	cr_assert(sg_wait_replies(&qp, count));
 	cr_assert_eq(qp.replies[count - 1].header.status, status_from_errno(-EAGAIN));
 	cr_assert_not_null(strstr(qp.replies[count - 1].text, "resized"), "%s",
@@ -277,7 +277,7 @@ static bool
 lose_after_asking(void *arg)
 {
 	(void)arg;
-	if (peers[0].gateway->taking->sm.state == MT_TAKING_NUMBERING)
+	if (mt_taking_state(peers[0].gateway) == MT_TAKING_NUMBERING)
 		unserved->sm.state = MT_SHARD_REPLAYING;
 	return unserved->sm.state == MT_SHARD_REPLAYING;
 }

@@ -8,9 +8,10 @@
 
 #include "base/num.h"
 #include "cleave/wire.h"
-#include "middletier/control/control.h"
+#include "middletier/control/control_request.h"
 #include "middletier/control/control_volume.h"
 #include "middletier/manifest/edit.h"
+#include "middletier/meta/meta_store.h"
 #include "support/sim_gateway.h"
 
 static struct sg sg;
@@ -327,6 +328,40 @@ Test(control, sweep_tells_and_confirms)
 	json_decref(answer);
 	expect_error("{\"op\":\"sweep\",\"confirm\":1}", -EINVAL, "confirm");
 	expect_error("{\"op\":\"sweep\",\"force\":true}", -EINVAL, "force");
+}
+
+/* A process that is stopped inside a commit holds the store's lock: durable keys wait for it, for as long as it likes. */
+Test(control, who_looks_is_answered_while_the_store_stalls)
+{
+	static const char *const looks[] = {
+		"{\"op\":\"volume.show\",\"name\":\"a\"}",
+		"{\"op\":\"volume.list\"}",
+		"{\"op\":\"volume.usage\",\"name\":\"a\"}",
+		"{\"op\":\"volume.open\",\"name\":\"a\"}",
+		"{\"op\":\"snapshot.list\"}",
+	};
+
+	json_decref(expect_ok("{\"op\":\"volume.create\",\"name\":\"a\",\"size_bytes\":8192}"));
+	meta_store_set_stalled(sg.store, true);
+	for (uint32_t i = 0; i < NUM_COUNT(looks); i++)
+		json_decref(expect_ok(looks[i]));
+	meta_store_set_stalled(sg.store, false);
+	expect_error("{\"op\":\"volume.show\",\"name\":\"b\"}", -ENOENT, "b");
+	json_decref(expect_ok("{\"op\":\"volume.delete\",\"name\":\"a\"}"));
+	expect_error(looks[0], -ENOENT, "a");
+}
+
+Test(control, a_look_that_waits_goes_with_its_gateway)
+{
+	static const char text[] = "{\"op\":\"volume.list\"}";
+	const struct wire_header header = { .opcode = WIRE_CONTROL, .request_id = 7 };
+
+	meta_store_set_stalled(sg.store, true);
+	sg_send(&qp, &header, text, sizeof(text) - 1);
+	sg_run_for(&sg, NUM_MS(10));
+	sg_kill(&sg);
+	sg_run_for(&sg, NUM_S(2));
+	cr_assert_eq(qp.reply_count, 0);
 }
 
 Test(control, changes_survive_a_kill)

@@ -34,6 +34,7 @@ static struct mt_rig *rig;
 static struct meta_snapshot *empty;
 static uint64_t store_count = 1; /* the first is the rig's own */
 static uint32_t fail_nth;        /* allocation of the next rebuild; 0: none */
+static bool is_storeless;        /* there is no store; a rebuild makes one, if it comes to that */
 
 struct outcome {
 	struct mt_rebuild *rebuild;
@@ -87,11 +88,24 @@ is_done(void *arg)
 	return ((struct outcome *)arg)->is_done;
 }
 
+static struct meta *
+open_store(char *ret_error, size_t error_bytes, void *arg)
+{
+	struct outcome *outcome = arg;
+
+	(void)ret_error;
+	(void)error_bytes;
+	cr_assert_null(outcome->meta);
+	outcome->meta = meta_memory_open(rig->store, outcome->loop);
+	return outcome->meta;
+}
+
 static void
 rebuild_start(struct outcome *outcome, bool is_forced, uint32_t shard_count)
 {
 	struct mt_rebuild_options options = { .gateway = rig->gateway_options,
 		.is_forced = is_forced,
+		.open = open_store,
 		.fn = on_rebuilt,
 		.arg = outcome };
 
@@ -99,9 +113,8 @@ rebuild_start(struct outcome *outcome, bool is_forced, uint32_t shard_count)
 	if (!sim_host_is_up(rig->gateway_host))
 		sim_host_start(rig->gateway_host);
 	outcome->loop = sim_loop_create(rig->world, "gateway");
-	outcome->meta = meta_memory_open(rig->store, outcome->loop);
 	options.gateway.loop = outcome->loop;
-	options.gateway.meta = outcome->meta;
+	options.gateway.meta = is_storeless ? NULL : open_store(NULL, 0, outcome);
 	options.gateway.shard_count = shard_count;
 	options.gateway.store_id = (struct store_id){ 0x570e, ++store_count };
 	mt_alloc_fail_at(fail_nth);
@@ -112,7 +125,8 @@ static void
 rebuild_end(struct outcome *outcome)
 {
 	mt_rebuild_destroy(outcome->rebuild);
-	outcome->meta->ops->close(outcome->meta);
+	if (outcome->meta != NULL)
+		outcome->meta->ops->close(outcome->meta);
 	loop_destroy(outcome->loop);
 	sim_host_kill(rig->gateway_host, SIM_DEATH_RESET);
 	sim_host_start(rig->gateway_host);
@@ -634,6 +648,28 @@ Test(rebuild, empty_nodes_hold_no_cluster)
 	}
 	mt_rig_run(rig, NUM_S(1));
 	expect_refused(-ENODATA, "there is no cluster");
+}
+
+/* A recovery that is refused leaves no directory with an empty store behind. */
+Test(rebuild, store_is_made_for_a_rebuild_that_is_not_refused)
+{
+	struct outcome outcome;
+
+	make_volume("a", 1);
+	write_blocks(0, 4);
+	lose_store();
+	is_storeless = true;
+	rebuild_start(&outcome, false, 3);
+	cr_assert(mt_rig_run_until(rig, is_done, &outcome));
+	cr_assert_eq(outcome.rc, -EINVAL, "%s", outcome.text);
+	cr_assert_null(outcome.meta);
+	rebuild_end(&outcome);
+	rebuild_start(&outcome, false, 2);
+	cr_assert(mt_rig_run_until(rig, is_done, &outcome));
+	cr_assert_eq(outcome.rc, 0, "%s", outcome.text);
+	cr_assert_not_null(outcome.meta);
+	rebuild_end(&outcome);
+	start_and_expect(1, 4);
 }
 
 Test(rebuild, wrong_number_of_shards_is_named)

@@ -17,7 +17,7 @@
 #include "middletier/common/metric.h"
 #include "middletier/common/port.h"
 #include "middletier/common/shard.h"
-#include "middletier/control/control.h"
+#include "middletier/control/control_request.h"
 #include "middletier/gateway/gateway.h"
 #include "splitlib/sim/loop_sim.h"
 #include "support/sim_gateway.h"

@@ -579,6 +579,22 @@ Test(takeover, lost_root_stops_the_shard)
 	cr_assert(mt_rig_logged(rig, "another gateway has taken it over"));
 }
 
+/* A root from nowhere: its epoch would use up the shard's epochs, and shut its owner out. */
+Test(takeover, nodes_that_refuse_its_epoch_say_why)
+{
+	struct mt_root root;
+
+	mt_rig_up(rig);
+	root = *mt_rig_shard(rig, 0)->root;
+	root.epoch += 1u << 21;
+	put_root(&root);
+	mt_rig_gateway_kill(rig);
+	mt_rig_gateway_start(rig);
+	mt_rig_run(rig, NUM_S(30));
+	cr_assert_eq(mt_rig_shard(rig, 0)->sm.state, MT_SHARD_AGREEING);
+	cr_assert(mt_rig_logged(rig, "to freeze extent 0.1.1: an epoch far above the fence"));
+}
+
 Test(takeover, root_that_makes_no_sense_is_not_taken_over)
 {
 	int outcome = 0;

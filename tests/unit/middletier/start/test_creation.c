@@ -164,6 +164,40 @@ Test(creation, a_node_that_is_away_may_hold_data)
 	expect_refused(-EHOSTDOWN, "sim://node2:1 was not reached");
 }
 
+static bool
+is_linked(void *arg)
+{
+	(void)arg;
+	return mt_rig_logged(rig, "node 1: link up") && mt_rig_logged(rig, "node 2: link up") &&
+	    mt_rig_logged(rig, "node 3: link up");
+}
+
+/* All are up, and one says nothing of what it holds. */
+Test(creation, a_node_that_falls_silent_is_named)
+{
+	struct outcome outcome = { .loop = sim_loop_create(rig->world, "gateway") };
+	struct mt_creation_options options = { .gateway = rig->gateway_options,
+		.open = open_store,
+		.fn = on_made,
+		.arg = &outcome };
+	struct mt_creation *creation;
+
+	options.gateway.loop = outcome.loop;
+	options.gateway.store_id = (struct store_id){ 9, 9 };
+	creation = mt_creation_start(&options, outcome.text, sizeof(outcome.text));
+	cr_assert_not_null(creation);
+	cr_assert(mt_rig_run_until(rig, is_linked, NULL));
+	sim_loop_pause(rig->nodes[1].loop, NUM_S(600));
+	cr_assert(mt_rig_run_until(rig, is_made, &outcome));
+	cr_assert_eq(outcome.rc, -EHOSTDOWN, "%s", outcome.text);
+	cr_assert_not_null(strstr(outcome.text, "sim://node2:1"), "%s", outcome.text);
+	mt_creation_destroy(creation);
+	cr_assert_null(outcome.meta);
+	loop_destroy(outcome.loop);
+	sim_host_kill(rig->gateway_host, SIM_DEATH_RESET);
+	sim_host_start(rig->gateway_host);
+}
+
 /* What a cluster of before has left at the nodes, whose store is gone. */
 static void
 lose_store(bool has_served)

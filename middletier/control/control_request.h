@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* control_request.h -- a control request: taken on a port, run on main, answered on the port */
+#ifndef CLEAVE_MIDDLETIER_CONTROL_CONTROL_REQUEST_H
+#define CLEAVE_MIDDLETIER_CONTROL_CONTROL_REQUEST_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/sm.h"
+#include "catalog/holder.h"
+#include "catalog/scope.h"
+#include "catalog/snapshot.h"
+#include "catalog/volume.h"
+#include "cleave/loop.h"
+#include "common/port.h"
+
+struct mt_control_request;
+struct mt_gateway;
+struct mt_session;
+struct split_msg;
+struct wire_control;
+
+#define MT_CONTROL_TEXT_BYTES_MAX (64u * 1024u)
+#define MT_CONTROL_IN_FLIGHT_MAX 16u /* control requests a port takes at a time; more get BUSY */
+
+/* An op: a request can ask for it, by its name. */
+struct mt_control_op {
+	const char *name;
+	bool is_change; /* they run one after the other; is_volume, too */
+	bool is_volume; /* other gateways' changes are read first */
+	/* Ends in mt_control_finish, or in one that fails: now or later, or runs again. */
+	void (*run)(struct mt_control_request *request);
+};
+
+/* A request that main has is in one of these; see control_request.c. */
+enum mt_control_state {
+	MT_CONTROL_TAKEN,
+	MT_CONTROL_QUEUED,  /* a change, behind others */
+	MT_CONTROL_READING, /* the tables, as other gateways have left them */
+	MT_CONTROL_RUNNING, /* the op */
+	MT_CONTROL_ANSWERED,
+	MT_CONTROL_STATE_NR
+};
+
+/* A control request: a slot of its port, filled there, run on main, answered there. */
+struct mt_control_request {
+	struct loop_link link; /* gateway->control_queue */
+	struct loop_post post;
+	struct mt_port *port;
+	struct mt_gateway *gateway;
+	struct mt_session *session;
+	struct split_msg *msg;
+	uint64_t request_id;
+	bool is_busy;
+	bool is_left; /* by the port, for main: who asked has gone */
+	char peer[MT_HOLDER_ADDRESS_BYTES];
+	char *text; /* the request's, NUL-terminated */
+	uint32_t text_bytes;
+	void (*begin)(struct mt_control_request *request); /* on main, once */
+	/* Main's. */
+	struct sm sm;
+	const struct mt_control_op *op;
+	json_t *in;
+	struct mt_volumes_waiter waiter; /* READING; and of a change, when it is done */
+	struct loop_timer look_timer;    /* READING, of one that only looks */
+	uint32_t conflict_count;         /* with changes of other gateways */
+	struct mt_volume volume;         /* of the volume.* ops: wish, then result */
+	bool is_forced;                  /* also where it would be refused */
+	bool has_snapshots;              /* volume.delete: these as well */
+	struct {
+		uint64_t session_id;
+		struct mt_holder holder; /* the newcomer */
+		bool is_take, is_taken;  /* it may take the volume from another; it has */
+		bool is_held;            /* it was refused: another has the volume */
+	} attach;                        /* control_attach.c */
+	struct {
+		char snapshot_name[MT_NAME_BYTES];
+		char new_name[MT_NAME_BYTES]; /* of a clone; of a volume to be renamed */
+		struct mt_snapshot snapshot;
+		uint64_t wanted_bytes; /* volume.resize */
+		bool must_shrink, is_check;
+		int rc; /* the transaction's */
+		void (*fn)(struct mt_control_request *request);
+	} change; /* control_change.c, and those that use it */
+	/* The answer. */
+	int rc;
+	char *answer; /* NULL: out of memory */
+};
+
+/*
+ * mt_control_take -- a message becomes a request; @begin runs on main, and calls mt_control_run or an end
+ *
+ * Ownership: @msg is the request's until it is answered.
+ * Errors:    none to the caller. Without a free slot, or memory, the answer is BUSY, or NO_MEMORY.
+ * Threads:   the port's of @session.
+ */
+void mt_control_take(struct mt_session *session, struct split_msg *msg,
+    const struct wire_control *control, void (*begin)(struct mt_control_request *request));
+/* mt_control_run -- main, of begin: @op runs, now or when it is its turn, and again after a conflict. */
+void mt_control_run(struct mt_control_request *request, const struct mt_control_op *op);
+
+/* The ends of an op: one of them, once, as its last act; on main. @request is the port's then. */
+/* mt_control_finish -- @out is taken over; NULL: out of memory. */
+void mt_control_finish(struct mt_control_request *request, json_t *out);
+/* mt_control_fail -- @rc, a negative errno, travels as a status; @text is for people. */
+void mt_control_fail(struct mt_control_request *request, int rc, const char *text);
+/* mt_control_fail_json -- @out, taken over, has a member "error"; NULL: out of memory. */
+void mt_control_fail_json(struct mt_control_request *request, int rc, json_t *out);
+/* mt_control_fail_volume -- names request->volume; -EAGAIN, a conflict with another gateway, is run again first. */
+void mt_control_fail_volume(struct mt_control_request *request, int rc);
+/* mt_control_refuse -- mt_control_fail with a sentence; what is longer than MT_ERROR_BYTES is cut. */
+void mt_control_refuse(struct mt_control_request *request, int rc, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* mt_control_peer -- the address that it came from, for people. */
+const char *mt_control_peer(const struct mt_control_request *request);
+/* mt_control_is_left -- main: nobody is there any more to hear the answer. A peer may go any time after. */
+bool mt_control_is_left(const struct mt_control_request *request);
+
+/* mt_control_init -- the port is being opened: its slots. 0; -ENOMEM. */
+int mt_control_init(struct mt_port *port);
+/* mt_control_fini -- nobody runs the port's loop, nor main's requests, any more. */
+void mt_control_fini(struct mt_port *port);
+/* mt_control_on_left -- on the port's thread: @session's peer has gone; what it asked for may still wait. */
+void mt_control_on_left(struct mt_session *session);
+/* mt_control_drop_all -- main: the gateway goes; what waits will not be run. */
+void mt_control_drop_all(struct mt_gateway *gateway);
+
+#endif /* CLEAVE_MIDDLETIER_CONTROL_CONTROL_REQUEST_H */

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* command_line.h -- the options of cleave-gateway as they are typed: their table, and what they mean to a gateway */
+#ifndef CLEAVE_MIDDLETIER_START_COMMAND_LINE_H
+#define CLEAVE_MIDDLETIER_START_COMMAND_LINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/config.h"
+
+struct mt_gateway_options;
+
+#define MT_COMMAND_LINE_ERROR_BYTES 1024u
+
+/* As config_parse fills it: each value is in the range that the table gives. Times are in ns, but lease_ms. */
+struct mt_command_line {
+	const char *meta;
+	struct config_list ports, nodes;
+	const char *cluster_id;
+	const char *metrics;
+	uint64_t shards;
+	uint64_t device_memory;
+	bool wants_huge_pages;
+	uint64_t engine_threads, merge_threads;
+	uint64_t min_replicas;
+	uint64_t node_timeout;
+	uint64_t gateway_id;
+	uint64_t lease_ms;
+	uint64_t session_timeout;
+	uint64_t repair_after, repair_rate;
+	uint64_t scrub_interval, sweep_interval, orphan_grace, log_bytes;
+	uint64_t index_cache;
+	uint64_t frame_bytes;
+	unsigned log_level;
+	bool is_creation, is_recovery, is_forced, must_take, is_accepting;
+};
+
+extern const struct config_program mt_command_line_program;
+
+/*
+ * mt_command_line_take -- the options that a gateway gets, and how they fit together
+ *
+ * Ownership: @ret_options borrows the texts of @values. What the command line does not tell (loop, meta, ids) is
+ *            the caller's to set.
+ * Returns:   0; -EINVAL, and @ret_error names the option, what is wrong with it, and what would be right.
+ * Threads:   any; may log a warning.
+ */
+int mt_command_line_take(const struct mt_command_line *values,
+    struct mt_gateway_options *ret_options, char *ret_error, size_t error_bytes);
+
+#endif /* CLEAVE_MIDDLETIER_START_COMMAND_LINE_H */
