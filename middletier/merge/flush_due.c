@@ -278,7 +278,6 @@ flush_due_find(struct flush_due *due, struct mt_merge_input *ret_input)
 	uint64_t now_ns = loop_now_ns(shard->port->loop);
 	int rc = -ENOENT;
 
-	assert(shard->sm.state == MT_SHARD_SERVING);
 	/* In turns: a log that stays full must not let garbage fill the disks. */
 	if (due->was_flush)
 		rc = due_compaction(due, ret_input);

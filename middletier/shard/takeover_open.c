@@ -83,7 +83,6 @@ takeover_drop_empties(struct mt_takeover *takeover)
 {
 	struct mt_manifest_state *state = &takeover->state;
 
-	assert(takeover->empty_count <= state->extent_count);
 	if (takeover->empties == NULL)
 		takeover->empties =
 		    mt_calloc(num_max(state->extent_count, 1), sizeof(struct mt_extent *));
