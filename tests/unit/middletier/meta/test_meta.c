@@ -341,7 +341,8 @@ META_TEST(list_of_both_is_sorted)
 	cr_assert_eq(list(f, "gateways/").item_count, 2);
 }
 
-META_TEST(nothing_about_leases_waits_for_the_disk)
+/* Of several hosts a store waits for the disks of most of them, also with what is about leases. */
+META_TEST_OF_A_HOST(nothing_about_leases_waits_for_the_disk)
 {
 	uint64_t lease = grant(f, NUM_S(1000)), other;
 	struct answer durable = { 0 }, watch = { 0 }, behind = { 0 };
