@@ -14,6 +14,26 @@
 #include "splitlib/sim/loop_sim.h"
 #include "unit/meta_fixture.h"
 
+/* ---- a real etcd, one for all tests ---- */
+
+static struct real_etcd real_members;
+
+/* Tests are processes of their own, which see what is in the environment. */
+ReportHook(PRE_ALL)(struct criterion_test_set *tests)
+{
+	(void)tests;
+	if (!real_etcd_is_here())
+		return;
+	real_etcd_start(&real_members, 1);
+	(void)setenv(REAL_ETCD_URL, real_members.urls[0], 1);
+}
+
+ReportHook(POST_ALL)(struct criterion_global_stats *stats)
+{
+	(void)stats;
+	real_etcd_stop(&real_members);
+}
+
 /* ---- keys ---- */
 
 META_TEST(empty_store_has_no_keys)
