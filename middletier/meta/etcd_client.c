@@ -71,14 +71,17 @@ etcd_client_trouble(struct etcd_client *client, uint32_t endpoint, const char *t
 {
 	CHECK_OBJ(client, ETCD_CLIENT_MAGIC);
 	assert(text != NULL);
-	(void)snprintf(client->trouble, sizeof(client->trouble), "%s: %s",
-	    etcd_client_endpoint_name(client, endpoint), text);
+	/* Trouble that does not go away is not hidden by one that may. */
+	if (!client->is_refused)
+		(void)snprintf(client->trouble, sizeof(client->trouble), "%s: %s",
+		    etcd_client_endpoint_name(client, endpoint), text);
 }
 
 /* Trouble that no other member cures: for people, at once. */
 void
 etcd_client_refuse(struct etcd_client *client, uint32_t endpoint, const char *text)
 {
+	client->is_refused = false;
 	etcd_client_trouble(client, endpoint, text);
 	client->is_refused = true;
 	log_limited(LOG_ERROR, "meta: etcd: %s", client->trouble);
