@@ -136,7 +136,7 @@ call_fail(struct etcd_call *call, bool was_sent, const char *why)
 {
 	struct etcd_client *client = call->client;
 
-	client->endpoints[call->endpoint].is_confirmed = false;
+	etcd_client_prove(client, call->endpoint, false);
 	if (call->sm.state == CALL_SENT && was_sent && !call->may_repeat) {
 		etcd_client_trouble(client, call->endpoint, why);
 		etcd_client_tell_silence(client);
@@ -248,7 +248,7 @@ call_on_proof(struct etcd_call *call, const struct etcd_answer *answer)
 		call_fail(call, false, "it belongs to another etcd");
 		return;
 	}
-	client->endpoints[call->endpoint].is_confirmed = true;
+	etcd_client_prove(client, call->endpoint, true);
 	sm_move(&call->sm, CALL_WAITING);
 	call_step(call);
 }
@@ -401,7 +401,7 @@ call_step(struct etcd_call *call)
 	call->endpoint = client->current[call->line];
 	if (client->user != NULL && client->token == NULL) {
 		call_post_name(call, try_ns);
-	} else if (!client->endpoints[call->endpoint].is_confirmed) {
+	} else if (!etcd_client_is_proven(client, call->endpoint)) {
 		call_post_proof(call, try_ns);
 	} else {
 		call->known_revision = client->revision;

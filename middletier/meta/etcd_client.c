@@ -15,6 +15,8 @@
 
 #define TRY_NS NUM_S(1)
 #define TOLD_NS NUM_S(10)
+/* Whoever answers at an address may be another etcd's after that long: it takes time to put it there. */
+#define PROVEN_NS NUM_S(10)
 #define REVISION_BITS 48u
 #define REVISION_MASK ((UINT64_C(1) << REVISION_BITS) - 1)
 
@@ -98,6 +100,23 @@ etcd_client_skip(struct etcd_client *client, enum etcd_line line, uint32_t endpo
 }
 
 bool
+etcd_client_is_proven(const struct etcd_client *client, uint32_t endpoint)
+{
+	CHECK_OBJ(client, ETCD_CLIENT_MAGIC);
+	assert(endpoint < client->endpoint_count);
+	return loop_now_ns(client->loop) < client->endpoints[endpoint].proven_until_ns;
+}
+
+void
+etcd_client_prove(struct etcd_client *client, uint32_t endpoint, bool is_ours)
+{
+	CHECK_OBJ(client, ETCD_CLIENT_MAGIC);
+	assert(endpoint < client->endpoint_count);
+	client->endpoints[endpoint].proven_until_ns =
+	    is_ours ? loop_now_ns(client->loop) + PROVEN_NS : 0;
+}
+
+bool
 etcd_client_is_ours(struct etcd_client *client, uint32_t endpoint, uint64_t cluster_id)
 {
 	char text[ETCD_TROUBLE_BYTES];
@@ -107,7 +126,7 @@ etcd_client_is_ours(struct etcd_client *client, uint32_t endpoint, uint64_t clus
 		client->cluster_id = cluster_id;
 	if (client->cluster_id == cluster_id)
 		return true;
-	client->endpoints[endpoint].is_confirmed = false;
+	etcd_client_prove(client, endpoint, false);
 	(void)snprintf(text, sizeof(text),
 	    "it belongs to another etcd, %016" PRIx64 ", than the members that answered before, "
 	    "%016" PRIx64 ": list the members of one etcd alone",
@@ -122,7 +141,7 @@ etcd_client_be_good(struct etcd_client *client, uint32_t endpoint)
 {
 	uint64_t now_ns = loop_now_ns(client->loop);
 
-	client->endpoints[endpoint].is_confirmed = true;
+	etcd_client_prove(client, endpoint, true);
 	if (client->told_ns > client->good_ns)
 		log_info("meta: etcd answers again endpoint=%s silent_s=%" PRIu64,
 		    etcd_client_endpoint_name(client, endpoint),

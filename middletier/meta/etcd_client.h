@@ -48,7 +48,7 @@ struct etcd_client_options {
 
 struct etcd_endpoint {
 	char name[ETCD_ENDPOINT_BYTES];
-	bool is_confirmed; /* it is of our cluster, as of its last answer */
+	uint64_t proven_until_ns; /* it is of our cluster, as far as its last answer proves */
 };
 
 struct etcd_client {
@@ -102,6 +102,10 @@ void etcd_client_refuse(struct etcd_client *client, uint32_t endpoint, const cha
 bool etcd_client_is_ours(struct etcd_client *client, uint32_t endpoint, uint64_t cluster_id);
 /* etcd_client_be_good -- @endpoint has answered what it was asked */
 void etcd_client_be_good(struct etcd_client *client, uint32_t endpoint);
+/* etcd_client_is_proven -- @endpoint is of our etcd: it has said so, and no connection has failed since */
+bool etcd_client_is_proven(const struct etcd_client *client, uint32_t endpoint);
+/* etcd_client_prove -- it has said so now; @is_ours false: it must say so again before it is asked anything */
+void etcd_client_prove(struct etcd_client *client, uint32_t endpoint, bool is_ours);
 /* etcd_client_tell_silence -- a try has failed: say so, if none has succeeded for a while */
 void etcd_client_tell_silence(struct etcd_client *client);
 /* etcd_client_set_back -- @endpoint tells @revision, though @known_revision was there before: a new generation */

@@ -155,7 +155,7 @@ grant_forget(struct etcd_leases *leases, uint64_t id)
 {
 	struct etcd_grant *grant = grant_find(leases, id);
 
-	/* One that was given up is remembered: the store, set back, may have it still. */
+	/* A lease that was given up is remembered: the store, set back, may have it still. */
 	if (grant == NULL || grant->is_over)
 		return;
 	list_remove(&grant->link);
