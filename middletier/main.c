@@ -3,8 +3,8 @@
  * main.c -- cleave-gateway: options, the metadata store, signals; nothing else
  *
  * The metadata directory also holds "gateway-id", 16 hex digits chosen once: a shard's root names its
- * owner by it. Several gateways of one host share the directory, each with its --gateway-id. The boot
- * id is new with every start.
+ * owner by it. Several gateways of one host share the directory, each with its --gateway-id; those that share
+ * an etcd have no directory, and each must be given one. The boot id is new with every start.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +38,7 @@
 #include "extent/capacity.h"
 #include "extent/node_link.h"
 #include "gateway/gateway.h"
-#include "meta/meta_lmdb.h"
+#include "meta/meta_open.h"
 #include "rebuild/rebuild_main.h"
 #include "start/creation_main.h"
 #include "start/place_main.h"
@@ -48,9 +48,15 @@
 #define ERROR_BYTES 512
 #define PATH_BYTES 4096
 #define CPU_MAX 1023u
+#define LEASE_MS 3000u
+/* An election takes an etcd up to four seconds: all gateways would lose a lease of three each time. */
+#define LEASE_ETCD_MS 10000u
+#define LEASE_ETCD_MIN_MS 5000u
 
 struct main_options {
 	const char *meta;
+	const char *meta_ca, *meta_cert, *meta_key, *meta_user, *meta_password_file;
+	unsigned meta_compact; /* of yes_no */
 	struct config_list ports, nodes;
 	const char *cluster_id;
 	const char *metrics;
@@ -73,10 +79,30 @@ struct main_options {
 
 static const char *const log_levels[] = { "trace", "debug", "info", "warn", "error", "off", NULL };
 
+static const char *const yes_no[] = { "no", "yes", NULL };
+
 static const struct config_option option_table[] = {
-	{ "meta", 0, CONFIG_STRING, offsetof(struct main_options, meta), "DIR",
-	    "Directory of the metadata store; --create and --recover make it.", NULL, true, 0, 0,
-	    NULL },
+	{ "meta", 0, CONFIG_STRING, offsetof(struct main_options, meta),
+	    "DIR|etcd[s]://HOST:PORT[,...][/PREFIX]",
+	    "The metadata store: a directory, for the gateways of one host, which --create and --recover "
+	    "make; or an etcd of version 3.4 or newer, for those of several.",
+	    NULL, true, 0, 0, NULL },
+	{ "meta-ca", 0, CONFIG_STRING, offsetof(struct main_options, meta_ca), "FILE",
+	    "With etcds://: who signs its certificates, in PEM; by default the system's authorities.",
+	    NULL, false, 0, 0, NULL },
+	{ "meta-cert", 0, CONFIG_STRING, offsetof(struct main_options, meta_cert), "FILE",
+	    "With etcds://: the certificate to show it, in PEM, without a common name.", NULL,
+	    false, 0, 0, NULL },
+	{ "meta-key", 0, CONFIG_STRING, offsetof(struct main_options, meta_key), "FILE",
+	    "With etcds://: that certificate's key, in PEM.", NULL, false, 0, 0, NULL },
+	{ "meta-user", 0, CONFIG_STRING, offsetof(struct main_options, meta_user), "NAME",
+	    "With an etcd that has users: which one this is.", NULL, false, 0, 0, NULL },
+	{ "meta-password-file", 0, CONFIG_STRING, offsetof(struct main_options, meta_password_file),
+	    "FILE", "That user's password: the first line of FILE.", NULL, false, 0, 0, NULL },
+	{ "meta-compact", 0, CONFIG_CHOICE, offsetof(struct main_options, meta_compact), "WHETHER",
+	    "With an etcd: shorten its history to the last minutes, since it keeps all by default; no: "
+	    "others who use it do.",
+	    "yes", false, 0, 0, yes_no },
 	{ "port", 0, CONFIG_LIST, offsetof(struct main_options, ports),
 	    "tcp://HOST:PORT[,cpu=N] or verbs://...", "Listen here for clients; one thread each.",
 	    NULL, false, 0, 0, NULL },
@@ -113,8 +139,9 @@ static const struct config_option option_table[] = {
 	    "whose number the store's directory holds.",
 	    "0", false, 0, INT64_MAX, NULL },
 	{ "lease-ms", 0, CONFIG_U64, offsetof(struct main_options, lease_ms), "MS",
-	    "A gateway that is silent for this long loses its shards to the others.", "3000", false,
-	    200, 600000, NULL },
+	    "A gateway that is silent for this long loses its shards to the others (3000; with an etcd "
+	    "10000, and at least 5000: it answers nothing while it elects a leader).",
+	    NULL, false, 200, 600000, NULL },
 	{ "session-timeout", 0, CONFIG_DURATION, offsetof(struct main_options, session_timeout),
 	    "DURATION",
 	    "A writer that did not close its volume and is silent for this long has left it. The same "
@@ -176,9 +203,9 @@ static const struct config_option option_table[] = {
 
 static const struct config_program program = {
 	.name = "cleave-gateway",
-	.synopsis = "--meta DIR --port ADDR --node ADDR --cluster-id HEX [options]\n"
-		    "--create --meta DIR --node ADDR --cluster-id HEX [--shards N]\n"
-		    "--recover --meta DIR --node ADDR --cluster-id HEX [--force] [--take]\n"
+	.synopsis = "--meta STORE --port ADDR --node ADDR --cluster-id HEX [options]\n"
+		    "--create --meta STORE --node ADDR --cluster-id HEX [--shards N]\n"
+		    "--recover --meta STORE --node ADDR --cluster-id HEX [--force] [--take]\n"
 		    "--accept-copy --meta DIR --node ADDR --cluster-id HEX",
 	.purpose = "The middle tier of a Cleave cluster: takes blocks from clients, compresses and "
 		   "replicates them.",
@@ -316,7 +343,55 @@ check_domains(const struct main_options *values, const struct mt_gateway_options
 }
 
 static int
-take_options(const struct main_options *values, struct mt_gateway_options *options)
+take_where(const struct main_options *values, bool is_server, struct meta_where *where)
+{
+	const char *wrong;
+
+	*where = (struct meta_where){ .place = values->meta,
+		.gateway_id = is_server ? values->gateway_id : 0,
+		.ca = values->meta_ca,
+		.cert = values->meta_cert,
+		.key = values->meta_key,
+		.user = values->meta_user,
+		.password_file = values->meta_password_file,
+		.keeps_history = values->meta_compact == 0 };
+	wrong = meta_where_check(where);
+	if (wrong != NULL)
+		return usage_error("--meta: '%s': %s", values->meta, wrong);
+	if (meta_where_directory(where) != NULL)
+		return 0;
+	if (is_server && values->gateway_id == 0)
+		return usage_error("--gateway-id is required with an etcd: a number of its own for "
+				   "each gateway that shares it");
+	if (values->is_accepting)
+		return usage_error(
+		    "--accept-copy is about a store in a directory, not about an etcd");
+	return 0;
+}
+
+static int
+take_lease(const struct main_options *values, const struct meta_where *where,
+    struct mt_gateway_options *options)
+{
+	bool is_etcd = meta_where_directory(where) == NULL;
+	uint64_t lease_ms = values->lease_ms;
+
+	if (lease_ms == 0)
+		lease_ms = is_etcd ? LEASE_ETCD_MS : LEASE_MS;
+#ifndef CLEAVE_TEST_BUILD
+	if (is_etcd && lease_ms < LEASE_ETCD_MIN_MS)
+		return usage_error("--lease-ms: %" PRIu64
+				   ": at least %u with an etcd, which answers "
+				   "nothing for seconds while it elects a leader",
+		    lease_ms, LEASE_ETCD_MIN_MS);
+#endif
+	options->lease_ns = NUM_MS(lease_ms);
+	return 0;
+}
+
+static int
+take_options(const struct main_options *values, struct mt_gateway_options *options,
+    struct meta_where *where)
 {
 	bool is_server = !values->is_recovery && !values->is_creation && !values->is_accepting;
 	int rc = is_server ? take_ports(&values->ports, options) : 0;
@@ -332,6 +407,8 @@ take_options(const struct main_options *values, struct mt_gateway_options *optio
 	if (values->must_take && !values->is_recovery)
 		return usage_error("--take goes with --recover alone");
 	if (rc == 0)
+		rc = take_where(values, is_server, where);
+	if (rc == 0)
 		rc = take_nodes(&values->nodes, options);
 	if (rc == 0 && is_server)
 		rc = check_domains(values, options);
@@ -340,6 +417,7 @@ take_options(const struct main_options *values, struct mt_gateway_options *optio
 	if (mt_hex_parse(values->cluster_id, &options->cluster_id) != 0 || options->cluster_id == 0)
 		return usage_error("--cluster-id: '%s': 16 hex digits, not all 0",
 		    values->cluster_id);
+	where->cluster_id = options->cluster_id;
 	options->shard_count = (uint32_t)values->shards;
 	options->device_bytes = values->device_memory;
 	options->wants_huge_pages = values->wants_huge_pages;
@@ -348,7 +426,9 @@ take_options(const struct main_options *values, struct mt_gateway_options *optio
 	options->min_replicas = (uint32_t)values->min_replicas;
 	options->node_timeout_ns = values->node_timeout;
 	options->gateway_id = values->gateway_id;
-	options->lease_ns = NUM_MS(values->lease_ms);
+	rc = take_lease(values, where, options);
+	if (rc != 0)
+		return rc;
 	options->session_ns = values->session_timeout;
 	options->repair_after_ns = values->repair_after;
 	options->repair_bytes_per_s = values->repair_rate;
@@ -476,6 +556,10 @@ on_signal(int number, void *arg)
 	struct gateway_process *process = arg;
 
 	log_info("gateway: stopping signal=%d", number);
+	if (process->gateway == NULL) { /* it waits for its store */
+		loop_stop(process->loop);
+		return;
+	}
 	mt_starting_end(&process->starting, false);
 	process_stop(arg);
 }
@@ -534,11 +618,54 @@ start_metrics(struct gateway_process *process, const char *address)
 	return 0;
 }
 
+/* Another process is this gateway now: whatever this one did would be done twice. */
+static void
+on_claim_lost(void *arg)
+{
+	struct gateway_process *process = arg;
+
+	log_error(
+	    "gateway: another process has this gateway's id, after the metadata store was silent "
+	    "for too long: stopping");
+	process->exit_code = EXIT_FAILURE;
+	if (process->gateway == NULL)
+		loop_stop(process->loop);
+	else
+		process_stop(process);
+}
+
 static int
-run(struct gateway_process *process, const struct main_options *values,
+open_store(struct gateway_process *process, struct meta_where *where,
     struct mt_gateway_options *options)
 {
-	const char *meta_path = values->meta;
+	const char *directory = meta_where_directory(where);
+	char error[ERROR_BYTES];
+
+	/* Before anything is made there: who mounts it later finds it as it was. */
+	if (mt_meta_where_check(where) != 0)
+		return -ENOENT;
+	process->meta = meta_open(where, process->loop, error, sizeof(error));
+	if (process->meta == NULL) {
+		log_error("gateway: metadata store: %s", error);
+		return -EIO;
+	}
+	if (take_ids(directory, options) != 0)
+		return -EIO;
+	where->gateway_id = options->gateway_id;
+	if (meta_open_claim(where, process->meta, process->loop, options->lease_ns, on_claim_lost,
+		process, error, sizeof(error)) != 0) {
+		log_error(
+		    "gateway: %s; another gateway of this store needs a --gateway-id of its own",
+		    error);
+		return -EBUSY;
+	}
+	return 0;
+}
+
+static int
+run(struct gateway_process *process, const struct main_options *values, struct meta_where *where,
+    struct mt_gateway_options *options)
+{
 	char error[ERROR_BYTES];
 	int rc;
 
@@ -553,25 +680,11 @@ run(struct gateway_process *process, const struct main_options *values,
 	/* First: an address that is taken costs nobody a take-over. */
 	if (start_metrics(process, values->metrics) != 0)
 		return EXIT_FAILURE;
-	/* Before anything is made there: who mounts it later finds it as it was. */
-	if (mt_meta_path_check(meta_path) != 0)
+	if (open_store(process, where, options) != 0)
 		return EXIT_FAILURE;
-	process->meta = meta_lmdb_open(process->loop, meta_path, error, sizeof(error));
-	if (process->meta == NULL) {
-		log_error("gateway: metadata store: %s", error);
-		return EXIT_FAILURE;
-	}
-	if (take_ids(meta_path, options) != 0)
-		return EXIT_FAILURE;
-	if (meta_lmdb_claim_id(process->meta, options->gateway_id, error, sizeof(error)) != 0) {
-		log_error(
-		    "gateway: %s; another gateway of this store needs a --gateway-id of its own",
-		    error);
-		return EXIT_FAILURE;
-	}
 	options->loop = process->loop;
 	options->meta = process->meta;
-	options->meta_name = meta_path;
+	options->meta_name = where->place;
 	options->on_ready = on_ready;
 	options->on_failed = on_failed;
 	options->arg = process;
@@ -633,27 +746,28 @@ main(int argc, char *argv[])
 	struct gateway_process process = { .exit_code = EXIT_SUCCESS };
 	struct mt_gateway_options options = { 0 };
 	struct main_options values = { 0 };
+	struct meta_where where = { 0 };
 	struct config_result result = { 0 };
 	int rc = config_parse(&program, argc, argv, &values, &result);
 
 	if (rc != 0)
 		return rc > 0 ? EXIT_SUCCESS : EXIT_USAGE;
 	log_set_level((enum log_level)values.log_level);
-	if (take_options(&values, &options) != 0) {
+	if (take_options(&values, &options, &where) != 0) {
 		rc = EXIT_USAGE;
 	} else if (take_store_id(&options) != 0) {
 		rc = EXIT_FAILURE;
 	} else if (values.is_creation) {
-		rc = mt_creation_main(&options, values.meta) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+		rc = mt_creation_main(&options, &where) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 	} else if (values.is_recovery) {
-		rc = mt_rebuild_main(&options, values.meta, values.is_forced, values.must_take) == 0
+		rc = mt_rebuild_main(&options, &where, values.is_forced, values.must_take) == 0
 		    ? EXIT_SUCCESS
 		    : EXIT_FAILURE;
 	} else if (values.is_accepting) {
-		rc = mt_place_main(&options, values.meta) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+		rc = mt_place_main(&options, &where) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 	} else {
 		prepare_descriptors(&options);
-		rc = run(&process, &values, &options);
+		rc = run(&process, &values, &where, &options);
 		process_fini(&process);
 		if (rc == EXIT_SUCCESS)
 			log_info("gateway: stopped");

@@ -298,6 +298,7 @@ call_on_answer(struct etcd_call *call, const struct etcd_http_answer *http)
 	if (rc != 0) {
 		(void)snprintf(text, sizeof(text), "this is no etcd, or no version 3.4 (HTTP %u)",
 		    http->status);
+		etcd_client_suspect(call->client, call->endpoint, text);
 		call_fail(call, http->status == 200 || http->status >= 500, text);
 		return;
 	}

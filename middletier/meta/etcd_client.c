@@ -90,6 +90,20 @@ etcd_client_refuse(struct etcd_client *client, uint32_t endpoint, const char *te
 }
 
 void
+etcd_client_suspect(struct etcd_client *client, uint32_t endpoint, const char *text)
+{
+	uint32_t count = 0;
+
+	CHECK_OBJ(client, ETCD_CLIENT_MAGIC);
+	assert(endpoint < client->endpoint_count);
+	client->endpoints[endpoint].is_no_etcd = true;
+	for (uint32_t i = 0; i < client->endpoint_count; i++)
+		count += client->endpoints[i].is_no_etcd;
+	if (count == client->endpoint_count)
+		etcd_client_refuse(client, endpoint, text);
+}
+
+void
 etcd_client_skip(struct etcd_client *client, enum etcd_line line, uint32_t endpoint)
 {
 	CHECK_OBJ(client, ETCD_CLIENT_MAGIC);
@@ -142,6 +156,7 @@ etcd_client_be_good(struct etcd_client *client, uint32_t endpoint)
 	uint64_t now_ns = loop_now_ns(client->loop);
 
 	etcd_client_prove(client, endpoint, true);
+	client->endpoints[endpoint].is_no_etcd = false;
 	if (client->told_ns > client->good_ns)
 		log_info("meta: etcd answers again endpoint=%s silent_s=%" PRIu64,
 		    etcd_client_endpoint_name(client, endpoint),

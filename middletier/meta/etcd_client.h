@@ -48,6 +48,7 @@ struct etcd_client_options {
 
 struct etcd_endpoint {
 	char name[ETCD_ENDPOINT_BYTES];
+	bool is_no_etcd;          /* its last answer was nothing that an etcd says */
 	uint64_t proven_until_ns; /* it is of our cluster, as far as its last answer proves */
 };
 
@@ -100,6 +101,8 @@ void etcd_client_trouble(struct etcd_client *client, uint32_t endpoint, const ch
 void etcd_client_refuse(struct etcd_client *client, uint32_t endpoint, const char *text);
 /* etcd_client_is_ours -- is an answer of @endpoint, from cluster @cluster_id, of our etcd? If not, that is told. */
 bool etcd_client_is_ours(struct etcd_client *client, uint32_t endpoint, uint64_t cluster_id);
+/* etcd_client_suspect -- @endpoint has answered with nothing that an etcd says; refused if all have */
+void etcd_client_suspect(struct etcd_client *client, uint32_t endpoint, const char *text);
 /* etcd_client_be_good -- @endpoint has answered what it was asked */
 void etcd_client_be_good(struct etcd_client *client, uint32_t endpoint);
 /* etcd_client_is_proven -- @endpoint is of our etcd: it has said so, and no connection has failed since */

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "cleave/loop.h"
 #include "cluster/gateway_state.h"
-#include "meta/meta_lmdb.h"
+#include "meta/meta_open.h"
 #include "rebuild/rebuild.h"
 #include "rebuild/rebuild_main.h"
 
@@ -45,8 +45,8 @@ main_run(struct rebuild_process *process, const struct mt_rebuild_options *optio
 }
 
 int
-mt_rebuild_main(const struct mt_gateway_options *gateway, const char *meta_path, bool is_forced,
-    bool must_take)
+mt_rebuild_main(const struct mt_gateway_options *gateway, const struct meta_where *where,
+    bool is_forced, bool must_take)
 {
 	struct rebuild_process process = { .loop = loop_ev_create(0) };
 	struct mt_rebuild_options options = { .gateway = *gateway,
@@ -62,7 +62,7 @@ mt_rebuild_main(const struct mt_gateway_options *gateway, const char *meta_path,
 		return rc;
 	}
 	options.gateway.loop = process.loop;
-	options.gateway.meta = meta_lmdb_open(process.loop, meta_path, error, sizeof(error));
+	options.gateway.meta = meta_open(where, process.loop, error, sizeof(error));
 	if (options.gateway.meta == NULL) {
 		log_error("recover: metadata store: %s", error);
 	} else {

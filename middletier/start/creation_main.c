@@ -9,7 +9,7 @@
 #include "cleave/loop.h"
 #include "cleave/meta.h"
 #include "cluster/gateway_state.h"
-#include "meta/meta_lmdb.h"
+#include "meta/meta_open.h"
 #include "start/creation.h"
 #include "start/creation_main.h"
 #include "start/starting.h"
@@ -19,28 +19,31 @@
 
 struct creation_process {
 	struct loop *loop;
-	const char *meta_path;
+	const struct meta_where *where;
 	struct meta *meta;
 	int rc;
 };
 
-/* Anything but "it is not there" is for who opens it to say. */
+/* Anything but "it is not there" is for who opens it to say. An etcd is there before any cluster. */
 static bool
-main_has_store(const char *meta_path)
+main_has_store(const struct meta_where *where)
 {
+	const char *directory = meta_where_directory(where);
 	char file[PATH_BYTES];
 
-	if (snprintf(file, sizeof(file), "%s/data.mdb", meta_path) >= (int)sizeof(file))
+	if (directory == NULL)
+		return true;
+	if (snprintf(file, sizeof(file), "%s/data.mdb", directory) >= (int)sizeof(file))
 		return true;
 	return access(file, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
 int
-mt_meta_path_check(const char *meta_path)
+mt_meta_where_check(const struct meta_where *where)
 {
-	if (main_has_store(meta_path))
+	if (main_has_store(where))
 		return 0;
-	log_error("gateway: " MT_NO_CLUSTER_TEXT, meta_path);
+	log_error("gateway: " MT_NO_CLUSTER_TEXT, where->place);
 	return -ENOENT;
 }
 
@@ -51,9 +54,9 @@ main_on_done(int rc, const char *text, void *arg)
 
 	process->rc = rc;
 	if (rc == 0)
-		log_info("create: %s meta=%s", text, process->meta_path);
+		log_info("create: %s meta=%s", text, process->where->place);
 	else
-		log_error("create: %s: %s", process->meta_path, text);
+		log_error("create: %s: %s", process->where->place, text);
 	loop_stop(process->loop);
 }
 
@@ -62,7 +65,7 @@ main_open(char *ret_error, size_t error_bytes, void *arg)
 {
 	struct creation_process *process = arg;
 
-	process->meta = meta_lmdb_open(process->loop, process->meta_path, ret_error, error_bytes);
+	process->meta = meta_open(process->where, process->loop, ret_error, error_bytes);
 	return process->meta;
 }
 
@@ -82,9 +85,9 @@ main_run(struct creation_process *process, const struct mt_creation_options *opt
 }
 
 int
-mt_creation_main(const struct mt_gateway_options *gateway, const char *meta_path)
+mt_creation_main(const struct mt_gateway_options *gateway, const struct meta_where *where)
 {
-	struct creation_process process = { .loop = loop_ev_create(0), .meta_path = meta_path };
+	struct creation_process process = { .loop = loop_ev_create(0), .where = where };
 	struct mt_creation_options options = { .gateway = *gateway,
 		.open = main_open,
 		.fn = main_on_done,
@@ -98,7 +101,7 @@ mt_creation_main(const struct mt_gateway_options *gateway, const char *meta_path
 	}
 	options.gateway.loop = process.loop;
 	/* A directory is made when the cluster is, and not for one that is refused. */
-	if (main_has_store(meta_path))
+	if (main_has_store(where))
 		options.gateway.meta = main_open(error, sizeof(error), &process);
 	if (error[0] != '\0')
 		log_error("create: metadata store: %s", error);

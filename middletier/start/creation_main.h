@@ -7,9 +7,11 @@
 
 struct mt_gateway_options;
 
-/* mt_creation_main -- all of it, with an LMDB store in @meta_path. 0; else the log says why not. */
-int mt_creation_main(const struct mt_gateway_options *gateway, const char *meta_path);
-/* mt_meta_path_check -- 0; -ENOENT: there is no metadata store in @meta_path, and the log says so. */
-int mt_meta_path_check(const char *meta_path);
+struct meta_where;
+
+/* mt_creation_main -- all of it, with the store at @where. 0; else the log says why not. */
+int mt_creation_main(const struct mt_gateway_options *gateway, const struct meta_where *where);
+/* mt_meta_where_check -- 0; -ENOENT: no metadata store is in that directory, and the log says so. */
+int mt_meta_where_check(const struct meta_where *where);
 
 #endif /* CLEAVE_MIDDLETIER_START_CREATION_MAIN_H */

@@ -3,9 +3,9 @@
 #ifndef CLEAVE_TESTS_ETCD_FIXTURE_H
 #define CLEAVE_TESTS_ETCD_FIXTURE_H
 
-#include "meta_fixture.h"
 #include "splitlib/sim/loop_sim.h"
 #include "support/fake_etcd.h"
+#include "unit/meta_fixture.h"
 
 #define SEEDS 30u
 

@@ -5,11 +5,11 @@
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
-#include "etcd_fixture.h"
-#include "meta_fixture.h"
 #include "middletier/meta/etcd_json.h"
 #include "splitlib/sim/loop_sim.h"
 #include "support/fake_etcd.h"
+#include "unit/etcd_fixture.h"
+#include "unit/meta_fixture.h"
 
 static const struct fake_etcd_faults all_faults = { .refused = 50,
 	.lost = 20,

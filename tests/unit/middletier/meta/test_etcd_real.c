@@ -10,10 +10,10 @@
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
-#include "meta_fixture.h"
 #include "middletier/meta/etcd_curl.h"
 #include "middletier/meta/meta_etcd.h"
 #include "support/real_etcd.h"
+#include "unit/meta_fixture.h"
 
 #define MEMBERS 3u
 

@@ -5,12 +5,12 @@
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
-#include "etcd_fixture.h"
-#include "meta_fixture.h"
 #include "middletier/meta/etcd_call.h"
 #include "middletier/meta/meta_etcd.h"
 #include "splitlib/sim/loop_sim.h"
 #include "support/fake_etcd.h"
+#include "unit/etcd_fixture.h"
+#include "unit/meta_fixture.h"
 
 static void
 all_down(struct fixture *f, bool is_down)
