@@ -37,8 +37,9 @@ struct etcd_lease {
 	struct etcd_observer *observer;
 	struct sm sm;
 	uint64_t id, mod_revision, ttl_ns;
-	uint32_t quarters; /* that are over since it was seen so */
-	bool is_unseen;    /* a list is under way, and has not had it */
+	uint64_t ending_revision; /* as which it is being ended */
+	uint32_t quarters;        /* that are over since it was seen so */
+	bool is_unseen;           /* a list is under way, and has not had it */
 	struct loop_timer timer;
 };
 
@@ -87,6 +88,7 @@ lease_end(struct etcd_lease *lease)
 		lease_count(lease, OBSERVER_QUARTERS - 1);
 		return;
 	}
+	lease->ending_revision = lease->mod_revision;
 	sm_move(&lease->sm, SEEN_ENDING);
 }
 
@@ -101,8 +103,11 @@ lease_on_ended(int rc, uint64_t id, void *arg)
 	sm_move(&lease->sm, SEEN_COUNTING);
 	if (rc == 0 || rc == -ENOENT)
 		lease_forget(lease);
-	else /* renewed, of which an event tells or has told; or the store did not answer: soon again */
-		lease_count(lease, rc == -EAGAIN ? 0 : OBSERVER_QUARTERS - 1);
+	else if (rc == -EAGAIN || lease->mod_revision != lease->ending_revision)
+		lease_count(lease, 0); /* it was renewed, of which an event has told or will tell */
+	else
+		lease_count(lease,
+		    OBSERVER_QUARTERS - 1); /* the store did not answer: soon again */
 }
 
 static void

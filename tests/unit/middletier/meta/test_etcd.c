@@ -281,6 +281,12 @@ Test(etcd, watch_hears_of_a_change_whatever_happens_to_the_stream)
 	check_is_heard(&f, &other, &watch, NUM_MS(10));
 	fake_etcd_end_streams(f.etcd);
 	check_is_heard(&f, &other, &watch, NUM_S(1));
+	/* Ended, and the change is learned of by an answer, which tells no watch of it. */
+	fake_etcd_end_streams(f.etcd);
+	watch = (struct answer){ 0 };
+	cr_assert_eq(put_one(&other.f, "k", "v"), 0);
+	(void)list(&f, "other");
+	wait_for(&f, &watch);
 	/* Ended, and what it has missed is compacted meanwhile. */
 	fake_etcd_end_streams(f.etcd);
 	cr_assert_eq(put_one(&other.f, "k", "v"), 0);
@@ -516,6 +522,48 @@ Test(etcd, observer_that_stood_still_ends_no_lease_that_lives)
 	cr_assert_neq(version_of(&f, "gateways/1"), 0);
 	other_fini(&other);
 	fixture_fini(&f);
+}
+
+/* A renewal, or a put, that is on its way while the lease is ended: one of the two wins, never a half of each. */
+static void
+check_end_against_use(uint64_t seed, bool is_put, uint32_t *ret_won, uint32_t *ret_lost)
+{
+	struct meta_op op = put("gateways/1/ports", "v");
+	struct answer answer = { 0 };
+	struct fixture f;
+	struct other other;
+	uint64_t lease;
+
+	fixture_init_etcd(&f, seed);
+	other_init(&other, &f);
+	fake_etcd_set_delay(f.etcd, NUM_MS(1), NUM_MS(30));
+	lease = op.lease = grant(&f, NUM_S(10));
+	cr_assert_eq(put_leased(&f, "gateways/1", lease), 0);
+	run_for(&f, NUM_S(10) - NUM_MS(20) + loop_random_below(f.loop, NUM_MS(100)));
+	if (is_put)
+		cr_assert_eq(f.meta->ops->txn(f.meta, &op, 1, on_txn, &answer), 0);
+	else
+		cr_assert_eq(f.meta->ops->lease_renew(f.meta, lease, on_lease, &answer), 0);
+	wait_for(&f, &answer);
+	cr_assert(answer.rc == 0 || answer.rc == -ENOENT);
+	*ret_won += answer.rc == 0;
+	*ret_lost += answer.rc != 0;
+	run_for(&f, NUM_S(1));
+	cr_assert_eq(version_of(&f, "gateways/1") != 0, answer.rc == 0, "seed %" PRIu64, seed);
+	run_for(&f, NUM_S(12));
+	cr_assert_eq(list(&f, "gateways/").item_count, 0, "seed %" PRIu64, seed);
+	other_fini(&other);
+	fixture_fini(&f);
+}
+
+Test(etcd, lease_is_used_or_ended_and_never_half, .timeout = 60)
+{
+	uint32_t won = 0, lost = 0;
+
+	for (uint64_t seed = 1; seed <= 10 * SEEDS; seed++)
+		check_end_against_use(seed, seed % 2 == 0, &won, &lost);
+	cr_assert_gt(won, SEEDS);
+	cr_assert_gt(lost, SEEDS);
 }
 
 /* ---- one process a gateway ---- */

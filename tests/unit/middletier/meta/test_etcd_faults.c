@@ -206,7 +206,7 @@ check_owner(uint64_t seed, uint32_t *renewed, uint32_t *lost)
 	fake_etcd_set_faults(f.etcd, &all_faults);
 	loop_timer_init(&owner.timer, owner_on_timer, &owner);
 	owner_begin(&owner);
-	for (uint32_t i = 0; i < 600; i++) {
+	for (uint32_t i = 0; i < 1200; i++) {
 		run_for(&f, NUM_MS(250));
 		if (loop_now_fresh_ns(f.loop) < owner.until_ns)
 			cr_assert(lease_is_there(&f, owner.lease), "seed %" PRIu64, seed);
@@ -214,7 +214,7 @@ check_owner(uint64_t seed, uint32_t *renewed, uint32_t *lost)
 			sim_loop_pause(others[i % 2].f.loop, loop_random_below(nature, NUM_S(15)));
 		if (loop_random_below(nature, 200) == 0)
 			sim_loop_pause(f.loop, loop_random_below(nature, NUM_S(15)));
-		if (loop_random_below(nature, 100) == 0)
+		if (loop_random_below(nature, 40) == 0)
 			fake_etcd_cut_off(loop_random_below(nature, 2) == 0 ? f.way : others[0].way,
 			    loop_random_below(nature, 2) == 0);
 	}
