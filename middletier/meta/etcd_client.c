@@ -18,7 +18,8 @@
 /* Whoever answers at an address may be another etcd's after that long: it takes time to put it there. */
 #define PROVEN_NS NUM_S(10)
 #define REVISION_BITS 48u
-#define REVISION_MASK ((UINT64_C(1) << REVISION_BITS) - 1)
+
+static_assert(ETCD_REVISION_MAX == (UINT64_C(1) << REVISION_BITS) - 1, "a version has both");
 
 /* ---- what is known ---- */
 
@@ -48,7 +49,7 @@ uint64_t
 etcd_client_version(const struct etcd_client *client, uint64_t mod_revision)
 {
 	assert(mod_revision > 0);
-	assert(mod_revision <= REVISION_MASK);
+	assert(mod_revision <= ETCD_REVISION_MAX);
 	return (uint64_t)client->generation << REVISION_BITS | mod_revision;
 }
 
@@ -56,7 +57,7 @@ bool
 etcd_client_revision(const struct etcd_client *client, uint64_t version, uint64_t *ret_revision)
 {
 	CHECK_OBJ(client, ETCD_CLIENT_MAGIC);
-	*ret_revision = version & REVISION_MASK;
+	*ret_revision = version & ETCD_REVISION_MAX;
 	/* Absent is absent in each generation. */
 	return version == 0 || version >> REVISION_BITS == client->generation;
 }
@@ -184,12 +185,11 @@ etcd_client_set_back(struct etcd_client *client, uint32_t endpoint, uint64_t rev
 {
 	CHECK_OBJ(client, ETCD_CLIENT_MAGIC);
 	assert(revision < known_revision);
-	assert(client->generation < ETCD_GENERATIONS_MAX);
 	log_error(
 	    "meta: etcd was set back to a backup: all that is remembered of it is void, and the lease "
 	    "is given up endpoint=%s revision=%" PRIu64 " known_revision=%" PRIu64,
 	    etcd_client_endpoint_name(client, endpoint), revision, known_revision);
-	client->generation++;
+	client->generation = (client->generation + 1) % ETCD_GENERATIONS_MAX;
 	client->revision = revision;
 	loop_defer(client->loop, &client->generation_task);
 }

@@ -21,7 +21,7 @@
 #define ETCD_PREFIX_BYTES_MAX 192u
 #define ETCD_TROUBLE_BYTES 256u
 #define ETCD_ENDPOINT_BYTES 128u
-#define ETCD_GENERATIONS_MAX 65535u
+#define ETCD_GENERATIONS_MAX 65536u /* then they begin anew: nobody remembers the first one */
 
 /* Under the prefix: what a key is. */
 #define ETCD_KEYS "k/"    /* a key of the seam */

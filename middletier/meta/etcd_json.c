@@ -350,11 +350,11 @@ json_u64(const json_t *object, const char *name, uint64_t *ret_number)
 	return true;
 }
 
-/* A revision or a version of etcd: an int64, and never below 0. */
+/* A revision or a version of etcd: an int64, and never below 0; one too large is no etcd's. */
 static bool
 json_i64(const json_t *object, const char *name, uint64_t *ret_number)
 {
-	return json_u64(object, name, ret_number) && *ret_number <= INT64_MAX;
+	return json_u64(object, name, ret_number) && *ret_number <= ETCD_REVISION_MAX;
 }
 
 /* Where decoded keys and values go: as much room as the JSON had bytes, which suffices. */

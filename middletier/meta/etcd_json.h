@@ -14,6 +14,8 @@
 /* A whole key: where our keys begin, the kind, and META_KEY_BYTES_MAX. */
 #define ETCD_KEY_BYTES_MAX 512u
 #define ETCD_LEASE_ID_CHARS 16u
+/* Below a generation's bits in a version (etcd_client.h): at a million changes a second, nine years. */
+#define ETCD_REVISION_MAX ((UINT64_C(1) << 48) - 1)
 
 /* ---- writing ---- */
 
