@@ -7,6 +7,7 @@
  * etcd, those of several hosts), meta_memory (the simulator). Keys are text, '/'-separated. What a user may rely on:
  *
  * - A transaction happens as a whole or not at all, and durably before its handler is called.
+ *   It changes a key once at most.
  * - Transactions and lists of all processes happen in one order that agrees with real time: who was
  *   answered is seen by every request that is sent afterwards.
  * - A key's version grows with each put, also over a deletion: equal versions mean the same value.
@@ -43,6 +44,7 @@
 #define META_KEY_BYTES_MAX 255u
 #define META_VALUE_BYTES_MAX 65536u
 #define META_TXN_OPS_MAX 32u
+#define META_TXN_BYTES_MAX (1u << 20) /* of all its values */
 #define META_LEASED_PREFIX "gateways/"
 #define META_PLACE_BYTES 64u /* of a place, with its NUL */
 

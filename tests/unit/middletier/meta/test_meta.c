@@ -185,6 +185,32 @@ META_TEST(bad_inputs_are_refused_at_once)
 	cr_assert_eq(answer.count, 0);
 }
 
+META_TEST(transaction_that_is_too_much_is_refused_at_once)
+{
+	char *value = calloc(1, META_VALUE_BYTES_MAX), keys[META_TXN_OPS_MAX][8];
+	struct meta_op ops[META_TXN_OPS_MAX];
+	uint32_t fits = META_TXN_BYTES_MAX / META_VALUE_BYTES_MAX;
+	struct answer answer = { 0 };
+
+	for (uint32_t i = 0; i < META_TXN_OPS_MAX; i++) {
+		(void)snprintf(keys[i], sizeof(keys[i]), "k/%u", i);
+		ops[i] = (struct meta_op){ .kind = META_PUT,
+			.key = keys[i],
+			.value = value,
+			.value_bytes = META_VALUE_BYTES_MAX };
+	}
+	cr_assert_lt(fits, META_TXN_OPS_MAX);
+	cr_assert_eq(f->meta->ops->txn(f->meta, ops, fits + 1, on_txn, &answer), -EINVAL);
+	cr_assert_eq(txn(f, ops, fits), 0);
+	/* A key twice: which of both would it be? */
+	ops[1].key = ops[0].key;
+	cr_assert_eq(f->meta->ops->txn(f->meta, ops, 2, on_txn, &answer), -EINVAL);
+	ops[1] = (struct meta_op){ .kind = META_DELETE, .key = ops[0].key };
+	cr_assert_eq(f->meta->ops->txn(f->meta, ops, 2, on_txn, &answer), -EINVAL);
+	cr_assert_eq(answer.count, 0);
+	free(value);
+}
+
 META_TEST(keys_survive_the_process)
 {
 	cr_assert_eq(put_one(f, "k", "v"), 0);
