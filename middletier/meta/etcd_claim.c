@@ -4,6 +4,7 @@
  *
  *	none --> granting --> taking --> held
  *	            ^  |       ^  |        |
+ *	            |  |       |  +--> ending        who has it has died: its lease ends, then once more
  *	            |  +-------|--+--> waiting       another one has it, or the store does not answer
  *	            +----------+-----------+         our lease is gone
  *	                  any --> refused            another one has it, and lives
@@ -31,6 +32,7 @@ enum claim_state {
 	CLAIM_NONE,
 	CLAIM_GRANTING,
 	CLAIM_TAKING,
+	CLAIM_ENDING,
 	CLAIM_WAITING,
 	CLAIM_HELD,
 	CLAIM_REFUSED,
@@ -41,8 +43,10 @@ static const struct sm_state claim_table[CLAIM_STATE_NR] = {
 	[CLAIM_NONE] = { "none", SM_TO(CLAIM_GRANTING), SM_INITIAL },
 	[CLAIM_GRANTING] = { "granting", SM_TO(CLAIM_TAKING) | SM_TO(CLAIM_WAITING), 0 },
 	[CLAIM_TAKING] = { "taking",
-	    SM_TO(CLAIM_HELD) | SM_TO(CLAIM_WAITING) | SM_TO(CLAIM_GRANTING) | SM_TO(CLAIM_REFUSED),
+	    SM_TO(CLAIM_HELD) | SM_TO(CLAIM_ENDING) | SM_TO(CLAIM_WAITING) | SM_TO(CLAIM_GRANTING) |
+		SM_TO(CLAIM_REFUSED),
 	    0 },
+	[CLAIM_ENDING] = { "ending", SM_TO(CLAIM_WAITING) | SM_TO(CLAIM_TAKING), 0 },
 	[CLAIM_WAITING] = { "waiting", SM_TO(CLAIM_GRANTING) | SM_TO(CLAIM_TAKING), 0 },
 	[CLAIM_HELD] = { "held", SM_TO(CLAIM_GRANTING), 0 },
 	[CLAIM_REFUSED] = { "refused", 0, SM_FINAL },
@@ -98,15 +102,48 @@ claim_held(struct etcd_claim *claim)
 		    claim->gateway_id);
 }
 
-/* Another process has it. */
 static void
-claim_busy(struct etcd_claim *claim, const struct etcd_kv *kv)
+claim_on_ended(int rc, uint64_t lease, void *arg)
+{
+	struct etcd_claim *claim = arg;
+
+	(void)lease;
+	assert(claim->sm.state == CLAIM_ENDING);
+	if (rc != 0 && rc != -ENOENT) {
+		claim_wait(claim);
+		return;
+	}
+	sm_move(&claim->sm, CLAIM_TAKING);
+	claim_take(claim);
+}
+
+/* Splits claim->other. Has that process surely ended? */
+static bool
+claim_is_of_dead(struct etcd_claim *claim)
+{
+	char *process = strchr(claim->other, '\n');
+
+	if (process == NULL)
+		return false;
+	*process++ = '\0';
+	return claim->is_dead != NULL && claim->is_dead(process);
+}
+
+/* Another process has it, under @lease. */
+static void
+claim_busy(struct etcd_claim *claim, const struct etcd_kv *kv, uint64_t lease)
 {
 	uint64_t now_ns = loop_now_ns(claim->client->loop);
 
 	assert(kv->value_bytes >= ETCD_VALUE_HEAD_BYTES_MAX);
 	(void)snprintf(claim->other, sizeof(claim->other), "%s",
 	    kv->value + ETCD_VALUE_HEAD_BYTES_MAX);
+	if (claim_is_of_dead(claim)) {
+		sm_move(&claim->sm, CLAIM_ENDING);
+		if (etcd_leases_revoke(claim->leases, lease, claim_on_ended, claim) != 0)
+			claim_wait(claim);
+		return;
+	}
 	if (claim->busy_until_ns == 0) {
 		claim->busy_until_ns = now_ns + CLAIM_BUSY_NS(claim->ttl_ns);
 		log_info(
@@ -146,7 +183,7 @@ claim_on_taken(int rc, struct etcd_answer *answer, void *arg)
 	kv = etcd_answer_find(answer, key);
 	if (kv != NULL && etcd_lease_of(kv->value, kv->value_bytes, &lease, &head_bytes) == 0 &&
 	    lease != 0 && lease != claim->lease) {
-		claim_busy(claim, kv);
+		claim_busy(claim, kv, lease);
 		return;
 	}
 	etcd_lease_key(claim->client, key, claim->lease);
@@ -173,8 +210,8 @@ claim_take(struct etcd_claim *claim)
 	etcd_json_compare_version(&body, key, 0);
 	etcd_json_compare_exists(&body, lease);
 	etcd_json_txn_then(&body);
-	etcd_json_put(&body, key, head, etcd_lease_head(head, claim->lease), claim->leases->by,
-	    strlen(claim->leases->by));
+	etcd_json_put(&body, key, head, etcd_lease_head(head, claim->lease), claim->value,
+	    strlen(claim->value));
 	etcd_json_touch(&body, lease);
 	etcd_json_txn_else(&body);
 	etcd_json_get(&body, key, false, true);
@@ -226,10 +263,13 @@ claim_on_timer(struct loop_timer *timer, void *arg)
 }
 
 void
-etcd_claim_init(struct etcd_claim *claim, struct etcd_client *client, struct etcd_leases *leases)
+etcd_claim_init(struct etcd_claim *claim, struct etcd_client *client, struct etcd_leases *leases,
+    const char *process, bool (*is_dead)(const char *process))
 {
 	CHECK_OBJ(client, ETCD_CLIENT_MAGIC);
-	*claim = (struct etcd_claim){ .client = client, .leases = leases };
+	*claim = (struct etcd_claim){ .client = client, .leases = leases, .is_dead = is_dead };
+	(void)snprintf(claim->value, sizeof(claim->value), "%s%s%s", leases->by,
+	    process == NULL ? "" : "\n", process == NULL ? "" : process);
 	sm_init(&claim->sm, "etcd-claim", claim_table, CLAIM_NONE, 0);
 	loop_timer_init(&claim->timer, claim_on_timer, claim);
 }

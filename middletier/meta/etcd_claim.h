@@ -2,7 +2,7 @@
 /*
  * etcd_claim.h -- the one process of a store that is a certain gateway
  *
- *	id/GATEWAY = '1' LEASE BY     under a lease of its own, which this renews
+ *	id/GATEWAY = '1' LEASE BY [newline PROCESS]     under a lease of its own, which this renews
  */
 #ifndef CLEAVE_MIDDLETIER_META_ETCD_CLAIM_H
 #define CLEAVE_MIDDLETIER_META_ETCD_CLAIM_H
@@ -25,13 +25,15 @@ struct etcd_claim {
 	bool has_held;
 	struct etcd_call *call;
 	struct loop_timer timer;
-	char other[ETCD_LEASE_BY_BYTES];
+	char value[2 * ETCD_LEASE_BY_BYTES]; /* BY and PROCESS */
+	char other[2 * ETCD_LEASE_BY_BYTES]; /* the same, of who has it */
+	bool (*is_dead)(const char *process);
 	meta_etcd_claim_fn fn;
 	void *arg;
 };
 
 void etcd_claim_init(struct etcd_claim *claim, struct etcd_client *client,
-    struct etcd_leases *leases);
+    struct etcd_leases *leases, const char *process, bool (*is_dead)(const char *process));
 /* etcd_claim_fini -- before the leases' end. The claim goes with its lease. */
 void etcd_claim_fini(struct etcd_claim *claim);
 /* etcd_claim_start -- see meta_etcd_claim */

@@ -539,7 +539,8 @@ meta_etcd_open(const struct meta_etcd_options *options)
 	etcd_leases_init(&etcd->leases, &etcd->client, options->by);
 	etcd_observer_init(&etcd->observer, etcd->loop, &etcd->leases);
 	etcd_watch_init(&etcd->watch, &etcd->client, &etcd->observer, etcd_on_change, etcd);
-	etcd_claim_init(&etcd->claim, &etcd->client, &etcd->leases);
+	etcd_claim_init(&etcd->claim, &etcd->client, &etcd->leases, options->process,
+	    options->is_dead);
 	etcd_compact_init(&etcd->compact, &etcd->client, options->compacts);
 	return &etcd->base;
 }

@@ -20,8 +20,11 @@ struct meta_etcd_options {
 	const char *prefix;          /* of all keys; ends with '/' */
 	const char *user, *password; /* NULL: nobody in particular */
 	const char *by;              /* who this is, for people who look into the store [nothing] */
-	uint64_t try_ns;             /* how long one member may take [1 s] */
-	bool compacts;               /* keep the history short: the whole etcd is ours */
+	const char *process;         /* who this is, for is_dead of others [nothing] */
+	/* Has the process that called itself so surely ended? Then its claim ends at once. NULL: who knows. */
+	bool (*is_dead)(const char *process);
+	uint64_t try_ns; /* how long one member may take [1 s] */
+	bool compacts;   /* keep the history short: the whole etcd is ours */
 };
 
 /*
@@ -46,8 +49,8 @@ typedef void (*meta_etcd_claim_fn)(int rc, const char *other, void *arg);
 /*
  * meta_etcd_claim -- be the only process of this store that is gateway @gateway_id
  *
- * Kept by a lease of @ttl_ns, which ends with the store. Where another process has it, waits for the end of
- * that one's lease, since it may have died. @fn is called once with what came of it; after 0 once more, with
+ * Kept by a lease of @ttl_ns, which ends with the store. Where another process has it, and has not surely
+ * died, waits for the end of that one's lease, since it may have. @fn is called once with what came of it; after 0 once more, with
  * -EBUSY, if the claim was lost in an outage and another process has it now. Once a handle.
  * Returns: 0, -EBUSY this handle has claimed an id already, -ENOMEM.
  */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,6 +23,8 @@
 #define PREFIX_BYTES 128u
 #define PASSWORD_BYTES 256u
 #define BY_BYTES 128u
+#define HOST_BYTES 96u
+#define PROCESS_BYTES 160u
 #define ETCD_SCHEME "etcd://"
 #define ETCDS_SCHEME "etcds://"
 #define LMDB_SCHEME "lmdb://"
@@ -170,6 +173,95 @@ by_write(const struct meta_where *where, char ret_by[BY_BYTES])
 		(void)snprintf(ret_by, BY_BYTES, "cleave on %s, process %d", host, (int)getpid());
 }
 
+/* ---- which process of which host ---- */
+
+/* The word that follows @count others behind the program's name, which may have any bytes. */
+static bool
+stat_word(const char *stat, uint32_t count, char ret_word[32])
+{
+	const char *at = strrchr(stat, ')');
+
+	while (at != NULL && count-- > 0) {
+		at = strchr(at, ' ');
+		at = at == NULL ? NULL : at + 1;
+	}
+	return at != NULL && sscanf(at, "%31s", ret_word) == 1;
+}
+
+static bool
+file_read(const char *path, char *out, size_t bytes)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t count;
+
+	if (fd < 0)
+		return false;
+	count = read(fd, out, bytes - 1);
+	(void)close(fd); /* only read from */
+	out[count > 0 ? count : 0] = '\0';
+	out[strcspn(out, "\n")] = '\0';
+	return count > 0;
+}
+
+/* Which boot of which machine, and which of its sets of process numbers: in another nothing can be told. */
+static bool
+host_write(char ret_host[HOST_BYTES])
+{
+	char boot[48], numbers[48] = "";
+
+	if (!file_read("/proc/sys/kernel/random/boot_id", boot, sizeof(boot)) ||
+	    readlink("/proc/self/ns/pid", numbers, sizeof(numbers) - 1) <= 0)
+		return false;
+	(void)snprintf(ret_host, HOST_BYTES, "%s %s", boot, numbers);
+	return true;
+}
+
+/* When process @pid began, in ticks since the boot. False: that is not to be seen. */
+static bool
+process_began(long pid, char ret_when[32])
+{
+	char path[48], stat[512];
+
+	(void)snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
+	/* Word 22 of proc(5). */
+	return file_read(path, stat, sizeof(stat)) && stat_word(stat, 20, ret_when);
+}
+
+/* "BOOT PIDS NUMBER WHEN"; "": it cannot be told. */
+static void
+process_write(char ret_process[PROCESS_BYTES])
+{
+	char host[HOST_BYTES], when[32];
+
+	ret_process[0] = '\0';
+	if (host_write(host) && process_began(getpid(), when))
+		(void)snprintf(ret_process, PROCESS_BYTES, "%s %d %s", host, (int)getpid(), when);
+}
+
+/*
+ * Of this boot and these numbers, and no such process is there: its number is free, or another one's, which it
+ * becomes after the last thread has left. A process that is hidden from us (hidepid) is none of these.
+ */
+static bool
+process_is_dead(const char *process)
+{
+	char host[HOST_BYTES], when[32] = "", now[32];
+	size_t host_bytes;
+	long pid = 0;
+
+	if (!host_write(host))
+		return false;
+	host_bytes = strlen(host);
+	if (strncmp(process, host, host_bytes) != 0 ||
+	    sscanf(process + host_bytes, " %ld %31s", &pid, when) != 2 || pid <= 0)
+		return false;
+	if (kill((pid_t)pid, 0) != 0 && errno == ESRCH)
+		return true;
+	return process_began(pid, now) && strcmp(now, when) != 0;
+}
+
+/* ---- waiting ---- */
+
 /* Runs the loop until something is so, and looks now and then. */
 struct waiting {
 	struct loop *loop;
@@ -179,7 +271,7 @@ struct waiting {
 	/* A claim. */
 	bool is_claimed;
 	int rc;
-	char other[BY_BYTES];
+	char other[2 * BY_BYTES];
 };
 
 static void
@@ -217,11 +309,12 @@ etcd_make(const struct meta_where *where, const struct etcd_place *place, const 
 {
 	const char *urls[ETCD_ENDPOINTS_MAX];
 	struct etcd_http *http;
-	char by[BY_BYTES];
+	char by[BY_BYTES], process[PROCESS_BYTES];
 
 	for (uint32_t i = 0; i < place->count; i++)
 		urls[i] = place->urls[i];
 	by_write(where, by);
+	process_write(process);
 	http = etcd_curl_open(&(struct etcd_curl_options){ .loop = loop,
 	    .urls = urls,
 	    .url_count = place->count,
@@ -238,6 +331,8 @@ etcd_make(const struct meta_where *where, const struct etcd_place *place, const 
 	    .user = where->user,
 	    .password = password,
 	    .by = by,
+	    .process = process,
+	    .is_dead = process_is_dead,
 	    .compacts = !where->keeps_history && where->gateway_id != 0 });
 }
 

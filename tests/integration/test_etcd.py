@@ -31,6 +31,15 @@ def gateways_are_killed_in_turn():
             load.wait_writes(2000)
 
 
+def gateway_that_was_killed_has_its_id_back_at_once():
+    """Its claim lies under a lease of ten minutes: it is the host that says that it is dead."""
+    with Etcd(1) as etcd, Cluster(gateways=1, meta=etcd.place, gateway_args=(
+            "--gateway-id", "1", "--lease-ms", "600000")) as c:
+        for _ in range(3):
+            c.gateway.kill()
+            c.gateway.start().wait_ready()
+
+
 def gateway_leaves_in_good_order():
     with Etcd(1) as etcd, two_gateways(etcd) as c, Load(c) as load:
         load.wait_writes(2000)
@@ -118,5 +127,6 @@ def what_cannot_work_is_told():
         refused(etcd.place, password, extra=("--meta-user", "root", "--meta-password-file", password))
 
 
-main(gateways_are_killed_in_turn, gateway_leaves_in_good_order, members_are_killed_and_stopped_in_turn,
+main(gateways_are_killed_in_turn, gateway_that_was_killed_has_its_id_back_at_once,
+     gateway_leaves_in_good_order, members_are_killed_and_stopped_in_turn,
      etcd_is_gone_for_longer_than_a_lease, what_cannot_work_is_told)

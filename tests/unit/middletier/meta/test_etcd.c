@@ -625,6 +625,42 @@ Test(etcd, gateway_id_is_claimed_once)
 	fixture_fini(&f);
 }
 
+static bool
+process_is_dead(const char *process)
+{
+	cr_assert_str_eq(process, "one");
+	return true;
+}
+
+/* Who restarts after a crash waits for no lease of its own. */
+Test(etcd, claim_of_a_process_that_has_surely_died_ends_at_once)
+{
+	struct meta_etcd_options options = { .endpoints = etcd_names,
+		.endpoint_count = ETCD_MEMBERS,
+		.prefix = "/cleave/1/",
+		.by = "a test",
+		.process = "one",
+		.is_dead = process_is_dead };
+	struct claimed claimed = { 0 };
+	struct fixture f;
+	uint64_t before_ns;
+
+	fixture_init_etcd(&f, 1);
+	for (uint32_t i = 0; i < 3; i++) {
+		f.meta->ops->close(f.meta);
+		options.loop = f.loop;
+		options.http = fake_etcd_open(f.etcd, f.loop);
+		f.meta = meta_etcd_open(&options);
+		claimed.is_done = false;
+		before_ns = sim_world_now_ns(f.world);
+		cr_assert_eq(meta_etcd_claim(f.meta, 7, NUM_S(10), on_claimed, &claimed), 0);
+		cr_assert_eq(loop_run(f.loop, claim_is_done, &claimed), 0);
+		cr_assert_eq(claimed.rc, 0);
+		cr_assert_lt(sim_world_now_ns(f.world) - before_ns, NUM_MS(100));
+	}
+	fixture_fini(&f);
+}
+
 /* ---- history ---- */
 
 Test(etcd, history_is_kept_short_by_one_of_many)
