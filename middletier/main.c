@@ -24,7 +24,7 @@
 #include "control/metrics.h"
 #include "extent/capacity.h"
 #include "gateway/gateway.h"
-#include "meta/meta_lmdb.h"
+#include "meta/meta_open.h"
 #include "rebuild/rebuild_main.h"
 #include "start/command_line.h"
 #include "start/creation_main.h"
@@ -73,6 +73,10 @@ on_signal(int number, void *arg)
 	struct gateway_process *process = arg;
 
 	log_info("gateway: stopping signal=%d", number);
+	if (process->gateway == NULL) { /* it waits for its store */
+		loop_stop(process->loop);
+		return;
+	}
 	mt_starting_end(&process->starting, false);
 	process_stop(arg);
 }
@@ -133,11 +137,56 @@ start_metrics(struct gateway_process *process, const char *address)
 	return 0;
 }
 
+/* Another process is this gateway now: whatever this one did would be done twice. */
+static void
+on_claim_lost(void *arg)
+{
+	struct gateway_process *process = arg;
+
+	log_error(
+	    "gateway: another process has this gateway's id, after the metadata store was silent "
+	    "for too long: stopping");
+	process->exit_code = EXIT_FAILURE;
+	if (process->gateway == NULL) {
+		loop_stop(process->loop);
+		return;
+	}
+	mt_starting_fini(&process->starting); /* the reason is told already */
+	process_stop(process);
+}
+
 static int
-run(struct gateway_process *process, const struct mt_command_line *values,
+open_store(struct gateway_process *process, struct meta_where *where,
     struct mt_gateway_options *options)
 {
-	const char *meta_path = values->meta;
+	const char *directory = meta_where_directory(where);
+	char error[ERROR_BYTES];
+
+	/* Before anything is made there: who mounts it later finds it as it was. */
+	if (mt_meta_where_check(where) != 0)
+		return -ENOENT;
+	process->meta = meta_open(where, process->loop, error, sizeof(error));
+	if (process->meta == NULL) {
+		log_error("gateway: metadata store: %s", error);
+		return -EIO;
+	}
+	if (mt_gateway_ids_take(directory, options) != 0)
+		return -EIO;
+	where->gateway_id = options->gateway_id;
+	if (meta_open_claim(where, process->meta, process->loop, options->lease_ns, on_claim_lost,
+		process, error, sizeof(error)) != 0) {
+		log_error(
+		    "gateway: %s; another gateway of this store needs a --gateway-id of its own",
+		    error);
+		return -EBUSY;
+	}
+	return 0;
+}
+
+static int
+run(struct gateway_process *process, const struct mt_command_line *values, struct meta_where *where,
+    struct mt_gateway_options *options)
+{
 	char error[ERROR_BYTES];
 	int rc;
 
@@ -153,25 +202,11 @@ run(struct gateway_process *process, const struct mt_command_line *values,
 	/* First: an address that is taken costs nobody a take-over. */
 	if (start_metrics(process, values->metrics) != 0)
 		return EXIT_FAILURE;
-	/* Before anything is made there: who mounts it later finds it as it was. */
-	if (mt_meta_path_check(meta_path) != 0)
+	if (open_store(process, where, options) != 0)
 		return EXIT_FAILURE;
-	process->meta = meta_lmdb_open(process->loop, meta_path, error, sizeof(error));
-	if (process->meta == NULL) {
-		log_error("gateway: metadata store: %s", error);
-		return EXIT_FAILURE;
-	}
-	if (mt_gateway_ids_take(meta_path, options) != 0)
-		return EXIT_FAILURE;
-	if (meta_lmdb_claim_id(process->meta, options->gateway_id, error, sizeof(error)) != 0) {
-		log_error(
-		    "gateway: %s; another gateway of this store needs a --gateway-id of its own",
-		    error);
-		return EXIT_FAILURE;
-	}
 	options->loop = process->loop;
 	options->meta = process->meta;
-	options->meta_name = meta_path;
+	options->meta_name = where->place;
 	options->on_ready = on_ready;
 	options->on_failed = on_failed;
 	options->arg = process;
@@ -240,6 +275,7 @@ main(int argc, char *argv[])
 	struct gateway_process process = { .exit_code = EXIT_SUCCESS };
 	struct mt_gateway_options options = { 0 };
 	struct mt_command_line values = { 0 };
+	struct meta_where where = { 0 };
 	struct config_result result = { 0 };
 	char error[MT_COMMAND_LINE_ERROR_BYTES];
 	int rc = config_parse(&mt_command_line_program, argc, argv, &values, &result);
@@ -247,22 +283,22 @@ main(int argc, char *argv[])
 	if (rc != 0)
 		return rc > 0 ? EXIT_SUCCESS : EXIT_USAGE;
 	log_set_level((enum log_level)values.log_level);
-	if (mt_command_line_take(&values, &options, error, sizeof(error)) != 0) {
+	if (mt_command_line_take(&values, &options, &where, error, sizeof(error)) != 0) {
 		(void)fprintf(stderr, "cleave-gateway: %s\n", error);
 		rc = EXIT_USAGE;
 	} else if (mt_store_id_take(&options) != 0) {
 		rc = EXIT_FAILURE;
 	} else if (values.is_creation) {
-		rc = mt_creation_main(&options, values.meta) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+		rc = mt_creation_main(&options, &where) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 	} else if (values.is_recovery) {
-		rc = mt_rebuild_main(&options, values.meta, values.is_forced, values.must_take) == 0
+		rc = mt_rebuild_main(&options, &where, values.is_forced, values.must_take) == 0
 		    ? EXIT_SUCCESS
 		    : EXIT_FAILURE;
 	} else if (values.is_accepting) {
-		rc = mt_place_main(&options, values.meta) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+		rc = mt_place_main(&options, &where) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 	} else {
 		prepare_descriptors(&options);
-		rc = run(&process, &values, &options);
+		rc = run(&process, &values, &where, &options);
 		process_fini(&process);
 		if (rc == EXIT_SUCCESS)
 			log_info("gateway: stopped");

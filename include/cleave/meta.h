@@ -3,10 +3,11 @@
  * meta.h -- the metadata seam: compare-and-swap on small keys, leases, watches
  *
  * What etcd can give, and no more: versioned keys, one small transaction, leases that expire, watches
- * that say "look again". Stores: meta_lmdb (one directory, the processes of one host), meta_memory
- * (the simulator). Keys are text, '/'-separated. What a user may rely on:
+ * that say "look again". Stores: meta_lmdb (one directory, the processes of one host), meta_etcd (an
+ * etcd, those of several hosts), meta_memory (the simulator). Keys are text, '/'-separated. What a user may rely on:
  *
  * - A transaction happens as a whole or not at all, and durably before its handler is called.
+ *   It changes a key once at most.
  * - Transactions and lists of all processes happen in one order that agrees with real time: who was
  *   answered is seen by every request that is sent afterwards.
  * - A key's version grows with each put, also over a deletion: equal versions mean the same value.
@@ -17,11 +18,12 @@
  * - A key put with a lease goes when that lease ends; put again, it belongs to the last put's lease
  *   (or to none) alone.
  * - A lease ends no sooner than its time after the grant or renewal was *sent*, and some time after
- *   it is over; from then on each use of it is -ENOENT. Only the store's clock judges it. It ends
+ *   it is over; from then on each use of it is -ENOENT. Clocks judge it that run at most a sixteenth
+ *   faster than its owner's: the store's, or those of all who have it open. It ends
  *   sooner in one case: the store knows for sure that the process that it was granted to does nothing
  *   any more: it has died, or closed the store.
  * - What is asked about leases and leased keys alone waits for nothing durable: a disk that stalls does
- *   not delay a renewal.
+ *   not delay a renewal. (In an etcd: the disk of one member of three.)
  * - After a change under its prefix by any process, a lease's end included, a watch is called: once
  *   or more for any number of changes, some time later, perhaps for no change at all. What is listed
  *   after the call includes the change. A change before the watch was made may call it or not: watch
@@ -42,6 +44,7 @@
 #define META_KEY_BYTES_MAX 255u
 #define META_VALUE_BYTES_MAX 65536u
 #define META_TXN_OPS_MAX 32u
+#define META_TXN_BYTES_MAX (1u << 20) /* of all its values */
 #define META_LEASED_PREFIX "gateways/"
 #define META_PLACE_BYTES 64u /* of a place, with its NUL */
 

@@ -60,15 +60,30 @@ meta_op_is_valid(const struct meta_op *op)
 	return false;
 }
 
-/* A transaction that changes leased keys is about no others. */
+/* Is the key of @ops[index] changed by one before it, too? */
+static bool
+meta_op_is_second(const struct meta_op *ops, uint32_t index)
+{
+	if (ops[index].kind == META_COMPARE_VERSION)
+		return false;
+	for (uint32_t i = 0; i < index; i++)
+		if (ops[i].kind != META_COMPARE_VERSION && strcmp(ops[i].key, ops[index].key) == 0)
+			return true;
+	return false;
+}
+
+/* A transaction that changes leased keys is about no others; each key changes once. */
 static bool
 meta_ops_are_valid(const struct meta_op *ops, uint32_t count)
 {
-	uint32_t leased_count = 0;
+	uint32_t leased_count = 0, value_bytes = 0;
 	bool changes_leased = false;
 
 	for (uint32_t i = 0; i < count; i++) {
-		if (!meta_op_is_valid(&ops[i]))
+		if (!meta_op_is_valid(&ops[i]) || meta_op_is_second(ops, i))
+			return false;
+		value_bytes += ops[i].value_bytes;
+		if (value_bytes > META_TXN_BYTES_MAX)
 			return false;
 		if (!meta_key_is_leased(ops[i].key))
 			continue;

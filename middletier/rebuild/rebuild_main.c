@@ -7,7 +7,7 @@
 #include "cleave/loop.h"
 #include "cleave/meta.h"
 #include "cluster/gateway_state.h"
-#include "meta/meta_lmdb.h"
+#include "meta/meta_open.h"
 #include "rebuild/rebuild.h"
 #include "rebuild/rebuild_main.h"
 #include "start/store_path.h"
@@ -16,7 +16,7 @@
 
 struct rebuild_process {
 	struct loop *loop;
-	const char *meta_path;
+	const struct meta_where *where;
 	struct meta *meta;
 	int rc;
 };
@@ -41,16 +41,19 @@ main_open(char *ret_error, size_t error_bytes, void *arg)
 	struct rebuild_process *process = arg;
 
 	assert(process->meta == NULL);
-	process->meta = meta_lmdb_open(process->loop, process->meta_path, ret_error, error_bytes);
+	process->meta = meta_open(process->where, process->loop, ret_error, error_bytes);
 	return process->meta;
 }
 
-/* The store as it is; where there is none, none is made for a recovery that may yet be refused. */
+/*
+ * The store as it is; where there is none, none is made for a recovery that may yet be refused. An etcd is always
+ * opened here: it cannot be from a handler.
+ */
 static int
 main_begin(struct rebuild_process *process, char *ret_error, size_t error_bytes)
 {
-	if (!mt_store_path_has_store(process->meta_path))
-		return mt_store_path_check_new(process->meta_path, ret_error, error_bytes);
+	if (!mt_store_path_has_store(process->where))
+		return mt_store_path_check_new(process->where, ret_error, error_bytes);
 	return main_open(ret_error, error_bytes, process) == NULL ? -EIO : 0;
 }
 
@@ -70,10 +73,10 @@ main_run(struct rebuild_process *process, const struct mt_rebuild_options *optio
 }
 
 int
-mt_rebuild_main(const struct mt_gateway_options *gateway, const char *meta_path, bool is_forced,
-    bool must_take)
+mt_rebuild_main(const struct mt_gateway_options *gateway, const struct meta_where *where,
+    bool is_forced, bool must_take)
 {
-	struct rebuild_process process = { .loop = loop_ev_create(0), .meta_path = meta_path };
+	struct rebuild_process process = { .loop = loop_ev_create(0), .where = where };
 	struct mt_rebuild_options options = { .gateway = *gateway,
 		.is_forced = is_forced,
 		.must_take = must_take,

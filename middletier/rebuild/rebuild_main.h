@@ -7,10 +7,11 @@
 
 #include <stdbool.h>
 
+struct meta_where;
 struct mt_gateway_options;
 
-/* mt_rebuild_main -- all of it, with the LMDB store in @meta_path. 0; else the log says why not. */
-int mt_rebuild_main(const struct mt_gateway_options *gateway, const char *meta_path, bool is_forced,
-    bool must_take);
+/* mt_rebuild_main -- all of it, with the store at @where. 0; else the log says why not. */
+int mt_rebuild_main(const struct mt_gateway_options *gateway, const struct meta_where *where,
+    bool is_forced, bool must_take);
 
 #endif /* CLEAVE_MIDDLETIER_REBUILD_REBUILD_MAIN_H */

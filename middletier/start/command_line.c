@@ -22,16 +22,47 @@
 #include "common/replica.h"
 #include "extent/capacity.h"
 #include "extent/node_link.h"
+#include "meta/meta_open.h"
 
 #define CPU_MAX 1023u /* as cpu_set_t has them */
+#define LEASE_MS 3000u
+/* An election takes an etcd up to four seconds: all gateways would lose a lease of three each time. */
+#define LEASE_ETCD_MS 10000u
+#ifdef CLEAVE_TEST_BUILD
+#define LEASE_ETCD_MIN_MS 200u /* tests have an etcd of one member, and no time */
+#else
+#define LEASE_ETCD_MIN_MS 5000u
+#endif
 _Static_assert(CONFIG_LIST_MAX <= MT_NODES_MAX, "a list of nodes may be as long as any list");
 
 static const char *const log_levels[] = { "trace", "debug", "info", "warn", "error", "off", NULL };
 
+static const char *const yes_no[] = { "no", "yes", NULL };
+
 static const struct config_option option_table[] = {
-	{ "meta", 0, CONFIG_STRING, offsetof(struct mt_command_line, meta), "DIR",
-	    "Directory of the metadata store; --create and --recover make it.", NULL, true, 0, 0,
-	    NULL },
+	{ "meta", 0, CONFIG_STRING, offsetof(struct mt_command_line, meta),
+	    "DIR|etcd[s]://HOST:PORT[,...][/PREFIX]",
+	    "The metadata store: a directory, for the gateways of one host, which --create and --recover "
+	    "make; or an etcd of version 3.4 or newer, for those of several.",
+	    NULL, true, 0, 0, NULL },
+	{ "meta-ca", 0, CONFIG_STRING, offsetof(struct mt_command_line, meta_ca), "FILE",
+	    "With etcds://: who signs its certificates, in PEM; by default the system's authorities.",
+	    NULL, false, 0, 0, NULL },
+	{ "meta-cert", 0, CONFIG_STRING, offsetof(struct mt_command_line, meta_cert), "FILE",
+	    "With etcds://: the certificate to show it, in PEM, without a common name.", NULL,
+	    false, 0, 0, NULL },
+	{ "meta-key", 0, CONFIG_STRING, offsetof(struct mt_command_line, meta_key), "FILE",
+	    "With etcds://: that certificate's key, in PEM.", NULL, false, 0, 0, NULL },
+	{ "meta-user", 0, CONFIG_STRING, offsetof(struct mt_command_line, meta_user), "NAME",
+	    "With an etcd that has users: which one this is.", NULL, false, 0, 0, NULL },
+	{ "meta-password-file", 0, CONFIG_STRING,
+	    offsetof(struct mt_command_line, meta_password_file), "FILE",
+	    "That user's password: the first line of FILE.", NULL, false, 0, 0, NULL },
+	{ "meta-compact", 0, CONFIG_CHOICE, offsetof(struct mt_command_line, meta_compact),
+	    "WHETHER",
+	    "With an etcd: shorten its history to the last minutes, since it keeps all by default; no: "
+	    "others who use it do.",
+	    "yes", false, 0, 0, yes_no },
 	{ "port", 0, CONFIG_LIST, offsetof(struct mt_command_line, ports),
 	    "tcp://HOST:PORT[,cpu=N] or verbs://...", "Listen here for clients; one thread each.",
 	    NULL, false, 0, 0, NULL },
@@ -68,8 +99,9 @@ static const struct config_option option_table[] = {
 	    "whose number the store's directory holds.",
 	    "0", false, 0, INT64_MAX, NULL },
 	{ "lease-ms", 0, CONFIG_U64, offsetof(struct mt_command_line, lease_ms), "MS",
-	    "A gateway that is silent for this long loses its shards to the others.", "3000", false,
-	    200, 600000, NULL },
+	    "A gateway that is silent for this long loses its shards to the others (3000; with an etcd "
+	    "10000, and at least 5000: it answers nothing while it elects a leader).",
+	    NULL, false, 200, 600000, NULL },
 	{ "session-timeout", 0, CONFIG_DURATION, offsetof(struct mt_command_line, session_timeout),
 	    "DURATION",
 	    "A writer that did not close its volume and is silent for this long has left it. The same "
@@ -131,9 +163,9 @@ static const struct config_option option_table[] = {
 
 const struct config_program mt_command_line_program = {
 	.name = "cleave-gateway",
-	.synopsis = "--meta DIR --port ADDR --node ADDR --cluster-id HEX [options]\n"
-		    "--create --meta DIR --node ADDR --cluster-id HEX [--shards N]\n"
-		    "--recover --meta DIR --node ADDR --cluster-id HEX [--force] [--take]\n"
+	.synopsis = "--meta STORE --port ADDR --node ADDR --cluster-id HEX [options]\n"
+		    "--create --meta STORE --node ADDR --cluster-id HEX [--shards N]\n"
+		    "--recover --meta STORE --node ADDR --cluster-id HEX [--force] [--take]\n"
 		    "--accept-copy --meta DIR --node ADDR --cluster-id HEX",
 	.purpose = "The middle tier of a Cleave cluster: takes blocks from clients, compresses and "
 		   "replicates them.",
@@ -267,8 +299,55 @@ line_check_domains(const struct line_error *error, const struct mt_command_line 
 }
 
 static int
+line_take_where(const struct line_error *error, const struct mt_command_line *values,
+    bool is_server, struct meta_where *where)
+{
+	const char *wrong;
+
+	*where = (struct meta_where){ .place = values->meta,
+		.gateway_id = is_server ? values->gateway_id : 0,
+		.ca = values->meta_ca,
+		.cert = values->meta_cert,
+		.key = values->meta_key,
+		.user = values->meta_user,
+		.password_file = values->meta_password_file,
+		.keeps_history = values->meta_compact == 0 };
+	wrong = meta_where_check(where);
+	if (wrong != NULL)
+		return line_refuse(error, "--meta: '%s': %s", values->meta, wrong);
+	if (meta_where_directory(where) != NULL)
+		return 0;
+	if (is_server && values->gateway_id == 0)
+		return line_refuse(error,
+		    "--gateway-id is required with an etcd: a number of its own for "
+		    "each gateway that shares it");
+	if (values->is_accepting)
+		return line_refuse(error,
+		    "--accept-copy is about a store in a directory, not about an etcd");
+	return 0;
+}
+
+static int
+line_take_lease(const struct line_error *error, const struct mt_command_line *values,
+    const struct meta_where *where, struct mt_gateway_options *options)
+{
+	bool is_etcd = meta_where_directory(where) == NULL;
+	uint64_t lease_ms = values->lease_ms;
+
+	if (lease_ms == 0)
+		lease_ms = is_etcd ? LEASE_ETCD_MS : LEASE_MS;
+	if (is_etcd && lease_ms < LEASE_ETCD_MIN_MS)
+		return line_refuse(error,
+		    "--lease-ms: %" PRIu64 ": at least %u with an etcd, which answers "
+		    "nothing for seconds while it elects a leader",
+		    lease_ms, LEASE_ETCD_MIN_MS);
+	options->lease_ns = NUM_MS(lease_ms);
+	return 0;
+}
+
+static int
 line_take(const struct line_error *error, const struct mt_command_line *values,
-    struct mt_gateway_options *options)
+    struct mt_gateway_options *options, struct meta_where *where)
 {
 	bool is_server = !values->is_recovery && !values->is_creation && !values->is_accepting;
 	int rc = is_server ? line_take_ports(error, &values->ports, options) : 0;
@@ -285,6 +364,8 @@ line_take(const struct line_error *error, const struct mt_command_line *values,
 	if (values->must_take && !values->is_recovery)
 		return line_refuse(error, "--take goes with --recover alone");
 	if (rc == 0)
+		rc = line_take_where(error, values, is_server, where);
+	if (rc == 0)
 		rc = line_take_nodes(error, &values->nodes, options);
 	if (rc == 0 && is_server)
 		rc = line_check_domains(error, values, options);
@@ -293,6 +374,7 @@ line_take(const struct line_error *error, const struct mt_command_line *values,
 	if (mt_hex_parse(values->cluster_id, &options->cluster_id) != 0 || options->cluster_id == 0)
 		return line_refuse(error, "--cluster-id: '%s': 16 hex digits, not all 0",
 		    values->cluster_id);
+	where->cluster_id = options->cluster_id;
 	options->shard_count = (uint32_t)values->shards;
 	options->device_bytes = values->device_memory;
 	options->wants_huge_pages = values->wants_huge_pages;
@@ -301,7 +383,9 @@ line_take(const struct line_error *error, const struct mt_command_line *values,
 	options->min_replicas = (uint32_t)values->min_replicas;
 	options->node_timeout_ns = values->node_timeout;
 	options->gateway_id = values->gateway_id;
-	options->lease_ns = NUM_MS(values->lease_ms);
+	rc = line_take_lease(error, values, where, options);
+	if (rc != 0)
+		return rc;
 	options->session_ns = values->session_timeout;
 	options->repair_after_ns = values->repair_after;
 	options->repair_bytes_per_s = values->repair_rate;
@@ -319,10 +403,10 @@ line_take(const struct line_error *error, const struct mt_command_line *values,
 
 int
 mt_command_line_take(const struct mt_command_line *values, struct mt_gateway_options *ret_options,
-    char *ret_error, size_t error_bytes)
+    struct meta_where *ret_where, char *ret_error, size_t error_bytes)
 {
 	const struct line_error error = { ret_error, error_bytes };
 
 	assert(values->meta != NULL && values->cluster_id != NULL); /* config.c wants them */
-	return line_take(&error, values, ret_options);
+	return line_take(&error, values, ret_options, ret_where);
 }

@@ -9,6 +9,7 @@
 
 #include "base/config.h"
 
+struct meta_where;
 struct mt_gateway_options;
 
 #define MT_COMMAND_LINE_ERROR_BYTES 1024u
@@ -16,6 +17,8 @@ struct mt_gateway_options;
 /* As config_parse fills it: each value is in the range that the table gives. Times are in ns, but lease_ms. */
 struct mt_command_line {
 	const char *meta;
+	const char *meta_ca, *meta_cert, *meta_key, *meta_user, *meta_password_file;
+	unsigned meta_compact; /* 0: no */
 	struct config_list ports, nodes;
 	const char *cluster_id;
 	const char *metrics;
@@ -26,7 +29,7 @@ struct mt_command_line {
 	uint64_t min_replicas;
 	uint64_t node_timeout;
 	uint64_t gateway_id;
-	uint64_t lease_ms;
+	uint64_t lease_ms; /* 0: the default, which depends on the store */
 	uint64_t session_timeout;
 	uint64_t repair_after, repair_rate;
 	uint64_t scrub_interval, sweep_interval, orphan_grace, log_bytes;
@@ -39,14 +42,15 @@ struct mt_command_line {
 extern const struct config_program mt_command_line_program;
 
 /*
- * mt_command_line_take -- the options that a gateway gets, and how they fit together
+ * mt_command_line_take -- the options that a gateway gets, where its store is, and how they fit together
  *
- * Ownership: @ret_options borrows the texts of @values. What the command line does not tell (loop, meta, ids) is
- *            the caller's to set.
+ * Ownership: @ret_options and @ret_where borrow the texts of @values. What the command line does not tell (loop,
+ *            meta, ids) is the caller's to set.
  * Returns:   0; -EINVAL, and @ret_error names the option, what is wrong with it, and what would be right.
  * Threads:   any; may log a warning.
  */
 int mt_command_line_take(const struct mt_command_line *values,
-    struct mt_gateway_options *ret_options, char *ret_error, size_t error_bytes);
+    struct mt_gateway_options *ret_options, struct meta_where *ret_where, char *ret_error,
+    size_t error_bytes);
 
 #endif /* CLEAVE_MIDDLETIER_START_COMMAND_LINE_H */

@@ -7,7 +7,7 @@
 #include "cleave/loop.h"
 #include "cleave/meta.h"
 #include "cluster/gateway_state.h"
-#include "meta/meta_lmdb.h"
+#include "meta/meta_open.h"
 #include "start/creation.h"
 #include "start/store_path.h"
 
@@ -15,7 +15,7 @@
 
 struct creation_process {
 	struct loop *loop;
-	const char *meta_path;
+	const struct meta_where *where;
 	struct meta *meta;
 	int rc;
 };
@@ -28,9 +28,9 @@ main_on_done(int rc, const char *text, void *arg)
 	assert(rc <= 0 && text[0] != '\0');
 	process->rc = rc;
 	if (rc == 0)
-		log_info("create: %s meta=%s", text, process->meta_path);
+		log_info("create: %s meta=%s", text, process->where->place);
 	else
-		log_error("create: %s: %s", process->meta_path, text);
+		log_error("create: %s: %s", process->where->place, text);
 	loop_stop(process->loop);
 }
 
@@ -40,7 +40,7 @@ main_open(char *ret_error, size_t error_bytes, void *arg)
 	struct creation_process *process = arg;
 
 	assert(process->meta == NULL);
-	process->meta = meta_lmdb_open(process->loop, process->meta_path, ret_error, error_bytes);
+	process->meta = meta_open(process->where, process->loop, ret_error, error_bytes);
 	return process->meta;
 }
 
@@ -60,9 +60,9 @@ main_run(struct creation_process *process, const struct mt_creation_options *opt
 }
 
 int
-mt_creation_main(const struct mt_gateway_options *gateway, const char *meta_path)
+mt_creation_main(const struct mt_gateway_options *gateway, const struct meta_where *where)
 {
-	struct creation_process process = { .loop = loop_ev_create(0), .meta_path = meta_path };
+	struct creation_process process = { .loop = loop_ev_create(0), .where = where };
 	struct mt_creation_options options = { .gateway = *gateway,
 		.open = main_open,
 		.fn = main_on_done,
@@ -77,7 +77,7 @@ mt_creation_main(const struct mt_gateway_options *gateway, const char *meta_path
 	}
 	options.gateway.loop = process.loop;
 	/* A directory is made when the cluster is, and not for one that is refused. */
-	if (mt_store_path_has_store(meta_path))
+	if (mt_store_path_has_store(where))
 		options.gateway.meta = main_open(error, sizeof(error), &process);
 	if (error[0] != '\0')
 		log_error("create: metadata store: %s", error);

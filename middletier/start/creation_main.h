@@ -5,9 +5,10 @@
 #ifndef CLEAVE_MIDDLETIER_START_CREATION_MAIN_H
 #define CLEAVE_MIDDLETIER_START_CREATION_MAIN_H
 
+struct meta_where;
 struct mt_gateway_options;
 
-/* mt_creation_main -- all of it, with an LMDB store in @meta_path. 0; else the log says why not. */
-int mt_creation_main(const struct mt_gateway_options *gateway, const char *meta_path);
+/* mt_creation_main -- all of it, with the store at @where. 0; else the log says why not. */
+int mt_creation_main(const struct mt_gateway_options *gateway, const struct meta_where *where);
 
 #endif /* CLEAVE_MIDDLETIER_START_CREATION_MAIN_H */

@@ -85,7 +85,7 @@ mt_gateway_ids_take(const char *meta, struct mt_gateway_options *options)
 	char path[PATH_BYTES];
 	int rc;
 
-	assert(options->boot_id == 0);
+	assert(options->boot_id == 0 && (meta != NULL || options->gateway_id != 0));
 	if (options->gateway_id != 0)
 		return random_id(&options->boot_id);
 	if (snprintf(path, sizeof(path), "%s/gateway-id", meta) >= (int)sizeof(path)) {

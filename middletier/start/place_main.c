@@ -15,7 +15,7 @@
 #include "cleave/loop.h"
 #include "cleave/meta.h"
 #include "cluster/gateway_state.h"
-#include "meta/meta_lmdb.h"
+#include "meta/meta_open.h"
 #include "start/place_main.h"
 #include "start/store_path.h"
 
@@ -24,7 +24,8 @@
 struct place_process {
 	struct loop *loop;
 	uint64_t cluster_id;
-	const char *meta_path;
+	const struct meta_where *where;
+	const char *meta_path; /* of it */
 	struct meta *meta;
 	struct mt_cluster cluster; /* as it is to be */
 	char old_place[META_PLACE_BYTES];
@@ -124,7 +125,7 @@ place_run(struct place_process *process)
 	char error[ERROR_BYTES];
 	int rc;
 
-	process->meta = meta_lmdb_open(process->loop, process->meta_path, error, sizeof(error));
+	process->meta = meta_open(process->where, process->loop, error, sizeof(error));
 	if (process->meta == NULL) {
 		log_error("accept-copy: metadata store: %s", error);
 		return -EIO;
@@ -139,13 +140,14 @@ place_run(struct place_process *process)
 }
 
 int
-mt_place_main(const struct mt_gateway_options *gateway, const char *meta_path)
+mt_place_main(const struct mt_gateway_options *gateway, const struct meta_where *where)
 {
 	struct place_process process = { .cluster_id = gateway->cluster_id,
-		.meta_path = meta_path };
-	int rc = mt_meta_path_check(meta_path); /* nothing is made where there is no store */
+		.where = where,
+		.meta_path = where->place };
+	int rc = mt_meta_where_check(where); /* nothing is made where there is no store */
 
-	assert(gateway->cluster_id != 0);
+	assert(gateway->cluster_id != 0 && meta_where_directory(where) != NULL);
 	if (rc != 0)
 		return rc;
 	process.loop = loop_ev_create(0);

@@ -6,13 +6,14 @@
 #ifndef CLEAVE_MIDDLETIER_START_PLACE_MAIN_H
 #define CLEAVE_MIDDLETIER_START_PLACE_MAIN_H
 
+struct meta_where;
 struct mt_gateway_options;
 
 /*
- * mt_place_main -- `cleave-gateway --accept-copy`: the store in @meta_path lies where it belongs
+ * mt_place_main -- `cleave-gateway --accept-copy`: the store at @where, a directory, lies where it belongs
  *
  * Nothing else changes, at nodes neither. Of @gateway the cluster_id counts. 0; else the log says why not.
  */
-int mt_place_main(const struct mt_gateway_options *gateway, const char *meta_path);
+int mt_place_main(const struct mt_gateway_options *gateway, const struct meta_where *where);
 
 #endif /* CLEAVE_MIDDLETIER_START_PLACE_MAIN_H */

@@ -11,45 +11,51 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "catalog/cluster_key.h"
+#include "meta/meta_open.h"
 
 #define PATH_BYTES 4096
 
-/* Anything but "it is not there" is for who opens it to say. */
+/* Anything but "it is not there" is for who opens it to say. An etcd is there before any cluster. */
 bool
-mt_store_path_has_store(const char *meta_path)
+mt_store_path_has_store(const struct meta_where *where)
 {
+	const char *directory = meta_where_directory(where);
 	char file[PATH_BYTES];
 
-	if (snprintf(file, sizeof(file), "%s/data.mdb", meta_path) >= (int)sizeof(file))
+	if (directory == NULL)
+		return true;
+	if (snprintf(file, sizeof(file), "%s/data.mdb", directory) >= (int)sizeof(file))
 		return true;
 	return access(file, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
 int
-mt_meta_path_check(const char *meta_path)
+mt_meta_where_check(const struct meta_where *where)
 {
-	if (mt_store_path_has_store(meta_path))
+	if (mt_store_path_has_store(where))
 		return 0;
-	log_error("gateway: " MT_NO_CLUSTER_TEXT, meta_path);
+	log_error("gateway: " MT_NO_CLUSTER_TEXT, where->place);
 	return -ENOENT;
 }
 
 int
-mt_store_path_check_new(const char *meta_path, char *ret_error, size_t error_bytes)
+mt_store_path_check_new(const struct meta_where *where, char *ret_error, size_t error_bytes)
 {
+	const char *path = meta_where_directory(where);
 	char copy[PATH_BYTES];
-	const char *path = meta_path;
 	int rc;
 
-	assert(!mt_store_path_has_store(meta_path));
-	(void)snprintf(copy, sizeof(copy), "%s", meta_path);
+	if (path == NULL)
+		return 0;
+	assert(!mt_store_path_has_store(where));
+	(void)snprintf(copy, sizeof(copy), "%s", path);
 	/* The directory itself; or, where it is to be made, the one that it will be in. */
 	if (access(path, F_OK) != 0 && errno == ENOENT)
 		path = dirname(copy);
 	if (access(path, W_OK | X_OK) == 0)
 		return 0;
 	rc = -errno;
-	(void)snprintf(ret_error, error_bytes, "%s cannot be made: %s: %s", meta_path, path,
+	(void)snprintf(ret_error, error_bytes, "%s cannot be made: %s: %s", where->place, path,
 	    strerror(-rc));
 	return rc;
 }

@@ -172,14 +172,15 @@ class Daemon:
 
 
 class Cluster:
-    """`gateways` share one metadata directory. With `net` every daemon is a host of that network,
+    """`gateways` share one metadata directory, or what `meta` says. With `net` every daemon is a host of that network,
     named after itself ("node1", "gateway", "gateway2"), and "client" runs cleave and cleave-load.
     With `is_proxied` the first gateway reaches its nodes through `proxies`."""
 
     def __init__(self, nodes=3, disk_size="1G", slot_size="4M", shards=2, device_memory="64M",
                  gateway_args=(), node_args=(), ports=1, gateways=1, net=None,
-                 is_proxied=False):
+                 is_proxied=False, meta=None):
         self.folder = tempfile.mkdtemp(prefix="cleave-test-")
+        self.meta = meta or os.path.join(self.folder, "meta")
         self.node_args, self.gateway_args = list(node_args), list(gateway_args)
         self.slot_size, self.disk_size, self.shards = slot_size, disk_size, shards
         self.device_memory, self.port_count = device_memory, ports
@@ -217,9 +218,8 @@ class Cluster:
         return address
 
     def gateway_argv(self, ports=None, index=0):
-        argv = [binary("cleave-gateway"), "--meta", os.path.join(self.folder, "meta"),
-                "--cluster-id", CLUSTER_ID, "--shards", str(self.shards), "--device-memory",
-                self.device_memory]
+        argv = [binary("cleave-gateway"), "--meta", self.meta, "--cluster-id", CLUSTER_ID,
+                "--shards", str(self.shards), "--device-memory", self.device_memory]
         if len(self.gateways) > 1:
             argv += ["--gateway-id", str(index + 1)]
         for port in ports or [self.listen_address(self.gateways[index])] * self.port_count:
@@ -233,8 +233,7 @@ class Cluster:
     def create_argv(self, meta=None):
         """Of a cluster over these nodes: what an operator runs once."""
         argv = [binary("cleave-gateway"), "--create", "--meta",
-                meta or os.path.join(self.folder, "meta"), "--cluster-id", CLUSTER_ID, "--shards",
-                str(self.shards)]
+                meta or self.meta, "--cluster-id", CLUSTER_ID, "--shards", str(self.shards)]
         for address in self.addresses:
             argv += ["--node", address]
         return argv if self.net is None else self.net.exec_argv("gateway", argv)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * meta_fixture.h -- a metadata store to ask: meta_memory in virtual time, or meta_lmdb in a directory of
- * its own
+ * meta_fixture.h -- a metadata store to ask: meta_memory in virtual time, meta_lmdb in a directory of its
+ * own, meta_etcd over a fake etcd in virtual time or over a real one
  */
 #ifndef CLEAVE_TESTS_META_FIXTURE_H
 #define CLEAVE_TESTS_META_FIXTURE_H
@@ -22,10 +22,14 @@
 #include "base/num.h"
 #include "cleave/loop.h"
 #include "cleave/meta.h"
+#include "middletier/meta/etcd_curl.h"
+#include "middletier/meta/meta_etcd.h"
 #include "middletier/meta/meta_lmdb.h"
 #include "middletier/meta/meta_memory.h"
 #include "middletier/meta/meta_store.h"
 #include "splitlib/sim/loop_sim.h"
+#include "support/fake_etcd.h"
+#include "support/real_etcd.h"
 
 #define ITEMS_MAX 16
 
@@ -33,6 +37,10 @@ struct fixture {
 	bool is_lmdb;
 	struct sim_world *world;
 	struct meta_store *store;
+	struct fake_etcd *etcd;
+	struct etcd_http *way; /* to it, of `meta` */
+	const struct real_etcd *real;
+	char prefix[64]; /* in it */
 	char path[64];
 	struct loop *loop;
 	struct meta *meta;
@@ -102,6 +110,51 @@ stall_wait(struct fixture *f)
 	(void)pthread_mutex_unlock(&stall_mutex);
 }
 
+#define ETCD_MEMBERS 3u
+
+static const char *const etcd_names[ETCD_MEMBERS] = { "http://a:2379", "http://b:2379",
+	"http://c:2379" };
+
+/* Another handle of the same store, for a process whose loop is @loop. */
+static inline struct meta *
+etcd_open(struct fixture *f, struct loop *loop, struct etcd_http **ret_way)
+{
+	*ret_way = fake_etcd_open(f->etcd, loop);
+	return meta_etcd_open(&(struct meta_etcd_options){ .loop = loop,
+	    .http = *ret_way,
+	    .endpoints = etcd_names,
+	    .endpoint_count = ETCD_MEMBERS,
+	    .prefix = "/cleave/c1ea7e0000000001/",
+	    .by = "a test",
+	    .compacts = true });
+}
+
+/* The same of a real one. */
+static inline struct meta *
+real_open(const struct real_etcd *real, const char *prefix, struct loop *loop)
+{
+	const char *urls[REAL_ETCD_MEMBERS_MAX];
+	struct etcd_http *way;
+
+	for (uint32_t i = 0; i < real->count; i++)
+		urls[i] = real->urls[i];
+	way = etcd_curl_open(
+	    &(struct etcd_curl_options){ .loop = loop, .urls = urls, .url_count = real->count });
+	cr_assert_not_null(way);
+	return meta_etcd_open(&(struct meta_etcd_options){ .loop = loop,
+	    .http = way,
+	    .endpoints = urls,
+	    .endpoint_count = real->count,
+	    .prefix = prefix,
+	    .by = "a test" });
+}
+
+static inline bool
+etcd_is_ready(void *arg)
+{
+	return meta_etcd_is_ready(((struct fixture *)arg)->meta);
+}
+
 static inline void
 meta_reopen(struct fixture *f)
 {
@@ -109,6 +162,13 @@ meta_reopen(struct fixture *f)
 
 	if (f->meta != NULL)
 		f->meta->ops->close(f->meta);
+	if (f->etcd != NULL || f->real != NULL) {
+		f->meta = f->real != NULL ? real_open(f->real, f->prefix, f->loop)
+					  : etcd_open(f, f->loop, &f->way);
+		cr_assert_not_null(f->meta);
+		cr_assert_eq(loop_run(f->loop, etcd_is_ready, f), 0);
+		return;
+	}
 	f->meta = f->is_lmdb ? meta_lmdb_open(f->loop, f->path, error, sizeof(error))
 			     : meta_memory_open(f->store, f->loop);
 	cr_assert_not_null(f->meta, "%s", error);
@@ -131,6 +191,30 @@ fixture_init(struct fixture *f, bool is_lmdb)
 	meta_reopen(f);
 }
 
+static inline void
+fixture_init_etcd(struct fixture *f, uint64_t seed)
+{
+	*f = (struct fixture){ .world = sim_world_create(seed) };
+	f->etcd = fake_etcd_create(sim_world_nature(f->world), ETCD_MEMBERS);
+	f->loop = sim_loop_create(f->world, "process");
+	meta_reopen(f);
+}
+
+#define REAL_ETCD_URL "CLEAVE_TEST_ETCD_URL"
+
+/* Each test has a prefix of its own. @real NULL: the one of the environment. */
+static inline void
+fixture_init_real(struct fixture *f, const struct real_etcd *real)
+{
+	static struct real_etcd one = { .count = 1 };
+
+	if (real == NULL)
+		(void)snprintf(one.urls[0], sizeof(one.urls[0]), "%s", getenv(REAL_ETCD_URL));
+	*f = (struct fixture){ .real = real == NULL ? &one : real, .loop = loop_ev_create(0) };
+	(void)snprintf(f->prefix, sizeof(f->prefix), "/cleave/test/%d/", (int)getpid());
+	meta_reopen(f);
+}
+
 static inline int
 remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {
@@ -149,6 +233,7 @@ fixture_fini(struct fixture *f)
 		(void)nftw(f->path, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
 	loop_destroy(f->loop);
 	meta_store_destroy(f->store);
+	fake_etcd_destroy(f->etcd);
 	sim_world_destroy(f->world);
 }
 
@@ -187,7 +272,28 @@ copy_file(const char *from, const char *to, const char *name)
 	(void)close(out);
 }
 
+/* META_TEST runs a check against each store; META_TEST_OF_A_HOST against those that one host has. */
 #define META_TEST(check)                                                                           \
+	static void check(struct fixture *f);                                                      \
+	Test(meta_etcd, check)                                                                     \
+	{                                                                                          \
+		struct fixture fixture;                                                            \
+		fixture_init_etcd(&fixture, 1);                                                    \
+		check(&fixture);                                                                   \
+		fixture_fini(&fixture);                                                            \
+	}                                                                                          \
+	Test(meta_etcd_real, check, .timeout = 60)                                                 \
+	{                                                                                          \
+		struct fixture fixture;                                                            \
+		if (getenv(REAL_ETCD_URL) == NULL)                                                 \
+			cr_skip_test("there is no etcd");                                          \
+		fixture_init_real(&fixture, NULL);                                                 \
+		check(&fixture);                                                                   \
+		fixture_fini(&fixture);                                                            \
+	}                                                                                          \
+	META_TEST_OF_A_HOST(check)
+
+#define META_TEST_OF_A_HOST(check)                                                                 \
 	static void check(struct fixture *f);                                                      \
 	Test(meta_memory, check)                                                                   \
 	{                                                                                          \

@@ -14,6 +14,26 @@
 #include "splitlib/sim/loop_sim.h"
 #include "unit/meta_fixture.h"
 
+/* ---- a real etcd, one for all tests ---- */
+
+static struct real_etcd real_members;
+
+/* Tests are processes of their own, which see what is in the environment. */
+ReportHook(PRE_ALL)(struct criterion_test_set *tests)
+{
+	(void)tests;
+	if (!real_etcd_is_here())
+		return;
+	real_etcd_start(&real_members, 1);
+	(void)setenv(REAL_ETCD_URL, real_members.urls[0], 1);
+}
+
+ReportHook(POST_ALL)(struct criterion_global_stats *stats)
+{
+	(void)stats;
+	real_etcd_stop(&real_members);
+}
+
 /* ---- keys ---- */
 
 META_TEST(empty_store_has_no_keys)
@@ -163,6 +183,32 @@ META_TEST(bad_inputs_are_refused_at_once)
 	cr_assert_eq(f->meta->ops->lease_grant(f->meta, 0, on_lease, &answer), -EINVAL);
 	cr_assert_eq(list(f, "").item_count, 0);
 	cr_assert_eq(answer.count, 0);
+}
+
+META_TEST(transaction_that_is_too_much_is_refused_at_once)
+{
+	char *value = calloc(1, META_VALUE_BYTES_MAX), keys[META_TXN_OPS_MAX][8];
+	struct meta_op ops[META_TXN_OPS_MAX];
+	uint32_t fits = META_TXN_BYTES_MAX / META_VALUE_BYTES_MAX;
+	struct answer answer = { 0 };
+
+	for (uint32_t i = 0; i < META_TXN_OPS_MAX; i++) {
+		(void)snprintf(keys[i], sizeof(keys[i]), "k/%u", i);
+		ops[i] = (struct meta_op){ .kind = META_PUT,
+			.key = keys[i],
+			.value = value,
+			.value_bytes = META_VALUE_BYTES_MAX };
+	}
+	cr_assert_lt(fits, META_TXN_OPS_MAX);
+	cr_assert_eq(f->meta->ops->txn(f->meta, ops, fits + 1, on_txn, &answer), -EINVAL);
+	cr_assert_eq(txn(f, ops, fits), 0);
+	/* A key twice: which of both would it be? */
+	ops[1].key = ops[0].key;
+	cr_assert_eq(f->meta->ops->txn(f->meta, ops, 2, on_txn, &answer), -EINVAL);
+	ops[1] = (struct meta_op){ .kind = META_DELETE, .key = ops[0].key };
+	cr_assert_eq(f->meta->ops->txn(f->meta, ops, 2, on_txn, &answer), -EINVAL);
+	cr_assert_eq(answer.count, 0);
+	free(value);
 }
 
 META_TEST(keys_survive_the_process)
@@ -341,7 +387,8 @@ META_TEST(list_of_both_is_sorted)
 	cr_assert_eq(list(f, "gateways/").item_count, 2);
 }
 
-META_TEST(nothing_about_leases_waits_for_the_disk)
+/* Of several hosts a store waits for the disks of most of them, also with what is about leases. */
+META_TEST_OF_A_HOST(nothing_about_leases_waits_for_the_disk)
 {
 	uint64_t lease = grant(f, NUM_S(1000)), other;
 	struct answer durable = { 0 }, watch = { 0 }, behind = { 0 };

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Gateways that share an etcd: a load goes on whatever is killed; what cannot work is told in one line."""
+import os
+import signal
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from libcluster import Cluster, Daemon, check, expect_error, free_port, main, run_argv
+from libetcd import Etcd
+from libload import Load
+
+# Shorter than users may have it: the gateways of test builds take it.
+LEASE_MS = 3000
+FAST = ("--lease-ms", str(LEASE_MS), "--node-timeout", "1s")
+
+
+def two_gateways(etcd, **options):
+    return Cluster(gateways=2, shards=4, meta=etcd.place, gateway_args=FAST, **options)
+
+
+def gateways_are_killed_in_turn():
+    with Etcd(1) as etcd, two_gateways(etcd) as c, Load(c) as load:
+        load.wait_writes(2000)
+        for index in (0, 1, 0):
+            c.gateways[index].kill()
+            took_s = load.wait_writes(1)
+            print(f"  first write {took_s:.2f} s after kill -9, with a lease of {LEASE_MS / 1000} s")
+            load.wait_writes(2000)
+            c.gateways[index].start()
+            load.wait_writes(2000)
+
+
+def gateway_that_was_killed_has_its_id_back_at_once():
+    """Its claim lies under a lease of ten minutes: it is the host that says that it is dead."""
+    with Etcd(1) as etcd, Cluster(gateways=1, meta=etcd.place, gateway_args=(
+            "--gateway-id", "1", "--lease-ms", "600000")) as c:
+        for _ in range(3):
+            c.gateway.kill()
+            c.gateway.start().wait_ready()
+
+
+def gateway_leaves_in_good_order():
+    with Etcd(1) as etcd, two_gateways(etcd) as c, Load(c) as load:
+        load.wait_writes(2000)
+        c.gateways[0].stop()
+        load.wait_writes(2000)
+        c.gateways[0].start()
+        load.wait_writes(2000)
+
+
+def members_are_killed_and_stopped_in_turn():
+    """A lease outlives an election; one that does not is got again, and no write is lost."""
+    with Etcd(3) as etcd, two_gateways(etcd) as c, Load(c) as load:
+        load.wait_writes(2000)
+        for index in range(3):
+            etcd.kill(index)
+            load.wait_writes(2000)
+            etcd.run(index)
+            etcd.wait_healthy(index)
+        for index in range(3):
+            etcd.signal(index, signal.SIGSTOP)
+            load.wait_writes(2000)
+            etcd.signal(index, signal.SIGCONT)
+            etcd.wait_healthy(index)
+        load.wait_writes(2000)
+
+
+def etcd_is_gone_for_longer_than_a_lease():
+    """All shards stop, and go on when it is back."""
+    with Etcd(1) as etcd, two_gateways(etcd) as c, Load(c) as load:
+        load.wait_writes(2000)
+        seen = [len(gateway.lines) for gateway in c.gateways]
+        etcd.kill(0)
+        for gateway, line in zip(c.gateways, seen):
+            gateway.wait_line("lost its lease", from_line=line)
+        etcd.run(0)
+        etcd.wait_healthy(0)
+        load.wait_writes(4000)
+
+
+def what_cannot_work_is_told():
+    with Etcd(1) as etcd, Cluster(gateways=1, meta=etcd.place,
+                                  gateway_args=("--gateway-id", "1", *FAST)) as c:
+        argv = list(c.gateway.argv)
+
+        def refused(place, *patterns, extra=(), code=1, drop_id=False):
+            words = list(argv) + list(extra)
+            words[words.index("--meta") + 1] = place
+            words[words.index("--port") + 1] = "tcp://127.0.0.1:0"
+            if drop_id:
+                at = words.index("--gateway-id")
+                del words[at:at + 2]
+            expect_error(run_argv(words, check_rc=False), *patterns, codes=(code,))
+
+        members = etcd.place.removeprefix("etcd://")
+        refused("etcd://host", "HOST:PORT", code=2)
+        refused("http://host:2379", "etcd://HOST:PORT", code=2)
+        refused(etcd.place, "--gateway-id", code=2, drop_id=True)
+        refused(etcd.place, "etcds://", extra=("--meta-ca", "/dev/null"), code=2)
+        refused(etcd.place, "--meta-password-file", extra=("--meta-user", "me"), code=2)
+        refused(f"etcd://{members}/elsewhere", "holds no cluster", "--create")
+        # Another process is this gateway.
+        refused(etcd.place, "gateway 1 runs already: gateway 1 on ", "--gateway-id of its own")
+        refused(f"etcd://127.0.0.1:{free_port()}", "does not answer", "onnect")
+        with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            refused(f"etcd://127.0.0.1:{server.server_port}", "this is no etcd", "HTTP 501")
+            server.shutdown()
+        # Users: none was named, then a wrong one.
+        c.gateway.stop()
+        for words in (("user", "add", "root:secret"), ("user", "grant-role", "root", "root"),
+                      ("auth", "enable")):
+            etcd.ctl(*words)
+        refused(etcd.place, "refuses us", "--meta-user")
+        password = os.path.join(c.folder, "password")
+        with open(password, "w", encoding="ascii") as file:
+            file.write("wrong\n")
+        refused(etcd.place, "refuses us", "user root",
+                extra=("--meta-user", "root", "--meta-password-file", password))
+        with open(password, "w", encoding="ascii") as file:
+            file.write("secret\n")
+        named = Daemon("gateway", [*argv, "--meta-user", "root", "--meta-password-file", password])
+        named.start().wait_ready()
+        named.stop()
+        os.unlink(password)
+        refused(etcd.place, password, extra=("--meta-user", "root", "--meta-password-file", password))
+
+
+main(gateways_are_killed_in_turn, gateway_that_was_killed_has_its_id_back_at_once,
+     gateway_leaves_in_good_order, members_are_killed_and_stopped_in_turn,
+     etcd_is_gone_for_longer_than_a_lease, what_cannot_work_is_told)
