@@ -180,11 +180,25 @@ user_open(struct fixture *f, const struct real_etcd *etcd, const char *user, con
 	cr_assert_not_null(f->meta);
 }
 
+/* What it says of a password takes it long on a machine that is busy, and "perhaps" is no refusal. */
+static void
+check_refused(struct fixture *f, const char *why)
+{
+	bool is_refused;
+	int rc;
+
+	do {
+		rc = put_one(f, "k", "w");
+	} while (rc == -ETIMEDOUT);
+	cr_assert_eq(rc, -EIO, "%d", rc);
+	cr_assert_not_null(strstr(meta_etcd_trouble(f->meta, &is_refused), why), "%s",
+	    meta_etcd_trouble(f->meta, &is_refused));
+}
+
 Test(etcd_real, users_are_asked_for_a_password_and_a_role, .timeout = 60)
 {
 	struct real_etcd etcd;
 	struct fixture f;
-	bool is_refused;
 
 	if (!real_etcd_is_here())
 		cr_skip_test("there is no etcd");
@@ -205,16 +219,11 @@ Test(etcd_real, users_are_asked_for_a_password_and_a_role, .timeout = 60)
 	cr_assert_eq(put_one(&f, "k", "v"), 0);
 	cr_assert_eq(put_leased(&f, "gateways/1", grant(&f, NUM_S(1000))), 0);
 	user_open(&f, &etcd, "cleave", "wrong");
-	cr_assert_eq(put_one(&f, "k", "w"), -EIO);
-	cr_assert_not_null(strstr(meta_etcd_trouble(f.meta, &is_refused), "user cleave"));
+	check_refused(&f, "user cleave");
 	user_open(&f, &etcd, "other", "secret");
-	cr_assert_eq(put_one(&f, "k", "w"), -EIO);
-	cr_assert_not_null(strstr(meta_etcd_trouble(f.meta, &is_refused), "role"), "%s",
-	    meta_etcd_trouble(f.meta, &is_refused));
+	check_refused(&f, "role");
 	user_open(&f, &etcd, NULL, NULL);
-	cr_assert_eq(put_one(&f, "k", "w"), -EIO);
-	cr_assert_not_null(strstr(meta_etcd_trouble(f.meta, &is_refused), "--meta-user"), "%s",
-	    meta_etcd_trouble(f.meta, &is_refused));
+	check_refused(&f, "--meta-user");
 	members_fini(&f, &etcd);
 }
 
