@@ -335,6 +335,19 @@ message_on_holes(struct message *message)
 	return message_ask(message);
 }
 
+void
+message_skip_holes(struct message *message)
+{
+	CHECK_OBJ(message, MESSAGE_MAGIC);
+	assert(message->is_holes && message->sm.state == MESSAGE_QUEUED);
+	if (holes_next(message) || message_on_holes(message)) {
+		message_route(message);
+		return;
+	}
+	list_remove(&message->queue_link);
+	message_finish(message, 0);
+}
+
 /* Sent, not answered, and the connection is gone: it may take effect, for a while yet. */
 static void
 message_owe(struct message *message)
