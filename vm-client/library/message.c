@@ -338,14 +338,11 @@ message_on_holes(struct message *message)
 void
 message_skip_holes(struct message *message)
 {
-	CHECK_OBJ(message, MESSAGE_MAGIC);
 	assert(message->is_holes && message->sm.state == MESSAGE_QUEUED);
-	if (holes_next(message) || message_on_holes(message)) {
+	if (holes_next(message) || message_on_holes(message))
 		message_route(message);
-		return;
-	}
-	list_remove(&message->queue_link);
-	message_finish(message, 0);
+	else
+		message_finish(message, 0);
 }
 
 /* Sent, not answered, and the connection is gone: it may take effect, for a while yet. */
