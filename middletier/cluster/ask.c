@@ -16,7 +16,7 @@
 #include "common/alloc.h"
 #include "common/port.h"
 #include "common/shard.h"
-#include "port/port_snapshot.h"
+#include "port/port_status.h"
 #include "port/usage_walk.h"
 #include "session/session.h"
 #include "upkeep/scrub.h"
@@ -35,7 +35,7 @@ ask_on_answer(struct loop_post *post, void *arg)
 		return;
 	ask->fn(ask, ask->arg);
 	for (uint32_t i = 0; i < ask->gateway->port_count; i++)
-		mt_port_snapshot_fini(&ask->legs[i].snapshot);
+		mt_port_status_fini(&ask->legs[i].snapshot);
 	list_remove(&ask->link);
 	mt_free(ask);
 }
@@ -79,11 +79,11 @@ ask_on_port(struct loop_post *post, void *arg)
 			ask_session(leg, session);
 	}
 	for (uint32_t i = 0; i < port->shard_count && ask->kind == MT_ASK_SCRUB; i++)
-		mt_scrub_start(&port->shards[i]);
+		mt_scrub_now(&port->shards[i]);
 	if (ask->kind != MT_ASK_SESSIONS)
-		mt_port_snapshot_take(port, &leg->snapshot);
+		mt_port_status_take(port, &leg->snapshot);
 	if (ask->kind == MT_ASK_SWEEP || ask->kind == MT_ASK_SWEEP_CONFIRM)
-		mt_port_snapshot_orphans(port, ask->kind == MT_ASK_SWEEP_CONFIRM, &leg->snapshot);
+		mt_port_status_orphans(port, ask->kind == MT_ASK_SWEEP_CONFIRM, &leg->snapshot);
 	if (ask->kind == MT_ASK_USAGE)
 		mt_usage_take(port, &ask->volume, &leg->snapshot.usage);
 	post->fn = ask_on_answer;
@@ -131,7 +131,7 @@ mt_asks_drop(struct mt_gateway *gateway)
 		struct mt_ask *ask = LIST_ENTRY(link, struct mt_ask, link);
 
 		for (uint32_t i = 0; i < gateway->port_count; i++)
-			mt_port_snapshot_fini(&ask->legs[i].snapshot);
+			mt_port_status_fini(&ask->legs[i].snapshot);
 		list_remove(link);
 		mt_free(ask);
 	}

@@ -8,7 +8,7 @@
 #include "catalog/volume.h"
 #include "cleave/loop.h"
 #include "common/limits.h"
-#include "port/port_snapshot.h"
+#include "port/port_status.h"
 
 struct mt_ask;
 struct mt_gateway;
@@ -35,7 +35,7 @@ struct mt_ask {
 		struct loop_post post;
 		struct mt_ask *ask;
 		struct mt_port *port;
-		struct mt_port_snapshot snapshot;
+		struct mt_port_status snapshot;
 	} legs[MT_PORTS_MAX];
 	uint32_t left_count;
 	mt_ask_fn fn;

@@ -13,10 +13,10 @@
 struct mt_replica {
 	uint32_t node_id;
 	uint64_t incarnation;
-	bool is_cut;     /* the node has confirmed the sealed length */
-	bool is_damaged; /* not what it should be: not counted, and read from last */
-	uint32_t listed; /* the sweep in which its node last named it; of a manifest's state */
-	bool is_suspect; /* a read of it has failed: to be verified */
+	bool is_truncated; /* the node has confirmed the sealed length */
+	bool is_damaged;   /* not what it should be: not counted, and read from last */
+	uint32_t listed;   /* the sweep in which its node last named it; of a manifest's state */
+	bool is_suspect;   /* a read of it has failed: to be verified */
 };
 
 #endif /* CLEAVE_MIDDLETIER_COMMON_REPLICA_H */

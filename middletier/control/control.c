@@ -33,7 +33,7 @@
 #include "control/control_usage.h"
 #include "control/control_volume.h"
 #include "control/control_waits.h"
-#include "port/port_snapshot.h"
+#include "port/port_status.h"
 
 /* map, node.list, status. */
 
@@ -120,7 +120,7 @@ control_on_scrub(struct mt_ask *ask, void *arg)
 
 	assert(ask->kind == MT_ASK_SCRUB && ask->left_count == 0);
 	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
-		const struct mt_port_snapshot *snapshot = &ask->legs[i].snapshot;
+		const struct mt_port_status *snapshot = &ask->legs[i].snapshot;
 
 		for (uint32_t k = 0; snapshot->shards != NULL && k < snapshot->shard_count; k++)
 			count += snapshot->shards[k].state == MT_SHARD_SERVING;

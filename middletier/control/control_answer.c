@@ -27,7 +27,7 @@
 #include "control/control_answer.h"
 #include "control/metrics.h"
 #include "extent/extent.h"
-#include "port/port_snapshot.h"
+#include "port/port_status.h"
 #include "upkeep/orphans.h"
 
 /* A NULL from jansson is out of memory; its packers pass it on. */
@@ -69,8 +69,8 @@ json_is_ours(enum mt_shard_state state)
  * who keeps requests until it does. Its epoch is not known then: the old one makes clients ask again.
  */
 static const char *
-json_map_shard(const struct mt_gateway *gateway, const struct mt_shard_snapshot *own,
-    uint32_t index, uint32_t *ret_epoch)
+json_map_shard(const struct mt_gateway *gateway, const struct mt_shard_status *own, uint32_t index,
+    uint32_t *ret_epoch)
 {
 	const struct mt_port *port = &gateway->ports[index % gateway->port_count];
 	const struct mt_member *member = &gateway->member;
@@ -106,7 +106,7 @@ mt_json_map(const struct mt_gateway *gateway, const struct mt_ask *ask)
 	for (uint32_t i = 0; i < gateway->port_count; i++)
 		(void)json_map_port(&map, gateway->ports[i].address);
 	for (uint32_t i = 0; i < shard_count; i++) {
-		const struct mt_port_snapshot *snapshot =
+		const struct mt_port_status *snapshot =
 		    &ask->legs[i % gateway->port_count].snapshot;
 		uint32_t at = i / gateway->port_count, epoch, port;
 		bool is_known = snapshot->shards != NULL && at < snapshot->shard_count;
@@ -180,7 +180,7 @@ json_link_state(const struct mt_gateway *gateway, const struct mt_ask *ask, uint
 
 	assert(index < gateway->options.node_count);
 	for (uint32_t i = 0; i < gateway->port_count; i++) {
-		const struct mt_port_snapshot *snapshot = &ask->legs[i].snapshot;
+		const struct mt_port_status *snapshot = &ask->legs[i].snapshot;
 
 		if (snapshot->links == NULL)
 			return names[MT_LINK_DOWN];
@@ -193,12 +193,12 @@ json_link_state(const struct mt_gateway *gateway, const struct mt_ask *ask, uint
 json_t *
 mt_json_nodes(const struct mt_gateway *gateway, const struct mt_ask *ask)
 {
-	const struct mt_link_snapshot *links = ask->legs[0].snapshot.links;
+	const struct mt_link_status *links = ask->legs[0].snapshot.links;
 	json_t *nodes = json_array();
 
 	assert(gateway->options.node_count <= MT_NODES_MAX);
 	for (uint32_t i = 0; i < gateway->options.node_count; i++) {
-		struct mt_link_snapshot link = { 0 };
+		struct mt_link_status link = { 0 };
 
 		if (links != NULL)
 			link = links[i];
@@ -227,7 +227,7 @@ json_members(const void *values, const struct metric_member *members, uint32_t c
 
 /* A shard: all that monitors read of it (metrics.c), by the same names. */
 static json_t *
-json_shard(const struct mt_shard_snapshot *shard, uint32_t port)
+json_shard(const struct mt_shard_status *shard, uint32_t port)
 {
 	static const char *const states[MT_SHARD_STATE_NR] = {
 		[MT_SHARD_IDLE] = "idle",
@@ -256,7 +256,7 @@ json_shards(const struct mt_gateway *gateway, const struct mt_ask *ask)
 	assert(gateway->port_count > 0);
 	for (uint32_t i = 0; i < gateway->cluster.shard_count; i++) {
 		uint32_t port = i % gateway->port_count, at = i / gateway->port_count;
-		const struct mt_port_snapshot *snapshot = &ask->legs[port].snapshot;
+		const struct mt_port_status *snapshot = &ask->legs[port].snapshot;
 
 		if (snapshot->shards != NULL && at < snapshot->shard_count)
 			json_array_append_new(shards, json_shard(&snapshot->shards[at], port));
@@ -272,14 +272,14 @@ mt_json_orphans(const struct mt_ask *ask)
 
 	assert(ask->gateway->port_count <= MT_PORTS_MAX);
 	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
-		const struct mt_port_snapshot *snapshot = &ask->legs[i].snapshot;
+		const struct mt_port_status *snapshot = &ask->legs[i].snapshot;
 
 		total += snapshot->orphan_total;
 		confirmed += snapshot->confirmed_count;
 		for (uint32_t k = 0;
 		     k < snapshot->orphan_count && json_array_size(list) < MT_ORPHANS_LIST_MAX;
 		     k++) {
-			const struct mt_orphan_snapshot *from = &snapshot->orphans[k];
+			const struct mt_orphan_status *from = &snapshot->orphans[k];
 			char text[MT_EXTENT_TEXT_BYTES];
 
 			(void)snprintf(text, sizeof(text), "%" PRIu32 ".%" PRIu32 ".%" PRIu64,

@@ -230,7 +230,7 @@ mt_control_volume_attach(struct mt_control_request *request)
 		mt_control_open_snapshot(request, name);
 		return;
 	}
-	if (!change_take_name(request, name, request->volume.name) || attach_is_left(request))
+	if (!mt_change_take_name(request, name, request->volume.name) || attach_is_left(request))
 		return;
 	attach_take_holder(request, client);
 	attach_begin(request);
@@ -314,7 +314,7 @@ mt_control_volume_open(struct mt_control_request *request)
 		mt_control_open_snapshot(request, name);
 		return;
 	}
-	if (!change_take_name(request, name, request->volume.name))
+	if (!mt_change_take_name(request, name, request->volume.name))
 		return;
 	entry = mt_volumes_by_name(&request->gateway->volumes, name);
 	rc = entry == NULL

@@ -31,7 +31,8 @@
 /* ---- names ---- */
 
 bool
-change_take_name(struct mt_control_request *request, const char *name, char ret_name[MT_NAME_BYTES])
+mt_change_take_name(struct mt_control_request *request, const char *name,
+    char ret_name[MT_NAME_BYTES])
 {
 	const char *problem = mt_volume_name_check(name);
 
@@ -45,7 +46,7 @@ change_take_name(struct mt_control_request *request, const char *name, char ret_
 
 /* VOLUME@SNAPSHOT, into request->volume.name and ->snapshot_name. */
 bool
-change_take_snapshot(struct mt_control_request *request, const char *name)
+mt_change_take_snapshot(struct mt_control_request *request, const char *name)
 {
 	const char *at = strchr(name, '@');
 	char volume[2 * MT_NAME_BYTES];
@@ -56,13 +57,13 @@ change_take_snapshot(struct mt_control_request *request, const char *name)
 		return false;
 	}
 	(void)snprintf(volume, sizeof(volume), "%.*s", (int)(at - name), name);
-	return change_take_name(request, volume, request->volume.name) &&
-	    change_take_name(request, at + 1, request->change.snapshot_name);
+	return mt_change_take_name(request, volume, request->volume.name) &&
+	    mt_change_take_name(request, at + 1, request->change.snapshot_name);
 }
 
 /* The volume; NULL, and the request has ended: there is none. */
 struct mt_volume_entry *
-change_find_volume(struct mt_control_request *request)
+mt_change_find_volume(struct mt_control_request *request)
 {
 	struct mt_volume_entry *entry =
 	    mt_volumes_by_name(&request->gateway->volumes, request->volume.name);
@@ -75,9 +76,9 @@ change_find_volume(struct mt_control_request *request)
 
 /* Its snapshot, which is live; NULL, and the request has ended: there is none. */
 struct mt_snapshot_entry *
-change_find_snapshot(struct mt_control_request *request)
+mt_change_find_snapshot(struct mt_control_request *request)
 {
-	struct mt_volume_entry *volume = change_find_volume(request);
+	struct mt_volume_entry *volume = mt_change_find_volume(request);
 	struct mt_snapshot_entry *entry;
 
 	if (volume == NULL)
@@ -94,7 +95,7 @@ change_find_snapshot(struct mt_control_request *request)
 
 /* The member "name" and no other, but "force". */
 bool
-change_take_request(struct mt_control_request *request)
+mt_change_take_request(struct mt_control_request *request)
 {
 	const char *name = "";
 	char error[MT_ERROR_BYTES];
@@ -106,7 +107,7 @@ change_take_request(struct mt_control_request *request)
 
 	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (rc == 0)
-		return change_take_snapshot(request, name);
+		return mt_change_take_snapshot(request, name);
 	mt_control_fail(request, rc, error);
 	return false;
 }
@@ -174,7 +175,7 @@ fail:
 }
 
 struct meta_op
-change_compare(const char *key, uint64_t version)
+mt_change_compare(const char *key, uint64_t version)
 {
 	assert(key[0] != '\0');
 	return (struct meta_op){ .kind = META_COMPARE_VERSION, .key = key, .version = version };
@@ -182,7 +183,7 @@ change_compare(const char *key, uint64_t version)
 
 /* A text that is NULL is seen by mt_control_change. */
 struct meta_op
-change_put(const char *key, const char *text)
+mt_change_put(const char *key, const char *text)
 {
 	assert(key[0] != '\0');
 	return (struct meta_op){ .kind = META_PUT,
@@ -192,7 +193,7 @@ change_put(const char *key, const char *text)
 }
 
 void
-change_on_volume(struct mt_control_request *request)
+mt_change_on_volume(struct mt_control_request *request)
 {
 	const char *name = request->change.new_name[0] != '\0' ? request->change.new_name
 							       : request->volume.name;
@@ -209,7 +210,7 @@ change_on_volume(struct mt_control_request *request)
 
 /* Sessions may come again; the request ends. */
 void
-change_fail_alone(struct mt_control_request *request, int rc, const char *text)
+mt_change_fail_unused(struct mt_control_request *request, int rc, const char *text)
 {
 	struct mt_volume_entry *entry =
 	    mt_volumes_by_name(&request->gateway->volumes, request->volume.name);
@@ -225,9 +226,9 @@ change_fail_alone(struct mt_control_request *request, int rc, const char *text)
 
 /* Nobody new comes in; who is there at any gateway? Then @fn. */
 void
-change_alone(struct mt_control_request *request, mt_holder_fn fn)
+mt_change_when_unused(struct mt_control_request *request, mt_holder_fn fn)
 {
-	struct mt_volume_entry *entry = change_find_volume(request);
+	struct mt_volume_entry *entry = mt_change_find_volume(request);
 	int rc;
 
 	if (entry == NULL)
@@ -236,7 +237,7 @@ change_alone(struct mt_control_request *request, mt_holder_fn fn)
 	entry->is_deleting = true;
 	rc = mt_holder_ask(request->gateway, &entry->volume, fn, request);
 	if (rc != 0)
-		change_fail_alone(request, rc, NULL);
+		mt_change_fail_unused(request, rc, NULL);
 }
 
 /* Somebody uses the volume: true, and the request has ended, with a text that says who. */
@@ -271,9 +272,10 @@ change_refuse_users(struct mt_control_request *request, const struct mt_volume *
 
 /* The volume's entry: nobody is there, or is put out. NULL, and the request has ended: somebody is. */
 struct mt_volume_entry *
-change_alone_entry(struct mt_control_request *request, const struct mt_holder_answer *answer)
+mt_change_when_unused_entry(struct mt_control_request *request,
+    const struct mt_holder_answer *answer)
 {
-	struct mt_volume_entry *entry = change_find_volume(request);
+	struct mt_volume_entry *entry = mt_change_find_volume(request);
 
 	if (entry == NULL || request->is_forced ||
 	    !change_refuse_users(request, &entry->volume, answer))

@@ -14,29 +14,29 @@ struct mt_control_request;
 struct mt_snapshot_entry;
 
 /* Where these return false or NULL, the request has ended. */
-bool change_take_name(struct mt_control_request *request, const char *name,
+bool mt_change_take_name(struct mt_control_request *request, const char *name,
     char ret_name[MT_NAME_BYTES]);
-/* change_take_snapshot -- VOLUME@SNAPSHOT, into request->volume.name and ->snapshot_name. */
-bool change_take_snapshot(struct mt_control_request *request, const char *name);
-/* change_take_request -- the member "name", VOLUME@SNAPSHOT, and no other but "force". */
-bool change_take_request(struct mt_control_request *request);
+/* mt_change_take_snapshot -- VOLUME@SNAPSHOT, into request->volume.name and ->snapshot_name. */
+bool mt_change_take_snapshot(struct mt_control_request *request, const char *name);
+/* mt_change_take_request -- the member "name", VOLUME@SNAPSHOT, and no other but "force". */
+bool mt_change_take_request(struct mt_control_request *request);
 /* Both find by the names that were taken; the snapshot is live. */
-struct mt_volume_entry *change_find_volume(struct mt_control_request *request);
-struct mt_snapshot_entry *change_find_snapshot(struct mt_control_request *request);
+struct mt_volume_entry *mt_change_find_volume(struct mt_control_request *request);
+struct mt_snapshot_entry *mt_change_find_snapshot(struct mt_control_request *request);
 
-struct meta_op change_compare(const char *key, uint64_t version);
-/* change_put -- @text NULL is out of memory, which mt_control_change sees. */
-struct meta_op change_put(const char *key, const char *text);
-/* change_on_volume -- of mt_control_change: answers with the volume as it is now. */
-void change_on_volume(struct mt_control_request *request);
+struct meta_op mt_change_compare(const char *key, uint64_t version);
+/* mt_change_put -- @text NULL is out of memory, which mt_control_change sees. */
+struct meta_op mt_change_put(const char *key, const char *text);
+/* mt_change_on_volume -- of mt_control_change: answers with the volume as it is now. */
+void mt_change_on_volume(struct mt_control_request *request);
 
-/* change_alone -- nobody new comes in, and all gateways say who is there: then @fn. */
-void change_alone(struct mt_control_request *request, mt_holder_fn fn);
-/* change_alone_entry -- of @fn: nobody is there, or is to be put out. NULL: the request has ended. */
-struct mt_volume_entry *change_alone_entry(struct mt_control_request *request,
+/* mt_change_when_unused -- nobody new comes in, and all gateways say who is there: then @fn. */
+void mt_change_when_unused(struct mt_control_request *request, mt_holder_fn fn);
+/* mt_change_when_unused_entry -- of @fn: nobody is there, or is to be put out. NULL: the request has ended. */
+struct mt_volume_entry *mt_change_when_unused_entry(struct mt_control_request *request,
     const struct mt_holder_answer *answer);
-/* change_fail_alone -- sessions may come again; the request ends. @text NULL: what @rc means. */
-void change_fail_alone(struct mt_control_request *request, int rc, const char *text);
+/* mt_change_fail_unused -- sessions may come again; the request ends. @text NULL: what @rc means. */
+void mt_change_fail_unused(struct mt_control_request *request, int rc, const char *text);
 
 /*
  * mt_control_change -- a transaction; then everything is read anew, and @fn goes on

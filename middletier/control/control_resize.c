@@ -39,10 +39,10 @@ mt_control_volume_rename(struct mt_control_request *request)
 		mt_control_fail(request, rc, error);
 		return;
 	}
-	if (!change_take_name(request, name, request->volume.name) ||
-	    !change_take_name(request, new_name, request->change.new_name))
+	if (!mt_change_take_name(request, name, request->volume.name) ||
+	    !mt_change_take_name(request, new_name, request->change.new_name))
 		return;
-	entry = change_find_volume(request);
+	entry = mt_change_find_volume(request);
 	if (entry == NULL)
 		return;
 	if (mt_volumes_by_name(&request->gateway->volumes, request->change.new_name) != NULL) {
@@ -55,13 +55,13 @@ mt_control_volume_rename(struct mt_control_request *request)
 	text = mt_volume_encode(&entry->volume);
 	{
 		const struct meta_op ops[] = {
-			change_compare(key, entry->version),
-			change_compare(new_key, 0),
+			mt_change_compare(key, entry->version),
+			mt_change_compare(new_key, 0),
 			{ .kind = META_DELETE, .key = key },
-			change_put(new_key, text),
+			mt_change_put(new_key, text),
 		};
 
-		mt_control_change(request, ops, NUM_COUNT(ops), change_on_volume);
+		mt_control_change(request, ops, NUM_COUNT(ops), mt_change_on_volume);
 	}
 	free(text);
 }
@@ -82,10 +82,10 @@ resize_submit(struct mt_control_request *request, const struct mt_volume_entry *
 	mt_volume_key(volume.name, key);
 	text = mt_volume_encode(&volume);
 	{
-		const struct meta_op ops[] = { change_compare(key, entry->version),
-			change_put(key, text) };
+		const struct meta_op ops[] = { mt_change_compare(key, entry->version),
+			mt_change_put(key, text) };
 
-		mt_control_change(request, ops, NUM_COUNT(ops), change_on_volume);
+		mt_control_change(request, ops, NUM_COUNT(ops), mt_change_on_volume);
 	}
 	free(text);
 }
@@ -95,7 +95,7 @@ static void
 resize_on_alone(const struct mt_holder_answer *answer, void *arg)
 {
 	struct mt_control_request *request = arg;
-	struct mt_volume_entry *entry = change_alone_entry(request, answer);
+	struct mt_volume_entry *entry = mt_change_when_unused_entry(request, answer);
 
 	if (entry == NULL)
 		return;
@@ -132,13 +132,13 @@ mt_control_volume_resize(struct mt_control_request *request)
 		mt_control_fail(request, rc, error);
 		return;
 	}
-	if (!change_take_name(request, name, request->volume.name))
+	if (!mt_change_take_name(request, name, request->volume.name))
 		return;
 	if (request->change.wanted_bytes % CLEAVE_BLOCK_BYTES != 0) {
 		mt_control_refuse(request, -EINVAL, "size_bytes: must be a multiple of 4096");
 		return;
 	}
-	entry = change_find_volume(request);
+	entry = mt_change_find_volume(request);
 	if (entry == NULL)
 		return;
 	/* Whose session asks knows which one it means; its name may be another's by now. */
@@ -155,5 +155,5 @@ mt_control_volume_resize(struct mt_control_request *request)
 		    "the new end; --shrink says that it may",
 		    request->volume.name, entry->volume.size_bytes);
 	else
-		change_alone(request, resize_on_alone);
+		mt_change_when_unused(request, resize_on_alone);
 }

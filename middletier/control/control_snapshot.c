@@ -77,16 +77,16 @@ made_submit(struct mt_control_request *request, const struct made *made,
 	assert(made->snapshot_version != 0 && made->cluster.version != 0);
 	mt_snapshot_key(made->snapshot.number, key);
 	mt_volume_key(made->volume.name, name_key);
-	ops[count++] = change_compare("cluster", made->cluster.version);
-	ops[count++] = change_compare(key, made->snapshot_version);
-	ops[count++] = change_compare(name_key, made->volume_version);
+	ops[count++] = mt_change_compare("cluster", made->cluster.version);
+	ops[count++] = mt_change_compare(key, made->snapshot_version);
+	ops[count++] = mt_change_compare(name_key, made->volume_version);
 	if (made->origin != NULL) {
 		mt_snapshot_key(made->origin->snapshot.number, origin_key);
-		ops[count++] = change_compare(origin_key, made->origin->version);
+		ops[count++] = mt_change_compare(origin_key, made->origin->version);
 	}
-	ops[count++] = change_put("cluster", cluster_text);
-	ops[count++] = change_put(key, text);
-	ops[count++] = change_put(name_key, volume_text);
+	ops[count++] = mt_change_put("cluster", cluster_text);
+	ops[count++] = mt_change_put(key, text);
+	ops[count++] = mt_change_put(name_key, volume_text);
 	assert(count <= NUM_COUNT(ops));
 	mt_control_change(request, ops, count, fn);
 	free(cluster_text);
@@ -158,9 +158,9 @@ mt_control_snapshot_create(struct mt_control_request *request)
 	int rc;
 
 	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
-	if (!change_take_request(request))
+	if (!mt_change_take_request(request))
 		return;
-	volume = change_find_volume(request);
+	volume = mt_change_find_volume(request);
 	if (volume == NULL)
 		return;
 	if (mt_snapshots_by_name(&volumes->snapshots, volume->volume.id,
@@ -202,9 +202,9 @@ mt_control_snapshot_list(struct mt_control_request *request)
 		return;
 	}
 	if (name != NULL) {
-		if (!change_take_name(request, name, request->volume.name))
+		if (!mt_change_take_name(request, name, request->volume.name))
 			return;
-		volume = change_find_volume(request);
+		volume = mt_change_find_volume(request);
 		if (volume == NULL)
 			return;
 	}
@@ -242,9 +242,9 @@ mt_control_snapshot_delete(struct mt_control_request *request)
 	char *text;
 
 	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
-	if (!change_take_request(request))
+	if (!mt_change_take_request(request))
 		return;
-	entry = change_find_snapshot(request);
+	entry = mt_change_find_snapshot(request);
 	if (entry == NULL)
 		return;
 	if (entry->snapshot.clone_count > 0) {
@@ -259,8 +259,8 @@ mt_control_snapshot_delete(struct mt_control_request *request)
 	mt_snapshot_key(entry->snapshot.number, key);
 	text = mt_snapshot_encode(&request->change.snapshot, NULL);
 	{
-		const struct meta_op ops[] = { change_compare(key, entry->version),
-			change_put(key, text) };
+		const struct meta_op ops[] = { mt_change_compare(key, entry->version),
+			mt_change_put(key, text) };
 
 		mt_control_change(request, ops, NUM_COUNT(ops), delete_on_done);
 	}
@@ -297,8 +297,8 @@ mt_control_delete_snapshots(struct mt_control_request *request, uint64_t volume_
 		snapshot.state = MT_SNAPSHOT_DELETED;
 		mt_snapshot_key(snapshot.number, keys[count]);
 		texts[count] = mt_snapshot_encode(&snapshot, NULL);
-		ops[2 * count] = change_compare(keys[count], snapshots->entries[i].version);
-		ops[2 * count + 1] = change_put(keys[count], texts[count]);
+		ops[2 * count] = mt_change_compare(keys[count], snapshots->entries[i].version);
+		ops[2 * count + 1] = mt_change_put(keys[count], texts[count]);
 		count++;
 	}
 	if (count == 0)
@@ -325,7 +325,7 @@ rollback_on_taken(int rc, void *arg)
 
 	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (rc != 0) {
-		change_fail_alone(request, rc, mt_taking_error(gateway));
+		mt_change_fail_unused(request, rc, mt_taking_error(gateway));
 		return;
 	}
 	/* The mark that keeps the cut. */
@@ -334,7 +334,7 @@ rollback_on_taken(int rc, void *arg)
 	    mt_scope_above(entry->volume.segment_base, made.snapshot.number,
 		&snapshot->snapshot.scope, &scope) != 0) {
 		mt_taking_end(gateway, -EAGAIN);
-		change_fail_alone(request, -EAGAIN, NULL);
+		mt_change_fail_unused(request, -EAGAIN, NULL);
 		return;
 	}
 	made.snapshot.state = MT_SNAPSHOT_DELETED;
@@ -345,14 +345,14 @@ rollback_on_taken(int rc, void *arg)
 	made.volume.segment_count = snapshot->snapshot.segment_count;
 	made.volume.attach++; /* whoever has it open now sees what was */
 	made.volume.session_id = 0;
-	made_submit(request, &made, change_on_volume);
+	made_submit(request, &made, mt_change_on_volume);
 }
 
 static void
 rollback_on_alone(const struct mt_holder_answer *answer, void *arg)
 {
 	struct mt_control_request *request = arg;
-	const struct mt_volume_entry *entry = change_alone_entry(request, answer);
+	const struct mt_volume_entry *entry = mt_change_when_unused_entry(request, answer);
 	int rc;
 
 	if (entry == NULL)
@@ -361,7 +361,7 @@ rollback_on_alone(const struct mt_holder_answer *answer, void *arg)
 	rc = mt_taking_start(request->gateway, &entry->volume, ROLL_BACK_NAME, rollback_on_taken,
 	    request);
 	if (rc != 0)
-		change_fail_alone(request, rc, NULL);
+		mt_change_fail_unused(request, rc, NULL);
 }
 
 static bool
@@ -378,7 +378,7 @@ rollback_take(struct mt_control_request *request)
 
 	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (rc == 0)
-		return change_take_snapshot(request, name);
+		return mt_change_take_snapshot(request, name);
 	mt_control_fail(request, rc, error);
 	return false;
 }
@@ -387,7 +387,7 @@ rollback_take(struct mt_control_request *request)
 static bool
 rollback_keeps_size(struct mt_control_request *request, const struct mt_snapshot *snapshot)
 {
-	const struct mt_volume_entry *volume = change_find_volume(request);
+	const struct mt_volume_entry *volume = mt_change_find_volume(request);
 
 	if (volume == NULL)
 		return false;
@@ -409,7 +409,7 @@ mt_control_snapshot_rollback(struct mt_control_request *request)
 	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
 	if (!rollback_take(request))
 		return;
-	entry = change_find_snapshot(request);
+	entry = mt_change_find_snapshot(request);
 	if (entry == NULL || !rollback_keeps_size(request, &entry->snapshot))
 		return;
 	if (entry->snapshot.scope.span_count == MT_SPANS_MAX) {
@@ -421,7 +421,7 @@ mt_control_snapshot_rollback(struct mt_control_request *request)
 	if (!mt_control_has_room(request))
 		return;
 	request->change.snapshot = entry->snapshot;
-	change_alone(request, rollback_on_alone);
+	mt_change_when_unused(request, rollback_on_alone);
 }
 
 /* ---- clone ---- */
@@ -439,8 +439,8 @@ clone_take(struct mt_control_request *request)
 
 	assert(request->sm.state == MT_CONTROL_RUNNING);
 	if (rc == 0)
-		return change_take_snapshot(request, name) &&
-		    change_take_name(request, new_name, request->change.new_name);
+		return mt_change_take_snapshot(request, name) &&
+		    mt_change_take_name(request, new_name, request->change.new_name);
 	mt_control_fail(request, rc, error);
 	return false;
 }
@@ -456,7 +456,7 @@ mt_control_clone(struct mt_control_request *request)
 	assert(request->sm.state == MT_CONTROL_RUNNING && request->op->is_change);
 	if (!clone_take(request))
 		return;
-	entry = change_find_snapshot(request);
+	entry = mt_change_find_snapshot(request);
 	if (entry == NULL)
 		return;
 	if (mt_volumes_by_name(&gateway->volumes, request->change.new_name) != NULL) {
@@ -489,7 +489,7 @@ mt_control_clone(struct mt_control_request *request)
 	made.snapshot = entry->snapshot;
 	made.snapshot.clone_count++;
 	made.snapshot_version = entry->version;
-	made_submit(request, &made, change_on_volume);
+	made_submit(request, &made, mt_change_on_volume);
 }
 
 /* ---- open for reading ---- */
@@ -521,17 +521,17 @@ open_difference(struct mt_control_request *request, const char *name)
 
 	assert(strchr(name, '@') != strrchr(name, '@'));
 	(void)snprintf(first, sizeof(first), "%.*s", (int)(last - name), name);
-	if (!change_take_snapshot(request, first))
+	if (!mt_change_take_snapshot(request, first))
 		return 1;
-	since = change_find_snapshot(request);
+	since = mt_change_find_snapshot(request);
 	if (since == NULL)
 		return 1;
 	if (last[1] == '\0') {
 		id |= MT_SNAPSHOT_OF_VOLUME | since->snapshot.volume_id;
 	} else {
-		if (!change_take_name(request, last + 1, request->change.snapshot_name))
+		if (!mt_change_take_name(request, last + 1, request->change.snapshot_name))
 			return 1;
-		until = change_find_snapshot(request);
+		until = mt_change_find_snapshot(request);
 		if (until == NULL)
 			return 1;
 		id |= until->snapshot.number;
@@ -545,9 +545,9 @@ open_one(struct mt_control_request *request, const char *name)
 	const struct mt_snapshot_entry *entry;
 
 	assert(strchr(name, '@') != NULL);
-	if (!change_take_snapshot(request, name))
+	if (!mt_change_take_snapshot(request, name))
 		return 1;
-	entry = change_find_snapshot(request);
+	entry = mt_change_find_snapshot(request);
 	if (entry == NULL)
 		return 1;
 	return mt_snapshot_session(&request->gateway->volumes,

@@ -20,7 +20,7 @@
 #include "common/port.h"
 #include "control/control_request.h"
 #include "control/control_usage.h"
-#include "port/port_snapshot.h"
+#include "port/port_status.h"
 
 static void
 usage_on_answer(struct mt_ask *ask, void *arg)

@@ -115,7 +115,7 @@ mt_control_volume_create(struct mt_control_request *request)
 		mt_control_fail(request, rc, error);
 		return;
 	}
-	if (!change_take_name(request, name, request->volume.name))
+	if (!mt_change_take_name(request, name, request->volume.name))
 		return;
 	volume->replica_count = (uint32_t)replicas;
 	problem = control_take_wish(request, service_class, engine, &level);
@@ -179,7 +179,7 @@ mt_control_volume_show(struct mt_control_request *request)
 		mt_control_fail(request, rc, error);
 		return;
 	}
-	if (!change_take_name(request, name, request->volume.name))
+	if (!mt_change_take_name(request, name, request->volume.name))
 		return;
 	entry = mt_volumes_by_name(&request->gateway->volumes, name);
 	if (entry == NULL)
@@ -212,7 +212,7 @@ control_on_deleted(int rc, const struct mt_volume *volume, void *arg)
 		    control_on_sessions_closed, request);
 	}
 	if (rc != 0)
-		change_fail_alone(request, rc, NULL);
+		mt_change_fail_unused(request, rc, NULL);
 }
 
 /* How many live ones there are; they go with it only if that was asked for. */
@@ -235,7 +235,7 @@ control_on_users(const struct mt_holder_answer *answer, void *arg)
 {
 	struct mt_control_request *request = arg;
 	struct mt_volumes *volumes = &request->gateway->volumes;
-	struct mt_volume_entry *entry = change_alone_entry(request, answer);
+	struct mt_volume_entry *entry = mt_change_when_unused_entry(request, answer);
 	uint32_t snapshot_count = 0;
 	int rc;
 
@@ -258,7 +258,7 @@ control_on_users(const struct mt_holder_answer *answer, void *arg)
 	}
 	rc = mt_volume_delete(request->gateway, request->volume.name, control_on_deleted, request);
 	if (rc != 0)
-		change_fail_alone(request, rc, NULL);
+		mt_change_fail_unused(request, rc, NULL);
 }
 
 void
@@ -278,6 +278,6 @@ mt_control_volume_delete(struct mt_control_request *request)
 		mt_control_fail(request, rc, error);
 		return;
 	}
-	if (change_take_name(request, name, request->volume.name))
-		change_alone(request, control_on_users);
+	if (mt_change_take_name(request, name, request->volume.name))
+		mt_change_when_unused(request, control_on_users);
 }

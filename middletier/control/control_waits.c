@@ -4,7 +4,7 @@
 
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
-#include "port/port_snapshot.h"
+#include "port/port_status.h"
 #include "port/waits.h"
 
 json_t *
@@ -13,10 +13,10 @@ mt_json_waits(const struct mt_ask *ask)
 	json_t *waits = json_array();
 
 	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
-		const struct mt_port_snapshot *snapshot = &ask->legs[i].snapshot;
+		const struct mt_port_status *snapshot = &ask->legs[i].snapshot;
 
 		for (uint32_t k = 0; snapshot->shards != NULL && k < snapshot->shard_count; k++) {
-			const struct mt_shard_snapshot *shard = &snapshot->shards[k];
+			const struct mt_shard_status *shard = &snapshot->shards[k];
 
 			if (shard->wait == MT_WAIT_NONE || json_array_size(waits) >= MT_WAITS_MAX)
 				continue;

@@ -18,7 +18,7 @@
 #include "common/metric.h"
 #include "common/port.h"
 #include "control/metrics.h"
-#include "port/port_snapshot.h"
+#include "port/port_status.h"
 
 const struct metric_member mt_metric_members[MT_METRIC_NR] = {
 #define MT_METRIC_MEMBER(name, unit, help)                                                         \
@@ -49,7 +49,7 @@ static const struct metric_member gateway_members[] = {
 #undef SAMPLE
 
 #define PORT(member, name, unit, help)                                                             \
-	METRIC_MEMBER(struct mt_port_snapshot, member, name, unit, help, METRIC_GAUGE)
+	METRIC_MEMBER(struct mt_port_status, member, name, unit, help, METRIC_GAUGE)
 static const struct metric_member port_members[] = {
 	PORT(session_count, "sessions_open", "count", "client queue pairs that are open"),
 	PORT(receives_free, "receives_free", "count", "receives that nobody holds"),
@@ -58,7 +58,7 @@ static const struct metric_member port_members[] = {
 #undef PORT
 
 #define SHARD(member, name, unit, help)                                                            \
-	METRIC_MEMBER(struct mt_shard_snapshot, member, name, unit, help, METRIC_GAUGE)
+	METRIC_MEMBER(struct mt_shard_status, member, name, unit, help, METRIC_GAUGE)
 const struct metric_member mt_shard_members[] = {
 	SHARD(is_serving, "serving", "bool", "1 while clients are served"),
 	SHARD(epoch, "epoch", "count", "of its present owner"),
@@ -85,12 +85,12 @@ const struct metric_member mt_shard_members[] = {
 const uint32_t mt_shard_member_count = NUM_COUNT(mt_shard_members);
 
 static const struct metric_member link_members[] = {
-	METRIC_MEMBER(struct mt_link_snapshot, is_up, "up", "bool",
+	METRIC_MEMBER(struct mt_link_status, is_up, "up", "bool",
 	    "1 while the port has a queue pair to it", METRIC_GAUGE),
 };
 
 #define NODE(member, name, unit, help)                                                             \
-	METRIC_MEMBER(struct mt_link_snapshot, member, name, unit, help, METRIC_GAUGE)
+	METRIC_MEMBER(struct mt_link_status, member, name, unit, help, METRIC_GAUGE)
 static const struct metric_member node_members[] = {
 	NODE(slots_total, "slots", "count", "slots of its disk"),
 	NODE(slots_free, "slots_free", "count", "slots without an extent, as last heard"),
@@ -152,10 +152,10 @@ write_shards(FILE *out, const struct mt_gateway *gateway, const struct mt_ask *a
 	if (objects == NULL)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < gateway->port_count; i++) {
-		const struct mt_port_snapshot *snapshot = &ask->legs[i].snapshot;
+		const struct mt_port_status *snapshot = &ask->legs[i].snapshot;
 
 		for (uint32_t k = 0; snapshot->shards != NULL && k < snapshot->shard_count; k++) {
-			const struct mt_shard_snapshot *shard = &snapshot->shards[k];
+			const struct mt_shard_status *shard = &snapshot->shards[k];
 			struct metric_object *object = &objects[count];
 
 			if (shard->state == MT_SHARD_IDLE)
@@ -174,7 +174,7 @@ write_shards(FILE *out, const struct mt_gateway *gateway, const struct mt_ask *a
 
 static void
 label_node(struct metric_object *object, const struct mt_gateway *gateway,
-    const struct mt_link_snapshot *link, uint32_t index)
+    const struct mt_link_status *link, uint32_t index)
 {
 	assert(index < gateway->options.node_count);
 	object->values = link;
@@ -194,10 +194,10 @@ write_nodes(FILE *out, const struct mt_gateway *gateway, const struct mt_ask *as
 
 	assert(ask->gateway == gateway);
 	for (uint32_t i = 0; links != NULL && slots != NULL && i < gateway->port_count; i++) {
-		const struct mt_port_snapshot *snapshot = &ask->legs[i].snapshot;
+		const struct mt_port_status *snapshot = &ask->legs[i].snapshot;
 
 		for (uint32_t k = 0; snapshot->links != NULL && k < snapshot->link_count; k++) {
-			const struct mt_link_snapshot *link = &snapshot->links[k];
+			const struct mt_link_status *link = &snapshot->links[k];
 
 			label_node(&links[link_count], gateway, link, k);
 			metric_label_u64(&links[link_count++], "port", i);

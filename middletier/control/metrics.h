@@ -18,7 +18,7 @@ extern const struct metric_member mt_metric_members[MT_METRIC_NR]; /* of mt_port
 #define MT_SPLIT_NR (0u SPLIT_COUNTER_LIST(MT_SPLIT_ONE))
 extern const struct metric_member mt_split_members[MT_SPLIT_NR]; /* of split_port_counters */
 
-extern const struct metric_member mt_shard_members[]; /* of struct mt_shard_snapshot */
+extern const struct metric_member mt_shard_members[]; /* of struct mt_shard_status */
 extern const uint32_t mt_shard_member_count;
 
 /* mt_metrics_write -- all that monitors want to know, from an MT_ASK_SNAPSHOT's answers. 0 or -ENOMEM. */

@@ -54,19 +54,19 @@
 
 static const struct sm_state copy_table[COPY_STATE_NR] = {
 	[COPY_CREATING] = { "creating", SM_TO(COPY_PACING) | SM_TO(COPY_FAILED), SM_INITIAL },
-	[COPY_PACING] = { "pacing", SM_TO(COPY_READING) | SM_TO(COPY_CUTTING) | SM_TO(COPY_FAILED),
-	    0 },
+	[COPY_PACING] = { "pacing",
+	    SM_TO(COPY_READING) | SM_TO(COPY_TRUNCATING) | SM_TO(COPY_FAILED), 0 },
 	[COPY_READING] = { "reading",
 	    SM_TO(COPY_PACING) | SM_TO(COPY_APPENDING) | SM_TO(COPY_FAILED), 0 },
 	[COPY_APPENDING] = { "appending", SM_TO(COPY_PACING) | SM_TO(COPY_FAILED), 0 },
-	[COPY_CUTTING] = { "cutting", SM_TO(COPY_PACING) | SM_TO(COPY_DONE) | SM_TO(COPY_FAILED),
+	[COPY_TRUNCATING] = { "truncating", SM_TO(COPY_PACING) | SM_TO(COPY_DONE) | SM_TO(COPY_FAILED),
 	    0 },
 	[COPY_DONE] = { "done", 0, SM_FINAL },
 	[COPY_FAILED] = { "failed", 0, SM_FINAL | SM_FAILURE },
 };
 
 static void copy_pace(struct mt_copy *copy);
-static void copy_cut(struct mt_copy *copy);
+static void copy_truncate(struct mt_copy *copy);
 static void copy_send(struct mt_copy *copy);
 
 /* ---- its end ---- */
@@ -447,7 +447,7 @@ copy_pace(struct mt_copy *copy)
 
 	assert(copy->sm.state == COPY_PACING);
 	if (copy->done_bytes == copy->options.length_bytes) {
-		copy_cut(copy);
+		copy_truncate(copy);
 		return;
 	}
 	if (copy->paid_ns > now_ns) {
@@ -476,7 +476,7 @@ copy_on_timer(struct loop_timer *timer, void *arg)
 /* ---- beginning and end at the target ---- */
 
 static void
-copy_on_cut(struct mt_call *call, int rc, const struct wire_node_reply *reply,
+copy_on_truncated(struct mt_call *call, int rc, const struct wire_node_reply *reply,
     struct split_msg *msg, void *arg)
 {
 	struct mt_copy *copy = arg;
@@ -496,15 +496,15 @@ copy_on_cut(struct mt_call *call, int rc, const struct wire_node_reply *reply,
 }
 
 static void
-copy_cut(struct mt_copy *copy)
+copy_truncate(struct mt_copy *copy)
 {
 	int rc;
 
 	assert(copy->done_bytes == copy->options.length_bytes);
-	sm_move(&copy->sm, COPY_CUTTING);
+	sm_move(&copy->sm, COPY_TRUNCATING);
 	copy->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_TRUNCATE,
 		.offset_bytes = copy->options.length_bytes };
-	rc = copy_call(copy, copy->options.target_node_id, &copy->call, copy_on_cut);
+	rc = copy_call(copy, copy->options.target_node_id, &copy->call, copy_on_truncated);
 	if (rc != 0)
 		copy_target_failed(copy, rc);
 }

@@ -68,7 +68,7 @@ struct extent_request {
 
 static void extent_on_created(struct mt_extent *extent, uint32_t replica_index, int rc,
     const struct wire_node_reply *reply);
-static void extent_on_cut(struct mt_extent *extent, uint32_t replica_index, int rc);
+static void extent_on_truncated(struct mt_extent *extent, uint32_t replica_index, int rc);
 
 /* A deleted extent goes with its last request. */
 static void
@@ -138,7 +138,7 @@ request_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *re
 	else if (opcode == WIRE_EXTENT_CREATE)
 		extent_on_created(extent, replica_index, rc, reply);
 	else if (opcode == WIRE_EXTENT_TRUNCATE)
-		extent_on_cut(extent, replica_index, rc);
+		extent_on_truncated(extent, replica_index, rc);
 	else
 		extent_try_free(extent);
 }
@@ -439,7 +439,7 @@ mt_extent_free(struct mt_extent *extent)
 	while ((link = list_pop_front(&extent->requests)) != NULL)
 		LIST_ENTRY(link, struct extent_request, link)->extent = NULL;
 	while ((link = list_pop_front(&extent->appends)) != NULL)
-		LIST_ENTRY(link, struct mt_batch, link)->extent = NULL;
+		LIST_ENTRY(link, struct mt_append, link)->extent = NULL;
 	loop_task_cancel(extent->shard->port->loop, &extent->make_task);
 	list_remove(&extent->shard_link);
 	extent->magic = 0;
@@ -469,7 +469,7 @@ mt_extent_seal(struct mt_extent *extent, uint64_t bytes)
 }
 
 void
-mt_extent_cut_replicas(struct mt_extent *extent)
+mt_extent_truncate_replicas(struct mt_extent *extent)
 {
 	CHECK_OBJ(extent, MT_EXTENT_MAGIC);
 	assert(extent->sm.state == MT_EXTENT_SEALED);
@@ -477,19 +477,19 @@ mt_extent_cut_replicas(struct mt_extent *extent)
 		const struct mt_replica *replica = &extent->replicas[i];
 
 		/* A node that cannot be asked now is asked when its link comes up. */
-		if (!replica->is_cut && !replica->is_damaged &&
+		if (!replica->is_truncated && !replica->is_damaged &&
 		    !extent_is_asked(extent, i, WIRE_EXTENT_TRUNCATE))
 			(void)extent_ask(extent, i, WIRE_EXTENT_TRUNCATE, extent->sealed_bytes);
 	}
 }
 
 static void
-extent_on_cut(struct mt_extent *extent, uint32_t replica_index, int rc)
+extent_on_truncated(struct mt_extent *extent, uint32_t replica_index, int rc)
 {
 	assert(rc <= 0);
 	assert(replica_index < extent->replica_count);
 	if (rc == 0 || MUTANT(replica_unverified))
-		extent->replicas[replica_index].is_cut = true;
+		extent->replicas[replica_index].is_truncated = true;
 	else if (mt_is_copy_lost(rc))
 		mt_extent_damage(extent, replica_index, "it cannot be sealed", rc);
 	extent_try_free(extent);
@@ -526,6 +526,6 @@ mt_extent_on_link(struct mt_extent *extent, struct mt_link *link, bool is_up)
 		if (!is_up)
 			mt_extent_break(extent, link->node_id, -ENOTCONN);
 		else if (extent->sm.state == MT_EXTENT_SEALED && !extent->is_going)
-			mt_extent_cut_replicas(extent);
+			mt_extent_truncate_replicas(extent);
 	}
 }

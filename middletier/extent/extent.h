@@ -80,8 +80,8 @@ struct mt_extent *mt_extent_restore(struct mt_shard *shard, const struct extent_
 void mt_extent_free(struct mt_extent *extent);
 /* mt_extent_seal -- OPEN or BROKEN becomes SEALED at @bytes, which the manifest holds durably. */
 void mt_extent_seal(struct mt_extent *extent, uint64_t bytes);
-/* mt_extent_cut_replicas -- tell nodes that are up the sealed length; repeated when links come up. */
-void mt_extent_cut_replicas(struct mt_extent *extent);
+/* mt_extent_truncate_replicas -- tell nodes that are up the sealed length; repeated when links come up. */
+void mt_extent_truncate_replicas(struct mt_extent *extent);
 /* mt_extent_delete -- delete at the nodes that are up, best effort, then free. */
 void mt_extent_delete(struct mt_extent *extent);
 

@@ -67,7 +67,7 @@ link_call_finish(struct mt_link *link, struct mt_call *call)
 		call->reply_msg = NULL;
 	}
 	if (call->is_answered)
-		slow_node_on_answer(link, call);
+		mt_slow_node_on_answer(link, call);
 	call->fn(call, call->rc, call->is_answered ? &reply : NULL, must_pass_msg ? msg : NULL,
 	    call->arg);
 }
@@ -92,7 +92,7 @@ link_watch(struct mt_link *link, struct mt_call *call)
 	uint64_t timeout_ns = link->port->settings->node_timeout_ns;
 
 	call->sent_ns = loop_now_ns(link->port->loop);
-	if (slow_node_counts(call))
+	if (mt_slow_node_counts(call))
 		timeout_ns = num_min(timeout_ns, SLOW_NODE_MIN_NS);
 	/* A single timer for all calls: the list is looked at when it fires. */
 	if (!link->slots.watch_timer.is_active ||
@@ -134,9 +134,9 @@ link_on_watch(struct loop_timer *timer, void *arg)
 		mt_link_close(link, -ETIMEDOUT, "a call was not answered in time");
 		return;
 	}
-	next_ns = num_min(next_ns, slow_node_judge(link, &is_slow));
+	next_ns = num_min(next_ns, mt_slow_node_judge(link, &is_slow));
 	if (is_slow) {
-		slow_node_punish(link);
+		mt_slow_node_punish(link);
 		mt_link_close(link, -ETIMEDOUT, "it is slow while others answer");
 		return;
 	}

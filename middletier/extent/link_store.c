@@ -98,7 +98,7 @@ mt_link_store_refused(struct mt_link *link)
 	assert(!mt_link_is_up(link));
 	if (link->is_stopped)
 		return;
-	trouble_on_other_store(link);
+	mt_trouble_on_other_store(link);
 	link->is_refused = true;
 	if (!was_refused && mt_port_is_refused(port) && port->shard_count > 0)
 		store_stop_shards(port);

@@ -124,7 +124,7 @@ link_become_up(struct mt_link *link)
 		metric_add(&link->port->metrics[MT_METRIC_node_reconnects], 1);
 	link->was_up = true;
 	link->is_refused = false;
-	trouble_clear(link);
+	mt_trouble_clear(link);
 	link->backoff_ns = LINK_BACKOFF_MIN_NS;
 	mt_port_on_link(link->port, link, true);
 }
@@ -191,7 +191,8 @@ link_on_ready(struct split_qp *qp, const void *hello_bytes, uint32_t bytes, void
 		return;
 	}
 	if (link_is_duplicate(link, hello.node_id)) {
-		trouble_on_duplicate(link, mt_port_link(link->port, hello.node_id), hello.node_id);
+		mt_trouble_on_duplicate(link, mt_port_link(link->port, hello.node_id),
+		    hello.node_id);
 		link->backoff_ns = LINK_BACKOFF_MAX_NS;
 		mt_link_close(link, -EEXIST, LINK_DUPLICATE_TEXT);
 		return;
@@ -245,7 +246,7 @@ link_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 	else if (!was_up && wire_level_refused(&link->level, rc, loop_now_ns(link->port->loop)))
 		link->backoff_ns = LINK_BACKOFF_MIN_NS;
 	else
-		trouble_on_closed(link, was_up, rc, reason != NULL ? reason : "");
+		mt_trouble_on_closed(link, was_up, rc, reason != NULL ? reason : "");
 	mt_link_calls_finish(link, rc == -ETIMEDOUT ? -ETIMEDOUT : -ECONNRESET);
 	if (was_up)
 		mt_port_on_link(link->port, link, false);
@@ -281,7 +282,7 @@ link_connect(struct mt_link *link)
 	link->close_reason = NULL;
 	link->qp = connect_qp(link->port->split, &options);
 	if (link->qp == NULL) {
-		trouble_on_closed(link, false, -errno, "connect_qp");
+		mt_trouble_on_closed(link, false, -errno, "connect_qp");
 		link_retry_later(link);
 		return;
 	}

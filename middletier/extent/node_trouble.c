@@ -35,7 +35,7 @@ trouble_is_news(struct mt_link *link, int rc, const char *reason)
 }
 
 void
-trouble_clear(struct mt_link *link)
+mt_trouble_clear(struct mt_link *link)
 {
 	assert(mt_link_is_up(link));
 	link->logged_crc = 0;
@@ -43,13 +43,13 @@ trouble_clear(struct mt_link *link)
 }
 
 void
-trouble_on_closed(struct mt_link *link, bool was_up, int rc, const char *reason)
+mt_trouble_on_closed(struct mt_link *link, bool was_up, int rc, const char *reason)
 {
 	bool is_news;
 
 	assert(!mt_link_is_up(link));
 	if (rc == -EEXIST && !was_up)
-		return; /* trouble_on_duplicate has told of it */
+		return; /* mt_trouble_on_duplicate has told of it */
 	is_news = trouble_is_news(link, rc, reason);
 	if (was_up && !link->is_stopped)
 		log_warn("node %u: lost rc=%s reason=%s", link->node_id, log_errno(rc), reason);
@@ -67,7 +67,7 @@ trouble_on_closed(struct mt_link *link, bool was_up, int rc, const char *reason)
 }
 
 void
-trouble_on_other_store(struct mt_link *link)
+mt_trouble_on_other_store(struct mt_link *link)
 {
 	if (trouble_is_news(link, -ENOTUNIQ, TROUBLE_STORE_TEXT))
 		log_at(trouble_level(link),
@@ -78,7 +78,7 @@ trouble_on_other_store(struct mt_link *link)
 }
 
 void
-trouble_on_duplicate(struct mt_link *link, const struct mt_link *other, uint32_t node_id)
+mt_trouble_on_duplicate(struct mt_link *link, const struct mt_link *other, uint32_t node_id)
 {
 	char text[SPLIT_ADDRESS_BYTES_MAX + 32], objection[MT_OBJECTION_BYTES];
 

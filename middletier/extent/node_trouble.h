@@ -12,17 +12,17 @@
 
 struct mt_link;
 
-/* trouble_clear -- it is up. */
-void trouble_clear(struct mt_link *link);
-/* trouble_on_closed -- a connection, or an attempt to make one, has ended. */
-void trouble_on_closed(struct mt_link *link, bool was_up, int rc, const char *reason);
-/* trouble_on_other_store -- the node refuses gateways of our metadata store. */
-void trouble_on_other_store(struct mt_link *link);
+/* mt_trouble_clear -- it is up. */
+void mt_trouble_clear(struct mt_link *link);
+/* mt_trouble_on_closed -- a connection, or an attempt to make one, has ended. */
+void mt_trouble_on_closed(struct mt_link *link, bool was_up, int rc, const char *reason);
+/* mt_trouble_on_other_store -- the node refuses gateways of our metadata store. */
+void mt_trouble_on_other_store(struct mt_link *link);
 /*
- * trouble_on_duplicate -- @other, which was found first, has the same @node_id
+ * mt_trouble_on_duplicate -- @other, which was found first, has the same @node_id
  *
  * Before the gateway has served, it ends: which of the two has the node's copies is not known.
  */
-void trouble_on_duplicate(struct mt_link *link, const struct mt_link *other, uint32_t node_id);
+void mt_trouble_on_duplicate(struct mt_link *link, const struct mt_link *other, uint32_t node_id);
 
 #endif /* CLEAVE_MIDDLETIER_EXTENT_NODE_TROUBLE_H */

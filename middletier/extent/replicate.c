@@ -35,13 +35,13 @@
 #define BATCH_OBJ_MAGIC 0x48544142u /* "BATH" */
 
 int
-mt_batch_init(struct mt_batch *batch, struct mt_port *port)
+mt_append_init(struct mt_append *batch, struct mt_port *port)
 {
-	*batch = (struct mt_batch){ .magic = BATCH_OBJ_MAGIC };
+	*batch = (struct mt_append){ .magic = BATCH_OBJ_MAGIC };
 	for (uint32_t i = 0; i < MT_REPLICAS_MAX; i++) {
 		batch->hosts[i] = host_alloc(port->split, WIRE_HEADER_BYTES + BATCH_HEAD_BYTES_MAX);
 		if (batch->hosts[i] == NULL) {
-			mt_batch_fini(batch, port);
+			mt_append_fini(batch, port);
 			return -ENOMEM;
 		}
 	}
@@ -49,14 +49,14 @@ mt_batch_init(struct mt_batch *batch, struct mt_port *port)
 }
 
 void
-mt_batch_fini(struct mt_batch *batch, struct mt_port *port)
+mt_append_fini(struct mt_append *batch, struct mt_port *port)
 {
 	/* A port that was closed has taken its arena along. */
 	for (uint32_t i = 0; i < MT_REPLICAS_MAX && port->split != NULL; i++) {
 		if (batch->hosts[i] != NULL)
 			host_free(port->split, batch->hosts[i]);
 	}
-	*batch = (struct mt_batch){ 0 };
+	*batch = (struct mt_append){ 0 };
 }
 
 /* Batches at the front that are done leave, in order. A handler may append, or free the extent. */
@@ -64,8 +64,8 @@ static void
 extent_complete(struct mt_extent *extent)
 {
 	while (!list_is_empty(&extent->appends)) {
-		struct mt_batch *batch =
-		    LIST_ENTRY(list_first(&extent->appends), struct mt_batch, link);
+		struct mt_append *batch =
+		    LIST_ENTRY(list_first(&extent->appends), struct mt_append, link);
 		bool is_last = batch->link.next == &extent->appends;
 
 		if (batch->unanswered_count > 0)
@@ -88,7 +88,7 @@ extent_complete(struct mt_extent *extent)
 }
 
 static int
-append_reply_check(const struct mt_batch *batch, const struct wire_node_reply *reply)
+append_reply_check(const struct mt_append *batch, const struct wire_node_reply *reply)
 {
 	/* Acknowledged cumulatively: a longer length means that this batch is durable too. */
 	if (reply->offset_bytes < batch->info.offset_bytes + batch->info.batch_bytes)
@@ -100,7 +100,7 @@ static void
 append_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *reply,
     struct split_msg *msg, void *arg)
 {
-	struct mt_batch *batch = arg;
+	struct mt_append *batch = arg;
 	struct mt_extent *extent = batch->extent;
 
 	CHECK_OBJ(batch, BATCH_OBJ_MAGIC);
@@ -124,7 +124,7 @@ append_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *rep
 }
 
 static void
-batch_fill_call(struct mt_batch *batch, uint32_t replica_index)
+batch_fill_call(struct mt_append *batch, uint32_t replica_index)
 {
 	struct mt_extent *extent = batch->extent;
 	struct mt_call *call = &batch->calls[replica_index];
@@ -170,7 +170,7 @@ append_links(struct mt_extent *extent, struct mt_link *ret_links[MT_REPLICAS_MAX
 }
 
 static void
-batch_encode(struct mt_extent *extent, struct mt_batch *batch)
+batch_encode(struct mt_extent *extent, struct mt_append *batch)
 {
 	assert(extent->end_bytes % BATCH_ALIGN == 0);
 	assert(extent->acked_bytes <= extent->end_bytes);
@@ -184,7 +184,7 @@ batch_encode(struct mt_extent *extent, struct mt_batch *batch)
 
 /* How many replicas were asked; the first that cannot be asked breaks the extent. */
 static uint32_t
-append_send(struct mt_extent *extent, struct mt_batch *batch, struct mt_link *const *links)
+append_send(struct mt_extent *extent, struct mt_append *batch, struct mt_link *const *links)
 {
 	assert(extent->replica_count >= 1);
 	for (uint32_t i = 0; i < extent->replica_count; i++) {
@@ -202,7 +202,7 @@ append_send(struct mt_extent *extent, struct mt_batch *batch, struct mt_link *co
 }
 
 int
-mt_extent_append(struct mt_extent *extent, struct mt_batch *batch)
+mt_extent_append(struct mt_extent *extent, struct mt_append *batch)
 {
 	struct mt_link *links[MT_REPLICAS_MAX];
 	int rc;

@@ -11,7 +11,7 @@
 #include "common/replica.h"
 #include "extent/call.h"
 
-struct mt_batch;
+struct mt_append;
 struct mt_extent;
 struct mt_port;
 
@@ -21,9 +21,9 @@ struct mt_port;
  * One batch, of the log or the manifest: host head and device payload, kept until every replica has
  * answered (log: until it leaves the ring).
  */
-typedef void (*mt_batch_fn)(struct mt_batch *batch, int rc, void *arg);
+typedef void (*mt_append_fn)(struct mt_append *batch, int rc, void *arg);
 
-struct mt_batch {
+struct mt_append {
 	uint32_t magic;
 	struct loop_link link; /* extent->appends */
 	struct mt_extent *extent;
@@ -35,7 +35,7 @@ struct mt_batch {
 	struct mt_call calls[MT_REPLICAS_MAX];
 	uint32_t unanswered_count;
 	int rc;
-	mt_batch_fn fn;
+	mt_append_fn fn;
 	void *arg;
 };
 /*
@@ -46,10 +46,10 @@ struct mt_batch {
  * free and it may be appended to another extent. Returns -ENOSPC when it does not fit (seal and roll
  * over), -EPIPE when not OPEN.
  */
-int mt_extent_append(struct mt_extent *extent, struct mt_batch *batch);
-/* mt_batch_init -- allocates its host buffers. Returns 0; -ENOMEM: there is nothing to be finished. */
-int mt_batch_init(struct mt_batch *batch, struct mt_port *port);
-/* mt_batch_fini -- @batch is at no node; one that was never made is a no-op. */
-void mt_batch_fini(struct mt_batch *batch, struct mt_port *port);
+int mt_extent_append(struct mt_extent *extent, struct mt_append *batch);
+/* mt_append_init -- allocates its host buffers. Returns 0; -ENOMEM: there is nothing to be finished. */
+int mt_append_init(struct mt_append *batch, struct mt_port *port);
+/* mt_append_fini -- @batch is at no node; one that was never made is a no-op. */
+void mt_append_fini(struct mt_append *batch, struct mt_port *port);
 
 #endif /* CLEAVE_MIDDLETIER_EXTENT_REPLICATE_H */

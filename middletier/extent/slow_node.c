@@ -35,19 +35,19 @@
 #define SLOW_PENALTY_MAX_NS NUM_S(60)
 
 bool
-slow_node_counts(const struct mt_call *call)
+mt_slow_node_counts(const struct mt_call *call)
 {
 	return call->request.opcode == WIRE_EXTENT_APPEND ||
 	    call->request.opcode == WIRE_EXTENT_READ;
 }
 
 void
-slow_node_on_answer(struct mt_link *link, const struct mt_call *call)
+mt_slow_node_on_answer(struct mt_link *link, const struct mt_call *call)
 {
 	uint64_t took_ns = loop_now_ns(link->port->loop) - call->sent_ns;
 
 	assert(call->is_answered);
-	if (!slow_node_counts(call))
+	if (!mt_slow_node_counts(call))
 		return;
 	link->slow.answered_sent_ns = num_max(link->slow.answered_sent_ns, call->sent_ns);
 	link->slow.took_ns = link->slow.took_ns == 0 ? took_ns
@@ -61,7 +61,7 @@ slow_oldest_ns(const struct mt_link *link)
 	for (const struct loop_link *at = link->calls.next; at != &link->calls; at = at->next) {
 		const struct mt_call *call = LIST_ENTRY(at, const struct mt_call, link);
 
-		if (slow_node_counts(call))
+		if (mt_slow_node_counts(call))
 			return call->sent_ns;
 	}
 	return UINT64_MAX;
@@ -110,7 +110,7 @@ slow_is_spare(const struct mt_link *link)
 }
 
 uint64_t
-slow_node_judge(struct mt_link *link, bool *ret_is_slow)
+mt_slow_node_judge(struct mt_link *link, bool *ret_is_slow)
 {
 	uint64_t oldest_ns = slow_oldest_ns(link);
 	uint64_t now_ns = loop_now_ns(link->port->loop);
@@ -142,7 +142,7 @@ slow_node_judge(struct mt_link *link, bool *ret_is_slow)
 }
 
 void
-slow_node_punish(struct mt_link *link)
+mt_slow_node_punish(struct mt_link *link)
 {
 	uint64_t now_ns = loop_now_ns(link->port->loop);
 

@@ -27,17 +27,17 @@ struct slow_node {
 	uint64_t avoid_until_ns;   /* it was given up as slow: no new extents before, if possible */
 };
 
-/* slow_node_counts -- is @call one whose time tells how fast a node is? */
-bool slow_node_counts(const struct mt_call *call);
-/* slow_node_on_answer -- @call of @link was answered just now. */
-void slow_node_on_answer(struct mt_link *link, const struct mt_call *call);
+/* mt_slow_node_counts -- is @call one whose time tells how fast a node is? */
+bool mt_slow_node_counts(const struct mt_call *call);
+/* mt_slow_node_on_answer -- @call of @link was answered just now. */
+void mt_slow_node_on_answer(struct mt_link *link, const struct mt_call *call);
 /*
- * slow_node_judge -- is @link to be given up?
+ * mt_slow_node_judge -- is @link to be given up?
  *
  * Returns when to ask again, UINT64_MAX: when it has a call. True only if asked twice.
  */
-uint64_t slow_node_judge(struct mt_link *link, bool *ret_is_slow);
-/* slow_node_punish -- it is given up: no new extents for a while, longer each time. */
-void slow_node_punish(struct mt_link *link);
+uint64_t mt_slow_node_judge(struct mt_link *link, bool *ret_is_slow);
+/* mt_slow_node_punish -- it is given up: no new extents for a while, longer each time. */
+void mt_slow_node_punish(struct mt_link *link);
 
 #endif /* CLEAVE_MIDDLETIER_EXTENT_SLOW_NODE_H */

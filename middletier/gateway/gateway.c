@@ -59,7 +59,7 @@
 #include "gateway/gateway_options.h"
 #include "port/port.h"
 #include "port/port_shards.h"
-#include "port/port_snapshot.h"
+#include "port/port_status.h"
 #include "session/session.h"
 
 #define GATEWAY_READY_BYTES (MT_PORTS_MAX * SPLIT_ADDRESS_BYTES_MAX)
@@ -466,10 +466,10 @@ mt_gateway_status_json(struct mt_gateway *gateway)
 	assert(gateway->options.is_single_loop);
 	if (ask != NULL) {
 		for (uint32_t i = 0; i < gateway->port_count; i++)
-			mt_port_snapshot_take(&gateway->ports[i], &ask->legs[i].snapshot);
+			mt_port_status_take(&gateway->ports[i], &ask->legs[i].snapshot);
 		status = mt_json_status(gateway, ask, true);
 		for (uint32_t i = 0; i < gateway->port_count; i++)
-			mt_port_snapshot_fini(&ask->legs[i].snapshot);
+			mt_port_status_fini(&ask->legs[i].snapshot);
 	}
 	if (status != NULL)
 		text = json_dumps(status, JSON_COMPACT);

@@ -148,9 +148,9 @@ manifest_resume(struct mt_manifest *manifest)
 	assert(manifest->sm.state == MANIFEST_WAITING);
 	loop_timer_stop(manifest->shard->port->loop, &manifest->timer);
 	if (manifest->resume == MANIFEST_STORING)
-		manifest_store(manifest);
+		mt_manifest_store(manifest);
 	else
-		manifest_begin(manifest);
+		mt_manifest_begin(manifest);
 }
 
 static void
@@ -175,7 +175,7 @@ manifest_give_up(struct mt_manifest *manifest, int rc, const char *why)
 }
 
 void
-manifest_begin_failed(struct mt_manifest *manifest, int rc)
+mt_manifest_begin_failed(struct mt_manifest *manifest, int rc)
 {
 	assert(rc < 0);
 	if (manifest->next != NULL)
@@ -192,10 +192,10 @@ manifest_begin_failed(struct mt_manifest *manifest, int rc)
 /* ---- batches ---- */
 
 int
-manifest_send(struct mt_manifest *manifest, struct mt_extent *extent, uint32_t edit_count,
-    uint32_t edit_bytes, mt_batch_fn fn)
+mt_manifest_send(struct mt_manifest *manifest, struct mt_extent *extent, uint32_t edit_count,
+    uint32_t edit_bytes, mt_append_fn fn)
 {
-	struct mt_batch *batch = &manifest->batch;
+	struct mt_append *batch = &manifest->batch;
 
 	assert(edit_count > 0);
 	assert(edit_bytes <= MANIFEST_EDITS_BYTES_MAX);
@@ -214,13 +214,13 @@ manifest_send(struct mt_manifest *manifest, struct mt_extent *extent, uint32_t e
 }
 
 uint8_t *
-manifest_edit_buffer(struct mt_manifest *manifest)
+mt_manifest_edit_buffer(struct mt_manifest *manifest)
 {
 	return manifest->batch.hosts[0] + WIRE_HEADER_BYTES + BATCH_HEADER_BYTES;
 }
 
 static void
-manifest_on_appended(struct mt_batch *batch, int rc, void *arg)
+manifest_on_appended(struct mt_append *batch, int rc, void *arg)
 {
 	struct mt_manifest *manifest = arg;
 
@@ -232,7 +232,7 @@ manifest_on_appended(struct mt_batch *batch, int rc, void *arg)
 	assert(manifest->sm.state == MANIFEST_APPENDING);
 	if (rc != 0) {
 		sm_move(&manifest->sm, MANIFEST_CREATING);
-		manifest_begin(manifest);
+		mt_manifest_begin(manifest);
 		if (is_fenced(rc))
 			mt_shard_on_stale(manifest->shard);
 		return;
@@ -250,16 +250,16 @@ manifest_kick(struct mt_manifest *manifest)
 
 	if (manifest->sm.state != MANIFEST_READY || list_is_empty(&manifest->commits.waiting))
 		return;
-	edit_count = mt_manifest_commits_take(&manifest->commits, manifest_edit_buffer(manifest),
+	edit_count = mt_manifest_commits_take(&manifest->commits, mt_manifest_edit_buffer(manifest),
 	    MANIFEST_EDITS_BYTES_MAX, &edit_bytes);
-	if (manifest_send(manifest, manifest->extent, edit_count, edit_bytes,
+	if (mt_manifest_send(manifest, manifest->extent, edit_count, edit_bytes,
 		manifest_on_appended) == 0) {
 		sm_move(&manifest->sm, MANIFEST_APPENDING);
 		return;
 	}
 	/* Full, or broken: nothing of this batch has left. */
 	sm_move(&manifest->sm, MANIFEST_CREATING);
-	manifest_begin(manifest);
+	mt_manifest_begin(manifest);
 }
 
 static void
@@ -272,20 +272,20 @@ manifest_on_task(struct loop_task *task, void *arg)
 /* ---- a new extent ---- */
 
 void
-manifest_begin(struct mt_manifest *manifest)
+mt_manifest_begin(struct mt_manifest *manifest)
 {
 	if (manifest->sm.state == MANIFEST_WAITING)
 		sm_move(&manifest->sm, MANIFEST_CREATING);
 	assert(manifest->sm.state == MANIFEST_CREATING);
 	assert(manifest->next == NULL);
 	manifest->next =
-	    mt_extent_create(manifest->shard, EXTENT_MANIFEST, manifest_on_created, manifest);
+	    mt_extent_create(manifest->shard, EXTENT_MANIFEST, mt_manifest_on_created, manifest);
 	if (manifest->next != NULL)
 		return;
 	if (errno == ENOSPC)
 		manifest_give_up(manifest, -ENOSPC, "its epoch has no extent numbers left");
 	else
-		manifest_begin_failed(manifest, -errno);
+		mt_manifest_begin_failed(manifest, -errno);
 }
 
 /* ---- a new extent: root ---- */
@@ -356,7 +356,7 @@ manifest_on_stored(int rc, const struct mt_root *root, void *arg)
 }
 
 void
-manifest_store(struct mt_manifest *manifest)
+mt_manifest_store(struct mt_manifest *manifest)
 {
 	const struct mt_extent *next = manifest->next;
 	struct mt_root *wanted = &manifest->wanted;
@@ -387,7 +387,7 @@ manifest_create(struct mt_shard *shard)
 
 	if (manifest == NULL)
 		return NULL;
-	if (mt_batch_init(&manifest->batch, shard->port) != 0) {
+	if (mt_append_init(&manifest->batch, shard->port) != 0) {
 		mt_free(manifest);
 		return NULL;
 	}
@@ -415,14 +415,14 @@ mt_manifest_open(struct mt_shard *shard, struct mt_manifest_state *state, mt_man
 		return -ENOMEM;
 	/* The opening is a commit without edits: complete when the root has moved. */
 	if (mt_manifest_commits_add(&manifest->commits, NULL, 0, fn, arg) != 0) {
-		mt_batch_fini(&manifest->batch, shard->port);
+		mt_append_fini(&manifest->batch, shard->port);
 		mt_free(manifest);
 		return -ENOMEM;
 	}
 	shard->manifest = manifest;
 	manifest->state = *state;
 	mt_manifest_state_init(state);
-	manifest_begin(manifest);
+	mt_manifest_begin(manifest);
 	return 0;
 }
 
@@ -488,7 +488,7 @@ mt_manifest_tend(struct mt_shard *shard, uint32_t domain_count)
 	if (manifest->sm.state != MANIFEST_READY || now_ns < extent->placed_ns + MT_EXTENT_TEND_NS)
 		return now_ns + MT_EXTENT_TEND_NS;
 	sm_move(&manifest->sm, MANIFEST_CREATING);
-	manifest_begin(manifest);
+	mt_manifest_begin(manifest);
 	return UINT64_MAX; /* once more when it has come to an end, or failed */
 }
 
@@ -532,7 +532,7 @@ mt_manifest_fini(struct mt_shard *shard)
 	mt_extent_free(manifest->next);
 	mt_manifest_parts_free(&manifest->parts);
 	mt_manifest_parts_free(&manifest->next_parts);
-	mt_batch_fini(&manifest->batch, shard->port);
+	mt_append_fini(&manifest->batch, shard->port);
 	mt_manifest_state_fini(&manifest->state);
 	mt_free(manifest->checkpoint);
 	manifest->magic = 0;

@@ -56,7 +56,7 @@ struct mt_manifest {
 	struct mt_extent *extent; /* that the root names; NULL: the one of an earlier owner */
 	struct mt_extent *next;   /* not named by the root yet */
 	struct mt_manifest_parts parts, next_parts; /* that those name */
-	struct mt_batch batch;                      /* the one in flight */
+	struct mt_append batch;                     /* the one in flight */
 	struct mt_manifest_commits commits;
 	uint8_t *checkpoint; /* edits */
 	uint64_t checkpoint_bytes, checkpoint_at;
@@ -69,16 +69,16 @@ struct mt_manifest {
 	int stop_rc;
 };
 
-/* manifest_begin -- in CREATING, or WAITING to be: one more extent for the checkpoint. */
-void manifest_begin(struct mt_manifest *manifest);
-/* manifest_begin_failed -- what was made is dropped; try again, or find out whose the shard is. */
-void manifest_begin_failed(struct mt_manifest *manifest, int rc);
-/* manifest_send -- @edit_bytes of edits, which are in the batch's first buffer. As mt_extent_append. */
-int manifest_send(struct mt_manifest *manifest, struct mt_extent *extent, uint32_t edit_count,
-    uint32_t edit_bytes, mt_batch_fn fn);
-uint8_t *manifest_edit_buffer(struct mt_manifest *manifest);
-/* manifest_store -- the checkpoint is whole: STORING, the root moves to manifest->next. */
-void manifest_store(struct mt_manifest *manifest);
+/* mt_manifest_begin -- in CREATING, or WAITING to be: one more extent for the checkpoint. */
+void mt_manifest_begin(struct mt_manifest *manifest);
+/* mt_manifest_begin_failed -- what was made is dropped; try again, or find out whose the shard is. */
+void mt_manifest_begin_failed(struct mt_manifest *manifest, int rc);
+/* mt_manifest_send -- @edit_bytes of edits, which are in the batch's first buffer. As mt_extent_append. */
+int mt_manifest_send(struct mt_manifest *manifest, struct mt_extent *extent, uint32_t edit_count,
+    uint32_t edit_bytes, mt_append_fn fn);
+uint8_t *mt_manifest_edit_buffer(struct mt_manifest *manifest);
+/* mt_manifest_store -- the checkpoint is whole: STORING, the root moves to manifest->next. */
+void mt_manifest_store(struct mt_manifest *manifest);
 
 /*
  * mt_manifest_open -- begin a new manifest under the shard's epoch

@@ -96,7 +96,7 @@ manifest_take_edits(struct mt_manifest *manifest, uint32_t *ret_bytes, uint32_t 
 	assert(manifest->checkpoint_at <= manifest->checkpoint_bytes);
 	if (manifest->next->end_bytes == 0)
 		count = mt_manifest_parts_encode(&manifest->next_parts,
-		    manifest_edit_buffer(manifest), &bytes);
+		    mt_manifest_edit_buffer(manifest), &bytes);
 	while (taken < left_bytes) {
 		struct mt_edit edit;
 		const char *field;
@@ -109,7 +109,7 @@ manifest_take_edits(struct mt_manifest *manifest, uint32_t *ret_bytes, uint32_t 
 		taken += (uint32_t)edit_bytes;
 		count++;
 	}
-	memcpy(manifest_edit_buffer(manifest) + bytes, from, taken);
+	memcpy(mt_manifest_edit_buffer(manifest) + bytes, from, taken);
 	*ret_bytes = bytes + taken;
 	*ret_taken_bytes = taken;
 	return count;
@@ -134,16 +134,16 @@ manifest_next_part(struct mt_manifest *manifest)
 {
 	assert(manifest->next != NULL);
 	if (manifest->next_parts.count == MT_MANIFEST_PARTS_MAX) {
-		manifest_begin_failed(manifest, -EFBIG);
+		mt_manifest_begin_failed(manifest, -EFBIG);
 		return;
 	}
 	mt_manifest_parts_add(&manifest->next_parts, manifest->next);
 	manifest->next = NULL;
 	sm_move(&manifest->sm, MANIFEST_CREATING);
-	manifest_begin(manifest);
+	mt_manifest_begin(manifest);
 }
 
-static void manifest_on_checkpointed(struct mt_batch *batch, int rc, void *arg);
+static void manifest_on_checkpointed(struct mt_append *batch, int rc, void *arg);
 
 static void
 manifest_send_checkpoint(struct mt_manifest *manifest)
@@ -157,15 +157,15 @@ manifest_send_checkpoint(struct mt_manifest *manifest)
 		manifest_next_part(manifest);
 		return;
 	}
-	rc = manifest_send(manifest, manifest->next, count, bytes, manifest_on_checkpointed);
+	rc = mt_manifest_send(manifest, manifest->next, count, bytes, manifest_on_checkpointed);
 	if (rc == 0)
 		manifest->checkpoint_at += taken_bytes;
 	else
-		manifest_begin_failed(manifest, rc);
+		mt_manifest_begin_failed(manifest, rc);
 }
 
 static void
-manifest_on_checkpointed(struct mt_batch *batch, int rc, void *arg)
+manifest_on_checkpointed(struct mt_append *batch, int rc, void *arg)
 {
 	struct mt_manifest *manifest = arg;
 
@@ -175,13 +175,13 @@ manifest_on_checkpointed(struct mt_batch *batch, int rc, void *arg)
 		return;
 	assert(manifest->sm.state == MANIFEST_CHECKPOINTING);
 	if (rc != 0) {
-		manifest_begin_failed(manifest, rc);
+		mt_manifest_begin_failed(manifest, rc);
 	} else if (manifest->checkpoint_at < manifest->checkpoint_bytes) {
 		manifest_send_checkpoint(manifest);
 	} else {
 		mt_free(manifest->checkpoint);
 		manifest->checkpoint = NULL;
-		manifest_store(manifest);
+		mt_manifest_store(manifest);
 	}
 }
 
@@ -200,7 +200,7 @@ manifest_begin_checkpoint(struct mt_manifest *manifest)
 }
 
 void
-manifest_on_created(struct mt_extent *extent, int rc, void *arg)
+mt_manifest_on_created(struct mt_extent *extent, int rc, void *arg)
 {
 	struct mt_manifest *manifest = arg;
 
@@ -214,7 +214,7 @@ manifest_on_created(struct mt_extent *extent, int rc, void *arg)
 	if (rc == 0 && manifest->checkpoint == NULL)
 		rc = manifest_begin_checkpoint(manifest);
 	if (rc != 0) {
-		manifest_begin_failed(manifest, rc);
+		mt_manifest_begin_failed(manifest, rc);
 		return;
 	}
 	sm_move(&manifest->sm, MANIFEST_CHECKPOINTING);

@@ -5,7 +5,7 @@
 
 struct mt_extent;
 
-/* manifest_on_created -- mt_extent_create's, of manifest->next. */
-void manifest_on_created(struct mt_extent *extent, int rc, void *arg);
+/* mt_manifest_on_created -- mt_extent_create's, of manifest->next. */
+void mt_manifest_on_created(struct mt_extent *extent, int rc, void *arg);
 
 #endif /* CLEAVE_MIDDLETIER_MANIFEST_MANIFEST_CHECKPOINT_H */

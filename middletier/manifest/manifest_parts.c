@@ -29,7 +29,7 @@ mt_manifest_parts_add(struct mt_manifest_parts *parts, struct mt_extent *extent)
 	assert(parts->count < MT_MANIFEST_PARTS_MAX);
 	assert(extent->acked_bytes == extent->end_bytes);
 	mt_extent_seal(extent, extent->acked_bytes);
-	mt_extent_cut_replicas(extent);
+	mt_extent_truncate_replicas(extent);
 	parts->extents[parts->count++] = extent;
 }
 
@@ -84,7 +84,7 @@ mt_manifest_parts_on_link(struct mt_manifest_parts *parts, struct mt_link *link,
 			continue;
 		/* Asked again: a node that has lost its copy says so, and cutting twice is cutting once. */
 		if (is_up)
-			extent->replicas[replica].is_cut = false;
+			extent->replicas[replica].is_truncated = false;
 		mt_extent_on_link(extent, link, is_up);
 	}
 }

@@ -116,7 +116,8 @@ state_take_replicas(struct mt_state_extent *extent, const struct mt_edit *edit)
 	extent->replica_count = edit->replica_count;
 	for (uint32_t i = 0; i < edit->replica_count; i++) {
 		extent->replicas[i] = edit->replicas[i];
-		extent->replicas[i].is_cut = false; /* asked again: cutting twice is cutting once */
+		extent->replicas[i].is_truncated =
+		    false; /* asked again: cutting twice is cutting once */
 	}
 }
 

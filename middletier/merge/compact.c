@@ -60,7 +60,7 @@ generation_count(const struct mt_run *run)
 }
 
 void
-compact_group_from(const struct mt_index *index, struct mt_run *newest,
+mt_compact_group_from(const struct mt_index *index, struct mt_run *newest,
     struct compact_group *ret_group)
 {
 	const struct mt_chunk *chunk = newest->chunk;
@@ -97,7 +97,8 @@ compact_group_from(const struct mt_index *index, struct mt_run *newest,
 }
 
 void
-compact_group_of(const struct mt_index *index, struct mt_run *run, struct compact_group *ret_group)
+mt_compact_group_of(const struct mt_index *index, struct mt_run *run,
+    struct compact_group *ret_group)
 {
 	const struct mt_chunk *chunk = run->chunk;
 
@@ -110,11 +111,11 @@ compact_group_of(const struct mt_index *index, struct mt_run *run, struct compac
 			break;
 		run = newer;
 	}
-	compact_group_from(index, run, ret_group);
+	mt_compact_group_from(index, run, ret_group);
 }
 
 struct mt_run *
-compact_group_run(const struct compact_group *group, uint32_t count)
+mt_compact_group_run(const struct compact_group *group, uint32_t count)
 {
 	struct mt_run *run = group->newest;
 
@@ -191,7 +192,7 @@ group_keep(const struct compact_group *group, uint64_t live_bytes)
 }
 
 void
-compact_count(const struct mt_index *index, struct mt_chunk *chunk)
+mt_compact_count(const struct mt_index *index, struct mt_chunk *chunk)
 {
 	struct loop_link *link = chunk->runs.next;
 
@@ -200,7 +201,7 @@ compact_count(const struct mt_index *index, struct mt_chunk *chunk)
 		struct compact_group group;
 		uint64_t live_bytes;
 
-		compact_group_from(index, run_of(link), &group);
+		mt_compact_group_from(index, run_of(link), &group);
 		if (group_count(&group, &live_bytes))
 			group_keep(&group, live_bytes);
 		link = group.oldest->link.next;
@@ -226,7 +227,7 @@ total_extents(const struct mt_shard *shard, struct tiers_total *total)
 }
 
 struct mt_run *
-compact_scan(const struct mt_shard *shard, struct tiers_total *ret_total, uint32_t *ret_garbage)
+mt_compact_scan(const struct mt_shard *shard, struct tiers_total *ret_total, uint32_t *ret_garbage)
 {
 	const struct mt_index *index = shard->block_index;
 	uint64_t now_ns = loop_now_ns(shard->port->loop);
@@ -243,12 +244,12 @@ compact_scan(const struct mt_shard *shard, struct tiers_total *ret_total, uint32
 			struct compact_group group;
 			uint32_t garbage;
 
-			compact_group_from(index, run_of(link), &group);
+			mt_compact_group_from(index, run_of(link), &group);
 			link = group.oldest->link.next;
 			for (uint32_t i = 0; i < group.generation_count; i++)
 				ret_total->run_bytes += group.bytes[i];
 			ret_total->live_bytes += group.live_bytes;
-			garbage = tiers_garbage(&(struct tiers_group){ group.bytes,
+			garbage = mt_tiers_garbage(&(struct tiers_group){ group.bytes,
 			    group.generation_count, 0, group.live_bytes });
 			if (garbage <= worst_garbage || group.is_merging ||
 			    chunk->retry_ns > now_ns)
@@ -287,7 +288,7 @@ worst_extent(const struct mt_shard *shard)
 }
 
 struct mt_run *
-compact_hole(const struct mt_shard *shard)
+mt_compact_hole(const struct mt_shard *shard)
 {
 	const struct mt_index *index = shard->block_index;
 	const struct mt_extent *extent = worst_extent(shard);
@@ -313,7 +314,7 @@ compact_hole(const struct mt_shard *shard)
 }
 
 struct mt_run *
-compact_crowded(const struct mt_shard *shard)
+mt_compact_crowded(const struct mt_shard *shard)
 {
 	const struct mt_index *index = shard->block_index;
 	uint64_t now_ns = loop_now_ns(shard->port->loop);
@@ -328,7 +329,7 @@ compact_crowded(const struct mt_shard *shard)
 		while (link != &chunk->runs) {
 			struct compact_group group;
 
-			compact_group_from(index, run_of(link), &group);
+			mt_compact_group_from(index, run_of(link), &group);
 			link = group.oldest->link.next;
 			if (group.generation_count <= most || group.is_merging ||
 			    chunk->retry_ns > now_ns)
@@ -341,7 +342,7 @@ compact_crowded(const struct mt_shard *shard)
 }
 
 struct mt_run *
-compact_hidden(const struct mt_shard *shard)
+mt_compact_hidden(const struct mt_shard *shard)
 {
 	const struct mt_index *index = shard->block_index;
 

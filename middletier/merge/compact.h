@@ -28,30 +28,30 @@ struct compact_group {
 	bool is_merging; /* a part of it */
 };
 
-/* compact_group_from -- the group whose newest run is @newest. */
-void compact_group_from(const struct mt_index *index, struct mt_run *newest,
+/* mt_compact_group_from -- the group whose newest run is @newest. */
+void mt_compact_group_from(const struct mt_index *index, struct mt_run *newest,
     struct compact_group *ret_group);
-/* compact_group_of -- the one that @run is in. */
-void compact_group_of(const struct mt_index *index, struct mt_run *run,
+/* mt_compact_group_of -- the one that @run is in. */
+void mt_compact_group_of(const struct mt_index *index, struct mt_run *run,
     struct compact_group *ret_group);
-/* compact_group_run -- the last run of its @count newest generations. */
-struct mt_run *compact_group_run(const struct compact_group *group, uint32_t count);
-/* compact_count -- the live bytes of @chunk's groups anew, where all indexes are loaded. */
-void compact_count(const struct mt_index *index, struct mt_chunk *chunk);
+/* mt_compact_group_run -- the last run of its @count newest generations. */
+struct mt_run *mt_compact_group_run(const struct compact_group *group, uint32_t count);
+/* mt_compact_count -- the live bytes of @chunk's groups anew, where all indexes are loaded. */
+void mt_compact_count(const struct mt_index *index, struct mt_chunk *chunk);
 /*
- * compact_scan -- the shard's total, and the newest run of the group with the most garbage
+ * mt_compact_scan -- the shard's total, and the newest run of the group with the most garbage
  *
  * Of a thousand live bytes, *@ret_garbage.
  *
  * NULL: none has any. Groups that are being merged, or whose chunk failed lately, are not offered.
  */
-struct mt_run *compact_scan(const struct mt_shard *shard, struct tiers_total *ret_total,
+struct mt_run *mt_compact_scan(const struct mt_shard *shard, struct tiers_total *ret_total,
     uint32_t *ret_garbage);
-/* compact_hole -- a run in the extent of which the most is dead; NULL: none is worth it. */
-struct mt_run *compact_hole(const struct mt_shard *shard);
-/* compact_crowded -- the newest run of the group with the most generations; NULL: none has two. */
-struct mt_run *compact_crowded(const struct mt_shard *shard);
-/* compact_hidden -- one that nobody sees; NULL: there is none. */
-struct mt_run *compact_hidden(const struct mt_shard *shard);
+/* mt_compact_hole -- a run in the extent of which the most is dead; NULL: none is worth it. */
+struct mt_run *mt_compact_hole(const struct mt_shard *shard);
+/* mt_compact_crowded -- the newest run of the group with the most generations; NULL: none has two. */
+struct mt_run *mt_compact_crowded(const struct mt_shard *shard);
+/* mt_compact_hidden -- one that nobody sees; NULL: there is none. */
+struct mt_run *mt_compact_hidden(const struct mt_shard *shard);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_COMPACT_H */

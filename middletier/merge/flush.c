@@ -125,7 +125,7 @@ flush_on_merged(int rc, void *arg)
 	flush->due.is_full = false;
 	chunk = mt_index_chunk(flush->shard->block_index, flush->merging_chunk);
 	if (chunk != NULL)
-		compact_count(flush->shard->block_index, chunk);
+		mt_compact_count(flush->shard->block_index, chunk);
 	sm_move(&flush->sm, FLUSH_IDLE);
 	mt_flush_kick(flush->shard);
 }
@@ -141,13 +141,13 @@ flush_on_task(struct loop_task *task, void *arg)
 	CHECK_OBJ(flush, FLUSH_MAGIC);
 	if (flush->sm.state != FLUSH_IDLE)
 		return;
-	rc = flush_due_find(&flush->due, &input);
+	rc = mt_flush_due_find(&flush->due, &input);
 	if (rc == -ENOENT)
 		return;
 	if (rc == 0) {
 		flush->merging_chunk = input.chunk->number;
-		flush->gain_bytes = flush_due_gain(&flush->due, &input);
-		flush->is_compaction = flush_input_is_compaction(&input);
+		flush->gain_bytes = mt_flush_due_gain(&flush->due, &input);
+		flush->is_compaction = mt_flush_input_is_compaction(&input);
 		sm_move(&flush->sm, FLUSH_MERGING);
 		rc = mt_merge_start(flush->shard, &input, flush_on_merged, flush);
 		if (rc != 0)
@@ -180,7 +180,7 @@ flush_on_tick(struct loop_timer *timer, void *arg)
 	CHECK_OBJ(flush, FLUSH_MAGIC);
 	assert(flush->sm.state != FLUSH_STOPPED);
 	if (++flush->tick_count % FLUSH_AGE_TICKS == 0)
-		flush_due_age(&flush->due);
+		mt_flush_due_age(&flush->due);
 	flush->due.may_look = true;
 	mt_run_roll_tend(shard);
 	mt_flush_kick(shard);
@@ -216,7 +216,7 @@ mt_flush_start(struct mt_shard *shard)
 	assert(!flush->tick_timer.is_active && !flush->pause_timer.is_active);
 	sm_move(&flush->sm, FLUSH_IDLE);
 	flush->tick_count = 0;
-	flush_due_start(&flush->due, shard);
+	mt_flush_due_start(&flush->due, shard);
 	loop_timer_start(shard->port->loop, &flush->tick_timer, FLUSH_TICK_NS);
 	mt_flush_kick(shard);
 }
@@ -278,7 +278,7 @@ mt_flush_can_gain(const struct mt_shard *shard)
 	if (flush == NULL || flush->due.is_full)
 		return false;
 	return flush->sm.state == FLUSH_MERGING ||
-	    (flush->sm.state == FLUSH_IDLE && flush_due_has_layers(&flush->due));
+	    (flush->sm.state == FLUSH_IDLE && mt_flush_due_has_layers(&flush->due));
 }
 
 void

@@ -59,7 +59,7 @@ due_terms(const struct flush_due *due)
 {
 	return (struct flush_terms){ .shard = due->shard,
 		.is_full = due->is_full,
-		.is_dirty = tiers_is_dirty(&due->total) };
+		.is_dirty = mt_tiers_is_dirty(&due->total) };
 }
 
 /* ---- layers ---- */
@@ -81,7 +81,7 @@ is_old(const struct flush_due *due)
 }
 
 uint64_t
-flush_due_gain(const struct flush_due *due, const struct mt_merge_input *input)
+mt_flush_due_gain(const struct flush_due *due, const struct mt_merge_input *input)
 {
 	const struct mt_shard *shard = due->shard;
 	const struct loop_link *head = &shard->block_index->layers_by_age, *link = head->next;
@@ -203,7 +203,7 @@ due_flush(const struct flush_due *due, struct mt_layer *layer, bool is_urgent,
 	if (due_is_pressed(due, layer->chunk))
 		return -ENOSPC;
 	terms = due_terms(due);
-	rc = flush_input_chunk(&terms, layer->chunk, ret_input);
+	rc = mt_flush_input_chunk(&terms, layer->chunk, ret_input);
 	assert(rc != 0 || ret_input->newest_layer->is_frozen);
 	ret_input->is_urgent = is_urgent;
 	return rc;
@@ -229,17 +229,17 @@ due_compaction(struct flush_due *due, struct mt_merge_input *ret_input)
 	if (now_ns < due->scan_ns)
 		return -ENOENT;
 	due->scan_ns = now_ns + FLUSH_SCAN_NS + shard->block_index->run_count * FLUSH_SCAN_RUN_NS;
-	run = compact_scan(shard, &due->total, &garbage);
-	if (!tiers_is_overdue(&due->total) &&
+	run = mt_compact_scan(shard, &due->total, &garbage);
+	if (!mt_tiers_is_overdue(&due->total) &&
 	    !(garbage >= FLUSH_SHORT_PER_MILLE && due_is_short(due)))
-		run = tiers_is_holey(&due->total) ? compact_hole(shard) : NULL;
-	hidden = compact_hidden(shard); /* the cheapest of all: nothing is written */
+		run = mt_tiers_is_holey(&due->total) ? mt_compact_hole(shard) : NULL;
+	hidden = mt_compact_hidden(shard); /* the cheapest of all: nothing is written */
 	if (hidden != NULL)
 		run = hidden;
 	if (run == NULL)
 		return -ENOENT;
 	terms = due_terms(due);
-	rc = flush_input_group(&terms, run, ret_input);
+	rc = mt_flush_input_group(&terms, run, ret_input);
 	ret_input->is_urgent = mt_reclaim_pressure(shard, 0) >= PACE_HURRY;
 	return rc;
 }
@@ -250,14 +250,14 @@ due_shrink(struct flush_due *due, struct mt_merge_input *ret_input)
 {
 	const struct mt_shard *shard = due->shard;
 	const struct loop_link *head = &shard->block_index->layers_by_age;
-	struct mt_run *run = compact_crowded(shard);
+	struct mt_run *run = mt_compact_crowded(shard);
 	struct flush_terms terms = due_terms(due);
 
 	assert(mt_manifest_is_long(shard));
 	due->shrink_ns = loop_now_ns(shard->port->loop) + FLUSH_SCAN_NS +
 	    shard->block_index->run_count * FLUSH_SCAN_RUN_NS;
 	if (run != NULL)
-		return flush_input_group(&terms, run, ret_input);
+		return mt_flush_input_group(&terms, run, ret_input);
 	if (mt_reclaim_pressure(shard, 0) == 0)
 		return -ENOENT;
 	for (const struct loop_link *link = head->next; link != head; link = link->next) {
@@ -270,7 +270,7 @@ due_shrink(struct flush_due *due, struct mt_merge_input *ret_input)
 }
 
 int
-flush_due_find(struct flush_due *due, struct mt_merge_input *ret_input)
+mt_flush_due_find(struct flush_due *due, struct mt_merge_input *ret_input)
 {
 	const struct mt_shard *shard = due->shard;
 	uint32_t pressure = mt_reclaim_pressure(shard, 0);
@@ -296,7 +296,7 @@ flush_due_find(struct flush_due *due, struct mt_merge_input *ret_input)
 /* ---- what it is told ---- */
 
 void
-flush_due_start(struct flush_due *due, struct mt_shard *shard)
+mt_flush_due_start(struct flush_due *due, struct mt_shard *shard)
 {
 	bool may_look = due->may_look;
 	uint64_t shrink_ns = due->shrink_ns;
@@ -311,7 +311,7 @@ flush_due_start(struct flush_due *due, struct mt_shard *shard)
 }
 
 void
-flush_due_age(struct flush_due *due)
+mt_flush_due_age(struct flush_due *due)
 {
 	assert(due->aged_sequence <= due->next_aged_sequence);
 	assert(due->next_aged_sequence <= due->shard->next_sequence);
@@ -320,7 +320,7 @@ flush_due_age(struct flush_due *due)
 }
 
 bool
-flush_due_has_layers(const struct flush_due *due)
+mt_flush_due_has_layers(const struct flush_due *due)
 {
 	return oldest_layer(due) != NULL;
 }

@@ -23,20 +23,20 @@ struct flush_due {
 	struct tiers_total total;                   /* as last seen */
 };
 
-/* flush_due_start -- the shard serves from now on: nothing is old, no merge was yet. */
-void flush_due_start(struct flush_due *due, struct mt_shard *shard);
-/* flush_due_age -- what was there at the last call is old. */
-void flush_due_age(struct flush_due *due);
+/* mt_flush_due_start -- the shard serves from now on: nothing is old, no merge was yet. */
+void mt_flush_due_start(struct flush_due *due, struct mt_shard *shard);
+/* mt_flush_due_age -- what was there at the last call is old. */
+void mt_flush_due_age(struct flush_due *due);
 /*
- * flush_due_find -- the next merge
+ * mt_flush_due_find -- the next merge
  *
  * 0: *@ret_input, of which the active layer has frozen. -ENOENT: nothing is due. -ENOSPC: the log cannot be made
  * shorter, for the manifest is long. -EBUSY, -ENOMEM: not now.
  */
-int flush_due_find(struct flush_due *due, struct mt_merge_input *ret_input);
-/* flush_due_gain -- the bytes of the log that go with @input: all before the oldest layer that stays. */
-uint64_t flush_due_gain(const struct flush_due *due, const struct mt_merge_input *input);
-/* flush_due_has_layers -- there is something to flush. */
-bool flush_due_has_layers(const struct flush_due *due);
+int mt_flush_due_find(struct flush_due *due, struct mt_merge_input *ret_input);
+/* mt_flush_due_gain -- the bytes of the log that go with @input: all before the oldest layer that stays. */
+uint64_t mt_flush_due_gain(const struct flush_due *due, const struct mt_merge_input *input);
+/* mt_flush_due_has_layers -- there is something to flush. */
+bool mt_flush_due_has_layers(const struct flush_due *due);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_FLUSH_DUE_H */

@@ -126,22 +126,22 @@ input_take_runs(const struct flush_terms *terms, struct mt_chunk *chunk,
 	if (chunk->retry_ns > loop_now_ns(terms->shard->port->loop) ||
 	    mt_index_is_cut_between(index, chunk->number, newest->cut, input->oldest_layer->cut))
 		return;
-	compact_group_from(index, newest, &group);
+	mt_compact_group_from(index, newest, &group);
 	if (group.is_merging)
 		return;
 	tiers = (struct tiers_group){ group.bytes, group.generation_count, input_layer_bytes(input),
 		group.live_bytes };
-	count = tiers_take(&tiers, terms->is_dirty);
+	count = mt_tiers_take(&tiers, terms->is_dirty);
 	if (count < group.generation_count && (is_long || input_discards_much(input)))
 		count = group.generation_count;
 	if (count == 0)
 		return;
 	input->newest_run = newest;
-	input->oldest_run = compact_group_run(&group, count);
+	input->oldest_run = mt_compact_group_run(&group, count);
 }
 
 int
-flush_input_chunk(const struct flush_terms *terms, struct mt_chunk *chunk,
+mt_flush_input_chunk(const struct flush_terms *terms, struct mt_chunk *chunk,
     struct mt_merge_input *ret_input)
 {
 	int rc;
@@ -155,7 +155,7 @@ flush_input_chunk(const struct flush_terms *terms, struct mt_chunk *chunk,
 }
 
 int
-flush_input_group(const struct flush_terms *terms, struct mt_run *run,
+mt_flush_input_group(const struct flush_terms *terms, struct mt_run *run,
     struct mt_merge_input *ret_input)
 {
 	const struct mt_index *index = terms->shard->block_index;
@@ -165,7 +165,7 @@ flush_input_group(const struct flush_terms *terms, struct mt_run *run,
 
 	assert(chunk->index == index);
 	*ret_input = (struct mt_merge_input){ .chunk = chunk, .level = COMPACT_LEVEL };
-	compact_group_of(index, run, &group);
+	mt_compact_group_of(index, run, &group);
 	if (group.is_merging)
 		return -EBUSY;
 	ret_input->newest_run = group.newest;
@@ -179,7 +179,7 @@ flush_input_group(const struct flush_terms *terms, struct mt_run *run,
 }
 
 bool
-flush_input_is_compaction(const struct mt_merge_input *input)
+mt_flush_input_is_compaction(const struct mt_merge_input *input)
 {
 	assert(input->newest_layer != NULL || input->newest_run != NULL);
 	return input->newest_run != NULL && input->level == COMPACT_LEVEL;

@@ -17,7 +17,7 @@ struct mt_shard;
 struct flush_terms {
 	struct mt_shard *shard;
 	bool is_full;  /* the last merge found no room: as little as can be is written anew */
-	bool is_dirty; /* tiers_is_dirty: runs are taken along where that is worth it */
+	bool is_dirty; /* mt_tiers_is_dirty: runs are taken along where that is worth it */
 };
 
 static inline struct mt_layer *
@@ -34,20 +34,20 @@ flush_layer_is_empty(const struct mt_layer *layer)
 }
 
 /*
- * flush_input_chunk -- a flush of @chunk: its oldest layers, and those of its newest runs that it pays to take
+ * mt_flush_input_chunk -- a flush of @chunk: its oldest layers, and those of its newest runs that it pays to take
  *
  * 0; -ENOENT: the chunk has no layer with anything in it; -ENOMEM: its active layer cannot freeze.
  */
-int flush_input_chunk(const struct flush_terms *terms, struct mt_chunk *chunk,
+int mt_flush_input_chunk(const struct flush_terms *terms, struct mt_chunk *chunk,
     struct mt_merge_input *ret_input);
 /*
- * flush_input_group -- a compaction of the group that @run is in; with the layers, if all belong to it
+ * mt_flush_input_group -- a compaction of the group that @run is in; with the layers, if all belong to it
  *
  * 0; -EBUSY: a part of the group is being merged; -ENOMEM.
  */
-int flush_input_group(const struct flush_terms *terms, struct mt_run *run,
+int mt_flush_input_group(const struct flush_terms *terms, struct mt_run *run,
     struct mt_merge_input *ret_input);
-/* flush_input_is_compaction -- was @input made by flush_input_group? */
-bool flush_input_is_compaction(const struct mt_merge_input *input);
+/* mt_flush_input_is_compaction -- was @input made by mt_flush_input_group? */
+bool mt_flush_input_is_compaction(const struct mt_merge_input *input);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_FLUSH_INPUT_H */

@@ -24,7 +24,7 @@
  * paid for in time before the next, the less the longer the log is (merge_pace.c).
  *
  * This file alone moves a merge's state: merge_step is one step of each. The other files' steps say what
- * they came to (merge_step.h), and what they sent out tells by merge_notify when it is back.
+ * they came to (merge_step.h), and what they sent out tells by mt_merge_notify when it is back.
  */
 #include "merge/merge.h"
 
@@ -94,7 +94,7 @@ work_on_timer(struct loop_timer *timer, void *arg)
 	CHECK_OBJ(work, MERGE_WORK_MAGIC);
 	if (work->merge == NULL)
 		return;
-	work->turn.budget = merge_turn_jobs(work->merge);
+	work->turn.budget = mt_merge_turn_jobs(work->merge);
 	merge_pump(work->merge);
 }
 
@@ -112,7 +112,7 @@ work_on_task(struct loop_task *task, void *arg)
 		return;
 	}
 	/* The batches of an earlier merge, of another shard, come back first. */
-	if (!run_writer_is_quiet(&work->writer))
+	if (!mt_run_writer_is_quiet(&work->writer))
 		return;
 	link = list_pop_front(&work->queue);
 	if (link == NULL)
@@ -125,13 +125,13 @@ work_on_task(struct loop_task *task, void *arg)
 int
 mt_merge_port_init(struct mt_port *port, uint64_t device_bytes)
 {
-	return merge_work_create(port, device_bytes, work_on_timer, work_on_task);
+	return mt_merge_work_create(port, device_bytes, work_on_timer, work_on_task);
 }
 
 void
 mt_merge_port_fini(struct mt_port *port)
 {
-	merge_work_destroy(port->merge_work);
+	mt_merge_work_destroy(port->merge_work);
 	port->merge_work = NULL;
 }
 
@@ -143,7 +143,7 @@ mt_merge_start(struct mt_shard *shard, const struct mt_merge_input *input, mt_me
 {
 	struct merge_work *work = shard->port->merge_work;
 	struct mt_merge *merge;
-	int rc = merge_input_check(input);
+	int rc = mt_merge_input_check(input);
 
 	CHECK_OBJ(work, MERGE_WORK_MAGIC);
 	assert(fn != NULL);
@@ -159,12 +159,12 @@ mt_merge_start(struct mt_shard *shard, const struct mt_merge_input *input, mt_me
 	merge->fn = fn;
 	merge->arg = arg;
 	sm_init(&merge->sm, "merge", merge_table, MERGE_QUEUED, shard->index);
-	merge_input_mark(input, true);
-	merge_work_push(work, merge);
+	mt_merge_input_mark(input, true);
+	mt_merge_work_push(work, merge);
 	/* Whatever is at work stands in its way. */
 	if (work->merge != NULL && input->is_urgent)
 		work->merge->input.is_urgent = true;
-	merge_work_soon(work);
+	mt_merge_work_soon(work);
 	return 0;
 }
 
@@ -188,7 +188,7 @@ merge_finish(struct mt_merge *merge)
 	list_remove(&merge->link);
 	merge->magic = 0;
 	mt_free(merge);
-	merge_work_soon(work);
+	mt_merge_work_soon(work);
 	fn(rc, arg);
 }
 
@@ -200,12 +200,12 @@ merge_try_finish_failed(struct mt_merge *merge)
 	struct mt_shard *shard = merge->shard;
 
 	assert(merge->sm.state == MERGE_FAILED && merge->rc < 0);
-	if (work->out_count > 0 || !run_writer_is_quiet(&work->writer))
+	if (work->out_count > 0 || !mt_run_writer_is_quiet(&work->writer))
 		return;
-	merge_input_release(merge);
+	mt_merge_input_release(merge);
 	if (work->writer.shard == merge->shard)
-		run_writer_release(&work->writer);
-	merge_input_unmark(merge);
+		mt_run_writer_release(&work->writer);
+	mt_merge_input_unmark(merge);
 	merge_finish(merge);
 	mt_reclaim_kick(shard);
 }
@@ -224,13 +224,13 @@ merge_fail(struct mt_merge *merge, int rc)
 	sm_move(&merge->sm, MERGE_FAILED);
 	merge->rc = rc;
 	if (!is_at_work) {
-		merge_input_mark(&merge->input, false);
+		mt_merge_input_mark(&merge->input, false);
 		merge_finish(merge);
 		return;
 	}
-	merge_fetch_cancel(merge);
-	run_writer_cancel(&work->writer, rc);
-	merge_work_soon(work);
+	mt_merge_fetch_cancel(merge);
+	mt_run_writer_cancel(&work->writer, rc);
+	mt_merge_work_soon(work);
 }
 
 /* ---- steps ---- */
@@ -243,13 +243,13 @@ merge_next_window(struct mt_merge *merge)
 
 	assert(work->merge == merge);
 	assert(work->out_count == 0);
-	if (!merge_stage_is_over(merge) && merge_plan_window(&work->plan, &work->window)) {
+	if (!mt_merge_stage_is_over(merge) && mt_merge_plan_window(&work->plan, &work->window)) {
 		sm_move(&merge->sm, MERGE_FETCHING);
-		merge_fetch_begin(merge);
+		mt_merge_fetch_begin(merge);
 		return STEP_AGAIN; /* whatever else this loop has to do goes first */
 	}
 	sm_move(&merge->sm, MERGE_ENDING);
-	run_writer_end(&work->writer);
+	mt_run_writer_end(&work->writer);
 	return STEP_DONE;
 }
 
@@ -257,9 +257,9 @@ static void
 merge_next_stage(struct mt_merge *merge)
 {
 	assert(merge->sm.state == MERGE_LOADING || merge->sm.state == MERGE_COMMITTING);
-	merge_stage_begin(merge);
+	mt_merge_stage_begin(merge);
 	(void)merge_next_window(merge);
-	merge_work_wait(merge_work_of(merge), 0);
+	mt_merge_work_wait(merge_work_of(merge), 0);
 }
 
 /* A window has been stored: the next one when it is paid for. */
@@ -268,7 +268,7 @@ merge_pay(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
 	uint64_t pause_ns =
-	    merge_pause_ns(merge, (uint64_t)work->window.block_count * CLEAVE_BLOCK_BYTES);
+	    mt_merge_pause_ns(merge, (uint64_t)work->window.block_count * CLEAVE_BLOCK_BYTES);
 
 	assert(work->window.frame_at == work->window.frame_count);
 	if (pause_ns == 0)
@@ -289,11 +289,11 @@ merge_done(struct mt_merge *merge)
 
 	assert(merge->is_last_stage);
 	sm_move(&merge->sm, MERGE_DONE);
-	merge_input_unmark(merge);
-	rc = merge_stage_apply(merge);
+	mt_merge_input_unmark(merge);
+	rc = mt_merge_stage_apply(merge);
 	if (rc != 0) {
 		/* The manifest is ahead of the index: only a take-over brings them together. */
-		merge_input_release(merge);
+		mt_merge_input_release(merge);
 		merge->rc = rc;
 		merge_finish(merge);
 		mt_shard_stop(shard, -ENOMEM);
@@ -311,7 +311,7 @@ static void
 merge_stage_done(struct mt_merge *merge)
 {
 	struct mt_shard *shard = merge->shard;
-	int rc = merge_stage_apply(merge);
+	int rc = mt_merge_stage_apply(merge);
 
 	assert(!merge->is_last_stage && merge->sm.state == MERGE_COMMITTING);
 	if (rc != 0) {
@@ -328,13 +328,13 @@ static void
 merge_ending_step(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
-	int rc = run_writer_end_step(&work->writer);
+	int rc = mt_run_writer_end_step(&work->writer);
 
 	assert(merge->sm.state == MERGE_ENDING);
 	if (rc == STEP_AGAIN)
 		return;
 	if (rc == STEP_DONE)
-		rc = merge_commit(merge);
+		rc = mt_merge_commit(merge);
 	if (rc == STEP_AGAIN) {
 		sm_move(&merge->sm, MERGE_COMMITTING);
 	} else if (rc == STEP_DONE) {
@@ -342,7 +342,7 @@ merge_ending_step(struct mt_merge *merge)
 	} else {
 		merge_fail(merge, rc); /* start_task ends it, not this turn */
 		if (work->turn.budget == 0)
-			merge_work_wait(work, 0);
+			mt_merge_work_wait(work, 0);
 	}
 }
 
@@ -355,12 +355,12 @@ merge_step(struct mt_merge *merge)
 	assert(merge_work_of(merge)->merge == merge);
 	switch ((enum mt_merge_state)merge->sm.state) {
 	case MERGE_FETCHING:
-		rc = merge_fetch_step(merge);
+		rc = mt_merge_fetch_step(merge);
 		if (rc == STEP_DONE)
 			sm_move(&merge->sm, MERGE_STORING);
 		break;
 	case MERGE_STORING:
-		rc = merge_store_step(merge);
+		rc = mt_merge_store_step(merge);
 		if (rc == STEP_DONE)
 			rc = merge_pay(merge);
 		break;
@@ -397,16 +397,16 @@ merge_next_turn(struct mt_merge *merge)
 
 	assert(work->merge == merge);
 	if (merge_is_hoping(merge))
-		merge_work_wait(work, MERGE_HOPE_NS);
+		mt_merge_work_wait(work, MERGE_HOPE_NS);
 	switch ((enum mt_merge_state)merge->sm.state) {
 	case MERGE_FETCHING:
 		if (is_spent || (work->out_count == 0 && !work->timer.is_active))
-			merge_work_wait(work, 0);
+			mt_merge_work_wait(work, 0);
 		break;
 	case MERGE_LOADING:
 	case MERGE_STORING:
 		if (is_spent)
-			merge_work_wait(work, 0);
+			mt_merge_work_wait(work, 0);
 		break;
 	default:
 		break;
@@ -423,11 +423,11 @@ merge_pump(struct mt_merge *merge)
 	CHECK_OBJ(merge, MERGE_MAGIC);
 	assert(work->merge == merge);
 	if (merge_is_hoping(merge))
-		run_writer_retry(&work->writer);
+		mt_run_writer_retry(&work->writer);
 	do {
 		rc = merge_step(merge);
 		if (work->turn.again_ns != TURN_NEVER)
-			merge_work_wait(work, work->turn.again_ns);
+			mt_merge_work_wait(work, work->turn.again_ns);
 		work->turn.again_ns = TURN_NEVER;
 		if (rc < 0)
 			merge_fail(merge, rc);
@@ -450,7 +450,7 @@ merge_committed(struct mt_merge *merge, int rc)
 }
 
 void
-merge_notify(struct mt_merge *merge, int rc)
+mt_merge_notify(struct mt_merge *merge, int rc)
 {
 	CHECK_OBJ(merge, MERGE_MAGIC);
 	assert(merge_work_of(merge)->merge == merge);
@@ -469,8 +469,8 @@ static void
 merge_plan(struct mt_merge *merge)
 {
 	assert(merge->waiting_count == 0);
-	merge_plan_make(&merge_work_of(merge)->plan);
-	merge_stage_plan(merge);
+	mt_merge_plan_make(&merge_work_of(merge)->plan);
+	mt_merge_stage_plan(merge);
 	merge_next_stage(merge);
 }
 
@@ -506,7 +506,7 @@ merge_begin(struct mt_merge *merge)
 
 	sm_move(&merge->sm, MERGE_LOADING);
 	assert(work->out_count == 0);
-	merge_input_take(merge);
+	mt_merge_input_take(merge);
 	for (uint32_t i = 0; i < work->plan.input_count; i++) {
 		struct merge_input *input = &work->plan.inputs[i];
 		struct merge_load *load = &work->loads[i];
@@ -562,7 +562,7 @@ mt_merge_is_quiet(const struct mt_shard *shard)
 			return false;
 	}
 	return (work->merge == NULL || work->merge->shard != shard) &&
-	    (work->writer.shard != shard || run_writer_is_quiet(&work->writer));
+	    (work->writer.shard != shard || mt_run_writer_is_quiet(&work->writer));
 }
 
 /* The process is being taken down: nothing comes back any more. */
@@ -584,11 +584,11 @@ mt_merge_fini(struct mt_shard *shard)
 	}
 	if (work->merge != NULL && work->merge->shard == shard) {
 		if (work->merge->sm.state != MERGE_DONE)
-			merge_input_release(work->merge);
+			mt_merge_input_release(work->merge);
 		mt_free(work->merge);
 		work->merge = NULL;
 	}
 	/* Also after its last merge has ended. */
 	if (work->writer.shard == shard)
-		run_writer_forget(&work->writer);
+		mt_run_writer_forget(&work->writer);
 }

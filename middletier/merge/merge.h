@@ -53,7 +53,7 @@ void mt_merge_fini(struct mt_shard *shard);
 int mt_merge_port_init(struct mt_port *port, uint64_t device_bytes);
 void mt_merge_port_fini(struct mt_port *port);
 
-/* merge_notify -- a call or a job of @merge has come back; @rc: negative, it ends the merge. For the steps' files. */
-void merge_notify(struct mt_merge *merge, int rc);
+/* mt_merge_notify -- a call or a job of @merge has come back; @rc: negative, it ends the merge. For the steps' files. */
+void mt_merge_notify(struct mt_merge *merge, int rc);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_MERGE_H */

@@ -92,7 +92,7 @@ stage_check(const struct mt_merge *merge)
 }
 
 void
-merge_stage_plan(struct mt_merge *merge)
+mt_merge_stage_plan(struct mt_merge *merge)
 {
 	struct merge_plan *plan = &merge_work_of(merge)->plan;
 	uint64_t bytes = stage_bytes(merge->shard->port);
@@ -109,19 +109,19 @@ merge_stage_plan(struct mt_merge *merge)
 }
 
 void
-merge_stage_begin(struct mt_merge *merge)
+mt_merge_stage_begin(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
 
 	assert(!work->plan.is_staged || merge->stage_bytes > 0);
 	merge->is_last_stage = !work->plan.is_staged ||
-	    merge_plan_left_bytes(&work->plan) <= merge->stage_bytes * 3 / 2;
-	run_writer_begin(&work->writer, merge->shard, merge->input.chunk->number,
+	    mt_merge_plan_left_bytes(&work->plan) <= merge->stage_bytes * 3 / 2;
+	mt_run_writer_begin(&work->writer, merge->shard, merge->input.chunk->number,
 	    merge->is_last_stage ? merge->flushed_sequence : merge->stage_sequence, merge->cut);
 }
 
 bool
-merge_stage_is_over(const struct mt_merge *merge)
+mt_merge_stage_is_over(const struct mt_merge *merge)
 {
 	/* Windows are not cut: rather one too few than one too many. */
 	return !merge->is_last_stage &&
@@ -181,7 +181,7 @@ merge_apply(struct mt_merge *merge)
 
 		if (run == NULL)
 			return -ENOMEM;
-		frames = run_writer_index(&work->writer, part);
+		frames = mt_run_writer_index(&work->writer, part);
 		if (frames != NULL)
 			mt_run_index_give(run, frames);
 	}
@@ -202,18 +202,18 @@ merge_apply(struct mt_merge *merge)
 }
 
 int
-merge_stage_apply(struct mt_merge *merge)
+mt_merge_stage_apply(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
 	struct mt_port *port = merge->shard->port;
 	int rc;
 
-	assert(run_writer_is_quiet(&work->writer));
+	assert(mt_run_writer_is_quiet(&work->writer));
 	merge_count(merge);
 	if (!merge->is_last_stage)
 		metric_add(&port->metrics[MT_METRIC_merge_stages], 1);
 	rc = merge_apply(merge);
-	run_writer_release(&work->writer);
+	mt_run_writer_release(&work->writer);
 	/* For what is yet to come there may be room only when what has gone is deleted. */
 	if (rc == 0 && !merge->is_last_stage)
 		work->writer.hope_ns = loop_now_ns(port->loop) + STAGE_HOPE_NS;
@@ -230,7 +230,7 @@ merge_on_committed(int rc, void *arg)
 
 	assert(merge_work_of(merge)->out_count > 0);
 	merge_work_of(merge)->out_count--;
-	merge_notify(merge, rc == -ESTALE ? -ECANCELED : rc);
+	mt_merge_notify(merge, rc == -ESTALE ? -ECANCELED : rc);
 	if (rc == -ESTALE)
 		mt_shard_stop(shard, -ESTALE);
 }
@@ -267,7 +267,7 @@ merge_fill_edits(struct mt_merge *merge, struct mt_edit *edits)
 }
 
 int
-merge_commit(struct mt_merge *merge)
+mt_merge_commit(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
 	uint32_t max = work->writer.part_count + work->plan.input_count;
@@ -276,7 +276,7 @@ merge_commit(struct mt_merge *merge)
 	int rc = 0;
 
 	assert(work->out_count == 0);
-	assert(run_writer_is_quiet(&work->writer));
+	assert(mt_run_writer_is_quiet(&work->writer));
 	if (edits == NULL)
 		return -ENOMEM;
 	/* There was less of it than it seemed. */

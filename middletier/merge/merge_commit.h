@@ -8,21 +8,21 @@
 struct mt_merge;
 
 /*
- * merge_stage_plan -- the plan is made: is it done in stages, and of how many bytes?
- * merge_stage_begin -- the next stage: the writer takes its frames.
+ * mt_merge_stage_plan -- the plan is made: is it done in stages, and of how many bytes?
+ * mt_merge_stage_begin -- the next stage: the writer takes its frames.
  */
-void merge_stage_plan(struct mt_merge *merge);
-void merge_stage_begin(struct mt_merge *merge);
-/* merge_stage_is_over -- so much was written that it is committed before it goes on. */
-bool merge_stage_is_over(const struct mt_merge *merge);
+void mt_merge_stage_plan(struct mt_merge *merge);
+void mt_merge_stage_begin(struct mt_merge *merge);
+/* mt_merge_stage_is_over -- so much was written that it is committed before it goes on. */
+bool mt_merge_stage_is_over(const struct mt_merge *merge);
 /*
- * merge_commit -- what the stage has written is named: all of it is at its replicas
+ * mt_merge_commit -- what the stage has written is named: all of it is at its replicas
  *
- * All batches are at their replicas. STEP_AGAIN: merge_notify tells when it is durable. STEP_DONE: there is nothing
+ * All batches are at their replicas. STEP_AGAIN: mt_merge_notify tells when it is durable. STEP_DONE: there is nothing
  * to name or to remove. Negative: the manifest takes no commit now, or -ENOMEM.
  */
-int merge_commit(struct mt_merge *merge);
-/* merge_stage_apply -- the commit is durable: the index follows. Negative: it could not, half way. */
-int merge_stage_apply(struct mt_merge *merge);
+int mt_merge_commit(struct mt_merge *merge);
+/* mt_merge_stage_apply -- the commit is durable: the index follows. Negative: it could not, half way. */
+int mt_merge_stage_apply(struct mt_merge *merge);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_MERGE_COMMIT_H */

@@ -120,7 +120,7 @@ window_sort(struct merge_window *window)
 }
 
 void
-merge_fetch_begin(struct mt_merge *merge)
+mt_merge_fetch_begin(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
 	struct mt_port *port = merge->shard->port;
@@ -258,14 +258,14 @@ job_on_done(struct engine_job *job, void *arg)
 		job_drop(slot);
 	else
 		job_ended(slot);
-	merge_notify(merge, 0);
+	mt_merge_notify(merge, 0);
 }
 
 static void
 job_run(struct merge_job *slot)
 {
 	struct mt_merge *merge = slot->merge;
-	int rc = engine_submit(merge_engines(merge), &slot->job);
+	int rc = engine_submit(mt_merge_engines(merge), &slot->job);
 
 	if (rc == 0) {
 		merge_work_of(merge)->out_count++;
@@ -357,7 +357,7 @@ read_on_answer(struct mt_call *call, int rc, const struct wire_node_reply *reply
 	} else {
 		merge->read_bytes += msg->payload_bytes;
 	}
-	merge_notify(merge, 0);
+	mt_merge_notify(merge, 0);
 }
 
 /* How many sources from order[@first] on one READ takes, and its range. */
@@ -545,7 +545,7 @@ fetch_ask(struct mt_merge *merge)
 }
 
 int
-merge_fetch_step(struct mt_merge *merge)
+mt_merge_fetch_step(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
 	uint32_t *budget = &work->turn.budget;
@@ -560,7 +560,7 @@ merge_fetch_step(struct mt_merge *merge)
 }
 
 void
-merge_fetch_cancel(struct mt_merge *merge)
+mt_merge_fetch_cancel(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
 

@@ -5,10 +5,10 @@
 
 struct mt_merge;
 
-/* merge_fetch_begin -- a new window. merge_fetch_step -- STEP_DONE: all of it is in memory. */
-void merge_fetch_begin(struct mt_merge *merge);
-int merge_fetch_step(struct mt_merge *merge);
-/* merge_fetch_cancel -- FAILED: what has arrived is let go. */
-void merge_fetch_cancel(struct mt_merge *merge);
+/* mt_merge_fetch_begin -- a new window. mt_merge_fetch_step -- STEP_DONE: all of it is in memory. */
+void mt_merge_fetch_begin(struct mt_merge *merge);
+int mt_merge_fetch_step(struct mt_merge *merge);
+/* mt_merge_fetch_cancel -- FAILED: what has arrived is let go. */
+void mt_merge_fetch_cancel(struct mt_merge *merge);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_MERGE_FETCH_H */

@@ -26,7 +26,7 @@
 #include "merge/merge_work.h"
 
 int
-merge_input_check(const struct mt_merge_input *input)
+mt_merge_input_check(const struct mt_merge_input *input)
 {
 	const struct loop_link *link;
 	int count = 0;
@@ -58,7 +58,7 @@ merge_input_check(const struct mt_merge_input *input)
 }
 
 void
-merge_input_mark(const struct mt_merge_input *input, bool is_merging)
+mt_merge_input_mark(const struct mt_merge_input *input, bool is_merging)
 {
 	struct loop_link *link;
 
@@ -117,7 +117,7 @@ input_take_run(struct mt_merge *merge, struct mt_run *run)
 }
 
 void
-merge_input_take(struct mt_merge *merge)
+mt_merge_input_take(struct mt_merge *merge)
 {
 	const struct mt_merge_input *input = &merge->input;
 	struct merge_plan *plan = &merge_work_of(merge)->plan;
@@ -143,7 +143,7 @@ merge_input_take(struct mt_merge *merge)
 }
 
 void
-merge_input_release(struct mt_merge *merge)
+mt_merge_input_release(struct mt_merge *merge)
 {
 	struct merge_plan *plan = &merge_work_of(merge)->plan;
 
@@ -162,7 +162,7 @@ merge_input_release(struct mt_merge *merge)
 }
 
 void
-merge_input_unmark(struct mt_merge *merge)
+mt_merge_input_unmark(struct mt_merge *merge)
 {
 	struct merge_plan *plan = &merge_work_of(merge)->plan;
 

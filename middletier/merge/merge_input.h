@@ -8,15 +8,15 @@
 struct mt_merge;
 struct mt_merge_input;
 
-/* merge_input_check -- -E2BIG: more than a merge takes. */
-int merge_input_check(const struct mt_merge_input *input);
-/* merge_input_mark -- all of them, before it is their turn: no other merge takes them, or any may. */
-void merge_input_mark(const struct mt_merge_input *input, bool is_merging);
-/* merge_input_take -- its turn: they are the inputs of the port's plan. */
-void merge_input_take(struct mt_merge *merge);
-/* merge_input_release -- runs that are left: neither waits for their indexes nor holds them. */
-void merge_input_release(struct mt_merge *merge);
-/* merge_input_unmark -- those of the plan that are left: any merge may take them. */
-void merge_input_unmark(struct mt_merge *merge);
+/* mt_merge_input_check -- -E2BIG: more than a merge takes. */
+int mt_merge_input_check(const struct mt_merge_input *input);
+/* mt_merge_input_mark -- all of them, before it is their turn: no other merge takes them, or any may. */
+void mt_merge_input_mark(const struct mt_merge_input *input, bool is_merging);
+/* mt_merge_input_take -- its turn: they are the inputs of the port's plan. */
+void mt_merge_input_take(struct mt_merge *merge);
+/* mt_merge_input_release -- runs that are left: neither waits for their indexes nor holds them. */
+void mt_merge_input_release(struct mt_merge *merge);
+/* mt_merge_input_unmark -- those of the plan that are left: any merge may take them. */
+void mt_merge_input_unmark(struct mt_merge *merge);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_MERGE_INPUT_H */

@@ -26,16 +26,16 @@ port_pressure(const struct mt_port *port)
 }
 
 uint32_t
-merge_turn_jobs(const struct mt_merge *merge)
+mt_merge_turn_jobs(const struct mt_merge *merge)
 {
 	const struct mt_port *port = merge->shard->port;
 
 	assert(merge_work_of(merge)->merge == merge);
-	return pace_turn_jobs(port_pressure(port), port->write_count, mt_turn_is_short(port));
+	return mt_pace_turn_jobs(port_pressure(port), port->write_count, mt_turn_is_short(port));
 }
 
 struct engine_set *
-merge_engines(const struct mt_merge *merge)
+mt_merge_engines(const struct mt_merge *merge)
 {
 	const struct mt_port *port = merge->shard->port;
 
@@ -45,15 +45,15 @@ merge_engines(const struct mt_merge *merge)
 }
 
 uint64_t
-merge_pause_ns(const struct mt_merge *merge, uint64_t bytes)
+mt_merge_pause_ns(const struct mt_merge *merge, uint64_t bytes)
 {
 	struct merge_work *work = merge_work_of(merge);
 	const struct mt_port *port = work->port;
 	uint64_t now_ns = loop_now_ns(port->loop);
 	uint64_t rate = port->write_count == 0 ? PACE_UNLIMITED
-					       : pace_merge_rate(port_pressure(port));
+					       : mt_pace_merge_rate(port_pressure(port));
 
 	assert(bytes <= (uint64_t)MERGE_WINDOW_BLOCKS_MAX * CLEAVE_BLOCK_BYTES);
-	work->paid_ns = pace_pay(work->paid_ns, now_ns, bytes, rate);
+	work->paid_ns = mt_pace_pay(work->paid_ns, now_ns, bytes, rate);
 	return rate == PACE_UNLIMITED || work->paid_ns <= now_ns ? 0 : work->paid_ns - now_ns;
 }

@@ -8,15 +8,15 @@
 struct engine_set;
 struct mt_merge;
 
-/* merge_turn_jobs -- engine jobs in this turn of the loop. */
-uint32_t merge_turn_jobs(const struct mt_merge *merge);
+/* mt_merge_turn_jobs -- engine jobs in this turn of the loop. */
+uint32_t mt_merge_turn_jobs(const struct mt_merge *merge);
 /*
- * merge_engines -- where the next job runs: in the background, or where those of writes do
+ * mt_merge_engines -- where the next job runs: in the background, or where those of writes do
  *
  * From PACE_BACKGROUND on it is the latter: where writes keep a machine busy the background stands still.
  */
-struct engine_set *merge_engines(const struct mt_merge *merge);
-/* merge_pause_ns -- a window of @bytes is done: how long clients go first. */
-uint64_t merge_pause_ns(const struct mt_merge *merge, uint64_t bytes);
+struct engine_set *mt_merge_engines(const struct mt_merge *merge);
+/* mt_merge_pause_ns -- a window of @bytes is done: how long clients go first. */
+uint64_t mt_merge_pause_ns(const struct mt_merge *merge, uint64_t bytes);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_MERGE_PACE_H */

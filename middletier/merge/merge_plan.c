@@ -71,7 +71,7 @@ plan_run(struct merge_plan *plan, uint32_t index)
 }
 
 void
-merge_plan_make(struct merge_plan *plan)
+mt_merge_plan_make(struct merge_plan *plan)
 {
 	assert(plan->input_count <= MERGE_INPUTS_MAX);
 	assert(plan->frame_blocks >= 1 && plan->frame_blocks <= ENGINE_RECORD_BLOCKS_MAX);
@@ -89,7 +89,7 @@ merge_plan_make(struct merge_plan *plan)
 }
 
 uint64_t
-merge_plan_left_bytes(const struct merge_plan *plan)
+mt_merge_plan_left_bytes(const struct merge_plan *plan)
 {
 	uint64_t left = 0, count = 0;
 
@@ -228,7 +228,7 @@ window_find_copies(const struct merge_plan *plan, struct merge_window *window)
 }
 
 bool
-merge_plan_window(struct merge_plan *plan, struct merge_window *window)
+mt_merge_plan_window(struct merge_plan *plan, struct merge_window *window)
 {
 	struct merge_frame *frame = NULL;
 	uint32_t last_block = UINT32_MAX - 1; /* of a write */

@@ -81,11 +81,11 @@ struct merge_plan {
 	uint8_t hidden_kind;   /* RECORD_* of a discard of the whole chunk */
 };
 
-/* merge_plan_make -- inputs, has_beneath and frame_blocks are set; the runs are loaded. */
-void merge_plan_make(struct merge_plan *plan);
-/* merge_plan_window -- the next blocks; false: there are none left. */
-bool merge_plan_window(struct merge_plan *plan, struct merge_window *window);
-/* merge_plan_left_bytes -- stored bytes of the blocks that no window has had, about. */
-uint64_t merge_plan_left_bytes(const struct merge_plan *plan);
+/* mt_merge_plan_make -- inputs, has_beneath and frame_blocks are set; the runs are loaded. */
+void mt_merge_plan_make(struct merge_plan *plan);
+/* mt_merge_plan_window -- the next blocks; false: there are none left. */
+bool mt_merge_plan_window(struct merge_plan *plan, struct merge_window *window);
+/* mt_merge_plan_left_bytes -- stored bytes of the blocks that no window has had, about. */
+uint64_t mt_merge_plan_left_bytes(const struct merge_plan *plan);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_MERGE_PLAN_H */

@@ -7,7 +7,7 @@
 
 /* A step says one of these, or a negative errno, which ends the merge. */
 enum merge_step {
-	STEP_AGAIN, /* what it waits for tells: merge_notify, the writer, or turn->again_ns */
+	STEP_AGAIN, /* what it waits for tells: mt_merge_notify, the writer, or turn->again_ns */
 	STEP_DONE,
 };
 

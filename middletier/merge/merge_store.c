@@ -80,12 +80,12 @@ store_tombstone(struct mt_merge *merge, const struct merge_frame *frame, uint32_
 	struct record_desc record =
 	    record_at(merge, frame->block + work->window.block_at, count, kind);
 	dev_ptr place;
-	int rc = run_writer_room(&work->writer, 0, 0, &place);
+	int rc = mt_run_writer_room(&work->writer, 0, 0, &place);
 
 	assert(kind != RECORD_WRITE);
 	if (rc != STEP_DONE)
 		return rc;
-	run_writer_add(&work->writer, &record);
+	mt_run_writer_add(&work->writer, &record);
 	window_advance(&work->window, count);
 	return STEP_DONE;
 }
@@ -115,7 +115,7 @@ store_ended(struct mt_merge *merge)
 		record.kind = RECORD_ZEROES;
 		/* Its room is there: a tombstone takes less. */
 		if (work->plan.has_beneath || work->plan.is_staged)
-			run_writer_add(&work->writer, &record);
+			mt_run_writer_add(&work->writer, &record);
 		window_advance(window, job->block_count);
 		return STEP_DONE;
 	}
@@ -132,7 +132,7 @@ store_ended(struct mt_merge *merge)
 	}
 	for (uint32_t i = 0; i < record.block_count; i++)
 		record.block_crcs[i] = window->crcs[slot + i];
-	run_writer_add(&work->writer, &record);
+	mt_run_writer_add(&work->writer, &record);
 	window_advance(window, record.block_count);
 	return STEP_DONE;
 }
@@ -151,7 +151,7 @@ store_on_done(struct engine_job *job, void *arg)
 		slot->is_used = false;
 	else
 		rc = store_ended(merge);
-	merge_notify(merge, rc);
+	mt_merge_notify(merge, rc);
 }
 
 static uint32_t
@@ -176,7 +176,7 @@ store_blocks(struct mt_merge *merge, const struct merge_frame *frame, uint32_t c
 	uint32_t bytes = frame->is_copy ? window->sources[frame->source].location.stored_bytes
 					: count * CLEAVE_BLOCK_BYTES;
 	dev_ptr place;
-	int rc = run_writer_room(&work->writer, bytes, count, &place);
+	int rc = mt_run_writer_room(&work->writer, bytes, count, &place);
 
 	assert(!work->store.is_used);
 	assert(count <= ENGINE_RECORD_BLOCKS_MAX);
@@ -197,7 +197,7 @@ store_blocks(struct mt_merge *merge, const struct merge_frame *frame, uint32_t c
 	};
 	work->store.merge = merge;
 	work->store.is_used = true;
-	rc = engine_submit(merge_engines(merge), job);
+	rc = engine_submit(mt_merge_engines(merge), job);
 	if (rc == 0) {
 		work->out_count++;
 		return STEP_AGAIN;
@@ -213,7 +213,7 @@ store_blocks(struct mt_merge *merge, const struct merge_frame *frame, uint32_t c
 }
 
 int
-merge_store_step(struct mt_merge *merge)
+mt_merge_store_step(struct mt_merge *merge)
 {
 	struct merge_work *work = merge_work_of(merge);
 	struct merge_window *window = &work->window;

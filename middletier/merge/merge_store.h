@@ -5,7 +5,7 @@
 
 struct mt_merge;
 
-/* merge_store_step -- STEP_DONE: the window's frames are in batches. */
-int merge_store_step(struct mt_merge *merge);
+/* mt_merge_store_step -- STEP_DONE: the window's frames are in batches. */
+int mt_merge_store_step(struct mt_merge *merge);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_MERGE_STORE_H */

@@ -36,7 +36,7 @@
 static void
 work_on_writer(void *arg)
 {
-	merge_work_soon(arg);
+	mt_merge_work_soon(arg);
 }
 
 uint64_t
@@ -54,7 +54,7 @@ work_free(struct merge_work *work)
 {
 	struct mt_port *port = work->port;
 
-	run_writer_fini(&work->writer);
+	mt_run_writer_fini(&work->writer);
 	/* A port that was closed has taken its arenas along. */
 	if (!dev_ptr_is_null(work->window.memory) && port->split != NULL)
 		dev_free(port->split, work->window.memory);
@@ -63,7 +63,7 @@ work_free(struct merge_work *work)
 }
 
 int
-merge_work_create(struct mt_port *port, uint64_t device_bytes,
+mt_merge_work_create(struct mt_port *port, uint64_t device_bytes,
     void (*timer_fn)(struct loop_timer *timer, void *arg),
     void (*task_fn)(struct loop_task *task, void *arg))
 {
@@ -88,7 +88,8 @@ merge_work_create(struct mt_port *port, uint64_t device_bytes,
 	work->window.block_max = (uint32_t)(window_bytes / CLEAVE_BLOCK_BYTES);
 	assert(work->window.block_max >= ENGINE_RECORD_BLOCKS_MAX);
 	work->window.memory = dev_alloc(port->split, window_bytes);
-	rc = dev_ptr_is_null(work->window.memory) ? -ENOMEM : run_writer_init(&work->writer, port);
+	rc = dev_ptr_is_null(work->window.memory) ? -ENOMEM
+						  : mt_run_writer_init(&work->writer, port);
 	work->writer.fn = work_on_writer;
 	work->writer.arg = work;
 	if (rc != 0) {
@@ -100,7 +101,7 @@ merge_work_create(struct mt_port *port, uint64_t device_bytes,
 }
 
 void
-merge_work_destroy(struct merge_work *work)
+mt_merge_work_destroy(struct merge_work *work)
 {
 	if (work == NULL)
 		return;
@@ -115,13 +116,13 @@ merge_work_destroy(struct merge_work *work)
 /* ---- when ---- */
 
 void
-merge_work_soon(struct merge_work *work)
+mt_merge_work_soon(struct merge_work *work)
 {
 	loop_defer(work->port->loop, &work->start_task);
 }
 
 void
-merge_work_wait(struct merge_work *work, uint64_t ns)
+mt_merge_work_wait(struct merge_work *work, uint64_t ns)
 {
 	if (!work->timer.is_active || work->timer.due_ns > loop_now_ns(work->port->loop) + ns)
 		loop_timer_start(work->port->loop, &work->timer, ns);
@@ -138,7 +139,7 @@ merge_rank(const struct mt_merge *merge)
 }
 
 void
-merge_work_push(struct merge_work *work, struct mt_merge *merge)
+mt_merge_work_push(struct merge_work *work, struct mt_merge *merge)
 {
 	struct loop_link *at;
 

@@ -117,21 +117,21 @@ uint64_t mt_merge_device_bytes(uint64_t device_bytes);
 uint32_t mt_merge_progress(const struct mt_shard *shard);
 
 /*
- * merge_work_create -- a port's memory for merges, with @device_bytes of its device memory as a base
+ * mt_merge_work_create -- a port's memory for merges, with @device_bytes of its device memory as a base
  *
  * @timer_fn and @task_fn find it as their argument. 0: it is port->merge_work; -ENOMEM: nothing is left.
  */
-int merge_work_create(struct mt_port *port, uint64_t device_bytes,
+int mt_merge_work_create(struct mt_port *port, uint64_t device_bytes,
     void (*timer_fn)(struct loop_timer *timer, void *arg),
     void (*task_fn)(struct loop_task *task, void *arg));
-/* merge_work_destroy -- no merge is left. NULL is none. */
-void merge_work_destroy(struct merge_work *work);
-/* merge_work_push -- @merge waits: behind those that are as urgent, before the others. */
-void merge_work_push(struct merge_work *work, struct mt_merge *merge);
-/* merge_work_soon -- start_task follows: the next merge, or what the present one waits for may have come. */
-void merge_work_soon(struct merge_work *work);
-/* merge_work_wait -- the timer fires after @ns at the latest. */
-void merge_work_wait(struct merge_work *work, uint64_t ns);
+/* mt_merge_work_destroy -- no merge is left. NULL is none. */
+void mt_merge_work_destroy(struct merge_work *work);
+/* mt_merge_work_push -- @merge waits: behind those that are as urgent, before the others. */
+void mt_merge_work_push(struct merge_work *work, struct mt_merge *merge);
+/* mt_merge_work_soon -- start_task follows: the next merge, or what the present one waits for may have come. */
+void mt_merge_work_soon(struct merge_work *work);
+/* mt_merge_work_wait -- the timer fires after @ns at the latest. */
+void mt_merge_work_wait(struct merge_work *work, uint64_t ns);
 
 #define MERGE_MAGIC 0x4752454du      /* "MERG" */
 #define MERGE_WORK_MAGIC 0x4b52574du /* "MWRK" */

@@ -47,7 +47,7 @@ part_of(uint64_t bytes, uint64_t whole)
 }
 
 uint32_t
-pace_pressure(uint64_t used, uint64_t soft, uint64_t hard)
+mt_pace_pressure(uint64_t used, uint64_t soft, uint64_t hard)
 {
 	uint64_t low = soft / 2;
 
@@ -62,7 +62,7 @@ pace_pressure(uint64_t used, uint64_t soft, uint64_t hard)
 }
 
 uint64_t
-pace_merge_rate(uint32_t pressure)
+mt_pace_merge_rate(uint32_t pressure)
 {
 	uint64_t rate = PACE_MERGE_MIN << pressure / PACE_DOUBLE;
 
@@ -73,7 +73,7 @@ pace_merge_rate(uint32_t pressure)
 }
 
 uint32_t
-pace_turn_jobs(uint32_t pressure, uint32_t write_count, bool is_ahead)
+mt_pace_turn_jobs(uint32_t pressure, uint32_t write_count, bool is_ahead)
 {
 	assert(pressure <= PACE_FULL);
 	if (is_ahead)
@@ -87,7 +87,7 @@ pace_turn_jobs(uint32_t pressure, uint32_t write_count, bool is_ahead)
 
 /* The log drains in lumps: measured from one to another, and only while merges had no pauses. */
 void
-pace_drain_note(struct pace_drain *drain, uint64_t now_ns, uint64_t bytes, uint32_t pressure)
+mt_pace_drain_note(struct pace_drain *drain, uint64_t now_ns, uint64_t bytes, uint32_t pressure)
 {
 	uint64_t rate;
 
@@ -115,7 +115,7 @@ pace_drain_note(struct pace_drain *drain, uint64_t now_ns, uint64_t bytes, uint3
 }
 
 uint64_t
-pace_write_rate(uint32_t pressure, uint64_t drain_rate, uint64_t left_bytes)
+mt_pace_write_rate(uint32_t pressure, uint64_t drain_rate, uint64_t left_bytes)
 {
 	uint32_t per_mille;
 
@@ -134,7 +134,7 @@ pace_write_rate(uint32_t pressure, uint64_t drain_rate, uint64_t left_bytes)
  * for what the latency class takes without asking.
  */
 uint64_t
-pace_pay(uint64_t paid_ns, uint64_t now_ns, uint64_t bytes, uint64_t rate)
+mt_pace_pay(uint64_t paid_ns, uint64_t now_ns, uint64_t bytes, uint64_t rate)
 {
 	uint64_t from_ns = num_max(paid_ns, now_ns > PACE_BURST_NS ? now_ns - PACE_BURST_NS : 0);
 

@@ -18,13 +18,13 @@
 	250u /* up to this pressure merges compress in the background, where there is one */
 #define PACE_FULL 1000u /* the greatest: at the hard limit, or beyond */
 
-/* pace_pressure -- of @used bytes against limits; @soft 0: there are none. */
-uint32_t pace_pressure(uint64_t used, uint64_t soft, uint64_t hard);
+/* mt_pace_pressure -- of @used bytes against limits; @soft 0: there are none. */
+uint32_t mt_pace_pressure(uint64_t used, uint64_t soft, uint64_t hard);
 
-/* pace_merge_rate -- how much, plain, merges take of a port while its clients write. */
-uint64_t pace_merge_rate(uint32_t pressure);
-/* pace_turn_jobs -- a merge's engine jobs in a turn, with @write_count writes in flight; @is_ahead: short turns. */
-uint32_t pace_turn_jobs(uint32_t pressure, uint32_t write_count, bool is_ahead);
+/* mt_pace_merge_rate -- how much, plain, merges take of a port while its clients write. */
+uint64_t mt_pace_merge_rate(uint32_t pressure);
+/* mt_pace_turn_jobs -- a merge's engine jobs in a turn, with @write_count writes in flight; @is_ahead: short turns. */
+uint32_t mt_pace_turn_jobs(uint32_t pressure, uint32_t write_count, bool is_ahead);
 
 struct pace_drain {
 	uint64_t rate;     /* 0: not known */
@@ -32,17 +32,18 @@ struct pace_drain {
 	uint64_t bytes;
 };
 
-/* pace_drain_note -- @bytes have gone from the log, under @pressure before that. */
-void pace_drain_note(struct pace_drain *drain, uint64_t now_ns, uint64_t bytes, uint32_t pressure);
+/* mt_pace_drain_note -- @bytes have gone from the log, under @pressure before that. */
+void mt_pace_drain_note(struct pace_drain *drain, uint64_t now_ns, uint64_t bytes,
+    uint32_t pressure);
 
 /*
- * pace_write_rate -- at which the log may get longer, where it drains at @drain_rate
+ * mt_pace_write_rate -- at which the log may get longer, where it drains at @drain_rate
  *
  * @drain_rate 0: that is not known. Then what is left of the room, @left_bytes, is made to last.
  */
-uint64_t pace_write_rate(uint32_t pressure, uint64_t drain_rate, uint64_t left_bytes);
+uint64_t mt_pace_write_rate(uint32_t pressure, uint64_t drain_rate, uint64_t left_bytes);
 
-/* pace_pay -- @bytes were taken: until when what was taken is paid for, which was @paid_ns. */
-uint64_t pace_pay(uint64_t paid_ns, uint64_t now_ns, uint64_t bytes, uint64_t rate);
+/* mt_pace_pay -- @bytes were taken: until when what was taken is paid for, which was @paid_ns. */
+uint64_t mt_pace_pay(uint64_t paid_ns, uint64_t now_ns, uint64_t bytes, uint64_t rate);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_PACE_H */

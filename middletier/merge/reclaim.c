@@ -221,9 +221,9 @@ mt_reclaim_pressure(const struct mt_shard *shard, uint64_t gained_bytes)
 	used_bytes = reclaim_used_bytes(reclaim);
 	used_bytes -= num_min(gained_bytes, used_bytes);
 	memory_bytes = shard->block_index->memory_bytes;
-	return (uint32_t)num_max(pace_pressure(memory_bytes, reclaim->memory_bytes,
+	return (uint32_t)num_max(mt_pace_pressure(memory_bytes, reclaim->memory_bytes,
 				     2 * reclaim->memory_bytes),
-	    pace_pressure(used_bytes, reclaim->soft_bytes, reclaim->hard_bytes));
+	    mt_pace_pressure(used_bytes, reclaim->soft_bytes, reclaim->hard_bytes));
 }
 
 /* The log is full with the extent that goes beyond the limit, not with its last byte. */

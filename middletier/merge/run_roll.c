@@ -13,7 +13,7 @@
  * is sealed at the length that all its replicas acknowledged, when it is full or has broken, or could have
  * more replicas by now.
  *
- * Everything is driven by run_roll_step. When there cannot be an extent, rc says why, and whoever wanted
+ * Everything is driven by mt_run_roll_step. When there cannot be an extent, rc says why, and whoever wanted
  * it asks again later.
  */
 #include <errno.h>
@@ -148,7 +148,7 @@ roll_on_created(struct mt_extent *extent, int rc, void *arg)
 		sm_move(&roll->sm, RUN_ROLL_NONE);
 	} else {
 		sm_move(&roll->sm, RUN_ROLL_COMMITTING);
-		run_roll_step(roll);
+		mt_run_roll_step(roll);
 	}
 	roll_tell(roll);
 }
@@ -187,7 +187,7 @@ roll_on_committed(int rc, void *arg)
 	} else if (rc == 0) {
 		assert(roll->sm.state == RUN_ROLL_SEALING);
 		mt_extent_seal(extent, extent->acked_bytes);
-		mt_extent_cut_replicas(extent);
+		mt_extent_truncate_replicas(extent);
 		roll->extent = NULL;
 		sm_move(&roll->sm, RUN_ROLL_NONE);
 		mt_reclaim_kick(roll->shard);
@@ -227,7 +227,7 @@ roll_commit(struct mt_run_roll *roll)
 }
 
 void
-run_roll_step(struct mt_run_roll *roll)
+mt_run_roll_step(struct mt_run_roll *roll)
 {
 	CHECK_OBJ(roll, RUN_ROLL_MAGIC);
 	if (roll->is_committing)
@@ -249,11 +249,11 @@ run_roll_step(struct mt_run_roll *roll)
 }
 
 void
-run_roll_turn(struct mt_run_roll *roll)
+mt_run_roll_over(struct mt_run_roll *roll)
 {
 	assert(roll->sm.state == RUN_ROLL_OPEN);
 	sm_move(&roll->sm, RUN_ROLL_SEALING);
-	run_roll_step(roll);
+	mt_run_roll_step(roll);
 }
 
 /* Broken, damaged, or made when there were fewer nodes than now: sealed, it gets the copies that it lacks. */
@@ -277,9 +277,9 @@ mt_run_roll_tend(struct mt_shard *shard)
 	struct mt_run_roll *roll = shard->run_roll;
 
 	if (roll->sm.state == RUN_ROLL_OPEN && roll_is_worn(roll))
-		run_roll_turn(roll);
+		mt_run_roll_over(roll);
 	else if (roll->sm.state == RUN_ROLL_SEALING || roll->sm.state == RUN_ROLL_COMMITTING)
-		run_roll_step(roll);
+		mt_run_roll_step(roll);
 }
 
 uint64_t

@@ -45,9 +45,9 @@ struct mt_run_roll {
 
 /* mt_run_roll_bytes -- what the open extent can take yet; 0: there is none. */
 uint64_t mt_run_roll_bytes(const struct mt_shard *shard);
-/* run_roll_step -- go on towards an open extent as far as can be. */
-void run_roll_step(struct mt_run_roll *roll);
-/* run_roll_turn -- OPEN: it takes no more. */
-void run_roll_turn(struct mt_run_roll *roll);
+/* mt_run_roll_step -- go on towards an open extent as far as can be. */
+void mt_run_roll_step(struct mt_run_roll *roll);
+/* mt_run_roll_over -- OPEN: it takes no more. */
+void mt_run_roll_over(struct mt_run_roll *roll);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_RUN_ROLL_H */

@@ -48,22 +48,22 @@ static const struct sm_state run_batch_table[RUN_BATCH_STATE_NR] = {
 };
 
 static void run_writer_pump(struct run_writer *writer);
-static void batch_on_done(struct mt_batch *mt_batch, int rc, void *arg);
+static void batch_on_done(struct mt_append *mt_append, int rc, void *arg);
 
 int
-run_writer_init(struct run_writer *writer, struct mt_port *port)
+mt_run_writer_init(struct run_writer *writer, struct mt_port *port)
 {
 	*writer = (struct run_writer){ .port = port };
 	list_init(&writer->ready);
 	writer->frames = mt_calloc(CLEAVE_CHUNK_BLOCKS, sizeof(*writer->frames));
 	writer->crcs = mt_calloc(CLEAVE_CHUNK_BLOCKS, sizeof(*writer->crcs));
 	if (writer->frames == NULL || writer->crcs == NULL)
-		return -ENOMEM; /* run_writer_fini takes what there is */
+		return -ENOMEM; /* mt_run_writer_fini takes what there is */
 	for (uint32_t i = 0; i < RUN_BATCHES_MAX; i++) {
 		struct run_batch *batch = &writer->batches[i];
 
 		sm_init(&batch->sm, "run_batch", run_batch_table, RUN_BATCH_FREE, i);
-		if (mt_batch_init(&batch->batch, port) != 0)
+		if (mt_append_init(&batch->batch, port) != 0)
 			return -ENOMEM;
 		batch->writer = writer;
 		batch->batch.fn = batch_on_done;
@@ -76,7 +76,7 @@ run_writer_init(struct run_writer *writer, struct mt_port *port)
 }
 
 void
-run_writer_fini(struct run_writer *writer)
+mt_run_writer_fini(struct run_writer *writer)
 {
 	struct mt_port *port = writer->port;
 
@@ -89,7 +89,7 @@ run_writer_fini(struct run_writer *writer)
 		if (!dev_ptr_is_null(batch->payload) && port->split != NULL)
 			dev_free(port->split, batch->payload);
 		if (batch->writer != NULL)
-			mt_batch_fini(&batch->batch, port);
+			mt_append_fini(&batch->batch, port);
 	}
 	mt_free(writer->frames);
 	mt_free(writer->crcs);
@@ -97,7 +97,7 @@ run_writer_fini(struct run_writer *writer)
 }
 
 void
-run_writer_release(struct run_writer *writer)
+mt_run_writer_release(struct run_writer *writer)
 {
 	for (uint32_t i = 0; i < writer->part_count; i++) {
 		struct mt_extent *extent =
@@ -110,7 +110,7 @@ run_writer_release(struct run_writer *writer)
 }
 
 void
-run_writer_forget(struct run_writer *writer)
+mt_run_writer_forget(struct run_writer *writer)
 {
 	struct loop_link *link;
 
@@ -125,7 +125,7 @@ run_writer_forget(struct run_writer *writer)
 }
 
 bool
-run_writer_is_quiet(const struct run_writer *writer)
+mt_run_writer_is_quiet(const struct run_writer *writer)
 {
 	for (uint32_t i = 0; i < RUN_BATCHES_MAX; i++) {
 		if (writer->batches[i].sm.state != RUN_BATCH_FREE)
@@ -142,12 +142,12 @@ writer_on_roll(void *arg)
 }
 
 void
-run_writer_begin(struct run_writer *writer, struct mt_shard *shard, uint64_t chunk,
+mt_run_writer_begin(struct run_writer *writer, struct mt_shard *shard, uint64_t chunk,
     uint64_t flushed_sequence, uint64_t cut)
 {
 	assert(writer->part_count == 0);
 	assert(writer->filling == NULL && list_is_empty(&writer->ready));
-	assert(run_writer_is_quiet(writer));
+	assert(mt_run_writer_is_quiet(writer));
 	writer->shard = shard;
 	writer->chunk = chunk;
 	writer->flushed_sequence = flushed_sequence;
@@ -262,7 +262,7 @@ batch_close(struct run_writer *writer)
 }
 
 int
-run_writer_room(struct run_writer *writer, uint32_t stored_bytes, uint32_t crc_count,
+mt_run_writer_room(struct run_writer *writer, uint32_t stored_bytes, uint32_t crc_count,
     dev_ptr *ret_place)
 {
 	struct run_batch *batch = writer->filling;
@@ -291,7 +291,7 @@ run_writer_room(struct run_writer *writer, uint32_t stored_bytes, uint32_t crc_c
 }
 
 void
-run_writer_add(struct run_writer *writer, const struct record_desc *record)
+mt_run_writer_add(struct run_writer *writer, const struct record_desc *record)
 {
 	struct run_batch *batch = writer->filling;
 	uint32_t crc_count = record->kind == RECORD_WRITE ? record->block_count : 0;
@@ -364,14 +364,14 @@ batch_requeue(struct run_writer *writer, struct run_batch *batch)
 }
 
 static void
-batch_on_done(struct mt_batch *mt_batch, int rc, void *arg)
+batch_on_done(struct mt_append *mt_append, int rc, void *arg)
 {
 	struct run_batch *batch = arg;
 	struct run_writer *writer = batch->writer;
 	struct mt_run_roll *roll = writer->shard->run_roll;
 	bool is_stale = rc == -ESTALE || rc == -EACCES;
 
-	assert(&batch->batch == mt_batch);
+	assert(&batch->batch == mt_append);
 	assert(batch->sm.state == RUN_BATCH_SENT);
 	if (rc != 0 && !is_stale && writer->rc == 0)
 		batch_requeue(writer, batch);
@@ -382,7 +382,7 @@ batch_on_done(struct mt_batch *mt_batch, int rc, void *arg)
 	else if (is_stale)
 		mt_shard_stop(writer->shard, -ESTALE); /* a node knows a newer owner */
 	if (roll->sm.state == RUN_ROLL_SEALING)
-		run_roll_step(roll); /* it may have waited for this one */
+		mt_run_roll_step(roll); /* it may have waited for this one */
 	run_writer_pump(writer);
 }
 
@@ -402,7 +402,7 @@ batch_send(struct run_writer *writer, struct run_batch *batch)
 		writer_fail(writer, -EFBIG); /* made for longer slots */
 		return false;
 	} else {
-		run_roll_turn(roll);
+		mt_run_roll_over(roll);
 	}
 	return true;
 }
@@ -433,7 +433,7 @@ run_writer_pump(struct run_writer *writer)
 		} else {
 			enum run_roll_state before = (enum run_roll_state)roll->sm.state;
 
-			run_roll_step(roll);
+			mt_run_roll_step(roll);
 			if (roll->rc == 0 && (enum run_roll_state)roll->sm.state == before)
 				break; /* it tells when it has got on */
 		}
@@ -442,7 +442,7 @@ run_writer_pump(struct run_writer *writer)
 }
 
 void
-run_writer_retry(struct run_writer *writer)
+mt_run_writer_retry(struct run_writer *writer)
 {
 	assert(writer->is_hoping);
 	writer->is_hoping = false;
@@ -450,7 +450,7 @@ run_writer_retry(struct run_writer *writer)
 }
 
 void
-run_writer_end(struct run_writer *writer)
+mt_run_writer_end(struct run_writer *writer)
 {
 	assert(!writer->is_ending);
 	writer->is_ending = true;
@@ -458,22 +458,22 @@ run_writer_end(struct run_writer *writer)
 }
 
 int
-run_writer_end_step(const struct run_writer *writer)
+mt_run_writer_end_step(const struct run_writer *writer)
 {
 	assert(writer->is_ending);
 	if (writer->rc != 0)
 		return writer->rc;
-	return run_writer_is_quiet(writer) ? STEP_DONE : STEP_AGAIN;
+	return mt_run_writer_is_quiet(writer) ? STEP_DONE : STEP_AGAIN;
 }
 
 void
-run_writer_cancel(struct run_writer *writer, int rc)
+mt_run_writer_cancel(struct run_writer *writer, int rc)
 {
 	writer_fail(writer, rc);
 }
 
 struct mt_run_index *
-run_writer_index(const struct run_writer *writer, const struct run_part *part)
+mt_run_writer_index(const struct run_writer *writer, const struct run_part *part)
 {
 	const struct mt_frame *frames = writer->frames + part->first_frame;
 	struct mt_run_index *index = mt_calloc(1, sizeof(*index));

@@ -30,7 +30,7 @@ enum run_batch_state {
 };
 
 struct run_batch {
-	struct mt_batch batch;
+	struct mt_append batch;
 	struct sm sm;
 	struct loop_link link; /* writer->ready */
 	struct run_writer *writer;
@@ -64,50 +64,51 @@ struct run_writer {
 	uint32_t part_count;
 	bool is_ending;   /* no more frames: what fills is sent */
 	uint64_t hope_ns; /* until then room may yet come: extents are being deleted */
-	bool is_hoping;   /* run_writer_retry is wanted, in a while */
+	bool is_hoping;   /* mt_run_writer_retry is wanted, in a while */
 	int rc;
 	void (*fn)(void *arg); /* there is room, or an end, or a failure */
 	void *arg;
 };
 
-/* run_writer_init -- with device and host memory of @port. 0; -ENOMEM: run_writer_fini takes what there is. */
-int run_writer_init(struct run_writer *writer, struct mt_port *port);
-/* run_writer_fini -- no batch comes back any more. Also of one that is all zeros. */
-void run_writer_fini(struct run_writer *writer);
+/* mt_run_writer_init -- with device and host memory of @port. 0; -ENOMEM: mt_run_writer_fini takes what there is. */
+int mt_run_writer_init(struct run_writer *writer, struct mt_port *port);
+/* mt_run_writer_fini -- no batch comes back any more. Also of one that is all zeros. */
+void mt_run_writer_fini(struct run_writer *writer);
 /*
- * run_writer_begin -- frames of @chunk follow, for runs of @shard that have @flushed_sequence and @cut
+ * mt_run_writer_begin -- frames of @chunk follow, for runs of @shard that have @flushed_sequence and @cut
  *
  * Nothing of an earlier merge is left: it is quiet, and was released.
  */
-void run_writer_begin(struct run_writer *writer, struct mt_shard *shard, uint64_t chunk,
+void mt_run_writer_begin(struct run_writer *writer, struct mt_shard *shard, uint64_t chunk,
     uint64_t flushed_sequence, uint64_t cut);
 /*
- * run_writer_room -- where @stored_bytes may go with @crc_count CRCs
+ * mt_run_writer_room -- where @stored_bytes may go with @crc_count CRCs
  *
  * STEP_DONE: *@ret_place is it. STEP_AGAIN: when fn was called. Negative: why the writer has failed.
  */
-int run_writer_room(struct run_writer *writer, uint32_t stored_bytes, uint32_t crc_count,
+int mt_run_writer_room(struct run_writer *writer, uint32_t stored_bytes, uint32_t crc_count,
     dev_ptr *ret_place);
-/* run_writer_add -- @record is the next: its stored bytes are where run_writer_room said. */
-void run_writer_add(struct run_writer *writer, const struct record_desc *record);
-/* run_writer_end -- send what is left. run_writer_end_step -- STEP_DONE: it is acknowledged. */
-void run_writer_end(struct run_writer *writer);
-int run_writer_end_step(const struct run_writer *writer);
-/* run_writer_retry -- is_hoping: look for room again. */
-void run_writer_retry(struct run_writer *writer);
-/* run_writer_cancel -- @rc: what is not sent is dropped; quiet when what is sent has ended. */
-void run_writer_cancel(struct run_writer *writer, int rc);
-/* run_writer_release -- the merge's runs are named, or never will be: their extents may go. */
-void run_writer_release(struct run_writer *writer);
+/* mt_run_writer_add -- @record is the next: its stored bytes are where mt_run_writer_room said. */
+void mt_run_writer_add(struct run_writer *writer, const struct record_desc *record);
+/* mt_run_writer_end -- send what is left. mt_run_writer_end_step -- STEP_DONE: it is acknowledged. */
+void mt_run_writer_end(struct run_writer *writer);
+int mt_run_writer_end_step(const struct run_writer *writer);
+/* mt_run_writer_retry -- is_hoping: look for room again. */
+void mt_run_writer_retry(struct run_writer *writer);
+/* mt_run_writer_cancel -- @rc: what is not sent is dropped; quiet when what is sent has ended. */
+void mt_run_writer_cancel(struct run_writer *writer, int rc);
+/* mt_run_writer_release -- the merge's runs are named, or never will be: their extents may go. */
+void mt_run_writer_release(struct run_writer *writer);
 /*
- * run_writer_forget -- the shard of its merge goes: nothing points at it any more
+ * mt_run_writer_forget -- the shard of its merge goes: nothing points at it any more
  *
  * The shard's extents, which know of batches that are sent, are freed after this and before the writer.
  */
-void run_writer_forget(struct run_writer *writer);
-/* run_writer_is_quiet -- no batch fills, waits, or is at its replicas. */
-bool run_writer_is_quiet(const struct run_writer *writer);
-/* run_writer_index -- a part's frames as an index of its own. NULL: out of memory. */
-struct mt_run_index *run_writer_index(const struct run_writer *writer, const struct run_part *part);
+void mt_run_writer_forget(struct run_writer *writer);
+/* mt_run_writer_is_quiet -- no batch fills, waits, or is at its replicas. */
+bool mt_run_writer_is_quiet(const struct run_writer *writer);
+/* mt_run_writer_index -- a part's frames as an index of its own. NULL: out of memory. */
+struct mt_run_index *mt_run_writer_index(const struct run_writer *writer,
+    const struct run_part *part);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_RUN_WRITER_H */

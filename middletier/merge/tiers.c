@@ -41,19 +41,19 @@ total_has_garbage(const struct tiers_total *total, uint64_t per_mille)
 }
 
 bool
-tiers_is_dirty(const struct tiers_total *total)
+mt_tiers_is_dirty(const struct tiers_total *total)
 {
 	return total_has_garbage(total, TIERS_DIRTY_PER_MILLE);
 }
 
 bool
-tiers_is_overdue(const struct tiers_total *total)
+mt_tiers_is_overdue(const struct tiers_total *total)
 {
 	return total_has_garbage(total, TIERS_OVERDUE_PER_MILLE);
 }
 
 bool
-tiers_is_holey(const struct tiers_total *total)
+mt_tiers_is_holey(const struct tiers_total *total)
 {
 	uint64_t dead_bytes =
 	    total->extent_bytes > total->run_bytes ? total->extent_bytes - total->run_bytes : 0;
@@ -74,7 +74,7 @@ group_bytes(const struct tiers_group *group)
 }
 
 uint32_t
-tiers_garbage(const struct tiers_group *group)
+mt_tiers_garbage(const struct tiers_group *group)
 {
 	uint64_t bytes = group_bytes(group), live_bytes = group->live_bytes;
 
@@ -92,9 +92,9 @@ tiers_garbage(const struct tiers_group *group)
 }
 
 uint32_t
-tiers_take(const struct tiers_group *group, bool is_dirty)
+mt_tiers_take(const struct tiers_group *group, bool is_dirty)
 {
-	uint32_t garbage = tiers_garbage(group), count = 0;
+	uint32_t garbage = mt_tiers_garbage(group), count = 0;
 	uint64_t bytes = group->layer_bytes;
 
 	if (garbage >= (is_dirty ? TIERS_FULL_PER_MILLE : TIERS_FULL_MAX_PER_MILLE))

@@ -22,12 +22,12 @@ struct tiers_total {
 	uint64_t slot_bytes;
 };
 
-/* tiers_is_dirty -- so much is garbage that flushes should take runs along. */
-bool tiers_is_dirty(const struct tiers_total *total);
-/* tiers_is_overdue -- so much that the worst chunk should be compacted. */
-bool tiers_is_overdue(const struct tiers_total *total);
-/* tiers_is_holey -- so much of the extents is dead that one of them should be cleared. */
-bool tiers_is_holey(const struct tiers_total *total);
+/* mt_tiers_is_dirty -- so much is garbage that flushes should take runs along. */
+bool mt_tiers_is_dirty(const struct tiers_total *total);
+/* mt_tiers_is_overdue -- so much that the worst chunk should be compacted. */
+bool mt_tiers_is_overdue(const struct tiers_total *total);
+/* mt_tiers_is_holey -- so much of the extents is dead that one of them should be cleared. */
+bool mt_tiers_is_holey(const struct tiers_total *total);
 
 /* The runs and layers of a chunk between two cuts that matter. */
 struct tiers_group {
@@ -37,9 +37,9 @@ struct tiers_group {
 	uint64_t live_bytes;  /* of the runs' newest versions, at least; 0: not known */
 };
 
-/* tiers_garbage -- dead bytes for each thousand live bytes of @group; may exceed 1000. */
-uint32_t tiers_garbage(const struct tiers_group *group);
-/* tiers_take -- how many of the newest runs a merge should take; @is_dirty: of the shard. */
-uint32_t tiers_take(const struct tiers_group *group, bool is_dirty);
+/* mt_tiers_garbage -- dead bytes for each thousand live bytes of @group; may exceed 1000. */
+uint32_t mt_tiers_garbage(const struct tiers_group *group);
+/* mt_tiers_take -- how many of the newest runs a merge should take; @is_dirty: of the shard. */
+uint32_t mt_tiers_take(const struct tiers_group *group, bool is_dirty);
 
 #endif /* CLEAVE_MIDDLETIER_MERGE_TIERS_H */

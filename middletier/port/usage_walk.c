@@ -26,7 +26,7 @@ usage_garbage(const struct mt_index *index, const struct mt_chunk *chunk)
 		struct compact_group group;
 		uint64_t run_bytes = 0;
 
-		compact_group_from(index, LIST_ENTRY(link, struct mt_run, link), &group);
+		mt_compact_group_from(index, LIST_ENTRY(link, struct mt_run, link), &group);
 		for (uint32_t i = 0; i < group.generation_count; i++)
 			run_bytes += group.bytes[i];
 		garbage_bytes += run_bytes - num_min(run_bytes, group.live_bytes);

@@ -51,7 +51,7 @@ wait_of_log(const struct mt_shard *shard)
 	if (shard->log == NULL &&
 	    mt_placement_domain_count(shard->port) < shard->port->settings->min_replicas)
 		return MT_WAIT_NODES;
-	if (log_roll_is_short(shard->write))
+	if (mt_log_roll_is_short(shard->write))
 		return MT_WAIT_ROOM;
 	return shard->log == NULL ? MT_WAIT_EXTENT : MT_WAIT_NONE;
 }

@@ -227,15 +227,15 @@ status_on_index(int rc, void *arg)
 	if (rc == 0 && loop_now_ns(read->shard->port->loop) >= read->deadline_ns)
 		rc = -EHOSTDOWN; /* indexes go as fast as they come: the client asks again */
 	if (read->shard->write->is_stopped)
-		read_on_status(read, -EREMCHG);
+		mt_read_on_status(read, -EREMCHG);
 	else if (rc == 0 || rc == -ESTALE)
-		read_status(read);
+		mt_read_status(read);
 	else
-		read_on_status(read, rc == -EBADMSG ? -EIO : rc);
+		mt_read_on_status(read, rc == -EBADMSG ? -EIO : rc);
 }
 
 void
-read_status(struct mt_read *read)
+mt_read_status(struct mt_read *read)
 {
 	struct mt_port *port = read->shard->port;
 	uint8_t *entries = port->read->status_entries;
@@ -260,5 +260,5 @@ read_status(struct mt_read *read)
 	}
 	read->payload_crc = crc32c(0, entries, read->payload_bytes);
 	dev_copy_from_host(port->split, read->msg->payload, entries, read->payload_bytes);
-	read_on_status(read, 0);
+	mt_read_on_status(read, 0);
 }

@@ -157,7 +157,7 @@ read_go_on(struct mt_read *read)
 			break;
 		read->piece_count++;
 		state->turn_bytes +=
-		    read_piece_start(LIST_ENTRY(link, struct read_piece, link), read);
+		    mt_read_piece_start(LIST_ENTRY(link, struct read_piece, link), read);
 	}
 	read->piece_count--;
 	if (read->rc == 0 && read->next_block < read->block_count) {
@@ -170,7 +170,7 @@ read_go_on(struct mt_read *read)
 }
 
 void
-read_on_piece(struct mt_read *read, int rc)
+mt_read_on_piece(struct mt_read *read, int rc)
 {
 	struct mt_read_state *state = read->shard->port->read;
 
@@ -231,13 +231,13 @@ read_start(struct mt_read *read)
 	sm_move(&read->sm, READ_RUNNING);
 	read->deadline_ns = loop_now_ns(port->loop) + port->settings->node_timeout_ns;
 	if (read->io.opcode == WIRE_BLOCK_STATUS)
-		read_status(read);
+		mt_read_status(read);
 	else
 		read_go_on(read);
 }
 
 void
-read_on_status(struct mt_read *read, int rc)
+mt_read_on_status(struct mt_read *read, int rc)
 {
 	CHECK_OBJ(read, READ_MAGIC);
 	assert(read->sm.state == READ_RUNNING);
@@ -318,14 +318,14 @@ mt_read_path_on_shard(struct mt_shard *shard)
 			read_start(read);
 		}
 	}
-	read_pieces_retry(state);
+	mt_read_pieces_retry(state);
 }
 
 void
 mt_read_path_on_link(struct mt_port *port)
 {
 	CHECK_OBJ(port->read, READ_STATE_MAGIC);
-	read_pieces_retry(port->read);
+	mt_read_pieces_retry(port->read);
 }
 
 static void
@@ -335,7 +335,7 @@ read_on_tick(struct loop_timer *timer, void *arg)
 
 	CHECK_OBJ(state, READ_STATE_MAGIC);
 	assert(timer == &state->tick_timer);
-	read_pieces_retry(state);
+	mt_read_pieces_retry(state);
 	if (!list_is_empty(&state->waiting) && !timer->is_active)
 		loop_timer_start(state->port->loop, timer, READ_TICK_NS);
 }
@@ -366,7 +366,7 @@ mt_read_path_init(struct mt_port *port)
 	state->reads = mt_calloc(port->receive_count, sizeof(*state->reads));
 	state->status_entries = mt_calloc(1, READ_STATUS_BYTES_MAX + READ_STATUS_BLOCKS_MAX);
 	rc = state->reads == NULL || state->status_entries == NULL ? -ENOMEM
-								   : read_pieces_init(state);
+								   : mt_read_pieces_init(state);
 	if (rc != 0) {
 		mt_read_path_fini(port);
 		return rc;
@@ -390,7 +390,7 @@ mt_read_path_fini(struct mt_port *port)
 	loop_timer_stop(port->loop, &state->tick_timer);
 	loop_timer_stop(port->loop, &state->turn_timer);
 	loop_task_cancel(port->loop, &state->feed_task);
-	read_pieces_fini(state);
+	mt_read_pieces_fini(state);
 	mt_free(state->reads);
 	mt_free(state->status_entries);
 	state->magic = 0;

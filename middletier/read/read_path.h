@@ -90,14 +90,14 @@ struct mt_read_state {
 };
 
 /*
- * read_on_status -- a BLOCK_STATUS has its answer, or @rc says why not
+ * mt_read_on_status -- a BLOCK_STATUS has its answer, or @rc says why not
  *
  * @rc 0: payload_bytes of entries, whose CRC is payload_crc, are in the message's payload.
  */
-void read_on_status(struct mt_read *read, int rc);
+void mt_read_on_status(struct mt_read *read, int rc);
 
-/* read_on_piece -- a piece of @read has ended, with 0 or a negative errno, and is free again. */
-void read_on_piece(struct mt_read *read, int rc);
+/* mt_read_on_piece -- a piece of @read has ended, with 0 or a negative errno, and is free again. */
+void mt_read_on_piece(struct mt_read *read, int rc);
 
 /* mt_read_path_claimed -- after mt_write_path_claimed: reads that were parked before must name the epoch, too. */
 void mt_read_path_claimed(struct mt_shard *shard);

@@ -71,7 +71,7 @@ static bool piece_follow(struct read_piece *piece);
 static void piece_on_job(struct engine_job *job, void *arg);
 
 int
-read_pieces_init(struct mt_read_state *state)
+mt_read_pieces_init(struct mt_read_state *state)
 {
 	assert(state->pieces == NULL);
 	list_init(&state->free_pieces);
@@ -93,7 +93,7 @@ read_pieces_init(struct mt_read_state *state)
 }
 
 void
-read_pieces_fini(struct mt_read_state *state)
+mt_read_pieces_fini(struct mt_read_state *state)
 {
 	mt_free(state->pieces);
 	state->pieces = NULL;
@@ -134,7 +134,7 @@ piece_finish(struct read_piece *piece, int rc)
 	piece->read = NULL;
 	sm_move(&piece->sm, READ_PIECE_FREE);
 	list_push_front(&piece->state->free_pieces, &piece->link);
-	read_on_piece(read, rc);
+	mt_read_on_piece(read, rc);
 }
 
 static void
@@ -546,7 +546,7 @@ piece_choose(struct read_piece *piece)
 }
 
 uint32_t
-read_piece_start(struct read_piece *piece, struct mt_read *read)
+mt_read_piece_start(struct read_piece *piece, struct mt_read *read)
 {
 	struct read_stretch *stretch = &piece->stretch;
 	uint32_t bytes;
@@ -567,7 +567,7 @@ read_piece_start(struct read_piece *piece, struct mt_read *read)
 }
 
 void
-read_pieces_retry(struct mt_read_state *state)
+mt_read_pieces_retry(struct mt_read_state *state)
 {
 	struct loop_link waiting;
 	struct loop_link *link;

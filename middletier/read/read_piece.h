@@ -54,19 +54,19 @@ struct read_piece {
 	struct engine_job job;
 };
 
-/* read_pieces_init -- READ_PIECES_MAX of them, all FREE. Returns 0; -ENOMEM: there are none. */
-int read_pieces_init(struct mt_read_state *state);
-/* read_pieces_fini -- frees them, whatever their state; none there is a no-op. */
-void read_pieces_fini(struct mt_read_state *state);
+/* mt_read_pieces_init -- READ_PIECES_MAX of them, all FREE. Returns 0; -ENOMEM: there are none. */
+int mt_read_pieces_init(struct mt_read_state *state);
+/* mt_read_pieces_fini -- frees them, whatever their state; none there is a no-op. */
+void mt_read_pieces_fini(struct mt_read_state *state);
 /*
- * read_piece_start -- fetch blocks of @read with @piece, which is FREE
+ * mt_read_piece_start -- fetch blocks of @read with @piece, which is FREE
  *
  * From @read->next_block on, as many as one READ brings, or one stretch has: next_block moves on by those.
- * Ends in read_on_piece, possibly before it returns.
+ * Ends in mt_read_on_piece, possibly before it returns.
  * Returns: the bytes that it copies in this turn of the loop; 0 where it waits for a node or an index.
  */
-uint32_t read_piece_start(struct read_piece *piece, struct mt_read *read);
-/* read_pieces_retry -- each piece that waits for a node, or for room in an engine's queue, tries again. */
-void read_pieces_retry(struct mt_read_state *state);
+uint32_t mt_read_piece_start(struct read_piece *piece, struct mt_read *read);
+/* mt_read_pieces_retry -- each piece that waits for a node, or for room in an engine's queue, tries again. */
+void mt_read_pieces_retry(struct mt_read_state *state);
 
 #endif /* CLEAVE_MIDDLETIER_READ_READ_PIECE_H */

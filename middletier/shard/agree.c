@@ -78,13 +78,13 @@
 static const struct sm_state agree_table[MT_AGREE_STATE_NR] = {
 	[MT_AGREE_FREEZING] = { "freezing",
 	    SM_TO(MT_AGREE_READING) | SM_TO(MT_AGREE_STUCK) | SM_TO(MT_AGREE_COPYING) |
-		SM_TO(MT_AGREE_CUTTING),
+		SM_TO(MT_AGREE_TRUNCATING),
 	    SM_INITIAL },
 	[MT_AGREE_STUCK] = { "stuck", SM_TO(MT_AGREE_FREEZING), 0 },
 	[MT_AGREE_READING] = { "reading", SM_TO(MT_AGREE_APPENDING) | SM_TO(MT_AGREE_FREEZING), 0 },
 	[MT_AGREE_APPENDING] = { "appending", SM_TO(MT_AGREE_FREEZING), 0 },
 	[MT_AGREE_COPYING] = { "copying", SM_TO(MT_AGREE_FREEZING), 0 },
-	[MT_AGREE_CUTTING] = { "cutting", SM_TO(MT_AGREE_DONE) | SM_TO(MT_AGREE_FREEZING), 0 },
+	[MT_AGREE_TRUNCATING] = { "truncating", SM_TO(MT_AGREE_DONE) | SM_TO(MT_AGREE_FREEZING), 0 },
 	[MT_AGREE_DONE] = { "done", 0, SM_FINAL },
 };
 
@@ -202,7 +202,7 @@ agree_stick(struct mt_agree *agree, const char *why)
 	loop_timer_start(agree->shard->port->loop, &agree->timer, AGREE_STUCK_NS);
 }
 
-static void agree_cut(struct mt_agree *agree);
+static void agree_truncate(struct mt_agree *agree);
 
 static void
 agree_log_short(struct mt_agree *agree)
@@ -257,7 +257,7 @@ agree_judge(struct mt_agree *agree)
 		if (!is_complete)
 			return; /* until they come back, or another node */
 	}
-	agree_cut(agree);
+	agree_truncate(agree);
 }
 
 /*
@@ -319,19 +319,19 @@ mt_agree_placed(struct mt_agree *agree, int rc)
 
 /* Every replica that could be asked has answered. */
 static void
-agree_cut_done(struct mt_agree *agree)
+agree_truncate_done(struct mt_agree *agree)
 {
 	uint32_t good_count = 0;
 	char text[MT_AGREE_TEXT_BYTES];
 
-	assert(agree->sm.state == MT_AGREE_CUTTING && agree->outstanding_count == 0);
+	assert(agree->sm.state == MT_AGREE_TRUNCATING && agree->outstanding_count == 0);
 	for (uint32_t i = 0; i < agree->replica_count; i++) {
 		const struct mt_agree_replica *replica = &agree->states[i];
 
 		good_count += mt_agree_is_good(replica);
 		agree->replicas[i].is_damaged = replica->sm.state == MT_AGREE_DAMAGED;
-		agree->replicas[i].is_cut = mt_agree_is_good(replica) &&
-		    (replica->is_cut || MUTANT(tail_not_copied));
+		agree->replicas[i].is_truncated = mt_agree_is_good(replica) &&
+		    (replica->is_truncated || MUTANT(tail_not_copied));
 	}
 	if (good_count == 0) {
 		sm_move(&agree->sm, MT_AGREE_FREEZING);
@@ -347,7 +347,7 @@ agree_cut_done(struct mt_agree *agree)
 }
 
 static void
-replica_on_cut(struct mt_call *call, int rc, const struct wire_node_reply *reply,
+replica_on_truncated(struct mt_call *call, int rc, const struct wire_node_reply *reply,
     struct split_msg *msg, void *arg)
 {
 	struct mt_agree_replica *replica = arg;
@@ -358,35 +358,35 @@ replica_on_cut(struct mt_call *call, int rc, const struct wire_node_reply *reply
 	assert(msg == NULL);
 	if (mt_agree_answered(agree, rc))
 		return;
-	assert(agree->sm.state == MT_AGREE_CUTTING);
+	assert(agree->sm.state == MT_AGREE_TRUNCATING);
 	if (rc == 0)
-		replica->is_cut = true;
+		replica->is_truncated = true;
 	else if (mt_agree_is_verdict(rc))
 		mt_agree_damage(replica, "it could not be sealed", rc);
 	/* A node that is lost meanwhile is told when it comes back. */
 	if (agree->outstanding_count == 0)
-		agree_cut_done(agree);
+		agree_truncate_done(agree);
 }
 
 static void
-agree_cut(struct mt_agree *agree)
+agree_truncate(struct mt_agree *agree)
 {
 	assert(agree->outstanding_count == 0);
-	sm_move(&agree->sm, MT_AGREE_CUTTING);
+	sm_move(&agree->sm, MT_AGREE_TRUNCATING);
 	for (uint32_t i = 0; i < agree->replica_count; i++) {
 		struct mt_agree_replica *replica = &agree->states[i];
 
-		if (!mt_agree_is_good(replica) || replica->is_cut)
+		if (!mt_agree_is_good(replica) || replica->is_truncated)
 			continue;
 		if (MUTANT(tail_not_copied) && replica->length_bytes < agree->agreed_bytes)
 			continue;
 		replica->call.request = (struct wire_node){ .opcode = WIRE_EXTENT_TRUNCATE,
 			.offset_bytes = agree->agreed_bytes };
 		replica->call.piece_count = 0;
-		(void)mt_agree_call(agree, i, &replica->call, replica_on_cut, replica);
+		(void)mt_agree_call(agree, i, &replica->call, replica_on_truncated, replica);
 	}
 	if (agree->outstanding_count == 0)
-		agree_cut_done(agree);
+		agree_truncate_done(agree);
 }
 
 /* ---- its life ---- */

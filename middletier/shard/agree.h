@@ -40,13 +40,13 @@ enum mt_agree_state {
 	MT_AGREE_READING,   /* a batch that a replica lacks */
 	MT_AGREE_APPENDING, /* it goes there */
 	MT_AGREE_COPYING,   /* the whole extent goes to one more node */
-	MT_AGREE_CUTTING,
+	MT_AGREE_TRUNCATING,
 	MT_AGREE_DONE,
 	MT_AGREE_STATE_NR
 };
 
 /*
- * In: the first group. Out, when rc is 0: the second, and the replicas: is_damaged and is_cut, and nodes
+ * In: the first group. Out, when rc is 0: the second, and the replicas: is_damaged and is_truncated, and nodes
  * to which it was copied, in the place of others or behind them.
  */
 struct mt_agree {

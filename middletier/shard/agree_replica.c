@@ -94,7 +94,7 @@ mt_agree_replica_take_length(struct mt_agree_replica *replica, const struct wire
 	replica->mark_bytes = reply->length_bytes;
 	replica->chain_crc = reply->chain_crc;
 	replica->is_sealed = (reply->flags & WIRE_FLAG_SEALED) != 0;
-	replica->is_cut = replica->is_sealed;
+	replica->is_truncated = replica->is_sealed;
 	if ((reply->flags & WIRE_FLAG_DAMAGED) != 0)
 		mt_agree_damage(replica, "its node says so", -EUCLEAN);
 	else if (!num_is_aligned(replica->length_bytes, BATCH_ALIGN) ||
@@ -128,7 +128,7 @@ mt_agree_replica_set_whole(struct mt_agree *agree, uint32_t index, uint32_t chai
 	mt_agree_replica_init(agree, index);
 	replica->length_bytes = agree->agreed_bytes;
 	replica->chain_crc = chain_crc;
-	replica->is_sealed = replica->is_cut = true;
+	replica->is_sealed = replica->is_truncated = true;
 	sm_move(&replica->sm, MT_AGREE_ASKED);
 	sm_move(&replica->sm, MT_AGREE_FROZEN);
 }

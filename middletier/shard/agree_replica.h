@@ -28,7 +28,7 @@ struct mt_agree_replica {
 	uint64_t mark_bytes;
 	uint32_t chain_crc;
 	bool is_sealed; /* the node says so */
-	bool is_cut;
+	bool is_truncated;
 	int refused_rc; /* why its node froze nothing when it was asked last; 0: it did, or was not asked */
 };
 

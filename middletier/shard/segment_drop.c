@@ -198,7 +198,7 @@ drop_log(struct segment_drop *drop)
 	if (shard->log != NULL && extent_id_pack(&shard->log->id) == drop->log_id &&
 	    (list_is_empty(&shard->block_index->layers_by_age) ||
 		loop_now_ns(shard->port->loop) >= drop->trim_ns))
-		log_roll_trim(shard->write);
+		mt_log_roll_trim(shard->write);
 	for (uint32_t i = 0; i < state->extent_count; i++) {
 		if (state->extents[i].kind == EXTENT_LOG &&
 		    extent_id_pack(&state->extents[i].id) <= drop->log_id)
@@ -244,7 +244,7 @@ mt_segments_drop(struct mt_shard *shard, uint64_t segment_base, uint32_t segment
 	assert(segment_count > 0);
 	assert(shard->sm.state == MT_SHARD_SERVING);
 	/* Sessions of it have been closed; what they had in flight ends. */
-	if (write_is_at(shard->write, segment_base, segment_count))
+	if (mt_write_is_at(shard->write, segment_base, segment_count))
 		return -EAGAIN;
 	drop = drop_find(shard, segment_base, segment_count);
 	if (drop == NULL || drop->is_committing || (drop->is_committed && !drop_forget_runs(drop)))

@@ -225,7 +225,7 @@ takeover_on_opened(int rc, void *arg)
 	takeover->is_retry_logged = false;
 	/* The lengths are durable now. Nodes that were away are told. */
 	for (uint32_t i = 0; i < shard->extent_count; i++)
-		mt_extent_cut_replicas(shard->extents[i]);
+		mt_extent_truncate_replicas(shard->extents[i]);
 	while (takeover->empty_count > 0)
 		mt_extent_delete(takeover->empties[--takeover->empty_count]);
 	mt_takeover_next(takeover, 0);

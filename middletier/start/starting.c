@@ -14,7 +14,7 @@
 #include "cleave/loop.h"
 #include "cluster/ask.h"
 #include "cluster/gateway_state.h"
-#include "port/port_snapshot.h"
+#include "port/port_status.h"
 
 #define STARTING_LOOK_NS NUM_S(2)
 #define STARTING_LOG_NS NUM_S(10)
@@ -54,10 +54,10 @@ starting_count(const struct mt_ask *ask, uint32_t *ret_count, uint32_t *ret_serv
 	assert(ask->left_count == 0);
 	*ret_count = *ret_serving = *ret_stopped = 0;
 	for (uint32_t i = 0; i < ask->gateway->port_count; i++) {
-		const struct mt_port_snapshot *snapshot = &ask->legs[i].snapshot;
+		const struct mt_port_status *snapshot = &ask->legs[i].snapshot;
 
 		for (uint32_t k = 0; snapshot->shards != NULL && k < snapshot->shard_count; k++) {
-			const struct mt_shard_snapshot *shard = &snapshot->shards[k];
+			const struct mt_shard_status *shard = &snapshot->shards[k];
 
 			if (shard->state == MT_SHARD_STOPPED)
 				(*ret_stopped)++;
@@ -74,11 +74,11 @@ starting_count(const struct mt_ask *ask, uint32_t *ret_count, uint32_t *ret_serv
 static void
 starting_add_nodes(struct mt_starting *starting, const struct mt_ask *ask)
 {
-	const struct mt_port_snapshot *snapshot = &ask->legs[0].snapshot;
+	const struct mt_port_status *snapshot = &ask->legs[0].snapshot;
 	const char *separator = "; nodes that are not up: ";
 
 	for (uint32_t i = 0; snapshot->links != NULL && i < snapshot->link_count; i++) {
-		const struct mt_link_snapshot *link = &snapshot->links[i];
+		const struct mt_link_status *link = &snapshot->links[i];
 
 		if (link->is_up)
 			continue;

@@ -107,7 +107,7 @@ repair_idle(struct mt_repair *repair, uint64_t pause_ns)
 
 	assert(repair->copy == NULL && !repair->is_call_out);
 	if (extent != NULL && pause_ns > 0)
-		extent->repair_ns = repair_now_ns(repair) + pause_ns;
+		extent->repair_ns = mt_repair_now_ns(repair) + pause_ns;
 	sm_move(&repair->sm, REPAIR_IDLE);
 	mt_extent_upkeep(repair->shard);
 }
@@ -212,8 +212,8 @@ repair_on_copied(struct mt_copy *copy, int rc, uint64_t incarnation, void *arg)
 		mt_extent_suspect(extent, extent->replicas[i].node_id);
 	if (rc == -EEXIST && extent != NULL) {
 		/* The manifest names this extent's copies, and this is none of them. */
-		sweep_know(repair->shard, &repair->id, repair->made.node_id, 0);
-		sweep_node(&repair->shard->upkeep->sweep, repair->made.node_id);
+		mt_sweep_know(repair->shard, &repair->id, repair->made.node_id, 0);
+		mt_sweep_node(&repair->shard->upkeep->sweep, repair->made.node_id);
 	}
 	repair_idle(repair,
 	    rc == -EIO                             ? REPAIR_UNREADABLE_NS
@@ -289,7 +289,7 @@ static int
 repair_ask(struct mt_repair *repair, uint32_t node_id, const struct wire_node *request,
     mt_call_fn fn)
 {
-	struct mt_link *link = repair_link(repair, node_id);
+	struct mt_link *link = mt_repair_link(repair, node_id);
 	int rc;
 
 	assert(!repair->is_call_out);
@@ -342,13 +342,14 @@ repair_begin(struct mt_repair *repair, struct mt_extent *extent, int victim, str
 	repair->victim = (struct mt_replica){ 0 };
 	if (victim >= 0)
 		repair->victim = extent->replicas[victim];
-	repair->made = (struct mt_replica){ .node_id = target->node_id, .is_cut = true };
+	repair->made = (struct mt_replica){ .node_id = target->node_id, .is_truncated = true };
 	if (repair->made.node_id != repair->victim.node_id) {
 		repair_copy(repair);
 		return;
 	}
 	sm_move(&repair->sm, REPAIR_VERIFYING);
-	if (repair_ask(repair, repair_find_good(repair, extent), &verify, repair_on_verified) != 0)
+	if (repair_ask(repair, mt_repair_find_good(repair, extent), &verify, repair_on_verified) !=
+	    0)
 		repair_idle(repair, UPKEEP_SOON_NS);
 }
 
@@ -402,8 +403,8 @@ struct repair_look {
 static void
 repair_look_at(struct mt_repair *repair, struct mt_extent *extent, struct repair_look *look)
 {
-	uint64_t now_ns = repair_now_ns(repair);
-	struct repair_view view = repair_view_of(repair, extent);
+	uint64_t now_ns = mt_repair_now_ns(repair);
+	struct repair_view view = mt_repair_view_of(repair, extent);
 	struct mt_link *target;
 
 	assert(extent->sm.state == MT_EXTENT_SEALED);
@@ -412,7 +413,7 @@ repair_look_at(struct mt_repair *repair, struct mt_extent *extent, struct repair
 	    (look->flags_count++ >= REPAIR_FLAGS_MAX || !repair_commit_flags(repair, extent)))
 		look->next_ns = num_min(look->next_ns, now_ns + UPKEEP_SOON_NS);
 	if (view.is_uncut) {
-		mt_extent_cut_replicas(extent);
+		mt_extent_truncate_replicas(extent);
 		look->next_ns = num_min(look->next_ns, now_ns + UPKEEP_SOON_NS);
 	}
 	if (view.good_count >= MT_REPLICAS_MAX)
@@ -426,11 +427,11 @@ repair_look_at(struct mt_repair *repair, struct mt_extent *extent, struct repair
 	}
 	if (look->extent != NULL && look->view.good_count <= view.good_count)
 		return;
-	target = repair_find_node(repair, extent, view.victim);
+	target = mt_repair_find_node(repair, extent, view.victim);
 	/* In place only where a good copy can be verified first. */
 	if (target != NULL && view.victim >= 0 &&
 	    target->node_id == extent->replicas[view.victim].node_id &&
-	    repair_find_good(repair, extent) == 0)
+	    mt_repair_find_good(repair, extent) == 0)
 		target = NULL;
 	if (target == NULL) {
 		look->is_wanting = true;
@@ -458,11 +459,11 @@ repair_tend_open(struct mt_repair *repair)
 }
 
 uint64_t
-repair_step(struct mt_repair *repair)
+mt_repair_step(struct mt_repair *repair)
 {
 	struct mt_shard *shard = repair->shard;
 	struct repair_look look = { .next_ns = UPKEEP_NEVER };
-	uint64_t now_ns = repair_now_ns(repair);
+	uint64_t now_ns = mt_repair_now_ns(repair);
 
 	assert(!repair->is_stopped);
 	for (uint32_t i = 0; i < shard->extent_count; i++) {
@@ -482,7 +483,7 @@ repair_step(struct mt_repair *repair)
 /* ---- its life ---- */
 
 void
-repair_on_link(struct mt_repair *repair, struct mt_link *link, bool is_up)
+mt_repair_on_link(struct mt_repair *repair, struct mt_link *link, bool is_up)
 {
 	const struct mt_shard *shard = repair->shard;
 
@@ -495,7 +496,7 @@ repair_on_link(struct mt_repair *repair, struct mt_link *link, bool is_up)
 }
 
 void
-repair_init(struct mt_repair *repair, struct mt_shard *shard)
+mt_repair_init(struct mt_repair *repair, struct mt_shard *shard)
 {
 	assert(shard != NULL);
 	*repair = (struct mt_repair){ .shard = shard, .is_stopped = true };
@@ -503,16 +504,16 @@ repair_init(struct mt_repair *repair, struct mt_shard *shard)
 }
 
 void
-repair_start(struct mt_repair *repair)
+mt_repair_start(struct mt_repair *repair)
 {
 	assert(!repair->is_call_out);
-	repair_init(repair, repair->shard);
+	mt_repair_init(repair, repair->shard);
 	repair->is_stopped = false;
-	repair->started_ns = repair_now_ns(repair);
+	repair->started_ns = mt_repair_now_ns(repair);
 }
 
 void
-repair_stop(struct mt_repair *repair)
+mt_repair_stop(struct mt_repair *repair)
 {
 	repair->is_stopped = true;
 	if (repair->copy != NULL)

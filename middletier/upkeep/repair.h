@@ -40,14 +40,14 @@ struct mt_repair {
 
 /* All on the port's thread; upkeep.c calls them. */
 
-/* repair_init -- stopped. repair_start -- the shard serves; no call of an earlier life is out. */
-void repair_init(struct mt_repair *repair, struct mt_shard *shard);
-void repair_start(struct mt_repair *repair);
-/* repair_step -- look at all extents, and begin what is due. Returns when to look again, UPKEEP_NEVER: when told. */
-uint64_t repair_step(struct mt_repair *repair);
-/* repair_on_link -- a link has changed; one that came up lets every extent be tried again. */
-void repair_on_link(struct mt_repair *repair, struct mt_link *link, bool is_up);
-/* repair_stop -- a copy that is being made ends; is_call_out says whether a call is yet to come back. */
-void repair_stop(struct mt_repair *repair);
+/* mt_repair_init -- stopped. mt_repair_start -- the shard serves; no call of an earlier life is out. */
+void mt_repair_init(struct mt_repair *repair, struct mt_shard *shard);
+void mt_repair_start(struct mt_repair *repair);
+/* mt_repair_step -- look at all extents, and begin what is due. Returns when to look again, UPKEEP_NEVER: when told. */
+uint64_t mt_repair_step(struct mt_repair *repair);
+/* mt_repair_on_link -- a link has changed; one that came up lets every extent be tried again. */
+void mt_repair_on_link(struct mt_repair *repair, struct mt_link *link, bool is_up);
+/* mt_repair_stop -- a copy that is being made ends; is_call_out says whether a call is yet to come back. */
+void mt_repair_stop(struct mt_repair *repair);
 
 #endif /* CLEAVE_MIDDLETIER_UPKEEP_REPAIR_H */

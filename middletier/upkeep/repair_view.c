@@ -23,13 +23,13 @@
 #include "upkeep/upkeep.h"
 
 uint64_t
-repair_now_ns(const struct mt_repair *repair)
+mt_repair_now_ns(const struct mt_repair *repair)
 {
 	return loop_now_ns(repair->shard->port->loop);
 }
 
 struct mt_link *
-repair_link(const struct mt_repair *repair, uint32_t node_id)
+mt_repair_link(const struct mt_repair *repair, uint32_t node_id)
 {
 	assert(node_id != 0);
 	return mt_port_link(repair->shard->port, node_id);
@@ -38,7 +38,7 @@ repair_link(const struct mt_repair *repair, uint32_t node_id)
 static bool
 repair_is_up(const struct mt_repair *repair, uint32_t node_id)
 {
-	const struct mt_link *link = repair_link(repair, node_id);
+	const struct mt_link *link = mt_repair_link(repair, node_id);
 
 	return link != NULL && mt_link_is_up(link);
 }
@@ -49,7 +49,7 @@ repair_is_up(const struct mt_repair *repair, uint32_t node_id)
 static uint64_t
 repair_away_until_ns(const struct mt_repair *repair, const struct mt_replica *replica)
 {
-	const struct mt_link *link = repair_link(repair, replica->node_id);
+	const struct mt_link *link = mt_repair_link(repair, replica->node_id);
 	uint64_t since_ns = repair->started_ns;
 
 	if (link != NULL && mt_link_is_up(link))
@@ -63,16 +63,16 @@ repair_away_until_ns(const struct mt_repair *repair, const struct mt_replica *re
 static bool
 repair_is_failing(const struct mt_repair *repair, const struct mt_replica *replica)
 {
-	const struct mt_link *link = repair_link(repair, replica->node_id);
+	const struct mt_link *link = mt_repair_link(repair, replica->node_id);
 
 	return link != NULL && link->is_read_only;
 }
 
 struct repair_view
-repair_view_of(const struct mt_repair *repair, const struct mt_extent *extent)
+mt_repair_view_of(const struct mt_repair *repair, const struct mt_extent *extent)
 {
 	struct repair_view view = { .victim = -1, .next_ns = UPKEEP_NEVER };
-	uint64_t now_ns = repair_now_ns(repair);
+	uint64_t now_ns = mt_repair_now_ns(repair);
 
 	assert(extent->replica_count <= MT_REPLICAS_MAX);
 	for (uint32_t i = 0; i < extent->replica_count; i++) {
@@ -81,7 +81,7 @@ repair_view_of(const struct mt_repair *repair, const struct mt_extent *extent)
 		bool is_failing = repair_is_failing(repair, replica);
 
 		view.up_count += until_ns == 0;
-		if (!replica->is_damaged && until_ns == 0 && !replica->is_cut && !is_failing)
+		if (!replica->is_damaged && until_ns == 0 && !replica->is_truncated && !is_failing)
 			view.is_uncut = true;
 		if (!replica->is_damaged && !is_failing && (until_ns == 0 || until_ns > now_ns)) {
 			view.good_count++;
@@ -104,7 +104,7 @@ repair_view_of(const struct mt_repair *repair, const struct mt_extent *extent)
 /* ---- nodes ---- */
 
 struct mt_link *
-repair_find_node(const struct mt_repair *repair, const struct mt_extent *extent, int victim)
+mt_repair_find_node(const struct mt_repair *repair, const struct mt_extent *extent, int victim)
 {
 	uint32_t others[MT_REPLICAS_MAX];
 	uint32_t count = 0;
@@ -127,7 +127,7 @@ repair_find_node(const struct mt_repair *repair, const struct mt_extent *extent,
 }
 
 uint32_t
-repair_find_good(const struct mt_repair *repair, const struct mt_extent *extent)
+mt_repair_find_good(const struct mt_repair *repair, const struct mt_extent *extent)
 {
 	assert(extent->replica_count <= MT_REPLICAS_MAX);
 	for (uint32_t i = 0; i < extent->replica_count; i++) {

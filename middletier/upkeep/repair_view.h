@@ -19,20 +19,21 @@ struct repair_view {
 	uint64_t next_ns;    /* when a node has been away for too long */
 };
 
-/* repair_now_ns -- the time of the shard's loop. repair_link -- the link of a node; NULL: this gateway knows none. */
-uint64_t repair_now_ns(const struct mt_repair *repair);
-struct mt_link *repair_link(const struct mt_repair *repair, uint32_t node_id);
+/* mt_repair_now_ns -- the time of the shard's loop. mt_repair_link -- the link of a node; NULL: this gateway knows none. */
+uint64_t mt_repair_now_ns(const struct mt_repair *repair);
+struct mt_link *mt_repair_link(const struct mt_repair *repair, uint32_t node_id);
 
-/* repair_view_of -- @extent as its replicas and their links say now. */
-struct repair_view repair_view_of(const struct mt_repair *repair, const struct mt_extent *extent);
+/* mt_repair_view_of -- @extent as its replicas and their links say now. */
+struct repair_view mt_repair_view_of(const struct mt_repair *repair,
+    const struct mt_extent *extent);
 /*
- * repair_find_node -- a node for a new copy, outside the domains of all replicas; else of all but @victim
+ * mt_repair_find_node -- a node for a new copy, outside the domains of all replicas; else of all but @victim
  *
  * @victim: the replica that gives way, -1: none. It may be the victim's own. NULL: no node can take one now.
  */
-struct mt_link *repair_find_node(const struct mt_repair *repair, const struct mt_extent *extent,
+struct mt_link *mt_repair_find_node(const struct mt_repair *repair, const struct mt_extent *extent,
     int victim);
-/* repair_find_good -- the node of an undamaged copy that can be asked; 0: there is none. */
-uint32_t repair_find_good(const struct mt_repair *repair, const struct mt_extent *extent);
+/* mt_repair_find_good -- the node of an undamaged copy that can be asked; 0: there is none. */
+uint32_t mt_repair_find_good(const struct mt_repair *repair, const struct mt_extent *extent);
 
 #endif /* CLEAVE_MIDDLETIER_UPKEEP_REPAIR_VIEW_H */

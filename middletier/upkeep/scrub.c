@@ -276,7 +276,7 @@ scrub_pass(struct mt_scrub *scrub)
 }
 
 uint64_t
-scrub_step(struct mt_scrub *scrub)
+mt_scrub_step(struct mt_scrub *scrub)
 {
 	uint64_t now_ns = scrub_now_ns(scrub), next_ns;
 	bool has_suspects = false;
@@ -299,7 +299,7 @@ scrub_step(struct mt_scrub *scrub)
 }
 
 void
-mt_scrub_start(struct mt_shard *shard)
+mt_scrub_now(struct mt_shard *shard)
 {
 	struct mt_scrub *scrub = &shard->upkeep->scrub;
 
@@ -320,7 +320,7 @@ mt_scrub_start(struct mt_shard *shard)
 /* ---- its life ---- */
 
 void
-scrub_init(struct mt_scrub *scrub, struct mt_shard *shard)
+mt_scrub_init(struct mt_scrub *scrub, struct mt_shard *shard)
 {
 	assert(shard != NULL);
 	*scrub = (struct mt_scrub){ .shard = shard, .is_stopped = true };
@@ -328,16 +328,16 @@ scrub_init(struct mt_scrub *scrub, struct mt_shard *shard)
 }
 
 void
-scrub_start(struct mt_scrub *scrub)
+mt_scrub_start(struct mt_scrub *scrub)
 {
 	assert(!scrub->is_call_out);
-	scrub_init(scrub, scrub->shard);
+	mt_scrub_init(scrub, scrub->shard);
 	scrub->is_stopped = false;
 	scrub->last_ns = scrub_now_ns(scrub);
 }
 
 void
-scrub_stop(struct mt_scrub *scrub)
+mt_scrub_stop(struct mt_scrub *scrub)
 {
 	scrub->is_stopped = true;
 }

@@ -12,8 +12,8 @@
 
 struct mt_shard;
 
-/* mt_scrub_start -- verify every copy of a SERVING shard once, from now on, as fast as nodes do. */
-void mt_scrub_start(struct mt_shard *shard);
+/* mt_scrub_now -- verify every copy of a SERVING shard once, from now on, as fast as nodes do. */
+void mt_scrub_now(struct mt_shard *shard);
 
 struct mt_scrub {
 	struct mt_shard *shard;
@@ -32,12 +32,12 @@ struct mt_scrub {
 	bool is_call_out, is_stopped, is_pass_copy;
 };
 
-/* scrub_init -- stopped. scrub_start -- the shard serves; no call of an earlier life is out. */
-void scrub_init(struct mt_scrub *scrub, struct mt_shard *shard);
-void scrub_start(struct mt_scrub *scrub);
-/* scrub_step -- begin the next verification that is due. Returns when to look again, UPKEEP_NEVER: when told. */
-uint64_t scrub_step(struct mt_scrub *scrub);
-/* scrub_stop -- no other begins; is_call_out says whether one is yet to come back. */
-void scrub_stop(struct mt_scrub *scrub);
+/* mt_scrub_init -- stopped. mt_scrub_start -- the shard serves; no call of an earlier life is out. */
+void mt_scrub_init(struct mt_scrub *scrub, struct mt_shard *shard);
+void mt_scrub_start(struct mt_scrub *scrub);
+/* mt_scrub_step -- begin the next verification that is due. Returns when to look again, UPKEEP_NEVER: when told. */
+uint64_t mt_scrub_step(struct mt_scrub *scrub);
+/* mt_scrub_stop -- no other begins; is_call_out says whether one is yet to come back. */
+void mt_scrub_stop(struct mt_scrub *scrub);
 
 #endif /* CLEAVE_MIDDLETIER_UPKEEP_SCRUB_H */

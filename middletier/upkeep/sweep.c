@@ -212,7 +212,7 @@ sweep_end(struct mt_sweep *sweep, bool is_again)
 	assert(!sweep->is_call_out);
 	sm_move(&sweep->sm, SWEEP_IDLE);
 	if (is_again)
-		sweep_node(sweep, sweep->node_id);
+		mt_sweep_node(sweep, sweep->node_id);
 	mt_extent_upkeep(sweep->shard);
 }
 
@@ -268,7 +268,7 @@ sweep_ask(struct mt_sweep *sweep, struct mt_link *link, uint64_t cursor)
 }
 
 uint64_t
-sweep_step(struct mt_sweep *sweep)
+mt_sweep_step(struct mt_sweep *sweep)
 {
 	struct mt_port *port = sweep->shard->port;
 	uint64_t now_ns = sweep_now_ns(sweep);
@@ -305,7 +305,7 @@ sweep_step(struct mt_sweep *sweep)
 }
 
 void
-sweep_node(struct mt_sweep *sweep, uint32_t node_id)
+mt_sweep_node(struct mt_sweep *sweep, uint32_t node_id)
 {
 	const struct mt_link *link = mt_port_link(sweep->shard->port, node_id);
 
@@ -314,7 +314,7 @@ sweep_node(struct mt_sweep *sweep, uint32_t node_id)
 }
 
 void
-sweep_know(struct mt_shard *shard, const struct extent_id *id, uint32_t node_id,
+mt_sweep_know(struct mt_shard *shard, const struct extent_id *id, uint32_t node_id,
     uint64_t incarnation)
 {
 	assert(node_id != 0);
@@ -323,7 +323,7 @@ sweep_know(struct mt_shard *shard, const struct extent_id *id, uint32_t node_id,
 }
 
 uint32_t
-sweep_confirm(struct mt_sweep *sweep)
+mt_sweep_confirm(struct mt_sweep *sweep)
 {
 	uint32_t count = sweep->is_stopped ? 0 : mt_orphans_confirm(&sweep->orphans);
 
@@ -336,7 +336,7 @@ sweep_confirm(struct mt_sweep *sweep)
 /* ---- its life ---- */
 
 void
-sweep_init(struct mt_sweep *sweep, struct mt_shard *shard)
+mt_sweep_init(struct mt_sweep *sweep, struct mt_shard *shard)
 {
 	assert(shard != NULL);
 	*sweep = (struct mt_sweep){ .shard = shard, .is_stopped = true };
@@ -345,23 +345,23 @@ sweep_init(struct mt_sweep *sweep, struct mt_shard *shard)
 }
 
 void
-sweep_start(struct mt_sweep *sweep)
+mt_sweep_start(struct mt_sweep *sweep)
 {
 	assert(!sweep->is_call_out);
-	sweep_fini(sweep);
-	sweep_init(sweep, sweep->shard);
+	mt_sweep_fini(sweep);
+	mt_sweep_init(sweep, sweep->shard);
 	sweep->is_stopped = false;
 	sweep->due_ns = sweep_now_ns(sweep); /* all of them, now */
 }
 
 void
-sweep_stop(struct mt_sweep *sweep)
+mt_sweep_stop(struct mt_sweep *sweep)
 {
 	sweep->is_stopped = true;
 }
 
 void
-sweep_fini(struct mt_sweep *sweep)
+mt_sweep_fini(struct mt_sweep *sweep)
 {
 	mt_orphans_fini(&sweep->orphans);
 }

@@ -36,9 +36,9 @@ upkeep_look(struct mt_upkeep *upkeep)
 	CHECK_OBJ(upkeep, UPKEEP_MAGIC);
 	if (!upkeep->is_running)
 		return;
-	next_ns = sweep_step(&upkeep->sweep);
-	next_ns = num_min(next_ns, scrub_step(&upkeep->scrub));
-	next_ns = num_min(next_ns, repair_step(&upkeep->repair));
+	next_ns = mt_sweep_step(&upkeep->sweep);
+	next_ns = num_min(next_ns, mt_scrub_step(&upkeep->scrub));
+	next_ns = num_min(next_ns, mt_repair_step(&upkeep->repair));
 	loop_timer_stop(loop, &upkeep->timer);
 	if (next_ns == UPKEEP_NEVER || !upkeep->is_running)
 		return;
@@ -72,9 +72,9 @@ mt_upkeep_init(struct mt_shard *shard)
 	upkeep->shard = shard;
 	loop_task_init(&upkeep->task, upkeep_on_task, upkeep);
 	loop_timer_init(&upkeep->timer, upkeep_on_timer, upkeep);
-	repair_init(&upkeep->repair, shard);
-	sweep_init(&upkeep->sweep, shard);
-	scrub_init(&upkeep->scrub, shard);
+	mt_repair_init(&upkeep->repair, shard);
+	mt_sweep_init(&upkeep->sweep, shard);
+	mt_scrub_init(&upkeep->scrub, shard);
 	shard->upkeep = upkeep;
 	return 0;
 }
@@ -90,10 +90,10 @@ mt_upkeep_start(struct mt_shard *shard)
 	assert(!upkeep->is_running);
 	upkeep->is_running = true;
 	shard->upkeep_task = &upkeep->task;
-	shard->garbage_fn = sweep_know;
-	repair_start(&upkeep->repair);
-	sweep_start(&upkeep->sweep);
-	scrub_start(&upkeep->scrub);
+	shard->garbage_fn = mt_sweep_know;
+	mt_repair_start(&upkeep->repair);
+	mt_sweep_start(&upkeep->sweep);
+	mt_scrub_start(&upkeep->scrub);
 	mt_extent_upkeep(shard);
 }
 
@@ -111,9 +111,9 @@ mt_upkeep_stop(struct mt_shard *shard)
 	shard->garbage_fn = NULL;
 	loop_task_cancel(shard->port->loop, &upkeep->task);
 	loop_timer_stop(shard->port->loop, &upkeep->timer);
-	repair_stop(&upkeep->repair);
-	sweep_stop(&upkeep->sweep);
-	scrub_stop(&upkeep->scrub);
+	mt_repair_stop(&upkeep->repair);
+	mt_sweep_stop(&upkeep->sweep);
+	mt_scrub_stop(&upkeep->scrub);
 }
 
 bool
@@ -133,9 +133,9 @@ mt_upkeep_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up)
 	assert(link->port == shard->port);
 	if (!upkeep->is_running)
 		return;
-	repair_on_link(&upkeep->repair, link, is_up);
+	mt_repair_on_link(&upkeep->repair, link, is_up);
 	if (is_up)
-		sweep_node(&upkeep->sweep, link->node_id);
+		mt_sweep_node(&upkeep->sweep, link->node_id);
 	mt_extent_upkeep(shard);
 }
 
@@ -151,7 +151,7 @@ mt_upkeep_fini(struct mt_shard *shard)
 	shard->garbage_fn = NULL;
 	loop_task_cancel(shard->port->loop, &upkeep->task);
 	loop_timer_stop(shard->port->loop, &upkeep->timer);
-	sweep_fini(&upkeep->sweep);
+	mt_sweep_fini(&upkeep->sweep);
 	upkeep->magic = 0;
 	mt_free(upkeep);
 	shard->upkeep = NULL;

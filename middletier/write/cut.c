@@ -86,7 +86,7 @@ cut_end(struct mt_shard *shard)
 	assert(mt_cut_is_holding(cut));
 	loop_timer_stop(shard->port->loop, &cut->timer);
 	sm_move(&cut->sm, cut->sm.state == MT_CUT_COMMITTING ? MT_CUT_BROKEN : MT_CUT_IDLE);
-	write_release_held(shard->write, 0);
+	mt_write_release_held(shard->write, 0);
 }
 
 static void
@@ -137,7 +137,7 @@ cut_commit(struct mt_shard *shard)
 
 	assert(cut->sm.state == MT_CUT_DRAINING);
 	assert(cut->order.number == shard->cut);
-	if (write_batches_have_older(shard->write, cut->order.number))
+	if (mt_write_batches_have_older(shard->write, cut->order.number))
 		return 0;
 	rc = mt_manifest_commit(shard, &edit, 1, cut_on_committed, shard);
 	if (rc == 0)
@@ -192,7 +192,7 @@ mt_cut_begin(struct mt_shard *shard, const struct mt_cut_order *order, mt_cut_fn
 		rc = mt_index_add_cut(shard->block_index, &index_cut);
 	if (rc != 0)
 		return rc;
-	write_batches_close(shard->write);
+	mt_write_batches_close(shard->write);
 	shard->cut = order->number;
 	cut->order = *order;
 	sm_move(&cut->sm, MT_CUT_DRAINING);

@@ -23,7 +23,7 @@
  * A *trim* turns a log that takes appends, once there is a spare: nobody waits, and where there is no room
  * for one nothing has happened.
  *
- * Everything is driven by log_roll_step, which looks at what is there and does the next thing; it may be
+ * Everything is driven by mt_log_roll_step, which looks at what is there and does the next thing; it may be
  * called at any time.
  */
 #include <errno.h>
@@ -77,7 +77,7 @@ roll_on_retry(struct loop_timer *timer, void *arg)
 }
 
 void
-log_roll_init(struct mt_write_state *state)
+mt_log_roll_init(struct mt_write_state *state)
 {
 	struct log_roll *roll = &state->roll;
 
@@ -98,7 +98,7 @@ roll_use(struct mt_write_state *state, struct mt_extent *log)
 }
 
 void
-log_roll_start(struct mt_write_state *state)
+mt_log_roll_start(struct mt_write_state *state)
 {
 	assert(state->roll.sm.state == LOG_ROLL_STEADY);
 	if (state->shard->log != NULL)
@@ -146,8 +146,8 @@ static void
 roll_refuse(struct mt_write_state *state)
 {
 	assert(state->roll.is_full);
-	write_batches_fail(state, -ENOSPC);
-	write_fail_parked(state, -ENOSPC);
+	mt_write_batches_fail(state, -ENOSPC);
+	mt_write_fail_parked(state, -ENOSPC);
 }
 
 /* @rc stands in the way: look again later. */
@@ -284,7 +284,7 @@ roll_old_sealed(struct mt_write_state *state)
 	state->shard->log_old = NULL;
 	roll->must_seal = false;
 	mt_extent_seal(old, MUTANT(unacked_sealed) ? old->end_bytes : old->acked_bytes);
-	mt_extent_cut_replicas(old);
+	mt_extent_truncate_replicas(old);
 }
 
 static void
@@ -380,7 +380,7 @@ roll_commit(struct mt_write_state *state, bool has_spare)
 /* ---- steps ---- */
 
 void
-log_roll_turn(struct mt_write_state *state)
+mt_log_roll_over(struct mt_write_state *state)
 {
 	struct log_roll *roll = &state->roll;
 
@@ -395,7 +395,7 @@ log_roll_turn(struct mt_write_state *state)
 }
 
 void
-log_roll_trim(struct mt_write_state *state)
+mt_log_roll_trim(struct mt_write_state *state)
 {
 	const struct mt_extent *log = state->shard->log;
 
@@ -406,7 +406,7 @@ log_roll_trim(struct mt_write_state *state)
 }
 
 bool
-log_roll_is_short(const struct mt_write_state *state)
+mt_log_roll_is_short(const struct mt_write_state *state)
 {
 	const struct mt_extent *log = state->shard->log;
 
@@ -416,7 +416,7 @@ log_roll_is_short(const struct mt_write_state *state)
 }
 
 void
-log_roll_on_room(struct mt_write_state *state)
+mt_log_roll_on_room(struct mt_write_state *state)
 {
 	struct log_roll *roll = &state->roll;
 
@@ -434,11 +434,11 @@ roll_leave(struct mt_write_state *state)
 	if (roll->sm.state == LOG_ROLL_STEADY && log != NULL &&
 	    (log->is_reserve || roll->is_trimming) && roll->spare != NULL &&
 	    roll->spare->sm.state == MT_EXTENT_OPEN && !roll->spare->is_reserve)
-		log_roll_turn(state);
+		mt_log_roll_over(state);
 }
 
 void
-log_roll_step(struct mt_write_state *state)
+mt_log_roll_step(struct mt_write_state *state)
 {
 	struct log_roll *roll = &state->roll;
 	struct mt_extent *log = state->shard->log;
@@ -450,7 +450,7 @@ log_roll_step(struct mt_write_state *state)
 			if (!log_is_filling_up(log) && !log->is_reserve && !roll->is_trimming)
 				return;
 		} else {
-			log_roll_turn(state);
+			mt_log_roll_over(state);
 		}
 	}
 	roll_check_spare(state);
@@ -467,7 +467,7 @@ log_roll_step(struct mt_write_state *state)
 }
 
 uint64_t
-log_roll_tend(struct mt_write_state *state, uint32_t domain_count)
+mt_log_roll_tend(struct mt_write_state *state, uint32_t domain_count)
 {
 	struct log_roll *roll = &state->roll;
 	const struct mt_extent *log = state->shard->log;
@@ -479,13 +479,13 @@ log_roll_tend(struct mt_write_state *state, uint32_t domain_count)
 		return UINT64_MAX;
 	if (now_ns < log->placed_ns + MT_EXTENT_TEND_NS)
 		return log->placed_ns + MT_EXTENT_TEND_NS;
-	log_roll_turn(state);
+	mt_log_roll_over(state);
 	write_pump_soon(state);
 	return UINT64_MAX;
 }
 
 void
-log_roll_on_link(struct mt_write_state *state, struct mt_link *link, bool is_up)
+mt_log_roll_on_link(struct mt_write_state *state, struct mt_link *link, bool is_up)
 {
 	struct log_roll *roll = &state->roll;
 
@@ -499,7 +499,7 @@ log_roll_on_link(struct mt_write_state *state, struct mt_link *link, bool is_up)
 }
 
 void
-log_roll_stop(struct mt_write_state *state)
+mt_log_roll_stop(struct mt_write_state *state)
 {
 	struct log_roll *roll = &state->roll;
 	struct mt_extent *spare = roll->spare;
@@ -516,7 +516,7 @@ log_roll_stop(struct mt_write_state *state)
 }
 
 void
-log_roll_fini(struct mt_write_state *state)
+mt_log_roll_fini(struct mt_write_state *state)
 {
 	struct log_roll *roll = &state->roll;
 

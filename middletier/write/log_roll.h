@@ -35,32 +35,32 @@ struct log_roll {
 	bool is_wait_logged;
 };
 
-/* log_roll_init -- STEADY, without a spare. */
-void log_roll_init(struct mt_write_state *state);
-/* log_roll_start -- the shard serves: its log, if it has one, takes appends. */
-void log_roll_start(struct mt_write_state *state);
-/* log_roll_step -- go on as far as can be; cheap when there is nothing to do. */
-void log_roll_step(struct mt_write_state *state);
-/* log_roll_turn -- the log takes no more: it is broken, or full. */
-void log_roll_turn(struct mt_write_state *state);
+/* mt_log_roll_init -- STEADY, without a spare. */
+void mt_log_roll_init(struct mt_write_state *state);
+/* mt_log_roll_start -- the shard serves: its log, if it has one, takes appends. */
+void mt_log_roll_start(struct mt_write_state *state);
+/* mt_log_roll_step -- go on as far as can be; cheap when there is nothing to do. */
+void mt_log_roll_step(struct mt_write_state *state);
+/* mt_log_roll_over -- the log takes no more: it is broken, or full. */
+void mt_log_roll_over(struct mt_write_state *state);
 /*
- * log_roll_trim -- the log goes to another extent soon, so that what is in this one can go
+ * mt_log_roll_trim -- the log goes to another extent soon, so that what is in this one can go
  *
  * It costs a slot for what has been written, so it is for logs that do not turn by themselves. Nothing
  * happens to an empty one; and none, too, where there is no room: ask again.
  */
-void log_roll_trim(struct mt_write_state *state);
-/* log_roll_tend -- see mt_write_path_tend. */
-uint64_t log_roll_tend(struct mt_write_state *state, uint32_t domain_count);
-/* log_roll_is_short -- there is room for tombstones alone. */
-bool log_roll_is_short(const struct mt_write_state *state);
-/* log_roll_on_room -- there may be room for a spare now. */
-void log_roll_on_room(struct mt_write_state *state);
-/* log_roll_on_link -- a link came up or went down: a spare may break, a node that was missing may be there. */
-void log_roll_on_link(struct mt_write_state *state, struct mt_link *link, bool is_up);
-/* log_roll_stop -- for good, after is_stopped is set: a spare that no manifest names is deleted. */
-void log_roll_stop(struct mt_write_state *state);
-/* log_roll_fini -- free a spare that no manifest may name. */
-void log_roll_fini(struct mt_write_state *state);
+void mt_log_roll_trim(struct mt_write_state *state);
+/* mt_log_roll_tend -- see mt_write_path_tend. */
+uint64_t mt_log_roll_tend(struct mt_write_state *state, uint32_t domain_count);
+/* mt_log_roll_is_short -- there is room for tombstones alone. */
+bool mt_log_roll_is_short(const struct mt_write_state *state);
+/* mt_log_roll_on_room -- there may be room for a spare now. */
+void mt_log_roll_on_room(struct mt_write_state *state);
+/* mt_log_roll_on_link -- a link came up or went down: a spare may break, a node that was missing may be there. */
+void mt_log_roll_on_link(struct mt_write_state *state, struct mt_link *link, bool is_up);
+/* mt_log_roll_stop -- for good, after is_stopped is set: a spare that no manifest names is deleted. */
+void mt_log_roll_stop(struct mt_write_state *state);
+/* mt_log_roll_fini -- free a spare that no manifest may name. */
+void mt_log_roll_fini(struct mt_write_state *state);
 
 #endif /* CLEAVE_MIDDLETIER_WRITE_LOG_ROLL_H */

@@ -2,7 +2,7 @@
 /*
  * write_answer.c -- what a write's client is told, and when
  *
- * Every write ends in write_finish, from whichever state. What it holds goes back there: its promise in the
+ * Every write ends in mt_write_finish, from whichever state. What it holds goes back there: its promise in the
  * index, its engine job, its message. An answer of success is held back while a snapshot of its volume is being
  * taken (cut.c), so that no write behind the snapshot is known to be done before the snapshot is (I5).
  */
@@ -48,7 +48,7 @@ write_reply_ok(struct mt_shard *shard, const struct mt_write *write)
 }
 
 void
-write_finish(struct mt_write_state *state, struct mt_write *write, int rc)
+mt_write_finish(struct mt_write_state *state, struct mt_write *write, int rc)
 {
 	struct mt_session *session = write->session;
 
@@ -85,19 +85,19 @@ write_finish(struct mt_write_state *state, struct mt_write *write, int rc)
 }
 
 void
-write_release_held(struct mt_write_state *state, int rc)
+mt_write_release_held(struct mt_write_state *state, int rc)
 {
 	struct loop_link *link;
 
 	assert(rc <= 0);
 	while ((link = list_first(&state->held)) != NULL) {
 		assert(write_of(link)->sm.state == WRITE_HELD);
-		write_finish(state, write_of(link), rc);
+		mt_write_finish(state, write_of(link), rc);
 	}
 }
 
 void
-write_fail_parked(struct mt_write_state *state, int rc)
+mt_write_fail_parked(struct mt_write_state *state, int rc)
 {
 	struct loop_link *link, *next;
 
@@ -107,10 +107,10 @@ write_fail_parked(struct mt_write_state *state, int rc)
 
 		/* An engine thread still reads the others' payloads. */
 		if (write->sm.state == WRITE_STORED)
-			write_finish(state, write, rc);
+			mt_write_finish(state, write, rc);
 	}
 	for (uint32_t i = 0; i < WRITE_LINE_NR; i++) {
 		while ((link = list_first(&state->parked[i])) != NULL)
-			write_finish(state, write_of(link), rc);
+			mt_write_finish(state, write_of(link), rc);
 	}
 }

@@ -61,7 +61,7 @@ static const struct sm_state write_batch_table[WRITE_BATCH_STATE_NR] = {
 	[WRITE_BATCH_DRAINING] = { "draining", SM_TO(WRITE_BATCH_FREE), 0 },
 };
 
-static void batch_on_done(struct mt_batch *mt_batch, int rc, void *arg);
+static void batch_on_done(struct mt_append *mt_append, int rc, void *arg);
 
 static struct write_batch *
 batch_of(struct loop_link *link)
@@ -70,17 +70,17 @@ batch_of(struct loop_link *link)
 }
 
 int
-write_batches_init(struct mt_write_state *state)
+mt_write_batches_init(struct mt_write_state *state)
 {
 	assert(state->filling == NULL);
 	list_init(&state->free_batches);
 	list_init(&state->ready);
 	for (uint32_t i = 0; i < WRITE_BATCHES_MAX; i++) {
 		struct write_batch *batch = &state->batches[i];
-		int rc = mt_batch_init(&batch->batch, state->shard->port);
+		int rc = mt_append_init(&batch->batch, state->shard->port);
 
 		if (rc != 0)
-			return rc; /* write_batches_fini takes what there is */
+			return rc; /* mt_write_batches_fini takes what there is */
 		batch->state = state;
 		batch->batch.fn = batch_on_done;
 		batch->batch.arg = batch;
@@ -92,11 +92,11 @@ write_batches_init(struct mt_write_state *state)
 }
 
 void
-write_batches_fini(struct mt_write_state *state)
+mt_write_batches_fini(struct mt_write_state *state)
 {
 	for (uint32_t i = 0; i < WRITE_BATCHES_MAX; i++) {
 		if (state->batches[i].state != NULL)
-			mt_batch_fini(&state->batches[i].batch, state->shard->port);
+			mt_append_fini(&state->batches[i].batch, state->shard->port);
 	}
 }
 
@@ -166,13 +166,13 @@ batch_close(struct mt_write_state *state, struct write_batch *batch)
 		.desc_bytes = batch->desc_bytes,
 	};
 	shard->next_sequence += batch->record_count;
-	write_room_take(state, batch->batch.info.batch_bytes);
+	mt_write_room_take(state, batch->batch.info.batch_bytes);
 	sm_move(&batch->sm, WRITE_BATCH_READY);
 	list_push_back(&state->ready, &batch->link);
 }
 
 void
-write_batches_close(struct mt_write_state *state)
+mt_write_batches_close(struct mt_write_state *state)
 {
 	struct write_batch *batch = state->filling;
 
@@ -181,7 +181,7 @@ write_batches_close(struct mt_write_state *state)
 }
 
 bool
-write_batches_have_older(const struct mt_write_state *state, uint64_t cut)
+mt_write_batches_have_older(const struct mt_write_state *state, uint64_t cut)
 {
 	assert(cut > 0);
 	for (uint32_t i = 0; i < WRITE_BATCHES_MAX; i++) {
@@ -195,7 +195,7 @@ write_batches_have_older(const struct mt_write_state *state, uint64_t cut)
 }
 
 bool
-write_is_at(const struct mt_write_state *state, uint64_t segment_base, uint32_t segment_count)
+mt_write_is_at(const struct mt_write_state *state, uint64_t segment_base, uint32_t segment_count)
 {
 	for (uint32_t i = 0; i < state->write_max; i++) {
 		const struct mt_write *write = &state->writes[i];
@@ -208,7 +208,7 @@ write_is_at(const struct mt_write_state *state, uint64_t segment_base, uint32_t 
 }
 
 struct write_batch *
-write_batch_room(struct mt_write_state *state, uint32_t stored_bytes, uint32_t crc_count)
+mt_write_batch_room(struct mt_write_state *state, uint32_t stored_bytes, uint32_t crc_count)
 {
 	struct write_batch *batch = state->filling;
 
@@ -225,14 +225,15 @@ write_batch_room(struct mt_write_state *state, uint32_t stored_bytes, uint32_t c
 }
 
 dev_ptr
-write_batch_payload(const struct write_batch *batch)
+mt_write_batch_payload(const struct write_batch *batch)
 {
 	assert(batch->sm.state == WRITE_BATCH_FILLING);
 	return dev_ptr_add(batch->batch.payload, batch->payload_bytes);
 }
 
 void
-write_batch_add(struct write_batch *batch, struct mt_write *write, const struct record_desc *record)
+mt_write_batch_add(struct write_batch *batch, struct mt_write *write,
+    const struct record_desc *record)
 {
 	assert(batch->sm.state == WRITE_BATCH_FILLING);
 	assert(batch->record_count < BATCH_RECORDS_MAX);
@@ -273,7 +274,7 @@ batch_fail(struct mt_write_state *state, struct write_batch *batch, int rc)
 
 	assert(rc < 0);
 	while ((link = list_first(&batch->writes)) != NULL)
-		write_finish(state, LIST_ENTRY(link, struct mt_write, link), rc);
+		mt_write_finish(state, LIST_ENTRY(link, struct mt_write, link), rc);
 	if (batch->copy_count == 0) {
 		batch_free(state, batch);
 		return;
@@ -285,7 +286,7 @@ batch_fail(struct mt_write_state *state, struct write_batch *batch, int rc)
 }
 
 void
-write_batches_fail(struct mt_write_state *state, int rc)
+mt_write_batches_fail(struct mt_write_state *state, int rc)
 {
 	struct loop_link *link;
 
@@ -297,7 +298,7 @@ write_batches_fail(struct mt_write_state *state, int rc)
 }
 
 void
-write_batch_copied(struct write_batch *batch)
+mt_write_batch_copied(struct write_batch *batch)
 {
 	struct mt_write_state *state = batch->state;
 
@@ -352,7 +353,8 @@ batch_apply(struct mt_write_state *state, struct write_batch *batch)
 			    batch->batch.extent->index, info->offset_bytes, position);
 		if (rc != 0)
 			mt_shard_stop(shard, rc);
-		write_finish(state, LIST_ENTRY(list_first(&batch->writes), struct mt_write, link),
+		mt_write_finish(state,
+		    LIST_ENTRY(list_first(&batch->writes), struct mt_write, link),
 		    rc == 0 ? 0 : state->stop_rc);
 	}
 	shard->log_bytes += info->batch_bytes;
@@ -375,12 +377,12 @@ batch_requeue(struct mt_write_state *state, struct write_batch *batch)
 }
 
 static void
-batch_on_done(struct mt_batch *mt_batch, int rc, void *arg)
+batch_on_done(struct mt_append *mt_append, int rc, void *arg)
 {
 	struct write_batch *batch = arg;
 	struct mt_write_state *state = batch->state;
 
-	assert(&batch->batch == mt_batch);
+	assert(&batch->batch == mt_append);
 	assert(batch->sm.state == WRITE_BATCH_SENT);
 	if (rc == 0) {
 		batch_apply(state, batch);
@@ -434,7 +436,7 @@ batch_send(struct mt_write_state *state, struct write_batch *batch)
 		batch_fail(state, batch, -EMSGSIZE); /* closed for an extent of larger slots */
 		write_pump_soon(state);
 	} else {
-		log_roll_turn(state);
+		mt_log_roll_over(state);
 	}
 	return false;
 }
@@ -453,7 +455,7 @@ write_may_append(struct mt_write_state *state)
 }
 
 bool
-write_batches_send(struct mt_write_state *state)
+mt_write_batches_send(struct mt_write_state *state)
 {
 	bool was_sent = false;
 

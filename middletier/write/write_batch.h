@@ -30,7 +30,7 @@ enum write_batch_state {
 };
 
 struct write_batch {
-	struct mt_batch batch;
+	struct mt_append batch;
 	struct sm sm;
 	struct loop_link link;   /* state->free_batches or ready */
 	struct loop_link writes; /* in the order of their records */
@@ -44,32 +44,33 @@ struct write_batch {
 	struct mt_write_state *state;
 };
 
-/* write_batches_init -- all FREE. Returns 0; -ENOMEM: write_batches_fini takes what there is. */
-int write_batches_init(struct mt_write_state *state);
-/* write_batches_fini -- whatever their state: no node or engine can reach them any more. */
-void write_batches_fini(struct mt_write_state *state);
+/* mt_write_batches_init -- all FREE. Returns 0; -ENOMEM: mt_write_batches_fini takes what there is. */
+int mt_write_batches_init(struct mt_write_state *state);
+/* mt_write_batches_fini -- whatever their state: no node or engine can reach them any more. */
+void mt_write_batches_fini(struct mt_write_state *state);
 /*
- * write_batch_room -- the filling batch, with room for a record of @stored_bytes and @crc_count block
+ * mt_write_batch_room -- the filling batch, with room for a record of @stored_bytes and @crc_count block
  * CRCs; closes a full one and opens the next. NULL: wait for a batch to end, or the ring.
  */
-struct write_batch *write_batch_room(struct mt_write_state *state, uint32_t stored_bytes,
+struct write_batch *mt_write_batch_room(struct mt_write_state *state, uint32_t stored_bytes,
     uint32_t crc_count);
-/* write_batch_payload -- where the next record's stored bytes go. */
-dev_ptr write_batch_payload(const struct write_batch *batch);
-/* write_batch_add -- @record becomes the batch's next one, @write's answer waits for it. */
-void write_batch_add(struct write_batch *batch, struct mt_write *write,
+/* mt_write_batch_payload -- where the next record's stored bytes go. */
+dev_ptr mt_write_batch_payload(const struct write_batch *batch);
+/* mt_write_batch_add -- @record becomes the batch's next one, @write's answer waits for it. */
+void mt_write_batch_add(struct write_batch *batch, struct mt_write *write,
     const struct record_desc *record);
-/* write_batch_copied -- a job that wrote into @batch has ended. */
-void write_batch_copied(struct write_batch *batch);
-/* write_batches_send -- append what the log takes now. True: something was sent. */
-bool write_batches_send(struct mt_write_state *state);
-/* write_batches_close -- what comes next goes into another batch than what is there. */
-void write_batches_close(struct mt_write_state *state);
-/* write_batches_have_older -- is a batch with a cut below @cut on its way? */
-bool write_batches_have_older(const struct mt_write_state *state, uint64_t cut);
-/* write_is_at -- is a write of these segments on its way? */
-bool write_is_at(const struct mt_write_state *state, uint64_t segment_base, uint32_t segment_count);
-/* write_batches_fail -- answer all records that are not in flight with @rc. */
-void write_batches_fail(struct mt_write_state *state, int rc);
+/* mt_write_batch_copied -- a job that wrote into @batch has ended. */
+void mt_write_batch_copied(struct write_batch *batch);
+/* mt_write_batches_send -- append what the log takes now. True: something was sent. */
+bool mt_write_batches_send(struct mt_write_state *state);
+/* mt_write_batches_close -- what comes next goes into another batch than what is there. */
+void mt_write_batches_close(struct mt_write_state *state);
+/* mt_write_batches_have_older -- is a batch with a cut below @cut on its way? */
+bool mt_write_batches_have_older(const struct mt_write_state *state, uint64_t cut);
+/* mt_write_is_at -- is a write of these segments on its way? */
+bool mt_write_is_at(const struct mt_write_state *state, uint64_t segment_base,
+    uint32_t segment_count);
+/* mt_write_batches_fail -- answer all records that are not in flight with @rc. */
+void mt_write_batches_fail(struct mt_write_state *state, int rc);
 
 #endif /* CLEAVE_MIDDLETIER_WRITE_WRITE_BATCH_H */

@@ -87,7 +87,7 @@ write_store_inline(struct mt_write_state *state, struct mt_write *write)
 {
 	struct engine_job *job = &state->jobs.inline_job;
 	struct write_batch *batch =
-	    write_batch_room(state, write->io.length_bytes, write_block_count(write));
+	    mt_write_batch_room(state, write->io.length_bytes, write_block_count(write));
 	struct record_desc record;
 	int rc;
 
@@ -95,16 +95,16 @@ write_store_inline(struct mt_write_state *state, struct mt_write *write)
 	assert(write->is_promised); /* a durable write must find its place in the index */
 	if (batch == NULL)
 		return false;
-	rc = mt_write_job_store_inline(state, write, write_batch_payload(batch));
-	write_turn_take(state, write);
+	rc = mt_write_job_store_inline(state, write, mt_write_batch_payload(batch));
+	mt_write_turn_take(state, write);
 	if (rc != 0) {
-		write_finish(state, write, rc);
+		mt_write_finish(state, write, rc);
 		return true;
 	}
 	mt_policy_learn(&write->session->volume, write->session->autos, write->io.service_class,
 	    job);
-	write_fill_record(write, job, &record);
-	write_batch_add(batch, write, &record);
+	mt_write_fill_record(write, job, &record);
+	mt_write_batch_add(batch, write, &record);
 	return true;
 }
 
@@ -123,7 +123,7 @@ write_on_stored(struct engine_job *engine_job, void *arg)
 	assert(write->job == job);
 	sm_move(&write->sm, WRITE_STORED);
 	if (state->is_stopped)
-		write_finish(state, write, state->stop_rc);
+		mt_write_finish(state, write, state->stop_rc);
 	else
 		write_pump_soon(state);
 }
@@ -139,7 +139,7 @@ write_store_threaded(struct mt_write_state *state, struct mt_write *write)
 	if (rc == -ENOBUFS)
 		return false;
 	if (rc != 0) {
-		write_finish(state, write, rc);
+		mt_write_finish(state, write, rc);
 		return true;
 	}
 	list_remove(&write->link);
@@ -160,7 +160,7 @@ write_on_copied(struct engine_job *engine_job, void *arg)
 	assert(job->job.rc == 0); /* there is nothing in a copy that could fail */
 	assert(batch->copy_count > 0);
 	mt_write_job_free(state, job);
-	write_batch_copied(batch);
+	mt_write_batch_copied(batch);
 }
 
 /* The record in @write's scratch goes into @batch; its job is the copy's from here on. */
@@ -174,14 +174,14 @@ write_copy(struct mt_write_state *state, struct mt_write *write, struct write_ba
 	assert(write->sm.state == WRITE_STORED);
 	assert(job->write == write);
 	/* The first job's results stay in the job until the copy runs. */
-	write_fill_record(write, &job->job, &record);
+	mt_write_fill_record(write, &job->job, &record);
 	if (record.stored_bytes == 0) {
 		mt_write_job_free(state, job);
 		write->job = NULL;
-		write_batch_add(batch, write, &record);
+		mt_write_batch_add(batch, write, &record);
 		return true;
 	}
-	rc = mt_write_job_copy(state, job, write_batch_payload(batch), record.stored_bytes,
+	rc = mt_write_job_copy(state, job, mt_write_batch_payload(batch), record.stored_bytes,
 	    write_on_copied);
 	if (rc != 0) {
 		assert(rc == -ENOBUFS);
@@ -191,7 +191,7 @@ write_copy(struct mt_write_state *state, struct mt_write *write, struct write_ba
 	job->batch = batch;
 	write->job = NULL;
 	batch->copy_count++;
-	write_batch_add(batch, write, &record);
+	mt_write_batch_add(batch, write, &record);
 	return true;
 }
 
@@ -200,14 +200,14 @@ write_copy(struct mt_write_state *state, struct mt_write *write, struct write_ba
 static bool
 write_add_tombstone(struct mt_write_state *state, struct mt_write *write)
 {
-	struct write_batch *batch = write_batch_room(state, 0, 0);
+	struct write_batch *batch = mt_write_batch_room(state, 0, 0);
 	struct record_desc record;
 
 	assert(!write_has_payload(write));
 	if (batch == NULL)
 		return false;
-	write_fill_tombstone(write, &record);
-	write_batch_add(batch, write, &record);
+	mt_write_fill_tombstone(write, &record);
+	mt_write_batch_add(batch, write, &record);
 	return true;
 }
 
@@ -231,13 +231,13 @@ write_collect(struct mt_write_state *state)
 		}
 		rc = mt_write_job_rc(state, write->job->job.rc);
 		if (rc != 0) {
-			write_finish(state, write, rc);
+			mt_write_finish(state, write, rc);
 			continue;
 		}
 		mt_policy_learn(&write->session->volume, write->session->autos,
 		    write->io.service_class, &write->job->job);
 		batch =
-		    write_batch_room(state, write->job->job.dst_bytes, write_block_count(write));
+		    mt_write_batch_room(state, write->job->job.dst_bytes, write_block_count(write));
 		if (batch == NULL || !write_copy(state, write, batch))
 			return;
 	}
@@ -252,12 +252,13 @@ write_admit_one(struct mt_write_state *state, struct mt_write *write)
 	assert(write->sm.state == WRITE_PARKED);
 	assert(state->is_started);
 	assert(!state->is_stopped);
-	if (write_is_needless(state, write)) {
+	if (mt_write_is_needless(state, write)) {
 		metric_add(&state->shard->port->metrics[MT_METRIC_hole_discards], 1);
-		write_finish(state, write, mt_session_may_write(write->session) ? 0 : -ESHUTDOWN);
+		mt_write_finish(state, write,
+		    mt_session_may_write(write->session) ? 0 : -ESHUTDOWN);
 		return true;
 	}
-	rc = write_check(state, write);
+	rc = mt_write_check(state, write);
 	if (rc == -EAGAIN)
 		return false;
 	/* A write whose session went while it waited is dropped: a newer session may have written elsewhere (I11). */
@@ -270,7 +271,7 @@ write_admit_one(struct mt_write_state *state, struct mt_write *write)
 		write->is_promised = rc == 0;
 	}
 	if (rc != 0) {
-		write_finish(state, write, rc);
+		mt_write_finish(state, write, rc);
 		return true;
 	}
 	if (mt_write_is_inline(state))
@@ -325,9 +326,9 @@ write_on_pump(struct loop_task *task, void *arg)
 		write_collect(state);
 		write_admit(state);
 		write_collect(state); /* tombstones */
-	} while (!state->is_stopped && write_batches_send(state));
+	} while (!state->is_stopped && mt_write_batches_send(state));
 	if (!state->is_stopped)
-		log_roll_step(state);
+		mt_log_roll_step(state);
 }
 
 void
@@ -368,7 +369,7 @@ mt_write(struct mt_shard *shard, struct mt_session *session, struct split_msg *m
 	list_push_back(&state->parked[write_line_of(write)], &write->link);
 	mt_turn_on_ahead(shard->port, session->volume.service_class);
 	if (state->is_stopped) {
-		write_finish(state, write, -EREMCHG);
+		mt_write_finish(state, write, -EREMCHG);
 		return;
 	}
 	write_admit(state);
@@ -413,10 +414,10 @@ mt_write_path_init(struct mt_shard *shard)
 	list_init(&state->held);
 	loop_task_init(&state->pump_task, write_on_pump, state);
 	loop_timer_init(&state->retry_timer, write_on_retry, state);
-	log_roll_init(state);
-	write_turn_init(state);
+	mt_log_roll_init(state);
+	mt_write_turn_init(state);
 	mt_cut_init(shard);
-	rc = write_batches_init(state);
+	rc = mt_write_batches_init(state);
 	if (rc == 0)
 		rc = write_table_init(state);
 	if (rc == 0)
@@ -434,12 +435,12 @@ mt_write_path_fini(struct mt_shard *shard)
 	if (state == NULL)
 		return;
 	CHECK_OBJ(state, WRITE_STATE_MAGIC);
-	log_roll_fini(state);
+	mt_log_roll_fini(state);
 	mt_extent_requests_fini(shard);
-	write_turn_fini(state);
+	mt_write_turn_fini(state);
 	loop_timer_stop(shard->port->loop, &state->retry_timer);
 	loop_task_cancel(shard->port->loop, &state->pump_task);
-	write_batches_fini(state);
+	mt_write_batches_fini(state);
 	mt_write_jobs_fini(state);
 	mt_free(state->writes);
 	state->magic = 0;
@@ -461,7 +462,7 @@ mt_write_path_claimed(struct mt_shard *shard)
 			struct mt_write *write = write_of(link);
 
 			if (write->io.epoch != shard->epoch)
-				write_finish(state, write, -ESTALE);
+				mt_write_finish(state, write, -ESTALE);
 		}
 	}
 }
@@ -479,7 +480,7 @@ mt_write_path_drop(struct mt_shard *shard, const struct mt_session *session)
 			struct mt_write *write = write_of(link);
 
 			if (write->session == session)
-				write_finish(state, write, -ESHUTDOWN);
+				mt_write_finish(state, write, -ESHUTDOWN);
 		}
 	}
 }
@@ -511,8 +512,8 @@ mt_write_path_reset(struct mt_shard *shard)
 	state->is_started = state->is_stopped = false;
 	state->stop_rc = 0;
 	state->batch_bytes_max = 0;
-	log_roll_fini(state);
-	log_roll_init(state);
+	mt_log_roll_fini(state);
+	mt_log_roll_init(state);
 }
 
 void
@@ -525,7 +526,7 @@ mt_write_path_start(struct mt_shard *shard)
 		return;
 	assert(!state->is_started);
 	state->is_started = true;
-	log_roll_start(state);
+	mt_log_roll_start(state);
 	write_pump_soon(state);
 }
 
@@ -542,16 +543,16 @@ mt_write_path_stop(struct mt_shard *shard, int rc)
 	/* Whatever is wrong here, it says nothing about the request: another owner may do it. */
 	state->stop_rc = rc == -ECANCELED ? rc : -EREMCHG;
 	loop_timer_stop(shard->port->loop, &state->retry_timer);
-	log_roll_stop(state);
-	write_release_held(state, state->stop_rc);
-	write_fail_parked(state, state->stop_rc);
-	write_batches_fail(state, state->stop_rc);
+	mt_log_roll_stop(state);
+	mt_write_release_held(state, state->stop_rc);
+	mt_write_fail_parked(state, state->stop_rc);
+	mt_write_batches_fail(state, state->stop_rc);
 }
 
 uint64_t
 mt_write_path_tend(struct mt_shard *shard, uint32_t domain_count)
 {
-	return log_roll_tend(shard->write, domain_count);
+	return mt_log_roll_tend(shard->write, domain_count);
 }
 
 void
@@ -561,5 +562,5 @@ mt_write_path_on_link(struct mt_shard *shard, struct mt_link *link, bool is_up)
 
 	CHECK_OBJ(state, WRITE_STATE_MAGIC);
 	if (!state->is_stopped)
-		log_roll_on_link(state, link, is_up);
+		mt_log_roll_on_link(state, link, is_up);
 }

@@ -24,7 +24,7 @@ write_fill_desc(const struct mt_write *write, struct record_desc *record)
 }
 
 void
-write_fill_tombstone(const struct mt_write *write, struct record_desc *record)
+mt_write_fill_tombstone(const struct mt_write *write, struct record_desc *record)
 {
 	write_fill_desc(write, record);
 	record->kind = write->io.opcode == WIRE_DISCARD ? RECORD_DISCARD : RECORD_ZEROES;
@@ -34,13 +34,13 @@ write_fill_tombstone(const struct mt_write *write, struct record_desc *record)
 }
 
 void
-write_fill_record(const struct mt_write *write, const struct engine_job *job,
+mt_write_fill_record(const struct mt_write *write, const struct engine_job *job,
     struct record_desc *record)
 {
 	assert(job->rc == 0);
 	assert(write_has_payload(write));
 	if (job->is_zero) {
-		write_fill_tombstone(write, record);
+		mt_write_fill_tombstone(write, record);
 		return;
 	}
 	write_fill_desc(write, record);
@@ -54,7 +54,7 @@ write_fill_record(const struct mt_write *write, const struct engine_job *job,
 }
 
 bool
-write_is_needless(const struct mt_write_state *state, const struct mt_write *write)
+mt_write_is_needless(const struct mt_write_state *state, const struct mt_write *write)
 {
 	return !write_has_payload(write) &&
 	    mt_chunk_is_hole(state->shard->block_index, &write->session->volume.scope,

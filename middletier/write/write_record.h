@@ -10,12 +10,12 @@ struct mt_write;
 struct mt_write_state;
 struct record_desc;
 
-/* write_fill_tombstone -- of a discard or zero write. */
-void write_fill_tombstone(const struct mt_write *write, struct record_desc *record);
-/* write_fill_record -- what the engine made of it; a write of nothing but zeros becomes a tombstone, too. */
-void write_fill_record(const struct mt_write *write, const struct engine_job *job,
+/* mt_write_fill_tombstone -- of a discard or zero write. */
+void mt_write_fill_tombstone(const struct mt_write *write, struct record_desc *record);
+/* mt_write_fill_record -- what the engine made of it; a write of nothing but zeros becomes a tombstone, too. */
+void mt_write_fill_record(const struct mt_write *write, const struct engine_job *job,
     struct record_desc *record);
-/* write_is_needless -- a discard or zero write where nothing is: as good as done, without a record (read/holes.c). */
-bool write_is_needless(const struct mt_write_state *state, const struct mt_write *write);
+/* mt_write_is_needless -- a discard or zero write where nothing is: as good as done, without a record (read/holes.c). */
+bool mt_write_is_needless(const struct mt_write_state *state, const struct mt_write *write);
 
 #endif /* CLEAVE_MIDDLETIER_WRITE_WRITE_RECORD_H */

@@ -56,23 +56,24 @@ write_check_pace(struct mt_write_state *state)
 }
 
 void
-write_room_take(struct mt_write_state *state, uint32_t bytes)
+mt_write_room_take(struct mt_write_state *state, uint32_t bytes)
 {
 	struct write_room *room = &state->room;
 	uint32_t pressure = mt_reclaim_pressure(state->shard, 0);
-	uint64_t rate = pace_write_rate(pressure, room->drain.rate,
+	uint64_t rate = mt_pace_write_rate(pressure, room->drain.rate,
 	    mt_reclaim_left_bytes(state->shard, pressure));
 
 	assert(bytes > 0);
 	assert(bytes % BATCH_ALIGN == 0);
-	room->paid_ns = pace_pay(room->paid_ns, loop_now_ns(state->shard->port->loop), bytes, rate);
+	room->paid_ns =
+	    mt_pace_pay(room->paid_ns, loop_now_ns(state->shard->port->loop), bytes, rate);
 }
 
 void
 mt_write_path_on_freed(struct mt_shard *shard, uint64_t bytes)
 {
 	if (shard->write != NULL)
-		pace_drain_note(&shard->write->room.drain, loop_now_ns(shard->port->loop), bytes,
+		mt_pace_drain_note(&shard->write->room.drain, loop_now_ns(shard->port->loop), bytes,
 		    mt_reclaim_pressure(shard, 0));
 }
 
@@ -86,10 +87,10 @@ write_check_room(struct mt_write_state *state, const struct mt_write *write)
 		return -ENOSPC;
 	if (!write_has_payload(write) && !mt_reclaim_is_memory_full(shard))
 		return 0;
-	if (!log_roll_is_short(state) && write_line_of(write) == WRITE_LINE_AHEAD &&
+	if (!mt_log_roll_is_short(state) && write_line_of(write) == WRITE_LINE_AHEAD &&
 	    !mt_reclaim_is_log_spent(shard))
 		return 0;
-	if (!log_roll_is_short(state) && !mt_reclaim_is_log_full(shard))
+	if (!mt_log_roll_is_short(state) && !mt_reclaim_is_log_full(shard))
 		return write_has_payload(write) ? write_check_pace(state) : 0;
 	if (!mt_reclaim_can_gain(shard))
 		return -ENOSPC;
@@ -101,14 +102,14 @@ write_check_turn(struct mt_write_state *state, const struct mt_write *write)
 {
 	assert(state->batch_bytes_max > 0);
 	if (!write_has_payload(write) || write_line_of(write) == WRITE_LINE_AHEAD ||
-	    !write_turn_is_over(state))
+	    !mt_write_turn_is_over(state))
 		return 0;
 	state->turn.is_over = true;
 	return write_retry_in(state, 0); /* which is in the next turn */
 }
 
 int
-write_check(struct mt_write_state *state, const struct mt_write *write)
+mt_write_check(struct mt_write_state *state, const struct mt_write *write)
 {
 	uint32_t bytes_max = BATCH_HEADER_BYTES + BATCH_DESC_BYTES_MAX;
 	int rc = write->is_promised ? 0 : write_check_room(state, write);
@@ -132,6 +133,6 @@ mt_write_path_on_room(struct mt_shard *shard)
 
 	if (!state->is_started || state->is_stopped)
 		return;
-	log_roll_on_room(state);
+	mt_log_roll_on_room(state);
 	write_pump_soon(state);
 }

@@ -21,13 +21,13 @@ struct write_room {
 };
 
 /*
- * write_check -- may @write, which waits first in its line, be admitted?
+ * mt_write_check -- may @write, which waits first in its line, be admitted?
  *
  * 0; -EAGAIN: not yet; else its answer.
  */
-int write_check(struct mt_write_state *state, const struct mt_write *write);
-/* write_room_take -- a batch of @bytes goes to the log. */
-void write_room_take(struct mt_write_state *state, uint32_t bytes);
+int mt_write_check(struct mt_write_state *state, const struct mt_write *write);
+/* mt_write_room_take -- a batch of @bytes goes to the log. */
+void mt_write_room_take(struct mt_write_state *state, uint32_t bytes);
 /* mt_write_path_on_room -- extents have gone, or will not go: look at what waits for room. */
 void mt_write_path_on_room(struct mt_shard *shard);
 

@@ -38,20 +38,20 @@ write_on_turn_end(struct loop_turn_end *hook, void *arg)
 }
 
 void
-write_turn_init(struct mt_write_state *state)
+mt_write_turn_init(struct mt_write_state *state)
 {
 	assert(state->turn.taken_bytes == 0);
 	loop_turn_end_add(state->shard->port->loop, &state->turn.end, write_on_turn_end, state);
 }
 
 void
-write_turn_fini(struct mt_write_state *state)
+mt_write_turn_fini(struct mt_write_state *state)
 {
 	loop_turn_end_remove(state->shard->port->loop, &state->turn.end);
 }
 
 bool
-write_turn_is_over(const struct mt_write_state *state)
+mt_write_turn_is_over(const struct mt_write_state *state)
 {
 	const struct mt_port *port = state->shard->port;
 
@@ -61,7 +61,7 @@ write_turn_is_over(const struct mt_write_state *state)
 }
 
 void
-write_turn_take(struct mt_write_state *state, const struct mt_write *write)
+mt_write_turn_take(struct mt_write_state *state, const struct mt_write *write)
 {
 	assert(mt_write_is_inline(state));
 	if (write_line_of(write) != WRITE_LINE_AHEAD)

@@ -18,12 +18,12 @@ struct write_turn {
 	bool is_over;         /* and so some wait for the next */
 };
 
-/* write_turn_init -- the count begins anew at each turn's end, until write_turn_fini. */
-void write_turn_init(struct mt_write_state *state);
-void write_turn_fini(struct mt_write_state *state);
-/* write_turn_is_over -- a write that is not of the latency class has to wait for the next turn. */
-bool write_turn_is_over(const struct mt_write_state *state);
-/* write_turn_take -- the engine has run over @write. */
-void write_turn_take(struct mt_write_state *state, const struct mt_write *write);
+/* mt_write_turn_init -- the count begins anew at each turn's end, until mt_write_turn_fini. */
+void mt_write_turn_init(struct mt_write_state *state);
+void mt_write_turn_fini(struct mt_write_state *state);
+/* mt_write_turn_is_over -- a write that is not of the latency class has to wait for the next turn. */
+bool mt_write_turn_is_over(const struct mt_write_state *state);
+/* mt_write_turn_take -- the engine has run over @write. */
+void mt_write_turn_take(struct mt_write_state *state, const struct mt_write *write);
 
 #endif /* CLEAVE_MIDDLETIER_WRITE_WRITE_TURN_H */

@@ -72,7 +72,7 @@ check_replica(const struct look *look, const struct mt_extent *extent,
 		    " bytes are acknowledged and sealed, node %" PRIu32 " holds %" PRIu64,
 		    id->shard, id->epoch, id->counter, extent->sealed_bytes, replica->node_id,
 		    copy.durable_bytes);
-	if (extent->sm.state == MT_EXTENT_SEALED && replica->is_cut && !replica->is_damaged &&
+	if (extent->sm.state == MT_EXTENT_SEALED && replica->is_truncated && !replica->is_damaged &&
 	    (!copy.is_sealed || copy.durable_bytes != extent->sealed_bytes))
 		sim_cluster_fail(look->cluster,
 		    "extent %" PRIu32 "/%" PRIu32 "/%" PRIu64 ": sealed at %" PRIu64

@@ -93,7 +93,7 @@ extent_is_whole(struct recovery *recovery, const struct mt_extent *extent)
 
 	for (uint32_t i = 0; i < extent->replica_count; i++) {
 		good_count += !extent->replicas[i].is_damaged;
-		uncut_count += !extent->replicas[i].is_cut;
+		uncut_count += !extent->replicas[i].is_truncated;
 	}
 	if (extent->sm.state != MT_EXTENT_SEALED)
 		uncut_count = 0;
@@ -195,7 +195,7 @@ on_scrub_post(struct loop_post *post, void *arg)
 		struct mt_shard *shard = shard_of_gateway(gateway, n);
 
 		if (shard != NULL)
-			mt_scrub_start(shard);
+			mt_scrub_now(shard);
 	}
 }
 

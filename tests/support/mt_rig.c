@@ -502,12 +502,12 @@ mt_rig_log_seal(struct mt_rig *rig, struct mt_extent *extent)
 	if (mt_rig_commit(rig, &edit, 1) != 0)
 		abort();
 	mt_extent_seal(extent, extent->acked_bytes);
-	mt_extent_cut_replicas(extent);
+	mt_extent_truncate_replicas(extent);
 	mt_rig_run(rig, NUM_MS(10));
 }
 
 static void
-batch_on_done(struct mt_batch *batch, int rc, void *arg)
+batch_on_done(struct mt_append *batch, int rc, void *arg)
 {
 	(void)batch;
 	commit_on_done(rc, arg);
@@ -515,7 +515,7 @@ batch_on_done(struct mt_batch *batch, int rc, void *arg)
 
 /* Descriptors and payload of @record_count writes; payload in the ring. */
 static void
-batch_fill(struct mt_rig *rig, struct mt_batch *batch, uint32_t block, uint32_t record_count,
+batch_fill(struct mt_rig *rig, struct mt_append *batch, uint32_t block, uint32_t record_count,
     uint64_t *ret_position)
 {
 	struct mt_shard *shard = mt_rig_shard(rig, 0);
@@ -561,7 +561,7 @@ batch_fill(struct mt_rig *rig, struct mt_batch *batch, uint32_t block, uint32_t 
 
 /* To replica @index alone, past mt_extent_append. */
 static int
-batch_send_to(struct mt_rig *rig, struct mt_extent *extent, struct mt_batch *batch, uint32_t index)
+batch_send_to(struct mt_rig *rig, struct mt_extent *extent, struct mt_append *batch, uint32_t index)
 {
 	const struct batch_info *info = &batch->info;
 	uint32_t head_bytes = BATCH_HEADER_BYTES + info->desc_bytes;
@@ -584,7 +584,7 @@ batch_send_to(struct mt_rig *rig, struct mt_extent *extent, struct mt_batch *bat
 }
 
 static int
-batch_send_some(struct mt_rig *rig, struct mt_extent *extent, struct mt_batch *batch,
+batch_send_some(struct mt_rig *rig, struct mt_extent *extent, struct mt_append *batch,
     uint32_t replica_mask, uint64_t mark_bytes)
 {
 	int rc = 0;
@@ -609,11 +609,11 @@ mt_rig_append(struct mt_rig *rig, struct mt_extent *extent, uint32_t block, uint
 {
 	struct mt_port *port = mt_rig_port(rig);
 	struct call_wait wait = { .rig = rig };
-	struct mt_batch batch;
+	struct mt_append batch;
 	uint64_t position;
 	int rc;
 
-	if (mt_batch_init(&batch, port) != 0)
+	if (mt_append_init(&batch, port) != 0)
 		abort();
 	batch_fill(rig, &batch, block, record_count, &position);
 	batch.fn = batch_on_done;
@@ -627,7 +627,7 @@ mt_rig_append(struct mt_rig *rig, struct mt_extent *extent, uint32_t block, uint
 	}
 	mt_rig_shard(rig, 0)->next_sequence += record_count;
 	mt_ring_release(mt_rig_shard(rig, 0)->ring, position);
-	mt_batch_fini(&batch, port);
+	mt_append_fini(&batch, port);
 	return rc;
 }
 

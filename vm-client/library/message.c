@@ -225,8 +225,7 @@ message_start(struct cleave_volume *volume, struct cleave_io *io)
 
 	CHECK_OBJ(message, MESSAGE_MAGIC);
 	assert(volume_is_live(volume));
-	assert(message->sm.state == MESSAGE_FREE);
-	assert(!message->is_sending);
+	assert(message->sm.state == MESSAGE_FREE && !message->is_sending);
 	message->volume = volume;
 	message->io = io;
 	message->order = volume->message_order++;
@@ -249,8 +248,6 @@ message_start(struct cleave_volume *volume, struct cleave_io *io)
 	if (message->sm.state == MESSAGE_BLOCKED)
 		CLIENT_STAT(volume->client, overlaps, 1);
 }
-
-/* Ending. */
 
 /* The last act of whoever calls it. */
 static void

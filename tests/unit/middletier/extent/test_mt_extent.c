@@ -19,12 +19,12 @@ struct result {
 	struct mt_extent *extent;
 };
 
-static struct mt_batch batches[BATCHES];
+static struct mt_append batches[BATCHES];
 static int batch_rcs[BATCHES];
 static uint32_t batch_order[BATCHES], batch_done_count;
 
 static void
-on_batch(struct mt_batch *batch, int rc, void *arg)
+on_batch(struct mt_append *batch, int rc, void *arg)
 {
 	uint32_t index = (uint32_t)(batch - batches);
 
@@ -48,7 +48,7 @@ setup(void)
 	fake_init(11, false);
 	batch_done_count = 0;
 	for (uint32_t i = 0; i < BATCHES; i++) {
-		cr_assert_eq(mt_batch_init(&batches[i], &fake.port), 0);
+		cr_assert_eq(mt_append_init(&batches[i], &fake.port), 0);
 		batches[i].fn = on_batch;
 		batch_rcs[i] = 1;
 	}
@@ -58,7 +58,7 @@ static void
 teardown(void)
 {
 	for (uint32_t i = 0; i < BATCHES; i++)
-		mt_batch_fini(&batches[i], &fake.port);
+		mt_append_fini(&batches[i], &fake.port);
 	fake_fini();
 }
 
@@ -102,7 +102,7 @@ create_open(void)
 
 /* A manifest batch: edit bytes, no payload. */
 static void
-fill(struct mt_batch *batch, uint32_t desc_bytes)
+fill(struct mt_append *batch, uint32_t desc_bytes)
 {
 	memset(batch->hosts[0] + WIRE_HEADER_BYTES + BATCH_HEADER_BYTES, 0x5a, desc_bytes);
 	batch->info = (struct batch_info){ .record_count = 1,
@@ -388,15 +388,15 @@ Test(mt_extent, a_sealed_one_is_cut_at_each_replica_also_later)
 	fake_run_for(NUM_MS(10));
 	fake_node_down(away->index, 0);
 	mt_extent_seal(extent, extent->acked_bytes);
-	mt_extent_cut_replicas(extent);
-	mt_extent_cut_replicas(extent); /* asked already: not twice */
+	mt_extent_truncate_replicas(extent);
+	mt_extent_truncate_replicas(extent); /* asked already: not twice */
 	fake_run_for(NUM_MS(10));
-	cr_assert(extent->replicas[0].is_cut && extent->replicas[1].is_cut);
-	cr_assert_not(extent->replicas[2].is_cut);
+	cr_assert(extent->replicas[0].is_truncated && extent->replicas[1].is_truncated);
+	cr_assert_not(extent->replicas[2].is_truncated);
 	cr_assert_eq(node_of(extent, 0)->counts[WIRE_EXTENT_TRUNCATE], 1);
 	fake_node_up(away->index);
 	fake_run_for(NUM_MS(10));
-	cr_assert(extent->replicas[2].is_cut);
+	cr_assert(extent->replicas[2].is_truncated);
 	cr_assert_eq(away->copies[0].sealed_bytes, 4096);
 	cr_assert_eq(append(extent, 1), -EPIPE);
 }
@@ -409,10 +409,10 @@ Test(mt_extent, a_short_copy_is_damaged)
 	fake_run_for(NUM_MS(10));
 	node_of(extent, 1)->copies[0].length = 0;
 	mt_extent_seal(extent, extent->acked_bytes);
-	mt_extent_cut_replicas(extent);
+	mt_extent_truncate_replicas(extent);
 	fake_run_for(NUM_MS(10));
 	cr_assert(extent->replicas[1].is_damaged);
-	cr_assert_not(extent->replicas[1].is_cut);
+	cr_assert_not(extent->replicas[1].is_truncated);
 	cr_assert_eq(fake.port.metrics[MT_METRIC_copies_damaged], 1);
 }
 
@@ -428,10 +428,10 @@ Test(mt_extent, a_copy_that_can_never_have_the_length_is_damaged)
 			.countdown = 1,
 			.rc = verdicts[i] };
 		mt_extent_seal(extent, extent->acked_bytes);
-		mt_extent_cut_replicas(extent);
+		mt_extent_truncate_replicas(extent);
 		fake_run_for(NUM_MS(10));
 		cr_assert(extent->replicas[1].is_damaged, "%d", verdicts[i]);
-		cr_assert_not(extent->replicas[1].is_cut);
+		cr_assert_not(extent->replicas[1].is_truncated);
 		cr_assert_eq(fake.port.metrics[MT_METRIC_copies_damaged], i + 1);
 	}
 }
@@ -444,13 +444,13 @@ Test(mt_extent, a_copy_that_is_not_cut_for_now_is_not_damaged)
 	node_of(extent, 1)->fault =
 	    (struct fake_fault){ .opcode = WIRE_EXTENT_TRUNCATE, .countdown = 1, .rc = -EBUSY };
 	mt_extent_seal(extent, extent->acked_bytes);
-	mt_extent_cut_replicas(extent);
+	mt_extent_truncate_replicas(extent);
 	fake_run_for(NUM_MS(10));
-	cr_assert_not(extent->replicas[1].is_damaged || extent->replicas[1].is_cut);
+	cr_assert_not(extent->replicas[1].is_damaged || extent->replicas[1].is_truncated);
 	fake_node_down(extent->replicas[1].node_id - 1, 0);
 	fake_node_up(extent->replicas[1].node_id - 1);
 	fake_run_for(NUM_MS(10));
-	cr_assert(extent->replicas[1].is_cut);
+	cr_assert(extent->replicas[1].is_truncated);
 }
 
 Test(mt_extent, a_deleted_one_is_gone_from_the_nodes_that_are_up)

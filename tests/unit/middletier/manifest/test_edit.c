@@ -406,7 +406,8 @@ Test(manifest_state, replicas_of_a_sealed_extent_change)
 
 	edit.kind = MT_EDIT_EXTENT_REPLICAS;
 	edit.replica_count = 2;
-	edit.replicas[0] = (struct mt_replica){ .node_id = 8, .incarnation = 80, .is_cut = true };
+	edit.replicas[0] =
+	    (struct mt_replica){ .node_id = 8, .incarnation = 80, .is_truncated = true };
 	edit.replicas[1] =
 	    (struct mt_replica){ .node_id = 9, .incarnation = 90, .is_damaged = true };
 	expect_contradiction(edit, "extent with new replicas was not opened");
@@ -421,7 +422,7 @@ Test(manifest_state, replicas_of_a_sealed_extent_change)
 	cr_assert_eq(state.extents[0].replica_count, 2);
 	cr_assert_eq(state.extents[0].replicas[0].node_id, 8);
 	cr_assert_eq(state.extents[0].replicas[0].incarnation, 80);
-	cr_assert_not(state.extents[0].replicas[0].is_cut);
+	cr_assert_not(state.extents[0].replicas[0].is_truncated);
 	cr_assert(state.extents[0].replicas[1].is_damaged);
 	cr_assert_eq(state.extents[0].sealed_bytes, 4096);
 }

@@ -12,26 +12,26 @@
 
 Test(pace, pressure_begins_at_half_of_the_soft_limit_and_ends_at_the_hard_one)
 {
-	cr_assert_eq(pace_pressure(0, SOFT, HARD), 0);
-	cr_assert_eq(pace_pressure(SOFT / 2, SOFT, HARD), 0);
-	cr_assert_eq(pace_pressure(SOFT * 3 / 4, SOFT, HARD), PACE_HURRY / 2);
-	cr_assert_eq(pace_pressure(SOFT, SOFT, HARD), PACE_HURRY);
-	cr_assert_eq(pace_pressure((SOFT + HARD) / 2, SOFT, HARD), 750);
-	cr_assert_eq(pace_pressure(HARD, SOFT, HARD), PACE_FULL);
-	cr_assert_eq(pace_pressure(UINT64_MAX, SOFT, HARD), PACE_FULL);
+	cr_assert_eq(mt_pace_pressure(0, SOFT, HARD), 0);
+	cr_assert_eq(mt_pace_pressure(SOFT / 2, SOFT, HARD), 0);
+	cr_assert_eq(mt_pace_pressure(SOFT * 3 / 4, SOFT, HARD), PACE_HURRY / 2);
+	cr_assert_eq(mt_pace_pressure(SOFT, SOFT, HARD), PACE_HURRY);
+	cr_assert_eq(mt_pace_pressure((SOFT + HARD) / 2, SOFT, HARD), 750);
+	cr_assert_eq(mt_pace_pressure(HARD, SOFT, HARD), PACE_FULL);
+	cr_assert_eq(mt_pace_pressure(UINT64_MAX, SOFT, HARD), PACE_FULL);
 }
 
 Test(pace, no_limit_is_no_pressure)
 {
-	cr_assert_eq(pace_pressure(UINT64_MAX, 0, 0), 0);
+	cr_assert_eq(mt_pace_pressure(UINT64_MAX, 0, 0), 0);
 }
 
 Test(pace, limits_of_a_petabyte_do_not_overflow)
 {
 	uint64_t soft = UINT64_C(1) << 50;
 
-	cr_assert_eq(pace_pressure(soft, soft, 2 * soft), PACE_HURRY);
-	cr_assert_lt(pace_pressure(2 * soft - soft / 100, soft, 2 * soft), PACE_FULL);
+	cr_assert_eq(mt_pace_pressure(soft, soft, 2 * soft), PACE_HURRY);
+	cr_assert_lt(mt_pace_pressure(2 * soft - soft / 100, soft, 2 * soft), PACE_FULL);
 }
 
 Test(pace, pressure_never_falls_when_the_log_grows)
@@ -39,7 +39,7 @@ Test(pace, pressure_never_falls_when_the_log_grows)
 	uint32_t last = 0;
 
 	for (uint64_t used = 0; used <= HARD; used += NUM_KIB(64)) {
-		uint32_t pressure = pace_pressure(used, SOFT, HARD);
+		uint32_t pressure = mt_pace_pressure(used, SOFT, HARD);
 
 		cr_assert_geq(pressure, last);
 		cr_assert_leq(pressure - last, 4, "by degrees");
@@ -54,38 +54,40 @@ Test(pace, merges_go_faster_the_longer_the_log_is)
 	uint64_t last = 0;
 
 	for (uint32_t pressure = 0; pressure < PACE_HURRY; pressure++) {
-		uint64_t rate = pace_merge_rate(pressure);
+		uint64_t rate = mt_pace_merge_rate(pressure);
 
 		cr_assert_gt(rate, last);
 		cr_assert(last == 0 || rate - last <= last / 50, "by degrees");
 		last = rate;
 	}
-	cr_assert_eq(pace_merge_rate(0), NUM_MIB(96));
-	cr_assert_eq(pace_merge_rate(200), 4 * NUM_MIB(96));
-	cr_assert_eq(pace_merge_rate(PACE_HURRY), PACE_UNLIMITED);
-	cr_assert_eq(pace_merge_rate(PACE_FULL), PACE_UNLIMITED);
+	cr_assert_eq(mt_pace_merge_rate(0), NUM_MIB(96));
+	cr_assert_eq(mt_pace_merge_rate(200), 4 * NUM_MIB(96));
+	cr_assert_eq(mt_pace_merge_rate(PACE_HURRY), PACE_UNLIMITED);
+	cr_assert_eq(mt_pace_merge_rate(PACE_FULL), PACE_UNLIMITED);
 }
 
 Test(pace, a_turn_of_the_loop_has_fewest_jobs_while_somebody_writes_and_the_log_is_short)
 {
-	uint32_t busy = pace_turn_jobs(0, 1, false), hurry = pace_turn_jobs(PACE_HURRY, 1, false);
+	uint32_t busy = mt_pace_turn_jobs(0, 1, false),
+		 hurry = mt_pace_turn_jobs(PACE_HURRY, 1, false);
 
 	cr_assert_geq(busy, 1);
-	cr_assert_eq(pace_turn_jobs(PACE_HURRY - 1, 1000, false), busy);
+	cr_assert_eq(mt_pace_turn_jobs(PACE_HURRY - 1, 1000, false), busy);
 	cr_assert_lt(busy, hurry);
-	cr_assert_lt(hurry, pace_turn_jobs(PACE_HURRY, 0, false));
-	cr_assert_gt(pace_turn_jobs(PACE_FULL, 1, false), hurry);
-	cr_assert_eq(pace_turn_jobs(PACE_FULL, 0, false), pace_turn_jobs(PACE_FULL, 1, false));
+	cr_assert_lt(hurry, mt_pace_turn_jobs(PACE_HURRY, 0, false));
+	cr_assert_gt(mt_pace_turn_jobs(PACE_FULL, 1, false), hurry);
+	cr_assert_eq(mt_pace_turn_jobs(PACE_FULL, 0, false),
+	    mt_pace_turn_jobs(PACE_FULL, 1, false));
 }
 
 /* However long the log is: what a turn lasts is what a write of the latency class waits. */
 Test(pace, beside_the_latency_class_a_turn_of_the_loop_has_fewest_jobs_always)
 {
-	uint32_t busy = pace_turn_jobs(0, 1, false);
+	uint32_t busy = mt_pace_turn_jobs(0, 1, false);
 
 	for (uint32_t pressure = 0; pressure <= PACE_FULL; pressure += 50) {
-		cr_assert_eq(pace_turn_jobs(pressure, 0, true), busy);
-		cr_assert_eq(pace_turn_jobs(pressure, 1000, true), busy);
+		cr_assert_eq(mt_pace_turn_jobs(pressure, 0, true), busy);
+		cr_assert_eq(mt_pace_turn_jobs(pressure, 1000, true), busy);
 	}
 }
 
@@ -97,7 +99,7 @@ Test(pace, the_drain_is_known_after_a_second_under_pressure)
 
 	for (uint32_t i = 0; i < 11; i++) {
 		cr_assert_eq(drain.rate, 0);
-		pace_drain_note(&drain, NUM_S(5) + i * NUM_MS(100), NUM_MIB(4), PACE_HURRY);
+		mt_pace_drain_note(&drain, NUM_S(5) + i * NUM_MS(100), NUM_MIB(4), PACE_HURRY);
 	}
 	cr_assert_eq(drain.rate, NUM_MIB(40));
 }
@@ -107,11 +109,11 @@ Test(pace, what_goes_while_merges_have_pauses_says_nothing)
 	struct pace_drain drain = { 0 };
 
 	for (uint32_t i = 0; i < 100; i++)
-		pace_drain_note(&drain, NUM_S(1 + i), NUM_MIB(1), PACE_HURRY - 1);
+		mt_pace_drain_note(&drain, NUM_S(1 + i), NUM_MIB(1), PACE_HURRY - 1);
 	cr_assert_eq(drain.rate, 0);
-	pace_drain_note(&drain, NUM_S(200), NUM_MIB(500), PACE_HURRY);
+	mt_pace_drain_note(&drain, NUM_S(200), NUM_MIB(500), PACE_HURRY);
 	cr_assert_eq(drain.rate, 0, "it is measured from here on");
-	pace_drain_note(&drain, NUM_S(202), NUM_MIB(20), PACE_HURRY);
+	mt_pace_drain_note(&drain, NUM_S(202), NUM_MIB(20), PACE_HURRY);
 	cr_assert_eq(drain.rate, NUM_MIB(10));
 }
 
@@ -119,12 +121,12 @@ Test(pace, the_drain_follows_what_is_measured)
 {
 	struct pace_drain drain = { 0 };
 
-	pace_drain_note(&drain, NUM_S(1), 0, PACE_HURRY);
-	pace_drain_note(&drain, NUM_S(2), NUM_MIB(40), PACE_FULL);
-	pace_drain_note(&drain, NUM_S(3), NUM_MIB(80), PACE_FULL);
+	mt_pace_drain_note(&drain, NUM_S(1), 0, PACE_HURRY);
+	mt_pace_drain_note(&drain, NUM_S(2), NUM_MIB(40), PACE_FULL);
+	mt_pace_drain_note(&drain, NUM_S(3), NUM_MIB(80), PACE_FULL);
 	cr_assert_eq(drain.rate, NUM_MIB(50), "a quarter of the way");
 	for (uint32_t i = 4; i < 40; i++)
-		pace_drain_note(&drain, NUM_S(i), NUM_MIB(80), PACE_FULL);
+		mt_pace_drain_note(&drain, NUM_S(i), NUM_MIB(80), PACE_FULL);
 	cr_assert_gt(drain.rate, NUM_MIB(79));
 }
 
@@ -133,9 +135,9 @@ Test(pace, a_log_that_does_not_drain_still_lets_something_in)
 	struct pace_drain drain = { 0 };
 
 	for (uint32_t i = 1; i < 100; i++)
-		pace_drain_note(&drain, NUM_S(i), 0, PACE_FULL);
+		mt_pace_drain_note(&drain, NUM_S(i), 0, PACE_FULL);
 	cr_assert_eq(drain.rate, NUM_MIB(1));
-	cr_assert_eq(pace_write_rate(PACE_FULL, drain.rate, 0), NUM_MIB(1));
+	cr_assert_eq(mt_pace_write_rate(PACE_FULL, drain.rate, 0), NUM_MIB(1));
 }
 
 /* ---- writes ---- */
@@ -144,9 +146,9 @@ Test(pace, writes_are_slowed_by_degrees_behind_the_soft_limit_only)
 {
 	uint64_t last = UINT64_MAX;
 
-	cr_assert_eq(pace_write_rate(PACE_HURRY - 1, NUM_MIB(40), SOFT), PACE_UNLIMITED);
+	cr_assert_eq(mt_pace_write_rate(PACE_HURRY - 1, NUM_MIB(40), SOFT), PACE_UNLIMITED);
 	for (uint32_t pressure = PACE_HURRY; pressure <= PACE_FULL; pressure++) {
-		uint64_t rate = pace_write_rate(pressure, NUM_MIB(40), 0);
+		uint64_t rate = mt_pace_write_rate(pressure, NUM_MIB(40), 0);
 
 		cr_assert_leq(rate, last);
 		cr_assert(last == UINT64_MAX || last - rate <= last / 100, "by degrees");
@@ -156,21 +158,21 @@ Test(pace, writes_are_slowed_by_degrees_behind_the_soft_limit_only)
 
 Test(pace, writes_come_as_fast_as_the_log_drains_a_quarter_of_the_way_between_the_limits)
 {
-	cr_assert_float_eq((double)pace_write_rate(625, 40000000, 0), 40e6, 1e5);
+	cr_assert_float_eq((double)mt_pace_write_rate(625, 40000000, 0), 40e6, 1e5);
 }
 
 Test(pace, half_of_what_the_log_drains_is_never_slowed_down)
 {
 	for (uint32_t pressure = 0; pressure <= PACE_FULL; pressure++)
-		cr_assert_geq(pace_write_rate(pressure, 40000000, 0), 20000000);
+		cr_assert_geq(mt_pace_write_rate(pressure, 40000000, 0), 20000000);
 }
 
 Test(pace, the_room_that_is_left_lasts_where_it_is_not_known_how_fast_the_log_drains)
 {
-	cr_assert_eq(pace_write_rate(PACE_HURRY - 1, 0, NUM_MIB(32)), PACE_UNLIMITED);
-	cr_assert_eq(pace_write_rate(PACE_HURRY, 0, NUM_MIB(32)), NUM_MIB(32));
-	cr_assert_eq(pace_write_rate(750, 0, NUM_MIB(16)), NUM_MIB(16));
-	cr_assert_eq(pace_write_rate(PACE_FULL, 0, 0), NUM_MIB(1));
+	cr_assert_eq(mt_pace_write_rate(PACE_HURRY - 1, 0, NUM_MIB(32)), PACE_UNLIMITED);
+	cr_assert_eq(mt_pace_write_rate(PACE_HURRY, 0, NUM_MIB(32)), NUM_MIB(32));
+	cr_assert_eq(mt_pace_write_rate(750, 0, NUM_MIB(16)), NUM_MIB(16));
+	cr_assert_eq(mt_pace_write_rate(PACE_FULL, 0, 0), NUM_MIB(1));
 }
 
 /*
@@ -184,15 +186,15 @@ Test(pace, a_first_load_never_stands_still)
 	struct pace_drain drain = { 0 };
 
 	for (uint64_t ms = 1; ms < 30000; ms++) {
-		uint32_t pressure = pace_pressure(used, SOFT, HARD);
-		uint64_t rate = pace_write_rate(pressure, drain.rate, HARD - used);
+		uint32_t pressure = mt_pace_pressure(used, SOFT, HARD);
+		uint64_t rate = mt_pace_write_rate(pressure, drain.rate, HARD - used);
 		uint64_t before = written;
 
 		/* 128 MiB a second is all that they can. */
 		for (uint32_t i = 0; i < 2 && paid_ns <= ms * NUM_MS(1) && used < HARD; i++) {
 			used += NUM_KIB(64);
 			written += NUM_KIB(64);
-			paid_ns = pace_pay(paid_ns, ms * NUM_MS(1), NUM_KIB(64), rate);
+			paid_ns = mt_pace_pay(paid_ns, ms * NUM_MS(1), NUM_KIB(64), rate);
 		}
 		gap_ms = written > before ? 0 : gap_ms + 1;
 		gap_ms_max = num_max(gap_ms, gap_ms_max);
@@ -202,8 +204,8 @@ Test(pace, a_first_load_never_stands_still)
 		}
 		if (merge_ms == ms) {
 			for (; merged >= NUM_MIB(4); merged -= NUM_MIB(4), used -= NUM_MIB(4))
-				pace_drain_note(&drain, ms * NUM_MS(1), NUM_MIB(4),
-				    pace_pressure(used, SOFT, HARD));
+				mt_pace_drain_note(&drain, ms * NUM_MS(1), NUM_MIB(4),
+				    mt_pace_pressure(used, SOFT, HARD));
 			merge_ms = 0;
 		}
 	}
@@ -221,12 +223,12 @@ Test(pace, the_log_settles_between_its_limits)
 		struct pace_drain drain = { 0 };
 
 		for (ms = 1; ms < 60000; ms++) {
-			uint32_t pressure = pace_pressure(used, SOFT, HARD);
-			uint64_t rate = pace_write_rate(pressure, drain.rate, HARD - used);
+			uint32_t pressure = mt_pace_pressure(used, SOFT, HARD);
+			uint64_t rate = mt_pace_write_rate(pressure, drain.rate, HARD - used);
 
 			while (paid_ns <= ms * NUM_MS(1) && used < HARD) {
 				used += NUM_KIB(64);
-				paid_ns = pace_pay(paid_ns, ms * NUM_MS(1), NUM_KIB(64), rate);
+				paid_ns = mt_pace_pay(paid_ns, ms * NUM_MS(1), NUM_KIB(64), rate);
 				if (rate == PACE_UNLIMITED)
 					break; /* 64 MiB a second is all that they can */
 			}
@@ -234,7 +236,7 @@ Test(pace, the_log_settles_between_its_limits)
 			if (freed >= NUM_MIB(4)) { /* an extent */
 				used -= NUM_MIB(4);
 				freed = 0;
-				pace_drain_note(&drain, ms * NUM_MS(1), NUM_MIB(4), pressure);
+				mt_pace_drain_note(&drain, ms * NUM_MS(1), NUM_MIB(4), pressure);
 			}
 			if (ms > 40000)
 				cr_assert_lt(used, HARD, "%lu: full", (unsigned long)drains[i]);
@@ -247,20 +249,20 @@ Test(pace, the_log_settles_between_its_limits)
 
 Test(pace, what_is_taken_is_paid_for_in_time)
 {
-	uint64_t paid_ns = pace_pay(NUM_S(10), NUM_S(10), 1000000, 10000000);
+	uint64_t paid_ns = mt_pace_pay(NUM_S(10), NUM_S(10), 1000000, 10000000);
 
 	cr_assert_eq(paid_ns, NUM_S(10) + NUM_MS(100));
-	cr_assert_eq(pace_pay(paid_ns, NUM_S(10), 1000000, 10000000), paid_ns + NUM_MS(100));
+	cr_assert_eq(mt_pace_pay(paid_ns, NUM_S(10), 1000000, 10000000), paid_ns + NUM_MS(100));
 }
 
 Test(pace, what_was_not_used_is_not_kept)
 {
-	uint64_t paid_ns = pace_pay(NUM_S(1), NUM_S(10), 1000000, 10000000);
+	uint64_t paid_ns = mt_pace_pay(NUM_S(1), NUM_S(10), 1000000, 10000000);
 
 	cr_assert_lt(NUM_S(10), paid_ns);
 	cr_assert_leq(paid_ns, NUM_S(10) + NUM_MS(100));
 	cr_assert_geq(paid_ns, NUM_S(10) + NUM_MS(90));
-	cr_assert_lt(pace_pay(0, 0, 1000, 1000000000), NUM_MS(1), "the clock's beginning");
+	cr_assert_lt(mt_pace_pay(0, 0, 1000, 1000000000), NUM_MS(1), "the clock's beginning");
 }
 
 Test(pace, no_more_than_a_second_is_ever_owed)
@@ -268,11 +270,11 @@ Test(pace, no_more_than_a_second_is_ever_owed)
 	uint64_t paid_ns = 0;
 
 	for (uint32_t i = 0; i < 100; i++)
-		paid_ns = pace_pay(paid_ns, NUM_S(10), 1000000, 10000000);
+		paid_ns = mt_pace_pay(paid_ns, NUM_S(10), 1000000, 10000000);
 	cr_assert_eq(paid_ns, NUM_S(11));
 }
 
 Test(pace, without_a_limit_nothing_is_to_be_paid)
 {
-	cr_assert_leq(pace_pay(0, NUM_S(10), UINT64_MAX, PACE_UNLIMITED), NUM_S(10));
+	cr_assert_leq(mt_pace_pay(0, NUM_S(10), UINT64_MAX, PACE_UNLIMITED), NUM_S(10));
 }

@@ -317,7 +317,7 @@ Test(room, the_chunk_with_the_most_generations_of_runs_is_the_crowded_one)
 	struct mt_run like = { .length_bytes = 4096 };
 
 	add_flushed_chunks(3);
-	cr_assert_null(compact_crowded(&fake.shard));
+	cr_assert_null(mt_compact_crowded(&fake.shard));
 	like.extent_index = fake_runs.extent->index;
 	for (uint32_t i = 0; i < 6; i++) {
 		like.flushed_sequence = 2 + i / 3;
@@ -330,10 +330,10 @@ Test(room, the_chunk_with_the_most_generations_of_runs_is_the_crowded_one)
 		    &like));
 	}
 	/* Two generations each, of two, three and four runs. */
-	cr_assert_not_null(compact_crowded(&fake.shard));
+	cr_assert_not_null(mt_compact_crowded(&fake.shard));
 	like.flushed_sequence = 9;
 	cr_assert_not_null(mt_index_add_run(fake.shard.block_index, UINT64_C(1) << 40 | 1, &like));
-	cr_assert_eq(compact_crowded(&fake.shard)->chunk->number & 3, 1);
+	cr_assert_eq(mt_compact_crowded(&fake.shard)->chunk->number & 3, 1);
 }
 
 /* ---- full nodes ---- */

@@ -164,7 +164,7 @@ model_flush(struct model *m, struct model_chunk *chunk)
 	uint64_t bytes[MODEL_RUNS_MAX];
 	struct tiers_group group = model_group(chunk, bytes, true);
 	struct tiers_total total = model_total(m);
-	uint32_t count = tiers_take(&group, tiers_is_dirty(&total));
+	uint32_t count = mt_tiers_take(&group, mt_tiers_is_dirty(&total));
 
 	if (count == 0) { /* a new run before the others */
 		memmove(&chunk->runs[1], &chunk->runs[0],
@@ -184,13 +184,13 @@ model_compact(struct model *m)
 	struct model_chunk *worst = NULL;
 	uint32_t worst_garbage = 0;
 
-	while (tiers_is_overdue(&total)) {
+	while (mt_tiers_is_overdue(&total)) {
 		worst = NULL;
 		worst_garbage = 0;
 		for (uint32_t c = 0; c < m->chunk_count; c++) {
 			uint64_t bytes[MODEL_RUNS_MAX];
 			struct tiers_group group = model_group(&m->chunks[c], bytes, false);
-			uint32_t garbage = tiers_garbage(&group);
+			uint32_t garbage = mt_tiers_garbage(&group);
 
 			if (garbage > worst_garbage) {
 				worst_garbage = garbage;
@@ -202,7 +202,7 @@ model_compact(struct model *m)
 		model_merge(m, worst, worst->layer_keys > 0, 0, worst->run_count);
 		total = model_total(m);
 	}
-	while (tiers_is_holey(&total)) {
+	while (mt_tiers_is_holey(&total)) {
 		uint32_t extent = 0;
 		double worst_dead = 0;
 
@@ -342,9 +342,9 @@ Test(tiers, nothing_is_taken_while_runs_are_few_and_garbage_is_little)
 	uint64_t bytes[] = { 10, 10, 100 };
 	struct tiers_group group = { bytes, 3, 10, 100 };
 
-	cr_assert_eq(tiers_garbage(&group), 300);
-	cr_assert_eq(tiers_take(&group, true), 0);
-	cr_assert_eq(tiers_take(&group, false), 0);
+	cr_assert_eq(mt_tiers_garbage(&group), 300);
+	cr_assert_eq(mt_tiers_take(&group, true), 0);
+	cr_assert_eq(mt_tiers_take(&group, false), 0);
 }
 
 Test(tiers, a_chunk_that_is_mostly_garbage_is_taken_whole)
@@ -352,10 +352,10 @@ Test(tiers, a_chunk_that_is_mostly_garbage_is_taken_whole)
 	uint64_t bytes[] = { 40, 50, 100 };
 	struct tiers_group group = { bytes, 3, 10, 100 };
 
-	cr_assert_eq(tiers_take(&group, true), 3);
-	cr_assert_eq(tiers_take(&group, false), 0);
+	cr_assert_eq(mt_tiers_take(&group, true), 3);
+	cr_assert_eq(mt_tiers_take(&group, false), 0);
 	group.layer_bytes = 80;
-	cr_assert_eq(tiers_take(&group, false), 3);
+	cr_assert_eq(mt_tiers_take(&group, false), 3);
 }
 
 Test(tiers, too_many_runs_are_merged_as_far_as_they_are_of_a_size)
@@ -365,17 +365,17 @@ Test(tiers, too_many_runs_are_merged_as_far_as_they_are_of_a_size)
 
 	for (uint32_t i = 0; i < TIERS_RUNS_MAX; i++)
 		bytes[i] = i < 5 ? 1 : 1000;
-	cr_assert_eq(tiers_take(&group, true), 5);
+	cr_assert_eq(mt_tiers_take(&group, true), 5);
 	group.run_count--;
-	cr_assert_eq(tiers_take(&group, true), 0);
+	cr_assert_eq(mt_tiers_take(&group, true), 0);
 }
 
 Test(tiers, a_chunk_without_runs_has_no_garbage)
 {
 	struct tiers_group group = { NULL, 0, 10, 0 };
 
-	cr_assert_eq(tiers_garbage(&group), 0);
-	cr_assert_eq(tiers_take(&group, true), 0);
+	cr_assert_eq(mt_tiers_garbage(&group), 0);
+	cr_assert_eq(mt_tiers_take(&group, true), 0);
 }
 
 Test(tiers, what_is_live_is_guessed_from_the_oldest_run)
@@ -383,16 +383,16 @@ Test(tiers, what_is_live_is_guessed_from_the_oldest_run)
 	uint64_t bytes[] = { 50, 100 };
 	struct tiers_group group = { bytes, 2, 0, 0 };
 
-	cr_assert_eq(tiers_garbage(&group), 500);
+	cr_assert_eq(mt_tiers_garbage(&group), 500);
 }
 
 Test(tiers, extents_are_cleared_when_much_of_them_is_dead)
 {
 	struct tiers_total total = { 1000, 1000, 1400, 100 };
 
-	cr_assert(tiers_is_holey(&total));
+	cr_assert(mt_tiers_is_holey(&total));
 	total.extent_bytes = 1100;
-	cr_assert_not(tiers_is_holey(&total));
+	cr_assert_not(mt_tiers_is_holey(&total));
 	total = (struct tiers_total){ 1000, 1100, 1500, 1000 };
-	cr_assert_not(tiers_is_holey(&total)); /* a slot or two are always open */
+	cr_assert_not(mt_tiers_is_holey(&total)); /* a slot or two are always open */
 }

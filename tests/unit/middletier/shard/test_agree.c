@@ -173,11 +173,11 @@ Test(agree, goes_on_without_a_node_after_a_while)
 	extent = find_log();
 	cr_assert_eq(extent->sealed_bytes, end_bytes);
 	cr_assert_not(replica_on(extent, node_of(2))->is_damaged);
-	cr_assert_not(replica_on(extent, node_of(2))->is_cut);
+	cr_assert_not(replica_on(extent, node_of(2))->is_truncated);
 	/* It comes back, and is told. */
 	mt_rig_node_start(rig, node_of(2));
 	mt_rig_run(rig, NUM_S(5));
-	cr_assert(replica_on(extent, node_of(2))->is_cut);
+	cr_assert(replica_on(extent, node_of(2))->is_truncated);
 	cr_assert_neq(freeze_at(node_of(2)).flags & WIRE_FLAG_SEALED, 0);
 	cr_assert_eq(freeze_at(node_of(2)).offset_bytes, end_bytes);
 }
@@ -230,7 +230,7 @@ Test(agree, a_tail_that_only_the_absent_has_is_cut_off)
 	cr_assert_eq(known(7), 0);
 	mt_rig_node_start(rig, node_of(2));
 	mt_rig_run(rig, NUM_S(5));
-	cr_assert(replica_on(find_log(), node_of(2))->is_cut);
+	cr_assert(replica_on(find_log(), node_of(2))->is_truncated);
 	cr_assert_eq(freeze_at(node_of(2)).offset_bytes, end_bytes);
 	mt_rig_gateway_restart(rig);
 	expect_log();
@@ -252,7 +252,7 @@ Test(agree, an_absent_copy_that_is_shorter_does_not_count_when_it_returns)
 	mt_rig_run(rig, NUM_S(5));
 	cr_assert(find_log()->replicas[2].is_damaged ||
 	    replica_on(find_log(), node_of(2)) == NULL ||
-	    replica_on(find_log(), node_of(2))->is_cut);
+	    replica_on(find_log(), node_of(2))->is_truncated);
 	/* The others go, one after the other: what was seen is seen still. */
 	for (uint32_t i = 0; i < 3; i++) {
 		restart_without(1u << i);
@@ -396,7 +396,7 @@ Test(agree, too_few_copies_become_enough_on_a_further_node)
 	cr_assert_eq(known(56), 58);
 	extent = find_log();
 	cr_assert_not_null(replica_on(extent, further_node()));
-	cr_assert(replica_on(extent, further_node())->is_cut);
+	cr_assert(replica_on(extent, further_node())->is_truncated);
 	cr_assert_eq(freeze_at(further_node()).offset_bytes, end_bytes);
 	/* With it alone, of those that have it. */
 	mt_rig_gateway_kill(rig);
@@ -610,7 +610,7 @@ Test(agree, lengths_that_two_dead_take_overs_cut_do_not_block_the_third)
 	cr_assert_eq(known(7), 9);
 	cr_assert_eq(find_log()->sealed_bytes, long_bytes);
 	cr_assert(replica_on(find_log(), node_of(1))->is_damaged);
-	cr_assert(replica_on(find_log(), node_of(2))->is_cut);
+	cr_assert(replica_on(find_log(), node_of(2))->is_truncated);
 }
 
 /* ---- by dice ---- */

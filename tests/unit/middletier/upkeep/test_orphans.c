@@ -13,7 +13,7 @@
 #include "middletier/extent/node_link.h"
 #include "middletier/gateway/gateway.h"
 #include "middletier/manifest/edit.h"
-#include "middletier/port/port_snapshot.h"
+#include "middletier/port/port_status.h"
 #include "middletier/upkeep/orphans.h"
 #include "middletier/upkeep/sweep.h"
 #include "middletier/upkeep/upkeep.h"
@@ -196,12 +196,12 @@ Test(orphans, an_operator_confirms)
 		(void)make_orphan(i % NODES, 1000 + i);
 	mt_rig_run(rig, 3 * INTERVAL_NS);
 	cr_assert_eq(deleted_count(), 0);
-	cr_assert_eq(sweep_confirm(sweep()), 100);
+	cr_assert_eq(mt_sweep_confirm(sweep()), 100);
 	late = make_orphan(0, 2000);
 	mt_rig_run(rig, 3 * INTERVAL_NS);
 	cr_assert_eq(deleted_count(), 100);
 	cr_assert(is_there(0, &late), "nobody has confirmed this one");
-	cr_assert_eq(sweep_confirm(sweep()), 1);
+	cr_assert_eq(mt_sweep_confirm(sweep()), 1);
 }
 
 /* Its node was away when this owner deleted it: it knows what it has given up. */
@@ -259,7 +259,7 @@ Test(orphans, what_is_remembered_is_bounded)
 		(void)make_orphan(i % NODES, 1000 + i);
 	mt_rig_run(rig, 3 * INTERVAL_NS);
 	cr_assert_eq(sweep()->orphans.count, MT_ORPHANS_MAX);
-	cr_assert_eq(sweep_confirm(sweep()), MT_ORPHANS_MAX);
+	cr_assert_eq(mt_sweep_confirm(sweep()), MT_ORPHANS_MAX);
 	mt_rig_run(rig, 5 * INTERVAL_NS);
 	cr_assert_eq(deleted_count(), MT_ORPHANS_MAX);
 	/* Those that did not fit have begun to wait. */
@@ -269,10 +269,10 @@ Test(orphans, what_is_remembered_is_bounded)
 Test(orphans, they_are_listed)
 {
 	struct extent_id orphan = make_orphan(1, 1000);
-	struct mt_port_snapshot snapshot = { .orphan_count = 0 };
+	struct mt_port_status snapshot = { .orphan_count = 0 };
 
 	mt_rig_run(rig, 5 * INTERVAL_NS);
-	mt_port_snapshot_orphans(mt_rig_port(rig), false, &snapshot);
+	mt_port_status_orphans(mt_rig_port(rig), false, &snapshot);
 	cr_assert_eq(snapshot.orphan_total, 1);
 	cr_assert_eq(snapshot.orphan_count, 1);
 	cr_assert_eq(snapshot.confirmed_count, 0);
@@ -281,12 +281,12 @@ Test(orphans, they_are_listed)
 	cr_assert_geq(snapshot.orphans[0].age_ns, 3 * INTERVAL_NS);
 	cr_assert_eq(snapshot.orphans[0].age_ns + snapshot.orphans[0].left_ns, GRACE_NS);
 	cr_assert_not(snapshot.orphans[0].is_held);
-	mt_port_snapshot_fini(&snapshot);
-	mt_port_snapshot_orphans(mt_rig_port(rig), true, &snapshot);
+	mt_port_status_fini(&snapshot);
+	mt_port_status_orphans(mt_rig_port(rig), true, &snapshot);
 	cr_assert_eq(snapshot.confirmed_count, 1);
 	cr_assert(snapshot.orphans[0].is_confirmed);
 	cr_assert_eq(snapshot.orphans[0].left_ns, 0);
-	mt_port_snapshot_fini(&snapshot);
+	mt_port_status_fini(&snapshot);
 	mt_rig_run(rig, 2 * INTERVAL_NS);
 	cr_assert_not(is_there(1, &orphan));
 }

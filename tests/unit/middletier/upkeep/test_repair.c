@@ -377,7 +377,7 @@ scrub(void)
 {
 	uint64_t count = metric(MT_METRIC_scrubs_done) + 1;
 
-	mt_scrub_start(mt_rig_shard(rig, 0));
+	mt_scrub_now(mt_rig_shard(rig, 0));
 	cr_assert(mt_rig_run_until(rig, has_scrubbed, &count));
 }
 
@@ -577,7 +577,7 @@ Test(repair, nodes_that_come_and_go)
 		mt_rig_node_kill(rig, i % 5, i % 2 == 0);
 		mt_rig_run(rig, REPAIR_AFTER_NS + NUM_S(i));
 		if (i % 3 == 0)
-			mt_scrub_start(mt_rig_shard(rig, 0));
+			mt_scrub_now(mt_rig_shard(rig, 0));
 		if (i % 4 == 1)
 			mt_rig_node_blank(rig, i % 5);
 		mt_rig_node_start(rig, i % 5);

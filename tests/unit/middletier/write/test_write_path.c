@@ -400,7 +400,7 @@ Test(write_path, a_broken_log_is_sealed_before_anything_is_sent_again)
 	cr_assert_eq(fake.edits[2].kind, MT_EDIT_EXTENT_OPENED);
 	cr_assert_eq(fake.edits[2].replica_count, 3);
 	fake_run_for(NUM_MS(5));
-	cr_assert(old->replicas[0].is_cut);
+	cr_assert(old->replicas[0].is_truncated);
 	fake_expect(1, 2);
 }
 
@@ -590,7 +590,7 @@ Test(write_path, a_full_log_rolls_over)
 			const struct mt_extent *extent = fake.shard.extents[i];
 
 			cr_assert_eq(extent->sm.state, MT_EXTENT_SEALED);
-			cr_assert(extent->replicas[0].is_cut);
+			cr_assert(extent->replicas[0].is_truncated);
 			cr_assert_gt(extent->sealed_bytes, 0);
 		}
 		for (uint32_t i = 0; i < 50; i++)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * port_snapshot.h -- what `cleave status` and the metrics are told of a port, copied on its thread
+ * port_status.h -- what `cleave status` and the metrics are told of a port, copied on its thread
  */
-#ifndef CLEAVE_MIDDLETIER_PORT_PORT_SNAPSHOT_H
-#define CLEAVE_MIDDLETIER_PORT_PORT_SNAPSHOT_H
+#ifndef CLEAVE_MIDDLETIER_PORT_PORT_STATUS_H
+#define CLEAVE_MIDDLETIER_PORT_PORT_STATUS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,7 +17,7 @@
 struct mt_port;
 
 /* A port's report about itself. */
-struct mt_shard_snapshot {
+struct mt_shard_status {
 	uint32_t index;
 	enum mt_wait wait;
 	enum mt_shard_state state;
@@ -36,7 +36,7 @@ struct mt_shard_snapshot {
 	uint64_t run_extent_bytes; /* of the extents that they are in */
 };
 
-struct mt_link_snapshot {
+struct mt_link_status {
 	uint32_t node_id;
 	enum mt_link_state state;
 	bool is_up;
@@ -44,18 +44,18 @@ struct mt_link_snapshot {
 	char trouble[MT_TROUBLE_BYTES]; /* why it is not up */
 };
 
-struct mt_port_snapshot {
+struct mt_port_status {
 	uint32_t shard_count, link_count, session_count;
 	uint32_t asked_session_count; /* live sessions of the volume that was asked about */
 	uint32_t asked_writer_count;  /* of them, of the attach that was asked about */
 	uint32_t asked_reader_count;  /* and those that are read-only */
 	uint32_t receives_free;
-	uint64_t run_index_bytes;         /* in memory, of --index-cache */
-	struct mt_shard_snapshot *shards; /* NULL: out of memory, or none yet */
-	struct mt_link_snapshot *links;
+	uint64_t run_index_bytes;       /* in memory, of --index-cache */
+	struct mt_shard_status *shards; /* NULL: out of memory, or none yet */
+	struct mt_link_status *links;
 	struct mt_usage usage; /* MT_ASK_USAGE */
 	/* MT_ASK_SWEEP: the first of them; NULL: none. */
-	struct mt_orphan_snapshot {
+	struct mt_orphan_status {
 		struct extent_id id;
 		uint32_t node_id;
 		uint64_t incarnation;
@@ -65,12 +65,12 @@ struct mt_port_snapshot {
 	uint32_t orphan_count, orphan_total; /* listed here; there are */
 	uint32_t confirmed_count;
 };
-/* mt_port_snapshot_orphans -- @must_confirm: and those that wait may go now. */
-void mt_port_snapshot_orphans(struct mt_port *port, bool must_confirm,
-    struct mt_port_snapshot *snapshot);
-/* mt_port_snapshot_take -- on the port's thread. What there is no memory for stays NULL. */
-void mt_port_snapshot_take(struct mt_port *port, struct mt_port_snapshot *ret_snapshot);
-/* mt_port_snapshot_fini -- any thread; also of one that is all zeros. */
-void mt_port_snapshot_fini(struct mt_port_snapshot *snapshot);
+/* mt_port_status_orphans -- @must_confirm: and those that wait may go now. */
+void mt_port_status_orphans(struct mt_port *port, bool must_confirm,
+    struct mt_port_status *snapshot);
+/* mt_port_status_take -- on the port's thread. What there is no memory for stays NULL. */
+void mt_port_status_take(struct mt_port *port, struct mt_port_status *ret_snapshot);
+/* mt_port_status_fini -- any thread; also of one that is all zeros. */
+void mt_port_status_fini(struct mt_port_status *snapshot);
 
-#endif /* CLEAVE_MIDDLETIER_PORT_PORT_SNAPSHOT_H */
+#endif /* CLEAVE_MIDDLETIER_PORT_PORT_STATUS_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* port_snapshot.c -- what `cleave status` and the metrics are told of a port, copied on its thread */
+/* port_status.c -- what `cleave status` and the metrics are told of a port, copied on its thread */
 #include <string.h>
 
 #include "base/check.h"
@@ -18,7 +18,7 @@
 #include "index/ring.h"
 #include "index/run_index.h"
 #include "merge/flush.h"
-#include "port/port_snapshot.h"
+#include "port/port_status.h"
 #include "port/waits.h"
 #include "shard/takeover.h"
 #include "upkeep/orphans.h"
@@ -26,7 +26,7 @@
 #include "upkeep/upkeep.h"
 
 static void
-snapshot_shard(const struct mt_shard *shard, struct mt_shard_snapshot *ret_snapshot)
+snapshot_shard(const struct mt_shard *shard, struct mt_shard_status *ret_snapshot)
 {
 	uint32_t extent_count = 0, counts[EXTENT_MANIFEST + 1] = { 0 };
 	struct mt_flush_totals runs;
@@ -38,7 +38,7 @@ snapshot_shard(const struct mt_shard *shard, struct mt_shard_snapshot *ret_snaps
 		if (shard->extents[i] != NULL)
 			counts[shard->extents[i]->kind]++;
 	}
-	*ret_snapshot = (struct mt_shard_snapshot){
+	*ret_snapshot = (struct mt_shard_status){
 		.index = shard->index,
 		.wait = mt_shard_wait(shard),
 		.state = (enum mt_shard_state)shard->sm.state,
@@ -67,9 +67,9 @@ snapshot_shard(const struct mt_shard *shard, struct mt_shard_snapshot *ret_snaps
 }
 
 void
-mt_port_snapshot_take(struct mt_port *port, struct mt_port_snapshot *ret_snapshot)
+mt_port_status_take(struct mt_port *port, struct mt_port_status *ret_snapshot)
 {
-	struct mt_port_snapshot *snapshot = ret_snapshot;
+	struct mt_port_status *snapshot = ret_snapshot;
 	struct loop_link *link, *next;
 
 	snapshot->shards = mt_calloc(num_max(port->shard_count, 1), sizeof(*snapshot->shards));
@@ -86,7 +86,7 @@ mt_port_snapshot_take(struct mt_port *port, struct mt_port_snapshot *ret_snapsho
 	for (uint32_t i = 0; i < port->link_count && snapshot->links != NULL; i++) {
 		const struct mt_link *node = &port->links[i];
 
-		snapshot->links[i] = (struct mt_link_snapshot){
+		snapshot->links[i] = (struct mt_link_status){
 			.node_id = node->node_id,
 			.state = (enum mt_link_state)node->sm.state,
 			.is_up = mt_link_is_up(node),
@@ -100,13 +100,13 @@ mt_port_snapshot_take(struct mt_port *port, struct mt_port_snapshot *ret_snapsho
 
 static void
 snapshot_orphan(const struct mt_orphans *orphans, const struct mt_orphan *from,
-    struct mt_orphan_snapshot *ret_orphan)
+    struct mt_orphan_status *ret_orphan)
 {
 	uint64_t now_ns = loop_now_ns(orphans->shard->port->loop);
 	uint64_t ripe_ns = mt_orphans_ripe_ns(orphans, from);
 
 	assert(now_ns >= from->since_ns);
-	*ret_orphan = (struct mt_orphan_snapshot){ .id = extent_id_unpack(from->extent),
+	*ret_orphan = (struct mt_orphan_status){ .id = extent_id_unpack(from->extent),
 		.node_id = from->node_id,
 		.incarnation = from->incarnation,
 		.age_ns = now_ns - from->since_ns,
@@ -116,7 +116,7 @@ snapshot_orphan(const struct mt_orphans *orphans, const struct mt_orphan *from,
 }
 
 void
-mt_port_snapshot_orphans(struct mt_port *port, bool must_confirm, struct mt_port_snapshot *snapshot)
+mt_port_status_orphans(struct mt_port *port, bool must_confirm, struct mt_port_status *snapshot)
 {
 	assert(snapshot->orphans == NULL);
 	snapshot->orphans = mt_calloc(MT_ORPHANS_LIST_MAX, sizeof(*snapshot->orphans));
@@ -128,7 +128,7 @@ mt_port_snapshot_orphans(struct mt_port *port, bool must_confirm, struct mt_port
 		if (!upkeep->is_running)
 			continue;
 		if (must_confirm)
-			snapshot->confirmed_count += sweep_confirm(&upkeep->sweep);
+			snapshot->confirmed_count += mt_sweep_confirm(&upkeep->sweep);
 		for (uint32_t k = 0; k < orphans->count; k++) {
 			const struct mt_orphan *from = &orphans->entries[k];
 
@@ -144,10 +144,10 @@ mt_port_snapshot_orphans(struct mt_port *port, bool must_confirm, struct mt_port
 }
 
 void
-mt_port_snapshot_fini(struct mt_port_snapshot *snapshot)
+mt_port_status_fini(struct mt_port_status *snapshot)
 {
 	mt_free(snapshot->shards);
 	mt_free(snapshot->links);
 	mt_free(snapshot->orphans);
-	*snapshot = (struct mt_port_snapshot){ 0 };
+	*snapshot = (struct mt_port_status){ 0 };
 }
