@@ -38,6 +38,8 @@ struct node_options {
 	const char *listen;        /* tcp://HOST:PORT or sim://HOST:PORT; copied */
 	uint64_t cluster_id;       /* what the disk must belong to [whatever it says] */
 	uint32_t node_id;          /* [whatever the disk says] */
+	uint8_t
+	    level_max; /* what it speaks [CLEAVE_LEVEL_MAX]; less is for tests: an older release */
 	enum node_write_cache write_cache;
 	/* A regular file: zero slots before their first use, so that appends find written blocks. */
 	bool must_prewrite;

@@ -22,6 +22,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "change.h"
+#include "cleave/level.h"
 #include "control.h"
 #include "fence.h"
 #include "node_state.h"
@@ -173,7 +174,7 @@ server_judge_hello(const struct node *node, const void *hello, uint32_t hello_by
 }
 
 static void
-server_accept(struct node *node, struct split_qp *qp, struct sn_peer *peer)
+server_accept(struct node *node, struct split_qp *qp, struct sn_peer *peer, uint8_t level)
 {
 	struct store_id ours = sn_fence_store_id(node);
 	uint8_t answer[WIRE_HELLO_BYTES];
@@ -181,7 +182,8 @@ server_accept(struct node *node, struct split_qp *qp, struct sn_peer *peer)
 	SN_COUNT(node, connections, 1);
 	sn_peer_join(peer);
 	wire_hello_encode(answer,
-	    &(struct wire_hello){ .role = WIRE_ROLE_NODE,
+	    &(struct wire_hello){ .level = wire_level_answer(level, node->options.level_max),
+		.role = WIRE_ROLE_NODE,
 		.node_id = node->super.node_id,
 		.cluster_id = node->super.cluster_id,
 		.session_id = ours.high,
@@ -191,12 +193,13 @@ server_accept(struct node *node, struct split_qp *qp, struct sn_peer *peer)
 
 /* Accepts a connection that was judged, and waited perhaps. */
 static void
-server_accept_gateway(struct node *node, struct split_qp *qp, const struct store_id *store)
+server_accept_gateway(struct node *node, struct split_qp *qp, const struct store_id *store,
+    uint8_t level)
 {
 	struct sn_peer *peer = sn_peer_of_store(node, store);
 
 	if (peer != NULL) {
-		server_accept(node, qp, peer);
+		server_accept(node, qp, peer, level);
 		return;
 	}
 	SN_COUNT(node, connections_refused, 1);
@@ -252,15 +255,15 @@ server_on_accept(struct split_qp *qp, const void *hello_in, uint32_t hello_bytes
 		return;
 	}
 	if (hello.role == WIRE_ROLE_CLIENT) {
-		server_accept(node, qp, sn_peer_of_client(node));
+		server_accept(node, qp, sn_peer_of_client(node), hello.level);
 		return;
 	}
 	store = (struct store_id){ hello.session_id, hello.attach };
 	rc = sn_store_meet(node, &hello, split_qp_peer(qp));
 	if (rc == 0) {
-		server_accept_gateway(node, qp, &store);
+		server_accept_gateway(node, qp, &store, hello.level);
 	} else if (rc > 0) {
-		sn_store_join(node, qp);
+		sn_store_join(node, qp, hello.level);
 	} else {
 		SN_COUNT(node, connections_refused, 1);
 		split_qp_reject(qp, rc);

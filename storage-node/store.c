@@ -72,7 +72,7 @@ store_finish(struct node *node, int rc)
 
 		list_push_back(&node->store.free_joins, &join->link);
 		if (rc == 0)
-			node->store.accept(node, join->qp, &join->store);
+			node->store.accept(node, join->qp, &join->store, join->level);
 		else
 			split_qp_reject(join->qp, rc);
 	}
@@ -134,7 +134,7 @@ sn_store_meet(struct node *node, const struct wire_hello *hello, const char *pee
 }
 
 void
-sn_store_join(struct node *node, struct split_qp *qp)
+sn_store_join(struct node *node, struct split_qp *qp, uint8_t level)
 {
 	struct loop_link *link = list_pop_front(&node->store.free_joins);
 	struct sn_join *join;
@@ -147,6 +147,7 @@ sn_store_join(struct node *node, struct split_qp *qp)
 	join = LIST_ENTRY(link, struct sn_join, link);
 	join->qp = qp;
 	join->store = sn_fence_store_id(node);
+	join->level = level;
 	list_push_back(&node->store.joins, &join->link);
 }
 

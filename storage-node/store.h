@@ -20,11 +20,12 @@ struct sn_join {
 	struct loop_link link; /* in joins or free_joins */
 	struct split_qp *qp;
 	struct store_id store;
+	uint8_t level; /* that its hello offered */
 };
 
 /* Accepts the connection of a gateway that has waited, and may come in. */
-typedef void (
-    *sn_store_accept_fn)(struct node *node, struct split_qp *qp, const struct store_id *store);
+typedef void (*sn_store_accept_fn)(struct node *node, struct split_qp *qp,
+    const struct store_id *store, uint8_t level);
 
 struct sn_store {
 	sn_store_accept_fn accept;
@@ -44,8 +45,8 @@ void sn_store_stop(struct node *node);
  * store's, counted and logged.
  */
 int sn_store_meet(struct node *node, const struct wire_hello *hello, const char *peer);
-/* sn_store_join -- after sn_store_meet said 1: accept @qp when the store_id is durable, or reject it. */
-void sn_store_join(struct node *node, struct split_qp *qp);
+/* sn_store_join -- after sn_store_meet said 1: accept @qp, which offered @level, when the store_id is durable, or reject it. */
+void sn_store_join(struct node *node, struct split_qp *qp, uint8_t level);
 /*
  * sn_store_allows -- may gateways of the store @theirs (zero: they have none) ask for @opcode?
  *

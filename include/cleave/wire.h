@@ -92,7 +92,8 @@ store_id_is_equal(const struct store_id *a, const struct store_id *b)
 void store_id_text(const struct store_id *id, char out[STORE_ID_TEXT_BYTES]);
 
 struct wire_hello {
-	uint8_t role;         /* enum wire_role of the sender */
+	uint8_t level; /* level.h: the highest that is offered, or the answer; 0 is encoded as 1 */
+	uint8_t role;  /* enum wire_role of the sender */
 	uint32_t node_id;     /* of a node; else 0 */
 	uint64_t cluster_id;  /* 0 from a client: any */
 	uint64_t volume_id;   /* of a client's I/O connection; 0: control only */
@@ -101,7 +102,7 @@ struct wire_hello {
 	uint64_t incarnation; /* grows with each reconnect of the session to this port */
 };
 void wire_hello_encode(uint8_t out[WIRE_HELLO_BYTES], const struct wire_hello *hello);
-/* wire_hello_decode -- 0; -EPROTO; -EPROTONOSUPPORT for another version. */
+/* wire_hello_decode -- 0; -EPROTO; -EPROTONOSUPPORT for a level below all that we speak. */
 int wire_hello_decode(const uint8_t *in, uint32_t bytes, struct wire_hello *ret_hello,
     const char **ret_field);
 

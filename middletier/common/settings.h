@@ -16,7 +16,9 @@
 struct mt_settings {
 	uint64_t cluster_id;
 	uint64_t gateway_id, boot_id; /* roots name both as their owner */
-	uint32_t min_replicas;        /* copies without which nothing is confirmed */
+	uint8_t
+	    level_max; /* what it speaks; 0: CLEAVE_LEVEL_MAX. Less is for tests: a release of before */
+	uint32_t min_replicas; /* copies without which nothing is confirmed */
 	/* Plain bytes of a run's frames: a power of two of blocks, up to 64 KiB. */
 	uint32_t frame_bytes;
 	uint64_t node_timeout_ns;

@@ -158,6 +158,8 @@ link_hello_check(struct mt_link *link, const void *bytes, uint32_t count,
 		return "it belongs to another cluster";
 	if (ret_hello->node_id == 0)
 		return "it has no node id";
+	if (wire_level_agreed(&link->level, ret_hello->level) == 0)
+		return "it answers with a level that was not offered";
 	return NULL;
 }
 
@@ -195,6 +197,7 @@ link_on_ready(struct split_qp *qp, const void *hello_bytes, uint32_t bytes, void
 		mt_link_close(link, -EEXIST, LINK_DUPLICATE_TEXT);
 		return;
 	}
+	link->agreed_level = wire_level_agreed(&link->level, hello.level);
 	link->store = (struct store_id){ hello.session_id, hello.attach };
 	if (link->node_id != 0 && link->node_id != hello.node_id)
 		log_warn("node %u: another node now answers at its address address=%s node=%u",
@@ -240,6 +243,8 @@ link_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 		link->backoff_ns = LINK_BACKOFF_MIN_NS;
 	else if (rc == -ENOTUNIQ && !was_up)
 		mt_link_store_refused(link);
+	else if (!was_up && wire_level_refused(&link->level, rc, loop_now_ns(link->port->loop)))
+		link->backoff_ns = LINK_BACKOFF_MIN_NS;
 	else
 		mt_trouble_on_closed(link, was_up, rc, reason != NULL ? reason : "");
 	mt_link_calls_finish(link, rc == -ETIMEDOUT ? -ETIMEDOUT : -ECONNRESET);
@@ -258,7 +263,9 @@ static void
 link_connect(struct mt_link *link)
 {
 	uint8_t bytes[WIRE_HELLO_BYTES];
-	struct wire_hello hello = { .role = WIRE_ROLE_GATEWAY,
+	struct wire_hello hello = { .level = wire_level_offer(&link->level,
+					loop_now_ns(link->port->loop)),
+		.role = WIRE_ROLE_GATEWAY,
 		.cluster_id = link->port->settings->cluster_id };
 	struct split_connect_options options = {
 		.address = link->config.address,
@@ -300,6 +307,7 @@ mt_link_init(struct mt_link *link, struct mt_port *port, uint32_t index,
 		.config = *config,
 		.changed_ns = loop_now_ns(port->loop),
 		.backoff_ns = LINK_BACKOFF_MIN_NS };
+	wire_level_init(&link->level, port->settings->level_max);
 	loop_timer_init(&link->retry_timer, link_on_retry, link);
 	sm_init(&link->sm, "link", link_table, MT_LINK_DOWN, index);
 	link->magic = LINK_MAGIC;

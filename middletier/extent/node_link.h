@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/sm.h"
+#include "cleave/level.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
@@ -28,7 +29,9 @@ struct mt_link {
 	struct mt_node_config config;
 	struct sm sm;
 	struct split_qp *qp;
-	uint32_t node_id;                             /* learnt from its hello; 0: not yet */
+	struct wire_level level; /* that hellos offer */
+	uint8_t agreed_level;    /* with the node, when it was heard last; 0: never */
+	uint32_t node_id;        /* learnt from its hello; 0: not yet */
 	uint64_t slots_total, slots_free, slot_bytes; /* from its status; estimates in between */
 	struct loop_link calls;                       /* outstanding, oldest first */
 	uint32_t call_count;

@@ -45,6 +45,7 @@
 #include "catalog/numbers.h"
 #include "catalog/scope.h"
 #include "catalog/volume_table.h"
+#include "cleave/level.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
@@ -194,6 +195,7 @@ session_accept(struct mt_session *session)
 {
 	struct mt_port *port = session->port;
 	struct wire_hello hello = {
+		.level = wire_level_answer(session->hello.level, port->settings->level_max),
 		.role = WIRE_ROLE_GATEWAY,
 		.cluster_id = port->settings->cluster_id,
 	};

@@ -19,6 +19,7 @@
 #include "base/crc32c.h"
 #include "base/field.h"
 #include "base/num.h"
+#include "cleave/level.h"
 #include "cleave/status.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "headers are used as they travel");
@@ -59,10 +60,10 @@ wire_frame_stamp(struct wire_header *header, uint32_t payload_bytes, uint16_t cr
 }
 
 /*
- * Private data of a connection. It carries magic and version itself, because over librdmacm no
+ * Private data of a connection. It carries magic and level itself, because over librdmacm no
  * header goes before it:
  *
- *	0 u32 magic  4 u8 version  5 u8 role  6 u16 zero  8 u32 node_id  12 u32 zero
+ *	0 u32 magic  4 u8 level  5 u8 role  6 u16 zero  8 u32 node_id  12 u32 zero
  *	16 u64 cluster_id  24 u64 volume_id  32 u64 session_id  40 u64 attach  48 u64 incarnation
  */
 void
@@ -70,7 +71,7 @@ wire_hello_encode(uint8_t out[WIRE_HELLO_BYTES], const struct wire_hello *hello)
 {
 	memset(out, 0, WIRE_HELLO_BYTES);
 	num_put_le32(out, WIRE_MAGIC);
-	out[4] = WIRE_VERSION;
+	out[4] = (uint8_t)num_max(hello->level, CLEAVE_LEVEL_MIN);
 	out[5] = hello->role;
 	num_put_le32(out + 8, hello->node_id);
 	num_put_le64(out + 16, hello->cluster_id);
@@ -88,11 +89,12 @@ wire_hello_decode(const uint8_t *in, uint32_t bytes, struct wire_hello *ret_hell
 
 	WIRE_EXPECT(bytes == WIRE_HELLO_BYTES, "hello_bytes");
 	WIRE_EXPECT(num_get_le32(in) == WIRE_MAGIC, "magic");
-	if (in[4] != WIRE_VERSION) {
-		*ret_field = "version";
+	if (in[4] < CLEAVE_LEVEL_MIN) {
+		*ret_field = "level";
 		return -EPROTONOSUPPORT;
 	}
 	hello = (struct wire_hello){
+		.level = in[4],
 		.role = in[5],
 		.node_id = num_get_le32(in + 8),
 		.cluster_id = num_get_le64(in + 16),

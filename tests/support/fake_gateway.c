@@ -12,6 +12,7 @@
 
 #include "base/crc32c.h"
 #include "base/num.h"
+#include "cleave/level.h"
 #include "cleave/status.h"
 
 struct fake_session {
@@ -294,6 +295,7 @@ check_io(struct fake_session *session, const struct fake_volume *volume, const s
 		return -ERANGE;
 	if (volume->attach != session->hello.attach)
 		return -ESHUTDOWN;
+	assert(io->opcode != WIRE_HOLES || session->hello.level >= CLEAVE_LEVEL_HOLES);
 	if (io->opcode != WIRE_HOLES && fake->port_of_shard[shard] != session->port)
 		return -EREMCHG;
 	if (io->opcode != WIRE_HOLES && fake->epoch_of_shard[shard] != io->epoch)
@@ -665,6 +667,8 @@ on_accept(struct split_qp *qp, const void *bytes, uint32_t count, void *arg)
 	int rc;
 
 	rc = wire_hello_decode(bytes, count, &hello, &field);
+	if (rc == 0 && fake->is_old_port[listener->port] && hello.level != CLEAVE_LEVEL_MIN)
+		rc = -EPROTONOSUPPORT;
 	if (rc == 0)
 		rc = check_hello(fake, listener->port, &hello);
 	fake->hello_count++;
@@ -679,6 +683,8 @@ on_accept(struct split_qp *qp, const void *bytes, uint32_t count, void *arg)
 	session->hello = hello;
 	session->port = listener->port;
 	list_push_back(&fake->sessions, &session->link);
+	ours.level = wire_level_answer(hello.level,
+	    fake->is_old_port[listener->port] ? CLEAVE_LEVEL_MIN : 0);
 	wire_hello_encode(out, &ours);
 	split_qp_accept(qp, &session_ops, session, out, sizeof(out));
 }

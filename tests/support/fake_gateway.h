@@ -70,7 +70,9 @@ struct fake_gateway {
 	uint32_t wrong_answer_count; /* how many answers are like that */
 	uint32_t refuse_count;       /* I/O hellos refused with ... */
 	int refuse_rc;
-	bool refuses_all;              /* every hello, until it is false */
+	bool is_old;         /* of level 1: refuses every other hello, and knows no HOLES */
+	bool is_old_port[8]; /* of level 1: refuses every other, and knows no HOLES */
+	bool refuses_all;    /* every hello, until it is false */
 	uint32_t control_status_count; /* control requests answered with ... */
 	int control_status_rc;
 	uint32_t control_drop_count; /* control requests that close their connection instead */

@@ -45,6 +45,7 @@ connection_create(struct cleave_volume *volume, const char *address)
 	connection->volume = volume;
 	connection->is_wanted = true;
 	memcpy(connection->address, address, strlen(address) + 1);
+	wire_level_init(&connection->level, 0);
 	list_init(&connection->queue);
 	list_init(&connection->sent);
 	sm_init(&connection->sm, "connection", connection_table, CONNECTION_DOWN, volume->sm.id);
@@ -141,6 +142,11 @@ connection_pump(struct connection *connection)
 			client_want_map(connection->volume->client);
 			continue;
 		}
+		if (message->is_holes && connection->agreed_level < CLEAVE_LEVEL_HOLES) {
+			message_skip_holes(message);
+			volume_wake(connection->volume);
+			return; /* the queue may be another one now */
+		}
 		rc = message_send(message);
 		if (rc == 0)
 			continue;
@@ -189,11 +195,13 @@ connection_on_ready(struct split_qp *qp, const void *hello, uint32_t hello_bytes
 	sm_move(&connection->sm, CONNECTION_UP);
 	CLIENT_STAT(volume->client, connects, 1);
 	if (wire_hello_decode(hello, hello_bytes, &peer, &field) != 0 ||
-	    peer.role != WIRE_ROLE_GATEWAY) {
+	    peer.role != WIRE_ROLE_GATEWAY ||
+	    wire_level_agreed(&connection->level, peer.level) == 0) {
 		CLIENT_STAT(volume->client, protocol_errors, 1);
 		connection_reset(connection);
 		return;
 	}
+	connection->agreed_level = peer.level;
 	debts_settle(volume);
 	volume_wake(volume);
 }
@@ -277,7 +285,9 @@ connection_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 {
 	struct connection *connection = arg;
 	struct cleave_volume *volume = connection->volume;
-	bool is_refusal = connection->sm.state == CONNECTION_CONNECTING && retry_is_fatal(rc);
+	bool is_asking = connection->sm.state == CONNECTION_CONNECTING;
+	bool is_old = is_asking &&
+	    wire_level_refused(&connection->level, rc, loop_now_ns(volume->client->loop));
 	struct loop_link *link;
 
 	(void)reason;
@@ -288,9 +298,11 @@ connection_on_closed(struct split_qp *qp, int rc, const char *reason, void *arg)
 		return;
 	CLIENT_STAT(volume->client, connection_losses, 1);
 	sm_move(&connection->sm, CONNECTION_DOWN);
-	if (is_refusal)
+	if (is_asking && !is_old && retry_is_fatal(rc))
 		volume_fail(volume, rc);
-	if (connection->is_wanted && volume_is_live(volume))
+	if (is_old && connection->is_wanted && volume_is_live(volume))
+		loop_timer_start(volume->client->loop, &connection->timer, 0);
+	else if (connection->is_wanted && volume_is_live(volume))
 		connection_retry_later(connection);
 	/* Messages that are sent again join a queue, never this list: it gets shorter. */
 	while ((link = list_first(&connection->sent)) != NULL)
@@ -312,6 +324,7 @@ connection_on_timer(struct loop_timer *timer, void *arg)
 	struct connection *connection = arg;
 	struct cleave_volume *volume = connection->volume;
 	struct wire_hello hello = {
+		.level = wire_level_offer(&connection->level, loop_now_ns(volume->client->loop)),
 		.role = WIRE_ROLE_CLIENT,
 		.volume_id = volume->info.id,
 		.session_id = volume->session_id,

@@ -22,6 +22,7 @@
 #include "base/sm.h"
 #include "cleave/client.h"
 #include "cleave/engine.h"
+#include "cleave/level.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/wire.h"
@@ -217,6 +218,12 @@ void message_start(struct cleave_volume *volume, struct cleave_io *io);
 void message_route(struct message *message);
 /* message_is_held -- QUEUED: a write that waits for a debt of its volume, or its own, to be paid. */
 bool message_is_held(const struct message *message);
+/*
+ * message_skip_holes -- QUEUED for a gateway of a level that does not know HOLES
+ *
+ * It counts as answered, and its chunks as if they held something.
+ */
+void message_skip_holes(struct message *message);
 /* message_send -- from QUEUED to SENT; 0, or the split library's error: still QUEUED. */
 int message_send(struct message *message);
 void message_on_reply(struct message *message, const struct wire_io_reply *reply,
@@ -269,8 +276,10 @@ struct connection {
 	struct loop_link link; /* volume->connections */
 	struct cleave_volume *volume;
 	char address[SPLIT_ADDRESS_BYTES_MAX];
-	bool is_wanted;       /* the map names it */
-	uint64_t incarnation; /* of its last attempt */
+	bool is_wanted;          /* the map names it */
+	struct wire_level level; /* that hellos offer */
+	uint8_t agreed_level;    /* with the gateway, as it was heard last */
+	uint64_t incarnation;    /* of its last attempt */
 	struct split_qp *qp;
 	struct loop_link queue, sent;
 	uint32_t sent_count;

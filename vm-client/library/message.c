@@ -225,8 +225,7 @@ message_start(struct cleave_volume *volume, struct cleave_io *io)
 
 	CHECK_OBJ(message, MESSAGE_MAGIC);
 	assert(volume_is_live(volume));
-	assert(message->sm.state == MESSAGE_FREE);
-	assert(!message->is_sending);
+	assert(message->sm.state == MESSAGE_FREE && !message->is_sending);
 	message->volume = volume;
 	message->io = io;
 	message->order = volume->message_order++;
@@ -249,8 +248,6 @@ message_start(struct cleave_volume *volume, struct cleave_io *io)
 	if (message->sm.state == MESSAGE_BLOCKED)
 		CLIENT_STAT(volume->client, overlaps, 1);
 }
-
-/* Ending. */
 
 /* The last act of whoever calls it. */
 static void
@@ -333,6 +330,16 @@ message_on_holes(struct message *message)
 		return false;
 	message->known_bytes = holes_end(message->io, message->io_offset_bytes);
 	return message_ask(message);
+}
+
+void
+message_skip_holes(struct message *message)
+{
+	assert(message->is_holes && message->sm.state == MESSAGE_QUEUED);
+	if (holes_next(message) || message_on_holes(message))
+		message_route(message);
+	else
+		message_finish(message, 0);
 }
 
 /* Sent, not answered, and the connection is gone: it may take effect, for a while yet. */

@@ -10,6 +10,7 @@
 #include "base/num.h"
 #include "cleave/batch.h"
 #include "cleave/dev_ptr.h"
+#include "cleave/level.h"
 #include "cleave/loop.h"
 #include "cleave/split.h"
 #include "cleave/status.h"
@@ -58,6 +59,8 @@ static struct peer {
 	struct wire_hello hello;
 	enum peer_answer answer;
 	uint32_t accept_count, request_count;
+	uint8_t offered; /* level, in the last hello */
+	bool is_old;     /* refuses every hello but of level 1 */
 	dev_ptr text;
 	struct peer_extra {
 		struct split_send send;
@@ -184,6 +187,11 @@ peer_on_accept(struct split_qp *qp, const void *hello, uint32_t hello_bytes, voi
 	cr_assert_eq(theirs.role, WIRE_ROLE_GATEWAY);
 	cr_assert_eq(theirs.cluster_id, MT_RIG_CLUSTER_ID);
 	peer.accept_count++;
+	peer.offered = theirs.level;
+	if (peer.is_old && theirs.level != CLEAVE_LEVEL_MIN) {
+		split_qp_reject(qp, -EPROTONOSUPPORT);
+		return;
+	}
 	wire_hello_encode(bytes, &peer.hello);
 	split_qp_accept(qp, &peer_ops, NULL, bytes, sizeof(bytes));
 }
@@ -500,6 +508,35 @@ Test(node_link, right_peer_is_taken)
 	peer_start(PEER_RIGHT);
 	wait_link(3, true);
 	cr_assert_eq(mt_rig_link(rig, 3)->slots_free, 5);
+}
+
+Test(node_link, a_node_of_an_older_release_is_dialled_twice)
+{
+	mt_rig_log_clear(rig);
+	peer_start(PEER_RIGHT);
+	peer.is_old = true;
+	wait_link(3, true);
+	cr_assert_eq(peer.accept_count, 2);
+	cr_assert_eq(peer.offered, CLEAVE_LEVEL_MIN);
+	cr_assert_eq(mt_rig_link(rig, 3)->agreed_level, CLEAVE_LEVEL_MIN);
+	cr_assert_not(mt_rig_logged(rig, "node: cannot be reached"), "%s", rig->log);
+}
+
+Test(node_link, a_node_of_this_release_is_dialled_once)
+{
+	peer_start(PEER_RIGHT);
+	peer.hello.level = CLEAVE_LEVEL_MAX;
+	wait_link(3, true);
+	cr_assert_eq(peer.accept_count, 1);
+	cr_assert_eq(mt_rig_link(rig, 3)->agreed_level, CLEAVE_LEVEL_MAX);
+	cr_assert_eq(mt_rig_link(rig, 0)->agreed_level, CLEAVE_LEVEL_MAX);
+}
+
+Test(node_link, an_answer_above_what_was_offered_is_refused)
+{
+	peer_start(PEER_RIGHT);
+	peer.hello.level = CLEAVE_LEVEL_MAX + 1;
+	expect_refused("it answers with a level that was not offered");
 }
 
 Test(node_link, other_cluster_is_refused)

@@ -193,7 +193,7 @@ Test(wire, hello_fields_are_checked)
 	cr_assert_eq(wire_hello_decode(bytes, WIRE_HELLO_BYTES - 1, &out, &field), -EPROTO);
 	cr_assert_str_eq(field, "hello_bytes");
 	hello_expect(&client, 0, 0, -EPROTO, "magic");
-	hello_expect(&client, 4, WIRE_VERSION + 1, -EPROTONOSUPPORT, "version");
+	hello_expect(&client, 4, 0, -EPROTONOSUPPORT, "level");
 	hello_expect(&client, 5, 0, -EPROTO, "role");
 	hello_expect(&client, 5, WIRE_ROLE_NODE + 1, -EPROTO, "role");
 	hello_expect(&client, 6, 1, -EPROTO, "reserved");

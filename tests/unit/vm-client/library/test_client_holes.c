@@ -74,6 +74,42 @@ CLIENT_BOTH(client_holes, a_discard_of_nothing_is_a_message_a_segment_and_port)
 	fixture_destroy(f);
 }
 
+/* The gateway asserts that nobody asks it. */
+CLIENT_BOTH(client_holes, a_gateway_of_an_older_release_is_not_asked)
+{
+	struct fixture *f = fixture_create(kind, 2, 4);
+
+	f->fake.is_old_port[0] = f->fake.is_old_port[1] = true;
+	fake_gateway_add(&f->fake, "v", BYTES);
+	fixture_client(f);
+	cr_assert(fixture_open(f, "v") == 0, "%s", f->error);
+	fill(f, CLEAVE_CHUNK_BYTES);
+	cr_assert(fixture_io(f, CLEAVE_DISCARD, 0, NUM_GIB(2), NULL) == 0);
+	cr_assert(is_zeros(f, CLEAVE_CHUNK_BYTES));
+	cr_assert(count(f, WIRE_HOLES) == 0);
+	cr_assert(count(f, WIRE_DISCARD) == NUM_GIB(2) / CLEAVE_CHUNK_BYTES);
+	cr_assert(status(f, 0, NUM_GIB(2), 64) == 0);
+	cr_assert(f->ios[0].extent_count == 1 && extents[0].flags == hole);
+	cr_assert(cleave_client_stats(f->client)->holes_skipped == 0);
+	fixture_destroy(f);
+}
+
+/* One port was upgraded, the other not yet: its chunks alone are taken for full. */
+CLIENT_BOTH(client_holes, the_newer_of_two_gateways_is_asked)
+{
+	struct fixture *f = fixture_create(kind, 2, 4);
+
+	f->fake.is_old_port[1] = true;
+	fake_gateway_add(&f->fake, "v", BYTES);
+	fixture_client(f);
+	cr_assert(fixture_open(f, "v") == 0, "%s", f->error);
+	cr_assert(fixture_io(f, CLEAVE_DISCARD, 0, NUM_GIB(2), NULL) == 0);
+	cr_assert(fixture_io(f, CLEAVE_DISCARD, 0, NUM_GIB(2), NULL) == 0);
+	cr_assert(count(f, WIRE_HOLES) >= 1);
+	cr_assert(count(f, WIRE_DISCARD) > 0);
+	fixture_destroy(f);
+}
+
 CLIENT_BOTH(client_holes, a_short_discard_does_not_ask)
 {
 	struct fixture *f = start(kind);

@@ -170,7 +170,8 @@ CLIENT_BOTH(retry, fatal_refusals_fail_the_volume)
 
 		fake_gateway_add(&f->fake, "v", NUM_MIB(64));
 		fixture_client(f);
-		f->fake.refuse_count = 1;
+		/* At both ports, with whichever level they are asked. */
+		f->fake.refuse_count = fatal_rcs[i] == -EPROTONOSUPPORT ? 4 : 1;
 		f->fake.refuse_rc = fatal_rcs[i];
 		f->fake.is_holding = true;
 		cr_assert(fixture_open(f, "v") == 0);

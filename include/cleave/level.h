@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * level.h -- what daemons of different releases may say to each other, and write where others read
+ *
+ * A *level* is a number. A release speaks all levels from CLEAVE_LEVEL_MIN to CLEAVE_LEVEL_MAX, and the
+ * list below says what each of them added. It is used twice:
+ *
+ * - On a connection both ends use the highest level that both speak. The hello offers one and its answer
+ *   names the one that counts. A peer of level 1 knows only its own, and refuses every other: it is
+ *   dialled once more with that.
+ * - In the metadata store and in manifests all writers keep to the *cluster's* level. It is raised by
+ *   `cleave cluster upgrade` alone, by one, when every gateway and every node speaks the next. From then
+ *   on a release that does not is refused; until then every daemon may go back to the one before.
+ *
+ * What is new on the wire, in a key, an edit or on a disk gets a level here, and is sent or written at
+ * that level and above only.
+ */
+#ifndef CLEAVE_LEVEL_H
+#define CLEAVE_LEVEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CLEAVE_LEVEL_MIN 1u
+#define CLEAVE_LEVEL_MAX 2u
+
+/* Level 1 is the first. */
+#define CLEAVE_LEVEL_HOLES                                                                         \
+	2u /* connection: the request HOLES, which gateways of level 1 may not know */
+#define CLEAVE_LEVEL_STORED 2u /* store: the member "level" of the key "cluster" */
+
+#define LEVEL_REMEMBERED_NS                                                                        \
+	(60u * UINT64_C(1000000000)) /* that a peer is old: it may be upgraded */
+
+/*
+ * wire_level -- of one address that is dialled again and again. On the thread of its loop.
+ *
+ * Invariant: a peer that speaks CLEAVE_LEVEL_MIN is reached, in at most two attempts.
+ */
+struct wire_level {
+	uint8_t max;       /* what we speak; at least CLEAVE_LEVEL_MIN */
+	uint8_t offered;   /* in the last hello; 0: there was none */
+	uint64_t until_ns; /* the peer is taken for old until then; 0: it is not */
+};
+
+/* wire_level_init -- @max: 0 is CLEAVE_LEVEL_MAX, less is for tests: a release of before. */
+void wire_level_init(struct wire_level *level, uint8_t max);
+/* wire_level_offer -- for the hello that is sent now. */
+uint8_t wire_level_offer(struct wire_level *level, uint64_t now_ns);
+/*
+ * wire_level_refused -- the connection that was offered ended with @rc before it was ready
+ *
+ * True: the peer is of an older release. Dial again at once: the next offer is CLEAVE_LEVEL_MIN.
+ */
+bool wire_level_refused(struct wire_level *level, int rc, uint64_t now_ns);
+/* wire_level_agreed -- the level that @answered, of the peer's answer, makes it: 0 if we never offered that. */
+uint8_t wire_level_agreed(const struct wire_level *level, uint8_t answered);
+/* wire_level_answer -- what to answer to a hello that offers @offered, with @max as above. */
+uint8_t wire_level_answer(uint8_t offered, uint8_t max);
+
+#endif /* CLEAVE_LEVEL_H */
