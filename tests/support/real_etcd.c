@@ -61,8 +61,8 @@ exec_member(const struct real_etcd *etcd, uint32_t member)
 	(void)execl("/usr/bin/etcd", "etcd", "--name", name, "--data-dir", data,
 	    "--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls",
 	    peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", cluster,
-	    "--unsafe-no-fsync", "--heartbeat-interval", "50", "--election-timeout", "500",
-	    "--logger", "zap", (char *)NULL);
+	    "--unsafe-no-fsync", "--bcrypt-cost", "4", "--heartbeat-interval", "50",
+	    "--election-timeout", "500", "--logger", "zap", (char *)NULL);
 	_exit(127);
 }
 

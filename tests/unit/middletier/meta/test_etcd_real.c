@@ -180,7 +180,7 @@ user_open(struct fixture *f, const struct real_etcd *etcd, const char *user, con
 	cr_assert_not_null(f->meta);
 }
 
-/* What it says of a password takes it long on a machine that is busy, and "perhaps" is no refusal. */
+/* On a machine that is busy a request ends "perhaps", which is no refusal. */
 static void
 check_refused(struct fixture *f, const char *why)
 {
