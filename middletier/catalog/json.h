@@ -14,7 +14,8 @@
 struct mt_scope;
 struct mt_volume;
 
-_Static_assert(MT_ERROR_BYTES == READER_ERROR_BYTES, "one bound of a sentence that says what is wrong");
+_Static_assert(MT_ERROR_BYTES == READER_ERROR_BYTES,
+    "one bound of a sentence that says what is wrong");
 
 /* Integers are JSON integers; those of 2^63 and above, which JSON cannot hold here, are refused. */
 json_t *mt_json_volume(const struct mt_volume *volume);

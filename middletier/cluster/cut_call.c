@@ -69,8 +69,7 @@ cut_take_answer(struct mt_cut_calls *calls, const json_t *shard)
 	struct reader reader = { NULL };
 	uint64_t index = reader_number(&reader, json_array_get(shard, 0), "shard", 0,
 	    calls->gateway->cluster.shard_count - 1);
-	uint64_t epoch =
-	    reader_number(&reader, json_array_get(shard, 1), "epoch", 0, UINT32_MAX);
+	uint64_t epoch = reader_number(&reader, json_array_get(shard, 1), "epoch", 0, UINT32_MAX);
 	int64_t rc = reader_signed(&reader, json_array_get(shard, 2), "rc", -CUT_ERRNO_MAX, 0);
 
 	if (reader.field != NULL)

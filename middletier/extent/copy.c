@@ -59,8 +59,8 @@ static const struct sm_state copy_table[COPY_STATE_NR] = {
 	[COPY_READING] = { "reading",
 	    SM_TO(COPY_PACING) | SM_TO(COPY_APPENDING) | SM_TO(COPY_FAILED), 0 },
 	[COPY_APPENDING] = { "appending", SM_TO(COPY_PACING) | SM_TO(COPY_FAILED), 0 },
-	[COPY_TRUNCATING] = { "truncating", SM_TO(COPY_PACING) | SM_TO(COPY_DONE) | SM_TO(COPY_FAILED),
-	    0 },
+	[COPY_TRUNCATING] = { "truncating",
+	    SM_TO(COPY_PACING) | SM_TO(COPY_DONE) | SM_TO(COPY_FAILED), 0 },
 	[COPY_DONE] = { "done", 0, SM_FINAL },
 	[COPY_FAILED] = { "failed", 0, SM_FINAL | SM_FAILURE },
 };

@@ -84,7 +84,8 @@ static const struct sm_state agree_table[MT_AGREE_STATE_NR] = {
 	[MT_AGREE_READING] = { "reading", SM_TO(MT_AGREE_APPENDING) | SM_TO(MT_AGREE_FREEZING), 0 },
 	[MT_AGREE_APPENDING] = { "appending", SM_TO(MT_AGREE_FREEZING), 0 },
 	[MT_AGREE_COPYING] = { "copying", SM_TO(MT_AGREE_FREEZING), 0 },
-	[MT_AGREE_TRUNCATING] = { "truncating", SM_TO(MT_AGREE_DONE) | SM_TO(MT_AGREE_FREEZING), 0 },
+	[MT_AGREE_TRUNCATING] = { "truncating", SM_TO(MT_AGREE_DONE) | SM_TO(MT_AGREE_FREEZING),
+	    0 },
 	[MT_AGREE_DONE] = { "done", 0, SM_FINAL },
 };
 
