@@ -85,8 +85,8 @@ static void merge_pump(struct mt_merge *merge);
 
 /* ---- the port's ---- */
 
-static void
-work_on_timer(struct loop_timer *timer, void *arg)
+void
+mt_merge_on_timer(struct loop_timer *timer, void *arg)
 {
 	struct merge_work *work = arg;
 
@@ -99,8 +99,8 @@ work_on_timer(struct loop_timer *timer, void *arg)
 }
 
 /* The next merge, or what the present one waits for may have come. */
-static void
-work_on_task(struct loop_task *task, void *arg)
+void
+mt_merge_on_task(struct loop_task *task, void *arg)
 {
 	struct merge_work *work = arg;
 	struct loop_link *link;
@@ -120,19 +120,6 @@ work_on_task(struct loop_task *task, void *arg)
 	work->merge = LIST_ENTRY(link, struct mt_merge, link);
 	assert(work->merge->sm.state == MERGE_QUEUED);
 	merge_begin(work->merge);
-}
-
-int
-mt_merge_port_init(struct mt_port *port, uint64_t device_bytes)
-{
-	return mt_merge_work_create(port, device_bytes, work_on_timer, work_on_task);
-}
-
-void
-mt_merge_port_fini(struct mt_port *port)
-{
-	mt_merge_work_destroy(port->merge_work);
-	port->merge_work = NULL;
 }
 
 /* ---- its queue ---- */

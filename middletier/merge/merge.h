@@ -11,6 +11,8 @@ struct mt_layer;
 struct mt_merge;
 struct mt_port;
 struct mt_run;
+struct loop_task;
+struct loop_timer;
 struct mt_shard;
 
 /* Neighbours in age, with no cut between them that a snapshot needs. Layers, runs, or both: NULL: none of a kind. */
@@ -45,13 +47,9 @@ bool mt_merge_is_quiet(const struct mt_shard *shard);
 /* mt_merge_fini -- the process is being taken down: the shard's merges are freed without a word to anybody. */
 void mt_merge_fini(struct mt_shard *shard);
 
-/*
- * mt_merge_port_init -- the memory for one merge at a time; the port is open, its receives are counted
- *
- * 0; -ENOMEM: nothing is left. mt_merge_port_fini -- after the port's shards; also without init.
- */
-int mt_merge_port_init(struct mt_port *port, uint64_t device_bytes);
-void mt_merge_port_fini(struct mt_port *port);
+/* mt_merge_on_timer, mt_merge_on_task -- of a port's merge_work, their argument: what waits may go on. For merge_port.c. */
+void mt_merge_on_timer(struct loop_timer *timer, void *arg);
+void mt_merge_on_task(struct loop_task *task, void *arg);
 
 /* mt_merge_notify -- a call or a job of @merge has come back; @rc: negative, it ends the merge. For the steps' files. */
 void mt_merge_notify(struct mt_merge *merge, int rc);

@@ -33,12 +33,6 @@
 
 /* ---- its life ---- */
 
-static void
-work_on_writer(void *arg)
-{
-	mt_merge_work_soon(arg);
-}
-
 uint64_t
 mt_merge_device_bytes(uint64_t device_bytes)
 {
@@ -54,7 +48,6 @@ work_free(struct merge_work *work)
 {
 	struct mt_port *port = work->port;
 
-	mt_run_writer_fini(&work->writer);
 	/* A port that was closed has taken its arenas along. */
 	if (!dev_ptr_is_null(work->window.memory) && port->split != NULL)
 		dev_free(port->split, work->window.memory);
@@ -70,7 +63,6 @@ mt_merge_work_create(struct mt_port *port, uint64_t device_bytes,
 	uint64_t window_bytes = mt_merge_device_bytes(device_bytes) -
 	    (uint64_t)RUN_BATCHES_MAX * BATCH_BYTES_MAX;
 	struct merge_work *work;
-	int rc;
 
 	assert(port->merge_work == NULL);
 	assert(port->receive_count > 0);
@@ -88,13 +80,9 @@ mt_merge_work_create(struct mt_port *port, uint64_t device_bytes,
 	work->window.block_max = (uint32_t)(window_bytes / CLEAVE_BLOCK_BYTES);
 	assert(work->window.block_max >= ENGINE_RECORD_BLOCKS_MAX);
 	work->window.memory = dev_alloc(port->split, window_bytes);
-	rc = dev_ptr_is_null(work->window.memory) ? -ENOMEM
-						  : mt_run_writer_init(&work->writer, port);
-	work->writer.fn = work_on_writer;
-	work->writer.arg = work;
-	if (rc != 0) {
+	if (dev_ptr_is_null(work->window.memory)) {
 		work_free(work);
-		return rc;
+		return -ENOMEM;
 	}
 	port->merge_work = work;
 	return 0;

@@ -119,12 +119,12 @@ uint32_t mt_merge_progress(const struct mt_shard *shard);
 /*
  * mt_merge_work_create -- a port's memory for merges, with @device_bytes of its device memory as a base
  *
- * @timer_fn and @task_fn find it as their argument. 0: it is port->merge_work; -ENOMEM: nothing is left.
+ * @timer_fn and @task_fn find it as their argument. 0: it is port->merge_work, its writer not made yet; -ENOMEM: nothing is left.
  */
 int mt_merge_work_create(struct mt_port *port, uint64_t device_bytes,
     void (*timer_fn)(struct loop_timer *timer, void *arg),
     void (*task_fn)(struct loop_task *task, void *arg));
-/* mt_merge_work_destroy -- no merge is left. NULL is none. */
+/* mt_merge_work_destroy -- no merge is left, nor its writer. NULL is none. */
 void mt_merge_work_destroy(struct merge_work *work);
 /* mt_merge_work_push -- @merge waits: behind those that are as urgent, before the others. */
 void mt_merge_work_push(struct merge_work *work, struct mt_merge *merge);

@@ -45,6 +45,7 @@
 #include "extent/node_link.h"
 #include "index/run_index.h"
 #include "merge/merge.h"
+#include "merge/merge_port.h"
 #include "merge/merge_work.h"
 #include "port/dispatch.h"
 #include "port/port.h"

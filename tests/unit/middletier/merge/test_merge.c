@@ -15,6 +15,7 @@
 #include "middletier/index/index_cuts.h"
 #include "middletier/index/run_index.h"
 #include "middletier/merge/merge.h"
+#include "middletier/merge/merge_port.h"
 #include "middletier/merge/pace.h"
 #include "middletier/merge/reclaim.h"
 #include "middletier/merge/run_roll.h"

@@ -11,6 +11,7 @@
 #include "middletier/extent/extent.h"
 #include "middletier/index/index.h"
 #include "middletier/merge/merge.h"
+#include "middletier/merge/merge_port.h"
 #include "middletier/merge/merge_work.h"
 #include "middletier/merge/reclaim.h"
 #include "middletier/merge/run_roll.h"
