@@ -210,7 +210,6 @@ drop_log(struct segment_drop *drop)
 static void
 drop_free(struct segment_drop *drop)
 {
-	assert(!drop->is_committing);
 	list_remove(&drop->link);
 	mt_free(drop);
 }
