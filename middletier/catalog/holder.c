@@ -34,7 +34,7 @@ mt_json_put_holder(json_t *object, const struct mt_volume *volume)
 void
 mt_json_take_holder(const json_t *object, struct mt_holder *ret_holder)
 {
-	struct reader reader = { NULL };
+	struct reader reader = { 0 };
 
 	ret_holder->since_s = reader_u64(&reader, object, "since_s", UINT64_MAX);
 	reader_cut(object, "client", ret_holder->client, sizeof(ret_holder->client));

@@ -91,7 +91,7 @@ const char *
 mt_json_take_scope(const json_t *spans, uint64_t segment_base, struct mt_scope *ret_scope)
 {
 	struct mt_scope scope = { .span_count = (uint32_t)json_array_size(spans) };
-	struct reader reader = { NULL };
+	struct reader reader = { 0 };
 	const char *problem;
 
 	mt_scope_init(ret_scope, segment_base);

@@ -194,7 +194,7 @@ mt_root_decode(const void *text, uint32_t bytes, uint32_t shard, struct mt_root 
     const char **ret_field)
 {
 	struct mt_root root = { 0 };
-	struct reader reader = { NULL };
+	struct reader reader = { 0 };
 	json_t *object = reader_load(&reader, text, bytes);
 
 	assert(shard < CLEAVE_SHARDS_MAX);

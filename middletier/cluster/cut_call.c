@@ -66,7 +66,7 @@ cut_is_next(const struct mt_gateway *gateway, uint32_t i, const uint64_t *ids, u
 static void
 cut_take_answer(struct mt_cut_calls *calls, const json_t *shard)
 {
-	struct reader reader = { NULL };
+	struct reader reader = { 0 };
 	uint64_t index = reader_number(&reader, json_array_get(shard, 0), "shard", 0,
 	    calls->gateway->cluster.shard_count - 1);
 	uint64_t epoch = reader_number(&reader, json_array_get(shard, 1), "epoch", 0, UINT32_MAX);

@@ -330,7 +330,7 @@ static const char *
 mark_take(struct drop_mark *mark, uint32_t shard_count)
 {
 	const json_t *waiting = json_object_get(mark->object, "waiting");
-	struct reader reader = { NULL };
+	struct reader reader = { 0 };
 
 	assert(shard_count > 0 && shard_count <= CLEAVE_SHARDS_MAX);
 	mark->segment_base = reader_u64(&reader, mark->object, "segment_base", UINT64_MAX);

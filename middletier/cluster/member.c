@@ -116,7 +116,7 @@ int
 mt_member_decode(const void *value, uint32_t bytes, struct mt_member_peer *ret_peer,
     const char **ret_field)
 {
-	struct reader reader = { NULL };
+	struct reader reader = { 0 };
 	json_t *object = reader_load(&reader, value, bytes);
 
 	if (object != NULL)

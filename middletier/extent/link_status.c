@@ -27,7 +27,7 @@ static const char link_status_text[] = "{\"op\":\"status\"}";
 static void
 link_take_gateways(struct mt_link *link, const json_t *object)
 {
-	struct reader reader = { NULL };
+	struct reader reader = { 0 };
 
 	link->gateway_connections = reader_u64(&reader, object, "gateway_connections", UINT64_MAX);
 	reader_cut(object, "gateway_peer", link->gateway_peer, sizeof(link->gateway_peer));
@@ -40,7 +40,7 @@ link_take_gateways(struct mt_link *link, const json_t *object)
 static int
 link_status_decode(struct mt_link *link, const char *text, size_t bytes)
 {
-	struct reader reader = { NULL };
+	struct reader reader = { 0 };
 	json_t *object = reader_load(&reader, text, bytes);
 	uint64_t total = reader_u64(&reader, object, "slots_total", WIRE_NODE_SLOTS_MAX);
 	uint64_t free_count = reader_u64(&reader, object, "slots_free", total);

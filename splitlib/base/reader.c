@@ -295,7 +295,7 @@ int
 reader_strict(const json_t *object, const struct reader_member *members, uint32_t count,
     char ret_error[READER_ERROR_BYTES])
 {
-	struct reader reader = { NULL };
+	struct reader reader = { 0 };
 
 	assert(json_is_object(object));
 	reader_look_for_unknown(&reader, object, members, count);

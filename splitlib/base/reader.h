@@ -2,7 +2,7 @@
 /*
  * reader.h -- members of JSON objects that came from elsewhere, checked
  *
- *	struct reader reader = { NULL };
+ *	struct reader reader = { 0 };
  *	json_t *root = reader_load(&reader, text, bytes);
  *	uint64_t id = reader_range(&reader, root, "id", 1, INT64_MAX);
  *	...

@@ -138,7 +138,7 @@ ask_parse(const char *text, const struct cleave_ask_kind *kind, struct ask_answe
     const char **ret_field)
 {
 	struct ask_answer answer = { NULL, 0, false };
-	struct reader reader = { NULL };
+	struct reader reader = { 0 };
 	json_t *root = reader_load(&reader, text, strlen(text));
 	int rc = root == NULL ? 0 : parse_root(&reader, kind, root, &answer);
 

@@ -111,7 +111,7 @@ static int
 parse(const char *text, struct cleave_volume_info *ret_info, struct client_map *ret_map,
     const char **ret_field)
 {
-	struct reader reader = { NULL };
+	struct reader reader = { 0 };
 	struct cleave_volume_info info;
 	struct client_map *map = client_malloc(sizeof(*map));
 	json_t *root = map == NULL ? NULL : reader_load(&reader, text, strlen(text));

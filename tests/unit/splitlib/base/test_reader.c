@@ -14,7 +14,7 @@ static json_t *object;
 static struct reader
 begin(const char *text)
 {
-	struct reader reader = { NULL };
+	struct reader reader = { 0 };
 
 	json_decref(object);
 	object = reader_load(&reader, text, strlen(text));
